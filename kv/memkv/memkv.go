@@ -1,0 +1,212 @@
+// Package memkv is the kv.Engine that lives in memory: for tests, as the oracle
+// that other engines are compared with, and for stores that may be lost.
+//
+// It keeps all entries in one copy-on-write B-tree, so that a snapshot costs
+// the same whatever the size of the store, and never blocks a writer. It is not
+// durable: every Durability is the same, and Close forgets everything.
+package memkv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+	"github.com/tidwall/btree"
+)
+
+// A DB is one store in memory. It implements kv.Engine.
+type DB struct {
+	outcomes outcomes.Memory
+	closed   atomic.Bool
+
+	mu sync.RWMutex
+	// tree is the newest applied state. Its entries are immutable: a value is
+	// replaced, never overwritten, so readers may use it after unlocking.
+	tree *btree.BTreeG[kv.Entry] // +checklocks:mu
+	// frozen is a copy of tree for scans and snapshots, shared by all of them
+	// until the next commit, or nil.
+	frozen *btree.BTreeG[kv.Entry] // +checklocks:mu
+	// doomed is scratch space for the keys of a range that is being cleared.
+	doomed [][]byte // +checklocks:mu
+}
+
+var _ kv.Engine = (*DB)(nil)
+
+// New returns an empty store.
+func New() *DB {
+	return &DB{tree: newTree()}
+}
+
+func newTree() *btree.BTreeG[kv.Entry] {
+	// The tree's own locks are off: DB.mu guards the newest state, and a frozen
+	// copy is never written to.
+	return btree.NewBTreeGOptions(func(a, b kv.Entry) bool {
+		return bytes.Compare(a.Key, b.Key) < 0
+	}, btree.Options{NoLocks: true})
+}
+
+// check says why no call may go on: the context is done or the store is closed.
+func (db *DB) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if db.closed.Load() {
+		return kv.ErrClosed
+	}
+	return nil
+}
+
+// Get appends the newest value of key to dst. See kv.Reader.
+func (db *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := db.check(ctx); err != nil {
+		return dst, err
+	}
+	db.mu.RLock()
+	e, ok := db.tree.Get(kv.Entry{Key: key})
+	db.mu.RUnlock()
+	if !ok {
+		return dst, kv.ErrNotFound
+	}
+	return append(dst, e.Value...), nil
+}
+
+// Scan yields the entries of r in the state at the start of the iteration. See
+// kv.Reader.
+func (db *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		if err := db.check(ctx); err != nil {
+			yield(kv.Entry{}, err)
+			return
+		}
+		db.scan(ctx, db.freeze(), r, yield)
+	}
+}
+
+// Snapshot pins the newest state. See kv.Engine.
+func (db *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+	if err := db.check(ctx); err != nil {
+		return nil, err
+	}
+	return &snapshot{db: db, tree: db.freeze()}, nil
+}
+
+// freeze returns an immutable copy of the newest state.
+func (db *DB) freeze() *btree.BTreeG[kv.Entry] {
+	db.mu.RLock()
+	f := db.frozen
+	db.mu.RUnlock()
+	if f != nil {
+		return f
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.frozen == nil {
+		db.frozen = db.tree.Copy()
+	}
+	return db.frozen
+}
+
+// Commit applies c; every Durability is reached at once. See kv.Engine.
+func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
+	if err := db.check(ctx); err != nil {
+		return err
+	}
+	for i := range c.Ops {
+		if o := &c.Ops[i]; o.Kind > kv.OpClearRange || o.Kind == kv.OpClearRange && len(o.Value) == 0 {
+			return fmt.Errorf("memkv: op %d: %w", i, kv.ErrInvalid)
+		}
+	}
+	if err := db.apply(c); err != nil {
+		db.outcomes.Record(c.ID, kv.OutcomeNotApplied)
+		return err
+	}
+	if c.OnApply != nil {
+		c.OnApply()
+	}
+	return nil
+}
+
+func (db *DB) apply(c *kv.Commit) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	// Close may have come between check and the lock, and has emptied the tree.
+	if db.closed.Load() {
+		return kv.ErrClosed
+	}
+	for i := range c.Checks {
+		ch := &c.Checks[i]
+		e, ok := db.tree.Get(kv.Entry{Key: ch.Key})
+		if ok == ch.Absent || ok && !bytes.Equal(e.Value, ch.Value) {
+			return fmt.Errorf("memkv: check %d: %w", i, kv.ErrConflict)
+		}
+	}
+	db.frozen = nil
+	for i := range c.Ops {
+		db.applyOp(&c.Ops[i])
+	}
+	db.outcomes.Record(c.ID, kv.OutcomeApplied)
+	return nil
+}
+
+// applyOp applies one operation to the tree.
+// +checklocks:db.mu
+func (db *DB) applyOp(o *kv.Op) {
+	switch o.Kind {
+	case kv.OpSet:
+		// Key and value share one allocation; both slices are full, so that no
+		// append by a reader can run from one into the other.
+		n := len(o.Key)
+		b := make([]byte, n+len(o.Value))
+		copy(b, o.Key)
+		copy(b[n:], o.Value)
+		db.tree.Set(kv.Entry{Key: b[:n:n], Value: b[n:]})
+	case kv.OpClear:
+		db.tree.Delete(kv.Entry{Key: o.Key})
+	case kv.OpClearRange:
+		// The keys are collected first: the tree must not change under an
+		// iterator.
+		db.doomed = db.doomed[:0]
+		db.tree.Ascend(kv.Entry{Key: o.Key}, func(e kv.Entry) bool {
+			if bytes.Compare(e.Key, o.Value) >= 0 {
+				return false
+			}
+			db.doomed = append(db.doomed, e.Key)
+			return true
+		})
+		for _, k := range db.doomed {
+			db.tree.Delete(kv.Entry{Key: k})
+		}
+		clear(db.doomed)
+	}
+}
+
+// Outcome tells what became of a recent commit of this DB. See kv.Engine.
+func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
+	if err := db.check(ctx); err != nil {
+		return kv.OutcomeUnknown, err
+	}
+	return db.outcomes.Outcome(id), nil
+}
+
+// Sync does nothing: memory is all the storage there is.
+func (db *DB) Sync(ctx context.Context) error { return db.check(ctx) }
+
+// Limits returns the zero Limits: memory is the only bound.
+func (db *DB) Limits() kv.Limits { return kv.Limits{} }
+
+// Close forgets everything. Calls after it, or running beside it, return
+// kv.ErrClosed or what they would have returned before.
+func (db *DB) Close() error {
+	if db.closed.Swap(true) {
+		return nil
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.tree, db.frozen, db.doomed = newTree(), nil, nil
+	return nil
+}
