@@ -1,0 +1,166 @@
+package lint
+
+import (
+	"go/ast"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Restriction says where an import is allowed.
+type Restriction struct {
+	// Import is a package or module path; everything below it is meant too.
+	// One that starts with "./" is relative to the root module.
+	Import string
+	// In lists the packages, with their internal folders, that may import it.
+	In []string
+	// Tests says that every test may, too.
+	Tests bool
+	// Reason says what would go wrong elsewhere.
+	Reason string
+}
+
+// Restricted lists the imports that are not free to use in the root module.
+var Restricted = []Restriction{
+	{"github.com/cockroachdb/pebble", []string{"kv/pebblekv"}, false, "the embedded engine can be replaced by replacing one package"},
+	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
+	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench"}, true, "SQLite is reached through vfs, which sets connections up right"},
+	{"github.com/tetratelabs/wazero", []string{"host"}, false, "only the host runs WebAssembly"},
+	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},
+	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
+	{"golang.org/x/term", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
+	{"github.com/jedib0t/go-pretty", []string{"cmd/greenroom", "bench"}, false, "libraries print no tables"},
+	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
+	{"pgregory.net/rapid", nil, true, "it is a test library"},
+	{"testing", []string{"kv/kvtest"}, true, "programs don't link the test framework"},
+	{"log", nil, false, "logs go through log/slog"},
+	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
+	{"./kv/pebblekv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
+	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
+	{"./kv/faultkv", []string{"kv/kvtest", "bench"}, true, "faults are for tests, its counters for measurements"},
+	{"./kv/kvtest", nil, true, "it is a test suite"},
+}
+
+// exactly reports whether r names a standard package, which has neighbours
+// below it (log/slog, testing/synctest) that are judged by themselves.
+func (r Restriction) exactly() bool { return isStd(r.Import) }
+
+func (r Restriction) matches(t *Tree, imp string) bool {
+	want := r.Import
+	if rest, ok := strings.CutPrefix(want, "./"); ok {
+		want = t.Module + "/" + rest
+	}
+	if r.exactly() {
+		return imp == want
+	}
+	return within(imp, want)
+}
+
+func (r Restriction) allows(dir string, test bool) bool {
+	if r.Tests && test {
+		return true
+	}
+	name, _, ok := family(dir)
+	own := r.Import == "./"+name
+	return ok && (own || slices.Contains(r.In, name))
+}
+
+// checkRestricted holds every import of the root module against Restricted.
+func checkRestricted(t *Tree) []Finding {
+	return t.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
+		if p.Nested || Outside[p.Dir] != "" {
+			return nil
+		}
+		imp := importPath(spec)
+		for _, r := range Restricted {
+			if r.matches(t, imp) && !r.allows(p.Dir, f.Test) {
+				return []Finding{t.at(spec.Pos(), "imports %s: %s", imp, r.Reason)}
+			}
+		}
+		return nil
+	})
+}
+
+// checkFloorZero keeps the ground floor to the standard library, tests apart.
+func checkFloorZero(t *Tree) []Finding {
+	return t.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
+		_, floor, ok := family(p.Dir)
+		imp := importPath(spec)
+		if !ok || floor > 0 || f.Test || isStd(imp) || within(imp, t.Module) {
+			return nil
+		}
+		return []Finding{t.at(spec.Pos(), "imports %s on floor 0: standard library only", imp)}
+	})
+}
+
+// checkBlank refuses imports without a name. embed and unsafe have no side
+// effects: their blank import only permits a directive.
+func checkBlank(t *Tree) []Finding {
+	return t.eachImport(func(_ *Package, f *File, spec *ast.ImportSpec) []Finding {
+		imp := importPath(spec)
+		blank := spec.Name != nil && spec.Name.Name == "_"
+		if !blank || f.Test || f.AST.Name.Name == "main" || imp == "embed" || imp == "unsafe" {
+			return nil
+		}
+		return []Finding{t.at(spec.Pos(), "imports %s for its side effects outside a program", imp)}
+	})
+}
+
+// sqliteVFS is go-sqlite3's package that shares its name with ours.
+const sqliteVFS = "github.com/ncruces/go-sqlite3/vfs"
+
+func checkAlias(t *Tree) []Finding {
+	return t.eachImport(func(_ *Package, _ *File, spec *ast.ImportSpec) []Finding {
+		if importPath(spec) != sqliteVFS || spec.Name != nil && spec.Name.Name == "sqlitevfs" {
+			return nil
+		}
+		return []Finding{t.at(spec.Pos(), "import go-sqlite3's vfs as sqlitevfs")}
+	})
+}
+
+func checkCgo(t *Tree) []Finding {
+	return t.eachImport(func(_ *Package, _ *File, spec *ast.ImportSpec) []Finding {
+		if importPath(spec) != "C" {
+			return nil
+		}
+		return []Finding{t.at(spec.Pos(), "uses cgo")}
+	})
+}
+
+// eachImport collects what check finds in each import of each file.
+func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			for _, spec := range f.AST.Imports {
+				fs = append(fs, check(p, f, spec)...)
+			}
+		}
+	}
+	return fs
+}
+
+// local returns the folder that spec imports when it is one of the root module.
+func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
+	imp := importPath(spec)
+	if imp == t.Module {
+		return ".", true
+	}
+	return strings.CutPrefix(imp, t.Module+"/")
+}
+
+// importPath returns the path between the quotes; the parser has checked them.
+func importPath(spec *ast.ImportSpec) string {
+	s, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic("lint: import path " + spec.Path.Value + ": " + err.Error())
+	}
+	return s
+}
+
+// isStd tells the standard library by the go command's own rule: the first
+// element of its import paths has no dot.
+func isStd(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}

@@ -1,0 +1,58 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// layoutTitle is the comment line in a keys.go above the table of its keys. The
+// table is indented, as code in a doc comment is, and ends with the indentation.
+const layoutTitle = "Key layout:"
+
+// checkKeys wants a table of the keys in every keys.go.
+func checkKeys(t *Tree) []Finding {
+	return t.eachFile(func(_ *Package, f *File) []Finding {
+		if path.Base(f.Path) != "keys.go" || keyLayout(f) != "" {
+			return nil
+		}
+		return []Finding{{f.Path, 0, "has no comment with a line \"" + layoutTitle + "\" and an indented table below"}}
+	})
+}
+
+// keyLayout returns the table of a keys.go without its indentation, "" when it
+// has none.
+func keyLayout(f *File) string {
+	for _, c := range f.AST.Comments {
+		_, table, ok := strings.Cut("\n"+c.Text(), "\n"+layoutTitle+"\n")
+		if !ok {
+			continue
+		}
+		var b strings.Builder
+		for line := range strings.Lines(table) {
+			if strings.TrimSpace(line) != "" && line[0] != '\t' && line[0] != ' ' {
+				break
+			}
+			b.WriteString(strings.TrimPrefix(line, "\t"))
+		}
+		return strings.Trim(b.String(), "\n")
+	}
+	return ""
+}
+
+// RenderKeyspace returns docs/keyspace.md: the key tables of the tree. It ends
+// with a newline.
+func RenderKeyspace(t *Tree) string {
+	var b strings.Builder
+	b.WriteString("# Keyspace\n\n" +
+		"What is stored under which key. This page is put together from the `keys.go` files,\n" +
+		"which are the only ones that build keys; `go test ./internal/lint -update` writes it.\n")
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			if path.Base(f.Path) == "keys.go" {
+				fmt.Fprintf(&b, "\n## `%s`\n\n```text\n%s\n```\n", p.Dir, keyLayout(f))
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,149 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Layer is some packages of one floor of the house. Imports only go down: a
+// package may import those of lower floors, and of its own floor none but those
+// that an Edge allows. A package's own internal folders live on its floor.
+type Layer struct {
+	// Floor counts from 0, the ground.
+	Floor int
+	// Packages are folders relative to the root.
+	Packages []string
+	// Is says what they are, in the words of the README.
+	Is string
+}
+
+// Layers is the house, ground floor first. Packages that aren't in the tree yet
+// have their place all the same; the README's table says so of them.
+var Layers = []Layer{
+	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
+	{0, []string{"batch"}, "limits, the splitter, ordered writes with commit hooks, rollback-safe dirty flags. Standard library only"},
+	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
+	{1, []string{"kv"}, "the contract of an ordered transactional store"},
+	{1, []string{"kv/memkv", "kv/pebblekv", "kv/pgkv"}, "engines"},
+	{1, []string{"kv/faultkv", "kv/kvtest"}, "a decorator that fails, delays and counts; the conformance suite that every engine passes"},
+	{2, []string{"actorstore"}, "one actor's keyspace: envelope, key tree, limits, quota, ownership, commit"},
+	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
+	{3, []string{"vfs"}, "SQLite over an actor's keys"},
+	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
+	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
+	{5, []string{"host"}, "wakes, runs and puts to sleep actors written in Go or compiled to WebAssembly"},
+	{5, []string{"inspector"}, "the page that shows a store"},
+	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
+	{6, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
+}
+
+// An Edge allows one package to import another of its own floor.
+type Edge struct {
+	// From and To are folders relative to the root.
+	From, To string
+	// Reason says why neither can move to another floor.
+	Reason string
+}
+
+// Sideways lists every import within a floor.
+var Sideways = []Edge{
+	{"kv/memkv", "kv", "an engine implements the contract"},
+	{"kv/pebblekv", "kv", "an engine implements the contract"},
+	{"kv/pgkv", "kv", "an engine implements the contract"},
+	{"kv/faultkv", "kv", "a decorator is an engine too"},
+	{"kv/kvtest", "kv", "the suite tests the contract"},
+	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
+	{"bench", "internal/storeurl", "the measurements open stores"},
+}
+
+// Outside lists the packages that are part of no program, with what they are:
+// they import nothing of the tree, and nothing imports them.
+var Outside = map[string]string{
+	"internal/lint": "the rules of the tree",
+}
+
+// family returns the entry of Layers that dir belongs to: the package itself,
+// or the one whose internal folder it is in.
+func family(dir string) (name string, floor int, ok bool) {
+	for _, l := range Layers {
+		for _, p := range l.Packages {
+			if dir == p || strings.HasPrefix(dir, p+"/internal/") {
+				return p, l.Floor, true
+			}
+		}
+	}
+	return "", 0, false
+}
+
+func sideways(from, to string) bool {
+	for _, e := range Sideways {
+		if e.From == from && e.To == to {
+			return true
+		}
+	}
+	return false
+}
+
+// checkLayers holds every package of the root module against Layers. Nested
+// modules are programs around the house, and may import any of it.
+func checkLayers(t *Tree) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		if p.Nested {
+			continue
+		}
+		if _, _, ok := family(p.Dir); !ok && Outside[p.Dir] == "" {
+			fs = append(fs, Finding{p.Dir, 0, "has no floor: give it a place in lint.Layers"})
+			continue
+		}
+		for _, f := range p.Files {
+			for _, spec := range f.AST.Imports {
+				if to, ok := t.local(spec); ok {
+					if why := badEdge(p.Dir, to, f.Test); why != "" {
+						fs = append(fs, t.at(spec.Pos(), "imports %s: %s", to, why))
+					}
+				}
+			}
+		}
+	}
+	return fs
+}
+
+// badEdge says what is wrong with the import of to in from, "" when nothing is.
+// Tests may look sideways, because an engine is tested with its siblings, and a
+// writer together with those it shares commits with; up they may not look.
+func badEdge(from, to string, test bool) string {
+	if Outside[from] != "" || Outside[to] != "" {
+		return "neither is part of the house"
+	}
+	a, lower, _ := family(from)
+	b, upper, ok := family(to)
+	switch {
+	case !ok:
+		return "it has no floor"
+	case upper > lower:
+		return fmt.Sprintf("up, from floor %d to floor %d", lower, upper)
+	case upper == lower && a != b && !test && !sideways(a, b):
+		return fmt.Sprintf("sideways on floor %d", lower)
+	}
+	return ""
+}
+
+// RenderLayers returns the layer table in Markdown, as the README prints it.
+// It ends with a newline.
+func RenderLayers(t *Tree) string {
+	var b strings.Builder
+	b.WriteString("| floor | package | is |\n| --- | --- | --- |\n")
+	for _, l := range Layers {
+		var names []string
+		for _, p := range l.Packages {
+			name := "`" + p + "`"
+			if !t.has(p) {
+				name += " (planned)"
+			}
+			names = append(names, name)
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", l.Floor, strings.Join(names, " "), l.Is)
+	}
+	return b.String()
+}

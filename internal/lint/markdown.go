@@ -1,0 +1,49 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Between returns the text between the lines "<!-- name -->" and
+// "<!-- /name -->" of a Markdown page, and an error when one of them is missing
+// or stands there twice.
+func Between(page, name string) (string, error) {
+	_, body, _, err := cut(page, name)
+	return body, err
+}
+
+// Replace returns page with the text between the two lines replaced by body.
+func Replace(page, name, body string) (string, error) {
+	before, _, after, err := cut(page, name)
+	return before + body + after, err
+}
+
+// cut leaves the markers in before and after.
+func cut(page, name string) (before, body, after string, err error) {
+	open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
+	if strings.Count(page, open) != 1 || strings.Count(page, end) != 1 {
+		return page, "", "", fmt.Errorf("lint: the page must have the lines %q and %q once each",
+			strings.TrimSpace(open), strings.TrimSpace(end))
+	}
+	before, rest, _ := strings.Cut(page, open)
+	body, after, ok := strings.Cut(rest, end)
+	if !ok {
+		return page, "", "", fmt.Errorf("lint: %q stands before %q", strings.TrimSpace(end), strings.TrimSpace(open))
+	}
+	return before + open, body, end + after, nil
+}
+
+// Command returns the one command in the fenced block between the markers of
+// name: what .ci/run runs because the page says so.
+func Command(page, name string) (string, error) {
+	body, err := Between(page, name)
+	if err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "```") || lines[len(lines)-1] != "```" {
+		return "", fmt.Errorf("lint: no fenced block between the markers of %q", name)
+	}
+	return strings.Join(lines[1:len(lines)-1], "\n"), nil
+}

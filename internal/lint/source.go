@@ -1,0 +1,200 @@
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// maxLines is the length that no file exceeds; generated ones may.
+const maxLines = 600
+
+// checkInit refuses func init outside programs.
+func checkInit(t *Tree) []Finding {
+	return t.eachFile(func(_ *Package, f *File) []Finding {
+		var fs []Finding
+		for _, d := range f.AST.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if ok && fn.Recv == nil && fn.Name.Name == "init" && f.AST.Name.Name != "main" {
+				fs = append(fs, t.at(fn.Pos(), "func init in a package"))
+			}
+		}
+		return fs
+	})
+}
+
+// checkPackageDoc wants "Package x …" (or "Command x …") in one file of each
+// package; with several, godoc shows them run together.
+func checkPackageDoc(t *Tree) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		var docs []*File
+		name := packageName(p)
+		for _, f := range p.Files {
+			if f.AST.Doc != nil && f.AST.Name.Name == name {
+				docs = append(docs, f)
+			}
+		}
+		switch {
+		case len(docs) == 0:
+			fs = append(fs, Finding{p.Dir, 0, "package " + name + " has no package comment"})
+		case len(docs) > 1:
+			fs = append(fs, t.at(docs[1].AST.Package, "second package comment, the first is in %s", docs[0].Path))
+		case !startsPackageDoc(docs[0].AST.Doc.Text(), name):
+			fs = append(fs, t.at(docs[0].AST.Package, "package comment doesn't start with %q", "Package "+name))
+		}
+	}
+	return fs
+}
+
+// packageName returns the name that the folder's comment must explain: the
+// package's, or in a folder with external tests alone theirs.
+func packageName(p *Package) string {
+	name := p.Files[0].AST.Name.Name
+	for _, f := range p.Files {
+		if n := f.AST.Name.Name; !strings.HasSuffix(n, "_test") {
+			return n
+		}
+	}
+	return name
+}
+
+// startsPackageDoc knows that a program is called by its command's name, which
+// is its folder's and not its package's.
+func startsPackageDoc(doc, name string) bool {
+	if name == "main" {
+		return strings.HasPrefix(doc, "Command ")
+	}
+	rest, ok := strings.CutPrefix(doc, "Package "+name)
+	return ok && rest != "" && (rest[0] == ' ' || rest[0] == '\n')
+}
+
+// checkExportedDoc wants a comment on every exported declaration of a package,
+// methods of exported types among them.
+func checkExportedDoc(t *Tree) []Finding {
+	return t.eachFile(func(_ *Package, f *File) []Finding {
+		if f.Test || f.AST.Name.Name == "main" {
+			return nil
+		}
+		var fs []Finding
+		for _, d := range f.AST.Decls {
+			for _, name := range undocumented(d) {
+				fs = append(fs, t.at(name.Pos(), "exported %s has no doc comment", name.Name))
+			}
+		}
+		return fs
+	})
+}
+
+// undocumented returns the exported names that d declares without a comment.
+func undocumented(d ast.Decl) []*ast.Ident {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Doc == nil && d.Name.IsExported() && (d.Recv == nil || ast.IsExported(receiver(d.Recv))) {
+			return []*ast.Ident{d.Name}
+		}
+	case *ast.GenDecl:
+		var names []*ast.Ident
+		for _, spec := range d.Specs {
+			names = append(names, undocumentedSpec(d, spec)...)
+		}
+		return names
+	}
+	return nil
+}
+
+// undocumentedSpec takes the comment of a group for its constants and
+// variables, which often mean something together only; a type explains itself.
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
+	switch spec := spec.(type) {
+	case *ast.TypeSpec:
+		if spec.Name.IsExported() && spec.Doc == nil && (d.Doc == nil || d.Lparen != token.NoPos) {
+			return []*ast.Ident{spec.Name}
+		}
+	case *ast.ValueSpec:
+		if d.Doc == nil && spec.Doc == nil && spec.Comment == nil {
+			return slices.DeleteFunc(slices.Clone(spec.Names), func(n *ast.Ident) bool { return !n.IsExported() })
+		}
+	}
+	return nil
+}
+
+// receiver returns the name of a method's type, without pointer and parameters.
+func receiver(recv *ast.FieldList) string {
+	expr := recv.List[0].Type
+	for {
+		switch x := expr.(type) {
+		case *ast.StarExpr:
+			expr = x.X
+		case *ast.ParenExpr:
+			expr = x.X
+		case *ast.IndexExpr:
+			expr = x.X
+		case *ast.IndexListExpr:
+			expr = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
+
+func checkLength(t *Tree) []Finding {
+	return t.eachFile(func(_ *Package, f *File) []Finding {
+		if f.Lines <= maxLines || ast.IsGenerated(f.AST) {
+			return nil
+		}
+		return []Finding{{f.Path, f.Lines, "more than 600 lines"}}
+	})
+}
+
+// checkSleep refuses time.Sleep in tests, also in a synctest bubble, where a
+// timer and a channel say what is waited for.
+func checkSleep(t *Tree) []Finding {
+	return t.eachFile(func(_ *Package, f *File) []Finding {
+		name := importName(f.AST, "time")
+		if !f.Test || name == "" {
+			return nil
+		}
+		var fs []Finding
+		ast.Inspect(f.AST, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok || sel.Sel.Name != "Sleep" {
+				return true
+			}
+			if x, ok := sel.X.(*ast.Ident); ok && x.Name == name {
+				fs = append(fs, t.at(sel.Pos(), "time.Sleep in a test: wait for what happens, or inject the clock"))
+			}
+			return true
+		})
+		return fs
+	})
+}
+
+// importName returns the name under which f knows the standard package imp, ""
+// when it doesn't import it.
+func importName(f *ast.File, imp string) string {
+	for _, spec := range f.Imports {
+		switch {
+		case importPath(spec) != imp:
+		case spec.Name != nil:
+			return spec.Name.Name
+		default:
+			return imp
+		}
+	}
+	return ""
+}
+
+// eachFile collects what check finds in each Go file.
+func (t *Tree) eachFile(check func(*Package, *File) []Finding) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			fs = append(fs, check(p, f)...)
+		}
+	}
+	return fs
+}

@@ -1,0 +1,197 @@
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Tree is a checkout, parsed. It is read-only after Load.
+type Tree struct {
+	// Module is the import path of the module at the root.
+	Module string
+	// Nested holds the folders of the other modules, sorted.
+	Nested []string
+	// Packages holds every folder with Go files, sorted by Dir.
+	Packages []*Package
+	// Texts holds every source and text file, sorted by Path.
+	Texts []Text
+
+	fset *token.FileSet
+}
+
+// A Package is the Go files of one folder: the package and its tests.
+type Package struct {
+	// Dir is slash-separated and relative to the root; the root itself is ".".
+	Dir string
+	// Nested says that the package belongs to a module below the root's.
+	Nested bool
+	// Files are sorted by Path.
+	Files []*File
+}
+
+// A File is one Go file.
+type File struct {
+	// Path is slash-separated and relative to the root.
+	Path string
+	// Test says that the name ends in _test.go.
+	Test bool
+	// AST holds the comments too.
+	AST *ast.File
+	// Lines is the number of lines.
+	Lines int
+}
+
+// A Text is one file as it is.
+type Text struct {
+	// Path is slash-separated and relative to the root.
+	Path string
+	// Data is the file's content.
+	Data string
+}
+
+// Load parses the tree at the root of fsys. Folders named testdata, and those
+// whose name starts with "_" or "." (but for .ci and .github), are left out.
+func Load(fsys fs.FS) (*Tree, error) {
+	t := &Tree{fset: token.NewFileSet()}
+	byDir := map[string]*Package{}
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && skipDir(name):
+			return fs.SkipDir
+		case d.IsDir() || !d.Type().IsRegular() || !isText(name):
+			return nil
+		}
+		data, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		return t.add(name, data, byDir)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lint: load: %w", err)
+	}
+	if t.Module == "" {
+		return nil, fmt.Errorf("lint: load: no go.mod with a module line at the root")
+	}
+	t.finish(byDir)
+	return t, nil
+}
+
+// add takes one file in.
+func (t *Tree) add(name string, data []byte, byDir map[string]*Package) error {
+	t.Texts = append(t.Texts, Text{name, string(data)})
+	if path.Base(name) == "go.mod" {
+		if dir := path.Dir(name); dir == "." {
+			t.Module = modulePath(string(data))
+		} else {
+			t.Nested = append(t.Nested, dir)
+		}
+	}
+	if path.Ext(name) != ".go" {
+		return nil
+	}
+	file, err := parser.ParseFile(t.fset, name, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	dir := path.Dir(name)
+	p := byDir[dir]
+	if p == nil {
+		p = &Package{Dir: dir}
+		byDir[dir] = p
+		t.Packages = append(t.Packages, p)
+	}
+	p.Files = append(p.Files, &File{
+		Path:  name,
+		Test:  strings.HasSuffix(name, "_test.go"),
+		AST:   file,
+		Lines: strings.Count(string(data), "\n"),
+	})
+	return nil
+}
+
+// finish sorts, and says which packages belong to nested modules: their go.mod
+// may have been walked after them.
+func (t *Tree) finish(byDir map[string]*Package) {
+	slices.Sort(t.Nested)
+	slices.SortFunc(t.Packages, func(a, b *Package) int { return cmp.Compare(a.Dir, b.Dir) })
+	slices.SortFunc(t.Texts, func(a, b Text) int { return cmp.Compare(a.Path, b.Path) })
+	for _, p := range byDir {
+		p.Nested = slices.ContainsFunc(t.Nested, func(m string) bool { return within(p.Dir, m) })
+	}
+}
+
+// has reports whether dir holds a package of the tree that is more than tests.
+func (t *Tree) has(dir string) bool {
+	for _, p := range t.Packages {
+		if p.Dir == dir {
+			return slices.ContainsFunc(p.Files, func(f *File) bool { return !f.Test })
+		}
+	}
+	return false
+}
+
+// text returns the content of one file.
+func (t *Tree) text(name string) (data string, ok bool) {
+	for _, x := range t.Texts {
+		if x.Path == name {
+			return x.Data, true
+		}
+	}
+	return "", false
+}
+
+// at makes a finding at a place in a parsed file.
+func (t *Tree) at(pos token.Pos, format string, args ...any) Finding {
+	p := t.fset.Position(pos)
+	return Finding{p.Filename, p.Line, fmt.Sprintf(format, args...)}
+}
+
+// within reports whether an import path or folder is root or lies below it.
+func within(name, root string) bool {
+	return name == root || strings.HasPrefix(name, root+"/")
+}
+
+func skipDir(name string) bool {
+	base := path.Base(name)
+	switch {
+	case name == "." || base == ".ci" || base == ".github":
+		return false
+	case base == "testdata":
+		return true
+	}
+	return strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")
+}
+
+// isText tells the files that people write by their names. Sums, licences and
+// data are nobody's prose.
+func isText(name string) bool {
+	switch path.Base(name) {
+	case "Makefile", "run", ".gitignore":
+		return true
+	}
+	switch path.Ext(name) {
+	case ".go", ".mod", ".md", ".sh", ".yml", ".yaml":
+		return true
+	}
+	return false
+}
+
+// modulePath returns what the module line of a go.mod says, "" without one.
+func modulePath(gomod string) string {
+	for line := range strings.Lines(gomod) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "module "); ok {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
+}
