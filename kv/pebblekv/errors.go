@@ -1,0 +1,30 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Errors of this engine beside those of package kv.
+var (
+	// ErrNewerFormat: Open found a store in a format that this version of the
+	// program does not know.
+	ErrNewerFormat = errors.New("pebblekv: the store has a newer format than this program knows")
+	// ErrReadOnly: the store was opened with Options.ReadOnly; nothing was
+	// applied.
+	ErrReadOnly = errors.New("pebblekv: the store is open for reading only")
+)
+
+// wrap gives an error of Pebble its place in the contract.
+func wrap(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case pebble.IsCorruptionError(err):
+		return fmt.Errorf("pebblekv: %w: %w", kv.ErrCorrupt, err)
+	}
+	return fmt.Errorf("pebblekv: %w", err)
+}

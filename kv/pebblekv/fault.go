@@ -1,0 +1,41 @@
+package pebblekv
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A fault is the first failure that a store can't survive, once it happened. It
+// is shared by everything that can notice one (the disk, Pebble's logger, a
+// recovered panic) and everything that must stop then.
+type fault struct {
+	once sync.Once
+	// done is closed when err is set.
+	done chan struct{}
+	// cause is the failure, err what callers get.
+	cause, err error
+}
+
+func newFault() *fault { return &fault{done: make(chan struct{})} }
+
+// set records the first cause; later ones are consequences and are dropped.
+func (f *fault) set(cause error) {
+	f.once.Do(func() {
+		f.cause = cause
+		f.err = fmt.Errorf("pebblekv: %w: %w", kv.ErrPoisoned, cause)
+		close(f.done)
+	})
+}
+
+// get returns the error that every call fails with once the store is poisoned,
+// wrapping kv.ErrPoisoned and the cause, and nil while it is healthy.
+func (f *fault) get() error {
+	select {
+	case <-f.done:
+		return f.err
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,317 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// A fence stands between Pebble and the file system, and lets Pebble believe
+// that the files it can't live without never fail.
+//
+// Why: Pebble ends the process when it can't write its write-ahead log or its
+// MANIFEST, and there is no clean way to stop it from doing so afterwards. A
+// failing MANIFEST write calls Logger.Fatalf, which one may let return. A
+// failing log record panics with the commit pipeline's mutex held. A log that
+// can't be closed or created (a full disk, met when a memtable is full) panics
+// inside a function that deferred the unlocking of a mutex which is not locked
+// at that point, which is a fatal error of the Go runtime that no recover
+// catches. So the error must not reach Pebble at all.
+//
+// Instead, the first such failure sets the fault, which poisons the store, and
+// from then on the fence writes nothing more: what is on the disk is what a
+// crash at that moment would have left, and opening it again is an ordinary
+// recovery. Pebble goes on, with its mutexes and queues in order, against files
+// that swallow everything, its waiters are woken as if they had succeeded, and
+// DB, which looks at the fault after every wait, tells them ErrPoisoned.
+//
+// A failure is reported before the call that met it returns, so whatever Pebble
+// does because of a swallowed write is swallowed as well: nothing on the disk
+// can depend on something that isn't.
+//
+// Tables and blob files are another matter: Pebble copes with their failures
+// and tries again, so while the store is healthy they pass through, slowed down
+// a little because Pebble retries at once and forever.
+type fence struct {
+	vfs.FS
+	fault *fault
+	// armed is false while the store is being opened: then failures are Open's
+	// error and not swallowed, except those of tables (see table).
+	armed atomic.Bool
+	// closing is closed when the store starts to close.
+	closing chan struct{}
+	// failures counts the failed operations on tables since the last that
+	// succeeded.
+	failures atomic.Int32
+}
+
+var (
+	errDead        = errors.New("pebblekv: the store is poisoned and writes no more")
+	_       vfs.FS = (*fence)(nil)
+)
+
+// isTable reports whether name is a file whose failures Pebble survives.
+func isTable(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+// dead reports whether nothing may be written any more.
+func (f *fence) dead() bool { return f.fault.get() != nil }
+
+// vital handles the error of an operation on a file that Pebble can't live
+// without, and reports whether the operation is to look like a success.
+func (f *fence) vital(op, name string, err error) error {
+	if err == nil || !f.armed.Load() && !f.dead() {
+		return err
+	}
+	f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
+	return nil
+}
+
+// table notes how an operation on a table went. While a store is being opened
+// the log is replayed into tables, and Pebble would try that forever: there the
+// first failure is fatal.
+func (f *fence) table(op, name string, err error) error {
+	switch {
+	case err == nil:
+		f.failures.Store(0)
+	case f.armed.Load():
+		f.failures.Add(1)
+	default:
+		f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
+		return nil
+	}
+	return err
+}
+
+// note is table or vital, by name.
+func (f *fence) note(op, name string, err error) error {
+	if isTable(name) {
+		return f.table(op, name, err)
+	}
+	return f.vital(op, name, err)
+}
+
+// opened wraps a file opened for writing; nil stands for one that swallows.
+func (f *fence) opened(op, name string, file vfs.File, err error) (vfs.File, error) {
+	if err := f.note(op, name, err); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		file = nil // swallowed
+	}
+	return &fencedFile{File: file, fence: f, name: name, table: isTable(name)}, nil
+}
+
+// pace delays the making of a table after failures, up to a second. On a
+// poisoned store it parks the flush or compaction that wants to write until the
+// store closes, or it would go round and round.
+func (f *fence) pace() error {
+	if f.dead() && f.armed.Load() {
+		<-f.closing
+		return errDead
+	}
+	n := f.failures.Load()
+	if n == 0 {
+		return nil
+	}
+	timer := time.NewTimer(min(time.Second, 10*time.Millisecond<<min(n, 10)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.closing:
+	case <-f.fault.done:
+	}
+	return nil
+}
+
+func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if isTable(name) {
+		if err := f.pace(); err != nil {
+			return nil, err
+		}
+	}
+	if f.dead() {
+		return f.opened("create", name, nil, nil)
+	}
+	file, err := f.FS.Create(name, c)
+	return f.opened("create", name, file, err)
+}
+
+func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if f.dead() {
+		return f.opened("open", name, nil, nil)
+	}
+	file, err := f.FS.OpenReadWrite(name, c, opts...)
+	return f.opened("open", name, file, err)
+}
+
+func (f *fence) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.dead() {
+		return f.opened("reuse", name, nil, nil)
+	}
+	file, err := f.FS.ReuseForWrite(old, name, c)
+	return f.opened("reuse", name, file, err)
+}
+
+// OpenDir opens a directory, which Pebble does in order to sync it.
+func (f *fence) OpenDir(name string) (vfs.File, error) {
+	if f.dead() {
+		return f.opened("open", name, nil, nil)
+	}
+	file, err := f.FS.OpenDir(name)
+	return f.opened("open", name, file, err)
+}
+
+func (f *fence) Link(old, name string) error {
+	if f.dead() {
+		return nil
+	}
+	return f.note("link", name, f.FS.Link(old, name))
+}
+
+func (f *fence) Rename(old, name string) error {
+	if f.dead() {
+		return nil
+	}
+	return f.note("rename", name, f.FS.Rename(old, name))
+}
+
+// Remove passes errors on: a file too many hurts nobody, and Pebble only logs it.
+func (f *fence) Remove(name string) error {
+	if f.dead() {
+		return nil
+	}
+	return f.FS.Remove(name)
+}
+
+// RemoveAll is Remove of a tree.
+func (f *fence) RemoveAll(name string) error {
+	if f.dead() {
+		return nil
+	}
+	return f.FS.RemoveAll(name)
+}
+
+// Unwrap gives Pebble the file system below, see vfs.FS.
+func (f *fence) Unwrap() vfs.FS { return f.FS }
+
+// A fencedFile is a file opened for writing. A nil File swallows everything: it
+// stands for one that couldn't be opened.
+type fencedFile struct {
+	vfs.File
+	fence *fence
+	name  string
+	table bool
+}
+
+// do runs one writing operation: not at all once the store is dead, and with
+// its failure noted otherwise.
+func (f *fencedFile) do(op string, fn func() error) error {
+	if f.fence.dead() || f.File == nil {
+		if f.table && f.fence.armed.Load() {
+			return errDead
+		}
+		return nil
+	}
+	return f.fence.note(op, f.name, fn())
+}
+
+func (f *fencedFile) Write(p []byte) (int, error) {
+	n := len(p)
+	err := f.do("write", func() (err error) { n, err = f.File.Write(p); return err })
+	if err == nil {
+		return len(p), nil
+	}
+	return n, err
+}
+
+func (f *fencedFile) WriteAt(p []byte, off int64) (int, error) {
+	n := len(p)
+	err := f.do("write", func() (err error) { n, err = f.File.WriteAt(p, off); return err })
+	if err == nil {
+		return len(p), nil
+	}
+	return n, err
+}
+
+func (f *fencedFile) Sync() error { return f.do("sync", func() error { return f.File.Sync() }) }
+
+func (f *fencedFile) SyncData() error { return f.do("sync", func() error { return f.File.SyncData() }) }
+
+func (f *fencedFile) SyncTo(length int64) (full bool, err error) {
+	err = f.do("sync", func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, err
+}
+
+// Preallocate is a hint: Pebble ignores its errors, and so must the fence.
+func (f *fencedFile) Preallocate(offset, length int64) error {
+	if f.fence.dead() || f.File == nil {
+		return nil
+	}
+	return f.File.Preallocate(offset, length)
+}
+
+// Close closes the file below also on a dead store, or it would leak.
+func (f *fencedFile) Close() error {
+	if f.File == nil {
+		return nil
+	}
+	err := f.File.Close()
+	if f.fence.dead() {
+		return nil
+	}
+	return f.fence.note("close", f.name, err)
+}
+
+func (f *fencedFile) Read(p []byte) (int, error) {
+	if f.File == nil {
+		return 0, io.EOF
+	}
+	return f.File.Read(p)
+}
+
+func (f *fencedFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.File == nil {
+		return 0, io.EOF
+	}
+	return f.File.ReadAt(p, off)
+}
+
+func (f *fencedFile) Stat() (vfs.FileInfo, error) {
+	if f.File == nil {
+		return swallowed(f.name), nil
+	}
+	return f.File.Stat()
+}
+
+func (f *fencedFile) Prefetch(offset, length int64) error {
+	if f.File == nil {
+		return nil
+	}
+	return f.File.Prefetch(offset, length)
+}
+
+func (f *fencedFile) Fd() uintptr {
+	if f.File == nil {
+		return vfs.InvalidFd
+	}
+	return f.File.Fd()
+}
+
+// swallowed describes an empty file of that name.
+type swallowed string
+
+func (s swallowed) Name() string           { return string(s) }
+func (s swallowed) Size() int64            { return 0 }
+func (s swallowed) Mode() fs.FileMode      { return 0o600 }
+func (s swallowed) ModTime() time.Time     { return time.Time{} }
+func (s swallowed) IsDir() bool            { return false }
+func (s swallowed) Sys() any               { return nil }
+func (s swallowed) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

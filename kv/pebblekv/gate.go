@@ -1,0 +1,131 @@
+package pebblekv
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Writers wait when flushing and compacting fall behind by more than this.
+const (
+	// maxMemtables bounds the memory of unflushed data, in memtables. Pebble's
+	// own default is 2: then every writer stops while the full memtable is
+	// being flushed.
+	maxMemtables = 4
+	// maxSublevels bounds how many tables a read may have to look at in level 0.
+	// It is Pebble's own default.
+	maxSublevels = 12
+)
+
+// A gate makes writers wait while Pebble is behind with its background work.
+//
+// Pebble has such a gate of its own, which these options keep from ever closing
+// (see pebbleOptions): it waits inside the commit pipeline, with locks held,
+// where neither a context nor the closing or poisoning of the store can end the
+// wait, and where it waits forever when background work fails over and over.
+// This one waits before any lock is taken, and gives up when there is no hope.
+// It looks at Pebble's state when Pebble says that it changed, so it may close a
+// little late; it bounds memory, it doesn't promise a number.
+type gate struct {
+	fault   *fault
+	closing <-chan struct{}
+	// nudge tells the watcher that the state may have changed.
+	nudge chan struct{}
+	// gone is closed when the watcher has ended.
+	gone chan struct{}
+
+	// behind is atomic for the writers that needn't wait; it changes under mu.
+	behind atomic.Bool
+
+	mu sync.Mutex
+	// changed is closed, and made anew, when behind or failing change.
+	changed chan struct{} // +checklocks:mu
+	// failing is the error of the newest background work, or nil.
+	failing error // +checklocks:mu
+}
+
+func newGate(f *fault, closing <-chan struct{}) *gate {
+	return &gate{
+		fault:   f,
+		closing: closing,
+		nudge:   make(chan struct{}, 1),
+		gone:    make(chan struct{}),
+		changed: make(chan struct{}),
+	}
+}
+
+// wait returns nil when a writer may go on.
+func (g *gate) wait(ctx context.Context) error {
+	for g.behind.Load() {
+		g.mu.Lock()
+		behind, failing, changed := g.behind.Load(), g.failing, g.changed
+		g.mu.Unlock()
+		if !behind {
+			break
+		}
+		if failing != nil {
+			return fmt.Errorf("pebblekv: writing is held up by a failing flush or compaction: %w", failing)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-g.closing:
+			return kv.ErrClosed
+		case <-g.fault.done:
+			return g.fault.get()
+		}
+	}
+	return nil
+}
+
+// worked notes how a flush or compaction ended. It is called with Pebble's
+// mutex held.
+func (g *gate) worked(err error) {
+	g.mu.Lock()
+	if err != nil || g.failing != nil {
+		g.failing = err
+		g.signal()
+	}
+	g.mu.Unlock()
+	g.poke()
+}
+
+// poke makes the watcher look again; it never blocks.
+func (g *gate) poke() {
+	select {
+	case g.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// +checklocks:g.mu
+func (g *gate) signal() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// watch opens and closes the gate until the store closes. It runs on its own
+// goroutine because Pebble's events come with Pebble's mutex held, which
+// Metrics takes.
+func (g *gate) watch(db *pebble.DB) {
+	defer close(g.gone)
+	for {
+		select {
+		case <-g.nudge:
+		case <-g.closing:
+			return
+		}
+		m := db.Metrics()
+		behind := m.MemTable.Count > maxMemtables || m.Levels[0].Sublevels >= maxSublevels
+		g.mu.Lock()
+		if g.behind.Swap(behind) != behind {
+			g.signal()
+		}
+		g.mu.Unlock()
+	}
+}

@@ -1,0 +1,219 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// closeTimeout is how long closing a poisoned store may take; it takes
+// milliseconds unless Pebble is stuck.
+const closeTimeout = 10 * time.Second
+
+// Open opens the store in the directory dir, creating directory and store when
+// there is none and opts allow it; a nil opts is the zero Options. A directory
+// may be open once at a time, on the whole machine.
+//
+// Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
+// are no store (nothing in it is touched then), kv.ErrStoreInUse,
+// ErrNewerFormat, kv.ErrCorrupt.
+func Open(dir string, opts *Options) (*DB, error) {
+	return open(dir, opts, vfs.Default)
+}
+
+// open is Open on any file system; tests bring failing and crashing ones.
+func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("pebblekv: open %s: %w", dir, err)
+		}
+	}()
+	if err := inspect(dir, opts, disk); err != nil {
+		return nil, err
+	}
+	path := dir
+	if disk == vfs.Default {
+		// The lock is per process and per name: one directory must not have two.
+		if path, err = realPath(dir); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := pebble.LockDirectory(path, disk)
+	if err != nil {
+		return nil, lockError(err)
+	}
+	d, err := start(path, opts, disk, lock)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return d, nil
+}
+
+// start opens Pebble in a directory that is locked and fit for it.
+func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
+	fault, life := newFault(), newLife()
+	d := &DB{
+		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
+		fence: &fence{FS: disk, fault: fault, closing: life.closing},
+		gate:  newGate(fault, life.closing),
+	}
+	o := pebbleOptions(opts, d)
+	defer o.Cache.Unref()
+	err := d.guard(func() (err error) {
+		d.db, err = pebble.Open(dir, o)
+		return err
+	})
+	if fault.get() != nil {
+		// Not poisoned, just not opened: what counts is the cause.
+		if err = fault.cause; d.db != nil {
+			close(life.closing)
+			err = errors.Join(err, d.closePebble())
+		}
+	}
+	if err != nil {
+		return nil, openError(err)
+	}
+	d.fence.armed.Store(true)
+	go d.gate.watch(d.db)
+	return d, nil
+}
+
+// teardown closes Pebble and gives the directory back. Nothing uses d.db then.
+func (d *DB) teardown() error {
+	err := d.closePebble()
+	if lerr := d.lock.Close(); err == nil {
+		err = wrap(lerr)
+	}
+	if bad := d.fault.get(); bad != nil {
+		return bad
+	}
+	return err
+}
+
+// closePebble closes Pebble. On a poisoned store it gives up after a while: a
+// panic may have left mutexes of Pebble locked for good.
+func (d *DB) closePebble() error {
+	done := make(chan error, 1)
+	go func() { done <- d.guard(d.db.Close) }()
+	select {
+	case err := <-done:
+		return wrap(err)
+	case <-d.fault.done:
+	}
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return wrap(err)
+	case <-timer.C:
+		return errors.New("pebblekv: the poisoned store could not be closed, and stays locked until the process ends")
+	}
+}
+
+// inspect refuses a directory that must not become, or can't be, a store, before
+// anything is written, and makes the directory when it is to be created.
+func inspect(dir string, opts *Options, disk vfs.FS) error {
+	info, err := disk.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if opts.MustExist || opts.ReadOnly {
+			return kv.ErrNoStore
+		}
+		return disk.MkdirAll(dir, 0o755)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%w: it is a file", kv.ErrNotAStore)
+	}
+	names, err := disk.List(dir)
+	if err != nil {
+		return err
+	}
+	exists, err := hasManifest(disk, dir)
+	if err != nil {
+		return err
+	}
+	if exists {
+		return checkFormat(disk, dir)
+	}
+	for _, name := range names {
+		if !leftover(name) {
+			return fmt.Errorf("%w: it holds %q, but no manifest", kv.ErrNotAStore, name)
+		}
+	}
+	if opts.MustExist || opts.ReadOnly {
+		return kv.ErrNoStore
+	}
+	return nil
+}
+
+// hasManifest reports whether dir holds the marker that a store, once created,
+// always has. https://github.com/cockroachdb/pebble/blob/v2.1.7/vfs/atomicfs/marker.go
+func hasManifest(disk vfs.FS, dir string) (bool, error) {
+	v, err := atomicfs.ReadMarker(disk, dir, "manifest")
+	return v != "", err
+}
+
+// checkFormat refuses a store whose format this Pebble doesn't know.
+func checkFormat(disk vfs.FS, dir string) error {
+	v, err := atomicfs.ReadMarker(disk, dir, "format-version")
+	if err != nil || v == "" {
+		return err
+	}
+	n, err := strconv.ParseUint(v, 10, 32)
+	if err != nil {
+		return fmt.Errorf("%w: format version %q", kv.ErrCorrupt, v)
+	}
+	if pebble.FormatMajorVersion(n) > pebble.FormatNewest {
+		return fmt.Errorf("%w: %d, known are versions up to %d", ErrNewerFormat, n, pebble.FormatNewest)
+	}
+	return nil
+}
+
+// leftover reports whether a file may lie in a directory where the creation of a
+// store was cut short: before the manifest marker is placed, these are all that
+// Pebble has made. (A file system's root may also have a lost+found.)
+func leftover(name string) bool {
+	return name == "LOCK" || name == "lost+found" ||
+		strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.")
+}
+
+// realPath is the one name of a directory that exists.
+func realPath(dir string) (string, error) {
+	p, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(p)
+}
+
+// lockError tells a lock that another holds from one that can't be made.
+func lockError(err error) error {
+	held := errors.Is(err, syscall.EAGAIN) || // another process, fcntl(2)
+		strings.Contains(err.Error(), "lock held by current process")
+	if held {
+		return fmt.Errorf("%w: %w", kv.ErrStoreInUse, err)
+	}
+	return err
+}
+
+// openError is wrap for what Pebble says when opening.
+func openError(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+	}
+	return err
+}

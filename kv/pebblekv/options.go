@@ -1,0 +1,93 @@
+package pebblekv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+)
+
+// pebbleOptions are Pebble's options for a store of d; the caller must Unref the
+// cache. Values that aren't Pebble's defaults say why.
+func pebbleOptions(opts *Options, d *DB) *pebble.Options {
+	cache, memtable := opts.CacheBytes, opts.MemtableBytes
+	if cache == 0 {
+		cache = 256 << 20
+	}
+	if memtable == 0 {
+		memtable = 64 << 20
+	}
+	log := logger{to: opts.Logger, fault: d.fault}
+	o := &pebble.Options{
+		Cache:              pebble.NewCache(cache),
+		FS:                 d.fence,
+		Lock:               d.lock,
+		ReadOnly:           opts.ReadOnly,
+		ErrorIfNotExists:   opts.MustExist || opts.ReadOnly,
+		FormatMajorVersion: pebble.FormatNewest,
+		Logger:             log,
+		EventListener:      d.events(log),
+		MemTableSize:       uint64(memtable),
+		// Both stops are out of reach: writers wait at the gate instead.
+		MemTableStopWritesThreshold: 1 << 16,
+		L0StopWritesThreshold:       1 << 16,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)-1) },
+	}
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
+}
+
+// events are the callbacks that the gate lives on. Pebble calls them with its
+// mutex held.
+func (d *DB) events(log logger) *pebble.EventListener {
+	return &pebble.EventListener{
+		// A new log means a new memtable.
+		WALCreated:      func(pebble.WALCreateInfo) { d.gate.poke() },
+		FlushEnd:        func(i pebble.FlushInfo) { d.gate.worked(failure(i.Err)) },
+		CompactionEnd:   func(i pebble.CompactionInfo) { d.gate.worked(failure(i.Err)) },
+		BackgroundError: func(err error) { log.Errorf("background work: %v", err) },
+		// The default ends the process. Whoever reads the corrupt block gets
+		// kv.ErrCorrupt.
+		DataCorruption: func(i pebble.DataCorruptionInfo) { log.Errorf("%v", i) },
+	}
+}
+
+// failure filters what ends a flush or compaction early without being wrong: a
+// flush that had nothing to write, and a compaction that is no longer needed.
+func failure(err error) error {
+	if err == nil || errors.Is(err, pebble.ErrCancelledCompaction) || err.Error() == "pebble: empty table" {
+		return nil
+	}
+	return err
+}
+
+// A logger hands Pebble's messages to slog, and what Pebble thinks must end the
+// process to the fault.
+type logger struct {
+	to    *slog.Logger
+	fault *fault
+}
+
+func (l logger) log(level slog.Level, format string, args []any) {
+	if l.to == nil || !l.to.Enabled(context.Background(), level) {
+		return
+	}
+	l.to.Log(context.Background(), level, fmt.Sprintf(format, args...))
+}
+
+func (l logger) Infof(format string, args ...any)  { l.log(slog.LevelDebug, format, args) }
+func (l logger) Errorf(format string, args ...any) { l.log(slog.LevelError, format, args) }
+
+// Fatalf poisons the store and returns. Pebble then goes on as it does with an
+// error, on files that take no more writes; see fence.
+func (l logger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	l.fault.set(err)
+	l.log(slog.LevelError, "%v", []any{err})
+}

@@ -1,0 +1,157 @@
+// Package pebblekv is the kv.Engine on a local directory, on Pebble, CockroachDB's
+// log-structured store (https://github.com/cockroachdb/pebble).
+//
+// It adds to Pebble what package kv promises and Pebble doesn't: checks that
+// are atomic with the commit, outcomes, a failing disk that poisons the store
+// instead of ending the process, closing beside running calls, and refusing to
+// write into a directory that is no store. It is the only package that imports
+// Pebble, and no type of Pebble shows in its API. It is not a way to tune Pebble:
+// the options are chosen here, with their reasons, for entries of about 4 KiB.
+package pebblekv
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+)
+
+// Options say how to open a store. A nil *Options is the zero Options.
+type Options struct {
+	// CacheBytes is the size of the cache of uncompressed blocks; 0 means 256 MiB.
+	CacheBytes int64
+	// MemtableBytes is how much is written before it goes from memory into a
+	// table; 0 means 64 MiB. Up to about five times as much can be in memory,
+	// and after a crash that much is read back from the log.
+	MemtableBytes int64
+	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
+	MustExist bool
+	// ReadOnly opens an existing store without changing anything in it (but it
+	// takes the store's lock: a store can't be read while it is open elsewhere).
+	// It implies MustExist; commits return ErrReadOnly.
+	ReadOnly bool
+	// Logger receives what Pebble reports: errors at level Error, everything
+	// else at level Debug. Nil means that nothing is logged.
+	Logger *slog.Logger
+}
+
+// A DB is one open store. It implements kv.Engine.
+type DB struct {
+	db       *pebble.DB
+	dir      string
+	readOnly bool
+	lock     *pebble.Lock
+	fence    *fence
+	fault    *fault
+	gate     *gate
+	life     *life
+	outcomes outcomes.Memory
+
+	// commit orders commits: between the checks of one and its application
+	// there is no other, so every commit takes it, also one without checks. It
+	// is never held while waiting for the disk, with one exception that Pebble
+	// leaves no choice in: when a memtable is full its log is closed and synced.
+	commit sync.Mutex
+}
+
+var _ kv.Engine = (*DB)(nil)
+
+// Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which
+// every entry takes at most 11 bytes besides its key and value.
+const (
+	maxKey   = 1 << 20
+	maxValue = 1 << 30
+	maxOps   = 1 << 24
+	maxBytes = 4<<30 - 1 - maxOps*11 - 1<<20
+)
+
+// Limits returns what Pebble's formats bound: keys of 1 MiB, values of 1 GiB,
+// commits of 16,777,216 operations and somewhat under 3.9 GB.
+func (d *DB) Limits() kv.Limits {
+	return kv.Limits{Key: maxKey, Value: maxValue, Ops: maxOps, Bytes: maxBytes}
+}
+
+// Outcome tells what became of a recent commit of this DB. See kv.Engine.
+func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
+	if err := d.begin(ctx); err != nil {
+		return kv.OutcomeUnknown, err
+	}
+	defer d.life.leave()
+	return d.outcomes.Outcome(id), nil
+}
+
+// Sync returns when everything applied before it is on the disk. See kv.Engine.
+func (d *DB) Sync(ctx context.Context) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.life.leave()
+	if d.readOnly {
+		return nil
+	}
+	// An empty log record, synced, has everything before it in the log synced.
+	err := d.guard(func() error { return d.db.LogData(nil, pebble.Sync) })
+	return d.verdict(err)
+}
+
+// Close releases the store; calls that are running end first. With open scans
+// or snapshots it returns an error, and the store is released when they end. On
+// a poisoned store it releases what can be released and returns kv.ErrPoisoned.
+func (d *DB) Close() error {
+	if !d.life.close() {
+		return nil
+	}
+	<-d.gate.gone
+	if n := d.life.pins.Load() - 1; !d.life.unpin() {
+		return fmt.Errorf("pebblekv: closed with %d open scans or snapshots, which keep %s locked", n, d.dir)
+	}
+	return d.teardown()
+}
+
+// begin starts a call: d.life.leave must follow when it returned nil.
+func (d *DB) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.life.enter(); err != nil {
+		return err
+	}
+	if err := d.fault.get(); err != nil {
+		d.life.leave()
+		return err
+	}
+	return nil
+}
+
+// verdict is what a call returns that got err from Pebble: on a poisoned store
+// nothing that Pebble says counts any more.
+func (d *DB) verdict(err error) error {
+	if bad := d.fault.get(); bad != nil {
+		return bad
+	}
+	return wrap(err)
+}
+
+// guard runs a call into Pebble that writes, and turns a panic into a poisoned
+// store: Pebble panics where its own state is in doubt.
+func (d *DB) guard(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.fault.set(fmt.Errorf("panic: %v", r))
+			err = d.fault.get()
+		}
+	}()
+	return fn()
+}
+
+// release lets go of a pin, and of the store when it was the last one.
+func (d *DB) release() error {
+	if d.life.unpin() {
+		return d.teardown()
+	}
+	return nil
+}

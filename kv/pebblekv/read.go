@@ -1,0 +1,195 @@
+package pebblekv
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// ctxEvery is how many entries a scan yields between two looks at its context.
+const ctxEvery = 64
+
+// A source is what the newest state and a snapshot of Pebble have in common.
+type source interface {
+	Get(key []byte) ([]byte, io.Closer, error)
+	NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error)
+}
+
+// Get appends the newest value of key to dst. See kv.Reader.
+func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := d.begin(ctx); err != nil {
+		return dst, err
+	}
+	defer d.life.leave()
+	return d.get(d.db, key, dst)
+}
+
+// get reads from src and copies out of Pebble's memory, which is only valid
+// until the closer is closed.
+func (d *DB) get(src source, key, dst []byte) ([]byte, error) {
+	v, closer, err := src.Get(key)
+	if err != nil {
+		if err == pebble.ErrNotFound {
+			err = kv.ErrNotFound
+		} else {
+			err = wrap(err)
+		}
+		if bad := d.fault.get(); bad != nil {
+			err = bad
+		}
+		return dst, err
+	}
+	out := append(dst, v...)
+	if err := d.verdict(closer.Close()); err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// Scan yields the entries of r in the state at the start of the iteration. See
+// kv.Reader.
+func (d *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) { d.scan(ctx, d.db, r, yield) }
+}
+
+// scan runs one iteration over src.
+func (d *DB) scan(ctx context.Context, src source, r kv.Range, yield func(kv.Entry, error) bool) {
+	if err := d.begin(ctx); err != nil {
+		yield(kv.Entry{}, err)
+		return
+	}
+	if r.End != nil && bytes.Compare(r.Start, r.End) >= 0 {
+		d.life.leave()
+		return
+	}
+	d.life.pin()
+	it, err := src.NewIterWithContext(ctx, bounds(r))
+	d.life.leave()
+	if err != nil {
+		// Nothing was yielded, so the error of release has no better place.
+		if rerr := d.release(); rerr != nil {
+			err = rerr
+		}
+		yield(kv.Entry{}, d.verdict(err))
+		return
+	}
+	more := false // also when the loop body panics: then nothing may be yielded
+	defer func() {
+		cerr := it.Close()
+		if rerr := d.release(); cerr == nil {
+			cerr = rerr
+		}
+		if cerr != nil && more {
+			yield(kv.Entry{}, d.verdict(cerr))
+		}
+	}()
+	more = d.walk(ctx, it, r, yield)
+}
+
+// walk yields the entries of it, and reports whether the consumer wants more.
+func (d *DB) walk(ctx context.Context, it *pebble.Iterator, r kv.Range, yield func(kv.Entry, error) bool) bool {
+	step, ok := it.Next, false
+	if r.Reverse {
+		step, ok = it.Prev, it.Last()
+	} else {
+		ok = it.First()
+	}
+	n := 0
+	for ; ok; ok = step() {
+		v, err := it.ValueAndErr()
+		if err == nil && n%ctxEvery == ctxEvery-1 {
+			err = d.goingOn(ctx)
+		}
+		if err != nil {
+			yield(kv.Entry{}, d.verdict(err))
+			return false
+		}
+		if !yield(kv.Entry{Key: it.Key(), Value: v}, nil) {
+			return false
+		}
+		if n++; n == r.Limit {
+			return true
+		}
+	}
+	if err := d.verdict(it.Error()); err != nil {
+		yield(kv.Entry{}, err)
+		return false
+	}
+	return true
+}
+
+// goingOn says why a long scan must stop: its context is done, or its store is
+// closed or poisoned.
+func (d *DB) goingOn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.life.closed() {
+		return kv.ErrClosed
+	}
+	return d.fault.get()
+}
+
+// bounds are the iterator options of r. Pebble copies the bounds.
+func bounds(r kv.Range) *pebble.IterOptions {
+	o := &pebble.IterOptions{UpperBound: r.End}
+	if len(r.Start) > 0 {
+		o.LowerBound = r.Start
+	}
+	return o
+}
+
+// Snapshot pins the newest state. See kv.Engine. It stays readable until it is
+// closed or the DB is.
+func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer d.life.leave()
+	d.life.pin()
+	return &snapshot{d: d, snap: d.db.NewSnapshot()}, nil
+}
+
+// A snapshot is a kv.Snapshot of a DB.
+type snapshot struct {
+	d      *DB
+	snap   *pebble.Snapshot
+	closed atomic.Bool
+}
+
+func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if s.closed.Load() {
+		return dst, kv.ErrClosed
+	}
+	if err := s.d.begin(ctx); err != nil {
+		return dst, err
+	}
+	defer s.d.life.leave()
+	return s.d.get(s.snap, key, dst)
+}
+
+func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		if s.closed.Load() {
+			yield(kv.Entry{}, kv.ErrClosed)
+			return
+		}
+		s.d.scan(ctx, s.snap, r, yield)
+	}
+}
+
+func (s *snapshot) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	err := s.snap.Close()
+	if rerr := s.d.release(); rerr != nil {
+		return rerr
+	}
+	return wrap(err)
+}
