@@ -1,0 +1,141 @@
+// Package batch collects the writes of one commit, together with what must
+// happen in memory when the commit lands or fails, and cuts them into pieces
+// that a key-value store with limits accepts.
+//
+// It exists so that every writer of an actor (SQLite pages, a queue, workflow
+// history, connections, state) obeys the same limits, splits in the same way and
+// changes its memory only after its writes are in the store. A writer stages into
+// a [Batch]; whoever commits it seals, splits, writes and settles it:
+//
+//	err := b.Seal()                        // values that depend on what else lands
+//	subs, err := b.Split(limits, subs[:0]) // nothing is written if this fails
+//	...                                    // write the sub-batches
+//	b.Settle(err)                          // memory follows the store
+//
+// batch does no I/O and knows no store: it doesn't check quotas, doesn't merge
+// writes to the same key and doesn't read what is stored.
+package batch
+
+// A Kind says what an Op does.
+type Kind uint8
+
+const (
+	// Put stores Value under Key.
+	Put Kind = iota
+	// Delete removes Key; a missing key is no error.
+	Delete
+	// DeleteRange removes every key in [Key, Value).
+	DeleteRange
+)
+
+// String returns "put", "delete" or "delete-range".
+func (k Kind) String() string {
+	switch k {
+	case Put:
+		return "put"
+	case Delete:
+		return "delete"
+	case DeleteRange:
+		return "delete-range"
+	}
+	return "unknown"
+}
+
+// An Op is one write.
+type Op struct {
+	Kind Kind
+	Key  []byte
+	// Value is the value of a Put, and the exclusive end of a DeleteRange; nil
+	// there means that the range has no upper bound.
+	Value []byte
+	// Prior is what the writer knows about what the Op replaces.
+	Prior Prior
+}
+
+// Payload returns the bytes that o counts against Limits.Payload: key + 2 + value
+// for a Put, key + 2 for a Delete, start + 2 + end for a DeleteRange. The 2 are
+// WrapperBytes.
+func (o *Op) Payload() int {
+	if o.Kind == Delete {
+		return len(o.Key) + WrapperBytes
+	}
+	return len(o.Key) + WrapperBytes + len(o.Value)
+}
+
+// A Mode says what of a batch lands if something fails midway.
+type Mode uint8
+
+const (
+	// Atomic: all sub-batches land in one commit of the engine, or none does.
+	Atomic Mode = iota
+	// Ordered: one sub-batch after the other. A failure leaves a prefix of them
+	// in the store, so the mode is for work that is safe to resume.
+	Ordered
+)
+
+// String returns "atomic" or "ordered".
+func (m Mode) String() string {
+	if m == Ordered {
+		return "ordered"
+	}
+	return "atomic"
+}
+
+// A Stager adds what it wants written to a batch that somebody else commits.
+// Stage must leave the Stager's own committed state alone; it changes that in
+// hooks of the batch. When Stage fails the caller gives the batch up (Abort).
+type Stager interface {
+	Stage(b *Batch) error
+}
+
+// A Batch is the writes of one commit in order, and its hooks. The embedded
+// Group holds the ordinary writes. The zero value is an empty atomic batch, ready
+// for use; Reset makes a used one ready again without giving up its memory.
+//
+// A Batch must not be copied, and is not safe for concurrent use.
+type Batch struct {
+	// Mode says whether the batch lands whole or sub-batch by sub-batch.
+	Mode Mode
+
+	Group
+	final Group
+
+	onCommit []func()
+	onAbort  []func(error)
+
+	// late[:lateRun] have run. lateErr is what the first failed one returned:
+	// a batch whose staging failed halfway must not be committed later on.
+	late    []func(*Batch) error
+	lateRun int
+	lateErr error
+
+	settled bool
+}
+
+// Final returns the group of writes that must land together: all of them are in
+// the last sub-batch, after every ordinary write. Split refuses a batch whose
+// final group doesn't fit into one sub-batch.
+func (b *Batch) Final() *Group { return &b.final }
+
+// Empty reports whether b has neither ordinary nor final writes. Late functions
+// that have not run don't count.
+func (b *Batch) Empty() bool { return len(b.ops) == 0 && len(b.final.ops) == 0 }
+
+// Reset empties b for reuse and keeps its memory, so that a batch reused for work
+// of similar size allocates nothing. It sets Mode to Atomic. A batch that was not
+// settled is given up first: what its OnAbort hooks give back must not leak.
+//
+// Slices that Ops and Split returned before are invalid afterwards.
+func (b *Batch) Reset() {
+	b.Abort(ErrAborted)
+	b.Mode = Atomic
+	// Split lays the final writes out behind the ordinary ones, in the same
+	// array; they must not keep values alive either.
+	b.Group.reset(len(b.final.ops))
+	b.final.reset(0)
+	clear(b.onCommit)
+	clear(b.onAbort)
+	clear(b.late)
+	b.onCommit, b.onAbort, b.late = b.onCommit[:0], b.onAbort[:0], b.late[:0]
+	b.lateRun, b.lateErr, b.settled = 0, nil, false
+}

@@ -1,0 +1,59 @@
+package batch
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What Split, Limits.Check and Limits.CheckSubs refuse, always as a *LimitError
+// that wraps one of these, and always before anything is written.
+var (
+	// ErrKeyTooLong: a key, or an end of a range, is over Limits.KeySize.
+	ErrKeyTooLong = errors.New("batch: key too long")
+	// ErrValueTooLarge: a value is over Limits.ValueSize.
+	ErrValueTooLarge = errors.New("batch: value too large")
+	// ErrTooLarge: what must land together doesn't fit together: one entry, the
+	// final group, or an atomic batch of too many sub-batches.
+	ErrTooLarge = errors.New("batch: too large")
+)
+
+// ErrSettled is returned by Seal for a batch that was settled already: it has
+// been committed or given up, and must be Reset before it is used again.
+var ErrSettled = errors.New("batch: already settled")
+
+// ErrAborted is the reason that OnAbort hooks get when a batch was given up
+// without one: by Abort(nil), or by Reset before it was settled.
+var ErrAborted = errors.New("batch: given up")
+
+// A LimitError says which limit was exceeded, by what, and by how much.
+type LimitError struct {
+	Err   error  // ErrKeyTooLong, ErrValueTooLarge or ErrTooLarge
+	Key   []byte // the key, or the first of the group; nil when it is about the whole batch
+	What  string // what was counted, as "bytes of the value"
+	Size  int    // how much of it there is
+	Limit int    // how much of it is allowed
+}
+
+// shownKey is how much of a key an error message quotes.
+const shownKey = 64
+
+// Error names the key (its beginning, if it is long), the size and the limit.
+func (e *LimitError) Error() string {
+	what := fmt.Sprintf("%d %s, limit %d", e.Size, e.What, e.Limit)
+	switch {
+	case e.Key == nil:
+		return fmt.Sprintf("%v: %s", e.Err, what)
+	case len(e.Key) > shownKey:
+		return fmt.Sprintf("%v: key %q… (%d bytes): %s", e.Err, e.Key[:shownKey], len(e.Key), what)
+	}
+	return fmt.Sprintf("%v: key %q: %s", e.Err, e.Key, what)
+}
+
+// Unwrap returns e.Err.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// limitError copies key, since the error may outlive the batch whose arena holds
+// it, and keeps an empty key apart from none.
+func limitError(err error, key []byte, what string, size, limit int) *LimitError {
+	return &LimitError{Err: err, Key: append([]byte{}, key...), What: what, Size: size, Limit: limit}
+}
