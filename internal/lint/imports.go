@@ -33,7 +33,7 @@ var Restricted = []Restriction{
 	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
 	{"pgregory.net/rapid", nil, true, "it is a test library"},
 	{"testing", []string{"kv/kvtest"}, true, "programs don't link the test framework"},
-	{"log", nil, false, "logs go through log/slog"},
+	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/pebblekv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},

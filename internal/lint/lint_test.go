@@ -77,7 +77,7 @@ func TestReadmeLayers(t *testing.T) {
 // it looks for them.
 func TestReadmeCommands(t *testing.T) {
 	page := readPage(t, "README.md")
-	for _, name := range []string{"ci-test", "ci-first"} {
+	for _, name := range []string{"test-command", "first-command"} {
 		if _, err := Command(page, name); err != nil {
 			t.Error(err)
 		}

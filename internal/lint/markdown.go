@@ -2,8 +2,33 @@ package lint
 
 import (
 	"fmt"
+	"path"
+	"regexp"
 	"strings"
 )
+
+// link is a Markdown link's target without its fragment.
+var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
+
+// checkLinks wants a file behind every relative link of a Markdown page.
+func checkLinks(t *Tree) []Finding {
+	var fs []Finding
+	for _, x := range t.Texts {
+		if path.Ext(x.Path) != ".md" {
+			continue
+		}
+		line := 0
+		for text := range strings.Lines(x.Data) {
+			line++
+			for _, m := range link.FindAllStringSubmatch(text, -1) {
+				if !strings.Contains(m[1], "://") && !t.Paths[path.Join(path.Dir(x.Path), m[1])] {
+					fs = append(fs, Finding{x.Path, line, "links to " + m[1] + ", which isn't there"})
+				}
+			}
+		}
+	}
+	return fs
+}
 
 // Between returns the text between the lines "<!-- name -->" and
 // "<!-- /name -->" of a Markdown page, and an error when one of them is missing

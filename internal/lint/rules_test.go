@@ -135,7 +135,8 @@ var importCases = []ruleCase{
 		"conn/a.go":      `package conn; import "pgregory.net/rapid"`,
 	}, []string{"conn/a.go:1: imports pgregory.net/rapid", "host/a.go:1: imports testing"}},
 	{"old log", "restricted", map[string]string{
-		"host/a.go": `package host; import "log"`,
+		"host/a.go":      `package host; import "log"`,
+		"host/a_test.go": `package host_test; import "log"`,
 	}, []string{"host/a.go:1: imports log: logs go through"}},
 
 	{"standard library", "floor0", map[string]string{
@@ -292,6 +293,17 @@ var textCases = []ruleCase{
 		"CHANGELOG.md": "as issue" + " 7 wants\nin design" + " §4\n",
 		"docs/x.md":    "written by a sub" + "agent\n",
 	}, []string{"CHANGELOG.md:1: says issue" + " 7", "CHANGELOG.md:2: says design" + " §", "docs/x.md:1: says sub" + "agent", "vfs/a.go:3: says fixes #" + "12"}},
+
+	{"found", "links", map[string]string{
+		"docs/a.md": "[the b](b.md#part), [up](../LICENSE), [web](https://example.com/x), [here](#part) [dir](../vfs)\n",
+		"docs/b.md": "",
+		"LICENSE":   "",
+		"vfs/a.go":  "package vfs // [x](nowhere)\n",
+	}, nil},
+	{"lost", "links", map[string]string{
+		"docs/a.md": "x\n[b](b.md) and [c](c.md#part)\n",
+		"b.md":      "",
+	}, []string{"docs/a.md:2: links to b.md", "docs/a.md:2: links to c.md"}},
 
 	{"explained", "requires", map[string]string{
 		"bench/peers/go.mod": "module m\n\nrequire (\n\ta.com/b v1.0.0 // bench\n\n\ta.com/c v1.0.0 // indirect\n)\n\nreplace (\n\ta.com/d => ../d\n)\n\nrequire a.com/e v1.0.0 // vfs\n",

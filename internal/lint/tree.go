@@ -22,6 +22,8 @@ type Tree struct {
 	Packages []*Package
 	// Texts holds every source and text file, sorted by Path.
 	Texts []Text
+	// Paths holds every file and folder, whatever it is.
+	Paths map[string]bool
 
 	fset *token.FileSet
 }
@@ -59,7 +61,7 @@ type Text struct {
 // Load parses the tree at the root of fsys. Folders named testdata, and those
 // whose name starts with "_" or "." (but for .ci and .github), are left out.
 func Load(fsys fs.FS) (*Tree, error) {
-	t := &Tree{fset: token.NewFileSet()}
+	t := &Tree{Paths: map[string]bool{}, fset: token.NewFileSet()}
 	byDir := map[string]*Package{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -67,7 +69,9 @@ func Load(fsys fs.FS) (*Tree, error) {
 			return err
 		case d.IsDir() && skipDir(name):
 			return fs.SkipDir
-		case d.IsDir() || !d.Type().IsRegular() || !isText(name):
+		}
+		t.Paths[name] = true
+		if d.IsDir() || !d.Type().IsRegular() || !isText(name) {
 			return nil
 		}
 		data, err := fs.ReadFile(fsys, name)
