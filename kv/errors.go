@@ -12,8 +12,8 @@ var (
 	// ErrTooLarge: a Commit, or an entry of it, is over the engine's Limits;
 	// nothing was applied.
 	ErrTooLarge = errors.New("kv: too large for the engine")
-	// ErrInvalid: a Commit holds an Op that makes no sense, such as an OpClearRange
-	// without an end; nothing was applied.
+	// ErrInvalid: a Commit holds an Op that makes no sense, such as an OpSet of the
+	// empty key or an OpClearRange without an end; nothing was applied.
 	ErrInvalid = errors.New("kv: invalid commit")
 	// ErrUnknownOutcome: it is not known whether a Commit applied.
 	ErrUnknownOutcome = errors.New("kv: outcome of the commit is unknown")

@@ -20,7 +20,7 @@ import (
 // that no call may start after Close.
 //
 // Errors that every engine reports with these sentinels (errors.Is):
-// ErrNotFound, ErrConflict, ErrTooLarge, ErrUnknownOutcome, ErrPoisoned,
+// ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,
 // ErrClosed, ErrCorrupt, and on opening ErrStoreInUse and ErrNotAStore.
 type Engine interface {
 	// Get and Scan of an Engine read the newest applied state.
@@ -153,14 +153,18 @@ const (
 	// OpClear removes Key; a missing key is no error.
 	OpClear
 	// OpClearRange removes every key in [Key, Value): Value is the end of the
-	// range, exclusive. It must not be empty.
+	// range, exclusive. It must not be empty; one ≤ Key removes nothing.
 	OpClearRange
 )
 
-// An Op is one change of a Commit.
+// An Op is one change of a Commit. One that breaks a rule stated here makes the
+// whole commit ErrInvalid.
 type Op struct {
 	Kind OpKind
-	Key  []byte
+	// Key has at least one byte, because not every engine can store the empty
+	// key; reading the empty key finds nothing. Only for an OpClearRange, whose
+	// start it is, it may be empty.
+	Key []byte
 	// Value is the value of an OpSet, the exclusive end of an OpClearRange.
 	Value []byte
 }

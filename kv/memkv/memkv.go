@@ -117,7 +117,12 @@ func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 		return err
 	}
 	for i := range c.Ops {
-		if o := &c.Ops[i]; o.Kind > kv.OpClearRange || o.Kind == kv.OpClearRange && len(o.Value) == 0 {
+		o := &c.Ops[i]
+		must := o.Key
+		if o.Kind == kv.OpClearRange {
+			must = o.Value
+		}
+		if o.Kind > kv.OpClearRange || len(must) == 0 {
 			return fmt.Errorf("memkv: op %d: %w", i, kv.ErrInvalid)
 		}
 	}

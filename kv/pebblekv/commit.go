@@ -66,6 +66,12 @@ const batchHeader = 12
 // full batch of an actor's writes (976 KiB and some) has to fit.
 const retainBytes = 4 << 20
 
+// firstKey is the smallest key there can be. The empty one must never get into
+// Pebble: writing a table with a block of nothing but empty keys makes v2.1.7
+// panic on a goroutine of its own (in PrefixBytesBuilder.Finish), which nobody
+// can recover. Package kv excludes it for that reason.
+var firstKey = []byte{0}
+
 // measure checks c against Limits and returns what its batch takes, in bytes.
 func measure(c *kv.Commit) (int, error) {
 	if len(c.Ops) > maxOps {
@@ -80,7 +86,7 @@ func measure(c *kv.Commit) (int, error) {
 			return 0, fmt.Errorf("pebblekv: op %d has a key over %d bytes: %w", i, maxKey, kv.ErrTooLarge)
 		case len(o.Value) > maxValue:
 			return 0, fmt.Errorf("pebblekv: op %d has a value of %d bytes: %w", i, len(o.Value), kv.ErrTooLarge)
-		case o.Kind > kv.OpClearRange, end && len(o.Value) == 0:
+		case o.Kind > kv.OpClearRange, end && len(o.Value) == 0, !end && len(o.Key) == 0:
 			return 0, fmt.Errorf("pebblekv: op %d: %w", i, kv.ErrInvalid)
 		}
 		if size += len(o.Key) + len(o.Value); size > maxBytes {
@@ -103,8 +109,12 @@ func (d *DB) encode(c *kv.Commit, size int) (*pebble.Batch, error) {
 		case kv.OpClear:
 			err = b.Delete(o.Key, nil)
 		case kv.OpClearRange:
-			if bytes.Compare(o.Key, o.Value) < 0 {
-				err = b.DeleteRange(o.Key, o.Value, nil)
+			start := o.Key
+			if len(start) == 0 {
+				start = firstKey
+			}
+			if bytes.Compare(start, o.Value) < 0 {
+				err = b.DeleteRange(start, o.Value, nil)
 			}
 		}
 		if err != nil {
