@@ -32,6 +32,8 @@ func NewReader(b []byte) *Reader {
 
 // tooLarge is apart so that NewReader is inlined and its Reader stays on the
 // caller's stack.
+//
+//go:noinline
 func (r *Reader) tooLarge() { r.Fail("message of %d bytes, limit %d", len(r.b), MaxSize) }
 
 // Err returns the first error; it wraps ErrMalformed.
