@@ -1,0 +1,143 @@
+package batch_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// recorder notes which hooks ran, in order.
+type recorder struct{ events []string }
+
+func (r *recorder) add(b *batch.Batch, name string) {
+	b.OnCommit(func() { r.events = append(r.events, "commit "+name) })
+	b.OnAbort(func(err error) { r.events = append(r.events, fmt.Sprintf("abort %s: %v", name, err)) })
+}
+
+func (r *recorder) check(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(r.events, want) {
+		t.Errorf("events %q, want %q", r.events, want)
+	}
+}
+
+var errBoom = errors.New("boom")
+
+func TestSettle(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		settle func(*batch.Batch)
+		want   []string
+	}{
+		{"commit", func(b *batch.Batch) { b.Settle(nil) }, []string{"commit a", "commit b"}},
+		{"failure", func(b *batch.Batch) { b.Settle(errBoom) }, []string{"abort b: boom", "abort a: boom"}},
+		{"abort", func(b *batch.Batch) { b.Abort(errBoom) }, []string{"abort b: boom", "abort a: boom"}},
+		{"abort without reason", func(b *batch.Batch) { b.Abort(nil) }, []string{"abort b: batch: given up", "abort a: batch: given up"}},
+		{"reset", func(b *batch.Batch) { b.Reset() }, []string{"abort b: batch: given up", "abort a: batch: given up"}},
+		{"commit, then a deferred abort", func(b *batch.Batch) { b.Settle(nil); b.Abort(errBoom) }, []string{"commit a", "commit b"}},
+		{"failure, then commit", func(b *batch.Batch) { b.Settle(errBoom); b.Settle(nil) }, []string{"abort b: boom", "abort a: boom"}},
+		{"commit and reset", func(b *batch.Batch) { b.Settle(nil); b.Reset() }, []string{"commit a", "commit b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b batch.Batch
+			var r recorder
+			r.add(&b, "a")
+			r.add(&b, "b")
+			if b.Settled() {
+				t.Error("settled before Settle")
+			}
+			c.settle(&b)
+			r.check(t, c.want...)
+			b.Reset()
+			b.Settle(nil)
+			r.check(t, c.want...) // a reused batch has forgotten its hooks
+		})
+	}
+}
+
+// TestSettleFromHook: a hook that settles or aborts its own batch changes nothing.
+func TestSettleFromHook(t *testing.T) {
+	var b batch.Batch
+	var r recorder
+	b.OnCommit(func() { b.Abort(errBoom) })
+	r.add(&b, "a")
+	b.Settle(nil)
+	r.check(t, "commit a")
+}
+
+func TestHookAfterSettle(t *testing.T) {
+	for name, add := range map[string]func(*batch.Batch){
+		"OnCommit": func(b *batch.Batch) { b.OnCommit(func() {}) },
+		"OnAbort":  func(b *batch.Batch) { b.OnAbort(func(error) {}) },
+		"Late":     func(b *batch.Batch) { b.Late(func(*batch.Batch) error { return nil }) },
+	} {
+		func() {
+			defer func() {
+				if r := recover(); r != "batch: hook added to a settled batch" {
+					t.Errorf("%s: panic %v", name, r)
+				}
+			}()
+			var b batch.Batch
+			b.Settle(nil)
+			add(&b)
+		}()
+	}
+}
+
+// TestSeal: Late functions run once each, in order, with those that they add
+// behind them, and see everything staged before.
+func TestSeal(t *testing.T) {
+	var b batch.Batch
+	var r recorder
+	note := func(name string) func(*batch.Batch) error {
+		return func(b *batch.Batch) error {
+			r.events = append(r.events, fmt.Sprintf("%s sees %d", name, b.Len()))
+			b.Put([]byte(name), nil)
+			return nil
+		}
+	}
+	b.Late(func(b *batch.Batch) error {
+		b.Late(note("third"))
+		return note("first")(b)
+	})
+	b.Late(note("second"))
+	b.Put([]byte("k"), nil)
+	for range 2 { // a commit that is tried again seals again
+		if err := b.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		r.check(t, "first sees 1", "second sees 2", "third sees 3")
+	}
+	b.Late(note("fourth"))
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	r.check(t, "first sees 1", "second sees 2", "third sees 3", "fourth sees 4")
+	b.Settle(nil)
+	if err := b.Seal(); err != batch.ErrSettled {
+		t.Errorf("Seal of a settled batch: %v, want ErrSettled", err)
+	}
+}
+
+// TestSealFails: the first error ends sealing for good, and Reset forgets it.
+func TestSealFails(t *testing.T) {
+	var b batch.Batch
+	ran := 0
+	b.Late(func(*batch.Batch) error { ran++; return errBoom })
+	b.Late(func(*batch.Batch) error { ran++; return nil })
+	for range 2 {
+		if err := b.Seal(); err != errBoom {
+			t.Errorf("Seal = %v, want %v", err, errBoom)
+		}
+	}
+	if ran != 1 {
+		t.Errorf("%d late functions ran, want 1", ran)
+	}
+	b.Reset()
+	if err := b.Seal(); err != nil {
+		t.Errorf("Seal after Reset: %v", err)
+	}
+}
