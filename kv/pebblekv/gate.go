@@ -12,9 +12,10 @@ import (
 
 // Writers wait when flushing and compacting fall behind by more than this.
 const (
-	// maxMemtables bounds the memory of unflushed data, in memtables. Pebble's
-	// own default is 2: then every writer stops while the full memtable is
-	// being flushed.
+	// maxMemtables bounds the memory of unflushed data, in sizes of a memtable
+	// (not in their number: the first ones of a store are small, and Pebble lets
+	// those wait for each other). Pebble's own default is 2: then every writer
+	// stops while a full memtable is being flushed.
 	maxMemtables = 4
 	// maxSublevels bounds how many tables a read may have to look at in level 0.
 	// It is Pebble's own default.
@@ -33,6 +34,8 @@ const (
 type gate struct {
 	fault   *fault
 	closing <-chan struct{}
+	// maxUnflushed is maxMemtables in bytes.
+	maxUnflushed uint64
 	// nudge tells the watcher that the state may have changed.
 	nudge chan struct{}
 	// gone is closed when the watcher has ended.
@@ -48,13 +51,14 @@ type gate struct {
 	failing error // +checklocks:mu
 }
 
-func newGate(f *fault, closing <-chan struct{}) *gate {
+func newGate(f *fault, closing <-chan struct{}, memtable int64) *gate {
 	return &gate{
-		fault:   f,
-		closing: closing,
-		nudge:   make(chan struct{}, 1),
-		gone:    make(chan struct{}),
-		changed: make(chan struct{}),
+		maxUnflushed: maxMemtables * uint64(memtable),
+		fault:        f,
+		closing:      closing,
+		nudge:        make(chan struct{}, 1),
+		gone:         make(chan struct{}),
+		changed:      make(chan struct{}),
 	}
 }
 
@@ -121,7 +125,7 @@ func (g *gate) watch(db *pebble.DB) {
 			return
 		}
 		m := db.Metrics()
-		behind := m.MemTable.Count > maxMemtables || m.Levels[0].Sublevels >= maxSublevels
+		behind := m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels
 		g.mu.Lock()
 		if g.behind.Swap(behind) != behind {
 			g.signal()

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,7 +69,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	d := &DB{
 		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
 		fence: &fence{FS: disk, fault: fault, closing: life.closing},
-		gate:  newGate(fault, life.closing),
+		gate:  newGate(fault, life.closing, cmp.Or(opts.MemtableBytes, defaultMemtable)),
 	}
 	o := pebbleOptions(opts, d)
 	defer o.Cache.Unref()

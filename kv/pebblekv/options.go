@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,19 +12,18 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
+// What Options leaves at zero.
+const (
+	defaultCache    = 256 << 20
+	defaultMemtable = 64 << 20
+)
+
 // pebbleOptions are Pebble's options for a store of d; the caller must Unref the
 // cache. Values that aren't Pebble's defaults say why.
 func pebbleOptions(opts *Options, d *DB) *pebble.Options {
-	cache, memtable := opts.CacheBytes, opts.MemtableBytes
-	if cache == 0 {
-		cache = 256 << 20
-	}
-	if memtable == 0 {
-		memtable = 64 << 20
-	}
 	log := logger{to: opts.Logger, fault: d.fault}
 	o := &pebble.Options{
-		Cache:              pebble.NewCache(cache),
+		Cache:              pebble.NewCache(cmp.Or(opts.CacheBytes, defaultCache)),
 		FS:                 d.fence,
 		Lock:               d.lock,
 		ReadOnly:           opts.ReadOnly,
@@ -31,7 +31,7 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             log,
 		EventListener:      d.events(log),
-		MemTableSize:       uint64(memtable),
+		MemTableSize:       uint64(cmp.Or(opts.MemtableBytes, defaultMemtable)),
 		// Both stops are out of reach: writers wait at the gate instead.
 		MemTableStopWritesThreshold: 1 << 16,
 		L0StopWritesThreshold:       1 << 16,
