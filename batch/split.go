@@ -47,7 +47,8 @@ func (b *Batch) Split(l Limits, dst []Sub) ([]Sub, error) {
 	if err != nil {
 		return dst, err
 	}
-	if start < n && (len(all)-start > l.Entries || payload+final > l.Payload) {
+	if len(all)-start > l.Entries || payload+final > l.Payload {
+		// Only behind ordinary writes: alone, the final group fits.
 		subs = append(subs, Sub{all[start:n:n], payload})
 		start, payload = n, 0
 	}

@@ -49,8 +49,6 @@ const (
 	MaxSize = 32 << 20
 	// VersionSize is the length of the version before a message in bytes.
 	VersionSize = 2
-	// maxTags is the number of tags whose one byte is also a uint of that value.
-	maxTags = 128
 )
 
 // AppendVersion appends the version of the message that follows: 2 bytes,

@@ -170,11 +170,11 @@ func (r *Reader) Bool() bool {
 	return v == 1
 }
 
-// Tag reads the tag of a union or an enum that has n tags, n ≤ 128, and returns
-// it; a tag ≥ n is an error.
+// Tag reads the tag of a union or an enum that has n tags, and returns it; a tag
+// ≥ n is an error. Up to 128 tags, its one byte is also a uint of that value.
 func (r *Reader) Tag(n int) uint8 {
 	v := r.U8()
-	if r.err == nil && (int(v) >= n || v >= maxTags) {
+	if r.err == nil && int(v) >= n {
 		r.at--
 		r.Fail("invalid tag %d of %d", v, n)
 		return 0
