@@ -1,0 +1,314 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// ActorOptions change what Store.Actor does. The zero value is fine.
+type ActorOptions struct {
+	// Name is recorded for the actor: now if it exists, else with its first commit.
+	// An actor has one name for ever.
+	Name string
+	// MustExist refuses an actor that has never been written to: ErrUnknownActor.
+	MustExist bool
+	// Wait waits until the Store's other handle to the actor is closed, instead of
+	// returning ErrInUse. It ends with the context.
+	Wait bool
+}
+
+// An Actor is the owner's handle to one actor: the only way to write to it. It is
+// a Reader of the newest applied state, and safe for concurrent use.
+//
+// A handle ends in one of four ways, which every later call reports: Close and
+// Drop (ErrClosed), another owner (ErrFenced), a failure that leaves it open what is
+// stored (ErrPoisoned). It must be closed in any case.
+type Actor struct {
+	store   *Store
+	id      ID
+	lease   *lease
+	space   space
+	headKey []byte
+	nonce   [8]byte // half of every commit id
+
+	closed atomic.Bool
+	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
+
+	// What readers may see of the head, and up to where it is durable for sure.
+	seq, used, durable atomic.Int64
+	name               atomic.Pointer[string]
+	// phase is odd while an engine commit is under way, and never the same again.
+	phase atomic.Uint64
+
+	// lock holds one token: who has put it there commits, and owns what follows. It
+	// is not a mutex because a context must be able to end the wait.
+	lock   chan struct{}
+	head   head
+	row    [headSize]byte // the stored head
+	exists bool           // whether there is a stored head
+	unsaid bool           // the name is not recorded yet
+	tries  uint64         // engine commits started
+}
+
+var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
+
+// Actor takes the actor over and returns the handle to it; a nil opts is the zero
+// ActorOptions. Who owned it in another Store is fenced. An actor needs no
+// creation: it exists with its first commit. Nothing waits for stable storage.
+//
+// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrReadOnly,
+// ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
+func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
+	if opts == nil {
+		opts = &ActorOptions{}
+	}
+	a, err := s.own(ctx, id, opts)
+	if err != nil {
+		return nil, fmt.Errorf("actorstore: open actor %s: %w", id, err)
+	}
+	return a, nil
+}
+
+// Named is Actor for the actor that has the name, or for IDFromName(name), with
+// the name to be recorded, if none has it. opts.Name is ignored.
+func (s *Store) Named(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
+	o := ActorOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Name = name
+	id, err := s.Lookup(ctx, name)
+	if errors.Is(err, ErrUnknownActor) {
+		id, err = IDFromName(name), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.Actor(ctx, id, &o)
+}
+
+// own is Actor without the wrapping of errors.
+func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
+	if s.readOnly {
+		return nil, ErrReadOnly
+	}
+	if id.IsZero() {
+		return nil, fmt.Errorf("%w: the zero id", ErrID)
+	}
+	if opts.Name != "" {
+		if err := checkName(opts.Name); err != nil {
+			return nil, err
+		}
+	}
+	l, err := s.reserve(ctx, id, opts.Wait)
+	if err != nil {
+		return nil, err
+	}
+	a := newActor(s, id, l)
+	if err := a.takeOver(ctx, opts); err != nil {
+		s.release(id, l)
+		return nil, err
+	}
+	if err := s.occupy(l, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// ID returns the actor's id.
+func (a *Actor) ID() ID { return a.id }
+
+// Name returns the actor's name, "" when it has none.
+func (a *Actor) Name() string { return *a.name.Load() }
+
+// Limits returns what a batch may hold.
+func (a *Actor) Limits() batch.Limits { return a.store.limits }
+
+// Seq returns the number of the newest applied commit, 0 before the first. Every
+// sub-batch of an Ordered batch is a commit.
+func (a *Actor) Seq() uint64 { return uint64(a.seq.Load()) }
+
+// Used returns the bytes that the actor stores: Σ(key + 2 + value) over its keys.
+func (a *Actor) Used() int64 { return a.used.Load() }
+
+// Err returns why the handle refuses everything, an error that wraps ErrFenced or
+// ErrPoisoned; nil when it is healthy, closed or not.
+func (a *Actor) Err() error {
+	if err := a.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// check says why no call may go on.
+func (a *Actor) check() error {
+	if a.closed.Load() {
+		return ErrClosed
+	}
+	return a.Err()
+}
+
+// fail makes every later call return reason, which wraps cause. The first failure
+// stays, and is returned.
+func (a *Actor) fail(reason, cause error) error {
+	err := fmt.Errorf("actor %s: %w: %w", a.id, reason, cause)
+	a.failed.CompareAndSwap(nil, &err)
+	return *a.failed.Load()
+}
+
+// Get appends the value of key to dst. See Reader.
+func (a *Actor) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := a.check(); err != nil {
+		return dst, err
+	}
+	return a.space.get(ctx, key, dst)
+}
+
+// Page appends the first 10,000 bytes of the value of key to dst. See Reader.
+func (a *Actor) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := a.check(); err != nil {
+		return dst, err
+	}
+	return a.space.page(ctx, key, dst)
+}
+
+// List yields the entries that opts select. See Reader.
+func (a *Actor) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
+	return a.space.list(ctx, opts, a.check)
+}
+
+// GetMany returns the values of keys, all of one state, in the order of keys: nil
+// for a key that is not there, never nil for one that is.
+func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, err error) {
+	snap, err := a.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	values = make([][]byte, len(keys))
+	for i, key := range keys {
+		v, err := snap.Get(ctx, key, []byte{})
+		switch {
+		case err == nil:
+			values[i] = v
+		case !errors.Is(err, ErrNotFound):
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// Put stores value under key. It is durable when Put returns.
+func (a *Actor) Put(ctx context.Context, key, value []byte) error {
+	var b batch.Batch
+	b.Put(key, value)
+	return a.Commit(ctx, &b)
+}
+
+// Delete removes key; a missing one is no error. It is durable when Delete returns.
+func (a *Actor) Delete(ctx context.Context, key []byte) error {
+	var b batch.Batch
+	b.Delete(key)
+	return a.Commit(ctx, &b)
+}
+
+// DeleteRange removes the keys in [start, end); a nil end means no upper bound. It
+// is durable when DeleteRange returns.
+func (a *Actor) DeleteRange(ctx context.Context, start, end []byte) error {
+	var b batch.Batch
+	b.DeleteRange(start, end)
+	return a.Commit(ctx, &b)
+}
+
+// Sync returns when everything that was applied before the call is on stable
+// storage. A failure poisons the handle, unless it is the context's.
+func (a *Actor) Sync(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	seq := a.seq.Load()
+	if err := a.store.eng.Sync(ctx); err != nil {
+		if ours(ctx, err) {
+			return err
+		}
+		return a.fail(ErrPoisoned, err)
+	}
+	raise(&a.durable, seq)
+	return nil
+}
+
+// raise sets v to n unless it is larger.
+func raise(v *atomic.Int64, n int64) {
+	for {
+		old := v.Load()
+		if old >= n || v.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// ours reports whether err is that of the caller's own context: what was to be
+// done has not been done.
+func ours(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err()) &&
+		!errors.Is(err, kv.ErrUnknownOutcome) && !errors.Is(err, kv.ErrPoisoned)
+}
+
+// Close gives the actor up, after the commit that is being applied, if any. The
+// handle refuses everything from then on; what was applied and not synced stays
+// so. Snapshots stay open. A second Close returns nil.
+func (a *Actor) Close() error {
+	if a.closed.Swap(true) {
+		return nil
+	}
+	// Whoever gets the lock now sees that the handle is closed.
+	a.lock <- struct{}{}
+	<-a.lock
+	a.store.release(a.id, a.lease)
+	return nil
+}
+
+// acquire takes the commit lock.
+func (a *Actor) acquire(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	select {
+	case a.lock <- struct{}{}:
+	default:
+		select {
+		case a.lock <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := errors.Join(a.check(), ctx.Err()); err != nil {
+		<-a.lock
+		return err
+	}
+	return nil
+}
+
+// ActorInfo is what a store has recorded about an actor.
+type ActorInfo struct {
+	ID      ID
+	Name    string // "" when it has none
+	Created time.Time
+	Used    int64  // bytes stored: Σ(key + 2 + value)
+	Seq     uint64 // number of the newest commit
+	Epoch   uint64 // how often the actor was taken over, counting from 1
+}
+
+func (rec *record) info(id ID) ActorInfo {
+	return ActorInfo{
+		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
+		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch,
+	}
+}

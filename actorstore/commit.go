@@ -1,0 +1,109 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Commit lands b and returns when it, and everything that was applied before it, is
+// on stable storage. An Atomic batch lands whole or not at all; an Ordered one
+// sub-batch after sub-batch, of which the last is waited for. b is settled exactly
+// once: when it is applied, its OnCommit hooks run, else OnAbort. The values in b
+// must not change until Commit returns. An empty b writes nothing.
+//
+// Refused before anything is written, with a handle that stays healthy: limits of
+// the batch or of the engine (batch.ErrTooLarge and its kin), ErrQuota, which a
+// batch that doesn't make the actor grow never is, errors of Late functions and of
+// reading what is replaced, and the context's while nothing is applied. An
+// *OrderedError says that a part of an Ordered batch landed.
+//
+// Another owner is ErrFenced. Any other failure of the engine, an outcome that is
+// not known in the first place, is ErrPoisoned. Both are final. When b was applied
+// and could not be made durable, its OnCommit hooks have run.
+func (a *Actor) Commit(ctx context.Context, b *batch.Batch) error {
+	return a.write(ctx, b, kv.Durable)
+}
+
+// Apply is Commit without the wait: when it returns, every reader sees b, and after
+// a crash b is there only if everything applied before it is there too.
+func (a *Actor) Apply(ctx context.Context, b *batch.Batch) error {
+	return a.write(ctx, b, kv.Applied)
+}
+
+// write commits b under the commit lock.
+func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err error) {
+	if b.Settled() {
+		return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
+	}
+	if err := a.acquire(ctx); err != nil {
+		b.Abort(err)
+		return err
+	}
+	f := a.store.flights.take()
+	f.a, f.b, f.locked, f.durability = a, b, true, d
+	defer func() { f.end(err) }()
+	if err := f.prepare(ctx); err != nil {
+		return err
+	}
+	if f.ops() == 0 {
+		f.settle()
+		return a.settled(ctx, d)
+	}
+	return f.fly(ctx)
+}
+
+// settled gives the promise of an empty batch: it is durable if what was applied
+// before it is.
+func (a *Actor) settled(ctx context.Context, d kv.Durability) error {
+	if d == kv.Durable && a.durable.Load() < a.seq.Load() {
+		return a.Sync(ctx)
+	}
+	return nil
+}
+
+// Drop removes everything of the actor, its head and its name too, in one durable
+// commit, and closes the handle, since what others keep in memory about the actor is
+// void; open the actor again to use it anew. After an error the handle is open, and
+// the actor is as it was unless the handle is poisoned.
+func (a *Actor) Drop(ctx context.Context) (err error) {
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	f := a.store.flights.take()
+	f.a, f.b, f.locked, f.durability, f.drop = a, new(batch.Batch), true, kv.Durable, true
+	defer func() { f.end(err) }()
+	if !a.exists {
+		a.closed.Store(true)
+		a.store.release(a.id, a.lease)
+		return nil
+	}
+	f.stageDrop()
+	f.last = true
+	err = f.send(ctx, kv.Durable)
+	if f.landed == 1 {
+		a.store.release(a.id, a.lease)
+	}
+	return err
+}
+
+// failure turns an error of an engine's Commit into ours; applied tells whether
+// the commit was applied before it failed.
+func (a *Actor) failure(ctx context.Context, err error, applied bool) error {
+	switch {
+	case applied:
+		return a.fail(ErrPoisoned, err)
+	case errors.Is(err, kv.ErrConflict):
+		return a.fail(ErrFenced, err)
+	case errors.Is(err, kv.ErrTooLarge):
+		return fmt.Errorf("actorstore: commit: %w: %w", batch.ErrTooLarge, err)
+	case ours(ctx, err):
+		// The engine promises that nothing was applied. If it breaks that promise
+		// the next commit finds another head, and is fenced.
+		return fmt.Errorf("actorstore: commit: %w", err)
+	}
+	return a.fail(ErrPoisoned, err)
+}

@@ -1,0 +1,95 @@
+package actorstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Sentinels of this package; errors.Is tells them apart. The limits of a batch
+// are package batch's errors, and come through unchanged.
+var (
+	// ErrNotFound: nothing is stored under the key. It is kv.ErrNotFound.
+	ErrNotFound = kv.ErrNotFound
+	// ErrCorrupt: the store holds bytes that its format does not allow; the error
+	// says under which key. It is kv.ErrCorrupt.
+	ErrCorrupt = kv.ErrCorrupt
+	// ErrUnknownActor: the actor, or the name, has never been written to.
+	ErrUnknownActor = errors.New("actorstore: unknown actor")
+	// ErrInUse: this Store has a handle to the actor already.
+	ErrInUse = errors.New("actorstore: actor is in use")
+	// ErrFenced: another owner has taken the actor over. The handle stays
+	// refused, for reading too: what it read might be old.
+	ErrFenced = errors.New("actorstore: fenced")
+	// ErrQuota: the write needs more than the actor's storage; it comes as a
+	// *QuotaError. Nothing was written.
+	ErrQuota = errors.New("actorstore: quota exceeded")
+	// ErrPoisoned: an earlier commit or sync failed in a way that leaves it open
+	// what is stored. The handle refuses everything; open the actor again.
+	ErrPoisoned = errors.New("actorstore: poisoned by an earlier failure")
+	// ErrClosed: the handle, the snapshot, the view or the Store is closed.
+	ErrClosed = errors.New("actorstore: closed")
+	// ErrNewerFormat: the store was written by a newer version of this package;
+	// it comes as a *FormatError.
+	ErrNewerFormat = errors.New("actorstore: newer format")
+	// ErrReadOnly: the Store, or what was asked to write, only reads.
+	ErrReadOnly = errors.New("actorstore: read-only")
+	// ErrID: a text is not the text of an ID, or an ID is the zero ID.
+	ErrID = errors.New("actorstore: bad actor id")
+	// ErrName: a name is empty, too long or not UTF-8.
+	ErrName = errors.New("actorstore: bad actor name")
+	// ErrNameTaken: the name belongs to another actor, or the actor has another name.
+	ErrNameTaken = errors.New("actorstore: name is taken")
+)
+
+// A QuotaError says how far a write was over the quota. It wraps ErrQuota.
+type QuotaError struct {
+	Used   int64 // bytes stored now
+	Wanted int64 // bytes that would be stored after the write
+	Limit  int64 // bytes allowed
+}
+
+// Error names all three numbers.
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("%v: %d bytes used, %d wanted, limit %d", ErrQuota, e.Used, e.Wanted, e.Limit)
+}
+
+// Unwrap returns ErrQuota.
+func (e *QuotaError) Unwrap() error { return ErrQuota }
+
+// A FormatError says which version of a format was found. It wraps ErrNewerFormat.
+type FormatError struct {
+	What         string // which row: "store", "head of actor …", "name …"
+	Found, Known uint16 // the version that was found, and the newest that is known
+}
+
+// Error names both versions.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%v: %s has version %d, known are versions up to %d", ErrNewerFormat, e.What, e.Found, e.Known)
+}
+
+// Unwrap returns ErrNewerFormat.
+func (e *FormatError) Unwrap() error { return ErrNewerFormat }
+
+// An OrderedError is the failure of an Ordered batch of which a part is stored.
+// When nothing is stored the error is Err by itself.
+type OrderedError struct {
+	Landed int // how many sub-batches are stored: the first ones
+	Total  int // how many there were
+	Err    error
+}
+
+// Error names both numbers and the reason.
+func (e *OrderedError) Error() string {
+	return fmt.Sprintf("actorstore: %d of %d sub-batches landed: %v", e.Landed, e.Total, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *OrderedError) Unwrap() error { return e.Err }
+
+// corrupt returns an error that marks what is stored under a logical key as
+// damaged, and says how.
+func corrupt(key []byte, format string, args ...any) error {
+	return fmt.Errorf("actorstore: %s: %s: %w", Describe(key), fmt.Sprintf(format, args...), ErrCorrupt)
+}

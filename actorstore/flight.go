@@ -1,0 +1,232 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A flight is one batch on its way to the engine, and the memory that this takes.
+// It is used again for other batches: a commit of the size of an earlier one
+// allocates nothing. A flight is apart from its actor because the engine may use
+// the memory until the batch is durable, while the next one starts.
+type flight struct {
+	a          *Actor
+	b          *batch.Batch
+	durability kv.Durability
+	drop       bool // the actor ends with this flight
+	locked     bool // the flight has the commit lock
+	calling    bool // the engine is at work, and has not applied
+
+	subs   []batch.Sub
+	plan   []batch.Op // the ordinary writes
+	final  []batch.Op // the final ones, behind them
+	before []int64    // for each write, what it replaces; see resolve
+	sim    simulation
+
+	// One engine commit.
+	keys   []byte // arena of physical keys
+	opsBuf []kv.Op
+	checks []kv.Check
+	meta   []byte // the value of every METADATA row
+	next   head
+	row    [headSize]byte
+	commit kv.Commit
+	last   bool // no engine commit follows
+
+	landed  int // engine commits applied
+	applied func()
+}
+
+// maxKept bounds the memory that an idle flight keeps, in bytes of keys.
+const maxKept = 1 << 20
+
+// A freeList keeps flights for reuse.
+type freeList struct {
+	mu   sync.Mutex
+	free []*flight // +checklocks:mu
+}
+
+// maxFree is how many idle flights a store keeps: as many as commits usually wait
+// for the same fsync.
+const maxFree = 64
+
+func (l *freeList) take() *flight {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.free); n > 0 {
+		f := l.free[n-1]
+		l.free = l.free[:n-1]
+		return f
+	}
+	f := new(flight)
+	f.applied = f.onApply
+	return f
+}
+
+func (l *freeList) put(f *flight) {
+	if cap(f.keys) > maxKept {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.free) < maxFree {
+		l.free = append(l.free, f)
+	}
+}
+
+// end is the deferred end of every flight, also when a Late function, a hook or the
+// engine panics.
+func (f *flight) end(err error) {
+	a := f.a
+	if f.calling {
+		a.fail(ErrPoisoned, errors.New("panic during a commit"))
+	}
+	f.b.Abort(err) // unless it is settled
+	f.unlock()
+	// What belongs to others must not be kept alive.
+	clear(f.subs[:cap(f.subs)])
+	clear(f.opsBuf[:cap(f.opsBuf)])
+	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
+	f.drop, f.calling, f.last, f.landed = false, false, false, 0
+	a.store.flights.put(f)
+}
+
+func (f *flight) unlock() {
+	if f.locked {
+		f.locked = false
+		<-f.a.lock
+	}
+}
+
+// prepare does everything that may refuse the batch.
+func (f *flight) prepare(ctx context.Context) (err error) {
+	if err := f.b.Seal(); err != nil {
+		return err
+	}
+	l := f.a.store.limits
+	if f.subs, err = f.b.Split(l, f.subs[:0]); err != nil {
+		return err
+	}
+	if err := l.CheckSubs(f.b.Mode, len(f.subs)); err != nil {
+		return err
+	}
+	f.plan, f.final = f.b.Ops(), f.b.Final().Ops()
+	f.before = slices.Grow(f.before[:0], f.ops())[:f.ops()]
+	if err := f.resolve(ctx); err != nil {
+		return err
+	}
+	if err := f.charge(); err != nil {
+		return err
+	}
+	f.meta = appendMetadataValue(f.meta[:0], metadataVersion, f.a.store.millis())
+	return f.fits()
+}
+
+// ops returns the number of writes, op the i-th of them.
+func (f *flight) ops() int { return len(f.plan) + len(f.final) }
+
+func (f *flight) op(i int) *batch.Op {
+	if i < len(f.plan) {
+		return &f.plan[i]
+	}
+	return &f.final[i-len(f.plan)]
+}
+
+// parts returns how many engine commits the flight takes, part the writes [from,
+// to) of one of them.
+func (f *flight) parts() int {
+	if f.b.Mode == batch.Ordered {
+		return len(f.subs)
+	}
+	return 1
+}
+
+func (f *flight) part(i int) (from, to int) {
+	if f.b.Mode == batch.Atomic {
+		return 0, f.ops()
+	}
+	for _, s := range f.subs[:i] {
+		from += len(s.Ops)
+	}
+	return from, from + len(f.subs[i].Ops)
+}
+
+// fly makes the engine commits.
+func (f *flight) fly(ctx context.Context) error {
+	n := f.parts()
+	for i := range n {
+		if n > 1 {
+			f.stage(f.part(i)) // else it is staged already, see fits
+		}
+		f.last = i == n-1
+		d := kv.Applied
+		if f.last {
+			d = f.durability
+		}
+		err := ctx.Err()
+		if err == nil {
+			err = f.send(ctx, d)
+		}
+		switch {
+		case err == nil:
+		case f.landed == 0 || f.b.Settled(): // nothing is stored; or all is, and not durable
+			return err
+		default:
+			return &OrderedError{f.landed, n, err}
+		}
+	}
+	return nil
+}
+
+// send makes the engine commit that was staged, and says what became of it.
+func (f *flight) send(ctx context.Context, d kv.Durability) error {
+	a, landed := f.a, f.landed
+	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, Durability: d, OnApply: f.applied}
+	a.phase.Add(1)
+	f.calling = true
+	err := a.store.eng.Commit(ctx, &f.commit)
+	applied := f.landed > landed
+	if err == nil && !applied {
+		panic("actorstore: the engine returned from a commit and did not call OnApply")
+	}
+	f.calling = false
+	if !applied {
+		a.phase.Add(1)
+	}
+	if err != nil {
+		return a.failure(ctx, err, applied)
+	}
+	if d == kv.Durable {
+		raise(&a.durable, int64(f.next.Seq))
+	}
+	return nil
+}
+
+// onApply is called by the engine when a commit is visible, before the wait for
+// stable storage. With the last one, the next flight may start.
+func (f *flight) onApply() {
+	a := f.a
+	f.calling = false
+	f.landed++
+	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, false
+	if f.drop {
+		a.closed.Store(true)
+	}
+	a.publish()
+	a.phase.Add(1)
+	if f.last {
+		f.settle()
+	}
+}
+
+// settle runs the OnCommit hooks and gives the commit lock back, in this order, so
+// that the hooks of two batches run in the order of their commits.
+func (f *flight) settle() {
+	f.b.Settle(nil)
+	f.unlock()
+}

@@ -1,0 +1,202 @@
+// Key layout:
+//
+//	logical key of an actor            value                          in words
+//	01                                 the actor's own record         persist
+//	02 + connection id                 a connection                   connections/ID
+//	03                                 the inspector's token          inspector
+//	04 + user key                      the user's bytes               user/KEY
+//	05 + id u64be                      a queue message                queue/messages/ID
+//	06                                 the queue's metadata           queue/metadata
+//	07 + (1, index)                    a workflow name                workflow/names/INDEX
+//	07 + (2, segment, …)               an entry of the history        workflow/history/SEGMENT/…
+//	07 + (3, 1|2|3|4|5)                a field of the workflow        workflow/fields/state|output|error|version|input
+//	07 + (4, entry id)                 metadata of an entry           workflow/entries/ID
+//	08 + (1, bucket, chunk)            a chunk of spans               traces/BUCKET/CHUNK
+//	09 00 + file                       size of an SQLite file         sqlite/metadata/FILE
+//	09 01 + file + chunk u32be         4096 bytes of an SQLite file   sqlite/chunks/FILE/CHUNK
+//	09 00 + name                       older form of 09 00            sqlite/named/metadata/NAME
+//	09 01 + name + 00 + chunk u32be    older form of 09 01            sqlite/named/chunks/NAME/CHUNK
+//	anything else                      unknown                        unknown/HEX
+//
+//	( ) is a packed tuple. A SEGMENT is the index of a name, or the nested tuple
+//	(loop, iteration), in words LOOP~ITERATION. A file is 00 main, 01 journal,
+//	02 wal, 03 shm. ID, KEY and NAME are quoted if they hold more than letters,
+//	digits and plain signs.
+//
+//	row of a store                     value
+//	("greenroom", 1, 0)                v1: created i64 ms; its version is the store's format
+//	("greenroom", 1, 1, id)            v1: the actor's head: epoch u64, seq u64, used u64,
+//	                                   last commit data[16], created i64 ms
+//	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
+//	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
+//	                                   label u16, created i64 ms
+//	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
+//
+//	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
+
+package actorstore
+
+import (
+	"encoding/binary"
+
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// The namespaces: the first byte of every logical key says whose it is.
+const (
+	NamespacePersist       byte = 1 // the actor's own record
+	NamespaceConnections   byte = 2 // hibernating connections
+	NamespaceInspector     byte = 3 // the inspector's token
+	NamespaceUser          byte = 4 // keys of the actor's user
+	NamespaceQueue         byte = 5 // queue messages
+	NamespaceQueueMetadata byte = 6 // the queue's metadata
+	NamespaceWorkflow      byte = 7 // workflow state, tuples
+	NamespaceTraces        byte = 8 // spans, tuples
+	NamespaceSQLite        byte = 9 // SQLite files
+)
+
+// A FileTag says which of the files of an SQLite database a key belongs to.
+type FileTag byte
+
+// The files of a database.
+const (
+	FileMain    FileTag = 0
+	FileJournal FileTag = 1
+	FileWAL     FileTag = 2
+	FileSHM     FileTag = 3
+)
+
+// String returns "main", "journal", "wal" or "shm".
+func (t FileTag) String() string {
+	if int(t) < len(fileNames) {
+		return fileNames[t]
+	}
+	return "unknown"
+}
+
+var fileNames = [...]string{"main", "journal", "wal", "shm"}
+
+const (
+	sqliteMetadata = 0
+	sqliteChunks   = 1
+	fileMetaSize   = 3
+	fileChunkSize  = 7
+)
+
+// NamespaceRange returns the half-open range of all keys of a namespace.
+func NamespaceRange(namespace byte) (start, end []byte) {
+	return []byte{namespace}, []byte{namespace + 1}
+}
+
+// The Append functions append one logical key to dst and return the extended
+// slice. They allocate nothing when dst has room.
+
+// AppendPersist appends the key of the actor's own record.
+func AppendPersist(dst []byte) []byte { return append(dst, NamespacePersist) }
+
+// AppendConnection appends the key of a connection; id is UTF-8.
+func AppendConnection(dst []byte, id string) []byte {
+	return append(append(dst, NamespaceConnections), id...)
+}
+
+// AppendInspector appends the key of the inspector's token.
+func AppendInspector(dst []byte) []byte { return append(dst, NamespaceInspector) }
+
+// AppendUserKey appends the key under which the user key k lies; k may be empty.
+func AppendUserKey(dst, k []byte) []byte { return append(append(dst, NamespaceUser), k...) }
+
+// UserKey returns the key under which the user key k lies, in a slice of its own.
+func UserKey(k []byte) []byte { return AppendUserKey(make([]byte, 0, 1+len(k)), k) }
+
+// AppendQueueMessage appends the key of a queue message; ids sort as numbers.
+func AppendQueueMessage(dst []byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, NamespaceQueue), id)
+}
+
+// AppendQueueMetadata appends the key of the queue's metadata.
+func AppendQueueMetadata(dst []byte) []byte { return append(dst, NamespaceQueueMetadata) }
+
+// AppendFileMeta appends the key of the metadata of an SQLite file.
+func AppendFileMeta(dst []byte, tag FileTag) []byte {
+	return append(dst, NamespaceSQLite, sqliteMetadata, byte(tag))
+}
+
+// AppendFileChunk appends the key of a chunk of an SQLite file.
+func AppendFileChunk(dst []byte, tag FileTag, chunk uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(dst, NamespaceSQLite, sqliteChunks, byte(tag)), chunk)
+}
+
+// FileChunks returns the half-open range of the chunks of a file from number from
+// on, in slices of their own.
+func FileChunks(tag FileTag, from uint32) (start, end []byte) {
+	b := AppendFileChunk(make([]byte, 0, fileChunkSize+fileMetaSize), tag, from)
+	b = append(b, NamespaceSQLite, sqliteChunks, byte(tag)+1)
+	return b[:fileChunkSize:fileChunkSize], b[fileChunkSize:]
+}
+
+// The rows of a store. Their keys begin with the type code of a text (02) and
+// those of actors with that of an integer (14), so they can't meet.
+const (
+	rowsName    = "greenroom"
+	rowsVersion = 1
+	rowFormat   = 0
+	rowHead     = 1
+	rowName     = 2
+	headName    = 1 // behind the id: the actor's name
+)
+
+func appendRow(dst []byte, row uint64) []byte {
+	return tuple.AppendUint(tuple.AppendUint(tuple.AppendString(dst, rowsName), rowsVersion), row)
+}
+
+// formatKey returns the key of the format row.
+func formatKey() []byte { return appendRow(nil, rowFormat) }
+
+// headKey returns the key of an actor's head.
+func headKey(id ID) []byte { return tuple.AppendID(appendRow(nil, rowHead), id.UUID, id.Label) }
+
+// headNameKey returns the key of the row with an actor's name. It sorts right
+// behind the head, so that one scan reads both.
+func headNameKey(id ID) []byte { return tuple.AppendUint(headKey(id), headName) }
+
+// nameKey returns the key of the row that leads from a name to an actor.
+func nameKey(name string) []byte { return tuple.AppendString(appendRow(nil, rowName), name) }
+
+// headRange returns the range of the head and the name of one actor.
+func headRange(id ID) (start, end []byte) {
+	start = headKey(id)
+	return start, appendAbove(headKey(id))
+}
+
+// rowRange returns the range of all rows of a kind.
+func rowRange(row uint64) (start, end []byte) { return tuple.Range(appendRow(nil, row)) }
+
+// parseHeadKey decodes the key of a head, or of the name behind it.
+func parseHeadKey(key []byte) (id ID, name, ok bool) {
+	n := len(appendRow(nil, rowHead))
+	if len(key) <= n {
+		return ID{}, false, false
+	}
+	el, rest, err := tuple.Next(key[n:])
+	user, isUser := el.(tuple.User)
+	if err != nil || !isUser {
+		return ID{}, false, false
+	}
+	id.UUID, id.Label, ok = user.ID()
+	if !ok || len(rest) == 0 {
+		return id, false, ok
+	}
+	v, rest, err := tuple.NextInt(rest)
+	return id, true, err == nil && v == headName && len(rest) == 0
+}
+
+// parseNameKey decodes the key of a name row.
+func parseNameKey(key []byte) (name string, ok bool) {
+	n := len(appendRow(nil, rowName))
+	if len(key) <= n {
+		return "", false
+	}
+	el, rest, err := tuple.Next(key[n:])
+	name, ok = el.(string)
+	return name, ok && err == nil && len(rest) == 0
+}

@@ -1,0 +1,228 @@
+package actorstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// list yields the entries that o selects. check, if it is not nil, says why
+// the iteration must not begin.
+func (s *space) list(ctx context.Context, o ListOptions, check func() error) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if check != nil {
+			if err := check(); err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
+		start, end := o.bounds()
+		if end != nil && bytes.Compare(start, end) >= 0 {
+			return
+		}
+		l := lister{space: s, opts: o, yield: yield, value: []byte{}}
+		if err := l.run(ctx, s.bounds(start, end)); err != nil {
+			yield(Entry{}, err)
+		}
+	}
+}
+
+// bounds returns the range of the logical keys that o selects; a nil end means no
+// bound.
+func (o *ListOptions) bounds() (start, end []byte) {
+	start, end = o.Start, o.End
+	if len(o.Prefix) == 0 {
+		return start, end
+	}
+	if bytes.Compare(start, o.Prefix) < 0 {
+		start = o.Prefix
+	}
+	if above := successor(o.Prefix); above != nil && (end == nil || bytes.Compare(above, end) < 0) {
+		end = above
+	}
+	return start, end
+}
+
+// successor returns the smallest key above all that begin with prefix, nil when
+// there is none.
+func successor(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			above := bytes.Clone(prefix[:i+1])
+			above[i]++
+			return above
+		}
+	}
+	return nil
+}
+
+// bounds returns the range of the rows of all keys in [start, end); a nil end means
+// no bound.
+func (s *space) bounds(start, end []byte) kv.Range {
+	r := kv.Range{Start: s.prefix.appendBound(nil, start)}
+	if end == nil {
+		r.End = s.prefix.appendEnd(nil)
+	} else {
+		r.End = s.prefix.appendBound(nil, end)
+	}
+	return r
+}
+
+// A lister puts the rows of a scan together to entries. Rows of one key come one
+// after the other: ascending, DATA rows and then METADATA; descending, the reverse.
+type lister struct {
+	space *space
+	opts  ListOptions
+	yield func(Entry, error) bool
+
+	n    int  // entries yielded
+	stop bool // the consumer wants no more
+
+	// The key whose rows are being read; begun until it has been yielded.
+	base, key []byte
+	begun     bool
+	shape     shape
+	value     []byte
+	// Descending, rows come last one first: pieces holds them as they come, and
+	// last is the size of the first of them.
+	pieces []byte
+	next   int // index of the DATA row that must come next, −1 before the first
+	last   int
+}
+
+// run reads r and yields its entries. An error it returns was not yielded yet.
+func (l *lister) run(ctx context.Context, r kv.Range) error {
+	r.Reverse = l.opts.Reverse
+	for e, err := range l.space.src.Scan(ctx, r) {
+		if err != nil {
+			return fmt.Errorf("actorstore: list: %w", err)
+		}
+		if err := l.row(e); err != nil {
+			return err
+		}
+		if l.stop {
+			return nil
+		}
+	}
+	return l.finish()
+}
+
+// row takes one row.
+func (l *lister) row(e kv.Entry) error {
+	if l.base == nil || !bytes.HasPrefix(e.Key, l.base) {
+		if err := l.finish(); err != nil || l.stop {
+			return err
+		}
+		if err := l.begin(e.Key); err != nil {
+			return err
+		}
+	}
+	c, err := parseColumn(e.Key[len(l.base):])
+	switch {
+	case err != nil:
+	case !l.begun:
+		err = fmt.Errorf("there is a row too many")
+	case l.opts.Reverse:
+		err = l.addReverse(c, e.Value)
+	default:
+		err = l.add(c, e.Value)
+	}
+	if err != nil {
+		return corrupt(l.key, "%v", err)
+	}
+	return nil
+}
+
+// begin starts with the key that physical belongs to.
+func (l *lister) begin(physical []byte) error {
+	key, n, err := l.space.prefix.parseBase(l.key[:0], physical)
+	if err != nil {
+		return fmt.Errorf("actorstore: list: %w", err)
+	}
+	l.key, l.base = key, append(l.base[:0], physical[:n]...)
+	l.begun, l.shape, l.next, l.last = true, shape{}, -1, 0
+	l.value, l.pieces = l.value[:0], l.pieces[:0]
+	return nil
+}
+
+// add takes the next row in ascending order. METADATA is the last of its key.
+func (l *lister) add(c column, value []byte) error {
+	if err := l.shape.add(c, value); err != nil {
+		return err
+	}
+	if c.metadata {
+		l.emit()
+	} else if !l.opts.KeysOnly {
+		l.value = append(l.value, value...)
+	}
+	return nil
+}
+
+// addReverse takes the next row in descending order. DATA row 0 is the last of its
+// key; an empty value has none, and ends where the next key begins.
+func (l *lister) addReverse(c column, value []byte) error {
+	switch {
+	case !l.shape.metadata && c.metadata:
+		return l.shape.add(c, value)
+	case !l.shape.metadata:
+		return l.shape.end()
+	case l.next < 0:
+		l.next, l.last = c.index, len(value)
+	case c.index != l.next:
+		return fmt.Errorf("DATA row %d is missing, row %d is there", l.next, c.index)
+	case len(value) < rowSize:
+		return fmt.Errorf("DATA row %d is short and not the last", c.index)
+	}
+	if len(value) == 0 || len(value) > rowSize {
+		return fmt.Errorf("DATA row %d has %d bytes", c.index, len(value))
+	}
+	l.next--
+	l.shape.rows++
+	l.shape.size += len(value)
+	if !l.opts.KeysOnly {
+		l.pieces = append(l.pieces, value...)
+	}
+	if c.index == 0 {
+		l.turn()
+		l.emit()
+	}
+	return nil
+}
+
+// turn puts the pieces into their order.
+func (l *lister) turn() {
+	for end := len(l.pieces); end > l.last; end -= rowSize {
+		l.value = append(l.value, l.pieces[end-rowSize:end]...)
+	}
+	l.value = append(l.value, l.pieces[:min(l.last, len(l.pieces))]...)
+}
+
+// finish ends the key whose rows are being read, if any: no more of them come.
+func (l *lister) finish() error {
+	if !l.begun {
+		return nil
+	}
+	if err := l.shape.end(); err != nil {
+		return corrupt(l.key, "%v", err)
+	}
+	if l.shape.rows > 0 { // only descending: ascending, METADATA has ended it
+		return corrupt(l.key, "DATA row %d is missing", l.next)
+	}
+	l.emit()
+	return nil
+}
+
+// emit yields the key whose rows are complete.
+func (l *lister) emit() {
+	l.begun = false
+	e := Entry{Key: l.key, Size: l.shape.size, Updated: time.UnixMilli(l.shape.updated)}
+	if !l.opts.KeysOnly {
+		e.Value = l.value
+	}
+	l.n++
+	l.stop = !l.yield(e, nil) || l.n == l.opts.Limit
+}

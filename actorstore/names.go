@@ -1,0 +1,153 @@
+package actorstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// MaxName is the length of the longest name of an actor, in bytes.
+const MaxName = 255
+
+// checkName says whether name may be the name of an actor: any UTF-8 text that is
+// neither empty nor longer than MaxName.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: %d bytes, limit %d", ErrName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
+	}
+	return nil
+}
+
+// Lookup returns the id of the actor that has the name, ErrUnknownActor when none
+// has been recorded with it.
+func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
+	if err := s.check(); err != nil {
+		return ID{}, err
+	}
+	if err := checkName(name); err != nil {
+		return ID{}, err
+	}
+	n, err := loadNamed(ctx, s.eng, name)
+	if err != nil {
+		return ID{}, fmt.Errorf("actorstore: look up %q: %w", name, err)
+	}
+	return n.ID, nil
+}
+
+// Actors yields all actors, in the order of their encoded ids. The store is read in
+// pages, so an actor that comes or goes meanwhile may be missing or not. An error
+// is yielded once, with a zero ActorInfo, and ends the sequence.
+func (s *Store) Actors(ctx context.Context) iter.Seq2[ActorInfo, error] {
+	return func(yield func(ActorInfo, error) bool) {
+		start, end := rowRange(rowHead)
+		var at ID
+		var rec record
+		flush := func() bool { return rec.row == nil || yield(rec.info(at), nil) }
+		for e, err := range s.pages(ctx, start, end) {
+			if err == nil {
+				// The name of an actor follows its head.
+				if id, name, ok := parseHeadKey(e.Key); ok && !name {
+					if !flush() {
+						return
+					}
+					at, rec = id, record{}
+				}
+				err = rec.add(at, e)
+			}
+			if err != nil {
+				yield(ActorInfo{}, fmt.Errorf("actorstore: list actors: %w", err))
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// A NameInfo is a name that has been recorded.
+type NameInfo struct {
+	Name    string
+	ID      ID // of the actor that has it
+	Created time.Time
+}
+
+// Names yields all names, sorted. Else as Actors.
+func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
+	return func(yield func(NameInfo, error) bool) {
+		start, end := rowRange(rowName)
+		for e, err := range s.pages(ctx, start, end) {
+			var info NameInfo
+			if err == nil {
+				info, err = parseName(e)
+			}
+			if err != nil {
+				yield(NameInfo{}, fmt.Errorf("actorstore: list names: %w", err))
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func parseName(e kv.Entry) (NameInfo, error) {
+	name, ok := parseNameKey(e.Key)
+	if !ok {
+		return NameInfo{}, fmt.Errorf("row %x is no name: %w", e.Key, ErrCorrupt)
+	}
+	n, err := parseNamed(name, e.Value)
+	return NameInfo{Name: name, ID: n.ID, Created: time.UnixMilli(n.Created)}, err
+}
+
+// pageRows is how many rows one scan of pages reads. A page ends before its rows
+// are yielded one by one, so the consumer may take its time, and write.
+const pageRows = 512
+
+// pages yields the rows in [start, end), page by page. The slices of an entry are
+// valid until the next iteration.
+func (s *Store) pages(ctx context.Context, start, end []byte) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		for {
+			page, err := s.page(ctx, kv.Range{Start: start, End: end, Limit: pageRows})
+			if err != nil {
+				yield(kv.Entry{}, err)
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(page) < pageRows {
+				return
+			}
+			start = appendBelow(page[len(page)-1].Key) // the next key there can be
+		}
+	}
+}
+
+// page reads one range into memory.
+func (s *Store) page(ctx context.Context, r kv.Range) ([]kv.Entry, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	var page []kv.Entry
+	for e, err := range s.eng.Scan(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		b := append(append(make([]byte, 0, len(e.Key)+len(e.Value)), e.Key...), e.Value...)
+		n := len(e.Key)
+		page = append(page, kv.Entry{Key: b[:n:n], Value: b[n:]})
+	}
+	return page, nil
+}

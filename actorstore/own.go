@@ -1,0 +1,129 @@
+package actorstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// newActor returns a handle that has not been taken over yet.
+func newActor(s *Store, id ID, l *lease) *Actor {
+	a := &Actor{
+		store: s, id: id, lease: l, headKey: headKey(id), lock: make(chan struct{}, 1),
+		space: space{src: s.eng, store: s, prefix: newPrefix(id)},
+	}
+	rand.Read(a.nonce[:]) // never fails
+	a.name.Store(new(string))
+	return a
+}
+
+// takeOver makes the handle the owner: it reads the actor's record and, if there
+// is one, rewrites the head with the next epoch, so that the commits of the owner
+// before conflict. That commit waits for no fsync: if it is lost in a crash, then
+// so is everything that came after it.
+//
+// A conflict means that the owner before has just committed, or that somebody else
+// takes over too: the last one wins.
+func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
+	for {
+		rec, err := loadRecord(ctx, a.store.eng, a.id)
+		if err != nil {
+			return err
+		}
+		if rec.row == nil && opts.MustExist {
+			return ErrUnknownActor
+		}
+		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)
+		if err != nil {
+			return err
+		}
+		name := rec.name
+		if unsaid {
+			name = opts.Name
+		}
+		a.name.Store(&name)
+		if rec.row == nil {
+			a.head, a.exists, a.unsaid = head{Epoch: 1}, false, unsaid
+			return nil
+		}
+		err = a.claim(ctx, rec, unsaid)
+		if err == nil || !errors.Is(err, kv.ErrConflict) {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// checkTaken says whether the name that the caller wants is free to be recorded,
+// or recorded already.
+func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, err error) {
+	if want == "" || want == has {
+		return false, nil
+	}
+	if has != "" {
+		return false, fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, has)
+	}
+	n, err := loadNamed(ctx, a.store.eng, want)
+	switch {
+	case errors.Is(err, ErrUnknownActor):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return false, fmt.Errorf("%w: %q is the name of actor %s", ErrNameTaken, want, n.ID)
+}
+
+// claim rewrites the head of an existing actor.
+func (a *Actor) claim(ctx context.Context, rec record, unsaid bool) error {
+	next := rec.head
+	next.Epoch++
+	next.Last = a.commitID()
+	row := next.append(nil)
+	c := kv.Commit{
+		ID:         next.Last,
+		Checks:     []kv.Check{{Key: a.headKey, Value: rec.row}},
+		Ops:        []kv.Op{kv.Set(a.headKey, row)},
+		Durability: kv.Applied,
+	}
+	if unsaid {
+		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
+	}
+	if err := a.store.eng.Commit(ctx, &c); err != nil {
+		return err
+	}
+	a.head, a.exists, a.unsaid = next, true, false
+	copy(a.row[:], row)
+	a.publish()
+	a.durable.Store(a.seq.Load())
+	return nil
+}
+
+// appendName appends what records the actor's name.
+func (a *Actor) appendName(checks []kv.Check, ops []kv.Op) ([]kv.Check, []kv.Op) {
+	name := a.Name()
+	n := named{a.id, a.store.millis()}
+	key := nameKey(name)
+	return append(checks, kv.Check{Key: key, Absent: true}),
+		append(ops, kv.Set(key, n.append(nil)), kv.Set(headNameKey(a.id), []byte(name)))
+}
+
+// commitID returns an id for the next engine commit: random for each handle,
+// counted within it.
+func (a *Actor) commitID() (id kv.CommitID) {
+	a.tries++
+	copy(id[:], a.nonce[:])
+	binary.BigEndian.PutUint64(id[8:], a.tries)
+	return id
+}
+
+// publish shows readers the head.
+func (a *Actor) publish() {
+	a.used.Store(a.head.Used)
+	a.seq.Store(int64(a.head.Seq))
+}

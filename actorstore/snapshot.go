@@ -1,0 +1,122 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Snapshot is a Reader of one state of an actor. It stays readable when its
+// handle or the Store is closed, but not when the engine is. It keeps old
+// versions of the whole store alive: close it soon. It is safe for concurrent use.
+type Snapshot struct {
+	space  space
+	snap   kv.Snapshot
+	seq    uint64
+	closed atomic.Bool
+}
+
+// Snapshot pins the newest applied state of the actor.
+//
+// It asks nothing of the engine but a snapshot, unless a commit is being applied at
+// that very moment: then it reads the head to know its Seq.
+func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	phase, seq := a.phase.Load(), a.Seq()
+	snap, err := a.store.eng.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
+	}
+	s := newSnapshot(a.store, a.id, snap)
+	s.seq = seq
+	if phase%2 == 0 && a.phase.Load() == phase {
+		return s, nil
+	}
+	rec, err := loadRecord(ctx, snap, a.id)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.seq = rec.head.Seq
+	return s, nil
+}
+
+func newSnapshot(store *Store, id ID, snap kv.Snapshot) *Snapshot {
+	return &Snapshot{space: space{src: snap, store: store, prefix: newPrefix(id)}, snap: snap}
+}
+
+func (s *Snapshot) check() error {
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Seq returns the number of the commit whose state this is, 0 before the first.
+func (s *Snapshot) Seq() uint64 { return s.seq }
+
+// Get appends the value of key to dst. See Reader.
+func (s *Snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := s.check(); err != nil {
+		return dst, err
+	}
+	return s.space.get(ctx, key, dst)
+}
+
+// Page appends the first 10,000 bytes of the value of key to dst. See Reader.
+func (s *Snapshot) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := s.check(); err != nil {
+		return dst, err
+	}
+	return s.space.page(ctx, key, dst)
+}
+
+// List yields the entries that opts select. See Reader.
+func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
+	return s.space.list(ctx, opts, s.check)
+}
+
+// Close releases the state. No read may be running or start after. A second Close
+// returns nil.
+func (s *Snapshot) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	return s.snap.Close()
+}
+
+// A View is a Snapshot of an actor that needn't be owned: looking disturbs nobody.
+type View struct {
+	*Snapshot
+	info ActorInfo
+}
+
+// View pins the newest applied state of the actor. An actor that was never written
+// to is ErrUnknownActor. The view must be closed.
+func (s *Store) View(ctx context.Context, id ID) (*View, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	snap, err := s.eng.Snapshot(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
+	}
+	v := &View{Snapshot: newSnapshot(s, id, snap)}
+	rec, err := loadRecord(ctx, snap, id)
+	if err == nil && rec.row == nil {
+		err = ErrUnknownActor
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
+	}
+	v.info, v.seq = rec.info(id), rec.head.Seq
+	return v, nil
+}
+
+// Info returns what the store has recorded about the actor.
+func (v *View) Info() ActorInfo { return v.info }

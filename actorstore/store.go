@@ -1,0 +1,246 @@
+// Package actorstore keeps the data of actors in a kv.Engine: each actor has an
+// ordered keyspace of its own, one owner at a time, limits and an exact quota.
+//
+// A Store stands on an engine. Store.Actor takes an actor over and returns the one
+// handle to it, an Actor, through which everything of it is written; Store.View
+// looks at an actor without owning it. What lives under which key is in keys.go,
+// how it lies in the engine in envelope.go.
+//
+// # Commits
+//
+// Everything is written by committing a batch.Batch. Commits of one actor are
+// ordered: one lock is held from the Late functions of the batch until the engine
+// has applied it, and not during the wait for stable storage, so the next commit
+// overlaps with that. Each engine commit checks the actor's head row by value and
+// rewrites it, which fences off an owner that was replaced, and keeps the quota
+// exact without a scan.
+//
+// Late functions and the hooks of a batch run under that lock, the hooks in the
+// order of the commits. They may read the actor and take locks of their own, but
+// must not wait for another commit of the same actor, nor close or drop it; and
+// nobody may commit while holding a lock that a Late function or a hook takes.
+//
+// # What a writer knows
+//
+// To charge the quota, and to remove what a shorter value leaves, a commit must
+// know the size of what it replaces. A batch.Prior tells it, and then a commit
+// reads nothing; else it reads one range for each such key, or all keys of a
+// deleted range. A Prior describes the state before the first write of the batch;
+// that several writes of one batch meet the same key is taken care of here. A
+// wrong Prior leaves rows behind and makes the quota wrong: only who owns a key,
+// and keeps track of it, may give one.
+//
+// # What it is not
+//
+// actorstore gives no meaning to values, has no transactions beyond one batch, and
+// doesn't own the engine: who opened it closes it, after the Store.
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Options change what Open does. The zero value is fine.
+type Options struct {
+	// Limits of every actor; zero fields mean the defaults of package batch.
+	Limits batch.Limits
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// ReadOnly refuses to own actors, and writes nothing.
+	ReadOnly bool
+}
+
+// A Store is the actors of one engine. It is safe for concurrent use.
+//
+// Several Stores may stand on one engine, in one process or in many: an actor then
+// belongs to who took it last.
+type Store struct {
+	eng       kv.Engine
+	engLimits kv.Limits
+	limits    batch.Limits
+	now       func() time.Time
+	readOnly  bool
+
+	bufs    sync.Pool // of *buf
+	flights freeList
+
+	closing chan struct{} // closed by Close
+	mu      sync.Mutex
+	closed  bool          // +checklocks:mu
+	leases  map[ID]*lease // +checklocks:mu
+}
+
+// A lease is the place of an actor's handle in its Store.
+type lease struct {
+	released chan struct{} // closed when the place is free again
+	actor    *Actor        // nil while it is being opened; guarded by Store.mu
+}
+
+// Open returns a Store on eng; a nil opts is the zero Options. In an empty engine
+// it makes a new store, without waiting for stable storage.
+//
+// Errors: kv.ErrNotAStore when the engine holds something else, ErrNewerFormat
+// (as *FormatError), and those of the engine.
+func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	s := &Store{
+		eng: eng, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
+		now: opts.Now, readOnly: opts.ReadOnly,
+		closing: make(chan struct{}), leases: map[ID]*lease{},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.bufs.New = func() any { return new(buf) }
+	if err := s.format(ctx); err != nil {
+		return nil, fmt.Errorf("actorstore: open store: %w", err)
+	}
+	return s, nil
+}
+
+// format checks the format row, and writes it into an empty engine.
+func (s *Store) format(ctx context.Context) error {
+	for {
+		row, err := s.eng.Get(ctx, formatKey(), nil)
+		if err == nil {
+			return checkFormat(row)
+		}
+		if !errors.Is(err, kv.ErrNotFound) {
+			return err
+		}
+		for e, err := range s.eng.Scan(ctx, kv.Range{Limit: 1}) {
+			if err != nil {
+				return err
+			}
+			if string(e.Key) != string(formatKey()) {
+				return fmt.Errorf("%w: it has no format row, and holds the key %x", kv.ErrNotAStore, e.Key)
+			}
+		}
+		if s.readOnly {
+			return nil // empty, and it stays so
+		}
+		err = s.eng.Commit(ctx, &kv.Commit{
+			Checks:     []kv.Check{{Key: formatKey(), Absent: true}},
+			Ops:        []kv.Op{kv.Set(formatKey(), appendFormat(nil, s.millis()))},
+			Durability: kv.Applied,
+		})
+		// A conflict means that somebody else was faster: look again.
+		if !errors.Is(err, kv.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// millis is the time in Unix milliseconds.
+func (s *Store) millis() int64 { return s.now().UnixMilli() }
+
+// Limits returns the limits of every actor, none of them zero but AtomicBatches.
+func (s *Store) Limits() batch.Limits { return s.limits }
+
+// Close closes every handle of s, waiting for commits until they are applied, and
+// refuses new ones; who waits for an actor gets ErrClosed. Snapshots and views stay
+// open and are their owners' to close. It doesn't close the engine. A second Close
+// returns nil.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.closing)
+	var open []*Actor
+	for _, l := range s.leases {
+		if l.actor != nil {
+			open = append(open, l.actor)
+		}
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, a := range open {
+		errs = append(errs, a.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// check says why no call may go on.
+func (s *Store) check() error {
+	select {
+	case <-s.closing:
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+// reserve takes the place of an actor, and waits for it if it may.
+func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*lease, error) {
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return nil, ErrClosed
+		}
+		held := s.leases[id]
+		if held == nil {
+			l := &lease{released: make(chan struct{})}
+			s.leases[id] = l
+			s.mu.Unlock()
+			return l, nil
+		}
+		s.mu.Unlock()
+		if !wait {
+			return nil, ErrInUse
+		}
+		select {
+		case <-held.released:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrInUse, ctx.Err())
+		case <-s.closing:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// occupy puts the open handle into its place. When the Store was closed meanwhile
+// the place is given back.
+func (s *Store) occupy(l *lease, a *Actor) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.releaseLocked(a.id, l)
+		return ErrClosed
+	}
+	l.actor = a
+	return nil
+}
+
+// release gives a place back.
+func (s *Store) release(id ID, l *lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(id, l)
+}
+
+// +checklocks:s.mu
+func (s *Store) releaseLocked(id ID, l *lease) {
+	if s.leases[id] == l {
+		delete(s.leases, id)
+		close(l.released)
+	}
+}
+
+// A buf is scratch memory for the keys of one read.
+type buf struct{ b []byte }
+
+func (s *Store) getBuf() *buf  { return s.bufs.Get().(*buf) }
+func (s *Store) putBuf(b *buf) { s.bufs.Put(b) }
