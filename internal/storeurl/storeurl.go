@@ -1,0 +1,160 @@
+// Package storeurl opens a store from the text that names it on a command line:
+// the one place that knows every engine, so that the program and the
+// measurements accept the same names.
+//
+// It is not a registry: engines don't register themselves, and a program that
+// knows which engine it wants opens that directly.
+package storeurl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// Sentinels of this package. What else Open returns comes from the engine
+// (kv.ErrNoStore, kv.ErrNotAStore, kv.ErrStoreInUse, …) or from actorstore.
+var (
+	// ErrURL: the text names no store.
+	ErrURL = errors.New("storeurl: not the name of a store")
+	// ErrUnsupported: the text names a store of a kind that this build can't open.
+	ErrUnsupported = errors.New("storeurl: not supported in this build")
+)
+
+// Options say how to open a store; nil is the zero Options.
+type Options struct {
+	// Create makes a store where there is none; otherwise that is kv.ErrNoStore.
+	Create bool
+	// ReadOnly opens a store that is there without ever writing to it. It wins
+	// over Create.
+	ReadOnly bool
+	// Limits are those of actors; zero means batch.DefaultLimits.
+	Limits batch.Limits
+	// Logger gets what the engine has to say; nil means that nobody does.
+	Logger *slog.Logger
+}
+
+// A Store is an open actor store together with the engine below it.
+type Store struct {
+	*actorstore.Store
+	// Engine is what the store stands on. It is closed with the store.
+	Engine kv.Engine
+}
+
+// Close closes the store, then its engine.
+func (s *Store) Close() error {
+	return errors.Join(s.Store.Close(), s.Engine.Close())
+}
+
+// A Kind is a kind of engine.
+type Kind string
+
+// The kinds that Parse knows.
+const (
+	Memory   Kind = "mem"
+	Pebble   Kind = "pebble"
+	Postgres Kind = "postgres"
+)
+
+// Parse takes the name of a store apart:
+//
+//	pebble:DIR        the Pebble store in the directory DIR, "pebble"
+//	DIR               the same, for a DIR that doesn't look like KIND:…
+//	mem:              a new store in memory, which Close forgets
+//	postgres://…      PostgreSQL; the address is the whole text
+//
+// The address is what follows the colon, as it is: it is not percent-decoded.
+// What begins with two or more letters and a colon is a kind, never a
+// directory, so that a slip doesn't create a directory; a directory of such a
+// name is written ./KIND:… or pebble:KIND:….
+func Parse(url string) (kind Kind, address string, err error) {
+	scheme, rest, found := strings.Cut(url, ":")
+	if !found || !isScheme(scheme) {
+		scheme, rest = string(Pebble), url
+	}
+	switch scheme {
+	case "pebble":
+		if rest == "" {
+			return "", "", fmt.Errorf("%w: %q has no directory", ErrURL, url)
+		}
+		return Pebble, rest, nil
+	case "mem":
+		if rest != "" {
+			return "", "", fmt.Errorf("%w: %q: a store in memory is just mem:", ErrURL, url)
+		}
+		return Memory, "", nil
+	case "postgres", "postgresql":
+		return Postgres, url, nil
+	}
+	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR and mem:)", ErrURL, url, scheme)
+}
+
+// isScheme says whether s reads as a kind of engine: letters, digits, "+" and
+// "-" after a letter. One letter alone is a drive.
+func isScheme(s string) bool {
+	for i, c := range []byte(s) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (i == 0 || !strings.ContainsRune("0123456789+-", rune(c))) {
+			return false
+		}
+	}
+	return len(s) > 1
+}
+
+// Open opens the store that url names; see Parse. The caller closes it.
+//
+// A store in memory is always new, so that without opts.Create, or with
+// opts.ReadOnly, it is kv.ErrNoStore.
+func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	engine, err := openEngine(url, opts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := actorstore.Open(ctx, engine, &actorstore.Options{Limits: opts.Limits, ReadOnly: opts.ReadOnly})
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	return &Store{Store: s, Engine: engine}, nil
+}
+
+func openEngine(url string, opts *Options) (kv.Engine, error) {
+	kind, address, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case Pebble:
+		return openPebble(address, opts)
+	case Memory:
+		if !opts.Create || opts.ReadOnly {
+			return nil, fmt.Errorf("storeurl: open mem: %w", kv.ErrNoStore)
+		}
+		return memkv.New(), nil
+	}
+	// The address may hold a password, so it is not repeated.
+	return nil, fmt.Errorf("%w: a store in PostgreSQL", ErrUnsupported)
+}
+
+// openPebble keeps a nil *pebblekv.DB from becoming an Engine that isn't nil.
+func openPebble(dir string, opts *Options) (kv.Engine, error) {
+	db, err := pebblekv.Open(dir, &pebblekv.Options{
+		MustExist: !opts.Create,
+		ReadOnly:  opts.ReadOnly,
+		Logger:    opts.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}

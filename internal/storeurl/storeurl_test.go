@@ -1,0 +1,146 @@
+package storeurl
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		url     string
+		kind    Kind
+		address string
+		err     error
+	}{
+		{"pebble:data", Pebble, "data", nil},
+		{"pebble:/var/lib/data", Pebble, "/var/lib/data", nil},
+		{"pebble:odd:name", Pebble, "odd:name", nil},
+		{"pebble:a%20b", Pebble, "a%20b", nil},
+		{"data", Pebble, "data", nil},
+		{"./mem:", Pebble, "./mem:", nil},
+		{"/srv/a:b", Pebble, "/srv/a:b", nil},
+		{`C:\data`, Pebble, `C:\data`, nil},
+		{"2024:data", Pebble, "2024:data", nil},
+		{"a b:c", Pebble, "a b:c", nil},
+		{":data", Pebble, ":data", nil},
+		{"mem:", Memory, "", nil},
+		{"postgres://user@host/db", Postgres, "postgres://user@host/db", nil},
+		{"postgresql:///db", Postgres, "postgresql:///db", nil},
+		{"", "", "", ErrURL},
+		{"pebble:", "", "", ErrURL},
+		{"mem:data", "", "", ErrURL},
+		{"peble:data", "", "", ErrURL},
+		{"http://host/db", "", "", ErrURL},
+	}
+	for _, test := range tests {
+		kind, address, err := Parse(test.url)
+		if kind != test.kind || address != test.address || !errors.Is(err, test.err) {
+			t.Errorf("Parse(%q) = %q, %q, %v, want %q, %q, %v",
+				test.url, kind, address, err, test.kind, test.address, test.err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	missing := filepath.Join(dir, "missing")
+	tests := []struct {
+		name string
+		url  string
+		opts *Options
+		want error
+	}{
+		{"missing", missing, nil, kv.ErrNoStore},
+		{"missing, with its kind", "pebble:" + missing, nil, kv.ErrNoStore},
+		{"read-only wins", missing, &Options{Create: true, ReadOnly: true}, kv.ErrNoStore},
+		{"memory is always new", "mem:", nil, kv.ErrNoStore},
+		{"memory, read-only", "mem:", &Options{Create: true, ReadOnly: true}, kv.ErrNoStore},
+		{"a file", file, &Options{Create: true}, kv.ErrNotAStore},
+		{"postgres", "postgres://user:secret@host/db", &Options{Create: true}, ErrUnsupported},
+		{"unknown kind", "peble:data", &Options{Create: true}, ErrURL},
+	}
+	for _, test := range tests {
+		s, err := Open(t.Context(), test.url, test.opts)
+		if s != nil || !errors.Is(err, test.want) {
+			t.Errorf("%s: Open = %v, %v, want %v", test.name, s, err, test.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error holds the password: %v", test.name, err)
+		}
+	}
+	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a refused Open left %s behind (%v)", missing, err)
+	}
+}
+
+func TestOpenPebble(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	write := open(t, "pebble:"+dir, &Options{Create: true})
+	if _, err := Open(t.Context(), dir, nil); !errors.Is(err, kv.ErrStoreInUse) {
+		t.Errorf("second Open = %v, want %v", err, kv.ErrStoreInUse)
+	}
+	put(t, write)
+	if err := write.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write.Engine.Get(t.Context(), []byte("k"), nil); !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("the engine after Close: %v, want %v", err, kv.ErrClosed)
+	}
+
+	for _, opts := range []*Options{nil, {ReadOnly: true}} {
+		s := open(t, dir, opts)
+		view, err := s.View(t.Context(), actorstore.IDFromName("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := view.Get(t.Context(), actorstore.UserKey([]byte("k")), nil)
+		if string(got) != "v" || err != nil {
+			t.Errorf("Get = %q, %v, want %q", got, err, "v")
+		}
+		if err := errors.Join(view.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOpenMemory(t *testing.T) {
+	s := open(t, "mem:", &Options{Create: true})
+	put(t, s)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func open(t *testing.T, url string, opts *Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// put stores v under the user key k of the actor a.
+func put(t *testing.T, s *Store) {
+	t.Helper()
+	a, err := s.Named(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.User().Put(t.Context(), []byte("k"), []byte("v")); err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
