@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// errInterrupted: a signal ended what was being done.
+var errInterrupted = errors.New("interrupted")
+
+// A usageError is a wrong call that only the command itself can tell.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// A sentence says in words for people what err means.
+type sentence struct {
+	text string
+	err  error
+}
+
+func (s *sentence) Error() string { return s.text }
+func (s *sentence) Unwrap() error { return s.err }
+
+// say returns err as a sentence.
+func say(err error, format string, args ...any) error {
+	return &sentence{fmt.Sprintf(format, args...), err}
+}
+
+// message is what the user reads about err: one line.
+func message(err error) string {
+	if errors.Is(err, context.Canceled) {
+		err = errInterrupted
+	}
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}
+
+// storeError says what is wrong with the store that was named.
+func storeError(url string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kv.ErrNoStore):
+		return say(err, "there is no store at %s (sql, import and put create one)", url)
+	case errors.Is(err, kv.ErrStoreInUse):
+		return say(err, "the store %s is in use: another process has it open, and a store can be open only once", url)
+	case errors.Is(err, kv.ErrNotAStore):
+		return say(err, "%s is there, but it is not a store", url)
+	case errors.Is(err, actorstore.ErrNewerFormat):
+		return say(err, "the store %s was written by a newer version of greenroom than this one", url)
+	case errors.Is(err, storeurl.ErrUnsupported):
+		return say(err, "%s", strings.TrimPrefix(err.Error(), "storeurl: "))
+	case errors.Is(err, storeurl.ErrURL):
+		return &usageError{strings.TrimPrefix(err.Error(), "storeurl: ")}
+	}
+	return fmt.Errorf("store %s: %w", url, err)
+}
+
+// actorError says what is wrong with the actor that was named.
+func actorError(url, actor string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, actorstore.ErrUnknownActor):
+		return say(err, "there is no actor %s in %s", actor, url)
+	case errors.Is(err, actorstore.ErrID):
+		return &usageError{fmt.Sprintf("%s is not the id of an actor: an id is 30 letters and digits, as ls shows it", actor)}
+	case errors.Is(err, actorstore.ErrName):
+		return &usageError{strings.TrimPrefix(err.Error(), "actorstore: ")}
+	}
+	return fmt.Errorf("actor %s: %w", actor, err)
+}

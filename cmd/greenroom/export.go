@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+func newExport(e *env) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "export STORE ACTOR FILE.db",
+		Short: "Write the actor's database to an SQLite file",
+		Long: `Copy the actor's database, in the state it has now, to the SQLite file FILE.db,
+which appears when it is whole and on stable storage. A file that is there is
+replaced with --force only.`,
+		Example: `  greenroom export data music music.db`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return exportFile(cmd.Context(), e, exportArgs{args[0], args[1], args[2], force})
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE.db")
+	return cmd
+}
+
+type exportArgs struct {
+	url, actor, file string
+	force            bool
+}
+
+func exportFile(ctx context.Context, e *env, args exportArgs) error {
+	if err := mayWrite(args.file, args.force); err != nil {
+		return err
+	}
+	return viewDatabase(ctx, args.url, args.actor, func(db *vfs.DB) error {
+		tmp, err := createBeside(args.file)
+		if err != nil {
+			return err
+		}
+		err = exportTo(ctx, e, db, tmp)
+		if err == nil {
+			err = publish(tmp, args)
+		}
+		if err != nil {
+			return errors.Join(err, os.Remove(tmp))
+		}
+		return nil
+	})
+}
+
+// mayWrite refuses a file that is there, unless force, and what is no file.
+func mayWrite(file string, force bool) error {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is there, and not a regular file", file)
+	case !force:
+		return say(fs.ErrExist, "%s is there already: --force replaces it", file)
+	}
+	return nil
+}
+
+// createBeside creates an empty file with a name of its own in the folder of file.
+func createBeside(file string) (string, error) {
+	tmp := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+"."+rand.Text()[:10]+".tmp")
+	// Unlike os.CreateTemp, with the permissions that new files get here.
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o666)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", say(err, "there is no folder %s", filepath.Dir(file))
+	}
+	if err != nil {
+		return "", err
+	}
+	return tmp, f.Close()
+}
+
+// exportTo copies the database to the file tmp, onto stable storage.
+func exportTo(ctx context.Context, e *env, db *vfs.DB, tmp string) error {
+	src, err := sqlite3.OpenFlags(db.DSN(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
+	if err != nil {
+		return withCause(err, db.Cause)
+	}
+	// If it fails it is thrown away: no journal, and one fsync at the end.
+	uri, err := fileURI(tmp, "journal_mode(off)", "synchronous(off)")
+	if err == nil {
+		err = trimmed(withCause(copyDatabase(ctx, src, uri, e.progressOutput()), db.Cause))
+	}
+	closeConn(src, &err)
+	if err != nil {
+		return err
+	}
+	return syncFile(tmp)
+}
+
+// publish gives the finished file its name.
+func publish(tmp string, args exportArgs) error {
+	if err := mayWrite(args.file, args.force); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, args.file); err != nil {
+		return err
+	}
+	return syncFile(filepath.Dir(args.file))
+}
+
+// syncFile brings a file, or the names in a folder, onto stable storage.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

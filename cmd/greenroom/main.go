@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, sig, stop := watchSignals(context.Background())
+	e := &env{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, signals: sig,
+	}
+	code := run(ctx, e, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// An env is what a command has to do with the world.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	signals        *signals
+}
+
+// terminal returns the file behind a stream that is a terminal, else nil.
+func terminal(stream any) *os.File {
+	if f, ok := stream.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// run runs the program with its arguments and returns its exit status. What went
+// wrong is on stderr, once.
+func run(ctx context.Context, e *env, args []string) int {
+	started := false
+	root := newRoot(e, &started)
+	// A nil slice would make cobra look at the process's own arguments.
+	root.SetArgs(append([]string{}, args...))
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, syscall.EPIPE):
+		return exitFailed // who reads the output has stopped, and knows
+	}
+	fmt.Fprintf(e.stderr, "greenroom: %s\n", message(err))
+	if usage := (*usageError)(nil); started && !errors.As(err, &usage) {
+		return exitFailed
+	}
+	// Whatever goes wrong before a command begins is about how it was called.
+	fmt.Fprintf(e.stderr, "usage: %s\nSee '%s --help'.\n", cmd.UseLine(), cmd.CommandPath())
+	return exitUsage
+}

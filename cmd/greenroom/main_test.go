@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// A result is what a run of the program left.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// greenroom runs the program in this process.
+func greenroom(ctx context.Context, stdin io.Reader, args ...string) result {
+	var stdout, stderr strings.Builder
+	e := &env{
+		stdin: stdin, stdout: &stdout, stderr: &stderr,
+		getenv:  func(string) string { return "" },
+		signals: &signals{end: func() {}},
+	}
+	code := run(ctx, e, args)
+	return result{stdout.String(), stderr.String(), code}
+}
+
+// must runs the program and returns its output; the test ends if it fails.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	r := greenroom(t.Context(), strings.NewReader(""), args...)
+	if r.code != exitOK {
+		t.Fatalf("greenroom %q: status %d, %s", args, r.code, r.stderr)
+	}
+	return r.stdout
+}
+
+// times are what no two runs have the same.
+var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+
+// TestCommands runs the commands in testdata/commands, each file in an empty
+// folder. In a file, "greenroom" is followed by the arguments, each one in double
+// quotes where it has spaces, and by standard input; "file NAME" writes a file.
+func TestCommands(t *testing.T) {
+	paths, err := filepath.Glob("testdata/commands/*")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no commands: %v", err)
+	}
+	for _, path := range paths {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+				switch d.Cmd {
+				case "file":
+					if err := os.WriteFile(d.CmdArgs[0].String(), []byte(d.Input+"\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					return ""
+				case "greenroom":
+					return transcript(t, d.Input)
+				}
+				d.Fatalf(t, "no directive %q", d.Cmd)
+				return ""
+			})
+		})
+	}
+}
+
+// transcript runs the command line that input begins with, on the rest of it.
+func transcript(t *testing.T, input string) string {
+	line, stdin, _ := strings.Cut(input, "\n")
+	r := greenroom(t.Context(), strings.NewReader(stdin), words(line)...)
+	var b strings.Builder
+	b.WriteString(visible(times.ReplaceAllString(r.stdout, "TIME")))
+	if r.stdout != "" && !strings.HasSuffix(r.stdout, "\n") {
+		b.WriteString("(no line feed)\n")
+	}
+	for line := range strings.Lines(r.stderr) {
+		b.WriteString("stderr: " + line)
+	}
+	if r.code != exitOK {
+		fmt.Fprintf(&b, "status %d\n", r.code)
+	}
+	return b.String()
+}
+
+// words splits a command line at spaces outside of double quotes.
+func words(line string) []string {
+	var words []string
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			words = append(words, part)
+		} else {
+			words = append(words, strings.Fields(part)...)
+		}
+	}
+	return words
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// A mode is how rows are written.
+type mode string
+
+const (
+	modeList  mode = "list"  // fields separated by a bar, as sqlite3 does
+	modeTable mode = "table" // in a frame, for people
+	modeCSV   mode = "csv"   // RFC 4180, with line feeds
+	modeJSON  mode = "json"  // one array of objects per result
+)
+
+var modes = []mode{modeTable, modeList, modeCSV, modeJSON}
+
+// A cellKind is the type of a value, SQLite's five.
+type cellKind byte
+
+const (
+	cellNull cellKind = iota
+	cellInt
+	cellReal
+	cellText
+	cellBlob
+)
+
+// A cell is one value of a row.
+type cell struct {
+	kind cellKind
+	text []byte // as SQLite writes it; the bytes of a blob; nil for NULL
+	real float64
+}
+
+func textCell(s string) cell { return cell{kind: cellText, text: []byte(s)} }
+func intCell(n int64) cell   { return cell{kind: cellInt, text: strconv.AppendInt(nil, n, 10)} }
+
+// A printer writes the rows of one result. Write errors stay in the
+// bufio.Writer, whose Flush reports them.
+type printer interface {
+	// begin is called once, before the rows.
+	begin(columns []string)
+	// row may keep nothing of cells.
+	row(cells []cell)
+	// end is called once, after the last row.
+	end()
+}
+
+// A layout says how results are written.
+type layout struct {
+	mode mode
+	// header says whether list and csv begin with the names of the columns.
+	header bool
+	// separator is between the fields of a list; "" means a bar.
+	separator string
+}
+
+// newLayout returns the layout of a mode with its own habits: csv has a header
+// and a list has none.
+func newLayout(m mode) layout { return layout{mode: m, header: m != modeList} }
+
+// printer returns a printer for one result.
+func (l layout) printer(w *bufio.Writer) printer {
+	switch l.mode {
+	case modeTable:
+		return &tablePrinter{w: w, table: table.NewWriter()}
+	case modeCSV:
+		return &linePrinter{w: w, header: l.header, separator: ",", field: appendCSV}
+	case modeJSON:
+		return &jsonPrinter{w: w}
+	}
+	p := &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
+	if l.separator != "" {
+		p.separator = l.separator
+	}
+	return p
+}
+
+// A linePrinter writes each row as it comes, on a line.
+type linePrinter struct {
+	w         *bufio.Writer
+	header    bool
+	separator string
+	field     func(dst []byte, c cell) []byte
+	buf       []byte
+}
+
+func (p *linePrinter) begin(columns []string) {
+	if !p.header {
+		return
+	}
+	cells := make([]cell, len(columns))
+	for i, name := range columns {
+		cells[i] = textCell(name)
+	}
+	p.row(cells)
+}
+
+func (p *linePrinter) row(cells []cell) {
+	p.buf = p.buf[:0]
+	for i, c := range cells {
+		if i > 0 {
+			p.buf = append(p.buf, p.separator...)
+		}
+		p.buf = p.field(p.buf, c)
+	}
+	p.w.Write(append(p.buf, '\n'))
+}
+
+func (p *linePrinter) end() {}
+
+// appendRaw writes a value as sqlite3's list does, except that bytes after a NUL
+// are not cut off: NULL is nothing, a blob its bytes.
+func appendRaw(dst []byte, c cell) []byte { return append(dst, c.text...) }
+
+// appendCSV quotes what must be, and the empty string, so that NULL differs.
+//
+// https://www.rfc-editor.org/rfc/rfc4180
+func appendCSV(dst []byte, c cell) []byte {
+	switch {
+	case c.kind == cellBlob:
+		return appendBlob(dst, c.text)
+	case c.kind != cellText || len(c.text) > 0 && !strings.ContainsAny(string(c.text), "\",\r\n"):
+		return append(dst, c.text...)
+	}
+	dst = append(dst, '"')
+	for _, b := range c.text {
+		if b == '"' {
+			dst = append(dst, '"')
+		}
+		dst = append(dst, b)
+	}
+	return append(dst, '"')
+}
+
+// appendBlob writes a blob as a literal of SQL.
+func appendBlob(dst, blob []byte) []byte {
+	dst = append(dst, "X'"...)
+	from := len(dst)
+	dst = hex.AppendEncode(dst, blob)
+	for i := from; i < len(dst); i++ {
+		if dst[i] >= 'a' {
+			dst[i] -= 'a' - 'A'
+		}
+	}
+	return append(dst, '\'')
+}
+
+// A jsonPrinter writes an array with an object per row. Two columns of the same
+// name give an object with two members of that name.
+type jsonPrinter struct {
+	w    *bufio.Writer
+	keys [][]byte
+	rows int
+	buf  []byte
+}
+
+func (p *jsonPrinter) begin(columns []string) {
+	for _, name := range columns {
+		p.keys = append(p.keys, append(appendJSONString(nil, []byte(name)), ':'))
+	}
+	p.w.WriteByte('[')
+}
+
+func (p *jsonPrinter) row(cells []cell) {
+	p.buf = p.buf[:0]
+	if p.rows++; p.rows > 1 {
+		p.buf = append(p.buf, ",\n"...)
+	}
+	for i, c := range cells {
+		sep := byte(',')
+		if i == 0 {
+			sep = '{'
+		}
+		p.buf = append(p.buf, sep)
+		p.buf = append(p.buf, p.keys[i]...)
+		p.buf = appendJSON(p.buf, c)
+	}
+	p.w.Write(append(p.buf, '}'))
+}
+
+func (p *jsonPrinter) end() { p.w.WriteString("]\n") }
+
+// appendJSON writes integers with all their digits, and reals with as many as
+// it takes to read the same number back. An infinity is a number too large for
+// a double, which is how SQLite writes and reads it. A blob is a string with a
+// literal of SQL in it.
+func appendJSON(dst []byte, c cell) []byte {
+	switch c.kind {
+	case cellNull:
+		return append(dst, "null"...)
+	case cellInt:
+		return append(dst, c.text...)
+	case cellReal:
+		return appendReal(dst, c.real)
+	case cellBlob:
+		return append(appendBlob(append(dst, '"'), c.text), '"')
+	}
+	return appendJSONString(dst, c.text)
+}
+
+func appendReal(dst []byte, f float64) []byte {
+	switch {
+	case math.IsInf(f, 1):
+		return append(dst, "9.0e+999"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-9.0e+999"...)
+	}
+	from := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
+	if !strings.ContainsAny(string(dst[from:]), ".e") {
+		dst = append(dst, ".0"...)
+	}
+	return dst
+}
+
+// appendJSONString replaces what isn't UTF-8.
+func appendJSONString(dst, s []byte) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(string(s)); err != nil {
+		panic("greenroom: a string that JSON can't hold: " + err.Error())
+	}
+	return append(dst, strings.TrimSuffix(b.String(), "\n")...)
+}
+
+// A tablePrinter keeps all rows: how wide a column is, the last one may say.
+type tablePrinter struct {
+	w       *bufio.Writer
+	table   table.Writer
+	numbers []bool // columns that hold nothing but numbers and NULL
+}
+
+func (p *tablePrinter) begin(columns []string) {
+	head := make(table.Row, len(columns))
+	p.numbers = make([]bool, len(columns))
+	for i, name := range columns {
+		head[i] = visible(name)
+		p.numbers[i] = true
+	}
+	p.table.AppendHeader(head)
+}
+
+func (p *tablePrinter) row(cells []cell) {
+	row := make(table.Row, len(cells))
+	for i, c := range cells {
+		switch c.kind {
+		case cellNull:
+			row[i] = "NULL"
+			continue
+		case cellBlob:
+			row[i] = string(appendBlob(nil, c.text))
+		default:
+			row[i] = visible(string(c.text))
+		}
+		p.numbers[i] = p.numbers[i] && (c.kind == cellInt || c.kind == cellReal)
+	}
+	p.table.AppendRow(row)
+}
+
+func (p *tablePrinter) end() {
+	style := table.StyleLight
+	style.Format.Header = text.FormatDefault
+	p.table.SetStyle(style)
+	var columns []table.ColumnConfig
+	for i, is := range p.numbers {
+		if is && p.table.Length() > 0 {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	p.table.SetColumnConfigs(columns)
+	fmt.Fprintln(p.w, p.table.Render())
+}
+
+// visible escapes what would command a terminal instead of showing on it.
+func visible(s string) string {
+	var b strings.Builder
+	for from := 0; from < len(s); {
+		r, n := utf8.DecodeRuneInString(s[from:])
+		part := s[from : from+n]
+		if r == utf8.RuneError && n == 1 || r != '\n' && !unicode.IsPrint(r) {
+			q := strconv.QuoteToASCII(part)
+			part = q[1 : len(q)-1]
+		}
+		b.WriteString(part)
+		from += n
+	}
+	return b.String()
+}

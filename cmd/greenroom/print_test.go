@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+func realCell(text string, f float64) cell { return cell{cellReal, []byte(text), f} }
+
+func printed(l layout, columns []string, rows ...[]cell) string {
+	var b strings.Builder
+	w := bufio.NewWriter(&b)
+	p := l.printer(w)
+	p.begin(columns)
+	for _, r := range rows {
+		p.row(r)
+	}
+	p.end()
+	w.Flush()
+	return b.String()
+}
+
+func TestPrint(t *testing.T) {
+	columns := []string{"n", "a b", "n"}
+	rows := [][]cell{
+		{intCell(math.MinInt64), textCell("x,\"y\"\n\x1b[2J"), {kind: cellBlob, text: []byte{0, 0xab, '|'}}},
+		{{}, textCell(""), {kind: cellBlob, text: []byte{}}},
+		{realCell("0.1", 0.1), textCell("größe"), realCell("Inf", math.Inf(1))},
+	}
+	tests := []struct {
+		name string
+		l    layout
+		want string
+	}{
+		{"list", newLayout(modeList), "-9223372036854775808|x,\"y\"\n\x1b[2J|\x00\xab|\n||\n0.1|größe|Inf\n"},
+		{"csv", newLayout(modeCSV), "n,a b,n\n-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
+		{"csv without header", layout{mode: modeCSV}, "-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
+		{"list with header", layout{mode: modeList, header: true, separator: "\t"}, "n\ta b\tn\n" +
+			"-9223372036854775808\tx,\"y\"\n\x1b[2J\t\x00\xab|\n\t\t\n0.1\tgröße\tInf\n"},
+		{"json", newLayout(modeJSON), `[{"n":-9223372036854775808,"a b":"x,\"y\"\n\u001b[2J","n":"X'00AB7C'"},` + "\n" +
+			`{"n":null,"a b":"","n":"X''"},` + "\n" + `{"n":0.1,"a b":"größe","n":9.0e+999}]` + "\n"},
+		{"table", newLayout(modeTable), "" +
+			"┌──────────────────────┬─────────┬───────────┐\n" +
+			"│                    n │ a b     │ n         │\n" +
+			"├──────────────────────┼─────────┼───────────┤\n" +
+			"│ -9223372036854775808 │ x,\"y\"   │ X'00AB7C' │\n" +
+			"│                      │ \\x1b[2J │           │\n" +
+			"│                 NULL │         │ X''       │\n" +
+			"│                  0.1 │ größe   │ Inf       │\n" +
+			"└──────────────────────┴─────────┴───────────┘\n"},
+	}
+	for _, test := range tests {
+		if got := printed(test.l, columns, rows...); got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestPrintNothing(t *testing.T) {
+	for m, want := range map[mode]string{
+		modeList:  "",
+		modeCSV:   "a\n",
+		modeJSON:  "[]\n",
+		modeTable: "┌───┐\n│ a │\n├───┤\n└───┘\n",
+	} {
+		if got := printed(newLayout(m), []string{"a"}); got != want {
+			t.Errorf("%s: %q, want %q", m, got, want)
+		}
+	}
+}
+
+func TestPrintReal(t *testing.T) {
+	for _, f := range []float64{0, 1, -1.5, 0.1, 1e100, 1e-7, 123456789.123456789, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		text := string(appendReal(nil, f))
+		var back float64
+		if err := json.Unmarshal([]byte(text), &back); err != nil || back != f {
+			t.Errorf("%v is written %s, read back as %v, %v", f, text, back, err)
+		}
+		if !strings.ContainsAny(text, ".e") {
+			t.Errorf("%v is written %s, which is no real number", f, text)
+		}
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ünï 日本\n":     "plain ünï 日本\n",
+		"\x1b]0;x\a\r\t\x7f": `\x1b]0;x\a\r\t\x7f`,
+		"a\xffb":             `a\xffb`,
+		"\u202ex\u0085":      `\u202ex\u0085`,
+		"literal \ufffd":     "literal \ufffd",
+	} {
+		if got := visible(in); got != want {
+			t.Errorf("visible(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// FuzzPrint reads CSV and JSON back with other people's parsers.
+func FuzzPrint(f *testing.F) {
+	f.Add("a,b", "\"\r\n")
+	f.Add("", "é\xff")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		row := []cell{textCell(a), textCell(b)}
+		r := csv.NewReader(strings.NewReader(printed(newLayout(modeCSV), []string{"a", "b"}, row)))
+		records, err := r.ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// encoding/csv reads a carriage return and line feed in quotes as a line feed.
+		fold := func(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+		if len(records) != 2 || records[1][0] != fold(a) || records[1][1] != fold(b) {
+			t.Errorf("CSV of %q, %q is read as %q", a, b, records)
+		}
+		var objects []map[string]string
+		if err := json.Unmarshal([]byte(printed(newLayout(modeJSON), []string{"a", "b"}, row)), &objects); err != nil {
+			t.Fatal(err)
+		}
+		valid := func(s string) string {
+			var b strings.Builder
+			for _, r := range s {
+				b.WriteRune(r)
+			}
+			return b.String()
+		}
+		if objects[0]["a"] != valid(a) || objects[0]["b"] != valid(b) {
+			t.Errorf("JSON of %q, %q is read as %q", a, b, objects)
+		}
+		for _, r := range visible(a) {
+			if r < ' ' && r != '\n' || r == 0x7f {
+				t.Errorf("visible(%q) holds %q", a, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// newRoot returns the command line. started is set when a command begins, after
+// its arguments and flags were understood.
+func newRoot(e *env, started *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "greenroom",
+		Short: "Look into a Greenroom store and work with what is in it",
+		Long: `Greenroom keeps a private key-value space and a SQLite database for each actor.
+
+STORE is the directory of a store, or pebble:DIR. ACTOR is the name of an actor,
+or id: and the text of its id. The commands sql, import and put create the store
+and the actor that they name; all others refuse what isn't there.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.SetVersionTemplate("greenroom {{.Version}}\n")
+	root.AddCommand(
+		newSQL(e), newImport(e), newExport(e), newList(e),
+		newGet(e), newPut(e), newRemove(e),
+	)
+	for _, cmd := range root.Commands() {
+		run := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			*started = true
+			return run(cmd, args)
+		}
+	}
+	return root
+}
+
+// version is what the Go tool recorded about the source.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

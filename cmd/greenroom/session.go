@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A session runs SQL on one connection and writes what comes of it.
+type session struct {
+	conn   *sqlite3.Conn
+	cause  func() error // the last error of Greenroom's own
+	out    *bufio.Writer
+	layout layout
+
+	cells []cell
+	bytes []byte // what cells are made of
+}
+
+// A stepError is an error of one statement.
+type stepError struct {
+	line int // in the stream the statement is from
+	err  error
+}
+
+func (e *stepError) Error() string { return sqliteText(e.err) }
+func (e *stepError) Unwrap() error { return e.err }
+
+// withSession runs fn with a connection of db, on which nothing else runs. What
+// fn leaves uncommitted is rolled back.
+func withSession(ctx context.Context, db *vfs.DB, out *bufio.Writer, fn func(*session) error) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = conn.Raw(func(c any) error {
+		raw := c.(driver.Conn).Raw()
+		defer raw.SetInterrupt(raw.SetInterrupt(ctx))
+		return fn(&session{conn: raw, cause: db.Cause, out: out})
+	})
+	return errors.Join(err, conn.Close())
+}
+
+// run runs the statements of p, of which there is one, or none if it is all
+// comment. After each one its rows are written and flushed. ran counts those that
+// began. An error of SQLite's is a *stepError; any other is that of out.
+func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
+	if i := strings.IndexByte(p.text, 0); i >= 0 {
+		return 1, &stepError{p.lineAt(i), errors.New("a NUL byte in SQL, which would end there for SQLite")}
+	}
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
+	for offset := 0; offset < len(p.text); {
+		stmt, tail, err := s.conn.Prepare(p.text[offset:])
+		if err != nil {
+			at := max(offset, p.head)
+			if e := (*sqlite3.Error)(nil); errors.As(err, &e) && e.SQL() != "" {
+				at = len(p.text) - len(e.SQL())
+			}
+			return ran + 1, &stepError{p.lineAt(at), s.explain(ctx, err)}
+		}
+		if stmt == nil {
+			break
+		}
+		ran++
+		err = s.rows(stmt)
+		if cerr := stmt.Close(); err == nil {
+			err = cerr
+		}
+		if ferr := s.out.Flush(); ferr != nil {
+			return ran, ferr
+		}
+		if err != nil {
+			return ran, &stepError{p.lineAt(max(offset, p.head)), s.explain(ctx, err)}
+		}
+		offset = len(p.text) - len(tail)
+	}
+	return ran, nil
+}
+
+// rows runs stmt to its end. A statement without columns prints nothing.
+func (s *session) rows(stmt *sqlite3.Stmt) error {
+	n := stmt.ColumnCount()
+	if n == 0 {
+		return stmt.Exec()
+	}
+	columns := make([]string, n)
+	for i := range columns {
+		columns[i] = stmt.ColumnName(i)
+	}
+	p := s.layout.printer(s.out)
+	started := false
+	for stmt.Step() {
+		if !started {
+			p.begin(columns)
+			started = true
+		}
+		p.row(s.row(stmt, n))
+	}
+	if err := stmt.Err(); err != nil {
+		if started {
+			p.end()
+		}
+		return err
+	}
+	if !started {
+		p.begin(columns)
+	}
+	p.end()
+	return nil
+}
+
+// row reads the current row. Numbers get the text that SQLite converts them to.
+// The cells are valid until the next call.
+func (s *session) row(stmt *sqlite3.Stmt, n int) []cell {
+	s.cells, s.bytes = s.cells[:0], s.bytes[:0]
+	for i := range n {
+		var c cell
+		switch stmt.ColumnType(i) { // before a conversion, which may change it
+		case sqlite3.INTEGER:
+			c.kind = cellInt
+		case sqlite3.FLOAT:
+			c.kind, c.real = cellReal, stmt.ColumnFloat(i)
+		case sqlite3.TEXT:
+			c.kind = cellText
+		case sqlite3.BLOB:
+			c.kind = cellBlob
+		default:
+			s.cells = append(s.cells, c)
+			continue
+		}
+		from := len(s.bytes)
+		if c.kind == cellBlob {
+			s.bytes = stmt.ColumnBlob(i, s.bytes)
+		} else {
+			s.bytes = append(s.bytes, stmt.ColumnRawText(i)...)
+		}
+		c.text = s.bytes[from:len(s.bytes):len(s.bytes)]
+		s.cells = append(s.cells, c)
+	}
+	return s.cells
+}
+
+// lines writes the first column of a query's rows, a line each, and says how
+// many there were. text is bound to its one parameter.
+func (s *session) lines(ctx context.Context, query, text string) (n int, err error) {
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
+	stmt, _, err := s.conn.Prepare(query)
+	if err != nil {
+		return 0, s.explain(ctx, err)
+	}
+	if stmt.BindCount() > 0 {
+		err = stmt.BindText(1, text)
+	}
+	for err == nil && stmt.Step() {
+		n++
+		fmt.Fprintln(s.out, stmt.ColumnText(0))
+	}
+	if err == nil {
+		err = stmt.Err()
+	}
+	if cerr := stmt.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return n, s.explain(ctx, err)
+	}
+	return n, s.out.Flush()
+}
+
+// inTransaction says whether a BEGIN waits for its COMMIT.
+func (s *session) inTransaction() bool { return !s.conn.GetAutocommit() }
+
+// rollback gives up an open transaction.
+func (s *session) rollback() error {
+	// Also when it is an interrupt that ended the session.
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(context.Background()))
+	return s.conn.Exec("ROLLBACK")
+}
+
+// explain adds to an error what SQLite could not say about it: the reason that
+// Greenroom's storage had, or that it was interrupted.
+func (s *session) explain(ctx context.Context, err error) error {
+	if errors.Is(err, sqlite3.INTERRUPT) && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return withCause(err, s.cause)
+}
+
+// withCause joins an error of SQLite's with the reason behind it, where the code
+// is one that storage gives and SQLite did not keep the reason.
+func withCause(err error, cause func() error) error {
+	var code sqlite3.ErrorCode
+	if !errors.As(err, &code) || vfs.Cause(err) != nil {
+		return err
+	}
+	switch code {
+	case sqlite3.FULL, sqlite3.IOERR, sqlite3.CORRUPT, sqlite3.CANTOPEN:
+		if c := cause(); c != nil {
+			return fmt.Errorf("%w: %w", err, c)
+		}
+	}
+	return err
+}
+
+// sqliteText is the text of an error without the name of the library.
+func sqliteText(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// signals decides what an interrupt (Ctrl-C) ends: the program, or what has
+// asked for it with catch.
+type signals struct {
+	mu  sync.Mutex
+	end func() // what an interrupt calls  +checklocks:mu
+}
+
+// watchSignals returns a context that ends with SIGTERM or with an interrupt
+// that nothing catches. stop gives the signals back.
+func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	s = &signals{end: cancel}
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
+	// With somebody listening, a write to a closed pipe is an error and not the
+	// end of the program, so that the store is closed first.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case sig := <-ch:
+				if sig == os.Interrupt {
+					s.interrupt()
+				} else {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, s, func() {
+		signal.Stop(ch)
+		signal.Stop(pipe)
+		close(done)
+		cancel()
+	}
+}
+
+// interrupt does what an interrupt does.
+func (s *signals) interrupt() {
+	s.mu.Lock()
+	end := s.end
+	s.mu.Unlock()
+	end()
+}
+
+// catch makes interrupts call fn, until the function that it returns is called.
+func (s *signals) catch(fn func()) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.end
+	s.end = fn
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.end = before
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A sqlCommand is the call of greenroom sql.
+type sqlCommand struct {
+	env      *env
+	modes    [3]bool // of --table, --csv and --json
+	header   bool
+	setsHead bool
+	readOnly bool
+}
+
+func newSQL(e *env) *cobra.Command {
+	c := &sqlCommand{env: e}
+	cmd := &cobra.Command{
+		Use:   "sql STORE ACTOR [SQL]",
+		Short: "Run SQL, or an interactive shell",
+		Long: `Run the statements in SQL, or those on standard input, on the actor's database.
+On a terminal, without SQL, an interactive shell starts: .help says what it knows
+besides SQL.
+
+Each statement's rows are written as soon as it is done. The first error ends the
+run with status 1 and names the statement and its line; the statements before it
+stay done, except those of a transaction that is still open, which is rolled back.
+
+Rows are a table on a terminal, and lines with fields separated by | elsewhere,
+as sqlite3 writes them. A blob is X'…' (its bytes as they are in the lines), NULL
+is nothing in lines and CSV, where the empty string is "". With --json each
+statement that has columns gives one array with an object per row.`,
+		Example: `  greenroom sql data music "select count(*) from Track"
+  greenroom sql data music < schema.sql
+  greenroom sql --csv data music "select * from Artist" > artists.csv`,
+		Args: cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.setsHead = cmd.Flags().Changed("header")
+			return c.run(cmd.Context(), args)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.modes[0], "table", false, "write rows as a table")
+	f.BoolVar(&c.modes[1], "csv", false, "write rows as CSV")
+	f.BoolVar(&c.modes[2], "json", false, "write each result as an array of objects")
+	f.BoolVar(&c.header, "header", false, "begin with the names of the columns (default for CSV)")
+	f.BoolVar(&c.readOnly, "read-only", false, "look only: create nothing, don't take the actor over")
+	cmd.MarkFlagsMutuallyExclusive("table", "csv", "json")
+	return cmd
+}
+
+// layout is how the flags, or else the kind of output, want rows.
+func (c *sqlCommand) layout() layout {
+	l := newLayout(modeList)
+	if i := slices.Index(c.modes[:], true); i >= 0 {
+		l = newLayout([]mode{modeTable, modeCSV, modeJSON}[i])
+	} else if terminal(c.env.stdout) != nil {
+		l = newLayout(modeTable)
+	}
+	if c.setsHead {
+		l.header = c.header
+	}
+	return l
+}
+
+func (c *sqlCommand) run(ctx context.Context, args []string) error {
+	open := ownDatabase
+	if c.readOnly {
+		open = viewDatabase
+	}
+	return open(ctx, args[0], args[1], func(db *vfs.DB) error {
+		out := bufio.NewWriter(c.env.stdout)
+		return withSession(ctx, db, out, func(s *session) error {
+			s.layout = c.layout()
+			sh := &shell{session: s, signals: c.env.signals}
+			if len(args) == 3 {
+				return sh.run(ctx, newReaderSource(strings.NewReader(args[2])))
+			}
+			in, out := terminal(c.env.stdin), terminal(c.env.stdout)
+			if in == nil || out == nil {
+				return sh.run(ctx, newReaderSource(c.env.stdin))
+			}
+			src, warning := interactiveInput(in, out, c.env.getenv)
+			if warning != nil {
+				fmt.Fprintf(c.env.stderr, "greenroom: the history is not kept: %s\n", message(warning))
+			}
+			return sh.interact(ctx, src, args[1])
+		})
+	})
+}
+
+// interact runs a shell for a person.
+func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string) error {
+	sh.errs = src.term
+	fmt.Fprintf(src.term, "The database of %s. End statements with a semicolon; .help lists commands.\n", visible(actor))
+	return errors.Join(sh.run(ctx, src), src.restore())
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// readStore runs fn with the store that url names, which is open for reading.
+func readStore(ctx context.Context, url string, fn func(*storeurl.Store) error) error {
+	return withStore(ctx, url, &storeurl.Options{ReadOnly: true}, fn)
+}
+
+func withStore(ctx context.Context, url string, opts *storeurl.Options, fn func(*storeurl.Store) error) error {
+	s, err := storeurl.Open(ctx, url, opts)
+	if err != nil {
+		return storeError(url, err)
+	}
+	return errors.Join(fn(s), storeError(url, s.Close()))
+}
+
+// view runs fn with the state of an actor as it is now.
+func view(ctx context.Context, url, actor string, fn func(*actorstore.View) error) error {
+	return readStore(ctx, url, func(s *storeurl.Store) error {
+		id, err := findActor(ctx, s, actor)
+		if err != nil {
+			return actorError(url, actor, err)
+		}
+		v, err := s.View(ctx, id)
+		if err != nil {
+			return actorError(url, actor, err)
+		}
+		return errors.Join(fn(v), v.Close())
+	})
+}
+
+// findActor returns the id that the text of an actor stands for. That of a name
+// which no actor has is the one that the name leads to: an actor that was created
+// by its id alone may be there.
+func findActor(ctx context.Context, s *storeurl.Store, actor string) (actorstore.ID, error) {
+	if text, ok := strings.CutPrefix(actor, "id:"); ok {
+		return actorstore.ParseID(text)
+	}
+	id, err := s.Lookup(ctx, actor)
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return actorstore.IDFromName(actor), nil
+	}
+	return id, err
+}
+
+// own runs fn with the handle of an actor. create makes store and actor where
+// there is none; the actor is recorded with its first write. What was written is
+// on stable storage when own returns nil.
+func own(ctx context.Context, url, actor string, create bool, fn func(*actorstore.Actor) error) error {
+	return withStore(ctx, url, &storeurl.Options{Create: create}, func(s *storeurl.Store) error {
+		a, err := takeActor(ctx, s, actor, &actorstore.ActorOptions{MustExist: !create})
+		if err != nil {
+			return actorError(url, actor, err)
+		}
+		err = fn(a)
+		if a.Err() == nil {
+			// Also after an interrupt: what is committed must not get lost, even
+			// if PRAGMA synchronous didn't ask for it.
+			err = errors.Join(err, a.Sync(context.WithoutCancel(ctx)))
+		}
+		return errors.Join(err, a.Close())
+	})
+}
+
+func takeActor(ctx context.Context, s *storeurl.Store, actor string, opts *actorstore.ActorOptions) (*actorstore.Actor, error) {
+	text, ok := strings.CutPrefix(actor, "id:")
+	if !ok {
+		return s.Named(ctx, actor, opts)
+	}
+	id, err := actorstore.ParseID(text)
+	if err != nil {
+		return nil, err
+	}
+	return s.Actor(ctx, id, opts)
+}
+
+// ownDatabase is own for the actor's SQLite database.
+func ownDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
+	return own(ctx, url, actor, true, func(a *actorstore.Actor) error {
+		db, err := vfs.Open(ctx, a, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(db), db.Close())
+	})
+}
+
+// viewDatabase is view for the actor's SQLite database.
+func viewDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
+	return view(ctx, url, actor, func(v *actorstore.View) error {
+		found, err := hasDatabase(ctx, v)
+		if err != nil {
+			return err
+		}
+		if !found {
+			return say(nil, "the actor %s has no database", actor)
+		}
+		db, err := vfs.OpenView(ctx, v, nil)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(db), db.Close())
+	})
+}
+
+// hasDatabase says whether there is a key of an SQLite file.
+func hasDatabase(ctx context.Context, r actorstore.Reader) (bool, error) {
+	start, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+		return err == nil, err
+	}
+	return false, nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// keyHelp is what the commands on user keys say about KEY.
+const keyHelp = "KEY is text, or hex: and bytes in hexadecimal."
+
+func newGet(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:     "get STORE ACTOR KEY",
+		Short:   "Write the value of a user key",
+		Long:    "Write the value of a user key to standard output, as it is.\n\n" + keyHelp,
+		Example: `  greenroom get data lobby greeting`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return get(cmd.Context(), e, args[0], args[1], args[2])
+		},
+	}
+}
+
+func get(ctx context.Context, e *env, url, actor, text string) error {
+	key, err := parseKey(text)
+	if err != nil {
+		return err
+	}
+	return view(ctx, url, actor, func(v *actorstore.View) error {
+		value, err := v.Get(ctx, actorstore.UserKey(key), nil)
+		if err != nil {
+			return keyError(actor, text, err)
+		}
+		_, err = e.stdout.Write(value)
+		return err
+	})
+}
+
+func newPut(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "put STORE ACTOR KEY [VALUE|-]",
+		Short: "Store a value under a user key",
+		Long: "Store VALUE under a user key, or what standard input has to its end.\n\n" +
+			keyHelp,
+		Example: `  greenroom put data lobby greeting "good evening"`,
+		Args:    cobra.RangeArgs(3, 4),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var value []byte
+			if len(args) == 4 && args[3] != "-" {
+				value = []byte(args[3])
+			} else {
+				var err error
+				if value, err = readValue(cmd.Context(), e.stdin); err != nil {
+					return err
+				}
+			}
+			return put(cmd.Context(), args[0], args[1], args[2], value)
+		},
+	}
+}
+
+// maxValue bounds what is read from standard input: far more than any limit on
+// values, and far less than memory.
+const maxValue = 64 << 20
+
+// readValue reads a value from r, before the store is opened: whoever writes it
+// may take a while.
+func readValue(ctx context.Context, r io.Reader) ([]byte, error) {
+	value, err := await(ctx, func() (string, error) {
+		b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
+		return string(b), err
+	})
+	if err == nil && len(value) > maxValue {
+		err = fmt.Errorf("the value on standard input is larger than %d bytes", maxValue)
+	}
+	return []byte(value), err
+}
+
+func put(ctx context.Context, url, actor, text string, value []byte) error {
+	key, err := parseKey(text)
+	if err != nil {
+		return err
+	}
+	return own(ctx, url, actor, true, func(a *actorstore.Actor) error {
+		return keyError(actor, text, a.Put(ctx, actorstore.UserKey(key), value))
+	})
+}
+
+// A removeCommand is the call of greenroom rm.
+type removeCommand struct {
+	prefix string
+	all    bool
+}
+
+func newRemove(*env) *cobra.Command {
+	c := &removeCommand{}
+	cmd := &cobra.Command{
+		Use:   "rm STORE ACTOR {KEY… | --prefix P | --all}",
+		Short: "Remove user keys",
+		Long: "Remove user keys: all of those named, or none if one of them is not there; those\n" +
+			"that begin with a prefix; or all. Nothing else of the actor is touched.\n\n" +
+			keyHelp + " So is the prefix.",
+		Example: `  greenroom rm data lobby greeting
+  greenroom rm data lobby --prefix room:`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			prefixed := cmd.Flags().Changed("prefix")
+			ways := 0
+			for _, way := range []bool{len(args) > 2, prefixed, c.all} {
+				if way {
+					ways++
+				}
+			}
+			if ways != 1 {
+				return &usageError{"name the keys, or --prefix, or --all: one of the three"}
+			}
+			if prefixed && c.prefix == "" {
+				return &usageError{"an empty prefix: --all removes all keys"}
+			}
+			return c.run(cmd.Context(), args[0], args[1], args[2:])
+		},
+	}
+	cmd.Flags().StringVar(&c.prefix, "prefix", "", "remove the keys that begin with this")
+	cmd.Flags().BoolVar(&c.all, "all", false, "remove all user keys")
+	return cmd
+}
+
+func (c *removeCommand) run(ctx context.Context, url, actor string, texts []string) error {
+	if len(texts) == 0 {
+		prefix, err := parseKey(c.prefix)
+		if err != nil {
+			return err
+		}
+		start := actorstore.UserKey(prefix)
+		return own(ctx, url, actor, false, func(a *actorstore.Actor) error {
+			return a.DeleteRange(ctx, start, prefixEnd(start))
+		})
+	}
+	keys := make([][]byte, len(texts))
+	for i, text := range texts {
+		key, err := parseKey(text)
+		if err != nil {
+			return err
+		}
+		keys[i] = actorstore.UserKey(key)
+	}
+	return own(ctx, url, actor, false, func(a *actorstore.Actor) error {
+		var b batch.Batch
+		for i, key := range keys {
+			if _, err := a.Get(ctx, key, nil); err != nil {
+				return keyError(actor, texts[i], err)
+			}
+			b.Delete(key)
+		}
+		return a.Commit(ctx, &b)
+	})
+}
+
+// prefixEnd returns the key after all keys that begin with prefix, whose first
+// byte is a namespace and so never the highest.
+func prefixEnd(prefix []byte) []byte {
+	end := bytes.Clone(bytes.TrimRight(prefix, "\xff"))
+	end[len(end)-1]++
+	return end
+}
+
+// parseKey reads a key as the command line has it.
+func parseKey(text string) ([]byte, error) {
+	digits, ok := strings.CutPrefix(text, "hex:")
+	if !ok {
+		return []byte(text), nil
+	}
+	key, err := hex.DecodeString(digits)
+	if err != nil {
+		return nil, &usageError{fmt.Sprintf("%s: the key has to be pairs of hexadecimal digits after hex:", text)}
+	}
+	return key, nil
+}
+
+// keyError says what is wrong with a key that was named, or its value.
+func keyError(actor, text string, err error) error {
+	var limit *batch.LimitError
+	var quota *actorstore.QuotaError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, actorstore.ErrNotFound):
+		return say(err, "the actor %s has no key %s", actor, text)
+	case errors.As(err, &limit):
+		return say(err, "the key %s: %d %s, and the limit is %d", text, limit.Size, limit.What, limit.Limit)
+	case errors.As(err, &quota):
+		return say(err, "the actor %s is full: it has %d bytes of %d, and would need %d", actor, quota.Used, quota.Limit, quota.Wanted)
+	}
+	return fmt.Errorf("key %s: %w", text, err)
+}
