@@ -41,8 +41,9 @@ import (
 type fence struct {
 	vfs.FS
 	fault *fault
-	// armed is false while the store is being opened: then failures are Open's
-	// error and not swallowed, except those of tables (see table).
+	// armed is false while the store is being opened. A failing disk is handled
+	// the same then, because Pebble's Open also retries for ever what can't
+	// succeed; Open looks at the fault when Pebble's Open has returned.
 	armed atomic.Bool
 	// closing is closed when the store starts to close.
 	closing chan struct{}
@@ -65,18 +66,17 @@ func isTable(name string) bool {
 func (f *fence) dead() bool { return f.fault.get() != nil }
 
 // vital handles the error of an operation on a file that Pebble can't live
-// without, and reports whether the operation is to look like a success.
+// without: it is the fault of the store, and Pebble hears of a success.
 func (f *fence) vital(op, name string, err error) error {
-	if err == nil || !f.armed.Load() && !f.dead() {
-		return err
+	if err == nil {
+		return nil
 	}
 	f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
 	return nil
 }
 
-// table notes how an operation on a table went. While a store is being opened
-// the log is replayed into tables, and Pebble would try that forever: there the
-// first failure is fatal.
+// table notes how an operation on a table went. Its first failure while a store
+// is being opened is fatal.
 func (f *fence) table(op, name string, err error) error {
 	switch {
 	case err == nil:
@@ -84,8 +84,7 @@ func (f *fence) table(op, name string, err error) error {
 	case f.armed.Load():
 		f.failures.Add(1)
 	default:
-		f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
-		return nil
+		return f.vital(op, name, err)
 	}
 	return err
 }
@@ -288,7 +287,11 @@ func (f *fencedFile) Stat() (vfs.FileInfo, error) {
 	if f.File == nil {
 		return swallowed(f.name), nil
 	}
-	return f.File.Stat()
+	info, err := f.File.Stat()
+	if f.fence.note("stat", f.name, err) == nil && err != nil {
+		return swallowed(f.name), nil
+	}
+	return info, err
 }
 
 func (f *fencedFile) Prefetch(offset, length int64) error {

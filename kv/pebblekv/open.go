@@ -133,7 +133,7 @@ func inspect(dir string, opts *Options, disk vfs.FS) error {
 		if opts.MustExist || opts.ReadOnly {
 			return kv.ErrNoStore
 		}
-		return disk.MkdirAll(dir, 0o755)
+		return makeDir(dir, disk)
 	case err != nil:
 		return err
 	case !info.IsDir():
@@ -157,6 +157,35 @@ func inspect(dir string, opts *Options, disk vfs.FS) error {
 	}
 	if opts.MustExist || opts.ReadOnly {
 		return kv.ErrNoStore
+	}
+	return nil
+}
+
+// makeDir makes a directory with its missing parents so that a crash doesn't take
+// it away again: Pebble only syncs the entry of the directory itself.
+func makeDir(dir string, disk vfs.FS) error {
+	var parents []string
+	for p := disk.PathDir(dir); ; p = disk.PathDir(p) {
+		parents = append(parents, p)
+		_, err := disk.Stat(p)
+		if err == nil || disk.PathDir(p) == p {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := disk.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, p := range parents {
+		f, err := disk.OpenDir(p)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -84,10 +84,24 @@ func (l logger) log(level slog.Level, format string, args []any) {
 func (l logger) Infof(format string, args ...any)  { l.log(slog.LevelDebug, format, args) }
 func (l logger) Errorf(format string, args ...any) { l.log(slog.LevelError, format, args) }
 
+// A fatal is a message of Pebble with the error that is in it.
+type fatal struct {
+	msg   string
+	cause error
+}
+
+func (f *fatal) Error() string { return f.msg }
+func (f *fatal) Unwrap() error { return f.cause }
+
 // Fatalf poisons the store and returns. Pebble then goes on as it does with an
 // error, on files that take no more writes; see fence.
 func (l logger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf(format, args...)
+	err := &fatal{msg: fmt.Sprintf(format, args...)}
+	for _, a := range args {
+		if cause, ok := a.(error); ok {
+			err.cause = cause
+		}
+	}
 	l.fault.set(err)
 	l.log(slog.LevelError, "%v", []any{err})
 }
