@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A line compares one subject with one peer on the same work.
+type line struct {
+	// name is the workload, "sqlite/insert-1".
+	name string
+	// unit is what throughputs are counted in, "txn/s".
+	unit          string
+	subject, peer side
+}
+
+// title names a line among those of the same workload.
+func (l line) title() string { return l.name + " " + l.peer.name }
+
+// A side is one of the two that a line compares.
+type side struct {
+	// name is what it is called in the output, "file-wal-full".
+	name string
+	// open prepares its data below at.dir and returns what does the work. The
+	// folder is its own, there, and empty. Nothing of it is timed.
+	open func(ctx context.Context, at site) (runner, error)
+}
+
+// A runner does the work of one side of a line. It is used from one goroutine.
+type runner interface {
+	// run does n operations. This is what is timed.
+	run(ctx context.Context, n int) error
+	// counts returns how often the side called its engine since it was opened;
+	// zero for a side that has none.
+	counts() faultkv.Counts
+	// close gives everything back but the files.
+	close() error
+}
+
+// A site is where a side lives, and how much it shall hold.
+type site struct {
+	// dir is a folder of the side's own.
+	dir string
+	// engine is "pebble" or "mem".
+	engine string
+	sizes  sizes
+}
+
+// sizes says how much data the workloads use.
+type sizes struct {
+	// bulk is the number of rows of one bulk transaction.
+	bulk int
+	// point is the number of rows that point reads choose from: they fit the
+	// page cache of SQLite.
+	point int
+	// scan is the number of rows of a full scan: they don't fit scanCache.
+	scan int
+	// recorded is how many transactions the raw peer records and plays back.
+	recorded int
+}
+
+// fullSizes are the sizes of a measurement; tests use smaller ones.
+func fullSizes() sizes {
+	return sizes{bulk: 10_000, point: 10_000, scan: 100_000, recorded: 256}
+}
+
+// allLines returns every line there is, in the order of the table.
+func allLines(engine string) []line {
+	return sqliteLines(engine)
+}

@@ -1,0 +1,180 @@
+// Command bench measures Greenroom against its peers and prints how many times
+// faster it is, line by line.
+//
+//	go run ./bench [-run REGEXP] [-quick] [-json] [-engine pebble|mem]
+//
+// A line compares a subject with a peer on the same work. Both run in turns in
+// one process, round after round, so that a noisy machine bothers both; what is
+// printed is the ratio of their medians, subject's throughput over the peer's, with
+// a 95 % bootstrap interval over the rounds. Absolute figures hold for the
+// machine and the minute. Besides time, every line says how often the subject
+// called its engine, which is what a network would multiply.
+//
+// It is no load test: one goroutine works at a time, and every side has a store
+// of its own in a temporary folder, removed at the end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime"
+	"runtime/pprof"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parse(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		os.Exit(2) // parse has said why
+	}
+	if err := o.profiled(ctx, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	run                    *regexp.Regexp
+	quick, json            bool
+	engine                 string
+	dir                    string
+	cpuProfile, memProfile string
+	// plan and sizes follow from the flags; tests set them.
+	plan  plan
+	sizes sizes
+}
+
+// parse reads the command line. What is wrong with it is printed to w.
+func parse(args []string, w io.Writer) (options, error) {
+	o := options{plan: fullPlan, sizes: fullSizes()}
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(w)
+	run := f.String("run", "", "measure only the lines whose workload and peer match this `regexp`, as in 'insert-1 raw'")
+	f.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds: all lines within a minute")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
+	f.StringVar(&o.engine, "engine", enginePebble, "the subject's engine, `pebble` or mem")
+	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
+	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with line and side")
+	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
+	err := f.Parse(args)
+	if err != nil {
+		return o, err
+	}
+	if o.run, err = regexp.Compile(*run); err == nil && f.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if err == nil && o.engine != enginePebble && o.engine != engineMem {
+		err = fmt.Errorf("no engine is called %q: %s or %s", o.engine, enginePebble, engineMem)
+	}
+	if o.quick {
+		o.plan = quickPlan
+	}
+	if err != nil {
+		fmt.Fprintln(w, "bench:", err)
+	}
+	return o, err
+}
+
+// memProfileRate is how many allocated bytes stand behind one sample of an
+// allocation profile: few, since operations allocate little.
+const memProfileRate = 4096
+
+// profiled is measureAll with the profiles that were asked for.
+func (o options) profiled(ctx context.Context, out, info io.Writer) (returned error) {
+	if o.memProfile != "" {
+		runtime.MemProfileRate = memProfileRate
+		defer func() { returned = errors.Join(returned, writeAllocs(o.memProfile)) }()
+	}
+	if o.cpuProfile != "" {
+		stop, err := startCPU(o.cpuProfile)
+		if err != nil {
+			return err
+		}
+		defer func() { returned = errors.Join(returned, stop()) }()
+	}
+	return o.measureAll(ctx, out, info)
+}
+
+// startCPU starts a CPU profile; stop ends it.
+func startCPU(path string) (stop func() error, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		return f.Close()
+	}, nil
+}
+
+func writeAllocs(path string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return pprof.Lookup("allocs").WriteTo(f, 0)
+}
+
+// measureAll measures the selected lines. Results go to out, what they were
+// measured on to info when out is for programs.
+func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error) {
+	dir, err := os.MkdirTemp(o.dir, "greenroom-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	m, err := inspect(dir)
+	if err != nil {
+		return err
+	}
+	if !o.json {
+		info = out
+	}
+	if err := m.write(info); err != nil {
+		return err
+	}
+	results, err := o.lines(ctx, dir, out)
+	if err != nil || o.json {
+		return err
+	}
+	return writeTable(out, results)
+}
+
+// lines measures the selected lines; for programs it prints each as it is done.
+func (o options) lines(ctx context.Context, dir string, out io.Writer) ([]result, error) {
+	var results []result
+	for _, l := range allLines(o.engine) {
+		if !o.run.MatchString(l.title()) {
+			continue
+		}
+		r, err := measure(ctx, l, site{dir, o.engine, o.sizes}, o.plan)
+		if err != nil {
+			return results, err
+		}
+		results = append(results, r)
+		if o.json {
+			if err := writeJSON(out, r); err != nil {
+				return results, err
+			}
+		}
+	}
+	if results == nil {
+		return nil, fmt.Errorf("no line matches -run %q", o.run)
+	}
+	return results, nil
+}

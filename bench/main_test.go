@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	o, err := parse([]string{"-run", "point|scan", "-quick", "-json", "-engine", "mem", "-dir", "d"}, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.run.MatchString("sqlite/scan raw") || o.run.MatchString("sqlite/bulk raw") {
+		t.Errorf("-run gave %v", o.run)
+	}
+	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != fullSizes() {
+		t.Errorf("options %+v", o)
+	}
+	if o, err = parse(nil, t.Output()); err != nil || o.plan != fullPlan || o.engine != enginePebble {
+		t.Errorf("options without flags %+v, %v", o, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"-run", "("}, {"-engine", "sqlite"}, {"sqlite/scan"}, {"-fast"},
+	} {
+		var said bytes.Buffer
+		if _, err := parse(args, &said); err == nil || said.Len() == 0 {
+			t.Errorf("parse(%q): error %v, said %q", args, err, said.String())
+		}
+	}
+}
+
+// tiny are options of a run of milliseconds, given args.
+func tiny(t *testing.T, args ...string) options {
+	t.Helper()
+	o, err := parse(append(args, "-engine", engineMem, "-dir", t.TempDir()), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.plan, o.sizes = onePass(2), tinySizes()
+	return o
+}
+
+// TestProgramJSON runs the program for programs: its output is objects alone.
+func TestProgramJSON(t *testing.T) {
+	profiles := t.TempDir()
+	o := tiny(t, "-run", "point|insert-1 raw", "-json",
+		"-cpuprofile", filepath.Join(profiles, "cpu"), "-memprofile", filepath.Join(profiles, "mem"))
+	var out, info bytes.Buffer
+	if err := o.profiled(t.Context(), &out, &info); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for d := json.NewDecoder(&out); d.More(); {
+		var r record
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Ratio <= 0 || r.Rounds != 2 || r.Subject != "greenroom-mem" {
+			t.Errorf("record %+v", r)
+		}
+		got = append(got, r.Name+" "+r.Peer)
+	}
+	if want := "sqlite/insert-1 raw, sqlite/point file-wal-full"; strings.Join(got, ", ") != want {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+	for _, what := range []string{"cpu ", "SQLite 3.", "fsync "} {
+		if !strings.Contains(info.String(), what) {
+			t.Errorf("the machine's description lacks %q:\n%s", what, info.String())
+		}
+	}
+	for _, name := range []string{"cpu", "mem"} {
+		if f, err := os.Stat(filepath.Join(profiles, name)); err != nil || f.Size() == 0 {
+			t.Errorf("profile %s: %v, %v", name, f, err)
+		}
+	}
+	if left, err := os.ReadDir(o.dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestProgramTable(t *testing.T) {
+	var out, info bytes.Buffer
+	if err := tiny(t, "-run", "sqlite/point").profiled(t.Context(), &out, &info); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"fsync ", "workload", "sqlite/point", "query/s"} {
+		if !strings.Contains(out.String(), what) {
+			t.Errorf("the output lacks %q:\n%s", what, out.String())
+		}
+	}
+	if info.Len() > 0 {
+		t.Errorf("said aside: %s", info.String())
+	}
+}
+
+func TestProgramFindsNothing(t *testing.T) {
+	var out, info bytes.Buffer
+	if err := tiny(t, "-run", "nothing").profiled(t.Context(), &out, &info); err == nil {
+		t.Error("a -run that matches nothing was accepted")
+	}
+}

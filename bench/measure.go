@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/metrics"
+	"runtime/pprof"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A plan says how long a line is measured.
+type plan struct {
+	// rounds is the number of rounds; in each, both sides do the same work once.
+	rounds int
+	// round is how long one side takes for its part of a round, on average.
+	round time.Duration
+	// warm is how long each side runs before the first round.
+	warm time.Duration
+}
+
+var (
+	fullPlan  = plan{rounds: 31, round: 300 * time.Millisecond, warm: time.Second}
+	quickPlan = plan{rounds: 11, round: 120 * time.Millisecond, warm: 250 * time.Millisecond}
+)
+
+// A result is what was measured of one line.
+type result struct {
+	line
+	rates sample
+	// ops is the number of operations of one side in one round.
+	ops int
+	// counts are the subject's calls of its engine, in all rounds together.
+	counts faultkv.Counts
+	// allocs and allocBytes are the heap objects and bytes that the process
+	// allocated while the subject ran, in all rounds together.
+	allocs, allocBytes uint64
+}
+
+// perOp divides a count of all rounds by the number of operations.
+func (r result) perOp(n int64) float64 {
+	return float64(n) / float64(r.ops*len(r.rates.subject))
+}
+
+// reads is the number of reads that the engine was asked for.
+func (r result) reads() int64 { return r.counts.Gets + r.counts.Scans }
+
+// A contestant is a side at work.
+type contestant struct {
+	runner
+	// ctx carries the profiler's labels, so that one side's samples can be told
+	// from the other's: pprof -tagfocus side=subject.
+	ctx context.Context
+	// pace is how long one operation took at the end of the warm-up.
+	pace time.Duration
+}
+
+// measure runs both sides of l in turns, in folders below at.dir, which it leaves
+// as it found it. The order within a round alternates, so that neither side
+// always finds the other's mess.
+func measure(ctx context.Context, l line, at site, p plan) (r result, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", l.title(), err)
+		}
+	}()
+	dir, err := os.MkdirTemp(at.dir, "line-")
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	at.dir = dir
+	subject, err := enter(ctx, l, "subject", at)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, subject.close()) }()
+	peer, err := enter(ctx, l, "peer", at)
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, peer.close()) }()
+	return compete(l, subject, peer, p)
+}
+
+// enter opens one side of l in its own folder.
+func enter(ctx context.Context, l line, which string, at site) (*contestant, error) {
+	s := l.subject
+	if which == "peer" {
+		s = l.peer
+	}
+	at.dir = filepath.Join(at.dir, which)
+	if err := os.Mkdir(at.dir, 0o755); err != nil {
+		return nil, err
+	}
+	c := &contestant{}
+	var err error
+	// Goroutines inherit labels: those that an engine starts on opening belong
+	// to the side as well.
+	pprof.Do(ctx, pprof.Labels("line", l.title(), "side", which), func(ctx context.Context) {
+		c.ctx = ctx
+		c.runner, err = s.open(ctx, at)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.name, err)
+	}
+	return c, nil
+}
+
+// compete warms both up and plays the rounds.
+func compete(l line, subject, peer *contestant, p plan) (result, error) {
+	for _, c := range []*contestant{subject, peer} {
+		if err := c.warmUp(p.warm); err != nil {
+			return result{}, err
+		}
+	}
+	r := result{line: l, ops: max(1, int(2*p.round/(subject.pace+peer.pace)))}
+	for i := range p.rounds {
+		if i%2 == 1 {
+			if err := r.playPeer(peer); err != nil {
+				return result{}, err
+			}
+		}
+		if err := r.playSubject(subject); err != nil {
+			return result{}, err
+		}
+		if i%2 == 0 {
+			if err := r.playPeer(peer); err != nil {
+				return result{}, err
+			}
+		}
+	}
+	return r, nil
+}
+
+func (r *result) playPeer(c *contestant) error {
+	took, err := c.play(r.ops)
+	r.rates.peer = append(r.rates.peer, rate(r.ops, took))
+	return err
+}
+
+func (r *result) playSubject(c *contestant) error {
+	before, objects, bytes := c.counts(), heapMeter(allocObjects), heapMeter(allocBytes)
+	took, err := c.play(r.ops)
+	r.rates.subject = append(r.rates.subject, rate(r.ops, took))
+	r.allocs += heapMeter(allocObjects) - objects
+	r.allocBytes += heapMeter(allocBytes) - bytes
+	r.counts = plus(r.counts, minus(c.counts(), before))
+	return err
+}
+
+// warmUp runs more and more operations until they take at least d together, and
+// notes the pace.
+func (c *contestant) warmUp(d time.Duration) error {
+	var spent time.Duration
+	for n := 1; ; n *= 2 {
+		took, err := c.play(n)
+		if err != nil {
+			return err
+		}
+		c.pace = max(took/time.Duration(n), 1)
+		if spent += took; spent >= d {
+			return nil
+		}
+	}
+}
+
+// play times n operations. Garbage of what ran before is not on their bill.
+func (c *contestant) play(n int) (took time.Duration, err error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	runtime.GC()
+	pprof.SetGoroutineLabels(c.ctx)
+	defer pprof.SetGoroutineLabels(context.Background())
+	start := time.Now()
+	err = c.run(c.ctx, n)
+	return time.Since(start), err
+}
+
+// rate is a throughput in operations per second. A clock that did not move counts
+// as its smallest step.
+func rate(n int, took time.Duration) float64 {
+	return float64(n) / max(took, 1).Seconds()
+}
+
+// Metrics of the runtime; reading them stops nothing.
+const (
+	allocObjects = "/gc/heap/allocs:objects"
+	allocBytes   = "/gc/heap/allocs:bytes"
+)
+
+func heapMeter(name string) uint64 {
+	s := []metrics.Sample{{Name: name}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+func plus(a, b faultkv.Counts) faultkv.Counts {
+	return faultkv.Counts{
+		Gets: a.Gets + b.Gets, Scans: a.Scans + b.Scans, Snapshots: a.Snapshots + b.Snapshots,
+		Commits: a.Commits + b.Commits, Durable: a.Durable + b.Durable,
+		Ops: a.Ops + b.Ops, Bytes: a.Bytes + b.Bytes, Syncs: a.Syncs + b.Syncs,
+	}
+}
+
+func minus(a, b faultkv.Counts) faultkv.Counts {
+	return plus(a, faultkv.Counts{
+		Gets: -b.Gets, Scans: -b.Scans, Snapshots: -b.Snapshots,
+		Commits: -b.Commits, Durable: -b.Durable,
+		Ops: -b.Ops, Bytes: -b.Bytes, Syncs: -b.Syncs,
+	})
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A place is where a SQLite database lives. What a workload does to a connection
+// is the same wherever it leads, so that the places alone make the difference.
+type place interface {
+	// connect opens a connection with synchronous=FULL; the caller closes it
+	// before the place is reopened or closed.
+	connect() (*sqlite3.Conn, error)
+	// reopen drops what the place holds in memory, as a restart does.
+	reopen(ctx context.Context) error
+	// counts returns the calls of the engine since the place was opened.
+	counts() faultkv.Counts
+	close() error
+}
+
+// connect opens a connection and runs pragmas on it.
+func connect(dsn string, pragmas ...string) (*sqlite3.Conn, error) {
+	c, err := sqlite3.Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range pragmas {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			return nil, errors.Join(fmt.Errorf("PRAGMA %s: %w", p, err), c.Close())
+		}
+	}
+	return c, nil
+}
+
+// A filePlace is a file, through the VFS that go-sqlite3 brings.
+type filePlace struct {
+	path string
+	mode string // journal_mode
+}
+
+func (p *filePlace) connect() (*sqlite3.Conn, error) {
+	return connect(p.path, "journal_mode="+p.mode, "synchronous=FULL")
+}
+
+// reopen has nothing to do: closing the last connection forgot everything but
+// the operating system's cache.
+func (p *filePlace) reopen(context.Context) error { return nil }
+
+func (p *filePlace) counts() faultkv.Counts { return faultkv.Counts{} }
+
+func (p *filePlace) close() error { return nil }
+
+// An actorPlace is an actor's database, in an engine that counts.
+type actorPlace struct {
+	at     site
+	engine kv.Engine
+	count  *faultkv.Engine
+	store  *actorstore.Store
+	actor  *actorstore.Actor
+	vfs    *vfs.VFS
+}
+
+// databaseName is the name under which an actorPlace mounts its database.
+const databaseName = "bench.db"
+
+// openActor opens the database of an actor in a new engine.
+func openActor(ctx context.Context, at site) (*actorPlace, error) {
+	p := &actorPlace{at: at}
+	if err := p.open(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// open opens everything from the engine up that is not open yet.
+func (p *actorPlace) open(ctx context.Context) (err error) {
+	if p.engine == nil {
+		if p.engine, err = openEngine(p.at.engine, p.at.dir); err != nil {
+			return err
+		}
+	}
+	p.count = faultkv.New(p.engine)
+	// A benchmark that runs for long enough outgrows the default quota.
+	limits := batch.DefaultLimits()
+	limits.Storage = 1 << 40
+	if p.store, err = actorstore.Open(ctx, p.count, &actorstore.Options{Limits: limits}); err != nil {
+		return err
+	}
+	if p.actor, err = p.store.Named(ctx, "bench", nil); err != nil {
+		return err
+	}
+	p.vfs = vfs.New(nil)
+	if err := p.vfs.Mount(ctx, databaseName, p.actor); err != nil {
+		return err
+	}
+	return p.vfs.Register(p.vfsName())
+}
+
+// vfsName is as unique in the process as the folder of the place.
+func (p *actorPlace) vfsName() string { return "bench:" + filepath.ToSlash(p.at.dir) }
+
+func (p *actorPlace) connect() (*sqlite3.Conn, error) {
+	return connect("file:/"+databaseName+"?vfs="+url.QueryEscape(p.vfsName()), "synchronous=FULL")
+}
+
+// reopen also opens the engine again, unless its data would be lost.
+func (p *actorPlace) reopen(ctx context.Context) error {
+	if err := p.shut(); err != nil {
+		return err
+	}
+	if p.at.engine != engineMem {
+		if err := p.closeEngine(); err != nil {
+			return err
+		}
+	}
+	return p.open(ctx)
+}
+
+func (p *actorPlace) counts() faultkv.Counts { return p.count.Counts() }
+
+func (p *actorPlace) close() error { return errors.Join(p.shut(), p.closeEngine()) }
+
+// shut closes everything above the engine that is open.
+func (p *actorPlace) shut() error {
+	var errs []error
+	if p.vfs != nil {
+		p.vfs.Unregister()
+		if err := p.vfs.Unmount(databaseName); !errors.Is(err, vfs.ErrNotMounted) {
+			errs = append(errs, err)
+		}
+		p.vfs = nil
+	}
+	if p.actor != nil {
+		errs = append(errs, p.actor.Close())
+		p.actor = nil
+	}
+	if p.store != nil {
+		errs = append(errs, p.store.Close())
+		p.store = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (p *actorPlace) closeEngine() error {
+	if p.engine == nil {
+		return nil
+	}
+	engine := p.engine
+	p.engine = nil
+	return engine.Close()
+}

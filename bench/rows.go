@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// The table that all SQLite workloads use. With its header and its key, a row
+// takes about 115 bytes of a page.
+const createTable = `CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b BLOB NOT NULL)`
+
+const insertRow = `INSERT INTO t(a, b) VALUES(?, ?)`
+
+// blobSize is the length of column b.
+const blobSize = 100
+
+// newRand returns a generator whose numbers depend on the seed alone, so that
+// both sides of a line, and every run, work on the same data.
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
+
+// rows makes up rows: a counts up from 1, as the row ids do, and b is noise,
+// which no compression makes smaller than SQLite sees it.
+type rows struct {
+	rnd *rand.Rand
+	a   int64
+	b   [(blobSize + 7) / 8 * 8]byte
+}
+
+func newRows() *rows { return &rows{rnd: newRand(1)} }
+
+// insert runs stmt, an insertRow, with the next row.
+func (r *rows) insert(stmt *sqlite3.Stmt) error {
+	r.a++
+	for i := 0; i < len(r.b); i += 8 {
+		binary.LittleEndian.PutUint64(r.b[i:], r.rnd.Uint64())
+	}
+	if err := stmt.BindInt64(1, r.a); err != nil {
+		return err
+	}
+	if err := stmt.BindBlob(2, r.b[:blobSize]); err != nil {
+		return err
+	}
+	return stmt.Exec()
+}
+
+// load creates the table with n rows, in one transaction.
+func load(c *sqlite3.Conn, n int) error {
+	if err := c.Exec(createTable); err != nil {
+		return err
+	}
+	op, err := newBulk(c, n)
+	if err != nil {
+		return err
+	}
+	return errors.Join(op.run(1), op.close())
+}
+
+func loadPoint(c *sqlite3.Conn, s sizes) error { return load(c, s.point) }
+
+func loadScan(c *sqlite3.Conn, s sizes) error { return load(c, s.scan) }

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// Peers of the SQLite workloads.
+const (
+	fileWALFull    = "file-wal-full"
+	fileDeleteFull = "file-delete-full"
+	rawEngine      = "raw"
+)
+
+// A workload is something to do to a connection, the same wherever it leads.
+type workload struct {
+	name, unit string
+	peers      []string
+	// load fills the database, nil leaves it empty. When there is something to
+	// load, the place is reopened afterwards: reads shall find the data where it
+	// comes to rest, not where it was just written.
+	load func(*sqlite3.Conn, sizes) error
+	// start prepares the statements.
+	start func(*sqlite3.Conn, sizes) (operation, error)
+}
+
+// An operation is a workload under way on one connection.
+type operation interface {
+	// run does n operations.
+	run(n int) error
+	// close closes the statements.
+	close() error
+}
+
+// workloads returns the SQLite workloads, in the order of the table.
+func workloads() []workload {
+	return []workload{
+		{"sqlite/insert-1", "txn/s", []string{fileWALFull, fileDeleteFull, rawEngine}, nil, startInsert},
+		{"sqlite/bulk", "txn/s", []string{fileWALFull}, nil, startBulk},
+		{"sqlite/point", "query/s", []string{fileWALFull}, loadPoint, startPoint},
+		{"sqlite/scan", "query/s", []string{fileWALFull}, loadScan, startScan},
+	}
+}
+
+// sqliteLines pairs every workload on an actor's database with each of its peers.
+func sqliteLines(engine string) []line {
+	var lines []line
+	for _, w := range workloads() {
+		for _, peer := range w.peers {
+			lines = append(lines, line{w.name, w.unit, w.side("greenroom-" + engine), w.side(peer)})
+		}
+	}
+	return lines
+}
+
+// side is w in the place called name: a peer's name, or else the subject's.
+func (w workload) side(name string) side {
+	return side{name, func(ctx context.Context, at site) (runner, error) {
+		switch name {
+		case rawEngine:
+			return w.openRaw(ctx, at)
+		case fileWALFull:
+			return w.open(ctx, &filePlace{filepath.Join(at.dir, "bench.db"), "WAL"}, at.sizes)
+		case fileDeleteFull:
+			return w.open(ctx, &filePlace{filepath.Join(at.dir, "bench.db"), "DELETE"}, at.sizes)
+		}
+		p, err := openActor(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		return w.open(ctx, p, at.sizes)
+	}}
+}
+
+// open prepares w in p, which it closes if that fails.
+func (w workload) open(ctx context.Context, p place, s sizes) (*session, error) {
+	if err := w.fill(ctx, p, s); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	c, err := p.connect()
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	op, err := w.start(c, s)
+	if err != nil {
+		return nil, errors.Join(err, c.Close(), p.close())
+	}
+	return &session{p, c, op}, nil
+}
+
+// fill loads what w needs in p through a connection of its own.
+func (w workload) fill(ctx context.Context, p place, s sizes) error {
+	if w.load == nil {
+		return nil
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(w.load(c, s), c.Close()); err != nil {
+		return err
+	}
+	return p.reopen(ctx)
+}
+
+// A session is a workload at work in a place: the runner of its side.
+type session struct {
+	place place
+	conn  *sqlite3.Conn
+	op    operation
+}
+
+var _ runner = (*session)(nil)
+
+func (s *session) run(_ context.Context, n int) error { return s.op.run(n) }
+
+func (s *session) counts() faultkv.Counts { return s.place.counts() }
+
+func (s *session) close() error {
+	return errors.Join(s.op.close(), s.conn.Close(), s.place.close())
+}
+
+// prepare prepares one statement.
+func prepare(c *sqlite3.Conn, sql string) (*sqlite3.Stmt, error) {
+	stmt, _, err := c.Prepare(sql)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", sql, err)
+	}
+	return stmt, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"testing"
+)
+
+// tinySizes let every workload run in milliseconds. The scanned table is still
+// larger than scanCache.
+func tinySizes() sizes { return sizes{bulk: 500, point: 100, scan: 5000, recorded: 4} }
+
+// TestLines runs every line at a tiny size over the memory engine, and holds what
+// each workload asks of its engine: a faster clock must not hide another work.
+func TestLines(t *testing.T) {
+	for _, l := range allLines(engineMem) {
+		t.Run(l.title(), func(t *testing.T) {
+			r, err := measure(t.Context(), l, site{t.TempDir(), engineMem, tinySizes()}, onePass(2))
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := checks[l.name]
+			if check == nil {
+				t.Fatal("no check of its counts")
+			}
+			check(t, r)
+		})
+	}
+}
+
+// checks say by workload what its engine is asked for.
+var checks = map[string]func(*testing.T, result){
+	"sqlite/insert-1": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
+			t.Errorf("a transaction takes %v reads and %v commits, want 0 and 1", reads, commits)
+		}
+		if r.counts.Durable != r.counts.Commits {
+			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
+		}
+	},
+	"sqlite/bulk": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
+			t.Errorf("a transaction takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)
+		}
+	},
+	"sqlite/point": func(t *testing.T, r result) {
+		if r.counts.Commits != 0 || r.reads() != 0 {
+			t.Errorf("warm reads take %d reads and %d commits, want none", r.reads(), r.counts.Commits)
+		}
+	},
+	"sqlite/scan": func(t *testing.T, r result) {
+		// The table has about 160 pages, of which 64 fit the cache.
+		if reads := r.perOp(r.reads()); reads < 96 || r.counts.Commits != 0 {
+			t.Errorf("a scan takes %v reads and %d commits, want at least 96 and none", reads, r.counts.Commits)
+		}
+	},
+}
+
+// TestRawPlaysTheSameBytes holds that the peer "raw" writes what the subject
+// writes, operation by operation.
+func TestRawPlaysTheSameBytes(t *testing.T) {
+	w := workloads()[0]
+	at := site{t.TempDir(), engineMem, tinySizes()}
+	n := at.sizes.recorded
+	subject, err := w.side("greenroom-mem").open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.dir = t.TempDir()
+	raw, err := w.side(rawEngine).open(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := subject.run(t.Context(), n); err != nil { // what isn't recorded
+		t.Fatal(err)
+	}
+	before := subject.counts()
+	for _, r := range []runner{subject, raw} {
+		if err := r.run(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, want := raw.counts(), minus(subject.counts(), before)
+	want.Snapshots = 0 // the subject's readers
+	if got != want {
+		t.Errorf("raw asks the engine for %+v, the subject for %+v", got, want)
+	}
+	for _, r := range []runner{subject, raw} {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRawRefuses: playing back commits makes sense only where one commit is one
+// operation.
+func TestRawRefuses(t *testing.T) {
+	w := workload{name: "test", start: startPoint, load: loadPoint}
+	if _, err := w.openRaw(t.Context(), site{t.TempDir(), engineMem, tinySizes()}); !errors.Is(err, errManyCommits) {
+		t.Errorf("error %v, want %v", err, errManyCommits)
+	}
+}
