@@ -1,0 +1,104 @@
+package vfs
+
+import (
+	"context"
+	"testing"
+
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A sink is an engine that, when told to, accepts commits and forgets them: what
+// is left is what the layers above it allocate.
+type sink struct {
+	kv.Engine
+	forget bool
+}
+
+func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
+	if !s.forget {
+		return s.Engine.Commit(ctx, c)
+	}
+	if c.OnApply != nil {
+		c.OnApply()
+	}
+	return nil
+}
+
+// newFile returns a database of n pages, opened by one connection.
+func newFile(t *testing.T, engine kv.Engine, n int) *handle {
+	t.Helper()
+	r := newRigOn(t, engine, batch.Limits{})
+	v := New(nil)
+	if err := v.Mount(t.Context(), "file", r.actor); err != nil {
+		t.Fatal(err)
+	}
+	f, _, err := v.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := f.(*handle)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	write(t, h, n)
+	return h
+}
+
+// write commits n pages atomically.
+func write(t testing.TB, h *handle, n int) {
+	t.Helper()
+	page := make([]byte, chunkSize)
+	copy(page, headerMagic)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(h.Lock(sqlitevfs.LOCK_SHARED))
+	must(h.Lock(sqlitevfs.LOCK_RESERVED))
+	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
+	must(h.BeginAtomicWrite())
+	for i := range n {
+		_, err := h.WriteAt(page, int64(i)*chunkSize)
+		must(err)
+	}
+	must(h.CommitAtomicWrite())
+	must(h.CommitPhaseTwo())
+	must(h.Unlock(sqlitevfs.LOCK_NONE))
+}
+
+func TestNoAllocationPerPageRead(t *testing.T) {
+	h := newFile(t, memkv.New(), 200)
+	page := make([]byte, chunkSize)
+	if err := h.Lock(sqlitevfs.LOCK_SHARED); err != nil {
+		t.Fatal(err)
+	}
+	read := func() {
+		for i := range int64(200) {
+			if _, err := h.ReadAt(page, i*chunkSize); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read() // makes the snapshot
+	if n := testing.AllocsPerRun(10, read); n > 0 && !raceDetector {
+		t.Errorf("reading 200 pages allocates %v times, want none", n)
+	}
+}
+
+func TestNoAllocationPerPageWritten(t *testing.T) {
+	engine := &sink{Engine: memkv.New()}
+	h := newFile(t, engine, 200)
+	engine.forget = true
+	few := testing.AllocsPerRun(20, func() { write(t, h, 10) })
+	many := testing.AllocsPerRun(20, func() { write(t, h, 110) })
+	if perPage := (many - few) / 100; perPage > 0.02 && !raceDetector {
+		t.Errorf("a commit of 10 pages allocates %v times, one of 110 pages %v times", few, many)
+	}
+}

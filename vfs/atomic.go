@@ -1,0 +1,63 @@
+package vfs
+
+import (
+	"github.com/ncruces/go-sqlite3"
+)
+
+// SQLite's batch-atomic write: between BEGIN and COMMIT it hands over every page
+// that a transaction changed, having kept its journal in memory. They land as
+// one engine commit; if that can't be, SQLite is asked to use a journal file.
+//
+// https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlbeginatomicwrite
+
+// BeginAtomicWrite opens the window.
+func (h *handle) BeginAtomicWrite() error {
+	err := h.writable()
+	if err == nil {
+		// What was spilled in journal_mode=MEMORY: the window must be all that
+		// a rollback of it drops.
+		err = h.db.flushMain(h.ctx)
+	}
+	h.window = err == nil
+	return h.db.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
+}
+
+// CommitAtomicWrite lands the window, whole and durable, or not at all.
+//
+// IOERR_COMMIT_ATOMIC makes SQLite do the same transaction again with a journal,
+// so it is the answer to "too large" alone. A full quota must fail the statement
+// (any SQLITE_IOERR would be retried), and after a failure in doubt the database
+// refuses the journal too.
+func (h *handle) CommitAtomicWrite() error {
+	db := h.db
+	if err := h.writable(); err != nil {
+		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	err := db.commitMain(h.ctx)
+	if tooLarge(err) {
+		err = db.commitInParts(h.ctx)
+	}
+	switch {
+	case err == nil:
+		h.window = false
+		db.stats.atomicCommits.Add(1)
+		return nil
+	case tooLarge(err):
+		db.stats.fallbacks.Add(1)
+		return sqlite3.IOERR_COMMIT_ATOMIC
+	}
+	return db.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// RollbackAtomicWrite drops the window.
+func (h *handle) RollbackAtomicWrite() error {
+	if !h.window {
+		return nil
+	}
+	h.window = false
+	h.db.main.revert()
+	h.db.mu.Lock()
+	defer h.db.mu.Unlock()
+	h.db.header = h.db.cur.header
+	return nil
+}

@@ -1,0 +1,39 @@
+package vfs
+
+import "encoding/binary"
+
+// SQLite finds out that another connection changed the database by its change
+// counter, bytes 24 to 27 of page 1, repeated in 92 to 95. go-sqlite3's build
+// does not move that counter in a batch-atomic commit (it is compiled with both
+// SQLITE_ENABLE_ATOMIC_WRITE and SQLITE_ENABLE_BATCH_ATOMIC_WRITE, and
+// sqlite3PagerCommitPhaseOne then skips pager_incr_changecounter), nor in the
+// journal that replaces a refused one. So the counter that a connection reads is
+// made up here: it moves when the view does, and stays when it doesn't.
+//
+// Each connection has a numbering of its own. What it wrote itself it knows, so
+// the number is taken from the page it writes, and the view that its own commit
+// publishes keeps that number: the writer's cache stays warm. Both places are
+// overlaid, because the size in the header counts only where they agree.
+//
+// https://sqlite.org/fileformat2.html#file_change_counter
+
+// overlayCounter puts h's counter for view v into b, which was read from off.
+func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
+	end := off + int64(len(b))
+	if off >= headerVersionOf+4 || end <= headerCounter || !hdr.plain() {
+		return
+	}
+	if v != nil && h.counterSeq != v.seq {
+		h.counter++
+		h.counterSeq = v.seq
+	}
+	var counter [4]byte
+	binary.BigEndian.PutUint32(counter[:], h.counter)
+	for _, at := range [...]int64{headerCounter, headerVersionOf} {
+		for i, c := range counter {
+			if pos := at + int64(i); pos >= off && pos < end {
+				b[pos-off] = c
+			}
+		}
+	}
+}

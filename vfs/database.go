@@ -1,0 +1,189 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A database is what all connections to one mounted name share: the committed
+// view that readers hold, the writer's files, and who the writer is.
+//
+// Everything that only the writer touches (main to subs) needs no lock:
+// being the owner is the lock, and it changes hands under mu.
+type database struct {
+	name   string
+	actor  *actorstore.Actor // nil: a read-only view
+	source source
+	log    *slog.Logger
+	stats  counters
+
+	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
+
+	main     chunked // the writer's
+	header   header  // of page 1, as the writer sees it
+	unsynced bool    // something was stored that nobody waited for
+	batch    batch.Batch
+	subs     []batch.Sub // scratch
+
+	mu      sync.Mutex
+	freed   chan struct{} // closed when the writer lets go  +checklocks:mu
+	cur     *view         // the last committed state  +checklocks:mu
+	handles int           // open connections  +checklocks:mu
+
+	// dirty: the store may differ from cur. hot: an unfinished transaction left
+	// its journal behind, and the next reader rolls it back. torn: hot since
+	// before this process, so that cur can't be read until that is done.
+	dirty, hot, torn bool // +checklocks:mu
+
+	journal journal
+
+	cause  atomic.Pointer[error] // the last error that SQLite was told
+	failed atomic.Pointer[error] // set once: no operation succeeds any more
+}
+
+// newDatabase loads the state of a.
+func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, log *slog.Logger) (*database, error) {
+	db := &database{name: name, actor: a, source: src, log: log, freed: make(chan struct{})}
+	db.main = chunked{tag: actorstore.FileMain, reader: src}
+	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
+	if err := db.load(ctx); err != nil {
+		return nil, fmt.Errorf("vfs: open %q: %w", name, err)
+	}
+	return db, nil
+}
+
+func (db *database) load(ctx context.Context) error {
+	if err := db.main.load(ctx); err != nil {
+		return err
+	}
+	if err := db.journal.load(ctx); err != nil {
+		return err
+	}
+	hot := db.journal.storedLive && db.main.size > 0
+	if !hot && db.actor != nil {
+		if err := db.collect(ctx); err != nil {
+			return err
+		}
+	}
+	if err := db.loadHeader(ctx); err != nil {
+		return err
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.cur = &view{seq: 1, size: db.main.size, header: db.header}
+	db.hot, db.torn = hot, hot
+	if hot {
+		db.stats.recoveries.Add(1)
+	}
+	return nil
+}
+
+// loadHeader reads the start of page 1.
+func (db *database) loadHeader(ctx context.Context) error {
+	db.header = header{}
+	_, err := db.main.readAt(ctx, db.header[:min(headerSize, db.main.size)], 0)
+	return err
+}
+
+// close forgets the database, unless connections are open.
+func (db *database) close() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.handles > 0 {
+		return fmt.Errorf("%w: %q has %d", ErrBusy, db.name, db.handles)
+	}
+	db.unpin(db.cur)
+	return nil
+}
+
+// exists says whether there is a database, as the last committed state says.
+func (db *database) exists() bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.cur.size > 0
+}
+
+// leftover says whether a journal is there that must be rolled back.
+func (db *database) leftover() bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.hot && db.journal.there()
+}
+
+// collect removes what a crash left: a journal that is over, and chunks beyond
+// the end of the main file, which only a commit in several parts can leave.
+func (db *database) collect(ctx context.Context) error {
+	var b batch.Batch
+	for _, f := range []*chunked{&db.main, &db.journal.file} {
+		from := chunkCount(f.size)
+		if f == &db.journal.file {
+			from = 0
+			if f.stored >= 0 {
+				f.key = actorstore.AppendFileMeta(f.key[:0], f.tag)
+				b.DeletePrior(f.key, f.metaPrior())
+			}
+		}
+		start, end := actorstore.FileChunks(f.tag, uint32(from))
+		for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+			if err != nil {
+				return err
+			}
+			b.DeleteRange(start, end)
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := db.actor.Apply(ctx, &b); err != nil {
+		return err
+	}
+	db.journal.reset()
+	return nil
+}
+
+// fail makes every later operation fail. The first reason stays.
+func (db *database) fail(err error) {
+	db.failed.CompareAndSwap(nil, &err)
+}
+
+// healthy returns ErrFailed, with its reason, after a failure.
+func (db *database) healthy() error {
+	if p := db.failed.Load(); p != nil {
+		return fmt.Errorf("%w: %w", ErrFailed, *p)
+	}
+	return nil
+}
+
+// sqliteError remembers err for DB.Cause, and returns what SQLite should see.
+func (db *database) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
+	if err == nil {
+		return nil
+	}
+	cause := err // a variable of its own: err would move to the heap also when it is nil
+	db.cause.Store(&cause)
+	return sqliteError(err, ioerr)
+}
+
+// readError is sqliteError for reads: io.EOF must reach go-sqlite3 as it is.
+func (db *database) readError(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return db.sqliteError(err, sqlite3.IOERR_READ)
+}
+
+// refused says whether err means that nothing was written and nothing is in
+// doubt: the batch is too large, or the quota is full.
+func refused(err error) bool {
+	return errors.Is(err, batch.ErrTooLarge) || errors.Is(err, actorstore.ErrQuota)
+}

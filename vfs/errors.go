@@ -1,0 +1,69 @@
+package vfs
+
+import (
+	"errors"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Sentinels of this package. What SQLite sees of them, and of the errors of the
+// packages below, is decided by sqliteError alone.
+var (
+	// ErrName: a database name that is empty, too long, or ends like one of
+	// SQLite's companion files ("-journal", "-wal", "-shm").
+	ErrName = errors.New("vfs: bad database name")
+	// ErrMounted: the name is already taken in this VFS.
+	ErrMounted = errors.New("vfs: name is already mounted")
+	// ErrNotMounted: no actor is mounted under the name.
+	ErrNotMounted = errors.New("vfs: name is not mounted")
+	// ErrBusy: the database still has open connections.
+	ErrBusy = errors.New("vfs: database has open connections")
+	// ErrRegistered: another VFS has the name that SQLite should know this one by.
+	ErrRegistered = errors.New("vfs: VFS name is already registered")
+	// ErrUnsupported: a file or mode of SQLite that this VFS refuses; the error
+	// says which and why.
+	ErrUnsupported = errors.New("vfs: unsupported")
+	// ErrFailed: a write failed or its outcome is in doubt, so the database
+	// refuses everything until its actor is opened again. It wraps the cause.
+	ErrFailed = errors.New("vfs: database failed earlier")
+)
+
+// errNoDatabase: a file that SQLite opens without creating it isn't there.
+var errNoDatabase = errors.New("no such database")
+
+// sqliteError maps an error of ours to what SQLite should see: a code, with the
+// cause attached. ioerr is the code of the operation that failed, used when
+// nothing says it better. It never yields IOERR_NOMEM, which go-sqlite3 turns
+// into a panic, nor IOERR_COMMIT_ATOMIC, which asks SQLite to try again with a
+// journal and is decided at the one place that may.
+//
+// https://sqlite.org/rescode.html
+func sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
+	switch err.(type) {
+	case nil, sqlite3.ErrorCode, sqlite3.ExtendedErrorCode:
+		return err // nothing to map: SQLite's own already
+	}
+	switch {
+	case errors.Is(err, actorstore.ErrQuota):
+		return sqlitevfs.SystemError(err, sqlite3.FULL)
+	case errors.Is(err, actorstore.ErrCorrupt):
+		// The code that SQLite sets aside for a VFS which finds itself damaged.
+		return sqlitevfs.SystemError(err, sqlite3.IOERR_CORRUPTFS)
+	}
+	return sqlitevfs.SystemError(err, ioerr)
+}
+
+// Cause returns the error of Greenroom's own behind err, which a statement, a
+// transaction or a connection returned: one that errors.Is can tell apart
+// (actorstore.ErrQuota, actorstore.ErrFenced, …). It returns nil when SQLite
+// did not keep one; DB.Cause then knows the last that this database met.
+func Cause(err error) error {
+	var e *sqlite3.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return e.Unwrap()
+}

@@ -1,0 +1,245 @@
+package vfs
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// A handle is the main database file as one connection has it open. SQLite uses
+// it from one goroutine at a time.
+type handle struct {
+	db       *database
+	ctx      context.Context
+	readOnly bool
+
+	level     sqlitevfs.LockLevel
+	view      *view // what is read; held from SHARED on
+	wantWrite bool  // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
+	window    bool  // between BEGIN and COMMIT or ROLLBACK of an atomic write
+
+	// counter is the change counter that this connection was last shown, and
+	// counterSeq the view for which: see counter.go.
+	counter    uint32
+	counterSeq uint64
+
+	key     []byte
+	scratch chunkBuf
+}
+
+var (
+	_ sqlitevfs.File                 = (*handle)(nil)
+	_ sqlitevfs.FileLockState        = (*handle)(nil)
+	_ sqlitevfs.FileBatchAtomicWrite = (*handle)(nil)
+	_ sqlitevfs.FileCommitPhaseTwo   = (*handle)(nil)
+	_ sqlitevfs.FilePragma           = (*handle)(nil)
+)
+
+// openHandle opens the main file for one connection.
+func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.handles++
+	return &handle{
+		db: db, ctx: ctx, readOnly: readOnly,
+		counter: db.cur.header.counter(), counterSeq: db.cur.seq,
+	}
+}
+
+// Close gives up every lock. It never commits.
+func (h *handle) Close() error {
+	err := h.Unlock(sqlitevfs.LOCK_NONE)
+	h.db.mu.Lock()
+	defer h.db.mu.Unlock()
+	h.db.handles--
+	return err
+}
+
+// owns says whether this connection is the writer. Only h itself makes that true
+// or false.
+func (h *handle) owns() bool { return h.db.owner.Load() == h }
+
+// ReadAt reads the writer's state for the writer, and for everybody else the
+// committed state of its transaction's start.
+func (h *handle) ReadAt(b []byte, off int64) (int, error) {
+	db := h.db
+	if err := db.healthy(); err != nil {
+		return 0, db.readError(err)
+	}
+	if h.owns() {
+		n, err := 0, error(nil)
+		if fromHeader(len(b), off, db.main.size) {
+			n = copy(b, db.header[off:])
+		} else {
+			n, err = db.main.readAt(h.ctx, b, off)
+		}
+		h.overlayCounter(b[:n], off, &db.header, h.view)
+		return n, db.readError(err)
+	}
+	v := h.view
+	if v == nil { // SQLite reads the header when it opens a file, under no lock
+		db.mu.Lock()
+		v = db.acquire()
+		db.mu.Unlock()
+		defer func() {
+			db.mu.Lock()
+			db.release(v)
+			db.mu.Unlock()
+		}()
+	}
+	n, err := 0, error(nil)
+	if fromHeader(len(b), off, v.size) {
+		n = copy(b, v.header[off:])
+	} else {
+		n, err = h.readView(v, b, off)
+	}
+	h.overlayCounter(b[:n], off, &v.header, v)
+	return n, db.readError(err)
+}
+
+// fromHeader says whether a read lies within the header that memory holds.
+func fromHeader(n int, off, size int64) bool {
+	return off+int64(n) <= min(headerSize, size)
+}
+
+// readView reads chunks of the committed state v.
+func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
+	r, err := h.db.pinned(h.ctx, v)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for n < len(b) && off+int64(n) < v.size {
+		pos := off + int64(n)
+		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
+		want := min(len(b)-n, chunkSize-at, int(min(v.size-pos, chunkSize)))
+		h.key = actorstore.AppendFileChunk(h.key[:0], actorstore.FileMain, i)
+		got, err := readChunk(h.ctx, r, h.key, b[n:n+want], at, &h.scratch)
+		if err != nil {
+			return n, err
+		}
+		h.db.main.lens.learn(i, got)
+		h.db.stats.pageReads.Add(1)
+		n += want
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// WriteAt keeps b in memory. Outside an atomic write, what is buffered reaches
+// the store in parts when it grows large, after the journal that can undo it.
+func (h *handle) WriteAt(b []byte, off int64) (int, error) {
+	db := h.db
+	if err := h.writable(); err != nil {
+		return 0, db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	n, err := db.main.writeAt(h.ctx, b, off)
+	if err != nil {
+		return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	if off < headerSize {
+		copy(db.header[:], db.main.dirty.get(0)[:headerSize])
+	}
+	if off == 0 && len(b) >= headerSize {
+		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
+	}
+	if !h.window && db.main.dirty.len() >= flushAfter {
+		err = db.flushMain(h.ctx)
+	}
+	return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// writable returns an error unless h may write.
+func (h *handle) writable() error {
+	if err := h.db.healthy(); err != nil {
+		return err
+	}
+	if !h.owns() {
+		return errNotOwner
+	}
+	return nil
+}
+
+// Truncate sets the size of the file. It is stored with what comes next: the
+// commit, or COMMIT_PHASETWO for the truncation that follows one.
+func (h *handle) Truncate(size int64) error {
+	db := h.db
+	err := h.writable()
+	switch {
+	case err != nil:
+	case size > db.main.size:
+		db.main.size = size
+	default:
+		err = db.main.truncate(h.ctx, size)
+	}
+	if err == nil && size < headerSize {
+		clear(db.header[max(size, 0):])
+	}
+	return db.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+}
+
+// Sync has work only when no journal guards the transaction: otherwise its
+// commit point is the journal's end, and that is durable itself.
+func (h *handle) Sync(sqlitevfs.SyncFlag) error {
+	if !h.owns() || h.db.journal.active() {
+		return nil
+	}
+	if err := h.db.healthy(); err != nil {
+		return h.db.sqliteError(err, sqlite3.IOERR_FSYNC)
+	}
+	return h.db.sqliteError(h.db.syncMain(h.ctx), sqlite3.IOERR_FSYNC)
+}
+
+// Size is the size of the state that ReadAt reads.
+func (h *handle) Size() (int64, error) {
+	switch {
+	case h.owns():
+		return h.db.main.size, nil
+	case h.view != nil:
+		return h.view.size, nil
+	}
+	h.db.mu.Lock()
+	defer h.db.mu.Unlock()
+	return h.db.cur.size, nil
+}
+
+// SectorSize is one chunk: what the store never tears.
+func (h *handle) SectorSize() int { return chunkSize }
+
+// characteristics hold for every file of an actor, because a chunk is stored
+// whole or not at all and no size is stored before what it covers. SEQUENTIAL
+// isn't claimed: SQLite would not ask for the syncs that order its files then.
+//
+// https://sqlite.org/c3ref/c_iocap_atomic.html
+const characteristics = sqlitevfs.IOCAP_POWERSAFE_OVERWRITE |
+	sqlitevfs.IOCAP_SAFE_APPEND | sqlitevfs.IOCAP_SUBPAGE_READ
+
+// DeviceCharacteristics offers the atomic batch write for files that are plain
+// SQLite. The others need the change counter that SQLite itself keeps, and its
+// atomic commit doesn't move that.
+func (h *handle) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic {
+	if !h.plain() {
+		return characteristics
+	}
+	return characteristics | sqlitevfs.IOCAP_BATCH_ATOMIC
+}
+
+// plain says whether the file is plain SQLite, or empty.
+func (h *handle) plain() bool {
+	switch {
+	case h.owns():
+		return h.db.main.size == 0 || h.db.header.plain()
+	case h.view != nil:
+		return h.view.size == 0 || h.view.header.plain()
+	}
+	h.db.mu.Lock()
+	defer h.db.mu.Unlock()
+	return h.db.cur.size == 0 || h.db.cur.header.plain()
+}

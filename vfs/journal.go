@@ -1,0 +1,255 @@
+package vfs
+
+import (
+	"context"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+)
+
+// The journal is the rollback journal of a database, tag 1. Its writes stay in
+// memory until the main file must be stored in parts: then it goes first. A
+// transaction that fits one atomic commit never stores it at all.
+//
+// Deleting it, truncating it and zeroing its header all end a transaction, and
+// all mean the same here: the moment when that is stored is the commit.
+type journal struct {
+	mu sync.Mutex // connections that look for a hot journal read beside the writer
+
+	file   chunked // +checklocks:mu
+	exists bool    // +checklocks:mu
+	first  byte    // first byte of the file, 0 while it is empty  +checklocks:mu
+
+	// storedLive: what the store holds would be rolled back by whoever opens it.
+	storedLive bool // +checklocks:mu
+}
+
+// load reads the journal's state from the store.
+func (j *journal) load(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.file.load(ctx); err != nil {
+		return err
+	}
+	j.exists = j.file.stored >= 0
+	var first [1]byte
+	if j.file.size > 0 {
+		if _, err := j.file.readAt(ctx, first[:], 0); err != nil {
+			return err
+		}
+	}
+	j.first = first[0]
+	j.storedLive = j.first != 0
+	return nil
+}
+
+// reset records that the journal is gone, in memory and in the store.
+func (j *journal) reset() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.file.removed()
+	j.exists, j.first, j.storedLive = false, 0, false
+}
+
+// there says whether the file exists.
+func (j *journal) there() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.exists
+}
+
+// open makes the file exist if create says so, and says whether it does.
+func (j *journal) open(create bool) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.exists = j.exists || create
+	return j.exists
+}
+
+// active says whether a transaction is under way that the journal can undo.
+func (j *journal) active() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.first != 0
+}
+
+// flushJournal stores what is new in the journal, its size after its content.
+// Nothing waits for it: being first in the engine's order is enough.
+func (db *database) flushJournal(ctx context.Context) error {
+	j := &db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.exists || !j.file.changed() {
+		return nil
+	}
+	if err := db.storeOrdered(ctx, &j.file); err != nil {
+		return err
+	}
+	j.storedLive = j.first != 0
+	return nil
+}
+
+// finishJournal ends the transaction, which SQLite asks for by deleting the
+// journal or by emptying it. It is durable when this returns.
+func (db *database) finishJournal(ctx context.Context, remove bool) error {
+	if err := db.healthy(); err != nil {
+		return err
+	}
+	if !db.journal.isStoredLive() {
+		changed := db.main.changed()
+		err := db.commitMain(ctx)
+		if err == nil {
+			db.journal.forget(remove)
+			if changed {
+				db.stats.bufferedCommits.Add(1)
+			}
+			return nil
+		}
+		if !tooLarge(err) {
+			return err
+		}
+		db.stats.fallbacks.Add(1)
+	}
+	if err := db.flushMain(ctx); err != nil {
+		return err
+	}
+	return db.endJournal(ctx, remove)
+}
+
+// endJournal stores the journal's end: the commit point of a transaction that
+// was stored in parts.
+func (db *database) endJournal(ctx context.Context, remove bool) error {
+	j := &db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := &db.batch
+	b.Reset()
+	if remove {
+		j.file.stageDelete(&b.Group)
+	} else {
+		j.file.dirty.clear()
+		j.file.size, j.file.cut = 0, 0
+		j.file.stage(b, 0, maxChunks)
+		j.file.stageSize(b.Final())
+	}
+	if err := db.commit(ctx, b); err != nil {
+		return err
+	}
+	if remove {
+		j.file.removed()
+	} else {
+		j.file.settled()
+	}
+	j.exists, j.first, j.storedLive = !remove, 0, false
+	db.stats.journalCommits.Add(1)
+	return nil
+}
+
+func (j *journal) isStoredLive() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.storedLive
+}
+
+// forget ends a journal of which the store has nothing that counts. A record of
+// an emptied journal may stay behind; it means nothing.
+func (j *journal) forget(remove bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.file.revert()
+	j.exists, j.first = !remove, 0
+}
+
+// abandon drops what is only in memory of a journal whose transaction SQLite
+// neither committed nor rolled back.
+func (j *journal) abandon() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.file.revert()
+	j.exists = j.file.stored >= 0
+	if !j.storedLive {
+		j.first = 0
+	}
+}
+
+// A journalFile is the journal as SQLite has it open. All handles share the
+// journal's state; closing one changes nothing.
+type journalFile struct {
+	noLocks
+	db  *database
+	ctx context.Context
+}
+
+var _ sqlitevfs.File = (*journalFile)(nil)
+
+func (f *journalFile) Close() error { return nil }
+
+func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
+	j := &f.db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, err := j.file.readAt(f.ctx, b, off)
+	return n, f.db.readError(err)
+}
+
+func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
+	if err := f.db.healthy(); err != nil {
+		return 0, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	j := &f.db.journal
+	if off == 0 && len(b) > 0 && b[0] == 0 && j.active() {
+		// A zeroed header is how journal_mode=PERSIST says that it is over.
+		if err := f.db.finishJournal(f.ctx, false); err != nil {
+			return 0, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+		}
+		return len(b), nil
+	}
+	n, err := f.write(b, off)
+	if err == nil && j.buffered() >= flushAfter {
+		err = f.db.flushJournal(f.ctx)
+	}
+	return n, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+func (f *journalFile) write(b []byte, off int64) (int, error) {
+	j := &f.db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n, err := j.file.writeAt(f.ctx, b, off)
+	if err == nil && off == 0 && n > 0 {
+		j.first = b[0]
+	}
+	return n, err
+}
+
+// buffered is the number of chunks that are not stored.
+func (j *journal) buffered() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.dirty.len()
+}
+
+func (f *journalFile) Truncate(size int64) error {
+	j := &f.db.journal
+	if size == 0 && j.active() {
+		return f.db.sqliteError(f.db.finishJournal(f.ctx, false), sqlite3.IOERR_TRUNCATE)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if size >= j.file.size {
+		return nil
+	}
+	return f.db.sqliteError(j.file.truncate(f.ctx, size), sqlite3.IOERR_TRUNCATE)
+}
+
+// Sync does nothing: the journal is stored before any change of the main file
+// is, and until then there is nothing that it would have to undo.
+func (f *journalFile) Sync(sqlitevfs.SyncFlag) error { return nil }
+
+func (f *journalFile) Size() (int64, error) {
+	j := &f.db.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.file.size, nil
+}

@@ -1,0 +1,238 @@
+package vfs
+
+import (
+	"errors"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+)
+
+// Locks as readers and the writer of one process need them when readers have
+// snapshots: SHARED pins a committed view, RESERVED makes the one writer, and
+// EXCLUSIVE waits for nobody. The rules are stated in docs/vfs.md.
+//
+// https://sqlite.org/lockingv3.html
+
+// errNotOwner: SQLite wrote without the lock for it.
+var errNotOwner = errors.New("vfs: write without the write lock")
+
+// writerPatience is how long a connection that wants to write waits for the
+// writer before SQLite's busy handler is asked.
+const writerPatience = 2 * time.Millisecond
+
+// Lock raises the lock of this connection to level.
+func (h *handle) Lock(level sqlitevfs.LockLevel) error {
+	if level <= h.level {
+		return nil
+	}
+	if err := h.db.healthy(); err != nil {
+		return h.db.sqliteError(err, sqlite3.IOERR_LOCK)
+	}
+	if level > sqlitevfs.LOCK_SHARED && h.readOnly {
+		return sqlite3.READONLY
+	}
+	var err error
+	switch level {
+	case sqlitevfs.LOCK_SHARED:
+		err = h.lockShared()
+	case sqlitevfs.LOCK_RESERVED:
+		err = h.lockReserved()
+	case sqlitevfs.LOCK_EXCLUSIVE:
+		err = h.lockExclusive()
+	}
+	if err != nil {
+		return err
+	}
+	h.level = level
+	return nil
+}
+
+// lockShared starts a read of the newest committed view. It is refused only to a
+// connection that wants to write while another one does, and while a journal
+// that was found at start-up is being rolled back.
+func (h *handle) lockShared() error {
+	db := h.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.torn && db.owner.Load() != nil {
+		return sqlite3.BUSY
+	}
+	// A transaction that begins as a writer becomes it here, so that its view
+	// can't be overtaken between the two locks. Not while a journal must be
+	// rolled back: that needs the way from SHARED straight to EXCLUSIVE.
+	if h.wantWrite && !db.hot && !h.readOnly {
+		if !db.waitForWriter() {
+			db.stats.busyWriter.Add(1)
+			return sqlite3.BUSY
+		}
+		if !db.hot {
+			db.owner.Store(h)
+		}
+	}
+	h.view = db.acquire()
+	return nil
+}
+
+// waitForWriter waits a moment for the writer to finish and says whether it did.
+// It lets go of db.mu while it waits.
+//
+// +checklocks:db.mu
+func (db *database) waitForWriter() bool {
+	if db.owner.Load() == nil {
+		return true
+	}
+	timeout := time.NewTimer(writerPatience)
+	defer timeout.Stop()
+	for db.owner.Load() != nil {
+		freed := db.freed
+		db.mu.Unlock()
+		select {
+		case <-freed:
+			db.mu.Lock()
+		case <-timeout.C:
+			db.mu.Lock()
+			return db.owner.Load() == nil
+		}
+	}
+	return true
+}
+
+// lockReserved makes this connection the writer, unless there is one, or what it
+// has read is no longer the newest state.
+func (h *handle) lockReserved() error {
+	db := h.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch owner := db.owner.Load(); {
+	case owner == h:
+		return nil
+	case h.view != db.cur:
+		db.stats.busySnapshot.Add(1)
+		return sqlite3.BUSY_SNAPSHOT
+	case owner != nil:
+		db.stats.busyWriter.Add(1)
+		return sqlite3.BUSY
+	}
+	db.owner.Store(h)
+	return nil
+}
+
+// lockExclusive is granted to the writer at once. From SHARED it is the way of a
+// hot journal's rollback; it is granted then even if no journal is hot, because
+// after an error SQLite takes this way without looking.
+func (h *handle) lockExclusive() error {
+	db := h.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch owner := db.owner.Load(); {
+	case owner == h:
+		return nil
+	case owner != nil:
+		db.stats.busyWriter.Add(1)
+		return sqlite3.BUSY
+	case h.view != db.cur:
+		db.stats.busySnapshot.Add(1)
+		return sqlite3.BUSY_SNAPSHOT
+	case db.torn && db.cur.refs > 1:
+		return sqlite3.BUSY // the others would read the store while it changes
+	}
+	db.owner.Store(h)
+	return nil
+}
+
+// CheckReservedLock says whether another connection is the writer.
+func (h *handle) CheckReservedLock() (bool, error) {
+	owner := h.db.owner.Load()
+	return owner != nil && owner != h, nil
+}
+
+// LockState returns the lock that this connection holds.
+func (h *handle) LockState() sqlitevfs.LockLevel { return h.level }
+
+// Unlock lowers the lock of this connection to level. It never fails: SQLite
+// would no longer know which lock it holds.
+func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
+	h.wantWrite = false
+	if h.level <= level {
+		return nil
+	}
+	db := h.db
+	if level < sqlitevfs.LOCK_RESERVED && h.owns() {
+		h.endWrite()
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if h.view != nil && (level == sqlitevfs.LOCK_NONE || h.view != db.cur) {
+		db.release(h.view)
+		h.view = nil
+		if level != sqlitevfs.LOCK_NONE {
+			h.view = db.acquire()
+		}
+	}
+	h.level = level
+	return nil
+}
+
+// endWrite makes h stop being the writer. Whatever it left in memory is dropped
+// if a journal is open, since SQLite neither committed nor rolled back then; if
+// none is, the last writes were a rollback from memory and must be stored.
+func (h *handle) endWrite() {
+	db := h.db
+	h.window = false
+	active := db.journal.active()
+	if !active && db.main.changed() && db.healthy() == nil {
+		if err := db.flushMain(h.ctx); err != nil {
+			db.fail(db.sqliteError(err, sqlite3.IOERR_UNLOCK))
+		}
+	}
+	hot := active && db.journal.isStoredLive()
+	if active {
+		db.journal.abandon()
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.main.changed() {
+		db.main.revert()
+		db.header = db.cur.header
+	}
+	switch {
+	case hot:
+		if !db.hot {
+			db.stats.recoveries.Add(1)
+		}
+		db.hot = true
+	case db.dirty || db.hot:
+		db.publish(h)
+	}
+	db.owner.Store(nil)
+	close(db.freed)
+	db.freed = make(chan struct{})
+}
+
+// CommitPhaseTwo follows every commit, after the journal's end and after the
+// truncation that may follow it: from now on readers see the new state, also
+// with locking_mode=EXCLUSIVE, which never unlocks.
+func (h *handle) CommitPhaseTwo() error {
+	db := h.db
+	if !h.owns() {
+		return nil
+	}
+	if err := db.healthy(); err != nil {
+		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	if err := db.flushMain(h.ctx); err != nil {
+		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if !db.dirty {
+		return nil
+	}
+	db.publish(h)
+	if h.view != nil {
+		db.release(h.view)
+		h.view = db.acquire()
+	}
+	return nil
+}

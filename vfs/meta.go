@@ -1,0 +1,42 @@
+package vfs
+
+import (
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
+
+// metaVersion is the version of the file metadata record.
+const metaVersion = 1
+
+// metaSize is the length of an encoded metadata record.
+const metaSize = 2 + 8
+
+// appendMeta appends the metadata record of a file of size bytes: the versioned
+// envelope (u16 little-endian), then BARE {size: u64}.
+func appendMeta(dst []byte, size int64) []byte {
+	return bare.AppendU64(bare.AppendVersion(dst, metaVersion), uint64(size))
+}
+
+// parseMeta returns the size that a metadata record states.
+func parseMeta(record []byte) (int64, error) {
+	version, rest, err := bare.Version(record)
+	if err != nil {
+		return 0, fmt.Errorf("vfs: file metadata: %w: %w", actorstore.ErrCorrupt, err)
+	}
+	if version != metaVersion {
+		return 0, fmt.Errorf("vfs: file metadata has version %d, this program knows %d: %w",
+			version, metaVersion, actorstore.ErrCorrupt)
+	}
+	r := bare.NewReader(rest)
+	size := r.U64()
+	if err := r.Done(); err != nil {
+		return 0, fmt.Errorf("vfs: file metadata: %w: %w", actorstore.ErrCorrupt, err)
+	}
+	if size > maxFileSize {
+		return 0, fmt.Errorf("vfs: file metadata: size %d is over %d: %w",
+			size, int64(maxFileSize), actorstore.ErrCorrupt)
+	}
+	return int64(size), nil
+}

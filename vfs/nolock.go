@@ -1,0 +1,22 @@
+package vfs
+
+import sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+// noLocks are the locking methods of files that SQLite never locks: only the
+// main database file is.
+type noLocks struct{}
+
+// Lock does nothing.
+func (noLocks) Lock(sqlitevfs.LockLevel) error { return nil }
+
+// Unlock does nothing.
+func (noLocks) Unlock(sqlitevfs.LockLevel) error { return nil }
+
+// CheckReservedLock returns false.
+func (noLocks) CheckReservedLock() (bool, error) { return false, nil }
+
+// SectorSize is one chunk.
+func (noLocks) SectorSize() int { return chunkSize }
+
+// DeviceCharacteristics are those of every file of an actor.
+func (noLocks) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic { return characteristics }

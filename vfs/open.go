@@ -1,0 +1,122 @@
+package vfs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// A DB is a database/sql pool of connections to one actor's SQLite database.
+type DB struct {
+	*sql.DB
+	vfs *VFS
+	dsn string
+}
+
+// mountName is the database's name in a VFS that holds nothing else.
+const mountName = "main.db"
+
+// pools numbers the VFS names that Open registers: SQLite's names are
+// process-wide, so they need a process-wide counter.
+var pools atomic.Uint64
+
+// Open returns a pool for the database of a, which is created empty if a has
+// none. It reads a little and writes nothing. The caller keeps a open until the
+// pool is closed, and opens one pool per actor.
+//
+// Transactions begin as writers (BEGIN IMMEDIATE), unless they are read-only, so
+// that they queue up instead of failing half way. A statement that finds the
+// database busy waits up to a minute.
+func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*DB, error) {
+	v := New(opts)
+	return v.open(ctx, v.Mount(ctx, mountName, a))
+}
+
+// OpenView returns a pool that reads the database as view shows it. The caller
+// keeps view open until the pool is closed.
+func OpenView(ctx context.Context, view *actorstore.View, opts *Options) (*DB, error) {
+	v := New(opts)
+	return v.open(ctx, v.MountView(ctx, mountName, view))
+}
+
+// open registers v under a name of its own and opens the pool.
+func (v *VFS) open(ctx context.Context, mounted error) (*DB, error) {
+	if mounted != nil {
+		return nil, mounted
+	}
+	name := fmt.Sprintf("greenroom-%d", pools.Add(1))
+	if err := v.Register(name); err != nil {
+		return nil, errors.Join(err, v.Unmount(mountName))
+	}
+	db := &DB{vfs: v, dsn: "file:/" + mountName + "?vfs=" + url.QueryEscape(name) + "&_txlock=immediate"}
+	pool, err := driver.Open(db.dsn, v.opts.prepare)
+	if err == nil {
+		pool.SetMaxOpenConns(v.opts.MaxConns)
+		pool.SetMaxIdleConns(v.opts.MaxConns)
+		if err = pool.PingContext(ctx); err == nil {
+			db.DB = pool
+			return db, nil
+		}
+		err = errors.Join(err, pool.Close())
+	}
+	v.Unregister()
+	return nil, errors.Join(err, v.Unmount(mountName))
+}
+
+// prepare sets up a new connection.
+func (o *Options) prepare(c *sqlite3.Conn) error {
+	for _, p := range o.Pragmas {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			return fmt.Errorf("vfs: PRAGMA %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// DSN is the data source name of this pool's connections, for the go-sqlite3 API
+// and for ATTACH. It is valid until Close.
+func (db *DB) DSN() string { return db.dsn }
+
+// Stats returns the counts of this database.
+func (db *DB) Stats() Stats {
+	s, err := db.vfs.Stats(mountName)
+	if err != nil {
+		return Stats{} // closed
+	}
+	return s
+}
+
+// Cause returns the last error of Greenroom's own that SQLite was told for this
+// database, nil if there was none: the reason behind a code such as SQLITE_FULL
+// or SQLITE_IOERR, for errors.Is.
+func (db *DB) Cause() error {
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		return nil
+	}
+	if p := d.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Close closes the pool, which rolls back what is not committed, and forgets the
+// database. Connections in use must have been given back. The actor stays open.
+func (db *DB) Close() error {
+	if err := db.DB.Close(); err != nil {
+		return err
+	}
+	db.vfs.Unregister()
+	if err := db.vfs.Unmount(mountName); err != nil && !errors.Is(err, ErrNotMounted) {
+		return err
+	}
+	return nil
+}

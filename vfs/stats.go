@@ -1,0 +1,55 @@
+package vfs
+
+import "sync/atomic"
+
+// Stats counts what the connections to one database did since it was mounted.
+type Stats struct {
+	// AtomicCommits is the number of transactions that landed as one atomic
+	// engine commit, with no journal.
+	AtomicCommits int64
+	// BufferedCommits is the number of transactions for which SQLite opened a
+	// journal file that never had to be stored.
+	BufferedCommits int64
+	// JournalCommits is the number of transactions that ended by finalising a
+	// stored rollback journal: commits, and rollbacks of what had spilled.
+	JournalCommits int64
+	// Fallbacks is the number of transactions that were too large for one
+	// atomic commit and went to the journal instead.
+	Fallbacks int64
+	// Published is the number of committed states that readers were given.
+	Published int64
+	// Snapshots is the number of engine snapshots taken.
+	Snapshots int64
+	// PageReads is the number of chunks that SQLite's own cache missed and
+	// memory could not answer: each one is an engine read.
+	PageReads int64
+	// BusyWriter is the number of times a connection that wanted to write found
+	// another one writing.
+	BusyWriter int64
+	// BusySnapshot is the number of times a connection wanted to write after
+	// reading a state that is no longer the newest.
+	BusySnapshot int64
+	// Recoveries is the number of journals that were found left behind.
+	Recoveries int64
+}
+
+// counters is Stats while it is being counted.
+type counters struct {
+	atomicCommits, bufferedCommits, journalCommits, fallbacks, published, snapshots,
+	pageReads, busyWriter, busySnapshot, recoveries atomic.Int64
+}
+
+func (c *counters) read() Stats {
+	return Stats{
+		AtomicCommits:   c.atomicCommits.Load(),
+		BufferedCommits: c.bufferedCommits.Load(),
+		JournalCommits:  c.journalCommits.Load(),
+		Fallbacks:       c.fallbacks.Load(),
+		Published:       c.published.Load(),
+		Snapshots:       c.snapshots.Load(),
+		PageReads:       c.pageReads.Load(),
+		BusyWriter:      c.busyWriter.Load(),
+		BusySnapshot:    c.busySnapshot.Load(),
+		Recoveries:      c.recoveries.Load(),
+	}
+}

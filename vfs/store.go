@@ -1,0 +1,178 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// flushAfter is the number of chunks that a file buffers outside an atomic
+// commit before they are stored: 1 MiB.
+const flushAfter = 256
+
+// commit lands b and waits until it is on stable storage. Whatever is not a
+// clean refusal fails the database for good: nobody knows what landed.
+func (db *database) commit(ctx context.Context, b *batch.Batch) error {
+	err := db.actor.Commit(ctx, b)
+	if err != nil && !refused(err) {
+		db.fail(err)
+	}
+	if err == nil {
+		db.unsynced = false
+	}
+	return err
+}
+
+// apply is commit without the wait.
+func (db *database) apply(ctx context.Context, b *batch.Batch) error {
+	err := db.actor.Apply(ctx, b)
+	if err != nil && !refused(err) {
+		db.fail(err)
+	}
+	db.unsynced = true
+	return err
+}
+
+// storeOrdered stores what is new in f in as many parts as the limits ask for,
+// the size record last. It doesn't wait for stable storage.
+func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
+	b := &db.batch
+	b.Reset()
+	b.Mode = batch.Ordered
+	f.stage(b, 0, maxChunks)
+	f.stageSize(b.Final())
+	if err := db.apply(ctx, b); err != nil {
+		return err
+	}
+	f.settled()
+	return nil
+}
+
+// flushMain stores what is new in the main file, after the journal that can
+// undo it. It doesn't wait for stable storage.
+func (db *database) flushMain(ctx context.Context) error {
+	if !db.main.changed() {
+		return nil
+	}
+	if err := db.flushJournal(ctx); err != nil {
+		return err
+	}
+	if err := db.beginChange(ctx); err != nil {
+		return err
+	}
+	return db.storeOrdered(ctx, &db.main)
+}
+
+// syncMain makes what is new in the main file durable when no journal guards it:
+// in journal_mode=MEMORY, or when the journal is already over.
+func (db *database) syncMain(ctx context.Context) error {
+	err := db.commitMain(ctx)
+	if tooLarge(err) {
+		err = db.flushMain(ctx)
+	}
+	if err != nil || !db.unsynced {
+		return err
+	}
+	if err := db.actor.Sync(ctx); err != nil {
+		db.fail(err)
+		return err
+	}
+	db.unsynced = false
+	return nil
+}
+
+// commitMain lands what is new in the main file as one atomic, durable commit.
+// When that is too large it changes nothing and says so (tooLarge).
+func (db *database) commitMain(ctx context.Context) error {
+	if !db.main.changed() {
+		return nil
+	}
+	if err := db.beginChange(ctx); err != nil {
+		return err
+	}
+	b := &db.batch
+	b.Reset()
+	b.Mode = batch.Atomic
+	db.main.stage(b, 0, maxChunks)
+	db.main.stageSize(b.Final())
+	if err := db.commit(ctx, b); err != nil {
+		return err
+	}
+	db.main.settled()
+	return nil
+}
+
+// commitInParts is commitMain for what is too large for it: the chunks beyond
+// the committed size go first, because nobody sees them until the size record
+// lands with the rest.
+func (db *database) commitInParts(ctx context.Context) error {
+	f := &db.main
+	split := chunkCount(max(f.stored, 0))
+	if f.size <= f.stored || f.dirty.len() == 0 {
+		return batch.ErrTooLarge
+	}
+	b := &db.batch
+	b.Reset()
+	b.Mode = batch.Atomic
+	f.stage(b, 0, split)
+	f.stageSize(b.Final())
+	if err := db.fits(b); err != nil {
+		return err
+	}
+	if err := db.appendChunks(ctx, split); err != nil {
+		return err
+	}
+	b.Reset()
+	b.Mode = batch.Atomic
+	f.stage(b, 0, split)
+	f.stageSize(b.Final())
+	if err := db.commit(ctx, b); err != nil {
+		return errors.Join(err, db.dropAppended(ctx, split))
+	}
+	f.settled()
+	return nil
+}
+
+// fits returns an error that wraps batch.ErrTooLarge if b can't land atomically.
+func (db *database) fits(b *batch.Batch) (err error) {
+	limits := db.actor.Limits()
+	if db.subs, err = b.Split(limits, db.subs[:0]); err != nil {
+		return err
+	}
+	return limits.CheckSubs(b.Mode, len(db.subs))
+}
+
+// appendChunks stores the new chunks from number from on.
+func (db *database) appendChunks(ctx context.Context, from int64) error {
+	b := &db.batch
+	b.Reset()
+	b.Mode = batch.Ordered
+	db.main.stage(b, from, maxChunks)
+	if err := db.apply(ctx, b); err != nil {
+		return err
+	}
+	db.main.landed(from, maxChunks)
+	return nil
+}
+
+// dropAppended removes what appendChunks stored and nothing will refer to.
+func (db *database) dropAppended(ctx context.Context, from int64) error {
+	if db.healthy() != nil {
+		return nil
+	}
+	b := &db.batch
+	b.Reset()
+	start, end := actorstore.FileChunks(actorstore.FileMain, uint32(from))
+	b.DeleteRange(start, end)
+	if err := db.apply(ctx, b); err != nil {
+		return err
+	}
+	db.main.lens.truncate(from)
+	return nil
+}
+
+// tooLarge says whether err asks for the journal: the commit is larger than the
+// engine takes at once, the database is healthy, and nothing was written.
+func tooLarge(err error) bool { return errors.Is(err, batch.ErrTooLarge) }

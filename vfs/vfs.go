@@ -1,0 +1,274 @@
+// Package vfs keeps SQLite databases in the keys of actors: it is a SQLite VFS
+// whose main file and rollback journal are chunks of 4096 bytes in an actor's
+// key-value space.
+//
+// A transaction lands as one atomic engine commit, readers see the last
+// committed state from a snapshot and never wait for the writer, and a cached
+// read costs nothing. When a transaction is too large for one commit, SQLite's
+// rollback journal takes over, stored in the same keys.
+//
+// It is not a SQLite: SQL, pages and B-trees are go-sqlite3's, and everything
+// that SQLite promises about SQL holds here. It is not shared between
+// processes: an actor has one owner, and all connections to its database are
+// that owner's.
+//
+// Open returns a database/sql pool for one actor. A VFS with several actors
+// mounted, for plain sql.Open or the go-sqlite3 API, is made with New.
+package vfs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Options are settings of a VFS and of the pools that Open makes; nil means the
+// defaults.
+type Options struct {
+	// TempMemory is how many bytes of one temporary file of SQLite are kept in
+	// memory; a larger one moves to the operating system's TempDir. 0 means
+	// 4 MiB, a negative number that nothing is kept in memory.
+	TempMemory int64
+	// TempDir is where large temporary files go; "" means os.TempDir.
+	TempDir string
+	// MaxConns bounds the open connections of a pool. Each one costs about a
+	// megabyte. 0 means 8.
+	MaxConns int
+	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
+	Pragmas []string
+	// Logger gets what no caller can be told. nil means slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultTempMemory = 4 << 20
+	defaultMaxConns   = 8
+)
+
+// withDefaults returns a copy of o with every field set.
+func (o *Options) withDefaults() Options {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	if r.TempMemory == 0 {
+		r.TempMemory = defaultTempMemory
+	}
+	if r.MaxConns <= 0 {
+		r.MaxConns = defaultMaxConns
+	}
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	return r
+}
+
+// A VFS gives SQLite the databases of actors, each under a name. It is safe for
+// concurrent use.
+type VFS struct {
+	opts Options
+
+	mu         sync.Mutex
+	databases  map[string]*database // +checklocks:mu
+	registered string               // +checklocks:mu
+}
+
+var _ sqlitevfs.VFS = (*VFS)(nil)
+
+// New returns a VFS with nothing mounted.
+func New(opts *Options) *VFS {
+	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}}
+}
+
+// Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
+// process-wide; one that is taken is ErrRegistered.
+func (v *VFS) Register(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if name == "" || v.registered != "" || sqlitevfs.Find(name) != nil {
+		return fmt.Errorf("%w: %q", ErrRegistered, name)
+	}
+	sqlitevfs.Register(name, v)
+	v.registered = name
+	return nil
+}
+
+// Unregister takes back Register. Open connections go on; new ones fail.
+func (v *VFS) Unregister() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.registered != "" {
+		sqlitevfs.Unregister(v.registered)
+		v.registered = ""
+	}
+}
+
+// Mount makes the database of a available as file:/name. It reads what it must
+// know (three reads), and finishes what a crash left unfinished if that needs
+// no SQLite. The caller keeps a open until Unmount.
+//
+// Nothing else may write the keys of a's database while it is mounted.
+func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error {
+	return v.mount(ctx, name, actorSource{a}, a)
+}
+
+// MountView makes the database that view shows available as file:/name, for
+// reading. The caller keeps view open until Unmount.
+func (v *VFS) MountView(ctx context.Context, name string, view *actorstore.View) error {
+	return v.mount(ctx, name, viewSource{view}, nil)
+}
+
+func (v *VFS) mount(ctx context.Context, name string, src source, a *actorstore.Actor) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.databases[name] != nil {
+		return fmt.Errorf("%w: %q", ErrMounted, name)
+	}
+	db, err := newDatabase(ctx, name, src, a, v.opts.Logger)
+	if err != nil {
+		return err
+	}
+	v.databases[name] = db
+	return nil
+}
+
+// maxName bounds a database name: SQLite's path limit, less its suffixes.
+const maxName = 1000
+
+// checkName refuses names that SQLite would change or that could be mistaken for
+// a companion file.
+func checkName(name string) error {
+	bad := name == "" || len(name) > maxName || strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\x00?#%")
+	for _, s := range []string{"-journal", "-wal", "-shm"} {
+		bad = bad || strings.HasSuffix(name, s)
+	}
+	if bad {
+		return fmt.Errorf("%w: %q", ErrName, name)
+	}
+	return nil
+}
+
+// Unmount takes back Mount and MountView. It returns ErrBusy while connections
+// to the database are open, and ErrNotMounted for a name that isn't mounted.
+func (v *VFS) Unmount(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	db := v.databases[name]
+	if db == nil {
+		return fmt.Errorf("%w: %q", ErrNotMounted, name)
+	}
+	if err := db.close(); err != nil {
+		return err
+	}
+	delete(v.databases, name)
+	return nil
+}
+
+// Stats returns the counts of a mounted database.
+func (v *VFS) Stats(name string) (Stats, error) {
+	db, err := v.find(name)
+	if err != nil {
+		return Stats{}, err
+	}
+	return db.stats.read(), nil
+}
+
+// find returns the database that is mounted as name, with or without the
+// leading slash that a URI gives it.
+func (v *VFS) find(name string) (*database, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if db := v.databases[strings.TrimLeft(name, "/")]; db != nil {
+		return db, nil
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNotMounted, name)
+}
+
+// FullPathname implements sqlitevfs.VFS: names are what they are.
+func (v *VFS) FullPathname(name string) (string, error) { return name, nil }
+
+// Open implements sqlitevfs.VFS.
+func (v *VFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+	if name == "" || flags&sqlitevfs.OPEN_DELETEONCLOSE != 0 {
+		return &tempFile{bound: v.opts.TempMemory, dir: v.opts.TempDir}, flags, nil
+	}
+	var file sqlitevfs.File
+	var err error
+	switch {
+	case flags&sqlitevfs.OPEN_MAIN_DB != 0:
+		file, flags, err = v.openMain(name, flags)
+	case flags&sqlitevfs.OPEN_MAIN_JOURNAL != 0:
+		file, err = v.openJournal(name, flags)
+	case flags&sqlitevfs.OPEN_SUPER_JOURNAL != 0:
+		err = fmt.Errorf("%w: a transaction that writes several attached databases", ErrUnsupported)
+	default:
+		err = fmt.Errorf("%w: file %q, open flags %#x", ErrUnsupported, name, uint32(flags))
+	}
+	return file, flags, sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+}
+
+func (v *VFS) openMain(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+	db, err := v.find(name)
+	if err != nil {
+		return nil, flags, err
+	}
+	if db.actor == nil && flags&sqlitevfs.OPEN_READONLY == 0 {
+		flags = flags&^(sqlitevfs.OPEN_READWRITE|sqlitevfs.OPEN_CREATE) | sqlitevfs.OPEN_READONLY
+	}
+	if flags&sqlitevfs.OPEN_CREATE == 0 && !db.exists() {
+		return nil, flags, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
+	}
+	readOnly := flags&sqlitevfs.OPEN_READONLY != 0
+	return db.openHandle(context.Background(), readOnly), flags, nil
+}
+
+func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, error) {
+	db, err := v.find(strings.TrimSuffix(name, "-journal"))
+	if err != nil {
+		return nil, err
+	}
+	if err := db.healthy(); err != nil {
+		return nil, db.sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+	}
+	if !db.journal.open(flags&sqlitevfs.OPEN_CREATE != 0) {
+		return nil, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
+	}
+	return &journalFile{db: db, ctx: context.Background()}, nil
+}
+
+// Delete implements sqlitevfs.VFS. Only the journal is ever deleted by SQLite.
+func (v *VFS) Delete(name string, _ bool) error {
+	base, ok := strings.CutSuffix(name, "-journal")
+	if !ok {
+		return sqlite3.IOERR_DELETE_NOENT
+	}
+	db, err := v.find(base)
+	if err != nil {
+		return sqliteError(err, sqlite3.IOERR_DELETE)
+	}
+	if !db.journal.there() {
+		return sqlite3.IOERR_DELETE_NOENT
+	}
+	return db.sqliteError(db.finishJournal(context.Background(), true), sqlite3.IOERR_DELETE)
+}
+
+// Access implements sqlitevfs.VFS. A journal is reported only when it is left
+// over: that of a live writer is nobody else's business.
+func (v *VFS) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
+	if base, ok := strings.CutSuffix(name, "-journal"); ok {
+		db, err := v.find(base)
+		return err == nil && db.leftover(), nil
+	}
+	db, err := v.find(name)
+	return err == nil && db.exists(), nil
+}

@@ -1,0 +1,146 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// headerSize is the size of SQLite's database header, at the start of page 1.
+//
+// https://sqlite.org/fileformat2.html#the_database_header
+const headerSize = 100
+
+// Offsets in the header that this package must know.
+const (
+	headerReserved  = 20 // bytes reserved at the end of each page; checksums need 8
+	headerCounter   = 24 // file change counter, u32 big-endian
+	headerVersionOf = 92 // the counter for which the size at 28 is valid
+)
+
+var headerMagic = []byte("SQLite format 3\x00")
+
+// A header is the start of page 1, kept in memory: SQLite looks at it at the
+// start of every transaction.
+type header [headerSize]byte
+
+// plain says whether this is the header of a database that SQLite itself wrote
+// with nothing between: not encrypted, no checksums at the end of pages. Only
+// then may the virtual change counter be overlaid and a commit be batch-atomic.
+func (h *header) plain() bool {
+	return bytes.HasPrefix(h[:], headerMagic) && h[headerReserved] == 0
+}
+
+func (h *header) counter() uint32 { return binary.BigEndian.Uint32(h[headerCounter:]) }
+
+// A view is one committed state of the database. What it says never changes,
+// but for the snapshot, which is made when the first reader misses its own
+// cache, or by the writer before it first changes the store.
+type view struct {
+	seq    uint64 // counts up by one with every view of the database
+	size   int64
+	header header
+
+	snap snapshotPointer
+	refs int // +checklocks:database.mu
+}
+
+// pin makes v's snapshot. It is the store's newest state that is pinned, so v
+// must be the current view and the store unchanged since v was published: the
+// writer pins before its first change, so for a view that somebody holds both
+// are true whenever it has no snapshot yet.
+//
+// +checklocks:db.mu
+func (db *database) pin(ctx context.Context, v *view) error {
+	if v.snap.Load() != nil {
+		return nil
+	}
+	if v != db.cur || db.dirty {
+		panic("vfs: a view lost its state before it was pinned")
+	}
+	snap, err := db.source.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	v.snap.Store(&snap)
+	db.stats.snapshots.Add(1)
+	return nil
+}
+
+// pinned returns the reader of v, which the caller holds.
+func (db *database) pinned(ctx context.Context, v *view) (actorstore.Reader, error) {
+	if s := v.snap.Load(); s != nil {
+		return *s, nil
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.pin(ctx, v); err != nil {
+		return nil, err
+	}
+	return *v.snap.Load(), nil
+}
+
+// beginChange is called by the writer before the store first changes in a
+// transaction: readers keep the state they have.
+func (db *database) beginChange(ctx context.Context) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.dirty {
+		return nil
+	}
+	if !db.torn {
+		if err := db.pin(ctx, db.cur); err != nil {
+			return err
+		}
+	}
+	db.dirty = true
+	return nil
+}
+
+// acquire takes the current view for a reader.
+//
+// +checklocks:db.mu
+func (db *database) acquire() *view {
+	db.cur.refs++
+	return db.cur
+}
+
+// release gives a view back. The current view keeps its snapshot for the next
+// reader until it is replaced.
+//
+// +checklocks:db.mu
+func (db *database) release(v *view) {
+	v.refs--
+	if v.refs == 0 && v != db.cur {
+		db.unpin(v)
+	}
+}
+
+// unpin closes v's snapshot, if it has one.
+//
+// +checklocks:db.mu
+func (db *database) unpin(v *view) {
+	if s := v.snap.Swap(nil); s != nil {
+		if err := (*s).Close(); err != nil {
+			db.log.Warn("vfs: closing a snapshot", "database", db.name, "error", err)
+		}
+	}
+}
+
+// publish makes the writer's state the one that readers see from now on.
+//
+// +checklocks:db.mu
+func (db *database) publish(h *handle) {
+	old := db.cur
+	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
+	db.dirty, db.hot, db.torn = false, false, false
+	if old.refs == 0 {
+		db.unpin(old)
+	}
+	if h != nil && h.counterSeq == old.seq {
+		h.counterSeq = db.cur.seq // the writer's own cache is right
+	}
+	db.stats.published.Add(1)
+}
