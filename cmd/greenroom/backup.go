@@ -117,11 +117,3 @@ func (p *progress) end() {
 		p.bar = nil
 	}
 }
-
-// progressOutput is where bars go: standard error, if that is a terminal.
-func (e *env) progressOutput() io.Writer {
-	if f := terminal(e.stderr); f != nil {
-		return f
-	}
-	return nil
-}

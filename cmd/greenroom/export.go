@@ -97,7 +97,7 @@ func exportTo(ctx context.Context, e *env, db *vfs.DB, tmp string) error {
 	// If it fails it is thrown away: no journal, and one fsync at the end.
 	uri, err := fileURI(tmp, "journal_mode(off)", "synchronous(off)")
 	if err == nil {
-		err = trimmed(withCause(copyDatabase(ctx, src, uri, e.progressOutput()), db.Cause))
+		err = trimmed(withCause(copyDatabase(ctx, src, uri, e.progress), db.Cause))
 	}
 	closeConn(src, &err)
 	if err != nil {

@@ -34,7 +34,7 @@ func importFile(ctx context.Context, e *env, url, actor, file string) error {
 	// Before the store is touched, or made: a slip in the name leaves nothing.
 	return withSource(ctx, file, func(src *sqlite3.Conn) error {
 		return ownDatabase(ctx, url, actor, func(db *vfs.DB) error {
-			err := copyDatabase(ctx, src, db.DSN(), e.progressOutput())
+			err := copyDatabase(ctx, src, db.DSN(), e.progress)
 			return sourceError(file, withCause(err, db.Cause))
 		})
 	})

@@ -24,6 +24,9 @@ func main() {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		getenv: os.Getenv, signals: sig,
 	}
+	if terminal(os.Stderr) != nil {
+		e.progress = os.Stderr
+	}
 	code := run(ctx, e, os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -33,6 +36,7 @@ func main() {
 type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	progress       io.Writer // where bars are drawn, nil for nowhere
 	getenv         func(string) string
 	signals        *signals
 }

@@ -21,7 +21,7 @@ and the actor that they name; all others refuse what isn't there.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(e.stdin)
 	root.SetOut(e.stdout)

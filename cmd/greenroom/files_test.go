@@ -1,0 +1,418 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// chinook returns the path of the Chinook sample database, which is no part of
+// the project: the test is skipped where it isn't beside the checkout.
+func chinook(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join("..", "..", "..", "shared", "data", "chinook.sqlite")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the Chinook database is not there: %v", err)
+	}
+	return path
+}
+
+func TestChinook(t *testing.T) {
+	original := chinook(t)
+	dir := t.TempDir()
+	store, exported := filepath.Join(dir, "data"), filepath.Join(dir, "out.db")
+
+	must(t, "import", store, "music", original)
+	if got := must(t, "sql", store, "music", "select count(*) from Track"); got != "3503\n" {
+		t.Errorf("%q tracks", got)
+	}
+	must(t, "export", store, "music", exported)
+
+	if got := contents(t, exported, "PRAGMA integrity_check"); got != "ok\n" {
+		t.Errorf("integrity_check: %s", got)
+	}
+	tables := strings.Fields(contents(t, original, "SELECT name FROM sqlite_schema WHERE type = 'table'"))
+	if len(tables) < 11 {
+		t.Fatalf("only the tables %q", tables)
+	}
+	for _, query := range append(tables, "sqlite_schema") {
+		query = fmt.Sprintf("SELECT rowid, * FROM %q", query)
+		if got, want := contents(t, exported, query), contents(t, original, query); got != want {
+			t.Errorf("%s: %d bytes differ from the original's %d", query, len(got), len(want))
+		}
+	}
+
+	t.Run("dump", func(t *testing.T) {
+		sqlite, err := exec.LookPath("sqlite3")
+		if err != nil {
+			t.Skip("there is no sqlite3 program")
+		}
+		dump := func(file string) string {
+			out, err := exec.Command(sqlite, "-readonly", file, ".dump").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(out)
+		}
+		got, want := dump(exported), dump(original)
+		if got != want || len(want) < 100_000 {
+			t.Errorf("a dump of %d bytes differs from the original's %d", len(got), len(want))
+		}
+	})
+
+	t.Run("dump in", func(t *testing.T) {
+		script := strings.TrimSuffix(original, "ite") // chinook.sql
+		text, err := os.ReadFile(script)
+		if err != nil {
+			t.Skip(err)
+		}
+		r := greenroom(t.Context(), bytes.NewReader(text), "sql", store, "again")
+		if r.code != exitOK {
+			t.Fatal(r.stderr)
+		}
+		for _, table := range tables {
+			query := fmt.Sprintf("SELECT * FROM %q", table)
+			if got, want := must(t, "sql", store, "again", query), contents(t, original, query); got != want {
+				t.Errorf("%s: %d bytes differ from the original's %d", query, len(got), len(want))
+			}
+		}
+	})
+}
+
+// contents runs a query on a file.
+func contents(t *testing.T, file, query string) string {
+	t.Helper()
+	c, err := sqlite3.OpenFlags(file, sqlite3.OPEN_READONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows(t, c, query)
+}
+
+// rows runs a query on a connection and closes that.
+func rows(t *testing.T, c *sqlite3.Conn, query string) string {
+	t.Helper()
+	var out strings.Builder
+	s := &session{conn: c, cause: func() error { return nil }, out: bufio.NewWriter(&out), layout: newLayout(modeList)}
+	_, err := s.run(t.Context(), piece{text: query, line: 1})
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return out.String()
+}
+
+// filled makes an SQLite file with n rows of 100 bytes, and returns the
+// connection to it.
+func filled(t *testing.T, file string, n int, pragmas ...string) *sqlite3.Conn {
+	t.Helper()
+	c, err := sqlite3.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pragmas {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = c.Exec(fmt.Sprintf(`CREATE TABLE t(a INTEGER PRIMARY KEY, b);
+		WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT %d)
+		INSERT INTO t SELECT x, hex(zeroblob(50)) FROM c`, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestImportModes imports files of every page size and journal mode over each
+// other. The one in WAL mode is open, and what is new in it is in its log.
+func TestImportModes(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "data")
+	for i, pragma := range []string{
+		"page_size=4096", "page_size=512", "page_size=65536", "page_size=1024",
+		"journal_mode=WAL", "journal_mode=PERSIST", "auto_vacuum=FULL", "encoding='UTF-16le'",
+	} {
+		n := 1000 + i
+		file := filepath.Join(dir, fmt.Sprintf("%d.db", i))
+		c := filled(t, file, n, pragma)
+		if pragma == "journal_mode=WAL" {
+			if info, err := os.Stat(file + "-wal"); err != nil || info.Size() == 0 {
+				t.Errorf("nothing is in the log (%v): this tests nothing", err)
+			}
+		}
+		must(t, "import", store, "music", file)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := must(t, "sql", store, "music", "PRAGMA journal_mode; SELECT count(*), sum(length(b)) FROM t; PRAGMA integrity_check")
+		if want := fmt.Sprintf("delete\n%d|%d\nok\n", n, n*100); got != want {
+			t.Errorf("%s: %q, want %q", pragma, got, want)
+		}
+		name, value, _ := strings.Cut(pragma, "=")
+		if name != "journal_mode" {
+			got, want := must(t, "sql", store, "music", "PRAGMA "+name), contents(t, file, "PRAGMA "+name)
+			if got != want {
+				t.Errorf("%s: the import has %q, want %q (%s)", name, got, want, value)
+			}
+		}
+		out := filepath.Join(dir, "out.db")
+		must(t, "export", "--force", store, "music", out)
+		if got := contents(t, out, "SELECT count(*) FROM t; PRAGMA integrity_check"); got != fmt.Sprintf("%d\nok\n", n) {
+			t.Errorf("%s: the export has %q", pragma, got)
+		}
+	}
+}
+
+func TestImportRefuses(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "data")
+	must(t, "sql", store, "music", "create table t(a); insert into t values ('old')")
+
+	whole := filepath.Join(dir, "whole.db")
+	if err := filled(t, whole, 1000).Close(); err != nil {
+		t.Fatal(err)
+	}
+	bytes, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tests := []struct{ name, file, want string }{
+		{"missing", filepath.Join(dir, "missing.db"), "there is no file"},
+		{"empty", write("empty.db", nil), "the file is empty"},
+		{"text", write("text.db", []byte(strings.Repeat("not a database ", 100))), "is not an SQLite database"},
+		{"short text", write("short.db", []byte("hello")), "is not an SQLite database"},
+		{"cut short", write("short2.db", bytes[:len(bytes)/2]), "malformed"},
+		{"a folder", dir, "not a regular file"},
+	}
+	for _, test := range tests {
+		r := greenroom(t.Context(), strings.NewReader(""), "import", store, "music", test.file)
+		if r.code != exitFailed || !strings.Contains(r.stderr, test.want) {
+			t.Errorf("%s: status %d, %q, want %q", test.name, r.code, r.stderr, test.want)
+		}
+		if got := must(t, "sql", store, "music", "select * from t"); got != "old\n" {
+			t.Fatalf("%s: the old database is gone: %q", test.name, got)
+		}
+	}
+}
+
+// An actorDB is an actor's database in a store in memory.
+func actorDB(t *testing.T, limits batch.Limits) *vfs.DB {
+	t.Helper()
+	s, err := storeurl.Open(t.Context(), "mem:", &storeurl.Options{Create: true, Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Named(t.Context(), "music", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := vfs.Open(t.Context(), a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(db.Close(), a.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+// writerFunc is called with what a progress bar draws.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
+// TestCopyGivesUp ends copies half way: the old database must be there as it was.
+func TestCopyGivesUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "big.db")
+	src := filled(t, file, 20_000, "page_size=512")
+	defer func() {
+		if err := src.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	tight := batch.DefaultLimits()
+	tight.Storage = 1 << 20
+	tests := []struct {
+		name   string
+		limits batch.Limits
+		cancel bool
+		want   error
+	}{
+		{"cancelled", batch.DefaultLimits(), true, context.Canceled},
+		{"no room", tight, false, actorstore.ErrQuota},
+	}
+	for _, test := range tests {
+		db := actorDB(t, test.limits)
+		if _, err := db.Exec("create table old(a); insert into old values (zeroblob(10000))"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		drawn := 0
+		bar := writerFunc(func() {
+			if drawn++; test.cancel {
+				cancel()
+			}
+		})
+		err := withCause(copyDatabase(ctx, src, db.DSN(), bar), db.Cause)
+		cancel()
+		if !errors.Is(err, test.want) || drawn == 0 {
+			t.Errorf("%s: %v after %d drawings, want %v", test.name, err, drawn, test.want)
+		}
+		var size int
+		var check string
+		row := db.QueryRow("select length(a), (select integrity_check from pragma_integrity_check) from old")
+		if err := row.Scan(&size, &check); err != nil || size != 10000 || check != "ok" {
+			t.Errorf("%s: the old database: %d, %s, %v", test.name, size, check, err)
+		}
+	}
+}
+
+// TestExportGivesUp ends an export half way: the file that is to be replaced must
+// be there as it was, and nothing else.
+func TestExportGivesUp(t *testing.T) {
+	dir := t.TempDir()
+	store, file, out := filepath.Join(dir, "data"), filepath.Join(dir, "big.db"), filepath.Join(dir, "folder", "out.db")
+	if err := filled(t, file, 20_000).Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "import", store, "music", file)
+	if err := os.Mkdir(filepath.Dir(out), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(out, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	var stderr strings.Builder
+	e := &env{stdout: io.Discard, stderr: &stderr, progress: writerFunc(func() {
+		entries, err := os.ReadDir(filepath.Dir(out))
+		if err != nil {
+			t.Error(err)
+		}
+		seen = len(entries)
+		cancel()
+	})}
+	code := run(ctx, e, []string{"export", "--force", store, "music", out})
+	if code != exitFailed || stderr.String() != "greenroom: interrupted\n" {
+		t.Errorf("status %d, %q", code, stderr.String())
+	}
+	if seen != 2 {
+		t.Errorf("%d files while it was written, want the old and the new one", seen)
+	}
+	if got, err := os.ReadFile(out); string(got) != "before" || err != nil {
+		t.Errorf("the old file has %d bytes, %v", len(got), err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(out)); len(entries) != 1 || err != nil {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestSourceError(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{sqlite3.BUSY, "f.db is locked by another program"},
+		{sqlite3.READONLY_ROLLBACK, "f.db has an unfinished transaction"},
+		{sqlite3.NOTADB, "f.db is not an SQLite database"},
+		{sqlite3.FULL, "import of f.db: database or disk is full"},
+		{fmt.Errorf("stat: %w", os.ErrNotExist), "there is no file f.db"},
+	} {
+		err := sourceError("f.db", test.err)
+		switch {
+		case test.err == nil && err != nil:
+			t.Errorf("nothing is wrong with %v", err)
+		case test.err != nil && (err == nil || !strings.HasPrefix(err.Error(), test.want) || !errors.Is(err, test.err)):
+			t.Errorf("%v is told as %q, want %q", test.err, err, test.want)
+		}
+	}
+}
+
+// TestExportOddNames: what a URI would take for something else.
+func TestExportOddNames(t *testing.T) {
+	dir := t.TempDir()
+	store := filepath.Join(dir, "da?ta #1")
+	must(t, "sql", store, "music", "create table t(a); insert into t values (1)")
+	for _, name := range []string{"a b.db", "50%.db", "what?.db", "#1.db", "a%20b&c=d.db", "größe.db"} {
+		file := filepath.Join(dir, name)
+		must(t, "export", store, "music", file)
+		must(t, "import", store, name, file)
+		if got := must(t, "sql", store, name, "select * from t"); got != "1\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestStoreInUse runs commands on a store that somebody has open.
+func TestStoreInUse(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "data")
+	s, err := storeurl.Open(t.Context(), store, &storeurl.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"ls", store},
+		{"sql", store, "music", "select 1"},
+		{"put", store, "music", "k", "v"},
+		{"get", store, "music", "k"},
+	} {
+		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		want := "greenroom: the store " + store + " is in use: another process has it open, and a store can be open only once\n"
+		if r.code != exitFailed || r.stderr != want || r.stdout != "" {
+			t.Errorf("%s: %+v, want %q", args[0], r, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := must(t, "ls", store); got != "" {
+		t.Errorf("after all that there are actors: %q", got)
+	}
+	if err := storeError("x", fmt.Errorf("y: %w", kv.ErrStoreInUse)); !errors.Is(err, kv.ErrStoreInUse) {
+		t.Errorf("%v hides its cause", err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b)
+	p.show(512, 1024)
+	p.end()
+	if !strings.Contains(b.String(), "50%") {
+		t.Errorf("drew %q", b.String())
+	}
+	none := newProgress(nil)
+	none.show(1, 2)
+	none.end()
+}
