@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	_ "github.com/ncruces/go-sqlite3/driver"
@@ -16,6 +17,8 @@ import (
 type target struct {
 	// vfs is the name of a registered VFS, db a file of it.
 	vfs, db string
+	// without are lines of config01.test that make no sense here.
+	without []string
 	// check looks at the target when all processes are gone.
 	check func(t *testing.T)
 }
@@ -33,7 +36,7 @@ var summary = regexp.MustCompile(`Summary: (\d+) errors out of (\d+) tests`)
 // writes, and syncs nothing.
 func runScript(t *testing.T, x target, s script) {
 	m := &machine{main: func(w *sqlite3_wrap.Wrapper, argc, argv int32) int32 { return w.Xmain_mptest(argc, argv) }}
-	lines, status := m.run(t, scriptFiles(t), "mptest", x.db, s.name, "--vfs", x.vfs, "--sync")
+	lines, status := m.run(t, scriptFiles(t, x.without...), "mptest", x.db, s.name, "--vfs", x.vfs, "--sync")
 	if status != 0 {
 		t.Errorf("mptest exited with status %d", status)
 	}
@@ -48,13 +51,20 @@ func runScript(t *testing.T, x target, s script) {
 		t.Errorf("%s: got %q, want %q", s.name, got, want)
 	}
 	if t.Failed() {
-		for _, line := range lines[max(0, len(lines)-200):] {
-			t.Log(line)
-		}
+		logErrors(t, lines)
 		return
 	}
 	checkIntegrity(t, x.dsn())
 	x.check(t)
+}
+
+// logErrors logs the first errors that mptest printed, with what it did before.
+func logErrors(t *testing.T, lines []string) {
+	const before, most = 20, 100
+	first := max(0, slices.IndexFunc(lines, func(s string) bool { return strings.Contains(s, "ERROR") })-before)
+	for _, line := range lines[first:min(len(lines), first+most)] {
+		t.Log(line)
+	}
 }
 
 // checkIntegrity opens a database anew and lets SQLite walk it.
@@ -88,7 +98,12 @@ func checkIntegrity(t *testing.T, dsn string) {
 
 // fileTarget is a file of the operating system.
 func fileTarget(t *testing.T) target {
-	return target{vfs: "os", db: filepath.Join(t.TempDir(), "test.db"), check: func(*testing.T) {}}
+	return target{
+		vfs:     "os",
+		db:      filepath.Join(t.TempDir(), "test.db"),
+		without: []string{osOnly},
+		check:   func(*testing.T) {},
+	}
 }
 
 // TestMptestFile plays the scripts over go-sqlite3's file VFS.
