@@ -31,7 +31,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l := layout{mode: modeList, separator: "\t"}
+			l := layout{mode: modeList, separated: true}
 			switch {
 			case json:
 				l = newLayout(modeJSON)
@@ -76,7 +76,7 @@ func listActors(ctx context.Context, s *storeurl.Store, p printer) error {
 		}
 		name := cell{}
 		if info.Name != "" {
-			name = textCell(visible(info.Name))
+			name = textCell(info.Name)
 		}
 		p.row([]cell{name, textCell(info.ID.String()), intCell(info.Used), timeCell(info.Created)})
 	}

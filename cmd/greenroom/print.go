@@ -64,8 +64,9 @@ type layout struct {
 	mode mode
 	// header says whether list and csv begin with the names of the columns.
 	header bool
-	// separator is between the fields of a list; "" means a bar.
-	separator string
+	// separated is a list for other programs to take apart: the fields have a tab
+	// between them, and what doesn't print in a field is escaped.
+	separated bool
 }
 
 // newLayout returns the layout of a mode with its own habits: csv has a header
@@ -82,11 +83,10 @@ func (l layout) printer(w *bufio.Writer) printer {
 	case modeJSON:
 		return &jsonPrinter{w: w}
 	}
-	p := &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
-	if l.separator != "" {
-		p.separator = l.separator
+	if l.separated {
+		return &linePrinter{w: w, header: l.header, separator: "\t", field: appendEscaped}
 	}
-	return p
+	return &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
 }
 
 // A linePrinter writes each row as it comes, on a line.
@@ -125,6 +125,11 @@ func (p *linePrinter) end() {}
 // appendRaw writes a value as sqlite3's list does, except that bytes after a NUL
 // are not cut off: NULL is nothing, a blob its bytes.
 func appendRaw(dst []byte, c cell) []byte { return append(dst, c.text...) }
+
+// appendEscaped keeps a value on its line and in its field.
+func appendEscaped(dst []byte, c cell) []byte {
+	return append(dst, strings.ReplaceAll(visible(string(c.text)), "\n", `\n`)...)
+}
 
 // appendCSV quotes what must be, and the empty string, so that NULL differs.
 //

@@ -39,8 +39,10 @@ func TestPrint(t *testing.T) {
 		{"list", newLayout(modeList), "-9223372036854775808|x,\"y\"\n\x1b[2J|\x00\xab|\n||\n0.1|größe|Inf\n"},
 		{"csv", newLayout(modeCSV), "n,a b,n\n-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
 		{"csv without header", layout{mode: modeCSV}, "-9223372036854775808,\"x,\"\"y\"\"\n\x1b[2J\",X'00AB7C'\n,\"\",X''\n0.1,größe,Inf\n"},
-		{"list with header", layout{mode: modeList, header: true, separator: "\t"}, "n\ta b\tn\n" +
-			"-9223372036854775808\tx,\"y\"\n\x1b[2J\t\x00\xab|\n\t\t\n0.1\tgröße\tInf\n"},
+		{"list with header", layout{mode: modeList, header: true}, "n|a b|n\n" +
+			"-9223372036854775808|x,\"y\"\n\x1b[2J|\x00\xab|\n||\n0.1|größe|Inf\n"},
+		{"separated", layout{mode: modeList, separated: true}, "-9223372036854775808\tx,\"y\"\\n\\x1b[2J\t\\x00\\xab|\n" +
+			"\t\t\n0.1\tgröße\tInf\n"},
 		{"json", newLayout(modeJSON), `[{"n":-9223372036854775808,"a b":"x,\"y\"\n\u001b[2J","n":"X'00AB7C'"},` + "\n" +
 			`{"n":null,"a b":"","n":"X''"},` + "\n" + `{"n":0.1,"a b":"größe","n":9.0e+999}]` + "\n"},
 		{"table", newLayout(modeTable), "" +

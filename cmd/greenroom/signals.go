@@ -16,11 +16,16 @@ type signals struct {
 }
 
 // watchSignals returns a context that ends with SIGTERM or with an interrupt
-// that nothing catches. stop gives the signals back.
+// that nothing catches. The signal after that ends the program at once, as it
+// would have without this. stop gives the signals back.
 func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	s = &signals{end: cancel}
+	ctx, cancelContext := context.WithCancel(ctx)
 	ch := make(chan os.Signal, 1)
+	cancel := func() {
+		cancelContext()
+		signal.Stop(ch)
+	}
+	s = &signals{end: cancel}
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
 	// With somebody listening, a write to a closed pipe is an error and not the
 	// end of the program, so that the store is closed first.
@@ -42,10 +47,9 @@ func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func
 		}
 	}()
 	return ctx, s, func() {
-		signal.Stop(ch)
+		cancel()
 		signal.Stop(pipe)
 		close(done)
-		cancel()
 	}
 }
 

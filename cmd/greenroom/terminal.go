@@ -14,6 +14,7 @@ import (
 type terminalSource struct {
 	term *term.Terminal
 	keys *keyReader
+	out  io.Writer
 	tty  *os.File // nil when what it reads is no terminal of the system's
 
 	mu    sync.Mutex
@@ -29,7 +30,7 @@ func newTerminalSource(rw io.ReadWriter, tty *os.File, history term.History) *te
 		io.Writer
 	}{keys, rw}, "")
 	t.History = history
-	return &terminalSource{term: t, keys: keys, tty: tty}
+	return &terminalSource{term: t, keys: keys, out: rw, tty: tty}
 }
 
 func (s *terminalSource) next(ctx context.Context, prompt string) (string, error) {
@@ -41,10 +42,17 @@ func (s *terminalSource) next(ctx context.Context, prompt string) (string, error
 	if rerr := s.restore(); err == nil {
 		err = rerr
 	}
-	if err == nil && s.keys.interrupted() {
-		err = errDropLine
+	if err != nil {
+		// The end, with the cursor behind the prompt.
+		if _, werr := io.WriteString(s.out, "\r\n"); err == io.EOF && werr != nil {
+			err = werr
+		}
+		return "", err
 	}
-	return line + "\n", err
+	if s.keys.interrupted() {
+		return "", errDropLine
+	}
+	return line + "\n", nil
 }
 
 // raw switches to raw mode and learns how wide the terminal is now.

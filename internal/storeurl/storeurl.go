@@ -88,7 +88,7 @@ func Parse(url string) (kind Kind, address string, err error) {
 		return Pebble, rest, nil
 	case "mem":
 		if rest != "" {
-			return "", "", fmt.Errorf("%w: %q: a store in memory is just mem:", ErrURL, url)
+			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, url)
 		}
 		return Memory, "", nil
 	case "postgres", "postgresql":
