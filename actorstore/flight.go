@@ -116,6 +116,9 @@ func (f *flight) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	f.plan, f.final = f.b.Ops(), f.b.Final().Ops()
+	if f.ops() == 0 {
+		return nil
+	}
 	f.before = slices.Grow(f.before[:0], f.ops())[:f.ops()]
 	if err := f.resolve(ctx); err != nil {
 		return err

@@ -1,0 +1,128 @@
+package actorstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A sink accepts commits and forgets them: what is left is what this package
+// allocates.
+type sink struct {
+	kv.Engine
+	forget bool
+}
+
+func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
+	if !s.forget {
+		return s.Engine.Commit(ctx, c)
+	}
+	c.OnApply()
+	return nil
+}
+
+// pages stages n pages and the file's metadata.
+func pages(b *batch.Batch, key, page []byte, n int) {
+	b.Reset()
+	for i := range n {
+		b.PutPrior(AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+	}
+	b.Final().PutPrior(AppendFileMeta(key, FileMain), page[:10], batch.Absent)
+}
+
+func TestCommitAllocates(t *testing.T) {
+	eng := &sink{Engine: memkv.New()}
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	must(t, a.Put(ctx, user("k"), nil))
+	eng.forget = true
+	key, page := make([]byte, 0, 16), make([]byte, 4096)
+	shuffled := rand.New(rand.NewPCG(1, 1)).Perm(100)
+	var b batch.Batch
+	stages := map[string]func(n int){
+		"pages": func(n int) { pages(&b, key, page, n) },
+		"pages out of order, and a known range": func(n int) {
+			b.Reset()
+			for _, i := range shuffled[:n] {
+				b.PutPrior(AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+			}
+			start := AppendFileMeta(key, FileJournal)
+			b.DeleteRangePrior(start, append(start, 0), batch.Freed(0))
+		},
+		"ordered": func(n int) { pages(&b, key, page, n); b.Mode = batch.Ordered },
+	}
+	for name, stage := range stages {
+		commit := func(n int) func() {
+			return func() {
+				stage(n)
+				must(t, a.Commit(ctx, &b))
+			}
+		}
+		commit(100)() // the first of its size makes room
+		few, many := testing.AllocsPerRun(50, commit(10)), testing.AllocsPerRun(50, commit(100))
+		if few != 0 || many != 0 {
+			t.Errorf("%s: 10 of them allocate %v times, 100 %v times, want never", name, few, many)
+		}
+	}
+}
+
+func TestPageAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget things")
+	}
+	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+	key, dst := AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	must(t, a.Put(ctx, key, make([]byte, 4096)))
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	for name, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := r.Page(ctx, key, dst); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: a page allocates %v times", name, n)
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := r.Page(ctx, key[:3], dst); err != ErrNotFound {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: a missing page allocates %v times", name, n)
+		}
+	}
+	must(t, snap.Close())
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for name, n := range map[string]int{"1 page": 1, "100 pages": 100} {
+		b.Run(name, func(b *testing.B) {
+			eng := &sink{Engine: memkv.New()}
+			a := openActor(b, openStore(b, eng, batch.Limits{Storage: 1 << 60}))
+			must(b, a.Put(ctx, user("k"), nil))
+			eng.forget = true
+			key, page := make([]byte, 0, 16), make([]byte, 4096)
+			var bt batch.Batch
+			b.ReportAllocs()
+			for b.Loop() {
+				pages(&bt, key, page, n)
+				must(b, a.Commit(ctx, &bt))
+			}
+		})
+	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	a := openActor(b, openStore(b, memkv.New(), batch.Limits{}))
+	key, dst := AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	must(b, a.Put(ctx, key, make([]byte, 4096)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Page(ctx, key, dst); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,498 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+var errTest = errors.New("thrown by the test")
+
+// A journal notes what the hooks of batches were called with, in order.
+type journal []string
+
+func (j *journal) watch(b *batch.Batch, name string) *batch.Batch {
+	b.OnCommit(func() { *j = append(*j, name+" commit") })
+	b.OnAbort(func(err error) { *j = append(*j, name+" abort") })
+	return b
+}
+
+func (j *journal) check(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(*j, want) {
+		t.Errorf("hooks ran as %q, want %q", *j, want)
+	}
+	*j = nil
+}
+
+func TestCommitOfOnePage(t *testing.T) {
+	onEngines(t, func(t *testing.T, below kv.Engine) {
+		eng := faultkv.New(below)
+		a := openActor(t, openStore(t, eng, batch.Limits{}))
+		key, page := AppendFileChunk(nil, FileMain, 3), make([]byte, 4096)
+		prior := batch.Absent
+		for range 3 {
+			var b batch.Batch
+			b.PutPrior(key, page, prior)
+			eng.Reset()
+			eng.Hook(func(op faultkv.Op) error {
+				if op.Point == faultkv.BeforeCommit {
+					for _, o := range op.Commit.Ops {
+						if o.Kind != kv.OpSet {
+							t.Errorf("writing a page clears %x", o.Key)
+						}
+					}
+				}
+				return nil
+			})
+			must(t, a.Commit(ctx, &b))
+			c := eng.Counts()
+			if c.Bytes = 0; c != (faultkv.Counts{Commits: 1, Durable: 1, Ops: 3}) {
+				t.Errorf("writing a page took %+v, want one commit of 3 operations: DATA, METADATA, head", c)
+			}
+			prior = batch.Stored(len(page))
+		}
+	})
+}
+
+// TestReads: what a commit must know and isn't told costs one scan for each key.
+func TestReads(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	commit := func(name string, scans int64, fill func(b *batch.Batch)) {
+		t.Helper()
+		var b batch.Batch
+		fill(&b)
+		eng.Reset()
+		must(t, a.Commit(ctx, &b))
+		if c := eng.Counts(); c.Scans != scans || c.Gets != 0 || c.Snapshots != 0 || c.Commits != 1 {
+			t.Errorf("%s: %+v, want %d scans and a commit", name, c, scans)
+		}
+	}
+	k, l, big := user("k"), user("l"), make([]byte, 100_000)
+	commit("an actor without keys", 0, func(b *batch.Batch) { b.Put(k, big); b.Put(l, nil); b.DeleteRange(nil, nil); b.Put(k, big) })
+	commit("two unknown", 2, func(b *batch.Batch) { b.Put(l, nil); b.Put(k, big) })
+	commit("one key twice", 1, func(b *batch.Batch) { b.Put(k, big); b.Put(k, nil); b.Delete(k) })
+	commit("unknown range", 1, func(b *batch.Batch) { b.DeleteRange(k, l); b.Put(k, big) })
+	commit("known range", 0, func(b *batch.Batch) {
+		b.DeleteRangePrior(k, l, batch.Freed(100_004))
+		b.PutPrior(l, big, batch.Stored(0))
+	})
+	// Of a large value, only the last DATA row and METADATA are read.
+	rows := 0
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeScan {
+			rows += op.Range.Limit
+		}
+		return nil
+	})
+	commit("large value", 1, func(b *batch.Batch) { b.Delete(l) })
+	if rows != 2 {
+		t.Errorf("to know the size of a large value at most %d rows were read, want 2", rows)
+	}
+}
+
+func TestCommitEmpty(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	var j journal
+	eng.Reset()
+	must(t, a.Commit(ctx, j.watch(new(batch.Batch), "b")))
+	j.check(t, "b commit")
+	if c := eng.Counts(); c != (faultkv.Counts{}) {
+		t.Errorf("an empty batch took %+v", c)
+	}
+	must(t, a.Apply(ctx, put("k", "v")))
+	for _, want := range []int64{1, 0} { // what was applied becomes durable, once
+		eng.Reset()
+		must(t, a.Commit(ctx, new(batch.Batch)))
+		if c := eng.Counts(); c != (faultkv.Counts{Syncs: want}) {
+			t.Errorf("an empty batch after another took %+v, want %d syncs", c, want)
+		}
+	}
+	if a.Seq() != 1 {
+		t.Errorf("empty batches are counted: seq %d", a.Seq())
+	}
+}
+
+// TestLate: Late functions see what landed before, and may stage.
+func TestLate(t *testing.T) {
+	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+	must(t, a.Put(ctx, user("n"), []byte("1")))
+	var b batch.Batch
+	b.Late(func(b *batch.Batch) error {
+		v, err := a.Get(ctx, user("n"), nil)
+		b.Final().Put(user("n"), append(v, '1'))
+		return err
+	})
+	must(t, a.Commit(ctx, &b))
+	if got, _ := get(t, a, user("n")); got != "11" {
+		t.Errorf("got %q", got)
+	}
+	var j journal
+	failing := j.watch(put("n", "x"), "b")
+	failing.Late(func(*batch.Batch) error { return errTest })
+	if err := a.Commit(ctx, failing); !errors.Is(err, errTest) {
+		t.Errorf("got %v, want %v", err, errTest)
+	}
+	j.check(t, "b abort")
+	if err := a.Commit(ctx, failing); !errors.Is(err, batch.ErrSettled) {
+		t.Errorf("a settled batch: got %v, want %v", err, batch.ErrSettled)
+	}
+	must(t, a.Put(ctx, user("n"), nil)) // the lock is free
+}
+
+// TestPanics: whoever panics under the commit lock leaves a handle that can be
+// used, if nothing is in doubt.
+func TestPanics(t *testing.T) {
+	recovered := func(f func()) (v any) {
+		defer func() { v = recover() }()
+		f()
+		return nil
+	}
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	var j journal
+	late := j.watch(put("k", "late"), "late")
+	late.Late(func(*batch.Batch) error { panic("late") })
+	hook := put("k", "hook")
+	hook.OnCommit(func() { panic("hook") })
+	if v := recovered(func() { must(t, a.Commit(ctx, late)) }); v != "late" {
+		t.Errorf("recovered %v", v)
+	}
+	j.check(t, "late abort")
+	if v := recovered(func() { must(t, a.Commit(ctx, hook)) }); v != "hook" {
+		t.Errorf("recovered %v", v)
+	}
+	must(t, a.Err())
+	if got, _ := get(t, a, user("k")); got != "hook" || a.Seq() != 1 {
+		t.Errorf("got %q, seq %d", got, a.Seq())
+	}
+	must(t, a.Put(ctx, user("k"), nil))
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit {
+			panic("engine")
+		}
+		return nil
+	})
+	if v := recovered(func() { must(t, a.Put(ctx, user("k"), nil)) }); v != "engine" {
+		t.Errorf("recovered %v", v)
+	}
+	checkRefused(t, a, ErrPoisoned)
+}
+
+// A deaf engine doesn't call OnApply.
+type deaf struct{ kv.Engine }
+
+func (deaf) Commit(context.Context, *kv.Commit) error { return nil }
+
+func TestEngineBreaksContract(t *testing.T) {
+	eng := memkv.New()
+	s := openStore(t, eng, batch.Limits{})
+	s.eng = deaf{eng}
+	a := openActor(t, s)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		must(t, a.Put(ctx, user("k"), nil))
+	}()
+	checkRefused(t, a, ErrPoisoned)
+}
+
+// TestPipeline: while one commit waits for stable storage, the next one is applied,
+// and hooks run in the order of the commits.
+func TestPipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowSync{Engine: memkv.New(), release: make(chan struct{})}
+		a := openActor(t, openStore(t, slow, batch.Limits{}))
+		var j journal
+		done := make(chan error)
+		for i := range 3 {
+			go func() { done <- a.Commit(ctx, j.watch(put("k", fmt.Sprint(i)), fmt.Sprint(i))) }()
+			synctest.Wait() // it is applied, and waits
+		}
+		if got, _ := get(t, a, user("k")); got != "2" || a.Seq() != 3 {
+			t.Errorf("before any is durable: %q, seq %d", got, a.Seq())
+		}
+		j.check(t, "0 commit", "1 commit", "2 commit")
+		close(slow.release)
+		for range 3 {
+			must(t, <-done)
+		}
+	})
+}
+
+// A slowSync is an engine whose commits become durable when release is closed.
+type slowSync struct {
+	kv.Engine
+	release chan struct{}
+}
+
+func (s *slowSync) Commit(ctx context.Context, c *kv.Commit) error {
+	// The engine may use c until it returns: check that nobody reuses it.
+	keys := make([]string, len(c.Ops))
+	for i, o := range c.Ops {
+		keys[i] = string(o.Key) + string(o.Value)
+	}
+	if err := s.Engine.Commit(ctx, c); err != nil || c.Durability == kv.Applied {
+		return err
+	}
+	<-s.release
+	for i, o := range c.Ops {
+		if keys[i] != string(o.Key)+string(o.Value) {
+			return fmt.Errorf("operation %d was changed while the commit waited", i)
+		}
+	}
+	return nil
+}
+
+// TestLockWait: waiting for the commit lock ends with the context.
+func TestLockWait(t *testing.T) {
+	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+	var j journal
+	b := put("k", "outer")
+	b.Late(func(*batch.Batch) error {
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := a.Commit(canceled, j.watch(put("k", "inner"), "inner")); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+		return nil
+	})
+	must(t, a.Commit(ctx, b))
+	j.check(t, "inner abort")
+}
+
+func TestCommitLimits(t *testing.T) {
+	limits := smallLimits
+	limits.AtomicBatches = 2
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, limits))
+	many := func(n int) *batch.Batch {
+		var b batch.Batch
+		for i := range n {
+			b.Put(user(fmt.Sprint(i)), nil)
+		}
+		return &b
+	}
+	tests := []struct {
+		name string
+		b    *batch.Batch
+		want error
+	}{
+		{"key", put(string(make([]byte, 62)), ""), batch.ErrKeyTooLong},
+		{"value", put("k", string(make([]byte, 30_001))), batch.ErrValueTooLarge},
+		{"three sub-batches", many(9), batch.ErrTooLarge},
+	}
+	for _, tt := range tests {
+		var j journal
+		eng.Reset()
+		if err := a.Commit(ctx, j.watch(tt.b, "b")); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+		j.check(t, "b abort")
+		if c := eng.Counts(); c != (faultkv.Counts{}) {
+			t.Errorf("%s: refused with %+v", tt.name, c)
+		}
+	}
+	must(t, a.Commit(ctx, many(8)))
+	if a.Seq() != 1 {
+		t.Errorf("two sub-batches of an atomic batch took %d commits", a.Seq())
+	}
+	ordered := many(9)
+	ordered.Mode = batch.Ordered
+	must(t, a.Commit(ctx, ordered))
+	if a.Seq() != 4 {
+		t.Errorf("three sub-batches of an ordered batch took %d commits", a.Seq()-1)
+	}
+}
+
+// A narrow engine has limits of its own.
+type narrow struct {
+	*faultkv.Engine
+	limits kv.Limits
+}
+
+func (n narrow) Limits() kv.Limits { return n.limits }
+
+func TestEngineLimits(t *testing.T) {
+	small, large := make([]byte, 100), make([]byte, 25_000)
+	tests := []struct {
+		name   string
+		limits kv.Limits
+		ok     bool
+		want   error
+	}{
+		{"none", kv.Limits{}, true, nil},
+		{"operations", kv.Limits{Ops: 11}, true, nil},
+		{"too many operations", kv.Limits{Ops: 10}, false, batch.ErrTooLarge},
+		{"bytes", kv.Limits{Bytes: 26_000}, true, nil},
+		{"too many bytes", kv.Limits{Bytes: 25_000}, false, batch.ErrTooLarge},
+		{"key", kv.Limits{Bytes: 1 << 30, Key: 30}, false, batch.ErrTooLarge},
+		{"value", kv.Limits{Bytes: 1 << 30, Value: 9_999}, false, batch.ErrTooLarge},
+	}
+	for _, tt := range tests {
+		for _, mode := range []batch.Mode{batch.Atomic, batch.Ordered} {
+			t.Run(tt.name+" "+mode.String(), func(t *testing.T) {
+				eng := narrow{faultkv.New(memkv.New()), tt.limits}
+				a := openActor(t, openStore(t, eng, smallLimits))
+				var b batch.Batch
+				b.Mode = mode
+				for i := range 3 { // with the next, 2+2+2+4 rows and a head
+					b.Put(user(fmt.Sprint(i)), small)
+				}
+				b.Put(user("3"), large)
+				if mode == batch.Ordered { // whose second part alone would fit
+					b.Put(user("4"), nil)
+				}
+				eng.Reset()
+				err := a.Commit(ctx, &b)
+				var limit *batch.LimitError
+				if !errors.Is(err, tt.want) || tt.want != nil && !errors.As(err, &limit) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if c := eng.Counts(); !tt.ok && c.Commits != 0 {
+					t.Errorf("refused after %d commits", c.Commits)
+				}
+				must(t, a.Err())
+				must(t, a.Apply(ctx, new(batch.Batch)))
+			})
+		}
+	}
+}
+
+func TestOrdered(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, smallLimits)
+	a := openActor(t, s)
+	ordered := func() *batch.Batch {
+		var b batch.Batch
+		b.Mode = batch.Ordered
+		for i := range 10 { // 4 + 4 + 2
+			b.Put(user(fmt.Sprint(i)), []byte("v"))
+		}
+		return &b
+	}
+	eng.Reset()
+	must(t, a.Commit(ctx, ordered()))
+	if c := eng.Counts(); c.Commits != 3 || c.Durable != 1 || a.Seq() != 3 {
+		t.Errorf("%+v, seq %d, want 3 commits, the last one durable", c, a.Seq())
+	}
+	must(t, a.DeleteRange(ctx, nil, nil))
+
+	// The third one is refused: two landed, exactly, and the handle is healthy.
+	canceled, cancel := context.WithCancel(ctx)
+	n := 0
+	eng.Hook(func(op faultkv.Op) error {
+		if n++; op.Point == faultkv.BeforeCommit && n == 3 {
+			cancel()
+			return canceled.Err()
+		}
+		if op.Point != faultkv.BeforeCommit {
+			n--
+		}
+		return nil
+	})
+	var j journal
+	err := a.Commit(canceled, j.watch(ordered(), "b"))
+	var partly *OrderedError
+	if !errors.As(err, &partly) || partly.Landed != 2 || partly.Total != 3 || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want 2 of 3", err)
+	}
+	j.check(t, "b abort")
+	eng.Hook(nil)
+	if got := words(t, a, ListOptions{KeysOnly: true}); len(got) != 8 || a.Used() != 8*5 {
+		t.Errorf("%q landed, %d used", got, a.Used())
+	}
+	must(t, a.Close())
+	a = openActor(t, s)
+	if a.Used() != 8*5 || a.Seq() != 6 {
+		t.Errorf("the head says %d used, seq %d", a.Used(), a.Seq())
+	}
+	must(t, a.Commit(ctx, ordered()))
+}
+
+// TestOrderedQuota: the whole batch is charged before the first part is written,
+// and a part in the middle may be over.
+func TestOrderedQuota(t *testing.T) {
+	a := openActor(t, openStore(t, memkv.New(), smallLimits))
+	page := make([]byte, 20_000)
+	for _, keep := range []bool{true, false} {
+		var b batch.Batch
+		b.Mode = batch.Ordered
+		for i := range 11 {
+			b.Put(user(fmt.Sprint(i)), page)
+		}
+		if !keep {
+			b.DeleteRange(user("1"), nil)
+		}
+		err := a.Commit(ctx, &b)
+		var quota *QuotaError
+		if keep && (!errors.As(err, &quota) || quota.Wanted <= quota.Limit || quota.Used != 0 || a.Seq() != 0) {
+			t.Errorf("got %v after %d commits, want %v", err, a.Seq(), ErrQuota)
+		}
+		if !keep && (err != nil || a.Used() != 20_004) {
+			t.Errorf("got %v, %d used", err, a.Used())
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		l := batch.Limits{Storage: 1000}
+		s := openStore(t, eng, l)
+		a := openActor(t, s)
+		must(t, a.Put(ctx, user("a"), make([]byte, 996))) // 2 + 2 + 996: full
+		if a.Used() != 1000 {
+			t.Fatalf("%d used", a.Used())
+		}
+		var quota *QuotaError
+		var j journal
+		err := a.Commit(ctx, j.watch(put("b", ""), "b"))
+		if !errors.As(err, &quota) || !errors.Is(err, ErrQuota) || *quota != (QuotaError{Used: 1000, Wanted: 1004, Limit: 1000}) {
+			t.Errorf("got %v", err)
+		}
+		j.check(t, "b abort")
+		must(t, a.Put(ctx, user("a"), make([]byte, 996))) // an overwrite in place
+		var swap batch.Batch
+		swap.Put(user("b"), make([]byte, 996))
+		swap.Delete(user("a"))
+		must(t, a.Commit(ctx, &swap)) // net zero
+		must(t, a.Close())
+
+		// Under a smaller quota the actor can shrink, and can't grow.
+		s = openStore(t, eng, batch.Limits{Storage: 100})
+		a = openActor(t, s)
+		must(t, a.Put(ctx, user("b"), make([]byte, 900)))
+		if err := a.Put(ctx, user("b"), make([]byte, 901)); !errors.Is(err, ErrQuota) {
+			t.Errorf("growing: got %v, want %v", err, ErrQuota)
+		}
+		must(t, a.Delete(ctx, user("none")))
+		must(t, a.Delete(ctx, user("b")))
+		if a.Used() != 0 {
+			t.Errorf("%d used by nothing", a.Used())
+		}
+	})
+}
+
+// TestWrongPrior: what would make the use negative is refused.
+func TestWrongPrior(t *testing.T) {
+	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+	var b batch.Batch
+	b.DeletePrior(user("k"), batch.Stored(10))
+	if err := a.Commit(ctx, &b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("got %v, want %v", err, ErrCorrupt)
+	}
+	must(t, a.Err())
+}

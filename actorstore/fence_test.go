@@ -1,0 +1,218 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// TestFencing: an owner that was replaced writes nothing more, whether or not the
+// actor existed before.
+func TestFencing(t *testing.T) {
+	for _, existed := range []bool{true, false} {
+		onEngines(t, func(t *testing.T, eng kv.Engine) {
+			s1, s2 := openStore(t, eng, batch.Limits{}), openStore(t, eng, batch.Limits{})
+			old := openActor(t, s1)
+			if existed {
+				must(t, old.Put(ctx, user("k"), []byte("old")))
+			}
+			owner := openActor(t, s2)
+			if !existed {
+				must(t, owner.Put(ctx, user("k"), []byte("owner")))
+			}
+			var j journal
+			if err := old.Commit(ctx, j.watch(put("k", "late"), "b")); !errors.Is(err, ErrFenced) {
+				t.Errorf("got %v, want %v", err, ErrFenced)
+			}
+			j.check(t, "b abort")
+			checkRefused(t, old, ErrFenced)
+			if err := old.Err(); !errors.Is(err, ErrFenced) || errors.Is(err, ErrPoisoned) {
+				t.Errorf("Err: %v", err)
+			}
+			must(t, owner.Put(ctx, user("k"), []byte("new")))
+			must(t, old.Close())
+			again := openActor(t, s1)
+			if got, _ := get(t, again, user("k")); got != "new" {
+				t.Errorf("got %q", got)
+			}
+			v, err := s2.View(ctx, testID)
+			must(t, err)
+			wantEpoch := uint64(2)
+			if existed {
+				wantEpoch = 3
+			}
+			if got := v.Info().Epoch; got != wantEpoch {
+				t.Errorf("epoch %d, want %d", got, wantEpoch)
+			}
+			must(t, v.Close())
+			if err := owner.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+				t.Errorf("got %v, want %v", err, ErrFenced)
+			}
+		})
+	}
+}
+
+// TestFencedByDrop: who owned an actor that was dropped can't bring it back.
+func TestFencedByDrop(t *testing.T) {
+	eng := memkv.New()
+	old := openActor(t, openStore(t, eng, batch.Limits{}))
+	must(t, old.Put(ctx, user("k"), nil))
+	owner := openActor(t, openStore(t, eng, batch.Limits{}))
+	must(t, owner.Drop(ctx))
+	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v, want %v", err, ErrFenced)
+	}
+}
+
+// TestTakeOverRace: the old owner commits while the new one takes over; the new
+// one tries again and wins.
+func TestTakeOverRace(t *testing.T) {
+	below := memkv.New()
+	old := openActor(t, openStore(t, below, batch.Limits{}))
+	must(t, old.Put(ctx, user("k"), []byte("1")))
+	eng := faultkv.New(below)
+	s := openStore(t, eng, batch.Limits{})
+	races := 0
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit && races < 3 {
+			races++
+			return old.Put(ctx, user("k"), []byte("2"))
+		}
+		return nil
+	})
+	owner := openActor(t, s)
+	must(t, owner.Put(ctx, user("l"), nil))
+	if races != 3 || owner.Seq() != 5 {
+		t.Errorf("%d races, seq %d", races, owner.Seq())
+	}
+	if err := old.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v, want %v", err, ErrFenced)
+	}
+}
+
+// TestEngineFailures: what the engine says decides whether the handle lives.
+func TestEngineFailures(t *testing.T) {
+	tests := []struct {
+		name   string
+		point  faultkv.Point
+		thrown error
+		want   error // of the commit
+		state  error // of the handle after it
+		hook   string
+	}{
+		{"conflict", faultkv.BeforeCommit, kv.ErrConflict, ErrFenced, ErrFenced, "b abort"},
+		{"too large", faultkv.BeforeCommit, kv.ErrTooLarge, batch.ErrTooLarge, nil, "b abort"},
+		{"canceled", faultkv.BeforeCommit, context.Canceled, context.Canceled, nil, "b abort"},
+		{"unknown outcome", faultkv.BeforeCommit, kv.ErrUnknownOutcome, kv.ErrUnknownOutcome, ErrPoisoned, "b abort"},
+		{"unknown and canceled", faultkv.BeforeCommit, errors.Join(kv.ErrUnknownOutcome, context.Canceled), kv.ErrUnknownOutcome, ErrPoisoned, "b abort"},
+		{"engine poisoned", faultkv.BeforeCommit, kv.ErrPoisoned, kv.ErrPoisoned, ErrPoisoned, "b abort"},
+		{"engine closed", faultkv.BeforeCommit, kv.ErrClosed, kv.ErrClosed, ErrPoisoned, "b abort"},
+		{"something else", faultkv.BeforeCommit, errTest, errTest, ErrPoisoned, "b abort"},
+		{"applied, not durable", faultkv.AfterCommit, kv.ErrPoisoned, kv.ErrPoisoned, ErrPoisoned, "b commit"},
+		{"applied, then canceled", faultkv.AfterCommit, context.Canceled, context.Canceled, ErrPoisoned, "b commit"},
+		{"reading what is replaced", faultkv.BeforeScan, errTest, errTest, nil, "b abort"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			eng := faultkv.New(memkv.New())
+			s := openStore(t, eng, batch.Limits{})
+			a := openActor(t, s)
+			must(t, a.Put(ctx, user("k"), []byte("old")))
+			cancelable, cancel := context.WithCancel(ctx)
+			defer cancel()
+			eng.Hook(func(op faultkv.Op) error {
+				if op.Point != tt.point {
+					return nil
+				}
+				if errors.Is(tt.thrown, context.Canceled) {
+					cancel()
+				}
+				return tt.thrown
+			})
+			var j journal
+			if err := a.Commit(cancelable, j.watch(put("k", "new"), "b")); !errors.Is(err, tt.want) || tt.state != nil && !errors.Is(err, tt.state) {
+				t.Errorf("got %v, want %v, %v", err, tt.want, tt.state)
+			}
+			j.check(t, tt.hook)
+			eng.Hook(nil)
+			if err := a.Err(); !errors.Is(err, tt.state) {
+				t.Errorf("the handle: %v, want %v", err, tt.state)
+			}
+			if tt.state != nil {
+				checkRefused(t, a, tt.state)
+			} else {
+				must(t, a.Put(ctx, user("k"), []byte("next")))
+			}
+			// Opened again, the actor is whole, and says what is stored.
+			must(t, a.Close())
+			a = openActor(t, s)
+			want := map[string]string{"b commit": "new", "b abort": "old"}[tt.hook]
+			if tt.state == nil {
+				want = "next"
+			}
+			if got, _ := get(t, a, user("k")); got != want || a.Used() != int64(4+len(want)) {
+				t.Errorf("stored is %q, %d used, want %q", got, a.Used(), want)
+			}
+			must(t, a.Put(ctx, user("k"), nil))
+		})
+	}
+}
+
+func TestSyncFailures(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	a := openActor(t, s)
+	canceled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := a.Sync(canceled); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	must(t, a.Sync(ctx))
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeSync {
+			return errTest
+		}
+		return nil
+	})
+	if err := a.Sync(ctx); !errors.Is(err, ErrPoisoned) || !errors.Is(err, errTest) {
+		t.Errorf("got %v, want %v", err, ErrPoisoned)
+	}
+	checkRefused(t, a, ErrPoisoned)
+}
+
+func TestDropFailures(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	a := openActor(t, s)
+	must(t, a.Put(ctx, user("k"), []byte("v")))
+	fail := func(point faultkv.Point, thrown error) {
+		eng.Hook(func(op faultkv.Op) error {
+			if op.Point == point {
+				return thrown
+			}
+			return nil
+		})
+	}
+	fail(faultkv.BeforeCommit, kv.ErrTooLarge)
+	if err := a.Drop(ctx); !errors.Is(err, batch.ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, batch.ErrTooLarge)
+	}
+	if got, _ := get(t, a, user("k")); got != "v" { // the handle is open
+		t.Errorf("got %q", got)
+	}
+	fail(faultkv.AfterCommit, kv.ErrPoisoned)
+	if err := a.Drop(ctx); !errors.Is(err, ErrPoisoned) {
+		t.Errorf("got %v, want %v", err, ErrPoisoned)
+	}
+	checkRefused(t, a, ErrClosed)
+	eng.Hook(nil)
+	if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("got %v, want %v", err, ErrUnknownActor)
+	}
+	openActor(t, s)
+}

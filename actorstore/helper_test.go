@@ -1,0 +1,128 @@
+package actorstore
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+var ctx = context.Background()
+
+// testID is the id that the golden bytes are about.
+var testID = ID{
+	UUID:  [16]byte{0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff},
+	Label: 7,
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onEngines runs test on each engine, empty.
+func onEngines(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
+	t.Run("memkv", func(t *testing.T) { test(t, memkv.New()) })
+	t.Run("pebblekv", func(t *testing.T) {
+		eng, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 8 << 20, MemtableBytes: 4 << 20})
+		must(t, err)
+		t.Cleanup(func() { must(t, eng.Close()) })
+		test(t, eng)
+	})
+}
+
+// clock is a clock that stands still.
+func clock() time.Time { return time.UnixMilli(1_700_000_000_000) }
+
+// openStore opens a store that is closed when the test ends.
+func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
+	t.Helper()
+	s, err := Open(ctx, eng, &Options{Limits: l, Now: clock})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	return s
+}
+
+// openActor takes the actor testID over, until the test ends.
+func openActor(t testing.TB, s *Store) *Actor {
+	t.Helper()
+	a, err := s.Actor(ctx, testID, nil)
+	must(t, err)
+	t.Cleanup(func() { must(t, a.Close()) })
+	return a
+}
+
+// user is the key of a user key.
+func user(k string) []byte { return UserKey([]byte(k)) }
+
+// get returns what r has under key, and whether there is anything.
+func get(t testing.TB, r Reader, key []byte) (value string, ok bool) {
+	t.Helper()
+	v, err := r.Get(ctx, key, nil)
+	if err == ErrNotFound {
+		return "", false
+	}
+	must(t, err)
+	return string(v), true
+}
+
+// words returns the keys of r in words, in the order of opts.
+func words(t testing.TB, r Reader, opts ListOptions) []string {
+	t.Helper()
+	all := []string{}
+	for e, err := range r.List(ctx, opts) {
+		must(t, err)
+		all = append(all, Describe(e.Key))
+	}
+	return all
+}
+
+// A vector is one golden encoding.
+type vector struct {
+	Name   string
+	Schema string
+	Input  json.RawMessage
+	Hex    string
+}
+
+func vectors(t testing.TB, file string) []vector {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + file)
+	must(t, err)
+	var vs []vector
+	must(t, json.Unmarshal(b, &vs))
+	if len(vs) == 0 {
+		t.Fatalf("%s has no vectors", file)
+	}
+	return vs
+}
+
+// input decodes the vector's input into v.
+func (v vector) input(t testing.TB, into any) {
+	t.Helper()
+	if err := json.Unmarshal(v.Input, into); err != nil {
+		t.Fatalf("%s: %v", v.Name, err)
+	}
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	must(t, err)
+	return b
+}
+
+// A hexBytes is {"$hex": "…"} in a vector.
+type hexBytes struct {
+	Hex string `json:"$hex"`
+}

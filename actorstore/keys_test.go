@@ -1,0 +1,132 @@
+package actorstore
+
+import (
+	"bytes"
+	"strconv"
+	"testing"
+)
+
+// TestKeysGolden builds every key of the vectors that this package builds.
+func TestKeysGolden(t *testing.T) {
+	for _, v := range vectors(t, "keys.json") {
+		var in struct {
+			ID, ConnID, Key, Hex string
+			Tag                  FileTag
+			Chunk                uint32
+			Prefix               byte
+		}
+		v.input(t, &in)
+		var got []byte
+		switch v.Schema {
+		case "raw":
+			got = map[byte][]byte{
+				NamespacePersist: AppendPersist(nil), NamespaceInspector: AppendInspector(nil),
+				NamespaceQueueMetadata: AppendQueueMetadata(nil), NamespaceQueue: {NamespaceQueue},
+			}[in.Prefix]
+		case "[5]+u64 BE":
+			id, err := strconv.ParseUint(in.ID, 10, 64)
+			must(t, err)
+			got = AppendQueueMessage(nil, id)
+		case "[2]+utf8(connId)":
+			got = AppendConnection(nil, in.ConnID)
+		case "[4]+utf8(key)":
+			got = UserKey([]byte(in.Key))
+		case "[4]+bytes":
+			got = UserKey(unhex(t, in.Hex))
+		case "[9,0,tag]":
+			got = AppendFileMeta(nil, in.Tag)
+		case "[9,1,tag]+u32 BE":
+			got = AppendFileChunk(nil, in.Tag, in.Chunk)
+		default: // tuples of workflow and traces, whose packages build them
+			continue
+		}
+		if !bytes.Equal(got, unhex(t, v.Hex)) {
+			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
+		}
+	}
+}
+
+func TestFileChunks(t *testing.T) {
+	in := func(key []byte, start, end []byte) bool {
+		return bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0
+	}
+	for tag := FileMain; tag <= FileSHM; tag++ {
+		start, end := FileChunks(tag, 7)
+		tests := []struct {
+			key  []byte
+			want bool
+		}{
+			{AppendFileChunk(nil, tag, 6), false},
+			{AppendFileChunk(nil, tag, 7), true},
+			{AppendFileChunk(nil, tag, 1<<32-1), true},
+			{AppendFileChunk(nil, tag+1, 7), false},
+			{AppendFileMeta(nil, tag), false},
+		}
+		for _, tt := range tests {
+			if got := in(tt.key, start, end); got != tt.want {
+				t.Errorf("%s, %s in the range: %v", tag, Describe(tt.key), got)
+			}
+		}
+	}
+}
+
+func TestFileTagString(t *testing.T) {
+	for tag, want := range map[FileTag]string{FileMain: "main", FileJournal: "journal", FileWAL: "wal", FileSHM: "shm", 4: "unknown"} {
+		if got := tag.String(); got != want {
+			t.Errorf("tag %d: got %s, want %s", tag, got, want)
+		}
+	}
+}
+
+func TestOwnRows(t *testing.T) {
+	want := map[string][]byte{
+		"02677265656e726f6f6d00" + "1501" + "14":              formatKey(),
+		"02677265656e726f6f6d00" + "1501" + "1501":            appendRow(nil, rowHead),
+		"02677265656e726f6f6d00" + "1501" + "1502":            appendRow(nil, rowName),
+		"02677265656e726f6f6d00" + "15011502026100":           nameKey("a"),
+		"02677265656e726f6f6d00150115014001" + idHex:          headKey(testID),
+		"02677265656e726f6f6d00150115014001" + idHex + "1501": headNameKey(testID),
+	}
+	for hex, key := range want {
+		if !bytes.Equal(key, unhex(t, hex)) {
+			t.Errorf("got %x, want %s", key, hex)
+		}
+	}
+}
+
+const idHex = "00112233445566778899aabbccddeeff0007"
+
+func TestParseHeadKey(t *testing.T) {
+	tests := []struct {
+		what     string
+		key      []byte
+		name, ok bool
+	}{
+		{"head", headKey(testID), false, true},
+		{"name", headNameKey(testID), true, true},
+		{"another row of the actor", append(headKey(testID), 0x15, 0x02), false, false},
+		{"name and more", append(headNameKey(testID), 0x14), false, false},
+		{"no id", append(appendRow(nil, rowHead), 0x15, 0x02), false, false},
+		{"short id", headKey(testID)[:30], false, false},
+		{"nothing", appendRow(nil, rowHead), false, false},
+	}
+	for _, tt := range tests {
+		id, name, ok := parseHeadKey(tt.key)
+		if ok != tt.ok || ok && (name != tt.name || id != testID) {
+			t.Errorf("%s: got %v, %v, %v", tt.what, id, name, ok)
+		}
+	}
+}
+
+func TestParseNameKey(t *testing.T) {
+	for _, name := range []string{"a", "", "日本", "a\x00b"} {
+		if got, ok := parseNameKey(nameKey(name)); got != name || !ok {
+			t.Errorf("%q: got %q, %v", name, got, ok)
+		}
+	}
+	for _, key := range [][]byte{nil, appendRow(nil, rowName), append(nameKey("a"), 0x14), append(appendRow(nil, rowName), 0x14)} {
+		if got, ok := parseNameKey(key); ok {
+			t.Errorf("%x: got %q", key, got)
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package actorstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+func TestNamed(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		s := openStore(t, eng, batch.Limits{})
+		a, err := s.Named(ctx, "lobby", nil)
+		must(t, err)
+		if a.ID() != IDFromName("lobby") || a.Name() != "lobby" {
+			t.Errorf("got %v, name %q", a.ID(), a.Name())
+		}
+		if _, err := s.Lookup(ctx, "lobby"); !errors.Is(err, ErrUnknownActor) {
+			t.Errorf("before the first commit: got %v, want %v", err, ErrUnknownActor)
+		}
+		must(t, a.Put(ctx, user("k"), nil))
+		if id, err := s.Lookup(ctx, "lobby"); id != a.ID() || err != nil {
+			t.Errorf("after it: got %v, %v", id, err)
+		}
+		must(t, a.Put(ctx, user("k"), nil)) // the name is recorded once
+		must(t, a.Close())
+		a, err = s.Actor(ctx, IDFromName("lobby"), nil)
+		must(t, err)
+		if a.Name() != "lobby" {
+			t.Errorf("opened by id, its name is %q", a.Name())
+		}
+		must(t, a.Close())
+	})
+}
+
+// TestNameOfOtherID: a name leads to the actor that has it, whatever its id.
+func TestNameOfOtherID(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	must(t, a.Put(ctx, user("k"), nil))
+	must(t, a.Close())
+	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "n"}) // exists: recorded at once
+	must(t, err)
+	must(t, a.Close())
+	a, err = s.Named(ctx, "n", &ActorOptions{MustExist: true, Name: "ignored"})
+	must(t, err)
+	if a.ID() != testID || a.Seq() != 1 {
+		t.Errorf("the name leads to %v, seq %d", a.ID(), a.Seq())
+	}
+	must(t, a.Close())
+	if _, err := s.Actor(ctx, testID, &ActorOptions{Name: "m"}); !errors.Is(err, ErrNameTaken) {
+		t.Errorf("a second name: got %v, want %v", err, ErrNameTaken)
+	}
+	if _, err := s.Actor(ctx, NewID(), &ActorOptions{Name: "n"}); !errors.Is(err, ErrNameTaken) {
+		t.Errorf("a name that is taken: got %v, want %v", err, ErrNameTaken)
+	}
+	if _, err := s.Named(ctx, "", nil); !errors.Is(err, ErrName) {
+		t.Errorf("no name: got %v, want %v", err, ErrName)
+	}
+}
+
+// TestNameRace: of two new actors that want the same name, the first commit wins;
+// the other writes nothing.
+func TestNameRace(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	var actors [2]*Actor
+	for i := range actors {
+		a, err := s.Actor(ctx, NewID(), &ActorOptions{Name: "n"})
+		must(t, err)
+		defer func() { must(t, a.Close()) }()
+		actors[i] = a
+	}
+	must(t, actors[1].Put(ctx, user("k"), nil))
+	if err := actors[0].Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v, want %v", err, ErrFenced)
+	}
+	if id, err := s.Lookup(ctx, "n"); id != actors[1].ID() || err != nil {
+		t.Errorf("got %v, %v", id, err)
+	}
+	if _, err := s.View(ctx, actors[0].ID()); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("got %v, want %v", err, ErrUnknownActor)
+	}
+}
+
+// TestActors: more actors than a page has rows, some with a name.
+func TestActors(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	want := map[ID]ActorInfo{}
+	var names []string
+	for i := range pageRows + 50 {
+		id, opts := NewID(), &ActorOptions{}
+		if i%2 == 0 {
+			opts.Name = fmt.Sprintf("actor %04d \x00 日本", i)
+			names = append(names, opts.Name)
+		}
+		a, err := s.Actor(ctx, id, opts)
+		must(t, err)
+		must(t, a.Apply(ctx, put("k", strings.Repeat("v", i))))
+		must(t, a.Close())
+		want[id] = ActorInfo{ID: id, Name: opts.Name, Created: clock(), Used: int64(4 + i), Seq: 1, Epoch: 1}
+	}
+	eng.Reset()
+	for info, err := range s.Actors(ctx) {
+		must(t, err)
+		w, ok := want[info.ID]
+		if !ok || !info.Created.Equal(w.Created) {
+			t.Fatalf("got %+v, want %+v", info, w)
+		}
+		if info.Created = w.Created; info != w {
+			t.Fatalf("got %+v, want %+v", info, w)
+		}
+		delete(want, info.ID)
+	}
+	if len(want) != 0 {
+		t.Errorf("%d actors were not listed", len(want))
+	}
+	if c := eng.Counts(); c != (faultkv.Counts{Scans: 2}) {
+		t.Errorf("it took %+v, want 2 pages", c)
+	}
+	var got []string
+	for n, err := range s.Names(ctx) {
+		must(t, err)
+		if a, err := s.Lookup(ctx, n.Name); a != n.ID || err != nil || !n.Created.Equal(clock()) {
+			t.Errorf("%+v: %v, %v", n, a, err)
+		}
+		got = append(got, n.Name)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("%d names, want %d in order", len(got), len(names))
+	}
+	for range s.Actors(ctx) {
+		break // the sequences must take no for an answer
+	}
+	for range s.Names(ctx) {
+		break
+	}
+}
+
+func TestNamesDamaged(t *testing.T) {
+	for name, op := range map[string]kv.Op{
+		"row": kv.Set(nameKey("n"), []byte{1}),
+		"key": kv.Set(append(nameKey("n"), 0x14), nil),
+	} {
+		eng := memkv.New()
+		s := openStore(t, eng, batch.Limits{})
+		must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{op}}))
+		failed := false
+		for _, err := range s.Names(ctx) {
+			failed = errors.Is(err, ErrCorrupt)
+		}
+		if !failed {
+			t.Errorf("%s: Names noticed nothing", name)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package actorstore
+
+const raceEnabled = false

@@ -1,0 +1,202 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// smallLimits make small batches meet every limit.
+var smallLimits = batch.Limits{KeySize: 64, ValueSize: 30_000, Entries: 4, Payload: 60_000, Storage: 200_000}
+
+func TestOpenFormat(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		for range 2 { // a new store, and one that is there
+			s, err := Open(ctx, eng, &Options{Now: clock})
+			must(t, err)
+			must(t, s.Close())
+		}
+		row, err := eng.Get(ctx, formatKey(), nil)
+		if err != nil || string(row) != string(unhex(t, formatHex)) {
+			t.Errorf("the format row is %x, %v", row, err)
+		}
+	})
+}
+
+func TestOpenDoesNotWait(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	a := openActor(t, s)
+	must(t, a.Apply(ctx, put("k", "v")))
+	must(t, a.Close())
+	openActor(t, s) // takes it over
+	if c := eng.Counts(); c.Durable != 0 || c.Syncs != 0 || c.Commits != 3 {
+		t.Errorf("opening store and actors took %+v, want no wait for stable storage", c)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	tests := []struct {
+		name string
+		ops  []kv.Op
+		want error
+	}{
+		{"something else", []kv.Op{kv.Set([]byte("k"), nil)}, kv.ErrNotAStore},
+		{"actors without a format", []kv.Op{kv.Set(headKey(testID), testHead.append(nil))}, kv.ErrNotAStore},
+		{"newer", []kv.Op{kv.Set(formatKey(), []byte{2, 0, 1})}, ErrNewerFormat},
+		{"damaged", []kv.Op{kv.Set(formatKey(), []byte{1})}, ErrCorrupt},
+	}
+	for _, tt := range tests {
+		eng := memkv.New()
+		must(t, eng.Commit(ctx, &kv.Commit{Ops: tt.ops}))
+		if _, err := Open(ctx, eng, nil); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestOpenRace: of two that open an empty engine at once, one writes the format,
+// and both succeed.
+func TestOpenRace(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	raced := false
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit && !raced {
+			raced = true
+			_, err := Open(ctx, eng, nil)
+			return err
+		}
+		return nil
+	})
+	_, err := Open(ctx, eng, nil)
+	must(t, err)
+	if !raced {
+		t.Error("the other one didn't open")
+	}
+}
+
+func TestReadOnlyStore(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s, err := Open(ctx, eng, &Options{ReadOnly: true})
+	must(t, err)
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("Actor: got %v, want %v", err, ErrReadOnly)
+	}
+	if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("View: got %v, want %v", err, ErrUnknownActor)
+	}
+	if n := eng.Counts().Commits; n != 0 {
+		t.Errorf("a read-only store made %d commits", n)
+	}
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	must(t, a.Put(ctx, user("k"), []byte("v")))
+	v, err := s.View(ctx, testID)
+	must(t, err)
+	if got, _ := get(t, v, user("k")); got != "v" {
+		t.Errorf("the view of a read-only store shows %q", got)
+	}
+	must(t, v.Close())
+	must(t, s.Close())
+}
+
+func TestInUse(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrInUse) {
+		t.Errorf("got %v, want %v", err, ErrInUse)
+	}
+	if other, err := s.Actor(ctx, NewID(), nil); err != nil || other.Close() != nil {
+		t.Errorf("another actor: %v", err)
+	}
+	must(t, a.Close())
+	openActor(t, s)
+}
+
+// TestWait: a second handle waits until the first is closed, the context ends, or
+// the store is closed. In a synctest bubble, whoever polls would never be idle.
+func TestWait(t *testing.T) {
+	ends := []struct {
+		name string
+		end  func(t *testing.T, s *Store, a *Actor, cancel context.CancelFunc)
+		want error
+	}{
+		{"close", func(t *testing.T, _ *Store, a *Actor, _ context.CancelFunc) { must(t, a.Close()) }, nil},
+		{"drop", func(t *testing.T, _ *Store, a *Actor, _ context.CancelFunc) { must(t, a.Drop(ctx)) }, nil},
+		{"cancel", func(_ *testing.T, _ *Store, _ *Actor, cancel context.CancelFunc) { cancel() }, context.Canceled},
+		{"cancel is in use too", func(_ *testing.T, _ *Store, _ *Actor, cancel context.CancelFunc) { cancel() }, ErrInUse},
+		{"store", func(t *testing.T, s *Store, _ *Actor, _ context.CancelFunc) { must(t, s.Close()) }, ErrClosed},
+	}
+	for _, tt := range ends {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := Open(ctx, memkv.New(), nil)
+				must(t, err)
+				a, err := s.Actor(ctx, testID, nil)
+				must(t, err)
+				must(t, a.Put(ctx, user("k"), nil))
+				waiting, cancel := context.WithCancel(ctx)
+				defer cancel()
+				got := make(chan error, 1)
+				go func() {
+					_, err := s.Actor(waiting, testID, &ActorOptions{Wait: true})
+					got <- err
+				}()
+				synctest.Wait()
+				select {
+				case err := <-got:
+					t.Fatalf("it didn't wait: %v", err)
+				default:
+				}
+				tt.end(t, s, a, cancel)
+				if err := <-got; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				must(t, s.Close())
+			})
+		})
+	}
+}
+
+func TestStoreClose(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	must(t, a.Put(ctx, user("k"), []byte("v")))
+	v, err := s.View(ctx, testID)
+	must(t, err)
+	must(t, s.Close())
+	must(t, s.Close())
+	for name, err := range map[string]error{
+		"put":    a.Put(ctx, user("k"), nil),
+		"actor":  second(s.Actor(ctx, testID, nil)),
+		"view":   second(s.View(ctx, testID)),
+		"lookup": second(s.Lookup(ctx, "n")),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrClosed)
+		}
+	}
+	for _, err := range s.Actors(ctx) {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("actors: got %v, want %v", err, ErrClosed)
+		}
+	}
+	if got, _ := get(t, v, user("k")); got != "v" {
+		t.Errorf("the view lost its state: %q", got)
+	}
+	must(t, v.Close())
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// put returns a batch that stores value under the user key k.
+func put(k, value string) *batch.Batch {
+	var b batch.Batch
+	b.Put(user(k), []byte(value))
+	return &b
+}
