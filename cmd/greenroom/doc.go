@@ -50,12 +50,12 @@
 // one, and elsewhere lines with fields separated by |, as sqlite3 writes them.
 // --table, --csv and --json choose another form:
 //
-//	           list            csv               json                    table
-//	header     with --header   yes               keys of the objects     yes
-//	NULL       nothing         nothing           null                    NULL
-//	'' (text)  nothing         ""                ""                      nothing
-//	blob       its bytes       X'00FF'           "X'00FF'"               X'00FF'
-//	real       15 digits (all but json)          as many as it needs     15 digits
+//	           list           csv         json                     table
+//	header     with --header  yes         keys of the objects      yes
+//	NULL       nothing        nothing     null                     NULL
+//	'' (text)  nothing        ""          ""                       nothing
+//	blob       its bytes      X'00FF'     "X'00FF'"                X'00FF'
+//	real       as SQLite      as SQLite   digits to read it back   as SQLite
 //
 // JSON is one array per statement that has columns. Control characters reach a
 // table in an escaped form only.

@@ -404,6 +404,46 @@ func TestStoreInUse(t *testing.T) {
 	}
 }
 
+// TestCutOff looks at a store whose process ended in the middle of a transaction
+// that was too large for memory: its journal is stored.
+func TestCutOff(t *testing.T) {
+	dir := t.TempDir()
+	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
+	err := own(t.Context(), live, "music", true, func(a *actorstore.Actor) error {
+		db, err := vfs.Open(t.Context(), a, nil)
+		if err != nil {
+			return err
+		}
+		err = withSession(t.Context(), db, bufio.NewWriter(io.Discard), func(s *session) error {
+			_, err := s.run(t.Context(), piece{text: `PRAGMA cache_size = 10; CREATE TABLE t(a);
+				WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 5000)
+				INSERT INTO t SELECT 'old' || hex(zeroblob(100)) FROM c;
+				BEGIN; UPDATE t SET a = 'new' || hex(zeroblob(100))`})
+			// The process that ends here is the copy of the store.
+			return errors.Join(err, a.Sync(t.Context()), os.CopyFS(dead, os.DirFS(live)), s.rollback())
+		})
+		return errors.Join(err, db.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"export", dead, "music", out},
+		{"sql", "--read-only", dead, "music", "select count(*) from t"},
+	} {
+		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		if want := "greenroom: the last transaction of the actor music was cut off: "; r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
+			t.Errorf("%s: status %d, %q, want %q", args[0], r.code, r.stderr, want)
+		}
+	}
+	must(t, "sql", dead, "music", ".tables") // as the message says
+	must(t, "export", dead, "music", out)
+	got := contents(t, out, "SELECT count(*) FROM t WHERE a LIKE 'old%'; PRAGMA integrity_check")
+	if want := "5000\nok\n"; got != want {
+		t.Errorf("after the rollback %q, want %q", got, want)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	p := newProgress(&b)

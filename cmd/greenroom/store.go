@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -108,8 +110,18 @@ func viewDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error
 		if err != nil {
 			return err
 		}
-		return errors.Join(fn(db), db.Close())
+		return errors.Join(cutOff(url, actor, fn(db)), db.Close())
 	})
+}
+
+// cutOff explains that a database can't be read before its owner has rolled back
+// a transaction. It is not done here: a command that reads takes no actor over.
+func cutOff(url, actor string, err error) error {
+	if !errors.Is(err, sqlite3.READONLY_ROLLBACK) {
+		return err
+	}
+	return say(err, "the last transaction of the actor %s was cut off: "+
+		"run greenroom sql %s %s .tables once, which rolls it back", actor, url, actor)
 }
 
 // hasDatabase says whether there is a key of an SQLite file.
