@@ -65,7 +65,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
 	f.StringVar(&o.engine, "engine", enginePebble, "the subject's engine, `pebble` or mem")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
-	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with line and side")
+	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
 	err := f.Parse(args)
 	if err != nil {

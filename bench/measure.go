@@ -53,8 +53,8 @@ func (r result) reads() int64 { return r.counts.Gets + r.counts.Scans }
 // A contestant is a side at work.
 type contestant struct {
 	runner
-	// ctx carries the profiler's labels, so that one side's samples can be told
-	// from the other's: pprof -tagfocus side=subject.
+	// ctx carries a label for the profiler, so that samples of one side can be
+	// told from others: pprof -tagfocus 'side=subject of sqlite/scan'.
 	ctx context.Context
 	// pace is how long one operation took at the end of the warm-up.
 	pace time.Duration
@@ -100,9 +100,9 @@ func enter(ctx context.Context, l line, which string, at site) (*contestant, err
 	}
 	c := &contestant{}
 	var err error
-	// Goroutines inherit labels: those that an engine starts on opening belong
+	// Goroutines inherit the label: those that an engine starts on opening belong
 	// to the side as well.
-	pprof.Do(ctx, pprof.Labels("line", l.title(), "side", which), func(ctx context.Context) {
+	pprof.Do(ctx, pprof.Labels("side", which+" of "+l.title()), func(ctx context.Context) {
 		c.ctx = ctx
 		c.runner, err = s.open(ctx, at)
 	})
