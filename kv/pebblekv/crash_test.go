@@ -1,0 +1,178 @@
+package pebblekv
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A history is a sequence of random commits, and what the store holds after each.
+// Every commit writes its number under "n", so that a state names itself.
+type history struct {
+	commits []*kv.Commit
+	states  []map[string]string // states[i] is the state after i commits
+}
+
+func newHistory(rnd *rand.Rand, commits int) *history {
+	h := &history{states: []map[string]string{{}}}
+	for i := 1; i <= commits; i++ {
+		c := &kv.Commit{Durability: kv.Durability(rnd.IntN(2))}
+		state := maps.Clone(h.states[i-1])
+		set := func(k, v string) {
+			c.Ops = append(c.Ops, kv.Set([]byte(k), []byte(v)))
+			state[k] = v
+		}
+		set("n", strconv.Itoa(i))
+		for range rnd.IntN(6) {
+			k := fmt.Sprintf("k%02d", rnd.IntN(40))
+			switch rnd.IntN(8) {
+			case 0:
+				end := fmt.Sprintf("k%02d", rnd.IntN(41))
+				c.Ops = append(c.Ops, kv.ClearRange([]byte(k), []byte(end)))
+				maps.DeleteFunc(state, func(have, _ string) bool { return have >= k && have < end })
+			case 1:
+				c.Ops = append(c.Ops, kv.Clear([]byte(k)))
+				delete(state, k)
+			default:
+				v := make([]byte, rnd.IntN(3)*rnd.IntN(20_000))
+				for j := range v {
+					v[j] = byte(rnd.Uint32())
+				}
+				set(k, string(v))
+			}
+		}
+		h.commits = append(h.commits, c)
+		h.states = append(h.states, state)
+	}
+	return h
+}
+
+// check opens what a crash left and returns how many commits are in it: the
+// state must be the one after exactly that many.
+func (h *history) check(t testing.TB, left vfs.FS) int {
+	t.Helper()
+	db, err := open("store", tiny, left)
+	if err != nil {
+		t.Fatalf("opening after a crash: %v", err)
+	}
+	got := map[string]string{}
+	for e, err := range db.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[string(e.Key)] = string(e.Value)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("Close after a crash: %v", err)
+	}
+	n := 0
+	if s, ok := got["n"]; ok {
+		if n, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(got, h.states[n]) {
+		t.Fatalf("the store says that it holds the first %d commits, but it doesn't", n)
+	}
+	return n
+}
+
+// TestCrashAfterCommit crashes after every commit, losing nothing, everything,
+// or a random part of what wasn't synced: what is left is a prefix of the
+// history that has every acknowledged durable commit.
+func TestCrashAfterCommit(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			h := newHistory(rnd, 120)
+			mem := vfs.NewCrashableMem()
+			db, err := open("store", tiny, mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			durable := 0
+			for i, c := range h.commits {
+				if err := db.Commit(ctx, c); err != nil {
+					t.Fatal(err)
+				}
+				if c.Durability == kv.Durable {
+					durable = i + 1
+				} else if i%10 == 0 {
+					if err := db.Sync(ctx); err != nil {
+						t.Fatal(err)
+					}
+					durable = i + 1
+				}
+				for _, percent := range []int{0, 1 + rnd.IntN(99), 100} {
+					left := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rnd})
+					if n := h.check(t, left); n < durable || n > i+1 {
+						t.Fatalf("crash with %d %% of unsynced data after commit %d: %d commits left, of %d durable ones", percent, i+1, n, durable)
+					}
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestCrashAtWrite crashes just before writing operations of the disk, of the
+// log, of flushes and compactions, and of creating the store.
+func TestCrashAtWrite(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	h := newHistory(rnd, 300)
+	mem := vfs.NewCrashableMem()
+	d := newDisk(mem)
+	var durable, ops atomic.Int64
+	type crash struct {
+		left    *vfs.MemFS
+		durable int64
+		op      errorfs.Op
+	}
+	crashes := make(chan crash, 10_000)
+	d.set(func(op errorfs.Op) error {
+		if n := ops.Add(1); !writes(op) || n > 60 && n%9 != 0 {
+			return nil
+		}
+		// Read before the clone is made: what was durable then is in it.
+		sure := durable.Load()
+		percent := int(ops.Load()) % 3 * 50
+		cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(sure), uint64(percent)))}
+		crashes <- crash{mem.CrashClone(cfg), sure, op}
+		return nil
+	})
+	db, err := open("store", tiny, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range h.commits {
+		if err := db.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Durability == kv.Durable {
+			durable.Store(int64(i + 1))
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	close(crashes)
+	n := 0
+	for c := range crashes {
+		if left := h.check(t, c.left); int64(left) < c.durable {
+			t.Fatalf("crash before %v of %s: %d commits left, of %d durable ones", c.op.Kind, c.op.Path, left, c.durable)
+		}
+		n++
+	}
+	if n < 100 {
+		t.Errorf("only %d crashes were tried", n)
+	}
+}
