@@ -158,7 +158,7 @@ func (a *Actor) check() error {
 // fail makes every later call return reason, which wraps cause. The first failure
 // stays, and is returned.
 func (a *Actor) fail(reason, cause error) error {
-	err := fmt.Errorf("actor %s: %w: %w", a.id, reason, cause)
+	err := fmt.Errorf("%w: actor %s: %w", reason, a.id, cause)
 	a.failed.CompareAndSwap(nil, &err)
 	return *a.failed.Load()
 }

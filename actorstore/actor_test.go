@@ -1,11 +1,13 @@
 package actorstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -257,32 +259,51 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
+// A between calls at when a commit is visible, and OnApply hasn't been called.
+type between struct {
+	kv.Engine
+	at func()
+}
+
+func (e *between) Commit(ctx context.Context, c *kv.Commit) error {
+	watched := *c
+	watched.OnApply = func() {
+		e.at()
+		c.OnApply()
+	}
+	return e.Engine.Commit(ctx, &watched)
+}
+
 // TestSnapshotDuringCommit: a snapshot taken while a commit is being applied says
 // which of the two states it is.
 func TestSnapshotDuringCommit(t *testing.T) {
-	eng := faultkv.New(memkv.New())
-	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	below := memkv.New()
+	eng := faultkv.New(below)
+	s := openStore(t, eng, batch.Limits{})
+	a := openActor(t, s)
 	must(t, a.Put(ctx, user("k"), []byte("0")))
-	var before, after uint64
+	var seqs []uint64
+	pin := func() {
+		snap, err := a.Snapshot(ctx)
+		must(t, err)
+		seqs = append(seqs, snap.Seq())
+		if got, _ := get(t, snap, user("k")); got != fmt.Sprint(snap.Seq()-1) {
+			t.Errorf("the snapshot of commit %d shows %q", snap.Seq(), got)
+		}
+		must(t, snap.Close())
+	}
 	eng.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeCommit {
-			snap, err := a.Snapshot(ctx)
-			must(t, err)
-			before = snap.Seq()
-			must(t, snap.Close())
+			pin()
 		}
 		return nil
 	})
+	s.eng = &between{eng, pin}
 	b := put("k", "1")
-	b.OnCommit(func() {
-		snap, err := a.Snapshot(ctx)
-		must(t, err)
-		after = snap.Seq()
-		must(t, snap.Close())
-	})
+	b.OnCommit(pin)
 	must(t, a.Commit(ctx, b))
-	if before != 1 || after != 2 {
-		t.Errorf("snapshots before and after say %d and %d, want 1 and 2", before, after)
+	if want := []uint64{1, 2, 2}; !slices.Equal(seqs, want) {
+		t.Errorf("snapshots before, while and after say %d, want %d", seqs, want)
 	}
 	eng.Hook(nil)
 	eng.Reset()
@@ -292,6 +313,32 @@ func TestSnapshotDuringCommit(t *testing.T) {
 	if c := eng.Counts(); c != (faultkv.Counts{Snapshots: 1}) {
 		t.Errorf("a snapshot at rest took %+v, want nothing else", c)
 	}
+}
+
+// TestCloseBeforeCommit: a commit that waited for its turn while the handle was
+// closed is refused.
+func TestCloseBeforeCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+		got := make(chan error, 2)
+		var j journal
+		first := put("k", "first")
+		first.Late(func(*batch.Batch) error {
+			go func() { got <- a.Commit(ctx, j.watch(put("k", "second"), "second")) }()
+			synctest.Wait()
+			go func() { got <- a.Close() }()
+			synctest.Wait()
+			return nil
+		})
+		must(t, a.Commit(ctx, first))
+		if err := errors.Join(<-got, <-got); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v, want %v", err, ErrClosed)
+		}
+		j.check(t, "second abort")
+		if a.Seq() != 1 {
+			t.Errorf("seq %d", a.Seq())
+		}
+	})
 }
 
 func TestView(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -241,18 +243,14 @@ type slowSync struct {
 
 func (s *slowSync) Commit(ctx context.Context, c *kv.Commit) error {
 	// The engine may use c until it returns: check that nobody reuses it.
-	keys := make([]string, len(c.Ops))
-	for i, o := range c.Ops {
-		keys[i] = string(o.Key) + string(o.Value)
-	}
+	text := func() string { return fmt.Sprintf("%x", []any{c.ID, c.Checks, c.Ops}) }
+	before := text()
 	if err := s.Engine.Commit(ctx, c); err != nil || c.Durability == kv.Applied {
 		return err
 	}
 	<-s.release
-	for i, o := range c.Ops {
-		if keys[i] != string(o.Key)+string(o.Value) {
-			return fmt.Errorf("operation %d was changed while the commit waited", i)
-		}
+	if after := text(); after != before {
+		return fmt.Errorf("the commit was changed while it waited:\n%s\n%s", before, after)
 	}
 	return nil
 }
@@ -495,4 +493,57 @@ func TestWrongPrior(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrCorrupt)
 	}
 	must(t, a.Err())
+}
+
+// TestConcurrent: many goroutines write and read one actor; what they count is
+// right in the end.
+func TestConcurrent(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		a := openActor(t, openStore(t, eng, batch.Limits{}))
+		const writers, rounds = 4, 40
+		hooks := 0 // guarded by the commit lock
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				for i := range rounds {
+					b := put(fmt.Sprint(w), strings.Repeat("v", i))
+					b.OnCommit(func() { hooks++ })
+					b.Late(func(b *batch.Batch) error {
+						b.Put(user("last"), []byte{byte(hooks)})
+						return nil
+					})
+					if err := a.Apply(ctx, b); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			wg.Go(func() {
+				last := uint64(0)
+				for range rounds {
+					snap, err := a.Snapshot(ctx)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					v, err := snap.Get(ctx, user("last"), nil)
+					if snap.Seq() < last || err == nil && uint64(v[0]) != snap.Seq()-1 {
+						t.Errorf("the snapshot of commit %d, after %d, shows that of %d: %v", snap.Seq(), last, v, err)
+					}
+					last = snap.Seq()
+					if err := snap.Close(); err != nil {
+						t.Error(err)
+					}
+					for _, err := range a.List(ctx, ListOptions{}) {
+						if err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if hooks != writers*rounds || a.Seq() != writers*rounds || a.Used() != 8+writers*(4+rounds-1) {
+			t.Errorf("%d hooks, seq %d, %d used", hooks, a.Seq(), a.Used())
+		}
+	})
 }

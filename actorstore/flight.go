@@ -33,8 +33,9 @@ type flight struct {
 	opsBuf []kv.Op
 	checks []kv.Check
 	meta   []byte // the value of every METADATA row
-	next   head
+	was    [headSize]byte // the head row before and after
 	row    [headSize]byte
+	next   head
 	commit kv.Commit
 	last   bool // no engine commit follows
 
@@ -91,6 +92,7 @@ func (f *flight) end(err error) {
 	// What belongs to others must not be kept alive.
 	clear(f.subs[:cap(f.subs)])
 	clear(f.opsBuf[:cap(f.opsBuf)])
+	clear(f.checks[:cap(f.checks)])
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
 	f.drop, f.calling, f.last, f.landed = false, false, false, 0
 	a.store.flights.put(f)

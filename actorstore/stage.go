@@ -27,9 +27,11 @@ func (f *flight) stage(from, to int) {
 	}
 }
 
-// checkHead appends the check that makes this handle the owner.
+// checkHead appends the check that makes this handle the owner. It copies the row,
+// because the actor's own changes as soon as the commit is applied.
 func (f *flight) checkHead() {
-	f.checks = append(f.checks, kv.Check{Key: f.a.headKey, Value: f.a.row[:], Absent: !f.a.exists})
+	f.was = f.a.row
+	f.checks = append(f.checks, kv.Check{Key: f.a.headKey, Value: f.was[:], Absent: !f.a.exists})
 }
 
 // stageDrop stages what removes the actor.

@@ -192,6 +192,22 @@ func TestStoreClose(t *testing.T) {
 	must(t, v.Close())
 }
 
+// TestStoreCloseWhileOpening: an actor that is being taken over when the Store is
+// closed gets no handle.
+func TestStoreCloseWhileOpening(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	s := openStore(t, eng, batch.Limits{})
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeScan {
+			return s.Close()
+		}
+		return nil
+	})
+	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v, want %v", err, ErrClosed)
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 // put returns a batch that stores value under the user key k.
