@@ -129,6 +129,7 @@ func (s *simulation) link() {
 			s.order = append(s.order, i)
 		}
 	}
+	// Sorting needs no memory, as a map would; batches are small, or sorted already.
 	slices.SortFunc(s.order, func(i, j int) int {
 		return cmp.Or(bytes.Compare(f.op(i).Key, f.op(j).Key), cmp.Compare(i, j))
 	})
@@ -166,11 +167,13 @@ func (s *simulation) rangeBefore(ctx context.Context, i int) (n int64, err error
 	switch {
 	case known && !s.overlaps(r):
 		n = max(prior, 0)
-	case f.a.head.Used > 0:
+	case f.a.head.Used > 0: // else there is no key at all
 		if n, err = s.stored(ctx, r); err != nil {
 			return 0, err
 		}
 	}
+	// The changes of the writes to one key since it was last cleared add up to what
+	// is there now, minus what was there before if nothing cleared it.
 	for _, j := range s.order {
 		if key := f.op(j).Key; j < i && covers(r, key) && !s.cleared(key, j) {
 			n += f.delta(j)

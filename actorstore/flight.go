@@ -32,7 +32,7 @@ type flight struct {
 	keys   []byte // arena of physical keys
 	opsBuf []kv.Op
 	checks []kv.Check
-	meta   []byte // the value of every METADATA row
+	meta   []byte         // the value of every METADATA row
 	was    [headSize]byte // the head row before and after
 	row    [headSize]byte
 	next   head
@@ -87,7 +87,9 @@ func (f *flight) end(err error) {
 	if f.calling {
 		a.fail(ErrPoisoned, errors.New("panic during a commit"))
 	}
-	f.b.Abort(err) // unless it is settled
+	// Under the lock still, so that what OnAbort gives back is there for the next
+	// batch. A batch that is settled ignores it.
+	f.b.Abort(err)
 	f.unlock()
 	// What belongs to others must not be kept alive.
 	clear(f.subs[:cap(f.subs)])
@@ -107,6 +109,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
+	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err
 	}
@@ -173,7 +176,7 @@ func (f *flight) fly(ctx context.Context) error {
 		if f.last {
 			d = f.durability
 		}
-		err := ctx.Err()
+		err := ctx.Err() // the parts before may have taken long
 		if err == nil {
 			err = f.send(ctx, d)
 		}
@@ -195,6 +198,8 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	a.phase.Add(1)
 	f.calling = true
 	err := a.store.eng.Commit(ctx, &f.commit)
+	// Once the last commit is applied the lock is another's: from here on only what
+	// is atomic, or the flight's own, may be touched.
 	applied := f.landed > landed
 	if err == nil && !applied {
 		panic("actorstore: the engine returned from a commit and did not call OnApply")
@@ -216,6 +221,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 // stable storage. With the last one, the next flight may start.
 func (f *flight) onApply() {
 	a := f.a
+	// From here on a panic, of a hook for instance, leaves nothing in doubt.
 	f.calling = false
 	f.landed++
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, false

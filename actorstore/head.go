@@ -65,7 +65,7 @@ func open(row []byte, known uint16, what string) (*bare.Reader, error) {
 		return nil, fmt.Errorf("actorstore: %s: %w: %w", what, err, ErrCorrupt)
 	case v > known:
 		return nil, &FormatError{What: what, Found: v, Known: known}
-	case v == 0:
+	case v == 0: // versions count from 1: these are zeros where a row should be
 		return nil, fmt.Errorf("actorstore: %s: version 0: %w", what, ErrCorrupt)
 	}
 	return bare.NewReader(body), nil
@@ -123,6 +123,7 @@ type record struct {
 // loadRecord reads head and name of an actor with one scan.
 func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err error) {
 	start, end := headRange(id)
+	// No limit: what else lies there is damage, and add says so.
 	for e, err := range src.Scan(ctx, kv.Range{Start: start, End: end}) {
 		if err != nil {
 			return record{}, err

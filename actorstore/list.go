@@ -24,6 +24,7 @@ func (s *space) list(ctx context.Context, o ListOptions, check func() error) ite
 		if end != nil && bytes.Compare(start, end) >= 0 {
 			return
 		}
+		// The value is never nil: nil is for KeysOnly.
 		l := lister{space: s, opts: o, yield: yield, value: []byte{}}
 		if err := l.run(ctx, s.bounds(start, end)); err != nil {
 			yield(Entry{}, err)
@@ -113,6 +114,8 @@ func (l *lister) run(ctx context.Context, r kv.Range) error {
 
 // row takes one row.
 func (l *lister) row(e kv.Entry) error {
+	// A base ends with bytes that occur nowhere else in it, so it is the prefix of
+	// rows of this key alone, and the rows of one key are parsed once.
 	if l.base == nil || !bytes.HasPrefix(e.Key, l.base) {
 		if err := l.finish(); err != nil || l.stop {
 			return err
@@ -206,10 +209,12 @@ func (l *lister) finish() error {
 	if !l.begun {
 		return nil
 	}
+	// Ascending, METADATA would have ended the key: it is missing. Descending, an
+	// empty value ends here, and one whose DATA rows stopped above 0 is damaged.
 	if err := l.shape.end(); err != nil {
 		return corrupt(l.key, "%v", err)
 	}
-	if l.shape.rows > 0 { // only descending: ascending, METADATA has ended it
+	if l.shape.rows > 0 {
 		return corrupt(l.key, "DATA row %d is missing", l.next)
 	}
 	l.emit()

@@ -4,18 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
-	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 // A replayer runs scripts against an actor and a map, and says where they differ.
@@ -330,140 +324,4 @@ func (r *replayer) snapshot(name string) error {
 	s, err := r.actor.Snapshot(ctx)
 	r.snaps[name] = pinned{s, maps.Clone(r.model), r.seq}
 	return err
-}
-
-// A generator makes random lines.
-type generator struct {
-	rnd   *rand.Rand
-	snaps []string
-	made  int
-}
-
-func (g *generator) pick(from ...string) string { return from[g.rnd.IntN(len(from))] }
-
-func (g *generator) key() string {
-	return strconv.Quote(g.pick("", "\x00", "\x04", "\x04a", "\x04a\x00", "\x04a\x00\xff", "\x04b", "\x05", "\x09\x00\x00", "\xff"))
-}
-
-func (g *generator) line() string {
-	switch n := g.rnd.IntN(100); {
-	case n < 50:
-		return g.commit()
-	case n < 65:
-		return fmt.Sprintf("get %s %s", g.reader(), g.key())
-	case n < 85:
-		return fmt.Sprintf("list %s %s %s %s %d %s", g.reader(), g.pick("-", g.key()), g.pick("-", g.key()),
-			g.pick("-", g.key()), max(0, g.rnd.IntN(6)-2), g.pick("forward", "reverse"))
-	case n < 89:
-		g.made++
-		g.snaps = append(g.snaps, fmt.Sprint("s", g.made))
-		return "snapshot " + g.snaps[len(g.snaps)-1]
-	case n < 93 && len(g.snaps) > 0:
-		i := g.rnd.IntN(len(g.snaps))
-		name := g.snaps[i]
-		g.snaps = slices.Delete(g.snaps, i, i+1)
-		return "close " + name
-	case n < 97:
-		return "reopen"
-	case n < 99:
-		g.snaps = nil
-		return "restart"
-	}
-	return "drop"
-}
-
-func (g *generator) reader() string {
-	return g.pick(append([]string{"actor", "actor", "view"}, g.snaps...)...)
-}
-
-func (g *generator) commit() string {
-	line := "commit " + g.pick("atomic", "ordered") + " " + g.pick("durable", "applied")
-	for range g.rnd.IntN(6) {
-		prior := g.pick("?", "known")
-		switch g.rnd.IntN(6) {
-		case 0:
-			line += fmt.Sprintf("; delete %s %s", g.key(), prior)
-		case 1:
-			line += fmt.Sprintf("; range %s %s %s", g.key(), g.pick("-", g.key()), prior)
-		default:
-			line += fmt.Sprintf("; put %s %s %s", g.key(), g.pick("0", "1", "4096", "10000", "10001", "33000"), prior)
-		}
-	}
-	if g.rnd.IntN(4) == 0 {
-		line += fmt.Sprintf("; final put %s 7 ?", g.key())
-	}
-	return line
-}
-
-// onReplayers runs test with an empty actor on each engine.
-func onReplayers(t *testing.T, test func(t *testing.T, r *replayer)) {
-	start := func(t *testing.T, eng kv.Engine, restart func(kv.Engine) (kv.Engine, error)) {
-		r := &replayer{eng: eng, restart: restart, model: contents{}, snaps: map[string]pinned{}}
-		must(t, r.open())
-		test(t, r)
-		must(t, errors.Join(r.close(), r.eng.Close()))
-	}
-	t.Run("memkv", func(t *testing.T) {
-		start(t, memkv.New(), func(eng kv.Engine) (kv.Engine, error) { return eng, nil })
-	})
-	t.Run("pebblekv", func(t *testing.T) {
-		dir := t.TempDir()
-		open := func() (kv.Engine, error) {
-			return pebblekv.Open(dir, &pebblekv.Options{CacheBytes: 8 << 20, MemtableBytes: 1 << 20})
-		}
-		eng, err := open()
-		must(t, err)
-		start(t, eng, func(eng kv.Engine) (kv.Engine, error) {
-			if err := eng.Close(); err != nil {
-				return eng, err
-			}
-			return open()
-		})
-	})
-}
-
-// TestRandom runs random scripts, with fixed seeds and one that is new every time.
-// A failure prints the script: as a file testdata/scripts/NAME.txt, it is run by
-// TestScripts.
-func TestRandom(t *testing.T) {
-	steps := 600
-	if testing.Short() {
-		steps = 150
-	}
-	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			onReplayers(t, func(t *testing.T, r *replayer) {
-				g := &generator{rnd: rand.New(rand.NewPCG(seed, 0))}
-				var script strings.Builder
-				for range steps {
-					line := g.line()
-					script.WriteString(line + "\n")
-					if err := r.run(line); err != nil {
-						t.Fatalf("%s: %v\nthe script up to there:\n%s", line, err, script.String())
-					}
-				}
-			})
-		})
-	}
-}
-
-func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/scripts/*.txt")
-	must(t, err)
-	if len(files) == 0 {
-		t.Fatal("there are no scripts")
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			script, err := os.ReadFile(file)
-			must(t, err)
-			onReplayers(t, func(t *testing.T, r *replayer) {
-				for i, line := range strings.Split(strings.TrimSpace(string(script)), "\n") {
-					if err := r.run(line); err != nil {
-						t.Fatalf("line %d, %s: %v", i+1, line, err)
-					}
-				}
-			})
-		})
-	}
 }

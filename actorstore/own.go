@@ -50,6 +50,8 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			a.head, a.exists, a.unsaid = head{Epoch: 1}, false, unsaid
 			return nil
 		}
+		// An actor that doesn't exist needs no claim: its first commit checks that
+		// there is still no head, which only one of several can pass.
 		err = a.claim(ctx, rec, unsaid)
 		if err == nil || !errors.Is(err, kv.ErrConflict) {
 			return err
@@ -69,6 +71,8 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 	if has != "" {
 		return false, fmt.Errorf("%w: the actor's name is %q", ErrNameTaken, has)
 	}
+	// The commit that records the name checks again; here the caller learns who
+	// has it.
 	n, err := loadNamed(ctx, a.store.eng, want)
 	switch {
 	case errors.Is(err, ErrUnknownActor):
@@ -81,6 +85,7 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 
 // claim rewrites the head of an existing actor.
 func (a *Actor) claim(ctx context.Context, rec record, unsaid bool) error {
+	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
 	next.Epoch++
 	next.Last = a.commitID()

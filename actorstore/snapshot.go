@@ -28,6 +28,7 @@ func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+	// If no commit was under way before or began since, the state is that of seq.
 	phase, seq := a.phase.Load(), a.Seq()
 	snap, err := a.store.eng.Snapshot(ctx)
 	if err != nil {

@@ -15,6 +15,8 @@ func (f *flight) stage(from, to int) {
 		f.next.Used += f.delta(i)
 		f.stageOp(f.op(i), f.before[i])
 	}
+	// The head is written last and checked first: whatever else the commit does,
+	// it does as the owner.
 	if f.next.Seq++; !a.exists {
 		f.next.Created = a.store.millis()
 	}
@@ -40,6 +42,7 @@ func (f *flight) stageDrop() {
 	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
 	f.next = head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
+	// One tombstone for the whole subspace: an actor may have any number of rows.
 	f.opsBuf = append(f.opsBuf,
 		kv.ClearRange(tuple.Range(a.space.prefix[:])),
 		kv.Clear(a.headKey), kv.Clear(headNameKey(a.id)))
@@ -55,7 +58,7 @@ func (f *flight) stageOp(o *batch.Op, before int64) {
 	case batch.Put:
 		f.stagePut(o, before)
 	case batch.Delete:
-		if before >= 0 {
+		if before >= 0 { // else there is nothing to remove
 			base := f.base(o.Key)
 			f.clearRows(base, 0, rowsOf(before))
 			f.opsBuf = append(f.opsBuf, kv.Clear(f.metadataKey(base)))
@@ -126,10 +129,13 @@ func (f *flight) bounds(o *batch.Op) (start, end []byte) {
 // fits stages the flight and holds it against the limits of the engine, all of it
 // before the first write.
 func (f *flight) fits() error {
-	n, unlimited := f.parts(), f.a.store.engLimits.Bytes == 0 && f.a.store.engLimits.Ops == 0
-	if n > 1 && unlimited {
+	n, l := f.parts(), f.a.store.engLimits
+	l.Far = false // is no bound
+	if n > 1 && l == (kv.Limits{}) {
 		return nil // flown part by part, each staged just before
 	}
+	// Several parts are staged twice, here and when they fly: keeping all of them
+	// would take memory without bound, which is what parts are there to avoid.
 	for i := range n {
 		f.stage(f.part(i))
 		if err := f.checkSize(); err != nil {
