@@ -3,16 +3,15 @@ module github.com/greenroomdb/greenroom
 go 1.26.0
 
 require (
-	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5
-	github.com/cockroachdb/pebble/v2 v2.1.7
-	github.com/google/uuid v1.6.0
-	github.com/jedib0t/go-pretty/v6 v6.8.3
-	github.com/ncruces/go-sqlite3 v0.35.6
-	github.com/schollz/progressbar/v3 v3.19.1
-	github.com/spf13/cobra v1.10.2
-	github.com/tidwall/btree v1.8.2
-	golang.org/x/term v0.47.0
-	pgregory.net/rapid v1.3.0
+	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
+	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
+	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
+	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
+	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
+	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
+	github.com/tidwall/btree v1.8.2 // kv/memkv: a copy-on-write ordered tree
+	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
+	pgregory.net/rapid v1.3.0 // tests: property and model checks
 )
 
 require (
