@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
+	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
 	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export

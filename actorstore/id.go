@@ -1,10 +1,10 @@
 package actorstore
 
 import (
-	"crypto/rand"
-	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/google/uuid"
 )
 
 // An ID names an actor: a UUID, and a label that says where the actor was made
@@ -23,37 +23,16 @@ const (
 
 // nameSpace is the namespace of the UUIDs that IDFromName makes. It will not
 // change: names would lead to other actors.
-var nameSpace = [16]byte{
-	0x6b, 0x1d, 0x4c, 0x0e, 0x93, 0x5a, 0x4f, 0x27, 0xa8, 0x41, 0x7e, 0x02, 0xd9, 0x63, 0xb5, 0x18,
-}
+var nameSpace = uuid.MustParse("6b1d4c0e-935a-4f27-a841-7e02d963b518")
 
 // NewID returns a random ID: a UUID of version 4 and the label 0.
-func NewID() ID {
-	var id ID
-	// Since Go 1.24 Read never returns an error: it ends the process instead.
-	rand.Read(id.UUID[:])
-	id.setUUIDVersion(4)
-	return id
-}
+func NewID() ID { return ID{UUID: uuid.New()} }
 
 // IDFromName returns the ID that belongs to a name: a UUID of version 5, of a
 // namespace that is fixed for ever, and the label 0.
 //
 // https://www.rfc-editor.org/rfc/rfc9562#section-5.5
-func IDFromName(name string) ID {
-	h := sha1.New()
-	h.Write(nameSpace[:]) // a hash never returns an error
-	h.Write([]byte(name))
-	var id ID
-	copy(id.UUID[:], h.Sum(nil))
-	id.setUUIDVersion(5)
-	return id
-}
-
-func (id *ID) setUUIDVersion(v byte) {
-	id.UUID[6] = id.UUID[6]&0x0f | v<<4
-	id.UUID[8] = id.UUID[8]&0x3f | 0x80
-}
+func IDFromName(name string) ID { return ID{UUID: uuid.NewSHA1(nameSpace, []byte(name))} }
 
 // IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
