@@ -70,8 +70,8 @@ func (db *database) load(ctx context.Context) error {
 		return err
 	}
 	hot := db.journal.storedLive && db.main.size > 0
-	if !hot && db.actor != nil {
-		if err := db.collect(ctx); err != nil {
+	if db.actor != nil {
+		if err := db.collect(ctx, hot); err != nil {
 			return err
 		}
 	}
@@ -120,26 +120,25 @@ func (db *database) leftover() bool {
 	return db.hot && db.journal.there()
 }
 
-// collect removes what a crash left: a journal that is over, and chunks beyond
-// the end of the main file, which only a commit in several parts can leave.
-func (db *database) collect(ctx context.Context) error {
+// collect removes what a crash left: chunks beyond the end of a file, which only
+// a commit in several parts can leave, and a journal that is over, whole. Nobody
+// would ever see them, but they count against the quota.
+func (db *database) collect(ctx context.Context, hot bool) error {
 	var b batch.Batch
-	for _, f := range []*chunked{&db.main, &db.journal.file} {
-		from := chunkCount(f.size)
-		if f == &db.journal.file {
-			from = 0
-			if f.stored >= 0 {
-				f.key = actorstore.AppendFileMeta(f.key[:0], f.tag)
-				b.DeletePrior(f.key, f.metaPrior())
-			}
+	if err := db.collectChunks(ctx, &b, &db.main, chunkCount(db.main.size)); err != nil {
+		return err
+	}
+	j := &db.journal.file
+	from := chunkCount(j.size)
+	if !hot {
+		from = 0
+		if j.stored >= 0 {
+			j.key = actorstore.AppendFileMeta(j.key[:0], j.tag)
+			b.DeletePrior(j.key, j.metaPrior())
 		}
-		start, end := actorstore.FileChunks(f.tag, uint32(from))
-		for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
-			if err != nil {
-				return err
-			}
-			b.DeleteRange(start, end)
-		}
+	}
+	if err := db.collectChunks(ctx, &b, j, from); err != nil {
+		return err
 	}
 	if b.Len() == 0 {
 		return nil
@@ -147,7 +146,22 @@ func (db *database) collect(ctx context.Context) error {
 	if err := db.actor.Apply(ctx, &b); err != nil {
 		return err
 	}
-	db.journal.reset()
+	if !hot {
+		db.journal.reset()
+	}
+	return nil
+}
+
+// collectChunks stages the removal of f's chunks from number from on, if any is
+// stored.
+func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunked, from int64) error {
+	start, end := actorstore.FileChunks(f.tag, uint32(from))
+	for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		b.DeleteRange(start, end)
+	}
 	return nil
 }
 

@@ -1,0 +1,256 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A tape is an engine that remembers every commit, so that the store can be
+// rebuilt as a crash after any of them would leave it.
+type tape struct {
+	kv.Engine
+	mu      sync.Mutex
+	commits []taped
+}
+
+type taped struct {
+	ops     []kv.Op
+	durable bool
+}
+
+func newTape() *tape { return &tape{Engine: memkv.New()} }
+
+func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := taped{durable: c.Durability == kv.Durable}
+	for _, op := range c.Ops {
+		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
+		rec.ops = append(rec.ops, op)
+	}
+	if err := t.Engine.Commit(ctx, c); err != nil {
+		return err
+	}
+	t.commits = append(t.commits, rec)
+	return nil
+}
+
+func (t *tape) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.commits)
+}
+
+// rebuild returns a store that has base and then the first n commits of t.
+func (t *tape) rebuild(tb testing.TB, base []taped, n int) *tape {
+	tb.Helper()
+	r := newTape()
+	for _, c := range slices.Concat(base, t.commits[:n]) {
+		if err := r.Engine.Commit(tb.Context(), &kv.Commit{Ops: c.ops}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return r
+}
+
+// An ack is a state of the database that its user was told is safe.
+type ack struct {
+	state string
+	after int // commits on the tape by then
+}
+
+// A crashCase is a database and what is done to it, one transaction a step.
+type crashCase struct {
+	name    string
+	limits  batch.Limits
+	pragmas []string
+	setup   []string
+	steps   []string
+}
+
+var (
+	oneBatch = batch.Limits{AtomicBatches: 1, Entries: 8}
+	table    = "create table t(a integer primary key, b blob)"
+	fill     = "insert into t(b) select zeroblob(1500) from generate_series(1, 80)"
+)
+
+var crashCases = []crashCase{
+	{"small", batch.Limits{}, nil, []string{table}, []string{
+		"insert into t(b) values ('one')", "insert into t(b) values ('two')", "update t set b = 'three'",
+		"delete from t", "create index i on t(b)", "insert into t(b) values ('four')", "drop index i",
+	}},
+	{"first transaction", batch.Limits{}, nil, nil, []string{table, fill}},
+	{"several sub-batches", batch.Limits{Entries: 16}, nil, []string{table}, []string{
+		fill, "update t set b = randomblob(1500)", fill, "delete from t where a % 2", "vacuum",
+	}},
+	{"append first", oneBatch, nil, []string{table}, []string{fill, fill, "insert into t(b) values ('x')", fill}},
+	{"fallback", oneBatch, nil, []string{table, fill}, []string{
+		"update t set b = randomblob(1500)", "delete from t where a % 3 = 0", "update t set b = randomblob(1600)", "vacuum",
+	}},
+	{"spill", batch.Limits{}, []string{"cache_size=5"}, []string{table, fill}, []string{
+		"begin; " + fill + "; update t set b = randomblob(3000); commit", "begin; delete from t where a > 100; " + fill + "; commit", "vacuum",
+		"begin; update t set b = zeroblob(10); savepoint s; delete from t; rollback to s; commit",
+		"begin; update t set b = 'lost'; rollback",
+	}},
+	{"spill and fallback", oneBatch, []string{"cache_size=5"}, []string{table, fill}, []string{
+		"begin; " + fill + "; update t set b = randomblob(3000); commit", "delete from t where a > 40", "vacuum",
+		"begin; delete from t; rollback",
+	}},
+	{"truncate", oneBatch, []string{"journal_mode=truncate", "cache_size=5"}, []string{table, fill}, []string{
+		"update t set b = randomblob(1500)", "delete from t where a > 20", "vacuum", fill,
+	}},
+	{"persist", oneBatch, []string{"journal_mode=persist", "cache_size=5"}, []string{table, fill}, []string{
+		"update t set b = randomblob(1500)", "delete from t where a > 20", "vacuum", fill,
+	}},
+	{"auto_vacuum", oneBatch, []string{"auto_vacuum=full", "cache_size=5"}, []string{table, fill}, []string{
+		"delete from t where a > 20", fill, "delete from t where a % 2",
+	}},
+	{"small pages", oneBatch, []string{"page_size=512", "cache_size=5"}, []string{table, fill}, []string{
+		"update t set b = randomblob(100)", fill, "vacuum",
+	}},
+	{"large pages", oneBatch, []string{"page_size=65536"}, []string{table, fill}, []string{
+		"update t set b = randomblob(1500)", fill, "delete from t", "vacuum",
+	}},
+}
+
+// secondCrashes bounds how often each recovery is cut off in turn.
+const secondCrashes = 8
+
+// TestCrash stops every case after every engine commit and opens what is left:
+// it must be a state of the database that was committed, not older than the last
+// that was acknowledged. The same when the recovery itself is cut off.
+func TestCrash(t *testing.T) {
+	points := 0
+	for _, c := range crashCases {
+		t.Run(c.name, func(t *testing.T) {
+			tp, acks := c.run(t)
+			rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
+			for n := acks[0].after; n <= tp.len(); n++ {
+				want := allowed(tp, acks, n)
+				recovered := tp.rebuild(t, nil, n)
+				checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
+				points++
+				for range min(secondCrashes, recovered.len()) {
+					m := rng.IntN(recovered.len())
+					again := recovered.rebuild(t, tp.commits[:n], m)
+					checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
+					points++
+				}
+			}
+		})
+	}
+	t.Logf("%d crash points", points)
+}
+
+// run plays the case and returns the tape and the acknowledged states, first the
+// one of the beginning.
+func (c *crashCase) run(t *testing.T) (*tape, []ack) {
+	t.Helper()
+	tp := newTape()
+	r := openRig(t, tp, c.limits)
+	db := r.open(t, &Options{Pragmas: c.pragmas})
+	conn := oneConn(t, db)
+	for _, s := range c.setup {
+		exec(t, conn, s)
+	}
+	acks := []ack{{contentOf(t, conn), tp.len()}}
+	for _, s := range c.steps {
+		exec(t, conn, s)
+		acks = append(acks, ack{contentOf(t, conn), tp.len()})
+	}
+	intact(t, conn)
+	return tp, acks
+}
+
+// allowed returns the states that a crash may leave when the first n commits
+// are what is left of the tape: from the newest that was acknowledged before the
+// next durable commit, to the next one, whose transaction may have been under way.
+func allowed(tp *tape, acks []ack, n int) []string {
+	next := n // commits from here to the next durable one may have been lost
+	for next < tp.len() && !tp.commits[next].durable {
+		next++
+	}
+	low, high := 0, 0
+	for i, a := range acks {
+		if a.after <= next {
+			low = i
+		}
+		if a.after < n || i == 0 {
+			high = i
+		}
+	}
+	var states []string
+	for i := low; i <= min(max(low, high+1), len(acks)-1); i++ {
+		states = append(states, acks[i].state)
+	}
+	return states
+}
+
+// checkState opens the store and compares what SQLite finds in it.
+func checkState(t *testing.T, tp *tape, limits batch.Limits, want []string, where string) {
+	t.Helper()
+	r := openRig(t, tp, limits)
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	got := contentOf(t, db)
+	if !slices.Contains(want, got) {
+		t.Errorf("%s: the database holds %.60s, which is none of %.60q", where, got, want)
+	}
+	intact(t, db)
+	exec(t, db, "create table if not exists after_crash(a)")
+	intact(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+		t.Errorf("%s: the actor believes %d bytes are used, its keys hold %d", where, used, counted)
+	}
+	for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite, 1, 1}, KeysOnly: true}) {
+		t.Errorf("%s: %s is left, %v", where, actorstore.Describe(e.Key), err)
+	}
+	if err := r.actor.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.store.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := tp.Close(); err != nil {
+		t.Errorf("%s: %v", where, err)
+	}
+}
+
+// openRig opens the actor of a store that may have a history.
+func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
+	t.Helper()
+	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{Limits: limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	actor, err := store.Named(t.Context(), "lobby", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rig{store: store, actor: actor}
+}
+
+// contentOf returns a digest of everything that SQL can see.
+func contentOf(t *testing.T, db queryer) string {
+	t.Helper()
+	if one[int](t, db, "select count(*) from sqlite_schema where name = 't'") == 0 {
+		return "no table"
+	}
+	return one[string](t, db, `select count(*) || ' ' || coalesce(sum(a), 0) || ' ' || coalesce(hex(substr(group_concat(hex(b)), 1, 60000)), '')
+		|| ' ' || (select group_concat(name) from sqlite_schema where name <> 'after_crash') from t`)
+}
