@@ -40,6 +40,32 @@ func testOpOrder(t *testing.T, open Opener) {
 	}
 }
 
+// testClearMany: ranges from a few keys to many, which an engine may well clear in
+// different ways, of keys that are stored, that the commit itself set, or both.
+func testClearMany(t *testing.T, open Opener) {
+	for _, n := range []int{1, 127, 128, 129, 500} {
+		eng := start(t, open)
+		stored, own := make([]kv.Op, 0, n), make([]kv.Op, 0, n)
+		for i := range n {
+			stored = append(stored, set(fmt.Sprintf("b/%04d", i), "stored"))
+			own = append(own, set(fmt.Sprintf("b/%04d+", i), "own"))
+		}
+		all := func(more ...kv.Op) []kv.Op { return append(append([]kv.Op{}, own...), more...) }
+		around := []kv.Op{set("a", "1"), set("b", "1"), set("b0", "1"), set("c", "1")}
+		for _, ops := range [][]kv.Op{
+			{delRange("b/", "b0")},
+			all(delRange("b/", "b0")),
+			all(delRange("b/", "b/0001"), delRange("b/0001", "b0")),
+			all(delRange("b/0003", "b0"), delRange("b/", "b0"), delRange("b/", "b/0002")),
+		} {
+			commit(t, eng, stored...)
+			commit(t, eng, around...)
+			commit(t, eng, append(ops, set("b/last", "1"))...)
+			wantScan(t, eng, kv.Range{}, "a=1 b=1 b/last=1 b0=1 c=1")
+		}
+	}
+}
+
 // testInvalidOps: what makes no sense is refused whole.
 func testInvalidOps(t *testing.T, open Opener) {
 	eng := start(t, open)

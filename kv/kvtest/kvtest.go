@@ -36,6 +36,7 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"ScanState", testScanState},
 		{"ScanLoop", testScanLoop},
 		{"OpOrder", testOpOrder},
+		{"ClearMany", testClearMany},
 		{"InvalidOps", testInvalidOps},
 		{"Checks", testChecks},
 		{"OnApply", testOnApply},

@@ -18,120 +18,47 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 		return err
 	}
 	defer d.life.leave()
-	err := d.prepareAndCommit(ctx, c)
-	if bad := d.fault.get(); bad != nil {
-		return bad
-	}
-	return err
-}
-
-func (d *DB) prepareAndCommit(ctx context.Context, c *kv.Commit) error {
 	if d.readOnly {
 		return ErrReadOnly
 	}
+	b, err := d.run(ctx, c)
+	if bad := d.fault.get(); bad != nil {
+		return bad // and whether c was applied is in doubt
+	}
+	if err != nil {
+		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
+		return err
+	}
+	return d.finish(c, b)
+}
+
+// run applies c and returns its batch, which is not yet durable. On an error of
+// a store that isn't poisoned nothing was applied.
+func (d *DB) run(ctx context.Context, c *kv.Commit) (*pebble.Batch, error) {
 	size, err := measure(c)
-	if err == nil {
-		err = d.gate.wait(ctx)
-	}
 	if err != nil {
-		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
-		return err
+		return nil, err
 	}
-	b, err := d.encode(c, size)
-	if err != nil {
-		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
-		return err
+	if err := d.gate.wait(ctx); err != nil {
+		return nil, err
 	}
-	if err := d.apply(c, b); err != nil {
-		return err
+	// The version is read before the batch is encoded from the state at that
+	// version or a later one; apply encodes it again if it was a later one.
+	version := d.version.Load()
+	// Pebble keeps a pool of batches, with buffers of up to retainBytes.
+	b := d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retainBytes))
+	if err := d.encode(b, c, size); err != nil {
+		return nil, errors.Join(err, b.Close())
 	}
-	if c.OnApply != nil {
-		c.OnApply()
+	if err := d.apply(c, b, size, version); err != nil {
+		return nil, err
 	}
-	if c.Durability == kv.Durable {
-		if err := b.SyncWait(); err != nil {
-			// The fence keeps such errors from Pebble; one that came from
-			// elsewhere leaves as much doubt.
-			d.fault.set(err)
-			return d.fault.get()
-		}
-	}
-	return wrap(b.Close())
-}
-
-// batchHeader is what Pebble puts before the operations of a batch.
-const batchHeader = 12
-
-// retainBytes is the largest batch buffer that is kept for reuse: one with a
-// full batch of an actor's writes (976 KiB and some) has to fit.
-const retainBytes = 4 << 20
-
-// firstKey is the smallest key there can be. The empty one must never get into
-// Pebble: writing a table with a block of nothing but empty keys makes v2.1.7
-// panic on a goroutine of its own (in PrefixBytesBuilder.Finish), which nobody
-// can recover. Package kv excludes it for that reason.
-var firstKey = []byte{0}
-
-// measure checks c against Limits and returns what its batch takes, in bytes.
-func measure(c *kv.Commit) (int, error) {
-	if len(c.Ops) > maxOps {
-		return 0, fmt.Errorf("pebblekv: %d operations: %w", len(c.Ops), kv.ErrTooLarge)
-	}
-	size := 0
-	for i := range c.Ops {
-		o := &c.Ops[i]
-		end := o.Kind == kv.OpClearRange
-		switch {
-		case len(o.Key) > maxKey, end && len(o.Value) > maxKey:
-			return 0, fmt.Errorf("pebblekv: op %d has a key over %d bytes: %w", i, maxKey, kv.ErrTooLarge)
-		case len(o.Value) > maxValue:
-			return 0, fmt.Errorf("pebblekv: op %d has a value of %d bytes: %w", i, len(o.Value), kv.ErrTooLarge)
-		case o.Kind > kv.OpClearRange, end && len(o.Value) == 0, !end && len(o.Key) == 0:
-			return 0, fmt.Errorf("pebblekv: op %d: %w", i, kv.ErrInvalid)
-		}
-		if size += len(o.Key) + len(o.Value); size > maxBytes {
-			return 0, fmt.Errorf("pebblekv: commit of over %d bytes: %w", maxBytes, kv.ErrTooLarge)
-		}
-	}
-	return size + 11*len(c.Ops), nil
-}
-
-// encode copies the operations of c into a batch, outside of any lock. Pebble
-// keeps a pool of batches and of their buffers up to retainBytes.
-func (d *DB) encode(c *kv.Commit, size int) (*pebble.Batch, error) {
-	b := d.db.NewBatchWithSize(size+batchHeader, pebble.WithMaxRetainedSizeBytes(retainBytes))
-	var err error
-	for i := range c.Ops {
-		o := &c.Ops[i]
-		switch o.Kind {
-		case kv.OpSet:
-			err = b.Set(o.Key, o.Value, nil)
-		case kv.OpClear:
-			err = b.Delete(o.Key, nil)
-		case kv.OpClearRange:
-			start := o.Key
-			if len(start) == 0 {
-				start = firstKey
-			}
-			if bytes.Compare(start, o.Value) < 0 {
-				err = b.DeleteRange(start, o.Value, nil)
-			}
-		}
-		if err != nil {
-			return nil, errors.Join(wrap(err), b.Close())
-		}
-	}
-	if b.Empty() && c.Durability == kv.Durable {
-		// A durable commit makes all earlier ones durable, also when it changes
-		// nothing itself; Pebble would skip an empty batch.
-		err = b.LogData(nil, nil)
-	}
-	return b, wrap(err)
+	return b, nil
 }
 
 // apply evaluates the checks of c and makes b visible, atomically. On an error
 // b is done with.
-func (d *DB) apply(c *kv.Commit, b *pebble.Batch) error {
+func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64) error {
 	d.commit.Lock()
 	defer d.commit.Unlock()
 	// A commit that waited for the lock while the store was poisoned must not go
@@ -139,25 +66,46 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch) error {
 	if err := d.fault.get(); err != nil {
 		return err
 	}
-	if err := d.check(c.Checks); err != nil {
-		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
+	err := d.check(c.Checks)
+	if err == nil && d.version.Load() != version && hasRanges(c) {
+		b.Reset()
+		err = d.encode(b, c, size)
+	}
+	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	err := d.guard(func() error {
+	err = d.guard(func() error {
 		if c.Durability == kv.Durable {
 			return d.db.ApplyNoSyncWait(b, pebble.Sync)
 		}
 		return d.db.Apply(b, pebble.NoSync)
 	})
-	if bad := d.fault.get(); bad != nil {
-		return bad
-	}
 	if err != nil {
-		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
 		return wrap(err)
 	}
-	d.outcomes.Record(c.ID, kv.OutcomeApplied)
+	// After the application: who sees the new version sees the new state.
+	d.version.Add(1)
+	if d.fault.get() == nil {
+		d.outcomes.Record(c.ID, kv.OutcomeApplied)
+	}
 	return nil
+}
+
+// finish does what follows when c is visible.
+func (d *DB) finish(c *kv.Commit, b *pebble.Batch) error {
+	if c.OnApply != nil {
+		c.OnApply()
+	}
+	var err error
+	if c.Durability == kv.Durable {
+		err = b.SyncWait()
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		// The fence keeps failures of the disk from Pebble, so this is another;
+		// it leaves as much doubt.
+		d.fault.set(err)
+	}
+	return d.fault.get()
 }
 
 // check returns an error wrapping kv.ErrConflict when a check does not hold.

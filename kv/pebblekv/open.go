@@ -81,6 +81,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		// Not poisoned, just not opened: what counts is the cause.
 		if err = fault.cause; d.db != nil {
 			close(life.closing)
+			close(d.gate.gone)
 			err = errors.Join(err, d.closePebble())
 		}
 	}
@@ -108,7 +109,10 @@ func (d *DB) teardown() error {
 // panic may have left mutexes of Pebble locked for good.
 func (d *DB) closePebble() error {
 	done := make(chan error, 1)
-	go func() { done <- d.guard(d.db.Close) }()
+	go func() {
+		<-d.gate.gone // it uses Pebble
+		done <- d.guard(d.db.Close)
+	}()
 	select {
 	case err := <-done:
 		return wrap(err)

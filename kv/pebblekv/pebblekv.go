@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/kv"
@@ -56,21 +57,24 @@ type DB struct {
 	// is never held while waiting for the disk, with one exception that Pebble
 	// leaves no choice in: when a memtable is full its log is closed and synced.
 	commit sync.Mutex
+	// version counts applied commits; it changes under commit.
+	version atomic.Uint64
 }
 
 var _ kv.Engine = (*DB)(nil)
 
 // Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which
-// every entry takes at most 11 bytes besides its key and value.
+// every entry takes some bytes besides its key and value, and a cleared range may
+// take more than it is long (see clearRange).
 const (
 	maxKey   = 1 << 20
 	maxValue = 1 << 30
 	maxOps   = 1 << 24
-	maxBytes = 4<<30 - 1 - maxOps*11 - 1<<20
+	maxBytes = 4<<30 - 1 - maxOps*opHeader - maxExpanded - 1<<24
 )
 
 // Limits returns what Pebble's formats bound: keys of 1 MiB, values of 1 GiB,
-// commits of 16,777,216 operations and somewhat under 3.9 GB.
+// commits of 16,777,216 operations and 3.8 GiB.
 func (d *DB) Limits() kv.Limits {
 	return kv.Limits{Key: maxKey, Value: maxValue, Ops: maxOps, Bytes: maxBytes}
 }
@@ -105,7 +109,6 @@ func (d *DB) Close() error {
 	if !d.life.close() {
 		return nil
 	}
-	<-d.gate.gone
 	if n := d.life.pins.Load() - 1; !d.life.unpin() {
 		return fmt.Errorf("pebblekv: closed with %d open scans or snapshots, which keep %s locked", n, d.dir)
 	}

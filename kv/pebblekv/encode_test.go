@@ -1,0 +1,92 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TestClearRangeEncoding: a range with little in it is cleared key by key, and one
+// with much, or with nothing to be known about it, by a range deletion.
+func TestClearRangeEncoding(t *testing.T) {
+	db, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	fill := &kv.Commit{}
+	for i := range maxPoints {
+		fill.Ops = append(fill.Ops, kv.Set(fmt.Appendf(nil, "few/%d", i), nil), kv.Set(fmt.Appendf(nil, "many/%d", i), nil))
+	}
+	fill.Ops = append(fill.Ops, kv.Set([]byte("many/more"), nil))
+	if err := db.Commit(ctx, fill); err != nil {
+		t.Fatal(err)
+	}
+	set := func(k string) kv.Op { return kv.Set([]byte(k), nil) }
+	del := func(a, b string) kv.Op { return kv.ClearRange([]byte(a), []byte(b)) }
+	for _, tt := range []struct {
+		name  string
+		ops   []kv.Op
+		count uint32 // of deletions
+	}{
+		{"nothing", []kv.Op{del("none/", "none0")}, 0},
+		{"inverted", []kv.Op{del("many0", "many/")}, 0},
+		{"few", []kv.Op{del("few/", "few0")}, maxPoints},
+		{"many", []kv.Op{del("many/", "many0")}, 1},
+		{"own", []kv.Op{set("x/1"), set("x/2"), set("y"), del("x/", "x0")}, 2},
+	} {
+		c := &kv.Commit{Ops: tt.ops}
+		b := db.db.NewBatch()
+		if err := db.encode(b, c, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Count() - uint32(len(tt.ops)-1); got != tt.count {
+			t.Errorf("%s: got %d deletions, want %d", tt.name, got, tt.count)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestClearRangeRace has another commit put a key into the range between the
+// moments when a range is encoded and when it is cleared.
+func TestClearRangeRace(t *testing.T) {
+	db, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	c := &kv.Commit{Ops: []kv.Op{kv.ClearRange([]byte("a"), []byte("b"))}, Durability: kv.Applied}
+	size, err := measure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, b := db.version.Load(), db.db.NewBatch()
+	if err := db.encode(b, c, size); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set([]byte("aa"), nil)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.apply(c, b, size, version); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := db.Get(ctx, []byte("aa"), nil); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("a key set just before its range was cleared: got %v, want %v", err, kv.ErrNotFound)
+	}
+}
