@@ -199,6 +199,33 @@ func TestReaderKeepsSnapshot(t *testing.T) {
 	}
 }
 
+// TestIdleHoldsNoSnapshot: an open database that nobody uses keeps nothing alive
+// in the engine.
+func TestIdleHoldsNoSnapshot(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+	exec(t, db, "create table t(a integer primary key, b blob)")
+	exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 100)")
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one[int](t, read, "select sum(length(b)) from t")
+	if d.cur.snap.Load() == nil {
+		t.Error("a reader has no snapshot")
+	}
+	if err := read.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if d.cur.snap.Load() != nil {
+		t.Error("the snapshot outlives its last reader")
+	}
+}
+
 func TestStaleUpgrade(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
