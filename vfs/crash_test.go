@@ -140,7 +140,11 @@ func TestCrash(t *testing.T) {
 				recovered := tp.rebuild(t, nil, n)
 				checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
 				points++
-				for range min(secondCrashes, recovered.len()) {
+				second := secondCrashes
+			if raceDetector {
+				second = 1 // the points are the same, there are just fewer
+			}
+			for range min(second, recovered.len()) {
 					m := rng.IntN(recovered.len())
 					again := recovered.rebuild(t, tp.commits[:n], m)
 					checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
@@ -57,6 +59,9 @@ func (db *database) pin(ctx context.Context, v *view) error {
 	if v.snap.Load() != nil {
 		return nil
 	}
+	if db.torn {
+		return sqlite3.BUSY_RECOVERY // there is no committed state to pin
+	}
 	if v != db.cur || db.dirty {
 		panic("vfs: a view lost its state before it was pinned")
 	}
@@ -90,7 +95,7 @@ func (db *database) beginChange(ctx context.Context) error {
 	if db.dirty {
 		return nil
 	}
-	if !db.torn {
+	if !db.torn { // else the change is the rollback of what tore it
 		if err := db.pin(ctx, db.cur); err != nil {
 			return err
 		}
