@@ -73,16 +73,16 @@ func (s *pageSet) drop(from int64) {
 	}
 }
 
-// clear empties the set. A set that grew large gives its memory back.
+// clear empties the set. Of a set that grew large the first buffers are kept, the
+// rest and the map's memory are given back.
 func (s *pageSet) clear() {
-	if len(s.pages) > maxFree {
-		s.pages, s.order = nil, nil
-		return
-	}
+	large := len(s.pages) > maxFree
 	for _, p := range s.pages {
 		s.recycle(p)
 	}
-	clear(s.pages)
+	if clear(s.pages); large {
+		s.pages, s.order = nil, nil
+	}
 }
 
 func (s *pageSet) recycle(p *chunkBuf) {

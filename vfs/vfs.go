@@ -186,12 +186,17 @@ func (v *VFS) Stats(name string) (Stats, error) {
 // find returns the database that is mounted as name, with or without the
 // leading slash that a URI gives it.
 func (v *VFS) find(name string) (*database, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if db := v.databases[strings.TrimLeft(name, "/")]; db != nil {
+	if db := v.lookup(name); db != nil {
 		return db, nil
 	}
 	return nil, fmt.Errorf("%w: %q", ErrNotMounted, name)
+}
+
+// lookup is find for the calls of every transaction: nil is cheaper than an error.
+func (v *VFS) lookup(name string) *database {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.databases[strings.TrimLeft(name, "/")]
 }
 
 // FullPathname implements sqlitevfs.VFS: names are what they are.
@@ -266,9 +271,9 @@ func (v *VFS) Delete(name string, _ bool) error {
 // over: that of a live writer is nobody else's business.
 func (v *VFS) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
 	if base, ok := strings.CutSuffix(name, "-journal"); ok {
-		db, err := v.find(base)
-		return err == nil && db.leftover(), nil
+		db := v.lookup(base)
+		return db != nil && db.leftover(), nil
 	}
-	db, err := v.find(name)
-	return err == nil && db.exists(), nil
+	db := v.lookup(name)
+	return db != nil && db.exists(), nil
 }
