@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -65,6 +66,30 @@ func TestFailingFlush(t *testing.T) {
 	wantPrefix(t, d.mem, n)
 }
 
+// fillUp commits until the gate is closed, and returns the number of the next
+// record.
+func fillUp(t *testing.T, db *DB) int {
+	c, cancel := context.WithCancel(ctx)
+	next := make(chan int)
+	go func() {
+		n := 0
+		for ; ; n++ {
+			if err := db.Commit(c, record(n)); err != nil {
+				if !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				break
+			}
+		}
+		next <- n
+	}()
+	for !db.gate.behind.Load() {
+		runtime.Gosched()
+	}
+	cancel()
+	return <-next
+}
+
 // TestGate: a commit that waits for a slow flush can be cancelled, and goes on
 // when the flush is done; Close doesn't wait for it to get through.
 func TestGate(t *testing.T) {
@@ -81,12 +106,7 @@ func TestGate(t *testing.T) {
 		return nil
 	})
 	within(t, "a commit at the gate", func() {
-		n := 0
-		for ; !db.gate.behind.Load(); n++ {
-			if err := db.Commit(ctx, record(n)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		n := fillUp(t, db)
 		// Only what ends its wait can end this commit.
 		c, cancel := context.WithCancel(ctx)
 		var waiting sync.WaitGroup
@@ -128,12 +148,7 @@ func TestCloseAtGate(t *testing.T) {
 		return nil
 	})
 	within(t, "Close with commits at the gate", func() {
-		n := 0
-		for ; !db.gate.behind.Load(); n++ {
-			if err := db.Commit(ctx, record(n)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		n := fillUp(t, db)
 		var waiting sync.WaitGroup
 		for range 4 {
 			waiting.Go(func() {

@@ -26,6 +26,9 @@ func TestMemory(t *testing.T) {
 		m.Record(id(i), o)
 	}
 	for i := 1; i <= total; i++ {
+		if (i-total+Remembered+100)%Remembered > 200 && i%97 != 0 {
+			continue // all around the edges, and a few between
+		}
 		want := kv.OutcomeApplied
 		switch {
 		case i <= total-Remembered:
