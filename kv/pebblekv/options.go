@@ -16,7 +16,7 @@ import (
 // What Options leaves at zero.
 const (
 	defaultCache    = 256 << 20
-	defaultMemtable = 32 << 20
+	defaultMemtable = 64 << 20
 )
 
 // pebbleOptions are Pebble's options for a store of d; the caller must Unref the
@@ -46,9 +46,10 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 		EventListener:    d.events(log),
 		// Stores are made by this version or older ones, never read by older ones.
 		FormatMajorVersion: pebble.FormatNewest,
-		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB; 32 MiB wrote
-		// no more than 64, in half the memory and with logs half as long, of which
-		// Pebble keeps as many as were ever needed at once.
+		// 4 MiB, the default, wrote 40 % more to the disk than 64 MiB. 32 MiB wrote
+		// no more, and halves the memory and the length of the logs (of which
+		// Pebble keeps as many as were ever needed at once), but commits were
+		// 15 to 30 % dearer.
 		MemTableSize: uint64(cmp.Or(opts.MemtableBytes, defaultMemtable)),
 		// Both stops are out of reach: writers wait at the gate instead.
 		MemTableStopWritesThreshold: 1 << 16,

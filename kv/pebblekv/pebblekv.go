@@ -26,7 +26,7 @@ type Options struct {
 	// CacheBytes is the size of the cache of uncompressed blocks; 0 means 256 MiB.
 	CacheBytes int64
 	// MemtableBytes is how much is written before it goes from memory into a
-	// table; 0 means 32 MiB. Up to about four times as much can be in memory,
+	// table; 0 means 64 MiB. Up to about four times as much can be in memory,
 	// and after a crash that much is read back from the log.
 	MemtableBytes int64
 	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
