@@ -70,9 +70,18 @@ func (db *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	e, ok := db.tree.Get(kv.Entry{Key: key})
 	db.mu.RUnlock()
 	if !ok {
-		return dst, kv.ErrNotFound
+		return dst, db.missing()
 	}
 	return append(dst, e.Value...), nil
+}
+
+// missing is what the absence of a key means. Close may have come between check
+// and the lock, and has emptied the tree.
+func (db *DB) missing() error {
+	if db.closed.Load() {
+		return kv.ErrClosed
+	}
+	return kv.ErrNotFound
 }
 
 // Scan yields the entries of r in the state at the start of the iteration. See
@@ -83,7 +92,12 @@ func (db *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 			yield(kv.Entry{}, err)
 			return
 		}
-		db.scan(ctx, db.freeze(), r, yield)
+		tree, err := db.freeze()
+		if err != nil {
+			yield(kv.Entry{}, err)
+			return
+		}
+		db.scan(ctx, tree, r, yield)
 	}
 }
 
@@ -92,23 +106,30 @@ func (db *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	if err := db.check(ctx); err != nil {
 		return nil, err
 	}
-	return &snapshot{db: db, tree: db.freeze()}, nil
+	tree, err := db.freeze()
+	if err != nil {
+		return nil, err
+	}
+	return &snapshot{db: db, tree: tree}, nil
 }
 
 // freeze returns an immutable copy of the newest state.
-func (db *DB) freeze() *btree.BTreeG[kv.Entry] {
+func (db *DB) freeze() (*btree.BTreeG[kv.Entry], error) {
 	db.mu.RLock()
 	f := db.frozen
 	db.mu.RUnlock()
 	if f != nil {
-		return f
+		return f, nil
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if db.closed.Load() {
+		return nil, kv.ErrClosed
+	}
 	if db.frozen == nil {
 		db.frozen = db.tree.Copy()
 	}
-	return db.frozen
+	return db.frozen, nil
 }
 
 // Commit applies c; every Durability is reached at once. See kv.Engine.
