@@ -135,7 +135,7 @@ func (p *actorPlace) close() error { return errors.Join(p.shut(), p.closeEngine(
 func (p *actorPlace) shut() error {
 	var errs []error
 	if p.vfs != nil {
-		p.vfs.Unregister()
+		errs = append(errs, p.vfs.Unregister())
 		if err := p.vfs.Unmount(databaseName); !errors.Is(err, vfs.ErrNotMounted) {
 			errs = append(errs, err)
 		}

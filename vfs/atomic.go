@@ -10,16 +10,18 @@ import (
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlbeginatomicwrite
 
-// BeginAtomicWrite opens the window.
+// BeginAtomicWrite opens the window. What it drops when it is rolled back must be
+// all that is in memory; if there is more, which journal_mode=MEMORY has spilled,
+// SQLite writes the rest of the transaction without a window.
 func (h *handle) BeginAtomicWrite() error {
-	err := h.writable()
-	if err == nil {
-		// What was spilled in journal_mode=MEMORY: the window must be all that
-		// a rollback of it drops.
-		err = h.db.flushMain(h.ctx)
+	if err := h.writable(); err != nil {
+		return h.db.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
 	}
-	h.window = err == nil
-	return h.db.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
+	if h.db.main.changed() {
+		return sqlite3.IOERR_BEGIN_ATOMIC
+	}
+	h.window = true
+	return nil
 }
 
 // CommitAtomicWrite lands the window, whole and durable, or not at all.

@@ -190,7 +190,7 @@ func (f *chunked) revert() {
 
 // changed says whether the store differs from what the writer sees.
 func (f *chunked) changed() bool {
-	return f.dirty.len() > 0 || f.size != f.stored || f.cut < chunkCount(f.stored)
+	return f.dirty.len() > 0 || f.size != max(f.stored, 0) || f.cut < chunkCount(f.stored)
 }
 
 // stage puts into b the chunks in [from, to) that are not stored, in ascending

@@ -13,7 +13,9 @@ import "encoding/binary"
 // Each connection has a numbering of its own. What it wrote itself it knows, so
 // the number is taken from the page it writes, and the view that its own commit
 // publishes keeps that number: the writer's cache stays warm. Both places are
-// overlaid, because the size in the header counts only where they agree.
+// overlaid, because the size in the header counts only where they agree. A
+// numbering starts anywhere, so that it doesn't meet the numbers that SQLite
+// itself keeps in a file that isn't plain, should the file become one.
 //
 // https://sqlite.org/fileformat2.html#file_change_counter
 

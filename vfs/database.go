@@ -66,6 +66,11 @@ func (db *database) load(ctx context.Context) error {
 	if err := db.main.load(ctx); err != nil {
 		return err
 	}
+	if db.main.stored < 0 {
+		if err := db.refuseNamed(ctx); err != nil {
+			return err
+		}
+	}
 	if err := db.journal.load(ctx); err != nil {
 		return err
 	}
@@ -88,6 +93,20 @@ func (db *database) load(ctx context.Context) error {
 	return nil
 }
 
+// refuseNamed returns ErrUnsupported if the actor has a database under the older
+// form of the keys, by name: it must not look empty, and be written beside.
+func (db *database) refuseNamed(ctx context.Context) error {
+	start := actorstore.AppendFileMeta(nil, actorstore.FileSHM+1)
+	end, _ := actorstore.FileChunks(actorstore.FileMain, 0)
+	for e, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: the database lies under keys of an older form (%s)", ErrUnsupported, actorstore.Describe(e.Key))
+	}
+	return nil
+}
+
 // loadHeader reads the start of page 1.
 func (db *database) loadHeader(ctx context.Context) error {
 	db.header = header{}
@@ -95,15 +114,21 @@ func (db *database) loadHeader(ctx context.Context) error {
 	return err
 }
 
-// close forgets the database, unless connections are open.
-func (db *database) close() error {
+// idle returns ErrBusy while connections are open.
+func (db *database) idle() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.handles > 0 {
 		return fmt.Errorf("%w: %q has %d", ErrBusy, db.name, db.handles)
 	}
-	db.unpin(db.cur)
 	return nil
+}
+
+// close lets go of what the database holds in the engine. It is idle.
+func (db *database) close() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.unpin(db.cur) // still pinned if a journal was left behind
 }
 
 // exists says whether there is a database, as the last committed state says.

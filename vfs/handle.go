@@ -1,9 +1,11 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
+	"math/rand/v2"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -19,14 +21,18 @@ type handle struct {
 	readOnly bool
 
 	level     sqlitevfs.LockLevel
-	view      *view // what is read; held from SHARED on
-	wantWrite bool  // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
-	window    bool  // between BEGIN and COMMIT or ROLLBACK of an atomic write
+	view      *view  // what is read; held from SHARED on
+	mode      string // journal_mode, as far as PRAGMAs said
+	wantWrite bool   // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
+	window    bool   // between BEGIN and COMMIT or ROLLBACK of an atomic write
 
 	// counter is the change counter that this connection was last shown, and
 	// counterSeq the view for which: see counter.go.
 	counter    uint32
 	counterSeq uint64
+
+	vfs  *VFS
+	conn any // the connection, once SQLite has said which
 
 	key     []byte
 	scratch chunkBuf
@@ -41,19 +47,20 @@ var (
 )
 
 // openHandle opens the main file for one connection.
-func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
+func (v *VFS) openHandle(ctx context.Context, db *database, readOnly bool) *handle {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		db: db, ctx: ctx, readOnly: readOnly,
-		counter: db.cur.header.counter(), counterSeq: db.cur.seq,
+		vfs: v, db: db, ctx: ctx, readOnly: readOnly,
+		counter: rand.Uint32(), mode: "delete",
 	}
 }
 
 // Close gives up every lock. It never commits.
 func (h *handle) Close() error {
 	err := h.Unlock(sqlitevfs.LOCK_NONE)
+	h.vfs.leave(h)
 	h.db.mu.Lock()
 	defer h.db.mu.Unlock()
 	h.db.handles--
@@ -133,8 +140,9 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt keeps b in memory. Outside an atomic write, what is buffered reaches
-// the store in parts when it grows large, after the journal that can undo it.
+// WriteAt keeps b in memory. When it grows large, it reaches the store in parts,
+// if there is a journal to undo that: not within an atomic write, and not in
+// journal_mode=MEMORY, whose undo is lost with the connection.
 func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	db := h.db
 	if err := h.writable(); err != nil {
@@ -145,15 +153,31 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 		return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	if off < headerSize {
-		copy(db.header[:], db.main.dirty.get(0)[:headerSize])
+		h.wroteHeader(b, off)
 	}
-	if off == 0 && len(b) >= headerSize {
-		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
-	}
-	if !h.window && db.main.dirty.len() >= flushAfter {
+	if !h.window && db.main.dirty.len() >= flushAfter && db.journal.active() {
 		err = db.flushMain(h.ctx)
 	}
 	return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// wroteHeader follows a write of b at off that changed the header.
+//
+// A header that says that the file needs a WAL is changed to one that doesn't: a
+// restored backup may have it, and no connection could open it again. The bytes in
+// SQLite's cache stay what they are, so this connection, too, must read them anew.
+//
+// https://sqlite.org/fileformat2.html#file_format_version_numbers
+func (h *handle) wroteHeader(b []byte, off int64) {
+	page := h.db.main.dirty.get(0)
+	if off == 0 && len(b) >= headerSize {
+		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
+		if bytes.HasPrefix(b, headerMagic) && b[headerWriteVersion] == 2 && b[headerReadVersion] == 2 {
+			page[headerWriteVersion], page[headerReadVersion] = 1, 1
+			h.counter++
+		}
+	}
+	copy(h.db.header[:], page[:headerSize])
 }
 
 // writable returns an error unless h may write.

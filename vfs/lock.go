@@ -174,18 +174,13 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 	return nil
 }
 
-// endWrite makes h stop being the writer. Whatever it left in memory is dropped
-// if a journal is open, since SQLite neither committed nor rolled back then; if
-// none is, the last writes were a rollback from memory and must be stored.
+// endWrite makes h stop being the writer. Whatever it left in memory is dropped:
+// what was committed is stored, and what was rolled back never was, or its
+// journal says so.
 func (h *handle) endWrite() {
 	db := h.db
 	h.window = false
 	active := db.journal.active()
-	if !active && db.main.changed() && db.healthy() == nil {
-		if err := db.flushMain(h.ctx); err != nil {
-			db.fail(db.sqliteError(err, sqlite3.IOERR_UNLOCK))
-		}
-	}
 	hot := active && db.journal.isStoredLive()
 	if active {
 		db.journal.abandon()

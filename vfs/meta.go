@@ -25,9 +25,12 @@ func parseMeta(record []byte) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("vfs: file metadata: %w: %w", actorstore.ErrCorrupt, err)
 	}
-	if version != metaVersion {
-		return 0, fmt.Errorf("vfs: file metadata has version %d, this program knows %d: %w",
-			version, metaVersion, actorstore.ErrCorrupt)
+	if version > metaVersion {
+		return 0, fmt.Errorf("vfs: %w", &actorstore.FormatError{
+			What: "file metadata", Found: uint64(version), Known: metaVersion})
+	}
+	if version == 0 {
+		return 0, fmt.Errorf("vfs: file metadata of version 0: %w", actorstore.ErrCorrupt)
 	}
 	r := bare.NewReader(rest)
 	size := r.U64()

@@ -57,11 +57,19 @@ func TestMetaCorrupt(t *testing.T) {
 	good := appendMeta(nil, 4096)
 	for _, bad := range [][]byte{
 		nil, good[:1], good[:2], good[:9], append(bytes.Clone(good), 0),
-		append([]byte{2, 0}, good[2:]...), {1, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
+		append([]byte{0, 0}, good[2:]...), {1, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
 	} {
 		if _, err := parseMeta(bad); !errors.Is(err, actorstore.ErrCorrupt) {
 			t.Errorf("parseMeta(%x) = %v, want ErrCorrupt", bad, err)
 		}
+	}
+}
+
+func TestMetaNewer(t *testing.T) {
+	_, err := parseMeta([]byte{2, 0, 1, 2, 3})
+	var format *actorstore.FormatError
+	if !errors.As(err, &format) || format.Found != 2 || format.Known != 1 || errors.Is(err, actorstore.ErrCorrupt) {
+		t.Errorf("a record of version 2: %v", err)
 	}
 }
 

@@ -67,8 +67,7 @@ func (v *VFS) open(ctx context.Context, mounted error) (*DB, error) {
 		}
 		err = errors.Join(err, pool.Close())
 	}
-	v.Unregister()
-	return nil, errors.Join(err, v.Unmount(mountName))
+	return nil, errors.Join(err, v.Unregister(), v.Unmount(mountName))
 }
 
 // prepare sets up a new connection.
@@ -109,14 +108,17 @@ func (db *DB) Cause() error {
 }
 
 // Close closes the pool, which rolls back what is not committed, and forgets the
-// database. Connections in use must have been given back. The actor stays open.
+// database. While a connection or a transaction is in use it returns ErrBusy and
+// lets that one go on; close again when it was given back. The actor stays open.
 func (db *DB) Close() error {
 	if err := db.DB.Close(); err != nil {
 		return err
 	}
-	db.vfs.Unregister()
-	if err := db.vfs.Unmount(mountName); err != nil && !errors.Is(err, ErrNotMounted) {
+	if err := db.vfs.Unregister(); err != nil {
 		return err
 	}
-	return nil
+	if err := db.vfs.Unmount(mountName); !errors.Is(err, ErrNotMounted) {
+		return err
+	}
+	return nil // closed before
 }

@@ -77,6 +77,7 @@ type VFS struct {
 
 	mu         sync.Mutex
 	databases  map[string]*database // +checklocks:mu
+	writers    map[any]*handle      // the file that a connection may write  +checklocks:mu
 	registered string               // +checklocks:mu
 }
 
@@ -84,7 +85,7 @@ var _ sqlitevfs.VFS = (*VFS)(nil)
 
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
-	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}}
+	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}, writers: map[any]*handle{}}
 }
 
 // Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
@@ -100,14 +101,21 @@ func (v *VFS) Register(name string) error {
 	return nil
 }
 
-// Unregister takes back Register. Open connections go on; new ones fail.
-func (v *VFS) Unregister() {
+// Unregister takes back Register. It returns ErrBusy while connections are open:
+// go-sqlite3 needs the VFS of a connection to the end.
+func (v *VFS) Unregister() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	for _, db := range v.databases {
+		if err := db.idle(); err != nil {
+			return err
+		}
+	}
 	if v.registered != "" {
 		sqlitevfs.Unregister(v.registered)
 		v.registered = ""
 	}
+	return nil
 }
 
 // Mount makes the database of a available as file:/name. It reads what it must
@@ -167,9 +175,10 @@ func (v *VFS) Unmount(name string) error {
 	if db == nil {
 		return fmt.Errorf("%w: %q", ErrNotMounted, name)
 	}
-	if err := db.close(); err != nil {
+	if err := db.idle(); err != nil {
 		return err
 	}
+	db.close()
 	delete(v.databases, name)
 	return nil
 }
@@ -234,7 +243,7 @@ func (v *VFS) openMain(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, s
 		return nil, flags, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
 	}
 	readOnly := flags&sqlitevfs.OPEN_READONLY != 0
-	return db.openHandle(context.Background(), readOnly), flags, nil
+	return v.openHandle(context.Background(), db, readOnly), flags, nil
 }
 
 func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, error) {

@@ -437,7 +437,11 @@ func TestPlainOpen(t *testing.T) {
 	if err := v.Register("plain"); err != nil {
 		t.Fatal(err)
 	}
-	defer v.Unregister()
+	defer func() {
+		if err := v.Unregister(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if err := v.Mount(t.Context(), "lobby", r.actor); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package vfs
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -17,9 +16,11 @@ const headerSize = 100
 
 // Offsets in the header that this package must know.
 const (
-	headerReserved  = 20 // bytes reserved at the end of each page; checksums need 8
-	headerCounter   = 24 // file change counter, u32 big-endian
-	headerVersionOf = 92 // the counter for which the size at 28 is valid
+	headerWriteVersion = 18 // 1: rollback journal, 2: WAL
+	headerReadVersion  = 19
+	headerReserved     = 20 // bytes reserved at the end of each page; checksums need 8
+	headerCounter      = 24 // file change counter, u32 big-endian
+	headerVersionOf    = 92 // the counter for which the size at 28 is valid
 )
 
 var headerMagic = []byte("SQLite format 3\x00")
@@ -34,8 +35,6 @@ type header [headerSize]byte
 func (h *header) plain() bool {
 	return bytes.HasPrefix(h[:], headerMagic) && h[headerReserved] == 0
 }
-
-func (h *header) counter() uint32 { return binary.BigEndian.Uint32(h[headerCounter:]) }
 
 // A view is one committed state of the database. What it says never changes,
 // but for the snapshot, which is made when the first reader misses its own

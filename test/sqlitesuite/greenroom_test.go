@@ -92,7 +92,9 @@ func (r *room) open(t *testing.T) {
 
 func (r *room) close(t *testing.T) {
 	t.Helper()
-	r.vfs.Unregister()
+	if err := r.vfs.Unregister(); err != nil {
+		t.Error(err)
+	}
 	if err := r.vfs.Unmount(database); err != nil {
 		t.Error(err)
 	}

@@ -1,0 +1,276 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestWALExclusive: in locking_mode=EXCLUSIVE SQLite would turn to WAL without
+// shared memory, and leave a file that no connection can open.
+func TestWALExclusive(t *testing.T) {
+	for _, attached := range []bool{false, true} {
+		r := newRig(t, batch.Limits{})
+		v := New(nil)
+		if err := v.Register("wal"); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+			t.Fatal(err)
+		}
+		main, attach := "file:/a?vfs=wal", "select 1"
+		if attached { // then an unqualified PRAGMA is not shown to the VFS
+			main, attach = "file::memory:", "attach 'file:/a?vfs=wal' as x"
+		}
+		c, err := sqlite3.Open(main)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := "t"
+		if attached {
+			table = "x.t"
+		}
+		for _, q := range []string{
+			attach, "create table " + table + "(a)", "PRAGMA locking_mode=EXCLUSIVE",
+			"PRAGMA journal_mode=WAL", "insert into " + table + " values (1)",
+		} {
+			if err := c.Exec(q); err != nil {
+				t.Logf("%s: %v", q, err)
+			}
+		}
+		if err := errors.Join(c.Close(), v.Unregister(), v.Unmount("a")); err != nil {
+			t.Fatal(err)
+		}
+		r.reopen(t, batch.Limits{})
+		intact(t, r.open(t, nil))
+	}
+}
+
+// TestRestoreWAL: a backup of a database in WAL mode is one that can be opened.
+func TestRestoreWAL(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "wal.db")
+	src, err := sqlite3.Open("file:" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := src.Exec("PRAGMA journal_mode=WAL; create table t(a); insert into t values (7)"); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	if err := errors.Join(src.Backup("main", db.DSN()), src.Close()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "insert into t values (8)")
+	if got := one[int](t, db, "select sum(a) from t"); got != 15 {
+		t.Errorf("the sum is %d", got)
+	}
+	intact(t, db)
+}
+
+// TestTwoActors: a transaction can't span two actors, in no journal mode.
+func TestTwoActors(t *testing.T) {
+	for _, mode := range []string{"delete", "memory", "persist"} {
+		r := newRig(t, batch.Limits{})
+		other, err := r.store.Named(t.Context(), "other", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := New(nil)
+		if err := errors.Join(v.Register("two"), v.Mount(t.Context(), "a", r.actor), v.Mount(t.Context(), "b", other)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := sqlite3.Open("file:/b?vfs=two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(b.Exec("create table u(a); insert into u values (5)"), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := sqlite3.Open("file:/a?vfs=two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []string{
+			"attach 'file:/b?vfs=two' as b", "PRAGMA journal_mode=" + mode,
+			"create table t(a)", "begin", "insert into t select a from b.u",
+		} {
+			if err := c.Exec(q); err != nil {
+				t.Fatalf("%s: %s: %v", mode, q, err)
+			}
+		}
+		if err := c.Exec("insert into b.u values (6)"); !errors.Is(err, sqlite3.READONLY) {
+			t.Errorf("%s: writing the second actor: %v, want READONLY", mode, err)
+		}
+		if err := errors.Join(c.Exec("commit"), c.Close(), v.Unregister(), v.Unmount("a"), v.Unmount("b"), other.Close()); err != nil {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+// TestNamedKeys: a database under keys of the older form isn't taken for none.
+func TestNamedKeys(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	key := append([]byte{actorstore.NamespaceSQLite, 0}, "main.db"...)
+	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), r.actor, nil); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("Open: %v, want ErrUnsupported", err)
+	}
+}
+
+// TestJournalOff: no beginning of the word is let through, and where the PRAGMA
+// can't be seen, since it names no attached database but changes all, a rollback
+// still finds everything as it was.
+func TestJournalOff(t *testing.T) {
+	for _, mode := range []string{"o", "of", "off", "OFF"} {
+		r := newRig(t, batch.Limits{})
+		db := r.open(t, nil)
+		c := oneConn(t, db)
+		exec(t, c, "create table t(a)")
+		if _, err := c.ExecContext(t.Context(), "PRAGMA journal_mode="+mode); err == nil {
+			t.Errorf("journal_mode=%s was taken", mode)
+		}
+	}
+	r := newRig(t, batch.Limits{})
+	v := New(nil)
+	if err := v.Register("attached"); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+		t.Fatal(err)
+	}
+	c, err := sqlite3.Open("file::memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{
+		"attach 'file:/a?vfs=attached' as x", "PRAGMA x.cache_size=10",
+		"create table x.t(a integer primary key, b)", "create index x.i on t(b)",
+		"insert into x.t(b) select randomblob(500) from generate_series(1, 2000)",
+		"PRAGMA journal_mode=off",
+		"begin", "update x.t set b = randomblob(400)", "rollback",
+	} {
+		if err := c.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	if err := errors.Join(c.Close(), v.Unregister(), v.Unmount("a")); err != nil {
+		t.Fatal(err)
+	}
+	db := r.open(t, nil)
+	intact(t, db)
+	if got := one[int](t, db, "select sum(length(b)) from t"); got != 2000*500 {
+		t.Errorf("after the rollback the table holds %d bytes", got)
+	}
+}
+
+// TestMemoryJournalFull: a full quota after a spill in journal_mode=MEMORY, when
+// SQLite has thrown its undo away.
+func TestMemoryJournalFull(t *testing.T) {
+	limits := batch.DefaultLimits()
+	limits.Storage = 2_000_000
+	r := newRig(t, limits)
+	db := r.open(t, &Options{Pragmas: []string{"cache_size=10", "journal_mode=memory"}})
+	c := oneConn(t, db)
+	exec(t, c, "create table t(a integer primary key, b blob)")
+	exec(t, c, "create index i on t(b)")
+	exec(t, c, "insert into t(b) select randomblob(500) from generate_series(1, 500)")
+	const digest = "select count(*) || ' ' || sum(length(b)) || ' ' || max(b) from t"
+	want, full := one[string](t, c, digest), 0
+	for n := 500; n < 2500; n += 100 {
+		exec(t, c, "begin")
+		_, err := c.ExecContext(t.Context(), "update t set b = randomblob(500)")
+		if err == nil {
+			_, err = c.ExecContext(t.Context(), "insert into t(b) select randomblob(500) from generate_series(1, ?)", n)
+		}
+		if err == nil {
+			_, err = c.ExecContext(t.Context(), "commit")
+		}
+		if err == nil {
+			exec(t, c, "delete from t where a > 500")
+			want = one[string](t, c, digest)
+			continue
+		}
+		if !errors.Is(err, sqlite3.FULL) {
+			t.Fatalf("%d rows: %v", n, err)
+		}
+		full++
+		if _, err := c.ExecContext(t.Context(), "rollback"); err != nil {
+			t.Logf("rollback: %v", err) // SQLite may have done it
+		}
+		intact(t, c)
+		if got := one[string](t, c, digest); got != want {
+			t.Fatalf("%d rows: the failed transaction left its mark", n)
+		}
+	}
+	if full == 0 {
+		t.Error("the quota was never full")
+	}
+}
+
+// TestReservedBytes: the counter is overlaid or SQLite's own, and the other
+// connection notices every change also where that changes.
+func TestReservedBytes(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	a, b := oneConn(t, db), oneConn(t, db)
+	exec(t, a, "create table t(a integer primary key, b)")
+	exec(t, a, "insert into t values (1, 0)")
+	n := 0
+	check := func(step string) {
+		t.Helper()
+		n++
+		exec(t, a, "update t set b = ?", n)
+		if got := one[int](t, b, "select b from t"); got != n {
+			t.Errorf("%s: the other connection reads %d, want %d", step, got, n)
+		}
+		intact(t, b)
+	}
+	for round := range 6 {
+		for _, reserve := range []int{8, 0} {
+			for range round {
+				check(fmt.Sprint("round ", round, " before reserving ", reserve))
+			}
+			if err := a.Raw(func(c any) error {
+				_, err := c.(driver.Conn).Raw().FileControl("main", sqlite3.FCNTL_RESERVE_BYTES, reserve)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, a, "vacuum")
+			check(fmt.Sprint("round ", round, " after reserving ", reserve))
+		}
+	}
+}
+
+// TestCloseInUse: a connection in use keeps its database.
+func TestCloseInUse(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, "create table t(a)")
+	c := oneConn(t, db)
+	exec(t, c, "begin")
+	exec(t, c, "insert into t values (1)")
+	if err := db.Close(); !errors.Is(err, ErrBusy) {
+		t.Errorf("closing under a transaction: %v, want ErrBusy", err)
+	}
+	exec(t, c, "commit")
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
+	if got := one[int](t, r.open(t, nil), "select count(*) from t"); got != 1 {
+		t.Errorf("%d rows", got)
+	}
+}
