@@ -31,8 +31,8 @@ var (
 	// ErrClosed: the handle, the snapshot, the view or the Store is closed.
 	ErrClosed = errors.New("actorstore: closed")
 	// ErrNewerFormat: the store was written by a newer version of this package;
-	// it comes as a *FormatError.
-	ErrNewerFormat = errors.New("actorstore: newer format")
+	// it comes as a *FormatError. It is kv.ErrNewerFormat.
+	ErrNewerFormat = kv.ErrNewerFormat
 	// ErrReadOnly: the Store, or what was asked to write, only reads.
 	ErrReadOnly = errors.New("actorstore: read-only")
 	// ErrID: a text is not the text of an ID, or an ID is the zero ID.
@@ -58,19 +58,9 @@ func (e *QuotaError) Error() string {
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// A FormatError says which version of a format was found. It wraps ErrNewerFormat.
-type FormatError struct {
-	What         string // which row: "store", "head of actor …", "name …"
-	Found, Known uint16 // the version that was found, and the newest that is known
-}
-
-// Error names both versions.
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("%v: %s has version %d, known are versions up to %d", ErrNewerFormat, e.What, e.Found, e.Known)
-}
-
-// Unwrap returns ErrNewerFormat.
-func (e *FormatError) Unwrap() error { return ErrNewerFormat }
+// A FormatError says which version of a row was found: "store", "head of actor …"
+// or "name …". It wraps ErrNewerFormat.
+type FormatError = kv.FormatError
 
 // An OrderedError is the failure of an Ordered batch of which a part is stored.
 // When nothing is stored the error is Err by itself.

@@ -64,7 +64,7 @@ func open(row []byte, known uint16, what string) (*bare.Reader, error) {
 	case err != nil:
 		return nil, fmt.Errorf("actorstore: %s: %w: %w", what, err, ErrCorrupt)
 	case v > known:
-		return nil, &FormatError{What: what, Found: v, Known: known}
+		return nil, &FormatError{What: what, Found: uint64(v), Known: uint64(known)}
 	case v == 0: // versions count from 1: these are zeros where a row should be
 		return nil, fmt.Errorf("actorstore: %s: version 0: %w", what, ErrCorrupt)
 	}

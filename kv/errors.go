@@ -1,6 +1,9 @@
 package kv
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Sentinels of the contract. An engine wraps them with what it knows; the
 // packages above tell them apart with errors.Is.
@@ -31,4 +34,23 @@ var (
 	ErrNotAStore = errors.New("kv: not a store")
 	// ErrNoStore: nothing is at the path, and the options don't allow creating it.
 	ErrNoStore = errors.New("kv: no such store")
+	// ErrNewerFormat: the store, or a row in it, was written by a newer version of
+	// the program; it comes as a *FormatError.
+	ErrNewerFormat = errors.New("kv: newer format")
 )
+
+// A FormatError says which version of a format was found. It wraps
+// ErrNewerFormat. Engines return it for their files, and the packages above for
+// their rows, so that whoever opens a store has one thing to look for.
+type FormatError struct {
+	What         string // what has the version: "store", "head of actor …", "Pebble directory"
+	Found, Known uint64 // the version that was found, and the newest that is known
+}
+
+// Error names both versions.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%v: %s has version %d, known are versions up to %d", ErrNewerFormat, e.What, e.Found, e.Known)
+}
+
+// Unwrap returns ErrNewerFormat.
+func (e *FormatError) Unwrap() error { return ErrNewerFormat }

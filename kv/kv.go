@@ -21,7 +21,8 @@ import (
 //
 // Errors that every engine reports with these sentinels (errors.Is):
 // ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,
-// ErrClosed, ErrCorrupt, and on opening ErrStoreInUse and ErrNotAStore.
+// ErrClosed, ErrCorrupt, and on opening ErrStoreInUse, ErrNotAStore and
+// ErrNewerFormat.
 type Engine interface {
 	// Get and Scan of an Engine read the newest applied state.
 	Reader

@@ -41,6 +41,17 @@ func message(err error) string {
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
+// formatError says which format of the store that was named is a newer one, if
+// that is what err is about. It may come late: every actor's rows have a version.
+func formatError(url string, err error) error {
+	var format *kv.FormatError
+	if !errors.As(err, &format) {
+		return err
+	}
+	return say(err, "the store %s was written by a newer version of greenroom than this one: %s has version %d, known are versions up to %d",
+		url, format.What, format.Found, format.Known)
+}
+
 // storeError says what is wrong with the store that was named.
 func storeError(url string, err error) error {
 	switch {
@@ -52,12 +63,13 @@ func storeError(url string, err error) error {
 		return say(err, "the store %s is in use: another process has it open, and a store can be open only once", url)
 	case errors.Is(err, kv.ErrNotAStore):
 		return say(err, "%s is there, but it is not a store", url)
-	case errors.Is(err, actorstore.ErrNewerFormat):
-		return say(err, "the store %s was written by a newer version of greenroom than this one", url)
 	case errors.Is(err, storeurl.ErrUnsupported):
 		return say(err, "%s", strings.TrimPrefix(err.Error(), "storeurl: "))
 	case errors.Is(err, storeurl.ErrURL):
 		return &usageError{strings.TrimPrefix(err.Error(), "storeurl: ")}
+	}
+	if said := formatError(url, err); said != err {
+		return said
 	}
 	return fmt.Errorf("store %s: %w", url, err)
 }

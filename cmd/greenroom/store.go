@@ -22,7 +22,7 @@ func withStore(ctx context.Context, url string, opts *storeurl.Options, fn func(
 	if err != nil {
 		return storeError(url, err)
 	}
-	return errors.Join(fn(s), storeError(url, s.Close()))
+	return errors.Join(formatError(url, fn(s)), storeError(url, s.Close()))
 }
 
 // view runs fn with the state of an actor as it is now.

@@ -10,9 +10,10 @@ import (
 
 // Errors of this engine beside those of package kv.
 var (
-	// ErrNewerFormat: Open found a store in a format that this version of the
-	// program does not know.
-	ErrNewerFormat = errors.New("pebblekv: the store has a newer format than this program knows")
+	// ErrNewerFormat: Open found a store in a format of Pebble's that this version
+	// of the program does not know; it comes as a *kv.FormatError. It is
+	// kv.ErrNewerFormat.
+	ErrNewerFormat = kv.ErrNewerFormat
 	// ErrReadOnly: the store was opened with Options.ReadOnly; nothing was
 	// applied.
 	ErrReadOnly = errors.New("pebblekv: the store is open for reading only")

@@ -27,7 +27,7 @@ const closeTimeout = 10 * time.Second
 //
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,
-// ErrNewerFormat, kv.ErrCorrupt.
+// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt.
 func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts, vfs.Default)
 }
@@ -207,12 +207,12 @@ func checkFormat(disk vfs.FS, dir string) error {
 	if err != nil || v == "" {
 		return err
 	}
-	n, err := strconv.ParseUint(v, 10, 32)
+	n, err := strconv.ParseUint(v, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%w: format version %q", kv.ErrCorrupt, v)
 	}
-	if pebble.FormatMajorVersion(n) > pebble.FormatNewest {
-		return fmt.Errorf("%w: %d, known are versions up to %d", ErrNewerFormat, n, pebble.FormatNewest)
+	if known := uint64(pebble.FormatNewest); n > known {
+		return &kv.FormatError{What: "Pebble directory", Found: n, Known: known}
 	}
 	return nil
 }

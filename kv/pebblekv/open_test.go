@@ -181,6 +181,11 @@ func TestOpenNewerFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantOpenErr(t, dir, nil, ErrNewerFormat)
+	_, err = Open(dir, nil)
+	var format *kv.FormatError
+	if !errors.As(err, &format) || format.Found != uint64(pebble.FormatNewest)+1 || format.Known != uint64(pebble.FormatNewest) {
+		t.Errorf("got %v, want both versions", err)
+	}
 }
 
 // TestReadOnly: reads work, commits don't, and no file of the store changes, also

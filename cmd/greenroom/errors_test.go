@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// TestNewerFormat opens stores of a version to come: the program says what it
+// found and what it knows, whoever found it.
+func TestNewerFormat(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		newer   func(t *testing.T, dir string)
+		pattern string // of what has a newer version, in the message
+	}{
+		{"directory", newerDirectory, `Pebble directory has version 999, known are versions up to \d+`},
+		{"store", newerRow("02677265656e726f6f6d00150114"), `store has version 9, known are versions up to 1`},
+		{"head", newerRow("02677265656e726f6f6d001501150140014535f229182a5ceb83abf011e8ac4ac00000"),
+			`head of actor \w{30} has version 9, known are versions up to 1`},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		must(t, "put", dir, "music", "k", "v")
+		test.newer(t, dir)
+		want := regexp.MustCompile("^greenroom: the store " + regexp.QuoteMeta(dir) +
+			" was written by a newer version of greenroom than this one: " + test.pattern + "\n$")
+		for _, args := range [][]string{
+			{"ls", dir},
+			{"get", dir, "music", "k"},
+			{"put", dir, "music", "k", "w"},
+			{"sql", dir, "music", "select 1"},
+		} {
+			r := greenroom(t.Context(), strings.NewReader(""), args...)
+			if r.code != exitFailed || !want.MatchString(r.stderr) {
+				t.Errorf("%s, %s: status %d, %q, want %q", test.name, args[0], r.code, r.stderr, want)
+			}
+		}
+	}
+}
+
+// newerDirectory gives a store's directory the format of a Pebble to come.
+func newerDirectory(t *testing.T, dir string) {
+	t.Helper()
+	markers, err := filepath.Glob(filepath.Join(dir, "marker.format-version.*"))
+	if err != nil || len(markers) != 1 {
+		t.Fatal(markers, err)
+	}
+	if err := os.Rename(markers[0], strings.TrimSuffix(markers[0], filepath.Ext(markers[0]))+".999"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newerRow returns a function that gives the row under a key, in hexadecimal, the
+// version 9, which is in the row's first two bytes.
+func newerRow(key string) func(*testing.T, string) {
+	return func(t *testing.T, dir string) {
+		t.Helper()
+		k, err := hex.DecodeString(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := pebblekv.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := db.Get(t.Context(), k, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row[0], row[1] = 9, 0
+		err = db.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set(k, row)}})
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
