@@ -124,9 +124,6 @@ func newRemove(*env) *cobra.Command {
 			if ways != 1 {
 				return &usageError{"name the keys, or --prefix, or --all: one of the three"}
 			}
-			if prefixed && c.prefix == "" {
-				return &usageError{"an empty prefix: --all removes all keys"}
-			}
 			return c.run(cmd.Context(), args[0], args[1], args[2:])
 		},
 	}
@@ -140,6 +137,9 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 		prefix, err := parseKey(c.prefix)
 		if err != nil {
 			return err
+		}
+		if len(prefix) == 0 && !c.all { // "hex:" is empty too
+			return &usageError{"an empty prefix: --all removes all keys"}
 		}
 		start := actorstore.UserKey(prefix)
 		return own(ctx, url, actor, false, func(a *actorstore.Actor) error {
