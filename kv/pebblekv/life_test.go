@@ -143,3 +143,45 @@ func TestAllocations(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotAllocations: reads of a snapshot allocate nothing, also of keys that
+// are in tables, where Pebble's own Get does.
+func TestSnapshotAllocations(t *testing.T) {
+	db, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	const n = 200
+	for i := range n {
+		if err := db.Commit(ctx, record(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := db.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys [][]byte
+	for i := range n {
+		keys = append(keys, record(i).Ops[0].Key)
+	}
+	dst := make([]byte, 0, 8192)
+	read := func() {
+		for _, key := range keys {
+			if _, err := snap.Get(ctx, key, dst); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read()
+	if got := testing.AllocsPerRun(20, read); got >= n/20 && !raceEnabled {
+		t.Errorf("reading %d keys allocates %v times", n, got)
+	}
+	if err := errors.Join(snap.Close(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}

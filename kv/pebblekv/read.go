@@ -5,9 +5,9 @@ import (
 	"context"
 	"io"
 	"iter"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -142,54 +142,4 @@ func bounds(r kv.Range) *pebble.IterOptions {
 		o.LowerBound = r.Start
 	}
 	return o
-}
-
-// Snapshot pins the newest state. See kv.Engine. It stays readable until it is
-// closed or the DB is.
-func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
-	if err := d.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer d.life.leave()
-	d.life.pin()
-	return &snapshot{d: d, snap: d.db.NewSnapshot()}, nil
-}
-
-// A snapshot is a kv.Snapshot of a DB.
-type snapshot struct {
-	d      *DB
-	snap   *pebble.Snapshot
-	closed atomic.Bool
-}
-
-func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
-	if s.closed.Load() {
-		return dst, kv.ErrClosed
-	}
-	if err := s.d.begin(ctx); err != nil {
-		return dst, err
-	}
-	defer s.d.life.leave()
-	return s.d.get(s.snap, key, dst)
-}
-
-func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
-	return func(yield func(kv.Entry, error) bool) {
-		if s.closed.Load() {
-			yield(kv.Entry{}, kv.ErrClosed)
-			return
-		}
-		s.d.scan(ctx, s.snap, r, yield)
-	}
-}
-
-func (s *snapshot) Close() error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-	err := s.snap.Close()
-	if rerr := s.d.release(); rerr != nil {
-		return rerr
-	}
-	return wrap(err)
 }
