@@ -72,7 +72,8 @@
 //	$ greenroom import data copy shop.db
 //
 // Both are SQLite's online backup in one transaction: until the copy is whole, the
-// target has what it had before. import reads what is in the write-ahead log of
+// target has what it had before. import checks the file first (PRAGMA quick_check)
+// and refuses a damaged one; it reads what is in the write-ahead log of
 // the file too; SQLite may leave empty -wal and -shm files beside such a file.
 // export replaces a file with --force only. A bar on standard error shows how far
 // it is, if that is a terminal.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,7 +205,7 @@ func TestImportRefuses(t *testing.T) {
 		{"empty", write("empty.db", nil), "the file is empty"},
 		{"text", write("text.db", []byte(strings.Repeat("not a database ", 100))), "is not an SQLite database"},
 		{"short text", write("short.db", []byte("hello")), "is not an SQLite database"},
-		{"cut short", write("short2.db", bytes[:len(bytes)/2]), "malformed"},
+		{"cut short", write("short2.db", bytes[:len(bytes)/2]), "is damaged"},
 		{"a folder", dir, "not a regular file"},
 	}
 	for _, test := range tests {
@@ -215,6 +216,88 @@ func TestImportRefuses(t *testing.T) {
 		if got := must(t, "sql", store, "music", "select * from t"); got != "old\n" {
 			t.Fatalf("%s: the old database is gone: %q", test.name, got)
 		}
+	}
+}
+
+// damage overwrites n pages of a database file behind those of a small schema,
+// without which it could not even be opened, and says which, so that a failure can be repeated.
+func damage(t *testing.T, file string, n int) {
+	t.Helper()
+	const pageSize = 1024 // or a part of a page
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.NewChaCha8([32]byte{})
+	for range n {
+		page := 32 + int(random.Uint64()%uint64(len(data)/pageSize-32))
+		if _, err := random.Read(data[page*pageSize:][:pageSize]); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("damaged: %s, from byte %d", filepath.Base(file), page*pageSize)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestImportDamaged offers damaged databases: a good one must survive them.
+func TestImportDamaged(t *testing.T) {
+	for _, source := range []string{"made", "made with a log", "Chinook"} {
+		t.Run(source, func(t *testing.T) {
+			dir := t.TempDir()
+			store, file := filepath.Join(dir, "data"), filepath.Join(dir, "source.db")
+			switch source {
+			case "Chinook":
+				data, err := os.ReadFile(chinook(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				mode := map[bool]string{true: "WAL", false: "DELETE"}[source == "made with a log"]
+				if err := filled(t, file, 10_000, "journal_mode="+mode).Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(t, "import", store, "music", file)
+			query := "PRAGMA integrity_check; SELECT count(*), total(length(sql)) FROM sqlite_schema; PRAGMA page_count"
+			before := must(t, "sql", store, "music", query)
+			damage(t, file, 20)
+
+			var stderr, hints strings.Builder
+			e := &env{stdout: io.Discard, stderr: &stderr, progress: &hints}
+			code := run(t.Context(), e, []string{"import", store, "music", file})
+			if want := "greenroom: " + file + " is damaged, so it is not imported: "; code != exitFailed || !strings.HasPrefix(stderr.String(), want) {
+				t.Errorf("status %d, %q, want %q", code, stderr.String(), want)
+			}
+			if strings.Count(stderr.String(), "\n") != 1 {
+				t.Errorf("not one line: %q", stderr.String())
+			}
+			if want := "checking source.db …\r\x1b[K"; hints.String() != want {
+				t.Errorf("on the terminal %q, want %q", hints.String(), want)
+			}
+			if got := must(t, "sql", store, "music", query); got != before || !strings.HasPrefix(got, "ok\n") {
+				t.Errorf("the old database is %q, was %q", got, before)
+			}
+		})
+	}
+}
+
+// TestImportForeignChecks imports what is sound, but breaks rules of its own.
+func TestImportForeignChecks(t *testing.T) {
+	dir := t.TempDir()
+	store, file := filepath.Join(dir, "data"), filepath.Join(dir, "source.db")
+	c := filled(t, file, 10, "ignore_check_constraints=ON")
+	err := c.Exec("CREATE TABLE u(a CHECK(a > 5)); INSERT INTO u VALUES (1)")
+	if err := errors.Join(err, c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "import", store, "music", file)
+	if got := must(t, "sql", store, "music", "SELECT a FROM u"); got != "1\n" {
+		t.Errorf("got %q", got)
 	}
 }
 

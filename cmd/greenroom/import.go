@@ -21,7 +21,8 @@ func newImport(e *env) *cobra.Command {
 		Short: "Make an SQLite file the actor's database",
 		Long: `Copy the SQLite database FILE.db, with what its write-ahead log holds, over the
 actor's database, in one transaction: on any failure the old one stays as it is.
-FILE.db may be in use meanwhile, and is not changed.`,
+FILE.db may be in use meanwhile, and is not changed. It is checked first: a damaged
+one is refused.`,
 		Example: `  greenroom import data music chinook.sqlite`,
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,7 +33,7 @@ FILE.db may be in use meanwhile, and is not changed.`,
 
 func importFile(ctx context.Context, e *env, url, actor, file string) error {
 	// Before the store is touched, or made: a slip in the name leaves nothing.
-	return withSource(ctx, file, func(src *sqlite3.Conn) error {
+	return withSource(ctx, e, file, func(src *sqlite3.Conn) error {
 		return ownDatabase(ctx, url, actor, func(db *vfs.DB) error {
 			err := copyDatabase(ctx, src, db.DSN(), e.progress)
 			return sourceError(file, withCause(err, db.Cause))
@@ -40,13 +41,19 @@ func importFile(ctx context.Context, e *env, url, actor, file string) error {
 	})
 }
 
-// withSource runs fn with the database in file, in rollback mode.
-func withSource(ctx context.Context, file string, fn func(*sqlite3.Conn) error) (err error) {
+// withSource runs fn with the database in file, which is sound, in rollback mode.
+func withSource(ctx context.Context, e *env, file string, fn func(*sqlite3.Conn) error) (err error) {
 	src, err := openSource(file)
+	if errors.Is(err, sqlite3.CORRUPT) {
+		return damaged(file, err)
+	}
 	if err != nil {
 		return sourceError(file, err)
 	}
 	defer closeConn(src, &err)
+	if err := checkSource(ctx, src, file, e.progress); err != nil {
+		return err
+	}
 	mode, err := pragma(src, "journal_mode")
 	if err != nil {
 		return sourceError(file, err)
