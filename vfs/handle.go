@@ -83,7 +83,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 		if fromHeader(len(b), off, db.main.size) {
 			n = copy(b, db.header[off:])
 		} else {
-			n, err = db.main.readAt(h.ctx, b, off)
+			if err = h.pinWriter(); err == nil {
+				n, err = db.main.readAt(h.ctx, b, off)
+			}
 		}
 		h.overlayCounter(b[:n], off, &db.header, h.view)
 		return n, db.readError(err)
@@ -107,6 +109,21 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 	}
 	h.overlayCounter(b[:n], off, &v.header, v)
 	return n, db.readError(err)
+}
+
+// pinWriter lets the writer, too, read from its view's snapshot until it changes
+// the store: it will be made before that in any case, and is quicker to read.
+func (h *handle) pinWriter() error {
+	db := h.db
+	// Only the writer, which this is, changes dirty and torn.
+	if db.dirty || db.torn || db.main.reader != actorstore.Reader(db.source) {
+		return nil
+	}
+	r, err := db.pinned(h.ctx, h.view)
+	if err == nil {
+		db.main.reader = r
+	}
+	return err
 }
 
 // fromHeader says whether a read lies within the header that memory holds.

@@ -200,6 +200,7 @@ func (h *handle) endWrite() {
 	case db.dirty || db.hot:
 		db.publish(h)
 	}
+	db.main.reader = db.source
 	db.owner.Store(nil)
 	close(db.freed)
 	db.freed = make(chan struct{})

@@ -100,6 +100,7 @@ func (db *database) beginChange(ctx context.Context) error {
 		}
 	}
 	db.dirty = true
+	db.main.reader = db.source // from now on only the newest state is the writer's
 	return nil
 }
 
@@ -142,6 +143,7 @@ func (db *database) publish(h *handle) {
 	old := db.cur
 	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
 	db.dirty, db.hot, db.torn = false, false, false
+	db.main.reader = db.source
 	if old.refs == 0 {
 		db.unpin(old)
 	}
