@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/spf13/cobra"
@@ -114,11 +115,24 @@ func publish(tmp string, args exportArgs) error {
 	if err := os.Rename(tmp, args.file); err != nil {
 		return err
 	}
-	return syncFile(filepath.Dir(args.file))
+	return syncDir(filepath.Dir(args.file))
 }
 
-// syncFile brings a file, or the names in a folder, onto stable storage.
+// syncFile brings a file onto stable storage. Windows does that only for those who
+// may write to it.
 func syncFile(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// syncDir brings the names in a folder onto stable storage, where a system has that.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil // a folder can't be opened for writing
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return err
