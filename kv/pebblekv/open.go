@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -234,9 +235,16 @@ func realPath(dir string) (string, error) {
 	return filepath.EvalSymlinks(p)
 }
 
+// sharingViolation is Windows' error for a file that another process has open to
+// itself. On other systems the number means something else.
+//
+// https://learn.microsoft.com/en-us/windows/win32/debug/system-error-codes--0-499-
+const sharingViolation = syscall.Errno(32)
+
 // lockError tells a lock that another holds from one that can't be made.
 func lockError(err error) error {
 	held := errors.Is(err, syscall.EAGAIN) || // another process, fcntl(2)
+		runtime.GOOS == "windows" && errors.Is(err, sharingViolation) ||
 		strings.Contains(err.Error(), "lock held by current process")
 	if held {
 		return fmt.Errorf("%w: %w", kv.ErrStoreInUse, err)

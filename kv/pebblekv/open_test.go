@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -166,6 +169,24 @@ func TestOpenInOtherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, dir)
+}
+
+// TestLockError: the numbers of errors are those of the system.
+func TestLockError(t *testing.T) {
+	windows := runtime.GOOS == "windows"
+	for _, test := range []struct {
+		err   error
+		inUse bool
+	}{
+		{&fs.PathError{Op: "lock", Path: "LOCK", Err: syscall.EAGAIN}, true},
+		{&fs.PathError{Op: "open", Path: "LOCK", Err: syscall.Errno(32)}, windows}, // elsewhere EPIPE
+		{&fs.PathError{Op: "open", Path: "LOCK", Err: syscall.EACCES}, false},
+	} {
+		err := lockError(test.err)
+		if errors.Is(err, kv.ErrStoreInUse) != test.inUse || !errors.Is(err, test.err) {
+			t.Errorf("%v is told as %v, want in use: %t", test.err, err, test.inUse)
+		}
+	}
 }
 
 // TestOpenNewerFormat gives a store the version of a Pebble to come.
