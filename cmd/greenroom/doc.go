@@ -60,6 +60,12 @@
 // JSON is one array per statement that has columns. Control characters reach a
 // table in an escaped form only.
 //
+// Names of files in SQL (ATTACH, VACUUM INTO) are those of databases in the store,
+// of which a session has one. A file of the operating system is written
+// 'file:NAME?vfs=os':
+//
+//	$ greenroom sql data shop "attach 'file:old.db?vfs=os' as old; insert into item select * from old.item"
+//
 // On a terminal, without SQL, a shell starts: lines are edited, Ctrl-C gives up
 // the statement that is typed or runs, Ctrl-D ends. Commands begin with a dot, and
 // work in a stream too: .help .tables .schema .mode .headers .read .quit. The

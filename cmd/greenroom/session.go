@@ -185,12 +185,16 @@ func (s *session) rollback() error {
 }
 
 // explain adds to an error what SQLite could not say about it: the reason that
-// Greenroom's storage had, or that it was interrupted.
+// Greenroom's storage had, that it was interrupted, or that a name is no file's.
 func (s *session) explain(ctx context.Context, err error) error {
 	if errors.Is(err, sqlite3.INTERRUPT) && ctx.Err() != nil {
 		return errInterrupted
 	}
-	return withCause(err, s.cause)
+	err = withCause(err, s.cause)
+	if errors.Is(err, vfs.ErrNotMounted) {
+		return say(err, "%s (a file of the operating system is written 'file:NAME?vfs=os')", sqliteText(err))
+	}
+	return err
 }
 
 // withCause joins an error of SQLite's with the reason behind it, where the code
