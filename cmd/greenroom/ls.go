@@ -31,13 +31,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l := layout{mode: modeList, separated: true}
-			switch {
-			case json:
-				l = newLayout(modeJSON)
-			case terminal(e.stdout) != nil:
-				l = newLayout(modeTable)
-			}
+			l := listLayout(json, terminal(e.stdout) != nil)
 			keys := len(args) > 1
 			args = append(args, "", "")
 			return list(cmd.Context(), e, l, listArgs{args[0], args[1], args[2], keys})
@@ -45,6 +39,20 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
 	return cmd
+}
+
+// listLayout is the layout of a list: a name stays on its line in all of them.
+func listLayout(json, tty bool) layout {
+	m := modeList
+	switch {
+	case json:
+		m = modeJSON
+	case tty:
+		m = modeTable
+	}
+	l := newLayout(m)
+	l.separated = true
+	return l
 }
 
 type listArgs struct {

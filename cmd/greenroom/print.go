@@ -64,8 +64,9 @@ type layout struct {
 	mode mode
 	// header says whether list and csv begin with the names of the columns.
 	header bool
-	// separated is a list for other programs to take apart: the fields have a tab
-	// between them, and what doesn't print in a field is escaped.
+	// separated keeps each row of a list or a table on its line, line feeds being
+	// escaped with all else that doesn't print. The fields of a list have a tab
+	// between them, for other programs to take apart.
 	separated bool
 }
 
@@ -77,7 +78,7 @@ func newLayout(m mode) layout { return layout{mode: m, header: m != modeList} }
 func (l layout) printer(w *bufio.Writer) printer {
 	switch l.mode {
 	case modeTable:
-		return &tablePrinter{w: w, table: table.NewWriter()}
+		return &tablePrinter{w: w, table: table.NewWriter(), oneLine: l.separated}
 	case modeCSV:
 		return &linePrinter{w: w, header: l.header, separator: ",", field: appendCSV}
 	case modeJSON:
@@ -128,8 +129,11 @@ func appendRaw(dst []byte, c cell) []byte { return append(dst, c.text...) }
 
 // appendEscaped keeps a value on its line and in its field.
 func appendEscaped(dst []byte, c cell) []byte {
-	return append(dst, strings.ReplaceAll(visible(string(c.text)), "\n", `\n`)...)
+	return append(dst, onOneLine(visible(string(c.text)))...)
 }
+
+// onOneLine escapes line feeds.
+func onOneLine(s string) string { return strings.ReplaceAll(s, "\n", `\n`) }
 
 // appendCSV quotes what must be, and the empty string, so that NULL differs.
 //
@@ -247,6 +251,7 @@ func appendJSONString(dst, s []byte) []byte {
 type tablePrinter struct {
 	w       *bufio.Writer
 	table   table.Writer
+	oneLine bool   // escape line feeds
 	numbers []bool // columns that hold nothing but numbers and NULL
 }
 
@@ -270,7 +275,11 @@ func (p *tablePrinter) row(cells []cell) {
 		case cellBlob:
 			row[i] = string(appendBlob(nil, c.text))
 		default:
-			row[i] = visible(string(c.text))
+			s := visible(string(c.text))
+			if p.oneLine {
+				s = onOneLine(s)
+			}
+			row[i] = s
 		}
 		p.numbers[i] = p.numbers[i] && (c.kind == cellInt || c.kind == cellReal)
 	}

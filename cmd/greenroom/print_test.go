@@ -24,6 +24,20 @@ func printed(l layout, columns []string, rows ...[]cell) string {
 	return b.String()
 }
 
+// TestListLayout: whatever an actor's name holds, it is one line of a list.
+func TestListLayout(t *testing.T) {
+	for _, test := range []struct{ json, tty bool }{{false, false}, {false, true}, {true, false}} {
+		got := printed(listLayout(test.json, test.tty), []string{"name"}, []cell{textCell("two\nlines")})
+		if !strings.Contains(got, `two\nlines`) || strings.Contains(got, "two\n") {
+			t.Errorf("%+v: got %q", test, got)
+		}
+	}
+	// SQL's own tables show text as it is.
+	if got := printed(newLayout(modeTable), []string{"a"}, []cell{textCell("two\nlines")}); strings.Contains(got, `\n`) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestPrint(t *testing.T) {
 	columns := []string{"n", "a b", "n"}
 	rows := [][]cell{
