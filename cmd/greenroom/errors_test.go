@@ -81,3 +81,20 @@ func newerRow(key string) func(*testing.T, string) {
 		}
 	}
 }
+
+// TestPutLimits: the message is about the user's key, and not as long as that.
+func TestPutLimits(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	long := strings.Repeat("k", 2100)
+	quoted := `key "` + long[:64] + `"… (2100 bytes): `
+	for _, test := range []struct{ key, value, want string }{
+		{long, "v", "key too long: " + quoted},
+		{"hex:" + hex.EncodeToString([]byte(long)), "v", "key too long: " + quoted},
+		{"big", strings.Repeat("v", 200_000), `value too large: key "big": 200000 bytes of the value, limit 131072` + "\n"},
+	} {
+		r := greenroom(t.Context(), strings.NewReader(test.value), "put", dir, "music", test.key)
+		if r.code != exitFailed || !strings.HasPrefix(r.stderr, "greenroom: "+test.want) || len(r.stderr) > 200 {
+			t.Errorf("%.10s: status %d, %q, want %q", test.key, r.code, r.stderr, test.want)
+		}
+	}
+}

@@ -187,6 +187,18 @@ func parseKey(text string) ([]byte, error) {
 	return key, nil
 }
 
+// limitError says which limit the key that was named is over, or its value. The
+// key that limit knows has Greenroom's own byte before the user's.
+func limitError(text string, limit *batch.LimitError) error {
+	key, err := parseKey(text)
+	if err != nil {
+		return err
+	}
+	named := *limit
+	named.Key = key
+	return say(limit, "%s", strings.TrimPrefix(named.Error(), "batch: "))
+}
+
 // keyError says what is wrong with a key that was named, or its value.
 func keyError(actor, text string, err error) error {
 	var limit *batch.LimitError
@@ -197,7 +209,7 @@ func keyError(actor, text string, err error) error {
 	case errors.Is(err, actorstore.ErrNotFound):
 		return say(err, "the actor %s has no key %s", actor, text)
 	case errors.As(err, &limit):
-		return say(err, "the key %s: %d %s, and the limit is %d", text, limit.Size, limit.What, limit.Limit)
+		return limitError(text, limit)
 	case errors.As(err, &quota):
 		return say(err, "the actor %s is full: it has %d bytes of %d, and would need %d", actor, quota.Used, quota.Limit, quota.Wanted)
 	}
