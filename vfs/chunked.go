@@ -33,6 +33,10 @@ type chunked struct {
 	scratch chunkBuf
 }
 
+// maxLearned bounds the chunks of which readers' lengths are learned, those of the
+// first GiB: a damaged record must not make a huge table.
+const maxLearned = 1 << 18
+
 // load reads the metadata record and forgets everything else.
 func (f *chunked) load(ctx context.Context) error {
 	f.dirty.clear()
@@ -51,7 +55,7 @@ func (f *chunked) load(ctx context.Context) error {
 	}
 	f.cut = maxChunks
 	f.lens.reset(chunkCount(f.size))
-	f.lens.grow(chunkCount(f.size))
+	f.lens.grow(min(chunkCount(f.size), maxLearned))
 	return nil
 }
 
@@ -124,6 +128,9 @@ func (f *chunked) writeAt(ctx context.Context, b []byte, off int64) (int, error)
 		return 0, fmt.Errorf("vfs: write at %d is beyond the largest file of %d bytes: %w",
 			off, int64(maxFileSize), batch.ErrTooLarge)
 	}
+	if err := f.trimTail(ctx, off+int64(len(b))); err != nil {
+		return 0, err
+	}
 	n := 0
 	for n < len(b) {
 		pos := off + int64(n)
@@ -137,6 +144,20 @@ func (f *chunked) writeAt(ctx context.Context, b []byte, off int64) (int, error)
 	}
 	f.size = max(f.size, off+int64(len(b)))
 	return n, nil
+}
+
+// trimTail is called before the file grows to size: what the store may hold beyond
+// the present end must not come to light. What this package stored ends there.
+func (f *chunked) trimTail(ctx context.Context, size int64) error {
+	i, at := uint32(f.size/chunkSize), f.size%chunkSize
+	if size <= f.size || at == 0 || f.dirty.get(i) != nil || int64(i) >= f.cut {
+		return nil
+	}
+	if n, known := f.lens.prior(i).Known(); known && n <= at {
+		return nil
+	}
+	_, err := f.modify(ctx, i, false)
+	return err
 }
 
 // modify returns the overlay's buffer of chunk i, which the caller changes. Unless
@@ -233,12 +254,19 @@ func (f *chunked) metaPrior() batch.Prior {
 	return batch.Stored(metaSize)
 }
 
-// stageRemoval removes the stored chunks from number from on.
+// stageRemoval removes the stored chunks from number from on, and not those that
+// were appended to them and land beside.
 func (f *chunked) stageRemoval(g *batch.Group, from int64) {
+	count := chunkCount(max(f.stored, 0))
+	if from >= count {
+		return
+	}
 	start, end := actorstore.FileChunks(f.tag, uint32(from))
+	if count < maxChunks {
+		end = actorstore.AppendFileChunk(nil, f.tag, uint32(count))
+	}
 	prior := batch.PriorUnknown
-	perKey := len(start) + batch.WrapperBytes
-	if n, ok := f.lens.stored(from, chunkCount(max(f.stored, 0)), perKey); ok {
+	if n, ok := f.lens.stored(from, count, len(start)+batch.WrapperBytes); ok {
 		prior = batch.Freed(n)
 	}
 	g.DeleteRangePrior(start, end, prior)

@@ -34,6 +34,8 @@ type handle struct {
 	vfs  *VFS
 	conn any // the connection, once SQLite has said which
 
+	closed bool
+
 	key     []byte
 	scratch chunkBuf
 }
@@ -57,8 +59,13 @@ func (v *VFS) openHandle(ctx context.Context, db *database, readOnly bool) *hand
 	}
 }
 
-// Close gives up every lock. It never commits.
+// Close gives up every lock. It never commits. SQLite may ask twice
+// (SQLITE_FCNTL_NULL_IO closes a file under it).
 func (h *handle) Close() error {
+	if h.closed {
+		return nil
+	}
+	h.closed = true
 	err := h.Unlock(sqlitevfs.LOCK_NONE)
 	h.vfs.leave(h)
 	h.db.mu.Lock()
@@ -216,7 +223,9 @@ func (h *handle) Truncate(size int64) error {
 	switch {
 	case err != nil:
 	case size > db.main.size:
-		db.main.size = size
+		if err = db.main.trimTail(h.ctx, size); err == nil {
+			db.main.size = size
+		}
 	default:
 		err = db.main.truncate(h.ctx, size)
 	}

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -272,5 +274,113 @@ func TestCloseInUse(t *testing.T) {
 	}
 	if got := one[int](t, r.open(t, nil), "select count(*) from t"); got != 1 {
 		t.Errorf("%d rows", got)
+	}
+}
+
+// TestDamagedSize: a size record that can't be true costs no memory.
+func TestDamagedSize(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	key := actorstore.AppendFileMeta(nil, actorstore.FileMain)
+	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 1<<43)); err != nil {
+		t.Fatal(err)
+	}
+	f := chunked{tag: actorstore.FileMain, reader: r.actor}
+	if err := f.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(*f.lens.chunks.Load()); n > 2*maxLearned {
+		t.Errorf("a table of %d chunks", n)
+	}
+}
+
+// TestNullIO: SQLITE_FCNTL_NULL_IO closes the file under SQLite, which closes it
+// again.
+func TestNullIO(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	c := oneConn(t, db)
+	exec(t, c, "create table t(a)")
+	if err := c.Raw(func(c any) error {
+		_, err := c.(driver.Conn).Raw().FileControl("main", sqlite3.FCNTL_NULL_IO)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Close(), db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForeignTail: what another writer left in the last chunk beyond the size is
+// not seen when the file grows.
+func TestForeignTail(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	var b batch.Batch
+	b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, 0), bytes.Repeat([]byte("x"), chunkSize))
+	b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, 100))
+	if err := r.actor.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	f := chunked{tag: actorstore.FileMain, reader: r.actor}
+	if err := f.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.writeAt(t.Context(), []byte("y"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got := make([]byte, 5001)
+		if _, err := f.readAt(t.Context(), got, 0); err != nil {
+			t.Fatal(err)
+		}
+		want := append(append(bytes.Repeat([]byte("x"), 100), make([]byte, 4900)...), 'y')
+		if !bytes.Equal(got, want) {
+			t.Error("bytes beyond the old size are seen")
+		}
+		if err := storeAll(t.Context(), r.actor, &f); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTruncateAndAppend: a truncation and more than one commit of new chunks.
+func TestTruncateAndAppend(t *testing.T) {
+	limits := batch.DefaultLimits()
+	limits.AtomicBatches, limits.Entries = 1, 8
+	r := newRig(t, limits)
+	db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := New(nil).openHandle(t.Context(), db, false)
+	page := bytes.Repeat([]byte{1}, chunkSize)
+	must := func(_ int, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(0, errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED)))
+	for i := range int64(4) {
+		must(h.WriteAt(page, i*chunkSize))
+	}
+	must(0, errors.Join(h.Sync(0), h.BeginAtomicWrite(), h.Truncate(2*chunkSize)))
+	for i := int64(4); i < 30; i++ {
+		must(h.WriteAt(page, i*chunkSize))
+	}
+	must(0, h.CommitAtomicWrite())
+	got := make([]byte, chunkSize)
+	for i := range int64(30) {
+		must(h.ReadAt(got, i*chunkSize))
+		if want := i < 2 || i >= 4; (got[0] == 1) != want {
+			t.Errorf("page %d reads %d", i, got[0])
+		}
+	}
+	must(0, h.Close())
+	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
 	}
 }
