@@ -1,8 +1,17 @@
 package vfs
 
+import "sync"
+
 // A connection may write one of the databases that it has open. A transaction
 // over two actors would be two commits, and SQLite's own answer to that, a
 // super-journal, has no place among an actor's keys. The others are read-only.
+
+// writers says which file a connection may write. It is process-wide because
+// connections are: two databases of one may come from two VFSes.
+var writers struct {
+	sync.Mutex
+	file map[any]*handle // +checklocks:Mutex
+}
 
 // SetDB is told which connection a file belongs to, once, right after it was
 // opened (SQLITE_FCNTL_PDB).
@@ -12,22 +21,26 @@ func (h *handle) SetDB(conn any) {
 	if h.readOnly || conn == nil || h.conn != nil {
 		return
 	}
-	h.vfs.mu.Lock()
-	defer h.vfs.mu.Unlock()
-	if h.vfs.writers[conn] != nil {
+	writers.Lock()
+	defer writers.Unlock()
+	if writers.file[conn] != nil {
 		h.readOnly = true
 		return
 	}
+	if writers.file == nil {
+		writers.file = map[any]*handle{}
+	}
 	h.conn = conn
-	h.vfs.writers[conn] = h
+	writers.file[conn] = h
 }
 
 // leave lets h's connection write another file.
-func (v *VFS) leave(h *handle) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if h.conn != nil && v.writers[h.conn] == h {
-		delete(v.writers, h.conn)
+func (h *handle) leave() {
+	if h.conn == nil {
+		return
 	}
+	writers.Lock()
+	defer writers.Unlock()
+	delete(writers.file, h.conn)
 	h.conn = nil
 }

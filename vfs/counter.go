@@ -1,6 +1,9 @@
 package vfs
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
 
 // SQLite finds out that another connection changed the database by its change
 // counter, bytes 24 to 27 of page 1, repeated in 92 to 95. go-sqlite3's build
@@ -14,20 +17,27 @@ import "encoding/binary"
 // the number is taken from the page it writes, and the view that its own commit
 // publishes keeps that number: the writer's cache stays warm. Both places are
 // overlaid, because the size in the header counts only where they agree. A
-// numbering starts anywhere, so that it doesn't meet the numbers that SQLite
-// itself keeps in a file that isn't plain, should the file become one.
+// numbering starts anywhere, and anew after a time when the file wasn't plain, so
+// that it doesn't meet the numbers that SQLite itself kept in it meanwhile.
 //
 // https://sqlite.org/fileformat2.html#file_change_counter
 
 // overlayCounter puts h's counter for view v into b, which was read from off.
 func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
 	end := off + int64(len(b))
-	if off >= headerVersionOf+4 || end <= headerCounter || !hdr.plain() {
+	if off >= headerVersionOf+4 || end <= headerCounter {
+		return
+	}
+	if !hdr.plain() {
+		h.shown = false // now it is shown SQLite's own
 		return
 	}
 	if v != nil && h.counterSeq != v.seq {
 		h.counter++
 		h.counterSeq = v.seq
+		if !h.shown {
+			h.counter, h.shown = rand.Uint32(), true
+		}
 	}
 	var counter [4]byte
 	binary.BigEndian.PutUint32(counter[:], h.counter)

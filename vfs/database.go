@@ -29,11 +29,10 @@ type database struct {
 
 	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
 
-	main     chunked // the writer's
-	header   header  // of page 1, as the writer sees it
-	unsynced bool    // something was stored that nobody waited for
-	batch    batch.Batch
-	subs     []batch.Sub // scratch
+	main   chunked // the writer's
+	header header  // of page 1, as the writer sees it
+	batch  batch.Batch
+	subs   []batch.Sub // scratch
 
 	mu      sync.Mutex
 	freed   chan struct{} // closed when the writer lets go  +checklocks:mu

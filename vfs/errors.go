@@ -7,6 +7,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // Sentinels of this package. What SQLite sees of them, and of the errors of the
@@ -47,7 +48,7 @@ func sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
 		return err // nothing to map: SQLite's own already
 	}
 	switch {
-	case errors.Is(err, actorstore.ErrQuota):
+	case errors.Is(err, actorstore.ErrQuota), errors.Is(err, batch.ErrTooLarge):
 		return sqlitevfs.SystemError(err, sqlite3.FULL)
 	case errors.Is(err, actorstore.ErrCorrupt):
 		// The code that SQLite sets aside for a VFS which finds itself damaged.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"math/rand/v2"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -27,11 +26,12 @@ type handle struct {
 	window    bool   // between BEGIN and COMMIT or ROLLBACK of an atomic write
 
 	// counter is the change counter that this connection was last shown, and
-	// counterSeq the view for which: see counter.go.
+	// counterSeq the view for which; shown is false while the numbers were not
+	// made up. See counter.go.
 	counter    uint32
 	counterSeq uint64
+	shown      bool
 
-	vfs  *VFS
 	conn any // the connection, once SQLite has said which
 
 	closed bool
@@ -49,13 +49,12 @@ var (
 )
 
 // openHandle opens the main file for one connection.
-func (v *VFS) openHandle(ctx context.Context, db *database, readOnly bool) *handle {
+func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		vfs: v, db: db, ctx: ctx, readOnly: readOnly,
-		counter: rand.Uint32(), mode: "delete",
+		db: db, ctx: ctx, readOnly: readOnly, mode: "delete",
 	}
 }
 
@@ -67,7 +66,7 @@ func (h *handle) Close() error {
 	}
 	h.closed = true
 	err := h.Unlock(sqlitevfs.LOCK_NONE)
-	h.vfs.leave(h)
+	h.leave()
 	h.db.mu.Lock()
 	defer h.db.mu.Unlock()
 	h.db.handles--
@@ -244,7 +243,7 @@ func (h *handle) Sync(sqlitevfs.SyncFlag) error {
 	if err := h.db.healthy(); err != nil {
 		return h.db.sqliteError(err, sqlite3.IOERR_FSYNC)
 	}
-	return h.db.sqliteError(h.db.syncMain(h.ctx), sqlite3.IOERR_FSYNC)
+	return h.db.sqliteError(h.db.landMain(h.ctx), sqlite3.IOERR_FSYNC)
 }
 
 // Size is the size of the state that ReadAt reads.

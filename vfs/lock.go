@@ -190,6 +190,7 @@ func (h *handle) endWrite() {
 	if db.main.changed() {
 		db.main.revert()
 		db.header = db.cur.header
+		h.counterSeq = 0 // SQLite's cache may hold what was dropped
 	}
 	switch {
 	case hot:
@@ -217,7 +218,7 @@ func (h *handle) CommitPhaseTwo() error {
 	if err := db.healthy(); err != nil {
 		return db.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
-	if err := db.flushMain(h.ctx); err != nil {
+	if err := h.landRest(); err != nil {
 		return db.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	db.mu.Lock()
@@ -231,4 +232,13 @@ func (h *handle) CommitPhaseTwo() error {
 		h.view = db.acquire()
 	}
 	return nil
+}
+
+// landRest stores what a commit leaves to COMMIT_PHASETWO: a truncation, which need
+// not be waited for, or with synchronous=OFF and no journal everything.
+func (h *handle) landRest() error {
+	if h.db.main.dirty.len() == 0 {
+		return h.db.flushMain(h.ctx)
+	}
+	return h.db.landMain(h.ctx)
 }

@@ -254,6 +254,95 @@ func TestReservedBytes(t *testing.T) {
 	}
 }
 
+// TestReservedThenRestored: the file stops having reserved bytes by being replaced,
+// just when the numbers would meet.
+func TestReservedThenRestored(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	a, b := oneConn(t, db), oneConn(t, db)
+	exec(t, a, "create table t(a integer primary key, b)")
+	exec(t, a, "insert into t values (1, 0)")
+	if err := a.Raw(func(c any) error {
+		_, err := c.(driver.Conn).Raw().FileControl("main", sqlite3.FCNTL_RESERVE_BYTES, 8)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, a, "vacuum")
+	one[int](t, b, "select b from t")
+	exec(t, b, "update t set b = 1") // b knows the number that it wrote, k
+	exec(t, a, "update t set b = 2") // k+1
+	one[int](t, b, "select b from t")
+	exec(t, a, "update t set b = 3") // k+2, which b doesn't look at
+	src, err := sqlite3.Open(":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(
+		src.Exec("create table t(a integer primary key, b); insert into t values (1, 4)"),
+		src.Backup("main", db.DSN()), src.Close(),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if got := one[int](t, b, "select b from t"); got != 4 {
+		t.Errorf("the other connection reads %d, want 4", got)
+	}
+	intact(t, b)
+}
+
+// TestTwoPools: two actors in one connection, each from a pool of its own.
+func TestTwoPools(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	other, err := r.store.Named(t.Context(), "other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Open(t.Context(), other, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, second, "create table t(a)")
+	c := oneConn(t, r.open(t, nil))
+	exec(t, c, "attach '"+second.DSN()+"' as x")
+	if _, err := c.ExecContext(t.Context(), "insert into x.t values (1)"); !errors.Is(err, sqlite3.READONLY) {
+		t.Errorf("writing the second actor: %v, want READONLY", err)
+	}
+	if err := second.Close(); !errors.Is(err, ErrBusy) {
+		t.Errorf("closing an attached database: %v, want ErrBusy", err)
+	}
+	exec(t, c, "detach x")
+	if err := errors.Join(second.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMemoryJournalTooLarge: without a stored journal nothing could undo a part of a
+// transaction, so one that is too large is refused, whole.
+func TestMemoryJournalTooLarge(t *testing.T) {
+	for _, synchronous := range []string{"full", "off"} {
+		r := newRig(t, oneBatch)
+		db := r.open(t, &Options{Pragmas: []string{"cache_size=10", "synchronous=" + synchronous}})
+		c := oneConn(t, db)
+		exec(t, c, table)
+		exec(t, c, fill)
+		exec(t, c, "PRAGMA journal_mode=memory")
+		want := contentOf(t, c)
+		if _, err := c.ExecContext(t.Context(), "update t set b = randomblob(1600)"); !errors.Is(err, sqlite3.FULL) {
+			t.Errorf("synchronous=%s: %v, want FULL", synchronous, err)
+		}
+		if !errors.Is(db.Cause(), batch.ErrTooLarge) {
+			t.Errorf("the cause is %v", db.Cause())
+		}
+		for _, q := range []queryer{c, db} {
+			intact(t, q)
+			if got := contentOf(t, q); got != want {
+				t.Errorf("synchronous=%s: the refused transaction left its mark", synchronous)
+			}
+		}
+		exec(t, c, "update t set b = 'small' where a = 1")
+	}
+}
+
 // TestCloseInUse: a connection in use keeps its database.
 func TestCloseInUse(t *testing.T) {
 	r := newRig(t, batch.Limits{})
@@ -355,7 +444,7 @@ func TestTruncateAndAppend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(nil).openHandle(t.Context(), db, false)
+	h := db.openHandle(t.Context(), false)
 	page := bytes.Repeat([]byte{1}, chunkSize)
 	must := func(_ int, err error) {
 		t.Helper()

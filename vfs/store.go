@@ -19,9 +19,6 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	if err != nil && !refused(err) {
 		db.fail(err)
 	}
-	if err == nil {
-		db.unsynced = false
-	}
 	return err
 }
 
@@ -31,7 +28,6 @@ func (db *database) apply(ctx context.Context, b *batch.Batch) error {
 	if err != nil && !refused(err) {
 		db.fail(err)
 	}
-	db.unsynced = true
 	return err
 }
 
@@ -65,22 +61,15 @@ func (db *database) flushMain(ctx context.Context) error {
 	return db.storeOrdered(ctx, &db.main)
 }
 
-// syncMain makes what is new in the main file durable when no journal guards it:
-// in journal_mode=MEMORY, or when the journal is already over.
-func (db *database) syncMain(ctx context.Context) error {
+// landMain lands what is new in the main file when no journal guards it: in
+// journal_mode=MEMORY, or when the journal is already over. It must be one atomic
+// commit, since nothing could undo a part of it; what is too large is refused.
+func (db *database) landMain(ctx context.Context) error {
 	err := db.commitMain(ctx)
 	if tooLarge(err) {
-		err = db.flushMain(ctx)
+		err = db.commitInParts(ctx)
 	}
-	if err != nil || !db.unsynced {
-		return err
-	}
-	if err := db.actor.Sync(ctx); err != nil {
-		db.fail(err)
-		return err
-	}
-	db.unsynced = false
-	return nil
+	return err
 }
 
 // commitMain lands what is new in the main file as one atomic, durable commit.

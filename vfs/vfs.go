@@ -77,7 +77,6 @@ type VFS struct {
 
 	mu         sync.Mutex
 	databases  map[string]*database // +checklocks:mu
-	writers    map[any]*handle      // the file that a connection may write  +checklocks:mu
 	registered string               // +checklocks:mu
 }
 
@@ -85,7 +84,7 @@ var _ sqlitevfs.VFS = (*VFS)(nil)
 
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
-	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}, writers: map[any]*handle{}}
+	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}}
 }
 
 // Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
@@ -232,9 +231,11 @@ func (v *VFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlit
 }
 
 func (v *VFS) openMain(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
-	db, err := v.find(name)
-	if err != nil {
-		return nil, flags, err
+	v.mu.Lock() // until the handle is counted: Unmount must see it
+	defer v.mu.Unlock()
+	db := v.databases[strings.TrimLeft(name, "/")]
+	if db == nil {
+		return nil, flags, fmt.Errorf("%w: %q", ErrNotMounted, name)
 	}
 	if db.actor == nil && flags&sqlitevfs.OPEN_READONLY == 0 {
 		flags = flags&^(sqlitevfs.OPEN_READWRITE|sqlitevfs.OPEN_CREATE) | sqlitevfs.OPEN_READONLY
@@ -243,7 +244,7 @@ func (v *VFS) openMain(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, s
 		return nil, flags, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
 	}
 	readOnly := flags&sqlitevfs.OPEN_READONLY != 0
-	return v.openHandle(context.Background(), db, readOnly), flags, nil
+	return db.openHandle(context.Background(), readOnly), flags, nil
 }
 
 func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, error) {
