@@ -62,14 +62,27 @@ func (db *database) flushMain(ctx context.Context) error {
 }
 
 // landMain lands what is new in the main file when no journal guards it: in
-// journal_mode=MEMORY, or when the journal is already over. It must be one atomic
-// commit, since nothing could undo a part of it; what is too large is refused.
+// journal_mode=MEMORY, or when the journal is already over. It is one atomic commit
+// if the limits allow that at all. If not, it is stored in parts, which SQLite
+// documents for this mode: a crash or a failure between them leaves a damaged file.
+//
+// https://sqlite.org/pragma.html#pragma_journal_mode
 func (db *database) landMain(ctx context.Context) error {
 	err := db.commitMain(ctx)
 	if tooLarge(err) {
 		err = db.commitInParts(ctx)
 	}
-	return err
+	if !tooLarge(err) {
+		return err
+	}
+	if err := db.flushMain(ctx); err != nil {
+		return err
+	}
+	if err := db.actor.Sync(ctx); err != nil {
+		db.fail(err)
+		return err
+	}
+	return nil
 }
 
 // commitMain lands what is new in the main file as one atomic, durable commit.
