@@ -36,7 +36,7 @@ var summary = regexp.MustCompile(`Summary: (\d+) errors out of (\d+) tests`)
 // writes, and syncs nothing.
 func runScript(t *testing.T, x target, s script) {
 	m := &machine{main: func(w *sqlite3_wrap.Wrapper, argc, argv int32) int32 { return w.Xmain_mptest(argc, argv) }}
-	lines, status := m.run(t, scriptFiles(t, x.without...), "mptest", x.db, s.name, "--vfs", x.vfs, "--sync")
+	lines, status := m.run(t, scriptFiles(t, x.without...), "mptest", x.db, s.name, "--vfs", x.vfs, "--sync", "--timeout", patience)
 	if status != 0 {
 		t.Errorf("mptest exited with status %d", status)
 	}

@@ -33,8 +33,13 @@ const osOnly = "--if vfsname() GLOB 'os'\n"
 // error: without a journal, a transaction that spilled could not be undone.
 const journalOff = "  PRAGMA journal_mode=OFF;\n"
 
-// scriptFiles returns mptest's scripts, as go-sqlite3's module has them but for
-// the given lines of config01.test.
+// patience is how long a process waits for another one, in milliseconds: for a
+// lock, and for a task to end. mptest's own ten seconds are not enough for its
+// largest transactions under the race detector on a busy machine.
+const patience = "120000"
+
+// scriptFiles returns mptest's scripts as go-sqlite3's module has them, but for
+// the given lines of config01.test, and with more patience.
 func scriptFiles(t *testing.T, without ...string) fs.FS {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/ncruces/go-sqlite3").Output()
@@ -58,6 +63,7 @@ func scriptFiles(t *testing.T, without ...string) fs.FS {
 			}
 			text = strings.Replace(text, line, "", 1)
 		}
+		text = strings.ReplaceAll(text, "--wait all\n", "--wait all "+patience+"\n")
 		files[name] = &fstest.MapFile{Data: []byte(text)}
 	}
 	return files
