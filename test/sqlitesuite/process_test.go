@@ -123,8 +123,10 @@ func (m *machine) system(command string) int32 {
 		m.complain("system(%q): not a client in the background", command)
 		return -1
 	}
+	// mptest doesn't tell its clients how long to wait.
+	args = append(args[:len(args)-1], "--timeout", patience)
 	// A client's status doesn't matter: scripts crash them on purpose.
-	m.processes.Go(func() { m.start(args[:len(args)-1]) })
+	m.processes.Go(func() { m.start(args) })
 	return 0
 }
 
