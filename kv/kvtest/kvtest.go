@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Checks", testChecks},
 		{"OnApply", testOnApply},
 		{"Outcome", testOutcome},
+		{"Shared", testShared},
 		{"Limits", testLimits},
 		{"Snapshot", testSnapshot},
 		{"Context", testContext},

@@ -197,3 +197,24 @@ func testCloseUnderLoad(t *testing.T, open Opener) {
 		t.Errorf("second Close: %v", err)
 	}
 }
+
+// testShared: an engine that is a kv.Sharer has one map for the life of the store,
+// and two stores have two.
+func testShared(t *testing.T, open Opener) {
+	eng, other := start(t, open), start(t, open)
+	shared := kv.Shared(eng)
+	if shared == nil {
+		t.Skip("the engine shares nothing")
+	}
+	type key struct{}
+	if _, loaded := shared.LoadOrStore(key{}, 1); loaded {
+		t.Error("a new store has something to share")
+	}
+	commit(t, eng, set("k", "v"))
+	if v, ok := kv.Shared(eng).Load(key{}); !ok || v != 1 {
+		t.Errorf("got %v, %v, want what was stored", v, ok)
+	}
+	if _, ok := kv.Shared(other).Load(key{}); ok {
+		t.Error("two stores share a map")
+	}
+}

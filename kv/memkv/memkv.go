@@ -22,6 +22,7 @@ import (
 // A DB is one store in memory. It implements kv.Engine.
 type DB struct {
 	outcomes outcomes.Memory
+	shared   sync.Map
 	closed   atomic.Bool
 
 	mu sync.RWMutex
@@ -35,7 +36,10 @@ type DB struct {
 	doomed [][]byte // +checklocks:mu
 }
 
-var _ kv.Engine = (*DB)(nil)
+var (
+	_ kv.Engine = (*DB)(nil)
+	_ kv.Sharer = (*DB)(nil)
+)
 
 // New returns an empty store.
 func New() *DB {
@@ -224,6 +228,9 @@ func (db *DB) Sync(ctx context.Context) error { return db.check(ctx) }
 
 // Limits returns the zero Limits: memory is the only bound.
 func (db *DB) Limits() kv.Limits { return kv.Limits{} }
+
+// Shared returns what the users of this DB share. See kv.Sharer.
+func (db *DB) Shared() *sync.Map { return &db.shared }
 
 // Close forgets everything. Calls after it, or running beside it, return
 // kv.ErrClosed or what they would have returned before.

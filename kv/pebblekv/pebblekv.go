@@ -51,6 +51,7 @@ type DB struct {
 	gate     *gate
 	life     *life
 	outcomes outcomes.Memory
+	shared   sync.Map
 
 	// commit orders commits: between the checks of one and its application
 	// there is no other, so every commit takes it, also one without checks. It
@@ -61,7 +62,10 @@ type DB struct {
 	version atomic.Uint64
 }
 
-var _ kv.Engine = (*DB)(nil)
+var (
+	_ kv.Engine = (*DB)(nil)
+	_ kv.Sharer = (*DB)(nil)
+)
 
 // Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which
 // every entry takes some bytes besides its key and value, and a cleared range may
@@ -87,6 +91,10 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 	defer d.life.leave()
 	return d.outcomes.Outcome(id), nil
 }
+
+// Shared returns what the users of this DB share: the store's lock keeps every
+// other process out. See kv.Sharer.
+func (d *DB) Shared() *sync.Map { return &d.shared }
 
 // Sync returns when everything applied before it is on the disk. See kv.Engine.
 func (d *DB) Sync(ctx context.Context) error {
