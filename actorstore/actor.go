@@ -40,6 +40,10 @@ type Actor struct {
 
 	closed atomic.Bool
 	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
+	epoch  atomic.Uint64         // of the head that this handle wrote; 0 while it is being opened
+	// A commit of this handle that is in doubt, and the one of the handle before.
+	doubted atomic.Pointer[Doubt]
+	before  *Doubt
 
 	// What readers may see of the head, and up to where it is durable for sure.
 	seq, used, durable atomic.Int64
@@ -112,8 +116,9 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		return nil, err
 	}
 	a := newActor(s, id, l)
+	s.owners.enter(a)
 	if err := a.takeOver(ctx, opts); err != nil {
-		s.release(id, l)
+		a.leave()
 		return nil, err
 	}
 	if err := s.occupy(l, a); err != nil {
@@ -168,7 +173,11 @@ func (a *Actor) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := a.check(); err != nil {
 		return dst, err
 	}
-	return a.space.get(ctx, key, dst)
+	value, err := a.space.get(ctx, key, dst)
+	if err := a.owned(ctx, a.store.eng); err != nil {
+		return dst, err
+	}
+	return value, err
 }
 
 // Page appends the first 10,000 bytes of the value of key to dst. See Reader.
@@ -176,12 +185,39 @@ func (a *Actor) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := a.check(); err != nil {
 		return dst, err
 	}
-	return a.space.page(ctx, key, dst)
+	value, err := a.space.page(ctx, key, dst)
+	if err := a.owned(ctx, a.store.eng); err != nil {
+		return dst, err
+	}
+	return value, err
 }
 
 // List yields the entries that opts select. See Reader.
 func (a *Actor) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
+	if a.store.owners == nil {
+		return a.listPinned(ctx, opts)
+	}
 	return a.space.list(ctx, opts, a.check)
+}
+
+// listPinned lists a snapshot, which is looked at once for whose it is.
+func (a *Actor) listPinned(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		snap, err := a.Snapshot(ctx)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		over := false
+		for e, err := range snap.List(ctx, opts) {
+			if over = !yield(e, err) || err != nil; over {
+				break
+			}
+		}
+		if err := snap.Close(); err != nil && !over {
+			yield(Entry{}, err)
+		}
+	}
 }
 
 // GetMany returns the values of keys, all of one state, in the order of keys: nil
@@ -241,7 +277,7 @@ func (a *Actor) Sync(ctx context.Context) error {
 		return a.fail(ErrPoisoned, err)
 	}
 	raise(&a.durable, seq)
-	return nil
+	return a.owned(ctx, a.store.eng)
 }
 
 // raise sets v to n unless it is larger.
@@ -271,8 +307,17 @@ func (a *Actor) Close() error {
 	// Whoever gets the lock now sees that the handle is closed.
 	a.lock <- struct{}{}
 	<-a.lock
-	a.store.release(a.id, a.lease)
+	a.leave()
 	return nil
+}
+
+// leave gives the places of the handle to whoever comes next.
+func (a *Actor) leave() {
+	if d := a.doubted.Load(); d != nil {
+		a.store.setDoubt(a.id, d)
+	}
+	a.store.owners.leave(a)
+	a.store.release(a.id, a.lease)
 }
 
 // acquire takes the commit lock.

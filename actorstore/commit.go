@@ -78,24 +78,25 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 	defer func() { f.end(err) }()
 	if !a.exists {
 		a.closed.Store(true)
-		a.store.release(a.id, a.lease)
+		a.leave()
 		return nil
 	}
 	f.stageDrop()
 	f.last = true
 	err = f.send(ctx, kv.Durable)
 	if f.landed == 1 {
-		a.store.release(a.id, a.lease)
+		a.leave()
 	}
 	return err
 }
 
-// failure turns an error of an engine's Commit into ours; applied tells whether
+// failure turns an error of the engine's Commit into ours; applied tells whether
 // the commit was applied before it failed.
-func (a *Actor) failure(ctx context.Context, err error, applied bool) error {
+func (f *flight) failure(ctx context.Context, err error, applied bool) error {
+	a := f.a
 	switch {
 	case applied:
-		return a.fail(ErrPoisoned, err)
+		return f.doubt(err)
 	case errors.Is(err, kv.ErrConflict):
 		return a.fail(ErrFenced, err)
 	case errors.Is(err, kv.ErrTooLarge):
@@ -105,5 +106,5 @@ func (a *Actor) failure(ctx context.Context, err error, applied bool) error {
 		// the next commit finds another head, and is fenced.
 		return fmt.Errorf("actorstore: commit: %w", err)
 	}
-	return a.fail(ErrPoisoned, err)
+	return f.doubt(err)
 }

@@ -85,7 +85,8 @@ func (l *freeList) put(f *flight) {
 func (f *flight) end(err error) {
 	a := f.a
 	if f.calling {
-		a.fail(ErrPoisoned, errors.New("panic during a commit"))
+		// There is nobody to tell but who opens the actor next.
+		_ = f.doubt(errors.New("panic during a commit"))
 	}
 	// Under the lock still, so that what OnAbort gives back is there for the next
 	// batch. A batch that is settled ignores it.
@@ -209,7 +210,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 		a.phase.Add(1)
 	}
 	if err != nil {
-		return a.failure(ctx, err, applied)
+		return f.failure(ctx, err, applied)
 	}
 	if d == kv.Durable {
 		raise(&a.durable, int64(f.next.Seq))

@@ -116,9 +116,13 @@ func parseNamed(name string, row []byte) (n named, err error) {
 // A record is what a store has recorded about an actor.
 type record struct {
 	head head
-	row  []byte // the head row, nil when there is none: the actor doesn't exist
+	row  []byte // the head row, nil when there is none
 	name string
 }
+
+// written says whether the actor exists. A head of no commit is a claim: somebody
+// has opened the actor, and nobody has written to it.
+func (rec *record) written() bool { return rec.row != nil && rec.head.Seq > 0 }
 
 // loadRecord reads head and name of an actor with one scan.
 func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // list yields the entries that o selects. check, if it is not nil, says why
-// the iteration must not begin.
+// the iteration must not begin, or go on.
 func (s *space) list(ctx context.Context, o ListOptions, check func() error) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if check != nil {
@@ -25,7 +25,7 @@ func (s *space) list(ctx context.Context, o ListOptions, check func() error) ite
 			return
 		}
 		// The value is never nil: nil is for KeysOnly.
-		l := lister{space: s, opts: o, yield: yield, value: []byte{}}
+		l := lister{space: s, opts: o, yield: yield, check: check, value: []byte{}}
 		if err := l.run(ctx, s.bounds(start, end)); err != nil {
 			yield(Entry{}, err)
 		}
@@ -79,6 +79,7 @@ type lister struct {
 	space *space
 	opts  ListOptions
 	yield func(Entry, error) bool
+	check func() error // nil: nothing to check
 
 	n    int  // entries yielded
 	stop bool // the consumer wants no more
@@ -142,6 +143,11 @@ func (l *lister) row(e kv.Entry) error {
 
 // begin starts with the key that physical belongs to.
 func (l *lister) begin(physical []byte) error {
+	if l.check != nil {
+		if err := l.check(); err != nil {
+			return err
+		}
+	}
 	key, n, err := l.space.prefix.parseBase(l.key[:0], physical)
 	if err != nil {
 		return fmt.Errorf("actorstore: list: %w", err)

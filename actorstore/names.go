@@ -51,7 +51,7 @@ func (s *Store) Actors(ctx context.Context) iter.Seq2[ActorInfo, error] {
 		start, end := rowRange(rowHead)
 		var at ID
 		var rec record
-		flush := func() bool { return rec.row == nil || yield(rec.info(at), nil) }
+		flush := func() bool { return !rec.written() || yield(rec.info(at), nil) }
 		for e, err := range s.pages(ctx, start, end) {
 			if err == nil {
 				// The name of an actor follows its head.

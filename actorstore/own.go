@@ -28,13 +28,18 @@ func newActor(s *Store, id ID, l *lease) *Actor {
 //
 // A conflict means that the owner before has just committed, or that somebody else
 // takes over too: the last one wins.
+//
+// An actor that doesn't exist needs no claim if nobody else can be at work on it:
+// its first commit checks that there is still no head. Else a head is written that
+// says that nothing was: a first commit of somebody else's that is under way must
+// not land.
 func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 	for {
 		rec, err := loadRecord(ctx, a.store.eng, a.id)
 		if err != nil {
 			return err
 		}
-		if rec.row == nil && opts.MustExist {
+		if !rec.written() && opts.MustExist {
 			return ErrUnknownActor
 		}
 		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)
@@ -46,14 +51,19 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			name = opts.Name
 		}
 		a.name.Store(&name)
-		if rec.row == nil {
-			a.head, a.exists, a.unsaid = head{Epoch: 1}, false, unsaid
+		a.unsaid = unsaid
+		doubt := a.store.doubtOf(a.id)
+		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
+			a.head, a.exists = head{Epoch: 1}, false
+			a.store.owners.settle(a)
 			return nil
 		}
-		// An actor that doesn't exist needs no claim: its first commit checks that
-		// there is still no head, which only one of several can pass.
-		err = a.claim(ctx, rec, unsaid)
-		if err == nil || !errors.Is(err, kv.ErrConflict) {
+		err = a.claim(ctx, rec)
+		if err == nil {
+			a.store.owners.settle(a)
+			return a.resolve(ctx, rec, doubt)
+		}
+		if !errors.Is(err, kv.ErrConflict) {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -83,26 +93,29 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 	return false, fmt.Errorf("%w: %q is the name of actor %s", ErrNameTaken, want, n.ID)
 }
 
-// claim rewrites the head of an existing actor.
-func (a *Actor) claim(ctx context.Context, rec record, unsaid bool) error {
+// claim rewrites the head, or writes the first one.
+func (a *Actor) claim(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
-	next.Epoch++
+	if next.Epoch++; rec.row == nil {
+		next.Epoch++ // somebody may believe to have the first
+	}
 	next.Last = a.commitID()
 	row := next.append(nil)
 	c := kv.Commit{
 		ID:         next.Last,
-		Checks:     []kv.Check{{Key: a.headKey, Value: rec.row}},
+		Checks:     []kv.Check{{Key: a.headKey, Value: rec.row, Absent: rec.row == nil}},
 		Ops:        []kv.Op{kv.Set(a.headKey, row)},
 		Durability: kv.Applied,
 	}
-	if unsaid {
+	named := a.unsaid && rec.written()
+	if named {
 		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
 	}
 	if err := a.store.eng.Commit(ctx, &c); err != nil {
 		return err
 	}
-	a.head, a.exists, a.unsaid = next, true, false
+	a.head, a.exists, a.unsaid = next, true, a.unsaid && !named
 	copy(a.row[:], row)
 	a.publish()
 	a.durable.Store(a.seq.Load())

@@ -11,11 +11,13 @@ import (
 )
 
 // A Snapshot is a Reader of one state of an actor. It stays readable when its
-// handle or the Store is closed, but not when the engine is. It keeps old
-// versions of the whole store alive: close it soon. It is safe for concurrent use.
+// handle or the Store is closed, but not when the engine is, nor when the handle is
+// fenced or poisoned before. It keeps old versions of the whole store alive: close
+// it soon. It is safe for concurrent use.
 type Snapshot struct {
 	space  space
 	snap   kv.Snapshot
+	owner  *Actor // nil: a view's
 	seq    uint64
 	closed atomic.Bool
 }
@@ -35,7 +37,10 @@ func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
 	}
 	s := newSnapshot(a.store, a.id, snap)
-	s.seq = seq
+	s.seq, s.owner = seq, a
+	if err := a.owned(ctx, snap); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if phase%2 == 0 && a.phase.Load() == phase {
 		return s, nil
 	}
@@ -54,6 +59,9 @@ func newSnapshot(store *Store, id ID, snap kv.Snapshot) *Snapshot {
 func (s *Snapshot) check() error {
 	if s.closed.Load() {
 		return ErrClosed
+	}
+	if s.owner != nil {
+		return s.owner.Err()
 	}
 	return nil
 }
@@ -109,7 +117,7 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 	}
 	v := &View{Snapshot: newSnapshot(s, id, snap)}
 	rec, err := loadRecord(ctx, snap, id)
-	if err == nil && rec.row == nil {
+	if err == nil && !rec.written() {
 		err = ErrUnknownActor
 	}
 	if err != nil {

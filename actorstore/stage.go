@@ -17,7 +17,7 @@ func (f *flight) stage(from, to int) {
 	}
 	// The head is written last and checked first: whatever else the commit does,
 	// it does as the owner.
-	if f.next.Seq++; !a.exists {
+	if f.next.Seq++; f.next.Seq == 1 {
 		f.next.Created = a.store.millis()
 	}
 	f.next.Last = a.commitID()

@@ -67,6 +67,7 @@ type Store struct {
 	limits    batch.Limits
 	now       func() time.Time
 	readOnly  bool
+	owners    *owners
 
 	bufs    sync.Pool // of *buf
 	flights freeList
@@ -75,6 +76,7 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool          // +checklocks:mu
 	leases  map[ID]*lease // +checklocks:mu
+	doubts  map[ID]Doubt  // of handles that were closed with one  +checklocks:mu
 }
 
 // A lease is the place of an actor's handle in its Store.
@@ -94,8 +96,8 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		eng: eng, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
-		now: opts.Now, readOnly: opts.ReadOnly,
-		closing: make(chan struct{}), leases: map[ID]*lease{},
+		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng),
+		closing: make(chan struct{}), leases: map[ID]*lease{}, doubts: map[ID]Doubt{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -217,6 +219,7 @@ func (s *Store) occupy(l *lease, a *Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
+		s.owners.leave(a)
 		s.releaseLocked(a.id, l)
 		return ErrClosed
 	}

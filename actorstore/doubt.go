@@ -1,0 +1,117 @@
+package actorstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Doubt is a commit whose caller got an error that left open whether it landed,
+// and what became of it. See Actor.Doubt.
+type Doubt struct {
+	Commit  kv.CommitID
+	Seq     uint64 // its number, if it landed
+	Outcome kv.Outcome
+}
+
+// A DoubtError is the failure of a commit that left open whether it landed. The
+// handle is poisoned by it. Whoever opens the actor next is told what became of the
+// commit: by Actor.Doubt in the same Store, by Store.Outcome anywhere.
+type DoubtError struct {
+	Actor  ID
+	Commit kv.CommitID
+	Err    error // the engine's
+}
+
+// Error names the commit and the reason.
+func (e *DoubtError) Error() string {
+	return fmt.Sprintf("the outcome of commit %x is in doubt: %v", e.Commit, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *DoubtError) Unwrap() error { return e.Err }
+
+// doubt poisons the handle because of the commit that was sent last.
+func (f *flight) doubt(err error) error {
+	a := f.a
+	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq})
+	return a.fail(ErrPoisoned, &DoubtError{a.id, f.next.Last, err})
+}
+
+// Doubt returns what became of the commit that poisoned the handle before this one
+// in the same Store, nil if nothing did. That it did not apply is final: the head
+// that it would have had to find is no longer there.
+func (a *Actor) Doubt() *Doubt { return a.before }
+
+// resolve finds out what became of the commit in doubt, once the actor is claimed:
+// rec is what was there before.
+func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
+	if d == nil {
+		return nil
+	}
+	outcome, err := a.store.eng.Outcome(ctx, d.Commit)
+	if err != nil {
+		return fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", d.Commit, a.id, err)
+	}
+	if outcome == kv.OutcomeUnknown {
+		outcome = rec.outcome(d)
+	}
+	d.Outcome = outcome
+	a.before = d
+	a.store.setDoubt(a.id, nil)
+	return nil
+}
+
+// outcome says what the head tells of a commit that its engine doesn't remember.
+// Every commit counts up, so one that landed can't be above the head.
+func (rec *record) outcome(d *Doubt) kv.Outcome {
+	switch {
+	case rec.row != nil && rec.head.Last == d.Commit:
+		return kv.OutcomeApplied
+	case rec.head.Seq < d.Seq:
+		return kv.OutcomeNotApplied
+	}
+	return kv.OutcomeUnknown
+}
+
+// Outcome tells what became of a commit of an actor, by the id that a DoubtError
+// gave: what the engine remembers, or, after a restart too, that it is the actor's
+// last one. Where neither is so, the answer is kv.OutcomeUnknown.
+func (s *Store) Outcome(ctx context.Context, id ID, commit kv.CommitID) (kv.Outcome, error) {
+	if err := s.check(); err != nil {
+		return kv.OutcomeUnknown, err
+	}
+	outcome, err := s.eng.Outcome(ctx, commit)
+	if err == nil && outcome == kv.OutcomeUnknown {
+		var rec record
+		if rec, err = loadRecord(ctx, s.eng, id); err == nil && rec.row != nil && rec.head.Last == commit {
+			outcome = kv.OutcomeApplied
+		}
+	}
+	if err != nil {
+		return kv.OutcomeUnknown, fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", commit, id, err)
+	}
+	return outcome, nil
+}
+
+// doubtOf returns the doubt that the last handle to the actor left, nil for none.
+func (s *Store) doubtOf(id ID) *Doubt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, ok := s.doubts[id]; ok {
+		return &d
+	}
+	return nil
+}
+
+// setDoubt records a doubt, or forgets it.
+func (s *Store) setDoubt(id ID, d *Doubt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d == nil {
+		delete(s.doubts, id)
+		return
+	}
+	s.doubts[id] = *d
+}

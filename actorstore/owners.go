@@ -1,0 +1,138 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// An owner that was replaced learns of it in one of two ways, besides its next
+// commit, which conflicts. Where all owners are in one process (kv.Sharer) the new
+// one tells the old ones, before its opening returns: from then on they answer
+// nothing any more, and asking that is one atomic load. Everywhere else a read looks
+// at the head afterwards, which costs a Get.
+
+// owners are the open handles of all Stores on one engine.
+type owners struct {
+	mu   sync.Mutex
+	open map[ID][]*Actor // +checklocks:mu
+}
+
+// ownersKey is where the owners are in the map that users of an engine share.
+type ownersKey struct{}
+
+// ownersOf returns the owners on eng, nil when its users may be anywhere.
+func ownersOf(eng kv.Engine) *owners {
+	shared := kv.Shared(eng)
+	if shared == nil {
+		return nil
+	}
+	o, _ := shared.LoadOrStore(ownersKey{}, &owners{open: map[ID][]*Actor{}})
+	return o.(*owners)
+}
+
+// enter adds a handle that is being opened.
+func (o *owners) enter(a *Actor) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open[a.id] = append(o.open[a.id], a)
+}
+
+// leave removes a handle that is closed.
+func (o *owners) leave(a *Actor) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	rest := slices.DeleteFunc(o.open[a.id], func(b *Actor) bool { return a == b })
+	if o.open[a.id] = rest; len(rest) == 0 {
+		delete(o.open, a.id)
+	}
+}
+
+// alone says whether nobody else can have a handle to the actor.
+func (o *owners) alone(a *Actor) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.open[a.id]) == 1
+}
+
+// settle fences every handle whose epoch is over, now that a has one: most often
+// those before a, but also a itself, if another was faster.
+func (o *owners) settle(a *Actor) {
+	if o == nil {
+		a.epoch.Store(a.head.Epoch)
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a.epoch.Store(a.head.Epoch)
+	for _, b := range o.open[a.id] {
+		switch e := b.epoch.Load(); {
+		case e == 0: // not open yet: it will find the head of this one
+		case b.check() != nil: // its epoch may be that of an actor dropped since
+		case e < a.head.Epoch:
+			b.fail(ErrFenced, errReplaced)
+		case e > a.head.Epoch:
+			a.fail(ErrFenced, errReplaced)
+		}
+	}
+}
+
+// errReplaced is why a handle is fenced that didn't have to find out by itself.
+var errReplaced = errors.New("another owner took it over")
+
+// Owned returns nil while this handle is the actor's owner, else what every other
+// call returns. Who keeps data of the actor in memory asks before using them. It
+// reads nothing on an engine that only this process has open (kv.Sharer), and the
+// actor's head on every other one.
+func (a *Actor) Owned(ctx context.Context) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return a.owned(ctx, a.store.eng)
+}
+
+// owned returns ErrFenced if the actor has another owner, as far as that can be told
+// from what src holds. Asked after a read of src, it says whether that was still the
+// owner's to read.
+func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
+	if a.store.owners != nil {
+		return a.Err()
+	}
+	row, err := src.Get(ctx, a.headKey, nil)
+	switch {
+	case errors.Is(err, kv.ErrNotFound):
+		// A handle of such an engine begins with a claim, so the head was there.
+		return a.lost(errors.New("the actor was dropped"))
+	case err != nil:
+		return fmt.Errorf("actorstore: read the head of actor %s: %w", a.id, err)
+	}
+	h, err := parseHead(a.id, row)
+	if err != nil {
+		return err
+	}
+	if [8]byte(h.Last[:8]) != a.nonce {
+		return a.lost(errReplaced)
+	}
+	return a.Err()
+}
+
+// lost fences the handle, unless it has just been closed by a Drop of its own.
+func (a *Actor) lost(cause error) error {
+	if a.closed.Load() {
+		return ErrClosed
+	}
+	return a.fail(ErrFenced, cause)
+}
