@@ -194,12 +194,29 @@ func (db *database) fail(err error) {
 	db.failed.CompareAndSwap(nil, &err)
 }
 
-// healthy returns ErrFailed, with its reason, after a failure.
+// healthy returns ErrFailed, with its reason, after a failure, or when the actor
+// has another owner: what memory holds of it is no longer true.
 func (db *database) healthy() error {
+	if db.actor != nil {
+		if err := db.actor.Err(); err != nil {
+			db.fail(err)
+		}
+	}
 	if p := db.failed.Load(); p != nil {
 		return fmt.Errorf("%w: %w", ErrFailed, *p)
 	}
 	return nil
+}
+
+// owned is healthy, asked where SQLite is about to answer from its own cache: on an
+// engine that other processes use, too, it finds out who the owner is.
+func (db *database) owned(ctx context.Context) error {
+	if db.actor != nil {
+		if err := db.actor.Owned(ctx); err != nil && db.actor.Err() == nil {
+			return err // not known, or closed
+		}
+	}
+	return db.healthy()
 }
 
 // sqliteError remembers err for DB.Cause, and returns what SQLite should see.
@@ -220,8 +237,10 @@ func (db *database) readError(err error) error {
 	return db.sqliteError(err, sqlite3.IOERR_READ)
 }
 
-// refused says whether err means that nothing was written and nothing is in
-// doubt: the batch is too large, or the quota is full.
-func refused(err error) bool {
-	return errors.Is(err, batch.ErrTooLarge) || errors.Is(err, actorstore.ErrQuota)
+// refused says whether err, of a commit, means that nothing was written: the actor
+// is as healthy as before. If a part of the batch landed it is, too, but what
+// memory says about the store is wrong.
+func (db *database) refused(err error) bool {
+	var part *actorstore.OrderedError
+	return db.actor.Err() == nil && !errors.As(err, &part)
 }

@@ -26,13 +26,16 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if level <= h.level {
 		return nil
 	}
-	if err := h.db.healthy(); err != nil {
+	err := h.db.healthy()
+	if h.level == sqlitevfs.LOCK_NONE {
+		err = h.db.owned(h.ctx)
+	}
+	if err != nil {
 		return h.db.sqliteError(err, sqlite3.IOERR_LOCK)
 	}
 	if level > sqlitevfs.LOCK_SHARED && h.readOnly {
 		return sqlite3.READONLY
 	}
-	var err error
 	switch level {
 	case sqlitevfs.LOCK_SHARED:
 		err = h.lockShared()

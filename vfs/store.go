@@ -13,10 +13,11 @@ import (
 const flushAfter = 256
 
 // commit lands b and waits until it is on stable storage. Whatever is not a
-// clean refusal fails the database for good: nobody knows what landed.
+// clean refusal (too large, a full quota, a read that failed) fails the database for
+// good: nobody knows what landed.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	err := db.actor.Commit(ctx, b)
-	if err != nil && !refused(err) {
+	if err != nil && !db.refused(err) {
 		db.fail(err)
 	}
 	return err
@@ -25,7 +26,7 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 // apply is commit without the wait.
 func (db *database) apply(ctx context.Context, b *batch.Batch) error {
 	err := db.actor.Apply(ctx, b)
-	if err != nil && !refused(err) {
+	if err != nil && !db.refused(err) {
 		db.fail(err)
 	}
 	return err

@@ -1,0 +1,183 @@
+package vfs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// anywhere is an engine whose users may be in other processes.
+type anywhere struct{ kv.Engine }
+
+// onBoth runs test on an engine that only this process can have open, and on one
+// that others might.
+func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
+	t.Run("one process", func(t *testing.T) { test(t, memkv.New()) })
+	t.Run("many processes", func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+}
+
+// fenced fails the test unless err says that the actor has another owner.
+func fenced(t *testing.T, what string, db *DB, err error) {
+	t.Helper()
+	if err == nil || !errors.Is(db.Cause(), actorstore.ErrFenced) {
+		t.Errorf("%s: got %v, and its cause is %v", what, err, db.Cause())
+	}
+}
+
+// TestTakeover: when the actor gets another owner, the database that the old one
+// has open answers nothing any more, from its caches either.
+func TestTakeover(t *testing.T) {
+	actions := map[string]func(ctx context.Context, c *sql.Conn) error{
+		"cached read": func(ctx context.Context, c *sql.Conn) error {
+			return c.QueryRowContext(ctx, "select b from t where a = 1").Scan(new(string))
+		},
+		"read of the schema": func(ctx context.Context, c *sql.Conn) error {
+			return c.QueryRowContext(ctx, "select count(*) from sqlite_schema").Scan(new(int))
+		},
+		"insert": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "insert into t(b) values ('late')")
+			return err
+		},
+		"delete": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "delete from t")
+			return err
+		},
+		"vacuum": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "vacuum")
+			return err
+		},
+		"begin": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "begin immediate")
+			return err
+		},
+		"user_version": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "pragma user_version = 7")
+			return err
+		},
+	}
+	for name, act := range actions {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, eng kv.Engine) {
+				old := openRig(t, eng, batch.Limits{})
+				db := old.open(t, nil)
+				conn := oneConn(t, db)
+				exec(t, conn, table)
+				exec(t, conn, "insert into t(b) values ('old')")
+				one[string](t, conn, "select b from t where a = 1")
+				owner := openRig(t, eng, batch.Limits{})
+				fenced(t, name, db, act(t.Context(), conn))
+				for other, act := range actions {
+					fenced(t, other+" afterwards", db, act(t.Context(), conn))
+				}
+				if fresh, err := db.Conn(t.Context()); err == nil {
+					fenced(t, "a new connection", db, actions["cached read"](t.Context(), fresh))
+					if err := fresh.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+				next := owner.open(t, nil)
+				intact(t, next)
+				if got := one[string](t, next, "select group_concat(b) from t"); got != "old" {
+					t.Errorf("the new owner finds %q", got)
+				}
+				exec(t, next, "insert into t(b) values ('new')")
+			})
+		})
+	}
+}
+
+// TestTakeoverInTransaction: the same in the middle of a transaction, on the atomic
+// path and when a part of it is already stored.
+func TestTakeoverInTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits batch.Limits
+		cache  string
+		write  string
+	}{
+		"atomic":  {batch.Limits{}, "cache_size=2000", "update t set b = 'late'"},
+		"spilled": {oneBatch, "cache_size=5", "update t set b = randomblob(1600)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, eng kv.Engine) {
+				old := openRig(t, eng, c.limits)
+				db := old.open(t, &Options{Pragmas: []string{c.cache}})
+				conn := oneConn(t, db)
+				for range 8 {
+					exec(t, conn, "create table if not exists t(a integer primary key, b blob)")
+					exec(t, conn, fill)
+				}
+				want := contentOf(t, conn)
+				exec(t, conn, "begin immediate")
+				exec(t, conn, c.write)
+				owner := openRig(t, eng, c.limits)
+				_, err := conn.ExecContext(t.Context(), "commit")
+				fenced(t, "commit", db, err)
+				_, err = conn.ExecContext(t.Context(), "rollback") // SQLite may have rolled back already
+				if err == nil {
+					fenced(t, "read", db, conn.QueryRowContext(t.Context(), "select count(*) from t").Scan(new(int)))
+				}
+				next := owner.open(t, nil)
+				intact(t, next)
+				if got := contentOf(t, next); got != want {
+					t.Errorf("the new owner finds %.60s, want %.60s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestTakeoverOfPausedCommit: a transaction whose commit is on its way while the
+// actor is taken over never lands, also when the new owner has written meanwhile.
+func TestTakeoverOfPausedCommit(t *testing.T) {
+	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
+		for _, writes := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				onBoth(t, func(t *testing.T, eng kv.Engine) {
+					slow := faultkv.New(eng)
+					old := openRig(t, slow, limits)
+					db := old.open(t, nil)
+					conn := oneConn(t, db)
+					exec(t, conn, table)
+					exec(t, conn, fill)
+					want := contentOf(t, conn)
+					reached, resume := make(chan struct{}), make(chan struct{})
+					paused := false
+					slow.Hook(func(op faultkv.Op) error {
+						// The last commit of the transaction is the one that waits.
+						if op.Point == faultkv.BeforeCommit && op.Commit.Durability == kv.Durable && !paused {
+							paused = true
+							close(reached)
+							<-resume
+						}
+						return nil
+					})
+					done := make(chan error)
+					go func() {
+						_, err := conn.ExecContext(t.Context(), "update t set b = randomblob(1500)")
+						done <- err
+					}()
+					<-reached
+					owner := openRig(t, eng, limits)
+					next := owner.open(t, nil)
+					if writes {
+						exec(t, next, "insert into t(b) values ('new')")
+						want = contentOf(t, next)
+					}
+					close(resume)
+					fenced(t, "the paused transaction", db, <-done)
+					intact(t, next)
+					if got := contentOf(t, next); got != want {
+						t.Errorf("the new owner finds %.60s, want %.60s", got, want)
+					}
+				})
+			})
+		}
+	}
+}
