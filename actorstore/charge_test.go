@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"pgregory.net/rapid"
 )
@@ -148,7 +149,7 @@ func (c content) check(t rapid.TB, a *Actor) {
 // TestResolveRandom commits batches in which keys and ranges meet, with any mixture
 // of known and unknown priors, atomic and ordered.
 func TestResolveRandom(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{Entries: 3})
+	s := openStore(t, memkv.New(), batch.Limits{Entries: 3, AtomicBatches: envlimits.Unlimited})
 	key := rapid.SampledFrom([]string{"a", "ab", "b", "c", "d"})
 	rapid.Check(t, func(t *rapid.T) {
 		a, err := s.Actor(ctx, NewID(), nil)

@@ -26,9 +26,9 @@ func TestErrorTexts(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	s := openStore(t, memkv.New(), batch.Limits{Entries: 5})
+	s := openStore(t, memkv.New(), batch.Limits{Entries: 5, AtomicBatches: 7})
 	want := batch.DefaultLimits()
-	want.Entries = 5
+	want.Entries, want.AtomicBatches = 5, 7
 	if got := openActor(t, s).Limits(); got != want || s.Limits() != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

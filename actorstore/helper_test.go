@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -44,9 +45,12 @@ func onEngines(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 // clock is a clock that stands still.
 func clock() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
-// openStore opens a store that is closed when the test ends.
+// openStore opens a store that is closed when the test ends. The environment may
+// lower a limit that l leaves open.
 func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
 	t.Helper()
+	l, err := envlimits.Apply(l)
+	must(t, err)
 	s, err := Open(ctx, eng, &Options{Limits: l, Now: clock})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })

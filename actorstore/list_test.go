@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -90,7 +91,7 @@ func checkList(t *testing.T, r Reader, values map[string]string, o ListOptions) 
 // long it is.
 func TestListIsOneScan(t *testing.T) {
 	eng := faultkv.New(memkv.New())
-	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	a := openActor(t, openStore(t, eng, batch.Limits{AtomicBatches: envlimits.Unlimited}))
 	var b batch.Batch
 	for i := range 20_000 {
 		b.Put(user(fmt.Sprint(i)), nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -17,6 +18,16 @@ type rig struct {
 	engine *faultkv.Engine
 	store  *actorstore.Store
 	actor  *actorstore.Actor
+}
+
+// fromEnv returns limits with what the environment says for those left open.
+func fromEnv(t testing.TB, limits batch.Limits) batch.Limits {
+	t.Helper()
+	limits, err := envlimits.Apply(limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limits
 }
 
 // newRig opens an actor in memory.
@@ -45,7 +56,7 @@ func (r *rig) reopen(t testing.TB, limits batch.Limits) {
 			t.Fatal(err)
 		}
 	}
-	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{Limits: limits})
+	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{Limits: fromEnv(t, limits)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -27,6 +28,8 @@ var (
 	ErrURL = errors.New("storeurl: not the name of a store")
 	// ErrUnsupported: the text names a store of a kind that this build can't open.
 	ErrUnsupported = errors.New("storeurl: not supported in this build")
+	// ErrEnvironment: a variable of the environment makes no sense.
+	ErrEnvironment = errors.New("storeurl: bad environment")
 )
 
 // Options say how to open a store; nil is the zero Options.
@@ -36,7 +39,8 @@ type Options struct {
 	// ReadOnly opens a store that is there without ever writing to it. It wins
 	// over Create.
 	ReadOnly bool
-	// Limits are those of actors; zero means batch.DefaultLimits.
+	// Limits are those of actors; zero means batch.DefaultLimits. The environment
+	// may lower what they leave open; see package internal/envlimits.
 	Limits batch.Limits
 	// Logger gets what the engine has to say; nil means that nobody does.
 	Logger *slog.Logger
@@ -117,11 +121,15 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	limits, err := envlimits.Apply(opts.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
 	engine, err := openEngine(url, opts)
 	if err != nil {
 		return nil, err
 	}
-	s, err := actorstore.Open(ctx, engine, &actorstore.Options{Limits: opts.Limits, ReadOnly: opts.ReadOnly})
+	s, err := actorstore.Open(ctx, engine, &actorstore.Options{Limits: limits, ReadOnly: opts.ReadOnly})
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
