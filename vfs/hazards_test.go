@@ -1,0 +1,327 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// What other SQLite VFSes on key-value stores got wrong, one by one. The list, with
+// the tests of the others, is in docs/durability.md.
+
+// TestBatchBounds: a transaction is one engine commit, or, where that may hold one
+// sub-batch, a few that are each within the limits.
+func TestBatchBounds(t *testing.T) {
+	limits := batch.DefaultLimits()
+	for _, mode := range []struct{ atomic, most int }{{envlimits.Unlimited, 1}, {1, 4}} {
+		limits.AtomicBatches = mode.atomic
+		for pages := 124; pages <= 130; pages++ {
+			for _, grows := range []bool{false, true} {
+				commits, entries := writePages(t, limits, pages, grows)
+				size := 0
+				if grows {
+					size = 1
+				}
+				if want := pages + size; mode.atomic != 1 && (len(commits) != 1 || entries != want) {
+					t.Errorf("%d pages, grows %v: %d commits of %d entries, want one of %d", pages, grows, len(commits), entries, want)
+				}
+				if len(commits) > mode.most {
+					t.Errorf("%d pages, grows %v: %d commits", pages, grows, len(commits))
+				}
+				for i, n := range commits {
+					if mode.atomic == 1 && n > limits.Entries {
+						t.Errorf("%d pages, grows %v: commit %d has %d entries", pages, grows, i, n)
+					}
+				}
+			}
+		}
+	}
+}
+
+// writePages commits a transaction that changes so many pages of a database, or
+// appends them, and returns how many entries each engine commit had, and in all.
+func writePages(t *testing.T, limits batch.Limits, pages int, appends bool) (commits []int, entries int) {
+	t.Helper()
+	r := newRig(t, limits)
+	db := newRigDatabase(t, r)
+	h := db.openHandle(t.Context(), false)
+	page := bytes.Repeat([]byte{1}, chunkSize)
+	copy(page, headerMagic)
+	transact := func(from int) error {
+		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED),
+			h.Lock(sqlitevfs.LOCK_EXCLUSIVE), h.BeginAtomicWrite())
+		for i := range pages {
+			_, werr := h.WriteAt(page, int64(from+i)*chunkSize)
+			err = errors.Join(err, werr)
+		}
+		if err = errors.Join(err, h.CommitAtomicWrite()); errors.Is(err, sqlite3.IOERR_COMMIT_ATOMIC) {
+			// SQLite would go on with a journal; the pages are the same.
+			return errors.Join(h.RollbackAtomicWrite(), h.Unlock(sqlitevfs.LOCK_NONE), sqlite3.IOERR_COMMIT_ATOMIC)
+		}
+		return errors.Join(err, h.CommitPhaseTwo(), h.Unlock(sqlitevfs.LOCK_NONE))
+	}
+	if err := transact(0); err != nil {
+		t.Fatal(err)
+	}
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit {
+			// Two rows for each page and for the size record, and one for the head.
+			commits = append(commits, (len(op.Commit.Ops)-1)/2)
+			entries += (len(op.Commit.Ops) - 1) / 2
+		}
+		return nil
+	})
+	from := 0
+	if appends {
+		from = pages
+	}
+	if err := transact(from); err != nil && (limits.AtomicBatches != 1 || !errors.Is(err, sqlite3.IOERR_COMMIT_ATOMIC)) {
+		t.Fatal(err)
+	}
+	r.engine.Hook(nil)
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return commits, entries
+}
+
+// newRigDatabase loads the database of r's actor without SQLite.
+func newRigDatabase(t *testing.T, r *rig) *database {
+	t.Helper()
+	db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// TestSlowRead: a read that takes so long that the page was overwritten meanwhile
+// yields the old page to who asked for it, and to nobody else.
+func TestSlowRead(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}})
+	reader, writer := oneConn(t, db), oneConn(t, db)
+	exec(t, writer, table)
+	exec(t, writer, "insert into t(b) select 'old' || zeroblob(1500) from generate_series(1, 80)")
+	exec(t, reader, "begin deferred")
+	one[int](t, reader, "select count(*) from t") // the view is chosen, and the last pages are in the cache
+	reached, resume := make(chan struct{}), make(chan struct{})
+	paused := false
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeGet && !paused {
+			paused = true
+			close(reached)
+			<-resume
+		}
+		return nil
+	})
+	got := make(chan string)
+	go func() {
+		var s string
+		if err := reader.QueryRowContext(context.WithoutCancel(t.Context()), "select substr(b, 1, 3) from t where a = 1").Scan(&s); err != nil {
+			s = err.Error()
+		}
+		got <- s
+	}()
+	<-reached
+	exec(t, writer, "update t set b = 'new'")
+	exec(t, writer, "vacuum")
+	close(resume)
+	if s := <-got; s != "old" {
+		t.Errorf("the slow read yields %q", s)
+	}
+	exec(t, reader, "commit")
+	if s := one[string](t, reader, "select b from t where a = 1"); s != "new" {
+		t.Errorf("the next read yields %q", s)
+	}
+	exec(t, writer, "insert into t(b) select zeroblob(1500) from generate_series(1, 80)")
+	intact(t, reader)
+	if used, counted := r.actor.Used(), countedBytes(t, r.actor); used != counted {
+		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
+	}
+}
+
+// TestLockBytePage: the page at 1 GiB, on which SQLite takes its locks in files, is
+// never written: the chunk is a hole, and what lies around it is found again.
+//
+// https://sqlite.org/fileformat2.html#the_lock_byte_page
+func TestLockBytePage(t *testing.T) {
+	const lockChunk = 1 << 30 / chunkSize
+	limits := batch.DefaultLimits()
+	limits.Storage = 4 << 30
+	r := newRig(t, limits)
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, table)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// A database of nearly 1 GiB, most of which is holes.
+	const pages = lockChunk - 8
+	first := actorstore.AppendFileChunk(nil, actorstore.FileMain, 0)
+	page, err := r.actor.Get(t.Context(), first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(page[28:], pages)
+	copy(page[headerVersionOf:headerVersionOf+4], page[headerCounter:])
+	var b batch.Batch
+	b.Put(first, page)
+	b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, pages*chunkSize))
+	if err := r.actor.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	db = r.open(t, nil)
+	exec(t, db, "insert into t(b) select hex(zeroblob(1500)) || char(96 + value) from generate_series(1, 20)")
+	if n := one[int](t, db, "PRAGMA page_count"); n <= lockChunk+4 {
+		t.Fatalf("%d pages: the file does not reach over the lock-byte page", n)
+	}
+	if _, err := r.actor.Get(t.Context(), actorstore.AppendFileChunk(nil, actorstore.FileMain, lockChunk), nil); !errors.Is(err, actorstore.ErrNotFound) {
+		t.Errorf("the lock-byte page is stored: %v", err)
+	}
+	want := "abcdefghijklmnopqrst"
+	query := "select group_concat(substr(b, 3001), '') from (select b from t order by a)"
+	if got := one[string](t, db, query); got != want {
+		t.Errorf("got %q", got)
+	}
+	again := newRigDatabase(t, r).openHandle(t.Context(), true)
+	hole := bytes.Repeat([]byte{1}, chunkSize)
+	if _, err := again.ReadAt(hole, lockChunk*chunkSize); err != nil || strings.Trim(string(hole), "\x00") != "" {
+		t.Errorf("the lock-byte page doesn't read as zeros: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDelete: what isn't there can't be deleted, the main file never is, and the
+// end of the journal is a transaction's.
+func TestDelete(t *testing.T) {
+	r := newRig(t, oneBatch)
+	v := New(nil)
+	if err := v.Mount(t.Context(), "x", r.actor); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"x", "x-journal", "x-wal", "y", "y-journal", ""} {
+		if err := v.Delete(name, true); !errors.Is(err, sqlite3.IOERR_DELETE_NOENT) && name != "y-journal" {
+			t.Errorf("deleting %q: %v", name, err)
+		}
+	}
+	if err := v.Delete("y-journal", true); err == nil {
+		t.Error("the journal of an unknown database could be deleted")
+	}
+	if err := v.Unmount("x"); err != nil {
+		t.Fatal(err)
+	}
+	// The commit point is the one durable commit, and has the metadata key in front.
+	db := r.open(t, nil)
+	exec(t, db, table)
+	exec(t, db, fill)
+	durable := 0
+	meta := actorstore.AppendFileMeta(nil, actorstore.FileJournal)
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.AfterCommit && op.Commit.Durability == 0 {
+			durable++
+			if _, err := r.actor.Get(t.Context(), meta, nil); !errors.Is(err, actorstore.ErrNotFound) {
+				return fmt.Errorf("the journal is still there: %w", err)
+			}
+		}
+		return nil
+	})
+	exec(t, db, "update t set b = randomblob(1500)")
+	r.engine.Hook(nil)
+	if durable != 1 || db.Stats().JournalCommits != 1 {
+		t.Errorf("%d durable commits, %+v", durable, db.Stats())
+	}
+}
+
+// TestCharacteristics: no more is promised to SQLite than the store keeps.
+func TestCharacteristics(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	h := newRigDatabase(t, r).openHandle(t.Context(), false)
+	want := sqlitevfs.IOCAP_POWERSAFE_OVERWRITE | sqlitevfs.IOCAP_SAFE_APPEND |
+		sqlitevfs.IOCAP_SUBPAGE_READ | sqlitevfs.IOCAP_BATCH_ATOMIC
+	if got := h.DeviceCharacteristics(); got != want {
+		t.Errorf("got %#x, want %#x", got, want)
+	}
+	if got := h.SectorSize(); got != chunkSize {
+		t.Errorf("a sector has %d bytes", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCloseNeverCommits: what was not committed when a connection ended is gone,
+// whether it was in memory, spilled, or in an atomic write.
+func TestCloseNeverCommits(t *testing.T) {
+	for _, cache := range []string{"cache_size=2000", "cache_size=5"} {
+		r := newRig(t, oneBatch)
+		db := r.open(t, &Options{Pragmas: []string{cache}})
+		exec(t, db, table)
+		exec(t, db, fill)
+		want := contentOf(t, db)
+		conn, err := sqlite3.Open(db.DSN())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Exec("PRAGMA " + cache + "; begin immediate; update t set b = randomblob(1500)"); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := contentOf(t, db); got != want {
+			t.Errorf("%s: closing left %.60s", cache, got)
+		}
+		intact(t, db)
+		exec(t, db, "update t set b = 'next'")
+	}
+}
+
+// TestErrorCodes: what SQLite is told of each error. An SQLITE_IOERR_NOMEM would end
+// the process, and an IOERR_COMMIT_ATOMIC would have the transaction tried again.
+func TestErrorCodes(t *testing.T) {
+	const op = sqlite3.IOERR_WRITE
+	quota, large := &actorstore.QuotaError{}, &batch.LimitError{Err: batch.ErrTooLarge}
+	damage := fmt.Errorf("x: %w", actorstore.ErrCorrupt)
+	for _, tt := range []struct{ err, want error }{
+		{quota, sqlitevfs.SystemError(quota, sqlite3.FULL)},
+		{large, sqlitevfs.SystemError(large, sqlite3.FULL)},
+		{damage, sqlitevfs.SystemError(damage, sqlite3.IOERR_CORRUPTFS)},
+		{actorstore.ErrFenced, sqlitevfs.SystemError(actorstore.ErrFenced, op)},
+		{actorstore.ErrPoisoned, sqlitevfs.SystemError(actorstore.ErrPoisoned, op)},
+		{ErrFailed, sqlitevfs.SystemError(ErrFailed, op)},
+		{errInjected, sqlitevfs.SystemError(errInjected, op)},
+		{context.Canceled, sqlitevfs.SystemError(context.Canceled, op)},
+		{sqlite3.BUSY_SNAPSHOT, sqlite3.BUSY_SNAPSHOT},
+	} {
+		if err := sqliteError(tt.err, op); err != tt.want {
+			t.Errorf("%v: SQLite is told %#v, want %#v", tt.err, err, tt.want)
+		}
+	}
+	if err := sqliteError(nil, op); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+	r := newRigOn(t, memkv.New(), batch.Limits{})
+	db := newRigDatabase(t, r)
+	if err := db.readError(io.EOF); err != io.EOF {
+		t.Errorf("io.EOF became %v, which go-sqlite3 does not fill up with zeros", err)
+	}
+}
