@@ -295,6 +295,40 @@ func TestCloseNeverCommits(t *testing.T) {
 	}
 }
 
+// Sync makes what was applied before it durable.
+func (t *tape) Sync(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.commits); n > 0 {
+		t.commits[n-1].durable = true
+	}
+	return t.Engine.Sync(ctx)
+}
+
+// TestSynchronous: at every level of PRAGMA synchronous a transaction is on stable
+// storage when it is acknowledged, on every path.
+func TestSynchronous(t *testing.T) {
+	for _, level := range []string{"off", "normal", "full", "extra"} {
+		for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
+			for _, mode := range []string{"delete", "truncate", "persist", "memory"} {
+				where := fmt.Sprintf("synchronous=%s, %s path, journal_mode=%s", level, name, mode)
+				tp := newTape()
+				r := openRig(t, tp, limits)
+				db := r.open(t, &Options{Pragmas: []string{"synchronous=" + level, "journal_mode=" + mode, "cache_size=20"}})
+				conn := oneConn(t, db)
+				for _, q := range []string{table, fill, "update t set b = randomblob(1500)", "insert into t(b) values ('one')", "delete from t where a > 20", "vacuum"} {
+					exec(t, conn, q)
+					n := tp.len()
+					for !tp.commits[n-1].durable {
+						n--
+					}
+					checkState(t, tp.rebuild(t, nil, n), limits, []string{contentOf(t, conn)}, where+": "+q)
+				}
+			}
+		}
+	}
+}
+
 // TestErrorCodes: what SQLite is told of each error. An SQLITE_IOERR_NOMEM would end
 // the process, and an IOERR_COMMIT_ATOMIC would have the transaction tried again.
 func TestErrorCodes(t *testing.T) {
