@@ -61,6 +61,7 @@ func Rules() []Rule {
 		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},
 		{"words", "the tree speaks for itself, and has nothing left open", checkWords},
 		{"links", "a page that leads nowhere is out of date", checkLinks},
+		{"claims", "what a page says that a test holds must be held by one", checkClaims},
 		{"requires", "a dependency that nobody can explain can't be removed", checkRequires},
 		{"keys", "no key is stored that its package doesn't list", checkKeys},
 	}

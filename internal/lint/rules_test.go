@@ -294,6 +294,21 @@ var textCases = []ruleCase{
 		"docs/x.md":    "written by a sub" + "agent\n",
 	}, []string{"CHANGELOG.md:1: says issue" + " 7", "CHANGELOG.md:2: says design" + " §", "docs/x.md:1: says sub" + "agent", "vfs/a.go:3: says fixes #" + "12"}},
 
+	{"held", "claims", map[string]string{
+		"docs/a.md":           "`vfs.TestA` and `kv/memkv.FuzzB` hold it; run `-run TestC`, call `vfs.Open`.\n",
+		"vfs/a_test.go":       "package vfs; func TestA() {}\n",
+		"kv/memkv/b_test.go":  "package memkv_test; func FuzzB() {}\n",
+		"kv/memkv/b.go":       "package memkv; func TestNot() {}\n",
+		"kv/pebblekv/b.go":    "package pebblekv; type T int; func (T) TestM() {}\n",
+		"actorstore/notes.go": comment + "`vfs.TestGone`\n",
+	}, nil},
+	{"not held", "claims", map[string]string{
+		"docs/a.md":             "nothing\n`vfs.TestA`, `kv/memkv.TestNot`\n",
+		"vfs/a_test.go":         "package vfs; type T int; func (T) TestA() {}\n",
+		"kv/memkv/b.go":         "package memkv; func TestNot() {}\n",
+		"kv/pebblekv/a_test.go": "package pebblekv; func TestA() {}\n",
+	}, []string{"docs/a.md:2: names the test kv/memkv.TestNot", "docs/a.md:2: names the test vfs.TestA"}},
+
 	{"found", "links", map[string]string{
 		"docs/a.md": "[the b](b.md#part), [up](../LICENSE), [web](https://example.com/x), [here](#part) [dir](../vfs)\n",
 		"docs/b.md": "",

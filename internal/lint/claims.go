@@ -1,0 +1,45 @@
+package lint
+
+import (
+	"go/ast"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// claim is a test that a page names as the one that holds something: its package's
+// folder, a dot, its name, in backquotes.
+var claim = regexp.MustCompile("`([a-z0-9/_]+)\\.((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
+
+// checkClaims wants every test that a Markdown page names to be there.
+func checkClaims(t *Tree) []Finding {
+	tests := map[string]bool{}
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			if !f.Test {
+				continue
+			}
+			for _, d := range f.AST.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+					tests[p.Dir+"."+fn.Name.Name] = true
+				}
+			}
+		}
+	}
+	var fs []Finding
+	for _, x := range t.Texts {
+		if path.Ext(x.Path) != ".md" {
+			continue
+		}
+		line := 0
+		for text := range strings.Lines(x.Data) {
+			line++
+			for _, m := range claim.FindAllStringSubmatch(text, -1) {
+				if name := m[1] + "." + m[2]; !tests[name] {
+					fs = append(fs, Finding{x.Path, line, "names the test " + name + ", which isn't there"})
+				}
+			}
+		}
+	}
+	return fs
+}
