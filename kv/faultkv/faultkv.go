@@ -1,52 +1,72 @@
-// Package faultkv decorates a kv.Engine: it counts what is asked of it, and lets
-// a hook make it fail.
+// Package faultkv decorates a kv.Engine: it counts what is asked of it, and makes
+// it fail where a test says so.
 //
 // It exists for tests and measurements that must know how often the engine is
 // used ("one Get per page", "one commit per transaction"), or what happens when
-// it lets its user down. It injects nothing by itself, and it doesn't change
-// what the engine below does.
+// it lets its user down. Faults are declared: a Rule selects operations by Point,
+// by key and by number, and Fail, Pause and Tear say what becomes of them; Hook
+// runs any code. An Engine injects nothing by itself, never reorders, and doesn't
+// change what the engine below does: a lost acknowledgement was a commit.
+//
+// It is no simulation of a disk. What a crash leaves of a file is the business of
+// the engines that have files.
 package faultkv
 
 import (
 	"context"
 	"iter"
+	"sync"
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A Point is a place at which a hook is called.
+// A Point is a place at which faults strike and the hook is called.
 type Point uint8
 
-// The points. All but AfterCommit come before the engine below is called: an
-// error of the hook is returned (or yielded) instead of calling it.
+// The points. Those that begin with Before come before the engine below is called:
+// an error there is returned (or yielded) instead of calling it.
 const (
 	BeforeGet Point = iota
 	BeforeScan
 	BeforeSnapshot
 	BeforeCommit
-	// AfterCommit comes when a commit has returned nil: an error of the hook
-	// replaces that nil, as with a connection that was lost when the commit had
-	// been made. The commit stays applied.
+	// AfterCommit comes when a commit has returned nil, and its OnApply has run: an
+	// error replaces that nil, as with a commit that others have seen, and that
+	// couldn't be made durable. The commit stays applied.
 	AfterCommit
 	BeforeOutcome
 	BeforeSync
+	// AfterApply comes when a commit is applied, in the place of its OnApply, which
+	// is called if no error comes of it: an error replaces what the commit returns.
+	// That is the acknowledgement that is lost with a connection; an engine then
+	// returns kv.ErrUnknownOutcome. The commit stays applied.
+	AfterApply
+	// BeforeEntry comes before each entry that a scan yields: an error ends the scan
+	// in the middle.
+	BeforeEntry
 )
 
-// An Op is one call of the engine, at one point.
+// before reports whether the operation hasn't happened yet.
+func (p Point) before() bool { return p != AfterCommit && p != AfterApply }
+
+// An Op is one call of the engine, at one point. What it refers to is the caller's:
+// whoever keeps something of it must copy it.
 type Op struct {
 	Point Point
-	// Key is the key of a Get, for the time of the hook.
+	// Key is the key of a Get, and of the entry of BeforeEntry.
 	Key []byte
 	// Range is the range of a Scan.
 	Range kv.Range
-	// Commit is the commit of BeforeCommit and AfterCommit; it must not be kept.
+	// Commit is the commit of BeforeCommit, AfterApply and AfterCommit.
 	Commit *kv.Commit
+	// ID is what BeforeOutcome asks about.
+	ID kv.CommitID
 	// Snapshot tells a read of a snapshot from one of the engine.
 	Snapshot bool
 }
 
-// Counts are how many calls there were. Calls that a hook refused count, and so
+// Counts are how many calls there were. Calls that a fault refused count, and so
 // do those that failed.
 type Counts struct {
 	// Gets and Scans are reads, of the engine and of its snapshots; a Scan
@@ -63,33 +83,96 @@ type Counts struct {
 }
 
 // An Engine counts and passes on the calls of the engine below. It implements
-// kv.Engine and allocates nothing for a Get or a Commit.
+// kv.Engine and kv.Sharer, and allocates nothing for a Get or a Commit. All methods
+// are safe for concurrent use.
 type Engine struct {
 	below kv.Engine
-	hook  atomic.Pointer[func(Op) error]
+	mu    sync.Mutex           // one change of the plan at a time
+	plan  atomic.Pointer[plan] // nil: nothing is set
+	calls sync.Pool            // of *call
 
 	gets, scans, snapshots, commits, durable, ops, bytes, syncs atomic.Int64
 }
 
-var _ kv.Engine = (*Engine)(nil)
+var (
+	_ kv.Engine = (*Engine)(nil)
+	_ kv.Sharer = (*Engine)(nil)
+)
+
+// A plan is everything that may happen to an operation. It doesn't change: a new
+// one takes its place.
+type plan struct {
+	faults []*Fault // in the order in which they were set
+	tear   *tear
+	hook   func(Op) error
+}
 
 // New returns a decorator of below. Closing it closes below.
 func New(below kv.Engine) *Engine { return &Engine{below: below} }
 
-// Hook sets the function that is called at every Point, by any number of
-// goroutines at once; nil, the initial state, is none.
+// Unwrap returns the engine below, which knows nothing of the faults.
+func (e *Engine) Unwrap() kv.Engine { return e.below }
+
+// Shared passes on what the engine below shares, nil if that is nothing.
+func (e *Engine) Shared() *sync.Map { return kv.Shared(e.below) }
+
+// Hook sets the function that is called at every Point, after the faults, by any
+// number of goroutines at once; nil, the initial state, is none.
 func (e *Engine) Hook(hook func(Op) error) {
-	if hook == nil {
-		e.hook.Store(nil)
-		return
-	}
-	e.hook.Store(&hook)
+	e.change(func(p *plan) { p.hook = hook })
 }
 
-// at calls the hook.
-func (e *Engine) at(op Op) error {
-	if h := e.hook.Load(); h != nil {
-		return (*h)(op)
+// Heal undoes every Fail, Pause and Tear, and lets go of what is paused. The hook
+// stays.
+func (e *Engine) Heal() {
+	var healed []*Fault
+	e.change(func(p *plan) {
+		healed = p.faults
+		p.faults, p.tear = nil, nil
+	})
+	for _, f := range healed {
+		f.disarm()
+	}
+}
+
+// change replaces the plan by a copy that edit has worked on.
+func (e *Engine) change(edit func(*plan)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var next plan
+	if p := e.plan.Load(); p != nil {
+		next = *p
+	}
+	edit(&next)
+	if len(next.faults) == 0 && next.tear == nil && next.hook == nil {
+		e.plan.Store(nil)
+		return
+	}
+	e.plan.Store(&next)
+}
+
+// at says what becomes of op. The first error decides.
+func (e *Engine) at(ctx context.Context, op Op) error {
+	p := e.plan.Load()
+	if p == nil {
+		return nil
+	}
+	if op.Point.before() && p.tear.dead() {
+		return ErrTorn
+	}
+	for _, f := range p.faults {
+		if err := f.meet(ctx, op); err != nil {
+			return err
+		}
+	}
+	if p.hook != nil {
+		if err := p.hook(op); err != nil {
+			return err
+		}
+	}
+	// It may have been torn while op was paused.
+	if p = e.plan.Load(); p != nil && op.Point.before() && p.tear.dead() {
+		return ErrTorn
 	}
 	return nil
 }
@@ -125,7 +208,7 @@ func (e *Engine) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error
 
 func (e *Engine) get(ctx context.Context, from kv.Reader, key, dst []byte, snap bool) ([]byte, error) {
 	e.gets.Add(1)
-	if err := e.at(Op{Point: BeforeGet, Key: key, Snapshot: snap}); err != nil {
+	if err := e.at(ctx, Op{Point: BeforeGet, Key: key, Snapshot: snap}); err != nil {
 		return dst, err
 	}
 	return from.Get(ctx, key, dst)
@@ -134,18 +217,27 @@ func (e *Engine) get(ctx context.Context, from kv.Reader, key, dst []byte, snap 
 func (e *Engine) scan(ctx context.Context, from kv.Reader, r kv.Range, snap bool) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		e.scans.Add(1)
-		if err := e.at(Op{Point: BeforeScan, Range: r, Snapshot: snap}); err != nil {
+		if err := e.at(ctx, Op{Point: BeforeScan, Range: r, Snapshot: snap}); err != nil {
 			yield(kv.Entry{}, err)
 			return
 		}
-		from.Scan(ctx, r)(yield)
+		from.Scan(ctx, r)(func(entry kv.Entry, err error) bool {
+			if err == nil {
+				err = e.at(ctx, Op{Point: BeforeEntry, Key: entry.Key, Range: r, Snapshot: snap})
+			}
+			if err != nil {
+				yield(kv.Entry{}, err)
+				return false
+			}
+			return yield(entry, nil)
+		})
 	}
 }
 
-// Snapshot is kv.Engine's. The reads of the snapshot are counted and hooked too.
+// Snapshot is kv.Engine's. The reads of the snapshot are counted and fail too.
 func (e *Engine) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	e.snapshots.Add(1)
-	if err := e.at(Op{Point: BeforeSnapshot}); err != nil {
+	if err := e.at(ctx, Op{Point: BeforeSnapshot}); err != nil {
 		return nil, err
 	}
 	s, err := e.below.Snapshot(ctx)
@@ -155,30 +247,9 @@ func (e *Engine) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	return &snapshot{s, e}, nil
 }
 
-// Commit is kv.Engine's.
-func (e *Engine) Commit(ctx context.Context, c *kv.Commit) error {
-	e.commits.Add(1)
-	if c.Durability == kv.Durable {
-		e.durable.Add(1)
-	}
-	e.ops.Add(int64(len(c.Ops)))
-	n := 0
-	for i := range c.Ops {
-		n += len(c.Ops[i].Key) + len(c.Ops[i].Value)
-	}
-	e.bytes.Add(int64(n))
-	if err := e.at(Op{Point: BeforeCommit, Commit: c}); err != nil {
-		return err
-	}
-	if err := e.below.Commit(ctx, c); err != nil {
-		return err
-	}
-	return e.at(Op{Point: AfterCommit, Commit: c})
-}
-
 // Outcome is kv.Engine's.
 func (e *Engine) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
-	if err := e.at(Op{Point: BeforeOutcome}); err != nil {
+	if err := e.at(ctx, Op{Point: BeforeOutcome, ID: id}); err != nil {
 		return kv.OutcomeUnknown, err
 	}
 	return e.below.Outcome(ctx, id)
@@ -187,7 +258,7 @@ func (e *Engine) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error
 // Sync is kv.Engine's.
 func (e *Engine) Sync(ctx context.Context) error {
 	e.syncs.Add(1)
-	if err := e.at(Op{Point: BeforeSync}); err != nil {
+	if err := e.at(ctx, Op{Point: BeforeSync}); err != nil {
 		return err
 	}
 	return e.below.Sync(ctx)
@@ -196,10 +267,10 @@ func (e *Engine) Sync(ctx context.Context) error {
 // Limits is kv.Engine's.
 func (e *Engine) Limits() kv.Limits { return e.below.Limits() }
 
-// Close closes the engine below.
+// Close closes the engine below. No fault keeps it from that.
 func (e *Engine) Close() error { return e.below.Close() }
 
-// A snapshot counts and hooks the reads of a snapshot.
+// A snapshot counts the reads of a snapshot, and makes them fail.
 type snapshot struct {
 	below kv.Snapshot
 	e     *Engine

@@ -113,8 +113,20 @@ func TestHookAfterCommit(t *testing.T) {
 }
 
 func TestDoesNotAllocate(t *testing.T) {
+	for name, prepare := range map[string]func(*faultkv.Engine){
+		"nothing set": func(*faultkv.Engine) {},
+		"a hook":      func(eng *faultkv.Engine) { eng.Hook(func(faultkv.Op) error { return nil }) },
+		"a rule": func(eng *faultkv.Engine) {
+			eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: faultkv.Key([]byte("other"))})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testAllocs(t, prepare) })
+	}
+}
+
+func testAllocs(t *testing.T, prepare func(*faultkv.Engine)) {
 	eng := faultkv.New(memkv.New())
-	eng.Hook(func(faultkv.Op) error { return nil })
+	prepare(eng)
 	if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set([]byte("k"), []byte("v"))}}); err != nil {
 		t.Fatal(err)
 	}
