@@ -238,7 +238,7 @@ func checkState(t *testing.T, tp *tape, limits batch.Limits, want []string, wher
 // openRig opens the actor of a store that may have a history.
 func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
 	t.Helper()
-	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{Limits: limits})
+	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{Limits: fromEnv(t, limits)})
 	if err != nil {
 		t.Fatal(err)
 	}
