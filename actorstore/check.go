@@ -1,0 +1,150 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A Finding is one thing that is wrong with what is stored.
+type Finding struct {
+	Actor ID     // whose it is; the zero ID: the store's own
+	Where string // the key in words (Describe), the row, or what of the actor
+	What  string // what is wrong with it, a clause
+
+	// Harmless: nothing is lost and nothing is read wrongly. It is what a crash may
+	// leave behind, and what the next owner removes or rolls back. Nothing that this
+	// package's own checks find is: every commit lands whole or not at all.
+	Harmless bool
+	// Unfinished: a transaction was under way when its owner stopped, and the next
+	// one rolls it back. It is no fault, and always Harmless too. What else is
+	// stored can be judged only after that.
+	Unfinished bool
+}
+
+// String returns the finding on one line: the actor, unless it is the store's own,
+// where and what. "harmless" stands before what is.
+func (f Finding) String() string {
+	s := f.Where + ": " + f.What
+	if !f.Actor.IsZero() {
+		s = "actor " + f.Actor.String() + ": " + s
+	}
+	if f.Harmless {
+		s = "harmless: " + s
+	}
+	return s
+}
+
+// Check walks everything that the store has stored, the state at the start of the
+// iteration, and yields what is wrong with it; nothing for a healthy store:
+//
+//   - The store's own rows (keys.go): the format row, heads, names. Each must be
+//     readable and of a version that is known; a row of another kind should not be
+//     there. The name of an actor and the row that leads from the name to it must
+//     agree. A head that counts bytes must have an actor: keys that it counts. One
+//     that counts none is fine without; so an actor is whose keys were all deleted,
+//     or that was opened and never written to.
+//   - The rows of every actor, as CheckActor does, and rows there that belong to
+//     none.
+//
+// Damage of one key or actor yields about one finding, and the walk goes on after
+// it. Rows elsewhere in the engine are other people's, and not looked at. What the
+// values mean is for others to check: package vfs for SQLite's files.
+//
+// An error means that the engine failed, not that something is damaged; it comes
+// with a zero Finding and ends the sequence. The memory that a check needs doesn't
+// depend on what is stored. A damaged format row is found by Open already.
+func (s *Store) Check(ctx context.Context) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		s.checked(ctx, yield, func(c *checker) error { return c.all() })
+	}
+}
+
+// CheckActor is Check for one actor: its head, its name, and the rows of its keys.
+// It is also for one whose head is missing or damaged, which View refuses. An id of
+// which nothing is stored is ErrUnknownActor.
+//
+// Of the rows of a key none may be missing or too many; they must hold what
+// envelope.go says. Each key must be of a form that Describe knows, and keep the
+// limits of this Store. The head must count what the keys use. It is compared only
+// if the rows of all keys are sound: else what they use can't be told. It alone
+// tells that the last row of a value is missing.
+func (s *Store) CheckActor(ctx context.Context, id ID) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		s.checked(ctx, yield, func(c *checker) error { return c.one(id) })
+	}
+}
+
+// Check is Store.CheckActor of the state that the view shows.
+func (v *View) Check(ctx context.Context) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		if err := v.check(); err != nil {
+			yield(Finding{}, err)
+			return
+		}
+		c := &checker{store: v.space.store, src: v.snap, yield: yield}
+		c.run(ctx, func(c *checker) error { return c.one(v.info.ID) })
+	}
+}
+
+// checked runs walk on a checker of the newest state.
+func (s *Store) checked(ctx context.Context, yield func(Finding, error) bool, walk func(*checker) error) {
+	err := s.check()
+	var snap kv.Snapshot
+	if err == nil {
+		snap, err = s.eng.Snapshot(ctx)
+	}
+	if err != nil {
+		yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
+		return
+	}
+	c := &checker{store: s, src: snap, yield: yield}
+	defer func() {
+		if err := snap.Close(); err != nil && !c.stop {
+			yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
+		}
+	}()
+	c.run(ctx, walk)
+}
+
+// errStopped ends a walk whose consumer wants no more.
+var errStopped = errors.New("actorstore: the check was stopped")
+
+// A checker is one walk. Its methods return an error to end it: the engine's, or
+// errStopped.
+type checker struct {
+	store *Store
+	src   kv.Reader
+	ctx   context.Context
+	yield func(Finding, error) bool
+	stop  bool // nothing may be yielded any more
+
+	single bool   // one actor is walked, not the store
+	rows   stream // the rows of actors that were not walked yet
+	format bool   // the format row was seen, or reported missing
+}
+
+// run walks and yields the error that ended it.
+func (c *checker) run(ctx context.Context, walk func(*checker) error) {
+	c.ctx = ctx
+	err := walk(c)
+	if c.rows.close != nil {
+		c.rows.close()
+	}
+	if err != nil && !c.stop {
+		c.stop = true
+		c.yield(Finding{}, fmt.Errorf("actorstore: check: %w", err))
+	}
+}
+
+// find yields a finding.
+func (c *checker) find(actor ID, where, format string, args ...any) error {
+	if !c.yield(Finding{Actor: actor, Where: where, What: fmt.Sprintf(format, args...)}, nil) {
+		c.stop = true
+		return errStopped
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package actorstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// A trace is what the store's own rows say about one actor.
+type trace struct {
+	id   ID
+	head []byte // the head row, nil when there is none
+	name []byte // the head name's value, nil when there is none
+}
+
+// all walks the store. The heads and the rows of actors are both in the order of the
+// ids, so they are read side by side.
+func (c *checker) all() error {
+	root := tuple.AppendUint(tuple.AppendUint(tuple.AppendUint(nil, subspaceRoot), subspaceModule), subspaceKV)
+	if err := c.rows.open(c.ctx, c.src, prefixRange(root)); err != nil {
+		return err
+	}
+	own := tuple.AppendUint(tuple.AppendString(nil, rowsName), rowsVersion)
+	var at trace
+	for e, err := range c.src.Scan(c.ctx, prefixRange(own)) {
+		if err == nil {
+			err = c.ownRow(&at, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.actor(&at); err != nil {
+		return err
+	}
+	return c.headless(nil)
+}
+
+// one walks one actor.
+func (c *checker) one(id ID) error {
+	c.single, c.format = true, true
+	p := newPrefix(id)
+	if err := c.rows.open(c.ctx, c.src, prefixRange(p[:])); err != nil {
+		return err
+	}
+	at := trace{id: id}
+	for e, err := range c.src.Scan(c.ctx, prefixRange(headKey(id))) {
+		if err == nil {
+			err = c.ownRow(&at, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !c.rows.more && at.name == nil && !at.written() {
+		return fmt.Errorf("actor %s: %w", id, ErrUnknownActor)
+	}
+	return c.actor(&at)
+}
+
+// prefixRange returns the range of all keys that begin with p.
+func prefixRange(p []byte) kv.Range { return kv.Range{Start: p, End: successor(p)} }
+
+// written says whether there is a head of an actor that somebody has written to, or
+// one that can't be read.
+func (t *trace) written() bool {
+	if t.head == nil {
+		return false
+	}
+	h, err := parseHead(t.id, t.head)
+	return err != nil || h.Seq > 0
+}
+
+// ownRow takes the next row of the store's own. What follows the rows of one actor
+// ends it.
+func (c *checker) ownRow(at *trace, e kv.Entry) error {
+	if bytes.Equal(e.Key, formatKey()) {
+		c.format = true
+		if err := checkFormat(e.Value); err != nil {
+			return c.find(ID{}, "format", "%s", clause(err))
+		}
+		return nil
+	}
+	if err := c.formatted(); err != nil {
+		return err
+	}
+	id, isName, ok := parseHeadKey(e.Key)
+	if ok = ok && bytes.HasPrefix(e.Key, appendRow(nil, rowHead)); ok {
+		if id != at.id {
+			if err := c.actor(at); err != nil {
+				return err
+			}
+			*at = trace{id: id}
+		}
+		if isName {
+			at.name = append([]byte{}, e.Value...)
+		} else {
+			at.head = append([]byte{}, e.Value...)
+		}
+		return nil
+	}
+	if name, ok := parseNameKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowName)) {
+		return c.nameRow(name, e.Value)
+	}
+	return c.find(ID{}, rowWords(e.Key), "the store has no row of this kind")
+}
+
+// formatted reports once that there are rows and no format row, which is the first.
+func (c *checker) formatted() error {
+	if c.format {
+		return nil
+	}
+	c.format = true
+	return c.find(ID{}, "format", "the row is missing")
+}
+
+// actor checks the actor of which all own rows were there, if any, and those before
+// it that have rows and no head.
+func (c *checker) actor(at *trace) error {
+	if at.head == nil && at.name == nil && !c.single {
+		return nil // before the first
+	}
+	p := newPrefix(at.id)
+	if err := c.headless(p[:]); err != nil {
+		return err
+	}
+	if at.id.IsZero() {
+		if err := c.find(ID{}, "head", "it is that of the zero id, which names no actor"); err != nil {
+			return err
+		}
+	}
+	t, err := c.walkRows(at.id, &p)
+	if err != nil {
+		return err
+	}
+	if err := c.head(at, t); err != nil {
+		return err
+	}
+	if at.name == nil {
+		return nil
+	}
+	return c.headName(at)
+}
+
+// headless checks the actors of which there are rows below the bound, nil for all,
+// and no head.
+func (c *checker) headless(bound []byte) error {
+	for c.rows.more && (bound == nil || bytes.Compare(c.rows.head.Key, bound) < 0) {
+		if err := c.formatted(); err != nil {
+			return err
+		}
+		id, ok := actorOf(c.rows.head.Key)
+		if !ok {
+			if err := c.nobody(bound); err != nil {
+				return err
+			}
+			continue
+		}
+		p := newPrefix(id)
+		t, err := c.walkRows(id, &p)
+		if err == nil {
+			err = c.head(&trace{id: id}, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nobody reports the run of rows below the bound that belong to no actor.
+func (c *checker) nobody(bound []byte) error {
+	first, n := bytes.Clone(c.rows.head.Key), 0
+	for c.rows.more && (bound == nil || bytes.Compare(c.rows.head.Key, bound) < 0) {
+		if _, ok := actorOf(c.rows.head.Key); ok {
+			break
+		}
+		n++
+		if err := c.rows.advance(); err != nil {
+			return err
+		}
+	}
+	return c.find(ID{}, rowWords(first), "its key belongs to no actor%s", andMore(n-1))
+}
+
+// actorOf returns whose row a physical key is.
+func actorOf(key []byte) (ID, bool) {
+	if len(key) < prefixSize {
+		return ID{}, false
+	}
+	el, _, err := tuple.Next(key[prefixSize-idElement:])
+	user, ok := el.(tuple.User)
+	if err != nil || !ok {
+		return ID{}, false
+	}
+	uuid, label, ok := user.ID()
+	id := ID{uuid, label}
+	p := newPrefix(id)
+	return id, ok && bytes.HasPrefix(key, p[:])
+}
+
+// idElement is the length of an encoded id, the end of a prefix.
+const idElement = 20
+
+// head checks an actor's head against what its rows add up to.
+func (c *checker) head(at *trace, t tally) error {
+	if at.head == nil {
+		if t.rows == 0 && at.name == nil {
+			return nil
+		}
+		name := ""
+		if at.name != nil {
+			name = fmt.Sprintf(", the name %q", at.name)
+		}
+		return c.find(at.id, "head", "it is missing; left of the actor are %d rows%s", t.rows, name)
+	}
+	h, err := parseHead(at.id, at.head)
+	switch {
+	case err != nil:
+		return c.find(at.id, "head", "%s", clause(err))
+	case t.rows == 0 && h.Used != 0:
+		return c.find(at.id, "head", "it counts %d bytes used, and the actor has no keys", h.Used)
+	case !t.damaged && h.Used != t.used:
+		return c.find(at.id, "head", "it counts %d bytes used, the keys use %d", h.Used, t.used)
+	}
+	return nil
+}
+
+// headName checks the name that an actor says it has.
+func (c *checker) headName(at *trace) error {
+	name := string(at.name)
+	if err := checkName(name); err != nil {
+		return c.find(at.id, "name", "%s", clause(err))
+	}
+	n, err := loadNamed(c.ctx, c.src, name)
+	switch {
+	case errors.Is(err, ErrUnknownActor):
+		return c.find(at.id, "name", "it is %q, and no row leads from that to an actor", name)
+	case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat):
+		if c.single { // else the walk comes to that row
+			return c.find(at.id, "name", "the row of %q: %s", name, clause(err))
+		}
+		return nil
+	case err != nil:
+		return err
+	case n.ID != at.id:
+		return c.find(at.id, "name", "it is %q, which leads to actor %s", name, n.ID)
+	}
+	return nil
+}
+
+// nameRow checks the row that leads from a name to an actor. Everything that is
+// wrong between an actor and its own name is told there.
+func (c *checker) nameRow(name string, row []byte) error {
+	where := fmt.Sprintf("name %q", name)
+	if err := checkName(name); err != nil {
+		return c.find(ID{}, where, "%s", clause(err))
+	}
+	n, err := parseNamed(name, row)
+	if err != nil {
+		return c.find(ID{}, where, "%s", clause(err))
+	}
+	_, head, err := c.get(headKey(n.ID))
+	if err != nil {
+		return err
+	}
+	has, named, err := c.get(headNameKey(n.ID))
+	switch {
+	case err != nil:
+		return err
+	case named && string(has) == name:
+		return nil // without a head the actor says so
+	case !head:
+		return c.find(ID{}, where, "it leads to actor %s, which has no head", n.ID)
+	case !named:
+		return c.find(ID{}, where, "it leads to actor %s, which has no name", n.ID)
+	}
+	return c.find(ID{}, where, "it leads to actor %s, whose name is %q", n.ID, has)
+}
+
+// get reads a row of the store's own, and says whether it is there.
+func (c *checker) get(key []byte) (row []byte, ok bool, err error) {
+	row, err = c.src.Get(c.ctx, key, nil)
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, false, nil
+	}
+	return row, err == nil, err
+}
+
+// clause says why a row can't be read, without what the finding says already.
+func clause(err error) string {
+	var newer *FormatError
+	if errors.As(err, &newer) {
+		return fmt.Sprintf("it is of version %d, known are versions up to %d", newer.Found, newer.Known)
+	}
+	if errors.Is(err, ErrCorrupt) {
+		// What the row is, and that it is damaged, frame the reason.
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
+			return "it can't be read: " + all.Unwrap()[0].Error()
+		}
+	}
+	return "it can't be used: " + err.Error()
+}
