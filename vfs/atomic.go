@@ -48,7 +48,12 @@ func (h *handle) CommitAtomicWrite() error {
 		db.stats.fallbacks.Add(1)
 		return sqlite3.IOERR_COMMIT_ATOMIC
 	}
-	return db.sqliteError(err, sqlite3.IOERR_WRITE)
+	code := sqlite3.IOERR_WRITE
+	if h.staged != nil {
+		// The journal would land the transaction without what is staged for it.
+		code = sqlite3.ExtendedErrorCode(sqlite3.ABORT)
+	}
+	return db.sqliteError(err, code)
 }
 
 // RollbackAtomicWrite drops the window.

@@ -226,6 +226,7 @@ func (db *database) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) erro
 	}
 	cause := err // a variable of its own: err would move to the heap also when it is nil
 	db.cause.Store(&cause)
+	db.disarm(err)
 	return sqliteError(err, ioerr)
 }
 

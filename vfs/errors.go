@@ -27,6 +27,9 @@ var (
 	// ErrUnsupported: a file or mode of SQLite that this VFS refuses; the error
 	// says which and why.
 	ErrUnsupported = errors.New("vfs: unsupported")
+	// ErrTxOver: the transaction of DB.Update had ended before its function
+	// returned, so that nothing of it was committed by Update.
+	ErrTxOver = errors.New("vfs: the transaction is over already")
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
 	ErrFailed = errors.New("vfs: database failed earlier")

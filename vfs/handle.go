@@ -22,8 +22,10 @@ type handle struct {
 	level     sqlitevfs.LockLevel
 	view      *view  // what is read; held from SHARED on
 	mode      string // journal_mode, as far as PRAGMAs said
-	wantWrite bool   // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
-	window    bool   // between BEGIN and COMMIT or ROLLBACK of an atomic write
+	exclusive bool   // locking_mode, likewise
+	sync      syncLevel
+	wantWrite bool // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
+	window    bool // between BEGIN and COMMIT or ROLLBACK of an atomic write
 
 	// counter is the change counter that this connection was last shown, and
 	// counterSeq the view for which; shown is false while the numbers were not
@@ -33,6 +35,8 @@ type handle struct {
 	shown      bool
 
 	conn any // the connection, once SQLite has said which
+
+	staged *staged // what lands with the transaction that is under way
 
 	closed bool
 
@@ -54,7 +58,7 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		db: db, ctx: ctx, readOnly: readOnly, mode: "delete",
+		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull,
 	}
 }
 

@@ -186,6 +186,7 @@ var _ sqlitevfs.File = (*journalFile)(nil)
 func (f *journalFile) Close() error { return nil }
 
 func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
+	f.db.disarm(errTurnedBack) // only a rollback reads it
 	j := &f.db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()

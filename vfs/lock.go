@@ -183,6 +183,9 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 func (h *handle) endWrite() {
 	db := h.db
 	h.window = false
+	if h.staged != nil && !h.staged.armed {
+		h.staged.over = true
+	}
 	active := db.journal.active()
 	hot := active && db.journal.isStoredLive()
 	if active {

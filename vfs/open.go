@@ -12,6 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A DB is a database/sql pool of connections to one actor's SQLite database.
@@ -105,6 +106,18 @@ func (db *DB) Cause() error {
 		return *p
 	}
 	return nil
+}
+
+// Durable returns when every transaction that was committed before the call is on
+// stable storage. Below synchronous=FULL a COMMIT doesn't wait for that, so that many
+// transactions, of many connections, can share one wait. A failure other than the
+// context's leaves the database refusing everything: what is not durable may be lost.
+func (db *DB) Durable(ctx context.Context) error {
+	d, err := db.vfs.find(mountName)
+	if err != nil || d.actor == nil {
+		return err
+	}
+	return d.actor.Commit(ctx, new(batch.Batch)) // waits only if there is something to wait for
 }
 
 // Close closes the pool, which rolls back what is not committed, and forgets the

@@ -23,6 +23,12 @@ func (h *handle) Pragma(name, value string) (string, error) {
 		return "", nil
 	case "journal_mode":
 		return h.journalMode(value)
+	case "locking_mode":
+		if value != "" {
+			h.exclusive = strings.EqualFold(value, "exclusive")
+		}
+	case "synchronous":
+		h.setSync(value)
 	}
 	return "", sqlite3.NOTFOUND
 }
@@ -52,4 +58,35 @@ func (h *handle) journalMode(value string) (string, error) {
 		break
 	}
 	return "", sqlite3.NOTFOUND
+}
+
+// A syncLevel is a level of PRAGMA synchronous. SQLite itself shows a VFS hardly a
+// difference between them: it asks for syncs that this one does not need.
+//
+// Below FULL a commit is applied, in order, and not waited for: a crash of the
+// machine may lose the last ones, and damages nothing. So OFF is as safe as NORMAL.
+//
+// https://sqlite.org/pragma.html#pragma_synchronous
+type syncLevel uint8
+
+const (
+	syncOff syncLevel = iota
+	syncNormal
+	syncFull // and EXTRA
+)
+
+// setSync follows PRAGMA synchronous. SQLite refuses it within a transaction. What is
+// no name of a level counts as FULL here, whatever SQLite makes of it.
+func (h *handle) setSync(value string) {
+	if c, ok := h.conn.(*sqlite3.Conn); value == "" || ok && !c.GetAutocommit() {
+		return
+	}
+	switch strings.ToLower(value) {
+	case "0", "off", "no", "false":
+		h.sync = syncOff
+	case "1", "normal", "on", "yes", "true":
+		h.sync = syncNormal
+	default:
+		h.sync = syncFull
+	}
 }

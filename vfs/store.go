@@ -12,10 +12,15 @@ import (
 // commit before they are stored: 1 MiB.
 const flushAfter = 256
 
-// commit lands b and waits until it is on stable storage. Whatever is not a
+// commit lands b, together with what is staged for the transaction, and waits until
+// it is on stable storage if the writer's synchronous asks for that. Whatever is not a
 // clean refusal (too large, a full quota, a read that failed) fails the database for
 // good: nobody knows what landed.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
+	db.join(b)
+	if h := db.owner.Load(); h != nil && h.sync < syncFull {
+		return db.apply(ctx, b)
+	}
 	err := db.actor.Commit(ctx, b)
 	if err != nil && !db.refused(err) {
 		db.fail(err)
@@ -79,6 +84,9 @@ func (db *database) landMain(ctx context.Context) error {
 	if err := db.flushMain(ctx); err != nil {
 		return err
 	}
+	if h := db.owner.Load(); h != nil && h.sync < syncFull {
+		return nil
+	}
 	if err := db.actor.Sync(ctx); err != nil {
 		db.fail(err)
 		return err
@@ -138,8 +146,16 @@ func (db *database) commitInParts(ctx context.Context) error {
 	return nil
 }
 
+// join adds what is staged for the writer's transaction to the commit that ends it.
+func (db *database) join(b *batch.Batch) {
+	if s := db.landing(); s != nil && !s.batch.Settled() {
+		b.Join(s.batch)
+	}
+}
+
 // fits returns an error that wraps batch.ErrTooLarge if b can't land atomically.
 func (db *database) fits(b *batch.Batch) (err error) {
+	db.join(b)
 	limits := db.actor.Limits()
 	if db.subs, err = b.Split(limits, db.subs[:0]); err != nil {
 		return err

@@ -1,0 +1,210 @@
+package vfs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A Tx is a write transaction of DB.Update: SQL, and what is staged to land with it.
+// It is the function's own, and not safe for concurrent use.
+type Tx struct {
+	conn  *sql.Conn
+	batch *batch.Batch
+}
+
+// Batch is what lands with the SQL. Nothing staged may touch the keys of the
+// database itself. Its hooks and Late functions run inside the commit and must not
+// use the database; a Late function may run twice (see batch.Batch.Join).
+func (tx *Tx) Batch() *batch.Batch { return tx.batch }
+
+// ExecContext is sql.Conn's, in the transaction.
+func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return tx.conn.ExecContext(ctx, query, args...)
+}
+
+// QueryContext is sql.Conn's, in the transaction. The rows must be closed before the
+// next statement that writes.
+func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return tx.conn.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext is sql.Conn's, in the transaction.
+func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return tx.conn.QueryRowContext(ctx, query, args...)
+}
+
+// PrepareContext is sql.Conn's, in the transaction. The statement is closed by the
+// caller, before the function returns.
+func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
+	return tx.conn.PrepareContext(ctx, query)
+}
+
+// Update runs fn in a write transaction and commits it. What fn staged in tx.Batch()
+// lands in the very commit that makes the SQL visible, or not at all. When fn
+// returns an error, or the transaction is over before fn returns (a ROLLBACK or
+// COMMIT of its own, INSERT OR ROLLBACK, RAISE(ROLLBACK)), or the commit fails,
+// nothing lands and the batch is aborted. If the SQL changes nothing the batch is
+// committed by itself. What is staged does not follow ROLLBACK TO.
+//
+// Update waits for other writers as every transaction of the pool does. fn is run
+// once. It needs journal_mode DELETE, synchronous at least NORMAL and
+// locking_mode NORMAL, and says so otherwise (ErrUnsupported).
+//
+// Errors: fn's; ErrTxOver; those of SQLite, with ours behind them (errors.Is);
+// those of the batch.
+func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	h, raw, err := handleOf(conn)
+	if err != nil {
+		return err
+	}
+	var b batch.Batch
+	defer func() { b.Abort(err) }() // settled already if it has landed
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	s := &staged{batch: &b}
+	if err := h.stage(s); err != nil {
+		return errors.Join(err, rollback(ctx, conn, raw))
+	}
+	defer h.unstage()
+	if err := run(ctx, fn, &Tx{conn, &b}); err != nil {
+		return errors.Join(err, rollback(ctx, conn, raw))
+	}
+	if s.over {
+		return errors.Join(ErrTxOver, rollback(ctx, conn, raw))
+	}
+	s.armed = true
+	_, err = conn.ExecContext(ctx, "COMMIT")
+	turnedBack := !s.armed
+	s.armed = false
+	switch {
+	case err != nil:
+		return errors.Join(err, rollback(ctx, conn, raw))
+	case b.Settled():
+		return nil
+	case turnedBack:
+		return errBypassed
+	}
+	return h.land(ctx, &b) // nothing of the database changed
+}
+
+// land commits b by itself, as durably as the connection's transactions are.
+func (h *handle) land(ctx context.Context, b *batch.Batch) error {
+	if h.sync < syncFull {
+		return h.db.actor.Apply(ctx, b)
+	}
+	return h.db.actor.Commit(ctx, b)
+}
+
+// run calls fn, and has a panic of it roll back first: whoever recovers finds the
+// connection as it was.
+func run(ctx context.Context, fn func(tx *Tx) error, tx *Tx) (err error) {
+	done := false
+	defer func() {
+		if !done { // the panic goes on; conn.Close would give the transaction to the pool
+			_, _ = tx.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+	}()
+	err = fn(tx)
+	done = true
+	return err
+}
+
+// rollback ends the transaction if it isn't over.
+func rollback(ctx context.Context, conn *sql.Conn, raw *sqlite3.Conn) error {
+	if raw.GetAutocommit() {
+		return nil
+	}
+	_, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+	return err
+}
+
+// errBypassed must not happen: SQLite committed on a way that is not known here.
+var errBypassed = errors.New("vfs: the SQL of an Update was committed, and what was staged with it was not")
+
+// handleOf returns the file that a connection of a pool writes.
+func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
+	err = conn.Raw(func(c any) error {
+		dc, ok := c.(driver.Conn)
+		if !ok {
+			return fmt.Errorf("%w: Update on a connection of another driver", ErrUnsupported)
+		}
+		raw = dc.Raw()
+		writers.Lock()
+		defer writers.Unlock()
+		if h = writers.file[raw]; h == nil {
+			return fmt.Errorf("%w: Update on a database that is open for reading", ErrUnsupported)
+		}
+		return nil
+	})
+	return h, raw, err
+}
+
+// staged is what lands with the transaction of a handle.
+//
+// SQLite ends a rollback as it ends a commit: the journal goes. So what is staged
+// lands only between the call of COMMIT and its return (armed), and not when SQLite
+// turned back on the way: because of an error that it was told, or for a reason of
+// its own, and then it reads the journal, which a commit never does.
+type staged struct {
+	batch *batch.Batch
+	armed bool
+	over  bool // the transaction ended before COMMIT was called
+}
+
+// stage lets s land with the transaction that h has begun.
+func (h *handle) stage(s *staged) error {
+	switch {
+	case h.mode != "delete":
+		return fmt.Errorf("%w: Update in journal_mode=%s, it needs DELETE", ErrUnsupported, h.mode)
+	case h.exclusive:
+		return fmt.Errorf("%w: Update in locking_mode=EXCLUSIVE, it needs NORMAL", ErrUnsupported)
+	case h.sync == syncOff:
+		return fmt.Errorf("%w: Update with synchronous=OFF, it needs at least NORMAL", ErrUnsupported)
+	case !h.owns() || h.level < sqlitevfs.LOCK_RESERVED:
+		return errNotOwner
+	}
+	h.staged = s
+	return nil
+}
+
+func (h *handle) unstage() { h.staged = nil }
+
+// landing returns what must land with the commit that the writer is about to make,
+// nil if nothing.
+func (db *database) landing() *staged {
+	h := db.owner.Load()
+	if h == nil || h.staged == nil || !h.staged.armed {
+		return nil
+	}
+	return h.staged
+}
+
+// disarm keeps what is staged from landing with the transaction of the writer, who
+// turns back. If it has landed already there is no way back: SQLite would undo its
+// own part alone, so the database refuses that, and everything else.
+func (db *database) disarm(reason error) {
+	s := db.landing()
+	if s == nil {
+		return
+	}
+	if s.armed = false; s.batch.Settled() {
+		db.fail(reason)
+	}
+}
+
+// errTurnedBack: SQLite began to roll back a transaction after it had landed.
+var errTurnedBack = errors.New("vfs: rollback of a transaction that is committed")

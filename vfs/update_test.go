@@ -1,0 +1,372 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+var mark = actorstore.UserKey([]byte("mark"))
+
+// hasMark says what is staged has landed.
+func hasMark(t testing.TB, r actorstore.Reader) bool {
+	t.Helper()
+	_, err := r.Get(context.Background(), mark, nil)
+	if err != nil && !errors.Is(err, actorstore.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// updatePaths are ways on which a transaction may land: limits and cache size.
+var updatePaths = []struct {
+	name    string
+	limits  batch.Limits
+	pragmas []string
+}{
+	{"atomic", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, nil},
+	{"journal", oneBatch, nil},
+	{"spilled", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{"cache_size=5"}},
+	{"spilled journal", oneBatch, []string{"cache_size=5"}},
+	{"normal", oneBatch, []string{"cache_size=5", "synchronous=normal"}},
+}
+
+// seedUpdate makes the table that the cases work on.
+func seedUpdate(t *testing.T, db *DB) {
+	t.Helper()
+	for _, q := range []string{
+		"create table t(a integer primary key, b blob unique on conflict rollback)", "create table log(x)",
+		"create table p(id integer primary key)", "create table c(p references p deferrable initially deferred)",
+		"create trigger boom before insert on log when new.x = 'boom' begin select raise(rollback, 'boom'); end",
+		"insert into t(b) select randomblob(1500) from generate_series(1, 80)", "pragma foreign_keys=on",
+	} {
+		exec(t, db, q)
+	}
+}
+
+var errChanged = errors.New("changed my mind")
+
+// TestUpdate: what is staged lands exactly when the SQL does, whatever ends the
+// transaction, before and after it has spilled.
+func TestUpdate(t *testing.T) {
+	const change = "update t set b = randomblob(1600)"
+	ended := map[string]struct {
+		lands bool
+		run   func(ctx context.Context, cancel func(), tx *Tx) error
+	}{
+		"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
+		"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
+		"rollback":     {false, statement("rollback")},
+		"or rollback":  {false, statement("insert into t(b) select b from t limit 1")},
+		"ignored":      {false, ignoring("insert into t(b) select b from t limit 1")},
+		"raise":        {false, ignoring("insert into log values ('boom')")},
+		"constraint":   {true, ignoring("insert into p values (1), (1)")},
+		"deferred key": {false, statement("insert into c values (77)")},
+		"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
+			cancel()
+			_, err := tx.ExecContext(ctx, change)
+			return err
+		}},
+		"interrupted commit": {false, func(_ context.Context, cancel func(), _ *Tx) error {
+			cancel()
+			return nil
+		}},
+		"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
+		"commit and begin":   {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
+		"savepoint":          {true, statement("savepoint s; delete from t; rollback to s")},
+		"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
+			tx.Batch().Late(func(*batch.Batch) error { return errChanged })
+			return nil
+		}},
+		"quota": {false, func(_ context.Context, _ func(), tx *Tx) error {
+			for i := range 100 {
+				tx.Batch().Put(actorstore.UserKey([]byte{byte(i)}), make([]byte, 100<<10))
+			}
+			return nil
+		}},
+	}
+	for _, path := range updatePaths {
+		for name, c := range ended {
+			for _, changes := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/changes=%v", path.name, name, changes), func(t *testing.T) {
+					limits := path.limits
+					limits.Storage = 5 << 20
+					r := newRig(t, limits)
+					db := r.open(t, &Options{Pragmas: slices.Concat(path.pragmas, []string{"foreign_keys=on"}), MaxConns: 1})
+					seedUpdate(t, db)
+					before := contentOf(t, db)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					var log []string
+					err := db.Update(ctx, func(tx *Tx) error {
+						tx.Batch().OnCommit(func() { log = append(log, "commit") })
+						tx.Batch().OnAbort(func(error) { log = append(log, "abort") })
+						tx.Batch().Put(mark, []byte("x"))
+						if changes {
+							if _, err := tx.ExecContext(ctx, change); err != nil {
+								return err
+							}
+						}
+						return c.run(ctx, cancel, tx)
+					})
+					after := contentOf(t, db)
+					lands := c.lands && err == nil
+					if c.lands != (err == nil) {
+						t.Errorf("Update: %v", err)
+					}
+					if (after != before) != (changes && lands) {
+						t.Errorf("the SQL landed: %v; Update says %v", after != before, err)
+					}
+					if got := hasMark(t, r.actor); got != lands {
+						t.Errorf("what was staged landed: %v; Update says %v", got, err)
+					}
+					want := "abort"
+					if lands {
+						want = "commit"
+					}
+					if !slices.Equal(log, []string{want}) {
+						t.Errorf("the hooks ran as %q, want %q", log, want)
+					}
+					if n := one[int](t, db, "select count(*) from log where x = 'second'"); n != 0 && name != "commit and begin" {
+						t.Errorf("%d rows of another transaction", n)
+					}
+					intact(t, db)
+					if err := db.Update(t.Context(), func(tx *Tx) error {
+						_, err := tx.ExecContext(t.Context(), change)
+						return err
+					}); err != nil {
+						t.Errorf("the next one: %v", err)
+					}
+				})
+			}
+		}
+	}
+}
+
+func statement(q string) func(context.Context, func(), *Tx) error {
+	return func(ctx context.Context, _ func(), tx *Tx) error {
+		_, err := tx.ExecContext(ctx, q)
+		return err
+	}
+}
+
+func ignoring(q string) func(context.Context, func(), *Tx) error {
+	return func(ctx context.Context, _ func(), tx *Tx) error {
+		if _, err := tx.ExecContext(ctx, q); err == nil {
+			return errors.New("the statement should have failed")
+		}
+		return nil
+	}
+}
+
+// TestUpdateCounts: one durable commit for everything on the atomic path, and as
+// many as the transaction alone takes on the other.
+func TestUpdateCounts(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, "create table t(a integer primary key, b text)")
+	exec(t, db, "insert into t(b) values ('x')")
+	r.engine.Reset()
+	if err := db.Update(t.Context(), func(tx *Tx) error {
+		tx.Batch().PutPrior(mark, []byte("x"), batch.Absent)
+		_, err := tx.ExecContext(t.Context(), "update t set b = 'y'")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.engine.Counts(); got.Commits != 1 || got.Durable != 1 || got.Syncs != 0 {
+		t.Errorf("%+v, want one durable commit", got)
+	}
+}
+
+// TestUpdateRefused: modes in which the commit point isn't the store's.
+func TestUpdateRefused(t *testing.T) {
+	for _, pragma := range []string{"journal_mode=truncate", "journal_mode=persist", "journal_mode=memory", "locking_mode=exclusive", "synchronous=off"} {
+		r := newRig(t, batch.Limits{})
+		db := r.open(t, &Options{Pragmas: []string{pragma}, MaxConns: 1})
+		exec(t, db, table)
+		err := db.Update(t.Context(), func(tx *Tx) error {
+			tx.Batch().Put(mark, nil)
+			return nil
+		})
+		if !errors.Is(err, ErrUnsupported) || hasMark(t, r.actor) {
+			t.Errorf("%s: %v", pragma, err)
+		}
+		exec(t, db, fill)
+	}
+	r := newRig(t, batch.Limits{})
+	exec(t, r.open(t, nil), table)
+	v, err := r.store.View(t.Context(), r.actor.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := OpenView(t.Context(), v, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("of a view: %v", err)
+	}
+	if err := errors.Join(db.Close(), v.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestUpdatePanic: a panic of the function rolls back, and goes on.
+func TestUpdatePanic(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: 1})
+	exec(t, db, table)
+	func() {
+		defer func() {
+			if recover() != errChanged {
+				t.Error("the panic got lost")
+			}
+		}()
+		_ = db.Update(t.Context(), func(tx *Tx) error {
+			tx.Batch().Put(mark, nil)
+			exec(t, tx, fill)
+			panic(errChanged)
+		})
+	}()
+	if hasMark(t, r.actor) || contentOf(t, db) != "0 0  t" {
+		t.Errorf("it landed: %.40s", contentOf(t, db))
+	}
+}
+
+// TestUpdateCommitHook: SQLite makes a rollback of a commit that a hook refuses, and
+// ends the journal as it would for a commit.
+func TestUpdateCommitHook(t *testing.T) {
+	for _, path := range updatePaths {
+		r := newRig(t, path.limits)
+		db := r.open(t, &Options{Pragmas: path.pragmas, MaxConns: 1})
+		seedUpdate(t, db)
+		before := contentOf(t, db)
+		err := db.Update(t.Context(), func(tx *Tx) error {
+			tx.Batch().Put(mark, nil)
+			exec(t, tx, "update t set b = randomblob(1600)")
+			return withRaw(tx, func(c *sqlite3.Conn) { c.CommitHook(func() bool { return false }) })
+		})
+		if err == nil || hasMark(t, r.actor) || contentOf(t, db) != before {
+			t.Errorf("%s: %v", path.name, err)
+		}
+		intact(t, db)
+	}
+}
+
+func withRaw(tx *Tx, fn func(*sqlite3.Conn)) error {
+	_, raw, err := handleOf(tx.conn)
+	if err == nil {
+		fn(raw)
+	}
+	return err
+}
+
+// TestUpdateCrash stops the store after every engine commit of an Update, and of the
+// recovery: SQL and what was staged are both there or neither is.
+func TestUpdateCrash(t *testing.T) {
+	points := 0
+	for _, path := range updatePaths {
+		tp := newTape()
+		r := openRig(t, tp, path.limits)
+		db := r.open(t, &Options{Pragmas: path.pragmas, MaxConns: 1})
+		exec(t, db, table)
+		exec(t, db, fill)
+		from := tp.len()
+		for i := range 4 {
+			if err := db.Update(t.Context(), func(tx *Tx) error {
+				exec(t, tx, "update t set b = ? || randomblob(1500)", fmt.Sprint(i))
+				tx.Batch().Put(mark, []byte(fmt.Sprint(i)))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(tp *tape, where string) {
+			points++
+			r := openRig(t, tp, path.limits)
+			db := r.open(t, nil)
+			intact(t, db)
+			sql := one[string](t, db, "select case when b = zeroblob(1500) then '' else substr(b, 1, 1) end from t where a = 80")
+			staged, err := r.actor.Get(t.Context(), mark, nil)
+			if err != nil && !errors.Is(err, actorstore.ErrNotFound) {
+				t.Fatal(err)
+			}
+			if sql != string(staged) {
+				t.Errorf("%s: the SQL is that of %q, the staged write that of %q", where, sql, staged)
+			}
+		}
+		for n := from; n <= tp.len(); n++ {
+			recovered := tp.rebuild(t, nil, n)
+			check(recovered, fmt.Sprintf("%s: after commit %d", path.name, n))
+			for m := range recovered.len() {
+				check(recovered.rebuild(t, tp.commits[:n], m), fmt.Sprintf("%s: after commit %d, recovery cut after %d", path.name, n, m))
+			}
+		}
+	}
+	t.Logf("%d crash points", points)
+	if points < 200 {
+		t.Errorf("only %d crash points", points)
+	}
+}
+
+// TestUpdateFault fails every engine operation of an Update once, before it was
+// applied and after. Both parts land or neither does, and Update doesn't say that
+// they have if they haven't.
+func TestUpdateFault(t *testing.T) {
+	for _, path := range updatePaths {
+		for _, point := range []faultkv.Point{faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
+			for nth := 1; ; nth++ {
+				engine := faultkv.New(memkv.New())
+				r := openRig(t, engine, path.limits)
+				db, err := Open(t.Context(), r.actor, &Options{Pragmas: path.pragmas, MaxConns: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				exec(t, db, table)
+				exec(t, db, fill)
+				seen := 0
+				engine.Hook(func(op faultkv.Op) error {
+					if op.Point == point {
+						if seen++; seen == nth {
+							return errInjected
+						}
+					}
+					return nil
+				})
+				failure := db.Update(t.Context(), func(tx *Tx) error {
+					tx.Batch().Put(mark, []byte("x"))
+					_, err := tx.ExecContext(t.Context(), "update t set b = 'new' || randomblob(1500)")
+					return err
+				})
+				engine.Hook(nil)
+				if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+					t.Error(err)
+				}
+				r = openRig(t, engine, path.limits)
+				db = r.open(t, nil)
+				intact(t, db)
+				landed := one[bool](t, db, "select b <> zeroblob(1500) from t where a = 80")
+				where := fmt.Sprintf("%s, operation %d at point %d: %v", path.name, nth, point, failure)
+				if landed != hasMark(t, r.actor) {
+					t.Errorf("%s: the SQL landed: %v, what was staged: %v", where, landed, !landed)
+				}
+				if failure == nil && !landed || errors.Is(failure, errBypassed) {
+					t.Errorf("%s: nothing landed", where)
+				}
+				if seen < nth {
+					break
+				}
+			}
+		}
+	}
+}
