@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -57,15 +59,29 @@ func pageSize(c *sqlite3.Conn) (int64, error) {
 	if err := c.Exec("SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return 0, err
 	}
-	stmt, _, err := c.Prepare("PRAGMA page_size")
+	return pragmaInt(c, "page_size")
+}
+
+// pragma runs a PRAGMA and returns its first value.
+func pragma(c *sqlite3.Conn, p string) (string, error) {
+	stmt, _, err := c.Prepare("PRAGMA " + p)
+	if err != nil {
+		return "", err
+	}
+	var value string
+	if stmt.Step() {
+		value = stmt.ColumnText(0)
+	}
+	return value, errors.Join(stmt.Err(), stmt.Close())
+}
+
+// pragmaInt is pragma for a number.
+func pragmaInt(c *sqlite3.Conn, p string) (int64, error) {
+	value, err := pragma(c, p)
 	if err != nil {
 		return 0, err
 	}
-	var size int64
-	if stmt.Step() {
-		size = stmt.ColumnInt64(0)
-	}
-	return size, errors.Join(stmt.Err(), stmt.Close())
+	return strconv.ParseInt(value, 10, 64)
 }
 
 // fileURI returns the URI of a database file, with pragmas to run when it is
@@ -115,5 +131,24 @@ func (p *progress) show(done, total int64) {
 func (p *progress) end() {
 	if p.bar != nil && p.bar.Clear() != nil {
 		p.bar = nil
+	}
+}
+
+// showHint writes what takes a while to a terminal, until the function that it
+// returns is called. A hint that can't be written stops nothing; w may be nil.
+func showHint(w io.Writer, text string) (hide func()) {
+	if w == nil {
+		return func() {}
+	}
+	if _, err := fmt.Fprint(w, text); err != nil {
+		return func() {}
+	}
+	return func() { _, _ = fmt.Fprint(w, "\r\x1b[K") } // to the end of the line
+}
+
+// closeConn closes c; its error counts when there is no other.
+func closeConn(c *sqlite3.Conn, err *error) {
+	if cerr := c.Close(); *err == nil {
+		*err = cerr
 	}
 }

@@ -202,11 +202,11 @@ func TestImportRefuses(t *testing.T) {
 	}
 	tests := []struct{ name, file, want string }{
 		{"missing", filepath.Join(dir, "missing.db"), "there is no file"},
-		{"empty", write("empty.db", nil), "the file is empty"},
+		{"empty", write("empty.db", nil), "empty.db is empty"},
 		{"text", write("text.db", []byte(strings.Repeat("not a database ", 100))), "is not an SQLite database"},
 		{"short text", write("short.db", []byte("hello")), "is not an SQLite database"},
 		{"cut short", write("short2.db", bytes[:len(bytes)/2]), "is damaged"},
-		{"a folder", dir, "not a regular file"},
+		{"a folder", dir, "is a folder, not an SQLite database"},
 	}
 	for _, test := range tests {
 		r := greenroom(t.Context(), strings.NewReader(""), "import", store, "music", test.file)
@@ -430,7 +430,7 @@ func TestSourceError(t *testing.T) {
 		{sqlite3.READONLY_ROLLBACK, "f.db has an unfinished transaction"},
 		{sqlite3.NOTADB, "f.db is not an SQLite database"},
 		{sqlite3.FULL, "import of f.db: database or disk is full"},
-		{fmt.Errorf("stat: %w", os.ErrNotExist), "there is no file f.db"},
+		{say(sqlite3.READONLY_ROLLBACK, "f.db is special"), "f.db is special"},
 	} {
 		err := sourceError("f.db", test.err)
 		switch {
@@ -492,7 +492,7 @@ func TestStoreInUse(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
-	err := own(t.Context(), live, "music", true, func(a *actorstore.Actor) error {
+	err := own(t.Context(), target{url: live, actor: "music", create: true}, func(a *actorstore.Actor) error {
 		db, err := vfs.Open(t.Context(), a, nil)
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // Exit statuses.
@@ -39,6 +41,7 @@ type env struct {
 	progress       io.Writer // where bars are drawn, nil for nowhere
 	getenv         func(string) string
 	signals        *signals
+	limits         batch.Limits // of actors that are written to; zero: the default
 }
 
 // terminal returns the file behind a stream that is a terminal, else nil.

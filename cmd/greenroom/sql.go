@@ -72,12 +72,16 @@ func (c *sqlCommand) layout() layout {
 	return l
 }
 
-func (c *sqlCommand) run(ctx context.Context, args []string) error {
-	open := ownDatabase
+// open runs fn with the database, which may be written unless --read-only.
+func (c *sqlCommand) open(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
 	if c.readOnly {
-		open = viewDatabase
+		return viewDatabase(ctx, url, actor, fn)
 	}
-	return open(ctx, args[0], args[1], func(db *vfs.DB) error {
+	return ownDatabase(ctx, target{url: url, actor: actor, create: true}, fn)
+}
+
+func (c *sqlCommand) run(ctx context.Context, args []string) error {
+	return c.open(ctx, args[0], args[1], func(db *vfs.DB) error {
 		out := bufio.NewWriter(c.env.stdout)
 		return withSession(ctx, db, out, func(s *session) error {
 			s.layout = c.layout()

@@ -8,6 +8,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -54,14 +55,22 @@ func findActor(ctx context.Context, s *storeurl.Store, actor string) (actorstore
 	return id, err
 }
 
-// own runs fn with the handle of an actor. create makes store and actor where
-// there is none; the actor is recorded with its first write. What was written is
-// on stable storage when own returns nil.
-func own(ctx context.Context, url, actor string, create bool, fn func(*actorstore.Actor) error) error {
-	return withStore(ctx, url, &storeurl.Options{Create: create}, func(s *storeurl.Store) error {
-		a, err := takeActor(ctx, s, actor, &actorstore.ActorOptions{MustExist: !create})
+// A target is an actor that a command writes to.
+type target struct {
+	url, actor string
+	// create makes store and actor where there is none; the actor is recorded
+	// with its first write.
+	create bool
+	limits batch.Limits // zero: the default
+}
+
+// own runs fn with the handle of an actor. What was written is on stable storage
+// when own returns nil.
+func own(ctx context.Context, t target, fn func(*actorstore.Actor) error) error {
+	return withStore(ctx, t.url, &storeurl.Options{Create: t.create, Limits: t.limits}, func(s *storeurl.Store) error {
+		a, err := takeActor(ctx, s, t.actor, &actorstore.ActorOptions{MustExist: !t.create})
 		if err != nil {
-			return actorError(url, actor, err)
+			return actorError(t.url, t.actor, err)
 		}
 		err = fn(a)
 		if a.Err() == nil {
@@ -86,14 +95,27 @@ func takeActor(ctx context.Context, s *storeurl.Store, actor string, opts *actor
 }
 
 // ownDatabase is own for the actor's SQLite database.
-func ownDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
-	return own(ctx, url, actor, true, func(a *actorstore.Actor) error {
+func ownDatabase(ctx context.Context, t target, fn func(*vfs.DB) error) error {
+	return own(ctx, t, func(a *actorstore.Actor) error {
 		db, err := vfs.Open(ctx, a, nil)
 		if err != nil {
 			return err
 		}
-		return errors.Join(fn(db), db.Close())
+		err = fn(db)
+		if err != nil {
+			settle(ctx, db)
+		}
+		return errors.Join(err, db.Close())
 	})
+}
+
+// settle lets SQLite look at a database after an error. A transaction that failed
+// half way has left its journal, which the next one to look rolls back: that
+// should not be left to somebody who may only read. Where it can't be done now,
+// the next owner does it, and what is to be told is the first error.
+func settle(ctx context.Context, db *vfs.DB) {
+	var one int
+	_ = db.QueryRowContext(context.WithoutCancel(ctx), "SELECT count(*) FROM sqlite_schema").Scan(&one)
 }
 
 // viewDatabase is view for the actor's SQLite database.

@@ -91,7 +91,7 @@ func put(ctx context.Context, url, actor, text string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return own(ctx, url, actor, true, func(a *actorstore.Actor) error {
+	return own(ctx, target{url: url, actor: actor, create: true}, func(a *actorstore.Actor) error {
 		return keyError(actor, text, a.Put(ctx, actorstore.UserKey(key), value))
 	})
 }
@@ -142,7 +142,7 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 			return &usageError{"an empty prefix: --all removes all keys"}
 		}
 		start := actorstore.UserKey(prefix)
-		return own(ctx, url, actor, false, func(a *actorstore.Actor) error {
+		return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
 			return a.DeleteRange(ctx, start, prefixEnd(start))
 		})
 	}
@@ -154,7 +154,7 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 		}
 		keys[i] = actorstore.UserKey(key)
 	}
-	return own(ctx, url, actor, false, func(a *actorstore.Actor) error {
+	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
 		var b batch.Batch
 		for i, key := range keys {
 			if _, err := a.Get(ctx, key, nil); err != nil {

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// A source is the database of a file, in one state: from the moment it is opened
+// until it is closed, what it reads doesn't change, so what was checked is what is
+// copied. Without a write-ahead log that makes programs wait which write to the file.
+type source struct {
+	name string // as the user wrote it
+	conn *sqlite3.Conn
+	size int64  // of the database in bytes: all its pages
+	dir  string // a temporary folder with a copy, "" if there is none
+}
+
+// openSource opens the database in the file of that name without changing it. What
+// only its owner could clean up in place (an unfinished transaction, a log that
+// nobody else may open) is cleaned up in a copy.
+func openSource(ctx context.Context, name string, hint io.Writer) (*source, error) {
+	if err := mayRead(name); err != nil {
+		return nil, err
+	}
+	s := &source{name: name}
+	path, err := filepath.EvalSymlinks(name) // its companions lie beside the file itself
+	if err == nil {
+		err = s.begin(ctx, path, sqlite3.OPEN_READONLY)
+	}
+	if companion := needsCopy(path, err); companion != "" {
+		err = s.openCopy(ctx, path, companion, hint)
+	}
+	if err == nil {
+		err = s.complete(path)
+	}
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		err = describeSource(name, path, err)
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
+// mayRead refuses what is no file with something in it. A pipe must not be opened
+// to find that out.
+func mayRead(name string) error {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return say(err, "there is no file %s", name)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return say(nil, "%s is a folder, not an SQLite database", name)
+	case !info.Mode().IsRegular():
+		return say(nil, "%s is not a regular file", name)
+	case info.Size() == 0:
+		// For SQLite that is a database with nothing in it. Nobody means to
+		// replace a database by that.
+		return say(nil, "the file %s is empty", name)
+	}
+	return nil
+}
+
+// begin opens the database at path, and keeps the state that it has.
+func (s *source) begin(ctx context.Context, path string, flags sqlite3.OpenFlag) error {
+	uri, err := fileURI(path)
+	if err != nil {
+		return err
+	}
+	c, err := sqlite3.OpenFlags(uri, flags|sqlite3.OPEN_URI)
+	if err != nil {
+		return err
+	}
+	if err := beginRead(ctx, c); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	s.conn = c
+	return nil
+}
+
+// beginRead begins a transaction that lasts until c is closed.
+func beginRead(ctx context.Context, c *sqlite3.Conn) error {
+	defer c.SetInterrupt(c.SetInterrupt(ctx)) // it may have to wait
+	if err := c.BusyTimeout(busyPatience); err != nil {
+		return err
+	}
+	// BEGIN alone takes no lock.
+	return c.Exec("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
+}
+
+// complete looks whether all pages are there. SQLite takes for zeros what is
+// missing of the last one. With a log, pages may be there that the file hasn't yet.
+func (s *source) complete(path string) error {
+	size, err := pageSize(s.conn)
+	if err != nil {
+		return err
+	}
+	count, err := pragmaInt(s.conn, "page_count")
+	if err != nil {
+		return err
+	}
+	s.size = count * size
+	if count == 0 { // its first transaction was rolled back
+		return say(nil, "the database in %s is empty", s.name)
+	}
+	mode, err := pragma(s.conn, "journal_mode")
+	if err != nil || mode == "wal" || s.dir != "" {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < s.size {
+		return cutShort(count, size, info.Size())
+	}
+	return nil
+}
+
+// Close closes the database and removes the copy. A second Close returns nil.
+func (s *source) Close() error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+		s.conn = nil
+	}
+	if s.dir != "" {
+		err = errors.Join(err, os.RemoveAll(s.dir))
+		s.dir = ""
+	}
+	return err
+}
+
+// tempDir returns a folder that Close removes.
+func (s *source) tempDir() (string, error) {
+	if s.dir == "" {
+		dir, err := os.MkdirTemp("", "greenroom-import-")
+		if err != nil {
+			return "", err
+		}
+		s.dir = dir
+	}
+	return s.dir, nil
+}
+
+// check refuses a damaged database, before a good one is replaced by it: a
+// backup copies pages and looks into none. It reads all of the file. Damage within
+// a value is none that SQLite could see.
+//
+// https://sqlite.org/pragma.html#pragma_quick_check
+func (s *source) check(ctx context.Context, hint io.Writer) error {
+	defer showHint(hint, "checking "+visible(filepath.Base(s.name))+" …")()
+	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
+	// What rows may hold is the business of who wrote them, perhaps with functions
+	// that are not known here.
+	err := s.conn.Exec("PRAGMA ignore_check_constraints=ON")
+	var found string
+	if err == nil {
+		found, err = pragma(s.conn, "quick_check(1)")
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil && found == "ok":
+		return nil
+	case err == nil:
+		found = strings.TrimPrefix(found, "*** in database main ***\n")
+		err = say(sqlite3.CORRUPT, "%s", visible(found))
+	}
+	return sourceError(s.name, err)
+}
+
+// rollbackMode turns a source in WAL mode into a copy in rollback mode. A backup
+// copies page 1 with the mode in it, and the actor's database would be in WAL mode
+// after it.
+//
+// https://sqlite.org/fileformat2.html#file_format_version_numbers
+func (s *source) rollbackMode(ctx context.Context) error {
+	mode, err := pragma(s.conn, "journal_mode")
+	if err != nil || mode != "wal" {
+		return err
+	}
+	dir, err := s.tempDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "plain.db")
+	uri, err := fileURI(path, "synchronous(off)")
+	if err == nil {
+		err = copyDatabase(ctx, s.conn, uri, nil)
+	}
+	if err == nil {
+		err = leaveWAL(uri)
+	}
+	if err == nil {
+		err = s.conn.Close()
+		s.conn = nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.begin(ctx, path, sqlite3.OPEN_READONLY)
+}
+
+// leaveWAL gives the database that uri names a rollback journal.
+func leaveWAL(uri string) error {
+	c, err := sqlite3.Open(uri)
+	if err != nil {
+		return err
+	}
+	mode, err := pragma(c, "journal_mode=DELETE")
+	if err == nil && mode != "delete" {
+		err = fmt.Errorf("the copy is still in journal mode %s", mode)
+	}
+	return errors.Join(err, c.Close())
+}
