@@ -91,6 +91,12 @@ func (s *surveyor) finish() error {
 	return s.emit(&s.cur)
 }
 
+// ID returns whose state it is.
+func (s *Snapshot) ID() ID {
+	id, _ := actorOf(s.space.prefix[:]) // made of an id
+	return id
+}
+
 // Survey yields the keys in [start, end), nil meaning no bound, in ascending order,
 // with their sizes and times and without their values, as List does with KeysOnly.
 // But it goes on after damage: a key whose rows are damaged comes with an error
