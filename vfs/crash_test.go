@@ -69,95 +69,58 @@ type ack struct {
 	after int // commits on the tape by then
 }
 
-// A crashCase is a database and what is done to it, one transaction a step.
-type crashCase struct {
-	name    string
-	limits  batch.Limits
-	pragmas []string
-	setup   []string
-	steps   []string
-}
-
-var (
-	oneBatch = batch.Limits{AtomicBatches: 1, Entries: 8}
-	table    = "create table t(a integer primary key, b blob)"
-	fill     = "insert into t(b) select zeroblob(1500) from generate_series(1, 80)"
-)
-
-var crashCases = []crashCase{
-	{"small", batch.Limits{}, nil, []string{table, "insert into t(b) values ('zero')"}, []string{
-		"insert into t(b) values ('one')", "insert into t(b) values ('two')", "update t set b = 'three'",
-		"delete from t", "create index i on t(b)", "insert into t(b) values ('four')", "drop index i",
-	}},
-	{"first transaction", batch.Limits{}, nil, nil, []string{table, fill}},
-	{"several sub-batches", batch.Limits{Entries: 16}, nil, []string{table}, []string{
-		fill, "update t set b = randomblob(1500)", fill, "delete from t where a % 2", "vacuum",
-	}},
-	{"append first", oneBatch, nil, []string{table}, []string{fill, fill, "insert into t(b) values ('x')", fill}},
-	{"fallback", oneBatch, nil, []string{table, fill}, []string{
-		"update t set b = randomblob(1500)", "delete from t where a % 3 = 0", "update t set b = randomblob(1600)", "vacuum",
-	}},
-	{"spill", batch.Limits{}, []string{"cache_size=5"}, []string{table, fill}, []string{
-		"begin; " + fill + "; update t set b = randomblob(3000); commit", "begin; delete from t where a > 100; " + fill + "; commit", "vacuum",
-		"begin; update t set b = zeroblob(10); savepoint s; delete from t; rollback to s; commit",
-		"begin; update t set b = 'lost'; rollback",
-	}},
-	{"spill and fallback", oneBatch, []string{"cache_size=5"}, []string{table, fill}, []string{
-		"begin; " + fill + "; update t set b = randomblob(3000); commit", "delete from t where a > 40", "vacuum",
-		"begin; delete from t; rollback",
-	}},
-	{"truncate", oneBatch, []string{"journal_mode=truncate", "cache_size=5"}, []string{table, fill}, []string{
-		"update t set b = randomblob(1500)", "delete from t where a > 20", "vacuum", fill,
-	}},
-	{"persist", oneBatch, []string{"journal_mode=persist", "cache_size=5"}, []string{table, fill}, []string{
-		"update t set b = randomblob(1500)", "delete from t where a > 20", "vacuum", fill,
-	}},
-	{"auto_vacuum", oneBatch, []string{"auto_vacuum=full", "cache_size=5"}, []string{table, fill}, []string{
-		"delete from t where a > 20", fill, "delete from t where a % 2",
-	}},
-	{"small pages", oneBatch, []string{"page_size=512", "cache_size=5"}, []string{table, fill}, []string{
-		"update t set b = randomblob(100)", fill, "vacuum",
-	}},
-	{"large pages", oneBatch, []string{"page_size=65536"}, []string{table, fill}, []string{
-		"update t set b = randomblob(1500)", fill, "delete from t", "vacuum",
-	}},
-}
-
 // secondCrashes bounds how often each recovery is cut off in turn.
 const secondCrashes = 8
+
+// crashPoints is how many points TestCrash must try at least. With the race
+// detector, and with -short, recoveries are cut off once instead of eight times.
+const crashPoints, fewerCrashPoints = 2500, 700
 
 // TestCrash stops every case after every engine commit and opens what is left:
 // it must be a state of the database that was committed, not older than the last
 // that was acknowledged. The same when the recovery itself is cut off.
 func TestCrash(t *testing.T) {
-	points := 0
-	for _, c := range crashCases {
+	points, cases := 0, allCrashCases()
+	second, least := secondCrashes, crashPoints
+	if raceDetector || testing.Short() {
+		second, least = 1, fewerCrashPoints
+	}
+	ran := 0
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			tp, acks := c.run(t)
-			rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
-			for n := acks[0].after; n <= tp.len(); n++ {
-				want := allowed(tp, acks, n)
-				recovered := tp.rebuild(t, nil, n)
-				checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
-				points++
-				second := secondCrashes
-				if raceDetector {
-					second = 1 // the points are the same, there are just fewer
-				}
-				for range min(second, recovered.len()) {
-					m := rng.IntN(recovered.len())
-					again := recovered.rebuild(t, tp.commits[:n], m)
-					checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
-					points++
-				}
-			}
+			ran++
+			points += c.crash(t, second)
 		})
 	}
-	t.Logf("%d crash points", points)
+	t.Logf("%d crash points in %d cases", points, ran)
+	if ran == len(cases) && points < least { // else -run has picked some
+		t.Errorf("only %d crash points were tried, want %d", points, least)
+	}
+}
+
+// crash plays the case, crashes it everywhere, and returns how many points that
+// were.
+func (c *crashCase) crash(t *testing.T, second int) (points int) {
+	t.Helper()
+	tp, acks := c.run(t)
+	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
+	for n := acks[0].after; n <= tp.len(); n++ {
+		want := allowed(tp, acks, n)
+		recovered := tp.rebuild(t, nil, n)
+		checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
+		points++
+		for range min(second, recovered.len()) {
+			m := rng.IntN(recovered.len())
+			again := recovered.rebuild(t, tp.commits[:n], m)
+			checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
+			points++
+		}
+	}
+	return points
 }
 
 // run plays the case and returns the tape and the acknowledged states, first the
-// one of the beginning.
+// one of the beginning. Each step must take what the case says.
 func (c *crashCase) run(t *testing.T) (*tape, []ack) {
 	t.Helper()
 	tp := newTape()
@@ -169,8 +132,13 @@ func (c *crashCase) run(t *testing.T) (*tape, []ack) {
 	}
 	acks := []ack{{contentOf(t, conn), tp.len()}}
 	for _, s := range c.steps {
-		exec(t, conn, s)
+		before := tp.len()
+		exec(t, conn, s.sql)
 		acks = append(acks, ack{contentOf(t, conn), tp.len()})
+		// Where the environment sets another limit, the same steps take other ways.
+		if got := tp.took(before, c.limits); got != s.took && fromEnv(t, c.limits) == c.limits {
+			t.Errorf("%s: took %+v, want %+v", s.sql, got, s.took)
+		}
 	}
 	intact(t, conn)
 	return tp, acks

@@ -74,7 +74,7 @@ func (c *crashCase) fault(t *testing.T, point faultkv.Point, nth int) bool {
 	engine.Hook(hook)
 	var failure error
 	for _, s := range c.steps {
-		if _, failure = db.ExecContext(t.Context(), s); failure != nil {
+		if _, failure = db.ExecContext(t.Context(), s.sql); failure != nil {
 			break
 		}
 		engine.Hook(nil)
