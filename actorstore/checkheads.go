@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -33,9 +34,15 @@ func (c *checker) all() error {
 			return err
 		}
 	}
-	if err := c.actor(&at); err != nil {
+	return c.rest(&at)
+}
+
+// rest checks the actor of which all own rows were there, and all that come after it.
+func (c *checker) rest(at *trace) error {
+	if err := c.actor(at); err != nil {
 		return err
 	}
+	*at = trace{}
 	return c.headless(nil)
 }
 
@@ -88,7 +95,10 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 		return err
 	}
 	id, isName, ok := parseHeadKey(e.Key)
-	if ok = ok && bytes.HasPrefix(e.Key, appendRow(nil, rowHead)); ok {
+	if !bytes.HasPrefix(e.Key, appendRow(nil, rowHead)) {
+		id, ok = ID{}, false
+	}
+	if ok {
 		if id != at.id {
 			if err := c.actor(at); err != nil {
 				return err
@@ -103,9 +113,12 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 		return nil
 	}
 	if name, ok := parseNameKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowName)) {
+		if err := c.rest(at); err != nil {
+			return err
+		}
 		return c.nameRow(name, e.Value)
 	}
-	return c.find(ID{}, rowWords(e.Key), "the store has no row of this kind")
+	return c.find(id, rowWords(e.Key), "the store has no row of this kind")
 }
 
 // formatted reports once that there are rows and no format row, which is the first.
@@ -301,6 +314,7 @@ func clause(err error) string {
 		if all, ok := err.(interface{ Unwrap() []error }); ok {
 			return "it can't be read: " + all.Unwrap()[0].Error()
 		}
+		return "it can't be read: " + strings.TrimSuffix(err.Error(), ": "+ErrCorrupt.Error())
 	}
 	return "it can't be used: " + err.Error()
 }

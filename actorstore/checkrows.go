@@ -68,11 +68,13 @@ func (s *surveyor) add(e kv.Entry) {
 	}
 	c, err := parseColumn(e.Key[len(s.base):])
 	if err != nil {
-		err = fmt.Errorf("row %x is neither DATA nor METADATA: %w", e.Key[len(s.base):], err)
-	} else {
-		err = s.cur.shape.add(c, e.Value)
+		s.cur.fault = fmt.Sprintf("row %x is neither DATA nor METADATA: %v", e.Key[len(s.base):], err)
+		return
 	}
-	if err != nil {
+	switch err = s.cur.shape.add(c, e.Value); {
+	case err != nil && c.metadata:
+		s.cur.fault = "METADATA: " + err.Error()
+	case err != nil:
 		s.cur.fault = err.Error()
 	}
 }
