@@ -192,6 +192,7 @@ func checkState(t *testing.T, tp *tape, limits batch.Limits, want []string, wher
 	for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite, 1, 1}, KeysOnly: true}) {
 		t.Errorf("%s: %s is left, %v", where, actorstore.Describe(e.Key), err)
 	}
+	sound(t, r, where)
 	if err := r.actor.Close(); err != nil {
 		t.Error(err)
 	}
