@@ -66,7 +66,7 @@ func (db *database) load(ctx context.Context) error {
 		return err
 	}
 	if db.main.stored < 0 {
-		if err := db.refuseNamed(ctx); err != nil {
+		if err := db.loadNamed(ctx); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (db *database) load(ctx context.Context) error {
 	}
 	hot := db.journal.storedLive && db.main.size > 0
 	if db.actor != nil {
-		if err := db.collect(ctx, hot); err != nil {
+		if err := db.tidy(ctx, hot); err != nil {
 			return err
 		}
 	}
@@ -92,16 +92,33 @@ func (db *database) load(ctx context.Context) error {
 	return nil
 }
 
-// refuseNamed returns ErrUnsupported if the actor has a database under the older
-// form of the keys, by name: it must not look empty, and be written beside.
-func (db *database) refuseNamed(ctx context.Context) error {
-	start := actorstore.AppendFileMeta(nil, actorstore.FileSHM+1)
-	end, _ := actorstore.FileChunks(actorstore.FileMain, 0)
-	for e, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
-		if err != nil {
+// loadNamed is load for a database under keys of the older form, by name, if the
+// actor has one: it must not look empty, and be written beside.
+func (db *database) loadNamed(ctx context.Context) error {
+	old, err := findNamed(ctx, db.source)
+	if err != nil || old == nil {
+		return err
+	}
+	db.source = old
+	db.main.reader, db.journal.file.reader = old, old
+	return db.main.load(ctx)
+}
+
+// tidy finishes what a crash left unfinished, as far as that needs no SQLite.
+func (db *database) tidy(ctx context.Context, hot bool) error {
+	old, named := db.source.(*namedSource)
+	if named && hot {
+		// Only its main file stays in the older form: what ends the journal, or
+		// writes another one, needn't know of it.
+		if err := db.move(ctx, old, &db.journal.file); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: the database lies under keys of an older form (%s)", ErrUnsupported, actorstore.Describe(e.Key))
+	}
+	if err := db.collect(ctx, hot); err != nil {
+		return err
+	}
+	if named {
+		db.journal.file.reader = old.source
 	}
 	return nil
 }
@@ -149,16 +166,24 @@ func (db *database) leftover() bool {
 // would ever see them, but they count against the quota.
 func (db *database) collect(ctx context.Context, hot bool) error {
 	var b batch.Batch
+	b.Mode = batch.Ordered // whatever lands of it is good
+	j := &db.journal.file
+	old, named := db.source.(*namedSource)
+	if named {
+		if err := old.collect(ctx, &b, chunkCount(db.main.size)); err != nil {
+			return err
+		}
+	} else if err := collectNamed(ctx, &b, db.source); err != nil {
+		return err
+	}
 	if err := db.collectChunks(ctx, &b, &db.main, chunkCount(db.main.size)); err != nil {
 		return err
 	}
-	j := &db.journal.file
 	from := chunkCount(j.size)
 	if !hot {
 		from = 0
 		if j.stored >= 0 {
-			j.key = actorstore.AppendFileMeta(j.key[:0], j.tag)
-			b.DeletePrior(j.key, j.metaPrior())
+			b.Delete(actorstore.AppendFileMeta(nil, j.tag))
 		}
 	}
 	if err := db.collectChunks(ctx, &b, j, from); err != nil {
@@ -179,8 +204,16 @@ func (db *database) collect(ctx context.Context, hot bool) error {
 // collectChunks stages the removal of f's chunks from number from on, if any is
 // stored.
 func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunked, from int64) error {
+	if from >= maxChunks {
+		return nil
+	}
 	start, end := actorstore.FileChunks(f.tag, uint32(from))
-	for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+	return collectRange(ctx, b, db.source, start, end)
+}
+
+// collectRange stages the removal of a range of keys, if any is stored.
+func collectRange(ctx context.Context, b *batch.Batch, r actorstore.Reader, start, end []byte) error {
+	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		if err != nil {
 			return err
 		}

@@ -26,8 +26,12 @@ func (l *lengths) reset(bound int64) {
 	l.bound = bound
 }
 
-// learn records a length that a reader saw: n bytes, or −1 for a missing chunk.
+// learn records a length that a reader saw. −1, that it saw no chunk, is not enough
+// to go by: an empty one, which counts against the quota, reads the same.
 func (l *lengths) learn(i uint32, n int) {
+	if n < 0 {
+		return
+	}
 	c := l.chunks.Load()
 	if c == nil || int64(i) >= int64(len(*c)) {
 		return // the table is the writer's to grow; grow made room at open

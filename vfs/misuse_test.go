@@ -117,18 +117,6 @@ func TestTwoActors(t *testing.T) {
 	}
 }
 
-// TestNamedKeys: a database under keys of the older form isn't taken for none.
-func TestNamedKeys(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	key := append([]byte{actorstore.NamespaceSQLite, 0}, "main.db"...)
-	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(t.Context(), r.actor, nil); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("Open: %v, want ErrUnsupported", err)
-	}
-}
-
 // TestJournalOff: no beginning of the word is let through, and where the PRAGMA
 // can't be seen, since it names no attached database but changes all, a rollback
 // still finds everything as it was.

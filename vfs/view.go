@@ -89,6 +89,9 @@ func (db *database) pinned(ctx context.Context, v *view) (actorstore.Reader, err
 // beginChange is called by the writer before the store first changes in a
 // transaction: readers keep the state they have.
 func (db *database) beginChange(ctx context.Context) error {
+	if err := db.takeOver(ctx); err != nil {
+		return err
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.dirty {

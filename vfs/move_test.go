@@ -1,0 +1,211 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// TestMoveCrash stops the first write to a database of the older form after every
+// engine commit, and the recovery from that after some: the database is as before or
+// after the write, all in today's form once it is written to again.
+func TestMoveCrash(t *testing.T) {
+	points := 0
+	for _, limits := range []batch.Limits{{}, {Entries: 2}, {Entries: 3}, oneBatch} {
+		for _, write := range []string{
+			"insert into t(b) values ('new')", "update t set b = randomblob(900)", "delete from t where a > 5; vacuum",
+		} {
+			t.Run(fmt.Sprintf("%d entries/%.6s", limits.Entries, write), func(t *testing.T) {
+				source := newTape()
+				r := openRig(t, source, batch.Limits{})
+				before := older(t, r, "x")
+				closeRig(t, r)
+				tp := source.rebuild(t, nil, source.len())
+				r = openRig(t, tp, limits)
+				db := r.open(t, &Options{MaxConns: 1})
+				exec(t, db, write)
+				after := contentOf(t, db)
+				for n := 0; n <= tp.len(); n++ {
+					want := []string{before, after}
+					if n == tp.len() {
+						want = want[1:]
+					}
+					points += crashPoint(t, tp, source.commits, n, limits, want)
+				}
+			})
+		}
+	}
+	t.Logf("%d crash points", points)
+}
+
+// TestMoveHotJournal is the same for a database that a crash left in the older form
+// with a journal to roll back.
+func TestMoveHotJournal(t *testing.T) {
+	hot, points := 0, 0
+	tp := newTape()
+	small := batch.Limits{AtomicBatches: 1, Entries: 3}
+	r := openRig(t, tp, small)
+	db := r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5"}})
+	for _, s := range olderSetup {
+		exec(t, db, s)
+	}
+	before, from := contentOf(t, db), tp.len()
+	exec(t, db, "update t set b = randomblob(900)")
+	after := contentOf(t, db)
+	for n := from; n < tp.len(); n++ {
+		source := tp.rebuild(t, nil, n)
+		r := openRig(t, source, batch.Limits{})
+		if ok, err := has(t.Context(), r.actor, actorstore.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			hot++
+		}
+		rename(t, r.actor, "x")
+		closeRig(t, r)
+
+		base := slices.Concat(tp.commits[:n], source.commits)
+		moved := tp.rebuild(t, base, 0)
+		r = openRig(t, moved, small)
+		again, err := Open(t.Context(), r.actor, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{before, after}
+		if got := contentOf(t, again); !slices.Contains(want, got) {
+			t.Errorf("after commit %d: the database holds %.60s", n, got)
+		}
+		exec(t, again, "create table if not exists after_crash(a)")
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+		closeRig(t, r)
+		step := 3
+		if raceDetector || testing.Short() {
+			step = 11
+		}
+		for m := 0; m <= moved.len(); m += step {
+			points += crashPoint(t, moved, base, m, small, want)
+		}
+	}
+	if hot < 5 {
+		t.Errorf("%d hot journals", hot)
+	}
+	t.Logf("%d crash points, %d journals", points, hot)
+}
+
+// crashPoint opens what a crash after the first n commits of tp leaves, and what
+// a crash of that recovery leaves.
+func crashPoint(t *testing.T, tp *tape, base []taped, n int, limits batch.Limits, want []string) (points int) {
+	t.Helper()
+	left := tp.rebuild(t, base, n)
+	wholeAndMoved(t, left, limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
+	rng := rand.New(rand.NewPCG(7, uint64(n)))
+	for range 2 {
+		m := rng.IntN(left.len() + 1)
+		again := left.rebuild(t, slices.Concat(base, tp.commits[:n]), m)
+		wholeAndMoved(t, again, limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
+	}
+	return 3
+}
+
+// wholeAndMoved checks that the database in tp is one of want, to a view that only
+// looks and to its owner, and that a write leaves nothing in the older form.
+func wholeAndMoved(t *testing.T, tp *tape, limits batch.Limits, want []string, where string) {
+	t.Helper()
+	r := openRig(t, tp, limits)
+	look := func(what string, db queryer) {
+		t.Helper()
+		if got := contentOf(t, db); !slices.Contains(want, got) {
+			t.Errorf("%s: %s sees %.60s, which is none of %.60q", where, what, got, want)
+		}
+		intact(t, db)
+	}
+	if hot, err := has(t.Context(), &namedReader{r.actor, "x"}, actorstore.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+		t.Fatal(err)
+	} else if !hot { // a view can't roll back
+		pinned, err := r.store.View(t.Context(), r.actor.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		view, err := OpenView(t.Context(), pinned, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		look("a view", view)
+		if err := errors.Join(view.Close(), pinned.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	look("the owner", db)
+	exec(t, db, "create table if not exists after_crash(a)")
+	look("the owner, after a write,", db)
+	exact(t, r.actor)
+	if left := namedLeft(t, r.actor); len(left) > 0 {
+		t.Errorf("%s: left are %.200q", where, left)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	closeRig(t, r)
+}
+
+func closeRig(t *testing.T, r *rig) {
+	t.Helper()
+	if err := errors.Join(r.actor.Close(), r.store.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMoveIsSmall: a large database is moved in steps within the limits, none of
+// which makes the actor grow, and with few reads.
+func TestMoveIsSmall(t *testing.T) {
+	r := newRigOn(t, memkv.New(), batch.Limits{})
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "create table t(a integer primary key, b)")
+	exec(t, db, "insert into t(b) select randomblob(4000) from generate_series(1, 1000)")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, r.actor, strings.Repeat("long", 20))
+	db = r.open(t, nil)
+	intact(t, db)
+	commits, used, most := 0, r.actor.Used(), batch.DefaultLimits().Entries
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point != faultkv.BeforeCommit {
+			return nil
+		}
+		commits++
+		if n := len(op.Commit.Ops); n > 4*most+8 { // a key is a few rows
+			t.Errorf("a commit of %d rows", n)
+		}
+		if u := r.actor.Used(); u > used {
+			t.Errorf("the actor grew from %d to %d", used, u)
+		}
+		return nil
+	})
+	r.engine.Reset()
+	exec(t, db, "update t set b = 1 where a = 1")
+	r.engine.Heal()
+	if commits < 10 || commits > 1100/(most/2)+5 {
+		t.Errorf("%d commits", commits)
+	}
+	if c := r.engine.Counts(); c.Gets+c.Scans > int64(3*commits+30) || c.Durable != 1 {
+		t.Errorf("%d reads, %d durable commits for %d commits", c.Gets+c.Scans, c.Durable, commits)
+	}
+	intact(t, db)
+}

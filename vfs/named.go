@@ -1,0 +1,254 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// The older form of the keys says which file a key belongs to by its name, where
+// today's says it by a tag:
+//
+//	09 00 + name                     the metadata record
+//	09 01 + name + 00 + chunk u32be  a chunk
+//
+// The values are the same. The files of one database have the names X, X-journal,
+// X-wal and X-shm. A name is not empty, holds no NUL, and begins above the tags:
+// with a byte of at most 3 it couldn't be told from one.
+//
+// What is found in this form is read where it is, and rewritten before the first
+// change of the file (move.go).
+
+// namedSuffixes are what the names of the files end in.
+var namedSuffixes = [...]string{
+	actorstore.FileMain: "", actorstore.FileJournal: "-journal", actorstore.FileWAL: "-wal", actorstore.FileSHM: "-shm",
+}
+
+// appendNamedMeta appends the older key of the metadata record of the file name.
+func appendNamedMeta(dst []byte, name string) []byte {
+	n := len(dst)
+	return append(actorstore.AppendFileMeta(dst, 0)[:n+2], name...)
+}
+
+// appendNamedChunk appends the older key of a chunk of the file name.
+func appendNamedChunk(dst []byte, name string, chunk uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(appendNamedChunks(dst, name), 0), chunk)
+}
+
+// appendNamedChunks appends what all older keys of the chunks of a file begin with,
+// less the NUL behind it.
+func appendNamedChunks(dst []byte, name string) []byte {
+	n := len(dst)
+	return append(actorstore.AppendFileChunk(dst, 0, 0)[:n+2], name...)
+}
+
+// namedChunks returns the half-open range in which the chunks of the file name lie.
+func namedChunks(name string) (start, end []byte) {
+	return append(appendNamedChunks(nil, name), 0), append(appendNamedChunks(nil, name), 1)
+}
+
+// namedMetas returns the half-open range in which the metadata records of the older
+// form lie.
+func namedMetas() (start, end []byte) {
+	end, _ = actorstore.FileChunks(actorstore.FileMain, 0)
+	return actorstore.AppendFileMeta(nil, actorstore.FileSHM+1), end[:2]
+}
+
+// parseNamedChunk decodes the older key of a chunk.
+func parseNamedChunk(key []byte) (name string, chunk uint32, ok bool) {
+	prefix := appendNamedChunks(nil, "")
+	rest, ok := bytes.CutPrefix(key, prefix)
+	if !ok {
+		return "", 0, false
+	}
+	b, number, ok := bytes.Cut(rest, []byte{0})
+	if !ok || len(number) != 4 || len(b) == 0 || b[0] <= byte(actorstore.FileSHM) {
+		return "", 0, false
+	}
+	return string(b), binary.BigEndian.Uint32(number), true
+}
+
+// namedKey returns the older key for which the tag-form key stands in the database
+// base.
+func namedKey(base string, key []byte) ([]byte, bool) {
+	if len(key) < 3 || int(key[2]) >= len(namedSuffixes) {
+		return nil, false
+	}
+	name := base + namedSuffixes[key[2]]
+	tag := actorstore.FileTag(key[2])
+	if bytes.Equal(key, actorstore.AppendFileMeta(nil, tag)) {
+		return appendNamedMeta(nil, name), true
+	}
+	if len(key) != len(actorstore.AppendFileChunk(nil, tag, 0)) {
+		return nil, false
+	}
+	i := binary.BigEndian.Uint32(key[len(key)-4:])
+	if bytes.Equal(key, actorstore.AppendFileChunk(nil, tag, i)) {
+		return appendNamedChunk(nil, name, i), true
+	}
+	return nil, false
+}
+
+// A namedReader reads a database of the older form by the keys of today's: a key
+// that is missing is looked up under its older name. So it shows the same content
+// before, during and after the move. Listing shows the keys as they are.
+//
+// Of a state that changes it is for the goroutine that changes it: a chunk might be
+// moved between the two looks.
+type namedReader struct {
+	actorstore.Reader
+	base string
+}
+
+// Get is the Reader's.
+func (r *namedReader) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	v, err := r.Reader.Get(ctx, key, dst)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		if old, ok := namedKey(r.base, key); ok {
+			return r.Reader.Get(ctx, old, dst)
+		}
+	}
+	return v, err
+}
+
+// Page is the Reader's.
+func (r *namedReader) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
+	v, err := r.Reader.Page(ctx, key, dst)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		if old, ok := namedKey(r.base, key); ok {
+			return r.Reader.Page(ctx, old, dst)
+		}
+	}
+	return v, err
+}
+
+// A namedSource is the source of a database of the older form, until it is moved.
+type namedSource struct {
+	namedReader
+	source source // as the store has it
+}
+
+var _ source = (*namedSource)(nil)
+
+func newNamedSource(src source, base string) *namedSource {
+	return &namedSource{namedReader{src, base}, src}
+}
+
+// Snapshot is the source's.
+func (s *namedSource) Snapshot(ctx context.Context) (snapshot, error) {
+	snap, err := s.source.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &namedSnapshot{namedReader{snap, s.base}, snap}, nil
+}
+
+// file returns the name of a file of the database.
+func (s *namedSource) file(tag actorstore.FileTag) string { return s.base + namedSuffixes[tag] }
+
+// A namedSnapshot is a snapshot of a namedSource.
+type namedSnapshot struct {
+	namedReader
+	snapshot snapshot
+}
+
+// Close is the snapshot's.
+func (s *namedSnapshot) Close() error { return s.snapshot.Close() }
+
+// findNamed returns the source of the database of the older form that src has, nil
+// if there is none. What this package can't take over is ErrUnsupported.
+func findNamed(ctx context.Context, src source) (*namedSource, error) {
+	var base string
+	start, end := namedMetas()
+	for e, err := range src.List(ctx, actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
+		name := strings.TrimPrefix(string(e.Key), string(end[:1])+"\x00")
+		switch {
+		case err != nil:
+			return nil, err
+		case strings.IndexByte(name, 0) >= 0 || isCompanion(name):
+		case base != "":
+			return nil, fmt.Errorf("%w: the actor has two databases under keys of the older form, %q and %q; it can have one",
+				ErrUnsupported, base, name)
+		default:
+			base = name
+		}
+	}
+	if base == "" {
+		return nil, nil
+	}
+	s := newNamedSource(src, base)
+	wal := chunked{tag: actorstore.FileWAL, reader: s}
+	if err := wal.load(ctx); err != nil {
+		return nil, err
+	}
+	if wal.size > 0 {
+		return nil, fmt.Errorf("%w: the database %q, under keys of the older form, has a write-ahead log of %d bytes (%q)",
+			ErrUnsupported, base, wal.size, s.file(actorstore.FileWAL))
+	}
+	return s, nil
+}
+
+// isCompanion says whether name is that of a file beside a database.
+func isCompanion(name string) bool {
+	return slices.ContainsFunc(namedSuffixes[actorstore.FileJournal:], func(s string) bool {
+		return strings.HasSuffix(name, s)
+	})
+}
+
+// collect stages the removal of the journal, which is over or moved by now, and of
+// the main file's chunks from number from on.
+func (s *namedSource) collect(ctx context.Context, b *batch.Batch, from int64) error {
+	journal, main := s.file(actorstore.FileJournal), s.file(actorstore.FileMain)
+	there, err := has(ctx, s.source, appendNamedMeta(nil, journal))
+	if err != nil {
+		return err
+	}
+	if there {
+		b.Delete(appendNamedMeta(nil, journal))
+	}
+	start, end := namedChunks(journal)
+	if err := collectRange(ctx, b, s.source, start, end); err != nil || from >= maxChunks {
+		return err
+	}
+	_, end = namedChunks(main)
+	return collectRange(ctx, b, s.source, appendNamedChunk(nil, main, uint32(from)), end)
+}
+
+// collectNamed stages the removal of chunks of the older form that belong to no file:
+// those without a metadata record. A whole file beside a database of today's form
+// is left alone, and never read; somebody else wrote it.
+func collectNamed(ctx context.Context, b *batch.Batch, r actorstore.Reader) error {
+	from, _ := actorstore.FileChunks(actorstore.FileSHM+1, 0)
+	from = from[:3]
+	_, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	for from != nil {
+		var next []byte
+		for e, err := range r.List(ctx, actorstore.ListOptions{Start: from, End: end, Limit: 1, KeysOnly: true}) {
+			if err != nil {
+				return err
+			}
+			next = append(bytes.Clone(e.Key), 0)
+			name, _, ok := parseNamedChunk(e.Key)
+			if !ok {
+				continue
+			}
+			there, err := has(ctx, r, appendNamedMeta(nil, name))
+			if err != nil {
+				return err
+			}
+			var start []byte
+			if start, next = namedChunks(name); !there {
+				b.DeleteRange(start, next)
+			}
+		}
+		from = next
+	}
+	return nil
+}

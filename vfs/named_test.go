@@ -1,0 +1,457 @@
+package vfs
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+func TestNamedKeysGolden(t *testing.T) {
+	tests := []struct {
+		name, want string
+		got        []byte
+	}{
+		{"metadata", "0900" + "6d61696e2e6462", appendNamedMeta(nil, "main.db")},
+		{"metadata of a journal", "0900" + "612d6a6f75726e616c", appendNamedMeta(nil, "a-journal")},
+		{"chunk 0", "0901" + "6d61696e2e6462" + "00" + "00000000", appendNamedChunk(nil, "main.db", 0)},
+		{"the last chunk", "0901" + "c3a9" + "00" + "ffffffff", appendNamedChunk(nil, "é", 1<<32-1)},
+		{"behind something", "ff" + "0901" + "61" + "00" + "00000102", appendNamedChunk([]byte{0xff}, "a", 258)},
+	}
+	for _, tt := range tests {
+		if got := hex.EncodeToString(tt.got); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestParseNamedChunk(t *testing.T) {
+	for _, key := range [][]byte{
+		nil, {9}, {9, 1}, {9, 1, 0}, actorstore.AppendFileChunk(nil, actorstore.FileMain, 7),
+		actorstore.AppendFileChunk(nil, actorstore.FileSHM, 1<<24), {9, 1, 3, 0, 0, 0, 0, 0},
+		{9, 1, 'a', 0, 0, 0, 0}, {9, 1, 'a', 0, 0, 0, 0, 0, 0}, {9, 1, 'a', 1, 0, 0, 0, 0}, {9, 1, 0, 0, 0, 0, 0},
+		appendNamedMeta(nil, "a"),
+	} {
+		if name, i, ok := parseNamedChunk(key); ok {
+			t.Errorf("%x is chunk %d of %q", key, i, name)
+		}
+	}
+}
+
+func FuzzNamedChunk(f *testing.F) {
+	f.Add([]byte("\x09\x01main.db\x00\x00\x00\x00\x01"))
+	f.Add([]byte("\x09\x01\x00\x00\x00\x00\x01"))
+	f.Fuzz(func(t *testing.T, key []byte) {
+		name, i, ok := parseNamedChunk(key)
+		if !ok {
+			return
+		}
+		if got := appendNamedChunk(nil, name, i); !bytes.Equal(got, key) {
+			t.Errorf("%x is chunk %d of %q, whose key is %x", key, i, name, got)
+		}
+		start, end := namedChunks(name)
+		if bytes.Compare(key, start) < 0 || bytes.Compare(key, end) >= 0 {
+			t.Errorf("%x is not in [%x, %x)", key, start, end)
+		}
+	})
+}
+
+// TestNamedKey translates today's keys, and no others.
+func TestNamedKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.StringMatching(`[a-zé.-]{1,9}`).Draw(t, "base")
+		tag := actorstore.FileTag(rapid.IntRange(0, 3).Draw(t, "tag"))
+		i := rapid.Uint32().Draw(t, "i")
+		got, ok := namedKey(base, actorstore.AppendFileChunk(nil, tag, i))
+		if name, n, parsed := parseNamedChunk(got); !ok || !parsed || n != i || name != base+namedSuffixes[tag] {
+			t.Fatalf("chunk %d of %s: %x is chunk %d of %q", i, tag, got, n, name)
+		}
+		got, ok = namedKey(base, actorstore.AppendFileMeta(nil, tag))
+		if !ok || string(got) != "\x09\x00"+base+namedSuffixes[tag] {
+			t.Fatalf("metadata of %s: %x", tag, got)
+		}
+	})
+	for _, key := range [][]byte{nil, {9, 0}, {9, 0, 4}, {9, 1, 0}, {9, 1, 0, 0, 0, 0}, {9, 1, 0, 0, 0, 0, 0, 0}, {9, 0, 0, 0}, {8, 0, 0}, appendNamedMeta(nil, "a")} {
+		if got, ok := namedKey("a", key); ok {
+			t.Errorf("%x became %x", key, got)
+		}
+	}
+}
+
+// rename rewrites the files of a into the older form, with chunks as an older writer
+// left them: zeros at their end are not stored.
+func rename(t testing.TB, a *actorstore.Actor, base string) {
+	t.Helper()
+	var b batch.Batch
+	b.Mode = batch.Ordered
+	for e, err := range a.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, ok := namedKey(base, e.Key)
+		if !ok {
+			t.Fatalf("%s has no older name", actorstore.Describe(e.Key))
+		}
+		v := bytes.Clone(e.Value)
+		if len(e.Key) > 3 {
+			v = bytes.TrimRight(v, "\x00")
+		}
+		b.Put(key, v)
+		b.Delete(e.Key)
+	}
+	if err := a.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// named lists what a stores under keys of the older form.
+func namedLeft(t testing.TB, a actorstore.Reader) (keys []string) {
+	t.Helper()
+	for e, err := range a.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite}, KeysOnly: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words := actorstore.Describe(e.Key); strings.HasPrefix(words, "sqlite/named/") {
+			keys = append(keys, words)
+		}
+	}
+	return keys
+}
+
+func exact(t testing.TB, a *actorstore.Actor) {
+	t.Helper()
+	var counted int64
+	for e, err := range a.List(t.Context(), actorstore.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted += int64(len(e.Key) + batch.WrapperBytes + len(e.Value))
+	}
+	if used := a.Used(); used != counted {
+		t.Errorf("the actor believes %d bytes are used, its keys hold %d", used, counted)
+	}
+}
+
+var olderSetup = []string{
+	"create table t(a integer primary key, b blob)",
+	"insert into t(b) select randomblob(700) from generate_series(1, 60)",
+	"insert into t(b) values (zeroblob(9000))",
+}
+
+// older makes a database of the older form and returns its content.
+func older(t testing.TB, r *rig, base string) (content string) {
+	t.Helper()
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range olderSetup {
+		exec(t, db, s)
+	}
+	if content, err = tryContent(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, r.actor, base)
+	return content
+}
+
+// TestNamed opens databases of the older form: reading leaves them as they are, the
+// first write rewrites all, and who looked before goes on looking.
+func TestNamed(t *testing.T) {
+	for _, limits := range []batch.Limits{{}, oneBatch, {Entries: 2}, {Payload: 9000}} {
+		for _, base := range []string{"main.db", "x", "日本", strings.Repeat("n", 1500), "a-journal.db"} {
+			t.Run(fmt.Sprintf("%.8s/%d entries", base, limits.Entries), func(t *testing.T) {
+				if limits.Payload > 0 && len(base) > 1000 {
+					t.Skip("a key that leaves no room for a value")
+				}
+				testNamed(t, limits, base)
+			})
+		}
+	}
+}
+
+func testNamed(t *testing.T, limits batch.Limits, base string) {
+	r := newRig(t, batch.Limits{})
+	content := older(t, r, base)
+	r.reopen(t, limits)
+	put := func(name string, size int64) {
+		if err := r.actor.Put(t.Context(), appendNamedMeta(nil, name), appendMeta(nil, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.actor.Put(t.Context(), appendNamedChunk(nil, name, 0), make([]byte, 20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(base+"-shm", 20)
+	put(base+"-wal", 0)
+	seq, keys := r.actor.Seq(), len(namedLeft(t, r.actor))
+
+	pinned, err := r.store.View(t.Context(), r.actor.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := OpenView(t.Context(), pinned, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := func(what string, db queryer) {
+		t.Helper()
+		if got := contentOf(t, db); got != content {
+			t.Errorf("%s: the database holds %.60s, want %.60s", what, got, content)
+		}
+		intact(t, db)
+	}
+	looks("view", view)
+	db := r.open(t, nil)
+	looks("owner", db)
+	if got := r.actor.Seq(); got != seq {
+		t.Errorf("reading made %d commits", got-seq)
+	}
+	if got := len(namedLeft(t, r.actor)); got != keys {
+		t.Errorf("reading left %d keys of the older form of %d", got, keys)
+	}
+
+	reader := oneConn(t, db)
+	exec(t, reader, "PRAGMA cache_size=0")
+	exec(t, reader, "begin")
+	looks("reader before", reader)
+	exec(t, db, "insert into t(b) values ('new')")
+	if left := namedLeft(t, r.actor); len(left) > 0 {
+		t.Errorf("after the first write %d keys of the older form are left: %.200q", len(left), left)
+	}
+	looks("reader after", reader)
+	looks("view after", view)
+	exec(t, reader, "commit")
+	exact(t, r.actor)
+	content = contentOf(t, db)
+	if err := errors.Join(reader.Close(), view.Close(), pinned.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r.reopen(t, limits)
+	db = r.open(t, nil)
+	looks("again", db)
+	exec(t, db, "update t set b = randomblob(500)")
+	exec(t, db, "vacuum")
+	intact(t, db)
+	exact(t, r.actor)
+}
+
+// TestNamedBounds: a chunk that is short reads as zeros up to its end, one without
+// bytes too, and nothing beyond the size is seen, in the older form and when moved.
+func TestNamedBounds(t *testing.T) {
+	const size = 3*chunkSize + 100
+	r := newRig(t, batch.Limits{})
+	put := func(key, value []byte) {
+		if err := r.actor.Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ff := bytes.Repeat([]byte{0xff}, chunkSize)
+	put(appendNamedMeta(nil, "f"), appendMeta(nil, size))
+	put(appendNamedChunk(nil, "f", 0), ff[:10])
+	put(appendNamedChunk(nil, "f", 1), nil)
+	put(appendNamedChunk(nil, "f", 3), ff) // its end is beyond the file's
+	want := make([]byte, size, size+2*chunkSize)
+	copy(want, ff[:10])
+	copy(want[3*chunkSize:], ff)
+	db, err := newDatabase(t.Context(), "f", actorSource{r.actor}, r.actor, New(nil).opts.Logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Beyond the end, written when the database was open: opening collects them.
+	put(appendNamedChunk(nil, "f", 4), ff)
+	put(appendNamedChunk(nil, "f", 1<<32-1), ff)
+	check := func(when string) {
+		t.Helper()
+		got := make([]byte, len(want)+chunkSize)
+		n, _ := db.main.readAt(t.Context(), got, 0)
+		if !bytes.Equal(got[:n], want) {
+			t.Errorf("%s: read %d bytes, which are not the %d expected", when, n, len(want))
+		}
+	}
+	check("older form")
+	if err := db.takeOver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("moved")
+	if left := namedLeft(t, r.actor); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	exact(t, r.actor)
+	if _, err := db.main.writeAt(t.Context(), []byte{1}, size+chunkSize); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want[:size], make([]byte, chunkSize+1)...)
+	want[size+chunkSize] = 1
+	check("grown")
+	if err := db.landMain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check("grown and stored")
+	exact(t, r.actor)
+}
+
+// TestNamedRefused: what can't be taken over says so, and is left alone.
+func TestNamedRefused(t *testing.T) {
+	for _, tt := range []struct {
+		files map[string]int64
+		words []string
+	}{
+		{map[string]int64{"one.db": 0, "two.db": 4096}, []string{`"one.db"`, `"two.db"`}},
+		{map[string]int64{"a": 4096, "a-wal": 32}, []string{`"a"`, "write-ahead log", `"a-wal"`}},
+	} {
+		r := newRig(t, batch.Limits{})
+		for name, size := range tt.files {
+			if err := r.actor.Put(t.Context(), appendNamedMeta(nil, name), appendMeta(nil, size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seq := r.actor.Seq()
+		_, err := Open(t.Context(), r.actor, nil)
+		if !errors.Is(err, ErrUnsupported) {
+			t.Fatalf("%v: %v, want ErrUnsupported", tt.files, err)
+		}
+		for _, w := range tt.words {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q doesn't say %s", err, w)
+			}
+		}
+		if r.actor.Seq() != seq {
+			t.Errorf("%v: something was written", tt.files)
+		}
+	}
+}
+
+// TestNamedLeftover: beside a database of today's form, chunks without a file are
+// collected, and another file is left alone.
+func TestNamedLeftover(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "create table t(a, b)")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var b batch.Batch
+	for _, name := range []string{"gone", "gone-journal", "kept"} {
+		for i := range uint32(3) {
+			b.Put(appendNamedChunk(nil, name, i<<20), []byte("some"))
+		}
+	}
+	b.Put(appendNamedMeta(nil, "kept"), appendMeta(nil, 4096))
+	other := append(appendNamedChunks(nil, "other"), 1, 2, 3)
+	b.Put(other, []byte("of no known form"))
+	if err := r.actor.Commit(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	db = r.open(t, nil)
+	exec(t, db, "insert into t values (1, 2)")
+	left := namedLeft(t, r.actor)
+	if want := "[sqlite/named/metadata/kept sqlite/named/chunks/kept/0 sqlite/named/chunks/kept/1048576 sqlite/named/chunks/kept/2097152]"; fmt.Sprint(left) != want {
+		t.Errorf("left are %s, want %s", left, want)
+	}
+	if _, err := r.actor.Get(t.Context(), other, nil); err != nil {
+		t.Errorf("a key of another form: %v", err)
+	}
+	exact(t, r.actor)
+}
+
+// TestNamedQuota: a database that fills its quota, or more, is rewritten all the same.
+func TestNamedQuota(t *testing.T) {
+	for _, over := range []int64{0, 1, 50_000} {
+		r := newRig(t, batch.Limits{})
+		older(t, r, "x")
+		r.reopen(t, batch.Limits{Storage: r.actor.Used() - over})
+		db := r.open(t, &Options{MaxConns: 1})
+		if _, err := db.ExecContext(t.Context(), "insert into t(b) values (randomblob(50000))"); err == nil || !errors.Is(db.Cause(), actorstore.ErrQuota) {
+			t.Errorf("%d over: growing: %v, %v, want ErrQuota", over, err, db.Cause())
+		}
+		exact(t, r.actor)
+		exec(t, db, "delete from t where a < 40")
+		intact(t, db)
+		if left := namedLeft(t, r.actor); len(left) > 0 {
+			t.Errorf("%d over: left are %q", over, left)
+		}
+		exact(t, r.actor)
+	}
+}
+
+// TestNamedFault fails every engine operation of the first write once.
+func TestNamedFault(t *testing.T) {
+	total := 0
+	for name, point := range map[string]faultkv.Point{
+		"get": faultkv.BeforeGet, "scan": faultkv.BeforeScan, "snapshot": faultkv.BeforeSnapshot,
+		"commit": faultkv.BeforeCommit, "lost acknowledgement": faultkv.AfterCommit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for nth := 1; namedFault(t, point, nth); nth++ {
+				total++
+			}
+		})
+	}
+	if total < 50 {
+		t.Errorf("%d faults", total)
+	}
+}
+
+// namedFault is TestNamedFault for one operation, and says whether there was one.
+func namedFault(t *testing.T, point faultkv.Point, nth int) bool {
+	t.Helper()
+	r := newRigOn(t, memkv.New(), batch.Limits{})
+	content := older(t, r, "x")
+	r.reopen(t, oneBatch)
+	where := fmt.Sprint("operation ", nth)
+	fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: nth - 1})
+	db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1})
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), "insert into t(b) values ('new')")
+	} else if !errors.Is(err, faultkv.ErrInjected) {
+		t.Errorf("%s: opening: %v", where, err)
+	}
+	hit := fault.Hits() > 0
+	fault.Remove()
+	if err != nil && !hit {
+		t.Errorf("%s: %v, without a fault", where, err)
+	}
+	if db != nil {
+		if err != nil && !errors.Is(db.Cause(), faultkv.ErrInjected) {
+			t.Errorf("%s: %v; its cause is %v", where, err, db.Cause())
+		}
+		if err := db.Close(); err != nil {
+			t.Errorf("%s: closing: %v", where, err)
+		}
+	}
+	r.reopen(t, oneBatch)
+	again, openErr := Open(t.Context(), r.actor, nil)
+	if openErr != nil {
+		t.Fatalf("%s: opening again: %v", where, openErr)
+	}
+	got := contentOf(t, again)
+	if added := strings.HasPrefix(got, "62 "); got != content && !added || err == nil && !added {
+		t.Errorf("%s: %v; the database holds %.60s", where, err, got)
+	}
+	exec(t, again, "delete from t")
+	intact(t, again)
+	if left := namedLeft(t, r.actor); len(left) > 0 {
+		t.Errorf("%s: left are %q", where, left)
+	}
+	exact(t, r.actor)
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	return hit
+}
