@@ -12,6 +12,7 @@
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
 //	greenroom rm STORE ACTOR {KEY… | --prefix P | --all}
 //	                                            remove user keys
+//	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //
 // STORE is the directory of a store, or pebble:DIR; mem: is a store that is gone
 // when the command ends. ACTOR is an actor's name, or id: and the text of its id.
@@ -19,8 +20,8 @@
 // flag comes after "--".
 //
 // sql, import and put create the store and the actor that they name; all others
-// refuse what isn't there. Those that only read (ls, get, export, and sql with
-// --read-only) write nothing to the store and see one state of it throughout.
+// refuse what isn't there. Those that only read (ls, get, export, check, and
+// sql with --read-only) write nothing to the store and see one state of it throughout.
 //
 // # SQL
 //
@@ -78,11 +79,25 @@
 //	$ greenroom import data copy shop.db
 //
 // Both are SQLite's online backup in one transaction: until the copy is whole, the
-// target has what it had before. import checks the file first (PRAGMA quick_check)
-// and refuses a damaged one; it reads what is in the write-ahead log of
-// the file too; SQLite may leave empty -wal and -shm files beside such a file.
-// export replaces a file with --force only. A bar on standard error shows how far
-// it is, if that is a terminal.
+// target has what it had before. A bar on standard error shows how far it is, if
+// that is a terminal. export replaces a file with --force only.
+//
+// import reads one state of FILE.db, and what its write-ahead log holds; it doesn't
+// change the file, beside which SQLite may leave empty -wal and -shm files. Without
+// a log, a program that writes to FILE.db has to wait meanwhile. The file is checked
+// first (PRAGMA quick_check). These are refused:
+//
+//   - What is no database, is encrypted, is damaged, or is shorter than its pages.
+//   - A file that another program keeps locked for more than ten seconds.
+//   - More than the actor may store, 1 GiB. What it had before counts as long as the
+//     undo journal needs it, so that a large database may fit where there is none,
+//     and not over another large one.
+//   - An unfinished transaction over several files beside it, which only SQLite can
+//     decide, there.
+//
+// The unfinished transaction of a program that was cut off, a hot journal, is rolled
+// back in a temporary copy, as SQLite would do on opening FILE.db. A log whose index
+// can't be created, as in a folder that is read-only, is read in such a copy too.
 //
 // # Keys
 //
@@ -101,10 +116,37 @@
 // compared with the words as text: sqlite/chunks/ is a branch, user/room: is all
 // user keys that begin with room:.
 //
+// # Check
+//
+//	$ greenroom check data
+//	harmless: shop: sqlite/chunks/main/7: it lies beyond the size of 8192 bytes; the next owner removes it
+//	2 actors, 31 keys, 1 problem (1 harmless)
+//
+// check reads all that is stored, and has SQLite look at each database (PRAGMA
+// integrity_check). Each problem is a line: the actor, the key in words, and what is
+// wrong with it. What begins with "harmless" was left by a crash, and is removed by
+// the next owner of the actor: any command that writes to its database. What begins
+// with "note" is a transaction that was cut off, and is rolled back by the next
+// owner; it is no problem. The last line counts.
+//
+// With --json each line is an object with actor, id, where, what, harmless and
+// unfinished, actor and id being left out of what is wrong with the store itself;
+// the last has actors, keys, problems, harmless and unfinished.
+//
+// Nothing is changed, and no actor taken over. The status is 0 if there are no
+// problems, and 1 if there are, harmless or not.
+//
+// # Environment
+//
+// GREENROOM_ATOMIC_BATCHES bounds how many sub-batches of a store one atomic commit
+// may take; 0, the default, means as many as the engine takes. With 1 a transaction
+// that changes more than about 120 pages goes through SQLite's rollback journal. It
+// is there to test that: it makes nothing safer, and large transactions slower.
+//
 // # Exit status
 //
-// 0 when all went well, 1 when something failed, 2 when the call was wrong. Errors
-// are one line on standard error. On an interrupt or SIGTERM the command gives up
-// what isn't committed, closes the store and ends with 1; a second one ends it at
-// once, which harms nothing that was committed.
+// 0 when all went well, 1 when something failed or check found a problem, 2 when the
+// call was wrong. Errors are one line on standard error. On an interrupt or SIGTERM
+// the command gives up what isn't committed, closes the store and ends with 1; a
+// second one ends it at once, which harms nothing that was committed.
 package main

@@ -68,6 +68,11 @@ func storeError(url string, err error) error {
 	case errors.Is(err, storeurl.ErrURL):
 		return &usageError{strings.TrimPrefix(err.Error(), "storeurl: ")}
 	}
+	if errors.Is(err, storeurl.ErrEnvironment) {
+		_, text, _ := strings.Cut(err.Error(), "envlimits: ")
+		text, _, _ = strings.Cut(text, ": strconv.")
+		return say(err, "in the environment, %s", text)
+	}
 	if said := formatError(url, err); said != err {
 		return said
 	}

@@ -519,7 +519,14 @@ func TestCutOff(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", args[0], r.code, r.stderr, want)
 		}
 	}
+	checked := must(t, "check", dead)
+	if !strings.HasPrefix(checked, "note: music: sqlite/metadata/journal: ") || !strings.HasSuffix(checked, " keys, no problems, 1 unfinished transaction\n") {
+		t.Errorf("check says %q", checked)
+	}
 	must(t, "sql", dead, "music", ".tables") // as the message says
+	if checked := must(t, "check", dead); !strings.HasPrefix(checked, "1 actor, ") {
+		t.Errorf("after the rollback, check says %q", checked)
+	}
 	must(t, "export", dead, "music", out)
 	got := contents(t, out, "SELECT count(*) FROM t WHERE a LIKE 'old%'; PRAGMA integrity_check")
 	if want := "5000\nok\n"; got != want {

@@ -63,6 +63,8 @@ func run(ctx context.Context, e *env, args []string) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case err == errProblems:
+		return exitFailed // they are the output
 	case errors.Is(err, syscall.EPIPE):
 		return exitFailed // who reads the output has stopped, and knows
 	}

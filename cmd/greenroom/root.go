@@ -29,7 +29,7 @@ and the actor that they name; all others refuse what isn't there.`,
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
 		newSQL(e), newImport(e), newExport(e), newList(e),
-		newGet(e), newPut(e), newRemove(e),
+		newGet(e), newPut(e), newRemove(e), newCheck(e),
 	)
 	for _, cmd := range root.Commands() {
 		run := cmd.RunE
