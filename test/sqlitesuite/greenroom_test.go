@@ -16,6 +16,8 @@ import (
 type mode struct {
 	name   string
 	limits batch.Limits
+	// pragmas are run on every connection.
+	pragmas []string
 	// taken complains about counts that show another way.
 	taken func(t *testing.T, s vfs.Stats)
 }
@@ -23,12 +25,12 @@ type mode struct {
 // modes are the two ways: one atomic commit, and the rollback journal because
 // almost nothing fits one commit.
 var modes = []mode{
-	{"atomic", batch.Limits{}, func(t *testing.T, s vfs.Stats) {
+	{"atomic", batch.Limits{}, nil, func(t *testing.T, s vfs.Stats) {
 		if s.AtomicCommits == 0 || s.Fallbacks > 0 {
 			t.Errorf("want atomic commits and no fallback: %+v", s)
 		}
 	}},
-	{"journal", batch.Limits{Entries: 8, AtomicBatches: 1}, func(t *testing.T, s vfs.Stats) {
+	{"journal", batch.Limits{Entries: 8, AtomicBatches: 1}, nil, func(t *testing.T, s vfs.Stats) {
 		if s.AtomicCommits == 0 || s.Fallbacks == 0 || s.JournalCommits == 0 {
 			t.Errorf("want commits on both ways: %+v", s)
 		}

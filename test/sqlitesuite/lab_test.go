@@ -1,0 +1,188 @@
+package sqlitesuite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/vfs/memdb"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A side is a place for many small databases, one of the two that are compared.
+type side interface {
+	// create makes a database that holds image, or nothing, and returns the
+	// name by which connections open it. The names count up, so that two sides
+	// on which the same is done use the same ones.
+	create(t *testing.T, image []byte) *site
+}
+
+// A site is one database of a side.
+type site struct {
+	dsn string
+	// sectors says that the VFS names another sector size than Greenroom's, from
+	// which SQLite takes another page size for an empty database.
+	sectors bool
+	// counts are what the VFS counted so far; nil if it doesn't count.
+	counts func() vfs.Stats
+	// drop removes the database, which no connection has open any more.
+	drop func()
+}
+
+// connMemory bounds the memory of one SQLite, in bytes.
+const connMemory = 64 << 20
+
+// open opens a connection and runs the given PRAGMAs.
+func (s *site) open(t *testing.T, pragmas ...string) *sqlite3.Conn {
+	t.Helper()
+	c, err := sqlite3.OpenContext(sqlite3.WithMaxMemory(context.WithoutCancel(t.Context()), connMemory), s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.sectors && slices.Equal(pageCount(c), transcript{"0"}) {
+		pragmas = append([]string{"page_size=4096"}, pragmas...)
+	}
+	for _, p := range pragmas {
+		if err := c.Exec("PRAGMA " + p); err != nil {
+			t.Fatalf("PRAGMA %s: %v", p, err)
+		}
+	}
+	return c
+}
+
+// pageCount returns the number of pages of a database, as a line.
+func pageCount(c *sqlite3.Conn) transcript {
+	p := player{conn: c, row: typedRow}
+	out, _ := p.play("PRAGMA page_count") // an error makes no "0"
+	return out
+}
+
+// stock is go-sqlite3's memdb: SQLite as it is, over memory.
+type stock struct{ n int }
+
+func (k *stock) create(_ *testing.T, image []byte) *site {
+	k.n++
+	name := fmt.Sprintf("%d.db", k.n)
+	memdb.Create(name, slices.Clone(image))
+	return &site{
+		dsn:     "file:/" + name + "?vfs=memdb",
+		sectors: true,
+		drop:    func() { memdb.Delete(name) },
+	}
+}
+
+// files is go-sqlite3's file VFS, for images that memdb can't hold: its reads end
+// at whole pages. What is written there needs to survive nothing.
+type files struct {
+	dir string
+	n   int
+}
+
+func (f *files) create(t *testing.T, image []byte) *site {
+	t.Helper()
+	f.n++
+	path := filepath.Join(f.dir, fmt.Sprintf("%d.db", f.n))
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &site{
+		dsn: "file:" + path + "?_pragma=synchronous(off)",
+		drop: func() {
+			for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
+				if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Error(err)
+				}
+			}
+		},
+	}
+}
+
+// A house is Greenroom's VFS over a store in memory, with an actor for each
+// database.
+type house struct {
+	store *actorstore.Store
+	vfs   *vfs.VFS
+	name  string
+	n     int
+}
+
+func newHouse(t *testing.T, m mode) *house {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	engine := memkv.New()
+	store, err := actorstore.Open(ctx, engine, &actorstore.Options{Limits: m.limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{store: store, vfs: vfs.New(nil), name: fmt.Sprintf("greenroom-suite-%d", names.Add(1))}
+	if err := h.vfs.Register(h.name); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.vfs.Unregister(), store.Close(), engine.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func (h *house) create(t *testing.T, image []byte) *site {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	h.n++
+	name := fmt.Sprintf("%d.db", h.n)
+	actor, err := h.store.Named(ctx, name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(image) > 0 {
+		if err := writeImage(ctx, actor, image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.vfs.Mount(ctx, name, actor); err != nil {
+		t.Fatal(err)
+	}
+	return &site{
+		dsn: fmt.Sprintf("file:/%s?vfs=%s", name, h.name),
+		counts: func() vfs.Stats {
+			s, err := h.vfs.Stats(name)
+			if err != nil {
+				t.Error(err)
+			}
+			return s
+		},
+		drop: func() {
+			if err := errors.Join(h.vfs.Unmount(name), actor.Drop(ctx)); err != nil {
+				t.Errorf("drop %s: %v", name, err)
+			}
+		},
+	}
+}
+
+// chunkSize is the length of a chunk of a file, as docs/vfs.md has it.
+const chunkSize = 4096
+
+// writeImage stores image as the main file of an actor's database, as it is:
+// whatever SQLite may think of it.
+func writeImage(ctx context.Context, a *actorstore.Actor, image []byte) error {
+	b := &batch.Batch{Mode: batch.Ordered}
+	for i := 0; i*chunkSize < len(image); i++ {
+		chunk := image[i*chunkSize : min(len(image), (i+1)*chunkSize)]
+		b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, uint32(i)), chunk)
+	}
+	size := binary.LittleEndian.AppendUint64([]byte{1, 0}, uint64(len(image))) // version 1, then the size
+	b.Final().Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), size)
+	return a.Commit(ctx, b)
+}
