@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,8 +19,8 @@ import (
 // is to be copied, and "" if that would not help against err.
 //
 // SQLite rolls a transaction back that was cut off, but may not write here. And it
-// can read a write-ahead log only where it may create the log's index, unless a
-// program that uses the log has done that.
+// can read a write-ahead log only where it may write the log's index, unless a
+// program that uses the log does that.
 //
 // https://sqlite.org/tempfiles.html#shared_memory_files
 func needsCopy(path string, err error) (companion string) {
@@ -30,8 +31,8 @@ func needsCopy(path string, err error) (companion string) {
 		return ""
 	}
 	head, _, herr := readHead(path)
-	_, serr := os.Lstat(path + "-shm")
-	if herr == nil && isWAL(head) && errors.Is(serr, fs.ErrNotExist) {
+	_, ierr := readIndex(path)
+	if herr == nil && isWAL(head) && ierr == nil {
 		return "-wal"
 	}
 	return ""
@@ -94,21 +95,32 @@ func copyLocked(ctx context.Context, path, companion, to string) (err error) {
 	if err != nil {
 		return err
 	}
+	before, err := readIndex(path)
+	if err != nil {
+		return err
+	}
 	if err := writeFile(ctx, to, io.NewSectionReader(file, 0, size)); err != nil {
 		return err
 	}
 	if err := copyFile(ctx, path+companion, to+companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if companion != "-wal" {
-		return nil
+	// The lock doesn't keep anybody from the log. But who writes to it, or begins to
+	// use it, changes its index.
+	after, err := readIndex(path)
+	if err == nil && (before == nil) != (after == nil) || !bytes.Equal(before, after) {
+		err = sqlite3.BUSY
 	}
-	// Who began to use the log meanwhile has written its index, which stays as
-	// long as the lock is held.
-	if _, err := os.Lstat(path + "-shm"); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(sqlite3.BUSY, err)
+	return err
+}
+
+// readIndex returns the index of the log beside a database file, nil if there is none.
+func readIndex(path string) ([]byte, error) {
+	index, err := os.ReadFile(path + "-shm")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	return nil
+	return index, err
 }
 
 func copyFile(ctx context.Context, from, to string) error {

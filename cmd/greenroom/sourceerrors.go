@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -53,6 +54,8 @@ func describeSource(name, path string, err error) error {
 		return said
 	case code == sqlite3.CORRUPT:
 		return sourceError(name, missingPages(head, size, err))
+	case code == sqlite3.CANTOPEN:
+		return sourceError(name, errors.Join(err, companionError(path)))
 	case code != sqlite3.NOTADB:
 		return said
 	case bytes.HasPrefix(head, []byte(sqliteMagic)):
@@ -81,6 +84,21 @@ func readHead(path string) (head []byte, size int64, err error) {
 		return nil, 0, err
 	}
 	return head[:n], info.Size(), nil
+}
+
+// companionError says which of the files beside a database can't be read, which
+// SQLite keeps to itself.
+func companionError(path string) error {
+	for _, companion := range []string{"-journal", "-wal", "-shm"} {
+		f, err := os.Open(path + companion)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // isText says whether b, which may end within a character, reads as text.

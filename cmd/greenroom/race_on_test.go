@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raceEnabled says whether the race detector runs, which makes all slow.
+const raceEnabled = true
