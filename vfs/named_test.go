@@ -2,90 +2,16 @@ package vfs
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-func TestNamedKeysGolden(t *testing.T) {
-	tests := []struct {
-		name, want string
-		got        []byte
-	}{
-		{"metadata", "0900" + "6d61696e2e6462", appendNamedMeta(nil, "main.db")},
-		{"metadata of a journal", "0900" + "612d6a6f75726e616c", appendNamedMeta(nil, "a-journal")},
-		{"chunk 0", "0901" + "6d61696e2e6462" + "00" + "00000000", appendNamedChunk(nil, "main.db", 0)},
-		{"the last chunk", "0901" + "c3a9" + "00" + "ffffffff", appendNamedChunk(nil, "é", 1<<32-1)},
-		{"behind something", "ff" + "0901" + "61" + "00" + "00000102", appendNamedChunk([]byte{0xff}, "a", 258)},
-	}
-	for _, tt := range tests {
-		if got := hex.EncodeToString(tt.got); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestParseNamedChunk(t *testing.T) {
-	for _, key := range [][]byte{
-		nil, {9}, {9, 1}, {9, 1, 0}, actorstore.AppendFileChunk(nil, actorstore.FileMain, 7),
-		actorstore.AppendFileChunk(nil, actorstore.FileSHM, 1<<24), {9, 1, 3, 0, 0, 0, 0, 0},
-		{9, 1, 'a', 0, 0, 0, 0}, {9, 1, 'a', 0, 0, 0, 0, 0, 0}, {9, 1, 'a', 1, 0, 0, 0, 0}, {9, 1, 0, 0, 0, 0, 0},
-		appendNamedMeta(nil, "a"),
-	} {
-		if name, i, ok := parseNamedChunk(key); ok {
-			t.Errorf("%x is chunk %d of %q", key, i, name)
-		}
-	}
-}
-
-func FuzzNamedChunk(f *testing.F) {
-	f.Add([]byte("\x09\x01main.db\x00\x00\x00\x00\x01"))
-	f.Add([]byte("\x09\x01\x00\x00\x00\x00\x01"))
-	f.Fuzz(func(t *testing.T, key []byte) {
-		name, i, ok := parseNamedChunk(key)
-		if !ok {
-			return
-		}
-		if got := appendNamedChunk(nil, name, i); !bytes.Equal(got, key) {
-			t.Errorf("%x is chunk %d of %q, whose key is %x", key, i, name, got)
-		}
-		start, end := namedChunks(name)
-		if bytes.Compare(key, start) < 0 || bytes.Compare(key, end) >= 0 {
-			t.Errorf("%x is not in [%x, %x)", key, start, end)
-		}
-	})
-}
-
-// TestNamedKey translates today's keys, and no others.
-func TestNamedKey(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		base := rapid.StringMatching(`[a-zé.-]{1,9}`).Draw(t, "base")
-		tag := actorstore.FileTag(rapid.IntRange(0, 3).Draw(t, "tag"))
-		i := rapid.Uint32().Draw(t, "i")
-		got, ok := namedKey(base, actorstore.AppendFileChunk(nil, tag, i))
-		if name, n, parsed := parseNamedChunk(got); !ok || !parsed || n != i || name != base+namedSuffixes[tag] {
-			t.Fatalf("chunk %d of %s: %x is chunk %d of %q", i, tag, got, n, name)
-		}
-		got, ok = namedKey(base, actorstore.AppendFileMeta(nil, tag))
-		if !ok || string(got) != "\x09\x00"+base+namedSuffixes[tag] {
-			t.Fatalf("metadata of %s: %x", tag, got)
-		}
-	})
-	for _, key := range [][]byte{nil, {9, 0}, {9, 0, 4}, {9, 1, 0}, {9, 1, 0, 0, 0, 0}, {9, 1, 0, 0, 0, 0, 0, 0}, {9, 0, 0, 0}, {8, 0, 0}, appendNamedMeta(nil, "a")} {
-		if got, ok := namedKey("a", key); ok {
-			t.Errorf("%x became %x", key, got)
-		}
-	}
-}
 
 // rename rewrites the files of a into the older form, with chunks as an older writer
 // left them: zeros at their end are not stored.
@@ -113,7 +39,7 @@ func rename(t testing.TB, a *actorstore.Actor, base string) {
 	}
 }
 
-// named lists what a stores under keys of the older form.
+// namedLeft lists what a stores under keys of the older form.
 func namedLeft(t testing.TB, a actorstore.Reader) (keys []string) {
 	t.Helper()
 	for e, err := range a.List(t.Context(), actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceSQLite}, KeysOnly: true}) {
@@ -127,6 +53,7 @@ func namedLeft(t testing.TB, a actorstore.Reader) (keys []string) {
 	return keys
 }
 
+// exact fails the test unless the actor knows how much it stores.
 func exact(t testing.TB, a *actorstore.Actor) {
 	t.Helper()
 	var counted int64
