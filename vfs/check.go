@@ -66,7 +66,7 @@ func Check(ctx context.Context, r CheckReader, opts *CheckOptions) iter.Seq2[act
 	return func(yield func(actorstore.Finding, error) bool) {
 		c := &checker{ctx: ctx, r: r, yield: yield, sound: true}
 		err := c.files()
-		if view, ok := r.(*actorstore.View); ok && err == nil && c.sound && c.plain && !c.opaque && !opts.FilesOnly {
+		if view, ok := r.(*actorstore.View); ok && err == nil && c.sound && c.plain && !opts.FilesOnly {
 			err = c.integrity(view)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
@@ -86,7 +86,7 @@ type checker struct {
 	yield func(actorstore.Finding, error) bool
 	sound bool // no fault and no hot journal was found: SQLite may look
 
-	plain, opaque bool // a main file of SQLite's format was seen; one of another
+	plain bool // the database is of SQLite's format, not encrypted
 
 	key   []byte // scratch
 	chunk chunkBuf
@@ -138,58 +138,134 @@ func (c *checker) survey(start, end []byte) iter.Seq2[actorstore.Entry, error] {
 
 // files checks all files that there are.
 func (c *checker) files() error {
-	for tag := actorstore.FileMain; tag <= actorstore.FileSHM; tag++ {
-		if err := c.file(&keyedFile{tag: tag}); err != nil {
-			return err
-		}
+	main, journal, err := c.database()
+	if err == nil {
+		err = c.file(main, journal)
 	}
-	return c.namedFiles()
+	if err == nil {
+		err = c.file(journal, main)
+	}
+	for tag := actorstore.FileWAL; err == nil && tag <= actorstore.FileSHM; tag++ {
+		err = c.unread(tagged(tag))
+	}
+	if err != nil {
+		return err
+	}
+	return c.oldFiles(main, journal)
 }
 
-// namedFiles checks the files under keys of the older form: those with a size
-// record, and those that have only chunks.
-func (c *checker) namedFiles() error {
-	start := actorstore.AppendFileMeta(nil, actorstore.FileSHM+1)
-	chunks, _ := actorstore.FileChunks(actorstore.FileMain, 0)
-	for e, err := range c.survey(start, chunks[:2]) {
+// database returns the two files that opening the database would read. They are under
+// today's keys, unless only the older form has a main file. What is rewritten is so
+// chunk by chunk, and its size record last.
+func (c *checker) database() (main, journal *keyedFile, err error) {
+	main, journal = tagged(actorstore.FileMain), tagged(actorstore.FileJournal)
+	if err := errors.Join(c.load(main), c.load(journal)); err != nil {
+		return nil, nil, err
+	}
+	main.live, journal.live = true, true
+	if main.has {
+		return main, journal, nil
+	}
+	old, err := c.onlyOld()
+	if old == nil || err != nil {
+		return main, journal, err
+	}
+	oldJournal := old.sibling(actorstore.FileJournal)
+	if err := errors.Join(c.load(old), c.load(oldJournal)); err != nil {
+		return nil, nil, err
+	}
+	old.moved, old.live = main, true
+	if oldJournal.has && !journal.has {
+		oldJournal.moved, oldJournal.live = journal, true
+		journal = oldJournal
+	}
+	return old, journal, nil
+}
+
+// onlyOld returns the main file of the older form, if there is exactly one: with two
+// nobody knows which is the database, and none is opened.
+func (c *checker) onlyOld() (*keyedFile, error) {
+	var only *keyedFile
+	start, end := namedMetas()
+	for e, err := range c.survey(start, end) {
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := oldFileOf(e.Key); ok && f.tag == actorstore.FileMain {
+			if only != nil {
+				return nil, nil
+			}
+			only = f
+		}
+	}
+	return only, nil
+}
+
+// oldFiles checks the files of the older form but for those of the database: those with
+// a size record, and those that have only chunks.
+func (c *checker) oldFiles(main, journal *keyedFile) error {
+	start, end := namedMetas()
+	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return err
 		}
-		if f, ok := namedOf(e.Key); ok {
-			if err := c.file(f); err != nil {
-				return err
-			}
+		f, ok := oldFileOf(e.Key)
+		if !ok || main.old && f.name == main.name || journal.old && f.name == journal.name {
+			continue
+		}
+		if main.old && f.tag == actorstore.FileJournal && f.sibling(actorstore.FileMain).name == main.name {
+			err = c.find(harmless, e.Key, "another journal has taken its place; the next owner removes it")
+		} else {
+			err = c.beside(f)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	from, _ := actorstore.FileChunks(actorstore.FileSHM+1, 0)
-	from = from[:3]
-	for {
-		f, err := c.nextNamed(from)
+	for from = from[:3]; ; {
+		f, err := c.nextOld(from)
 		if f == nil || err != nil {
 			return err
 		}
-		if has, err := c.load(f); err != nil {
+		if err := c.load(f); err != nil {
 			return err
-		} else if !has {
-			if err := c.file(f); err != nil {
+		}
+		if !f.has {
+			if err := c.beside(f); err != nil {
 				return err
 			}
 		}
-		_, from = f.chunks()
+		_, from = f.chunks(0)
 	}
 }
 
-// nextNamed returns the file of the first chunk of the older form from the key from
-// on, nil if there is none.
-func (c *checker) nextNamed(from []byte) (*keyedFile, error) {
+// nextOld returns the file of the first chunk of the older form from the key from on,
+// nil if there is none.
+func (c *checker) nextOld(from []byte) (*keyedFile, error) {
 	_, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
 	for e, err := range c.survey(from, end) {
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := namedOfChunk(e.Key); ok {
-			return f, nil
+		if name, _, ok := parseNamedChunk(e.Key); ok {
+			return oldFile(name), nil
 		}
 	}
 	return nil, nil
+}
+
+// beside checks a file of the older form that is none of the database's.
+func (c *checker) beside(f *keyedFile) error {
+	other := f.sibling(actorstore.FileMain)
+	if f.tag == actorstore.FileMain {
+		other = f.sibling(actorstore.FileJournal)
+	}
+	if err := errors.Join(c.load(f), c.load(other)); err != nil {
+		return err
+	}
+	if f.tag > actorstore.FileJournal {
+		return c.unread(f)
+	}
+	return c.file(f, other)
 }

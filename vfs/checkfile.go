@@ -13,85 +13,66 @@ import (
 // than a crash leaves.
 const firstTransaction = time.Hour
 
-// load reads the size record of f, and says whether it has one.
-func (c *checker) load(f *keyedFile) (has bool, err error) {
+// load reads the size record of f.
+func (c *checker) load(f *keyedFile) error {
 	c.key = f.appendMeta(c.key[:0])
 	record, err := c.r.Get(c.ctx, c.key, nil)
 	switch {
 	case errors.Is(err, actorstore.ErrNotFound):
-		return false, nil
+		return nil
 	case errors.Is(err, actorstore.ErrCorrupt):
-		c.sound, f.broken = false, err // its rows are damaged, and not ours to tell
-		return true, nil
+		c.sound, f.has, f.broken = false, true, errRows
+		return nil
 	case err != nil:
-		return false, err
+		return err
 	}
+	f.has = true
 	f.size, f.broken = parseMeta(record)
-	return true, nil
+	return nil
 }
+
+// errRows: the rows of a size record are damaged, which is not for Check to tell.
+var errRows = errors.New("vfs: damaged rows")
 
 // read fills b, which lies within one chunk of f, with the bytes at off, and with
 // zeros what isn't there. What is damaged is not there either.
 func (c *checker) read(f *keyedFile, b []byte, off int64) error {
-	c.key = f.appendChunk(c.key[:0], uint32(off/chunkSize))
-	chunk, err := c.r.Page(c.ctx, c.key, c.chunk[:0])
-	switch {
-	case errors.Is(err, actorstore.ErrNotFound), errors.Is(err, actorstore.ErrCorrupt):
-		chunk = nil
-	case err != nil:
-		return err
+	var chunk []byte
+	for _, g := range [...]*keyedFile{f.moved, f} {
+		if g == nil {
+			continue
+		}
+		c.key = g.appendChunk(c.key[:0], uint32(off/chunkSize))
+		found, err := c.r.Page(c.ctx, c.key, c.chunk[:0])
+		if err == nil {
+			chunk = found
+			break
+		}
+		if !errors.Is(err, actorstore.ErrNotFound) && !errors.Is(err, actorstore.ErrCorrupt) {
+			return err
+		}
 	}
 	clear(b[copy(b, chunk[min(int(off%chunkSize), len(chunk)):]):])
 	return nil
 }
 
-// readable says whether the size record of f can be read, and reports it if not.
-func (c *checker) readable(f *keyedFile) (bool, error) {
-	if f.broken == nil {
-		return true, nil
-	}
-	key := f.appendMeta(nil)
-	var newer *actorstore.FormatError
-	if errors.As(f.broken, &newer) {
-		return false, c.find(fault, key, "it is of version %d, known are versions up to %d", newer.Found, newer.Known)
-	}
-	if _, err := c.r.Get(c.ctx, key, nil); errors.Is(err, actorstore.ErrCorrupt) {
-		return false, nil
-	}
-	return false, c.find(fault, key, "it can't be read: %v", f.broken)
-}
-
-// file checks one file.
-func (c *checker) file(f *keyedFile) error {
-	has, err := c.load(f)
-	if err != nil {
-		return err
-	}
-	if ok, err := c.readable(f); !ok {
-		return err
-	}
-	switch f.tag {
-	case actorstore.FileMain:
-		if !has {
-			return c.unsized(f)
+// file checks a main file or a journal; other is the other one of the two.
+func (c *checker) file(f, other *keyedFile) error {
+	switch {
+	case !f.has:
+		return c.unsized(f, other)
+	case f.broken == errRows:
+		return nil
+	case f.broken != nil:
+		var newer *actorstore.FormatError
+		if errors.As(f.broken, &newer) {
+			return c.find(fault, f.appendMeta(nil), "it is of version %d, known are versions up to %d", newer.Found, newer.Known)
 		}
-		return c.main(f)
-	case actorstore.FileJournal:
-		if !has {
-			return c.unsized(f)
-		}
-		return c.journal(f)
+		return c.find(fault, f.appendMeta(nil), "it can't be read: %v", f.broken)
+	case f.tag == actorstore.FileJournal:
+		return c.journal(f, other)
 	}
-	return c.unread(f, has)
-}
-
-// main checks a main file that has a size record.
-func (c *checker) main(f *keyedFile) error {
-	j := f.sibling(actorstore.FileJournal)
-	if _, err := c.load(j); err != nil {
-		return err
-	}
-	hot, err := c.hot(f, j)
+	hot, err := c.hot(f, other)
 	if err != nil {
 		return err
 	}
@@ -101,12 +82,8 @@ func (c *checker) main(f *keyedFile) error {
 
 // journal checks a journal that has a size record. What is in one that is over is of
 // no importance.
-func (c *checker) journal(f *keyedFile) error {
-	m := f.sibling(actorstore.FileMain)
-	if _, err := c.load(m); err != nil {
-		return err
-	}
-	hot, err := c.hot(m, f)
+func (c *checker) journal(f, main *keyedFile) error {
+	hot, err := c.hot(main, f)
 	switch {
 	case err != nil:
 		return err
@@ -115,27 +92,29 @@ func (c *checker) journal(f *keyedFile) error {
 			"a transaction was not finished; the next owner rolls it back"); err != nil {
 			return err
 		}
-		return c.chunks(f, true)
 	case f.size > 0:
 		return c.find(harmless, f.appendMeta(nil), "the journal is over; the next owner removes it")
 	}
 	return c.chunks(f, true)
 }
 
-// hot says whether the journal j of the main file m is to be rolled back, by the rule
-// of database.load.
-func (c *checker) hot(m, j *keyedFile) (bool, error) {
-	if m.broken != nil || j.broken != nil || m.size == 0 || j.size == 0 {
+// hot says whether the journal is to be rolled back, by the rule of database.load.
+func (c *checker) hot(main, journal *keyedFile) (bool, error) {
+	if main.broken != nil || journal.broken != nil || main.size == 0 || journal.size == 0 {
 		return false, nil
 	}
 	var first [1]byte
-	err := c.read(j, first[:], 0)
+	err := c.read(journal, first[:], 0)
 	return first[0] != 0, err
 }
 
 // unread reports a file of a kind that nothing here reads, if it is there.
-func (c *checker) unread(f *keyedFile, has bool) error {
-	start, end := f.chunks()
+func (c *checker) unread(f *keyedFile) error {
+	if err := c.load(f); err != nil {
+		return err
+	}
+	has := f.has
+	start, end := f.chunks(0)
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return err
@@ -151,9 +130,10 @@ func (c *checker) unread(f *keyedFile, has bool) error {
 	return c.find(fault, f.appendMeta(nil), "there is a %s file, which nothing here reads or writes", f.tag)
 }
 
-// unsized reports the chunks of a file without a size record, if there are any.
-func (c *checker) unsized(f *keyedFile) error {
-	start, end := f.chunks()
+// unsized reports the chunks of a file without a size record, if there are any; other
+// is the other file of the database.
+func (c *checker) unsized(f, other *keyedFile) error {
+	start, end := f.chunks(0)
 	var first []byte
 	var from, to time.Time
 	n := 0
@@ -177,59 +157,114 @@ func (c *checker) unsized(f *keyedFile) error {
 	if n == 0 {
 		return nil
 	}
-	if f.tag == actorstore.FileMain && to.Sub(from) > firstTransaction {
-		j := f.sibling(actorstore.FileJournal)
-		if has, err := c.load(j); err != nil {
-			return err
-		} else if !has {
-			return c.find(fault, first, "chunks without a size record%s, written over %v: the record is lost, and the next owner removes them",
-				inAll(n), to.Sub(from).Round(time.Second))
-		}
+	if f.tag == actorstore.FileMain && !other.has && to.Sub(from) > firstTransaction {
+		return c.find(fault, first, "chunks without a size record%s, written over %v: the record is lost, and the next owner removes them",
+			inAll(n), to.Sub(from).Round(time.Second))
 	}
 	return c.find(harmless, first, "chunks without a size record%s: a file that was never complete; the next owner removes them", inAll(n))
 }
 
-// chunks checks the chunks of a file with a size record, and unless whole is false
+// chunks checks the chunks of a file with a size record and, unless whole is false,
 // that none is missing.
 func (c *checker) chunks(f *keyedFile, whole bool) error {
-	start, end := f.chunks()
-	count := chunkCount(f.size)
-	next, beyond := int64(0), int64(0)
-	var above uint32 // the first chunk beyond the size
 	if err := c.holes.reset(c, f, whole); err != nil {
 		return err
 	}
+	count := chunkCount(f.size)
+	next, err := c.walk(f, 0, count, c.gap(f))
+	if err != nil {
+		return err
+	}
+	if err := c.gap(f)(next, count); err != nil {
+		return err
+	}
+	if err := c.holes.finish(); err != nil {
+		return err
+	}
+	for _, g := range [...]*keyedFile{f, f.moved} {
+		if g == nil {
+			continue
+		}
+		if err := c.beyond(g, f.size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gap returns what takes the chunks [from, to) that f doesn't have under its keys: they
+// may have been moved.
+func (c *checker) gap(f *keyedFile) func(from, to int64) error {
+	if f.moved == nil {
+		return c.holes.add
+	}
+	return func(from, to int64) error {
+		if from >= to {
+			return nil
+		}
+		next, err := c.walk(f.moved, from, to, c.holes.add)
+		if err != nil {
+			return err
+		}
+		return c.holes.add(next, to)
+	}
+}
+
+// walk goes through the chunks [from, to) that are stored under the keys of f, calls
+// gap with those in between that are not, and returns the number after the last one.
+func (c *checker) walk(f *keyedFile, from, to int64, gap func(from, to int64) error) (next int64, err error) {
+	next = from
+	if from >= to {
+		return next, nil
+	}
+	start, end := f.chunks(uint32(from))
+	for e, err := range c.survey(start, end) {
+		if err != nil {
+			return next, err
+		}
+		i, ok := f.number(e.Key)
+		if !ok {
+			continue
+		}
+		if int64(i) >= to {
+			break
+		}
+		if e.Size > chunkSize {
+			if err := c.find(fault, e.Key, "it holds %d bytes, a chunk has at most %d", e.Size, chunkSize); err != nil {
+				return next, err
+			}
+		}
+		if err := gap(next, int64(i)); err != nil {
+			return next, err
+		}
+		next = int64(i) + 1
+	}
+	return next, nil
+}
+
+// beyond reports the chunks under the keys of f that lie beyond the size.
+func (c *checker) beyond(f *keyedFile, size int64) error {
+	if chunkCount(size) >= maxChunks {
+		return nil
+	}
+	var first []byte
+	n := int64(0)
+	start, end := f.chunks(uint32(chunkCount(size)))
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return err
 		}
-		i, ok := f.number(e.Key)
-		switch {
-		case !ok:
+		if _, ok := f.number(e.Key); !ok {
 			continue
-		case int64(i) >= count:
-			if beyond++; beyond == 1 {
-				above = i
-			}
-			continue
-		case e.Size > chunkSize:
-			if err := c.find(fault, e.Key, "it holds %d bytes, a chunk has at most %d", e.Size, chunkSize); err != nil {
-				return err
-			}
 		}
-		if err := c.holes.add(next, int64(i)); err != nil {
-			return err
+		if n++; n == 1 {
+			first = append(first, e.Key...)
 		}
-		next = int64(i) + 1
 	}
-	if err := c.holes.add(next, count); err != nil {
-		return err
+	if n == 0 {
+		return nil
 	}
-	if err := c.holes.finish(); err != nil || beyond == 0 {
-		return err
-	}
-	return c.find(harmless, f.appendChunk(nil, above),
-		"it lies beyond the size of %d bytes%s; the next owner removes it", f.size, alike(beyond-1))
+	return c.find(harmless, first, "it lies beyond the size of %d bytes%s; the next owner removes it", size, alike(n-1))
 }
 
 // alike says how many more chunks are as the one that is told.

@@ -66,11 +66,10 @@ func (h *holes) reset(c *checker, f *keyedFile, judge bool) error {
 		size = 1 << 16
 	}
 	if !bytes.HasPrefix(b, headerMagic) || size < 512 || size&(size-1) != 0 {
-		c.opaque = true
 		h.pages = -1
 		return nil
 	}
-	c.plain = true
+	c.plain = c.plain || f.live
 	h.pages, h.trunk = size, binary.BigEndian.Uint32(b[headerFreeList:])
 	return nil
 }

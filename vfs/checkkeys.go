@@ -9,25 +9,29 @@ import (
 )
 
 // A keyedFile is a file as its keys say it: by tag or, in the older form, by name.
-// Which of the two forms is used is of no importance to a check.
 type keyedFile struct {
 	tag  actorstore.FileTag
-	name string // not "": the older form, whose suffix says the tag
+	old  bool   // the older form: by name, whose end says the tag
+	name string // of the older form
 
-	size   int64 // as the size record states it, if that can be read
-	broken error // why it can't be read
+	// moved is the file in today's form, if f is being rewritten to that: each
+	// chunk is under one of the two keys, and counts under today's if under both.
+	moved *keyedFile
+
+	live   bool  // the file is the one that is read, not one beside it
+	has    bool  // it has a size record
+	size   int64 // what the record states, if it can be read
+	broken error // why it can't be
 }
 
-// suffixes are what SQLite appends to the name of a database for its other files.
-var suffixes = [...]string{
-	actorstore.FileMain: "", actorstore.FileJournal: "-journal", actorstore.FileWAL: "-wal", actorstore.FileSHM: "-shm",
-}
+// tagged returns the file of a tag.
+func tagged(tag actorstore.FileTag) *keyedFile { return &keyedFile{tag: tag} }
 
-// named returns the file of a name.
-func named(name string) *keyedFile {
-	f := &keyedFile{name: name}
+// oldFile returns the file of a name.
+func oldFile(name string) *keyedFile {
+	f := &keyedFile{old: true, name: name}
 	for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
-		if strings.HasSuffix(name, suffixes[tag]) && name != suffixes[tag] {
+		if strings.HasSuffix(name, namedSuffixes[tag]) {
 			f.tag = tag
 		}
 	}
@@ -36,42 +40,35 @@ func named(name string) *keyedFile {
 
 // sibling returns another file of the same database.
 func (f *keyedFile) sibling(tag actorstore.FileTag) *keyedFile {
-	if f.name == "" {
-		return &keyedFile{tag: tag}
+	if !f.old {
+		return tagged(tag)
 	}
-	return &keyedFile{tag: tag, name: strings.TrimSuffix(f.name, suffixes[f.tag]) + suffixes[tag]}
+	return &keyedFile{tag: tag, old: true, name: strings.TrimSuffix(f.name, namedSuffixes[f.tag]) + namedSuffixes[tag]}
 }
 
 // appendMeta appends the key of the size record.
 func (f *keyedFile) appendMeta(dst []byte) []byte {
-	if f.name == "" {
-		return actorstore.AppendFileMeta(dst, f.tag)
+	if f.old {
+		return appendNamedMeta(dst, f.name)
 	}
-	n := len(dst)
-	dst = actorstore.AppendFileMeta(dst, 0)
-	return append(dst[:n+2], f.name...)
+	return actorstore.AppendFileMeta(dst, f.tag)
 }
 
 // appendChunk appends the key of chunk i.
 func (f *keyedFile) appendChunk(dst []byte, i uint32) []byte {
-	if f.name == "" {
-		return actorstore.AppendFileChunk(dst, f.tag, i)
+	if f.old {
+		return appendNamedChunk(dst, f.name, i)
 	}
-	return binary.BigEndian.AppendUint32(append(f.appendChunks(dst), 0), i)
+	return actorstore.AppendFileChunk(dst, f.tag, i)
 }
 
-func (f *keyedFile) appendChunks(dst []byte) []byte {
-	n := len(dst)
-	dst = actorstore.AppendFileChunk(dst, 0, 0)
-	return append(dst[:n+2], f.name...)
-}
-
-// chunks returns the half-open range in which all chunks lie.
-func (f *keyedFile) chunks() (start, end []byte) {
-	if f.name == "" {
-		return actorstore.FileChunks(f.tag, 0)
+// chunks returns the half-open range in which the chunks from number from on lie.
+func (f *keyedFile) chunks(from uint32) (start, end []byte) {
+	if !f.old {
+		return actorstore.FileChunks(f.tag, from)
 	}
-	return f.appendChunk(nil, 0), append(f.appendChunks(nil), 1)
+	_, end = namedChunks(f.name)
+	return f.appendChunk(nil, from), end
 }
 
 // number returns the number of the chunk under a key of that range, unless the key is
@@ -84,22 +81,8 @@ func (f *keyedFile) number(key []byte) (i uint32, ok bool) {
 	return i, bytes.Equal(key, f.appendChunk(nil, i))
 }
 
-// namedOf returns the file whose size record of the older form key is.
-func namedOf(key []byte) (*keyedFile, bool) {
-	f := named(string(key[2:]))
+// oldFileOf returns the file whose size record of the older form key is.
+func oldFileOf(key []byte) (*keyedFile, bool) {
+	f := oldFile(string(key[2:]))
 	return f, f.name != "" && strings.IndexByte(f.name, 0) < 0
-}
-
-// namedOfChunk returns the file one of whose chunks of the older form key is.
-func namedOfChunk(key []byte) (*keyedFile, bool) {
-	if len(key) < 2 {
-		return nil, false
-	}
-	name, _, _ := strings.Cut(string(key[2:]), "\x00")
-	f := named(name)
-	if name == "" {
-		return f, false
-	}
-	_, ok := f.number(key)
-	return f, ok
 }

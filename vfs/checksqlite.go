@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -29,7 +30,8 @@ func (c *checker) integrity(view *actorstore.View) error {
 	return c.complaint(err, cause)
 }
 
-// pragma runs PRAGMA integrity_check, which prints up to 100 lines, or "ok".
+// pragma runs PRAGMA integrity_check, which prints up to 100 lines, or "ok". The first
+// row holds several, of which the first is a heading.
 //
 // https://sqlite.org/pragma.html#pragma_integrity_check
 func (c *checker) pragma(db *DB) (err error) {
@@ -43,11 +45,13 @@ func (c *checker) pragma(db *DB) (err error) {
 		if err := rows.Scan(&line); err != nil {
 			return err
 		}
-		if line == "ok" {
-			continue
-		}
-		if err := c.findAt(fault, whereSQLite, line); err != nil {
-			return err
+		for line := range strings.SplitSeq(line, "\n") {
+			if line == "ok" || line == "" || strings.HasPrefix(line, "***") {
+				continue
+			}
+			if err := c.findAt(fault, whereSQLite, line); err != nil {
+				return err
+			}
 		}
 	}
 	return rows.Err()
@@ -65,6 +69,8 @@ func (c *checker) complaint(err, cause error) error {
 		return c.findAt(fault, whereSQLite, cause.Error())
 	case cause != nil:
 		return cause
+	case errors.Is(err, sqlite3.CORRUPT) && !c.sound:
+		return nil // it gave up after what it has found
 	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
 		return c.findAt(fault, whereSQLite, fmt.Sprintf("SQLite refuses it: %v", err))
 	}
