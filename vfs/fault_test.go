@@ -4,49 +4,66 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 var errInjected = errors.New("injected fault")
 
-// failNth returns a hook that fails the nth operation at point, and the count of
-// operations that it saw there.
-func failNth(point faultkv.Point, nth int) (hook func(faultkv.Op) error, seen *int) {
-	seen = new(int)
-	return func(op faultkv.Op) error {
-		if op.Point != point {
-			return nil
-		}
-		if *seen++; *seen == nth {
-			return errInjected
-		}
-		return nil
-	}, seen
+// errLost is what an engine says that lost its connection during a commit.
+var errLost = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, errInjected)
+
+// A faultKind is one way in which an operation of the engine fails.
+type faultKind struct {
+	name  string
+	point faultkv.Point
+	err   error
+	mixed bool // for TestFaultMixed only: elsewhere it would take long, and show no more
+}
+
+// faultKinds has those that strike before the operation is done, and those that
+// strike after a commit was applied: as an engine says it that knows of its doubt,
+// as one says it that doesn't, and when only the wait for the disk failed.
+var faultKinds = []faultKind{
+	{"get", faultkv.BeforeGet, errInjected, false},
+	{"scan", faultkv.BeforeScan, errInjected, false},
+	{"entry", faultkv.BeforeEntry, errInjected, false},
+	{"snapshot", faultkv.BeforeSnapshot, errInjected, false},
+	{"commit", faultkv.BeforeCommit, errInjected, false},
+	{"commit in doubt", faultkv.BeforeCommit, errLost, true},
+	{"lost acknowledgement", faultkv.AfterApply, errLost, false},
+	{"lost acknowledgement, plain", faultkv.AfterApply, errInjected, true},
+	{"not durable", faultkv.AfterCommit, errInjected, false},
+	{"sync", faultkv.BeforeSync, errInjected, false},
+}
+
+// reads says whether the kind leaves what is stored alone.
+func (k faultKind) reads() bool {
+	return k.point != faultkv.BeforeCommit && k.point != faultkv.AfterApply && k.point != faultkv.AfterCommit && k.point != faultkv.BeforeSync
 }
 
 // TestFault fails every engine operation of every crash case once, before and
-// after it was applied. The error reaches the caller with its cause, and the
-// database, opened again, is as it was before or after the transaction.
+// after it was applied; of the reads, which are many, every eleventh (TestFaultMixed
+// has them all). The error reaches the caller with its cause, and the database,
+// opened again where it refuses to go on, is as it was before or after the
+// transaction.
 func TestFault(t *testing.T) {
-	points := map[string]faultkv.Point{
-		"get": faultkv.BeforeGet, "scan": faultkv.BeforeScan, "snapshot": faultkv.BeforeSnapshot,
-		"commit": faultkv.BeforeCommit, "lost acknowledgement": faultkv.AfterCommit, "sync": faultkv.BeforeSync,
-	}
 	total := 0
 	for _, c := range crashCases {
-		for name, point := range points {
-			t.Run(c.name+"/"+name, func(t *testing.T) {
+		for _, kind := range faultKinds {
+			if kind.mixed {
+				continue
+			}
+			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
 				step := 1
-				switch {
-				case raceDetector || testing.Short():
+				if kind.reads() || raceDetector || testing.Short() {
 					step = 11
-				case name == "get" || name == "scan":
-					step = 5 // there are many, and none changes anything
 				}
-				for nth := 1; c.fault(t, point, nth); nth += step {
+				for nth := 1; c.fault(t, kind, nth); nth += step {
 					total++
 				}
 			})
@@ -57,7 +74,7 @@ func TestFault(t *testing.T) {
 
 // fault plays the case with the nth operation failing, and says whether there
 // was one.
-func (c *crashCase) fault(t *testing.T, point faultkv.Point, nth int) bool {
+func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	t.Helper()
 	where := fmt.Sprintf("operation %d", nth)
 	engine := faultkv.New(memkv.New())
@@ -70,35 +87,67 @@ func (c *crashCase) fault(t *testing.T, point faultkv.Point, nth int) bool {
 		exec(t, db, s)
 	}
 	states := []string{contentOf(t, db)}
-	hook, seen := failNth(point, nth)
-	engine.Hook(hook)
+	armed := false // what looks at the state must not fail
+	fault := engine.Fail(faultkv.Rule{
+		Point: kind.point, Skip: nth - 1, Err: kind.err, Match: func(faultkv.Op) bool { return armed },
+	})
 	var failure error
 	for _, s := range c.steps {
-		if _, failure = db.ExecContext(t.Context(), s.sql); failure != nil {
+		armed = true
+		_, failure = db.ExecContext(t.Context(), s.sql)
+		armed = false
+		if failure != nil {
 			break
 		}
-		engine.Hook(nil)
 		// SQLite may keep the error of a rollback to itself; the database does not.
 		state, err := tryContent(t.Context(), db)
 		if failure = err; failure != nil {
 			break
 		}
 		states = append(states, state)
-		engine.Hook(hook)
 	}
-	engine.Hook(nil)
-	hit := *seen >= nth
-	if hit && failure != nil && !errors.Is(db.Cause(), errInjected) {
+	hit := fault.Hits() > 0
+	if hit && failure != nil && !errors.Is(db.Cause(), kind.err) {
 		t.Errorf("%s: %v; its cause is %v", where, failure, db.Cause())
 	}
 	if !hit && failure != nil {
 		t.Errorf("%s: %v, without a fault", where, failure)
+	}
+	if healthy(t, db) {
+		// Nothing is in doubt: what failed has changed nothing, and the next one works.
+		turnBack(t, db)
+		if got := contentOf(t, db); got != states[len(states)-1] {
+			t.Errorf("%s: the database holds %.60s, and says that it changed nothing", where, got)
+		}
+		exec(t, db, "create table if not exists after_crash(a)")
+		intact(t, db)
+	} else if _, err := tryContent(t.Context(), db); err == nil {
+		t.Errorf("%s: the database answers in doubt", where)
 	}
 	if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
 		t.Errorf("%s: closing: %v", where, err)
 	}
 	c.afterFault(t, engine, states, failure, where)
 	return hit
+}
+
+// healthy says whether the database goes on without being opened again.
+func healthy(t *testing.T, db *DB) bool {
+	t.Helper()
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.healthy() == nil
+}
+
+// turnBack ends the transaction that a failed list of statements has left open, if
+// it has: SQLite ends some by itself.
+func turnBack(t *testing.T, db *DB) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), "rollback"); err != nil && !strings.Contains(err.Error(), "no transaction is active") {
+		t.Errorf("rollback: %v", err)
+	}
 }
 
 // afterFault opens the store again: the last acknowledged state is there, or, if
