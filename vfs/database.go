@@ -35,9 +35,10 @@ type database struct {
 	subs   []batch.Sub // scratch
 
 	mu      sync.Mutex
-	freed   chan struct{} // closed when the writer lets go  +checklocks:mu
-	cur     *view         // the last committed state  +checklocks:mu
-	handles int           // open connections  +checklocks:mu
+	queue   []*waiter // connections that wait for their turn  +checklocks:mu
+	turns   int64     // how often somebody became the writer  +checklocks:mu
+	cur     *view     // the last committed state  +checklocks:mu
+	handles int       // open connections  +checklocks:mu
 
 	// dirty: the store may differ from cur. hot: an unfinished transaction left
 	// its journal behind, and the next reader rolls it back. torn: hot since
@@ -52,7 +53,7 @@ type database struct {
 
 // newDatabase loads the state of a.
 func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, log *slog.Logger) (*database, error) {
-	db := &database{name: name, actor: a, source: src, log: log, freed: make(chan struct{})}
+	db := &database{name: name, actor: a, source: src, log: log}
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	if err := db.load(ctx); err != nil {

@@ -34,7 +34,8 @@ type handle struct {
 	counterSeq uint64
 	shown      bool
 
-	conn any // the connection, once SQLite has said which
+	conn any         // the connection, once SQLite has said which
+	busy func() bool // asks its busy handler
 
 	staged *staged // what lands with the transaction that is under way
 
@@ -50,6 +51,7 @@ var (
 	_ sqlitevfs.FileBatchAtomicWrite = (*handle)(nil)
 	_ sqlitevfs.FileCommitPhaseTwo   = (*handle)(nil)
 	_ sqlitevfs.FilePragma           = (*handle)(nil)
+	_ sqlitevfs.FileBusyHandler      = (*handle)(nil)
 )
 
 // openHandle opens the main file for one connection.

@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"errors"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -16,10 +15,6 @@ import (
 
 // errNotOwner: SQLite wrote without the lock for it.
 var errNotOwner = errors.New("vfs: write without the write lock")
-
-// writerPatience is how long a connection that wants to write waits for the
-// writer before SQLite's busy handler is asked.
-const writerPatience = 2 * time.Millisecond
 
 // Lock raises the lock of this connection to level.
 func (h *handle) Lock(level sqlitevfs.LockLevel) error {
@@ -58,47 +53,24 @@ func (h *handle) lockShared() error {
 	db := h.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.torn && db.owner.Load() != nil {
-		return sqlite3.BUSY
+	for db.torn && db.owner.Load() != nil {
+		if !db.await(h, false) {
+			return sqlite3.BUSY_RECOVERY
+		}
 	}
 	// A transaction that begins as a writer becomes it here, so that its view
 	// can't be overtaken between the two locks. Not while a journal must be
 	// rolled back: that needs the way from SHARED straight to EXCLUSIVE.
-	if h.wantWrite && !db.hot && !h.readOnly {
-		if !db.waitForWriter() {
+	for h.wantWrite && !db.hot && !h.readOnly && db.owner.Load() != h {
+		if db.owner.Load() == nil {
+			db.begin(h)
+		} else if !db.await(h, true) {
 			db.stats.busyWriter.Add(1)
 			return sqlite3.BUSY
-		}
-		if !db.hot {
-			db.owner.Store(h)
 		}
 	}
 	h.view = db.acquire()
 	return nil
-}
-
-// waitForWriter waits a moment for the writer to finish and says whether it did.
-// It lets go of db.mu while it waits.
-//
-// +checklocks:db.mu
-func (db *database) waitForWriter() bool {
-	if db.owner.Load() == nil {
-		return true
-	}
-	timeout := time.NewTimer(writerPatience)
-	defer timeout.Stop()
-	for db.owner.Load() != nil {
-		freed := db.freed
-		db.mu.Unlock()
-		select {
-		case <-freed:
-			db.mu.Lock()
-		case <-timeout.C:
-			db.mu.Lock()
-			return db.owner.Load() == nil
-		}
-	}
-	return true
 }
 
 // lockReserved makes this connection the writer, unless there is one, or what it
@@ -117,7 +89,7 @@ func (h *handle) lockReserved() error {
 		db.stats.busyWriter.Add(1)
 		return sqlite3.BUSY
 	}
-	db.owner.Store(h)
+	db.begin(h)
 	return nil
 }
 
@@ -140,7 +112,7 @@ func (h *handle) lockExclusive() error {
 	case db.torn && db.cur.refs > 1:
 		return sqlite3.BUSY // the others would read the store while it changes
 	}
-	db.owner.Store(h)
+	db.begin(h)
 	return nil
 }
 
@@ -209,8 +181,7 @@ func (h *handle) endWrite() {
 	}
 	db.main.reader = db.source
 	db.owner.Store(nil)
-	close(db.freed)
-	db.freed = make(chan struct{})
+	db.passOn()
 }
 
 // CommitPhaseTwo follows every commit, after the journal's end and after the

@@ -26,6 +26,13 @@ type Stats struct {
 	// BusyWriter is the number of times a connection that wanted to write found
 	// another one writing.
 	BusyWriter int64
+	// WriterWaits is the number of times a connection queued up to write, and
+	// ReaderWaits how often one that reads waited for anything: only for the
+	// rollback of a journal that was found when the database was mounted.
+	WriterWaits, ReaderWaits int64
+	// MostBehind is the largest number of other transactions that began to write
+	// while one waited in the queue.
+	MostBehind int64
 	// BusySnapshot is the number of times a connection wanted to write after
 	// reading a state that is no longer the newest.
 	BusySnapshot int64
@@ -36,7 +43,7 @@ type Stats struct {
 // counters is Stats while it is being counted.
 type counters struct {
 	atomicCommits, bufferedCommits, journalCommits, fallbacks, published, snapshots,
-	pageReads, busyWriter, busySnapshot, recoveries atomic.Int64
+	pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
 }
 
 func (c *counters) read() Stats {
@@ -48,6 +55,9 @@ func (c *counters) read() Stats {
 		Published:       c.published.Load(),
 		Snapshots:       c.snapshots.Load(),
 		PageReads:       c.pageReads.Load(),
+		WriterWaits:     c.writerWaits.Load(),
+		ReaderWaits:     c.readerWaits.Load(),
+		MostBehind:      c.mostBehind.Load(),
 		BusyWriter:      c.busyWriter.Load(),
 		BusySnapshot:    c.busySnapshot.Load(),
 		Recoveries:      c.recoveries.Load(),

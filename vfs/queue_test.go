@@ -1,0 +1,208 @@
+package vfs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestFairness: of ten connections that write all the time nobody waits for more than
+// two rounds of the others, neither with transactions that begin as writers nor with
+// single statements.
+func TestFairness(t *testing.T) {
+	const writers, most = 10, 20
+	each := 1000
+	if raceDetector || testing.Short() {
+		each = 100
+	}
+	for name, transact := range map[string]func(ctx context.Context, c *sql.Conn) error{
+		"begin immediate": func(ctx context.Context, c *sql.Conn) error {
+			tx, err := c.BeginTx(ctx, nil)
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "update t set b = b + 1")
+			return errors.Join(err, tx.Commit())
+		},
+		"statement": func(ctx context.Context, c *sql.Conn) error {
+			_, err := c.ExecContext(ctx, "update t set b = b + 1")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, batch.Limits{})
+			db := r.open(t, &Options{MaxConns: writers})
+			exec(t, db, "create table t(b)")
+			exec(t, db, "insert into t values (0)")
+			var all sync.WaitGroup
+			for range writers {
+				all.Go(func() {
+					conn, err := db.Conn(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer conn.Close()
+					for range each {
+						if err := transact(t.Context(), conn); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			if got := one[int](t, db, "select b from t"); got != writers*each {
+				t.Errorf("%d transactions landed, want %d", got, writers*each)
+			}
+			s := db.Stats()
+			t.Logf("%d waits, at most %d turns behind", s.WriterWaits, s.MostBehind)
+			if s.MostBehind > most || s.WriterWaits == 0 {
+				t.Errorf("somebody was %d turns behind, more than %d: %+v", s.MostBehind, most, s)
+			}
+		})
+	}
+}
+
+// TestQueueOrder: connections write in the order in which they asked.
+func TestQueueOrder(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: 6})
+	exec(t, db, "create table t(b)")
+	first := oneConn(t, db)
+	exec(t, first, "begin immediate")
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 5 {
+		conn := oneConn(t, db)
+		all.Go(func() {
+			q := "insert into t values (?)"
+			if _, err := conn.ExecContext(t.Context(), q, i); err != nil {
+				t.Error(err)
+			}
+		})
+		for waiting := 0; waiting <= i; { // until it is in the queue
+			d.mu.Lock()
+			waiting = len(d.queue)
+			d.mu.Unlock()
+		}
+	}
+	exec(t, first, "commit")
+	all.Wait()
+	if got := one[string](t, first, "select group_concat(b) from t"); got != "0,1,2,3,4" {
+		t.Errorf("written in the order %s", got)
+	}
+}
+
+// TestWaitEnds: the busy handler and the context end the wait, and who has gone
+// away holds up nobody.
+func TestWaitEnds(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, "create table t(b)")
+	first := oneConn(t, db)
+	for _, q := range []string{"begin immediate", "insert into t values (1)"} {
+		for _, busy := range []string{"handler", "timeout", "context"} {
+			exec(t, first, "begin immediate")
+			c, err := sqlite3.Open(db.DSN())
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			switch busy {
+			case "handler":
+				err = c.BusyHandler(func(_ context.Context, n int) bool { asked++; return asked < 3 })
+			case "timeout":
+				err = c.BusyTimeout(30 * time.Millisecond)
+			case "context":
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+				defer cancel()
+				c.SetInterrupt(ctx)
+				err = c.BusyTimeout(time.Hour)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = c.Exec(q)
+			if !errors.Is(err, sqlite3.BUSY) && !errors.Is(err, sqlite3.INTERRUPT) {
+				t.Errorf("%s, %s: %v", q, busy, err)
+			}
+			if busy == "handler" && asked != 3 {
+				t.Errorf("%s: the busy handler was asked %d times", q, asked)
+			}
+			exec(t, first, "commit")
+			exec(t, db, "insert into t values (2)")
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) > 0 || d.owner.Load() != nil {
+		t.Errorf("%d wait for nobody", len(d.queue))
+	}
+}
+
+// TestNobodyWaits: readers and a writer never wait for each other, also while its
+// transactions are stored in parts.
+func TestNobodyWaits(t *testing.T) {
+	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, limits)
+			db := r.open(t, &Options{Pragmas: []string{"cache_size=20"}})
+			exec(t, db, table)
+			exec(t, db, fill)
+			ctx, cancel := context.WithCancel(t.Context())
+			var readers sync.WaitGroup
+			var reads [4]int
+			for i := range reads {
+				readers.Go(func() {
+					for ctx.Err() == nil {
+						tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						var first, second int
+						q := "select count(*) || sum(length(b)) from t"
+						err = errors.Join(tx.QueryRowContext(t.Context(), q).Scan(&first),
+							tx.QueryRowContext(t.Context(), q).Scan(&second), tx.Rollback())
+						if err != nil || first != second {
+							t.Errorf("%d, then %d in one transaction: %v", first, second, err)
+							return
+						}
+						reads[i]++
+					}
+				})
+			}
+			writer := oneConn(t, db)
+			for i := range 40 {
+				exec(t, writer, fmt.Sprintf("update t set b = zeroblob(%d)", 1400+i))
+			}
+			cancel()
+			readers.Wait()
+			s := db.Stats()
+			if s.WriterWaits != 0 || s.ReaderWaits != 0 || s.BusyWriter != 0 || s.BusySnapshot != 0 || slices.Min(reads[:]) == 0 {
+				t.Errorf("%+v, reads %v", s, reads)
+			}
+			intact(t, db)
+		})
+	}
+}
