@@ -60,7 +60,10 @@ func TestFault(t *testing.T) {
 			}
 			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
 				step := 1
-				if kind.reads() || raceDetector || testing.Short() {
+				switch {
+				case raceDetector || testing.Short():
+					step = 37
+				case kind.reads():
 					step = 11
 				}
 				for nth := 1; c.fault(t, kind, nth); nth += step {
