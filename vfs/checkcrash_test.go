@@ -1,0 +1,148 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// TestCheckCrashed crashes cases of TestCrash everywhere. What is left is harmless; when
+// it was opened, nothing is left of that.
+func TestCheckCrashed(t *testing.T) {
+	kinds := map[string]int{}
+	for _, c := range crashCases {
+		if raceDetector && c.name != "spill and fallback" && c.name != "first transaction" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			tp, acks := c.run(t)
+			for n := acks[0].after; n <= tp.len(); n++ {
+				where := fmt.Sprintf("after commit %d of %d", n, tp.len())
+				for _, line := range checkLeft(t, tp.rebuild(t, nil, n)) {
+					kinds[line[:strings.Index(line, ": ")]]++
+					if !strings.Contains(line, "harmless: ") {
+						t.Errorf("%s: %s", where, line)
+					}
+				}
+				reopened := tp.rebuild(t, nil, n)
+				r := openRig(t, reopened, c.limits)
+				db, err := Open(t.Context(), r.actor, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				intact(t, db)
+				if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
+					t.Fatal(err)
+				}
+				if got := checkLeft(t, reopened); len(got) > 0 {
+					t.Errorf("%s, reopened: %q", where, got)
+				}
+			}
+			if got := checkLeft(t, tp.rebuild(t, nil, tp.len())); len(got) > 0 {
+				t.Errorf("at the end: %q", got)
+			}
+		})
+	}
+	if kinds["harmless"] == 0 || kinds["unfinished, harmless"] == 0 {
+		t.Errorf("nothing was left by a crash: %v", kinds)
+	}
+}
+
+// checkLeft checks everything that the engine has, as nobody has opened it since.
+func checkLeft(t *testing.T, eng *tape) []string {
+	t.Helper()
+	store, err := actorstore.Open(t.Context(), eng, &actorstore.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := findings(t, store.Check(t.Context()))
+	id, err := store.Lookup(t.Context(), "lobby")
+	if err == nil {
+		got = append(got, checkView(t, store, id, nil)...)
+	} else if !errors.Is(err, actorstore.ErrUnknownActor) {
+		t.Fatal(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestCheckMoved crashes the rewriting of a database of the older form everywhere.
+func TestCheckMoved(t *testing.T) {
+	tp := newTape()
+	limits := batch.Limits{Entries: 8}
+	r := openRig(t, tp, limits)
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range olderSetup[:2] { // the third has a chunk of zeros, which becomes a hole
+		exec(t, db, s)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, r.actor, "a.db")
+	from := tp.len()
+	db = r.open(t, nil)
+	exec(t, db, "update t set b = 1 where a = 30")
+	if tp.len() < from+5 {
+		t.Fatalf("it took only %d commits", tp.len()-from)
+	}
+	for n := from; n <= tp.len(); n++ {
+		for _, line := range checkLeft(t, tp.rebuild(t, nil, n)) {
+			if !strings.HasPrefix(line, "harmless: ") {
+				t.Errorf("after commit %d of %d: %s", n, tp.len(), line)
+			}
+		}
+	}
+	if got := checkLeft(t, tp.rebuild(t, nil, tp.len())); len(got) > 0 {
+		t.Errorf("at the end: %q", got)
+	}
+}
+
+// FuzzCheck plants any value under any key of SQLite's namespace.
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte{0, 0}, appendMeta(nil, 1<<43), false)
+	f.Add([]byte{0, 1}, appendMeta(nil, 1), true)
+	f.Add([]byte{1, 0, 0, 0, 0, 0}, page1(512, 3), false)
+	f.Add([]byte{1, 0, 0, 0, 0, 1}, trunk(2, 3, 4), true)
+	f.Add([]byte{1, 'a', 0, 0, 0, 0, 0}, []byte("x"), false)
+	f.Add([]byte{0, 'a'}, appendMeta(nil, 1<<40), true)
+	f.Add([]byte{1, 4, 1, 2, 3}, []byte{}, false)
+	f.Add([]byte{7}, []byte{}, true)
+	f.Fuzz(func(t *testing.T, suffix, value []byte, hole bool) {
+		eng := memkv.New()
+		defer eng.Close()
+		store, err := actorstore.Open(t.Context(), eng, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		a, err := store.Named(t.Context(), "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b batch.Batch
+		b.Put(actorstore.AppendFileMeta(nil, main), appendMeta(nil, 8*chunkSize))
+		for i := range uint32(8) {
+			if i != 5 || !hole {
+				b.Put(actorstore.AppendFileChunk(nil, main, i), page1(4096, 2))
+			}
+		}
+		b.Put(append([]byte{actorstore.NamespaceSQLite}, suffix...), value)
+		if err := a.Commit(t.Context(), &b); err != nil {
+			return // too long
+		}
+		got := checkView(t, store, a.ID(), &CheckOptions{FilesOnly: true})
+		if len(got) > 3 {
+			t.Errorf("one key, and %d findings: %q", len(got), got)
+		}
+	})
+}
