@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -20,15 +17,9 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// A side is a place for many small databases, one of the two that are compared.
-type side interface {
-	// create makes a database that holds image, or nothing, and returns the
-	// name by which connections open it. The names count up, so that two sides
-	// on which the same is done use the same ones.
-	create(t *testing.T, image []byte) *site
-}
-
-// A site is one database of a side.
+// A site is one of many small databases. What can be compared lies on stock or
+// plain, and on a house. Their names count up, so that two places where the same
+// is done use the same ones.
 type site struct {
 	dsn string
 	// sectors says that the VFS names another sector size than Greenroom's, from
@@ -43,34 +34,27 @@ type site struct {
 // connMemory bounds the memory of one SQLite, in bytes.
 const connMemory = 64 << 20
 
-// open opens a connection and runs the given PRAGMAs.
+// open opens a connection and tries the given PRAGMAs: a file that is no database
+// answers each with an error.
 func (s *site) open(t *testing.T, pragmas ...string) *sqlite3.Conn {
 	t.Helper()
 	c, err := sqlite3.OpenContext(sqlite3.WithMaxMemory(context.WithoutCancel(t.Context()), connMemory), s.dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.sectors && slices.Equal(pageCount(c), transcript{"0"}) {
-		pragmas = append([]string{"page_size=4096"}, pragmas...)
+	if s.sectors && slices.Equal(play(c, "PRAGMA page_count"), transcript{"0"}) {
+		play(c, "PRAGMA page_size=4096")
 	}
 	for _, p := range pragmas {
-		if err := c.Exec("PRAGMA " + p); err != nil {
-			t.Fatalf("PRAGMA %s: %v", p, err)
-		}
+		play(c, "PRAGMA "+p)
 	}
 	return c
-}
-
-// pageCount returns the number of pages of a database, as a line.
-func pageCount(c *sqlite3.Conn) transcript {
-	p := player{conn: c, row: typedRow}
-	out, _ := p.play("PRAGMA page_count") // an error makes no "0"
-	return out
 }
 
 // stock is go-sqlite3's memdb: SQLite as it is, over memory.
 type stock struct{ n int }
 
+// create makes a database that holds image, or nothing.
 func (k *stock) create(_ *testing.T, image []byte) *site {
 	k.n++
 	name := fmt.Sprintf("%d.db", k.n)
@@ -82,32 +66,6 @@ func (k *stock) create(_ *testing.T, image []byte) *site {
 	}
 }
 
-// files is go-sqlite3's file VFS, for images that memdb can't hold: its reads end
-// at whole pages. What is written there needs to survive nothing.
-type files struct {
-	dir string
-	n   int
-}
-
-func (f *files) create(t *testing.T, image []byte) *site {
-	t.Helper()
-	f.n++
-	path := filepath.Join(f.dir, fmt.Sprintf("%d.db", f.n))
-	if err := os.WriteFile(path, image, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return &site{
-		dsn: "file:" + path + "?_pragma=synchronous(off)",
-		drop: func() {
-			for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
-				if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Error(err)
-				}
-			}
-		},
-	}
-}
-
 // A house is Greenroom's VFS over a store in memory, with an actor for each
 // database.
 type house struct {
@@ -115,6 +73,8 @@ type house struct {
 	vfs   *vfs.VFS
 	name  string
 	n     int
+	// haunted says that a connection will never be closed.
+	haunted bool
 }
 
 func newHouse(t *testing.T, m mode) *house {
@@ -130,6 +90,9 @@ func newHouse(t *testing.T, m mode) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if h.haunted {
+			return
+		}
 		if err := errors.Join(h.vfs.Unregister(), store.Close(), engine.Close()); err != nil {
 			t.Error(err)
 		}
@@ -137,6 +100,7 @@ func newHouse(t *testing.T, m mode) *house {
 	return h
 }
 
+// create makes a database that holds image, or nothing.
 func (h *house) create(t *testing.T, image []byte) *site {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -169,6 +133,20 @@ func (h *house) create(t *testing.T, image []byte) *site {
 			}
 		},
 	}
+}
+
+// after clears up behind a script and returns the house for the next one: a new
+// one, if a connection of this one can't be closed.
+func (h *house) after(t *testing.T, m mode, s *site, r reading) *house {
+	t.Helper()
+	if !r.crashed {
+		s.drop()
+		return h
+	}
+	h.haunted = true
+	next := newHouse(t, m)
+	next.n = h.n
+	return next
 }
 
 // chunkSize is the length of a chunk of a file, as docs/vfs.md has it.

@@ -176,9 +176,9 @@ func closeConn(t *testing.T, c *sqlite3.Conn) {
 	}
 }
 
-// integrity returns what PRAGMA integrity_check says.
-func integrity(c *sqlite3.Conn) transcript {
+// play runs a script on a connection, to its end or to the first error.
+func play(c *sqlite3.Conn, script string) transcript {
 	p := player{conn: c, row: typedRow}
-	out, _ := p.play("PRAGMA integrity_check")
+	out, _ := p.play(script) // the error is its last line
 	return out
 }
