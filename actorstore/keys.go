@@ -37,6 +37,7 @@
 package actorstore
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/greenroomdb/greenroom/tuple"
@@ -132,6 +133,46 @@ func FileChunks(tag FileTag, from uint32) (start, end []byte) {
 	b := AppendFileChunk(make([]byte, 0, fileChunkSize+fileMetaSize), tag, from)
 	b = append(b, NamespaceSQLite, sqliteChunks, byte(tag)+1)
 	return b[:fileChunkSize:fileChunkSize], b[fileChunkSize:]
+}
+
+// The older form of the keys of SQLite files says by name whose they are. A name is not
+// empty, holds no NUL, and begins above the tags: with a byte of at most 3 it couldn't
+// be told from one. Nothing is written in this form any more.
+
+// AppendNamedFileMeta appends the older key of the metadata of the file name.
+func AppendNamedFileMeta(dst []byte, name string) []byte {
+	return append(append(dst, NamespaceSQLite, sqliteMetadata), name...)
+}
+
+// AppendNamedFileChunk appends the older key of a chunk of the file name.
+func AppendNamedFileChunk(dst []byte, name string, chunk uint32) []byte {
+	dst = append(append(append(dst, NamespaceSQLite, sqliteChunks), name...), 0)
+	return binary.BigEndian.AppendUint32(dst, chunk)
+}
+
+// NamedFileChunks returns the half-open range of the older keys of the chunks of the
+// file name.
+func NamedFileChunks(name string) (start, end []byte) {
+	start = append(append([]byte{NamespaceSQLite, sqliteChunks}, name...), 0)
+	return start, append(start[:len(start)-1:len(start)-1], 1)
+}
+
+// NamedFileMetas returns the half-open range of the older keys of metadata.
+func NamedFileMetas() (start, end []byte) {
+	return AppendFileMeta(nil, FileSHM+1), []byte{NamespaceSQLite, sqliteChunks}
+}
+
+// ParseNamedFileChunk decodes the older key of a chunk.
+func ParseNamedFileChunk(key []byte) (name string, chunk uint32, ok bool) {
+	rest, ok := bytes.CutPrefix(key, []byte{NamespaceSQLite, sqliteChunks})
+	if !ok {
+		return "", 0, false
+	}
+	b, number, ok := bytes.Cut(rest, []byte{0})
+	if !ok || len(number) != 4 || len(b) == 0 || b[0] <= byte(FileSHM) {
+		return "", 0, false
+	}
+	return string(b), binary.BigEndian.Uint32(number), true
 }
 
 // The rows of a store. Their keys begin with the type code of a text (02) and

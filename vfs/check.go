@@ -186,7 +186,7 @@ func (c *checker) database() (main, journal *keyedFile, err error) {
 // nobody knows which is the database, and none is opened.
 func (c *checker) onlyOld() (*keyedFile, error) {
 	var only *keyedFile
-	start, end := namedMetas()
+	start, end := actorstore.NamedFileMetas()
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return nil, err
@@ -204,7 +204,7 @@ func (c *checker) onlyOld() (*keyedFile, error) {
 // oldFiles checks the files of the older form but for those of the database: those with
 // a size record, and those that have only chunks.
 func (c *checker) oldFiles(main, journal *keyedFile) error {
-	start, end := namedMetas()
+	start, end := actorstore.NamedFileMetas()
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return err
@@ -248,7 +248,7 @@ func (c *checker) nextOld(from []byte) (*keyedFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name, _, ok := parseNamedChunk(e.Key); ok {
+		if name, _, ok := actorstore.ParseNamedFileChunk(e.Key); ok {
 			return oldFile(name), nil
 		}
 	}

@@ -348,8 +348,8 @@ func TestCheckFails(t *testing.T) {
 		p.lose(3)
 		p.chunk(jrnl, 0, 1, 1)
 		p.chunk(shm, 0, 1, 1)
-		p.Put(appendNamedMeta(nil, "a-journal"), appendMeta(nil, 7))
-		p.Put(appendNamedChunk(nil, "b", 1), nil)
+		p.Put(actorstore.AppendNamedFileMeta(nil, "a-journal"), appendMeta(nil, 7))
+		p.Put(actorstore.AppendNamedFileChunk(nil, "b", 1), nil)
 	})
 	snap, err := actor.Snapshot(t.Context())
 	if err != nil {

@@ -49,7 +49,7 @@ func (f *keyedFile) sibling(tag actorstore.FileTag) *keyedFile {
 // appendMeta appends the key of the size record.
 func (f *keyedFile) appendMeta(dst []byte) []byte {
 	if f.old {
-		return appendNamedMeta(dst, f.name)
+		return actorstore.AppendNamedFileMeta(dst, f.name)
 	}
 	return actorstore.AppendFileMeta(dst, f.tag)
 }
@@ -57,7 +57,7 @@ func (f *keyedFile) appendMeta(dst []byte) []byte {
 // appendChunk appends the key of chunk i.
 func (f *keyedFile) appendChunk(dst []byte, i uint32) []byte {
 	if f.old {
-		return appendNamedChunk(dst, f.name, i)
+		return actorstore.AppendNamedFileChunk(dst, f.name, i)
 	}
 	return actorstore.AppendFileChunk(dst, f.tag, i)
 }
@@ -67,7 +67,7 @@ func (f *keyedFile) chunks(from uint32) (start, end []byte) {
 	if !f.old {
 		return actorstore.FileChunks(f.tag, from)
 	}
-	_, end = namedChunks(f.name)
+	_, end = actorstore.NamedFileChunks(f.name)
 	return f.appendChunk(nil, from), end
 }
 

@@ -42,7 +42,7 @@ func (db *database) takeOver(ctx context.Context) error {
 // its journal was moved or collected when it was opened, and the others are dead.
 func (db *database) move(ctx context.Context, old *namedSource, f *chunked) error {
 	name := old.file(f.tag)
-	there, err := has(ctx, old.source, appendNamedMeta(nil, name))
+	there, err := has(ctx, old.source, actorstore.AppendNamedFileMeta(nil, name))
 	if err != nil || !there {
 		return err
 	}
@@ -69,7 +69,7 @@ func (db *database) move(ctx context.Context, old *namedSource, f *chunked) erro
 		f.record = appendMeta(f.record[:0], f.stored)
 		b.Final().PutPrior(actorstore.AppendFileMeta(nil, f.tag), f.record, batch.Absent)
 	}
-	b.Final().Delete(appendNamedMeta(nil, name))
+	b.Final().Delete(actorstore.AppendNamedFileMeta(nil, name))
 	return db.apply(ctx, b)
 }
 
@@ -84,8 +84,8 @@ func has(ctx context.Context, r actorstore.Reader, key []byte) (bool, error) {
 
 // stageNamedRemoval removes a file of the older form, its metadata record first.
 func stageNamedRemoval(g *batch.Group, name string) {
-	g.Delete(appendNamedMeta(nil, name))
-	start, end := namedChunks(name)
+	g.Delete(actorstore.AppendNamedFileMeta(nil, name))
+	start, end := actorstore.NamedFileChunks(name)
 	g.DeleteRange(start, end)
 }
 
@@ -112,7 +112,7 @@ type movedChunk struct {
 
 // run moves the chunks of the file name.
 func (m *mover) run(ctx context.Context, name string) error {
-	start, end := namedChunks(name)
+	start, end := actorstore.NamedFileChunks(name)
 	for start != nil {
 		var err error
 		if start, err = m.read(ctx, start, end); err != nil {
@@ -147,7 +147,7 @@ func (m *mover) read(ctx context.Context, start, end []byte) (next []byte, err e
 		if n++; n == limit {
 			next = append(bytes.Clone(e.Key), 0)
 		}
-		_, i, ok := parseNamedChunk(e.Key)
+		_, i, ok := actorstore.ParseNamedFileChunk(e.Key)
 		if !ok {
 			continue // of some other form: not this package's to remove
 		}
@@ -196,7 +196,7 @@ func (m *mover) write(ctx context.Context) error {
 	b.Reset()
 	b.Mode = batch.Ordered
 	for at, c := range m.chunks {
-		if int64(c.number) < m.keep && !c.moved && c.size > 0 {
+		if int64(c.number) < m.keep && !c.moved {
 			b.PutPrior(m.todays(at), m.values[c.from:][:c.size], c.prior)
 		}
 	}

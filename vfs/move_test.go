@@ -216,7 +216,7 @@ func TestNamedTorn(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	content := older(t, r, "x")
 	for i, chunk := range []uint32{0, 3, 5} {
-		v, err := r.actor.Get(t.Context(), appendNamedChunk(nil, "x", chunk), nil)
+		v, err := r.actor.Get(t.Context(), actorstore.AppendNamedFileChunk(nil, "x", chunk), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

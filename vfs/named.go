@@ -31,50 +31,6 @@ var namedSuffixes = [...]string{
 	actorstore.FileMain: "", actorstore.FileJournal: "-journal", actorstore.FileWAL: "-wal", actorstore.FileSHM: "-shm",
 }
 
-// appendNamedMeta appends the older key of the metadata record of the file name.
-func appendNamedMeta(dst []byte, name string) []byte {
-	n := len(dst)
-	return append(actorstore.AppendFileMeta(dst, 0)[:n+2], name...)
-}
-
-// appendNamedChunk appends the older key of a chunk of the file name.
-func appendNamedChunk(dst []byte, name string, chunk uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(appendNamedChunks(dst, name), 0), chunk)
-}
-
-// appendNamedChunks appends what all older keys of the chunks of a file begin with,
-// less the NUL behind it.
-func appendNamedChunks(dst []byte, name string) []byte {
-	n := len(dst)
-	return append(actorstore.AppendFileChunk(dst, 0, 0)[:n+2], name...)
-}
-
-// namedChunks returns the half-open range in which the chunks of the file name lie.
-func namedChunks(name string) (start, end []byte) {
-	return append(appendNamedChunks(nil, name), 0), append(appendNamedChunks(nil, name), 1)
-}
-
-// namedMetas returns the half-open range in which the metadata records of the older
-// form lie.
-func namedMetas() (start, end []byte) {
-	end, _ = actorstore.FileChunks(actorstore.FileMain, 0)
-	return actorstore.AppendFileMeta(nil, actorstore.FileSHM+1), end[:2]
-}
-
-// parseNamedChunk decodes the older key of a chunk.
-func parseNamedChunk(key []byte) (name string, chunk uint32, ok bool) {
-	prefix := appendNamedChunks(nil, "")
-	rest, ok := bytes.CutPrefix(key, prefix)
-	if !ok {
-		return "", 0, false
-	}
-	b, number, ok := bytes.Cut(rest, []byte{0})
-	if !ok || len(number) != 4 || len(b) == 0 || b[0] <= byte(actorstore.FileSHM) {
-		return "", 0, false
-	}
-	return string(b), binary.BigEndian.Uint32(number), true
-}
-
 // namedKey returns the older key for which the tag-form key stands in the database
 // base.
 func namedKey(base string, key []byte) ([]byte, bool) {
@@ -84,14 +40,14 @@ func namedKey(base string, key []byte) ([]byte, bool) {
 	name := base + namedSuffixes[key[2]]
 	tag := actorstore.FileTag(key[2])
 	if bytes.Equal(key, actorstore.AppendFileMeta(nil, tag)) {
-		return appendNamedMeta(nil, name), true
+		return actorstore.AppendNamedFileMeta(nil, name), true
 	}
 	if len(key) != len(actorstore.AppendFileChunk(nil, tag, 0)) {
 		return nil, false
 	}
 	i := binary.BigEndian.Uint32(key[len(key)-4:])
 	if bytes.Equal(key, actorstore.AppendFileChunk(nil, tag, i)) {
-		return appendNamedChunk(nil, name, i), true
+		return actorstore.AppendNamedFileChunk(nil, name, i), true
 	}
 	return nil, false
 }
@@ -166,7 +122,7 @@ func (s *namedSnapshot) Close() error { return s.snapshot.Close() }
 // if there is none. What this package can't take over is ErrUnsupported.
 func findNamed(ctx context.Context, src source) (*namedSource, error) {
 	var base string
-	start, end := namedMetas()
+	start, end := actorstore.NamedFileMetas()
 	for e, err := range src.List(ctx, actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
 		name := strings.TrimPrefix(string(e.Key), string(end[:1])+"\x00")
 		switch {
@@ -206,19 +162,19 @@ func isCompanion(name string) bool {
 // the main file's chunks from number from on.
 func (s *namedSource) collect(ctx context.Context, b *batch.Batch, from int64) error {
 	journal, main := s.file(actorstore.FileJournal), s.file(actorstore.FileMain)
-	there, err := has(ctx, s.source, appendNamedMeta(nil, journal))
+	there, err := has(ctx, s.source, actorstore.AppendNamedFileMeta(nil, journal))
 	if err != nil {
 		return err
 	}
 	if there {
-		b.Delete(appendNamedMeta(nil, journal))
+		b.Delete(actorstore.AppendNamedFileMeta(nil, journal))
 	}
-	start, end := namedChunks(journal)
+	start, end := actorstore.NamedFileChunks(journal)
 	if err := collectRange(ctx, b, s.source, start, end); err != nil || from >= maxChunks {
 		return err
 	}
-	_, end = namedChunks(main)
-	return collectRange(ctx, b, s.source, appendNamedChunk(nil, main, uint32(from)), end)
+	_, end = actorstore.NamedFileChunks(main)
+	return collectRange(ctx, b, s.source, actorstore.AppendNamedFileChunk(nil, main, uint32(from)), end)
 }
 
 // collectNamed stages the removal of chunks of the older form that belong to no file:
@@ -235,16 +191,16 @@ func collectNamed(ctx context.Context, b *batch.Batch, r actorstore.Reader) erro
 				return err
 			}
 			next = append(bytes.Clone(e.Key), 0)
-			name, _, ok := parseNamedChunk(e.Key)
+			name, _, ok := actorstore.ParseNamedFileChunk(e.Key)
 			if !ok {
 				continue
 			}
-			there, err := has(ctx, r, appendNamedMeta(nil, name))
+			there, err := has(ctx, r, actorstore.AppendNamedFileMeta(nil, name))
 			if err != nil {
 				return err
 			}
 			var start []byte
-			if start, next = namedChunks(name); !there {
+			if start, next = actorstore.NamedFileChunks(name); !there {
 				b.DeleteRange(start, next)
 			}
 		}

@@ -114,10 +114,10 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	content := older(t, r, base)
 	r.reopen(t, limits)
 	put := func(name string, size int64) {
-		if err := r.actor.Put(t.Context(), appendNamedMeta(nil, name), appendMeta(nil, size)); err != nil {
+		if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.actor.Put(t.Context(), appendNamedChunk(nil, name, 0), make([]byte, 20)); err != nil {
+		if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileChunk(nil, name, 0), make([]byte, 20)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,10 +186,10 @@ func TestNamedBounds(t *testing.T) {
 		}
 	}
 	ff := bytes.Repeat([]byte{0xff}, chunkSize)
-	put(appendNamedMeta(nil, "f"), appendMeta(nil, size))
-	put(appendNamedChunk(nil, "f", 0), ff[:10])
-	put(appendNamedChunk(nil, "f", 1), nil)
-	put(appendNamedChunk(nil, "f", 3), ff) // its end is beyond the file's
+	put(actorstore.AppendNamedFileMeta(nil, "f"), appendMeta(nil, size))
+	put(actorstore.AppendNamedFileChunk(nil, "f", 0), ff[:10])
+	put(actorstore.AppendNamedFileChunk(nil, "f", 1), nil)
+	put(actorstore.AppendNamedFileChunk(nil, "f", 3), ff) // its end is beyond the file's
 	want := make([]byte, size, size+2*chunkSize)
 	copy(want, ff[:10])
 	copy(want[3*chunkSize:], ff)
@@ -198,8 +198,8 @@ func TestNamedBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Beyond the end, written when the database was open: opening collects them.
-	put(appendNamedChunk(nil, "f", 4), ff)
-	put(appendNamedChunk(nil, "f", 1<<32-1), ff)
+	put(actorstore.AppendNamedFileChunk(nil, "f", 4), ff)
+	put(actorstore.AppendNamedFileChunk(nil, "f", 1<<32-1), ff)
 	check := func(when string) {
 		t.Helper()
 		got := make([]byte, len(want)+chunkSize)
@@ -241,7 +241,7 @@ func TestNamedRefused(t *testing.T) {
 	} {
 		r := newRig(t, batch.Limits{})
 		for name, size := range tt.files {
-			if err := r.actor.Put(t.Context(), appendNamedMeta(nil, name), appendMeta(nil, size)); err != nil {
+			if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -276,11 +276,11 @@ func TestNamedLeftover(t *testing.T) {
 	var b batch.Batch
 	for _, name := range []string{"gone", "gone-journal", "kept"} {
 		for i := range uint32(3) {
-			b.Put(appendNamedChunk(nil, name, i<<20), []byte("some"))
+			b.Put(actorstore.AppendNamedFileChunk(nil, name, i<<20), []byte("some"))
 		}
 	}
-	b.Put(appendNamedMeta(nil, "kept"), appendMeta(nil, 4096))
-	other := append(appendNamedChunks(nil, "other"), 1, 2, 3)
+	b.Put(actorstore.AppendNamedFileMeta(nil, "kept"), appendMeta(nil, 4096))
+	other := append([]byte{actorstore.NamespaceSQLite, 1}, "other\x01\x02\x03"...)
 	b.Put(other, []byte("of no known form"))
 	if err := r.actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
