@@ -1,0 +1,95 @@
+package main
+
+import (
+	"io"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/vfs"
+)
+
+// memory is a VFS of files in memory, for connections that take turns.
+type memory struct {
+	files map[string]*file
+	plain bool
+}
+
+func (m *memory) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+	f := m.files[name]
+	if f == nil || name == "" {
+		f = &file{}
+		m.files[name] = f
+	}
+	return &handle{file: f, plain: m.plain}, flags, nil
+}
+
+func (m *memory) Delete(name string, _ bool) error {
+	if m.files[name] == nil {
+		return sqlite3.IOERR_DELETE_NOENT
+	}
+	delete(m.files, name)
+	return nil
+}
+
+func (m *memory) Access(name string, _ vfs.AccessFlag) (bool, error) {
+	return m.files[name] != nil, nil
+}
+
+func (m *memory) FullPathname(name string) (string, error) { return name, nil }
+
+// file is the bytes of a file.
+type file struct{ data []byte }
+
+// handle is a file that a connection has open.
+type handle struct {
+	*file
+	plain  bool
+	before []byte // what an atomic write that fails goes back to
+}
+
+func (h *handle) ReadAt(b []byte, off int64) (int, error) {
+	if off >= int64(len(h.data)) {
+		return 0, io.EOF
+	}
+	n := copy(b, h.data[off:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (h *handle) WriteAt(b []byte, off int64) (int, error) {
+	if grow := int(off) + len(b) - len(h.data); grow > 0 {
+		h.data = append(h.data, make([]byte, grow)...)
+	}
+	return copy(h.data[off:], b), nil
+}
+
+func (h *handle) Truncate(size int64) error { h.data = h.data[:size]; return nil }
+
+func (h *handle) DeviceCharacteristics() vfs.DeviceCharacteristic {
+	if h.plain {
+		return vfs.IOCAP_POWERSAFE_OVERWRITE
+	}
+	return vfs.IOCAP_POWERSAFE_OVERWRITE | vfs.IOCAP_BATCH_ATOMIC
+}
+
+// In memory every write is atomic as long as nothing fails in between.
+
+func (h *handle) BeginAtomicWrite() error {
+	h.before = append([]byte(nil), h.data...)
+	return nil
+}
+
+func (h *handle) CommitAtomicWrite() error { return nil }
+
+func (h *handle) RollbackAtomicWrite() error { h.data = h.before; return nil }
+
+func (h *handle) Close() error                     { return nil }
+func (h *handle) Sync(vfs.SyncFlag) error          { return nil }
+func (h *handle) Size() (int64, error)             { return int64(len(h.data)), nil }
+func (h *handle) Lock(vfs.LockLevel) error         { return nil }
+func (h *handle) Unlock(vfs.LockLevel) error       { return nil }
+func (h *handle) CheckReservedLock() (bool, error) { return false, nil }
+func (h *handle) SectorSize() int                  { return 4096 }
+
+var _ vfs.FileBatchAtomicWrite = (*handle)(nil)
