@@ -139,11 +139,11 @@ func TestMptest(t *testing.T) {
 }
 
 // TestSpeedtest runs speedtest1 over Greenroom's VFS, either way, and compares
-// what it leaves with what it leaves in a file.
+// what it leaves with what it leaves in memdb.
 func TestSpeedtest(t *testing.T) {
-	file := fileTarget(t)
-	runSpeedtest(t, file)
-	want := dump(t, file.dsn())
+	memory := memoryTarget(t)
+	runSpeedtest(t, memory)
+	want := dump(t, memory.dsn())
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			r := newRoom(t, m)

@@ -18,8 +18,7 @@ import (
 )
 
 // A site is one of many small databases. What can be compared lies on stock or
-// plain, and on a house. Their names count up, so that two places where the same
-// is done use the same ones.
+// plain, and on a house.
 type site struct {
 	dsn string
 	// sectors says that the VFS names another sector size than Greenroom's, from

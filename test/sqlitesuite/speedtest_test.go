@@ -11,10 +11,11 @@ import (
 	"testing/fstest"
 
 	"github.com/ncruces/go-sqlite3/internal/sqlite3_wrap"
+	"github.com/ncruces/go-sqlite3/vfs/memdb"
 )
 
 // speedtestSize is speedtest1's measure of work, in percent.
-const speedtestSize = "10"
+const speedtestSize = "25"
 
 // runSpeedtest runs speedtest1 on a target that nothing has touched yet. What it
 // leaves behind depends on its arguments alone.
@@ -106,6 +107,14 @@ func sameContent(t *testing.T, got, want map[string]string) {
 	if !maps.Equal(got, want) {
 		t.Errorf("content differs:\ngot  %v\nwant %v", got, want)
 	}
+}
+
+// memoryTarget is a database of memdb.
+func memoryTarget(t *testing.T) target {
+	name := fmt.Sprintf("speedtest-%d.db", names.Add(1))
+	memdb.Create(name, nil)
+	t.Cleanup(func() { memdb.Delete(name) })
+	return target{vfs: "memdb", db: "/" + name, check: func(*testing.T) {}}
 }
 
 // TestSpeedtestFile runs speedtest1 over go-sqlite3's file VFS, twice, to see
