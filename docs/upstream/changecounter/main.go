@@ -12,13 +12,13 @@ import (
 	"os"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/vfs"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 func main() {
 	plain := flag.Bool("plain", false, "declare no batch-atomic writes")
 	flag.Parse()
-	vfs.Register("shown", &memory{files: map[string]*file{}, plain: *plain})
+	sqlitevfs.Register("shown", &memory{files: map[string]*file{}, plain: *plain})
 	agree, err := show()
 	switch {
 	case err != nil:

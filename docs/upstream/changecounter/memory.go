@@ -4,7 +4,7 @@ import (
 	"io"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/vfs"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // memory is a VFS of files in memory, for connections that take turns.
@@ -13,7 +13,7 @@ type memory struct {
 	plain bool
 }
 
-func (m *memory) Open(name string, flags vfs.OpenFlag) (vfs.File, vfs.OpenFlag, error) {
+func (m *memory) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	f := m.files[name]
 	if f == nil || name == "" {
 		f = &file{}
@@ -30,7 +30,7 @@ func (m *memory) Delete(name string, _ bool) error {
 	return nil
 }
 
-func (m *memory) Access(name string, _ vfs.AccessFlag) (bool, error) {
+func (m *memory) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
 	return m.files[name] != nil, nil
 }
 
@@ -66,11 +66,11 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 
 func (h *handle) Truncate(size int64) error { h.data = h.data[:size]; return nil }
 
-func (h *handle) DeviceCharacteristics() vfs.DeviceCharacteristic {
+func (h *handle) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic {
 	if h.plain {
-		return vfs.IOCAP_POWERSAFE_OVERWRITE
+		return sqlitevfs.IOCAP_POWERSAFE_OVERWRITE
 	}
-	return vfs.IOCAP_POWERSAFE_OVERWRITE | vfs.IOCAP_BATCH_ATOMIC
+	return sqlitevfs.IOCAP_POWERSAFE_OVERWRITE | sqlitevfs.IOCAP_BATCH_ATOMIC
 }
 
 // In memory every write is atomic as long as nothing fails in between.
@@ -85,11 +85,11 @@ func (h *handle) CommitAtomicWrite() error { return nil }
 func (h *handle) RollbackAtomicWrite() error { h.data = h.before; return nil }
 
 func (h *handle) Close() error                     { return nil }
-func (h *handle) Sync(vfs.SyncFlag) error          { return nil }
+func (h *handle) Sync(sqlitevfs.SyncFlag) error    { return nil }
 func (h *handle) Size() (int64, error)             { return int64(len(h.data)), nil }
-func (h *handle) Lock(vfs.LockLevel) error         { return nil }
-func (h *handle) Unlock(vfs.LockLevel) error       { return nil }
+func (h *handle) Lock(sqlitevfs.LockLevel) error   { return nil }
+func (h *handle) Unlock(sqlitevfs.LockLevel) error { return nil }
 func (h *handle) CheckReservedLock() (bool, error) { return false, nil }
 func (h *handle) SectorSize() int                  { return 4096 }
 
-var _ vfs.FileBatchAtomicWrite = (*handle)(nil)
+var _ sqlitevfs.FileBatchAtomicWrite = (*handle)(nil)
