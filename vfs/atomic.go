@@ -15,7 +15,7 @@ import (
 // SQLite writes the rest of the transaction without a window.
 func (h *handle) BeginAtomicWrite() error {
 	if err := h.writable(); err != nil {
-		return h.db.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
+		return h.sqliteError(err, sqlite3.IOERR_BEGIN_ATOMIC)
 	}
 	if h.db.main.changed() {
 		return sqlite3.IOERR_BEGIN_ATOMIC
@@ -33,7 +33,7 @@ func (h *handle) BeginAtomicWrite() error {
 func (h *handle) CommitAtomicWrite() error {
 	db := h.db
 	if err := h.writable(); err != nil {
-		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	err := db.commitMain(h.ctx)
 	if tooLarge(err) {
@@ -53,7 +53,7 @@ func (h *handle) CommitAtomicWrite() error {
 		// The journal would land the transaction without what is staged for it.
 		code = sqlite3.ExtendedErrorCode(sqlite3.ABORT)
 	}
-	return db.sqliteError(err, code)
+	return h.sqliteError(err, code)
 }
 
 // RollbackAtomicWrite drops the window.

@@ -260,16 +260,24 @@ func (db *database) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) erro
 	}
 	cause := err // a variable of its own: err would move to the heap also when it is nil
 	db.cause.Store(&cause)
-	db.disarm(err)
 	return sqliteError(err, ioerr)
 }
 
+// sqliteError is the database's, of what this connection did: if it is the writer,
+// its transaction turns back.
+func (h *handle) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
+	if err != nil && h.owns() {
+		h.db.disarm(err)
+	}
+	return h.db.sqliteError(err, ioerr)
+}
+
 // readError is sqliteError for reads: io.EOF must reach go-sqlite3 as it is.
-func (db *database) readError(err error) error {
+func (h *handle) readError(err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
-	return db.sqliteError(err, sqlite3.IOERR_READ)
+	return h.sqliteError(err, sqlite3.IOERR_READ)
 }
 
 // refused says whether err, of a commit, means that nothing was written: the actor

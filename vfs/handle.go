@@ -88,7 +88,7 @@ func (h *handle) owns() bool { return h.db.owner.Load() == h }
 func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 	db := h.db
 	if err := db.healthy(); err != nil {
-		return 0, db.readError(err)
+		return 0, h.readError(err)
 	}
 	if h.owns() {
 		n, err := 0, error(nil)
@@ -100,7 +100,7 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 			}
 		}
 		h.overlayCounter(b[:n], off, &db.header, h.view)
-		return n, db.readError(err)
+		return n, h.readError(err)
 	}
 	v := h.view
 	if v == nil { // SQLite reads the header when it opens a file, under no lock
@@ -120,7 +120,7 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 		n, err = h.readView(v, b, off)
 	}
 	h.overlayCounter(b[:n], off, &v.header, v)
-	return n, db.readError(err)
+	return n, h.readError(err)
 }
 
 // pinWriter lets the writer, too, read from its view's snapshot until it changes
@@ -175,11 +175,11 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	db := h.db
 	if err := h.writable(); err != nil {
-		return 0, db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	n, err := db.main.writeAt(h.ctx, b, off)
 	if err != nil {
-		return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	if off < headerSize {
 		h.wroteHeader(b, off)
@@ -187,7 +187,7 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	if !h.window && db.main.dirty.len() >= flushAfter && db.journal.active() {
 		err = db.flushMain(h.ctx)
 	}
-	return n, db.sqliteError(err, sqlite3.IOERR_WRITE)
+	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 }
 
 // wroteHeader follows a write of b at off that changed the header.
@@ -237,7 +237,7 @@ func (h *handle) Truncate(size int64) error {
 	if err == nil && size < headerSize {
 		clear(db.header[max(size, 0):])
 	}
-	return db.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
 }
 
 // Sync has work only when no journal guards the transaction: otherwise its
@@ -247,9 +247,9 @@ func (h *handle) Sync(sqlitevfs.SyncFlag) error {
 		return nil
 	}
 	if err := h.db.healthy(); err != nil {
-		return h.db.sqliteError(err, sqlite3.IOERR_FSYNC)
+		return h.sqliteError(err, sqlite3.IOERR_FSYNC)
 	}
-	return h.db.sqliteError(h.db.landMain(h.ctx), sqlite3.IOERR_FSYNC)
+	return h.sqliteError(h.db.landMain(h.ctx), sqlite3.IOERR_FSYNC)
 }
 
 // Size is the size of the state that ReadAt reads.

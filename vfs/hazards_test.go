@@ -399,8 +399,8 @@ func TestErrorCodes(t *testing.T) {
 		t.Errorf("no error became %v", err)
 	}
 	r := newRigOn(t, memkv.New(), batch.Limits{})
-	db := newRigDatabase(t, r)
-	if err := db.readError(io.EOF); err != io.EOF {
+	h := newRigDatabase(t, r).openHandle(t.Context(), false)
+	if err := h.readError(io.EOF); err != io.EOF {
 		t.Errorf("io.EOF became %v, which go-sqlite3 does not fill up with zeros", err)
 	}
 }

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"context"
+	"io"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -177,8 +178,17 @@ func (j *journal) abandon() {
 // journal's state; closing one changes nothing.
 type journalFile struct {
 	noLocks
-	db  *database
-	ctx context.Context
+	db       *database
+	ctx      context.Context
+	readOnly bool // it is only looked at, by a connection that is not the writer
+}
+
+// sqliteError is the database's, for the writer unless the file is only looked at.
+func (f *journalFile) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
+	if err != nil && !f.readOnly {
+		f.db.disarm(err)
+	}
+	return f.db.sqliteError(err, ioerr)
 }
 
 var _ sqlitevfs.File = (*journalFile)(nil)
@@ -186,23 +196,28 @@ var _ sqlitevfs.File = (*journalFile)(nil)
 func (f *journalFile) Close() error { return nil }
 
 func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
-	f.db.disarm(errTurnedBack) // only a rollback reads it
+	if !f.readOnly {
+		f.db.disarm(errTurnedBack) // only a rollback reads it
+	}
 	j := &f.db.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n, err := j.file.readAt(f.ctx, b, off)
-	return n, f.db.readError(err)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, f.sqliteError(err, sqlite3.IOERR_READ)
 }
 
 func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 	if err := f.db.healthy(); err != nil {
-		return 0, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	j := &f.db.journal
 	if off == 0 && len(b) > 0 && b[0] == 0 && j.active() {
 		// A zeroed header is how journal_mode=PERSIST says that it is over.
 		if err := f.db.finishJournal(f.ctx, false); err != nil {
-			return 0, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+			return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
 		}
 		return len(b), nil
 	}
@@ -210,7 +225,7 @@ func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 	if err == nil && j.buffered() >= flushAfter {
 		err = f.db.flushJournal(f.ctx)
 	}
-	return n, f.db.sqliteError(err, sqlite3.IOERR_WRITE)
+	return n, f.sqliteError(err, sqlite3.IOERR_WRITE)
 }
 
 func (f *journalFile) write(b []byte, off int64) (int, error) {
@@ -234,14 +249,14 @@ func (j *journal) buffered() int {
 func (f *journalFile) Truncate(size int64) error {
 	j := &f.db.journal
 	if size == 0 && j.active() {
-		return f.db.sqliteError(f.db.finishJournal(f.ctx, false), sqlite3.IOERR_TRUNCATE)
+		return f.sqliteError(f.db.finishJournal(f.ctx, false), sqlite3.IOERR_TRUNCATE)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if size >= j.file.size {
 		return nil
 	}
-	return f.db.sqliteError(j.file.truncate(f.ctx, size), sqlite3.IOERR_TRUNCATE)
+	return f.sqliteError(j.file.truncate(f.ctx, size), sqlite3.IOERR_TRUNCATE)
 }
 
 // Sync does nothing: the journal is stored before any change of the main file

@@ -26,7 +26,7 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 		err = h.db.owned(h.ctx)
 	}
 	if err != nil {
-		return h.db.sqliteError(err, sqlite3.IOERR_LOCK)
+		return h.sqliteError(err, sqlite3.IOERR_LOCK)
 	}
 	if level > sqlitevfs.LOCK_SHARED && h.readOnly {
 		return sqlite3.READONLY
@@ -193,10 +193,10 @@ func (h *handle) CommitPhaseTwo() error {
 		return nil
 	}
 	if err := db.healthy(); err != nil {
-		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	if err := h.landRest(); err != nil {
-		return db.sqliteError(err, sqlite3.IOERR_WRITE)
+		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -271,6 +271,42 @@ func withRaw(tx *Tx, fn func(*sqlite3.Conn)) error {
 	return err
 }
 
+// TestUpdateBesideReaders: what goes wrong for a reader is no business of the writer's.
+func TestUpdateBesideReaders(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+	exec(t, db, table)
+	exec(t, db, fill)
+	reader := oneConn(t, db)
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point != faultkv.BeforeCommit || op.Commit.Durability != 0 {
+			return nil
+		}
+		// The commit of the Update is on its way.
+		r.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeGet {
+				return errInjected
+			}
+			return nil
+		})
+		if _, err := reader.ExecContext(t.Context(), "select max(b) from t"); err == nil {
+			t.Error("the reader met no fault")
+		}
+		r.engine.Hook(nil)
+		return nil
+	})
+	if err := db.Update(t.Context(), func(tx *Tx) error {
+		tx.Batch().Put(mark, nil)
+		_, err := tx.ExecContext(t.Context(), "insert into t(b) values ('new')")
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if n := one[int](t, db, "select count(*) from t where b = 'new'"); n != 1 || !hasMark(t, r.actor) {
+		t.Errorf("%d rows, staged: %v", n, hasMark(t, r.actor))
+	}
+}
+
 // TestUpdateCrash stops the store after every engine commit of an Update, and of the
 // recovery: SQL and what was staged are both there or neither is.
 func TestUpdateCrash(t *testing.T) {

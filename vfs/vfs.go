@@ -258,7 +258,7 @@ func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File
 	if !db.journal.open(flags&sqlitevfs.OPEN_CREATE != 0) {
 		return nil, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
 	}
-	return &journalFile{db: db, ctx: context.Background()}, nil
+	return &journalFile{db: db, ctx: context.Background(), readOnly: flags&sqlitevfs.OPEN_READONLY != 0}, nil
 }
 
 // Delete implements sqlitevfs.VFS. Only the journal is ever deleted by SQLite.
@@ -274,7 +274,10 @@ func (v *VFS) Delete(name string, _ bool) error {
 	if !db.journal.there() {
 		return sqlite3.IOERR_DELETE_NOENT
 	}
-	return db.sqliteError(db.finishJournal(context.Background(), true), sqlite3.IOERR_DELETE)
+	if err = db.finishJournal(context.Background(), true); err != nil {
+		db.disarm(err)
+	}
+	return db.sqliteError(err, sqlite3.IOERR_DELETE)
 }
 
 // Access implements sqlitevfs.VFS. A journal is reported only when it is left
