@@ -96,8 +96,9 @@ func confine(action sqlite3.AuthorizerActionCode, name, _, _, _ string) sqlite3.
 // A reading is what a script led to on one side.
 type reading struct {
 	out     transcript
-	stopped bool // the budget was spent
-	crashed bool // SQLite itself did; its connection can't even be closed
+	failed  error // the last one
+	stopped bool  // the budget was spent
+	crashed bool  // SQLite itself did; its connection can't even be closed
 }
 
 // readFuzz runs a script on a site, and then SQLite's check of the whole file.

@@ -21,8 +21,7 @@ const touch = `
 // actor's keys, byte for byte, and opens them: nothing may panic, and SQLite must
 // say of each what it says of the same file over the plain VFS.
 func TestFuzzImages(t *testing.T) {
-	every := stride(t, 8)
-	images := fuzzInputs(t, "SELECT dbid, dbcontent FROM db ORDER BY dbid", every)
+	images := fuzzInputs(t, "SELECT dbid, dbcontent FROM db ORDER BY dbid", stride(t, 20))
 	scripts := map[string]string{}
 	for _, in := range fuzzInputs(t, "SELECT sqlid, sqltext FROM xsql WHERE EXISTS (SELECT * FROM db)", 1) {
 		corpus, _, _ := strings.Cut(in.name, "/")

@@ -31,7 +31,7 @@ type site struct {
 }
 
 // connMemory bounds the memory of one SQLite, in bytes.
-const connMemory = 64 << 20
+const connMemory = 128 << 20
 
 // open opens a connection and tries the given PRAGMAs: a file that is no database
 // answers each with an error.
