@@ -35,10 +35,7 @@ func (h *handle) CommitAtomicWrite() error {
 	if err := h.writable(); err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
-	err := db.commitMain(h.ctx)
-	if tooLarge(err) {
-		err = db.commitInParts(h.ctx)
-	}
+	err := db.commitAll(h.ctx)
 	switch {
 	case err == nil:
 		h.window = false

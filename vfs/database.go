@@ -24,6 +24,7 @@ type database struct {
 	name   string
 	actor  *actorstore.Actor // nil: a read-only view
 	source source
+	opts   *Options
 	log    *slog.Logger
 	stats  counters
 
@@ -51,9 +52,13 @@ type database struct {
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
 }
 
-// newDatabase loads the state of a.
-func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, log *slog.Logger) (*database, error) {
-	db := &database{name: name, actor: a, source: src, log: log}
+// newDatabase loads the state of a. opts are complete, or nil.
+func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, opts *Options) (*database, error) {
+	if opts == nil {
+		defaults := opts.withDefaults()
+		opts = &defaults
+	}
+	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger}
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	if err := db.load(ctx); err != nil {

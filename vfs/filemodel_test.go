@@ -64,7 +64,7 @@ func (r *fileReplayer) must(err error) {
 func (r *fileReplayer) open() {
 	r.t.Helper()
 	r.rig = openRig(r.t.(*testing.T), r.tape, r.limits)
-	r.vfs = New(nil)
+	r.vfs = New(&Options{TxMemory: leastTxMemory})
 	r.must(r.vfs.Mount(r.t.Context(), "f", r.rig.actor))
 	r.file, r.look = r.handle(), r.handle()
 }

@@ -27,7 +27,7 @@ func (g *fileGenerator) offset() int64 {
 func (g *fileGenerator) size() int64 {
 	sizes := []int64{1, 4, 12, 28, 100, 1020, chunkSize - 1, chunkSize, chunkSize + 1, 3 * chunkSize}
 	if g.rnd.IntN(300) == 0 {
-		return (flushAfter + 3) * chunkSize // more than is kept in memory
+		return leastTxMemory + 3*chunkSize // more than is kept in memory
 	}
 	return sizes[g.rnd.IntN(len(sizes))]
 }

@@ -184,8 +184,8 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	if off < headerSize {
 		h.wroteHeader(b, off)
 	}
-	if !h.window && db.main.dirty.len() >= flushAfter && db.journal.active() {
-		err = db.flushMain(h.ctx)
+	if !h.window && db.journal.active() {
+		err = db.spill(h.ctx)
 	}
 	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 }

@@ -99,7 +99,7 @@ func (db *database) finishJournal(ctx context.Context, remove bool) error {
 	}
 	if !db.journal.isStoredLive() {
 		changed := db.main.changed()
-		err := db.commitMain(ctx)
+		err := db.commitAll(ctx)
 		if err == nil {
 			db.journal.forget(remove)
 			if changed {
@@ -222,8 +222,8 @@ func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 		return len(b), nil
 	}
 	n, err := f.write(b, off)
-	if err == nil && j.buffered() >= flushAfter {
-		err = f.db.flushJournal(f.ctx)
+	if err == nil {
+		err = f.db.spill(f.ctx)
 	}
 	return n, f.sqliteError(err, sqlite3.IOERR_WRITE)
 }

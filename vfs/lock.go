@@ -180,6 +180,7 @@ func (h *handle) endWrite() {
 		db.publish(h)
 	}
 	db.main.reader = db.source
+	db.shed()
 	db.owner.Store(nil)
 	db.passOn()
 }

@@ -132,7 +132,7 @@ func (m *mover) run(ctx context.Context, name string) error {
 // when a key has about n bytes, in at most a mebibyte of memory.
 func (m *mover) perStep(n int) int {
 	l := m.db.actor.Limits().OrDefault()
-	return max(1, min(l.Entries/2, l.Payload/(chunkSize+n+32), flushAfter))
+	return max(1, min(l.Entries/2, l.Payload/(chunkSize+n+32), maxFree))
 }
 
 // read reads the chunks of the next step from the key start on, and returns where the

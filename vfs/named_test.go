@@ -193,7 +193,7 @@ func TestNamedBounds(t *testing.T) {
 	want := make([]byte, size, size+2*chunkSize)
 	copy(want, ff[:10])
 	copy(want[3*chunkSize:], ff)
-	db, err := newDatabase(t.Context(), "f", actorSource{r.actor}, r.actor, New(nil).opts.Logger)
+	db, err := newDatabase(t.Context(), "f", actorSource{r.actor}, r.actor, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

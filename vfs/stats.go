@@ -16,6 +16,9 @@ type Stats struct {
 	// Fallbacks is the number of transactions that were too large for one
 	// atomic commit and went to the journal instead.
 	Fallbacks int64
+	// Spills is the number of times a transaction was more than Options.TxMemory, so
+	// that a part of it was stored, its journal first.
+	Spills int64
 	// Published is the number of committed states that readers were given.
 	Published int64
 	// Snapshots is the number of engine snapshots taken.
@@ -42,7 +45,7 @@ type Stats struct {
 
 // counters is Stats while it is being counted.
 type counters struct {
-	atomicCommits, bufferedCommits, journalCommits, fallbacks, published, snapshots,
+	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots,
 	pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
 }
 
@@ -52,6 +55,7 @@ func (c *counters) read() Stats {
 		BufferedCommits: c.bufferedCommits.Load(),
 		JournalCommits:  c.journalCommits.Load(),
 		Fallbacks:       c.fallbacks.Load(),
+		Spills:          c.spills.Load(),
 		Published:       c.published.Load(),
 		Snapshots:       c.snapshots.Load(),
 		PageReads:       c.pageReads.Load(),

@@ -8,10 +8,6 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// flushAfter is the number of chunks that a file buffers outside an atomic
-// commit before they are stored: 1 MiB.
-const flushAfter = 256
-
 // commit lands b, together with what is staged for the transaction, and waits until
 // it is on stable storage if the writer's synchronous asks for that. Whatever is not a
 // clean refusal (too large, a full quota, a read that failed) fails the database for
@@ -67,6 +63,27 @@ func (db *database) flushMain(ctx context.Context) error {
 	return db.storeOrdered(ctx, &db.main)
 }
 
+// spill stores what is in memory, journal first, when that has become more than the
+// bound. It is asked after every write that a journal can undo.
+func (db *database) spill(ctx context.Context) error {
+	held := db.main.dirty.len() + db.journal.buffered()
+	if int64(held)*chunkSize < db.opts.TxMemory {
+		return nil
+	}
+	db.stats.spills.Add(1)
+	if err := db.flushJournal(ctx); err != nil {
+		return err
+	}
+	return db.flushMain(ctx)
+}
+
+// shed gives back the memory of a large transaction.
+func (db *database) shed() {
+	if cap(db.batch.Ops()) > 4*maxFree {
+		db.batch, db.subs = batch.Batch{}, nil
+	}
+}
+
 // landMain lands what is new in the main file when no journal guards it: in
 // journal_mode=MEMORY, or when the journal is already over. It is one atomic commit
 // if the limits allow that at all. If not, it is stored in parts, which SQLite
@@ -74,10 +91,7 @@ func (db *database) flushMain(ctx context.Context) error {
 //
 // https://sqlite.org/pragma.html#pragma_journal_mode
 func (db *database) landMain(ctx context.Context) error {
-	err := db.commitMain(ctx)
-	if tooLarge(err) {
-		err = db.commitInParts(ctx)
-	}
+	err := db.commitAll(ctx)
 	if !tooLarge(err) {
 		return err
 	}
@@ -92,6 +106,17 @@ func (db *database) landMain(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// commitAll lands what is new in the main file with one atomic, durable commit, after
+// others that nobody sees if that is too large. When it can't be done so, it says so
+// (tooLarge), and nothing has changed.
+func (db *database) commitAll(ctx context.Context) error {
+	err := db.commitMain(ctx)
+	if tooLarge(err) {
+		err = db.commitInParts(ctx)
+	}
+	return err
 }
 
 // commitMain lands what is new in the main file as one atomic, durable commit.

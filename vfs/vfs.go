@@ -38,6 +38,13 @@ type Options struct {
 	TempMemory int64
 	// TempDir is where large temporary files go; "" means os.TempDir.
 	TempDir string
+	// TxMemory is how many bytes of a transaction are kept in memory beyond SQLite's
+	// cache, with the journal that can undo them, until it commits: up to there a
+	// transaction is one engine commit (where one commit may be so large), and its
+	// journal is never stored. A database has one writer, so it takes this memory
+	// once, and gives it back when the transaction is over. 0 means 32 MiB, less
+	// than 1 MiB means 1 MiB.
+	TxMemory int64
 	// MaxConns bounds the open connections of a pool. Each one costs about a
 	// megabyte. 0 means 8.
 	MaxConns int
@@ -49,6 +56,8 @@ type Options struct {
 
 const (
 	defaultTempMemory = 4 << 20
+	defaultTxMemory   = 32 << 20
+	leastTxMemory     = 1 << 20
 	defaultMaxConns   = 8
 )
 
@@ -61,6 +70,10 @@ func (o *Options) withDefaults() Options {
 	if r.TempMemory == 0 {
 		r.TempMemory = defaultTempMemory
 	}
+	if r.TxMemory == 0 {
+		r.TxMemory = defaultTxMemory
+	}
+	r.TxMemory = max(r.TxMemory, leastTxMemory)
 	if r.MaxConns <= 0 {
 		r.MaxConns = defaultMaxConns
 	}
@@ -141,7 +154,7 @@ func (v *VFS) mount(ctx context.Context, name string, src source, a *actorstore.
 	if v.databases[name] != nil {
 		return fmt.Errorf("%w: %q", ErrMounted, name)
 	}
-	db, err := newDatabase(ctx, name, src, a, v.opts.Logger)
+	db, err := newDatabase(ctx, name, src, a, &v.opts)
 	if err != nil {
 		return err
 	}

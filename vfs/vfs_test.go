@@ -159,7 +159,7 @@ func TestReaderKeepsSnapshot(t *testing.T) {
 	for _, spill := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spill=%v", spill), func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}})
+			db := r.open(t, &Options{Pragmas: []string{"cache_size=10"}, TxMemory: leastTxMemory})
 			w := oneConn(t, db)
 			exec(t, w, "create table t(a integer primary key, b blob)")
 			exec(t, w, "insert into t select value, zeroblob(1000) from generate_series(1, 100)")
