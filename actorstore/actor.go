@@ -22,6 +22,8 @@ type ActorOptions struct {
 	// Wait waits until the Store's other handle to the actor is closed, instead of
 	// returning ErrInUse. It ends with the context.
 	Wait bool
+
+	fresh bool // refuses an actor that exists: ErrExists
 }
 
 // An Actor is the owner's handle to one actor: the only way to write to it. It is
@@ -58,7 +60,10 @@ type Actor struct {
 	row    [headSize]byte // the stored head
 	exists bool           // whether there is a stored head
 	unsaid bool           // the name is not recorded yet
-	tries  uint64         // engine commits started
+	// forking: the handle makes a fork. hidden: the fork isn't complete, and its
+	// commits count for nothing yet: a head of no commit is one of no actor.
+	forking, hidden bool
+	tries           uint64 // engine commits started
 }
 
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)

@@ -16,12 +16,13 @@ type Finding struct {
 	What  string // what is wrong with it, a clause
 
 	// Harmless: nothing is lost and nothing is read wrongly. It is what a crash may
-	// leave behind, and what the next owner removes or rolls back. Nothing that this
-	// package's own checks find is: every commit lands whole or not at all.
+	// leave behind, and what the next owner removes or rolls back. Of what this
+	// package's own checks find, only a fork that isn't complete is: every commit
+	// lands whole or not at all.
 	Harmless bool
-	// Unfinished: a transaction was under way when its owner stopped, and the next
-	// one rolls it back. It is no fault, and always Harmless too. What else is
-	// stored can be judged only after that.
+	// Unfinished: a transaction or a fork was under way, or its owner stopped in the
+	// middle and the next one rolls it back. It is no fault, and always Harmless too.
+	// What else is stored can be judged only after that.
 	Unfinished bool
 }
 
@@ -142,7 +143,11 @@ func (c *checker) run(ctx context.Context, walk func(*checker) error) {
 
 // find yields a finding.
 func (c *checker) find(actor ID, where, format string, args ...any) error {
-	if !c.yield(Finding{Actor: actor, Where: where, What: fmt.Sprintf(format, args...)}, nil) {
+	return c.yieldOne(Finding{Actor: actor, Where: where, What: fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) yieldOne(f Finding) error {
+	if !c.yield(f, nil) {
 		c.stop = true
 		return errStopped
 	}

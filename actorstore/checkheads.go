@@ -238,6 +238,11 @@ func (c *checker) head(at *trace, t tally) error {
 		return c.find(at.id, "head", "it counts %d bytes used, and the actor has no keys", h.Used)
 	case !t.damaged && h.Used != t.used:
 		return c.find(at.id, "head", "it counts %d bytes used, the keys use %d", h.Used, t.used)
+	case h.Seq == 0 && h.Used > 0:
+		return c.yieldOne(Finding{
+			Actor: at.id, Where: "head", Harmless: true, Unfinished: true,
+			What: fmt.Sprintf("a fork to this actor isn't complete; who opens the actor next removes its %d bytes", h.Used),
+		})
 	}
 	return nil
 }

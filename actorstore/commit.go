@@ -50,8 +50,11 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err
 		return err
 	}
 	if f.ops() == 0 {
-		f.settle()
-		return a.settled(ctx, d)
+		if !a.forking || a.hidden {
+			f.settle()
+			return a.settled(ctx, d)
+		}
+		f.stage(0, 0) // an actor without keys is forked: its head says so
 	}
 	return f.fly(ctx)
 }

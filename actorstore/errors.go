@@ -33,6 +33,8 @@ var (
 	// ErrNewerFormat: the store was written by a newer version of this package;
 	// it comes as a *FormatError. It is kv.ErrNewerFormat.
 	ErrNewerFormat = kv.ErrNewerFormat
+	// ErrExists: the actor that a fork was to make is there already.
+	ErrExists = errors.New("actorstore: actor exists")
 	// ErrReadOnly: the Store, or what was asked to write, only reads.
 	ErrReadOnly = errors.New("actorstore: read-only")
 	// ErrID: a text is not the text of an ID, or an ID is the zero ID.

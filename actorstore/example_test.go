@@ -151,3 +151,25 @@ func ExampleParseID() {
 	fmt.Println(id, again == id, err)
 	// Output: hodf9r0nebitxihti137r3va5c0000 true <nil>
 }
+
+// A fork is a new actor with the keys that a snapshot shows.
+func ExampleStore_Fork() {
+	ctx := context.Background()
+	store, actor := open(ctx, "lobby")
+	defer store.Close()
+	check(actor.User().Put(ctx, []byte("greeting"), []byte("hello")))
+
+	view, err := store.View(ctx, actor.ID())
+	check(err)
+	id, err := store.Fork(ctx, view.Snapshot, &actorstore.ForkOptions{Name: "rehearsal"})
+	check(errors.Join(err, view.Close()))
+
+	check(actor.User().Put(ctx, []byte("greeting"), []byte("good evening")))
+	copied, err := store.View(ctx, id)
+	check(err)
+	defer copied.Close()
+	value, err := copied.User().Get(ctx, []byte("greeting"), nil)
+	check(err)
+	fmt.Printf("%s: %s\n", copied.Info().Name, value)
+	// Output: rehearsal: hello
+}

@@ -225,7 +225,7 @@ func (f *flight) onApply() {
 	// From here on a panic, of a hook for instance, leaves nothing in doubt.
 	f.calling = false
 	f.landed++
-	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, false
+	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
 	if f.drop {
 		a.closed.Store(true)
 	}

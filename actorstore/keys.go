@@ -26,7 +26,9 @@
 //	row of a store                     value
 //	("greenroom", 1, 0)                v1: created i64 ms; its version is the store's format
 //	("greenroom", 1, 1, id)            v1: the actor's head: epoch u64, seq u64, used u64,
-//	                                   last commit data[16], created i64 ms
+//	                                   last commit data[16], created i64 ms; with a
+//	                                   seq of 0 there is no actor, and what used
+//	                                   counts is of a fork that was cut off
 //	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms

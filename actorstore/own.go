@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // newActor returns a handle that has not been taken over yet.
@@ -41,6 +42,9 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		if !rec.written() && opts.MustExist {
 			return ErrUnknownActor
+		}
+		if rec.written() && opts.fresh {
+			return ErrExists
 		}
 		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)
 		if err != nil {
@@ -101,11 +105,16 @@ func (a *Actor) claim(ctx context.Context, rec record) error {
 		next.Epoch++ // somebody may believe to have the first
 	}
 	next.Last = a.commitID()
+	var ops []kv.Op
+	if !rec.written() && next.Used > 0 { // left of a fork that was cut off
+		next.Used = 0
+		ops = append(ops, kv.ClearRange(tuple.Range(a.space.prefix[:])))
+	}
 	row := next.append(nil)
 	c := kv.Commit{
 		ID:         next.Last,
 		Checks:     []kv.Check{{Key: a.headKey, Value: rec.row, Absent: rec.row == nil}},
-		Ops:        []kv.Op{kv.Set(a.headKey, row)},
+		Ops:        append(ops, kv.Set(a.headKey, row)),
 		Durability: kv.Applied,
 	}
 	named := a.unsaid && rec.written()

@@ -17,14 +17,16 @@ func (f *flight) stage(from, to int) {
 	}
 	// The head is written last and checked first: whatever else the commit does,
 	// it does as the owner.
-	if f.next.Seq++; f.next.Seq == 1 {
-		f.next.Created = a.store.millis()
+	if !a.hidden {
+		if f.next.Seq++; f.next.Seq == 1 {
+			f.next.Created = a.store.millis()
+		}
 	}
 	f.next.Last = a.commitID()
 	f.next.append(f.row[:0])
 	f.checkHead()
 	f.opsBuf = append(f.opsBuf, kv.Set(a.headKey, f.row[:]))
-	if a.unsaid {
+	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
 	}
 }

@@ -1,0 +1,459 @@
+package actorstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// fill writes keys of every namespace, values of several rows among them, and
+// returns what a fork of them has.
+func fill(t testing.TB, a *Actor, n int) map[string]string {
+	t.Helper()
+	want := map[string]string{}
+	put := func(key []byte, value string, copied bool) {
+		must(t, a.Put(ctx, key, []byte(value)))
+		if copied {
+			want[string(key)] = value
+		}
+	}
+	put(AppendPersist(nil), "state", true)
+	put(AppendConnection(nil, "c1"), "connection", false)
+	put(AppendInspector(nil), "token", false)
+	put(user(""), "", true)
+	for i := range n {
+		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*rowSize))
+		put(user(fmt.Sprint("key ", i)), string(value), true)
+	}
+	put(AppendQueueMessage(nil, 1), "message", true)
+	put(AppendQueueMetadata(nil), "queue", true)
+	put(AppendFileMeta(nil, FileMain), "size", true)
+	put(AppendFileChunk(nil, FileMain, 0), "page", true)
+	put(AppendFileMeta(nil, FileJournal), "size", true)
+	return want
+}
+
+// holds returns the keys of r with their values.
+func holds(t testing.TB, r Reader) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for e, err := range r.List(ctx, ListOptions{}) {
+		must(t, err)
+		all[string(e.Key)] = string(e.Value)
+	}
+	return all
+}
+
+// wantContent holds the actor against what it should have, and its head too.
+func wantContent(t testing.TB, s *Store, id ID, want map[string]string) {
+	t.Helper()
+	v, err := s.View(ctx, id)
+	must(t, err)
+	defer func() { must(t, v.Close()) }()
+	got, used := holds(t, v), int64(0)
+	for key, value := range want {
+		used += cost([]byte(key), int64(len(value)))
+		if g, ok := got[key]; !ok || g != value {
+			t.Errorf("%s: %d bytes, want %d", Describe([]byte(key)), len(g), len(value))
+		}
+	}
+	if len(got) != len(want) || v.Info().Used != used {
+		t.Errorf("%d keys with %d bytes, want %d with %d", len(got), v.Info().Used, len(want), used)
+	}
+}
+
+// problems checks the store.
+func problems(t testing.TB, s *Store) []Finding {
+	t.Helper()
+	var all []Finding
+	for f, err := range s.Check(ctx) {
+		must(t, err)
+		all = append(all, f)
+	}
+	return all
+}
+
+var smallForks = batch.Limits{Entries: 3, Payload: 30_000, ValueSize: 25_000}
+
+func TestFork(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		s := openStore(t, eng, smallForks)
+		a := openActor(t, s)
+		want := fill(t, a, 40)
+		snap, err := a.Snapshot(ctx)
+		must(t, err)
+		defer func() { must(t, snap.Close()) }()
+		// What comes after the snapshot is not in the fork, although it comes while
+		// the fork is made.
+		calls, last := 0, int64(0)
+		id, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy", Progress: func(used int64) {
+			calls++
+			if used < last {
+				t.Errorf("%d bytes after %d", used, last)
+			}
+			last = used
+			must(t, a.Put(ctx, user(fmt.Sprint("later ", calls)), []byte("x")))
+			must(t, a.Put(ctx, user("key 1"), []byte("overwritten")))
+		}})
+		must(t, err)
+		if calls < 10 {
+			t.Errorf("%d commits", calls)
+		}
+		if named, err := s.Lookup(ctx, "copy"); err != nil || named != id || id != IDFromName("copy") {
+			t.Errorf("the name leads to %v, %v; want %v", named, err, id)
+		}
+		wantContent(t, s, id, want)
+		v, err := s.View(ctx, id)
+		must(t, err)
+		if info := v.Info(); info.Seq != 1 || info.Name != "copy" || !info.Created.Equal(clock()) || info.Used != last {
+			t.Errorf("%+v", info)
+		}
+		must(t, v.Close())
+		if found := problems(t, s); len(found) > 0 {
+			t.Errorf("%v", found)
+		}
+		// It is an actor like others.
+		b, err := s.Named(ctx, "copy", nil)
+		must(t, err)
+		defer func() { must(t, b.Close()) }()
+		must(t, b.Put(ctx, user("key 1"), nil))
+		if v, _ := get(t, a, user("key 1")); v != "overwritten" {
+			t.Errorf("the original has %q", v)
+		}
+	})
+}
+
+// While a fork is made, nothing shows it.
+func TestForkHidden(t *testing.T) {
+	s := openStore(t, memkv.New(), smallForks)
+	a := openActor(t, s)
+	fill(t, a, 20)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	to, steps, hidden := NewID(), 0, 0
+	_, err = s.Fork(ctx, snap, &ForkOptions{ID: to, Name: "copy", Progress: func(int64) {
+		steps++
+		if _, err := s.View(ctx, to); !errors.Is(err, ErrUnknownActor) {
+			return // the last
+		}
+		hidden++
+		if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, ErrUnknownActor) {
+			t.Errorf("Lookup: %v", err)
+		}
+		for info, err := range s.Actors(ctx) {
+			if must(t, err); info.ID == to {
+				t.Error("the list of actors has it")
+			}
+		}
+		if _, err := s.Actor(ctx, to, nil); !errors.Is(err, ErrInUse) {
+			t.Errorf("Actor: %v", err)
+		}
+		if _, err := s.Fork(ctx, snap, &ForkOptions{ID: to}); !errors.Is(err, ErrInUse) {
+			t.Errorf("Fork: %v", err)
+		}
+		if found := problems(t, s); len(found) != 1 || !found[0].Unfinished || !found[0].Harmless || found[0].Actor != to {
+			t.Errorf("Check: %v", found)
+		}
+	}})
+	must(t, err)
+	if hidden != steps-1 || steps < 5 {
+		t.Errorf("%d of %d steps were hidden", hidden, steps)
+	}
+}
+
+func TestForkEverything(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	want := fill(t, a, 3)
+	want[string(AppendConnection(nil, "c1"))] = "connection"
+	want[string(AppendInspector(nil))] = "token"
+	other := openStore(t, memkv.New(), batch.Limits{}) // another store altogether
+	v, err := s.View(ctx, testID)
+	must(t, err)
+	id, err := other.Fork(ctx, v.Snapshot, &ForkOptions{ID: testID, Everything: true})
+	must(t, err)
+	must(t, v.Close())
+	if id != testID {
+		t.Errorf("id %v", id)
+	}
+	wantContent(t, other, testID, want)
+}
+
+// An actor whose keys were all deleted is one, and so is its fork.
+func TestForkEmpty(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	must(t, a.Put(ctx, user("k"), nil))
+	must(t, a.Delete(ctx, user("k")))
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	id, err := s.Fork(ctx, snap, nil)
+	must(t, err)
+	must(t, snap.Close())
+	wantContent(t, s, id, nil)
+}
+
+func TestForkRefused(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	want := fill(t, a, 3)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	b, err := s.Named(ctx, "taken", nil)
+	must(t, err)
+	empty, err := b.Snapshot(ctx)
+	must(t, err)
+	must(t, b.Put(ctx, user("k"), nil))
+	closed, err := a.Snapshot(ctx)
+	must(t, err)
+	must(t, closed.Close())
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	strict := func(l batch.Limits) *Store { return openStore(t, memkv.New(), l) }
+	readOnly, err := Open(ctx, s.eng, &Options{ReadOnly: true})
+	must(t, err)
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		s    *Store
+		from *Snapshot
+		opts ForkOptions
+		want error
+	}{
+		{"itself", ctx, s, snap, ForkOptions{ID: testID}, ErrExists},
+		{"an actor that is open", ctx, s, snap, ForkOptions{ID: b.ID()}, ErrExists},
+		{"a name that leads to an actor", ctx, s, snap, ForkOptions{Name: "taken"}, ErrExists},
+		{"the name of another actor", ctx, s, snap, ForkOptions{ID: NewID(), Name: "taken"}, ErrNameTaken},
+		{"a bad name", ctx, s, snap, ForkOptions{Name: "\xff"}, ErrName},
+		{"an actor never written to", ctx, s, empty, ForkOptions{}, ErrUnknownActor},
+		{"a closed snapshot", ctx, s, closed, ForkOptions{}, ErrClosed},
+		{"a context that is over", over, s, snap, ForkOptions{}, context.Canceled},
+		{"a store for reading", ctx, readOnly, snap, ForkOptions{}, ErrReadOnly},
+		{"a lower quota", ctx, strict(batch.Limits{Storage: 1000, Entries: 3}), snap, ForkOptions{}, ErrQuota},
+		{"a lower limit of values", ctx, strict(batch.Limits{ValueSize: 100}), snap, ForkOptions{}, batch.ErrValueTooLarge},
+	} {
+		id, err := c.s.Fork(c.ctx, c.from, &c.opts)
+		if !errors.Is(err, c.want) || !id.IsZero() {
+			t.Errorf("%s: id %v, error %v, want %v", c.name, id, err, c.want)
+		}
+		if found := problems(t, c.s); len(found) > 0 {
+			t.Errorf("%s: %v", c.name, found)
+		}
+	}
+	must(t, empty.Close())
+	must(t, b.Close())
+	n := 0
+	for _, err := range s.Actors(ctx) {
+		must(t, err)
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d actors, want 2", n)
+	}
+	// A refused fork leaves nothing in the way.
+	id, err := s.Fork(ctx, snap, nil)
+	must(t, err)
+	wantContent(t, s, id, want)
+}
+
+// A context that ends in the middle leaves nothing, and neither does a failure of
+// which it is known that nothing was written.
+func TestForkCancelled(t *testing.T) {
+	s := openStore(t, memkv.New(), smallForks)
+	a := openActor(t, s)
+	want := fill(t, a, 20)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	cut, cancel := context.WithCancel(ctx)
+	steps := 0
+	_, err = s.Fork(cut, snap, &ForkOptions{Name: "copy", Progress: func(int64) {
+		if steps++; steps == 4 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || steps != 4 {
+		t.Errorf("%v after %d steps", err, steps)
+	}
+	if found := problems(t, s); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+	if _, err := s.eng.Get(ctx, headKey(IDFromName("copy")), nil); !errors.Is(err, kv.ErrNotFound) {
+		t.Errorf("the head: %v", err)
+	}
+	id, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})
+	must(t, err)
+	wantContent(t, s, id, want)
+}
+
+// Somebody else who opens the new actor ends the fork, and finds it empty.
+func TestForkFenced(t *testing.T) {
+	eng := memkv.New()
+	s := openStore(t, eng, smallForks)
+	a := openActor(t, s)
+	fill(t, a, 20)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	other := openStore(t, eng, smallForks)
+	var b *Actor
+	_, err = s.Fork(ctx, snap, &ForkOptions{Name: "copy", Progress: func(int64) {
+		if b == nil {
+			b, err = other.Named(ctx, "copy", nil)
+			must(t, err)
+			if got := holds(t, b); len(got) > 0 || b.Used() != 0 || b.Seq() != 0 {
+				t.Errorf("it has %d keys, %d bytes", len(got), b.Used())
+			}
+			must(t, b.Put(ctx, user("mine"), nil))
+		}
+	}})
+	if !errors.Is(err, ErrFenced) {
+		t.Errorf("Fork: %v", err)
+	}
+	wantContent(t, other, b.ID(), map[string]string{string(user("mine")): ""})
+	must(t, b.Close())
+	if found := problems(t, s); len(found) > 0 {
+		t.Errorf("%v", found)
+	}
+}
+
+// A recorder is an engine that remembers its commits.
+type recorder struct {
+	kv.Engine
+	mu      sync.Mutex
+	commits [][]kv.Op
+}
+
+func (r *recorder) Commit(ctx context.Context, c *kv.Commit) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ops []kv.Op
+	for _, op := range c.Ops {
+		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
+		ops = append(ops, op)
+	}
+	err := r.Engine.Commit(ctx, c)
+	if err == nil {
+		r.commits = append(r.commits, ops)
+	}
+	return err
+}
+
+// replay returns an engine with the first n commits.
+func (r *recorder) replay(t testing.TB, n int) kv.Engine {
+	t.Helper()
+	eng := memkv.New()
+	for _, ops := range r.commits[:n] {
+		must(t, eng.Commit(ctx, &kv.Commit{Ops: ops}))
+	}
+	return eng
+}
+
+// TestForkCrash stops a fork after every engine commit: before the last one there is
+// no new actor, and nothing that would be damage; it can be opened, and forked again.
+func TestForkCrash(t *testing.T) {
+	rec := &recorder{Engine: memkv.New()}
+	s := openStore(t, rec, smallForks)
+	a := openActor(t, s)
+	want := fill(t, a, 30)
+	original := holds(t, a)
+	begin := len(rec.commits)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	to, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})
+	must(t, err)
+	must(t, snap.Close())
+	end := len(rec.commits)
+	if end-begin < 10 {
+		t.Fatalf("%d commits", end-begin)
+	}
+	for n := begin; n <= end; n++ {
+		for _, next := range []string{"fork", "open", "drop"} {
+			s := openStore(t, rec.replay(t, n), smallForks)
+			if n == end {
+				wantContent(t, s, to, want)
+				if found := problems(t, s); len(found) > 0 {
+					t.Errorf("complete: %v", found)
+				}
+				break
+			}
+			// The first commit claims the actor.
+			afterCrash(t, s, to, next, n > begin+1)
+			if next == "fork" {
+				v, err := s.View(ctx, testID)
+				must(t, err)
+				_, err = s.Fork(ctx, v.Snapshot, &ForkOptions{Name: "copy"})
+				must(t, errors.Join(err, v.Close()))
+				wantContent(t, s, to, want)
+			}
+			wantContent(t, s, testID, original)
+			if found := problems(t, s); len(found) > 0 {
+				t.Errorf("%d commits, then %s: %v", n-begin, next, found)
+			}
+		}
+	}
+}
+
+// afterCrash holds a store with a fork that was cut off against what it should show,
+// and then opens the actor if next says so.
+func afterCrash(t *testing.T, s *Store, to ID, next string, begun bool) {
+	t.Helper()
+	found := problems(t, s)
+	if slices.ContainsFunc(found, func(f Finding) bool { return !f.Unfinished || f.Actor != to }) || (len(found) == 1) != begun {
+		t.Errorf("findings: %v", found)
+	}
+	if _, err := s.View(ctx, to); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("View: %v", err)
+	}
+	if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("Lookup: %v", err)
+	}
+	if next == "fork" {
+		return
+	}
+	if _, err := s.Named(ctx, "copy", &ActorOptions{MustExist: true}); !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("MustExist: %v", err)
+	}
+	a, err := s.Named(ctx, "copy", nil)
+	must(t, err)
+	if got := holds(t, a); len(got) > 0 || a.Used() != 0 {
+		t.Errorf("opened, it has %d keys, %d bytes", len(got), a.Used())
+	}
+	if next == "drop" {
+		must(t, a.Drop(ctx))
+	}
+	must(t, a.Close())
+}
+
+// The memory of a fork, and the size of its commits, don't depend on what is forked.
+func TestForkMemory(t *testing.T) {
+	s := openStore(t, memkv.New(), batch.Limits{})
+	a := openActor(t, s)
+	value := bytes.Repeat([]byte("x"), 100_000)
+	for i := range 100 {
+		must(t, a.Put(ctx, user(fmt.Sprint(i)), value))
+	}
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	b, err := s.Actor(ctx, NewID(), nil)
+	must(t, err)
+	defer func() { must(t, b.Close()) }()
+	b.forking, b.hidden = true, true
+	c, n := copier{to: b}, 0
+	c.progress = func(int64) { n++ }
+	must(t, c.run(ctx, snap, false))
+	if limit := 2 * s.Limits().Payload; cap(c.values) > limit || n < 10 {
+		t.Errorf("%d commits, %d bytes kept, want at most %d", n, cap(c.values), limit)
+	}
+}
