@@ -74,7 +74,7 @@ const secondCrashes = 8
 
 // crashPoints is how many points TestCrash must try at least. With the race
 // detector, and with -short, recoveries are cut off once instead of eight times.
-const crashPoints, fewerCrashPoints = 2500, 700
+const crashPoints, fewerCrashPoints = 2000, 600
 
 // TestCrash stops every case after every engine commit and opens what is left:
 // it must be a state of the database that was committed, not older than the last
