@@ -35,10 +35,13 @@ func TestFuzzImages(t *testing.T) {
 				corpus, _, _ := strings.Cut(in.name, "/")
 				unlogged(in.data)
 				outcome, d := f.compare(t, in, scripts[corpus]+touch, disk.create(t, in.data), in.data...)
-				switch {
-				case d != "" && countersDisagree(in.data):
-					outcome += ", the counters in the header disagree"
-				case d != "":
+				if d != "" && countersDisagree(in.data) {
+					copy(in.data[92:96], in.data[24:28])
+					if outcome, d = f.compare(t, in, scripts[corpus]+touch, disk.create(t, in.data), in.data...); d == "" {
+						outcome += " once the counters in the header agree"
+					}
+				}
+				if d != "" {
 					t.Errorf("%s: %s", in.name, d)
 				}
 				counts[outcome]++
@@ -49,11 +52,12 @@ func TestFuzzImages(t *testing.T) {
 }
 
 // countersDisagree says whether the size in an image's header is void: who wrote
-// it last didn't know of it.
+// it last didn't know of it. Greenroom's VFS makes both counters up, and SQLite
+// then believes the size.
 //
 // https://sqlite.org/fileformat2.html#in_header_database_size
 func countersDisagree(image []byte) bool {
-	return len(image) >= 100 && !bytes.Equal(image[24:28], image[92:96])
+	return len(image) >= 96 && !bytes.Equal(image[24:28], image[92:96])
 }
 
 // unlogged turns the image of a database in WAL mode into one with a rollback

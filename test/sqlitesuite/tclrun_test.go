@@ -62,6 +62,10 @@ var errComputed = errors.New("uses a value that Tcl computes")
 
 var blockStart = regexp.MustCompile(`(?m)^[ \t]*(do_execsql_test)\b`)
 
+// gigabytes is a file that makes a database of three of them, and sorts it in
+// memory.
+const gigabytes = "bigsort.test"
+
 // runTclFile runs one of SQLite's test files and returns its blocks.
 func runTclFile(t *testing.T, path string, m mode, h *house, k *stock) (blocks map[int]*tclBlock, crashed bool) {
 	t.Helper()
@@ -76,6 +80,10 @@ func runTclFile(t *testing.T, path string, m mode, h *house, k *stock) (blocks m
 	text := string(data)
 	for _, at := range blockStart.FindAllStringSubmatchIndex(text, -1) {
 		f.blocks[at[2]] = &tclBlock{line: 1 + strings.Count(text[:at[2]], "\n"), reason: unreached}
+	}
+	if filepath.Base(path) == gigabytes {
+		f.markUnreached("stores gigabytes")
+		return f.blocks, false
 	}
 	f.open("db", "test.db")
 	switch stop, err := f.eval(text, 0); {
