@@ -33,8 +33,8 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 // not again here.
 //
 // These are faults: a size record that can't be read, or states an impossible size; a
-// chunk of more than 4096 bytes; a chunk that is missing below the size, which would
-// read as zeros; a WAL or WAL index, which nothing here reads; and what SQLite finds.
+// chunk of more than 4096 bytes; chunks of a main file without a size record, which is
+// lost then; a chunk that is missing below the size, which would read as zeros; a WAL or WAL index, which nothing here reads; and what SQLite finds.
 // SQLite itself leaves chunks out, and they are not missed: the lock-byte page at
 // 1 GiB, and pages that came to the free list before they were ever written. Of a
 // file that SQLite's format can't be seen in, because it is encrypted, nothing is
@@ -42,11 +42,8 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 //
 // Harmless is what a crash leaves and the next owner removes when it opens the
 // database: chunks beyond the size, and a journal that is over, which is to say of
-// which the first byte is 0, or whose main file is empty. Chunks of a file that has
-// no size record are left by a crash while the file was first stored. The loss of the
-// record looks the same, and they are removed all the same; so it is a fault if the
-// chunks of a main file without a journal were written over more than an hour. A
-// journal of no bytes is what journal_mode TRUNCATE and PERSIST keep, and no finding.
+// which the first byte is 0, or whose main file is empty. A journal of no bytes is what journal_mode TRUNCATE and
+// PERSIST keep, and no finding.
 //
 // Unfinished is a journal that is not over: the next owner rolls it back. Until then
 // the main file is neither complete nor checked for holes.

@@ -3,15 +3,9 @@ package vfs
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
-
-// firstTransaction bounds the time in which the first transaction of a file is
-// stored: chunks without a size record that were written over a longer one are more
-// than a crash leaves.
-const firstTransaction = time.Hour
 
 // load reads the size record of f.
 func (c *checker) load(f *keyedFile) error {
@@ -60,7 +54,7 @@ func (c *checker) read(f *keyedFile, b []byte, off int64) error {
 func (c *checker) file(f, other *keyedFile) error {
 	switch {
 	case !f.has:
-		return c.unsized(f, other)
+		return c.unsized(f)
 	case f.broken == errRows:
 		return nil
 	case f.broken != nil:
@@ -130,12 +124,11 @@ func (c *checker) unread(f *keyedFile) error {
 	return c.find(fault, f.appendMeta(nil), "there is a %s file, which nothing here reads or writes", f.tag)
 }
 
-// unsized reports the chunks of a file without a size record, if there are any; other
-// is the other file of the database.
-func (c *checker) unsized(f, other *keyedFile) error {
+// unsized reports the chunks of a file without a size record, if there are any. Of a
+// main file the record is stored first, so it is lost.
+func (c *checker) unsized(f *keyedFile) error {
 	start, end := f.chunks(0)
 	var first []byte
-	var from, to time.Time
 	n := 0
 	for e, err := range c.survey(start, end) {
 		if err != nil {
@@ -145,21 +138,14 @@ func (c *checker) unsized(f, other *keyedFile) error {
 			continue
 		}
 		if n++; n == 1 {
-			first, from, to = append(first, e.Key...), e.Updated, e.Updated
-		}
-		if e.Updated.Before(from) {
-			from = e.Updated
-		}
-		if e.Updated.After(to) {
-			to = e.Updated
+			first = append(first, e.Key...)
 		}
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		return nil
-	}
-	if f.tag == actorstore.FileMain && !other.has && to.Sub(from) > firstTransaction {
-		return c.find(fault, first, "chunks without a size record%s, written over %v: the record is lost, and the next owner removes them",
-			inAll(n), to.Sub(from).Round(time.Second))
+	case f.tag == actorstore.FileMain && !f.old:
+		return c.find(fault, first, "chunks without a size record%s: the record is lost, and the database doesn't open", inAll(n))
 	}
 	return c.find(harmless, first, "chunks without a size record%s: a file that was never complete; the next owner removes them", inAll(n))
 }

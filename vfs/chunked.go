@@ -59,6 +59,30 @@ func (f *chunked) load(ctx context.Context) error {
 	return nil
 }
 
+// refuseUnsized returns ErrCorrupt if a file without a metadata record has chunks. Of
+// the main file no crash leaves that, because the record is stored before anything
+// else of it (announce): it is lost, and the chunks are all that is left.
+func (f *chunked) refuseUnsized(ctx context.Context) error {
+	start, end := actorstore.FileChunks(f.tag, 0)
+	for e, err := range f.reader.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("vfs: %s is there, and %s is missing: %w", actorstore.Describe(e.Key),
+			actorstore.Describe(actorstore.AppendFileMeta(nil, f.tag)), actorstore.ErrCorrupt)
+	}
+	return nil
+}
+
+// announce puts a metadata record of size 0 into b, in front of chunks that are stored
+// before the record that covers them, if the file has none. What is found without a
+// record is then damage, and not what a crash left.
+func (f *chunked) announce(b *batch.Batch) {
+	if f.stored < 0 {
+		b.PutPrior(actorstore.AppendFileMeta(nil, f.tag), appendMeta(nil, 0), batch.Absent)
+	}
+}
+
 // readAt is io.ReaderAt on the writer's state.
 func (f *chunked) readAt(ctx context.Context, b []byte, off int64) (int, error) {
 	n := 0

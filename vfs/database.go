@@ -102,8 +102,11 @@ func (db *database) load(ctx context.Context) error {
 // actor has one: it must not look empty, and be written beside.
 func (db *database) loadNamed(ctx context.Context) error {
 	old, err := findNamed(ctx, db.source)
-	if err != nil || old == nil {
+	if err != nil {
 		return err
+	}
+	if old == nil {
+		return db.main.refuseUnsized(ctx)
 	}
 	db.source = old
 	db.main.reader, db.journal.file.reader = old, old

@@ -67,11 +67,19 @@ func (u *undo) undo(file *handle) error {
 	var images [][]byte
 	at := int64(undoStart)
 	for range binary.BigEndian.Uint32(head[12:]) {
+		// The count may be ahead of the journal's end, when a crash came between the
+		// two. Nothing of the main file has changed then that the rest would undo.
 		rec, err := read(at, 12)
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err != nil {
 			return err
 		}
 		image, err := read(at+12, int(binary.BigEndian.Uint32(rec[8:])))
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err != nil {
 			return err
 		}

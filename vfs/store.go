@@ -39,6 +39,9 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	b := &db.batch
 	b.Reset()
 	b.Mode = batch.Ordered
+	if f.tag == actorstore.FileMain {
+		f.announce(b)
+	}
 	f.stage(b, 0, maxChunks)
 	f.stageSize(b.Final())
 	if err := db.apply(ctx, b); err != nil {
@@ -193,10 +196,12 @@ func (db *database) appendChunks(ctx context.Context, from int64) error {
 	b := &db.batch
 	b.Reset()
 	b.Mode = batch.Ordered
+	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
 	if err := db.apply(ctx, b); err != nil {
 		return err
 	}
+	db.main.stored = max(db.main.stored, 0)
 	db.main.landed(from, maxChunks)
 	return nil
 }
