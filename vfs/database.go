@@ -52,7 +52,7 @@ type database struct {
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
 }
 
-// newDatabase loads the state of a. opts are complete, or nil.
+// newDatabase loads the state of a, and finishes what a crash left unfinished. opts are complete, or nil.
 func newDatabase(ctx context.Context, name string, src source, a *actorstore.Actor, opts *Options) (*database, error) {
 	if opts == nil {
 		defaults := opts.withDefaults()
@@ -63,6 +63,10 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)
+	}
+	if err := db.recover(ctx); err != nil {
+		db.close()
+		return nil, fmt.Errorf("vfs: open %q: roll back the journal: %w", name, err)
 	}
 	return db, nil
 }

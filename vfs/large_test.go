@@ -79,6 +79,9 @@ func TestLargeTransactions(t *testing.T) {
 		{"vacuum of 10 MiB", fmt.Sprintf(insert, "randomblob(1000)", 20<<20/1000) + "; delete from t where a % 2", "vacuum",
 			want{largeCost{2, 24, 0, 1, 0}, largeCost{80, 80, 50, 1, 0}}},
 	}
+	if raceDetector {
+		tests = tests[:1] // the others take minutes, and race no more
+	}
 	for _, tt := range tests {
 		for _, atomic := range []int{envlimits.Unlimited, 1} {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, atomic), func(t *testing.T) {
@@ -126,12 +129,12 @@ func holdsLittle(t *testing.T, db *DB) {
 // TestMemoryBound: what a transaction takes beside SQLite's cache is bounded by
 // TxMemory, with one that appends, one that overwrites, and their rollbacks.
 func TestMemoryBound(t *testing.T) {
-	rows := 64 << 10
+	rows, bound := 64<<10, int64(4<<20)
 	if testing.Short() || raceDetector {
-		rows = 8 << 10
+		rows, bound = 4<<10, leastTxMemory
 	}
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{TxMemory: 4 << 20})
+	db := r.open(t, &Options{TxMemory: bound, Pragmas: []string{"cache_size=100"}})
 	conn := oneConn(t, db)
 	exec(t, conn, "create table t(a integer primary key, b blob)")
 	for _, q := range []string{
@@ -145,7 +148,7 @@ func TestMemoryBound(t *testing.T) {
 		before := db.Stats().Spills
 		got := costOf(t, r, db, conn, q)
 		t.Logf("%s: %+v", q, got)
-		if got.held > 4<<20/chunkSize+1 || db.Stats().Spills == before {
+		if int64(got.held) > bound/chunkSize+1 || db.Stats().Spills == before {
 			t.Errorf("%s: %d chunks in memory, %d spills", q, got.held, db.Stats().Spills-before)
 		}
 	}

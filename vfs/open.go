@@ -30,7 +30,8 @@ const mountName = "main.db"
 var pools atomic.Uint64
 
 // Open returns a pool for the database of a, which is created empty if a has
-// none. It reads a little and writes nothing. The caller keeps a open until the
+// none. It reads a little, and writes nothing unless a crash left something to finish
+// (see VFS.Mount). The caller keeps a open until the
 // pool is closed, and opens one pool per actor.
 //
 // Transactions begin as writers (BEGIN IMMEDIATE), unless they are read-only, so

@@ -39,7 +39,8 @@ type Stats struct {
 	// BusySnapshot is the number of times a connection wanted to write after
 	// reading a state that is no longer the newest.
 	BusySnapshot int64
-	// Recoveries is the number of journals that were found left behind.
+	// Recoveries is the number of journals that were found left behind, that which
+	// was rolled back on opening included.
 	Recoveries int64
 }
 

@@ -90,6 +90,7 @@ type VFS struct {
 
 	mu         sync.Mutex
 	databases  map[string]*database // +checklocks:mu
+	mounting   map[string]bool      // names that are taken already  +checklocks:mu
 	registered string               // +checklocks:mu
 }
 
@@ -97,7 +98,7 @@ var _ sqlitevfs.VFS = (*VFS)(nil)
 
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
-	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}}
+	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}, mounting: map[string]bool{}}
 }
 
 // Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
@@ -131,8 +132,10 @@ func (v *VFS) Unregister() error {
 }
 
 // Mount makes the database of a available as file:/name. It reads what it must
-// know (three reads), and finishes what a crash left unfinished if that needs
-// no SQLite. The caller keeps a open until Unmount.
+// know (three reads), and finishes what a crash left unfinished: it rolls back a
+// journal, unless that is encrypted, which the first connection that can read it does.
+// When that fails Mount does, with the reason, and the journal stays. The caller keeps
+// a open until Unmount.
 //
 // Nothing else may write the keys of a's database while it is mounted.
 func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error {
@@ -149,16 +152,28 @@ func (v *VFS) mount(ctx context.Context, name string, src source, a *actorstore.
 	if err := checkName(name); err != nil {
 		return err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.databases[name] != nil {
-		return fmt.Errorf("%w: %q", ErrMounted, name)
-	}
-	db, err := newDatabase(ctx, name, src, a, &v.opts)
-	if err != nil {
+	if err := v.reserve(name); err != nil {
 		return err
 	}
-	v.databases[name] = db
+	db, err := newDatabase(ctx, name, src, a, &v.opts)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.mounting, name)
+	if err == nil {
+		v.databases[name] = db
+	}
+	return err
+}
+
+// reserve takes name for a database that is about to be mounted. To read one, or to
+// roll back its journal, may take long, and must not hold up the others.
+func (v *VFS) reserve(name string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.databases[name] != nil || v.mounting[name] {
+		return fmt.Errorf("%w: %q", ErrMounted, name)
+	}
+	v.mounting[name] = true
 	return nil
 }
 

@@ -1,0 +1,75 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// A journal that a crash left is rolled back before anybody is let in, so that no
+// connection finds the database busy because another one is doing it. SQLite does
+// it: the format of its journal, and what of one may be believed, are its own
+// business. Any connection does it before its first read, so one is opened for that,
+// on a VFS that is registered for as long as it takes.
+
+// journalMagic begins a rollback journal.
+//
+// https://sqlite.org/fileformat2.html#the_rollback_journal
+var journalMagic = []byte{0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7}
+
+// legible says whether the stored journal begins as SQLite's do. The journal of an
+// encrypting VFS doesn't. SQLite alone would take it for one that is over, and remove
+// it: only a connection through that VFS can roll it back.
+func (j *journal) legible(ctx context.Context) (bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	start := make([]byte, len(journalMagic))
+	if j.file.size < int64(len(start)) {
+		return false, nil
+	}
+	if _, err := j.file.readAt(ctx, start, 0); err != nil {
+		return false, err
+	}
+	return bytes.Equal(start, journalMagic), nil
+}
+
+// recover rolls back the journal that was found when db was loaded, if SQLite can
+// read it. Nobody else knows of db yet. After an error the journal is still there.
+func (db *database) recover(ctx context.Context) error {
+	if db.actor == nil || !db.leftover() {
+		return nil
+	}
+	legible, err := db.journal.legible(ctx)
+	if err != nil || !legible {
+		return err
+	}
+	v := &VFS{opts: *db.opts, databases: map[string]*database{mountName: db}}
+	name := fmt.Sprintf("greenroom-recovery-%d", pools.Add(1))
+	if err := v.Register(name); err != nil {
+		return err
+	}
+	err = readOnce(ctx, "file:/"+mountName+"?vfs="+name)
+	if err := v.Unregister(); err != nil {
+		return err
+	}
+	if !db.leftover() {
+		return nil // what else the connection met, others will meet, too
+	}
+	if cause := db.cause.Load(); cause != nil && !errors.Is(err, *cause) {
+		err = errors.Join(err, *cause) // SQLite doesn't keep every one
+	}
+	return err
+}
+
+// readOnce opens a connection, has it read something, and closes it.
+func readOnce(ctx context.Context, dsn string) error {
+	c, err := sqlite3.OpenContext(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	c.SetInterrupt(ctx)
+	return errors.Join(c.Exec("PRAGMA user_version"), c.Close())
+}

@@ -1,0 +1,173 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// hotStores yields what makes a store that a crash left with a journal to roll back,
+// and the states that it may recover to.
+func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
+	t.Helper()
+	c := crashCase{
+		limits: oneBatch, pragmas: []string{"cache_size=5"}, setup: []string{table, fill},
+		steps: []crashStep{{"update t set b = zeroblob(1600)", took{13, 6, 7}}},
+	}
+	tp, acks := c.run(t)
+	hot := 0
+	for n := acks[0].after; n <= tp.len(); n++ {
+		r := openRig(t, tp.rebuild(t, nil, n), oneBatch)
+		found, err := has(t.Context(), r.actor, actorstore.AppendFileMeta(nil, actorstore.FileJournal))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeRig(t, r)
+		if found {
+			hot++
+			yield(func() *tape { return tp.rebuild(t, nil, n) }, allowed(tp, acks, n))
+		}
+	}
+	if hot < 5 {
+		t.Errorf("%d hot journals", hot)
+	}
+}
+
+// TestRecoverOnMount: a hot journal is gone when Mount returns, and six connections
+// that come at once all read, none of them with a busy handler, and wait for nothing.
+func TestRecoverOnMount(t *testing.T) {
+	stores := 0
+	hotStores(t, func(build func() *tape, want []string) {
+		r := openRig(t, build(), oneBatch)
+		v := New(nil)
+		stores++
+		name := fmt.Sprintf("six-%d", stores)
+		if err := errors.Join(v.Register(name), v.Mount(t.Context(), "a", r.actor)); err != nil {
+			t.Fatal(err)
+		}
+		db, err := v.find("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if db.hot || db.torn || db.journal.there() || db.handles != 0 || db.cur.snap.Load() != nil {
+			t.Errorf("hot %v, torn %v, a journal %v, %d handles", db.hot, db.torn, db.journal.there(), db.handles)
+		}
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				c, err := sqlite3.Open("file:/a?vfs=" + name)
+				if err == nil {
+					err = errors.Join(c.Exec("PRAGMA busy_timeout = 0; select sum(length(b)) from t; PRAGMA integrity_check"), c.Close())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if s := db.stats.read(); s.ReaderWaits != 0 || s.Recoveries != 1 || s.BusyWriter != 0 {
+			t.Errorf("%+v", s)
+		}
+		if err := errors.Join(v.Unregister(), v.Unmount("a")); err != nil {
+			t.Fatal(err)
+		}
+		pool := r.open(t, nil)
+		if got := contentOf(t, pool); !slices.Contains(want, got) {
+			t.Errorf("the database holds %.60s", got)
+		}
+	})
+}
+
+// TestRecoverFails: whatever fails while a journal is rolled back makes Mount fail,
+// with the cause, and the next one goes on.
+func TestRecoverFails(t *testing.T) {
+	total, stores := 0, 0
+	hotStores(t, func(build func() *tape, want []string) {
+		stores++
+		for _, kind := range faultKinds {
+			for nth, hit := stores%5, true; hit; nth++ { // the stores differ little, so the numbers do
+				engine := faultkv.New(build())
+				r := openRig(t, engine, oneBatch)
+				fault := engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth, Err: kind.err})
+				v := New(nil)
+				err := v.Mount(t.Context(), "a", r.actor)
+				if hit = fault.Hits() > 0; hit {
+					total++
+				}
+				if err != nil && (!hit || !errors.Is(err, kind.err)) {
+					t.Errorf("%s %d: %v", kind.name, nth, err)
+				}
+				if err == nil && hit && kind.point != faultkv.BeforeSnapshot && !kind.reads() {
+					t.Errorf("%s %d: Mount succeeds", kind.name, nth)
+				}
+				engine.Heal()
+				if err == nil {
+					if err := v.Unmount("a"); err != nil {
+						t.Error(err)
+					}
+				}
+				closeRig(t, r)
+				again := openRig(t, engine, oneBatch)
+				pool, err := Open(t.Context(), again.actor, nil)
+				if err != nil {
+					t.Fatalf("%s %d: opened again: %v", kind.name, nth, err)
+				}
+				if got := contentOf(t, pool); !slices.Contains(want, got) {
+					t.Errorf("%s %d: the database holds %.60s", kind.name, nth, got)
+				}
+				intact(t, pool)
+				if err := pool.Close(); err != nil {
+					t.Error(err)
+				}
+				closeRig(t, again)
+				nth += 4
+				if raceDetector || testing.Short() {
+					nth += 12
+				}
+			}
+		}
+	})
+	t.Logf("%d faults", total)
+}
+
+// TestRecoverLeavesEncrypted: a journal that doesn't begin as SQLite's do is not
+// SQLite's to roll back, nor to remove.
+func TestRecoverLeavesEncrypted(t *testing.T) {
+	hotStores(t, func(build func() *tape, _ []string) {
+		tp := build()
+		r := openRig(t, tp, oneBatch)
+		key := actorstore.AppendFileChunk(nil, actorstore.FileJournal, 0)
+		chunk, err := r.actor.Get(t.Context(), key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range chunk {
+			chunk[i] ^= 0x5a
+		}
+		var b batch.Batch
+		b.Put(key, chunk)
+		if err := r.actor.Commit(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		commits := tp.len()
+		v := New(nil)
+		if err := v.Mount(t.Context(), "a", r.actor); err != nil {
+			t.Fatal(err)
+		}
+		if db, err := v.find("a"); err != nil || !db.hot || !db.leftover() || tp.len() != commits {
+			t.Errorf("the journal was touched: %v", err)
+		}
+		if err := v.Unmount("a"); err != nil {
+			t.Error(err)
+		}
+		closeRig(t, r)
+	})
+}
