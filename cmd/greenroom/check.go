@@ -89,7 +89,7 @@ func (c *storeCheck) all(ctx context.Context) error {
 	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
 		return err
 	}
-	for id, err := range c.ids(ctx) {
+	for id, err := range c.store.IDs(ctx) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -112,36 +112,6 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 		return err
 	}
 	return c.actor(ctx, id)
-}
-
-// ids yields all actors, those that have a name also behind a damaged row: there it
-// yields the error, and goes on with the names.
-func (c *storeCheck) ids(ctx context.Context) iter.Seq2[actorstore.ID, error] {
-	return func(yield func(actorstore.ID, error) bool) {
-		seen := map[actorstore.ID]bool{}
-		var failed error
-		for info, err := range c.store.Actors(ctx) {
-			if failed = err; err != nil {
-				break
-			}
-			if seen[info.ID] = true; !yield(info.ID, nil) {
-				return
-			}
-		}
-		if failed == nil || !yield(actorstore.ID{}, failed) {
-			return
-		}
-		for info, err := range c.store.Names(ctx) {
-			switch {
-			case err != nil:
-				yield(actorstore.ID{}, err)
-				return
-			case seen[info.ID]:
-			case !yield(info.ID, nil):
-				return
-			}
-		}
-	}
 }
 
 // actor counts an actor's keys, and checks its database.

@@ -7,6 +7,7 @@
 //	greenroom sql STORE ACTOR [SQL]             run SQL, or an interactive shell
 //	greenroom import STORE ACTOR FILE.db        an SQLite file becomes the actor's database
 //	greenroom export STORE ACTOR FILE.db        the actor's database becomes an SQLite file
+//	greenroom fork STORE ACTOR NEW              make a new actor with all that an actor has
 //	greenroom ls STORE [ACTOR [PREFIX]]         list actors, or an actor's keys in words
 //	greenroom get STORE ACTOR KEY               write the value of a user key
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
@@ -98,6 +99,11 @@
 // The unfinished transaction of a program that was cut off, a hot journal, is rolled
 // back in a temporary copy, as SQLite would do on opening FILE.db. A log whose index
 // can't be created, as in a folder that is read-only, is read in such a copy too.
+//
+// fork makes an actor NEW, which must not be there yet, with all that ACTOR has but its
+// connections and the inspector's token. It appears when it is whole; of a fork that
+// was cut off check notes what is left, and whoever opens NEW next removes it, another
+// fork for instance.
 //
 // # Keys
 //

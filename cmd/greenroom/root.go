@@ -28,7 +28,7 @@ and the actor that they name; all others refuse what isn't there.`,
 	root.SetErr(e.stderr)
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
-		newSQL(e), newImport(e), newExport(e), newList(e),
+		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newCheck(e),
 	)
 	for _, cmd := range root.Commands() {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+)
+
+func newFork(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "fork STORE ACTOR NEW",
+		Short: "Make a new actor with all that an actor has",
+		Long: `Copy the actor, in the state it has now, to the new actor NEW of the same store, which
+must not be there yet and appears when it is whole and on stable storage. Its
+database, user keys, queue, workflows, traces and own record are copied, its connections
+and the inspector's token are not.
+
+What the actor was about to do is copied too: a runtime that wakes both has both handle
+the messages, workflows and scheduled events that were pending.`,
+		Example: `  greenroom fork data music rehearsal`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fork(cmd.Context(), e, args[0], args[1], args[2])
+		},
+	}
+}
+
+func fork(ctx context.Context, e *env, url, actor, name string) error {
+	var opts actorstore.ForkOptions
+	if text, ok := strings.CutPrefix(name, "id:"); ok {
+		id, err := actorstore.ParseID(text)
+		if err != nil {
+			return actorError(url, name, err)
+		}
+		opts.ID = id
+	} else if opts.Name = name; name == "" {
+		return &usageError{"the name of the new actor is empty"}
+	}
+	return withStore(ctx, url, &storeurl.Options{Limits: e.limits}, func(s *storeurl.Store) error {
+		id, err := findActor(ctx, s, actor)
+		if err != nil {
+			return actorError(url, actor, err)
+		}
+		from, err := s.View(ctx, id)
+		if err != nil {
+			return actorError(url, actor, err)
+		}
+		p := newProgress(e.progress)
+		opts.Progress = func(used int64) { p.show(used, max(used, from.Info().Used)) }
+		_, err = s.Fork(ctx, from.Snapshot, &opts)
+		p.end()
+		return errors.Join(forkError(url, name, err), from.Close())
+	})
+}
+
+// forkError says why there is no new actor.
+func forkError(url, name string, err error) error {
+	var quota *actorstore.QuotaError
+	switch {
+	case errors.Is(err, actorstore.ErrExists), errors.Is(err, actorstore.ErrNameTaken):
+		return say(err, "there is an actor %s in %s already", name, url)
+	case errors.Is(err, actorstore.ErrName):
+		_, text, _ := strings.Cut(err.Error(), actorstore.ErrName.Error())
+		return &usageError{strings.TrimPrefix(actorstore.ErrName.Error(), "actorstore: ") + text}
+	case errors.As(err, &quota):
+		return say(err, "the actor does not fit: it has more than the %d bytes that an actor may store here", quota.Limit)
+	case err != nil && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("actor %s: %w", name, err)
+	}
+	return err
+}
