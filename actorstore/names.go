@@ -72,6 +72,32 @@ func (s *Store) Actors(ctx context.Context) iter.Seq2[ActorInfo, error] {
 	}
 }
 
+// IDs yields the ids of all actors, in the order in which Actors does, also of those
+// whose head is damaged or of a newer format: for who wants to look into each. It reads
+// in pages, too. An error, which is the engine's, is yielded once and ends the
+// sequence.
+func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
+	return func(yield func(ID, error) bool) {
+		start, end := rowRange(rowHead)
+		for e, err := range s.pages(ctx, start, end) {
+			if err != nil {
+				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
+				return
+			}
+			id, name, ok := parseHeadKey(e.Key)
+			if !ok || name {
+				continue
+			}
+			if h, err := parseHead(id, e.Value); err == nil && h.Seq == 0 {
+				continue // claimed, and never written to
+			}
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
 // A NameInfo is a name that has been recorded.
 type NameInfo struct {
 	Name    string

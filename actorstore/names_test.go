@@ -160,3 +160,40 @@ func TestNamesDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestIDs: every actor that exists is there, whatever its head looks like.
+func TestIDs(t *testing.T) {
+	eng := memkv.New()
+	s := openStore(t, eng, batch.Limits{})
+	want := map[ID]bool{}
+	for i := range pageRows + 7 {
+		a, err := s.Actor(ctx, NewID(), nil)
+		must(t, err)
+		must(t, a.Apply(ctx, put("k", "v")))
+		must(t, a.Close())
+		want[a.ID()] = true
+		if i%100 == 0 {
+			must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(headKey(a.ID()), []byte("damaged"))}}))
+		}
+	}
+	// Claimed twice, and never written to.
+	openActor(t, s)
+	openActor(t, openStore(t, eng, batch.Limits{}))
+	n := 0
+	for id, err := range s.IDs(ctx) {
+		must(t, err)
+		if n++; !want[id] {
+			t.Errorf("%s is no actor, or was yielded before", id)
+		}
+		delete(want, id)
+	}
+	if len(want) > 0 {
+		t.Errorf("%d actors are missing of %d", len(want), n)
+	}
+	must(t, eng.Close())
+	for _, err := range s.IDs(ctx) {
+		if !errors.Is(err, kv.ErrClosed) {
+			t.Errorf("got %v, want %v", err, kv.ErrClosed)
+		}
+	}
+}

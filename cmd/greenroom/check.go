@@ -90,16 +90,11 @@ func (c *storeCheck) all(ctx context.Context) error {
 		return err
 	}
 	for id, err := range c.store.IDs(ctx) {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			c.find(ctx, actorstore.Finding{Where: "the list of actors", What: "it ends at a row that can't be read, " +
-				"so behind that the databases of actors without a name were not looked at: " + err.Error()})
-		default:
-			if err := c.actor(ctx, id); err != nil {
-				return err
-			}
+		if err == nil {
+			err = c.actor(ctx, id)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

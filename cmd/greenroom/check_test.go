@@ -139,7 +139,7 @@ func TestCheckFinds(t *testing.T) {
 		want     string // how the line begins
 		harmless bool
 	}{
-		{"chunks without metadata", remove(actorstore.AppendFileMeta(nil, actorstore.FileMain)), "harmless: music: sqlite/chunks/main/0: ", true},
+		{"chunks without metadata", remove(actorstore.AppendFileMeta(nil, actorstore.FileMain)), "music: sqlite/chunks/main/0: ", false},
 		{"missing DATA row", only(append(dataRow, 0x15, 0x01), clearRow), "music: user/needle: ", false},
 		{"missing METADATA row", only(metadataRow, clearRow), "music: user/needle: ", false},
 		{"extra DATA row", only(append(dataRow, 0x15, 0x02), func(e kv.Entry) []kv.Op {
@@ -239,9 +239,8 @@ func TestCheckBrokenHead(t *testing.T) {
 	for _, want := range []string{
 		"id:" + actorstore.IDFromName("fine").String() + ": head: ",
 		"id:" + actorstore.IDFromName("nameless").String() + ": head: ",
-		"the list of actors: it ends at a row that can't be read",
 		"music: sqlite/chunks/main/3: ",
-		"2 actors, ",
+		"3 actors, ",
 	} {
 		if strings.Count("\n"+r.stdout, "\n"+want) != 1 {
 			t.Errorf("not once: %s", want)
