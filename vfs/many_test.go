@@ -1,0 +1,100 @@
+package vfs
+
+import (
+	"runtime"
+	"strconv"
+	"testing"
+
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// TestManyActors opens, writes and closes actors one after the other, and looks what
+// is left of them in the process.
+func TestManyActors(t *testing.T) {
+	few, many := 1000, 10_000
+	if testing.Short() || raceDetector {
+		few, many = 200, 1000
+	}
+	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := actorstore.Open(t.Context(), engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range few {
+		visit(t, store, i)
+	}
+	heap, goroutines := liveHeap(), runtime.NumGoroutine()
+	for i := range many - few {
+		visit(t, store, few+i)
+	}
+	// The engine's own goroutines come and go, and its memory does, with its tables.
+	if n := runtime.NumGoroutine(); n > goroutines+10 {
+		t.Errorf("%d goroutines after %d actors, %d after %d", n, many, goroutines, few)
+	}
+	now := liveHeap()
+	t.Logf("%d KiB of heap after %d actors, %d KiB after %d", now>>10, many, heap>>10, few)
+	if now > heap+2<<20 {
+		t.Errorf("%d bytes of heap after %d actors, %d after %d", now, many, heap, few)
+	}
+	writers.Lock()
+	left := len(writers.file)
+	writers.Unlock()
+	if left != 0 {
+		t.Errorf("%d connections are still known as writers", left)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+	// It refuses while a snapshot or an iterator is open.
+	if err := engine.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// visit opens an actor's database, writes a row, and closes everything.
+func visit(t *testing.T, store *actorstore.Store, i int) {
+	t.Helper()
+	actor, err := store.Named(t.Context(), "room "+strconv.Itoa(i), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The fsync is what takes time, and leaves nothing.
+	db, err := Open(t.Context(), actor, &Options{Pragmas: []string{"synchronous=NORMAL"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, "create table message(id integer primary key, text)")
+	exec(t, db, "insert into message(text) values ('hello')")
+	if n := one[int](t, db, "select count(*) from message"); n != 1 {
+		t.Fatalf("%d rows", n)
+	}
+	name := db.vfs.registered
+	if sqlitevfs.Find(name) == nil {
+		t.Fatalf("SQLite doesn't know %q", name)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if sqlitevfs.Find(name) != nil {
+		t.Fatalf("SQLite still knows %q", name)
+	}
+	if err := actor.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// liveHeap returns how many bytes of the heap are in use. What only finalizers and
+// pools hold is gone after the second collection.
+func liveHeap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
