@@ -54,8 +54,7 @@ func (f *chunked) load(ctx context.Context) error {
 		f.stored = f.size
 	}
 	f.cut = maxChunks
-	f.lens.reset(chunkCount(f.size))
-	f.lens.grow(min(chunkCount(f.size), maxLearned))
+	f.lens.reset(chunkCount(f.size), maxLearned)
 	return nil
 }
 
@@ -319,7 +318,7 @@ func (f *chunked) settled() {
 func (f *chunked) removed() {
 	f.dirty.clear()
 	f.size, f.stored, f.cut = 0, -1, maxChunks
-	f.lens.reset(0)
+	f.lens.reset(0, 0)
 }
 
 // maxChunks is more than any chunk number.

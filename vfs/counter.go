@@ -16,8 +16,8 @@ import (
 // Each connection has a numbering of its own. What it wrote itself it knows, so
 // the number is taken from the page it writes, and the view that its own commit
 // publishes keeps that number: the writer's cache stays warm. Both places are
-// overlaid, because the size in the header counts only where they agree. A
-// numbering starts anywhere, and anew after a time when the file wasn't plain, so
+// overlaid, because the size in the header counts only where they agree: that they do
+// or don't is kept. A numbering starts anywhere, and anew after a time when the file wasn't plain, so
 // that it doesn't meet the numbers that SQLite itself kept in it meanwhile.
 //
 // https://sqlite.org/fileformat2.html#file_change_counter
@@ -39,9 +39,15 @@ func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
 			h.counter, h.shown = rand.Uint32(), true
 		}
 	}
-	var counter [4]byte
-	binary.BigEndian.PutUint32(counter[:], h.counter)
-	for _, at := range [...]int64{headerCounter, headerVersionOf} {
+	// Where the two disagree they go on to: the size in the header is none then.
+	second := h.counter
+	if [4]byte(hdr[headerCounter:]) != [4]byte(hdr[headerVersionOf:]) {
+		second = ^second
+	}
+	for k, n := range [...]uint32{h.counter, second} {
+		var counter [4]byte
+		binary.BigEndian.PutUint32(counter[:], n)
+		at := [...]int64{headerCounter, headerVersionOf}[k]
 		for i, c := range counter {
 			if pos := at + int64(i); pos >= off && pos < end {
 				b[pos-off] = c

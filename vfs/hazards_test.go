@@ -155,6 +155,41 @@ func TestSlowRead(t *testing.T) {
 	}
 }
 
+// TestStaleSize: the size in the header counts only if the two counters agree; what
+// wrote the file last may not have known of it.
+//
+// https://sqlite.org/fileformat2.html#in_header_database_size
+func TestStaleSize(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db, table)
+	exec(t, db, fill)
+	exec(t, db, "create index i on t(b)")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := actorstore.AppendFileChunk(nil, actorstore.FileMain, 0)
+	page, err := r.actor.Get(t.Context(), first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.BigEndian.PutUint32(page[28:], binary.BigEndian.Uint32(page[28:])-4)
+	page[headerCounter], page[headerVersionOf] = 9, 5
+	if err := r.actor.Put(t.Context(), first, page); err != nil {
+		t.Fatal(err)
+	}
+	db = r.open(t, nil)
+	a, b := oneConn(t, db), oneConn(t, db)
+	for range 3 {
+		intact(t, a)
+		exec(t, b, fill)
+		intact(t, b)
+	}
+}
+
 // TestLockBytePage: the page at 1 GiB, on which SQLite takes its locks in files, is
 // never written: the chunk is a hole, and what lies around it is found again.
 //

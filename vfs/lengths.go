@@ -9,77 +9,117 @@ import (
 // lengths remembers how long each stored chunk of a file is, as far as that was
 // seen, so that overwriting a chunk needs no read to keep the quota exact.
 //
-// Only the writer sets and resets. Readers may learn at any time: what they
-// report is taken only while nothing is known about the chunk, and until the
-// writer has stored it once, every state of the store agrees on its length.
+// Only the writer sets, resets and makes room. Readers may learn at any time: what
+// they report is taken only while nothing is known about the chunk, and until the
+// writer has stored or removed it once, every state of the store agrees on its length.
+//
+// The table has two levels, because SQLite may write far beyond the end of a file, as
+// a damaged database has it do.
 type lengths struct {
-	chunks atomic.Pointer[[]atomic.Uint32] // a length + 1; 0: not known
-	bound  int64                           // chunks from here on are absent when not known
+	blocks atomic.Pointer[[]lengthSlot]
+	bound  int64 // chunks from here on are absent when not known
 }
+
+// A lengthBlock is for so many chunks: a length + 1 for each; 0: not known.
+type lengthBlock [4096]atomic.Uint32
+
+type lengthSlot = atomic.Pointer[lengthBlock] // nil: nothing is known
+
+const perBlock = int64(len(lengthBlock{}))
 
 // absentChunk marks a chunk that is known not to be stored.
 const absentChunk = ^uint32(0)
 
-// reset forgets everything; chunks from number bound on are absent.
-func (l *lengths) reset(bound int64) {
-	l.chunks.Store(nil)
+// reset forgets everything: chunks from number bound on are absent. There is room for
+// what readers learn of the first chunks, up to number room.
+func (l *lengths) reset(bound, room int64) {
+	l.blocks.Store(nil)
 	l.bound = bound
+	for i := int64(0); i < min(bound, room); i += perBlock {
+		l.make(i)
+	}
+}
+
+// block returns the block of chunk i, nil when there is none.
+func (l *lengths) block(i int64) *lengthBlock {
+	if b := l.blocks.Load(); b != nil && i/perBlock < int64(len(*b)) {
+		return (*b)[i/perBlock].Load()
+	}
+	return nil
+}
+
+// make makes room for chunk i. What is absent is said to be, so that no reader of an
+// older state, in which it was there, can report that.
+func (l *lengths) make(i int64) *lengthBlock {
+	n := i / perBlock
+	old := l.blocks.Load()
+	if old == nil || n >= int64(len(*old)) {
+		l.grow(n + 1)
+	}
+	b := new(lengthBlock)
+	for k := range b {
+		if n*perBlock+int64(k) >= l.bound {
+			b[k].Store(absentChunk)
+		}
+	}
+	(*l.blocks.Load())[n].Store(b)
+	return b
+}
+
+// grow makes room for n blocks.
+func (l *lengths) grow(n int64) {
+	var old []lengthSlot
+	if p := l.blocks.Load(); p != nil {
+		old = *p
+	}
+	have := int64(len(old))
+	next := make([]lengthSlot, max(n, have+have/2))
+	for i := range old {
+		next[i].Store(old[i].Load())
+	}
+	l.blocks.Store(&next)
 }
 
 // learn records a length that a reader saw. −1, that it saw no chunk, is not enough
 // to go by: an empty one, which counts against the quota, reads the same.
 func (l *lengths) learn(i uint32, n int) {
-	if n < 0 {
-		return
+	if b := l.block(int64(i)); b != nil && n >= 0 {
+		b[int64(i)%perBlock].CompareAndSwap(0, encodeLength(n))
 	}
-	c := l.chunks.Load()
-	if c == nil || int64(i) >= int64(len(*c)) {
-		return // the table is the writer's to grow; grow made room at open
-	}
-	(*c)[i].CompareAndSwap(0, encodeLength(n))
 }
 
 // set records what the writer stored: n bytes, or −1 for a removed chunk.
 func (l *lengths) set(i uint32, n int) {
-	l.grow(int64(i) + 1)
-	(*l.chunks.Load())[i].Store(encodeLength(n))
+	b := l.block(int64(i))
+	if b == nil {
+		b = l.make(int64(i))
+	}
+	b[int64(i)%perBlock].Store(encodeLength(n))
 }
 
 // truncate records that the chunks from number from on are gone.
 func (l *lengths) truncate(from int64) {
 	l.bound = min(l.bound, from)
-	c := l.chunks.Load()
-	if c == nil {
+	p := l.blocks.Load()
+	if p == nil {
 		return
 	}
-	for i := from; i < int64(len(*c)); i++ {
-		(*c)[i].Store(absentChunk)
+	for n := from / perBlock; n < int64(len(*p)); n++ {
+		b := (*p)[n].Load()
+		if b == nil {
+			continue
+		}
+		for k := max(from-n*perBlock, 0); k < perBlock; k++ {
+			b[k].Store(absentChunk)
+		}
 	}
-}
-
-// grow makes room for chunks below n. What a reader learns meanwhile may be
-// lost, which costs a read later and nothing else.
-func (l *lengths) grow(n int64) {
-	old := l.chunks.Load()
-	if old != nil && n <= int64(len(*old)) {
-		return
-	}
-	have := 0
-	if old != nil {
-		have = len(*old)
-	}
-	next := make([]atomic.Uint32, max(n, int64(have)+int64(have)/2, 16))
-	for i := range have {
-		next[i].Store((*old)[i].Load())
-	}
-	l.chunks.Store(&next)
 }
 
 // prior says what a batch may assume of chunk i.
 func (l *lengths) prior(i uint32) batch.Prior {
 	var v uint32
-	if c := l.chunks.Load(); c != nil && int64(i) < int64(len(*c)) {
-		v = (*c)[i].Load()
+	if b := l.block(int64(i)); b != nil {
+		v = b[int64(i)%perBlock].Load()
 	}
 	switch {
 	case v == absentChunk, v == 0 && int64(i) >= l.bound:
@@ -95,6 +135,10 @@ func (l *lengths) prior(i uint32) batch.Prior {
 // number after the last chunk that can exist.
 func (l *lengths) stored(from, end int64, perKey int) (total int64, ok bool) {
 	for i := from; i < end; i++ {
+		if i >= l.bound && l.block(i) == nil {
+			i += perBlock - i%perBlock - 1 // all of them are absent
+			continue
+		}
 		n, known := l.prior(uint32(i)).Known()
 		if !known {
 			return 0, false
