@@ -1,0 +1,138 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+)
+
+// exportStep is how many bytes of the file are read and written at once.
+const exportStep = 256 << 10
+
+// Export writes the database to w as an SQLite file, and returns its size in bytes:
+// the state that is committed when Export begins, whatever is written meanwhile, by
+// this program's connections or in w's own time. Nobody waits for it. It takes the
+// memory of a few pages; holes, such as the page at 1 GiB that SQLite leaves out, are
+// zeros. A database in which nothing was ever created is an empty file, which is one
+// to SQLite too.
+//
+// The pages are as they are stored: if an encrypting VFS sits above, encrypted. In WAL
+// mode, where the newest pages are in the log, SQLite first makes a copy in
+// Options.TempDir, which takes the size of the database there.
+//
+// Errors are those of w, the context's, and those of reading. w has then got the
+// beginning of a file.
+func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		return 0, err
+	}
+	h := d.openHandle(ctx, true)
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if err := h.Lock(sqlitevfs.LOCK_SHARED); err != nil {
+		return 0, fmt.Errorf("vfs: export: %w", err)
+	}
+	if hdr := &h.view.header; bytes.HasPrefix(hdr[:], headerMagic) && hdr[headerReadVersion] == 2 {
+		size, err = db.exportLogged(ctx, w)
+	} else {
+		size, err = h.writeTo(ctx, w)
+	}
+	if err != nil {
+		return size, fmt.Errorf("vfs: export: %w", err)
+	}
+	return size, nil
+}
+
+// writeTo writes the file as h's view shows it.
+func (h *handle) writeTo(ctx context.Context, w io.Writer) (n int64, err error) {
+	buf := make([]byte, min(exportStep, h.view.size))
+	for n < h.view.size {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		b := buf[:min(int64(len(buf)), h.view.size-n)]
+		if _, err := h.readView(h.view, b, n); err != nil {
+			return n, err
+		}
+		h.overlayCounter(b, n, &h.view.header, h.view) // as SQLite reads it
+		wrote, err := w.Write(b)
+		n += int64(wrote)
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// exportLogged writes a copy of the database that SQLite makes.
+func (db *DB) exportLogged(ctx context.Context, w io.Writer) (n int64, err error) {
+	dir, err := os.MkdirTemp(db.vfs.opts.TempDir, "greenroom-export-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	path := filepath.Join(dir, "copy.db")
+	if err := db.copyTo(ctx, path); err != nil {
+		return 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.Copy(contextWriter{ctx, w}, f)
+}
+
+// copyTo makes the file at path a copy of the database.
+//
+// https://sqlite.org/backup.html
+func (db *DB) copyTo(ctx context.Context, path string) (err error) {
+	src, err := sqlite3.OpenFlags(db.dsn, sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	src.SetInterrupt(ctx)
+	// One transaction, or SQLite begins anew whenever somebody else commits.
+	if err := src.Exec("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
+		return err
+	}
+	// If it fails it is thrown away, so it needs no journal.
+	to := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
+		"vfs": {"os"}, "_pragma": {"journal_mode(off)", "synchronous(off)"},
+	}.Encode()}
+	b, err := src.BackupInit("main", to.String())
+	if err != nil {
+		return err
+	}
+	for done := false; !done && err == nil; {
+		if err = ctx.Err(); err == nil {
+			done, err = b.Step(exportStep / chunkSize)
+		}
+	}
+	if closed := b.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// A contextWriter ends with its context.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c contextWriter) Write(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.w.Write(b)
+}
