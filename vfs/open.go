@@ -74,6 +74,11 @@ func (v *VFS) open(ctx context.Context, mounted error) (*DB, error) {
 
 // prepare sets up a new connection.
 func (o *Options) prepare(c *sqlite3.Conn) error {
+	for _, register := range o.Extensions {
+		if err := register(c); err != nil {
+			return fmt.Errorf("vfs: extension: %w", err)
+		}
+	}
 	for _, p := range o.Pragmas {
 		if err := c.Exec("PRAGMA " + p); err != nil {
 			return fmt.Errorf("vfs: PRAGMA %s: %w", p, err)

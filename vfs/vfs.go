@@ -50,6 +50,10 @@ type Options struct {
 	MaxConns int
 	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
 	Pragmas []string
+	// Extensions are called with every new connection of a pool, before Pragmas are
+	// run: the Register functions of go-sqlite3's ext packages (fts5, rtree, …), or
+	// functions that create functions and collations.
+	Extensions []func(*sqlite3.Conn) error
 	// Logger gets what no caller can be told. nil means slog.Default().
 	Logger *slog.Logger
 }
