@@ -34,7 +34,9 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 //
 // These are faults: a size record that can't be read, or states an impossible size; a
 // chunk of more than 4096 bytes; chunks of a main file without a size record, which is
-// lost then; a chunk that is missing below the size, which would read as zeros; a WAL or WAL index, which nothing here reads; and what SQLite finds.
+// lost then; a chunk that is missing below the size, which would read as zeros; a WAL
+// index, which nothing here stores, and a WAL under keys of the older form, which
+// nothing here reads; and what SQLite finds.
 // SQLite itself leaves chunks out, and they are not missed: the lock-byte page at
 // 1 GiB, and pages that came to the free list before they were ever written. Of a
 // file that SQLite's format can't be seen in, because it is encrypted, nothing is
@@ -42,11 +44,13 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 //
 // Harmless is what a crash leaves and the next owner removes when it opens the
 // database: chunks beyond the size, and a journal that is over, which is to say of
-// which the first byte is 0, or whose main file is empty. A journal of no bytes is what journal_mode TRUNCATE and
-// PERSIST keep, and no finding.
+// which the first byte is 0, or whose main file is empty. A journal of no bytes is what
+// journal_mode TRUNCATE and PERSIST keep, and no finding.
 //
 // Unfinished is a journal that is not over: the next owner rolls it back. Until then
-// the main file is neither complete nor checked for holes.
+// the main file is neither complete nor checked for holes. Nor is it beside the log of
+// a database in WAL mode, which is no finding. A log beside an empty main file is
+// harmless.
 //
 // If r is an *actorstore.View, no journal is hot and there is no fault in the files,
 // SQLite looks at the database too, with PRAGMA integrity_check: each line that it
@@ -83,7 +87,8 @@ type checker struct {
 	yield func(actorstore.Finding, error) bool
 	sound bool // no fault and no hot journal was found: SQLite may look
 
-	plain bool // the database is of SQLite's format, not encrypted
+	plain  bool // the database is of SQLite's format, not encrypted
+	logged bool // it has a log from which SQLite reads
 
 	key   []byte // scratch
 	chunk chunkBuf
@@ -136,14 +141,22 @@ func (c *checker) survey(start, end []byte) iter.Seq2[actorstore.Entry, error] {
 // files checks all files that there are.
 func (c *checker) files() error {
 	main, journal, err := c.database()
+	log := tagged(actorstore.FileWAL)
 	if err == nil {
+		err = c.load(log)
+	}
+	if err == nil {
+		c.logged = log.size > 0 && main.size > 0
 		err = c.file(main, journal)
 	}
 	if err == nil {
 		err = c.file(journal, main)
 	}
-	for tag := actorstore.FileWAL; err == nil && tag <= actorstore.FileSHM; tag++ {
-		err = c.unread(tagged(tag))
+	if err == nil {
+		err = c.file(log, main)
+	}
+	if err == nil {
+		err = c.unread(tagged(actorstore.FileSHM))
 	}
 	if err != nil {
 		return err

@@ -167,8 +167,16 @@ var plants = []struct {
 	{"hot journal with a chunk too long", func(p *planter) { p.meta(jrnl, 5000); p.chunk(jrnl, 0, 4999, 1); p.chunk(jrnl, 1, 904, 1) },
 		[]string{hot, "sqlite/chunks/journal/0: it holds 4999 bytes"}},
 
-	{"WAL", func(p *planter) { p.meta(wal, 5); p.chunk(wal, 0, 5, 1) },
-		[]string{"sqlite/metadata/wal: there is a wal file, which nothing here reads or writes"}},
+	{"log of nothing", func(p *planter) { p.meta(wal, 5); p.chunk(wal, 0, 5, 1) }, nil},
+	{"log of no bytes", func(p *planter) { p.meta(wal, 0) }, nil},
+	{"log with a chunk missing", func(p *planter) { p.meta(wal, 9000); p.chunk(wal, 0, 4096, 1); p.chunk(wal, 2, 808, 1) },
+		[]string{"sqlite/chunks/wal/1: " + missed}},
+	{"log beyond its size", func(p *planter) { p.meta(wal, 5); p.chunk(wal, 0, 5, 1); p.chunk(wal, 7, 5, 1) },
+		[]string{"harmless: sqlite/chunks/wal/7: " + beyond}},
+	{"log without a size record", func(p *planter) { p.chunk(wal, 0, 5, 1) },
+		[]string{"harmless: sqlite/chunks/wal/0: chunks without a size record"}},
+	{"log with a broken size record", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, wal), []byte{1, 0, 1}) },
+		[]string{"sqlite/metadata/wal: it can't be read"}},
 	{"WAL index without a size record", func(p *planter) { p.chunk(shm, 0, 5, 1); p.chunk(shm, 7, 5, 1) },
 		[]string{"sqlite/metadata/shm: there is a shm file, which nothing here reads or writes"}},
 

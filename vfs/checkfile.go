@@ -50,7 +50,8 @@ func (c *checker) read(f *keyedFile, b []byte, off int64) error {
 	return nil
 }
 
-// file checks a main file or a journal; other is the other one of the two.
+// file checks a main file, and other is its journal, or a journal or a log, and other is
+// the main file.
 func (c *checker) file(f, other *keyedFile) error {
 	switch {
 	case !f.has:
@@ -65,13 +66,16 @@ func (c *checker) file(f, other *keyedFile) error {
 		return c.find(fault, f.appendMeta(nil), "it can't be read: %v", f.broken)
 	case f.tag == actorstore.FileJournal:
 		return c.journal(f, other)
+	case f.tag == actorstore.FileWAL:
+		return c.log(f, other)
 	}
 	hot, err := c.hot(f, other)
 	if err != nil {
 		return err
 	}
-	// Before a transaction is rolled back, what it removed is missing.
-	return c.chunks(f, !hot)
+	// Before a transaction is rolled back, what it removed is missing, and what a
+	// checkpoint will copy may be.
+	return c.chunks(f, !hot && !c.logged)
 }
 
 // journal checks a journal that has a size record. What is in one that is over is of
@@ -88,6 +92,14 @@ func (c *checker) journal(f, main *keyedFile) error {
 		}
 	case f.size > 0:
 		return c.find(harmless, f.appendMeta(nil), "the journal is over; the next owner removes it")
+	}
+	return c.chunks(f, true)
+}
+
+// log checks a log that has a size record.
+func (c *checker) log(f, main *keyedFile) error {
+	if main.broken == nil && main.size == 0 && f.size > 0 {
+		return c.find(harmless, f.appendMeta(nil), "the log is dead, there is no database; the next owner removes it")
 	}
 	return c.chunks(f, true)
 }
