@@ -40,6 +40,8 @@ type database struct {
 	turns   int64     // how often somebody became the writer  +checklocks:mu
 	cur     *view     // the last committed state  +checklocks:mu
 	handles int       // open connections  +checklocks:mu
+	holders int       // those that hold SHARED or more  +checklocks:mu
+	shm     shmDir    // +checklocks:mu
 
 	// dirty: the store may differ from cur. hot: an unfinished transaction left
 	// its journal behind, and the next reader rolls it back. torn: hot since
@@ -47,6 +49,7 @@ type database struct {
 	dirty, hot, torn bool // +checklocks:mu
 
 	journal journal
+	wal     sharedLog
 
 	cause  atomic.Pointer[error] // the last error that SQLite was told
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
@@ -61,6 +64,8 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger}
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
+	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src}
+	db.shm.init(opts.TempDir)
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)
 	}
@@ -84,8 +89,12 @@ func (db *database) load(ctx context.Context) error {
 		return err
 	}
 	hot := db.journal.storedLive && db.main.size > 0
+	dead, err := db.wal.load(ctx, db.main.size)
+	if err != nil {
+		return err
+	}
 	if db.actor != nil {
-		if err := db.tidy(ctx, hot); err != nil {
+		if err := db.tidy(ctx, hot, dead); err != nil {
 			return err
 		}
 	}
@@ -118,7 +127,7 @@ func (db *database) loadNamed(ctx context.Context) error {
 }
 
 // tidy finishes what a crash left unfinished, as far as that needs no SQLite.
-func (db *database) tidy(ctx context.Context, hot bool) error {
+func (db *database) tidy(ctx context.Context, hot, dead bool) error {
 	old, named := db.source.(*namedSource)
 	if named && hot {
 		// Only its main file stays in the older form: what ends the journal, or
@@ -127,7 +136,7 @@ func (db *database) tidy(ctx context.Context, hot bool) error {
 			return err
 		}
 	}
-	if err := db.collect(ctx, hot); err != nil {
+	if err := db.collect(ctx, hot, dead); err != nil {
 		return err
 	}
 	if named {
@@ -158,6 +167,7 @@ func (db *database) close() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.unpin(db.cur) // still pinned if a journal was left behind
+	db.shm.remove(db)
 }
 
 // exists says whether there is a database, as the last committed state says.
@@ -175,12 +185,11 @@ func (db *database) leftover() bool {
 }
 
 // collect removes what a crash left: chunks beyond the end of a file, which only
-// a commit in several parts can leave, and a journal that is over, whole. Nobody
-// would ever see them, but they count against the quota.
-func (db *database) collect(ctx context.Context, hot bool) error {
+// a commit in several parts can leave, and a journal that is over or a log that is
+// dead, whole. Nobody would ever see them, but they count against the quota.
+func (db *database) collect(ctx context.Context, hot, dead bool) error {
 	var b batch.Batch
 	b.Mode = batch.Ordered // whatever lands of it is good
-	j := &db.journal.file
 	old, named := db.source.(*namedSource)
 	if named {
 		if err := old.collect(ctx, &b, chunkCount(db.main.size)); err != nil {
@@ -192,14 +201,10 @@ func (db *database) collect(ctx context.Context, hot bool) error {
 	if err := db.collectChunks(ctx, &b, &db.main, chunkCount(db.main.size)); err != nil {
 		return err
 	}
-	from := chunkCount(j.size)
-	if !hot {
-		from = 0
-		if j.stored >= 0 {
-			b.Delete(actorstore.AppendFileMeta(nil, j.tag))
-		}
+	if err := db.collectBeside(ctx, &b, &db.journal.file, !hot); err != nil {
+		return err
 	}
-	if err := db.collectChunks(ctx, &b, j, from); err != nil {
+	if err := db.collectBeside(ctx, &b, &db.wal.file, dead); err != nil {
 		return err
 	}
 	if b.Len() == 0 {
@@ -211,7 +216,22 @@ func (db *database) collect(ctx context.Context, hot bool) error {
 	if !hot {
 		db.journal.reset()
 	}
+	if dead {
+		db.wal.reset()
+	}
 	return nil
+}
+
+// collectBeside is collect for a file beside the main file, all of it if it is over.
+func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunked, over bool) error {
+	from := chunkCount(f.size)
+	if over {
+		from = 0
+		if f.stored >= 0 {
+			b.Delete(actorstore.AppendFileMeta(nil, f.tag))
+		}
+	}
+	return db.collectChunks(ctx, b, f, from)
 }
 
 // collectChunks stages the removal of f's chunks from number from on, if any is
@@ -237,7 +257,9 @@ func collectRange(ctx context.Context, b *batch.Batch, r actorstore.Reader, star
 
 // fail makes every later operation fail. The first reason stays.
 func (db *database) fail(err error) {
-	db.failed.CompareAndSwap(nil, &err)
+	if db.failed.CompareAndSwap(nil, &err) {
+		db.shm.spoil()
+	}
 }
 
 // healthy returns ErrFailed, with its reason, after a failure, or when the actor

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -25,6 +24,9 @@ type handle struct {
 	exclusive bool   // locking_mode, likewise
 	sync      syncLevel
 	wantWrite bool // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
+	logged    bool // it has the log open: WAL mode, see wal.go
+	unstored  bool // it has written to the log what isn't stored
+	strict    bool // it holds EXCLUSIVE as files do: nobody reads  +checklocks:database.mu
 	window    bool // between BEGIN and COMMIT or ROLLBACK of an atomic write
 
 	// counter is the change counter that this connection was last shown, and
@@ -34,8 +36,9 @@ type handle struct {
 	counterSeq uint64
 	shown      bool
 
-	conn any         // the connection, once SQLite has said which
-	busy func() bool // asks its busy handler
+	shm  sqlitevfs.SharedMemory // nil where there is none
+	conn any                    // the connection, once SQLite has said which
+	busy func() bool            // asks its busy handler
 
 	staged *staged // what lands with the transaction that is under way
 
@@ -52,6 +55,7 @@ var (
 	_ sqlitevfs.FileCommitPhaseTwo   = (*handle)(nil)
 	_ sqlitevfs.FilePragma           = (*handle)(nil)
 	_ sqlitevfs.FileBusyHandler      = (*handle)(nil)
+	_ sqlitevfs.FileSharedMemory     = (*handle)(nil)
 )
 
 // openHandle opens the main file for one connection.
@@ -60,7 +64,7 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull,
+		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull, shm: db.shm.open(),
 	}
 }
 
@@ -71,6 +75,9 @@ func (h *handle) Close() error {
 		return nil
 	}
 	h.closed = true
+	if h.shm != nil {
+		_ = h.shm.Close() // SQLite has let go of it; there is nothing to lose
+	}
 	err := h.Unlock(sqlitevfs.LOCK_NONE)
 	h.leave()
 	h.db.mu.Lock()
@@ -89,6 +96,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 	db := h.db
 	if err := db.healthy(); err != nil {
 		return 0, h.readError(err)
+	}
+	if h.logged {
+		return h.readLogged(b, off)
 	}
 	if h.owns() {
 		n, err := 0, error(nil)
@@ -174,6 +184,9 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 // journal_mode=MEMORY, whose undo is lost with the connection.
 func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	db := h.db
+	if h.logged {
+		return h.writeLogged(b, off)
+	}
 	if err := h.writable(); err != nil {
 		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
@@ -192,16 +205,17 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 
 // wroteHeader follows a write of b at off that changed the header.
 //
-// A header that says that the file needs a WAL is changed to one that doesn't: a
-// restored backup may have it, and no connection could open it again. The bytes in
-// SQLite's cache stay what they are, so this connection, too, must read them anew.
+// A header that says that the file needs a WAL, which a restored backup may have too,
+// is changed to one that doesn't where there is no shared memory: no connection could
+// open it again. The bytes in SQLite's cache stay what they are, so this connection,
+// too, must read them anew.
 //
 // https://sqlite.org/fileformat2.html#file_format_version_numbers
 func (h *handle) wroteHeader(b []byte, off int64) {
 	page := h.db.main.dirty.get(0)
 	if off == 0 && len(b) >= headerSize {
 		h.counter = binary.BigEndian.Uint32(b[headerCounter:])
-		if bytes.HasPrefix(b, headerMagic) && b[headerWriteVersion] == 2 && b[headerReadVersion] == 2 {
+		if h.shm == nil && !h.exclusive && (*header)(page[:headerSize]).logged() {
 			page[headerWriteVersion], page[headerReadVersion] = 1, 1
 			h.counter++
 		}
@@ -223,26 +237,38 @@ func (h *handle) writable() error {
 // Truncate sets the size of the file. It is stored with what comes next: the
 // commit, or COMMIT_PHASETWO for the truncation that follows one.
 func (h *handle) Truncate(size int64) error {
-	db := h.db
+	if h.logged {
+		return h.truncateLogged(size)
+	}
 	err := h.writable()
-	switch {
-	case err != nil:
-	case size > db.main.size:
-		if err = db.main.trimTail(h.ctx, size); err == nil {
+	if err == nil {
+		err = h.db.resizeMain(h.ctx, size)
+	}
+	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+}
+
+// resizeMain makes the main file, as the writer sees it, longer or shorter.
+func (db *database) resizeMain(ctx context.Context, size int64) error {
+	if size > db.main.size {
+		err := db.main.trimTail(ctx, size)
+		if err == nil {
 			db.main.size = size
 		}
-	default:
-		err = db.main.truncate(h.ctx, size)
+		return err
 	}
+	err := db.main.truncate(ctx, size)
 	if err == nil && size < headerSize {
 		clear(db.header[max(size, 0):])
 	}
-	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+	return err
 }
 
 // Sync has work only when no journal guards the transaction: otherwise its
 // commit point is the journal's end, and that is durable itself.
 func (h *handle) Sync(sqlitevfs.SyncFlag) error {
+	if h.logged {
+		return h.syncLogged()
+	}
 	if !h.owns() || h.db.journal.active() {
 		return nil
 	}
@@ -255,6 +281,8 @@ func (h *handle) Sync(sqlitevfs.SyncFlag) error {
 // Size is the size of the state that ReadAt reads.
 func (h *handle) Size() (int64, error) {
 	switch {
+	case h.logged:
+		return h.sizeLogged()
 	case h.owns():
 		return h.db.main.size, nil
 	case h.view != nil:
@@ -298,3 +326,6 @@ func (h *handle) plain() bool {
 	defer h.db.mu.Unlock()
 	return h.db.cur.size == 0 || h.db.cur.header.plain()
 }
+
+// SharedMemory is where SQLite keeps its index of the log.
+func (h *handle) SharedMemory() sqlitevfs.SharedMemory { return h.shm }

@@ -9,7 +9,8 @@ import (
 
 // Locks as readers and the writer of one process need them when readers have
 // snapshots: SHARED pins a committed view, RESERVED makes the one writer, and
-// EXCLUSIVE waits for nobody. The rules are stated in docs/vfs.md.
+// EXCLUSIVE waits for nobody. The rules are stated in docs/vfs.md. In WAL mode they
+// are those of files: EXCLUSIVE is for who is alone.
 //
 // https://sqlite.org/lockingv3.html
 
@@ -53,15 +54,20 @@ func (h *handle) lockShared() error {
 	db := h.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for db.torn && db.owner.Load() != nil {
-		if !db.await(h, false) {
+	for db.closedTo(h) {
+		if db.await(h, false) {
+			continue
+		}
+		if db.torn {
 			return sqlite3.BUSY_RECOVERY
 		}
+		return sqlite3.BUSY
 	}
 	// A transaction that begins as a writer becomes it here, so that its view
 	// can't be overtaken between the two locks. Not while a journal must be
 	// rolled back: that needs the way from SHARED straight to EXCLUSIVE.
-	for h.wantWrite && !db.hot && !h.readOnly && db.owner.Load() != h {
+	// Nor in WAL mode, in which SQLite's index says who writes.
+	for h.wantWrite && !db.hot && !h.readOnly && db.owner.Load() != h && db.wal.users == 0 && !db.cur.header.logged() {
 		if db.owner.Load() == nil {
 			db.begin(h)
 		} else if !db.await(h, true) {
@@ -70,7 +76,17 @@ func (h *handle) lockShared() error {
 		}
 	}
 	h.view = db.acquire()
+	db.holders++
 	return nil
+}
+
+// closedTo says whether h may not read now: a journal is being rolled back, or a
+// connection in WAL mode has the file for itself.
+//
+// +checklocks:db.mu
+func (db *database) closedTo(h *handle) bool {
+	owner := db.owner.Load()
+	return owner != nil && owner != h && (db.torn || owner.strict)
 }
 
 // lockReserved makes this connection the writer, unless there is one, or what it
@@ -85,7 +101,7 @@ func (h *handle) lockReserved() error {
 	case h.view != db.cur:
 		db.stats.busySnapshot.Add(1)
 		return sqlite3.BUSY_SNAPSHOT
-	case owner != nil:
+	case owner != nil, db.wal.users > 0:
 		db.stats.busyWriter.Add(1)
 		return sqlite3.BUSY
 	}
@@ -103,9 +119,11 @@ func (h *handle) lockExclusive() error {
 	switch owner := db.owner.Load(); {
 	case owner == h:
 		return nil
-	case owner != nil:
+	case owner != nil, h.logged && db.holders > 1, !h.logged && db.wal.users > 0:
 		db.stats.busyWriter.Add(1)
 		return sqlite3.BUSY
+	case h.logged:
+		h.strict = true
 	case h.view != db.cur:
 		db.stats.busySnapshot.Add(1)
 		return sqlite3.BUSY_SNAPSHOT
@@ -138,6 +156,9 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	if level == sqlitevfs.LOCK_NONE {
+		db.holders--
+	}
 	if h.view != nil && (level == sqlitevfs.LOCK_NONE || h.view != db.cur) {
 		db.release(h.view)
 		h.view = nil
@@ -154,6 +175,14 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 // journal says so.
 func (h *handle) endWrite() {
 	db := h.db
+	if h.logged {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		h.strict = false
+		db.owner.Store(nil)
+		db.passOn()
+		return
+	}
 	h.window = false
 	if h.staged != nil && !h.staged.armed {
 		h.staged.over = true
@@ -181,6 +210,7 @@ func (h *handle) endWrite() {
 	}
 	db.main.reader = db.source
 	db.shed()
+	h.strict = false
 	db.owner.Store(nil)
 	db.passOn()
 }
@@ -190,6 +220,9 @@ func (h *handle) endWrite() {
 // with locking_mode=EXCLUSIVE, which never unlocks.
 func (h *handle) CommitPhaseTwo() error {
 	db := h.db
+	if h.logged {
+		return h.commitLogged()
+	}
 	if !h.owns() {
 		return nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// TestWALExclusive: in locking_mode=EXCLUSIVE SQLite would turn to WAL without
-// shared memory, and leave a file that no connection can open.
+// TestWALExclusive: in locking_mode=EXCLUSIVE SQLite turns to WAL without shared memory,
+// and the next connection finds everything with it.
 func TestWALExclusive(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		r := newRig(t, batch.Limits{})
@@ -44,18 +44,22 @@ func TestWALExclusive(t *testing.T) {
 			"PRAGMA journal_mode=WAL", "insert into " + table + " values (1)",
 		} {
 			if err := c.Exec(q); err != nil {
-				t.Logf("%s: %v", q, err)
+				t.Errorf("%s: %v", q, err)
 			}
 		}
 		if err := errors.Join(c.Close(), v.Unregister(), v.Unmount("a")); err != nil {
 			t.Fatal(err)
 		}
 		r.reopen(t, batch.Limits{})
-		intact(t, r.open(t, nil))
+		db := r.open(t, nil)
+		intact(t, db)
+		if got := one[int](t, db, "select a from t"); got != 1 {
+			t.Errorf("the row is %d", got)
+		}
 	}
 }
 
-// TestRestoreWAL: a backup of a database in WAL mode is one that can be opened.
+// TestRestoreWAL: a backup of a database in WAL mode is one in WAL mode.
 func TestRestoreWAL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "wal.db")
 	src, err := sqlite3.Open("file:" + file)
@@ -74,12 +78,15 @@ func TestRestoreWAL(t *testing.T) {
 	if got := one[int](t, db, "select sum(a) from t"); got != 15 {
 		t.Errorf("the sum is %d", got)
 	}
+	if got := one[string](t, db, "PRAGMA journal_mode"); got != "wal" {
+		t.Errorf("the mode is %s", got)
+	}
 	intact(t, db)
 }
 
 // TestTwoActors: a transaction can't span two actors, in no journal mode.
 func TestTwoActors(t *testing.T) {
-	for _, mode := range []string{"delete", "memory", "persist"} {
+	for _, mode := range []string{"journal_mode=delete", "journal_mode=memory", "journal_mode=persist", "main.journal_mode=wal"} {
 		r := newRig(t, batch.Limits{})
 		other, err := r.store.Named(t.Context(), "other", nil)
 		if err != nil {
@@ -101,7 +108,7 @@ func TestTwoActors(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, q := range []string{
-			"attach 'file:/b?vfs=two' as b", "PRAGMA journal_mode=" + mode,
+			"attach 'file:/b?vfs=two' as b", "PRAGMA " + mode,
 			"create table t(a)", "begin", "insert into t select a from b.u",
 		} {
 			if err := c.Exec(q); err != nil {

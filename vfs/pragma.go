@@ -20,6 +20,9 @@ func (h *handle) Pragma(name, value string) (string, error) {
 	switch name {
 	case beginHint:
 		h.wantWrite = true
+		if h.logged { // there SQLite takes no lock that would ask
+			return "", h.sqliteError(h.db.owned(h.ctx), sqlite3.IOERR_LOCK)
+		}
 		return "", nil
 	case "journal_mode":
 		return h.journalMode(value)
@@ -37,9 +40,8 @@ func (h *handle) Pragma(name, value string) (string, error) {
 // them: it takes any beginning of a name for the name.
 var journalModes = [...]string{"delete", "persist", "off", "truncate", "memory", "wal"}
 
-// journalMode answers PRAGMA journal_mode. WAL leaves the mode as it is, as SQLite
-// does itself where there is no shared memory; with locking_mode=EXCLUSIVE it would
-// go ahead, and write a header that asks for a WAL.
+// journalMode answers PRAGMA journal_mode. SQLite itself keeps silent where there is no
+// shared memory for WAL, and leaves the mode as it is.
 func (h *handle) journalMode(value string) (string, error) {
 	if value == "" {
 		return "", sqlite3.NOTFOUND
@@ -52,7 +54,10 @@ func (h *handle) journalMode(value string) (string, error) {
 		case "off":
 			return "", fmt.Errorf("%w: journal_mode=OFF can't undo a transaction that was stored in parts", ErrUnsupported)
 		case "wal":
-			return h.mode, nil
+			if h.shm == nil && !h.exclusive {
+				return "", fmt.Errorf("%w: journal_mode=WAL needs memory that connections share, which this platform doesn't have; locking_mode=EXCLUSIVE does without", ErrUnsupported)
+			}
+			mode = "delete" // what it is when it is WAL no more
 		}
 		h.mode = mode
 		break

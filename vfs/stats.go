@@ -19,6 +19,10 @@ type Stats struct {
 	// Spills is the number of times a transaction was more than Options.TxMemory, so
 	// that a part of it was stored, its journal first.
 	Spills int64
+	// LogCommits is the number of times that the end of a transaction was stored in the
+	// log of WAL mode, and Checkpoints how often pages that SQLite copied from there
+	// were stored in the main file.
+	LogCommits, Checkpoints int64
 	// Published is the number of committed states that readers were given.
 	Published int64
 	// Snapshots is the number of engine snapshots taken.
@@ -31,7 +35,8 @@ type Stats struct {
 	BusyWriter int64
 	// WriterWaits is the number of times a connection queued up to write, and
 	// ReaderWaits how often one that reads waited for anything: only for the
-	// rollback of a journal that was found when the database was mounted.
+	// rollback of a journal that was found when the database was mounted, and for a
+	// connection that leaves WAL mode.
 	WriterWaits, ReaderWaits int64
 	// MostBehind is the largest number of other transactions that began to write
 	// while one waited in the queue.
@@ -47,7 +52,7 @@ type Stats struct {
 // counters is Stats while it is being counted.
 type counters struct {
 	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots,
-	pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
+	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
 }
 
 func (c *counters) read() Stats {
@@ -57,6 +62,8 @@ func (c *counters) read() Stats {
 		JournalCommits:  c.journalCommits.Load(),
 		Fallbacks:       c.fallbacks.Load(),
 		Spills:          c.spills.Load(),
+		LogCommits:      c.logCommits.Load(),
+		Checkpoints:     c.checkpoints.Load(),
 		Published:       c.published.Load(),
 		Snapshots:       c.snapshots.Load(),
 		PageReads:       c.pageReads.Load(),

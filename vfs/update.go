@@ -168,6 +168,8 @@ type staged struct {
 // stage lets s land with the transaction that h has begun.
 func (h *handle) stage(s *staged) error {
 	switch {
+	case h.logged:
+		return fmt.Errorf("%w: Update in journal_mode=WAL, it needs DELETE", ErrUnsupported)
 	case h.mode != "delete":
 		return fmt.Errorf("%w: Update in journal_mode=%s, it needs DELETE", ErrUnsupported, h.mode)
 	case h.exclusive:

@@ -1,6 +1,6 @@
 // Package vfs keeps SQLite databases in the keys of actors: it is a SQLite VFS
-// whose main file and rollback journal are chunks of 4096 bytes in an actor's
-// key-value space.
+// whose main file, rollback journal and write-ahead log are chunks of 4096 bytes in an
+// actor's key-value space.
 //
 // A transaction lands as one atomic engine commit, readers see the last
 // committed state from a snapshot and never wait for the writer, and a cached
@@ -24,6 +24,7 @@ import (
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -36,7 +37,8 @@ type Options struct {
 	// memory; a larger one moves to the operating system's TempDir. 0 means
 	// 4 MiB, a negative number that nothing is kept in memory.
 	TempMemory int64
-	// TempDir is where large temporary files go; "" means os.TempDir.
+	// TempDir is where large temporary files go, and in WAL mode SQLite's index of the
+	// log; "" means os.TempDir.
 	TempDir string
 	// TxMemory is how many bytes of a transaction are kept in memory beyond SQLite's
 	// cache, with the journal that can undo them, until it commits: up to there a
@@ -98,7 +100,7 @@ type VFS struct {
 	registered string               // +checklocks:mu
 }
 
-var _ sqlitevfs.VFS = (*VFS)(nil)
+var _ sqlitevfs.VFSFilename = (*VFS)(nil)
 
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
@@ -293,8 +295,37 @@ func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File
 	return &journalFile{db: db, ctx: context.Background(), readOnly: flags&sqlitevfs.OPEN_READONLY != 0}, nil
 }
 
-// Delete implements sqlitevfs.VFS. Only the journal is ever deleted by SQLite.
+// OpenFilename implements sqlitevfs.VFSFilename: a log belongs to the connection that
+// opens it, which only the name knows.
+func (v *VFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+	if flags&sqlitevfs.OPEN_WAL == 0 {
+		return v.Open(name.String(), flags)
+	}
+	h, ok := vfsutil.UnwrapFile[*handle](name.DatabaseFile())
+	if !ok {
+		err := fmt.Errorf("%w: the log of a database that another VFS hides", ErrUnsupported)
+		return nil, flags, sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+	}
+	if h.readOnly {
+		flags = flags&^(sqlitevfs.OPEN_READWRITE|sqlitevfs.OPEN_CREATE) | sqlitevfs.OPEN_READONLY
+	}
+	file, err := h.openLog()
+	if err != nil {
+		return nil, flags, h.sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+	}
+	return file, flags, nil
+}
+
+// Delete implements sqlitevfs.VFS. Only the journal and the log are ever deleted by
+// SQLite.
 func (v *VFS) Delete(name string, _ bool) error {
+	if base, ok := strings.CutSuffix(name, "-wal"); ok {
+		db, err := v.find(base)
+		if err == nil {
+			err = db.deleteLog(context.Background())
+		}
+		return sqliteError(err, sqlite3.IOERR_DELETE)
+	}
 	base, ok := strings.CutSuffix(name, "-journal")
 	if !ok {
 		return sqlite3.IOERR_DELETE_NOENT
@@ -318,6 +349,10 @@ func (v *VFS) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
 	if base, ok := strings.CutSuffix(name, "-journal"); ok {
 		db := v.lookup(base)
 		return db != nil && db.leftover(), nil
+	}
+	if base, ok := strings.CutSuffix(name, "-wal"); ok {
+		db := v.lookup(base)
+		return db != nil && db.wal.there(), nil
 	}
 	db := v.lookup(name)
 	return db != nil && db.exists(), nil

@@ -368,9 +368,6 @@ func TestRefusedModes(t *testing.T) {
 	if _, err := c.ExecContext(t.Context(), "PRAGMA journal_mode=OFF"); err == nil || !strings.Contains(err.Error(), "journal_mode=OFF") {
 		t.Errorf("journal_mode=OFF: %v", err)
 	}
-	if got := one[string](t, c, "PRAGMA journal_mode=WAL"); got != "delete" {
-		t.Errorf("journal_mode=WAL: %s", got)
-	}
 }
 
 func TestConcurrent(t *testing.T) {

@@ -17,7 +17,7 @@ const headerSize = 100
 // Offsets in the header that this package must know.
 const (
 	headerWriteVersion = 18 // 1: rollback journal, 2: WAL
-	headerReadVersion  = 19
+	headerReadVersion  = 19 // the same
 	headerReserved     = 20 // bytes reserved at the end of each page; checksums need 8
 	headerCounter      = 24 // file change counter, u32 big-endian
 	headerVersionOf    = 92 // the counter for which the size at 28 is valid
@@ -34,6 +34,13 @@ type header [headerSize]byte
 // then may the virtual change counter be overlaid and a commit be batch-atomic.
 func (h *header) plain() bool {
 	return bytes.HasPrefix(h[:], headerMagic) && h[headerReserved] == 0
+}
+
+// logged says whether this is the header of a database in WAL mode.
+//
+// https://sqlite.org/fileformat2.html#file_format_version_numbers
+func (h *header) logged() bool {
+	return bytes.HasPrefix(h[:], headerMagic) && h[headerReadVersion] == 2
 }
 
 // A view is one committed state of the database. What it says never changes,

@@ -1,0 +1,297 @@
+package vfs
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// In journal_mode=WAL SQLite writes what a transaction changed to the end of a log,
+// tag 2, and a checkpoint copies it to the main file. Who reads what is decided by
+// SQLite's index of the log in shared memory; so the views and locks of lock.go stand
+// aside, and the connections share both files as the newest state has them.
+//
+// The order in which the store changes is the order of the log: what a checkpoint has
+// written goes first, then what is new in the log. So a log that is overwritten from
+// its start, truncated or deleted is always one whose content the main file has, and
+// nothing has to be waited for but a COMMIT with synchronous=FULL.
+//
+// https://sqlite.org/wal.html
+
+// The log's header and that of a frame.
+//
+// https://sqlite.org/fileformat2.html#the_write_ahead_log
+const (
+	logHeader      = 32
+	logPageSize    = 8 // in the log's header, u32 big-endian
+	frameHeader    = 24
+	frameCommit    = 4 // in a frame's header: the database's size, 0 if no commit
+	logMagic       = 0x377f0682
+	logMagicNative = logMagic | 1 // checksums of big-endian words
+)
+
+// A sharedLog is the write-ahead log of a database, and what its users share.
+type sharedLog struct {
+	// write is held by whoever changes one of the two files or stores it, also while
+	// the engine works. It is taken before mem and database.mu.
+	write sync.Mutex
+	// mem is held while what memory has of the two files is looked at or changed.
+	mem sync.RWMutex
+
+	file   chunked // changed under both locks
+	exists bool    // +checklocks:mem
+
+	frame     int64 // length of a frame, 0 when nobody can tell: encrypted  +checklocks:write
+	commitEnd int64 // the end of the frame that commits, once its header was written  +checklocks:write
+	committed bool  // the end of a transaction is in memory  +checklocks:write
+	next      int64 // where the last write ended  +checklocks:write
+
+	// kept says why the main file lacks what the log has, though SQLite was told
+	// otherwise; nil if it doesn't.
+	kept error // +checklocks:write
+
+	tail   *chunkBuf // the stored content of chunk tailOf, where the next frame goes  +checklocks:write
+	tailOf int64     // +checklocks:write
+
+	users int // connections that have the log open  +checklocks:database.mu
+}
+
+// errKept: SQLite deletes a log of which the main file lacks a part.
+var errKept = errors.New("vfs: the log of the database can't be removed, a checkpoint of it failed")
+
+// load reads the log's state from the store. A log that is empty, or beside an empty
+// main file, is dead: nothing is ever read from it.
+func (w *sharedLog) load(ctx context.Context, mainSize int64) (dead bool, err error) {
+	w.write.Lock()
+	defer w.write.Unlock()
+	w.mem.Lock()
+	defer w.mem.Unlock()
+	if err := w.file.load(ctx); err != nil {
+		return false, err
+	}
+	dead = w.file.size == 0 || mainSize == 0
+	w.exists = w.file.stored >= 0 && !dead
+	w.frame, w.tailOf = 0, -1
+	var head [logHeader]byte
+	if dead || w.file.size < logHeader {
+		return dead, nil
+	}
+	if _, err := w.file.readAt(ctx, head[:], 0); err != nil {
+		return false, err
+	}
+	w.frame = frameOf(head[:])
+	return false, nil
+}
+
+// frameOf returns the length of a frame in a log with this header, 0 if it isn't one.
+func frameOf(head []byte) int64 {
+	magic, size := binary.BigEndian.Uint32(head), int64(binary.BigEndian.Uint32(head[logPageSize:]))
+	if magic != logMagic && magic != logMagicNative || size < 512 || size > 1<<16 || size&(size-1) != 0 {
+		return 0
+	}
+	return frameHeader + size
+}
+
+// reset records that the log is gone, in memory and in the store.
+func (w *sharedLog) reset() {
+	w.write.Lock()
+	defer w.write.Unlock()
+	w.mem.Lock()
+	defer w.mem.Unlock()
+	w.file.removed()
+	w.exists, w.frame, w.committed, w.kept, w.tailOf = false, 0, false, nil, -1
+}
+
+// there says whether the log exists.
+func (w *sharedLog) there() bool {
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	return w.exists
+}
+
+// note follows a write of b at off, and says whether a transaction ends with it.
+//
+// +checklocks:w.write
+func (w *sharedLog) note(b []byte, off int64) (end bool) {
+	if off == 0 && len(b) >= logHeader {
+		w.frame = frameOf(b)
+	}
+	w.next = off + int64(len(b))
+	if w.frame == 0 {
+		return false
+	}
+	if len(b) >= frameCommit+4 && off >= logHeader && (off-logHeader)%w.frame == 0 {
+		w.commitEnd = 0
+		if binary.BigEndian.Uint32(b[frameCommit:]) != 0 {
+			w.commitEnd = off + w.frame
+		}
+	}
+	end = w.commitEnd > 0 && w.next == w.commitEnd
+	// A header that is written anew, with another checksum, follows its page.
+	w.committed = w.committed || end || w.commitEnd > off && w.file.size >= w.commitEnd
+	return end
+}
+
+// prime gives the overlay the chunk in which the stored log ends, so that appending to
+// it needs no read.
+//
+// +checklocks:w.write
+// +checklocks:w.mem
+func (w *sharedLog) prime(off int64) {
+	if i := off / chunkSize; i == w.tailOf && w.file.dirty.get(uint32(i)) == nil && w.file.cut > i {
+		*w.file.dirty.add(uint32(i)) = *w.tail
+	}
+}
+
+// keepTail remembers the chunk at which writing goes on, before the overlay is emptied.
+//
+// +checklocks:w.write
+func (w *sharedLog) keepTail() {
+	i := w.next / chunkSize
+	p := w.file.dirty.get(uint32(i))
+	if p == nil {
+		w.tailOf = -1
+		return
+	}
+	if w.tail == nil {
+		w.tail = new(chunkBuf)
+	}
+	*w.tail, w.tailOf = *p, i
+}
+
+// store stores what is new in f, atomically if that can be, and waits for stable
+// storage if durable says so. Readers go on meanwhile.
+//
+// +checklocks:db.wal.write
+func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
+	b := &db.batch
+	b.Reset()
+	f.stage(b, 0, maxChunks)
+	f.stageSize(b.Final())
+	if err := db.fits(b); tooLarge(err) {
+		b.Mode = batch.Ordered
+	} else if err != nil {
+		return err
+	}
+	write := db.actor.Apply
+	if durable {
+		write = db.actor.Commit
+	}
+	if err := write(ctx, b); err != nil {
+		if !db.refused(err) {
+			db.fail(err)
+		}
+		return err
+	}
+	db.shed()
+	return nil
+}
+
+// full says whether f has as much in memory as a transaction may.
+//
+// +checklocks:db.wal.write
+func (db *database) full(f *chunked) bool {
+	return int64(f.dirty.len())*chunkSize >= db.opts.TxMemory
+}
+
+// storeMain stores what checkpoints have written to the main file. Connections that
+// began to read before the database went over to the log keep their view.
+//
+// +checklocks:db.wal.write
+func (db *database) storeMain(ctx context.Context) error {
+	if !db.main.changed() {
+		return nil
+	}
+	if err := db.beginChange(ctx); err != nil {
+		return err
+	}
+	err := db.store(ctx, &db.main, false)
+	if err == nil {
+		db.wal.mem.Lock()
+		db.main.settled()
+		db.wal.mem.Unlock()
+		db.stats.checkpoints.Add(1)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err == nil {
+		db.publish(nil)
+	} else {
+		db.dirty = false // if anything landed the database has failed
+	}
+	return err
+}
+
+// storeLog stores what is new in the log, after what checkpoints have written. If that
+// is refused the transaction under way is forgotten: SQLite will roll it back.
+//
+// +checklocks:db.wal.write
+func (db *database) storeLog(ctx context.Context, durable bool) error {
+	w := &db.wal
+	if !w.file.changed() {
+		return nil
+	}
+	err := db.storeMain(ctx)
+	if err == nil {
+		err = db.store(ctx, &w.file, durable)
+	}
+	w.mem.Lock()
+	defer w.mem.Unlock()
+	if err != nil {
+		w.file.revert()
+		w.commitEnd, w.tailOf = 0, -1
+	} else {
+		w.keepTail()
+		w.file.settled()
+		if w.committed {
+			db.stats.logCommits.Add(1)
+		}
+	}
+	w.committed = false
+	return err
+}
+
+// deleteLog removes the log, which nobody has open any more. SQLite has copied all of
+// it to the main file.
+func (db *database) deleteLog(ctx context.Context) error {
+	w := &db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	if err := db.healthy(); err != nil {
+		return err
+	}
+	if !w.there() {
+		return sqlite3.IOERR_DELETE_NOENT
+	}
+	db.mu.Lock()
+	users := db.wal.users
+	db.mu.Unlock()
+	switch {
+	case users > 0 || db.actor == nil:
+		return errNotOwner
+	case w.kept != nil:
+		err := fmt.Errorf("%w: %w", errKept, w.kept)
+		db.fail(err)
+		return err
+	}
+	if w.file.stored >= 0 {
+		b := &db.batch
+		b.Reset()
+		b.Mode = batch.Ordered
+		w.file.stageDelete(&b.Group)
+		if err := db.apply(ctx, b); err != nil {
+			return err
+		}
+	}
+	w.mem.Lock()
+	defer w.mem.Unlock()
+	w.file.removed()
+	w.exists, w.frame, w.tailOf = false, 0, -1
+	return nil
+}

@@ -1,0 +1,158 @@
+package vfs
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// walCases are databases in WAL mode. Their took counts no sub-batches of the log.
+func walCases() []crashCase {
+	var cases []crashCase
+	for _, sync := range []string{"FULL", "NORMAL", "OFF"} {
+		log := []string{"journal_mode=WAL", "synchronous=" + sync}
+		add := func(name string, limits batch.Limits, pragmas, setup []string, steps ...string) {
+			c := crashCase{name: name + " " + sync, limits: limits, pragmas: append(log[:2:2], pragmas...), setup: setup}
+			for _, s := range steps {
+				c.steps = append(c.steps, crashStep{sql: s})
+			}
+			cases = append(cases, c)
+		}
+		add("small", batch.Limits{}, nil, []string{table, "insert into t(b) values ('zero')"},
+			"insert into t(b) values ('one')", "update t set b = 'two'", "delete from t", "create index i on t(b)",
+			"insert into t(b) values ('three')", "PRAGMA wal_checkpoint", "insert into t(b) values ('four')", "insert into t(b) values ('five')",
+			"PRAGMA wal_checkpoint(TRUNCATE)", "drop index i")
+		add("first transaction", batch.Limits{}, nil, nil, table, fill)
+		add("there and back", batch.Limits{}, nil, []string{table, fill},
+			"PRAGMA journal_mode=DELETE", "update t set b = 'one'", "PRAGMA journal_mode=WAL", "update t set b = 'two'",
+			"PRAGMA journal_mode=TRUNCATE", "insert into t(b) values ('three')")
+		add("checkpoints", batch.Limits{}, []string{"wal_autocheckpoint=10"}, []string{table, fill},
+			"update t set b = randomblob(1500) where a < 12", "update t set b = randomblob(1500) where a between 12 and 30",
+			"delete from t where a % 2", fill, "vacuum", "insert into t(b) values ('last')")
+		add("one at a time", oneBatch, []string{"wal_autocheckpoint=10"}, []string{table, fill},
+			"update t set b = randomblob(1500)", "delete from t where a > 20", "vacuum", fill)
+		add("spill", batch.Limits{Entries: 16}, []string{"cache_size=5"}, []string{table, fill},
+			"begin; "+fill+"; update t set b = randomblob(3000); commit", "begin; update t set b = 'lost'; rollback",
+			"begin; update t set b = zeroblob(10); savepoint s; delete from t; rollback to s; commit", "PRAGMA wal_checkpoint(RESTART)", "delete from t where a > 100")
+		add("small pages", oneBatch, []string{"page_size=512", "cache_size=5", "wal_autocheckpoint=20"}, []string{table, fill},
+			"update t set b = randomblob(100)", fill, "vacuum")
+		add("alone", batch.Limits{}, []string{"locking_mode=EXCLUSIVE", "wal_autocheckpoint=10"}, []string{table, fill},
+			"update t set b = randomblob(1500)", "delete from t where a > 20", "insert into t(b) values ('x')")
+	}
+	return cases
+}
+
+// TestWALCrash stops every case after every engine commit. What was acknowledged
+// before is there at every level of synchronous, because the store keeps what it
+// applied; only a part of the tape's end is lost here. The same when the recovery
+// itself, with the checkpoint at its end, is cut off.
+func TestWALCrash(t *testing.T) {
+	points, second := 0, secondCrashes/2
+	if raceDetector || testing.Short() {
+		second = 1
+	}
+	cases := walCases()
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { points += c.crashLog(t, second) })
+	}
+	t.Logf("%d crash points in %d cases", points, len(cases))
+}
+
+// crashLog plays the case, crashes it everywhere, and returns how many points that
+// were.
+func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
+	t.Helper()
+	tp, acks := c.runLog(t)
+	rng := rand.New(rand.NewPCG(2, uint64(len(c.name))))
+	for n := acks[0].after; n <= tp.len(); n++ {
+		want := acknowledged(acks, n)
+		recovered := tp.rebuild(t, nil, n)
+		checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
+		points++
+		for range min(second, recovered.len()) {
+			m := rng.IntN(recovered.len())
+			again := recovered.rebuild(t, tp.commits[:n], m)
+			checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
+			points++
+		}
+	}
+	return points
+}
+
+// runLog plays the case, of which no step but a checkpoint may leave the store as it
+// is, and closes nothing: the log is there at the end.
+func (c *crashCase) runLog(t *testing.T) (*tape, []ack) {
+	t.Helper()
+	tp := newTape()
+	r := openRig(t, tp, c.limits)
+	db := r.open(t, &Options{Pragmas: c.pragmas, MaxConns: 1, TxMemory: 1 << 17})
+	for _, s := range c.setup {
+		exec(t, db, s)
+	}
+	acks := []ack{{contentOf(t, db), tp.len()}}
+	for _, s := range c.steps {
+		before := tp.len()
+		exec(t, db, s.sql)
+		acks = append(acks, ack{contentOf(t, db), tp.len()})
+		changed := acks[len(acks)-1].state != acks[len(acks)-2].state
+		waits := tp.waits(before)
+		if waits == 0 && changed && strings.HasSuffix(c.name, "FULL") || waits > 0 && strings.HasSuffix(c.name, "OFF") {
+			t.Errorf("%s: waited %d times for stable storage", s.sql, waits)
+		}
+	}
+	intact(t, db)
+	return tp, acks
+}
+
+// waits returns how many commits from number from on were waited for.
+func (t *tape) waits(from int) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range t.commits[from:] {
+		if c.durable {
+			n++
+		}
+	}
+	return n
+}
+
+// acknowledged returns the states that a crash may leave when the first n commits are
+// what is left: the last one that was acknowledged by then, and the one after it.
+func acknowledged(acks []ack, n int) []string {
+	low := 0
+	for i, a := range acks {
+		if a.after <= n {
+			low = i
+		}
+	}
+	states := []string{acks[low].state}
+	if low+1 < len(acks) {
+		states = append(states, acks[low+1].state)
+	}
+	return states
+}
+
+// TestWALFault fails every engine operation of the cases, one at a time.
+func TestWALFault(t *testing.T) {
+	total := 0
+	for _, c := range walCases() {
+		for _, kind := range faultKinds {
+			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
+				step := 3
+				switch {
+				case raceDetector || testing.Short():
+					step = 41
+				case kind.reads():
+					step = 17
+				}
+				for nth := 1; c.fault(t, kind, nth); nth += step {
+					total++
+				}
+			})
+		}
+	}
+	t.Logf("%d faults", total)
+}

@@ -1,0 +1,365 @@
+package vfs
+
+import (
+	"io"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A walFile is the log as one connection has it open. From its opening to its closing
+// the connection is in WAL mode: h.logged says so.
+type walFile struct {
+	noLocks
+	h      *handle
+	closed bool
+}
+
+var _ sqlitevfs.File = (*walFile)(nil)
+
+// openLog is h's way into WAL mode. Somebody who writes with a rollback journal, or has
+// the file for himself, must be gone first.
+func (h *handle) openLog() (*walFile, error) {
+	db, w := h.db, &h.db.wal
+	if err := db.healthy(); err != nil {
+		return nil, err
+	}
+	if err := h.moveBeforeLog(); err != nil {
+		return nil, err
+	}
+	w.write.Lock()
+	defer w.write.Unlock()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch owner := db.owner.Load(); {
+	case db.hot || db.torn:
+		return nil, sqlite3.BUSY_RECOVERY
+	case owner != nil && owner != h:
+		return nil, sqlite3.BUSY
+	case owner == h && h.level == sqlitevfs.LOCK_SHARED:
+		db.owner.Store(nil) // it began as a writer, and now asks SQLite's index for that
+		db.passOn()
+	}
+	if w.users == 0 {
+		if err := db.shm.make(); err != nil {
+			return nil, err
+		}
+		w.kept = nil // the index is made anew, from all of the log
+	}
+	w.users++
+	if h.view != nil {
+		db.release(h.view)
+		h.view = nil
+	}
+	h.logged, h.strict = true, h.level == sqlitevfs.LOCK_EXCLUSIVE
+	db.main.reader = db.source
+	w.mem.Lock()
+	defer w.mem.Unlock()
+	w.exists = true
+	return &walFile{h: h}, nil
+}
+
+// moveBeforeLog rewrites a database under keys of the older form, as its first writer.
+func (h *handle) moveBeforeLog() error {
+	db := h.db
+	if _, named := db.newest().(*namedSource); !named || db.actor == nil {
+		return nil
+	}
+	db.mu.Lock()
+	owner := db.owner.Load()
+	if owner != nil && owner != h || db.hot {
+		db.mu.Unlock()
+		return sqlite3.BUSY
+	}
+	db.owner.Store(h)
+	db.mu.Unlock()
+	err := db.takeOver(h.ctx)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if owner == nil {
+		db.owner.Store(nil)
+		db.passOn()
+	}
+	return err
+}
+
+// newest returns the source of the newest state.
+func (db *database) newest() source {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.source
+}
+
+// Close is the way out of WAL mode. The last one stores what checkpoints have written;
+// the log is still there then. What it has of a transaction under way is forgotten.
+func (f *walFile) Close() error {
+	if f.closed {
+		return nil
+	}
+	f.closed = true
+	h, db, w := f.h, f.h.db, &f.h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	db.mu.Lock()
+	w.users--
+	last := w.users == 0
+	db.mu.Unlock()
+	err := db.healthy()
+	if last && err == nil {
+		err = db.storeMain(h.ctx)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	h.logged = false
+	h.counterSeq, h.shown = 0, false // its cache may be older than the file
+	if h.level > sqlitevfs.LOCK_NONE {
+		h.view = db.acquire()
+	}
+	if last {
+		w.mem.Lock()
+		defer w.mem.Unlock()
+		if db.main.changed() {
+			w.kept = err
+			db.main.revert()
+			db.header = db.cur.header
+		}
+		w.file.revert()
+		w.committed, w.commitEnd = false, 0
+		w.tail, w.tailOf = nil, -1
+		db.shm.remove(db)
+	}
+	return h.sqliteError(err, sqlite3.IOERR_CLOSE)
+}
+
+// readNewest fills b from f, one of the two files, as the newest state has it. SQLite
+// sees to it that nobody overwrites what another connection may still read.
+func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
+	for n := 0; n < len(b); {
+		pos := off + int64(n)
+		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
+		piece, found := h.db.wal.overlaid(f, b[n:], pos)
+		if len(piece) == 0 {
+			return n, io.EOF
+		}
+		if !found {
+			h.key = actorstore.AppendFileChunk(h.key[:0], f.tag, i)
+			got, err := readChunk(h.ctx, h.db.source, h.key, piece, at, &h.scratch)
+			if err != nil {
+				return n, err
+			}
+			f.lens.learn(i, got)
+			h.db.stats.pageReads.Add(1)
+		}
+		n += len(piece)
+	}
+	return len(b), nil
+}
+
+// overlaid returns the beginning of b that lies in one chunk of f, at off, nothing
+// beyond the end. It is filled if memory has the chunk.
+func (w *sharedLog) overlaid(f *chunked, b []byte, off int64) (piece []byte, found bool) {
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	i, at := off/chunkSize, off%chunkSize
+	piece = b[:max(0, min(int64(len(b)), chunkSize-at, f.size-off))]
+	switch p := f.dirty.get(uint32(i)); {
+	case p != nil:
+		copy(piece, p[at:])
+	case i >= f.cut:
+		clear(piece)
+	default:
+		return piece, false
+	}
+	return piece, true
+}
+
+func (f *walFile) ReadAt(b []byte, off int64) (int, error) {
+	h := f.h
+	if err := h.db.healthy(); err != nil {
+		return 0, h.readError(err)
+	}
+	n, err := h.readNewest(&h.db.wal.file, b, off)
+	return n, h.readError(err)
+}
+
+// WriteAt keeps b in memory until the transaction ends, or Options.TxMemory is full.
+//
+// With synchronous=FULL the end is SQLite's call of Sync. Below that none comes, and it
+// is seen in the frames. What can't be seen, because it is encrypted, is stored at once:
+// afterwards the transaction is done for SQLite, and nothing may fail any more.
+func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
+	h, db, w := f.h, f.h.db, &f.h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	if err := h.mayLog(); err != nil {
+		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	w.mem.Lock()
+	w.prime(off)
+	n, err := w.file.writeAt(h.ctx, b, off)
+	w.mem.Unlock()
+	if err != nil {
+		return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	h.unstored = true
+	end := w.note(b, off)
+	if db.full(&w.file) || h.sync < syncFull && (end || w.frame == 0) {
+		err = f.store(false)
+	}
+	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// store stores what is in memory.
+//
+// +checklocks:f.h.db.wal.write
+func (f *walFile) store(durable bool) error {
+	f.h.unstored = false
+	return f.h.db.storeLog(f.h.ctx, durable)
+}
+
+// mayLog returns an error unless h may write the files in WAL mode.
+func (h *handle) mayLog() error {
+	if err := h.db.healthy(); err != nil {
+		return err
+	}
+	if h.readOnly || !h.logged {
+		return errNotOwner
+	}
+	return nil
+}
+
+// Truncate happens after a checkpoint of the whole log, and to a log that has become
+// too long.
+func (f *walFile) Truncate(size int64) error {
+	h, w := f.h, &f.h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	err := h.mayLog()
+	if err == nil && size < w.file.size {
+		if err = f.store(false); err == nil {
+			w.mem.Lock()
+			err = w.file.truncate(h.ctx, size)
+			w.mem.Unlock()
+		}
+		if err == nil {
+			w.tailOf = -1
+			err = f.store(false)
+		}
+	}
+	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+}
+
+// Sync ends a transaction with synchronous=FULL. Other calls have nothing to wait for:
+// the log's header, before the first frame, and the log before a checkpoint.
+func (f *walFile) Sync(sqlitevfs.SyncFlag) error {
+	h, w := f.h, &f.h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	if !w.committed && w.frame != 0 {
+		return nil
+	}
+	err := h.mayLog()
+	if err == nil {
+		err = f.store(h.sync >= syncFull)
+	}
+	return h.sqliteError(err, sqlite3.IOERR_FSYNC)
+}
+
+func (f *walFile) Size() (int64, error) {
+	w := &f.h.db.wal
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	return w.file.size, nil
+}
+
+// The main file of a connection in WAL mode.
+
+// readLogged is ReadAt.
+func (h *handle) readLogged(b []byte, off int64) (int, error) {
+	n, err := h.readNewest(&h.db.main, b, off)
+	return n, h.readError(err)
+}
+
+// writeLogged is WriteAt: a checkpoint. What it writes is in the log until all of it is
+// on stable storage.
+func (h *handle) writeLogged(b []byte, off int64) (int, error) {
+	db, w := h.db, &h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	if err := h.mayLog(); err != nil {
+		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	w.mem.Lock()
+	n, err := db.main.writeAt(h.ctx, b, off)
+	if err == nil && off < headerSize {
+		copy(db.header[:], db.main.dirty.get(0)[:headerSize])
+	}
+	w.mem.Unlock()
+	if err == nil && db.full(&db.main) {
+		err = db.storeMain(h.ctx)
+	}
+	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// truncateLogged is Truncate, after a checkpoint of the whole log.
+func (h *handle) truncateLogged(size int64) error {
+	db, w := h.db, &h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	err := h.mayLog()
+	if err == nil {
+		w.mem.Lock()
+		err = db.resizeMain(h.ctx, size)
+		w.mem.Unlock()
+	}
+	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+}
+
+// syncLogged is Sync: the checkpoint is whole, and the log may be overwritten.
+func (h *handle) syncLogged() error {
+	db, w := h.db, &h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	err := h.mayLog()
+	if err == nil {
+		err = db.storeMain(h.ctx)
+	}
+	if err == nil {
+		// It waits only if there is something to wait for.
+		if err = db.actor.Commit(h.ctx, new(batch.Batch)); err != nil {
+			db.fail(err)
+		}
+	}
+	return h.sqliteError(err, sqlite3.IOERR_FSYNC)
+}
+
+// commitLogged follows every commit. It stores what the commit has left in memory: the
+// checksums that SQLite writes anew when it has overwritten a frame. They need no room,
+// so a failure is one that nobody can undo.
+func (h *handle) commitLogged() error {
+	if !h.unstored {
+		return nil
+	}
+	db, w := h.db, &h.db.wal
+	w.write.Lock()
+	defer w.write.Unlock()
+	h.unstored = false
+	err := db.healthy()
+	if err == nil {
+		if err = db.storeLog(h.ctx, h.sync >= syncFull); err != nil {
+			db.fail(err)
+		}
+	}
+	return h.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// sizeLogged is Size.
+func (h *handle) sizeLogged() (int64, error) {
+	w := &h.db.wal
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	return h.db.main.size, nil
+}
