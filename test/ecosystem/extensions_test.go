@@ -139,7 +139,7 @@ func TestFunctions(t *testing.T) {
 		"select 'room 17' regexp '[0-9]+'":    {"1"},
 		"select lower(hex(md5('greenroom')))": {"10f28b0ea92e1e8b8a0bf1c1e253b757"},
 		"select median(v) from t":             {"3"},
-		"select upper('öl und äpfel')":    {"ÖL UND ÄPFEL"},
+		"select upper('öl und äpfel')":        {"ÖL UND ÄPFEL"},
 		"select length(uuid_str(uuid(4)))":    {"36"},
 		// JSON.
 		`select json_extract('{"a":[1,{"b":2}]}', '$.a[1].b')`: {"2"},
