@@ -26,6 +26,11 @@ func (h *handle) Pragma(name, value string) (string, error) {
 		return "", nil
 	case "journal_mode":
 		return h.journalMode(value)
+	case statsPragma:
+		if value != "" {
+			return "", fmt.Errorf("%w: PRAGMA %s takes no value", ErrUnsupported, statsPragma)
+		}
+		return h.db.report(), nil
 	case "locking_mode":
 		if value != "" {
 			h.exclusive = strings.EqualFold(value, "exclusive")
