@@ -8,6 +8,7 @@ require (
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
+	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/tidwall/btree v1.8.2 // kv/memkv: a copy-on-write ordered tree
@@ -43,15 +44,16 @@ require (
 	github.com/ncruces/julianday v1.0.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	github.com/prometheus/client_golang v1.16.0 // indirect
 	github.com/prometheus/client_model v0.3.0 // indirect
 	github.com/prometheus/common v0.42.0 // indirect
 	github.com/prometheus/procfs v0.10.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.9.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20230626212559-97b1e661b5df // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.33.0 // indirect
+	lukechampine.com/adiantum v1.1.1 // indirect
 )
