@@ -23,6 +23,8 @@ var Layers = []Layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
 	{0, []string{"batch"}, "limits, the splitter, ordered writes with commit hooks, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
+	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
+	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"kv"}, "the contract of an ordered transactional store"},
 	{1, []string{"kv/memkv", "kv/pebblekv", "kv/pgkv"}, "engines"},

@@ -1,0 +1,43 @@
+// Package metrics is how the packages of Greenroom tell a program how often something
+// happened and how long it took: they describe their metrics, and hand what they count
+// to a Sink that the program gives them. Package metrics/prom is one for Prometheus.
+//
+// It has no registry, keeps no numbers, and starts nothing: without a Sink nothing is
+// counted for one.
+package metrics
+
+import "time"
+
+// A Kind says what a metric is made of.
+type Kind uint8
+
+const (
+	// Counter: a number that only grows.
+	Counter Kind = iota
+	// Timer: durations.
+	Timer
+)
+
+// A Metric describes one thing that is counted or timed. It is compared by its
+// address: packages have one variable for each, and never change it.
+type Metric struct {
+	Kind Kind
+	// Name is lower-case words with underscores, the package's first, without a unit:
+	// "vfs_commits". Metrics of one name differ in Value, and agree in all else.
+	Name string
+	// Help is a sentence without its full stop.
+	Help string
+	// Label and Value tell metrics of one name apart, as "path" and "journal"; both are
+	// empty for a metric of its own.
+	Label, Value string
+}
+
+// A Sink takes what is counted. Its methods are called from many goroutines, some of
+// them holding locks: they must return at once, and not call what calls them. A metric
+// that a Sink doesn't know it ignores.
+type Sink interface {
+	// Add adds n, at least 1, to a Counter.
+	Add(m *Metric, n int64)
+	// Observe records one duration of a Timer.
+	Observe(m *Metric, d time.Duration)
+}

@@ -1,0 +1,76 @@
+package prom_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/metrics/prom"
+)
+
+var (
+	red   = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Label: "room", Value: "red"}
+	blue  = &metrics.Metric{Name: "room_doors", Help: "Doors that were opened", Label: "room", Value: "blue"}
+	waits = &metrics.Metric{Kind: metrics.Timer, Name: "room_waits", Help: "How long somebody waited"}
+)
+
+// A program makes a Sink of the metrics of the packages that it uses, and registers it.
+func Example() {
+	sink, err := prom.New(red, blue, waits)
+	if err != nil {
+		panic(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(sink)
+	sink.Add(red, 2)
+	sink.Observe(waits, 30*time.Millisecond)
+	sink.Add(&metrics.Metric{Name: "unknown"}, 1)
+
+	families, err := registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				fmt.Print(l.GetValue(), " ")
+			}
+			if c := m.GetCounter(); c != nil {
+				fmt.Println(f.GetName(), c.GetValue())
+			} else {
+				fmt.Println(f.GetName(), m.GetHistogram().GetSampleSum())
+			}
+		}
+	}
+	// Output:
+	// blue greenroom_room_doors_total 0
+	// red greenroom_room_doors_total 2
+	// greenroom_room_waits_seconds 0.03
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, other := range map[string]metrics.Metric{
+		"twice":         *red,
+		"another kind":  {Kind: metrics.Timer, Name: red.Name, Help: red.Help, Label: red.Label, Value: "x"},
+		"another help":  {Name: red.Name, Help: "?", Label: red.Label, Value: "x"},
+		"another label": {Name: red.Name, Help: red.Help, Label: "house", Value: "x"},
+		"no label":      {Name: red.Name, Help: red.Help},
+	} {
+		if _, err := prom.New(red, &other); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	sink, err := prom.New(red, waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { sink.Add(red, 1); sink.Observe(waits, time.Second) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
