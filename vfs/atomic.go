@@ -42,7 +42,7 @@ func (h *handle) CommitAtomicWrite() error {
 		db.stats.atomicCommits.Add(1)
 		return nil
 	case tooLarge(err):
-		db.stats.fallbacks.Add(1)
+		db.fellBack()
 		return sqlite3.IOERR_COMMIT_ATOMIC
 	}
 	code := sqlite3.IOERR_WRITE

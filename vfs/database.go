@@ -27,6 +27,7 @@ type database struct {
 	opts   *Options
 	log    *slog.Logger
 	stats  counters
+	meter  *meter
 
 	owner atomic.Pointer[handle] // the writer: who holds RESERVED or more; set under mu
 
@@ -61,7 +62,7 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 		defaults := opts.withDefaults()
 		opts = &defaults
 	}
-	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger}
+	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics)}
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src}
@@ -106,7 +107,7 @@ func (db *database) load(ctx context.Context) error {
 	db.cur = &view{seq: 1, size: db.main.size, header: db.header}
 	db.hot, db.torn = hot, hot
 	if hot {
-		db.stats.recoveries.Add(1)
+		db.leftBehind()
 	}
 	return nil
 }
@@ -167,6 +168,7 @@ func (db *database) close() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.unpin(db.cur) // still pinned if a journal was left behind
+	db.meter.flush(&db.stats)
 	db.shm.remove(db)
 }
 
@@ -258,6 +260,7 @@ func collectRange(ctx context.Context, b *batch.Batch, r actorstore.Reader, star
 // fail makes every later operation fail. The first reason stays.
 func (db *database) fail(err error) {
 	if db.failed.CompareAndSwap(nil, &err) {
+		db.refusing(err)
 		db.shm.spoil()
 	}
 }

@@ -110,7 +110,7 @@ func (db *database) finishJournal(ctx context.Context, remove bool) error {
 		if !tooLarge(err) {
 			return err
 		}
-		db.stats.fallbacks.Add(1)
+		db.fellBack()
 	}
 	if err := db.flushMain(ctx); err != nil {
 		return err

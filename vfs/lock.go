@@ -167,6 +167,9 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 		}
 	}
 	h.level = level
+	if level == sqlitevfs.LOCK_NONE {
+		db.meter.flush(&db.stats)
+	}
 	return nil
 }
 
@@ -202,7 +205,7 @@ func (h *handle) endWrite() {
 	switch {
 	case hot:
 		if !db.hot {
-			db.stats.recoveries.Add(1)
+			db.leftBehind()
 		}
 		db.hot = true
 	case db.dirty || db.hot:

@@ -44,7 +44,11 @@ func (db *database) await(h *handle, writes bool) bool {
 		db.stats.readerWaits.Add(1)
 	}
 	db.mu.Unlock()
+	began := db.meter.start()
 	came := w.wait()
+	if writes {
+		db.meter.observe(metricWaitTime, began)
+	}
 	db.mu.Lock()
 	if came {
 		return true

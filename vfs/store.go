@@ -17,7 +17,9 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	if h := db.owner.Load(); h != nil && h.sync < syncFull {
 		return db.apply(ctx, b)
 	}
+	began := db.meter.start()
 	err := db.actor.Commit(ctx, b)
+	db.meter.observe(metricDurableTime, began)
 	if err != nil && !db.refused(err) {
 		db.fail(err)
 	}
@@ -26,7 +28,9 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 
 // apply is commit without the wait.
 func (db *database) apply(ctx context.Context, b *batch.Batch) error {
+	began := db.meter.start()
 	err := db.actor.Apply(ctx, b)
+	db.meter.observe(metricApplyTime, began)
 	if err != nil && !db.refused(err) {
 		db.fail(err)
 	}

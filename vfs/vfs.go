@@ -28,6 +28,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // Options are settings of a VFS and of the pools that Open makes; nil means the
@@ -58,6 +59,8 @@ type Options struct {
 	Extensions []func(*sqlite3.Conn) error
 	// Logger gets what no caller can be told. nil means slog.Default().
 	Logger *slog.Logger
+	// Metrics is told what Metrics() lists; nil is nobody.
+	Metrics metrics.Sink
 }
 
 const (

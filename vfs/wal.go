@@ -179,11 +179,15 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	} else if err != nil {
 		return err
 	}
-	write := db.actor.Apply
+	write, timer := db.actor.Apply, metricApplyTime
 	if durable {
-		write = db.actor.Commit
+		write, timer = db.actor.Commit, metricDurableTime
 	}
-	if err := write(ctx, b); err != nil {
+	began := db.meter.start()
+	err := write(ctx, b)
+	db.meter.observe(timer, began)
+	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
+	if err != nil {
 		if !db.refused(err) {
 			db.fail(err)
 		}

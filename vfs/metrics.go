@@ -1,0 +1,135 @@
+package vfs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// Metrics returns what a VFS tells Options.Metrics, for a Sink that wants to know
+// beforehand. The counters are those of Stats, of all databases together.
+func Metrics() []*metrics.Metric {
+	all := []*metrics.Metric{metricFailures, metricWaitTime, metricApplyTime, metricDurableTime}
+	for i := range counted {
+		all = append(all, counted[i].metric)
+	}
+	return all
+}
+
+var (
+	metricFailures = &metrics.Metric{Name: "vfs_failures",
+		Help: "Databases that began to refuse everything, because their actor has another owner or a write failed"}
+	metricWaitTime = &metrics.Metric{Kind: metrics.Timer, Name: "vfs_writer_wait",
+		Help: "How long connections waited in the queue of those that want to write"}
+	metricApplyTime   = engineTime("applied")
+	metricDurableTime = engineTime("durable")
+)
+
+func engineTime(wait string) *metrics.Metric {
+	return &metrics.Metric{Kind: metrics.Timer, Name: "vfs_engine_commit", Label: "wait", Value: wait,
+		Help: "How long engine commits took, by what was waited for"}
+}
+
+// counted are the counters of Stats that a Sink is told. mostBehind isn't one.
+var counted = [...]struct {
+	metric *metrics.Metric
+	get    func(*Stats) int64
+}{
+	{commits("atomic"), func(s *Stats) int64 { return s.AtomicCommits }},
+	{commits("buffered"), func(s *Stats) int64 { return s.BufferedCommits }},
+	{commits("journal"), func(s *Stats) int64 { return s.JournalCommits }},
+	{commits("log"), func(s *Stats) int64 { return s.LogCommits }},
+	{counter("vfs_fallbacks", "Transactions that were too large for one atomic commit"),
+		func(s *Stats) int64 { return s.Fallbacks }},
+	{counter("vfs_spills", "Parts of transactions that were stored before the commit"),
+		func(s *Stats) int64 { return s.Spills }},
+	{counter("vfs_checkpoints", "Checkpoints of a log that were stored"),
+		func(s *Stats) int64 { return s.Checkpoints }},
+	{counter("vfs_published", "Committed states that readers were given"),
+		func(s *Stats) int64 { return s.Published }},
+	{counter("vfs_snapshots", "Engine snapshots taken"),
+		func(s *Stats) int64 { return s.Snapshots }},
+	{counter("vfs_page_reads", "Chunks read from the engine"),
+		func(s *Stats) int64 { return s.PageReads }},
+	{counter("vfs_recoveries", "Journals that were found left behind"),
+		func(s *Stats) int64 { return s.Recoveries }},
+	{waits("writer"), func(s *Stats) int64 { return s.WriterWaits }},
+	{waits("reader"), func(s *Stats) int64 { return s.ReaderWaits }},
+	{busy("writer"), func(s *Stats) int64 { return s.BusyWriter }},
+	{busy("snapshot"), func(s *Stats) int64 { return s.BusySnapshot }},
+}
+
+func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
+
+func commits(path string) *metrics.Metric {
+	return &metrics.Metric{Name: "vfs_commits", Label: "path", Value: path,
+		Help: "Transactions that were committed, by the way that they took to the engine"}
+}
+
+func waits(who string) *metrics.Metric {
+	return &metrics.Metric{Name: "vfs_waits", Label: "who", Value: who, Help: "Connections that had to wait for their turn"}
+}
+
+func busy(why string) *metrics.Metric {
+	return &metrics.Metric{Name: "vfs_busy", Label: "why", Value: why,
+		Help: "Connections that were told that the database is busy, because of another writer or an old snapshot"}
+}
+
+// A meter hands what a database counts to a Sink. A nil one does nothing, which is all
+// that a program without a Sink pays for it. The counters themselves are counted in
+// any case; they are handed over when a connection ends a transaction (in WAL mode when
+// something is stored), so that a page read costs no more with a Sink than without.
+type meter struct {
+	sink metrics.Sink
+
+	mu   sync.Mutex
+	told [len(counted)]int64 // what the sink knows  +checklocks:mu
+	now  Stats               // scratch  +checklocks:mu
+}
+
+func newMeter(sink metrics.Sink) *meter {
+	if sink == nil {
+		return nil
+	}
+	return &meter{sink: sink}
+}
+
+// flush tells what was counted since the last time. Of several that come at once one
+// does; it may leave something to the next.
+func (m *meter) flush(c *counters) {
+	if m == nil || !m.mu.TryLock() {
+		return
+	}
+	defer m.mu.Unlock()
+	m.now = c.read()
+	for i := range counted {
+		n := counted[i].get(&m.now)
+		if d := n - m.told[i]; d > 0 {
+			m.told[i] = n
+			m.sink.Add(counted[i].metric, d)
+		}
+	}
+}
+
+// start is when something that observe ends began.
+func (m *meter) start() (t time.Time) {
+	if m != nil {
+		t = time.Now()
+	}
+	return t
+}
+
+// observe records how long it is since start.
+func (m *meter) observe(metric *metrics.Metric, start time.Time) {
+	if m != nil {
+		m.sink.Observe(metric, time.Since(start))
+	}
+}
+
+// failed counts a database that refuses everything from now on.
+func (m *meter) failed() {
+	if m != nil {
+		m.sink.Add(metricFailures, 1)
+	}
+}
