@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 	if err := h.Lock(sqlitevfs.LOCK_SHARED); err != nil {
 		return 0, fmt.Errorf("vfs: export: %w", err)
 	}
-	if hdr := &h.view.header; bytes.HasPrefix(hdr[:], headerMagic) && hdr[headerReadVersion] == 2 {
+	if h.view.header.logged() {
 		size, err = db.exportLogged(ctx, w)
 	} else {
 		size, err = h.writeTo(ctx, w)
