@@ -51,6 +51,9 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err
 	}
 	if f.ops() == 0 {
 		if !a.forking || a.hidden {
+			if err := a.owned(ctx, a.store.eng); err != nil {
+				return err
+			}
 			f.settle()
 			return a.settled(ctx, d)
 		}

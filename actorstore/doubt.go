@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -13,6 +14,8 @@ type Doubt struct {
 	Commit  kv.CommitID
 	Seq     uint64 // its number, if it landed
 	Outcome kv.Outcome
+
+	before [headSize]byte // the head that it had to find
 }
 
 // A DoubtError is the failure of a commit that left open whether it landed. The
@@ -35,13 +38,14 @@ func (e *DoubtError) Unwrap() error { return e.Err }
 // doubt poisons the handle because of the commit that was sent last.
 func (f *flight) doubt(err error) error {
 	a := f.a
-	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq})
+	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was})
 	return a.fail(ErrPoisoned, &DoubtError{a.id, f.next.Last, err})
 }
 
 // Doubt returns what became of the commit that poisoned the handle before this one
 // in the same Store, nil if nothing did. That it did not apply is final: the head
-// that it would have had to find is no longer there.
+// that it would have had to find is no longer there. The outcome is unknown if the
+// engine has forgotten the commit and others have owned the actor since.
 func (a *Actor) Doubt() *Doubt { return a.before }
 
 // resolve finds out what became of the commit in doubt, once the actor is claimed:
@@ -52,6 +56,10 @@ func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
 	}
 	outcome, err := a.store.eng.Outcome(ctx, d.Commit)
 	if err != nil {
+		if bytes.Equal(rec.row, d.before[:]) {
+			d.before = a.row // the next to ask finds this claim instead
+			a.store.setDoubt(a.id, d)
+		}
 		return fmt.Errorf("actorstore: outcome of commit %x of actor %s: %w", d.Commit, a.id, err)
 	}
 	if outcome == kv.OutcomeUnknown {
@@ -63,13 +71,14 @@ func (a *Actor) resolve(ctx context.Context, rec record, d *Doubt) error {
 	return nil
 }
 
-// outcome says what the head tells of a commit that its engine doesn't remember.
-// Every commit counts up, so one that landed can't be above the head.
+// outcome says what the head tells of a commit that its engine doesn't remember. If
+// others were at work since, it tells nothing: they may have dropped the actor and begun
+// it anew.
 func (rec *record) outcome(d *Doubt) kv.Outcome {
 	switch {
 	case rec.row != nil && rec.head.Last == d.Commit:
 		return kv.OutcomeApplied
-	case rec.head.Seq < d.Seq:
+	case bytes.Equal(rec.row, d.before[:]):
 		return kv.OutcomeNotApplied
 	}
 	return kv.OutcomeUnknown

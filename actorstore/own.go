@@ -101,9 +101,10 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 func (a *Actor) claim(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
-	if next.Epoch++; rec.row == nil {
-		next.Epoch++ // somebody may believe to have the first
+	if rec.row == nil {
+		next.Epoch = 1 // which somebody may believe to have
 	}
+	next.Epoch = a.store.owners.next(a, next.Epoch)
 	next.Last = a.commitID()
 	var ops []kv.Op
 	if !rec.written() && next.Used > 0 { // left of a fork that was cut off

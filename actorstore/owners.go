@@ -19,7 +19,15 @@ import (
 // owners are the open handles of all Stores on one engine.
 type owners struct {
 	mu   sync.Mutex
-	open map[ID][]*Actor // +checklocks:mu
+	open map[ID]*owning // +checklocks:mu
+}
+
+// An owning is the open handles to one actor.
+type owning struct {
+	handles []*Actor
+	// epoch is the highest of a handle so far. The head may forget it, by Drop, while
+	// a handle with an older one is still to find out.
+	epoch uint64
 }
 
 // ownersKey is where the owners are in the map that users of an engine share.
@@ -31,7 +39,7 @@ func ownersOf(eng kv.Engine) *owners {
 	if shared == nil {
 		return nil
 	}
-	o, _ := shared.LoadOrStore(ownersKey{}, &owners{open: map[ID][]*Actor{}})
+	o, _ := shared.LoadOrStore(ownersKey{}, &owners{open: map[ID]*owning{}})
 	return o.(*owners)
 }
 
@@ -42,7 +50,10 @@ func (o *owners) enter(a *Actor) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.open[a.id] = append(o.open[a.id], a)
+	if o.open[a.id] == nil {
+		o.open[a.id] = new(owning)
+	}
+	o.open[a.id].handles = append(o.open[a.id].handles, a)
 }
 
 // leave removes a handle that is closed.
@@ -52,8 +63,12 @@ func (o *owners) leave(a *Actor) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	rest := slices.DeleteFunc(o.open[a.id], func(b *Actor) bool { return a == b })
-	if o.open[a.id] = rest; len(rest) == 0 {
+	own := o.open[a.id]
+	if own == nil {
+		return
+	}
+	own.handles = slices.DeleteFunc(own.handles, func(b *Actor) bool { return a == b })
+	if len(own.handles) == 0 {
 		delete(o.open, a.id)
 	}
 }
@@ -65,7 +80,17 @@ func (o *owners) alone(a *Actor) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.open[a.id]) == 1
+	return len(o.open[a.id].handles) == 1
+}
+
+// next returns the epoch for a claim of a's actor, whose head has epoch now.
+func (o *owners) next(a *Actor, now uint64) uint64 {
+	if o == nil {
+		return now + 1
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(now, o.open[a.id].epoch) + 1
 }
 
 // settle fences every handle whose epoch is over, now that a has one: most often
@@ -78,10 +103,12 @@ func (o *owners) settle(a *Actor) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	a.epoch.Store(a.head.Epoch)
-	for _, b := range o.open[a.id] {
+	own := o.open[a.id]
+	own.epoch = max(own.epoch, a.head.Epoch)
+	for _, b := range own.handles {
 		switch e := b.epoch.Load(); {
 		case e == 0: // not open yet: it will find the head of this one
-		case b.check() != nil: // its epoch may be that of an actor dropped since
+		case b.check() != nil: // it answers nothing any more
 		case e < a.head.Epoch:
 			b.fail(ErrFenced, errReplaced)
 		case e > a.head.Epoch:

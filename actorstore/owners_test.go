@@ -1,8 +1,8 @@
 package actorstore
 
 import (
-	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -67,8 +67,9 @@ func TestReplacedOwner(t *testing.T) {
 }
 
 // TestReplacedOwnerReads: what the old owner has open ends with its ownership.
-func TestReplacedOwnerReads(t *testing.T) {
-	eng := memkv.New()
+func TestReplacedOwnerReads(t *testing.T) { onBoth(t, testReplacedOwnerReads) }
+
+func testReplacedOwnerReads(t *testing.T, eng kv.Engine) {
 	old := openActor(t, openStore(t, eng, batch.Limits{}))
 	must(t, old.Put(ctx, user("a"), []byte("1")))
 	must(t, old.Put(ctx, user("b"), []byte("2")))
@@ -88,6 +89,138 @@ func TestReplacedOwnerReads(t *testing.T) {
 		t.Errorf("snapshot: got %v, want %v", err, ErrFenced)
 	}
 	must(t, snap.Close())
+}
+
+// TestReplacedOwnerSnapshot: whatever is asked first of a snapshot of the old owner's.
+func TestReplacedOwnerSnapshot(t *testing.T) {
+	for name, call := range map[string]func(s *Snapshot) error{
+		"get":     func(s *Snapshot) error { return second(s.Get(ctx, user("a"), nil)) },
+		"missing": func(s *Snapshot) error { return second(s.Get(ctx, user("none"), nil)) },
+		"page":    func(s *Snapshot) error { return second(s.Page(ctx, user("a"), nil)) },
+		"list": func(s *Snapshot) (err error) {
+			for _, err = range s.List(ctx, ListOptions{}) {
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, eng kv.Engine) {
+				old := openActor(t, openStore(t, eng, batch.Limits{}))
+				must(t, old.Put(ctx, user("a"), []byte("1")))
+				snap, err := old.Snapshot(ctx)
+				must(t, err)
+				must(t, call2(call(snap), name))
+				openActor(t, openStore(t, eng, batch.Limits{}))
+				if err := call(snap); !errors.Is(err, ErrFenced) {
+					t.Errorf("got %v, want %v", err, ErrFenced)
+				}
+				must(t, snap.Close())
+			})
+		})
+	}
+}
+
+// call2 lets pass that what is missing is not found.
+func call2(err error, name string) error {
+	if name == "missing" && err == ErrNotFound {
+		return nil
+	}
+	return err
+}
+
+// TestEmptyCommit: a batch of nothing is no way around.
+func TestEmptyCommit(t *testing.T) {
+	onBoth(t, func(t *testing.T, eng kv.Engine) {
+		old := openActor(t, openStore(t, eng, batch.Limits{}))
+		must(t, old.Put(ctx, user("a"), nil))
+		openActor(t, openStore(t, eng, batch.Limits{}))
+		var j journal
+		if err := old.Commit(ctx, j.watch(new(batch.Batch), "b")); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		j.check(t, "b abort")
+	})
+}
+
+// TestTakeoverOvertaken: between the claim of an owner and its being told to the
+// others, another one takes over and drops the actor, and a third begins it anew.
+func TestTakeoverOvertaken(t *testing.T) {
+	eng := memkv.New()
+	first := openActor(t, openStore(t, eng, batch.Limits{}))
+	must(t, first.Put(ctx, user("k"), []byte("first")))
+	for range 3 {
+		openActor(t, openStore(t, eng, batch.Limits{}))
+	}
+	slow := faultkv.New(eng)
+	late := openStore(t, slow, batch.Limits{})
+	third := openStore(t, eng, batch.Limits{})
+	var anew *Actor
+	claims := 0
+	slow.Hook(func(op faultkv.Op) error {
+		if op.Point != faultkv.AfterCommit {
+			return nil
+		}
+		if claims++; claims == 1 {
+			must(t, openActor(t, openStore(t, eng, batch.Limits{})).Drop(ctx))
+			anew = openActor(t, third)
+			must(t, anew.Put(ctx, user("k"), []byte("of the new actor")))
+		}
+		return nil
+	})
+	stale, err := late.Actor(ctx, testID, nil)
+	must(t, err)
+	defer stale.Close()
+	must(t, anew.Owned(ctx))
+	if _, err := stale.Get(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+		t.Errorf("got %v, want %v", err, ErrFenced)
+	}
+	must(t, anew.Put(ctx, user("k"), nil))
+	must(t, anew.Close())
+	again := openActor(t, third)
+	must(t, again.Owned(ctx))
+}
+
+// TestCloseWaits: a handle is closed when the commit on its way is applied.
+func TestCloseWaits(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+	landed, closed := make(chan error, 1), make(chan error, 1)
+	go func() { landed <- a.Put(ctx, user("k"), nil) }()
+	<-p.Reached()
+	go func() { closed <- a.Close() }()
+	for !a.closed.Load() {
+		runtime.Gosched()
+	}
+	select {
+	case <-closed:
+		t.Error("the handle is closed while a commit is on its way")
+	default:
+	}
+	p.Release()
+	must(t, <-landed)
+	must(t, <-closed)
+}
+
+// TestDoubtOfDropped: what another owner did since makes the answer unknown, if the
+// engine has forgotten.
+func TestDoubtOfDropped(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	over := forgetful{eng}
+	s := openStore(t, over, batch.Limits{})
+	a := openActor(t, s)
+	for range 5 {
+		must(t, a.Put(ctx, user("k"), nil))
+	}
+	eng.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome})
+	if err := a.Put(ctx, user("k"), []byte("new")); !errors.Is(err, kv.ErrUnknownOutcome) {
+		t.Fatal(err)
+	}
+	must(t, a.Close())
+	must(t, openActor(t, openStore(t, over, batch.Limits{})).Drop(ctx))
+	if d := openActor(t, s).Doubt(); d == nil || d.Outcome != kv.OutcomeUnknown {
+		t.Errorf("got %+v", d)
+	}
 }
 
 // TestPausedCommit: a commit that was on its way when the actor was taken over
@@ -256,109 +389,4 @@ func TestReplacedAndDropped(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
-}
-
-// forgetful is an engine that remembers no commit.
-type forgetful struct{ kv.Engine }
-
-func (forgetful) Outcome(context.Context, kv.CommitID) (kv.Outcome, error) {
-	return kv.OutcomeUnknown, nil
-}
-
-// TestDoubt: whoever opens an actor after a failure learns what became of the
-// commit that failed.
-func TestDoubt(t *testing.T) {
-	lost := errors.Join(errTest, kv.ErrUnknownOutcome)
-	for _, tt := range []struct {
-		name   string
-		point  faultkv.Point
-		want   kv.Outcome
-		stored string
-	}{
-		{"lost request", faultkv.BeforeCommit, kv.OutcomeNotApplied, "old"},
-		{"lost acknowledgement", faultkv.AfterCommit, kv.OutcomeApplied, "new"},
-	} {
-		for _, existed := range []bool{true, false} {
-			for _, remembers := range []bool{true, false} {
-				t.Run(tt.name, func(t *testing.T) {
-					eng := faultkv.New(memkv.New())
-					var over kv.Engine = eng
-					if !remembers {
-						over = forgetful{eng}
-					}
-					s := openStore(t, over, batch.Limits{})
-					a := openActor(t, s)
-					if a.Doubt() != nil {
-						t.Errorf("a new actor is in doubt: %+v", a.Doubt())
-					}
-					stored := tt.stored
-					if existed {
-						must(t, a.Put(ctx, user("k"), []byte("old")))
-					} else if stored == "old" {
-						stored = ""
-					}
-					eng.Hook(func(op faultkv.Op) error {
-						if op.Point == tt.point {
-							return lost
-						}
-						return nil
-					})
-					err := a.Put(ctx, user("k"), []byte("new"))
-					var doubt *DoubtError
-					if !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) || !errors.As(err, &doubt) || doubt.Actor != testID {
-						t.Fatalf("got %v", err)
-					}
-					eng.Hook(nil)
-					if tt.want == kv.OutcomeApplied {
-						if o, err := s.Outcome(ctx, testID, doubt.Commit); o != tt.want || err != nil {
-							t.Errorf("Store.Outcome: got %v, %v, want %v", o, err, tt.want)
-						}
-					}
-					must(t, a.Close())
-					a = openActor(t, s)
-					d := a.Doubt()
-					if d == nil || d.Outcome != tt.want || d.Commit != doubt.Commit {
-						t.Errorf("got %+v, want %v of %x", d, tt.want, doubt.Commit)
-					}
-					if got, _ := get(t, a, user("k")); got != stored {
-						t.Errorf("stored is %q, want %q", got, stored)
-					}
-					must(t, a.Put(ctx, user("k"), nil))
-					must(t, a.Close())
-					if d := openActor(t, s).Doubt(); d != nil {
-						t.Errorf("still in doubt: %+v", d)
-					}
-				})
-			}
-		}
-	}
-}
-
-// TestDoubtStays: as long as nobody can say what became of a commit, the actor
-// doesn't open.
-func TestDoubtStays(t *testing.T) {
-	eng := faultkv.New(memkv.New())
-	s := openStore(t, eng, batch.Limits{})
-	a := openActor(t, s)
-	fail := func(point faultkv.Point) {
-		eng.Hook(func(op faultkv.Op) error {
-			if op.Point == point {
-				return errTest
-			}
-			return nil
-		})
-	}
-	fail(faultkv.BeforeCommit)
-	if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrPoisoned) {
-		t.Fatal(err)
-	}
-	must(t, a.Close())
-	fail(faultkv.BeforeOutcome)
-	if _, err := s.Actor(ctx, testID, nil); !errors.Is(err, errTest) {
-		t.Errorf("got %v, want %v", err, errTest)
-	}
-	eng.Hook(nil)
-	if d := openActor(t, s).Doubt(); d == nil || d.Outcome != kv.OutcomeNotApplied {
-		t.Errorf("got %+v", d)
-	}
 }

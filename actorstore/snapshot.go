@@ -66,6 +66,14 @@ func (s *Snapshot) check() error {
 	return nil
 }
 
+// owned is check for after a read: it looks who owns the actor now.
+func (s *Snapshot) owned(ctx context.Context) error {
+	if s.owner == nil || s.owner.closed.Load() {
+		return nil // nobody's, or its owner's to the last
+	}
+	return s.owner.owned(ctx, s.owner.store.eng)
+}
+
 // Seq returns the number of the commit whose state this is, 0 before the first.
 func (s *Snapshot) Seq() uint64 { return s.seq }
 
@@ -74,7 +82,11 @@ func (s *Snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return dst, err
 	}
-	return s.space.get(ctx, key, dst)
+	value, err := s.space.get(ctx, key, dst)
+	if err := s.owned(ctx); err != nil {
+		return dst, err
+	}
+	return value, err
 }
 
 // Page appends the first 10,000 bytes of the value of key to dst. See Reader.
@@ -82,12 +94,21 @@ func (s *Snapshot) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return dst, err
 	}
-	return s.space.page(ctx, key, dst)
+	value, err := s.space.page(ctx, key, dst)
+	if err := s.owned(ctx); err != nil {
+		return dst, err
+	}
+	return value, err
 }
 
 // List yields the entries that opts select. See Reader.
 func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
-	return s.space.list(ctx, opts, s.check)
+	return s.space.list(ctx, opts, func() error {
+		if err := s.check(); err != nil {
+			return err
+		}
+		return s.owned(ctx)
+	})
 }
 
 // Close releases the state. No read may be running or start after. A second Close
