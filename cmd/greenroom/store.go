@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -97,7 +98,7 @@ func takeActor(ctx context.Context, s *storeurl.Store, actor string, opts *actor
 // ownDatabase is own for the actor's SQLite database.
 func ownDatabase(ctx context.Context, t target, fn func(*vfs.DB) error) error {
 	return own(ctx, t, func(a *actorstore.Actor) error {
-		db, err := vfs.Open(ctx, a, nil)
+		db, err := vfs.Open(ctx, a, quiet())
 		if err != nil {
 			return err
 		}
@@ -108,6 +109,10 @@ func ownDatabase(ctx context.Context, t target, fn func(*vfs.DB) error) error {
 		return errors.Join(err, db.Close())
 	})
 }
+
+// quiet are the options of a database whose events go nowhere: what goes wrong is the
+// command's one line on standard error.
+func quiet() *vfs.Options { return &vfs.Options{Logger: slog.New(slog.DiscardHandler)} }
 
 // settle lets SQLite look at a database after an error. A transaction that failed
 // half way has left its journal, which the next one to look rolls back: that
@@ -128,7 +133,7 @@ func viewDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error
 		if !found {
 			return say(nil, "the actor %s has no database", actor)
 		}
-		db, err := vfs.OpenView(ctx, v, nil)
+		db, err := vfs.OpenView(ctx, v, quiet())
 		if err != nil {
 			return err
 		}
