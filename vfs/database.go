@@ -43,6 +43,7 @@ type database struct {
 	handles int       // open connections  +checklocks:mu
 	holders int       // those that hold SHARED or more  +checklocks:mu
 	shm     shmDir    // +checklocks:mu
+	aging             // +checklocks:mu
 
 	// dirty: the store may differ from cur. hot: an unfinished transaction left
 	// its journal behind, and the next reader rolls it back. torn: hot since
@@ -167,6 +168,7 @@ func (db *database) idle() error {
 func (db *database) close() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	db.unwatch()
 	db.unpin(db.cur) // still pinned if a journal was left behind
 	db.meter.flush(&db.stats)
 	db.shm.remove(db)

@@ -30,6 +30,11 @@ var (
 	// ErrTxOver: the transaction of DB.Update had ended before its function
 	// returned, so that nothing of it was committed by Update.
 	ErrTxOver = errors.New("vfs: the transaction is over already")
+	// ErrSnapshotTooOld: a transaction has read a state that was replaced longer ago
+	// than Options.MaxSnapshotAge, or that Options.MaxSnapshots has no room for, and
+	// which is not kept any more. It can read no more pages; roll back and begin
+	// again. SQLite says that the database is locked (SQLITE_BUSY_TIMEOUT); see Cause.
+	ErrSnapshotTooOld = errors.New("vfs: snapshot too old")
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
 	ErrFailed = errors.New("vfs: database failed earlier")
@@ -53,6 +58,11 @@ func sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
 	switch {
 	case errors.Is(err, actorstore.ErrQuota), errors.Is(err, batch.ErrTooLarge):
 		return sqlitevfs.SystemError(err, sqlite3.FULL)
+	case errors.Is(err, ErrSnapshotTooOld):
+		// After an IOERR SQLite ends the transaction by itself, and what follows in it
+		// would read a newer state. BUSY leaves it to its user, as what it is: over.
+		// This kind of BUSY nothing else here has, so that Cause can tell it.
+		return sqlitevfs.SystemError(err, sqlite3.BUSY_TIMEOUT)
 	case errors.Is(err, actorstore.ErrCorrupt):
 		// The code that SQLite sets aside for a VFS which finds itself damaged.
 		return sqlitevfs.SystemError(err, sqlite3.IOERR_CORRUPTFS)
@@ -62,9 +72,12 @@ func sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
 
 // Cause returns the error of Greenroom's own behind err, which a statement, a
 // transaction or a connection returned: one that errors.Is can tell apart
-// (actorstore.ErrQuota, actorstore.ErrFenced, …). It returns nil when SQLite
-// did not keep one; DB.Cause then knows the last that this database met.
+// (actorstore.ErrQuota, actorstore.ErrFenced, ErrSnapshotTooOld, …). It returns nil when
+// SQLite did not keep one; DB.Cause then knows the last that this database met.
 func Cause(err error) error {
+	if errors.Is(err, sqlite3.BUSY_TIMEOUT) {
+		return ErrSnapshotTooOld // SQLite keeps the cause of few codes, but each code
+	}
 	var e *sqlite3.Error
 	if !errors.As(err, &e) {
 		return nil

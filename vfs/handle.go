@@ -141,11 +141,14 @@ func (h *handle) pinWriter() error {
 	if db.dirty || db.torn || db.main.reader != actorstore.Reader(db.source) {
 		return nil
 	}
-	r, err := db.pinned(h.ctx, h.view)
-	if err == nil {
-		db.main.reader = r
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.pin(h.ctx, h.view); err != nil {
+		return err
 	}
-	return err
+	// The current view's snapshot stays as long as there is a writer.
+	db.main.reader = h.view.snap.Load().snapshot
+	return nil
 }
 
 // fromHeader says whether a read lies within the header that memory holds.
@@ -155,10 +158,17 @@ func fromHeader(n int, off, size int64) bool {
 
 // readView reads chunks of the committed state v.
 func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
-	r, err := h.db.pinned(h.ctx, v)
+	p, err := h.db.pinned(h.ctx, v)
 	if err != nil {
 		return 0, err
 	}
+	n, err := h.readPinned(p, v, b, off)
+	h.db.leave(p)
+	return n, err
+}
+
+// readPinned is readView with v's snapshot.
+func (h *handle) readPinned(r actorstore.Reader, v *view, b []byte, off int64) (int, error) {
 	n := 0
 	for n < len(b) && off+int64(n) < v.size {
 		pos := off + int64(n)

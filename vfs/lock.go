@@ -241,10 +241,6 @@ func (h *handle) CommitPhaseTwo() error {
 		return nil
 	}
 	db.publish(h)
-	if h.view != nil {
-		db.release(h.view)
-		h.view = db.acquire()
-	}
 	return nil
 }
 

@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -20,9 +19,6 @@ type snapshot interface {
 	actorstore.Reader
 	Close() error
 }
-
-// snapshotPointer holds the snapshot of a view, nil until it is pinned.
-type snapshotPointer = atomic.Pointer[snapshot]
 
 type actorSource struct{ *actorstore.Actor }
 

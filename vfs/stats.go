@@ -25,8 +25,10 @@ type Stats struct {
 	LogCommits, Checkpoints int64
 	// Published is the number of committed states that readers were given.
 	Published int64
-	// Snapshots is the number of engine snapshots taken.
-	Snapshots int64
+	// Snapshots is the number of engine snapshots taken, and Expired how many of them
+	// were let go of while a transaction still read them, because of Options.MaxSnapshotAge
+	// or Options.MaxSnapshots.
+	Snapshots, Expired int64
 	// PageReads is the number of chunks that SQLite's own cache missed and
 	// memory could not answer: each one is an engine read.
 	PageReads int64
@@ -51,7 +53,7 @@ type Stats struct {
 
 // counters is Stats while it is being counted.
 type counters struct {
-	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots,
+	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots, expired,
 	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
 }
 
@@ -66,6 +68,7 @@ func (c *counters) read() Stats {
 		Checkpoints:     c.checkpoints.Load(),
 		Published:       c.published.Load(),
 		Snapshots:       c.snapshots.Load(),
+		Expired:         c.expired.Load(),
 		PageReads:       c.pageReads.Load(),
 		WriterWaits:     c.writerWaits.Load(),
 		ReaderWaits:     c.readerWaits.Load(),

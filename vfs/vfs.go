@@ -22,6 +22,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/util/vfsutil"
@@ -48,6 +49,16 @@ type Options struct {
 	// once, and gives it back when the transaction is over. 0 means 32 MiB, less
 	// than 1 MiB means 1 MiB.
 	TxMemory int64
+	// MaxSnapshotAge and MaxSnapshots bound the engine snapshots that transactions of
+	// this database keep open: each one keeps old versions of everything in the store
+	// alive. A transaction may read for MaxSnapshotAge after the state that it reads
+	// was replaced by a newer one, and at most MaxSnapshots states are kept, the
+	// newest ones. Beyond either bound, the next read of a page that isn't in SQLite's
+	// cache fails with ErrSnapshotTooOld (see Cause), and the transaction must be
+	// rolled back. A transaction that reads the newest state is not bounded, nor is
+	// the writer. 0 means 5 minutes and 64, a negative number no bound.
+	MaxSnapshotAge time.Duration
+	MaxSnapshots   int
 	// MaxConns bounds the open connections of a pool. Each one costs about a
 	// megabyte. 0 means 8.
 	MaxConns int
@@ -67,6 +78,8 @@ const (
 	defaultTempMemory = 4 << 20
 	defaultTxMemory   = 32 << 20
 	leastTxMemory     = 1 << 20
+	defaultMaxAge     = 5 * time.Minute
+	defaultMaxSnaps   = 64
 	defaultMaxConns   = 8
 )
 
@@ -83,6 +96,12 @@ func (o *Options) withDefaults() Options {
 		r.TxMemory = defaultTxMemory
 	}
 	r.TxMemory = max(r.TxMemory, leastTxMemory)
+	if r.MaxSnapshotAge == 0 {
+		r.MaxSnapshotAge = defaultMaxAge
+	}
+	if r.MaxSnapshots == 0 {
+		r.MaxSnapshots = defaultMaxSnaps
+	}
 	if r.MaxConns <= 0 {
 		r.MaxConns = defaultMaxConns
 	}

@@ -3,10 +3,10 @@ package vfs
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
-
-	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // headerSize is the size of SQLite's database header, at the start of page 1.
@@ -51,8 +51,10 @@ type view struct {
 	size   int64
 	header header
 
-	snap snapshotPointer
-	refs int // +checklocks:database.mu
+	snap     atomic.Pointer[pin]
+	refs     int       // +checklocks:database.mu
+	replaced time.Time // when the next view became the current one  +checklocks:database.mu
+	gone     error     // why it can't be read any more  +checklocks:database.mu
 }
 
 // pin makes v's snapshot. It is the store's newest state that is pinned, so v
@@ -65,32 +67,38 @@ func (db *database) pin(ctx context.Context, v *view) error {
 	if v.snap.Load() != nil {
 		return nil
 	}
-	if db.torn {
+	switch {
+	case v.gone != nil:
+		return v.gone
+	case db.torn:
 		return sqlite3.BUSY_RECOVERY // there is no committed state to pin
-	}
-	if v != db.cur || db.dirty {
+	case v != db.cur || db.dirty:
 		panic("vfs: a view lost its state before it was pinned")
 	}
 	snap, err := db.source.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	v.snap.Store(&snap)
+	v.snap.Store(newPin(snap))
 	db.stats.snapshots.Add(1)
+	db.watch()
 	return nil
 }
 
-// pinned returns the reader of v, which the caller holds.
-func (db *database) pinned(ctx context.Context, v *view) (actorstore.Reader, error) {
-	if s := v.snap.Load(); s != nil {
-		return *s, nil
+// pinned returns the snapshot of v, which the caller holds, for one read: it leaves
+// the pin when that is done.
+func (db *database) pinned(ctx context.Context, v *view) (*pin, error) {
+	if p := v.snap.Load(); p != nil && p.enter() {
+		return p, nil
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if err := db.pin(ctx, v); err != nil {
 		return nil, err
 	}
-	return *v.snap.Load(), nil
+	p := v.snap.Load()
+	p.enter() // it is let go of under mu only
+	return p, nil
 }
 
 // beginChange is called by the writer before the store first changes in a
@@ -130,19 +138,23 @@ func (db *database) acquire() *view {
 // +checklocks:db.mu
 func (db *database) release(v *view) {
 	v.refs--
-	if v.refs == 0 && (v != db.cur || !db.dirty) {
+	if v.refs > 0 {
+		return
+	}
+	if v != db.cur {
+		db.forget(v)
+	}
+	if v != db.cur || !db.dirty {
 		db.unpin(v)
 	}
 }
 
-// unpin closes v's snapshot, if it has one.
+// unpin lets go of v's snapshot, if it has one.
 //
 // +checklocks:db.mu
 func (db *database) unpin(v *view) {
-	if s := v.snap.Swap(nil); s != nil {
-		if err := (*s).Close(); err != nil {
-			db.log.Warn("vfs: closing a snapshot", "database", db.name, "error", err)
-		}
+	if p := v.snap.Swap(nil); p != nil {
+		db.leave(p)
 	}
 }
 
@@ -154,8 +166,14 @@ func (db *database) publish(h *handle) {
 	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
 	db.dirty, db.hot, db.torn = false, false, false
 	db.main.reader = db.source
+	if h != nil && h.view == old { // else it would hold what it has replaced itself
+		old.refs--
+		h.view = db.acquire()
+	}
 	if old.refs == 0 {
 		db.unpin(old)
+	} else {
+		db.outdate(old)
 	}
 	if h != nil && h.counterSeq == old.seq {
 		h.counterSeq = db.cur.seq // the writer's own cache is right

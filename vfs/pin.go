@@ -1,0 +1,154 @@
+package vfs
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// A pin is an engine snapshot that any number of reads share. Who lets go of it
+// doesn't wait for reads that are under way: the last of them closes it, since a
+// snapshot must not be closed under a read.
+type pin struct {
+	snapshot
+	since time.Time
+	users atomic.Int64 // reads under way, and one for the view until it lets go
+}
+
+func newPin(s snapshot) *pin {
+	p := &pin{snapshot: s, since: time.Now()}
+	p.users.Store(1)
+	return p
+}
+
+// enter begins a read. It returns false when the view has let go and no read is left.
+func (p *pin) enter() bool {
+	for {
+		n := p.users.Load()
+		if n == 0 {
+			return false
+		}
+		if p.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// leave ends a read, or the view's hold.
+func (db *database) leave(p *pin) {
+	if p.users.Add(-1) > 0 {
+		return
+	}
+	if err := p.Close(); err != nil {
+		db.log.Warn("vfs: closing a snapshot", "database", db.name, "error", err)
+	}
+}
+
+// aging is what bounds the snapshots of a database. A view that was replaced and is
+// still held is outdated: it expires after a time, and when there are too many. The
+// current view never does, but its snapshot may be old; it is let go of after the same
+// time, and made again when it is next needed: as long as nobody writes, the newest
+// state is the same. So an engine snapshot lives for twice the age at most, the
+// writer's excepted.
+//
+// The timer runs only while there is something to wait for.
+type aging struct {
+	outdated []*view // in the order in which they were replaced
+	timer    *time.Timer
+	armed    bool
+}
+
+// outdate begins the time that v has left: others hold it, and it was replaced.
+//
+// +checklocks:db.mu
+func (db *database) outdate(v *view) {
+	if v.snap.Load() == nil {
+		return // nobody reads it: in WAL mode the log is what pins a state
+	}
+	v.replaced = time.Now()
+	db.outdated = append(db.outdated, v)
+	if most := db.opts.MaxSnapshots; most > 0 && len(db.outdated)+1 > most { // the current one is one
+		db.expire(db.outdated[0], fmt.Errorf("%w: at most %d states are kept", ErrSnapshotTooOld, most))
+	}
+	db.watch()
+}
+
+// forget removes v, which nobody holds any more, from the outdated views.
+//
+// +checklocks:db.mu
+func (db *database) forget(v *view) {
+	if i := slices.Index(db.outdated, v); i >= 0 {
+		db.outdated = slices.Delete(db.outdated, i, i+1)
+	}
+}
+
+// expire takes v from those who hold it: their next read fails with reason.
+//
+// +checklocks:db.mu
+func (db *database) expire(v *view, reason error) {
+	db.forget(v)
+	v.gone = reason
+	db.unpin(v)
+	db.stats.expired.Add(1)
+}
+
+// watch has tick called when something may be too old. One that comes earlier than
+// necessary asks for the next.
+//
+// +checklocks:db.mu
+func (db *database) watch() {
+	if db.armed || db.opts.MaxSnapshotAge < 0 {
+		return
+	}
+	db.armed = true
+	if db.timer == nil {
+		db.timer = time.AfterFunc(db.opts.MaxSnapshotAge, db.tick)
+		return
+	}
+	db.timer.Reset(db.opts.MaxSnapshotAge)
+}
+
+// unwatch stops the timer for good.
+//
+// +checklocks:db.mu
+func (db *database) unwatch() {
+	db.armed = true
+	if db.timer != nil {
+		db.timer.Stop()
+	}
+}
+
+// tick lets go of what is too old.
+func (db *database) tick() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.handles == 0 {
+		db.armed = false
+		return
+	}
+	age, now := db.opts.MaxSnapshotAge, time.Now()
+	for len(db.outdated) > 0 && now.Sub(db.outdated[0].replaced) >= age {
+		v := db.outdated[0]
+		db.expire(v, fmt.Errorf("%w: it was replaced %v ago, and kept for %v", ErrSnapshotTooOld, now.Sub(v.replaced), age))
+	}
+	next := age
+	if len(db.outdated) > 0 {
+		next -= now.Sub(db.outdated[0].replaced)
+	}
+	// While the store may hold parts of a transaction, the current view can't be made
+	// again. Nor is it the writer's to lose.
+	p := db.cur.snap.Load()
+	if p != nil && !db.dirty {
+		if left := age - now.Sub(p.since); left > 0 {
+			next = min(next, left)
+		} else if db.owner.Load() == nil {
+			db.unpin(db.cur)
+			p = nil
+		}
+	}
+	db.armed = len(db.outdated) > 0 || p != nil && !db.dirty
+	if db.armed {
+		db.timer.Reset(next)
+	}
+}
