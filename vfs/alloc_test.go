@@ -75,6 +75,16 @@ func write(t testing.TB, h *handle, n int) {
 	must(h.Unlock(sqlitevfs.LOCK_NONE))
 }
 
+// fewestAllocs is testing.AllocsPerRun at its best of several times: it counts what the
+// whole process allocates, and Pebble works in the background.
+func fewestAllocs(run func()) float64 {
+	fewest := testing.AllocsPerRun(10, run)
+	for range 9 {
+		fewest = min(fewest, testing.AllocsPerRun(10, run))
+	}
+	return fewest
+}
+
 func TestNoAllocationPerPageRead(t *testing.T) {
 	const pages = 400
 	for name, open := range map[string]func(t *testing.T) kv.Engine{
@@ -105,7 +115,7 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 					}
 				}
 				read() // makes the snapshot
-				if n := testing.AllocsPerRun(10, read); n > pages/20 && !raceDetector {
+				if n := fewestAllocs(read); n > pages/20 && !raceDetector {
 					t.Errorf("reading %d pages allocates %v times", pages, n)
 				}
 			})

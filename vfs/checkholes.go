@@ -12,10 +12,11 @@ import (
 //
 // https://sqlite.org/fileformat2.html#the_freelist
 const (
-	headerPageSize = 16 // u16 big-endian, 1 means 65536
-	headerFreeList = 32 // page number of the first trunk page, u32 big-endian
-	trunkLeaves    = 4  // behind the number of the next trunk: how many leaves follow
-	trunkHeader    = 8
+	headerPageSize  = 16 // u16 big-endian, 1 means 65536
+	headerPageCount = 28 // u32 big-endian; valid where the two counters agree
+	headerFreeList  = 32 // page number of the first trunk page, u32 big-endian
+	trunkLeaves     = 4  // behind the number of the next trunk: how many leaves follow
+	trunkHeader     = 8
 )
 
 // lockByte is where the page begins that SQLite never writes.
@@ -27,14 +28,17 @@ const lockByte = 1 << 30
 const maxHoles = 4096
 
 // holes judges the chunks that are missing in one file. In a journal each is lost. In
-// a main file SQLite leaves out pages that nobody will read: the lock-byte page, and
-// leaves of the free list, which it doesn't write when they were never anything else.
+// a main file SQLite leaves out pages that nobody will read: the lock-byte page,
+// leaves of the free list, which it doesn't write when they were never anything else,
+// and what is beyond the size in its header, but for the last: a file is cut to that
+// after the commit that says so, and a crash may come between.
 // So the free list is read when there are holes, once for every maxHoles of them.
 type holes struct {
 	c     *checker
 	f     *keyedFile
 	judge bool  // whether holes mean anything
 	pages int64 // the page size; 0: each hole means damage
+	end   int64 // the size of the file, or the smaller one that the header states
 	trunk uint32
 
 	list  []hole // ascending
@@ -54,6 +58,7 @@ type hole struct {
 func (h *holes) reset(c *checker, f *keyedFile, judge bool) error {
 	h.c, h.f, h.judge = c, f, judge
 	h.pages, h.trunk, h.list, h.lost, h.first = 0, 0, h.list[:0], 0, -1
+	h.end = f.size
 	if f.tag != actorstore.FileMain || f.size == 0 {
 		return nil
 	}
@@ -71,12 +76,24 @@ func (h *holes) reset(c *checker, f *keyedFile, judge bool) error {
 	}
 	c.plain = c.plain || f.live
 	h.pages, h.trunk = size, binary.BigEndian.Uint32(b[headerFreeList:])
+	pages := binary.BigEndian.Uint32(b[headerPageCount:])
+	if bytes.Equal(b[headerCounter:][:4], b[headerVersionOf:][:4]) && pages > 0 {
+		h.end = min(f.size, int64(pages)*size)
+	}
 	return nil
 }
 
 // add takes the chunks [from, to) as missing.
 func (h *holes) add(from, to int64) error {
 	if !h.judge || from >= to {
+		return nil
+	}
+	// SQLite makes a file longer by writing its last page.
+	end := chunkCount(h.end)
+	if last := chunkCount(h.f.size); to == last && end < last {
+		h.lose(max(from, end), to)
+	}
+	if to = min(to, end); from >= to {
 		return nil
 	}
 	switch {
@@ -108,7 +125,7 @@ func (h *holes) lose(from, to int64) {
 }
 
 func (h *holes) note(x hole) error {
-	x.used = (min(x.to*chunkSize, h.f.size)-1)/h.pages - x.from*chunkSize/h.pages + 1
+	x.used = (min(x.to*chunkSize, h.end)-1)/h.pages - x.from*chunkSize/h.pages + 1
 	h.list = append(h.list, x)
 	if len(h.list) < maxHoles {
 		return nil

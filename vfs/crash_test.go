@@ -70,7 +70,7 @@ type ack struct {
 }
 
 // secondCrashes bounds how often each recovery is cut off in turn.
-const secondCrashes = 8
+const secondCrashes = 16
 
 // crashPoints is how many points TestCrash must try at least. With the race
 // detector, and with -short, recoveries are cut off once instead of eight times.
@@ -109,8 +109,11 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 		recovered := tp.rebuild(t, nil, n)
 		checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
 		points++
-		for range min(second, recovered.len()) {
-			m := rng.IntN(recovered.len())
+		// No cut twice, and none before the recovery has done anything: that is the
+		// point above.
+		cuts := rng.Perm(max(recovered.len()-1, 0))
+		for _, m := range cuts[:min(second, len(cuts))] {
+			m++
 			again := recovered.rebuild(t, tp.commits[:n], m)
 			checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
 			points++
