@@ -50,6 +50,8 @@ var counted = [...]struct {
 		func(s *Stats) int64 { return s.Published }},
 	{counter("vfs_snapshots", "Engine snapshots taken"),
 		func(s *Stats) int64 { return s.Snapshots }},
+	{counter("vfs_snapshots_expired", "Engine snapshots let go of while a transaction still read them"),
+		func(s *Stats) int64 { return s.Expired }},
 	{counter("vfs_page_reads", "Chunks read from the engine"),
 		func(s *Stats) int64 { return s.PageReads }},
 	{counter("vfs_recoveries", "Journals that were found left behind"),
