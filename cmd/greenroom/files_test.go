@@ -493,7 +493,7 @@ func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
 	err := own(t.Context(), target{url: live, actor: "music", create: true}, func(a *actorstore.Actor) error {
-		db, err := vfs.Open(t.Context(), a, nil)
+		db, err := vfs.Open(t.Context(), a, &vfs.Options{TxMemory: 1})
 		if err != nil {
 			return err
 		}
