@@ -27,7 +27,9 @@ const exportStep = 256 << 10
 // mode, where the newest pages are in the log, SQLite first makes a copy in
 // Options.TempDir, which takes the size of the database there.
 //
-// Errors are those of w, the context's, and those of reading. w has then got the
+// Errors are those of w, the context's, and those of reading: ErrSnapshotTooOld when
+// it takes longer, or others commit more often, than Options.MaxSnapshotAge and
+// MaxSnapshots allow. w has then got the
 // beginning of a file.
 func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 	d, err := db.vfs.find(mountName)

@@ -266,6 +266,20 @@ func TestExportFails(t *testing.T) {
 	}
 }
 
+// An export is a reader like others: it keeps a snapshot only as long as it may.
+func TestExportTooOld(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxSnapshots: 1})
+	exec(t, db, "create table t(a); insert into t select zeroblob(3000000)")
+	w := &workingWriter{work: func(int) { exec(t, db, "update t set a = randomblob(10000)") }}
+	if n, err := db.Export(t.Context(), w); !errors.Is(err, ErrSnapshotTooOld) || n != exportStep {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := db.Export(t.Context(), io.Discard); err != nil {
+		t.Error(err)
+	}
+}
+
 // A sparseWriter remembers the pages that are not zeros.
 type sparseWriter struct {
 	size  int64
