@@ -260,6 +260,12 @@ type (
 		"vfs/a.go":      `package vfs; import "time"; func f() { time.Sleep(1) }`,
 		"vfs/a_test.go": `package vfs; func f() { time.Sleep(1) }`,
 	}, nil},
+	{"where the time is made up", "sleep", map[string]string{
+		"vfs/a_test.go": `package vfs; import ("time"; "testing/synctest"); func f() { synctest.Test(t, func(t *testing.T) { time.Sleep(1) }) }`,
+	}, nil},
+	{"beside it", "sleep", map[string]string{
+		"vfs/a_test.go": `package vfs; import ("time"; "testing/synctest"); func f() { synctest.Test(t, g); time.Sleep(1) }`,
+	}, []string{"vfs/a_test.go:1: time.Sleep in a test"}},
 	{"in a test", "sleep", map[string]string{
 		"vfs/a_test.go": `package vfs; import "time"; func f() { time.Sleep(1) }`,
 		"vfs/b_test.go": `package vfs; import clock "time"; var nap = clock.Sleep`,
