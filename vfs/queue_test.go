@@ -13,6 +13,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // TestFairness: of ten connections that write all the time nobody waits for more than
@@ -209,6 +210,76 @@ func TestNobodyWaits(t *testing.T) {
 				t.Errorf("%+v", s)
 			}
 			intact(t, db)
+		})
+	}
+}
+
+// TestNobodyWaitsForTheEngine: while the engine keeps any one commit of a transaction
+// waiting, readers go on, also where SQLite's cache doesn't have the pages, and see the
+// state before it; and while it keeps a read waiting, the writer goes on.
+func TestNobodyWaitsForTheEngine(t *testing.T) {
+	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, limits)
+			db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
+			exec(t, db, table)
+			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 40)")
+			writer, reader := oneConn(t, db), oneConn(t, db)
+			length := 3000
+			look := func(when string) {
+				t.Helper()
+				if n := one[int](t, reader, "select sum(length(b)) from t"); n != 40*length {
+					t.Errorf("%s: a reader sees %d bytes, want %d", when, n, 40*length)
+				}
+			}
+			paused := 0
+			for more := true; more; { // each commit of the transaction in turn
+				pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: paused})
+				done := make(chan error, 1)
+				go func() {
+					_, err := writer.ExecContext(t.Context(), fmt.Sprintf("update t set b = zeroblob(%d)", length+1))
+					done <- err
+				}()
+				var err error
+				select {
+				case <-pause.Reached():
+					look(fmt.Sprintf("commit %d hangs", paused))
+					paused++
+					pause.Release()
+					err = <-done
+				case err = <-done:
+					more = false
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.engine.Heal()
+				length++
+				look("afterwards")
+			}
+			if least := map[string]int{"atomic": 1, "journal": 10}[name]; paused < least && fromEnv(t, limits) == limits {
+				t.Errorf("%d commits were paused", paused)
+			}
+			pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeGet, Match: func(op faultkv.Op) bool { return op.Snapshot }})
+			saw := make(chan int, 1)
+			go func() {
+				var n int
+				if err := reader.QueryRowContext(context.WithoutCancel(t.Context()), "select sum(length(b)) from t").Scan(&n); err != nil {
+					t.Error(err)
+				}
+				saw <- n
+			}()
+			<-pause.Reached()
+			for i := range 5 {
+				exec(t, writer, fmt.Sprintf("update t set b = zeroblob(%d)", length+1+i))
+			}
+			pause.Release()
+			if n := <-saw; n != 40*length {
+				t.Errorf("the slow reader sees %d bytes, want %d", n, 40*length)
+			}
+			if s := db.Stats(); s.WriterWaits != 0 || s.ReaderWaits != 0 {
+				t.Errorf("%+v", s)
+			}
 		})
 	}
 }
