@@ -580,3 +580,77 @@ func TestWALSpill(t *testing.T) {
 		}
 	}
 }
+
+// TestWALNamed: a database under keys of the older form whose header asks for a log is
+// rewritten when the log is opened, and shown as it is by a view.
+func TestWALNamed(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db, err := Open(t.Context(), r.actor, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged(t, db)
+	for _, s := range olderSetup {
+		exec(t, db, s)
+	}
+	content := contentOf(t, db)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rename(t, r.actor, "main.db")
+	view, err := r.store.View(t.Context(), r.actor.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	db = r.open(t, nil)
+	exec(t, db, "insert into t(b) values ('new')")
+	if left := namedLeft(t, r.actor); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+	if got := one[int](t, db, "select count(*) from t"); got != 62 {
+		t.Errorf("%d rows", got)
+	}
+	intact(t, db)
+	exact(t, r.actor)
+	old, err := OpenView(t.Context(), view, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if got := contentOf(t, old); got != content {
+		t.Errorf("the view shows %.60s, want %.60s", got, content)
+	}
+}
+
+// TestWALAllocs: reading what is in memory, and overwriting what the log has, allocate
+// nothing in this package.
+func TestWALAllocs(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	v, open := mounted(t, r, "allocs")
+	c := open()
+	do(t, c, "PRAGMA journal_mode=WAL; create table t(a integer primary key, b); insert into t values (1, 0)")
+	db, err := v.find("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &handle{db: db, ctx: context.Background(), logged: true, sync: syncFull}
+	f := &walFile{h: h}
+	page := make([]byte, 4096)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := f.WriteAt(page, logHeader+frameHeader); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.ReadAt(page, logHeader+frameHeader); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if err := c.Close(); err != nil {
+		t.Log(err) // the log was overwritten
+	}
+	if err := errors.Join(v.Unmount("a"), v.Unregister()); err != nil {
+		t.Fatal(err)
+	}
+}
