@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -59,8 +58,9 @@ func (v *VFS) open(ctx context.Context, mounted error) (*DB, error) {
 		return nil, errors.Join(err, v.Unmount(mountName))
 	}
 	db := &DB{vfs: v, dsn: "file:/" + mountName + "?vfs=" + url.QueryEscape(name) + "&_txlock=immediate"}
-	pool, err := driver.Open(db.dsn, v.opts.prepare)
+	conns, err := v.connector(db.dsn)
 	if err == nil {
+		pool := sql.OpenDB(conns)
 		pool.SetMaxOpenConns(v.opts.MaxConns)
 		pool.SetMaxIdleConns(v.opts.MaxConns)
 		if err = pool.PingContext(ctx); err == nil {
@@ -70,6 +70,15 @@ func (v *VFS) open(ctx context.Context, mounted error) (*DB, error) {
 		err = errors.Join(err, pool.Close())
 	}
 	return nil, errors.Join(err, v.Unregister(), v.Unmount(mountName))
+}
+
+// connector returns what makes the connections of the pool for dsn.
+func (v *VFS) connector(dsn string) (*connector, error) {
+	d, err := v.find(mountName)
+	if err != nil {
+		return nil, err
+	}
+	return newConnector(dsn, d, v.opts.prepare)
 }
 
 // prepare sets up a new connection.

@@ -93,6 +93,51 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// TestTakeoverCached: nor do they from the pages that SQLite has read or changed in a
+// transaction that began before, in any mode.
+func TestTakeoverCached(t *testing.T) {
+	for name, begin := range map[string][]string{
+		"read":      {"begin deferred"},
+		"write":     {"begin immediate", "insert into t(b) values ('late')"},
+		"exclusive": {"pragma locking_mode=exclusive", "insert into t(b) values ('before')"},
+		"wal":       {"pragma journal_mode=wal", "insert into t(b) values ('before')"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, eng kv.Engine) {
+				db := openRig(t, eng, batch.Limits{}).open(t, nil)
+				conn := oneConn(t, db)
+				exec(t, conn, table)
+				exec(t, conn, "insert into t(b) values ('old')")
+				for _, q := range begin {
+					exec(t, conn, q)
+				}
+				const q = "select b from t where a = 1"
+				prepared, err := conn.PrepareContext(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				one[string](t, conn, q)
+				owner := openRig(t, eng, batch.Limits{})
+				fenced(t, "a cached row", db, conn.QueryRowContext(t.Context(), q).Scan(new(string)))
+				fenced(t, "a prepared statement", db, prepared.QueryRowContext(t.Context()).Scan(new(string)))
+				_, err = conn.ExecContext(t.Context(), "insert into t(b) values ('later')")
+				fenced(t, "an insert", db, err)
+				if _, err := conn.ExecContext(t.Context(), " ROLLBACK "); err != nil && name != "exclusive" && name != "wal" {
+					t.Errorf("rolling back: %v", err)
+				}
+				if err := prepared.Close(); err != nil {
+					t.Error(err)
+				}
+				next := owner.open(t, nil)
+				intact(t, next)
+				if got := one[int](t, next, "select count(*) from t where b like 'late%'"); got != 0 {
+					t.Errorf("%d rows of the old owner", got)
+				}
+			})
+		})
+	}
+}
+
 // TestTakeoverInTransaction: the same in the middle of a transaction, on the atomic
 // path and when a part of it is already stored.
 func TestTakeoverInTransaction(t *testing.T) {
