@@ -34,9 +34,10 @@ var summary = regexp.MustCompile(`Summary: (\d+) errors out of (\d+) tests`)
 // runScript plays one script on a target that nothing has touched yet. --sync
 // leaves PRAGMA synchronous on: without it SQLite asks no file for atomic
 // writes, and syncs nothing.
-func runScript(t *testing.T, x target, s script) {
+func runScript(t *testing.T, x target, s script, options ...string) {
 	m := &machine{main: func(w *sqlite3_wrap.Wrapper, argc, argv int32) int32 { return w.Xmain_mptest(argc, argv) }}
-	lines, status := m.run(t, scriptFiles(t, x.without...), "mptest", x.db, s.name, "--vfs", x.vfs, "--sync", "--timeout", patience)
+	args := append([]string{"mptest", x.db, s.name, "--vfs", x.vfs, "--sync", "--timeout", patience}, options...)
+	lines, status := m.run(t, scriptFiles(t, x.without...), args...)
 	if status != 0 {
 		t.Errorf("mptest exited with status %d", status)
 	}

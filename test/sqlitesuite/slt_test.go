@@ -255,7 +255,7 @@ func TestSQLLogic(t *testing.T) {
 	if stride(t, 2) > 1 {
 		limit = 2000
 	}
-	for _, m := range modes {
+	for _, m := range append(slices.Clone(modes), logMode) {
 		t.Run(m.name, func(t *testing.T) {
 			var sum logicCount
 			h, k := newHouse(t, m), &stock{}
@@ -313,8 +313,11 @@ func (n *logicCount) play(t *testing.T, here, there *site, m mode, records []rec
 	}
 	closeConn(t, a)
 	closeConn(t, b)
-	if d := differentImages(t, here, there); d != "" {
-		t.Error(d)
+	// With a log a page may become free before it ever reached the file.
+	if m.name != logMode.name {
+		if d := differentImages(t, here, there); d != "" {
+			t.Error(d)
+		}
 	}
 	n.pageReads += here.counts().PageReads
 	here.drop()
