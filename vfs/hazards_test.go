@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -407,6 +408,61 @@ func TestSynchronousInTransaction(t *testing.T) {
 	if got := r.engine.Counts(); got.Durable != 1 {
 		t.Errorf("%+v, want a durable commit", got)
 	}
+}
+
+// TestCommitAtomicRefused: only what is too large is left to the journal.
+func TestCommitAtomicRefused(t *testing.T) {
+	for name, refuse := range map[string]func(r *rig){
+		"quota":   func(*rig) {},
+		"failure": func(r *rig) { r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit}) },
+		"unknown": func(r *rig) { r.engine.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome}) },
+	} {
+		limits := batch.DefaultLimits()
+		limits.AtomicBatches = envlimits.Unlimited
+		pages := 4
+		if limits.Storage = 100_000; name == "quota" {
+			pages = 40
+		}
+		r := newRig(t, limits)
+		h := newRigDatabase(t, r).openHandle(t.Context(), false)
+		err := errors.Join(h.Lock(sqlitevfs.LOCK_SHARED), h.Lock(sqlitevfs.LOCK_RESERVED), h.BeginAtomicWrite())
+		for i := range int64(pages) {
+			_, werr := h.WriteAt(bytes.Repeat([]byte{1}, chunkSize), i*chunkSize)
+			err = errors.Join(err, werr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		refuse(r)
+		if err := h.CommitAtomicWrite(); err == nil || err == error(sqlite3.IOERR_COMMIT_ATOMIC) {
+			t.Errorf("%s: SQLite is told %v", name, err)
+		}
+		r.engine.Heal()
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNULText: text is bytes to this package, as is what SQLite makes of a NUL in it.
+func TestNULText(t *testing.T) {
+	const text = "before\x00behind"
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, "create table t(a text)")
+	exec(t, db, "insert into t values (?)", text)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.reopen(t, batch.Limits{})
+	db = r.open(t, nil)
+	if got := one[string](t, db, "select a from t"); got != text {
+		t.Errorf("got %q", got)
+	}
+	if got := one[string](t, db, "select hex(a) from t where a = ?", text); got != fmt.Sprintf("%X", text) {
+		t.Errorf("got %s", got)
+	}
+	intact(t, db)
 }
 
 // TestErrorCodes: what SQLite is told of each error. An SQLITE_IOERR_NOMEM would end
