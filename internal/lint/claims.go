@@ -2,9 +2,7 @@ package lint
 
 import (
 	"go/ast"
-	"path"
 	"regexp"
-	"strings"
 )
 
 // claim is a test that a page names as the one that holds something: its package's
@@ -27,17 +25,11 @@ func checkClaims(t *Tree) []Finding {
 		}
 	}
 	var fs []Finding
-	for _, x := range t.Texts {
-		if path.Ext(x.Path) != ".md" {
-			continue
-		}
-		line := 0
-		for text := range strings.Lines(x.Data) {
-			line++
-			for _, m := range claim.FindAllStringSubmatch(text, -1) {
-				if name := m[1] + "." + m[2]; !tests[name] {
-					fs = append(fs, Finding{x.Path, line, "names the test " + name + ", which isn't there"})
-				}
+	for f, text := range t.markdown() {
+		for _, m := range claim.FindAllStringSubmatch(text, -1) {
+			if name := m[1] + "." + m[2]; !tests[name] {
+				f.Text = "names the test " + name + ", which isn't there"
+				fs = append(fs, f)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"iter"
 	"path"
 	"regexp"
 	"strings"
@@ -10,20 +11,31 @@ import (
 // link is a Markdown link's target without its fragment.
 var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
 
+// markdown yields every line of every Markdown page, as a finding without a text.
+func (t *Tree) markdown() iter.Seq2[Finding, string] {
+	return func(yield func(Finding, string) bool) {
+		for _, x := range t.Texts {
+			if path.Ext(x.Path) != ".md" {
+				continue
+			}
+			line := 0
+			for text := range strings.Lines(x.Data) {
+				if line++; !yield(Finding{Path: x.Path, Line: line}, text) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // checkLinks wants a file behind every relative link of a Markdown page.
 func checkLinks(t *Tree) []Finding {
 	var fs []Finding
-	for _, x := range t.Texts {
-		if path.Ext(x.Path) != ".md" {
-			continue
-		}
-		line := 0
-		for text := range strings.Lines(x.Data) {
-			line++
-			for _, m := range link.FindAllStringSubmatch(text, -1) {
-				if !strings.Contains(m[1], "://") && !t.Paths[path.Join(path.Dir(x.Path), m[1])] {
-					fs = append(fs, Finding{x.Path, line, "links to " + m[1] + ", which isn't there"})
-				}
+	for f, text := range t.markdown() {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(m[1], "://") && !t.Paths[path.Join(path.Dir(f.Path), m[1])] {
+				f.Text = "links to " + m[1] + ", which isn't there"
+				fs = append(fs, f)
 			}
 		}
 	}
