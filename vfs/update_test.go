@@ -28,16 +28,18 @@ func hasMark(t testing.TB, r actorstore.Reader) bool {
 }
 
 // updatePaths are ways on which a transaction may land: limits and cache size.
-var updatePaths = []struct {
-	name    string
-	limits  batch.Limits
-	pragmas []string
-}{
+var updatePaths = []updatePath{
 	{"atomic", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, nil},
 	{"journal", oneBatch, nil},
 	{"spilled", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{"cache_size=5"}},
 	{"spilled journal", oneBatch, []string{"cache_size=5"}},
 	{"normal", oneBatch, []string{"cache_size=5", "synchronous=normal"}},
+}
+
+type updatePath struct {
+	name    string
+	limits  batch.Limits
+	pragmas []string
 }
 
 // seedUpdate makes the table that the cases work on.
