@@ -23,6 +23,7 @@ type handle struct {
 	mode      string // journal_mode, as far as PRAGMAs said
 	exclusive bool   // locking_mode, likewise
 	sync      syncLevel
+	syncSet   bool // by a PRAGMA
 	wantWrite bool // the transaction that starts is BEGIN IMMEDIATE or EXCLUSIVE
 	logged    bool // it has the log open: WAL mode, see wal.go
 	unstored  bool // it has written to the log what isn't stored

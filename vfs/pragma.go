@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // beginHint is the PRAGMA by which SQLite tells a VFS, before it takes SHARED,
@@ -17,6 +18,9 @@ const beginHint = "experimental_pragma_20251114"
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpragma
 func (h *handle) Pragma(name, value string) (string, error) {
+	if h.staged != nil && value != "" && (name == "journal_mode" || name == "locking_mode") {
+		return "", fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
+	}
 	switch name {
 	case beginHint:
 		h.wantWrite = true
@@ -85,12 +89,25 @@ const (
 	syncFull // and EXTRA
 )
 
+// synchronous returns the level that SQLite goes by. In WAL mode go-sqlite3's build has
+// another default.
+//
+// https://sqlite.org/compile.html#default_wal_synchronous
+func (h *handle) synchronous() syncLevel {
+	if h.logged && !h.syncSet {
+		return syncNormal
+	}
+	return h.sync
+}
+
 // setSync follows PRAGMA synchronous. SQLite refuses it within a transaction. What is
 // no name of a level counts as FULL here, whatever SQLite makes of it.
 func (h *handle) setSync(value string) {
-	if c, ok := h.conn.(*sqlite3.Conn); value == "" || ok && !c.GetAutocommit() {
+	// A VFS above this one may keep from it whose connection it is.
+	if c, ok := h.conn.(*sqlite3.Conn); value == "" || ok && !c.GetAutocommit() || !ok && h.level > sqlitevfs.LOCK_NONE {
 		return
 	}
+	h.syncSet = true
 	switch strings.ToLower(value) {
 	case "0", "off", "no", "false":
 		h.sync = syncOff

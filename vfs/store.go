@@ -14,7 +14,7 @@ import (
 // good: nobody knows what landed.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	db.join(b)
-	if h := db.owner.Load(); h != nil && h.sync < syncFull {
+	if h := db.owner.Load(); h != nil && h.synchronous() < syncFull {
 		return db.apply(ctx, b)
 	}
 	began := db.meter.start()
@@ -105,7 +105,7 @@ func (db *database) landMain(ctx context.Context) error {
 	if err := db.flushMain(ctx); err != nil {
 		return err
 	}
-	if h := db.owner.Load(); h != nil && h.sync < syncFull {
+	if h := db.owner.Load(); h != nil && h.synchronous() < syncFull {
 		return nil
 	}
 	if err := db.actor.Sync(ctx); err != nil {

@@ -18,6 +18,15 @@ import (
 type Tx struct {
 	conn  *sql.Conn
 	batch *batch.Batch
+	over  context.Context // done when the function has returned
+}
+
+// within returns a context that ends with the transaction too, and with it what is
+// left open: rows that nobody closes would keep the connection for ever.
+func (tx *Tx) within(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(tx.over, cancel)
+	return ctx
 }
 
 // Batch is what lands with the SQL. Nothing staged may touch the keys of the
@@ -30,15 +39,15 @@ func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.R
 	return tx.conn.ExecContext(ctx, query, args...)
 }
 
-// QueryContext is sql.Conn's, in the transaction. The rows must be closed before the
-// next statement that writes.
+// QueryContext is sql.Conn's, in the transaction. Rows that are still open when the
+// function returns are closed.
 func (tx *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return tx.conn.QueryContext(ctx, query, args...)
+	return tx.conn.QueryContext(tx.within(ctx), query, args...)
 }
 
 // QueryRowContext is sql.Conn's, in the transaction.
 func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return tx.conn.QueryRowContext(ctx, query, args...)
+	return tx.conn.QueryRowContext(tx.within(ctx), query, args...)
 }
 
 // PrepareContext is sql.Conn's, in the transaction. The statement is closed by the
@@ -80,7 +89,10 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 		return errors.Join(err, rollback(ctx, conn, raw))
 	}
 	defer h.unstage()
-	if err := run(ctx, fn, &Tx{conn, &b}); err != nil {
+	over, end := context.WithCancel(context.Background())
+	defer end()
+	err = run(ctx, fn, &Tx{conn, &b, over})
+	if end(); err != nil {
 		return errors.Join(err, rollback(ctx, conn, raw))
 	}
 	if s.over {
@@ -103,7 +115,7 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 
 // land commits b by itself, as durably as the connection's transactions are.
 func (h *handle) land(ctx context.Context, b *batch.Batch) error {
-	if h.sync < syncFull {
+	if h.synchronous() < syncFull {
 		return h.db.actor.Apply(ctx, b)
 	}
 	return h.db.actor.Commit(ctx, b)
@@ -146,7 +158,7 @@ func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
 		writers.Lock()
 		defer writers.Unlock()
 		if h = writers.file[raw]; h == nil {
-			return fmt.Errorf("%w: Update on a database that is open for reading", ErrUnsupported)
+			return fmt.Errorf("%w: Update on a database that is open for reading, or through another VFS", ErrUnsupported)
 		}
 		return nil
 	})

@@ -84,7 +84,16 @@ func TestUpdate(t *testing.T) {
 		}},
 		"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
 		"commit and begin":   {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
-		"savepoint":          {true, statement("savepoint s; delete from t; rollback to s")},
+		"locking mode":       {false, statement("pragma locking_mode=exclusive")},
+		"journal mode":       {false, statement("pragma journal_mode=memory")},
+		"open rows": {true, func(_ context.Context, _ func(), tx *Tx) error {
+			rows, err := tx.QueryContext(context.Background(), "select a from t union all select 1 union all select 2")
+			if err == nil {
+				rows.Next() // and nobody closes them
+			}
+			return err
+		}},
+		"savepoint": {true, statement("savepoint s; delete from t; rollback to s")},
 		"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
 			tx.Batch().Late(func(*batch.Batch) error { return errChanged })
 			return nil

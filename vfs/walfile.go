@@ -206,7 +206,7 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	h.unstored = true
 	end := w.note(b, off)
-	if db.full(&w.file) || h.sync < syncFull && (end || w.frame == 0) {
+	if db.full(&w.file) || h.synchronous() < syncFull && (end || w.frame == 0) {
 		err = f.store(false)
 	}
 	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
@@ -258,12 +258,18 @@ func (f *walFile) Sync(sqlitevfs.SyncFlag) error {
 	h, w := f.h, &f.h.db.wal
 	w.write.Lock()
 	defer w.write.Unlock()
-	if !w.committed && w.frame != 0 {
-		return nil
-	}
 	err := h.mayLog()
-	if err == nil {
-		err = f.store(h.sync >= syncFull)
+	full := h.synchronous() >= syncFull
+	if err == nil && (w.committed || w.frame == 0) {
+		err = f.store(full)
+	}
+	if err == nil && full {
+		// The end of the transaction may have been stored before: because memory was
+		// full, or by a checkpoint of a connection that doesn't wait. This waits only
+		// if there is something to wait for.
+		if err = h.db.actor.Commit(h.ctx, new(batch.Batch)); err != nil {
+			h.db.fail(err)
+		}
 	}
 	return h.sqliteError(err, sqlite3.IOERR_FSYNC)
 }
@@ -349,7 +355,7 @@ func (h *handle) commitLogged() error {
 	h.unstored = false
 	err := db.healthy()
 	if err == nil {
-		if err = db.storeLog(h.ctx, h.sync >= syncFull); err != nil {
+		if err = db.storeLog(h.ctx, h.synchronous() >= syncFull); err != nil {
 			db.fail(err)
 		}
 	}
