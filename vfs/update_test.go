@@ -57,109 +57,119 @@ func seedUpdate(t *testing.T, db *DB) {
 
 var errChanged = errors.New("changed my mind")
 
+// An updateEnd is a way in which a transaction may end.
+type updateEnd struct {
+	lands bool
+	run   func(ctx context.Context, cancel func(), tx *Tx) error
+}
+
+const updateAll = "update t set b = randomblob(1600)"
+
+var updateEnds = map[string]updateEnd{
+	"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
+	"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
+	"rollback":     {false, statement("rollback")},
+	"or rollback":  {false, statement("insert into t(b) select b from t limit 1")},
+	"ignored":      {false, ignoring("insert into t(b) select b from t limit 1")},
+	"raise":        {false, ignoring("insert into log values ('boom')")},
+	"constraint":   {true, ignoring("insert into p values (1), (1)")},
+	"deferred key": {false, statement("insert into c values (77)")},
+	"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
+		cancel()
+		_, err := tx.ExecContext(ctx, updateAll)
+		return err
+	}},
+	"interrupted commit": {false, func(_ context.Context, cancel func(), _ *Tx) error {
+		cancel()
+		return nil
+	}},
+	"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
+	"commit of another":  {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
+	"locking mode":       {false, statement("pragma locking_mode=exclusive")},
+	"journal mode":       {false, statement("pragma journal_mode=memory")},
+	"open rows": {true, func(_ context.Context, _ func(), tx *Tx) error {
+		rows, err := tx.QueryContext(context.Background(), "select a from t union all select 1 union all select 2")
+		if err == nil {
+			rows.Next() // and nobody closes them
+		}
+		return err
+	}},
+	"savepoint": {true, statement("savepoint s; delete from t; rollback to s")},
+	"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
+		tx.Batch().Late(func(*batch.Batch) error { return errChanged })
+		return nil
+	}},
+	"quota": {false, func(_ context.Context, _ func(), tx *Tx) error {
+		for i := range 100 {
+			tx.Batch().Put(actorstore.UserKey([]byte{byte(i)}), make([]byte, 100<<10))
+		}
+		return nil
+	}},
+}
+
 // TestUpdate: what is staged lands exactly when the SQL does, whatever ends the
-// transaction, before and after it has spilled.
+// transaction, before and after it has outgrown SQLite's cache.
 func TestUpdate(t *testing.T) {
-	const change = "update t set b = randomblob(1600)"
-	ended := map[string]struct {
-		lands bool
-		run   func(ctx context.Context, cancel func(), tx *Tx) error
-	}{
-		"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
-		"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
-		"rollback":     {false, statement("rollback")},
-		"or rollback":  {false, statement("insert into t(b) select b from t limit 1")},
-		"ignored":      {false, ignoring("insert into t(b) select b from t limit 1")},
-		"raise":        {false, ignoring("insert into log values ('boom')")},
-		"constraint":   {true, ignoring("insert into p values (1), (1)")},
-		"deferred key": {false, statement("insert into c values (77)")},
-		"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
-			cancel()
-			_, err := tx.ExecContext(ctx, change)
-			return err
-		}},
-		"interrupted commit": {false, func(_ context.Context, cancel func(), _ *Tx) error {
-			cancel()
-			return nil
-		}},
-		"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
-		"commit and begin":   {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
-		"locking mode":       {false, statement("pragma locking_mode=exclusive")},
-		"journal mode":       {false, statement("pragma journal_mode=memory")},
-		"open rows": {true, func(_ context.Context, _ func(), tx *Tx) error {
-			rows, err := tx.QueryContext(context.Background(), "select a from t union all select 1 union all select 2")
-			if err == nil {
-				rows.Next() // and nobody closes them
-			}
-			return err
-		}},
-		"savepoint": {true, statement("savepoint s; delete from t; rollback to s")},
-		"late error": {false, func(_ context.Context, _ func(), tx *Tx) error {
-			tx.Batch().Late(func(*batch.Batch) error { return errChanged })
-			return nil
-		}},
-		"quota": {false, func(_ context.Context, _ func(), tx *Tx) error {
-			for i := range 100 {
-				tx.Batch().Put(actorstore.UserKey([]byte{byte(i)}), make([]byte, 100<<10))
-			}
-			return nil
-		}},
-	}
 	for _, path := range updatePaths {
-		for name, c := range ended {
+		for name := range updateEnds {
 			for _, changes := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s/%s/changes=%v", path.name, name, changes), func(t *testing.T) {
-					limits := path.limits
-					limits.Storage = 5 << 20
-					r := newRig(t, limits)
-					db := r.open(t, &Options{Pragmas: slices.Concat(path.pragmas, []string{"foreign_keys=on"}), MaxConns: 1})
-					seedUpdate(t, db)
-					before := contentOf(t, db)
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					var log []string
-					err := db.Update(ctx, func(tx *Tx) error {
-						tx.Batch().OnCommit(func() { log = append(log, "commit") })
-						tx.Batch().OnAbort(func(error) { log = append(log, "abort") })
-						tx.Batch().Put(mark, []byte("x"))
-						if changes {
-							if _, err := tx.ExecContext(ctx, change); err != nil {
-								return err
-							}
-						}
-						return c.run(ctx, cancel, tx)
-					})
-					after := contentOf(t, db)
-					lands := c.lands && err == nil
-					if c.lands != (err == nil) {
-						t.Errorf("Update: %v", err)
-					}
-					if (after != before) != (changes && lands) {
-						t.Errorf("the SQL landed: %v; Update says %v", after != before, err)
-					}
-					if got := hasMark(t, r.actor); got != lands {
-						t.Errorf("what was staged landed: %v; Update says %v", got, err)
-					}
-					want := "abort"
-					if lands {
-						want = "commit"
-					}
-					if !slices.Equal(log, []string{want}) {
-						t.Errorf("the hooks ran as %q, want %q", log, want)
-					}
-					if n := one[int](t, db, "select count(*) from log where x = 'second'"); n != 0 && name != "commit and begin" {
-						t.Errorf("%d rows of another transaction", n)
-					}
-					intact(t, db)
-					if err := db.Update(t.Context(), func(tx *Tx) error {
-						_, err := tx.ExecContext(t.Context(), change)
-						return err
-					}); err != nil {
-						t.Errorf("the next one: %v", err)
-					}
+					testUpdate(t, path, name, changes)
 				})
 			}
 		}
+	}
+}
+
+func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
+	end := updateEnds[name]
+	limits := path.limits
+	limits.Storage = 5 << 20
+	r := newRig(t, limits)
+	db := r.open(t, &Options{Pragmas: slices.Concat(path.pragmas, []string{"foreign_keys=on"}), MaxConns: 1})
+	seedUpdate(t, db)
+	before := contentOf(t, db)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log []string
+	err := db.Update(ctx, func(tx *Tx) error {
+		tx.Batch().OnCommit(func() { log = append(log, "commit") })
+		tx.Batch().OnAbort(func(error) { log = append(log, "abort") })
+		tx.Batch().Put(mark, []byte("x"))
+		if changes {
+			if _, err := tx.ExecContext(ctx, updateAll); err != nil {
+				return err
+			}
+		}
+		return end.run(ctx, cancel, tx)
+	})
+	after := contentOf(t, db)
+	lands := end.lands && err == nil
+	if end.lands != (err == nil) {
+		t.Errorf("Update: %v", err)
+	}
+	if (after != before) != (changes && lands) {
+		t.Errorf("the SQL landed: %v; Update says %v", after != before, err)
+	}
+	if got := hasMark(t, r.actor); got != lands {
+		t.Errorf("what was staged landed: %v; Update says %v", got, err)
+	}
+	want := "abort"
+	if lands {
+		want = "commit"
+	}
+	if !slices.Equal(log, []string{want}) {
+		t.Errorf("the hooks ran as %q, want %q", log, want)
+	}
+	if n := one[int](t, db, "select count(*) from log where x = 'second'"); n != 0 && name != "commit of another" {
+		t.Errorf("%d rows of another transaction", n)
+	}
+	intact(t, db)
+	if err := db.Update(t.Context(), func(tx *Tx) error {
+		_, err := tx.ExecContext(t.Context(), updateAll)
+		return err
+	}); err != nil {
+		t.Errorf("the next one: %v", err)
 	}
 }
 

@@ -12,10 +12,7 @@ import (
 // stored journal, before it ends: one that is larger than the memory set aside.
 func TestUpdateStored(t *testing.T) {
 	const rows = 1200
-	ends := map[string]struct {
-		lands bool
-		run   func(ctx context.Context, cancel func(), tx *Tx) error
-	}{
+	ends := map[string]updateEnd{
 		"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
 		"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
 		"or rollback":  {false, ignoring("insert or rollback into t select * from t limit 1")},
