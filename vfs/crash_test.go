@@ -105,21 +105,35 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 	tp, acks := c.run(t)
 	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
 	for n := acks[0].after; n <= tp.len(); n++ {
-		want := allowed(tp, acks, n)
-		recovered := tp.rebuild(t, nil, n)
-		checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
-		points++
-		// No cut twice, and none before the recovery has done anything: that is the
-		// point above.
-		cuts := rng.Perm(max(recovered.len()-1, 0))
-		for _, m := range cuts[:min(second, len(cuts))] {
-			m++
-			again := recovered.rebuild(t, tp.commits[:n], m)
-			checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
-			points++
-		}
+		points += c.crashAt(t, crash{tp, n, second, rng}, allowed(tp, acks, n))
 	}
 	return points
+}
+
+// A crash is one on a tape after some commits, whose recovery is cut off as well.
+type crash struct {
+	tp     *tape
+	n      int
+	second int // how often, at most
+	rng    *rand.Rand
+}
+
+// crashAt opens what x leaves, which must be one of the states wanted, and returns how
+// many points that were.
+func (c *crashCase) crashAt(t *testing.T, x crash, want []string) (points int) {
+	t.Helper()
+	recovered := x.tp.rebuild(t, nil, x.n)
+	checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", x.n, x.tp.len()))
+	// No cut twice, and none before the recovery has done anything: that is the
+	// point above.
+	cuts := x.rng.Perm(max(recovered.len()-1, 0))
+	cuts = cuts[:min(x.second, len(cuts))]
+	for _, m := range cuts {
+		m++
+		again := recovered.rebuild(t, x.tp.commits[:x.n], m)
+		checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", x.n, m))
+	}
+	return 1 + len(cuts)
 }
 
 // run plays the case and returns the tape and the acknowledged states, first the

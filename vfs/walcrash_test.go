@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -72,17 +71,7 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 		step = 6 // what races, races at any of them
 	}
 	for n := acks[0].after; n <= tp.len(); n += step {
-		want := acknowledged(acks, n)
-		recovered := tp.rebuild(t, nil, n)
-		checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
-		points++
-		cuts := rng.Perm(max(recovered.len()-1, 0))
-		for _, m := range cuts[:min(second, len(cuts))] {
-			m++
-			again := recovered.rebuild(t, tp.commits[:n], m)
-			checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
-			points++
-		}
+		points += c.crashAt(t, crash{tp, n, second, rng}, acknowledged(acks, n))
 	}
 	return points
 }
