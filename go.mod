@@ -6,6 +6,7 @@ require (
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
+	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
 	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
@@ -33,6 +34,8 @@ require (
 	github.com/golang/protobuf v1.5.3 // indirect
 	github.com/golang/snappy v0.0.5-0.20231225225746-43d5d4cd4e0e // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/klauspost/compress v1.17.11 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
