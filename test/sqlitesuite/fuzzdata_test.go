@@ -173,7 +173,8 @@ var excuses = []struct {
 	name string
 	text *regexp.Regexp
 }{
-	{"asks for a journal mode that is refused", regexp.MustCompile(`(?i)journal_mode\W*(wal|of?f?\b)`)},
+	{"asks for a journal mode that is refused", regexp.MustCompile(`(?i)journal_mode\W*of?f?\b`)},
+	{"asks for the write-ahead log that neither memdb nor plain has", regexp.MustCompile(`(?i)journal_mode\W*wal`)},
 	{"asks for how often others wrote", regexp.MustCompile(`(?i)data_version`)},
 	{"explains with an address", regexp.MustCompile(`(?i)\bexplain\b`)},
 	{"lets a rowid be chosen by chance", regexp.MustCompile(`9223372036854775807`)},

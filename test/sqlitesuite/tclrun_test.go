@@ -362,7 +362,7 @@ func (f *tclFile) dropAll() {
 var (
 	capability = regexp.MustCompile(`[A-Za-z0-9_]+`)
 	// incapable lists what this build of SQLite, or the two VFSes, can't do.
-	incapable = []string{"fts1", "fts2", "fts3", "fts3_unicode", "fts4", "icu", "icu_collations", "shared_cache", "tclvar", "wal",
+	incapable = []string{"fts1", "fts2", "fts3", "fts3_unicode", "fts4", "icu", "icu_collations", "shared_cache", "tclvar",
 		"memorymanage", "load_ext", "deprecated", "session", "mem5", "mem3", "multiplex_ext_overwrite", "unlock_notify", "threadsafe",
 		"update_delete_limit", "normalize", "deserialize", "complete", "gettable", "like_match_blobs", "prefer_proxy_locking",
 		"lock_proxy_pragmas", "debug", "stmtvtab", "bytecode_vtab", "dbpage_vtab", "uint", "cursorhints", "hiddencolumns", "scanstatus",
