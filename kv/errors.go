@@ -39,6 +39,44 @@ var (
 	ErrNewerFormat = errors.New("kv: newer format")
 )
 
+// Sentinels of transactions. ErrConflict, of a transaction, means that another commit
+// got between its reads and its commit.
+var (
+	// ErrUnsupported: the engine doesn't offer what was asked for.
+	ErrUnsupported = errors.New("kv: not supported by the engine")
+	// ErrTooOld: a transaction read or committed later after its first read than it
+	// may. Nothing was applied; trying again may be faster.
+	ErrTooOld = errors.New("kv: transaction is too old")
+	// ErrCanceled: the transaction was canceled; nothing was applied.
+	ErrCanceled = errors.New("kv: transaction is canceled")
+	// ErrUsedAfterCommit: something was asked of a transaction after its Commit,
+	// whatever that returned.
+	ErrUsedAfterCommit = errors.New("kv: transaction is used after its commit")
+	// ErrManaged: Commit of a transaction that Update or View will commit itself.
+	ErrManaged = errors.New("kv: transaction is committed by Update or View")
+	// ErrReadOnly: a change in a transaction of View.
+	ErrReadOnly = errors.New("kv: transaction is read-only")
+	// ErrUnreadable: what was read depends on the versionstamp of the transaction
+	// itself, which is made when it commits.
+	ErrUnreadable = errors.New("kv: unreadable before the commit")
+	// ErrNoVersionstamp: the transaction has no versionstamp: it hasn't committed,
+	// or it changed nothing.
+	ErrNoVersionstamp = errors.New("kv: transaction has no versionstamp")
+	// ErrKeyTooLarge: a key is over the limit of a transaction. It is ErrTooLarge.
+	ErrKeyTooLarge = fmt.Errorf("%w: key", ErrTooLarge)
+	// ErrValueTooLarge: a value is over the limit of a transaction. It is ErrTooLarge.
+	ErrValueTooLarge = fmt.Errorf("%w: value", ErrTooLarge)
+	// ErrTxTooLarge: a transaction is over its limit. It is ErrTooLarge.
+	ErrTxTooLarge = fmt.Errorf("%w: transaction", ErrTooLarge)
+)
+
+// Retryable reports whether err says that a transaction was not applied, and might be
+// when it is run again from its beginning: ErrConflict and ErrTooOld. An unknown
+// outcome isn't: it may have been applied.
+func Retryable(err error) bool {
+	return !errors.Is(err, ErrUnknownOutcome) && (errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld))
+}
+
 // A FormatError says which version of a format was found. It wraps
 // ErrNewerFormat. Engines return it for their files, and the packages above for
 // their rows, so that whoever opens a store has one thing to look for.

@@ -1,0 +1,188 @@
+package kv
+
+import (
+	"context"
+	"time"
+)
+
+// A Transactor is an optional capability of an Engine: serializable transactions. It
+// is the seam below DB and Tx, which hold what is the same for every engine: the
+// view of a transaction's own writes, limits, retrying, watches. An engine adds what
+// only it can do: reads of one pinned state, and a commit that lands only if the
+// transaction could have run at that moment, alone.
+//
+// A decorator of an engine passes the capability on: it implements Transactor, and
+// TxCaps is 0 when there is none below.
+type Transactor interface {
+	// TxCaps says what the engine offers. Without TxSerializable it offers nothing.
+	TxCaps() TxCaps
+
+	// Attempt begins one attempt at a transaction. It may pin its state at once or
+	// at its first read; it must not be later. DB calls it before the first read of
+	// a transaction, or, if there was none, just before the commit.
+	Attempt(ctx context.Context, opts AttemptOptions) (Attempt, error)
+
+	// Watch returns a channel that receives after every commit, of whatever kind,
+	// that may have changed key since the call; what isn't received is merged into
+	// one. It may receive although nothing changed, but never misses a change. stop
+	// ends it; nothing is received any more then, and the channel isn't closed. An
+	// engine without TxWatch returns ErrUnsupported.
+	Watch(key []byte) (changed <-chan struct{}, stop func(), err error)
+
+	// EstimatedSize returns about how many bytes are stored under the keys of
+	// [start, end); a nil end is no bound. An engine without TxSize returns
+	// ErrUnsupported.
+	EstimatedSize(ctx context.Context, start, end []byte) (int64, error)
+
+	// Checkpoint writes a copy of the newest applied state into the new directory
+	// dir, which can then be opened as a store of its own. An engine without
+	// TxCheckpoint returns ErrUnsupported.
+	Checkpoint(ctx context.Context, dir string) error
+}
+
+// TxCaps is a set of capabilities of a Transactor.
+type TxCaps uint32
+
+const (
+	// TxSerializable: Attempt works. All others say more about it, or are of use
+	// only beside it.
+	TxSerializable TxCaps = 1 << iota
+	// TxExact: conflicts are those that TxCommit describes and no others. Without it
+	// an engine may find conflicts of its own as well: between blind writes of the
+	// same key or atomic operations on it, or for what was read through Tx.Snapshot.
+	TxExact
+	// TxConflictRanges: spans that a transaction declares count: TxCommit.Reads
+	// (those that it didn't read) and TxCommit.Writes.
+	TxConflictRanges
+	// TxVersionstamps: TxStampKey and TxStampValue work, and Commit returns a stamp.
+	TxVersionstamps
+	// TxWatch: Watch works.
+	TxWatch
+	// TxSize: EstimatedSize works.
+	TxSize
+	// TxCheckpoint: Checkpoint works.
+	TxCheckpoint
+)
+
+// Has reports whether all of caps are in c.
+func (c TxCaps) Has(caps TxCaps) bool { return c&caps == caps }
+
+// TransactorOf returns the transactions of an engine that offers them, and nil for
+// every other one.
+func TransactorOf(e Engine) Transactor {
+	if t, ok := e.(Transactor); ok && t.TxCaps().Has(TxSerializable) {
+		return t
+	}
+	return nil
+}
+
+// AttemptOptions say what an Attempt is for.
+type AttemptOptions struct {
+	// ReadOnly: Commit will come without operations and spans, or not at all. All
+	// that is read must be of one committed state.
+	ReadOnly bool
+	// MaxAge is how long after its pinning the attempt may still read and commit;
+	// an engine that keeps something for open attempts (old versions, conflicts)
+	// may let go of it then, and returns ErrTooOld from whatever comes after. 0 is
+	// no limit.
+	MaxAge time.Duration
+	// Now is the clock for MaxAge; never nil.
+	Now func() time.Time
+}
+
+// An Attempt is one attempt at a transaction. It is used by one goroutine at a time,
+// but a Get or another Scan may come while a Scan is being iterated.
+//
+// Its reads are of one pinned state, which has every commit that was acknowledged
+// before Attempt was called. They don't see what the transaction itself writes: that
+// reaches the engine only with Commit. An engine that tracks reads by itself may
+// count all of them. An error that wraps ErrConflict, of a read too, means that the
+// transaction must be tried again from its beginning.
+type Attempt interface {
+	Reader
+
+	// Commit ends the attempt. When it returns nil, c is applied and durable, as one
+	// commit at one moment, and its stamp is returned (zero when the engine has no
+	// TxVersionstamps or c has no operations and no Writes).
+	//
+	// Errors are those of Engine.Commit: ErrConflict when another commit got between
+	// (nothing was applied), ErrTooOld, ErrUnknownOutcome when it can't be known, for
+	// which Engine.Outcome with c.ID may have the answer later, and so on. Commit
+	// keeps neither c nor its bytes.
+	//
+	// c may be empty. An engine that finds conflicts by c.Reads has nothing to do
+	// then: all reads are of one state. Others may still have to end a transaction.
+	Commit(ctx context.Context, c *TxCommit) (Stamp, error)
+
+	// Close gives the attempt up if Commit hasn't been called, and releases what it
+	// holds. A second Close returns nil. It must be called, also after Commit.
+	Close() error
+}
+
+// A TxCommit is what a transaction commits.
+//
+// The rule of conflicts: the commit fails iff a commit that isn't part of the pinned
+// state has written into one of Reads. What a commit writes are the keys and ranges
+// of its operations, and its Writes. Commits of Engine.Commit count as well.
+type TxCommit struct {
+	// ID identifies the commit to Engine.Outcome; never zero.
+	ID CommitID
+	// Reads are what the transaction read, exactly as far as the outcome depended on
+	// it, and what it declared to have read. They are sorted and disjoint. An engine
+	// that tracks reads by itself needs only the declared ones, see Declared.
+	Reads []Span
+	// Declared are those of Reads that the transaction declared by AddReadConflictKey
+	// and AddReadConflictRange, in the order of the calls.
+	Declared []Span
+	// Writes are spans that count as written though no operation does it. They are
+	// sorted and disjoint.
+	Writes []Span
+	// Ops are applied in order. As long as none is a TxStampKey they come in this
+	// form: first ranges, disjoint and ascending; then keys, ascending, each with
+	// one TxSet, TxClear or TxStampValue, or with one or more TxAtomic, which may also
+	// follow its TxStampValue.
+	Ops []TxOp
+}
+
+// A Span is a half-open range of keys, [Start, End); a nil End is no upper bound, a
+// nil Start the first key.
+type Span struct {
+	Start, End []byte
+}
+
+// TxOpKind says what a TxOp does.
+type TxOpKind uint8
+
+const (
+	// TxSet stores Value under Key.
+	TxSet TxOpKind = iota
+	// TxClear removes Key.
+	TxClear
+	// TxClearRange removes every key in [Key, Value), where Key may be empty and
+	// Value is not.
+	TxClearRange
+	// TxAtomic replaces the value of Key by what Mutation makes of it and of Value,
+	// evaluated against the state that the commit is applied to.
+	TxAtomic
+	// TxStampKey stores Value under Key, of which the 10 bytes at Offset are replaced
+	// by the stamp of the commit.
+	TxStampKey
+	// TxStampValue stores Value under Key, after the 10 bytes at Offset of Value are
+	// replaced by the stamp of the commit.
+	TxStampValue
+)
+
+// A TxOp is one change of a TxCommit.
+type TxOp struct {
+	Kind     TxOpKind
+	Mutation Mutation // of a TxAtomic
+	Key      []byte
+	Value    []byte
+	Offset   int // of the stamp, in Key or Value
+}
+
+// A Stamp is the place of a commit among all others of its store: 8 bytes of a
+// version that grows with every commit of transactions and never falls, not even
+// over restarts, and 2 bytes of an order within it, both big-endian. A later commit
+// has a larger stamp. It is what a versionstamp of the tuple layer begins with.
+type Stamp [10]byte
