@@ -5,6 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -63,6 +66,26 @@ func (k *stock) create(_ *testing.T, image []byte) *site {
 		sectors: true,
 		drop:    func() { memdb.Delete(name) },
 	}
+}
+
+// files is go-sqlite3's own VFS, over a folder: what has a write-ahead log is
+// compared with it.
+type files string
+
+// create makes a database that holds image.
+func (dir files) create(t *testing.T, image []byte) *site {
+	t.Helper()
+	path := filepath.Join(string(dir), "1.db")
+	if err := os.WriteFile(path, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &site{dsn: "file:" + path, drop: func() {
+		for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
+			if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+		}
+	}}
 }
 
 // A house is Greenroom's VFS over a store in memory, with an actor for each
