@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
+	github.com/fxamacker/cbor/v2 v2.9.6 // internal/cbor: CBOR of Go's types
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
@@ -53,6 +54,7 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.9.0 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
+	github.com/x448/float16 v0.8.4 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20230626212559-97b1e661b5df // indirect
 	golang.org/x/sys v0.49.0 // indirect

@@ -25,6 +25,7 @@ var Layers = []Layer{
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
 	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},
+	{1, []string{"internal/cbor"}, "CBOR as JavaScript's cbor-x writes it: the values that messages, states and workflows hold"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"kv"}, "the contract of an ordered transactional store"},
 	{1, []string{"kv/memkv", "kv/pebblekv", "kv/pgkv"}, "engines"},

@@ -1,0 +1,126 @@
+// Package cbor is the profile of CBOR (RFC 8949, https://www.rfc-editor.org/rfc/rfc8949)
+// in which JavaScript programs write values with the package cbor-x
+// (https://github.com/kriszyp/cbor-x) and its default options. Messages, states, and
+// the inputs and outputs of workflows are stored in it, so that a Go program and a
+// TypeScript one can read the same actor.
+//
+// What the profile has of its own:
+//
+//   - An object is a map with a 16-bit count, however small it is. A map with a
+//     shortest count is one too, for a reader; under tag 259 it is a JavaScript Map.
+//   - A JavaScript number has no integer type. From −2³² to 2³²−1 an integral number
+//     is written as an integer, beyond that as a 64-bit float. So an integer of Go
+//     becomes a float there if a float holds it exactly, and a reader takes an
+//     integral float for an integer.
+//   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint.
+//   - undefined (F7) is not null (F6).
+//   - There is no NaN and no infinity: what is stored must mean something to everybody.
+//
+// Go values are encoded by github.com/fxamacker/cbor, with its struct tags (`cbor`,
+// or `json` where that is missing), and what it writes is rewritten into the profile.
+package cbor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Errors of this package. Others wrap what github.com/fxamacker/cbor says.
+var (
+	// ErrMalformed: bytes are not one well-formed value of the profile.
+	ErrMalformed = errors.New("cbor: malformed")
+	// ErrUnsupported: a value can't be written in the profile. It comes as a
+	// *ValueError where the place in the value is known.
+	ErrUnsupported = errors.New("cbor: value can't be stored")
+)
+
+// A ValueError says which part of a value can't be stored. It wraps ErrUnsupported.
+type ValueError struct {
+	Path string // as in JavaScript, such as order.items[3].price; empty for the value itself
+	What string // what is there
+}
+
+// Error names the place and what is there.
+func (e *ValueError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%v: %s", ErrUnsupported, e.What)
+	}
+	return fmt.Sprintf("%v: %s at %s", ErrUnsupported, e.What, e.Path)
+}
+
+// Unwrap returns ErrUnsupported.
+func (e *ValueError) Unwrap() error { return ErrUnsupported }
+
+// Bounds of what is read. An element takes at least a byte, so the input bounds the
+// memory; the depth bounds the stack.
+const (
+	maxDepth    = 128
+	maxElements = 1 << 24
+)
+
+var (
+	encoding = must(cbor.EncOptions{
+		Sort:          cbor.SortNone,
+		Time:          cbor.TimeUnixDynamic,
+		TimeTag:       cbor.EncTagRequired,
+		BigIntConvert: cbor.BigIntConvertNone,
+		NilContainers: cbor.NilContainerAsEmpty,
+	}.EncMode())
+	decoding = must(cbor.DecOptions{
+		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
+		MaxNestedLevels:  maxDepth,
+		MaxArrayElements: maxElements,
+		MaxMapPairs:      maxElements,
+		IntDec:           cbor.IntDecConvertSignedOrBigInt,
+	}.DecMode())
+)
+
+// must is for options that are constants.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Marshal returns v in the profile. Structs and maps with keys of text become objects,
+// []byte becomes bytes, time.Time a Date, *big.Int a bigint; a nil slice is an empty
+// array, a nil pointer or interface is null. The order of a Go map's members is not
+// defined; an Object keeps its own.
+//
+// What JavaScript couldn't have written is ErrUnsupported: NaN and infinities (as a
+// *ValueError), channels, functions.
+func Marshal(v any) ([]byte, error) {
+	b, err := encoding.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	return rewrite(b)
+}
+
+// Unmarshal decodes data into what v points to. Null and undefined leave it as it is,
+// or set a pointer to nil. Into an any go nil, bool, int64, *big.Int, float64, string,
+// []byte, time.Time, []any and map[any]any; Decode keeps more.
+//
+// Damaged or trailing bytes are ErrMalformed; a value of another type is an error of
+// github.com/fxamacker/cbor.
+func Unmarshal(data []byte, v any) error {
+	if err := Wellformed(data); err != nil {
+		return err
+	}
+	if err := decoding.Unmarshal(integers(data), v); err != nil {
+		return fmt.Errorf("cbor: %w", err)
+	}
+	return nil
+}
+
+// Wellformed returns ErrMalformed unless data is exactly one value. It doesn't look
+// at the meaning of tags, nor for members of one name.
+func Wellformed(data []byte) error {
+	if err := decoding.Wellformed(data); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package cbor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The major types of a head, RFC 8949 §3.1.
+const (
+	majorUint = iota
+	majorNegative
+	majorBytes
+	majorText
+	majorArray
+	majorMap
+	majorTag
+	majorSimple
+)
+
+// Heads and tags of the profile.
+const (
+	headUndefined = 0xf7
+	headObject    = 0xb9 // a map with a 16-bit count
+	headBreak     = 0xff
+	head64        = 0x1b // a positive integer of 8 bytes
+
+	infoFloat64    = 27
+	infoIndefinite = 31
+
+	tagDate    = 1
+	tagBig     = 2
+	tagNegBig  = 3
+	tagUint8s  = 64
+	tagSet     = 258
+	tagMap     = 259
+	maxMembers = math.MaxUint16
+)
+
+// maxExact is up to where a float64 holds every integer.
+const maxExact = 1 << 53
+
+// A head is the beginning of an item: its type and its argument, which is a value, a
+// length, a count, a tag, or the bits of a float, as the type says.
+type head struct {
+	major, info byte
+	arg         uint64
+	size        int // bytes of the head itself
+}
+
+// readHead reads the head at the beginning of b, which is well-formed.
+func readHead(b []byte) head {
+	h := head{major: b[0] >> 5, info: b[0] & 31, size: 1}
+	switch h.info {
+	case 24:
+		h.arg, h.size = uint64(b[1]), 2
+	case 25:
+		h.arg, h.size = uint64(binary.BigEndian.Uint16(b[1:])), 3
+	case 26:
+		h.arg, h.size = uint64(binary.BigEndian.Uint32(b[1:])), 5
+	case 27:
+		h.arg, h.size = binary.BigEndian.Uint64(b[1:]), 9
+	case infoIndefinite:
+	default:
+		h.arg = uint64(h.info)
+	}
+	return h
+}
+
+// float returns the value of a head that is a float.
+func (h head) float() (f float64, ok bool) {
+	if h.major != majorSimple {
+		return 0, false
+	}
+	switch h.info {
+	case 25:
+		return float16(uint16(h.arg)), true
+	case 26:
+		return float64(math.Float32frombits(uint32(h.arg))), true
+	case 27:
+		return math.Float64frombits(h.arg), true
+	}
+	return 0, false
+}
+
+// float16 returns the value of a half-precision float, RFC 8949 appendix D.
+func float16(h uint16) float64 {
+	exp, mant := int(h>>10&31), float64(h&1023)
+	var f float64
+	switch exp {
+	case 0:
+		f = math.Ldexp(mant, -24)
+	case 31:
+		if f = math.Inf(1); mant != 0 {
+			f = math.NaN()
+		}
+	default:
+		f = math.Ldexp(mant+1024, exp-25)
+	}
+	if h&0x8000 != 0 {
+		return -f
+	}
+	return f
+}
+
+// appendNumber appends an integral number as JavaScript's would be written.
+func appendNumber(dst []byte, f float64) []byte {
+	switch {
+	case f == 0:
+		return append(dst, 0) // also −0
+	case f > 0 && f <= math.MaxUint32:
+		return appendHead(dst, majorUint, uint64(f))
+	case f < 0 && f >= -1<<32:
+		return appendHead(dst, majorNegative, uint64(-f)-1)
+	}
+	return appendFloat(dst, f)
+}
+
+func appendFloat(dst []byte, f float64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, majorSimple<<5|infoFloat64), math.Float64bits(f))
+}
+
+// appendHead appends the shortest head.
+func appendHead(dst []byte, major byte, arg uint64) []byte {
+	major <<= 5
+	switch {
+	case arg < 24:
+		return append(dst, major|byte(arg))
+	case arg <= math.MaxUint8:
+		return append(dst, major|24, byte(arg))
+	case arg <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(dst, major|25), uint16(arg))
+	case arg <= math.MaxUint32:
+		return binary.BigEndian.AppendUint32(append(dst, major|26), uint32(arg))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, major|27), arg)
+}
+
+// A rewriter turns well-formed CBOR into that of the profile.
+type rewriter struct {
+	src, dst []byte
+	path     []step // to the item, for errors
+}
+
+// A step leads from a value to one in it: a member of an object if name is not nil,
+// an element of an array otherwise.
+type step struct {
+	name  []byte
+	index int
+}
+
+// where returns the path as JavaScript would write it.
+func (w *rewriter) where() string {
+	var b strings.Builder
+	for i, s := range w.path {
+		switch {
+		case s.name == nil:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case i > 0:
+			b.WriteByte('.')
+			fallthrough
+		default:
+			b.Write(s.name)
+		}
+	}
+	return b.String()
+}
+
+// rewrite returns well-formed CBOR in the profile.
+func rewrite(src []byte) ([]byte, error) {
+	w := rewriter{src: src, dst: make([]byte, 0, len(src)+16)}
+	if err := w.item(0); err != nil {
+		return nil, err
+	}
+	return w.dst, nil
+}
+
+// copy takes n bytes over as they are.
+func (w *rewriter) copy(n int) {
+	w.dst = append(w.dst, w.src[:n]...)
+	w.src = w.src[n:]
+}
+
+// item rewrites one item, which stands under tag, or under 0.
+func (w *rewriter) item(tag uint64) error {
+	h := readHead(w.src)
+	switch h.major {
+	case majorUint, majorNegative:
+		w.integer(h, tag)
+	case majorBytes, majorText:
+		return w.text(h)
+	case majorArray:
+		w.copy(h.size)
+		return w.elements(h)
+	case majorMap:
+		return w.members(h, tag)
+	case majorTag:
+		if w.bigint(h) {
+			return nil
+		}
+		w.copy(h.size)
+		return w.item(h.arg)
+	default:
+		return w.simple(h, tag)
+	}
+	return nil
+}
+
+// integer rewrites an integer. One that has more bytes than it needs is a bigint
+// already; a Date has no other integers than its seconds.
+func (w *rewriter) integer(h head, tag uint64) {
+	small := h.arg <= math.MaxUint32
+	switch {
+	case h.info == infoFloat64 && small,
+		h.major == majorUint && small,
+		h.major == majorNegative && small && tag != tagDate,
+		h.arg >= maxExact:
+		w.copy(h.size)
+		return
+	}
+	f := float64(h.arg)
+	if h.major == majorNegative {
+		f = -1 - f
+	}
+	w.dst, w.src = appendFloat(w.dst, f), w.src[h.size:]
+}
+
+// bigint rewrites a bigint that 8 bytes can hold, and says whether it is one.
+func (w *rewriter) bigint(tag head) bool {
+	if tag.arg != tagBig && tag.arg != tagNegBig {
+		return false
+	}
+	h := readHead(w.src[tag.size:])
+	if h.major != majorBytes || h.info == infoIndefinite || h.arg > 8 {
+		return false
+	}
+	var n uint64
+	from := tag.size + h.size
+	for _, b := range w.src[from : from+int(h.arg)] {
+		n = n<<8 | uint64(b)
+	}
+	major := byte(tag.arg - tagBig) // tag 2 is 0, tag 3 is 1, as the types are
+	w.dst = binary.BigEndian.AppendUint64(append(w.dst, major<<5|head64), n)
+	w.src = w.src[from+int(h.arg):]
+	return true
+}
+
+// simple rewrites a float, and copies everything else.
+func (w *rewriter) simple(h head, tag uint64) error {
+	f, ok := h.float()
+	if !ok {
+		w.copy(h.size)
+		return nil
+	}
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return &ValueError{w.where(), strconv.FormatFloat(f, 'g', -1, 64)}
+	}
+	w.src = w.src[h.size:]
+	if f == math.Trunc(f) && tag != tagDate {
+		w.dst = appendNumber(w.dst, f)
+	} else {
+		w.dst = appendFloat(w.dst, f)
+	}
+	return nil
+}
+
+// text copies text or bytes; those of indefinite length are made of pieces.
+func (w *rewriter) text(h head) error {
+	if h.info != infoIndefinite {
+		w.copy(h.size + int(h.arg))
+		return nil
+	}
+	w.copy(1)
+	for w.src[0] != headBreak {
+		h := readHead(w.src)
+		w.copy(h.size + int(h.arg))
+	}
+	w.copy(1)
+	return nil
+}
+
+// each calls fn for every element that h announces.
+func (w *rewriter) each(h head, fn func(i int) error) error {
+	if h.info == infoIndefinite {
+		for i := 0; w.src[0] != headBreak; i++ {
+			if err := fn(i); err != nil {
+				return err
+			}
+		}
+		w.copy(1)
+		return nil
+	}
+	for i := range int(h.arg) {
+		if err := fn(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *rewriter) elements(h head) error {
+	return w.each(h, func(i int) error {
+		return w.within(step{index: i})
+	})
+}
+
+// members rewrites a map: into an object, unless a tag says that it is a Map.
+func (w *rewriter) members(h head, tag uint64) error {
+	switch {
+	case tag == tagMap || h.info == infoIndefinite:
+		w.copy(h.size)
+	case h.arg > maxMembers:
+		return &ValueError{w.where(), fmt.Sprintf("an object of %d members", h.arg)}
+	default:
+		w.dst = binary.BigEndian.AppendUint16(append(w.dst, headObject), uint16(h.arg))
+		w.src = w.src[h.size:]
+	}
+	return w.each(h, func(int) error {
+		key := readHead(w.src)
+		name := []byte("?")
+		if key.major == majorText && key.info != infoIndefinite {
+			name = w.src[key.size : key.size+int(key.arg)]
+		}
+		if err := w.item(0); err != nil {
+			return err
+		}
+		return w.within(step{name: name})
+	})
+}
+
+// within rewrites the item that s leads to.
+func (w *rewriter) within(s step) error {
+	w.path = append(w.path, s)
+	err := w.item(0)
+	w.path = w.path[:len(w.path)-1]
+	return err
+}
+
+// integers returns well-formed data with integers in place of the integral floats
+// that JavaScript writes for large ones, so that they can be read into integers. It
+// doesn't change data, and returns it as it is when there are none.
+func integers(data []byte) []byte {
+	var dst []byte
+	done, date := 0, false
+	for pos := 0; pos < len(data); {
+		h := readHead(data[pos:])
+		size := h.size
+		if (h.major == majorBytes || h.major == majorText) && h.info != infoIndefinite {
+			size += int(h.arg)
+		}
+		f, ok := h.float()
+		if ok && !date && f == math.Trunc(f) && math.Abs(f) <= maxExact && f != 0 {
+			dst = append(dst, data[done:pos]...)
+			if f > 0 {
+				dst = appendHead(dst, majorUint, uint64(f))
+			} else {
+				dst = appendHead(dst, majorNegative, uint64(-f)-1)
+			}
+			done = pos + size
+		}
+		date = h.major == majorTag && h.arg == tagDate
+		pos += size
+	}
+	if done == 0 {
+		return data
+	}
+	return append(dst, data[done:]...)
+}

@@ -1,0 +1,341 @@
+package cbor
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Values that JavaScript has and Go hasn't. Marshal takes them, Decode returns them;
+// Object and Undefined can also be unmarshalled into.
+type (
+	// Undefined is JavaScript's undefined.
+	Undefined struct{}
+
+	// An Object is an object whose members have an order.
+	Object []Member
+
+	// A Map is a JavaScript Map, whose keys are any values.
+	Map []Pair
+
+	// A Set is a JavaScript Set.
+	Set []any
+
+	// A Uint8Array is one of JavaScript; a []byte is a Buffer, or an ArrayBuffer.
+	Uint8Array []byte
+
+	// A Tag is anything else that stands under a tag: typed arrays (69 to 87), and
+	// Error and RegExp (27), as they are.
+	Tag struct {
+		Number uint64
+		Value  any
+	}
+)
+
+// A Member is a name and a value of an Object.
+type Member struct {
+	Name  string
+	Value any
+}
+
+// A Pair is a key and a value of a Map.
+type Pair struct{ Key, Value any }
+
+// Get returns the value of the first member of that name, nil if there is none.
+func (o Object) Get(name string) any {
+	for _, m := range o {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (Undefined) MarshalCBOR() ([]byte, error) { return []byte{headUndefined}, nil }
+
+// UnmarshalCBOR takes any value: who wants undefined doesn't care.
+func (Undefined) UnmarshalCBOR([]byte) error { return nil }
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (o Object) MarshalCBOR() ([]byte, error) {
+	b := appendHead(nil, majorMap, uint64(len(o)))
+	for _, m := range o {
+		b = appendHead(b, majorText, uint64(len(m.Name)))
+		b = append(b, m.Name...)
+		var err error
+		if b, err = appendValue(b, m.Value); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (o *Object) UnmarshalCBOR(b []byte) error {
+	v, err := Decode(b)
+	if err != nil {
+		return err
+	}
+	object, ok := v.(Object)
+	if !ok {
+		return fmt.Errorf("cbor: %T where an object is expected", v)
+	}
+	*o = object
+	return nil
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (m Map) MarshalCBOR() ([]byte, error) {
+	b := appendHead(appendHead(nil, majorTag, tagMap), majorMap, uint64(len(m)))
+	for _, p := range m {
+		for _, v := range []any{p.Key, p.Value} {
+			var err error
+			if b, err = appendValue(b, v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b, nil
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (s Set) MarshalCBOR() ([]byte, error) {
+	return appendValue(appendHead(nil, majorTag, tagSet), append([]any{}, s...))
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (a Uint8Array) MarshalCBOR() ([]byte, error) {
+	return appendValue(appendHead(nil, majorTag, tagUint8s), []byte(a))
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (t Tag) MarshalCBOR() ([]byte, error) {
+	return appendValue(appendHead(nil, majorTag, t.Number), t.Value)
+}
+
+// appendValue appends v, not yet in the profile.
+func appendValue(dst []byte, v any) ([]byte, error) {
+	b, err := encoding.Marshal(v)
+	return append(dst, b...), err
+}
+
+// MarshalJSON writes an object with its members in their order.
+func (o Object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		for j, v := range []any{m.Name, m.Value} {
+			text, err := json.Marshal(v)
+			if err != nil {
+				return nil, err
+			}
+			if j > 0 {
+				b.WriteByte(':')
+			}
+			b.Write(text)
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// MarshalJSON writes null: JSON has nothing nearer.
+func (Undefined) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// Decode returns the one value that data holds, so that Marshal makes the same bytes
+// of it: nil, bool, int64, float64, *big.Int (of integers of 8 bytes as well), string,
+// []byte, time.Time, []any, and the types of this package. It accepts what other
+// writers of CBOR produce too; then the bytes may come out differently. Errors are
+// ErrMalformed.
+func Decode(data []byte) (any, error) {
+	if err := Wellformed(data); err != nil {
+		return nil, err
+	}
+	d := decoder{data}
+	return d.item()
+}
+
+// A decoder reads items from the beginning of well-formed CBOR.
+type decoder struct{ src []byte }
+
+// next reads a head.
+func (d *decoder) next() head {
+	h := readHead(d.src)
+	d.src = d.src[h.size:]
+	return h
+}
+
+func (d *decoder) item() (any, error) {
+	whole := d.src
+	switch h := d.next(); h.major {
+	case majorUint, majorNegative:
+		return integer(h), nil
+	case majorBytes:
+		return d.text(h), nil
+	case majorText:
+		return string(d.text(h)), nil
+	case majorArray:
+		list := []any{}
+		err := d.each(h, func() error {
+			v, err := d.item()
+			list = append(list, v)
+			return err
+		})
+		return list, err
+	case majorMap:
+		return d.object(h)
+	case majorTag:
+		return d.tagged(h.arg)
+	default:
+		if f, ok := h.float(); ok {
+			return f, nil
+		}
+		return simple(whole[0])
+	}
+}
+
+// integer returns an int64 or, of 8 bytes, a *big.Int.
+func integer(h head) any {
+	if h.info != infoFloat64 {
+		if h.major == majorNegative {
+			return -1 - int64(h.arg)
+		}
+		return int64(h.arg)
+	}
+	n := new(big.Int).SetUint64(h.arg)
+	if h.major == majorNegative {
+		n.Not(n)
+	}
+	return n
+}
+
+func simple(b byte) (any, error) {
+	switch b {
+	case 0xf4, 0xf5:
+		return b == 0xf5, nil
+	case 0xf6:
+		return nil, nil
+	case headUndefined:
+		return Undefined{}, nil
+	}
+	return nil, fmt.Errorf("%w: the simple value %x", ErrMalformed, b)
+}
+
+// text returns a copy of text or bytes.
+func (d *decoder) text(h head) []byte {
+	b := []byte{}
+	if h.info != infoIndefinite {
+		b = append(b, d.src[:h.arg]...)
+		d.src = d.src[h.arg:]
+		return b
+	}
+	for d.src[0] != headBreak {
+		piece := d.next()
+		b = append(b, d.src[:piece.arg]...)
+		d.src = d.src[piece.arg:]
+	}
+	d.src = d.src[1:]
+	return b
+}
+
+// each calls fn for as many items as h announces.
+func (d *decoder) each(h head, fn func() error) error {
+	for i := uint64(0); h.info == infoIndefinite || i < h.arg; i++ {
+		if h.info == infoIndefinite && d.src[0] == headBreak {
+			d.src = d.src[1:]
+			return nil
+		}
+		if err := fn(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pairs reads a map.
+func (d *decoder) pairs(h head) (m Map, err error) {
+	m = Map{}
+	err = d.each(h, func() (err error) {
+		var p Pair
+		if p.Key, err = d.item(); err != nil {
+			return err
+		}
+		p.Value, err = d.item()
+		m = append(m, p)
+		return err
+	})
+	return m, err
+}
+
+// object reads a map whose keys are text. One with other keys can't be an object, and
+// is taken for a Map.
+func (d *decoder) object(h head) (any, error) {
+	m, err := d.pairs(h)
+	if err != nil {
+		return nil, err
+	}
+	o := make(Object, len(m))
+	for i, p := range m {
+		name, ok := p.Key.(string)
+		if !ok {
+			return m, nil
+		}
+		o[i] = Member{name, p.Value}
+	}
+	return o, nil
+}
+
+// tagged reads what stands under a tag.
+func (d *decoder) tagged(tag uint64) (any, error) {
+	if tag == tagMap && readHead(d.src).major == majorMap {
+		return d.pairs(d.next())
+	}
+	v, err := d.item()
+	if err != nil {
+		return nil, err
+	}
+	if tag == tagDate {
+		return date(v)
+	}
+	switch b := v.(type) {
+	case []byte:
+		switch tag {
+		case tagBig:
+			return new(big.Int).SetBytes(b), nil
+		case tagNegBig:
+			n := new(big.Int).SetBytes(b)
+			return n.Not(n), nil
+		case tagUint8s:
+			return Uint8Array(b), nil
+		}
+	case []any:
+		if tag == tagSet {
+			return Set(b), nil
+		}
+	}
+	return Tag{tag, v}, nil
+}
+
+// date returns the time of a Date, to the precision of a float64.
+func date(seconds any) (any, error) {
+	if n, ok := seconds.(*big.Int); ok {
+		seconds, _ = n.Float64()
+	}
+	b, err := encoding.Marshal(cbor.Tag{Number: tagDate, Content: seconds})
+	if err != nil {
+		return nil, fmt.Errorf("%w: a time of %v", ErrMalformed, seconds)
+	}
+	var t time.Time
+	if err := decoding.Unmarshal(b, &t); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return t, nil
+}
