@@ -32,13 +32,14 @@ var Restricted = []Restriction{
 	{"github.com/jedib0t/go-pretty", []string{"cmd/greenroom", "bench"}, false, "libraries print no tables"},
 	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
 	{"pgregory.net/rapid", nil, true, "it is a test library"},
-	{"testing", []string{"kv/kvtest"}, true, "programs don't link the test framework"},
+	{"testing", []string{"kv/kvtest", "internal/pgtest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/pebblekv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/faultkv", []string{"kv/kvtest", "bench"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},
+	{"./internal/pgtest", nil, true, "it is for tests"},
 }
 
 // exactly reports whether r names a standard package, which has neighbours

@@ -1,0 +1,75 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Start starts a server of one node, with settings "name=value" added to its
+// command line. It ends with the test.
+func Start(t testing.TB, conf ...string) *Node {
+	t.Helper()
+	p := find(t)
+	dir, err := p.tempDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, p, dir, "n1", conf)
+	t.Cleanup(func() {
+		if err := errors.Join(n.Stop(), os.RemoveAll(dir)); err != nil {
+			t.Errorf("pgtest: %v", err)
+		}
+	})
+	n.initialize(t)
+	n.Start(t)
+	return n
+}
+
+// The server of the whole test process.
+var (
+	sharedOnce sync.Once
+	shared     *Node
+	schemas    atomic.Int64
+)
+
+// Shared returns a server that all tests of the process share, started at the first
+// call; it doesn't wait for its disk (fsync=off). It ends with the process, and its
+// data with it.
+func Shared(t testing.TB) *Node {
+	t.Helper()
+	p := find(t)
+	sharedOnce.Do(func() {
+		dir, err := p.tempDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := newNode(t, p, dir, "n1", []string{"fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB"})
+		n.temporary = true
+		n.initialize(t)
+		n.Start(t)
+		shared = n
+	})
+	if shared == nil {
+		t.Fatal("pgtest: the shared server did not start")
+	}
+	return shared
+}
+
+// Schema returns the name of a schema that no other test uses; what is there when
+// the test ends is dropped.
+func (n *Node) Schema(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
+	t.Cleanup(func() {
+		if n.keeper != nil {
+			n.SQL(t, fmt.Sprintf(`SET client_min_messages = warning; DROP SCHEMA IF EXISTS %q CASCADE`, name))
+		}
+	})
+	return name
+}
