@@ -37,6 +37,7 @@ type Actor struct {
 	id      ID
 	lease   *lease
 	space   space
+	tip     *tip // nil on a near engine
 	headKey []byte
 	nonce   [8]byte // half of every commit id
 
@@ -121,6 +122,7 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		return nil, err
 	}
 	a := newActor(s, id, l)
+	a.tip = tipOf(a)
 	s.owners.enter(a)
 	if err := a.takeOver(ctx, opts); err != nil {
 		a.leave()
@@ -170,6 +172,9 @@ func (a *Actor) check() error {
 func (a *Actor) fail(reason, cause error) error {
 	err := fmt.Errorf("%w: actor %s: %w", reason, a.id, cause)
 	a.failed.CompareAndSwap(nil, &err)
+	if a.tip != nil {
+		a.tip.tenant.dead.Store(true)
+	}
 	return *a.failed.Load()
 }
 
@@ -177,6 +182,9 @@ func (a *Actor) fail(reason, cause error) error {
 func (a *Actor) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := a.check(); err != nil {
 		return dst, err
+	}
+	if a.tip != nil {
+		return a.tip.read(ctx, key, dst, true)
 	}
 	value, err := a.space.get(ctx, key, dst)
 	if err := a.owned(ctx, a.store.eng); err != nil {
@@ -189,6 +197,9 @@ func (a *Actor) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 func (a *Actor) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := a.check(); err != nil {
 		return dst, err
+	}
+	if a.tip != nil {
+		return a.tip.read(ctx, key, dst, false)
 	}
 	value, err := a.space.page(ctx, key, dst)
 	if err := a.owned(ctx, a.store.eng); err != nil {
@@ -228,7 +239,7 @@ func (a *Actor) listPinned(ctx context.Context, opts ListOptions) iter.Seq2[Entr
 // GetMany returns the values of keys, all of one state, in the order of keys: nil
 // for a key that is not there, never nil for one that is.
 func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, err error) {
-	snap, err := a.Snapshot(ctx)
+	snap, err := a.PageSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +329,9 @@ func (a *Actor) Close() error {
 
 // leave gives the places of the handle to whoever comes next.
 func (a *Actor) leave() {
+	if a.tip != nil {
+		a.tip.retire()
+	}
 	if d := a.doubted.Load(); d != nil {
 		a.store.setDoubt(a.id, d)
 	}

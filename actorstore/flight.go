@@ -38,6 +38,8 @@ type flight struct {
 	next   head
 	commit kv.Commit
 	last   bool // no engine commit follows
+	// The writes [from, to) are what is being sent.
+	from, to int
 
 	landed  int // engine commits applied
 	applied func()
@@ -87,6 +89,9 @@ func (f *flight) end(err error) {
 	if f.calling {
 		// There is nobody to tell but who opens the actor next.
 		_ = f.doubt(errors.New("panic during a commit"))
+		if a.tip != nil {
+			a.tip.abort(f)
+		}
 	}
 	// Under the lock still, so that what OnAbort gives back is there for the next
 	// batch. A batch that is settled ignores it.
@@ -169,8 +174,9 @@ func (f *flight) part(i int) (from, to int) {
 func (f *flight) fly(ctx context.Context) error {
 	n := f.parts()
 	for i := range n {
+		f.from, f.to = f.part(i)
 		if n > 1 {
-			f.stage(f.part(i)) // else it is staged already, see fits
+			f.stage(f.from, f.to) // else it is staged already, see fits
 		}
 		f.last = i == n-1
 		d := kv.Applied
@@ -195,6 +201,11 @@ func (f *flight) fly(ctx context.Context) error {
 // send makes the engine commit that was staged, and says what became of it.
 func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	a, landed := f.a, f.landed
+	if a.tip != nil {
+		if err := a.tip.depart(ctx, f); err != nil {
+			return err
+		}
+	}
 	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, Durability: d, OnApply: f.applied}
 	a.phase.Add(1)
 	f.calling = true
@@ -210,7 +221,12 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 		a.phase.Add(1)
 	}
 	if err != nil {
-		return f.failure(ctx, err, applied)
+		err = f.failure(ctx, err, applied)
+		// Only now: who waits to know what it has read must not take it for true.
+		if !applied && a.tip != nil {
+			a.tip.abort(f)
+		}
+		return err
 	}
 	if d == kv.Durable {
 		raise(&a.durable, int64(f.next.Seq))
@@ -225,15 +241,25 @@ func (f *flight) onApply() {
 	// From here on a panic, of a hook for instance, leaves nothing in doubt.
 	f.calling = false
 	f.landed++
+	if a.tip != nil {
+		a.tip.land(f)
+	} else {
+		f.publish()
+	}
+	a.phase.Add(1)
+	if f.last {
+		f.settle()
+	}
+}
+
+// publish makes what was applied the newest state.
+func (f *flight) publish() {
+	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
 	if f.drop {
 		a.closed.Store(true)
 	}
 	a.publish()
-	a.phase.Add(1)
-	if f.last {
-		f.settle()
-	}
 }
 
 // settle runs the OnCommit hooks and gives the commit lock back, in this order, so

@@ -57,6 +57,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		a.name.Store(&name)
 		a.unsaid = unsaid
 		doubt := a.store.doubtOf(a.id)
+		a.tip.recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
 			a.head, a.exists = head{Epoch: 1}, false
 			a.store.owners.settle(a)

@@ -12,24 +12,60 @@ import (
 
 // A Snapshot is a Reader of one state of an actor. It stays readable when its
 // handle or the Store is closed, but not when the engine is, nor when the handle is
-// fenced or poisoned before. It keeps old versions of the whole store alive: close
-// it soon. It is safe for concurrent use.
+// fenced or poisoned before. It keeps old versions of the whole store alive, or makes
+// the next commit do so: close it soon. It is safe for concurrent use.
 type Snapshot struct {
 	space  space
-	snap   kv.Snapshot
-	owner  *Actor // nil: a view's
+	snap   kv.Snapshot // nil: see tip
+	tip    *tip        // nil: a view's, or of a near engine
+	owner  *Actor      // nil: a view's
 	seq    uint64
+	lists  bool // it may be listed
 	closed atomic.Bool
 }
 
 // Snapshot pins the newest applied state of the actor.
 //
-// It asks nothing of the engine but a snapshot, unless a commit is being applied at
-// that very moment: then it reads the head to know its Seq.
+// It asks nothing of a near engine but a snapshot, and nothing at all of a far one,
+// unless a commit is being applied at that very moment: then it reads the head to know
+// its Seq.
 func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
+	return a.snapshot(ctx, true)
+}
+
+// PageSnapshot is Snapshot for who reads single keys: List is ErrPagesOnly. On a far
+// engine the next commit pins nothing for it, as it must for a Snapshot, when memory
+// has the values that the commit replaces.
+func (a *Actor) PageSnapshot(ctx context.Context) (*Snapshot, error) {
+	return a.snapshot(ctx, false)
+}
+
+func (a *Actor) snapshot(ctx context.Context, lists bool) (*Snapshot, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
+	if a.tip != nil {
+		s, err := a.tip.register(lists)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			if err := a.owned(ctx, a.store.eng); err != nil {
+				return nil, errors.Join(err, s.Close())
+			}
+			return s, nil
+		}
+	}
+	s, err := a.snapshotNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.lists = lists
+	return s, nil
+}
+
+// snapshotNow is Snapshot with one of the engine.
+func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
 	// If no commit was under way before or began since, the state is that of seq.
 	phase, seq := a.phase.Load(), a.Seq()
 	snap, err := a.store.eng.Snapshot(ctx)
@@ -37,7 +73,7 @@ func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
 	}
 	s := newSnapshot(a.store, a.id, snap)
-	s.seq, s.owner = seq, a
+	s.seq, s.owner, s.tip = seq, a, a.tip
 	if err := a.owned(ctx, snap); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -82,6 +118,9 @@ func (s *Snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return dst, err
 	}
+	if s.tip != nil {
+		return s.readLazy(ctx, key, dst, true)
+	}
 	value, err := s.space.get(ctx, key, dst)
 	if err := s.owned(ctx); err != nil {
 		return dst, err
@@ -93,6 +132,9 @@ func (s *Snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 func (s *Snapshot) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
 		return dst, err
+	}
+	if s.tip != nil {
+		return s.readLazy(ctx, key, dst, false)
 	}
 	value, err := s.space.page(ctx, key, dst)
 	if err := s.owned(ctx); err != nil {
@@ -107,6 +149,9 @@ func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, 
 		if err := s.check(); err != nil {
 			return err
 		}
+		if !s.lists {
+			return ErrPagesOnly
+		}
 		return s.owned(ctx)
 	})
 }
@@ -116,6 +161,9 @@ func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, 
 func (s *Snapshot) Close() error {
 	if s.closed.Swap(true) {
 		return nil
+	}
+	if s.snap == nil {
+		return s.tip.release(s)
 	}
 	return s.snap.Close()
 }
@@ -137,6 +185,7 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
 	}
 	v := &View{Snapshot: newSnapshot(s, id, snap)}
+	v.lists = true
 	rec, err := loadRecord(ctx, snap, id)
 	if err == nil && !rec.written() {
 		err = ErrUnknownActor

@@ -55,6 +55,10 @@ type Options struct {
 	Now func() time.Time
 	// ReadOnly refuses to own actors, and writes nothing.
 	ReadOnly bool
+	// CacheBytes bounds the memory for what is kept of values of at most 10,000 bytes,
+	// of all actors that the Store owns, in bytes. 0 means DefaultCacheBytes when the
+	// engine is far (kv.Limits) and no cache otherwise; a negative value means none.
+	CacheBytes int64
 }
 
 // A Store is the actors of one engine. It is safe for concurrent use.
@@ -68,6 +72,7 @@ type Store struct {
 	now       func() time.Time
 	readOnly  bool
 	owners    *owners
+	cache     *cache // nil: nothing is kept
 
 	bufs    sync.Pool // of *buf
 	flights freeList
@@ -101,6 +106,11 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if opts.CacheBytes != 0 {
+		s.cache = newCache(opts.CacheBytes)
+	} else if s.engLimits.Far {
+		s.cache = newCache(DefaultCacheBytes)
 	}
 	s.bufs.New = func() any { return new(buf) }
 	if err := s.format(ctx); err != nil {
@@ -141,6 +151,10 @@ func (s *Store) format(ctx context.Context) error {
 		}
 	}
 }
+
+// Caching says whether the Store keeps values in memory, so that reading ahead pays:
+// see Snapshot.Prefetch.
+func (s *Store) Caching() bool { return s.cache != nil }
 
 // millis is the time in Unix milliseconds.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }

@@ -1,0 +1,92 @@
+package actorstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Prefetch reads the keys in [start, end), at most limit of them, with one Scan of
+// the engine, and keeps the values of at most 10,000 bytes in the cache of the Store,
+// from where Page and Get then have them. A nil end is no bound, a limit of 0 none
+// either. It returns how many are kept; those that a commit has touched since the
+// state of s, or is just touching, are not. Where there is no cache, and for a View,
+// it does nothing.
+//
+// What doesn't fit into the cache together evicts itself: a quarter of
+// Options.CacheBytes is for what nobody has read twice, of all actors.
+func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (int, error) {
+	if err := s.check(); err != nil {
+		return 0, err
+	}
+	if s.tip == nil || s.tip.cache == nil {
+		return 0, nil
+	}
+	r := s.space.bounds(start, end)
+	// A value of one row has two, with METADATA. Of larger ones less comes.
+	r.Limit = 2 * max(limit, 0)
+	sp := s.space
+	sp.src = s.snap
+	p := prefetcher{s: s, limit: limit}
+	if s.snap == nil {
+		sp.src = s.owner.store.eng
+	}
+	n, err := p.run(ctx, &sp, r)
+	if err != nil {
+		return n, fmt.Errorf("actorstore: prefetch: %w", err)
+	}
+	return n, nil
+}
+
+// A prefetcher puts what a scan finds into the cache.
+type prefetcher struct {
+	s     *Snapshot
+	limit int
+	kept  int
+}
+
+// run reads r with one scan.
+func (p *prefetcher) run(ctx context.Context, sp *space, r kv.Range) (int, error) {
+	seq := p.s.owner.Seq()
+	l := lister{space: sp, value: []byte{}, opts: ListOptions{Limit: p.limit}}
+	var read []*entry
+	l.yield = func(e Entry, err error) bool {
+		if t := p.s.tip; e.Size <= rowSize {
+			read = append(read, t.remembered(e.Key, e.Value, nil, true))
+		}
+		return true
+	}
+	for e, err := range sp.src.Scan(ctx, r) {
+		if err != nil {
+			return 0, err
+		}
+		if err := l.row(e); err != nil {
+			return 0, err
+		}
+		if l.stop {
+			break
+		}
+	}
+	// The last key may be cut off by the limit: nothing is known of it.
+	if err := p.s.owned(ctx); err != nil {
+		return 0, err
+	}
+	for _, e := range read {
+		p.keep(e, seq)
+	}
+	return p.kept, nil
+}
+
+// keep enters what was read, seq being the newest commit at a time before.
+func (p *prefetcher) keep(e *entry, seq uint64) {
+	s := p.s
+	l := learned{key: []byte(e.key), entry: e, seq: seq, snap: s}
+	if s.snap != nil {
+		// It was read from an older state: of use only if that is the newest one.
+		l.snap, l.seq = nil, s.seq
+	}
+	if ok, _ := s.tip.learn(&l); ok && e.tenant != nil {
+		p.kept++
+	}
+}
