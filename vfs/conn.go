@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -51,6 +52,9 @@ type driverConn interface {
 
 // Connect is driver.Connector's.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.db.refusal(ctx); err != nil {
+		return nil, err
+	}
 	base, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -59,17 +63,24 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
 	}
-	conn := &conn{driverConn: dc, db: c.db}
+	conn := &conn{driverConn: dc, db: c.db, file: fileOf(dc.Raw(), "main")}
+	if conn.file != nil {
+		conn.file.SetDB(dc.Raw()) // a VFS on top may not have said so
+	}
+	conn.tx.conn = conn
 	if err := conn.setUp(ctx, c.prepare); err != nil {
-		return nil, errors.Join(err, dc.Close())
+		return nil, errors.Join(conn.explain(ctx, err), dc.Close())
 	}
 	return conn, nil
 }
 
-// A conn is one connection of a pool.
+// A conn is one connection of a pool. What it returns that is SQLite's has the reason
+// behind it (explain).
 type conn struct {
 	driverConn
 	db        *database
+	file      *handle // nil if a VFS on top hides it
+	tx        connTx
 	queryOnly bool // by a PRAGMA of the options
 }
 
@@ -88,20 +99,31 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 	return s.Close()
 }
 
+// begin forgets what SQLite was told before this statement.
+func (c *conn) begin() {
+	if c.file != nil {
+		c.file.told.forget()
+	}
+}
+
+// Ping is driver.Pinger's: it says whether a statement would be refused.
+func (c *conn) Ping(ctx context.Context) error { return c.db.refusal(ctx) }
+
 // PrepareContext is driver.ConnPrepareContext's.
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	if err := c.db.refusal(ctx); err != nil {
 		return nil, err
 	}
+	c.begin()
 	s, err := c.driverConn.PrepareContext(ctx, query)
 	if err != nil {
-		return nil, err
+		return nil, c.explain(ctx, err)
 	}
 	ds, ok := s.(driverStmt)
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's statements are not what they were", ErrUnsupported), s.Close())
 	}
-	return &stmt{ds, c.db}, nil
+	return &stmt{driverStmt: ds, conn: c}, nil
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
@@ -109,7 +131,12 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	if err := c.db.refusal(ctx); err != nil && !strings.EqualFold(strings.TrimSpace(query), "rollback") {
 		return nil, err
 	}
-	return c.driverConn.ExecContext(ctx, query, args)
+	c.begin()
+	res, err := c.driverConn.ExecContext(ctx, query, args)
+	if err != nil {
+		return nil, c.explain(ctx, err)
+	}
+	return res, nil
 }
 
 // BeginTx is driver.ConnBeginTx's.
@@ -117,27 +144,44 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 	if err := c.db.refusal(ctx); err != nil {
 		return nil, err
 	}
+	c.begin()
 	tx, err := c.driverConn.BeginTx(ctx, opts)
-	if err == nil && opts.ReadOnly && c.queryOnly {
-		tx = queryOnlyTx{tx, c.Raw()} // the driver ends it by turning query_only off
+	if err != nil {
+		return nil, c.explain(ctx, err)
 	}
-	return tx, err
+	c.tx.Tx, c.tx.keep = tx, opts.ReadOnly && c.queryOnly
+	return &c.tx, nil
 }
 
-// A queryOnlyTx is a read-only transaction of a connection that only reads anyway.
-type queryOnlyTx struct {
+// A connTx is the transaction of a connection, which has one at a time.
+type connTx struct {
 	driver.Tx
-	raw *sqlite3.Conn
+	conn *conn
+	keep bool // query_only, by which a read-only transaction ends
 }
 
 // Commit is driver.Tx's.
-func (t queryOnlyTx) Commit() error {
-	return errors.Join(t.Tx.Commit(), t.raw.Exec("PRAGMA query_only=on"))
+func (t *connTx) Commit() error {
+	t.conn.begin()
+	return t.end(t.Tx.Commit())
 }
 
 // Rollback is driver.Tx's.
-func (t queryOnlyTx) Rollback() error {
-	return errors.Join(t.Tx.Rollback(), t.raw.Exec("PRAGMA query_only=on"))
+func (t *connTx) Rollback() error {
+	t.conn.begin()
+	return t.end(t.Tx.Rollback())
+}
+
+// end leaves a connection that only reads one that does: the driver ends a read-only
+// transaction by turning query_only off.
+func (t *connTx) end(err error) error {
+	if t.keep {
+		err = errors.Join(err, t.conn.Raw().Exec("PRAGMA query_only=on"))
+	}
+	if err != nil {
+		return t.conn.explain(context.Background(), err)
+	}
+	return nil
 }
 
 // A driverStmt is what go-sqlite3's statements are to database/sql.
@@ -151,21 +195,80 @@ type driverStmt interface {
 // A stmt is a prepared statement of a pool.
 type stmt struct {
 	driverStmt
-	db *database
+	conn *conn
+	rows rows // of the query that is under way
 }
 
 // ExecContext is driver.StmtExecContext's.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if err := s.db.refusal(ctx); err != nil {
+	if err := s.conn.db.refusal(ctx); err != nil {
 		return nil, err
 	}
-	return s.driverStmt.ExecContext(ctx, args)
+	s.conn.begin()
+	res, err := s.driverStmt.ExecContext(ctx, args)
+	if err != nil {
+		return nil, s.conn.explain(ctx, err)
+	}
+	return res, nil
 }
 
 // QueryContext is driver.StmtQueryContext's.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if err := s.db.refusal(ctx); err != nil {
+	if err := s.conn.db.refusal(ctx); err != nil {
 		return nil, err
 	}
-	return s.driverStmt.QueryContext(ctx, args)
+	s.conn.begin()
+	base, err := s.driverStmt.QueryContext(ctx, args)
+	if err != nil {
+		return nil, s.conn.explain(ctx, err)
+	}
+	dr, ok := base.(driverRows)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's rows are not what they were", ErrUnsupported), base.Close())
+	}
+	r := &s.rows
+	if r.driverRows != nil { // a second query of one statement
+		r = new(rows)
+	}
+	*r = rows{driverRows: dr, conn: s.conn, ctx: ctx}
+	return r, nil
+}
+
+// A driverRows is what go-sqlite3's rows are to database/sql.
+type driverRows interface {
+	driver.Rows
+	driver.RowsColumnTypeDatabaseTypeName
+	driver.RowsColumnTypeNullable
+	driver.RowsColumnTypeScanType
+}
+
+// A rows is the rows of a query.
+type rows struct {
+	driverRows
+	conn *conn
+	ctx  context.Context // the query's
+	err  error           // what Next returned last, which Close returns again
+}
+
+// Next is driver.Rows's.
+func (r *rows) Next(dest []driver.Value) error {
+	err := r.driverRows.Next(dest)
+	if err == nil || err == io.EOF {
+		return err
+	}
+	r.err = r.conn.explain(r.ctx, err)
+	return r.err
+}
+
+// Close is driver.Rows's.
+func (r *rows) Close() error {
+	err := r.driverRows.Close()
+	r.driverRows = nil // the statement may use r for its next query
+	switch {
+	case err == nil:
+		return nil
+	case r.err != nil:
+		return r.err
+	}
+	return r.conn.explain(r.ctx, err)
 }

@@ -308,7 +308,24 @@ func (h *handle) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
 	if err != nil && h.owns() {
 		h.db.disarm(err)
 	}
+	h.tell(err, ioerr)
 	return h.db.sqliteError(err, ioerr)
+}
+
+// tell remembers what SQLite is told, for the connection's pool.
+func (h *handle) tell(err error, ioerr sqlite3.ExtendedErrorCode) {
+	if err != nil && !ofSQLite(err) {
+		h.told.tell(err, sqliteCode(err, ioerr))
+	}
+}
+
+// ownerError is the database's sqliteError, of a file beside the main file, which only
+// the writer changes.
+func (db *database) ownerError(err error, ioerr sqlite3.ExtendedErrorCode) error {
+	if h := db.owner.Load(); h != nil {
+		h.tell(err, ioerr)
+	}
+	return db.sqliteError(err, ioerr)
 }
 
 // readError is sqliteError for reads: io.EOF must reach go-sqlite3 as it is.

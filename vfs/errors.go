@@ -33,7 +33,7 @@ var (
 	// ErrSnapshotTooOld: a transaction has read a state that was replaced longer ago
 	// than Options.MaxSnapshotAge, or that Options.MaxSnapshots has no room for, and
 	// which is not kept any more. It can read no more pages; roll back and begin
-	// again. SQLite says that the database is locked (SQLITE_BUSY_TIMEOUT); see Cause.
+	// again. To SQLite the database is locked (SQLITE_BUSY_TIMEOUT).
 	ErrSnapshotTooOld = errors.New("vfs: snapshot too old")
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
@@ -51,30 +51,49 @@ var errNoDatabase = errors.New("no such database")
 //
 // https://sqlite.org/rescode.html
 func sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) error {
-	switch err.(type) {
-	case nil, sqlite3.ErrorCode, sqlite3.ExtendedErrorCode:
-		return err // nothing to map: SQLite's own already
+	if err == nil || ofSQLite(err) {
+		return err
 	}
+	return sqlitevfs.SystemError(err, sqliteCode(err, ioerr))
+}
+
+// ofSQLite says whether err is a code of SQLite's already.
+func ofSQLite(err error) bool {
+	switch err.(type) {
+	case sqlite3.ErrorCode, sqlite3.ExtendedErrorCode:
+		return true
+	}
+	return false
+}
+
+// sqliteCode is the code that SQLite sees of err.
+func sqliteCode(err error, ioerr sqlite3.ExtendedErrorCode) sqlite3.ExtendedErrorCode {
 	switch {
 	case errors.Is(err, actorstore.ErrQuota), errors.Is(err, batch.ErrTooLarge):
-		return sqlitevfs.SystemError(err, sqlite3.FULL)
+		return sqlite3.ExtendedErrorCode(sqlite3.FULL)
 	case errors.Is(err, ErrSnapshotTooOld):
 		// After an IOERR SQLite ends the transaction by itself, and what follows in it
 		// would read a newer state. BUSY leaves it to its user, as what it is: over.
 		// This kind of BUSY nothing else here has, so that Cause can tell it.
-		return sqlitevfs.SystemError(err, sqlite3.BUSY_TIMEOUT)
+		return sqlite3.BUSY_TIMEOUT
 	case errors.Is(err, actorstore.ErrCorrupt):
 		// The code that SQLite sets aside for a VFS which finds itself damaged.
-		return sqlitevfs.SystemError(err, sqlite3.IOERR_CORRUPTFS)
+		return sqlite3.IOERR_CORRUPTFS
 	}
-	return sqlitevfs.SystemError(err, ioerr)
+	return ioerr
 }
 
 // Cause returns the error of Greenroom's own behind err, which a statement, a
 // transaction or a connection returned: one that errors.Is can tell apart
-// (actorstore.ErrQuota, actorstore.ErrFenced, ErrSnapshotTooOld, …). It returns nil when
-// SQLite did not keep one; DB.Cause then knows the last that this database met.
+// (actorstore.ErrQuota, actorstore.ErrFenced, ErrSnapshotTooOld, …). An error of a pool
+// that Open made carries it in any case, so that errors.Is finds it without Cause; one
+// of go-sqlite3's own API only where go-sqlite3 kept it. It returns nil if there is
+// none; DB.Cause then knows the last that this database met.
 func Cause(err error) error {
+	var caused *causedError
+	if errors.As(err, &caused) {
+		return caused.cause
+	}
 	if errors.Is(err, sqlite3.BUSY_TIMEOUT) {
 		return ErrSnapshotTooOld // SQLite keeps the cause of few codes, but each code
 	}

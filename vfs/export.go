@@ -25,7 +25,8 @@ const exportStep = 256 << 10
 //
 // The pages are as they are stored: if an encrypting VFS sits above, encrypted. In WAL
 // mode, where the newest pages are in the log, SQLite first makes a copy in
-// Options.TempDir, which takes the size of the database there.
+// Options.TempDir, which takes the size of the database there; if it is encrypted, too,
+// Export refuses (ErrUnsupported).
 //
 // Errors are those of w, the context's, and those of reading: ErrSnapshotTooOld when
 // it takes longer, or others commit more often, than Options.MaxSnapshotAge and
@@ -41,9 +42,14 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 	if err := h.Lock(sqlitevfs.LOCK_SHARED); err != nil {
 		return 0, fmt.Errorf("vfs: export: %w", err)
 	}
-	if h.view.header.logged() {
+	switch {
+	case h.view.header.logged():
 		size, err = db.exportLogged(ctx, w)
-	} else {
+	case d.wal.there():
+		// What is encrypted doesn't say that it is in WAL mode; SQLite has opened the
+		// log all the same, and the copy that it makes would be in the clear.
+		err = fmt.Errorf("%w: the log of an encrypted database; leave WAL mode first", ErrUnsupported)
+	default:
 		size, err = h.writeTo(ctx, w)
 	}
 	if err != nil {

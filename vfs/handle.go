@@ -41,7 +41,8 @@ type handle struct {
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler
 
-	staged *staged // what lands with the transaction that is under way
+	told   toldMemory // what SQLite was told, for its user
+	staged *staged    // what lands with the transaction that is under way
 
 	closed bool
 

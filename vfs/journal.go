@@ -188,7 +188,7 @@ func (f *journalFile) sqliteError(err error, ioerr sqlite3.ExtendedErrorCode) er
 	if err != nil && !f.readOnly {
 		f.db.disarm(err)
 	}
-	return f.db.sqliteError(err, ioerr)
+	return f.db.ownerError(err, ioerr)
 }
 
 var _ sqlitevfs.File = (*journalFile)(nil)
@@ -196,13 +196,13 @@ var _ sqlitevfs.File = (*journalFile)(nil)
 func (f *journalFile) Close() error { return nil }
 
 func (f *journalFile) ReadAt(b []byte, off int64) (int, error) {
-	if !f.readOnly {
-		f.db.disarm(errTurnedBack) // only a rollback reads it
-	}
 	j := &f.db.journal
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	n, err := j.file.readAt(f.ctx, b, off)
+	j.mu.Unlock()
+	if n > 0 && !f.readOnly {
+		f.db.lookedBack(off)
+	}
 	if err == nil || err == io.EOF {
 		return n, err
 	}
@@ -213,6 +213,7 @@ func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 	if err := f.db.healthy(); err != nil {
 		return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
+	f.db.wentOn(off)
 	j := &f.db.journal
 	if off == 0 && len(b) > 0 && b[0] == 0 && j.active() {
 		// A zeroed header is how journal_mode=PERSIST says that it is over.

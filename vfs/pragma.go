@@ -18,6 +18,12 @@ const beginHint = "experimental_pragma_20251114"
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpragma
 func (h *handle) Pragma(name, value string) (string, error) {
+	text, err := h.pragma(name, value)
+	h.tell(err, sqlite3.ExtendedErrorCode(sqlite3.ERROR))
+	return text, err
+}
+
+func (h *handle) pragma(name, value string) (string, error) {
 	if h.staged != nil && value != "" && (name == "journal_mode" || name == "locking_mode") {
 		return "", fmt.Errorf("%w: PRAGMA %s within Update", ErrUnsupported, name)
 	}

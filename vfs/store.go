@@ -180,7 +180,11 @@ func (db *database) commitInParts(ctx context.Context) error {
 
 // join adds what is staged for the writer's transaction to the commit that ends it.
 func (db *database) join(b *batch.Batch) {
-	if s := db.landing(); s != nil && !s.batch.Settled() {
+	switch s := db.landing(); {
+	case s == nil || s.batch.Settled():
+	case s.reading:
+		s.armed = false // SQLite has turned back
+	default:
 		b.Join(s.batch)
 	}
 }

@@ -155,10 +155,11 @@ func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
 			return fmt.Errorf("%w: Update on a connection of another driver", ErrUnsupported)
 		}
 		raw = dc.Raw()
-		writers.Lock()
-		defer writers.Unlock()
-		if h = writers.file[raw]; h == nil {
-			return fmt.Errorf("%w: Update on a database that is open for reading, or through another VFS", ErrUnsupported)
+		switch h = fileOf(raw, "main"); {
+		case h == nil:
+			return fmt.Errorf("%w: Update through a VFS that hides the file", ErrUnsupported)
+		case h.readOnly:
+			return fmt.Errorf("%w: Update on a database that is open for reading", ErrUnsupported)
 		}
 		return nil
 	})
@@ -170,11 +171,39 @@ func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
 // SQLite ends a rollback as it ends a commit: the journal goes. So what is staged
 // lands only between the call of COMMIT and its return (armed), and not when SQLite
 // turned back on the way: because of an error that it was told, or for a reason of
-// its own, and then it reads the journal, which a commit never does.
+// its own, and then it reads the journal. A commit never does, but for what lies behind
+// its end. An encrypting VFS on top does, before it writes a part of one of its blocks:
+// so a read that a write of the same place follows is none of SQLite's.
 type staged struct {
 	batch *batch.Batch
 	armed bool
 	over  bool // the transaction ended before COMMIT was called
+
+	reading bool  // the journal was read, and not written since
+	at      int64 // where
+}
+
+// lookedBack is told that something of the journal was read at off.
+func (db *database) lookedBack(off int64) {
+	s := db.landing()
+	if s == nil {
+		return
+	}
+	if s.reading || s.batch.Settled() {
+		db.disarm(errTurnedBack)
+	}
+	s.reading, s.at = true, off
+}
+
+// wentOn is told that the journal is written at off.
+func (db *database) wentOn(off int64) {
+	s := db.landing()
+	if s == nil || !s.reading {
+		return
+	}
+	if s.reading = false; s.at != off {
+		db.disarm(errTurnedBack)
+	}
 }
 
 // stage lets s land with the transaction that h has begun.

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+	"github.com/ncruces/go-sqlite3/vfs/adiantum"
+	"github.com/ncruces/go-sqlite3/vfs/xts"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -27,20 +30,37 @@ func hasMark(t testing.TB, r actorstore.Reader) bool {
 	return err == nil
 }
 
-// updatePaths are ways on which a transaction may land: limits and cache size.
+// updatePaths are ways on which a transaction may land: limits, cache size, and a VFS
+// on top, through which there is always a journal.
 var updatePaths = []updatePath{
-	{"atomic", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, nil},
-	{"journal", oneBatch, nil},
-	{"spilled", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{"cache_size=5"}},
-	{"spilled journal", oneBatch, []string{"cache_size=5"}},
-	{"normal", oneBatch, []string{"cache_size=5", "synchronous=normal"}},
+	{"atomic", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, nil, nil},
+	{"journal", oneBatch, nil, nil},
+	{"spilled", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{"cache_size=5"}, nil},
+	{"spilled journal", oneBatch, []string{"cache_size=5"}, nil},
+	{"normal", oneBatch, []string{"cache_size=5", "synchronous=normal"}, nil},
+	{"adiantum", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{testKey, "cache_size=5"}, withAdiantum},
+	{"adiantum journal", oneBatch, []string{testKey}, withAdiantum},
+	{"xts", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{testKey}, withXTS},
+	{"xts journal", oneBatch, []string{testKey, "cache_size=5"}, withXTS},
 }
 
 type updatePath struct {
 	name    string
 	limits  batch.Limits
 	pragmas []string
+	wrap    func(sqlitevfs.VFS) sqlitevfs.VFS
 }
+
+// options are those of a pool with n connections.
+func (p *updatePath) options(n int, pragmas ...string) *Options {
+	return &Options{Pragmas: slices.Concat(p.pragmas, pragmas), MaxConns: n, Wrap: p.wrap}
+}
+
+const testKey = "hexkey='0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'"
+
+func withAdiantum(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }
+
+func withXTS(v sqlitevfs.VFS) sqlitevfs.VFS { return xts.Wrap(v, nil) }
 
 // seedUpdate makes the table that the cases work on.
 func seedUpdate(t *testing.T, db *DB) {
@@ -126,7 +146,7 @@ func testUpdate(t *testing.T, path updatePath, name string, changes bool) {
 	limits := path.limits
 	limits.Storage = 5 << 20
 	r := newRig(t, limits)
-	db := r.open(t, &Options{Pragmas: slices.Concat(path.pragmas, []string{"foreign_keys=on"}), MaxConns: 1})
+	db := r.open(t, path.options(1, "foreign_keys=on"))
 	seedUpdate(t, db)
 	before := contentOf(t, db)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -269,7 +289,7 @@ func TestUpdatePanic(t *testing.T) {
 func TestUpdateCommitHook(t *testing.T) {
 	for _, path := range updatePaths {
 		r := newRig(t, path.limits)
-		db := r.open(t, &Options{Pragmas: path.pragmas, MaxConns: 1})
+		db := r.open(t, path.options(1))
 		seedUpdate(t, db)
 		before := contentOf(t, db)
 		err := db.Update(t.Context(), func(tx *Tx) error {
@@ -335,7 +355,7 @@ func TestUpdateCrash(t *testing.T) {
 	for _, path := range updatePaths {
 		tp := newTape()
 		r := openRig(t, tp, path.limits)
-		db := r.open(t, &Options{Pragmas: path.pragmas, MaxConns: 1})
+		db := r.open(t, path.options(1))
 		exec(t, db, table)
 		exec(t, db, fill)
 		from := tp.len()
@@ -351,7 +371,7 @@ func TestUpdateCrash(t *testing.T) {
 		check := func(tp *tape, where string) {
 			points++
 			r := openRig(t, tp, path.limits)
-			db := r.open(t, nil)
+			db := r.open(t, path.options(1))
 			intact(t, db)
 			sql := one[string](t, db, "select case when b = zeroblob(1500) then '' else substr(b, 1, 1) end from t where a = 80")
 			staged, err := r.actor.Get(t.Context(), mark, nil)
@@ -385,7 +405,7 @@ func TestUpdateFault(t *testing.T) {
 			for nth := 1; ; nth++ {
 				engine := faultkv.New(memkv.New())
 				r := openRig(t, engine, path.limits)
-				db, err := Open(t.Context(), r.actor, &Options{Pragmas: path.pragmas, MaxConns: 1})
+				db, err := Open(t.Context(), r.actor, path.options(1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -410,7 +430,7 @@ func TestUpdateFault(t *testing.T) {
 					t.Error(err)
 				}
 				r = openRig(t, engine, path.limits)
-				db = r.open(t, nil)
+				db = r.open(t, path.options(1))
 				intact(t, db)
 				landed := one[bool](t, db, "select b <> zeroblob(1500) from t where a = 80")
 				where := fmt.Sprintf("%s, operation %d at point %d: %v", path.name, nth, point, failure)

@@ -68,6 +68,11 @@ type Options struct {
 	// run: the Register functions of go-sqlite3's ext packages (fts5, rtree, …), or
 	// functions that create functions and collations.
 	Extensions []func(*sqlite3.Conn) error
+	// Wrap puts another VFS on top of this one when it is registered, as
+	// func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }. Its files
+	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks
+	// for comes first in Pragmas. nil means that there is none.
+	Wrap func(v sqlitevfs.VFS) sqlitevfs.VFS
 	// Logger gets what no caller can be told. nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what Metrics() lists; nil is nobody.
@@ -137,7 +142,11 @@ func (v *VFS) Register(name string) error {
 	if name == "" || v.registered != "" || sqlitevfs.Find(name) != nil {
 		return fmt.Errorf("%w: %q", ErrRegistered, name)
 	}
-	sqlitevfs.Register(name, v)
+	top := sqlitevfs.VFS(v)
+	if v.opts.Wrap != nil {
+		top = v.opts.Wrap(v)
+	}
+	sqlitevfs.Register(name, top)
 	v.registered = name
 	return nil
 }
@@ -309,7 +318,7 @@ func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File
 		return nil, err
 	}
 	if err := db.healthy(); err != nil {
-		return nil, db.sqliteError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+		return nil, db.ownerError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
 	}
 	if !db.journal.open(flags&sqlitevfs.OPEN_CREATE != 0) {
 		return nil, fmt.Errorf("vfs: %q: %w", name, errNoDatabase)
@@ -362,7 +371,7 @@ func (v *VFS) Delete(name string, _ bool) error {
 	if err = db.finishJournal(context.Background(), true); err != nil {
 		db.disarm(err)
 	}
-	return db.sqliteError(err, sqlite3.IOERR_DELETE)
+	return db.ownerError(err, sqlite3.IOERR_DELETE)
 }
 
 // Access implements sqlitevfs.VFS. A journal is reported only when it is left

@@ -1,0 +1,145 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/util/vfsutil"
+)
+
+// SQLite hands a code from the VFS to its user, and nothing else; go-sqlite3 keeps the
+// error behind some codes, until SQLite calls the VFS again. So every file remembers
+// what it told SQLite, and the connections of a pool put that behind the code when a
+// statement fails. A statement that succeeds pays for none of it.
+
+// A told is an error that SQLite was told, as a code.
+type told struct {
+	err  error
+	code sqlite3.ExtendedErrorCode
+	// first is the first one of the same statement: SQLite goes on after an error, to
+	// roll back, and what it meets then is not why the statement failed.
+	first *told
+}
+
+// A memory of what SQLite was told. The journal's errors reach it from wherever the
+// journal is looked at.
+type toldMemory struct{ last atomic.Pointer[told] }
+
+// tell remembers err, of which SQLite gets code.
+func (m *toldMemory) tell(err error, code sqlite3.ExtendedErrorCode) {
+	next := &told{err: err, code: code}
+	if p := m.last.Load(); p != nil {
+		if next.first = p.first; next.first == nil {
+			next.first = p
+		}
+	}
+	m.last.Store(next)
+}
+
+// forget begins a new statement.
+func (m *toldMemory) forget() {
+	if m.last.Load() != nil {
+		m.last.Store(nil)
+	}
+}
+
+// recall returns the error that SQLite gave back as code, nil if none fits.
+func (m *toldMemory) recall(code sqlite3.ExtendedErrorCode) error {
+	p := m.last.Load()
+	switch {
+	case p == nil:
+		return nil
+	case p.first != nil && p.first.becomes(code):
+		return p.first.err
+	case p.becomes(code):
+		return p.err
+	}
+	return nil
+}
+
+// becomes says whether SQLite gives the code that it was told back as code. It does so
+// with all codes but one.
+//
+// https://sqlite.org/rescode.html#ioerr_corruptfs
+func (t *told) becomes(code sqlite3.ExtendedErrorCode) bool {
+	return t.code == code || t.code == sqlite3.IOERR_CORRUPTFS && code.Code() == sqlite3.CORRUPT
+}
+
+// A causedError is an error of SQLite with the reason behind it. errors.Is finds the
+// sentinels of both, errors.As SQLite's code.
+type causedError struct{ sqlite, cause error }
+
+// Error says what SQLite says, and why, unless SQLite has said that already.
+func (e *causedError) Error() string {
+	said, why := e.sqlite.Error(), e.cause.Error()
+	if strings.Contains(said, why) {
+		return said
+	}
+	return said + ": " + why
+}
+
+// Unwrap returns both.
+func (e *causedError) Unwrap() []error { return []error{e.sqlite, e.cause} }
+
+// An interruptedError is a causedError whose reason is the context's: Cause knows none.
+type interruptedError struct{ causedError }
+
+// fileOf returns the file of a connection's database schema, nil if it is none of
+// this package's, or one that another VFS on top hides.
+func fileOf(c *sqlite3.Conn, schema string) *handle {
+	name := c.Filename(schema)
+	if name.String() == "" {
+		return nil // in memory, or temporary
+	}
+	h, _ := vfsutil.UnwrapFile[*handle](name.DatabaseFile())
+	return h
+}
+
+// explain returns err, that a connection of the pool gave back in ctx, with the reason
+// behind it. What is not SQLite's own is returned as it is.
+func (c *conn) explain(ctx context.Context, err error) error {
+	var code sqlite3.ExtendedErrorCode
+	if err == nil || !errors.As(err, &code) {
+		return err
+	}
+	if primary := code.Code(); primary == sqlite3.INTERRUPT || code == sqlite3.ExtendedErrorCode(sqlite3.BUSY) {
+		// A wait for the turn to write, which the context ends, is SQLite's BUSY.
+		if reason := ctx.Err(); reason != nil {
+			return &interruptedError{causedError{err, reason}}
+		}
+	}
+	cause := c.causeOf(code)
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	return &causedError{err, cause}
+}
+
+// causeOf returns what one of the connection's files told SQLite as code, or why the
+// database refuses everything, if that is a reason for code.
+func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
+	raw := c.Raw()
+	for n := 0; ; n++ {
+		schema := raw.DBName(n)
+		if schema == "" {
+			break
+		}
+		if h := fileOf(raw, schema); h != nil {
+			if cause := h.told.recall(code); cause != nil {
+				return cause
+			}
+		}
+	}
+	switch code.Code() {
+	case sqlite3.BUSY:
+		if code == sqlite3.BUSY_TIMEOUT {
+			return ErrSnapshotTooOld // nothing else here is told so
+		}
+	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL, sqlite3.FULL:
+		return c.db.healthy()
+	}
+	return nil
+}

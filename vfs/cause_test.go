@@ -1,0 +1,567 @@
+package vfs
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A causeCase is a way to make the statements of a pool fail: what breaks them, what
+// errors.Is must find in their errors, and which codes errors.As may. 0 is none: SQLite
+// isn't asked at all.
+type causeCase struct {
+	name   string
+	limits batch.Limits
+	opts   Options
+	codes  []sqlite3.ErrorCode
+	is     []error
+	break_ func(t *testing.T, r *rig, db *DB)
+}
+
+// failing has every operation of the kind fail with err.
+func failing(points ...faultkv.Point) func(err error) func(*testing.T, *rig, *DB) {
+	return func(err error) func(*testing.T, *rig, *DB) {
+		return func(_ *testing.T, r *rig, _ *DB) {
+			r.engine.Hook(func(op faultkv.Op) error {
+				for _, p := range points {
+					if op.Point == p {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// After a failure in doubt SQLite tries its journal, which can't be opened.
+var (
+	locked = []sqlite3.ErrorCode{sqlite3.BUSY}
+	full   = []sqlite3.ErrorCode{sqlite3.FULL}
+	ioerr  = []sqlite3.ErrorCode{sqlite3.IOERR, sqlite3.CANTOPEN}
+)
+
+var causeCases = []causeCase{
+	{
+		"quota", batch.Limits{Storage: 400_000}, Options{}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *rig, *DB) {},
+	},
+	{
+		"quota, spilled", batch.Limits{Storage: 400_000}, Options{TxMemory: 1}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *rig, *DB) {},
+	},
+	{
+		"quota in WAL mode", batch.Limits{Storage: 800_000}, Options{Pragmas: []string{"journal_mode=wal"}}, full, []error{actorstore.ErrQuota},
+		func(*testing.T, *rig, *DB) {},
+	},
+	{
+		"unknown outcome", batch.Limits{}, Options{}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		failing(faultkv.AfterApply)(kv.ErrUnknownOutcome),
+	},
+	{
+		"unknown outcome through the journal", oneBatch, Options{TxMemory: 1}, ioerr, []error{actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		failing(faultkv.AfterCommit)(kv.ErrUnknownOutcome),
+	},
+	{
+		"poisoned engine", batch.Limits{}, Options{}, ioerr, []error{kv.ErrPoisoned},
+		failing(faultkv.BeforeCommit, faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot)(kv.ErrPoisoned),
+	},
+	{
+		"corrupt", batch.Limits{}, Options{}, []sqlite3.ErrorCode{sqlite3.CORRUPT}, []error{actorstore.ErrCorrupt},
+		func(t *testing.T, r *rig, db *DB) {
+			exec(t, db, "insert into t(b) select zeroblob(2000) from generate_series(1, 20)")
+			long := make([]byte, chunkSize+1)
+			for i := range uint32(10) {
+				if err := r.actor.Put(t.Context(), actorstore.AppendFileChunk(nil, actorstore.FileMain, i+1), long); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	},
+	{
+		"failed before", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrPoisoned, kv.ErrUnknownOutcome},
+		func(t *testing.T, r *rig, db *DB) {
+			failing(faultkv.AfterApply)(kv.ErrUnknownOutcome)(t, r, db)
+			if err := r.actor.Put(t.Context(), mark, nil); !errors.Is(err, kv.ErrUnknownOutcome) {
+				t.Fatal(err)
+			}
+			r.engine.Hook(nil)
+		},
+	},
+	{
+		"fenced", batch.Limits{}, Options{}, []sqlite3.ErrorCode{0, sqlite3.IOERR}, []error{ErrFailed, actorstore.ErrFenced},
+		func(t *testing.T, r *rig, _ *DB) {
+			store, err := actorstore.Open(t.Context(), r.engine, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other, err := store.Named(t.Context(), "lobby", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := errors.Join(other.Close(), store.Close()); err != nil {
+					t.Error(err)
+				}
+			})
+		},
+	},
+}
+
+// TestCauses: what a pool returns carries SQLite's code and the reason behind it, and
+// says both in one sentence, whichever call it comes from.
+func TestCauses(t *testing.T) {
+	for _, c := range causeCases {
+		for name, call := range causeCalls {
+			t.Run(c.name+"/"+name, func(t *testing.T) {
+				r := newRig(t, c.limits)
+				opts := c.opts
+				opts.Pragmas = append([]string{"cache_size=5"}, opts.Pragmas...)
+				db := r.open(t, &opts)
+				exec(t, db, "create table t(a integer primary key, b)")
+				exec(t, db, "insert into t(b) select zeroblob(500) from generate_series(1, 100)")
+				conn := oneConn(t, db)
+				began := false
+				err := call(t, conn, func() { began = true; c.break_(t, r, db) })
+				r.engine.Hook(nil)
+				if !began {
+					t.Fatal("it failed too early")
+				}
+				carries(t, err, c.codes, c.is...)
+			})
+		}
+	}
+}
+
+// carries fails the test unless err is of one of SQLite's codes, and of all the
+// sentinels, in one sentence.
+func carries(t *testing.T, err error, codes []sqlite3.ErrorCode, is ...error) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	var code sqlite3.ErrorCode
+	if errors.As(err, &code); !slices.Contains(codes, code) {
+		t.Errorf("%v: SQLite's code is %d, want one of %d", err, code, codes)
+	}
+	text := err.Error()
+	for _, want := range is {
+		if !errors.Is(err, want) {
+			t.Errorf("%v is not %v", err, want)
+		}
+		if strings.Count(text, want.Error()) != 1 || strings.Contains(text, "\n") {
+			t.Errorf("%q does not say %q once", text, want)
+		}
+	}
+	if code == 0 {
+		return
+	}
+	if !strings.HasPrefix(text, code.Error()) || strings.Count(text, code.Error()) != 1 {
+		t.Errorf("%q does not begin with %q, once", text, code)
+	}
+	if cause := Cause(err); !errors.Is(cause, is[0]) {
+		t.Errorf("Cause says %v", cause)
+	}
+}
+
+// causeCalls reach every call that a pool's connection has. Each one writes what no
+// quota here allows, or for reads what must be read, and calls ready before it.
+var causeCalls = map[string]func(t *testing.T, c *sql.Conn, ready func()) error{
+	"exec": func(t *testing.T, c *sql.Conn, ready func()) error {
+		ready()
+		_, err := c.ExecContext(t.Context(), "insert into t(b) select b || zeroblob(50000) from t; select max(b) from t")
+		return err
+	},
+	"prepared": func(t *testing.T, c *sql.Conn, ready func()) error {
+		s, err := c.PrepareContext(t.Context(), "insert into t(b) select b || zeroblob(?) from t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready()
+		_, err = s.ExecContext(t.Context(), 50_000)
+		if closed := s.Close(); err == nil {
+			err = closed
+		}
+		return err
+	},
+	"query": func(t *testing.T, c *sql.Conn, ready func()) error {
+		ready()
+		rows, err := c.QueryContext(t.Context(), "insert into t(b) select b || zeroblob(50000) from t returning a")
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+		}
+		if closed := rows.Close(); closed != nil && closed.Error() != rows.Err().Error() {
+			t.Errorf("Close says %v, Err %v", closed, rows.Err())
+		}
+		return rows.Err()
+	},
+	"commit": func(t *testing.T, c *sql.Conn, ready func()) error {
+		tx, err := c.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(t, tx, "pragma cache_size=1000") // so that nothing is stored before
+		exec(t, tx, "update t set b = b || zeroblob(500)")
+		exec(t, tx, "insert into t(b) select zeroblob(20000) from generate_series(1, 30)")
+		if !strings.HasPrefix(t.Name(), "TestCauses/corrupt") {
+			ready()
+			return tx.Commit()
+		}
+		if err := tx.Rollback(); err != nil { // a commit reads nothing
+			t.Fatal(err)
+		}
+		ready()
+		return c.QueryRowContext(t.Context(), "select max(b) from t").Scan(new([]byte))
+	},
+}
+
+// TestCauseTooOld: a reader past the bound is told so.
+func TestCauseTooOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour})
+		tx := readOnlyTx(t, db)
+		stmt, err := tx.PrepareContext(t.Context(), sumT)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stmt.QueryRowContext(t.Context()).Scan(new(int)); err != nil {
+			t.Fatal(err)
+		}
+		other := oneConn(t, db)
+		rows, err := other.QueryContext(t.Context(), "select b from t")
+		if err != nil || !rows.Next() {
+			t.Fatal(err)
+		}
+		exec(t, db, "update t set b = zeroblob(3001)")
+		time.Sleep(2 * time.Hour)
+		carries(t, stmt.QueryRowContext(t.Context()).Scan(new(int)), locked, ErrSnapshotTooOld)
+		_, err = tx.ExecContext(t.Context(), sumT)
+		carries(t, err, locked, ErrSnapshotTooOld)
+		for rows.Next() {
+		}
+		carries(t, rows.Err(), locked, ErrSnapshotTooOld)
+		if err := errors.Join(stmt.Close(), tx.Rollback(), other.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCauseOfAttached: the reason may be another database's.
+func TestCauseOfAttached(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	actor, err := r.store.Named(t.Context(), "other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(t.Context(), actor, &Options{MaxSnapshots: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, other, table)
+	exec(t, other, fill)
+	c := oneConn(t, r.open(t, &Options{Pragmas: []string{"cache_size=5"}}))
+	exec(t, c, "attach '"+other.DSN()+"' as x")
+	exec(t, c, "pragma x.cache_size=5")
+	exec(t, c, "begin; select max(b) from x.t")
+	exec(t, other, "update t set b = 1")
+	_, err = c.ExecContext(t.Context(), "select max(b) from x.t")
+	carries(t, err, locked, ErrSnapshotTooOld)
+	if !strings.Contains(err.Error(), "at most 1 states are kept") {
+		t.Errorf("%v", err)
+	}
+	exec(t, c, "rollback; detach x")
+	if err := errors.Join(other.Close(), actor.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCauseOfOthers: an error has the reason of its own statement, and none of others'.
+func TestCauseOfOthers(t *testing.T) {
+	r := newRig(t, batch.Limits{Storage: 400_000})
+	db := r.open(t, nil)
+	c := oneConn(t, db)
+	exec(t, c, table)
+	exec(t, c, "create unique index i on t(b)")
+	_, err := c.ExecContext(t.Context(), "insert into t(b) values (zeroblob(500000))")
+	carries(t, err, full, actorstore.ErrQuota)
+	exec(t, c, "pragma max_page_count=5")
+	_, err = c.ExecContext(t.Context(), "insert into t(b) values (zeroblob(50000))")
+	if !errors.Is(err, sqlite3.FULL) || errors.Is(err, actorstore.ErrQuota) || Cause(err) != nil {
+		t.Errorf("SQLite's own bound: %v", err)
+	}
+	exec(t, c, "insert into t(b) values (1)")
+	if _, err = c.ExecContext(t.Context(), "insert into t(b) values (1)"); !errors.Is(err, sqlite3.CONSTRAINT_UNIQUE) || Cause(err) != nil {
+		t.Errorf("a constraint: %v", err)
+	}
+	if _, err := c.ExecContext(t.Context(), "pragma journal_mode=off"); !errors.Is(err, ErrUnsupported) || strings.Count(err.Error(), ErrUnsupported.Error()) != 1 {
+		t.Errorf("a mode that is refused: %v", err)
+	}
+	if _, err := c.ExecContext(t.Context(), "nonsense"); err == nil || Cause(err) != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCauseIsContext: a statement that its context interrupts says so, also one that
+// waits for its turn to write; that is no error of this package's.
+func TestCauseIsContext(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, table)
+	interrupted := func(what string, ctx context.Context, err error) {
+		t.Helper()
+		if !errors.Is(err, context.Canceled) || Cause(err) != nil {
+			t.Errorf("%s: %v, and Cause says %v", what, err, Cause(err))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	conn := oneConn(t, db)
+	rows, err := conn.QueryContext(ctx, "with n(i) as (select 1 union all select i+1 from n) select i from n")
+	if err != nil || !rows.Next() {
+		t.Fatal(err)
+	}
+	cancel()
+	for rows.Next() {
+	}
+	interrupted("a query", ctx, rows.Err())
+	_ = rows.Close() // says the same
+	w := oneConn(t, db)
+	exec(t, w, "begin immediate")
+	ctx, cancel = context.WithCancel(t.Context())
+	failed := make(chan error)
+	go func() {
+		_, err := conn.ExecContext(ctx, "begin immediate")
+		failed <- err
+	}()
+	queued(t, db, 1)
+	cancel()
+	interrupted("a wait", ctx, <-failed)
+	exec(t, w, "rollback")
+}
+
+// queued waits until n connections wait for their turn.
+func queued(t *testing.T, db *DB, n int) {
+	t.Helper()
+	d, err := db.vfs.find(mountName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		d.mu.Lock()
+		got := len(d.queue)
+		d.mu.Unlock()
+		if got == n {
+			return
+		}
+	}
+}
+
+// TestPing: a pool whose database refuses everything can't be reached.
+func TestPing(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, table)
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failing(faultkv.AfterApply)(kv.ErrUnknownOutcome)(t, r, db)
+	if _, err := db.ExecContext(t.Context(), fill); err == nil {
+		t.Fatal("the commit was not in doubt")
+	}
+	r.engine.Hook(nil)
+	busy := oneConn(t, db)
+	for range 2 { // the connection that is there, and a new one
+		if err := db.PingContext(t.Context()); !errors.Is(err, ErrFailed) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := busy.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDriverInterfaces: what go-sqlite3's connections, statements and rows can do
+// beyond what they must, those of a pool can, too.
+func TestDriverInterfaces(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	c := oneConn(t, r.open(t, nil))
+	exec(t, c, "create table t(a integer not null, b varchar(10), c datetime)")
+	same := func(what string, ours, theirs any, optional ...reflect.Type) {
+		t.Helper()
+		for _, i := range optional {
+			if reflect.TypeOf(theirs).Implements(i) && !reflect.TypeOf(ours).Implements(i) {
+				t.Errorf("%s: %v got lost", what, i)
+			}
+		}
+	}
+	ofConns := []reflect.Type{
+		reflect.TypeFor[sqlitedriver.Conn](),
+		reflect.TypeFor[driver.Pinger](), reflect.TypeFor[driver.ExecerContext](), reflect.TypeFor[driver.QueryerContext](),
+		reflect.TypeFor[driver.ConnPrepareContext](), reflect.TypeFor[driver.ConnBeginTx](), reflect.TypeFor[driver.SessionResetter](),
+		reflect.TypeFor[driver.Validator](), reflect.TypeFor[driver.NamedValueChecker](),
+	}
+	ofStmts := []reflect.Type{
+		reflect.TypeFor[driver.StmtExecContext](), reflect.TypeFor[driver.StmtQueryContext](),
+		reflect.TypeFor[driver.NamedValueChecker](), reflect.TypeFor[driver.ColumnConverter](),
+	}
+	ofRows := []reflect.Type{
+		reflect.TypeFor[driver.RowsNextResultSet](), reflect.TypeFor[driver.RowsColumnTypeScanType](), reflect.TypeFor[driver.RowsColumnTypeDatabaseTypeName](),
+		reflect.TypeFor[driver.RowsColumnTypeNullable](), reflect.TypeFor[driver.RowsColumnTypeLength](),
+		reflect.TypeFor[driver.RowsColumnTypePrecisionScale](),
+	}
+	if err := c.Raw(func(dc any) error {
+		ours := dc.(*conn)
+		same("connection", ours, ours.driverConn, ofConns...)
+		s, err := ours.PrepareContext(t.Context(), "select * from t")
+		if err != nil {
+			return err
+		}
+		same("statement", s, s.(*stmt).driverStmt, ofStmts...)
+		rs, err := s.(driver.StmtQueryContext).QueryContext(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		same("rows", rs, rs.(*rows).driverRows, ofRows...)
+		return errors.Join(rs.Close(), s.Close())
+	}); err != nil {
+		t.Error(err)
+	}
+	rows, err := c.QueryContext(t.Context(), "select * from t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := rows.ColumnTypes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range types {
+		nullable, known := c.Nullable()
+		got = append(got, c.DatabaseTypeName(), c.ScanType().String(), map[bool]string{true: "?", false: "!"}[nullable || !known])
+	}
+	if want := []string{"INTEGER", "int64", "!", "VARCHAR", "interface {}", "?", "DATETIME", "time.Time", "!"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the columns are %q, want %q", got, want)
+	}
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTwoQueriesOfOneStatement: rows of one don't become those of the other.
+func TestTwoQueriesOfOneStatement(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	c := oneConn(t, r.open(t, nil))
+	stmt, err := c.PrepareContext(t.Context(), "select value from generate_series(1, 3)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		n, sum := 0, 0
+		rows, err := stmt.QueryContext(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			if err := rows.Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil || sum != 6 {
+			t.Errorf("%d, %v", sum, err)
+		}
+	}
+	if err := stmt.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := c.Raw(func(dc any) error {
+		s, err := dc.(*conn).PrepareContext(t.Context(), "select 1")
+		if err != nil {
+			return err
+		}
+		q := s.(driver.StmtQueryContext)
+		a, err := q.QueryContext(t.Context(), nil)
+		if err != nil {
+			return err
+		}
+		b, err := q.QueryContext(t.Context(), nil)
+		if err != nil || a == b {
+			t.Errorf("two queries have the same rows, %v", err)
+		}
+		return errors.Join(a.Close(), b.Close(), s.Close())
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCauseAllocs: a pool that knows the reasons of errors allocates no more, where
+// there are none, than go-sqlite3's driver by itself.
+func TestCauseAllocs(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	r := newRig(t, batch.Limits{})
+	ours := r.open(t, &Options{MaxConns: 1})
+	exec(t, ours, "create table t(a integer primary key, b); insert into t values (1, 1)")
+	theirs, err := sql.Open("sqlite3", ours.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.SetMaxOpenConns(1)
+	measure := func(db *sql.DB) (query, prepared, tx float64) {
+		stmt, err := db.PrepareContext(t.Context(), "select b from t where a = 1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := 0
+		query = fewestAllocs(func() {
+			if err := db.QueryRowContext(t.Context(), "select b from t where a = 1").Scan(&v); err != nil {
+				t.Fatal(err)
+			}
+		})
+		prepared = fewestAllocs(func() {
+			if err := stmt.QueryRowContext(t.Context()).Scan(&v); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := stmt.Close(); err != nil {
+			t.Fatal(err)
+		}
+		tx = fewestAllocs(func() {
+			tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+			if err == nil {
+				err = tx.Commit()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		return query, prepared, tx
+	}
+	q, p, x := measure(ours.DB)
+	qBase, pBase, xBase := measure(theirs)
+	t.Logf("query %v and %v, prepared %v and %v, transaction %v and %v", q, qBase, p, pBase, x, xBase)
+	// What a statement is wrapped in is one allocation, made when it is prepared.
+	if q > qBase+1 || p > pBase || x > xBase {
+		t.Errorf("query %v, prepared %v, transaction %v; without the reasons %v, %v, %v", q, p, x, qBase, pBase, xBase)
+	}
+	if err := theirs.Close(); err != nil {
+		t.Error(err)
+	}
+}
