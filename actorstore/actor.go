@@ -19,9 +19,15 @@ type ActorOptions struct {
 	Name string
 	// MustExist refuses an actor that has never been written to: ErrUnknownActor.
 	MustExist bool
-	// Wait waits until the Store's other handle to the actor is closed, instead of
-	// returning ErrInUse. It ends with the context.
+	// Wait waits until the Store's other handle to the actor is closed, and until the
+	// host that has the actor gives it up or dies, instead of returning ErrInUse. It
+	// ends with the context.
 	Wait bool
+	// Force takes the actor from a host that is alive: that host is asked, and fences its
+	// handle with the next renewal of its lease; its other actors it keeps. This takes a
+	// third of a TTL at most, or a TTL if the host doesn't answer. On an engine that
+	// one process has open taking over is immediate in any case.
+	Force bool
 
 	fresh bool // refuses an actor that exists: ErrExists
 }
@@ -35,11 +41,17 @@ type ActorOptions struct {
 type Actor struct {
 	store   *Store
 	id      ID
-	lease   *lease
+	place   *place
 	space   space
 	tip     *tip // nil on a near engine
 	headKey []byte
 	nonce   [8]byte // half of every commit id
+
+	// Where other hosts may want the actor, else nil: the host whose lease this handle
+	// stands on, the owner row that was sent, and whether it is known to be there.
+	host    *host
+	claim   []byte
+	claimed bool
 
 	closed atomic.Bool
 	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
@@ -70,8 +82,9 @@ type Actor struct {
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
 
 // Actor takes the actor over and returns the handle to it; a nil opts is the zero
-// ActorOptions. Who owned it in another Store is fenced. An actor needs no
-// creation: it exists with its first commit. Nothing waits for stable storage.
+// ActorOptions. Who owned it in another Store is fenced; but where that Store may be on
+// another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
+// exists with its first commit. Nothing waits for stable storage within one process.
 //
 // Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrReadOnly,
 // ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
@@ -210,30 +223,12 @@ func (a *Actor) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 
 // List yields the entries that opts select. See Reader.
 func (a *Actor) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
-	if a.store.owners == nil {
-		return a.listPinned(ctx, opts)
-	}
-	return a.space.list(ctx, opts, a.check)
-}
-
-// listPinned lists a snapshot, which is looked at once for whose it is.
-func (a *Actor) listPinned(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		snap, err := a.Snapshot(ctx)
-		if err != nil {
-			yield(Entry{}, err)
-			return
+	return a.space.list(ctx, opts, func() error {
+		if err := a.check(); err != nil {
+			return err
 		}
-		over := false
-		for e, err := range snap.List(ctx, opts) {
-			if over = !yield(e, err) || err != nil; over {
-				break
-			}
-		}
-		if err := snap.Close(); err != nil && !over {
-			yield(Entry{}, err)
-		}
-	}
+		return a.owned(ctx, a.store.eng)
+	})
 }
 
 // GetMany returns the values of keys, all of one state, in the order of keys: nil
@@ -336,7 +331,10 @@ func (a *Actor) leave() {
 		a.store.setDoubt(a.id, d)
 	}
 	a.store.owners.leave(a)
-	a.store.release(a.id, a.lease)
+	a.store.release(a.id, a.place)
+	if a.host != nil {
+		a.host.leave(a)
+	}
 }
 
 // acquire takes the commit lock.
@@ -368,11 +366,21 @@ type ActorInfo struct {
 	Used    int64  // bytes stored: Σ(key + 2 + value)
 	Seq     uint64 // number of the newest commit
 	Epoch   uint64 // how often the actor was taken over, counting from 1
+	// Host has claimed the actor, where several hosts use the store; zero for none. It
+	// is gone if it isn't among Store.Hosts.
+	Host HostID
 }
 
 func (rec *record) info(id ID) ActorInfo {
-	return ActorInfo{
+	info := ActorInfo{
 		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
 		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch,
 	}
+	if rec.owner == nil {
+		return info
+	}
+	if o, err := parseOwner(id, rec.owner); err == nil {
+		info.Host = o.Host // one that can't be read is for who takes the actor over
+	}
+	return info
 }

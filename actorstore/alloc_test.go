@@ -21,7 +21,9 @@ func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
 	if !s.forget {
 		return s.Engine.Commit(ctx, c)
 	}
-	c.OnApply()
+	if c.OnApply != nil {
+		c.OnApply()
+	}
 	return nil
 }
 

@@ -180,8 +180,8 @@ func TestCheck(t *testing.T) {
 			[]string{"actor C: head: it counts 77 bytes used, and the actor has no keys"}},
 		{"head of the zero id", []kv.Op{kv.Set(headKey(ID{}), counts(0))},
 			[]string{"head: it is that of the zero id, which names no actor"}},
-		{"unknown row behind a head", []kv.Op{kv.Set(tuple.AppendUint(headOf("B"), 2), nil)},
-			[]string{fmt.Sprintf("actor B: row %x: the store has no row of this kind", tuple.AppendUint(headOf("B"), 2))}},
+		{"unknown row behind a head", []kv.Op{kv.Set(tuple.AppendUint(headOf("B"), 9), nil)},
+			[]string{fmt.Sprintf("actor B: row %x: the store has no row of this kind", tuple.AppendUint(headOf("B"), 9))}},
 
 		{"name row missing", []kv.Op{kv.Clear(nameKey("name of A"))},
 			[]string{`actor A: name: it is "name of A", and no row leads from that to an actor`}},

@@ -15,6 +15,18 @@ type trace struct {
 	id   ID
 	head []byte // the head row, nil when there is none
 	name []byte // the head name's value, nil when there is none
+	own  []byte // the owner row, nil when there is none
+}
+
+// part returns where a row of the actor's record goes.
+func (t *trace) part(part int64) *[]byte {
+	switch part {
+	case headName:
+		return &t.name
+	case headOwner:
+		return &t.own
+	}
+	return &t.head
 }
 
 // all walks the store. The heads and the rows of actors are both in the order of the
@@ -94,7 +106,7 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 	if err := c.formatted(); err != nil {
 		return err
 	}
-	id, isName, ok := parseHeadKey(e.Key)
+	id, part, ok := parseHeadKey(e.Key)
 	if !bytes.HasPrefix(e.Key, appendRow(nil, rowHead)) {
 		id, ok = ID{}, false
 	}
@@ -105,11 +117,7 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 			}
 			*at = trace{id: id}
 		}
-		if isName {
-			at.name = append([]byte{}, e.Value...)
-		} else {
-			at.head = append([]byte{}, e.Value...)
-		}
+		*at.part(part) = append([]byte{}, e.Value...)
 		return nil
 	}
 	if name, ok := parseNameKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowName)) {
@@ -117,6 +125,12 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 			return err
 		}
 		return c.nameRow(name, e.Value)
+	}
+	if id, ok := parseHostKey(e.Key); ok && bytes.HasPrefix(e.Key, appendRow(nil, rowHost)) {
+		if err := c.rest(at); err != nil {
+			return err
+		}
+		return c.hostRow(id, e.Value)
 	}
 	return c.find(id, rowWords(e.Key), "the store has no row of this kind")
 }
@@ -133,7 +147,7 @@ func (c *checker) formatted() error {
 // actor checks the actor of which all own rows were there, if any, and those before
 // it that have rows and no head.
 func (c *checker) actor(at *trace) error {
-	if at.head == nil && at.name == nil && !c.single {
+	if at.head == nil && at.name == nil && at.own == nil && !c.single {
 		return nil // before the first
 	}
 	p := newPrefix(at.id)
@@ -150,6 +164,9 @@ func (c *checker) actor(at *trace) error {
 		return err
 	}
 	if err := c.head(at, t); err != nil {
+		return err
+	}
+	if err := c.owner(at); err != nil {
 		return err
 	}
 	if at.name == nil {

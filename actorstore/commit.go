@@ -91,6 +91,7 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 	f.last = true
 	err = f.send(ctx, kv.Durable)
 	if f.landed == 1 {
+		a.claim = nil
 		a.leave()
 	}
 	return err

@@ -241,6 +241,8 @@ type slowSync struct {
 	release chan struct{}
 }
 
+func (s *slowSync) Shared() *sync.Map { return kv.Shared(s.Engine) }
+
 func (s *slowSync) Commit(ctx context.Context, c *kv.Commit) error {
 	// The engine may use c until it returns: check that nobody reuses it.
 	text := func() string { return fmt.Sprintf("%x", []any{c.ID, c.Checks, c.Ops}) }

@@ -17,11 +17,16 @@ var (
 	ErrCorrupt = kv.ErrCorrupt
 	// ErrUnknownActor: the actor, or the name, has never been written to.
 	ErrUnknownActor = errors.New("actorstore: unknown actor")
-	// ErrInUse: this Store has a handle to the actor already.
+	// ErrInUse: this Store has a handle to the actor already, or a host that is alive
+	// has, which comes as an *InUseError.
 	ErrInUse = errors.New("actorstore: actor is in use")
 	// ErrFenced: another owner has taken the actor over. The handle stays
 	// refused, for reading too: what it read might be old.
 	ErrFenced = errors.New("actorstore: fenced")
+	// ErrLeaseLost: the lease of this host is over and could not be renewed, and the
+	// engine couldn't be asked either whose the actor is. Nothing is wrong with the
+	// handle: it answers again when the engine does, unless it is ErrFenced then.
+	ErrLeaseLost = errors.New("actorstore: lease is over")
 	// ErrQuota: the write needs more than the actor's storage; it comes as a
 	// *QuotaError. Nothing was written.
 	ErrQuota = errors.New("actorstore: quota exceeded")
@@ -51,6 +56,20 @@ var (
 	ErrNameTaken = errors.New("actorstore: name is taken")
 )
 
+// An InUseError says which host has the actor. It wraps ErrInUse.
+type InUseError struct {
+	Host HostInfo
+}
+
+// Error names the host, and until when its lease is good.
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%v: host %q (%s) has it, by a lease that ends at %s unless it is renewed",
+		ErrInUse, e.Host.Name, e.Host.ID, e.Host.Expires.UTC().Format("15:04:05.000 MST"))
+}
+
+// Unwrap returns ErrInUse.
+func (e *InUseError) Unwrap() error { return ErrInUse }
+
 // A QuotaError says how far a write was over the quota. It wraps ErrQuota.
 type QuotaError struct {
 	Used   int64 // bytes stored now
@@ -66,8 +85,8 @@ func (e *QuotaError) Error() string {
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
 
-// A FormatError says which version of a row was found: "store", "head of actor …"
-// or "name …". It wraps ErrNewerFormat.
+// A FormatError says which version of a row was found: "store", "head of actor …",
+// "name …", "owner of actor …" or "host …". It wraps ErrNewerFormat.
 type FormatError = kv.FormatError
 
 // An OrderedError is the failure of an Ordered batch of which a part is stored.

@@ -14,6 +14,8 @@ const (
 	formatVersion = 1
 	headVersion   = 1
 	nameVersion   = 1
+	ownerVersion  = 1
+	hostVersion   = 1
 )
 
 // A head is what the store knows of an actor as a whole. Every commit of the
@@ -115,16 +117,17 @@ func parseNamed(name string, row []byte) (n named, err error) {
 
 // A record is what a store has recorded about an actor.
 type record struct {
-	head head
-	row  []byte // the head row, nil when there is none
-	name string
+	head  head
+	row   []byte // the head row, nil when there is none
+	name  string
+	owner []byte // the row of the owner, nil when there is none
 }
 
 // written says whether the actor exists. A head of no commit is a claim: somebody
 // has opened the actor, and nobody has written to it.
 func (rec *record) written() bool { return rec.row != nil && rec.head.Seq > 0 }
 
-// loadRecord reads head and name of an actor with one scan.
+// loadRecord reads everything that is known of an actor with one scan.
 func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err error) {
 	start, end := headRange(id)
 	// No limit: what else lies there is damage, and add says so.
@@ -144,11 +147,15 @@ func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err erro
 
 // add takes one row of an actor's record. It copies what it keeps.
 func (rec *record) add(id ID, e kv.Entry) (err error) {
-	at, name, ok := parseHeadKey(e.Key)
+	at, part, ok := parseHeadKey(e.Key)
 	switch {
 	case !ok || at != id:
 		return fmt.Errorf("actorstore: row %x is no head of actor %s: %w", e.Key, id, ErrCorrupt)
-	case name:
+	case part == headOwner:
+		// Read by who needs it: without one, or with one of nobody's, an actor is as
+		// good as any.
+		rec.owner = append([]byte{}, e.Value...)
+	case part == headName:
 		if rec.name = string(e.Value); checkName(rec.name) != nil {
 			return fmt.Errorf("actorstore: name of actor %s: %w", id, ErrCorrupt)
 		}

@@ -51,16 +51,20 @@ func openStore(t testing.TB, eng kv.Engine, l batch.Limits) *Store {
 	t.Helper()
 	l, err := envlimits.Apply(l)
 	must(t, err)
-	s, err := Open(ctx, eng, &Options{Limits: l, Now: clock})
+	s, err := Open(ctx, eng, &Options{Limits: l, Now: clock, Host: HostOptions{TTL: testTTL}})
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	return s
 }
 
-// openActor takes the actor testID over, until the test ends.
+// testTTL is the lease of the stores of tests: short, so that an engine of many
+// processes gives actors away soon.
+const testTTL = 300 * time.Millisecond
+
+// openActor takes the actor testID over, whoever has it, until the test ends.
 func openActor(t testing.TB, s *Store) *Actor {
 	t.Helper()
-	a, err := s.Actor(ctx, testID, nil)
+	a, err := s.Actor(ctx, testID, &ActorOptions{Force: true})
 	must(t, err)
 	t.Cleanup(func() { must(t, a.Close()) })
 	return a

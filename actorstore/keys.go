@@ -30,8 +30,14 @@
 //	                                   seq of 0 there is no actor, and what used
 //	                                   counts is of a fork that was cut off
 //	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
+//	("greenroom", 1, 1, id, 2)         v1: the actor's owner, where several hosts use the
+//	                                   store: host data[16], nonce data[8]
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
+//	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
+//	                                   u64 ms, renewals u64, name string, machine
+//	                                   string, pid u64, started u64, list of the
+//	                                   actors that others want (uuid data[16], label u16)
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
@@ -185,7 +191,12 @@ const (
 	rowFormat   = 0
 	rowHead     = 1
 	rowName     = 2
-	headName    = 1 // behind the id: the actor's name
+	rowHost     = 3
+
+	// Behind the id of a head: what else is known of the actor. One scan reads all.
+	headItself = 0 // no number at all
+	headName   = 1
+	headOwner  = 2
 )
 
 func appendRow(dst []byte, row uint64) []byte {
@@ -202,10 +213,30 @@ func headKey(id ID) []byte { return tuple.AppendID(appendRow(nil, rowHead), id.U
 // behind the head, so that one scan reads both.
 func headNameKey(id ID) []byte { return tuple.AppendUint(headKey(id), headName) }
 
+// headOwnerKey returns the key of the row with an actor's owner, behind its name.
+func headOwnerKey(id ID) []byte { return tuple.AppendUint(headKey(id), headOwner) }
+
+// hostKey returns the key of a host's lease.
+func hostKey(id HostID) []byte { return tuple.AppendBytes(appendRow(nil, rowHost), id[:]) }
+
+// parseHostKey decodes the key of a host's lease.
+func parseHostKey(key []byte) (id HostID, ok bool) {
+	n := len(appendRow(nil, rowHost))
+	if len(key) <= n {
+		return HostID{}, false
+	}
+	el, rest, err := tuple.Next(key[n:])
+	b, ok := el.([]byte)
+	if err != nil || !ok || len(rest) > 0 || len(b) != len(id) {
+		return HostID{}, false
+	}
+	return HostID(b), true
+}
+
 // nameKey returns the key of the row that leads from a name to an actor.
 func nameKey(name string) []byte { return tuple.AppendString(appendRow(nil, rowName), name) }
 
-// headRange returns the range of the head and the name of one actor.
+// headRange returns the range of the head of one actor and what stands behind it.
 func headRange(id ID) (start, end []byte) {
 	start = headKey(id)
 	return start, appendAbove(headKey(id))
@@ -214,23 +245,25 @@ func headRange(id ID) (start, end []byte) {
 // rowRange returns the range of all rows of a kind.
 func rowRange(row uint64) (start, end []byte) { return tuple.Range(appendRow(nil, row)) }
 
-// parseHeadKey decodes the key of a head, or of the name behind it.
-func parseHeadKey(key []byte) (id ID, name, ok bool) {
+// parseHeadKey decodes the key of a head, or of one of the rows behind it: part says
+// which.
+func parseHeadKey(key []byte) (id ID, part int64, ok bool) {
 	n := len(appendRow(nil, rowHead))
 	if len(key) <= n {
-		return ID{}, false, false
+		return ID{}, 0, false
 	}
 	el, rest, err := tuple.Next(key[n:])
 	user, isUser := el.(tuple.User)
 	if err != nil || !isUser {
-		return ID{}, false, false
+		return ID{}, 0, false
 	}
 	id.UUID, id.Label, ok = user.ID()
 	if !ok || len(rest) == 0 {
-		return id, false, ok
+		return id, headItself, ok
 	}
-	v, rest, err := tuple.NextInt(rest)
-	return id, true, err == nil && v == headName && len(rest) == 0
+	part, rest, err = tuple.NextInt(rest)
+	known := part == headName || part == headOwner
+	return id, part, err == nil && known && len(rest) == 0
 }
 
 // parseNameKey decodes the key of a name row.

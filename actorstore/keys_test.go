@@ -98,22 +98,24 @@ const idHex = "00112233445566778899aabbccddeeff0007"
 
 func TestParseHeadKey(t *testing.T) {
 	tests := []struct {
-		what     string
-		key      []byte
-		name, ok bool
+		what string
+		key  []byte
+		part int64
+		ok   bool
 	}{
-		{"head", headKey(testID), false, true},
-		{"name", headNameKey(testID), true, true},
-		{"another row of the actor", append(headKey(testID), 0x15, 0x02), false, false},
-		{"name and more", append(headNameKey(testID), 0x14), false, false},
-		{"no id", append(appendRow(nil, rowHead), 0x15, 0x02), false, false},
-		{"short id", headKey(testID)[:30], false, false},
-		{"nothing", appendRow(nil, rowHead), false, false},
+		{"head", headKey(testID), headItself, true},
+		{"name", headNameKey(testID), headName, true},
+		{"owner", headOwnerKey(testID), headOwner, true},
+		{"another row of the actor", append(headKey(testID), 0x15, 0x09), 0, false},
+		{"name and more", append(headNameKey(testID), 0x14), 0, false},
+		{"no id", append(appendRow(nil, rowHead), 0x15, 0x02), 0, false},
+		{"short id", headKey(testID)[:30], 0, false},
+		{"nothing", appendRow(nil, rowHead), 0, false},
 	}
 	for _, tt := range tests {
-		id, name, ok := parseHeadKey(tt.key)
-		if ok != tt.ok || ok && (name != tt.name || id != testID) {
-			t.Errorf("%s: got %v, %v, %v", tt.what, id, name, ok)
+		id, part, ok := parseHeadKey(tt.key)
+		if ok != tt.ok || ok && (part != tt.part || id != testID) {
+			t.Errorf("%s: got %v, %v, %v", tt.what, id, part, ok)
 		}
 	}
 }

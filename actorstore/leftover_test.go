@@ -40,8 +40,8 @@ func TestNothingLeftOver(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.leases) != 0 || len(s.doubts) != 0 {
-			t.Errorf("%d leases, %d doubts", len(s.leases), len(s.doubts))
+		if len(s.places) != 0 || len(s.doubts) != 0 {
+			t.Errorf("%d places, %d doubts", len(s.places), len(s.doubts))
 		}
 		if o := s.owners; o != nil {
 			o.mu.Lock()

@@ -54,8 +54,8 @@ func (s *Store) Actors(ctx context.Context) iter.Seq2[ActorInfo, error] {
 		flush := func() bool { return !rec.written() || yield(rec.info(at), nil) }
 		for e, err := range s.pages(ctx, start, end) {
 			if err == nil {
-				// The name of an actor follows its head.
-				if id, name, ok := parseHeadKey(e.Key); ok && !name {
+				// What else is known of an actor follows its head.
+				if id, part, ok := parseHeadKey(e.Key); ok && part == headItself {
 					if !flush() {
 						return
 					}
@@ -84,8 +84,8 @@ func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
 				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
 				return
 			}
-			id, name, ok := parseHeadKey(e.Key)
-			if !ok || name {
+			id, part, ok := parseHeadKey(e.Key)
+			if !ok || part != headItself {
 				continue
 			}
 			if h, err := parseHead(id, e.Value); err == nil && h.Seq == 0 {

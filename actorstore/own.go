@@ -12,9 +12,9 @@ import (
 )
 
 // newActor returns a handle that has not been taken over yet.
-func newActor(s *Store, id ID, l *lease) *Actor {
+func newActor(s *Store, id ID, p *place) *Actor {
 	a := &Actor{
-		store: s, id: id, lease: l, headKey: headKey(id), lock: make(chan struct{}, 1),
+		store: s, id: id, place: p, headKey: headKey(id), lock: make(chan struct{}, 1),
 		space: space{src: s.eng, store: s, prefix: newPrefix(id)},
 	}
 	rand.Read(a.nonce[:]) // never fails
@@ -24,8 +24,8 @@ func newActor(s *Store, id ID, l *lease) *Actor {
 
 // takeOver makes the handle the owner: it reads the actor's record and, if there
 // is one, rewrites the head with the next epoch, so that the commits of the owner
-// before conflict. That commit waits for no fsync: if it is lost in a crash, then
-// so is everything that came after it.
+// before conflict. Within one process that commit waits for no fsync: if it is lost in
+// a crash, then so is everything that came after it.
 //
 // A conflict means that the owner before has just committed, or that somebody else
 // takes over too: the last one wins.
@@ -34,7 +34,16 @@ func newActor(s *Store, id ID, l *lease) *Actor {
 // its first commit checks that there is still no head. Else a head is written that
 // says that nothing was: a first commit of somebody else's that is under way must
 // not land.
+//
+// Where others may be on other hosts, an actor that a living host has open isn't taken
+// before that host answers nothing about it any more: see suitor.
 func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
+	if a.store.owners == nil {
+		if err := a.store.hosting.join(ctx, a); err != nil {
+			return err
+		}
+	}
+	w := suitor{a: a, opts: opts}
 	for {
 		rec, err := loadRecord(ctx, a.store.eng, a.id)
 		if err != nil {
@@ -63,7 +72,14 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			a.store.owners.settle(a)
 			return nil
 		}
-		err = a.claim(ctx, rec)
+		free, err := w.admit(ctx, &rec)
+		if err != nil {
+			return err
+		}
+		if !free {
+			continue
+		}
+		err = a.claimHead(ctx, rec)
 		if err == nil {
 			a.store.owners.settle(a)
 			return a.resolve(ctx, rec, doubt)
@@ -98,8 +114,8 @@ func (a *Actor) checkTaken(ctx context.Context, has, want string) (unsaid bool, 
 	return false, fmt.Errorf("%w: %q is the name of actor %s", ErrNameTaken, want, n.ID)
 }
 
-// claim rewrites the head, or writes the first one.
-func (a *Actor) claim(ctx context.Context, rec record) error {
+// claimHead rewrites the head, or writes the first one.
+func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	// Seq stays: the content is the same, and so are the caches of it.
 	next := rec.head
 	if rec.row == nil {
@@ -123,9 +139,21 @@ func (a *Actor) claim(ctx context.Context, rec record) error {
 	if named {
 		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
 	}
+	if a.host != nil {
+		o := owner{a.host.id, a.nonce}
+		a.claim = o.append(nil)
+		c.Ops = append(c.Ops, kv.Set(headOwnerKey(a.id), a.claim))
+		c.Durability = kv.Durable // what this handle answers from memory rests on it
+	} else if rec.owner != nil { // left in a copy of a store that several hosts used
+		c.Ops = append(c.Ops, kv.Clear(headOwnerKey(a.id)))
+	}
 	if err := a.store.eng.Commit(ctx, &c); err != nil {
+		if errors.Is(err, kv.ErrConflict) {
+			a.claim = nil
+		}
 		return err
 	}
+	a.claimed = a.host != nil
 	a.head, a.exists, a.unsaid = next, true, a.unsaid && !named
 	copy(a.row[:], row)
 	a.publish()

@@ -13,8 +13,10 @@ import (
 // An owner that was replaced learns of it in one of two ways, besides its next
 // commit, which conflicts. Where all owners are in one process (kv.Sharer) the new
 // one tells the old ones, before its opening returns: from then on they answer
-// nothing any more, and asking that is one atomic load. Everywhere else a read looks
-// at the head afterwards, which costs a Get.
+// nothing any more, and asking that is one atomic load. Everywhere else nobody is
+// replaced whose host has a lease (lease.go), and asking that is a look at two
+// clocks. When the lease is in doubt a read looks at the head afterwards, which costs a
+// Get.
 
 // owners are the open handles of all Stores on one engine.
 type owners struct {
@@ -121,9 +123,11 @@ func (o *owners) settle(a *Actor) {
 var errReplaced = errors.New("another owner took it over")
 
 // Owned returns nil while this handle is the actor's owner, else what every other
-// call returns. Who keeps data of the actor in memory asks before using them. It
-// reads nothing on an engine that only this process has open (kv.Sharer), and the
-// actor's head on every other one.
+// call returns. Who keeps data of the actor in memory asks before using them: they are
+// the newest then, as of the moment of asking. It reads nothing on an engine that only
+// this process has open (kv.Sharer), nor on any other while the Store's lease holds.
+// When that is in doubt it reads the actor's head; if that fails too, the error is
+// ErrLeaseLost and says why, and the handle is as it was.
 func (a *Actor) Owned(ctx context.Context) error {
 	if err := a.check(); err != nil {
 		return err
@@ -135,7 +139,7 @@ func (a *Actor) Owned(ctx context.Context) error {
 // from what src holds. Asked after a read of src, it says whether that was still the
 // owner's to read.
 func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
-	if a.store.owners != nil {
+	if a.store.owners != nil || a.host.valid() {
 		return a.Err()
 	}
 	row, err := src.Get(ctx, a.headKey, nil)
@@ -144,7 +148,7 @@ func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
 		// A handle of such an engine begins with a claim, so the head was there.
 		return a.lost(errors.New("the actor was dropped"))
 	case err != nil:
-		return fmt.Errorf("actorstore: read the head of actor %s: %w", a.id, err)
+		return fmt.Errorf("%w: read the head of actor %s: %w", ErrLeaseLost, a.id, err)
 	}
 	h, err := parseHead(a.id, row)
 	if err != nil {

@@ -1,10 +1,13 @@
 package actorstore
 
 import (
+	"bytes"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -15,11 +18,18 @@ import (
 // anywhere is an engine whose users may be in other processes: nobody can be told.
 type anywhere struct{ kv.Engine }
 
+// writes says whether the commit sets a key.
+func writes(c *kv.Commit, key []byte) bool {
+	return slices.ContainsFunc(c.Ops, func(o kv.Op) bool { return o.Kind == kv.OpSet && bytes.Equal(o.Key, key) })
+}
+
 // onBoth runs test on an engine that only this process can have open, and on one
 // that others might.
 func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("one process", func(t *testing.T) { test(t, memkv.New()) })
-	t.Run("many processes", func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+	t.Run("many processes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+	})
 }
 
 // TestReplacedOwner: the loser of a takeover is refused everything at once, what it
@@ -237,7 +247,7 @@ func TestPausedCommit(t *testing.T) {
 			}
 			reached, resume := make(chan struct{}), make(chan struct{})
 			slow.Hook(func(op faultkv.Op) error {
-				if op.Point == faultkv.BeforeCommit {
+				if op.Point == faultkv.BeforeCommit && writes(op.Commit, headKey(testID)) {
 					close(reached)
 					<-resume
 				}
@@ -341,7 +351,7 @@ func TestTakeoverByMany(t *testing.T) {
 			for i := range n {
 				s := openStore(t, eng, batch.Limits{})
 				all.Go(func() {
-					a, err := s.Actor(ctx, testID, nil)
+					a, err := s.Actor(ctx, testID, &ActorOptions{Force: true})
 					if err != nil {
 						t.Error(err)
 						return

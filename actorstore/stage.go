@@ -44,10 +44,11 @@ func (f *flight) stageDrop() {
 	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
 	f.next = head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
-	// One tombstone for the whole subspace: an actor may have any number of rows.
+	// One tombstone for the whole subspace: an actor may have any number of rows. The
+	// other is for the head and all that stands behind it.
 	f.opsBuf = append(f.opsBuf,
 		kv.ClearRange(tuple.Range(a.space.prefix[:])),
-		kv.Clear(a.headKey), kv.Clear(headNameKey(a.id)))
+		kv.ClearRange(headRange(a.id)))
 	if name := a.Name(); name != "" && !a.unsaid {
 		f.opsBuf = append(f.opsBuf, kv.Clear(nameKey(name)))
 	}

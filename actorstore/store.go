@@ -59,12 +59,17 @@ type Options struct {
 	// of all actors that the Store owns, in bytes. 0 means DefaultCacheBytes when the
 	// engine is far (kv.Limits) and no cache otherwise; a negative value means none.
 	CacheBytes int64
+	// Host says who this Store is to the others, where several hosts may use the
+	// engine: one that is no kv.Sharer.
+	Host HostOptions
 }
 
 // A Store is the actors of one engine. It is safe for concurrent use.
 //
-// Several Stores may stand on one engine, in one process or in many: an actor then
-// belongs to who took it last.
+// Several Stores may stand on one engine, in one process or in many. In one process
+// (kv.Sharer) an actor belongs to who took it last. On other engines each Store is a
+// host with a lease, and an actor that a living host has open is ErrInUse elsewhere:
+// see HostOptions and docs/hosts.md.
 type Store struct {
 	eng       kv.Engine
 	engLimits kv.Limits
@@ -77,15 +82,17 @@ type Store struct {
 	bufs    sync.Pool // of *buf
 	flights freeList
 
+	hosting hosting // who this Store is to other hosts
+
 	closing chan struct{} // closed by Close
 	mu      sync.Mutex
 	closed  bool          // +checklocks:mu
-	leases  map[ID]*lease // +checklocks:mu
+	places  map[ID]*place // +checklocks:mu
 	doubts  map[ID]Doubt  // of handles that were closed with one  +checklocks:mu
 }
 
-// A lease is the place of an actor's handle in its Store.
-type lease struct {
+// A place is where the one handle to an actor stands in its Store.
+type place struct {
 	released chan struct{} // closed when the place is free again
 	actor    *Actor        // nil while it is being opened; guarded by Store.mu
 }
@@ -102,10 +109,13 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	s := &Store{
 		eng: eng, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
 		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng),
-		closing: make(chan struct{}), leases: map[ID]*lease{}, doubts: map[ID]Doubt{},
+		closing: make(chan struct{}), places: map[ID]*place{}, doubts: map[ID]Doubt{},
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if err := s.hosting.init(s, opts.Host); err != nil {
+		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
 	if opts.CacheBytes != 0 {
 		s.cache = newCache(opts.CacheBytes)
@@ -163,9 +173,10 @@ func (s *Store) millis() int64 { return s.now().UnixMilli() }
 func (s *Store) Limits() batch.Limits { return s.limits }
 
 // Close closes every handle of s, waiting for commits until they are applied, and
-// refuses new ones; who waits for an actor gets ErrClosed. Snapshots and views stay
-// open and are their owners' to close. It doesn't close the engine. A second Close
-// returns nil.
+// refuses new ones; who waits for an actor gets ErrClosed. Other hosts may take the
+// actors at once then; if the engine can't be told so they wait for the end of the
+// lease, and the error says why. Snapshots and views stay open and are their owners'
+// to close. It doesn't close the engine. A second Close returns nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -175,7 +186,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	close(s.closing)
 	var open []*Actor
-	for _, l := range s.leases {
+	for _, l := range s.places {
 		if l.actor != nil {
 			open = append(open, l.actor)
 		}
@@ -185,7 +196,7 @@ func (s *Store) Close() error {
 	for _, a := range open {
 		errs = append(errs, a.Close())
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.hosting.close())...)
 }
 
 // check says why no call may go on.
@@ -199,17 +210,17 @@ func (s *Store) check() error {
 }
 
 // reserve takes the place of an actor, and waits for it if it may.
-func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*lease, error) {
+func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*place, error) {
 	for {
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
 			return nil, ErrClosed
 		}
-		held := s.leases[id]
+		held := s.places[id]
 		if held == nil {
-			l := &lease{released: make(chan struct{})}
-			s.leases[id] = l
+			l := &place{released: make(chan struct{})}
+			s.places[id] = l
 			s.mu.Unlock()
 			return l, nil
 		}
@@ -229,7 +240,7 @@ func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*lease, error) {
 
 // occupy puts the open handle into its place. When the Store was closed meanwhile
 // the place is given back.
-func (s *Store) occupy(l *lease, a *Actor) error {
+func (s *Store) occupy(l *place, a *Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -242,16 +253,16 @@ func (s *Store) occupy(l *lease, a *Actor) error {
 }
 
 // release gives a place back.
-func (s *Store) release(id ID, l *lease) {
+func (s *Store) release(id ID, l *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseLocked(id, l)
 }
 
 // +checklocks:s.mu
-func (s *Store) releaseLocked(id ID, l *lease) {
-	if s.leases[id] == l {
-		delete(s.leases, id)
+func (s *Store) releaseLocked(id ID, l *place) {
+	if s.places[id] == l {
+		delete(s.places, id)
 		close(l.released)
 	}
 }

@@ -1,0 +1,25 @@
+package actorstore
+
+// owner checks the row that says which host has an actor. That there is no such host any
+// more is what its end leaves behind, and as good as no row.
+func (c *checker) owner(at *trace) error {
+	if at.own == nil {
+		return nil
+	}
+	if _, err := parseOwner(at.id, at.own); err != nil {
+		return c.find(at.id, "owner", "%s", clause(err))
+	}
+	if at.head == nil {
+		return c.find(at.id, "owner", "it is that of an actor without a head")
+	}
+	return nil
+}
+
+// hostRow checks the row of a host. One that died is what a crash leaves behind, until
+// somebody wants one of its actors.
+func (c *checker) hostRow(id HostID, row []byte) error {
+	if _, err := parseHostRow(id, row); err != nil {
+		return c.find(ID{}, "host "+id.String(), "%s", clause(err))
+	}
+	return nil
+}

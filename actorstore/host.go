@@ -1,0 +1,188 @@
+package actorstore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"time"
+)
+
+// HostOptions say who a Store is to the other hosts of an engine that several may
+// use at once (one that is no kv.Sharer). The zero value is fine. On other engines,
+// and for a Store that only reads, they mean nothing, and nothing is written.
+type HostOptions struct {
+	// Name is what others are told about who has an actor; "" means os.Hostname.
+	//
+	// One that is given must belong to this machine alone. It is then a proof, too:
+	// a process that starts under the name of one that was killed looks whether that
+	// still runs, and takes its actors at once if it doesn't.
+	Name string
+	// Sole promises that no two processes run under Name at the same time, because
+	// something outside makes sure of it. Who starts under a name then takes the
+	// actors of whoever had it before at once, on any machine. If the promise is
+	// broken data stays whole, but the process before may answer reads from its
+	// memory until its lease is over.
+	Sole bool
+	// TTL is how long a lease lasts that is not renewed; 0 means 10 seconds, the
+	// least is 10 milliseconds and the most an hour. It is how long the actors of a
+	// host that died are out of reach, and how long an owner answers reads from
+	// memory when it can't reach the engine. A renewal is one small commit of the
+	// Store, three times in a TTL.
+	TTL time.Duration
+	// MaxClockSkew bounds by how much the clocks of two hosts differ; 0 means one
+	// minute. It lets a host that died long ago be told from its row alone; one that
+	// died just now is given up when its row hasn't changed for a TTL, whatever the
+	// clocks say. Below 0 no clock of another host is believed.
+	MaxClockSkew time.Duration
+}
+
+const (
+	defaultTTL  = 10 * time.Second
+	defaultSkew = time.Minute
+	leastTTL    = 10 * time.Millisecond
+	mostTTL     = time.Hour
+)
+
+// orDefault returns o with its zero fields replaced.
+func (o HostOptions) orDefault() (HostOptions, error) {
+	if o.TTL == 0 {
+		o.TTL = defaultTTL
+	}
+	if o.MaxClockSkew == 0 {
+		o.MaxClockSkew = defaultSkew
+	}
+	switch {
+	case o.TTL < leastTTL || o.TTL > mostTTL:
+		return o, fmt.Errorf("a lease of %v: it lasts from %v to %v", o.TTL, leastTTL, mostTTL)
+	case o.Sole && o.Name == "":
+		return o, errors.New("HostOptions.Sole is about a Name, and there is none")
+	case o.Name == "":
+	default:
+		return o, checkHostName(o.Name)
+	}
+	return o, nil
+}
+
+func checkHostName(name string) error {
+	if err := checkName(name); err != nil {
+		return fmt.Errorf("host name: %w", err)
+	}
+	return nil
+}
+
+// shownName is the name that others are told.
+func (o *HostOptions) shownName() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	if name, err := os.Hostname(); err == nil && checkName(name) == nil {
+		return name
+	}
+	return "unknown"
+}
+
+// A HostID identifies a host: a Store for as long as it keeps its lease. It is random, and never
+// used again.
+type HostID [16]byte
+
+// String returns the id as 32 hexadecimal digits.
+func (id HostID) String() string { return hex.EncodeToString(id[:]) }
+
+// IsZero reports whether id is the zero HostID, which no host has.
+func (id HostID) IsZero() bool { return id == HostID{} }
+
+// A HostInfo is what the store has recorded about a host that may own actors.
+type HostInfo struct {
+	ID   HostID
+	Name string
+	// Expires is when the lease ends unless it is renewed, by the host's own clock,
+	// and TTL how long each renewal lasts.
+	Expires time.Time
+	TTL     time.Duration
+}
+
+func (h *hostRow) info(id HostID) HostInfo {
+	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.ttl()}
+}
+
+// Host returns what this Store is to the other hosts, the zero HostInfo if it is
+// none: before it has owned an actor, and on an engine that one process has open.
+func (s *Store) Host() HostInfo {
+	h := s.hosting.now.Load()
+	if h == nil {
+		return HostInfo{}
+	}
+	return *h.shown.Load()
+}
+
+// Hosts yields all hosts that have a lease, and those that died and that nobody has
+// cleared away yet, in no useful order. Else as Actors.
+func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {
+	return func(yield func(HostInfo, error) bool) {
+		start, end := rowRange(rowHost)
+		for e, err := range s.pages(ctx, start, end) {
+			var info HostInfo
+			if err == nil {
+				info, err = parseHost(e.Key, e.Value)
+			}
+			if err != nil {
+				yield(HostInfo{}, fmt.Errorf("actorstore: list hosts: %w", err))
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+// parseHost decodes key and value of a host's row.
+func parseHost(key, value []byte) (HostInfo, error) {
+	id, ok := parseHostKey(key)
+	if !ok {
+		return HostInfo{}, fmt.Errorf("row %x is no host: %w", key, ErrCorrupt)
+	}
+	row, err := parseHostRow(id, value)
+	return row.info(id), err
+}
+
+// Owner returns the host that has the actor open, as far as the store knows, the zero
+// HostInfo when none has: the actor was closed, its host has gone, or it is unknown
+// in the first place; also on an engine that one process has open. A host is alive until
+// Expires and may be after that. It reads the actor's record and the host's row.
+func (s *Store) Owner(ctx context.Context, id ID) (HostInfo, error) {
+	if err := s.check(); err != nil {
+		return HostInfo{}, err
+	}
+	info, err := s.loadOwner(ctx, id)
+	if err != nil {
+		return HostInfo{}, fmt.Errorf("actorstore: owner of actor %s: %w", id, err)
+	}
+	return info, nil
+}
+
+func (s *Store) loadOwner(ctx context.Context, id ID) (HostInfo, error) {
+	rec, err := loadRecord(ctx, s.eng, id)
+	if err != nil || rec.owner == nil {
+		return HostInfo{}, err
+	}
+	o, err := parseOwner(id, rec.owner)
+	if err != nil {
+		return HostInfo{}, err
+	}
+	row, err := s.eng.Get(ctx, hostKey(o.Host), nil)
+	if errors.Is(err, ErrNotFound) {
+		return HostInfo{}, nil
+	}
+	if err != nil {
+		return HostInfo{}, err
+	}
+	h, err := parseHostRow(o.Host, row)
+	if err != nil {
+		return HostInfo{}, err
+	}
+	return h.info(o.Host), nil
+}

@@ -1,0 +1,334 @@
+package actorstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Where the owners of actors may be in other processes, each Store that owns actors
+// is a host with a lease: one row, which it rewrites three times in a TTL. As long as
+// the lease holds, nobody else claims an actor of this host, and so its handles
+// answer without asking the engine whose the actor is. What they write is fenced by
+// the head as ever: no clock has a say in what is stored.
+//
+// A claim, and what is rewritten of a host, is durable at once: an owner that keeps
+// answering from memory would never learn that its claim was lost in a crash of the
+// engine's machine.
+
+// hosting is a Store's place among the hosts of its engine.
+type hosting struct {
+	store *Store
+	opts  HostOptions
+	clock steady
+	gone  func(*hostRow) bool // whether the process of a row has provably ended
+
+	registering chan struct{}        // a lock: holds one token
+	now         atomic.Pointer[host] // nil before the first
+
+	mu   sync.Mutex
+	seen map[HostID]sighting // of other hosts  +checklocks:mu
+}
+
+func (g *hosting) init(s *Store, opts HostOptions) (err error) {
+	g.store, g.registering, g.seen = s, make(chan struct{}, 1), map[HostID]sighting{}
+	if g.opts, err = opts.orDefault(); err != nil {
+		return err
+	}
+	g.clock.start(s.millis)
+	g.gone = hasEnded
+	return nil
+}
+
+// A host is one lease of a Store. A Store that has lost it gets another one with the
+// next actor.
+type host struct {
+	hosting *hosting
+	id      HostID
+	key     []byte
+	// every is how often the lease is renewed, retry how soon after a failure.
+	every, retry time.Duration
+
+	term  atomic.Pointer[term] // the newest one, nil when the lease is lost
+	shown atomic.Pointer[HostInfo]
+	hurry chan struct{} // asks for a renewal before its time
+	stop  context.CancelFunc
+	done  chan struct{} // closed when nothing renews any more
+
+	// What is stored, as far as known: the renewing goroutine's, and whose there is
+	// before and after it.
+	row    hostRow
+	stored []byte
+
+	mu      sync.Mutex
+	lost    bool          // +checklocks:mu
+	handles map[ID]*Actor // +checklocks:mu
+	// unclaimed are the owner rows that are still to be removed.
+	unclaimed map[ID]unclaim // +checklocks:mu
+}
+
+// errHostLost is why the handles of a host are fenced whose lease somebody ended.
+var errHostLost = errors.New("the lease of its host was not renewed in time, and others have taken over")
+
+// errWanted is why a handle is fenced that its own host gave up.
+var errWanted = errors.New("another host took it over")
+
+// join makes the handle one of a host that has a lease.
+func (g *hosting) join(ctx context.Context, a *Actor) error {
+	for {
+		if h := g.now.Load(); h != nil && h.enter(a) {
+			a.host = h
+			return nil
+		}
+		if err := g.register(ctx); err != nil {
+			return fmt.Errorf("actorstore: register as a host: %w", err)
+		}
+	}
+}
+
+// register makes the Store a host, unless it is one.
+func (g *hosting) register(ctx context.Context) error {
+	select {
+	case g.registering <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-g.registering }()
+	if err := g.store.check(); err != nil {
+		return err
+	}
+	if h := g.now.Load(); h != nil && !h.isLost() {
+		return nil
+	}
+	h := g.newHost()
+	// One that takes longer would begin with a lease that is over.
+	ctx, cancel := context.WithTimeout(ctx, g.opts.TTL)
+	defer cancel()
+	t, row := h.next()
+	stored := row.append(nil)
+	err := g.store.eng.Commit(ctx, &kv.Commit{
+		Checks: []kv.Check{{Key: h.key, Absent: true}},
+		Ops:    []kv.Op{kv.Set(h.key, stored)},
+	})
+	if err != nil {
+		// If it landed all the same the row is of a host that owns nothing.
+		return err
+	}
+	h.renewed(t, row, stored)
+	renewing, stop := context.WithCancel(context.Background())
+	h.stop = stop
+	go h.run(renewing)
+	g.now.Store(h)
+	return nil
+}
+
+func (g *hosting) newHost() *host {
+	h := &host{
+		hosting: g, every: g.opts.TTL / 3, retry: g.opts.TTL / 24,
+		hurry: make(chan struct{}, 1), done: make(chan struct{}),
+		handles: map[ID]*Actor{}, unclaimed: map[ID]unclaim{},
+	}
+	rand.Read(h.id[:]) // never fails
+	h.key = hostKey(h.id)
+	h.row = hostRow{TTL: uint64(g.opts.TTL.Milliseconds()), Name: g.opts.shownName()}
+	if g.opts.Name != "" { // else nothing can be concluded from it
+		h.row.Machine, h.row.PID, h.row.Started = identify()
+	}
+	return h
+}
+
+// next returns the term that a renewal would begin if it were sent now, and the row
+// that it would write.
+func (h *host) next() (*term, hostRow) {
+	t := &term{sent: monotonic(), wall: h.hosting.store.millis(), ttl: h.hosting.opts.TTL}
+	row := h.row
+	row.Count++
+	row.Wanted = nil
+	row.Expires = h.hosting.clock.latest() + int64(row.TTL)
+	return t, row
+}
+
+// renewed begins a term.
+func (h *host) renewed(t *term, row hostRow, stored []byte) {
+	h.row, h.stored = row, stored
+	info := row.info(h.id)
+	h.shown.Store(&info)
+	h.term.Store(t)
+}
+
+// valid says whether the lease holds at this moment. It neither blocks nor reads.
+func (h *host) valid() bool {
+	t := h.term.Load()
+	if t == nil {
+		return false
+	}
+	if t.holds(monotonic(), h.hosting.store.millis()) {
+		return true
+	}
+	select {
+	case h.hurry <- struct{}{}:
+	default:
+	}
+	return false
+}
+
+// run renews the lease until ctx ends or it is lost.
+func (h *host) run(ctx context.Context) {
+	defer close(h.done)
+	rest := h.every
+	for n := 0; h.rest(ctx, rest); n++ {
+		// Nobody waits for the renewal. What fails of it, its readers notice: they
+		// look at the head when the lease is over.
+		rest = h.every
+		if err := h.renew(ctx); err != nil {
+			rest = h.retry
+		}
+		if h.isLost() {
+			return
+		}
+		h.giveUp(ctx)
+		if n%sweepEvery == 0 {
+			h.hosting.sweep(ctx)
+		}
+	}
+}
+
+// rest waits until it is time for a renewal, and says whether there shall be one.
+func (h *host) rest(ctx context.Context, d time.Duration) bool {
+	due, soon := time.NewTimer(d), time.NewTimer(h.retry)
+	defer due.Stop()
+	defer soon.Stop()
+	var hurry <-chan struct{} // which is heard only after a pause
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due.C:
+			return true
+		case <-soon.C:
+			hurry = h.hurry
+		case <-hurry:
+			return true
+		}
+	}
+}
+
+// renew rewrites the row. As long as it isn't known that it did, the term before is
+// all there is.
+func (h *host) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.every)
+	defer cancel()
+	for {
+		t, row := h.next()
+		stored := row.append(nil)
+		err := h.hosting.store.eng.Commit(ctx, &kv.Commit{
+			Checks: []kv.Check{{Key: h.key, Value: h.stored}},
+			Ops:    []kv.Op{kv.Set(h.key, stored)},
+		})
+		if err == nil {
+			h.renewed(t, row, stored)
+			return nil
+		}
+		if !errors.Is(err, kv.ErrConflict) {
+			return err
+		}
+		if err := h.reread(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// reread looks why a renewal conflicts: an earlier one landed whose outcome was not
+// known, or somebody wants an actor, or the host was given up.
+func (h *host) reread(ctx context.Context) error {
+	stored, err := h.hosting.store.eng.Get(ctx, h.key, nil)
+	if errors.Is(err, ErrNotFound) {
+		h.lose()
+		return errHostLost
+	}
+	if err != nil {
+		return err
+	}
+	row, err := parseHostRow(h.id, stored)
+	if err != nil {
+		return err
+	}
+	// Who renews without them says that they answer nothing any more.
+	for _, id := range row.Wanted {
+		if a := h.handle(id); a != nil {
+			a.lost(errWanted)
+		}
+	}
+	h.row, h.stored = row, stored
+	return nil
+}
+
+// lose fences every handle of the host.
+func (h *host) lose() {
+	h.term.Store(nil)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost = true
+	clear(h.unclaimed)
+	for _, a := range h.handles {
+		a.lost(errHostLost)
+	}
+}
+
+func (h *host) isLost() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// enter adds a handle, before it claims its actor; false when the host is lost.
+func (h *host) enter(a *Actor) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.lost {
+		h.handles[a.id] = a
+	}
+	return !h.lost
+}
+
+func (h *host) handle(id ID) *Actor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.handles[id]
+}
+
+// close gives the lease up. No handle of the Store is open any more.
+func (g *hosting) close() error {
+	g.registering <- struct{}{}
+	defer func() { <-g.registering }()
+	h := g.now.Swap(nil)
+	if h == nil {
+		return nil
+	}
+	h.stop()
+	<-h.done
+	h.term.Store(nil)
+	ctx, cancel := context.WithTimeout(context.Background(), h.every)
+	defer cancel()
+	for !h.isLost() {
+		err := g.store.eng.Commit(ctx, &kv.Commit{
+			Checks: []kv.Check{{Key: h.key, Value: h.stored}},
+			Ops:    []kv.Op{kv.Clear(h.key)},
+		})
+		if errors.Is(err, kv.ErrConflict) {
+			err = h.reread(ctx)
+		} else if err == nil {
+			return nil
+		}
+		if err != nil && !h.isLost() {
+			return fmt.Errorf("actorstore: end the lease of host %s: %w", h.id, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package actorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A KeyRange is the keys in [Start, End); a nil End is no bound.
+type KeyRange struct{ Start, End []byte }
+
+// Caches says whether what is read of the actor is kept in memory for the next time,
+// and reading ahead pays: the engine is far, and the Store has a cache. Else Prefetch
+// and Preload are of no use.
+func (a *Actor) Caches() bool { return a.tip != nil && a.tip.cache != nil && a.store.engLimits.Far }
+
+// Preload reads the keys in ranges with one read of the engine, and keeps the values of
+// at most 10,000 bytes in the cache of the Store, as Prefetch does. The ranges ascend
+// and don't overlap. each, unless it is nil, is called with every entry, in the order of
+// the keys, all of one state; an error of it ends the reading and is returned. An engine
+// that can't read several ranges at once (kv.RangesScanner) reads the first one only;
+// so what each hasn't seen is missing for sure only in that one.
+func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry) error) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	p := preloader{a: a, each: each, seq: a.Seq()}
+	err := p.run(ctx, ranges)
+	if owned := a.owned(ctx, a.store.eng); owned != nil {
+		return owned
+	}
+	if err != nil {
+		return fmt.Errorf("actorstore: preload: %w", err)
+	}
+	for _, e := range p.read {
+		l := learned{key: []byte(e.key), entry: e, seq: p.seq}
+		a.tip.learn(&l)
+	}
+	return nil
+}
+
+// A preloader reads for Preload.
+type preloader struct {
+	a    *Actor
+	each func(Entry) error
+	seq  uint64 // the newest commit before the question
+	read []*entry
+	err  error // of each
+}
+
+func (p *preloader) run(ctx context.Context, ranges []KeyRange) (err error) {
+	if len(ranges) == 0 {
+		return nil
+	}
+	sp := &p.a.space
+	rs := make([]kv.Range, len(ranges))
+	for i, r := range ranges {
+		rs[i] = sp.bounds(r.Start, r.End)
+	}
+	rows, snap, err := p.ask(ctx, rs)
+	if err != nil {
+		return err
+	}
+	if snap != nil {
+		defer func() { err = errors.Join(err, snap.Close()) }()
+	}
+	l := lister{space: sp, value: []byte{}, yield: p.take}
+	for e, err := range rows {
+		if err == nil {
+			err = l.row(e)
+		}
+		if err != nil {
+			return err
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return l.finish()
+}
+
+// ask returns the rows of the ranges, and the engine's snapshot that they are read
+// from, if any: a decorator may keep it from an Engine that it can read several ranges,
+// and not from its snapshots.
+func (p *preloader) ask(ctx context.Context, rs []kv.Range) (iter.Seq2[kv.Entry, error], kv.Snapshot, error) {
+	eng := p.a.store.eng
+	if len(rs) == 1 {
+		return eng.Scan(ctx, rs[0]), nil, nil
+	}
+	if rows := kv.ScanRanges(ctx, eng, rs); rows != nil {
+		return rows, nil, nil
+	}
+	snap, err := eng.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := kv.ScanRanges(ctx, snap, rs)
+	if rows == nil {
+		rows = snap.Scan(ctx, rs[0])
+	}
+	return rows, snap, nil
+}
+
+// take takes one entry.
+func (p *preloader) take(e Entry, _ error) bool {
+	if t := p.a.tip; t != nil && t.cache != nil && e.Size <= rowSize {
+		p.read = append(p.read, t.remembered(e.Key, e.Value, nil, true))
+	}
+	if p.each != nil && p.err == nil {
+		p.err = p.each(e)
+	}
+	return p.err == nil
+}
+
+// Cached says whether Page of key would be answered from memory. It asks nothing of the
+// engine, and doesn't count as a use of what is there.
+func (s *Snapshot) Cached(key []byte) bool {
+	t := s.tip
+	if t == nil || t.cache == nil {
+		return false
+	}
+	if e := t.cache.peek(t.tenant, key); e != nil && e.from <= s.seq && e.answers(false) {
+		return true
+	}
+	if s.snap != nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, _, _ := t.find(key, s.seq)
+	return e != nil && e.answers(false)
+}
+
+// peek is get without being a use.
+func (c *cache) peek(t *tenant, key []byte) *entry {
+	cleared := t.cleared.Load() // before the entry, as in get
+	h := c.hash(t, key)
+	s := c.shard(h)
+	s.mu.RLock()
+	e := s.entries[h]
+	s.mu.RUnlock()
+	if e == nil || e.tenant != t || e.key != string(key) || cleared != nil && e.cleared(*cleared) {
+		return nil
+	}
+	return e
+}
