@@ -70,11 +70,16 @@ var (
 	ErrTxTooLarge = fmt.Errorf("%w: transaction", ErrTooLarge)
 )
 
+// errNotApplied: the outcome of a commit was unknown, and was found out.
+var errNotApplied = errors.New("kv: connection lost before the transaction was applied")
+
 // Retryable reports whether err says that a transaction was not applied, and might be
-// when it is run again from its beginning: ErrConflict and ErrTooOld. An unknown
-// outcome isn't: it may have been applied.
+// when it is run again from its beginning: ErrConflict, ErrTooOld, and an outcome that
+// was unknown until the engine found out that nothing was applied. An outcome that
+// stays unknown isn't: it may have been applied.
 func Retryable(err error) bool {
-	return !errors.Is(err, ErrUnknownOutcome) && (errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld))
+	return !errors.Is(err, ErrUnknownOutcome) &&
+		(errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) || errors.Is(err, errNotApplied))
 }
 
 // A FormatError says which version of a format was found. It wraps

@@ -5,7 +5,8 @@
 // bytes.Compare order, reads them one by one or as ranges, newest or from a
 // pinned snapshot, and applies a group of changes whole or not at all. Leaving
 // interactive transactions out of the required part lets an embedded
-// log-structured store and a remote SQL server both be honest engines.
+// log-structured store and a remote SQL server both be honest engines. What an
+// engine can do beyond is a capability of its own: see Transactor.
 //
 // kv is not a cache and not a schema: it gives keys no meaning. Package tuple
 // makes keys, package actorstore decides what lives where.
@@ -18,6 +19,9 @@ import (
 
 // An Engine is one open store. All methods are safe for concurrent use, except
 // that no call may start after Close.
+//
+// An engine may keep rows of its own among those of its users: no read shows them, no
+// range clears them, and an operation on such a key is ErrInvalid.
 //
 // Errors that every engine reports with these sentinels (errors.Is):
 // ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,

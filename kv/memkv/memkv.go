@@ -3,7 +3,8 @@
 //
 // It keeps all entries in one copy-on-write B-tree, so that a snapshot costs
 // the same whatever the size of the store, and never blocks a writer. It is not
-// durable: every Durability is the same, and Close forgets everything.
+// durable: every Durability is the same, and Close forgets everything. Its
+// transactions are those of kv/internal/optimistic.
 package memkv
 
 import (
@@ -15,15 +16,17 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 	"github.com/tidwall/btree"
 )
 
-// A DB is one store in memory. It implements kv.Engine.
+// A DB is one store in memory. It implements kv.Engine and kv.Transactor.
 type DB struct {
 	outcomes outcomes.Memory
 	shared   sync.Map
 	closed   atomic.Bool
+	txs      *optimistic.Core
 
 	mu sync.RWMutex
 	// tree is the newest applied state. Its entries are immutable: a value is
@@ -34,16 +37,21 @@ type DB struct {
 	frozen *btree.BTreeG[kv.Entry] // +checklocks:mu
 	// doomed is scratch space for the keys of a range that is being cleared.
 	doomed [][]byte // +checklocks:mu
+	// version counts the commits.
+	version uint64 // +checklocks:mu
 }
 
 var (
-	_ kv.Engine = (*DB)(nil)
-	_ kv.Sharer = (*DB)(nil)
+	_ kv.Engine     = (*DB)(nil)
+	_ kv.Sharer     = (*DB)(nil)
+	_ kv.Transactor = (*DB)(nil)
 )
 
 // New returns an empty store.
 func New() *DB {
-	return &DB{tree: newTree()}
+	db := &DB{tree: newTree()}
+	db.txs = optimistic.New((*txStore)(db))
+	return db
 }
 
 func newTree() *btree.BTreeG[kv.Entry] {
@@ -141,15 +149,8 @@ func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := db.check(ctx); err != nil {
 		return err
 	}
-	for i := range c.Ops {
-		o := &c.Ops[i]
-		must := o.Key
-		if o.Kind == kv.OpClearRange {
-			must = o.Value
-		}
-		if o.Kind > kv.OpClearRange || len(must) == 0 {
-			return fmt.Errorf("memkv: op %d: %w", i, kv.ErrInvalid)
-		}
+	if err := validate(c.Ops); err != nil {
+		return err
 	}
 	if err := db.apply(c); err != nil {
 		db.outcomes.Record(c.ID, kv.OutcomeNotApplied)
@@ -157,6 +158,21 @@ func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	}
 	if c.OnApply != nil {
 		c.OnApply()
+	}
+	return nil
+}
+
+// validate refuses what makes no sense.
+func validate(ops []kv.Op) error {
+	for i := range ops {
+		o := &ops[i]
+		must := o.Key
+		if o.Kind == kv.OpClearRange {
+			must = o.Value
+		}
+		if o.Kind > kv.OpClearRange || len(must) == 0 {
+			return fmt.Errorf("memkv: op %d: %w", i, kv.ErrInvalid)
+		}
 	}
 	return nil
 }
@@ -175,12 +191,21 @@ func (db *DB) apply(c *kv.Commit) error {
 			return fmt.Errorf("memkv: check %d: %w", i, kv.ErrConflict)
 		}
 	}
-	db.frozen = nil
-	for i := range c.Ops {
-		db.applyOp(&c.Ops[i])
+	db.applyOps(c.Ops)
+	if db.version++; db.txs.Busy() {
+		db.txs.Applied(c.Ops, db.version)
 	}
 	db.outcomes.Record(c.ID, kv.OutcomeApplied)
 	return nil
+}
+
+// applyOps makes a new newest state.
+// +checklocks:db.mu
+func (db *DB) applyOps(ops []kv.Op) {
+	db.frozen = nil
+	for i := range ops {
+		db.applyOp(&ops[i])
+	}
 }
 
 // applyOp applies one operation to the tree.
@@ -241,5 +266,6 @@ func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.tree, db.frozen, db.doomed = newTree(), nil, nil
+	db.txs.Wake()
 	return nil
 }

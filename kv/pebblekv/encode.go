@@ -50,7 +50,7 @@ func measure(c *kv.Commit) (int, error) {
 			return 0, fmt.Errorf("pebblekv: op %d has a key over %d bytes: %w", i, maxKey, kv.ErrTooLarge)
 		case len(o.Value) > maxValue:
 			return 0, fmt.Errorf("pebblekv: op %d has a value of %d bytes: %w", i, len(o.Value), kv.ErrTooLarge)
-		case o.Kind > kv.OpClearRange, end && len(o.Value) == 0, !end && len(o.Key) == 0:
+		case o.Kind > kv.OpClearRange, end && len(o.Value) == 0, !end && (len(o.Key) == 0 || isOwn(o.Key)):
 			return 0, fmt.Errorf("pebblekv: op %d: %w", i, kv.ErrInvalid)
 		}
 		if size += len(o.Key) + len(o.Value); size > maxBytes {
@@ -80,7 +80,7 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int) (err error) {
 		case kv.OpClear:
 			err = b.Delete(o.Key, nil)
 		case kv.OpClearRange:
-			err = d.clearRange(b, c, i, size+maxExpanded)
+			err = d.clearAround(b, c, i, size+maxExpanded)
 		}
 		if err != nil {
 			return wrap(err)
@@ -94,7 +94,21 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int) (err error) {
 	return wrap(err)
 }
 
-// clearRange encodes the i-th operation of c, an OpClearRange.
+// clearAround encodes the i-th operation of c, an OpClearRange, and keeps the row
+// that isn't anybody's.
+func (d *DB) clearAround(b *pebble.Batch, c *kv.Commit, i, longest int) error {
+	start, end := c.Ops[i].Key, c.Ops[i].Value
+	if !coversOwn(start, end) {
+		return d.clearRange(b, c, i, longest, start, end)
+	}
+	err := d.clearRange(b, c, i, longest, start, versionKey)
+	if err == nil {
+		err = d.clearRange(b, c, i, longest, afterVersionKey, end)
+	}
+	return err
+}
+
+// clearRange encodes the clearing of [start, end), for the i-th operation of c.
 //
 // A range in which little is stored becomes deletions of its keys, because
 // Pebble's range deletions are dear until they are flushed: whenever one is
@@ -102,8 +116,7 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int) (err error) {
 // them a commit and a read took 3 to 8 ms together, with deletions of single
 // keys 2 µs. The keys are those stored now and those that c itself set before.
 // b must not get longer than longest by that.
-func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int) error {
-	start, end := c.Ops[i].Key, c.Ops[i].Value
+func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, end []byte) error {
 	if len(start) == 0 {
 		start = firstKey
 	}

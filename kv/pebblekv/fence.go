@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,9 +38,11 @@ import (
 //
 // Tables and blob files are another matter: Pebble copes with their failures
 // and tries again, so while the store is healthy they pass through, slowed down
-// a little because Pebble retries at once and forever.
+// a little because Pebble retries at once and forever. What isn't in the store's
+// directory is a checkpoint, which may fail without harm to the store.
 type fence struct {
 	vfs.FS
+	dir   string
 	fault *fault
 	// armed is false while the store is being opened. A failing disk is handled
 	// the same then, because Pebble's Open also retries for ever what can't
@@ -60,6 +63,12 @@ var (
 // isTable reports whether name is a file whose failures Pebble survives.
 func isTable(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+// foreign reports whether name isn't in the directory of the store.
+func (f *fence) foreign(name string) bool {
+	rest, ok := strings.CutPrefix(name, f.dir)
+	return !ok || rest != "" && rest[0] != '/' && rest[0] != os.PathSeparator
 }
 
 // dead reports whether nothing may be written any more.
@@ -131,6 +140,9 @@ func (f *fence) pace() error {
 }
 
 func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.foreign(name) {
+		return f.FS.Create(name, c)
+	}
 	if isTable(name) {
 		if err := f.pace(); err != nil {
 			return nil, err
@@ -144,6 +156,9 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 }
 
 func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	if f.foreign(name) {
+		return f.FS.OpenReadWrite(name, c, opts...)
+	}
 	if f.dead() {
 		return f.opened("open", name, nil, nil)
 	}
@@ -161,6 +176,9 @@ func (f *fence) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.Fi
 
 // OpenDir opens a directory, which Pebble does in order to sync it.
 func (f *fence) OpenDir(name string) (vfs.File, error) {
+	if f.foreign(name) {
+		return f.FS.OpenDir(name)
+	}
 	if f.dead() {
 		return f.opened("open", name, nil, nil)
 	}
@@ -169,6 +187,9 @@ func (f *fence) OpenDir(name string) (vfs.File, error) {
 }
 
 func (f *fence) Link(old, name string) error {
+	if f.foreign(name) {
+		return f.FS.Link(old, name)
+	}
 	if f.dead() {
 		return nil
 	}
@@ -176,6 +197,9 @@ func (f *fence) Link(old, name string) error {
 }
 
 func (f *fence) Rename(old, name string) error {
+	if f.foreign(name) {
+		return f.FS.Rename(old, name)
+	}
 	if f.dead() {
 		return nil
 	}

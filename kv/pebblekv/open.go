@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 )
 
 // closeTimeout is how long closing a poisoned store may take; it takes
@@ -69,11 +70,12 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	fault, life := newFault(), newLife()
 	d := &DB{
 		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
-		fence: &fence{FS: disk, fault: fault, closing: life.closing},
+		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing},
 		gate:  newGate(fault, life.closing, cmp.Or(opts.MemtableBytes, defaultMemtable)),
 	}
 	o := pebbleOptions(opts, d)
 	defer o.Cache.Unref()
+	d.txs = optimistic.New((*txStore)(d))
 	err := d.guard(func() (err error) {
 		d.db, err = pebble.Open(dir, o)
 		return err
@@ -91,6 +93,10 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	}
 	d.fence.armed.Store(true)
 	go d.gate.watch(d.db)
+	if err := d.loadVersion(); err != nil {
+		close(life.closing)
+		return nil, errors.Join(openError(err), d.closePebble())
+	}
 	return d, nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 )
 
@@ -40,7 +41,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A DB is one open store. It implements kv.Engine.
+// A DB is one open store. It implements kv.Engine and kv.Transactor.
 type DB struct {
 	db       *pebble.DB
 	dir      string
@@ -58,13 +59,17 @@ type DB struct {
 	// is never held while waiting for the disk, with one exception that Pebble
 	// leaves no choice in: when a memtable is full its log is closed and synced.
 	commit sync.Mutex
-	// version counts applied commits; it changes under commit.
+	// version grows with every applied commit, and never falls, see loadVersion; it
+	// changes under commit.
 	version atomic.Uint64
+	// txs are the transactions; guarded by commit.
+	txs *optimistic.Core
 }
 
 var (
-	_ kv.Engine = (*DB)(nil)
-	_ kv.Sharer = (*DB)(nil)
+	_ kv.Engine     = (*DB)(nil)
+	_ kv.Sharer     = (*DB)(nil)
+	_ kv.Transactor = (*DB)(nil)
 )
 
 // Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which
@@ -117,6 +122,9 @@ func (d *DB) Close() error {
 	if !d.life.close() {
 		return nil
 	}
+	d.commit.Lock()
+	d.txs.Wake()
+	d.commit.Unlock()
 	if n := d.life.pins.Load() - 1; !d.life.unpin() {
 		return fmt.Errorf("pebblekv: closed with %d open scans or snapshots, which keep %s locked", n, d.dir)
 	}

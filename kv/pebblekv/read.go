@@ -32,6 +32,9 @@ func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 // get reads from src and copies out of Pebble's memory, which is only valid
 // until the closer is closed.
 func (d *DB) get(src source, key, dst []byte) ([]byte, error) {
+	if isOwn(key) {
+		return dst, kv.ErrNotFound
+	}
 	v, closer, err := src.Get(key)
 	if err != nil {
 		if err == pebble.ErrNotFound {
@@ -99,8 +102,11 @@ func (d *DB) walk(ctx context.Context, it *pebble.Iterator, r kv.Range, yield fu
 	} else {
 		ok = it.First()
 	}
-	n := 0
+	n, own := 0, coversOwn(r.Start, r.End)
 	for ; ok; ok = step() {
+		if own && isOwn(it.Key()) {
+			continue
+		}
 		v, err := it.ValueAndErr()
 		if err == nil && n%ctxEvery == ctxEvery-1 {
 			err = d.goingOn(ctx)

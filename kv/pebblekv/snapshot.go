@@ -61,8 +61,8 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 
 // seek appends the value of key, as it finds it.
 func (d *DB) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
-	if len(key) == 0 {
-		return dst, kv.ErrNotFound // no store has it, and Pebble's debug builds trip over it
+	if len(key) == 0 || isOwn(key) {
+		return dst, kv.ErrNotFound // no store has the empty one, and Pebble's debug builds trip over it
 	}
 	// The prefix of a key is all of it, so filters keep this from looking for a
 	// missing key in vain.

@@ -1,0 +1,103 @@
+package memkv
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TxCaps returns everything but checkpoints. See kv.Transactor.
+func (db *DB) TxCaps() kv.TxCaps {
+	return kv.TxSerializable | kv.TxExact | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize
+}
+
+// Attempt begins an attempt at a transaction. See kv.Transactor.
+func (db *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+	return db.txs.Attempt(ctx, opts)
+}
+
+// Watch returns a channel that receives after changes of key. See kv.Transactor.
+func (db *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
+	return db.txs.Watch(key)
+}
+
+// EstimatedSize returns how many bytes the keys of [start, end) and their values
+// have, exactly; it looks at each of them. See kv.Transactor.
+func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
+	n := int64(0)
+	for e, err := range db.Scan(ctx, kv.Range{Start: start, End: end}) {
+		if err != nil {
+			return 0, err
+		}
+		n += int64(len(e.Key) + len(e.Value))
+	}
+	return n, nil
+}
+
+// Checkpoint returns kv.ErrUnsupported: there is no directory to copy.
+func (db *DB) Checkpoint(context.Context, string) error {
+	return fmt.Errorf("memkv: checkpoint: %w", kv.ErrUnsupported)
+}
+
+// A txStore is a DB as the transactions see it, an optimistic.Store.
+type txStore DB
+
+// Lock takes the lock under which commits are applied.
+func (s *txStore) Lock() { s.mu.Lock() }
+
+// Unlock gives it back.
+func (s *txStore) Unlock() { s.mu.Unlock() }
+
+// Enter begins a commit.
+func (s *txStore) Enter(ctx context.Context) error { return (*DB)(s).check(ctx) }
+
+// Leave ends a commit.
+func (s *txStore) Leave() {}
+
+// Snapshot pins the newest state.
+func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*DB)(s).Snapshot(ctx) }
+
+// Pin is Snapshot with the lock held.
+// +checklocks:s.mu
+func (s *txStore) Pin(ctx context.Context) (kv.Snapshot, error) {
+	db := (*DB)(s)
+	if err := db.check(ctx); err != nil {
+		return nil, err
+	}
+	if s.frozen == nil {
+		s.frozen = s.tree.Copy()
+	}
+	return &snapshot{db: db, tree: s.frozen}, nil
+}
+
+// Version returns the number of the newest commit.
+// +checklocks:s.mu
+func (s *txStore) Version() uint64 { return s.version }
+
+// Read appends the newest value of key to dst.
+// +checklocks:s.mu
+func (s *txStore) Read(key, dst []byte) ([]byte, error) {
+	e, ok := s.tree.Get(kv.Entry{Key: key})
+	if !ok {
+		return dst, kv.ErrNotFound
+	}
+	return append(dst, e.Value...), nil
+}
+
+// Apply applies ops as the commit of that version.
+// +checklocks:s.mu
+func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err error) {
+	if s.closed.Load() {
+		return nil, kv.ErrClosed
+	}
+	if err := validate(ops); err != nil {
+		return nil, err
+	}
+	(*DB)(s).applyOps(ops)
+	s.version = version
+	return func() error { return nil }, nil
+}
+
+// Record remembers an outcome.
+func (s *txStore) Record(id kv.CommitID, o kv.Outcome) { s.outcomes.Record(id, o) }

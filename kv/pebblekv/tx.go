@@ -1,0 +1,151 @@
+package pebblekv
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TxCaps returns everything there is. See kv.Transactor.
+func (d *DB) TxCaps() kv.TxCaps {
+	return kv.TxSerializable | kv.TxExact | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize | kv.TxCheckpoint
+}
+
+// Attempt begins an attempt at a transaction. See kv.Transactor.
+func (d *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer d.life.leave()
+	return d.txs.Attempt(ctx, opts)
+}
+
+// Watch returns a channel that receives after changes of key. See kv.Transactor.
+func (d *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
+	if err := d.begin(context.Background()); err != nil {
+		return nil, nil, err
+	}
+	defer d.life.leave()
+	return d.txs.Watch(key)
+}
+
+// EstimatedSize returns about how much of the disk the keys of [start, end) take:
+// compressed, with what is overwritten and not yet compacted, and without what is
+// still in memory. See kv.Transactor.
+func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
+	if err := d.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer d.life.leave()
+	if end == nil {
+		end = afterVersionKey // nobody has much behind it
+	}
+	if string(start) >= string(end) {
+		return 0, nil
+	}
+	n, err := d.db.EstimateDiskUsage(start, end)
+	return int64(n), d.verdict(err)
+}
+
+// Checkpoint makes a copy of the newest state in the directory dir, which must not
+// exist and not be inside the store's. It is a store that Open opens; it shares
+// tables with this one by hard links where the file system can. See kv.Transactor.
+func (d *DB) Checkpoint(ctx context.Context, dir string) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.life.leave()
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("pebblekv: checkpoint: %w", err)
+	}
+	if d.fence.FS != vfs.Default {
+		path = dir
+	}
+	if path == d.dir || strings.HasPrefix(path, d.dir+string(filepath.Separator)) {
+		return fmt.Errorf("pebblekv: checkpoint into the store's own directory %s: %w", d.dir, kv.ErrInvalid)
+	}
+	if d.readOnly {
+		// What is only in the log can't be flushed, and needn't be: it is copied.
+		return d.verdict(d.guard(func() error { return d.db.Checkpoint(path) }))
+	}
+	return d.verdict(d.guard(func() error { return d.db.Checkpoint(path, pebble.WithFlushedWAL()) }))
+}
+
+// A txStore is a DB as the transactions see it, an optimistic.Store.
+type txStore DB
+
+// Lock takes the lock under which commits are applied.
+func (s *txStore) Lock() { s.commit.Lock() }
+
+// Unlock gives it back.
+func (s *txStore) Unlock() { s.commit.Unlock() }
+
+// Enter begins a commit.
+func (s *txStore) Enter(ctx context.Context) error {
+	d := (*DB)(s)
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	err := d.gate.wait(ctx)
+	if d.readOnly {
+		err = ErrReadOnly
+	}
+	if err != nil {
+		d.life.leave()
+	}
+	return err
+}
+
+// Leave ends a commit.
+func (s *txStore) Leave() { s.life.leave() }
+
+// Snapshot pins the newest state.
+func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*DB)(s).Snapshot(ctx) }
+
+// Pin is Snapshot, which takes no lock.
+func (s *txStore) Pin(ctx context.Context) (kv.Snapshot, error) { return (*DB)(s).Snapshot(ctx) }
+
+// Version returns the version of the newest commit.
+func (s *txStore) Version() uint64 { return s.version.Load() }
+
+// Read appends the newest value of key to dst.
+func (s *txStore) Read(key, dst []byte) ([]byte, error) { return (*DB)(s).get(s.db, key, dst) }
+
+// Apply applies ops, and the row with the version, as one batch.
+func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err error) {
+	d := (*DB)(s)
+	if err := d.fault.get(); err != nil {
+		return nil, err
+	}
+	c := &kv.Commit{Ops: ops}
+	size, err := measure(c)
+	if err != nil {
+		return nil, err
+	}
+	b := d.db.NewBatchWithSize(size+len(versionKey)+8+opHeader, pebble.WithMaxRetainedSizeBytes(retainBytes))
+	if err = d.encode(b, c, size); err == nil {
+		var v [8]byte
+		binary.BigEndian.PutUint64(v[:], version)
+		err = wrap(b.Set(versionKey, v[:], nil))
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	err = d.guard(func() error { return d.db.ApplyNoSyncWait(b, pebble.Sync) })
+	if err != nil {
+		return nil, d.verdict(err)
+	}
+	d.version.Store(version)
+	return func() error { return d.finish(c, b) }, nil
+}
+
+// Record remembers an outcome.
+func (s *txStore) Record(id kv.CommitID, o kv.Outcome) { s.outcomes.Record(id, o) }
