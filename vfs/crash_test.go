@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -29,6 +30,9 @@ type taped struct {
 }
 
 func newTape() *tape { return &tape{Engine: memkv.New()} }
+
+// Shared says that one process has the store.
+func (t *tape) Shared() *sync.Map { return kv.Shared(t.Engine) }
 
 func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
 	t.mu.Lock()
@@ -221,14 +225,19 @@ func checkState(t *testing.T, tp *tape, limits batch.Limits, want []string, wher
 	}
 }
 
-// openRig opens the actor of a store that may have a history.
+// testTTL is the lease of a rig's store: short, so that another one has its actor soon.
+const testTTL = 60 * time.Millisecond
+
+// openRig opens the actor of a store that may have a history, whoever has it.
 func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
 	t.Helper()
-	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{Limits: fromEnv(t, limits)})
+	store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{
+		Limits: fromEnv(t, limits), Host: actorstore.HostOptions{TTL: testTTL},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	actor, err := store.Named(t.Context(), "lobby", nil)
+	actor, err := store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}

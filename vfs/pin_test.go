@@ -34,6 +34,9 @@ type strictSnapshot struct {
 	closed atomic.Bool
 }
 
+// Shared says that one process has the store.
+func (e *strictEngine) Shared() *sync.Map { return kv.Shared(e.Engine) }
+
 func (e *strictEngine) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	s, err := e.Engine.Snapshot(ctx)
 	if err != nil {

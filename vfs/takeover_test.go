@@ -23,6 +23,18 @@ func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("many processes", func(t *testing.T) { test(t, anywhere{memkv.New()}) })
 }
 
+// ownerRig is openRig for a store that is closed when the test ends.
+func ownerRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
+	t.Helper()
+	r := openRig(t, engine, limits)
+	t.Cleanup(func() {
+		if err := r.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
 // fenced fails the test unless err says that the actor has another owner.
 func fenced(t *testing.T, what string, db *DB, err error) {
 	t.Helper()
@@ -65,13 +77,13 @@ func TestTakeover(t *testing.T) {
 	for name, act := range actions {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, eng kv.Engine) {
-				old := openRig(t, eng, batch.Limits{})
+				old := ownerRig(t, eng, batch.Limits{})
 				db := old.open(t, nil)
 				conn := oneConn(t, db)
 				exec(t, conn, table)
 				exec(t, conn, "insert into t(b) values ('old')")
 				one[string](t, conn, "select b from t where a = 1")
-				owner := openRig(t, eng, batch.Limits{})
+				owner := ownerRig(t, eng, batch.Limits{})
 				fenced(t, name, db, act(t.Context(), conn))
 				for other, act := range actions {
 					fenced(t, other+" afterwards", db, act(t.Context(), conn))
@@ -104,7 +116,7 @@ func TestTakeoverCached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, eng kv.Engine) {
-				db := openRig(t, eng, batch.Limits{}).open(t, nil)
+				db := ownerRig(t, eng, batch.Limits{}).open(t, nil)
 				conn := oneConn(t, db)
 				exec(t, conn, table)
 				exec(t, conn, "insert into t(b) values ('old')")
@@ -117,7 +129,7 @@ func TestTakeoverCached(t *testing.T) {
 					t.Fatal(err)
 				}
 				one[string](t, conn, q)
-				owner := openRig(t, eng, batch.Limits{})
+				owner := ownerRig(t, eng, batch.Limits{})
 				fenced(t, "a cached row", db, conn.QueryRowContext(t.Context(), q).Scan(new(string)))
 				fenced(t, "a prepared statement", db, prepared.QueryRowContext(t.Context()).Scan(new(string)))
 				_, err = conn.ExecContext(t.Context(), "insert into t(b) values ('later')")
@@ -151,7 +163,7 @@ func TestTakeoverInTransaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBoth(t, func(t *testing.T, eng kv.Engine) {
-				old := openRig(t, eng, c.limits)
+				old := ownerRig(t, eng, c.limits)
 				db := old.open(t, &Options{Pragmas: []string{c.cache}})
 				conn := oneConn(t, db)
 				for range 8 {
@@ -161,7 +173,7 @@ func TestTakeoverInTransaction(t *testing.T) {
 				want := contentOf(t, conn)
 				exec(t, conn, "begin immediate")
 				exec(t, conn, c.write)
-				owner := openRig(t, eng, c.limits)
+				owner := ownerRig(t, eng, c.limits)
 				_, err := conn.ExecContext(t.Context(), "commit")
 				fenced(t, "commit", db, err)
 				_, err = conn.ExecContext(t.Context(), "rollback") // SQLite may have rolled back already
@@ -186,7 +198,7 @@ func TestTakeoverOfPausedCommit(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				onBoth(t, func(t *testing.T, eng kv.Engine) {
 					slow := faultkv.New(eng)
-					old := openRig(t, slow, limits)
+					old := ownerRig(t, slow, limits)
 					db := old.open(t, nil)
 					conn := oneConn(t, db)
 					exec(t, conn, table)
@@ -195,8 +207,9 @@ func TestTakeoverOfPausedCommit(t *testing.T) {
 					reached, resume := make(chan struct{}), make(chan struct{})
 					paused := false
 					slow.Hook(func(op faultkv.Op) error {
-						// The last commit of the transaction is the one that waits.
-						if op.Point == faultkv.BeforeCommit && op.Commit.Durability == kv.Durable && !paused {
+						// The last commit of the transaction is the one that waits. One of a single
+						// operation renews a lease.
+						if op.Point == faultkv.BeforeCommit && op.Commit.Durability == kv.Durable && len(op.Commit.Ops) > 1 && !paused {
 							paused = true
 							close(reached)
 							<-resume
@@ -209,7 +222,7 @@ func TestTakeoverOfPausedCommit(t *testing.T) {
 						done <- err
 					}()
 					<-reached
-					owner := openRig(t, eng, limits)
+					owner := ownerRig(t, eng, limits)
 					next := owner.open(t, nil)
 					if writes {
 						exec(t, next, "insert into t(b) values ('new')")
