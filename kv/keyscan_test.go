@@ -1,0 +1,352 @@
+package kv_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/tuple"
+	"pgregory.net/rapid"
+)
+
+// mixed is a store with entries of several types, and of none.
+func mixed(t testing.TB) *direct {
+	t.Helper()
+	d := store(kv.Set([]byte("no tuple"), nil), kv.Set(pack(actor, data), nil), kv.Set(pack(actor, data, "b"), nil))
+	for i, user := range []string{"a", "b", "c"} {
+		u := under{user}
+		u.put(t, d, int64(i))
+		must(t, kv.Put(d, profileKey{u}, person{Name: user}))
+		must(t, kv.Put(d, u.image(7), bytes.Repeat([]byte(user), i*kv.ChunkSize)))
+		for n := range 4 {
+			must(t, kv.Put(d, u.member(n), struct{}{}))
+		}
+	}
+	return d
+}
+
+// words returns what a scan yields, the keys as they print.
+func words[K any, V any](t testing.TB, seq iter.Seq2[kv.Item[K, V], error]) []string {
+	t.Helper()
+	var all []string
+	for item, err := range seq {
+		must(t, err)
+		all = append(all, fmt.Sprint(item.Key))
+	}
+	return all
+}
+
+// scanError returns the one error that a scan ends with, nil if it doesn't.
+func scanError[K, V any](seq iter.Seq2[kv.Item[K, V], error]) error {
+	var last error
+	for _, err := range seq {
+		if last != nil {
+			return fmt.Errorf("the scan goes on after %v", last)
+		}
+		last = err
+	}
+	return last
+}
+
+func equal(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+func TestAll(t *testing.T) {
+	d := mixed(t)
+	b := kv.Sub(under{"b"})
+	equal(t, "all", words(t, kv.All[wakeKey](ctx, d, sub(), nil)), "{{a}}", "{{b}}", "{{c}}")
+	equal(t, "in b", words(t, kv.All[memberKey](ctx, d, b, nil)), "{{b} 0}", "{{b} 1}", "{{b} 2}", "{{b} 3}")
+	equal(t, "in members", words(t, kv.All[memberKey](ctx, d, b.Sub(member), nil)), "{{b} 0}", "{{b} 1}", "{{b} 2}", "{{b} 3}")
+	equal(t, "chunked", words(t, kv.All[imageKey](ctx, d, sub(), nil)), "{{a} 7}", "{{b} 7}", "{{c} 7}")
+	equal(t, "elsewhere", words(t, kv.All[memberKey](ctx, d, sub("x"), nil)))
+	for name, c := range map[string]struct {
+		o    kv.ScanOptions
+		want []string
+	}{
+		"limit":         {kv.ScanOptions{Limit: 2}, []string{"0", "1"}},
+		"reverse":       {kv.ScanOptions{Reverse: true}, []string{"3", "2", "1", "0"}},
+		"reverse limit": {kv.ScanOptions{Reverse: true, Limit: 2}, []string{"3", "2"}},
+		"limit is met":  {kv.ScanOptions{Limit: 4}, []string{"0", "1", "2", "3"}},
+		"from":          {kv.ScanOptions{From: tuple.Tuple{member, 2}}, []string{"2", "3"}},
+		"to":            {kv.ScanOptions{To: tuple.Tuple{member, 2}}, []string{"0", "1"}},
+		"from to":       {kv.ScanOptions{From: tuple.Tuple{member, 1}, To: tuple.Tuple{member, 3}, Reverse: true}, []string{"2", "1"}},
+		"to from":       {kv.ScanOptions{From: tuple.Tuple{member, 3}, To: tuple.Tuple{member, 1}}, nil},
+		"after":         {kv.ScanOptions{After: pack(actor, data, "b", member, 1)}, []string{"2", "3"}},
+		"after below":   {kv.ScanOptions{After: pack(actor, data, "a")}, []string{"0", "1", "2", "3"}},
+		"after above":   {kv.ScanOptions{After: pack(actor, data, "c")}, nil},
+		"before":        {kv.ScanOptions{After: pack(actor, data, "b", member, 2), Reverse: true}, []string{"1", "0"}},
+		"before below":  {kv.ScanOptions{After: pack(actor, data, "a"), Reverse: true}, nil},
+		"before above":  {kv.ScanOptions{After: pack(actor, data, "c"), Reverse: true, Limit: 1}, []string{"3"}},
+	} {
+		var want []string
+		for _, n := range c.want {
+			want = append(want, "{{b} "+n+"}")
+		}
+		equal(t, name, words(t, kv.All[memberKey](ctx, d, b, &c.o)), want...)
+	}
+	for _, o := range []kv.ScanOptions{{From: tuple.Tuple{int8(1)}}, {To: tuple.Tuple{int8(1)}}} {
+		if err := scanError(kv.All[memberKey](ctx, d, b, &o)); !errors.Is(err, tuple.ErrUnsupported) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestAllStops: the sequence takes no for an answer, and can be run again.
+func TestAllStops(t *testing.T) {
+	d := mixed(t)
+	for name, seq := range map[string]iter.Seq2[kv.Item[imageKey, []byte], error]{
+		"forward": kv.All[imageKey](ctx, d, sub(), nil), "reverse": kv.All[imageKey](ctx, d, sub(), &kv.ScanOptions{Reverse: true}),
+	} {
+		for range 2 {
+			n := 0
+			for range seq {
+				if n++; n == 2 {
+					break
+				}
+			}
+			if n != 2 {
+				t.Errorf("%s: got %d items, want 2", name, n)
+			}
+		}
+	}
+}
+
+// TestAllKeeps: what was yielded stays as it is when the scan goes on.
+func TestAllKeeps(t *testing.T) {
+	d := mixed(t)
+	items, next, err := kv.Page[imageKey](ctx, d, sub(), nil)
+	if err != nil || next != nil || len(items) != 3 {
+		t.Fatalf("got %d items, next %x, %v", len(items), next, err)
+	}
+	for i, item := range items {
+		user := string(rune('a' + i))
+		if item.Key.User != user || string(item.Value) != strings.Repeat(user, i*kv.ChunkSize) {
+			t.Errorf("item %d is %v with %d bytes", i, item.Key, len(item.Value))
+		}
+	}
+}
+
+// TestLimitReadsNoMore: a limit reaches the engine, where it makes a difference, and
+// is no end when entries are skipped.
+func TestLimitReadsNoMore(t *testing.T) {
+	mem := memkv.New()
+	eng := faultkv.New(mem)
+	d := &direct{DB: mem}
+	for n := range 100 {
+		must(t, kv.Put(d, under{"u"}.member(n), struct{}{}))
+		if n%3 == 0 {
+			must(t, d.Set(pack(actor, data, "u", member, n, "other"), nil))
+		}
+	}
+	limits := []int{}
+	r := spy{eng, func(r kv.Range) { limits = append(limits, r.Limit) }, false}
+	got := words(t, kv.All[memberKey](ctx, r, kv.Sub(under{"u"}), &kv.ScanOptions{Limit: 6}))
+	equal(t, "six", got, "{{u} 0}", "{{u} 1}", "{{u} 2}", "{{u} 3}", "{{u} 4}", "{{u} 5}")
+	if !slices.Equal(limits, []int{6, 2}) {
+		t.Errorf("the limits of the scans are %v, want 6, and 2 more for those that were skipped", limits)
+	}
+}
+
+// A spy shows the ranges that are scanned.
+type spy struct {
+	kv.Reader
+	scan func(kv.Range)
+	all  bool // yield all there is, whatever the range
+}
+
+func (s spy) Scan(c context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	s.scan(r)
+	if s.all {
+		r = kv.Range{}
+	}
+	return s.Reader.Scan(c, r)
+}
+
+// TestPages: pages of any limit, in both directions, put together, are all entries;
+// and the cursor of an item leads to the ones behind it.
+func TestPages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := store()
+		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 40), 0, 30).Draw(t, "numbers") {
+			u := under{string(rune('a' + n%3))}
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				mustR(t, kv.Put(d, u.image(int64(n)), make([]byte, n*1000)))
+			case 1:
+				mustR(t, kv.Put(d, u.member(n), struct{}{}))
+			case 2:
+				mustR(t, kv.Put(d, profileKey{u}, person{}))
+			case 3:
+				mustR(t, d.Set(pack(actor, data, u.User, n), nil))
+			}
+		}
+		o := kv.ScanOptions{Reverse: rapid.Bool().Draw(t, "reverse")}
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		pages[imageKey](t, d, o, limit)
+		pages[memberKey](t, d, o, limit)
+	})
+}
+
+func pages[K kv.Key[V], V any, P kv.KeyPointer[K]](t *rapid.T, d *direct, o kv.ScanOptions, limit int) {
+	var want, got []string
+	for item, err := range kv.All[K, V, P](ctx, d, sub(), &o) {
+		mustR(t, err)
+		want = append(want, fmt.Sprint(item.Key))
+		rest := o
+		rest.After = item.Cursor()
+		n := 0
+		for _, err := range kv.All[K, V, P](ctx, d, sub(), &rest) {
+			mustR(t, err)
+			n++
+		}
+		defer func(i int) {
+			if n != len(want)-i {
+				t.Errorf("behind item %d of %d are %d", i, len(want), n)
+			}
+		}(len(want))
+	}
+	po := kv.PageOptions{ScanOptions: o}
+	po.Limit = limit
+	for {
+		items, next, err := kv.Page[K, V, P](ctx, d, sub(), &po)
+		mustR(t, err)
+		for _, item := range items {
+			got = append(got, fmt.Sprint(item.Key))
+		}
+		if len(items) > limit || next == nil && len(got) < len(want) || next != nil && len(items) < limit {
+			t.Fatalf("a page of %d, limit %d, next %x", len(items), limit, next)
+		}
+		if po.After = next; next == nil {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("pages are %q, all is %q", got, want)
+	}
+}
+
+func mustR(t *rapid.T, err error) {
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPageBudget: a page ends when its time is over, also among entries that are
+// skipped, and never within a chunked value.
+func TestPageBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := mixed(t)
+		slow := spy2{d, func() { time.Sleep(time.Second) }}
+		for _, o := range []kv.PageOptions{
+			{Budget: 2500 * time.Millisecond},
+			{Budget: time.Nanosecond},
+			{Budget: 3 * time.Second, ScanOptions: kv.ScanOptions{Reverse: true}},
+		} {
+			var got []string
+			n, empty := 0, 0
+			for {
+				start := time.Now()
+				items, next, err := kv.Page[imageKey](ctx, slow, sub(), &o)
+				must(t, err)
+				// A value of two pieces and the row that ends it may come on top.
+				if d := time.Since(start); d > o.Budget+4*time.Second {
+					t.Errorf("a page took %v, budget %v", d, o.Budget)
+				}
+				if n++; len(items) == 0 {
+					empty++
+				}
+				for _, item := range items {
+					got = append(got, fmt.Sprint(item.Key, len(item.Value)))
+				}
+				if o.After = next; next == nil {
+					break
+				}
+			}
+			if o.Reverse {
+				slices.Reverse(got)
+			}
+			equal(t, fmt.Sprint(o.Budget), got, "{{a} 7} 0", "{{b} 7} 10000", "{{c} 7} 20000")
+			if n < 6 || empty == 0 {
+				t.Errorf("%d pages, %d of them empty", n, empty)
+			}
+		}
+	})
+}
+
+// A spy2 does something before every entry.
+type spy2 struct {
+	kv.Reader
+	before func()
+}
+
+func (s spy2) Scan(c context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		for e, err := range s.Reader.Scan(c, r) {
+			s.before()
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestWalk(t *testing.T) {
+	d := mixed(t)
+	var when time.Time
+	var who, nobody *person
+	var got []string
+	b := kv.Sub(under{"b"})
+	err := kv.Walk(ctx, d, b, nil,
+		kv.Into[wakeKey](&when),
+		kv.Maybe[profileKey](&who),
+		kv.On(func(k memberKey, _ struct{}) error { got = append(got, fmt.Sprint(k)); return nil }),
+		kv.On(func(k imageKey, v []byte) error { got = append(got, fmt.Sprint(k, len(v))); return nil }))
+	must(t, err)
+	if !when.Equal(at(1)) || who == nil || who.Name != "b" {
+		t.Errorf("got %v, %v", when, who)
+	}
+	equal(t, "others", got, "{{b} 7} 10000", "{{b} 0}", "{{b} 1}", "{{b} 2}", "{{b} 3}")
+	must(t, kv.Walk(ctx, d, sub("x"), nil, kv.Maybe[profileKey](&nobody)))
+	if nobody != nil {
+		t.Errorf("got %v", nobody)
+	}
+	if err := kv.Walk(ctx, d, sub("x"), nil, kv.Into[wakeKey](&when)); !errors.Is(err, kv.ErrNotFound) ||
+		err.Error() != `kv: walk ("x"): kv_test.wakeKey: kv: key not found` {
+		t.Errorf("missing: got %v", err)
+	}
+	for name, c := range map[string]kv.Case{"into": kv.Into[wakeKey](&when), "maybe": kv.Maybe[profileKey](&who)} {
+		if err := kv.Walk(ctx, d, sub(), nil, c); !errors.Is(err, kv.ErrSeveral) {
+			t.Errorf("%s: got %v, want %v", name, err, kv.ErrSeveral)
+		}
+	}
+	no := errors.New("no")
+	if err := kv.Walk(ctx, d, sub(), nil, kv.On(func(memberKey, struct{}) error { return no })); err != no {
+		t.Errorf("got %v, want %v", err, no)
+	}
+}
+
+// TestWalkFirstCase: an entry goes to the first case that takes it.
+func TestWalkFirstCase(t *testing.T) {
+	d := mixed(t)
+	first, second := 0, 0
+	must(t, kv.Walk(ctx, d, sub(), &kv.ScanOptions{Limit: 2},
+		kv.On(func(wakeKey, time.Time) error { first++; return nil }),
+		kv.On(func(wakeKey, time.Time) error { second++; return nil })))
+	if first != 2 || second != 0 {
+		t.Errorf("got %d and %d", first, second)
+	}
+}
