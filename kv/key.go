@@ -32,7 +32,9 @@ import (
 // Subspaces have types, too, with nothing but the method Elements; a Key can embed
 // one, so that what they share is written once. See Sub.
 type Key[V any] interface {
-	// Value returns the codec of the values.
+	// Value returns the codec of the key's value. Mostly it is the same for all keys of
+	// the type; it may know the key, for better errors. Either all of them are chunked
+	// or none.
 	Value() Codec[V]
 }
 

@@ -54,6 +54,7 @@ type everythingKey struct {
 	Label   uint16
 	Stamp   tuple.Versionstamp
 	Any     tuple.Element
+	Host    [3]byte
 	Created *int64
 	Name    *string
 }
@@ -72,6 +73,7 @@ func (k *everythingKey) Elements(e *kv.Elements) {
 	e.ID(&k.ID, &k.Label)
 	e.Versionstamp(&k.Stamp)
 	e.Element(&k.Any)
+	e.Fixed(k.Host[:])
 	kv.Optional(e, &k.Created, e.Int64)
 	kv.Optional(e, &k.Name, e.String)
 }
@@ -81,7 +83,7 @@ func (everythingKey) Value() kv.Codec[tuple.Tuple] { return kv.Tuple{} }
 // tuple is the key as package tuple would have it.
 func (k *everythingKey) tuple() tuple.Tuple {
 	t := tuple.Tuple{"all", nil, -1, tuple.Tuple{true}, k.I, k.N, k.U, k.At.UnixMilli(), k.S, k.B, k.Yes,
-		k.F, k.UUID, tuple.NewID(k.ID, k.Label), k.Stamp, k.Any}
+		k.F, k.UUID, tuple.NewID(k.ID, k.Label), k.Stamp, k.Any, k.Host[:]}
 	if k.Created != nil {
 		t = append(t, *k.Created)
 	}
@@ -104,7 +106,7 @@ func drawKey(t *rapid.T, name string) everythingKey {
 		Yes: rapid.Bool().Draw(t, name+" Yes"), F: rapid.Float64().Draw(t, name+" F"),
 		UUID: tuple.UUID{rapid.Byte().Draw(t, name+" UUID")}, ID: tuple.UUID{rapid.Byte().Draw(t, name+" ID")},
 		Label: rapid.Uint16().Draw(t, name+" Label"), Stamp: tuple.Versionstamp{User: rapid.Uint16().Draw(t, name+" Stamp")},
-		Any: any.Draw(t, name+" Any"), Created: rapid.Ptr(few, true).Draw(t, name+" Created"),
+		Any: any.Draw(t, name+" Any"), Host: [3]byte{rapid.Byte().Draw(t, name+" Host")}, Created: rapid.Ptr(few, true).Draw(t, name+" Created"),
 	}
 	if k.Created != nil {
 		k.Name = rapid.Ptr(rapid.Just("n"), true).Draw(t, name+" Name")
@@ -194,11 +196,21 @@ func TestOtherKeys(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, k, err)
 		}
 	}
+	for _, host := range []any{[]byte{1, 2}, []byte{1, 2, 3, 4}, "abc", nil} {
+		if k, err := kv.ParseKey[hostKey](pack(host)); !errors.Is(err, kv.ErrOtherKey) {
+			t.Errorf("%v: got %v, %v", host, k, err)
+		}
+	}
 	// The text "log" is not the beginning of "log\x00…", though its bytes are.
 	if k, err := kv.ParseKey[changedKey](pack("changed\x00")); !errors.Is(err, kv.ErrOtherKey) {
 		t.Errorf("got %v, %v", k, err)
 	}
 }
+
+// A hostKey is (3 bytes).
+type hostKey struct{ Host [3]byte }
+
+func (k *hostKey) Elements(e *kv.Elements) { e.Fixed(k.Host[:]) }
 
 // A mistakenKey has an element that no tuple can hold.
 type mistakenKey struct{ when time.Duration }

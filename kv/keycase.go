@@ -78,7 +78,6 @@ func Maybe[K Key[V], V any, P KeyPointer[K]](v **V) Case {
 type typed[K Key[V], V any, P KeyPointer[K]] struct {
 	fn    func(row []byte, k K, v V) error
 	atEnd func() error // or nil
-	codec Codec[V]
 	parts bool // the codec is a chunker
 	e     Elements
 	key   K
@@ -89,8 +88,7 @@ type typed[K Key[V], V any, P KeyPointer[K]] struct {
 
 func newTyped[K Key[V], V any, P KeyPointer[K]](fn func(row []byte, k K, v V) error) *typed[K, V, P] {
 	c := &typed[K, V, P]{fn: fn}
-	c.codec = c.key.Value()
-	_, c.parts = c.codec.(chunker)
+	_, c.parts = c.key.Value().(chunker)
 	return c
 }
 
@@ -116,7 +114,7 @@ func (c *typed[K, V, P]) take(e Entry) (verdict, error) {
 	case c.parts:
 		return c.open(e)
 	}
-	v, err := c.codec.Decode(e.Value)
+	v, err := c.key.Value().Decode(e.Value)
 	if err != nil {
 		return other, c.failed(e.Key, err)
 	}
@@ -158,7 +156,7 @@ func (c *typed[K, V, P]) close() error {
 	if err := c.join.end(); err != nil {
 		return c.failed(c.base, err)
 	}
-	v, err := c.codec.Decode(c.join.value)
+	v, err := c.key.Value().Decode(c.join.value)
 	if err != nil {
 		return c.failed(c.base, err)
 	}

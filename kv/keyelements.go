@@ -36,7 +36,7 @@ type Elements struct {
 	stamps  int // packing: how many versionstamps are incomplete
 	stampAt int // and where the transaction part of the last one is in buf
 
-	constant []byte // scratch: a packed constant
+	constant []byte // scratch: a packed constant, or bytes
 }
 
 // pack begins a key behind what is in dst.
@@ -168,6 +168,24 @@ func (e *Elements) Bytes(v *[]byte) {
 			return
 		}
 		*v, e.buf = b, rest
+	}
+}
+
+// Fixed is a byte string as long as v. Unpacked, it overwrites the bytes of v; one of
+// another length is the key of another type.
+func (e *Elements) Fixed(v []byte) {
+	switch {
+	case e.err != nil:
+	case !e.unpacking:
+		e.buf = tuple.AppendBytes(e.buf, v)
+	default:
+		b, rest, err := tuple.NextBytes(e.constant[:0], e.buf)
+		if err != nil || len(b) != len(v) {
+			e.err = errOther
+			return
+		}
+		copy(v, b)
+		e.constant, e.buf = b, rest
 	}
 }
 
