@@ -1,6 +1,10 @@
 package vfs
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/ncruces/go-sqlite3"
+)
 
 // A connection may write one of the databases that it has open. A transaction
 // over two actors would be two commits, and SQLite's own answer to that, a
@@ -18,6 +22,7 @@ var writers struct {
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpdb
 func (h *handle) SetDB(conn any) {
+	h.use.conn, _ = conn.(*sqlite3.Conn)
 	if h.readOnly || conn == nil || h.conn != nil {
 		return
 	}

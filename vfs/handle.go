@@ -37,6 +37,7 @@ type handle struct {
 	counterSeq uint64
 	shown      bool
 
+	use  logUse                 // in WAL mode
 	shm  sqlitevfs.SharedMemory // nil where there is none
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler
@@ -58,6 +59,7 @@ var (
 	_ sqlitevfs.FilePragma           = (*handle)(nil)
 	_ sqlitevfs.FileBusyHandler      = (*handle)(nil)
 	_ sqlitevfs.FileSharedMemory     = (*handle)(nil)
+	_ sqlitevfs.FileCheckpoint       = (*handle)(nil)
 )
 
 // openHandle opens the main file for one connection.
@@ -338,6 +340,3 @@ func (h *handle) plain() bool {
 	defer h.db.mu.Unlock()
 	return h.db.cur.size == 0 || h.db.cur.header.plain()
 }
-
-// SharedMemory is where SQLite keeps its index of the log.
-func (h *handle) SharedMemory() sqlitevfs.SharedMemory { return h.shm }

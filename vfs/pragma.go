@@ -31,7 +31,10 @@ func (h *handle) pragma(name, value string) (string, error) {
 	case beginHint:
 		h.wantWrite = true
 		if h.logged { // there SQLite takes no lock that would ask
-			return "", h.sqliteError(h.db.owned(h.ctx), sqlite3.IOERR_LOCK)
+			if err := h.db.owned(h.ctx); err != nil {
+				return "", h.sqliteError(err, sqlite3.IOERR_LOCK)
+			}
+			h.db.takeTurn(h)
 		}
 		return "", nil
 	case "journal_mode":

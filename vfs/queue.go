@@ -26,6 +26,9 @@ type waiter struct {
 	// for any more: then it looks again.
 	turn  chan struct{}
 	since int64 // how many had become the writer when this one queued up
+
+	idle     int   // how often in a row the turn was found unused, in WAL mode
+	idleTurn int64 // which turn that was
 }
 
 // askAfter is how often the busy handler is asked. Most keep a time in milliseconds.
@@ -36,7 +39,7 @@ const askAfter = 5 * time.Millisecond
 //
 // +checklocks:db.mu
 func (db *database) await(h *handle, writes bool) bool {
-	w := &waiter{h, writes, make(chan struct{}), db.turns}
+	w := &waiter{h: h, writes: writes, turn: make(chan struct{}), since: db.turns}
 	db.queue = append(db.queue, w)
 	if writes {
 		db.stats.writerWaits.Add(1)
@@ -76,6 +79,7 @@ func (w *waiter) wait() bool {
 		case <-ctx.Done():
 			return false
 		case <-ask.C:
+			w.ask()
 			if w.h.busy == nil || !w.h.busy() {
 				return false
 			}
@@ -89,17 +93,23 @@ func (w *waiter) wait() bool {
 func (db *database) passOn() {
 	// Readers need no turn. If a journal was left behind, nobody does: whoever
 	// comes first rolls it back, and the others wait again.
+	// Nor does who wants to write with a journal when others are in WAL mode: he will
+	// see that the database is, and queue up again.
 	db.queue = slices.DeleteFunc(db.queue, func(w *waiter) bool {
-		if w.writes && !db.hot {
+		if w.writes && !db.hot && w.h.logged == (db.wal.users > 0) {
 			return false
 		}
 		close(w.turn)
 		return true
 	})
-	if len(db.queue) > 0 && db.owner.Load() == nil {
+	if len(db.queue) > 0 && db.owner.Load() == nil && db.wal.turns.holder.Load() == nil {
 		w := db.queue[0]
 		db.queue = slices.Delete(db.queue, 0, 1)
-		db.begin(w.h)
+		if w.h.logged {
+			db.giveTurn(w.h)
+		} else {
+			db.begin(w.h)
+		}
 		if behind := db.turns - w.since - 1; behind > db.stats.mostBehind.Load() {
 			db.stats.mostBehind.Store(behind)
 		}

@@ -16,68 +16,129 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
+// writeMode puts the database in a journal mode in which writers queue up.
+func writeMode(t testing.TB, db queryer, mode string) {
+	t.Helper()
+	if mode == "wal" && !canSeeLocks {
+		t.Skip("SQLite's locks can't be seen here")
+	}
+	if got := one[string](t, db, "PRAGMA journal_mode="+mode); got != mode {
+		t.Fatalf("PRAGMA journal_mode=%s: %s", mode, got)
+	}
+}
+
+// A writingKind is a way to run a transaction that writes. Each returns which one of
+// all transactions it was.
+type writingKind struct {
+	name string
+	run  func(ctx context.Context, c *sql.Conn) (n int64, err error)
+}
+
+var writingKinds = []writingKind{
+	{"begin immediate", func(ctx context.Context, c *sql.Conn) (n int64, err error) {
+		tx, err := c.BeginTx(ctx, nil)
+		if err != nil {
+			return 0, err
+		}
+		err = tx.QueryRowContext(ctx, "update t set b = b + 1 returning b").Scan(&n)
+		return n, errors.Join(err, tx.Commit())
+	}},
+	{"statement", func(ctx context.Context, c *sql.Conn) (n int64, err error) {
+		_, err = c.ExecContext(ctx, "update t set b = b + 1")
+		return 0, err
+	}},
+	{"rolled back", func(ctx context.Context, c *sql.Conn) (n int64, err error) {
+		tx, err := c.BeginTx(ctx, nil)
+		if err != nil {
+			return 0, err
+		}
+		if _, err = tx.ExecContext(ctx, "update t set b = -1"); err != nil {
+			return 0, errors.Join(err, tx.Rollback())
+		}
+		if err := tx.Rollback(); err != nil {
+			return 0, err
+		}
+		_, err = c.ExecContext(ctx, "update t set b = b + 1")
+		return 0, err
+	}},
+}
+
 // TestFairness: of ten connections that write all the time nobody waits for more than
 // two rounds of the others, neither with transactions that begin as writers nor with
-// single statements.
+// single statements, and also when some are rolled back.
 func TestFairness(t *testing.T) {
+	for _, mode := range []string{"delete", "wal"} {
+		for _, kind := range writingKinds {
+			t.Run(mode+"/"+kind.name, func(t *testing.T) { fairly(t, mode, kind) })
+		}
+	}
+}
+
+func fairly(t *testing.T, mode string, kind writingKind) {
 	const writers, most = 10, 20
 	each := 1000
 	if raceDetector || testing.Short() {
 		each = 100
 	}
-	for name, transact := range map[string]func(ctx context.Context, c *sql.Conn) error{
-		"begin immediate": func(ctx context.Context, c *sql.Conn) error {
-			tx, err := c.BeginTx(ctx, nil)
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MaxConns: writers})
+	writeMode(t, db, mode)
+	exec(t, db, "create table t(b)")
+	exec(t, db, "insert into t values (0)")
+	var last, behind atomic.Int64 // the last transaction that was seen; what one was behind it
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			conn, err := db.Conn(t.Context())
 			if err != nil {
-				return err
+				t.Error(err)
+				return
 			}
-			_, err = tx.ExecContext(ctx, "update t set b = b + 1")
-			return errors.Join(err, tx.Commit())
-		},
-		"statement": func(ctx context.Context, c *sql.Conn) error {
-			_, err := c.ExecContext(ctx, "update t set b = b + 1")
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, batch.Limits{})
-			db := r.open(t, &Options{MaxConns: writers})
-			exec(t, db, "create table t(b)")
-			exec(t, db, "insert into t values (0)")
-			var all sync.WaitGroup
-			for range writers {
-				all.Go(func() {
-					conn, err := db.Conn(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer conn.Close()
-					for range each {
-						if err := transact(t.Context(), conn); err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			all.Wait()
-			if got := one[int](t, db, "select b from t"); got != writers*each {
-				t.Errorf("%d transactions landed, want %d", got, writers*each)
-			}
-			s := db.Stats()
-			t.Logf("%d waits, at most %d turns behind", s.WriterWaits, s.MostBehind)
-			if s.MostBehind > most || s.WriterWaits == 0 {
-				t.Errorf("somebody was %d turns behind, more than %d: %+v", s.MostBehind, most, s)
+			defer conn.Close()
+			for range each {
+				before := last.Load()
+				n, err := kind.run(t.Context(), conn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				raise(&last, n)
+				raise(&behind, n-before-1)
 			}
 		})
+	}
+	all.Wait()
+	if got := one[int](t, db, "select b from t"); got != writers*each {
+		t.Errorf("%d transactions landed, want %d", got, writers*each)
+	}
+	s := db.Stats()
+	t.Logf("%d waits, at most %d turns behind, seen from outside %d", s.WriterWaits, s.MostBehind, behind.Load())
+	if s.MostBehind > most || s.WriterWaits == 0 {
+		t.Errorf("somebody was %d turns behind, more than %d: %+v", s.MostBehind, most, s)
+	}
+}
+
+// raise makes a at least n.
+func raise(a *atomic.Int64, n int64) {
+	for {
+		old := a.Load()
+		if n <= old || a.CompareAndSwap(old, n) {
+			return
+		}
 	}
 }
 
 // TestQueueOrder: connections write in the order in which they asked.
 func TestQueueOrder(t *testing.T) {
+	for _, mode := range []string{"delete", "wal"} {
+		t.Run(mode, func(t *testing.T) { inOrder(t, mode) })
+	}
+}
+
+func inOrder(t *testing.T, mode string) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{MaxConns: 6})
+	writeMode(t, db, mode)
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	exec(t, first, "begin immediate")
@@ -110,8 +171,15 @@ func TestQueueOrder(t *testing.T) {
 // TestWaitEnds: the busy handler and the context end the wait, and who has gone
 // away holds up nobody.
 func TestWaitEnds(t *testing.T) {
+	for _, mode := range []string{"delete", "wal"} {
+		t.Run(mode, func(t *testing.T) { waitEnds(t, mode) })
+	}
+}
+
+func waitEnds(t *testing.T, mode string) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, nil)
+	writeMode(t, db, mode)
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	for _, q := range []string{"begin immediate", "insert into t values (1)"} {

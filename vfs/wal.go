@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -59,7 +60,14 @@ type sharedLog struct {
 	tail   *chunkBuf // the stored content of chunk tailOf, where the next frame goes  +checklocks:write
 	tailOf int64     // +checklocks:write
 
-	users int // connections that have the log open  +checklocks:database.mu
+	// restarted: the log is written from its start again, or truncated, and that isn't
+	// stored. What it had must be in the main file first.
+	restarted bool // +checklocks:write
+
+	users    int           // connections that have the log open  +checklocks:database.mu
+	turns    turns         // who of them writes
+	commits  atomic.Uint64 // transactions that were stored
+	logAging               // +checklocks:database.mu
 }
 
 // errKept: SQLite deletes a log of which the main file lacks a part.
@@ -105,7 +113,7 @@ func (w *sharedLog) reset() {
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	w.file.removed()
-	w.exists, w.frame, w.committed, w.kept, w.tailOf = false, 0, false, nil, -1
+	w.exists, w.frame, w.committed, w.restarted, w.kept, w.tailOf = false, 0, false, false, nil, -1
 }
 
 // there says whether the log exists.
@@ -122,6 +130,7 @@ func (w *sharedLog) note(b []byte, off int64) (end bool) {
 	if off == 0 && len(b) >= logHeader {
 		w.frame = frameOf(b)
 	}
+	w.restarted = w.restarted || off == 0
 	w.next = off + int64(len(b))
 	if w.frame == 0 {
 		return false
@@ -232,8 +241,9 @@ func (db *database) storeMain(ctx context.Context) error {
 	return err
 }
 
-// storeLog stores what is new in the log, after what checkpoints have written. If that
-// is refused the transaction under way is forgotten: SQLite will roll it back.
+// storeLog stores what is new in the log. If it begins again, what checkpoints have
+// written goes first. If that is refused the transaction under way is forgotten: SQLite
+// will roll it back.
 //
 // +checklocks:db.wal.write
 func (db *database) storeLog(ctx context.Context, durable bool) error {
@@ -241,9 +251,16 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	if !w.file.changed() {
 		return nil
 	}
-	err := db.storeMain(ctx)
+	var err error
+	if w.restarted {
+		err = db.storeMain(ctx)
+	}
 	if err == nil {
 		err = db.store(ctx, &w.file, durable)
+	}
+	if err == nil && w.committed {
+		db.stats.logCommits.Add(1)
+		db.logAged()
 	}
 	w.mem.Lock()
 	defer w.mem.Unlock()
@@ -253,11 +270,8 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	} else {
 		w.keepTail()
 		w.file.settled()
-		if w.committed {
-			db.stats.logCommits.Add(1)
-		}
 	}
-	w.committed = false
+	w.committed, w.restarted = false, false
 	return err
 }
 

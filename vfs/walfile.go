@@ -23,6 +23,15 @@ var _ sqlitevfs.File = (*walFile)(nil)
 // openLog is h's way into WAL mode. Somebody who writes with a rollback journal, or has
 // the file for himself, must be gone first.
 func (h *handle) openLog() (*walFile, error) {
+	f, err := h.enterLog()
+	if err == nil && h.wantWrite {
+		h.db.takeTurn(h) // it was announced before the log was open
+	}
+	return f, err
+}
+
+// enterLog opens the log.
+func (h *handle) enterLog() (*walFile, error) {
 	db, w := h.db, &h.db.wal
 	if err := db.healthy(); err != nil {
 		return nil, err
@@ -41,7 +50,7 @@ func (h *handle) openLog() (*walFile, error) {
 		return nil, sqlite3.BUSY
 	case owner == h && h.level == sqlitevfs.LOCK_SHARED:
 		db.owner.Store(nil) // it began as a writer, and now asks SQLite's index for that
-		db.passOn()
+		defer db.passOn()   // the others will do so, too
 	}
 	if w.users == 0 {
 		if err := db.shm.make(); err != nil {
@@ -50,6 +59,10 @@ func (h *handle) openLog() (*walFile, error) {
 		w.kept = nil // the index is made anew, from all of the log
 	}
 	w.users++
+	if w.open == nil {
+		w.open = map[*handle]bool{}
+	}
+	w.open[h] = true
 	if h.view != nil {
 		db.release(h.view)
 		h.view = nil
@@ -106,6 +119,7 @@ func (f *walFile) Close() error {
 	db.mu.Lock()
 	w.users--
 	last := w.users == 0
+	h.leaveLog()
 	db.mu.Unlock()
 	err := db.healthy()
 	if last && err == nil {
@@ -127,7 +141,7 @@ func (f *walFile) Close() error {
 			db.header = db.cur.header
 		}
 		w.file.revert()
-		w.committed, w.commitEnd = false, 0
+		w.committed, w.restarted, w.commitEnd = false, false, 0
 		w.tail, w.tailOf = nil, -1
 		db.shm.remove(db)
 	}
@@ -155,7 +169,7 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		}
 		n += len(piece)
 	}
-	return len(b), nil
+	return len(b), h.current()
 }
 
 // overlaid returns the beginning of b that lies in one chunk of f, at off, nothing
@@ -240,6 +254,7 @@ func (f *walFile) Truncate(size int64) error {
 	err := h.mayLog()
 	if err == nil && size < w.file.size {
 		if err = f.store(false); err == nil {
+			w.restarted = true
 			w.mem.Lock()
 			err = w.file.truncate(h.ctx, size)
 			w.mem.Unlock()
@@ -298,19 +313,22 @@ func (h *handle) writeLogged(b []byte, off int64) (int, error) {
 	if err := h.mayLog(); err != nil {
 		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
+	if db.full(&db.main) {
+		if err := db.storeMain(h.ctx); err != nil {
+			return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
+		}
+	}
 	w.mem.Lock()
+	defer w.mem.Unlock()
 	n, err := db.main.writeAt(h.ctx, b, off)
 	if err == nil && off < headerSize {
 		copy(db.header[:], db.main.dirty.get(0)[:headerSize])
 	}
-	w.mem.Unlock()
-	if err == nil && db.full(&db.main) {
-		err = db.storeMain(h.ctx)
-	}
 	return n, h.sqliteError(err, sqlite3.IOERR_WRITE)
 }
 
-// truncateLogged is Truncate, after a checkpoint of the whole log.
+// truncateLogged is Truncate, after a checkpoint of the whole log: the last call that
+// comes at every level of synchronous before SQLite believes that the main file has all.
 func (h *handle) truncateLogged(size int64) error {
 	db, w := h.db, &h.db.wal
 	w.write.Lock()
@@ -320,6 +338,9 @@ func (h *handle) truncateLogged(size int64) error {
 		w.mem.Lock()
 		err = db.resizeMain(h.ctx, size)
 		w.mem.Unlock()
+	}
+	if err == nil {
+		err = db.storeMain(h.ctx)
 	}
 	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
 }
@@ -346,6 +367,7 @@ func (h *handle) syncLogged() error {
 // checksums that SQLite writes anew when it has overwritten a frame. They need no room,
 // so a failure is one that nobody can undo.
 func (h *handle) commitLogged() error {
+	defer h.db.turnOver(h)
 	if !h.unstored {
 		return nil
 	}
