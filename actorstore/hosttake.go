@@ -86,8 +86,10 @@ func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
 		return &InUseError{Host: v.row.info(v.host)}
 	}
 	w.wait = pause
-	if left := ttl + margin(ttl) - v.same; left >= 0 {
-		pause = min(pause, left+time.Millisecond)
+	for _, left := range []time.Duration{ttl + margin(ttl) - v.same, w.a.store.hosting.left(&v.row)} {
+		if left >= 0 {
+			pause = min(pause, left+time.Millisecond)
+		}
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

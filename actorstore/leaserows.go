@@ -123,11 +123,20 @@ func (g *hosting) sweep(ctx context.Context) {
 	}
 }
 
-// expired says whether a lease is over, going by the clocks of both hosts.
-func (g *hosting) expired(row *hostRow) bool {
+// left returns for how long a lease may hold, going by the clocks of both hosts: below
+// 0 when it is over. Where no clock is believed it is never over.
+func (g *hosting) left(row *hostRow) time.Duration {
 	skew := g.opts.MaxClockSkew
-	return skew >= 0 && g.clock.earliest() > row.Expires+skew.Milliseconds()
+	if skew < 0 {
+		return mostTTL
+	}
+	const bound = 1 << 40 // ms: no row makes the sum run over
+	left := min(max(row.Expires-g.clock.earliest(), -bound), bound) + min(skew.Milliseconds(), bound)
+	return time.Duration(left) * time.Millisecond
 }
+
+// expired says whether a lease is over, going by the clocks of both hosts.
+func (g *hosting) expired(row *hostRow) bool { return g.left(row) < 0 }
 
 // kill removes the row of a host whose lease is over, so that it can't be renewed
 // any more. It conflicts if it was renewed meanwhile.
