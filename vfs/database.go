@@ -53,6 +53,9 @@ type database struct {
 	journal journal
 	wal     sharedLog
 
+	far    bool // reading ahead pays; see ahead.go
+	untidy bool // what a crash may have left is still to be removed; the writer's
+
 	cause  atomic.Pointer[error] // the last error that SQLite was told
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
 }
@@ -67,6 +70,7 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src}
+	db.far = a != nil && a.Caches()
 	db.shm.init(opts.TempDir)
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)

@@ -44,6 +44,7 @@ type handle struct {
 
 	told   toldMemory // what SQLite was told, for its user
 	staged *staged    // what lands with the transaction that is under way
+	ahead  *ahead     // nil on a near engine
 
 	closed bool
 
@@ -68,7 +69,7 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull, shm: db.shm.open(),
+		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull, shm: db.shm.open(), ahead: db.newAhead(),
 	}
 }
 
@@ -84,6 +85,9 @@ func (h *handle) Close() error {
 	}
 	err := h.Unlock(sqlitevfs.LOCK_NONE)
 	h.leave()
+	if h.ahead != nil {
+		h.ahead.close()
+	}
 	h.db.mu.Lock()
 	defer h.db.mu.Unlock()
 	h.db.handles--
@@ -110,6 +114,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 			n = copy(b, db.header[off:])
 		} else {
 			if err = h.pinWriter(); err == nil {
+				if h.ahead != nil {
+					h.prepareWriter(b, off)
+				}
 				n, err = db.main.readAt(h.ctx, b, off)
 			}
 		}
@@ -155,6 +162,25 @@ func (h *handle) pinWriter() error {
 	return nil
 }
 
+// prepareWriter has what the writer is about to read fetched, unless it wrote that
+// itself.
+func (h *handle) prepareWriter(b []byte, off int64) {
+	db := h.db
+	if i := off / chunkSize; db.main.dirty.get(uint32(i)) != nil || i >= db.main.cut {
+		return
+	}
+	f := fileState{actorstore.FileMain, min(db.main.size, max(db.main.stored, 0))}
+	if db.main.reader != actorstore.Reader(db.source) {
+		h.ahead.prepare(h, db.main.reader, f, off, int64(len(b)))
+		return
+	}
+	// The store has parts of the transaction: the newest state is what it reads.
+	if s, err := db.source.Snapshot(h.ctx); err == nil {
+		h.ahead.prepare(h, s, f, off, int64(len(b)))
+		_ = s.Close() // it asked the engine for nothing
+	}
+}
+
 // fromHeader says whether a read lies within the header that memory holds.
 func fromHeader(n int, off, size int64) bool {
 	return off+int64(n) <= min(headerSize, size)
@@ -165,6 +191,9 @@ func (h *handle) readView(v *view, b []byte, off int64) (int, error) {
 	p, err := h.db.pinned(h.ctx, v)
 	if err != nil {
 		return 0, err
+	}
+	if h.ahead != nil {
+		h.ahead.prepare(h, p.snapshot, fileState{actorstore.FileMain, v.size}, off, int64(len(b)))
 	}
 	n, err := h.readPinned(p, v, b, off)
 	h.db.leave(p)

@@ -54,6 +54,13 @@ var counted = [...]struct {
 		func(s *Stats) int64 { return s.Expired }},
 	{counter("vfs_page_reads", "Chunks read from the engine"),
 		func(s *Stats) int64 { return s.PageReads }},
+	{counter("vfs_cache_hits", "Chunks read from the cache of a store on a far engine"),
+		func(s *Stats) int64 { return s.CacheHits }},
+	{counter("vfs_prefetches", "Engine reads that brought several chunks at once"),
+		func(s *Stats) int64 { return s.Prefetches }},
+	{prefetched("read"), func(s *Stats) int64 { return s.Prefetched }},
+	{prefetched("used"), func(s *Stats) int64 { return s.PrefetchUsed }},
+	{prefetched("wasted"), func(s *Stats) int64 { return s.PrefetchWasted }},
 	{counter("vfs_recoveries", "Journals that were found left behind"),
 		func(s *Stats) int64 { return s.Recoveries }},
 	{waits("writer"), func(s *Stats) int64 { return s.WriterWaits }},
@@ -67,6 +74,11 @@ func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: n
 func commits(path string) *metrics.Metric {
 	return &metrics.Metric{Name: "vfs_commits", Label: "path", Value: path,
 		Help: "Transactions that were committed, by the way that they took to the engine"}
+}
+
+func prefetched(what string) *metrics.Metric {
+	return &metrics.Metric{Name: "vfs_prefetched_chunks", Label: "became", Value: what,
+		Help: "Chunks that were read ahead of being asked for, and what became of them"}
 }
 
 func waits(who string) *metrics.Metric {

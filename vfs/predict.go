@@ -15,6 +15,10 @@ package vfs
 // proven itself: what was read ahead in vain may not exceed half of what was asked for.
 // So a scattered pattern costs one read per page, and less than twice the bytes.
 //
+// A scan of a b-tree leaps: from a leaf to an inner page, some hundred pages on, and back
+// to the next leaf. So a leap counts for nothing until the next page confirms it; and if
+// the page that it leads to is missing, what lies between is fetched with it.
+//
 // Everything is counted in chunks. A page is several of them, or a part of one; the
 // predictor is asked once for a page, and for a part only when its chunk is missing.
 //
@@ -44,7 +48,7 @@ const (
 	// maxWindow is how much one read fetches at most: 1 MiB. A network's round trip
 	// costs about as much as the transfer of that.
 	maxWindow = 256
-	// nearby is how large a gap may be that a stream hasn't had before.
+	// nearby is how far a stream may go at once without its being a leap.
 	nearby = 16
 	// growth is by how much a window grows at once, and shrinks.
 	growth = 4
@@ -61,15 +65,18 @@ type stream struct {
 	live   bool
 	dir    int8  // 1 forward, −1 backward, 0 not known yet: there was one read only
 	at     int64 // the page last asked for
+	leap   int64 // where it may have leapt to from there, −1 if it hasn't
 	gap    int64 // the largest step lately, in the direction
-	lo, hi int64 // the window last read
-	target int64 // the size that was wanted for it
+	target int64 // the size that was wanted for the last window
 
-	asked [maxWindow / 64]uint64 // of the window: chunks that were asked for
-	extra int64                  // how many were read ahead
-	used  int64                  // how many of these were asked for
-	total int64                  // pages that have followed, in all windows
-	seen  uint64                 // the clock when it was last asked
+	// What was read ahead and not given up: chunks [lo, hi).
+	lo, hi int64
+	asked  [2 * maxWindow / 64]uint64 // of these, those that were asked for
+	extra  int64                      // how many of the last window were read ahead
+	used   int64                      // how many of these were asked for
+
+	total int64  // pages that have followed one another
+	seen  uint64 // the clock when it was last asked
 }
 
 // proven says whether the stream is more than a coincidence.
@@ -81,13 +88,17 @@ func (p *predictor) hit(i, n int64) {
 	if p.touch(i, n) {
 		return
 	}
-	// Somebody else has read them, or written them. The stream goes on behind.
-	s, usual := p.match(i, n)
-	if s == nil || s.dir == 0 || !usual {
-		return
+	// Somebody else has read them, or written them: the stream goes on behind. If it is
+	// a leap it does so from where it was.
+	for k := range p.streams {
+		s := &p.streams[k]
+		if s.live && (s.dir > 0 && i == s.hi || s.dir < 0 && i+n == s.lo) {
+			s.seen = p.clock
+			s.step(i)
+			p.move(s, i, i+n, i, n)
+			return
+		}
 	}
-	p.retire(s)
-	p.open(s, i, i+n, i, n)
 }
 
 // miss records that chunks [i, i+n) were asked for and must be read, and returns what
@@ -96,35 +107,50 @@ func (p *predictor) miss(i, n, end int64) (from, to int64) {
 	p.clock++
 	p.demand += n
 	if s := p.within(i); s != nil {
-		return p.extend(s, i, n, end, true)
+		return p.extend(s, i, n, end, lost)
 	}
-	s, usual := p.match(i, n)
-	if usual {
-		return p.extend(s, i, n, end, false)
+	s, how := p.match(i, n)
+	if s != nil && how != tooFar {
+		return p.extend(s, i, n, end, how)
 	}
-	next := stream{live: true}
+	next := stream{live: true, at: i, leap: -1, lo: i, hi: i}
 	if s != nil {
-		// Where the stream goes on after a gap, or something else: the next one says.
-		next.dir, next.target, next.total, next.gap = s.dir, s.target, s.total, max(i-s.at, s.at-i)
+		// Where the stream goes on after a gap, or something else: the next page says.
+		next.dir, next.target, next.total, next.gap = s.dir, s.target, s.total, distance(i, s.at)
 	}
 	s = p.oldest()
 	p.retire(s)
 	*s = next
-	p.open(s, i, i+n, i, n)
+	s.seen = p.clock
+	p.move(s, i, i+n, i, n)
 	return i, i + n
 }
 
-// extend is miss for what s goes on with; again says that s has read it before.
-func (p *predictor) extend(s *stream, i, n, end int64, again bool) (from, to int64) {
+// How a missing page belongs to a stream.
+type relation uint8
+
+const (
+	follows relation = iota // it is the next one
+	leapt                   // it may be, but there is much between
+	tooFar                  // there is too much between
+	lost                    // the stream has read it already, and it is gone
+)
+
+// extend is miss for a page of s.
+func (p *predictor) extend(s *stream, i, n, end int64, how relation) (from, to int64) {
 	if s.dir == 0 && i != s.at {
 		s.dir = 1
 		if i < s.at {
 			s.dir = -1
 		}
 	}
-	s.total++
-	size := s.next(i, n, again)
-	p.retire(s)
+	size := s.next(i, n, how)
+	if s.seen = p.clock; how == follows {
+		s.total++
+		s.follow(i)
+	} else {
+		s.step(i)
+	}
 	if !s.proven() {
 		size = min(size, n+max(0, p.demand/2+credit-p.vain))
 	}
@@ -134,11 +160,18 @@ func (p *predictor) extend(s *stream, i, n, end int64, again bool) (from, to int
 	}
 	size = max(n, min(size, most)/n*n)
 	s.target = size
-	from, to = i, min(i+size, max(end, i+n))
-	if s.dir < 0 {
-		from, to = max(i+n-size, 0), i+n
+	switch {
+	case how == leapt && s.dir > 0:
+		from, to = s.hi, max(s.hi+size, i+n)
+	case how == leapt:
+		from, to = min(s.lo-size, i), s.lo
+	case s.dir < 0:
+		from, to = i+n-size, i+n
+	default:
+		from, to = i, i+size
 	}
-	if p.cached != nil { // what is at hand at the far end needn't be read
+	from, to = max(from, 0), min(to, max(end, i+n))
+	if p.cached != nil { // what is at hand at the ends needn't be read
 		for to > i+n && p.cached.has(to-1) {
 			to--
 		}
@@ -146,15 +179,50 @@ func (p *predictor) extend(s *stream, i, n, end int64, again bool) (from, to int
 			from++
 		}
 	}
-	p.open(s, from, to, i, n)
+	p.move(s, from, to, i, n)
 	return from, to
+}
+
+// next returns the size of the next window, for a page of n chunks at i. A window that
+// was hardly used takes the stream's proof away.
+func (s *stream) next(i, n int64, how relation) int64 {
+	size := max(s.target, n)
+	used, all := s.used+n, s.extra+n // with the page that was asked for
+	if how == leapt {
+		all -= s.ahead() // it is not over with the last one
+	}
+	switch {
+	case how == lost, 2*growth*used < all:
+		s.total = 0
+		return size / growth
+	case s.extra == 0:
+		return max(size, growth*n, growth*distance(i, s.at))
+	case growth*used >= all:
+		return max(size*growth, growth*n)
+	}
+	return size
+}
+
+// ahead is how much of what was read the stream hasn't come to yet.
+func (s *stream) ahead() (n int64) {
+	from, to := s.at, s.hi
+	if s.dir < 0 {
+		from, to = s.lo, s.at
+	}
+	for c := max(from, s.lo); c < min(to, s.hi); c++ {
+		if !s.isAsked(c) {
+			n++
+		}
+	}
+	return n
 }
 
 // failed records that the window that miss returned for chunk i could not be read.
 func (p *predictor) failed(i int64) {
 	if s := p.within(i); s != nil {
-		p.vain -= s.extra - s.used
-		p.count.pages -= s.extra - s.used
+		open := s.open()
+		p.vain -= open
+		p.count.pages -= open
 		*s = stream{}
 	}
 }
@@ -169,43 +237,53 @@ func (p *predictor) touch(i, n int64) (found bool) {
 		}
 		found = true
 		s.seen = p.clock
-		if s.step(i) {
-			s.total++
-		} else if i != s.at {
-			s.total-- // a sequence doesn't turn back
-		}
+		s.step(i)
 		for c := max(i, s.lo); c < min(i+n, s.hi); c++ {
-			if s.mark(c) {
-				s.used++
-				p.vain--
-				p.demand++
-				p.count.used++
+			if s.isAsked(c) {
+				continue
 			}
+			s.ask(c)
+			s.used++
+			p.vain--
+			p.demand++
+			p.count.used++
 		}
 	}
 	return found
 }
 
-// step moves the stream on to the page at i, if that lies in its direction.
-func (s *stream) step(i int64) bool {
+// step moves the stream to the page at i, which it has already, or leaps to.
+func (s *stream) step(i int64) {
 	d := (i - s.at) * int64(s.dir)
-	if d <= 0 {
-		return false
+	switch {
+	case d == 0:
+	case d < 0:
+		s.total-- // a sequence doesn't turn back
+		s.leap = -1
+	case d <= max(nearby, s.gap):
+		s.total++
+		s.follow(i)
+	case s.leap >= 0 && (i-s.leap)*int64(s.dir) > 0 && distance(i, s.leap) <= nearby:
+		s.total++
+		s.follow(s.leap)
+		s.follow(i)
+	default:
+		s.leap = i
 	}
-	s.gap, s.at = max(s.gap, min(d, maxWindow)), i
-	return true
 }
 
-// mark says whether chunk c of the window is asked for the first time.
-func (s *stream) mark(c int64) bool {
-	bit := uint64(1) << (uint(c-s.lo) % 64)
-	word := &s.asked[uint(c-s.lo)/64]
-	if *word&bit != 0 {
-		return false
-	}
-	*word |= bit
-	return true
+// follow moves the stream on to the page at i.
+func (s *stream) follow(i int64) {
+	s.gap, s.at, s.leap = max(s.gap, min(distance(i, s.at), maxWindow)), i, -1
 }
+
+func distance(a, b int64) int64 { return max(a-b, b-a) }
+
+func (s *stream) isAsked(c int64) bool {
+	return s.asked[uint(c-s.lo)/64]>>(uint(c-s.lo)%64)&1 != 0
+}
+
+func (s *stream) ask(c int64) { s.asked[uint(c-s.lo)/64] |= 1 << (uint(c-s.lo) % 64) }
 
 // within returns the stream that has read chunk i already. That it is missing means
 // that the cache couldn't keep it, or that nothing is stored there.
@@ -218,9 +296,8 @@ func (p *predictor) within(i int64) *stream {
 	return nil
 }
 
-// match returns the nearest stream that a read of [i, i+n) may go on with, and whether
-// the gap between them is one that it is used to.
-func (p *predictor) match(i, n int64) (best *stream, usual bool) {
+// match returns the nearest stream that a read of [i, i+n) may go on with, and how.
+func (p *predictor) match(i, n int64) (best *stream, how relation) {
 	nearest := int64(0)
 	for k := range p.streams {
 		s := &p.streams[k]
@@ -240,54 +317,66 @@ func (p *predictor) match(i, n int64) (best *stream, usual bool) {
 		if gap < 0 || gap > reach || wrongWay || best != nil && gap >= nearest {
 			continue
 		}
-		best, nearest, usual = s, gap, gap <= near
+		best, nearest = s, gap
+		switch {
+		case gap <= near && (!s.proven() || s.ahead() == 0):
+			how = follows
+		case s.proven() && gap+n <= s.target:
+			how = leapt
+		case gap <= near:
+			how = follows
+		default:
+			how = tooFar
+		}
 	}
-	return best, usual
+	return best, how
 }
 
-// next returns the size of the next window, for a page of n chunks at i; again says
-// that something of the last one must be read once more. A window that was hardly used
-// takes the stream's proof away.
-func (s *stream) next(i, n int64, again bool) int64 {
-	size := max(s.target, n)
-	used, all := s.used+n, s.extra+n // with the page that was asked for
-	switch {
-	case again, 2*growth*used < all:
-		s.total = 0
-		return size / growth
-	case s.extra == 0:
-		return max(size, growth*n, growth*max(i-s.at, s.at-i))
-	case growth*used >= all:
-		return max(size*growth, growth*n)
-	}
-	return size
-}
-
-// open begins the window [lo, hi) of s, for chunks [i, i+n).
-func (p *predictor) open(s *stream, lo, hi, i, n int64) {
+// move makes [from, to) the window of s, for chunks [i, i+n). If it goes on where the
+// last one ends, what the stream hasn't come to yet there stays in it.
+func (p *predictor) move(s *stream, from, to, i, n int64) {
 	s.gap -= s.gap / 4 // what hasn't been for long is forgotten
-	if s.hi > 0 {
-		s.step(i)
+	lo, hi := from, to
+	if s.dir > 0 && from == s.hi {
+		lo = max(s.lo, min(s.at, s.hi), to-2*maxWindow)
+	} else if s.dir < 0 && to == s.lo {
+		hi = min(s.hi, max(s.at+1, s.lo), from+2*maxWindow)
 	}
-	s.lo, s.hi, s.at, s.seen = lo, hi, i, p.clock
-	s.asked, s.extra, s.used = [maxWindow / 64]uint64{}, 0, 0
+	old := *s
+	s.lo, s.hi, s.asked = lo, hi, [len(s.asked)]uint64{}
+	kept := int64(0)
+	for c := max(lo, old.lo); c < min(hi, old.hi); c++ {
+		if old.isAsked(c) {
+			s.ask(c)
+		} else {
+			kept++
+		}
+	}
+	p.giveUp(&old, old.open()-kept)
 	for c := i; c < i+n; c++ {
-		s.mark(c)
+		s.ask(c)
 	}
-	s.extra = hi - lo - n
-	p.vain += s.extra
-	p.count.pages += s.extra
+	s.extra, s.used = to-from-n+kept, 0
+	p.vain += to - from - n
+	p.count.pages += to - from - n
 }
 
-// retire gives up what is left of the window of s. A proven stream has its debts
-// forgiven: with every fourth page its own, it is still worth to read them all.
+// open is how many chunks were read ahead and are not given up, nor asked for.
+func (s *stream) open() int64 { return s.extra - s.used }
+
+// retire gives up what is left of the window of s.
 func (p *predictor) retire(s *stream) {
-	left := s.extra - s.used
-	p.count.wasted += left
-	if s.proven() && growth*(s.used+1) >= s.extra {
-		p.vain -= left
-	}
+	p.giveUp(s, s.open())
 	s.extra, s.used = 0, 0
+}
+
+// giveUp records that n chunks of s will not be asked for. A proven stream has its
+// debts forgiven: with every fourth page its own, it is still worth to read them all.
+func (p *predictor) giveUp(s *stream, n int64) {
+	p.count.wasted += n
+	if s.proven() && growth*(s.used+1) >= s.extra {
+		p.vain -= n
+	}
 }
 
 // oldest returns the stream that a new one replaces.

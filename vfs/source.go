@@ -10,7 +10,7 @@ import (
 // read-only view of one. As a Reader it is the newest state.
 type source interface {
 	actorstore.Reader
-	// Snapshot pins the newest state.
+	// Snapshot pins the newest state, for reading its pages.
 	Snapshot(ctx context.Context) (snapshot, error)
 }
 
@@ -23,7 +23,7 @@ type snapshot interface {
 type actorSource struct{ *actorstore.Actor }
 
 func (s actorSource) Snapshot(ctx context.Context) (snapshot, error) {
-	return s.Actor.Snapshot(ctx)
+	return s.Actor.PageSnapshot(ctx)
 }
 
 type viewSource struct{ *actorstore.View }

@@ -30,8 +30,18 @@ type Stats struct {
 	// or Options.MaxSnapshots.
 	Snapshots, Expired int64
 	// PageReads is the number of chunks that SQLite's own cache missed and
-	// memory could not answer: each one is an engine read.
+	// memory could not answer: each one is an engine read, on a far engine only those
+	// that are not among the CacheHits and didn't come with another one.
 	PageReads int64
+	// CacheHits is the number of those chunks that the cache of the Store had, on a far
+	// engine: because somebody had read or written them before, or because they were
+	// read ahead.
+	CacheHits int64
+	// Prefetches is the number of engine reads that brought several chunks at once, on
+	// a far engine; Prefetched is the number of chunks that came with those that were
+	// asked for, PrefetchUsed how many of them were asked for later, and PrefetchWasted
+	// how many the connection has given up to see asked for.
+	Prefetches, Prefetched, PrefetchUsed, PrefetchWasted int64
 	// BusyWriter is the number of times a connection that wanted to write found
 	// another one writing.
 	BusyWriter int64
@@ -54,7 +64,7 @@ type Stats struct {
 // counters is Stats while it is being counted.
 type counters struct {
 	atomicCommits, bufferedCommits, journalCommits, fallbacks, spills, published, snapshots, expired,
-	logCommits, checkpoints, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
+	logCommits, checkpoints, cacheHits, prefetches, prefetched, prefetchUsed, prefetchWasted, pageReads, writerWaits, readerWaits, mostBehind, busyWriter, busySnapshot, recoveries atomic.Int64
 }
 
 func (c *counters) read() Stats {
@@ -70,6 +80,11 @@ func (c *counters) read() Stats {
 		Snapshots:       c.snapshots.Load(),
 		Expired:         c.expired.Load(),
 		PageReads:       c.pageReads.Load(),
+		CacheHits:       c.cacheHits.Load(),
+		Prefetches:      c.prefetches.Load(),
+		Prefetched:      c.prefetched.Load(),
+		PrefetchUsed:    c.prefetchUsed.Load(),
+		PrefetchWasted:  c.prefetchWasted.Load(),
 		WriterWaits:     c.writerWaits.Load(),
 		ReaderWaits:     c.readerWaits.Load(),
 		MostBehind:      c.mostBehind.Load(),
