@@ -41,14 +41,13 @@
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.
+//	The rows of a store are typed keys: registrykeys.go.
 
 package actorstore
 
 import (
 	"bytes"
 	"encoding/binary"
-
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // The namespaces: the first byte of every logical key says whose it is.
@@ -181,98 +180,4 @@ func ParseNamedFileChunk(key []byte) (name string, chunk uint32, ok bool) {
 		return "", 0, false
 	}
 	return string(b), binary.BigEndian.Uint32(number), true
-}
-
-// The rows of a store. Their keys begin with the type code of a text (02) and
-// those of actors with that of an integer (14), so they can't meet.
-const (
-	rowsName    = "greenroom"
-	rowsVersion = 1
-	rowFormat   = 0
-	rowHead     = 1
-	rowName     = 2
-	rowHost     = 3
-
-	// Behind the id of a head: what else is known of the actor. One scan reads all.
-	headItself = 0 // no number at all
-	headName   = 1
-	headOwner  = 2
-)
-
-func appendRow(dst []byte, row uint64) []byte {
-	return tuple.AppendUint(tuple.AppendUint(tuple.AppendString(dst, rowsName), rowsVersion), row)
-}
-
-// formatKey returns the key of the format row.
-func formatKey() []byte { return appendRow(nil, rowFormat) }
-
-// headKey returns the key of an actor's head.
-func headKey(id ID) []byte { return tuple.AppendID(appendRow(nil, rowHead), id.UUID, id.Label) }
-
-// headNameKey returns the key of the row with an actor's name. It sorts right
-// behind the head, so that one scan reads both.
-func headNameKey(id ID) []byte { return tuple.AppendUint(headKey(id), headName) }
-
-// headOwnerKey returns the key of the row with an actor's owner, behind its name.
-func headOwnerKey(id ID) []byte { return tuple.AppendUint(headKey(id), headOwner) }
-
-// hostKey returns the key of a host's lease.
-func hostKey(id HostID) []byte { return tuple.AppendBytes(appendRow(nil, rowHost), id[:]) }
-
-// parseHostKey decodes the key of a host's lease.
-func parseHostKey(key []byte) (id HostID, ok bool) {
-	n := len(appendRow(nil, rowHost))
-	if len(key) <= n {
-		return HostID{}, false
-	}
-	el, rest, err := tuple.Next(key[n:])
-	b, ok := el.([]byte)
-	if err != nil || !ok || len(rest) > 0 || len(b) != len(id) {
-		return HostID{}, false
-	}
-	return HostID(b), true
-}
-
-// nameKey returns the key of the row that leads from a name to an actor.
-func nameKey(name string) []byte { return tuple.AppendString(appendRow(nil, rowName), name) }
-
-// headRange returns the range of the head of one actor and what stands behind it.
-func headRange(id ID) (start, end []byte) {
-	start = headKey(id)
-	return start, appendAbove(headKey(id))
-}
-
-// rowRange returns the range of all rows of a kind.
-func rowRange(row uint64) (start, end []byte) { return tuple.Range(appendRow(nil, row)) }
-
-// parseHeadKey decodes the key of a head, or of one of the rows behind it: part says
-// which.
-func parseHeadKey(key []byte) (id ID, part int64, ok bool) {
-	n := len(appendRow(nil, rowHead))
-	if len(key) <= n {
-		return ID{}, 0, false
-	}
-	el, rest, err := tuple.Next(key[n:])
-	user, isUser := el.(tuple.User)
-	if err != nil || !isUser {
-		return ID{}, 0, false
-	}
-	id.UUID, id.Label, ok = user.ID()
-	if !ok || len(rest) == 0 {
-		return id, headItself, ok
-	}
-	part, rest, err = tuple.NextInt(rest)
-	known := part == headName || part == headOwner
-	return id, part, err == nil && known && len(rest) == 0
-}
-
-// parseNameKey decodes the key of a name row.
-func parseNameKey(key []byte) (name string, ok bool) {
-	n := len(appendRow(nil, rowName))
-	if len(key) <= n {
-		return "", false
-	}
-	el, rest, err := tuple.Next(key[n:])
-	name, ok = el.(string)
-	return name, ok && err == nil && len(rest) == 0
 }

@@ -156,6 +156,8 @@ func FuzzParseKey(f *testing.F) {
 		oneForm[imageKey](t, b)
 		oneForm[workflowKey](t, b)
 		oneForm[logKey](t, b)
+		oneForm[evenKey](t, b)
+		oneForm[hostKey](t, b)
 	})
 }
 
@@ -211,6 +213,32 @@ func TestOtherKeys(t *testing.T) {
 type hostKey struct{ Host [3]byte }
 
 func (k *hostKey) Elements(e *kv.Elements) { e.Fixed(k.Host[:]) }
+
+// An evenKey is (even), or (even, number) with an even number other than 0.
+type evenKey struct{ Number int }
+
+func (k *evenKey) Elements(e *kv.Elements) {
+	e.Const("even")
+	if e.More(k.Number != 0) {
+		e.Int(&k.Number)
+		e.Require(k.Number%2 == 0 && k.Number != 0)
+	}
+}
+
+func (evenKey) Value() kv.Codec[struct{}] { return kv.Empty{} }
+
+// TestRequire: a type can say more than which elements there are.
+func TestRequire(t *testing.T) {
+	d := store()
+	for _, n := range []int{0, 1, 2, 3, 4} {
+		must(t, d.Set(pack("even", n), nil))
+	}
+	must(t, d.Set(pack("even"), nil))
+	equal(t, "even", words(t, kv.All[evenKey](ctx, d, sub("even"), &kv.ScanOptions{Self: true})), "{0}", "{2}", "{4}")
+	if err := kv.Put(d, evenKey{3}, struct{}{}); !errors.Is(err, tuple.ErrUnsupported) {
+		t.Errorf("got %v, want %v", err, tuple.ErrUnsupported)
+	}
+}
 
 // A mistakenKey has an element that no tuple can hold.
 type mistakenKey struct{ when time.Duration }

@@ -78,7 +78,7 @@ func Maybe[K Key[V], V any, P KeyPointer[K]](v **V) Case {
 type typed[K Key[V], V any, P KeyPointer[K]] struct {
 	fn    func(row []byte, k K, v V) error
 	atEnd func() error // or nil
-	parts bool // the codec is a chunker
+	parts bool         // the codec is a chunker
 	e     Elements
 	key   K
 	// Of a chunked value whose pieces are being read: its key, and its last row.

@@ -280,6 +280,18 @@ func (e *Elements) More(has bool) bool {
 	return has
 }
 
+// Require says that what went before is that of a key only if ok: unpacked, it is the
+// key of another type else, and it can't be packed (tuple.ErrUnsupported).
+func (e *Elements) Require(ok bool) {
+	switch {
+	case e.err != nil || ok:
+	case e.unpacking:
+		e.err = errOther
+	default:
+		e.err = fmt.Errorf("%w: it can't be part of such a key", tuple.ErrUnsupported)
+	}
+}
+
 // Optional is an element at the end of a key that is missing when *v is nil, as it
 // is in the keys of many a subspace:
 //

@@ -33,6 +33,9 @@ type ScanOptions struct {
 	// order of tuples. An empty one is no bound. With From {5} the first entry is that
 	// of 5, or one that goes on behind 5; none of 5's is read with To {5}.
 	From, To tuple.Tuple
+	// Self reads the key that is the prefix of the subspace as well, which else isn't
+	// in it.
+	Self bool
 	// After begins behind a place that an earlier scan in the same direction came to.
 	After Cursor
 	// Reverse goes from the last key to the first.
@@ -50,7 +53,7 @@ type ScanOptions struct {
 // Entries of other types that lie there too are skipped: K's constants and the kinds
 // of its elements tell them apart. An entry of K whose value is damaged is a *KeyError
 // that names the key. An error is yielded once, with a zero Item, and ends the
-// sequence. The prefix of sub, taken as a key, isn't in it. The zero Subspace is all
+// sequence. The prefix of sub, taken as a key, isn't in it; see Self. The zero Subspace is all
 // that r reads.
 //
 // A nil opts is the zero ScanOptions. For entries of several types see Walk, for
@@ -133,6 +136,9 @@ var errStop = errors.New("kv: the scan was stopped")
 func (o *ScanOptions) bounds(sub tuple.Subspace) (r Range, err error) {
 	r.Reverse = o.Reverse
 	r.Start, r.End = sub.Range()
+	if o.Self {
+		r.Start = sub.Bytes()
+	}
 	if len(o.From) > 0 {
 		if r.Start, err = sub.Append(nil, o.From); err != nil {
 			return r, fmt.Errorf("kv: scan from: %w", err)

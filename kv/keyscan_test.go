@@ -105,6 +105,16 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// TestAllSelf: the key that is the prefix is read only when it is asked for.
+func TestAllSelf(t *testing.T) {
+	d := mixed(t)
+	for _, reverse := range []bool{false, true} {
+		at := kv.Sub(under{"b"}.member(2))
+		equal(t, "without", words(t, kv.All[memberKey](ctx, d, at, &kv.ScanOptions{Reverse: reverse})))
+		equal(t, "with", words(t, kv.All[memberKey](ctx, d, at, &kv.ScanOptions{Reverse: reverse, Self: true})), "{{b} 2}")
+	}
+}
+
 // TestAllStops: the sequence takes no for an answer, and can be run again.
 func TestAllStops(t *testing.T) {
 	d := mixed(t)
