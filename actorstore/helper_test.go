@@ -34,6 +34,7 @@ func must(t testing.TB, err error) {
 // onEngines runs test on each engine, empty.
 func onEngines(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("memkv", func(t *testing.T) { test(t, memkv.New()) })
+	t.Run("memkv, far", func(t *testing.T) { test(t, far{memkv.New()}) })
 	t.Run("pebblekv", func(t *testing.T) {
 		eng, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 8 << 20, MemtableBytes: 4 << 20})
 		must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A replayer runs scripts against an actor and a map, and says where they differ.
@@ -24,12 +25,15 @@ import (
 //	restart             closes handle, store and engine, and opens them again
 //	drop
 //
+// and those of farreplay_test.go.
+//
 // A WRITE is put KEY SIZE PRIOR, delete KEY PRIOR or range START END PRIOR, with
 // "final" before it in the final group. PRIOR is ? or known. READER is actor, view
 // or the NAME of a snapshot; keys are quoted, - is no bound.
 type replayer struct {
 	eng     kv.Engine
 	restart func(kv.Engine) (kv.Engine, error)
+	opts    Options
 	store   *Store
 	actor   *Actor
 
@@ -57,7 +61,8 @@ func (c contents) used() (n int64) {
 }
 
 func (r *replayer) open() (err error) {
-	if r.store, err = Open(ctx, r.eng, &Options{Limits: modelLimits}); err != nil {
+	r.opts.Limits = modelLimits
+	if r.store, err = Open(ctx, r.eng, &r.opts); err != nil {
 		return err
 	}
 	r.actor, err = r.store.Actor(ctx, testID, &ActorOptions{Name: "model"})
@@ -110,7 +115,7 @@ func (r *replayer) run(line string) error {
 			err = r.reopenByID()
 		}
 	default:
-		err = fmt.Errorf("unknown operation %q", verb)
+		err = r.runFar(w)
 	}
 	if err == nil && (r.actor.Used() != r.model.used() || r.actor.Seq() != r.seq) {
 		err = fmt.Errorf("%d used, seq %d, want %d, %d", r.actor.Used(), r.actor.Seq(), r.model.used(), r.seq)
@@ -173,12 +178,12 @@ func (r *replayer) commit(line string) error {
 	err = write(ctx, &b)
 	if used := next.used(); used > r.model.used() && used > modelLimits.Storage {
 		if !errors.Is(err, ErrQuota) {
-			return fmt.Errorf("got %v, want %w", err, ErrQuota)
+			return fmt.Errorf("got %w, want %w", err, ErrQuota)
 		}
 		return nil
 	}
 	if err != nil {
-		return err
+		return r.mishap(err, &b, subs, next)
 	}
 	r.model = next
 	if b.Mode == batch.Ordered {
@@ -271,11 +276,17 @@ func (r *replayer) get(name, key string) error {
 		return err
 	}
 	v, err := from.Get(ctx, []byte(key), nil)
+	if errors.Is(err, faultkv.ErrInjected) {
+		return errors.Join(err, done())
+	}
 	want, ok := model[key]
 	if ok != (err == nil) || err != nil && err != ErrNotFound || string(v) != want {
 		return fmt.Errorf("got %.20q… of %d bytes, %v, want %.20q… of %d", v, len(v), err, want, len(want))
 	}
 	page, err := from.Page(ctx, []byte(key), nil)
+	if errors.Is(err, faultkv.ErrInjected) {
+		return errors.Join(err, done())
+	}
 	if want = want[:min(len(want), rowSize)]; (want != "") != (err == nil) || string(page) != want {
 		return fmt.Errorf("page of %d bytes, %v, want %d", len(page), err, len(want))
 	}
@@ -309,8 +320,14 @@ func (r *replayer) list(w []string) error {
 	}
 	var got []string
 	for e, err := range from.List(ctx, o) {
+		if p, ok := r.snaps[w[0]]; ok && !p.snap.lists {
+			if !errors.Is(err, ErrPagesOnly) {
+				return fmt.Errorf("got %v, want %w", err, ErrPagesOnly)
+			}
+			return done()
+		}
 		if err != nil {
-			return err
+			return errors.Join(err, done())
 		}
 		got = append(got, string(e.Key)+"="+string(e.Value))
 	}

@@ -82,14 +82,14 @@ func (g *generator) commit() string {
 // onReplayers runs test with an empty actor on each engine.
 func onReplayers(t *testing.T, test func(t *testing.T, r *replayer)) {
 	start := func(t *testing.T, eng kv.Engine, restart func(kv.Engine) (kv.Engine, error)) {
-		r := &replayer{eng: eng, restart: restart, model: contents{}, snaps: map[string]pinned{}}
-		must(t, r.open())
-		test(t, r)
-		must(t, errors.Join(r.close(), r.eng.Close()))
+		replay(t, &replayer{eng: eng, restart: restart}, test)
 	}
 	t.Run("memkv", func(t *testing.T) {
 		start(t, memkv.New(), func(eng kv.Engine) (kv.Engine, error) { return eng, nil })
 	})
+	for name, cacheBytes := range map[string]int64{"far": 0, "far, tiny cache": 30_000, "far, no cache": -1} {
+		t.Run(name, func(t *testing.T) { replay(t, farReplayer(cacheBytes), test) })
+	}
 	t.Run("pebblekv", func(t *testing.T) {
 		dir := t.TempDir()
 		open := func() (kv.Engine, error) {
@@ -106,6 +106,14 @@ func onReplayers(t *testing.T, test func(t *testing.T, r *replayer)) {
 	})
 }
 
+// replay runs test with r, which says on what.
+func replay(t *testing.T, r *replayer, test func(t *testing.T, r *replayer)) {
+	r.model, r.snaps = contents{}, map[string]pinned{}
+	must(t, r.open())
+	test(t, r)
+	must(t, errors.Join(r.close(), r.eng.Close()))
+}
+
 // TestRandom runs random scripts, with fixed seeds and one that is new every time.
 // A failure prints the script: as a file testdata/scripts/NAME.txt, it is run by
 // TestScripts.
@@ -118,16 +126,22 @@ func TestRandom(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			onReplayers(t, func(t *testing.T, r *replayer) {
 				g := &generator{rnd: rand.New(rand.NewPCG(seed, 0))}
-				var script strings.Builder
-				for range steps {
-					line := g.line()
-					script.WriteString(line + "\n")
-					if err := r.run(line); err != nil {
-						t.Fatalf("%s: %v\nthe script up to there:\n%s", line, err, script.String())
-					}
-				}
+				runRandom(t, r.run, steps, g.line)
 			})
 		})
+	}
+}
+
+// runRandom runs lines as they come from line.
+func runRandom(t *testing.T, run func(string) error, steps int, line func() string) {
+	t.Helper()
+	var script strings.Builder
+	for range steps {
+		line := line()
+		script.WriteString(line + "\n")
+		if err := run(line); err != nil {
+			t.Fatalf("%s: %v\nthe script up to there:\n%s", line, err, script.String())
+		}
 	}
 }
 

@@ -167,13 +167,19 @@ func (s *Snapshot) readLazy(ctx context.Context, key, dst []byte, whole bool) ([
 // find is the tip's, when the handle isn't just being closed.
 func (s *Snapshot) find(ctx context.Context, key []byte) (*entry, kv.Snapshot, error) {
 	t := s.tip
-	for {
+	for retired := false; ; retired = true {
 		t.mu.Lock()
 		e, pin, err := t.find(key, s.seq)
-		wait := t.over && e == nil && pin == nil && err == nil
+		found := !t.over || e != nil || pin != nil || err != nil
 		t.mu.Unlock()
-		if !wait {
+		if found {
 			return e, pin, err
+		}
+		if retired {
+			if err := s.check(); err != nil {
+				return nil, nil, err
+			}
+			panic("actorstore: a handle was closed and nothing keeps the state of a snapshot")
 		}
 		select {
 		case <-t.retired:

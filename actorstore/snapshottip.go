@@ -79,6 +79,9 @@ func (t *tip) recall(row []byte) {
 	}
 }
 
+// next is the number of the next commit, also of one that drops the actor.
+func (t *tip) next() uint64 { return t.a.Seq() + 1 }
+
 // cached returns what the cache has under key, nil if nothing.
 func (t *tip) cached(key []byte) *entry {
 	if t.cache == nil {
@@ -114,7 +117,7 @@ func (t *tip) register(lists bool) (*Snapshot, error) {
 //
 // +checklocks:t.mu
 func (t *tip) prepared(lists bool) bool {
-	if n := len(t.undos); n > 0 && t.undos[n-1].seq == t.sending.next.Seq {
+	if n := len(t.undos); n > 0 && t.undos[n-1].seq == t.next() {
 		return t.undos[n-1].final() || !lists
 	}
 	if lists {
@@ -232,7 +235,7 @@ func (t *tip) tryDepart(f *flight, pin kv.Snapshot) (ready bool, unused kv.Snaps
 	case !any:
 		unused = pin
 	case pin != nil:
-		u = &undo{seq: f.next.Seq, pin: pin}
+		u = &undo{seq: t.next(), pin: pin}
 	case all:
 		return false, nil
 	default:
@@ -255,7 +258,7 @@ func (t *tip) remember(f *flight) *undo {
 	if f.drop || t.cache == nil {
 		return nil
 	}
-	u := &undo{seq: f.next.Seq, old: make(map[string]*entry, f.to-f.from)}
+	u := &undo{seq: t.next(), old: make(map[string]*entry, f.to-f.from)}
 	for i := f.from; i < f.to; i++ {
 		o := f.op(i)
 		if o.Kind == batch.DeleteRange {
@@ -315,7 +318,7 @@ func (t *tip) abort(f *flight) {
 		return
 	}
 	// A pin is still good for the commit that takes this one's number.
-	if n := len(t.undos); n > 0 && t.undos[n-1].seq == f.next.Seq && t.undos[n-1].pin == nil {
+	if n := len(t.undos); n > 0 && t.undos[n-1].seq == t.next() && t.undos[n-1].pin == nil {
 		t.held -= t.undos[n-1].bytes
 		t.undos = t.undos[:n-1]
 	}
@@ -393,7 +396,7 @@ func (t *tip) retire() {
 		if any, _ := t.needed(); any && t.a.Err() == nil {
 			t.mu.Unlock()
 			// The handle is closed in any case: who reads the state learns of an error.
-			u := &undo{seq: t.a.Seq() + 1}
+			u := &undo{seq: t.next()}
 			u.pin, u.err = t.pin(context.Background())
 			t.mu.Lock()
 			t.undos = append(t.undos, u)
