@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +25,7 @@ const leaseTTL = 9 * time.Second
 type machine struct {
 	*Store
 	eng *faultkv.Engine
-	set time.Duration // by how much the clock is wrong
+	set atomic.Int64 // ns by which the clock is wrong
 }
 
 // boot opens a host on an engine that others use, too. It is closed when the test
@@ -41,7 +42,7 @@ func (m *machine) open(t testing.TB, o HostOptions) {
 	if o.TTL == 0 {
 		o.TTL = leaseTTL
 	}
-	s, err := Open(ctx, m.eng, &Options{Host: o, Now: func() time.Time { return time.Now().Add(m.set) }})
+	s, err := Open(ctx, m.eng, &Options{Host: o, Now: func() time.Time { return time.Now().Add(time.Duration(m.set.Load())) }})
 	must(t, err)
 	m.Store = s
 	t.Cleanup(func() {
@@ -199,7 +200,7 @@ func TestInUseByHost(t *testing.T) {
 		if got, err := one.Owner(ctx, testID); got.ID != two.Host().ID || err != nil {
 			t.Errorf("its owner is %+v, %v", got, err)
 		}
-		for info, err := range one.Actors(ctx) {
+		for info, err := range one.Actors(ctx, nil) {
 			if must(t, err); info.Host != two.Host().ID {
 				t.Errorf("got %+v", info)
 			}
@@ -320,7 +321,8 @@ func TestDeadHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
 				below := memkv.New()
-				one, two := &machine{eng: faultkv.New(anywhere{below}), set: tt.set}, boot(t, below, HostOptions{MaxClockSkew: tt.skew})
+				one, two := &machine{eng: faultkv.New(anywhere{below})}, boot(t, below, HostOptions{MaxClockSkew: tt.skew})
+				one.set.Store(int64(tt.set))
 				one.open(t, HostOptions{})
 				a := one.take(t, nil)
 				must(t, a.Put(ctx, user("k"), []byte("v")))
@@ -550,7 +552,7 @@ func TestClockJump(t *testing.T) {
 			m := boot(t, memkv.New(), HostOptions{})
 			a := m.take(t, nil)
 			time.Sleep(time.Second)
-			m.set += jump
+			m.set.Add(int64(jump))
 			m.eng.Reset()
 			must(t, a.Owned(ctx))
 			if n := m.eng.Counts().Gets; n != 1 {
