@@ -112,7 +112,7 @@ func ExampleStore_Actors() {
 	defer store.Close()
 	check(actor.User().Put(ctx, []byte("k"), []byte("v")))
 
-	for info, err := range store.Actors(ctx) {
+	for info, err := range store.Actors(ctx, nil) {
 		check(err)
 		fmt.Println(info.ID, info.Name, info.Used, info.Seq)
 	}

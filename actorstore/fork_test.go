@@ -149,7 +149,7 @@ func TestForkHidden(t *testing.T) {
 		if _, err := s.Lookup(ctx, "copy"); !errors.Is(err, ErrUnknownActor) {
 			t.Errorf("Lookup: %v", err)
 		}
-		for info, err := range s.Actors(ctx) {
+		for info, err := range s.Actors(ctx, nil) {
 			if must(t, err); info.ID == to {
 				t.Error("the list of actors has it")
 			}
@@ -253,7 +253,7 @@ func TestForkRefused(t *testing.T) {
 	must(t, empty.Close())
 	must(t, b.Close())
 	n := 0
-	for _, err := range s.Actors(ctx) {
+	for _, err := range s.Actors(ctx, nil) {
 		must(t, err)
 		n++
 	}

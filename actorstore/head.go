@@ -121,6 +121,7 @@ type record struct {
 	row   []byte // the head row, nil when there is none
 	name  string
 	owner []byte // the row of the owner, nil when there is none
+	hints []byte // what is read first, nil when nobody has said
 }
 
 // written says whether the actor exists. A head of no commit is a claim: somebody
@@ -129,51 +130,76 @@ func (rec *record) written() bool { return rec.row != nil && rec.head.Seq > 0 }
 
 // loadRecord reads everything that is known of an actor with one scan.
 func loadRecord(ctx context.Context, src kv.Reader, id ID) (rec record, err error) {
+	// Rows of no known kind are read as well: they are damage, and add says so.
 	start, end := headRange(id)
-	// No limit: what else lies there is damage, and add says so.
 	for e, err := range src.Scan(ctx, kv.Range{Start: start, End: end}) {
+		if err == nil {
+			err = rec.add(id, e)
+		}
 		if err != nil {
 			return record{}, err
 		}
-		if err := rec.add(id, e); err != nil {
-			return record{}, err
-		}
 	}
+	return rec, rec.check(id)
+}
+
+// check says what can't be about a record that was read to its end.
+func (rec *record) check(id ID) error {
 	if rec.row == nil && rec.name != "" {
-		return record{}, fmt.Errorf("actorstore: actor %s has a name and no head: %w", id, ErrCorrupt)
+		return fmt.Errorf("actorstore: actor %s has a name and no head: %w", id, ErrCorrupt)
 	}
-	return rec, nil
+	return nil
 }
 
 // add takes one row of an actor's record. It copies what it keeps.
 func (rec *record) add(id ID, e kv.Entry) (err error) {
-	at, part, ok := parseHeadKey(e.Key)
-	switch {
-	case !ok || at != id:
+	k, err := kv.ParseKey[recordRow](e.Key)
+	if err != nil || k.ID != id {
 		return fmt.Errorf("actorstore: row %x is no head of actor %s: %w", e.Key, id, ErrCorrupt)
-	case part == headOwner:
+	}
+	return rec.part(k, append([]byte{}, e.Value...))
+}
+
+// part takes one row of an actor's record, and keeps it.
+func (rec *record) part(k recordRow, row []byte) (err error) {
+	switch k.Part {
+	case headItself:
+		rec.row = row
+		rec.head, err = parseHead(k.ID, row)
+	case headName:
+		if rec.name = string(row); checkName(rec.name) != nil {
+			return fmt.Errorf("actorstore: name of actor %s: %w", k.ID, ErrCorrupt)
+		}
+	case headOwner:
 		// Read by who needs it: without one, or with one of nobody's, an actor is as
 		// good as any.
-		rec.owner = append([]byte{}, e.Value...)
-	case part == headName:
-		if rec.name = string(e.Value); checkName(rec.name) != nil {
-			return fmt.Errorf("actorstore: name of actor %s: %w", id, ErrCorrupt)
-		}
+		rec.owner = row
+	case headHints:
+		rec.hints = row
 	default:
-		rec.row = append([]byte(nil), e.Value...)
-		rec.head, err = parseHead(id, e.Value)
+		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}
 	return err
 }
 
 // loadNamed reads the row of a name; ErrUnknownActor when there is none.
 func loadNamed(ctx context.Context, src kv.Reader, name string) (named, error) {
-	row, err := src.Get(ctx, nameKey(name), nil)
-	if errors.Is(err, kv.ErrNotFound) {
-		return named{}, ErrUnknownActor
+	n, ok, err := kv.Find(ctx, src, nameRow{name})
+	if err == nil && !ok {
+		err = ErrUnknownActor
 	}
-	if err != nil {
-		return named{}, err
+	return n, rowError(err)
+}
+
+// rowError is an error of typed keys in the words of this package: what a row holds
+// says by itself whose it is, and a row that is none is damage.
+func rowError(err error) error {
+	var of *kv.KeyError
+	switch {
+	case errors.As(err, &of):
+		return of.Err
+	case errors.Is(err, kv.ErrOtherKey):
+		return fmt.Errorf("%w: %w", err, ErrCorrupt)
 	}
-	return parseNamed(name, row)
+	return err
 }

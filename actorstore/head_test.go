@@ -117,7 +117,7 @@ func TestDamagedRecords(t *testing.T) {
 			t.Errorf("%s: View returned %v, want %v", tt.name, err, ErrCorrupt)
 		}
 		failed := false
-		for _, err := range s.Actors(ctx) {
+		for _, err := range s.Actors(ctx, nil) {
 			failed = failed || errors.Is(err, ErrCorrupt)
 		}
 		if !failed {

@@ -43,55 +43,24 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 	return n.ID, nil
 }
 
-// Actors yields all actors, in the order of their encoded ids. The store is read in
-// pages, so an actor that comes or goes meanwhile may be missing or not. An error
-// is yielded once, with a zero ActorInfo, and ends the sequence.
-func (s *Store) Actors(ctx context.Context) iter.Seq2[ActorInfo, error] {
-	return func(yield func(ActorInfo, error) bool) {
-		start, end := rowRange(rowHead)
-		var at ID
-		var rec record
-		flush := func() bool { return !rec.written() || yield(rec.info(at), nil) }
-		for e, err := range s.pages(ctx, start, end) {
-			if err == nil {
-				// What else is known of an actor follows its head.
-				if id, part, ok := parseHeadKey(e.Key); ok && part == headItself {
-					if !flush() {
-						return
-					}
-					at, rec = id, record{}
-				}
-				err = rec.add(at, e)
-			}
-			if err != nil {
-				yield(ActorInfo{}, fmt.Errorf("actorstore: list actors: %w", err))
-				return
-			}
-		}
-		flush()
-	}
-}
-
 // IDs yields the ids of all actors, in the order in which Actors does, also of those
 // whose head is damaged or of a newer format: for who wants to look into each. It reads
 // in pages, too. An error, which is the engine's, is yielded once and ends the
 // sequence.
 func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		start, end := rowRange(rowHead)
-		for e, err := range s.pages(ctx, start, end) {
+		for row, err := range pagesOf[recordRow](ctx, s, kv.Sub(ofKind{rowHead}), nil) {
 			if err != nil {
 				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
 				return
 			}
-			id, part, ok := parseHeadKey(e.Key)
-			if !ok || part != headItself {
+			if row.Key.Part != headItself {
 				continue
 			}
-			if h, err := parseHead(id, e.Value); err == nil && h.Seq == 0 {
+			if h, err := parseHead(row.Key.ID, row.Value); err == nil && h.Seq == 0 {
 				continue // claimed, and never written to
 			}
-			if !yield(id, nil) {
+			if !yield(row.Key.ID, nil) {
 				return
 			}
 		}
@@ -108,30 +77,17 @@ type NameInfo struct {
 // Names yields all names, sorted. Else as Actors.
 func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
 	return func(yield func(NameInfo, error) bool) {
-		start, end := rowRange(rowName)
-		for e, err := range s.pages(ctx, start, end) {
-			var info NameInfo
-			if err == nil {
-				info, err = parseName(e)
-			}
+		for row, err := range pagesOf[nameRow](ctx, s, kv.Sub(ofKind{rowName}), nil) {
 			if err != nil {
 				yield(NameInfo{}, fmt.Errorf("actorstore: list names: %w", err))
 				return
 			}
-			if !yield(info, nil) {
+			n := row.Value
+			if !yield(NameInfo{Name: row.Key.Name, ID: n.ID, Created: time.UnixMilli(n.Created)}, nil) {
 				return
 			}
 		}
 	}
-}
-
-func parseName(e kv.Entry) (NameInfo, error) {
-	name, ok := parseNameKey(e.Key)
-	if !ok {
-		return NameInfo{}, fmt.Errorf("row %x is no name: %w", e.Key, ErrCorrupt)
-	}
-	n, err := parseNamed(name, e.Value)
-	return NameInfo{Name: name, ID: n.ID, Created: time.UnixMilli(n.Created)}, err
 }
 
 // pageRows is how many rows one scan of pages reads. A page ends before its rows

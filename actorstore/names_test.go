@@ -107,7 +107,7 @@ func TestActors(t *testing.T) {
 		want[id] = ActorInfo{ID: id, Name: opts.Name, Created: clock(), Used: int64(4 + i), Seq: 1, Epoch: 1}
 	}
 	eng.Reset()
-	for info, err := range s.Actors(ctx) {
+	for info, err := range s.Actors(ctx, nil) {
 		must(t, err)
 		w, ok := want[info.ID]
 		if !ok || !info.Created.Equal(w.Created) {
@@ -135,7 +135,7 @@ func TestActors(t *testing.T) {
 	if !slices.Equal(got, names) {
 		t.Errorf("%d names, want %d in order", len(got), len(names))
 	}
-	for range s.Actors(ctx) {
+	for range s.Actors(ctx, nil) {
 		break // the sequences must take no for an answer
 	}
 	for range s.Names(ctx) {

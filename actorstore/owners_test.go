@@ -279,7 +279,7 @@ func TestClaimOfNothing(t *testing.T) {
 	a, err := s.Actor(ctx, testID, &ActorOptions{Name: "lobby"})
 	must(t, err)
 	exists := func() (n int) {
-		for _, err := range s.Actors(ctx) {
+		for _, err := range s.Actors(ctx, nil) {
 			must(t, err)
 			n++
 		}

@@ -2,6 +2,7 @@ package actorstore
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -22,6 +23,8 @@ const (
 	headItself = 0 // no number at all
 	headName   = 1
 	headOwner  = 2
+	headHints  = 3
+	lastPart   = math.MaxInt64 // sorts behind all of them
 )
 
 // ofKind is the subspace of the rows of one kind.
@@ -40,7 +43,7 @@ func (s *recordOf) Elements(e *kv.Elements) {
 	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
 }
 
-// A recordRow is the key of one row of it: Part is headItself, headName or headOwner.
+// A recordRow is the key of one row of it: Part is headItself to headHints.
 // What it holds depends on that, see record.add.
 type recordRow struct {
 	recordOf
@@ -58,7 +61,7 @@ func (k *recordRow) Elements(e *kv.Elements) {
 func (recordRow) Value() kv.Codec[[]byte] { return kv.Bytes{} }
 
 // known says whether this package knows what the row holds.
-func (k *recordRow) known() bool { return k.Part >= headItself && k.Part <= headOwner }
+func (k *recordRow) known() bool { return k.Part >= headItself && k.Part <= headHints }
 
 // A nameRow is the key of the row that leads from a name to an actor.
 type nameRow struct{ Name string }
@@ -109,6 +112,9 @@ func headNameKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}
 
 // headOwnerKey returns the key of the row with an actor's owner, behind its name.
 func headOwnerKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headOwner}) }
+
+// headHintsKey returns the key of the row with an actor's hints, the last of its record.
+func headHintsKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headHints}) }
 
 // hostKey returns the key of a host's lease.
 func hostKey(id HostID) []byte { return appendRowKey(nil, leaseRow{id}) }

@@ -181,7 +181,7 @@ func TestStoreClose(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrClosed)
 		}
 	}
-	for _, err := range s.Actors(ctx) {
+	for _, err := range s.Actors(ctx, nil) {
 		if !errors.Is(err, ErrClosed) {
 			t.Errorf("actors: got %v, want %v", err, ErrClosed)
 		}

@@ -38,6 +38,9 @@ type ScanOptions struct {
 	Self bool
 	// After begins behind a place that an earlier scan in the same direction came to.
 	After Cursor
+	// Strict makes an entry of another type an error, ErrOtherKey, where nothing else
+	// should be.
+	Strict bool
 	// Reverse goes from the last key to the first.
 	Reverse bool
 	// Limit is the largest number of items; 0 means all. What is skipped doesn't
@@ -166,12 +169,13 @@ func (r *Range) after(key []byte) {
 
 // A scanner reads the entries of a range and gives them to cases.
 type scanner struct {
-	cases []Case
-	limit int // items; 0 is no limit
-	n     int // items so far
-	bytes int // of values of entries that were taken
-	m     meter
-	spent func() bool // says that the time is over; nil: there is no bound
+	cases  []Case
+	limit  int // items; 0 is no limit
+	strict bool
+	n      int // items so far
+	bytes  int // of values of entries that were taken
+	m      meter
+	spent  func() bool // says that the time is over; nil: there is no bound
 
 	open    Case   // the case that waits for more pieces of a value, or nil
 	rows    int    // read from the current range
@@ -188,7 +192,7 @@ func scan(ctx context.Context, r Reader, sub tuple.Subspace, o *ScanOptions, s *
 	if err != nil {
 		return err
 	}
-	s.limit, s.m = o.Limit, meterOf(r)
+	s.limit, s.strict, s.m = o.Limit, o.Strict, meterOf(r)
 	for _, c := range s.cases {
 		c.begin(o.Reverse)
 	}
@@ -268,6 +272,9 @@ func (s *scanner) row(e Entry) error {
 		}
 		s.passed(e, c)
 		return nil
+	}
+	if s.strict {
+		return fmt.Errorf("kv: scan: %s: %w", keyWords(e.Key), ErrOtherKey)
 	}
 	s.passed(e, nil)
 	return nil

@@ -115,6 +115,17 @@ func TestAllSelf(t *testing.T) {
 	}
 }
 
+// TestAllStrict: where nothing else should be, nothing else is skipped.
+func TestAllStrict(t *testing.T) {
+	d := mixed(t)
+	o := &kv.ScanOptions{Strict: true}
+	equal(t, "members", words(t, kv.All[memberKey](ctx, d, sub(actor, data, "b", member), o)), "{{b} 0}", "{{b} 1}", "{{b} 2}", "{{b} 3}")
+	err := scanError(kv.All[memberKey](ctx, d, kv.Sub(under{"b"}), o))
+	if !errors.Is(err, kv.ErrOtherKey) || err.Error() != `kv: scan: (32, 4, "b", 21): kv: key of another type` {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestAllStops: the sequence takes no for an answer, and can be run again.
 func TestAllStops(t *testing.T) {
 	d := mixed(t)

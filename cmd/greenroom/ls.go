@@ -78,7 +78,7 @@ func list(ctx context.Context, e *env, l layout, args listArgs) error {
 
 func listActors(ctx context.Context, s *storeurl.Store, p printer) error {
 	p.begin([]string{"name", "id", "size", "created"})
-	for info, err := range s.Actors(ctx) {
+	for info, err := range s.Actors(ctx, nil) {
 		if err != nil {
 			return err
 		}

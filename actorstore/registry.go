@@ -1,0 +1,239 @@
+package actorstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// ActorsOptions say which actors Store.Actors yields, and in which order. The zero
+// value means all, by id.
+type ActorsOptions struct {
+	// Prefix is what the names of the actors begin with; "" is no bound. With one, or
+	// with ByName, actors come in the order of their names, and those without one
+	// don't.
+	Prefix string
+	ByName bool
+	// After begins behind an actor, by its ID, or by its Name if that is the order:
+	// the last one of an earlier listing. It need not exist any more. The zero
+	// ActorInfo begins with the first.
+	After ActorInfo
+	// Limit is the largest number of actors; 0 means all.
+	Limit int
+}
+
+// Actors yields the actors that opts selects; a nil opts is the zero ActorsOptions. It
+// is what is known of them, and reads none of their keys. By id, the order is that of
+// the encoded ids.
+//
+// The store is read in pages, each of one state, so an actor that comes or goes
+// meanwhile may be missing or not; nothing is left out for being too much. A page is
+// read whole before its actors are yielded, so the consumer may take its time, and
+// write. By id a page is one scan, by name one more for all actors of the page, where
+// the engine can read several ranges at once, and else one for each.
+//
+// An error is yielded once, with a zero ActorInfo, and ends the sequence. A record that
+// is damaged is one; see IDs and Check.
+func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	if opts == nil {
+		opts = &ActorsOptions{}
+	}
+	list := s.actorsByID
+	if opts.ByName || opts.Prefix != "" {
+		list = s.actorsByName
+	}
+	return func(yield func(ActorInfo, error) bool) {
+		n := 0
+		for info, err := range list(ctx, opts) {
+			if err != nil {
+				yield(ActorInfo{}, fmt.Errorf("actorstore: list actors: %w", err))
+				return
+			}
+			if n++; !yield(info, nil) || n == opts.Limit {
+				return
+			}
+		}
+	}
+}
+
+// actorsByID reads the records as they lie there.
+func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	o := kv.ScanOptions{}
+	if !opts.After.ID.IsZero() {
+		// Behind the last row that there can be of it.
+		o.After = appendRowKey(nil, recordRow{recordOf{opts.After.ID}, lastPart})
+	}
+	if opts.Limit > 0 {
+		// Enough if all have all there is, and the one behind them to tell.
+		o.Limit = opts.Limit*(headOwner+1) + 1
+	}
+	return func(yield func(ActorInfo, error) bool) {
+		var at ID
+		var rec record
+		for row, err := range pagesOf[recordRow](ctx, s, kv.Sub(ofKind{rowHead}), &o) {
+			if err == nil && row.Key.ID != at {
+				if err = rec.check(at); err == nil && rec.written() && !yield(rec.info(at), nil) {
+					return
+				}
+				at, rec = row.Key.ID, record{}
+			}
+			if err == nil {
+				err = rec.part(row.Key, row.Value)
+			}
+			if err != nil {
+				yield(ActorInfo{}, err)
+				return
+			}
+		}
+		if err := rec.check(at); err != nil {
+			yield(ActorInfo{}, err)
+		} else if rec.written() {
+			yield(rec.info(at), nil)
+		}
+	}
+}
+
+// actorsByName reads a page of names, and then the records of their actors.
+func (s *Store) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	return func(yield func(ActorInfo, error) bool) {
+		o := kv.PageOptions{ScanOptions: kv.ScanOptions{Strict: true}}
+		if o.Limit = pageNames; opts.Limit > 0 {
+			o.Limit = min(pageNames, opts.Limit)
+		}
+		if opts.After.Name != "" {
+			o.After = nameKey(opts.After.Name)
+		}
+		for {
+			page, next, err := s.namedPage(ctx, namesWith(opts.Prefix), &o)
+			if err != nil {
+				yield(ActorInfo{}, err)
+				return
+			}
+			for _, info := range page {
+				if !yield(info, nil) {
+					return
+				}
+			}
+			if o.After = next; next == nil {
+				return
+			}
+		}
+	}
+}
+
+// pageNames is how many names one page has at most.
+const pageNames = 256
+
+// namesWith returns the subspace of the names that begin with prefix. They are the keys
+// that begin as that of prefix does, which ends with a 00 that stands for the end.
+func namesWith(prefix string) tuple.Subspace {
+	key := tuple.AppendString(appendRow(nil, rowName), prefix)
+	return tuple.FromBytes(key[:len(key)-1])
+}
+
+// namedPage reads the next names, and what is known of their actors, from one state.
+func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *kv.PageOptions) (page []ActorInfo, next kv.Cursor, err error) {
+	if err := s.check(); err != nil {
+		return nil, nil, err
+	}
+	snap, err := s.eng.Snapshot(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, next, err := kv.Page[nameRow](ctx, snap, names, o)
+	var records map[ID]*record
+	if err == nil {
+		records, err = loadRecords(ctx, snap, rows)
+	}
+	if closeErr := snap.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, nil, rowError(err)
+	}
+	for _, row := range rows {
+		id := row.Value.ID
+		rec := records[id]
+		if err := rec.check(id); err != nil {
+			return nil, nil, err
+		}
+		// Both are written by one commit, and removed by one.
+		if !rec.written() || rec.name != row.Key.Name {
+			return nil, nil, fmt.Errorf("actorstore: name %q leads to actor %s, which doesn't have it: %w", row.Key.Name, id, ErrCorrupt)
+		}
+		page = append(page, rec.info(id))
+	}
+	return page, next, nil
+}
+
+// loadRecords reads what is known of the actors that names lead to, at once if src can.
+func loadRecords(ctx context.Context, src kv.Reader, names []kv.Item[nameRow, named]) (map[ID]*record, error) {
+	records := make(map[ID]*record, len(names))
+	ranges := make([]kv.Range, len(names))
+	for i, n := range names {
+		records[n.Value.ID] = &record{}
+		ranges[i].Start, ranges[i].End = headRange(n.Value.ID)
+	}
+	rows := kv.ScanRanges(ctx, src, ranges)
+	if rows == nil {
+		for id := range records {
+			rec, err := loadRecord(ctx, src, id)
+			if err != nil {
+				return nil, err
+			}
+			*records[id] = rec
+		}
+		return records, nil
+	}
+	for e, err := range rows {
+		if err != nil {
+			return nil, err
+		}
+		id, _, ok := parseHeadKey(e.Key)
+		if !ok || records[id] == nil {
+			return nil, fmt.Errorf("actorstore: row %x is of no known kind: %w", e.Key, ErrCorrupt)
+		}
+		if err := records[id].add(id, e); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// pagesOf yields the rows of a type in sub, page by page, each of which is read whole
+// before its rows are yielded. The limit of o is a first guess of how many are wanted.
+func pagesOf[K kv.Key[V], V any, P kv.KeyPointer[K]](ctx context.Context, s *Store, sub tuple.Subspace, o *kv.ScanOptions) iter.Seq2[kv.Item[K, V], error] {
+	return func(yield func(kv.Item[K, V], error) bool) {
+		var page kv.PageOptions
+		if o != nil {
+			page.ScanOptions = *o
+		}
+		page.Strict = true
+		if page.Limit == 0 || page.Limit > pageRows {
+			page.Limit = pageRows
+		}
+		for {
+			var rows []kv.Item[K, V]
+			err := s.check()
+			if err == nil {
+				rows, page.After, err = kv.Page[K, V, P](ctx, s.eng, sub, &page)
+			}
+			if err != nil {
+				yield(kv.Item[K, V]{}, rowError(err))
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if page.After == nil {
+				return
+			}
+			page.Limit = pageRows
+		}
+	}
+}
