@@ -93,14 +93,6 @@ func (s *txScan) segment(start, end []byte, cleared bool) bool {
 	return true
 }
 
-// notNil is the first key as a bound that isn't confused with the end of all keys.
-func notNil(start []byte) []byte {
-	if start == nil {
-		return []byte{}
-	}
-	return start
-}
-
 // hint is how many entries of the state below are enough: those that are wanted, and
 // those that the transaction may have removed.
 func (s *txScan) hint() int {

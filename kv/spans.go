@@ -78,7 +78,7 @@ func (o *observed) reach(pos []byte) {
 	o.moved, o.far = true, nil
 	if pos != nil {
 		o.buf = append(o.buf[:0], pos...)
-		o.far = o.buf
+		o.far = notNil(o.buf)
 	}
 }
 
@@ -92,22 +92,30 @@ func (o *observed) reachKey(key []byte) {
 	if !o.reverse {
 		o.buf = append(o.buf, 0)
 	}
-	o.far = o.buf
+	o.far = notNil(o.buf)
 }
 
 // skip says that everything up to [start, end) was seen, and that this itself needn't
-// be: the transaction's own writes say what is there.
+// be: the transaction's own writes say what is there. There is an end.
 func (o *observed) skip(tx *Tx, start, end []byte) {
 	if !o.on {
 		return
 	}
-	near, next := start, end
+	near, next := notNil(start), end
 	if o.reverse {
-		near, next = end, start
+		near, next = end, notNil(start)
 	}
 	o.reach(near)
 	o.flush(tx)
 	o.edge = next
+}
+
+// notNil is the first key as a bound that isn't confused with the end of all keys.
+func notNil(start []byte) []byte {
+	if start == nil {
+		return []byte{}
+	}
+	return start
 }
 
 // flush notes what was seen. The scan goes on from there.
@@ -121,5 +129,7 @@ func (o *observed) flush(tx *Tx) {
 	} else {
 		tx.saw(o.edge, o.far)
 	}
-	o.edge = bytes.Clone(o.far)
+	if o.edge = nil; o.far != nil {
+		o.edge = append([]byte{}, o.far...)
+	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // A Tx is one transaction. Its reads are of the state that was the newest one at its
-// first read, with its own writes on top; its writes are there for others when it has
-// committed. It is for one goroutine at a time; it may be used within a loop over one
+// first read (the first that its own writes don't answer), with its own writes on top;
+// its writes are there for others when it has committed. It is for one goroutine at a time; it may be used within a loop over one
 // of its own scans, which goes on as it was when it began.
 //
 // Get and Scan are serializable: the transaction only commits if what they have seen

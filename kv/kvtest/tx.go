@@ -1,0 +1,198 @@
+package kvtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// RunTransactions runs the part of the suite that is about transactions, which is also
+// part of Run. It skips what the engine says that it doesn't offer; without kv.TxExact
+// it takes every conflict as it comes, and tests that what does commit is serializable.
+func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
+	tests := []struct {
+		name string
+		caps kv.TxCaps
+		test func(t *testing.T, db *kv.DB)
+	}{
+		{"Basics", 0, testTxBasics},
+		{"ReadOwnWrites", 0, testTxOwnWrites},
+		{"OwnWritesInScans", 0, testTxOwnScans},
+		{"Selectors", 0, testTxSelectors},
+		{"SelectorsAndOwnWrites", 0, testTxOwnSelectors},
+		{"ScanSelectors", 0, testTxScanSelectors},
+		{"OneState", 0, testTxOneState},
+		{"SnapshotReads", 0, testTxSnapshot},
+		{"LoopsThatWrite", 0, testTxLoops},
+		{"BinaryValues", 0, testTxBinary},
+		{"Atomic", 0, testTxAtomic},
+		{"AtomicOnOwnWrites", 0, testTxAtomicOwn},
+		{"AtomicParallel", 0, testTxAtomicParallel},
+		{"Conflicts", 0, testTxConflicts},
+		{"DeclaredConflicts", kv.TxConflictRanges, testTxDeclared},
+		{"EngineCommits", 0, testTxEngineCommits},
+		{"LostUpdate", 0, testTxLostUpdate},
+		{"WriteSkew", 0, testTxWriteSkew},
+		{"Phantom", 0, testTxPhantom},
+		{"ReadOnlyAnomaly", 0, testTxReadOnlyAnomaly},
+		{"Counter", 0, testTxCounter},
+		{"Limits", 0, testTxLimits},
+		{"Age", 0, testTxAge},
+		{"Ended", 0, testTxEnded},
+		{"Ownership", 0, testTxOwnership},
+		{"Closed", 0, testTxClosed},
+		{"Versionstamps", kv.TxVersionstamps, testTxStamps},
+		{"VersionstampedKeys", kv.TxVersionstamps, testTxStampedKeys},
+		{"VersionstampErrors", kv.TxVersionstamps, testTxStampErrors},
+		{"VersionstampOrder", kv.TxVersionstamps, testTxStampOrder},
+		{"Watch", kv.TxWatch, testTxWatch},
+		{"WatchMissesNothing", kv.TxWatch, testTxWatchRace},
+		{"EstimatedSize", kv.TxSize, testTxSize},
+		{"Checkpoint", kv.TxCheckpoint, testTxCheckpoint},
+		{"Unsupported", 0, testTxUnsupported},
+		{"Random", 0, testTxRandom},
+		{"Serializable", 0, testTxSerializable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, startTx(t, open, tt.caps, nil)) })
+	}
+}
+
+// startTx opens an engine and a DB on it. It skips the test when the engine doesn't
+// offer transactions with these capabilities.
+func startTx(t testing.TB, open Opener, caps kv.TxCaps, opts *kv.DBOptions) *kv.DB {
+	t.Helper()
+	eng := start(t, open)
+	tr := kv.TransactorOf(eng)
+	if tr == nil || !tr.TxCaps().Has(caps) {
+		t.Skip("the engine doesn't offer this")
+	}
+	return newTxDB(t, eng, opts)
+}
+
+func newTxDB(t testing.TB, eng kv.Engine, opts *kv.DBOptions) *kv.DB {
+	t.Helper()
+	db, err := kv.NewDB(eng, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// caps are what the engine of db offers.
+func caps(db *kv.DB) kv.TxCaps { return kv.TransactorOf(db.Engine()).TxCaps() }
+
+// exact reports whether the engine finds no conflicts but those of the rule.
+func exact(db *kv.DB) bool { return caps(db).Has(kv.TxExact) }
+
+// update runs fn in a transaction that must succeed.
+func update(t testing.TB, db *kv.DB, fn func(tx *kv.Tx)) {
+	t.Helper()
+	if err := db.Update(ctx, func(tx *kv.Tx) error { fn(tx); return nil }); err != nil {
+		t.Fatalf("Update: %v", err)
+	}
+}
+
+// view is update for reading.
+func view(t testing.TB, db *kv.DB, fn func(tx *kv.Tx)) {
+	t.Helper()
+	if err := db.View(ctx, func(tx *kv.Tx) error { fn(tx); return nil }); err != nil {
+		t.Fatalf("View: %v", err)
+	}
+}
+
+// begin begins a transaction that is over when the test is.
+func begin(t testing.TB, db *kv.DB) *kv.Tx {
+	t.Helper()
+	tx, err := db.Begin(ctx)
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	t.Cleanup(tx.Cancel)
+	return tx
+}
+
+// do runs the steps of a transaction, written as in a script:
+//
+//	set K V · clear K · clearrange K K · add K V · get K · scan K K · first N K K · last N K K
+//
+// where K and V are plain words, and what is read is thrown away.
+func do(t testing.TB, tx *kv.Tx, steps string) {
+	t.Helper()
+	for step := range strings.SplitSeq(steps, "; ") {
+		if err := doStep(tx, tx, strings.Fields(step)); err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+	}
+}
+
+// look is do for reads of any reader.
+func look(t testing.TB, r kv.Reader, steps string) {
+	t.Helper()
+	for step := range strings.SplitSeq(steps, "; ") {
+		if err := doStep(nil, r, strings.Fields(step)); err != nil {
+			t.Fatalf("%s: %v", step, err)
+		}
+	}
+}
+
+func doStep(tx *kv.Tx, r kv.Reader, w []string) error {
+	b := func(i int) []byte { return []byte(w[i]) }
+	switch w[0] {
+	case "set":
+		return tx.Set(b(1), b(2))
+	case "clear":
+		return tx.Clear(b(1))
+	case "clearrange":
+		return tx.ClearRange(b(1), b(2))
+	case "add":
+		return tx.Atomic(kv.MutationAdd, b(1), b(2))
+	case "get":
+		_, err := r.Get(ctx, b(1), nil)
+		if errors.Is(err, kv.ErrNotFound) {
+			err = nil
+		}
+		return err
+	case "scan":
+		return drain(r, kv.Range{Start: b(1), End: b(2)}, 0)
+	case "first", "last":
+		n := int(w[1][0] - '0')
+		return drain(r, kv.Range{Start: b(2), End: b(3), Limit: n, Reverse: w[0] == "last"}, 0)
+	case "break": // a loop that its body leaves
+		return drain(r, kv.Range{Start: b(2), End: b(3)}, int(w[1][0]-'0'))
+	}
+	return fmt.Errorf("unknown step %q", w[0])
+}
+
+// drain reads a range, or its first n entries.
+func drain(r kv.Reader, rng kv.Range, n int) error {
+	for _, err := range r.Scan(ctx, rng) {
+		if err != nil {
+			return err
+		}
+		if n--; n == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// wantKey checks what a selector selects; "-" stands for no key.
+func wantKey(t testing.TB, tx *kv.Tx, sel kv.Selector, want string) {
+	t.Helper()
+	for name, get := range map[string]func() ([]byte, error){
+		"GetKey":            func() ([]byte, error) { return tx.GetKey(ctx, sel, nil) },
+		"GetKey (snapshot)": func() ([]byte, error) { return tx.Snapshot().GetKey(ctx, sel, nil) },
+	} {
+		got, err := get()
+		if errors.Is(err, kv.ErrNotFound) {
+			got, err = []byte("-"), nil
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%s(%q, %v, %d): got %q, %v, want %q", name, sel.Key, sel.OrEqual, sel.Offset, got, err, want)
+		}
+	}
+}

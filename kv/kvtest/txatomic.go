@@ -1,0 +1,214 @@
+package kvtest
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// atomicCases are what every mutation makes of a value and a parameter, in hex; "-" is
+// a missing value.
+var atomicCases = []struct {
+	m                   kv.Mutation
+	value, param, after string
+}{
+	{kv.MutationAdd, "-", "2a00000000000000", "2a00000000000000"},
+	{kv.MutationAdd, "2a00000000000000", "0a00000000000000", "3400000000000000"},
+	{kv.MutationAdd, "3400000000000000", "ecffffffffffffff", "2000000000000000"},
+	{kv.MutationAdd, "ffffffffffffff7f", "0100000000000000", "0000000000000080"},
+	{kv.MutationAdd, "ffffffffffffffff", "0100000000000000", "0000000000000000"},
+	{kv.MutationAdd, "ff", "01", "00"},
+	{kv.MutationAdd, "ffff00", "010000", "000001"},
+	{kv.MutationAdd, "ffffffffffffffff0000000000000000", "01000000000000000000000000000000", "00000000000000000100000000000000"},
+	{kv.MutationAdd, "ff", "0100", "0001"},
+	{kv.MutationAdd, "ffff", "01", "00"},
+	{kv.MutationAdd, "0102", "", ""},
+	{kv.MutationAdd, "", "05", "05"},
+	{kv.MutationBitAnd, "f0", "aa", "a0"},
+	{kv.MutationBitAnd, "-", "aa", "aa"},
+	{kv.MutationBitAnd, "", "aa", "00"},
+	{kv.MutationBitAnd, "f0ff", "aa", "a0"},
+	{kv.MutationBitAnd, "f0", "aabb", "a000"},
+	{kv.MutationBitOr, "f0", "0f", "ff"},
+	{kv.MutationBitOr, "-", "f0", "f0"},
+	{kv.MutationBitOr, "01", "0203", "0303"},
+	{kv.MutationBitXor, "f0", "aa", "5a"},
+	{kv.MutationBitXor, "-", "aa", "aa"},
+	{kv.MutationBitXor, "ffff", "0f", "f0"},
+	{kv.MutationMax, "0a", "14", "14"},
+	{kv.MutationMax, "14", "0f", "14"},
+	{kv.MutationMax, "-", "7b", "7b"},
+	{kv.MutationMax, "ff", "01", "ff"},
+	{kv.MutationMax, "ff00", "0001", "0001"},
+	{kv.MutationMax, "00000000000000000000000000000080", "ffffffffffffffffffffffffffffff7f", "00000000000000000000000000000080"},
+	{kv.MutationMax, "ffff", "05", "ff"},
+	{kv.MutationMin, "0a", "05", "05"},
+	{kv.MutationMin, "05", "0f", "05"},
+	{kv.MutationMin, "-", "7b", "7b"},
+	{kv.MutationMin, "", "7b", "00"},
+	{kv.MutationMin, "ff", "01", "01"},
+	{kv.MutationMin, "80", "7f", "7f"},
+	{kv.MutationMin, "05", "0600", "0500"},
+	{kv.MutationByteMax, "62616e616e61", "636865727279", "636865727279"},
+	{kv.MutationByteMax, "636865727279", "6170706c65", "636865727279"},
+	{kv.MutationByteMax, "-", "68", "68"},
+	{kv.MutationByteMax, "61", "6162", "6162"},
+	{kv.MutationByteMin, "62616e616e61", "6170706c65", "6170706c65"},
+	{kv.MutationByteMin, "6170706c65", "636865727279", "6170706c65"},
+	{kv.MutationByteMin, "-", "68656c6c6f", "68656c6c6f"},
+	{kv.MutationByteMin, "6162", "61", "61"},
+	{kv.MutationAppendIfFits, "-", "68656c6c6f", "68656c6c6f"},
+	{kv.MutationAppendIfFits, "68656c6c6f", "20776f726c64", "68656c6c6f20776f726c64"},
+	{kv.MutationAppendIfFits, "68", "", "68"},
+	{kv.MutationCompareAndClear, "01", "01", "-"},
+	{kv.MutationCompareAndClear, "01", "02", "01"},
+	{kv.MutationCompareAndClear, "-", "", "-"},
+	{kv.MutationCompareAndClear, "", "", "-"},
+	{kv.MutationCompareAndClear, "01", "", "01"},
+	{kv.MutationCompareAndClear, "01", "0100", "01"},
+}
+
+func unhex(t testing.TB, s string) []byte {
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// testTxAtomic: every mutation, evaluated by the commit, and by a read before it.
+func testTxAtomic(t *testing.T, db *kv.DB) {
+	key := []byte("k")
+	for _, c := range atomicCases {
+		name := c.m.String() + " " + c.value + " " + c.param
+		if len(name) > 60 {
+			name = name[:60]
+		}
+		t.Run(name, func(t *testing.T) {
+			want := c.after
+			if want != "-" {
+				want = string(unhex(t, want))
+			}
+			for _, read := range []bool{false, true} {
+				store(t, db, c.value)
+				update(t, db, func(tx *kv.Tx) {
+					if err := tx.Atomic(c.m, key, unhex(t, c.param)); err != nil {
+						t.Fatal(err)
+					}
+					if read {
+						wantGet(t, tx, "k", want)
+						wantGet(t, tx.Snapshot(), "k", want)
+					}
+				})
+				wantGet(t, db.Engine(), "k", want)
+			}
+		})
+	}
+	t.Run("AppendIfFits to the limit", func(t *testing.T) {
+		big := bytes.Repeat([]byte("x"), 99_000)
+		commit(t, db.Engine(), kv.Set(key, big))
+		for _, n := range []int{2000, 1001, 1000, 1} {
+			update(t, db, func(tx *kv.Tx) {
+				if err := tx.Atomic(kv.MutationAppendIfFits, key, bytes.Repeat([]byte("y"), n)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if n == 1000 {
+				big = append(big, bytes.Repeat([]byte("y"), n)...)
+			}
+			wantGet(t, db.Engine(), "k", string(big))
+		}
+	})
+	err := db.Update(ctx, func(tx *kv.Tx) error { return tx.Atomic(200, key, nil) })
+	wantErr(t, "an unknown mutation", err, kv.ErrInvalid)
+}
+
+// store makes the key "k" have a value in hex, or none.
+func store(t testing.TB, db *kv.DB, value string) {
+	t.Helper()
+	if value == "-" {
+		commit(t, db.Engine(), del("k"))
+		return
+	}
+	commit(t, db.Engine(), kv.Set([]byte("k"), unhex(t, value)))
+}
+
+// testTxAtomicOwn: atomic operations after, before and between other writes of the
+// same key.
+func testTxAtomicOwn(t *testing.T, db *kv.DB) {
+	for _, tt := range []struct{ steps, want string }{
+		{"add k \x05", "\x0f"},
+		{"add k \x05; add k \x03", "\x12"},
+		{"set k \x01; add k \x05; add k \x03", "\x09"},
+		{"clear k; add k \x05", "\x05"},
+		{"clearrange a z; add k \x05", "\x05"},
+		{"clearrange a z; add k \x05; clearrange a k", "\x05"},
+		{"add k \x05; clear k", "-"},
+		{"add k \x05; clear k; add k \x01", "\x01"},
+		{"add k \x05; clearrange k l", "-"},
+		{"add k \x05; set k \x01", "\x01"},
+		{"add k \x05; set k \x01; add k \x02", "\x03"},
+		{"set k \x01; clear k; add k \x02; clear k; set k \x04; add k \x04", "\x08"},
+	} {
+		t.Run(tt.steps, func(t *testing.T) {
+			for _, read := range []bool{false, true} {
+				store(t, db, "0a")
+				update(t, db, func(tx *kv.Tx) {
+					for step := range strings.SplitSeq(tt.steps, "; ") {
+						do(t, tx, step)
+						if read {
+							look(t, tx, "get k; scan a z")
+						}
+					}
+					if read {
+						wantGet(t, tx, "k", tt.want)
+						want := "k=" + tt.want
+						if tt.want == "-" {
+							want = ""
+						}
+						wantScan(t, tx, between("a", "z"), want)
+						wantScan(t, tx, kv.Range{Limit: 1, Reverse: true}, want)
+					}
+				})
+				wantGet(t, db.Engine(), "k", tt.want)
+			}
+		})
+	}
+}
+
+// testTxAtomicParallel: concurrent additions, some of them beside reads and writes of
+// other keys, all count, and on an exact engine none of them is tried twice.
+func testTxAtomicParallel(t *testing.T, db *kv.DB) {
+	const workers, each = 8, 25
+	var attempts atomic.Int64
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				err := db.Update(ctx, func(tx *kv.Tx) error {
+					attempts.Add(1)
+					return errors.Join(
+						tx.Atomic(kv.MutationAdd, []byte("sum"), []byte{1, 0, 0, 0}),
+						tx.Atomic(kv.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}),
+						tx.Atomic(kv.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}))
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantGet(t, db.Engine(), "sum", string([]byte{workers * each, 0, 0, 0}))
+	wantGet(t, db.Engine(), "twice", string([]byte{2 * workers * each & 0xff, 2 * workers * each >> 8, 0, 0}))
+	if n := attempts.Load(); exact(db) && n != workers*each {
+		t.Errorf("%d attempts at %d additions", n, workers*each)
+	}
+}

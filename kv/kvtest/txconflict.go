@@ -1,0 +1,268 @@
+package kvtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A conflictCase is a transaction that does steps, while another commits others; then
+// it writes something else and commits. The store holds b, d, f and h.
+type conflictCase struct {
+	name, steps, others string
+	conflict            bool
+}
+
+var conflictCases = []conflictCase{
+	{"value read", "get b", "set b 1", true},
+	{"value read, set to the same", "get b", "set b B", true},
+	{"value read, cleared", "get b", "clear b", true},
+	{"value read, cleared with a range", "get b", "clearrange a c", true},
+	{"value read, added to", "get b", "add b 1", true},
+	{"missing key read, set", "get c", "set c 1", true},
+	{"missing key read, cleared", "get c", "clear c", true},
+	{"value read, the next key written", "get b", "set b\x00 1; set bb 1; set a 1", false},
+	{"value read, the range before and behind cleared", "get b", "clearrange a b; clearrange b\x00 z", false},
+
+	{"blind write of the same key", "set b 2", "set b 1", false},
+	{"blind clear of the same key", "clear b", "set b 1", false},
+	{"blind clear of a range", "clearrange a z", "set b 1; set c 1", false},
+	{"blind addition", "add b 1", "set b 1; add b 2", false},
+	{"own value read", "set b 2; get b", "set b 1", false},
+	{"own clear read", "clear b; get b", "set b 1", false},
+	{"own cleared range read", "clearrange a z; get b; scan a z; first 1 a z", "set b 1; set c 1", false},
+	{"own addition read", "add b 1; get b", "set b 1", true},
+	{"own addition to an own value read", "set b 1; add b 1; get b", "set b 1", false},
+	{"read, then written", "get b; set b 2", "set b 1", true},
+
+	{"range read, key in it set", "scan a e", "set b 1", true},
+	{"range read, key in it new", "scan a e", "set c 1", true},
+	{"range read, key in it cleared", "scan a e", "clearrange c cc", true},
+	{"range read, its start new", "scan a e", "set a 1", true},
+	{"range read, its end new", "scan a e", "set e 1; set f 1; set ` 1", false},
+	{"empty range read", "scan bb c", "set bc 1", true},
+	{"range of no keys read", "scan e a; scan a a", "set a 1; set b 1", false},
+
+	{"limit not reached", "first 3 a e", "set dd 1", true},
+	{"limit reached, before the last", "first 2 a z", "set c 1", true},
+	{"limit reached, the last changed", "first 2 a z", "set d 1", true},
+	{"limit reached, behind the last", "first 2 a z", "set d\x00 1; clear f; set e 1", false},
+	{"limit reached at the end", "first 2 a e", "set dd 1", false},
+	{"reverse limit, behind the last", "last 2 a z", "set i 1", true},
+	{"reverse limit, the last changed", "last 2 a z", "set f 1", true},
+	{"reverse limit, before the last", "last 2 a z", "set e 1; clear d; set eeee 1", false},
+	{"reverse limit not reached", "last 3 e z", "set e 1", true},
+	{"loop left, before", "break 2 a z", "set c 1", true},
+	{"loop left, behind", "break 2 a z", "set e 1", false},
+
+	{"own key in a range", "set c 2; scan a e", "set c 1", false},
+	{"own key in a range, the keys around it", "set c 2; scan a e", "set c\x00 1", true},
+	{"own key in a range, before it", "set c 2; scan a e", "set bb 1", true},
+	{"own key in a reverse range", "set c 2; last 9 a e", "set c 1", false},
+	{"own key in a reverse range, behind it", "set c 2; last 9 a e", "set c\x00 1", true},
+	{"own key ends the limit", "set c 2; first 2 a z", "set c\x00 1; set d 1", false},
+	{"own key ends the limit, before it", "set c 2; first 2 a z", "set bb 1", true},
+	{"own cleared key in a range", "clear d; scan a e", "set d 1", false},
+	{"own cleared range in a range", "clearrange c e; scan a z", "set c 1; set d 1", false},
+	{"own cleared range in a range, before it", "clearrange c e; scan a z", "set bb 1", true},
+	{"own cleared range in a range, behind it", "clearrange c e; scan a z", "set e 1", true},
+	{"own cleared range in a reverse range", "clearrange c e; last 9 a z", "set c 1; set d 1", false},
+	{"own cleared range in a reverse range, behind it", "clearrange c e; last 9 a z", "set e 1", true},
+	{"own cleared key before the limit", "clear b; first 1 a z", "set d 1", true},
+	{"own cleared key before the limit, behind it", "clear b; first 1 a z", "set dd 1; set b 1", false},
+	{"own addition in a range", "add d 1; scan a e", "set d 1", true},
+}
+
+// testTxConflicts: what a transaction has seen must not change, what it hasn't may.
+func testTxConflicts(t *testing.T, db *kv.DB) {
+	out := 0
+	for _, c := range conflictCases {
+		t.Run(c.name, func(t *testing.T) {
+			reset(t, db)
+			fill(t, db.Engine(), "b", "d", "f", "h")
+			tx := begin(t, db)
+			look(t, tx.Snapshot(), "get zz") // pins the state
+			do(t, tx, c.steps)
+			update(t, db, func(tx *kv.Tx) { do(t, tx, c.others) })
+			out++
+			do(t, tx, "set zout 1")
+			wantConflict(t, db, tx.Commit(ctx), c.conflict)
+		})
+		t.Run(c.name+" (snapshot, or read-only)", func(t *testing.T) {
+			reset(t, db)
+			fill(t, db.Engine(), "b", "d", "f", "h")
+			// Read-only transactions conflict with nothing, and nothing with them.
+			reader := begin(t, db)
+			do(t, reader, "get b; scan a z; first 1 a z; last 1 a z")
+			update(t, db, func(tx *kv.Tx) { do(t, tx, c.others) })
+			if err := reader.Commit(ctx); err != nil {
+				t.Errorf("Commit of a transaction that only read: %v", err)
+			}
+			// Nor do reads that don't count.
+			tx := begin(t, db)
+			look(t, tx.Snapshot(), "get b; get c; scan a z; first 1 a z; last 1 a z")
+			update(t, db, func(tx *kv.Tx) { do(t, tx, c.others) })
+			do(t, tx, "set zout 2")
+			wantConflict(t, db, tx.Commit(ctx), false)
+		})
+	}
+	t.Run("gaps of selectors", func(t *testing.T) { selectorConflicts(t, db) })
+}
+
+// wantConflict checks the error of a commit. Only an exact engine must, or must not,
+// find a conflict between two transactions alone.
+func wantConflict(t testing.TB, db *kv.DB, err error, want bool) {
+	t.Helper()
+	switch {
+	case err != nil && (!errors.Is(err, kv.ErrConflict) || !kv.Retryable(err)):
+		t.Errorf("Commit: %v", err)
+	case exact(db) && (err != nil) != want:
+		t.Errorf("Commit: got error %v, want a conflict: %v", err, want)
+	}
+}
+
+// selectorConflicts: a selected key depends on everything between it and the key that
+// the selector is about.
+func selectorConflicts(t *testing.T, db *kv.DB) {
+	key := func(k string) []byte { return []byte(k) }
+	for _, c := range []struct {
+		name     string
+		own      string
+		sel      kv.Selector
+		others   string
+		conflict bool
+	}{
+		{"first ≥, the key itself", "get zz", kv.FirstGreaterOrEqual(key("c")), "set c 1", true},
+		{"first ≥, the gap", "get zz", kv.FirstGreaterOrEqual(key("c")), "set cc 1", true},
+		{"first ≥, the result", "get zz", kv.FirstGreaterOrEqual(key("c")), "clear d", true},
+		{"first ≥, outside", "get zz", kv.FirstGreaterOrEqual(key("c")), "set bb 1; set d\x00 1; clear b", false},
+		{"first >, the key itself", "get zz", kv.FirstGreaterThan(key("b")), "set b 1", false},
+		{"first >, the gap", "get zz", kv.FirstGreaterThan(key("b")), "set b\x00 1", true},
+		{"last <, the key itself", "get zz", kv.LastLessThan(key("d")), "set d 1; set e 1", false},
+		{"last <, the gap", "get zz", kv.LastLessThan(key("d")), "set c 1", true},
+		{"last <, the result", "get zz", kv.LastLessThan(key("d")), "set b 1", true},
+		{"last <, outside", "get zz", kv.LastLessThan(key("d")), "set a 1", false},
+		{"last ≤, the key itself", "get zz", kv.LastLessOrEqual(key("c")), "set c 1", true},
+		{"last ≤, outside", "get zz", kv.LastLessOrEqual(key("c")), "set c\x00 1; set a 1", false},
+		{"none behind", "get zz", kv.FirstGreaterThan(key("h")), "set i 1", true},
+		{"none before", "get zz", kv.LastLessThan(key("b")), "set a 1", true},
+		{"third behind", "get zz", kv.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set e 1", true},
+		{"third behind, outside", "get zz", kv.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set b 1; set g 1", false},
+		{"own result", "set c 1", kv.FirstGreaterOrEqual(key("bb")), "set c 1; set cc 1", false},
+		{"own result, the gap", "set c 1", kv.FirstGreaterOrEqual(key("bb")), "set bc 1", true},
+		{"own cleared key in the gap", "clear d", kv.FirstGreaterOrEqual(key("c")), "set d 1", false},
+		{"own cleared key in the gap, behind it", "clear d", kv.FirstGreaterOrEqual(key("c")), "set e 1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reset(t, db)
+			fill(t, db.Engine(), "b", "d", "f", "h")
+			tx := begin(t, db)
+			look(t, tx.Snapshot(), "get zz")
+			if c.own != "get zz" {
+				do(t, tx, c.own)
+			}
+			if _, err := tx.GetKey(ctx, c.sel, nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
+				t.Fatal(err)
+			}
+			update(t, db, func(tx *kv.Tx) { do(t, tx, c.others) })
+			do(t, tx, "set zout 1")
+			wantConflict(t, db, tx.Commit(ctx), c.conflict)
+		})
+	}
+}
+
+// testTxDeclared: spans that transactions declare count as read and as written.
+func testTxDeclared(t *testing.T, db *kv.DB) {
+	b := func(s string) []byte { return []byte(s) }
+	for _, c := range []struct {
+		name     string
+		reader   func(tx *kv.Tx) error
+		writer   func(tx *kv.Tx) error
+		conflict bool
+	}{
+		{"key read", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("k")) },
+			func(tx *kv.Tx) error { return tx.Set(b("k"), nil) }, true},
+		{"another key read", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("k")) },
+			func(tx *kv.Tx) error { return tx.Set(b("k\x00"), nil) }, false},
+		{"range read", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("a"), b("m")) },
+			func(tx *kv.Tx) error { return tx.ClearRange(b("l"), b("z")) }, true},
+		{"range read, to the end", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("a"), nil) },
+			func(tx *kv.Tx) error { return tx.Set(b("\xff\xff"), nil) }, true},
+		{"range read, its end", func(tx *kv.Tx) error { return tx.AddReadConflictRange(nil, b("m")) },
+			func(tx *kv.Tx) error { return tx.Set(b("m"), nil) }, false},
+		{"inverted range read", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("m"), b("a")) },
+			func(tx *kv.Tx) error { return tx.Set(b("b"), nil) }, false},
+		{"key written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *kv.Tx) error { return tx.AddWriteConflictKey(b("k")) }, true},
+		{"another key written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *kv.Tx) error { return tx.AddWriteConflictKey(b("l")) }, false},
+		{"range written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *kv.Tx) error { return tx.AddWriteConflictRange(b("a"), nil) }, true},
+		{"both", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("q")) },
+			func(tx *kv.Tx) error { return tx.AddWriteConflictRange(b("p"), b("r")) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tx := begin(t, db)
+			look(t, tx.Snapshot(), "get pin")
+			if err := c.reader(tx); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Update(ctx, c.writer); err != nil {
+				t.Fatal(err)
+			}
+			do(t, tx, "set zout 1")
+			wantConflict(t, db, tx.Commit(ctx), c.conflict)
+		})
+	}
+	// One that declares nothing but reads has nothing to commit.
+	tx := begin(t, db)
+	look(t, tx.Snapshot(), "get pin")
+	if err := tx.AddReadConflictKey(b("k")); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, db.Engine(), set("k", "1"))
+	if err := tx.Commit(ctx); err != nil {
+		t.Errorf("Commit of a transaction that only read: %v", err)
+	}
+}
+
+// testTxEngineCommits: commits of the engine itself count like those of transactions.
+func testTxEngineCommits(t *testing.T, db *kv.DB) {
+	for _, d := range []kv.Durability{kv.Durable, kv.Applied} {
+		for _, c := range []struct {
+			read     string
+			op       kv.Op
+			conflict bool
+		}{
+			{"get k", set("k", "1"), true},
+			{"get k", del("k"), true},
+			{"get k", delRange("j", "l"), true},
+			{"get k", delRange("", "z"), true},
+			{"get k", set("l", "1"), false},
+			{"scan a z", set("q", "1"), true},
+			{"scan a c", set("q", "1"), false},
+		} {
+			tx := begin(t, db)
+			do(t, tx, c.read)
+			if err := db.Engine().Commit(ctx, &kv.Commit{Ops: []kv.Op{c.op}, Durability: d}); err != nil {
+				t.Fatal(err)
+			}
+			// What it reads now it reads in its old state, and it is of no use.
+			do(t, tx, c.read+"; set zout 1")
+			wantConflict(t, db, tx.Commit(ctx), c.conflict)
+			if t.Failed() {
+				t.Fatalf("%s, then %+v", c.read, c.op)
+			}
+		}
+	}
+	// A check that doesn't hold changes nothing, so it is nothing to conflict with.
+	tx := begin(t, db)
+	do(t, tx, "get k")
+	err := db.Engine().Commit(ctx, &kv.Commit{Checks: []kv.Check{is("k", "never")}, Ops: []kv.Op{set("k", "2")}})
+	wantErr(t, "a failing check", err, kv.ErrConflict)
+	do(t, tx, "set zout 2")
+	if err := tx.Commit(ctx); err != nil {
+		t.Errorf("Commit: %v", err)
+	}
+}

@@ -1,0 +1,296 @@
+package kvtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// testTxLimits: what is too large is refused at once, and leaves the transaction as
+// it was; at the limit it isn't.
+func testTxLimits(t *testing.T, db *kv.DB) {
+	big := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
+	lim := db.Engine().Limits()
+	bound := func(n, engine int) int {
+		if engine > 0 {
+			return min(n, engine)
+		}
+		return n
+	}
+	key, value := bound(10_000, lim.Key), bound(100_000, lim.Value)
+	tx := begin(t, db)
+	do(t, tx, "set a 1")
+	for what, c := range map[string]struct {
+		err, want error
+	}{
+		"a key":               {tx.Set(big(key+1), nil), kv.ErrKeyTooLarge},
+		"a cleared key":       {tx.Clear(big(key + 1)), kv.ErrKeyTooLarge},
+		"a range":             {tx.ClearRange(nil, big(key+2)), kv.ErrKeyTooLarge},
+		"a value":             {tx.Set([]byte("v"), big(value+1)), kv.ErrValueTooLarge},
+		"a parameter":         {tx.Atomic(kv.MutationAdd, []byte("v"), big(value+1)), kv.ErrValueTooLarge},
+		"the empty key":       {tx.Set(nil, nil), kv.ErrInvalid},
+		"the empty key, gone": {tx.Clear([]byte{}), kv.ErrInvalid},
+		"a range's end":       {tx.ClearRange([]byte("a"), nil), kv.ErrInvalid},
+	} {
+		wantErr(t, what, c.err, c.want)
+		if c.want != kv.ErrInvalid {
+			wantErr(t, what, c.err, kv.ErrTooLarge)
+		}
+	}
+	if err := errors.Join(tx.Set(big(key), big(value)), tx.ClearRange(nil, []byte("\x00"))); err != nil {
+		t.Errorf("at the limits: %v", err)
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantScan(t, db.Engine(), kv.Range{}, "a=1 "+string(big(key))+"="+string(big(value)))
+
+	small := newTxDB(t, db.Engine(), &kv.DBOptions{Limits: kv.TxLimits{Key: 10, Value: 20, Bytes: 100}})
+	tx = begin(t, small)
+	wantErr(t, "a key", tx.Set(big(11), nil), kv.ErrKeyTooLarge)
+	wantErr(t, "a value", tx.Set(big(1), big(21)), kv.ErrValueTooLarge)
+	for range 10 {
+		if err := tx.Set([]byte("12345"), []byte("12345")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tx.Size() != 100 {
+		t.Errorf("ten writes of ten bytes: Size is %d", tx.Size())
+	}
+	wantErr(t, "a byte more", tx.Clear([]byte("1")), kv.ErrTxTooLarge)
+	if err := tx.Commit(ctx); err != nil {
+		t.Errorf("a transaction at the limit: %v", err)
+	}
+	tx = begin(t, small)
+	do(t, tx, "set a 1")
+	for i := range 60 {
+		look(t, tx, "get "+string(rune('A'+i)))
+	}
+	wantErr(t, "Commit with too many conflict ranges", tx.Commit(ctx), kv.ErrTxTooLarge)
+}
+
+// testTxAge: a transaction that is too old reads and commits no more, and Update tries
+// again. Blind writes have no age.
+func testTxAge(t *testing.T, db *kv.DB) {
+	var clock atomic.Int64
+	now := func() time.Time { return time.Unix(0, clock.Load()) }
+	pass := func(d time.Duration) { clock.Add(int64(d)) }
+	pass(time.Hour)
+	db = newTxDB(t, db.Engine(), &kv.DBOptions{Now: now})
+	fill(t, db.Engine(), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r")
+	blind := begin(t, db)
+	do(t, blind, "set z 1")
+	pass(time.Hour)
+	tx := begin(t, db)
+	do(t, tx, "get a; set z 1")
+	pass(5 * time.Second)
+	do(t, tx, "get a; scan a z") // not older than it may be
+	pass(1)
+	_, err := tx.Get(ctx, []byte("a"), nil)
+	wantErr(t, "Get", err, kv.ErrTooOld)
+	_, err = scanErr(t, tx, ctx, kv.Range{})
+	wantErr(t, "Scan", err, kv.ErrTooOld)
+	_, err = tx.GetKey(ctx, kv.FirstGreaterThan(nil), nil)
+	wantErr(t, "GetKey", err, kv.ErrTooOld)
+	err = tx.Commit(ctx)
+	wantErr(t, "Commit", err, kv.ErrTooOld)
+	if !kv.Retryable(err) {
+		t.Error("too old is not retryable")
+	}
+	if err := blind.Commit(ctx); err != nil {
+		t.Errorf("a blind write after an hour: %v", err)
+	}
+	n, last := 0, error(nil)
+	tx = begin(t, db)
+	for _, err := range tx.Scan(ctx, kv.Range{}) {
+		if last = err; err == nil {
+			n++
+			pass(time.Second)
+		}
+	}
+	wantErr(t, "a slow scan", last, kv.ErrTooOld)
+	if n == 0 || n > 18 {
+		t.Errorf("a slow scan yielded %d entries", n)
+	}
+	attempts := 0
+	err = db.Update(ctx, func(tx *kv.Tx) error {
+		attempts++
+		do(t, tx, "get a; set y 1")
+		if attempts < 3 {
+			pass(6 * time.Second)
+		}
+		return nil
+	})
+	if err != nil || attempts != 3 {
+		t.Errorf("a closure that is slow twice: %v after %d attempts", err, attempts)
+	}
+	// What the engine keeps for a transaction that is too old it keeps no more.
+	tx = begin(t, db)
+	do(t, tx, "get a; set z 2")
+	pass(time.Minute)
+	commit(t, db.Engine(), set("q", "1"))
+	forever := newTxDB(t, db.Engine(), &kv.DBOptions{Now: now, MaxAge: -1})
+	old := begin(t, forever)
+	do(t, old, "get a; set z 3")
+	pass(24 * time.Hour)
+	do(t, old, "get b")
+	if err := old.Commit(ctx); err != nil {
+		t.Errorf("a transaction without an age: %v", err)
+	}
+	wantErr(t, "Commit of the old one", tx.Commit(ctx), kv.ErrTooOld)
+}
+
+// testTxEnded: a transaction that is over says so, and does nothing.
+func testTxEnded(t *testing.T, db *kv.DB) {
+	use := func(tx *kv.Tx, want error) {
+		t.Helper()
+		_, err := tx.Get(ctx, []byte("a"), nil)
+		wantErr(t, "Get", err, want)
+		_, err = tx.Snapshot().Get(ctx, []byte("a"), nil)
+		wantErr(t, "Get of Snapshot", err, want)
+		_, err = scanErr(t, tx, ctx, kv.Range{})
+		wantErr(t, "Scan", err, want)
+		_, err = tx.GetKey(ctx, kv.LastLessThan([]byte("a")), nil)
+		wantErr(t, "GetKey", err, want)
+		wantErr(t, "Set", tx.Set([]byte("a"), nil), want)
+		wantErr(t, "Clear", tx.Clear([]byte("a")), want)
+		wantErr(t, "ClearRange", tx.ClearRange([]byte("a"), []byte("b")), want)
+		wantErr(t, "Atomic", tx.Atomic(kv.MutationAdd, []byte("a"), nil), want)
+		wantErr(t, "AddReadConflictKey", tx.AddReadConflictKey([]byte("a")), want)
+		wantErr(t, "Commit", tx.Commit(ctx), want)
+	}
+	tx := begin(t, db)
+	do(t, tx, "set a 1")
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	use(tx, kv.ErrUsedAfterCommit)
+	tx.Cancel() // does nothing
+	use(tx, kv.ErrUsedAfterCommit)
+
+	tx = begin(t, db)
+	do(t, tx, "get a; set a 2")
+	tx.Cancel()
+	tx.Cancel()
+	use(tx, kv.ErrCanceled)
+
+	var kept *kv.Tx
+	err := db.Update(ctx, func(tx *kv.Tx) error {
+		kept = tx
+		wantErr(t, "Commit in Update", tx.Commit(ctx), kv.ErrManaged)
+		do(t, tx, "set a 3")
+		tx.Cancel()
+		return nil
+	})
+	wantErr(t, "Update of a canceled transaction", err, kv.ErrCanceled)
+	use(kept, kv.ErrCanceled)
+	view(t, db, func(tx *kv.Tx) {
+		kept = tx
+		wantErr(t, "Set in View", tx.Set([]byte("a"), nil), kv.ErrReadOnly)
+		wantErr(t, "Atomic in View", tx.Atomic(kv.MutationAdd, []byte("a"), nil), kv.ErrReadOnly)
+		wantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), kv.ErrReadOnly)
+	})
+	use(kept, kv.ErrUsedAfterCommit)
+
+	// Ended from within a loop.
+	tx = begin(t, db)
+	do(t, tx, "set b 1")
+	var last error
+	for _, err := range tx.Scan(ctx, kv.Range{}) {
+		if last = err; err == nil {
+			tx.Cancel()
+		}
+	}
+	wantErr(t, "a loop that cancels", last, kv.ErrCanceled)
+	// What a loop has seen when it commits counts.
+	tx = begin(t, db)
+	do(t, tx, "set zout 1")
+	for e, err := range tx.Scan(ctx, kv.Range{}) {
+		if errors.Is(err, kv.ErrUsedAfterCommit) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit(t, db.Engine(), set(string(e.Key), "other"))
+		wantConflict(t, db, tx.Commit(ctx), true)
+	}
+	wantGet(t, db.Engine(), "a", "other")
+
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	wantErr(t, "Update with a cancelled context", db.Update(gone, func(*kv.Tx) error { t.Error("called"); return nil }), context.Canceled)
+	_, err = db.Begin(gone)
+	wantErr(t, "Begin with a cancelled context", err, context.Canceled)
+	tx = begin(t, db)
+	_, err = tx.Get(gone, []byte("a"), nil)
+	wantErr(t, "Get with a cancelled context", err, context.Canceled)
+	do(t, tx, "set never 1")
+	wantErr(t, "Commit with a cancelled context", tx.Commit(gone), context.Canceled)
+	wantGet(t, db.Engine(), "never", "-")
+}
+
+// testTxOwnership: what goes in is copied, what comes out is the caller's.
+func testTxOwnership(t *testing.T, db *kv.DB) {
+	commit(t, db.Engine(), set("base", "value"), set("n", "\x01"))
+	b := func(s string) []byte { return []byte(s) }
+	scribble := func(bs ...[]byte) {
+		for _, b := range bs {
+			for i := range b {
+				b[i] = '!'
+			}
+		}
+	}
+	update(t, db, func(tx *kv.Tx) {
+		key, value, start, end, param, n := b("key"), b("value"), b("x"), b("y"), b("\x02"), b("n")
+		if err := errors.Join(tx.Set(key, value), tx.ClearRange(start, end), tx.Atomic(kv.MutationAdd, n, param)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := tx.Get(ctx, key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, err := tx.Get(ctx, n, b("head"))
+		if err != nil || string(sum) != "head\x03" {
+			t.Errorf("Get into a buffer: %q, %v", sum, err)
+		}
+		scribble(key, value, start, end, param, n, got[:cap(got)], sum[:cap(sum)])
+		wantGet(t, tx, "key", "value")
+		wantGet(t, tx, "n", "\x03")
+		room := append(make([]byte, 0, 64), "head:"...)
+		for _, k := range []string{"key", "base"} {
+			v, err := tx.Get(ctx, b(k), room)
+			if err != nil || string(v) != "head:value" || &v[0] != &room[0] {
+				t.Errorf("Get(%s) into a buffer with room: %q, %v", k, v, err)
+			}
+		}
+		v, err := tx.Get(ctx, b("missing"), room)
+		if !errors.Is(err, kv.ErrNotFound) || string(v) != "head:" {
+			t.Errorf("Get of a missing key: %q, %v", v, err)
+		}
+	})
+	wantScan(t, db.Engine(), kv.Range{}, "base=value key=value n=\x03")
+}
+
+// testTxClosed: transactions of a closed engine end with its error.
+func testTxClosed(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "a")
+	tx, late := begin(t, db), begin(t, db)
+	do(t, late, "set a 1")
+	do(t, tx, "set b 1")
+	tx.Cancel()
+	if err := db.Engine().Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "Commit", late.Commit(ctx), kv.ErrClosed)
+	wantErr(t, "Update", db.Update(ctx, func(tx *kv.Tx) error { return tx.Set([]byte("a"), nil) }), kv.ErrClosed)
+	wantErr(t, "View", db.View(ctx, func(tx *kv.Tx) error {
+		_, err := tx.Get(ctx, []byte("a"), nil)
+		return err
+	}), kv.ErrClosed)
+}

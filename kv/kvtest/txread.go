@@ -1,0 +1,237 @@
+package kvtest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// testTxBasics: what one transaction writes, the next one reads.
+func testTxBasics(t *testing.T, db *kv.DB) {
+	update(t, db, func(tx *kv.Tx) {
+		wantGet(t, tx, "a", "-")
+		do(t, tx, "set a 1; set b 2; set c 3; set d 4")
+	})
+	wantScan(t, db.Engine(), kv.Range{}, "a=1 b=2 c=3 d=4")
+	view(t, db, func(tx *kv.Tx) {
+		wantGet(t, tx, "a", "1")
+		wantGet(t, tx, "e", "-")
+		wantGet(t, tx, "", "-")
+		wantScan(t, tx, between("b", "d"), "b=2 c=3")
+		wantScan(t, tx, kv.Range{Reverse: true, Limit: 2}, "d=4 c=3")
+		wantScan(t, tx, between("b", "b"), "")
+		wantScan(t, tx, between("d", "b"), "")
+		wantScan(t, tx, kv.Range{End: []byte{}}, "")
+	})
+	update(t, db, func(tx *kv.Tx) { do(t, tx, "clear a; clearrange b d") })
+	wantScan(t, db.Engine(), kv.Range{}, "d=4")
+	// An error rolls back, a panic too, and both get through.
+	mine := errors.New("mine")
+	err := db.Update(ctx, func(tx *kv.Tx) error { do(t, tx, "get d; set d 5"); return mine })
+	if err != mine {
+		t.Errorf("Update: got error %v, want the closure's own", err)
+	}
+	func() {
+		defer func() {
+			if r := recover(); r != "boo" {
+				t.Errorf("recovered %v", r)
+			}
+		}()
+		err := db.Update(ctx, func(tx *kv.Tx) error { do(t, tx, "get d; set d 6"); panic("boo") })
+		t.Errorf("Update returned %v from a panic", err)
+	}()
+	// The next one isn't held up by what these left.
+	update(t, db, func(tx *kv.Tx) { wantGet(t, tx, "d", "4"); do(t, tx, "set e 5") })
+	wantScan(t, db.Engine(), kv.Range{}, "d=4 e=5")
+}
+
+// testTxOwnWrites: a transaction reads what it wrote, whatever the engine has.
+func testTxOwnWrites(t *testing.T, db *kv.DB) {
+	for _, tt := range []struct{ name, steps, want string }{
+		{"nothing", "get a", "a=A b=B c=C d=D"},
+		{"set", "set a 1; set bb 2", "a=1 b=B bb=2 c=C d=D"},
+		{"the last set wins", "set n 1; set n 2; set n 3", "a=A b=B c=C d=D n=3"},
+		{"clear", "clear a; clear n", "b=B c=C d=D"},
+		{"set, clear", "set n 1; clear n; set a 1; clear a", "b=B c=C d=D"},
+		{"set, clear, set", "set n 1; clear n; set n 2", "a=A b=B c=C d=D n=2"},
+		{"clear range", "clearrange b d", "a=A d=D"},
+		{"clear range of own keys", "set bb 1; set cc 2; clearrange bb cc", "a=A b=B cc=2 d=D"},
+		{"clear range, set", "clearrange a d; set b 1", "b=1 d=D"},
+		{"clear range, set, clear", "clearrange a d; set b 1; clear b", "d=D"},
+		{"clear range twice", "clearrange a c; set b 1; clearrange b e", ""},
+		{"clear ranges that touch", "clearrange a b; clearrange b c; set b 1", "b=1 c=C d=D"},
+		{"clear range within one", "clearrange a e; clearrange b c; set b 1", "b=1"},
+		{"clear range around one", "clearrange b c; set b 1; clearrange a e; set d 1", "d=1"},
+		{"clear ranges apart", "clearrange c d; clearrange a b", "b=B d=D"},
+		{"inverted clear range", "clearrange c a; clearrange b b", "a=A b=B c=C d=D"},
+		{"everything", "clearrange \x00 \xff", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reset(t, db)
+			fill(t, db.Engine(), "a", "b", "c", "d")
+			update(t, db, func(tx *kv.Tx) {
+				do(t, tx, tt.steps)
+				wantReads(t, tx, tt.want)
+				wantReads(t, tx.Snapshot(), tt.want)
+			})
+			wantScan(t, db.Engine(), kv.Range{}, tt.want)
+			view(t, db, func(tx *kv.Tx) { wantReads(t, tx, tt.want) })
+		})
+	}
+}
+
+// reset empties the engine.
+func reset(t testing.TB, db *kv.DB) {
+	t.Helper()
+	commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
+}
+
+// testTxOwnScans: own writes take their place in scans of either direction, before
+// the limit is counted.
+func testTxOwnScans(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "b", "d", "f", "h")
+	update(t, db, func(tx *kv.Tx) {
+		do(t, tx, "set a 1; clear d; set e 2; clearrange f g; set ff 3; set h 4; set i 5")
+		for _, tt := range []struct {
+			rng  kv.Range
+			want string
+		}{
+			{kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5"},
+			{kv.Range{Reverse: true}, "i=5 h=4 ff=3 e=2 b=B a=1"},
+			{kv.Range{Limit: 1}, "a=1"},
+			{kv.Range{Limit: 3}, "a=1 b=B e=2"},
+			{kv.Range{Limit: 4}, "a=1 b=B e=2 ff=3"},
+			{kv.Range{Limit: 6}, "a=1 b=B e=2 ff=3 h=4 i=5"},
+			{kv.Range{Limit: 7}, "a=1 b=B e=2 ff=3 h=4 i=5"},
+			{kv.Range{Limit: 1, Reverse: true}, "i=5"},
+			{kv.Range{Limit: 3, Reverse: true}, "i=5 h=4 ff=3"},
+			{kv.Range{Limit: 5, Reverse: true}, "i=5 h=4 ff=3 e=2 b=B"},
+			{kv.Range{Start: []byte("c"), End: []byte("ff")}, "e=2"},
+			{kv.Range{Start: []byte("c"), End: []byte("ff"), Reverse: true}, "e=2"},
+			{kv.Range{Start: []byte("b"), Limit: 2}, "b=B e=2"},
+			{kv.Range{End: []byte("h"), Limit: 2, Reverse: true}, "ff=3 e=2"},
+			{kv.Range{Start: []byte("fa"), End: []byte("fb")}, ""},
+			{kv.Range{Start: []byte("fa"), Limit: 1}, "ff=3"},
+			{kv.Range{End: []byte("fb"), Limit: 1, Reverse: true}, "e=2"},
+			{kv.Range{Start: []byte("i\x00")}, ""},
+			{kv.Range{End: []byte("a"), Reverse: true}, ""},
+		} {
+			wantScan(t, tx, tt.rng, tt.want)
+			wantScan(t, tx.Snapshot(), tt.rng, tt.want)
+		}
+	})
+	wantScan(t, db.Engine(), kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5")
+}
+
+// wantReads checks the entries of a store that holds no more than a few, read in all
+// ways there are.
+func wantReads(t testing.TB, r kv.Reader, want string) {
+	t.Helper()
+	m := parseModel(want)
+	wantScan(t, r, kv.Range{}, m.scan(kv.Range{}))
+	wantScan(t, r, kv.Range{Reverse: true}, m.scan(kv.Range{Reverse: true}))
+	for n := 1; n <= len(m)+1; n++ {
+		for _, reverse := range []bool{false, true} {
+			rng := kv.Range{Start: []byte("a"), End: []byte("z"), Limit: n, Reverse: reverse}
+			wantScan(t, r, rng, m.scan(rng))
+		}
+	}
+	for _, k := range []string{"a", "b", "bb", "c", "cc", "d", "n"} {
+		if v, ok := m[k]; ok {
+			wantGet(t, r, k, v)
+		} else {
+			wantGet(t, r, k, "-")
+		}
+	}
+}
+
+// testTxOneState: all reads are of the state at the first one, with what the
+// transaction wrote, and it begins at the first read, not before.
+func testTxOneState(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "a", "b", "c")
+	tx := begin(t, db)
+	do(t, tx, "set own 1")
+	commit(t, db.Engine(), set("a", "before"))
+	wantGet(t, tx.Snapshot(), "a", "before")
+	commit(t, db.Engine(), set("a", "after"), set("b", "after"), del("c"), set("d", "after"))
+	update(t, db, func(tx *kv.Tx) { do(t, tx, "set e 1; clear b") })
+	for range 2 {
+		wantScan(t, tx.Snapshot(), kv.Range{}, "a=before b=B c=C own=1")
+		wantScan(t, tx.Snapshot(), kv.Range{Reverse: true}, "own=1 c=C b=B a=before")
+		wantGet(t, tx.Snapshot(), "b", "B")
+		wantGet(t, tx.Snapshot(), "d", "-")
+	}
+	tx.Cancel()
+	wantScan(t, db.Engine(), kv.Range{}, "a=after d=after e=1")
+}
+
+// testTxSnapshot: reads that don't count see the state and own writes all the same.
+func testTxSnapshot(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "a", "b", "c")
+	tx := begin(t, db)
+	s := tx.Snapshot()
+	wantScan(t, s, kv.Range{}, "a=A b=B c=C")
+	do(t, tx, "set a modified; clearrange b c; clear c; set d new")
+	for _, r := range []kv.Reader{tx, s} {
+		wantScan(t, r, kv.Range{}, "a=modified d=new")
+		wantGet(t, r, "a", "modified")
+		wantGet(t, r, "b", "-")
+		wantGet(t, r, "c", "-")
+		wantGet(t, r, "d", "new")
+	}
+	wantKey(t, tx, kv.FirstGreaterThan([]byte("a")), "d")
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantScan(t, db.Engine(), kv.Range{}, "a=modified d=new")
+}
+
+// testTxLoops: a loop over a scan may read and write; it goes on as it began.
+func testTxLoops(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "a", "b", "c", "d")
+	for _, reverse := range []bool{false, true} {
+		tx := begin(t, db)
+		do(t, tx, "set bb 1")
+		n := 0
+		for e, err := range tx.Scan(ctx, kv.Range{Reverse: reverse}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			key := string(e.Key)
+			do(t, tx, "clear "+key+"; set "+key+"x 1; set \x00"+key+" 1; add bb 1; clearrange c d")
+			for _, inner := range []kv.Range{{}, {Reverse: true, Limit: 2}} {
+				if err := drain(tx, inner, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look(t, tx, "get b; get bb; get bbx")
+		}
+		if n != 5 {
+			t.Errorf("a loop that writes had %d turns, want 5", n)
+		}
+		tx.Cancel()
+	}
+}
+
+// testTxBinary: values are bytes, also those that look like something.
+func testTxBinary(t *testing.T, db *kv.DB) {
+	like := pattern(80, 1)
+	like[0] = 0x33
+	copy(like[76:], []byte{1, 0, 0, 0})
+	update(t, db, func(tx *kv.Tx) {
+		if err := errors.Join(tx.Set([]byte("like"), like), tx.Set([]byte("\xff\xff\xff"), nil), tx.Set([]byte{0}, []byte{})); err != nil {
+			t.Fatal(err)
+		}
+		wantGet(t, tx, "like", string(like))
+		wantGet(t, tx, "\xff\xff\xff", "")
+	})
+	view(t, db, func(tx *kv.Tx) {
+		wantGet(t, tx, "like", string(like))
+		wantGet(t, tx, "\xff\xff\xff", "")
+		wantGet(t, tx, "\x00", "")
+		wantScan(t, tx, kv.Range{Reverse: true, Limit: 1}, "\xff\xff\xff=")
+		wantScan(t, tx, kv.Range{Limit: 1}, "\x00=")
+	})
+}

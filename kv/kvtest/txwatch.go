@@ -1,0 +1,199 @@
+package kvtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// watch returns a Watch for key, made in a transaction of its own.
+func watch(t testing.TB, db *kv.DB, key string) (w *kv.Watch) {
+	t.Helper()
+	view(t, db, func(tx *kv.Tx) {
+		var err error
+		if w, err = tx.Watch(ctx, []byte(key)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return w
+}
+
+// wait starts to wait, and returns a channel for the result.
+func wait(c context.Context, w *kv.Watch) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- w.Wait(c) }()
+	return done
+}
+
+// testTxWatch: a Watch fires for another value, whoever wrote it and however, also if
+// that was before the waiting began.
+func testTxWatch(t *testing.T, db *kv.DB) {
+	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
+	tx := func(steps string) func() {
+		return func() { update(t, db, func(tx *kv.Tx) { do(t, tx, steps) }) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func()
+	}{
+		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"range cleared", tx("clearrange a z")}, {"added to", tx("add k 1")},
+		{"engine: set", engine(set("k", "2"))}, {"engine: cleared", engine(del("k"))}, {"engine: range cleared", engine(delRange("k", "l"))},
+	} {
+		for _, early := range []bool{false, true} {
+			commit(t, db.Engine(), set("k", "1"))
+			w := watch(t, db, "k")
+			var done <-chan error
+			if early {
+				c.change()
+				done = wait(ctx, w)
+			} else {
+				done = wait(ctx, w)
+				tx("set other 1; set k\x00 1; set j 1")()
+				c.change()
+			}
+			if err := <-done; err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+	// A missing key, an own write, several who wait.
+	commit(t, db.Engine(), del("k"))
+	var w *kv.Watch
+	update(t, db, func(tx *kv.Tx) {
+		do(t, tx, "set k 1; add k \x01")
+		var err error
+		if w, err = tx.Watch(ctx, []byte("k")); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, "Wait before the commit", w.Wait(ctx), kv.ErrCanceled)
+	})
+	soon, cancel := context.WithCancel(ctx)
+	first, second, third := wait(ctx, w), wait(ctx, w), wait(soon, w)
+	missing := wait(ctx, watch(t, db, "missing"))
+	cancel()
+	if err := <-third; !errors.Is(err, context.Canceled) {
+		t.Errorf("Wait with a cancelled context: %v", err)
+	}
+	commit(t, db.Engine(), set("k", "3"), set("missing", ""))
+	if err := errors.Join(<-first, <-second, <-missing); err != nil {
+		t.Error(err)
+	}
+	// One of a transaction that didn't commit is none.
+	lost := begin(t, db)
+	w, err := lost.Watch(ctx, []byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost.Cancel()
+	wantErr(t, "Wait after Cancel", w.Wait(ctx), kv.ErrCanceled)
+	done := wait(ctx, watch(t, db, "k"))
+	if err := db.Engine().Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "Wait on a closed engine", <-done, kv.ErrClosed)
+}
+
+// testTxWatchRace: two pass a number to each other, each waiting for the other; if one
+// missed a change it would wait for ever.
+func testTxWatchRace(t *testing.T, db *kv.DB) {
+	const rounds = 100
+	commit(t, db.Engine(), set("n", "0"))
+	play := func(turn int) error {
+		for range rounds {
+			for mine := false; !mine; {
+				var w *kv.Watch
+				err := db.Update(ctx, func(tx *kv.Tx) (err error) {
+					v, err := tx.Get(ctx, []byte("n"), nil)
+					if err != nil {
+						return err
+					}
+					n, err := strconv.Atoi(string(v))
+					if mine = n%2 == turn; err != nil || !mine {
+						w, _ = tx.Watch(ctx, []byte("n"))
+						return err
+					}
+					return tx.Set([]byte("n"), []byte(strconv.Itoa(n+1)))
+				})
+				if err == nil && !mine {
+					err = w.Wait(ctx)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- play(1) }()
+	if err := errors.Join(play(0), <-done); err != nil {
+		t.Fatal(err)
+	}
+	wantGet(t, db.Engine(), "n", strconv.Itoa(2*rounds))
+}
+
+// testTxSize: an estimate is no more than that, but it is none of nothing.
+func testTxSize(t *testing.T, db *kv.DB) {
+	var ops []kv.Op
+	for i := range 100 {
+		ops = append(ops, kv.Set(fmt.Appendf(nil, "k%02d", i), pattern(1000, uint64(i))))
+	}
+	commit(t, db.Engine(), ops...)
+	if err := db.Engine().Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	view(t, db, func(tx *kv.Tx) {
+		for _, r := range [][2][]byte{{nil, nil}, {[]byte("k"), []byte("l")}, {[]byte("l"), []byte("k")}, {nil, []byte("k")}} {
+			n, err := tx.EstimatedSize(ctx, r[0], r[1])
+			if err != nil || n < 0 || n > 10<<20 {
+				t.Errorf("EstimatedSize(%q, %q): %d, %v", r[0], r[1], n, err)
+			}
+		}
+	})
+}
+
+// testTxCheckpoint: a checkpoint can be made beside transactions. (What is in it an
+// engine tests itself: only it can open one.)
+func testTxCheckpoint(t *testing.T, db *kv.DB) {
+	update(t, db, func(tx *kv.Tx) { do(t, tx, "set a 1") })
+	dir := filepath.Join(t.TempDir(), "copy")
+	if err := db.Checkpoint(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Checkpoint(ctx, dir); err == nil {
+		t.Error("a checkpoint over another one")
+	}
+	update(t, db, func(tx *kv.Tx) { do(t, tx, "set a 2") })
+	wantGet(t, db.Engine(), "a", "2")
+}
+
+// testTxUnsupported: what the engine doesn't offer is refused.
+func testTxUnsupported(t *testing.T, db *kv.DB) {
+	tx := begin(t, db)
+	key := []byte("k")
+	for _, c := range []struct {
+		name string
+		cap  kv.TxCaps
+		err  func() error
+	}{
+		{"AddReadConflictKey", kv.TxConflictRanges, func() error { return tx.AddReadConflictKey(key) }},
+		{"AddWriteConflictKey", kv.TxConflictRanges, func() error { return tx.AddWriteConflictKey(key) }},
+		{"SetVersionstampedKey", kv.TxVersionstamps, func() error { return tx.SetVersionstampedKey(incomplete("", ""), nil) }},
+		{"SetVersionstampedValue", kv.TxVersionstamps, func() error { return tx.SetVersionstampedValue(key, incomplete("", "")) }},
+		{"Watch", kv.TxWatch, func() error { _, err := begin(t, db).Watch(ctx, key); return err }},
+		{"EstimatedSize", kv.TxSize, func() error { _, err := tx.EstimatedSize(ctx, nil, nil); return err }},
+		{"Checkpoint", kv.TxCheckpoint, func() error { return db.Checkpoint(ctx, filepath.Join(t.TempDir(), "copy")) }},
+	} {
+		err := c.err()
+		if caps(db).Has(c.cap) && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if !caps(db).Has(c.cap) {
+			wantErr(t, c.name, err, kv.ErrUnsupported)
+		}
+	}
+}
