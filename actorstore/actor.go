@@ -53,6 +53,9 @@ type Actor struct {
 	claim   []byte
 	claimed bool
 
+	hints   []byte                 // as they were when the handle was opened
+	pending atomic.Pointer[[]byte] // those that wait for a commit, nil when none do
+
 	closed atomic.Bool
 	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
 	epoch  atomic.Uint64         // of the head that this handle wrote; 0 while it is being opened

@@ -16,6 +16,7 @@ type trace struct {
 	head []byte // the head row, nil when there is none
 	name []byte // the head name's value, nil when there is none
 	own  []byte // the owner row, nil when there is none
+	hint []byte // the hints, nil when there are none
 }
 
 // part returns where a row of the actor's record goes.
@@ -25,6 +26,8 @@ func (t *trace) part(part int64) *[]byte {
 		return &t.name
 	case headOwner:
 		return &t.own
+	case headHints:
+		return &t.hint
 	}
 	return &t.head
 }
@@ -147,7 +150,7 @@ func (c *checker) formatted() error {
 // actor checks the actor of which all own rows were there, if any, and those before
 // it that have rows and no head.
 func (c *checker) actor(at *trace) error {
-	if at.head == nil && at.name == nil && at.own == nil && !c.single {
+	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && !c.single {
 		return nil // before the first
 	}
 	p := newPrefix(at.id)
@@ -169,10 +172,25 @@ func (c *checker) actor(at *trace) error {
 	if err := c.owner(at); err != nil {
 		return err
 	}
+	if err := c.hints(at); err != nil {
+		return err
+	}
 	if at.name == nil {
 		return nil
 	}
 	return c.headName(at)
+}
+
+// hints checks the hints of an actor, of which there is little to say: they are others'
+// to read, and old ones are as good as new ones.
+func (c *checker) hints(at *trace) error {
+	switch {
+	case at.hint != nil && at.head == nil:
+		return c.find(at.id, "hints", "they are those of an actor without a head")
+	case len(at.hint) > MaxHints:
+		return c.find(at.id, "hints", "they have %d bytes, at most are %d", len(at.hint), MaxHints)
+	}
+	return nil
 }
 
 // headless checks the actors of which there are rows below the bound, nil for all,

@@ -38,6 +38,7 @@ type flight struct {
 	next   head
 	commit kv.Commit
 	last   bool // no engine commit follows
+	hints  *[]byte
 	// The writes [from, to) are what is being sent.
 	from, to int
 
@@ -102,7 +103,7 @@ func (f *flight) end(err error) {
 	clear(f.opsBuf[:cap(f.opsBuf)])
 	clear(f.checks[:cap(f.checks)])
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.drop, f.calling, f.last, f.landed = false, false, false, 0
+	f.drop, f.calling, f.last, f.landed, f.hints = false, false, false, 0, nil
 	a.store.flights.put(f)
 }
 
@@ -241,6 +242,7 @@ func (f *flight) onApply() {
 	// From here on a panic, of a hook for instance, leaves nothing in doubt.
 	f.calling = false
 	f.landed++
+	f.hinted()
 	if a.tip != nil {
 		a.tip.land(f)
 	} else {

@@ -32,6 +32,9 @@
 //	("greenroom", 1, 1, id, 1)         the actor's name, UTF-8, if it has one
 //	("greenroom", 1, 1, id, 2)         v1: the actor's owner, where several hosts use the
 //	                                   store: host data[16], nonce data[8]
+//	("greenroom", 1, 1, id, 3)         v1: what of the actor's database is read first,
+//	                                   chunk numbers of its main file: pairs of varints,
+//	                                   the gap before a run and its length less 1
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl

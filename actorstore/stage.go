@@ -29,6 +29,7 @@ func (f *flight) stage(from, to int) {
 	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
 	}
+	f.stageHints(to - from)
 }
 
 // checkHead appends the check that makes this handle the owner. It copies the row,
