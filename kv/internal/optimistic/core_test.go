@@ -1,0 +1,360 @@
+package optimistic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+var ctx = context.Background()
+
+// A fakeStore is a map. What Apply does a test can decide.
+type fakeStore struct {
+	sync.Mutex
+	rows     map[string]string
+	version  uint64
+	applied  [][]kv.Op
+	hold     func() // called by Apply, with the lock held
+	fail     error
+	waitErr  error
+	outcomes map[kv.CommitID]kv.Outcome
+}
+
+func newFake() (*fakeStore, *Core) {
+	s := &fakeStore{rows: map[string]string{}, outcomes: map[kv.CommitID]kv.Outcome{}}
+	return s, New(s)
+}
+
+func (s *fakeStore) Enter(ctx context.Context) error { return ctx.Err() }
+func (s *fakeStore) Leave()                          {}
+func (s *fakeStore) Version() uint64                 { return s.version }
+func (s *fakeStore) Record(id kv.CommitID, o kv.Outcome) {
+	s.outcomes[id] = o
+}
+
+func (s *fakeStore) Pin(context.Context) (kv.Snapshot, error) { return &fakeSnapshot{}, nil }
+func (s *fakeStore) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+	return s.Pin(ctx)
+}
+
+func (s *fakeStore) Read(key, dst []byte) ([]byte, error) {
+	v, ok := s.rows[string(key)]
+	if !ok {
+		return dst, kv.ErrNotFound
+	}
+	return append(dst, v...), nil
+}
+
+func (s *fakeStore) Apply(ops []kv.Op, version uint64) (func() error, error) {
+	if s.hold != nil {
+		s.hold()
+	}
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	for _, o := range ops {
+		switch o.Kind {
+		case kv.OpSet:
+			s.rows[string(o.Key)] = string(o.Value)
+		case kv.OpClear:
+			delete(s.rows, string(o.Key))
+		}
+	}
+	s.version = version
+	s.applied = append(s.applied, append([]kv.Op(nil), ops...))
+	return func() error { return s.waitErr }, nil
+}
+
+// A fakeSnapshot has nothing.
+type fakeSnapshot struct{ kv.Snapshot }
+
+func (*fakeSnapshot) Get(_ context.Context, _, dst []byte) ([]byte, error) { return dst, kv.ErrNotFound }
+func (*fakeSnapshot) Close() error                                         { return nil }
+
+// attempt returns one that has read key, or, for "", nothing.
+func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() time.Time) kv.Attempt {
+	t.Helper()
+	if now == nil {
+		now = time.Now
+	}
+	a, err := c.Attempt(ctx, kv.AttemptOptions{MaxAge: maxAge, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		if _, err := a.Get(ctx, []byte(key), nil); !errors.Is(err, kv.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
+func span(key string) []kv.Span { return []kv.Span{{Start: []byte(key), End: []byte(key + "\x00")}} }
+
+// TestGroup: commits that come while another is being applied are one commit of the
+// engine, in which each sees what those before it did.
+func TestGroup(t *testing.T) {
+	s, c := newFake()
+	const n = 20
+	applying, release := make(chan struct{}), make(chan struct{})
+	s.hold = sync.OnceFunc(func() { close(applying); <-release })
+	var wg sync.WaitGroup
+	commit := func(a kv.Attempt, id byte, tc kv.TxCommit) (kv.Stamp, error) {
+		tc.ID = kv.CommitID{id}
+		stamp, err := a.Commit(ctx, &tc)
+		return stamp, errors.Join(err, a.Close())
+	}
+	add := func(key string) []kv.TxOp {
+		return []kv.TxOp{{Kind: kv.TxAtomic, Mutation: kv.MutationAdd, Key: []byte(key), Value: []byte{1}}}
+	}
+	first := c.test(t, "", 0, nil)
+	wg.Go(func() {
+		if _, err := commit(first, 1, kv.TxCommit{Ops: add("n")}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-applying
+	// Two that have read what the other writes: one of them must fail, in one group.
+	// The lock is held by the first, so these can't pin; they read nothing but declare.
+	stamps := make(chan kv.Stamp, n)
+	for i := range n {
+		wg.Go(func() {
+			stamp, err := commit(&attempt{core: c}, byte(i+2), kv.TxCommit{Ops: add("n")})
+			if err != nil {
+				t.Error(err)
+			}
+			stamps <- stamp
+		})
+	}
+	for waiting := 0; waiting < n; {
+		c.queue.mu.Lock()
+		waiting = len(c.queue.waiting)
+		c.queue.mu.Unlock()
+	}
+	close(release)
+	wg.Wait()
+	if len(s.applied) != 2 || len(s.applied[1]) != n {
+		t.Fatalf("%d commits of the engine, the second of %d operations", len(s.applied), len(s.applied[len(s.applied)-1]))
+	}
+	if s.rows["n"] != string([]byte{n + 1}) {
+		t.Errorf("%d additions made %q", n+1, s.rows["n"])
+	}
+	seen := map[kv.Stamp]bool{}
+	for range n {
+		stamp := <-stamps
+		if seen[stamp] || stamp[7] != 2 {
+			t.Errorf("stamp %x", stamp)
+		}
+		seen[stamp] = true
+	}
+	for i := range n + 1 {
+		if o := s.outcomes[kv.CommitID{byte(i + 1)}]; o != kv.OutcomeApplied {
+			t.Errorf("outcome of commit %d: %v", i+1, o)
+		}
+	}
+}
+
+// TestGroupConflicts: of two in one group, the second fails if it has read what the
+// first writes.
+func TestGroupConflicts(t *testing.T) {
+	for _, second := range []string{"a", "b"} {
+		s, c := newFake()
+		ops := func(key string) []kv.TxOp { return []kv.TxOp{{Kind: kv.TxSet, Key: []byte(key)}} }
+		x, y := c.test(t, "r", 0, nil).(*attempt), c.test(t, "r", 0, nil).(*attempt)
+		rx := &request{attempt: x, commit: &kv.TxCommit{ID: kv.CommitID{1}, Reads: span("r"), Ops: ops("a")}}
+		ry := &request{attempt: y, commit: &kv.TxCommit{ID: kv.CommitID{2}, Reads: span(second), Ops: ops("y")}}
+		if err := c.commit([]*request{rx, ry})(); err != nil || rx.err != nil {
+			t.Fatal(err, rx.err)
+		}
+		want, outcome := second == "a", kv.OutcomeApplied
+		if want {
+			outcome = kv.OutcomeNotApplied
+		}
+		if errors.Is(ry.err, kv.ErrConflict) != want || s.outcomes[kv.CommitID{2}] != outcome {
+			t.Errorf("having read %s: %v, %v", second, ry.err, s.outcomes[kv.CommitID{2}])
+		}
+		if _, ok := s.rows["y"]; ok == want || s.rows["a"] != "" {
+			t.Errorf("having read %s: the store has %q", second, s.rows)
+		}
+		if c.Busy() {
+			t.Error("busy with nothing")
+		}
+	}
+}
+
+// TestFailures: what the engine says of a group everybody in it hears, and an
+// operation that makes no sense harms nobody else.
+func TestFailures(t *testing.T) {
+	broken := errors.New("broken")
+	for _, durable := range []bool{false, true} {
+		s, c := newFake()
+		if durable {
+			s.waitErr = broken
+		} else {
+			s.fail = broken
+		}
+		var rs []*request
+		for i := range 3 {
+			rs = append(rs, &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{
+				ID: kv.CommitID{byte(i + 1)}, Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("k")}}}})
+		}
+		err := c.commit(rs)()
+		for i, r := range rs {
+			if durable && (!errors.Is(err, broken) || s.outcomes[r.commit.ID] != kv.OutcomeApplied) ||
+				!durable && (!errors.Is(r.err, broken) || s.outcomes[r.commit.ID] != kv.OutcomeNotApplied) {
+				t.Errorf("request %d: %v, %v, outcome %v", i, r.err, err, s.outcomes[r.commit.ID])
+			}
+		}
+	}
+	s, c := newFake()
+	s.rows["n"] = "\x05"
+	one := func(o kv.TxOp) *request {
+		return &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("with"), Value: []byte("it")}, o}}}
+	}
+	add := kv.TxOp{Kind: kv.TxAtomic, Key: []byte("n"), Value: []byte{1}}
+	good := []*request{one(add), one(add)}
+	bad := []*request{
+		one(kv.TxOp{Kind: kv.TxStampValue + 1}), one(kv.TxOp{Kind: kv.TxAtomic, Mutation: 99}),
+		one(kv.TxOp{Kind: kv.TxStampKey, Key: make([]byte, 10), Offset: 1}),
+		one(kv.TxOp{Kind: kv.TxStampValue, Value: make([]byte, 10), Offset: -1}),
+	}
+	if err := c.commit([]*request{good[0], bad[0], bad[1], bad[2], bad[3], good[1]})(); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range bad {
+		if !errors.Is(r.err, kv.ErrInvalid) || r.stamp != (kv.Stamp{}) {
+			t.Errorf("bad request %d: %v", i, r.err)
+		}
+	}
+	if good[0].err != nil || good[1].err != nil || s.rows["n"] != "\x07" {
+		t.Errorf("the others: %v, %v, %q", good[0].err, good[1].err, s.rows)
+	}
+}
+
+// TestWindow: an attempt that is too old is let go of, and so is what was kept for it,
+// also when nobody ever ends it.
+func TestWindow(t *testing.T) {
+	s, c := newFake()
+	now := time.Unix(1000, 0)
+	clock := func() time.Time { return now }
+	old := c.test(t, "r", 5*time.Second, clock)
+	plain := func(i int) {
+		s.Lock()
+		defer s.Unlock()
+		if s.version++; c.Busy() {
+			c.Applied([]kv.Op{kv.Set(fmt.Appendf(nil, "%d", i), nil)}, s.version)
+		}
+	}
+	for i := range 100 {
+		plain(i)
+	}
+	if c.history.size < 100 || !c.Busy() {
+		t.Fatalf("%d boundaries of 100 writes", c.history.size)
+	}
+	now = now.Add(5*time.Second + 1)
+	plain(100)
+	if c.history.size != 0 || c.Busy() || len(c.pinned) != 0 {
+		t.Errorf("%d boundaries, %d attempts after the window", c.history.size, len(c.pinned))
+	}
+	tc := &kv.TxCommit{Reads: span("r"), Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("k")}}}
+	if _, err := old.Commit(ctx, tc); !errors.Is(err, kv.ErrTooOld) {
+		t.Errorf("Commit after the window: %v", err)
+	}
+	// What it has written blindly needs no history.
+	blind := c.test(t, "r", 5*time.Second, clock)
+	now = now.Add(time.Hour)
+	tc.Reads = nil
+	if _, err := blind.Commit(ctx, tc); err != nil {
+		t.Errorf("blind commit after the window: %v", err)
+	}
+	if err := errors.Join(old.Close(), old.Close(), blind.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := old.Get(ctx, []byte("r"), nil); !errors.Is(err, kv.ErrClosed) {
+		t.Errorf("Get of a closed attempt: %v", err)
+	}
+}
+
+// TestReadOnly: attempts that only read are no reason to keep anything.
+func TestReadOnly(t *testing.T) {
+	s, c := newFake()
+	a, err := c.Attempt(ctx, kv.AttemptOptions{ReadOnly: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Get(ctx, []byte("r"), nil); !errors.Is(err, kv.ErrNotFound) {
+		t.Fatal(err)
+	}
+	s.Lock()
+	if c.Busy() {
+		t.Error("busy with a reader")
+	}
+	s.Unlock()
+	if _, err := a.Commit(ctx, &kv.TxCommit{}); err != nil {
+		t.Error(err)
+	}
+	_, err = a.Commit(ctx, &kv.TxCommit{Ops: []kv.TxOp{{Key: []byte("k")}}})
+	if !errors.Is(err, kv.ErrReadOnly) {
+		t.Errorf("Commit of changes: %v", err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatches: registering and stopping leave nothing behind.
+func TestWatches(t *testing.T) {
+	s, c := newFake()
+	one, stopOne, _ := c.Watch([]byte("k"))
+	two, stopTwo, _ := c.Watch([]byte("k"))
+	other, stopOther, _ := c.Watch([]byte("l"))
+	tell := func(op kv.Op) {
+		s.Lock()
+		defer s.Unlock()
+		s.version++
+		c.Applied([]kv.Op{op}, s.version)
+	}
+	got := func(ch <-chan struct{}) bool {
+		select {
+		case <-ch:
+			return true
+		default:
+			return false
+		}
+	}
+	for _, step := range []struct {
+		op              kv.Op
+		one, two, other bool
+	}{
+		{kv.Set([]byte("k"), nil), true, true, false},
+		{kv.Clear([]byte("l")), false, false, true},
+		{kv.ClearRange([]byte("a"), []byte("l")), true, true, false},
+		{kv.ClearRange([]byte("k\x00"), []byte("z")), false, false, true},
+		{kv.ClearRange([]byte("z"), []byte("a")), false, false, false},
+	} {
+		tell(step.op)
+		tell(step.op) // merged
+		if a, b, o := got(one), got(two), got(other); a != step.one || b != step.two || o != step.other {
+			t.Errorf("%v: told %v, %v, %v", step, a, b, o)
+		}
+		if got(one) || got(other) {
+			t.Error("told twice")
+		}
+	}
+	stopOne()
+	stopOne()
+	tell(kv.Set([]byte("k"), nil))
+	if got(one) || !got(two) {
+		t.Error("the wrong one was stopped")
+	}
+	stopTwo()
+	stopOther()
+	if c.Busy() || c.watches.len() != 0 {
+		t.Error("busy with watches that are over")
+	}
+}
