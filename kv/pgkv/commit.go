@@ -1,0 +1,249 @@
+package pgkv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Commit applies c as one transaction, in one round trip. See kv.Engine.
+//
+// While the answer is on its way a context that ends has the server asked to stop: if
+// it does in time nothing was applied, and the context's error is returned. A
+// connection that breaks during COMMIT leaves the outcome open; if c has an id it is
+// looked up, as long as Options.RetryFor says, and only if that fails the error is
+// kv.ErrUnknownOutcome.
+func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
+	if err := db.begin(ctx); err != nil {
+		return err
+	}
+	err := db.commit(ctx, c)
+	db.life.leave()
+	if err != nil {
+		return wrap("commit", err)
+	}
+	// No connection is held any more: what it does may commit.
+	if c.OnApply != nil {
+		c.OnApply()
+	}
+	return nil
+}
+
+func (db *DB) commit(ctx context.Context, c *kv.Commit) error {
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	p := db.plans.Get().(*plan)
+	defer db.plans.Put(p)
+	if err := p.make(c); err != nil {
+		db.note(c.ID, err)
+		return err
+	}
+	err := db.land(ctx, c.ID, func(ctx context.Context, cn *conn, at place) error {
+		return db.transact(ctx, cn, p, c, at)
+	})
+	db.note(c.ID, err)
+	return err
+}
+
+// note remembers what became of a commit.
+func (db *DB) note(id kv.CommitID, err error) {
+	switch {
+	case err == nil:
+		db.commits.Record(id, kv.OutcomeApplied)
+	case !errors.Is(err, kv.ErrUnknownOutcome):
+		db.commits.Record(id, kv.OutcomeNotApplied)
+	}
+}
+
+// errDoubt says that a transaction may have been committed.
+var errDoubt = errors.New("the connection broke before the server answered COMMIT")
+
+// land runs a transaction until it is known whether it was committed, and again where
+// it was not, for a reason that passes.
+func (db *DB) land(ctx context.Context, id kv.CommitID, transact func(context.Context, *conn, place) error) error {
+	r := db.retry()
+	at := db.slots.take(id)
+	for {
+		err := db.landOnce(ctx, at, transact)
+		if errors.Is(err, errDoubt) {
+			if err = db.settle(ctx, r, at, err); errors.Is(err, kv.ErrUnknownOutcome) {
+				db.slots.doubt(at)
+				return err
+			}
+		}
+		if err == nil || !worth(ctx, err) {
+			db.slots.give(at)
+			return err
+		}
+		if err := r.again(ctx, err); err != nil {
+			db.slots.give(at)
+			return err
+		}
+		// It did not land, and under its number it never will.
+		at.number = db.slots.renumber()
+	}
+}
+
+// settle looks up a transaction that is in doubt. It returns nil if it was committed,
+// an error that is worth another try if it was not, and else ErrUnknownOutcome.
+func (db *DB) settle(ctx context.Context, r *retry, at place, cause error) error {
+	// Why it couldn't be looked up is text alone: a context's error must not look as if
+	// nothing had been applied.
+	unknown := func(why error) error { return fmt.Errorf("%w: %w (%v)", kv.ErrUnknownOutcome, cause, clean(why)) }
+	if at.id == (kv.CommitID{}) {
+		return unknown(errors.New("it has no id to look it up by"))
+	}
+	for db.opts.RetryFor >= 0 {
+		applied, err := db.lookUp(ctx, at)
+		switch {
+		case err == nil && applied:
+			return nil
+		case err == nil:
+			return &lostError{cause}
+		case !worth(ctx, err):
+			return unknown(err)
+		}
+		if err := r.again(ctx, err); err != nil {
+			return unknown(err)
+		}
+	}
+	return unknown(errors.New("it was not looked up"))
+}
+
+func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Context, *conn, place) error) error {
+	c, err := db.take(ctx, db.writes)
+	if err != nil {
+		return err
+	}
+	defer db.writes.give(c)
+	db.trips.Add(1)
+	return transact(ctx, c, at)
+}
+
+// transact sends the transaction of a plan.
+func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
+	f := db.start(ctx, cn, p.size())
+	if c.Durability == kv.Applied {
+		f.send(db.sql.applied)
+	}
+	f.send(db.sql.gateShared)
+	if len(p.checks) > 0 {
+		p.keys.reset()
+		p.vals.reset()
+		for _, ch := range p.checks {
+			p.keys.add(p.spare.surrogate(ch.Key))
+			p.vals.add(notNil(ch.Value))
+		}
+		f.send(db.sql.check, p.keys.bytes(), p.vals.bytes())
+	}
+	f.writes(db.sql.insert, p, p.absent)
+	if c.ID != (kv.CommitID{}) {
+		f.send(db.sql.outcome, db.host[:], int4Param(at.slot), int8Param(at.number))
+	}
+	f.clear(p)
+	f.writes(db.sql.set, p, p.sets)
+	return meaning(f.end(ctx))
+}
+
+// meaning turns the errors by which a statement stops a transaction into kv's.
+func meaning(err error) error {
+	var pe *pgconn.PgError
+	if !errors.As(err, &pe) {
+		return err
+	}
+	switch {
+	case pe.Code == codeUniqueViolation:
+		return fmt.Errorf("%w: a key that should be absent is there", kv.ErrConflict)
+	case pe.Code == codeInvalidText && strings.Contains(pe.Message, failedCheck):
+		return fmt.Errorf("%w: a key has another value", kv.ErrConflict)
+	case pe.Code == codeInvalidText && strings.Contains(pe.Message, fencedOff):
+		return &lostError{errors.New("the transaction was given up by who asked for its outcome")}
+	}
+	return err
+}
+
+// size returns about how many bytes the plan sends.
+func (p *plan) size() int {
+	n := 0
+	for i := range p.sets {
+		n += len(p.sets[i].key) + len(p.sets[i].rest) + len(p.sets[i].value)
+	}
+	return n
+}
+
+// maxRequest is how many bytes of rows go into one statement: the server keeps them in
+// memory several times over.
+const maxRequest = 8 << 20
+
+// writes sends rows, in as many statements as their size asks for.
+func (f *flow) writes(s *statement, p *plan, rows []write) {
+	for len(rows) > 0 {
+		p.keys.reset()
+		p.rests.reset()
+		p.vals.reset()
+		n, size, long := 0, 0, false
+		for ; n < len(rows) && (n == 0 || size+len(rows[n].value) <= maxRequest); n++ {
+			p.keys.add(rows[n].key)
+			p.vals.add(rows[n].value)
+			size += len(rows[n].key) + len(rows[n].rest) + len(rows[n].value)
+			long = long || rows[n].rest != nil
+		}
+		// Arrays of different lengths are filled up with NULLs.
+		for i := 0; long && i < n; i++ {
+			p.rests.add(rows[i].rest)
+		}
+		f.send(s, p.keys.bytes(), p.rests.bytes(), p.vals.bytes())
+		rows = rows[n:]
+	}
+}
+
+// clear sends what is removed.
+func (f *flow) clear(p *plan) {
+	if len(p.ranges) > 0 {
+		for _, a := range []*array{&p.keys, &p.rests, &p.vals, &p.more[0], &p.more[1]} {
+			a.reset()
+		}
+		for i := range p.ranges {
+			r := &p.ranges[i]
+			p.keys.add(notNil(appendLow(nil, r.Start)))
+			p.rests.add(appendHigh(nil, r.End))
+			p.vals.add(notNil(r.Start))
+			p.more[0].add(r.End)
+		}
+		for _, rows := range [][]write{p.sets, p.absent} {
+			for i := range rows {
+				if p.inRange(rows[i].key) {
+					p.more[1].add(rows[i].key)
+				}
+			}
+		}
+		f.send(f.c.sql.clearRanges, p.keys.bytes(), p.rests.bytes(), p.vals.bytes(), p.more[0].bytes(), p.more[1].bytes())
+	}
+	if len(p.clears) > 0 {
+		p.keys.reset()
+		for _, k := range p.clears {
+			p.keys.add(k)
+		}
+		f.send(f.c.sql.clear, p.keys.bytes())
+	}
+}
+
+// inRange reports whether a surrogate is near a cleared range: what stays must be
+// named, and to name more does no harm.
+func (p *plan) inRange(key []byte) bool {
+	for i := range p.ranges {
+		r := &p.ranges[i]
+		if len(r.Start) > prefixLen || len(r.End) > prefixLen ||
+			bytes.Compare(key, r.Start) >= 0 && bytes.Compare(key, r.End) < 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,50 @@
+package pgkv
+
+import "encoding/binary"
+
+// Parameters in the binary form of the protocol.
+// https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c
+
+// An array is a bytea[] that is being written.
+type array struct {
+	buf []byte
+	n   int
+}
+
+// arrayHeader is how many bytes come before the elements: dimensions, whether there
+// are NULLs, the type of the elements, their number, the index of the first.
+const arrayHeader = 20
+
+// reset empties the array and keeps its memory.
+func (a *array) reset() { a.buf, a.n = a.buf[:0], 0 }
+
+// add appends an element; nil is NULL.
+func (a *array) add(b []byte) {
+	if a.n == 0 {
+		a.buf = append(a.buf[:0], make([]byte, arrayHeader)...)
+	}
+	a.n++
+	if b == nil {
+		a.buf = binary.BigEndian.AppendUint32(a.buf, 1<<32-1)
+		a.buf[7] = 1
+		return
+	}
+	a.buf = binary.BigEndian.AppendUint32(a.buf, uint32(len(b)))
+	a.buf = append(a.buf, b...)
+}
+
+// bytes returns the array, which is valid until the next add or reset.
+func (a *array) bytes() []byte {
+	if a.n == 0 {
+		a.buf = append(a.buf[:0], make([]byte, 12)...) // no dimensions
+	} else {
+		binary.BigEndian.PutUint32(a.buf, 1)
+		binary.BigEndian.PutUint32(a.buf[12:], uint32(a.n))
+		binary.BigEndian.PutUint32(a.buf[16:], 1)
+	}
+	binary.BigEndian.PutUint32(a.buf[8:], oidBytea)
+	return a.buf
+}
+
+func int8Param(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+func int4Param(n int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }

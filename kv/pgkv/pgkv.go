@@ -1,0 +1,200 @@
+// Package pgkv is the kv.Engine on PostgreSQL, version 14 or newer, for stores that
+// outgrow one machine: many hosts use one store, and replication keeps it when a
+// server dies.
+//
+// All entries lie in one table, kv(key, value), whose order is that of the bytes. A
+// commit is one transaction at READ COMMITTED that first locks the rows it checks,
+// in their order: whoever changes an actor checks its head, so commits of one actor
+// queue up there and see each other, and none fails for another reason than a check
+// that doesn't hold. Everything goes to the server in one go, with COMMIT at its end:
+// a commit is one round trip. If the connection breaks before the answer is there,
+// the commit is looked up by its id over another connection, see outcome.go.
+//
+// A DB never waits for a connection while it holds another one, so its pools can't
+// deadlock: calls take a connection for one round trip; snapshots, scans of more
+// than one page and transactions take one of another pool for as long as they last.
+//
+// pgkv is the only package that imports pgx, and no type of pgx shows in its API. It
+// is no object-relational layer, and its tables are not for others to write into.
+package pgkv
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+)
+
+// Options say how to open a store. A nil *Options is the zero Options.
+type Options struct {
+	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
+	MustExist bool
+	// ReadOnly opens an existing store without changing anything in it; a standby
+	// will do for that. It implies MustExist; commits return ErrReadOnly.
+	ReadOnly bool
+	// Calls is the largest number of connections for commits, and again for reads;
+	// 0 means 16. A call waits for a free one as its context says.
+	Calls int
+	// Pins is the largest number of snapshots, long scans and transactions that can
+	// be open at a time; 0 means 32. Who wants one more waits, and after PinWait gets
+	// ErrBusy: the one who waits may be the one who holds the others.
+	Pins int
+	// PinWait is how long to wait for one of Pins; 0 means 10 seconds.
+	PinWait time.Duration
+	// RetryFor is how long a call tries again when no server answers, or one that
+	// takes no writes, as during a failover; 0 means 15 seconds, and less than 0 not
+	// to try again. A call's context ends it sooner.
+	RetryFor time.Duration
+	// Timeout is how long one request may take before its connection is given up,
+	// not counting a second for each MiB it sends; 0 means 30 seconds.
+	Timeout time.Duration
+	// Logger gets what is worth knowing: lost connections and retries, at level
+	// Debug. Nil means that nobody does. Nothing logged holds a password or a key.
+	Logger *slog.Logger
+}
+
+// orDefault returns o with every zero replaced by what it means.
+func (o *Options) orDefault() Options {
+	out := Options{}
+	if o != nil {
+		out = *o
+	}
+	if out.Calls <= 0 {
+		out.Calls = 16
+	}
+	if out.Pins <= 0 {
+		out.Pins = 32
+	}
+	if out.PinWait <= 0 {
+		out.PinWait = 10 * time.Second
+	}
+	if out.RetryFor == 0 {
+		out.RetryFor = 15 * time.Second
+	}
+	if out.Timeout <= 0 {
+		out.Timeout = 30 * time.Second
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	return out
+}
+
+// A DB is one open store. It implements kv.Engine.
+type DB struct {
+	opts    Options
+	target  *target
+	sql     *statements
+	writes  *pool
+	reads   *pool
+	pins    *pool
+	host    [16]byte // this DB, in the table of outcomes
+	commits outcomes.Memory
+	slots   slots
+	life    life
+	plans   sync.Pool // of *plan
+
+	// trips counts the times that somebody waited for a server's answer.
+	trips atomic.Int64
+}
+
+var _ kv.Engine = (*DB)(nil)
+
+// Open opens the store that url names, creating it when there is none and opts
+// allow it. A nil opts is the zero Options.
+//
+// The url is PostgreSQL's (https://www.postgresql.org/docs/15/libpq-connect.html), as
+// pgx understands it: several hosts are tried in their order, for the one that takes
+// writes; sslmode, sslrootcert and the like decide on TLS. Parameters of its own are
+//
+//	schema     the schema that holds the store, "greenroom" if not given: several
+//	           stores in one database have several
+//	calls      Options.Calls, where that is 0
+//	pins       Options.Pins, where that is 0
+//
+// Connections have state: between a DB and its server there may be no pooler that
+// gives each transaction another server connection.
+//
+// Errors: ErrURL, kv.ErrNoStore, kv.ErrNotAStore when the schema holds something
+// else, kv.ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, ErrUnavailable.
+func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
+	t, o, err := parse(url, opts.orDefault(), opts)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{opts: o, target: t, sql: newStatements(t.schema)}
+	rand.Read(db.host[:]) // never fails
+	db.life.init()
+	db.plans.New = func() any { return new(plan) }
+	db.writes = newPool(db, o.Calls)
+	db.reads = newPool(db, o.Calls)
+	db.pins = newPool(db, o.Pins)
+	if err := db.prepareSchema(ctx); err != nil {
+		db.closePools()
+		return nil, wrap("open "+t.String(), err)
+	}
+	go db.sweep()
+	return db, nil
+}
+
+// Limits of one commit. PostgreSQL holds fields of up to 1 GiB, but both sides keep a
+// value in memory several times over.
+const (
+	maxKey   = 1 << 16
+	maxValue = 64 << 20
+	maxOps   = 1 << 20
+	maxBytes = 1 << 30
+)
+
+// Limits returns keys of 64 KiB, values of 64 MiB, commits of 1,048,576 operations
+// and 1 GiB, and that reads cross a network.
+func (db *DB) Limits() kv.Limits {
+	return kv.Limits{Key: maxKey, Value: maxValue, Ops: maxOps, Bytes: maxBytes, Far: true}
+}
+
+// Sync returns when everything applied before it is on stable storage: of the
+// server, and of as many standbys as its settings ask for. See kv.Engine.
+func (db *DB) Sync(ctx context.Context) error {
+	if err := db.begin(ctx); err != nil {
+		return err
+	}
+	defer db.life.leave()
+	if db.opts.ReadOnly {
+		return nil
+	}
+	// Any transaction that has an id waits for its commit record to be written, and
+	// what was committed before it is written before.
+	return wrap("sync", db.call(ctx, db.writes, func(ctx context.Context, c *conn) error {
+		return c.exec(ctx, db.sql.sync)
+	}))
+}
+
+// Close releases the store's connections; calls that are running end first. Open
+// snapshots end too. See kv.Engine.
+func (db *DB) Close() error {
+	if !db.life.close() {
+		return nil
+	}
+	db.forget()
+	db.closePools()
+	return nil
+}
+
+func (db *DB) closePools() {
+	for _, p := range []*pool{db.writes, db.reads, db.pins} {
+		p.close()
+	}
+}
+
+// begin starts a call: db.life.leave must follow when it returned nil.
+func (db *DB) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return db.life.enter()
+}

@@ -1,0 +1,52 @@
+//go:build unix
+
+package pgkv
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
+)
+
+// newURL returns the address of an empty store on the server that the tests share.
+func newURL(t testing.TB) string {
+	t.Helper()
+	n := pgtest.Shared(t)
+	return n.URL("schema=" + url.QueryEscape(n.Schema(t)))
+}
+
+// openAt opens a store that is closed with the test.
+func openAt(t testing.TB, url string, opts *Options) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), url, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func open(t testing.TB) *DB { return openAt(t, newURL(t), &Options{Pins: 64}) }
+
+func TestConformance(t *testing.T) {
+	kvtest.Run(t, func(t testing.TB) kv.Engine { return open(t) })
+}
+
+// The suite once more with as few connections as possible, and none to spare.
+func TestConformanceTight(t *testing.T) {
+	kvtest.Run(t, func(t testing.TB) kv.Engine {
+		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
+	})
+}
+
+func BenchmarkEngine(b *testing.B) {
+	kvtest.Benchmark(b, func(t testing.TB) kv.Engine { return open(t) })
+}

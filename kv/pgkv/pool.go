@@ -1,0 +1,153 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A pool is a bounded number of connections, opened when they are needed.
+type pool struct {
+	db *DB
+	// free has one token for each connection that may be taken.
+	free chan struct{}
+
+	mu     sync.Mutex
+	idle   []*conn // the one that was used last is taken first  +checklocks:mu
+	closed bool    // +checklocks:mu
+}
+
+func newPool(db *DB, size int) *pool {
+	p := &pool{db: db, free: make(chan struct{}, size)}
+	for range size {
+		p.free <- struct{}{}
+	}
+	return p
+}
+
+// errWait says that no connection became free in time.
+var errWait = errors.New("no connection is free")
+
+// take returns a connection, a new one if none is idle; give must follow. It waits for
+// one to be free until ctx ends, or wait is over, if that isn't nil.
+func (p *pool) take(ctx context.Context, wait <-chan time.Time) (*conn, error) {
+	select {
+	case <-p.free:
+	default:
+		select {
+		case <-p.free:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.db.life.closing:
+			return nil, kv.ErrClosed
+		case <-wait:
+			return nil, errWait
+		}
+	}
+	for {
+		c := p.pop()
+		if c == nil {
+			break
+		}
+		if c.alive() {
+			return c, nil
+		}
+		c.kill()
+	}
+	c, err := p.connect(ctx)
+	if err != nil {
+		p.free <- struct{}{}
+	}
+	return c, err
+}
+
+// connect opens and prepares a connection.
+func (p *pool) connect(ctx context.Context) (*conn, error) {
+	c, err := p.db.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.prepare(ctx); err != nil {
+		c.kill()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (p *pool) pop() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.idle)
+	if n == 0 {
+		return nil
+	}
+	c := p.idle[n-1]
+	p.idle[n-1] = nil
+	p.idle = p.idle[:n-1]
+	return c
+}
+
+// give takes a connection back. One that isn't at rest, between two transactions, is
+// closed.
+func (p *pool) give(c *conn) {
+	defer func() { p.free <- struct{}{} }()
+	if !c.bad && c.pg.TxStatus() != 'I' {
+		c.bad = true
+	}
+	p.mu.Lock()
+	keep := !c.bad && !p.closed
+	if keep {
+		c.used = time.Now()
+		p.idle = append(p.idle, c)
+	}
+	p.mu.Unlock()
+	if !keep {
+		c.close()
+	}
+}
+
+// drop closes the connections that have been idle since before t.
+func (p *pool) drop(t time.Time) {
+	p.mu.Lock()
+	n := 0
+	for n < len(p.idle) && p.idle[n].used.Before(t) {
+		n++
+	}
+	old := append([]*conn(nil), p.idle[:n]...)
+	p.idle = append(p.idle[:0], p.idle[n:]...)
+	p.mu.Unlock()
+	for _, c := range old {
+		c.close()
+	}
+}
+
+// close closes the idle connections, and has the others closed when they are given
+// back.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.drop(time.Now().Add(time.Hour))
+}
+
+// idleFor is how long a connection stays open that nobody uses.
+const idleFor = time.Minute
+
+// sweep closes idle connections until the DB is closed.
+func (db *DB) sweep() {
+	tick := time.NewTicker(idleFor / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			for _, p := range []*pool{db.writes, db.reads, db.pins} {
+				p.drop(now.Add(-idleFor))
+			}
+		case <-db.life.closing:
+			return
+		}
+	}
+}

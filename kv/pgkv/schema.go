@@ -1,0 +1,163 @@
+package pgkv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// schemaVersion is the version of the tables that this package uses.
+const schemaVersion = 1
+
+// migrations lead from one version of the tables to the next, the first from none.
+// What is here will not change; what is to change is added.
+var migrations = [schemaVersion]string{`
+create table kv! (
+	key bytea not null,
+	rest bytea,
+	value bytea not null,
+	primary key (key)
+) with (
+	fillfactor = 90,
+	autovacuum_vacuum_scale_factor = 0.02,
+	autovacuum_vacuum_threshold = 500,
+	autovacuum_vacuum_cost_delay = 0,
+	autovacuum_analyze_scale_factor = 0.5,
+	toast.autovacuum_vacuum_scale_factor = 0.02,
+	toast.autovacuum_vacuum_threshold = 500,
+	toast.autovacuum_vacuum_cost_delay = 0
+);
+alter table kv! alter key set storage plain, alter rest set storage external, alter value set storage external;
+comment on table kv! is 'entries of a Greenroom store; rest is the end of a long key';
+create table outcome! (
+	host bytea not null,
+	slot int4 not null,
+	number int8 not null,
+	applied bool not null,
+	at timestamptz not null,
+	primary key (host, slot)
+) with (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+comment on table outcome! is 'for each commit under way: whether it has been applied';
+`}
+
+// prepareSchema makes sure that the store is there, in a version that is known.
+func (db *DB) prepareSchema(ctx context.Context) error {
+	r := db.retry()
+	for {
+		err := db.trySchema(ctx)
+		if err == nil || !worth(ctx, err) {
+			return err
+		}
+		if err := r.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (db *DB) trySchema(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+	defer cancel()
+	c, err := db.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	version, err := db.version(ctx, c)
+	if err == nil && version < schemaVersion {
+		switch {
+		case db.opts.MustExist && version == 0, db.opts.ReadOnly && version == 0:
+			return kv.ErrNoStore
+		case db.opts.ReadOnly:
+			return fmt.Errorf("%w, and its tables have the older version %d", ErrReadOnly, version)
+		}
+		err = db.migrate(ctx, c)
+	}
+	return verdict(ctx, c, err)
+}
+
+// one runs a query without parameters and returns the first column of its only row,
+// as text; ok is false when it is NULL or there is no row.
+func (c *conn) one(ctx context.Context, text string) (value string, ok bool, err error) {
+	results, err := c.pg.Exec(ctx, text).ReadAll()
+	c.look()
+	if err != nil {
+		return "", false, err
+	}
+	last := results[len(results)-1]
+	if len(last.Rows) == 0 || last.Rows[0][0] == nil {
+		return "", false, nil
+	}
+	return string(last.Rows[0][0]), true, nil
+}
+
+// literal makes a text an SQL string.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// version returns the version of the tables, 0 when there are none.
+func (db *DB) version(ctx context.Context, c *conn) (int, error) {
+	schema := db.target.schema
+	// In one query, which sees one state: two hosts may begin at the same time.
+	text, found, err := c.one(ctx, `select case
+		when to_regclass(`+literal(quote(schema)+".meta")+`) is not null then 'store'
+		when exists (select from pg_class where relnamespace = to_regnamespace(`+literal(quote(schema))+`)) then 'other'
+		end`)
+	switch {
+	case err != nil || !found:
+		return 0, err
+	case text != "store":
+		return 0, fmt.Errorf("%w: the schema %s holds other tables", kv.ErrNotAStore, schema)
+	}
+	text, found, err = c.one(ctx, `select value from `+quote(schema)+`.meta where name = 'version'`)
+	switch code := code(err); {
+	case code == codeUndefinedTable || code == codeUndefinedColumn:
+		return 0, fmt.Errorf("%w: the schema %s holds other tables", kv.ErrNotAStore, schema)
+	case err != nil:
+		return 0, err
+	case !found:
+		return 0, fmt.Errorf("%w: the tables have no version", kv.ErrCorrupt)
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	switch {
+	case err != nil || n == 0:
+		return 0, fmt.Errorf("%w: the tables have the version %q", kv.ErrCorrupt, text)
+	case n > schemaVersion:
+		return 0, &kv.FormatError{What: "PostgreSQL schema", Found: n, Known: schemaVersion}
+	}
+	return int(n), nil
+}
+
+// migrate makes or changes the tables, all at once, while others who would do the
+// same wait.
+func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
+	schema := quote(db.target.schema)
+	begin := `begin isolation level read committed read write; select pg_advisory_xact_lock(` +
+		strconv.FormatInt(gateID(db.target.schema), 10) + `)`
+	if err := c.simple(ctx, begin); err != nil {
+		return err
+	}
+	version, err := db.version(ctx, c) // again: another host may have been faster
+	if err != nil {
+		return errors.Join(err, c.simple(ctx, `rollback`))
+	}
+	var script strings.Builder
+	if version == 0 {
+		exists, _, err := c.one(ctx, `select to_regnamespace(`+literal(schema)+`) is not null`)
+		if err != nil {
+			return err
+		}
+		if exists != "t" { // to ask for it takes a right that using it doesn't
+			script.WriteString(`create schema ` + schema + `;`)
+		}
+		script.WriteString(`create table ` + schema + `.meta(name text primary key, value text not null);
+			insert into ` + schema + `.meta values('version', '0');`)
+	}
+	for _, m := range migrations[version:] {
+		script.WriteString(strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome").Replace(m))
+	}
+	script.WriteString(fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'; commit`, schema, schemaVersion))
+	return c.simple(ctx, script.String())
+}

@@ -1,0 +1,138 @@
+package pgkv
+
+import (
+	"fmt"
+	"strings"
+)
+
+// OIDs of the types of parameters.
+// https://github.com/postgres/postgres/blob/REL_15_STABLE/src/include/catalog/pg_type.dat
+const (
+	oidBytea      = 17
+	oidInt8       = 20
+	oidInt4       = 23
+	oidByteaArray = 1001
+)
+
+// A statement is prepared on every connection. Parameters and results are binary.
+type statement struct {
+	name string
+	text string
+	oids []uint32
+}
+
+// statements are all that is ever asked of a store in one schema.
+type statements struct {
+	begin, commit, rollback   *statement
+	beginRead                 string // begins a transaction and pins its state, in one
+	applied, sync             *statement
+	check, insert             *statement
+	clearRanges, clear, set   *statement
+	outcome, fence, forget    *statement
+	get                       *statement
+	page, pageDown            *statement
+	group, groupDown          *statement
+	gateShared, gateExclusive *statement
+
+	all []*statement
+}
+
+// quote makes a name an SQL identifier.
+func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// newStatements writes the statements for the tables of a schema.
+func newStatements(schema string) *statements {
+	s := &statements{beginRead: "begin isolation level repeatable read read only; select 1"}
+	r := strings.NewReplacer("kv!", quote(schema)+".kv", "outcome!", quote(schema)+".outcome",
+		"{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
+	def := func(name, text string, oids ...uint32) *statement {
+		st := &statement{name: "greenroom_" + name, text: r.Replace(text), oids: oids}
+		s.all = append(s.all, st)
+		return st
+	}
+	s.begin = def("begin", `begin isolation level read committed read write`)
+	s.commit = def("commit", `commit`)
+	s.rollback = def("rollback", `rollback`)
+	s.applied = def("applied", `select set_config('synchronous_commit', 'off', true)`)
+	s.sync = def("sync", `select pg_current_xact_id()`)
+	s.gateShared = def("gate_shared", `select pg_advisory_xact_lock_shared({gate})`)
+	s.gateExclusive = def("gate_exclusive", `select pg_advisory_xact_lock({gate})`)
+	s.defineWrites(def)
+	s.defineReads(def)
+	return s
+}
+
+type definer func(name, text string, oids ...uint32) *statement
+
+// defineWrites defines the parts of a commit. A part that finds that the commit must
+// not be makes the transaction fail by a cast that can't be done: that way COMMIT can
+// be sent together with what it depends on.
+func (s *statements) defineWrites(def definer) {
+	// Keys and the values that they must have. Rows are locked in the order of their
+	// keys, and what was locked is what is compared: at READ COMMITTED a row that
+	// somebody else was changing is read again when the lock is there.
+	s.check = def("check", `
+		select case when count(*) > 0 then ('`+failedCheck+`' || min(c.i))::int end
+		from unnest($1::bytea[], $2::bytea[]) with ordinality c(k, v, i)
+		left join (select key, value from kv! where key = any($1::bytea[]) order by key for no key update) l on l.key = c.k
+		where l.value is distinct from c.v`, oidByteaArray, oidByteaArray)
+	// Keys that must be absent. That a key is absent can't be locked; that it has just
+	// been inserted can, and a key that is there is a unique violation.
+	s.insert = def("insert", `
+		insert into kv!(key, rest, value) select * from unnest($1::bytea[], $2::bytea[], $3::bytea[])`,
+		oidByteaArray, oidByteaArray, oidByteaArray)
+	// Ranges of keys as they are stored, of whole keys for those that are not, and what
+	// stays because the commit sets it anyway: a row that is overwritten keeps its place,
+	// so that who waits for its lock finds it.
+	s.clearRanges = def("clear_ranges", `
+		delete from kv! t using unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[]) r(lo, hi, first, above)
+		where t.key >= r.lo and t.key < r.hi
+		and (t.rest is null or substring(t.key from 1 for {prefix}) || t.rest >= r.first
+			and substring(t.key from 1 for {prefix}) || t.rest < r.above)
+		and not exists (select from unnest($5::bytea[]) s(k) where s.k = t.key)`,
+		oidByteaArray, oidByteaArray, oidByteaArray, oidByteaArray, oidByteaArray)
+	s.clear = def("clear", `delete from kv! where key = any($1::bytea[])`, oidByteaArray)
+	s.set = def("set", `
+		insert into kv!(key, rest, value) select * from unnest($1::bytea[], $2::bytea[], $3::bytea[])
+		on conflict (key) do update set value = excluded.value`, oidByteaArray, oidByteaArray, oidByteaArray)
+
+	s.outcome = def("outcome", `
+		with u as (
+			insert into outcome! as o(host, slot, number, applied, at) values($1, $2, $3, true, now())
+			on conflict (host, slot) do update set number = excluded.number, applied = true, at = now()
+			where o.number < excluded.number returning 1)
+		select case when count(*) = 0 then ('`+fencedOff+`' || count(*))::int end from u`, oidBytea, oidInt4, oidInt8)
+	// It always writes, so that its own commit waits until that of an older one that
+	// it finds is on stable storage.
+	s.fence = def("fence", `
+		insert into outcome! as o(host, slot, number, applied, at) values($1, $2, $3, false, now())
+		on conflict (host, slot) do update set number = greatest(o.number, excluded.number),
+			applied = o.applied and o.number >= excluded.number, at = now()
+		returning number, applied`, oidBytea, oidInt4, oidInt8)
+	s.forget = def("forget", `delete from outcome! where host = $1`, oidBytea)
+}
+
+const (
+	failedCheck = "greenroom check "
+	fencedOff   = "greenroom fence "
+)
+
+// defineReads defines the reads.
+func (s *statements) defineReads(def definer) {
+	s.get = def("get", `select value from kv! where key = $1`, oidBytea)
+	// A page ends after a number of rows, or where those before a row have a number of
+	// bytes: the length of a value that is stored apart is known without reading it.
+	page := func(where, order string) string {
+		return `select key, rest, value from (
+			select key, rest, value, sum(octet_length(value)) over (order by ` + order + ` rows unbounded preceding) - octet_length(value) as before
+			from kv! where ` + where + ` order by ` + order + ` limit $3) p
+			where before < $4`
+	}
+	inside := `key >= $1 and key < $2`
+	s.page = def("page", page(inside, "key"), oidBytea, oidBytea, oidInt8, oidInt8)
+	s.pageDown = def("page_down", page(inside, "key desc"), oidBytea, oidBytea, oidInt8, oidInt8)
+	// One group of long keys; see surrogate.go.
+	inGroup := inside + ` and rest >= $5 and ($6::bytea is null or rest < $6)`
+	s.group = def("group", page(inGroup, "rest"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
+	s.groupDown = def("group_down", page(inGroup, "rest desc"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
+}
