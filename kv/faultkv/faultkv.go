@@ -45,6 +45,8 @@ const (
 	// BeforeEntry comes before each entry that a scan yields: an error ends the scan
 	// in the middle.
 	BeforeEntry
+	// BeforeAttempt comes before an attempt at a transaction begins.
+	BeforeAttempt
 )
 
 // before reports whether the operation hasn't happened yet.
@@ -80,10 +82,13 @@ type Counts struct {
 	Commits, Durable, Ops, Bytes int64
 	// Syncs counts calls of Sync.
 	Syncs int64
+	// Attempts counts attempts at transactions. What they read and commit is in the
+	// other counts.
+	Attempts int64
 }
 
 // An Engine counts and passes on the calls of the engine below. It implements
-// kv.Engine and kv.Sharer, and allocates nothing for a Get or a Commit. All methods
+// kv.Engine, kv.Sharer and kv.Transactor, and allocates nothing for a Get or a Commit. All methods
 // are safe for concurrent use.
 type Engine struct {
 	below kv.Engine
@@ -91,12 +96,13 @@ type Engine struct {
 	plan  atomic.Pointer[plan] // nil: nothing is set
 	calls sync.Pool            // of *call
 
-	gets, scans, snapshots, commits, durable, ops, bytes, syncs atomic.Int64
+	gets, scans, snapshots, commits, durable, ops, bytes, syncs, attempts atomic.Int64
 }
 
 var (
-	_ kv.Engine = (*Engine)(nil)
-	_ kv.Sharer = (*Engine)(nil)
+	_ kv.Engine     = (*Engine)(nil)
+	_ kv.Sharer     = (*Engine)(nil)
+	_ kv.Transactor = (*Engine)(nil)
 )
 
 // A plan is everything that may happen to an operation. It doesn't change: a new
@@ -183,14 +189,14 @@ func (e *Engine) Counts() Counts {
 	return Counts{
 		Gets: e.gets.Load(), Scans: e.scans.Load(), Snapshots: e.snapshots.Load(),
 		Commits: e.commits.Load(), Durable: e.durable.Load(), Ops: e.ops.Load(), Bytes: e.bytes.Load(),
-		Syncs: e.syncs.Load(),
+		Syncs: e.syncs.Load(), Attempts: e.attempts.Load(),
 	}
 }
 
 // Reset sets all counts to zero.
 func (e *Engine) Reset() {
 	for _, c := range []*atomic.Int64{
-		&e.gets, &e.scans, &e.snapshots, &e.commits, &e.durable, &e.ops, &e.bytes, &e.syncs,
+		&e.gets, &e.scans, &e.snapshots, &e.commits, &e.durable, &e.ops, &e.bytes, &e.syncs, &e.attempts,
 	} {
 		c.Store(0)
 	}
