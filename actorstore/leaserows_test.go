@@ -1,0 +1,231 @@
+package actorstore
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// TestOnlyLooking: who owns nothing has no lease, and a Store that only reads writes
+// nothing.
+func TestOnlyLooking(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one := boot(t, below, HostOptions{})
+		must(t, one.take(t, nil).Put(ctx, user("k"), []byte("v")))
+		eng := faultkv.New(anywhere{below})
+		for _, readOnly := range []bool{false, true} {
+			s, err := Open(ctx, eng, &Options{ReadOnly: readOnly})
+			must(t, err)
+			v, err := s.View(ctx, testID)
+			must(t, err)
+			if got, _ := get(t, v, user("k")); got != "v" {
+				t.Errorf("got %q", got)
+			}
+			must(t, second(s.Owner(ctx, testID)))
+			if got := hostRows(t, s); len(got) != 1 {
+				t.Errorf("the hosts are %q", got)
+			}
+			time.Sleep(10 * leaseTTL)
+			must(t, errors.Join(v.Close(), s.Close()))
+		}
+		if n := eng.Counts().Commits; n != 0 {
+			t.Errorf("%d commits", n)
+		}
+	})
+}
+
+// TestLeaseOfOneProcess: where one process has the engine there are neither leases nor
+// owners.
+func TestLeaseOfOneProcess(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		eng := memkv.New()
+		s := openStore(t, eng, smallForks)
+		must(t, openActor(t, s).Put(ctx, user("k"), nil))
+		time.Sleep(time.Hour)
+		for e, err := range eng.Scan(ctx, kv.Range{}) {
+			must(t, err)
+			_, part, ok := parseHeadKey(e.Key)
+			if ok && part == headOwner || bytes.HasPrefix(e.Key, appendRow(nil, rowHost)) {
+				t.Errorf("there is a row %x", e.Key)
+			}
+		}
+		if h, err := s.Owner(ctx, testID); !h.ID.IsZero() || err != nil || !s.Host().ID.IsZero() {
+			t.Errorf("the owner is %+v, %v", h, err)
+		}
+	})
+}
+
+// TestDropOfHost: an actor that is dropped is nobody's, and can be begun anew elsewhere.
+func TestDropOfHost(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		a, err := one.Named(ctx, "n", nil)
+		must(t, err)
+		must(t, a.Put(ctx, user("k"), nil))
+		id := a.ID()
+		must(t, a.Drop(ctx))
+		rec, err := loadRecord(ctx, below, id)
+		if must(t, err); rec.row != nil || rec.owner != nil || rec.name != "" {
+			t.Errorf("left is %+v", rec)
+		}
+		a, err = two.Named(ctx, "n", nil)
+		must(t, err)
+		must(t, a.Put(ctx, user("k"), nil))
+		must(t, a.Close())
+	})
+}
+
+// TestForkOfHost: a fork belongs to nobody when it is made, and to its maker meanwhile.
+func TestForkOfHost(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		a := one.take(t, nil)
+		must(t, a.Put(ctx, user("k"), []byte("v")))
+		snap, err := a.Snapshot(ctx)
+		must(t, err)
+		to := NewID()
+		_, err = one.Fork(ctx, snap, &ForkOptions{ID: to, Progress: func(int64) {
+			if err := second(two.Actor(ctx, to, nil)); !errors.Is(err, ErrInUse) {
+				t.Errorf("meanwhile: got %v, want %v", err, ErrInUse)
+			}
+		}})
+		must(t, errors.Join(err, snap.Close()))
+		b, err := two.Actor(ctx, to, &ActorOptions{MustExist: true})
+		must(t, err)
+		must(t, b.Put(ctx, user("k"), nil))
+		must(t, b.Close())
+	})
+}
+
+// TestUnclaim: what Close can't tell the engine now is told with a renewal, and a claim
+// of which nobody knows whether it landed doesn't lock others out.
+func TestUnclaim(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		a := one.take(t, nil)
+		key := headOwnerKey(testID)
+		touches := func(op faultkv.Op) bool {
+			return slices.ContainsFunc(op.Commit.Ops, func(o kv.Op) bool { return bytes.Equal(o.Key, key) })
+		}
+		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: touches})
+		must(t, a.Close())
+		two.take2(t)
+		time.Sleep(leaseTTL / 3)
+		synctest.Wait()
+		a = two.take(t, nil)
+		must(t, a.Close())
+		one.eng.Fail(faultkv.Rule{Point: faultkv.AfterApply, Match: touches, Err: kv.ErrUnknownOutcome})
+		if err := second(one.Actor(ctx, testID, nil)); !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("got %v, want %v", err, kv.ErrUnknownOutcome)
+		}
+		two.take2(t)
+		time.Sleep(leaseTTL / 3)
+		synctest.Wait()
+		two.take(t, nil)
+		h := one.hosting.now.Load()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.unclaimed) != 0 || len(h.handles) != 0 {
+			t.Errorf("left are %v, %v", h.unclaimed, slices.Collect(maps.Keys(h.handles)))
+		}
+	})
+}
+
+// TestCrashBeforeClaim: a host that died between its own row and the first claim is in
+// nobody's way, and its row is removed in time.
+func TestCrashBeforeClaim(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{Name: "one"}), boot(t, below, HostOptions{Name: "two"})
+		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
+		if err := second(one.Actor(ctx, testID, nil)); !errors.Is(err, faultkv.ErrInjected) {
+			t.Errorf("got %v, want %v", err, faultkv.ErrInjected)
+		}
+		one.die()
+		two.take(t, nil)
+		if got := hostRows(t, two.Store); len(got) != 2 {
+			t.Errorf("the hosts are %q", got)
+		}
+		if found := problems(t, two.Store); len(found) > 0 {
+			t.Errorf("findings: %v", found)
+		}
+		time.Sleep((sweepEvery + 1) * leaseTTL / 3)
+		synctest.Wait()
+		if got := hostRows(t, two.Store); !slices.Equal(got, []string{"two"}) {
+			t.Errorf("the hosts are %q", got)
+		}
+	})
+}
+
+// TestRegistrationFails: the opening fails, and the next one begins anew.
+func TestRegistrationFails(t *testing.T) {
+	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
+		inTime(t, func(t *testing.T) {
+			m := boot(t, memkv.New(), HostOptions{})
+			m.eng.Fail(faultkv.Rule{Point: point, Err: kv.ErrUnknownOutcome})
+			if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, kv.ErrUnknownOutcome) {
+				t.Errorf("got %v, want %v", err, kv.ErrUnknownOutcome)
+			}
+			must(t, m.take(t, nil).Owned(ctx))
+		})
+	}
+}
+
+// TestCloseTellsNobody: a Store that can't end its lease says so, and keeps nobody
+// waiting for more than the rest of it.
+func TestCloseTellsNobody(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		one.take(t, nil)
+		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever, Err: errTest})
+		if err := one.Close(); !errors.Is(err, errTest) {
+			t.Errorf("got %v, want %v", err, errTest)
+		}
+		two.take(t, waitFor)
+	})
+}
+
+// TestDamagedHostRows: they are found, and nobody takes an actor over on the strength of
+// one.
+func TestDamagedHostRows(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		must(t, one.take(t, nil).Put(ctx, user("k"), nil))
+		one.die()
+		key, row := hostKey(one.Host().ID), one.hosting.now.Load().stored
+		for _, set := range []kv.Op{kv.Set(headOwnerKey(testID), []byte("x")), kv.Set(key, []byte("x"))} {
+			old, err := below.Get(ctx, set.Key, nil)
+			must(t, err)
+			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{set}}))
+			if err := second(two.Actor(ctx, testID, waitFor)); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, ErrCorrupt)
+			}
+			if err := second(two.Owner(ctx, testID)); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, ErrCorrupt)
+			}
+			if found := problems(t, two.Store); len(found) != 1 || found[0].Harmless {
+				t.Errorf("findings: %v", found)
+			}
+			must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(set.Key, old)}}))
+		}
+		must(t, below.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, row), kv.Set(headOwnerKey(NewID()), testOwner.append(nil))}}))
+		if found := problems(t, two.Store); len(found) != 1 {
+			t.Errorf("findings: %v", found)
+		}
+		two.take(t, waitFor)
+	})
+}
