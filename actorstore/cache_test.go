@@ -1,0 +1,327 @@
+package actorstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// chunk is the key of a page.
+func chunk(i int) []byte { return AppendFileChunk(nil, FileMain, uint32(i)) }
+
+// writePages gives the actor n pages that say which they are.
+func writePages(t testing.TB, a *Actor, n int) {
+	t.Helper()
+	var b batch.Batch
+	b.Mode = batch.Ordered
+	for i := range n {
+		b.PutPrior(chunk(i), pageOf(i), batch.Absent)
+	}
+	must(t, a.Commit(ctx, &b))
+}
+
+func pageOf(i int) []byte {
+	p := make([]byte, 4096)
+	copy(p, fmt.Sprint(i))
+	return p
+}
+
+// readPage fails the test unless r has the page i that writePages wrote.
+func readPage(t testing.TB, r Reader, i int) {
+	t.Helper()
+	p, err := r.Page(ctx, chunk(i), nil)
+	must(t, err)
+	if string(p) != string(pageOf(i)) {
+		t.Fatalf("page %d begins with %q", i, p[:8])
+	}
+}
+
+// reads returns how often the engine was asked since the last time.
+func reads(eng *faultkv.Engine) int64 {
+	c := eng.Counts()
+	eng.Reset()
+	return c.Gets + c.Scans
+}
+
+// TestCacheScan: a scan that is much larger than the cache evicts nothing that is in
+// use, of another actor in this case.
+func TestCacheScan(t *testing.T) {
+	for _, ahead := range []int{0, 64} {
+		t.Run(fmt.Sprint("ahead=", ahead), func(t *testing.T) {
+			const hot, pages = 100, 5000
+			s, eng := openFar(t, 2<<20)
+			a := openActor(t, s)
+			writePages(t, a, hot)
+			b, err := s.Actor(ctx, NewID(), nil)
+			must(t, err)
+			writePages(t, b, pages)
+			for range 4 {
+				for i := range hot {
+					readPage(t, a, i)
+				}
+			}
+			snap, err := b.PageSnapshot(ctx)
+			must(t, err)
+			reads(eng)
+			for i := range pages {
+				if ahead > 0 && i%ahead == 0 {
+					n, err := snap.Prefetch(ctx, chunk(i), nil, ahead)
+					if want := min(ahead, pages-i); n != want || err != nil {
+						t.Fatalf("prefetch at %d: %d, %v, want %d", i, n, err, want)
+					}
+				}
+				readPage(t, snap, i)
+			}
+			must(t, snap.Close())
+			// The last of what was written may be there yet.
+			want := int64(pages)
+			if ahead > 0 {
+				want = (pages + int64(ahead) - 1) / int64(ahead)
+			}
+			if n := reads(eng); n > want || n < want*9/10 {
+				t.Errorf("the scan took %d reads, want about %d", n, want)
+			}
+			for i := range hot {
+				readPage(t, a, i)
+			}
+			if n := reads(eng); n > 0 {
+				t.Errorf("%d of %d pages in use were evicted", n, hot)
+			}
+			must(t, b.Close())
+		})
+	}
+}
+
+// TestCacheBound: what is kept stays within the bound, and the books about it are right.
+func TestCacheBound(t *testing.T) {
+	const bound = 300_000
+	s, _ := openFar(t, bound)
+	a := openActor(t, s)
+	writePages(t, a, 500)
+	for i := range 2000 {
+		readPage(t, a, i*i%500)
+		if i%7 == 0 {
+			must(t, a.Put(ctx, chunk(i%500), pageOf(i%500)))
+		}
+	}
+	must(t, a.DeleteRange(ctx, chunk(100), chunk(200)))
+	var kept int64
+	for i := range s.cache.shards {
+		sh := &s.cache.shards[i]
+		n := 0
+		for _, q := range []*queue{&sh.probation, &sh.main} {
+			var bytes int64
+			for e := q.oldest; e != nil; e = e.next {
+				if sh.entries[e.hash] != e || e.queue != q {
+					t.Errorf("%s is in a queue it isn't in", Describe([]byte(e.key)))
+				}
+				bytes += e.size()
+				n++
+			}
+			if bytes != q.bytes {
+				t.Errorf("a queue has %d bytes, it says %d", bytes, q.bytes)
+			}
+			kept += bytes
+		}
+		if n != len(sh.entries) {
+			t.Errorf("%d entries, %d of them in queues", len(sh.entries), n)
+		}
+		if len(sh.ghosts.order) > 2*len(sh.entries)+2*minGhosts || len(sh.ghosts.in) > len(sh.ghosts.order) {
+			t.Errorf("%d ghosts in order, %d to be found, of %d entries", len(sh.ghosts.order), len(sh.ghosts.in), n)
+		}
+	}
+	if kept > bound || kept < bound/2 {
+		t.Errorf("%d bytes are kept, the bound is %d", kept, bound)
+	}
+}
+
+// TestCacheHit: what was written or read isn't read again, nor that there is nothing.
+func TestCacheHit(t *testing.T) {
+	s, eng := openFar(t, 0)
+	if !s.Caching() {
+		t.Fatal("a store on a far engine has no cache")
+	}
+	a := openActor(t, s)
+	writePages(t, a, 3)
+	must(t, a.Put(ctx, user("empty"), nil))
+	must(t, a.Put(ctx, user("large"), make([]byte, rowSize+1)))
+	must(t, a.Put(ctx, user("row"), make([]byte, rowSize)))
+	must(t, a.Delete(ctx, chunk(1)))
+	reads(eng)
+	for _, tt := range []struct {
+		key            []byte
+		page, get      int   // length, or -1
+		reads, rereads int64 // of the first time, and the second
+	}{
+		{chunk(0), 4096, 4096, 0, 0},
+		{chunk(1), -1, -1, 0, 0},
+		{chunk(7), -1, -1, 2, 0}, // Page can't tell it from an empty value
+		{user("empty"), -1, 0, 0, 0},
+		{user("row"), rowSize, rowSize, 0, 0},
+		{user("large"), rowSize, rowSize + 1, 2, 1}, // larger values aren't kept
+		{user("missing"), -1, -1, 2, 0},
+	} {
+		for _, want := range []int64{tt.reads, tt.rereads} {
+			page, err := a.Page(ctx, tt.key, nil)
+			if n := lengthOf(page, err); n != tt.page {
+				t.Errorf("%s: page of %d bytes, %v, want %d", Describe(tt.key), n, err, tt.page)
+			}
+			value, err := a.Get(ctx, tt.key, nil)
+			if n := lengthOf(value, err); n != tt.get {
+				t.Errorf("%s: get %d bytes, %v, want %d", Describe(tt.key), n, err, tt.get)
+			}
+			if n := reads(eng); n != want {
+				t.Errorf("%s: %d reads, want %d", Describe(tt.key), n, want)
+			}
+		}
+	}
+}
+
+func lengthOf(value []byte, err error) int {
+	if err != nil {
+		return -1
+	}
+	return len(value)
+}
+
+func TestCacheHitAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget things")
+	}
+	s, _ := openFar(t, 0)
+	a := openActor(t, s)
+	writePages(t, a, 1)
+	snap, err := a.PageSnapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	key, dst := chunk(0), make([]byte, 0, 4096)
+	for name, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := r.Page(ctx, key, dst); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: a hit allocates %v times", name, n)
+		}
+	}
+}
+
+// TestCacheOptions: a near engine has none unless it is asked for, a far one unless it
+// is refused.
+func TestCacheOptions(t *testing.T) {
+	for _, tt := range []struct {
+		eng   kv.Engine
+		bytes int64
+		want  bool
+	}{
+		{memkv.New(), 0, false}, {memkv.New(), 1 << 20, true}, {memkv.New(), -1, false},
+		{far{memkv.New()}, 0, true}, {far{memkv.New()}, 1 << 20, true}, {far{memkv.New()}, -1, false},
+	} {
+		s, err := Open(ctx, tt.eng, &Options{CacheBytes: tt.bytes})
+		must(t, err)
+		a := openActor(t, s)
+		if got := s.Caching(); got != tt.want {
+			t.Errorf("%T, %d bytes: caching is %v", tt.eng, tt.bytes, got)
+		}
+		if _, isFar := tt.eng.(far); !isFar && !tt.want && a.tip != nil {
+			t.Error("a near engine has a tip")
+		}
+		must(t, errors.Join(a.Close(), s.Close()))
+	}
+}
+
+// TestCacheReopen: what is kept survives a handle, unless the actor was another's
+// meanwhile, or nobody knows.
+func TestCacheReopen(t *testing.T) {
+	s, eng := openFar(t, 0)
+	other := openStore(t, eng, batch.Limits{})
+	for _, tt := range []struct {
+		what  string
+		do    func(a *Actor) // before the handle is closed
+		then  func()         // after
+		reads int64
+	}{
+		{"nothing", func(*Actor) {}, func() {}, 0},
+		{"another owner", func(*Actor) {}, func() {
+			a, err := other.Actor(ctx, testID, nil)
+			must(t, errors.Join(err, a.Close()))
+		}, 1},
+		{"another owner before", func(*Actor) {
+			a, err := other.Actor(ctx, testID, nil)
+			must(t, errors.Join(err, a.Close()))
+		}, func() {}, 1},
+		{"an unknown outcome", func(a *Actor) {
+			eng.Fail(faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome})
+			if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrPoisoned) {
+				t.Errorf("got %v, want %v", err, ErrPoisoned)
+			}
+		}, func() {}, 1},
+	} {
+		a, err := s.Actor(ctx, testID, nil)
+		must(t, err)
+		must(t, a.Put(ctx, chunk(0), pageOf(0)))
+		tt.do(a)
+		must(t, a.Close())
+		tt.then()
+		a, err = s.Actor(ctx, testID, nil)
+		must(t, err)
+		reads(eng)
+		readPage(t, a, 0)
+		if n := reads(eng); n != tt.reads {
+			t.Errorf("%s: %d reads, want %d", tt.what, n, tt.reads)
+		}
+		must(t, a.Close())
+	}
+	// What a fork writes, and what was dropped, is nobody's to remember.
+	a := openActor(t, s)
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	id, err := s.Fork(ctx, snap, nil)
+	must(t, errors.Join(err, snap.Close(), a.Drop(ctx)))
+	fork, err := s.Actor(ctx, id, nil)
+	must(t, err)
+	readPage(t, fork, 0)
+	must(t, fork.Close())
+	a = openActor(t, s)
+	if _, err := a.Page(ctx, chunk(0), nil); err != ErrNotFound {
+		t.Errorf("a page of a dropped actor: %v", err)
+	}
+}
+
+// TestCacheClear: deleted ranges void what is older, however many there are.
+func TestCacheClear(t *testing.T) {
+	s, eng := openFar(t, 0)
+	a := openActor(t, s)
+	const n = 100
+	writePages(t, a, n)
+	for i := 0; i < n; i += 2 {
+		must(t, a.DeleteRange(ctx, chunk(i), chunk(i+1)))
+	}
+	must(t, a.Put(ctx, chunk(0), pageOf(0)))
+	reads(eng)
+	readPage(t, a, 0)
+	for i := 1; i < n; i++ {
+		if i%2 == 1 {
+			readPage(t, a, i)
+		} else if _, err := a.Page(ctx, chunk(i), nil); err != ErrNotFound {
+			t.Errorf("deleted page %d: %v", i, err)
+		}
+	}
+	if got := reads(eng); got != n/2-1 {
+		t.Errorf("%d reads, want %d: one for each deleted page", got, n/2-1)
+	}
+	var b batch.Batch
+	b.Put(chunk(1), pageOf(7)) // removed again by what follows
+	b.DeleteRange(chunk(0), chunk(3))
+	b.Put(chunk(2), pageOf(2))
+	must(t, a.Commit(ctx, &b))
+	if _, err := a.Page(ctx, chunk(1), nil); err != ErrNotFound {
+		t.Errorf("a page deleted by the commit that wrote it: %v", err)
+	}
+	readPage(t, a, 2)
+}
