@@ -119,6 +119,37 @@ func ExampleStore_Actors() {
 	// Output: hodf9r0nebitxihti137r3va5c0000 lobby 5 1
 }
 
+// Actors by name, a few at a time: each listing goes on behind the last actor of the one
+// before.
+func ExampleActorsOptions() {
+	ctx := context.Background()
+	store, actor := open(ctx, "lobby")
+	defer store.Close()
+	check(actor.User().Put(ctx, []byte("k"), []byte("v")))
+	for _, name := range []string{"room:1", "room:2", "room:3"} {
+		room, err := store.Named(ctx, name, nil)
+		check(err)
+		check(room.User().Put(ctx, []byte("k"), []byte("v")))
+		check(room.Close())
+	}
+
+	opts := actorstore.ActorsOptions{Prefix: "room:", Limit: 2}
+	for range 2 {
+		fmt.Println("page")
+		for info, err := range store.Actors(ctx, &opts) {
+			check(err)
+			fmt.Println(info.Name, info.Used)
+			opts.After = info
+		}
+	}
+	// Output:
+	// page
+	// room:1 5
+	// room:2 5
+	// page
+	// room:3 5
+}
+
 func ExampleActor_Snapshot() {
 	ctx := context.Background()
 	store, actor := open(ctx, "lobby")

@@ -38,21 +38,22 @@ type ActorsOptions struct {
 // An error is yielded once, with a zero ActorInfo, and ends the sequence. A record that
 // is damaged is one; see IDs and Check.
 func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
-	if opts == nil {
-		opts = &ActorsOptions{}
+	var o ActorsOptions
+	if opts != nil {
+		o = *opts // the consumer may change it for the next listing
 	}
 	list := s.actorsByID
-	if opts.ByName || opts.Prefix != "" {
+	if o.ByName || o.Prefix != "" {
 		list = s.actorsByName
 	}
 	return func(yield func(ActorInfo, error) bool) {
 		n := 0
-		for info, err := range list(ctx, opts) {
+		for info, err := range list(ctx, &o) {
 			if err != nil {
 				yield(ActorInfo{}, fmt.Errorf("actorstore: list actors: %w", err))
 				return
 			}
-			if n++; !yield(info, nil) || n == opts.Limit {
+			if n++; !yield(info, nil) || n == o.Limit {
 				return
 			}
 		}
@@ -176,6 +177,9 @@ func loadRecords(ctx context.Context, src kv.Reader, names []kv.Item[nameRow, na
 	for i, n := range names {
 		records[n.Value.ID] = &record{}
 		ranges[i].Start, ranges[i].End = headRange(n.Value.ID)
+	}
+	if len(names) == 0 {
+		return nil, nil
 	}
 	rows := kv.ScanRanges(ctx, src, ranges)
 	if rows == nil {

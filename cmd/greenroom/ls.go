@@ -15,12 +15,16 @@ import (
 
 func newList(e *env) *cobra.Command {
 	var json bool
+	var o actorstore.ActorsOptions
 	cmd := &cobra.Command{
 		Use:   "ls STORE [ACTOR [PREFIX]]",
 		Short: "List the actors, or the keys of one actor in words",
-		Long: `Without ACTOR, list the actors with their names, ids, sizes in bytes, and when they
-were created. With ACTOR, list its keys in words, with the size of each value and
-when it was written.
+		Long: `Without ACTOR, list the actors with their names, ids, sizes in bytes, when they
+were created, and which host has them open, if several hosts use the store. With
+ACTOR, list its keys in words, with the size of each value and when it was written.
+
+Actors come in the order of their ids; with --named or --by-name in that of their
+names, and those without a name don't.
 
 PREFIX selects the keys whose words begin with it, compared as text: end it with
 a slash to stay in one branch (sqlite/chunks/main/), or leave that out
@@ -28,16 +32,28 @@ a slash to stay in one branch (sqlite/chunks/main/), or leave that out
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
 		Example: `  greenroom ls data
+  greenroom ls data --named room: --limit 20
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l := listLayout(json, terminal(e.stdout) != nil)
 			keys := len(args) > 1
+			for _, flag := range []string{"named", "by-name", "limit"} {
+				if keys && cmd.Flags().Changed(flag) {
+					return &usageError{"--" + flag + " is for a list of actors, not for the keys of one"}
+				}
+			}
+			if o.Limit < 0 {
+				return &usageError{"a negative --limit"}
+			}
 			args = append(args, "", "")
-			return list(cmd.Context(), e, l, listArgs{args[0], args[1], args[2], keys})
+			return list(cmd.Context(), e, l, listArgs{args[0], args[1], args[2], keys, o})
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
+	cmd.Flags().StringVar(&o.Prefix, "named", "", "list actors whose names begin with `PREFIX`, by name")
+	cmd.Flags().BoolVar(&o.ByName, "by-name", false, "list actors that have a name, by name")
+	cmd.Flags().IntVar(&o.Limit, "limit", 0, "list at most `N` actors; 0 means all")
 	return cmd
 }
 
@@ -58,6 +74,7 @@ func listLayout(json, tty bool) layout {
 type listArgs struct {
 	url, actor, prefix string
 	keys               bool // of the actor, instead of actors
+	actors             actorstore.ActorsOptions
 }
 
 func list(ctx context.Context, e *env, l layout, args listArgs) error {
@@ -70,26 +87,50 @@ func list(ctx context.Context, e *env, l layout, args listArgs) error {
 		})
 	} else {
 		err = readStore(ctx, args.url, func(s *storeurl.Store) error {
-			return listActors(ctx, s, p)
+			return listActors(ctx, s, p, &args.actors)
 		})
 	}
 	return errors.Join(err, out.Flush())
 }
 
-func listActors(ctx context.Context, s *storeurl.Store, p printer) error {
-	p.begin([]string{"name", "id", "size", "created"})
-	for info, err := range s.Actors(ctx, nil) {
+func listActors(ctx context.Context, s *storeurl.Store, p printer, o *actorstore.ActorsOptions) error {
+	p.begin([]string{"name", "id", "size", "created", "owner"})
+	var hosts map[actorstore.HostID]string
+	for info, err := range s.Actors(ctx, o) {
+		if err == nil && hosts == nil && !info.Host.IsZero() {
+			hosts, err = hostNames(ctx, s)
+		}
 		if err != nil {
 			return err
 		}
-		name := cell{}
-		if info.Name != "" {
-			name = textCell(info.Name)
-		}
-		p.row([]cell{name, textCell(info.ID.String()), intCell(info.Used), timeCell(info.Created)})
+		p.row([]cell{optionalCell(info.Name), textCell(info.ID.String()), intCell(info.Used),
+			timeCell(info.Created), optionalCell(hosts[info.Host])})
 	}
 	p.end()
 	return nil
+}
+
+// hostNames returns the hosts that there are, by their names, or their ids if they have
+// none. One that has died may still be named by the actors that it had.
+func hostNames(ctx context.Context, s *storeurl.Store) (map[actorstore.HostID]string, error) {
+	names := map[actorstore.HostID]string{}
+	for host, err := range s.Hosts(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if names[host.ID] = host.Name; host.Name == "" {
+			names[host.ID] = host.ID.String()
+		}
+	}
+	return names, nil
+}
+
+// optionalCell is a text, or nothing.
+func optionalCell(text string) cell {
+	if text == "" {
+		return cell{}
+	}
+	return textCell(text)
 }
 
 func listKeys(ctx context.Context, v *actorstore.View, p printer, prefix string) error {
