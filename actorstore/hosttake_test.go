@@ -22,6 +22,7 @@ func TestInUseByHost(t *testing.T) {
 		a := one.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
 		time.Sleep(10 * leaseTTL)
+		synctest.Wait()
 		_, err := two.Actor(ctx, testID, nil)
 		var in *InUseError
 		if !errors.Is(err, ErrInUse) || !errors.As(err, &in) || in.Host != one.Host() {
