@@ -145,6 +145,14 @@ func FileChunks(tag FileTag, from uint32) (start, end []byte) {
 	return b[:fileChunkSize:fileChunkSize], b[fileChunkSize:]
 }
 
+// ParseFileChunk decodes the key of a chunk.
+func ParseFileChunk(key []byte) (tag FileTag, chunk uint32, ok bool) {
+	if len(key) != fileChunkSize || key[0] != NamespaceSQLite || key[1] != sqliteChunks || key[2] > byte(FileSHM) {
+		return 0, 0, false
+	}
+	return FileTag(key[2]), binary.BigEndian.Uint32(key[3:]), true
+}
+
 // The older form of the keys of SQLite files says by name whose they are. A name is not
 // empty, holds no NUL, and begins above the tags: with a byte of at most 3 it couldn't
 // be told from one. Nothing is written in this form any more.

@@ -18,7 +18,8 @@ type KeyRange struct{ Start, End []byte }
 func (a *Actor) Caches() bool { return a.tip != nil && a.tip.cache != nil && a.store.engLimits.Far }
 
 // Preload reads the keys in ranges with one read of the engine, and keeps the values of
-// at most 10,000 bytes in the cache of the Store, as Prefetch does. The ranges ascend
+// at most 10,000 bytes in the cache of the Store, as Prefetch does, but as what is used
+// often. The ranges ascend
 // and don't overlap. each, unless it is nil, is called with every entry, in the order of
 // the keys, all of one state; an error of it ends the reading and is returned. An engine
 // that can't read several ranges at once (kv.RangesScanner) reads the first one only;
@@ -41,6 +42,10 @@ func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry)
 	}
 	return nil
 }
+
+// used is how often an entry is used that is no longer on probation: no scan drives it
+// out.
+const used = 2
 
 // A preloader reads for Preload.
 type preloader struct {
@@ -107,7 +112,9 @@ func (p *preloader) ask(ctx context.Context, rs []kv.Range) (iter.Seq2[kv.Entry,
 // take takes one entry.
 func (p *preloader) take(e Entry, _ error) bool {
 	if t := p.a.tip; t != nil && t.cache != nil && e.Size <= rowSize {
-		p.read = append(p.read, t.remembered(e.Key, e.Value, nil, true))
+		kept := t.remembered(e.Key, e.Value, nil, true)
+		kept.hits.Store(used) // before, or nobody would ask for it now
+		p.read = append(p.read, kept)
 	}
 	if p.each != nil && p.err == nil {
 		p.err = p.each(e)
@@ -122,7 +129,8 @@ func (s *Snapshot) Cached(key []byte) bool {
 	if t == nil || t.cache == nil {
 		return false
 	}
-	if e := t.cache.peek(t.tenant, key); e != nil && e.from <= s.seq && e.answers(false) {
+	e := t.cache.peek(t.tenant, key)
+	if e != nil && e.from <= s.seq && e.answers(false) {
 		return true
 	}
 	if s.snap != nil {
@@ -130,8 +138,11 @@ func (s *Snapshot) Cached(key []byte) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e, _, _ := t.find(key, s.seq)
-	return e != nil && e.answers(false)
+	old, pin, err := t.find(key, s.seq)
+	if old == nil && pin == nil && err == nil {
+		old = e // no commit has touched it since
+	}
+	return old != nil && old.answers(false)
 }
 
 // peek is get without being a use.

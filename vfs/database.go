@@ -53,8 +53,9 @@ type database struct {
 	journal journal
 	wal     sharedLog
 
-	far    bool // reading ahead pays; see ahead.go
-	untidy bool // what a crash may have left is still to be removed; the writer's
+	far    bool   // reading ahead pays; see ahead.go
+	hints  *hints // nil unless far
+	untidy bool   // what a crash may have left is still to be removed; the writer's
 
 	cause  atomic.Pointer[error] // the last error that SQLite was told
 	failed atomic.Pointer[error] // set once: no operation succeeds any more
@@ -83,10 +84,12 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 }
 
 func (db *database) load(ctx context.Context) error {
+	quick, done := db.preload(ctx)
+	defer done()
 	if err := db.main.load(ctx); err != nil {
 		return err
 	}
-	if db.main.stored < 0 {
+	if db.main.stored < 0 && !quick {
 		if err := db.loadNamed(ctx); err != nil {
 			return err
 		}
@@ -99,7 +102,7 @@ func (db *database) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if db.actor != nil {
+	if db.actor != nil && !quick {
 		if err := db.tidy(ctx, hot, dead); err != nil {
 			return err
 		}

@@ -89,8 +89,12 @@ func (h *handle) Close() error {
 		h.ahead.close()
 	}
 	h.db.mu.Lock()
-	defer h.db.mu.Unlock()
 	h.db.handles--
+	last := h.db.handles == 0
+	h.db.mu.Unlock()
+	if last && h.db.hints != nil {
+		h.db.keepHints(h.ctx)
+	}
 	return err
 }
 
@@ -121,6 +125,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 			}
 		}
 		h.overlayCounter(b[:n], off, &db.header, h.view)
+		if db.hints != nil {
+			db.hints.page(&db.header, b[:n], off, false)
+		}
 		return n, h.readError(err)
 	}
 	v := h.view
@@ -141,6 +148,9 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 		n, err = h.readView(v, b, off)
 	}
 	h.overlayCounter(b[:n], off, &v.header, v)
+	if db.hints != nil {
+		db.hints.page(&v.header, b[:n], off, false)
+	}
 	return n, h.readError(err)
 }
 
@@ -239,6 +249,9 @@ func (h *handle) WriteAt(b []byte, off int64) (int, error) {
 	}
 	if off < headerSize {
 		h.wroteHeader(b, off)
+	}
+	if db.hints != nil {
+		db.hints.page(&db.header, b, off, true)
 	}
 	if !h.window && db.journal.active() {
 		err = db.spill(h.ctx)

@@ -17,6 +17,9 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	if h := db.owner.Load(); h != nil && h.synchronous() < syncFull {
 		return db.apply(ctx, b)
 	}
+	if err := db.beforeCommit(ctx); err != nil {
+		return err
+	}
 	began := db.meter.start()
 	err := db.actor.Commit(ctx, b)
 	db.meter.observe(metricDurableTime, began)
@@ -26,8 +29,26 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
+// beforeCommit is called before every commit of the database. It has work only on a far
+// engine.
+func (db *database) beforeCommit(ctx context.Context) error {
+	if db.hints == nil {
+		return nil
+	}
+	if err := db.tidyLate(ctx); err != nil {
+		return err
+	}
+	if b := db.hints.ripe(chunkCount(db.main.size)); b != nil {
+		db.actor.SetHints(b)
+	}
+	return nil
+}
+
 // apply is commit without the wait.
 func (db *database) apply(ctx context.Context, b *batch.Batch) error {
+	if err := db.beforeCommit(ctx); err != nil {
+		return err
+	}
 	began := db.meter.start()
 	err := db.actor.Apply(ctx, b)
 	db.meter.observe(metricApplyTime, began)

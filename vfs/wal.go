@@ -188,6 +188,9 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	} else if err != nil {
 		return err
 	}
+	if err := db.beforeCommit(ctx); err != nil {
+		return err
+	}
 	write, timer := db.actor.Apply, metricApplyTime
 	if durable {
 		write, timer = db.actor.Commit, metricDurableTime

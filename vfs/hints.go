@@ -1,0 +1,259 @@
+package vfs
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
+
+// On a far engine the first statement on a database would take a read for each level of
+// a b-tree. So the actor keeps hints: which pages were read first when it was opened
+// lately, and which are the inner pages of its b-trees. Whoever opens it next fetches
+// them together with the metadata.
+//
+// They say where to look, and nothing about what is there. Hints that are old, damaged
+// or gone cost bytes or reads.
+
+// A chunkRun is the chunks [from, to) of the main file.
+type chunkRun struct{ from, to int64 }
+
+const (
+	hintsVersion = 1
+	// maxHinted bounds the chunks that hints ask for: 1 MiB.
+	maxHinted = 256
+	// firstChunks are fetched in any case, next to the metadata.
+	firstChunks = 16
+	// firstReads is how many pages count as those that are read first.
+	firstReads = 32
+	// hintsRipe is how many inner pages must be new for hints to go with a commit.
+	hintsRipe = 32
+)
+
+// appendHints appends the encoded hints: the version, u16 little-endian, then for each
+// run two varints, the gap since the end of the one before, and its length less 1. Runs
+// ascend and don't touch. What doesn't fit into the size of hints is left out.
+func appendHints(dst []byte, runs []chunkRun) []byte {
+	start := len(dst)
+	dst = bare.AppendVersion(dst, hintsVersion)
+	end := int64(0)
+	for _, r := range runs {
+		n := len(dst)
+		dst = binary.AppendUvarint(dst, uint64(r.from-end))
+		dst = binary.AppendUvarint(dst, uint64(r.to-r.from-1))
+		if len(dst)-start > actorstore.MaxHints {
+			return dst[:n]
+		}
+		end = r.to
+	}
+	return dst
+}
+
+// parseHints decodes hints. Those of a later version are none.
+func parseHints(b []byte) (runs []chunkRun, err error) {
+	version, rest, err := bare.Version(b)
+	if err != nil {
+		return nil, fmt.Errorf("vfs: hints: %w", err)
+	}
+	if version != hintsVersion {
+		return nil, nil
+	}
+	end, total := int64(0), int64(0)
+	for len(rest) > 0 {
+		gap, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return nil, errHints
+		}
+		more, m := binary.Uvarint(rest[n:])
+		if m <= 0 || gap >= uint64(maxChunks) || more >= maxHinted || gap == 0 && len(runs) > 0 {
+			return nil, errHints
+		}
+		r := chunkRun{end + int64(gap), end + int64(gap) + int64(more) + 1}
+		if total += r.to - r.from; r.to > maxChunks || total > maxHinted {
+			return nil, errHints
+		}
+		runs, rest, end = append(runs, r), rest[n+m:], r.to
+	}
+	return runs, nil
+}
+
+// errHints is damage. Nobody is told: hints that can't be read are none.
+var errHints = fmt.Errorf("vfs: hints: %w", actorstore.ErrCorrupt)
+
+// hints are those of a database while it is open, on a far engine.
+type hints struct {
+	mu     sync.Mutex
+	stored []byte          // what the actor has
+	known  map[int64]bool  // chunks of it
+	older  []int64         // of these, inner pages: they are worth to be kept
+	pages  map[int64]int64 // pages of this time: first chunk, number of chunks  +checklocks:mu
+	order  []int64         // pages, as they came  +checklocks:mu
+	reads  int             // of these, those that were read first  +checklocks:mu
+	fresh  int             // inner pages that the actor's hints lack  +checklocks:mu
+}
+
+// newHints returns the hints of an actor that is being opened, and what they ask for.
+func newHints(stored []byte) (*hints, []chunkRun) {
+	h := &hints{stored: stored, known: map[int64]bool{}, pages: map[int64]int64{}}
+	runs, err := parseHints(stored)
+	if err != nil {
+		h.stored = nil
+	}
+	for _, r := range runs {
+		for c := r.from; c < r.to; c++ {
+			h.known[c] = true
+		}
+	}
+	return h, runs
+}
+
+// fetched is told the content of a chunk that was fetched because of the hints.
+func (h *hints) fetched(chunk int64, b []byte) {
+	if h.known[chunk] && chunk > 0 && innerPage(b) {
+		h.older = append(h.older, chunk)
+	}
+}
+
+// innerPage says whether a page that begins with b, and isn't the first, looks like an
+// inner one of a b-tree. Pages of other kinds begin with the number of another page.
+//
+// https://sqlite.org/fileformat2.html#b_tree_pages
+func innerPage(b []byte) bool { return len(b) > 0 && (b[0] == 2 || b[0] == 5) }
+
+// page records that a page was read or written: b, at offset off.
+func (h *hints) page(hdr *header, b []byte, off int64, written bool) {
+	size := int64(binary.BigEndian.Uint16(hdr[headerPageSize:]))
+	if size == 1 {
+		size = 1 << 16
+	}
+	if size == 0 || off%size != 0 || int64(len(b)) < min(size, chunkSize) {
+		return
+	}
+	chunk, n := off/chunkSize, max(1, size/chunkSize)
+	if chunk+n <= firstChunks {
+		return // fetched in any case
+	}
+	inner := off > 0 && innerPage(b) && hdr.plain()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := !written && h.reads < firstReads
+	if !first && !inner || h.pages[chunk] > 0 || len(h.order) >= maxHinted {
+		return
+	}
+	if !written {
+		h.reads++
+	}
+	h.pages[chunk] = n
+	h.order = append(h.order, chunk)
+	if inner && !h.known[chunk] {
+		h.fresh++
+	}
+}
+
+// encode returns the hints for a file of so many chunks: the pages of this time, and of
+// those before what there is room for.
+//
+// +checklocks:h.mu
+func (h *hints) encode(end int64) []byte {
+	set, total := map[int64]bool{}, int64(0)
+	add := func(chunk, n int64) {
+		for c := max(chunk, firstChunks); c < min(chunk+n, end) && total < maxHinted; c++ {
+			if !set[c] {
+				set[c] = true
+				total++
+			}
+		}
+	}
+	for _, chunk := range h.order {
+		add(chunk, h.pages[chunk])
+	}
+	for _, chunk := range h.older {
+		add(chunk, 1)
+	}
+	chunks := make([]int64, 0, len(set))
+	for c := range set {
+		chunks = append(chunks, c)
+	}
+	slices.Sort(chunks)
+	var runs []chunkRun
+	for _, c := range chunks {
+		if n := len(runs); n > 0 && runs[n-1].to == c {
+			runs[n-1].to++
+		} else {
+			runs = append(runs, chunkRun{c, c + 1})
+		}
+	}
+	return appendHints(nil, runs)
+}
+
+// ripe returns hints that should go with the next commit, nil if none should.
+func (h *hints) ripe(end int64) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fresh < hintsRipe {
+		return nil
+	}
+	return h.take(h.encode(end))
+}
+
+// final returns hints that are worth a commit of their own, nil if they are not.
+func (h *hints) final(end int64) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.encode(end)
+	runs, err := parseHints(b)
+	if err != nil {
+		return nil
+	}
+	lacking, all := 0, 0
+	for _, r := range runs {
+		for c := r.from; c < r.to; c++ {
+			if all++; !h.known[c] {
+				lacking++
+			}
+		}
+	}
+	// A few pages are different every time.
+	if lacking <= all/8 || lacking <= 2 && h.stored != nil {
+		return nil
+	}
+	return h.take(b)
+}
+
+// take makes b what the actor has.
+//
+// +checklocks:h.mu
+func (h *hints) take(b []byte) []byte {
+	h.stored, h.fresh = b, 0
+	if runs, err := parseHints(b); err == nil {
+		clear(h.known)
+		for _, r := range runs {
+			for c := r.from; c < r.to; c++ {
+				h.known[c] = true
+			}
+		}
+	}
+	return b
+}
+
+// keepHints stores the hints, if they are worth it, when the last connection is closed.
+// It is the first moment at which nobody waits for anything.
+func (db *database) keepHints(ctx context.Context) {
+	db.mu.Lock()
+	end := chunkCount(db.cur.size)
+	db.mu.Unlock()
+	if db.healthy() != nil {
+		return
+	}
+	b := db.hints.final(end)
+	if b == nil {
+		return
+	}
+	if err := db.actor.StoreHints(ctx, b); err != nil {
+		db.log.Debug("vfs: hints of what is read first were not stored", "database", db.name, "error", err)
+	}
+}
