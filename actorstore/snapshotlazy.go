@@ -131,7 +131,11 @@ func (t *tip) read(ctx context.Context, key, dst []byte, whole bool) ([]byte, er
 func (s *Snapshot) readLazy(ctx context.Context, key, dst []byte, whole bool) ([]byte, error) {
 	t := s.tip
 	for {
-		e := t.cached(key)
+		var e *entry
+		// The engine may have shown its snapshot a commit that the cache hasn't yet.
+		if s.snap == nil || t.a.Seq() >= s.seq {
+			e = t.cached(key)
+		}
 		if e == nil || e.from > s.seq || !e.answers(whole) {
 			if s.snap != nil {
 				return s.readPinned(ctx, s.snap, key, dst, whole)

@@ -1,0 +1,172 @@
+package actorstore
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// TestLazyConcurrent has a writer, and readers who know what each state must show.
+// Commit n writes n under every key whose number + 1 divides n, and some commits delete
+// instead.
+func TestLazyConcurrent(t *testing.T) {
+	commits := 2000
+	if testing.Short() || raceEnabled {
+		commits = 400
+	}
+	for _, cacheBytes := range []int64{0, 4000, -1} {
+		t.Run(fmt.Sprint("cache=", cacheBytes), func(t *testing.T) {
+			s, eng := openFar(t, cacheBytes)
+			eng.Hook(func(faultkv.Op) error { runtime.Gosched(); return nil })
+			a := openActor(t, s)
+			var readers sync.WaitGroup
+			done := make(chan struct{})
+			for i := range 4 {
+				readers.Go(func() {
+					for turn := i; ; turn++ {
+						select {
+						case <-done:
+							return
+						default:
+						}
+						if err := lookAround(a, turn); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			for n := 1; n <= commits; n++ {
+				var b batch.Batch
+				for k := range concurrentKeys {
+					switch {
+					case n%(k+1) != 0:
+					case n%5 == 0:
+						b.DeleteRange(concurrentKey(k), concurrentKey(k+1))
+					case n%3 == 0:
+						b.Delete(concurrentKey(k))
+					default:
+						b.Put(concurrentKey(k), []byte(strconv.Itoa(n)))
+					}
+				}
+				if err := a.Apply(ctx, &b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(done)
+			readers.Wait()
+		})
+	}
+}
+
+const concurrentKeys = 7
+
+func concurrentKey(k int) []byte { return user(fmt.Sprintf("key%d", k)) }
+
+// concurrentValue is what state seq has under key k, 0 for nothing.
+func concurrentValue(seq, k int) int {
+	for n := seq; n > 0; n-- {
+		if n%(k+1) == 0 {
+			if n%5 == 0 || n%3 == 0 {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// lookAround reads the actor, and a snapshot of it.
+func lookAround(a *Actor, turn int) (err error) {
+	if err := lookNewest(a, turn); err != nil {
+		return err
+	}
+	open, lists := a.PageSnapshot, turn%4 == 0
+	if lists {
+		open = a.Snapshot
+	}
+	snap, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	if turn%5 == 0 {
+		if _, err := snap.Prefetch(ctx, user(""), nil, 4); err != nil {
+			return err
+		}
+	}
+	for range 3 {
+		for k := range concurrentKeys {
+			got, err := concurrentRead(snap, k, (turn+k)%2 == 0)
+			if want := concurrentValue(int(snap.Seq()), k); got != want || err != nil {
+				return fmt.Errorf("key %d of state %d is %d, %v, want %d", k, snap.Seq(), got, err, want)
+			}
+		}
+		runtime.Gosched()
+	}
+	if lists {
+		return lookList(snap)
+	}
+	return nil
+}
+
+// lookNewest reads a key of the newest state, which while that goes on may be one of
+// several, but none that is over.
+func lookNewest(a *Actor, turn int) error {
+	k, before := turn%concurrentKeys, int(a.Seq())
+	got, err := concurrentRead(a, k, turn%3 == 0)
+	if err != nil {
+		return err
+	}
+	after := int(a.Seq())
+	for seq := before; seq <= after; seq++ {
+		if got == concurrentValue(seq, k) {
+			return nil
+		}
+	}
+	return fmt.Errorf("key %d is %d between state %d and %d", k, got, before, after)
+}
+
+func lookList(snap *Snapshot) error {
+	left := 0
+	for k := range concurrentKeys {
+		if concurrentValue(int(snap.Seq()), k) > 0 {
+			left++
+		}
+	}
+	for e, err := range snap.List(ctx, ListOptions{Prefix: user("key")}) {
+		if err != nil {
+			return err
+		}
+		k := int(e.Key[len(e.Key)-1] - '0')
+		if want := concurrentValue(int(snap.Seq()), k); string(e.Value) != strconv.Itoa(want) {
+			return fmt.Errorf("key %d of state %d is listed as %s, want %d", k, snap.Seq(), e.Value, want)
+		}
+		left--
+	}
+	if left != 0 {
+		return fmt.Errorf("the list of state %d lacks %d entries", snap.Seq(), left)
+	}
+	return nil
+}
+
+func concurrentRead(r Reader, k int, whole bool) (int, error) {
+	read := r.Page
+	if whole {
+		read = r.Get
+	}
+	v, err := read(ctx, concurrentKey(k), nil)
+	if err == ErrNotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(v))
+}
