@@ -340,7 +340,7 @@ func (e *Elements) packed() ([]byte, error) {
 		return nil, e.err
 	case e.stamps > 1:
 		return nil, fmt.Errorf("%w: key with %d incomplete versionstamps", tuple.ErrUnsupported, e.stamps)
-	case e.stampAt > math.MaxInt32:
+	case e.stamps == 1 && e.stampAt > math.MaxInt32:
 		return nil, fmt.Errorf("%w: versionstamp at offset %d", tuple.ErrUnsupported, e.stampAt)
 	}
 	return e.buf, nil
