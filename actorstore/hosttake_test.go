@@ -16,7 +16,7 @@ import (
 // TestInUseByHost: a host that is alive has its actors, and says who it is. They are to be
 // had as soon as they are closed.
 func TestInUseByHost(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{Name: "one"}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -55,7 +55,7 @@ func closeFirst(t testing.TB, a *Actor) *ActorOptions {
 // TestWaitForClose: who waits has the actor soon after it was closed, and doesn't ask
 // without pause.
 func TestWaitForClose(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -78,7 +78,7 @@ func TestWaitForClose(t *testing.T) {
 
 // TestWaitEnds: with the context, or with the Store.
 func TestWaitEnds(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		one.take(t, nil)
@@ -102,7 +102,7 @@ func TestWaitEnds(t *testing.T) {
 // TestForce: the host that has the actor gives that one up, and keeps the others. It
 // has fenced its handle before the new one can write.
 func TestForce(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -158,7 +158,7 @@ func TestDeadHost(t *testing.T) {
 		"long ago, by little skew": {skew: time.Millisecond, passed: 8 * time.Second, want: time.Second + 2*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				below := memkv.New()
 				one, two := &machine{eng: faultkv.New(anywhere{below})}, boot(t, below, HostOptions{MaxClockSkew: tt.skew})
 				one.set.Store(int64(tt.set))
@@ -196,7 +196,7 @@ func TestDeadHost(t *testing.T) {
 // TestDeadHostSeenBefore: who asked and didn't wait has the actor when it asks again
 // after a TTL.
 func TestDeadHostSeenBefore(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		one.take(t, nil)
@@ -215,7 +215,7 @@ func TestDeadHostSeenBefore(t *testing.T) {
 // TestHungHost: its renewals hang while it is replaced. When they come through it has
 // lost every actor, and the next one is its own by another lease.
 func TestHungHost(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -260,7 +260,7 @@ func TestReadAcrossTakeover(t *testing.T) {
 		func(a *Actor) error { return second(a.Get(ctx, user("k"), nil)) },
 		func(a *Actor) error { return second(a.GetMany(ctx, [][]byte{user("k")})) },
 	} {
-		inTime(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			below := memkv.New()
 			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 			a := one.take(t, nil)
@@ -291,7 +291,7 @@ func TestReadAcrossTakeover(t *testing.T) {
 // TestEngineOutage: that nobody could renew while the engine was out of reach is no
 // sign that a host died.
 func TestEngineOutage(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -334,7 +334,7 @@ func TestRestarted(t *testing.T) {
 		"promised of another one": {HostOptions{Name: "b"}, HostOptions{Name: "a", Sole: true}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				below := memkv.New()
 				one, two := boot(t, below, tt.before), boot(t, below, tt.after)
 				two.hosting.gone = func(row *hostRow) bool { return tt.ended }
@@ -356,7 +356,7 @@ func TestRestarted(t *testing.T) {
 // TestOldStore: an actor whose owner knew nothing of leases is free, and that owner
 // finds out by its head.
 func TestOldStore(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)

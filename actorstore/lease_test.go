@@ -69,9 +69,6 @@ func (m *machine) renewals() faultkv.Match {
 	return func(op faultkv.Op) bool { return writes(op.Commit, key) }
 }
 
-// inTime runs a test in time that is made up.
-func inTime(t *testing.T, test func(t *testing.T)) { synctest.Test(t, test) }
-
 // hostRows returns the names of the hosts that have a row.
 func hostRows(t testing.TB, s *Store) (names []string) {
 	t.Helper()
@@ -87,7 +84,7 @@ var waitFor, force = &ActorOptions{Wait: true}, &ActorOptions{Force: true}
 // TestLeaseCounts: while the lease holds nothing is read to learn whose an actor is, and
 // taking one takes one range, with the row of a host that has ended.
 func TestLeaseCounts(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -141,7 +138,7 @@ func TestLeaseCounts(t *testing.T) {
 // TestLeaseRenewals: three in a TTL, whatever the actors do, and none before the first
 // or after the end.
 func TestLeaseRenewals(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{Name: "one"})
 		commits := func(pass time.Duration) int64 {
 			m.eng.Reset()
@@ -174,7 +171,7 @@ func TestLeaseRenewals(t *testing.T) {
 // TestRenewalFails: until the lease is over nobody notices; then every answer costs a
 // look at the head; and when the engine doesn't say, nothing is answered.
 func TestRenewalFails(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{})
 		a := m.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
@@ -214,7 +211,7 @@ func TestRenewalFails(t *testing.T) {
 // or not, and the next one finds out.
 func TestRenewalUnknown(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
-		inTime(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := boot(t, memkv.New(), HostOptions{})
 			a := m.take(t, nil)
 			h := m.hosting.now.Load()
@@ -242,7 +239,7 @@ func TestRenewalUnknown(t *testing.T) {
 // doesn't keep Close from ending.
 func TestRenewalHangs(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
-		inTime(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := boot(t, memkv.New(), HostOptions{})
 			a := m.take(t, nil)
 			p := m.eng.Pause(faultkv.Rule{Point: point, Match: m.renewals(), Times: faultkv.Forever})
@@ -269,7 +266,7 @@ func TestRenewalHangs(t *testing.T) {
 // TestTermBegins: a lease counts from when its renewal was sent, and not from when the
 // answer came.
 func TestTermBegins(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{})
 		a := m.take(t, nil)
 		time.Sleep(leaseTTL/3 - time.Millisecond)
@@ -298,7 +295,7 @@ func TestTermBegins(t *testing.T) {
 // the lease doubtful until it is renewed, which is soon.
 func TestClockJump(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, leaseTTL, -time.Hour, -leaseTTL} {
-		inTime(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := boot(t, memkv.New(), HostOptions{})
 			a := m.take(t, nil)
 			time.Sleep(time.Second)

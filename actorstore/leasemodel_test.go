@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -43,6 +44,9 @@ type runner struct {
 	actors map[ID]*Actor
 	memory map[ID]int // what the host keeps of each actor that it has open
 }
+
+// pass lets some of the time pass that is made up.
+func pass(d time.Duration) { <-time.After(d) }
 
 const fleetSkew = 2 * time.Second
 
@@ -135,10 +139,10 @@ func (r *runner) run() {
 		case n < 89:
 			r.jump()
 		default:
-			time.Sleep(time.Duration(r.rng.Int64N(int64(leaseTTL / 2))))
+			pass(time.Duration(r.rng.Int64N(int64(leaseTTL / 2))))
 		}
 		// Nothing takes no time at all.
-		time.Sleep(time.Duration(r.rng.Int64N(int64(200 * time.Millisecond))))
+		pass(time.Duration(r.rng.Int64N(int64(200 * time.Millisecond))))
 	}
 	r.eng.Heal()
 }
@@ -296,7 +300,7 @@ func (r *runner) suspend() {
 	p := r.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})
 	defer p.Release()
 	r.note("%s is suspended", r.name)
-	time.Sleep(time.Duration(r.rng.Int64N(int64(3 * leaseTTL))))
+	pass(time.Duration(r.rng.Int64N(int64(3 * leaseTTL))))
 }
 
 // restart kills the host, and starts it again.
@@ -332,7 +336,7 @@ func TestLeaseModel(t *testing.T) {
 	var sum fleet
 	for seed := range uint64(runs) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inTime(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				f := &fleet{
 					t: t, below: memkv.New(), ids: []ID{NewID(), NewID()}, until: time.Now().Add(10 * time.Minute),
 					acked: map[ID]int{}, tried: map[ID]int{}, epochs: map[ID]map[uint64]string{},
@@ -361,7 +365,7 @@ func (f *fleet) run(seed uint64) {
 		all.Go(r.run)
 	}
 	all.Wait()
-	time.Sleep(3 * leaseTTL)
+	pass(3 * leaseTTL)
 	last := boot(f.t, f.below, HostOptions{})
 	for _, id := range f.ids {
 		a, err := last.Actor(ctx, id, force)

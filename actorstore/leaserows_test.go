@@ -17,7 +17,7 @@ import (
 // TestOnlyLooking: who owns nothing has no lease, and a Store that only reads writes
 // nothing.
 func TestOnlyLooking(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one := boot(t, below, HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), []byte("v")))
@@ -46,7 +46,7 @@ func TestOnlyLooking(t *testing.T) {
 // TestLeaseOfOneProcess: where one process has the engine there are neither leases nor
 // owners.
 func TestLeaseOfOneProcess(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		eng := memkv.New()
 		s := openStore(t, eng, smallForks)
 		must(t, openActor(t, s).Put(ctx, user("k"), nil))
@@ -66,7 +66,7 @@ func TestLeaseOfOneProcess(t *testing.T) {
 
 // TestDropOfHost: an actor that is dropped is nobody's, and can be begun anew elsewhere.
 func TestDropOfHost(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a, err := one.Named(ctx, "n", nil)
@@ -87,7 +87,7 @@ func TestDropOfHost(t *testing.T) {
 
 // TestForkOfHost: a fork belongs to nobody when it is made, and to its maker meanwhile.
 func TestForkOfHost(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -111,7 +111,7 @@ func TestForkOfHost(t *testing.T) {
 // TestUnclaim: what Close can't tell the engine now is told with a renewal, and a claim
 // of which nobody knows whether it landed doesn't lock others out.
 func TestUnclaim(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		a := one.take(t, nil)
@@ -146,7 +146,7 @@ func TestUnclaim(t *testing.T) {
 // TestCrashBeforeClaim: a host that died between its own row and the first claim is in
 // nobody's way, and its row is removed in time.
 func TestCrashBeforeClaim(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{Name: "one"}), boot(t, below, HostOptions{Name: "two"})
 		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeScan})
@@ -172,7 +172,7 @@ func TestCrashBeforeClaim(t *testing.T) {
 // TestRegistrationFails: the opening fails, and the next one begins anew.
 func TestRegistrationFails(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
-		inTime(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			m := boot(t, memkv.New(), HostOptions{})
 			m.eng.Fail(faultkv.Rule{Point: point, Err: kv.ErrUnknownOutcome})
 			if err := second(m.Actor(ctx, testID, nil)); !errors.Is(err, kv.ErrUnknownOutcome) {
@@ -186,7 +186,7 @@ func TestRegistrationFails(t *testing.T) {
 // TestCloseTellsNobody: a Store that can't end its lease says so, and keeps nobody
 // waiting for more than the rest of it.
 func TestCloseTellsNobody(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		one.take(t, nil)
@@ -201,7 +201,7 @@ func TestCloseTellsNobody(t *testing.T) {
 // TestDamagedHostRows: they are found, and nobody takes an actor over on the strength of
 // one.
 func TestDamagedHostRows(t *testing.T) {
-	inTime(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		below := memkv.New()
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), nil))
