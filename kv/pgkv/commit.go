@@ -1,7 +1,6 @@
 package pgkv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -206,25 +205,17 @@ func (f *flow) writes(s *statement, p *plan, rows []write) {
 
 // clear sends what is removed.
 func (f *flow) clear(p *plan) {
-	if len(p.ranges) > 0 {
-		for _, a := range []*array{&p.keys, &p.rests, &p.vals, &p.more[0], &p.more[1]} {
-			a.reset()
-		}
-		for i := range p.ranges {
-			r := &p.ranges[i]
-			p.keys.add(notNil(appendLow(nil, r.Start)))
-			p.rests.add(appendHigh(nil, r.End))
-			p.vals.add(notNil(r.Start))
-			p.more[0].add(r.End)
-		}
+	for i := range p.ranges {
+		r := &p.ranges[i]
+		p.keys.reset()
 		for _, rows := range [][]write{p.sets, p.absent} {
-			for i := range rows {
-				if p.inRange(rows[i].key) {
-					p.more[1].add(rows[i].key)
+			for j := range rows {
+				if near(rows[j].key, r) {
+					p.keys.add(rows[j].key)
 				}
 			}
 		}
-		f.send(f.c.sql.clearRanges, p.keys.bytes(), p.rests.bytes(), p.vals.bytes(), p.more[0].bytes(), p.more[1].bytes())
+		f.send(f.c.sql.clearRange, notNil(appendLow(nil, r.Start)), appendHigh(nil, r.End), notNil(r.Start), r.End, p.keys.bytes())
 	}
 	if len(p.clears) > 0 {
 		p.keys.reset()
@@ -235,15 +226,7 @@ func (f *flow) clear(p *plan) {
 	}
 }
 
-// inRange reports whether a surrogate is near a cleared range: what stays must be
-// named, and to name more does no harm.
-func (p *plan) inRange(key []byte) bool {
-	for i := range p.ranges {
-		r := &p.ranges[i]
-		if len(r.Start) > prefixLen || len(r.End) > prefixLen ||
-			bytes.Compare(key, r.Start) >= 0 && bytes.Compare(key, r.End) < 0 {
-			return true
-		}
-	}
-	return false
+// near reports whether a surrogate may be in a range: to name what isn't does no harm.
+func near(key []byte, r *kv.Range) bool {
+	return len(r.Start) > prefixLen || len(r.End) > prefixLen || !outside(key, r)
 }

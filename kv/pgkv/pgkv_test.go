@@ -3,6 +3,7 @@
 package pgkv
 
 import (
+	"context"
 	"net/url"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
+
+var ctx = context.Background()
 
 // newURL returns the address of an empty store on the server that the tests share.
 func newURL(t testing.TB) string {
@@ -49,4 +52,20 @@ func TestConformanceTight(t *testing.T) {
 
 func BenchmarkEngine(b *testing.B) {
 	kvtest.Benchmark(b, func(t testing.TB) kv.Engine { return open(t) })
+}
+
+// await waits for something that happens in another process, or goroutine, and that
+// only asking shows.
+func await(t testing.TB, done func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("what the test waits for doesn't happen")
+		}
+	}
 }

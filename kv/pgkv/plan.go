@@ -27,8 +27,6 @@ type plan struct {
 	keys  array // scratch of the encoder
 	rests array
 	vals  array
-	more  [2]array
-	param [][]byte
 }
 
 // A write is a row that gets a value.
@@ -69,12 +67,11 @@ func (p *plan) reset() {
 	clear(p.sets)
 	clear(p.clears)
 	clear(p.ranges)
-	clear(p.param)
 	p.order, p.checks, p.absent = p.order[:0], p.checks[:0], p.absent[:0]
-	p.sets, p.clears, p.ranges, p.param = p.sets[:0], p.clears[:0], p.ranges[:0], p.param[:0]
+	p.sets, p.clears, p.ranges = p.sets[:0], p.clears[:0], p.ranges[:0]
 	p.spare.buf = p.spare.buf[:0]
 	const keep = 4 << 20
-	for _, a := range []*array{&p.keys, &p.rests, &p.vals, &p.more[0], &p.more[1]} {
+	for _, a := range []*array{&p.keys, &p.rests, &p.vals} {
 		if a.reset(); cap(a.buf) > keep {
 			a.buf = nil
 		}
