@@ -53,7 +53,7 @@ type Actor struct {
 	claim   []byte
 	claimed bool
 
-	hints   []byte                 // as they were when the handle was opened
+	hints   atomic.Pointer[[]byte] // as they are stored, nil before that is known
 	pending atomic.Pointer[[]byte] // those that wait for a commit, nil when none do
 
 	closed atomic.Bool

@@ -20,9 +20,13 @@ const MaxHints = 2048
 // larger one may need all the room that the engine has.
 const hintsBeside = 64
 
-// Hints returns the hints that the actor had when this handle was opened, nil for none.
-// They must not be changed.
-func (a *Actor) Hints() []byte { return a.hints }
+// Hints returns the hints that are stored, nil for none. They must not be changed.
+func (a *Actor) Hints() []byte {
+	if p := a.hints.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
 
 // SetHints replaces the actor's hints with the next commit of the handle. It writes
 // nothing by itself, and without another commit they stay what they are. The handle
@@ -77,6 +81,7 @@ func (f *flight) stageHints(writes int) {
 // hinted records that the hints have landed.
 func (f *flight) hinted() {
 	if f.hints != nil {
+		f.a.hints.Store(f.hints)
 		f.a.pending.CompareAndSwap(f.hints, nil) // unless there are newer ones
 		f.hints = nil
 	}

@@ -154,7 +154,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		return err
 	}
 	a.claimed = a.host != nil
-	a.hints = rec.hints
+	a.hints.Store(&rec.hints)
 	a.head, a.exists, a.unsaid = next, true, a.unsaid && !named
 	copy(a.row[:], row)
 	a.publish()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -107,7 +109,7 @@ func (r *farRig) fill(t testing.TB, tables int, size int64) {
 		for k := range tables {
 			exec(t, db, fmt.Sprintf("create table t%d(id integer primary key, b)", k))
 		}
-		rows := size / int64(tables) / 1000
+		rows := rowsIn(size, tables)
 		for from := int64(0); from < rows; from += perCommit {
 			tx, err := db.BeginTx(t.Context(), nil)
 			if err != nil {
@@ -125,9 +127,14 @@ func (r *farRig) fill(t testing.TB, tables int, size int64) {
 	})
 }
 
+// rowsIn is how many rows fill inserts into each table.
+func rowsIn(size int64, tables int) int64 { return size / int64(tables) / 4000 * 4 }
+
 // perCommit is how many rows fill inserts with one transaction.
 const perCommit = 2000
 
+// TestFarScan counts the reads of a cold scan of 50 MiB: of one table, and of one of two
+// whose pages alternate; in either direction.
 func TestFarScan(t *testing.T) {
 	for tables := 1; tables <= 2; tables++ {
 		r := newFarRig(t)
@@ -135,11 +142,107 @@ func TestFarScan(t *testing.T) {
 		for _, order := range []string{"asc", "desc"} {
 			t.Run(fmt.Sprintf("%d/%s", tables, order), func(t *testing.T) {
 				r.session(t, single, func(db *DB) {
-					t.Logf("opening: %d reads", r.reads())
-					one[int](t, db, "select sum(length(b)) from (select b from t0 order by id "+order+")")
-					t.Logf("%d reads, %+v", r.reads(), db.Stats())
+					if n := one[int](t, db, "select sum(length(b) = 950) from (select b from t0 order by id "+order+")"); n != int(rowsIn(50<<20, tables)) {
+						t.Errorf("%d rows", n)
+					}
+					s := db.Stats()
+					if n := r.reads(); n > 60 || s.PageReads < 12800/int64(tables) {
+						t.Errorf("%d reads, %+v", n, s)
+					}
+					if s.CacheHits < s.PageReads*9/10 || s.PrefetchUsed+s.PrefetchWasted > s.Prefetched || s.Prefetches > 60 {
+						t.Errorf("%+v", s)
+					}
 				})
 			})
 		}
+	}
+}
+
+// TestFarScanFirst is a cold scan by who has no hints.
+func TestFarScanFirst(t *testing.T) {
+	r := newFarRig(t)
+	r.fill(t, 1, 50<<20)
+	r.start(t)
+	if err := r.actor.StoreHints(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r.stop(t)
+	r.session(t, single, func(db *DB) {
+		one[int](t, db, "select sum(length(b)) from t0")
+		if n := r.reads(); n > 62 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+// TestFarOpen counts the reads of a cold opening and a first row, anywhere in the table.
+func TestFarOpen(t *testing.T) {
+	r := newFarRig(t)
+	r.fill(t, 1, 50<<20)
+	for _, id := range []int{1, 2, 25_000, 40_001, int(rowsIn(50<<20, 1))} {
+		r.session(t, single, func(db *DB) {
+			if n := one[int](t, db, "select length(b) from t0 where id = ?", id); n != 950 {
+				t.Errorf("row %d has %d bytes", id, n)
+			}
+			if n := r.reads(); n > 3 {
+				t.Errorf("row %d: %d reads", id, n)
+			}
+		})
+	}
+}
+
+// TestFarOpenNew counts the reads of an actor that is new.
+func TestFarOpenNew(t *testing.T) {
+	r := newFarRig(t)
+	r.session(t, single, func(db *DB) {
+		exec(t, db, "create table t(a)")
+		if n := r.reads(); n > 3 {
+			t.Errorf("%d reads", n)
+		}
+	})
+}
+
+// TestFarTransaction counts what a warm transaction of one row takes.
+func TestFarTransaction(t *testing.T) {
+	r := newFarRig(t)
+	r.fill(t, 1, 5<<20)
+	r.session(t, single, func(db *DB) {
+		for id := range 20 {
+			exec(t, db, "update t0 set b = randomblob(940) where id = 1000")
+			// The first one fetches.
+			if c := r.engine.Counts(); id > 0 && (c.Gets+c.Scans+c.Snapshots > 0 || c.Commits != 1) {
+				t.Errorf("transaction %d: %+v", id, c)
+			}
+			r.engine.Reset()
+		}
+	})
+}
+
+// TestFarScattered reads pages in no order.
+func TestFarScattered(t *testing.T) {
+	r := newFarRig(t)
+	r.fill(t, 1, 50<<20)
+	for seed := range uint64(5) {
+		r.session(t, single, func(db *DB) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			before := r.reads()
+			var fetched atomic.Int64
+			r.engine.Hook(func(op faultkv.Op) error {
+				if op.Point == faultkv.BeforeEntry || op.Point == faultkv.BeforeGet {
+					fetched.Add(1)
+				}
+				return nil
+			})
+			defer r.engine.Hook(nil)
+			const rows = 100
+			for range rows {
+				one[int](t, db, "select length(b) from t0 where id = ?", 1+random.Int64N(rowsIn(50<<20, 1)))
+			}
+			// A chunk is two entries of a scan, or one Get.
+			s := db.Stats()
+			if n := r.reads(); n > rows || fetched.Load() > 3*rows || s.Prefetched > rows {
+				t.Errorf("%d reads before, then %d of %d entries, %+v", before, n, fetched.Load(), s)
+			}
+		})
 	}
 }

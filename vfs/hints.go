@@ -86,29 +86,42 @@ var errHints = fmt.Errorf("vfs: hints: %w", actorstore.ErrCorrupt)
 
 // hints are those of a database while it is open, on a far engine.
 type hints struct {
-	mu     sync.Mutex
-	stored []byte          // what the actor has
-	known  map[int64]bool  // chunks of it
-	older  []int64         // of these, inner pages: they are worth to be kept
-	pages  map[int64]int64 // pages of this time: first chunk, number of chunks  +checklocks:mu
-	order  []int64         // pages, as they came  +checklocks:mu
-	reads  int             // of these, those that were read first  +checklocks:mu
-	fresh  int             // inner pages that the actor's hints lack  +checklocks:mu
+	known map[int64]bool // chunks that it was opened with
+	older []int64        // of these, inner pages: they are worth to be kept
+
+	mu    sync.Mutex
+	pages map[int64]int64 // pages of this time: first chunk, number of chunks  +checklocks:mu
+	order []int64         // pages, as they came  +checklocks:mu
+	reads int             // of these, those that were read first  +checklocks:mu
+	fresh int             // inner pages since hints were last handed over  +checklocks:mu
 }
 
 // newHints returns the hints of an actor that is being opened, and what they ask for.
 func newHints(stored []byte) (*hints, []chunkRun) {
-	h := &hints{stored: stored, known: map[int64]bool{}, pages: map[int64]int64{}}
+	h := &hints{pages: map[int64]int64{}}
+	runs := asked(stored)
+	h.known = chunksOf(runs)
+	return h, runs
+}
+
+// asked returns what stored hints ask for.
+func asked(stored []byte) []chunkRun {
 	runs, err := parseHints(stored)
 	if err != nil {
-		h.stored = nil
+		return nil
 	}
+	return runs
+}
+
+// chunksOf returns the chunks of runs.
+func chunksOf(runs []chunkRun) map[int64]bool {
+	set := map[int64]bool{}
 	for _, r := range runs {
 		for c := r.from; c < r.to; c++ {
-			h.known[c] = true
+			set[c] = true
 		}
 	}
-	return h, runs
+	return set
 }
 
 // fetched is told the content of a chunk that was fetched because of the hints.
@@ -197,45 +210,26 @@ func (h *hints) ripe(end int64) []byte {
 	if h.fresh < hintsRipe {
 		return nil
 	}
-	return h.take(h.encode(end))
+	h.fresh = 0
+	return h.encode(end)
 }
 
-// final returns hints that are worth a commit of their own, nil if they are not.
-func (h *hints) final(end int64) []byte {
+// final returns hints that are worth a commit of their own, nil if they are not, beside
+// those that are stored.
+func (h *hints) final(end int64, stored []byte) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := h.encode(end)
-	runs, err := parseHints(b)
-	if err != nil {
-		return nil
-	}
-	lacking, all := 0, 0
-	for _, r := range runs {
-		for c := r.from; c < r.to; c++ {
-			if all++; !h.known[c] {
-				lacking++
-			}
+	had, lacking := chunksOf(asked(stored)), 0
+	now := chunksOf(asked(b))
+	for c := range now {
+		if !had[c] {
+			lacking++
 		}
 	}
 	// A few pages are different every time.
-	if lacking <= all/8 || lacking <= 2 && h.stored != nil {
+	if lacking == 0 || len(had) > 0 && lacking <= len(now)/8 {
 		return nil
-	}
-	return h.take(b)
-}
-
-// take makes b what the actor has.
-//
-// +checklocks:h.mu
-func (h *hints) take(b []byte) []byte {
-	h.stored, h.fresh = b, 0
-	if runs, err := parseHints(b); err == nil {
-		clear(h.known)
-		for _, r := range runs {
-			for c := r.from; c < r.to; c++ {
-				h.known[c] = true
-			}
-		}
 	}
 	return b
 }
@@ -249,7 +243,7 @@ func (db *database) keepHints(ctx context.Context) {
 	if db.healthy() != nil {
 		return
 	}
-	b := db.hints.final(end)
+	b := db.hints.final(end, db.actor.Hints())
 	if b == nil {
 		return
 	}
