@@ -169,7 +169,10 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		}
 		n += len(piece)
 	}
-	return len(b), h.current()
+	if err := h.current(); err != nil {
+		return 0, err // go-sqlite3 looks at no error of a read that is whole
+	}
+	return len(b), nil
 }
 
 // overlaid returns the beginning of b that lies in one chunk of f, at off, nothing

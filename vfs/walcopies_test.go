@@ -1,0 +1,105 @@
+package vfs
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestWALCopies: while a writer is at work in WAL mode, with checkpoints, with a log that
+// begins anew, and with transactions that are stored in parts, every copy of the database
+// is a state that was committed, and one of the time when it was made: a view, a fork, an
+// export, and the export of a view.
+func TestWALCopies(t *testing.T) {
+	for name, limits := range map[string]batch.Limits{"atomic": {}, "in parts": oneBatch} {
+		t.Run(name, func(t *testing.T) { copyLogged(t, limits) })
+	}
+}
+
+func copyLogged(t *testing.T, limits batch.Limits) {
+	rounds := 12
+	if raceDetector || testing.Short() {
+		rounds = 3
+	}
+	r := newRig(t, limits)
+	db := r.open(t, &Options{TxMemory: 1, Pragmas: []string{"journal_mode=wal", "cache_size=5", "wal_autocheckpoint=30"}})
+	exec(t, db, "create table t(a integer primary key, n, b)")
+	exec(t, db, "insert into t(n, b) select 0, randomblob(1500) from generate_series(1, 60)")
+	var begun, acked atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for n := int64(1); err == nil && ctx.Err() == nil; n++ {
+			begun.Store(n)
+			size := 1500
+			if n%16 == 0 {
+				size = 40_000 // more than memory takes
+			}
+			_, err = db.ExecContext(t.Context(), "update t set n = ?, b = randomblob(?)", n, size)
+			acked.Store(n)
+		}
+		done <- err
+	}()
+	look := func(what string, c queryer, low int64) {
+		t.Helper()
+		intact(t, c)
+		least, most := one[int64](t, c, "select min(n) from t"), one[int64](t, c, "select max(n) from t")
+		if rows := one[int](t, c, "select count(*) from t"); least != most || rows != 60 {
+			t.Errorf("%s has %d rows, of transactions %d to %d", what, rows, least, most)
+		}
+		if least < low || most > begun.Load() {
+			t.Errorf("%s has transaction %d, it was made after %d", what, most, low)
+		}
+	}
+	for range rounds {
+		low := acked.Load()
+		var image bytes.Buffer
+		if _, err := db.Export(t.Context(), &image); err != nil {
+			t.Fatal(err)
+		}
+		look("an export", openFile(t, image.Bytes()), low)
+
+		low = acked.Load()
+		view, err := r.store.View(t.Context(), r.actor.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := OpenView(t.Context(), view, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look("a view", shown, low)
+		image.Reset()
+		if _, err := shown.Export(t.Context(), &image); err != nil {
+			t.Fatal(err)
+		}
+		look("an export of a view", openFile(t, image.Bytes()), low)
+		if err := shown.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := view.Close(); err != nil {
+			t.Error(err)
+		}
+
+		low = acked.Load()
+		snap, err := r.actor.Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		look("a fork", openFork(t, r, snap), low)
+		if err := snap.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d transactions, %+v", acked.Load(), db.Stats())
+	look("the database", db, acked.Load())
+	exact(t, r.actor)
+}
