@@ -58,11 +58,14 @@ func (db *DB) prepareSchema(ctx context.Context) error {
 	}
 }
 
-func (db *DB) trySchema(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, db.opts.Timeout)
+func (db *DB) trySchema(outer context.Context) error {
+	ctx, cancel := context.WithTimeout(outer, db.opts.Timeout)
 	defer cancel()
 	c, err := db.dial(ctx)
 	if err != nil {
+		if outer.Err() != nil {
+			return outer.Err()
+		}
 		return err
 	}
 	defer c.close()
@@ -76,7 +79,11 @@ func (db *DB) trySchema(ctx context.Context) error {
 		}
 		err = db.migrate(ctx, c)
 	}
-	return verdict(ctx, c, err)
+	if err == nil && !db.opts.ReadOnly {
+		// What hosts have left that didn't close.
+		err = c.simple(ctx, `delete from `+quote(db.target.schema)+`.outcome where at < now() - interval '`+keepRows+`'`)
+	}
+	return verdict(outer, c, err)
 }
 
 // one runs a query without parameters and returns the first column of its only row,
