@@ -11,7 +11,7 @@ import (
 
 // Benchmark measures an engine with entries of 4 KiB, the size of a page, that
 // don't compress: reads, commits with either durability, commits side by side,
-// scans. Compare figures of one run with each other, not with those of another
+// scans, transactions. Compare figures of one run with each other, not with those of another
 // machine or minute.
 func Benchmark(b *testing.B, open func(t testing.TB) kv.Engine) {
 	b.Run("Get", func(b *testing.B) { benchGet(b, open) })
@@ -25,6 +25,7 @@ func Benchmark(b *testing.B, open func(t testing.TB) kv.Engine) {
 		}
 		b.Run("Commit"+name+"Parallel", func(b *testing.B) { benchParallel(b, open, d) })
 	}
+	benchTransactions(b, open)
 }
 
 const (

@@ -42,6 +42,7 @@ func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Limits", 0, testTxLimits},
 		{"Age", 0, testTxAge},
 		{"Ended", 0, testTxEnded},
+		{"EndedInLoop", 0, testTxEndedInLoop},
 		{"Ownership", 0, testTxOwnership},
 		{"Closed", 0, testTxClosed},
 		{"Versionstamps", kv.TxVersionstamps, testTxStamps},

@@ -196,9 +196,14 @@ func testTxEnded(t *testing.T, db *kv.DB) {
 		wantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), kv.ErrReadOnly)
 	})
 	use(kept, kv.ErrUsedAfterCommit)
+}
 
+// testTxEndedInLoop: a loop over a scan of a transaction that ends says so; what the
+// loop has seen by then counts. And contexts that have ended.
+func testTxEndedInLoop(t *testing.T, db *kv.DB) {
+	fill(t, db.Engine(), "a", "b")
 	// Ended from within a loop.
-	tx = begin(t, db)
+	tx := begin(t, db)
 	do(t, tx, "set b 1")
 	var last error
 	for _, err := range tx.Scan(ctx, kv.Range{}) {
@@ -225,7 +230,7 @@ func testTxEnded(t *testing.T, db *kv.DB) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	wantErr(t, "Update with a cancelled context", db.Update(gone, func(*kv.Tx) error { t.Error("called"); return nil }), context.Canceled)
-	_, err = db.Begin(gone)
+	_, err := db.Begin(gone)
 	wantErr(t, "Begin with a cancelled context", err, context.Canceled)
 	tx = begin(t, db)
 	_, err = tx.Get(gone, []byte("a"), nil)

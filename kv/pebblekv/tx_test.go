@@ -51,16 +51,6 @@ func TestOwnRow(t *testing.T) {
 	if err := txs(t, d).Update(ctx, setter("a", "1")); err != nil {
 		t.Fatal(err)
 	}
-	stored := func() string {
-		t.Helper()
-		v, closer, err := d.db.Get(versionKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer closer.Close()
-		return string(v)
-	}
-	version := stored()
 	around := []kv.Op{kv.Set([]byte("\xff"), []byte("2")), kv.Set(versionKey[:len(versionKey)-1], []byte("3")), kv.Set(afterVersionKey, []byte("4"))}
 	if err := d.Commit(ctx, &kv.Commit{Ops: around}); err != nil {
 		t.Fatal(err)
@@ -93,7 +83,7 @@ func TestOwnRow(t *testing.T) {
 	}{
 		"set":          {kv.Commit{Ops: []kv.Op{kv.Set(versionKey, nil)}}, kv.ErrInvalid},
 		"clear":        {kv.Commit{Ops: []kv.Op{kv.Clear(versionKey)}}, kv.ErrInvalid},
-		"check":        {kv.Commit{Checks: []kv.Check{{Key: versionKey, Value: []byte(version)}}}, kv.ErrConflict},
+		"check":        {kv.Commit{Checks: []kv.Check{{Key: versionKey, Value: []byte(ownRow(t, d))}}}, kv.ErrConflict},
 		"check absent": {kv.Commit{Checks: []kv.Check{{Key: versionKey, Absent: true}}}, nil},
 	} {
 		if err := d.Commit(ctx, &c.c); !errors.Is(err, c.want) || c.want == nil && err != nil {
@@ -104,6 +94,32 @@ func TestOwnRow(t *testing.T) {
 	if !errors.Is(err, kv.ErrInvalid) {
 		t.Errorf("a transaction that sets it: %v", err)
 	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// ownRow returns the row with the version.
+func ownRow(t *testing.T, d *DB) string {
+	t.Helper()
+	v, closer, err := d.db.Get(versionKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	return string(v)
+}
+
+// TestOwnRowStays: no range clears the row with the version.
+func TestOwnRowStays(t *testing.T) {
+	d, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := txs(t, d).Update(ctx, setter("a", "1")); err != nil {
+		t.Fatal(err)
+	}
+	version := ownRow(t, d)
 	// Cleared in few and in many, with and without keys of the commit's own.
 	for n, end := range [][]byte{afterVersionKey, []byte("\xff\xff\xff"), append(versionKey, "zz"...)} {
 		var ops []kv.Op
@@ -113,7 +129,7 @@ func TestOwnRow(t *testing.T) {
 		if err := d.Commit(ctx, &kv.Commit{Ops: append(ops, kv.ClearRange(nil, end))}); err != nil {
 			t.Fatal(err)
 		}
-		if got := stored(); got != version {
+		if got := ownRow(t, d); got != version {
 			t.Errorf("clearing up to %q left %x, want %x", end, got, version)
 		}
 		if got := dump(t, d, kv.Range{End: end}); got != "" {
@@ -447,5 +463,57 @@ func TestFailingCheckpoint(t *testing.T) {
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNothingOpen: when no transaction is open and nothing watched, the engine's own
+// commits have nothing to do with any of it.
+func TestNothingOpen(t *testing.T) {
+	d, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	busy := func() bool {
+		d.commit.Lock()
+		defer d.commit.Unlock()
+		return d.txs.Busy()
+	}
+	c := &kv.Commit{Ops: []kv.Op{kv.Set([]byte("k"), make([]byte, 100))}, Durability: kv.Applied}
+	allocs := func() float64 {
+		return testing.AllocsPerRun(100, func() {
+			if err := d.Commit(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	before := allocs()
+	db := txs(t, d)
+	for range 3 {
+		err := db.Update(ctx, func(tx *kv.Tx) error {
+			if _, err := tx.Get(ctx, []byte("k"), nil); err != nil {
+				return err
+			}
+			if !busy() {
+				t.Error("not busy with an open transaction")
+			}
+			return tx.Set([]byte("a"), nil)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, []byte("k"), nil); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if busy() {
+		t.Error("busy with nothing")
+	}
+	if after := allocs(); after != before && !raceEnabled {
+		t.Errorf("%v allocations per commit after transactions, %v before", after, before)
 	}
 }

@@ -1,0 +1,117 @@
+package kvtest
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// benchTransactions measures transactions: one that reads a page and writes one, alone
+// and from 8 goroutines, one that only reads, one that reads what was just written, and
+// the engine's own commits beside an open transaction.
+func benchTransactions(b *testing.B, open Opener) {
+	b.Run("Update", func(b *testing.B) {
+		db := benchTx(b, open)
+		var i uint64
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := readWrite(db, i*7919%benchKeys); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+	b.Run("UpdateParallel8", func(b *testing.B) {
+		db := benchTx(b, open)
+		var next atomic.Uint64
+		b.SetParallelism(max(1, 8/runtime.GOMAXPROCS(0)))
+		b.ReportAllocs()
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if err := readWrite(db, next.Add(1)*7919%benchKeys); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+	b.Run("View", func(b *testing.B) {
+		db := benchTx(b, open)
+		var i uint64
+		b.ReportAllocs()
+		for b.Loop() {
+			key := benchKey(nil, i*7919%benchKeys)
+			if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, key, nil); return err }); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+	b.Run("TxScan1000", func(b *testing.B) { benchTxScan(b, open) })
+	b.Run("CommitBesideTx", func(b *testing.B) {
+		db := benchTx(b, open)
+		now := time.Now()
+		old := newTxDB(b, db.Engine(), &kv.DBOptions{Now: func() time.Time { return now }}) // never too old
+		do(b, begin(b, old), "get pin")
+		c, round := benchPages(1, kv.Applied)
+		b.ReportAllocs()
+		var i uint64
+		for b.Loop() {
+			round(i)
+			if err := db.Engine().Commit(ctx, c); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+}
+
+// benchTx returns a DB with benchKeys pages.
+func benchTx(b *testing.B, open Opener) *kv.DB {
+	b.Helper()
+	eng := benchStore(b, open)
+	if kv.TransactorOf(eng) == nil {
+		b.Skip("the engine has no transactions")
+	}
+	return newTxDB(b, eng, nil)
+}
+
+// readWrite reads one page and writes another.
+func readWrite(db *kv.DB, i uint64) error {
+	key, out := benchKey(nil, i), benchKey(nil, (i+1)%benchKeys)
+	return db.Update(ctx, func(tx *kv.Tx) error {
+		v, err := tx.Get(ctx, key, nil)
+		if err != nil {
+			return err
+		}
+		return tx.Set(out, v)
+	})
+}
+
+// benchTxScan scans with 100 own writes among what is there.
+func benchTxScan(b *testing.B, open Opener) {
+	db := benchTx(b, open)
+	tx := begin(b, newTxDB(b, db.Engine(), &kv.DBOptions{MaxAge: -1}))
+	for i := range uint64(100) {
+		if err := tx.Set(benchKey(nil, 10*i), []byte("own")); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		for _, err := range tx.Scan(ctx, kv.Range{Limit: 1000}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 1000 {
+			b.Fatalf("scanned %d entries", n)
+		}
+	}
+}
