@@ -13,7 +13,7 @@ require (
 	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
-	github.com/tidwall/btree v1.8.2 // kv/memkv: a copy-on-write ordered tree
+	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
 	pgregory.net/rapid v1.3.0 // tests: property and model checks
 )
