@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -135,6 +136,7 @@ func TestGroup(t *testing.T) {
 		c.queue.mu.Lock()
 		waiting = len(c.queue.waiting)
 		c.queue.mu.Unlock()
+		runtime.Gosched()
 	}
 	close(release)
 	wg.Wait()
