@@ -229,3 +229,36 @@ func TestDamagedHostRows(t *testing.T) {
 		two.take(t, waitFor)
 	})
 }
+
+// TestUnclaimLate: a claim that lands after its opening was told that nobody knows is
+// found, as long as it can be on its way.
+func TestUnclaimLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		var late []kv.Op
+		one.eng.Hook(func(op faultkv.Op) error {
+			if op.Point != faultkv.BeforeCommit || late != nil || !writes(op.Commit, headOwnerKey(testID)) {
+				return nil
+			}
+			for _, o := range op.Commit.Ops {
+				late = append(late, kv.Set(bytes.Clone(o.Key), bytes.Clone(o.Value)))
+			}
+			return kv.ErrUnknownOutcome
+		})
+		if err := second(one.Actor(ctx, testID, nil)); !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("got %v, want %v", err, kv.ErrUnknownOutcome)
+		}
+		time.Sleep(leaseTTL / 2) // and it wasn't there
+		must(t, below.Commit(ctx, &kv.Commit{Ops: late}))
+		two.take2(t)
+		time.Sleep(leaseTTL / 3)
+		synctest.Wait()
+		two.take(t, nil)
+		time.Sleep(2 * leaseTTL)
+		synctest.Wait()
+		if h := one.hosting.now.Load(); len(h.unclaimed) != 0 {
+			t.Errorf("left are %v", h.unclaimed)
+		}
+	})
+}
