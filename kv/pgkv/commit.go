@@ -27,6 +27,7 @@ func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err != nil {
 		return wrap("commit", err)
 	}
+	db.watches.commit(c.Ops)
 	// No connection is held any more: what it does may commit.
 	if c.OnApply != nil {
 		c.OnApply()
@@ -129,6 +130,7 @@ func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Cont
 // transact sends the transaction of a plan.
 func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
 	f := db.start(ctx, cn, p.size())
+	f.send(db.sql.begin)
 	if c.Durability == kv.Applied {
 		f.send(db.sql.applied)
 	}
@@ -142,13 +144,18 @@ func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at 
 		}
 		f.send(db.sql.check, p.keys.bytes(), p.vals.bytes())
 	}
-	f.writes(db.sql.insert, p, p.absent)
-	if c.ID != (kv.CommitID{}) {
-		f.send(db.sql.outcome, db.host[:], int4Param(at.slot), int8Param(at.number))
+	f.change(p, at)
+	return meaning(f.end(ctx, false))
+}
+
+// change sends what a plan does to the table, and what tells that it was done.
+func (f *flow) change(p *plan, at place) {
+	f.writes(f.c.sql.insert, p, p.absent)
+	if at.id != (kv.CommitID{}) {
+		f.send(f.c.sql.outcome, f.db.host[:], int4Param(at.slot), int8Param(at.number))
 	}
 	f.clear(p)
-	f.writes(db.sql.set, p, p.sets)
-	return meaning(f.end(ctx))
+	f.writes(f.c.sql.set, p, p.sets)
 }
 
 // meaning turns the errors by which a statement stops a transaction into kv's.
@@ -162,6 +169,8 @@ func meaning(err error) error {
 		return fmt.Errorf("%w: a key that should be absent is there", kv.ErrConflict)
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, failedCheck):
 		return fmt.Errorf("%w: a key has another value", kv.ErrConflict)
+	case pe.Code == codeInvalidText && strings.Contains(pe.Message, failedRead):
+		return fmt.Errorf("%w: what the transaction has read was changed", kv.ErrConflict)
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, fencedOff):
 		return &lostError{errors.New("the transaction was given up by who asked for its outcome")}
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A flow is a transaction on its way: a pipeline whose last request is COMMIT.
+// A flow is a transaction on its way: a pipeline whose last request is COMMIT, or one
+// that waits for what was committed.
 type flow struct {
 	db   *DB
 	c    *conn
 	p    *pgconn.Pipeline
-	sent int // requests before COMMIT
+	sent []func(columns [][]byte) // for each request without an answer yet: who takes its rows
 	// committing says that COMMIT may have reached the server.
 	committing bool
 	buffered   int // bytes
@@ -29,7 +30,6 @@ func (db *DB) start(ctx context.Context, c *conn, size int) *flow {
 	// server that is asked, because its answer is worth waiting for.
 	f := &flow{db: db, c: c, p: c.pg.StartPipeline(context.Background())}
 	f.stop = db.guard(ctx, c, db.opts.Timeout+time.Duration(size>>20)*time.Second)
-	f.send(db.sql.begin)
 	return f
 }
 
@@ -37,12 +37,15 @@ func (db *DB) start(ctx context.Context, c *conn, size int) *flow {
 const flushAt = 1 << 20
 
 // send adds a request to the transaction. The parameters are copied.
-func (f *flow) send(s *statement, params ...[]byte) {
+func (f *flow) send(s *statement, params ...[]byte) { f.ask(s, nil, params...) }
+
+// ask is send for a request with an answer, whose rows go to row.
+func (f *flow) ask(s *statement, row func(columns [][]byte), params ...[]byte) {
 	if f.err != nil {
 		return
 	}
 	f.p.SendQueryPrepared(s.name, params, binaryFormat, binaryFormat)
-	f.sent++
+	f.sent = append(f.sent, row)
 	for _, b := range params {
 		f.buffered += len(b)
 	}
@@ -52,35 +55,82 @@ func (f *flow) send(s *statement, params ...[]byte) {
 	}
 }
 
-// end sends COMMIT and waits for the answers to everything. It returns nil if the
-// transaction was committed, errDoubt if that isn't known, and any other error if it
-// was not.
-func (f *flow) end(ctx context.Context) error {
+// turn waits for the answers to all requests so far; the transaction goes on.
+func (f *flow) turn() error {
 	if f.err == nil {
-		f.p.SendQueryPrepared(f.c.sql.commit.name, nil, binaryFormat, binaryFormat)
-		f.committing = true
+		f.db.trips.Add(1)
 		f.err = f.p.Sync()
 	}
-	for i := 0; i < f.sent && f.err == nil; i++ {
-		if f.err = f.result(); code(f.err) != "" {
+	f.answers()
+	if f.err == nil {
+		_, f.err = f.p.GetResults() // of the synchronization
+	}
+	return f.err
+}
+
+// answers reads the answers to all requests.
+func (f *flow) answers() {
+	for _, row := range f.sent {
+		if f.err != nil {
+			break
+		}
+		if f.err = f.result(row); code(f.err) != "" {
 			f.committing = false // the server skips everything behind it
 		}
 	}
+	f.sent = f.sent[:0]
+}
+
+// end sends COMMIT and waits for the answers to everything. It returns nil if the
+// transaction was committed, errDoubt if that isn't known, and any other error if it
+// was not. With wait it also waits for stable storage, which the transaction itself
+// did not.
+func (f *flow) end(ctx context.Context, wait bool) error {
+	if f.err == nil {
+		f.p.SendQueryPrepared(f.c.sql.commit.name, nil, binaryFormat, binaryFormat)
+		if wait {
+			// A transaction of its own. It ends, and waits, with the synchronization.
+			f.p.SendQueryPrepared(f.c.sql.sync.name, nil, binaryFormat, binaryFormat)
+		}
+		f.committing = true
+		f.err = f.p.Sync()
+	}
+	f.answers()
 	tag := ""
 	if f.err == nil {
 		tag, f.err = f.last()
 	}
+	if f.err == nil && wait {
+		if f.err = f.result(nil); f.err == nil {
+			_, f.err = f.p.GetResults()
+		}
+	}
 	cerr := f.p.Close()
 	f.stop()
 	f.c.look()
-	if f.err == nil && cerr != nil && tag == "" {
+	if f.err == nil && cerr != nil && (tag == "" || wait) {
 		f.err = cerr
 	}
 	return f.verdict(ctx, tag)
 }
 
+// abandon ends a transaction without COMMIT.
+func (f *flow) abandon(ctx context.Context, why error) error {
+	cerr := f.p.Close()
+	f.stop()
+	f.c.look()
+	if f.err == nil {
+		f.err = cerr
+	}
+	if f.err == nil {
+		f.rollBack()
+		return why
+	}
+	return f.verdict(ctx, "")
+}
+
 // result reads the answer to the next request.
-func (f *flow) result() error {
+func (f *flow) result(row func(columns [][]byte)) error {
 	r, err := f.p.GetResults()
 	if err != nil {
 		return err
@@ -88,6 +138,9 @@ func (f *flow) result() error {
 	reader, ok := r.(*pgconn.ResultReader)
 	if !ok {
 		return fmt.Errorf("the server left out an answer")
+	}
+	for row != nil && reader.NextRow() {
+		row(reader.Values())
 	}
 	_, err = reader.Close()
 	return err
@@ -126,7 +179,7 @@ func (f *flow) verdict(ctx context.Context, tag string) error {
 	}
 	var pe *pgconn.PgError
 	switch {
-	case f.committing && errors.As(f.err, &pe) && pe.Severity == "ERROR" && pe.Code[:2] == "40":
+	case f.committing && tag == "" && errors.As(f.err, &pe) && pe.Severity == "ERROR" && pe.Code[:2] == "40":
 		return f.err // refused at the last moment
 	case f.committing:
 		// Also when COMMIT is done and the server has warned: then it was told to wait

@@ -85,7 +85,7 @@ func (o *Options) orDefault() Options {
 	return out
 }
 
-// A DB is one open store. It implements kv.Engine.
+// A DB is one open store. It implements kv.Engine and kv.Transactor.
 type DB struct {
 	opts    Options
 	target  *target
@@ -98,12 +98,16 @@ type DB struct {
 	slots   slots
 	life    life
 	plans   sync.Pool // of *plan
+	watches watches
 
 	// trips counts the times that somebody waited for a server's answer.
 	trips atomic.Int64
 }
 
-var _ kv.Engine = (*DB)(nil)
+var (
+	_ kv.Engine     = (*DB)(nil)
+	_ kv.Transactor = (*DB)(nil)
+)
 
 // Open opens the store that url names, creating it when there is none and opts
 // allow it. A nil opts is the zero Options.
@@ -180,6 +184,7 @@ func (db *DB) Close() error {
 	if !db.life.close() {
 		return nil
 	}
+	db.watches.close()
 	db.forget()
 	db.closePools()
 	return nil

@@ -42,6 +42,16 @@ create table outcome! (
 	primary key (host, slot)
 ) with (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 comment on table outcome! is 'for each commit under way: whether it has been applied';
+create table version! (number int8 not null) with (fillfactor = 20);
+insert into version! values(0);
+comment on table version! is 'the number of the last transaction, in its versionstamp';
+create table touched! (
+	number int8 not null,
+	lo bytea not null,
+	hi bytea not null,
+	at timestamptz not null
+);
+comment on table touched! is 'what transactions have declared to have written';
 `}
 
 // prepareSchema makes sure that the store is there, in a version that is known.
@@ -163,7 +173,8 @@ func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 			insert into ` + schema + `.meta values('version', '0');`)
 	}
 	for _, m := range migrations[version:] {
-		script.WriteString(strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome").Replace(m))
+		script.WriteString(strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome",
+			"version!", schema+".version", "touched!", schema+".touched").Replace(m))
 	}
 	script.WriteString(fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'; commit`, schema, schemaVersion))
 	return c.simple(ctx, script.String())

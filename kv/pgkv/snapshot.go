@@ -214,6 +214,20 @@ func (s *snapshot) scan(ctx context.Context, sc *scan, yield func(kv.Entry, erro
 	return nil
 }
 
+// release hands the connection over, whose transaction is still open; the caller gives
+// it back. It returns nil when the snapshot is closed. No read may be running.
+func (s *snapshot) release() *conn {
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.c
+}
+
 // Close ends the transaction, after the read that is running if any. See kv.Snapshot.
 func (s *snapshot) Close() error {
 	s.mu.Lock()

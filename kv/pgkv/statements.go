@@ -33,6 +33,8 @@ type statements struct {
 	page, pageDown            *statement
 	group, groupDown          *statement
 	gateShared, gateExclusive *statement
+	seen, same, next, touch   *statement
+	values, patience, size    *statement
 
 	all []*statement
 }
@@ -44,7 +46,7 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 func newStatements(schema string) *statements {
 	s := &statements{beginRead: "begin isolation level repeatable read read only; select 1"}
 	r := strings.NewReplacer("kv!", quote(schema)+".kv", "outcome!", quote(schema)+".outcome",
-		"{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
+		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
 	def := func(name, text string, oids ...uint32) *statement {
 		st := &statement{name: "greenroom_" + name, text: r.Replace(text), oids: oids}
 		s.all = append(s.all, st)
@@ -59,6 +61,7 @@ func newStatements(schema string) *statements {
 	s.gateExclusive = def("gate_exclusive", `select pg_advisory_xact_lock({gate})`)
 	s.defineWrites(def)
 	s.defineReads(def)
+	s.defineTransactions(def)
 	return s
 }
 
@@ -114,6 +117,7 @@ func (s *statements) defineWrites(def definer) {
 const (
 	failedCheck = "greenroom check "
 	fencedOff   = "greenroom fence "
+	failedRead  = "greenroom read "
 )
 
 // defineReads defines the reads.
@@ -134,4 +138,35 @@ func (s *statements) defineReads(def definer) {
 	inGroup := inside + ` and rest >= $5 and ($6::bytea is null or rest < $6)`
 	s.group = def("group", page(inGroup, "rest"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
 	s.groupDown = def("group_down", page(inGroup, "rest desc"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
+}
+
+// defineTransactions defines what only transactions do; see tx.go.
+func (s *statements) defineTransactions(def definer) {
+	// What is in some ranges, as a text that is the same only if all their rows are: a
+	// row that was written since has another xmin. The offset keeps the planner from
+	// joining the other way round.
+	const state = `(
+		select count(*) || ' ' || coalesce(bit_xor(hash_record_extended(row(t.key, t.xmin), 1)), 0)
+			|| ' ' || coalesce(bit_xor(hash_record_extended(row(t.key, t.xmin), 2)), 0)
+		from unnest($1::bytea[], $2::bytea[]) r(lo, hi),
+		lateral (select key, xmin from kv! where key >= r.lo and key < r.hi offset 0) t)`
+	// Where the session keeps what a transaction has seen while it changes from the
+	// state that it has read to the newest one.
+	s.seen = def("seen", `select set_config('greenroom.seen', `+state+`, false),
+		set_config('greenroom.version', (select number::text from version!), false)`, oidByteaArray, oidByteaArray)
+	s.same = def("same", `
+		select ('`+failedRead+`' || s.at)::int from (select `+state+` as at) s
+		where s.at <> current_setting('greenroom.seen') or exists (
+			select from unnest($1::bytea[], $2::bytea[]) r(lo, hi) join touched! w on w.lo < r.hi and r.lo < w.hi
+			where w.number > current_setting('greenroom.version')::int8)`, oidByteaArray, oidByteaArray)
+	s.next = def("next", `update version! set number = number + 1 returning number`)
+	s.touch = def("touch", `
+		with old as (delete from touched! where at < now() - interval '`+keepTouched+`')
+		insert into touched!(number, lo, hi, at) select v.number, r.lo, r.hi, now()
+		from version! v, unnest($1::bytea[], $2::bytea[]) r(lo, hi)`, oidByteaArray, oidByteaArray)
+	s.values = def("values", `select key, value from kv! where key = any($1::bytea[])`, oidByteaArray)
+	s.patience = def("patience", `select set_config('idle_in_transaction_session_timeout', '5s', true)`)
+	s.size = def("size", `
+		select coalesce(sum(octet_length(key) + coalesce(octet_length(rest), 0) + octet_length(value)), 0)::int8
+		from kv! where key >= $1 and key < $2`, oidBytea, oidBytea)
 }

@@ -1,0 +1,383 @@
+package pgkv
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// Transactions read from a snapshot. To commit, one takes a lock that all commits of the
+// store share and none else holds alone, the gate; looks whether the ranges that it has
+// read hold the same rows as in its snapshot; and changes what it has to. Nobody can
+// have changed them since, or can until it is done: so it could as well have run at
+// that moment, alone. Except for the reads all this is one round trip.
+//
+// PostgreSQL's own level SERIALIZABLE would not do. It finds dangerous patterns among
+// transactions of that level only, and commits of actors can't be: they would fail for
+// their neighbours' sake, on pages of indexes (8 hosts with disjoint actors: 2 to 20 %
+// of the commits). So transactions look for themselves, which finds exactly those
+// conflicts that changed a row, and count nothing that was only read by Tx.Snapshot.
+//
+// The gate is never held during a wait for stable storage, its own standbys' neither:
+// the transaction is committed without, and waits afterwards. What it costs is that
+// while one transaction commits, for the fraction of a millisecond that its statements
+// take on the server, no other commit does. With atomic operations and versionstamps it
+// is a round trip longer, because what is stored must be known first.
+
+// keepTouched is how long declared writes are remembered, and so how old a transaction
+// can be that must not miss one.
+const (
+	keepTouched = "2 hours"
+	maxAge      = time.Hour
+)
+
+// TxCaps returns everything but kv.TxExact, because a change that changes nothing is
+// not seen, and kv.TxCheckpoint. See kv.Transactor.
+func (db *DB) TxCaps() kv.TxCaps {
+	return kv.TxSerializable | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize
+}
+
+// An attempt is a kv.Attempt. Its state is pinned by its first read.
+type attempt struct {
+	db     *DB
+	opts   kv.AttemptOptions
+	snap   *snapshot // nil until the first read
+	since  time.Time // by the attempt's clock
+	pinned time.Time // by the machine's
+	closed bool
+}
+
+var _ kv.Attempt = (*attempt)(nil)
+
+// Attempt begins an attempt at a transaction, which takes one of Options.Pins from its
+// first read to its end. See kv.Transactor.
+func (db *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+	if err := db.begin(ctx); err != nil {
+		return nil, err
+	}
+	db.life.leave()
+	return &attempt{db: db, opts: opts}, nil
+}
+
+// pin makes the first read's state the attempt's.
+func (a *attempt) pin(ctx context.Context) error {
+	switch {
+	case a.closed:
+		return kv.ErrClosed
+	case a.snap != nil && a.tooOld():
+		return kv.ErrTooOld
+	case a.snap != nil:
+		return nil
+	}
+	s, err := a.db.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	a.snap, a.since, a.pinned = s.(*snapshot), a.opts.Now(), time.Now()
+	return nil
+}
+
+func (a *attempt) tooOld() bool {
+	return a.opts.MaxAge > 0 && a.opts.Now().Sub(a.since) > a.opts.MaxAge
+}
+
+// retryable has whoever runs the transaction run it again when its snapshot is lost.
+func retryable(err error) error {
+	if errors.Is(err, ErrSnapshotLost) {
+		return fmt.Errorf("%w: %w", kv.ErrConflict, err)
+	}
+	return err
+}
+
+// Get is kv.Reader's.
+func (a *attempt) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+	if err := a.pin(ctx); err != nil {
+		return dst, err
+	}
+	out, err := a.snap.Get(ctx, key, dst)
+	return out, retryable(err)
+}
+
+// Scan is kv.Reader's.
+func (a *attempt) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return func(yield func(kv.Entry, error) bool) {
+		if err := a.pin(ctx); err != nil {
+			yield(kv.Entry{}, err)
+			return
+		}
+		for e, err := range a.snap.Scan(ctx, r) {
+			if !yield(e, retryable(err)) {
+				return
+			}
+		}
+	}
+}
+
+// Close is kv.Attempt's.
+func (a *attempt) Close() error {
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	if a.snap == nil {
+		return nil
+	}
+	return a.snap.Close()
+}
+
+// Commit is kv.Attempt's.
+func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
+	switch {
+	case a.closed:
+		return kv.Stamp{}, kv.ErrClosed
+	case len(c.Ops) == 0 && len(c.Writes) == 0:
+		return kv.Stamp{}, nil
+	case a.opts.ReadOnly:
+		return kv.Stamp{}, kv.ErrReadOnly
+	}
+	if err := a.db.begin(ctx); err != nil {
+		return kv.Stamp{}, err
+	}
+	defer a.db.life.leave()
+	tc := &txCommit{a: a, c: c}
+	err := tc.run(ctx)
+	a.db.note(c.ID, err)
+	if err != nil {
+		return kv.Stamp{}, wrap("commit", err)
+	}
+	a.db.watches.commit(tc.ops)
+	return tc.stamp, nil
+}
+
+// A txCommit is the commit of an attempt.
+type txCommit struct {
+	a     *attempt
+	c     *kv.TxCommit
+	late  bool // its operations depend on what is stored, or on the stamp
+	ops   []kv.Op
+	stamp kv.Stamp
+}
+
+func (t *txCommit) run(ctx context.Context) error {
+	db := t.a.db
+	if db.opts.ReadOnly {
+		return ErrReadOnly
+	}
+	p := db.plans.Get().(*plan)
+	defer db.plans.Put(p)
+	for i := range t.c.Ops {
+		switch t.c.Ops[i].Kind {
+		case kv.TxAtomic, kv.TxStampKey, kv.TxStampValue:
+			t.late = true
+		}
+	}
+	if !t.late {
+		t.ops = resolve(t.c.Ops, nil, t.stamp)
+		if err := p.make(&kv.Commit{Ops: t.ops}); err != nil {
+			return err
+		}
+	}
+	if t.a.snap == nil || len(t.c.Reads) == 0 {
+		return db.land(ctx, t.c.ID, func(ctx context.Context, c *conn, at place) error {
+			return t.transact(ctx, c, p, at)
+		})
+	}
+	if t.a.tooOld() || time.Since(t.a.pinned) > maxAge {
+		return kv.ErrTooOld
+	}
+	return t.pinned(ctx, p)
+}
+
+// pinned commits on the connection of the snapshot. It can't be tried again: the
+// snapshot goes with the first try.
+func (t *txCommit) pinned(ctx context.Context, p *plan) error {
+	db := t.a.db
+	c := t.a.snap.release()
+	if c == nil {
+		return kv.ErrClosed
+	}
+	if c.bad {
+		db.pins.give(c)
+		return retryable(ErrSnapshotLost)
+	}
+	at := db.slots.take(t.c.ID)
+	db.trips.Add(1)
+	err := t.transact(ctx, c, p, at)
+	db.pins.give(c)
+	if errors.Is(err, errDoubt) {
+		if err = db.settle(ctx, db.retry(), at, err); errors.Is(err, kv.ErrUnknownOutcome) {
+			db.slots.doubt(at)
+			return err
+		}
+	}
+	db.slots.give(at)
+	if err != nil && worth(ctx, err) {
+		return retryable(fmt.Errorf("%w: %w", ErrSnapshotLost, clean(err)))
+	}
+	return err
+}
+
+// transact sends the transaction.
+func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) error {
+	f := t.a.db.start(ctx, c, p.size())
+	reads := c.pg.TxStatus() == 'T' // the snapshot's
+	if reads {
+		spans(p, t.c.Reads)
+		f.send(c.sql.seen, p.keys.bytes(), p.vals.bytes())
+		f.send(c.sql.commit)
+	}
+	f.send(c.sql.begin)
+	f.send(c.sql.applied)
+	f.send(c.sql.gateExclusive)
+	if reads {
+		f.send(c.sql.same, p.keys.bytes(), p.vals.bytes())
+	}
+	f.ask(c.sql.next, func(col [][]byte) {
+		if len(col) == 1 && len(col[0]) == 8 {
+			copy(t.stamp[:], col[0])
+		}
+	})
+	if t.late {
+		if err := t.look(f, p); err != nil {
+			return meaning(f.abandon(ctx, err))
+		}
+	}
+	if len(t.c.Writes) > 0 {
+		spans(p, t.c.Writes)
+		f.send(c.sql.touch, p.keys.bytes(), p.vals.bytes())
+	}
+	f.change(p, at)
+	err := meaning(f.end(ctx, true))
+	if err == nil && binary.BigEndian.Uint64(t.stamp[:]) == 0 {
+		return fmt.Errorf("%w: the store has no version", kv.ErrCorrupt)
+	}
+	return err
+}
+
+// look waits for the stamp and for the values of the keys that atomic operations are
+// on, and plans what they make of them.
+func (t *txCommit) look(f *flow, p *plan) error {
+	// While the server waits for this host, everybody waits.
+	f.send(f.c.sql.patience)
+	base := map[string][]byte{}
+	p.keys.reset()
+	for i := range t.c.Ops {
+		if o := &t.c.Ops[i]; o.Kind == kv.TxAtomic {
+			p.keys.add(appendSurrogate(nil, o.Key))
+		}
+	}
+	f.ask(f.c.sql.values, func(col [][]byte) {
+		if len(col) == 2 {
+			base[string(col[0])] = append([]byte{}, col[1]...)
+		}
+	}, p.keys.bytes())
+	if err := f.turn(); err != nil {
+		return err
+	}
+	t.ops = resolve(t.c.Ops, base, t.stamp)
+	return p.make(&kv.Commit{Ops: t.ops})
+}
+
+// spans writes the bounds of ranges of keys into two arrays of the plan, as ranges of
+// surrogates. Those of long keys have more in them than they should, unless they are
+// of one key.
+func spans(p *plan, ranges []kv.Span) {
+	p.keys.reset()
+	p.vals.reset()
+	for _, s := range ranges {
+		if n := len(s.Start); len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start) {
+			key := appendSurrogate([]byte{}, s.Start)
+			p.keys.add(key)
+			p.vals.add(append(key, 0))
+			continue
+		}
+		p.keys.add(notNil(appendLow(nil, s.Start)))
+		p.vals.add(notNil(appendHigh(nil, s.End)))
+	}
+}
+
+// resolve turns the operations of a transaction into those of a commit, by the values
+// that are stored and the stamp.
+func resolve(ops []kv.TxOp, base map[string][]byte, stamp kv.Stamp) []kv.Op {
+	out := make([]kv.Op, 0, len(ops))
+	for i := range ops {
+		o := &ops[i]
+		switch o.Kind {
+		case kv.TxSet:
+			out = append(out, kv.Set(o.Key, o.Value))
+		case kv.TxClear:
+			out = append(out, kv.Clear(o.Key))
+		case kv.TxClearRange:
+			out = append(out, kv.ClearRange(o.Key, o.Value))
+		case kv.TxStampKey:
+			out = append(out, kv.Set(stamped(o.Key, o.Offset, stamp), o.Value))
+		case kv.TxStampValue:
+			out = append(out, kv.Set(o.Key, stamped(o.Value, o.Offset, stamp)))
+		case kv.TxAtomic:
+			value, exists := current(out, o.Key, base)
+			if value, exists = o.Mutation.Apply(value, exists, o.Value); exists {
+				out = append(out, kv.Set(o.Key, value))
+			} else {
+				out = append(out, kv.Clear(o.Key))
+			}
+		}
+	}
+	return out
+}
+
+// current returns the value of key after ops on what is stored.
+func current(ops []kv.Op, key []byte, base map[string][]byte) (value []byte, exists bool) {
+	// In the usual form, the operations on a key are next to each other, and ranges
+	// come first.
+	for i := len(ops) - 1; i >= 0; i-- {
+		o := &ops[i]
+		switch {
+		case o.Kind == kv.OpClearRange:
+			if bytes.Compare(key, o.Key) >= 0 && bytes.Compare(key, o.Value) < 0 {
+				return nil, false
+			}
+		case bytes.Equal(o.Key, key):
+			return o.Value, o.Kind == kv.OpSet
+		}
+	}
+	value, exists = base[string(appendSurrogate(nil, key))]
+	return value, exists
+}
+
+// stamped returns b with the stamp at its place.
+func stamped(b []byte, offset int, stamp kv.Stamp) []byte {
+	b = bytes.Clone(b)
+	copy(b[offset:], stamp[:])
+	return b
+}
+
+// EstimatedSize returns how many bytes the keys of [start, end) and their values
+// have, exactly: the server looks at each of their rows, but at no value. See
+// kv.Transactor.
+func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
+	if err := db.begin(ctx); err != nil {
+		return 0, err
+	}
+	defer db.life.leave()
+	size := int64(0)
+	err := db.call(ctx, db.reads, func(ctx context.Context, c *conn) error {
+		return c.query(ctx, db.sql.size, [][]byte{notNil(appendLow(nil, start)), notNil(appendHigh(nil, end))}, func(col [][]byte) {
+			if len(col) == 1 && len(col[0]) == 8 {
+				size = int64(binary.BigEndian.Uint64(col[0]))
+			}
+		})
+	})
+	return size, wrap("estimated size", err)
+}
+
+// Checkpoint returns kv.ErrUnsupported: pg_basebackup and pg_dump make copies. See
+// kv.Transactor.
+func (db *DB) Checkpoint(context.Context, string) error {
+	return fmt.Errorf("pgkv: checkpoint: %w", kv.ErrUnsupported)
+}
