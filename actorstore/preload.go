@@ -17,6 +17,15 @@ type KeyRange struct{ Start, End []byte }
 // and Preload are of no use.
 func (a *Actor) Caches() bool { return a.tip != nil && a.tip.cache != nil && a.store.engLimits.Far }
 
+// CacheBytes is the size of the cache that the actor shares with all others of its
+// Store, in bytes; 0 if there is none.
+func (a *Actor) CacheBytes() int64 {
+	if a.tip == nil || a.tip.cache == nil {
+		return 0
+	}
+	return a.tip.cache.bytes
+}
+
 // Preload reads the keys in ranges with one read of the engine, and keeps the values of
 // at most 10,000 bytes in the cache of the Store, as Prefetch does, but as what is used
 // often. The ranges ascend
@@ -28,8 +37,9 @@ func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry)
 	if err := a.check(); err != nil {
 		return err
 	}
-	p := preloader{a: a, each: each, seq: a.Seq()}
-	err := p.run(ctx, ranges)
+	p := preloader{tip: a.tip, each: each}
+	seq := a.Seq() // the newest commit before the question
+	err := p.run(ctx, &a.space, ranges)
 	if owned := a.owned(ctx, a.store.eng); owned != nil {
 		return owned
 	}
@@ -37,11 +47,29 @@ func (a *Actor) Preload(ctx context.Context, ranges []KeyRange, each func(Entry)
 		return fmt.Errorf("actorstore: preload: %w", err)
 	}
 	for _, e := range p.read {
-		l := learned{key: []byte(e.key), entry: e, seq: p.seq}
+		l := learned{key: []byte(e.key), entry: e, seq: seq}
 		a.tip.learn(&l)
 	}
 	return nil
 }
+
+// Preload is an Actor's, but keeps nothing: what is read of a View is each's to keep.
+func (v *View) Preload(ctx context.Context, ranges []KeyRange, each func(Entry) error) error {
+	if err := v.check(); err != nil {
+		return err
+	}
+	p := preloader{each: each}
+	if err := p.run(ctx, &v.space, ranges); err != nil {
+		return fmt.Errorf("actorstore: preload: %w", err)
+	}
+	return nil
+}
+
+// Hints returns the actor's hints, nil for none. They must not be changed.
+func (v *View) Hints() []byte { return v.hints }
+
+// Far says whether each read of the View crosses a network.
+func (v *View) Far() bool { return v.space.store.engLimits.Far }
 
 // used is how often an entry is used that is no longer on probation: no scan drives it
 // out.
@@ -49,23 +77,22 @@ const used = 2
 
 // A preloader reads for Preload.
 type preloader struct {
-	a    *Actor
+	tip  *tip // nil: nothing is kept
 	each func(Entry) error
-	seq  uint64 // the newest commit before the question
 	read []*entry
 	err  error // of each
 }
 
-func (p *preloader) run(ctx context.Context, ranges []KeyRange) (err error) {
+// run reads the ranges from sp.
+func (p *preloader) run(ctx context.Context, sp *space, ranges []KeyRange) (err error) {
 	if len(ranges) == 0 {
 		return nil
 	}
-	sp := &p.a.space
 	rs := make([]kv.Range, len(ranges))
 	for i, r := range ranges {
 		rs[i] = sp.bounds(r.Start, r.End)
 	}
-	rows, snap, err := p.ask(ctx, rs)
+	rows, snap, err := askRanges(ctx, sp, rs)
 	if err != nil {
 		return err
 	}
@@ -87,16 +114,19 @@ func (p *preloader) run(ctx context.Context, ranges []KeyRange) (err error) {
 	return l.finish()
 }
 
-// ask returns the rows of the ranges, and the engine's snapshot that they are read
-// from, if any: a decorator may keep it from an Engine that it can read several ranges,
-// and not from its snapshots.
-func (p *preloader) ask(ctx context.Context, rs []kv.Range) (iter.Seq2[kv.Entry, error], kv.Snapshot, error) {
-	eng := p.a.store.eng
+// askRanges returns the rows of the ranges, and the engine's snapshot that they are read
+// from, if it had to be made: a decorator may keep it from an Engine that it can read
+// several ranges, and not from its snapshots.
+func askRanges(ctx context.Context, sp *space, rs []kv.Range) (iter.Seq2[kv.Entry, error], kv.Snapshot, error) {
 	if len(rs) == 1 {
-		return eng.Scan(ctx, rs[0]), nil, nil
+		return sp.src.Scan(ctx, rs[0]), nil, nil
 	}
-	if rows := kv.ScanRanges(ctx, eng, rs); rows != nil {
+	if rows := kv.ScanRanges(ctx, sp.src, rs); rows != nil {
 		return rows, nil, nil
+	}
+	eng, isEngine := sp.src.(kv.Engine)
+	if !isEngine {
+		return sp.src.Scan(ctx, rs[0]), nil, nil
 	}
 	snap, err := eng.Snapshot(ctx)
 	if err != nil {
@@ -111,7 +141,7 @@ func (p *preloader) ask(ctx context.Context, rs []kv.Range) (iter.Seq2[kv.Entry,
 
 // take takes one entry.
 func (p *preloader) take(e Entry, _ error) bool {
-	if t := p.a.tip; t != nil && t.cache != nil && e.Size <= rowSize {
+	if t := p.tip; t != nil && t.cache != nil && e.Size <= rowSize {
 		kept := t.remembered(e.Key, e.Value, nil, true)
 		kept.hits.Store(used) // before, or nobody would ask for it now
 		p.read = append(p.read, kept)

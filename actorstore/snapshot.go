@@ -171,7 +171,8 @@ func (s *Snapshot) Close() error {
 // A View is a Snapshot of an actor that needn't be owned: looking disturbs nobody.
 type View struct {
 	*Snapshot
-	info ActorInfo
+	info  ActorInfo
+	hints []byte
 }
 
 // View pins the newest applied state of the actor. An actor that was never written
@@ -193,7 +194,7 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("actorstore: view of actor %s: %w", id, err), v.Close())
 	}
-	v.info, v.seq = rec.info(id), rec.head.Seq
+	v.info, v.seq, v.hints = rec.info(id), rec.head.Seq, rec.hints
 	return v, nil
 }
 

@@ -40,6 +40,10 @@ type ahead struct {
 	key, end []byte // scratch
 }
 
+// cacheShare is the part of the cache that one window may take. A quarter of the cache is
+// for what nobody has asked for twice.
+const cacheShare = 16
+
 // fileBase sets the chunk numbers of the files apart, for one predictor.
 const fileBase = int64(1) << 33
 
@@ -49,7 +53,14 @@ func (db *database) newAhead() *ahead {
 		return nil
 	}
 	a := &ahead{db: db}
-	a.cached = a
+	a.cached, a.most = a, int64(viewBytes)/chunkSize
+	if db.actor != nil {
+		// What a few connections read ahead should be there when they come to it.
+		a.most = db.actor.CacheBytes() / cacheShare / chunkSize
+	}
+	if a.most < 2 {
+		return nil
+	}
 	return a
 }
 

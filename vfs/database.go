@@ -67,11 +67,14 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 		defaults := opts.withDefaults()
 		opts = &defaults
 	}
-	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics)}
+	far := a != nil && a.Caches()
+	if v, ok := src.(viewSource); ok && v.Far() {
+		src, far = newFarView(v.View), true
+	}
+	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics), far: far}
 	db.main = chunked{tag: actorstore.FileMain, reader: src}
 	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
 	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src}
-	db.far = a != nil && a.Caches()
 	db.shm.init(opts.TempDir)
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)

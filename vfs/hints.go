@@ -240,7 +240,7 @@ func (db *database) keepHints(ctx context.Context) {
 	db.mu.Lock()
 	end := chunkCount(db.cur.size)
 	db.mu.Unlock()
-	if db.healthy() != nil {
+	if db.actor == nil || db.healthy() != nil {
 		return
 	}
 	b := db.hints.final(end, db.actor.Hints())

@@ -156,7 +156,7 @@ func (p *predictor) extend(s *stream, i, n, end int64, how relation) (from, to i
 	}
 	most := int64(maxWindow)
 	if p.most > 0 {
-		most = min(most, p.most)
+		most = min(most, max(p.most, n))
 	}
 	size = max(n, min(size, most)/n*n)
 	s.target = size

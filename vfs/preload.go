@@ -31,6 +31,21 @@ func (r *metaReader) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	return dst, actorstore.ErrNotFound
 }
 
+// A loader is an actor, or a view of one, on a far engine.
+type loader interface {
+	Hints() []byte
+	Seq() uint64
+	Preload(ctx context.Context, ranges []actorstore.KeyRange, each func(actorstore.Entry) error) error
+}
+
+// loader returns what opening fetches from.
+func (db *database) loader() loader {
+	if v, ok := db.source.(*farView); ok {
+		return v
+	}
+	return db.actor
+}
+
 // preload fetches what opening reads. It returns false if that must be read piece by
 // piece: on a near engine, where something is to be finished first, and on errors, which
 // will show themselves again. With quick the files are read through a metaReader until
@@ -40,9 +55,9 @@ func (db *database) preload(ctx context.Context) (quick bool, done func()) {
 	if !db.far {
 		return false, done
 	}
-	stored := db.actor.Hints()
+	from := db.loader()
 	var runs []chunkRun
-	db.hints, runs = newHints(stored)
+	db.hints, runs = newHints(from.Hints())
 	r := &metaReader{source: db.source, metas: map[string][]byte{}}
 	r.start = actorstore.AppendFileMeta(nil, actorstore.FileMain)
 	_, r.end = actorstore.NamedFileMetas()
@@ -54,10 +69,10 @@ func (db *database) preload(ctx context.Context) (quick bool, done func()) {
 		}
 		return nil
 	}
-	if err := db.actor.Preload(ctx, hintedRanges(r.start, runs), each); err != nil {
+	if err := from.Preload(ctx, hintedRanges(r.start, runs), each); err != nil {
 		return false, done
 	}
-	if !r.tidy(db.actor.Seq()) {
+	if !r.tidy(from.Seq()) {
 		return false, done
 	}
 	db.untidy = len(r.metas) > 0

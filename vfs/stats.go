@@ -33,9 +33,9 @@ type Stats struct {
 	// memory could not answer: each one is an engine read, on a far engine only those
 	// that are not among the CacheHits and didn't come with another one.
 	PageReads int64
-	// CacheHits is the number of those chunks that the cache of the Store had, on a far
-	// engine: because somebody had read or written them before, or because they were
-	// read ahead.
+	// CacheHits is the number of chunks, those that the writer read included, that the
+	// cache of the Store had, on a far engine: because somebody had read or written them
+	// before, or because they were read ahead.
 	CacheHits int64
 	// Prefetches is the number of engine reads that brought several chunks at once, on
 	// a far engine; Prefetched is the number of chunks that came with those that were

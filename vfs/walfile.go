@@ -151,6 +151,9 @@ func (f *walFile) Close() error {
 // readNewest fills b from f, one of the two files, as the newest state has it. SQLite
 // sees to it that nobody overwrites what another connection may still read.
 func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
+	if h.ahead != nil {
+		h.prepareNewest(f, off, int64(len(b)))
+	}
 	for n := 0; n < len(b); {
 		pos := off + int64(n)
 		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
@@ -173,6 +176,23 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		return 0, err // go-sqlite3 looks at no error of a read that is whole
 	}
 	return len(b), nil
+}
+
+// prepareNewest has what is about to be read of f fetched, unless memory has it.
+func (h *handle) prepareNewest(f *chunked, off, n int64) {
+	w := &h.db.wal
+	w.mem.RLock()
+	i := off / chunkSize
+	here := f.dirty.get(uint32(i)) != nil || i >= f.cut
+	state := fileState{f.tag, min(f.size, max(f.stored, 0))}
+	w.mem.RUnlock()
+	if here {
+		return
+	}
+	if s, err := h.db.source.Snapshot(h.ctx); err == nil {
+		h.ahead.prepare(h, s, state, off, n)
+		_ = s.Close()
+	}
 }
 
 // overlaid returns the beginning of b that lies in one chunk of f, at off, nothing

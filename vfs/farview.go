@@ -1,0 +1,111 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// A farView is the source of a view on a far engine. The cache of the Store is for
+// actors that it owns, so a view has a little one of its own: what was read ahead,
+// until that is used. What a view shows doesn't change, so there is nothing to it.
+type farView struct {
+	*actorstore.View
+
+	mu    sync.Mutex
+	pages map[string][]byte // nil for what isn't there  +checklocks:mu
+	order []string          // of pages, oldest first  +checklocks:mu
+	first int               // of order  +checklocks:mu
+	bytes int               // +checklocks:mu
+}
+
+// viewBytes bounds the pages that a farView keeps. It has room for the windows of some
+// scans.
+const viewBytes = 8 << 20
+
+func newFarView(v *actorstore.View) *farView { return &farView{View: v, pages: map[string][]byte{}} }
+
+// Snapshot is the view itself.
+func (v *farView) Snapshot(context.Context) (snapshot, error) { return farViewSnapshot{v}, nil }
+
+// A farViewSnapshot is a farView that nobody closes here.
+type farViewSnapshot struct{ *farView }
+
+var _ fetcher = farViewSnapshot{}
+
+// Close does nothing.
+func (farViewSnapshot) Close() error { return nil }
+
+// Page is the Reader's.
+func (v *farView) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
+	v.mu.Lock()
+	b, ok := v.pages[string(key)]
+	v.mu.Unlock()
+	switch {
+	case ok && len(b) == 0:
+		return dst, actorstore.ErrNotFound
+	case ok:
+		return append(dst, b...), nil
+	}
+	out, err := v.View.Page(ctx, key, dst)
+	switch {
+	case err == nil:
+		v.keep(key, out[len(dst):])
+	case errors.Is(err, actorstore.ErrNotFound):
+		v.keep(key, nil)
+	}
+	return out, err
+}
+
+// Cached is the fetcher's.
+func (v *farView) Cached(key []byte) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.pages[string(key)]
+	return ok
+}
+
+// Prefetch is the fetcher's.
+func (v *farView) Prefetch(ctx context.Context, start, end []byte, limit int) (n int, err error) {
+	for e, err := range v.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: limit}) {
+		if err != nil {
+			return n, err
+		}
+		v.keep(e.Key, e.Value)
+		n++
+	}
+	return n, nil
+}
+
+// Preload is the view's, and keeps what it reads.
+func (v *farView) Preload(ctx context.Context, ranges []actorstore.KeyRange, each func(actorstore.Entry) error) error {
+	return v.View.Preload(ctx, ranges, func(e actorstore.Entry) error {
+		v.keep(e.Key, e.Value)
+		return each(e)
+	})
+}
+
+// keep keeps a page, and forgets the oldest ones.
+func (v *farView) keep(key, value []byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, ok := v.pages[string(key)]; ok || len(value) > chunkSize {
+		return // it is no page, or is here
+	}
+	k := string(key)
+	v.pages[k] = append([]byte(nil), value...)
+	v.order = append(v.order, k)
+	v.bytes += len(value)
+	for v.bytes > viewBytes && v.first < len(v.order) {
+		old := v.order[v.first]
+		v.bytes -= len(v.pages[old])
+		delete(v.pages, old)
+		v.first++
+	}
+	if v.first > len(v.order)/2 {
+		v.order = append(v.order[:0], v.order[v.first:]...)
+		v.first = 0
+	}
+}
