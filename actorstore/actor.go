@@ -80,6 +80,9 @@ type Actor struct {
 	// commits count for nothing yet: a head of no commit is one of no actor.
 	forking, hidden bool
 	tries           uint64 // engine commits started
+	notes           []Note // what lands with the batch that is being committed
+
+	kept [16]atomic.Bool // the namespaces that have a keeper
 }
 
 var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)

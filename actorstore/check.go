@@ -126,6 +126,7 @@ type checker struct {
 	single bool   // one actor is walked, not the store
 	rows   stream // the rows of actors that were not walked yet
 	format bool   // the format row was seen, or reported missing
+	notes  noted  // whose notes are being walked
 }
 
 // run walks and yields the error that ended it.

@@ -77,10 +77,17 @@ func (c *checker) one(id ID) error {
 			return err
 		}
 	}
-	if !c.rows.more && at.name == nil && !at.written() {
+	noted, err := c.anyNote(id)
+	if err != nil {
+		return err
+	}
+	if !c.rows.more && at.name == nil && !at.written() && !noted {
 		return fmt.Errorf("actor %s: %w", id, ErrUnknownActor)
 	}
-	return c.actor(&at)
+	if err := c.actor(&at); err != nil {
+		return err
+	}
+	return c.notesOf(id)
 }
 
 // prefixRange returns the range of all keys that begin with p.
@@ -134,6 +141,12 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 			return err
 		}
 		return c.hostRow(id, e.Value)
+	}
+	if k, err := kv.ParseKey[noteRow](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowNote)) {
+		if err := c.rest(at); err != nil {
+			return err
+		}
+		return c.note(k, e.Value)
 	}
 	return c.find(id, rowWords(e.Key), "the store has no row of this kind")
 }

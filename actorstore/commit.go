@@ -50,14 +50,17 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err
 		return err
 	}
 	if f.ops() == 0 {
-		if !a.forking || a.hidden {
+		if len(a.notes) == 0 && (!a.forking || a.hidden) {
 			if err := a.owned(ctx, a.store.eng); err != nil {
 				return err
 			}
 			f.settle()
 			return a.settled(ctx, d)
 		}
-		f.stage(0, 0) // an actor without keys is forked: its head says so
+		f.stage(0, 0) // notes alone; or an actor without keys is forked: its head says so
+		if err := f.checkSize(); err != nil {
+			return err
+		}
 	}
 	return f.fly(ctx)
 }

@@ -116,6 +116,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
+	f.a.notes = f.a.notes[:0]
 	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err

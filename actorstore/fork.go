@@ -117,6 +117,9 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 			return err
 		}
 	}
+	if err := c.copyNotes(ctx, from); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@
 //	                                   u64 ms, renewals u64, name string, machine
 //	                                   string, pid u64, started u64, list of the
 //	                                   actors that others want (uuid data[16], label u16)
+//	("greenroom", 1, 4, id, key bytes) a note about the actor, at most 256 bytes; the first
+//	                                   byte of its key is that of the namespace whose
+//	                                   package wrote it, which says what it means
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.

@@ -128,6 +128,9 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		next.Used = 0
 		ops = append(ops, kv.ClearRange(tuple.Range(a.space.prefix[:])))
 	}
+	if !rec.written() && rec.row != nil { // so may notes be
+		ops = append(ops, kv.ClearRange(noteRange(a.id)))
+	}
 	row := next.append(nil)
 	c := kv.Commit{
 		ID:         next.Last,

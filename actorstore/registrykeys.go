@@ -18,6 +18,7 @@ const (
 	rowHead     = 1
 	rowName     = 2
 	rowHost     = 3
+	rowNote     = 4
 
 	// Behind the id of a head: what else is known of the actor. One scan reads all.
 	headItself = 0 // no number at all

@@ -30,6 +30,7 @@ func (f *flight) stage(from, to int) {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
 	}
 	f.stageHints(to - from)
+	f.stageNotes(to)
 }
 
 // checkHead appends the check that makes this handle the owner. It copies the row,
@@ -46,10 +47,11 @@ func (f *flight) stageDrop() {
 	f.next = head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
 	// One tombstone for the whole subspace: an actor may have any number of rows. The
-	// other is for the head and all that stands behind it.
+	// others are for the head and all that stands behind it, and for the notes.
 	f.opsBuf = append(f.opsBuf,
 		kv.ClearRange(tuple.Range(a.space.prefix[:])),
-		kv.ClearRange(headRange(a.id)))
+		kv.ClearRange(headRange(a.id)),
+		kv.ClearRange(noteRange(a.id)))
 	if name := a.Name(); name != "" && !a.unsaid {
 		f.opsBuf = append(f.opsBuf, kv.Clear(nameKey(name)))
 	}

@@ -1,0 +1,168 @@
+package actorstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// Notes are small rows about an actor that lie beside its keys: what a package wants to
+// remember and the format of the actor's keyspace has no place for. They land with a
+// batch, are dropped with the actor, copied by Fork, and known to Check. They are no
+// keys: List doesn't show them, DeleteRange doesn't reach them, and the quota doesn't
+// count them, which is why there are bounds.
+
+// Bounds of notes. The number is kept by who writes them, and looked at by Check.
+const (
+	MaxNoteKey   = 64      // bytes of a note's key, at least 1
+	MaxNoteValue = 256     // bytes of its value
+	MaxNotes     = 1 << 16 // notes of one actor
+)
+
+// notesOfCommit is how many notes Fork copies with one commit.
+const notesOfCommit = 512
+
+// ErrNote: the key of a note is empty, or something of it is too large.
+var ErrNote = errors.New("actorstore: bad note")
+
+// A Note is one of the rows. Package comments of who writes them say what they mean; the
+// first byte of a key says whose it is, and is that of the namespace it belongs to.
+type Note struct {
+	Key, Value []byte
+}
+
+// StageNote has the note land with b, or removes the note under key if value is nil.
+// What is there is replaced unread. Of an Ordered batch, notes are in the last engine
+// commit. key and value must not change until b is settled.
+//
+// It may be called while b is open, and by Late functions of b.
+//
+// Errors: ErrNote, and then nothing is staged.
+func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
+	if len(key) == 0 || len(key) > MaxNoteKey || len(value) > MaxNoteValue {
+		return fmt.Errorf("%w: a key of %d bytes (limit %d), a value of %d (limit %d)",
+			ErrNote, len(key), MaxNoteKey, len(value), MaxNoteValue)
+	}
+	// Late functions run under the commit lock, so what they collect is of one flight.
+	b.Late(func(*batch.Batch) error {
+		a.notes = append(a.notes, Note{key, value})
+		return nil
+	})
+	return nil
+}
+
+// stageNotes stages the notes, if the commit is the last of the flight.
+func (f *flight) stageNotes(to int) {
+	if to < f.ops() {
+		return
+	}
+	for _, n := range f.a.notes {
+		from := len(f.keys)
+		f.keys = appendRowKey(f.keys, noteRow{notesOf{f.a.id}, n.Key})
+		key := f.keys[from:len(f.keys):len(f.keys)]
+		if n.Value == nil {
+			f.opsBuf = append(f.opsBuf, kv.Clear(key))
+		} else {
+			f.opsBuf = append(f.opsBuf, kv.Set(key, n.Value))
+		}
+	}
+}
+
+// Notes yields the notes whose keys begin with prefix, in the order of their keys, all
+// of the state that s shows. The slices are valid until the next iteration. An error is
+// yielded once, with a zero Note, and ends the sequence.
+func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, error] {
+	return func(yield func(Note, error) bool) {
+		err := s.check()
+		if err == nil && !s.lists {
+			err = ErrPagesOnly
+		}
+		if err == nil {
+			var on bool
+			if on, err = s.eachNote(ctx, prefix, yield); !on {
+				return
+			}
+		}
+		if err != nil {
+			yield(Note{}, fmt.Errorf("actorstore: notes: %w", err))
+		}
+	}
+}
+
+// eachNote reports whether the consumer has not ended the iteration.
+func (s *Snapshot) eachNote(ctx context.Context, prefix []byte, yield func(Note, error) bool) (on bool, err error) {
+	id := s.ID()
+	start, end := noteRange(id)
+	for e, err := range s.space.src.Scan(ctx, kv.Range{Start: start, End: end}) {
+		if err == nil {
+			err = errors.Join(s.check(), s.owned(ctx))
+		}
+		if err != nil {
+			return true, err
+		}
+		key, ok := parseNoteKey(id, e.Key)
+		if !ok {
+			return true, fmt.Errorf("row %x is no note of actor %s: %w", e.Key, id, ErrCorrupt)
+		}
+		if bytes.HasPrefix(key, prefix) && !yield(Note{key, e.Value}, nil) {
+			return false, nil
+		}
+	}
+	return true, s.owned(ctx)
+}
+
+// copyNotes stages the notes that from shows, and lands them in pieces.
+func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
+	n := 0
+	for note, err := range from.Notes(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		if n == notesOfCommit {
+			if err := c.land(ctx, kv.Applied); err != nil {
+				return err
+			}
+			n = 0
+		}
+		if err := c.to.StageNote(&c.batch, bytes.Clone(note.Key), append([]byte{}, note.Value...)); err != nil {
+			return err
+		}
+		n++
+	}
+	return nil
+}
+
+// notesOf is the subspace of the notes of an actor, a noteRow the key of one.
+type notesOf struct{ ID ID }
+
+func (s *notesOf) Elements(e *kv.Elements) {
+	e.Const(rowsName, rowsVersion, rowNote)
+	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
+}
+
+type noteRow struct {
+	notesOf
+	Key []byte
+}
+
+func (k *noteRow) Elements(e *kv.Elements) {
+	k.notesOf.Elements(e)
+	e.Bytes(&k.Key)
+}
+
+func (noteRow) Value() kv.Codec[[]byte] { return kv.Bytes{} }
+
+// noteRange returns the range of the notes of an actor.
+func noteRange(id ID) (start, end []byte) { return kv.Sub(notesOf{id}).Range() }
+
+// parseNoteKey returns the note's key that a row of the actor has.
+func parseNoteKey(id ID, row []byte) (key []byte, ok bool) {
+	k, err := kv.ParseKey[noteRow](row)
+	return k.Key, err == nil && k.ID == id
+}
