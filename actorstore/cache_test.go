@@ -97,6 +97,30 @@ func TestCacheScan(t *testing.T) {
 	}
 }
 
+// TestCacheGhost: what comes back soon after it was dropped is in use, though it was used
+// once only each time.
+func TestCacheGhost(t *testing.T) {
+	s, eng := openFar(t, 1<<20)
+	a := openActor(t, s)
+	writePages(t, a, 2000)
+	for i := range 300 { // more than there is room for
+		readPage(t, a, i)
+	}
+	for i := range 20 {
+		readPage(t, a, i)
+	}
+	for i := range 1000 {
+		readPage(t, a, 1000+i)
+	}
+	reads(eng)
+	for i := range 20 {
+		readPage(t, a, i)
+	}
+	if n := reads(eng); n > 0 {
+		t.Errorf("%d of 20 pages were evicted by a scan", n)
+	}
+}
+
 // TestCacheBound: what is kept stays within the bound, and the books about it are right.
 func TestCacheBound(t *testing.T) {
 	const bound = 300_000
@@ -291,6 +315,29 @@ func TestCacheReopen(t *testing.T) {
 	if _, err := a.Page(ctx, chunk(0), nil); err != ErrNotFound {
 		t.Errorf("a page of a dropped actor: %v", err)
 	}
+}
+
+// TestCacheFork: what was read of an actor before it was made by a fork isn't known of
+// it after that.
+func TestCacheFork(t *testing.T) {
+	s := openStore(t, alone{memkv.New()}, batch.Limits{})
+	a := openActor(t, s)
+	writePages(t, a, 2*s.Limits().Entries)
+	id := NewID()
+	b, err := s.Actor(ctx, id, nil)
+	must(t, err)
+	if _, err := b.Page(ctx, chunk(0), nil); err != ErrNotFound {
+		t.Errorf("a page of an actor that isn't there: %v", err)
+	}
+	must(t, b.Close())
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	_, err = s.Fork(ctx, snap, &ForkOptions{ID: id})
+	must(t, errors.Join(err, snap.Close()))
+	b, err = s.Actor(ctx, id, nil)
+	must(t, err)
+	readPage(t, b, 0)
+	must(t, b.Close())
 }
 
 // TestCacheClear: deleted ranges void what is older, however many there are.

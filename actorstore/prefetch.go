@@ -11,8 +11,8 @@ import (
 // the engine, and keeps the values of at most 10,000 bytes in the cache of the Store,
 // from where Page and Get then have them. A nil end is no bound, a limit of 0 none
 // either. It returns how many are kept; those that a commit has touched since the
-// state of s, or is just touching, are not. Where there is no cache, and for a View,
-// it does nothing.
+// state of s, or is just touching, are not. Where there is no cache, for a View, and for
+// a state that the engine keeps because it isn't the newest one, it does nothing.
 //
 // What doesn't fit into the cache together evicts itself: a quarter of
 // Options.CacheBytes is for what nobody has read twice, of all actors.
@@ -20,7 +20,7 @@ func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (
 	if err := s.check(); err != nil {
 		return 0, err
 	}
-	if s.tip == nil || s.tip.cache == nil {
+	if s.tip == nil || s.tip.cache == nil || !s.newest() {
 		return 0, nil
 	}
 	r := s.space.bounds(start, end)
@@ -37,6 +37,18 @@ func (s *Snapshot) Prefetch(ctx context.Context, start, end []byte, limit int) (
 		return n, fmt.Errorf("actorstore: prefetch: %w", err)
 	}
 	return n, nil
+}
+
+// newest says whether what the engine shows can be what s shows and the newest state
+// at once, which is all that the cache is for.
+func (s *Snapshot) newest() bool {
+	if s.snap != nil {
+		return s.owner.Seq() == s.seq
+	}
+	t := s.tip
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.seq >= t.pinned()
 }
 
 // A prefetcher puts what a scan finds into the cache.

@@ -25,6 +25,7 @@ func TestLazyCounts(t *testing.T) {
 		{"nobody reads", nil, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
 		{"of pages, known", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
 		{"of pages, deleted", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)) }, faultkv.Counts{Commits: commit}},
+		{"of pages, twice", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.Delete(chunk(0)); b.Put(chunk(0), pageOf(9)) }, faultkv.Counts{Commits: commit}},
 		{"of pages, a new one", (*Actor).pageSnapshot, 0, func(b *batch.Batch) { b.PutPrior(chunk(9), pageOf(9), batch.Absent) }, faultkv.Counts{Commits: commit}},
 		{"of pages, an empty range", (*Actor).pageSnapshot, 0, func(b *batch.Batch) {
 			b.DeleteRangePrior(chunk(5), nil, batch.Freed(0))
@@ -187,18 +188,19 @@ func TestLazyReadFails(t *testing.T) {
 	must(t, snap.Close())
 }
 
-// sending returns an actor whose commit of page 0 is held at a point; what ends it
-// returns what became of it.
+// sending returns an actor whose commit of pages 0 and 1, of which memory has the
+// second, is held at a point; what ends it returns what became of it.
 func sending(t *testing.T, s *Store, eng *faultkv.Engine, rule faultkv.Rule) (a *Actor, end func() error) {
 	t.Helper()
 	a = openActor(t, s)
-	writePages(t, a, 2)
+	writePages(t, a, 3)
 	s.cache.remove(a.tip.tenant, chunk(0))
 	p := eng.Pause(rule)
 	done := make(chan error)
 	go func() {
 		var b batch.Batch
 		b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
+		b.PutPrior(chunk(1), pageOf(9), batch.Stored(4096))
 		done <- a.Commit(ctx, &b)
 	}()
 	<-p.Reached()
@@ -225,7 +227,8 @@ func TestReadWhileSending(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			s, eng := openFar(t, 0)
 			a, end := sending(t, s, eng, tt.rule)
-			readPage(t, a, 1) // which isn't touched
+			readPage(t, a, 1) // memory has it, and it isn't replaced yet
+			readPage(t, a, 2) // isn't touched
 			asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
 			got := make(chan error)
 			var page []byte
@@ -270,16 +273,21 @@ func TestSnapshotWhileSending(t *testing.T) {
 		if n := eng.Counts().Snapshots; n != 2 {
 			t.Errorf("%d snapshots, want 2: nothing was prepared", n)
 		}
-		must(t, end())
-		for _, snap := range snaps {
-			want := map[uint64]int{1: 0, 2: 9}[snap.Seq()]
-			page, err := snap.Page(ctx, chunk(0), nil)
-			must(t, err)
-			if string(page) != string(pageOf(want)) {
-				t.Errorf("state %d has page %.4q", snap.Seq(), page)
+		look := func() {
+			for _, snap := range snaps {
+				for i, want := range map[uint64][]int{1: {0, 1}, 2: {9, 9}}[snap.Seq()] {
+					page, err := snap.Page(ctx, chunk(i), nil)
+					must(t, err)
+					if string(page) != string(pageOf(want)) {
+						t.Errorf("state %d has page %.4q", snap.Seq(), page)
+					}
+				}
 			}
-			must(t, snap.Close())
 		}
+		look()
+		must(t, end())
+		look()
+		must(t, errors.Join(snaps[0].Close(), snaps[1].Close()))
 	}
 	// When memory has what the commit replaces, opening one asks nothing then either.
 	s, eng := openFar(t, 0)

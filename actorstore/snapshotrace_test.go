@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestLazyConcurrent has a writer, and readers who know what each state must show.
@@ -63,6 +64,42 @@ func TestLazyConcurrent(t *testing.T) {
 			readers.Wait()
 		})
 	}
+}
+
+// TestLazyWhole: nobody sees a part of a commit, also not while it is being entered.
+func TestLazyWhole(t *testing.T) {
+	const keys, commits = 300, 60
+	s, err := Open(ctx, far{memkv.New()}, &Options{Limits: batch.Limits{Entries: keys}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	a := openActor(t, s)
+	put := func(n int) {
+		var b batch.Batch
+		for i := range keys {
+			b.Put(chunk(i), strconv.AppendInt(nil, int64(n), 10))
+		}
+		must(t, a.Apply(ctx, &b))
+	}
+	put(1)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			seen := 0
+			for i := 0; seen < commits; i = (i + keys - 1) % keys {
+				v, err := a.Page(ctx, chunk(i), nil)
+				got, _ := strconv.Atoi(string(v))
+				if seq := int(a.Seq()); err != nil || got < seen || got > seq {
+					t.Errorf("key %d is %d, %v, after %d and in state %d", i, got, err, seen, seq)
+					return
+				}
+				seen = got
+			}
+		})
+	}
+	for n := 2; n <= commits; n++ {
+		put(n)
+	}
+	readers.Wait()
 }
 
 const concurrentKeys = 7

@@ -174,17 +174,25 @@ func (t *tip) prune() error {
 	return errors.Join(errs...)
 }
 
+// pinned returns the newest commit before which the engine keeps the state: those that
+// are older need no undo of a later one. 0 is none.
+//
+// +checklocks:t.mu
+func (t *tip) pinned() (seq uint64) {
+	for _, u := range t.undos {
+		if u.final() {
+			seq = u.seq
+		}
+	}
+	return seq
+}
+
 // needed says for whom the commit about to be sent must prepare an undo: whose state
 // no undo leads to for good. all is whether they need the whole state.
 //
 // +checklocks:t.mu
 func (t *tip) needed() (any, all bool) {
-	var pinned uint64 // states before this commit are pinned
-	for _, u := range t.undos {
-		if u.final() {
-			pinned = u.seq
-		}
-	}
+	pinned := t.pinned()
 	for _, o := range t.states {
 		if o.seq >= pinned {
 			any, all = true, all || o.lists > 0
