@@ -44,7 +44,8 @@ var _, _ CheckReader = (*actorstore.View)(nil), (*actorstore.Snapshot)(nil)
 //
 // Harmless is what a crash leaves and the next owner removes when it opens the
 // database: chunks beyond the size, and a journal that is over, which is to say of
-// which the first byte is 0, or whose main file is empty. A journal of no bytes is what
+// which the first byte is 0 (the whole header, if the main file is encrypted), or whose
+// main file is empty. A journal of no bytes is what
 // journal_mode TRUNCATE and PERSIST keep, and no finding.
 //
 // Unfinished is a journal that is not over: the next owner rolls it back. Until then

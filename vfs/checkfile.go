@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 
@@ -109,9 +110,15 @@ func (c *checker) hot(main, journal *keyedFile) (bool, error) {
 	if main.broken != nil || journal.broken != nil || main.size == 0 || journal.size == 0 {
 		return false, nil
 	}
-	var first [1]byte
-	err := c.read(journal, first[:], 0)
-	return first[0] != 0, err
+	start := make([]byte, min(int64(len(zeroHeader)), journal.size))
+	if err := c.read(journal, start, 0); err != nil || start[0] != 0 {
+		return err == nil, err
+	}
+	magic := make([]byte, min(int64(len(headerMagic)), main.size))
+	if err := c.read(main, magic, 0); err != nil {
+		return false, err
+	}
+	return !bytes.Equal(magic, headerMagic) && !bytes.HasPrefix(zeroHeader, start), nil
 }
 
 // unread reports a file of a kind that nothing here reads, if it is there.

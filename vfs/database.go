@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,11 @@ func (db *database) load(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := db.journal.load(ctx); err != nil {
+	if err := db.loadHeader(ctx); err != nil {
+		return err
+	}
+	plain := db.main.size == 0 || bytes.HasPrefix(db.header[:], headerMagic)
+	if err := db.journal.load(ctx, plain); err != nil {
 		return err
 	}
 	hot := db.journal.storedLive && db.main.size > 0
@@ -109,9 +114,6 @@ func (db *database) load(ctx context.Context) error {
 		if err := db.tidy(ctx, hot, dead); err != nil {
 			return err
 		}
-	}
-	if err := db.loadHeader(ctx); err != nil {
-		return err
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()

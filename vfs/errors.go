@@ -16,7 +16,8 @@ var (
 	// ErrName: a database name that is empty, too long, or ends like one of
 	// SQLite's companion files ("-journal", "-wal", "-shm").
 	ErrName = errors.New("vfs: bad database name")
-	// ErrMounted: the name is already taken in this VFS.
+	// ErrMounted: the name is already taken in this VFS, or the actor's database is
+	// mounted already, by this VFS or another one, or has a pool.
 	ErrMounted = errors.New("vfs: name is already mounted")
 	// ErrNotMounted: no actor is mounted under the name.
 	ErrNotMounted = errors.New("vfs: name is not mounted")

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
@@ -20,28 +21,36 @@ type journal struct {
 
 	file   chunked // +checklocks:mu
 	exists bool    // +checklocks:mu
-	first  byte    // first byte of the file, 0 while it is empty  +checklocks:mu
+	live   bool    // it begins with a header that isn't zeroed  +checklocks:mu
 
 	// storedLive: what the store holds would be rolled back by whoever opens it.
 	storedLive bool // +checklocks:mu
 }
 
-// load reads the journal's state from the store.
-func (j *journal) load(ctx context.Context) error {
+// zeroHeader is what SQLite writes over a journal's header to end it. A zero as the
+// first byte alone doesn't say that: a VFS on top may encrypt the header, and then every
+// 256th begins so.
+//
+// https://sqlite.org/fileformat2.html#the_rollback_journal
+var zeroHeader = make([]byte, 28)
+
+// load reads the journal's state from the store. Beside a main file that is plain SQLite
+// a first byte of zero is enough, as it is to SQLite.
+func (j *journal) load(ctx context.Context, plain bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if err := j.file.load(ctx); err != nil {
 		return err
 	}
 	j.exists = j.file.stored >= 0
-	var first [1]byte
-	if j.file.size > 0 {
-		if _, err := j.file.readAt(ctx, first[:], 0); err != nil {
+	start := make([]byte, min(int64(len(zeroHeader)), j.file.size))
+	if len(start) > 0 {
+		if _, err := j.file.readAt(ctx, start, 0); err != nil {
 			return err
 		}
+		j.live = start[0] != 0 || !plain && !bytes.HasPrefix(zeroHeader, start)
 	}
-	j.first = first[0]
-	j.storedLive = j.first != 0
+	j.storedLive = j.live
 	return nil
 }
 
@@ -50,7 +59,7 @@ func (j *journal) reset() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.file.removed()
-	j.exists, j.first, j.storedLive = false, 0, false
+	j.exists, j.live, j.storedLive = false, false, false
 }
 
 // there says whether the file exists.
@@ -72,7 +81,7 @@ func (j *journal) open(create bool) bool {
 func (j *journal) active() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.first != 0
+	return j.live
 }
 
 // flushJournal stores what is new in the journal, its size after its content.
@@ -87,7 +96,7 @@ func (db *database) flushJournal(ctx context.Context) error {
 	if err := db.storeOrdered(ctx, &j.file); err != nil {
 		return err
 	}
-	j.storedLive = j.first != 0
+	j.storedLive = j.live
 	return nil
 }
 
@@ -142,7 +151,7 @@ func (db *database) endJournal(ctx context.Context, remove bool) error {
 	} else {
 		j.file.settled()
 	}
-	j.exists, j.first, j.storedLive = !remove, 0, false
+	j.exists, j.live, j.storedLive = !remove, false, false
 	db.stats.journalCommits.Add(1)
 	return nil
 }
@@ -159,7 +168,7 @@ func (j *journal) forget(remove bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.file.revert()
-	j.exists, j.first = !remove, 0
+	j.exists, j.live = !remove, false
 }
 
 // abandon drops what is only in memory of a journal whose transaction SQLite
@@ -170,7 +179,7 @@ func (j *journal) abandon() {
 	j.file.revert()
 	j.exists = j.file.stored >= 0
 	if !j.storedLive {
-		j.first = 0
+		j.live = false
 	}
 }
 
@@ -215,8 +224,9 @@ func (f *journalFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	f.db.wentOn(off)
 	j := &f.db.journal
-	if off == 0 && len(b) > 0 && b[0] == 0 && j.active() {
-		// A zeroed header is how journal_mode=PERSIST says that it is over.
+	if off == 0 && bytes.HasPrefix(b, zeroHeader) && j.active() {
+		// That is how journal_mode=PERSIST says that it is over; encrypted, it is seen
+		// when COMMIT_PHASETWO follows.
 		if err := f.db.finishJournal(f.ctx, false); err != nil {
 			return 0, f.sqliteError(err, sqlite3.IOERR_WRITE)
 		}
@@ -235,7 +245,7 @@ func (f *journalFile) write(b []byte, off int64) (int, error) {
 	defer j.mu.Unlock()
 	n, err := j.file.writeAt(f.ctx, b, off)
 	if err == nil && off == 0 && n > 0 {
-		j.first = b[0]
+		j.live = !bytes.HasPrefix(b, zeroHeader)
 	}
 	return n, err
 }

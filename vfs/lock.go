@@ -233,6 +233,13 @@ func (h *handle) CommitPhaseTwo() error {
 	if err := db.healthy(); err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
+	if db.journal.active() {
+		// Its end was not seen: a VFS on top has encrypted the zeroed header of
+		// journal_mode=PERSIST. A rollback doesn't come here.
+		if err := db.finishJournal(h.ctx, false); err != nil {
+			return h.sqliteError(err, sqlite3.IOERR_WRITE)
+		}
+	}
 	if err := h.landRest(); err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}

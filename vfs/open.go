@@ -30,8 +30,8 @@ var pools atomic.Uint64
 
 // Open returns a pool for the database of a, which is created empty if a has
 // none. It reads a little, and writes nothing unless a crash left something to finish
-// (see VFS.Mount). The caller keeps a open until the
-// pool is closed, and opens one pool per actor.
+// (see VFS.Mount). The caller keeps a open until the pool is closed. An actor has one
+// pool: a second one is ErrMounted.
 //
 // Transactions begin as writers (BEGIN IMMEDIATE), unless they are read-only, so
 // that they queue up instead of failing half way. A statement that finds the

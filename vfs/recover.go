@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // A journal that a crash left is rolled back before anybody is let in, so that no
@@ -61,6 +64,47 @@ func (db *database) recover(ctx context.Context) error {
 	}
 	if cause := db.cause.Load(); cause != nil && !errors.Is(err, *cause) {
 		err = errors.Join(err, *cause) // SQLite doesn't keep every one
+	}
+	return err
+}
+
+// errWrongKey is why SQLite may not open a journal or a log that it can't read.
+var errWrongKey = errors.New("vfs: a journal or a log is left that can't be read: it is encrypted, and the connection has no key or another one")
+
+// guardJournal returns an error if a journal must be rolled back that the connection
+// which opens it can't read. To SQLite, which finds no header, it would be over, and it
+// would remove it, and with it the only way back.
+func (v *VFS) guardJournal(name *sqlitevfs.Filename) error {
+	db := v.lookup(strings.TrimSuffix(name.String(), "-journal"))
+	if db == nil || !db.leftover() {
+		return nil
+	}
+	legible, err := db.journal.legible(context.Background())
+	if err == nil && !legible {
+		err = readable(name.DatabaseFile())
+	}
+	return db.ownerError(err, sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+}
+
+// guardLog returns an error if there is a log that the connection which opens it can't
+// read: SQLite would find nothing in it, and remove it in the end.
+func (h *handle) guardLog(name *sqlitevfs.Filename) error {
+	if h.readOnly || !h.db.wal.there() {
+		return nil
+	}
+	return h.sqliteError(readable(name.DatabaseFile()), sqlite3.ExtendedErrorCode(sqlite3.CANTOPEN))
+}
+
+// readable returns an error unless main, as the VFS on top has it, is a database, so
+// that what lies beside it can be read in the same way.
+func readable(main sqlitevfs.File) error {
+	start := make([]byte, headerSize)
+	n, err := main.ReadAt(start, 0)
+	switch {
+	case bytes.HasPrefix(start[:n], headerMagic):
+		return nil
+	case err == nil || err == io.EOF:
+		return errWrongKey
 	}
 	return err
 }

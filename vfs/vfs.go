@@ -174,7 +174,8 @@ func (v *VFS) Unregister() error {
 // When that fails Mount does, with the reason, and the journal stays. The caller keeps
 // a open until Unmount.
 //
-// Nothing else may write the keys of a's database while it is mounted.
+// Nothing else may write the keys of a's database while it is mounted; mounting a
+// second time, here or elsewhere, is ErrMounted.
 func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error {
 	return v.mount(ctx, name, actorSource{a}, a)
 }
@@ -192,7 +193,13 @@ func (v *VFS) mount(ctx context.Context, name string, src source, a *actorstore.
 	if err := v.reserve(name); err != nil {
 		return err
 	}
-	db, err := newDatabase(ctx, name, src, a, &v.opts)
+	err := claim(a)
+	var db *database
+	if err == nil {
+		if db, err = newDatabase(ctx, name, src, a, &v.opts); err != nil {
+			unclaim(a)
+		}
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.mounting, name)
@@ -244,6 +251,7 @@ func (v *VFS) Unmount(name string) error {
 	}
 	db.close()
 	delete(v.databases, name)
+	unclaim(db.actor)
 	return nil
 }
 
@@ -327,9 +335,14 @@ func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File
 }
 
 // OpenFilename implements sqlitevfs.VFSFilename: a log belongs to the connection that
-// opens it, which only the name knows.
+// opens it, and so does the key of a journal, which only the name knows.
 func (v *VFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	if flags&sqlitevfs.OPEN_WAL == 0 {
+		if flags&sqlitevfs.OPEN_MAIN_JOURNAL != 0 && flags&sqlitevfs.OPEN_READWRITE != 0 {
+			if err := v.guardJournal(name); err != nil {
+				return nil, flags, err
+			}
+		}
 		return v.Open(name.String(), flags)
 	}
 	h, ok := vfsutil.UnwrapFile[*handle](name.DatabaseFile())
@@ -339,6 +352,9 @@ func (v *VFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (
 	}
 	if h.readOnly {
 		flags = flags&^(sqlitevfs.OPEN_READWRITE|sqlitevfs.OPEN_CREATE) | sqlitevfs.OPEN_READONLY
+	}
+	if err := h.guardLog(name); err != nil {
+		return nil, flags, err
 	}
 	file, err := h.openLog()
 	if err != nil {
