@@ -118,6 +118,9 @@ func (c *conn) explain(ctx context.Context, err error) error {
 	return &causedError{err, cause}
 }
 
+// errCutOff is why a view refuses to read, in which SQLite sees an attempt to write.
+var errCutOff = errors.New("vfs: parts of a transaction are stored that is under way or was cut off, and only the owner of the actor can roll it back")
+
 // causeOf returns what one of the connection's files told SQLite as code, or why the
 // database refuses everything, if that is a reason for code.
 func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
@@ -137,6 +140,10 @@ func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
 	case sqlite3.BUSY:
 		if code == sqlite3.BUSY_TIMEOUT {
 			return ErrSnapshotTooOld // nothing else here is told so
+		}
+	case sqlite3.READONLY:
+		if code == sqlite3.READONLY_ROLLBACK {
+			return errCutOff
 		}
 	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL, sqlite3.FULL:
 		return c.db.healthy()

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
+
+// busyTimeout is how long an export waits where the database is closed to readers, as it
+// is when a connection leaves WAL mode: as long as go-sqlite3's connections do.
+const busyTimeout = time.Minute
 
 // exportStep is how many bytes of the file are read and written at once.
 const exportStep = 256 << 10
@@ -38,14 +44,16 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 		return 0, err
 	}
 	h := d.openHandle(ctx, true)
+	patience := time.Now().Add(busyTimeout)
+	h.busy = func() bool { return ctx.Err() == nil && time.Now().Before(patience) }
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if err := h.Lock(sqlitevfs.LOCK_SHARED); err != nil {
-		return 0, fmt.Errorf("vfs: export: %w", err)
+		return 0, fmt.Errorf("vfs: export: %w", errors.Join(err, ctx.Err()))
 	}
 	switch {
 	case h.view.header.logged():
 		size, err = db.exportLogged(ctx, w)
-	case d.wal.there():
+	case h.view.size > 0 && !bytes.HasPrefix(h.view.header[:], headerMagic) && d.wal.there():
 		// What is encrypted doesn't say that it is in WAL mode; SQLite has opened the
 		// log all the same, and the copy that it makes would be in the clear.
 		err = fmt.Errorf("%w: the log of an encrypted database; leave WAL mode first", ErrUnsupported)
@@ -108,6 +116,9 @@ func (db *DB) copyTo(ctx context.Context, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
 	src.SetInterrupt(ctx)
+	if err := src.BusyTimeout(busyTimeout); err != nil {
+		return err
+	}
 	// One transaction, or SQLite begins anew whenever somebody else commits.
 	if err := src.Exec("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1"); err != nil {
 		return err
