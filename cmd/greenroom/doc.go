@@ -2,7 +2,8 @@
 // SQL on the database of an actor, whole SQLite files in and out, keys and values.
 //
 // It is a tool for people and scripts, not a server: it opens the store, does one
-// thing, and closes it. A store can be open in one process at a time.
+// thing, and closes it. A store in a directory can be open in one process at a time,
+// one in PostgreSQL in many.
 //
 //	greenroom sql STORE ACTOR [SQL]             run SQL, or an interactive shell
 //	greenroom import STORE ACTOR FILE.db        an SQLite file becomes the actor's database
@@ -15,8 +16,8 @@
 //	                                            remove user keys
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //
-// STORE is the directory of a store, or pebble:DIR; mem: is a store that is gone
-// when the command ends. ACTOR is an actor's name, or id: and the text of its id.
+// STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
+// store in PostgreSQL; mem: is a store that is gone when the command ends. ACTOR is an actor's name, or id: and the text of its id.
 // KEY is text, or hex: and bytes in hexadecimal. What begins with a dash and is no
 // flag comes after "--".
 //

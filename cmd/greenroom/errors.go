@@ -44,6 +44,7 @@ func message(err error) string {
 // formatError says which format of the store that was named is a newer one, if
 // that is what err is about. It may come late: every actor's rows have a version.
 func formatError(url string, err error) error {
+	url = storeurl.Display(url)
 	var format *kv.FormatError
 	if !errors.As(err, &format) {
 		return err
@@ -54,6 +55,7 @@ func formatError(url string, err error) error {
 
 // storeError says what is wrong with the store that was named.
 func storeError(url string, err error) error {
+	url = storeurl.Display(url)
 	switch {
 	case err == nil:
 		return nil
@@ -63,8 +65,6 @@ func storeError(url string, err error) error {
 		return say(err, "the store %s is in use: another process has it open, and a store can be open only once", url)
 	case errors.Is(err, kv.ErrNotAStore):
 		return say(err, "%s is there, but it is not a store", url)
-	case errors.Is(err, storeurl.ErrUnsupported):
-		return say(err, "%s", strings.TrimPrefix(err.Error(), "storeurl: "))
 	case errors.Is(err, storeurl.ErrURL):
 		return &usageError{strings.TrimPrefix(err.Error(), "storeurl: ")}
 	}
@@ -81,6 +81,7 @@ func storeError(url string, err error) error {
 
 // actorError says what is wrong with the actor that was named.
 func actorError(url, actor string, err error) error {
+	url = storeurl.Display(url)
 	switch {
 	case err == nil:
 		return nil

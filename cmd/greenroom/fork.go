@@ -64,7 +64,7 @@ func forkError(url, name string, err error) error {
 	var quota *actorstore.QuotaError
 	switch {
 	case errors.Is(err, actorstore.ErrExists), errors.Is(err, actorstore.ErrNameTaken):
-		return say(err, "there is an actor %s in %s already", name, url)
+		return say(err, "there is an actor %s in %s already", name, storeurl.Display(url))
 	case errors.Is(err, actorstore.ErrName):
 		_, text, _ := strings.Cut(err.Error(), actorstore.ErrName.Error())
 		return &usageError{strings.TrimPrefix(actorstore.ErrName.Error(), "actorstore: ") + text}

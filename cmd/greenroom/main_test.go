@@ -60,26 +60,34 @@ func TestCommands(t *testing.T) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
-				switch d.Cmd {
-				case "file":
-					if err := os.WriteFile(d.CmdArgs[0].String(), []byte(d.Input+"\n"), 0o600); err != nil {
-						t.Fatal(err)
-					}
-					return ""
-				case "greenroom":
+				if d.Cmd == "greenroom" {
 					return transcript(t, d.Input)
 				}
-				d.Fatalf(t, "no directive %q", d.Cmd)
-				return ""
+				return directive(t, d)
 			})
 		})
 	}
 }
 
+// directive runs what isn't a command line.
+func directive(t *testing.T, d *datadriven.TestData) string {
+	if d.Cmd != "file" {
+		d.Fatalf(t, "no directive %q", d.Cmd)
+	}
+	if err := os.WriteFile(d.CmdArgs[0].String(), []byte(d.Input+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ""
+}
+
 // transcript runs the command line that input begins with, on the rest of it.
 func transcript(t *testing.T, input string) string {
 	line, stdin, _ := strings.Cut(input, "\n")
-	r := greenroom(t.Context(), strings.NewReader(stdin), words(line)...)
+	return report(greenroom(t.Context(), strings.NewReader(stdin), words(line)...))
+}
+
+// report writes what a run left as the files in testdata have it.
+func report(r result) string {
 	var b strings.Builder
 	b.WriteString(visible(times.ReplaceAllString(r.stdout, "TIME")))
 	if r.stdout != "" && !strings.HasSuffix(r.stdout, "\n") {

@@ -14,9 +14,10 @@ func newRoot(e *env, started *bool) *cobra.Command {
 		Short: "Look into a Greenroom store and work with what is in it",
 		Long: `Greenroom keeps a private key-value space and a SQLite database for each actor.
 
-STORE is the directory of a store, or pebble:DIR. ACTOR is the name of an actor,
-or id: and the text of its id. The commands sql, import and put create the store
-and the actor that they name; all others refuse what isn't there.`,
+STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
+ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
+import and put create the store and the actor that they name; all others refuse
+what isn't there.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

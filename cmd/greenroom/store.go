@@ -148,7 +148,7 @@ func cutOff(url, actor string, err error) error {
 		return err
 	}
 	return say(err, "the last transaction of the actor %s was cut off: "+
-		"run greenroom sql %s %s .tables once, which rolls it back", actor, url, actor)
+		"run greenroom sql %s %s .tables once, which rolls it back", actor, storeurl.Display(url), actor)
 }
 
 // hasDatabase says whether there is a key of an SQLite file.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -19,6 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/kv/pgkv"
 )
 
 // Sentinels of this package. What else Open returns comes from the engine
@@ -26,8 +28,6 @@ import (
 var (
 	// ErrURL: the text names no store.
 	ErrURL = errors.New("storeurl: not the name of a store")
-	// ErrUnsupported: the text names a store of a kind that this build can't open.
-	ErrUnsupported = errors.New("storeurl: not supported in this build")
 	// ErrEnvironment: a variable of the environment makes no sense.
 	ErrEnvironment = errors.New("storeurl: bad environment")
 )
@@ -73,32 +73,35 @@ const (
 //	pebble:DIR        the Pebble store in the directory DIR, "pebble"
 //	DIR               the same, for a DIR that doesn't look like KIND:…
 //	mem:              a new store in memory, which Close forgets
-//	postgres://…      PostgreSQL; the address is the whole text
+//	postgres://…      PostgreSQL; the address is the whole text, see pgkv.Open
 //
 // The address is what follows the colon, as it is: it is not percent-decoded.
 // What begins with two or more letters and a colon is a kind, never a
 // directory, so that a slip doesn't create a directory; a directory of such a
 // name is written ./KIND:… or pebble:KIND:….
-func Parse(url string) (kind Kind, address string, err error) {
-	scheme, rest, found := strings.Cut(url, ":")
+func Parse(name string) (kind Kind, address string, err error) {
+	scheme, rest, found := strings.Cut(name, ":")
 	if !found || !isScheme(scheme) {
-		scheme, rest = string(Pebble), url
+		scheme, rest = string(Pebble), name
 	}
 	switch scheme {
 	case "pebble":
 		if rest == "" {
-			return "", "", fmt.Errorf("%w: %q has no directory", ErrURL, url)
+			return "", "", fmt.Errorf("%w: %q has no directory", ErrURL, name)
 		}
 		return Pebble, rest, nil
 	case "mem":
 		if rest != "" {
-			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, url)
+			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, name)
 		}
 		return Memory, "", nil
 	case "postgres", "postgresql":
-		return Postgres, url, nil
+		return Postgres, name, nil
 	}
-	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR and mem:)", ErrURL, url, scheme)
+	if strings.Contains(rest, "@") {
+		name = scheme + ":…" // a slip in an address, with a password perhaps
+	}
+	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR, mem: and postgres://…)", ErrURL, name, scheme)
 }
 
 // isScheme says whether s reads as a kind of engine: letters, digits, "+" and
@@ -113,11 +116,11 @@ func isScheme(s string) bool {
 	return len(s) > 1
 }
 
-// Open opens the store that url names; see Parse. The caller closes it.
+// Open opens the store of that name; see Parse. The caller closes it.
 //
 // A store in memory is always new, so that without opts.Create, or with
 // opts.ReadOnly, it is kv.ErrNoStore.
-func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
+func Open(ctx context.Context, name string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -125,7 +128,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	engine, err := openEngine(url, opts)
+	engine, err := openEngine(ctx, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +139,8 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	return &Store{Store: s, Engine: engine}, nil
 }
 
-func openEngine(url string, opts *Options) (kv.Engine, error) {
-	kind, address, err := Parse(url)
+func openEngine(ctx context.Context, name string, opts *Options) (kv.Engine, error) {
+	kind, address, err := Parse(name)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +153,7 @@ func openEngine(url string, opts *Options) (kv.Engine, error) {
 		}
 		return memkv.New(), nil
 	}
-	// The address may hold a password, so it is not repeated.
-	return nil, fmt.Errorf("%w: a store in PostgreSQL", ErrUnsupported)
+	return openPostgres(ctx, address, opts)
 }
 
 // openPebble keeps a nil *pebblekv.DB from becoming an Engine that isn't nil.
@@ -165,4 +167,49 @@ func openPebble(dir string, opts *Options) (kv.Engine, error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+// openPostgres is openPebble for PostgreSQL. What is no address comes from there as an
+// error that doesn't repeat it, because it may hold a password.
+func openPostgres(ctx context.Context, address string, opts *Options) (kv.Engine, error) {
+	db, err := pgkv.Open(ctx, address, &pgkv.Options{
+		MustExist: !opts.Create,
+		ReadOnly:  opts.ReadOnly,
+		Logger:    opts.Logger,
+	})
+	if errors.Is(err, pgkv.ErrURL) {
+		return nil, fmt.Errorf("%w: %s", ErrURL, strings.TrimPrefix(err.Error(), pgkv.ErrURL.Error()+": "))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// Display returns the name of a store as it may be shown: of an address of PostgreSQL
+// without the password, and without the parameters, any of which may hold one, except
+// the schema.
+func Display(name string) string {
+	kind, address, err := Parse(name)
+	if err != nil || kind != Postgres {
+		return name
+	}
+	base, query, _ := strings.Cut(address, "?")
+	if !strings.Contains(base, "://") {
+		return "postgres:…" // whatever that is
+	}
+	// A password that isn't escaped as it should be may have any of these in it.
+	scheme, rest, _ := strings.Cut(base, "://")
+	if at := strings.LastIndexByte(address, '@'); at > len(base) {
+		return scheme + "://…"
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		user, _, _ := strings.Cut(rest[:at], ":")
+		rest = user + rest[at:]
+	}
+	shown := scheme + "://" + rest
+	if q, err := url.ParseQuery(query); err == nil && q.Has("schema") {
+		shown += "?schema=" + url.QueryEscape(q.Get("schema"))
+	}
+	return shown
 }

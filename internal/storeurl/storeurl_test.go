@@ -66,7 +66,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"memory is always new", "mem:", nil, kv.ErrNoStore},
 		{"memory, read-only", "mem:", &Options{Create: true, ReadOnly: true}, kv.ErrNoStore},
 		{"a file", file, &Options{Create: true}, kv.ErrNotAStore},
-		{"postgres", "postgres://user:secret@host/db", &Options{Create: true}, ErrUnsupported},
+		{"postgres", "postgres://user:secret@host/db?pins=0", &Options{Create: true}, ErrURL},
+		{"postgres, with a slip", "postgres:user:secret@host/db", &Options{Create: true}, ErrURL},
+		{"a slip in a kind", "postgress://user:secret@host/db", nil, ErrURL},
 		{"unknown kind", "peble:data", &Options{Create: true}, ErrURL},
 	}
 	for _, test := range tests {
@@ -142,5 +144,25 @@ func put(t *testing.T, s *Store) {
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestDisplay(t *testing.T) {
+	for name, want := range map[string]string{
+		"data":              "data",
+		"pebble:a@b":        "pebble:a@b",
+		"mem:":              "mem:",
+		"peble:x:secret@h":  "peble:x:secret@h", // not the name of a store: nothing is known of it
+		"postgres://h/d":    "postgres://h/d",
+		"postgres://u@h/d":  "postgres://u@h/d",
+		"postgres:u:secret": "postgres:…",
+		"postgres://u:secret@h1:1,h2:2/d?password=secret": "postgres://u@h1:1,h2:2/d",
+		"postgresql://u:se:c@r/et@h/d?schema=a%20b&x=y":   "postgresql://u@h/d?schema=a+b",
+		"postgres://u:sec?ret@h/d":                        "postgres://…",
+		"postgres://u:secret@h/d?schema=%zz":              "postgres://u@h/d",
+	} {
+		if got := Display(name); got != want {
+			t.Errorf("Display(%q) = %q, want %q", name, got, want)
+		}
 	}
 }

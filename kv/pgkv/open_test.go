@@ -22,21 +22,22 @@ func TestParse(t *testing.T) {
 		opts        *Options
 		schema      string
 		calls, pins int
+		retry       time.Duration
 	}{
-		{"postgres://u:p@h:1/d", nil, "greenroom", 16, 32},
-		{"postgresql://u@h1:1,h2:2/d?schema=a%20b&calls=3&pins=5&sslmode=disable", nil, "a b", 3, 5},
-		{"postgres://u@h/d?calls=3&pins=5", &Options{Calls: 7, Pins: 8}, "greenroom", 7, 8},
-		{"postgres:///d?schema=Ünï", &Options{Calls: 7}, "Ünï", 7, 32},
+		{"postgres://u:p@h:1/d", nil, "greenroom", 16, 32, 15 * time.Second},
+		{"postgresql://u@h1:1,h2:2/d?schema=a%20b&calls=3&pins=5&sslmode=disable&retry=2s", nil, "a b", 3, 5, 2 * time.Second},
+		{"postgres://u@h/d?calls=3&pins=5&retry=2s", &Options{Calls: 7, Pins: 8, RetryFor: 9}, "greenroom", 7, 8, 9},
+		{"postgres:///d?schema=Ünï&retry=0s", &Options{Calls: 7}, "Ünï", 7, 32, -1},
 	} {
 		target, o, err := parse(test.url, test.opts.orDefault(), test.opts)
 		if err != nil {
 			t.Errorf("%s: %v", test.url, err)
 			continue
 		}
-		if target.schema != test.schema || o.Calls != test.calls || o.Pins != test.pins {
-			t.Errorf("%s: got schema %q, calls %d, pins %d", test.url, target.schema, o.Calls, o.Pins)
+		if target.schema != test.schema || o.Calls != test.calls || o.Pins != test.pins || o.RetryFor != test.retry {
+			t.Errorf("%s: got schema %q, calls %d, pins %d, retry %v", test.url, target.schema, o.Calls, o.Pins, o.RetryFor)
 		}
-		for _, own := range []string{"schema", "calls", "pins"} {
+		for _, own := range []string{"schema", "calls", "pins", "retry"} {
 			if v, ok := target.config.RuntimeParams[own]; ok {
 				t.Errorf("%s: the server is sent %s=%s", test.url, own, v)
 			}
@@ -46,7 +47,7 @@ func TestParse(t *testing.T) {
 		"", "host=h password=secret", "mysql://u:secret@h/d", "postgres://u:secret@h:port/d", "postgres://u:secret%zz@h/d",
 		"postgres://u:secret@h/d?schema=", "postgres://u:secret@h/d?schema=pg_x", "postgres://u:secret@h/d?schema=" + strings.Repeat("x", 64),
 		"postgres://u:secret@h/d?calls=0", "postgres://u:secret@h/d?pins=secret", "postgres://u:secret@h/d?a=%zz",
-		"postgres://u:secret@h/d?sslmode=secret",
+		"postgres://u:secret@h/d?sslmode=secret", "postgres://u:secret@h/d?retry=secret", "postgres://u:secret@h/d?retry=-1s",
 	} {
 		_, _, err := parse(url, (*Options)(nil).orDefault(), nil)
 		if !errors.Is(err, ErrURL) {

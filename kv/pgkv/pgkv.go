@@ -120,6 +120,7 @@ var (
 //	           stores in one database have several
 //	calls      Options.Calls, where that is 0
 //	pins       Options.Pins, where that is 0
+//	retry      Options.RetryFor, where that is 0, as 5s or 1m; 0s is not to try again
 //
 // Connections have state: between a DB and its server there may be no pooler that
 // gives each transaction another server connection.

@@ -1,6 +1,7 @@
 package pgkv
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -69,8 +70,17 @@ func parse(address string, o Options, given *Options) (*target, Options, error) 
 			*p.field = n
 		}
 	}
+	if q.Has("retry") {
+		d, err := time.ParseDuration(q.Get("retry"))
+		if err != nil || d < 0 {
+			return nil, o, fmt.Errorf("%w: retry must be a duration such as 5s", ErrURL)
+		}
+		if given.RetryFor == 0 {
+			o.RetryFor = cmp.Or(d, -1)
+		}
+	}
 	attrs := q.Has("target_session_attrs")
-	for _, own := range []string{"schema", "calls", "pins"} {
+	for _, own := range []string{"schema", "calls", "pins", "retry"} {
 		q.Del(own)
 	}
 	if len(q) > 0 {
@@ -79,7 +89,9 @@ func parse(address string, o Options, given *Options) (*target, Options, error) 
 	if t.config, err = pgconn.ParseConfig(base); err != nil {
 		return nil, o, fmt.Errorf("%w: a part of it is not understood", ErrURL)
 	}
-	if !attrs && !o.ReadOnly {
+	// A single server may be a standby if nothing is to be written; of several the one
+	// that has the newest state is wanted even then.
+	if !attrs && (!o.ReadOnly || strings.Contains(base, ",")) {
 		t.config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	t.configure()
