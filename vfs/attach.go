@@ -1,10 +1,6 @@
 package vfs
 
-import (
-	"sync"
-
-	"github.com/ncruces/go-sqlite3"
-)
+import "sync"
 
 // A connection may write one of the databases that it has open. A transaction
 // over two actors would be two commits, and SQLite's own answer to that, a
@@ -22,7 +18,7 @@ var writers struct {
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpdb
 func (h *handle) SetDB(conn any) {
-	h.use.conn, _ = conn.(*sqlite3.Conn)
+	h.use.belongs(conn)
 	if h.readOnly || conn == nil || h.conn != nil {
 		return
 	}

@@ -85,7 +85,7 @@ func strictPool(t *testing.T, limits batch.Limits, opts Options) (*strictEngine,
 	t.Helper()
 	engine := &strictEngine{Engine: memkv.New()}
 	r := newRigOn(t, engine, limits)
-	opts.Pragmas = []string{"cache_size=5"}
+	opts.Pragmas = append(opts.Pragmas, "cache_size=5")
 	db := r.open(t, &opts)
 	exec(t, db, table)
 	exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 300)")

@@ -16,7 +16,7 @@ import (
 //
 // They wait before they read anything: SQLite announces that a transaction will write
 // (beginHint). One that has read something and then wants to write can't wait: what
-// it has read would be old when its turn comes.
+// it has read would be old when its turn comes. In WAL mode, too: see walturn.go.
 
 // A waiter is a connection in the queue.
 type waiter struct {

@@ -18,10 +18,10 @@ import (
 // SQLite's index of the log in shared memory; so the views and locks of lock.go stand
 // aside, and the connections share both files as the newest state has them.
 //
-// The order in which the store changes is the order of the log: what a checkpoint has
-// written goes first, then what is new in the log. So a log that is overwritten from
-// its start, truncated or deleted is always one whose content the main file has, and
-// nothing has to be waited for but a COMMIT with synchronous=FULL.
+// What a checkpoint has written is stored before the log is overwritten from its start,
+// truncated or deleted: so that is always one whose content the main file has, and
+// nothing has to be waited for but a COMMIT with synchronous=FULL. What is appended to
+// the log may be stored first, also when the checkpoint is refused.
 //
 // https://sqlite.org/wal.html
 
@@ -263,7 +263,6 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	}
 	if err == nil && w.committed {
 		db.stats.logCommits.Add(1)
-		db.logAged()
 	}
 	w.mem.Lock()
 	defer w.mem.Unlock()

@@ -2,13 +2,11 @@ package vfs
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/util/vfsutil"
 )
 
 // In WAL mode a transaction that reads keeps the log from being written from its start
@@ -29,8 +27,9 @@ type logUse struct {
 	copying  bool        // it makes a checkpoint  +checklocks:mark
 	outdated atomic.Bool // what it reads may be overwritten; set under mark
 
-	told bool // the error was counted
-	conn *sqlite3.Conn
+	told  bool          // the error was counted
+	blind bool          // its transaction wrote frames of which nobody can tell which one commits
+	conn  *sqlite3.Conn // nil: not known, then nothing is taken from it  +checklocks:mark
 }
 
 // logAging bounds how long an old state of the log is read.
@@ -41,6 +40,13 @@ type logAging struct {
 	// commits when the timer last fired, and when before that. It fires twice in
 	// Options.MaxSnapshotAge.
 	last, before uint64
+}
+
+// belongs is told whose connection it is.
+func (u *logUse) belongs(conn any) {
+	u.mark.Lock()
+	defer u.mark.Unlock()
+	u.conn, _ = conn.(*sqlite3.Conn)
 }
 
 // usesIndex notes that h is about to use the index. If it was outdated, and its
@@ -68,11 +74,7 @@ func (h *handle) transacts() bool {
 		if schema == "" {
 			return true
 		}
-		name := c.Filename(schema)
-		if strings.TrimLeft(name.String(), "/") != h.db.name {
-			continue
-		}
-		if file, ok := vfsutil.UnwrapFile[*handle](name.DatabaseFile()); ok && file == h {
+		if fileOf(c, schema) == h {
 			return c.TxnState(schema) != sqlite3.TXN_NONE
 		}
 	}
@@ -151,7 +153,7 @@ func (db *database) ageLog() {
 	now := db.wal.commits.Load()
 	a.armed = false
 	for h := range a.open {
-		if h.outdate(a.before, now) {
+		if h != db.wal.turns.holder.Load() && h.outdate(a.before, now) {
 			a.armed = true
 		}
 	}

@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+	"github.com/ncruces/go-sqlite3/vfs/adiantum"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
 
 // agingRig opens a pool in WAL mode with 300 rows, all of them in the log.
-func agingRig(t *testing.T) *DB {
+func agingRig(t *testing.T, opts Options) *DB {
 	t.Helper()
-	_, db := strictPool(t, batch.Limits{}, Options{MaxSnapshotAge: time.Hour})
+	_, db := strictPool(t, batch.Limits{}, opts)
 	logged(t, db)
 	exec(t, db, "update t set b = randomblob(3000)")
 	return db
@@ -25,8 +27,21 @@ func agingRig(t *testing.T) *DB {
 // its state was replaced, however many states there are. Then it is refused, and the log
 // can begin anew, also if it reads nothing; the same connection's next one reads.
 func TestWALReaderAge(t *testing.T) {
+	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{
+		"plain":     nil,
+		"encrypted": func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) },
+	} {
+		t.Run(name, func(t *testing.T) { ageReaders(t, wrap) })
+	}
+}
+
+func ageReaders(t *testing.T, wrap func(sqlitevfs.VFS) sqlitevfs.VFS) {
 	synctest.Test(t, func(t *testing.T) {
-		db := agingRig(t)
+		opts := Options{MaxSnapshotAge: time.Hour, Wrap: wrap}
+		if wrap != nil {
+			opts.Pragmas = []string{testKey}
+		}
+		db := agingRig(t, opts)
 		old, idle := readOnlyTx(t, db), readOnlyTx(t, db)
 		for _, tx := range []queryer{old, idle} {
 			if n := one[int](t, tx, sumT); n != 900_000 {
@@ -111,7 +126,7 @@ func logBytes(t *testing.T, db *DB) int64 {
 // has other databases open, and in which it has a transaction already.
 func TestWALIdleConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := agingRig(t)
+		db := agingRig(t, Options{MaxSnapshotAge: time.Hour})
 		c, err := sqlite3.Open(db.DSN())
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +163,7 @@ func TestWALIdleConnection(t *testing.T) {
 // TestWALWriterAge: a writer may take as long as it likes, and so may a checkpoint.
 func TestWALWriterAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := agingRig(t)
+		db := agingRig(t, Options{MaxSnapshotAge: time.Hour})
 		other := readOnlyTx(t, db)
 		one[int](t, other, sumT)
 		w := oneConn(t, db)

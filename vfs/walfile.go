@@ -243,6 +243,7 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	h.unstored = true
 	end := w.note(b, off)
+	h.use.blind = w.frame == 0
 	if db.full(&w.file) || h.synchronous() < syncFull && (end || w.frame == 0) {
 		err = f.store(false)
 	}
@@ -253,8 +254,14 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 //
 // +checklocks:f.h.db.wal.write
 func (f *walFile) store(durable bool) error {
+	db := f.h.db
 	f.h.unstored = false
-	return f.h.db.storeLog(f.h.ctx, durable)
+	ends := db.wal.committed
+	err := db.storeLog(f.h.ctx, durable)
+	if ends && err == nil {
+		db.logAged() // before anybody can read what is new
+	}
+	return err
 }
 
 // mayLog returns an error unless h may write the files in WAL mode.
@@ -391,12 +398,19 @@ func (h *handle) syncLogged() error {
 // so a failure is one that nobody can undo.
 func (h *handle) commitLogged() error {
 	defer h.db.turnOver(h)
-	if !h.unstored {
+	if !h.unstored && !h.use.blind {
 		return nil
 	}
 	db, w := h.db, &h.db.wal
 	w.write.Lock()
 	defer w.write.Unlock()
+	if h.use.blind {
+		h.use.blind = false
+		db.logAged()
+	}
+	if !h.unstored {
+		return nil
+	}
 	h.unstored = false
 	err := db.healthy()
 	if err == nil {
