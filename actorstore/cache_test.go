@@ -348,6 +348,9 @@ func TestCacheClear(t *testing.T) {
 	writePages(t, a, n)
 	for i := 0; i < n; i += 2 {
 		must(t, a.DeleteRange(ctx, chunk(i), chunk(i+1)))
+		if c := a.tip.tenant.cleared.Load(); c != nil && len(*c) > maxClearings {
+			t.Fatalf("a hit is compared with %d ranges", len(*c))
+		}
 	}
 	must(t, a.Put(ctx, chunk(0), pageOf(0)))
 	reads(eng)

@@ -60,7 +60,6 @@ type prefetcher struct {
 
 // run reads r with one scan.
 func (p *prefetcher) run(ctx context.Context, sp *space, r kv.Range) (int, error) {
-	seq := p.s.owner.Seq()
 	l := lister{space: sp, value: []byte{}, opts: ListOptions{Limit: p.limit}}
 	var read []*entry
 	l.yield = func(e Entry, err error) bool {
@@ -85,18 +84,17 @@ func (p *prefetcher) run(ctx context.Context, sp *space, r kv.Range) (int, error
 		return 0, err
 	}
 	for _, e := range read {
-		p.keep(e, seq)
+		p.keep(e)
 	}
 	return p.kept, nil
 }
 
-// keep enters what was read, seq being the newest commit at a time before.
-func (p *prefetcher) keep(e *entry, seq uint64) {
+// keep enters what was read.
+func (p *prefetcher) keep(e *entry) {
 	s := p.s
-	l := learned{key: []byte(e.key), entry: e, seq: seq, snap: s}
-	if s.snap != nil {
-		// It was read from an older state: of use only if that is the newest one.
-		l.snap, l.seq = nil, s.seq
+	l := learned{key: []byte(e.key), entry: e, seq: s.seq}
+	if s.snap == nil { // it was read from the newest state, else from that of seq
+		l.snap = s
 	}
 	if ok, _ := s.tip.learn(&l); ok && e.tenant != nil {
 		p.kept++

@@ -259,6 +259,64 @@ func TestReadWhileSending(t *testing.T) {
 	}
 }
 
+// TestPanicWhileSending: nobody waits for a commit whose engine panicked.
+func TestPanicWhileSending(t *testing.T) {
+	s, eng := openFar(t, 0)
+	a := openActor(t, s)
+	writePages(t, a, 1)
+	s.cache.forget()
+	p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+	eng.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeCommit {
+			panic("as a test wants it")
+		}
+		return nil
+	})
+	panicked := make(chan any)
+	go func() {
+		defer func() { panicked <- recover() }()
+		var b batch.Batch
+		b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
+		_ = a.Commit(ctx, &b)
+	}()
+	<-p.Reached()
+	got := make(chan error)
+	asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
+	go func() {
+		_, err := a.Page(ctx, chunk(0), nil)
+		got <- err
+	}()
+	<-asked.Reached()
+	asked.Release()
+	p.Release()
+	if <-panicked == nil {
+		t.Error("nothing panicked")
+	}
+	if err := <-got; !errors.Is(err, ErrPoisoned) {
+		t.Errorf("got %v, want %v", err, ErrPoisoned)
+	}
+	eng.Hook(nil)
+}
+
+// TestLazyRefused: a commit that the engine refuses leaves nothing behind.
+func TestLazyRefused(t *testing.T) {
+	s, eng := openFar(t, 0)
+	a := openActor(t, s)
+	writePages(t, a, 1)
+	snap, err := a.PageSnapshot(ctx)
+	must(t, err)
+	eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	if err := a.Put(ctx, chunk(0), pageOf(9)); !errors.Is(err, batch.ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, batch.ErrTooLarge)
+	}
+	if n := len(a.tip.undos); n > 0 || a.tip.held > 0 || a.tip.sending != nil {
+		t.Errorf("%d undos of %d bytes", n, a.tip.held)
+	}
+	readPage(t, snap, 0)
+	readPage(t, a, 0)
+	must(t, snap.Close())
+}
+
 // TestSnapshotWhileSending: a snapshot opened then shows one state.
 func TestSnapshotWhileSending(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
