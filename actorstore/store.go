@@ -30,6 +30,15 @@
 // wrong Prior leaves rows behind and makes the quota wrong: only who owns a key,
 // and keeps track of it, may give one.
 //
+// # Far engines
+//
+// Where a read crosses a network, values of at most 10,000 bytes stay in a bounded
+// cache (Options.CacheBytes), what isn't there included, and a Snapshot asks the engine
+// for nothing: it reads the newest state, and the next commit sees to it that what it
+// replaces stays readable, from memory if it can. Who reads single keys of a state
+// should take a PageSnapshot, for which that is almost always so; Snapshot.Prefetch
+// reads ahead. On near engines there is nothing of this.
+//
 // # What it is not
 //
 // actorstore gives no meaning to values, has no transactions beyond one batch, and
