@@ -61,11 +61,13 @@ func (m *toldMemory) recall(code sqlite3.ExtendedErrorCode) error {
 }
 
 // becomes says whether SQLite gives the code that it was told back as code. It does so
-// with all codes but one.
+// with all codes but one; when it was reading the schema, it drops what extends them.
 //
 // https://sqlite.org/rescode.html#ioerr_corruptfs
 func (t *told) becomes(code sqlite3.ExtendedErrorCode) bool {
-	return t.code == code || t.code == sqlite3.IOERR_CORRUPTFS && code.Code() == sqlite3.CORRUPT
+	primary := sqlite3.ExtendedErrorCode(code.Code())
+	return t.code == code || code == primary && t.code.Code() == code.Code() ||
+		t.code == sqlite3.IOERR_CORRUPTFS && code.Code() == sqlite3.CORRUPT
 }
 
 // A causedError is an error of SQLite with the reason behind it. errors.Is finds the

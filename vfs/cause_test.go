@@ -3,9 +3,7 @@ package vfs
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -51,9 +49,9 @@ func failing(points ...faultkv.Point) func(err error) func(*testing.T, *rig, *DB
 
 // After a failure in doubt SQLite tries its journal, which can't be opened.
 var (
-	locked = []sqlite3.ErrorCode{sqlite3.BUSY}
-	full   = []sqlite3.ErrorCode{sqlite3.FULL}
-	ioerr  = []sqlite3.ErrorCode{sqlite3.IOERR, sqlite3.CANTOPEN}
+	lockedOut = []sqlite3.ErrorCode{sqlite3.BUSY}
+	full      = []sqlite3.ErrorCode{sqlite3.FULL}
+	ioerr     = []sqlite3.ErrorCode{sqlite3.IOERR, sqlite3.CANTOPEN}
 )
 
 var causeCases = []causeCase{
@@ -251,16 +249,65 @@ func TestCauseTooOld(t *testing.T) {
 		}
 		exec(t, db, "update t set b = zeroblob(3001)")
 		time.Sleep(2 * time.Hour)
-		carries(t, stmt.QueryRowContext(t.Context()).Scan(new(int)), locked, ErrSnapshotTooOld)
+		carries(t, stmt.QueryRowContext(t.Context()).Scan(new(int)), lockedOut, ErrSnapshotTooOld)
 		_, err = tx.ExecContext(t.Context(), sumT)
-		carries(t, err, locked, ErrSnapshotTooOld)
+		carries(t, err, lockedOut, ErrSnapshotTooOld)
 		for rows.Next() {
 		}
-		carries(t, rows.Err(), locked, ErrSnapshotTooOld)
+		carries(t, rows.Err(), lockedOut, ErrSnapshotTooOld)
 		if err := errors.Join(stmt.Close(), tx.Rollback(), other.Close()); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// A lockedFile tells when it was locked for reading.
+type lockedFile struct {
+	hiddenFile
+	locked func()
+}
+
+func (f lockedFile) Unwrap() sqlitevfs.File { return f.File }
+
+// Lock calls locked, under the lock.
+func (f lockedFile) Lock(level sqlitevfs.LockLevel) error {
+	err := f.File.Lock(level)
+	if err == nil && level == sqlitevfs.LOCK_SHARED {
+		f.locked()
+	}
+	return err
+}
+
+// TestCauseShortened: SQLite drops a part of the code when it can't read the first page.
+func TestCauseShortened(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	locked := func() {}
+	db := r.open(t, &Options{MaxSnapshots: 1, Wrap: func(v sqlitevfs.VFS) sqlitevfs.VFS {
+		return lockingVFS{v, func() { locked() }}
+	}})
+	w := oneConn(t, db)
+	exec(t, w, "create table t(a)")
+	reader := oneConn(t, db)
+	locked = func() {
+		locked = func() {}
+		exec(t, w, "insert into t values (1)")
+		exec(t, w, "insert into t values (2)")
+	}
+	_, err := reader.ExecContext(t.Context(), "pragma cache_size=5")
+	carries(t, err, lockedOut, ErrSnapshotTooOld)
+}
+
+type lockingVFS struct {
+	sqlitevfs.VFS
+	locked func()
+}
+
+func (v lockingVFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+	f, flags, err := v.VFS.Open(name, flags)
+	if err != nil || flags&sqlitevfs.OPEN_MAIN_DB == 0 {
+		return f, flags, err
+	}
+	return lockedFile{hiddenFile{f}, v.locked}, flags, nil
 }
 
 // TestCauseOfAttached: the reason may be another database's.
@@ -282,7 +329,7 @@ func TestCauseOfAttached(t *testing.T) {
 	exec(t, c, "begin; select max(b) from x.t")
 	exec(t, other, "update t set b = 1")
 	_, err = c.ExecContext(t.Context(), "select max(b) from x.t")
-	carries(t, err, locked, ErrSnapshotTooOld)
+	carries(t, err, lockedOut, ErrSnapshotTooOld)
 	if !strings.Contains(err.Error(), "at most 1 states are kept") {
 		t.Errorf("%v", err)
 	}
@@ -392,176 +439,6 @@ func TestPing(t *testing.T) {
 		}
 	}
 	if err := busy.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestDriverInterfaces: what go-sqlite3's connections, statements and rows can do
-// beyond what they must, those of a pool can, too.
-func TestDriverInterfaces(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	c := oneConn(t, r.open(t, nil))
-	exec(t, c, "create table t(a integer not null, b varchar(10), c datetime)")
-	same := func(what string, ours, theirs any, optional ...reflect.Type) {
-		t.Helper()
-		for _, i := range optional {
-			if reflect.TypeOf(theirs).Implements(i) && !reflect.TypeOf(ours).Implements(i) {
-				t.Errorf("%s: %v got lost", what, i)
-			}
-		}
-	}
-	ofConns := []reflect.Type{
-		reflect.TypeFor[sqlitedriver.Conn](),
-		reflect.TypeFor[driver.Pinger](), reflect.TypeFor[driver.ExecerContext](), reflect.TypeFor[driver.QueryerContext](),
-		reflect.TypeFor[driver.ConnPrepareContext](), reflect.TypeFor[driver.ConnBeginTx](), reflect.TypeFor[driver.SessionResetter](),
-		reflect.TypeFor[driver.Validator](), reflect.TypeFor[driver.NamedValueChecker](),
-	}
-	ofStmts := []reflect.Type{
-		reflect.TypeFor[driver.StmtExecContext](), reflect.TypeFor[driver.StmtQueryContext](),
-		reflect.TypeFor[driver.NamedValueChecker](), reflect.TypeFor[driver.ColumnConverter](),
-	}
-	ofRows := []reflect.Type{
-		reflect.TypeFor[driver.RowsNextResultSet](), reflect.TypeFor[driver.RowsColumnTypeScanType](), reflect.TypeFor[driver.RowsColumnTypeDatabaseTypeName](),
-		reflect.TypeFor[driver.RowsColumnTypeNullable](), reflect.TypeFor[driver.RowsColumnTypeLength](),
-		reflect.TypeFor[driver.RowsColumnTypePrecisionScale](),
-	}
-	if err := c.Raw(func(dc any) error {
-		ours := dc.(*conn)
-		same("connection", ours, ours.driverConn, ofConns...)
-		s, err := ours.PrepareContext(t.Context(), "select * from t")
-		if err != nil {
-			return err
-		}
-		same("statement", s, s.(*stmt).driverStmt, ofStmts...)
-		rs, err := s.(driver.StmtQueryContext).QueryContext(t.Context(), nil)
-		if err != nil {
-			return err
-		}
-		same("rows", rs, rs.(*rows).driverRows, ofRows...)
-		return errors.Join(rs.Close(), s.Close())
-	}); err != nil {
-		t.Error(err)
-	}
-	rows, err := c.QueryContext(t.Context(), "select * from t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	types, err := rows.ColumnTypes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range types {
-		nullable, known := c.Nullable()
-		got = append(got, c.DatabaseTypeName(), c.ScanType().String(), map[bool]string{true: "?", false: "!"}[nullable || !known])
-	}
-	if want := []string{"INTEGER", "int64", "!", "VARCHAR", "interface {}", "?", "DATETIME", "time.Time", "!"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("the columns are %q, want %q", got, want)
-	}
-	if err := rows.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestTwoQueriesOfOneStatement: rows of one don't become those of the other.
-func TestTwoQueriesOfOneStatement(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	c := oneConn(t, r.open(t, nil))
-	stmt, err := c.PrepareContext(t.Context(), "select value from generate_series(1, 3)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		n, sum := 0, 0
-		rows, err := stmt.QueryContext(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			if err := rows.Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-			sum += n
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil || sum != 6 {
-			t.Errorf("%d, %v", sum, err)
-		}
-	}
-	if err := stmt.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := c.Raw(func(dc any) error {
-		s, err := dc.(*conn).PrepareContext(t.Context(), "select 1")
-		if err != nil {
-			return err
-		}
-		q := s.(driver.StmtQueryContext)
-		a, err := q.QueryContext(t.Context(), nil)
-		if err != nil {
-			return err
-		}
-		b, err := q.QueryContext(t.Context(), nil)
-		if err != nil || a == b {
-			t.Errorf("two queries have the same rows, %v", err)
-		}
-		return errors.Join(a.Close(), b.Close(), s.Close())
-	}); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestCauseAllocs: a pool that knows the reasons of errors allocates no more, where
-// there are none, than go-sqlite3's driver by itself.
-func TestCauseAllocs(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
-	}
-	r := newRig(t, batch.Limits{})
-	ours := r.open(t, &Options{MaxConns: 1})
-	exec(t, ours, "create table t(a integer primary key, b); insert into t values (1, 1)")
-	theirs, err := sql.Open("sqlite3", ours.DSN())
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs.SetMaxOpenConns(1)
-	measure := func(db *sql.DB) (query, prepared, tx float64) {
-		stmt, err := db.PrepareContext(t.Context(), "select b from t where a = 1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := 0
-		query = fewestAllocs(func() {
-			if err := db.QueryRowContext(t.Context(), "select b from t where a = 1").Scan(&v); err != nil {
-				t.Fatal(err)
-			}
-		})
-		prepared = fewestAllocs(func() {
-			if err := stmt.QueryRowContext(t.Context()).Scan(&v); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if err := stmt.Close(); err != nil {
-			t.Fatal(err)
-		}
-		tx = fewestAllocs(func() {
-			tx, err := db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-			if err == nil {
-				err = tx.Commit()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		return query, prepared, tx
-	}
-	q, p, x := measure(ours.DB)
-	qBase, pBase, xBase := measure(theirs)
-	t.Logf("query %v and %v, prepared %v and %v, transaction %v and %v", q, qBase, p, pBase, x, xBase)
-	// What a statement is wrapped in is one allocation, made when it is prepared.
-	if q > qBase+1 || p > pBase || x > xBase {
-		t.Errorf("query %v, prepared %v, transaction %v; without the reasons %v, %v, %v", q, p, x, qBase, pBase, xBase)
-	}
-	if err := theirs.Close(); err != nil {
 		t.Error(err)
 	}
 }
