@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// An answer is what who waits for a message gets.
+type answer struct {
+	response Raw
+	err      error
+}
+
+// An Answer waits for the completion of one message.
+//
+// It lives in memory: what completes a message after a restart tells nobody of before.
+// The message itself is as durable as any, so that after a restart whoever has its ID,
+// or sends again with its Key, may Expect it anew, and gets the response unless it was
+// completed meanwhile (ErrNoAnswer): responses are not stored.
+type Answer struct {
+	q    *Queue
+	id   ID
+	came chan answer // holds one
+}
+
+// Expect begins to wait for the completion of a message that is stored, or staged in a
+// batch: expected before that batch is committed, its completion can't be missed. One
+// that is neither is ErrNoAnswer.
+func (q *Queue) Expect(id ID) (*Answer, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.usable(); err != nil {
+		return nil, err
+	}
+	if q.index.byID[id] == nil && q.staged[id] == nil {
+		return nil, fmt.Errorf("queue: expect message %s: %w", id, ErrNoAnswer)
+	}
+	a := &Answer{q, id, make(chan answer, 1)}
+	q.answers[id] = append(q.answers[id], a)
+	return a, nil
+}
+
+// Wait returns the response, once: a second call waits for nothing. It ends with the
+// context, with its error, and then may be called again; with the queue, with ErrClosed;
+// and with ErrNoAnswer when nobody will answer any more. The response is the caller's,
+// and shared by all who wait for the message: it must not be changed.
+func (a *Answer) Wait(ctx context.Context) (Raw, error) {
+	select {
+	case got := <-a.came: // what came in time counts
+		return got.response, got.err
+	default:
+	}
+	select {
+	case got := <-a.came:
+		return got.response, got.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-a.q.closing:
+		return nil, ErrClosed
+	}
+}
+
+// Close ends the waiting.
+func (a *Answer) Close() {
+	q := a.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	rest := slices.DeleteFunc(q.answers[a.id], func(o *Answer) bool { return o == a })
+	if q.answers[a.id] = rest; len(rest) == 0 {
+		delete(q.answers, a.id)
+	}
+}
+
+// answer tells all who wait for a message.
+//
+// +checklocks:q.mu
+func (q *Queue) answer(id ID, got answer) {
+	for _, a := range q.answers[id] {
+		a.came <- got // there is room: it is the only one
+	}
+	delete(q.answers, id)
+}
+
+// Forever as a timeout is none.
+const Forever time.Duration = 1<<63 - 1
+
+// EnqueueAndWait is Enqueue, and waits for the response of who completes the message. Its
+// completion is never missed, however fast it comes. When the time is over the error is
+// ErrTimedOut, and the message stays in the queue; with a timeout of 0 or less it is that
+// at once, and nothing is enqueued. The other errors are those of Enqueue and Answer.Wait.
+//
+// With a Key that is in use it waits for the message that was sent with it. What it waits
+// for outlives a restart as far as Answer says.
+func (q *Queue) EnqueueAndWait(ctx context.Context, s Send, timeout time.Duration) (Raw, error) {
+	if timeout <= 0 {
+		return nil, ErrTimedOut
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(min(timeout, maxTimeout))
+	a, err := q.enqueueExpected(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	// Only now: a commit that is cut off would leave open whether the message is there.
+	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrTimedOut)
+	defer cancel()
+	response, err := a.Wait(ctx)
+	if err != nil && err == ctx.Err() && context.Cause(ctx) == ErrTimedOut {
+		err = ErrTimedOut
+	}
+	return response, err
+}
+
+// maxTimeout keeps what is added to a time from wrapping around.
+const maxTimeout = 100 * 365 * 24 * time.Hour
+
+// enqueueExpected is Enqueue with an Answer that is there before the commit.
+func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
+	err = q.retryKeys(ctx, func(b *batch.Batch) error {
+		id, err := q.StageEnqueue(b, s)
+		if err == nil {
+			a, err = q.Expect(id)
+		}
+		return err
+	})
+	if err != nil && a != nil {
+		a.Close()
+	}
+	return a, err
+}

@@ -1,0 +1,161 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A Send is a message to be enqueued.
+type Send struct {
+	// Name says what kind of message it is, and to whom: receivers choose by it. Any
+	// UTF-8 is a name, the empty one too.
+	Name string
+	// Body is any value that CBOR has (see Message.Decode), or a Raw, which must not
+	// change until the message is stored. nil is null.
+	Body any
+	// Delay is how long the message is invisible; to the millisecond.
+	Delay time.Duration
+	// Key, unless it is "", makes sending again harmless: a second message of the same
+	// name with the same key within Options.KeyWindow is not enqueued, and gets the ID of
+	// the first one, whatever has become of that.
+	Key string
+}
+
+// Enqueue stores a message behind all others, durably, and returns its ID.
+//
+// Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
+// and those of actorstore.Actor.Commit.
+func (q *Queue) Enqueue(ctx context.Context, s Send) (ID, error) {
+	ids, err := q.EnqueueAll(ctx, []Send{s})
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// EnqueueAll stores messages in one commit: all, in that order, or none.
+func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err error) {
+	if len(sends) == 0 {
+		return nil, q.check(ctx)
+	}
+	err = q.retryKeys(ctx, func(b *batch.Batch) error {
+		ids = ids[:0]
+		for _, s := range sends {
+			id, err := q.StageEnqueue(b, s)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// retryKeys is commit, again and again while somebody is about to use a key: what comes
+// of that decides.
+func (q *Queue) retryKeys(ctx context.Context, stage func(b *batch.Batch) error) error {
+	for {
+		err := q.commit(ctx, stage)
+		var busy *busyKey
+		if !errors.As(err, &busy) {
+			return err
+		}
+		select {
+		case <-busy.settled:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-q.closing:
+			return ErrClosed
+		}
+	}
+}
+
+// StageEnqueue stages a message in b and returns the ID that it will have. Its limits
+// are checked now, its place is reserved, and it becomes visible when b lands. On an
+// error nothing was staged.
+//
+// Errors: as Enqueue, and ErrBusy when a batch that isn't settled has the same key.
+func (q *Queue) StageEnqueue(b *batch.Batch, s Send) (ID, error) {
+	id, err := q.stageEnqueue(b, s)
+	if err != nil {
+		return 0, fmt.Errorf("queue: enqueue %q: %w", s.Name, err)
+	}
+	return id, nil
+}
+
+func (q *Queue) stageEnqueue(b *batch.Batch, s Send) (ID, error) {
+	r, err := q.compose(&s)
+	if err != nil {
+		return 0, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, err := q.staging(b)
+	if err != nil {
+		return 0, err
+	}
+	var k *keyed
+	if s.Key != "" {
+		if k, err = st.key(noteKeyOf(s.Name, s.Key), r.created); err != nil {
+			return 0, err
+		}
+		if k.id != 0 {
+			q.count(metricDuplicate, 1)
+			return k.id, nil
+		}
+	}
+	it, err := st.admit(r)
+	if err != nil {
+		return 0, err
+	}
+	if k != nil {
+		st.take(k, it.id, after(r.created, q.opts.KeyWindow))
+	}
+	return it.id, nil
+}
+
+// admit adds a message if there is room.
+//
+// +checklocks:st.q.mu
+func (st *staging) admit(r *record) (*item, error) {
+	q := st.q
+	if limit := q.opts.MaxMessages; limit >= 0 && len(q.index.byID)+q.reserved >= limit {
+		return nil, &FullError{limit}
+	}
+	return st.add(r, true)
+}
+
+// compose checks what is to be sent, and returns what is to be stored.
+func (q *Queue) compose(s *Send) (*record, error) {
+	switch {
+	case !utf8.ValidString(s.Name):
+		return nil, &InvalidError{What: whatName, Err: errors.New("it is not UTF-8")}
+	case q.names != nil && !q.names[s.Name]:
+		return nil, ErrUnknownName
+	case s.Delay < 0:
+		return nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", s.Delay)}
+	case s.Delay > 0 && q.opts.Plain:
+		return nil, ErrPlain
+	}
+	body, err := encodeValue(s.Body, whatBody)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{name: s.Name, body: body, created: q.millis()}
+	if s.Delay > 0 {
+		r.available = some(after(r.created, s.Delay))
+	}
+	if n := r.size(); n > q.opts.MaxMessageBytes {
+		return nil, &SizeError{n, q.opts.MaxMessageBytes}
+	}
+	return r, nil
+}

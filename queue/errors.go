@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Sentinels of this package; errors.Is tells them apart. What actorstore and package
+// batch return comes through unchanged. Nothing of what is refused here was written.
+var (
+	// ErrFull: the queue has as many messages as it may; it comes as a *FullError.
+	ErrFull = errors.New("queue: full")
+	// ErrTooLarge: a message is larger than it may be; it comes as a *SizeError.
+	ErrTooLarge = errors.New("queue: message too large")
+	// ErrInvalid: a body or an answer can't be stored, a name is not UTF-8, a count is
+	// negative; it comes as an *InvalidError.
+	ErrInvalid = errors.New("queue: invalid")
+	// ErrUnknownName: Options.Names doesn't have the name.
+	ErrUnknownName = errors.New("queue: unknown name")
+	// ErrOptions: Open was given options that make no sense.
+	ErrOptions = errors.New("queue: bad options")
+	// ErrPlain: Options.Plain stores no delays.
+	ErrPlain = errors.New("queue: delayed messages are not stored in a plain queue")
+	// ErrGone: there is no such message: it was completed, received at most once,
+	// deleted, or moved to its dead-letter name.
+	ErrGone = errors.New("queue: message is gone")
+	// ErrLeaseOver: the message is there, and the receipt is no good any more: its lease
+	// has ended, or was given back.
+	ErrLeaseOver = errors.New("queue: lease is over")
+	// ErrBusy: a batch that isn't settled yet has staged something about the message, or
+	// has the sender's key.
+	ErrBusy = errors.New("queue: another batch has it")
+	// ErrKeysFull: as many keys are remembered as may be.
+	ErrKeysFull = errors.New("queue: too many keys")
+	// ErrTimedOut: no answer came in time. The message stays in the queue if it was
+	// enqueued.
+	ErrTimedOut = errors.New("queue: timed out")
+	// ErrNoAnswer: nobody will answer any more: the message was received at most once,
+	// became a dead letter, was deleted, or was settled before anybody waited.
+	ErrNoAnswer = errors.New("queue: no answer")
+	// ErrPrevious: All was asked for a message while the one before was open.
+	ErrPrevious = errors.New("queue: previous message is not completed")
+	// ErrStale: a batch of mode Ordered landed in part, so that it isn't known what the
+	// queue holds. Open it again.
+	ErrStale = errors.New("queue: must be opened again")
+	// ErrClosed: the queue is closed.
+	ErrClosed = errors.New("queue: closed")
+	// ErrID: a text is no ID, or no Receipt.
+	ErrID    = errors.New("queue: bad id")
+	errNoIDs = errors.New("queue: there are no ids left")
+	// ErrCorrupt: a stored message is damaged. It is actorstore.ErrCorrupt.
+	ErrCorrupt = actorstore.ErrCorrupt
+)
+
+// A FullError says how many messages a queue may have. It wraps ErrFull.
+type FullError struct{ Limit int }
+
+// Error is a sentence for people.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("Queue is full. Limit is %d messages.", e.Limit)
+}
+
+// Unwrap returns ErrFull.
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// A SizeError says how large a message would be, as it is stored, and may be, in bytes.
+// It wraps ErrTooLarge.
+type SizeError struct{ Size, Limit int }
+
+// Error names both.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%v: %d bytes, limit %d", ErrTooLarge, e.Size, e.Limit)
+}
+
+// Unwrap returns ErrTooLarge.
+func (e *SizeError) Unwrap() error { return ErrTooLarge }
+
+// An InvalidError says what can't be stored. It wraps ErrInvalid.
+type InvalidError struct {
+	What string // "body", "response", "name" or "options"
+	Path string // the place in a body or a response, "" for all of it
+	Err  error
+}
+
+// Error says what, where and why.
+func (e *InvalidError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%v %s: %v", ErrInvalid, e.What, e.Err)
+	}
+	return fmt.Sprintf("%v %s at %s: %v", ErrInvalid, e.What, e.Path, e.Err)
+}
+
+// Unwrap returns ErrInvalid and the reason.
+func (e *InvalidError) Unwrap() []error { return []error{ErrInvalid, e.Err} }
+
+// Code returns the word by which a program that talks to others names an error of this
+// package: "full", "message_too_large", "message_invalid", "invalid_completion_payload",
+// "already_completed", "lease_over", "previous_message_not_completed", "timed_out",
+// "unknown_name", "aborted"; "" for any other.
+func Code(err error) string {
+	var invalid *InvalidError
+	if errors.As(err, &invalid) && invalid.What == whatResponse {
+		return "invalid_completion_payload"
+	}
+	for _, c := range [...]struct {
+		err  error
+		code string
+	}{
+		{ErrFull, "full"},
+		{ErrTooLarge, "message_too_large"},
+		{ErrInvalid, "message_invalid"},
+		{ErrGone, "already_completed"},
+		{ErrLeaseOver, "lease_over"},
+		{ErrPrevious, "previous_message_not_completed"},
+		{ErrTimedOut, "timed_out"},
+		{ErrUnknownName, "unknown_name"},
+		{ErrClosed, "aborted"},
+	} {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return ""
+}
+
+// What an InvalidError is about.
+const (
+	whatBody     = "body"
+	whatResponse = "response"
+	whatName     = "name"
+	whatOptions  = "options"
+)

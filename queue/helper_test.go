@@ -1,0 +1,323 @@
+package queue
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+var ctx = context.Background()
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rig is an actor with a queue, on an engine that counts and fails.
+type rig struct {
+	t      testing.TB
+	engine *faultkv.Engine
+	limits batch.Limits
+	opts   Options
+	store  *actorstore.Store
+	actor  *actorstore.Actor
+	q      *Queue
+}
+
+func newRig(t testing.TB, opts Options) *rig {
+	return newRigWith(t, opts, batch.Limits{})
+}
+
+func newRigWith(t testing.TB, opts Options, limits batch.Limits) *rig {
+	t.Helper()
+	limits, err := envlimits.Apply(limits)
+	must(t, err)
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	r := &rig{t: t, engine: faultkv.New(memkv.New()), limits: limits, opts: opts}
+	r.open()
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	must(r.t, r.tryOpen())
+}
+
+func (r *rig) tryOpen() (err error) {
+	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
+		return err
+	}
+	if r.actor, err = r.store.Named(ctx, "lobby", nil); err != nil {
+		return err
+	}
+	r.q, err = Open(ctx, r.actor, &r.opts)
+	return err
+}
+
+func (r *rig) close() {
+	if r.q != nil {
+		must(r.t, r.q.Close())
+		r.q = nil
+	}
+	if r.actor != nil {
+		must(r.t, r.actor.Close())
+		r.actor = nil
+	}
+	if r.store != nil {
+		must(r.t, r.store.Close())
+		r.store = nil
+	}
+}
+
+// reopen is a restart.
+func (r *rig) reopen() {
+	r.t.Helper()
+	r.close()
+	r.open()
+}
+
+// put writes a key of the actor while the queue is closed.
+func (r *rig) stored(key, value []byte) {
+	r.t.Helper()
+	must(r.t, r.actor.Put(ctx, key, value))
+}
+
+func (r *rig) enqueue(name string, body any) ID {
+	r.t.Helper()
+	id, err := r.q.Enqueue(ctx, Send{Name: name, Body: body})
+	must(r.t, err)
+	return id
+}
+
+// try receives what is visible.
+func (r *rig) try(o ReceiveOptions) []*Message {
+	r.t.Helper()
+	msgs, err := r.q.TryReceive(ctx, &o)
+	must(r.t, err)
+	return msgs
+}
+
+// one receives a message, which must be there.
+func (r *rig) one(o ReceiveOptions) *Message {
+	r.t.Helper()
+	msgs := r.try(o)
+	if len(msgs) != 1 {
+		r.t.Fatalf("got %d messages, want 1", len(msgs))
+	}
+	return msgs[0]
+}
+
+func ids(msgs []*Message) (ids []ID) {
+	for _, m := range msgs {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+func wantIDs(t testing.TB, what string, got []ID, want ...ID) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got messages %v, want %v", what, got, want)
+	}
+}
+
+func wantErr(t testing.TB, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: got error %v, want %v", what, got, want)
+	}
+}
+
+// text returns the body of a message that is a text.
+func text(t testing.TB, r Raw) string {
+	t.Helper()
+	var s string
+	must(t, r.Decode(&s))
+	return s
+}
+
+func raw(t testing.TB, v any) Raw {
+	t.Helper()
+	b, err := cbor.Marshal(v)
+	must(t, err)
+	return b
+}
+
+// record returns what is stored of a message.
+func (r *rig) record(id ID) record {
+	r.t.Helper()
+	v, err := r.actor.Get(ctx, appendMessageKey(nil, id), nil)
+	must(r.t, err)
+	rec, err := parseRecord(v)
+	must(r.t, err)
+	return rec
+}
+
+// counted returns what fn asks of the engine.
+func (r *rig) counted(fn func()) faultkv.Counts {
+	r.engine.Reset()
+	fn()
+	return r.engine.Counts()
+}
+
+// wantCost fails the test unless fn costs so many commits and reads.
+func (r *rig) wantCost(what string, commits, reads int64, fn func()) {
+	r.t.Helper()
+	c := r.counted(fn)
+	if c.Commits != commits || c.Gets+c.Scans != reads || c.Snapshots != 0 {
+		r.t.Errorf("%s: %d commits, %d reads, %d snapshots; want %d commits and %d reads",
+			what, c.Commits, c.Gets+c.Scans, c.Snapshots, commits, reads)
+	}
+}
+
+// A memory is what a queue has in memory of what is stored.
+type memory struct {
+	Items map[ID]string
+	Meta  string
+	Keys  map[noteKey]string
+	Used  int64
+}
+
+// verify compares the memory of the queue with the store, and holds the index against
+// its own rules. No batch may be open.
+func (r *rig) verify(where string) {
+	r.t.Helper()
+	q := r.q
+	snap, err := r.actor.Snapshot(ctx)
+	must(r.t, err)
+	defer func() { must(r.t, snap.Close()) }()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due()
+	now := q.millis()
+	got, want := memory{map[ID]string{}, "", map[noteKey]string{}, 0}, memory{map[ID]string{}, "", map[noteKey]string{}, 0}
+	size := int64(0)
+	for e, err := range entries(ctx, snap, nil) {
+		must(r.t, err)
+		size++
+		id, ok := parseMessageKey(e.key)
+		rec, err := parseRecord(e.value)
+		if !ok || e.err != nil || err != nil {
+			continue
+		}
+		l := rec.lease(q.visibility())
+		if l.at <= now {
+			l.state, l.at = ready, 0
+		}
+		if l.state == ready {
+			l.at = 0
+		}
+		want.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), l)
+	}
+	for id, it := range q.index.byID {
+		if it.claim != nil || it.in == nil || it.in.items[it.place] != it {
+			r.t.Errorf("%s: message %s is in no heap, or not where it believes", where, id)
+		}
+		if it.rec != nil && len(it.rec) != it.size {
+			r.t.Errorf("%s: message %s: %d bytes in memory, %d stored", where, id, len(it.rec), it.size)
+		}
+		l := it.lease
+		if l.state == ready {
+			l.at = 0
+		}
+		if q.opts.Plain {
+			l = lease{}
+		}
+		got.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, l)
+	}
+	for n, err := range snap.Notes(ctx, nil) {
+		must(r.t, err)
+		id, until, err := parseNote(n.Value)
+		must(r.t, err)
+		want.Keys[noteKey(n.Key)] = fmt.Sprint(id, until)
+	}
+	for key, k := range q.keys.known {
+		got.Keys[key] = fmt.Sprint(k.id, k.until)
+	}
+	if !q.rebuilt {
+		if v, err := snap.Get(ctx, metadataKey(), nil); err == nil {
+			m, err := parseMetadata(v)
+			must(r.t, err)
+			want.Meta = fmt.Sprint(m)
+			if m.size != size {
+				r.t.Errorf("%s: the metadata say %d messages, there are %d", where, m.size, size)
+			}
+			got.Meta = fmt.Sprint(q.meta)
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		r.t.Errorf("%s: in memory\n%v\nstored\n%v", where, got, want)
+	}
+	n := 0
+	for _, l := range q.index.lines {
+		n += l.total
+	}
+	if n != len(q.index.byID) || len(q.stagings) != 0 || len(q.staged) != 0 || q.reserved != 0 || q.keys.forgetting != 0 {
+		r.t.Errorf("%s: %d messages in lines, %d stagings, %d ids staged, %d places reserved, %d keys being forgotten",
+			where, n, len(q.stagings), len(q.staged), q.reserved, q.keys.forgetting)
+	}
+	kept := 0
+	for _, it := range q.index.byID {
+		kept += len(it.rec)
+	}
+	if kept != q.index.memory || kept > max(q.index.room, 0) {
+		r.t.Errorf("%s: %d bytes in memory, counted %d, room for %d", where, kept, q.index.memory, q.index.room)
+	}
+	for f, err := range r.store.Check(ctx) {
+		must(r.t, err)
+		r.t.Errorf("%s: check: %s", where, f)
+	}
+}
+
+// later lets time pass, in a bubble.
+func later(d time.Duration) { time.Sleep(d) }
+
+// A vector is one golden encoding.
+type vector struct {
+	Name   string
+	Schema string
+	Input  json.RawMessage
+	Hex    string
+}
+
+func vectors(t testing.TB, file string) (vs []vector) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + file)
+	must(t, err)
+	must(t, json.Unmarshal(b, &vs))
+	if len(vs) == 0 {
+		t.Fatalf("%s has no vectors", file)
+	}
+	return vs
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	must(t, err)
+	return b
+}
+
+var _ kv.Engine = (*faultkv.Engine)(nil)

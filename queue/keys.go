@@ -1,0 +1,60 @@
+// Key layout:
+//
+//	key of the actor                   value
+//	05 + id u64be                      v4: a message: name str, body data (CBOR), created i64
+//	                                   ms, deliveries optional<u32>, available optional<i64>
+//	                                   ms, in flight optional<bool>, in flight since
+//	                                   optional<i64> ms
+//	06                                 v4: next id u64, messages u32
+//
+//	note of the actor                  value
+//	05 + SHA-256 of key and name       v1: the message that a sender's key stands for: id
+//	                                   u64, until i64 ms
+//
+//	v4 and v1 are a u16le version and BARE. Ids count from 1. The four optional fields
+//	of a message that was never received nor delayed are absent. In flight, available is
+//	the end of the lease. What is hashed is the length of the key u64be, the key, the name.
+
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// messageKeySize is the length of the key of a message in bytes.
+const messageKeySize = 9
+
+// appendMessageKey appends the key of a message.
+func appendMessageKey(dst []byte, id ID) []byte {
+	return actorstore.AppendQueueMessage(dst, uint64(id))
+}
+
+// parseMessageKey decodes the key of a message.
+func parseMessageKey(key []byte) (ID, bool) {
+	if len(key) != messageKeySize || key[0] != actorstore.NamespaceQueue {
+		return 0, false
+	}
+	return ID(binary.BigEndian.Uint64(key[1:])), true
+}
+
+// metadataKey returns the key of the metadata.
+func metadataKey() []byte { return actorstore.AppendQueueMetadata(nil) }
+
+// A noteKey is the key of the note about a sender's key. Notes have room for no key of
+// any length, hence the hash.
+type noteKey [1 + sha256.Size]byte
+
+func noteKeyOf(name, key string) (n noteKey) {
+	h := sha256.New()
+	var length [8]byte
+	binary.BigEndian.PutUint64(length[:], uint64(len(key)))
+	h.Write(length[:]) // a hash never fails
+	h.Write([]byte(key))
+	h.Write([]byte(name))
+	n[0] = actorstore.NamespaceQueue
+	h.Sum(n[:1])
+	return n
+}

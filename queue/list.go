@@ -1,0 +1,177 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// ListOptions select messages; the zero value means all.
+type ListOptions struct {
+	// Names are those that the messages may have; none means any. What can't be read has
+	// none, and is listed only without.
+	Names []string
+	// After begins behind a message.
+	After ID
+	// Limit is the largest number of messages; 0 means all.
+	Limit int
+	// Visibility is the length of leases that were stored without their ends; 0 means
+	// DefaultVisibility.
+	Visibility time.Duration
+}
+
+// A Stored is a message as it is stored, or, with Err, a key that can't be read as one.
+// Body is its own.
+type Stored struct {
+	ID         ID // 0 when the key is no message's
+	Name       string
+	Body       Raw
+	Created    time.Time
+	State      string    // "ready", "delayed" or "leased", by what is stored
+	Available  time.Time // when a delay or a lease ends; zero when it is ready
+	Deliveries uint32
+	Size       int // of the value in bytes
+	Key        []byte
+	Err        error
+}
+
+// List yields the messages that snap shows, in the order of their ids: of any actor,
+// owned or not (a View has a Snapshot). It reads them in pages. What is ready by now,
+// since its lease or delay is over, is so; now is the time of day to go by. An error that
+// is about one message comes in its Stored; any other is yielded once, and ends it.
+func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *ListOptions) iter.Seq2[Stored, error] {
+	o := ListOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Visibility = orDefault(o.Visibility, DefaultVisibility)
+	return func(yield func(Stored, error) bool) {
+		if o.After == maxID {
+			return
+		}
+		n := 0
+		for e, err := range entries(ctx, snap, appendMessageKey(nil, o.After+1)) {
+			if err != nil {
+				yield(Stored{}, fmt.Errorf("queue: list: %w", err))
+				return
+			}
+			m := e.stored(now, o.Visibility)
+			if len(o.Names) > 0 && (m.Err != nil || !slices.Contains(o.Names, m.Name)) {
+				continue
+			}
+			if n++; !yield(m, nil) || n == o.Limit {
+				return
+			}
+		}
+	}
+}
+
+// stored says what an entry is.
+func (e *entry) stored(now time.Time, visibility time.Duration) Stored {
+	m := Stored{Key: e.key, Size: len(e.value), Err: e.err}
+	id, ok := parseMessageKey(e.key)
+	if m.ID = id; !ok && m.Err == nil {
+		m.Err = fmt.Errorf("%w: the key is no message's", ErrCorrupt)
+	}
+	if m.Err != nil {
+		return m
+	}
+	r, err := parseRecord(e.value)
+	if err != nil {
+		m.Err = err
+		return m
+	}
+	l := r.lease(after(0, visibility))
+	if l.at <= now.UnixMilli() {
+		l.state = ready
+	}
+	m.Name, m.Body, m.Created, m.Deliveries = r.name, r.body, time.UnixMilli(r.created), l.deliveries
+	if m.State = stateNames[l.state]; l.state != ready {
+		m.Available = time.UnixMilli(l.at)
+	}
+	return m
+}
+
+// Stats is what a queue holds at one moment.
+type Stats struct {
+	Messages    int // of all names, with those that batches are about to settle
+	Quarantined int
+	Next        ID  // the id of the next message, unless a staged one takes it
+	Keys        int // senders' keys that are remembered
+	Names       []NameStats
+}
+
+// NameStats is what a queue holds under one name.
+type NameStats struct {
+	Name                   string
+	Ready, Delayed, Leased int
+	Oldest                 time.Time // when the oldest message was enqueued
+	Bytes                  int64     // of the stored values
+}
+
+// Stats returns what the queue holds, names in order. It looks at every message in memory.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.usable() == nil {
+		q.due()
+	}
+	s := Stats{
+		Messages: len(q.index.byID), Quarantined: len(q.bad), Next: q.next,
+		Keys: len(q.keys.known) - q.keys.forgetting,
+	}
+	at := map[*line]*NameStats{}
+	for _, it := range q.index.byID {
+		n := at[it.line]
+		if n == nil {
+			n = &NameStats{Name: it.line.name, Oldest: time.UnixMilli(it.created)}
+			at[it.line] = n
+		}
+		n.add(it.lease, time.UnixMilli(it.created), it.size)
+	}
+	for _, n := range at {
+		s.Names = append(s.Names, *n)
+	}
+	slices.SortFunc(s.Names, func(a, b NameStats) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}
+
+func (n *NameStats) add(l lease, created time.Time, size int) {
+	switch l.state {
+	case ready:
+		n.Ready++
+	case delayed:
+		n.Delayed++
+	case leased:
+		n.Leased++
+	}
+	if created.Before(n.Oldest) {
+		n.Oldest = created
+	}
+	n.Bytes += int64(size)
+}
+
+// Len returns how many messages there are, visible or not.
+func (q *Queue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.index.byID)
+}
+
+// ids returns the ids of the messages of the names, of all if there are none, sorted.
+func (q *Queue) ids(names []string) (ids []ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, it := range q.index.byID {
+		if len(names) == 0 || slices.Contains(names, it.line.name) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,318 @@
+// Package queue is the message queue of an actor: messages with a name and a body, kept
+// in the actor's own keys in the order in which they came.
+//
+// A message is stored until it is settled. Receive hands it out under a lease: it is
+// invisible until the lease is over, Complete removes it, Nack gives it back, and if
+// nobody does either, it comes back by itself; after Options.MaxReceive times it goes to
+// a dead-letter name instead. With ReceiveOptions.AtMostOnce it is removed by the very
+// commit that hands it out. Messages can be delayed, deduplicated by a key of the
+// sender's, and waited for: EnqueueAndWait returns what Complete answers.
+//
+// # Staging
+//
+// Every operation commits at once, or is staged in a batch that somebody else commits,
+// so that it lands with everything else there:
+//
+//	err := db.Update(ctx, func(tx *vfs.Tx) error { // receive, write and complete: one commit
+//		msgs, err := q.StageReceive(ctx, tx.Batch(), nil)
+//		…
+//		return q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil)
+//	})
+//
+// What staging claims, ids, messages, keys, is reserved at once: two staged Enqueues
+// never share an id, two staged Receives never a message. It is given back if the batch
+// doesn't land. Nothing else in memory changes before the commit.
+//
+// # Memory and cost
+//
+// Open reads the queue once, page by page, and keeps an index of it: per message about
+// two hundred bytes, and its body as long as Options.MemoryBytes have room. After that a
+// commit reads nothing, and one receive costs the same whatever waits behind it: the one
+// read of a body that isn't in memory. Enqueue, Receive and Complete are one engine
+// commit each.
+//
+// # What it is not
+//
+// A queue belongs to one actor and is used by its owner: it is no broker between
+// processes. Bodies are opaque but for being CBOR, as package internal/cbor describes
+// it. There are no priorities, and no order but that of ids.
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// Options change what Open does. The zero value is fine.
+type Options struct {
+	// MaxMessages bounds the messages of all names together: more are a *FullError. 0
+	// means 1000, a negative value no bound. Dead letters are let in.
+	MaxMessages int
+	// MaxMessageBytes bounds a message as it is stored, in bytes: a larger one is a
+	// *SizeError. 0 means the largest value there can be, which is the actor's limit on
+	// values less what a lease and the name of a dead letter add. A larger value is
+	// ErrOptions.
+	MaxMessageBytes int
+	// Visibility is how long a received message stays invisible, unless the receiver
+	// says otherwise. 0 means 30 seconds; to the millisecond.
+	Visibility time.Duration
+	// MaxReceive is how often a message is handed out before it becomes a dead letter.
+	// 0 means for ever.
+	MaxReceive int
+	// DeadLetter is appended to a message's name when it becomes a dead letter; names
+	// that end with it have no dead letters. "" means ".dlq".
+	DeadLetter string
+	// Names, unless it is nil, are the only names that Enqueue takes: others are
+	// ErrUnknownName.
+	Names []string
+	// Plain keeps leases, delays and counts in memory alone, for actors that are also
+	// opened by readers that don't know these fields: what is stored then means the same
+	// to all. A restart ends every lease; a delayed Enqueue is ErrPlain. What others
+	// have stored with these fields is read all the same.
+	Plain bool
+	// KeyWindow is how long a sender's key is remembered. 0 means 5 minutes.
+	KeyWindow time.Duration
+	// MaxKeys bounds the keys that are remembered: more are ErrKeysFull. 0 means 10,000,
+	// and there may be at most actorstore.MaxNotes.
+	MaxKeys int
+	// MemoryBytes bounds the bodies that are kept in memory, in bytes. 0 means 1 MiB, a
+	// negative value none.
+	MemoryBytes int
+	// Clock is the actor's alarm clock, of which the queue becomes a source: it rings for
+	// delayed messages and the ends of leases. nil means one of its own. Its OnChange is
+	// called under the actor's commit lock, and so must not commit.
+	Clock *alarm.Clock
+	// Logger takes what is wrong with stored messages. nil means slog.Default().
+	Logger *slog.Logger
+	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	Metrics metrics.Sink
+}
+
+// A Queue is the queue of an actor. It is safe for concurrent use. Its methods return
+// the actor's errors (actorstore.ErrFenced, ErrPoisoned, ErrClosed, …) as they are.
+type Queue struct {
+	actor *actorstore.Actor
+	opts  Options
+	names map[string]bool // nil: any
+	limit int             // of a stored value
+	free  func()          // gives the namespace back
+	log   *slog.Logger
+	meter metrics.Sink
+
+	clock    *alarm.Clock
+	ownClock bool
+	source   *alarm.Source
+	ctx      context.Context // of what the alarm does
+	cancel   context.CancelFunc
+	rings    sync.WaitGroup
+	closing  chan struct{} // closed by Close
+
+	// arming orders the settings of the alarm. It is taken before mu.
+	arming sync.Mutex
+	armed  int64 // what source is set to, Unix ms, 0 for nothing  +checklocks:arming
+
+	// mu is held for memory alone: never while the engine is asked, nor during a commit,
+	// whose hooks take it.
+	mu       sync.Mutex
+	failed   error                     // why the index can't be trusted  +checklocks:mu
+	index    index                     // +checklocks:mu
+	meta     metadata                  // as stored: ids below next are taken  +checklocks:mu
+	rebuilt  bool                      // what is stored of them is missing or wrong  +checklocks:mu
+	prior    batch.Prior               // of the metadata's value  +checklocks:mu
+	next     ID                        // the next id to reserve  +checklocks:mu
+	reserved int                       // messages that are staged and count  +checklocks:mu
+	stagings map[*batch.Batch]*staging // +checklocks:mu
+	staged   map[ID]*staging           // ids of staged messages  +checklocks:mu
+	answers  map[ID][]*Answer          // +checklocks:mu
+	waiters  map[*listener]struct{}    // +checklocks:mu
+	keys     keyTable                  // +checklocks:mu
+	bad      []Quarantined             // +checklocks:mu
+	retryAt  int64                     // when dead letters are tried again  +checklocks:mu
+	backoff  time.Duration             // +checklocks:mu
+	closed   bool                      // +checklocks:mu
+}
+
+// Defaults of Options.
+const (
+	DefaultMaxMessages = 1000
+	DefaultVisibility  = 30 * time.Second
+	DefaultDeadLetter  = ".dlq"
+	DefaultKeyWindow   = 5 * time.Minute
+	DefaultMaxKeys     = 10_000
+	DefaultMemoryBytes = 1 << 20
+)
+
+// Open reads the queue of an actor; nil opts are the zero Options. It writes nothing.
+// There can be one Queue of an actor at a time: another is actorstore.ErrKept. It must be
+// closed before the actor is.
+//
+// The queue's metadata are rebuilt in memory if they are missing, damaged, or behind the
+// messages: an id is never given twice, and they are stored right with the next commit.
+// Messages that can't be read are left where they are: see Quarantined.
+func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
+	q := &Queue{
+		actor: a, closing: make(chan struct{}),
+		stagings: map[*batch.Batch]*staging{}, staged: map[ID]*staging{},
+		answers: map[ID][]*Answer{}, waiters: map[*listener]struct{}{},
+	}
+	if opts != nil {
+		q.opts = *opts
+	}
+	if err := q.options(); err != nil {
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	free, err := a.Keep(actorstore.NamespaceQueue)
+	if err != nil {
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	q.free = free
+	q.index.init(q.opts.MemoryBytes)
+	q.keys.init()
+	if err := q.load(ctx); err != nil {
+		free()
+		return nil, fmt.Errorf("queue: open: %w", err)
+	}
+	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	q.source = q.clock.Source(q.ring)
+	q.arm()
+	return q, nil
+}
+
+// options checks the options and puts the defaults in.
+func (q *Queue) options() error {
+	o := &q.opts
+	o.MaxMessages = orDefault(o.MaxMessages, DefaultMaxMessages)
+	o.Visibility = orDefault(o.Visibility, DefaultVisibility)
+	o.DeadLetter = orDefault(o.DeadLetter, DefaultDeadLetter)
+	o.KeyWindow = orDefault(o.KeyWindow, DefaultKeyWindow)
+	o.MaxKeys = orDefault(o.MaxKeys, DefaultMaxKeys)
+	o.MemoryBytes = orDefault(o.MemoryBytes, DefaultMemoryBytes)
+	q.limit = q.actor.Limits().ValueSize
+	most := q.limit - leaseRoom - len(o.DeadLetter) - 1 // the length of the name may take a byte more
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, most)
+	switch {
+	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:
+		return fmt.Errorf("%w: MaxMessageBytes is %d, and a value may have %d", ErrOptions, o.MaxMessageBytes, most)
+	case o.Visibility < time.Millisecond:
+		return fmt.Errorf("%w: Visibility is %v", ErrOptions, o.Visibility)
+	case o.MaxReceive < 0 || o.MaxReceive > math.MaxInt32:
+		return fmt.Errorf("%w: MaxReceive is %d", ErrOptions, o.MaxReceive)
+	case o.KeyWindow < 0:
+		return fmt.Errorf("%w: KeyWindow is %v", ErrOptions, o.KeyWindow)
+	case o.MaxKeys < 0 || o.MaxKeys > actorstore.MaxNotes:
+		return fmt.Errorf("%w: MaxKeys is %d, limit %d", ErrOptions, o.MaxKeys, actorstore.MaxNotes)
+	}
+	if o.Names != nil {
+		q.names = map[string]bool{}
+		for _, name := range o.Names {
+			q.names[name] = true
+		}
+	}
+	if q.clock = o.Clock; q.clock == nil {
+		q.clock, q.ownClock = alarm.New(nil), true
+	}
+	if q.log = o.Logger; q.log == nil {
+		q.log = slog.Default()
+	}
+	q.meter = o.Metrics
+	return nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Close ends the queue, not the actor. Who waits for a message or an answer gets
+// ErrClosed, and what is staged can't be committed any more. A second Close does
+// nothing. It must not be called by hooks of a batch.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return nil
+	}
+	q.closed = true
+	close(q.closing)
+	q.mu.Unlock()
+	q.source.Close()
+	q.cancel()
+	q.rings.Wait()
+	if q.ownClock {
+		q.clock.Close()
+	}
+	q.free()
+	return nil
+}
+
+// check says why no call may go on; it is the actor's word that it is still ours.
+func (q *Queue) check(ctx context.Context) error {
+	q.mu.Lock()
+	err := q.usable()
+	q.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return q.actor.Owned(ctx)
+}
+
+// usable says why nothing may be staged or told.
+//
+// +checklocks:q.mu
+func (q *Queue) usable() error {
+	switch {
+	case q.closed:
+		return ErrClosed
+	case q.failed != nil:
+		return q.failed
+	}
+	return q.actor.Err()
+}
+
+// commit stages and commits a batch of its own. What stage returns an error for is given
+// up.
+func (q *Queue) commit(ctx context.Context, stage func(b *batch.Batch) error) error {
+	var b batch.Batch
+	if err := stage(&b); err != nil {
+		b.Abort(err)
+		return err
+	}
+	return q.actor.Commit(ctx, &b)
+}
+
+// millis is the time of day in Unix milliseconds.
+func (q *Queue) millis() int64 { return q.clock.Now().UnixMilli() }
+
+// visibility is Options.Visibility in milliseconds.
+func (q *Queue) visibility() int64 { return after(0, q.opts.Visibility) }
+
+// isDead says whether a name is one of dead letters.
+func (q *Queue) isDead(name string) bool { return strings.HasSuffix(name, q.opts.DeadLetter) }
+
+// after returns the millisecond at which d from now is over.
+func after(now int64, d time.Duration) int64 {
+	ms := int64((d + time.Millisecond - 1) / time.Millisecond)
+	if ms > math.MaxInt64-now {
+		return math.MaxInt64
+	}
+	return now + ms
+}
+
+// ended reports whether an error is that of the queue's end or the caller's context.
+func ended(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrClosed) || ctx.Err() != nil && errors.Is(err, ctx.Err())
+}

@@ -1,0 +1,352 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// ReceiveOptions say what is received, and how. The zero value is one message of any
+// name, under a lease, for which is waited as long as the context lasts.
+type ReceiveOptions struct {
+	// Names are the names to choose from; none means all.
+	Names []string
+	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
+	// there is one: nobody waits for more.
+	Count int
+	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
+	// methods ignore it.
+	Timeout time.Duration
+	// Visibility is how long the lease lasts; 0 means Options.Visibility.
+	Visibility time.Duration
+	// AtMostOnce removes the messages with the commit that hands them out: there is
+	// nothing to complete, and if the receiver fails they are lost.
+	AtMostOnce bool
+}
+
+func (o *ReceiveOptions) check(q *Queue) (ReceiveOptions, error) {
+	if o == nil {
+		o = &ReceiveOptions{}
+	}
+	c := *o
+	c.Count = orDefault(c.Count, 1)
+	c.Visibility = orDefault(c.Visibility, q.opts.Visibility)
+	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
+		return c, &InvalidError{What: whatOptions,
+			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
+	}
+	return c, nil
+}
+
+// Receive hands out the visible messages with the lowest ids, and waits until there is
+// one. Nil opts are the zero ReceiveOptions. When the time is over it returns no message
+// and no error; when the context is, its error. The messages are leased, or gone, by
+// the time they are returned, in one durable commit.
+func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
+	o, err := opts.check(q)
+	if err != nil {
+		return nil, fmt.Errorf("queue: receive: %w", err)
+	}
+	msgs, err := q.receive(ctx, &o)
+	if err != nil || len(msgs) > 0 {
+		return msgs, err
+	}
+	var over <-chan time.Time
+	if o.Timeout > 0 {
+		timer := time.NewTimer(o.Timeout)
+		defer timer.Stop()
+		over = timer.C
+	}
+	// Listening begins before the look: what comes between the two is not missed.
+	l := q.listen(o.Names)
+	defer q.unlisten(l)
+	for {
+		msgs, err := q.receive(ctx, &o)
+		if err != nil || len(msgs) > 0 {
+			return msgs, err
+		}
+		select {
+		case <-l.woken:
+		case <-over:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-q.closing:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// TryReceive is Receive without waiting: it returns no message when none is visible.
+func (q *Queue) TryReceive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
+	o, err := opts.check(q)
+	if err != nil {
+		return nil, fmt.Errorf("queue: receive: %w", err)
+	}
+	return q.receive(ctx, &o)
+}
+
+// receive commits nothing when there is no message.
+func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, err error) {
+	if err := errors.Join(ctx.Err(), q.check(ctx)); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	q.due()
+	none := q.index.first(o.Names) == nil
+	q.mu.Unlock()
+	if none {
+		return nil, nil
+	}
+	err = q.commit(ctx, func(b *batch.Batch) error {
+		msgs, err = q.stageReceive(ctx, b, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return msgs, nil
+}
+
+// StageReceive stages in b that messages are handed out, and returns them: none when
+// none is visible now. Until b is settled nobody else gets them. If b doesn't land they
+// were not received, and the receipts are void. What is returned may be completed in b.
+// On an error nothing was staged.
+func (q *Queue) StageReceive(ctx context.Context, b *batch.Batch, opts *ReceiveOptions) ([]*Message, error) {
+	o, err := opts.check(q)
+	if err == nil {
+		err = q.check(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue: receive: %w", err)
+	}
+	return q.stageReceive(ctx, b, &o)
+}
+
+func (q *Queue) stageReceive(ctx context.Context, b *batch.Batch, o *ReceiveOptions) (msgs []*Message, err error) {
+	q.mu.Lock()
+	st, err := q.staging(b)
+	q.mu.Unlock()
+	var claimed []*change
+	for err == nil && len(msgs) < o.Count {
+		var c *change
+		if c, err = st.first(o.Names); c == nil {
+			break
+		}
+		var m *Message
+		m, err = st.hand(ctx, c, o)
+		switch {
+		case damaged(err):
+			st.setAside(c, err)
+			err = nil
+		case err == nil:
+			msgs = append(msgs, m)
+			fallthrough
+		default:
+			claimed = append(claimed, c)
+		}
+	}
+	if err == nil {
+		return msgs, nil
+	}
+	q.mu.Lock()
+	for _, c := range claimed {
+		st.unclaim(c)
+	}
+	q.mu.Unlock()
+	return nil, fmt.Errorf("queue: receive: %w", err)
+}
+
+// first claims the first visible message, nil if there is none.
+func (st *staging) first(names []string) (*change, error) {
+	q := st.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due()
+	it := q.index.first(names)
+	if it == nil {
+		return nil, nil
+	}
+	return st.claim(it)
+}
+
+// hand stages that a message is handed out.
+func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
+	q, it := st.q, c.it
+	value, err := q.value(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseRecord(value)
+	if err != nil {
+		return nil, err
+	}
+	now := q.millis()
+	q.observe(metricWait, time.Duration(now-max(r.created, 0))*time.Millisecond)
+	m := &Message{
+		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
+		Deliveries: it.deliveries + 1, q: q,
+	}
+	if m.Deliveries == 0 { // it has gone round
+		m.Deliveries = 1
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c.received = true
+	if o.AtMostOnce {
+		c.remove, c.answer = true, answer{err: ErrNoAnswer}
+		return m, nil
+	}
+	m.Until = time.UnixMilli(after(now, o.Visibility))
+	st.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries}, now)
+	return m, nil
+}
+
+// lease stages what becomes of a message that is r now. If that can't be stored, since
+// readers must not see it or the value has no room, memory alone knows.
+//
+// +checklocks:st.q.mu
+func (st *staging) lease(c *change, r *record, to lease, now int64) {
+	c.to, c.rec = to, nil
+	if st.q.opts.Plain {
+		return
+	}
+	r.setLease(to, now)
+	if r.size() <= st.q.limit {
+		c.rec = r.encode()
+	}
+}
+
+// setAside puts a message that can't be read among the quarantined ones.
+func (st *staging) setAside(c *change, err error) {
+	q := st.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st.changes = slices.DeleteFunc(st.changes, func(o *change) bool { return o == c })
+	c.it.claim = nil
+	q.index.leave(c.it)
+	q.quarantine(Quarantined{ID: c.it.id, Key: appendMessageKey(nil, c.it.id), Size: c.it.size, Err: err})
+}
+
+// All yields messages one after the other, each when the one before is settled, and
+// waits for them. It is Receive of one message at a time; opts.Count is ignored. With a
+// Timeout it ends when none came for so long.
+//
+// It ends quietly when the queue is closed or the context is over. Any other error is
+// yielded once, and ends it: ErrPrevious when the consumer goes on while the lease of the
+// message before is his and no batch is about to settle it.
+func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Message, error] {
+	return func(yield func(*Message, error) bool) {
+		o := ReceiveOptions{}
+		if opts != nil {
+			o = *opts
+		}
+		o.Count = 1
+		for {
+			msgs, err := q.Receive(ctx, &o)
+			switch {
+			case err != nil && !ended(ctx, err):
+				yield(nil, err)
+				return
+			case err != nil || len(msgs) == 0:
+				return
+			case !yield(msgs[0], nil):
+				return
+			}
+			if q.holds(msgs[0]) {
+				yield(nil, ErrPrevious)
+				return
+			}
+		}
+	}
+}
+
+// holds says whether the message is still its receiver's.
+func (q *Queue) holds(m *Message) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.due()
+	it := q.index.byID[m.ID]
+	return it != nil && it.claim == nil && it.state == leased && it.deliveries == m.Deliveries && !m.Until.IsZero()
+}
+
+// WaitFor returns when a message of one of the names, or of any name if there are none,
+// is visible; who is first may have it. It returns the errors of the context and of the
+// queue.
+func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
+	l := q.listen(names) // before the look
+	defer q.unlisten(l)
+	for {
+		if err := q.check(ctx); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		q.due()
+		visible := q.index.first(names) != nil
+		q.mu.Unlock()
+		if visible {
+			return nil
+		}
+		select {
+		case <-l.woken:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-q.closing:
+			return ErrClosed
+		}
+	}
+}
+
+// A listener is who waits for a message to become visible.
+type listener struct {
+	names []string      // nil: any
+	woken chan struct{} // holds one token
+}
+
+func (q *Queue) listen(names []string) *listener {
+	l := &listener{names, make(chan struct{}, 1)}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiters[l] = struct{}{}
+	return l
+}
+
+func (q *Queue) unlisten(l *listener) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waiters, l)
+}
+
+// wake wakes all that wait for a name: the first to look gets the message, and the
+// others go on waiting.
+//
+// +checklocks:q.mu
+func (q *Queue) wake(name string) {
+	for l := range q.waiters {
+		if len(l.names) == 0 || slices.Contains(l.names, name) {
+			l.wake()
+		}
+	}
+}
+
+// +checklocks:q.mu
+func (q *Queue) wakeAll() {
+	for l := range q.waiters {
+		l.wake()
+	}
+	for id := range q.answers {
+		q.answer(id, answer{err: errors.Join(q.usable(), ErrNoAnswer)})
+	}
+}
+
+func (l *listener) wake() {
+	select {
+	case l.woken <- struct{}{}:
+	default: // it is awake, and hasn't looked yet
+	}
+}

@@ -1,0 +1,203 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
+
+// Versions of what is stored. There is no earlier one of messages and metadata.
+const (
+	recordVersion = 4
+	noteVersion   = 1
+)
+
+// leaseRoom is what the optional fields of a record add to it, in bytes.
+const leaseRoom = 4 + 8 + 1 + 8
+
+// metadataSize is the length of the metadata in bytes.
+const metadataSize = bare.VersionSize + 8 + 4
+
+// An optional is a field that may be absent.
+type optional[T any] struct {
+	value T
+	set   bool
+}
+
+func some[T any](v T) optional[T] { return optional[T]{v, true} }
+
+// A record is a message as it is stored. Times are Unix milliseconds.
+type record struct {
+	name       string
+	body       []byte
+	created    int64
+	deliveries optional[uint32] // how often it was handed out
+	available  optional[int64]  // not before; in flight: the end of the lease
+	inFlight   optional[bool]
+	since      optional[int64] // in flight since
+}
+
+// size returns the length of the encoded record in bytes.
+func (r *record) size() int {
+	n := bare.VersionSize + uvarintSize(len(r.name)) + len(r.name) + uvarintSize(len(r.body)) + len(r.body) + 8 + 4
+	if r.deliveries.set {
+		n += 4
+	}
+	if r.available.set {
+		n += 8
+	}
+	if r.inFlight.set {
+		n++
+	}
+	if r.since.set {
+		n += 8
+	}
+	return n
+}
+
+func uvarintSize(v int) (n int) {
+	for n = 1; v >= 0x80; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// encode returns the record in bytes of its own.
+func (r *record) encode() []byte { return r.append(make([]byte, 0, r.size())) }
+
+func (r *record) append(dst []byte) []byte {
+	dst = bare.AppendVersion(dst, recordVersion)
+	dst = bare.AppendString(dst, r.name)
+	dst = bare.AppendData(dst, r.body)
+	dst = bare.AppendI64(dst, r.created)
+	if dst = bare.AppendBool(dst, r.deliveries.set); r.deliveries.set {
+		dst = bare.AppendU32(dst, r.deliveries.value)
+	}
+	if dst = bare.AppendBool(dst, r.available.set); r.available.set {
+		dst = bare.AppendI64(dst, r.available.value)
+	}
+	if dst = bare.AppendBool(dst, r.inFlight.set); r.inFlight.set {
+		dst = bare.AppendBool(dst, r.inFlight.value)
+	}
+	if dst = bare.AppendBool(dst, r.since.set); r.since.set {
+		dst = bare.AppendI64(dst, r.since.value)
+	}
+	return dst
+}
+
+// parseRecord decodes a record. Its body is a part of b.
+func parseRecord(b []byte) (m record, err error) {
+	r, err := open(b, recordVersion, recordVersion)
+	if err != nil {
+		return record{}, err
+	}
+	m.name, m.body, m.created = r.String(), r.Data(), r.I64()
+	if r.Bool() {
+		m.deliveries = some(r.U32())
+	}
+	if r.Bool() {
+		m.available = some(r.I64())
+	}
+	if r.Bool() {
+		m.inFlight = some(r.Bool())
+	}
+	if r.Bool() {
+		m.since = some(r.I64())
+	}
+	if err := r.Done(); err != nil {
+		return record{}, fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	return m, nil
+}
+
+// open returns a reader of what stands behind a version from first to known.
+func open(b []byte, first, known uint16) (*bare.Reader, error) {
+	v, body, err := bare.Version(b)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+	case v > known:
+		return nil, fmt.Errorf("version %d, known is %d: %w", v, known, actorstore.ErrNewerFormat)
+	case v < first:
+		return nil, fmt.Errorf("version %d, the first is %d: %w", v, first, ErrCorrupt)
+	}
+	return bare.NewReader(body), nil
+}
+
+// lease returns what the record says about when it is visible. A lease without an end of
+// its own takes visibility, in milliseconds: other writers leave that open.
+func (r *record) lease(visibility int64) lease {
+	l := lease{deliveries: r.deliveries.value}
+	switch {
+	case r.inFlight.value && r.available.set:
+		l.state, l.at = leased, r.available.value
+	case r.inFlight.value && r.since.value > math.MaxInt64-visibility:
+		l.state, l.at = leased, math.MaxInt64
+	case r.inFlight.value:
+		l.state, l.at = leased, r.since.value+visibility
+	case r.available.set:
+		l.state, l.at = delayed, r.available.value
+	}
+	return l
+}
+
+// setLease makes the record say l, which began at now.
+func (r *record) setLease(l lease, now int64) {
+	r.deliveries, r.available, r.inFlight, r.since = optional[uint32]{}, optional[int64]{}, optional[bool]{}, optional[int64]{}
+	if l.deliveries > 0 {
+		r.deliveries = some(l.deliveries)
+	}
+	switch l.state {
+	case leased:
+		r.available, r.inFlight, r.since = some(l.at), some(true), some(now)
+	case delayed:
+		r.available = some(l.at)
+		fallthrough
+	default:
+		if l.deliveries > 0 { // it was in flight, and isn't
+			r.inFlight = some(false)
+		}
+	}
+}
+
+// metadata is what is stored about all messages together.
+type metadata struct {
+	next ID    // above all ids that were ever given
+	size int64 // message keys, also of those that can't be read
+}
+
+func (m *metadata) encode() []byte {
+	b := bare.AppendVersion(make([]byte, 0, metadataSize), recordVersion)
+	return bare.AppendU32(bare.AppendU64(b, uint64(m.next)), uint32(min(m.size, math.MaxUint32)))
+}
+
+func parseMetadata(b []byte) (m metadata, err error) {
+	r, err := open(b, recordVersion, recordVersion)
+	if err != nil {
+		return metadata{}, err
+	}
+	m.next, m.size = ID(r.U64()), int64(r.U32())
+	if err := r.Done(); err != nil {
+		return metadata{}, fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	return m, nil
+}
+
+// appendNote appends the value of a note about a sender's key.
+func appendNote(dst []byte, id ID, until int64) []byte {
+	return bare.AppendI64(bare.AppendU64(bare.AppendVersion(dst, noteVersion), uint64(id)), until)
+}
+
+func parseNote(b []byte) (id ID, until int64, err error) {
+	r, err := open(b, noteVersion, noteVersion)
+	if err != nil {
+		return 0, 0, err
+	}
+	id, until = ID(r.U64()), r.I64()
+	if err := r.Done(); err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", err, ErrCorrupt)
+	}
+	return id, until, nil
+}
