@@ -1,0 +1,72 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Sentinels of this package; errors.Is tells them apart. Errors of the actor (fenced,
+// poisoned, over its quota) and of the limits of a batch come through unchanged.
+var (
+	// ErrGone: the connection was disconnected.
+	ErrGone = errors.New("conn: connection is gone")
+	// ErrLeaving: a batch that isn't settled yet disconnects the connection.
+	ErrLeaving = errors.New("conn: connection is being disconnected")
+	// ErrClosed: the Set is closed, or being closed.
+	ErrClosed = errors.New("conn: closed")
+	// ErrExists: another connection has the gateway and the request.
+	ErrExists = errors.New("conn: connection exists")
+	// ErrInfo: what a connection was to be made of can't be stored: a hibernating one
+	// without a path, a text that isn't UTF-8, two headers of one name.
+	ErrInfo = errors.New("conn: bad connection")
+	// ErrValue: a state or parameters that can't be stored, or can't be read into what
+	// was given; the error says which part of it.
+	ErrValue = errors.New("conn: bad value")
+	// ErrTooLarge: the connection's record would be larger than a value may be; it comes
+	// as a *SizeError. The connection is as it was.
+	ErrTooLarge = errors.New("conn: connection is too large")
+	// ErrDelete: a connection is gone, and its record isn't yet; it comes as a
+	// *DeleteError.
+	ErrDelete = errors.New("conn: record is not deleted yet")
+	// ErrID: a text is not the text of a GatewayID or a RequestID.
+	ErrID = errors.New("conn: bad id")
+	// ErrUnknown: no quarantined record has that id.
+	ErrUnknown = errors.New("conn: no such record")
+	// ErrCorrupt: a stored record can't be read. It is actorstore.ErrCorrupt.
+	ErrCorrupt = actorstore.ErrCorrupt
+	// ErrNewerFormat: a stored record is of a version that is not known yet; it comes as
+	// an *actorstore.FormatError. It is actorstore.ErrNewerFormat.
+	ErrNewerFormat = actorstore.ErrNewerFormat
+)
+
+// A SizeError says how large a connection's record would have become. It wraps ErrTooLarge.
+type SizeError struct {
+	ID    ID
+	Size  int // bytes of the record
+	Limit int // bytes of a value
+}
+
+// Error names both numbers.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%v: %s would have %d bytes, limit %d", ErrTooLarge, e.ID, e.Size, e.Limit)
+}
+
+// Unwrap returns ErrTooLarge.
+func (e *SizeError) Unwrap() error { return ErrTooLarge }
+
+// A DeleteError says that the record of a connection that is gone is still stored, so
+// that after a crash the connection would be back. The delete is tried again with every
+// save. It wraps ErrDelete and Err.
+type DeleteError struct {
+	ID    ID
+	Tries int   // how often the delete has failed
+	Err   error // why it failed the last time
+}
+
+// Error names the connection and the reason.
+func (e *DeleteError) Error() string { return fmt.Sprintf("%v: %s: %v", ErrDelete, e.ID, e.Err) }
+
+// Unwrap returns ErrDelete and Err.
+func (e *DeleteError) Unwrap() []error { return []error{ErrDelete, e.Err} }

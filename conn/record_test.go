@@ -1,0 +1,275 @@
+package conn
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
+
+// A vector is one golden encoding.
+type vector struct {
+	Name    string
+	Version uint16
+	Input   json.RawMessage
+	Hex     string
+}
+
+func vectors(t testing.TB, file string) []vector {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + file)
+	must(t, err)
+	var vs []vector
+	must(t, json.Unmarshal(b, &vs))
+	if len(vs) == 0 {
+		t.Fatalf("%s has no vectors", file)
+	}
+	return vs
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	must(t, err)
+	return b
+}
+
+// A hexBytes is {"$hex": "…"} in a vector.
+type hexBytes struct {
+	Hex string `json:"$hex"`
+}
+
+// record returns the input of a vector as a Record.
+func (v vector) record(t *testing.T) Record {
+	t.Helper()
+	var in struct {
+		ID                   ID
+		Parameters, State    hexBytes
+		Subscriptions        []struct{ EventName string }
+		GatewayID, RequestID hexBytes
+		ServerMessageIndex   Index
+		ClientMessageIndex   Index
+		RequestPath          string
+		RequestHeaders       struct {
+			Map [][2]string `json:"$map"`
+		}
+	}
+	must(t, json.Unmarshal(v.Input, &in))
+	r := Record{
+		ID: in.ID, Parameters: unhex(t, in.Parameters.Hex), State: unhex(t, in.State.Hex),
+		Gateway: GatewayID(unhex(t, in.GatewayID.Hex)), Request: RequestID(unhex(t, in.RequestID.Hex)),
+		Server: in.ServerMessageIndex, Client: in.ClientMessageIndex, Path: in.RequestPath,
+	}
+	for _, s := range in.Subscriptions {
+		r.Subscriptions = append(r.Subscriptions, s.EventName)
+	}
+	for _, h := range in.RequestHeaders.Map {
+		r.Headers = append(r.Headers, Header{h[0], h[1]})
+	}
+	return r
+}
+
+// Both versions are read, and the later one is written; their bytes are otherwise equal.
+func TestGoldenRecords(t *testing.T) {
+	versions := map[uint16]int{}
+	for _, v := range vectors(t, "conn-persist.json") {
+		want, stored := v.record(t), unhex(t, v.Hex)
+		versions[v.Version]++
+		got, err := ParseRecord(stored)
+		must(t, err)
+		if !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: read %+v, want %+v", v.Name, *got, want)
+		}
+		stored[0] = recordVersion
+		if b := want.Append(nil); !bytes.Equal(b, stored) || want.Size() != len(b) {
+			t.Errorf("%s: wrote %x of size %d, want %x", v.Name, b, want.Size(), stored)
+		}
+		must(t, want.Validate())
+	}
+	if versions[3] == 0 || versions[4] == 0 {
+		t.Errorf("vectors by version: %v, want some of 3 and of 4", versions)
+	}
+}
+
+func TestGoldenKeys(t *testing.T) {
+	for _, v := range vectors(t, "keys.json") {
+		var in struct{ ConnID ID }
+		must(t, json.Unmarshal(v.Input, &in))
+		if got, want := key(in.ConnID), unhex(t, v.Hex); !bytes.Equal(got, want) {
+			t.Errorf("%s: key %x, want %x", v.Name, got, want)
+		}
+		if got := readEntry(actorstore.Entry{Key: unhex(t, v.Hex)}).ID; got != in.ConnID {
+			t.Errorf("%s: read %q, want %q", v.Name, got, in.ConnID)
+		}
+	}
+}
+
+// randomRecord returns a record with something of everything.
+func randomRecord(r *rand.Rand) Record {
+	text := func() string { return strings.Repeat("é€", r.IntN(100)) }
+	rec := Record{
+		ID: newID(), Parameters: []byte{0xf6}, State: append([]byte{0x58, 0}, make([]byte, r.IntN(200))...),
+		Server: Index(r.Uint32()), Client: Index(r.Uint32()), Path: "/" + text(),
+	}
+	rec.State[1] = byte(len(rec.State) - 2)
+	for range r.IntN(200) {
+		rec.Subscriptions = append(rec.Subscriptions, text())
+	}
+	for i := range r.IntN(5) {
+		rec.Headers = append(rec.Headers, Header{text() + string(rune('a'+i)), text()})
+	}
+	for i := range rec.Gateway {
+		rec.Gateway[i], rec.Request[i] = byte(r.Uint32()), byte(r.Uint32())
+	}
+	return rec
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		want := randomRecord(r)
+		must(t, want.Validate())
+		b := want.Append([]byte("x"))[1:]
+		got, err := ParseRecord(b)
+		must(t, err)
+		if !reflect.DeepEqual(*got, want) {
+			t.Fatalf("read %+v, want %+v", *got, want)
+		}
+		if want.Size() != len(b) {
+			t.Fatalf("Size %d, want %d", want.Size(), len(b))
+		}
+		clear(b)
+		if !reflect.DeepEqual(*got, want) {
+			t.Fatal("what was read is a part of what it was read from")
+		}
+	}
+}
+
+func TestRecordCorrupt(t *testing.T) {
+	rec := Record{ID: "c1", Parameters: undefined, State: undefined, Path: "/",
+		Subscriptions: []string{"tick"}, Headers: []Header{{"a", "1"}, {"b", "2"}}}
+	good := rec.Append(nil)
+	for n := range good {
+		if _, err := ParseRecord(good[:n]); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("the first %d bytes of %x: %v, want %v", n, good, err, ErrCorrupt)
+		}
+	}
+	for _, bad := range []struct {
+		name string
+		b    []byte
+		err  error
+	}{
+		{"trailing", append(bytes.Clone(good), 0), ErrCorrupt},
+		{"version 2", append([]byte{2, 0}, good[2:]...), ErrCorrupt},
+		{"version 0", append([]byte{0, 0}, good[2:]...), ErrCorrupt},
+		{"version 5", append([]byte{5, 0}, good[2:]...), ErrNewerFormat},
+		{"version 1024", append([]byte{0, 4}, good[2:]...), ErrNewerFormat},
+		{"text", bytes.Replace(good, []byte("tick"), []byte("ti\xffk"), 1), ErrCorrupt},
+		{"headers", bytes.Replace(good, []byte("\x01b\x012"), []byte("\x01a\x012"), 1), ErrCorrupt},
+		{"count", bytes.Replace(good, []byte("\x01\x04tick"), []byte("\x7f\x04tick"), 1), ErrCorrupt},
+	} {
+		if _, err := ParseRecord(bad.b); !errors.Is(err, bad.err) {
+			t.Errorf("%s: %v, want %v", bad.name, err, bad.err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Record{ID: "c", Parameters: undefined, State: undefined, Path: "/"}
+	for name, bad := range map[string]struct {
+		change func(*Record)
+		err    error
+	}{
+		"id":         {func(r *Record) { r.ID = "\xff" }, ErrInfo},
+		"path":       {func(r *Record) { r.Path = "/\xff" }, ErrInfo},
+		"event":      {func(r *Record) { r.Subscriptions = []string{"\xff"} }, ErrInfo},
+		"name":       {func(r *Record) { r.Headers = []Header{{"\xff", ""}} }, ErrInfo},
+		"value":      {func(r *Record) { r.Headers = []Header{{"", "\xff"}} }, ErrInfo},
+		"two names":  {func(r *Record) { r.Headers = []Header{{"a", "1"}, {"a", "1"}} }, ErrInfo},
+		"parameters": {func(r *Record) { r.Parameters = nil }, ErrValue},
+		"state":      {func(r *Record) { r.State = []byte{0xf6, 0xf6} }, ErrValue},
+	} {
+		must(t, good.Validate())
+		r := good
+		if bad.change(&r); !errors.Is(r.Validate(), bad.err) {
+			t.Errorf("%s: %v, want %v", name, r.Validate(), bad.err)
+		}
+	}
+}
+
+// What can be read is written again as it was, but for the version, and nothing that is
+// read needs more memory than its input explains.
+func FuzzParseRecord(f *testing.F) {
+	for _, v := range vectors(f, "conn-persist.json") {
+		f.Add(unhex(f, v.Hex))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := ParseRecord(b)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+				t.Fatalf("%v is neither %v nor %v", err, ErrCorrupt, ErrNewerFormat)
+			}
+			return
+		}
+		again := r.Append(nil)
+		if !bytes.Equal(again[bare.VersionSize:], b[bare.VersionSize:]) || r.Size() != len(again) {
+			t.Fatalf("%x became %x, Size %d", b, again, r.Size())
+		}
+	})
+}
+
+func TestIDs(t *testing.T) {
+	seen := map[ID]bool{}
+	for range 100 {
+		id := newID()
+		if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[14] != '4' || id[18] != '-' ||
+			!strings.ContainsRune("89ab", rune(id[19])) || id[23] != '-' || seen[id] {
+			t.Fatalf("%q is no new UUID of version 4", id)
+		}
+		if _, err := hex.DecodeString(strings.ReplaceAll(string(id), "-", "")); err != nil {
+			t.Fatal(err)
+		}
+		seen[id] = true
+	}
+	g, err := ParseGatewayID("01020aff")
+	if want := (GatewayID{1, 2, 10, 255}); err != nil || g != want || g.String() != "01020aff" {
+		t.Errorf("%v %v, want %v", g, err, want)
+	}
+	r, err := ParseRequestID("01020aff")
+	if want := (RequestID{1, 2, 10, 255}); err != nil || r != want || r.String() != "01020aff" {
+		t.Errorf("%v %v, want %v", r, err, want)
+	}
+	for _, bad := range []string{"", "0102", "010203", "0102030g", "0102030405"} {
+		if _, err := ParseGatewayID(bad); !errors.Is(err, ErrID) {
+			t.Errorf("gateway %q: %v, want %v", bad, err, ErrID)
+		}
+		if _, err := ParseRequestID(bad); !errors.Is(err, ErrID) {
+			t.Errorf("request %q: %v, want %v", bad, err, ErrID)
+		}
+	}
+}
+
+func TestIndex(t *testing.T) {
+	for _, c := range []struct {
+		i, j Index
+		sub  int
+	}{
+		{0, 0, 0}, {1, 0, 1}, {0, 1, -1}, {0, 65535, 1}, {65535, 0, -1}, {5, 65530, 11},
+		{32767, 0, 32767}, {32768, 0, -32768}, {32769, 0, -32767}, {0, 32768, -32768}, {10, 32778, -32768},
+	} {
+		if got := c.i.Sub(c.j); got != c.sub || c.i.After(c.j) != (c.sub > 0) {
+			t.Errorf("%d.Sub(%d) = %d, After %v, want %d", c.i, c.j, got, c.i.After(c.j), c.sub)
+		}
+	}
+	if got := Index(65535).Next(); got != 0 {
+		t.Errorf("after 65535 comes %d, want 0", got)
+	}
+}
