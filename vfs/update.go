@@ -50,8 +50,8 @@ func (tx *Tx) QueryRowContext(ctx context.Context, query string, args ...any) *s
 	return tx.conn.QueryRowContext(tx.within(ctx), query, args...)
 }
 
-// PrepareContext is sql.Conn's, in the transaction. The statement is closed by the
-// caller, before the function returns.
+// PrepareContext is sql.Conn's, in the transaction. The statement, and rows of it, are
+// closed by the caller before the function returns: Update would wait for open rows.
 func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.conn.PrepareContext(ctx, query)
 }
@@ -63,8 +63,9 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 // nothing lands and the batch is aborted. If the SQL changes nothing the batch is
 // committed by itself. What is staged does not follow ROLLBACK TO.
 //
-// Update waits for other writers as every transaction of the pool does. fn is run
-// once. It needs journal_mode DELETE, synchronous at least NORMAL and
+// Update waits for other writers as every transaction of the pool does. So fn must not
+// wait for one, with an Update or a transaction of its own: that would wait for fn. fn is
+// run once. It needs journal_mode DELETE, synchronous at least NORMAL and
 // locking_mode NORMAL, and says so otherwise (ErrUnsupported).
 //
 // Errors: fn's; ErrTxOver; those of SQLite, with ours behind them (errors.Is);
