@@ -349,11 +349,20 @@ func (r *recorder) Commit(ctx context.Context, c *kv.Commit) error {
 	return err
 }
 
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.commits)
+}
+
 // replay returns an engine with the first n commits.
 func (r *recorder) replay(t testing.TB, n int) kv.Engine {
 	t.Helper()
 	eng := memkv.New()
-	for _, ops := range r.commits[:n] {
+	r.mu.Lock() // the lease of the host is renewed all the time
+	commits := r.commits[:n]
+	r.mu.Unlock()
+	for _, ops := range commits {
 		must(t, eng.Commit(ctx, &kv.Commit{Ops: ops}))
 	}
 	return eng
@@ -367,13 +376,13 @@ func TestForkCrash(t *testing.T) {
 	a := openActor(t, s)
 	want := fill(t, a, 30)
 	original := holds(t, a)
-	begin := len(rec.commits)
+	begin := rec.len()
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
 	to, err := s.Fork(ctx, snap, &ForkOptions{Name: "copy"})
 	must(t, err)
 	must(t, snap.Close())
-	end := len(rec.commits) - 1 // the one after it says that the new actor is nobody's
+	end := rec.len() - 1 // the one after it says that the new actor is nobody's
 	if end-begin < 10 {
 		t.Fatalf("%d commits", end-begin)
 	}
