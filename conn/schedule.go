@@ -50,8 +50,11 @@ func (s *Set) arm(wait time.Duration) {
 // due is called by the clock when a save is due.
 func (s *Set) due() {
 	s.mu.Lock()
-	s.schedule.due, s.schedule.last = time.Time{}, s.clock.Now()
+	s.schedule.due = time.Time{}
 	idle := s.closing || !s.pending()
+	if !idle {
+		s.schedule.last = s.clock.Now() // whatever Options.Save does
+	}
 	s.mu.Unlock()
 	if idle {
 		return
