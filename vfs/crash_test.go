@@ -76,9 +76,10 @@ type ack struct {
 // secondCrashes bounds how often each recovery is cut off in turn.
 const secondCrashes = 16
 
-// crashPoints is how many points TestCrash must try at least. With the race
-// detector, and with -short, recoveries are cut off once instead of eight times.
-const crashPoints, fewerCrashPoints = 2000, 600
+// crashPoints is how many points TestCrash must try at least. With the race detector,
+// and with -short, recoveries are cut off once instead of eight times; with the race
+// detector every raceCrashEvery-th commit is the last.
+const crashPoints, fewerCrashPoints, raceCrashPoints, raceCrashEvery = 2000, 600, 150, 4
 
 // TestCrash stops every case after every engine commit and opens what is left:
 // it must be a state of the database that was committed, not older than the last
@@ -88,6 +89,9 @@ func TestCrash(t *testing.T) {
 	second, least := secondCrashes, crashPoints
 	if raceDetector || testing.Short() {
 		second, least = 1, fewerCrashPoints
+	}
+	if raceDetector {
+		least = raceCrashPoints
 	}
 	ran := 0
 	for _, c := range cases {
@@ -108,7 +112,11 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 	t.Helper()
 	tp, acks := c.run(t)
 	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
-	for n := acks[0].after; n <= tp.len(); n++ {
+	step := 1
+	if raceDetector {
+		step = raceCrashEvery
+	}
+	for n := acks[0].after; n <= tp.len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, allowed(tp, acks, n))
 	}
 	return points

@@ -60,10 +60,13 @@ func TestForkInUse(t *testing.T) {
 			const state = "select count(*) || ' rows, ' || min(n) || ' to ' || max(n) from t"
 			seen := func() { states[one[string](t, db, state)] = true }
 			seen()
-			commits := 0
+			commits, every := 0, 5
+			if raceDetector {
+				every = 20
+			}
 			r.engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.AfterCommit {
-					if commits++; commits%5 == 0 {
+					if commits++; commits%every == 0 {
 						snap, err := r.actor.Snapshot(context.Background())
 						if err != nil {
 							return err

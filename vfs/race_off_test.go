@@ -3,3 +3,5 @@
 package vfs
 
 const raceDetector = false
+
+const updateStep = 1

@@ -20,7 +20,7 @@ import (
 
 // A logUse is what a connection has to do with the log.
 type logUse struct {
-	index *indexFile // the connection's own, once it is open
+	index *indexFile // the connection's own, once it is open; changed under mark
 
 	mark     sync.Mutex  // held while a transaction is outdated: none begins then
 	seen     uint64      // of sharedLog.commits, at the last use of the index  +checklocks:mark
@@ -53,11 +53,11 @@ func (u *logUse) belongs(conn any) {
 // transaction is over, it may read again.
 func (h *handle) usesIndex() {
 	u := &h.use
+	u.mark.Lock()
+	defer u.mark.Unlock()
 	if u.index == nil {
 		u.index = sameIndex(h.shm)
 	}
-	u.mark.Lock()
-	defer u.mark.Unlock()
 	u.seen = h.db.wal.commits.Load()
 	if u.outdated.Load() && !h.transacts() {
 		u.outdated.Store(false)

@@ -31,6 +31,9 @@ func TestWALReaderAge(t *testing.T) {
 		"plain":     nil,
 		"encrypted": func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) },
 	} {
+		if raceDetector && wrap != nil {
+			continue // encrypting takes long then
+		}
 		t.Run(name, func(t *testing.T) { ageReaders(t, wrap) })
 	}
 }
