@@ -90,14 +90,13 @@ func (t *tip) remembered(key, value []byte, err error, whole bool) *entry {
 
 // read answers Page of the newest state, or Get if whole.
 func (t *tip) read(ctx context.Context, key, dst []byte, whole bool) ([]byte, error) {
+	seq := t.a.Seq()
 	for {
-		seq := t.a.Seq()
 		if e := t.cached(key); e != nil {
 			if e.from > seq {
 				// It is just being entered, with others, of which we may not have
-				// the old one after this.
-				t.mu.Lock()
-				t.mu.Unlock() //nolint:staticcheck // that was the wait
+				// the new value after this.
+				seq = t.entered()
 				continue
 			}
 			if e.answers(whole) {
@@ -124,7 +123,15 @@ func (t *tip) read(ctx context.Context, key, dst []byte, whole bool) ([]byte, er
 		if err := t.a.check(); err != nil {
 			return dst, err
 		}
+		seq = t.a.Seq()
 	}
+}
+
+// entered returns the newest commit, when all of it is in the cache.
+func (t *tip) entered() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.a.Seq()
 }
 
 // readLazy answers Page, or Get if whole, of s as a tip has it.
