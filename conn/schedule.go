@@ -41,7 +41,14 @@ func (s *Set) arm(wait time.Duration) {
 	if at.Before(p.retry) {
 		at = p.retry
 	}
-	if p.due.IsZero() || at.Before(p.due) {
+	s.plan(at)
+}
+
+// plan plans a save, unless an earlier one is.
+//
+// +checklocks:s.mu
+func (s *Set) plan(at time.Time) {
+	if p := &s.schedule; p.due.IsZero() || at.Before(p.due) {
 		p.due = at
 		s.saver.Set(at)
 	}
@@ -75,10 +82,12 @@ func (s *Set) due() {
 	p := &s.schedule
 	p.fails++
 	p.retry = s.clock.Now().Add(min(firstRetry<<min(p.fails-1, 16), lastRetry))
-	p.due = time.Time{} // what was planned meanwhile must wait as well
 	s.opts.Logger.Warn("connections could not be saved",
 		"actor", s.actor.ID().String(), "failures", p.fails, "error", err)
-	s.arm(s.opts.Interval)
+	if !s.closing && !s.ended(err) {
+		p.due = time.Time{} // what was planned meanwhile must wait as well
+		s.plan(p.retry)
+	}
 }
 
 // failed counts a save that has failed, and tells the deletes that were in it.

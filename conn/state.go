@@ -145,7 +145,8 @@ func (c *Conn) Unsubscribe(event string) error {
 			return nil
 		}
 		next := c.rec
-		next.Subscriptions = slices.Delete(slices.Clone(next.Subscriptions), i, i+1)
+		next.Subscriptions = append([]string(nil), next.Subscriptions[:i]...)
+		next.Subscriptions = append(next.Subscriptions, c.rec.Subscriptions[i+1:]...)
 		if err := c.become(next, 0); err != nil {
 			return err
 		}
