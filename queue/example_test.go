@@ -1,0 +1,217 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// open is what every example begins with.
+func open(ctx context.Context, opts *queue.Options) (*actorstore.Actor, *queue.Queue) {
+	store, err := actorstore.Open(ctx, memkv.New(), nil)
+	check(err)
+	actor, err := store.Named(ctx, "lobby", nil)
+	check(err)
+	q, err := queue.Open(ctx, actor, opts)
+	check(err)
+	return actor, q
+}
+
+func Example() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+
+	_, err := q.Enqueue(ctx, queue.Send{Name: "greeting", Body: map[string]any{"hello": "world"}})
+	check(err)
+
+	msgs, err := q.Receive(ctx, nil) // waits for a message
+	check(err)
+	for _, m := range msgs {
+		var body struct{ Hello string }
+		check(m.Decode(&body))
+		fmt.Println(m.ID, m.Name, body.Hello)
+		check(m.Complete(ctx, nil))
+	}
+	// Output: 1 greeting world
+}
+
+// Exactly once in three lines: receive, write, complete, in one commit.
+func Example_exactlyOnce() {
+	ctx := context.Background()
+	actor, q := open(ctx, nil)
+	defer q.Close()
+	db, err := vfs.Open(ctx, actor, nil)
+	check(err)
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "create table payments(id integer primary key, cents)")
+	check(err)
+	_, err = q.Enqueue(ctx, queue.Send{Name: "payment", Body: 250})
+	check(err)
+
+	check(q.WaitFor(ctx, "payment"))
+	err = db.Update(ctx, func(tx *vfs.Tx) error {
+		msgs, err := q.StageReceive(ctx, tx.Batch(), nil)
+		if err != nil || len(msgs) == 0 {
+			return err
+		}
+		var cents int
+		if err := msgs[0].Decode(&cents); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "insert into payments values (?, ?)", int64(msgs[0].ID), cents); err != nil {
+			return err // the message is in the queue as it was
+		}
+		return q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil)
+	})
+	check(err)
+
+	var id, cents int
+	check(db.QueryRowContext(ctx, "select * from payments").Scan(&id, &cents))
+	fmt.Println("payment", id, "of", cents, "cents;", q.Len(), "messages left")
+	// Output: payment 1 of 250 cents; 0 messages left
+}
+
+// A worker takes one message after the other.
+func ExampleQueue_All() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+	_, err := q.EnqueueAll(ctx, []queue.Send{{Name: "job", Body: "sweep"}, {Name: "job", Body: "mop"}})
+	check(err)
+
+	for m, err := range q.All(ctx, &queue.ReceiveOptions{Names: []string{"job"}, Timeout: time.Millisecond}) {
+		check(err)
+		var what string
+		check(m.Decode(&what))
+		fmt.Println(what)
+		check(m.Complete(ctx, nil))
+	}
+	// Output:
+	// sweep
+	// mop
+}
+
+// The sender gets what the receiver completes with.
+func ExampleQueue_EnqueueAndWait() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+	go func() {
+		msgs, err := q.Receive(ctx, &queue.ReceiveOptions{Names: []string{"double"}})
+		check(err)
+		var n int
+		check(msgs[0].Decode(&n))
+		check(msgs[0].Complete(ctx, 2*n))
+	}()
+
+	response, err := q.EnqueueAndWait(ctx, queue.Send{Name: "double", Body: 21}, time.Minute)
+	check(err)
+	var n int
+	check(response.Decode(&n))
+	fmt.Println(n)
+	// Output: 42
+}
+
+// A lease that is over is no good any more, whoever has the message now.
+func ExampleReceipt() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+	_, err := q.Enqueue(ctx, queue.Send{Name: "job"})
+	check(err)
+	msgs, err := q.TryReceive(ctx, nil)
+	check(err)
+	receipt := msgs[0].Receipt().String() // to be kept anywhere
+	check(msgs[0].Nack(ctx, 0))
+	_, err = q.TryReceive(ctx, nil)
+	check(err)
+
+	r, err := queue.ParseReceipt(receipt)
+	check(err)
+	err = q.Complete(ctx, r, nil)
+	fmt.Println(r, errors.Is(err, queue.ErrLeaseOver))
+	// Output: 1.1 true
+}
+
+// After MaxReceive times a message goes to its dead-letter name.
+func ExampleOptions_deadLetter() {
+	ctx := context.Background()
+	_, q := open(ctx, &queue.Options{MaxReceive: 2})
+	defer q.Close()
+	_, err := q.Enqueue(ctx, queue.Send{Name: "job", Body: "impossible"})
+	check(err)
+	for range 2 {
+		msgs, err := q.TryReceive(ctx, nil)
+		check(err)
+		check(msgs[0].Nack(ctx, 0))
+	}
+	for _, n := range q.Stats().Names {
+		fmt.Println(n.Name, n.Ready)
+	}
+	// Output: job.dlq 1
+}
+
+// A key makes sending again harmless.
+func ExampleSend_key() {
+	ctx := context.Background()
+	_, q := open(ctx, nil)
+	defer q.Close()
+	for range 2 {
+		id, err := q.Enqueue(ctx, queue.Send{Name: "order", Body: 7, Key: "order 7"})
+		check(err)
+		fmt.Println(id, q.Len())
+	}
+	// Output:
+	// 1 1
+	// 1 1
+}
+
+// What is staged lands with the batch, or not at all.
+func ExampleQueue_StageEnqueue() {
+	ctx := context.Background()
+	actor, q := open(ctx, nil)
+	defer q.Close()
+	var b batch.Batch
+	id, err := q.StageEnqueue(&b, queue.Send{Name: "job"})
+	check(err)
+	b.Put(actorstore.UserKey([]byte("last job")), []byte(id.String()))
+	fmt.Println(id, q.Len())
+	check(actor.Commit(ctx, &b))
+	fmt.Println(id, q.Len())
+	// Output:
+	// 1 0
+	// 1 1
+}
+
+// Anybody may look at the queue of any actor.
+func ExampleList() {
+	ctx := context.Background()
+	actor, q := open(ctx, nil)
+	defer q.Close()
+	_, err := q.EnqueueAll(ctx, []queue.Send{{Name: "a"}, {Name: "b", Delay: time.Hour}})
+	check(err)
+	snap, err := actor.Snapshot(ctx)
+	check(err)
+	defer snap.Close()
+	for m, err := range queue.List(ctx, snap, time.Now(), nil) {
+		check(err)
+		fmt.Println(m.ID, m.Name, m.State)
+	}
+	// Output:
+	// 1 a ready
+	// 2 b delayed
+}
