@@ -108,6 +108,9 @@ func (s *Snapshot) ID() ID {
 func (s *Snapshot) Survey(ctx context.Context, start, end []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		err := s.check()
+		if err == nil && !s.lists {
+			err = ErrPagesOnly
+		}
 		if err == nil && (end == nil || bytes.Compare(start, end) < 0) {
 			err = s.survey(ctx, s.space.bounds(start, end), yield)
 		}
@@ -133,7 +136,7 @@ func (s *Snapshot) survey(ctx context.Context, r kv.Range, yield func(Entry, err
 		}
 		return nil
 	}}
-	for e, err := range s.snap.Scan(ctx, r) {
+	for e, err := range s.space.src.Scan(ctx, r) {
 		if err == nil {
 			err = s.check()
 		}
