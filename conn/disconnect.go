@@ -138,6 +138,9 @@ func (s *Set) stageDelete(b *batch.Batch, c *Conn) error {
 		c.deleting = false
 		if isPart(reason) {
 			c.prior = batch.PriorUnknown
+			if !c.gone {
+				c.mark(s.opts.Interval) // its record may be gone, and it isn't
+			}
 		}
 	})
 	b.OnCommit(func() {

@@ -261,6 +261,32 @@ func TestStageDisconnectRaces(t *testing.T) {
 	r.healthy()
 }
 
+// A delete that has landed with a part of a batch, and not the rest, leaves a connection
+// whose record is written again.
+func TestStageDisconnectInPart(t *testing.T) {
+	r := openLimited(t, quiet(), batch.Limits{Entries: 2})
+	c := r.create(1)
+	r.save()
+	b := batch.Batch{Mode: batch.Ordered}
+	must(t, r.set.StageDisconnect(&b, c))
+	b.Late(func(b *batch.Batch) error {
+		for k := range byte(3) {
+			b.Put([]byte{4, k}, nil)
+		}
+		return nil
+	})
+	r.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
+	if err := r.actor.Commit(ctx, &b); err == nil || len(r.stored()) != 0 {
+		t.Fatalf("%v, %d stored: not a part has landed", err, len(r.stored()))
+	}
+	if c.Gone() {
+		t.Error("it is gone")
+	}
+	r.save()
+	r.same()
+	r.healthy()
+}
+
 // Close saves what hibernates, and says goodbye to what doesn't, for as long as that may
 // take.
 func TestClose(t *testing.T) {
