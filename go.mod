@@ -10,6 +10,7 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
+	github.com/netresearch/go-cron v0.9.1 // persist: the parser of cron expressions; MIT, looked after, nothing but the standard library
 	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion

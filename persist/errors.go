@@ -1,0 +1,52 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels of this package; errors.Is tells them apart. Errors of the actor
+// (actorstore.ErrFenced, ErrPoisoned, ErrQuota, ErrClosed, …) come through.
+var (
+	// ErrNoRecord: the actor has no record. Options.Create makes one.
+	ErrNoRecord = errors.New("persist: actor has no record")
+	// ErrTooLarge: the record would be larger than a value may be. It comes as a
+	// *SizeError, and nothing was changed.
+	ErrTooLarge = errors.New("persist: record too large")
+	// ErrClosed: the Record is closed, or being closed.
+	ErrClosed = errors.New("persist: closed")
+	// ErrNoInput: the actor was created without an input.
+	ErrNoInput = errors.New("persist: no input")
+	// ErrConnections: the state is stored, and the connections that were to go with it
+	// are not. It wraps the reason, too; both are tried again.
+	ErrConnections = errors.New("persist: connections not saved")
+	// ErrStarted: Start was called before.
+	ErrStarted = errors.New("persist: schedule is started")
+	// ErrNoAction: an event names an action that there is none of.
+	ErrNoAction = errors.New("persist: no such action")
+	// ErrPanic: an action or a hook panicked. It says with what.
+	ErrPanic = errors.New("persist: panic")
+	// ErrJob: what was to be scheduled makes no sense: no action, a text that isn't
+	// UTF-8, a bad cron expression, an unknown time zone, a time out of range.
+	ErrJob = errors.New("persist: bad job")
+	// ErrNoEvent: there is no event of that id.
+	ErrNoEvent = errors.New("persist: no such event")
+	// ErrToken: the stored inspector token can't be one.
+	ErrToken = errors.New("persist: bad inspector token")
+)
+
+// A SizeError says what made the record too large, and by how much. It wraps
+// ErrTooLarge.
+type SizeError struct {
+	What  string // "input", "state" or "events"
+	Size  int    // of the whole record, in bytes
+	Limit int    // of a value, in bytes
+}
+
+// Error names all three.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("persist: record too large: %d bytes with the new %s, limit %d", e.Size, e.What, e.Limit)
+}
+
+// Unwrap returns ErrTooLarge.
+func (e *SizeError) Unwrap() error { return ErrTooLarge }

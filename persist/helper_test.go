@@ -1,0 +1,257 @@
+package persist
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+var ctx = context.Background()
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantErr fails the test unless err is want.
+func wantErr(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v, want %v", err, want)
+	}
+}
+
+func unhex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	must(t, err)
+	return b
+}
+
+// A world is an engine with one actor, which can be opened again and again.
+type world struct {
+	t      testing.TB
+	eng    *faultkv.Engine
+	limits batch.Limits
+	store  *actorstore.Store
+	actor  *actorstore.Actor
+	rec    *Record
+	log    logs
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, eng: faultkv.New(memkv.New())}
+	t.Cleanup(w.leave)
+	return w
+}
+
+// enter opens store and actor, as a new process would.
+func (w *world) enter() *actorstore.Actor {
+	w.t.Helper()
+	w.leave()
+	l, err := envlimits.Apply(w.limits)
+	must(w.t, err)
+	w.store, err = actorstore.Open(ctx, w.eng, &actorstore.Options{Limits: l})
+	must(w.t, err)
+	w.actor, err = w.store.Named(ctx, "lobby", nil)
+	must(w.t, err)
+	return w.actor
+}
+
+// leave ends the process: nothing is saved.
+func (w *world) leave() {
+	if w.rec != nil {
+		w.rec.drop()
+	}
+	if w.actor != nil {
+		must(w.t, w.actor.Close())
+		must(w.t, w.store.Close())
+	}
+	w.rec, w.actor, w.store = nil, nil, nil
+}
+
+// drop ends the Record without a save, as the end of the process does.
+func (r *Record) drop() {
+	if err := r.sched.stop(ctx); err != nil {
+		panic(err)
+	}
+	r.mu.Lock()
+	gone := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if !gone {
+		r.shut()
+	}
+}
+
+// open opens the record in a process of its own, creating it if there is none.
+func (w *world) open(opts *Options) *Record {
+	w.t.Helper()
+	r, err := w.tryOpen(opts)
+	must(w.t, err)
+	return r
+}
+
+func (w *world) tryOpen(opts *Options) (*Record, error) {
+	w.t.Helper()
+	w.enter()
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Create = true
+	if o.Logger == nil {
+		o.Logger = w.log.logger()
+	}
+	r, err := Open(ctx, w.actor, &o)
+	w.rec = r
+	return r, err
+}
+
+// stored returns what is stored in the actor's record.
+func (w *world) stored() *Contents {
+	w.t.Helper()
+	snap, err := w.actor.Snapshot(ctx)
+	must(w.t, err)
+	defer snap.Close()
+	c, err := Look(ctx, snap)
+	must(w.t, err)
+	return c
+}
+
+// count is a state.
+type count struct {
+	Count int    `json:"count"`
+	Pad   string `json:"pad,omitempty"`
+}
+
+// state opens the state of a record.
+func state(t testing.TB, r *Record) *State[count] {
+	t.Helper()
+	s, err := OpenState[count](ctx, r, nil)
+	must(t, err)
+	return s
+}
+
+func add(n int) func(*count) error {
+	return func(c *count) error { c.Count += n; return nil }
+}
+
+// got returns the count in memory.
+func got(t testing.TB, s *State[count]) int {
+	t.Helper()
+	v, err := s.Get()
+	must(t, err)
+	return v.Count
+}
+
+// countIn returns the count that is stored.
+func (w *world) countIn() int {
+	w.t.Helper()
+	var v count
+	must(w.t, CBOR{}.Unmarshal(w.stored().State, &v))
+	return v.Count
+}
+
+// refuse has commits refused by an engine that stays healthy.
+func (w *world) refuse(times int) *faultkv.Fault {
+	return w.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: times, Err: kv.ErrTooLarge})
+}
+
+// logs is a log that is kept.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logs) lines(with string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, with) {
+			n++
+		}
+	}
+	return n
+}
+
+// conns stands for package conn: things that change, and go behind the record.
+type conns struct {
+	mu    sync.Mutex
+	items map[string]int
+	dirty batch.Dirty[string]
+	fail  error // of Stage
+}
+
+func (c *conns) set(id string, v int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.items == nil {
+		c.items = map[string]int{}
+	}
+	c.items[id] = v
+	c.dirty.Mark(id)
+}
+
+func (c *conns) Stage(b *batch.Batch) error {
+	if c.fail != nil {
+		return c.fail
+	}
+	all := c.dirty.Capture()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range all.Keys() {
+		b.Put(actorstore.AppendConnection(nil, id), []byte{byte(c.items[id])})
+	}
+	b.OnCommit(func() { c.dirty.Clear(all) })
+	return nil
+}
+
+// telling is conns that can say whether something has changed.
+type telling struct{ conns }
+
+func (c *telling) Changed() int { return c.dirty.Len() }
+
+// clockAt is an alarm clock whose time of day a test may set.
+type clockAt struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clockAt) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Round(0).Add(c.ahead)
+}
+
+func (c *clockAt) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+func (c *clockAt) clock() *alarm.Clock { return alarm.New(&alarm.Options{Now: c.now}) }

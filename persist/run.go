@@ -1,0 +1,334 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
+
+// An Action is what an event calls. It has succeeded when it returns nil; an error, and
+// a panic, have it called again later. Its context ends when the Record is closed.
+type Action func(ctx context.Context, f *Firing) error
+
+// Actions are actions by name.
+type Actions map[string]Action
+
+// Lookup returns the action of that name, nil if there is none: an argument for Start.
+func (a Actions) Lookup(name string) Action { return a[name] }
+
+// A Firing is one call of an action. It is the action's own until that returns, and not
+// safe for concurrent use.
+type Firing struct {
+	// Event is why the action is called.
+	Event Event
+	// Attempt counts the calls for this event, from 1.
+	Attempt int
+
+	s     *Schedule
+	e     *event
+	batch batch.Batch
+}
+
+// Batch is what lands with the end of the event: whatever the action stages here is
+// committed together with the event's removal, when the action has returned nil, and is
+// given up if it doesn't.
+func (f *Firing) Batch() *batch.Batch { return &f.batch }
+
+// StageDone has the end of the event land with a batch of the action's own, such as that
+// of vfs.DB.Update: what the batch does is then done exactly once. When it has landed
+// the action isn't called for this event any more, whatever it returns.
+func (f *Firing) StageDone(b *batch.Batch) { f.s.stageDone(b, f.e) }
+
+// Args decodes the arguments, a CBOR array, into v: a pointer to a slice, or to a struct
+// that is encoded as an array. Without arguments v stays as it is.
+func (f *Firing) Args(v any) error {
+	if f.Event.Args == nil {
+		return nil
+	}
+	if err := cbor.Unmarshal(f.Event.Args, v); err != nil {
+		return fmt.Errorf("persist: arguments of %s: %w", f.Event.Action, err)
+	}
+	return nil
+}
+
+// rawArg is an argument that isn't decoded.
+type rawArg []byte
+
+// UnmarshalCBOR keeps the bytes.
+func (a *rawArg) UnmarshalCBOR(b []byte) error {
+	*a = append([]byte{}, b...)
+	return nil
+}
+
+// Arg decodes the argument of that number, from 0, into what v points to. Without such
+// an argument v stays as it is.
+func (f *Firing) Arg(i int, v any) error {
+	var args []rawArg
+	if err := f.Args(&args); err != nil || i < 0 || i >= len(args) {
+		return err
+	}
+	if err := cbor.Unmarshal(args[i], v); err != nil {
+		return fmt.Errorf("persist: argument %d of %s: %w", i, f.Event.Action, err)
+	}
+	return nil
+}
+
+// Start begins to call actions; lookup returns the one of a name, nil for none, which is
+// an error of the events that name it. What is overdue runs at once. The values of ctx
+// are those of the actions' contexts; its end stops the schedule. It can be started
+// once: ErrStarted.
+func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action) error {
+	r := s.r
+	r.mu.Lock()
+	if err := r.usable(); err != nil {
+		r.mu.Unlock()
+		return err
+	}
+	if s.lookup != nil || s.stopped {
+		r.mu.Unlock()
+		return ErrStarted
+	}
+	s.lookup = lookup
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	r.mu.Unlock()
+	s.arming.Lock()
+	s.source = s.clock.Source(s.ring)
+	s.arming.Unlock()
+	s.arm()
+	return nil
+}
+
+// stop ends the schedule, and waits until nothing runs.
+func (s *Schedule) stop(ctx context.Context) error {
+	r := s.r
+	r.mu.Lock()
+	s.stopped = true
+	if s.cancel != nil {
+		s.cancel()
+	}
+	idle := s.idle
+	r.mu.Unlock()
+	s.arming.Lock()
+	if s.source != nil {
+		s.source.Close()
+	}
+	s.arming.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// arm sets the alarm to what is next. It is called after every change, by hooks, too.
+func (s *Schedule) arm() {
+	s.arming.Lock()
+	defer s.arming.Unlock()
+	if s.source == nil {
+		return // not started
+	}
+	s.r.mu.Lock()
+	at := s.next()
+	if s.over() {
+		at = time.Time{}
+	}
+	s.r.mu.Unlock()
+	s.source.Set(at)
+}
+
+// ring is called by the alarm: it runs everything that is due.
+func (s *Schedule) ring() {
+	for {
+		f := s.begin()
+		if f == nil {
+			break
+		}
+		s.run(f, s.lookup(f.Event.Action))
+	}
+	s.arm()
+}
+
+// begin takes the next event that is due, and marks that it runs.
+func (s *Schedule) begin() *Firing {
+	r := s.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s.over() {
+		return nil
+	}
+	now := s.clock.Now().UnixMilli()
+	for _, e := range r.events {
+		if e.at > now {
+			break // so are those behind it
+		}
+		if e.idle() && e.due() <= now {
+			e.running = true
+			s.idle = make(chan struct{})
+			return &Firing{Event: e.export(), Attempt: int(e.attempts) + 1, s: s, e: e}
+		}
+	}
+	return nil
+}
+
+// over says that nothing is run any more.
+//
+// +checklocks:s.r.mu
+func (s *Schedule) over() bool { return s.stopped || s.ctx.Err() != nil || s.r.usable() != nil }
+
+// run calls the action of an event and does what follows.
+func (s *Schedule) run(f *Firing, action Action) {
+	r, began := s.r, time.Now()
+	// What follows is to be stored even if the schedule is being stopped.
+	ctx := context.WithoutCancel(s.ctx)
+	err := s.countFirst(ctx, f.e)
+	if err == nil {
+		err = s.call(f, action)
+	}
+	if err == nil {
+		s.stageDone(&f.batch, f.e)
+		err = s.commit(ctx, &f.batch)
+	}
+	f.batch.Abort(err) // settled already if it has landed
+	if err == nil {
+		r.count(metricEventsDone, 1)
+		r.observe(metricEventTime, time.Since(began))
+	} else {
+		r.count(metricEventsFailed, 1)
+		s.failed(ctx, f, err)
+	}
+	r.mu.Lock()
+	f.e.running = false
+	close(s.idle)
+	r.mu.Unlock()
+}
+
+// call calls the action.
+func (s *Schedule) call(f *Firing, action Action) error {
+	if action == nil {
+		return fmt.Errorf("%w: %q", ErrNoAction, f.Event.Action)
+	}
+	return guard(func() error { return action(s.ctx, f) })
+}
+
+// stageDone has b end this coming of an event: remove it, or move it to its next time.
+// It does nothing if the event is gone.
+func (s *Schedule) stageDone(b *batch.Batch, e *event) {
+	s.stage(b, func(f *flight) error {
+		return s.end(f, e)
+	})
+}
+
+// +checklocks:s.r.mu
+func (s *Schedule) end(f *flight, e *event) error {
+	if e.times != nil && contains(f.events, e) {
+		if next := e.moved(s.clock.Now()); next != nil {
+			return s.replace(f, e, next)
+		}
+	}
+	_, err := s.remove(f, func(o *event) bool { return o == e })
+	return err
+}
+
+// errCutOff is what an attempt fails with if nobody is left to say with what.
+var errCutOff = errors.New("persist: the process ended during the last attempt")
+
+// countFirst notes that an action is going to be called, if that is wanted: as an attempt
+// that failed, until something else is known of it.
+func (s *Schedule) countFirst(ctx context.Context, e *event) error {
+	r := s.r
+	if !r.opts.CountFirst {
+		return nil
+	}
+	r.mu.Lock()
+	if r.opts.MaxAttempts > 0 && int(e.attempts) >= r.opts.MaxAttempts {
+		r.mu.Unlock()
+		return errCutOff // and nothing ends the process this time
+	}
+	e.attempts++
+	e.problem = errCutOff.Error()
+	s.postpone(e)
+	r.mu.Unlock()
+	return s.commitNote(ctx, e)
+}
+
+// postpone sets the time of the next attempt.
+//
+// +checklocks:s.r.mu
+func (s *Schedule) postpone(e *event) {
+	o := &s.r.opts
+	e.notBefore = s.clock.Now().Add(backoff(int(e.attempts)-1, o.RetryMin, o.RetryMax)).UnixMilli()
+}
+
+// failed counts an attempt, and says when the next one is. The event stays in memory
+// with that even if it can't be stored: what matters of it is.
+func (s *Schedule) failed(ctx context.Context, f *Firing, cause error) {
+	r, e := s.r, f.e
+	r.mu.Lock()
+	if r.actor.Err() != nil || r.closed {
+		r.mu.Unlock()
+		return // nothing can be stored, and what was is tried again by the next owner
+	}
+	if !contains(r.events, e) {
+		r.mu.Unlock()
+		r.log.Error("persist: action failed after the end of its event", s.about(e, cause)...)
+		return
+	}
+	if !r.opts.CountFirst {
+		e.attempts++
+	}
+	e.problem = cause.Error()
+	given := r.opts.MaxAttempts > 0 && int(e.attempts) >= r.opts.MaxAttempts
+	e.parked = given && e.times == nil
+	s.postpone(e)
+	r.mu.Unlock()
+	r.log.Error("persist: action failed", append(s.about(e, cause), slog.Int("attempt", f.Attempt))...)
+	var err error
+	if given {
+		r.count(metricEventsParked, 1)
+	}
+	if given && e.times != nil { // there is a next time for it
+		var b batch.Batch
+		s.stageDone(&b, e)
+		err = s.commit(ctx, &b)
+	} else {
+		err = s.commitNote(ctx, e)
+	}
+	if err != nil {
+		r.log.Error("persist: note a failed action", s.about(e, err)...)
+	}
+}
+
+func (s *Schedule) about(e *event, err error) []any {
+	return []any{slog.String("event", e.id), slog.String("action", e.action), slog.Any("error", err)}
+}
+
+// commitNote stores what is noted about an event that is there still.
+func (s *Schedule) commitNote(ctx context.Context, e *event) error {
+	var b batch.Batch
+	s.stage(&b, func(f *flight) error {
+		if !contains(f.events, e) {
+			return nil
+		}
+		e.noted = true
+		return s.stageNote(f, e)
+	})
+	return s.commit(ctx, &b)
+}
+
+func contains(events []*event, e *event) bool {
+	for _, o := range events {
+		if o == e {
+			return true
+		}
+		if o.at > e.at {
+			return false
+		}
+	}
+	return false
+}
