@@ -232,8 +232,8 @@ func (r *rig) verify(where string) {
 		want.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), l)
 	}
 	for id, it := range q.index.byID {
-		if it.claim != nil || it.in == nil || it.in.items[it.place] != it {
-			r.t.Errorf("%s: message %s is in no heap, or not where it believes", where, id)
+		if it.claim != nil || it.where == nowhere || (it.where == timed) != (it.state != ready) {
+			r.t.Errorf("%s: message %s in state %d is in place %d", where, id, it.state, it.where)
 		}
 		if it.rec != nil && len(it.rec) != it.size {
 			r.t.Errorf("%s: message %s: %d bytes in memory, %d stored", where, id, len(it.rec), it.size)
@@ -278,6 +278,7 @@ func (r *rig) verify(where string) {
 		r.t.Errorf("%s: %d messages in lines, %d stagings, %d ids staged, %d places reserved, %d keys being forgotten",
 			where, n, len(q.stagings), len(q.staged), q.reserved, q.keys.forgetting)
 	}
+	r.verifyOrders(where)
 	kept := 0
 	for _, it := range q.index.byID {
 		kept += len(it.rec)
@@ -288,6 +289,55 @@ func (r *rig) verify(where string) {
 	for f, err := range r.store.Check(ctx) {
 		must(r.t, err)
 		r.t.Errorf("%s: check: %s", where, f)
+	}
+}
+
+// verifyOrders holds the places of all items against what the items believe.
+//
+// +checklocks:r.q.mu
+func (r *rig) verifyOrders(at string) {
+	r.t.Helper()
+	x := &r.q.index
+	n := map[where]int{}
+	for _, it := range x.byID {
+		n[it.where]++
+	}
+	seat := func(it *item, kind seatKind, place int, want where) {
+		if it.seats[kind] != place || it.where != want || x.byID[it.id] != it {
+			r.t.Errorf("%s: message %s stands at %d, and believes to be at %v in %d", at, it.id, place, it.seats, it.where)
+		}
+	}
+	heaped := func(h *itemHeap, kind seatKind, want where) {
+		for i, it := range h.items {
+			seat(it, kind, -1-i, want)
+		}
+	}
+	ordered := func(o *order) (n int) {
+		last := ID(0)
+		for i, it := range o.tail {
+			if it == nil {
+				continue
+			}
+			if n++; it.id <= last {
+				r.t.Errorf("%s: message %s stands behind %s", at, it.id, last)
+			}
+			last = it.id
+			seat(it, o.kind, o.first+i, visible)
+		}
+		if len(o.tail)-n != o.holes || len(o.tail) > 0 && o.tail[0] == nil {
+			r.t.Errorf("%s: %d items in %d places with %d holes", at, n, len(o.tail), o.holes)
+		}
+		heaped(&o.back, o.kind, visible)
+		return n + len(o.back.items)
+	}
+	heaped(&x.timed, seatOther, timed)
+	heaped(&x.dying, seatOther, dying)
+	lines := 0
+	for _, l := range x.lines {
+		lines += ordered(&l.ready)
+	}
+	if all := ordered(&x.all); all != n[visible] || lines != all || len(x.timed.items) != n[timed] || len(x.dying.items) != n[dying] {
+		r.t.Errorf("%s: %d in the order of all, %d in lines, %d timed, %d dying; want %v", at, all, lines, len(x.timed.items), len(x.dying.items), n)
 	}
 }
 

@@ -31,27 +31,44 @@ type item struct {
 
 	claim *change // what a batch is about to do with it, nil for nothing
 	stays bool    // it can't become a dead letter
-	// in is the heap that it is in, by the order of ids or of times, with its place;
-	// byAll is its place in the heap of all visible ones.
-	in    *itemHeap
-	place int
-	byAll int
+	where where
+	seats [seatKinds]int // its places; see order
 }
+
+// where says in which order an item stands.
+type where uint8
+
+const (
+	nowhere where = iota // claimed, or not entered
+	visible              // in that of its line, and in that of all
+	timed
+	dying
+)
+
+// A seatKind is one of the places that an item has.
+type seatKind uint8
+
+const (
+	seatLine seatKind = iota
+	seatAll
+	seatOther
+	seatKinds
+)
 
 // A line is the messages of one name.
 type line struct {
 	name  string
-	total int      // messages, visible or not
-	ready itemHeap // the visible ones, by id
+	total int   // messages, visible or not
+	ready order // the visible ones
 }
 
-// An index is the messages of a queue. Each is in one heap, by what happens to it next;
-// the visible ones in that of their name and in that of all. One that is claimed is in
-// none. So a receive costs the logarithm of what is visible.
+// An index is the messages of a queue. Each stands in one order, by what happens to it
+// next; the visible ones in that of their name and in that of all. One that is claimed
+// stands in none. So a receive costs the same whatever waits behind it.
 type index struct {
 	byID  map[ID]*item
 	lines map[string]*line
-	all   itemHeap // the visible ones, by id
+	all   order    // the visible ones
 	timed itemHeap // those that become visible, by time
 	dying itemHeap // those that become dead letters, by id
 
@@ -60,7 +77,8 @@ type index struct {
 
 func (x *index) init(room int) {
 	x.byID, x.lines, x.room = map[ID]*item{}, map[string]*line{}, room
-	x.all.all, x.timed.timed = true, true
+	x.all.init(seatAll)
+	x.timed.kind, x.dying.kind, x.timed.timed = seatOther, seatOther, true
 }
 
 // enter adds a message, which is in no heap yet.
@@ -68,6 +86,7 @@ func (x *index) enter(it *item, name string) {
 	l := x.lines[name]
 	if l == nil {
 		l = &line{name: name}
+		l.ready.init(seatLine)
 		x.lines[name] = l
 	}
 	l.total++
@@ -96,30 +115,36 @@ func (x *index) keep(it *item, rec []byte) {
 	}
 }
 
-// put puts an item into the heap of what happens to it next, and reports whether it is
+// put puts an item into the order of what happens to it next, and reports whether it is
 // visible.
-func (x *index) put(it *item, dying bool) (visible bool) {
+func (x *index) put(it *item, mustDie bool) bool {
 	switch {
 	case it.state != ready:
+		it.where = timed
 		heap.Push(&x.timed, it)
-	case dying:
+	case mustDie:
+		it.where = dying
 		heap.Push(&x.dying, it)
 	default:
-		heap.Push(&it.line.ready, it)
-		heap.Push(&x.all, it)
-		return true
+		it.where = visible
+		it.line.ready.push(it)
+		x.all.push(it)
 	}
-	return false
+	return it.where == visible
 }
 
-// take takes an item out of the heaps.
+// take takes an item out of its order.
 func (x *index) take(it *item) {
-	if it.in == &it.line.ready {
-		heap.Remove(&x.all, it.byAll)
+	switch it.where {
+	case visible:
+		it.line.ready.remove(it)
+		x.all.remove(it)
+	case timed:
+		x.timed.remove(it)
+	case dying:
+		x.dying.remove(it)
 	}
-	if it.in != nil {
-		heap.Remove(it.in, it.place)
-	}
+	it.where = nowhere
 }
 
 // first returns the visible item with the lowest id, of those names if there are any; nil
@@ -136,64 +161,4 @@ func (x *index) first(names []string) (it *item) {
 		}
 	}
 	return it
-}
-
-// An itemHeap is a heap of items that know their places. The zero value is one by id.
-type itemHeap struct {
-	items []*item
-	timed bool // by time, then by id
-	all   bool // the places are byAll
-}
-
-func (h *itemHeap) top() *item {
-	if len(h.items) == 0 {
-		return nil
-	}
-	return h.items[0]
-}
-
-// Len is heap.Interface's.
-func (h *itemHeap) Len() int { return len(h.items) }
-
-// Less is heap.Interface's.
-func (h *itemHeap) Less(i, j int) bool {
-	a, b := h.items[i], h.items[j]
-	if h.timed && a.at != b.at {
-		return a.at < b.at
-	}
-	return a.id < b.id
-}
-
-// Swap is heap.Interface's.
-func (h *itemHeap) Swap(i, j int) {
-	h.items[i], h.items[j] = h.items[j], h.items[i]
-	h.seat(i)
-	h.seat(j)
-}
-
-// Push is heap.Interface's.
-func (h *itemHeap) Push(x any) {
-	h.items = append(h.items, x.(*item))
-	h.seat(len(h.items) - 1)
-}
-
-// Pop is heap.Interface's.
-func (h *itemHeap) Pop() any {
-	n := len(h.items) - 1
-	it := h.items[n]
-	h.items[n] = nil
-	h.items = h.items[:n]
-	if !h.all {
-		it.in = nil
-	}
-	return it
-}
-
-// seat tells an item its place.
-func (h *itemHeap) seat(i int) {
-	if it := h.items[i]; h.all {
-		it.byAll = i
-	} else {
-		it.in, it.place = h, i
-	}
 }
