@@ -14,6 +14,7 @@
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
 //	greenroom rm STORE ACTOR {KEY… | --prefix P | --all}
 //	                                            remove user keys
+//	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
@@ -122,6 +123,13 @@
 // terminal, and elsewhere lines with fields separated by tabs. Its PREFIX is
 // compared with the words as text: sqlite/chunks/ is a branch, user/room: is all
 // user keys that begin with room:.
+//
+// # Connections
+//
+// conns ls lists the connections of an actor that hibernate, as they were saved last: a
+// table on a terminal, elsewhere lines with fields separated by tabs, and with --json
+// objects that have the parameters, the state and the headers too. One that can't be read
+// has a problem, and is left alone by everything else.
 //
 // # Check
 //

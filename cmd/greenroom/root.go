@@ -31,15 +31,32 @@ what isn't there.`,
 	root.AddCommand(
 		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newCheck(e),
+		newConns(e),
 	)
-	for _, cmd := range root.Commands() {
+	noteStart(root, started)
+	return root
+}
+
+// noteStart has the commands below cmd set started when they begin.
+func noteStart(cmd *cobra.Command, started *bool) {
+	for _, cmd := range cmd.Commands() {
 		run := cmd.RunE
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			*started = true
 			return run(cmd, args)
 		}
+		noteStart(cmd, started)
 	}
-	return root
+}
+
+// newGroup returns a command that only has others below it.
+func newGroup(use, short string, cmds ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	group.AddCommand(cmds...)
+	return group
 }
 
 // version is what the Go tool recorded about the source.

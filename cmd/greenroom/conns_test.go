@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/conn"
+)
+
+// TestConns runs the commands in testdata/conns, each file in an empty folder. "greenroom"
+// is as in TestCommands; "connection ID" stores one in the actor lobby of the store data,
+// of which the input says in JSON what it has, "damaged ID" stores the input, which is in
+// hexadecimal.
+func TestConns(t *testing.T) {
+	datadriven.Walk(t, "testdata/conns", func(t *testing.T, path string) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(t.TempDir())
+		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "greenroom":
+				return transcript(t, d.Input)
+			case "connection", "damaged":
+				storeConn(t, d)
+				return ""
+			}
+			d.Fatalf(t, "no directive %q", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// storeConn stores a connection past package conn, which would choose an id for it.
+func storeConn(t *testing.T, d *datadriven.TestData) {
+	t.Helper()
+	id := d.CmdArgs[0].String()
+	value, err := hex.DecodeString(d.Input)
+	if d.Cmd == "connection" {
+		value, err = connRecord(id, d.Input)
+	}
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	err = own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+		return a.Put(context.Background(), actorstore.AppendConnection(nil, id), value)
+	})
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+}
+
+func connRecord(id, text string) ([]byte, error) {
+	var in struct {
+		Gateway, Request, Path string
+		In, Out                conn.Index
+		Events                 []string
+		Headers                [][2]string
+		Parameters, State      any
+		Raw                    string // the state, in hexadecimal
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return nil, err
+	}
+	rec := conn.Record{
+		ID: conn.ID(id), Server: in.In, Client: in.Out, Path: in.Path, Subscriptions: in.Events,
+		Parameters: []byte{0xf7}, State: []byte{0xf7}, // undefined
+	}
+	for _, h := range in.Headers {
+		rec.Headers = append(rec.Headers, conn.Header{Name: h[0], Value: h[1]})
+	}
+	var err error
+	if rec.Gateway, err = conn.ParseGatewayID(in.Gateway); err != nil {
+		return nil, err
+	}
+	if rec.Request, err = conn.ParseRequestID(in.Request); err != nil {
+		return nil, err
+	}
+	if in.Parameters != nil {
+		if rec.Parameters, err = conn.Encode(in.Parameters); err != nil {
+			return nil, err
+		}
+	}
+	if in.State != nil {
+		if rec.State, err = conn.Encode(in.State); err != nil {
+			return nil, err
+		}
+	}
+	if in.Raw != "" {
+		if rec.State, err = hex.DecodeString(in.Raw); err != nil {
+			return nil, err
+		}
+	}
+	return rec.Append(nil), nil
+}
