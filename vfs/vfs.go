@@ -170,7 +170,7 @@ func (v *VFS) Unregister() error {
 }
 
 // Mount makes the database of a available as file:/name. It reads what it must
-// know (three reads), and finishes what a crash left unfinished: it rolls back a
+// know (a few small reads; on a far engine one, of what is read first), and finishes what a crash left unfinished: it rolls back a
 // journal, unless that is encrypted, which the first connection that can read it does.
 // When that fails Mount does, with the reason, and the journal stays. The caller keeps
 // a open until Unmount.
