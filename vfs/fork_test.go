@@ -62,7 +62,7 @@ func TestForkInUse(t *testing.T) {
 			seen()
 			commits, every := 0, 5
 			if raceDetector {
-				every = 20
+				every = 12
 			}
 			r.engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.AfterCommit {

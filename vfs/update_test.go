@@ -405,7 +405,7 @@ func TestUpdateCrash(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash points", points)
-	if points < 200 {
+	if points*updateStep < 200 {
 		t.Errorf("only %d crash points", points)
 	}
 }
