@@ -27,7 +27,8 @@ type side struct {
 	open func(ctx context.Context, at site) (runner, error)
 }
 
-// A runner does the work of one side of a line. It is used from one goroutine.
+// A runner does the work of one side of a line. It is used from one goroutine, and may
+// have more of its own.
 type runner interface {
 	// run does n operations. This is what is timed.
 	run(ctx context.Context, n int) error
@@ -58,14 +59,16 @@ type sizes struct {
 	scan int
 	// recorded is how many transactions the raw peer records and plays back.
 	recorded int
+	// actors is how many actors are at work at once where there are many.
+	actors int
 }
 
 // fullSizes are the sizes of a measurement; tests use smaller ones.
 func fullSizes() sizes {
-	return sizes{bulk: 10_000, point: 10_000, scan: 100_000, recorded: 256}
+	return sizes{bulk: 10_000, point: 10_000, scan: 100_000, recorded: 256, actors: 200}
 }
 
 // allLines returns every line there is, in the order of the table.
 func allLines(engine string) []line {
-	return sqliteLines(engine)
+	return append(sqliteLines(engine), queueLines(engine)...)
 }

@@ -10,8 +10,9 @@
 // machine and the minute. Besides time, every line says how often the subject
 // called its engine, which is what a network would multiply.
 //
-// It is no load test: one goroutine works at a time, and every side has a store
-// of its own in a temporary folder, removed at the end.
+// It is no load test: one goroutine works at a time, but for queue/cycle, where many
+// actors do at once on both sides. Every side has a store of its own in a temporary
+// folder, removed at the end.
 package main
 
 import (

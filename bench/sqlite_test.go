@@ -7,7 +7,7 @@ import (
 
 // tinySizes let every workload run in milliseconds. The scanned table is still
 // larger than scanCache.
-func tinySizes() sizes { return sizes{bulk: 500, point: 100, scan: 5000, recorded: 4} }
+func tinySizes() sizes { return sizes{bulk: 500, point: 100, scan: 5000, recorded: 4, actors: 5} }
 
 // TestLines runs every line at a tiny size over the memory engine, and holds what
 // each workload asks of its engine: a faster clock must not hide another work.
@@ -32,6 +32,14 @@ var checks = map[string]func(*testing.T, result){
 	"sqlite/insert-1": func(t *testing.T, r result) {
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
 			t.Errorf("a transaction takes %v reads and %v commits, want 0 and 1", reads, commits)
+		}
+		if r.counts.Durable != r.counts.Commits {
+			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
+		}
+	},
+	"queue/cycle": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != cycleCommits {
+			t.Errorf("a cycle takes %v reads and %v commits, want 0 and %d", reads, commits, cycleCommits)
 		}
 		if r.counts.Durable != r.counts.Commits {
 			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)

@@ -30,12 +30,15 @@ type Send struct {
 //
 // Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
 // and those of actorstore.Actor.Commit.
-func (q *Queue) Enqueue(ctx context.Context, s Send) (ID, error) {
-	ids, err := q.EnqueueAll(ctx, []Send{s})
+func (q *Queue) Enqueue(ctx context.Context, s Send) (id ID, err error) {
+	err = q.retryKeys(ctx, func(b *batch.Batch) (err error) {
+		id, err = q.StageEnqueue(b, s)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
-	return ids[0], nil
+	return id, nil
 }
 
 // EnqueueAll stores messages in one commit: all, in that order, or none.

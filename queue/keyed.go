@@ -51,7 +51,7 @@ func (st *staging) key(n noteKey, now int64) (*keyed, error) {
 	switch {
 	case k == nil:
 	case k.by != nil && k.by != st:
-		return nil, &busyKey{k.by.settled}
+		return nil, &busyKey{k.by.done()}
 	case k.until > now || k.value != nil:
 		return k, nil
 	}

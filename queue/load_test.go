@@ -21,8 +21,8 @@ func TestMetadata(t *testing.T) {
 		"cut":     func(r *rig) { r.stored(metadataKey(), []byte{4, 0, 1}) },
 		"newer":   func(r *rig) { r.stored(metadataKey(), []byte{5, 0, 1}) },
 		"long":    func(r *rig) { r.stored(metadataKey(), make([]byte, 25_000)) },
-		"behind":  func(r *rig) { r.stored(metadataKey(), (&metadata{1, 0}).encode()) },
-		"size":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, 77}).encode()) },
+		"behind":  func(r *rig) { r.stored(metadataKey(), (&metadata{1, 0}).append(nil)) },
+		"size":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, 77}).append(nil)) },
 	}
 	for what, damage := range damage {
 		r := newRig(t, Options{})
@@ -212,7 +212,7 @@ func TestPages(t *testing.T) {
 func TestIDsEnd(t *testing.T) {
 	r := newRig(t, Options{})
 	must(t, r.q.Close())
-	r.stored(metadataKey(), (&metadata{maxID - 1, 0}).encode())
+	r.stored(metadataKey(), (&metadata{maxID - 1, 0}).append(nil))
 	r.open2()
 	if id := r.enqueue("a", nil); id != maxID-1 {
 		t.Errorf("id %s", id)

@@ -118,6 +118,8 @@ type Queue struct {
 	rings    sync.WaitGroup
 	closing  chan struct{} // closed by Close
 
+	works sync.Pool // of *work
+
 	// arming orders the settings of the alarm. It is taken before mu.
 	arming sync.Mutex
 	armed  int64 // what source is set to, Unix ms, 0 for nothing  +checklocks:arming
@@ -286,12 +288,43 @@ func (q *Queue) usable() error {
 // commit stages and commits a batch of its own. What stage returns an error for is given
 // up.
 func (q *Queue) commit(ctx context.Context, stage func(b *batch.Batch) error) error {
-	var b batch.Batch
-	if err := stage(&b); err != nil {
-		b.Abort(err)
+	w, _ := q.works.Get().(*work)
+	if w == nil {
+		w = &work{}
+		w.staging.init(q, &w.batch)
+	}
+	q.mu.Lock()
+	err := q.usable()
+	if err == nil {
+		w.staging.begin()
+	}
+	q.mu.Unlock()
+	if err != nil {
 		return err
 	}
-	return q.actor.Commit(ctx, &b)
+	over := false
+	defer func() {
+		if !over { // a panic gives back what was claimed, and the memory is not used again
+			w.batch.Abort(nil)
+		}
+	}()
+	if err = stage(&w.batch); err != nil {
+		w.batch.Abort(err)
+	} else {
+		err = q.actor.Commit(ctx, &w.batch)
+	}
+	// Whatever became of it, nobody uses its memory any more.
+	w.batch.Reset()
+	w.staging.reset()
+	over = true
+	q.works.Put(w)
+	return err
+}
+
+// A work is a batch of the queue's own, and the memory that it takes.
+type work struct {
+	batch   batch.Batch
+	staging staging
 }
 
 // millis is the time of day in Unix milliseconds.

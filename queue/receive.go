@@ -227,10 +227,10 @@ func (st *staging) setAside(c *change, err error) {
 	q := st.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st.changes = slices.DeleteFunc(st.changes, func(o *change) bool { return o == c })
-	c.it.claim = nil
-	q.index.leave(c.it)
-	q.quarantine(Quarantined{ID: c.it.id, Key: appendMessageKey(nil, c.it.id), Size: c.it.size, Err: err})
+	it := c.it
+	st.forgetChange(c)
+	q.index.leave(it)
+	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(nil, it.id), Size: it.size, Err: err})
 }
 
 // All yields messages one after the other, each when the one before is settled, and

@@ -168,8 +168,8 @@ type metadata struct {
 	size int64 // message keys, also of those that can't be read
 }
 
-func (m *metadata) encode() []byte {
-	b := bare.AppendVersion(make([]byte, 0, metadataSize), recordVersion)
+func (m *metadata) append(dst []byte) []byte {
+	b := bare.AppendVersion(dst, recordVersion)
 	return bare.AppendU32(bare.AppendU64(b, uint64(m.next)), uint32(min(m.size, math.MaxUint32)))
 }
 

@@ -73,7 +73,7 @@ func TestMetadataVectors(t *testing.T) {
 		next, err := strconv.ParseUint(in.NextID.Text, 10, 64)
 		must(t, err)
 		want, golden := metadata{ID(next), in.Size}, unhex(t, v.Hex)
-		if got := want.encode(); !bytes.Equal(got, golden) {
+		if got := want.append(nil); !bytes.Equal(got, golden) {
 			t.Errorf("%s: encoded %x, want %x", v.Name, got, golden)
 		}
 		if got, err := parseMetadata(golden); err != nil || got != want {
@@ -133,7 +133,7 @@ func TestCorrupt(t *testing.T) {
 		"metadata": func(b []byte) error { _, err := parseMetadata(b); return err },
 		"note":     func(b []byte) error { _, _, err := parseNote(b); return err },
 	}
-	values := map[string][]byte{"message": full.encode(), "metadata": (&metadata{7, 8}).encode(), "note": appendNote(nil, 7, 8)}
+	values := map[string][]byte{"message": full.encode(), "metadata": (&metadata{7, 8}).append(nil), "note": appendNote(nil, 7, 8)}
 	for what, decode := range decoders {
 		value := values[what]
 		must(t, decode(value))
@@ -175,10 +175,10 @@ func FuzzRecord(f *testing.F) {
 }
 
 func FuzzMetadata(f *testing.F) {
-	f.Add((&metadata{1, 2}).encode(), appendNote(nil, 3, 4))
+	f.Add((&metadata{1, 2}).append(nil), appendNote(nil, 3, 4))
 	f.Fuzz(func(t *testing.T, b, n []byte) {
-		if m, err := parseMetadata(b); err == nil && !bytes.Equal(m.encode(), b) {
-			t.Errorf("%x was encoded as %x", b, m.encode())
+		if m, err := parseMetadata(b); err == nil && !bytes.Equal(m.append(nil), b) {
+			t.Errorf("%x was encoded as %x", b, m.append(nil))
 		}
 		if id, until, err := parseNote(n); err == nil && !bytes.Equal(appendNote(nil, id, until), n) {
 			t.Errorf("%x was encoded as %x", n, appendNote(nil, id, until))

@@ -17,16 +17,29 @@ import (
 type staging struct {
 	q       *Queue
 	batch   *batch.Batch
-	adds    []*item
-	names   []string // of adds
-	free    int      // adds that don't count against the limit: dead letters
+	adds    []added
+	free    int // adds that don't count against the limit: dead letters
 	changes []*change
 	bad     []Quarantined // to be removed
 	keys    []*keyed      // that the adds take
 	forget  []*keyed      // that are over
 
 	written metadata      // as the last run of late has it
-	settled chan struct{} // closed when the batch is settled
+	settled chan struct{} // closed when the batch is settled; nil while nobody waits
+
+	// What a staging needs every time.
+	onLate   func(*batch.Batch) error
+	onCommit func()
+	onAbort  func(error)
+	spare    change
+	writes   []write
+	meta     [metadataSize]byte
+}
+
+// An added is a new message.
+type added struct {
+	it   *item
+	name string
 }
 
 // A change is what a batch does to a message that is stored.
@@ -55,12 +68,52 @@ func (q *Queue) staging(b *batch.Batch) (*staging, error) {
 	if b.Settled() {
 		return nil, batch.ErrSettled
 	}
-	st := &staging{q: q, batch: b, settled: make(chan struct{})}
-	q.stagings[b] = st
-	b.Late(st.late)
-	b.OnCommit(st.commit)
-	b.OnAbort(st.abort)
+	st := new(staging)
+	st.init(q, b)
+	st.begin()
 	return st, nil
+}
+
+func (st *staging) init(q *Queue, b *batch.Batch) {
+	st.q, st.batch = q, b
+	st.onLate, st.onCommit, st.onAbort = st.late, st.commit, st.abort
+}
+
+// begin makes st what its batch does to the queue.
+//
+// +checklocks:st.q.mu
+func (st *staging) begin() {
+	st.q.stagings[st.batch] = st
+	st.batch.Late(st.onLate)
+	st.batch.OnCommit(st.onCommit)
+	st.batch.OnAbort(st.onAbort)
+}
+
+// reset makes st ready to begin again, once its batch has been Reset. It keeps memory for
+// work of the usual size.
+func (st *staging) reset() {
+	if cap(st.adds)+cap(st.changes)+cap(st.writes) > maxKept {
+		st.adds, st.changes, st.writes = nil, nil, nil
+	}
+	clear(st.adds[:cap(st.adds)])
+	clear(st.changes[:cap(st.changes)])
+	clear(st.writes[:cap(st.writes)])
+	st.adds, st.changes, st.writes = st.adds[:0], st.changes[:0], st.writes[:0]
+	st.bad, st.keys, st.forget = nil, nil, nil
+	st.free, st.written, st.settled, st.spare = 0, metadata{}, nil, change{}
+}
+
+// maxKept bounds what a staging keeps when it isn't used.
+const maxKept = 256
+
+// done returns a channel that is closed when st is settled.
+//
+// +checklocks:st.q.mu
+func (st *staging) done() <-chan struct{} {
+	if st.settled == nil {
+		st.settled = make(chan struct{})
+	}
+	return st.settled
 }
 
 // claim takes a message for st, or returns the change that st has in mind already.
@@ -73,7 +126,11 @@ func (st *staging) claim(it *item) (*change, error) {
 		}
 		return c, nil
 	}
-	c := &change{st: st, it: it, to: it.lease}
+	c := &st.spare
+	if c.it != nil {
+		c = new(change)
+	}
+	*c = change{st: st, it: it, to: it.lease}
 	st.q.index.take(it)
 	it.claim = c
 	st.changes = append(st.changes, c)
@@ -84,9 +141,18 @@ func (st *staging) claim(it *item) (*change, error) {
 //
 // +checklocks:q.mu
 func (st *staging) unclaim(c *change) {
+	it := c.it
+	st.forgetChange(c)
+	st.q.put(it)
+}
+
+// forgetChange takes a change back, and leaves its message in no order.
+//
+// +checklocks:st.q.mu
+func (st *staging) forgetChange(c *change) {
 	st.changes = slices.DeleteFunc(st.changes, func(o *change) bool { return o == c })
 	c.it.claim = nil
-	st.q.put(c.it)
+	*c = change{}
 }
 
 // put puts a message where it belongs, and wakes who waits for one.
@@ -115,7 +181,7 @@ func (st *staging) add(r *record, counts bool) (*item, error) {
 	it.size = len(it.rec)
 	q.next++
 	q.staged[it.id] = st
-	st.adds, st.names = append(st.adds, it), append(st.names, r.name)
+	st.adds = append(st.adds, added{it, r.name})
 	if counts {
 		q.reserved++
 	} else {
@@ -139,11 +205,11 @@ func (st *staging) late(b *batch.Batch) error {
 	if err := q.usable(); err != nil {
 		return err // who opened the queue anew doesn't know what is staged here
 	}
-	writes := make([]write, 0, len(st.adds)+len(st.changes))
+	writes := st.writes[:0]
 	m := q.meta
-	for _, it := range st.adds {
-		writes = append(writes, write{it.id, it.rec, batch.Absent})
-		m.next = max(m.next, it.id+1)
+	for _, a := range st.adds {
+		writes = append(writes, write{a.it.id, a.it.rec, batch.Absent})
+		m.next = max(m.next, a.it.id+1)
 		m.size++
 	}
 	for _, c := range st.changes {
@@ -157,12 +223,13 @@ func (st *staging) late(b *batch.Batch) error {
 	}
 	// Each key lies below those before it, which spares the store a look at all of them;
 	// and if a batch lands in part, the next id is there before the message.
+	st.writes = writes
+	var key [messageKeySize]byte
 	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
 	m.size -= int64(len(st.bad))
 	if st.written = m; m != q.meta || q.rebuilt {
-		b.PutPrior(metadataKey(), m.encode(), q.prior)
+		b.PutPrior(actorstore.AppendQueueMetadata(key[:0]), m.append(st.meta[:0]), q.prior)
 	}
-	var key [messageKeySize]byte
 	for _, w := range writes {
 		if k := appendMessageKey(key[:0], w.id); w.value == nil {
 			b.DeletePrior(k, w.prior)
@@ -183,11 +250,11 @@ func (st *staging) commit() {
 	if st.written != q.meta || q.rebuilt {
 		q.meta, q.prior, q.rebuilt = st.written, batch.Stored(metadataSize), false
 	}
-	for i, it := range st.adds {
-		q.index.enter(it, st.names[i])
-		q.put(it)
-		q.count(metricEnqueued, 1)
+	for _, a := range st.adds {
+		q.index.enter(a.it, a.name)
+		q.put(a.it)
 	}
+	q.count(metricEnqueued, int64(len(st.adds)))
 	for _, c := range st.changes {
 		st.apply(c)
 	}
@@ -230,8 +297,8 @@ func (st *staging) abort(reason error) {
 		c.it.claim = nil
 		q.put(c.it)
 	}
-	for _, it := range st.adds {
-		q.answer(it.id, answer{err: errors.Join(ErrNoAnswer, reason)})
+	for _, a := range st.adds {
+		q.answer(a.it.id, answer{err: errors.Join(ErrNoAnswer, reason)})
 	}
 	st.abortKeys()
 	q.bad = append(q.bad, st.bad...)
@@ -257,12 +324,14 @@ func (st *staging) abort(reason error) {
 // +checklocks:st.q.mu
 func (st *staging) end() {
 	q := st.q
-	for _, it := range st.adds {
-		delete(q.staged, it.id)
+	for _, a := range st.adds {
+		delete(q.staged, a.it.id)
 	}
 	q.reserved -= len(st.adds) - st.free
 	delete(q.stagings, st.batch)
-	close(st.settled)
+	if st.settled != nil {
+		close(st.settled)
+	}
 }
 
 // value returns the stored value of a message that st has claimed, which nobody else can
