@@ -77,7 +77,7 @@ func TestKeysIsolation(t *testing.T) {
 	}{
 		"get":          {func(tx *kv.Tx) error { _, _, err := kv.Find(ctx, tx, k); return err }, func(tx *kv.Tx) error { return kv.Put(tx, k, at(2)) }, true},
 		"get snapshot": {func(tx *kv.Tx) error { _, _, err := kv.Find(ctx, tx.Snapshot(), k); return err }, func(tx *kv.Tx) error { return kv.Put(tx, k, at(2)) }, false},
-		"get other":    {func(tx *kv.Tx) error { _, _, err := kv.Find(ctx, tx, k); return err }, func(tx *kv.Tx) error { return kv.Put(tx, profileKey{k.under}, person{}) }, false},
+		"get other":    {func(tx *kv.Tx) error { _, _, err := kv.Find(ctx, tx, k); return err }, func(tx *kv.Tx) error { return kv.Put(tx, profileKey(k), person{}) }, false},
 		"missing":      {func(tx *kv.Tx) error { _, err := kv.Exists(ctx, tx, u.member(9)); return err }, func(tx *kv.Tx) error { return kv.Put(tx, u.member(9), struct{}{}) }, true},
 		"chunks":       {func(tx *kv.Tx) error { _, err := kv.Get(ctx, tx, u.image(1)); return err }, func(tx *kv.Tx) error { return kv.Put(tx, u.image(1), nil) }, true},
 		"phantom":      {readMembers(nil), func(tx *kv.Tx) error { return kv.Put(tx, u.member(7), struct{}{}) }, true},

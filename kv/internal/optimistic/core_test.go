@@ -74,8 +74,10 @@ func (s *fakeStore) Apply(ops []kv.Op, version uint64) (func() error, error) {
 // A fakeSnapshot has nothing.
 type fakeSnapshot struct{ kv.Snapshot }
 
-func (*fakeSnapshot) Get(_ context.Context, _, dst []byte) ([]byte, error) { return dst, kv.ErrNotFound }
-func (*fakeSnapshot) Close() error                                         { return nil }
+func (*fakeSnapshot) Get(_ context.Context, _, dst []byte) ([]byte, error) {
+	return dst, kv.ErrNotFound
+}
+func (*fakeSnapshot) Close() error { return nil }
 
 // attempt returns one that has read key, or, for "", nothing.
 func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() time.Time) kv.Attempt {
