@@ -29,6 +29,14 @@ func (s *Set) Stage(b *batch.Batch) error {
 	return nil
 }
 
+// Changed returns how many connections there are at most that Stage would have written or
+// deleted now: 0 says that there is nothing to save.
+func (s *Set) Changed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed.Len() + len(s.deletes)
+}
+
 // Save writes the connections that have changed, and deletes the records of those that
 // are gone. When it returns nil all that was changed before the call is on stable storage.
 // Its commits hold as much as the limits of the actor allow, one after the other: after a
@@ -90,13 +98,15 @@ func (s *Set) stage(b *batch.Batch, w *write) error {
 	}
 	w.collect()
 	w.encode()
+	var k []byte // a batch copies keys
 	for i := range w.items {
 		it := &w.items[i]
+		k = actorstore.AppendConnection(k[:0], string(it.conn.rec.ID))
 		switch {
 		case it.value != nil:
-			b.PutPrior(key(it.conn.rec.ID), it.value, it.prior)
+			b.PutPrior(k, it.value, it.prior)
 		case it.prior != batch.Absent:
-			b.DeletePrior(key(it.conn.rec.ID), it.prior)
+			b.DeletePrior(k, it.prior)
 		}
 	}
 	b.OnCommit(w.landed)

@@ -196,12 +196,18 @@ func TestStage(t *testing.T) {
 	must(t, r.set.remove(gone))
 	var b batch.Batch
 	b.Put(actorstore.AppendPersist(nil), []byte("record"))
+	if n := r.set.Changed(); n < 21 {
+		t.Errorf("Changed is %d, want at least 21", n)
+	}
 	must(t, r.set.Stage(&b))
 	late := r.create(21) // staged already: what has changed is found out when b lands
 	r.eng.Reset()
 	must(t, r.actor.Commit(ctx, &b))
 	if n := r.eng.Counts(); n.Commits != 1 {
 		t.Errorf("%d commits, want 1", n.Commits)
+	}
+	if n := r.set.Changed(); n != 0 {
+		t.Errorf("Changed is %d after a save", n)
 	}
 	r.same()
 	if _, ok := r.stored()[late.ID()]; !ok {
