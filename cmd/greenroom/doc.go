@@ -14,6 +14,11 @@
 //	greenroom put STORE ACTOR KEY [VALUE|-]     store a value under a user key
 //	greenroom rm STORE ACTOR {KEY… | --prefix P | --all}
 //	                                            remove user keys
+//	greenroom queue ls STORE ACTOR [NAME…]      list the messages of an actor's queue
+//	greenroom queue stats STORE ACTOR           count them
+//	greenroom queue peek STORE ACTOR [NAME…]    show the next ones with their bodies
+//	greenroom queue send STORE ACTOR NAME [JSON|-]
+//	                                            enqueue a message
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //
@@ -123,6 +128,20 @@
 // terminal, and elsewhere lines with fields separated by tabs. Its PREFIX is
 // compared with the words as text: sqlite/chunks/ is a branch, user/room: is all
 // user keys that begin with room:.
+//
+// # Queue
+//
+//	$ greenroom queue send data shop order '{"item":1}'
+//	1
+//	$ greenroom queue stats data shop
+//	order  1  1  0  0  0  30  2026-05-04T10:11:12.131Z
+//	$ greenroom queue peek data shop
+//	1  order  2026-05-04T10:11:12.131Z  0  {"item":1}
+//
+// The columns of stats are the name, messages, ready, delayed, leased, unreadable, bytes
+// and the oldest; those of ls the id, the name, the state, its end, how often the message
+// was handed out, its bytes, when it was enqueued, and why it can't be read. With --json
+// they have their names. Looking takes nothing and changes nothing: leases go on.
 //
 // # Connections
 //

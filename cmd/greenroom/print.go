@@ -27,7 +27,7 @@ const (
 
 var modes = []mode{modeTable, modeList, modeCSV, modeJSON}
 
-// A cellKind is the type of a value, SQLite's five.
+// A cellKind is the type of a value: SQLite's five, and one more.
 type cellKind byte
 
 const (
@@ -36,6 +36,7 @@ const (
 	cellReal
 	cellText
 	cellBlob
+	cellJSON // a text that is JSON
 )
 
 // A cell is one value of a row.
@@ -211,7 +212,7 @@ func appendJSON(dst []byte, c cell) []byte {
 	switch c.kind {
 	case cellNull:
 		return append(dst, "null"...)
-	case cellInt:
+	case cellInt, cellJSON:
 		return append(dst, c.text...)
 	case cellReal:
 		return appendReal(dst, c.real)

@@ -30,7 +30,7 @@ what isn't there.`,
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
 		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
-		newGet(e), newPut(e), newRemove(e), newCheck(e),
+		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
 		newConns(e),
 	)
 	noteStart(root, started)
