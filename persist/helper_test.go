@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -235,6 +236,12 @@ func (c *conns) Stage(b *batch.Batch) error {
 type telling struct{ conns }
 
 func (c *telling) Changed() int { return c.dirty.Len() }
+
+// pass lets d pass in a synctest bubble, and what comes of it happen.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 // clockAt is an alarm clock whose time of day a test may set.
 type clockAt struct {

@@ -325,11 +325,12 @@ func (r *Record) tryClose(flushed bool) (done bool, err error) {
 		return false, nil
 	}
 	r.closed = true
-	r.mu.Unlock()
-	r.shut()
 	if !unsaved {
 		err = nil
 	}
+	r.release(err)
+	r.mu.Unlock()
+	r.shut()
 	return true, err
 }
 

@@ -177,7 +177,11 @@ func (r *Record) ring() {
 		return // a save has begun since the timer went off
 	}
 	r.wake = time.Time{}
-	if r.usable() != nil || r.next == nil && r.gen == r.applied && !conns {
+	if err := r.usable(); err != nil {
+		r.release(err)
+		return
+	}
+	if r.next == nil && r.gen == r.applied && !conns {
 		return
 	}
 	if r.next == nil {
@@ -233,6 +237,18 @@ func (r *Record) run(s *save) {
 	}
 	if r.next != nil && r.next.urgent {
 		r.start()
+	}
+}
+
+// release ends the next save before it has begun, with err.
+//
+// +checklocks:r.mu
+func (r *Record) release(err error) {
+	if s := r.next; s != nil {
+		r.next = nil
+		s.err, s.landed = err, err == nil
+		close(s.applied)
+		close(s.done)
 	}
 }
 
@@ -309,6 +325,7 @@ func (r *Record) failed(err error) {
 		if r.gone == nil {
 			r.gone = err
 		}
+		r.release(err)
 		return
 	}
 	wait := backoff(r.failures, minSaveRetry, maxSaveRetry)

@@ -48,13 +48,13 @@ func TestThrottle(t *testing.T) {
 		s := state(t, r)
 		commits := w.commitsAt()
 		for i, wait := range []time.Duration{0, 1, 2, 3, 30 * sec, 4} {
-			time.Sleep(wait)
+			pass(wait)
 			must(t, s.Mutate(ctx, add(1)))
 			if synctest.Wait(); i > 0 && i < 4 && w.countIn() != 1 {
 				t.Errorf("%d: stored %d", i, w.countIn())
 			}
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		first := 30*sec + 1 + 2 + 3
 		if got, want := commits(), []time.Duration{0, 10 * sec, first, first + 10*sec}; !slices.Equal(got, want) {
 			t.Errorf("commits at %v, want %v", got, want)
@@ -74,10 +74,11 @@ func TestThrottleStart(t *testing.T) {
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
 		must(t, s.Mutate(ctx, add(1)))
 		<-pause.Reached()
-		time.Sleep(7 * sec)
-		must(t, s.Mutate(ctx, add(1)))
+		pass(7 * sec)
 		pause.Release()
-		time.Sleep(20 * sec)
+		synctest.Wait()
+		must(t, s.Mutate(ctx, add(1)))
+		pass(20 * sec)
 		if got, want := commits(), []time.Duration{0, 10 * sec}; !slices.Equal(got, want) {
 			t.Errorf("commits at %v, want %v", got, want)
 		}
@@ -97,7 +98,7 @@ func TestMaxWait(t *testing.T) {
 		r.SaveSoon(5 * sec)
 		r.SaveSoon(7 * sec)
 		r.SaveSoon(0)
-		time.Sleep(6 * sec)
+		pass(6 * sec)
 		must(t, s.Mutate(ctx, add(1))) // 5 s + 10 s
 		must(t, r.Save(ctx, &SaveOptions{MaxWait: 2 * sec}))
 		must(t, s.Mutate(ctx, add(1)))
@@ -121,7 +122,7 @@ func TestSaveClean(t *testing.T) {
 			must(t, r.Save(ctx, o))
 		}
 		r.SaveSoon(1)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if c := w.eng.Counts(); c.Commits+c.Syncs != 0 || time.Since(begin) != time.Minute {
 			t.Errorf("%+v after %v", c, time.Since(begin))
 		}
@@ -192,7 +193,7 @@ func TestFailedClean(t *testing.T) {
 		c.set("a", 1)
 		w.refuse(1)
 		wantErr(t, r.Save(ctx, now), batch.ErrTooLarge)
-		time.Sleep(minSaveRetry)
+		pass(minSaveRetry)
 		if synctest.Wait(); c.Changed() != 0 {
 			t.Error("not tried again")
 		}
@@ -210,7 +211,7 @@ func TestBackoff(t *testing.T) {
 		must(t, s.Mutate(ctx, add(1)))
 		commits := w.commitsAt()
 		w.refuse(10)
-		time.Sleep(200 * sec)
+		pass(200 * sec)
 		ms := time.Millisecond
 		want := []time.Duration{10 * sec}
 		for _, d := range []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms, 25600 * ms, 30 * sec} {
@@ -226,7 +227,7 @@ func TestBackoff(t *testing.T) {
 		must(t, s.Mutate(ctx, add(1)))
 		w.refuse(1)
 		wantErr(t, r.Save(ctx, now), batch.ErrTooLarge)
-		time.Sleep(minSaveRetry)
+		pass(minSaveRetry)
 		if synctest.Wait(); !r.Saved() {
 			t.Error("not tried again")
 		}

@@ -438,6 +438,7 @@ func TestStage(t *testing.T) {
 		if <-told; got(t, s) != 10 {
 			t.Errorf("count %d before the commit", got(t, s))
 		}
+		synctest.Wait() // until that is saved
 		w.eng.Reset()
 		must(t, w.actor.Commit(ctx, &b))
 		if n := w.eng.Counts(); n.Commits != 1 || n.Gets+n.Scans != 1 { // of the user key, which nobody knows
