@@ -169,9 +169,6 @@ func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (_ *Set, 
 	return s, nil
 }
 
-// key returns the key of the record of a connection.
-func key(id ID) []byte { return actorstore.AppendConnection(nil, string(id)) }
-
 // restore reads all that is stored.
 func (s *Set) restore(ctx context.Context) error {
 	s.mu.Lock() // nobody else has s yet, but what is called wants it

@@ -292,10 +292,10 @@ func TestStageDisconnectInPart(t *testing.T) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan struct{})
-		var parted []string
+		parted := make(chan string, 2)
 		opts := quiet()
 		opts.OnDisconnect = func(ctx context.Context, c *Conn, reason string) error {
-			parted = append(parted, reason)
+			parted <- reason
 			<-ctx.Done()
 			<-ended // it doesn't listen
 			return ctx.Err()
@@ -310,8 +310,8 @@ func TestClose(t *testing.T) {
 		if d := time.Since(start); d != 1500*time.Millisecond {
 			t.Errorf("Close took %v, want 1.5 s", d)
 		}
-		if !gone.Gone() || kept.Gone() || !slices.Equal(parted, []string{"actor stopped"}) {
-			t.Errorf("gone %v and %v, parted %q", gone.Gone(), kept.Gone(), parted)
+		if reason := <-parted; !gone.Gone() || kept.Gone() || reason != "actor stopped" || len(parted) > 0 {
+			t.Errorf("gone %v and %v, parted %q and %d more", gone.Gone(), kept.Gone(), reason, len(parted))
 		}
 		close(ended)
 		synctest.Wait()

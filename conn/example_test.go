@@ -221,7 +221,7 @@ func ExampleList() {
 		check(err)
 		fmt.Println(s.Record.Path, s.Size, "bytes")
 	}
-	// Output: /connect 63 bytes
+	// Output: /connect 66 bytes
 }
 
 // A record that can't be read is kept, and told.

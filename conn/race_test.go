@@ -42,7 +42,12 @@ func TestConcurrent(t *testing.T) {
 				default:
 					errs = append(errs, r.actor.Apply(ctx, &b))
 				}
-				r.set.Subscribers(nil, "0")
+				for _, c := range r.set.Subscribers(nil, "0") {
+					_, _ = c.Indices()
+					if c.ID() == "" || c.Path() == "" || c.Record().ID != c.ID() || len(c.Parameters()) == 0 {
+						t.Error("a connection without what it began with")
+					}
+				}
 				r.set.Conns()
 				if err := errors.Join(errs...); err != nil {
 					t.Error(err)

@@ -101,7 +101,7 @@ func (s *Set) stage(b *batch.Batch, w *write) error {
 	var k []byte // a batch copies keys
 	for i := range w.items {
 		it := &w.items[i]
-		k = actorstore.AppendConnection(k[:0], string(it.conn.rec.ID))
+		k = appendKey(k[:0], it.conn.rec.ID)
 		switch {
 		case it.value != nil:
 			b.PutPrior(k, it.value, it.prior)

@@ -3,8 +3,9 @@ package conn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,29 @@ type timeline struct {
 	*room
 	c     *Conn
 	start time.Time
-	at    []int64
+
+	mu sync.Mutex
+	at []int64 // +checklocks:mu
+	// broken is why commits fail, nil if they don't.
+	broken error // +checklocks:mu
+}
+
+// commit is called before every commit.
+func (l *timeline) commit(op faultkv.Op) error {
+	if op.Point != faultkv.BeforeCommit {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = append(l.at, time.Since(l.start).Milliseconds())
+	return l.broken
+}
+
+// fail has commits fail, or no more, and forgets those that were tried.
+func (l *timeline) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken, l.at = err, nil
 }
 
 // run opens a room with one connection that has just been saved, and calls fn.
@@ -30,12 +53,7 @@ func onTimeline(t *testing.T, opts Options, fn func(t *testing.T, l *timeline)) 
 		synctest.Wait() // nothing was saved for long, so this is saved at once
 		l.same()
 		l.start = time.Now()
-		l.eng.Hook(func(op faultkv.Op) error {
-			if op.Point == faultkv.BeforeCommit {
-				l.at = append(l.at, time.Since(l.start).Milliseconds())
-			}
-			return nil
-		})
+		l.eng.Hook(l.commit)
 		fn(t, l)
 	})
 }
@@ -48,6 +66,8 @@ func (l *timeline) pass(millis int64) {
 
 func (l *timeline) want(at ...int64) {
 	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !slices.Equal(l.at, at) {
 		l.t.Errorf("saved at %v, want %v", l.at, at)
 	}
@@ -172,42 +192,24 @@ func TestSubscribeAtOnce(t *testing.T) {
 // A save that fails is tried again, ever more slowly, and loses nothing.
 func TestBackoff(t *testing.T) {
 	onTimeline(t, Options{}, func(t *testing.T, l *timeline) {
-		var tried []int64
-		broken := true
-		l.eng.Hook(func(op faultkv.Op) error {
-			if op.Point != faultkv.BeforeCommit {
-				return nil
-			}
-			tried = append(tried, time.Since(l.start).Milliseconds()/1000)
-			if broken {
-				return kv.ErrTooLarge
-			}
-			return nil
-		})
+		l.fail(kv.ErrTooLarge)
 		must(t, l.c.Subscribe("tick"))
 		for s := range int64(200) {
 			l.pass(s * 1000)
 			must(t, l.c.SetState(s)) // changes don't hurry it
 		}
-		if want := []int64{0, 1, 3, 7, 15, 31, 63, 123, 183}; !slices.Equal(tried, want) {
-			t.Errorf("tried at %v s, want %v", tried, want)
-		}
-		broken = false
-		l.set.mu.Lock()
-		l.set.schedule.retry = time.Time{}
-		l.set.mu.Unlock()
-		must(t, l.c.Unsubscribe("tick"))
-		synctest.Wait()
+		l.want(0, 1000, 3000, 7000, 15_000, 31_000, 63_000, 123_000, 183_000)
+		l.fail(nil)
+		l.pass(243_000)
+		l.want(243_000)
 		l.same()
-		// And from the beginning again.
-		tried, broken = nil, true
 		l.pass(1_000_000)
+		// And from the beginning again.
+		l.fail(kv.ErrTooLarge)
 		must(t, l.c.SetState("x"))
 		l.pass(1_008_000)
-		if want := []int64{1000, 1001, 1003, 1007}; !slices.Equal(tried, want) {
-			t.Errorf("tried at %v s, want %v", tried, want)
-		}
-		broken = false
+		l.want(1_000_000, 1_001_000, 1_003_000, 1_007_000)
+		l.fail(nil)
 	})
 }
 
@@ -215,14 +217,14 @@ func TestBackoff(t *testing.T) {
 func TestOwnSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r *room
-		var calls []string
-		failure := errors.New("not now")
-		err := failure
+		var broken atomic.Bool
+		var calls atomic.Int64
+		broken.Store(true)
 		opts := Options{}
 		opts.Save = func(ctx context.Context) error {
-			calls = append(calls, fmt.Sprint(err))
-			if err != nil {
-				return err
+			calls.Add(1)
+			if broken.Load() {
+				return errors.New("not now")
 			}
 			return r.set.Save(ctx)
 		}
@@ -232,16 +234,13 @@ func TestOwnSave(t *testing.T) {
 		if len(r.stored()) != 0 {
 			t.Error("it was saved all the same")
 		}
-		err = nil
+		broken.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		r.same()
-		if want := []string{"not now", "<nil>"}; !slices.Equal(calls, want) {
-			t.Errorf("calls %q, want %q", calls, want)
-		}
 		time.Sleep(time.Hour)
-		if len(calls) != 2 {
-			t.Errorf("calls %q, and nothing has changed", calls)
+		if n := calls.Load(); n != 2 {
+			t.Errorf("%d calls, want one that failed and one that didn't", n)
 		}
 	})
 }
@@ -249,17 +248,17 @@ func TestOwnSave(t *testing.T) {
 // An Options.Save that does nothing is asked again, but not all the time.
 func TestOwnSaveIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int64
 		opts := Options{Save: func(context.Context) error {
-			calls++
+			calls.Add(1)
 			return nil
 		}}
 		r := open(t, opts)
 		r.create(1)
 		time.Sleep(95 * time.Second)
 		synctest.Wait()
-		if calls != 10 {
-			t.Errorf("%d calls in 95 s, want one every 10 s", calls)
+		if n := calls.Load(); n != 10 {
+			t.Errorf("%d calls in 95 s, want one every 10 s", n)
 		}
 	})
 }
@@ -267,11 +266,11 @@ func TestOwnSaveIdle(t *testing.T) {
 // When the clock is set back nothing waits longer than it may.
 func TestClockBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shift := time.Duration(0)
-		r := open(t, Options{Now: func() time.Time { return time.Now().Add(shift) }})
+		var shift atomic.Int64
+		r := open(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }})
 		c := r.create(1)
 		synctest.Wait()
-		shift = -time.Hour
+		shift.Store(int64(-time.Hour))
 		must(t, c.SetState(1))
 		received(t, c, 1)
 		time.Sleep(5 * time.Second)

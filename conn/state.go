@@ -155,14 +155,16 @@ func (c *Conn) Unsubscribe(event string) error {
 	})
 }
 
-// become makes next the record of c, if that can be stored, within wait.
+// become gives c the state and the subscriptions of next, if that can be stored, and has
+// them saved within wait.
 //
 // +checklocks:c.set.mu
 func (c *Conn) become(next Record, wait time.Duration) error {
 	if err := c.fits(&next); err != nil {
 		return err
 	}
-	c.rec = next
+	// The rest never changes, and is read without the lock.
+	c.rec.State, c.rec.Subscriptions = next.State, next.Subscriptions
 	c.mark(wait)
 	return nil
 }

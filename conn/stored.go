@@ -26,7 +26,7 @@ type Stored struct {
 // ErrCorrupt if not the value but the rows that hold it are damaged, which a check of
 // the store tells more about.
 func List(ctx context.Context, r actorstore.Reader) iter.Seq2[Stored, error] {
-	start, end := actorstore.NamespaceRange(actorstore.NamespaceConnections)
+	start, end := keyRange()
 	return func(yield func(Stored, error) bool) {
 		for e, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
 			if err != nil {
@@ -41,7 +41,7 @@ func List(ctx context.Context, r actorstore.Reader) iter.Seq2[Stored, error] {
 }
 
 func readEntry(e actorstore.Entry) Stored {
-	s := Stored{ID: ID(e.Key[1:]), Size: e.Size, Updated: e.Updated}
+	s := Stored{ID: keyID(e.Key), Size: e.Size, Updated: e.Updated}
 	s.Record, s.Err = ParseRecord(e.Value)
 	// Under another key it would be saved there, and be two connections.
 	if s.Err == nil && s.Record.ID != s.ID {
