@@ -1,0 +1,87 @@
+package conn_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
+)
+
+// The record of an actor and its connections are saved by one timer and one commit,
+// whichever of them has changed.
+func TestWithPersist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		eng := faultkv.New(memkv.New())
+		store, err := actorstore.Open(ctx, eng, nil)
+		check(err)
+		actor, err := store.Named(ctx, "lobby", nil)
+		check(err)
+
+		var rec *persist.Record
+		var mu sync.Mutex
+		var acked []conn.Index
+		set, err := conn.Open(ctx, actor, &conn.Options{
+			Save: func(ctx context.Context) error {
+				return rec.Save(ctx, &persist.SaveOptions{Immediate: true})
+			},
+			OnAck: func(acks []conn.Ack) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, a := range acks {
+					acked = append(acked, a.Index)
+				}
+			},
+		})
+		check(err)
+		rec, err = persist.Open(ctx, actor, &persist.Options{Create: true, Connections: set})
+		check(err)
+		state, err := persist.OpenState[int](ctx, rec, nil)
+		check(err)
+		c, err := set.Create(lobby)
+		check(err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		// Both change, and a save was just made: one commit. The connection alone changes:
+		// one as well.
+		for i, change := range []func(){
+			func() { check(state.Set(ctx, 7)) },
+			func() {},
+		} {
+			check(c.Subscribe(string(rune('a' + i))))
+			time.Sleep(time.Second)
+			synctest.Wait()
+			eng.Reset()
+			change()
+			_, err := c.Received(conn.Index(i+1), 10)
+			check(err)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := eng.Counts().Commits; n != 1 {
+				t.Errorf("%d: %d commits, want 1", i, n)
+			}
+		}
+		mu.Lock()
+		if !slices.Equal(acked, []conn.Index{1, 2}) {
+			t.Errorf("acknowledged %v, want 1 and 2", acked)
+		}
+		mu.Unlock()
+		if set.Changed() != 0 || !rec.Saved() {
+			t.Errorf("%d connections have changed, record saved: %v", set.Changed(), rec.Saved())
+		}
+		check(rec.Close(ctx))
+		check(set.Close(ctx))
+		check(actor.Close())
+		check(store.Close())
+		check(eng.Close())
+	})
+}
