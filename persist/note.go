@@ -65,8 +65,11 @@ func parseNote(b []byte) (note, error) {
 	if err != nil {
 		return note{}, fmt.Errorf("persist: note: %w: %w", actorstore.ErrCorrupt, err)
 	}
-	if v != noteVersion {
-		return note{}, fmt.Errorf("persist: note of version %d, not %d: %w", v, noteVersion, actorstore.ErrNewerFormat)
+	switch {
+	case v > noteVersion:
+		return note{}, fmt.Errorf("persist: %w", &actorstore.FormatError{What: "note", Found: uint64(v), Known: noteVersion})
+	case v < noteVersion:
+		return note{}, fmt.Errorf("persist: note of version %d: %w", v, actorstore.ErrCorrupt)
 	}
 	var n note
 	r := bare.NewReader(body)

@@ -105,7 +105,7 @@ func parseRecord(b []byte) (record, error) {
 	case err != nil:
 		return record{}, fmt.Errorf("persist: record: %w: %w", actorstore.ErrCorrupt, err)
 	case v > version:
-		return record{}, fmt.Errorf("persist: record of version %d, the newest known is %d: %w", v, version, actorstore.ErrNewerFormat)
+		return record{}, fmt.Errorf("persist: %w", &actorstore.FormatError{What: "record", Found: uint64(v), Known: version})
 	case v < firstVersion:
 		return record{}, fmt.Errorf("persist: record of version %d: %w", v, actorstore.ErrCorrupt)
 	}

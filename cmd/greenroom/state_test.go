@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/persist"
+)
+
+// TestState runs the commands in testdata/state, each file in an empty folder. "greenroom"
+// is as in TestCommands. "record" makes the record of the actor lobby of the store data,
+// of which the input says in JSON what it has; "damaged" stores the input instead, which
+// is in hexadecimal.
+func TestState(t *testing.T) {
+	datadriven.Walk(t, "testdata/state", func(t *testing.T, path string) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(t.TempDir())
+		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "greenroom":
+				return transcript(t, d.Input)
+			case "record", "damaged":
+				if err := storeState(t, d); err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				return ""
+			}
+			d.Fatalf(t, "no directive %q", d.Cmd)
+			return ""
+		})
+	})
+}
+
+func storeState(t *testing.T, d *datadriven.TestData) error {
+	return own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+		if d.Cmd == "damaged" {
+			value, err := hex.DecodeString(d.Input)
+			return errors.Join(err, a.Put(context.Background(), actorstore.AppendPersist(nil), value))
+		}
+		return storeRecord(t.Context(), a, d.Input)
+	})
+}
+
+func storeRecord(ctx context.Context, a *actorstore.Actor, text string) (err error) {
+	var in struct {
+		Input, State any
+		Text         bool // keep them as JSON
+		Events       []persist.Job
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&in); err != nil {
+		return err
+	}
+	o := &persist.Options{Create: true, Input: in.Input}
+	if in.Text {
+		o.Codec = persist.JSON{}
+	}
+	r, err := persist.Open(ctx, a, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close(ctx)) }()
+	for _, job := range in.Events {
+		if _, err := r.Schedule().Add(ctx, job); err != nil {
+			return err
+		}
+	}
+	if in.State == nil {
+		return nil
+	}
+	s, err := persist.OpenState[any](ctx, r, nil)
+	if err != nil {
+		return err
+	}
+	return s.Set(ctx, in.State)
+}
