@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -165,7 +166,7 @@ func (f *flight) commit() {
 	r.warn()
 	f.end()
 	if tell && len(r.watchers) > 0 && !r.closed {
-		r.tasks.Go(func() { r.tell(nil) }) // the commit lock is held
+		r.tasks.Go(func() { r.tell(context.Background()) }) // not here: the commit lock is held
 	}
 	r.mu.Unlock()
 	if f.newEvents {

@@ -97,7 +97,12 @@ func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action)
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	r.mu.Unlock()
 	s.arming.Lock()
-	s.source = s.clock.Source(s.ring)
+	r.mu.Lock()
+	stopped := s.stopped
+	r.mu.Unlock()
+	if !stopped { // else nobody would take the source away again
+		s.source = s.clock.Source(s.ring)
+	}
 	s.arming.Unlock()
 	s.arm()
 	return nil

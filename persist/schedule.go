@@ -82,33 +82,38 @@ func (s *Schedule) StageAdd(b *batch.Batch, job Job) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.stage(b, func(f *flight) error {
-		events := f.events
-		if job.ID != "" {
-			for _, o := range events {
-				if e.same(o) && !o.parked {
-					return nil
-				}
-			}
-			events = make([]*event, 0, len(f.events))
-			for _, o := range f.events {
-				if o.id != e.id {
-					events = append(events, o)
-					continue
-				}
-				f.leave(o)
-			}
-		}
-		if e.noted {
-			if err := s.stageNote(f, e); err != nil {
-				return err
-			}
-		}
-		// A batch that failed may be joined to another one: each has its own event.
-		own := *e
-		return f.setEvents(insert(events, &own))
-	})
+	s.stage(b, func(f *flight) error { return s.add(f, e, job.ID != "") })
 	return e.id, nil
+}
+
+// add has the batch add e, in the place of what has its id if that was chosen.
+//
+// +checklocks:s.r.mu
+func (s *Schedule) add(f *flight, e *event, chosen bool) error {
+	events := f.events
+	if chosen {
+		for _, o := range events {
+			if e.same(o) && !o.parked {
+				return nil
+			}
+		}
+		events = make([]*event, 0, len(f.events))
+		for _, o := range f.events {
+			if o.id == e.id {
+				f.leave(o)
+				continue
+			}
+			events = append(events, o)
+		}
+	}
+	if e.noted {
+		if err := s.stageNote(f, e); err != nil {
+			return err
+		}
+	}
+	// A batch that failed may be joined to another one: each has an event of its own.
+	own := *e
+	return f.setEvents(insert(events, &own))
 }
 
 // Cancel removes an event and says whether there was one. When it returns the event

@@ -298,11 +298,8 @@ func (r *Record) watch(fn func(context.Context) error) {
 	r.watchers = append(r.watchers, fn)
 }
 
-// tell calls the watchers, or has whoever does call them once more. A nil ctx is nobody's.
+// tell calls the watchers, or has whoever does call them once more.
 func (r *Record) tell(ctx context.Context) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
 	// What is told has happened, whatever becomes of who did it.
 	ctx = context.WithValue(context.WithoutCancel(ctx), hookKey{r}, true)
 	r.mu.Lock()
