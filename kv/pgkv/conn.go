@@ -23,7 +23,7 @@ type conn struct {
 	// statement here gives cause to; what remains is a wait for standbys that was ended
 	// from outside.
 	warned bool
-	// used is when the connection was given back.
+	// used is when the connection was opened or last given back.
 	used time.Time
 }
 
@@ -40,7 +40,7 @@ func (db *DB) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, dialError(err)
 	}
-	c := &conn{pg: pg, sql: db.sql, descs: make(map[*statement]*pgconn.StatementDescription, len(db.sql.all))}
+	c := &conn{pg: pg, sql: db.sql, used: time.Now(), descs: make(map[*statement]*pgconn.StatementDescription, len(db.sql.all))}
 	pg.CustomData()[connKey] = c
 	if err := c.setUp(ctx); err != nil {
 		c.kill()
@@ -165,9 +165,13 @@ func (c *conn) look() {
 	}
 }
 
-// alive looks whether the server has hung up, without asking it.
+// fresh is how long a connection is taken to be what it was when it was given back.
+const fresh = time.Second
+
+// alive looks whether the server has hung up, without asking it. To look takes a
+// millisecond, so that it is only done after a while.
 func (c *conn) alive() bool {
-	return !c.bad && !c.pg.IsClosed() && c.pg.CheckConn() == nil
+	return !c.bad && !c.pg.IsClosed() && (time.Since(c.used) < fresh || c.pg.CheckConn() == nil)
 }
 
 // closeTimeout bounds how long a connection may take to say goodbye.
