@@ -1,0 +1,96 @@
+package vfs
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
+
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// Options are settings of a VFS and of the pools that Open makes; nil means the
+// defaults.
+type Options struct {
+	// TempMemory is how many bytes of one temporary file of SQLite are kept in
+	// memory; a larger one moves to the operating system's TempDir. 0 means
+	// 4 MiB, a negative number that nothing is kept in memory.
+	TempMemory int64
+	// TempDir is where large temporary files go, and in WAL mode SQLite's index of the
+	// log; "" means os.TempDir.
+	TempDir string
+	// TxMemory is how many bytes of a transaction are kept in memory beyond SQLite's
+	// cache, with the journal that can undo them, until it commits: up to there a
+	// transaction is one engine commit (where one commit may be so large), and its
+	// journal is never stored. A database has one writer, so it takes this memory
+	// once, and gives it back when the transaction is over. 0 means 32 MiB, less
+	// than 1 MiB means 1 MiB.
+	TxMemory int64
+	// MaxSnapshotAge and MaxSnapshots bound the engine snapshots that transactions of
+	// this database keep open: each one keeps old versions of everything in the store
+	// alive. A transaction may read for MaxSnapshotAge after the state that it reads
+	// was replaced by a newer one, and at most MaxSnapshots states are kept, the
+	// newest ones. Beyond either bound, the next read of a page that isn't in SQLite's
+	// cache fails with ErrSnapshotTooOld (see Cause), and the transaction must be
+	// rolled back. A transaction that reads the newest state is not bounded, nor is
+	// the writer. In WAL mode it is the log that is kept alive, and MaxSnapshotAge
+	// bounds that. 0 means 5 minutes and 64, a negative number no bound.
+	MaxSnapshotAge time.Duration
+	MaxSnapshots   int
+	// MaxConns bounds the open connections of a pool. Each one costs about a
+	// megabyte. 0 means 8.
+	MaxConns int
+	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
+	Pragmas []string
+	// Extensions are called with every new connection of a pool, before Pragmas are
+	// run: the Register functions of go-sqlite3's ext packages (fts5, rtree, …), or
+	// functions that create functions and collations.
+	Extensions []func(*sqlite3.Conn) error
+	// Wrap puts another VFS on top of this one when it is registered, as
+	// func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }. Its files
+	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks
+	// for comes first in Pragmas. nil means that there is none.
+	Wrap func(v sqlitevfs.VFS) sqlitevfs.VFS
+	// Logger gets what no caller can be told. nil means slog.Default().
+	Logger *slog.Logger
+	// Metrics is told what Metrics() lists; nil is nobody.
+	Metrics metrics.Sink
+}
+
+const (
+	defaultTempMemory = 4 << 20
+	defaultTxMemory   = 32 << 20
+	leastTxMemory     = 1 << 20
+	defaultMaxAge     = 5 * time.Minute
+	defaultMaxSnaps   = 64
+	defaultMaxConns   = 8
+)
+
+// withDefaults returns a copy of o with every field set.
+func (o *Options) withDefaults() Options {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	if r.TempMemory == 0 {
+		r.TempMemory = defaultTempMemory
+	}
+	if r.TxMemory == 0 {
+		r.TxMemory = defaultTxMemory
+	}
+	r.TxMemory = max(r.TxMemory, leastTxMemory)
+	if r.MaxSnapshotAge == 0 {
+		r.MaxSnapshotAge = defaultMaxAge
+	}
+	if r.MaxSnapshots == 0 {
+		r.MaxSnapshots = defaultMaxSnaps
+	}
+	if r.MaxConns <= 0 {
+		r.MaxConns = defaultMaxConns
+	}
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	return r
+}
