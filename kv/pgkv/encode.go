@@ -5,10 +5,12 @@ import "encoding/binary"
 // Parameters in the binary form of the protocol.
 // https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/utils/adt/arrayfuncs.c
 
-// An array is a bytea[] that is being written.
+// An array is a bytea[] that is being written, or an int8[] if all its elements are
+// added as numbers.
 type array struct {
-	buf []byte
-	n   int
+	buf     []byte
+	n       int
+	numbers bool
 }
 
 // arrayHeader is how many bytes come before the elements: dimensions, whether there
@@ -16,7 +18,13 @@ type array struct {
 const arrayHeader = 20
 
 // reset empties the array and keeps its memory.
-func (a *array) reset() { a.buf, a.n = a.buf[:0], 0 }
+func (a *array) reset() { a.buf, a.n, a.numbers = a.buf[:0], 0, false }
+
+// number appends a number.
+func (a *array) number(n int64) {
+	a.numbers = true
+	a.add(int8Param(n))
+}
 
 // add appends an element; nil is NULL.
 func (a *array) add(b []byte) {
@@ -42,7 +50,11 @@ func (a *array) bytes() []byte {
 		binary.BigEndian.PutUint32(a.buf[12:], uint32(a.n))
 		binary.BigEndian.PutUint32(a.buf[16:], 1)
 	}
-	binary.BigEndian.PutUint32(a.buf[8:], oidBytea)
+	oid := uint32(oidBytea)
+	if a.numbers {
+		oid = oidInt8
+	}
+	binary.BigEndian.PutUint32(a.buf[8:], oid)
 	return a.buf
 }
 

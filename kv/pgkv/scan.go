@@ -46,7 +46,7 @@ const (
 
 func newScan(db *DB, r kv.Range) *scan {
 	// A read that nobody waits for any more may still look at the bounds.
-	r.Start, r.End = bytes.Clone(r.Start), bytes.Clone(r.End)
+	r.Start, r.End = bytes.Clone(r.Start), cloneBound(r.End)
 	s := &scan{db: db, r: r, left: -1}
 	if r.Limit > 0 {
 		s.left = r.Limit

@@ -12,6 +12,7 @@ const (
 	oidInt8       = 20
 	oidInt4       = 23
 	oidByteaArray = 1001
+	oidInt8Array  = 1016
 )
 
 // A statement is prepared on every connection. Parameters and results are binary.
@@ -32,6 +33,7 @@ type statements struct {
 	get                       *statement
 	page, pageDown            *statement
 	group, groupDown          *statement
+	ranges                    *statement
 	gateShared, gateExclusive *statement
 	seen, same, next, touch   *statement
 	values, patience, size    *statement
@@ -61,6 +63,7 @@ func newStatements(schema string) *statements {
 	s.gateExclusive = def("gate_exclusive", `select pg_advisory_xact_lock({gate})`)
 	s.defineWrites(def)
 	s.defineReads(def)
+	s.defineRanges(def)
 	s.defineTransactions(def)
 	return s
 }
@@ -138,6 +141,21 @@ func (s *statements) defineReads(def definer) {
 	inGroup := inside + ` and rest >= $5 and ($6::bytea is null or rest < $6)`
 	s.group = def("group", page(inGroup, "rest"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
 	s.groupDown = def("group_down", page(inGroup, "rest desc"), oidBytea, oidBytea, oidInt8, oidInt8, oidBytea, oidBytea)
+}
+
+// defineRanges defines the page of several ranges, each of which has a number of rows of
+// its own, negative in descending order.
+func (s *statements) defineRanges(def definer) {
+	rows := func(sign, order string) string {
+		return `(select key, rest, value, row_number() over (order by ` + order + `) as n from kv!
+			where ` + sign + ` and key >= r.lo and key < r.hi order by ` + order + ` limit abs(r.most))`
+	}
+	s.ranges = def("ranges", `select i, key, rest, value from (
+		select r.i, e.n, key, rest, value, sum(octet_length(value)) over (order by r.i, e.n rows unbounded preceding) - octet_length(value) as before
+		from unnest($1::bytea[], $2::bytea[], $3::int8[]) with ordinality r(lo, hi, most, i),
+		lateral (`+rows("r.most > 0", "key")+` union all `+rows("r.most < 0", "key desc")+`) e
+		order by r.i, e.n limit $4) p
+		where before < $5 order by i, n`, oidByteaArray, oidByteaArray, oidInt8Array, oidInt8, oidInt8)
 }
 
 // defineTransactions defines what only transactions do; see tx.go.

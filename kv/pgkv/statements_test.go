@@ -74,7 +74,7 @@ func checkPlans(t *testing.T, c *conn, when string) {
 				whole = true
 			}
 		}
-		sorts := strings.Contains(text, "Sort") && s != c.sql.group && s != c.sql.groupDown && s != c.sql.check && s != c.sql.clearRange
+		sorts := strings.Contains(text, "Sort") && s != c.sql.group && s != c.sql.groupDown && s != c.sql.check && s != c.sql.clearRange && s != c.sql.ranges
 		if whole || sorts {
 			t.Errorf("%s: the plan of %s reads too much:\n%s", when, s.name, text)
 		}
@@ -115,6 +115,18 @@ func TestRoundTrips(t *testing.T) {
 		{"Get", 1, func() error { _, err := db.Get(ctx, []byte("head"), nil); return err }},
 		{"a scan of 100 rows", 1, func() error { return drain(db, kv.Range{Start: []byte("key"), Limit: 100}) }},
 		{"a scan of all 129 rows", 4, func() error { return drain(db, kv.Range{}) }}, // a page, a snapshot, a page, its end
+		{"200 ranges", 1, func() error {
+			var rs []kv.Range
+			for i := range 200 {
+				rs = append(rs, kv.Range{Start: fmt.Appendf(nil, "key %03d", i), Limit: 1, Reverse: i%2 == 1, End: []byte("l")})
+			}
+			for _, err := range db.ScanRanges(ctx, rs) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
 		{"a snapshot", 1, func() error {
 			s, err := db.Snapshot(ctx)
 			if err == nil {
