@@ -1,0 +1,62 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// sums is a Sink that counts calls.
+type sums struct {
+	mu sync.Mutex
+	n  map[*metrics.Metric]int64
+}
+
+func (s *sums) Add(m *metrics.Metric, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n[m] += n
+}
+
+func (s *sums) Observe(m *metrics.Metric, _ time.Duration) { s.Add(m, 1) }
+
+// TestMetrics counts what happens, and nothing that isn't listed.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, m := newWorld(t), &sums{n: map[*metrics.Metric]int64{}}
+		w.limits.ValueSize = 1000
+		s := w.start(&Options{Metrics: m, MaxAttempts: 2}, Actions{
+			"good": func(context.Context, *Firing) error { return nil },
+			"bad":  func(context.Context, *Firing) error { return errors.New("no") },
+		})
+		v := state(t, w.rec)
+		must(t, v.Set(ctx, count{Pad: string(make([]byte, 700))}))
+		must(t, w.rec.Save(ctx, now))
+		must(t, v.Mutate(ctx, add(1)))
+		w.refuse(1)
+		wantErr(t, w.rec.Save(ctx, now), batch.ErrTooLarge)
+		pass(sec)
+		for _, a := range []string{"good", "bad"} {
+			_, err := s.After(ctx, 0, a)
+			must(t, err)
+		}
+		pass(time.Minute)
+		want := map[*metrics.Metric]int64{metricSaves: 2, metricSaveFailures: 1, metricSaveTime: 2, metricLarge: 1,
+			metricEventsDone: 1, metricEventsFailed: 2, metricEventsParked: 1, metricEventTime: 1}
+		for _, one := range Metrics() {
+			if m.n[one] != want[one] {
+				t.Errorf("%s %s is %d, want %d", one.Name, one.Value, m.n[one], want[one])
+			}
+			delete(m.n, one)
+		}
+		if len(m.n) != 0 {
+			t.Errorf("not listed: %v", m.n)
+		}
+	})
+}
