@@ -110,7 +110,7 @@ func TestFaultMixed(t *testing.T) {
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
 				stride := 1
 				if raceDetector || testing.Short() {
-					stride = 7
+					stride = 19
 				}
 				for step := range mixedSteps {
 					for nth := 1; failMixed(t, limits, kind, step, nth, states, outs); nth += stride {

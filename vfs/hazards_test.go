@@ -379,7 +379,11 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 			t.Errorf("%s: waited for stable storage", q)
 		}
 		if mode != "memory" { // which is stored in parts where an atomic commit can't hold it
-			for n := before; n <= tp.len(); n++ {
+			step := 1
+			if raceDetector {
+				step = 5
+			}
+			for n := before; n <= tp.len(); n += step {
 				checkState(t, tp.rebuild(t, nil, n), limits, states, fmt.Sprintf("%s: after commit %d", q, n))
 			}
 		}

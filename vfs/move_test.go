@@ -89,7 +89,7 @@ func TestMoveHotJournal(t *testing.T) {
 		closeRig(t, r)
 		step := 3
 		if raceDetector || testing.Short() {
-			step = 11
+			step = 31
 		}
 		for m := 0; m <= moved.len(); m += step {
 			points += crashPoint(t, moved, base, m, small, want)

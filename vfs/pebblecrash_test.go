@@ -23,7 +23,7 @@ import (
 var crashSeed = flag.Uint64("crashseed", 0, "seed of TestPebbleCrash; 0 takes a random one")
 
 // pebbleClones is how many clones TestPebbleCrash must try.
-const pebbleClones, fewerPebbleClones = 240, 20
+const pebbleClones, fewerPebbleClones = 240, 8
 
 // TestPebbleCrash runs random transactions on Pebble and crashes the disk under them
 // at random points, a random part of what isn't synced lost. What is left must be the

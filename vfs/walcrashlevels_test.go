@@ -91,6 +91,9 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	defer sqlitevfs.Unregister("late")
 	l.dsn = "file:/" + mountName + "?vfs=late"
 	rounds := 40 + l.rnd.IntN(80)
+	if raceDetector {
+		rounds = 20
+	}
 	var writers sync.WaitGroup
 	for i, level := range levelOf {
 		c, err := sqlite3.Open(l.dsn)
