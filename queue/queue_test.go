@@ -490,6 +490,36 @@ func TestNoLostWakeUp(t *testing.T) {
 	})
 }
 
+// TestPingPong has two that wait for each other's messages: the window between a look that
+// finds nothing and the waiting is met again and again, and may lose nothing.
+func TestPingPong(t *testing.T) {
+	r := newRig(t, Options{})
+	over, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	const rounds = 5000
+	play := func(mine, yours string, wait func() error) error {
+		for range rounds {
+			if _, err := r.q.Enqueue(over, Send{Name: yours}); err != nil {
+				return err
+			}
+			if err := wait(); err != nil {
+				return err
+			}
+			msgs, err := r.q.Receive(over, &ReceiveOptions{Names: []string{mine}, AtMostOnce: true})
+			if err != nil || len(msgs) != 1 {
+				return fmt.Errorf("got %d messages, %w", len(msgs), err)
+			}
+		}
+		return nil
+	}
+	errs := make(chan error, 2)
+	go func() { errs <- play("ping", "pong", func() error { return nil }) }()
+	go func() { errs <- play("pong", "ping", func() error { return r.q.WaitFor(over, "pong") }) }()
+	for range 2 {
+		must(t, <-errs)
+	}
+}
+
 // TestWaitFor tells that a message is there, and leaves it there.
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -570,9 +600,16 @@ func TestAll(t *testing.T) {
 
 // TestDelete removes messages in any state, many of them in pieces.
 func TestDelete(t *testing.T) {
-	r := newRig(t, Options{MaxMessages: -1})
-	all, err := r.q.EnqueueAll(ctx, make([]Send, 1000))
-	must(t, err)
+	// An engine that takes one sub-batch at once: what isn't split doesn't land.
+	r := newRigWith(t, Options{MaxMessages: -1}, batch.Limits{AtomicBatches: 1})
+	_, err := r.q.EnqueueAll(ctx, make([]Send, 1000))
+	wantErr(t, "too many at once", err, batch.ErrTooLarge)
+	var all []ID
+	for range 10 {
+		some, err := r.q.EnqueueAll(ctx, make([]Send, 100))
+		must(t, err)
+		all = append(all, some...)
+	}
 	m := r.one(ReceiveOptions{})
 	removed, err := r.q.Delete(ctx, 77, m.ID, 5000)
 	must(t, err)
