@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,12 +50,32 @@ func newRig(t testing.TB, opts Options) *rig {
 
 func newRigWith(t testing.TB, opts Options, limits batch.Limits) *rig {
 	t.Helper()
+	return newRigOn(t, memkv.New(), opts, limits)
+}
+
+// A farEngine says that each read crosses a network, so that the store keeps values in
+// memory.
+type farEngine struct{ kv.Engine }
+
+func (f farEngine) Limits() kv.Limits {
+	l := f.Engine.Limits()
+	l.Far = true
+	return l
+}
+
+func (f farEngine) Shared() *sync.Map { return kv.Shared(f.Engine) }
+
+// A sharedEngine may be used by other hosts, too: owners have leases.
+type sharedEngine struct{ kv.Engine }
+
+func newRigOn(t testing.TB, engine kv.Engine, opts Options, limits batch.Limits) *rig {
+	t.Helper()
 	limits, err := envlimits.Apply(limits)
 	must(t, err)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	r := &rig{t: t, engine: faultkv.New(memkv.New()), limits: limits, opts: opts}
+	r := &rig{t: t, engine: faultkv.New(engine), limits: limits, opts: opts}
 	r.open()
 	t.Cleanup(r.close)
 	return r
@@ -369,5 +390,3 @@ func unhex(t testing.TB, s string) []byte {
 	must(t, err)
 	return b
 }
-
-var _ kv.Engine = (*faultkv.Engine)(nil)

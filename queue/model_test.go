@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // A modelMessage is what a message should be.
@@ -62,7 +63,8 @@ func TestModel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				opts := Options{MaxMessages: 40, Visibility: modelVisibility, MaxReceive: modelReceives, KeyWindow: time.Minute,
 					MemoryBytes: []int{-1, 60, 1 << 20}[seed%3]}
-				m := &model{r: newRig(t, opts), rng: rand.New(rand.NewPCG(uint64(seed), 7)),
+				engine := []kv.Engine{memkv.New(), farEngine{memkv.New()}}[seed/3%2]
+				m := &model{r: newRigOn(t, engine, opts, batch.Limits{}), rng: rand.New(rand.NewPCG(uint64(seed), 7)),
 					messages: map[ID]*modelMessage{}, gone: map[ID]bool{}}
 				for range 250 {
 					m.step()

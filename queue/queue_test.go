@@ -15,6 +15,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestOrder hands messages out by id, whatever their names, and skips other names.
@@ -657,6 +659,26 @@ func TestFenced(t *testing.T) {
 	wantErr(t, "expect", err, actorstore.ErrFenced)
 	must(t, a.Close())
 	must(t, other.Close())
+}
+
+// TestFarEngine costs no more where reads cross a network: bodies that don't fit in the
+// queue's memory are in the store's.
+func TestFarEngine(t *testing.T) {
+	for _, engine := range []kv.Engine{farEngine{memkv.New()}, farEngine{sharedEngine{memkv.New()}}} {
+		r := newRigOn(t, engine, Options{MemoryBytes: -1}, batch.Limits{})
+		r.wantCost("enqueue", 1, 0, func() { r.keyed("a", "k") })
+		var m *Message
+		r.wantCost("receive", 1, 0, func() { m = r.one(ReceiveOptions{}) })
+		r.wantCost("complete", 1, 0, func() { must(t, m.Complete(ctx, nil)) })
+		r.wantCost("nothing", 0, 0, func() { r.try(ReceiveOptions{}) })
+		r.enqueue("a", "x")
+		r.verify("before")
+		r.reopen()
+		if m := r.one(ReceiveOptions{AtMostOnce: true}); text(t, m.Body) != "x" {
+			t.Errorf("got %+v", m)
+		}
+		r.verify("in the end")
+	}
 }
 
 func TestClosed(t *testing.T) {
