@@ -159,6 +159,11 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
 		piece, found := h.db.wal.overlaid(f, b[n:], pos)
 		if len(piece) == 0 {
+			// SQLite takes what is behind the end for zeros; for a reader whose state is
+			// gone there was more.
+			if err := h.current(); err != nil {
+				return 0, err
+			}
 			return n, io.EOF
 		}
 		if !found {
