@@ -103,6 +103,9 @@ func TestExtensionsWithTables(t *testing.T) {
 			actor, first := open(t, searchable)
 			exec(t, first, c.setup)
 			exec(t, first, "begin immediate; "+c.undo+"; rollback")
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
 			again, err := vfs.Open(t.Context(), actor, searchable)
 			if err != nil {
 				t.Fatal(err)
@@ -186,6 +189,9 @@ func TestGeneratedColumns(t *testing.T) {
 		t.Errorf("a bad document: %v", err)
 	}
 	exec(t, db, `alter table item add column cents integer as (cast(price * 100 as integer)) virtual`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 	again, err := vfs.Open(t.Context(), actor, nil)
 	if err != nil {
 		t.Fatal(err)
