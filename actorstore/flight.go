@@ -219,14 +219,15 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 		panic("actorstore: the engine returned from a commit and did not call OnApply")
 	}
 	f.calling = false
-	if !applied {
-		a.phase.Add(1)
-	}
 	if err != nil {
 		err = f.failure(ctx, err, applied)
-		// Only now: who waits to know what it has read must not take it for true.
-		if !applied && a.tip != nil {
-			a.tip.abort(f)
+		// Only now: who waits to know what it has read, or which commit a snapshot has,
+		// must not believe that nothing landed when nobody knows.
+		if !applied {
+			a.phase.Add(1)
+			if a.tip != nil {
+				a.tip.abort(f)
+			}
 		}
 		return err
 	}
