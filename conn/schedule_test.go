@@ -60,7 +60,7 @@ func onTimeline(t *testing.T, opts Options, fn func(t *testing.T, l *timeline)) 
 
 // pass lets time pass, up to so many milliseconds after the start.
 func (l *timeline) pass(millis int64) {
-	time.Sleep(time.Until(l.start.Add(time.Duration(millis) * time.Millisecond)))
+	<-time.After(time.Until(l.start.Add(time.Duration(millis) * time.Millisecond)))
 	synctest.Wait()
 }
 
