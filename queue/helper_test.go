@@ -17,7 +17,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -177,13 +176,6 @@ func text(t testing.TB, r Raw) string {
 	var s string
 	must(t, r.Decode(&s))
 	return s
-}
-
-func raw(t testing.TB, v any) Raw {
-	t.Helper()
-	b, err := cbor.Marshal(v)
-	must(t, err)
-	return b
 }
 
 // record returns what is stored of a message.
@@ -363,7 +355,7 @@ func (r *rig) verifyOrders(at string) {
 }
 
 // later lets time pass, in a bubble.
-func later(d time.Duration) { time.Sleep(d) }
+func later(d time.Duration) { <-time.After(d) }
 
 // A vector is one golden encoding.
 type vector struct {

@@ -25,9 +25,8 @@ func newQueue(e *env) *cobra.Command {
 
 // A queueCommand is the call of one of the commands that look.
 type queueCommand struct {
-	url, actor string
-	json       bool
-	opts       queue.ListOptions
+	json bool
+	opts queue.ListOptions
 }
 
 func newQueueList(e *env) *cobra.Command {

@@ -1,0 +1,90 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestConcurrent has many do everything at once, some of it in batches that are given up,
+// and counts: each message is completed once, and by who held it.
+func TestConcurrent(t *testing.T) {
+	r := newRig(t, Options{MaxMessages: -1, Visibility: time.Hour, MemoryBytes: 10_000})
+	const senders, receivers, each = 4, 6, 200
+	var mu sync.Mutex
+	completed := map[string]int{}
+	var sent, done sync.WaitGroup
+	for s := range senders {
+		sent.Go(func() {
+			for i := range each {
+				if _, err := r.q.Enqueue(ctx, Send{Name: fmt.Sprint("name ", i%3), Body: fmt.Sprint(s, " ", i), Key: fmt.Sprint(s, " ", i/2*2, i%2)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for w := range receivers {
+		done.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 1))
+			for {
+				msgs, err := r.q.Receive(ctx, &ReceiveOptions{Count: 1 + rng.IntN(3), Timeout: 200 * time.Millisecond})
+				if err != nil || len(msgs) == 0 {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				for _, m := range msgs {
+					if done, err := r.handle(rng, m); err != nil {
+						t.Error(err)
+					} else if done {
+						mu.Lock()
+						completed[text(t, m.Body)]++
+						mu.Unlock()
+					}
+				}
+			}
+		})
+	}
+	sent.Wait()
+	done.Wait()
+	for _, m := range r.try(ReceiveOptions{Count: senders * each}) { // what was given back last
+		must(t, m.Complete(ctx, nil))
+		completed[text(t, m.Body)]++
+	}
+	if len(completed) != senders*each {
+		t.Errorf("%d messages were completed, want %d", len(completed), senders*each)
+	}
+	for body, n := range completed {
+		if n != 1 {
+			t.Errorf("message %q was completed %d times", body, n)
+		}
+	}
+	r.verify("in the end")
+}
+
+// handle does something with a message, and says whether that completed it.
+func (r *rig) handle(rng *rand.Rand, m *Message) (done bool, err error) {
+	switch rng.IntN(5) {
+	case 0:
+		return false, m.Nack(ctx, 0)
+	case 1:
+		if err := r.q.Extend(ctx, m.Receipt(), time.Hour); err != nil {
+			return false, err
+		}
+	case 2: // staged, and given up
+		var b batch.Batch
+		if err := r.q.StageComplete(&b, m.Receipt(), nil); err != nil {
+			return false, err
+		}
+		if _, err := r.q.StageEnqueue(&b, Send{Name: "never"}); err != nil {
+			return false, err
+		}
+		b.Abort(nil)
+	}
+	return true, m.Complete(ctx, nil)
+}

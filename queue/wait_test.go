@@ -1,0 +1,203 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		type result struct {
+			msgs []*Message
+			err  error
+		}
+		got := make(chan result, 1)
+		receive := func(ctx context.Context, o ReceiveOptions) {
+			go func() {
+				msgs, err := r.q.Receive(ctx, &o)
+				got <- result{msgs, err}
+			}()
+			synctest.Wait()
+		}
+		c := r.counted(func() {
+			receive(ctx, ReceiveOptions{Names: []string{"b"}, AtMostOnce: true})
+			later(time.Hour)
+			synctest.Wait()
+		})
+		if c.Commits+c.Gets+c.Scans+c.Snapshots != 0 {
+			t.Errorf("waiting cost %+v", c)
+		}
+		r.enqueue("a", nil)
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Fatal("woken by another name")
+		}
+		r.enqueue("b", nil)
+		if res := <-got; res.err != nil || len(res.msgs) != 1 || res.msgs[0].ID != 2 {
+			t.Errorf("got %+v", res)
+		}
+
+		start := time.Now()
+		msgs, err := r.q.Receive(ctx, &ReceiveOptions{Names: []string{"b"}, Timeout: time.Minute})
+		if err != nil || msgs != nil || time.Since(start) != time.Minute {
+			t.Errorf("after the timeout: %v, %v, %v", msgs, err, time.Since(start))
+		}
+		stopped, stop := context.WithCancel(ctx)
+		receive(stopped, ReceiveOptions{Names: []string{"b"}})
+		stop()
+		if res := <-got; !errors.Is(res.err, context.Canceled) || res.msgs != nil {
+			t.Errorf("after a cancel: %+v", res)
+		}
+		_, err = r.q.Receive(stopped, nil) // there is one, and nobody wants it
+		wantErr(t, "with a context that is over", err, context.Canceled)
+		receive(ctx, ReceiveOptions{Names: []string{"b"}})
+		must(t, r.q.Close())
+		if res := <-got; !errors.Is(res.err, ErrClosed) || Code(res.err) != "aborted" {
+			t.Errorf("after the end: %+v", res)
+		}
+	})
+}
+
+func TestNoLostWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		const n = 300
+		got := make(chan ID, 2*n)
+		for _, names := range [][]string{{"a"}, {"a", "b"}, nil} {
+			go func() {
+				for m, err := range r.q.All(ctx, &ReceiveOptions{Names: names, AtMostOnce: true}) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got <- m.ID
+				}
+			}()
+		}
+		for _, name := range []string{"a", "b"} {
+			go func() {
+				for range n {
+					r.enqueue(name, nil)
+				}
+			}()
+		}
+		seen := map[ID]bool{}
+		for range 2 * n {
+			id := <-got
+			if seen[id] {
+				t.Errorf("message %s came twice", id)
+			}
+			seen[id] = true
+		}
+		r.verify("in the end")
+	})
+}
+
+func TestPingPong(t *testing.T) {
+	r := newRig(t, Options{})
+	over, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	const rounds = 5000
+	play := func(mine, yours string, wait func() error) error {
+		for range rounds {
+			if _, err := r.q.Enqueue(over, Send{Name: yours}); err != nil {
+				return err
+			}
+			if err := wait(); err != nil {
+				return err
+			}
+			msgs, err := r.q.Receive(over, &ReceiveOptions{Names: []string{mine}, AtMostOnce: true})
+			if err != nil || len(msgs) != 1 {
+				return fmt.Errorf("got %d messages, %w", len(msgs), err)
+			}
+		}
+		return nil
+	}
+	errs := make(chan error, 2)
+	go func() { errs <- play("ping", "pong", func() error { return nil }) }()
+	go func() { errs <- play("pong", "ping", func() error { return r.q.WaitFor(over, "pong") }) }()
+	for range 2 {
+		must(t, <-errs)
+	}
+}
+
+func TestWaitFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		done := make(chan error, 1)
+		go func() { done <- r.q.WaitFor(ctx, "b") }()
+		synctest.Wait()
+		r.enqueue("a", nil)
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("another name was waited for")
+		}
+		_, err := r.q.Enqueue(ctx, Send{Name: "b", Delay: time.Minute})
+		must(t, err)
+		start := time.Now()
+		must(t, <-done)
+		if time.Since(start) != time.Minute {
+			t.Errorf("woken after %v", time.Since(start))
+		}
+		must(t, r.q.WaitFor(ctx))
+		wantIDs(t, "still there", ids(r.try(ReceiveOptions{Count: 9})), 1, 2)
+		over, stop := context.WithCancel(ctx)
+		stop()
+		wantErr(t, "cancelled", r.q.WaitFor(over), context.Canceled)
+		go func() { done <- r.q.WaitFor(ctx) }()
+		synctest.Wait()
+		must(t, r.q.Close())
+		wantErr(t, "closed", <-done, ErrClosed)
+	})
+}
+
+func TestAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		for range 4 {
+			r.enqueue("a", nil)
+		}
+		var got []ID
+		var last error
+		for m, err := range r.q.All(ctx, nil) {
+			if last = err; err != nil {
+				break
+			}
+			switch got = append(got, m.ID); len(got) {
+			case 1:
+				must(t, m.Complete(ctx, nil))
+			case 2:
+				later(DefaultVisibility) // the lease ends: it is nobody's
+			case 3:
+				if m.ID != 2 { // and comes again
+					t.Errorf("got %s", m.ID)
+				}
+				must(t, m.Complete(ctx, nil))
+			}
+		}
+		wantIDs(t, "yielded", got, 1, 2, 2, 3)
+		if wantErr(t, "the open one", last, ErrPrevious); Code(last) != "previous_message_not_completed" {
+			t.Errorf("code %q", Code(last))
+		}
+		got = nil
+		for m, err := range r.q.All(ctx, &ReceiveOptions{AtMostOnce: true, Timeout: time.Second}) {
+			must(t, err)
+			got = append(got, m.ID)
+		}
+		wantIDs(t, "with a timeout", got, 4)
+		over, stop := context.WithCancel(ctx)
+		go func() { later(time.Second); stop() }()
+		for m, err := range r.q.All(over, &ReceiveOptions{Names: []string{"b"}}) {
+			t.Errorf("got %v, %v", m, err)
+		}
+		go func() { later(time.Second); must(t, r.q.Close()) }()
+		for m, err := range r.q.All(ctx, &ReceiveOptions{Names: []string{"b"}}) {
+			t.Errorf("got %v, %v", m, err)
+		}
+	})
+}
