@@ -133,9 +133,19 @@ func rowsIn(size int64, tables int) int64 { return size / int64(tables) / 4000 *
 // perCommit is how many rows fill inserts with one transaction.
 const perCommit = 2000
 
+// large skips a test that one goroutine does on 50 MiB, where the race detector would
+// take minutes to find nothing.
+func large(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("50 MiB, and nobody to race with")
+	}
+}
+
 // TestFarScan counts the reads of a cold scan of 50 MiB: of one table, and of one of two
 // whose pages alternate; in either direction.
 func TestFarScan(t *testing.T) {
+	large(t)
 	for tables := 1; tables <= 2; tables++ {
 		r := newFarRig(t)
 		r.fill(t, tables, 50<<20)
@@ -160,6 +170,7 @@ func TestFarScan(t *testing.T) {
 
 // TestFarScanFirst is a cold scan by who has no hints.
 func TestFarScanFirst(t *testing.T) {
+	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	r.start(t)
@@ -177,6 +188,7 @@ func TestFarScanFirst(t *testing.T) {
 
 // TestFarOpen counts the reads of a cold opening and a first row, anywhere in the table.
 func TestFarOpen(t *testing.T) {
+	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	for _, id := range []int{1, 2, 25_000, 40_001, int(rowsIn(50<<20, 1))} {
@@ -220,6 +232,7 @@ func TestFarTransaction(t *testing.T) {
 
 // TestFarScattered reads pages in no order.
 func TestFarScattered(t *testing.T) {
+	large(t)
 	r := newFarRig(t)
 	r.fill(t, 1, 50<<20)
 	for seed := range uint64(5) {
