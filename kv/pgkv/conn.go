@@ -171,7 +171,11 @@ const fresh = time.Second
 // alive looks whether the server has hung up, without asking it. To look takes a
 // millisecond, so that it is only done after a while.
 func (c *conn) alive() bool {
-	return !c.bad && !c.pg.IsClosed() && (time.Since(c.used) < fresh || c.pg.CheckConn() == nil)
+	if c.bad || c.pg.IsClosed() {
+		return false
+	}
+	//lint:ignore SA1019 Ping asks the server; what this can't see is found by whoever asks next
+	return time.Since(c.used) < fresh || c.pg.CheckConn() == nil
 }
 
 // closeTimeout bounds how long a connection may take to say goodbye.
