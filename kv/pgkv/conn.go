@@ -169,13 +169,17 @@ func (c *conn) look() {
 const fresh = time.Second
 
 // alive looks whether the server has hung up, without asking it. To look takes a
-// millisecond, so that it is only done after a while.
-func (c *conn) alive() bool {
+// millisecond, so that it is only done after a while, and if another connection broke
+// since this one was given back: they often break together.
+func (c *conn) alive(broke time.Time) bool {
 	if c.bad || c.pg.IsClosed() {
 		return false
 	}
+	if time.Since(c.used) < fresh && c.used.After(broke) {
+		return true
+	}
 	//lint:ignore SA1019 Ping asks the server; what this can't see is found by whoever asks next
-	return time.Since(c.used) < fresh || c.pg.CheckConn() == nil
+	return c.pg.CheckConn() == nil
 }
 
 // closeTimeout bounds how long a connection may take to say goodbye.

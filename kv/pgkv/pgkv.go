@@ -100,6 +100,9 @@ type DB struct {
 	plans   sync.Pool // of *plan
 	watches watches
 
+	// broken is when a connection last had to be given up, in Unix nanoseconds.
+	broken atomic.Int64
+
 	// trips counts the times that somebody waited for a server's answer.
 	trips atomic.Int64
 }

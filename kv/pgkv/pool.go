@@ -52,7 +52,7 @@ func (p *pool) take(ctx context.Context, wait <-chan time.Time) (*conn, error) {
 		if c == nil {
 			break
 		}
-		if c.alive() {
+		if c.alive(p.db.broke()) {
 			return c, nil
 		}
 		c.kill()
@@ -104,10 +104,16 @@ func (p *pool) give(c *conn) {
 		p.idle = append(p.idle, c)
 	}
 	p.mu.Unlock()
+	if c.bad {
+		p.db.broken.Store(time.Now().UnixNano())
+	}
 	if !keep {
 		c.close()
 	}
 }
+
+// broke returns when a connection last had to be given up.
+func (db *DB) broke() time.Time { return time.Unix(0, db.broken.Load()) }
 
 // drop closes the connections that have been idle since before t.
 func (p *pool) drop(t time.Time) {
