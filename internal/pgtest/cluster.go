@@ -40,10 +40,15 @@ func StartCluster(t testing.TB, conf ...string) *Cluster {
 		}
 	})
 	for i := range 3 {
-		n := newNode(t, p, dir, fmt.Sprintf("n%d", i+1), append([]string{quorum, "hot_standby=on"}, conf...))
+		n, err := newNode(p, dir, fmt.Sprintf("n%d", i+1), append([]string{quorum, "hot_standby=on"}, conf...))
+		if err != nil {
+			t.Fatal(err)
+		}
 		c.Nodes = append(c.Nodes, n)
 		if i == 0 {
-			n.initialize(t)
+			if err := n.initialize(); err != nil {
+				t.Fatal(err)
+			}
 			c.primary = n
 		} else {
 			p.run(t, "pg_basebackup", "-D", n.dir, "-R", "-X", "stream", "-c", "fast", "-d", c.primary.conninfo(n.Name))

@@ -94,14 +94,23 @@ func (p *programs) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs one of the programs to its end.
-func (p *programs) run(t testing.TB, name string, args ...string) string {
-	t.Helper()
+// output runs one of the programs to its end, and returns what it wrote.
+func (p *programs) output(name string, args ...string) (string, error) {
 	out, err := p.command(name, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("pgtest: %s: %v\n%s", name, err, out)
+		return "", fmt.Errorf("pgtest: %s: %w\n%s", name, err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(string(out)), nil
+}
+
+// run is output for a test, which it ends when that fails.
+func (p *programs) run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	out, err := p.output(name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // tempDir makes a folder that servers can use, gone with the test.

@@ -59,19 +59,15 @@ func freePort() (int, error) {
 }
 
 // newNode makes the data of a new server, which is not started.
-func newNode(t testing.TB, p *programs, dir, name string, conf []string) *Node {
-	t.Helper()
+func newNode(p *programs, dir, name string, conf []string) (*Node, error) {
 	port, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Node{Name: name, Port: port, programs: p, dir: filepath.Join(dir, name), conf: conf}
+	return &Node{Name: name, Port: port, programs: p, dir: filepath.Join(dir, name), conf: conf}, err
 }
 
 // initialize makes an empty database cluster. Everybody on loopback may log in.
-func (n *Node) initialize(t testing.TB) {
-	t.Helper()
-	n.programs.run(t, "initdb", "-D", n.dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", "--data-checksums")
+func (n *Node) initialize() error {
+	_, err := n.programs.output("initdb", "-D", n.dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", "--data-checksums")
+	return err
 }
 
 // keep is the shell that runs a server: when its input ends, because the test

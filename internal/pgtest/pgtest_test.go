@@ -62,9 +62,14 @@ func TestKeeper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newNode(t, p, dir, "n1", nil)
+	n, err := newNode(p, dir, "n1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.temporary = true
-	n.initialize(t)
+	if err := n.initialize(); err != nil {
+		t.Fatal(err)
+	}
 	n.Start(t)
 	if err := n.Stop(); err != nil {
 		t.Error(err)

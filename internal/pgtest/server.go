@@ -20,45 +20,60 @@ func Start(t testing.TB, conf ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := newNode(t, p, dir, "n1", conf)
+	n, err := newNode(p, dir, "n1", conf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := errors.Join(n.Stop(), os.RemoveAll(dir)); err != nil {
 			t.Errorf("pgtest: %v", err)
 		}
 	})
-	n.initialize(t)
+	if err := n.initialize(); err != nil {
+		t.Fatal(err)
+	}
 	n.Start(t)
 	return n
 }
 
-// The server of the whole test process.
-var (
-	sharedOnce sync.Once
-	shared     *Node
-	schemas    atomic.Int64
-)
+// schemas counts those of Schema.
+var schemas atomic.Int64
 
-// Shared returns a server that all tests of the process share, started at the first
-// call; it doesn't wait for its disk (fsync=off). It ends with the process, and its
-// data with it.
+// Process returns the server of the whole process, started at the first call; it
+// doesn't wait for its disk (fsync=off). It ends with the process, and its data with
+// it. It is for who has no test at hand; see Shared.
+var Process = sync.OnceValues(func() (*Node, error) {
+	p, err := search()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := p.tempDir()
+	if err != nil {
+		return nil, err
+	}
+	n, err := newNode(p, dir, "n1", []string{
+		"fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB",
+		"max_connections=1000", "max_locks_per_transaction=256",
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.temporary = true
+	if err := n.initialize(); err != nil {
+		return nil, err
+	}
+	return n, n.start()
+})
+
+// Shared returns the server of the whole process, or skips the test as Start does.
 func Shared(t testing.TB) *Node {
 	t.Helper()
-	p := find(t)
-	sharedOnce.Do(func() {
-		dir, err := p.tempDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := newNode(t, p, dir, "n1", []string{"fsync=off", "full_page_writes=off", "checkpoint_timeout=1h", "max_wal_size=2GB"})
-		n.temporary = true
-		n.initialize(t)
-		n.Start(t)
-		shared = n
-	})
-	if shared == nil {
-		t.Fatal("pgtest: the shared server did not start")
+	find(t)
+	n, err := Process()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return shared
+	return n
 }
 
 // Schema returns the name of a schema that no other test uses; what is there when

@@ -1,0 +1,75 @@
+// Package memkv is PostgreSQL in the place of the engine in memory: the build takes
+// it instead of kv/memkv, by an overlay (https://pkg.go.dev/cmd/go, -overlay), so that
+// the whole suites of the packages above run on a real server as they are. See the step
+// "postgres" of .ci/run.
+//
+// Every New is a schema of its own on the server of the process. It behaves as the
+// engine in memory does to who looks: near, and alone (kv.Sharer). In a bubble of
+// testing/synctest, where the time stands still while somebody waits for a server, New
+// is still the engine in memory, which the overlay puts into internal/mem.
+package memkv
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv"
+	mem "github.com/greenroomdb/greenroom/kv/memkv/internal/mem"
+	"github.com/greenroomdb/greenroom/kv/pgkv"
+)
+
+// An engine is what both have.
+type engine interface {
+	kv.Engine
+	kv.Transactor
+	kv.RangesScanner
+}
+
+// A DB is one store.
+type DB struct {
+	engine
+	shared sync.Map
+}
+
+// Shared is kv.Sharer's: nobody else knows the schema.
+func (d *DB) Shared() *sync.Map { return &d.shared }
+
+// Limits are those of the engine in memory.
+func (d *DB) Limits() kv.Limits { return kv.Limits{} }
+
+var stores atomic.Int64
+
+// New returns an empty store. Who forgets it closes it.
+func New() *DB {
+	if time.Now().Year() == 2000 { // as it is in a bubble
+		return &DB{engine: mem.New()}
+	}
+	server, err := pgtest.Process()
+	if err != nil {
+		panic(err)
+	}
+	n := stores.Add(1)
+	if n%20 == 0 {
+		runtime.GC() // which finds what was forgotten, and has connections open
+	}
+	url := server.URL(fmt.Sprintf("schema=store_%d_%d&calls=4&pins=64", os.Getpid(), n))
+	db, err := pgkv.Open(context.Background(), url, nil)
+	if err != nil {
+		panic(err)
+	}
+	d := &DB{engine: db}
+	runtime.AddCleanup(d, func(db *pgkv.DB) {
+		go func() {
+			if err := db.Close(); err != nil {
+				panic(err)
+			}
+		}()
+	}, db)
+	return d
+}
