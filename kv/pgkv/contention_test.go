@@ -266,3 +266,17 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// Connections that nobody uses are closed.
+func TestIdle(t *testing.T) {
+	db := openAt(t, newURL(t), &Options{IdleFor: time.Millisecond})
+	if _, err := db.Get(ctx, []byte("k"), nil); !errors.Is(err, kv.ErrNotFound) {
+		t.Fatal(err)
+	}
+	await(t, func() bool {
+		db.reads.mu.Lock()
+		defer db.reads.mu.Unlock()
+		return len(db.reads.idle) == 0
+	})
+	wantGet(t, db, "k", "-")
+}

@@ -53,6 +53,8 @@ type Options struct {
 	// Timeout is how long one request may take before its connection is given up,
 	// not counting a second for each MiB it sends; 0 means 30 seconds.
 	Timeout time.Duration
+	// IdleFor is how long a connection stays open that nobody uses; 0 means a minute.
+	IdleFor time.Duration
 	// Logger gets what is worth knowing: lost connections and retries, at level
 	// Debug. Nil means that nobody does. Nothing logged holds a password or a key.
 	Logger *slog.Logger
@@ -78,6 +80,9 @@ func (o *Options) orDefault() Options {
 	}
 	if out.Timeout <= 0 {
 		out.Timeout = 30 * time.Second
+	}
+	if out.IdleFor <= 0 {
+		out.IdleFor = time.Minute
 	}
 	if out.Logger == nil {
 		out.Logger = slog.New(slog.DiscardHandler)

@@ -139,18 +139,15 @@ func (p *pool) close() {
 	p.drop(time.Now().Add(time.Hour))
 }
 
-// idleFor is how long a connection stays open that nobody uses.
-const idleFor = time.Minute
-
 // sweep closes idle connections until the DB is closed.
 func (db *DB) sweep() {
-	tick := time.NewTicker(idleFor / 2)
+	tick := time.NewTicker(db.opts.IdleFor/2 + 1)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
 			for _, p := range []*pool{db.writes, db.reads, db.pins} {
-				p.drop(now.Add(-idleFor))
+				p.drop(now.Add(-db.opts.IdleFor))
 			}
 		case <-db.life.closing:
 			return

@@ -55,11 +55,11 @@ func New() *DB {
 		panic(err)
 	}
 	n := stores.Add(1)
-	if n%20 == 0 {
+	if n%10 == 0 {
 		runtime.GC() // which finds what was forgotten, and has connections open
 	}
-	url := server.URL(fmt.Sprintf("schema=store_%d_%d&calls=4&pins=64", os.Getpid(), n))
-	db, err := pgkv.Open(context.Background(), url, nil)
+	url := server.URL(fmt.Sprintf("schema=store_%d_%d&calls=3&pins=64", os.Getpid(), n))
+	db, err := pgkv.Open(context.Background(), url, &pgkv.Options{IdleFor: time.Second})
 	if err != nil {
 		panic(err)
 	}
