@@ -112,17 +112,20 @@ func (s *slots) find(id kv.CommitID) (doubt, bool) {
 	return doubt{}, false
 }
 
-// resolve ends a doubt.
-func (s *slots) resolve(d doubt) {
+// resolve ends a doubt once record has been called, and returns false if it has ended
+// already.
+func (s *slots) resolve(d doubt, record func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.doubts {
 		if s.doubts[i].place == d.place {
+			record()
 			s.doubts = append(s.doubts[:i], s.doubts[i+1:]...)
 			s.free = append(s.free, d.slot)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // Outcome tells what became of a commit of this DB; of one that is in doubt it asks
@@ -144,8 +147,11 @@ func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 			if applied {
 				o = kv.OutcomeApplied
 			}
-			db.commits.Record(id, o)
-			db.slots.resolve(d)
+			// Somebody else may have had the answer meanwhile, and another commit the
+			// place: then what is there now says nothing about this one.
+			if !db.slots.resolve(d, func() { db.commits.Record(id, o) }) {
+				return db.commits.Outcome(id), nil
+			}
 			return o, nil
 		}
 		if worth(ctx, err) {

@@ -180,8 +180,8 @@ func (db *DB) Sync(ctx context.Context) error {
 	if db.opts.ReadOnly {
 		return nil
 	}
-	// Any transaction that has an id waits for its commit record to be written, and
-	// what was committed before it is written before.
+	// A transaction that has written waits for its commit record to be on stable
+	// storage, and what was committed before it is there before.
 	return wrap("sync", db.call(ctx, db.writes, func(ctx context.Context, c *conn) error {
 		return c.exec(ctx, db.sql.sync)
 	}))

@@ -58,7 +58,10 @@ func newStatements(schema string) *statements {
 	s.commit = def("commit", `commit`)
 	s.rollback = def("rollback", `rollback`)
 	s.applied = def("applied", `select set_config('synchronous_commit', 'off', true)`)
-	s.sync = def("sync", `select pg_current_xact_id()`)
+	// A transaction waits for stable storage only if it has written something before its
+	// COMMIT; to have a number is not enough.
+	// https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/access/transam/xact.c (RecordTransactionCommit)
+	s.sync = def("sync", `select pg_logical_emit_message(true, 'greenroom', '')`)
 	s.gateShared = def("gate_shared", `select pg_advisory_xact_lock_shared({gate})`)
 	s.gateExclusive = def("gate_exclusive", `select pg_advisory_xact_lock({gate})`)
 	s.defineWrites(def)

@@ -1,0 +1,88 @@
+package pgkv
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TestDurableKill holds that what was acknowledged as durable is there after the server
+// was killed, whatever it was that promised it. The server writes its log by itself
+// only every ten seconds.
+func TestDurableKill(t *testing.T) {
+	for how, write := range map[string]func(e *DB, db *kv.DB, key []byte) error{
+		"commit": func(e *DB, _ *kv.DB, key []byte) error {
+			return e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}})
+		},
+		"sync": func(e *DB, _ *kv.DB, key []byte) error {
+			if err := e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}, Durability: kv.Applied}); err != nil {
+				return err
+			}
+			return e.Sync(ctx)
+		},
+		"transaction": func(_ *DB, db *kv.DB, key []byte) error {
+			return db.Update(ctx, func(tx *kv.Tx) error { return tx.Set(key, key) })
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			n := pgtest.Start(t, "wal_writer_delay=10s")
+			e := openAt(t, n.URL("schema="+n.Schema(t)), nil)
+			db, err := kv.NewDB(e, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const writes = 20
+			key := func(i int) []byte { return fmt.Appendf(nil, "k%02d", i) }
+			for i := range writes {
+				if err := write(e, db, key(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.Kill(t)
+			n.Start(t)
+			for i := range writes {
+				wantGet(t, e, string(key(i)), string(key(i)))
+			}
+		})
+	}
+}
+
+// TestOutcomeOfUsedPlace holds that who asks for an outcome and gets its answer late,
+// when the doubt has ended and another commit has the place, doesn't believe it.
+func TestOutcomeOfUsedPlace(t *testing.T) {
+	p, through := newProxy(t, newURL(t))
+	db := openAt(t, through, &Options{RetryFor: -1, Calls: 1})
+	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "0")}}); err != nil {
+		t.Fatal(err)
+	}
+	p.set(pass, hold)
+	id, done := kv.CommitID{7}, make(chan error, 1)
+	go func() { done <- db.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{set("a", "1")}}) }()
+	p.await()
+	p.cut(true)
+	<-done
+	p.set(pass, pass)
+	d, found := db.slots.find(id)
+	if !found {
+		t.Fatal("no doubt")
+	}
+	if o, err := db.Outcome(ctx, id); o != kv.OutcomeApplied || err != nil {
+		t.Fatalf("Outcome: %v, %v", o, err)
+	}
+	for i := range byte(3) {
+		if err := db.Commit(ctx, &kv.Commit{ID: kv.CommitID{50, i}, Ops: []kv.Op{set("b", "1")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if applied, err := db.lookUp(ctx, d.place); applied || err != nil {
+		t.Fatalf("the place was not used again: %v, %v", applied, err)
+	}
+	if db.slots.resolve(d, func() { t.Error("the late answer was recorded") }) {
+		t.Error("the doubt ended twice")
+	}
+	if o, err := db.Outcome(ctx, id); o != kv.OutcomeApplied || err != nil {
+		t.Errorf("Outcome after a late answer: %v, %v", o, err)
+	}
+}
