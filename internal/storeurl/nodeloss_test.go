@@ -1,0 +1,429 @@
+//go:build unix
+
+package storeurl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// Variables by which TestNodeLoss tells a process that it is a host, and of what.
+const (
+	hostURL    = "GREENROOM_TEST_HOST_URL"
+	hostActors = "GREENROOM_TEST_HOST_ACTORS"
+)
+
+// A write is the number n, either as a row of the actor's database or as one of its
+// keys.
+type write struct {
+	actor string
+	n     int
+}
+
+func (w write) sql() bool { return w.n%2 == 0 }
+
+func (w write) key() []byte { return fmt.Appendf(nil, "%08d", w.n) }
+
+// do makes the write.
+func (w write) do(ctx context.Context, a *actorstore.Actor, db *vfs.DB) error {
+	if w.sql() {
+		_, err := db.ExecContext(ctx, "insert into t(n) values(?)", w.n)
+		return err
+	}
+	return a.User().Put(ctx, w.key(), []byte("x"))
+}
+
+// done reports whether the write is there.
+func (w write) done(ctx context.Context, a *actorstore.Actor, db *vfs.DB) (bool, error) {
+	if w.sql() {
+		n := 0
+		err := db.QueryRowContext(ctx, "select count(*) from t where n = ?", w.n).Scan(&n)
+		return n == 1, err
+	}
+	_, err := a.Get(ctx, actorstore.UserKey(w.key()), nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// openBoth opens an actor and its database, waiting until nobody else has it.
+func openBoth(ctx context.Context, s *actorstore.Store, name string) (*actorstore.Actor, *vfs.DB, error) {
+	a, err := s.Named(ctx, name, &actorstore.ActorOptions{Wait: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := vfs.Open(ctx, a, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, a.Close())
+	}
+	if _, err := db.ExecContext(ctx, "create table if not exists t(n integer primary key)"); err != nil {
+		return nil, nil, errors.Join(err, db.Close(), a.Close())
+	}
+	return a, db, nil
+}
+
+// TestNodeLossHost is a host of TestNodeLoss, in a process of its own. It writes to its
+// actors until its input ends, and says what became of each write:
+//
+//	open ACTOR EPOCH
+//	try ACTOR N, then acked ACTOR N; or failed ACTOR N, then applied or missing ACTOR N
+//	fenced ACTOR
+func TestNodeLossHost(t *testing.T) {
+	url := os.Getenv(hostURL)
+	if url == "" {
+		t.Skip("only as a process of TestNodeLoss")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	eng, err := pgkv.Open(ctx, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eng.Close()
+	s, err := actorstore.Open(ctx, eng, &actorstore.Options{Host: actorstore.HostOptions{TTL: nodeLossTTL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out sync.Mutex
+	say := func(format string, args ...any) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Printf(format+"\n", args...)
+	}
+	var wg sync.WaitGroup
+	for name := range strings.SplitSeq(os.Getenv(hostActors), ",") {
+		wg.Go(func() {
+			w := write{actor: name}
+			for ctx.Err() == nil {
+				if err := writeOn(ctx, s, &w, say); errors.Is(err, actorstore.ErrFenced) {
+					say("fenced %s", name)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// writeOn opens the actor, finds out what became of the write that failed, if any, and
+// goes on until one fails. w is the one that was tried last.
+func writeOn(ctx context.Context, s *actorstore.Store, w *write, say func(string, ...any)) (err error) {
+	failed := w.n
+	a, db, err := openBoth(ctx, s, w.actor)
+	if err != nil {
+		return nil // no server, most likely; the next try may find one
+	}
+	defer func() {
+		if a.Err() != nil {
+			err = a.Err()
+		}
+		db.Close() // a handle that failed says so again
+		a.Close()
+	}()
+	v, err := s.View(ctx, a.ID())
+	if err != nil {
+		return nil
+	}
+	say("open %s %d", w.actor, v.Info().Epoch)
+	if err := v.Close(); err != nil {
+		return err
+	}
+	if failed > 0 {
+		done, err := w.done(ctx, a, db)
+		if err != nil {
+			return nil
+		}
+		say("%s %s %d", map[bool]string{true: "applied", false: "missing"}[done], w.actor, w.n)
+	}
+	for {
+		w.n++
+		say("try %s %d", w.actor, w.n)
+		if err := w.do(ctx, a, db); err != nil {
+			say("failed %s %d %v", w.actor, w.n, err)
+			return nil
+		}
+		say("acked %s %d", w.actor, w.n)
+	}
+}
+
+// nodeLossTTL is the leases' in TestNodeLoss.
+const nodeLossTTL = 2 * time.Second
+
+// A hostProcess is a host with what it has said.
+type hostProcess struct {
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	actors []string
+
+	mu     sync.Mutex
+	said   map[string]map[int]string // of each actor: what is known of each write
+	last   map[string]int            // the acked ones' number
+	epochs map[string]int
+	fenced map[string]bool
+	failed int
+	news   chan struct{} // has room for one message
+}
+
+// startHost starts a process of this test binary.
+func startHost(t *testing.T, url string, actors ...string) *hostProcess {
+	t.Helper()
+	h := &hostProcess{
+		actors: actors, said: map[string]map[int]string{}, last: map[string]int{}, epochs: map[string]int{},
+		fenced: map[string]bool{}, news: make(chan struct{}, 1),
+	}
+	h.cmd = exec.Command(os.Args[0], "-test.run=^TestNodeLossHost$", "-test.timeout=5m")
+	h.cmd.Env = append(os.Environ(), hostURL+"="+url, hostActors+"="+strings.Join(actors, ","))
+	h.cmd.Stderr = os.Stderr
+	stdin, err := h.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.stdin = stdin
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lines := bufio.NewScanner(stdout)
+		for lines.Scan() {
+			h.hear(lines.Text())
+		}
+	}()
+	t.Cleanup(func() {
+		h.cmd.Process.Kill() // it has ended, unless the test failed
+		<-done
+		h.cmd.Wait()
+	})
+	return h
+}
+
+// hear takes a line.
+func (h *hostProcess) hear(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := strings.Fields(line)
+	if len(f) < 2 {
+		return
+	}
+	n := 0
+	if len(f) > 2 {
+		if _, err := fmt.Sscan(f[2], &n); err != nil {
+			return
+		}
+	}
+	actor := f[1]
+	if h.said[actor] == nil {
+		h.said[actor] = map[int]string{}
+	}
+	switch f[0] {
+	case "open":
+		h.epochs[actor] = n
+	case "fenced":
+		h.fenced[actor] = true
+	case "try", "acked", "applied", "missing", "failed":
+		h.said[actor][n] = f[0]
+		if f[0] == "acked" {
+			h.last[actor]++
+		}
+		if f[0] == "failed" {
+			h.failed++
+		}
+	}
+	select {
+	case h.news <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until ok holds of what the host has said.
+func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(90 * time.Second)
+	for {
+		h.mu.Lock()
+		done := ok()
+		h.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-h.news:
+		case <-deadline:
+			t.Fatalf("%v: after 90 seconds not so: %s", h.actors, what)
+		}
+	}
+}
+
+// progress waits until more writes of each actor were acknowledged.
+func (h *hostProcess) progress(t *testing.T, more int) {
+	t.Helper()
+	h.mu.Lock()
+	from := map[string]int{}
+	for _, a := range h.actors {
+		from[a] = h.last[a]
+	}
+	h.mu.Unlock()
+	h.await(t, "more writes are acknowledged", func() bool {
+		for _, a := range h.actors {
+			if h.last[a] < from[a]+more {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestNodeLoss: three servers, of which a commit waits for two, and two hosts with
+// actors under load. The primary is killed, and another one takes over; then a host
+// stops, its actors are opened elsewhere, and it goes on. What was acknowledged is
+// there, what was in doubt is resolved, and the host that was replaced writes nothing.
+func TestNodeLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	cluster := pgtest.StartCluster(t)
+	// One host settles what is in doubt by itself, the other one leaves it to its actors.
+	patient := startHost(t, cluster.URL(""), "a", "b")
+	hasty := startHost(t, cluster.URL("retry=0s"), "c", "d")
+	hosts := []*hostProcess{patient, hasty}
+	for _, h := range hosts {
+		h.progress(t, 50)
+	}
+	cluster.Primary().Kill(t)
+	cluster.Failover(t)
+	for _, h := range hosts {
+		h.progress(t, 50)
+	}
+
+	if err := patient.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, cluster.URL(""), &Options{})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, name := range patient.actors {
+		taken(t, s, name, patient)
+	}
+	if err := patient.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	patient.await(t, "it is told that others have its actors", func() bool {
+		return patient.fenced["a"] && patient.fenced["b"]
+	})
+	for _, h := range hosts {
+		if err := h.stdin.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.cmd.Wait(); err != nil {
+			t.Errorf("host of %v: %v", h.actors, err)
+		}
+		for _, name := range h.actors {
+			compare(t, s, name, h)
+		}
+	}
+	if hasty.failed == 0 {
+		t.Error("no write failed on the host that doesn't try again")
+	}
+}
+
+// taken opens an actor of a host that has stopped, and writes to it.
+func taken(t *testing.T, s *Store, name string, h *hostProcess) {
+	t.Helper()
+	a, db, err := openBoth(t.Context(), s.Store, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.User().Put(t.Context(), []byte("taken"), []byte("over")); err != nil {
+		t.Error(err)
+	}
+	v, err := s.View(t.Context(), a.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	before := h.epochs[name]
+	h.mu.Unlock()
+	if got := int(v.Info().Epoch); before == 0 || got <= before {
+		t.Errorf("actor %s has epoch %d after %d", name, got, before)
+	}
+	if err := errors.Join(v.Close(), db.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// compare holds what is in an actor against what its host has said.
+func compare(t *testing.T, s *Store, name string, h *hostProcess) {
+	t.Helper()
+	a, db, err := openBoth(t.Context(), s.Store, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for n, said := range h.said[name] {
+		w := write{name, n}
+		done, err := w.done(t.Context(), a, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count[said]++
+		if (said == "acked" || said == "applied") && !done {
+			t.Errorf("%s: write %d was %s, and is not there", name, n, said)
+		}
+		if said == "missing" && done {
+			t.Errorf("%s: write %d was missing, and is there now", name, n)
+		}
+	}
+	rows, known := 0, 0
+	if err := db.QueryRowContext(t.Context(), "select count(*) from t").Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	for n := range h.said[name] {
+		if (write{name, n}).sql() {
+			known++
+		}
+	}
+	if rows > known {
+		t.Errorf("%s has %d rows, its host has tried %d", name, rows, known)
+	}
+	var ok string
+	if err := db.QueryRowContext(t.Context(), "pragma integrity_check").Scan(&ok); err != nil || ok != "ok" {
+		t.Errorf("%s: integrity_check: %s, %v", name, ok, err)
+	}
+	// At most the last write of a host is neither known to be there nor not to be.
+	if open := count["try"] + count["failed"]; open > 1 {
+		t.Errorf("%s: of %d writes it is not known what became of them", name, open)
+	}
+	t.Logf("%s: %v", name, count)
+	if err := errors.Join(db.Close(), a.Close()); err != nil {
+		t.Error(err)
+	}
+}
