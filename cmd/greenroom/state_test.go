@@ -54,9 +54,13 @@ func storeState(t *testing.T, d *datadriven.TestData) error {
 
 func storeRecord(ctx context.Context, a *actorstore.Actor, text string) (err error) {
 	var in struct {
-		Input, State any
-		Text         bool // keep them as JSON
-		Events       []persist.Job
+		Input any
+		State *struct { // a map's members would come in any order
+			Count int    `json:"count"`
+			Name  string `json:"name,omitempty"`
+		}
+		Text   bool // keep them as JSON
+		Events []persist.Job
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
