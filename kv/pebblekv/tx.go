@@ -119,6 +119,12 @@ func (s *txStore) Version() uint64 { return s.version.Load() }
 // Read appends the newest value of key to dst.
 func (s *txStore) Read(key, dst []byte) ([]byte, error) { return (*DB)(s).get(s.db, key, dst) }
 
+// Valid refuses what measure does.
+func (s *txStore) Valid(ops []kv.Op) error {
+	_, err := measure(&kv.Commit{Ops: ops})
+	return err
+}
+
 // Apply applies ops, and the row with the version, as one batch.
 func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err error) {
 	d := (*DB)(s)

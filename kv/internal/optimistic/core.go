@@ -40,6 +40,10 @@ type Store interface {
 	// lock held.
 	Read(key, dst []byte) ([]byte, error)
 
+	// Valid says why ops can't be applied, whatever is stored, alone: the others of
+	// their group must not fail with them.
+	Valid(ops []kv.Op) error
+
 	// Apply applies ops as one commit, which also makes version the one of the store,
 	// for good: it is larger than every version there was, and will never be used
 	// again once a reader has seen it. wait returns when the commit is durable, and

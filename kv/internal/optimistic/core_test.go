@@ -51,6 +51,15 @@ func (s *fakeStore) Read(key, dst []byte) ([]byte, error) {
 	return append(dst, v...), nil
 }
 
+func (s *fakeStore) Valid(ops []kv.Op) error {
+	for _, o := range ops {
+		if len(o.Key) == 0 {
+			return kv.ErrInvalid
+		}
+	}
+	return nil
+}
+
 func (s *fakeStore) Apply(ops []kv.Op, version uint64) (func() error, error) {
 	if s.hold != nil {
 		s.hold()
@@ -98,6 +107,32 @@ func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() t
 }
 
 func span(key string) []kv.Span { return []kv.Span{{Start: []byte(key), End: []byte(key + "\x00")}} }
+
+// TestGroupWithInvalid: who can't be applied fails alone, and leaves nothing that others
+// could conflict with.
+func TestGroupWithInvalid(t *testing.T) {
+	s, c := newFake()
+	set := func(key string) []kv.TxOp { return []kv.TxOp{{Key: []byte(key), Value: []byte("1")}} }
+	reader := c.test(t, "b", 0, nil)
+	var group []*request
+	for i, ops := range [][]kv.TxOp{set("a"), append(set("b"), set("")...), set("c")} {
+		group = append(group, &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{ID: kv.CommitID{byte(i + 1)}, Ops: ops}})
+	}
+	if err := c.commit(group)(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{nil, kv.ErrInvalid, nil} {
+		if r := group[i]; !errors.Is(r.err, want) || (r.stamp == kv.Stamp{}) != (want != nil) {
+			t.Errorf("commit %d: stamp %x, %v, want %v", i, r.stamp, r.err, want)
+		}
+	}
+	if len(s.applied) != 1 || len(s.applied[0]) != 2 || s.outcomes[kv.CommitID{2}] != kv.OutcomeNotApplied {
+		t.Errorf("applied %v, outcomes %v", s.applied, s.outcomes)
+	}
+	if _, err := reader.Commit(ctx, &kv.TxCommit{ID: kv.CommitID{9}, Reads: span("b"), Ops: set("d")}); err != nil {
+		t.Errorf("what was not written conflicts: %v", err)
+	}
+}
 
 // TestGroup: commits that come while another is being applied are one commit of the
 // engine, in which each sees what those before it did.

@@ -90,11 +90,16 @@ func (c *Core) admit(r *request, version uint64, order uint16) error {
 	}
 	binary.BigEndian.PutUint64(r.stamp[:8], version)
 	binary.BigEndian.PutUint16(r.stamp[8:], order)
+	before := len(c.group.ops)
 	for i := range r.commit.Ops {
 		if err := c.group.add(c.store, &r.commit.Ops[i], r.stamp); err != nil {
 			r.stamp = kv.Stamp{}
 			return fmt.Errorf("optimistic: commit: operation %d: %w", i, err)
 		}
+	}
+	if err := c.store.Valid(c.group.ops[before:]); err != nil {
+		r.stamp = kv.Stamp{}
+		return err
 	}
 	return nil
 }
