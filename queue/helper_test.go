@@ -47,6 +47,10 @@ func newRig(t testing.TB, opts Options) *rig {
 	return newRigWith(t, opts, batch.Limits{})
 }
 
+// whole are limits under which many messages are one atomic commit, whatever the
+// environment says.
+var whole = batch.Limits{AtomicBatches: envlimits.Unlimited}
+
 func newRigWith(t testing.TB, opts Options, limits batch.Limits) *rig {
 	t.Helper()
 	return newRigOn(t, memkv.New(), opts, limits)

@@ -188,7 +188,7 @@ func TestDamagedLater(t *testing.T) {
 func TestPages(t *testing.T) {
 	for _, n := range []int{0, 1, pageSize - 1, pageSize, pageSize + 1, 2*pageSize + 1} {
 		for _, damaged := range []int{0, 1, n / 2, n} {
-			r := newRig(t, Options{MaxMessages: -1})
+			r := newRigWith(t, Options{MaxMessages: -1}, whole)
 			if n > 0 {
 				_, err := r.q.EnqueueAll(ctx, make([]Send, n))
 				must(t, err)

@@ -92,7 +92,7 @@ func TestFirstRecord(t *testing.T) {
 // staged, and lets dead letters in.
 
 func TestFull(t *testing.T) {
-	r := newRig(t, Options{MaxMessages: 2, MaxReceive: 1})
+	r := newRigWith(t, Options{MaxMessages: 2, MaxReceive: 1}, whole)
 	r.enqueue("a", nil)
 	var b batch.Batch
 	_, err := r.q.StageEnqueue(&b, Send{Name: "a"})
@@ -113,7 +113,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	r.verify("in the end")
-	open := newRig(t, Options{MaxMessages: -1})
+	open := newRigWith(t, Options{MaxMessages: -1}, whole)
 	_, err = open.q.EnqueueAll(ctx, make([]Send, DefaultMaxMessages+1))
 	must(t, err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -124,7 +125,7 @@ func TestReceiveAndComplete(t *testing.T) {
 // TestCosts counts engine commits and reads.
 func TestCosts(t *testing.T) {
 	for _, memory := range []int{0, -1} {
-		r := newRig(t, Options{MemoryBytes: memory, MaxMessages: -1})
+		r := newRigWith(t, Options{MemoryBytes: memory, MaxMessages: -1}, whole)
 		read := int64(-memory) // of a body that isn't in memory
 		r.enqueue("a", nil)
 		var m *Message
@@ -163,7 +164,7 @@ func TestBacklog(t *testing.T) {
 		t.Skip("it takes a while")
 	}
 	for _, n := range []int{10, 100_000} {
-		r := newRig(t, Options{MaxMessages: -1, MemoryBytes: -1})
+		r := newRigWith(t, Options{MaxMessages: -1, MemoryBytes: -1}, whole)
 		fill(t, r, n)
 		r.wantCost(fmt.Sprintf("receive and complete one of %d", n), 2, 1, func() {
 			must(t, r.one(ReceiveOptions{}).Complete(ctx, nil))
@@ -312,7 +313,7 @@ func TestWaitersLearn(t *testing.T) {
 // what is opened anew is right, since the metadata go first and are no more than a hint.
 func TestOrderedInPart(t *testing.T) {
 	for part := range 4 {
-		r := newRigWith(t, Options{}, batch.Limits{Entries: 2})
+		r := newRigWith(t, Options{}, batch.Limits{Entries: 2, AtomicBatches: envlimits.Unlimited})
 		r.enqueue("a", nil)
 		b := batch.Batch{Mode: batch.Ordered}
 		for range 5 {

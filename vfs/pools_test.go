@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 )
 
 // TestSecondPool: two pools of one actor would not see each other's locks, so there is
@@ -118,7 +119,8 @@ func TestViewBesideWriter(t *testing.T) {
 }
 
 func viewsBesideWriter(t *testing.T, mode string, txMemory int64) {
-	r := newRig(t, batch.Limits{})
+	// What is stored in parts is up to txMemory here.
+	r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
 	db := r.open(t, &Options{TxMemory: txMemory, MaxConns: 2, TempDir: t.TempDir(), Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
 	exec(t, db, "create table t(a integer primary key, n, b)")
 	exec(t, db, "insert into t(n, b) select 0, zeroblob(1500) from generate_series(1, 400)")
