@@ -40,6 +40,7 @@ var Restricted = []Restriction{
 	{"./kv/faultkv", []string{"kv/kvtest", "bench"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},
 	{"./internal/pgtest", nil, true, "it is for tests"},
+	{"./internal/pglocal", []string{"internal/pgtest", "bench"}, true, "programs use servers, they don't start them"},
 }
 
 // exactly reports whether r names a standard package, which has neighbours

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
 
 // A Cluster is three nodes, one of which is the primary; a commit waits until one
@@ -16,6 +18,8 @@ import (
 type Cluster struct {
 	Nodes   []*Node
 	primary *Node
+
+	programs *pglocal.Programs
 }
 
 // quorum has a commit wait for any one other node.
@@ -25,11 +29,9 @@ const quorum = "synchronous_standby_names=ANY 1 (n1,n2,n3)"
 func StartCluster(t testing.TB, conf ...string) *Cluster {
 	t.Helper()
 	p := find(t)
-	dir, err := p.tempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := new(Cluster)
+	dir, err := p.TempDir("")
+	must(t, err)
+	c := &Cluster{programs: p}
 	t.Cleanup(func() {
 		var errs []error
 		for _, n := range c.Nodes {
@@ -40,18 +42,15 @@ func StartCluster(t testing.TB, conf ...string) *Cluster {
 		}
 	})
 	for i := range 3 {
-		n, err := newNode(p, dir, fmt.Sprintf("n%d", i+1), append([]string{quorum, "hot_standby=on"}, conf...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		local, err := p.New(dir, fmt.Sprintf("n%d", i+1), append([]string{quorum, "hot_standby=on"}, conf...))
+		must(t, err)
+		n := &Node{local}
 		c.Nodes = append(c.Nodes, n)
 		if i == 0 {
-			if err := n.initialize(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.Initialize())
 			c.primary = n
 		} else {
-			p.run(t, "pg_basebackup", "-D", n.dir, "-R", "-X", "stream", "-c", "fast", "-d", c.primary.conninfo(n.Name))
+			c.copyTo(t, n)
 		}
 		n.Start(t)
 	}
@@ -69,12 +68,25 @@ func (c *Cluster) Primary() *Node { return c.primary }
 
 // URL returns the address of all nodes, the first of them first, whichever is the
 // primary.
-func (c *Cluster) URL(query string) string { return address(query, c.Nodes...) }
+func (c *Cluster) URL(query string) string {
+	var nodes []*pglocal.Node
+	for _, n := range c.Nodes {
+		nodes = append(nodes, n.Node)
+	}
+	return pglocal.URL(query, nodes...)
+}
+
+// copyTo makes a node a copy of the primary that follows it.
+func (c *Cluster) copyTo(t testing.TB, n *Node) {
+	t.Helper()
+	_, err := c.programs.Run("pg_basebackup", "-D", n.Dir, "-R", "-X", "stream", "-c", "fast", "-d", c.primary.conninfo(n.Name))
+	must(t, err)
+}
 
 // await waits until so many nodes follow the primary.
 func (c *Cluster) await(t testing.TB, followers int) {
 	t.Helper()
-	err := poll(func() (bool, error) {
+	err := pglocal.Poll(func() (bool, error) {
 		got := c.primary.SQL(t, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
 		return got == strconv.Itoa(followers), nil
 	})
@@ -98,7 +110,8 @@ func (c *Cluster) Failover(t testing.TB) {
 	if best == nil {
 		t.Fatal("pgtest: failover: no node is left")
 	}
-	best.programs.run(t, "pg_ctl", "promote", "-D", best.dir, "-w", "-t", "30")
+	_, err := c.programs.Run("pg_ctl", "promote", "-D", best.Dir, "-w", "-t", "30")
+	must(t, err)
 	c.primary = best
 	followers := 0
 	for _, n := range c.running() {
@@ -114,10 +127,8 @@ func (c *Cluster) Failover(t testing.TB) {
 // Rejoin brings back a killed node as a copy of the primary.
 func (c *Cluster) Rejoin(t testing.TB, n *Node) {
 	t.Helper()
-	if err := os.RemoveAll(n.dir); err != nil {
-		t.Fatal(err)
-	}
-	n.programs.run(t, "pg_basebackup", "-D", n.dir, "-R", "-X", "stream", "-c", "fast", "-d", c.primary.conninfo(n.Name))
+	must(t, os.RemoveAll(n.Dir))
+	c.copyTo(t, n)
 	n.Start(t)
 	c.await(t, len(c.running())-1)
 }
@@ -125,7 +136,7 @@ func (c *Cluster) Rejoin(t testing.TB, n *Node) {
 func (c *Cluster) running() []*Node {
 	var on []*Node
 	for _, n := range c.Nodes {
-		if n.keeper != nil {
+		if n.Running() {
 			on = append(on, n)
 		}
 	}

@@ -1,11 +1,9 @@
-// Package pgtest starts PostgreSQL servers for tests: one node, or three with
-// synchronous replication, on loopback and in a temporary folder, from the server
-// programs that the machine has.
+// Package pgtest gives tests PostgreSQL servers: one node, or three with synchronous
+// replication, that can be killed, brought back and replaced. They are those of
+// pglocal.
 //
-// Only tests import it. Servers end with the test that started them, and with the
-// test process however that ends, so that a crashed test leaves none behind. A
-// machine without the programs skips the tests that want a server; where the
-// variable Require says so, that is a failure instead.
+// Only tests import it. A machine without the server's programs skips the tests that
+// want one; where the variable Require says so, that is a failure instead.
 package pgtest
 
 // Require is the name of the variable that makes a missing server a failure of the

@@ -4,288 +4,76 @@ package pgtest
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
+	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
 
 // A Node is one server with its data.
-type Node struct {
-	// Name is the node's name for replication.
-	Name string
-	// Port is where it listens, on 127.0.0.1.
-	Port int
+type Node struct{ *pglocal.Node }
 
-	programs *programs
-	dir      string
-	conf     []string // settings of its command line, "name=value"
-	// temporary data go with the server's process, not with a test.
-	temporary bool
-
-	keeper *exec.Cmd
-	alive  io.WriteCloser // the keeper ends the server when this is closed
-}
-
-// startTimeout bounds how long a server may take to start or end, recovery
-// included.
-const startTimeout = 60 * time.Second
-
-// settings are those of every node.
-var settings = []string{
-	"listen_addresses=127.0.0.1",
-	"unix_socket_directories=",
-	"max_connections=400",
-	"shared_buffers=128MB",
-	"wal_keep_size=512MB",
-	"max_wal_senders=10",
-	"log_min_messages=warning",
-}
-
-// freePort returns a port that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// find looks for the server's programs, or skips the test.
+func find(t testing.TB) *pglocal.Programs {
+	t.Helper()
+	p, err := pglocal.Search()
+	switch {
+	case err == nil:
+		return p
+	case os.Getenv(Require) == "1":
+		t.Fatalf("%v, and %s=1", err, Require)
+	default:
+		t.Skipf("needs a PostgreSQL server: %v", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	return nil
 }
 
-// newNode makes the data of a new server, which is not started.
-func newNode(p *programs, dir, name string, conf []string) (*Node, error) {
-	port, err := freePort()
-	return &Node{Name: name, Port: port, programs: p, dir: filepath.Join(dir, name), conf: conf}, err
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
-
-// initialize makes an empty database cluster. Everybody on loopback may log in.
-func (n *Node) initialize() error {
-	_, err := n.programs.output("initdb", "-D", n.dir, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", "--data-checksums")
-	return err
-}
-
-// keep is the shell that runs a server: when its input ends, because the test
-// closes it or is gone, it ends the server at once, and then removes what it was
-// told to.
-const keep = `gone=$1; shift; "$@" </dev/null & cat >/dev/null; kill -QUIT $! 2>/dev/null; wait; [ -z "$gone" ] || rm -rf "$gone"`
 
 // Start starts a server that isn't running, and waits until it takes connections.
 func (n *Node) Start(t testing.TB) {
 	t.Helper()
-	if err := n.start(); err != nil {
-		t.Fatalf("pgtest: start %s: %v\n%s", n.Name, err, n.Log())
-	}
+	must(t, n.Node.Start())
 }
 
-func (n *Node) start() error {
-	gone := ""
-	if n.temporary {
-		gone = filepath.Dir(n.dir)
-	}
-	args := []string{"-c", keep, "keep", gone, filepath.Join(n.programs.dir, "postgres"), "-D", n.dir, "-p", strconv.Itoa(n.Port)}
-	for _, c := range append(settings[:len(settings):len(settings)], n.conf...) {
-		args = append(args, "-c", c)
-	}
-	log, err := os.OpenFile(n.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the server has its own
-	cmd := exec.Command("/bin/sh", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGTZ=UTC")
-	// A group of its own: an interrupt at the terminal is the test's.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: n.programs.as, Setpgid: true}
-	alive, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	// A pid of an earlier run would look like one of this.
-	if err := os.Remove(n.pidPath()); err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	n.keeper, n.alive = cmd, alive
-	return n.await()
-}
-
-func (n *Node) logPath() string { return n.dir + ".log" }
-
-// Log returns what the server has logged.
-func (n *Node) Log() string {
-	b, err := os.ReadFile(n.logPath())
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
-}
-
-func (n *Node) pidPath() string { return filepath.Join(n.dir, "postmaster.pid") }
-
-// pidFile returns the server's process and what it says of itself, as in the lines
-// of its file: https://www.postgresql.org/docs/15/storage-file-layout.html
-func (n *Node) pidFile() (pid int, status string) {
-	b, err := os.ReadFile(n.pidPath())
-	if err != nil {
-		return 0, ""
-	}
-	lines := strings.Split(string(b), "\n")
-	if len(lines) < 8 {
-		return 0, ""
-	}
-	if pid, err = strconv.Atoi(lines[0]); err != nil {
-		return 0, ""
-	}
-	return pid, strings.TrimSpace(lines[7])
-}
-
-// await waits until the server takes connections.
-func (n *Node) await() error {
-	return poll(func() (bool, error) {
-		_, status := n.pidFile()
-		return status == "ready" || status == "standby", nil
-	})
-}
-
-// poll waits until done says so. There is nothing to be notified by: what is waited
-// for happens in other processes.
-func poll(done func() (bool, error)) error {
-	deadline := time.Now().Add(startTimeout)
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("not so after %v", startTimeout)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// Stop ends the server at once, without a checkpoint: its clients' connections
-// break, and its next start recovers from its log. A stopped one stays so.
-func (n *Node) Stop() error {
-	if n.keeper == nil {
-		return nil
-	}
-	if err := n.alive.Close(); err != nil {
-		return err
-	}
-	err := n.keeper.Wait()
-	n.keeper = nil
-	if _, ok := err.(*exec.ExitError); ok {
-		err = nil // how a server ends that is told to
-	}
-	return err
-}
-
-// Kill ends every process of the server with SIGKILL, all at one moment: none of
-// them gets to finish anything.
+// Kill ends every process of the server with SIGKILL, all at one moment.
 func (n *Node) Kill(t testing.TB) {
 	t.Helper()
-	pid, _ := n.pidFile()
-	if pid == 0 || n.keeper == nil {
-		t.Fatalf("pgtest: kill %s: it doesn't run", n.Name)
-	}
-	// Stopped, it can't start others nor see them end.
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatalf("pgtest: kill %s: %v", n.Name, err)
-	}
-	pids, err := children(pid)
-	if err != nil {
-		t.Fatalf("pgtest: kill %s: %v", n.Name, err)
-	}
-	for _, p := range append(pids, pid) {
-		if err := syscall.Kill(p, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
-			t.Fatalf("pgtest: kill %s: process %d: %v", n.Name, p, err)
-		}
-	}
-	err = poll(func() (bool, error) {
-		for _, p := range pids {
-			if syscall.Kill(p, 0) == nil && !zombie(p) {
-				return false, nil
-			}
-		}
-		return true, nil
-	})
-	if err == nil {
-		err = n.Stop()
-	}
-	if err != nil {
-		t.Fatalf("pgtest: kill %s: %v", n.Name, err)
-	}
-}
-
-// children returns the processes whose parent is pid.
-func children(pid int) ([]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, path := range stats {
-		if state, parent := stat(path); parent == pid && state != "Z" {
-			p, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			if err != nil {
-				return nil, err
-			}
-			pids = append(pids, p)
-		}
-	}
-	return pids, nil
-}
-
-// zombie says whether a process has ended, and nobody has asked how.
-func zombie(pid int) bool {
-	state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid))
-	return state == "Z"
-}
-
-// stat returns the state and the parent in a process's line: "PID (NAME) STATE PARENT …".
-func stat(path string) (state string, parent int) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", 0 // it has ended
-	}
-	f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-	if len(f) < 2 {
-		return "", 0
-	}
-	parent, err = strconv.Atoi(f[1])
-	if err != nil {
-		return "", 0
-	}
-	return f[0], parent
+	must(t, n.Node.Kill())
 }
 
 // SQL runs a query as the superuser and returns its rows as lines, columns
 // separated by "|".
 func (n *Node) SQL(t testing.TB, query string) string {
 	t.Helper()
-	return n.programs.run(t, "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", n.URL(""), "-c", query)
+	out, err := n.Node.SQL(query)
+	must(t, err)
+	return out
 }
 
-// URL returns the address of the node's database; query, if not empty, is appended
-// behind a question mark or an "&".
-func (n *Node) URL(query string) string { return address(query, n) }
+// schemas counts those of Schema.
+var schemas atomic.Int64
 
-func address(query string, nodes ...*Node) string {
-	var hosts []string
-	for _, n := range nodes {
-		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", n.Port))
-	}
-	u := "postgres://postgres@" + strings.Join(hosts, ",") + "/postgres?sslmode=disable"
-	if query != "" {
-		u += "&" + query
-	}
-	return u
+// Schema returns the name of a schema that no other test uses; what is there when
+// the test ends is dropped, and who still uses it is disconnected.
+func (n *Node) Schema(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
+	t.Cleanup(func() {
+		if !n.Running() {
+			return
+		}
+		n.SQL(t, fmt.Sprintf(`SET client_min_messages = warning;
+			SELECT pg_terminate_backend(l.pid, 10000) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+			WHERE c.relnamespace = to_regnamespace('%[1]s') AND l.pid <> pg_backend_pid();
+			DROP SCHEMA IF EXISTS %[1]s CASCADE`, name))
+	})
+	return name
 }

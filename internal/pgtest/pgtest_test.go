@@ -3,10 +3,9 @@
 package pgtest
 
 import (
-	"os"
-	"path/filepath"
-	"syscall"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
 
 func TestStartStop(t *testing.T) {
@@ -15,10 +14,12 @@ func TestStartStop(t *testing.T) {
 		t.Errorf("got %q, want 2", got)
 	}
 	n.SQL(t, "CREATE TABLE kept(x int); INSERT INTO kept VALUES(7)")
-	pid, _ := n.pidFile()
 	n.Kill(t)
-	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
-		t.Errorf("the killed server: %v, want %v", err, syscall.ESRCH)
+	if n.Running() {
+		t.Error("the killed server is running")
+	}
+	if _, err := n.Node.SQL("SELECT 1"); err == nil {
+		t.Error("the killed server answers")
 	}
 	n.Start(t)
 	if got := n.SQL(t, "SELECT x FROM kept"); got != "7" {
@@ -28,7 +29,7 @@ func TestStartStop(t *testing.T) {
 
 func TestShared(t *testing.T) {
 	n := Shared(t)
-	if Shared(t) != n {
+	if Shared(t).Port != n.Port {
 		t.Error("two shared servers")
 	}
 	if a, b := n.Schema(t), n.Schema(t); a == b {
@@ -47,34 +48,10 @@ func TestCluster(t *testing.T) {
 	}
 	c.Primary().SQL(t, "INSERT INTO kept VALUES(8)")
 	c.Rejoin(t, first)
-	err := poll(func() (bool, error) {
+	err := pglocal.Poll(func() (bool, error) {
 		return first.SQL(t, "SELECT string_agg(x::text, ' ' ORDER BY x) FROM kept") == "7 8", nil
 	})
 	if err != nil {
 		t.Errorf("the rows in the node that came back: %v", err)
-	}
-}
-
-// What a killed test leaves must go: the server, which sees its input end.
-func TestKeeper(t *testing.T) {
-	p := find(t)
-	dir, err := p.tempDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := newNode(p, dir, "n1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.temporary = true
-	if err := n.initialize(); err != nil {
-		t.Fatal(err)
-	}
-	n.Start(t)
-	if err := n.Stop(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Dir(n.dir)); !os.IsNotExist(err) {
-		t.Errorf("the folder of a temporary server: %v, want it gone", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 	"github.com/greenroomdb/greenroom/kv"
 	mem "github.com/greenroomdb/greenroom/kv/memkv/internal/mem"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
@@ -50,7 +50,7 @@ func New() *DB {
 	if time.Now().Year() == 2000 { // as it is in a bubble
 		return &DB{engine: mem.New()}
 	}
-	server, err := pgtest.Process()
+	server, err := pglocal.Process()
 	if err != nil {
 		panic(err)
 	}

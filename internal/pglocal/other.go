@@ -1,0 +1,15 @@
+//go:build !unix
+
+package pglocal
+
+// A Node is one server with its data.
+type Node struct{}
+
+// Temporary returns ErrMissing: servers are started on Unix only.
+func Temporary(string, ...string) (*Node, error) { return nil, ErrMissing }
+
+// URL returns nothing: there is no Node.
+func (n *Node) URL(string) string { return "" }
+
+// Stop does nothing: there is no Node.
+func (n *Node) Stop() error { return nil }
