@@ -48,6 +48,7 @@ const (
 	codeUnknownParameter = "42704"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
+	codeDependent        = "2BP01"
 	codeUndefinedData    = "3D000"
 )
 

@@ -195,3 +195,36 @@ func TestCloseCleansUp(t *testing.T) {
 		return n.SQL(t, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leaving'") == "0"
 	})
 }
+
+// A dropped store is gone, and what is beside it stays.
+func TestDrop(t *testing.T) {
+	n := pgtest.Shared(t)
+	for _, beside := range []bool{false, true} {
+		schema := n.Schema(t)
+		url := n.URL("schema=" + schema)
+		if err := Drop(ctx, url); !errors.Is(err, kv.ErrNoStore) {
+			t.Errorf("before there is one: got %v, want %v", err, kv.ErrNoStore)
+		}
+		db, err := Open(ctx, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		want := "0"
+		if beside {
+			n.SQL(t, "CREATE TABLE "+schema+".other(x int)")
+			want = "1"
+		}
+		if err := Drop(ctx, url); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.SQL(t, "SELECT count(*) FROM pg_namespace WHERE nspname = '"+schema+"'"); got != want {
+			t.Errorf("beside another table: %v: %s schemas are left, want %s", beside, got, want)
+		}
+		if _, err := Open(ctx, url, &Options{MustExist: true}); err == nil {
+			t.Error("a dropped store opens")
+		}
+	}
+}

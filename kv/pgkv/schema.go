@@ -179,3 +179,41 @@ func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 	script.WriteString(fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'; commit`, schema, schemaVersion))
 	return c.simple(ctx, script.String())
 }
+
+// Drop removes the store at an address with all that is in it, and its schema unless
+// that holds something else. Nobody may have the store open: it waits for them, as ctx
+// allows. Where there is no store it is kv.ErrNoStore, and the other errors are those of
+// Open.
+func Drop(ctx context.Context, url string) error {
+	t, o, err := parse(url, (&Options{MustExist: true}).orDefault(), nil)
+	if err != nil {
+		return err
+	}
+	db := &DB{opts: o, target: t, sql: newStatements(t.schema)}
+	db.life.init()
+	return wrap("drop "+t.String(), db.drop(ctx))
+}
+
+func (db *DB) drop(ctx context.Context) error {
+	c, err := db.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	version, err := db.version(ctx, c)
+	if err == nil && version == 0 {
+		err = kv.ErrNoStore
+	}
+	if err == nil {
+		schema := quote(db.target.schema)
+		err = c.simple(ctx, strings.NewReplacer("{schema}", schema).Replace(
+			`begin; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; commit`))
+		if err == nil {
+			err = c.simple(ctx, `drop schema `+schema)
+			if code(err) == codeDependent {
+				err = nil // other tables are in it
+			}
+		}
+	}
+	return verdict(ctx, c, err)
+}
