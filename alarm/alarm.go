@@ -5,9 +5,17 @@
 //
 // Nothing is stored here: each source knows from its own data what it waits for, and
 // sets its time when it is loaded. A time that has passed rings at once.
+//
+// What a source waits for is mostly stored, and stays so when the source is closed to let
+// the actor sleep. Such a source is a lasting one: its time outlives it, rings nobody any
+// more, and still counts for the earliest of all, until a source of the same name takes
+// its place. So the last time that Options.OnChange is told of before the actor sleeps is
+// when it must be woken. A Clock knows only of what was opened with it: an actor that is
+// awake opens everything that may want to be woken before anybody relies on Next.
 package alarm
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,7 +33,8 @@ type Clock struct {
 	sources []*Source   // +checklocks:mu
 	next    time.Time   // as told to onChange  +checklocks:mu
 	timer   *time.Timer // +checklocks:mu
-	closed  bool        // +checklocks:mu
+	stopped bool        // nothing rings any more  +checklocks:mu
+	closed  bool        // nor is anybody told  +checklocks:mu
 	ringing sync.WaitGroup
 
 	// telling orders the calls of onChange.
@@ -39,7 +48,9 @@ type Options struct {
 	// OnChange is called with the earliest time of all sources whenever it changes,
 	// the zero time when there is none: for who must wake the actor when nobody of it
 	// is in memory. It is called in the order of the changes, and may be called with a
-	// time that was overtaken; it must not call the Clock.
+	// time that was overtaken; it must not call the Clock. The time for which a
+	// source is being rung counts until ring has set the next one or returned, so that
+	// an actor whose process ends meanwhile is woken again.
 	OnChange func(next time.Time)
 }
 
@@ -61,62 +72,95 @@ func (c *Clock) Now() time.Time { return c.now() }
 // A Source is one of those who want to be woken.
 type Source struct {
 	clock *Clock
+	name  string // of a lasting one, else ""
 	ring  func()
 	at    time.Time // zero: not set  +checklocks:clock.mu
+	held  bool      // at counts, and rings nobody  +checklocks:clock.mu
+	rung  time.Time // for which ring is being called, else zero  +checklocks:clock.mu
 	// running says that ring is being called, again that it must be once more.
 	running, again bool // +checklocks:clock.mu
-	gone           bool // +checklocks:clock.mu
+	gone           bool // it rings no more  +checklocks:clock.mu
 }
 
 // Source adds a source. Its time is not set. When it comes, the time is cleared and
 // ring called on a goroutine of its own; it never runs twice at once. ring finds out by
-// itself what is due, and sets the next time.
-func (c *Clock) Source(ring func()) *Source {
-	s := &Source{clock: c, ring: ring}
+// itself what is due, and sets the next time, of all that it hasn't done.
+func (c *Clock) Source(ring func()) *Source { return c.Lasting("", ring) }
+
+// Lasting adds a source whose times are stored: Close leaves its time to the Clock, where
+// it counts, and rings nobody. A source takes the place of the one that has the same name,
+// and what was left of that counts until the new one is Set or Held. The empty name is
+// nobody's: such a source is one that Source returns.
+func (c *Clock) Lasting(name string, ring func()) *Source {
+	s := &Source{clock: c, name: name, ring: ring}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, other := range c.sources {
+		if name != "" && other.name == name {
+			s.at, s.held = earlier(other.at, other.rung), true
+			c.remove(other)
+			break
+		}
+	}
 	c.sources = append(c.sources, s)
 	return s
 }
 
 // Set has the source rung at that time, and no more at the time that was set before.
-// The zero time clears it. A time that isn't in the future rings at once.
-func (s *Source) Set(at time.Time) {
+// The zero time clears it. A time that isn't in the future rings at once. On a source that
+// is closed it does nothing.
+func (s *Source) Set(at time.Time) { s.set(at, false) }
+
+// Hold is Set of a time that counts and doesn't ring: for who has something stored that
+// is due then, and can't do it, as it isn't started, or is about to be closed.
+func (s *Source) Hold(at time.Time) { s.set(at, true) }
+
+func (s *Source) set(at time.Time, held bool) {
 	c := s.clock
 	c.mu.Lock()
 	if !s.gone {
-		s.at = at
+		s.at, s.held, s.rung = at, held, time.Time{} // whoever rings has told what is left
 		c.arm()
 	}
 	c.mu.Unlock()
 	c.tell()
 }
 
-// At returns the time that is set, the zero time if none is.
+// At returns the time that is set or held, the zero time if none is.
 func (s *Source) At() time.Time {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	return s.at
 }
 
-// Close takes the source out of its Clock. ring may still be running when it returns.
-// A second Close does nothing.
+// Close ends the ringing; ring may still be running when it returns. A lasting source
+// leaves its time to the Clock, any other is taken out with it. A second Close does
+// nothing.
 func (s *Source) Close() {
 	c := s.clock
 	c.mu.Lock()
-	for i, other := range c.sources {
-		if other == s {
-			c.sources = append(c.sources[:i], c.sources[i+1:]...)
-			break
+	if !s.gone {
+		if s.gone = true; s.name == "" {
+			c.remove(s)
+		} else {
+			s.at, s.held, s.rung = earlier(s.at, s.rung), true, time.Time{}
 		}
+		c.arm()
 	}
-	s.at, s.gone = time.Time{}, true
-	c.arm()
 	c.mu.Unlock()
 	c.tell()
 }
 
-// Next returns the earliest time of all sources, the zero time if none is set.
+// remove takes a source out.
+//
+// +checklocks:c.mu
+func (c *Clock) remove(s *Source) {
+	c.sources = slices.DeleteFunc(c.sources, func(o *Source) bool { return o == s })
+	s.at, s.rung, s.gone = time.Time{}, time.Time{}, true
+}
+
+// Next returns the earliest time of all sources, those held and those being rung for
+// included; the zero time if there is none.
 func (c *Clock) Next() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,40 +170,55 @@ func (c *Clock) Next() time.Time {
 // +checklocks:c.mu
 func (c *Clock) earliest() (first time.Time) {
 	for _, s := range c.sources {
-		if !s.at.IsZero() && (first.IsZero() || s.at.Before(first)) {
-			first = s.at
-		}
+		first = earlier(earlier(first, s.at), s.rung)
 	}
 	return first
 }
 
-// Close stops c and waits until nothing rings any more. It isn't for ring to call. What
-// is set afterwards never rings, and OnChange isn't called for it.
+// earlier returns the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Close stops c, waits until nothing rings any more, and has OnChange told what is left.
+// It isn't for ring to call. What is set afterwards never rings, and OnChange isn't
+// called for it.
 func (c *Clock) Close() {
 	c.mu.Lock()
-	c.closed = true
+	c.stopped = true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	c.mu.Unlock()
 	c.ringing.Wait()
+	c.tell()
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 }
 
 // arm rings what is due, and sets the timer for what comes next.
 //
 // +checklocks:c.mu
 func (c *Clock) arm() {
-	if c.closed {
+	if c.stopped {
 		return
 	}
 	now := c.now()
+	var first time.Time
 	for _, s := range c.sources {
-		if !s.at.IsZero() && !s.at.After(now) {
-			s.at = time.Time{}
+		switch {
+		case s.held || s.at.IsZero():
+		case s.at.After(now):
+			first = earlier(first, s.at)
+		default:
+			s.rung, s.at = earlier(s.rung, s.at), time.Time{}
 			s.start()
 		}
 	}
-	first := c.earliest()
 	switch {
 	case first.IsZero() && c.timer != nil:
 		c.timer.Stop()
@@ -196,9 +255,10 @@ func (s *Source) run() {
 	for {
 		s.ring()
 		c.mu.Lock()
-		if !s.again || s.gone || c.closed {
-			s.running = false
+		if !s.again || s.gone || c.stopped {
+			s.running, s.rung = false, time.Time{}
 			c.mu.Unlock()
+			c.tell()
 			return
 		}
 		s.again = false

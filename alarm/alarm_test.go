@@ -77,7 +77,7 @@ func TestClock(t *testing.T) {
 		a.want(t, time.Hour)
 		b.want(t, 3*time.Second, 3*time.Second)
 		h := time.Hour
-		want := []time.Duration{h, 2 * time.Second, 3 * time.Second, h, time.Minute, h, -1, 3 * h, -1, 3 * h}
+		want := []time.Duration{h, 2 * time.Second, 3 * time.Second, h, 0, h, time.Minute, h, -1, 3 * h, -1, 3 * h}
 		if !slices.Equal(told, want) {
 			t.Errorf("told %v, want %v", told, want)
 		}
@@ -118,6 +118,121 @@ func TestOneAtATime(t *testing.T) {
 			t.Error("Close didn't wait")
 		}
 	})
+}
+
+// A host remembers what it was told last, as who wakes an actor does.
+type host struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (h *host) told(next time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = next
+}
+
+func (h *host) want(t *testing.T, at time.Time) {
+	t.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.last.Equal(at) {
+		t.Errorf("the host would wake the actor at %v, want %v", h.last, at)
+	}
+}
+
+// TestLasting holds that what is stored is due though its source is closed, and that a
+// source of the same name takes its place.
+func TestLasting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, b := &host{}, newBell()
+		c := New(&Options{OnChange: h.told})
+		start := time.Now()
+		at := func(d time.Duration) time.Time { return start.Add(d) }
+		queue, schedule := c.Lasting("queue", b.ring), c.Lasting("schedule", b.ring)
+		queue.Set(at(time.Hour))
+		schedule.Hold(at(time.Minute)) // not started
+		other := c.Source(b.ring)
+		other.Set(at(time.Second))
+		h.want(t, at(time.Second))
+		other.Close()
+		queue.Close()
+		queue.Close()
+		queue.Set(time.Time{})
+		h.want(t, at(time.Minute))
+		time.Sleep(2 * time.Minute)
+		b.want(t) // nobody who is held or closed
+		schedule.Set(time.Time{})
+		h.want(t, at(time.Hour))
+
+		queue = c.Lasting("queue", b.ring)
+		if h.want(t, at(time.Hour)); !queue.At().Equal(at(time.Hour)) {
+			t.Errorf("the next one begins with %v", queue.At())
+		}
+		time.Sleep(time.Hour)
+		b.want(t) // it has not looked yet
+		queue.Set(queue.At())
+		b.want(t, time.Hour+2*time.Minute)
+		h.want(t, time.Time{})
+		queue.Set(at(3 * time.Hour))
+		again := c.Lasting("queue", b.ring)
+		queue.Set(at(2 * time.Hour)) // it has been replaced
+		queue.Close()
+		h.want(t, at(3*time.Hour))
+		again.Set(at(4 * time.Hour))
+		again.Close()
+		c.Close()
+		h.want(t, at(4*time.Hour))
+		if got := c.Next(); !got.Equal(at(4 * time.Hour)) {
+			t.Errorf("next is %v", got)
+		}
+	})
+}
+
+// TestRingCounts holds that the time for which a source is being rung counts until it is
+// set anew or ring returns, and that nothing of it is lost if it is closed meanwhile.
+func TestRingCounts(t *testing.T) {
+	for _, end := range []string{"returns", "sets", "closes", "is replaced", "the clock is closed"} {
+		t.Run(end, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h, start := &host{}, time.Now()
+				c := New(&Options{OnChange: h.told})
+				entered, leave := make(chan struct{}), make(chan struct{})
+				s := c.Lasting("s", func() { close(entered); <-leave })
+				due, want := start.Add(time.Second), time.Time{}
+				s.Set(due)
+				<-entered
+				h.want(t, due)
+				switch end {
+				case "sets":
+					want = start.Add(time.Hour)
+					s.Set(want)
+					h.want(t, want)
+				case "closes":
+					s.Close()
+					want = due // nobody has said what is left
+				case "is replaced":
+					c.Lasting("s", func() {})
+					want = due
+				case "the clock is closed":
+					closed := make(chan struct{})
+					go func() { c.Close(); close(closed) }()
+					synctest.Wait()
+					want = start.Add(time.Minute)
+					s.Set(want) // told at the end, too
+					close(leave)
+					<-closed
+					h.want(t, want)
+					return
+				}
+				close(leave)
+				h.want(t, want)
+				c.Close()
+				h.want(t, want)
+			})
+		})
+	}
 }
 
 // TestJump holds that a time of day that jumps ahead, as after a suspension, is noticed
