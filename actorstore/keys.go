@@ -54,6 +54,9 @@ package actorstore
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
+
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // The namespaces: the first byte of every logical key says whose it is.
@@ -194,4 +197,89 @@ func ParseNamedFileChunk(key []byte) (name string, chunk uint32, ok bool) {
 		return "", 0, false
 	}
 	return string(b), binary.BigEndian.Uint32(number), true
+}
+
+// A WorkflowPart is what of a workflow a key is about: the first element of its tuple.
+type WorkflowPart byte
+
+// The parts of a workflow.
+const (
+	WorkflowNames   WorkflowPart = 1
+	WorkflowHistory WorkflowPart = 2
+	WorkflowFields  WorkflowPart = 3
+	WorkflowEntries WorkflowPart = 4 // metadata of entries
+)
+
+// A WorkflowField is one of the single values of a workflow.
+type WorkflowField byte
+
+// The fields of a workflow.
+const (
+	WorkflowState   WorkflowField = 1
+	WorkflowOutput  WorkflowField = 2
+	WorkflowError   WorkflowField = 3
+	WorkflowVersion WorkflowField = 4 // which nothing writes
+	WorkflowInput   WorkflowField = 5
+)
+
+// AppendWorkflowPart appends the prefix of the keys of a part of a workflow.
+func AppendWorkflowPart(dst []byte, part WorkflowPart) []byte {
+	return tuple.AppendUint(append(dst, NamespaceWorkflow), uint64(part))
+}
+
+// AppendWorkflowName appends the key of the name of that index.
+func AppendWorkflowName(dst []byte, index uint32) []byte {
+	return tuple.AppendUint(AppendWorkflowPart(dst, WorkflowNames), uint64(index))
+}
+
+// AppendWorkflowHistory appends the key of the entry at a location, which is what
+// AppendWorkflowSegment and AppendWorkflowIteration made. Behind it, with more segments,
+// are the keys of the entries inside: they begin with it, and no others do.
+func AppendWorkflowHistory[T string | []byte](dst []byte, location T) []byte {
+	return append(AppendWorkflowPart(dst, WorkflowHistory), location...)
+}
+
+// AppendWorkflowSegment appends a name to a location.
+func AppendWorkflowSegment(dst []byte, name uint32) []byte {
+	return tuple.AppendUint(dst, uint64(name))
+}
+
+// AppendWorkflowIteration appends an iteration of a loop to a location.
+func AppendWorkflowIteration(dst []byte, loop, iteration uint32) []byte {
+	dst = tuple.AppendUint(tuple.AppendNestedStart(dst), uint64(loop))
+	return tuple.AppendNestedEnd(tuple.AppendUint(dst, uint64(iteration)))
+}
+
+// AppendWorkflowField appends the key of a field of a workflow.
+func AppendWorkflowField(dst []byte, field WorkflowField) []byte {
+	return tuple.AppendUint(AppendWorkflowPart(dst, WorkflowFields), uint64(field))
+}
+
+// AppendWorkflowEntry appends the key of the metadata of the entry id, which is UTF-8.
+func AppendWorkflowEntry(dst []byte, id string) []byte {
+	return tuple.AppendString(AppendWorkflowPart(dst, WorkflowEntries), id)
+}
+
+// ParseWorkflowKey splits the key of a workflow into its part and the packed rest of the
+// tuple, a piece of key. Of a name or a field the rest is a number, see
+// ParseWorkflowNumber, of an entry its location, of metadata a string.
+func ParseWorkflowKey(key []byte) (part WorkflowPart, rest []byte, ok bool) {
+	if len(key) == 0 || key[0] != NamespaceWorkflow {
+		return 0, nil, false
+	}
+	n, rest, err := tuple.NextInt(key[1:])
+	if err != nil || n < int64(WorkflowNames) || n > int64(WorkflowEntries) {
+		return 0, nil, false
+	}
+	return WorkflowPart(n), rest, true
+}
+
+// ParseWorkflowNumber decodes the first element of a packed tuple, an index of a name, an
+// iteration, or a field, and returns what follows it.
+func ParseWorkflowNumber(b []byte) (n uint32, rest []byte, ok bool) {
+	v, rest, err := tuple.NextInt(b)
+	if err != nil || v < 0 || v > math.MaxUint32 {
+		return 0, nil, false
+	}
+	return uint32(v), rest, true
 }

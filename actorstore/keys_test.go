@@ -2,7 +2,9 @@ package actorstore
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -37,11 +39,108 @@ func TestKeysGolden(t *testing.T) {
 			got = AppendFileMeta(nil, in.Tag)
 		case "[9,1,tag]+u32 BE":
 			got = AppendFileChunk(nil, in.Tag, in.Chunk)
-		default: // tuples of workflow and traces, whose packages build them
+		default: // tuples: TestWorkflowKeysGolden, and those of traces, whose package builds them
 			continue
 		}
 		if !bytes.Equal(got, unhex(t, v.Hex)) {
 			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
+		}
+	}
+}
+
+// TestWorkflowKeysGolden builds every workflow key of the vectors, and takes it apart.
+func TestWorkflowKeysGolden(t *testing.T) {
+	n := 0
+	for _, v := range vectors(t, "keys.json") {
+		if !strings.HasPrefix(v.Schema, "workflow-") {
+			continue
+		}
+		n++
+		var in struct {
+			Tuple        []json.RawMessage
+			Location     []json.RawMessage
+			LoopLocation []json.RawMessage
+			Loop         uint32
+			From, To     uint32
+		}
+		v.input(t, &in)
+		var got []byte
+		switch {
+		case v.Schema == "workflow-range-start":
+			got = AppendWorkflowIteration(AppendWorkflowHistory(nil, packLocation(t, in.LoopLocation)), in.Loop, in.From)
+		case v.Schema == "workflow-range-end (exclusive)":
+			got = AppendWorkflowIteration(AppendWorkflowHistory(nil, packLocation(t, in.LoopLocation)), in.Loop, in.To)
+		case in.Location != nil:
+			got = AppendWorkflowHistory(nil, packLocation(t, in.Location))
+		case in.Tuple != nil:
+			got = packWorkflowKey(t, in.Tuple)
+		default:
+			got, _ = NamespaceRange(NamespaceWorkflow)
+		}
+		if want := unhex(t, v.Hex); !bytes.Equal(got, want) {
+			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
+		}
+		if len(got) == 1 {
+			continue
+		}
+		part, rest, ok := ParseWorkflowKey(got)
+		if again := append(AppendWorkflowPart(nil, part), rest...); !ok || !bytes.Equal(again, got) {
+			t.Errorf("%s: taken apart it is %d and %x, %v", v.Name, part, rest, ok)
+		}
+	}
+	if n != 39 {
+		t.Errorf("%d vectors", n)
+	}
+}
+
+// packWorkflowKey builds the key of a tuple of a vector.
+func packWorkflowKey(t *testing.T, els []json.RawMessage) []byte {
+	var part WorkflowPart
+	must(t, json.Unmarshal(els[0], &part))
+	if len(els) == 1 {
+		return AppendWorkflowPart(nil, part)
+	}
+	if part == WorkflowEntries {
+		var id string
+		must(t, json.Unmarshal(els[1], &id))
+		return AppendWorkflowEntry(nil, id)
+	}
+	var number uint32
+	must(t, json.Unmarshal(els[1], &number))
+	if part == WorkflowNames {
+		return AppendWorkflowName(nil, number)
+	}
+	return AppendWorkflowField(nil, WorkflowField(number))
+}
+
+func packLocation(t *testing.T, segments []json.RawMessage) (packed []byte) {
+	for _, s := range segments {
+		var name uint32
+		if json.Unmarshal(s, &name) == nil {
+			packed = AppendWorkflowSegment(packed, name)
+			continue
+		}
+		var marker struct{ Loop, Iteration uint32 }
+		must(t, json.Unmarshal(s, &marker))
+		packed = AppendWorkflowIteration(packed, marker.Loop, marker.Iteration)
+	}
+	return packed
+}
+
+func TestParseWorkflowKey(t *testing.T) {
+	for _, s := range []string{"", "04", "07", "0714", "071505", "071300", "0716ffff", "071601", "07020100"} {
+		if part, rest, ok := ParseWorkflowKey(unhex(t, s)); ok {
+			t.Errorf("%s: got %d and %x", s, part, rest)
+		}
+	}
+	for s, want := range map[string]uint32{"14": 0, "15ff": 255, "18ffffffff": 1<<32 - 1} {
+		if n, rest, ok := ParseWorkflowNumber(unhex(t, s+"aa")); n != want || !ok || !bytes.Equal(rest, []byte{0xaa}) {
+			t.Errorf("%s: got %d, %x, %v", s, n, rest, ok)
+		}
+	}
+	for _, s := range []string{"", "13fe", "190100000000", "0514", "1500", "16ff"} {
+		if n, _, ok := ParseWorkflowNumber(unhex(t, s)); ok {
+			t.Errorf("%s: got %d", s, n)
 		}
 	}
 }
