@@ -1,0 +1,65 @@
+package history
+
+import (
+	"math"
+	"time"
+)
+
+// An Entry is one thing that a workflow did or waits for, at its place in the code.
+type Entry struct {
+	// ID names the entry for ever, a UUID in text; Tx.Put gives one to an entry without.
+	// It must be valid UTF-8 and no other entry's.
+	ID       string
+	Location Location // not the root
+	Kind     Kind
+	// Metadata is how the entry got on, nil if nothing is recorded. It must not be changed:
+	// Tx.PutMetadata does that, and Tx.Put ignores it.
+	Metadata *Metadata
+}
+
+// A Status says how far an entry has come.
+type Status uint8
+
+// The statuses of an entry.
+const (
+	StatusPending Status = iota
+	StatusRunning
+	StatusCompleted
+	StatusFailed    // and is tried again
+	StatusExhausted // and is not
+)
+
+// String returns "pending", "running", "completed", "failed" or "exhausted".
+func (s Status) String() string { return word(s, statuses[:]) }
+
+var statuses = [...]string{"pending", "running", "completed", "failed", "exhausted"}
+
+// A Metadata is how an entry got on.
+type Metadata struct {
+	Status              Status
+	Error               *string // of the last attempt
+	Attempts            uint32
+	LastAttemptAt       Millis // 0: never
+	CreatedAt           Millis
+	CompletedAt         *Millis
+	RollbackCompletedAt *Millis // when what the entry did had been undone
+	RollbackError       *string // why that went wrong
+}
+
+// A Millis is a time of day in milliseconds since 1970, UTC.
+type Millis uint64
+
+// MillisOf returns t, rounded up to a millisecond: nothing that waits for it is early. A
+// time before 1970 is 0.
+func MillisOf(t time.Time) Millis {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return Millis(max(0, ms))
+}
+
+// Time returns m as a time in UTC. One later than a time can be is the latest.
+func (m Millis) Time() time.Time {
+	return time.UnixMilli(int64(min(m, math.MaxInt64))).UTC()
+}

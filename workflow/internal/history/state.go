@@ -1,0 +1,55 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A State is what a workflow is at.
+type State uint8
+
+// The states of a workflow. Nothing stored is Pending.
+const (
+	Pending State = iota
+	Running
+	Sleeping
+	Failed
+	Completed
+	Cancelled
+	RollingBack
+)
+
+// String returns the text that is stored: "pending", "running", "sleeping", "failed",
+// "completed", "cancelled" or "rolling_back".
+func (s State) String() string { return word(s, states[:]) }
+
+var states = [...]string{"pending", "running", "sleeping", "failed", "completed", "cancelled", "rolling_back"}
+
+// ParseState returns the State that has the text. Any other text is ErrCorrupt.
+func ParseState(text string) (State, error) {
+	i := slices.Index(states[:], text)
+	if i < 0 {
+		return 0, fmt.Errorf("%w: %q is not the state of a workflow", ErrCorrupt, text)
+	}
+	return State(i), nil
+}
+
+// May reports whether a workflow in the state s may be put into the state to:
+//
+//   - Cancelled stays;
+//   - RollingBack ends as Failed or Cancelled;
+//   - nothing goes back to Pending, which only Tx.Reset does.
+//
+// A workflow that failed or completed may run again, over its history. To stay is
+// allowed.
+func (s State) May(to State) bool {
+	switch {
+	case s == to:
+		return true
+	case s == Cancelled || to == Pending || int(to) >= len(states):
+		return false
+	case s == RollingBack:
+		return to == Failed || to == Cancelled
+	}
+	return true
+}
