@@ -1,0 +1,24 @@
+package traces
+
+import (
+	"errors"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Sentinels of this package; errors.Is tells them apart. What actorstore returns comes
+// through as it is. Recording returns no errors: see Stats.
+var (
+	// ErrOptions: Open was given options that make no sense.
+	ErrOptions = errors.New("traces: bad options")
+	// ErrID: a text is no TraceID, or no SpanID.
+	ErrID = errors.New("traces: bad id")
+	// ErrClosed: the Traces are closed.
+	ErrClosed = errors.New("traces: closed")
+	// ErrDropped: what a Flush waited for was given up because too much was waiting.
+	ErrDropped = errors.New("traces: dropped before it was written")
+	// ErrBusy: a batch that isn't settled yet has staged what was recorded before.
+	ErrBusy = errors.New("traces: another batch has it")
+	// ErrCorrupt: stored bytes are damaged. It is actorstore.ErrCorrupt.
+	ErrCorrupt = actorstore.ErrCorrupt
+)

@@ -1,0 +1,71 @@
+package traces
+
+import (
+	"context"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// A Query selects spans. The zero Query selects all.
+type Query struct {
+	// Start and End select the spans of which something was recorded in [Start, End),
+	// and show them as they were before End: an event, a status or an end that came later
+	// is not there. A zero time is no bound. What comes before Start is there.
+	Start, End time.Time
+	// TraceID selects the spans of one trace, unless it is zero. It is looked up in an
+	// index.
+	TraceID TraceID
+	// Name selects the spans of that name, unless it is "".
+	Name string
+	// Match selects the spans for which it returns true, unless it is nil: by status, by
+	// attributes, whatever there is. It must not keep the span, and is asked once for each
+	// that everything else selects.
+	Match func(*SpanData) bool
+	// Status selects the spans with one of these codes, unless there are none.
+	Status []StatusCode
+	// MinDuration and MaxDuration select the spans that took at least, and less than,
+	// that long; MaxDuration 0 is no bound. With either, spans that run are not selected.
+	MinDuration, MaxDuration time.Duration
+	// Limit is the largest number of spans: the first ones by the time of the first
+	// record in the range. 0 means Options.MaxRead, which is also the most; a negative
+	// number selects nothing.
+	Limit int
+	// MaxChunks bounds the chunks that are read because a span began in or before them,
+	// and not for the range itself. 0 means 64.
+	MaxChunks int
+}
+
+// A Result is what Read has found.
+type Result struct {
+	Spans []SpanData // by the time of their first record in the range
+	// Limit is the limit that was used, 0 when nothing could be selected.
+	Limit int
+	// Clamped says that there may be more spans than Spans: the Limit that was asked for
+	// was lowered, or there were more.
+	Clamped bool
+	// Damaged are chunks that could not be read; they were skipped.
+	Damaged []Damage
+	// Chunks is how many chunks were read from the store.
+	Chunks int
+}
+
+// A Damage is a chunk that can't be read.
+type Damage struct {
+	Key   []byte // of the actor
+	Words string // the key for people
+	Err   error  // wraps ErrCorrupt
+}
+
+// Read returns the spans that q selects, also those that are not written yet.
+//
+// Errors are those of reading the store; damage is in the Result. An End that is not
+// behind Start, or a negative Limit, selects nothing.
+func (t *Traces) Read(ctx context.Context, q Query) (*Result, error) { panic("traces: later") }
+
+// Read returns the spans that q selects of those that are stored: of an actor that
+// somebody else owns (actorstore.View has a Snapshot), or of an earlier state. maxRead is
+// Options.MaxRead, with the same default.
+func Read(ctx context.Context, s *actorstore.Snapshot, q Query, maxRead int) (*Result, error) {
+	panic("traces: later")
+}
