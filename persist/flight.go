@@ -150,6 +150,7 @@ func (f *flight) commit() {
 	r := f.r
 	r.mu.Lock()
 	tell := false
+	r.landed = r.actor.Seq()
 	if f.size > 0 {
 		r.prior = batch.Stored(f.size)
 		r.applied = f.gen

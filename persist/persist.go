@@ -65,7 +65,8 @@ type Options struct {
 	SaveInterval time.Duration
 	// Connections are staged behind the record in every save; nil means none. Stage is
 	// called under the actor's commit lock. Of a method Changed() int, if there is one,
-	// 0 says that there is nothing to stage.
+	// 0 says that there is nothing to stage; of a method Landed() uint64, the result is
+	// the number (actorstore.Actor.Seq) of the last commit that had some of them.
 	Connections batch.Stager
 	// RetryMin and RetryMax bound the time until an action that failed is called again,
 	// which doubles each time. 0 means a second, and 5 minutes.
@@ -139,7 +140,9 @@ type Record struct {
 	// eventBytes is what events take in the record.
 	eventBytes int         // +checklocks:mu
 	applied    uint64      // the state that is stored, by gen  +checklocks:mu
-	durable    uint64      // the one that is known to be on stable storage  +checklocks:mu
+	landed     uint64      // the last commit of the actor that had something of r  +checklocks:mu
+	loose      uint64      // the last of these that a save didn't wait for  +checklocks:mu
+	safe       uint64      // the last commit known to be on stable storage  +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
 	flight     *flight     // of the batch that is being committed  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
@@ -319,13 +322,13 @@ func (r *Record) tryClose(flushed bool) (done bool, err error) {
 	if err = r.gone; err == nil {
 		err = r.actor.Err()
 	}
-	busy := r.running != nil || r.flight != nil || r.durable < r.applied
+	busy := r.running != nil || r.flight != nil || r.safe < r.landed
 	if err == nil && (unsaved || busy || !flushed) {
 		r.mu.Unlock()
 		return false, nil
 	}
 	r.closed = true
-	if !unsaved {
+	if !unsaved && r.loose <= r.safe {
 		err = nil
 	}
 	r.release(err)

@@ -19,6 +19,7 @@ type save struct {
 	durable  bool   // somebody waits for stable storage
 	captured bool   // what it writes is settled: who changes something now needs the next
 	gen      uint64 // the state that it writes, or that is stored already
+	seq      uint64 // the commit of the actor that it landed with
 	alone    bool   // without the connections
 
 	landed bool  // gen is stored
@@ -52,17 +53,27 @@ func (r *Record) Save(ctx context.Context, opts *SaveOptions) error {
 	if opts != nil {
 		o = *opts
 	}
-	conns := r.connections() != 0
+	conns, last := r.connections() != 0, r.lastConnections()
 	r.mu.Lock()
 	if err := r.usable(); err != nil {
 		r.mu.Unlock()
 		return err
 	}
-	s := r.join(&o, conns)
+	s, last := r.join(&o, conns), max(last, r.landed)
 	r.mu.Unlock()
-	if s == nil {
+	if s != nil {
+		if err := r.wait(ctx, s, &o); err != nil {
+			return err
+		}
+	}
+	if o.Applied {
 		return nil
 	}
+	return r.sync(ctx, last)
+}
+
+// wait returns what becomes of a save.
+func (r *Record) wait(ctx context.Context, s *save, o *SaveOptions) error {
 	over := s.done
 	if o.Applied {
 		over = s.applied
@@ -78,6 +89,26 @@ func (r *Record) Save(ctx context.Context, opts *SaveOptions) error {
 		return s.conns
 	}
 	return s.err
+}
+
+// sync returns when the commit seq of the actor is on stable storage: it may be one that
+// nobody has waited for. If something later has been waited for already it costs nothing.
+func (r *Record) sync(ctx context.Context, seq uint64) error {
+	r.mu.Lock()
+	safe := r.safe
+	r.mu.Unlock()
+	if safe >= seq {
+		return nil
+	}
+	now := r.actor.Seq()
+	// An empty batch is as durable as what was applied before it.
+	if err := r.actor.Commit(ctx, new(batch.Batch)); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.safe = max(r.safe, now)
+	return nil
 }
 
 // SaveSoon has what changed be saved at most maxWait from now; 0 leaves it to
@@ -111,16 +142,28 @@ func (r *Record) connections() int {
 	return -1
 }
 
+// lastConnections returns the last commit of the actor that has written connections, by
+// whomever they were staged.
+func (r *Record) lastConnections() uint64 {
+	if r.opts.Connections == nil {
+		return 0
+	}
+	if c, ok := r.opts.Connections.(interface{ Landed() uint64 }); ok {
+		return c.Landed()
+	}
+	return r.actor.Seq() // any may be
+}
+
 func newSave() *save {
 	return &save{applied: make(chan struct{}), done: make(chan struct{})}
 }
 
-// join returns the save that will have stored what is in memory now, nil if it is there;
-// conns says that connections may have changed.
+// join returns the save that will have stored what is in memory now, nil if it is stored,
+// safely or not; conns says that connections may have changed.
 //
 // +checklocks:r.mu
 func (r *Record) join(o *SaveOptions, conns bool) *save {
-	if r.gen == r.applied && !conns && (o.Applied || r.durable >= r.gen) {
+	if r.gen == r.applied && !conns {
 		return nil
 	}
 	if s := r.running; s != nil && (s.durable || o.Applied) && (!s.captured || !conns && s.gen >= r.gen) {
@@ -229,7 +272,7 @@ func (r *Record) run(s *save) {
 		r.failed(err)
 	} else {
 		if s.durable {
-			r.durable = max(r.durable, s.gen)
+			r.safe = max(r.safe, s.seq)
 		}
 		r.failures = 0
 		r.count(metricSaves, 1)
@@ -274,7 +317,11 @@ func (r *Record) write(s *save) error {
 	b.OnCommit(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		s.landed = true
+		s.landed, s.seq = true, r.actor.Seq()
+		r.landed = s.seq
+		if !s.durable {
+			r.loose = s.seq
+		}
 		close(s.applied)
 	})
 	if s.durable {
