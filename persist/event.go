@@ -79,7 +79,10 @@ type event struct {
 // due returns when e may be run, Unix ms.
 func (e *event) due() int64 { return max(e.at, e.notBefore) }
 
-// idle says whether e is to be run when its time comes.
+// waiting says whether e, as it is stored, is to be run when its time comes.
+func (e *event) waiting() bool { return !e.parked }
+
+// idle says whether e is to be run when its time comes, and nobody is at it.
 func (e *event) idle() bool { return !e.parked && !e.running && !e.leaving }
 
 // export returns e for others to see.

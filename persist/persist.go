@@ -77,9 +77,10 @@ type Options struct {
 	// CountFirst stores that an action is being called before it is, so that one which
 	// ends the process is counted, too: one commit more for each call.
 	CountFirst bool
-	// Clock is the actor's alarm clock, of which the schedule becomes a source. Its
-	// OnChange may be called under the actor's commit lock, and so must not commit. nil
-	// means a clock of its own.
+	// Clock is the actor's alarm clock, of which the schedule becomes a source, with what
+	// is stored: from Open on, started or not, and when the Record is closed it leaves
+	// its time to the clock. The clock's OnChange may be called under the actor's commit
+	// lock, and so must not commit. nil means a clock of its own.
 	Clock *alarm.Clock
 	// Logger takes what goes wrong while nobody waits. nil means slog.Default().
 	Logger *slog.Logger
@@ -372,6 +373,7 @@ func (r *Record) flush(ctx context.Context) error {
 func (r *Record) shut() {
 	r.saver.Close()
 	r.saves.Close()
+	r.sched.shut()
 	if r.ownClock {
 		r.sched.clock.Close()
 	}

@@ -108,6 +108,12 @@ func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action)
 	return nil
 }
 
+// shut leaves to the clock when the actor must be awake again.
+func (s *Schedule) shut() {
+	s.arm()
+	s.stored.Close()
+}
+
 // stop ends the schedule, and waits until nothing runs.
 func (s *Schedule) stop(ctx context.Context) error {
 	r := s.r
@@ -131,20 +137,20 @@ func (s *Schedule) stop(ctx context.Context) error {
 	}
 }
 
-// arm sets the alarm to what is next. It is called after every change, by hooks, too.
+// arm sets the alarms to what is next. It is called after every change, by hooks, too.
 func (s *Schedule) arm() {
 	s.arming.Lock()
 	defer s.arming.Unlock()
-	if s.source == nil {
-		return // not started
-	}
 	s.r.mu.Lock()
-	at := s.next()
-	if s.over() {
-		at = time.Time{}
+	stored, at := s.next((*event).waiting), time.Time{}
+	if s.source != nil && !s.over() {
+		at = s.next((*event).idle)
 	}
 	s.r.mu.Unlock()
-	s.source.Set(at)
+	s.stored.Hold(stored)
+	if s.source != nil {
+		s.source.Set(at)
+	}
 }
 
 // ring is called by the alarm: it runs everything that is due.

@@ -21,11 +21,15 @@ import (
 // after that, with what the action has staged. One that fails is tried again later and
 // keeps nobody waiting.
 type Schedule struct {
-	r      *Record
-	clock  *alarm.Clock
-	source *alarm.Source
+	r     *Record
+	clock *alarm.Clock
+	// stored says when the actor must be awake: for all that is stored, whether it is
+	// being run, or can't be, because nothing is started or everything is closed.
+	stored *alarm.Source
+	// source rings when something is to be run.
+	source *alarm.Source // nil until Start
 
-	// arming orders the settings of the alarm. It is taken before Record.mu.
+	// arming orders the settings of the alarms. It is taken before Record.mu.
 	arming sync.Mutex
 
 	// Guarded by Record.mu.
@@ -44,7 +48,12 @@ func (s *Schedule) open(r *Record) {
 	}
 	s.idle = make(chan struct{})
 	close(s.idle)
+	s.stored = s.clock.Lasting(sourceName, func() {}) // it is never set, only held
+	s.arm()
 }
+
+// sourceName is that of the schedule among the lasting sources of an actor's clock.
+const sourceName = "schedule"
 
 // At has action called at a time, with args. See Job and Add.
 func (s *Schedule) At(ctx context.Context, at time.Time, action string, args ...any) (id string, err error) {
@@ -202,21 +211,24 @@ func (s *Schedule) List() ([]Event, error) {
 	return all, s.r.usable()
 }
 
-// Next returns when the schedule wants to be awake, the zero time for never.
+// Next returns when the actor must be awake for its schedule, the zero time for never. An
+// event that is being run counts until its end is stored, one that is parked doesn't.
 func (s *Schedule) Next() time.Time {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	return s.next()
+	return s.next((*event).waiting)
 }
 
+// next returns when the first of the events is due for which want is true.
+//
 // +checklocks:s.r.mu
-func (s *Schedule) next() time.Time {
+func (s *Schedule) next(want func(*event) bool) time.Time {
 	first, any := int64(0), false
 	for _, e := range s.r.events {
 		if any && e.at >= first {
 			break // so are those behind it
 		}
-		if e.idle() && (!any || e.due() < first) {
+		if want(e) && (!any || e.due() < first) {
 			first, any = e.due(), true
 		}
 	}

@@ -1,0 +1,156 @@
+package persist
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A host is who wakes actors: it knows what their clocks have told it.
+type host struct {
+	mu    sync.Mutex
+	start time.Time
+	told  []string
+}
+
+func newHost() *host { return &host{start: time.Now()} }
+
+func (h *host) clock() *alarm.Clock {
+	return alarm.New(&alarm.Options{OnChange: func(next time.Time) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if next.IsZero() {
+			h.told = append(h.told, "never")
+		} else {
+			h.told = append(h.told, next.Sub(h.start).String())
+		}
+	}})
+}
+
+// want compares what the host was told since the last call.
+func (h *host) want(t *testing.T, when string, told ...string) {
+	t.Helper()
+	synctest.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Equal(h.told, told) {
+		t.Errorf("%s: the host is told %v, want %v", when, h.told, told)
+	}
+	h.told = nil
+}
+
+// TestAlarmOutlives: the alarm is that of what is stored, before Start, while the Record
+// is being closed, and when it is closed, so that the actor can sleep and is woken.
+func TestAlarmOutlives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d, h := newWorld(t), newDiary(), newHost()
+		clock := h.clock()
+		o := &Options{Clock: clock}
+		s := w.open(o).Schedule()
+		h.want(t, "opened")
+		_, err := s.After(ctx, 5*sec, "note", "a")
+		must(t, err)
+		h.want(t, "added, not started", "5s")
+		_, err = s.After(ctx, 3*sec, "note", "b")
+		must(t, err)
+		h.want(t, "an earlier one", "3s")
+		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		pass(4 * sec)
+		h.want(t, "one has run", "5s")
+		must(t, w.rec.Close(ctx))
+		clock.Close()
+		h.want(t, "closed")
+		pass(20 * sec)
+		if next := clock.Next().Sub(h.start); next != 5*sec || d.take() != "b@3s" {
+			t.Errorf("the clock says %v", next)
+		}
+		// The next process knows by itself, and what is overdue stays so until Start.
+		clock = h.clock()
+		defer clock.Close()
+		s = w.open(&Options{Clock: clock}).Schedule()
+		pass(sec)
+		h.want(t, "opened again", "5s")
+		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		h.want(t, "all has run", "never")
+		if got := d.take(); got != "a@25s" {
+			t.Errorf("ran %s", got)
+		}
+		must(t, w.rec.Close(ctx))
+		h.want(t, "closed again")
+	})
+}
+
+// TestAlarmWhileRunning: an event counts until its end is stored, whatever else is
+// scheduled meanwhile: if the process ends before that, somebody must wake the actor.
+func TestAlarmWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHost()
+		clock := h.clock()
+		defer clock.Close()
+		var s *Schedule
+		s = w.start(&Options{Clock: clock}, Actions{"late": func(context.Context, *Firing) error { return nil },
+			"adds": func(ctx context.Context, f *Firing) error {
+				if _, err := s.After(ctx, time.Hour, "late"); err != nil {
+					return err
+				}
+				pass(sec)
+				return nil
+			}})
+		_, err := s.After(ctx, sec, "adds")
+		must(t, err)
+		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Times: 1})
+		pass(5 * sec)
+		<-pause.Reached()
+		h.want(t, "the end isn't stored", "1s")
+		if next := s.Next().Sub(h.start); next != sec {
+			t.Errorf("the schedule says %v", next)
+		}
+		pause.Release()
+		h.want(t, "it is", "1h0m1s")
+	})
+}
+
+// TestAlarmFailing: an event that failed has the actor woken for its next attempt; one
+// that is parked doesn't.
+func TestAlarmFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHost()
+		clock := h.clock()
+		defer clock.Close()
+		s := w.start(&Options{Clock: clock, MaxAttempts: 2, RetryMin: 10 * sec}, Actions{})
+		_, err := s.After(ctx, sec, "missing")
+		must(t, err)
+		pass(2 * sec)
+		h.want(t, "failed once", "1s", "11s")
+		pass(10 * sec)
+		h.want(t, "parked", "never")
+	})
+}
+
+// TestAlarmShared: a Record that is opened again on the same clock takes the place of the
+// one before.
+func TestAlarmShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h := newWorld(t), newHost()
+		clock := h.clock()
+		defer clock.Close()
+		s := w.start(&Options{Clock: clock}, Actions{})
+		id, err := s.After(ctx, time.Hour, "a")
+		must(t, err)
+		must(t, w.rec.Close(ctx))
+		r, err := Open(ctx, w.actor, &Options{Clock: clock, Logger: w.log.logger()})
+		must(t, err)
+		h.want(t, "opened again", "1h0m0s")
+		if found, err := r.Schedule().Cancel(ctx, id); err != nil || !found {
+			t.Errorf("cancelled %v, %v", found, err)
+		}
+		h.want(t, "cancelled", "never")
+		must(t, r.Close(ctx))
+	})
+}
