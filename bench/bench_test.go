@@ -37,7 +37,7 @@ func benchmark(b *testing.B, name string) {
 }
 
 func (w workload) benchmark(b *testing.B, engine, place string) {
-	r, err := w.side(place).open(b.Context(), site{b.TempDir(), engine, fullSizes()})
+	r, err := w.side(place).open(b.Context(), site{dir: b.TempDir(), engine: engine, sizes: fullSizes()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -43,9 +44,22 @@ type runner interface {
 type site struct {
 	// dir is a folder of the side's own.
 	dir string
-	// engine is "pebble" or "mem".
+	// engine is "pebble", "mem" or "postgres".
 	engine string
 	sizes  sizes
+	// server is where stores in PostgreSQL are, and url the address of the side's own,
+	// which isn't there before the side opens it.
+	server *server
+	url    string
+}
+
+// own returns the part of a site that one side gets.
+func (s site) own(name string) site {
+	s.dir = filepath.Join(s.dir, name)
+	if s.server != nil {
+		s.url = s.server.newStore()
+	}
+	return s
 }
 
 // sizes says how much data the workloads use.
@@ -70,5 +84,5 @@ func fullSizes() sizes {
 
 // allLines returns every line there is, in the order of the table.
 func allLines(engine string) []line {
-	return append(sqliteLines(engine), queueLines(engine)...)
+	return append(sqliteLines(engine), crowdLines(engine)...)
 }

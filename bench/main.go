@@ -1,7 +1,7 @@
 // Command bench measures Greenroom against its peers and prints how many times
 // faster it is, line by line.
 //
-//	go run ./bench [-run REGEXP] [-quick] [-json] [-engine pebble|mem]
+//	go run ./bench [-run REGEXP] [-quick] [-json] [-engine pebble|mem|postgres|postgres://…]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -10,9 +10,11 @@
 // machine and the minute. Besides time, every line says how often the subject
 // called its engine, which is what a network would multiply.
 //
-// It is no load test: one goroutine works at a time, but for queue/cycle, where many
-// actors do at once on both sides. Every side has a store of its own in a temporary
-// folder, removed at the end.
+// It is no load test: one goroutine works at a time, but for kv/put and queue/cycle,
+// where many actors do at once on both sides. Every side has a store of its own in a
+// temporary folder, or in a schema of its own on a PostgreSQL server, which is started for
+// the run unless an address names one. All of it is removed at the end, and after an
+// interrupt.
 package main
 
 import (
@@ -26,10 +28,13 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/pprof"
+	"syscall"
+
+	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
 	switch {
@@ -39,6 +44,9 @@ func main() {
 		os.Exit(2) // parse has said why
 	}
 	if err := o.profiled(ctx, os.Stdout, os.Stderr); err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -49,6 +57,7 @@ type options struct {
 	run                    *regexp.Regexp
 	quick, json            bool
 	engine                 string
+	url                    string // of a PostgreSQL server that is there
 	dir                    string
 	cpuProfile, memProfile string
 	// plan and sizes follow from the flags; tests set them.
@@ -64,7 +73,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	run := f.String("run", "", "measure only the lines whose workload and peer match this `regexp`, as in 'insert-1 raw'")
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds: all lines within a minute")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
-	f.StringVar(&o.engine, "engine", enginePebble, "the subject's engine, `pebble` or mem")
+	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
@@ -73,10 +82,10 @@ func parse(args []string, w io.Writer) (options, error) {
 		return o, err
 	}
 	if o.run, err = regexp.Compile(*run); err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
-	if err == nil && o.engine != enginePebble && o.engine != engineMem {
-		err = fmt.Errorf("no engine is called %q: %s or %s", o.engine, enginePebble, engineMem)
+	if err == nil {
+		o.engine, o.url, err = parseEngine(*engine)
 	}
 	if o.quick {
 		o.plan = quickPlan
@@ -139,6 +148,14 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	at := site{dir: dir, engine: o.engine, sizes: o.sizes}
+	if o.engine == enginePostgres {
+		// Not below dir: only the user of this process may enter that.
+		if at.server, err = openServer(o.dir, o.url); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, at.server.stop()) }()
+	}
 	m, err := inspect(dir)
 	if err != nil {
 		return err
@@ -149,7 +166,12 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 	if err := m.write(info); err != nil {
 		return err
 	}
-	results, err := o.lines(ctx, dir, out)
+	if at.server != nil {
+		if err := at.server.write(info); err != nil {
+			return err
+		}
+	}
+	results, err := o.lines(ctx, at, out)
 	if err != nil || o.json {
 		return err
 	}
@@ -157,13 +179,13 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 }
 
 // lines measures the selected lines; for programs it prints each as it is done.
-func (o options) lines(ctx context.Context, dir string, out io.Writer) ([]result, error) {
+func (o options) lines(ctx context.Context, at site, out io.Writer) ([]result, error) {
 	var results []result
 	for _, l := range allLines(o.engine) {
 		if !o.run.MatchString(l.title()) {
 			continue
 		}
-		r, err := measure(ctx, l, site{dir, o.engine, o.sizes}, o.plan)
+		r, err := measure(ctx, l, at, o.plan)
 		if err != nil {
 			return results, err
 		}

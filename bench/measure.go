@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/metrics"
 	"runtime/pprof"
@@ -60,8 +59,8 @@ type contestant struct {
 	pace time.Duration
 }
 
-// measure runs both sides of l in turns, in folders below at.dir, which it leaves
-// as it found it. The order within a round alternates, so that neither side
+// measure runs both sides of l in turns, in folders below at.dir and in new stores on
+// at.server, both of which it leaves as it found them. The order within a round alternates, so that neither side
 // always finds the other's mess.
 func measure(ctx context.Context, l line, at site, p plan) (r result, err error) {
 	defer func() {
@@ -75,26 +74,24 @@ func measure(ctx context.Context, l line, at site, p plan) (r result, err error)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	at.dir = dir
-	subject, err := enter(ctx, l, "subject", at)
-	if err != nil {
-		return result{}, err
+	var sides [2]*contestant
+	for i, which := range []string{"subject", "peer"} {
+		own := at.own(which)
+		defer func() { err = errors.Join(err, dropStore(ctx, own)) }()
+		if sides[i], err = enter(ctx, l, which, own); err != nil {
+			return result{}, err
+		}
+		defer func() { err = errors.Join(err, sides[i].close()) }()
 	}
-	defer func() { err = errors.Join(err, subject.close()) }()
-	peer, err := enter(ctx, l, "peer", at)
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { err = errors.Join(err, peer.close()) }()
-	return compete(l, subject, peer, p)
+	return compete(l, sides[0], sides[1], p)
 }
 
-// enter opens one side of l in its own folder.
+// enter opens one side of l in its own site, whose folder it makes.
 func enter(ctx context.Context, l line, which string, at site) (*contestant, error) {
 	s := l.subject
 	if which == "peer" {
 		s = l.peer
 	}
-	at.dir = filepath.Join(at.dir, which)
 	if err := os.Mkdir(at.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -205,7 +202,7 @@ func plus(a, b faultkv.Counts) faultkv.Counts {
 	return faultkv.Counts{
 		Gets: a.Gets + b.Gets, Scans: a.Scans + b.Scans, Snapshots: a.Snapshots + b.Snapshots,
 		Commits: a.Commits + b.Commits, Durable: a.Durable + b.Durable,
-		Ops: a.Ops + b.Ops, Bytes: a.Bytes + b.Bytes, Syncs: a.Syncs + b.Syncs,
+		Ops: a.Ops + b.Ops, Bytes: a.Bytes + b.Bytes, Syncs: a.Syncs + b.Syncs, Attempts: a.Attempts + b.Attempts,
 	}
 }
 
@@ -213,6 +210,6 @@ func minus(a, b faultkv.Counts) faultkv.Counts {
 	return plus(a, faultkv.Counts{
 		Gets: -b.Gets, Scans: -b.Scans, Snapshots: -b.Snapshots,
 		Commits: -b.Commits, Durable: -b.Durable,
-		Ops: -b.Ops, Bytes: -b.Bytes, Syncs: -b.Syncs,
+		Ops: -b.Ops, Bytes: -b.Bytes, Syncs: -b.Syncs, Attempts: -b.Attempts,
 	})
 }

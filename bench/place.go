@@ -86,7 +86,7 @@ func openActor(ctx context.Context, at site) (*actorPlace, error) {
 // open opens everything from the engine up that is not open yet.
 func (p *actorPlace) open(ctx context.Context) (err error) {
 	if p.engine == nil {
-		if p.engine, err = openEngine(p.at.engine, p.at.dir); err != nil {
+		if p.engine, err = openEngine(ctx, p.at); err != nil {
 			return err
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// A playback is the peer "raw": the engine commits of a workload through
+// A playback is the peer "raw" of what writes: the engine commits of a workload through
 // kv.Engine alone, one durable commit after the other. It shows what is left for
 // everything above the engine to lose.
 //
@@ -23,13 +24,17 @@ type playback struct {
 
 var _ runner = (*playback)(nil)
 
-// openRaw records w in memory and prepares to play it back on a new engine.
+// openRaw records w in memory and prepares to play it back on a new engine. What a
+// workload that was given something to load does is read it, which takes no recording.
 func (w workload) openRaw(ctx context.Context, at site) (runner, error) {
+	if w.load != nil {
+		return w.openReadback(ctx, at)
+	}
 	commits, err := w.record(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := openEngine(at.engine, at.dir)
+	engine, err := openEngine(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +59,9 @@ func (w workload) record(ctx context.Context, at site) (commits []kv.Commit, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	n := at.sizes.recorded
+	if w.recorded > 0 {
+		n = min(n, w.recorded)
+	}
 	if err := s.run(ctx, n); err != nil {
 		return nil, err
 	}
@@ -96,3 +104,58 @@ func (p *playback) run(ctx context.Context, n int) error {
 func (p *playback) counts() faultkv.Counts { return p.engine.Counts() }
 
 func (p *playback) close() error { return p.engine.Close() }
+
+// A readback is the peer "raw" of a full scan: every operation reads all that the
+// store holds, from the first key to the last, with one scan of the engine. That is the
+// same pages, their metadata rows besides, and no SQLite.
+type readback struct {
+	place *actorPlace
+	rows  int
+}
+
+var _ runner = (*readback)(nil)
+
+func (w workload) openReadback(ctx context.Context, at site) (runner, error) {
+	p, err := openActor(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(w.fill(ctx, p, at.sizes), p.shut()); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	r := &readback{place: p}
+	if r.rows, err = r.read(ctx); err == nil && r.rows == 0 {
+		err = errors.New("the workload loads nothing")
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *readback) run(ctx context.Context, n int) error {
+	for range n {
+		rows, err := r.read(ctx)
+		if err != nil {
+			return err
+		}
+		if rows != r.rows {
+			return fmt.Errorf("a scan found %d rows, not %d", rows, r.rows)
+		}
+	}
+	return nil
+}
+
+func (r *readback) read(ctx context.Context) (rows int, err error) {
+	for _, err := range r.place.count.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return 0, err
+		}
+		rows++
+	}
+	return rows, nil
+}
+
+func (r *readback) counts() faultkv.Counts { return r.place.counts() }
+
+func (r *readback) close() error { return r.place.close() }

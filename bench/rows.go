@@ -21,12 +21,23 @@ const blobSize = 100
 // both sides of a line, and every run, work on the same data.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
+// noise fills b with what no compression makes smaller.
+func noise(rnd *rand.Rand, b []byte) {
+	for len(b) >= 8 {
+		binary.LittleEndian.PutUint64(b, rnd.Uint64())
+		b = b[8:]
+	}
+	var last [8]byte
+	binary.LittleEndian.PutUint64(last[:], rnd.Uint64())
+	copy(b, last[:])
+}
+
 // rows makes up rows: a counts up from 1, as the row ids do, and b is noise,
 // which no compression makes smaller than SQLite sees it.
 type rows struct {
 	rnd *rand.Rand
 	a   int64
-	b   [(blobSize + 7) / 8 * 8]byte
+	b   [blobSize]byte
 }
 
 func newRows() *rows { return &rows{rnd: newRand(1)} }
@@ -34,13 +45,11 @@ func newRows() *rows { return &rows{rnd: newRand(1)} }
 // insert runs stmt, an insertRow, with the next row.
 func (r *rows) insert(stmt *sqlite3.Stmt) error {
 	r.a++
-	for i := 0; i < len(r.b); i += 8 {
-		binary.LittleEndian.PutUint64(r.b[i:], r.rnd.Uint64())
-	}
+	noise(r.rnd, r.b[:])
 	if err := stmt.BindInt64(1, r.a); err != nil {
 		return err
 	}
-	if err := stmt.BindBlob(2, r.b[:blobSize]); err != nil {
+	if err := stmt.BindBlob(2, r.b[:]); err != nil {
 		return err
 	}
 	return stmt.Exec()

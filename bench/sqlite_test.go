@@ -2,7 +2,10 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/ncruces/go-sqlite3"
 )
 
 // tinySizes let every workload run in milliseconds. The scanned table is still
@@ -12,9 +15,15 @@ func tinySizes() sizes { return sizes{bulk: 500, point: 100, scan: 5000, recorde
 // TestLines runs every line at a tiny size over the memory engine, and holds what
 // each workload asks of its engine: a faster clock must not hide another work.
 func TestLines(t *testing.T) {
-	for _, l := range allLines(engineMem) {
+	lines := allLines(engineMem)
+	for _, l := range allLines(enginePostgres) { // those that only a far engine has
+		if !slices.ContainsFunc(lines, func(m line) bool { return m.title() == l.title() }) {
+			lines = append(lines, l)
+		}
+	}
+	for _, l := range lines {
 		t.Run(l.title(), func(t *testing.T) {
-			r, err := measure(t.Context(), l, site{t.TempDir(), engineMem, tinySizes()}, onePass(2))
+			r, err := measure(t.Context(), l, site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}, onePass(2))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,6 +54,15 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
 		}
 	},
+	"kv/put": func(t *testing.T, r result) {
+		// The read is for the quota: how long is the value that goes?
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
+			t.Errorf("a put takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)
+		}
+		if r.counts.Durable != r.counts.Commits {
+			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
+		}
+	},
 	"sqlite/bulk": func(t *testing.T, r result) {
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
 			t.Errorf("a transaction takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)
@@ -67,7 +85,7 @@ var checks = map[string]func(*testing.T, result){
 // writes, operation by operation.
 func TestRawPlaysTheSameBytes(t *testing.T) {
 	w := workloads()[0]
-	at := site{t.TempDir(), engineMem, tinySizes()}
+	at := site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}
 	n := at.sizes.recorded
 	subject, err := w.side("greenroom-mem").open(t.Context(), at)
 	if err != nil {
@@ -102,8 +120,41 @@ func TestRawPlaysTheSameBytes(t *testing.T) {
 // TestRawRefuses: playing back commits makes sense only where one commit is one
 // operation.
 func TestRawRefuses(t *testing.T) {
-	w := workload{name: "test", start: startPoint, load: loadPoint}
-	if _, err := w.openRaw(t.Context(), site{t.TempDir(), engineMem, tinySizes()}); !errors.Is(err, errManyCommits) {
+	w := workload{name: "test", start: func(c *sqlite3.Conn, s sizes) (operation, error) {
+		if err := loadPoint(c, s); err != nil {
+			return nil, err
+		}
+		return startPoint(c, s)
+	}}
+	if _, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}); !errors.Is(err, errManyCommits) {
 		t.Errorf("error %v, want %v", err, errManyCommits)
+	}
+}
+
+// TestReadback: the peer "raw" of a scan reads at least the pages that the subject reads,
+// with one scan of its engine.
+func TestReadback(t *testing.T) {
+	w := workloads()[slices.IndexFunc(workloads(), func(w workload) bool { return w.name == "sqlite/scan" })]
+	r, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := r.counts()
+	if err := r.run(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	if c := minus(r.counts(), before); c.Scans != 3 || c.Gets != 0 || c.Commits != 0 {
+		t.Errorf("3 operations took %+v, want 3 scans", c)
+	}
+	// Each page has a metadata row and a row of data.
+	if got := r.(*readback).rows; got < 2*140 {
+		t.Errorf("a scan finds %d rows, want two for each of at least 140 pages", got)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
+	}
+	w.load = func(*sqlite3.Conn, sizes) error { return errScript }
+	if _, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}); !errors.Is(err, errScript) {
+		t.Errorf("error %v, want %v", err, errScript)
 	}
 }

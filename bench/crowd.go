@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A job is what many actors do at once, each for itself, sharing fsyncs as they do in a
+// host. Its peer makes the same commits, of as many at once, through kv.Engine alone.
+type job struct {
+	name, unit string
+	// commits is how many durable engine commits an operation makes, each of them.
+	commits int
+	// kept is how many operations of each actor the peer records and plays back.
+	kept int
+	// begin has an actor, the i-th, take up the job.
+	begin func(ctx context.Context, a *actorstore.Actor, i int) (shift, error)
+}
+
+// A shift is one actor at its job, used from one goroutine at a time.
+type shift interface {
+	// do does one operation.
+	do(ctx context.Context) error
+	// close ends the shift, not the actor.
+	close() error
+}
+
+// jobs returns all there are, in the order of the table.
+func jobs() []job { return []job{putJob(), cycleJob()} }
+
+// crowdLines pairs every job with its peer.
+func crowdLines(engine string) []line {
+	var lines []line
+	for _, j := range jobs() {
+		lines = append(lines, line{
+			j.name, j.unit,
+			side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) { return openCrowd(ctx, j, at) }},
+			side{rawEngine, func(ctx context.Context, at site) (runner, error) { return openRawCrowd(ctx, j, at) }},
+		})
+	}
+	return lines
+}
+
+// A crowd is actors of one store at a job.
+type crowd struct {
+	engine *faultkv.Engine
+	store  *actorstore.Store
+	actors []*actorstore.Actor
+	shifts []shift
+}
+
+var _ runner = (*crowd)(nil)
+
+func openCrowd(ctx context.Context, j job, at site) (c *crowd, err error) {
+	engine, err := openEngine(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	c = &crowd{engine: faultkv.New(engine)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close())
+		}
+	}()
+	// A measurement that runs for long enough outgrows the default quota.
+	limits := batch.DefaultLimits()
+	limits.Storage = 1 << 40
+	if c.store, err = actorstore.Open(ctx, c.engine, &actorstore.Options{Limits: limits}); err != nil {
+		return nil, err
+	}
+	for i := range at.sizes.actors {
+		a, err := c.store.Named(ctx, fmt.Sprint("bench ", i), nil)
+		if err != nil {
+			return nil, err
+		}
+		c.actors = append(c.actors, a)
+		s, err := j.begin(ctx, a, i)
+		if err != nil {
+			return nil, err
+		}
+		c.shifts = append(c.shifts, s)
+	}
+	return c, nil
+}
+
+func (c *crowd) run(ctx context.Context, n int) error {
+	return together(len(c.shifts), n, func(i int) error { return c.shifts[i].do(ctx) })
+}
+
+func (c *crowd) counts() faultkv.Counts { return c.engine.Counts() }
+
+func (c *crowd) close() error {
+	var errs []error
+	for _, s := range c.shifts {
+		errs = append(errs, s.close())
+	}
+	for _, a := range c.actors {
+		errs = append(errs, a.Close())
+	}
+	if c.store != nil {
+		errs = append(errs, c.store.Close())
+	}
+	return errors.Join(append(errs, c.engine.Close())...)
+}
+
+// together does n operations by some workers at once, each with its number, and returns
+// the first error of each.
+func together(workers, n int, operation func(worker int) error) error {
+	errs := make([]error, workers)
+	var left atomic.Int64
+	left.Store(int64(n))
+	var done sync.WaitGroup
+	for i := range workers {
+		done.Go(func() {
+			for errs[i] == nil && left.Add(-1) >= 0 {
+				errs[i] = operation(i)
+			}
+		})
+	}
+	done.Wait()
+	return errors.Join(errs...)
+}
+
+// A rawCrowd plays the commits of a crowd back, each actor its own.
+type rawCrowd struct {
+	engine  *faultkv.Engine
+	each    int           // commits of an operation
+	commits [][]kv.Commit // by actor
+	next    []int
+}
+
+var _ runner = (*rawCrowd)(nil)
+
+// openRawCrowd records some operations of each actor in memory.
+func openRawCrowd(ctx context.Context, j job, at site) (runner, error) {
+	commits, err := j.record(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := openEngine(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return &rawCrowd{faultkv.New(engine), j.commits, commits, make([]int, len(commits))}, nil
+}
+
+// record returns the commits of j.kept operations of each actor. As many run before,
+// because the first ones make what the later ones find.
+func (j job) record(ctx context.Context, at site) (commits [][]kv.Commit, err error) {
+	at.engine = engineMem
+	c, err := openCrowd(ctx, j, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	for _, s := range c.shifts {
+		if err := doMany(ctx, s, j.kept); err != nil {
+			return nil, err
+		}
+		var of []kv.Commit
+		c.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit {
+				of = append(of, keep(op.Commit))
+			}
+			return nil
+		})
+		err := doMany(ctx, s, j.kept)
+		c.engine.Hook(nil)
+		if err != nil {
+			return nil, err
+		}
+		if len(of) != j.kept*j.commits {
+			return nil, errManyCommits
+		}
+		commits = append(commits, of)
+	}
+	return commits, nil
+}
+
+func doMany(ctx context.Context, s shift, n int) error {
+	for range n {
+		if err := s.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *rawCrowd) run(ctx context.Context, n int) error {
+	return together(len(c.commits), n, func(i int) error {
+		for range c.each {
+			if err := c.engine.Commit(ctx, &c.commits[i][c.next[i]]); err != nil {
+				return err
+			}
+			c.next[i] = (c.next[i] + 1) % len(c.commits[i])
+		}
+		return nil
+	})
+}
+
+func (c *rawCrowd) counts() faultkv.Counts { return c.engine.Counts() }
+
+func (c *rawCrowd) close() error { return c.engine.Close() }

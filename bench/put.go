@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// putKeys is how many user keys an actor has, putValue the size of their values.
+const (
+	putKeys  = 64
+	putValue = 100
+)
+
+// putJob is kv/put: a durable put of a new value under a user key that is there, each in
+// its turn.
+func putJob() job { return job{"kv/put", "put/s", 1, putKeys, beginPuts} }
+
+// puts is an actor with user keys.
+type puts struct {
+	user  *actorstore.User
+	keys  [putKeys][]byte
+	next  int
+	rnd   *rand.Rand
+	value [putValue]byte
+}
+
+func beginPuts(_ context.Context, a *actorstore.Actor, i int) (shift, error) {
+	p := &puts{user: a.User(), rnd: newRand(uint64(i))}
+	for k := range p.keys {
+		p.keys[k] = fmt.Appendf(nil, "setting/%04d", k)
+	}
+	return p, nil
+}
+
+func (p *puts) do(ctx context.Context) error {
+	noise(p.rnd, p.value[:])
+	key := p.keys[p.next]
+	p.next = (p.next + 1) % len(p.keys)
+	return p.user.Put(ctx, key, p.value[:])
+}
+
+func (p *puts) close() error { return nil }
