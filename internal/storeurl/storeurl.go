@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -71,17 +70,26 @@ const (
 // Parse takes the name of a store apart:
 //
 //	pebble:DIR        the Pebble store in the directory DIR, "pebble"
-//	DIR               the same, for a DIR that doesn't look like KIND:…
+//	DIR               the same, for a DIR that doesn't look like an address
 //	mem:              a new store in memory, which Close forgets
 //	postgres://…      PostgreSQL; the address is the whole text, see pgkv.Open
 //
 // The address is what follows the colon, as it is: it is not percent-decoded.
-// What begins with two or more letters and a colon is a kind, never a
-// directory, so that a slip doesn't create a directory; a directory of such a
-// name is written ./KIND:… or pebble:KIND:….
+//
+// A slip in an address must not create a directory, whose name would hold the password.
+// So what begins with two or more letters and a colon is a kind, never a directory, and
+// what looks like an address otherwise is refused: letters and two slashes at the
+// beginning (postgres//…), "://", or a colon with an "@" behind it. A directory of such
+// a name is written ./NAME or pebble:NAME.
+//
+// Errors hold no password.
 func Parse(name string) (kind Kind, address string, err error) {
 	scheme, rest, found := strings.Cut(name, ":")
 	if !found || !isScheme(scheme) {
+		if looksLikeAddress(name) {
+			return "", "", fmt.Errorf("%w: %q looks like the address of a server with a slip in it; "+
+				"an address begins with postgres://, and a directory of that name is written ./NAME or pebble:NAME", ErrURL, Redact(name))
+		}
 		scheme, rest = string(Pebble), name
 	}
 	switch scheme {
@@ -89,19 +97,38 @@ func Parse(name string) (kind Kind, address string, err error) {
 		if rest == "" {
 			return "", "", fmt.Errorf("%w: %q has no directory", ErrURL, name)
 		}
+		if strings.HasPrefix(rest, "//") && strings.Contains(rest, "@") {
+			return "", "", fmt.Errorf("%w: %q: pebble: takes a directory, and that looks like a server", ErrURL, Redact(name))
+		}
 		return Pebble, rest, nil
 	case "mem":
 		if rest != "" {
-			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, name)
+			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, Redact(name))
 		}
 		return Memory, "", nil
 	case "postgres", "postgresql":
 		return Postgres, name, nil
 	}
-	if strings.Contains(rest, "@") {
-		name = scheme + ":…" // a slip in an address, with a password perhaps
+	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR, mem: and postgres://…)", ErrURL, Redact(name), scheme)
+}
+
+// looksLikeAddress says whether a name without a kind is more likely an address with a
+// slip in it than a directory. A path that says that it is one, by its first
+// characters, is one.
+func looksLikeAddress(name string) bool {
+	if strings.HasPrefix(name, "//") { // a share on Windows, without a user
+		return hasUserinfo(name)
 	}
-	return "", "", fmt.Errorf("%w: %q: no engine is called %q (there are pebble:DIR, DIR, mem: and postgres://…)", ErrURL, name, scheme)
+	for _, path := range []string{"/", "./", "../"} {
+		if strings.HasPrefix(name, path) {
+			return false
+		}
+	}
+	if len(name) > 2 && name[1] == ':' && (name[2] == '\\' || name[2] == '/') {
+		return strings.HasPrefix(name[2:], "//") // else a drive
+	}
+	word, _, slashes := strings.Cut(name, "//")
+	return slashes && isScheme(word) || strings.Contains(name, "://") || hasUserinfo(name)
 }
 
 // isScheme says whether s reads as a kind of engine: letters, digits, "+" and
@@ -184,32 +211,4 @@ func openPostgres(ctx context.Context, address string, opts *Options) (kv.Engine
 		return nil, err
 	}
 	return db, nil
-}
-
-// Display returns the name of a store as it may be shown: of an address of PostgreSQL
-// without the password, and without the parameters, any of which may hold one, except
-// the schema.
-func Display(name string) string {
-	kind, address, err := Parse(name)
-	if err != nil || kind != Postgres {
-		return name
-	}
-	base, query, _ := strings.Cut(address, "?")
-	if !strings.Contains(base, "://") {
-		return "postgres:…" // whatever that is
-	}
-	// A password that isn't escaped as it should be may have any of these in it.
-	scheme, rest, _ := strings.Cut(base, "://")
-	if at := strings.LastIndexByte(address, '@'); at > len(base) {
-		return scheme + "://…"
-	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		user, _, _ := strings.Cut(rest[:at], ":")
-		rest = user + rest[at:]
-	}
-	shown := scheme + "://" + rest
-	if q, err := url.ParseQuery(query); err == nil && q.Has("schema") {
-		shown += "?schema=" + url.QueryEscape(q.Get("schema"))
-	}
-	return shown
 }
