@@ -44,7 +44,8 @@ func (q *Queue) Expect(id ID) (*Answer, error) {
 	return a, nil
 }
 
-// Wait returns the response, once: a second call waits for nothing. It ends with the
+// Wait returns the response, once: a second call waits for nothing. It comes when the
+// completion is on stable storage; if that fails, the actor's error comes. It ends with the
 // context, with its error, and then may be called again; with the queue, with ErrClosed;
 // and with ErrNoAnswer when nobody will answer any more. The response is the caller's,
 // and shared by all who wait for the message: it must not be changed.
@@ -54,14 +55,11 @@ func (a *Answer) Wait(ctx context.Context) (Raw, error) {
 		return got.response, got.err
 	default:
 	}
-	select {
-	case got := <-a.came:
-		return got.response, got.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-a.q.closing:
-		return nil, ErrClosed
+	got, err := await(ctx, a.q, a.came, nil)
+	if err != nil {
+		return nil, err
 	}
+	return got.response, got.err
 }
 
 // Close ends the waiting.
@@ -83,6 +81,45 @@ func (q *Queue) answer(id ID, got answer) {
 		a.came <- got // there is room: it is the only one
 	}
 	delete(q.answers, id)
+}
+
+// A told is what some learn when it is on stable storage.
+type told struct {
+	who  []*Answer
+	what answer
+}
+
+// tell tells what has become of a commit that was applied: that it is durable, or why
+// nobody can know.
+func tell(all []told, err error) {
+	for _, t := range all {
+		if err != nil {
+			t.what = answer{err: err}
+		}
+		for _, a := range t.who {
+			a.came <- t.what // there is room: it is the only one
+		}
+	}
+}
+
+// tellLater is tell for somebody else's batch: whether and when that gets durable isn't
+// said to who has staged in it. With the next sync it is.
+//
+// +checklocks:q.mu
+func (q *Queue) tellLater(all []told) {
+	switch {
+	case len(all) == 0:
+	case q.closed:
+		tell(all, ErrClosed)
+	default:
+		q.works.Go(func() {
+			err := q.actor.Sync(q.ctx)
+			if q.ctx.Err() != nil {
+				err = ErrClosed
+			}
+			tell(all, err)
+		})
+	}
 }
 
 // Forever as a timeout is none.

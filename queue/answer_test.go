@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -202,4 +203,100 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("got %x, %v", got, err)
 		}
 	}
+}
+
+// TestAnswerIsDurable: who waits learns of a completion when it is on stable storage, and
+// not before, whoever commits it.
+func TestAnswerIsDurable(t *testing.T) {
+	for _, staged := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{})
+			a, err := r.q.Expect(r.enqueue("a", nil))
+			must(t, err)
+			m := r.one(ReceiveOptions{})
+			point := faultkv.AfterCommit
+			if staged {
+				point = faultkv.BeforeSync
+			}
+			pause := r.engine.Pause(faultkv.Rule{Point: point})
+			done := make(chan error, 1)
+			go func() {
+				if !staged {
+					done <- m.Complete(ctx, "paid")
+					return
+				}
+				var b batch.Batch
+				if err := r.q.StageComplete(&b, m.Receipt(), "paid"); err != nil {
+					t.Error(err)
+				}
+				done <- r.actor.Apply(ctx, &b)
+			}()
+			<-pause.Reached()
+			synctest.Wait()
+			if len(a.came) > 0 {
+				t.Errorf("staged %v: answered while it may be lost", staged)
+			}
+			pause.Release()
+			must(t, <-done)
+			got, err := a.Wait(ctx)
+			if err != nil || text(t, got) != "paid" {
+				t.Errorf("staged %v: got %x, %v", staged, got, err)
+			}
+		})
+	}
+}
+
+// TestAnswerIsLost: who waits learns that a completion, or what ends the waiting, was
+// applied and could not be made durable: nobody knows what a crash leaves of it.
+func TestAnswerIsLost(t *testing.T) {
+	for what, end := range map[string]func(r *rig, m *Message) error{
+		"completed": func(r *rig, m *Message) error {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.AfterCommit})
+			return m.Complete(ctx, "paid")
+		},
+		"deleted": func(r *rig, m *Message) error {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.AfterCommit})
+			_, err := r.q.Delete(ctx, m.ID)
+			return err
+		},
+		"completed by a batch": func(r *rig, m *Message) error {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeSync})
+			var b batch.Batch
+			must(r.t, r.q.StageComplete(&b, m.Receipt(), "paid"))
+			must(r.t, r.actor.Apply(ctx, &b))
+			return actorstore.ErrPoisoned
+		},
+	} {
+		r := newRig(t, Options{})
+		a, err := r.q.Expect(r.enqueue("a", nil))
+		must(t, err)
+		wantErr(t, what, end(r, r.one(ReceiveOptions{})), actorstore.ErrPoisoned)
+		got, err := a.Wait(ctx)
+		wantErr(t, "who waits for what was "+what, err, actorstore.ErrPoisoned)
+		if got != nil {
+			t.Errorf("%s: answered with %x", what, []byte(got))
+		}
+	}
+}
+
+// TestCloseWhileAnswering: a queue that is closed doesn't wait for a sync that hangs, and
+// says so.
+func TestCloseWhileAnswering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		a, err := r.q.Expect(r.enqueue("a", nil))
+		must(t, err)
+		m := r.one(ReceiveOptions{})
+		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync})
+		var b batch.Batch
+		must(t, r.q.StageComplete(&b, m.Receipt(), "paid"))
+		must(t, r.actor.Apply(ctx, &b))
+		<-pause.Reached()
+		closed := make(chan error, 1)
+		go func() { closed <- r.q.Close() }()
+		_, err = a.Wait(ctx)
+		wantErr(t, "who waits", err, ErrClosed)
+		pause.Release()
+		must(t, <-closed)
+	})
 }

@@ -29,7 +29,7 @@ type Send struct {
 // Enqueue stores a message behind all others, durably, and returns its ID.
 //
 // Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
-// and those of actorstore.Actor.Commit.
+// ErrNoIDs, and those of actorstore.Actor.Commit.
 func (q *Queue) Enqueue(ctx context.Context, s Send) (id ID, err error) {
 	err = q.retryKeys(ctx, func(b *batch.Batch) (err error) {
 		id, err = q.StageEnqueue(b, s)
@@ -72,12 +72,8 @@ func (q *Queue) retryKeys(ctx context.Context, stage func(b *batch.Batch) error)
 		if !errors.As(err, &busy) {
 			return err
 		}
-		select {
-		case <-busy.settled:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-q.closing:
-			return ErrClosed
+		if _, err := await(ctx, q, busy.settled, nil); err != nil {
+			return err
 		}
 	}
 }

@@ -48,8 +48,9 @@ var (
 	// ErrClosed: the queue is closed.
 	ErrClosed = errors.New("queue: closed")
 	// ErrID: a text is no ID, or no Receipt.
-	ErrID    = errors.New("queue: bad id")
-	errNoIDs = errors.New("queue: there are no ids left")
+	ErrID = errors.New("queue: bad id")
+	// ErrNoIDs: all ids have been given; none is given twice.
+	ErrNoIDs = errors.New("queue: there are no ids left")
 	// ErrCorrupt: a stored message is damaged. It is actorstore.ErrCorrupt.
 	ErrCorrupt = actorstore.ErrCorrupt
 )

@@ -256,6 +256,7 @@ func (r *rig) verify(where string) {
 			r.t.Errorf("%s: message %s: %d bytes in memory, %d stored", where, id, len(it.rec), it.size)
 		}
 		l := it.lease
+		l.grant = nil // is in memory alone
 		if l.state == ready {
 			l.at = 0
 		}

@@ -18,6 +18,7 @@ type lease struct {
 	state      state
 	at         int64  // visible from then on, Unix ms; of no meaning when ready
 	deliveries uint32 // how often it was handed out
+	grant      *grant // of the last time, nil if that was before the queue was opened
 }
 
 // An item is a stored message in memory.

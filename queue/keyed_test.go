@@ -130,7 +130,7 @@ func TestKeyBusy(t *testing.T) {
 			} else {
 				b.Abort(errors.New("changed my mind"))
 			}
-			if id := <-got; id != 1 || r.q.Len() != 1 {
+			if id := <-got; id != map[bool]ID{true: 1, false: 2}[lands] || r.q.Len() != 1 {
 				t.Errorf("id %s, %d messages", id, r.q.Len())
 			}
 			r.verify("in the end")

@@ -107,7 +107,7 @@ func TestExtend(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 		wantErr(t, "by nothing", r.q.Extend(ctx, m.Receipt(), 0), ErrInvalid)
-		wantErr(t, "one that isn't there", r.q.Extend(ctx, Receipt{9, 1}, time.Second), ErrGone)
+		wantErr(t, "one that isn't there", r.q.Extend(ctx, Receipt{ID: 9, Deliveries: 1}, time.Second), ErrGone)
 	})
 }
 

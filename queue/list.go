@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -51,7 +52,7 @@ func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *L
 	}
 	o.Visibility = orDefault(o.Visibility, DefaultVisibility)
 	return func(yield func(Stored, error) bool) {
-		if o.After == maxID {
+		if o.After == math.MaxUint64 {
 			return
 		}
 		n := 0

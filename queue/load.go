@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,7 +13,8 @@ import (
 )
 
 // A Quarantined is a stored message that can't be read, or a key among the messages that
-// is none. It stays where it is, in nobody's way, until it is deleted.
+// is none. It stays where it is, in nobody's way, until it is deleted or
+// discarded.
 type Quarantined struct {
 	ID   ID     // 0 when the key is no message's
 	Key  []byte // of the actor
@@ -37,13 +39,13 @@ func (q *Queue) quarantine(bad Quarantined) {
 		"key", actorstore.Describe(bad.Key), "err", bad.Err)
 }
 
-// removeBad stages that a quarantined message is removed. What is there is read by the
+// removeBad stages that what is quarantined under a key is removed. What is there is read by the
 // store: nothing is known about it.
 //
 // +checklocks:st.q.mu
-func (st *staging) removeBad(id ID) error {
+func (st *staging) removeBad(key []byte) error {
 	q := st.q
-	i := slices.IndexFunc(q.bad, func(b Quarantined) bool { return b.ID == id && id != 0 })
+	i := slices.IndexFunc(q.bad, func(b Quarantined) bool { return bytes.Equal(b.Key, key) })
 	if i < 0 {
 		return ErrGone
 	}
@@ -65,6 +67,9 @@ func (q *Queue) load(ctx context.Context) (err error) {
 		return err
 	}
 	found := metadata{next: 1}
+	for _, k := range q.keys.known {
+		found.taken(k.id)
+	}
 	for e, err := range entries(ctx, snap, nil) {
 		if err != nil {
 			return err
@@ -75,9 +80,7 @@ func (q *Queue) load(ctx context.Context) (err error) {
 			q.quarantine(Quarantined{Key: e.key, Size: len(e.value), Err: fmt.Errorf("%w: the key is no message's", ErrCorrupt)})
 			continue
 		}
-		if id < maxID {
-			found.next = max(found.next, id+1)
-		}
+		found.taken(id)
 		q.loadMessage(id, e)
 	}
 	return q.loadMetadata(ctx, snap, found)
@@ -102,7 +105,8 @@ func (q *Queue) loadMessage(id ID, e entry) {
 }
 
 // loadMetadata compares the metadata with what was found. They are never believed when
-// the messages say otherwise: an id that is given twice overwrites a message.
+// the messages say otherwise: an id that is given twice overwrites a message. Nor are they
+// when they say that there are no ids left of more than anybody can have given.
 //
 // +checklocks:q.mu
 func (q *Queue) loadMetadata(ctx context.Context, r actorstore.Reader, found metadata) error {
@@ -111,7 +115,9 @@ func (q *Queue) loadMetadata(ctx context.Context, r actorstore.Reader, found met
 	q.prior = batch.Absent
 	if err == nil {
 		q.prior = batch.Stored(len(value))
-		stored, err = parseMetadata(value)
+		if stored, err = parseMetadata(value); err == nil && stored.next > lastID+1 {
+			err = fmt.Errorf("%w: the next id is %s", ErrCorrupt, stored.next)
+		}
 	}
 	q.meta, q.rebuilt = found, true
 	switch {

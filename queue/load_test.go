@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -23,6 +24,10 @@ func TestMetadata(t *testing.T) {
 		"long":    func(r *rig) { r.stored(metadataKey(), make([]byte, 25_000)) },
 		"behind":  func(r *rig) { r.stored(metadataKey(), (&metadata{1, 0}).append(nil)) },
 		"size":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, 77}).append(nil)) },
+		"end":     func(r *rig) { r.stored(metadataKey(), (&metadata{math.MaxUint64, 3}).append(nil)) },
+		"absurd":  func(r *rig) { r.stored(metadataKey(), (&metadata{lastID + 2, 3}).append(nil)) },
+		"full":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, math.MaxUint32}).append(nil)) },
+		"zero":    func(r *rig) { r.stored(metadataKey(), (&metadata{0, 3}).append(nil)) },
 	}
 	for what, damage := range damage {
 		r := newRig(t, Options{})
@@ -208,22 +213,63 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestIDsBeyond: a message with an id that nobody can have come to is received as any, and
+// doesn't use up all ids below it.
+func TestIDsBeyond(t *testing.T) {
+	r := newRig(t, Options{})
+	r.enqueue("a", nil)
+	must(t, r.q.Close())
+	odd := []ID{lastID + 1, math.MaxUint64 - 1, math.MaxUint64}
+	for _, id := range odd {
+		r.stored(appendMessageKey(nil, id), (&record{name: "a", body: []byte{0xf6}}).encode())
+	}
+	r.open2()
+	if id := r.enqueue("a", nil); id != 2 {
+		t.Errorf("id %s", id)
+	}
+	got := r.try(ReceiveOptions{Count: 9})
+	wantIDs(t, "received", ids(got), append([]ID{1, 2}, odd...)...)
+	must(t, got[4].Complete(ctx, nil))
+	must(t, got[3].Nack(ctx, 0))
+	r.verify("in the end")
+	r.reopen()
+	if id := r.enqueue("a", nil); id != 3 || r.q.rebuilt {
+		t.Errorf("id %s after a restart", id)
+	}
+	r.verify("after a restart")
+}
+
+// TestIDsOfKeys: an id that a sender's key stands for is never given again, though nothing
+// else knows of it any more.
+func TestIDsOfKeys(t *testing.T) {
+	r := newRig(t, Options{})
+	id := r.keyed("a", "k")
+	r.one(ReceiveOptions{AtMostOnce: true})
+	must(t, r.q.Close())
+	must(t, r.actor.Delete(ctx, metadataKey()))
+	r.open2()
+	if next := r.enqueue("a", nil); next == id {
+		t.Errorf("id %s was given twice", next)
+	}
+	r.verify("in the end")
+}
+
 // TestIDsEnd refuses when there are no ids left, instead of beginning anew.
 func TestIDsEnd(t *testing.T) {
 	r := newRig(t, Options{})
 	must(t, r.q.Close())
-	r.stored(metadataKey(), (&metadata{maxID - 1, 0}).append(nil))
+	r.stored(metadataKey(), (&metadata{lastID, 0}).append(nil))
 	r.open2()
-	if id := r.enqueue("a", nil); id != maxID-1 {
+	if id := r.enqueue("a", nil); id != lastID {
 		t.Errorf("id %s", id)
 	}
 	_, err := r.q.Enqueue(ctx, Send{})
-	wantErr(t, "the last", err, errNoIDs)
+	wantErr(t, "the last", err, ErrNoIDs)
 	r.reopen()
 	_, err = r.q.Enqueue(ctx, Send{})
-	wantErr(t, "the last", err, errNoIDs)
+	wantErr(t, "the last", err, ErrNoIDs)
 	r.verify("in the end")
-	if got := fmt.Sprint(r.q.Stats().Next); got != maxID.String() {
+	if got := fmt.Sprint(r.q.Stats().Next); got != (lastID + 1).String() {
 		t.Errorf("next %s", got)
 	}
 }

@@ -6,18 +6,20 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // An ID is the place of a message in its queue. Ids count from 1, and none is ever given
-// twice; one that was reserved for a batch that didn't land may be.
+// twice. That is so for one that was reserved for a batch that didn't land, too, as long
+// as the queue is open, and for good once another message was enqueued.
 type ID uint64
 
-// maxID is never given, since the metadata say which id is next.
-const maxID = ID(math.MaxUint64)
+// lastID is the last that is given; after that, at a thousand million a second in three
+// hundred years, there are none. What is stored with a higher one was not given by
+// anybody who counts.
+const lastID = ID(math.MaxInt64)
 
 // String is the number in decimal.
 func (id ID) String() string { return strconv.FormatUint(uint64(id), 10) }
@@ -29,34 +31,6 @@ func ParseID(text string) (ID, error) {
 		return 0, fmt.Errorf("%w: %q", ErrID, text)
 	}
 	return ID(n), nil
-}
-
-// A Receipt is what entitles to settle a message: that it was handed out, and which time
-// that was. It is good until the lease is over or given back, across restarts too.
-type Receipt struct {
-	ID         ID
-	Deliveries uint32 // how often the message was handed out, this time included
-}
-
-// String is the two numbers in decimal with a dot between them.
-func (r Receipt) String() string {
-	return r.ID.String() + "." + strconv.FormatUint(uint64(r.Deliveries), 10)
-}
-
-// ParseReceipt returns the Receipt that has the text; ErrID if none has.
-func ParseReceipt(text string) (Receipt, error) {
-	id, n, _ := strings.Cut(text, ".")
-	r := Receipt{}
-	var err error
-	if r.ID, err = ParseID(id); err == nil {
-		var d uint64
-		d, err = strconv.ParseUint(n, 10, 32)
-		r.Deliveries = uint32(d)
-	}
-	if err != nil || r.String() != text {
-		return Receipt{}, fmt.Errorf("%w: receipt %q", ErrID, text)
-	}
-	return r, nil
 }
 
 // Raw is a value as it is stored, in CBOR. As the body of a message or a response it is
@@ -88,11 +62,19 @@ type Message struct {
 	// is gone.
 	Until time.Time
 
-	q *Queue
+	q     *Queue
+	grant *grant
 }
 
-// Receipt returns what entitles to settle the message.
-func (m *Message) Receipt() Receipt { return Receipt{m.ID, m.Deliveries} }
+// Receipt returns what entitles to settle the message. It may be another one, as good,
+// when the lease has come to stable storage.
+func (m *Message) Receipt() Receipt {
+	r := Receipt{ID: m.ID, Deliveries: m.Deliveries}
+	if !m.grant.durable(m.q) {
+		r.Nonce = m.grant.nonce
+	}
+	return r
+}
 
 // Decode decodes the body into what v points to: structs and maps for objects, with tags
 // of `cbor` or `json`; null and undefined leave it as it is.

@@ -46,6 +46,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -115,14 +116,15 @@ type Queue struct {
 	source   *alarm.Source
 	ctx      context.Context // of what the alarm does
 	cancel   context.CancelFunc
-	rings    sync.WaitGroup
-	closing  chan struct{} // closed by Close
+	works    sync.WaitGroup // of what the queue does by itself; added to under mu, unless closed
+	closing  chan struct{}  // closed by Close
+	durable  atomic.Uint64  // the newest commit that is known to be on stable storage
 
-	works sync.Pool // of *work
+	batches sync.Pool // of *work
 
 	// arming orders the settings of the alarm. It is taken before mu.
 	arming sync.Mutex
-	armed  int64 // what source is set to, Unix ms, 0 for nothing  +checklocks:arming
+	armed  ringing // what source is set to  +checklocks:arming
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose hooks take it.
@@ -133,6 +135,7 @@ type Queue struct {
 	rebuilt  bool                      // what is stored of them is missing or wrong  +checklocks:mu
 	prior    batch.Prior               // of the metadata's value  +checklocks:mu
 	next     ID                        // the next id to reserve  +checklocks:mu
+	shown    ID                        // above all that others were told of  +checklocks:mu
 	reserved int                       // messages that are staged and count  +checklocks:mu
 	stagings map[*batch.Batch]*staging // +checklocks:mu
 	staged   map[ID]*staging           // ids of staged messages  +checklocks:mu
@@ -186,7 +189,7 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, erro
 		return nil, fmt.Errorf("queue: open: %w", err)
 	}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	q.source = q.clock.Source(q.ring)
+	q.source = q.clock.Lasting("queue", q.ring)
 	q.arm()
 	return q, nil
 }
@@ -240,8 +243,10 @@ func orDefault[T comparable](v, def T) T {
 }
 
 // Close ends the queue, not the actor. Who waits for a message or an answer gets
-// ErrClosed, and what is staged can't be committed any more. A second Close does
-// nothing. It must not be called by hooks of a batch.
+// ErrClosed, and what is staged can't be committed any more; a commit that is under way
+// is waited for. What is stored and due later goes on counting in Options.Clock, so that
+// who puts the actor to sleep knows when it must be awake. A second Close does nothing. It
+// must not be called by hooks of a batch.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	if q.closed {
@@ -251,9 +256,14 @@ func (q *Queue) Close() error {
 	q.closed = true
 	close(q.closing)
 	q.mu.Unlock()
-	q.source.Close()
 	q.cancel()
-	q.rings.Wait()
+	q.works.Wait()
+	// What was sealed before lands or fails until this gets its turn: who opens the queue
+	// next must see it. An empty batch writes nothing, and if the actor is lost nothing
+	// lands any more.
+	_ = q.actor.Apply(context.Background(), new(batch.Batch))
+	q.arm()
+	q.source.Close()
 	if q.ownClock {
 		q.clock.Close()
 	}
@@ -288,10 +298,11 @@ func (q *Queue) usable() error {
 // commit stages and commits a batch of its own. What stage returns an error for is given
 // up.
 func (q *Queue) commit(ctx context.Context, stage func(b *batch.Batch) error) error {
-	w, _ := q.works.Get().(*work)
+	w, _ := q.batches.Get().(*work)
 	if w == nil {
 		w = &work{}
 		w.staging.init(q, &w.batch)
+		w.staging.own = true
 	}
 	q.mu.Lock()
 	err := q.usable()
@@ -312,13 +323,25 @@ func (q *Queue) commit(ctx context.Context, stage func(b *batch.Batch) error) er
 		w.batch.Abort(err)
 	} else {
 		err = q.actor.Commit(ctx, &w.batch)
+		q.landed(&w.staging, err)
 	}
 	// Whatever became of it, nobody uses its memory any more.
 	w.batch.Reset()
 	w.staging.reset()
 	over = true
-	q.works.Put(w)
+	q.batches.Put(w)
 	return err
+}
+
+// landed follows a commit of the queue's own, which is durable unless there is an error.
+func (q *Queue) landed(st *staging, err error) {
+	for err == nil {
+		old := q.durable.Load()
+		if old >= st.landed || q.durable.CompareAndSwap(old, st.landed) {
+			break
+		}
+	}
+	tell(st.told, err)
 }
 
 // A work is a batch of the queue's own, and the memory that it takes.

@@ -340,9 +340,9 @@ func TestClosed(t *testing.T) {
 	must(t, r.q.Close())
 	for what, err := range map[string]error{
 		"commit":   r.actor.Commit(ctx, &b),
-		"complete": r.q.Complete(ctx, Receipt{1, 1}, nil),
-		"nack":     r.q.Nack(ctx, Receipt{1, 1}, 0),
-		"extend":   r.q.Extend(ctx, Receipt{1, 1}, time.Second),
+		"complete": r.q.Complete(ctx, Receipt{ID: 1, Deliveries: 1}, nil),
+		"nack":     r.q.Nack(ctx, Receipt{ID: 1, Deliveries: 1}, 0),
+		"extend":   r.q.Extend(ctx, Receipt{ID: 1, Deliveries: 1}, time.Second),
 		"wait":     r.q.WaitFor(ctx),
 		"delete":   r.q.StageDelete(new(batch.Batch), 1),
 	} {

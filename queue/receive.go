@@ -70,14 +70,11 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 		if err != nil || len(msgs) > 0 {
 			return msgs, err
 		}
-		select {
-		case <-l.woken:
-		case <-over:
-			return nil, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-q.closing:
-			return nil, ErrClosed
+		if _, err := await(ctx, q, l.woken, over); err != nil {
+			if err == errOver {
+				err = nil
+			}
+			return nil, err
 		}
 	}
 }
@@ -190,20 +187,21 @@ func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Mes
 	q.observe(metricWait, time.Duration(now-max(r.created, 0))*time.Millisecond)
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
-		Deliveries: it.deliveries + 1, q: q,
+		Deliveries: it.deliveries + 1, q: q, grant: newGrant(),
 	}
 	if m.Deliveries == 0 { // it has gone round
 		m.Deliveries = 1
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c.received = true
+	c.granted = m.grant
 	if o.AtMostOnce {
 		c.remove, c.answer = true, answer{err: ErrNoAnswer}
 		return m, nil
 	}
 	m.Until = time.UnixMilli(after(now, o.Visibility))
-	st.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries}, now)
+	st.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant}, now)
+	m.grant.stored = c.rec != nil
 	return m, nil
 }
 
@@ -272,81 +270,5 @@ func (q *Queue) holds(m *Message) bool {
 	defer q.mu.Unlock()
 	q.due()
 	it := q.index.byID[m.ID]
-	return it != nil && it.claim == nil && it.state == leased && it.deliveries == m.Deliveries && !m.Until.IsZero()
-}
-
-// WaitFor returns when a message of one of the names, or of any name if there are none,
-// is visible; who is first may have it. It returns the errors of the context and of the
-// queue.
-func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
-	l := q.listen(names) // before the look
-	defer q.unlisten(l)
-	for {
-		if err := q.check(ctx); err != nil {
-			return err
-		}
-		q.mu.Lock()
-		q.due()
-		visible := q.index.first(names) != nil
-		q.mu.Unlock()
-		if visible {
-			return nil
-		}
-		select {
-		case <-l.woken:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-q.closing:
-			return ErrClosed
-		}
-	}
-}
-
-// A listener is who waits for a message to become visible.
-type listener struct {
-	names []string      // nil: any
-	woken chan struct{} // holds one token
-}
-
-func (q *Queue) listen(names []string) *listener {
-	l := &listener{names, make(chan struct{}, 1)}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waiters[l] = struct{}{}
-	return l
-}
-
-func (q *Queue) unlisten(l *listener) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.waiters, l)
-}
-
-// wake wakes all that wait for a name: the first to look gets the message, and the
-// others go on waiting.
-//
-// +checklocks:q.mu
-func (q *Queue) wake(name string) {
-	for l := range q.waiters {
-		if len(l.names) == 0 || slices.Contains(l.names, name) {
-			l.wake()
-		}
-	}
-}
-
-// +checklocks:q.mu
-func (q *Queue) wakeAll() {
-	for l := range q.waiters {
-		l.wake()
-	}
-	for id := range q.answers {
-		q.answer(id, answer{err: errors.Join(q.usable(), ErrNoAnswer)})
-	}
-}
-
-func (l *listener) wake() {
-	select {
-	case l.woken <- struct{}{}:
-	default: // it is awake, and hasn't looked yet
-	}
+	return it != nil && it.claim == nil && it.fits(m.Receipt())
 }

@@ -168,6 +168,13 @@ type metadata struct {
 	size int64 // message keys, also of those that can't be read
 }
 
+// taken says that an id was given.
+func (m *metadata) taken(id ID) {
+	if id <= lastID {
+		m.next = max(m.next, id+1)
+	}
+}
+
 func (m *metadata) append(dst []byte) []byte {
 	b := bare.AppendVersion(dst, recordVersion)
 	return bare.AppendU32(bare.AppendU64(b, uint64(m.next)), uint32(min(m.size, math.MaxUint32)))

@@ -164,11 +164,11 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("%x was encoded as %x, size %d", b, got, r.size())
 		}
 		l := r.lease(30_000)
-		r.setLease(lease{leased, 99, 7}, 9)
+		r.setLease(lease{leased, 99, 7, nil}, 9)
 		if n := len(r.encode()); n > len(b)+leaseRoom {
 			t.Errorf("a lease adds %d bytes", n-len(b))
 		}
-		if got := r.lease(30_000); got != (lease{leased, 99, 7}) || l.state > leased {
+		if got := r.lease(30_000); got != (lease{leased, 99, 7, nil}) || l.state > leased {
 			t.Errorf("lease %+v, before %+v", got, l)
 		}
 	})
@@ -194,12 +194,12 @@ func TestLeaseOfRecord(t *testing.T) {
 	}{
 		{record{}, lease{}},
 		{record{deliveries: some[uint32](3)}, lease{deliveries: 3}},
-		{record{available: some[int64](50)}, lease{delayed, 50, 0}},
-		{record{available: some[int64](50), inFlight: some(false), since: some[int64](9)}, lease{delayed, 50, 0}},
-		{record{inFlight: some(true), since: some[int64](9)}, lease{leased, 39, 0}},
-		{record{inFlight: some(true)}, lease{leased, 30, 0}},
-		{record{inFlight: some(true), since: some[int64](math.MaxInt64)}, lease{leased, math.MaxInt64, 0}},
-		{record{inFlight: some(true), since: some[int64](9), available: some[int64](1000)}, lease{leased, 1000, 0}},
+		{record{available: some[int64](50)}, lease{delayed, 50, 0, nil}},
+		{record{available: some[int64](50), inFlight: some(false), since: some[int64](9)}, lease{delayed, 50, 0, nil}},
+		{record{inFlight: some(true), since: some[int64](9)}, lease{leased, 39, 0, nil}},
+		{record{inFlight: some(true)}, lease{leased, 30, 0, nil}},
+		{record{inFlight: some(true), since: some[int64](math.MaxInt64)}, lease{leased, math.MaxInt64, 0, nil}},
+		{record{inFlight: some(true), since: some[int64](9), available: some[int64](1000)}, lease{leased, 1000, 0, nil}},
 	}
 	for _, tt := range tests {
 		if got := tt.r.lease(30); got != tt.want {
@@ -209,13 +209,14 @@ func TestLeaseOfRecord(t *testing.T) {
 }
 
 func TestIDText(t *testing.T) {
-	for _, id := range []ID{0, 1, maxID} {
+	for _, id := range []ID{0, 1, lastID, math.MaxUint64} {
 		if got, err := ParseID(id.String()); err != nil || got != id {
 			t.Errorf("%d: got %v, %v", id, got, err)
 		}
-		r := Receipt{id, 7}
-		if got, err := ParseReceipt(r.String()); err != nil || got != r {
-			t.Errorf("%v: got %v, %v", r, got, err)
+		for _, r := range []Receipt{{id, 7, 0}, {id, 0, 1}, {id, math.MaxUint32, math.MaxUint64}} {
+			if got, err := ParseReceipt(r.String()); err != nil || got != r {
+				t.Errorf("%v: got %v, %v", r, got, err)
+			}
 		}
 	}
 	for _, text := range []string{"", "x", "-1", "01", "+1", "18446744073709551616"} {
@@ -223,7 +224,7 @@ func TestIDText(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "1", "1.", ".1", "1.x", "1.01", "1.1.1", "1.4294967296"} {
+	for _, text := range []string{"", "1", "1.", ".1", "1.x", "1.01", "1.1.0", "1.1.", "1.1.F", "1.1.0a", "1.1.1.1", "1.1.10000000000000000", "1.4294967296"} {
 		if _, err := ParseReceipt(text); !errors.Is(err, ErrID) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -28,19 +28,27 @@ func (q *Queue) due() {
 // ring is called by the alarm.
 func (q *Queue) ring() {
 	q.arming.Lock()
-	q.armed = 0 // it has rung
+	q.armed = ringing{} // it has rung
 	q.arming.Unlock()
 	q.mu.Lock()
-	if q.closed {
+	if q.usable() != nil {
 		q.mu.Unlock()
+		q.arm()
 		return
 	}
-	q.rings.Add(1)
+	q.works.Add(1)
 	q.due()
 	q.mu.Unlock()
-	defer q.rings.Done()
+	defer q.works.Done()
 	q.buryAll()
 	q.arm()
+}
+
+// A ringing is what the alarm is set to: a time in Unix ms, 0 for nothing, and whether
+// it counts without ringing, since the queue can't do anything about it.
+type ringing struct {
+	at   int64
+	held bool
 }
 
 // arm sets the alarm to the next time at which something becomes visible or a dead letter
@@ -52,27 +60,56 @@ func (q *Queue) arm() {
 	if q.source == nil || next == q.armed {
 		return
 	}
-	if q.armed = next; next == 0 {
-		q.source.Set(time.Time{})
+	q.armed = next
+	at := time.Time{}
+	if next.at != 0 {
+		at = time.UnixMilli(next.at)
+	}
+	if next.held {
+		q.source.Hold(at)
 		return
 	}
-	q.source.Set(time.UnixMilli(next))
+	q.source.Set(at)
 }
 
-// nextRing returns when the alarm must ring, 0 for never.
-func (q *Queue) nextRing() (next int64) {
+// nextRing returns when the alarm must ring.
+func (q *Queue) nextRing() (next ringing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.failed != nil {
-		return 0
-	}
+	next.held = q.usable() != nil
 	if it := q.index.timed.top(); it != nil {
-		next = max(it.at, 1)
+		next.by(it.at)
 	}
-	if q.index.dying.top() != nil && (next == 0 || q.retryAt < next) {
-		next = max(q.retryAt, 1)
+	if q.index.dying.top() != nil {
+		next.by(q.retryAt)
+	}
+	now := q.millis()
+	for _, st := range q.stagings {
+		for _, c := range st.changes {
+			if c.it.state != ready || q.dying(c.it.line.name, c.it.lease) {
+				next.by(q.claimedRing(c.it.at, now, next.held))
+			}
+		}
 	}
 	return next
+}
+
+// claimedRing returns when the alarm must ring for a message that a batch has, and that is
+// stored as it was. While the batch is open there is nothing to be done about it; but
+// should the process end with it, somebody must be woken. So it counts as if its time
+// were yet to come.
+func (q *Queue) claimedRing(at, now int64, held bool) int64 {
+	if at > now || held {
+		return at
+	}
+	return after(now, minBackoff)
+}
+
+// by has it be no later than at.
+func (r *ringing) by(at int64) {
+	if at = max(at, 1); r.at == 0 || at < r.at {
+		r.at = at
+	}
 }
 
 // Dead letters that couldn't be stored are tried again after a while: first after

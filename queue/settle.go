@@ -54,9 +54,9 @@ func (q *Queue) StageNack(ctx context.Context, b *batch.Batch, r Receipt, delay 
 	}
 	return q.change(ctx, b, r, "nack", func(st *staging, c *change, rec *record) {
 		now := q.millis()
-		to := lease{ready, 0, r.Deliveries}
+		to := lease{state: ready, deliveries: r.Deliveries}
 		if delay > 0 {
-			to = lease{delayed, after(now, delay), r.Deliveries}
+			to.state, to.at = delayed, after(now, delay)
 		}
 		c.metric = metricReturned
 		if q.dying(rec.name, to) && st.bury(c, rec) {
@@ -82,7 +82,9 @@ func (q *Queue) StageExtend(ctx context.Context, b *batch.Batch, r Receipt, d ti
 	}
 	return q.change(ctx, b, r, "extend", func(st *staging, c *change, rec *record) {
 		now := q.millis()
-		st.lease(c, rec, lease{leased, after(now, d), r.Deliveries}, now)
+		to := c.to
+		to.at = after(now, d)
+		st.lease(c, rec, to, now)
 	})
 }
 
@@ -140,7 +142,7 @@ func (q *Queue) held(b *batch.Batch, r Receipt) (c *change, fresh bool, err erro
 		}
 		at = &c.to
 	}
-	if at.state != leased || at.deliveries != r.Deliveries {
+	if !at.fits(r) {
 		return nil, false, ErrLeaseOver
 	}
 	fresh = it.claim == nil
@@ -175,7 +177,8 @@ func (st *staging) bury(c *change, r *record) bool {
 }
 
 // StageDelete stages in b that a message is removed, leased or not, or one that is
-// quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy.
+// quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy. What
+// is quarantined and has no id, StageDiscard removes.
 func (q *Queue) StageDelete(b *batch.Batch, id ID) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -194,7 +197,7 @@ func (st *staging) remove(id ID, m *metrics.Metric) error {
 	q := st.q
 	it := q.index.byID[id]
 	if it == nil {
-		return st.removeBad(id)
+		return st.removeBad(appendMessageKey(nil, id))
 	}
 	c, err := st.claim(it)
 	if err != nil {
@@ -205,6 +208,26 @@ func (st *staging) remove(id ID, m *metrics.Metric) error {
 	}
 	c.remove, c.answer, c.metric = true, answer{err: fmt.Errorf("%w: it was deleted", ErrNoAnswer)}, m
 	return nil
+}
+
+// StageDiscard stages in b that what is quarantined under a key of the actor is removed.
+// Any other key is ErrGone.
+func (q *Queue) StageDiscard(b *batch.Batch, key []byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	st, err := q.staging(b)
+	if err == nil {
+		err = st.removeBad(key)
+	}
+	if err != nil {
+		return fmt.Errorf("queue: discard %s: %w", actorstore.Describe(key), err)
+	}
+	return nil
+}
+
+// Discard removes what is quarantined under a key, as StageDiscard does.
+func (q *Queue) Discard(ctx context.Context, key []byte) error {
+	return q.commit(ctx, func(b *batch.Batch) error { return q.StageDiscard(b, key) })
 }
 
 // Delete removes messages, as StageDelete does, and returns which of them were there, in

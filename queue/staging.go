@@ -17,6 +17,7 @@ import (
 type staging struct {
 	q       *Queue
 	batch   *batch.Batch
+	own     bool // the batch is the queue's: what it would have done nobody knows but the queue
 	adds    []added
 	free    int // adds that don't count against the limit: dead letters
 	changes []*change
@@ -25,6 +26,8 @@ type staging struct {
 	forget  []*keyed      // that are over
 
 	written metadata      // as the last run of late has it
+	landed  uint64        // the number of the commit
+	told    []told        // answers that wait for stable storage
 	settled chan struct{} // closed when the batch is settled; nil while nobody waits
 
 	// What a staging needs every time.
@@ -50,9 +53,9 @@ type change struct {
 	rec    []byte // the value to be stored, nil: what is stored stays
 	to     lease  // what follows, unless the message is removed
 	// answer goes to who waits for it, if the message is removed.
-	answer   answer
-	received bool            // for the metrics
-	metric   *metrics.Metric // what else happens to it, nil for nothing
+	answer  answer
+	granted *grant          // it is handed out, nil: it isn't
+	metric  *metrics.Metric // what else happens to it, nil for nothing
 }
 
 // staging returns what b does to the queue.
@@ -99,8 +102,8 @@ func (st *staging) reset() {
 	clear(st.changes[:cap(st.changes)])
 	clear(st.writes[:cap(st.writes)])
 	st.adds, st.changes, st.writes = st.adds[:0], st.changes[:0], st.writes[:0]
-	st.bad, st.keys, st.forget = nil, nil, nil
-	st.free, st.written, st.settled, st.spare = 0, metadata{}, nil, change{}
+	st.bad, st.keys, st.forget, st.told = nil, nil, nil, nil
+	st.free, st.written, st.landed, st.settled, st.spare = 0, metadata{}, 0, nil, change{}
 }
 
 // maxKept bounds what a staging keeps when it isn't used.
@@ -174,12 +177,15 @@ func (q *Queue) dying(name string, l lease) bool {
 // +checklocks:q.mu
 func (st *staging) add(r *record, counts bool) (*item, error) {
 	q := st.q
-	if q.next == maxID {
-		return nil, errNoIDs
+	if q.next > lastID {
+		return nil, ErrNoIDs
 	}
 	it := &item{id: q.next, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
 	it.size = len(it.rec)
 	q.next++
+	if !st.own {
+		q.shown = q.next
+	}
 	q.staged[it.id] = st
 	st.adds = append(st.adds, added{it, r.name})
 	if counts {
@@ -209,7 +215,8 @@ func (st *staging) late(b *batch.Batch) error {
 	m := q.meta
 	for _, a := range st.adds {
 		writes = append(writes, write{a.it.id, a.it.rec, batch.Absent})
-		m.next = max(m.next, a.it.id+1)
+		// Ids that batches have shown to somebody are skipped, if they land or not.
+		m.next = max(m.next, a.it.id+1, q.shown)
 		m.size++
 	}
 	for _, c := range st.changes {
@@ -247,6 +254,7 @@ func (st *staging) late(b *batch.Batch) error {
 func (st *staging) commit() {
 	q := st.q
 	q.mu.Lock()
+	st.landed = q.actor.Seq()
 	if st.written != q.meta || q.rebuilt {
 		q.meta, q.prior, q.rebuilt = st.written, batch.Stored(metadataSize), false
 	}
@@ -261,6 +269,9 @@ func (st *staging) commit() {
 	q.count(metricDeleted, int64(len(st.bad)))
 	st.commitKeys()
 	st.end()
+	if !st.own {
+		q.tellLater(st.told)
+	}
 	q.mu.Unlock()
 	q.arm()
 }
@@ -271,7 +282,8 @@ func (st *staging) commit() {
 func (st *staging) apply(c *change) {
 	q, it := st.q, c.it
 	it.claim = nil
-	if c.received {
+	if c.granted != nil {
+		c.granted.landed.Store(st.landed)
 		q.count(metricReceived, 1)
 	}
 	if c.metric != nil {
@@ -279,7 +291,10 @@ func (st *staging) apply(c *change) {
 	}
 	if c.remove {
 		q.index.leave(it)
-		q.answer(it.id, c.answer)
+		if waiting := q.answers[it.id]; len(waiting) > 0 {
+			delete(q.answers, it.id)
+			st.told = append(st.told, told{waiting, c.answer})
+		}
 		return
 	}
 	if it.lease = c.to; c.rec != nil {
@@ -307,8 +322,8 @@ func (st *staging) abort(reason error) {
 		q.failed = errors.Join(ErrStale, reason)
 	}
 	st.end()
-	// The ids above all that are stored or staged can be given again.
-	q.next = q.meta.next
+	// The ids above all that are stored, staged, or known to somebody can be given again.
+	q.next = max(q.meta.next, q.shown)
 	for id := range q.staged {
 		q.next = max(q.next, id+1)
 	}

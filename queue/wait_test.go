@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 func TestWaiting(t *testing.T) {
@@ -200,4 +204,60 @@ func TestAll(t *testing.T) {
 			t.Errorf("got %v, %v", m, err)
 		}
 	})
+}
+
+// TestWaitersOfLostActor: who waits learns that the actor is lost, though nobody tells the
+// queue: another owner took it over, or a commit that isn't the queue's poisoned it.
+func TestWaitersOfLostActor(t *testing.T) {
+	for want, lose := range map[error]func(r *rig){
+		actorstore.ErrFenced: func(r *rig) {
+			other, err := actorstore.Open(ctx, r.engine, nil)
+			must(r.t, err)
+			a, err := other.Named(ctx, "lobby", nil)
+			must(r.t, err)
+			must(r.t, a.Close())
+			must(r.t, other.Close())
+		},
+		actorstore.ErrPoisoned: func(r *rig) {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.AfterCommit})
+			wantErr(r.t, "put", r.actor.Put(ctx, []byte{actorstore.NamespaceUser}, nil), actorstore.ErrPoisoned)
+		},
+		actorstore.ErrClosed: func(r *rig) { must(r.t, r.actor.Close()) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{})
+			a, err := r.q.Expect(r.enqueue("other", nil))
+			must(t, err)
+			var b batch.Batch
+			r.stageEnqueue(&b, Send{Name: "a", Key: "k"})
+			waiters := map[string]func() error{
+				"receive":  func() error { _, err := r.q.Receive(ctx, &ReceiveOptions{Names: []string{"a"}}); return err },
+				"wait for": func() error { return r.q.WaitFor(ctx, "a") },
+				"ask":      func() error { _, err := r.q.EnqueueAndWait(ctx, Send{Name: "x"}, Forever); return err },
+				"answer":   func() error { _, err := a.Wait(ctx); return err },
+				"key":      func() error { _, err := r.q.Enqueue(ctx, Send{Name: "a", Key: "k"}); return err },
+				"all": func() error {
+					for _, err := range r.q.All(ctx, &ReceiveOptions{Names: []string{"a"}}) {
+						return err
+					}
+					return nil
+				},
+			}
+			type result struct {
+				who string
+				err error
+			}
+			got := make(chan result)
+			for who, wait := range waiters {
+				go func() { got <- result{who, wait()} }()
+			}
+			synctest.Wait()
+			lose(r)
+			for range waiters {
+				res := <-got
+				wantErr(t, res.who, res.err, want)
+			}
+			r.engine.Heal()
+		})
+	}
 }

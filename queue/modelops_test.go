@@ -1,0 +1,241 @@
+package queue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+func (m *model) enqueue(mb *modelBatch) {
+	s := Send{Name: m.name(), Body: fmt.Sprint("body ", m.rng.IntN(1e6))}
+	if m.rng.IntN(4) == 0 {
+		s.Delay = time.Duration(1+m.rng.IntN(20)) * time.Second
+	}
+	if m.rng.IntN(3) == 0 {
+		s.Key = fmt.Sprint("key ", m.rng.IntN(4))
+	}
+	id, err := m.r.q.StageEnqueue(&mb.b, s)
+	m.note("enqueue %v: %v, %v", s, id, err)
+	if s.Key != "" && m.duplicate(mb, s.Name+s.Key, id, err) {
+		return
+	}
+	if err != nil {
+		if !errors.Is(err, ErrFull) {
+			m.r.t.Error(err)
+		}
+		return
+	}
+	if m.seen[id] {
+		m.r.t.Errorf("id %s was given before", id)
+	}
+	m.seen[id] = true
+	msg := &modelMessage{id: id, name: s.Name, body: s.Body.(string)}
+	if s.Delay > 0 {
+		msg.hidden = time.Now().Add(s.Delay)
+	}
+	mb.commit = append(mb.commit, func() { m.messages[id] = msg })
+	if s.Key != "" {
+		if mb.keys == nil {
+			mb.keys, mb.until = map[string]ID{}, map[string]time.Time{}
+		}
+		mb.keys[s.Name+s.Key], mb.until[s.Name+s.Key] = id, time.Now().Add(modelWindow)
+	}
+}
+
+// duplicate says whether nothing was enqueued because of the key, and holds that this is
+// right.
+func (m *model) duplicate(mb *modelBatch, key string, id ID, err error) bool {
+	known, taken := m.keys[key], mb.keys[key]
+	over := !known.until.After(time.Now())
+	if other := m.other(mb); other != nil && (other.keys[key] != 0 || over && known.id != 0 && errors.Is(err, ErrBusy)) {
+		// That batch has it: it takes it, or removes what is over.
+		wantErr(m.r.t, "a key that another batch has", err, ErrBusy)
+		return true
+	}
+	want := taken
+	if !over {
+		want = known.id
+	}
+	if want != 0 && (err != nil || id != want) {
+		m.r.t.Errorf("the key stands for %s, got %s, %v", want, id, err)
+	}
+	return want != 0
+}
+
+// other is the other batch that is open.
+func (m *model) other(mb *modelBatch) *modelBatch {
+	for _, o := range m.open {
+		if o != mb {
+			return o
+		}
+	}
+	return nil
+}
+
+// visible returns the messages that should be handed out, in order.
+func (m *model) visible(names []string, now time.Time) (msgs []*modelMessage) {
+	for _, msg := range m.messages {
+		if msg.by == nil && !msg.hidden.After(now) && (len(names) == 0 || slices.Contains(names, msg.name)) {
+			msgs = append(msgs, msg)
+		}
+	}
+	slices.SortFunc(msgs, func(a, b *modelMessage) int { return cmp.Compare(a.id, b.id) })
+	return msgs
+}
+
+func (m *model) receive(mb *modelBatch) {
+	o := ReceiveOptions{Names: m.names(), Count: 1 + m.rng.IntN(3), AtMostOnce: m.rng.IntN(4) == 0}
+	msgs, err := m.r.q.StageReceive(ctx, &mb.b, &o)
+	m.note("receive %+v: %v, %v", o, ids(msgs), err)
+	must(m.r.t, err)
+	want := m.visible(o.Names, time.Now())
+	want = want[:min(len(want), o.Count)]
+	if len(msgs) != len(want) {
+		m.r.t.Errorf("got %v, want %d messages", ids(msgs), len(want))
+		return
+	}
+	for i, msg := range want {
+		got := msgs[i]
+		if got.ID != msg.id || got.Name != msg.name || text(m.r.t, got.Body) != msg.body || got.Deliveries != msg.deliveries+1 {
+			m.r.t.Errorf("got %+v, want %+v", got, msg)
+		}
+		mb.claim(msg)
+		if o.AtMostOnce {
+			mb.commit = append(mb.commit, func() { m.remove(msg) })
+			continue
+		}
+		r := got.Receipt()
+		if r.Nonce == 0 {
+			m.r.t.Errorf("the receipt %s of a batch is as good as that of a lease", r)
+		}
+		m.receipts = append(m.receipts, modelReceipt{r, m.openings}) // which may be void in the end
+		mb.commit = append(mb.commit, func() {
+			msg.deliveries, msg.leased, msg.hidden, msg.nonce = r.Deliveries, true, got.Until, r.Nonce
+			m.receipts = append(m.receipts, modelReceipt{Receipt: Receipt{ID: r.ID, Deliveries: r.Deliveries}})
+		})
+		if m.rng.IntN(3) == 0 { // complete it right away
+			must(m.r.t, m.r.q.StageComplete(&mb.b, r, nil))
+			m.note("complete %s in the same batch", r)
+			mb.commit = append(mb.commit, func() { m.remove(msg) })
+		}
+	}
+}
+
+func (m *model) remove(msg *modelMessage) {
+	delete(m.messages, msg.id)
+	m.gone[msg.id] = true
+}
+
+func (m *model) delete(mb *modelBatch) {
+	id := ID(1 + m.rng.IntN(len(m.messages)+len(m.gone)+2))
+	err := m.r.q.StageDelete(&mb.b, id)
+	m.note("delete %s: %v", id, err)
+	msg := m.messages[id]
+	switch {
+	case msg == nil:
+		wantErr(m.r.t, "delete", err, ErrGone)
+	case msg.by == mb && err != nil: // it may be gone for mb
+		wantErr(m.r.t, "delete", err, ErrGone)
+	case msg.by != nil && msg.by != mb:
+		wantErr(m.r.t, "delete", err, ErrBusy)
+	default:
+		must(m.r.t, err)
+		mb.claim(msg)
+		mb.commit = append(mb.commit, func() { m.remove(msg) })
+	}
+}
+
+// settle completes, gives back or extends by one of the receipts that were given out.
+func (m *model) settle(mb *modelBatch) {
+	if len(m.receipts) == 0 {
+		return
+	}
+	r := m.receipts[len(m.receipts)-1-m.rng.IntN(min(8, len(m.receipts)))]
+	msg := m.messages[r.ID]
+	now := time.Now()
+	var want error
+	switch {
+	case msg == nil:
+		want = ErrGone
+	case msg.by != nil && msg.by != mb:
+		want = ErrBusy
+	case msg.by == mb: // what mb has done to it is not in the model yet
+		return
+	case !msg.leased || msg.deliveries != r.Deliveries || !msg.hidden.After(now),
+		r.Nonce != 0 && (r.Nonce != msg.nonce || r.opening != m.openings):
+		want = ErrLeaseOver
+	}
+	delay := time.Duration(m.rng.IntN(3)) * 5 * time.Second
+	var err error
+	var then func()
+	what := "complete"
+	switch m.rng.IntN(3) {
+	case 0:
+		err, then = m.r.q.StageComplete(&mb.b, r.Receipt, nil), func() { m.remove(msg) }
+	case 1:
+		what = "nack"
+		err = m.r.q.StageNack(ctx, &mb.b, r.Receipt, delay)
+		var dead ID
+		if err == nil && msg != nil && msg.deliveries >= modelReceives && msg.name != "a.dlq" && len(msg.name) == 1 {
+			dead = m.r.q.next - 1
+		}
+		then = func() {
+			if dead != 0 {
+				m.die(msg, dead)
+				return
+			}
+			msg.leased, msg.hidden = false, now.Add(delay)
+		}
+	default:
+		what = "extend"
+		err = m.r.q.StageExtend(ctx, &mb.b, r.Receipt, delay+time.Second)
+		then = func() { msg.hidden = now.Add(delay + time.Second) }
+	}
+	m.note("%s %s, %v: %v", what, r, delay, err)
+	if want != nil || err != nil {
+		wantErr(m.r.t, what, err, want)
+		return
+	}
+	mb.claim(msg)
+	mb.commit = append(mb.commit, then)
+}
+
+// die moves a message to its dead-letter name.
+func (m *model) die(msg *modelMessage, dead ID) {
+	m.remove(msg)
+	m.messages[dead] = &modelMessage{id: dead, name: msg.name + ".dlq", body: msg.body, deliveries: msg.deliveries}
+}
+
+// bury lays aside what the alarm should have, in the order in which the leases ended,
+// behind all others.
+func (m *model) bury() {
+	now := time.Now()
+	dying := m.visible([]string{"a", "b", "c"}, now)
+	dying = slices.DeleteFunc(dying, func(msg *modelMessage) bool { return msg.deliveries < modelReceives })
+	slices.SortStableFunc(dying, func(a, b *modelMessage) int { return a.hidden.Compare(b.hidden) })
+	for i, msg := range dying {
+		m.die(msg, m.r.q.next-ID(len(dying)-i))
+	}
+}
+
+// compare holds what is in memory against the model.
+func (m *model) compare() {
+	q := m.r.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, msg := range m.messages {
+		it := q.index.byID[id]
+		if it == nil {
+			m.r.t.Errorf("message %s is lost", id)
+			continue
+		}
+		if visible := !msg.hidden.After(time.Now()); it.line.name != msg.name || it.deliveries != msg.deliveries || (it.state == ready) != visible {
+			m.r.t.Errorf("message %s is %+v, want %+v", id, it, msg)
+		}
+	}
+	if n := len(q.index.byID); n != len(m.messages) {
+		m.r.t.Errorf("%d messages, want %d", n, len(m.messages))
+	}
+}

@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// WaitFor returns when a message of one of the names, or of any name if there are none,
+// is visible; who is first may have it. It returns the errors of the context and of the
+// queue.
+func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
+	l := q.listen(names) // before the look
+	defer q.unlisten(l)
+	for {
+		if err := q.check(ctx); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		q.due()
+		visible := q.index.first(names) != nil
+		q.mu.Unlock()
+		if visible {
+			return nil
+		}
+		if _, err := await(ctx, q, l.woken, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// lookOut is how often who waits asks whether the actor is still ours. That it isn't is
+// found by whoever writes to it, or opens it, and they don't know who waits here.
+const lookOut = time.Second
+
+// errOver is await's for the time that is over.
+var errOver = errors.New("queue: the time is over")
+
+// await returns what comes. It ends with the context, the queue, and the actor, with their
+// errors, and with errOver.
+func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan time.Time) (came T, err error) {
+	look := time.NewTicker(lookOut)
+	defer look.Stop()
+	for {
+		select {
+		case came = <-comes:
+			return came, nil
+		case <-over:
+			return came, errOver
+		case <-ctx.Done():
+			return came, ctx.Err()
+		case <-q.closing:
+			return came, ErrClosed
+		case <-look.C:
+			if err := q.lost(ctx); err != nil {
+				return came, err
+			}
+		}
+	}
+}
+
+// lost says why nothing will come any more. While the actor's owner is known, which is
+// nearly always, that is a look at memory.
+func (q *Queue) lost(ctx context.Context) error {
+	err := q.actor.Owned(ctx)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.usable(); known != nil || !errors.Is(err, actorstore.ErrClosed) {
+		return known // any other error may pass, and is for who asks for something
+	}
+	return err
+}
+
+// A listener is who waits for a message to become visible.
+type listener struct {
+	names []string      // nil: any
+	woken chan struct{} // holds one token
+}
+
+func (q *Queue) listen(names []string) *listener {
+	l := &listener{names, make(chan struct{}, 1)}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiters[l] = struct{}{}
+	return l
+}
+
+func (q *Queue) unlisten(l *listener) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waiters, l)
+}
+
+// wake wakes all that wait for a name: the first to look gets the message, and the
+// others go on waiting.
+//
+// +checklocks:q.mu
+func (q *Queue) wake(name string) {
+	for l := range q.waiters {
+		if len(l.names) == 0 || slices.Contains(l.names, name) {
+			l.wake()
+		}
+	}
+}
+
+// +checklocks:q.mu
+func (q *Queue) wakeAll() {
+	for l := range q.waiters {
+		l.wake()
+	}
+	for id := range q.answers {
+		q.answer(id, answer{err: errors.Join(q.usable(), ErrNoAnswer)})
+	}
+}
+
+func (l *listener) wake() {
+	select {
+	case l.woken <- struct{}{}:
+	default: // it is awake, and hasn't looked yet
+	}
+}
