@@ -32,10 +32,14 @@ package history
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -56,7 +60,13 @@ type Change struct {
 	FirstName NameIndex // index of the first of Names
 	Names     []string  // that were added
 	Entries   []Entry   // that were put, or whose metadata were, sorted by Location
-	Deleted   []Entry   // that are gone; of one that was replaced by another ID as well
+	Deleted   []Entry   // that are gone; also one in whose place is another, by its ID
+
+	fields bool // whether the state or a value has changed
+}
+
+func (c *Change) any() bool {
+	return len(c.Names)+len(c.Entries)+len(c.Deleted) > 0 || c.fields
 }
 
 // A History is the history of an actor's workflow, for the actor's owner. It is safe for
@@ -65,17 +75,35 @@ type History struct {
 	actor  *actorstore.Actor
 	opts   Options
 	limits batch.Limits
-	free   func() // gives the namespace back
-	works  sync.Pool
+	free   func()    // gives the namespace back
+	works  sync.Pool // of *batch.Batch
 
-	dirty batch.Dirty[dirty] // what was deferred
+	dirty batch.Dirty[deferred]
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose hooks take it.
 	mu     sync.RWMutex
-	m      memory // +checklocks:mu
-	closed bool   // +checklocks:mu
+	m      memory        // +checklocks:mu
+	flying chan struct{} // closed when what is being committed has landed, or not; nil for nothing  +checklocks:mu
+	lands  uint64        // how often that was  +checklocks:mu
+	closed bool          // +checklocks:mu
 }
+
+// A deferred is something that was changed in memory and is to be written: an entry, the
+// metadata of one, or a field.
+type deferred struct {
+	what  what
+	at    Location
+	field field
+}
+
+type what uint8
+
+const (
+	whatEntry what = iota
+	whatMetadata
+	whatField
+)
 
 // Open reads the workflow of an actor; nil opts are the zero Options. It writes nothing,
 // and an actor without a workflow has an empty history, in the state Pending. There can
@@ -85,82 +113,207 @@ type History struct {
 // It reads one range of the engine, however much there is, and takes time and memory in
 // proportion. Damage that isn't harmless is a *DamageError.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, error) {
-	panic("history: not written yet")
+	h := &History{actor: a, limits: a.Limits()}
+	h.works.New = func() any { return new(batch.Batch) }
+	if opts != nil {
+		h.opts = *opts
+	}
+	if h.opts.NewID == nil {
+		h.opts.NewID = newID
+	}
+	free, err := a.Keep(actorstore.NamespaceWorkflow)
+	if err != nil {
+		return nil, fmt.Errorf("history: open: %w", err)
+	}
+	h.free = free
+	if err := h.Reload(ctx); err != nil {
+		free()
+		return nil, err
+	}
+	return h, nil
+}
+
+// newID returns a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
+func newID() string {
+	var u tuple.UUID
+	rand.Read(u[:]) // never fails
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return u.String()
 }
 
 // Close ends the history, not the actor. What was deferred and not written is lost, and
 // what is staged can't be committed any more. A second Close does nothing. It must not be
 // called by hooks of a batch.
-func (h *History) Close() { panic("history: not written yet") }
+func (h *History) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.closed = true
+		h.free()
+	}
+}
 
 // Reload forgets what was deferred and reads the store again: for who gives a run up after
-// a failure, and begins anew with what is stored. Its errors are those of Open, after
-// which memory is as it was.
-func (h *History) Reload(ctx context.Context) error { panic("history: not written yet") }
+// a failure, and begins anew with what is stored. Names stay registered. Its errors are
+// those of Open, after which memory is as it was.
+func (h *History) Reload(ctx context.Context) error {
+	for {
+		lands, err := h.landed(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := h.read(ctx)
+		if err != nil {
+			return fmt.Errorf("history: load: %w", err)
+		}
+		if h.take(l, lands) {
+			return nil
+		}
+		// Something landed meanwhile, which what was read may not show.
+	}
+}
+
+// landed waits until nothing is being committed, and returns how often something was.
+func (h *History) landed(ctx context.Context) (lands uint64, err error) {
+	for {
+		h.mu.RLock()
+		lands, flying, err := h.lands, h.flying, h.usable()
+		h.mu.RUnlock()
+		if err != nil || flying == nil {
+			return lands, err
+		}
+		select {
+		case <-flying:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// read reads what is stored, which must not be damaged.
+func (h *History) read(ctx context.Context) (l *loader, err error) {
+	snap, err := h.actor.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	if l, err = load(ctx, snap); err != nil {
+		return nil, err
+	}
+	for _, d := range l.damages {
+		if !d.Harmless {
+			return nil, &DamageError{d}
+		}
+	}
+	return l, nil
+}
+
+// take makes l the memory, unless something landed since.
+func (h *History) take(l *loader, lands uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lands != lands || h.flying != nil {
+		return false
+	}
+	// Who has the index of a name keeps it.
+	for _, name := range h.m.names[min(len(l.names), len(h.m.names)):] {
+		l.register(name)
+	}
+	h.m = l.memory
+	h.dirty.Clear(h.dirty.Capture())
+	return true
+}
 
 // Err returns why nothing can be staged: ErrClosed, or what the actor's Err says.
-func (h *History) Err() error { panic("history: not written yet") }
+func (h *History) Err() error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.usable()
+}
+
+// usable is Err.
+//
+// +checklocksread:h.mu
+func (h *History) usable() error {
+	if h.closed {
+		return ErrClosed
+	}
+	return h.actor.Err()
+}
 
 // State returns the workflow's state.
-func (h *History) State() State { panic("history: not written yet") }
+func (h *History) State() State {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.m.state
+}
 
 // Input returns what the workflow was started with, encoded; nil if it wasn't. The bytes
 // must not be changed.
-func (h *History) Input() []byte { panic("history: not written yet") }
+func (h *History) Input() []byte { return h.value(fieldInput) }
 
 // Output returns what the workflow returned, encoded; nil for none. The bytes must not be
 // changed.
-func (h *History) Output() []byte { panic("history: not written yet") }
+func (h *History) Output() []byte { return h.value(fieldOutput) }
+
+func (h *History) value(f field) []byte {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.m.values[f]
+}
 
 // Failure returns the error with which the workflow failed, nil for none. It must not be
 // changed.
-func (h *History) Failure() *Failure { panic("history: not written yet") }
+func (h *History) Failure() *Failure {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.m.failure
+}
 
 // Get returns the entry at a location.
-func (h *History) Get(l Location) (Entry, bool) { panic("history: not written yet") }
+func (h *History) Get(l Location) (Entry, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if rec, ok := h.m.records[l]; ok {
+		return rec.Entry, true
+	}
+	return Entry{}, false
+}
 
 // ByID returns the entry that has the id.
-func (h *History) ByID(id string) (Entry, bool) { panic("history: not written yet") }
+func (h *History) ByID(id string) (Entry, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if l, ok := h.m.ids[id]; ok {
+		return h.m.records[l].Entry, true
+	}
+	return Entry{}, false
+}
 
 // In returns the entries in a scope, not the one at it, sorted by Location.
-func (h *History) In(scope Location) []Entry { panic("history: not written yet") }
-
-// Name returns the index of a name, which is registered if it is new; it is written with
-// the next commit of whatever is. A name that is not UTF-8 is ErrInvalid, and one of more
-// than MaxName bytes ErrTooLarge.
-func (h *History) Name(name string) (NameIndex, error) { panic("history: not written yet") }
-
-// Lookup returns the index of a name that is registered.
-func (h *History) Lookup(name string) (NameIndex, bool) { panic("history: not written yet") }
-
-// NameOf returns the name of that index, "" if there is none.
-func (h *History) NameOf(i NameIndex) string { panic("history: not written yet") }
-
-// Path returns a location in words: see Snapshot.Path.
-func (h *History) Path(l Location) string { panic("history: not written yet") }
+func (h *History) In(scope Location) []Entry {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	es := h.m.entries(in(scope))
+	if len(es) > 0 && es[0].Location == scope {
+		return es[1:]
+	}
+	return es
+}
 
 // Usage returns how much there is: entries, and the bytes that are stored for the workflow
 // as the actor's quota counts them, names, metadata, input and output too. What was
 // deferred counts as an entry, and not in bytes.
-func (h *History) Usage() (entries int, bytes int64) { panic("history: not written yet") }
+func (h *History) Usage() (entries int, bytes int64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.m.order), h.m.bytes
+}
 
 // Snapshot returns everything, as it is in memory.
-func (h *History) Snapshot() *Snapshot { panic("history: not written yet") }
-
-// Check returns the error that Tx.Put would return: a *SizeError when e, with its names,
-// its ID or a new one, and its Location, can't be stored; ErrInvalid when nothing like it
-// can. A runner asks before it repeats what can't be recorded.
-func (h *History) Check(e Entry) error { panic("history: not written yet") }
-
-// MaxName is the length of the longest name, in bytes.
-const MaxName = 4096
-
-// Begin returns an empty transaction. It takes no lock, and needn't be ended.
-func (h *History) Begin() *Tx { panic("history: not written yet") }
-
-// Flush writes what was deferred, and returns when everything that was committed before is
-// on stable storage. If there is nothing to wait for it does nothing.
-func (h *History) Flush(ctx context.Context) error { panic("history: not written yet") }
-
-type memory struct{}
-type dirty struct{}
+func (h *History) Snapshot() *Snapshot {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.m.snapshot()
+}

@@ -1,7 +1,13 @@
 package history
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
 // A Snapshot is everything that is stored of a workflow, or was in memory at a moment. It
-// is its owner's own, but the bytes and slices in entries are shared and must not be
+// is its owner's own, but the bytes, slices and Metadata in it are shared and must not be
 // changed.
 type Snapshot struct {
 	State  State
@@ -12,6 +18,59 @@ type Snapshot struct {
 	Names []string
 	// Entries are sorted by Location, each with its Metadata.
 	Entries []Entry
-	// Orphans are metadata of entries that aren't there, by the entry's ID; mostly nil.
-	Orphans map[string]Metadata
+	// Orphans are metadata of entries that aren't there, by the entry's ID; nil for none.
+	Orphans map[string]*Metadata
 }
+
+// snapshot returns a copy of m.
+func (m *memory) snapshot() *Snapshot {
+	s := &Snapshot{
+		State: m.state, Input: m.values[fieldInput], Output: m.values[fieldOutput], Error: m.failure,
+		Names: slices.Clone(m.names), Entries: m.entries(everything),
+	}
+	for id, o := range m.orphans {
+		if s.Orphans == nil {
+			s.Orphans = make(map[string]*Metadata, len(m.orphans))
+		}
+		s.Orphans[id] = o.Metadata
+	}
+	return s
+}
+
+// entries returns the entries in a span, sorted.
+func (m *memory) entries(s span) []Entry {
+	from, to := m.span(s)
+	es := make([]Entry, 0, to-from)
+	for _, l := range m.order[from:to] {
+		es = append(es, m.records[l].Entry)
+	}
+	return es
+}
+
+func byLocation(a, b Entry) int { return cmp.Compare(a.Location, b.Location) }
+
+// Path returns a location in words, for people: names with "/" between them, and
+// iterations as "loop[3]". A name that holds more than letters, digits and some plain
+// signs is quoted, and one that isn't registered is "#" and its index; so different
+// locations have different words. The root is ".".
+//
+//	order/charge    orders[3]/"a/b"    orders[3]/pick/left/#17
+func (s *Snapshot) Path(l Location) string { return string(appendPath(nil, l, s.Names)) }
+
+// ByAge returns the entries in the order in which they were created, as their metadata
+// say; those of one millisecond, and those without metadata, which come first, by
+// Location.
+func (s *Snapshot) ByAge() []Entry {
+	age := func(e Entry) Millis {
+		if e.Metadata == nil {
+			return 0
+		}
+		return e.Metadata.CreatedAt
+	}
+	es := slices.Clone(s.Entries)
+	slices.SortStableFunc(es, func(a, b Entry) int { return cmp.Compare(age(a), age(b)) })
+	return es
+}
+
+// orphans returns the ids of the orphans, sorted.
+func (s *Snapshot) orphans() []string { return slices.Sorted(maps.Keys(s.Orphans)) }

@@ -1,0 +1,200 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// maxText bounds a text of an error, in bytes: a longer one is cut. So an error can always
+// be recorded.
+const maxText = 16 << 10
+
+// Check returns the error that Tx.Put would return for an entry, with a new ID if it has
+// none: a *SizeError when it, or metadata of it, can't be stored because of a size, and
+// ErrInvalid when nothing like it can. A runner asks before it does what can't be recorded.
+func (h *History) Check(e Entry) error {
+	if e.ID == "" {
+		e.ID = noID
+	}
+	_, err := h.encode(&e, nil)
+	return err
+}
+
+// noID is as long as any UUID.
+const noID = "00000000-0000-0000-0000-000000000000"
+
+// encode makes e what can be stored, and appends its stored form to dst, of which the
+// result is a part that nothing else writes to.
+func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
+	kind, err := cleanKind(e.Kind)
+	switch {
+	case err != nil:
+	case e.Location == "":
+		err = errors.New("the root has no entry")
+	case !utf8.ValidString(e.ID):
+		err = errors.New("its id is not UTF-8")
+	default:
+		err = h.named(e.Location)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w entry %s: %w", ErrInvalid, h.Path(e.Location), err)
+	}
+	e.Kind = kind
+	value := piece(dst, appendEntry(dst, e))
+	var buf [128]byte
+	if err := h.fitsAt(e.Location, appendEntryKey(buf[:0], e.Location), value); err != nil {
+		return nil, err
+	}
+	return value, h.fitsAt(e.Location, appendMetadataKey(buf[:0], e.ID), nil)
+}
+
+// encodeMetadata does the same for metadata.
+func (h *History) encodeMetadata(l Location, id string, m *Metadata, dst []byte) ([]byte, error) {
+	if int(m.Status) >= len(statuses) {
+		return nil, fmt.Errorf("%w metadata of %s: status %d", ErrInvalid, h.Path(l), m.Status)
+	}
+	m.Error, m.RollbackError = cleanText(m.Error), cleanText(m.RollbackError)
+	value := piece(dst, appendMetadata(dst, m))
+	var buf [64]byte
+	return value, h.fitsAt(l, appendMetadataKey(buf[:0], id), value)
+}
+
+// piece returns what was appended to dst.
+func piece(dst, extended []byte) []byte { return extended[len(dst):] }
+
+// named returns an error if a segment of l has no name.
+func (h *History) named(l Location) error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for s := range l.Segments() {
+		if int64(s.Name) >= int64(len(h.m.names)) {
+			return fmt.Errorf("there is no name %d", s.Name)
+		}
+	}
+	return nil
+}
+
+func (h *History) fitsAt(l Location, key, value []byte) error {
+	if err := h.limits.Check(batch.Op{Kind: batch.Put, Key: key, Value: value}); err != nil {
+		return sizeError(h.Path(l), err)
+	}
+	return nil
+}
+
+// fits says why a value can't be stored under a key; what names it for people.
+func (h *History) fits(what string, key, value []byte) error {
+	return sizeError(what, h.limits.Check(batch.Op{Kind: batch.Put, Key: key, Value: value}))
+}
+
+func sizeError(path string, err error) error {
+	var limit *batch.LimitError
+	if errors.As(err, &limit) {
+		return &SizeError{Path: path, What: limit.What, Size: limit.Size, Limit: limit.Limit, Err: limit}
+	}
+	return err
+}
+
+// cleanKind returns k with texts of errors that can be stored, or says why it can't be.
+func cleanKind(kind Kind) (Kind, error) {
+	switch k := kind.(type) {
+	case nil:
+		return nil, errors.New("it has no kind")
+	case Step:
+		k.Error = cleanText(k.Error)
+		return k, nil
+	case Loop:
+		k.State = present(k.State)
+		return k, nil
+	case Sleep:
+		if int(k.State) >= len(sleepStates) {
+			return nil, fmt.Errorf("state %d", k.State)
+		}
+	case Message:
+		k.Data = present(k.Data)
+		return k, checkText(&k.Name)
+	case Checkpoint:
+		return k, checkText(&k.Name)
+	case Join:
+		var err error
+		k.Branches, err = cleanBranches(k.Branches)
+		return k, err
+	case Race:
+		var err error
+		if k.Branches, err = cleanBranches(k.Branches); err == nil {
+			err = checkText(k.Winner)
+		}
+		return k, err
+	case Removed:
+		return k, errors.Join(checkText(&k.Original), checkText(k.Name))
+	}
+	return kind, nil
+}
+
+// cleanBranches returns branches with texts of errors that can be stored, in memory of its
+// own if that takes a change.
+func cleanBranches(branches []Branch) ([]Branch, error) {
+	if branches == nil {
+		return []Branch{}, nil
+	}
+	seen := make(map[string]bool, len(branches))
+	cleaned := false
+	for i, b := range branches {
+		switch {
+		case int(b.Status) >= len(branchStatuses):
+			return nil, fmt.Errorf("branch %q: status %d", b.Name, b.Status)
+		case seen[b.Name]:
+			return nil, fmt.Errorf("branch %q comes twice", b.Name)
+		}
+		if err := checkText(&b.Name); err != nil {
+			return nil, err
+		}
+		seen[b.Name] = true
+		if text := cleanText(b.Error); text != b.Error {
+			if !cleaned {
+				branches, cleaned = append([]Branch{}, branches...), true
+			}
+			branches[i].Error = text
+		}
+	}
+	return branches, nil
+}
+
+// present returns v, or the empty value if it is missing where it must not be.
+func present(v []byte) []byte {
+	if v == nil {
+		return []byte{}
+	}
+	return v
+}
+
+func checkText(s *string) error {
+	if s != nil && !utf8.ValidString(*s) {
+		return fmt.Errorf("%q is not UTF-8", clip(*s))
+	}
+	return nil
+}
+
+// cleanText returns an error's text as it can be stored; s itself if it can be.
+func cleanText(s *string) *string {
+	if s == nil || len(*s) <= maxText && utf8.ValidString(*s) {
+		return s
+	}
+	return new(errorText(*s))
+}
+
+// cut returns the beginning of a text that is too long.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := maxText - len(cutMark)
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + cutMark
+}
+
+const cutMark = " … (cut)"

@@ -1,0 +1,185 @@
+package history
+
+import "fmt"
+
+// SetState changes the workflow's state. Unless tx says otherwise, Completed removes the
+// error and the output, and Failed and RollingBack the output.
+//
+// A change that the state doesn't allow (State.May) is a *TransitionError, now or when tx
+// is written, and then all of tx is refused.
+func (tx *Tx) SetState(s State) error {
+	if tx.used {
+		return errUsed
+	}
+	if from := tx.from(); !from.May(s) {
+		return &TransitionError{from, s}
+	}
+	tx.set[fieldState], tx.to = true, s
+	return nil
+}
+
+// from returns the state as tx found it.
+func (tx *Tx) from() State {
+	if tx.reset {
+		return Pending
+	}
+	return tx.h.State()
+}
+
+// SetInput stores what the workflow is started with; nil removes it. Errors of this and of
+// the next two are those of Put, and ErrCancelled, now or when tx is written.
+func (tx *Tx) SetInput(v []byte) error { return tx.setValue(fieldInput, v) }
+
+// SetOutput stores what the workflow returned; nil removes it.
+func (tx *Tx) SetOutput(v []byte) error { return tx.setValue(fieldOutput, v) }
+
+// SetError stores the error with which the workflow failed; nil removes it. Texts longer
+// than 16 KiB are cut, and if it is too large all the same, the stack and then the
+// metadata are left out.
+func (tx *Tx) SetError(f *Failure) error {
+	if f == nil {
+		tx.failure = nil
+		return tx.setValue(fieldError, nil)
+	}
+	f, err := f.clean()
+	if err != nil {
+		return err
+	}
+	for {
+		v, err := f.encode()
+		if err != nil {
+			return err
+		}
+		err = tx.setValue(fieldError, v)
+		switch {
+		case err == nil:
+			tx.failure = f
+			return nil
+		case f.Stack != "":
+			f.Stack = ""
+		case f.Metadata != nil:
+			f.Metadata = nil
+		default:
+			return err
+		}
+	}
+}
+
+func (tx *Tx) setValue(f field, v []byte) error {
+	if tx.used {
+		return errUsed
+	}
+	if !tx.reset && tx.h.State() == Cancelled {
+		return fmt.Errorf("history: %s: %w", fieldNames[f], ErrCancelled)
+	}
+	if err := tx.h.fits(fieldNames[f], appendFieldKey(nil, f), v); err != nil {
+		return err
+	}
+	tx.set[f], tx.values[f] = true, v
+	return nil
+}
+
+// Reset removes everything of the workflow but its names, and makes its state Pending, as
+// if it had never run: what tx does after that is the next run's. A workflow that is
+// cancelled stays, with ErrCancelled, now or when tx is written.
+func (tx *Tx) Reset() error {
+	if tx.used {
+		return errUsed
+	}
+	if tx.h.State() == Cancelled {
+		return fmt.Errorf("history: reset: %w", ErrCancelled)
+	}
+	tx.Delete("")
+	tx.reset, tx.to, tx.failure = true, Pending, nil
+	for f := range fields {
+		tx.set[f], tx.values[f] = true, nil
+	}
+	return nil
+}
+
+// Restore makes the workflow what a Snapshot is, with new ids for entries that have none.
+// Orphans are left out. The workflow must be empty, with no names: else ErrInvalid.
+func (tx *Tx) Restore(s *Snapshot) error {
+	if err := tx.h.restoreNames(s.Names); err != nil {
+		return err
+	}
+	for _, e := range s.Entries {
+		if err := tx.Put(e); err != nil {
+			return err
+		}
+		if e.Metadata != nil {
+			if err := tx.PutMetadata(e.Location, *e.Metadata); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Input != nil {
+		if err := tx.SetInput(s.Input); err != nil {
+			return err
+		}
+	}
+	if s.Output != nil {
+		if err := tx.SetOutput(s.Output); err != nil {
+			return err
+		}
+	}
+	if s.Error != nil {
+		if err := tx.SetError(s.Error); err != nil {
+			return err
+		}
+	}
+	return tx.SetState(s.State)
+}
+
+// restoreNames registers names, which must be the first.
+func (h *History) restoreNames(names []string) error {
+	for _, name := range names {
+		if err := h.checkName(name); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.m.names) > 0 || len(h.m.order) > 0 {
+		return fmt.Errorf("%w: there is a history already", ErrInvalid)
+	}
+	for i, name := range names {
+		if h.m.register(name) != NameIndex(i) {
+			return fmt.Errorf("%w name %q: it comes twice", ErrInvalid, clip(name))
+		}
+	}
+	return nil
+}
+
+// allowed says why the workflow can't become what tx makes of it.
+//
+// +checklocksread:tx.h.mu
+func (tx *Tx) allowed() error {
+	from := tx.h.m.state
+	values := tx.set[fieldOutput] || tx.set[fieldError] || tx.set[fieldInput]
+	if from == Cancelled && (tx.reset || values) {
+		return fmt.Errorf("history: %w", ErrCancelled)
+	}
+	if tx.reset {
+		from = Pending
+	}
+	if tx.set[fieldState] && !from.May(tx.to) {
+		return &TransitionError{from, tx.to}
+	}
+	return nil
+}
+
+// sets reports whether tx changes a field, also as what follows from the state that it
+// sets.
+func (tx *Tx) sets(f field) bool {
+	if tx.set[f] || !tx.set[fieldState] {
+		return tx.set[f]
+	}
+	switch f {
+	case fieldOutput:
+		return tx.to == Completed || tx.to == Failed || tx.to == RollingBack
+	case fieldError:
+		return tx.to == Completed
+	}
+	return false
+}

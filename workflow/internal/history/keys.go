@@ -1,0 +1,109 @@
+// Key layout:
+//
+//	key of the actor                   value
+//	07 + (1, index)                    a name, UTF-8
+//	07 + (2, segment, …)               v1: an entry: codec.go
+//	07 + (3, 1)                        the state: pending, running, sleeping, failed,
+//	                                   completed, cancelled or rolling_back
+//	07 + (3, 2)                        the output, as the workflow's codec makes it
+//	07 + (3, 3)                        the error, CBOR {name, message, stack?, metadata?}
+//	07 + (3, 5)                        the input, as the workflow's codec makes it
+//	07 + (4, entry id)                 v1: metadata of the entry: codec.go
+//
+//	( ) is a packed tuple. A segment is the index of a name, or the nested tuple (loop,
+//	iteration). v1 is a u16le version and BARE. Names are numbered from 0 without a gap,
+//	and every segment has one. (3, 4) was declared once, and nothing writes it.
+
+package history
+
+import (
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// A field is one of the single values of a workflow.
+type field uint8
+
+// The fields, in the order in which they are written.
+const (
+	fieldState field = iota
+	fieldOutput
+	fieldError
+	fieldInput
+	fields // their number
+)
+
+var fieldKeys = [fields]actorstore.WorkflowField{actorstore.WorkflowState, actorstore.WorkflowOutput,
+	actorstore.WorkflowError, actorstore.WorkflowInput}
+
+var fieldNames = [fields]string{"state", "output", "error", "input"}
+
+func appendNameKey(dst []byte, i NameIndex) []byte {
+	return actorstore.AppendWorkflowName(dst, uint32(i))
+}
+
+func appendEntryKey(dst []byte, l Location) []byte {
+	return actorstore.AppendWorkflowHistory(dst, string(l))
+}
+
+func appendFieldKey(dst []byte, f field) []byte {
+	return actorstore.AppendWorkflowField(dst, fieldKeys[f])
+}
+
+func appendMetadataKey(dst []byte, id string) []byte {
+	return actorstore.AppendWorkflowEntry(dst, id)
+}
+
+// entryKeySize is the length of the key of an entry in bytes.
+func entryKeySize(l Location) int { return len(appendEntryKey(nil, "")) + len(l) }
+
+// metadataKeySize is the length of the key of metadata in bytes.
+func metadataKeySize(id string) int {
+	var buf [64]byte
+	return len(appendMetadataKey(buf[:0], id))
+}
+
+// A parsedKey is the key of one of a workflow's values.
+type parsedKey struct {
+	part     actorstore.WorkflowPart
+	name     NameIndex
+	location Location
+	field    actorstore.WorkflowField
+	id       string
+}
+
+// parseKey takes a key apart. One that no workflow has is ErrCorrupt.
+func parseKey(key []byte) (k parsedKey, err error) {
+	part, rest, ok := actorstore.ParseWorkflowKey(key)
+	if k.part = part; !ok {
+		return k, errNoKey
+	}
+	switch part {
+	case actorstore.WorkflowHistory:
+		if k.location, err = ParseLocation(rest); err == nil && k.location == "" {
+			err = errNoKey
+		}
+		return k, err
+	case actorstore.WorkflowEntries:
+		t, err := tuple.Unpack(rest)
+		if err != nil || len(t) != 1 {
+			return k, errNoKey
+		}
+		if k.id, ok = t[0].(string); !ok {
+			return k, errNoKey
+		}
+		return k, nil
+	}
+	n, rest, ok := actorstore.ParseWorkflowNumber(rest)
+	if k.name, k.field = NameIndex(n), actorstore.WorkflowField(n); !ok || len(rest) > 0 {
+		return k, errNoKey
+	}
+	if part == actorstore.WorkflowFields && (n < uint32(actorstore.WorkflowState) || n > uint32(actorstore.WorkflowInput)) {
+		return k, errNoKey
+	}
+	return k, nil
+}
+
+var errNoKey = fmt.Errorf("%w: not a key of a workflow", ErrCorrupt)

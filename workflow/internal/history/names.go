@@ -1,0 +1,84 @@
+package history
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// MaxName is the length of the longest name, in bytes.
+const MaxName = 4096
+
+// Name returns the index of a name, which is registered if it is new; it is written with
+// the next commit of anything. A name that is not UTF-8 is ErrInvalid, and one of more
+// than MaxName bytes, or than a value may have, ErrTooLarge.
+func (h *History) Name(name string) (NameIndex, error) {
+	if i, ok := h.Lookup(name); ok {
+		return i, nil
+	}
+	if err := h.checkName(name); err != nil {
+		return 0, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.m.register(name), nil
+}
+
+// checkName says why a name can't be stored.
+func (h *History) checkName(name string) error {
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("%w name %q: not UTF-8", ErrInvalid, clip(name))
+	}
+	if limit := min(MaxName, h.limits.ValueSize); len(name) > limit {
+		err := &batch.LimitError{Err: batch.ErrValueTooLarge, What: "bytes of the name", Size: len(name), Limit: limit}
+		return &SizeError{Path: strconv.Quote(clip(name)), What: err.What, Size: err.Size, Limit: err.Limit, Err: err}
+	}
+	return nil
+}
+
+// clip returns the beginning of a long name.
+func clip(name string) string {
+	const most = 64
+	if len(name) > most {
+		return name[:most] + "…"
+	}
+	return name
+}
+
+// register returns the index of a name.
+func (m *memory) register(name string) NameIndex {
+	i, ok := m.index[name]
+	if !ok {
+		i = NameIndex(len(m.names))
+		m.names = append(m.names, name)
+		m.index[name] = i
+	}
+	return i
+}
+
+// Lookup returns the index of a name that is registered.
+func (h *History) Lookup(name string) (NameIndex, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	i, ok := h.m.index[name]
+	return i, ok
+}
+
+// NameOf returns the name of that index, "" if there is none.
+func (h *History) NameOf(i NameIndex) string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if int64(i) < int64(len(h.m.names)) {
+		return h.m.names[i]
+	}
+	return ""
+}
+
+// Path returns a location in words: see Snapshot.Path.
+func (h *History) Path(l Location) string {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return string(appendPath(nil, l, h.m.names))
+}

@@ -1,0 +1,394 @@
+package history
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A step is recorded, found, and there after a restart.
+func TestPut(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	l := r.at("charge")
+	if r.h.State() != Pending || r.h.Input() != nil {
+		t.Errorf("an empty history is %v with input %q", r.h.State(), r.h.Input())
+	}
+	r.commit(func(tx *Tx) {
+		must(t, tx.SetState(Running))
+		must(t, tx.SetInput([]byte("in")))
+		must(t, tx.Put(Entry{Location: l, Kind: Step{}}))
+		must(t, tx.PutMetadata(l, Metadata{Status: StatusRunning, Attempts: 1, LastAttemptAt: 5, CreatedAt: 5}))
+		if _, ok := r.h.Get(l); ok {
+			t.Error("the entry is there before it landed")
+		}
+	})
+	first, ok := r.h.Get(l)
+	if !ok || first.Metadata.Status != StatusRunning || len(first.ID) != 36 {
+		t.Fatalf("got %+v", first)
+	}
+	r.verify("the attempt")
+	r.commit(func(tx *Tx) {
+		must(t, tx.Put(Entry{Location: l, Kind: Step{Output: []byte("ok")}}))
+		must(t, tx.PutMetadata(l, Metadata{Status: StatusCompleted, Attempts: 1, LastAttemptAt: 5, CreatedAt: 5, CompletedAt: new(Millis(7))}))
+	})
+	r.verify("the result")
+	want := r.h.Snapshot()
+	r.reopen()
+	wantEqual(t, "after a restart", r.h.Snapshot(), want)
+	e, ok := r.h.ByID(first.ID)
+	if !ok || string(e.Kind.(Step).Output) != "ok" || *e.Metadata.CompletedAt != 7 || e.Location != l {
+		t.Errorf("got %+v", e)
+	}
+	if _, ok := r.h.ByID("nobody"); ok || r.h.NameOf(0) != "charge" || r.h.NameOf(1) != "" {
+		t.Error("something is there that isn't")
+	}
+}
+
+// What a transaction says later counts.
+func TestOrderInTx(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) {
+		r.step(tx, "1", "a")
+		r.step(tx, "2", "b", "x")
+		r.step(tx, "3", "b", "y")
+		r.step(tx, "4", "c")
+	})
+	r.verify("before")
+	r.commit(func(tx *Tx) {
+		r.step(tx, "new", "b", "z") // deleted again
+		tx.Delete(r.at("b"))
+		r.step(tx, "again", "b", "y")
+		r.step(tx, "first", "c")
+		r.step(tx, "second", "c")
+	})
+	r.verify("after")
+	r.wantPaths("after", "a", "b/y", "c")
+	if e, _ := r.h.Get(r.at("b", "y")); string(e.Kind.(Step).Output) != "again" {
+		t.Errorf("got %+v", e)
+	}
+	if e, _ := r.h.Get(r.at("c")); string(e.Kind.(Step).Output) != "second" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// Names that look like the separators of paths are names.
+func TestNamesDontCollide(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	names := [][]string{{"a/b/x"}, {"a", "b", "x"}, {"a", "b/x"}, {"a/b", "x"}, {"l~3"[:1], "l~3"}}
+	r.commit(func(tx *Tx) {
+		for i, path := range names {
+			r.step(tx, string(rune('0'+i)), path...)
+		}
+		i, err := r.h.Name("l~3")
+		must(t, err)
+		must(t, tx.Put(Entry{Location: r.at("l").Name(i), Kind: Step{Output: []byte("name")}}))
+	})
+	r.verify("all")
+	if len(r.paths()) != len(names)+1 {
+		t.Errorf("got %q", r.paths())
+	}
+	for i, path := range names {
+		if e, ok := r.h.Get(r.at(path...)); !ok || string(e.Kind.(Step).Output) != string(rune('0'+i)) {
+			t.Errorf("%q: got %+v", path, e)
+		}
+	}
+}
+
+// The iterations of a loop go with one range, in the order of numbers.
+func TestDeleteIterations(t *testing.T) {
+	r := newRig(t, Options{}, whole)
+	loop := r.at("loop")
+	r.commit(func(tx *Tx) {
+		must(t, tx.Put(Entry{Location: loop, Kind: Loop{}}))
+		for _, n := range []uint32{0, 1, 5, 255, 256, 65535, 65536, 1<<32 - 1} {
+			i, err := r.h.Name("s")
+			must(t, err)
+			must(t, tx.Put(Entry{Location: loop.Iteration(0, n).Name(i), Kind: Step{}}))
+			must(t, tx.PutMetadata(loop.Iteration(0, n).Name(i), Metadata{}))
+		}
+		r.step(tx, "", "s")
+	})
+	r.verify("before")
+	for _, tt := range []struct {
+		from, to uint32
+		want     []string
+	}{
+		{5, 5, []string{"loop", "loop[0]/s", "loop[1]/s", "loop[5]/s", "loop[255]/s", "loop[256]/s", "loop[65535]/s", "loop[65536]/s", "loop[4294967295]/s", "s"}},
+		{0, 5, []string{"loop", "loop[5]/s", "loop[255]/s", "loop[256]/s", "loop[65535]/s", "loop[65536]/s", "loop[4294967295]/s", "s"}},
+		{6, 256, []string{"loop", "loop[5]/s", "loop[256]/s", "loop[65535]/s", "loop[65536]/s", "loop[4294967295]/s", "s"}},
+		{0, 65536, []string{"loop", "loop[65536]/s", "loop[4294967295]/s", "s"}},
+	} {
+		c := r.counted(func() { r.commit(func(tx *Tx) { tx.DeleteIterations(loop, tt.from, tt.to) }) })
+		if c.Gets+c.Scans != 0 {
+			t.Errorf("%d to %d: %d reads", tt.from, tt.to, c.Gets+c.Scans)
+		}
+		r.wantPaths("after", tt.want...)
+		r.verify("after")
+	}
+	r.reopen()
+	r.commit(func(tx *Tx) { tx.Delete(loop) })
+	r.wantPaths("without the loop", "s")
+	r.verify("without the loop")
+}
+
+// A commit that is refused changes nothing, and can be tried again.
+func TestAbort(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
+	before := r.h.Snapshot()
+	tx := r.h.Begin()
+	r.step(tx, "2", "b")
+	tx.Delete(r.at("a"))
+	must(t, tx.SetState(Sleeping))
+	var b batch.Batch
+	tx.Stage(&b)
+	must(t, b.Seal())
+	b.Abort(nil)
+	before.Names = r.h.Snapshot().Names
+	wantEqual(t, "given up", r.h.Snapshot(), before)
+	r.verify("given up")
+	must(t, tx.Commit(ctx))
+	r.wantPaths("tried again", "b")
+	r.verify("tried again")
+	wantErr(t, "a third time", tx.Commit(ctx), ErrInvalid)
+	wantErr(t, "put", tx.Put(Entry{Location: r.at("c"), Kind: Step{}}), ErrInvalid)
+	wantErr(t, "state", tx.SetState(Running), ErrInvalid)
+	wantErr(t, "metadata", tx.PutMetadata(r.at("b"), Metadata{}), ErrInvalid)
+	wantErr(t, "output", tx.SetOutput(nil), ErrInvalid)
+	wantErr(t, "reset", tx.Reset(), ErrInvalid)
+	wantErr(t, "defer", tx.Defer(), ErrInvalid)
+}
+
+// A transaction lands with what else is in a batch, also in one that is joined to another
+// after it was refused.
+func TestStage(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	tx := r.h.Begin()
+	r.step(tx, "1", "a")
+	var inner, first, second batch.Batch
+	tx.Stage(&inner)
+	first.Join(&inner)
+	must(t, first.Seal())
+	first.Abort(nil)
+	r.wantPaths("refused")
+	second.Put([]byte{4, 'k'}, []byte("v"))
+	second.Join(&inner)
+	must(t, r.actor.Commit(ctx, &second))
+	r.wantPaths("landed", "a")
+	r.verify("landed")
+
+	ordered := batch.Batch{Mode: batch.Ordered}
+	tx = r.h.Begin()
+	r.step(tx, "2", "b")
+	tx.Stage(&ordered)
+	wantErr(t, "ordered", r.actor.Commit(ctx, &ordered), ErrInvalid)
+	var twice batch.Batch
+	tx.Stage(&twice)
+	r.h.Begin().Stage(&twice)
+	wantErr(t, "two in a batch", r.actor.Commit(ctx, &twice), ErrInvalid)
+	must(t, tx.Commit(ctx))
+	r.verify("after those")
+}
+
+// What was deferred is in memory at once, and stored with the next commit.
+func TestDefer(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	l := r.at("e")
+	deferred := r.h.Begin()
+	r.step(deferred, "1", "e")
+	must(t, deferred.SetState(Running))
+	must(t, deferred.SetInput([]byte("in")))
+	c := r.counted(func() { must(t, deferred.Defer()) })
+	if c.Commits != 0 {
+		t.Errorf("%d commits", c.Commits)
+	}
+	r.wantPaths("deferred", "e")
+	if s, _ := r.read(); len(s.Entries) != 0 || s.State != Pending || r.h.State() != Running {
+		t.Errorf("stored %v with %d entries, in memory %v", s.State, len(s.Entries), r.h.State())
+	}
+	tx := r.h.Begin()
+	must(t, tx.PutMetadata(l, Metadata{Status: StatusFailed})) // of the entry that isn't stored yet
+	var b batch.Batch
+	tx.Stage(&b)
+	must(t, b.Seal())
+	// Deferred again, while it is being written.
+	later := r.h.Begin()
+	must(t, later.Put(Entry{Location: l, Kind: Step{Output: []byte("2")}}))
+	must(t, later.Defer())
+	must(t, r.actor.Commit(ctx, &b))
+	if s, _ := r.read(); len(s.Entries) != 1 || string(s.Entries[0].Kind.(Step).Output) != "1" ||
+		s.Entries[0].Metadata.Status != StatusFailed || s.State != Running || string(s.Input) != "in" {
+		t.Errorf("stored %+v", s)
+	}
+	c = r.counted(func() { must(t, r.h.Flush(ctx)) })
+	if c.Commits != 1 || c.Gets+c.Scans != 0 {
+		t.Errorf("%d commits, %d reads", c.Commits, c.Gets+c.Scans)
+	}
+	r.verify("written")
+	c = r.counted(func() { must(t, r.h.Flush(ctx)) })
+	if c.Commits != 0 {
+		t.Errorf("%d commits for nothing", c.Commits)
+	}
+	if e, _ := r.h.Get(l); string(e.Kind.(Step).Output) != "2" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// What was deferred and is deleted, or replaced, before it is written is not written.
+func TestDeferOvertaken(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	for _, name := range []string{"a", "b", "c"} {
+		tx := r.h.Begin()
+		r.step(tx, "old", name)
+		must(t, tx.Defer())
+	}
+	r.commit(func(tx *Tx) {
+		tx.Delete(r.at("a"))
+		must(t, tx.Put(Entry{ID: "other", Location: r.at("b"), Kind: Step{Output: []byte("new")}}))
+		must(t, tx.Put(Entry{Location: r.at("c"), Kind: Step{Output: []byte("new")}}))
+	})
+	r.wantPaths("after", "b", "c")
+	r.verify("after")
+	if e, _ := r.h.Get(r.at("b")); e.Metadata != nil || e.ID != "other" {
+		t.Errorf("got %+v", e)
+	}
+	if e, _ := r.h.Get(r.at("c")); e.Metadata == nil || string(e.Kind.(Step).Output) != "new" {
+		t.Errorf("got %+v", e)
+	}
+	for _, fn := range []func(tx *Tx){
+		func(tx *Tx) { tx.Delete(r.at("b")) },
+		func(tx *Tx) { must(t, tx.Reset()) },
+		func(tx *Tx) { must(t, tx.Put(Entry{ID: "third", Location: r.at("b"), Kind: Step{}})) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a deletion was deferred")
+				}
+			}()
+			tx := r.h.Begin()
+			fn(tx)
+			must(t, tx.Defer())
+		}()
+	}
+}
+
+// Reload forgets what was deferred, and waits for what is being written.
+func TestReload(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
+	tx := r.h.Begin()
+	r.step(tx, "2", "b")
+	must(t, tx.SetState(Running))
+	must(t, tx.Defer())
+	i, ok := r.h.Lookup("b")
+	must(t, r.h.Reload(ctx))
+	r.wantPaths("reloaded", "a")
+	r.verify("reloaded")
+	if again, _ := r.h.Lookup("b"); !ok || again != i {
+		t.Errorf("name b was %d and is %d", i, again)
+	}
+	c := r.counted(func() { must(t, r.h.Flush(ctx)) })
+	if c.Commits != 0 || r.h.State() != Pending {
+		t.Errorf("%d commits, state %v", c.Commits, r.h.State())
+	}
+
+	tx = r.h.Begin()
+	r.step(tx, "3", "c")
+	var b batch.Batch
+	tx.Stage(&b)
+	must(t, b.Seal())
+	done := make(chan error)
+	go func() { done <- r.h.Reload(ctx) }()
+	must(t, r.actor.Commit(ctx, &b))
+	must(t, <-done)
+	r.wantPaths("reloaded", "a", "c")
+	r.verify("reloaded")
+}
+
+// Several transactions at the same time all land.
+func TestConcurrent(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	const branches, steps = 8, 20
+	done := make(chan error)
+	for b := range branches {
+		go func() {
+			done <- func() error {
+				branch, err := r.h.Name(string(rune('a' + b)))
+				if err != nil {
+					return err
+				}
+				for s := range steps {
+					name, err := r.h.Name(string(rune('a' + (b+s)%26)))
+					if err != nil {
+						return err
+					}
+					l := Location("").Name(branch).Name(name)
+					tx := r.h.Begin()
+					if err := tx.Put(Entry{Location: l, Kind: Step{Output: []byte{byte(s)}}}); err != nil {
+						return err
+					}
+					if err := tx.PutMetadata(l, Metadata{Attempts: uint32(s)}); err != nil {
+						return err
+					}
+					if s%3 == 0 {
+						err = tx.Defer()
+					} else {
+						err = tx.Commit(ctx)
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return r.h.Flush(ctx)
+			}()
+		}()
+	}
+	for range branches {
+		must(t, <-done)
+	}
+	if n := len(r.paths()); n != branches*steps {
+		t.Errorf("%d entries", n)
+	}
+	r.verify("all")
+}
+
+// Changed tells everything that was stored, in order.
+func TestChanged(t *testing.T) {
+	var got []Change
+	r := newRig(t, Options{Changed: func(c Change) { got = append(got, c) }}, batch.Limits{})
+	r.commit(func(tx *Tx) {
+		r.step(tx, "1", "a")
+		r.step(tx, "2", "b")
+		must(t, tx.SetState(Running))
+	})
+	r.commit(func(tx *Tx) { tx.Delete(r.at("a")); r.step(tx, "3", "c") })
+	r.commit(func(tx *Tx) { must(t, tx.SetState(Completed)) })
+	must(t, r.h.Flush(ctx))
+	if len(got) != 3 {
+		t.Fatalf("%d changes", len(got))
+	}
+	paths := func(es []Entry) (paths []string) {
+		for _, e := range es {
+			paths = append(paths, r.h.Path(e.Location))
+		}
+		return paths
+	}
+	for i, want := range []struct {
+		state            State
+		first            NameIndex
+		names            []string
+		entries, deleted []string
+	}{
+		{Running, 0, []string{"a", "b"}, []string{"a", "b"}, nil},
+		{Running, 2, []string{"c"}, []string{"c"}, []string{"a"}},
+		{Completed, 3, nil, nil, nil},
+	} {
+		c := got[i]
+		if c.State != want.state || c.FirstName != want.first || !slices.Equal(c.Names, want.names) ||
+			!slices.Equal(paths(c.Entries), want.entries) || !slices.Equal(paths(c.Deleted), want.deleted) {
+			t.Errorf("change %d: got %+v", i, c)
+		}
+	}
+}
