@@ -62,6 +62,10 @@ type DB struct {
 	// version grows with every applied commit, and never falls, see loadVersion; it
 	// changes under commit.
 	version atomic.Uint64
+	// ceiling is up to which version commits of transactions may be seen, see reserve,
+	// which changes it under reserving; commit may be held then.
+	ceiling   atomic.Uint64
+	reserving sync.Mutex
 	// txs are the transactions; guarded by commit.
 	txs *optimistic.Core
 }

@@ -2,7 +2,6 @@ package pebblekv
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -98,6 +97,10 @@ func (s *txStore) Enter(ctx context.Context) error {
 	if d.readOnly {
 		err = ErrReadOnly
 	}
+	if err == nil {
+		// With much to spare: the lock is not to be held while the disk syncs.
+		err = d.reserve(d.version.Load() + versionGap/2)
+	}
 	if err != nil {
 		d.life.leave()
 	}
@@ -125,7 +128,7 @@ func (s *txStore) Valid(ops []kv.Op) error {
 	return err
 }
 
-// Apply applies ops, and the row with the version, as one batch.
+// Apply applies ops as one batch.
 func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err error) {
 	d := (*DB)(s)
 	if err := d.fault.get(); err != nil {
@@ -133,16 +136,14 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	}
 	c := &kv.Commit{Ops: ops}
 	size, err := measure(c)
+	if err == nil {
+		err = d.reserve(version) // it is, unless half a gap of commits came since Enter
+	}
 	if err != nil {
 		return nil, err
 	}
-	b := d.db.NewBatchWithSize(size+len(versionKey)+8+opHeader, pebble.WithMaxRetainedSizeBytes(retainBytes))
-	if err = d.encode(b, c, size); err == nil {
-		var v [8]byte
-		binary.BigEndian.PutUint64(v[:], version)
-		err = wrap(b.Set(versionKey, v[:], nil))
-	}
-	if err != nil {
+	b := d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retainBytes))
+	if err = d.encode(b, c, size); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	err = d.guard(func() error { return d.db.ApplyNoSyncWait(b, pebble.Sync) })

@@ -318,6 +318,9 @@ func TestTransactionsShareSyncs(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := txs(t, d)
+	if err := db.Update(ctx, setter("first", "v")); err != nil { // it has versions reserved
+		t.Fatal(err)
+	}
 	var syncs atomic.Int64
 	dk.set(func(op errorfs.Op) error {
 		if isLog(op) && isSync(op) {
