@@ -45,6 +45,13 @@ type Engine interface {
 	// ErrUnknownOutcome; Outcome may tell later. Any other error means that
 	// nothing was applied, except that a commit which was applied and then
 	// couldn't be made durable returns ErrPoisoned, as does every later call.
+	//
+	// What is stored is what the commits leave, those of transactions among them,
+	// done one after the other in some order. For that, one thing is asked of
+	// callers: a commit with checks is ordered by the keys that it checks. Who
+	// writes what such a commit clears, a range or a key that may be missing,
+	// checks one of the same keys, as an actor's commits check its head. A commit
+	// that checks nothing may write and clear what it likes.
 	Commit(ctx context.Context, c *Commit) error
 
 	// Outcome tells what became of the commit with this id. An engine remembers
@@ -215,7 +222,8 @@ type Limits struct {
 	// Key and Value bound one entry, in bytes.
 	Key, Value int
 	// Ops and Bytes bound one Commit: the number of its Ops, and the sum of
-	// their keys and values in bytes.
+	// their keys and values in bytes. Bytes bounds the sum of its Checks as well,
+	// apart from them; an engine may take more of those.
 	Ops, Bytes int
 	// Far says that a read crosses a network, so that reading ahead and
 	// caching above the engine pay.

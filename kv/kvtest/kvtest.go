@@ -35,6 +35,8 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"ScanBounds", testScanBounds},
 		{"ScanState", testScanState},
 		{"ScanLoop", testScanLoop},
+		{"ScanRanges", testScanRanges},
+		{"ScanRangesEnds", testScanRangesEnds},
 		{"OpOrder", testOpOrder},
 		{"ClearMany", testClearMany},
 		{"InvalidOps", testInvalidOps},
@@ -48,6 +50,8 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Closed", testClosed},
 		{"CloseUnderLoad", testCloseUnderLoad},
 		{"Counter", testCounter},
+		{"Clears", testClears},
+		{"CheckedClears", testCheckedClears},
 		{"Atomicity", testAtomicity},
 		{"Random", testRandom},
 	}

@@ -50,12 +50,14 @@ func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"VersionstampErrors", kv.TxVersionstamps, testTxStampErrors},
 		{"VersionstampOrder", kv.TxVersionstamps, testTxStampOrder},
 		{"Watch", kv.TxWatch, testTxWatch},
+		{"WatchChannel", kv.TxWatch, testTxWatchChannel},
 		{"WatchMissesNothing", kv.TxWatch, testTxWatchRace},
 		{"EstimatedSize", kv.TxSize, testTxSize},
 		{"Checkpoint", kv.TxCheckpoint, testTxCheckpoint},
 		{"Unsupported", 0, testTxUnsupported},
 		{"Random", 0, testTxRandom},
 		{"Serializable", 0, testTxSerializable},
+		{"Order", 0, testTxOrder},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, startTx(t, open, tt.caps, nil)) })

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -96,6 +97,45 @@ func testTxWatch(t *testing.T, db *kv.DB) {
 		t.Fatal(err)
 	}
 	wantErr(t, "Wait on a closed engine", <-done, kv.ErrClosed)
+}
+
+// testTxWatchChannel: who listens at the engine is told of every commit that may have
+// changed the key, be it as one of a range, and of none after stop.
+func testTxWatchChannel(t *testing.T, db *kv.DB) {
+	tr := kv.TransactorOf(db.Engine())
+	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
+	tx := func(steps string) func() {
+		return func() { update(t, db, func(tx *kv.Tx) { do(t, tx, steps) }) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func()
+	}{
+		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"added to", tx("add k 1")},
+		{"range cleared", tx("clearrange a z")}, {"range cleared up to it", tx("clearrange a k\x00")}, {"range cleared from it", tx("clearrange k z")},
+		{"engine: set", engine(set("k", "2"))}, {"engine: cleared", engine(del("k"))}, {"engine: range cleared", engine(delRange("a", "z"))},
+		{"engine: range cleared up to it", engine(delRange("a", "k\x00"))}, {"engine: range cleared from it", engine(delRange("k", "z"))},
+		{"engine: all cleared", engine(delRange("", "z"))},
+	} {
+		commit(t, db.Engine(), set("k", "1"))
+		changed, stop, err := tr.Watch([]byte("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change()
+		select {
+		case <-changed:
+		case <-time.After(time.Minute):
+			t.Errorf("%s: nobody is told", c.name)
+		}
+		stop()
+		commit(t, db.Engine(), set("k", "3"), delRange("a", "z"))
+		select {
+		case <-changed:
+			t.Errorf("%s: told after stop", c.name)
+		default:
+		}
+	}
 }
 
 // testTxWatchRace: two pass a number to each other, each waiting for the other; if one

@@ -1,9 +1,11 @@
 package pgkv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -131,31 +133,53 @@ func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Cont
 func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
 	f := db.start(ctx, cn, p.size())
 	f.send(db.sql.begin)
-	if c.Durability == kv.Applied {
+	// Who keeps all others out waits for stable storage when they are let in again.
+	alone := p.alone()
+	if alone || c.Durability == kv.Applied {
 		f.send(db.sql.applied)
 	}
-	f.send(db.sql.gateShared)
-	if len(p.checks) > 0 {
+	if alone {
+		f.send(db.sql.gateExclusive)
+	} else {
+		f.send(db.sql.gateShared)
+	}
+	f.check(p)
+	f.change(p, at)
+	return meaning(f.end(ctx, alone && c.Durability == kv.Durable))
+}
+
+// check sends what must be so.
+func (f *flow) check(p *plan) {
+	for checks := p.checks; len(checks) > 0; {
 		p.keys.reset()
 		p.vals.reset()
-		for _, ch := range p.checks {
-			p.keys.add(p.spare.surrogate(ch.Key))
-			p.vals.add(notNil(ch.Value))
+		n, size := 0, 0
+		for ; n < len(checks) && (n == 0 || size+len(checks[n].Key)+len(checks[n].Value) <= maxRequest); n++ {
+			p.keys.add(p.spare.surrogate(checks[n].Key))
+			p.vals.add(notNil(checks[n].Value))
+			size += len(checks[n].Key) + len(checks[n].Value)
 		}
-		f.send(db.sql.check, p.keys.bytes(), p.vals.bytes())
+		f.send(f.c.sql.check, p.keys.bytes(), p.vals.bytes())
+		checks = checks[n:]
 	}
-	f.change(p, at)
-	return meaning(f.end(ctx, false))
 }
 
 // change sends what a plan does to the table, and what tells that it was done.
 func (f *flow) change(p *plan, at place) {
 	f.writes(f.c.sql.insert, p, p.absent)
-	if at.id != (kv.CommitID{}) {
-		f.send(f.c.sql.outcome, f.db.host[:], int4Param(at.slot), int8Param(at.number))
+	f.tell(at)
+	for i := range p.ranges {
+		f.clearRange(p, &p.ranges[i])
 	}
 	f.clear(p)
 	f.writes(f.c.sql.set, p, p.sets)
+}
+
+// tell sends what tells that the transaction was committed.
+func (f *flow) tell(at place) {
+	if at.id != (kv.CommitID{}) {
+		f.send(f.c.sql.outcome, f.db.host[:], int4Param(at.slot), int8Param(at.number))
+	}
 }
 
 // meaning turns the errors by which a statement stops a transaction into kv's.
@@ -171,6 +195,8 @@ func meaning(err error) error {
 		return fmt.Errorf("%w: a key has another value", kv.ErrConflict)
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, failedRead):
 		return fmt.Errorf("%w: what the transaction has read was changed", kv.ErrConflict)
+	case pe.Code == codeProgramLimit:
+		return fmt.Errorf("%w: %w", kv.ErrTooLarge, clean(pe))
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, fencedOff):
 		return &lostError{errors.New("the transaction was given up by who asked for its outcome")}
 	}
@@ -180,14 +206,25 @@ func meaning(err error) error {
 // size returns about how many bytes the plan sends.
 func (p *plan) size() int {
 	n := 0
-	for i := range p.sets {
-		n += len(p.sets[i].key) + len(p.sets[i].rest) + len(p.sets[i].value)
+	for _, rows := range [][]write{p.sets, p.absent} {
+		for i := range rows {
+			n += len(rows[i].key) + len(rows[i].rest) + len(rows[i].value)
+		}
+	}
+	for _, c := range p.checks {
+		n += len(c.Key) + len(c.Value)
+	}
+	for _, k := range p.clears {
+		n += len(k)
+	}
+	for i := range p.ranges {
+		n += len(p.ranges[i].Start) + len(p.ranges[i].End)
 	}
 	return n
 }
 
 // maxRequest is how many bytes of rows go into one statement: the server keeps them in
-// memory several times over.
+// memory several times over, and takes no message of more than 1 GiB.
 const maxRequest = 8 << 20
 
 // writes sends rows, in as many statements as their size asks for.
@@ -197,10 +234,10 @@ func (f *flow) writes(s *statement, p *plan, rows []write) {
 		p.rests.reset()
 		p.vals.reset()
 		n, size, long := 0, 0, false
-		for ; n < len(rows) && (n == 0 || size+len(rows[n].value) <= maxRequest); n++ {
+		for ; n < len(rows) && (n == 0 || size+rows[n].size() <= maxRequest); n++ {
 			p.keys.add(rows[n].key)
 			p.vals.add(rows[n].value)
-			size += len(rows[n].key) + len(rows[n].rest) + len(rows[n].value)
+			size += rows[n].size()
 			long = long || rows[n].rest != nil
 		}
 		// Arrays of different lengths are filled up with NULLs.
@@ -212,30 +249,54 @@ func (f *flow) writes(s *statement, p *plan, rows []write) {
 	}
 }
 
-// clear sends what is removed.
+func (w *write) size() int { return len(w.key) + len(w.rest) + len(w.value) }
+
+// clear sends the keys that are removed.
 func (f *flow) clear(p *plan) {
-	for i := range p.ranges {
-		r := &p.ranges[i]
+	for clears := p.clears; len(clears) > 0; {
 		p.keys.reset()
-		for _, rows := range [][]write{p.sets, p.absent} {
-			for j := range rows {
-				if near(rows[j].key, r) {
-					p.keys.add(rows[j].key)
-				}
-			}
-		}
-		f.send(f.c.sql.clearRange, notNil(appendLow(nil, r.Start)), appendHigh(nil, r.End), notNil(r.Start), r.End, p.keys.bytes())
-	}
-	if len(p.clears) > 0 {
-		p.keys.reset()
-		for _, k := range p.clears {
-			p.keys.add(k)
+		n, size := 0, 0
+		for ; n < len(clears) && (n == 0 || size+len(clears[n]) <= maxRequest); n++ {
+			p.keys.add(clears[n])
+			size += len(clears[n])
 		}
 		f.send(f.c.sql.clear, p.keys.bytes())
+		clears = clears[n:]
 	}
 }
 
-// near reports whether a surrogate may be in a range: to name what isn't does no harm.
-func near(key []byte, r *kv.Range) bool {
-	return len(r.Start) > prefixLen || len(r.End) > prefixLen || !outside(key, r)
+// clearRange sends a range that is removed, but for the rows that the plan sets: in
+// pieces, if these are many.
+func (f *flow) clearRange(p *plan, r *kv.Range) {
+	lo, hi := notNil(appendLow(nil, r.Start)), appendHigh(nil, r.End)
+	send := func(from, to []byte) {
+		f.send(f.c.sql.clearRange, from, to, notNil(r.Start), r.End, p.keys.bytes())
+		p.keys.reset()
+	}
+	stay := [2][]write{within(p.sets, lo, hi), within(p.absent, lo, hi)}
+	p.keys.reset()
+	for size := 0; len(stay[0])+len(stay[1]) > 0; {
+		next := &stay[0]
+		if len(stay[0]) == 0 || len(stay[1]) > 0 && bytes.Compare(stay[1][0].key, stay[0][0].key) < 0 {
+			next = &stay[1]
+		}
+		key := (*next)[0].key
+		if size += len(key); size > maxRequest && p.keys.n > 0 {
+			send(lo, key)
+			lo, size = key, len(key)
+		}
+		p.keys.add(key)
+		*next = (*next)[1:]
+	}
+	send(lo, hi)
+}
+
+// within returns those of rows, which are in the order of their keys, from lo to hi.
+func within(rows []write, lo, hi []byte) []write {
+	at := func(key []byte) int {
+		i, _ := slices.BinarySearchFunc(rows, key, func(w write, k []byte) int { return bytes.Compare(w.key, k) })
+		return i
+	}
+	from := at(lo)
+	return rows[from:max(from, at(hi))]
 }

@@ -45,6 +45,7 @@ const (
 	codeReadOnly         = "25006"
 	codeCanceled         = "57014"
 	codeInvalidText      = "22P02"
+	codeProgramLimit     = "54000"
 	codeUnknownParameter = "42704"
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"

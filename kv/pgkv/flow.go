@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // A flow is a transaction on its way: a pipeline whose last request is COMMIT, or one
-// that waits for what was committed.
+// that waits for what was committed. Nothing is waited for in between, so that what the
+// transaction holds never depends on how fast this host is.
 type flow struct {
 	db   *DB
 	c    *conn
@@ -33,6 +36,9 @@ func (db *DB) start(ctx context.Context, c *conn, size int) *flow {
 	return f
 }
 
+// maxMessage is what the protocol's limit of 1 GiB leaves for the parameters of a request.
+const maxMessage = 1<<30 - 1<<16
+
 // flushAt is how many bytes are put together before they are sent.
 const flushAt = 1 << 20
 
@@ -44,28 +50,22 @@ func (f *flow) ask(s *statement, row func(columns [][]byte), params ...[]byte) {
 	if f.err != nil {
 		return
 	}
+	size := 0
+	for _, b := range params {
+		size += len(b)
+	}
+	if size > f.db.message {
+		// To try again would not help, as it would where a connection breaks.
+		f.err = fmt.Errorf("%w: a request of %d bytes", kv.ErrTooLarge, size)
+		return
+	}
 	f.p.SendQueryPrepared(s.name, params, binaryFormat, binaryFormat)
 	f.sent = append(f.sent, row)
-	for _, b := range params {
-		f.buffered += len(b)
-	}
+	f.buffered += size
 	if f.buffered > flushAt {
 		f.buffered = 0
 		f.err = f.p.Flush()
 	}
-}
-
-// turn waits for the answers to all requests so far; the transaction goes on.
-func (f *flow) turn() error {
-	if f.err == nil {
-		f.db.trips.Add(1)
-		f.err = f.p.Sync()
-	}
-	f.answers()
-	if f.err == nil {
-		_, f.err = f.p.GetResults() // of the synchronization
-	}
-	return f.err
 }
 
 // answers reads the answers to all requests.
@@ -112,21 +112,6 @@ func (f *flow) end(ctx context.Context, wait bool) error {
 		f.err = cerr
 	}
 	return f.verdict(ctx, tag)
-}
-
-// abandon ends a transaction without COMMIT.
-func (f *flow) abandon(ctx context.Context, why error) error {
-	cerr := f.p.Close()
-	f.stop()
-	f.c.look()
-	if f.err == nil {
-		f.err = cerr
-	}
-	if f.err == nil {
-		f.rollBack()
-		return why
-	}
-	return f.verdict(ctx, "")
 }
 
 // result reads the answer to the next request.
@@ -189,6 +174,8 @@ func (f *flow) verdict(ctx context.Context, tag string) error {
 		return ctx.Err()
 	case code(f.err) == codeCanceled:
 		return &lostError{errors.New("the transaction was canceled")}
+	case errors.Is(f.err, kv.ErrTooLarge):
+		return f.err
 	case code(f.err) == "":
 		return &lostError{f.err}
 	}

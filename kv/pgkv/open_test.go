@@ -87,7 +87,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"an empty schema must hold a store", schema("CREATE SCHEMA $"), Options{MustExist: true}, kv.ErrNoStore},
 		{"other tables", schema("CREATE SCHEMA $; CREATE TABLE $.t(x int)"), Options{}, kv.ErrNotAStore},
 		{"another meta", schema("CREATE SCHEMA $; CREATE TABLE $.meta(x int)"), Options{}, kv.ErrNotAStore},
-		{"newer", schema(meta + "('version', '2')"), Options{}, kv.ErrNewerFormat},
+		{"newer", schema(meta + fmt.Sprintf("('version', '%d')", schemaVersion+1)), Options{}, kv.ErrNewerFormat},
 		{"no version", schema(meta + "('version', 'x')"), Options{}, kv.ErrCorrupt},
 		{"empty meta", schema(meta + "('x', '1')"), Options{}, kv.ErrCorrupt},
 		{"no database", strings.Replace(schema(""), "/postgres?", "/nothing?", 1), Options{}, kv.ErrNoStore},

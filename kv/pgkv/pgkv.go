@@ -6,7 +6,7 @@
 // commit is one transaction at READ COMMITTED that first locks the rows it checks,
 // in their order: whoever changes an actor checks its head, so commits of one actor
 // queue up there and see each other, and none fails for another reason than a check
-// that doesn't hold. Everything goes to the server in one go, with COMMIT at its end:
+// that doesn't hold. Only one that removes keys and checks none runs alone. Everything goes to the server in one go, with COMMIT at its end:
 // a commit is one round trip. If the connection breaks before the answer is there,
 // the commit is looked up by its id over another connection, see outcome.go.
 //
@@ -110,6 +110,9 @@ type DB struct {
 
 	// trips counts the times that somebody waited for a server's answer.
 	trips atomic.Int64
+
+	// message is maxMessage, but in tests.
+	message int
 }
 
 var (
@@ -140,7 +143,7 @@ func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: o, target: t, sql: newStatements(t.schema)}
+	db := &DB{opts: o, target: t, sql: newStatements(t.schema), message: maxMessage}
 	rand.Read(db.host[:]) // never fails
 	db.life.init()
 	db.plans.New = func() any { return new(plan) }
@@ -165,7 +168,7 @@ const (
 )
 
 // Limits returns keys of 64 KiB, values of 64 MiB, commits of 1,048,576 operations
-// and 1 GiB, and that reads cross a network.
+// and 1 GiB, checks of as much again, and that reads cross a network.
 func (db *DB) Limits() kv.Limits {
 	return kv.Limits{Key: maxKey, Value: maxValue, Ops: maxOps, Bytes: maxBytes, Far: true}
 }

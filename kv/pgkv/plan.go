@@ -21,7 +21,9 @@ type plan struct {
 	absent []write
 	sets   []write  // by key, no absent ones
 	clears [][]byte // surrogates, by key
+	// Ranges that are removed, without what sets has of them: by key, disjoint.
 	ranges []kv.Range
+	later  cleared // says which of them come after an operation
 
 	spare arena
 	keys  array // scratch of the encoder
@@ -69,6 +71,7 @@ func (p *plan) reset() {
 	clear(p.ranges)
 	p.order, p.checks, p.absent = p.order[:0], p.checks[:0], p.absent[:0]
 	p.sets, p.clears, p.ranges = p.sets[:0], p.clears[:0], p.ranges[:0]
+	p.later.reset()
 	p.spare.buf = p.spare.buf[:0]
 	const keep = 4 << 20
 	for _, a := range []*array{&p.keys, &p.rests, &p.vals} {
@@ -103,6 +106,12 @@ func validate(c *kv.Commit) error {
 			return fmt.Errorf("%w: more than %d bytes", kv.ErrTooLarge, maxBytes)
 		}
 	}
+	size = 0
+	for i := range c.Checks {
+		if size += len(c.Checks[i].Key) + len(c.Checks[i].Value); size > maxBytes {
+			return fmt.Errorf("%w: checks of more than %d bytes", kv.ErrTooLarge, maxBytes)
+		}
+	}
 	for i := range c.Ops {
 		o := &c.Ops[i]
 		must := o.Key
@@ -126,12 +135,14 @@ func (p *plan) takeOps(ops []kv.Op) {
 			p.ranges = append(p.ranges, kv.Range{Start: o.Key, End: o.Value, Limit: i})
 		}
 	}
+	p.later.paint(p.ranges)
+	p.ranges = merge(p.ranges)
 	slices.SortFunc(p.order, func(a, b int) int {
 		return cmp.Or(bytes.Compare(ops[a].Key, ops[b].Key), cmp.Compare(b, a))
 	})
 	for n, i := range p.order {
 		o := &ops[i]
-		if n > 0 && bytes.Equal(ops[p.order[n-1]].Key, o.Key) || p.clearedAfter(o.Key, i) {
+		if n > 0 && bytes.Equal(ops[p.order[n-1]].Key, o.Key) || p.later.by(o.Key) > i {
 			continue
 		}
 		key := p.spare.surrogate(o.Key)
@@ -147,14 +158,12 @@ func (p *plan) takeOps(ops []kv.Op) {
 	}
 }
 
-// clearedAfter reports whether an operation behind number i clears a range with key.
-func (p *plan) clearedAfter(key []byte, i int) bool {
-	for n := len(p.ranges) - 1; n >= 0 && p.ranges[n].Limit > i; n-- {
-		if !outside(key, &p.ranges[n]) {
-			return true
-		}
-	}
-	return false
+// alone says that no other commit may be under way beside this one. It removes what it
+// can't lock, keys that are not there yet, and shares no row with those who write them:
+// at READ COMMITTED it would miss what they are just inserting. A commit that checks a
+// key is ordered by that one, among all that check it.
+func (p *plan) alone() bool {
+	return len(p.checks)+len(p.absent) == 0 && len(p.clears)+len(p.ranges) > 0
 }
 
 // notNil returns b, or an empty slice that isn't NULL.

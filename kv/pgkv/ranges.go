@@ -117,7 +117,10 @@ func (db *DB) scanRanges(ctx context.Context, list []kv.Range, yield func(kv.Ent
 		return err
 	}
 	rs := &ranges{db: db, list: cloneRanges(list)}
-	err := db.call(ctx, db.reads, rs.fetch)
+	var err error
+	if len(list) > 0 {
+		err = db.call(ctx, db.reads, rs.fetch)
+	}
 	db.life.leave()
 	if err != nil {
 		return wrap("scan", err)

@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion is the version of the tables that this package uses.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // migrations lead from one version of the tables to the next, the first from none.
 // What is here will not change; what is to change is added.
@@ -52,6 +52,59 @@ create table touched! (
 	at timestamptz not null
 );
 comment on table touched! is 'what transactions have declared to have written';
+`, `
+create function mutate!(v bytea, op int4, p bytea) returns bytea language plpgsql immutable as $$
+declare
+	n int4 := octet_length(p);
+	carry int4 := 0;
+	a int4;
+	b int4;
+	r int4[];
+begin
+	if op = 9 then
+		return nullif(v, p);
+	elsif op = 8 then
+		return case when coalesce(octet_length(v), 0) + n > 100000 then v else coalesce(v, '') || p end;
+	elsif op = 7 then
+		return least(v, p);
+	elsif op = 6 then
+		return greatest(v, p);
+	elsif n = 0 or v is null and op in (1, 5) then
+		return p;
+	end if;
+	v := substring(coalesce(v, '') from 1 for n);
+	v := v || decode(repeat('00', n - octet_length(v)), 'hex');
+	if op in (4, 5) then
+		for i in reverse n - 1 .. 0 loop
+			a := get_byte(v, i);
+			b := get_byte(p, i);
+			if a <> b then
+				return case when (a > b) = (op = 4) then v else p end;
+			end if;
+		end loop;
+		return p;
+	end if;
+	r := array_fill(0, array[n]);
+	for i in 0 .. n - 1 loop
+		a := get_byte(v, i);
+		b := get_byte(p, i);
+		if op = 0 then
+			carry := carry + a + b;
+			r[i + 1] := carry & 255;
+			carry := carry >> 8;
+		elsif op = 1 then
+			r[i + 1] := a & b;
+		elsif op = 2 then
+			r[i + 1] := a | b;
+		elsif op = 3 then
+			r[i + 1] := a # b;
+		else
+			raise 'greenroom: no operation has the number %', op;
+		end if;
+	end loop;
+	return (select string_agg(set_byte(decode('00', 'hex'), 0, x), '' order by i) from unnest(r) with ordinality u(x, i));
+end $$;
+comment on function mutate! is 'what kv.Mutation.Apply makes of a value, NULL for none';
 `}
 
 // prepareSchema makes sure that the store is there, in a version that is known.
@@ -172,12 +225,17 @@ func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 		script.WriteString(`create table ` + schema + `.meta(name text primary key, value text not null);
 			insert into ` + schema + `.meta values('version', '0');`)
 	}
-	for _, m := range migrations[version:] {
-		script.WriteString(strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome",
-			"version!", schema+".version", "touched!", schema+".touched").Replace(m))
-	}
-	script.WriteString(fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'; commit`, schema, schemaVersion))
+	script.WriteString(db.steps(version, schemaVersion) + `; commit`)
 	return c.simple(ctx, script.String())
+}
+
+// steps returns the statements that lead from one version of the tables to another.
+func (db *DB) steps(from, to int) string {
+	schema := quote(db.target.schema)
+	names := strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome",
+		"version!", schema+".version", "touched!", schema+".touched", "mutate!", schema+".mutate")
+	return names.Replace(strings.Join(migrations[from:to], "")) +
+		fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'`, schema, to)
 }
 
 // Drop removes the store at an address with all that is in it, and its schema unless
@@ -207,7 +265,7 @@ func (db *DB) drop(ctx context.Context) error {
 	if err == nil {
 		schema := quote(db.target.schema)
 		err = c.simple(ctx, strings.NewReplacer("{schema}", schema).Replace(
-			`begin; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; commit`))
+			`begin; drop function if exists {schema}.mutate; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; commit`))
 		if err == nil {
 			err = c.simple(ctx, `drop schema `+schema)
 			if code(err) == codeDependent {

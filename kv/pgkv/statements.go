@@ -36,7 +36,8 @@ type statements struct {
 	ranges                    *statement
 	gateShared, gateExclusive *statement
 	seen, same, next, touch   *statement
-	values, patience, size    *statement
+	mutate, size              *statement
+	stampKey, stampValue      *statement
 
 	all []*statement
 }
@@ -48,7 +49,7 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 func newStatements(schema string) *statements {
 	s := &statements{beginRead: "begin isolation level repeatable read read only; select 1"}
 	r := strings.NewReplacer("kv!", quote(schema)+".kv", "outcome!", quote(schema)+".outcome",
-		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
+		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "mutate!", quote(schema)+".mutate", "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
 	def := func(name, text string, oids ...uint32) *statement {
 		st := &statement{name: "greenroom_" + name, text: r.Replace(text), oids: oids}
 		s.all = append(s.all, st)
@@ -92,12 +93,13 @@ func (s *statements) defineWrites(def definer) {
 		oidByteaArray, oidByteaArray, oidByteaArray)
 	// A range of keys as they are stored; of whole keys for those that are not; and what
 	// stays because the commit sets it anyway: a row that is overwritten keeps its place,
-	// so that who waits for its lock finds it. Each range is a request of its own: in a
-	// join the planner may well read the table first.
+	// so that who waits for its lock finds it (as a subquery that is hashed: those may be
+	// many). Each range is a request of its own: in a join the planner may well read the
+	// table first.
 	s.clearRange = def("clear_range", `
-		delete from kv! t where key >= $1 and key < $2
+		delete from kv! where key >= $1 and key < $2
 		and (rest is null or substring(key from 1 for {prefix}) || rest >= $3 and substring(key from 1 for {prefix}) || rest < $4)
-		and not exists (select from unnest($5::bytea[]) s(k) where s.k = t.key)`,
+		and key not in (select unnest($5::bytea[]))`,
 		oidBytea, oidBytea, oidBytea, oidBytea, oidByteaArray)
 	s.clear = def("clear", `delete from kv! where key = any($1::bytea[])`, oidByteaArray)
 	s.set = def("set", `
@@ -185,9 +187,34 @@ func (s *statements) defineTransactions(def definer) {
 		with old as (delete from touched! where at < now() - interval '`+keepTouched+`')
 		insert into touched!(number, lo, hi, at) select v.number, r.lo, r.hi, now()
 		from version! v, unnest($1::bytea[], $2::bytea[]) r(lo, hi)`, oidByteaArray, oidByteaArray)
-	s.values = def("values", `select key, value from kv! where key = any($1::bytea[])`, oidByteaArray)
-	s.patience = def("patience", `select set_config('idle_in_transaction_session_timeout', '5s', true)`)
+	s.defineLate(def)
 	s.size = def("size", `
 		select coalesce(sum(octet_length(key) + coalesce(octet_length(rest), 0) + octet_length(value)), 0)::int8
 		from kv! where key >= $1 and key < $2`, oidBytea, oidBytea)
+}
+
+// defineLate defines the operations whose effect only the server knows.
+func (s *statements) defineLate(def definer) {
+	// The offset keeps the planner from joining the other way round.
+	s.mutate = def("mutate", `
+		with o as (
+			select a.k, a.rest, mutate!(t.value, a.m::int4, a.p) as v
+			from unnest($1::bytea[], $2::bytea[], $3::int8[], $4::bytea[]) a(k, rest, m, p)
+			left join lateral (select value from kv! where key = a.k offset 0) t on true),
+		gone as (delete from kv! where key = any(array(select k from o where v is null)))
+		insert into kv!(key, rest, value) select k, rest, v from o where v is not null
+		on conflict (key) do update set value = excluded.value`, oidByteaArray, oidByteaArray, oidInt8Array, oidByteaArray)
+	stamp := func(key, value string) string {
+		return `
+		insert into kv!(key, rest, value)
+		select case when octet_length(k) > {prefix} then substring(k from 1 for {prefix}) || sha256(substring(k from {prefix} + 1)) else k end,
+			case when octet_length(k) > {prefix} then substring(k from {prefix} + 1) end, v
+		from (select ` + key + ` as k, ` + value + ` as v
+			from unnest($1::bytea[], $2::bytea[], $3::int8[]) o(k, v, i),
+			(select int8send(number) || decode('0000', 'hex') as stamp from version!) n) o
+		on conflict (key) do update set value = excluded.value`
+	}
+	overlay := func(b string) string { return `overlay(` + b + ` placing stamp from i::int4 for octet_length(stamp))` }
+	s.stampKey = def("stamp_key", stamp(overlay("k"), "v"), oidByteaArray, oidByteaArray, oidInt8Array)
+	s.stampValue = def("stamp_value", stamp("k", overlay("v")), oidByteaArray, oidByteaArray, oidInt8Array)
 }

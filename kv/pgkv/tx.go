@@ -24,11 +24,13 @@ import (
 // of the commits). So transactions look for themselves, which finds exactly those
 // conflicts that changed a row, and count nothing that was only read by Tx.Snapshot.
 //
-// The gate is never held during a wait for stable storage, its own standbys' neither:
-// the transaction is committed without, and waits afterwards. What it costs is that
-// while one transaction commits, for the fraction of a millisecond that its statements
-// take on the server, no other commit does. With atomic operations and versionstamps it
-// is a round trip longer, because what is stored must be known first.
+// The gate is never held during a wait: not for stable storage, its own standbys' neither
+// (the transaction is committed without, and waits afterwards), and not for this host.
+// Atomic operations are evaluated and versionstamps put in place by the server, so that
+// everything from the gate to COMMIT is sent in one go. What it costs is that while one
+// transaction commits, for as long as its statements take on the server, no other commit
+// does. Only one that is larger than what is sent at once (flushAt) can keep the gate
+// while more of it is on its way.
 
 // keepTouched is how long declared writes are remembered, and so how old a transaction
 // can be that must not miss one.
@@ -151,7 +153,7 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 	if err != nil {
 		return kv.Stamp{}, wrap("commit", err)
 	}
-	a.db.watches.commit(tc.ops)
+	a.db.watches.commit(tc.changed())
 	return tc.stamp, nil
 }
 
@@ -159,8 +161,7 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 type txCommit struct {
 	a     *attempt
 	c     *kv.TxCommit
-	late  bool // its operations depend on what is stored, or on the stamp
-	ops   []kv.Op
+	ops   []kv.TxOp // in the order in which they are sent
 	stamp kv.Stamp
 }
 
@@ -169,20 +170,11 @@ func (t *txCommit) run(ctx context.Context) error {
 	if db.opts.ReadOnly {
 		return ErrReadOnly
 	}
+	if err := t.prepare(); err != nil {
+		return err
+	}
 	p := db.plans.Get().(*plan)
 	defer db.plans.Put(p)
-	for i := range t.c.Ops {
-		switch t.c.Ops[i].Kind {
-		case kv.TxAtomic, kv.TxStampKey, kv.TxStampValue:
-			t.late = true
-		}
-	}
-	if !t.late {
-		t.ops = resolve(t.c.Ops, nil, t.stamp)
-		if err := p.make(&kv.Commit{Ops: t.ops}); err != nil {
-			return err
-		}
-	}
 	if t.a.snap == nil || len(t.c.Reads) == 0 {
 		return db.land(ctx, t.c.ID, func(ctx context.Context, c *conn, at place) error {
 			return t.transact(ctx, c, p, at)
@@ -225,7 +217,7 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 
 // transact sends the transaction.
 func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) error {
-	f := t.a.db.start(ctx, c, p.size())
+	f := t.a.db.start(ctx, c, t.size())
 	reads := c.pg.TxStatus() == 'T' // the snapshot's
 	if reads {
 		spans(p, t.c.Reads)
@@ -243,45 +235,17 @@ func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) err
 			copy(t.stamp[:], col[0])
 		}
 	})
-	if t.late {
-		if err := t.look(f, p); err != nil {
-			return meaning(f.abandon(ctx, err))
-		}
-	}
 	if len(t.c.Writes) > 0 {
 		spans(p, t.c.Writes)
 		f.send(c.sql.touch, p.keys.bytes(), p.vals.bytes())
 	}
-	f.change(p, at)
+	f.tell(at)
+	t.change(f, p)
 	err := meaning(f.end(ctx, true))
 	if err == nil && binary.BigEndian.Uint64(t.stamp[:]) == 0 {
 		return fmt.Errorf("%w: the store has no version", kv.ErrCorrupt)
 	}
 	return err
-}
-
-// look waits for the stamp and for the values of the keys that atomic operations are
-// on, and plans what they make of them.
-func (t *txCommit) look(f *flow, p *plan) error {
-	// While the server waits for this host, everybody waits.
-	f.send(f.c.sql.patience)
-	base := map[string][]byte{}
-	p.keys.reset()
-	for i := range t.c.Ops {
-		if o := &t.c.Ops[i]; o.Kind == kv.TxAtomic {
-			p.keys.add(appendSurrogate(nil, o.Key))
-		}
-	}
-	f.ask(f.c.sql.values, func(col [][]byte) {
-		if len(col) == 2 {
-			base[string(col[0])] = append([]byte{}, col[1]...)
-		}
-	}, p.keys.bytes())
-	if err := f.turn(); err != nil {
-		return err
-	}
-	t.ops = resolve(t.c.Ops, base, t.stamp)
-	return p.make(&kv.Commit{Ops: t.ops})
 }
 
 // spans writes the bounds of ranges of keys into two arrays of the plan, as ranges of
@@ -300,54 +264,6 @@ func spans(p *plan, ranges []kv.Span) {
 		p.keys.add(notNil(appendLow(nil, s.Start)))
 		p.vals.add(notNil(appendHigh(nil, s.End)))
 	}
-}
-
-// resolve turns the operations of a transaction into those of a commit, by the values
-// that are stored and the stamp.
-func resolve(ops []kv.TxOp, base map[string][]byte, stamp kv.Stamp) []kv.Op {
-	out := make([]kv.Op, 0, len(ops))
-	for i := range ops {
-		o := &ops[i]
-		switch o.Kind {
-		case kv.TxSet:
-			out = append(out, kv.Set(o.Key, o.Value))
-		case kv.TxClear:
-			out = append(out, kv.Clear(o.Key))
-		case kv.TxClearRange:
-			out = append(out, kv.ClearRange(o.Key, o.Value))
-		case kv.TxStampKey:
-			out = append(out, kv.Set(stamped(o.Key, o.Offset, stamp), o.Value))
-		case kv.TxStampValue:
-			out = append(out, kv.Set(o.Key, stamped(o.Value, o.Offset, stamp)))
-		case kv.TxAtomic:
-			value, exists := current(out, o.Key, base)
-			if value, exists = o.Mutation.Apply(value, exists, o.Value); exists {
-				out = append(out, kv.Set(o.Key, value))
-			} else {
-				out = append(out, kv.Clear(o.Key))
-			}
-		}
-	}
-	return out
-}
-
-// current returns the value of key after ops on what is stored.
-func current(ops []kv.Op, key []byte, base map[string][]byte) (value []byte, exists bool) {
-	// In the usual form, the operations on a key are next to each other, and ranges
-	// come first.
-	for i := len(ops) - 1; i >= 0; i-- {
-		o := &ops[i]
-		switch {
-		case o.Kind == kv.OpClearRange:
-			if bytes.Compare(key, o.Key) >= 0 && bytes.Compare(key, o.Value) < 0 {
-				return nil, false
-			}
-		case bytes.Equal(o.Key, key):
-			return o.Value, o.Kind == kv.OpSet
-		}
-	}
-	value, exists = base[string(appendSurrogate(nil, key))]
-	return value, exists
 }
 
 // stamped returns b with the stamp at its place.

@@ -322,7 +322,7 @@ func TestTxLostAnswer(t *testing.T) {
 	wantGet(t, host, "log", "xx")
 }
 
-// A commit of what was read is one round trip, and two with an atomic operation.
+// A commit is one round trip, also with atomic operations and versionstamps.
 func TestTxRoundTrips(t *testing.T) {
 	hosts, txs := openTx(t)
 	for _, c := range []struct {
@@ -331,7 +331,12 @@ func TestTxRoundTrips(t *testing.T) {
 		fn   func(tx *kv.Tx) error
 	}{
 		{"blind write", 1, func(tx *kv.Tx) error { return tx.Set([]byte("a"), []byte("1")) }},
-		{"blind addition", 2, func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) }},
+		{"blind addition", 1, func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) }},
+		{"versionstamps", 1, func(tx *kv.Tx) error {
+			k := append([]byte("stamped/0123456789"), 8, 0, 0, 0)
+			return errors.Join(tx.SetVersionstampedKey(k, nil), tx.SetVersionstampedValue([]byte("s"), k),
+				tx.Atomic(kv.MutationAppendIfFits, []byte("s"), []byte("x")))
+		}},
 		{"read and write", 3, func(tx *kv.Tx) error {
 			_, _, err := number(tx, "a")
 			return errors.Join(err, tx.Set([]byte("a"), []byte("2")))

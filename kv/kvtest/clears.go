@@ -1,0 +1,117 @@
+package kvtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// testClears: commits at the same time, each of which removes what others write, leave
+// what some order of them leaves. What a commit has to remove may just be coming.
+func testClears(t *testing.T, open Opener) {
+	all := delRange("d/", "d0")
+	for _, tt := range []struct {
+		name    string
+		before  []kv.Op
+		commits [][]kv.Op
+		want    []string // what may be left, one state each
+	}{
+		{"each replaces the range", nil, [][]kv.Op{{all, set("d/0", "x")}, {all, set("d/1", "x")}, {all, set("d/2", "x")}},
+			[]string{"d/0=x", "d/1=x", "d/2=x"}},
+		{"keys that are not there", nil, [][]kv.Op{{del("d/0"), set("d/1", "x")}, {del("d/1"), set("d/0", "x")}},
+			[]string{"d/0=x", "d/1=x"}},
+		{"one key, beside another that both write", nil, [][]kv.Op{{del("d/0"), set("d/2", "y")}, {set("d/0", "x"), set("d/2", "x")}},
+			[]string{"d/0=x d/2=x", "d/2=y"}},
+		{"a range, and what is new and old in it", []kv.Op{set("d/1", "old")}, [][]kv.Op{{all}, {set("d/0", "x"), set("d/1", "x")}},
+			[]string{"", "d/0=x d/1=x"}},
+		{"a range, and old before new", []kv.Op{set("d/0", "old")}, [][]kv.Op{{all}, {set("d/0", "x"), set("d/1", "x")}},
+			[]string{"", "d/0=x d/1=x"}},
+	} {
+		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
+			eng := start(t, open)
+			rounds := 200
+			if testing.Short() {
+				rounds = 60
+			}
+			bad := 0
+			for range rounds {
+				commit(t, eng, append([]kv.Op{delRange("d", "e")}, tt.before...)...)
+				var wg sync.WaitGroup
+				for _, ops := range tt.commits {
+					wg.Go(func() {
+						if err := eng.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				if got := wholeRange(t, eng, "d/", "d0"); !slices.Contains(tt.want, got) {
+					if bad++; bad == 1 {
+						t.Errorf("left %q, want one of %q", got, tt.want)
+					}
+				}
+			}
+			if bad > 0 {
+				t.Errorf("so in %d of %d rounds", bad, rounds)
+			}
+		})
+	}
+}
+
+// testCheckedClears: commits that check one key are ordered by it, whatever they remove.
+func testCheckedClears(t *testing.T, open Opener) {
+	eng := start(t, open)
+	commit(t, eng, set("head", "0"))
+	const workers, each = 4, 15
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := 0; i < each; {
+				head, err := eng.Get(ctx, []byte("head"), nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				me := fmt.Sprintf("%d.%d", w, i)
+				err = eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{{Key: []byte("head"), Value: head}}, Ops: []kv.Op{
+					delRange("d/", "d0"), set("d/"+me, me), set("head", me), del("e/" + fmt.Sprint(1-w%2)), set("e/"+fmt.Sprint(w%2), me)}})
+				switch {
+				case err == nil:
+					i++
+				case !errors.Is(err, kv.ErrConflict):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	head, err := eng.Get(ctx, []byte("head"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"d", "e"} {
+		got := wholeRange(t, eng, prefix+"/", prefix+"0")
+		if strings.Contains(got, " ") || !strings.HasSuffix(got, "="+string(head)) {
+			t.Errorf("the last commit was %s, and left %q", head, got)
+		}
+	}
+}
+
+// wholeRange returns the entries of a range as wantScan writes them.
+func wholeRange(t testing.TB, r kv.Reader, start, end string) string {
+	t.Helper()
+	var got []string
+	for e, err := range r.Scan(ctx, between(start, end)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s=%s", e.Key, e.Value))
+	}
+	return strings.Join(got, " ")
+}
