@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// drainPage is how many messages are written and removed at once.
+const drainPage = 100
+
+// A drain is one call of greenroom queue drain.
+type drain struct {
+	env   *env
+	out   *bufio.Writer
+	json  bool
+	all   bool
+	limit int
+	names []string
+
+	q       *queue.Queue
+	page    []queue.ID // written, and still there
+	drained int
+	stay    map[string]int // those that stay, by their state
+}
+
+func newQueueDrain(e *env) *cobra.Command {
+	d := &drain{env: e, stay: map[string]int{}}
+	cmd := &cobra.Command{
+		Use:   "drain STORE ACTOR [NAME…]",
+		Short: "Write the messages, and remove them",
+		Long: `Write the messages of the names, or of any, that are ready, oldest first, as peek
+does, and remove them; how many, and how many stay, is on standard error. Messages
+that are delayed, or leased to somebody who may still complete them, stay unless --all
+is given. So does what can't be read.
+
+A message is removed when its line has been written: a hundred at a time are written,
+then removed in one commit. If it is cut off, some may have been written and still be
+there, and none is gone that wasn't written. JSON can't say all that a body may
+hold; with --json there is the body's CBOR in hexadecimal, too.`,
+		Example: "  greenroom queue drain data lobby job.dlq --json >dead.jsonl",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.limit < 0 {
+				return &usageError{"a negative --limit"}
+			}
+			d.names = args[2:]
+			return d.run(cmd.Context(), target{url: args[0], actor: args[1]})
+		},
+	}
+	cmd.Flags().BoolVar(&d.json, "json", false, "write one object a line")
+	cmd.Flags().BoolVar(&d.all, "all", false, "delayed and leased messages, too")
+	cmd.Flags().IntVar(&d.limit, "limit", 0, "at most `N` messages; 0 means all")
+	return cmd
+}
+
+func (d *drain) run(ctx context.Context, t target) error {
+	d.out = bufio.NewWriter(d.env.stdout)
+	opened := false
+	err := own(ctx, t, func(a *actorstore.Actor) (err error) {
+		if d.q, err = queue.Open(ctx, a, &queue.Options{Logger: quiet().Logger}); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.q.Close()) }()
+		opened = true
+		snap, err := a.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, snap.Close()) }()
+		return d.messages(ctx, snap)
+	})
+	if opened {
+		fmt.Fprintln(d.env.stderr, d.summary())
+	}
+	return err
+}
+
+// messages writes and removes the messages that snap shows.
+func (d *drain) messages(ctx context.Context, snap *actorstore.Snapshot) error {
+	for m, err := range queue.List(ctx, snap, time.Now(), &queue.ListOptions{Names: d.names}) {
+		switch {
+		case err != nil:
+			return err
+		case m.Err != nil:
+			d.stay["unreadable"]++
+			continue
+		case m.State != "ready" && !d.all, d.limit > 0 && d.drained+len(d.page) == d.limit:
+			d.stay[m.State]++
+			continue
+		}
+		if err := d.write(&m); err != nil {
+			return err
+		}
+		if d.page = append(d.page, m.ID); len(d.page) == drainPage {
+			if err := d.remove(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return d.remove(ctx)
+}
+
+// A drainLine is a message as an object. The body is null if it isn't to be had in JSON.
+type drainLine struct {
+	ID         queue.ID        `json:"id"`
+	Name       string          `json:"name"`
+	Created    string          `json:"created"`
+	State      string          `json:"state"`
+	Deliveries uint32          `json:"deliveries"`
+	Body       json.RawMessage `json:"body"`
+	CBOR       string          `json:"cbor"`
+}
+
+func (d *drain) write(m *queue.Stored) error {
+	body := bodyCell(m.Body)
+	if !d.json {
+		listLayout(false, false).printer(d.out).row([]cell{
+			idCell(m.ID), nameCell(m), timeCell(m.Created), intCell(int64(m.Deliveries)), body})
+		return nil // the Flush before the removal says what went wrong
+	}
+	line := drainLine{ID: m.ID, Name: m.Name, Created: string(timeCell(m.Created).text), State: m.State,
+		Deliveries: m.Deliveries, CBOR: hex.EncodeToString(m.Body)}
+	if body.kind == cellJSON {
+		line.Body = body.text
+	}
+	enc := json.NewEncoder(d.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(line)
+}
+
+// remove removes what has been written, once that has left this program, and is on stable
+// storage if it went into a file: the removal will be.
+func (d *drain) remove(ctx context.Context) error {
+	err := d.out.Flush()
+	if f, ok := d.env.stdout.(*os.File); ok && err == nil {
+		if info, serr := f.Stat(); serr == nil && info.Mode().IsRegular() {
+			err = f.Sync()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write the messages: %w", err)
+	}
+	removed, err := d.q.Delete(ctx, d.page...)
+	d.drained += len(removed)
+	d.page = d.page[:0]
+	return err
+}
+
+// summary says what was removed, and what stays.
+func (d *drain) summary() string {
+	s := count(d.drained, "message") + " drained"
+	var stay []string
+	for _, state := range []string{"ready", "delayed", "leased", "unreadable"} {
+		if n := d.stay[state]; n > 0 {
+			stay = append(stay, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if len(stay) > 0 {
+		s += "; left: " + strings.Join(stay, ", ")
+	}
+	return s
+}
