@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -48,77 +49,83 @@ func TestReadWhileSending(t *testing.T) {
 		{"lost", faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome}, ErrPoisoned, 0},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			s, eng := openFar(t, 0)
-			a, end := sending(t, s, eng, tt.rule)
-			readPage(t, a, 1) // memory has it, and it isn't replaced yet
-			readPage(t, a, 2) // isn't touched
-			asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
-			got := make(chan error)
-			var page []byte
-			go func() {
-				var err error
-				page, err = a.Page(ctx, chunk(0), nil)
-				got <- err
-			}()
-			<-asked.Reached()
-			asked.Release()
-			late, cancel := context.WithCancel(ctx)
-			cancel()
-			if _, err := a.Page(late, chunk(0), nil); !errors.Is(err, context.Canceled) {
-				t.Errorf("while the commit is being sent: %v", err)
-			}
-			if e := a.tip.cached(chunk(0)); e != nil {
-				t.Errorf("an answer was kept: %q", e.value[:4])
-			}
-			if err := end(); (err != nil) != (tt.rule.Err != nil) {
-				t.Errorf("the commit: %v", err)
-			}
-			if err := <-got; !errors.Is(err, tt.want) {
-				t.Errorf("got %v, want %v", err, tt.want)
-			} else if err == nil && string(page) != string(pageOf(tt.page)) {
-				t.Errorf("page %.4q, want %d", page, tt.page)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s, eng := openFar(t, 0)
+				a, end := sending(t, s, eng, tt.rule)
+				readPage(t, a, 1) // memory has it, and it isn't replaced yet
+				readPage(t, a, 2) // isn't touched
+				asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
+				got := make(chan error)
+				var page []byte
+				go func() {
+					var err error
+					page, err = a.Page(ctx, chunk(0), nil)
+					got <- err
+				}()
+				<-asked.Reached()
+				asked.Release()
+				synctest.Wait() // the engine has answered
+				late, cancel := context.WithCancel(ctx)
+				cancel()
+				if _, err := a.Page(late, chunk(0), nil); !errors.Is(err, context.Canceled) {
+					t.Errorf("while the commit is being sent: %v", err)
+				}
+				if e := a.tip.cached(chunk(0)); e != nil {
+					t.Errorf("an answer was kept: %q", e.value[:4])
+				}
+				if err := end(); (err != nil) != (tt.rule.Err != nil) {
+					t.Errorf("the commit: %v", err)
+				}
+				if err := <-got; !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				} else if err == nil && string(page) != string(pageOf(tt.page)) {
+					t.Errorf("page %.4q, want %d", page, tt.page)
+				}
+			})
 		})
 	}
 }
 
 // TestPanicWhileSending: nobody waits for a commit whose engine panicked.
 func TestPanicWhileSending(t *testing.T) {
-	s, eng := openFar(t, 0)
-	a := openActor(t, s)
-	writePages(t, a, 1)
-	s.cache.forget()
-	p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
-	eng.Hook(func(op faultkv.Op) error {
-		if op.Point == faultkv.BeforeCommit {
-			panic("as a test wants it")
+	synctest.Test(t, func(t *testing.T) {
+		s, eng := openFar(t, 0)
+		a := openActor(t, s)
+		writePages(t, a, 1)
+		s.cache.forget()
+		p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
+		eng.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit {
+				panic("as a test wants it")
+			}
+			return nil
+		})
+		panicked := make(chan any)
+		go func() {
+			defer func() { panicked <- recover() }()
+			var b batch.Batch
+			b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
+			_ = a.Commit(ctx, &b)
+		}()
+		<-p.Reached()
+		got := make(chan error)
+		asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
+		go func() {
+			_, err := a.Page(ctx, chunk(0), nil)
+			got <- err
+		}()
+		<-asked.Reached()
+		asked.Release()
+		synctest.Wait() // the engine has answered
+		p.Release()
+		if <-panicked == nil {
+			t.Error("nothing panicked")
 		}
-		return nil
+		if err := <-got; !errors.Is(err, ErrPoisoned) {
+			t.Errorf("got %v, want %v", err, ErrPoisoned)
+		}
+		eng.Hook(nil)
 	})
-	panicked := make(chan any)
-	go func() {
-		defer func() { panicked <- recover() }()
-		var b batch.Batch
-		b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
-		_ = a.Commit(ctx, &b)
-	}()
-	<-p.Reached()
-	got := make(chan error)
-	asked := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
-	go func() {
-		_, err := a.Page(ctx, chunk(0), nil)
-		got <- err
-	}()
-	<-asked.Reached()
-	asked.Release()
-	p.Release()
-	if <-panicked == nil {
-		t.Error("nothing panicked")
-	}
-	if err := <-got; !errors.Is(err, ErrPoisoned) {
-		t.Errorf("got %v, want %v", err, ErrPoisoned)
-	}
-	eng.Hook(nil)
 }
 
 // TestSnapshotWhileSending: a snapshot opened then shows one state.
