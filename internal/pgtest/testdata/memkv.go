@@ -64,9 +64,14 @@ func New() *DB {
 		panic(err)
 	}
 	d := &DB{engine: db}
+	// A schema is some thirty files: a disk has no room for those of a whole suite.
 	runtime.AddCleanup(d, func(db *pgkv.DB) {
 		go func() {
-			if err := db.Close(); err != nil {
+			err := db.Close()
+			if err == nil {
+				err = pgkv.Drop(context.Background(), url)
+			}
+			if err != nil {
 				panic(err)
 			}
 		}()
