@@ -59,10 +59,12 @@ func (t *tape) len() int {
 func (t *tape) rebuild(tb testing.TB, base []taped, n int) *tape {
 	tb.Helper()
 	r := newTape()
+	var ops []kv.Op // in one commit: the engine may be far
 	for _, c := range slices.Concat(base, t.commits[:n]) {
-		if err := r.Engine.Commit(tb.Context(), &kv.Commit{Ops: c.ops}); err != nil {
-			tb.Fatal(err)
-		}
+		ops = append(ops, c.ops...)
+	}
+	if err := r.Engine.Commit(tb.Context(), &kv.Commit{Ops: ops}); err != nil {
+		tb.Fatal(err)
 	}
 	return r
 }

@@ -3,5 +3,3 @@
 package vfs
 
 const raceDetector = false
-
-const updateStep = 1

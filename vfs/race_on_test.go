@@ -5,6 +5,3 @@ package vfs
 // raceDetector says that pools drop what they are given at random, so that
 // allocations can't be counted.
 const raceDetector = true
-
-// updateStep is how many faults and crashes of an Update there are for each that is tried.
-const updateStep = 5

@@ -368,7 +368,7 @@ func TestUpdateBesideReaders(t *testing.T) {
 // TestUpdateCrash stops the store after every engine commit of an Update, and of the
 // recovery: SQL and what was staged are both there or neither is.
 func TestUpdateCrash(t *testing.T) {
-	points := 0
+	points, step := 0, updateSteps()
 	for _, path := range pathsHere() {
 		tp := newTape()
 		r := openRig(t, tp, path.limits)
@@ -399,7 +399,7 @@ func TestUpdateCrash(t *testing.T) {
 				t.Errorf("%s: the SQL is that of %q, the staged write that of %q", where, sql, staged)
 			}
 		}
-		for n := from; n <= tp.len(); n += updateStep {
+		for n := from; n <= tp.len(); n += step {
 			recovered := tp.rebuild(t, nil, n)
 			check(recovered, fmt.Sprintf("%s: after commit %d", path.name, n))
 			for m := range recovered.len() {
@@ -408,9 +408,18 @@ func TestUpdateCrash(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash points", points)
-	if points*updateStep < 200 {
+	if points*step < 200 {
 		t.Errorf("only %d crash points", points)
 	}
+}
+
+// updateSteps is how many faults and crashes of an Update there are for each that is
+// tried: one, where there is time.
+func updateSteps() int {
+	if raceDetector || testing.Short() {
+		return 5
+	}
+	return 1
 }
 
 // TestUpdateFault fails every engine operation of an Update once, before it was
@@ -419,7 +428,7 @@ func TestUpdateCrash(t *testing.T) {
 func TestUpdateFault(t *testing.T) {
 	for _, path := range pathsHere() {
 		for _, point := range []faultkv.Point{faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
-			for nth := 1; ; nth += updateStep {
+			for nth := 1; ; nth += updateSteps() {
 				engine := faultkv.New(memkv.New())
 				r := openRig(t, engine, path.limits)
 				db, err := Open(t.Context(), r.actor, path.options(1))

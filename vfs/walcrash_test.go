@@ -70,8 +70,11 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 	tp, acks := c.runLog(t)
 	rng := rand.New(rand.NewPCG(2, uint64(len(c.name))))
 	step := 1
-	if raceDetector {
+	switch {
+	case raceDetector:
 		step = 12 // what races, races at any of them
+	case testing.Short():
+		step = 5
 	}
 	for n := acks[0].after; n <= tp.len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, acknowledged(acks, n))
