@@ -64,17 +64,30 @@ func New() *DB {
 		panic(err)
 	}
 	d := &DB{engine: db}
-	// A schema is some thirty files: a disk has no room for those of a whole suite.
-	runtime.AddCleanup(d, func(db *pgkv.DB) {
-		go func() {
-			err := db.Close()
-			if err == nil {
-				err = pgkv.Drop(context.Background(), url)
-			}
-			if err != nil {
-				panic(err)
-			}
-		}()
-	}, db)
+	runtime.AddCleanup(d, func(db *pgkv.DB) { forget(db, url) }, db)
 	return d
+}
+
+// forgetting is held by who removes a store: one at a time, so that the server has
+// connections for others, too.
+var forgetting sync.Mutex
+
+// forget removes a store that nobody has any more: the files of a schema, some thirty,
+// are too many for a disk times the stores of a suite. It does not wait.
+func forget(db *pgkv.DB, url string) {
+	go func() {
+		forgetting.Lock()
+		defer forgetting.Unlock()
+		if err := db.Close(); err != nil {
+			panic(err)
+		}
+		var err error
+		for range 10 { // the server may be too busy to answer
+			if err = pgkv.Drop(context.Background(), url); err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+		panic(err)
+	}()
 }
