@@ -173,6 +173,10 @@ func (db *DB) Limits() kv.Limits {
 	return kv.Limits{Key: maxKey, Value: maxValue, Ops: maxOps, Bytes: maxBytes, Far: true}
 }
 
+// RoundTrips returns how often calls have waited for a server's answer since the DB was
+// opened, without those that opened connections: what a store across a network costs.
+func (db *DB) RoundTrips() int64 { return db.trips.Load() }
+
 // Sync returns when everything applied before it is on stable storage: of the
 // server, and of as many standbys as its settings ask for. See kv.Engine.
 func (db *DB) Sync(ctx context.Context) error {

@@ -35,13 +35,15 @@ type row struct {
 	key, rest, value []byte // the surrogate; rest is nil for a short key
 }
 
-// Bounds of a page: the first one is small, because most scans are of few rows; a
-// reader of many gets larger ones.
+// Bounds of a page. Who wants fewer rows sets a limit, and what isn't stored isn't sent,
+// so the first page is only a little smaller: if it isn't all, it was read in vain by
+// who has no snapshot yet. It has room for what is read ahead at once above, 1 MiB of
+// pages in two rows each (vfs.maxWindow, and twice that after a leap).
 const (
-	firstRows  = 128
-	firstBytes = 512 << 10
-	pageRows   = 1024
-	pageBytes  = 4 << 20
+	firstRows  = 1280
+	firstBytes = 3 << 20
+	pageRows   = 2560
+	pageBytes  = 6 << 20
 )
 
 func newScan(db *DB, r kv.Range) *scan {
