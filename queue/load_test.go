@@ -63,8 +63,7 @@ func TestMetadataRowDamaged(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
 	must(t, r.q.Close())
-	rows := r.rowsOf(metadataKey())
-	must(t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[len(rows)-1])}}))
+	r.damage(metadataKey())
 	r.wantNoWrites("damaged rows")
 	if id := r.enqueue("a", nil); id != 2 {
 		t.Errorf("the next id is %s", id)
@@ -73,6 +72,13 @@ func TestMetadataRowDamaged(t *testing.T) {
 	if r.q.rebuilt || r.q.next != 3 {
 		t.Errorf("next %s, or they were not stored right", r.q.next)
 	}
+}
+
+// damage removes a row of a key.
+func (r *rig) damage(key []byte) {
+	r.t.Helper()
+	rows := r.rowsOf(key)
+	must(r.t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[len(rows)-1])}}))
 }
 
 // rowsOf returns the physical keys of a key's rows.
@@ -127,8 +133,7 @@ func TestQuarantine(t *testing.T) {
 	r.stored(appendMessageKey(nil, 3), append(bytes.Clone(good), 0))
 	r.stored(appendMessageKey(nil, 4), append([]byte{5, 0}, good[2:]...))
 	r.stored([]byte{actorstore.NamespaceQueue, 9}, good)
-	rows := r.rowsOf(appendMessageKey(nil, 5))
-	must(t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[len(rows)-1])}}))
+	r.damage(appendMessageKey(nil, 5))
 	r.wantNoWrites("quarantine")
 	bad := r.q.Quarantined()
 	var got []ID
@@ -201,8 +206,7 @@ func TestPages(t *testing.T) {
 			must(t, r.q.Close())
 			want := n
 			if damaged > 0 && n > 0 {
-				rows := r.rowsOf(appendMessageKey(nil, ID(damaged)))
-				must(t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(rows[len(rows)-1])}}))
+				r.damage(appendMessageKey(nil, ID(damaged)))
 				want--
 			}
 			r.open2()

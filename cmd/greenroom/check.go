@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -26,7 +27,8 @@ func newCheck(e *env) *cobra.Command {
 		Short: "Walk everything that is stored, and report what is wrong with it",
 		Long: `Read everything that the store has, or one actor has, and write a line about each
 thing that is wrong: whose it is, where, and what. The actors' databases are looked
-at by SQLite too (PRAGMA integrity_check). A last line counts.
+at by SQLite too (PRAGMA integrity_check), their queues are counted. A last line
+counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
@@ -109,7 +111,7 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 	return c.actor(ctx, id)
 }
 
-// actor counts an actor's keys, and checks its database.
+// actor counts an actor's keys, and checks its database and its queue.
 func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	c.hint(c.labelOf(ctx, id))
 	c.actors++
@@ -130,7 +132,10 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 		}
 		c.keys++
 	}
-	return c.walk(ctx, id, vfs.Check(ctx, v, nil))
+	if err := c.walk(ctx, id, vfs.Check(ctx, v, nil)); err != nil {
+		return err
+	}
+	return c.walk(ctx, id, queue.Check(ctx, v))
 }
 
 // walk writes findings, those about the actor id, or about the store if that is the

@@ -95,6 +95,9 @@ func idOf(name string) []byte {
 	return id.UUID[:]
 }
 
+// emptyMessage is a message without a name, of null, as it is stored.
+var emptyMessage = []byte{4, 0, 0, 1, 0xf6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
 // metadataRow and dataRow end the keys of the rows of a key.
 var metadataRow, dataRow = []byte{0x15, 0x2c}, []byte{0x15, 0x04}
 
@@ -171,6 +174,15 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return clearRow(e)
 		}), "music: head: it counts ", false},
+		{"a message that can't be read", put(actorstore.AppendQueueMessage(nil, 7), []byte{4, 0, 9}), "music: queue/messages/7: ", false},
+		{"messages without metadata", put(actorstore.AppendQueueMessage(nil, 7), emptyMessage), "music: queue/metadata: it is missing, and there are 1 messages", false},
+		{"queue metadata that can't be read", put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 9}), "music: queue/metadata: ", false},
+		{"a next id that was given", func(p *planter) {
+			put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})(p)
+			put(actorstore.AppendQueueMessage(nil, 7), emptyMessage)(p)
+		}, "music: queue/metadata: the next id is 7, and 7 was given", false},
+		{"a wrong number of messages", put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
+			"harmless: music: queue/metadata: it counts 1 messages, and there are 0", true},
 		{"a foreign row", edit(idOf("music"), func(e kv.Entry) []kv.Op {
 			return []kv.Op{kv.Set([]byte("\x02greenroom\x00\x15\x01\x15\x63"), []byte("x"))}
 		}), "", false},
