@@ -55,18 +55,18 @@ func TestDurableKill(t *testing.T) {
 // TestOutcomeOfUsedPlace holds that who asks for an outcome and gets its answer late,
 // when the doubt has ended and another commit has the place, doesn't believe it.
 func TestOutcomeOfUsedPlace(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, &Options{RetryFor: -1, Calls: 1})
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "0")}}); err != nil {
 		t.Fatal(err)
 	}
-	p.set(pass, hold)
+	p.Set(pgtest.Pass, pgtest.Hold)
 	id, done := kv.CommitID{7}, make(chan error, 1)
 	go func() { done <- db.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{set("a", "1")}}) }()
-	p.await()
-	p.cut(true)
+	p.Await()
+	p.Cut(true)
 	<-done
-	p.set(pass, pass)
+	p.Set(pgtest.Pass, pgtest.Pass)
 	d, found := db.slots.find(id)
 	if !found {
 		t.Fatal("no doubt")

@@ -38,24 +38,24 @@ func wantGet(t testing.TB, r kv.Reader, key, want string) {
 // The answer to COMMIT is lost: without another try the outcome is unknown, and
 // Outcome knows it.
 func TestLostAnswer(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, &Options{RetryFor: -1, Calls: 1})
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "0")}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range []kv.CommitID{{1}, {}} {
-		p.set(pass, hold)
+		p.Set(pgtest.Pass, pgtest.Hold)
 		done := make(chan error, 1)
 		go func() {
 			done <- db.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{set("a", strconv.Itoa(i+1))},
 				OnApply: func() { t.Error("OnApply was called") }})
 		}()
-		p.await()
-		p.cut(true)
+		p.Await()
+		p.Cut(true)
 		if err := <-done; !errors.Is(err, kv.ErrUnknownOutcome) {
 			t.Fatalf("Commit: got %v, want %v", err, kv.ErrUnknownOutcome)
 		}
-		p.set(pass, pass)
+		p.Set(pgtest.Pass, pgtest.Pass)
 		want := kv.OutcomeApplied
 		if id == (kv.CommitID{}) {
 			want = kv.OutcomeUnknown
@@ -72,27 +72,27 @@ func TestLostAnswer(t *testing.T) {
 // COMMIT is still on its way when its sender asks what became of it. That it was not
 // applied must stay true when it gets there.
 func TestLateCommit(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, &Options{RetryFor: -1, Calls: 1})
 	if err := db.Commit(ctx, &kv.Commit{ID: kv.CommitID{9}, Ops: []kv.Op{set("a", "0")}}); err != nil {
 		t.Fatal(err)
 	}
-	p.set(hold, pass)
+	p.Set(pgtest.Hold, pgtest.Pass)
 	done := make(chan error, 1)
 	go func() {
 		done <- db.Commit(ctx, &kv.Commit{ID: kv.CommitID{1}, Checks: []kv.Check{is("a", "0")}, Ops: []kv.Op{set("a", "1")}})
 	}()
-	p.await()
-	links := p.cut(false)
+	p.Await()
+	links := p.Cut(false)
 	if err := <-done; !errors.Is(err, kv.ErrUnknownOutcome) {
 		t.Fatalf("Commit: got %v, want %v", err, kv.ErrUnknownOutcome)
 	}
-	p.set(pass, pass)
+	p.Set(pgtest.Pass, pgtest.Pass)
 	if got, err := db.Outcome(ctx, kv.CommitID{1}); got != kv.OutcomeNotApplied || err != nil {
 		t.Fatalf("Outcome: got %v, %v, want %v", got, err, kv.OutcomeNotApplied)
 	}
 	for _, k := range links {
-		if err := k.letGo(); err != nil {
+		if err := k.LetGo(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,13 +101,13 @@ func TestLateCommit(t *testing.T) {
 
 // With another try allowed a commit settles itself, whether it got there or not.
 func TestCommitSettles(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, &Options{Calls: 2})
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("n", "0")}}); err != nil {
 		t.Fatal(err)
 	}
-	for i, keep := range [][2]flow1{{pass, hold}, {hold, pass}, {pass, hold}} {
-		p.set(keep[0], keep[1])
+	for i, keep := range [][2]pgtest.Flow{{pgtest.Pass, pgtest.Hold}, {pgtest.Hold, pgtest.Pass}, {pgtest.Pass, pgtest.Hold}} {
+		p.Set(keep[0], keep[1])
 		done := make(chan error, 1)
 		var applied atomic.Int32
 		go func() {
@@ -116,9 +116,9 @@ func TestCommitSettles(t *testing.T) {
 				Ops: []kv.Op{set("n", strconv.Itoa(i+1))}, OnApply: func() { applied.Add(1) },
 			})
 		}()
-		p.await()
-		p.set(pass, pass)
-		p.cut(true)
+		p.Await()
+		p.Set(pgtest.Pass, pgtest.Pass)
+		p.Cut(true)
 		if err := <-done; err != nil || applied.Load() != 1 {
 			t.Fatalf("commit %d: %v, OnApply called %d times", i, err, applied.Load())
 		}
@@ -253,7 +253,7 @@ func TestSnapshotLost(t *testing.T) {
 
 // A reader that gives up leaves the snapshot to the others.
 func TestSnapshotOutlivesReader(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, nil)
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}}); err != nil {
 		t.Fatal(err)
@@ -262,30 +262,19 @@ func TestSnapshotOutlivesReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.set(hold, pass)
+	p.Set(pgtest.Hold, pgtest.Pass)
 	soon, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Get(soon, []byte("a"), nil)
 		done <- err
 	}()
-	p.await()
+	p.Await()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Get: got %v, want %v", err, context.Canceled)
 	}
-	p.set(pass, pass)
-	p.mu.Lock()
-	for _, k := range p.links {
-		k.mu.Lock()
-		if len(k.held) > 0 {
-			if _, err := k.server.Write(k.held); err != nil {
-				t.Error(err)
-			}
-		}
-		k.mu.Unlock()
-	}
-	p.mu.Unlock()
+	p.Resume()
 	wantGet(t, s, "a", "1")
 	if err := s.Close(); err != nil {
 		t.Error(err)

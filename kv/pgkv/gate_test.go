@@ -30,7 +30,7 @@ func TestStalledHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)
-			p, through := newProxy(t, url)
+			p, through := pgtest.NewProxy(t, url)
 			stalled, other := openAt(t, through, nil), openAt(t, url, nil)
 			txs, err := kv.NewDB(stalled, nil)
 			if err != nil {
@@ -45,13 +45,13 @@ func TestStalledHost(t *testing.T) {
 				done <- txs.Update(ctx, func(tx *kv.Tx) error {
 					err := fn(tx)
 					if !begun { // what is read has been read
-						p.set(pass, hold)
+						p.Set(pgtest.Pass, pgtest.Hold)
 						begun = true
 					}
 					return err
 				})
 			}()
-			p.await()
+			p.Await()
 			// Who waits for its host, in a transaction, keeps what it has locked.
 			kept := pgtest.Shared(t).SQL(t, fmt.Sprintf(`select count(*) from pg_locks l join pg_stat_activity using (pid)
 				where locktype = 'advisory' and (l.classid::int8 << 32 | l.objid::int8) = %d and state like 'idle%%'`, gateID(other.target.schema)))
@@ -61,8 +61,8 @@ func TestStalledHost(t *testing.T) {
 			if err := other.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("x", "1")}}); err != nil {
 				t.Error(err)
 			}
-			p.set(pass, pass)
-			p.cut(true)
+			p.Set(pgtest.Pass, pgtest.Pass)
+			p.Cut(true)
 			if err := <-done; err != nil {
 				t.Error(err)
 			}

@@ -97,6 +97,13 @@ func TestRoundTrips(t *testing.T) {
 		Checks: []kv.Check{{Key: []byte("head"), Value: []byte("1")}, {Key: []byte("name"), Absent: true}},
 		Ops:    append(ops, kv.Set([]byte("head"), []byte("2")), kv.Clear([]byte("x")), kv.ClearRange([]byte("a"), []byte("b"))),
 	}
+	var many []kv.Op
+	for i := range firstRows {
+		many = append(many, kv.Set(fmt.Appendf(nil, "many%06d", i), make([]byte, 2048)))
+	}
+	if err := db.Commit(ctx, &kv.Commit{Ops: many, Durability: kv.Applied}); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		want int64
@@ -117,7 +124,8 @@ func TestRoundTrips(t *testing.T) {
 		}},
 		{"Get", 1, func() error { _, err := db.Get(ctx, []byte("head"), nil); return err }},
 		{"a scan of 100 rows", 1, func() error { return drain(db, kv.Range{Start: []byte("key"), Limit: 100}) }},
-		{"a scan of all 129 rows", 4, func() error { return drain(db, kv.Range{}) }}, // a page, a snapshot, a page, its end
+		{"a scan of a window of pages", 1, func() error { return drain(db, kv.Range{Start: []byte("many"), End: []byte("many000512")}) }},
+		{"a scan of more than a page", 4, func() error { return drain(db, kv.Range{}) }}, // a page, a snapshot, a page, its end
 		{"200 ranges", 1, func() error {
 			var rs []kv.Range
 			for i := range 200 {

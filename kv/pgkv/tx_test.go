@@ -285,13 +285,13 @@ func TestKilledTransactions(t *testing.T) {
 
 // The answer to a transaction's COMMIT is lost: it settles itself.
 func TestTxLostAnswer(t *testing.T) {
-	p, through := newProxy(t, newURL(t))
+	p, through := pgtest.NewProxy(t, newURL(t))
 	host := openAt(t, through, nil)
 	db, err := kv.NewDB(host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, keep := range [][2]flow1{{pass, hold}, {hold, pass}} {
+	for i, keep := range [][2]pgtest.Flow{{pgtest.Pass, pgtest.Hold}, {pgtest.Hold, pgtest.Pass}} {
 		for _, late := range []bool{false, true} {
 			tries := 0
 			done := make(chan error, 1)
@@ -302,7 +302,7 @@ func TestTxLostAnswer(t *testing.T) {
 						err = nil
 					}
 					if tries++; tries == 1 {
-						p.set(keep[0], keep[1])
+						p.Set(keep[0], keep[1])
 					}
 					if late {
 						err = errors.Join(err, tx.Atomic(kv.MutationAppendIfFits, []byte("log"), []byte("x")))
@@ -310,9 +310,9 @@ func TestTxLostAnswer(t *testing.T) {
 					return errors.Join(err, tx.Set([]byte("n"), []byte(strconv.Itoa(n+1))))
 				})
 			}()
-			p.await()
-			p.set(pass, pass)
-			p.cut(true)
+			p.Await()
+			p.Set(pgtest.Pass, pgtest.Pass)
+			p.Cut(true)
 			if err := <-done; err != nil {
 				t.Fatalf("%d, %v: %v", i, late, err)
 			}

@@ -1,0 +1,231 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/pglocal"
+)
+
+// A Proxy stands between a client and its server, and can keep back what one of them
+// sends.
+type Proxy struct {
+	t      testing.TB
+	l      net.Listener
+	server string
+
+	mu    sync.Mutex
+	links []*Link // +checklocks:mu
+	// What new and open links do with what comes from the client and from the server.
+	up, down Flow // +checklocks:mu
+}
+
+// A Flow is what a link does with the bytes of one direction.
+type Flow int
+
+// What a link does.
+const (
+	// Pass passes them on.
+	Pass Flow = iota
+	// Hold keeps what the client sends until it is let go, and loses what the server
+	// does.
+	Hold
+)
+
+// A Link is one connection through a proxy.
+type Link struct {
+	p              *Proxy
+	client, server net.Conn
+	mu             sync.Mutex
+	held           []byte // from the client  +checklocks:mu
+	gotHeld        chan struct{}
+	once           sync.Once
+}
+
+// NewProxy returns a proxy to the server of an address, and the address to reach it
+// by.
+func NewProxy(t testing.TB, address string) (*Proxy, string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{t: t, l: l, server: u.Host}
+	t.Cleanup(func() {
+		l.Close()
+		p.Cut(true)
+	})
+	go p.serve()
+	u.Host = l.Addr().String()
+	return p, u.String()
+}
+
+func (p *Proxy) serve() {
+	for {
+		c, err := p.l.Accept()
+		if err != nil {
+			return
+		}
+		s, err := net.Dial("tcp", p.server)
+		if err != nil {
+			c.Close()
+			continue
+		}
+		k := &Link{p: p, client: c, server: s, gotHeld: make(chan struct{})}
+		p.mu.Lock()
+		p.links = append(p.links, k)
+		p.mu.Unlock()
+		go k.upward()
+		go k.downward()
+	}
+}
+
+// Set changes what is kept back.
+func (p *Proxy) Set(up, down Flow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up, p.down = up, down
+}
+
+func (p *Proxy) kept() (up, down Flow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.up, p.down
+}
+
+// Cut breaks the clients' side of all links, and the servers' side too if asked, and
+// returns them.
+func (p *Proxy) Cut(both bool) []*Link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	links := p.links
+	p.links = nil
+	for _, k := range links {
+		k.client.Close()
+		if both {
+			k.server.Close()
+		}
+	}
+	return links
+}
+
+// upward carries what the client sends.
+func (k *Link) upward() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := k.client.Read(buf)
+		if n > 0 {
+			if k.take(buf[:n]) != nil {
+				return
+			}
+		}
+		if err != nil {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			if len(k.held) == 0 {
+				k.server.Close()
+			}
+			return
+		}
+	}
+}
+
+// take passes on what the client has sent, or keeps it.
+func (k *Link) take(b []byte) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = append(k.held, b...)
+	if up, _ := k.p.kept(); up == Hold {
+		k.once.Do(func() { close(k.gotHeld) })
+		return nil
+	}
+	return k.flush()
+}
+
+// flush sends what was kept back. Called with the lock held.
+func (k *Link) flush() error {
+	if len(k.held) == 0 {
+		return nil // and the link may be closed
+	}
+	_, err := k.server.Write(k.held)
+	k.held = k.held[:0]
+	return err
+}
+
+// Resume lets everything through again, and what was kept back first.
+func (p *Proxy) Resume() {
+	p.mu.Lock()
+	p.up, p.down = Pass, Pass
+	links := append([]*Link(nil), p.links...)
+	p.mu.Unlock()
+	for _, k := range links {
+		k.mu.Lock()
+		if err := k.flush(); err != nil {
+			p.t.Errorf("pgtest: what was kept back: %v", err)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// downward carries what the server sends; what it keeps back is lost.
+func (k *Link) downward() {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := k.server.Read(buf)
+		if n > 0 {
+			if _, down := k.p.kept(); down == Hold {
+				k.once.Do(func() { close(k.gotHeld) })
+			} else if _, err := k.client.Write(buf[:n]); err != nil && !errors.Is(err, net.ErrClosed) {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// LetGo sends what was kept back to the server, and reads all of its answer.
+func (k *Link) LetGo() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.held) == 0 {
+		return nil
+	}
+	if _, err := k.server.Write(k.held); err != nil {
+		return err
+	}
+	k.held = nil
+	if err := k.server.(*net.TCPConn).CloseWrite(); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, k.server)
+	return err
+}
+
+// Await waits until some link has kept something back.
+func (p *Proxy) Await() {
+	p.t.Helper()
+	must(p.t, pglocal.Poll(func() (bool, error) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, k := range p.links {
+			select {
+			case <-k.gotHeld:
+				return true, nil
+			default:
+			}
+		}
+		return false, nil
+	}))
+}
