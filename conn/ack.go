@@ -16,15 +16,16 @@ type acks struct {
 	giving bool   // somebody calls OnAck
 }
 
-// acknowledge queues the acknowledgement of the index that a save of c has stored, if it is news.
+// acknowledge queues the acknowledgement of the index that a save of c has stored, if it is
+// news: that is for received to say, since the index may have gone around since the last.
 //
 // +checklocks:c.set.mu
-func (c *Conn) acknowledge(index Index) {
+func (c *Conn) acknowledge(index Index, received uint64) {
 	a := &c.set.acks
-	if c.set.opts.OnAck == nil || !c.unacked && !index.After(c.acked) {
+	if c.set.opts.OnAck == nil || !c.unacked && received <= c.acked {
 		return
 	}
-	c.acked, c.unacked = index, false
+	c.acked, c.unacked = received, false
 	a.queue = append(a.queue, Ack{c, index})
 	a.queued++
 }

@@ -36,6 +36,62 @@ func TestAckWraps(t *testing.T) {
 	}
 }
 
+// However many messages come between two saves, the last one is acknowledged: what is news
+// can't be told from two indices of 16 bits, which may be the same.
+func TestAckFar(t *testing.T) {
+	for _, n := range []int{32_767, 32_768, 32_769, 40_000, 65_535, 65_536, 65_537, 98_304, 131_072, 200_000} {
+		for _, step := range []int{1, 16_384} {
+			r := open(t, quiet())
+			c := r.create(1)
+			r.save()
+			for round := range 3 {
+				r.acks.take()
+				r.save()
+				if got := r.acks.take(); got != nil {
+					t.Errorf("round %d: acknowledged %v, and nothing came in", round, got)
+				}
+				last, _ := c.Indices()
+				want := last + Index(n)
+				for left := n; left > 0; {
+					ahead := min(left, step)
+					last += Index(ahead)
+					if got := received(t, c, last); got != ahead {
+						t.Fatalf("message %d is %d ahead, want %d", last, got, ahead)
+					}
+					left -= ahead
+				}
+				r.save()
+				if got := r.acks.take(); !slices.Equal(got, []Ack{{c, want}}) {
+					t.Errorf("round %d: %d messages: acknowledged %v, want %d", round, n, got, want)
+				}
+			}
+		}
+	}
+}
+
+// So it is if the saves between fail.
+func TestAckFarFails(t *testing.T) {
+	r := open(t, quiet())
+	c := r.create(1)
+	r.save()
+	r.acks.take()
+	for i := range 4 {
+		received(t, c, Index((i+1)*16_384)) // once around
+		r.refuse()
+		if err := r.set.Save(ctx); err == nil {
+			t.Fatal("the save has not failed")
+		}
+	}
+	if got := r.acks.take(); got != nil {
+		t.Errorf("acknowledged %v", got)
+	}
+	r.eng.Heal()
+	r.save()
+	if got := r.acks.take(); !slices.Equal(got, []Ack{{c, 0}}) {
+		t.Errorf("acknowledged %v, want 0", got)
+	}
+}
+
 // Client indices wrap as well.
 func TestSentWraps(t *testing.T) {
 	r := open(t, quiet())

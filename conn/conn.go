@@ -55,7 +55,7 @@ type Options struct {
 	// MaxWait is how long a message index waits to be saved, at most; 0 means 5 s.
 	MaxWait time.Duration
 	// MaxBuffered is how many bytes of messages of one connection a gateway should have to
-	// keep for it: as many start a save at once. 0 means 500,000.
+	// keep for it: as many start a save at once, and 16,384 messages do. 0 means 500,000.
 	MaxBuffered int
 	// PartingTime is how long Close waits for OnDisconnect; 0 means 1.5 s.
 	PartingTime time.Duration
@@ -128,6 +128,7 @@ type Set struct {
 	quarantined []Quarantined // +checklocks:mu
 	schedule    schedule      // +checklocks:mu
 	acks        acks          // +checklocks:mu
+	lastLanded  uint64        // see Landed  +checklocks:mu
 	// closing: nothing new is let in. closed: nothing is written any more.
 	closing, closed bool // +checklocks:mu
 }
@@ -136,7 +137,8 @@ var _ batch.Stager = (*Set)(nil)
 
 // Open returns the Set of an actor's connections, with all that are stored, none of
 // them with a transport: Cleanup removes those whose clients are not coming back. A
-// record that can't be read is logged and quarantined. A nil opts is the zero Options.
+// record that can't be read, or whose rows are damaged, is logged and quarantined. A nil
+// opts is the zero Options.
 //
 // There is one Set of an actor at a time: another is actorstore.ErrKept. It must be
 // closed before the actor is.
@@ -180,7 +182,7 @@ func (s *Set) restore(ctx context.Context) error {
 		if e.Err != nil {
 			s.opts.Logger.Error("a stored connection can't be read and is left alone",
 				"actor", s.actor.ID().String(), "connection", string(e.ID), "error", e.Err)
-			s.quarantined = append(s.quarantined, Quarantined{e.ID, e.Size, e.Err})
+			s.quarantined = append(s.quarantined, Quarantined{e.ID, e.Size, e.Err, e.Damaged, e.Stray})
 			s.count(metricQuarantined, 1)
 			continue
 		}

@@ -46,11 +46,13 @@ type Conn struct {
 
 	prior batch.Prior // what is stored under its key
 
-	// buffered are the bytes of messages that came in and no save has, acked is the last
-	// index that OnAck was told, or will be. With unacked it must be told again.
-	buffered int
-	acked    Index
-	unacked  bool
+	// received counts the messages that came in, missing ones too: what rec.Server is,
+	// since the connection is in memory, without wrapping around. acked is the count that
+	// OnAck was told, or will be; with unacked it must be told again.
+	received, acked uint64
+	unacked         bool
+	// buffered is what came in and no save has.
+	buffered buffered
 
 	tries     int   // failed deletes
 	deleteErr error // the last one's

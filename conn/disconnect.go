@@ -147,6 +147,7 @@ func (s *Set) stageDelete(b *batch.Batch, c *Conn) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		c.prior = batch.Absent
+		s.lastLanded = s.actor.Seq()
 		delete(s.deletes, c.rec.ID)
 		if !c.gone {
 			s.leave(c)

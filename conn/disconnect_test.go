@@ -120,7 +120,7 @@ func TestDeleteRetriedByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, Options{})
 		c := r.create(1)
-		r.save()
+		synctest.Wait() // until it has been saved, at once
 		r.refuse()
 		if err := r.set.Disconnect(ctx, c, ""); !errors.Is(err, ErrDelete) {
 			t.Fatal(err)

@@ -8,8 +8,9 @@ import "time"
 // nothing, and is to be ignored; the gateway didn't see its acknowledgement, which is
 // given once more.
 //
-// The index is saved within Options.MaxWait, and at once when Options.MaxBuffered bytes
-// have come since the last save. For an ephemeral connection it is only kept.
+// The index is saved within Options.MaxWait, and at once when Options.MaxBuffered bytes or
+// 16,384 messages have come since the last save. For an ephemeral connection it is only
+// kept.
 func (c *Conn) Received(index Index, size int) (ahead int, err error) {
 	err = c.change(func() error {
 		ahead = index.Sub(c.rec.Server)
@@ -19,15 +20,33 @@ func (c *Conn) Received(index Index, size int) (ahead int, err error) {
 			return nil
 		}
 		c.rec.Server = index
-		wait, limit := c.set.opts.MaxWait, c.set.opts.MaxBuffered
-		if c.buffered < limit && c.buffered+size >= limit {
+		c.received += uint64(ahead)
+		was, wait := c.buffered, c.set.opts.MaxWait
+		c.buffered.add(buffered{size, ahead})
+		if !c.set.full(was) && c.set.full(c.buffered) {
 			wait = 0
 		}
-		c.buffered += size
 		c.mark(wait)
 		return nil
 	})
 	return ahead, err
+}
+
+// buffered is what a gateway keeps because no save has it.
+type buffered struct{ bytes, messages int }
+
+func (b *buffered) add(o buffered) {
+	b.bytes += o.bytes
+	b.messages += o.messages
+}
+
+// maxMessages is how many messages start a save at once: a gateway that waits for many more
+// can't tell which of them an index of 16 bits acknowledges.
+const maxMessages = 1 << 14
+
+// full reports whether so much is a reason to save at once.
+func (s *Set) full(b buffered) bool {
+	return b.bytes >= s.opts.MaxBuffered || b.messages >= maxMessages
 }
 
 // Sent counts a message that goes out, and returns its index: the first one's is 1. It is

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/cryptotest"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -28,8 +30,10 @@ type model struct {
 	store  map[ID]Record // what is stored; those that are not in memory are to be deleted
 	count  int           // connections made
 
-	mu    sync.Mutex
-	acked map[ID]Index // +checklocks:mu
+	mu sync.Mutex
+	// received counts the messages of each connection, and acked says up to which of them
+	// its gateway was told; both without wrapping around.
+	received, acked map[ID]uint64 // +checklocks:mu
 }
 
 // An outcome is what becomes of a commit.
@@ -59,13 +63,14 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, uint64(seed)) // for the ids: the order of writes is theirs
 			m := &model{rand: rand.New(rand.NewPCG(uint64(seed), 7)), memory: map[ID]Record{},
-				store: map[ID]Record{}, acked: map[ID]Index{}}
+				store: map[ID]Record{}, received: map[ID]uint64{}, acked: map[ID]uint64{}}
 			opts := quiet()
 			opts.OnAck = m.onAck
 			m.room = openLimited(t, opts, batch.Limits{Entries: 1 + m.rand.IntN(8)})
 			for range 150 {
 				m.step()
 				m.check()
+				m.acknowledged()
 				if t.Failed() {
 					t.Fatalf("after:\n%s", strings.Join(m.steps, "\n"))
 				}
@@ -92,10 +97,36 @@ func (m *model) onAck(acks []Ack) {
 		if !ok || a.Index.After(rec.Server) {
 			m.t.Errorf("acknowledged %d of %s, stored is %d (%v)", a.Index, a.Conn.ID(), rec.Server, ok)
 		}
-		if last, ok := m.acked[a.Conn.ID()]; ok && last.After(a.Index) {
-			m.t.Errorf("acknowledged %d of %s after %d", a.Index, a.Conn.ID(), last)
+		id := a.Conn.ID()
+		n := m.received[id] - uint64(Index(m.received[id])-a.Index)
+		if n < m.acked[id] {
+			m.t.Errorf("acknowledged %d of %s after %d", n, id, m.acked[id])
 		}
-		m.acked[a.Conn.ID()] = a.Index
+		m.acked[id] = n
+	}
+}
+
+// acknowledged waits until nobody is being told any more, and checks that who has no
+// message that isn't saved has all of them acknowledged.
+func (m *model) acknowledged() {
+	m.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+		m.set.mu.Lock()
+		busy := len(m.set.acks.queue) > 0 || m.set.acks.giving
+		m.set.mu.Unlock()
+		if !busy {
+			break
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatal("saves are not acknowledged")
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id := range m.memory {
+		if !m.set.changed.Dirty(id) && m.acked[id] != m.received[id] {
+			m.t.Errorf("%s is saved, and acknowledged are %d of %d messages", id, m.acked[id], m.received[id])
+		}
 	}
 }
 
@@ -238,6 +269,11 @@ func (m *model) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.acked)
+	for id, rec := range m.memory {
+		// As if it had gone around once, so that no index is before the first.
+		m.received[id] = 1<<16 + uint64(rec.Server)
+		m.acked[id] = m.received[id]
+	}
 }
 
 func clone(m map[ID]Record) map[ID]Record {
@@ -311,6 +347,9 @@ func (m *model) change(c *Conn, n int) {
 		}
 		if step > 0 {
 			rec.Server = index
+			m.mu.Lock()
+			m.received[c.ID()] += uint64(step)
+			m.mu.Unlock()
 		}
 	default:
 		m.note("%s sent", c.ID())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -84,4 +85,54 @@ func TestWithPersist(t *testing.T) {
 		check(store.Close())
 		check(eng.Close())
 	})
+}
+
+// Connections that somebody's batch has landed without a wait are on stable storage when
+// Save or Close of the actor's record say so.
+func TestLanded(t *testing.T) {
+	for _, end := range []func(context.Context, *persist.Record) error{
+		func(ctx context.Context, r *persist.Record) error {
+			return r.Save(ctx, &persist.SaveOptions{Immediate: true})
+		},
+		func(ctx context.Context, r *persist.Record) error { return r.Close(ctx) },
+	} {
+		ctx := context.Background()
+		eng := faultkv.New(memkv.New())
+		store, err := actorstore.Open(ctx, eng, nil)
+		check(err)
+		actor, err := store.Named(ctx, "lobby", nil)
+		check(err)
+		set, err := conn.Open(ctx, actor, &conn.Options{
+			Save: func(context.Context) error { return nil }, // nothing by itself
+		})
+		check(err)
+		rec, err := persist.Open(ctx, actor, &persist.Options{Create: true, Connections: set})
+		check(err)
+		if n := set.Landed(); n != 0 {
+			t.Errorf("landed %d, and nothing has", n)
+		}
+		c, err := set.Create(lobby)
+		check(err)
+		for _, stage := range []func(*batch.Batch) error{
+			set.Stage,
+			func(b *batch.Batch) error { return set.StageDisconnect(b, c) },
+		} {
+			var b batch.Batch
+			check(stage(&b))
+			check(actor.Apply(ctx, &b))
+			if n := set.Landed(); n != actor.Seq() {
+				t.Errorf("landed %d, want %d", n, actor.Seq())
+			}
+		}
+		eng.Reset()
+		check(end(ctx, rec))
+		if n := eng.Counts(); n.Commits != 0 || n.Syncs != 1 {
+			t.Errorf("%+v", n)
+		}
+		check(rec.Close(ctx))
+		check(set.Close(ctx))
+		check(actor.Close())
+		check(store.Close())
+		check(eng.Close())
+	}
 }

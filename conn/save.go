@@ -37,6 +37,15 @@ func (s *Set) Changed() int {
 	return s.changed.Len() + len(s.deletes)
 }
 
+// Landed returns the number (actorstore.Actor.Seq) of the last commit that wrote or
+// deleted records of connections, 0 if none has since Open: for who waits until that is on
+// stable storage.
+func (s *Set) Landed() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastLanded
+}
+
 // Save writes the connections that have changed, and deletes the records of those that
 // are gone. When it returns nil all that was changed before the call is on stable storage.
 // Its commits hold as much as the limits of the actor allow, one after the other: after a
@@ -83,7 +92,8 @@ type item struct {
 	// What was known then.
 	prior    batch.Prior
 	server   Index
-	buffered int
+	received uint64
+	buffered buffered
 }
 
 // stage is called by b when it is sealed, and puts together what is written.
@@ -132,8 +142,9 @@ func (w *write) collect() {
 		// A connection that is gone is among the deletes. One that this very batch
 		// disconnects must not come back behind its delete.
 		if c := s.conns[id]; c != nil && !c.deleting {
-			w.items = append(w.items, item{conn: c, prior: c.prior, server: c.rec.Server, buffered: c.buffered, value: []byte{}})
-			c.buffered = 0
+			w.items = append(w.items, item{conn: c, prior: c.prior, value: []byte{},
+				server: c.rec.Server, received: c.received, buffered: c.buffered})
+			c.buffered = buffered{}
 		}
 	}
 	for _, c := range s.deletes {
@@ -179,9 +190,12 @@ func (w *write) landed() {
 		}
 		saved++
 		c.prior = batch.Stored(len(it.value))
-		c.acknowledge(it.server)
+		c.acknowledge(it.server, it.received)
 	}
 	s.count(metricSaved, saved)
+	if len(w.items) > 0 {
+		s.lastLanded = s.actor.Seq()
+	}
 	if w.only == nil {
 		s.schedule.fails, s.schedule.retry = 0, time.Time{}
 	}
@@ -203,7 +217,7 @@ func (w *write) refused(reason error) {
 		if partly {
 			it.conn.prior = batch.PriorUnknown // which ones have landed isn't said
 		}
-		it.conn.buffered += it.buffered
+		it.conn.buffered.add(it.buffered)
 	}
 	if s.pending() {
 		s.arm(s.opts.Interval)

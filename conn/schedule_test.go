@@ -151,6 +151,35 @@ func TestMaxBuffered(t *testing.T) {
 	})
 }
 
+// Messages are bounded in number, too: beyond half of what an index can count a gateway
+// can't tell any more which of them is acknowledged.
+func TestMaxMessages(t *testing.T) {
+	onTimeline(t, Options{}, func(t *testing.T, l *timeline) {
+		for i := range maxMessages - 1 {
+			if _, err := l.c.Received(Index(i+1), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		l.want()
+		if _, err := l.c.Received(maxMessages, 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		l.want(0)
+		if got := l.acks.take(); !slices.Equal(got, []Ack{{l.c, maxMessages}}) {
+			t.Errorf("acknowledged %v", got)
+		}
+		if _, err := l.c.Received(2*maxMessages-1, 0); err != nil { // those that are missing count
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		l.want(0)
+		l.pass(5000)
+		l.want(0, 5000)
+	})
+}
+
 // What a save had that failed is counted again.
 func TestBufferedAfterFailure(t *testing.T) {
 	onTimeline(t, Options{}, func(t *testing.T, l *timeline) {
