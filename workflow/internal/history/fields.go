@@ -52,9 +52,9 @@ func (tx *Tx) SetError(f *Failure) error {
 		}
 		err = tx.setValue(fieldError, v)
 		switch {
-		case err == nil:
-			tx.failure = f
-			return nil
+		case err == nil: // and memory has what will be read
+			tx.failure, err = parseFailure(v)
+			return err
 		case f.Stack != "":
 			f.Stack = ""
 		case f.Metadata != nil:

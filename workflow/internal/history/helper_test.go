@@ -170,7 +170,7 @@ func (r *rig) verify(where string) {
 	}
 	got := r.h.Snapshot()
 	// Names of which no entry was written are not stored.
-	got.Names = got.Names[:min(len(got.Names), len(want.Names))]
+	got.Names = append([]string(nil), got.Names[:min(len(got.Names), len(want.Names))]...)
 	wantEqual(r.t, where, got, want)
 	r.h.mu.RLock()
 	defer r.h.mu.RUnlock()

@@ -1,0 +1,279 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A history of more entries than the pages of a store have is read whole, with one range
+// of the engine however many there are, metadata too, and a commit reads nothing.
+func TestLoadLarge(t *testing.T) {
+	for _, n := range []int{1000, 10_000, 20_000} {
+		if n > 1000 && testing.Short() {
+			break
+		}
+		r := newRig(t, Options{}, whole)
+		s, loop := r.at("s"), r.at("loop")
+		name, _ := r.h.Lookup("s")
+		index, _ := r.h.Lookup("loop")
+		tx := r.h.Begin()
+		must(t, tx.Put(Entry{Location: s, Kind: Step{}}))
+		must(t, tx.Put(Entry{Location: loop, Kind: Loop{}}))
+		for i := range n {
+			l := loop.Iteration(index, uint32(i)).Name(name)
+			must(t, tx.Put(Entry{Location: l, Kind: Step{Output: []byte{byte(i)}}}))
+			must(t, tx.PutMetadata(l, Metadata{CreatedAt: Millis(i)}))
+		}
+		must(t, tx.Commit(ctx))
+		r.h.Close()
+		var err error
+		c := r.counted(func() { r.h, err = Open(ctx, r.actor, nil) })
+		must(t, err)
+		if c.Scans != 1 || c.Gets > 1 || c.Snapshots > 1 {
+			t.Errorf("%d entries: %+v", n, c)
+		}
+		if entries, _ := r.h.Usage(); entries != n+2 {
+			t.Errorf("%d entries, want %d", entries, n+2)
+		}
+		e, ok := r.h.Get(loop.Iteration(index, uint32(n-1)).Name(name))
+		if !ok || e.Metadata.CreatedAt != Millis(n-1) {
+			t.Errorf("the last entry: %+v", e)
+		}
+		c = r.counted(func() { r.commit(func(tx *Tx) { tx.DeleteIterations(loop, 0, 40) }) })
+		if c.Commits != 1 || c.Gets+c.Scans != 0 {
+			t.Errorf("deletion: %+v", c)
+		}
+		r.verify("after")
+	}
+}
+
+// A commit of a step, an attempt and a result, is one engine commit and reads nothing.
+func TestCost(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	l := r.at("s")
+	for i, m := range []Metadata{{Status: StatusRunning, Attempts: 1}, {Status: StatusCompleted, Attempts: 1}} {
+		c := r.counted(func() {
+			r.commit(func(tx *Tx) {
+				must(t, tx.Put(Entry{Location: l, Kind: Step{Output: []byte("o")}}))
+				must(t, tx.PutMetadata(l, m))
+				must(t, tx.SetState(Running))
+			})
+		})
+		if c.Commits != 1 || c.Gets+c.Scans+c.Snapshots != 0 {
+			t.Errorf("commit %d: %+v", i, c)
+		}
+	}
+	c := r.counted(func() {
+		r.commit(func(tx *Tx) { must(t, tx.SetState(Running)) }) // as it is
+		r.commit(func(*Tx) {})
+		must(t, r.h.Flush(ctx))
+	})
+	if c.Commits != 0 {
+		t.Errorf("%d commits for nothing", c.Commits)
+	}
+}
+
+// A second history of an actor would not see the first one's changes.
+func TestOneAtATime(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	_, err := Open(ctx, r.actor, nil)
+	wantErr(t, "a second", err, actorstore.ErrKept)
+	tx := r.h.Begin()
+	r.step(tx, "1", "a")
+	r.h.Close()
+	r.h.Close()
+	wantErr(t, "commit", tx.Commit(ctx), ErrClosed)
+	wantErr(t, "defer", tx.Defer(), ErrClosed)
+	wantErr(t, "reload", r.h.Reload(ctx), ErrClosed)
+	wantErr(t, "err", r.h.Err(), ErrClosed)
+	r.h, err = Open(ctx, r.actor, nil)
+	must(t, err)
+	must(t, r.h.Err())
+	r.wantPaths("nothing landed")
+}
+
+// Every kind of damage is found, with its key, and nothing else is lost with it.
+func TestDamage(t *testing.T) {
+	entry := func(id string, l Location) []byte { return appendEntry(nil, &Entry{ID: id, Location: l, Kind: Step{}}) }
+	root := Location("")
+	metadata := appendMetadata(nil, &Metadata{})
+	for _, tt := range []struct {
+		what       string
+		key, value []byte // added to a healthy history
+		harmless   bool
+		want       error
+		says       string
+	}{
+		{"an entry without a name", appendEntryKey(nil, root.Name(9)), entry("x", root.Name(9)), false, ErrCorrupt, "no name 9"},
+		{"an iteration of a loop without a name", appendEntryKey(nil, root.Name(0).Iteration(9, 1).Name(0)),
+			entry("x", root.Name(0).Iteration(9, 1).Name(0)), false, ErrCorrupt, "no name 9"},
+		{"an entry at another place", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(0)), false, ErrCorrupt, "says that it is at"},
+		{"an id twice", appendEntryKey(nil, root.Name(1)), entry("first", root.Name(1)), false, ErrCorrupt, "has its id"},
+		{"an entry cut short", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(1))[:9], false, ErrCorrupt, "malformed"},
+		{"an entry of a newer version", appendEntryKey(nil, root.Name(1)), []byte{2, 0}, false, ErrNewerFormat, "version 2"},
+		{"a key that is no location", appendEntryKey(nil, "\x02a\x00"), entry("x", ""), false, ErrCorrupt, "not a location"},
+		{"an entry at the root", appendEntryKey(nil, ""), entry("x", ""), false, ErrCorrupt, "not a key"},
+		{"an unknown part", []byte{7, 0x15, 0x05, 0x14}, nil, false, ErrCorrupt, "not a key"},
+		{"an unknown field", []byte{7, 0x15, 0x03, 0x15, 0x06}, nil, false, ErrCorrupt, "not a key"},
+		{"the version, which means nothing", []byte{7, 0x15, 0x03, 0x15, 0x04}, []byte("1"), false, nil, ""},
+		{"an unknown state", appendFieldKey(nil, fieldState), []byte("odd"), false, ErrCorrupt, `"odd"`},
+		{"an error that is none", appendFieldKey(nil, fieldError), []byte{0xf6}, false, ErrCorrupt, "not an error"},
+		{"a name behind a gap", appendNameKey(nil, 7), []byte("seven"), false, ErrCorrupt, "no name 3"},
+		{"a name twice", appendNameKey(nil, 3), []byte("a"), false, ErrCorrupt, "name 0"},
+		{"a name that is not UTF-8", appendNameKey(nil, 3), []byte{0xff}, false, ErrCorrupt, "UTF-8"},
+		{"metadata of nothing", appendMetadataKey(nil, "nobody"), metadata, true, ErrCorrupt, "no such entry"},
+		{"metadata cut short", appendMetadataKey(nil, "first"), metadata[:7], false, ErrCorrupt, "malformed"},
+		{"a key of metadata that is none", append(appendMetadataKey(nil, "a"), 0x14), metadata, false, ErrCorrupt, "not a key"},
+	} {
+		r := newRig(t, Options{}, batch.Limits{})
+		r.commit(func(tx *Tx) {
+			r.at("a", "b", "c")
+			must(t, tx.Put(Entry{ID: "first", Location: r.at("a"), Kind: Step{Output: []byte("kept")}}))
+			must(t, tx.SetInput([]byte("in")))
+		})
+		r.h.Close()
+		r.h = nil
+		must(t, r.actor.Put(ctx, tt.key, tt.value))
+		s, damages := r.read()
+		if tt.want == nil {
+			if len(damages) > 0 {
+				t.Errorf("%s: %v", tt.what, damages)
+			}
+			continue
+		}
+		if len(damages) != 1 || !bytes.Equal(damages[0].Key, tt.key) || damages[0].Harmless != tt.harmless ||
+			!errors.Is(damages[0].Err, tt.want) || !strings.Contains(damages[0].String(), tt.says) {
+			t.Errorf("%s: got %v", tt.what, damages)
+			continue
+		}
+		i := slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == "first" })
+		if i < 0 || string(s.Entries[i].Kind.(Step).Output) != "kept" || string(s.Input) != "in" {
+			t.Errorf("%s: read %+v", tt.what, s)
+		}
+		for _, e := range s.Entries {
+			s.Path(e.Location)
+		}
+		h, err := Open(ctx, r.actor, nil)
+		var damage *DamageError
+		switch {
+		case tt.harmless:
+			if must(t, err); h.Snapshot().Orphans["nobody"] == nil {
+				t.Errorf("%s: not in the snapshot", tt.what)
+			}
+			h.Close()
+		case !errors.As(err, &damage) || !bytes.Equal(damage.Key, tt.key) || !errors.Is(err, tt.want):
+			t.Errorf("%s: open says %v", tt.what, err)
+		}
+	}
+}
+
+// Metadata that have lost their entry are counted, and taken by an entry of their id.
+func TestOrphans(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	must(t, r.actor.Put(ctx, appendMetadataKey(nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
+	must(t, r.actor.Put(ctx, appendMetadataKey(nil, "y"), appendMetadata(nil, &Metadata{Attempts: 4})))
+	r.reopen()
+	r.commit(func(tx *Tx) { must(t, tx.Put(Entry{ID: "x", Location: r.at("a"), Kind: Step{}})) })
+	if e, _ := r.h.Get(r.at("a")); e.Metadata == nil || e.Metadata.Attempts != 3 {
+		t.Errorf("got %+v", e)
+	}
+	before := r.h.Snapshot()
+	r.reopen()
+	wantEqual(t, "after a restart", r.h.Snapshot(), before)
+	r.commit(func(tx *Tx) { tx.Delete("") })
+	r.verify("everything deleted")
+	if s := r.h.Snapshot(); s.Orphans != nil {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// Rows that are damaged are found, too, and the rest is read.
+func TestDamagedRows(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			r.step(tx, name, name)
+		}
+	})
+	r.h.Close()
+	r.h = nil
+	key := appendEntryKey(nil, Location("").Name(1))
+	var row []byte // of the data of that key
+	for e, err := range r.engine.Unwrap().Scan(ctx, kv.Range{End: []byte{0xff}}) {
+		must(t, err)
+		if bytes.Contains(e.Key, escaped(key)) && row == nil {
+			row = bytes.Clone(e.Key)
+		}
+	}
+	must(t, r.engine.Unwrap().Commit(ctx, &kv.Commit{Ops: []kv.Op{{Kind: kv.OpClear, Key: row}}}))
+	s, damages := r.read()
+	// The entry, and the metadata that have lost it.
+	if len(damages) != 2 || !bytes.Equal(damages[0].Key, key) || damages[0].Harmless || !damages[1].Harmless || len(s.Entries) != 3 {
+		t.Errorf("%v, %d entries", damages, len(s.Entries))
+	}
+	_, err := Open(ctx, r.actor, nil)
+	var damage *DamageError
+	if !errors.As(err, &damage) || !bytes.Equal(damage.Key, key) {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// escaped is key as it stands in rows.
+func escaped(key []byte) []byte { return bytes.ReplaceAll(key, []byte{0}, []byte{0, 0xff}) }
+
+// An engine that fails while it is read is an error, not an empty history, and nothing is
+// kept of the actor.
+func TestLoadFails(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) { r.step(tx, "1", "a"); r.step(tx, "2", "b") })
+	for _, point := range []faultkv.Point{faultkv.BeforeSnapshot, faultkv.BeforeScan, faultkv.BeforeEntry} {
+		fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: int(point) % 2})
+		err := r.h.Reload(ctx)
+		if fault.Remove(); fault.Hits() > 0 {
+			wantErr(t, fmt.Sprint("reload at point ", point), err, faultkv.ErrInjected)
+			r.wantPaths("as it was", "a", "b")
+		}
+		r.h.Close()
+		fault = r.engine.Fail(faultkv.Rule{Point: point})
+		_, err = Open(ctx, r.actor, nil)
+		fault.Remove()
+		wantErr(t, fmt.Sprint("open at point ", point), err, faultkv.ErrInjected)
+		r.h, err = Open(ctx, r.actor, nil)
+		must(t, err)
+		r.wantPaths("opened", "a", "b")
+	}
+}
+
+// A farEngine says that each read crosses a network.
+type farEngine struct{ kv.Engine }
+
+func (f farEngine) Limits() kv.Limits {
+	l := f.Engine.Limits()
+	l.Far = true
+	return l
+}
+
+func (f farEngine) Shared() *sync.Map { return kv.Shared(f.Engine) }
+
+func TestFar(t *testing.T) {
+	r := newRigOn(t, farEngine{memkv.New()}, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
+	r.reopen()
+	c := r.counted(func() { r.commit(func(tx *Tx) { r.step(tx, "2", "a"); r.step(tx, "2", "b") }) })
+	if c.Commits != 1 || c.Gets+c.Scans+c.Snapshots != 0 {
+		t.Errorf("%+v", c)
+	}
+	must(t, r.h.Reload(ctx))
+	r.verify("far")
+}

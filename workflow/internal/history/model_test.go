@@ -1,0 +1,435 @@
+package history
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A modelState is what a history should be.
+type modelState struct {
+	entries               map[Location]Entry
+	state                 State
+	input, output, failed string // "" for none
+}
+
+func (s modelState) clone() modelState {
+	s.entries = maps.Clone(s.entries)
+	return s
+}
+
+// A modelTx is a transaction, and what it means: operations that are run one after the
+// other on what is there when it lands.
+type modelTx struct {
+	tx  *Tx
+	ops []func(s *modelState, l *landing)
+}
+
+// A landing is what a modelTx finds out while it runs.
+type landing struct {
+	err       error
+	gone      map[Location]Entry // with metadata, whose entries aren't there, and may be put yet
+	cancelled bool               // before
+	output    bool               // whether the output was said
+	failed    bool               // whether the error was
+	to        *State
+}
+
+// A model is the simplest history there is.
+type model struct {
+	r      *rig
+	rng    random
+	mem    modelState // what memory should be
+	stored modelState // what is stored
+	open   []*modelTx
+	ids    int
+	log    []string
+}
+
+// TestModel runs random transactions, several open at once, deferred ones among them, with
+// restarts, commits that fail and commits whose outcome gets lost, and compares memory and
+// store with a model after every step.
+func TestModel(t *testing.T) {
+	seeds := 60
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			m := &model{rng: random{rand.New(rand.NewPCG(uint64(seed), 5))}}
+			m.mem.entries, m.stored.entries = map[Location]Entry{}, map[Location]Entry{}
+			opts := Options{NewID: func() string { m.ids++; return fmt.Sprint("id", m.ids) }}
+			engine := []kv.Engine{memkv.New(), farEngine{memkv.New()}}[seed%2]
+			m.r = newRigOn(t, engine, opts, whole)
+			for range 150 {
+				m.step()
+				m.compare()
+				if t.Failed() {
+					for _, line := range m.log {
+						t.Log(line)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func (m *model) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+
+func (m *model) step() {
+	switch n := m.rng.IntN(20); {
+	case n == 0:
+		m.note("restart")
+		m.restart()
+	case n == 1:
+		m.note("reload")
+		must(m.r.t, m.r.h.Reload(ctx))
+		m.mem = m.stored.clone()
+	case n == 2:
+		m.note("flush")
+		must(m.r.t, m.r.h.Flush(ctx))
+		m.stored = m.mem.clone()
+	case n < 6 && len(m.open) < 3:
+		m.note("begin")
+		m.open = append(m.open, m.begin())
+	case n < 9 && len(m.open) > 0:
+		i := m.rng.IntN(len(m.open))
+		m.note("land the %dth", i)
+		mt := m.open[i]
+		m.open = slices.Delete(m.open, i, i+1)
+		m.land(mt)
+	default:
+		m.land(m.begin())
+	}
+}
+
+// restart loses what is in memory, open transactions too.
+func (m *model) restart() {
+	m.r.reopen()
+	m.mem, m.open = m.stored.clone(), nil
+}
+
+func (m *model) location() Location {
+	names := []string{"a", "b", "loop", "x/y"}
+	path := [][]string{{"a"}, {"b"}, {"loop"}, {"x/y"}, {"a", "b"}, {"a", "x/y"}, {"a", "b", "a"},
+		{"loop", "loop~0", "a"}, {"loop", "loop~1", "a"}, {"loop", "loop~1", "b"}, {"loop", "loop~300", "a"}, {"b", "loop", "loop~2", "a"}}
+	if m.rng.IntN(8) == 0 {
+		return m.r.at(names[m.rng.IntN(4)], fmt.Sprint("n", m.rng.IntN(20)))
+	}
+	return m.r.at(path[m.rng.IntN(len(path))]...)
+}
+
+// begin stages some operations.
+func (m *model) begin() *modelTx {
+	mt := &modelTx{tx: m.r.h.Begin()}
+	many := 1 + m.rng.IntN(4)
+	if m.rng.IntN(10) == 0 {
+		many = 30
+	}
+	for range many {
+		switch n := m.rng.IntN(20); {
+		case n < 8:
+			m.put(mt)
+		case n < 12:
+			m.putMetadata(mt)
+		case n < 14:
+			m.remove(mt)
+		case n < 17:
+			m.setState(mt)
+		case n < 19:
+			m.setValue(mt)
+		default:
+			m.reset(mt)
+		}
+	}
+	return mt
+}
+
+func (mt *modelTx) add(op func(s *modelState, l *landing)) { mt.ops = append(mt.ops, op) }
+
+func (m *model) put(mt *modelTx) {
+	e := Entry{Location: m.location(), Kind: m.rng.kind()}
+	if m.rng.IntN(4) == 0 {
+		m.ids++
+		e.ID = fmt.Sprint("id", m.ids)
+	}
+	must(m.r.t, mt.tx.Put(e))
+	e.ID = mt.tx.find(e.Location).entry.ID
+	m.note("put %x %s %s", string(e.Location), e.ID, e.Kind.Type())
+	mt.add(func(s *modelState, l *landing) {
+		old, ok := s.entries[e.Location]
+		if !ok || old.ID != e.ID {
+			old = l.gone[e.Location]
+		}
+		if e.Metadata = nil; old.ID == e.ID {
+			e.Metadata = old.Metadata
+		}
+		s.entries[e.Location] = e
+		delete(l.gone, e.Location)
+	})
+}
+
+func (m *model) putMetadata(mt *modelTx) {
+	l, meta := m.location(), m.rng.metadata()
+	err := mt.tx.PutMetadata(l, *meta)
+	if errors.Is(err, ErrInvalid) {
+		return // nothing is there
+	}
+	must(m.r.t, err)
+	id := mt.tx.find(l).entry.ID
+	m.note("metadata %x %s", string(l), id)
+	mt.add(func(s *modelState, land *landing) {
+		e, ok := s.entries[l]
+		if !ok || e.ID != id {
+			land.gone[l] = Entry{ID: id, Metadata: meta}
+			return
+		}
+		e.Metadata = meta
+		s.entries[l] = e
+	})
+}
+
+func (m *model) remove(mt *modelTx) {
+	if m.rng.IntN(2) == 0 {
+		from := uint32(m.rng.IntN(3))
+		to := from + uint32(m.rng.IntN(400))
+		l := m.r.at("loop")
+		_, last, _ := l.Parent()
+		m.note("delete iterations %d to %d", from, to)
+		mt.tx.DeleteIterations(l, from, to)
+		mt.add(removal(func(at Location) bool {
+			for i := from; i < to; i++ {
+				if at.Within(l.Iteration(last.Name, i)) {
+					return true
+				}
+			}
+			return false
+		}))
+		return
+	}
+	scope := m.location()
+	if m.rng.IntN(10) == 0 {
+		scope = ""
+	}
+	m.note("delete %x", string(scope))
+	mt.tx.Delete(scope)
+	mt.add(removal(func(at Location) bool { return at.Within(scope) }))
+}
+
+func removal(in func(Location) bool) func(s *modelState, l *landing) {
+	return func(s *modelState, l *landing) {
+		maps.DeleteFunc(s.entries, func(at Location, _ Entry) bool { return in(at) })
+		maps.DeleteFunc(l.gone, func(at Location, _ Entry) bool { return in(at) })
+	}
+}
+
+func (m *model) setState(mt *modelTx) {
+	to := State(1 + m.rng.IntN(len(states)-1))
+	if to == Cancelled && m.rng.IntN(4) > 0 {
+		to = Sleeping
+	}
+	if mt.tx.SetState(to) != nil {
+		return
+	}
+	m.note("state %v", to)
+	mt.add(func(_ *modelState, l *landing) { l.to = &to })
+}
+
+func (m *model) setValue(mt *modelTx) {
+	v := m.rng.maybeValue()
+	if len(v) == 0 {
+		v = nil
+	}
+	which := m.rng.IntN(3)
+	var err error
+	switch which {
+	case 0:
+		err = mt.tx.SetInput(v)
+	case 1:
+		err = mt.tx.SetOutput(v)
+	default:
+		var f *Failure
+		if v != nil {
+			f = &Failure{Name: "Error", Message: fmt.Sprintf("%x", v)}
+		}
+		err = mt.tx.SetError(f)
+	}
+	if err != nil {
+		return // cancelled
+	}
+	m.note("value %d %x", which, v)
+	mt.add(func(s *modelState, l *landing) {
+		if l.cancelled {
+			l.err = ErrCancelled
+		}
+		switch which {
+		case 0:
+			s.input = string(v)
+		case 1:
+			s.output, l.output = string(v), true
+		case 2:
+			if s.failed, l.failed = "", true; v != nil {
+				s.failed = fmt.Sprintf("Error: %x", v)
+			}
+		}
+	})
+}
+
+func (m *model) reset(mt *modelTx) {
+	if mt.tx.Reset() != nil {
+		return // cancelled
+	}
+	m.note("reset")
+	mt.add(func(s *modelState, l *landing) {
+		if l.cancelled {
+			l.err = ErrCancelled
+		}
+		*s = modelState{entries: map[Location]Entry{}}
+		l.to, l.output, l.failed = nil, true, true
+		clear(l.gone)
+	})
+}
+
+// run returns what mt makes of s.
+func (mt *modelTx) run(s modelState) (modelState, error) {
+	s = s.clone()
+	l := &landing{gone: map[Location]Entry{}, cancelled: s.state == Cancelled}
+	for _, op := range mt.ops {
+		op(&s, l)
+	}
+	if l.to != nil && l.err == nil {
+		if !s.state.May(*l.to) {
+			return s, ErrTransition
+		}
+		s.state = *l.to
+		if !l.output && (s.state == Completed || s.state == Failed || s.state == RollingBack) {
+			s.output = ""
+		}
+		if !l.failed && s.state == Completed {
+			s.failed = ""
+		}
+	}
+	if l.err == nil && len(l.gone) > 0 {
+		l.err = ErrInvalid
+	}
+	return s, l.err
+}
+
+// land commits a transaction, defers it, or lets it fail.
+func (m *model) land(mt *modelTx) {
+	t, e := m.r.t, m.r.engine
+	want, wantErr := mt.run(m.mem)
+	if wantErr != nil {
+		m.note("…refused: %v", wantErr)
+		if err := mt.tx.Commit(ctx); !errors.Is(err, wantErr) {
+			t.Errorf("got error %v, want %v", err, wantErr)
+		}
+		return
+	}
+	switch m.rng.IntN(10) {
+	case 0:
+		m.note("…given up")
+		var b batch.Batch
+		mt.tx.Stage(&b)
+		must(t, b.Seal())
+		b.Abort(nil)
+		m.open = append(m.open, mt)
+		return
+	case 1:
+		m.note("…the commit fails")
+		fault := e.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+		err := mt.tx.Commit(ctx)
+		if fault.Remove(); fault.Hits() > 0 {
+			if !errors.Is(err, batch.ErrTooLarge) {
+				t.Errorf("got %v", err)
+			}
+			m.open = append(m.open, mt) // can be tried again
+			return
+		}
+		must(t, err)
+	case 2:
+		point := []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply}[m.rng.IntN(2)]
+		m.note("…the outcome is lost, at point %d", point)
+		fault := e.Fail(faultkv.Rule{Point: point, Err: kv.ErrUnknownOutcome})
+		err := mt.tx.Commit(ctx)
+		if fault.Remove(); fault.Hits() == 0 {
+			must(t, err)
+			break
+		}
+		if err == nil || m.r.h.Err() == nil {
+			t.Errorf("commit says %v, and then %v", err, m.r.h.Err())
+		}
+		if point == faultkv.AfterApply {
+			m.stored = want.clone()
+		}
+		m.restart()
+		return
+	case 3, 4:
+		if !m.defers(mt) {
+			must(t, mt.tx.Commit(ctx))
+			break
+		}
+		m.note("…deferred")
+		must(t, mt.tx.Defer())
+		m.mem = want
+		return
+	case 5:
+		m.note("…with something else")
+		var b batch.Batch
+		b.Put([]byte{4}, []byte{byte(m.rng.Uint32())})
+		mt.tx.Stage(&b)
+		must(t, m.r.actor.Commit(ctx, &b))
+	default:
+		must(t, mt.tx.Commit(ctx))
+	}
+	m.mem, m.stored = want, want.clone()
+}
+
+// defers reports whether mt can be deferred.
+func (m *model) defers(mt *modelTx) bool {
+	m.r.h.mu.Lock()
+	defer m.r.h.mu.Unlock()
+	return !mt.tx.removing()
+}
+
+// compare compares memory and store with what they should be.
+func (m *model) compare() {
+	t := m.r.t
+	t.Helper()
+	stored, damages := m.r.read()
+	if len(damages) > 0 {
+		t.Errorf("damage: %v", damages)
+	}
+	for what, pair := range map[string]struct {
+		got  *Snapshot
+		want modelState
+	}{"in memory": {m.r.h.Snapshot(), m.mem}, "stored": {stored, m.stored}} {
+		got := modelState{entries: map[Location]Entry{}, state: pair.got.State, input: string(pair.got.Input), output: string(pair.got.Output)}
+		if pair.got.Error != nil {
+			got.failed = pair.got.Error.Error()
+		}
+		for _, e := range pair.got.Entries {
+			got.entries[e.Location] = e
+		}
+		if !reflect.DeepEqual(got, pair.want) {
+			t.Errorf("%s: got %+v\nwant %+v", what, got, pair.want)
+		}
+	}
+	if reflect.DeepEqual(m.mem, m.stored) && m.r.h.dirty.Len() == 0 {
+		m.r.verify("the same")
+	}
+	for f, err := range m.r.store.Check(ctx) {
+		must(t, err)
+		t.Errorf("check: %s", f)
+	}
+}
