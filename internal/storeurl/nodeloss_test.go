@@ -18,6 +18,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -179,9 +180,11 @@ type hostProcess struct {
 	mu     sync.Mutex
 	said   map[string]map[int]string // of each actor: what is known of each write
 	last   map[string]int            // the acked ones' number
+	top    map[string]int            // of the actors that were taken: the newest write that is there
 	epochs map[string]int
 	fenced map[string]bool
 	failed int
+	doubts int           // of these, how many were in doubt for whoever wrote
 	news   chan struct{} // has room for one message
 }
 
@@ -189,7 +192,7 @@ type hostProcess struct {
 func startHost(t *testing.T, url string, actors ...string) *hostProcess {
 	t.Helper()
 	h := &hostProcess{
-		actors: actors, said: map[string]map[int]string{}, last: map[string]int{}, epochs: map[string]int{},
+		actors: actors, said: map[string]map[int]string{}, last: map[string]int{}, top: map[string]int{}, epochs: map[string]int{},
 		fenced: map[string]bool{}, news: make(chan struct{}, 1),
 	}
 	h.cmd = exec.Command(os.Args[0], "-test.run=^TestNodeLossHost$", "-test.timeout=5m")
@@ -253,6 +256,9 @@ func (h *hostProcess) hear(line string) {
 		}
 		if f[0] == "failed" {
 			h.failed++
+			if strings.Contains(line, kv.ErrUnknownOutcome.Error()) {
+				h.doubts++
+			}
 		}
 	}
 	select {
@@ -350,6 +356,7 @@ func TestNodeLoss(t *testing.T) {
 			compare(t, s, name, h)
 		}
 	}
+	t.Logf("%d and %d writes failed, %d and %d of them in doubt", patient.failed, hasty.failed, patient.doubts, hasty.doubts)
 	if hasty.failed == 0 {
 		t.Error("no write failed on the host that doesn't try again")
 	}
@@ -362,6 +369,7 @@ func taken(t *testing.T, s *Store, name string, h *hostProcess) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.top[name] = newest(t, a, db)
 	if err := a.User().Put(t.Context(), []byte("taken"), []byte("over")); err != nil {
 		t.Error(err)
 	}
@@ -378,6 +386,24 @@ func taken(t *testing.T, s *Store, name string, h *hostProcess) {
 	if err := errors.Join(v.Close(), db.Close(), a.Close()); err != nil {
 		t.Error(err)
 	}
+}
+
+// newest returns the number of the newest write that is there.
+func newest(t *testing.T, a *actorstore.Actor, db *vfs.DB) int {
+	t.Helper()
+	top, n := 0, 0
+	if err := db.QueryRowContext(t.Context(), "select coalesce(max(n), 0) from t").Scan(&top); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range a.User().List(t.Context(), actorstore.ListOptions{Reverse: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(string(e.Key), "%08d", &n); err == nil {
+			break
+		}
+	}
+	return max(top, n)
 }
 
 // compare holds what is in an actor against what its host has said.
@@ -400,6 +426,9 @@ func compare(t *testing.T, s *Store, name string, h *hostProcess) {
 		}
 		if said == "missing" && done {
 			t.Errorf("%s: write %d was missing, and is there now", name, n)
+		}
+		if top, taken := h.top[name]; taken && n > top && (done || said == "acked" || said == "applied") {
+			t.Errorf("%s: write %d (%s, there: %v) came after another host had taken over, at %d", name, n, said, done, top)
 		}
 	}
 	rows, known := 0, 0
