@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -39,6 +40,26 @@ func message(err error) string {
 		err = errInterrupted
 	}
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}
+
+// redacted is a message without the passwords that the program was called with. A store
+// is shown without one wherever a message names it; this is for addresses in a place where
+// no store is expected, which messages quote as they quote any word.
+func redacted(message string, args []string) string {
+	for _, arg := range args {
+		_, value, _ := strings.Cut(arg, "=") // of a flag
+		for _, word := range []string{arg, value} {
+			// Others with a colon and an "@" in them are keys and names of actors.
+			if !strings.Contains(word, "//") && !strings.HasPrefix(word, "postgres") {
+				continue
+			}
+			shown := storeurl.Redact(word)
+			quoted := strconv.Quote(word)
+			message = strings.ReplaceAll(message, word, shown)
+			message = strings.ReplaceAll(message, quoted[1:len(quoted)-1], shown)
+		}
+	}
+	return message
 }
 
 // formatError says which format of the store that was named is a newer one, if

@@ -68,7 +68,7 @@ func run(ctx context.Context, e *env, args []string) int {
 	case errors.Is(err, syscall.EPIPE):
 		return exitFailed // who reads the output has stopped, and knows
 	}
-	fmt.Fprintf(e.stderr, "greenroom: %s\n", message(err))
+	fmt.Fprintf(e.stderr, "greenroom: %s\n", redacted(message(err), args))
 	if usage := (*usageError)(nil); started && !errors.As(err, &usage) {
 		return exitFailed
 	}
