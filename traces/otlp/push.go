@@ -1,0 +1,155 @@
+package otlp
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// A Reader is what Push reads: a *traces.Traces, or a Stored.
+type Reader interface {
+	Read(ctx context.Context, q traces.Query) (*traces.Result, error)
+}
+
+// A Stored reads the spans that are stored of an actor that somebody else owns, or was in
+// an earlier state. MaxRead is the largest number of spans of one read; 0 means 10,000.
+type Stored struct {
+	Snapshot *actorstore.Snapshot
+	MaxRead  int
+}
+
+var (
+	_ Reader = Stored{}
+	_ Reader = (*traces.Traces)(nil)
+)
+
+// Read is traces.Read.
+func (s Stored) Read(ctx context.Context, q traces.Query) (*traces.Result, error) {
+	return traces.Read(ctx, s.Snapshot, q, s.MaxRead)
+}
+
+// Pushed is what Push has done.
+type Pushed struct {
+	Sent
+	// Partial counts the spans of which some could not be read (SpanData.Partial); they
+	// were sent as they are.
+	Partial int
+	// Damaged are chunks that could not be read; they were skipped.
+	Damaged []traces.Damage
+}
+
+// Push sends, with c, the spans that q selects and that ended in [q.Start, q.End). Each is
+// sent whole, and once: so the pushes of ranges that follow each other send each span once,
+// but for what was recorded behind their back, with an end that had passed. Spans that run
+// wait for the range that has their end.
+//
+// There are as many reads as it takes; a zero q.Start means all that there is, a zero q.End
+// now. q.Limit bounds the spans of one read, not the push. After an error some of the range
+// is sent, as Pushed says, and pushing it again sends that once more.
+//
+// Errors: those of reading, of Client.Send, ErrTooMany, and ErrOptions for a negative
+// Limit.
+func Push(ctx context.Context, r Reader, q traces.Query, c *Client) (Pushed, error) {
+	if q.Limit < 0 {
+		return Pushed{}, fmt.Errorf("%w: a negative limit", ErrOptions)
+	}
+	p := &pusher{r: r, q: q, c: c}
+	start, end := int64(0), time.Now().UnixNano()
+	if !q.Start.IsZero() {
+		start = clampNano(q.Start)
+	}
+	if !q.End.IsZero() {
+		end = clampNano(q.End)
+	}
+	err := p.window(ctx, start, end)
+	return p.done, err
+}
+
+// clampNano is t in Unix nanoseconds, moved into what there are spans of.
+func clampNano(t time.Time) int64 {
+	switch s := t.Unix(); {
+	case s < 0:
+		return 0
+	case s >= maxSeconds:
+		return math.MaxInt64
+	}
+	return t.UnixNano()
+}
+
+// A pusher is one Push.
+type pusher struct {
+	r    Reader
+	q    traces.Query
+	c    *Client
+	done Pushed
+	seen map[string]bool // keys of damaged chunks
+}
+
+// window pushes the spans that ended in [start, end). When they are too many for one read
+// it pushes one half, and then the other: of a span that belongs to both, only one has the
+// end.
+func (p *pusher) window(ctx context.Context, start, end int64) error {
+	if start >= end {
+		return nil
+	}
+	q := p.q
+	q.Start, q.End = time.Unix(0, start), time.Unix(0, end)
+	q.Match = func(s *traces.SpanData) bool {
+		return !s.Running() && !s.End.Before(q.Start) && s.End.Before(q.End) && (p.q.Match == nil || p.q.Match(s))
+	}
+	res, err := p.r.Read(ctx, q)
+	if err != nil {
+		return err
+	}
+	if res.Clamped && p.q.Limit > res.Limit { // it doesn't say that there is more
+		p.q.Limit = 0
+		return p.window(ctx, start, end)
+	}
+	if !res.Clamped {
+		p.damaged(res.Damaged)
+		return p.send(ctx, res.Spans)
+	}
+	if end-start == 1 {
+		return fmt.Errorf("%w: more than %d at %s", ErrTooMany, res.Limit, q.Start.UTC().Format(time.RFC3339Nano))
+	}
+	middle := start + (end-start)/2
+	if err := p.window(ctx, start, middle); err != nil {
+		return err
+	}
+	return p.window(ctx, middle, end)
+}
+
+func (p *pusher) send(ctx context.Context, spans []traces.SpanData) error {
+	for i := range spans {
+		if spans[i].Partial {
+			p.done.Partial++
+		}
+	}
+	sent, err := p.c.Send(ctx, spans)
+	p.done.Spans += sent.Spans
+	p.done.Rejected += sent.Rejected
+	p.done.Requests += sent.Requests
+	p.done.Retries += sent.Retries
+	if sent.Message != "" {
+		p.done.Message = sent.Message
+	}
+	return err
+}
+
+// damaged keeps damage, which two windows may meet, once.
+func (p *pusher) damaged(list []traces.Damage) {
+	for _, d := range list {
+		if p.seen[string(d.Key)] {
+			continue
+		}
+		if p.seen == nil {
+			p.seen = map[string]bool{}
+		}
+		p.seen[string(d.Key)] = true
+		p.done.Damaged = append(p.done.Damaged, d)
+	}
+}

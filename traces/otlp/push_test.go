@@ -1,0 +1,164 @@
+package otlp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// A shelf reads spans out of a slice, as traces.Traces reads its own: those of which
+// something is in the range, without what comes after it, at most max.
+type shelf struct {
+	spans []traces.SpanData
+	max   int
+	reads int
+	err   error // of the read after the first
+}
+
+func (s *shelf) Read(_ context.Context, q traces.Query) (*traces.Result, error) {
+	if s.reads++; s.err != nil && s.reads > 1 {
+		return nil, s.err
+	}
+	res := &traces.Result{Limit: s.max, Damaged: []traces.Damage{{Key: []byte{8, 1}}}}
+	if q.Limit > 0 {
+		res.Limit = min(q.Limit, s.max)
+	}
+	res.Clamped = q.Limit > s.max
+	for _, d := range s.spans {
+		if !d.Start.Before(q.End) || !d.Running() && d.End.Before(q.Start) {
+			continue
+		}
+		if !d.End.Before(q.End) {
+			d.End = time.Time{}
+		}
+		if q.TraceID != d.TraceID && !q.TraceID.IsZero() || q.Match != nil && !q.Match(&d) {
+			continue
+		}
+		if len(res.Spans) == res.Limit {
+			res.Clamped = true
+			break
+		}
+		res.Spans = append(res.Spans, d)
+	}
+	return res, nil
+}
+
+// counted returns how often each span is in the requests.
+func counted(t interface{ Fatal(...any) }, e *endpoint) map[traces.SpanID]int {
+	n := map[traces.SpanID]int{}
+	for _, r := range e.reqs {
+		spans, err := ParseBinary(r.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range spans {
+			if spans[i].Running() {
+				t.Fatal("a span was sent while it ran")
+			}
+			n[spans[i].SpanID]++
+		}
+	}
+	return n
+}
+
+// TestPush pushes one range after the other: each span that ended in one of them is sent
+// once, however few a read returns.
+func TestPush(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := &shelf{max: rapid.IntRange(1, 5).Draw(t, "max")}
+		ends := map[int64]int{}
+		for i := range rapid.IntRange(0, 30).Draw(t, "spans") {
+			start := rapid.Int64Range(0, 100).Draw(t, "start")
+			end := start + rapid.Int64Range(0, 50).Draw(t, "duration")
+			for ends[end] == s.max { // more at once is ErrTooMany
+				end++
+			}
+			ends[end]++
+			d := traces.SpanData{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{1, byte(i)}, Start: unix(start), End: unix(end)}
+			if i%7 == 3 {
+				ends[end]--
+				d.End = time.Time{}
+			}
+			s.spans = append(s.spans, d)
+		}
+		e := &endpoint{answers: []func(*http.Request) (*http.Response, error){status200("")}}
+		c, err := NewClient("http://collector", &ClientOptions{HTTP: &http.Client{Transport: e}, Uncompressed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := rapid.Int64Range(0, 200).Draw(t, "cut")
+		limit := rapid.IntRange(0, 8).Draw(t, "limit")
+		total := 0
+		for _, q := range []traces.Query{{End: unix(cut), Limit: limit}, {Start: unix(cut), Limit: limit}} {
+			if q.Limit > 0 && q.Limit < s.max {
+				q.Limit = 0
+			}
+			done, err := Push(context.Background(), s, q, c)
+			if err != nil || len(done.Damaged) > 1 {
+				t.Fatalf("got %+v, %v", done, err)
+			}
+			total += done.Spans
+		}
+		got := counted(t, e)
+		for _, d := range s.spans {
+			want := 1
+			if d.Running() {
+				want = 0
+			}
+			if got[d.SpanID] != want {
+				t.Errorf("span %v was sent %d times, want %d", d.SpanID, got[d.SpanID], want)
+			}
+			total -= want
+		}
+		if total != 0 {
+			t.Errorf("%d are too many", total)
+		}
+	})
+}
+
+func unix(ns int64) time.Time { return time.Unix(1_700_000_000, ns) }
+
+func TestPushErrors(t *testing.T) {
+	e := &endpoint{answers: []func(*http.Request) (*http.Response, error){status200(""), statusOf(400, "")}}
+	c := newTestClient(t, e, ClientOptions{BatchSpans: 1, Uncompressed: true})
+	s := &shelf{max: 2, spans: some(2)}
+	s.spans[0].Partial = true
+	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, ErrStatus) || done.Spans != 1 || done.Partial != 1 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	s = &shelf{max: 2, spans: some(3)} // all of them at once
+	e.answers = e.answers[:1]
+	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, ErrTooMany) || done.Spans != 0 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	broken := errors.New("broken")
+	s = &shelf{max: 2, spans: some(3), err: broken}
+	if _, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Push(t.Context(), s, traces.Query{Limit: -1}, c); !errors.Is(err, ErrOptions) {
+		t.Errorf("got %v", err)
+	}
+	// Only what the query selects.
+	s = &shelf{max: 5, spans: some(4)}
+	s.spans[3].TraceID = traces.TraceID{9}
+	match := func(d *traces.SpanData) bool { return d.SpanID != s.spans[1].SpanID }
+	if done, err := Push(t.Context(), s, traces.Query{TraceID: s.spans[0].TraceID, Match: match}, c); err != nil || done.Spans != 2 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	// An empty range, and one beyond all times.
+	s.reads = 0
+	if done, err := Push(t.Context(), s, traces.Query{Start: unix(5), End: unix(5)}, c); err != nil || done.Spans != 0 || s.reads != 0 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+	late := traces.Query{Start: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), End: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}
+	if done, err := Push(t.Context(), s, late, c); err != nil || done.Spans != 4 {
+		t.Errorf("got %+v, %v", done, err)
+	}
+}
