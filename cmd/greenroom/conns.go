@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,10 +16,11 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
 
 func newConns(e *env) *cobra.Command {
-	return newGroup("conns", "Look at the connections of an actor", newConnsList(e))
+	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(e))
 }
 
 func newConnsList(e *env) *cobra.Command {
@@ -30,7 +32,8 @@ func newConnsList(e *env) *cobra.Command {
 of their ids: the gateway that the client is connected to, and the request there; the
 indices of the last messages that came in and went out; the events that the connection
 has subscribed to; the path of its request; the size of its record, and when that was
-written. One that can't be read has a problem instead.
+written. One that can't be read has a problem instead, and so have rows that belong to no
+connection, for which there is no id either.
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs. JSON has
 the parameters, the state and the headers too.`,
@@ -43,6 +46,34 @@ the parameters, the state and the headers too.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
 	return cmd
+}
+
+func newConnsDiscard(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "discard STORE ACTOR ID",
+		Short: "Delete the record of a connection that can't be read",
+		Long: `Delete what is stored of a connection that can't be read: one that "greenroom conns ls"
+lists with a problem of its record or its rows. It is not for any other.`,
+		Example: "  greenroom conns discard data lobby 0b0a9f0e-9c49-4d6c-8ac6-d6d4d9ed5d0c",
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return discardConn(cmd.Context(), args[0], args[1], conn.ID(args[2]))
+		},
+	}
+}
+
+func discardConn(ctx context.Context, url, actor string, id conn.ID) error {
+	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
+		set, err := conn.Open(ctx, a, &conn.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		err = set.Discard(ctx, id)
+		if errors.Is(err, conn.ErrUnknown) {
+			err = say(err, "actor %s in %s has no connection %q that can't be read", actor, storeurl.Display(url), string(id))
+		}
+		return errors.Join(err, set.Close(ctx))
+	})
 }
 
 func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) error {
@@ -62,13 +93,16 @@ func printConns(ctx context.Context, v *actorstore.View, p printer) error {
 		if err != nil {
 			return err
 		}
-		row := []cell{textCell(string(c.ID)), {}, {}, {}, {}, {}, {}, intCell(int64(c.Size)), timeCell(c.Updated), {}}
+		row := []cell{textCell(string(c.ID)), {}, {}, {}, {}, {}, {}, {}, optionalTimeCell(c.Updated), {}}
+		if !c.Damaged && !c.Stray {
+			row[7] = intCell(int64(c.Size))
+		}
 		if r := c.Record; r != nil {
 			row[1], row[2] = textCell(r.Gateway.String()), textCell(r.Request.String())
 			row[3], row[4] = intCell(int64(r.Server)), intCell(int64(r.Client))
 			row[5], row[6] = textCell(strings.Join(r.Subscriptions, " ")), textCell(r.Path)
 		} else {
-			row[9] = textCell(problem(c.Err))
+			row[9] = textCell(problem(c))
 		}
 		p.row(row)
 	}
@@ -77,11 +111,16 @@ func printConns(ctx context.Context, v *actorstore.View, p printer) error {
 }
 
 // problem says why a record can't be read.
-func problem(err error) string {
+func problem(c conn.Stored) string {
+	err := c.Err
+	if c.Stray {
+		return "rows that belong to no connection: " + strings.TrimSuffix(err.Error(), ": "+actorstore.ErrCorrupt.Error())
+	}
 	if format := (*actorstore.FormatError)(nil); errors.As(err, &format) {
 		return fmt.Sprintf("version %d, known are versions up to %d", format.Found, format.Known)
 	}
 	text := strings.TrimPrefix(err.Error(), "conn: record: ")
+	text = strings.TrimPrefix(text, "actorstore: connections/"+string(c.ID)+": ")
 	return strings.TrimPrefix(strings.TrimSuffix(text, ": "+actorstore.ErrCorrupt.Error()), "bare: ")
 }
 
@@ -97,8 +136,8 @@ type connJSON struct {
 	Headers       map[string]string `json:"headers,omitempty"`
 	Parameters    json.RawMessage   `json:"parameters,omitempty"` // left out if undefined
 	State         json.RawMessage   `json:"state,omitempty"`      // left out if undefined
-	Size          int               `json:"size"`
-	Updated       string            `json:"updated"`
+	Size          *int              `json:"size,omitempty"`       // left out if rows are damaged
+	Updated       string            `json:"updated,omitempty"`    // left out if rows are damaged
 	Problem       string            `json:"problem,omitempty"`
 }
 
@@ -132,10 +171,13 @@ func writeConns(ctx context.Context, v *actorstore.View, w *bufio.Writer) error 
 }
 
 func newConnJSON(c conn.Stored) connJSON {
-	j := connJSON{ID: string(c.ID), Size: c.Size, Updated: string(timeCell(c.Updated).text)}
+	j := connJSON{ID: string(c.ID)}
+	if !c.Damaged && !c.Stray {
+		j.Size, j.Updated = &c.Size, string(timeCell(c.Updated).text)
+	}
 	r := c.Record
 	if r == nil {
-		j.Problem = problem(c.Err)
+		j.Problem = problem(c)
 		return j
 	}
 	j.Gateway, j.Request, j.In, j.Out = r.Gateway.String(), r.Request.String(), &r.Server, &r.Client

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,12 +13,13 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // TestConns runs the commands in testdata/conns, each file in an empty folder. "greenroom"
 // is as in TestCommands; "connection ID" stores one in the actor lobby of the store data,
 // of which the input says in JSON what it has, "damaged ID" stores the input, which is in
-// hexadecimal.
+// hexadecimal, and "broken ID" takes one of the rows away that hold the record.
 func TestConns(t *testing.T) {
 	datadriven.Walk(t, "testdata/conns", func(t *testing.T, path string) {
 		abs, err := filepath.Abs(path)
@@ -31,6 +33,9 @@ func TestConns(t *testing.T) {
 				return transcript(t, d.Input)
 			case "connection", "damaged":
 				storeConn(t, d)
+				return ""
+			case "broken":
+				breakConn(t, d.CmdArgs[0].String())
 				return ""
 			}
 			d.Fatalf(t, "no directive %q", d.Cmd)
@@ -56,6 +61,18 @@ func storeConn(t *testing.T, d *datadriven.TestData) {
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}
+}
+
+// breakConn removes the METADATA row of a connection.
+func breakConn(t *testing.T, id string) {
+	t.Helper()
+	p := &planter{t: t, dir: "data"}
+	p.rows(actorstore.AppendConnection(nil, id), func(e kv.Entry) []kv.Op {
+		if bytes.HasSuffix(e.Key, []byte{0x15, 44}) {
+			return []kv.Op{kv.Clear(e.Key)}
+		}
+		return nil
+	})
 }
 
 func connRecord(id, text string) ([]byte, error) {
