@@ -20,6 +20,9 @@ func TestParse(t *testing.T) {
 	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != fullSizes() {
 		t.Errorf("options %+v", o)
 	}
+	if o, err = parse([]string{"-engine", "postgres://h/d"}, t.Output()); err != nil || o.engine != enginePostgres || o.url != "postgres://h/d" {
+		t.Errorf("options for a server %+v, %v", o, err)
+	}
 	if o, err = parse(nil, t.Output()); err != nil || o.plan != fullPlan || o.engine != enginePebble {
 		t.Errorf("options without flags %+v, %v", o, err)
 	}
@@ -28,9 +31,10 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-run", "("}, {"-engine", "sqlite"}, {"sqlite/scan"}, {"-fast"},
+		{"-engine", "postgres//u:secret@h/d"}, {"postgres://u:secret@h/d"},
 	} {
 		var said bytes.Buffer
-		if _, err := parse(args, &said); err == nil || said.Len() == 0 {
+		if _, err := parse(args, &said); err == nil || said.Len() == 0 || strings.Contains(said.String(), "secret") {
 			t.Errorf("parse(%q): error %v, said %q", args, err, said.String())
 		}
 	}

@@ -32,14 +32,19 @@ func openServer(dir, url string) (*server, error) {
 		return &server{url: url}, nil
 	}
 	node, err := pglocal.Temporary(dir, serverSettings...)
-	if errors.Is(err, pglocal.ErrMissing) {
-		return nil, fmt.Errorf("-engine postgres starts a PostgreSQL server for the run, but can't here: %w; "+
-			"install PostgreSQL 14 or newer (Debian's package is postgresql), or name a server with -engine postgres://USER@HOST/DATABASE", err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("start a PostgreSQL server: %w", err)
+		return nil, startError(err)
 	}
 	return &server{node.URL(""), node}, nil
+}
+
+// startError says what to do where no server could be started.
+func startError(err error) error {
+	if errors.Is(err, pglocal.ErrMissing) {
+		return fmt.Errorf("-engine postgres starts a PostgreSQL server for the run, but can't here: %w; "+
+			"install PostgreSQL 14 or newer (Debian's package is postgresql), or name a server with -engine postgres://USER@HOST/DATABASE", err)
+	}
+	return fmt.Errorf("start a PostgreSQL server: %w", err)
 }
 
 func (s *server) stop() error {
