@@ -1,0 +1,391 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// Evict stops the run, if there is one, at its next call: to be continued by another run,
+// in this process or elsewhere. The contexts of its steps are over at once; what one
+// returns all the same is recorded, and an attempt that is cut off doesn't count.
+func (w *Workflow) Evict() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.run != nil {
+		w.run.halt(ErrEvicted)
+	}
+}
+
+// Cancel ends the workflow for ever, durably, and stops the run if there is one. Nothing
+// that is under way can change that, and nothing is undone: code that must clean up waits
+// for a message that says so. Messages that are not completed become visible again.
+//
+// A second Cancel does nothing. A workflow that has completed or failed is ErrState.
+func (w *Workflow) Cancel(ctx context.Context) error {
+	if w.h.State() == history.Cancelled {
+		return nil
+	}
+	tx := w.h.Begin()
+	err := tx.SetState(history.Cancelled)
+	if err == nil {
+		var b batch.Batch
+		defer b.Abort(nil)
+		b.Late(func(b *batch.Batch) error {
+			if s := w.h.State(); s == history.Completed || s == history.Failed {
+				return fmt.Errorf("%w: it is %v", ErrState, s)
+			}
+			return w.giveBack(context.WithoutCancel(ctx), b, "")
+		})
+		tx.Stage(&b)
+		err = w.actor.Commit(ctx, &b)
+	}
+	if err != nil {
+		return controlError(err)
+	}
+	w.mu.Lock()
+	if w.run != nil {
+		w.run.halt(ErrCancelled)
+	}
+	w.mu.Unlock()
+	w.disarm()
+	return nil
+}
+
+func (w *Workflow) disarm() {
+	w.arming.Lock()
+	defer w.arming.Unlock()
+	w.source.Set(time.Time{})
+}
+
+// controlError returns an error of storing what somebody outside wants.
+func controlError(err error) error {
+	switch {
+	case errors.Is(err, ErrState), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, history.ErrCancelled):
+		return ErrCancelled
+	case errors.Is(err, history.ErrTransition):
+		return fmt.Errorf("%w: %w", ErrState, err)
+	case errors.Is(err, history.ErrClosed):
+		return ErrClosed
+	}
+	return storageError(err)
+}
+
+// change lands what fn makes of the history while nobody runs the workflow, and has it be
+// run again.
+func (w *Workflow) change(ctx context.Context, fn func(s *Snapshot, tx *history.Tx, b *batch.Batch) error) error {
+	if err := w.claim(); err != nil {
+		return err
+	}
+	err := w.changeNow(ctx, fn)
+	w.release()
+	if err == nil {
+		w.arming.Lock()
+		defer w.arming.Unlock()
+		w.due(w.clock.Now())
+	}
+	return err
+}
+
+func (w *Workflow) changeNow(ctx context.Context, fn func(s *Snapshot, tx *history.Tx, b *batch.Batch) error) error {
+	// What a run that failed had deferred isn't wanted.
+	if err := w.h.Reload(ctx); err != nil {
+		return controlError(err)
+	}
+	if w.h.State() == history.Cancelled {
+		return ErrCancelled
+	}
+	tx := w.h.Begin()
+	var b batch.Batch
+	defer b.Abort(nil)
+	if err := fn(w.h.Snapshot(), tx, &b); err != nil {
+		return err
+	}
+	tx.Stage(&b)
+	if err := w.actor.Commit(ctx, &b); err != nil {
+		return controlError(err)
+	}
+	return nil
+}
+
+// Recover has a workflow that has failed go on: steps and branches that failed are tried
+// anew, with all their attempts, and steps that were undone are done again. It doesn't run
+// it. Any other workflow is ErrState; one that runs is ErrRunning.
+func (w *Workflow) Recover(ctx context.Context) error {
+	return w.change(ctx, func(s *Snapshot, tx *history.Tx, _ *batch.Batch) error {
+		if s.State != history.Failed {
+			return fmt.Errorf("%w: it is %v", ErrState, s.State)
+		}
+		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
+		for _, e := range s.Entries {
+			if err := m.renew(e); err != nil {
+				return err
+			}
+		}
+		return m.finish()
+	})
+}
+
+// A mending makes a workflow that is over go on.
+type mending struct {
+	s  *Snapshot
+	tx *history.Tx
+	// branches are those that must run again, by the join or race, and by name.
+	branches map[history.Location]map[history.NameIndex]bool
+}
+
+// renew has a step be tried anew that failed or was undone.
+func (m *mending) renew(e Entry) error {
+	if _, ok := e.Kind.(history.Step); !ok || e.Metadata == nil {
+		return nil
+	}
+	s := e.Metadata.Status
+	if s != history.StatusFailed && s != history.StatusExhausted && e.Metadata.RollbackCompletedAt == nil {
+		return nil
+	}
+	m.again(e.Location)
+	return m.reset(e)
+}
+
+// reset makes a step one that was never tried.
+func (m *mending) reset(e Entry) error {
+	err := m.tx.Put(history.Entry{ID: e.ID, Location: e.Location, Kind: history.Step{}})
+	if err == nil {
+		err = m.tx.PutMetadata(e.Location, history.Metadata{CreatedAt: e.Metadata.CreatedAt})
+	}
+	return err
+}
+
+// again notes that the branches around a location must run again.
+func (m *mending) again(l history.Location) {
+	for {
+		parent, last, ok := l.Parent()
+		if !ok {
+			return
+		}
+		if m.branches[parent] == nil {
+			m.branches[parent] = map[history.NameIndex]bool{}
+		}
+		m.branches[parent][last.Name] = true
+		l = parent
+	}
+}
+
+// finish changes the joins and races, and the state.
+func (m *mending) finish() error {
+	for _, e := range m.s.Entries {
+		k, changed := m.fork(e)
+		if !changed {
+			continue
+		}
+		meta := history.Metadata{Status: history.StatusRunning}
+		if e.Metadata != nil {
+			meta.CreatedAt = e.Metadata.CreatedAt
+		}
+		err := m.tx.Put(history.Entry{ID: e.ID, Location: e.Location, Kind: k})
+		if err == nil {
+			err = m.tx.PutMetadata(e.Location, meta)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := m.tx.SetError(nil)
+	if err == nil {
+		err = m.tx.SetOutput(nil)
+	}
+	if err == nil {
+		err = m.tx.SetState(history.Sleeping)
+	}
+	return err
+}
+
+// fork returns a join or a race in which the branches run again that failed, or have
+// something in them that must be done again. A race begins anew with all its branches.
+func (m *mending) fork(e Entry) (k history.Kind, changed bool) {
+	inside := m.branches[e.Location]
+	renew := func(bs []history.Branch, all bool) (out []history.Branch) {
+		for _, b := range bs {
+			i, known := m.index(b.Name)
+			if all || b.Status == history.BranchFailed || known && inside[i] {
+				b, changed = history.Branch{Name: b.Name}, true
+			}
+			out = append(out, b)
+		}
+		return out
+	}
+	switch k := e.Kind.(type) {
+	case history.Join:
+		k.Branches = renew(k.Branches, false)
+		return k, changed
+	case history.Race:
+		if k.Winner == nil || len(inside) > 0 {
+			k.Branches, k.Winner = renew(k.Branches, len(inside) > 0), nil
+		}
+		return k, changed
+	}
+	return nil, false
+}
+
+func (m *mending) index(name string) (history.NameIndex, bool) {
+	for i, n := range m.s.Names {
+		if n == name {
+			return history.NameIndex(i), true
+		}
+	}
+	return 0, false
+}
+
+// Resume has steps be tried anew, with all their attempts, that failed and wait: for
+// Resume (StepOptions.Pause) or for their next attempt. While the workflow runs these are
+// only the ones that wait for Resume.
+func (w *Workflow) Resume(ctx context.Context) error {
+	w.mu.Lock()
+	r := w.run
+	w.mu.Unlock()
+	if r != nil {
+		return r.resume(ctx)
+	}
+	return w.change(ctx, func(s *Snapshot, tx *history.Tx, _ *batch.Batch) error {
+		for _, e := range s.Entries {
+			if k, ok := e.Kind.(history.Step); ok && e.Metadata != nil && e.Metadata.Status == history.StatusFailed {
+				if err := resumed(tx, e, k); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// resumed has tx give a step all its attempts.
+func resumed(tx *history.Tx, e Entry, k history.Step) error {
+	m := *e.Metadata
+	m.Attempts, m.LastAttemptAt, m.Status = 0, 0, history.StatusPending
+	err := tx.Put(history.Entry{ID: e.ID, Location: e.Location, Kind: k})
+	if err == nil {
+		err = tx.PutMetadata(e.Location, m)
+	}
+	return err
+}
+
+// resume is Resume of a workflow that runs.
+func (r *run) resume(ctx context.Context) error {
+	tx := r.wf.h.Begin()
+	r.mu.Lock()
+	var at []history.Location
+	for p := range r.waits {
+		if p.paused != "" {
+			at = append(at, p.at)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range at {
+		e, ok := r.wf.h.Get(l)
+		k, isStep := e.Kind.(history.Step)
+		if !ok || !isStep || e.Metadata == nil {
+			continue
+		}
+		if err := resumed(tx, e, k); err != nil {
+			return controlError(err)
+		}
+	}
+	if err := tx.Commit(ctx); err != nil {
+		return controlError(err)
+	}
+	r.wakePaused()
+	return nil
+}
+
+// ReplayFrom has the workflow go on from before a step, which is chosen by its path or its
+// ID: what was recorded from there on is forgotten, in the order of time, and the code runs
+// over what is left. Of a step in a loop the whole innermost loop is forgotten. Effects
+// that the steps had stay, and messages that were received are gone, but for those that
+// were not completed.
+//
+// Errors: ErrNoStep; ErrRunning; ErrCancelled; ErrState for one that is being rolled back.
+func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
+	return w.change(ctx, func(s *Snapshot, tx *history.Tx, b *batch.Batch) error {
+		if s.State == history.RollingBack {
+			return fmt.Errorf("%w: it is %v", ErrState, s.State)
+		}
+		all := s.ByAge()
+		first, ok := replayed(s, all, step)
+		if !ok {
+			return fmt.Errorf("%w: %q", ErrNoStep, step)
+		}
+		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
+		gone := map[history.Location]bool{}
+		for _, e := range all[first:] {
+			gone[e.Location] = true
+			m.again(e.Location)
+			inside := append(w.h.In(e.Location), e)
+			if err := w.giveBackAll(context.WithoutCancel(ctx), b, inside); err != nil {
+				return err
+			}
+			tx.Delete(e.Location)
+		}
+		left := *s
+		left.Entries = nil
+		for _, e := range s.Entries {
+			if gone[e.Location] || within(e.Location, gone) {
+				continue
+			}
+			left.Entries = append(left.Entries, e)
+			if e.Metadata != nil && e.Metadata.RollbackCompletedAt != nil {
+				if err := m.renew(e); err != nil {
+					return err
+				}
+			}
+		}
+		m.s = &left
+		return m.finish()
+	})
+}
+
+// replayed returns the index of the first entry that is forgotten when a step is replayed.
+func replayed(s *Snapshot, all []Entry, step string) (first int, ok bool) {
+	at := map[history.Location]int{}
+	target := -1
+	for i, e := range all {
+		at[e.Location] = i
+		if _, isStep := e.Kind.(history.Step); isStep && (e.ID == step || s.Path(e.Location) == step) {
+			target = i
+		}
+	}
+	if target < 0 {
+		return 0, false
+	}
+	for l := all[target].Location; ; {
+		parent, _, ok := l.Parent()
+		if !ok {
+			return target, true
+		}
+		if i, ok := at[parent]; ok {
+			if _, loop := all[i].Kind.(history.Loop); loop {
+				return i, true
+			}
+		}
+		l = parent
+	}
+}
+
+// within says whether l lies in one of the locations.
+func within(l history.Location, in map[history.Location]bool) bool {
+	for {
+		parent, _, ok := l.Parent()
+		if !ok {
+			return false
+		}
+		if in[parent] {
+			return true
+		}
+		l = parent
+	}
+}

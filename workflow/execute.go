@@ -1,0 +1,356 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// A Status is how far a workflow is.
+type Status struct {
+	State State
+	// Until is when something that it waits for is due; zero for nothing, and for a
+	// workflow that wasn't run since it was opened.
+	Until time.Time
+	// Names are those of the messages that it waits for, in order; AnyName says that it
+	// waits for one of any name. Queue.WaitFor waits for them.
+	Names   []string
+	AnyName bool
+	// Paused are the paths of steps that wait for Resume, in order.
+	Paused []string
+	// Failure is why it has failed, or is being rolled back.
+	Failure *Failure
+}
+
+// Status returns how far the workflow is.
+func (w *Workflow) Status() Status {
+	w.mu.Lock()
+	s, r := w.rested, w.run
+	w.mu.Unlock()
+	s.State = w.h.State()
+	if f := w.h.Failure(); f != nil {
+		s.Failure = w.failure(f)
+	}
+	if r != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waiting(&s)
+		if r.active > 0 && s.State == Sleeping {
+			s.State = Running
+		}
+	}
+	if s.State != Sleeping && s.State != Running {
+		s.Until, s.Names, s.AnyName, s.Paused = time.Time{}, nil, false, nil
+	}
+	return s
+}
+
+// failure returns a stored error.
+func (w *Workflow) failure(f *history.Failure) *Failure {
+	code := f.Name
+	if code == plainError {
+		code = ""
+	}
+	return w.failures.known(&Failure{Code: code, Message: f.Message})
+}
+
+// plainError is the name of an error without a code.
+const plainError = "Error"
+
+// start stores the input.
+func (w *Workflow) start(ctx context.Context, input []byte) error {
+	if err := w.claim(); err != nil {
+		if errors.Is(err, ErrRunning) && w.h.Input() != nil {
+			return nil
+		}
+		return err
+	}
+	defer w.release()
+	switch {
+	case w.h.State() == history.Cancelled:
+		return ErrCancelled
+	case w.h.Input() != nil:
+		return nil
+	}
+	tx := w.h.Begin()
+	err := tx.SetInput(input)
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
+		if large := tooLarge(err); large != nil {
+			return large
+		}
+		return w.broken(err)
+	}
+	w.arming.Lock()
+	defer w.arming.Unlock()
+	w.due(w.clock.Now())
+	return nil
+}
+
+// broken returns a *StorageError, and has the next run read the store again.
+func (w *Workflow) broken(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stale = true
+	if errors.Is(err, history.ErrCancelled) {
+		return ErrCancelled
+	}
+	return storageError(err)
+}
+
+// execute runs the workflow.
+func (w *Workflow) execute(ctx context.Context, live bool) (Status, error) {
+	if w.fn == nil {
+		return w.Status(), fmt.Errorf("%w: it was attached without its code", ErrState)
+	}
+	if err := w.claim(); err != nil {
+		return w.Status(), err
+	}
+	err := errAgain
+	for err == errAgain {
+		if err = ctx.Err(); err != nil {
+			err = evicted(ctx)
+		} else {
+			err = w.once(ctx, live)
+		}
+	}
+	if err == ErrCancelled { // which is a state like others
+		err = nil
+	}
+	w.release()
+	w.rest(err)
+	return w.Status(), err
+}
+
+// errAgain says that the workflow continues as new.
+var errAgain = errors.New("workflow: again")
+
+// rest sets the alarm after a run.
+func (w *Workflow) rest(err error) {
+	w.arming.Lock()
+	defer w.arming.Unlock()
+	w.mu.Lock()
+	until, busy := w.rested.Until, w.busy
+	w.mu.Unlock()
+	var rollback *RollbackError
+	switch {
+	case busy: // somebody runs it again, and sets it
+	case !w.unfinished():
+		w.due(time.Time{})
+	case err == nil:
+		w.due(until)
+	case errors.As(err, &rollback):
+		w.due(w.clock.Now().Add(DefaultMaxBackoff))
+	case errors.Is(err, ErrDiverged), errors.Is(err, ErrMisuse), errors.Is(err, ErrHistoryFull):
+		w.due(time.Time{}) // nothing helps but other code
+	case until.IsZero():
+		w.source.Hold(w.clock.Now())
+	default:
+		w.source.Hold(until)
+	}
+}
+
+// once makes one run.
+func (w *Workflow) once(ctx context.Context, live bool) error {
+	w.mu.Lock()
+	stale := w.stale
+	w.rested = Status{}
+	w.mu.Unlock()
+	if stale {
+		if err := w.h.Reload(ctx); err != nil {
+			return w.broken(err)
+		}
+		w.mu.Lock()
+		w.stale = false
+		w.mu.Unlock()
+	}
+	if w.h.Input() == nil && w.h.State() != history.Cancelled {
+		return ErrNotStarted
+	}
+	switch w.h.State() {
+	case history.Cancelled, history.Completed, history.Failed:
+		return nil
+	case history.RollingBack:
+		return w.rollBack(ctx)
+	}
+	if err := w.actor.Owned(ctx); err != nil {
+		return w.broken(err)
+	}
+	r := w.newRun(ctx, live)
+	defer r.kill(ErrEvicted)
+	w.setRun(r)
+	r.start(w.h.Input())
+	r.wait(ctx)
+	r.shut.Store(true)
+	w.setRun(nil)
+	return w.outcome(ctx, r)
+}
+
+// outcome records how a run ended.
+func (w *Workflow) outcome(ctx context.Context, r *run) error {
+	r.mu.Lock()
+	reason, ended, out, err := r.reason, r.ended, r.out, r.err
+	rested := r.rested
+	r.mu.Unlock()
+	var renew renewal
+	switch {
+	case ended && err == nil:
+		return w.complete(ctx, r, out)
+	case ended:
+		return w.fail(ctx, r, err)
+	case reason == errIdle:
+		w.setRested(rested)
+		if w.h.State() == history.Sleeping {
+			return nil
+		}
+		return w.setState(ctx, history.Sleeping)
+	case reason == ErrEvicted:
+		w.setRested(rested)
+		if err := w.h.Flush(context.WithoutCancel(ctx)); err != nil {
+			return w.broken(err)
+		}
+		return evicted(ctx)
+	case errors.As(reason, &renew):
+		return w.renew(ctx, renew.input)
+	}
+	w.mu.Lock()
+	w.stale = true // what was deferred isn't wanted
+	w.mu.Unlock()
+	if reason == ErrCancelled {
+		return nil
+	}
+	return reason
+}
+
+func (w *Workflow) setRested(s Status) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rested = s
+}
+
+// evicted is the error of a run that was stopped, by the end of ctx if it is over.
+func evicted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return ErrEvicted
+	}
+	return fmt.Errorf("%w: %w", ErrEvicted, context.Cause(ctx))
+}
+
+// setState records a state.
+func (w *Workflow) setState(ctx context.Context, s history.State) error {
+	tx := w.h.Begin()
+	err := tx.SetState(s)
+	if err == nil {
+		err = tx.Commit(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return w.broken(err)
+	}
+	return nil
+}
+
+// end records the end of a workflow: change is made, and messages are given back.
+func (w *Workflow) end(ctx context.Context, change func(tx *history.Tx) error) error {
+	tx := w.h.Begin()
+	if err := change(tx); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	var b batch.Batch
+	defer b.Abort(nil)
+	b.Late(func(b *batch.Batch) error { return w.giveBack(ctx, b, "") })
+	tx.Stage(&b)
+	return w.actor.Commit(ctx, &b)
+}
+
+// complete records the output.
+func (w *Workflow) complete(ctx context.Context, r *run, out []byte) error {
+	err := w.end(ctx, func(tx *history.Tx) error {
+		err := tx.SetOutput(out)
+		if err == nil {
+			err = tx.SetState(history.Completed)
+		}
+		return err
+	})
+	if large := tooLarge(err); large != nil {
+		return w.fail(ctx, r, large)
+	}
+	if err != nil {
+		return w.broken(err)
+	}
+	return nil
+}
+
+// fail records the error, and undoes what was done.
+func (w *Workflow) fail(ctx context.Context, r *run, cause error) error {
+	f := w.failures.of(cause)
+	stored := &history.Failure{Name: f.Code, Message: f.Message}
+	if f.Code == "" {
+		stored.Name = plainError
+	}
+	var p *panicError
+	if errors.As(cause, &p) {
+		stored.Stack = string(p.stack)
+	}
+	to := history.Failed
+	if r.isGuarded() {
+		to = history.RollingBack
+	}
+	err := w.end(ctx, func(tx *history.Tx) error {
+		err := tx.SetError(stored)
+		if err == nil {
+			err = tx.SetState(to)
+		}
+		return err
+	})
+	if err != nil {
+		return w.broken(err)
+	}
+	if to == history.RollingBack {
+		return w.rollBack(ctx)
+	}
+	return nil
+}
+
+// rollBack undoes what was done, and records that the workflow has failed.
+func (w *Workflow) rollBack(ctx context.Context) error {
+	err := w.rollback(ctx)
+	switch {
+	case err == nil:
+		return w.setState(ctx, history.Failed)
+	case errors.Is(err, ErrStorage):
+		return w.broken(err)
+	case err == ErrCancelled:
+		return nil
+	case err == ErrEvicted:
+		return evicted(ctx)
+	}
+	return err
+}
+
+// renew begins the workflow anew.
+func (w *Workflow) renew(ctx context.Context, input []byte) error {
+	err := w.end(ctx, func(tx *history.Tx) error {
+		err := tx.Reset()
+		if err == nil {
+			err = tx.SetInput(input)
+		}
+		if err == nil {
+			err = tx.SetState(history.Running)
+		}
+		return err
+	})
+	if large := tooLarge(err); large != nil {
+		return &MisuseError{".", large.Error()}
+	}
+	if err != nil {
+		return w.broken(err)
+	}
+	return errAgain
+}

@@ -1,0 +1,164 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A Failure is an error as it is stored: a code and a text. It is what the code of a
+// workflow gets to see of the errors of steps and branches, at once and when it is
+// replayed after a restart, so that it decides in the same way both times: the error
+// that the step returned is there only once.
+//
+// errors.Is finds the sentinel that stands for the code: one of this package, or of
+// Options.Errors.
+type Failure struct {
+	// Code says which sentinel the error was; "" for none.
+	Code string
+	// Message is the error's text.
+	Message string
+
+	is error // the sentinel
+}
+
+// Error returns the text.
+func (f *Failure) Error() string { return f.Message }
+
+// Unwrap returns the sentinel that stands for the code, nil if there is none.
+func (f *Failure) Unwrap() error { return f.is }
+
+// The codes of this package's own sentinels.
+const (
+	codeTimeout     = "timeout"
+	codeInterrupted = "interrupted"
+	codeTooLarge    = "too_large"
+	codePanic       = "panic"
+)
+
+var ownCodes = []struct {
+	code string
+	err  error
+}{
+	{codeTimeout, ErrStepTimeout},
+	{codeInterrupted, ErrInterrupted},
+	{codeTooLarge, ErrTooLarge},
+	{codePanic, ErrPanic},
+}
+
+// failures knows which codes stand for which sentinels.
+type failures map[string]error
+
+// of returns err as it will be stored.
+func (fs failures) of(err error) *Failure {
+	if f, ok := err.(*Failure); ok {
+		return f
+	}
+	f := &Failure{Message: err.Error()}
+	// What the user named is more particular than what this package knows.
+	best := ""
+	for code, is := range fs {
+		if errors.Is(err, is) && (best == "" || code < best) {
+			best = code
+		}
+	}
+	if best != "" {
+		f.Code, f.is = best, fs[best]
+		return f
+	}
+	for _, own := range ownCodes {
+		if errors.Is(err, own.err) {
+			f.Code, f.is = own.code, own.err
+			return f
+		}
+	}
+	var stored *Failure
+	if errors.As(err, &stored) { // its code, if the sentinel is no longer named
+		f.Code = stored.Code
+	}
+	return f
+}
+
+// text returns f as one text, such as "[timeout] charge: …". Only a code, or a text that
+// looks as if it began with one, has brackets before it.
+func (f *Failure) text() string {
+	text := f.Message
+	if f.Code != "" || strings.HasPrefix(text, "[") {
+		text = "[" + f.Code + "] " + text
+	}
+	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\ufffd")
+}
+
+// maxErrorText bounds the text of an error, in bytes.
+const maxErrorText = 4096
+
+// parse is the opposite of text; any text is a Failure.
+func (fs failures) parse(text string) *Failure {
+	f := &Failure{Message: text}
+	if rest, ok := strings.CutPrefix(text, "["); ok {
+		if code, message, ok := strings.Cut(rest, "] "); ok {
+			f.Code, f.Message = code, message
+		}
+	}
+	return fs.known(f)
+}
+
+// known puts the sentinel in.
+func (fs failures) known(f *Failure) *Failure {
+	if f.is = fs[f.Code]; f.is != nil || f.Code == "" {
+		return f
+	}
+	for _, own := range ownCodes {
+		if own.code == f.Code {
+			f.is = own.err
+		}
+	}
+	return f
+}
+
+// newFailures returns what Options.Errors say.
+func newFailures(named map[string]error) (failures, error) {
+	fs := failures{}
+	for code, err := range named {
+		if code == "" || strings.ContainsAny(code, "[]") || err == nil {
+			return nil, fmt.Errorf("%w: the code %q of an error", ErrOptions, code)
+		}
+		for _, own := range ownCodes {
+			if own.code == code {
+				return nil, fmt.Errorf("%w: the code %q is this package's own", ErrOptions, code)
+			}
+		}
+		fs[code] = err
+	}
+	return fs, nil
+}
+
+// Permanent marks an error of a step as one that trying again doesn't help: the step has
+// failed for good. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// final says whether trying again is of no use, whatever the policy says.
+func final(err error) bool {
+	var p *permanentError
+	var limit *batch.LimitError
+	return errors.As(err, &p) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
+}
+
+// ended says whether err is that of a context that is over.
+func ended(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Cause(ctx)))
+}

@@ -1,0 +1,496 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// ReceiveOptions say which messages are received, and how. The zero value is one message
+// of any name, for which is waited without end.
+type ReceiveOptions struct {
+	// Names are the names to choose from; none means all.
+	Names []string
+	// Count is the largest number of messages for ReceiveAll; 0 means 1.
+	Count int
+	// Timeout is how long to wait, from the first time that the code comes here; 0 means
+	// without end. Until is a time of day that ends the wait, and used without a Timeout.
+	// A message that is there when the workflow looks is received, even if the time is over
+	// by then.
+	Timeout time.Duration
+	Until   time.Time
+	// Completable leaves the messages in the queue, invisible to others, until
+	// Message.Complete; those that aren't completed when the workflow ends, or the iteration
+	// or branch that received them, become visible again. Else a message leaves the queue
+	// with the commit that records it.
+	Completable bool
+}
+
+// A Message is a message of the actor's queue that a workflow has received.
+type Message[T any] struct {
+	ID      queue.ID
+	Name    string
+	Body    T
+	Raw     queue.Raw // the body as it is stored; it must not be changed
+	Created time.Time // when it was enqueued, to the millisecond
+
+	d *delivery
+}
+
+// Receive waits for a message and returns it: recorded, and taken from the queue, by one
+// commit. When the time is over the error is ErrTimedOut. Other errors: ErrPrevious;
+// ErrTooLarge for a message that doesn't fit into the history, and stays in the queue; and
+// those of decoding the body, which come with the message.
+func Receive[T any](c *Context, name string, opts *ReceiveOptions) (*Message[T], error) {
+	o := ReceiveOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	o.Count = 1
+	ms, err := ReceiveAll[T](c, name, &o)
+	if len(ms) == 0 {
+		return nil, cmp.Or(err, ErrTimedOut)
+	}
+	return ms[0], err
+}
+
+// ReceiveAll is Receive of up to opts.Count messages: those that are there as soon as there
+// is one. When the time is over it returns none, and no error.
+func ReceiveAll[T any](c *Context, name string, opts *ReceiveOptions) ([]*Message[T], error) {
+	ds, err := c.receive(name, opts)
+	if err != nil {
+		return nil, err
+	}
+	var ms []*Message[T]
+	var errs []error
+	for _, d := range ds {
+		m := &Message[T]{ID: d.id, Name: d.data.Name, Raw: queue.Raw(d.data.Body), Created: time.UnixMilli(d.data.CreatedAt), d: d}
+		if err := m.Raw.Decode(&m.Body); err != nil {
+			errs = append(errs, fmt.Errorf("workflow: message %s: %w", m.ID, err))
+		}
+		ms = append(ms, m)
+	}
+	return ms, errors.Join(errs...)
+}
+
+// Complete removes a Completable message from the queue and gives the response, any value
+// or a queue.Raw, to who waits for it, with one commit. A second call is ErrCompleted; in
+// a later run the first one does nothing. A response that can't be encoded is a
+// *queue.InvalidError.
+func (m *Message[T]) Complete(c *Context, response any) error { return c.complete(m.d, response) }
+
+// A delivery is a message that a run knows.
+type delivery struct {
+	at     history.Location
+	id     queue.ID
+	name   string // of the entry
+	data   messageData
+	strand *Context // that it was received in: the code itself or a branch
+	called bool     // Complete was
+}
+
+// messageData is how a message is recorded.
+type messageData struct {
+	Marker     int     `cbor:"__rivetWorkflowQueueMessage"`
+	ID         string  `cbor:"id"`
+	Name       string  `cbor:"name"`
+	Body       rawCBOR `cbor:"body"`
+	CreatedAt  int64   `cbor:"createdAt"` // Unix ms
+	Completed  bool    `cbor:"completed"` // nothing is left to be completed
+	Deliveries uint32  `cbor:"deliveries,omitempty"`
+}
+
+// rawCBOR is a value that is encoded already.
+type rawCBOR []byte
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (r rawCBOR) MarshalCBOR() ([]byte, error) {
+	if r == nil {
+		return []byte{0xf7}, nil // undefined
+	}
+	return r, nil
+}
+
+// UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (r *rawCBOR) UnmarshalCBOR(b []byte) error {
+	*r = slices.Clone(b)
+	return nil
+}
+
+// A receiving is one call of receive.
+type receiving struct {
+	*place // of the number of messages
+	name   string
+	opts   ReceiveOptions
+	// deadline is nil without one.
+	deadline *place
+	until    history.Sleep
+}
+
+func (c *Context) receive(name string, opts *ReceiveOptions) ([]*delivery, error) {
+	c.leaveIfOver()
+	if c.r.wf.opts.Queue == nil {
+		c.misuse(name, "there is no Options.Queue")
+	}
+	v := &receiving{place: c.enter(subName(name, "count")), name: name}
+	defer c.end()
+	if opts != nil {
+		v.opts = *opts
+	}
+	v.opts.Count = cmp.Or(v.opts.Count, 1)
+	v.opts.Names = distinct(v.opts.Names)
+	if v.opts.Count < 0 || v.opts.Timeout < 0 {
+		c.misuse(name, fmt.Sprintf("it receives %d messages, for %v", v.opts.Count, v.opts.Timeout))
+	}
+	timed := v.opts.Timeout > 0 || !v.opts.Until.IsZero()
+	if c.unfinished() {
+		return nil, ErrPrevious
+	}
+	if _, found := c.r.wf.lookup(c.scope, subName(name, "deadline")); timed || found {
+		v.deadline = c.mark(subName(name, "deadline"))
+		v.until, _ = kind[history.Sleep](v.deadline)
+	}
+	if k, ok := kind[history.Message](v.place); ok {
+		return v.replay(k)
+	}
+	if c.r.undoing != nil {
+		c.r.stopCollecting()
+	}
+	if timed && !v.deadline.found {
+		v.setDeadline()
+	}
+	return v.wait()
+}
+
+func distinct(names []string) (ds []string) {
+	for _, n := range names {
+		if !slices.Contains(ds, n) {
+			ds = append(ds, n)
+		}
+	}
+	return ds
+}
+
+// lookup finds what is recorded under a name, without registering it.
+func (w *Workflow) lookup(scope history.Location, name string) (history.Entry, bool) {
+	i, ok := w.h.Lookup(name)
+	if !ok {
+		return history.Entry{}, false
+	}
+	return w.h.Get(scope.Name(i))
+}
+
+// unfinished says whether a message waits to be completed that was received in the same
+// strand.
+func (c *Context) unfinished() bool {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	for _, d := range c.r.open {
+		if d.strand == c.strand() && !d.called {
+			return true
+		}
+	}
+	return false
+}
+
+// strand returns the context of the code or the branch that c is a part of.
+func (c *Context) strand() *Context {
+	for c.parent != nil && c.parent.life == c.life {
+		c = c.parent
+	}
+	return c
+}
+
+func (v *receiving) setDeadline() {
+	until := v.opts.Until
+	if v.opts.Timeout > 0 {
+		until = v.c.r.wf.clock.Now().Add(v.opts.Timeout)
+	}
+	v.until = history.Sleep{Deadline: history.MillisOf(until)}
+	m := v.deadline.status()
+	m.Status = history.StatusRunning
+	v.deadline.must(v.deadline.record(v.until, m, true))
+}
+
+// replay returns what was received in an earlier run.
+func (v *receiving) replay(k history.Message) ([]*delivery, error) {
+	var n int
+	v.decode(cbor.Unmarshal(k.Data, &n), "number of messages", n)
+	var ds []*delivery
+	for i := range n {
+		p := v.c.mark(subName(v.name, strconv.Itoa(i)))
+		k, ok := kind[history.Message](p)
+		if !ok {
+			p.diverged("message %d of %d is missing in the history", i+1, n)
+		}
+		d := &delivery{at: p.at, name: k.Name, strand: v.c.strand()}
+		if err := d.parse(k); err != nil {
+			p.diverged("it is no message: %v", err)
+		}
+		ds = append(ds, d)
+		v.c.r.opened(d)
+	}
+	return ds, nil
+}
+
+// parse reads what is recorded. What has no marker is a message that was sent by other
+// means, and is complete.
+func (d *delivery) parse(k history.Message) error {
+	if err := cbor.Unmarshal(k.Data, &d.data); err != nil || d.data.Marker != 1 {
+		d.data = messageData{Name: k.Name, Body: rawCBOR(k.Data), Completed: true}
+		return cbor.Wellformed(k.Data)
+	}
+	id, err := queue.ParseID(d.data.ID)
+	d.id = id
+	return err
+}
+
+// opened notes that a message has to be completed: by this run, too, if it was in an
+// earlier one, so that what the code is told in between is the same.
+func (r *run) opened(ds ...*delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range ds {
+		if !d.data.Completed || d.data.Deliveries > 0 {
+			r.open = append(r.open, d)
+		}
+	}
+}
+
+// closed forgets it.
+func (r *run) closed(ds ...*delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = slices.DeleteFunc(r.open, func(d *delivery) bool { return slices.Contains(ds, d) })
+}
+
+// wait waits for messages, or for the deadline.
+func (v *receiving) wait() ([]*delivery, error) {
+	for {
+		ds, err := v.take()
+		if err != nil || len(ds) > 0 {
+			return ds, err
+		}
+		w := wait{asks: true, names: v.opts.Names}
+		if v.deadline != nil {
+			if w.until = v.until.Deadline; w.until <= v.c.r.wf.now() {
+				v.timeOut()
+				return nil, nil
+			}
+		}
+		v.c.park(w)
+	}
+}
+
+// take receives what is there, and records it with the same commit.
+func (v *receiving) take() (ds []*delivery, err error) {
+	r := v.c.r
+	tx := r.wf.h.Begin()
+	err = v.c.commit(tx, func(b *batch.Batch) error {
+		o := &queue.ReceiveOptions{Names: v.opts.Names, Count: v.opts.Count, AtMostOnce: !v.opts.Completable}
+		if v.opts.Completable {
+			o.Visibility = held // it is the history that has the message now
+		}
+		msgs, err := r.wf.opts.Queue.StageReceive(context.WithoutCancel(v.c.life), b, o)
+		if err != nil {
+			r.halt(storageError(err))
+			leave()
+		}
+		if len(msgs) == 0 {
+			return errNone
+		}
+		ds, err = v.put(tx, msgs)
+		return err
+	})
+	if errors.Is(err, errNone) {
+		return nil, nil
+	}
+	if err == nil {
+		r.opened(ds...)
+	}
+	return ds, err
+}
+
+// held is the lease of a message that the history has: a hundred years.
+const held = 100 * 365 * 24 * time.Hour
+
+var errNone = errors.New("workflow: no message")
+
+// put has tx record messages.
+func (v *receiving) put(tx *history.Tx, msgs []*queue.Message) (ds []*delivery, err error) {
+	for i, m := range msgs {
+		d := &delivery{id: m.ID, name: m.Name, strand: v.c.strand(), data: messageData{
+			Marker: 1, ID: m.ID.String(), Name: m.Name, Body: rawCBOR(m.Body), CreatedAt: m.Created.UnixMilli(),
+			Completed: !v.opts.Completable,
+		}}
+		if v.opts.Completable {
+			d.data.Deliveries = m.Deliveries
+		}
+		p := v.c.again(subName(v.name, strconv.Itoa(i)))
+		d.at = p.at
+		if err := d.put(p, tx); err != nil {
+			return nil, err
+		}
+		ds = append(ds, d)
+	}
+	return ds, v.close(tx, len(msgs), history.SleepInterrupted)
+}
+
+// put has tx record d at p.
+func (d *delivery) put(p *place, tx *history.Tx) error {
+	data, err := cbor.Marshal(&d.data)
+	if err != nil {
+		return fmt.Errorf("workflow: message %s: %w", d.id, err)
+	}
+	return p.put(tx, history.Message{Name: d.name, Data: data}, p.completed())
+}
+
+// again is mark for a name that an earlier attempt at the same call may have marked.
+func (c *Context) again(name string) *place {
+	if i, ok := c.r.wf.h.Lookup(name); ok {
+		delete(c.seen, i)
+	}
+	return c.mark(name)
+}
+
+// close has tx record how many messages were received, and what became of the deadline.
+func (v *receiving) close(tx *history.Tx, n int, s history.SleepState) error {
+	if v.deadline != nil {
+		v.until.State = s
+		if err := v.deadline.put(tx, v.until, v.deadline.completed()); err != nil {
+			return err
+		}
+	}
+	data, err := cbor.Marshal(n)
+	if err != nil {
+		return err
+	}
+	what := "*"
+	if len(v.opts.Names) > 0 {
+		what = strings.Join(v.opts.Names, "|")
+	}
+	return v.place.put(tx, history.Message{Name: subName(what, "count"), Data: data}, v.completed())
+}
+
+// timeOut records that no message came.
+func (v *receiving) timeOut() {
+	tx := v.c.r.wf.h.Begin()
+	v.must(v.close(tx, 0, history.SleepCompleted))
+	v.must(v.c.deferred(tx))
+	v.c.r.draw() // another run might find a message
+}
+
+func (c *Context) complete(d *delivery, response any) error {
+	c.leaveIfOver()
+	if d.called || d.id == 0 {
+		return ErrCompleted
+	}
+	if d.data.Completed { // in an earlier run, or with its reception
+		if err := storable(response); err != nil {
+			return err
+		}
+		d.called = true
+		c.r.closed(d)
+		return nil
+	}
+	if c.r.undoing != nil {
+		c.r.stopCollecting()
+	}
+	tx := c.r.wf.h.Begin()
+	done := *d
+	done.data.Completed = true
+	err := c.commit(tx, func(b *batch.Batch) error {
+		q := c.r.wf.opts.Queue
+		err := q.StageComplete(b, d.receipt(), response)
+		if errors.Is(err, queue.ErrLeaseOver) { // memory alone knew the lease
+			err = q.StageDelete(b, d.id)
+		}
+		if err != nil && !errors.Is(err, queue.ErrGone) {
+			return err
+		}
+		e, ok := c.r.wf.h.Get(d.at)
+		p := &place{c: c, at: d.at, entry: e, found: ok}
+		return done.put(p, tx)
+	})
+	if err != nil {
+		return err
+	}
+	d.data.Completed, d.called = true, true
+	c.r.closed(d)
+	return nil
+}
+
+// storable returns the error with which the queue refuses a response.
+func storable(response any) error {
+	err := error(nil)
+	if raw, ok := response.(queue.Raw); ok && raw != nil {
+		err = cbor.Wellformed(raw)
+	} else if !ok {
+		_, err = cbor.Marshal(response)
+	}
+	if err != nil {
+		return &queue.InvalidError{What: "response", Err: err}
+	}
+	return nil
+}
+
+// receipt is what entitles to complete d.
+func (d *delivery) receipt() queue.Receipt {
+	return queue.Receipt{ID: d.id, Deliveries: d.data.Deliveries}
+}
+
+// giveBack stages that messages become visible again which were received in a scope and
+// are not completed. It looks at what is recorded.
+func (w *Workflow) giveBack(ctx context.Context, b *batch.Batch, scope history.Location) error {
+	return w.giveBackAll(ctx, b, w.h.In(scope))
+}
+
+func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []Entry) error {
+	if w.opts.Queue == nil {
+		return nil
+	}
+	for _, e := range entries {
+		k, ok := e.Kind.(history.Message)
+		d := &delivery{name: k.Name}
+		if !ok || d.parse(k) != nil || d.data.Completed {
+			continue
+		}
+		err := w.opts.Queue.StageNack(ctx, b, d.receipt(), 0)
+		if err != nil && !errors.Is(err, queue.ErrGone) && !errors.Is(err, queue.ErrLeaseOver) {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaves forgets the messages that were received in a scope which is over, and reports
+// whether there are any.
+func (r *run) leaves(scope history.Location) (any bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.open)
+	r.open = slices.DeleteFunc(r.open, func(d *delivery) bool { return d.at.Within(scope) })
+	return len(r.open) < n
+}
+
+// Send puts a message into the actor's own queue, once, and returns its ID. Errors are
+// those of a step that doesn't wait long for a full queue to have room.
+func Send(c *Context, name string, s queue.Send) (queue.ID, error) {
+	c.leaveIfOver()
+	q := c.r.wf.opts.Queue
+	if q == nil {
+		c.misuse(name, "there is no Options.Queue")
+	}
+	return StepTx(c, name, func(_ context.Context, b *batch.Batch) (queue.ID, error) { return q.StageEnqueue(b, s) },
+		&StepOptions{Unrecorded: true})
+}

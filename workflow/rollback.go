@@ -1,0 +1,196 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// RollbackCheckpoint says that from here on steps may have an Undo: if the workflow fails
+// later, those that have completed are undone, the last one first.
+//
+// What has to be undone is found by running the code over its history once more, as far
+// as that goes. So it is not found in iterations before the present one, in branches that
+// have lost a race, and in the history before ContinueAsNew.
+func (c *Context) RollbackCheckpoint(name string) {
+	p := c.enter(name)
+	defer c.end()
+	if _, ok := kind[history.Checkpoint](p); !ok {
+		if c.r.undoing != nil {
+			c.r.stopCollecting()
+		}
+		p.must(p.record(history.Checkpoint{Name: name}, p.completed(), false))
+	}
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	c.r.guarded = true
+}
+
+func (r *run) isGuarded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.guarded
+}
+
+// An undoing is a step that has completed, and its Undo.
+type undoing struct {
+	at   history.Location
+	id   string
+	undo Undo
+	out  []byte
+}
+
+// collect notes what a completed step has to be undone with.
+func (r *run) collect(s *stepCall, out []byte) {
+	if r.undoing == nil || s.opts.Undo.IsZero() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.undoing = append(*r.undoing, undoing{s.at, s.entry.ID, s.opts.Undo, out})
+}
+
+// stopCollecting ends the goroutine: the code has come to where the workflow was when it
+// failed.
+func (r *run) stopCollecting() { leave() }
+
+// rollback undoes what a failed workflow has done. What is left is tried again by the next
+// run, if an error is returned.
+func (w *Workflow) rollback(ctx context.Context) error {
+	var todo []undoing
+	r := w.newRun(ctx, false)
+	r.undoing = &todo
+	w.setRun(r)
+	defer w.setRun(nil)
+	defer r.kill(errCollected)
+	r.start(w.h.Input())
+	r.wait(ctx)
+	defer context.AfterFunc(ctx, func() { r.halt(ErrEvicted) })()
+	if reason := r.stopped(); reason != nil {
+		return reason
+	}
+	for i := len(todo) - 1; i >= 0; i-- {
+		if err := r.undo(&todo[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undo undoes a step, unless that has been done.
+func (r *run) undo(u *undoing) error {
+	w := r.wf
+	e, ok := w.h.Get(u.at)
+	if !ok || e.Metadata == nil || e.Metadata.RollbackCompletedAt != nil {
+		return nil
+	}
+	for n := uint32(1); ; n++ {
+		if err := context.Cause(r.life); err != nil {
+			return err
+		}
+		landed, err := r.tryUndo(u, StepInfo{w.h.Path(u.at), u.id, n})
+		switch {
+		case errors.Is(err, ErrStorage):
+			return err
+		case err == nil && landed:
+			return nil
+		case err == nil:
+			return r.undone(u, nil)
+		case context.Cause(r.life) != nil:
+			return context.Cause(r.life)
+		case n >= DefaultAttempts || final(err):
+			return r.notUndone(u, err)
+		}
+		if err := r.pause(min(DefaultBackoff<<n, DefaultMaxBackoff)); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits between two attempts.
+func (r *run) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.life.Done():
+		return context.Cause(r.life)
+	}
+}
+
+// tryUndo makes one attempt, and says whether it has landed already.
+func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(context.WithValue(r.life, stepKey{}, info), DefaultTimeout, ErrStepTimeout)
+	defer cancel()
+	err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
+		landed = true
+		return r.undone(u, b)
+	})
+	if broken := r.wf.actor.Err(); err != nil && broken != nil {
+		err = storageError(broken)
+	}
+	return landed && err == nil, err
+}
+
+// undone records that a step was undone, with what is in b.
+func (r *run) undone(u *undoing, b *batch.Batch) error {
+	return r.mark(u, b, func(m *history.Metadata) {
+		now := r.wf.now()
+		m.RollbackCompletedAt, m.RollbackError = &now, nil
+	})
+}
+
+// notUndone records why a step could not be undone, and returns that.
+func (r *run) notUndone(u *undoing, cause error) error {
+	f := r.wf.failures.of(cause)
+	text := f.text()
+	err := r.mark(u, nil, func(m *history.Metadata) { m.RollbackError = &text })
+	if err != nil {
+		return err
+	}
+	return &RollbackError{r.wf.h.Path(u.at), f}
+}
+
+func (r *run) mark(u *undoing, b *batch.Batch, change func(*history.Metadata)) error {
+	if b == nil {
+		b = &batch.Batch{}
+		defer b.Abort(nil)
+	}
+	e, ok := r.wf.h.Get(u.at)
+	if !ok || e.Metadata == nil {
+		return storageError(fmt.Errorf("entry %s is gone", r.wf.h.Path(u.at)))
+	}
+	m := *e.Metadata
+	change(&m)
+	tx := r.wf.h.Begin()
+	if err := tx.PutMetadata(u.at, m); err != nil {
+		return storageError(err)
+	}
+	b.Late(func(*batch.Batch) error { // as Context.mayWrite
+		if err := context.Cause(r.life); err != nil && err != ErrEvicted {
+			return errLeft
+		}
+		return nil
+	})
+	tx.Stage(b)
+	err := r.wf.actor.Commit(context.WithoutCancel(r.life), b)
+	var limit *batch.LimitError
+	switch {
+	case err == nil || errors.As(err, &limit):
+		return err
+	case errors.Is(err, errLeft):
+		return context.Cause(r.life)
+	}
+	return storageError(err)
+}

@@ -1,0 +1,45 @@
+package workflow
+
+import (
+	"time"
+
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
+)
+
+// Sleep waits for d from the first time that the code comes here; nothing or less doesn't
+// wait. The workflow needs no process meanwhile.
+func (c *Context) Sleep(name string, d time.Duration) {
+	c.sleep(name, func() time.Time { return c.r.wf.clock.Now().Add(d) })
+}
+
+// SleepUntil waits until t, in milliseconds, rounded up. In a later run t may be another
+// time: what counts is the one that was recorded.
+func (c *Context) SleepUntil(name string, t time.Time) {
+	c.sleep(name, func() time.Time { return t })
+}
+
+func (c *Context) sleep(name string, until func() time.Time) {
+	p := c.enter(name)
+	defer c.end()
+	k, ok := kind[history.Sleep](p)
+	if ok && k.State != history.SleepPending {
+		return
+	}
+	if c.r.undoing != nil {
+		c.r.stopCollecting()
+	}
+	m := p.status()
+	if !ok {
+		k.Deadline = history.MillisOf(until())
+		m.Status = history.StatusRunning
+		// One that is over is recorded with what comes next.
+		p.must(p.record(k, m, k.Deadline > c.r.wf.now()))
+	}
+	for k.Deadline > c.r.wf.now() {
+		c.park(wait{until: k.Deadline})
+	}
+	// If this is not recorded before the process ends, the next run finds a time that has
+	// passed.
+	k.State = history.SleepCompleted
+	p.must(p.record(k, p.completed(), false))
+}

@@ -1,0 +1,56 @@
+package workflow
+
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// An Undo compensates for a step whose result is known: it is called when the workflow
+// fails after the step, with what the step returned.
+type Undo struct {
+	do func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error
+	tx bool
+}
+
+// IsZero reports whether u does nothing.
+func (u Undo) IsZero() bool { return u.do == nil }
+
+// UndoWith returns an Undo that calls fn with the result of the step. It may be called
+// more than once: until it has succeeded, and again if the process ends before that is
+// recorded.
+func UndoWith[T any](fn func(ctx context.Context, out T) error) Undo {
+	return Undo{do: func(ctx context.Context, codec Codec, out []byte, _ func(*batch.Batch) error) error {
+		v, err := decodeFor[T](codec, out)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, v)
+	}}
+}
+
+// UndoTx returns an Undo whose effect is in the actor's own keys: what fn stages in b
+// lands in the very commit that records that the step was undone.
+func UndoTx[T any](fn func(ctx context.Context, b *batch.Batch, out T) error) Undo {
+	return Undo{tx: true, do: func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error {
+		v, err := decodeFor[T](codec, out)
+		if err != nil {
+			return err
+		}
+		var b batch.Batch
+		defer b.Abort(nil)
+		if err := fn(ctx, &b, v); err != nil {
+			return err
+		}
+		return land(&b)
+	}}
+}
+
+// decodeFor decodes the output of a step; that of a Do is the zero T.
+func decodeFor[T any](codec Codec, out []byte) (v T, err error) {
+	if out == nil {
+		return v, nil
+	}
+	err = codec.Decode(out, &v)
+	return v, err
+}
