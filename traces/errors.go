@@ -2,6 +2,7 @@ package traces
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -21,4 +22,6 @@ var (
 	ErrBusy = errors.New("traces: another batch has it")
 	// ErrCorrupt: stored bytes are damaged. It is actorstore.ErrCorrupt.
 	ErrCorrupt = actorstore.ErrCorrupt
+
+	errKey = fmt.Errorf("it is the key of no chunk: %w", ErrCorrupt)
 )

@@ -1,11 +1,6 @@
 package traces
 
-import (
-	"context"
-	"time"
-
-	"github.com/greenroomdb/greenroom/actorstore"
-)
+import "time"
 
 // A Query selects spans. The zero Query selects all.
 type Query struct {
@@ -55,17 +50,4 @@ type Damage struct {
 	Key   []byte // of the actor
 	Words string // the key for people
 	Err   error  // wraps ErrCorrupt
-}
-
-// Read returns the spans that q selects, also those that are not written yet.
-//
-// Errors are those of reading the store; damage is in the Result. An End that is not
-// behind Start, or a negative Limit, selects nothing.
-func (t *Traces) Read(ctx context.Context, q Query) (*Result, error) { panic("traces: later") }
-
-// Read returns the spans that q selects of those that are stored: of an actor that
-// somebody else owns (actorstore.View has a Snapshot), or of an earlier state. maxRead is
-// Options.MaxRead, with the same default.
-func Read(ctx context.Context, s *actorstore.Snapshot, q Query, maxRead int) (*Result, error) {
-	panic("traces: later")
 }

@@ -28,11 +28,14 @@ package traces
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -95,53 +98,253 @@ type Limits struct {
 	Links           int // of a span: 128
 	EventAttributes int // of an event: 128
 	LinkAttributes  int // of a link: 128
-	// ValueLength is that of a text, or of each text in a list, in characters. 0 is no
-	// limit but the size of a chunk, of which a record has at most a quarter.
+	// ValueLength is that of a text, or of each text in a list, in characters. 0 is 8192,
+	// or less where values of the actor may have less than 128 KiB, and that is the most:
+	// a record, with everything that it has, takes at most a quarter of a chunk.
 	ValueLength int
+}
+
+// Defaults of Options.
+const (
+	DefaultBucketSize       = time.Hour
+	DefaultChunkAge         = 5 * time.Second
+	DefaultSnapshotInterval = 5 * time.Minute
+	DefaultSnapshotBytes    = 256 << 10
+	DefaultMaxPending       = 64
+	DefaultMaxPendingBytes  = 8 << 20
+	DefaultMaxBackoff       = 30 * time.Second
+	DefaultMaxAge           = 7 * 24 * time.Hour
+	DefaultMaxBytes         = 256 << 20
+	DefaultMaxRead          = 10_000
+	DefaultLimit            = 128
+)
+
+// maxRefs bounds the list of the spans that run, in bytes of a chunk.
+const maxRefs = 32 << 10
+
+// minChunk is the smallest limit on values with which anything sensible can be recorded.
+const minChunk = 2 << 10
+
+// Traces record the spans of an actor. They are safe for concurrent use.
+type Traces struct {
+	actor     *actorstore.Actor
+	opts      Options
+	bounds    bounds
+	limit     int // of a chunk in bytes
+	target    int
+	maxActive int
+	free      func() // gives the namespace back
+	log       *slog.Logger
+	meter     metrics.Sink
+	now       func() uint64 // Unix ns
+
+	ctx    context.Context // of what the writer does
+	cancel context.CancelFunc
+	wake   chan struct{} // holds a token when the writer has something to look at
+	done   chan struct{} // closed when the writer has ended
+
+	// resolving is held while the store is asked for the ids that a bucket has. It is
+	// taken before mu.
+	resolving sync.Mutex
+	trimming  sync.Mutex // held by Trim, and taken first
+
+	// mu is held for memory alone: never while the store is asked, nor during a commit,
+	// whose hooks take it.
+	mu               sync.Mutex
+	closed           bool              // +checklocks:mu
+	failed           error             // why nothing can be written any more  +checklocks:mu
+	stats            Stats             // +checklocks:mu
+	buckets          map[int64]*bucket // of this session  +checklocks:mu
+	open             []*builder        // +checklocks:mu
+	spare            map[string]uint32 // +checklocks:mu
+	room             int               // bytes of records that a chunk will need  +checklocks:mu
+	serial           uint64            // of the last builder  +checklocks:mu
+	oldest, newest   *Span             // that run  +checklocks:mu
+	active, refBytes int               // how many, and their list's size  +checklocks:mu
+	lost             bool              // a span's beginning was dropped  +checklocks:mu
+	draft, resDraft  draft             // +checklocks:mu
+	resOf            *Resource         // that resDraft is of  +checklocks:mu
+	seq              uint64            // of the last chunk that was cut  +checklocks:mu
+	queue            []*pending        // +checklocks:mu
+	pendingBytes     int               // +checklocks:mu
+	flushes          []*flush          // +checklocks:mu
+	retryAt          time.Time         // no attempt before, unless somebody flushes  +checklocks:mu
+	backoff          time.Duration     // +checklocks:mu
+	written, synced  uint64            // chunks applied, and of these on stable storage  +checklocks:mu
+	trimAt           uint64            // when to look for what is too old, Unix ns  +checklocks:mu
+	index            index             // +checklocks:mu
+	adopted          []*Span           // +checklocks:mu
 }
 
 // Open makes the traces of an actor ready for recording; nil opts are the zero Options.
 // There can be one Traces of an actor at a time: another is actorstore.ErrKept. They must
 // be closed before the actor is.
 //
-// Open reads the newest chunk, and the notes that index the chunks. Damage of what is
-// stored is logged, and no error.
+// Open reads the newest chunk, and the notes that index the chunks; with Adopt, the spans
+// that go on as well. It writes nothing by itself. Damage of what is stored is logged, and
+// no error.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Traces, error) {
-	panic("traces: later")
+	t := &Traces{actor: a, wake: make(chan struct{}, 1), done: make(chan struct{}), buckets: map[int64]*bucket{}}
+	if opts != nil {
+		t.opts = *opts
+	}
+	if err := t.options(); err != nil {
+		return nil, fmt.Errorf("traces: open: %w", err)
+	}
+	free, err := a.Keep(actorstore.NamespaceTraces)
+	if err != nil {
+		return nil, fmt.Errorf("traces: open: %w", err)
+	}
+	t.free = free
+	t.ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := t.load(ctx); err != nil {
+		t.cancel()
+		free()
+		return nil, fmt.Errorf("traces: open: %w", err)
+	}
+	go t.write()
+	return t, nil
 }
 
-// Traces record the spans of an actor. They are safe for concurrent use.
-type Traces struct {
-	actor *actorstore.Actor
-	opts  Options
+// options checks the options and puts the defaults in.
+func (t *Traces) options() error {
+	o := &t.opts
+	t.limit = t.actor.Limits().ValueSize
+	o.BucketSize = orDefault(o.BucketSize, DefaultBucketSize)
+	o.ChunkBytes = orDefault(o.ChunkBytes, t.limit)
+	o.ChunkAge = orDefault(o.ChunkAge, DefaultChunkAge)
+	o.SnapshotInterval = orDefault(o.SnapshotInterval, DefaultSnapshotInterval)
+	o.SnapshotBytes = orDefault(o.SnapshotBytes, DefaultSnapshotBytes)
+	o.MaxPending = orDefault(o.MaxPending, DefaultMaxPending)
+	o.MaxPendingBytes = orDefault(o.MaxPendingBytes, DefaultMaxPendingBytes)
+	o.MaxBackoff = orDefault(o.MaxBackoff, DefaultMaxBackoff)
+	o.MaxAge = orDefault(o.MaxAge, DefaultMaxAge)
+	o.MaxBytes = orDefault(o.MaxBytes, DefaultMaxBytes)
+	o.MaxRead = orDefault(o.MaxRead, DefaultMaxRead)
+	for _, n := range []*int{&o.Limits.Attributes, &o.Limits.Events, &o.Limits.Links,
+		&o.Limits.EventAttributes, &o.Limits.LinkAttributes} {
+		*n = orDefault(*n, DefaultLimit)
+	}
+	most := min(maxRefs, t.limit/4) / activeSnapshotSize
+	t.maxActive = orDefault(o.MaxActive, most)
+	t.target, t.bounds = min(o.ChunkBytes, t.limit), boundsOf(t.limit, o.Limits.ValueLength)
+	switch {
+	case t.limit < minChunk:
+		return fmt.Errorf("%w: a value may have %d bytes, and chunks need %d", ErrOptions, t.limit, minChunk)
+	case o.BucketSize < time.Second || o.BucketSize%time.Second != 0:
+		return fmt.Errorf("%w: BucketSize is %v", ErrOptions, o.BucketSize)
+	case o.ChunkBytes < 0 || o.ChunkBytes > t.limit:
+		return fmt.Errorf("%w: ChunkBytes is %d, and a value may have %d", ErrOptions, o.ChunkBytes, t.limit)
+	case t.maxActive < 0 || t.maxActive > most:
+		return fmt.Errorf("%w: MaxActive is %d, limit %d", ErrOptions, t.maxActive, most)
+	case o.ChunkAge < 0 || o.SnapshotInterval < 0 || o.SnapshotBytes < 0 || o.MaxBackoff < 0:
+		return fmt.Errorf("%w: a negative time or size", ErrOptions)
+	case o.MaxPending < 0 || o.MaxPendingBytes < 0 || o.MaxRead < 0:
+		return fmt.Errorf("%w: a negative bound", ErrOptions)
+	}
+	t.log, t.meter = o.Logger, o.Metrics
+	if t.log == nil {
+		t.log = slog.Default()
+	}
+	t.now = clock(o.Now)
+	return nil
 }
 
-// Flush writes everything that was recorded before the call, and returns when it is on
-// stable storage. An error of the store ends the wait, not the attempts: what was
-// recorded stays in its place, and the next Flush tries again at once. So does the
-// context's.
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// clock returns what tells the time in Unix ns. By default that is the time of day at
+// first, and then what has passed: steps of the machine's clock would make spans end
+// before they began.
+func clock(now func() time.Time) func() uint64 {
+	if now != nil {
+		return func() uint64 { return unixNano(now()) }
+	}
+	anchor := time.Now()
+	begin := unixNano(anchor)
+	return func() uint64 { return begin + uint64(time.Since(anchor)) }
+}
+
+// over reports whether nothing is recorded any more.
 //
-// Errors: ErrClosed, ErrDropped, ErrBusy, and those of actorstore.
-func (t *Traces) Flush(ctx context.Context) error { panic("traces: later") }
+// +checklocks:t.mu
+func (t *Traces) over() bool { return t.closed || t.failed != nil }
 
-// Stage has everything that was recorded so far land with b. If b doesn't land it is
-// written as usual. t is a batch.Stager.
-func (t *Traces) Stage(b *batch.Batch) error { panic("traces: later") }
+// ignore counts a call that does nothing.
+//
+// +checklocks:t.mu
+func (t *Traces) ignore() {
+	t.stats.Ignored++
+	t.count(metricIgnored, 1)
+}
 
 // Close flushes and ends the recording, not the actor. Spans that run are left open, for
 // the next Open. After an error, which is that of Flush, t is closed all the same, and what
 // could not be written is lost. A second Close returns nil.
-func (t *Traces) Close(ctx context.Context) error { panic("traces: later") }
+func (t *Traces) Close(ctx context.Context) error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.mu.Unlock()
+	err := t.Flush(ctx)
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return nil
+	}
+	t.closed = true
+	// What was recorded since the Flush, or couldn't be written.
+	for len(t.open) > 0 {
+		t.cut(t.open[0])
+	}
+	t.mu.Unlock()
+	t.cancel()
+	<-t.done
+	t.mu.Lock()
+	t.giveUp(ErrClosed)
+	t.mu.Unlock()
+	t.free()
+	if err != nil && !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("traces: close: %w", err)
+	}
+	return nil
+}
+
+// giveUp drops everything that waits to be written.
+//
+// +checklocks:t.mu
+func (t *Traces) giveUp(why error) {
+	for len(t.queue) > 0 {
+		t.drop(0)
+	}
+	for _, f := range t.flushes {
+		f.done <- why
+	}
+	t.flushes = nil
+}
 
 // Adopted returns the spans that were left open and go on (Options.Adopt), oldest first.
-func (t *Traces) Adopted() []*Span { panic("traces: later") }
+func (t *Traces) Adopted() []*Span {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.adopted)
+}
 
 // Stats returns what has happened since Open, and what there is.
-func (t *Traces) Stats() Stats { panic("traces: later") }
-
-// Trim removes what Options.MaxAge and MaxBytes don't keep, as happens by itself when a
-// chunk is written and when time passes. It reports how many buckets it removed.
-func (t *Traces) Trim(ctx context.Context) (buckets int, err error) { panic("traces: later") }
+func (t *Traces) Stats() Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.stats
+	s.Active, s.Pending, s.PendingBytes, s.Bytes = t.active, len(t.queue), t.pendingBytes, t.index.bytes
+	return s
+}
 
 // Stats are numbers of one Traces, since Open unless it says otherwise.
 type Stats struct {

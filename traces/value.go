@@ -72,8 +72,7 @@ func StringValue(s string) Value { return Value{typ: TypeString, text: s} }
 // BytesValue returns the Value of b.
 func BytesValue(b []byte) Value { return Value{typ: TypeBytes, text: string(b)} }
 
-// TimeValue returns the Value of t, which is stored to the microsecond or so: as the
-// seconds of a float64.
+// TimeValue returns the Value of t, which is stored to the microsecond.
 func TimeValue(t time.Time) Value { return Value{typ: TypeTime, list: t} }
 
 // BigValue returns the Value of n, a TypeInt if it has at most 64 bits.
@@ -85,15 +84,25 @@ func BigValue(n *big.Int) Value {
 }
 
 // ArrayValue returns the Value of a list of values of any types.
-func ArrayValue(list ...Value) Value { return Value{typ: TypeArray, list: list} }
+func ArrayValue(list ...Value) Value {
+	if list == nil {
+		list = []Value{}
+	}
+	return Value{typ: TypeArray, list: list}
+}
 
 // MapValue returns the Value of an object with the members in this order.
-func MapValue(members ...Attr) Value { return Value{typ: TypeMap, list: members} }
+func MapValue(members ...Attr) Value {
+	if members == nil {
+		members = []Attr{}
+	}
+	return Value{typ: TypeMap, list: members}
+}
 
 // AnyValue returns the Value of anything: of the types above and of slices and maps of
 // them directly, of others as package internal/cbor would store them. One that can't be
 // stored is dropped, and counted, when it is recorded.
-func AnyValue(x any) Value { return anyValue(x) }
+func AnyValue(x any) Value { return anyValue(x, 0) }
 
 // Bool, Int and the rest return an attribute.
 
@@ -225,5 +234,3 @@ func (v Value) quoted() string {
 	}
 	return v.String()
 }
-
-func anyValue(any) Value { panic("traces: later") }

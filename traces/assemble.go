@@ -1,0 +1,175 @@
+package traces
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
+
+// A gathered is a span whose records are being gathered.
+type gathered struct {
+	id      SpanID
+	records []timed
+	base    bool   // there is a start or a snapshot
+	inRange bool   // there is a record in the range
+	order   int    // of the first record in the range
+	trace   uint64 // hash, if base
+	ended   bool
+	partial bool
+	begins  place // of the base that was looked up, and of its newest snapshot
+	whole   place
+}
+
+// resources makes one of all resources that are the same.
+type resources map[string]*Resource
+
+func (m resources) of(r *record, strings []string) *Resource {
+	if len(r.attrs) == 0 {
+		return nil
+	}
+	var key []byte
+	for _, a := range r.attrs {
+		key = bare.AppendData(bare.AppendString(key, strings[a.key]), a.value)
+	}
+	if known := m[string(key)]; known != nil {
+		return known
+	}
+	res := &Resource{}
+	for _, a := range r.attrs {
+		if v := decodeValue(a.value); strings[a.key] == keySchema {
+			res.SchemaURL = v.AsString()
+		} else {
+			res.Attributes = append(res.Attributes, Attr{strings[a.key], v})
+		}
+	}
+	m[string(key)] = res
+	return res
+}
+
+// span puts a span together from its records.
+func (g *gathered) span() SpanData {
+	slices.SortStableFunc(g.records, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	d := SpanData{SpanID: g.id, Partial: g.partial}
+	for _, r := range g.records {
+		switch r.kind {
+		case kindStart, kindSnapshot:
+			d.begin(&r)
+		case kindUpdate:
+			d.update(r.attrs, r.strings)
+			d.DroppedAttributes = addCounts(d.DroppedAttributes, r.dropped)
+			d.setStatus(&r.status)
+		case kindEvent:
+			d.Events = append(d.Events, Event{timeOf(r.at), r.strings[r.name], attrsOf(r.attrs, r.strings), r.dropped})
+		case kindEnd:
+			d.End = timeOf(r.at)
+			d.setStatus(&r.status)
+		}
+	}
+	return d
+}
+
+// begin takes over a start or a snapshot, which says everything but the events.
+func (d *SpanData) begin(r *timed) {
+	d.TraceID, d.Parent, d.Name, d.Kind = r.trace, r.parent.value, r.strings[r.name], SpanKind(r.spanKind)
+	d.TraceState, d.Flags = r.state.value, r.flags
+	d.Resource, d.Scope, d.Attributes, d.Links = r.resource, Scope{}, nil, nil
+	d.update(r.attrs, r.strings)
+	d.DroppedAttributes, d.DroppedLinks = r.dropped, r.droppedLinks
+	for i := range r.links {
+		l := &r.links[i]
+		d.Links = append(d.Links, Link{l.trace, l.span, l.state.value, attrsOf(l.attrs, r.strings), l.dropped})
+	}
+	if d.Start = timeOf(r.at); r.kind == kindSnapshot {
+		d.Start, d.Status = timeOf(r.start), Status{}
+		d.setStatus(&r.status)
+	}
+}
+
+func (d *SpanData) setStatus(s *optional[statusRow]) {
+	if s.set {
+		d.Status = Status{s.value.code, s.value.message.value}
+	}
+}
+
+// update sets attributes; those by which the format says other things go where they belong.
+func (d *SpanData) update(rows []attrRow, strings []string) {
+	if d.Attributes == nil && len(rows) > 0 {
+		d.Attributes = make([]Attr, 0, len(rows))
+	}
+	for _, row := range rows {
+		a := Attr{strings[row.key], decodeValue(row.value)}
+		if reservedKey(a.Key) && d.reserved(&a) {
+			continue
+		}
+		i := slices.IndexFunc(d.Attributes, func(o Attr) bool { return o.Key == a.Key })
+		if i < 0 {
+			d.Attributes = append(d.Attributes, a)
+		} else {
+			d.Attributes[i] = a
+		}
+	}
+}
+
+// reserved reports whether an attribute was for a field, which it then sets.
+func (d *SpanData) reserved(a *Attr) bool {
+	switch {
+	case a.Key == keyDroppedEvents && a.Value.typ == TypeInt:
+		d.DroppedEvents = uint32(min(max(a.Value.AsInt(), 0), 1<<32-1))
+	case a.Key == keyScopeAttrs && a.Value.typ == TypeMap:
+		d.Scope.Attributes = a.Value.AsMap()
+	case a.Value.typ != TypeString:
+		return false
+	case a.Key == keyScopeName:
+		d.Scope.Name = a.Value.text
+	case a.Key == keyScopeVersion:
+		d.Scope.Version = a.Value.text
+	case a.Key == keyScopeSchema:
+		d.Scope.SchemaURL = a.Value.text
+	default:
+		return false
+	}
+	return true
+}
+
+func attrsOf(rows []attrRow, strings []string) []Attr {
+	if len(rows) == 0 {
+		return nil
+	}
+	attrs := make([]Attr, len(rows))
+	for i, row := range rows {
+		attrs[i] = Attr{strings[row.key], decodeValue(row.value)}
+	}
+	return attrs
+}
+
+// matches reports whether the query selects the span, by what only a whole one tells.
+func (q *Query) matches(d *SpanData) bool {
+	if q.Name != "" && d.Name != q.Name || !q.TraceID.IsZero() && d.TraceID != q.TraceID {
+		return false
+	}
+	if len(q.Status) > 0 && !slices.Contains(q.Status, d.Status.Code) {
+		return false
+	}
+	if q.MinDuration > 0 || q.MaxDuration > 0 {
+		took := d.Duration()
+		if d.Running() || took < q.MinDuration || q.MaxDuration > 0 && took >= q.MaxDuration {
+			return false
+		}
+	}
+	return q.Match == nil || q.Match(d)
+}
+
+// filters reports whether spans have to be put together to know whether they are selected.
+func (q *Query) filters() bool {
+	return q.Name != "" || len(q.Status) > 0 || q.MinDuration > 0 || q.MaxDuration > 0 || q.Match != nil
+}
+
+// bound returns the time in Unix ns, or what no time is.
+func bound(t time.Time, none uint64) uint64 {
+	if t.IsZero() {
+		return none
+	}
+	return unixNano(t)
+}

@@ -1,0 +1,189 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A flush is somebody who waits until chunks are written.
+type flush struct {
+	upto  uint64 // all that were cut up to this one
+	tried bool   // an attempt has begun since
+	done  chan error
+}
+
+// Flush writes everything that was recorded before the call, and returns when it is on
+// stable storage. An error of the store ends the wait, not the attempts: what was
+// recorded stays in its place, and the next Flush tries again at once. So does the
+// context's.
+//
+// Errors: ErrClosed, ErrDropped, ErrBusy, and those of actorstore.
+func (t *Traces) Flush(ctx context.Context) error {
+	f, err := t.beginFlush()
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		select {
+		case err = <-f.done:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			t.endFlush(f)
+			return fmt.Errorf("traces: flush: %w", err)
+		}
+	}
+	return t.sync(ctx)
+}
+
+// beginFlush cuts what is being filled. The flush is nil if nothing waits to be written.
+func (t *Traces) beginFlush() (*flush, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, ErrClosed
+	case t.failed != nil:
+		return nil, t.failed
+	}
+	t.cutAll()
+	if len(t.queue) == 0 {
+		return nil, nil
+	}
+	f := &flush{upto: t.seq, done: make(chan error, 1)}
+	t.flushes = append(t.flushes, f)
+	t.settleFlushes(0, nil) // all of it may be staged by others
+	t.kick()
+	return f, nil
+}
+
+// cutAll cuts what is being filled, the oldest bucket first: the newest chunk is then the
+// one that knows which spans run.
+//
+// +checklocks:t.mu
+func (t *Traces) cutAll() {
+	t.heal()
+	slices.SortFunc(t.open, func(a, b *builder) int { return int(min(max(a.bucket.start-b.bucket.start, -1), 1)) })
+	for len(t.open) > 0 {
+		t.cut(t.open[0])
+	}
+}
+
+func (t *Traces) endFlush(f *flush) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.Index(t.flushes, f); i >= 0 {
+		t.flushes = slices.Delete(t.flushes, i, i+1)
+	}
+}
+
+// sync waits until what was applied is on stable storage.
+func (t *Traces) sync(ctx context.Context) error {
+	t.mu.Lock()
+	written, synced := t.written, t.synced
+	t.mu.Unlock()
+	if written == synced {
+		return nil
+	}
+	if err := t.actor.Sync(ctx); err != nil {
+		return fmt.Errorf("traces: flush: %w", err)
+	}
+	t.mu.Lock()
+	t.synced = max(t.synced, written)
+	t.mu.Unlock()
+	return nil
+}
+
+// settleFlushes tells those who wait for nothing any more. Who waits for the chunk with
+// the number dropped, if that isn't 0, gets err.
+//
+// +checklocks:t.mu
+func (t *Traces) settleFlushes(dropped uint64, err error) {
+	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
+		if dropped != 0 && f.upto >= dropped {
+			f.done <- err
+			return true
+		}
+		var busy error
+		for _, p := range t.queue {
+			switch {
+			case p.seq > f.upto:
+			case p.state == staged:
+				busy = ErrBusy
+			default:
+				return false
+			}
+		}
+		f.done <- busy
+		return true
+	})
+}
+
+// failFlushes tells those who wait for an attempt that began since they came.
+//
+// +checklocks:t.mu
+func (t *Traces) failFlushes(err error) {
+	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
+		if f.tried {
+			f.done <- err
+		}
+		return f.tried
+	})
+}
+
+// Stage has everything that was recorded so far land with b. If b doesn't land it is
+// written as usual. What is being written at that moment lands by itself. t is a
+// batch.Stager. ctx is for the one read that the first chunk of a bucket takes.
+func (t *Traces) Stage(b *batch.Batch) error { return t.StageContext(t.ctx, b) }
+
+// StageContext is Stage with a context for the read that the first chunk of a bucket
+// takes.
+//
+// Errors: ErrClosed, and those of actorstore. Nothing is staged then.
+func (t *Traces) StageContext(ctx context.Context, b *batch.Batch) error {
+	claimed, err := t.claim()
+	if err != nil {
+		return err
+	}
+	for _, p := range claimed {
+		err = errors.Join(err, t.resolveAll(ctx, p))
+	}
+	if err != nil {
+		t.mu.Lock()
+		for _, p := range claimed {
+			t.unclaim(p)
+		}
+		t.mu.Unlock()
+		t.kick()
+		return fmt.Errorf("traces: stage: %w", err)
+	}
+	for _, p := range claimed {
+		t.stage(b, p)
+	}
+	return nil
+}
+
+// claim takes everything that nobody writes.
+func (t *Traces) claim() (claimed []*pending, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+		return nil, ErrClosed
+	case t.failed != nil:
+		return nil, t.failed
+	}
+	t.cutAll()
+	for _, p := range t.queue {
+		if p.state == waiting {
+			p.state = staged
+			claimed = append(claimed, p)
+		}
+	}
+	return claimed, nil
+}

@@ -1,0 +1,208 @@
+package traces
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// pageChunks is how many chunks are read at once.
+const pageChunks = 16
+
+// A keyed is a chunk with its key.
+type keyed struct {
+	key chunkKey
+	*chunk
+}
+
+// A scanner reads chunks: of the store, and those that are not there yet.
+type scanner struct {
+	snap    *actorstore.Snapshot
+	cat     *catalog
+	memory  []keyed // by key
+	read    int     // chunks read from the store
+	damaged []Damage
+	seen    map[string]bool // keys that are damaged
+}
+
+func newScanner(ctx context.Context, snap *actorstore.Snapshot, memory []keyed) (*scanner, error) {
+	cat, err := loadCatalog(ctx, snap)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(memory, func(a, b keyed) int { return a.key.compare(b.key) })
+	return &scanner{snap: snap, cat: cat, memory: memory, seen: map[string]bool{}}, nil
+}
+
+// scan yields the chunks in the ranges, which are in order, and those of the memory, in
+// the order of their keys. What is in both is yielded once.
+func (s *scanner) scan(ctx context.Context, ranges []keyRange, yield func(keyed) error) error {
+	memory := s.memory
+	upTo := func(k chunkKey) (same bool, err error) {
+		for len(memory) > 0 && memory[0].key.compare(k) <= 0 {
+			same = memory[0].key == k
+			if err = yield(memory[0]); err != nil {
+				return same, err
+			}
+			memory = memory[1:]
+		}
+		return same, nil
+	}
+	err := s.stored(ctx, ranges, func(c keyed) error {
+		same, err := upTo(c.key)
+		if err != nil || same {
+			return err
+		}
+		return yield(c)
+	})
+	for _, c := range memory {
+		if err == nil {
+			err = yield(c)
+		}
+	}
+	return err
+}
+
+// stored yields the chunks in the ranges that are in the store.
+func (s *scanner) stored(ctx context.Context, ranges []keyRange, yield func(keyed) error) error {
+	for _, r := range ranges {
+		for next := r.start; next != nil; {
+			var err error
+			if next, err = s.page(ctx, keyRange{next, r.end}, yield); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// page reads some chunks, and returns where to go on, nil at the end. A chunk is yielded
+// when the page is read: who gets it may take its time.
+func (s *scanner) page(ctx context.Context, r keyRange, yield func(keyed) error) (next []byte, err error) {
+	type raw struct{ key, value []byte }
+	var page []raw
+	for e, err := range s.snap.List(ctx, actorstore.ListOptions{Start: r.start, End: r.end, Limit: pageChunks}) {
+		if errors.Is(err, ErrCorrupt) {
+			// List says nothing about which keys are sound: look at each.
+			return nil, s.carefully(ctx, r, yield)
+		}
+		if err != nil {
+			return nil, err
+		}
+		page = append(page, raw{bytes.Clone(e.Key), bytes.Clone(e.Value)})
+	}
+	for _, e := range page {
+		if err := s.found(e.key, e.value, yield); err != nil {
+			return nil, err
+		}
+	}
+	if len(page) < pageChunks {
+		return nil, nil
+	}
+	return append(page[len(page)-1].key, 0), nil
+}
+
+// carefully yields the chunks of a range in which the rows of some are damaged.
+func (s *scanner) carefully(ctx context.Context, r keyRange, yield func(keyed) error) error {
+	for e, err := range s.snap.Survey(ctx, r.start, r.end) {
+		key := bytes.Clone(e.Key)
+		var value []byte
+		if err == nil {
+			value, err = s.snap.Get(ctx, key, nil)
+		}
+		switch {
+		case err == nil:
+			err = s.found(key, value, yield)
+		case key != nil && errors.Is(err, ErrCorrupt):
+			s.damage(key, err)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// found decodes a chunk and yields it.
+func (s *scanner) found(key, value []byte, yield func(keyed) error) error {
+	s.read++
+	k, ok := parseChunkKey(key)
+	if !ok {
+		s.damage(key, errKey)
+		return nil
+	}
+	c, err := parseChunk(value)
+	if err != nil {
+		s.damage(key, err)
+		return nil
+	}
+	return yield(keyed{k, c})
+}
+
+func (s *scanner) damage(key []byte, err error) {
+	if !s.seen[string(key)] {
+		s.seen[string(key)] = true
+		s.damaged = append(s.damaged, Damage{key, actorstore.Describe(key), err})
+	}
+}
+
+// chunk returns one chunk, nil if it isn't there or can't be read.
+func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
+	if i, ok := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) }); ok {
+		return s.memory[i].chunk, nil
+	}
+	r := keyRange{appendChunkKey(nil, k), afterChunk(k)}
+	err = s.stored(ctx, []keyRange{r}, func(found keyed) error {
+		c = found.chunk
+		return nil
+	})
+	return c, err
+}
+
+// before returns the last chunk with a smaller key, nil if there is none.
+func (s *scanner) before(ctx context.Context, k chunkKey) (c *chunk, err error) {
+	start, _ := chunksRange()
+	last, err := lastKey(ctx, s.snap, start, appendChunkKey(nil, k))
+	if err != nil {
+		return nil, err
+	}
+	i, _ := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
+	if i > 0 && (!last.set || s.memory[i-1].key.compare(last.value) >= 0) {
+		return s.memory[i-1].chunk, nil
+	}
+	if !last.set {
+		return nil, nil
+	}
+	return s.chunk(ctx, last.value)
+}
+
+// A timed is a record of a chunk with what the chunk says about it.
+type timed struct {
+	*record
+	at       uint64 // Unix ns
+	strings  []string
+	resource *Resource
+	place    place
+}
+
+// records returns the records of a chunk by time, those of one time as they came. res is
+// asked for the resource that a record states.
+func (c keyed) timed(resource func(*record, []string) *Resource) []timed {
+	out := make([]timed, 0, len(c.records))
+	var now *Resource
+	for i := range c.records {
+		r := &c.records[i]
+		if r.kind == kindUpdate && r.span.IsZero() {
+			now = resource(r, c.strings)
+			continue
+		}
+		out = append(out, timed{r, c.base + r.offset, c.strings, now, place{c.key, uint32(i)}})
+	}
+	slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	return out
+}

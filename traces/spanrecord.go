@@ -1,0 +1,266 @@
+package traces
+
+import "time"
+
+// TraceID returns the id of the trace.
+func (s *Span) TraceID() TraceID {
+	if s == nil {
+		return TraceID{}
+	}
+	return s.trace
+}
+
+// SpanID returns the id of the span.
+func (s *Span) SpanID() SpanID {
+	if s == nil {
+		return SpanID{}
+	}
+	return s.id
+}
+
+// Active reports whether the span is being recorded: it has neither ended nor been
+// dropped.
+func (s *Span) Active() bool {
+	if s == nil {
+		return false
+	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	return s.state == spanActive && !s.t.over()
+}
+
+// Data returns the span as it is now, without its events.
+func (s *Span) Data() SpanData {
+	if s == nil {
+		return SpanData{}
+	}
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	d := SpanData{
+		TraceID: s.trace, SpanID: s.id, Parent: s.parent, Name: s.name, Kind: s.kind,
+		Start: timeOf(s.began), TraceState: s.traceState, Flags: s.flags, Status: s.status.value,
+		Attributes: append([]Attr(nil), s.attrs...), Links: append([]Link(nil), s.links...),
+		DroppedAttributes: s.dropped, DroppedLinks: s.droppedLinks, DroppedEvents: uint32(s.lostEvents),
+		Resource: s.resource,
+	}
+	if s.scope != nil {
+		d.Scope = *s.scope
+	}
+	return d
+}
+
+// record calls fn with t.mu held, if the span is being recorded; otherwise that is
+// counted. fn gets the time.
+func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
+	if s == nil {
+		return
+	}
+	t := s.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.state != spanActive || t.over() {
+		t.ignore()
+		return
+	}
+	t.heal()
+	now := uint64(0)
+	if at.IsZero() {
+		now = t.now()
+	} else {
+		now = unixNano(at)
+	}
+	fn(t, now)
+}
+
+// SetAttributes sets attributes, replacing those that have the same keys.
+func (s *Span) SetAttributes(attrs ...Attr) { s.Update(attrs, 0, nil) }
+
+// SetStatus sets the status.
+func (s *Span) SetStatus(code StatusCode, message string) {
+	s.Update(nil, 0, &Status{code, message})
+}
+
+// Update is SetAttributes and SetStatus in one record; a nil status leaves it as it is.
+// dropped are attributes that are not given here; nothing at all records nothing.
+func (s *Span) Update(attrs []Attr, dropped uint32, status *Status) {
+	if len(attrs) == 0 && dropped == 0 && status == nil {
+		return
+	}
+	s.record(time.Time{}, func(t *Traces, at uint64) {
+		kept, over := t.merge(s, attrs)
+		dropped = addCounts(dropped, over)
+		d := &t.draft
+		d.begin(kindUpdate, &t.bounds)
+		d.rec.span = s.id
+		if status != nil {
+			s.status = some(Status{min(status.Code, StatusError), t.text(status.Message, t.bounds.message)})
+			d.setStatus(&s.status.value)
+		}
+		d.rec.dropped = addCounts(dropped, t.addAttrs(d, kept))
+		s.dropped = addCounts(s.dropped, d.rec.dropped)
+		t.putMore(s, at)
+	})
+}
+
+// putMore records an update or an event, and the whole span if that was long ago.
+//
+// +checklocks:t.mu
+func (t *Traces) putMore(s *Span, at uint64) {
+	before := len(t.draft.values)
+	if _, ok := t.put(at, s, addition{}); !ok {
+		return
+	}
+	s.bytes += before + 64 // about the size of the record
+	now := at
+	if s.bytes >= t.opts.SnapshotBytes || now > s.whole && now-s.whole >= uint64(t.opts.SnapshotInterval) {
+		t.restate(s, t.now())
+	}
+}
+
+// restate records the span whole.
+//
+// +checklocks:t.mu
+func (t *Traces) restate(s *Span, at uint64) {
+	t.draftWhole(s, kindSnapshot)
+	more := addition{0, placeSize}
+	if s.snapshot.set {
+		more.bytes = 0
+	}
+	place, ok := t.put(at, s, more)
+	if !ok {
+		return
+	}
+	t.refBytes += more.bytes
+	s.snapshot, s.bytes, s.whole = some(place), 0, at
+}
+
+// Event records that something happened now.
+func (s *Span) Event(name string, attrs ...Attr) { s.AddEvent(Event{Name: name, Attributes: attrs}) }
+
+// AddEvent records that something happened at e.Time, or now if that is zero.
+func (s *Span) AddEvent(e Event) {
+	s.record(e.Time, func(t *Traces, at uint64) {
+		if over(s.events, t.opts.Limits.Events) {
+			s.lostEvents++
+			t.stats.DroppedEvents++
+			return
+		}
+		s.events++
+		t.draftEvent(s.id, &e)
+		t.putMore(s, at)
+	})
+}
+
+// draftEvent drafts an event of a span.
+//
+// +checklocks:t.mu
+func (t *Traces) draftEvent(id SpanID, e *Event) {
+	d := &t.draft
+	d.begin(kindEvent, &t.bounds)
+	d.rec.span = id
+	d.setName(t.text(e.Name, t.bounds.name))
+	dropped := e.DroppedAttributes
+	attrs := t.first(e.Attributes, t.opts.Limits.EventAttributes, &dropped)
+	d.rec.dropped = addCounts(dropped, t.addAttrs(d, attrs))
+}
+
+// Restate records the span whole again, with another name, kind or links, which the
+// other methods can't change. Of d it takes those, the attributes, the dropped counts
+// and the status; everything else stays.
+func (s *Span) Restate(d *SpanData) {
+	s.record(time.Time{}, func(t *Traces, at uint64) {
+		s.name, s.kind = t.text(d.Name, t.bounds.name), d.Kind
+		s.attrs, s.ownAttrs, s.dropped = nil, 0, d.DroppedAttributes
+		_, more := t.merge(s, d.Attributes)
+		s.dropped = addCounts(s.dropped, more)
+		s.droppedLinks = d.DroppedLinks
+		t.setLinks(s, d.Links)
+		s.lostEvents = max(s.lostEvents, int(d.DroppedEvents))
+		s.status = optional[Status]{}
+		if d.Status != (Status{}) {
+			s.status = some(Status{min(d.Status.Code, StatusError), t.text(d.Status.Message, t.bounds.message)})
+		}
+		t.restate(s, at)
+	})
+}
+
+// End ends the span now.
+func (s *Span) End() { s.EndWith(time.Time{}, nil) }
+
+// EndWith ends the span at a time, now if that is zero, with a status, unless that is nil.
+func (s *Span) EndWith(at time.Time, status *Status) {
+	s.record(at, func(t *Traces, at uint64) {
+		if s.lostEvents > 0 { // the format has no other place for it
+			d := &t.draft
+			d.begin(kindUpdate, &t.bounds)
+			d.rec.span = s.id
+			a := Int(keyDroppedEvents, int64(s.lostEvents))
+			t.addAttr(d, &a)
+			t.put(at, s, addition{})
+		}
+		t.putEnd(s, at, status)
+		t.leave(s, spanEnded)
+	})
+}
+
+// putEnd records the end of a span.
+//
+// +checklocks:t.mu
+func (t *Traces) putEnd(s *Span, at uint64, status *Status) {
+	d := &t.draft
+	d.begin(kindEnd, &t.bounds)
+	d.rec.span = s.id
+	if status != nil {
+		s.status = some(Status{min(status.Code, StatusError), t.text(status.Message, t.bounds.message)})
+		d.setStatus(&s.status.value)
+	}
+	t.put(at, s, addition{})
+}
+
+// Record records a span that has ended elsewhere, all of it at once: for spans that were
+// not started here, or were dropped since. Of one that is stored already it replaces
+// everything but the events. A span without ids is given them; one that has not ended ends
+// now.
+func (t *Traces) Record(d *SpanData) {
+	s := &Span{t: t, id: d.SpanID, trace: d.TraceID, parent: d.Parent, began: unixNano(d.Start)}
+	if s.trace.IsZero() {
+		s.trace = newTraceID()
+	}
+	if s.id.IsZero() {
+		s.id = newSpanID()
+	}
+	s.hash = hashTrace(s.trace)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heal()
+	if t.over() {
+		t.ignore()
+		return
+	}
+	t.fill(s, d.Name, &StartOptions{
+		Kind: d.Kind, TraceState: d.TraceState, Flags: d.Flags, Attributes: d.Attributes, Links: d.Links,
+		DroppedAttributes: d.DroppedAttributes, DroppedLinks: d.DroppedLinks, Resource: d.Resource, Scope: d.Scope,
+	})
+	end := t.now()
+	if !d.End.IsZero() {
+		end = unixNano(d.End)
+	}
+	events := d.Events
+	if limit := t.opts.Limits.Events; limit >= 0 && len(events) > limit {
+		t.stats.DroppedEvents += int64(len(events) - limit)
+		s.lostEvents, events = len(events)-limit, events[:limit]
+	}
+	s.lostEvents += int(d.DroppedEvents)
+	if d.Status != (Status{}) {
+		s.status = some(Status{min(d.Status.Code, StatusError), t.text(d.Status.Message, t.bounds.message)})
+	}
+	// All at the time of the end, which is all in one place: a span may be days long.
+	t.draftWhole(s, kindSnapshot)
+	t.put(end, s, addition{})
+	for i := range events {
+		at := min(unixNano(events[i].Time), end)
+		t.draftEvent(s.id, &events[i])
+		t.put(at, s, addition{})
+	}
+	t.putEnd(s, end, nil)
+}

@@ -1,0 +1,213 @@
+package traces
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
+
+// Values are stored in CBOR (RFC 8949, https://www.rfc-editor.org/rfc/rfc8949) such that
+// JavaScript's cbor-x reads the same value, and that it comes back here as what it was:
+//
+//	bool, text, bytes, null    as they are; of text, what is not UTF-8 is replaced
+//	integer to 32 bits         an integer; JavaScript reads a number
+//	integer beyond             an integer of 8 bytes, tag 2 or 3 beyond that: a bigint
+//	float                      a float of 8 bytes, NaN and the infinities too, but for
+//	                           whole numbers from 2³² to 2⁵³, which JavaScript writes for
+//	                           its integers: 4 bytes if they hold it, else under tag 55799
+//	time                       tag 1, a Date
+//	array, map                 as they are; a map with a count of 16 bits
+//
+// What is read besides is what cbor-x writes: those whole numbers as integers, Sets, Maps
+// and typed arrays as arrays and maps, Uint8Array as bytes, undefined as null.
+const (
+	majorUint   = 0 << 5
+	majorNeg    = 1 << 5
+	majorBytes  = 2 << 5
+	majorText   = 3 << 5
+	majorArray  = 4 << 5
+	majorMap    = 5 << 5
+	majorTag    = 6 << 5
+	majorSimple = 7 << 5
+
+	head64      = 27
+	headFalse   = 0xf4
+	headTrue    = 0xf5
+	headNull    = 0xf6
+	headUndef   = 0xf7
+	headFloat16 = 0xf9
+	headFloat32 = 0xfa
+	headFloat64 = 0xfb
+	headMap16   = 0xb9
+
+	tagDate      = 1
+	tagBig       = 2
+	tagNegBig    = 3
+	tagTransport = 55799 // self-described CBOR, which changes nothing (RFC 8949 §3.4.6)
+
+	maxJSInt   = 1 << 53
+	maxMembers = math.MaxUint16
+)
+
+// A valueEncoder appends values. It cuts texts longer than limit characters, if that is
+// positive, and says so.
+type valueEncoder struct {
+	limit int
+	cut   bool
+}
+
+// append appends v; it reports false for one that can't be stored, and then what it
+// appended is to be thrown away.
+func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
+	switch v.typ {
+	case TypeNull:
+		return append(dst, headNull), true
+	case TypeBool:
+		return append(dst, headFalse+byte(v.num)), true
+	case TypeInt:
+		return appendInt(dst, int64(v.num)), true
+	case TypeFloat:
+		return appendFloat(dst, math.Float64frombits(v.num)), true
+	case TypeString:
+		return e.appendText(dst, v.text), true
+	case TypeBytes:
+		return append(appendHead(dst, majorBytes, uint64(len(v.text))), v.text...), true
+	case TypeTime:
+		return appendTime(dst, v.AsTime()), true
+	case TypeBig:
+		return appendBig(dst, v.AsBig()), true
+	}
+	if depth > maxDepth {
+		return dst, false
+	}
+	switch v.typ {
+	case TypeArray:
+		return e.appendArray(dst, v.AsArray(), depth+1)
+	case TypeMap:
+		return e.appendMap(dst, v.AsMap(), depth+1)
+	}
+	b, err := cbor.Marshal(v.list)
+	if err != nil || v.list == nil || len(b) == 1 && b[0] == headUndef {
+		return dst, false
+	}
+	return append(dst, b...), true
+}
+
+func (e *valueEncoder) appendArray(dst []byte, list []Value, depth int) ([]byte, bool) {
+	dst, ok := appendHead(dst, majorArray, uint64(len(list))), true
+	for i := range list {
+		if dst, ok = e.append(dst, &list[i], depth); !ok {
+			return dst, false
+		}
+	}
+	return dst, true
+}
+
+func (e *valueEncoder) appendMap(dst []byte, members []Attr, depth int) ([]byte, bool) {
+	if len(members) > maxMembers {
+		return dst, false
+	}
+	dst, ok := binary.BigEndian.AppendUint16(append(dst, headMap16), uint16(len(members))), true
+	for i := range members {
+		key := strings.ToValidUTF8(members[i].Key, "\uFFFD")
+		dst = append(appendHead(dst, majorText, uint64(len(key))), key...)
+		if dst, ok = e.append(dst, &members[i].Value, depth); !ok {
+			return dst, false
+		}
+	}
+	return dst, true
+}
+
+func (e *valueEncoder) appendText(dst []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if short := cutText(s, e.limit); len(short) < len(s) {
+		s, e.cut = short, true
+	}
+	return append(appendHead(dst, majorText, uint64(len(s))), s...)
+}
+
+// cutText returns the first limit characters of s, all if limit isn't positive.
+func cutText(s string, limit int) string {
+	if limit <= 0 || len(s) <= limit {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == limit {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
+
+// appendHead appends the shortest head.
+func appendHead(dst []byte, major byte, arg uint64) []byte {
+	switch {
+	case arg < 24:
+		return append(dst, major|byte(arg))
+	case arg <= math.MaxUint8:
+		return append(dst, major|24, byte(arg))
+	case arg <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16(append(dst, major|25), uint16(arg))
+	case arg <= math.MaxUint32:
+		return binary.BigEndian.AppendUint32(append(dst, major|26), uint32(arg))
+	}
+	return binary.BigEndian.AppendUint64(append(dst, major|head64), arg)
+}
+
+func appendInt(dst []byte, n int64) []byte {
+	if n < 0 {
+		return appendHead(dst, majorNeg, uint64(-(n + 1)))
+	}
+	return appendHead(dst, majorUint, uint64(n))
+}
+
+func appendFloat(dst []byte, f float64) []byte {
+	if isJSInt(f) {
+		if short := float32(f); float64(short) == f {
+			return binary.BigEndian.AppendUint32(append(dst, headFloat32), math.Float32bits(short))
+		}
+		dst = appendHead(dst, majorTag, tagTransport)
+	}
+	return binary.BigEndian.AppendUint64(append(dst, headFloat64), math.Float64bits(f))
+}
+
+// isJSInt reports whether f, as 8 bytes, is how JavaScript writes an integer.
+func isJSInt(f float64) bool {
+	abs := math.Abs(f)
+	return abs > math.MaxUint32 && abs <= maxJSInt && abs == math.Trunc(abs)
+}
+
+// appendTime appends a Date: the seconds, as an integer if they are whole.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = appendHead(dst, majorTag, tagDate)
+	if t.Nanosecond() == 0 {
+		return appendInt(dst, t.Unix())
+	}
+	s := float64(t.Unix()) + float64(t.Nanosecond())/1e9
+	return binary.BigEndian.AppendUint64(append(dst, headFloat64), math.Float64bits(s))
+}
+
+func appendBig(dst []byte, n *big.Int) []byte {
+	if n.Sign() >= 0 {
+		if n.IsUint64() {
+			return appendHead(dst, majorUint, n.Uint64())
+		}
+		b := n.Bytes()
+		return append(appendHead(appendHead(dst, majorTag, tagBig), majorBytes, uint64(len(b))), b...)
+	}
+	m := new(big.Int).Not(n) // −1−n
+	if m.IsUint64() {
+		return appendHead(dst, majorNeg, m.Uint64())
+	}
+	b := m.Bytes()
+	return append(appendHead(appendHead(dst, majorTag, tagNegBig), majorBytes, uint64(len(b))), b...)
+}
