@@ -52,7 +52,7 @@ func ParseReceipt(text string) (r Receipt, err error) {
 // A grant is one handing out of a message by this Queue.
 type grant struct {
 	nonce  uint64 // not 0
-	stored bool   // the record says it, once the commit has landed
+	stored bool   // the record says it; of no meaning before the commit has landed
 	// landed is the number of the commit with which the message was handed out, 0 before.
 	landed atomic.Uint64
 }
@@ -67,8 +67,8 @@ func newGrant() *grant {
 
 // durable reports whether the lease is known to be on stable storage.
 func (g *grant) durable(q *Queue) bool {
-	n := g.landed.Load()
-	return g.stored && n != 0 && n <= q.durable.Load()
+	n := g.landed.Load() // after that stored is what it is
+	return n != 0 && g.stored && n <= q.durable.Load()
 }
 
 // fits reports whether a receipt is that of the lease. A receipt without a nonce may have
@@ -80,6 +80,6 @@ func (l *lease) fits(r Receipt) bool {
 	case g == nil:
 		return r.Nonce == 0
 	default:
-		return r.Nonce == g.nonce || r.Nonce == 0 && g.stored && g.landed.Load() != 0
+		return r.Nonce == g.nonce || r.Nonce == 0 && g.landed.Load() != 0 && g.stored
 	}
 }

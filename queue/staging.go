@@ -211,6 +211,7 @@ func (st *staging) late(b *batch.Batch) error {
 	if err := q.usable(); err != nil {
 		return err // who opened the queue anew doesn't know what is staged here
 	}
+	st.spareRoom()
 	writes := st.writes[:0]
 	m := q.meta
 	for _, a := range st.adds {
@@ -248,6 +249,37 @@ func (st *staging) late(b *batch.Batch) error {
 		b.Delete(bad.Key) // what is there is the store's to find out
 	}
 	return st.lateKeys(b)
+}
+
+// spareRoom leaves leases, and that they were given back, to memory alone if the actor has
+// no room for what they add to the records. An actor that is full must be able to work off
+// its messages: else nothing would ever make room.
+//
+// +checklocks:st.q.mu
+func (st *staging) spareRoom() {
+	q, grows := st.q, int64(0)
+	for _, c := range st.changes {
+		switch {
+		case c.remove:
+			grows -= messageKeySize + batch.WrapperBytes + int64(c.it.size)
+		case c.rec != nil:
+			grows += int64(len(c.rec) - c.it.size)
+		}
+	}
+	for _, a := range st.adds {
+		grows += messageKeySize + batch.WrapperBytes + int64(len(a.it.rec))
+	}
+	if grows <= 0 || grows <= q.actor.Limits().Storage-q.actor.Used() {
+		return
+	}
+	for _, c := range st.changes {
+		if len(c.rec) <= c.it.size {
+			continue
+		}
+		if c.rec = nil; c.granted != nil {
+			c.granted.stored = false
+		}
+	}
 }
 
 // commit makes the index follow the store.
