@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,24 @@ import (
 )
 
 // A host remembers when it was told to wake the actor.
-type host struct{ at time.Time }
+type host struct {
+	mu   sync.Mutex
+	next time.Time
+}
 
 func (h *host) clock() *alarm.Clock {
-	return alarm.New(&alarm.Options{OnChange: func(next time.Time) { h.at = next }})
+	return alarm.New(&alarm.Options{OnChange: func(next time.Time) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.next = next
+	}})
+}
+
+// at is when the actor must be woken, zero for never.
+func (h *host) at() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next
 }
 
 // TestSleep closes the queue of an actor that goes to sleep, with everything in it that is
@@ -73,8 +88,8 @@ func TestSleep(t *testing.T) {
 				if c.want == 0 {
 					want = time.Time{}
 				}
-				if !h.at.Equal(want) {
-					t.Errorf("the host wakes the actor at %v, want %v", h.at, want)
+				if !h.at().Equal(want) {
+					t.Errorf("the host wakes the actor at %v, want %v", h.at(), want)
 				}
 				r.engine.Heal()
 			})
@@ -97,15 +112,15 @@ func TestAlarmDuringBatch(t *testing.T) {
 		for range 5 {
 			r.enqueue("b", nil)
 			synctest.Wait()
-			if h.at.IsZero() || time.Until(h.at) > minBackoff {
-				t.Errorf("the host wakes the actor at %v, now is %v", h.at, time.Now())
+			if h.at().IsZero() || time.Until(h.at()) > minBackoff {
+				t.Errorf("the host wakes the actor at %v, now is %v", h.at(), time.Now())
 			}
 			later(700 * time.Millisecond)
 		}
 		must(t, r.actor.Commit(ctx, &b))
 		synctest.Wait()
-		if !h.at.IsZero() {
-			t.Errorf("the host wakes the actor at %v", h.at)
+		if !h.at().IsZero() {
+			t.Errorf("the host wakes the actor at %v", h.at())
 		}
 	})
 }
@@ -122,12 +137,12 @@ func TestReopenedAlarm(t *testing.T) {
 		must(t, err)
 		must(t, r.q.Close())
 		later(time.Hour)
-		if !h.at.Equal(start.Add(time.Minute)) {
-			t.Errorf("while it was closed the host was told %v", h.at)
+		if !h.at().Equal(start.Add(time.Minute)) {
+			t.Errorf("while it was closed the host was told %v", h.at())
 		}
 		r.open2()
-		if r.one(ReceiveOptions{AtMostOnce: true}); !h.at.IsZero() {
-			t.Errorf("nothing is left, and the host wakes the actor at %v", h.at)
+		if r.one(ReceiveOptions{AtMostOnce: true}); !h.at().IsZero() {
+			t.Errorf("nothing is left, and the host wakes the actor at %v", h.at())
 		}
 	})
 }
@@ -140,15 +155,15 @@ func TestFencedAlarm(t *testing.T) {
 		r := newRig(t, Options{Clock: clock})
 		_, err := r.q.Enqueue(ctx, Send{Name: "a", Delay: time.Minute})
 		must(t, err)
-		want := h.at
+		want := h.at()
 		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrConflict})
 		if _, err := r.q.Enqueue(ctx, Send{}); err == nil {
 			t.Error("the actor isn't lost")
 		}
 		later(time.Hour)
 		must(t, r.q.Close())
-		if clock.Close(); !h.at.Equal(want) {
-			t.Errorf("the host was told %v, before %v", h.at, want)
+		if clock.Close(); !h.at().Equal(want) {
+			t.Errorf("the host was told %v, before %v", h.at(), want)
 		}
 	})
 }
@@ -176,7 +191,7 @@ func TestCloseWaits(t *testing.T) {
 		pause.Release()
 		must(t, <-sent)
 		must(t, <-closed)
-		if h.at.IsZero() {
+		if h.at().IsZero() {
 			t.Error("the host doesn't know of the message that landed last")
 		}
 		r.open2()

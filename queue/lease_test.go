@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
+// TestAtMostOnce removes the message with the commit that hands it out.
 func TestAtMostOnce(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", "x")
@@ -30,6 +31,7 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
+// TestLease keeps a received message from others until the lease ends.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Visibility: 10 * time.Second})
@@ -65,6 +67,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
+// TestLeaseRecord stores the lease in the fields that are there for it.
 func TestLeaseRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -88,6 +91,7 @@ func TestLeaseRecord(t *testing.T) {
 	})
 }
 
+// TestExtend lets a lease last longer, or shorter.
 func TestExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Visibility: 10 * time.Second})
@@ -111,6 +115,7 @@ func TestExtend(t *testing.T) {
 	})
 }
 
+// TestNack gives a message back, at its place, at once or later.
 func TestNack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -132,6 +137,7 @@ func TestNack(t *testing.T) {
 	})
 }
 
+// TestDelay hides a message until its time.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -151,6 +157,8 @@ func TestDelay(t *testing.T) {
 	})
 }
 
+// TestDeadLetter lays a message aside that was handed out often enough: when it is given
+// back, and when its last lease ends.
 func TestDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{MaxReceive: 2, Visibility: time.Second})
@@ -180,6 +188,7 @@ func TestDeadLetter(t *testing.T) {
 	})
 }
 
+// TestDeadLetterAtStart lays aside what was due while the actor was away.
 func TestDeadLetterAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{MaxReceive: 1, Visibility: time.Second})
@@ -196,6 +205,7 @@ func TestDeadLetterAtStart(t *testing.T) {
 	})
 }
 
+// TestPlain stores nothing that a reader without leases would take for something else.
 func TestPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Plain: true, MaxReceive: 2, Visibility: time.Second})
@@ -225,6 +235,8 @@ func TestPlain(t *testing.T) {
 	})
 }
 
+// TestForeignLarge leases in memory what has no room for the fields of a lease: such a
+// message was stored by somebody else.
 func TestForeignLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second}, batch.Limits{ValueSize: 4096})

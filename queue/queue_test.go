@@ -19,7 +19,6 @@ import (
 )
 
 // TestOrder hands messages out by id, whatever their names, and skips other names.
-
 func TestOrder(t *testing.T) {
 	r := newRig(t, Options{})
 	for _, name := range []string{"a", "b", "a", "c", "b", ""} {
@@ -33,7 +32,6 @@ func TestOrder(t *testing.T) {
 }
 
 // TestBodies stores what JavaScript writes, and gives it back byte by byte.
-
 func TestBodies(t *testing.T) {
 	r := newRig(t, Options{})
 	bodies := []any{nil, "text", 7, map[string]any{"hello": "world"}, []byte{0, 1}, Raw(nil), Raw{0xb9, 0, 0}, cbor.Undefined{}}
@@ -69,7 +67,6 @@ func TestBodies(t *testing.T) {
 }
 
 // TestFirstRecord writes the very bytes of a message that never was received.
-
 func TestFirstRecord(t *testing.T) {
 	r := newRig(t, Options{})
 	id := r.enqueue("a", nil)
@@ -88,9 +85,7 @@ func TestFirstRecord(t *testing.T) {
 }
 
 // TestFull refuses a message too many with the words of the reference, counts what is
-
 // staged, and lets dead letters in.
-
 func TestFull(t *testing.T) {
 	r := newRigWith(t, Options{MaxMessages: 2, MaxReceive: 1}, whole)
 	r.enqueue("a", nil)
@@ -119,9 +114,7 @@ func TestFull(t *testing.T) {
 }
 
 // TestSize holds each message against the limit before anything is written, and leaves
-
 // room for what a lease and a dead letter's name add.
-
 func TestSize(t *testing.T) {
 	r := newRigWith(t, Options{MaxReceive: 1}, batch.Limits{ValueSize: 4096})
 	limit := r.q.opts.MaxMessageBytes
@@ -160,7 +153,6 @@ func TestSize(t *testing.T) {
 }
 
 // cborBytes returns a byte string of CBOR that is n bytes long.
-
 func cborBytes(n int) []byte {
 	return append([]byte{0x59, byte((n - 3) >> 8), byte(n - 3)}, make([]byte, n-3)...)
 }
@@ -192,7 +184,6 @@ func TestOptions(t *testing.T) {
 }
 
 // open2 opens the queue of an actor that is open.
-
 func (r *rig) open2() {
 	r.t.Helper()
 	q, err := Open(ctx, r.actor, &r.opts)
@@ -201,7 +192,6 @@ func (r *rig) open2() {
 }
 
 // TestNames refuses names that nobody has declared, instead of losing their messages.
-
 func TestNames(t *testing.T) {
 	r := newRig(t, Options{Names: []string{"a"}, MaxReceive: 1})
 	_, err := r.q.Enqueue(ctx, Send{Name: "b"})
@@ -213,40 +203,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestAtMostOnce removes the message with the commit that hands it out.
-
-// TestLease keeps a received message from others until the lease ends.
-
-// TestLeaseRecord stores the lease in the fields that are there for it.
-
-// TestExtend lets a lease last longer, or shorter.
-
-// TestNack gives a message back, at its place, at once or later.
-
-// TestDelay hides a message until its time.
-
-// TestDeadLetter lays a message aside that was handed out often enough: when it is given
-
-// back, and when its last lease ends.
-
-// TestDeadLetterAtStart lays aside what was due while the actor was away.
-
-// TestWaiting waits without asking the engine for anything, and is woken by what comes.
-
-// TestNoLostWakeUp has two receivers and two senders hand over many messages, one at a
-
-// time: if one wake-up were lost, they would wait for ever.
-
-// TestPingPong has two that wait for each other's messages: the window between a look that
-
-// finds nothing and the waiting is met again and again, and may lose nothing.
-
-// TestWaitFor tells that a message is there, and leaves it there.
-
-// TestAll yields one message after the other, and none while the one before is open.
-
 // TestDelete removes messages in any state, many of them in pieces.
-
 func TestDelete(t *testing.T) {
 	// An engine that takes one sub-batch at once: what isn't split doesn't land.
 	r := newRigWith(t, Options{MaxMessages: -1}, batch.Limits{AtomicBatches: 1})
@@ -287,7 +244,6 @@ func TestDelete(t *testing.T) {
 }
 
 // TestFenced tells who waits, and who asks, that the actor has another owner.
-
 func TestFenced(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
@@ -309,9 +265,7 @@ func TestFenced(t *testing.T) {
 }
 
 // TestFarEngine costs no more where reads cross a network: bodies that don't fit in the
-
 // queue's memory are in the store's.
-
 func TestFarEngine(t *testing.T) {
 	for _, engine := range []kv.Engine{farEngine{memkv.New()}, farEngine{sharedEngine{memkv.New()}}} {
 		r := newRigOn(t, engine, Options{MemoryBytes: -1}, batch.Limits{})
@@ -368,14 +322,7 @@ func TestClosed(t *testing.T) {
 	wantErr(t, "a settled batch", err, batch.ErrSettled)
 }
 
-// TestPlain stores nothing that a reader without leases would take for something else.
-
-// TestForeignLarge leases in memory what has no room for the fields of a lease: such a
-
-// message was stored by somebody else.
-
 // TestStats and what List says of the same.
-
 func TestStats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
+// TestWaiting waits without asking the engine for anything, and is woken by what comes.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -67,6 +68,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
+// TestNoLostWakeUp has two receivers and two senders hand over many messages, one at a
+// time: if one wake-up were lost, they would wait for ever.
 func TestNoLostWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -102,6 +105,8 @@ func TestNoLostWakeUp(t *testing.T) {
 	})
 }
 
+// TestPingPong has two that wait for each other's messages: the window between a look that
+// finds nothing and the waiting is met again and again, and may lose nothing.
 func TestPingPong(t *testing.T) {
 	r := newRig(t, Options{})
 	over, stop := context.WithTimeout(ctx, time.Minute)
@@ -130,6 +135,7 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
+// TestWaitFor tells that a message is there, and leaves it there.
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
@@ -160,6 +166,7 @@ func TestWaitFor(t *testing.T) {
 	})
 }
 
+// TestAll yields one message after the other, and none while the one before is open.
 func TestAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{})
