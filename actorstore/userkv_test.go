@@ -191,11 +191,11 @@ func TestUserListPage(t *testing.T) {
 			}
 		}
 	}
-	page, next, err := u.ListPage(ctx, ListOptions{Limit: 3})
+	_, next, err := u.ListPage(ctx, ListOptions{Limit: 3})
 	must(t, err)
 	must(t, u.PutText(ctx, "a\x00x", "va\x00x"))
 	must(t, u.PutText(ctx, "\x00x", "v\x00x")) // before the end of the first page
-	if page, _, err = u.ListPage(ctx, *next); err != nil || string(page[0].Key) != "a\x00" || string(page[2].Key) != "a\x00x" {
+	if page, _, err := u.ListPage(ctx, *next); err != nil || string(page[0].Key) != "a\x00" || string(page[2].Key) != "a\x00x" {
 		t.Errorf("got %v, %v", page, err)
 	}
 	must(t, a.Close())
