@@ -18,8 +18,22 @@ type gathered struct {
 	trace   uint64 // hash, if base
 	ended   bool
 	partial bool
+	sought  bool  // what came before was looked up
 	begins  place // of the base that was looked up, and of its newest snapshot
 	whole   place
+}
+
+// restated reports whether the span began before a time and all that is known of its
+// beginning was recorded later: there may be events in between.
+func (g *gathered) restated(from uint64) bool {
+	early := false
+	for _, r := range g.records {
+		if r.kind == kindStart {
+			return false
+		}
+		early = early || r.kind == kindSnapshot && r.start < from
+	}
+	return early
 }
 
 // resources makes one of all resources that are the same.

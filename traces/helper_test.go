@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -229,4 +230,24 @@ func events(s *SpanData) string {
 		out = append(out, e.Name)
 	}
 	return fmt.Sprint(out)
+}
+
+// breakRow removes the first row of a value from the engine.
+func breakRow(t testing.TB, engine kv.Engine, key []byte) {
+	t.Helper()
+	var escaped []byte // as the envelope has it
+	for _, b := range key {
+		if escaped = append(escaped, b); b == 0 {
+			escaped = append(escaped, 0xff)
+		}
+	}
+	want := append(append([]byte{5, 1}, escaped...), 0, 0)
+	for e, err := range engine.Scan(ctx, kv.Range{}) {
+		must(t, err)
+		if bytes.Contains(e.Key, want) {
+			must(t, engine.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Clear(bytes.Clone(e.Key))}}))
+			return
+		}
+	}
+	t.Fatalf("there is no row of %x", key)
 }

@@ -60,7 +60,7 @@ func parseEntries(b []byte, k chunkKey) (entries []entry, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for r := bare.NewReader(body); r.Err() == nil && len(r.Rest()) > 0; err = r.Err() {
+	for r := bare.NewReader(body); len(r.Rest()) > 0; {
 		var e entry
 		id, from, long := r.Uint(), r.Uint(), r.Uint()
 		all, n := r.Uint(), r.Uint()

@@ -258,7 +258,7 @@ func (g *gatherer) judge(s *gathered) {
 func (g *gatherer) complete(ctx context.Context) error {
 	var missing []*gathered
 	for _, s := range g.spans {
-		if s.inRange && !s.base {
+		if s.inRange && (!s.base || s.restated(g.from)) {
 			missing = append(missing, s)
 		}
 	}
@@ -277,20 +277,38 @@ func (g *gatherer) complete(ctx context.Context) error {
 	return g.between(ctx, missing, budget)
 }
 
-// lookBack reads the chunk before those of the range, if a span isn't among those that ran
-// in these: it is one that ended in the first.
+// maxBack is how many chunks before those of the range are searched for the beginnings of
+// spans. The last one has them, unless something was dated back into its bucket since.
+const maxBack = 8
+
+// lookBack searches the chunks before those of the range, if a span isn't among those that
+// ran in these: it is one that ended in the first.
 func (g *gatherer) lookBack(ctx context.Context, missing []*gathered) error {
-	known := func(s *gathered) bool { _, ok := g.actives[s.id]; return ok }
-	if !slices.ContainsFunc(missing, func(s *gathered) bool { return !known(s) }) {
-		return nil
-	}
-	c, err := g.before(ctx, *g.first)
-	if err != nil || c == nil {
-		return err
-	}
-	for _, a := range c.active {
-		if _, ok := g.actives[a.span]; !ok {
-			g.actives[a.span] = a
+	at := *g.first
+	for i := range maxBack {
+		missing = slices.DeleteFunc(slices.Clone(missing), func(s *gathered) bool {
+			_, ok := g.actives[s.id]
+			return ok || s.base && i > 0 // nothing may be missing of it but events
+		})
+		if len(missing) == 0 {
+			return nil
+		}
+		c, ok, err := g.before(ctx, at)
+		if err != nil || !ok {
+			return err
+		}
+		if at = c.key; c.chunk == nil {
+			continue
+		}
+		for _, a := range c.active {
+			if _, ok := g.actives[a.span]; !ok {
+				g.actives[a.span] = a
+			}
+		}
+		for _, r := range c.timed(g.resources.of) {
+			if _, ok := g.actives[r.span]; !ok && r.base() {
+				g.actives[r.span] = active{span: r.span, start: r.place}
+			}
 		}
 	}
 	return nil
@@ -302,9 +320,10 @@ func (g *gatherer) bases(ctx context.Context, missing []*gathered) (found []*gat
 	wanted := map[chunkKey][]*gathered{}
 	for _, s := range missing {
 		a, ok := g.actives[s.id]
-		if !ok {
+		if !ok || s.base && (g.first == nil || a.start.chunk.compare(*g.first) >= 0) {
 			continue
 		}
+		s.sought = true
 		s.begins, s.whole = a.start, a.snapshot.value
 		wanted[a.start.chunk] = append(wanted[a.start.chunk], s)
 		if a.snapshot.set && a.snapshot.value.chunk != a.start.chunk {
@@ -326,7 +345,7 @@ func (g *gatherer) bases(ctx context.Context, missing []*gathered) (found []*gat
 		}
 	}
 	for _, s := range missing {
-		if s.base {
+		if s.base && s.sought {
 			found = append(found, s)
 		}
 	}
@@ -405,7 +424,7 @@ func (g *gatherer) keysBetween(ctx context.Context, start chunkKey, spans map[Sp
 func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, spans map[SpanID]*gathered) error {
 	take := func(c keyed) error {
 		for _, r := range c.timed(g.resources.of) {
-			if s := spans[r.span]; s != nil && r.place != s.begins && r.place != s.whole {
+			if s := spans[r.span]; s != nil && r.at < g.to && r.place != s.begins && r.place != s.whole {
 				g.keep(s, r)
 			}
 		}

@@ -43,8 +43,12 @@ func (t *Traces) builder(k *bucket) *builder {
 			return b
 		}
 	}
-	if len(t.open) == maxOpen {
-		t.cut(t.open[len(t.open)-1])
+	// When a bucket begins, the one before ends: its last chunk is to list the spans that
+	// run at that moment, which is where a reader of the new one looks for them.
+	for i := len(t.open) - 1; i >= 0; i-- {
+		if len(t.open) == maxOpen || t.open[i].bucket.start < k.start {
+			t.cut(t.open[i])
+		}
 	}
 	b := newBuilder(k, t.spare, t.room)
 	t.spare = nil
@@ -64,7 +68,11 @@ type addition struct{ refs, bytes int }
 //
 // +checklocks:t.mu
 func (t *Traces) put(at uint64, s *Span, more addition) (seat, bool) {
-	k := t.bucketAt(at)
+	// What is dated ahead is in the bucket of today: those to come are not there yet.
+	if at > t.latest {
+		t.latest = max(t.latest, t.now())
+	}
+	k := t.bucketAt(min(at, t.latest))
 	refs, refBytes := t.active+more.refs, t.refBytes+more.bytes
 	b := t.builder(k)
 	for !t.try(b, at, s, refs, refBytes) {

@@ -164,21 +164,24 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 	return c, err
 }
 
-// before returns the last chunk with a smaller key, nil if there is none.
-func (s *scanner) before(ctx context.Context, k chunkKey) (c *chunk, err error) {
+// before returns the last chunk with a smaller key, without its
+// content if that can't be read.
+func (s *scanner) before(ctx context.Context, k chunkKey) (c keyed, ok bool, err error) {
 	start, _ := chunksRange()
 	last, err := lastKey(ctx, s.snap, start, appendChunkKey(nil, k))
 	if err != nil {
-		return nil, err
+		return keyed{}, false, err
 	}
 	i, _ := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
 	if i > 0 && (!last.set || s.memory[i-1].key.compare(last.value) >= 0) {
-		return s.memory[i-1].chunk, nil
+		return s.memory[i-1], true, nil
 	}
 	if !last.set {
-		return nil, nil
+		return keyed{}, false, nil
 	}
-	return s.chunk(ctx, last.value)
+	c.key = last.value
+	c.chunk, err = s.chunk(ctx, last.value)
+	return c, true, err
 }
 
 // A timed is a record of a chunk with what the chunk says about it.

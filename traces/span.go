@@ -59,14 +59,14 @@ type Span struct {
 	events, lostEvents,
 	ownAttrs int // attributes that count against the limit
 
-	start        seat // of the record with which it begins
-	snapshot     optional[seat]
-	bytes        int    // recorded since it was recorded whole
-	whole        uint64 // when that was, Unix ns
-	lost         bool   // the chunk with its beginning was dropped
-	seen         uint64 // serial of the chunk that has its trace
-	older, next  *Span
-	fromSnapshot bool // it begins with a snapshot, whose time is not that of the start
+	start       seat // of the record with which it begins
+	snapshot    optional[seat]
+	bytes       int    // recorded since it was recorded whole
+	whole       uint64 // when that was, Unix ns
+	dated       int64  // bucket that is over in which it was recorded whole
+	lost        bool   // the chunk with its beginning was dropped
+	seen        uint64 // serial of the chunk that has its trace
+	older, next *Span
 }
 
 type spanState uint8

@@ -146,9 +146,28 @@ func (s *Span) AddEvent(e Event) {
 			return
 		}
 		s.events++
+		t.dateBack(s, at)
 		t.draftEvent(s.id, &e)
 		t.putMore(s, at)
 	})
+}
+
+// dateBack records the span whole in a bucket that is over, in which something is to be
+// dated back and nothing else says what span it is of.
+//
+// +checklocks:t.mu
+func (t *Traces) dateBack(s *Span, at uint64) {
+	start := t.bucketStart(min(at, max(t.latest, s.whole)))
+	switch start {
+	case s.start.bucket.start, t.bucketStart(t.latest), s.dated:
+		return
+	}
+	if s.snapshot.set && s.snapshot.value.bucket.start == start {
+		return
+	}
+	s.dated = start
+	t.draftWhole(s, kindSnapshot)
+	t.put(at, s, addition{})
 }
 
 // draftEvent drafts an event of a span.
@@ -190,6 +209,7 @@ func (s *Span) End() { s.EndWith(time.Time{}, nil) }
 // EndWith ends the span at a time, now if that is zero, with a status, unless that is nil.
 func (s *Span) EndWith(at time.Time, status *Status) {
 	s.record(at, func(t *Traces, at uint64) {
+		t.dateBack(s, at)
 		if s.lostEvents > 0 { // the format has no other place for it
 			d := &t.draft
 			d.begin(kindUpdate, &t.bounds)

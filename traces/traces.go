@@ -159,6 +159,7 @@ type Traces struct {
 	spare            map[string]uint32 // +checklocks:mu
 	room             int               // bytes of records that a chunk will need  +checklocks:mu
 	serial           uint64            // of the last builder  +checklocks:mu
+	latest           uint64            // Unix ns of the last look at the clock  +checklocks:mu
 	oldest, newest   *Span             // that run  +checklocks:mu
 	active, refBytes int               // how many, and their list's size  +checklocks:mu
 	lost             bool              // a span's beginning was dropped  +checklocks:mu
@@ -321,13 +322,13 @@ func (t *Traces) Close(ctx context.Context) error {
 //
 // +checklocks:t.mu
 func (t *Traces) giveUp(why error) {
-	for len(t.queue) > 0 {
-		t.drop(0)
-	}
 	for _, f := range t.flushes {
 		f.done <- why
 	}
 	t.flushes = nil
+	for len(t.queue) > 0 {
+		t.drop(0)
+	}
 }
 
 // Adopted returns the spans that were left open and go on (Options.Adopt), oldest first.
