@@ -141,7 +141,7 @@ func TestRequest(t *testing.T) {
 	}{
 		{request("GET", "/cart?a=1", nil), "http.request.method=GET url.full=http://example.com/cart?a=1"},
 		{request("", "/", func(r *http.Request) { r.TLS = &tls.ConnectionState{} }), "http.request.method=GET url.full=https://example.com/"},
-		{request("BREW", "http://host/pot#x", nil), "http.request.method=_OTHER http.request.method_original=BREW url.full=http://host/pot"},
+		{request("BREW", "http://host/pot", func(r *http.Request) { r.URL.Fragment = "x" }), "http.request.method=_OTHER http.request.method_original=BREW url.full=http://host/pot"},
 		{request("POST", "https://me:secret@host/?token=secret&b=2", nil), "http.request.method=POST url.full=https://REDACTED:REDACTED@host/?b=2&token=REDACTED"},
 		{request("GET", "/", func(r *http.Request) { r.URL = nil }), "http.request.method=GET url.full="},
 	} {
