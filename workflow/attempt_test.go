@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,7 +66,7 @@ func TestStepTimeout(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
-				var tx *batch.Batch
+				var went atomic.Bool
 				fn := func(w *Context, _ int) (string, error) {
 					_, err := StepTx(w, "slow", func(ctx context.Context, b *batch.Batch) (string, error) {
 						r.do("slow")
@@ -75,7 +76,7 @@ func TestStepTimeout(t *testing.T) {
 							return "late", nil // the attempt is over all the same
 						}
 						later(time.Hour)
-						tx = b
+						went.Store(true)
 						return "late", nil
 					}, &c.opts)
 					if !errors.Is(err, ErrStepTimeout) {
@@ -88,11 +89,13 @@ func TestStepTimeout(t *testing.T) {
 				if took := time.Since(start); took > 4*time.Minute {
 					t.Errorf("it took %v", took)
 				}
+				r.mu.Lock()
 				if len(r.did) != c.tries {
 					t.Errorf("%d attempts, want %d", len(r.did), c.tries)
 				}
+				r.mu.Unlock()
 				later(2 * time.Hour)
-				if !c.grace && tx == nil {
+				if !c.grace && !went.Load() {
 					t.Error("the step did not go on")
 				}
 				r.key("k", "")

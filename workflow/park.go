@@ -21,6 +21,7 @@ type wait struct {
 // A parked is a goroutine that waits.
 type parked struct {
 	wait
+	life  context.Context
 	woken chan struct{} // closed when the wait is over
 	over  bool          // +checklocks:run.mu
 	brief bool          // it counts as active
@@ -31,7 +32,7 @@ type parked struct {
 // run is over before.
 func (c *Context) park(w wait) {
 	r := c.r
-	p := &parked{wait: w, woken: make(chan struct{}), stop: func() {}}
+	p := &parked{wait: w, life: c.life, woken: make(chan struct{}), stop: func() {}}
 	if w.until != 0 && !w.asks && r.wf.until(w.until) <= r.wf.opts.ShortWait {
 		p.brief = true
 	}
@@ -94,6 +95,14 @@ func (r *run) wakeLocked(p *parked) {
 // +checklocks:r.mu
 func (r *run) rest() {
 	if r.active--; r.active > 0 || r.reason != nil {
+		return
+	}
+	for p := range r.waits {
+		if p.life.Err() != nil { // it has lost a race, and is about to leave
+			r.wakeLocked(p)
+		}
+	}
+	if r.active > 0 {
 		return
 	}
 	if !r.live {
