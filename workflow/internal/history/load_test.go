@@ -68,6 +68,7 @@ func TestCost(t *testing.T) {
 				must(t, tx.Put(Entry{Location: l, Kind: Step{Output: []byte("o")}}))
 				must(t, tx.PutMetadata(l, m))
 				must(t, tx.SetState(Running))
+				must(t, tx.SetInput([]byte("in")))
 			})
 		})
 		if c.Commits != 1 || c.Gets+c.Scans+c.Snapshots != 0 {
@@ -75,7 +76,7 @@ func TestCost(t *testing.T) {
 		}
 	}
 	c := r.counted(func() {
-		r.commit(func(tx *Tx) { must(t, tx.SetState(Running)) }) // as it is
+		r.commit(func(tx *Tx) { must(t, tx.SetState(Running)); must(t, tx.SetInput([]byte("in"))) }) // as they are
 		r.commit(func(*Tx) {})
 		must(t, r.h.Flush(ctx))
 	})

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A step is recorded, found, and there after a restart.
@@ -127,7 +129,17 @@ func TestDeleteIterations(t *testing.T) {
 		r.verify("after")
 	}
 	r.reopen()
-	r.commit(func(tx *Tx) { tx.Delete(loop) })
+	// What overlaps is told to the store as one.
+	c := r.counted(func() {
+		r.commit(func(tx *Tx) {
+			tx.DeleteIterations(loop, 7, 70000)
+			tx.DeleteIterations(loop, 65536, 1<<32-1)
+			tx.Delete(loop)
+		})
+	})
+	if c.Gets+c.Scans != 0 {
+		t.Errorf("%d reads", c.Gets+c.Scans)
+	}
 	r.wantPaths("without the loop", "s")
 	r.verify("without the loop")
 }
@@ -305,6 +317,79 @@ func TestReload(t *testing.T) {
 	must(t, <-done)
 	r.wantPaths("reloaded", "a", "c")
 	r.verify("reloaded")
+}
+
+// Something lands while Reload reads: it is in memory all the same.
+func TestReloadOvertaken(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	r.commit(func(tx *Tx) { r.step(tx, "1", "a") })
+	landed := false
+	r.engine.Hook(func(op faultkv.Op) error {
+		if op.Point == faultkv.BeforeEntry && !landed {
+			landed = true
+			r.commit(func(tx *Tx) { r.step(tx, "2", "b") })
+		}
+		return nil
+	})
+	must(t, r.h.Reload(ctx))
+	r.engine.Hook(nil)
+	if !landed {
+		t.Error("nothing landed meanwhile")
+	}
+	r.wantPaths("reloaded", "a", "b")
+	r.verify("reloaded")
+}
+
+// An entry that is deferred while another value of it is being written: that one stays.
+func TestDeferLate(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	tx := r.h.Begin()
+	r.step(tx, "lands", "a")
+	must(t, tx.Put(Entry{ID: noID, Location: r.at("a"), Kind: Step{Output: []byte("lands")}}))
+	var b batch.Batch
+	tx.Stage(&b)
+	must(t, b.Seal())
+	deferred := r.h.Begin()
+	must(t, deferred.Put(Entry{ID: noID, Location: r.at("a"), Kind: Step{Output: []byte("deferred")}}))
+	must(t, deferred.Defer())
+	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.h.Flush(ctx))
+	r.verify("after")
+	if e, _ := r.h.Get(r.at("a")); string(e.Kind.(Step).Output) != "lands" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// Names come before the entries that need them, and what is deleted goes last, unless
+// something is put in its place.
+func TestWriteOrder(t *testing.T) {
+	r := newRig(t, Options{NewID: func() string { return "id" }}, batch.Limits{})
+	r.commit(func(tx *Tx) {
+		must(t, tx.Put(Entry{ID: "x", Location: r.at("old", "x"), Kind: Step{}}))
+		must(t, tx.PutMetadata(r.at("old", "x"), Metadata{}))
+		must(t, tx.Put(Entry{ID: "y", Location: r.at("again"), Kind: Step{}}))
+	})
+	tx := r.h.Begin()
+	tx.Delete(r.at("old"))
+	tx.Delete(r.at("again"))
+	r.step(tx, "1", "again", "new")
+	must(t, tx.SetState(Completed))
+	must(t, tx.SetOutput([]byte("o")))
+	must(t, tx.SetInput([]byte("i")))
+	var b batch.Batch
+	tx.Stage(&b)
+	must(t, b.Seal())
+	var got []string
+	for _, op := range b.Ops() {
+		got = append(got, op.Kind.String()+" "+actorstore.Describe(op.Key))
+	}
+	want := []string{"delete-range workflow/history/2", "put workflow/names/3", "put workflow/history/2/3", "put workflow/entries/id",
+		"put workflow/fields/state", "put workflow/fields/output", "put workflow/fields/input", "delete-range workflow/history/0", "delete workflow/entries/x"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	must(t, r.actor.Commit(ctx, &b))
+	r.verify("after")
 }
 
 // Several transactions at the same time all land.
