@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,11 +208,26 @@ func want[T comparable](t testing.TB, what string, got, want T) {
 }
 
 // A watch is a clock that tests set.
-type watch struct{ at time.Time }
+type watch struct{ ns atomic.Int64 }
 
-func (w *watch) now() time.Time { return w.at }
+func newWatch(at time.Time) *watch {
+	w := &watch{}
+	w.set(at)
+	return w
+}
 
-func (w *watch) pass(d time.Duration) { w.at = w.at.Add(d) }
+func (w *watch) now() time.Time { return time.Unix(0, w.ns.Load()).UTC() }
+
+func (w *watch) set(at time.Time) { w.ns.Store(at.UnixNano()) }
+
+func (w *watch) pass(d time.Duration) { w.ns.Add(int64(d)) }
+
+// keep sets Options.MaxAge, so that the writer trims no earlier.
+func (r *rig) keep(d time.Duration) {
+	r.Traces.mu.Lock()
+	defer r.Traces.mu.Unlock()
+	r.Traces.opts.MaxAge = d
+}
 
 // attr returns an attribute as text.
 func attr(s *SpanData, key string) string {
@@ -250,4 +266,10 @@ func breakRow(t testing.TB, engine kv.Engine, key []byte) {
 		}
 	}
 	t.Fatalf("there is no row of %x", key)
+}
+
+// hasChunk reports whether a physical key is that of a row of a chunk: the logical key is a
+// nested byte string that begins with 08.
+func hasChunk(key []byte) bool {
+	return bytes.Contains(key, []byte{5, 1, actorstore.NamespaceTraces, 0x15, keyPrefix})
 }

@@ -145,12 +145,15 @@ type bitReader struct {
 }
 
 func (r *bitReader) bits(n int) (v uint64) {
-	for ; n > 0; n-- {
-		v <<= 1
+	for n > 0 {
+		b, left := uint64(0), 8-r.at&7 // bits of the byte that are not read
 		if i := r.at >> 3; i < len(r.b) {
-			v |= uint64(r.b[i]>>(7-r.at&7)) & 1
+			b = uint64(r.b[i]) & (1<<left - 1)
 		}
-		r.at++
+		k := min(n, left)
+		v = v<<k | b>>(left-k)
+		r.at += k
+		n -= k
 	}
 	return v
 }

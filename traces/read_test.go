@@ -14,7 +14,7 @@ import (
 // newTimed is a rig with a clock of its own.
 func newTimed(t testing.TB) (*rig, *watch) {
 	t.Helper()
-	w := &watch{t0}
+	w := newWatch(t0)
 	opts := quiet()
 	opts.Now, opts.MaxAge = w.now, -1
 	return newRig(t, opts), w
@@ -79,21 +79,21 @@ func TestRange(t *testing.T) {
 	everywhere(t, func(r *rig, w *watch, step func()) {
 		s := r.Begin("long", &StartOptions{Attributes: []Attr{Int("a", 1)}}) // 0
 		step()
-		w.at = at(10)
+		w.set(at(10))
 		s.SetAttributes(Int("b", 2))
 		step()
-		w.at = at(15)
+		w.set(at(15))
 		r.Begin("short", nil).End()
 		step()
-		w.at = at(20)
+		w.set(at(20))
 		s.Event("one")
-		w.at = at(21)
+		w.set(at(21))
 		r.Begin("brief", nil).End()
 		step()
-		w.at = at(30)
+		w.set(at(30))
 		s.Event("two")
 		step()
-		w.at = at(40)
+		w.set(at(40))
 		s.SetStatus(StatusOK, "")
 		s.End()
 	}, func(t *testing.T, r *rig) {
@@ -136,7 +136,7 @@ func TestRange(t *testing.T) {
 func TestStraddling(t *testing.T) {
 	r, w := newTimed(t)
 	s := r.Begin("s", nil)
-	w.at = at(10)
+	w.set(at(10))
 	s.Event("in the range")
 	s.End()
 	r.flush()
@@ -149,13 +149,13 @@ func TestFutureEvents(t *testing.T) {
 	everywhere(t, func(r *rig, w *watch, step func()) {
 		s := r.Begin("s", nil)
 		s.AddEvent(Event{Name: "ahead", Time: at(1000)})
-		w.at = at(1)
+		w.set(at(1))
 		r.Begin("other", nil).End()
 		step()
-		w.at = at(2000)
+		w.set(at(2000))
 		s.Event("now")
 		step()
-		w.at = at(2001)
+		w.set(at(2001))
 		s.AddEvent(Event{Name: "in another bucket", Time: at(9000)})
 		s.End()
 	}, func(t *testing.T, r *rig) {
@@ -175,15 +175,15 @@ func TestFutureEvents(t *testing.T) {
 // TestBuckets: spans that cross the hour, and what is dated back into the one before.
 func TestBuckets(t *testing.T) {
 	everywhere(t, func(r *rig, w *watch, step func()) {
-		w.at = at(3590)
+		w.set(at(3590))
 		s := r.Begin("s", &StartOptions{Attributes: []Attr{Int("a", 1)}})
 		step()
-		w.at = at(3610)
+		w.set(at(3610))
 		s.AddEvent(Event{Name: "back", Time: at(3595)})
 		late := r.Begin("late", &StartOptions{Time: at(3000)})
 		late.AddEvent(Event{Name: "back", Time: at(3001)})
 		step()
-		w.at = at(3620)
+		w.set(at(3620))
 		late.EndWith(at(3619), &Status{StatusError, "why"})
 		s.End()
 	}, func(t *testing.T, r *rig) {
@@ -214,12 +214,12 @@ func TestSnapshot(t *testing.T) {
 	everywhere(t, func(r *rig, w *watch, step func()) {
 		s := r.Begin("s", &StartOptions{Attributes: []Attr{Int("n", 0)}})
 		for i := range 20 {
-			w.at = at(60 * i)
+			w.set(at(60 * i))
 			s.SetAttributes(Int("n", int64(i)))
 			s.Event(fmt.Sprint(i))
 			step()
 		}
-		w.at = at(5000)
+		w.set(at(5000))
 	}, func(t *testing.T, r *rig) {
 		var snapshots int
 		_, chunks, _ := r.chunks()
@@ -248,12 +248,12 @@ func TestSnapshot(t *testing.T) {
 
 // TestLimit holds the limits of a read, and what it says about them.
 func TestLimit(t *testing.T) {
-	w := &watch{t0}
+	w := newWatch(t0)
 	opts := quiet()
 	opts.Now, opts.MaxRead = w.now, 5
 	r := newRig(t, opts)
 	for i := range 4 {
-		w.at = at(i)
+		w.set(at(i))
 		r.Begin(fmt.Sprint("s", i), nil).End()
 	}
 	for _, c := range []struct {
@@ -294,7 +294,7 @@ func TestLimit(t *testing.T) {
 func TestFilters(t *testing.T) {
 	everywhere(t, func(r *rig, w *watch, step func()) {
 		for i := range 60 {
-			w.at = at(10 * i)
+			w.set(at(10 * i))
 			s := r.Begin([]string{"get", "put", "run"}[i%3], &StartOptions{Attributes: []Attr{Int("i", int64(i))}})
 			w.pass(time.Duration(i) * 100 * time.Millisecond)
 			if i%4 == 0 {
@@ -338,7 +338,7 @@ func TestFilters(t *testing.T) {
 func TestDamage(t *testing.T) {
 	r, w := newTimed(t)
 	for i := range 6 {
-		w.at = at(10 * i)
+		w.set(at(10 * i))
 		r.Begin(fmt.Sprint("s", i), nil).End()
 		r.flush()
 	}

@@ -19,7 +19,7 @@ func TestChunkSizes(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			opts := quiet()
 			opts.MaxPending, opts.MaxPendingBytes = 1<<20, 1<<30
-			w := &watch{t0}
+			w := newWatch(t0)
 			opts.Now = w.now
 			r := newRigOn(t, memkv.New(), opts, batch.Limits{ValueSize: limit})
 			most := 0
@@ -73,7 +73,7 @@ func anything(t *Traces, w *watch, limit int) {
 				o.Parent = open[rnd.IntN(n)]
 			}
 			if rnd.IntN(10) == 0 {
-				o.Time = w.at.Add(-time.Duration(rnd.IntN(5000)) * time.Second)
+				o.Time = w.now().Add(-time.Duration(rnd.IntN(5000)) * time.Second)
 			}
 			open = append(open, t.Begin(fmt.Sprint("span ", rnd.IntN(100), text(limit/100)), o))
 			continue
@@ -88,7 +88,7 @@ func anything(t *Traces, w *watch, limit int) {
 			d := s.Data()
 			s.Restate(&d)
 		case 4:
-			s.AddEvent(Event{Name: "dated back", Time: w.at.Add(-time.Duration(rnd.IntN(5000)) * time.Second)})
+			s.AddEvent(Event{Name: "dated back", Time: w.now().Add(-time.Duration(rnd.IntN(5000)) * time.Second)})
 		default:
 			s.End()
 			open = append(open[:k], open[k+1:]...)

@@ -14,7 +14,7 @@ import (
 // TestRoundTrip records a span with everything and reads it, before it is written, from
 // the store, and after a restart.
 func TestRoundTrip(t *testing.T) {
-	w := &watch{t0.Add(time.Minute)}
+	w := newWatch(t0.Add(time.Minute))
 	opts := quiet()
 	opts.Now = w.now
 	opts.Resource = &Resource{Attributes: []Attr{String("service.name", "lobby"), Int("pid", 7)}, SchemaURL: "https://example.com/1"}
@@ -32,14 +32,14 @@ func TestRoundTrip(t *testing.T) {
 	w.pass(time.Second)
 	root.SetAttributes(String("s", "other"), Float("f", 3))
 	root.SetStatus(StatusError, "no")
-	child.AddEvent(Event{Time: w.at.Add(time.Millisecond), Name: "second", DroppedAttributes: 5})
+	child.AddEvent(Event{Time: w.now().Add(time.Millisecond), Name: "second", DroppedAttributes: 5})
 	child.End()
 	w.pass(time.Second)
 	root.End()
 
 	wantRoot := SpanData{
 		TraceID: root.TraceID(), SpanID: root.SpanID(), Name: "root", Kind: KindServer, TraceState: "a=b", Flags: 1,
-		Start: t0.Add(time.Minute), End: w.at, Status: Status{StatusError, "no"},
+		Start: t0.Add(time.Minute), End: w.now(), Status: Status{StatusError, "no"},
 		Attributes: []Attr{String("s", "other"), Bool("b", true), Float("f", 3)}, DroppedAttributes: 2, DroppedLinks: 3,
 		Links:    []Link{{TraceID{1}, SpanID{2}, "c=d", []Attr{Int("n", 1)}, 4}},
 		Resource: opts.Resource, Scope: Scope{"lib", "1.2", "https://example.com/2", []Attr{Bool("x", true)}},
@@ -276,7 +276,7 @@ func TestRestate(t *testing.T) {
 
 // TestRecord records spans that ended elsewhere, of which one is there already.
 func TestRecord(t *testing.T) {
-	w := &watch{t0.Add(3 * time.Hour)}
+	w := newWatch(t0.Add(3 * time.Hour))
 	opts := quiet()
 	opts.Now = w.now
 	r := newRig(t, opts)

@@ -87,17 +87,21 @@ func (t *Traces) expired(k optional[chunkKey]) bool {
 		}
 		return false
 	}
-	end := uint64(k.value.bucket)*1e9 + uint64(t.opts.BucketSize)
-	old := t.opts.MaxAge > 0 && end+uint64(t.opts.MaxAge) <= now
+	old := t.opts.MaxAge > 0 && t.oldAt(k.value.bucket) <= now
 	large := t.opts.MaxBytes > 0 && t.index.bytes > t.opts.MaxBytes && t.index.newerThan(k.value.bucket)
 	if (old || large) && !t.live(k.value.bucket) {
 		return true // else the buckets behind it are newer
 	}
 	t.trimAt = math.MaxUint64
 	if t.opts.MaxAge > 0 {
-		t.trimAt = max(end+uint64(t.opts.MaxAge), now+uint64(trimRetry))
+		t.trimAt = max(t.oldAt(k.value.bucket), now+uint64(trimRetry))
 	}
 	return false
+}
+
+// oldAt returns when, in Unix ns, all that a bucket may have is older than Options.MaxAge.
+func (t *Traces) oldAt(start int64) uint64 {
+	return uint64(start)*1e9 + uint64(t.opts.BucketSize) + uint64(t.opts.MaxAge)
 }
 
 // live reports whether something of the bucket is still to be written.
@@ -244,8 +248,8 @@ func (t *Traces) staleNotes(ctx context.Context, before int64, excess int) (inde
 	return index, ledgers, nil
 }
 
-// removeNotes removes notes, but for those of buckets before one that have got chunks
-// meanwhile.
+// removeNotes removes notes of buckets before one, unless these have got chunks meanwhile,
+// and notes of other buckets.
 func (t *Traces) removeNotes(ctx context.Context, keys [][]byte, before int64) error {
 	var b batch.Batch
 	b.Late(func(b *batch.Batch) error {
@@ -254,8 +258,11 @@ func (t *Traces) removeNotes(ctx context.Context, keys [][]byte, before int64) e
 		for _, key := range keys {
 			k, kind, _ := parseNoteKey(key)
 			n := t.index.working(b, k.bucket)
-			if k.bucket < before && n.chunks > 0 || n.tail != nil && n.tailAt == k {
+			if k.bucket < before && n.chunks > 0 {
 				continue
+			}
+			if n.tailAt == k {
+				n.tail = nil // the next chunk begins a note of its own
 			}
 			if kind == noteIndex {
 				t.index.more--
@@ -285,7 +292,7 @@ func (t *Traces) setTrim(c *catalog, chunks bool) {
 			t.trimAt = 0 // it is left over
 		}
 		if t.opts.MaxAge > 0 {
-			t.trimAt = min(t.trimAt, uint64(start)*1e9+uint64(t.opts.BucketSize)+uint64(t.opts.MaxAge))
+			t.trimAt = min(t.trimAt, t.oldAt(start))
 		}
 	}
 	if t.opts.MaxBytes > 0 && t.index.bytes > t.opts.MaxBytes && len(c.ledgers) > 1 {

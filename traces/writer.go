@@ -213,6 +213,9 @@ func (t *Traces) landed(p *pending) {
 		t.trimAt = 0
 		t.kick()
 	}
+	if t.opts.MaxAge > 0 {
+		t.trimAt = min(t.trimAt, t.oldAt(p.bucket.start))
+	}
 	for i, q := range t.queue {
 		if q == p {
 			t.remove(i)

@@ -1,0 +1,6 @@
+//go:build !race
+
+package traces
+
+// raceEnabled says that the race detector makes everything slow.
+const raceEnabled = false

@@ -1,0 +1,80 @@
+package traces
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+var _ batch.Stager = (*Traces)(nil)
+
+// TestStage has what was recorded land with a batch of somebody else's, in one commit.
+func TestStage(t *testing.T) {
+	r := newRig(t, quiet())
+	r.Begin("warm", nil).End()
+	r.flush()
+	r.Begin("s", nil).End()
+	var b batch.Batch
+	b.Put(actorstore.UserKey([]byte("k")), []byte("v"))
+	must(t, r.Stage(&b))
+	want(t, "seen while it is staged", names(r.read(Query{})), "warm s")
+	wantErr(t, "flush of what is staged", r.Flush(ctx), ErrBusy)
+	r.Begin("later", nil).End()
+	r.engine.Reset()
+	must(t, r.actor.Commit(ctx, &b))
+	if c := r.engine.Counts(); c.Commits != 1 || c.Gets+c.Scans > 1 { // what the user's key replaces
+		t.Errorf("%+v", c)
+	}
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "warm s later")
+	want(t, "chunks", r.Stats().Chunks, 3)
+	r.verify("staged")
+	r.reopen()
+	want(t, "spans", names(r.read(Query{})), "warm s later")
+}
+
+// TestStageAborted: what doesn't land with a batch is written as usual.
+func TestStageAborted(t *testing.T) {
+	r := newRig(t, quiet())
+	r.Begin("s", nil).End()
+	for range 2 {
+		var b batch.Batch
+		must(t, r.Stage(&b))
+		b.Abort(nil)
+	}
+	var b batch.Batch
+	must(t, r.Stage(&b))
+	failed := errors.New("no")
+	b.Late(func(*batch.Batch) error { return failed }) // the notes are staged by then
+	wantErr(t, "commit", r.actor.Commit(ctx, &b), failed)
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "s")
+	want(t, "chunks", r.Stats().Chunks, 1)
+	r.verify("aborted")
+}
+
+// TestStageTogether: two batches at once, landed in the other order, and a chunk that is
+// written in between.
+func TestStageTogether(t *testing.T) {
+	r := newRig(t, quiet())
+	var a, b batch.Batch
+	r.Begin("one", nil).End()
+	must(t, r.Stage(&a))
+	r.Begin("two", nil).End()
+	must(t, r.Stage(&b))
+	r.Begin("three", nil).End()
+	wantErr(t, "flush", r.Flush(ctx), ErrBusy)
+	must(t, r.actor.Commit(ctx, &b))
+	must(t, r.actor.Commit(ctx, &a))
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "one two three")
+	r.verify("together")
+	r.reopen()
+	want(t, "spans", names(r.read(Query{})), "one two three")
+	r.Begin("four", nil).End()
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "one two three four")
+	r.verify("after a restart")
+}
