@@ -24,6 +24,7 @@ type Proxy struct {
 	links []*Link // +checklocks:mu
 	// What new and open links do with what comes from the client and from the server.
 	up, down Flow // +checklocks:mu
+	passes   int  // bytes that go up before any are held  +checklocks:mu
 }
 
 // A Flow is what a link does with the bytes of one direction.
@@ -94,7 +95,26 @@ func (p *Proxy) serve() {
 func (p *Proxy) Set(up, down Flow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.up, p.down = up, down
+	p.up, p.down, p.passes = up, down, 0
+}
+
+// HoldAfter lets n more bytes of what clients send through, and then holds.
+func (p *Proxy) HoldAfter(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.up, p.passes = Hold, n
+}
+
+// through returns how many of n bytes go up, and whether all that follows does.
+func (p *Proxy) through(n int) (through int, all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.up == Pass {
+		return n, true
+	}
+	through = min(n, p.passes)
+	p.passes -= through
+	return through, false
 }
 
 func (p *Proxy) kept() (up, down Flow) {
@@ -144,12 +164,19 @@ func (k *Link) upward() {
 func (k *Link) take(b []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held = append(k.held, b...)
-	if up, _ := k.p.kept(); up == Hold {
-		k.once.Do(func() { close(k.gotHeld) })
-		return nil
+	n, all := k.p.through(len(b))
+	if !all && n < len(b) || len(k.held) > 0 {
+		defer k.once.Do(func() { close(k.gotHeld) })
 	}
-	return k.flush()
+	if all || len(k.held) == 0 {
+		k.held = append(k.held, b[:n]...)
+		if err := k.flush(); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	k.held = append(k.held, b...)
+	return nil
 }
 
 // flush sends what was kept back. Called with the lock held.

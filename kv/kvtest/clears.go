@@ -34,7 +34,7 @@ func testClears(t *testing.T, open Opener) {
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
 			eng := start(t, open)
-			rounds := 200
+			rounds := 120
 			if testing.Short() {
 				rounds = 60
 			}

@@ -131,10 +131,16 @@ func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Cont
 
 // transact sends the transaction of a plan.
 func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
-	f := db.start(ctx, cn, p.size())
-	f.send(db.sql.begin)
 	// Who keeps all others out waits for stable storage when they are let in again.
-	alone := p.alone()
+	alone, size, most := p.alone(), p.size(), db.stageAt
+	if alone {
+		most = db.aloneAt
+	}
+	f := db.start(ctx, cn, size)
+	f.send(db.sql.begin)
+	if size > most {
+		f.stage()
+	}
 	if alone || c.Durability == kv.Applied {
 		f.send(db.sql.applied)
 	}

@@ -23,6 +23,8 @@ type conn struct {
 	// statement here gives cause to; what remains is a wait for standbys that was ended
 	// from outside.
 	warned bool
+	// staged says that the session has the table of stage.go.
+	staged bool
 	// used is when the connection was opened or last given back.
 	used time.Time
 }

@@ -22,8 +22,11 @@ type flow struct {
 	// committing says that COMMIT may have reached the server.
 	committing bool
 	buffered   int // bytes
-	err        error
-	stop       func() // ends the watch over the context
+	// staging says that requests are kept back; see stage.go.
+	staging bool
+	kept    []request
+	err     error
+	stop    func() // ends the watch over the context
 }
 
 // start begins a transaction on c. end must follow.
@@ -39,7 +42,8 @@ func (db *DB) start(ctx context.Context, c *conn, size int) *flow {
 // maxMessage is what the protocol's limit of 1 GiB leaves for the parameters of a request.
 const maxMessage = 1<<30 - 1<<16
 
-// flushAt is how many bytes are put together before they are sent.
+// flushAt is how many bytes are put together before they are sent, of what can be done
+// before the gate; what comes behind it isn't sent in pieces.
 const flushAt = 1 << 20
 
 // send adds a request to the transaction. The parameters are copied.
@@ -47,6 +51,17 @@ func (f *flow) send(s *statement, params ...[]byte) { f.ask(s, nil, params...) }
 
 // ask is send for a request with an answer, whose rows go to row.
 func (f *flow) ask(s *statement, row func(columns [][]byte), params ...[]byte) {
+	switch {
+	case f.err != nil:
+	case f.staging:
+		f.keep(request{s, params, row})
+	default:
+		f.now(s, row, params...)
+	}
+}
+
+// now is ask for what isn't kept back.
+func (f *flow) now(s *statement, row func(columns [][]byte), params ...[]byte) {
 	if f.err != nil {
 		return
 	}
@@ -59,10 +74,14 @@ func (f *flow) ask(s *statement, row func(columns [][]byte), params ...[]byte) {
 		f.err = fmt.Errorf("%w: a request of %d bytes", kv.ErrTooLarge, size)
 		return
 	}
-	f.p.SendQueryPrepared(s.name, params, binaryFormat, binaryFormat)
+	if s.name != "" {
+		f.p.SendQueryPrepared(s.name, params, binaryFormat, binaryFormat)
+	} else {
+		f.p.SendQueryParams(s.text, params, s.oids, binaryFormat, binaryFormat)
+	}
 	f.sent = append(f.sent, row)
 	f.buffered += size
-	if f.buffered > flushAt {
+	if f.staging && f.buffered > flushAt {
 		f.buffered = 0
 		f.err = f.p.Flush()
 	}
@@ -86,6 +105,7 @@ func (f *flow) answers() {
 // was not. With wait it also waits for stable storage, which the transaction itself
 // did not.
 func (f *flow) end(ctx context.Context, wait bool) error {
+	f.release()
 	if f.err == nil {
 		f.p.SendQueryPrepared(f.c.sql.commit.name, nil, binaryFormat, binaryFormat)
 		if wait {
@@ -148,6 +168,7 @@ func (f *flow) last() (string, error) {
 // verdict says what became of the transaction.
 func (f *flow) verdict(ctx context.Context, tag string) error {
 	if f.err == nil && tag == "COMMIT" && !f.c.warned {
+		f.c.staged = f.c.staged || len(f.kept) > 0
 		return nil
 	}
 	// Whatever it is, this connection has seen something unusual: if a request to

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
@@ -66,6 +67,66 @@ func TestStalledHost(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
+		})
+	}
+}
+
+// TestStalledSending: a host that hangs while it sends something large keeps nobody waiting
+// either. What it sends goes on when it does.
+func TestStalledSending(t *testing.T) {
+	url := newURL(t)
+	p, through := pgtest.NewProxy(t, url)
+	stalled, other := openAt(t, through, nil), openAt(t, url, nil)
+	var txs [2]*kv.DB
+	for i, db := range []*DB{stalled, other} {
+		var err error
+		if txs[i], err = kv.NewDB(db, &kv.DBOptions{Limits: kv.TxLimits{Value: 1 << 20, Bytes: 64 << 20}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) }
+	if err := errors.Join(txs[0].Update(ctx, add), txs[1].Update(ctx, add)); err != nil { // has connections opened
+		t.Fatal(err)
+	}
+	var ops []kv.Op
+	for i := range 20 {
+		ops = append(ops, kv.Set(fmt.Appendf(nil, "large%02d", i), make([]byte, 512<<10)))
+	}
+	for name, send := range map[string]func() error{
+		"commit":             func() error { return stalled.Commit(ctx, &kv.Commit{Ops: ops}) },
+		"commit that clears": func() error { return stalled.Commit(ctx, &kv.Commit{Ops: append(ops, kv.Clear([]byte("x")))}) },
+		"transaction": func() error {
+			return txs[0].Update(ctx, func(tx *kv.Tx) error {
+				errs := []error{add(tx)}
+				for _, o := range ops {
+					errs = append(errs, tx.Set(o.Key, o.Value))
+				}
+				return errors.Join(errs...)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.HoldAfter(4 << 20)
+			done := make(chan error, 1)
+			go func() { done <- send() }()
+			p.Await()
+			if err := txs[1].Update(ctx, add); err != nil {
+				t.Error(err)
+			}
+			if err := other.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("y", "1")}}); err != nil {
+				t.Error(err)
+			}
+			select {
+			case err := <-done:
+				t.Errorf("the stalled one: %v", err)
+			default:
+			}
+			p.Resume()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			// The next one waits for a link of its own.
+			stalled.writes.drop(time.Now().Add(time.Hour))
 		})
 	}
 }

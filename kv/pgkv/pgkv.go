@@ -111,8 +111,7 @@ type DB struct {
 	// trips counts the times that somebody waited for a server's answer.
 	trips atomic.Int64
 
-	// message is maxMessage, but in tests.
-	message int
+	message, stageAt, aloneAt int // the constants, but in tests
 }
 
 var (
@@ -143,7 +142,7 @@ func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: o, target: t, sql: newStatements(t.schema), message: maxMessage}
+	db := &DB{opts: o, target: t, sql: newStatements(t.schema), message: maxMessage, stageAt: stageAt, aloneAt: aloneAt}
 	rand.Read(db.host[:]) // never fails
 	db.life.init()
 	db.plans.New = func() any { return new(plan) }

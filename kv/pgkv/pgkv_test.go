@@ -50,6 +50,18 @@ func TestConformanceTight(t *testing.T) {
 	})
 }
 
+// And once with all but the smallest commits sent as large ones are.
+func TestConformanceStaged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a staged commit takes some milliseconds")
+	}
+	kvtest.Run(t, func(t testing.TB) kv.Engine {
+		db := open(t)
+		db.stageAt, db.aloneAt = 40, 40
+		return db
+	})
+}
+
 func BenchmarkEngine(b *testing.B) {
 	kvtest.Benchmark(b, func(t testing.TB) kv.Engine { return open(t) })
 }

@@ -29,8 +29,7 @@ import (
 // Atomic operations are evaluated and versionstamps put in place by the server, so that
 // everything from the gate to COMMIT is sent in one go. What it costs is that while one
 // transaction commits, for as long as its statements take on the server, no other commit
-// does. Only one that is larger than what is sent at once (flushAt) can keep the gate
-// while more of it is on its way.
+// does.
 
 // keepTouched is how long declared writes are remembered, and so how old a transaction
 // can be that must not miss one.
@@ -217,7 +216,8 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 
 // transact sends the transaction.
 func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) error {
-	f := t.a.db.start(ctx, c, t.size())
+	size := t.size()
+	f := t.a.db.start(ctx, c, size)
 	reads := c.pg.TxStatus() == 'T' // the snapshot's
 	if reads {
 		spans(p, t.c.Reads)
@@ -225,6 +225,9 @@ func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) err
 		f.send(c.sql.commit)
 	}
 	f.send(c.sql.begin)
+	if size > t.a.db.aloneAt {
+		f.stage()
+	}
 	f.send(c.sql.applied)
 	f.send(c.sql.gateExclusive)
 	if reads {
