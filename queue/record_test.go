@@ -209,6 +209,9 @@ func TestLeaseOfRecord(t *testing.T) {
 }
 
 func TestIDText(t *testing.T) {
+	if r := (&Message{ID: 3, Deliveries: 2}).Receipt(); r.String() != "3.2" {
+		t.Errorf("receipt %s", r)
+	}
 	for _, id := range []ID{0, 1, lastID, math.MaxUint64} {
 		if got, err := ParseID(id.String()); err != nil || got != id {
 			t.Errorf("%d: got %v, %v", id, got, err)
@@ -229,4 +232,18 @@ func TestIDText(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// FuzzReceipt: a text is one receipt's or none's.
+func FuzzReceipt(f *testing.F) {
+	for _, text := range []string{"1.1", "9.3.ff", "0.0", "18446744073709551615.4294967295.ffffffffffffffff", "1..", "1.1."} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if r, err := ParseReceipt(text); err == nil && r.String() != text {
+			t.Errorf("%q is %q", text, r)
+		} else if err != nil && (!errors.Is(err, ErrID) || r != Receipt{}) {
+			t.Errorf("%q: %v, %v", text, r, err)
+		}
+	})
 }
