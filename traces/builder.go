@@ -105,7 +105,7 @@ type pending struct {
 	size     int
 
 	state pendingState // guarded by Traces.mu
-	tried bool         // an attempt was made; guarded by Traces.mu
+	tries int          // attempts so far; guarded by Traces.mu
 }
 
 type pendingState uint8

@@ -118,7 +118,7 @@ func (t *Traces) attempt(p *pending) {
 		t.giveUp(err)
 		t.log.Error("traces: recording has ended", "actor", t.actor.ID(), "err", err)
 		return
-	case hopeless(err):
+	case hopeless(err) && p.tries >= hopelessTries:
 		t.unclaim(p)
 		t.log.Error("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err)
 		for i, q := range t.queue {
@@ -151,6 +151,9 @@ func final(err error) bool {
 		errors.Is(err, actorstore.ErrClosed)
 }
 
+// hopelessTries is how often a chunk is tried that the store says is too large.
+const hopelessTries = 3
+
 // hopeless reports whether a chunk can never be written, whatever becomes of the store: it
 // would keep all others from it.
 func hopeless(err error) bool {
@@ -171,8 +174,8 @@ func (t *Traces) commit(p *pending) error {
 // stage puts a chunk into b, with the notes about it. Its bucket is resolved.
 func (t *Traces) stage(b *batch.Batch, p *pending) {
 	t.mu.Lock()
-	tried := p.tried
-	p.tried = true
+	tried := p.tries > 0
+	p.tries++
 	t.mu.Unlock()
 	prior := batch.Absent
 	if tried {

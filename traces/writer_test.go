@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -187,6 +188,20 @@ func TestFlushContext(t *testing.T) {
 	r.flush()
 	want(t, "spans", names(r.read(Query{})), "s")
 	want(t, "chunks", r.Stats().Chunks, 1)
+}
+
+// TestHopeless: a chunk that the engine never takes doesn't keep the others from it.
+func TestHopeless(t *testing.T) {
+	r := newRig(t, quiet())
+	r.Begin("s", nil).End()
+	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: hopelessTries, Err: kv.ErrTooLarge})
+	for i := range hopelessTries {
+		wantErr(t, "flush", r.Flush(ctx), []error{batch.ErrTooLarge, ErrDropped}[i/(hopelessTries-1)])
+	}
+	r.Begin("t", nil).End()
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "t")
+	want(t, "dropped", r.Stats().DroppedChunks, 1)
 }
 
 // TestRecordingDoesNotWait: while a chunk is being written, spans are recorded and read.
