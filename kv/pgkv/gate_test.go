@@ -4,6 +4,7 @@ package pgkv
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -110,6 +111,8 @@ func TestStalledSending(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- send() }()
 			p.Await()
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
 			if err := txs[1].Update(ctx, add); err != nil {
 				t.Error(err)
 			}
