@@ -20,6 +20,8 @@
 //	greenroom queue send STORE ACTOR NAME [JSON|-]
 //	                                            enqueue a message
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
+//	greenroom traces ls STORE ACTOR             list an actor's traces
+//	greenroom traces show STORE ACTOR TRACE     show one, span by span
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
@@ -149,6 +151,25 @@
 // table on a terminal, elsewhere lines with fields separated by tabs, and with --json
 // objects that have the parameters, the state and the headers too. One that can't be read
 // has a problem, and is left alone by everything else.
+//
+// # Traces
+//
+//	$ greenroom traces ls data shop --since 1h
+//	0af7651916cd43dd8448eb211c80319c  2026-05-04T10:11:12.131Z  1.5s  3  0  1  actor.action.order
+//	$ greenroom traces show data shop 0af7651916cd43dd8448eb211c80319c
+//	trace 0af7651916cd43dd8448eb211c80319c: 1.5s from 2026-05-04T10:11:12.131Z
+//	3 spans, 0 running, 1 error
+//
+//	actor.action.order        1.5s  ███████████████████████████
+//	├ db.query               250ms   ████
+//	└ ! http.send            700ms              ████████████
+//	    ! no route to host
+//
+// The columns of ls are the trace, when it began, how long it took, its spans, those that
+// run, those that failed, and the name of the first one. With --json both write the spans
+// in the JSON of OTLP, which OpenTelemetry's programs read. Both see what is stored: a
+// program that records keeps the last seconds in memory. What can't be read is a line on
+// standard error, and changes nothing about the rest.
 //
 // # Check
 //

@@ -31,7 +31,7 @@ what isn't there.`,
 	root.AddCommand(
 		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
-		newConns(e), newState(e),
+		newConns(e), newState(e), newTraces(e),
 	)
 	noteStart(root, started)
 	return root

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/otlp"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// TestTraces runs the commands in testdata/traces, each file in an empty folder.
+// "greenroom" is as in TestCommands; "spans" records in the actor lobby of the store data
+// the spans that the input has in OTLP's JSON, and "damaged" a chunk that can't be read.
+func TestTraces(t *testing.T) {
+	datadriven.Walk(t, "testdata/traces", func(t *testing.T, path string) {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(t.TempDir())
+		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "greenroom":
+				return transcript(t, d.Input)
+			case "spans":
+				spans, err := otlp.ParseJSON([]byte(d.Input))
+				if err != nil {
+					d.Fatalf(t, "%v", err)
+				}
+				storeSpans(t, spans)
+				return ""
+			case "damaged":
+				damageTraces(t)
+				return ""
+			}
+			d.Fatalf(t, "no directive %q", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// storeSpans records spans, which may be years old.
+func storeSpans(t *testing.T, spans []traces.SpanData) {
+	t.Helper()
+	err := own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) (err error) {
+		tr, err := traces.Open(t.Context(), a, &traces.Options{MaxAge: -1, Adopt: true})
+		if err != nil {
+			return err
+		}
+		for i := range spans {
+			s := &spans[i]
+			if !s.Running() {
+				tr.Record(s)
+				continue
+			}
+			run := tr.Begin(s.Name, &traces.StartOptions{
+				TraceID: s.TraceID, SpanID: s.SpanID, ParentID: s.Parent, Kind: s.Kind, Time: s.Start, Attributes: s.Attributes,
+			})
+			for _, e := range s.Events {
+				run.AddEvent(e)
+			}
+		}
+		return tr.Close(t.Context())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damageTraces stores a chunk that is none, in the hour of the spans, behind them.
+func damageTraces(t *testing.T) {
+	t.Helper()
+	err := own(t.Context(), target{url: "data", actor: "lobby"}, func(a *actorstore.Actor) error {
+		key := []byte{actorstore.NamespaceTraces}
+		for _, n := range []int64{1, 1_699_999_200, 9} {
+			key = tuple.AppendInt(key, n)
+		}
+		return a.Put(context.Background(), key, []byte{1, 0, 9})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	now := time.Date(2026, 5, 4, 10, 11, 12, 0, time.UTC)
+	for in, want := range map[string]time.Time{
+		"":                          {},
+		"2026-05-04T09:00:00Z":      now.Truncate(time.Hour).Add(-time.Hour),
+		"2026-05-04T11:00:00+01:00": now.Truncate(time.Hour),
+		"2026-05-04":                time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC),
+		"90m":                       now.Add(-90 * time.Minute),
+		"1h30m ago":                 now.Add(-90 * time.Minute),
+	} {
+		if got, err := parseTime(in, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: got %v, %v, want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"soon", "-1h", "2026-13-01", "5"} {
+		if got, err := parseTime(in, now); err == nil {
+			t.Errorf("%q: got %v", in, got)
+		}
+	}
+}
+
+// TestWaterfallShapes draws trees that nobody records on purpose.
+func TestWaterfallShapes(t *testing.T) {
+	span := func(id, parent byte, start, end int) traces.SpanData {
+		s := traces.SpanData{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{id}, Name: fmt.Sprint("span", id), Start: time.Unix(int64(start), 0)}
+		if s.Parent = (traces.SpanID{parent}); parent == 0 {
+			s.Parent = traces.SpanID{}
+		}
+		if end >= 0 {
+			s.End = time.Unix(int64(end), 0)
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name  string
+		spans []traces.SpanData
+		want  string // the tree
+	}{
+		{"a span below itself", []traces.SpanData{span(1, 1, 0, 1)}, "span1"},
+		{"a circle", []traces.SpanData{span(1, 3, 0, 1), span(2, 1, 0, 1), span(3, 2, 0, 1), span(4, 3, 0, 1)},
+			"span1|└ span2|  └ span3|    └ span4"},
+		{"a parent elsewhere", []traces.SpanData{span(2, 9, 5, 6), span(1, 0, 0, 1)}, "span1|span2"},
+		{"an end before the start", []traces.SpanData{span(1, 0, 5, 4), span(2, 1, 0, -1)}, "span1|└ span2"},
+		{"no time at all", []traces.SpanData{span(1, 0, 5, 5), span(2, 1, 5, 5), span(3, 1, 5, -1)}, "span1|├ span2|└ span3"},
+	} {
+		w := &waterfall{width: 80}
+		var got []string
+		for _, line := range w.lines(c.spans)[3:] {
+			got = append(got, strings.TrimRight(string([]rune(line)[:w.names]), " "))
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("%s: %d columns: %s", c.name, n, line)
+			}
+		}
+		if got := strings.Join(got, "|"); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+	var deep []traces.SpanData
+	for i := range 5000 {
+		s := span(1, 0, i, 5000)
+		s.SpanID = traces.SpanID{1, byte(i >> 8), byte(i)}
+		if i > 0 {
+			s.Parent = deep[i-1].SpanID
+		}
+		deep = append(deep, s)
+	}
+	for _, line := range (&waterfall{width: 10, details: true}).lines(deep) {
+		if n := len([]rune(line)); n > 100 {
+			t.Fatalf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 999: "999ns", 1234: "1.23µs", 1234567: "1.23ms", 1234567890: "1.23s", 90 * time.Minute: "1h30m0s", -1500 * time.Millisecond: "-1.5s",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%d: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestTracesLeaveNoMark has both commands write nothing to the store, and disturb nobody
+// who owns the actor.
+func TestTracesLeaveNoMark(t *testing.T) {
+	t.Chdir(t.TempDir())
+	storeSpans(t, []traces.SpanData{{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Name: "work", Start: time.Unix(1, 0), End: time.Unix(2, 0)}})
+	dump := func() (keys string) {
+		err := readStore(t.Context(), "data", func(s *storeurl.Store) error {
+			for e, err := range s.Check(t.Context()) {
+				return errors.Join(err, fmt.Errorf("%v", e))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return must(t, "ls", "data", "lobby")
+	}
+	before := dump()
+	for range 2 {
+		must(t, "traces", "ls", "data", "lobby")
+		must(t, "traces", "show", "data", "lobby", traces.TraceID{1}.String())
+	}
+	if after := dump(); after != before {
+		t.Errorf("got %s, before %s", after, before)
+	}
+}
