@@ -69,7 +69,7 @@ func (e *TransitionError) Unwrap() []error {
 type DamageError struct{ Damage }
 
 // Error names the key and what is wrong.
-func (e *DamageError) Error() string { return "history: " + e.Damage.String() }
+func (e *DamageError) Error() string { return e.Damage.String() }
 
 // Unwrap returns what is wrong, which wraps ErrCorrupt or ErrNewerFormat.
 func (e *DamageError) Unwrap() error { return e.Err }

@@ -10,6 +10,12 @@ import (
 func TestPath(t *testing.T) {
 	s := &Snapshot{Names: []string{"order", "charge", "a/b", "loop", "", ".", "x~3", "#9", "日本", `q"q`, "two words", "\xff"}}
 	root := Location("")
+	if i, ok := s.Lookup("loop"); i != 3 || !ok {
+		t.Errorf("loop is name %d, %v", i, ok)
+	}
+	if _, ok := s.Lookup("nobody"); ok {
+		t.Error("nobody is a name")
+	}
 	for _, tt := range []struct {
 		l    Location
 		want string

@@ -57,6 +57,12 @@ func byLocation(a, b Entry) int { return cmp.Compare(a.Location, b.Location) }
 //	order/charge    orders[3]/"a/b"    orders[3]/pick/left/#17
 func (s *Snapshot) Path(l Location) string { return string(appendPath(nil, l, s.Names)) }
 
+// Lookup returns the index of a name that is registered.
+func (s *Snapshot) Lookup(name string) (NameIndex, bool) {
+	i := slices.Index(s.Names, name)
+	return NameIndex(max(0, i)), i >= 0
+}
+
 // ByAge returns the entries in the order in which they were created, as their metadata
 // say; those of one millisecond, and those without metadata, which come first, by
 // Location.
