@@ -27,8 +27,8 @@ func newCheck(e *env) *cobra.Command {
 		Short: "Walk everything that is stored, and report what is wrong with it",
 		Long: `Read everything that the store has, or one actor has, and write a line about each
 thing that is wrong: whose it is, where, and what. The actors' databases are looked
-at by SQLite too (PRAGMA integrity_check), their queues are counted. A last line
-counts.
+at by SQLite too (PRAGMA integrity_check), their queues are counted, the histories of
+their workflows are read. A last line counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
@@ -111,7 +111,7 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 	return c.actor(ctx, id)
 }
 
-// actor counts an actor's keys, and checks its database and its queue.
+// actor counts an actor's keys, and checks its database, its queue and its workflow.
 func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	c.hint(c.labelOf(ctx, id))
 	c.actors++
@@ -135,7 +135,10 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	if err := c.walk(ctx, id, vfs.Check(ctx, v, nil)); err != nil {
 		return err
 	}
-	return c.walk(ctx, id, queue.Check(ctx, v))
+	if err := c.walk(ctx, id, queue.Check(ctx, v)); err != nil {
+		return err
+	}
+	return c.walk(ctx, id, checkWorkflow(ctx, v))
 }
 
 // walk writes findings, those about the actor id, or about the store if that is the

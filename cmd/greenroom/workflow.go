@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+func newWorkflow(e *env) *cobra.Command {
+	return newGroup("workflow", "Look into the workflows of actors, and control them",
+		newWorkflowList(e), newWorkflowShow(e), newWorkflowSave(e), newWorkflowCancel(), newWorkflowRetry(), newWorkflowReplay())
+}
+
+func newWorkflowList(e *env) *cobra.Command {
+	var asJSON bool
+	var o actorstore.ActorsOptions
+	cmd := &cobra.Command{
+		Use:   "ls STORE",
+		Short: "List the actors that have a workflow",
+		Long: `List the actors that have a workflow, in the order of their ids: the state of the
+workflow, how many entries its history has, the next time that it sleeps until, and the
+error with which it failed, or what is damaged.
+
+It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
+		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := bufio.NewWriter(e.stdout)
+			p := listLayout(asJSON, terminal(e.stdout) != nil).printer(out)
+			err := readStore(cmd.Context(), args[0], func(s *storeurl.Store) error { return listWorkflows(cmd.Context(), s, p, &o) })
+			return errors.Join(err, out.Flush())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
+	cmd.Flags().StringVar(&o.Prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
+	return cmd
+}
+
+func listWorkflows(ctx context.Context, s *storeurl.Store, p printer, o *actorstore.ActorsOptions) error {
+	p.begin([]string{"name", "id", "state", "entries", "until", "problem"})
+	for info, err := range s.Actors(ctx, o) {
+		if err != nil {
+			return err
+		}
+		v, err := s.View(ctx, info.ID)
+		if errors.Is(err, actorstore.ErrUnknownActor) {
+			continue // it is gone
+		}
+		if err != nil {
+			return err
+		}
+		snap, damages, err := workflow.Read(ctx, v.Snapshot)
+		if err = errors.Join(err, v.Close()); err != nil {
+			return err
+		}
+		if !noWorkflow(snap, damages) {
+			p.row([]cell{optionalCell(info.Name), textCell(info.ID.String()), textCell(snap.State.String()),
+				intCell(int64(len(snap.Entries))), nextCell(snap), workflowProblem(snap, damages)})
+		}
+	}
+	p.end()
+	return nil
+}
+
+// noWorkflow says whether nothing is stored of a workflow.
+func noWorkflow(s *workflow.Snapshot, damages []workflow.Damage) bool {
+	return s.Input == nil && s.State == workflow.Pending && len(s.Entries)+len(s.Names)+len(damages) == 0
+}
+
+// nextCell is the next time that a workflow sleeps until, as far as its history says it.
+func nextCell(s *workflow.Snapshot) cell {
+	if s.State != workflow.Sleeping && s.State != workflow.Running {
+		return cell{}
+	}
+	next := workflow.Millis(0)
+	for _, e := range s.Entries {
+		if k, ok := e.Kind.(workflow.SleepEntry); ok && k.State == workflow.SleepPending && (next == 0 || k.Deadline < next) {
+			next = k.Deadline
+		}
+	}
+	return millisCell(next)
+}
+
+// millisCell is a time of day, nothing for none.
+func millisCell(m workflow.Millis) cell {
+	if m == 0 {
+		return cell{}
+	}
+	return timeCell(m.Time())
+}
+
+func workflowProblem(s *workflow.Snapshot, damages []workflow.Damage) cell {
+	for _, d := range damages {
+		if !d.Harmless {
+			return textCell("damaged: " + actorstore.Describe(d.Key) + ": " + damageText(d.Err))
+		}
+	}
+	if s.Error != nil {
+		return textCell(s.Error.Error())
+	}
+	return cell{}
+}
+
+func newWorkflowSave(e *env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "save STORE ACTOR",
+		Short: "Write the history of a workflow in the form that tests replay",
+		Long: `Write everything that is stored of the workflow, as one object of JSON: for a test that
+replays histories on new code. Values are in base64, as they are stored.`,
+		Example: "  greenroom workflow save data order-1 > testdata/order-1.json",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := bufio.NewWriter(e.stdout)
+			err := readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+				if p := workflowProblem(&workflow.Snapshot{}, damages); p.kind != cellNull {
+					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p.text)
+				}
+				enc := json.NewEncoder(out)
+				enc.SetIndent("", " ")
+				return enc.Encode(s)
+			})
+			return errors.Join(err, out.Flush())
+		},
+	}
+}
+
+// readWorkflow runs fn with what is stored of the workflow of an actor.
+func readWorkflow(ctx context.Context, url, actor string, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
+	return view(ctx, url, actor, func(v *actorstore.View) error {
+		s, damages, err := workflow.Read(ctx, v.Snapshot)
+		if err != nil {
+			return err
+		}
+		if noWorkflow(s, damages) {
+			return say(nil, "the actor %s has no workflow", actor)
+		}
+		return fn(s, damages)
+	})
+}
+
+func newWorkflowCancel() *cobra.Command {
+	return &cobra.Command{
+		Use:   "cancel STORE ACTOR",
+		Short: "Cancel a workflow, for ever",
+		Long: `Cancel the workflow of an actor that nobody has open. Nothing can change that again, and
+nothing that the workflow has done is undone. Messages that it has received and not
+completed are there again for others.`,
+		Example: "  greenroom workflow cancel data order-1",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error { return w.Cancel(cmd.Context()) })
+		},
+	}
+}
+
+func newWorkflowRetry() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry STORE ACTOR",
+		Short: "Have the steps that failed tried again",
+		Long: `Have the steps of a workflow that failed tried again, with all their attempts: of a
+workflow that has failed, or waits for a next attempt or to be resumed. The actor must
+not be open; the steps are tried when its program runs the workflow.`,
+		Example: "  greenroom workflow retry data order-1",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error {
+				switch s := w.Snapshot(); {
+				case s.State == workflow.Failed:
+					return w.Recover(cmd.Context())
+				case s.State == workflow.Completed || s.State == workflow.RollingBack || !waitsForAttempt(s):
+					return workflow.ErrState
+				}
+				return w.Resume(cmd.Context())
+			})
+		},
+	}
+}
+
+// waitsForAttempt says whether a step has failed and will be tried again.
+func waitsForAttempt(s *workflow.Snapshot) bool {
+	for _, e := range s.Entries {
+		if e.Metadata != nil && e.Metadata.Status == workflow.StatusFailed {
+			return true
+		}
+	}
+	return s.State == workflow.Cancelled // which says so itself
+}
+
+func newWorkflowReplay() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay STORE ACTOR STEP",
+		Short: "Have a workflow go on from before a step",
+		Long: `Forget what the workflow of an actor has recorded from a step on, in the order of time,
+so that it goes on from there when its program runs it next. STEP is a path, as "greenroom
+workflow show" has it, or the id of the entry. Of a step in a loop the whole innermost
+loop is forgotten.
+
+Effects that steps had stay, and messages that were received are gone.`,
+		Example: "  greenroom workflow replay data order-1 order/charge",
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := control(cmd.Context(), args[0], args[1], func(w *workflow.Workflow) error { return w.ReplayFrom(cmd.Context(), args[2]) })
+			if errors.Is(err, workflow.ErrNoStep) {
+				return say(err, "the workflow of %s has no step %s", args[1], args[2])
+			}
+			return err
+		},
+	}
+}
+
+// control runs fn with the workflow of an actor, of which there must be one.
+func control(ctx context.Context, url, actor string, fn func(*workflow.Workflow) error) error {
+	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) (err error) {
+		logger := slog.New(slog.DiscardHandler)
+		// Messages that the workflow holds are given back.
+		q, err := queue.Open(ctx, a, &queue.Options{Logger: logger})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, q.Close()) }()
+		w, err := workflow.Attach(ctx, a, &workflow.Options{Queue: q, Logger: logger})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.Close()) }()
+		s := w.Snapshot()
+		if noWorkflow(s, nil) {
+			return say(nil, "the actor %s has no workflow", actor)
+		}
+		err = fn(w)
+		switch {
+		case errors.Is(err, workflow.ErrCancelled):
+			return say(err, "the workflow of %s is cancelled, which nothing can change", actor)
+		case errors.Is(err, workflow.ErrState):
+			return say(err, "the workflow of %s is %s, and this can't be done to it", actor, s.State)
+		}
+		return err
+	})
+}
