@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -84,5 +85,5 @@ func fullSizes() sizes {
 
 // allLines returns every line there is, in the order of the table.
 func allLines(engine string) []line {
-	return append(sqliteLines(engine), crowdLines(engine)...)
+	return slices.Concat(sqliteLines(engine), crowdLines(engine), tracesLines(engine))
 }

@@ -54,6 +54,12 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
 		}
 	},
+	"traces/span": func(t *testing.T, r result) {
+		// A round is stored when it ends: with one commit, of so few spans, and not one each.
+		if commits := r.perOp(r.counts.Commits); commits > 1/float64(r.ops) || r.counts.Commits == 0 || r.reads() != 0 {
+			t.Errorf("a span takes %v commits, in rounds of %d, and %d reads", commits, r.ops, r.reads())
+		}
+	},
 	"kv/put": func(t *testing.T, r result) {
 		// The read is for the quota: how long is the value that goes?
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
