@@ -47,6 +47,8 @@ type rig struct {
 	clock  *alarm.Clock
 	q      *queue.Queue
 
+	healed func() // called before a broken engine is mended; may be nil
+
 	mu     sync.Mutex
 	closer []func() error // of workflows
 	did    []string       // effects, in order
@@ -78,7 +80,7 @@ func (r *rig) tryOpen() (err error) {
 		return err
 	}
 	r.clock = alarm.New(nil)
-	r.q, err = queue.Open(ctx, r.actor, &queue.Options{Clock: r.clock, Logger: r.opts.Logger})
+	r.q, err = queue.Open(ctx, r.actor, &queue.Options{Clock: r.clock, Logger: r.opts.Logger, KeyWindow: 10_000 * time.Hour})
 	return err
 }
 
@@ -109,6 +111,9 @@ func (r *rig) close() {
 // reopen is a restart, also of an engine that was broken.
 func (r *rig) reopen() {
 	r.t.Helper()
+	if r.healed != nil {
+		r.healed()
+	}
 	r.close()
 	r.engine.Heal()
 	r.open()
@@ -264,6 +269,11 @@ func (r *rig) key(key, want string) {
 	if string(v) != want {
 		r.t.Errorf("key %s is %q, want %q", key, v, want)
 	}
+}
+
+// userList lists the user keys with a prefix.
+func userList(prefix string) actorstore.ListOptions {
+	return actorstore.ListOptions{Prefix: []byte(prefix)}
 }
 
 // later lets time pass, in a bubble.

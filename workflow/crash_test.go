@@ -1,0 +1,296 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// A saga is a workflow that uses every construct. Its effects are counters in the actor's
+// keys, one for each place.
+type saga struct {
+	r     *rig
+	fails bool // at the end, so that everything is undone
+}
+
+// count returns a step whose effect is that a counter goes up.
+func (s *saga) count(c *Context, name, key string, undo bool) (int, error) {
+	add := func(b *batch.Batch, n int) error {
+		v, err := s.r.counter(key)
+		b.Put([]byte("\x04"+key), []byte{byte(v + n)})
+		return err
+	}
+	o := &StepOptions{Backoff: time.Minute, MaxBackoff: time.Hour}
+	if undo {
+		o.Undo = UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
+	}
+	return StepTx(c, name, func(ctx context.Context, b *batch.Batch) (int, error) {
+		if info, _ := StepInfoOf(ctx); strings.Contains(name, "flaky") && info.Attempt == 1 {
+			return 0, errors.New("not at first")
+		}
+		return 1, add(b, 1)
+	}, o)
+}
+
+// counter returns what an effect has counted.
+func (r *rig) counter(key string) (int, error) {
+	for e, err := range r.actor.User().List(ctx, userList(key)) {
+		if err != nil {
+			return 0, err
+		}
+		if string(e.Key) == key {
+			return int(e.Value[0]), nil
+		}
+	}
+	return 0, nil
+}
+
+func (s *saga) code(c *Context, gen int) (string, error) {
+	key := func(name string) string { return fmt.Sprint(gen, "/", name) }
+	c.RollbackCheckpoint("from here")
+	var out []string
+	add := func(v ...any) { out = append(out, fmt.Sprint(v...)) }
+
+	if _, err := s.count(c, "first", key("first"), true); err != nil {
+		return "", err
+	}
+	if _, err := s.count(c, "flaky", key("flaky"), true); err != nil {
+		return "", err
+	}
+	id, now := c.UUID("id"), c.Now("now")
+	if v, err := Step(c, "uses what was drawn", func(context.Context) (string, error) { return fmt.Sprint(id, now.UnixMilli()), nil },
+		&StepOptions{Unrecorded: true}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
+		return "", fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
+	}
+	add(Version(c, "version", 3))
+	Removed(c, "gone", TypeSleep)
+
+	n, err := Loop(c, "loop", 0, func(c *Context, i *int) (int, bool, error) {
+		if _, err := s.count(c, "in loop", key(fmt.Sprint("loop", *i)), false); err != nil {
+			return 0, false, err
+		}
+		c.Sleep("pause", time.Hour)
+		*i++
+		return *i, *i == 4, nil
+	}, &LoopOptions{Commit: 2, Keep: 1})
+	if add("loop ", n); err != nil {
+		return "", err
+	}
+	if gen == 0 {
+		ContinueAsNew(c, 1)
+	}
+	if _, err := Send(c, "send", queue.Send{Name: "self", Body: "to myself"}); err != nil {
+		return "", err
+	}
+	self, err := Receive[string](c, "from myself", &ReceiveOptions{Names: []string{"self"}})
+	if err != nil {
+		return "", err
+	}
+	add(self.Body)
+	if _, err := Receive[string](c, "nobody", &ReceiveOptions{Names: []string{"nobody"}, Timeout: time.Hour}); !errors.Is(err, ErrTimedOut) {
+		return "", fmt.Errorf("nobody: %w", err)
+	}
+	both, err := Join(c, "join",
+		Branch[string]{"counts", func(c *Context) (string, error) {
+			c.Sleep("before", time.Minute)
+			n, err := s.count(c, "flaky in branch", key("branch"), true)
+			return fmt.Sprint("counted ", n), err
+		}},
+		Branch[string]{"receives", func(c *Context) (string, error) {
+			m, err := Receive[string](c, "go", &ReceiveOptions{Names: []string{"go"}, Completable: true})
+			if err != nil {
+				return "", err
+			}
+			c.Sleep("work", time.Hour)
+			return m.Body, m.Complete(c, "went")
+		}})
+	if add(both); err != nil {
+		return "", err
+	}
+	winner, _, err := Race(c, "race",
+		branchOf("slow", func(c *Context) (int, error) {
+			if err := Do(c, "something", func(context.Context) error { return nil }, nil); err != nil {
+				return 0, err
+			}
+			c.Sleep("long", 1000*time.Hour)
+			return 0, nil
+		}),
+		branchOf("fast", func(c *Context) (int, error) { return s.count(c, "counts", key("race"), false) }))
+	if add(winner); err != nil {
+		return "", err
+	}
+	if s.fails {
+		return "", errors.New("at last")
+	}
+	return strings.Join(out, ", "), nil
+}
+
+// An ending is what is there when all is over.
+type ending struct {
+	state  State
+	output string
+	counts string // of all effects
+	left   int    // messages
+}
+
+// drive brings a saga to its end, through restarts whenever something fails.
+func (s *saga) drive(live bool) (e ending) {
+	r := s.r
+	r.t.Helper()
+	sent := false
+	for range 300 {
+		w, err := s.begin(&sent)
+		if err == nil {
+			e.state, err = s.further(w, live)
+			if err == nil && (e.state == Completed || e.state == Failed) {
+				break
+			}
+		}
+		if err != nil {
+			r.reopen()
+		}
+	}
+	r.reopen()
+	w := attach(r, s.code)
+	e.output, _ = w.Output()
+	r.same(w.Workflow)
+	all := map[string]int{}
+	var keys []string
+	for u, err := range r.actor.User().List(ctx, userList("")) {
+		must(r.t, err)
+		all[string(u.Key)] = int(u.Value[0])
+		keys = append(keys, string(u.Key))
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		e.counts += fmt.Sprint(k, "=", all[k], " ")
+	}
+	e.left = r.q.Len()
+	return e
+}
+
+// begin opens and starts what isn't.
+func (s *saga) begin(sent *bool) (*Runner[int, string], error) {
+	r := s.r
+	if r.store == nil {
+		if err := r.tryOpen(); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range r.closer {
+		if err := c(); err != nil {
+			return nil, err
+		}
+	}
+	r.closer = nil
+	opts := r.opts
+	opts.Queue, opts.Clock = r.q, r.clock
+	w, err := Open(ctx, r.actor, s.code, &opts)
+	if err != nil {
+		return nil, err
+	}
+	r.closer = append(r.closer, w.Close)
+	if err := w.Start(ctx, 0); err != nil {
+		return nil, err
+	}
+	if !*sent {
+		if _, err := r.q.Enqueue(ctx, queue.Send{Name: "go", Body: "went", Key: "once"}); err != nil {
+			return nil, err
+		}
+		*sent = true
+	}
+	return w, nil
+}
+
+// further runs the workflow as far as it comes, and lets time pass.
+func (s *saga) further(w *Runner[int, string], live bool) (State, error) {
+	if live {
+		_, err := w.Live(ctx)
+		if errors.Is(err, ErrFailed) {
+			err = nil
+		}
+		return w.Status().State, err
+	}
+	st, err := w.Run(ctx)
+	if err == nil && st.State == Sleeping {
+		if st.Until.IsZero() {
+			s.r.t.Errorf("it waits for nothing that comes: %+v", st)
+		}
+		later(max(0, time.Until(st.Until)))
+	}
+	return st.State, err
+}
+
+// TestCrashEverywhere stops a saga after each commit of the engine, and makes each operation
+// of the engine fail once: the end is that of an undisturbed run.
+func TestCrashEverywhere(t *testing.T) {
+	type disturbance struct {
+		name string
+		step int
+		set  func(e *faultkv.Engine, n int) (hit func() bool)
+	}
+	fault := func(p faultkv.Point) func(*faultkv.Engine, int) func() bool {
+		return func(e *faultkv.Engine, n int) func() bool {
+			f := e.Fail(faultkv.Rule{Point: p, Skip: n, Err: errors.New("broken")})
+			return func() bool { return f.Hits() > 0 }
+		}
+	}
+	disturbances := []disturbance{
+		{"stopped after a commit", 1, func(e *faultkv.Engine, n int) func() bool {
+			e.Tear(n)
+			before := e.Counts().Commits
+			return func() bool { return e.Counts().Commits-before > int64(n) }
+		}},
+		{"commit fails", 1, fault(faultkv.BeforeCommit)},
+		{"commit is not acknowledged", 1, fault(faultkv.AfterApply)},
+		{"commit is not durable", 1, fault(faultkv.AfterCommit)},
+		{"get fails", 1, fault(faultkv.BeforeGet)},
+		{"scan fails", 1, fault(faultkv.BeforeScan)},
+		{"entry fails", 11, fault(faultkv.BeforeEntry)},
+		{"snapshot fails", 1, fault(faultkv.BeforeSnapshot)},
+		{"sync fails", 1, fault(faultkv.BeforeSync)},
+	}
+	for _, fails := range []bool{false, true} {
+		var want ending
+		synctest.Test(t, func(t *testing.T) {
+			want = (&saga{newRig(t), fails}).drive(false)
+		})
+		if fails && (want.state != Failed || !strings.Contains(want.counts, "1/flaky=0")) ||
+			!fails && (want.state != Completed || !strings.Contains(want.counts, "1/flaky=1")) || want.left != 0 {
+			t.Fatalf("undisturbed: %+v", want)
+		}
+		for _, d := range disturbances {
+			for _, live := range []bool{false, true} {
+				t.Run(fmt.Sprint(d.name, " fails ", fails, " live ", live), func(t *testing.T) {
+					points, step := 0, d.step
+					if testing.Short() {
+						step = 7 * d.step
+					}
+					for n, hit := 0, true; hit; n += step {
+						synctest.Test(t, func(t *testing.T) {
+							s := &saga{newRig(t), fails}
+							was := d.set(s.r.engine, n)
+							reached := false
+							s.r.healed = func() { reached = reached || was() }
+							if got := s.drive(live); got != want {
+								t.Errorf("at %d: got\n%+v\nwant\n%+v", n, got, want)
+							}
+							hit = reached
+						})
+						points++
+					}
+					t.Logf("%d points", points)
+				})
+			}
+		}
+	}
+}
