@@ -23,18 +23,26 @@ const widest = 24 * time.Hour
 // Errors are those of reading the store, and ErrClosed; damage is in the Result. An End
 // that is not behind Start, or a negative Limit, selects nothing.
 func (t *Traces) Read(ctx context.Context, q Query) (res *Result, err error) {
+	err = t.reading(ctx, func(snap *actorstore.Snapshot, memory []keyed) error {
+		res, err = read(ctx, snap, q, t.opts.MaxRead, memory)
+		return err
+	})
+	return res, err
+}
+
+// reading calls fn with what is stored, and what is not known to be.
+func (t *Traces) reading(ctx context.Context, fn func(snap *actorstore.Snapshot, memory []keyed) error) error {
 	// What waits to be written is looked at before what is stored: in between it may get
 	// there, and is then met twice and not never.
 	memory, err := t.unwritten(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("traces: read: %w", err)
+		return fmt.Errorf("traces: read: %w", err)
 	}
 	snap, err := t.actor.Snapshot(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("traces: read: %w", err)
+		return fmt.Errorf("traces: read: %w", err)
 	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
-	return read(ctx, snap, q, t.opts.MaxRead, memory)
+	return errors.Join(fn(snap, memory), snap.Close())
 }
 
 // Read returns the spans that q selects of those that are stored: of an actor that
@@ -74,26 +82,31 @@ func (t *Traces) unwritten(ctx context.Context) (memory []keyed, err error) {
 }
 
 func read(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, memory []keyed) (*Result, error) {
-	g := &gatherer{q: q, from: bound(q.Start, 0), to: bound(q.End, math.MaxUint64), spans: map[SpanID]*gathered{}, resources: resources{}}
-	if q.Limit < 0 || g.to <= g.from {
-		return &Result{}, nil
-	}
-	res := &Result{Limit: maxRead}
-	if q.Limit > 0 {
-		res.Limit, res.Clamped = min(q.Limit, maxRead), q.Limit > maxRead
-	}
-	g.limit = res.Limit
-	var err error
-	if g.scanner, err = newScanner(ctx, snap, memory); err == nil {
-		err = g.gather(ctx)
-	}
+	g, err := newGatherer(ctx, snap, q, maxRead, memory)
 	if err != nil {
 		return nil, fmt.Errorf("traces: read: %w", err)
 	}
-	res.Spans = g.result()
-	res.Clamped = res.Clamped || g.clamped
-	res.Damaged, res.Chunks = g.damaged, g.read
-	return res, nil
+	spans := g.result()
+	return &Result{spans, g.limit, g.clamped, g.damaged, g.read}, nil
+}
+
+// newGatherer returns one that has gathered what q selects.
+func newGatherer(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, memory []keyed) (*gatherer, error) {
+	g := &gatherer{
+		scanner: &scanner{}, q: q, from: bound(q.Start, 0), to: bound(q.End, math.MaxUint64),
+		spans: map[SpanID]*gathered{}, resources: resources{},
+	}
+	if q.Limit < 0 || g.to <= g.from {
+		return g, nil
+	}
+	if g.limit = maxRead; q.Limit > 0 {
+		g.limit, g.clamped = min(q.Limit, maxRead), q.Limit > maxRead
+	}
+	var err error
+	if g.scanner, err = newScanner(ctx, snap, memory); err != nil {
+		return nil, err
+	}
+	return g, g.gather(ctx)
 }
 
 // A gatherer gathers the records of the spans that a query selects.

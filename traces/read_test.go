@@ -404,3 +404,44 @@ func TestForeign(t *testing.T) {
 		t.Errorf("%d buckets removed", n)
 	}
 }
+
+// TestReadWire hands a range out as the TypeScript runtime does.
+func TestReadWire(t *testing.T) {
+	everywhere(t, func(r *rig, w *watch, step func()) {
+		s := r.Begin("long", &StartOptions{Attributes: []Attr{Int("a", 1)}})
+		step()
+		for i := range 5 {
+			w.set(at(10 * (i + 1)))
+			s.Event(fmt.Sprint("e", i))
+			r.Begin(fmt.Sprint("s", i), nil).End()
+			step()
+		}
+	}, func(t *testing.T, r *rig) {
+		for _, c := range []struct {
+			from, to, limit, max int
+			clamped              bool
+			bases, records       int
+		}{
+			{0, 99, 10, 10, false, 0, 1 + 5*3}, {20, 40, 10, 10, false, 1, 2 * 3}, {20, 40, 2, 2, true, 1, 2 + 2},
+			{20, 40, 20_000, DefaultMaxRead, true, 1, 2 * 3}, {20, 20, 10, 0, false, 0, 0}, {20, 40, 0, 0, false, 0, 0}, {60, 99, 9, 9, false, 0, 0},
+		} {
+			b, err := r.ReadWire(ctx, at(c.from), at(c.to), c.limit)
+			must(t, err)
+			w, err := parseWireRange(b)
+			must(t, err)
+			records := 0
+			for _, k := range w.chunks {
+				records += len(k.records)
+			}
+			if int(w.limit) != c.max || w.clamped != c.clamped || len(w.base) != c.bases || records != c.records ||
+				w.start != uint64(at(c.from).UnixMilli()) || w.end != uint64(at(c.to).UnixMilli()) {
+				t.Errorf("%+v: %d bases, %d records, limit %d, %v", c, len(w.base), records, w.limit, w.clamped)
+			}
+			for _, k := range w.base {
+				if len(k.records) != 1 || k.strings[k.records[0].name] != "long" {
+					t.Errorf("base %+v", k)
+				}
+			}
+		}
+	})
+}

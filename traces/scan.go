@@ -191,9 +191,10 @@ type timed struct {
 	strings  []string
 	resource *Resource
 	place    place
+	chunk    *chunk
 }
 
-// records returns the records of a chunk by time, those of one time as they came. res is
+// timed returns the records of a chunk by time, those of one time as they came. resource is
 // asked for the resource that a record states.
 func (c keyed) timed(resource func(*record, []string) *Resource) []timed {
 	out := make([]timed, 0, len(c.records))
@@ -204,7 +205,7 @@ func (c keyed) timed(resource func(*record, []string) *Resource) []timed {
 			now = resource(r, c.strings)
 			continue
 		}
-		out = append(out, timed{r, c.base + r.offset, c.strings, now, place{c.key, uint32(i)}})
+		out = append(out, timed{r, c.base + r.offset, c.strings, now, place{c.key, uint32(i)}, c.chunk})
 	}
 	slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	return out

@@ -45,7 +45,7 @@ type Options struct {
 	// hour.
 	BucketSize time.Duration
 	// ChunkBytes is how large a chunk gets before it is written, as it is stored. 0 means
-	// as large as a value may be (batch.Limits.ValueSize), which is also the most.
+	// as large as a value may be (batch.Limits), at most 128 KiB, and that is the most.
 	ChunkBytes int
 	// ChunkAge is how long a record waits before it is written. 0 means 5 seconds.
 	ChunkAge time.Duration
@@ -121,6 +121,13 @@ const (
 
 // maxRefs bounds the list of the spans that run, in bytes of a chunk.
 const maxRefs = 32 << 10
+
+// maxChunk bounds a chunk, also where values may have more: a reader elsewhere may not
+// take more. maxKey is what its key takes of a commit's payload.
+const (
+	maxChunk = 128 << 10
+	maxKey   = 32
+)
 
 // minChunk is the smallest limit on values with which anything sensible can be recorded.
 const minChunk = 2 << 10
@@ -210,7 +217,8 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Traces, err
 // options checks the options and puts the defaults in.
 func (t *Traces) options() error {
 	o := &t.opts
-	t.limit = t.actor.Limits().ValueSize
+	l := t.actor.Limits()
+	t.limit = min(l.ValueSize, l.Payload-maxKey, maxChunk)
 	o.BucketSize = orDefault(o.BucketSize, DefaultBucketSize)
 	o.ChunkBytes = orDefault(o.ChunkBytes, t.limit)
 	o.ChunkAge = orDefault(o.ChunkAge, DefaultChunkAge)
@@ -231,11 +239,11 @@ func (t *Traces) options() error {
 	t.target, t.bounds = min(o.ChunkBytes, t.limit), boundsOf(t.limit, o.Limits.ValueLength)
 	switch {
 	case t.limit < minChunk:
-		return fmt.Errorf("%w: a value may have %d bytes, and chunks need %d", ErrOptions, t.limit, minChunk)
+		return fmt.Errorf("%w: a value may have %d bytes, and a chunk needs %d", ErrOptions, t.limit, minChunk)
 	case o.BucketSize < time.Second || o.BucketSize%time.Second != 0:
 		return fmt.Errorf("%w: BucketSize is %v", ErrOptions, o.BucketSize)
 	case o.ChunkBytes < 0 || o.ChunkBytes > t.limit:
-		return fmt.Errorf("%w: ChunkBytes is %d, and a value may have %d", ErrOptions, o.ChunkBytes, t.limit)
+		return fmt.Errorf("%w: ChunkBytes is %d, and a chunk may have %d", ErrOptions, o.ChunkBytes, t.limit)
 	case t.maxActive < 0 || t.maxActive > most:
 		return fmt.Errorf("%w: MaxActive is %d, limit %d", ErrOptions, t.maxActive, most)
 	case o.ChunkAge < 0 || o.SnapshotInterval < 0 || o.SnapshotBytes < 0 || o.MaxBackoff < 0:

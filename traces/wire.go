@@ -1,10 +1,78 @@
 package traces
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"math"
+	"slices"
+	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
+
+// ReadWire returns what was recorded in [start, end), to the millisecond, of at most limit
+// spans, as the TypeScript runtime hands it out to viewers; docs/traces.md says where the
+// form is. A limit that is not positive, or an end that is not behind start, is an empty
+// range with the limit 0. Errors are those of Read; damaged chunks are left out.
+func (t *Traces) ReadWire(ctx context.Context, start, end time.Time, limit int) (wire []byte, err error) {
+	w := &wireRange{start: bound(start, 0) / 1e6, end: bound(end, math.MaxInt64) / 1e6}
+	if limit <= 0 || w.end <= w.start {
+		return w.append(nil), nil
+	}
+	q := Query{Start: time.UnixMilli(int64(w.start)), End: time.UnixMilli(int64(w.end)), Limit: limit}
+	err = t.reading(ctx, func(snap *actorstore.Snapshot, memory []keyed) error {
+		g, err := newGatherer(ctx, snap, q, min(t.opts.MaxRead, math.MaxUint32), memory)
+		if err != nil {
+			return fmt.Errorf("traces: read: %w", err)
+		}
+		g.wire(w)
+		return nil
+	})
+	return w.append(nil), err
+}
+
+// wire puts what was gathered into w: of the spans that began before the range the newest
+// record that says what they are, and everything in the range.
+func (g *gatherer) wire(w *wireRange) {
+	w.limit, w.clamped = uint32(g.limit), g.clamped
+	var bases, records []timed
+	for _, s := range g.spans {
+		if !s.inRange || !s.base {
+			continue
+		}
+		var base optional[timed]
+		for _, r := range s.records {
+			switch {
+			case r.at >= g.from:
+				records = append(records, r)
+			case r.base() && (!base.set || r.at >= base.value.at):
+				base = some(r)
+			}
+		}
+		if base.set {
+			bases = append(bases, base.value)
+		}
+	}
+	order := func(a, b timed) int {
+		return cmp.Or(a.place.chunk.compare(b.place.chunk), cmp.Compare(a.place.index, b.place.index))
+	}
+	slices.SortFunc(bases, order)
+	slices.SortFunc(records, order)
+	for _, r := range bases {
+		w.base = append(w.base, &chunk{base: r.chunk.base, strings: r.strings, records: []record{*r.record}})
+	}
+	var last *chunk
+	for _, r := range records {
+		if r.chunk != last {
+			last = r.chunk
+			w.chunks = append(w.chunks, &chunk{base: last.base, strings: last.strings, active: last.active})
+		}
+		c := w.chunks[len(w.chunks)-1]
+		c.records = append(c.records, *r.record)
+	}
+}
 
 // A wireRange is the answer of the TypeScript runtime to who asks for a range: the chunks
 // with the records in it, and for the spans that began before it a chunk of one record
