@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,8 @@ type Actor struct {
 
 	closed atomic.Bool
 	failed atomic.Pointer[error] // why the handle is fenced or poisoned, set once
+	over   chan struct{}         // closed when the handle is closed or fails
+	end    sync.Once             // closes over
 	epoch  atomic.Uint64         // of the head that this handle wrote; 0 while it is being opened
 	// A commit of this handle that is in doubt, and the one of the handle before.
 	doubted atomic.Pointer[Doubt]
@@ -178,6 +181,15 @@ func (a *Actor) Err() error {
 	return nil
 }
 
+// Done is closed when the handle is: by Close or Drop, or because it is fenced or
+// poisoned, which Err says. Where the actor's owner is one with a lease (Leased),
+// nobody tells that another host has taken the actor over; it is found by whoever
+// asks, Owned for one.
+func (a *Actor) Done() <-chan struct{} { return a.over }
+
+// Leased says that other hosts may take the actor over, see Options.Host.
+func (a *Actor) Leased() bool { return a.host != nil }
+
 // check says why no call may go on.
 func (a *Actor) check() error {
 	if a.closed.Load() {
@@ -191,10 +203,21 @@ func (a *Actor) check() error {
 func (a *Actor) fail(reason, cause error) error {
 	err := fmt.Errorf("%w: actor %s: %w", reason, a.id, cause)
 	a.failed.CompareAndSwap(nil, &err)
+	a.finish()
 	if a.tip != nil {
 		a.tip.tenant.dead.Store(true)
 	}
 	return *a.failed.Load()
+}
+
+// finish tells who waits that the handle is of no more use.
+func (a *Actor) finish() { a.end.Do(func() { close(a.over) }) }
+
+// shut marks the handle as closed, and says whether it wasn't yet.
+func (a *Actor) shut() bool {
+	first := !a.closed.Swap(true)
+	a.finish()
+	return first
 }
 
 // Get appends the value of key to dst. See Reader.
@@ -318,7 +341,7 @@ func ours(ctx context.Context, err error) bool {
 // handle refuses everything from then on; what was applied and not synced stays
 // so. Snapshots stay open. A second Close returns nil.
 func (a *Actor) Close() error {
-	if a.closed.Swap(true) {
+	if !a.shut() {
 		return nil
 	}
 	// Whoever gets the lock now sees that the handle is closed.

@@ -157,6 +157,11 @@ func TestClosedHandle(t *testing.T) {
 // checkRefused makes every call of a handle and wants it refused with want.
 func checkRefused(t *testing.T, a *Actor, want error) {
 	t.Helper()
+	select {
+	case <-a.Done():
+	default:
+		t.Error("nobody is told that the handle is of no more use")
+	}
 	aborted := false
 	b := put("k", "v")
 	b.OnAbort(func(err error) { aborted = errors.Is(err, want) })
@@ -203,6 +208,11 @@ func TestDrop(t *testing.T) {
 		for _, name := range []string{"dropped", "again"} { // dropping frees name and actor
 			a, err := s.Actor(ctx, testID, &ActorOptions{Name: name})
 			must(t, err)
+			select {
+			case <-a.Done():
+				t.Error("a handle is done before it has begun")
+			default:
+			}
 			if a.Seq() != 0 || a.Used() != 0 || a.Name() != name {
 				t.Errorf("a new actor has seq %d, %d bytes, name %q", a.Seq(), a.Used(), a.Name())
 			}

@@ -86,7 +86,7 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 	f.a, f.b, f.locked, f.durability, f.drop = a, new(batch.Batch), true, kv.Durable, true
 	defer func() { f.end(err) }()
 	if !a.exists {
-		a.closed.Store(true)
+		a.shut()
 		a.leave()
 		return nil
 	}

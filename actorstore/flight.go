@@ -261,7 +261,7 @@ func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
 	if f.drop {
-		a.closed.Store(true)
+		a.shut()
 	}
 	a.publish()
 }

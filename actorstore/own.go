@@ -14,7 +14,7 @@ import (
 // newActor returns a handle that has not been taken over yet.
 func newActor(s *Store, id ID, p *place) *Actor {
 	a := &Actor{
-		store: s, id: id, place: p, headKey: headKey(id), lock: make(chan struct{}, 1),
+		store: s, id: id, place: p, headKey: headKey(id), lock: make(chan struct{}, 1), over: make(chan struct{}),
 		space: space{src: s.eng, store: s, prefix: newPrefix(id)},
 	}
 	rand.Read(a.nonce[:]) // never fails

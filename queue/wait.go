@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,8 +33,8 @@ func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
 	}
 }
 
-// lookOut is how often who waits asks whether the actor is still ours. That it isn't is
-// found by whoever writes to it, or opens it, and they don't know who waits here.
+// lookOut is how often who waits asks whether the actor is still ours, where another host
+// may take it over without telling.
 const lookOut = time.Second
 
 // errOver is await's for the time that is over.
@@ -42,8 +43,12 @@ var errOver = errors.New("queue: the time is over")
 // await returns what comes. It ends with the context, the queue, and the actor, with their
 // errors, and with errOver.
 func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan time.Time) (came T, err error) {
-	look := time.NewTicker(lookOut)
-	defer look.Stop()
+	var look <-chan time.Time
+	if q.actor.Leased() {
+		ticker := time.NewTicker(lookOut)
+		defer ticker.Stop()
+		look = ticker.C
+	}
 	for {
 		select {
 		case came = <-comes:
@@ -54,7 +59,9 @@ func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan tim
 			return came, ctx.Err()
 		case <-q.closing:
 			return came, ErrClosed
-		case <-look.C:
+		case <-q.actor.Done():
+			return came, cmp.Or(q.actor.Err(), error(actorstore.ErrClosed))
+		case <-look:
 			if err := q.lost(ctx); err != nil {
 				return came, err
 			}
