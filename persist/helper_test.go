@@ -56,10 +56,21 @@ type world struct {
 	log    logs
 }
 
-func newWorld(t testing.TB) *world {
-	w := &world{t: t, eng: faultkv.New(memkv.New())}
+func newWorld(t testing.TB) *world { return newWorldOn(t, memkv.New()) }
+
+func newWorldOn(t testing.TB, e kv.Engine) *world {
+	w := &world{t: t, eng: faultkv.New(e)}
 	t.Cleanup(w.leave)
 	return w
+}
+
+// healthy checks the whole store: what the actor's head counts is what is stored.
+func (w *world) healthy() {
+	w.t.Helper()
+	for f, err := range w.store.Check(ctx) {
+		must(w.t, err)
+		w.t.Errorf("finding: %v", f)
+	}
 }
 
 // enter opens store and actor, as a new process would.

@@ -24,6 +24,7 @@ type model struct {
 	t   *testing.T
 	rnd *rand.Rand
 	w   *world
+	d   *disk
 	s   *State[count]
 	c   *telling
 
@@ -60,7 +61,8 @@ func TestModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorld(t), c: &telling{}, conns: map[string]int{},
+				d := newDisk()
+				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorldOn(t, d), d: d, c: &telling{}, conns: map[string]int{},
 					ackedC: map[string]int{}, jobs: map[string]*job{}, ran: map[string]int{}}
 				m.run()
 			})
@@ -86,6 +88,7 @@ func (m *model) run() {
 	m.save(now)
 	must(m.t, m.w.rec.Close(ctx))
 	m.equal()
+	m.w.healthy()
 }
 
 // open opens the record, after a crash or at first.
@@ -222,10 +225,15 @@ func (m *model) action(_ context.Context, f *Firing) error {
 	return nil
 }
 
-// crash ends the process and begins another one.
+// crash ends the process and begins another one; sometimes the machine ends, with what is
+// not on stable storage.
 func (m *model) crash() {
 	m.w.eng.Heal()
 	m.w.leave()
+	if m.draw(2) == 0 {
+		m.d = m.d.crash(m.t, m.draw(30))
+		m.w.eng = faultkv.New(m.d)
+	}
 	m.c.mu.Lock()
 	m.c.items = map[string]int{}
 	m.c.mu.Unlock()
@@ -308,6 +316,18 @@ func (m *model) check() {
 	})
 	if !same {
 		m.t.Fatalf("stored events %+v, in memory %+v", stored.Events, events)
+	}
+	if next := r.sched.stored.At(); !next.Equal(r.Schedule().Next()) {
+		m.t.Fatalf("the alarm is %v, want %v", next, r.Schedule().Next())
+	}
+	for _, e := range events {
+		due := e.At
+		if e.NotBefore.After(due) {
+			due = e.NotBefore
+		}
+		if next := r.Schedule().Next(); !e.Parked && (next.IsZero() || next.After(due)) {
+			m.t.Fatalf("the alarm is %v, and an event is due at %v", next, due)
+		}
 	}
 	for id, j := range m.jobs {
 		there := slices.ContainsFunc(events, func(e Event) bool { return e.ID == id })

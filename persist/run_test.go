@@ -107,6 +107,27 @@ func TestParked(t *testing.T) {
 	})
 }
 
+// TestRetryRunning: an event that is being tried isn't made due once more beside that.
+func TestRetryRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), newDiary()
+		var s *Schedule
+		s = w.start(nil, Actions{"self": func(ctx context.Context, f *Firing) error {
+			d.write("%d@%v", f.Attempt, time.Since(d.start))
+			if err := s.Retry(ctx, f.Event.ID); err != nil || f.Attempt > 1 {
+				return err
+			}
+			return errors.New("once")
+		}})
+		_, err := s.After(ctx, sec, "self")
+		must(t, err)
+		pass(time.Minute)
+		if got := d.take(); got != "1@1s 2@2s" || len(list(t, s)) != 0 || w.notes() != 0 {
+			t.Errorf("ran %s, left %v, %d notes", got, list(t, s), w.notes())
+		}
+	})
+}
+
 // TestCountFirst: an action that ends the process is counted, and not called for ever.
 func TestCountFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -120,6 +121,38 @@ func TestConnectionsFail(t *testing.T) {
 	})
 }
 
+// TestConnectionsMeanwhile: who asks for a save of a connection that has changed during one
+// waits for the next, which has it, also if the state has not changed.
+func TestConnectionsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := &telling{}
+		r := w.open(&Options{Connections: c, SaveInterval: time.Hour})
+		state(t, r)
+		must(t, r.Save(ctx, now))
+		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
+		first, second := make(chan error, 1), make(chan error, 1)
+		c.set("a", 1)
+		go func() { first <- r.Save(ctx, now) }()
+		<-pause.Reached()
+		c.set("b", 1)
+		c.set("a", 2)
+		go func() { second <- r.Save(ctx, now) }()
+		synctest.Wait()
+		w.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1, Err: kv.ErrTooLarge})
+		pause.Release()
+		must(t, <-first)
+		wantErr(t, <-second, batch.ErrTooLarge) // of its own save
+		must(t, r.Save(ctx, now))
+		if ids := slices.Collect(keys(t, w.actor)); !slices.Equal(ids, []string{"a", "b"}) || c.Changed() != 0 {
+			t.Errorf("stored %v, %d changed", ids, c.Changed())
+		}
+		if v, err := w.actor.Get(ctx, actorstore.AppendConnection(nil, "a"), nil); err != nil || v[0] != 2 {
+			t.Errorf("stored %v, %v", v, err)
+		}
+	})
+}
+
 // TestCrashInSave: wherever a save is cut off, the state and the first connections are
 // new and the rest old, each of them whole.
 func TestCrashInSave(t *testing.T) {
@@ -174,7 +207,7 @@ func TestPartLanded(t *testing.T) {
 		must(t, r.Save(ctx, now))
 		short, cancel := context.WithCancel(ctx)
 		b := batch.Batch{Mode: batch.Ordered}
-		s.StageMutate(&b, add(10))
+		s.StageMutate(&b, add(1000))
 		b.Late(func(b *batch.Batch) error {
 			b.Late(func(b *batch.Batch) error { // behind the record
 				b.Put(actorstore.UserKey([]byte("a")), nil)
@@ -193,12 +226,13 @@ func TestPartLanded(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		w.eng.Hook(nil)
-		if got(t, s) != 1 || r.Saved() || w.countIn() != 11 {
+		if got(t, s) != 1 || r.Saved() || w.countIn() != 1001 {
 			t.Fatalf("count %d, saved %v, stored %d", got(t, s), r.Saved(), w.countIn())
 		}
 		must(t, r.Close(ctx))
 		if w.countIn() != 1 {
 			t.Errorf("stored %d", w.countIn())
 		}
+		w.healthy() // what the record replaced was not as long as the one in memory
 	})
 }
