@@ -159,8 +159,8 @@ func (p *place) record(k history.Kind, m history.Metadata, now bool) error {
 	var err error
 	if now {
 		err = p.c.commit(tx, nil)
-	} else {
-		err = p.c.deferred(tx)
+	} else if err = p.c.deferred(tx); err == nil && p.c.r.fallBehind(k) {
+		err = p.c.commit(p.c.r.wf.h.Begin(), nil)
 	}
 	if err == nil {
 		p.entry, p.found = p.c.r.wf.h.Get(p.at)

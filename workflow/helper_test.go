@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -62,6 +63,9 @@ func newRigWith(t testing.TB, opts Options) *rig {
 	if r.opts.Logger == nil {
 		r.opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
+	var err error
+	r.limits, err = envlimits.Apply(r.limits)
+	must(t, err)
 	r.open()
 	t.Cleanup(r.close)
 	return r

@@ -149,7 +149,8 @@ func (l *looping) save(now bool) {
 	tx := r.wf.h.Begin()
 	l.must(l.put(tx, l.k, l.m))
 	from := uint32(max(0, int64(l.k.Iteration)-int64(l.opts.Keep)))
-	if from > l.pruned {
+	small := r.wf.actor.Limits().AtomicBatches > 0
+	if from > l.pruned && !small {
 		tx.DeleteIterations(l.at, l.pruned, from)
 	}
 	l.must(l.c.commit(tx, func(b *batch.Batch) error {
@@ -159,5 +160,11 @@ func (l *looping) save(now bool) {
 		return r.wf.giveBack(context.WithoutCancel(l.c.life), b, over)
 	}))
 	l.entry, l.found = r.wf.h.Get(l.at)
+	for i := l.pruned; small && i < from; i++ {
+		// Where commits are small, one for each iteration: nothing needs them any more.
+		tx := r.wf.h.Begin()
+		tx.DeleteIterations(l.at, i, i+1)
+		l.must(l.c.commit(tx, nil))
+	}
 	l.pruned = max(l.pruned, from)
 }

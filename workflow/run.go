@@ -41,6 +41,7 @@ type run struct {
 	waits   map[*parked]struct{}
 	workers sync.WaitGroup // goroutines of the code
 	drawn   int            // values that were deferred and are not reproducible  +checklocks:mu
+	behind  backlog        // of what was deferred, all in all  +checklocks:mu
 	open    []*delivery    // messages that wait to be completed  +checklocks:mu
 	guarded bool           // a checkpoint was passed  +checklocks:mu
 	warned  bool           // about the size of the history  +checklocks:mu
@@ -240,6 +241,7 @@ func (c *Context) land(b *batch.Batch) error {
 	r := c.r
 	r.mu.Lock()
 	drawn := r.drawn
+	r.behind = backlog{}
 	r.mu.Unlock()
 	err := r.wf.actor.Commit(context.WithoutCancel(c.life), b)
 	switch {
@@ -296,6 +298,34 @@ func (c *Context) deferred(tx *history.Tx) error {
 	c.r.halt(storageError(err))
 	leave()
 	return nil
+}
+
+// A backlog is what was deferred and waits for a commit.
+type backlog struct{ entries, bytes int }
+
+// Bounds of a backlog: what a commit takes where all of it must be a single batch of 128
+// keys, two of each entry and the names that it may need.
+const (
+	maxBehind      = 40
+	maxBehindBytes = 256 << 10
+)
+
+// fallBehind notes that an entry was deferred, and reports whether it is time for a commit.
+func (r *run) fallBehind(k history.Kind) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.behind.entries++
+	switch k := k.(type) {
+	case history.Step:
+		r.behind.bytes += len(k.Output)
+	case history.Loop:
+		r.behind.bytes += len(k.State) + len(k.Output)
+	case history.Join:
+		for _, b := range k.Branches {
+			r.behind.bytes += len(b.Output)
+		}
+	}
+	return r.behind.entries >= maxBehind || r.behind.bytes >= maxBehindBytes
 }
 
 // draw notes that something was deferred that another run would not find again.
