@@ -157,11 +157,6 @@ func TestClosedHandle(t *testing.T) {
 // checkRefused makes every call of a handle and wants it refused with want.
 func checkRefused(t *testing.T, a *Actor, want error) {
 	t.Helper()
-	select {
-	case <-a.Done():
-	default:
-		t.Error("nobody is told that the handle is of no more use")
-	}
 	aborted := false
 	b := put("k", "v")
 	b.OnAbort(func(err error) { aborted = errors.Is(err, want) })
@@ -190,6 +185,11 @@ func checkRefused(t *testing.T, a *Actor, want error) {
 	}
 	if !aborted {
 		t.Errorf("a refused batch was not aborted with %v", want)
+	}
+	select {
+	case <-a.Done():
+	default:
+		t.Error("nobody is told that the handle is of no more use")
 	}
 }
 
