@@ -342,7 +342,7 @@ func (f *fork) collect() {
 		over = over && f.over(i)
 	}
 	if !over {
-		f.c.r.stopCollecting()
+		f.c.stopCollecting()
 	}
 }
 

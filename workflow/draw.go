@@ -20,7 +20,7 @@ func SideEffect[T any](c *Context, name string, fn func() T) (v T) {
 	k, _ := kind[history.Step](p)
 	if !p.found || p.status().Status != history.StatusCompleted {
 		if c.r.undoing != nil {
-			c.r.stopCollecting()
+			c.stopCollecting()
 		}
 		k.Output = encoded(p, codec, "value", fn())
 		p.must(p.record(k, p.completed(), false))
@@ -63,7 +63,7 @@ func ContinueAsNew[In any](c *Context, in In) {
 		c.misuse("ContinueAsNew", "the input can't be encoded: "+err.Error())
 	}
 	if c.r.undoing != nil {
-		c.r.stopCollecting()
+		c.stopCollecting()
 	}
 	c.r.halt(renewal{data})
 	leave()

@@ -97,7 +97,7 @@ func (c *Context) loop(name string, opts *LoopOptions) *looping {
 	}
 	l.k, _ = kind[history.Loop](l.place)
 	if l.m = l.status(); l.m.Status != history.StatusCompleted && c.r.undoing != nil && !l.found {
-		c.r.stopCollecting()
+		c.stopCollecting()
 	}
 	return l
 }
@@ -117,7 +117,7 @@ func (l *looping) iteration() *Context {
 // next goes on to the next iteration.
 func (l *looping) next(state []byte) {
 	if l.c.r.undoing != nil {
-		l.c.r.stopCollecting() // the iteration was not over, or it would not have been replayed
+		l.c.stopCollecting() // the iteration was not over, or it would not have been replayed
 	}
 	if l.ran = l.k.Iteration; l.ran == math.MaxUint32 {
 		l.c.misuse(l.name, "it has run as often as can be counted: ContinueAsNew begins anew")
@@ -131,7 +131,7 @@ func (l *looping) next(state []byte) {
 func (l *looping) finish(out []byte) {
 	l.ran, l.m, l.k.Output = l.k.Iteration, l.completed(), out
 	if l.c.r.undoing != nil {
-		l.c.r.stopCollecting()
+		l.c.stopCollecting()
 	}
 	l.save(true)
 }

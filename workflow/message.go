@@ -164,7 +164,7 @@ func (c *Context) receive(name string, opts *ReceiveOptions) ([]*delivery, error
 		return v.replay(k)
 	}
 	if c.r.undoing != nil {
-		c.r.stopCollecting()
+		c.stopCollecting()
 	}
 	if timed && !v.deadline.found {
 		v.setDeadline()
@@ -404,7 +404,7 @@ func (c *Context) complete(d *delivery, response any) error {
 		return nil
 	}
 	if c.r.undoing != nil {
-		c.r.stopCollecting()
+		c.stopCollecting()
 	}
 	tx := c.r.wf.h.Begin()
 	done := *d

@@ -22,7 +22,7 @@ func (c *Context) RollbackCheckpoint(name string) {
 	defer c.end()
 	if _, ok := kind[history.Checkpoint](p); !ok {
 		if c.r.undoing != nil {
-			c.r.stopCollecting()
+			c.stopCollecting()
 		}
 		p.must(p.record(history.Checkpoint{Name: name}, p.completed(), false))
 	}
@@ -55,9 +55,15 @@ func (r *run) collect(s *stepCall, out []byte) {
 	*r.undoing = append(*r.undoing, undoing{s.at, s.entry.ID, s.opts.Undo, out})
 }
 
-// stopCollecting ends the goroutine: the code has come to where the workflow was when it
-// failed.
-func (r *run) stopCollecting() { leave() }
+// stopCollecting ends the goroutine: the code has come to where the workflow is.
+func (c *Context) stopCollecting() {
+	if c.r.verifying {
+		for p := c; p != nil && p.life == c.life; p = p.parent {
+			p.passed()
+		}
+	}
+	leave()
+}
 
 // rollback undoes what a failed workflow has done. What is left is tried again by the next
 // run, if an error is returned.

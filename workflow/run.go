@@ -24,6 +24,9 @@ type run struct {
 	// undoing, unless it is nil, collects what is to be undone: the code is replayed, and
 	// does nothing that isn't recorded.
 	undoing *[]undoing
+	// verifying says that this is all that is wanted, and that the code must pass what is
+	// recorded before it comes to something new.
+	verifying bool
 
 	life context.Context // over when the run is; the contexts of branches and steps are its children
 	kill context.CancelCauseFunc
@@ -140,7 +143,7 @@ func (r *run) finished(c *Context, out []byte, err error) {
 			return
 		}
 	}
-	if err == nil && r.wf.opts.Strict && r.undoing == nil {
+	if err == nil && (r.wf.opts.Strict && r.undoing == nil || r.verifying) {
 		if d := c.unvisited(); d != nil {
 			r.halt(d)
 			return

@@ -26,7 +26,7 @@ func (c *Context) sleep(name string, until func() time.Time) {
 		return
 	}
 	if c.r.undoing != nil {
-		c.r.stopCollecting()
+		c.stopCollecting()
 	}
 	m := p.status()
 	if !ok {

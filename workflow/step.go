@@ -150,7 +150,7 @@ func (c *Context) step(name string, opts *StepOptions, lands bool, do func(conte
 			return nil, s.failed(k)
 		}
 		if c.r.undoing != nil {
-			c.r.stopCollecting()
+			c.stopCollecting()
 		}
 		s.try(k)
 	}

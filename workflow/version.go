@@ -34,7 +34,10 @@ func Version(c *Context, name string, latest int) int {
 		return int(k.Resolved)
 	}
 	if c.r.undoing != nil {
-		c.r.stopCollecting()
+		if c.unvisited() != nil {
+			return 1
+		}
+		c.stopCollecting()
 	}
 	k = history.Version{Resolved: uint32(latest), Latest: uint32(latest)}
 	if c.unvisited() != nil {
