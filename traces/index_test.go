@@ -20,7 +20,10 @@ import (
 // it: of traces that are there, in one chunk or in several, and of those that aren't.
 func TestLookup(t *testing.T) {
 	spans := 1_000_000
-	if testing.Short() || raceEnabled {
+	switch {
+	case raceEnabled:
+		spans = 20_000
+	case testing.Short():
 		spans = 100_000
 	}
 	w := newWatch(t0)
@@ -39,7 +42,7 @@ func TestLookup(t *testing.T) {
 			long.Event("mark")
 		}
 		s.End()
-		if i%10_000 == 0 {
+		if i%5000 == 0 {
 			r.flush()
 		}
 	}

@@ -23,7 +23,11 @@ func TestChunkSizes(t *testing.T) {
 			opts.Now = w.now
 			r := newRigOn(t, memkv.New(), opts, batch.Limits{ValueSize: limit})
 			most := 0
-			for range 3 {
+			rounds := 3
+			if raceEnabled {
+				rounds = 1
+			}
+			for range rounds {
 				anything(r.Traces, w, limit)
 				r.Traces.mu.Lock()
 				r.cutAll()

@@ -10,8 +10,8 @@
 //
 // # What is recorded when
 //
-// A span is recorded when it starts, with what it has then, and when it ends, with what has
-// changed since and all its events: the SDK tells processors nothing between. Recording
+// A span is recorded when it starts, with what it has then, and when it ends, whole once
+// more if anything has happened to it: the SDK tells processors nothing between. Recording
 // never waits for the store. What the SDK's limits dropped is counted in the span, and what
 // package traces drops beyond that in traces.Stats.
 //
@@ -27,6 +27,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -74,6 +75,7 @@ type running struct {
 	attrs   []attribute.KeyValue // the SDK doesn't change it any more
 	dropped int                  // attributes
 	lost    int                  // links
+	began   time.Time            // when that was recorded
 }
 
 // minSweep is more than the spans that traces.Traces records at once.
@@ -121,6 +123,7 @@ func (p *Processor) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
 	}
 	opts.Resource = p.resource(s.Resource())
 	r.span = p.t.Begin(r.name, &opts)
+	r.began = time.Now()
 	p.forget()
 	p.running[keyOf(sc)] = r
 }
@@ -176,44 +179,37 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 		// It started before the processor was there, or so many ran that it was dropped.
 		p.t.Record(spanData(s, res))
 	default:
-		r.end(s, res)
+		r.end(p.t, s, res)
 	}
 }
 
 // end records what is new in s, and its end.
-func (r *running) end(s sdktrace.ReadOnlySpan, res *traces.Resource) {
-	if s.Name() != r.name || len(s.Links()) != r.links || s.DroppedLinks() != r.lost || s.DroppedEvents() > 0 {
-		r.span.Restate(spanData(s, res)) // the other records have no place for it
-	} else {
-		var status *traces.Status
-		if st := statusOf(s.Status()); st != (traces.Status{}) {
-			status = &st
+func (r *running) end(t *traces.Traces, s sdktrace.ReadOnlySpan, res *traces.Resource) {
+	switch at := s.EndTime(); {
+	case !r.changed(s):
+		r.span.EndWith(at, nil)
+	case at.Before(r.began):
+		// The program dates its spans back. What it began with may be recorded at a later
+		// time than its end, and the last one counts.
+		r.span.Restate(spanData(s, res))
+		for _, e := range s.Events() {
+			r.span.AddEvent(eventOf(e))
 		}
-		r.span.Update(attrsOf(changed(r.attrs, s.Attributes())), uint32(max(s.DroppedAttributes()-r.dropped, 0)), status)
+		r.span.EndWith(at, nil)
+	default:
+		// All of it is dated at the end: OnEnd comes a little later, and whoever reads up to
+		// a time between would see a span that has ended, and half of it.
+		r.span.EndWith(at, nil)
+		t.Record(spanData(s, res))
 	}
-	for _, e := range s.Events() {
-		r.span.AddEvent(eventOf(e))
-	}
-	r.span.EndWith(s.EndTime(), nil)
 }
 
-// changed returns the attributes of now that are not the same in before, whose order the
-// SDK keeps.
-func changed(before, now []attribute.KeyValue) []attribute.KeyValue {
-	n := min(len(before), len(now))
-	for i := range n {
-		if before[i] == now[i] {
-			continue
-		}
-		out := slices.Clone(now[n:])
-		for j := i; j < n; j++ {
-			if before[j] != now[j] {
-				out = append(out, now[j])
-			}
-		}
-		return out
-	}
-	return now[n:]
+// changed reports whether s has something that it hadn't when it started. The SDK never
+// takes links away.
+func (r *running) changed(s sdktrace.ReadOnlySpan) bool {
+	return s.Name() != r.name || s.Status() != (sdktrace.Status{}) || len(s.Events()) > 0 || s.DroppedEvents() > 0 ||
+		len(s.Links()) != r.links || s.DroppedLinks() != r.lost ||
+		s.DroppedAttributes() != r.dropped || !slices.Equal(s.Attributes(), r.attrs)
 }
 
 // ForceFlush returns when what was recorded before the call is on stable storage. It is

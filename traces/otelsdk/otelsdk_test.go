@@ -65,6 +65,7 @@ func newRig(t *testing.T, to traces.Options, po *Options, more ...sdktrace.Trace
 func (r *rig) open(to traces.Options) {
 	r.t.Helper()
 	to.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	to.MaxAge = -1 // spans of tests may be years old
 	var err error
 	if r.actor, err = r.store.Named(context.Background(), "lobby", nil); err != nil {
 		r.t.Fatal(err)
@@ -136,8 +137,8 @@ func viaOTLP(t *testing.T, spans []traces.SpanData) []traces.SpanData {
 
 func id(s trace.Span) traces.SpanID { return traces.SpanID(s.SpanContext().SpanID()) }
 
-// shopping makes spans that have everything the API has.
-func shopping(t *testing.T, provider trace.TracerProvider) {
+// shopping makes spans that have everything the API has, from a time on.
+func shopping(t *testing.T, provider trace.TracerProvider, at time.Time) {
 	t.Helper()
 	lib := provider.Tracer("lib", trace.WithInstrumentationVersion("1.2"), trace.WithSchemaURL("https://example.com/lib"),
 		trace.WithInstrumentationAttributes(attribute.Bool("beta", true)))
@@ -150,7 +151,6 @@ func shopping(t *testing.T, provider trace.TracerProvider) {
 	remote := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3, 4}, TraceFlags: trace.FlagsSampled, TraceState: state, Remote: true,
 	})
-	at := time.Unix(1_700_000_000, 123_456_789)
 	ctx, root := lib.Start(trace.ContextWithSpanContext(context.Background(), remote), "GET /cart",
 		trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), trace.WithLinks(trace.Link{SpanContext: remote, Attributes: []attribute.KeyValue{attribute.String("why", "cause")}}),
 		trace.WithAttributes(
@@ -186,10 +186,17 @@ func shopping(t *testing.T, provider trace.TracerProvider) {
 }
 
 // TestRoundTrip has the SDK's own exporter and the store agree about every span, also after
-// a way over OTLP.
+// a way over OTLP: of spans that end after now, as those do that don't say when, and of
+// spans that are dated back.
 func TestRoundTrip(t *testing.T) {
+	for name, at := range map[string]time.Time{"now": time.Now().Add(time.Second), "back": time.Unix(1_700_000_000, 123_456_789)} {
+		t.Run(name, func(t *testing.T) { testRoundTrip(t, at) })
+	}
+}
+
+func testRoundTrip(t *testing.T, at time.Time) {
 	r := newRig(t, traces.Options{}, nil)
-	shopping(t, r.provider)
+	shopping(t, r.provider, at)
 	var want []traces.SpanData
 	for _, s := range r.exporter.GetSpans().Snapshots() {
 		res := &traces.Resource{Attributes: attrsOf(s.Resource().Attributes()), SchemaURL: s.Resource().SchemaURL()}
@@ -208,7 +215,7 @@ func TestRoundTrip(t *testing.T) {
 	exported, read := byID(viaOTLP(t, want)), byID(viaOTLP(t, got))
 	for id, w := range exported {
 		if g := read[id]; !reflect.DeepEqual(g, w) {
-			t.Errorf("%s: got %+v\nwant %+v", w.Name, g, w)
+			t.Errorf("%s: got %.2000s\nwant %.2000s", w.Name, fmt.Sprintf("%+v", g), fmt.Sprintf("%+v", w))
 		}
 	}
 	if len(read) != len(exported) {
@@ -419,19 +426,29 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func TestChanged(t *testing.T) {
-	a, b, c := attribute.Int("a", 1), attribute.String("b", "x"), attribute.IntSlice("c", []int{1})
-	list := func(kv ...attribute.KeyValue) []attribute.KeyValue { return kv }
-	for _, x := range []struct{ before, now, want []attribute.KeyValue }{
-		{nil, nil, nil},
-		{list(a, b, c), list(a, b, c), list()},
-		{list(a), list(a, b, c), list(b, c)},
-		{list(a, b, c), list(a, attribute.Int("b", 1), c), list(attribute.Int("b", 1))},
-		{list(a, c), list(attribute.Int("a", 2), attribute.IntSlice("c", []int{2}), b), list(b, attribute.Int("a", 2), attribute.IntSlice("c", []int{2}))},
-		{list(a, b), list(b, a), list(b, a)},
-	} {
-		if got := changed(x.before, x.now); len(got) != len(x.want) || len(got) > 0 && !reflect.DeepEqual(got, x.want) {
-			t.Errorf("%v to %v: got %v, want %v", x.before, x.now, got, x.want)
+// TestCut reads up to each moment around the end of a span: it runs, or it has ended and is
+// whole.
+func TestCut(t *testing.T) {
+	r := newRig(t, traces.Options{}, nil)
+	at := time.Now().Add(time.Second) // it ends when nothing is recorded any more
+	_, s := r.provider.Tracer("lib").Start(t.Context(), "work")
+	s.SetAttributes(attribute.Int("n", 1))
+	s.AddEvent("e", trace.WithTimestamp(at.Add(-time.Microsecond)))
+	s.SetName("done")
+	s.SetStatus(codes.Error, "no")
+	s.End(trace.WithTimestamp(at))
+	want := *spanData(r.exporter.GetSpans().Snapshots()[0], nil)
+	for _, after := range []time.Duration{-1, 0, 1, 10, time.Microsecond, 10 * time.Microsecond, time.Millisecond, time.Second} {
+		res, err := r.traces.Read(t.Context(), traces.Query{End: want.End.Add(after)})
+		if err != nil || len(res.Spans) != 1 {
+			t.Fatal(res, err)
+		}
+		got := res.Spans[0]
+		if after <= 0 && !got.Running() || after > 0 && got.Running() {
+			t.Errorf("%v after its end: got %+v", after, got)
+		}
+		if !got.Running() && (got.Name != "done" || len(got.Attributes) != 1 || len(got.Events) != 1 || got.Status != want.Status) {
+			t.Errorf("%v after its end: got %+v", after, got)
 		}
 	}
 }
