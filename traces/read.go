@@ -38,6 +38,9 @@ func (t *Traces) reading(ctx context.Context, fn func(snap *actorstore.Snapshot,
 	if err != nil {
 		return fmt.Errorf("traces: read: %w", err)
 	}
+	if t.betweenLooks != nil {
+		t.betweenLooks()
+	}
 	snap, err := t.actor.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("traces: read: %w", err)

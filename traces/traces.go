@@ -150,6 +150,10 @@ type Traces struct {
 	wake   chan struct{} // holds a token when the writer has something to look at
 	done   chan struct{} // closed when the writer has ended
 
+	// betweenLooks, unless it is nil, is called by reads when they have looked at what is not
+	// written yet, and not at what is. Tests set it.
+	betweenLooks func()
+
 	// resolving is held while the store is asked for the ids that a bucket has. It is
 	// taken before mu.
 	resolving sync.Mutex

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,41 +227,43 @@ func TestRecordingDoesNotWait(t *testing.T) {
 // TestReadRace: a chunk that is written while somebody reads is met once. (In the reference
 // one that was done between two looks was met never, or twice.)
 func TestReadRace(t *testing.T) {
-	// Where several hosts may use the engine, the owner looks whether it still is, right
-	// after a snapshot was made.
-	for _, point := range []faultkv.Point{faultkv.BeforeSnapshot, faultkv.BeforeGet, faultkv.BeforeScan} {
-		r := newRigOn(t, sharedEngine{memkv.New()}, quiet(), batch.Limits{})
+	for _, moment := range []string{"between the looks", "before the snapshot", "before the scan"} {
+		r := newRig(t, quiet())
 		r.Begin("before", nil).End()
 		r.flush()
 		s := r.Begin("s", nil)
 		s.Event("e")
 		s.End()
-		var reading, flushed atomic.Bool
-		r.engine.Hook(func(op faultkv.Op) error {
-			if op.Point == faultkv.BeforeSnapshot {
-				reading.Store(true)
+		flushed := false
+		land := func() error {
+			if flushed {
+				return nil
 			}
-			if op.Point == point && reading.Load() && !flushed.Swap(true) {
-				return r.Flush(ctx)
+			flushed = true
+			return r.Flush(ctx)
+		}
+		r.engine.Hook(func(op faultkv.Op) error {
+			if moment == "before the snapshot" && op.Point == faultkv.BeforeSnapshot || moment == "before the scan" && op.Point == faultkv.BeforeScan {
+				return land()
 			}
 			return nil
 		})
+		if moment == "between the looks" {
+			r.betweenLooks = func() { must(t, land()) }
+		}
 		for range 2 {
 			res := r.read(Query{})
 			if names(res) != "before s" || events(&res.Spans[1]) != "[e]" {
-				t.Errorf("point %d: %+v", point, res)
+				t.Errorf("%s: %+v", moment, res)
 			}
 		}
-		if !flushed.Load() {
-			t.Errorf("point %d: nothing was written in between", point)
+		if !flushed {
+			t.Errorf("%s: nothing was written", moment)
 		}
 		r.engine.Hook(nil)
 		r.close()
 	}
 }
-
-// A sharedEngine may be used by other hosts, too: owners have leases.
-type sharedEngine struct{ kv.Engine }
 
 // TestClose writes what there is; afterwards nothing is recorded, and nothing panics.
 func TestClose(t *testing.T) {

@@ -7,20 +7,20 @@ go 1.26.0
 replace github.com/greenroomdb/greenroom => ../../..
 
 require (
-	github.com/greenroomdb/greenroom v0.0.0-00010101000000-000000000000
-	go.opentelemetry.io/collector/component/componenttest v0.162.0
-	go.opentelemetry.io/collector/consumer v1.68.0
-	go.opentelemetry.io/collector/consumer/consumertest v0.162.0
-	go.opentelemetry.io/collector/pdata v1.68.0
-	go.opentelemetry.io/collector/receiver/otlpreceiver v0.162.0
-	go.opentelemetry.io/collector/receiver/receivertest v0.162.0
-	go.opentelemetry.io/otel v1.47.0
-	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0
-	go.opentelemetry.io/otel/sdk v1.47.0
-	go.opentelemetry.io/otel/trace v1.47.0
-	go.opentelemetry.io/proto/otlp v1.11.1
-	go.uber.org/zap v1.28.0
-	google.golang.org/protobuf v1.36.12
+	github.com/greenroomdb/greenroom v0.0.0 // what is tried out
+	go.opentelemetry.io/collector/component/componenttest v0.162.0 // a host for the receiver
+	go.opentelemetry.io/collector/consumer v1.68.0 // what the receiver hands spans to
+	go.opentelemetry.io/collector/consumer/consumertest v0.162.0 // one that keeps them
+	go.opentelemetry.io/collector/pdata v1.68.0 // the collector's own encodings
+	go.opentelemetry.io/collector/receiver/otlpreceiver v0.162.0 // the collector's receiver of OTLP; later ones need a module that is not to be had
+	go.opentelemetry.io/collector/receiver/receivertest v0.162.0 // settings for the receiver
+	go.opentelemetry.io/otel v1.47.0 // attributes
+	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0 // OpenTelemetry's own exporter, to compare with
+	go.opentelemetry.io/otel/sdk v1.47.0 // the program that is traced
+	go.opentelemetry.io/otel/trace v1.47.0 // its spans
+	go.opentelemetry.io/proto/otlp v1.11.1 // the official messages
+	go.uber.org/zap v1.28.0 // the receiver's log, which says on which port it is
+	google.golang.org/protobuf v1.36.12 // to compare messages
 )
 
 require (
