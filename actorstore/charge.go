@@ -155,10 +155,12 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	if s.f.a.head.Used == 0 {
 		return -1, nil // there is no key at all
 	}
-	if t := s.f.a.tip; t != nil {
-		if n, ok := t.size(o.Key); ok {
-			return n, nil
-		}
+	t := s.f.a.tip
+	if t == nil {
+		return s.f.a.space.nearSize(ctx, o.Key)
+	}
+	if n, ok := t.size(o.Key); ok {
+		return n, nil
 	}
 	return s.f.a.space.size(ctx, o.Key)
 }

@@ -111,7 +111,7 @@ func TestEngineFailures(t *testing.T) {
 		{"something else", faultkv.BeforeCommit, errTest, errTest, ErrPoisoned, "b abort"},
 		{"applied, not durable", faultkv.AfterCommit, kv.ErrPoisoned, kv.ErrPoisoned, ErrPoisoned, "b commit"},
 		{"applied, then canceled", faultkv.AfterCommit, context.Canceled, context.Canceled, ErrPoisoned, "b commit"},
-		{"reading what is replaced", faultkv.BeforeScan, errTest, errTest, nil, "b abort"},
+		{"reading what is replaced", faultkv.BeforeGet, errTest, errTest, nil, "b abort"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
