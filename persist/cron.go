@@ -55,7 +55,7 @@ func (r rule) parse() (*timetable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrJob, err)
 	}
-	faces, err := parser.Parse(r.expr)
+	faces, err := parser.WithMaxSearchYears(maxYears).Parse(r.expr)
 	if err != nil {
 		return nil, fmt.Errorf("%w: cron expression %q: %w", ErrJob, r.expr, err)
 	}
@@ -75,9 +75,24 @@ func often(expr string) bool {
 	return len(f) == 5 && (f[0][0] == '*' || f[1][0] == '*') || expr == "@hourly"
 }
 
+// maxYears bounds how far away the next time may be: a February 29 may be eight years.
+const maxYears = 9
+
 // maxStretches bounds the stretches between two changes of the clock that next looks
-// through: there are about two a year, and the parser's schedules end after five years.
-const maxStretches = 64
+// through: there are about two a year, and where a rule goes on after the last known change
+// each year ends one, too.
+const maxStretches = 8 * maxYears
+
+// stretch returns bounds of a time around t in which the clock isn't changed.
+func stretch(t time.Time) (began, ended time.Time) {
+	began, ended = t.ZoneBounds()
+	// In the last day of a leap year after the last change that the database has, the end
+	// that Go says has passed.
+	if !ended.IsZero() && !ended.After(t) {
+		ended = t.Add(24 * time.Hour)
+	}
+	return began, ended
+}
 
 // next returns the first time after t, in UTC, and false if there is none.
 func (c *timetable) next(t time.Time) (time.Time, bool) {
@@ -86,7 +101,7 @@ func (c *timetable) next(t time.Time) (time.Time, bool) {
 	}
 	after := t.In(c.zone) // strictly
 	for range maxStretches {
-		began, ended := after.Add(1).ZoneBounds()
+		began, ended := stretch(after.Add(1))
 		ahead := aheadOfUTC(after.Add(1))
 		face := c.faces.Next(after.UTC().Add(ahead))
 		if face.IsZero() {

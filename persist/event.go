@@ -33,7 +33,8 @@ type Job struct {
 	At time.Time
 	// Cron, instead of At, is a cron expression: five fields, minute first, or six,
 	// second first, or @daily and the like, or @every and a duration, at most 100 bytes.
-	// Day of month and day of week match if either does, when neither begins with *.
+	// Day of month and day of week match if either does, unless one is * or ?, which leaves
+	// it to the other; */2 isn't *.
 	//
 	// The time of day that a clock skips in spring comes right after the gap, the one
 	// that it shows twice in autumn the first time; expressions whose minute or hour
