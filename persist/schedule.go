@@ -133,7 +133,10 @@ func (s *Schedule) Cancel(ctx context.Context, id string) (found bool, err error
 		found, err = s.remove(f, func(e *event) bool { return e.id == id })
 		return err
 	})
-	return found, s.commit(ctx, &b)
+	if err := s.commit(ctx, &b); err != nil {
+		return false, err
+	}
+	return found, nil
 }
 
 // StageCancel is Cancel, to be made by the commit of b, or not at all. While b is being

@@ -346,8 +346,11 @@ func TestCancel(t *testing.T) {
 		pause = w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
 		short, cancel := context.WithTimeout(ctx, 2*sec)
 		defer cancel()
-		_, err = s.Cancel(short, id)
+		found, err := s.Cancel(short, id)
 		wantErr(t, err, context.DeadlineExceeded)
+		if found {
+			t.Error("removed, and not removed")
+		}
 		pause.Release()
 		if synctest.Wait(); d.take() != "c@14s" {
 			t.Error("an event that couldn't be cancelled didn't run")
