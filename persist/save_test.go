@@ -352,3 +352,26 @@ func TestDurability(t *testing.T) {
 		wantErr(t, r.Save(ctx, &SaveOptions{Applied: true}), actorstore.ErrPoisoned)
 	})
 }
+
+// TestScheduleSavesState: the record is one value, so an event takes the newest state
+// with it.
+func TestScheduleSavesState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.open(nil)
+		s := state(t, r)
+		must(t, s.Mutate(ctx, add(1)))
+		synctest.Wait()
+		must(t, s.Mutate(ctx, add(1)))
+		_, err := r.Schedule().After(ctx, time.Hour, "a")
+		must(t, err)
+		if w.countIn() != 2 || !r.Saved() {
+			t.Errorf("stored %d, saved %v", w.countIn(), r.Saved())
+		}
+		w.eng.Reset()
+		must(t, r.Save(ctx, now))
+		if c := w.eng.Counts(); c.Commits != 0 {
+			t.Errorf("%d commits", c.Commits)
+		}
+	})
+}
