@@ -355,3 +355,34 @@ func TestWriterAlone(t *testing.T) {
 	}
 	r.verify("alone")
 }
+
+// TestNewestChunk: what spans ran is in the chunk that was cut last, which isn't the last by
+// key when something was dated back.
+func TestNewestChunk(t *testing.T) {
+	r, w := newTimed(t)
+	w.set(at(3590))
+	s := r.Begin("s", nil)
+	w.set(at(3610))
+	r.Begin("t", nil)
+	r.flush()
+	s.EndWith(at(3595), nil)
+	r.flush()
+	r.crash()
+	r.open()
+	for _, d := range r.read(Query{}).Spans {
+		if d.Running() || (d.Status.Code == StatusError) != (d.Name == "t") || d.Name == "s" && !d.End.Equal(at(3595)) {
+			t.Errorf("%+v", d)
+		}
+	}
+	r.flush()
+	ends := 0
+	_, chunks, _ := r.chunks()
+	for _, c := range chunks {
+		for _, rec := range c.records {
+			if rec.kind == kindEnd {
+				ends++
+			}
+		}
+	}
+	want(t, "ends", ends, 2)
+}
