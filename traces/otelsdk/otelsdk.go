@@ -188,9 +188,10 @@ func (r *running) end(t *traces.Traces, s sdktrace.ReadOnlySpan, res *traces.Res
 	switch at := s.EndTime(); {
 	case !r.changed(s):
 		r.span.EndWith(at, nil)
-	case at.Before(r.began):
-		// The program dates its spans back. What it began with may be recorded at a later
-		// time than its end, and the last one counts.
+	case at.Before(r.began) || after(s.Events(), at):
+		// The program dates its spans back: what it began with may be recorded at a later
+		// time than its end, and the last one counts. Or an event is dated behind the end,
+		// which may be the doing of the SDK's clocks, and must stay there.
 		r.span.Restate(spanData(s, res))
 		for _, e := range s.Events() {
 			r.span.AddEvent(eventOf(e))
@@ -202,6 +203,11 @@ func (r *running) end(t *traces.Traces, s sdktrace.ReadOnlySpan, res *traces.Res
 		r.span.EndWith(at, nil)
 		t.Record(spanData(s, res))
 	}
+}
+
+// after reports whether there are events after a time.
+func after(events []sdktrace.Event, at time.Time) bool {
+	return slices.ContainsFunc(events, func(e sdktrace.Event) bool { return e.Time.After(at) })
 }
 
 // changed reports whether s has something that it hadn't when it started. The SDK never

@@ -392,6 +392,22 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// TestEventBehindTheEnd keeps the times of events as they are.
+func TestEventBehindTheEnd(t *testing.T) {
+	r := newRig(t, traces.Options{}, nil)
+	at := time.Now().Add(time.Second)
+	_, s := r.provider.Tracer("lib").Start(t.Context(), "work")
+	s.SetName("done")
+	s.AddEvent("before", trace.WithTimestamp(at.Add(-1)))
+	s.AddEvent("behind", trace.WithTimestamp(at.Add(1)))
+	s.End(trace.WithTimestamp(at))
+	r.check(r.provider.Shutdown(t.Context()))
+	got := r.stored()[id(s)]
+	if got.Name != "done" || !got.End.Equal(at) || len(got.Events) != 2 || !got.Events[0].Time.Equal(at.Add(-1)) || !got.Events[1].Time.Equal(at.Add(1)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestConcurrent has many goroutines record, and others flush.
 func TestConcurrent(t *testing.T) {
 	r := newRig(t, traces.Options{ChunkBytes: 4096}, nil)
