@@ -157,6 +157,10 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	}
 	t := s.f.a.tip
 	if t == nil {
+		if n, ok := s.f.a.lengths.of(o.Key); ok {
+			return n, nil
+		}
+		s.f.asked = true
 		return s.f.a.space.nearSize(ctx, o.Key)
 	}
 	if n, ok := t.size(o.Key); ok {

@@ -21,6 +21,7 @@ type flight struct {
 	drop       bool // the actor ends with this flight
 	locked     bool // the flight has the commit lock
 	calling    bool // the engine is at work, and has not applied
+	asked      bool // a key had to be read to know what its write replaces
 
 	subs   []batch.Sub
 	plan   []batch.Op // the ordinary writes
@@ -103,7 +104,7 @@ func (f *flight) end(err error) {
 	clear(f.opsBuf[:cap(f.opsBuf)])
 	clear(f.checks[:cap(f.checks)])
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.drop, f.calling, f.last, f.landed, f.hints = false, false, false, 0, nil
+	f.drop, f.calling, f.asked, f.last, f.landed, f.hints = false, false, false, false, 0, nil
 	a.store.flights.put(f)
 }
 
@@ -260,8 +261,14 @@ func (f *flight) onApply() {
 func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
-	if f.drop {
+	if f.asked && a.lengths == nil {
+		a.lengths = newLengths()
+	}
+	switch {
+	case f.drop:
 		a.shut()
+	case a.lengths != nil:
+		a.lengths.landed(f)
 	}
 	a.publish()
 }
