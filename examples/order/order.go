@@ -44,7 +44,7 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 		}
 		return info.ID, b.book(info.ID, "charge", o)
 	}, &workflow.StepOptions{
-		MaxAttempts: 10, Backoff: 10 * time.Millisecond, Timeout: 20 * time.Second,
+		MaxAttempts: -1, Backoff: 10 * time.Millisecond, Timeout: 20 * time.Second,
 		Undo: workflow.UndoWith(func(ctx context.Context, charge string) error {
 			return b.book("back-"+charge, "pay-back", o)
 		}),
@@ -64,7 +64,10 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 			return workflow.Permanent(errExtinct)
 		}
 		return b.book(info.ID, "deliver", o)
-	}, &workflow.StepOptions{MaxAttempts: 10})
+	}, &workflow.StepOptions{MaxAttempts: -1})
+	if errors.Is(err, errExtinct) { // in a later run, too
+		return "", errExtinct
+	}
 	if err != nil {
 		return "", err
 	}

@@ -29,7 +29,7 @@ reject organ-1
 // ends are how the orders end, and books what the bank has done then.
 var (
 	ends = []string{
-		"done dodo-1 failed: workflow: failed: workflow: step deliver, attempt 1: can't be delivered",
+		"done dodo-1 failed: workflow: failed: can't be delivered",
 		"done organ-1 failed: workflow: failed: not approved",
 		"done piano-1 piano for 900.00",
 		"done tea-1 tea for 5.00",
