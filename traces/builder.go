@@ -7,7 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// A bucket is the chunks of one stretch of time that are made in this session. What ids
+// A bucket is the chunks of one stretch of time that are made since Open. What ids
 // they have is not known before somebody has looked what is stored, which recording must
 // not wait for: until then they are counted.
 type bucket struct {

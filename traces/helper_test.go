@@ -273,3 +273,6 @@ func breakRow(t testing.TB, engine kv.Engine, key []byte) {
 func hasChunk(key []byte) bool {
 	return bytes.Contains(key, []byte{5, 1, actorstore.NamespaceTraces, 0x15, keyPrefix})
 }
+
+// isBusy reports whether a flush met what another batch has staged.
+func isBusy(err error) bool { return errors.Is(err, ErrBusy) }

@@ -265,15 +265,22 @@ func (t *Traces) Record(d *SpanData) {
 	if !d.End.IsZero() {
 		end = unixNano(d.End)
 	}
+	if d.Status != (Status{}) {
+		s.status = some(Status{min(d.Status.Code, StatusError), t.text(d.Status.Message, t.bounds.message)})
+	}
+	t.recordWhole(s, d, end)
+}
+
+// recordWhole records a span that ended at end and its events.
+//
+// +checklocks:t.mu
+func (t *Traces) recordWhole(s *Span, d *SpanData, end uint64) {
 	events := d.Events
 	if limit := t.opts.Limits.Events; limit >= 0 && len(events) > limit {
 		t.stats.DroppedEvents += int64(len(events) - limit)
 		s.lostEvents, events = len(events)-limit, events[:limit]
 	}
 	s.lostEvents += int(d.DroppedEvents)
-	if d.Status != (Status{}) {
-		s.status = some(Status{min(d.Status.Code, StatusError), t.text(d.Status.Message, t.bounds.message)})
-	}
 	// All at the time of the end, which is all in one place: a span may be days long.
 	t.draftWhole(s, kindSnapshot)
 	t.put(end, s, addition{})

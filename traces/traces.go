@@ -165,7 +165,7 @@ type Traces struct {
 	closed           bool              // +checklocks:mu
 	failed           error             // why nothing can be written any more  +checklocks:mu
 	stats            Stats             // +checklocks:mu
-	buckets          map[int64]*bucket // of this session  +checklocks:mu
+	buckets          map[int64]*bucket // that were used since Open  +checklocks:mu
 	open             []*builder        // +checklocks:mu
 	spare            map[string]uint32 // +checklocks:mu
 	room             int               // bytes of records that a chunk will need  +checklocks:mu
@@ -241,6 +241,17 @@ func (t *Traces) options() error {
 	most := min(maxRefs, t.limit/4) / activeSnapshotSize
 	t.maxActive = orDefault(o.MaxActive, most)
 	t.target, t.bounds = min(o.ChunkBytes, t.limit), boundsOf(t.limit, o.Limits.ValueLength)
+	t.log, t.meter, t.now = o.Logger, o.Metrics, clock(o.Now)
+	if t.log == nil {
+		t.log = slog.Default()
+	}
+	return t.checkOptions(most)
+}
+
+// checkOptions says what of the options makes no sense; most is the most spans that may
+// run.
+func (t *Traces) checkOptions(most int) error {
+	o := &t.opts
 	switch {
 	case t.limit < minChunk:
 		return fmt.Errorf("%w: a value may have %d bytes, and a chunk needs %d", ErrOptions, t.limit, minChunk)
@@ -255,11 +266,6 @@ func (t *Traces) options() error {
 	case o.MaxPending < 0 || o.MaxPendingBytes < 0 || o.MaxRead < 0:
 		return fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
-	t.log, t.meter = o.Logger, o.Metrics
-	if t.log == nil {
-		t.log = slog.Default()
-	}
-	t.now = clock(o.Now)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -103,37 +104,37 @@ func (t *Traces) attempt(p *pending) {
 		t.retryAt, t.backoff = time.Time{}, 0
 		return
 	}
+	t.unclaim(p)
 	if t.ctx.Err() != nil && errors.Is(err, t.ctx.Err()) {
-		t.unclaim(p)
 		return // closing: nobody wants to know
 	}
 	t.stats.Retries++
 	t.count(metricRetries, 1)
-	err = fmt.Errorf("traces: write chunk %d/%d: %w", p.bucket.start, p.number, err)
+	t.failedAttempt(p, fmt.Errorf("traces: write chunk %d/%d: %w", p.bucket.start, p.number, err))
+}
+
+// failedAttempt decides what becomes of a chunk that could not be written.
+//
+// +checklocks:t.mu
+func (t *Traces) failedAttempt(p *pending, err error) {
 	switch {
 	case final(err):
 		// The handle is of no use any more, and what is not written never will be.
 		t.failed = err
-		t.unclaim(p)
 		t.giveUp(err)
 		t.log.Error("traces: recording has ended", "actor", t.actor.ID(), "err", err)
-		return
 	case hopeless(err) && p.tries >= hopelessTries:
-		t.unclaim(p)
+		// The chunks behind it must not wait for ever.
 		t.log.Error("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err)
-		for i, q := range t.queue {
-			if q == p {
-				t.drop(i)
-				break
-			}
+		if i := slices.Index(t.queue, p); i >= 0 {
+			t.drop(i)
 		}
-		return
+	default:
+		t.backoff = min(max(2*t.backoff, minBackoff), t.opts.MaxBackoff)
+		t.retryAt = time.Now().Add(t.backoff)
+		t.failFlushes(err)
+		t.log.Warn("traces: chunk not written", "actor", t.actor.ID(), "pending", len(t.queue), "again in", t.backoff, "err", err)
 	}
-	t.unclaim(p)
-	t.backoff = min(max(2*t.backoff, minBackoff), t.opts.MaxBackoff)
-	t.retryAt = time.Now().Add(t.backoff)
-	t.failFlushes(err)
-	t.log.Warn("traces: chunk not written", "actor", t.actor.ID(), "pending", len(t.queue), "again in", t.backoff, "err", err)
 }
 
 // unclaim gives a chunk back that was to be written.
@@ -219,11 +220,8 @@ func (t *Traces) landed(p *pending) {
 	if t.opts.MaxAge > 0 {
 		t.trimAt = min(t.trimAt, t.oldAt(p.bucket.start))
 	}
-	for i, q := range t.queue {
-		if q == p {
-			t.remove(i)
-			break
-		}
+	if i := slices.Index(t.queue, p); i >= 0 {
+		t.remove(i)
 	}
 	t.settleFlushes(0, nil)
 }

@@ -1,0 +1,194 @@
+package traces
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// widest is how long the buckets of other writers are at most.
+const widest = 24 * time.Hour
+
+// A gatherer gathers the records of the spans that a query selects.
+type gatherer struct {
+	*scanner
+	q         Query
+	from, to  uint64 // Unix ns, half-open
+	limit     int
+	spans     map[SpanID]*gathered
+	inRange   int // spans with a record in the range
+	matched   int // of these, those that have ended and match
+	order     int
+	clamped   bool
+	resources resources
+	first     *chunkKey         // of the chunks read for the range
+	actives   map[SpanID]active // spans that ran when one of those was cut
+}
+
+// gather reads everything.
+func (g *gatherer) gather(ctx context.Context) error {
+	g.actives = map[SpanID]active{}
+	if err := g.scan(ctx, g.candidates(), g.add); err != nil {
+		return err
+	}
+	if !g.q.TraceID.IsZero() || g.first == nil || g.from == 0 {
+		return nil // all there is of them has been read
+	}
+	return g.complete(ctx)
+}
+
+// candidates returns where the chunks are that may have records of the range, or of the
+// trace.
+func (g *gatherer) candidates() []keyRange {
+	start, end := chunksRange()
+	gaps := keyRange{start, end}
+	if g.to < math.MaxInt64 {
+		gaps.end = bucketStart(int64(g.to/1e9) + 1)
+	}
+	if !g.q.TraceID.IsZero() {
+		hash := hashTrace(g.q.TraceID)
+		return g.cat.ranges(gaps, func(c *covered) bool { return c.min < g.to && c.has(hash) })
+	}
+	if back := uint64(widest / time.Second); g.from/1e9 > back {
+		gaps.start = bucketStart(int64(g.from/1e9 - back))
+	}
+	return g.cat.ranges(gaps, func(c *covered) bool { return c.min < g.to && c.max > g.from })
+}
+
+// add takes the records of a chunk.
+func (g *gatherer) add(c keyed) error {
+	if !g.touches(c) {
+		return nil
+	}
+	if g.first == nil {
+		first := c.key
+		g.first = &first
+	}
+	for _, a := range c.active {
+		if _, ok := g.actives[a.span]; !ok {
+			g.actives[a.span] = a
+		}
+	}
+	for _, r := range c.timed(g.resources.of) {
+		if r.at < g.to {
+			g.take(r)
+		}
+	}
+	return nil
+}
+
+// touches reports whether a chunk has records of the range; one of the memory, or that
+// the index doesn't cover, may not.
+func (g *gatherer) touches(c keyed) bool {
+	if !g.q.TraceID.IsZero() {
+		return true
+	}
+	for i := range c.records {
+		if at := c.base + c.records[i].offset; at >= g.from && at < g.to {
+			return true
+		}
+	}
+	return false
+}
+
+// take takes a record that is before the end of the range.
+func (g *gatherer) take(r timed) {
+	s := g.spans[r.span]
+	in := r.at >= g.from
+	if s == nil {
+		if r.base() && !g.q.TraceID.IsZero() && r.trace != g.q.TraceID {
+			return
+		}
+		if g.full() && in {
+			g.clamped = true
+			return
+		}
+		s = &gathered{id: r.span}
+		g.spans[r.span] = s
+	}
+	if in && !s.inRange {
+		if g.full() {
+			g.clamped = true
+			delete(g.spans, r.span)
+			return
+		}
+		g.order++
+		s.inRange, s.order = true, g.order
+		g.inRange++
+	}
+	g.keep(s, r)
+	if s.ended && s.base && g.q.filters() {
+		g.judge(s)
+	}
+}
+
+// full reports whether no more spans are wanted: without filters each one counts.
+func (g *gatherer) full() bool {
+	return g.inRange >= g.limit && !g.q.filters() && g.q.TraceID.IsZero()
+}
+
+// base reports whether it is a record with which a span can begin.
+func (r *timed) base() bool { return r.kind == kindStart || r.kind == kindSnapshot }
+
+func (g *gatherer) keep(s *gathered, r timed) {
+	if r.base() {
+		s.base, s.trace = true, hashTrace(r.record.trace)
+	}
+	s.ended = s.ended || r.kind == kindEnd
+	s.records = append(s.records, r)
+}
+
+// judge forgets a span that has ended and that nobody wants, or that is one too many, so
+// that memory has the spans that are wanted, and not all.
+func (g *gatherer) judge(s *gathered) {
+	d := s.span()
+	if !s.inRange || !g.q.matches(&d) {
+		delete(g.spans, s.id)
+		if s.inRange {
+			g.inRange--
+		}
+		return
+	}
+	if g.matched++; g.matched < 2*g.limit+pageChunks {
+		return
+	}
+	var done []*gathered
+	for _, s := range g.spans {
+		if s.ended && s.base && s.inRange {
+			done = append(done, s)
+		}
+	}
+	slices.SortFunc(done, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
+	for _, s := range done[min(g.limit, len(done)):] {
+		delete(g.spans, s.id)
+		g.inRange--
+		g.clamped = true
+	}
+	g.matched = min(g.limit, len(done))
+}
+
+// result puts the spans together.
+func (g *gatherer) result() []SpanData {
+	var all []*gathered
+	for _, s := range g.spans {
+		if s.base && s.inRange {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
+	var out []SpanData
+	for _, s := range all {
+		d := s.span()
+		if !g.q.matches(&d) {
+			continue
+		}
+		if len(out) == g.limit {
+			g.clamped = true
+			break
+		}
+		out = append(out, d)
+	}
+	return out
+}
