@@ -34,7 +34,7 @@ type shift interface {
 }
 
 // jobs returns all there are, in the order of the table.
-func jobs() []job { return []job{putJob(), cycleJob()} }
+func jobs() []job { return []job{putJob(), cycleJob(), stepJob()} }
 
 // crowdLines pairs every job with its peer.
 func crowdLines(engine string) []line {

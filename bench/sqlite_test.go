@@ -60,6 +60,14 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a span takes %v commits, in rounds of %d, and %d reads", commits, r.ops, r.reads())
 		}
 	},
+	"workflow/step": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != stepCommits {
+			t.Errorf("a step takes %v reads and %v commits, want 0 and %d", reads, commits, stepCommits)
+		}
+		if r.counts.Durable != r.counts.Commits {
+			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
+		}
+	},
 	"kv/put": func(t *testing.T, r result) {
 		// The read is for the quota: how long is the value that goes?
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
