@@ -46,6 +46,15 @@ type Metadata struct {
 	RollbackError       *string // why that went wrong
 }
 
+// equalMetadata reports whether a and b are stored as the same bytes.
+func equalMetadata(a, b *Metadata) bool {
+	return a.Status == b.Status && a.Attempts == b.Attempts && a.LastAttemptAt == b.LastAttemptAt && a.CreatedAt == b.CreatedAt &&
+		equal(a.Error, b.Error) && equal(a.CompletedAt, b.CompletedAt) && equal(a.RollbackCompletedAt, b.RollbackCompletedAt) &&
+		equal(a.RollbackError, b.RollbackError)
+}
+
+func equal[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
+
 // A Millis is a time of day in milliseconds since 1970, UTC.
 type Millis uint64
 

@@ -33,13 +33,13 @@ package history
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -84,8 +84,9 @@ type History struct {
 	// whose hooks take it.
 	mu     sync.RWMutex
 	m      memory        // +checklocks:mu
-	flying chan struct{} // closed when what is being committed has landed, or not; nil for nothing  +checklocks:mu
-	lands  uint64        // how often that was  +checklocks:mu
+	flying bool          // something is being committed  +checklocks:mu
+	landed chan struct{} // closed when that has landed, or not; nil while nobody waits  +checklocks:mu
+	lands  uint64        // how often something has, or not  +checklocks:mu
 	closed bool          // +checklocks:mu
 }
 
@@ -135,11 +136,21 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, er
 
 // newID returns a random UUID (https://www.rfc-editor.org/rfc/rfc9562#section-5.4).
 func newID() string {
-	var u tuple.UUID
+	var u [16]byte
 	rand.Read(u[:]) // never fails
 	u[6] = u[6]&0x0f | 0x40
 	u[8] = u[8]&0x3f | 0x80
-	return u.String()
+	var text [36]byte
+	at := 0
+	for i, b := range u {
+		if i == 4 || i == 6 || i == 8 || i == 10 {
+			text[at] = '-'
+			at++
+		}
+		hex.Encode(text[at:], []byte{b})
+		at += 2
+	}
+	return string(text[:])
 }
 
 // Close ends the history, not the actor. What was deferred and not written is lost, and
@@ -159,7 +170,7 @@ func (h *History) Close() {
 // those of Open, after which memory is as it was.
 func (h *History) Reload(ctx context.Context) error {
 	for {
-		lands, err := h.landed(ctx)
+		lands, err := h.settled(ctx)
 		if err != nil {
 			return err
 		}
@@ -174,17 +185,21 @@ func (h *History) Reload(ctx context.Context) error {
 	}
 }
 
-// landed waits until nothing is being committed, and returns how often something was.
-func (h *History) landed(ctx context.Context) (lands uint64, err error) {
+// settled waits until nothing is being committed, and returns how often something was.
+func (h *History) settled(ctx context.Context) (lands uint64, err error) {
 	for {
-		h.mu.RLock()
+		h.mu.Lock()
 		lands, flying, err := h.lands, h.flying, h.usable()
-		h.mu.RUnlock()
-		if err != nil || flying == nil {
+		if flying && h.landed == nil {
+			h.landed = make(chan struct{})
+		}
+		landed := h.landed
+		h.mu.Unlock()
+		if err != nil || !flying {
 			return lands, err
 		}
 		select {
-		case <-flying:
+		case <-landed:
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -213,7 +228,7 @@ func (h *History) read(ctx context.Context) (l *loader, err error) {
 func (h *History) take(l *loader, lands uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lands != lands || h.flying != nil {
+	if h.lands != lands || h.flying {
 		return false
 	}
 	// Who has the index of a name keeps it.

@@ -18,6 +18,7 @@ package history
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -56,14 +57,15 @@ func appendMetadataKey(dst []byte, id string) []byte {
 	return actorstore.AppendWorkflowEntry(dst, id)
 }
 
-// entryKeySize is the length of the key of an entry in bytes.
-func entryKeySize(l Location) int { return len(appendEntryKey(nil, "")) + len(l) }
+// partSize is the length of what all keys of a part begin with, in bytes.
+const partSize = 3
 
-// metadataKeySize is the length of the key of metadata in bytes.
-func metadataKeySize(id string) int {
-	var buf [64]byte
-	return len(appendMetadataKey(buf[:0], id))
-}
+// entryKeySize is the length of the key of an entry in bytes.
+func entryKeySize(l Location) int { return partSize + len(l) }
+
+// metadataKeySize is the length of the key of metadata in bytes: the id, two bytes around
+// it, and one for each NUL in it.
+func metadataKeySize(id string) int { return partSize + 2 + len(id) + strings.Count(id, "\x00") }
 
 // A parsedKey is the key of one of a workflow's values.
 type parsedKey struct {

@@ -30,8 +30,10 @@ func (tx *Tx) abort(error) {
 //
 // +checklocks:h.mu
 func (h *History) land() {
-	close(h.flying)
-	h.flying = nil
+	if h.landed != nil {
+		close(h.landed)
+	}
+	h.flying, h.landed = false, nil
 	h.lands++
 }
 
@@ -231,7 +233,7 @@ func (tx *Tx) deferChange(c *change) {
 		rec.value = c.value
 		tx.h.dirty.Mark(deferred{what: whatEntry, at: l})
 	}
-	if c.metaValue != nil && rec != nil {
+	if c.metaValue != nil && rec != nil && !rec.stores(c) {
 		rec.Metadata, rec.metaValue = c.metadata, c.metaValue
 		tx.h.dirty.Mark(deferred{what: whatMetadata, at: l})
 	}

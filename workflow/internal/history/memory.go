@@ -14,6 +14,13 @@ type record struct {
 	value, metaValue []byte
 }
 
+// stores reports whether the metadata of c are what is stored for rec, the same entry: as
+// of a loop that goes on.
+func (rec *record) stores(c *change) bool {
+	return rec.ID == c.entry.ID && rec.metaValue == nil && rec.metaSize == len(c.metaValue) &&
+		equalMetadata(rec.Metadata, c.metadata)
+}
+
 // absent is the size of a value that isn't stored.
 const absent = -1
 

@@ -39,14 +39,17 @@ func (tx *Tx) late(b *batch.Batch) error {
 		return err
 	}
 	p := &tx.plan
-	*p = plan{writes: p.writes[:0], key: p.key[:0], names: h.m.stored, deferred: h.dirty.Capture()}
+	*p = plan{writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
+	if h.dirty.Len() > 0 {
+		p.deferred = h.dirty.Capture()
+	}
 	tx.collect()
 	tx.stageDeletions(b, true)
 	tx.stageNames(b)
 	p.stageWrites(b)
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
-	h.flying = make(chan struct{})
+	h.flying = true
 	b.OnCommit(tx.onCommit)
 	b.OnAbort(tx.onAbort)
 	return nil
@@ -65,7 +68,7 @@ func (tx *Tx) ready(b *batch.Batch) error {
 		return errUsed
 	case b.Mode != batch.Atomic:
 		return errOrdered
-	case h.flying != nil: // the commit lock is ours, so it is the same batch
+	case h.flying: // the commit lock is ours, so it is the same batch
 		return errTwo
 	}
 	if err := tx.allowed(); err != nil {
@@ -105,15 +108,16 @@ func (tx *Tx) collect() {
 	}
 	for i := range tx.changes {
 		c := &tx.changes[i]
+		rec := m.records[c.entry.Location]
 		if c.value != nil {
 			before := absent
-			if rec := m.records[c.entry.Location]; rec != nil {
+			if rec != nil {
 				before = rec.size
 			}
 			p.add(write{whatEntry, c.entry.Location, c.entry.ID, c.value, before, false})
 		}
-		if c.metaValue != nil {
-			p.add(write{whatMetadata, c.entry.Location, c.entry.ID, c.metaValue, m.metaSize(c.entry.ID), false})
+		if c.metaValue != nil && (rec == nil || tx.removes(rec.Location) || !rec.stores(c)) {
+			p.add(write{whatMetadata, c.entry.Location, c.entry.ID, c.metaValue, m.metaSize(rec, c.entry.ID), false})
 		}
 	}
 	slices.SortFunc(p.writes, func(a, b write) int {
@@ -121,8 +125,12 @@ func (tx *Tx) collect() {
 	})
 }
 
-// metaSize returns the size of the metadata that are stored for an id.
-func (m *memory) metaSize(id string) int {
+// metaSize returns the size of the metadata that are stored for an id, which is mostly that
+// of rec.
+func (m *memory) metaSize(rec *record, id string) int {
+	if rec != nil && rec.ID == id {
+		return rec.metaSize
+	}
 	if l, ok := m.ids[id]; ok {
 		return m.records[l].metaSize
 	}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 
@@ -26,7 +27,8 @@ func TestPut(t *testing.T) {
 		}
 	})
 	first, ok := r.h.Get(l)
-	if !ok || first.Metadata.Status != StatusRunning || len(first.ID) != 36 {
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if !ok || first.Metadata.Status != StatusRunning || !uuid.MatchString(first.ID) {
 		t.Fatalf("got %+v", first)
 	}
 	r.verify("the attempt")
