@@ -168,12 +168,14 @@ func (a *attempt) timeout() error {
 // work calls the user's function, and makes errors of what else can become of it.
 func (a *attempt) work(ctx context.Context, ch chan<- error) {
 	err := errors.New("workflow: the step has ended its goroutine (runtime.Goexit)")
+	ctx, end := a.p.c.r.wf.traceStep(ctx, a.info)
 	defer func() {
 		if v := recover(); v != nil {
 			p := &panicError{v, debug.Stack()}
 			a.p.c.r.wf.opts.Logger.Error("workflow: a step panicked", "step", a.info.Path, "panic", v, "stack", string(p.stack))
 			err = p
 		}
+		end(err)
 		ch <- err
 	}()
 	do := func(ctx context.Context) error { return a.s.do(ctx, a) }

@@ -157,7 +157,15 @@ func (w *Workflow) rest(err error) {
 }
 
 // once makes one run.
-func (w *Workflow) once(ctx context.Context, live bool) error {
+func (w *Workflow) once(ctx context.Context, live bool) (err error) {
+	ctx, end := w.traceRun(ctx, live)
+	defer func() {
+		if err == errAgain {
+			end(nil)
+		} else {
+			end(err)
+		}
+	}()
 	w.mu.Lock()
 	stale := w.stale
 	w.rested = Status{}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -55,6 +57,9 @@ type Options struct {
 	// calls do, which makes it and returns what it returned: for logs, measures and tests.
 	// The error that it returns is that of the attempt.
 	Around func(ctx context.Context, s StepInfo, do func(context.Context) error) error
+	// Tracing, unless it is nil, provides spans: "workflow.run" of each run, and
+	// "workflow.step" of each attempt at a step in it, whose context carries it.
+	Tracing trace.TracerProvider
 	// Logger takes what nobody else is told; nil means slog.Default().
 	Logger *slog.Logger
 	// NewID makes the ids of entries; nil means random UUIDs. What it returns must be new.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
@@ -30,6 +32,7 @@ type Workflow struct {
 	clock    *alarm.Clock
 	ownClock bool
 	source   *alarm.Source
+	tracer   trace.Tracer // nil for none
 	// fn is the code, nil for a workflow that is only looked at and controlled; takes says
 	// whether a value is an input of it.
 	fn    func(c *Context, input []byte) ([]byte, error)
@@ -99,7 +102,7 @@ func Attach(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow,
 }
 
 func open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, error) {
-	w := &Workflow{actor: a}
+	w := &Workflow{actor: a, tracer: opts.tracer()}
 	w.idle = sync.NewCond(&w.mu)
 	var err error
 	if w.opts, err = opts.check(); err != nil {

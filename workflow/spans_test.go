@@ -1,0 +1,86 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rec := tracetest.NewSpanRecorder()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec))
+		defer func() { must(t, provider.Shutdown(ctx)) }()
+		r := newRigWith(t, Options{Tracing: provider})
+		fn := func(c *Context, _ int) (int, error) {
+			_, err := Step(c, "a", fails(r, "a", 1, 1), nil)
+			if err != nil {
+				return 0, err
+			}
+			c.Sleep("pause", time.Hour)
+			return Step(c, "b", func(ctx context.Context) (int, error) {
+				if !trace.SpanFromContext(ctx).IsRecording() {
+					t.Error("the step's context has no span")
+				}
+				panic(errors.New("oh"))
+			}, &StepOptions{MaxAttempts: 1})
+		}
+		w := begin(r, fn, 0)
+		status(r, w, Sleeping)
+		later(time.Hour)
+		status(r, w, Failed)
+		var got []string
+		parents := map[trace.SpanID]string{}
+		for _, s := range rec.Ended() {
+			parents[s.SpanContext().SpanID()] = s.Name()
+		}
+		for _, s := range rec.Ended() {
+			text := s.Name()
+			for _, kv := range s.Attributes() {
+				if kv.Key != attrActor && kv.Key != attrID && kv.Key != attrLive {
+					text += fmt.Sprint(" ", kv.Value.Emit())
+				}
+			}
+			if s.Name() == spanStep && parents[s.Parent().SpanID()] != spanRun {
+				t.Error("a step is no child of its run")
+			}
+			got = append(got, fmt.Sprint(text, " ", s.Status().Code == codes.Error))
+		}
+		want := "[workflow.step a 1 true workflow.step a 2 false workflow.run sleeping false workflow.step b 1 true workflow.run failed false]"
+		if fmt.Sprint(got) != want {
+			t.Errorf("got %v\nwant %s", got, want)
+		}
+	})
+}
+
+// TestObserve: who observes is told of what each commit has changed.
+func TestObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		r := newRigWith(t, Options{Observe: func(ch Change) {
+			text := ch.State.String()
+			for _, e := range ch.Entries {
+				text += fmt.Sprint(" ", e.Kind.Type(), " ", e.Metadata.Status)
+			}
+			seen = append(seen, text)
+		}})
+		fn := func(c *Context, _ int) (int, error) {
+			c.Now("now")
+			_, err := Step(c, "a", work(r, "a", 1), nil)
+			return 1, err
+		}
+		output(r, begin(r, fn, 0), 1)
+		want := "[pending running step completed step running running step completed completed]"
+		if fmt.Sprint(seen) != want {
+			t.Errorf("got  %v\nwant %s", seen, want)
+		}
+	})
+}
