@@ -44,6 +44,10 @@ func parseAnswer(resp *http.Response, body []byte, readErr error) (answer, error
 		return partial(kind, body), nil
 	}
 	e := &StatusError{Code: resp.StatusCode, After: retryAfter(resp.Header.Get("Retry-After"))}
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		e.Message = printable("it is at " + to)
+		return answer{}, e
+	}
 	switch kind {
 	case typeBinary:
 		e.Message = printable(statusMessage(body))

@@ -27,7 +27,9 @@ const (
 
 // ClientOptions change what NewClient does. The zero value is fine.
 type ClientOptions struct {
-	// HTTP makes the requests; nil means http.DefaultClient.
+	// HTTP makes the requests; nil means http.DefaultClient. It is copied, and redirects are
+	// not followed: some would turn a request into one without a body, and all would show
+	// Header to somebody else.
 	HTTP *http.Client
 	// Header is added to every request: what the endpoint wants to know its callers by.
 	// It is copied.
@@ -58,6 +60,9 @@ func (opts *ClientOptions) orDefault() ClientOptions {
 	if o.HTTP == nil {
 		o.HTTP = http.DefaultClient
 	}
+	client := *o.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &client
 	o.Header = o.Header.Clone()
 	def(&o.Timeout, DefaultTimeout)
 	def(&o.GiveUp, DefaultGiveUp)

@@ -327,8 +327,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestNetwork sends over loopback, to a server that drops the first connection, and that
-// redirects.
+// TestNetwork sends over loopback, to a server that drops the first connection.
 func TestNetwork(t *testing.T) {
 	var mu sync.Mutex
 	calls, got := 0, 0
@@ -337,10 +336,6 @@ func TestNetwork(t *testing.T) {
 		defer mu.Unlock()
 		if calls++; calls == 1 {
 			panic(http.ErrAbortHandler)
-		}
-		if r.URL.Path == "/v1/traces" {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-			return
 		}
 		zr, err := gzip.NewReader(r.Body)
 		if err != nil {
@@ -370,5 +365,34 @@ func TestNetwork(t *testing.T) {
 	defer mu.Unlock()
 	if err != nil || sent != (Sent{Spans: 20, Requests: 1, Retries: 1}) || got != 20 {
 		t.Errorf("sent %+v, %v; %d came", sent, err, got)
+	}
+}
+
+// TestRedirect follows none: of a 302 the standard library makes a request without a body,
+// to which a server may say yes.
+func TestRedirect(t *testing.T) {
+	for _, code := range []int{301, 302, 303, 307, 308} {
+		calls := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls++; r.URL.Path != "/elsewhere" {
+				http.Redirect(w, r, "/elsewhere", code)
+			}
+		}))
+		c, err := NewClient(server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, err := c.Send(t.Context(), some(1))
+		status := (*StatusError)(nil)
+		if !errors.As(err, &status) || status.Code != code || status.Message != "it is at /elsewhere" || sent.Spans != 0 {
+			t.Errorf("%d: got %+v, %v", code, sent, err)
+		}
+		server.Close()
+		if calls != 1 {
+			t.Errorf("%d: %d requests", code, calls)
+		}
+	}
+	if http.DefaultClient.CheckRedirect != nil {
+		t.Error("everybody's client was changed")
 	}
 }
