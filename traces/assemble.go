@@ -64,6 +64,8 @@ func (m resources) of(r *record, strings []string) *Resource {
 
 // span puts a span together from its records.
 func (g *gathered) span() SpanData {
+	// Records were gathered as they are stored, which is not always as they happened:
+	// what is dated back is in a chunk of its own. Those of one moment stay as they came.
 	slices.SortStableFunc(g.records, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
 	d := SpanData{SpanID: g.id, Partial: g.partial}
 	for _, r := range g.records {
@@ -74,7 +76,7 @@ func (g *gathered) span() SpanData {
 			d.update(r.attrs, r.strings)
 			d.DroppedAttributes = addCounts(d.DroppedAttributes, r.dropped)
 			d.setStatus(&r.status)
-		case kindEvent:
+		case kindEvent: // a snapshot says nothing of events: they are kept through it
 			d.Events = append(d.Events, Event{timeOf(r.at), r.strings[r.name], attrsOf(r.attrs, r.strings), r.dropped})
 		case kindEnd:
 			d.End = timeOf(r.at)

@@ -108,6 +108,8 @@ func (c *catalog) ranges(gaps keyRange, keep func(*covered) bool) (out []keyRang
 		}
 		out = append(out, keyRange{start, end})
 	}
+	// The index says of chunks that they are there, never that there are no others: what
+	// lies between those that are covered has to be looked at, too.
 	at := gaps.start
 	gap := func(end []byte) {
 		if bytes.Compare(end, gaps.end) > 0 {

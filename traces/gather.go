@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// widest is how long the buckets of other writers are at most.
+// widest is how long a bucket is at most.
 const widest = 24 * time.Hour
 
 // A gatherer gathers the records of the spans that a query selects.
@@ -101,6 +101,8 @@ func (g *gatherer) take(r timed) {
 		if r.base() && !g.q.TraceID.IsZero() && r.trace != g.q.TraceID {
 			return
 		}
+		// One more than is wanted: that there is one is all there is to say. A record from
+		// before the range doesn't tell yet whether its span is selected.
 		if g.full() && in {
 			g.clamped = true
 			return

@@ -91,6 +91,7 @@ type indexNote struct {
 // enter puts a chunk into the index of its bucket: behind the last note if that has room,
 // else in as many as it takes.
 func (n *bucketNotes) enter(k chunkKey, p *pending) (notes []indexNote) {
+	// The hashes of a chunk may be wanted again, if this batch doesn't land.
 	hashes := dedupe(append([]uint64(nil), p.traces...))
 	e := entry{id: k.id, min: int64(p.min / 1e6), max: int64(p.max / 1e6), all: len(hashes)}
 	if n.tail != nil && k.id > n.tailAt.id &&

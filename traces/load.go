@@ -64,7 +64,8 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 	if err != nil || !last.set {
 		return keyed{}, err
 	}
-	// What somebody else has written since the index ends is newer.
+	// The last key isn't always of the chunk that was cut last: what is dated back is in
+	// an earlier bucket. But what somebody else has written, the ledgers don't know.
 	if l, ok := s.cat.ledgers[last.value.bucket]; !tip.set || !ok || last.value.id >= l.next {
 		tip = last
 	}
@@ -85,7 +86,9 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	seen := uint64(0) // the last sign of life
+	// When the host died nobody knows. The last sign of life is nearer to it than now:
+	// a span that seems to run through all the time that the actor was asleep is no use.
+	seen := uint64(0)
 	for i := range newest.records {
 		seen = max(seen, newest.base+newest.records[i].offset)
 	}

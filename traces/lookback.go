@@ -193,6 +193,7 @@ func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, s
 			}
 		}
 	}
+	// The newest first: of attributes the last value counts.
 	for ; len(keys) > 0; keys = keys[:len(keys)-1] {
 		if budget--; budget < 0 {
 			partly(spans)

@@ -75,6 +75,7 @@ func (t *Traces) put(at uint64, s *Span, more addition) (seat, bool) {
 	k := t.bucketAt(min(at, t.latest))
 	refs, refBytes := t.active+more.refs, t.refBytes+more.bytes
 	b := t.builder(k)
+	// A chunk that is cut takes its strings along, so the record is put together anew.
 	for !t.try(b, at, s, refs, refBytes) {
 		if b.count == 0 {
 			t.stats.DroppedRecords++ // no bounds allow this
@@ -100,7 +101,7 @@ func (t *Traces) try(b *builder, at uint64, s *Span, refs, refBytes int) bool {
 	m, n, count, resource := b.mark(), len(b.records), b.count, b.resource
 	limit := t.target
 	if count == 0 {
-		limit = t.limit
+		limit = t.limit // the target may be less than the list of running spans alone
 	}
 	d := &t.draft
 	if s != nil && s.resource != resource && (d.rec.kind == kindStart || d.rec.kind == kindSnapshot) {

@@ -42,6 +42,7 @@ func newScanner(ctx context.Context, snap *actorstore.Snapshot, memory []keyed) 
 // the order of their keys. What is in both is yielded once.
 func (s *scanner) scan(ctx context.Context, ranges []keyRange, yield func(keyed) error) error {
 	memory := s.memory
+	// upTo yields what the memory has up to a key, and says whether it has that one.
 	upTo := func(k chunkKey) (same bool, err error) {
 		for len(memory) > 0 && memory[0].key.compare(k) <= 0 {
 			same = memory[0].key == k

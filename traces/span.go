@@ -249,6 +249,8 @@ func (t *Traces) first(attrs []Attr, limit int, dropped *uint32) []Attr {
 //
 // +checklocks:t.mu
 func (t *Traces) dropDeepest(s *Span) bool {
+	// From the newest to the oldest, so that of the same depth the newest is met first; s
+	// is the newest of all.
 	victim := s
 	for o := t.newest; o != nil; o = o.older {
 		if o.depth > victim.depth {

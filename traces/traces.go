@@ -41,8 +41,8 @@ import (
 
 // Options change what Open does. The zero value is fine.
 type Options struct {
-	// BucketSize is the time whose chunks are removed together: whole seconds. 0 means an
-	// hour.
+	// BucketSize is the time whose chunks are removed together: whole seconds, at most a
+	// day. 0 means an hour.
 	BucketSize time.Duration
 	// ChunkBytes is how large a chunk gets before it is written, as it is stored. 0 means
 	// as large as a value may be (batch.Limits), at most 128 KiB, and that is the most.
@@ -255,7 +255,7 @@ func (t *Traces) checkOptions(most int) error {
 	switch {
 	case t.limit < minChunk:
 		return fmt.Errorf("%w: a value may have %d bytes, and a chunk needs %d", ErrOptions, t.limit, minChunk)
-	case o.BucketSize < time.Second || o.BucketSize%time.Second != 0:
+	case o.BucketSize < time.Second || o.BucketSize%time.Second != 0 || o.BucketSize > widest:
 		return fmt.Errorf("%w: BucketSize is %v", ErrOptions, o.BucketSize)
 	case o.ChunkBytes < 0 || o.ChunkBytes > t.limit:
 		return fmt.Errorf("%w: ChunkBytes is %d, and a chunk may have %d", ErrOptions, o.ChunkBytes, t.limit)

@@ -178,11 +178,14 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	tried := p.tries > 0
 	p.tries++
 	t.mu.Unlock()
+	// With a prior the commit reads nothing: the id is above all that are stored.
 	prior := batch.Absent
 	if tried {
 		prior = batch.PriorUnknown // nobody knows what became of the attempt
 	}
 	b.PutPrior(appendChunkKey(nil, p.key()), p.encode(), prior)
+	// What the notes say depends on the chunks that land before: it is made under the
+	// actor's commit lock.
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
