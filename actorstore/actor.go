@@ -82,9 +82,9 @@ type Actor struct {
 	// forking: the handle makes a fork. hidden: the fork isn't complete, and its
 	// commits count for nothing yet: a head of no commit is one of no actor.
 	forking, hidden bool
-	tries           uint64   // engine commits started
-	notes           []Note   // what lands with the batch that is being committed
-	lengths         *lengths // nil before they are of use, and on a far engine
+	tries           uint64  // engine commits started
+	notes           []Note  // what lands with the batch that is being committed
+	lengths         lengths // nil before they are of use, and on a far engine
 
 	kept [16]atomic.Bool // the namespaces that have a keeper
 }

@@ -157,7 +157,7 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	}
 	t := s.f.a.tip
 	if t == nil {
-		if n, ok := s.f.a.lengths.of(o.Key); ok {
+		if n, ok := s.f.a.lengths[string(o.Key)]; ok {
 			return n, nil
 		}
 		s.f.asked = true

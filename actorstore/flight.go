@@ -262,7 +262,7 @@ func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
 	if f.asked && a.lengths == nil {
-		a.lengths = newLengths()
+		a.lengths = lengths{}
 	}
 	switch {
 	case f.drop:
