@@ -168,6 +168,12 @@ func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 	defer t.mu.Unlock()
 	t.stats.Trimmed++
 	t.count(metricTrimmed, 1)
+	// A span may run for longer than anything is kept.
+	for s := t.oldest; s != nil; s = s.next {
+		if s.start.bucket.start <= start && (!s.snapshot.set || s.snapshot.value.bucket.start <= start) {
+			s.lost, t.lost = true, true
+		}
+	}
 	return nil
 }
 

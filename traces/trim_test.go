@@ -68,6 +68,26 @@ func TestTrimAge(t *testing.T) {
 	r.verify("empty")
 }
 
+// TestTrimRunning: a span that runs for longer than anything is kept is recorded whole
+// again.
+func TestTrimRunning(t *testing.T) {
+	r, w := newTimed(t)
+	s := r.Begin("s", &StartOptions{Attributes: []Attr{Int("a", 1)}})
+	r.flush()
+	r.keep(time.Hour)
+	w.set(at(3600 * 10))
+	n, err := r.Trim(ctx)
+	if n != 1 || err != nil {
+		t.Fatalf("%d buckets, %v", n, err)
+	}
+	s.End()
+	d := r.one(Query{})
+	if attr(&d, "a") != "1" || !d.Start.Equal(t0) || !d.End.Equal(at(3600*10)) {
+		t.Errorf("%+v", d)
+	}
+	r.verify("running")
+}
+
 // TestTrimTimer: what is too old is removed in an actor that does nothing.
 func TestTrimTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
