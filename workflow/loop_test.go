@@ -154,6 +154,9 @@ func TestNested(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
+			if err := one(c, strings.Repeat("long ", 400), "long"); err != nil {
+				return "", err
+			}
 			_, err = Join(c, "a", Branch[int]{"b", func(c *Context) (int, error) {
 				if err := one(c, "x", "branch"); err != nil {
 					return 0, err
@@ -172,13 +175,13 @@ func TestNested(t *testing.T) {
 		}
 		w := begin(r, fn, 0)
 		status(r, w, Sleeping)
-		r.wantDid("root", "branch", "inner0", "race", "inner1", "race")
+		r.wantDid("root", "long", "branch", "inner0", "race", "inner1", "race")
 		r.same(w.Workflow)
 		w = again(r, fn)
 		status(r, w, Sleeping)
 		r.wantDid()
 		later(time.Hour)
-		output(r, w, "root") // branches that are over don't run again
+		output(r, w, "root long") // branches that are over don't run again
 	})
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,6 +96,8 @@ func (r *run) undo(u *undoing) error {
 	if !ok || e.Metadata == nil || e.Metadata.RollbackCompletedAt != nil {
 		return nil
 	}
+	o := u.undo.opts
+	most, backoff := uint32(max(1, cmp.Or(o.MaxAttempts, DefaultAttempts))), max(0, cmp.Or(o.Backoff, DefaultBackoff))
 	for n := uint32(1); ; n++ {
 		if err := context.Cause(r.life); err != nil {
 			return err
@@ -109,12 +112,13 @@ func (r *run) undo(u *undoing) error {
 			return r.undone(u, nil)
 		case context.Cause(r.life) != nil:
 			return context.Cause(r.life)
-		case n >= DefaultAttempts || final(err):
+		case n >= most || final(err):
 			return r.notUndone(u, err)
 		}
-		if err := r.pause(min(DefaultBackoff<<n, DefaultMaxBackoff)); err != nil {
+		if err := r.pause(backoff); err != nil {
 			return err
 		}
+		backoff = min(2*backoff, DefaultMaxBackoff)
 	}
 }
 
@@ -137,8 +141,12 @@ func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 			err = &panicError{v, debug.Stack()}
 		}
 	}()
-	ctx, cancel := context.WithTimeoutCause(context.WithValue(r.life, stepKey{}, info), DefaultTimeout, ErrStepTimeout)
-	defer cancel()
+	ctx := context.WithValue(r.life, stepKey{}, info)
+	if d := cmp.Or(u.undo.opts.Timeout, DefaultTimeout); d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, ErrStepTimeout)
+		defer cancel()
+	}
 	err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
 		landed = true
 		return r.undone(u, b)

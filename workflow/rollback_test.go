@@ -248,3 +248,29 @@ func TestRecover(t *testing.T) {
 		})
 	}
 }
+
+// TestUndoOptions: attempts, waits and timeouts of an Undo.
+func TestUndoOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		tries := 0
+		fn := func(c *Context, _ int) (int, error) {
+			c.RollbackCheckpoint("from here")
+			err := Do(c, "a", func(context.Context) error { return nil }, &StepOptions{
+				Undo: UndoWith(func(ctx context.Context, _ struct{}) error {
+					tries++
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}).With(UndoOptions{MaxAttempts: 3, Backoff: time.Hour, Timeout: time.Minute}),
+			})
+			return 0, errors.Join(err, errors.New("fails"))
+		}
+		w := begin(r, fn, 0)
+		start := time.Now()
+		_, err := w.Run(ctx)
+		wantErr(t, "run", err, ErrStepTimeout)
+		if took := time.Since(start); tries != 3 || took != 3*time.Minute+time.Hour+DefaultMaxBackoff {
+			t.Errorf("%d attempts in %v", tries, took)
+		}
+	})
+}

@@ -141,6 +141,26 @@ func TestOnDue(t *testing.T) {
 	})
 }
 
+// TestOnDueMissed: an alarm that rings while something else has the workflow isn't lost.
+func TestOnDueMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		due := make(chan struct{}, 10)
+		r.opts.OnDue = func() { due <- struct{}{} }
+		w := begin(r, func(c *Context, _ int) (int, error) { c.Sleep("long", time.Hour); return 1, nil }, 0)
+		<-due
+		status(r, w, Sleeping)
+		must(t, w.claim())
+		later(2 * time.Hour)
+		if len(due) > 0 {
+			t.Error("it is due while somebody has it")
+		}
+		w.release()
+		<-due
+		status(r, w, Completed)
+	})
+}
+
 // TestGoexit: what the code defers can't do anything any more, and can't stop the end.
 func TestGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

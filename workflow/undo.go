@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -9,8 +10,27 @@ import (
 // An Undo compensates for a step whose result is known: it is called when the workflow
 // fails after the step, with what the step returned.
 type Undo struct {
-	do func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error
-	tx bool
+	do   func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error
+	opts UndoOptions
+}
+
+// UndoOptions say how an Undo is tried. The zero value is fine.
+type UndoOptions struct {
+	// MaxAttempts is how often it is tried by one run, in memory; after that the run ends
+	// with a *RollbackError, and the next one tries again. 0 means 4.
+	MaxAttempts int
+	// Backoff is the wait after the first attempt; it doubles with each one, up to 30
+	// seconds. 0 means 100 milliseconds.
+	Backoff time.Duration
+	// Timeout ends the context of an attempt, which must return then. 0 means 30 seconds, a
+	// negative value none.
+	Timeout time.Duration
+}
+
+// With returns u with options.
+func (u Undo) With(o UndoOptions) Undo {
+	u.opts = o
+	return u
 }
 
 // IsZero reports whether u does nothing.
@@ -32,7 +52,7 @@ func UndoWith[T any](fn func(ctx context.Context, out T) error) Undo {
 // UndoTx returns an Undo whose effect is in the actor's own keys: what fn stages in b
 // lands in the very commit that records that the step was undone.
 func UndoTx[T any](fn func(ctx context.Context, b *batch.Batch, out T) error) Undo {
-	return Undo{tx: true, do: func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error {
+	return Undo{do: func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error {
 		v, err := decodeFor[T](codec, out)
 		if err != nil {
 			return err

@@ -46,6 +46,7 @@ type Workflow struct {
 	run    *run   // nil for none  +checklocks:mu
 	rested Status // of the last run: what it waits for  +checklocks:mu
 	stale  bool   // memory may be ahead of the store  +checklocks:mu
+	missed bool   // the alarm has rung while the workflow was busy without a run  +checklocks:mu
 	closed bool   // +checklocks:mu
 	idle   *sync.Cond
 }
@@ -157,6 +158,7 @@ func (w *Workflow) due(at time.Time) {
 func (w *Workflow) ring() {
 	w.mu.Lock()
 	r, busy := w.run, w.busy
+	w.missed = w.missed || busy && r == nil
 	w.mu.Unlock()
 	switch {
 	case r != nil:
@@ -208,11 +210,18 @@ func (w *Workflow) claim() error {
 	return nil
 }
 
+// release ends a claim. What the alarm has said meanwhile it says again.
 func (w *Workflow) release() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.busy, w.run = false, nil
+	missed := w.missed
+	w.busy, w.run, w.missed = false, nil, false
 	w.idle.Broadcast()
+	w.mu.Unlock()
+	if missed && w.unfinished() {
+		w.arming.Lock()
+		defer w.arming.Unlock()
+		w.due(w.clock.Now())
+	}
 }
 
 func (w *Workflow) setRun(r *run) {
