@@ -1,0 +1,76 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/greenroomdb/greenroom/conn"
+)
+
+// A client of a hibernating connection may be away for a while: its network was lost, or
+// the host was restarted. When it doesn't come back in time the connection is
+// disconnected, for which the actor is woken: the time is one of its alarm clock's. It
+// counts from when the client was lost, or from the start of the host if that is later,
+// and so nothing of it needs to be stored.
+
+// lostAt returns since when the client of a connection is away.
+func (l *life) lostAt(n *conn.Conn) time.Time {
+	at := l.host.away.absent(l.name, n.ID())
+	if at.Before(l.host.started) {
+		at = l.host.started
+	}
+	return at
+}
+
+// absentees returns the hibernating connections without a client that are overdue, and
+// when the next one will be; the zero time for never.
+func (l *life) absentees() (overdue []*conn.Conn, next time.Time) {
+	now := l.host.clock()
+	for _, n := range l.conns.Conns() {
+		if n.Ephemeral() || n.Transport() != nil {
+			continue
+		}
+		switch at := l.lostAt(n).Add(l.host.opts.AwayTimeout); {
+		case !at.After(now):
+			overdue = append(overdue, n)
+		case next.IsZero() || at.Before(next):
+			next = at
+		}
+	}
+	return overdue, next
+}
+
+// expect sets the clock to when the first client must be back.
+func (l *life) expect() {
+	if l.absence == nil {
+		return
+	}
+	overdue, next := l.absentees()
+	if len(overdue) > 0 {
+		next = l.host.clock()
+	}
+	l.absence.Set(next)
+}
+
+// missConns is rung by the clock: it disconnects those whose clients didn't come back.
+func (l *life) missConns() {
+	err := l.inward(context.WithoutCancel(l.ctx), newTurn("actor.onDisconnect", func(c *Context) error {
+		overdue, _ := l.absentees()
+		for _, n := range overdue {
+			if err := c.disconnect(n, "the client didn't come back"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	switch {
+	case err == nil:
+		l.expect()
+	case errors.Is(err, ErrNotAwake), errors.Is(err, errAgain):
+		l.absence.Hold(l.host.clock())
+	default:
+		l.report("disconnect absent clients", err)
+		l.absence.Set(l.host.clock().Add(time.Minute))
+	}
+}

@@ -1,0 +1,139 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// An Actor is a type of actors: what they do. All fields but Name may be left out.
+//
+// Each function that gets a *Context runs in a turn: alone with the actor, and what it
+// writes lands in one commit, or not at all if it returns an error or panics. It must
+// not keep the Context, nor wait for another turn of the same actor.
+type Actor struct {
+	// Name is that of the type: the first part of an Address. It has no slash.
+	Name string
+
+	// Actions are what others may call, by name. See Action.
+	Actions map[string]Handler
+	// Other is called for actions that are not in Actions; nil means that there are none.
+	Other func(c *Context, action string, args Raw) (Raw, error)
+
+	// Create is called once in the life of an actor, in its first turn. If it fails the
+	// call that was the reason fails, and the next one tries again.
+	Create func(c *Context) error
+	// Wake is called whenever an actor is in memory again, after Create too; if it fails
+	// the actor doesn't wake. Sleep is called before it leaves memory in good order, which
+	// it does whatever Sleep returns; a crash comes without.
+	Wake, Sleep func(c *Context) error
+	// Destroy is called before all that the actor has stored is removed. If it fails the
+	// actor stays.
+	Destroy func(c *Context) error
+
+	// Connect is called for a new connection; an error refuses it. Disconnect is called
+	// when a connection has gone, in the turn that removes it.
+	Connect    func(c *Context, n *Conn) error
+	Disconnect func(c *Context, n *Conn, reason string) error
+
+	// Alarm is called for what was scheduled (Context.Schedule) with a name that no action
+	// has. The event is done by the commit of the turn; after an error it comes again later.
+	Alarm func(c *Context, e persist.Event) error
+
+	// Message is called for each message of the actor's queue whose name is among
+	// MessageNames, or for all if that is empty. The message is completed by the commit of
+	// the turn, without an answer, unless Message has settled it itself. After an error it
+	// comes again later, and after Queue.MaxReceive times it is a dead letter.
+	Message      func(c *Context, m *queue.Message) error
+	MessageNames []string
+
+	// Run is started when the actor has woken, on a goroutine of its own and outside of any
+	// turn: what it does to the actor it does with Turn. Its context ends when the actor is
+	// to sleep, which waits until Run has returned. It doesn't keep the actor awake, but
+	// for the time of its turns, and is not started again before the actor wakes again.
+	Run func(ctx context.Context) error
+
+	// Workflow is the durable workflow that each actor of this type has. See NewWorkflow.
+	Workflow *Workflow
+
+	// Vars makes what Context.Vars returns, when the actor wakes and before any turn:
+	// things that live as long as it is in memory. If it has a method Close() error that is
+	// called when the actor has left memory.
+	Vars func(ctx context.Context, a Address) (any, error)
+
+	// Queue and DB change the actors' queues and databases. What is the host's business in
+	// them (the clock, the logger, the metrics, how many connections) is ignored.
+	Queue queue.Options
+	DB    vfs.Options
+}
+
+// A Handler is an action as the host calls it: arguments and result are in CBOR.
+type Handler func(c *Context, args Raw) (Raw, error)
+
+// Action returns fn as a Handler: the arguments of a call are decoded into an In, and what
+// it returns is encoded. Arguments that don't fit are ErrArgs. A struct{} takes
+// anything, and returns undefined.
+func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
+	return func(c *Context, args Raw) (Raw, error) {
+		var in In
+		if _, none := any(in).(struct{}); !none {
+			if err := args.Decode(&in); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrArgs, err)
+			}
+		}
+		out, err := fn(c, in)
+		if err != nil {
+			return nil, err
+		}
+		if _, none := any(out).(struct{}); none {
+			return nil, nil
+		}
+		return Encode(out)
+	}
+}
+
+// check says what is wrong with a type.
+func (a *Actor) check() error {
+	switch {
+	case a.Name == "" || strings.Contains(a.Name, "/"):
+		return fmt.Errorf("%w: the name %q", ErrTypes, a.Name)
+	case a.Message != nil && a.Workflow != nil && len(a.MessageNames) == 0:
+		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, a.Name)
+	}
+	for name := range a.Actions {
+		if strings.HasPrefix(name, ownPrefix) {
+			return fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, a.Name, name, ownPrefix)
+		}
+	}
+	return nil
+}
+
+// ownPrefix begins the names of the scheduled events that are the host's own.
+const ownPrefix = "host:"
+
+// handler returns what an action of that name calls, nil if there is none.
+func (a *Actor) handler(action string) Handler {
+	if h := a.Actions[action]; h != nil {
+		return h
+	}
+	if a.Other == nil {
+		return nil
+	}
+	return func(c *Context, args Raw) (Raw, error) { return a.Other(c, action, args) }
+}
+
+// checkArgs refuses what is no value before it takes a turn.
+func checkArgs(args Raw) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if err := cbor.Wellformed(args); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgs, err)
+	}
+	return nil
+}

@@ -1,0 +1,360 @@
+package host
+
+import (
+	"container/heap"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A wakeTable knows when which sleeping actor must be woken, and does it.
+//
+// What an actor waits for is stored in its keys. The table is rebuilt from an index of
+// rows (keys.go), which must never be behind: before an actor stages anything that may
+// set its clock, its row says that it must be woken at once, and when it has gone to
+// sleep, with everything stored, the row says when, or goes. Both are applied and not
+// waited for: what is applied in an engine before something else is there after a crash
+// if that is. A host that was killed wakes all actors that were awake and waited for
+// something; they find out themselves what that was.
+//
+// A row that is replaced or removed must be the one that this stay in memory has written:
+// a host that lost the actor can't touch the row of the next one.
+type wakeTable struct {
+	host *Host
+
+	mu     sync.Mutex
+	heap   sleepers            // +checklocks:mu
+	of     map[string]*sleeper // +checklocks:mu
+	poke   chan struct{}       // of one: the heap has changed
+	ctx    context.Context     // ends with close
+	end    context.CancelFunc
+	closed bool // +checklocks:mu
+	work   sync.WaitGroup
+}
+
+// A sleeper is an actor that is to be woken.
+type sleeper struct {
+	name     string
+	at       time.Time
+	failures int // attempts to wake it, in a row
+	index    int // in the heap
+}
+
+// sleepers is a heap by time.
+type sleepers []*sleeper
+
+func (s sleepers) Len() int           { return len(s) }
+func (s sleepers) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
+func (s sleepers) Swap(i, j int) {
+	s[i], s[j] = s[j], s[i]
+	s[i].index, s[j].index = i, j
+}
+func (s *sleepers) Push(x any) {
+	e := x.(*sleeper)
+	e.index = len(*s)
+	*s = append(*s, e)
+}
+func (s *sleepers) Pop() any {
+	old := *s
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*s = old[:len(old)-1]
+	return e
+}
+
+// wakers bounds how many actors are being woken by the table at once.
+const wakers = 16
+
+// newWakeTable reads the index, and begins to wake actors.
+func newWakeTable(ctx context.Context, h *Host) (*wakeTable, error) {
+	t := &wakeTable{host: h, of: map[string]*sleeper{}, poke: make(chan struct{}, 1)}
+	t.ctx, t.end = context.WithCancel(h.ctx)
+	if err := t.scan(ctx); err != nil {
+		return nil, err
+	}
+	t.work.Go(t.run)
+	if _, alone := h.engine.(kv.Sharer); !alone {
+		t.work.Go(t.rescan)
+	}
+	return t, nil
+}
+
+// scan reads the index. An actor that is known already keeps the earlier time.
+func (t *wakeTable) scan(ctx context.Context) error {
+	for e, err := range t.host.engine.Scan(ctx, alarmRange()) {
+		if err != nil {
+			return err
+		}
+		name, err := parseAlarmKey(e.Key)
+		if err != nil {
+			return err
+		}
+		row, err := parseAlarmRow(e.Value)
+		if err != nil {
+			return fmt.Errorf("%w, of %q", err, name)
+		}
+		a, err := ParseAddress(name)
+		if err != nil || t.host.types[a.Type] == nil {
+			continue // of a type that another program has
+		}
+		t.add(name, time.UnixMilli(row.at), 0)
+	}
+	return nil
+}
+
+// rescan finds the actors that other hosts have put to sleep, or left behind.
+func (t *wakeTable) rescan() {
+	tick := time.NewTicker(t.host.opts.Rescan)
+	defer tick.Stop()
+	for {
+		select {
+		case <-t.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := t.scan(t.ctx); err != nil && t.ctx.Err() == nil {
+			t.host.log.Warn("host: read alarms", slog.Any("error", err))
+		}
+	}
+}
+
+// add has an actor woken at a time, or earlier if it is to be woken earlier already.
+func (t *wakeTable) add(name string, at time.Time, failures int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	switch e := t.of[name]; {
+	case e == nil:
+		e = &sleeper{name: name, at: at, failures: failures}
+		t.of[name] = e
+		heap.Push(&t.heap, e)
+	case at.Before(e.at):
+		e.at = at
+		heap.Fix(&t.heap, e.index)
+	}
+	select {
+	case t.poke <- struct{}{}:
+	default:
+	}
+}
+
+// take forgets an actor, and says whether it was known.
+func (t *wakeTable) take(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.of[name]
+	if e == nil {
+		return false
+	}
+	delete(t.of, name)
+	heap.Remove(&t.heap, e.index)
+	return true
+}
+
+func (t *wakeTable) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.heap)
+}
+
+// close ends the waking, not what has been woken.
+func (t *wakeTable) close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.end()
+	t.work.Wait()
+}
+
+// due takes the next actor that must be woken by now, or returns how long that takes; a
+// negative time if there is none.
+func (t *wakeTable) due() (e *sleeper, in time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.heap) == 0 {
+		return nil, -1
+	}
+	if in = t.heap[0].at.Sub(t.host.clock()); in > 0 {
+		// Timers don't count the time that a machine is suspended.
+		return nil, min(in, time.Minute)
+	}
+	e = heap.Pop(&t.heap).(*sleeper)
+	delete(t.of, e.name)
+	return e, 0
+}
+
+// run wakes who is due.
+func (t *wakeTable) run() {
+	busy := make(chan struct{}, wakers)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		e, in := t.due()
+		if e != nil {
+			select {
+			case busy <- struct{}{}:
+			case <-t.ctx.Done():
+				return
+			}
+			t.work.Go(func() {
+				t.wake(e)
+				<-busy
+			})
+			continue
+		}
+		if in >= 0 {
+			timer.Reset(in)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-timer.C:
+		case <-t.poke:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// wake wakes an actor: everything else it does by itself.
+func (t *wakeTable) wake(e *sleeper) {
+	h := t.host
+	a, err := ParseAddress(e.name)
+	if err == nil {
+		var l *life
+		if l, err = h.enter(t.ctx, a, nil); err == nil {
+			l.leave()
+			h.count(metricAlarms, 1)
+			return
+		}
+	}
+	switch {
+	case errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress):
+		t.drop(e.name)
+	case errors.Is(err, ErrClosed), t.ctx.Err() != nil:
+	case errors.Is(err, actorstore.ErrInUse):
+		t.add(e.name, h.clock().Add(h.opts.Rescan), 0) // the other host looks after it while it can
+	default:
+		h.log.Error("host: wake by alarm", slog.String("actor", e.name), slog.Any("error", err))
+		t.add(e.name, h.clock().Add(backoff(e.failures+1)), e.failures+1)
+	}
+}
+
+// drop removes the row of an actor that doesn't exist, unless it was just written.
+func (t *wakeTable) drop(name string) {
+	h := t.host
+	key := alarmKey(name)
+	old, err := h.engine.Get(h.ctx, key, nil)
+	if err == nil {
+		err = h.engine.Commit(h.ctx, &kv.Commit{
+			Checks: []kv.Check{{Key: key, Value: old}}, Ops: []kv.Op{kv.Clear(key)}, Durability: kv.Applied,
+		})
+	}
+	if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrConflict) {
+		h.log.Warn("host: remove an alarm", slog.String("actor", name), slog.Any("error", err))
+	}
+}
+
+// A mark is the row that a stay in memory has written.
+type mark struct {
+	set   bool
+	nonce [16]byte
+}
+
+// markDue has the row of the actor say that it must be woken when a host starts: before
+// anything lands for which it must.
+func (l *life) markDue() error {
+	if l.mark.set {
+		return nil
+	}
+	var m mark
+	m.set = true
+	_, _ = rand.Read(m.nonce[:]) // it never fails
+	ctx := context.WithoutCancel(l.ctx)
+	err := l.host.engine.Commit(ctx, &kv.Commit{
+		Ops:        []kv.Op{kv.Set(alarmKey(l.name), alarmRow{0, m.nonce}.append(nil))},
+		Durability: kv.Applied,
+	})
+	if err != nil {
+		return fmt.Errorf("host: note that %s must be woken: %w", l.name, err)
+	}
+	l.mark = m
+	return nil
+}
+
+// replaceMark makes ops of the row, if it is that of this stay in memory.
+func (l *life) replaceMark(op kv.Op) {
+	if !l.mark.set {
+		return
+	}
+	err := l.host.engine.Commit(context.WithoutCancel(l.ctx), &kv.Commit{
+		Checks:     []kv.Check{{Key: alarmKey(l.name), Value: alarmRow{0, l.mark.nonce}.append(nil)}},
+		Ops:        []kv.Op{op},
+		Durability: kv.Applied,
+	})
+	if err != nil && !errors.Is(err, kv.ErrConflict) {
+		l.report("note when it must be woken", err) // else it is woken too early
+	}
+}
+
+// waking takes an actor that is being woken out of the table, and says whether it may
+// have a row.
+func (t *wakeTable) waking(l *life) bool { return t.take(l.name) }
+
+// asleep notes when an actor that has been put to sleep must be woken: at once if there
+// is something for it to do.
+func (t *wakeTable) asleep(l *life, ready bool) {
+	at := l.clock.Next()
+	if ready {
+		at = t.host.clock()
+	}
+	key := alarmKey(l.name)
+	if at.IsZero() {
+		l.replaceMark(kv.Clear(key))
+		return
+	}
+	if !l.mark.set { // what it waits for isn't stored
+		if err := l.markDue(); err != nil {
+			l.report("note when it must be woken", err)
+		}
+	}
+	l.replaceMark(kv.Set(key, alarmRow{max(at.UnixMilli(), 1), l.mark.nonce}.append(nil)))
+	if now := t.host.clock(); at.Before(now) && !ready {
+		at = now.Add(time.Second) // it was awake when that was due
+	}
+	t.add(l.name, at, 0)
+}
+
+// sleeping has an actor woken at a time for what isn't stored, if it sleeps: one that is
+// awake knows by itself.
+func (t *wakeTable) sleeping(name string, at time.Time) {
+	t.host.mu.Lock()
+	l := t.host.lives[name]
+	t.host.mu.Unlock()
+	if l == nil {
+		t.add(name, at, 0)
+	}
+}
+
+// lost has an actor that was not put to sleep in good order looked at again, if it may
+// wait for something.
+func (t *wakeTable) lost(l *life) {
+	if l.mark.set || l.clock != nil && !l.clock.Next().IsZero() {
+		t.add(l.name, t.host.clock().Add(time.Second), 0)
+	}
+}
+
+// destroyed forgets an actor that doesn't exist any more.
+func (t *wakeTable) destroyed(l *life) {
+	l.replaceMark(kv.Clear(alarmKey(l.name)))
+	t.take(l.name)
+}

@@ -1,0 +1,330 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A phase is where in its stay in memory an actor is.
+type phase int
+
+const (
+	waking  phase = iota // its parts are being opened
+	awake                // it takes turns
+	leaving              // it goes to sleep, or was lost
+	gone                 // it is not in Host.lives any more
+)
+
+// errAgain says that a turn has not been run, because the actor left memory before its
+// turn came: who asked for it wakes the actor again.
+var errAgain = errors.New("host: actor has left memory")
+
+// enter returns the actor awake, and counts the caller among its users until leave.
+// b is what an actor that doesn't exist yet is created with; nil means that it isn't.
+func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
+	kind := h.types[a.Type]
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	if kind == nil {
+		return nil, ErrNoType
+	}
+	name := a.String()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		if h.closed {
+			return nil, ErrClosed
+		}
+		l := h.lives[name]
+		if l == nil {
+			if err := h.room(ctx, name); err != nil {
+				return nil, err
+			}
+			if l = h.lives[name]; l == nil { // nobody was quicker
+				l = newLife(h, kind, a, b)
+				h.lives[name] = l
+				go l.main()
+			}
+			continue
+		}
+		switch l.phase {
+		case awake:
+			h.use(l)
+			return l, nil
+		case waking:
+			if err := h.await(ctx, l.woken); err != nil {
+				return nil, err
+			}
+			// That there is no such actor is no answer to who would have created it.
+			if l.failure != nil && (b == nil || l.birth != nil || !errors.Is(l.failure, ErrNoActor)) {
+				return nil, l.failure
+			}
+		default:
+			if err := h.await(ctx, l.left); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// await waits without the lock.
+//
+// +checklocks:h.mu
+func (h *Host) await(ctx context.Context, ch <-chan struct{}) error {
+	h.mu.Unlock()
+	defer h.mu.Lock()
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// room returns when there may be one more life, or when there is one of that name. For
+// each one who waits an actor is put to sleep, as soon as one is idle; who has waited
+// longest comes first, and nobody who comes later takes the place that was made.
+//
+// +checklocks:h.mu
+func (h *Host) room(ctx context.Context, name string) error {
+	if len(h.lives)+h.granted < h.opts.MaxAwake && h.waiters.Len() == 0 {
+		return nil
+	}
+	ch := make(chan struct{})
+	e := h.waiters.PushBack(ch)
+	h.evict()
+	h.count(metricCrowded, 1)
+	h.mu.Unlock()
+	var err error
+	select {
+	case <-ch:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	h.mu.Lock()
+	select {
+	case <-ch: // granted, and perhaps too late
+		h.granted--
+	default:
+		h.waiters.Remove(e)
+	}
+	switch {
+	case err == nil && h.closed:
+		err = ErrClosed
+	case err == nil && h.lives[name] == nil:
+		return nil // the place is taken before the lock is let go
+	}
+	h.grant()
+	return err
+}
+
+// evict puts idle actors to sleep until as many are leaving as there are waiters.
+//
+// +checklocks:h.mu
+func (h *Host) evict() {
+	for h.leaving < h.waiters.Len() && h.idle.Len() > 0 {
+		l := h.idle.Front().Value.(*life)
+		h.count(metricEvicted, 1)
+		l.rest()
+	}
+}
+
+// grant tells those who wait that there is room, if there is.
+//
+// +checklocks:h.mu
+func (h *Host) grant() {
+	for h.waiters.Len() > 0 && len(h.lives)+h.granted < h.opts.MaxAwake {
+		e := h.waiters.Front()
+		h.waiters.Remove(e)
+		h.granted++
+		close(e.Value.(chan struct{}))
+	}
+}
+
+// use counts a user of an actor that is awake.
+//
+// +checklocks:h.mu
+func (h *Host) use(l *life) {
+	l.users++
+	if l.place != nil {
+		h.idle.Remove(l.place)
+		l.place = nil
+	}
+}
+
+// enterAwake counts a user of l if it is awake, and says whether it is.
+func (l *life) enterAwake() bool {
+	l.host.mu.Lock()
+	defer l.host.mu.Unlock()
+	if l.phase != awake {
+		return false
+	}
+	l.host.use(l)
+	return true
+}
+
+// leave ends what enter began.
+func (l *life) leave() {
+	h := l.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.users--
+	l.settle()
+}
+
+// hold adds n to what keeps the actor awake beside its users, until the same is taken
+// off: connections that don't hibernate.
+func (l *life) hold(n int) {
+	h := l.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l.held += n
+	l.settle()
+}
+
+// settle looks whether l has anything to do. It counts as idle from now on if it hasn't,
+// and goes to sleep at once if the host is being closed.
+//
+// +checklocks:l.host.mu
+func (l *life) settle() {
+	h := l.host
+	if l.users > 0 {
+		return
+	}
+	switch {
+	case l.phase == leaving:
+		l.unused()
+	case l.phase != awake:
+	case h.closed:
+		l.rest()
+	case l.overdue():
+		l.nap(soon / 10)
+	case l.held > 0:
+		if l.place != nil {
+			h.idle.Remove(l.place)
+			l.place = nil
+		}
+	case l.place == nil:
+		l.place = h.idle.PushBack(l)
+		l.since = h.clock()
+		if h.evict(); l.phase == awake {
+			l.nap(max(h.opts.IdleTimeout, 0))
+		}
+	}
+}
+
+// overdue says that something is due that the actor hasn't got round to. What it doesn't
+// get round to for long can't be done, and is not to keep it awake.
+//
+// +checklocks:l.host.mu
+func (l *life) overdue() bool {
+	next, now := l.clock.Next(), l.host.clock()
+	if next.IsZero() || next.After(now) {
+		return false
+	}
+	if next.Before(l.began) {
+		next = l.began
+	}
+	return now.Sub(next) < patience
+}
+
+// patience is how long an actor is kept awake for something that is due.
+const patience = 10 * time.Second
+
+// nap looks at l again after d.
+//
+// +checklocks:l.host.mu
+func (l *life) nap(d time.Duration) {
+	if l.timer == nil {
+		l.timer = time.AfterFunc(d, l.drowse)
+		return
+	}
+	l.timer.Reset(d)
+}
+
+// soon is how near a time must be for an actor to stay awake until then: to wake it again
+// would cost more.
+const soon = time.Second
+
+// drowse puts l to sleep if it has been idle for long enough.
+func (l *life) drowse() {
+	h := l.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.phase != awake || l.users > 0 {
+		return
+	}
+	if l.place == nil {
+		l.settle()
+		return
+	}
+	next := l.clock.Next()
+	left := l.since.Add(max(h.opts.IdleTimeout, 0)).Sub(h.clock())
+	if !next.IsZero() {
+		if until := next.Sub(h.clock()); until > 0 && until <= soon || l.overdue() {
+			left = max(left, until, soon/10)
+		}
+	}
+	if left > 0 {
+		l.nap(left)
+		return
+	}
+	l.rest()
+}
+
+// rest begins to put l to sleep, if it is awake and has no users.
+//
+// +checklocks:l.host.mu
+func (l *life) rest() {
+	if l.phase != awake || l.users > 0 {
+		return
+	}
+	l.depart()
+	close(l.sleep)
+}
+
+// depart ends the time in which l takes turns.
+//
+// +checklocks:l.host.mu
+func (l *life) depart() {
+	l.phase = leaving
+	l.host.leaving++
+	if l.place != nil {
+		l.host.idle.Remove(l.place)
+		l.place = nil
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if l.users == 0 {
+		l.unused()
+	}
+}
+
+// unused tells that nobody uses l any more, nor will.
+//
+// +checklocks:l.host.mu
+func (l *life) unused() {
+	if !l.alone {
+		l.alone = true
+		close(l.empty)
+	}
+}
+
+// forget takes l out of the host: the next one who wants the actor wakes it anew.
+func (h *Host) forget(l *life) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l.phase == leaving {
+		h.leaving--
+	}
+	l.phase = gone
+	delete(h.lives, l.name)
+	if h.changed != nil {
+		close(h.changed)
+		h.changed = nil
+	}
+	h.grant()
+}

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// A Call is one call of an action.
+type Call struct {
+	Actor  Address
+	Action string
+	Args   Raw
+	// Conn is the connection through which the call comes, "" for none. An actor that
+	// doesn't have it is not called: ErrNoConn.
+	Conn conn.ID
+	// Existing refuses to create the actor: ErrNoActor.
+	Existing bool
+}
+
+// Do calls an action and returns its result, when what it did is durable. An actor that
+// doesn't exist is created.
+//
+// Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
+// ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrPanic, ErrOverloaded,
+// ErrClosed; *actorstore.InUseError; the context's, if the turn had not begun; those of
+// the commit, such as actorstore.ErrQuota. With all of them nothing has landed.
+// ErrUnknownOutcome leaves it open.
+func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
+	kind := h.types[call.Actor.Type]
+	if kind == nil {
+		return nil, fmt.Errorf("%w: %.80q", ErrNoType, call.Actor.Type)
+	}
+	fn := kind.handler(call.Action)
+	if fn == nil {
+		return nil, fmt.Errorf("%w: %.80q", ErrNoAction, call.Action)
+	}
+	if err := checkArgs(call.Args); err != nil {
+		return nil, err
+	}
+	b := &birth{}
+	if call.Existing || call.Conn != "" {
+		b = nil
+	}
+	var result Raw
+	t := newTurn(actionSpan(call.Action), func(c *Context) (err error) {
+		if call.Conn != "" && c.Conn() == nil {
+			return ErrNoConn
+		}
+		result, err = fn(c, call.Args)
+		return err
+	})
+	t.conn = call.Conn
+	if err := h.turn(ctx, call.Actor, b, t); err != nil {
+		return nil, err
+	}
+	return result, nil
+}
+
+func actionSpan(action string) string { return "actor.action." + action }
+
+// Invoke is Do for Go values: in is encoded, and the result decoded into an Out.
+func Invoke[Out any](ctx context.Context, h *Host, a Address, action string, in any) (out Out, err error) {
+	args, err := Encode(in)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", ErrArgs, err)
+	}
+	r, err := h.Do(ctx, &Call{Actor: a, Action: action, Args: args})
+	if err != nil {
+		return out, err
+	}
+	return out, r.Decode(&out)
+}
+
+// Create creates an actor with an input, which its code finds with Context.Input. One that
+// exists keeps the input that it has; then, too, the error is nil.
+func (h *Host) Create(ctx context.Context, a Address, input any) error {
+	in, err := Encode(input)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrArgs, err)
+	}
+	return h.turn(ctx, a, &birth{in}, newTurn("actor.create", func(*Context) error { return nil }))
+}
+
+// Send puts a message into an actor's queue, which wakes it, and returns its ID when it is
+// durable. An actor that doesn't exist is created. Errors are those of Do, and of
+// queue.Queue.Enqueue.
+func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, err error) {
+	if r, ok := s.Body.(Raw); ok {
+		s.Body = queue.Raw(r)
+	}
+	err = h.turn(ctx, a, &birth{}, newTurn("actor.send", func(c *Context) (err error) {
+		id, err = c.Queue().Send(s)
+		return err
+	}))
+	if err != nil {
+		return 0, err
+	}
+	return id, nil
+}
+
+// Destroy removes an actor with everything that it has stored, after Actor.Destroy has let
+// it; its connections are closed. ErrNoActor says that there is none.
+func (h *Host) Destroy(ctx context.Context, a Address) error {
+	return h.turn(ctx, a, nil, newTurn("actor.onDestroy", (*Context).Destroy))
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/conn"
+)
+
+// A Join is a client that wants to be connected to an actor.
+type Join struct {
+	Actor Address
+	// Transport is the way to the client. It is the host's until it is closed or the
+	// connection is disconnected.
+	Transport Transport
+	// Parameters is what the client gave: one value in CBOR.
+	Parameters Raw
+	// Hibernate lets the actor sleep while the client is connected. Without it the
+	// connection keeps the actor awake, and is never stored.
+	Hibernate bool
+	// Path and Headers are those of the request, of a connection that hibernates. An empty
+	// path is stored as "/".
+	Path    string
+	Headers []conn.Header
+}
+
+// A Joined is a connection that a client has.
+type Joined struct {
+	ID conn.ID
+	// Gateway and Request are by what the client finds its connection again
+	// (Host.Rejoin): random, and no secret by themselves.
+	Gateway conn.GatewayID
+	Request conn.RequestID
+}
+
+// Join makes a connection, which is durable when Join returns, if it hibernates: after
+// Actor.Connect has accepted it, whose error Join returns otherwise. The transport is not
+// closed then.
+func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
+	var joined Joined
+	if err := checkArgs(j.Parameters); err != nil {
+		return joined, err
+	}
+	t := newTurn("actor.onConnect", func(c *Context) (err error) {
+		joined, err = c.join(j)
+		return err
+	})
+	err := h.turn(ctx, j.Actor, &birth{}, t)
+	if err != nil {
+		return Joined{}, err
+	}
+	return joined, nil
+}
+
+func (c *Context) join(j *Join) (Joined, error) {
+	l := c.life
+	info := conn.Info{Ephemeral: !j.Hibernate, Path: j.Path, Headers: j.Headers, Parameters: j.Parameters}
+	if j.Hibernate {
+		if info.Path == "" {
+			info.Path = "/"
+		}
+		_, _ = rand.Read(info.Gateway[:]) // it never fails
+		_, _ = rand.Read(info.Request[:])
+	}
+	n, err := l.conns.Create(info)
+	if err != nil {
+		return Joined{}, err
+	}
+	c.undo = append(c.undo, func() {
+		// It was never stored, so that there is nothing to fail.
+		_ = l.conns.Disconnect(context.WithoutCancel(c.ctx), n, "refused")
+	})
+	if _, err := n.Attach(j.Transport); err != nil {
+		return Joined{}, err
+	}
+	c.wrote = true
+	c.turn.conn = n.ID()
+	if fn := l.kind.Connect; fn != nil {
+		if err := fn(c, &Conn{c, n}); err != nil {
+			return Joined{}, err
+		}
+	}
+	if j.Hibernate {
+		l.host.away.put(l.name, n.ID(), j.Transport)
+		c.undo = append(c.undo, func() { l.host.away.take(l.name, n.ID()) })
+	} else {
+		l.hold(1)
+		c.undo = append(c.undo, func() { l.hold(-1) })
+	}
+	return Joined{n.ID(), info.Gateway, info.Request}, nil
+}
+
+// Rejoin gives a hibernating connection, which a client finds by what Join told it, a new
+// transport; the old one, if there is one, is closed. Actor.Connect is not called.
+// ErrNoConn says that the connection is gone.
+func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (conn.ID, error) {
+	var id conn.ID
+	err := h.turn(ctx, a, nil, newTurn("actor.reconnect", func(c *Context) error {
+		l := c.life
+		n, ok := l.conns.Find(of.Gateway, of.Request)
+		if !ok {
+			return ErrNoConn
+		}
+		id = n.ID()
+		old, _ := n.Transport().(Transport)
+		if _, err := n.Attach(to); err != nil {
+			return err
+		}
+		l.host.away.put(l.name, id, to)
+		if old != nil {
+			c.After(func() { old.Close("the client has connected anew") })
+		}
+		return nil
+	}))
+	if errors.Is(err, ErrNoActor) {
+		err = ErrNoConn
+	}
+	return id, err
+}
+
+// Away says that the transport of a hibernating connection is no good any more, and that
+// its client may come back until Options.AwayTimeout is over. It doesn't wake the actor
+// before that.
+func (h *Host) Away(a Address, id conn.ID, t Transport) {
+	name := a.String()
+	if !h.away.leave(name, id, t, h.clock()) {
+		return
+	}
+	if d := h.opts.AwayTimeout; d > 0 {
+		defer h.alarms.sleeping(name, h.clock().Add(d))
+	}
+	h.mu.Lock()
+	l := h.lives[name]
+	h.mu.Unlock()
+	if l == nil || !l.enterAwake() {
+		return
+	}
+	defer l.leave()
+	if n, ok := l.conns.Get(id); ok && n.Transport() == t {
+		// It is detached; that it is gone already is as good.
+		_, _ = n.Attach(nil)
+		l.expect()
+	}
+}
+
+// Leave disconnects a connection: Actor.Disconnect is called, and its record is gone for
+// good when Leave returns nil. ErrNoConn says that it was gone before.
+func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) error {
+	t := newTurn("actor.onDisconnect", func(c *Context) error {
+		n, ok := c.life.conns.Get(id)
+		if !ok {
+			return ErrNoConn
+		}
+		return c.disconnect(n, reason)
+	})
+	t.conn = id
+	err := h.turn(ctx, a, nil, t)
+	if errors.Is(err, ErrNoActor) {
+		err = ErrNoConn
+	}
+	return err
+}
+
+// Subscribe has a connection get the events of a name, or no more if on is false.
+func (h *Host) Subscribe(ctx context.Context, a Address, id conn.ID, event string, on bool) error {
+	t := newTurn("actor.subscribe", func(c *Context) error {
+		n := c.Conn()
+		if n == nil {
+			return ErrNoConn
+		}
+		return n.subscribe(event, on)
+	})
+	t.conn = id
+	return h.turn(ctx, a, nil, t)
+}

@@ -1,0 +1,386 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
+)
+
+// An Event is a message on its way to a client.
+type Event struct {
+	Name string
+	Body Raw // it must not be changed
+}
+
+// A Transport is the way to the client of a connection. Its methods are called by one
+// goroutine at a time for what a turn sends, and must not wait: who can't keep up is to
+// be cut off by the transport. They must not call the actor.
+type Transport interface {
+	// Send sends an event. What can't be sent is lost.
+	Send(e Event)
+	// Close ends the transport: the connection is gone.
+	Close(reason string)
+}
+
+// transports are those of hibernating connections: they stay when the actor sleeps.
+type transports struct {
+	mu   sync.Mutex
+	of   map[string]map[conn.ID]Transport // by the actor  +checklocks:mu
+	left map[string]map[conn.ID]time.Time // whose clients are away, and since when  +checklocks:mu
+}
+
+func (ts *transports) get(actor string, id conn.ID) Transport {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.of[actor][id]
+}
+
+func (ts *transports) put(actor string, id conn.ID, t Transport) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.of == nil {
+		ts.of = map[string]map[conn.ID]Transport{}
+	}
+	if ts.of[actor] == nil {
+		ts.of[actor] = map[conn.ID]Transport{}
+	}
+	ts.of[actor][id] = t
+	ts.forget(actor, id)
+}
+
+// absent says since when the client of a connection is away, as far as that is known.
+func (ts *transports) absent(actor string, id conn.ID) time.Time {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.left[actor][id]
+}
+
+// leave removes a transport, if it is that one, and notes since when the client is away.
+func (ts *transports) leave(actor string, id conn.ID, t Transport, now time.Time) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.of[actor][id] != t {
+		return false
+	}
+	ts.remove(actor, id)
+	if ts.left == nil {
+		ts.left = map[string]map[conn.ID]time.Time{}
+	}
+	if ts.left[actor] == nil {
+		ts.left[actor] = map[conn.ID]time.Time{}
+	}
+	ts.left[actor][id] = now
+	return true
+}
+
+// +checklocks:ts.mu
+func (ts *transports) forget(actor string, id conn.ID) {
+	delete(ts.left[actor], id)
+	if len(ts.left[actor]) == 0 {
+		delete(ts.left, actor)
+	}
+}
+
+// +checklocks:ts.mu
+func (ts *transports) remove(actor string, id conn.ID) {
+	delete(ts.of[actor], id)
+	if len(ts.of[actor]) == 0 {
+		delete(ts.of, actor)
+	}
+}
+
+// take forgets a connection that is gone.
+func (ts *transports) take(actor string, id conn.ID) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.remove(actor, id)
+	ts.forget(actor, id)
+}
+
+// drop closes all transports of an actor.
+func (ts *transports) drop(actor, reason string) {
+	ts.mu.Lock()
+	all := ts.of[actor]
+	delete(ts.of, actor)
+	delete(ts.left, actor)
+	ts.mu.Unlock()
+	for _, t := range all {
+		t.Close(reason)
+	}
+}
+
+// A Conn is a connection of the actor, as a turn sees it: with its own changes, which land
+// at the end of the turn.
+type Conn struct {
+	c *Context
+	n *conn.Conn
+}
+
+// A connDraft is what a turn has made of a connection.
+type connDraft struct {
+	n       *conn.Conn
+	state   *Raw
+	events  []subscription
+	leaving bool
+	reason  string
+}
+
+type subscription struct {
+	event string
+	on    bool
+}
+
+// Conn returns the connection through which the turn was asked for, nil if it was asked
+// for without one.
+func (c *Context) Conn() *Conn {
+	if n, ok := c.life.conns.Get(c.turn.conn); ok && c.turn.conn != "" {
+		return &Conn{c, n}
+	}
+	return nil
+}
+
+// Conns returns the actor's connections, in the order of their ids, but for those that the
+// turn has disconnected.
+func (c *Context) Conns() []*Conn {
+	var all []*Conn
+	for _, n := range c.life.conns.Conns() {
+		if d := c.draft(n); d == nil || !d.leaving {
+			all = append(all, &Conn{c, n})
+		}
+	}
+	return all
+}
+
+// FindConn returns the connection with that id; nil if there is none.
+func (c *Context) FindConn(id conn.ID) *Conn {
+	if n, ok := c.life.conns.Get(id); ok {
+		return &Conn{c, n}
+	}
+	return nil
+}
+
+// draft returns what the turn has made of a connection, nil for nothing.
+func (c *Context) draft(n *conn.Conn) *connDraft {
+	if i := slices.IndexFunc(c.pending, func(d *connDraft) bool { return d.n == n }); i >= 0 {
+		return c.pending[i]
+	}
+	return nil
+}
+
+func (c *Context) drafted(n *conn.Conn) *connDraft {
+	d := c.draft(n)
+	if d == nil {
+		d = &connDraft{n: n}
+		c.pending = append(c.pending, d)
+	}
+	return d
+}
+
+// ID returns the connection's id.
+func (n *Conn) ID() conn.ID { return n.n.ID() }
+
+// Hibernates reports whether the connection stays when the actor sleeps.
+func (n *Conn) Hibernates() bool { return !n.n.Ephemeral() }
+
+// Parameters decodes what the client gave when it connected into what v points to.
+func (n *Conn) Parameters(v any) error { return Raw(n.n.Parameters()).Decode(v) }
+
+// State decodes what the actor keeps about the connection into what v points to, which
+// stays as it is if that was never set.
+func (n *Conn) State(v any) error {
+	if d := n.c.draft(n.n); d != nil && d.state != nil {
+		return d.state.Decode(v)
+	}
+	return Raw(n.n.State()).Decode(v)
+}
+
+// SetState replaces what the actor keeps about the connection.
+func (n *Conn) SetState(v any) error {
+	if err := n.c.check(); err != nil {
+		return err
+	}
+	r, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	if len(r) == 0 {
+		r = undefined
+	}
+	n.c.drafted(n.n).state = &r
+	return nil
+}
+
+// Subscribe has the connection get the events of that name that the actor broadcasts.
+func (n *Conn) Subscribe(event string) error { return n.subscribe(event, true) }
+
+// Unsubscribe undoes Subscribe.
+func (n *Conn) Unsubscribe(event string) error { return n.subscribe(event, false) }
+
+func (n *Conn) subscribe(event string, on bool) error {
+	if err := n.c.check(); err != nil {
+		return err
+	}
+	d := n.c.drafted(n.n)
+	d.events = append(d.events, subscription{event, on})
+	return nil
+}
+
+// Send sends an event to this connection's client, when the turn is durable. Without a
+// client, while it is away, it is lost.
+func (n *Conn) Send(event string, v any) error { return n.c.emit(n.n, event, v) }
+
+// Disconnect ends the connection, with the turn; Actor.Disconnect is called now.
+func (n *Conn) Disconnect(reason string) error { return n.c.disconnect(n.n, reason) }
+
+// Broadcast sends an event to all connections that have subscribed to it, when the turn
+// is durable.
+func (c *Context) Broadcast(event string, v any) error { return c.emit(nil, event, v) }
+
+// An emission is an event to be sent: to one connection, or to those that have subscribed.
+type emission struct {
+	to    *conn.Conn
+	event Event
+}
+
+func (c *Context) emit(to *conn.Conn, name string, v any) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	r, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	c.events = append(c.events, emission{to, Event{name, r}})
+	return nil
+}
+
+// address finds out who gets the turn's events: those who are there when it has landed.
+func (c *Context) address() {
+	for _, e := range c.events {
+		to := []*conn.Conn{e.to}
+		if e.to == nil {
+			to = c.life.conns.Subscribers(nil, e.event.Name)
+		}
+		for _, n := range to {
+			if t, ok := n.Transport().(Transport); ok {
+				c.out = append(c.out, func() { t.Send(e.event) })
+			}
+		}
+	}
+}
+
+// disconnect stages that a connection goes.
+func (c *Context) disconnect(n *conn.Conn, reason string) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	d := c.drafted(n)
+	if d.leaving {
+		return nil
+	}
+	if n.Gone() {
+		return ErrNoConn
+	}
+	if fn := c.life.kind.Disconnect; fn != nil {
+		if err := fn(c, &Conn{c, n}, reason); err != nil {
+			return err
+		}
+	}
+	d.leaving, d.reason = true, reason
+	return nil
+}
+
+// stageConns has what the turn has made of connections land with it. The changes are made
+// while the batch lands, under the actor's commit lock, so that nobody sees, or saves,
+// what may never be; and undone if it doesn't.
+func (c *Context) stageConns() error {
+	set := c.life.conns
+	if len(c.pending) == 0 && set.Changed() == 0 {
+		return nil
+	}
+	b := c.Batch()
+	for _, d := range c.pending {
+		if !d.leaving {
+			continue
+		}
+		if err := set.StageDisconnect(b, d.n); err != nil {
+			return err
+		}
+		c.parted(d)
+	}
+	b.Late(func(b *batch.Batch) error {
+		for _, d := range c.pending {
+			if d.leaving {
+				continue
+			}
+			if err := d.apply(b); err != nil {
+				return fmt.Errorf("host: connection %s: %w", d.n.ID(), err)
+			}
+		}
+		return nil
+	})
+	return set.Stage(b)
+}
+
+// apply makes the changes in memory.
+func (d *connDraft) apply(b *batch.Batch) error {
+	state, subscribed := Raw(d.n.State()), d.n.Subscriptions()
+	b.OnAbort(func(error) { d.restore(state, subscribed) })
+	if d.state != nil {
+		if err := d.n.SetRawState(*d.state); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.events {
+		if err := d.subscribe(s.event, s.on); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *connDraft) subscribe(event string, on bool) error {
+	if on {
+		return d.n.Subscribe(event)
+	}
+	return d.n.Unsubscribe(event)
+}
+
+// restore undoes apply. It can't fail: what it restores was there before, unless the
+// connection or the actor is gone, and then it doesn't matter.
+func (d *connDraft) restore(state Raw, subscribed []string) {
+	_ = d.n.SetRawState(state)
+	for _, e := range d.n.Subscriptions() {
+		if !slices.Contains(subscribed, e) {
+			_ = d.n.Unsubscribe(e)
+		}
+	}
+	for _, e := range subscribed {
+		_ = d.n.Subscribe(e)
+	}
+}
+
+// parted has the transport of a connection that goes closed when that is durable.
+func (c *Context) parted(d *connDraft) {
+	l, t := c.life, d.n.Transport()
+	c.After(func() {
+		l.host.away.take(l.name, d.n.ID())
+		if d.n.Ephemeral() {
+			l.hold(-1)
+		}
+		if t, ok := t.(Transport); ok {
+			t.Close(d.reason)
+		}
+	})
+}
+
+// saveConns is how the connections save what nobody has asked for: in a turn, so that
+// it never carries half of one.
+func (l *life) saveConns(ctx context.Context) error {
+	return l.inward(ctx, newTurn("actor.save", func(*Context) error { return nil }))
+}

@@ -1,0 +1,247 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A Context is what a turn does everything through. It is the turn's own: it ends with it,
+// and is not safe for concurrent use.
+//
+// What is written through it is staged, and lands when the turn's function has returned
+// nil. The turn sees its own writes where that is said.
+type Context struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	life   *life
+	turn   *turn
+	now    time.Time
+	span   *traces.Span
+
+	batch   batch.Batch
+	wrote   bool // something was staged
+	landing bool // the commit has begun
+	over    bool
+	sql     *transaction // nil until it is asked for
+	kv      *KV
+	state   *Raw         // nil until it is set
+	pending []*connDraft // connections with changes, in the order of the first one
+	settled map[queue.ID]bool
+	events  []emission // to be sent when the turn has landed
+	out     []func()   // what leaves when the turn is durable
+	undo    []func()   // what the turn has changed in memory besides, to be undone if it doesn't land
+	destroy bool
+}
+
+func newContext(l *life, t *turn) *Context {
+	c := &Context{life: l, turn: t, now: l.host.clock()}
+	if d := l.host.opts.TurnTimeout; d > 0 {
+		c.ctx, c.cancel = context.WithTimeout(context.WithoutCancel(l.ctx), d)
+	} else {
+		c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(l.ctx))
+	}
+	stop := context.AfterFunc(l.host.ctx, c.cancel) // not l.ctx: a turn is part of going to sleep, too
+	end := c.cancel
+	c.cancel = func() { stop(); end() }
+	return c
+}
+
+// Context returns a context that ends with the turn, or before it, when it takes too long
+// (Options.TurnTimeout) or the host gives up.
+func (c *Context) Context() context.Context { return c.ctx }
+
+// Address returns whose turn it is.
+func (c *Context) Address() Address { return c.life.addr }
+
+// ID returns the id of the actor in the store.
+func (c *Context) ID() actorstore.ID { return c.life.actor.ID() }
+
+// Now returns when the turn began: the same time whenever it is asked.
+func (c *Context) Now() time.Time { return c.now }
+
+// Log returns a logger that says which actor it is. What is logged is written at once,
+// whatever becomes of the turn.
+func (c *Context) Log() *slog.Logger { return c.life.log }
+
+// Vars returns what Actor.Vars made, nil if there is none.
+func (c *Context) Vars() any { return c.life.vars }
+
+// Span returns the span of the turn, nil if the host records none; its methods may be
+// called all the same.
+func (c *Context) Span() *traces.Span { return c.span }
+
+// Input decodes what the actor was created with into v; without an input v stays as it
+// is.
+func (c *Context) Input(v any) error {
+	return Raw(c.life.record.RawInput()).Decode(v)
+}
+
+// Batch returns what lands at the end of the turn, for those who stage in it what Context
+// has no method for. It must not be committed or given up.
+func (c *Context) Batch() *batch.Batch {
+	c.wrote = true
+	return &c.batch
+}
+
+// Destroy has the actor removed, with everything that it has stored, when the turn has
+// landed: Actor.Destroy is called first, and if that fails so does the turn. The reply
+// leaves when the actor is gone. A call that comes later creates the actor anew.
+func (c *Context) Destroy() error {
+	if c.destroy {
+		return nil
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if fn := c.life.kind.Destroy; fn != nil {
+		if err := fn(c); err != nil {
+			return err
+		}
+	}
+	c.destroy = true
+	return nil
+}
+
+// After has fn called when the turn is durable, with what leaves: at most once, and never
+// if the turn doesn't land. It must be quick, and not wait for a turn of the actor.
+func (c *Context) After(fn func()) { c.out = append(c.out, fn) }
+
+// DB returns the transaction of the turn in the actor's database, which begins with the
+// first call. What is executed in it lands with everything else that the turn writes,
+// and is seen by the turn at once. COMMIT and ROLLBACK are the host's.
+func (c *Context) DB() (*vfs.Tx, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if c.sql == nil {
+		db, err := c.life.database(c.ctx)
+		if err != nil {
+			return nil, err
+		}
+		if c.sql, err = begin(c.ctx, db); err != nil {
+			return nil, err
+		}
+	}
+	return c.sql.tx, nil
+}
+
+func (c *Context) check() error {
+	if c.over {
+		return ErrTurnOver
+	}
+	return nil
+}
+
+// commit lands what the turn has staged. When it returns nil the actor's memory is as if
+// the turn had been alone, and nothing of it has left.
+func (c *Context) commit() error {
+	err := c.stage()
+	if err == nil && c.ctx.Err() != nil {
+		err = c.ctx.Err() // too late: the caller may have been told so
+	}
+	if err != nil {
+		c.abort(err)
+		return err
+	}
+	c.over, c.landing = true, true
+	switch {
+	case c.sql != nil:
+		err = c.sql.end(func(tx *vfs.Tx) error {
+			if c.wrote {
+				tx.Batch().Join(&c.batch)
+			}
+			return nil
+		})
+	case c.wrote:
+		err = c.life.actor.Apply(c.ctx, &c.batch)
+	}
+	if err != nil {
+		c.giveUp(err)
+		return err
+	}
+	c.batch.Abort(nil) // settled, unless nothing was staged
+	c.address()
+	return nil
+}
+
+// stage adds what is put together at the end of the turn.
+func (c *Context) stage() error {
+	l := c.life
+	if c.state != nil {
+		l.state.StageSet(c.Batch(), *c.state)
+	}
+	if err := c.stageConns(); err != nil {
+		return err
+	}
+	if l.traces != nil && c.wrote {
+		return l.traces.StageContext(c.ctx, &c.batch)
+	}
+	return nil
+}
+
+// abort gives up what the turn has staged.
+func (c *Context) abort(err error) {
+	c.over = true
+	if c.sql != nil {
+		// What comes back is err, with what went wrong on the way, which changes nothing.
+		_ = c.sql.end(func(*vfs.Tx) error { return err })
+	}
+	c.giveUp(err)
+}
+
+func (c *Context) giveUp(err error) {
+	c.batch.Abort(err)
+	for i := len(c.undo) - 1; i >= 0; i-- {
+		c.undo[i]()
+	}
+	c.out = nil
+}
+
+// A transaction is a vfs.DB.Update that is under way: the function that it runs waits, as
+// a coroutine, while the turn that uses the transaction goes on.
+type transaction struct {
+	tx     *vfs.Tx
+	next   func() (*vfs.Tx, bool)
+	decide func(*vfs.Tx) error
+	err    error
+}
+
+// begin begins a transaction.
+func begin(ctx context.Context, db *vfs.DB) (*transaction, error) {
+	t := &transaction{}
+	next, stop := iter.Pull(func(yield func(*vfs.Tx) bool) {
+		t.err = db.Update(ctx, func(tx *vfs.Tx) error {
+			if !yield(tx) {
+				return errGivenUp
+			}
+			return t.decide(tx)
+		})
+	})
+	t.next = next
+	tx, ok := next()
+	if !ok {
+		stop()
+		return nil, t.err
+	}
+	t.tx = tx
+	return t, nil
+}
+
+// errGivenUp can't be seen: a transaction is always ended by end.
+var errGivenUp = errors.New("host: transaction was given up")
+
+// end ends the transaction as decide says, and returns what Update does.
+func (t *transaction) end(decide func(tx *vfs.Tx) error) error {
+	t.decide = decide
+	t.next()
+	return t.err
+}

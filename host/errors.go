@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// Sentinels of this package; errors.Is tells them apart. What the packages below return
+// comes through with them, and what an actor's code returns comes as it is.
+var (
+	// ErrTypes: Open was given types that make no sense; the text says which.
+	ErrTypes = errors.New("host: bad actor type")
+	// ErrAddress: an address has no key, or is too long, or not UTF-8.
+	ErrAddress = errors.New("host: bad address")
+	// ErrNoType: the host has no actors of that type.
+	ErrNoType = errors.New("host: no such type")
+	// ErrNoAction: actors of the type have no such action.
+	ErrNoAction = errors.New("host: no such action")
+	// ErrNoActor: there is no such actor, and nobody asked for it to be created.
+	ErrNoActor = errors.New("host: no such actor")
+	// ErrNoConn: the actor has no such connection.
+	ErrNoConn = errors.New("host: no such connection")
+	// ErrNoWorkflow: actors of the type have no workflow.
+	ErrNoWorkflow = errors.New("host: the type has no workflow")
+	// ErrArgs: the arguments of a call can't be read as what the action takes.
+	ErrArgs = errors.New("host: bad arguments")
+	// ErrPanic: an actor's code panicked; nothing of the turn landed.
+	ErrPanic = errors.New("host: panic")
+	// ErrOverloaded: as many turns wait for the actor as may.
+	ErrOverloaded = errors.New("host: too many turns are waiting")
+	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
+	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
+	ErrUnknownOutcome = errors.New("host: outcome of the turn is not known")
+	// ErrTurnOver: a Context was used after its turn.
+	ErrTurnOver = errors.New("host: turn is over")
+	// ErrNotAwake: the actor, for whose stay in memory the context was, is going to sleep.
+	ErrNotAwake = errors.New("host: actor is going to sleep")
+	// ErrClosed: the host is closed, or being closed.
+	ErrClosed = errors.New("host: closed")
+)
+
+// An Error is what an actor's code returns for its caller to be told. Any other error of
+// it is told to nobody but the log: a front says "internal" then.
+type Error struct {
+	Code    string // a word for programs, such as "out_of_stock"
+	Message string // a sentence for people
+	Err     error  // why, for the log; may be nil
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A fault is how an error is told to the world.
+type fault struct {
+	err           error
+	code, message string
+}
+
+// faults are looked through in their order: an outcome that isn't known outweighs its
+// reason.
+var faults = []fault{
+	{ErrUnknownOutcome, "unknown_outcome", "It is not known whether this was done."},
+	{actorstore.ErrInUse, "actor_in_use", "Another host has the actor."},
+	{actorstore.ErrFenced, "actor_moved", "The actor was taken over by another host; try again."},
+	{actorstore.ErrLeaseLost, "unavailable", "The store can't be reached; try again."},
+	{ErrAddress, "bad_address", "This is not the address of an actor."},
+	{ErrNoType, "no_such_type", "There are no actors of this type."},
+	{ErrNoAction, "no_such_action", "Actors of this type have no such action."},
+	{ErrNoActor, "no_such_actor", "There is no such actor."},
+	{ErrNoConn, "no_such_connection", "The actor has no such connection."},
+	{ErrNoWorkflow, "no_workflow", "Actors of this type have no workflow."},
+	{ErrArgs, "bad_arguments", "The arguments are not what the action takes."},
+	{ErrPanic, "actor_failed", "The actor failed."},
+	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},
+	{ErrClosed, "shutting_down", "The host is shutting down; try again."},
+	{ErrNotAwake, "shutting_down", "The actor is going to sleep; try again."},
+	{actorstore.ErrQuota, "quota_exceeded", "The actor has no room left."},
+	{queue.ErrFull, "queue_full", "The actor's queue is full."},
+	{queue.ErrTooLarge, "message_too_large", "The message is too large."},
+	{persist.ErrTooLarge, "state_too_large", "The actor's state is too large."},
+	{conn.ErrTooLarge, "connection_too_large", "The connection's state is too large."},
+	{batch.ErrTooLarge, "too_large", "This is too much for one turn."},
+	{batch.ErrValueTooLarge, "value_too_large", "A value is too large."},
+	{batch.ErrKeyTooLong, "key_too_long", "A key is too long."},
+	{kv.ErrPoisoned, "unavailable", "The store has failed."},
+	{context.DeadlineExceeded, "timeout", "It took too long."},
+	{context.Canceled, "cancelled", "It was cancelled."},
+}
+
+// Code returns the word by which an error is told to programs elsewhere: that of an Error,
+// one for each thing that can go wrong here or below, and "internal" for everything
+// else. It gives nothing away.
+func Code(err error) string {
+	code, _ := describe(err)
+	return code
+}
+
+// Message returns the sentence that goes with Code.
+func Message(err error) string {
+	_, message := describe(err)
+	return message
+}
+
+func describe(err error) (code, message string) {
+	for _, f := range faults[:1] { // before what the actor says: it didn't know
+		if errors.Is(err, f.err) {
+			return f.code, f.message
+		}
+	}
+	var own *Error
+	if errors.As(err, &own) && own.Code != "" {
+		return own.Code, own.Message
+	}
+	for _, f := range faults {
+		if errors.Is(err, f.err) {
+			return f.code, f.message
+		}
+	}
+	return "internal", "Something went wrong."
+}

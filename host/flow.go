@@ -1,0 +1,222 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// A Workflow is the durable workflow of a type of actors. NewWorkflow makes one.
+type Workflow struct {
+	open func(l *life) (*flow, error)
+}
+
+// NewWorkflow returns the workflow that fn is the code of; nil opts are the zero Options.
+// What is the host's business in them (the queue, the clock, the logger, OnDue) is
+// ignored.
+//
+// It runs while its actor is awake, beside the turns, and wakes the actor when it has
+// something to do. A step reaches the actor with Turn and the context that it gets; with
+// workflow.StepWithin its result lands with such a turn:
+//
+//	workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int) error) error {
+//		return host.Turn(ctx, func(c *host.Context) error {
+//			…
+//			return land(c.Batch(), seat)
+//		})
+//	}, nil)
+func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *workflow.Options) *Workflow {
+	return &Workflow{func(l *life) (*flow, error) {
+		f := &flow{life: l, poke: make(chan struct{}, 1)}
+		var o workflow.Options
+		if opts != nil {
+			o = *opts
+		}
+		o.Queue, o.Clock, o.Logger, o.OnDue = l.queue, l.clock, l.log, f.due
+		r, err := workflow.Open(l.ctx, l.actor, fn, &o)
+		if err != nil {
+			return nil, err
+		}
+		f.Workflow, f.run = r.Workflow, r.Run
+		f.start = func(ctx context.Context, input Raw) error {
+			var in In
+			if err := input.Decode(&in); err != nil {
+				return fmt.Errorf("%w: %w", ErrArgs, err)
+			}
+			return r.Start(ctx, in)
+		}
+		f.check = func(input Raw) error {
+			var in In
+			return input.Decode(&in)
+		}
+		return f, nil
+	}}
+}
+
+// startWorkflow is the event by which a turn starts the workflow.
+const startWorkflow = ownPrefix + "workflow.start"
+
+// A flow is the workflow of an actor that is awake.
+type flow struct {
+	*workflow.Workflow
+	life  *life
+	run   func(ctx context.Context) (workflow.Status, error)
+	start func(ctx context.Context, input Raw) error
+	check func(input Raw) error
+	poke  chan struct{} // of one: there may be something to do
+}
+
+// due is told that there is something to do.
+func (f *flow) due() {
+	select {
+	case f.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (f *flow) close() error { return f.Workflow.Close() }
+
+// finished says that nothing more is to be run.
+func finished(s workflow.State) bool {
+	return s == workflow.Completed || s == workflow.Failed || s == workflow.Cancelled
+}
+
+// drive is the goroutine that runs the workflow whenever it has something to do. The
+// actor stays awake while it runs, and not while it waits.
+func (f *flow) drive() {
+	l := f.life
+	failures := 0
+	for {
+		status, err := f.once()
+		if l.ctx.Err() != nil {
+			return
+		}
+		again := time.Duration(-1)
+		switch {
+		case err == nil:
+			failures = 0
+		case errors.Is(err, workflow.ErrNotStarted), errors.Is(err, workflow.ErrRunning):
+		default:
+			// Nothing is wrong with what is stored: it goes on there, with other code perhaps.
+			failures++
+			again = backoff(failures)
+			l.log.Error("host: workflow", slog.Any("error", err))
+		}
+		if !f.wait(status, again) {
+			return
+		}
+	}
+}
+
+// once runs the workflow as far as it comes. Its actor has a user meanwhile.
+func (f *flow) once() (workflow.Status, error) {
+	l := f.life
+	if !l.enterAwake() {
+		return workflow.Status{}, ErrNotAwake
+	}
+	defer l.leave()
+	if s := f.Status(); finished(s.State) {
+		return s, nil
+	}
+	return f.run(withLife(l.ctx, l))
+}
+
+// wait returns when the workflow may have something to do, false when the actor is to
+// sleep.
+func (f *flow) wait(s workflow.Status, again time.Duration) bool {
+	l := f.life
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	message := make(chan struct{})
+	if !finished(s.State) && (s.AnyName || len(s.Names) > 0) {
+		names := s.Names
+		if s.AnyName {
+			names = nil
+		}
+		done := make(chan struct{})
+		defer func() { cancel(); <-done }()
+		go func() {
+			defer close(done)
+			if l.queue.WaitFor(ctx, names...) == nil {
+				close(message)
+			}
+		}()
+	}
+	var retry <-chan time.Time
+	if again >= 0 {
+		timer := time.NewTimer(again)
+		defer timer.Stop()
+		retry = timer.C
+	}
+	select {
+	case <-f.poke:
+	case <-message:
+	case <-retry:
+	case <-l.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// startEvent starts the workflow, for a turn that has asked for it: when the event is
+// being run that turn has landed. The workflow starts once, so that nothing is lost, or
+// done twice, if the event comes again.
+func (f *flow) startEvent(_ *Context, e *persist.Firing) error {
+	var input Raw
+	if err := e.Arg(0, &input); err != nil {
+		return err
+	}
+	if err := f.start(f.life.ctx, input); err != nil && !errors.Is(err, workflow.ErrCancelled) {
+		return err
+	}
+	f.due()
+	return nil
+}
+
+// StartWorkflow starts the actor's workflow when the turn has landed. One that was
+// started keeps the input that it has. An input that isn't what the workflow takes is
+// ErrArgs.
+func (c *Context) StartWorkflow(input any) error {
+	f := c.life.workflow
+	if f == nil {
+		return ErrNoWorkflow
+	}
+	in, err := Encode(input)
+	if err != nil {
+		return err
+	}
+	if err := f.check(in); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgs, err)
+	}
+	_, err = c.Schedule().add(persist.Job{ID: startWorkflow, Action: startWorkflow, Args: []any{in}, At: c.now})
+	return err
+}
+
+// Workflow returns the actor's workflow, to look at it and to control it; nil if it has
+// none. What is done to it is done at once, and is no part of the turn.
+func (c *Context) Workflow() *workflow.Workflow {
+	if c.life.workflow == nil {
+		return nil
+	}
+	return c.life.workflow.Workflow
+}
+
+// wants returns whose messages would give the actor something to do: Actor.Message, or
+// the workflow.
+func (l *life) wants() func(name string) bool {
+	var s workflow.Status
+	if l.workflow != nil {
+		s = l.workflow.Status()
+	}
+	names, hook := l.kind.MessageNames, l.kind.Message != nil
+	return func(name string) bool {
+		return hook && (len(names) == 0 || slices.Contains(names, name)) ||
+			!finished(s.State) && (s.AnyName || slices.Contains(s.Names, name))
+	}
+}

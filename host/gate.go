@@ -1,0 +1,142 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// An output is what a turn has to say, and may not before what it is based on is durable.
+type output struct {
+	turn    *turn
+	err     error
+	send    []func() // what leaves besides the reply, if the turn landed
+	seq     uint64   // the actor's newest commit when the turn was over
+	destroy bool     // the reply waits until the actor is removed
+}
+
+// A gate lets the outputs of an actor's turns out in their order. What waits for stable
+// storage waits together: while one wait is under way the next turns go on, and the next
+// wait is for all of them.
+//
+// A turn that has written nothing waits as well, for what it may have read.
+type gate struct {
+	life *life
+
+	mu      sync.Mutex
+	queue   []output      // +checklocks:mu
+	running bool          // somebody lets outputs out  +checklocks:mu
+	idle    chan struct{} // closed when running ends; nil unless somebody waits  +checklocks:mu
+	parting []*turn       // whose replies wait until the actor is removed  +checklocks:mu
+
+	synced uint64 // what is known to be durable; of who runs
+}
+
+// push adds what a turn has to say. It is called by the actor's goroutine alone.
+func (g *gate) push(o output) {
+	g.mu.Lock()
+	if g.running {
+		g.queue = append(g.queue, o)
+		g.mu.Unlock()
+		return
+	}
+	if o.seq <= g.synced { // nothing to wait for, and nobody waits before it
+		g.mu.Unlock()
+		g.let(&o, nil)
+		return
+	}
+	g.queue = append(g.queue, o)
+	g.running = true
+	g.mu.Unlock()
+	go g.run()
+}
+
+// run lets outputs out until there are none.
+func (g *gate) run() {
+	var batch []output
+	for {
+		g.mu.Lock()
+		clear(batch)
+		batch, g.queue = g.queue, batch[:0]
+		if len(batch) == 0 {
+			g.running = false
+			if g.idle != nil {
+				close(g.idle)
+				g.idle = nil
+			}
+			g.mu.Unlock()
+			return
+		}
+		g.mu.Unlock()
+		err := g.sync(batch[len(batch)-1].seq)
+		for i := range batch {
+			g.let(&batch[i], err)
+		}
+	}
+}
+
+// sync makes everything up to a commit durable.
+func (g *gate) sync(seq uint64) error {
+	if seq <= g.synced {
+		return nil
+	}
+	l := g.life
+	newest := l.actor.Seq()
+	l.host.count(metricSyncs, 1)
+	if err := l.actor.Sync(context.WithoutCancel(l.ctx)); err != nil {
+		l.log.Error("host: wait for stable storage", slog.Any("error", err))
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	g.synced = newest
+	return nil
+}
+
+// let lets one output out. lost is why what it is based on may not be durable.
+func (g *gate) let(o *output, lost error) {
+	if lost != nil && o.err == nil {
+		o.err = lost
+	}
+	if o.err == nil {
+		for _, send := range o.send {
+			send()
+		}
+	}
+	if o.destroy && o.err == nil {
+		g.mu.Lock()
+		g.parting = append(g.parting, o.turn)
+		g.mu.Unlock()
+		if l := o.turn.life; l != nil { // else the actor would wait for itself
+			o.turn.life = nil
+			l.leave()
+		}
+		return
+	}
+	o.turn.finish(o.err)
+}
+
+// wait returns when nothing waits any more.
+func (g *gate) wait() {
+	g.mu.Lock()
+	if !g.running {
+		g.mu.Unlock()
+		return
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+	<-idle
+}
+
+// destroyed answers those who asked for the actor's end.
+func (g *gate) destroyed(err error) {
+	g.mu.Lock()
+	parting := g.parting
+	g.parting = nil
+	g.mu.Unlock()
+	for _, t := range parting {
+		t.finish(err)
+	}
+}

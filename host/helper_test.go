@@ -1,0 +1,138 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantErr(t testing.TB, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("got error %v, want %v", err, want)
+	}
+}
+
+// quiet is a logger that nobody reads.
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// A rig is a host on an engine that counts and fails.
+type rig struct {
+	testing.TB
+	*Host
+	ctx    context.Context
+	engine *faultkv.Engine
+	types  []*Actor
+	opts   Options
+}
+
+func newRig(t testing.TB, opts Options, types ...*Actor) *rig {
+	t.Helper()
+	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(memkv.New()), types: types, opts: opts}
+	if r.opts.Logger == nil {
+		r.opts.Logger = quiet
+	}
+	r.open()
+	return r
+}
+
+func (r *rig) open() {
+	r.Helper()
+	var err error
+	r.Host, err = Open(r.ctx, r.engine, r.types, &r.opts)
+	must(r, err)
+}
+
+func (r *rig) close() {
+	r.Helper()
+	must(r, r.Host.Close(r.ctx))
+}
+
+// reopen is a restart in good order.
+func (r *rig) reopen() {
+	r.Helper()
+	r.close()
+	r.open()
+}
+
+// bubble runs fn with a rig in a bubble with a clock of its own.
+func bubble(t *testing.T, opts Options, fn func(r *rig), types ...*Actor) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, opts, types...)
+		fn(r)
+		r.close()
+	})
+}
+
+func (r *rig) call(a Address, action string, in any) int {
+	r.Helper()
+	n, err := Invoke[int](r.ctx, r.Host, a, action, in)
+	if err != nil {
+		r.Fatalf("%s.%s: %v", a, action, err)
+	}
+	return n
+}
+
+// A sink counts what one transport was sent.
+type sink struct {
+	mu     sync.Mutex
+	events []Event
+	closed string
+}
+
+func (s *sink) Send(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+}
+
+func (s *sink) Close(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = reason
+}
+
+func (s *sink) names() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.events {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+func (s *sink) end() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// lobby is the actor of most tests.
+var lobby = Address{"thing", "lobby"}
+
+func thing(actions map[string]Handler) *Actor { return &Actor{Name: "thing", Actions: actions} }
+
+// add is an action that counts in the state.
+var add = Action(func(c *Context, n int) (total int, err error) {
+	err = Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+	return total, err
+})
+
+// A sharedEngine may be used by other hosts, too.
+type sharedEngine struct{ kv.Engine }

@@ -1,0 +1,203 @@
+// Package host runs actors: it wakes them when somebody wants something of them, gives
+// each one turn at a time, and puts them to sleep when nobody does.
+//
+// A type of actors is an Actor: actions and hooks. An actor is addressed by its type and
+// a key, and exists from its first use.
+//
+//	counter := &host.Actor{
+//		Name: "counter",
+//		Actions: map[string]host.Handler{
+//			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+//				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+//				return total, err
+//			}),
+//		},
+//	}
+//	h, err := host.Open(ctx, engine, []*host.Actor{counter}, nil)
+//	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: "lobby"}, "add", 2)
+//
+// # Turns
+//
+// A turn is a transaction. What it writes through its Context (SQL, user keys, messages,
+// state, connections, what is scheduled) lands in one commit when its function returns
+// nil, and not at all when it returns an error, panics, or the commit is refused. One
+// turn of an actor runs at a time; many actors run side by side.
+//
+// The next turn begins as soon as a commit is applied, and doesn't wait until it is on
+// stable storage. What a turn sends does: replies, events and everything else leave, in
+// the order of the turns, when what they are based on is durable. One wait for that
+// serves all turns that were made meanwhile. If it fails nothing leaves, and callers are
+// told that the outcome is not known.
+//
+// # Sleep
+//
+// An actor without turns, held connections and running steps of its workflow leaves
+// memory after a while, with all that belongs to it. What is due later, and messages and
+// calls, wake it. Connections that hibernate stay with whoever holds their transports.
+//
+// # What it is not
+//
+// No server: who listens, and who may do what, is for others. No cluster: a call for an
+// actor that another host has is an error that says which one (actorstore.InUseError).
+package host
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// A Host runs the actors of one store. It is safe for concurrent use.
+type Host struct {
+	engine  kv.Engine
+	store   *actorstore.Store
+	types   map[string]*Actor
+	opts    Options
+	log     *slog.Logger
+	meter   metrics.Sink
+	alarms  *wakeTable
+	away    transports
+	clock   func() time.Time
+	started time.Time
+
+	ctx  context.Context // of everything that nobody waits for
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool             // +checklocks:mu
+	lives   map[string]*life // by the text of the address  +checklocks:mu
+	idle    *list.List       // of *life that are awake and have nothing to do, the longest first  +checklocks:mu
+	leaving int              // of lives, those on their way to sleep  +checklocks:mu
+	waiters *list.List       // of chan struct{}: who waits for room  +checklocks:mu
+	granted int              // waiters that were told to come, and have not yet  +checklocks:mu
+	changed chan struct{}    // closed when a life has gone, for Close; nil unless it waits  +checklocks:mu
+}
+
+// Open opens a host with actors of the types on an engine, which stays its opener's to
+// close, after the host. It opens the store itself, reads when which actor must be
+// woken, and begins to do so. nil opts are the zero Options.
+//
+// Errors: ErrTypes, and those of actorstore.Open and of the engine.
+func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) (*Host, error) {
+	h := &Host{
+		engine: engine, types: map[string]*Actor{}, opts: opts.orDefault(), clock: time.Now,
+		lives: map[string]*life{}, idle: list.New(), waiters: list.New(),
+	}
+	h.started = h.clock()
+	h.log, h.meter = h.opts.Logger, h.opts.Metrics
+	for _, t := range types {
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if h.types[t.Name] != nil {
+			return nil, fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
+		}
+		h.types[t.Name] = t
+	}
+	store, err := actorstore.Open(ctx, engine, h.opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	h.store = store
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	if h.alarms, err = newWakeTable(ctx, h); err != nil {
+		h.stop()
+		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
+	}
+	return h, nil
+}
+
+// Store returns the store of the host: to look at actors, and to list them. An actor
+// that is taken over through it is lost to the host.
+func (h *Host) Store() *actorstore.Store { return h.store }
+
+// Types returns the names of the types, sorted.
+func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }
+
+// Stats is what a host does at one moment.
+type Stats struct {
+	Awake   int // actors in memory, those that wake or go to sleep included
+	Idle    int // of these, those that have nothing to do
+	Waiting int // calls that wait until there is room for one more actor
+	Alarms  int // sleeping actors that are to be woken at some time
+}
+
+// Stats returns what h does now.
+func (h *Host) Stats() Stats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return Stats{len(h.lives), h.idle.Len(), h.waiters.Len(), h.alarms.len()}
+}
+
+// Ready returns nil if h takes calls and its store answers, else why not.
+func (h *Host) Ready(ctx context.Context) error {
+	h.mu.Lock()
+	closed := h.closed
+	h.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	// A key that is never there: what counts is that the engine says so.
+	if _, err := h.engine.Get(ctx, alarmKey(""), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return fmt.Errorf("host: %w", err)
+	}
+	return nil
+}
+
+// Close ends the host in good order: it refuses new calls, waits for the turns that are
+// under way and those that wait for their actors, puts all actors to sleep and closes
+// the store. When the context ends it gives up what is still under way: those calls get
+// an error, and nothing of their turns lands unless their commit has begun.
+//
+// An error says that not everything could be put to sleep in good order. A second
+// Close returns nil.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	for _, l := range h.lives {
+		l.rest()
+	}
+	for e := h.waiters.Front(); e != nil; e = h.waiters.Front() {
+		h.waiters.Remove(e)
+		h.granted++
+		close(e.Value.(chan struct{}))
+	}
+	h.mu.Unlock()
+	h.alarms.close()
+	err := h.drained(ctx)
+	h.stop()
+	return errors.Join(err, h.store.Close())
+}
+
+// drained waits until nobody is awake.
+func (h *Host) drained(ctx context.Context) error {
+	for {
+		h.mu.Lock()
+		n := len(h.lives)
+		h.changed = make(chan struct{})
+		gone := h.changed
+		h.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return fmt.Errorf("host: %d actors are still awake: %w", n, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,343 @@
+package host
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A birth is what an actor is created with.
+type birth struct {
+	input Raw
+}
+
+// A life is an actor's stay in memory. One goroutine, main, opens its parts, runs its
+// turns, and closes everything; what else it starts only asks for turns.
+type life struct {
+	host  *Host
+	kind  *Actor
+	addr  Address
+	name  string
+	birth *birth // nil: the actor must exist
+	log   *slog.Logger
+
+	ctx    context.Context // ends when the actor is to sleep, or was lost
+	cancel context.CancelFunc
+
+	woken chan struct{} // closed when it is awake, or failure says why it isn't
+	sleep chan struct{} // closed when it is to sleep
+	empty chan struct{} // closed when it is leaving and has no users
+	left  chan struct{} // closed when it is gone
+
+	mailbox chan *turn // turns that users ask for
+	inner   chan *turn // turns that the actor's own parts ask for, also while it goes to sleep
+	over    chan struct{}
+
+	failure error // why it didn't wake; written before woken is closed
+
+	phase phase         // +checklocks:host.mu
+	users int           // who has turns, or is about to have  +checklocks:host.mu
+	held  int           // what keeps it awake besides  +checklocks:host.mu
+	place *list.Element // in Host.idle; nil while it isn't idle  +checklocks:host.mu
+	since time.Time     // when it became idle  +checklocks:host.mu
+	began time.Time     // when it was awake  +checklocks:host.mu
+	timer *time.Timer   // +checklocks:host.mu
+	alone bool          // empty is closed  +checklocks:host.mu
+
+	// What follows belongs to main.
+	actor    *actorstore.Actor
+	clock    *alarm.Clock
+	conns    *conn.Set
+	record   *persist.Record
+	state    *persist.State[Raw]
+	queue    *queue.Queue
+	traces   *traces.Traces
+	workflow *flow
+	db       *vfs.DB // nil until a turn asks for it
+	vars     any
+	gate     gate
+	mark     mark
+	absence  *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
+	sources  sync.WaitGroup // of goroutines that ask for turns
+	destroy  bool           // the actor is to be removed, with everything that it has
+}
+
+func newLife(h *Host, kind *Actor, a Address, b *birth) *life {
+	l := &life{
+		host: h, kind: kind, addr: a, name: a.String(), birth: b,
+		log:   h.log.With(slog.String("actor", a.String())),
+		woken: make(chan struct{}), sleep: make(chan struct{}), empty: make(chan struct{}), left: make(chan struct{}),
+		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
+	}
+	l.gate.life = l
+	l.ctx, l.cancel = context.WithCancel(h.ctx)
+	return l
+}
+
+// main is the actor's goroutine.
+func (l *life) main() {
+	began := time.Now()
+	if err := l.open(); err != nil {
+		l.failure = err
+		l.cancel()
+		close(l.over)
+		l.sources.Wait()
+		l.shut(true)
+		l.host.alarms.lost(l)
+		l.host.forget(l)
+		close(l.woken)
+		close(l.left)
+		return
+	}
+	l.host.observe(metricWakeTime, time.Since(began))
+	l.host.count(metricWoken, 1)
+	h := l.host
+	h.mu.Lock()
+	l.phase, l.began = awake, h.clock()
+	l.users++ // itself, until it is started
+	h.mu.Unlock()
+	close(l.woken)
+	l.start()
+	l.leave()
+	if l.serve() {
+		l.fallAsleep()
+	} else {
+		l.loseIt()
+	}
+}
+
+// serve runs turns until the actor is to sleep, and says whether it can in good order.
+func (l *life) serve() bool {
+	for l.actor.Err() == nil && !l.destroy {
+		select {
+		case t := <-l.mailbox:
+			l.exec(t)
+		case t := <-l.inner:
+			l.exec(t)
+		case <-l.actor.Done():
+		case <-l.sleep:
+			return true
+		}
+	}
+	return false
+}
+
+// serving runs fn, and meanwhile the turns that the actor's own parts ask for: fn waits
+// for parts which may wait for turns.
+func (l *life) serving(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	for {
+		select {
+		case t := <-l.inner:
+			l.exec(t)
+		case <-done:
+			return
+		}
+	}
+}
+
+// fallAsleep closes everything of an actor that is to sleep.
+func (l *life) fallAsleep() {
+	if len(l.ephemeral()) > 0 { // the host is being closed
+		l.report("disconnect", l.first("actor.onDisconnect", l.disconnectEphemeral))
+	}
+	if l.kind.Sleep != nil {
+		l.report("sleep", l.first("actor.onSleep", l.kind.Sleep))
+	}
+	l.cancel()
+	l.serving(func() {
+		l.sources.Wait()
+		l.quiesce()
+	})
+	close(l.over)
+	l.gate.wait()
+	if l.actor.Err() != nil {
+		l.shut(true)
+		l.host.alarms.lost(l)
+	} else {
+		ready := l.waiting()
+		l.shut(false)
+		l.host.alarms.asleep(l, ready)
+	}
+	l.host.count(metricSlept, 1)
+	l.host.forget(l)
+	close(l.left)
+}
+
+// quiesce closes the parts that ask for turns, or save something.
+func (l *life) quiesce() {
+	ctx := context.WithoutCancel(l.ctx)
+	if l.workflow != nil {
+		l.report("close the workflow", l.workflow.close())
+	}
+	l.report("close the record", l.record.Close(ctx))
+	ephemeral := l.ephemeral()
+	l.report("close the connections", l.conns.Close(ctx))
+	for _, n := range ephemeral {
+		if t, ok := n.Transport().(Transport); ok {
+			t.Close("the actor has left this host")
+		}
+	}
+	if l.traces != nil {
+		l.report("close the traces", l.traces.Close(ctx))
+	}
+}
+
+// loseIt is for an actor that is not the host's any more, whose store has failed, or that
+// is to be destroyed: turns that wait are for the actor as it is next.
+func (l *life) loseIt() {
+	h := l.host
+	h.mu.Lock()
+	if l.phase == awake {
+		l.depart()
+	}
+	h.mu.Unlock()
+	l.cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		l.sources.Wait()
+		l.quiesce()
+	}()
+	l.refuse(stopped)
+	close(l.over)
+	l.gate.wait()
+	if l.destroy && l.actor.Err() == nil {
+		l.remove()
+	} else {
+		h.count(metricLost, 1)
+		if err := l.actor.Err(); err != nil {
+			l.log.Error("host: actor was lost", slog.Any("error", err))
+		}
+		l.shut(true)
+		h.alarms.lost(l)
+	}
+	h.forget(l)
+	close(l.left)
+}
+
+// refuse ends turns without running them until nobody asks for one any more.
+func (l *life) refuse(stopped <-chan struct{}) {
+	empty := l.empty
+	for stopped != nil || empty != nil {
+		select {
+		case t := <-l.mailbox:
+			t.finish(errAgain)
+		case t := <-l.inner:
+			t.finish(errAgain)
+		case <-stopped:
+			stopped = nil
+		case <-empty:
+			empty = nil
+		}
+	}
+}
+
+// shut closes what is open of the actor, in the reverse order of open. lost says that
+// errors are to be expected.
+func (l *life) shut(lost bool) {
+	report := l.report
+	if lost {
+		report = func(string, error) {}
+		l.shutLost()
+	}
+	if l.queue != nil {
+		report("close the queue", l.queue.Close())
+	}
+	if l.clock != nil {
+		l.clock.Close()
+	}
+	if l.db != nil {
+		report("close the database", l.db.Close())
+	}
+	if l.actor != nil {
+		report("close the actor", l.actor.Close())
+	}
+	if c, ok := l.vars.(interface{ Close() error }); ok {
+		l.report("close the variables", c.Close())
+	}
+	l.cancel()
+}
+
+// shutLost closes the parts that quiesce closes, for an actor that didn't wake.
+func (l *life) shutLost() {
+	ctx := context.WithoutCancel(l.ctx)
+	if l.workflow != nil {
+		_ = l.workflow.close()
+	}
+	if l.record != nil {
+		_ = l.record.Close(ctx)
+	}
+	if l.conns != nil {
+		_ = l.conns.Close(ctx)
+	}
+	if l.traces != nil {
+		_ = l.traces.Close(ctx)
+	}
+}
+
+// ephemeral returns the connections that end when the actor leaves memory.
+func (l *life) ephemeral() (ns []*conn.Conn) {
+	for _, n := range l.conns.Conns() {
+		if n.Ephemeral() {
+			ns = append(ns, n)
+		}
+	}
+	return ns
+}
+
+func (l *life) disconnectEphemeral(c *Context) error {
+	for _, n := range l.ephemeral() {
+		if err := c.disconnect(n, "the host is shutting down"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report logs an error that nobody else can be told.
+func (l *life) report(what string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		l.log.Error("host: "+what, slog.Any("error", err))
+	}
+}
+
+// remove drops the actor.
+func (l *life) remove() {
+	if l.queue != nil {
+		l.report("close the queue", l.queue.Close())
+	}
+	l.clock.Close()
+	if l.db != nil {
+		l.report("close the database", l.db.Close())
+		l.db = nil
+	}
+	err := l.actor.Drop(context.WithoutCancel(l.ctx))
+	if err != nil {
+		err = fmt.Errorf("host: destroy %s: %w", l.name, err)
+		l.log.Error("host: destroy", slog.Any("error", err))
+	} else {
+		l.host.alarms.destroyed(l)
+		l.host.away.drop(l.name, "the actor is gone")
+		l.host.count(metricDestroyed, 1)
+	}
+	l.gate.destroyed(err)
+	l.queue = nil
+	l.shut(false)
+}

@@ -1,0 +1,203 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// open takes the actor over, opens everything of it that may want to be woken, and runs
+// its first turns. What it has opened when it fails is shut by main.
+func (l *life) open() (err error) {
+	l.actor, err = l.host.store.Named(l.ctx, l.name, &actorstore.ActorOptions{MustExist: l.birth == nil})
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return ErrNoActor
+	}
+	if err != nil {
+		return err
+	}
+	known := l.host.alarms.waking(l)
+	l.clock = alarm.New(nil)
+	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openWorkflow, l.openVars} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	if known || !l.clock.Next().IsZero() {
+		if err := l.markDue(); err != nil {
+			return err
+		}
+	}
+	return l.firstTurns()
+}
+
+func (l *life) openTraces() (err error) {
+	if l.host.opts.Traces == nil {
+		return nil
+	}
+	o := *l.host.opts.Traces
+	o.Logger, o.Metrics = l.log, l.host.meter
+	l.traces, err = traces.Open(l.ctx, l.actor, &o)
+	return err
+}
+
+func (l *life) openConns() (err error) {
+	l.conns, err = conn.Open(l.ctx, l.actor, &conn.Options{
+		Save: l.saveConns, Logger: l.log, Metrics: l.host.meter,
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range l.conns.Conns() {
+		if t := l.host.away.get(l.name, c.ID()); t != nil {
+			if _, err := c.Attach(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *life) openRecord() (err error) {
+	o := &persist.Options{Create: true, Codec: rawCodec{}, Clock: l.clock, Logger: l.log, Metrics: l.host.meter}
+	if l.birth != nil && l.birth.input != nil {
+		o.Input = l.birth.input
+	}
+	if l.record, err = persist.Open(l.ctx, l.actor, o); err != nil {
+		return err
+	}
+	l.state, err = persist.OpenState[Raw](l.ctx, l.record, nil)
+	return err
+}
+
+func (l *life) openQueue() (err error) {
+	o := l.kind.Queue
+	o.Clock, o.Logger, o.Metrics = l.clock, l.log, l.host.meter
+	l.queue, err = queue.Open(l.ctx, l.actor, &o)
+	return err
+}
+
+func (l *life) openWorkflow() (err error) {
+	if l.kind.Workflow == nil {
+		return nil
+	}
+	l.workflow, err = l.kind.Workflow.open(l)
+	return err
+}
+
+func (l *life) openVars() (err error) {
+	if l.kind.Vars == nil {
+		return nil
+	}
+	if l.vars, err = l.kind.Vars(l.ctx, l.addr); err != nil {
+		return fmt.Errorf("host: variables of %s: %w", l.name, err)
+	}
+	return nil
+}
+
+// database opens the actor's database, for its first turn that asks for it. Turns commit
+// below synchronous=FULL: the gate waits for what they have written.
+func (l *life) database(ctx context.Context) (*vfs.DB, error) {
+	if l.db != nil {
+		return l.db, nil
+	}
+	o := l.kind.DB
+	o.Pragmas = append(slices.Clone(o.Pragmas), "synchronous=NORMAL")
+	o.MaxConns, o.Logger, o.Metrics = databaseConns, l.log, l.host.meter
+	db, err := vfs.Open(ctx, l.actor, &o)
+	if err != nil {
+		return nil, err
+	}
+	l.db = db
+	return db, nil
+}
+
+// databaseConns bounds the connections to an actor's database: turns come one at a time.
+const databaseConns = 1
+
+// noteCreated is the key of the note that says that Create has landed. No namespace of
+// an actor's keys has its first byte.
+const noteCreated = "host created"
+
+// firstTurns runs Create, in the first turn of the actor's life, and Wake.
+func (l *life) firstTurns() error {
+	if l.kind.Create != nil {
+		created, err := l.created()
+		if err != nil {
+			return err
+		}
+		if !created {
+			if err := l.first("actor.onCreate", l.createOnce); err != nil {
+				return err
+			}
+		}
+	}
+	if l.kind.Wake != nil {
+		return l.first("actor.onWake", l.kind.Wake)
+	}
+	return nil
+}
+
+func (l *life) first(name string, fn func(c *Context) error) error {
+	t := newTurn(name, fn)
+	l.exec(t)
+	return <-t.done
+}
+
+// created looks for the note that says so.
+func (l *life) created() (ok bool, err error) {
+	snap, err := l.actor.Snapshot(l.ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, snap.Close()) }()
+	for _, err := range snap.Notes(l.ctx, []byte(noteCreated)) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
+// createOnce has the note land with what Create does.
+func (l *life) createOnce(c *Context) error {
+	if err := l.kind.Create(c); err != nil {
+		return err
+	}
+	return l.actor.StageNote(c.Batch(), []byte(noteCreated), []byte{1})
+}
+
+// start begins everything that asks for turns by itself.
+func (l *life) start() {
+	if err := l.record.Schedule().Start(l.ctx, l.alarmAction); err != nil {
+		l.report("start the schedule", err)
+	}
+	if l.kind.Message != nil {
+		l.sources.Go(l.takeMessages)
+	}
+	if l.workflow != nil {
+		l.sources.Go(l.workflow.drive)
+	}
+	if l.host.opts.AwayTimeout > 0 {
+		l.absence = l.clock.Lasting("host connections", l.missConns)
+		l.expect()
+	}
+	if l.kind.Run != nil {
+		l.sources.Go(l.run)
+	}
+}
+
+// run is the goroutine of the type's Run.
+func (l *life) run() {
+	err := guard(func() error { return l.kind.Run(withLife(l.ctx, l)) })
+	if err != nil && l.ctx.Err() == nil {
+		l.report("run", err)
+	}
+}

@@ -1,0 +1,86 @@
+package host
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxAwake    = 1000
+	DefaultIdleTimeout = 30 * time.Second
+	DefaultTurnTimeout = 30 * time.Second
+	DefaultMailbox     = 64
+	DefaultAwayTimeout = time.Minute
+	DefaultRescan      = time.Minute
+)
+
+// Options change what Open does. The zero value is fine.
+type Options struct {
+	// Store are the options of the store that the host opens on the engine; its Host says
+	// who the host is to others on the same engine. nil means the zero Options.
+	Store *actorstore.Options
+	// MaxAwake bounds the actors in memory. For one more, the one that has been idle for
+	// longest is put to sleep; if none is idle, who wants it waits as its context says. 0
+	// means 1000.
+	MaxAwake int
+	// IdleTimeout is how long an actor without anything to do stays in memory. 0 means 30
+	// seconds, a negative value that it goes at once.
+	IdleTimeout time.Duration
+	// TurnTimeout ends the context of a turn, and the SQL that runs in it. What the actor's
+	// code does without its context nothing can end. 0 means 30 seconds, a negative value
+	// that there is no bound.
+	TurnTimeout time.Duration
+	// Mailbox bounds the turns that wait for one actor: more are ErrOverloaded. 0 means 64.
+	Mailbox int
+	// AwayTimeout is how long the client of a hibernating connection may be away, counted
+	// from when the actor has woken without it, until the connection is disconnected. 0
+	// means a minute, a negative value for ever.
+	AwayTimeout time.Duration
+	// Rescan is how often the host looks for alarms of actors that other hosts have put to
+	// sleep, on an engine that others may use. 0 means a minute.
+	Rescan time.Duration
+	// Traces has the turns of each actor recorded as spans in the actor's own keys; nil
+	// means that nothing is. Its clock, logger and metrics are the host's.
+	Traces *traces.Options
+	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
+	Logger *slog.Logger
+	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	Metrics metrics.Sink
+}
+
+// orDefault returns o with its zero fields replaced.
+func (o *Options) orDefault() Options {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	r.MaxAwake = orInt(r.MaxAwake, DefaultMaxAwake)
+	r.Mailbox = orInt(r.Mailbox, DefaultMailbox)
+	r.IdleTimeout = orTime(r.IdleTimeout, DefaultIdleTimeout)
+	r.TurnTimeout = orTime(r.TurnTimeout, DefaultTurnTimeout)
+	r.AwayTimeout = orTime(r.AwayTimeout, DefaultAwayTimeout)
+	r.Rescan = orTime(r.Rescan, DefaultRescan)
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	return r
+}
+
+func orInt(n, def int) int {
+	if n <= 0 {
+		return def
+	}
+	return n
+}
+
+func orTime(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}

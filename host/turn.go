@@ -1,0 +1,217 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// A turn is something to be done alone with an actor.
+type turn struct {
+	name string // of its span
+	run  func(c *Context) error
+	conn conn.ID     // who asked for it, "" for nobody
+	done chan error  // gets the outcome, once, when it may leave
+	life *life       // whose user the turn is; nil for none
+	took atomic.Bool // it is being run, or nobody waits for it
+}
+
+func newTurn(name string, run func(c *Context) error) *turn {
+	return &turn{name: name, run: run, done: make(chan error, 1)}
+}
+
+// finish tells what became of t.
+func (t *turn) finish(err error) {
+	t.done <- err
+	if t.life != nil {
+		t.life.leave()
+	}
+}
+
+// turn has t run by the actor and returns when what it did is durable.
+func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
+	for {
+		l, err := h.enter(ctx, a, b)
+		if err != nil {
+			return err
+		}
+		t.life = l
+		select {
+		case l.mailbox <- t:
+		default:
+			l.leave()
+			return ErrOverloaded
+		}
+		if err := t.wait(ctx); err != errAgain {
+			return err
+		}
+		t = &turn{name: t.name, run: t.run, conn: t.conn, done: make(chan error, 1)}
+	}
+}
+
+// wait returns the outcome of t.
+func (t *turn) wait(ctx context.Context) error {
+	select {
+	case err := <-t.done:
+		return err
+	case <-ctx.Done():
+		if t.took.CompareAndSwap(false, true) {
+			return ctx.Err() // it won't be run
+		}
+		select {
+		case err := <-t.done:
+			return err
+		default:
+			return fmt.Errorf("%w: %w", ErrUnknownOutcome, ctx.Err())
+		}
+	}
+}
+
+// inward has t run for a part of the actor itself, also while the actor goes to sleep,
+// which waits for its parts.
+func (l *life) inward(ctx context.Context, t *turn) error {
+	if l.enterAwake() {
+		t.life = l
+	}
+	select {
+	case l.inner <- t:
+		return <-t.done
+	case <-l.over:
+	case <-ctx.Done():
+		if t.life == nil {
+			break
+		}
+		l.leave()
+		return ctx.Err()
+	}
+	if t.life != nil {
+		l.leave()
+	}
+	return ErrNotAwake
+}
+
+// lifeKey is the key of a life in contexts.
+type lifeKey struct{}
+
+func withLife(ctx context.Context, l *life) context.Context {
+	return context.WithValue(ctx, lifeKey{}, l)
+}
+
+// Turn has fn run in a turn of the actor to whose stay in memory the context belongs:
+// that of Actor.Run, or of a step of its workflow. It returns when what fn did is
+// durable, and is not for use in a turn, for which it would wait for ever.
+//
+// Errors: fn's, ErrPanic, ErrUnknownOutcome, ErrNotAwake, and those of the commit.
+func Turn(ctx context.Context, fn func(c *Context) error) error {
+	l, ok := ctx.Value(lifeKey{}).(*life)
+	if !ok {
+		return fmt.Errorf("%w: the context is of no actor", ErrNotAwake)
+	}
+	err := l.inward(ctx, newTurn("actor.run", fn))
+	if errors.Is(err, errAgain) {
+		return ErrNotAwake
+	}
+	return err
+}
+
+// exec runs a turn and commits what it has done. Its outcome is told by the gate.
+func (l *life) exec(t *turn) {
+	if !t.took.CompareAndSwap(false, true) {
+		t.finish(context.Canceled) // nobody waits for it any more
+		return
+	}
+	began := time.Now()
+	c := newContext(l, t)
+	c.span = l.span(t)
+	err := guard(func() error { return t.run(c) })
+	if err == nil {
+		err = c.commit()
+	} else {
+		c.abort(err)
+	}
+	c.cancel()
+	l.endSpan(c.span, err)
+	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
+		err = unknown(cause, err)
+	}
+	if err != nil {
+		l.host.count(metricFailed, 1)
+	} else {
+		l.destroy = l.destroy || c.destroy
+	}
+	l.host.count(metricTurns, 1)
+	l.host.observe(metricTurnTime, time.Since(began))
+	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
+}
+
+// unknown says what is known of a turn whose commit ended the handle.
+func unknown(cause, err error) error {
+	if errors.Is(cause, actorstore.ErrFenced) {
+		return err // somebody else's commit came first, so this one can't land
+	}
+	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+// guard calls fn, and makes an error of a panic.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// A panicError is a panic of an actor's code. It wraps ErrPanic, and the error with which
+// the code panicked, if it was one.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("%v: %v", ErrPanic, e.value) }
+
+func (e *panicError) Unwrap() []error {
+	if err, ok := e.value.(error); ok {
+		return []error{ErrPanic, err}
+	}
+	return []error{ErrPanic}
+}
+
+// span starts the span of a turn, nil if nothing is recorded.
+func (l *life) span(t *turn) *traces.Span {
+	if l.traces == nil {
+		return nil
+	}
+	return l.traces.Begin(t.name, &traces.StartOptions{Attributes: l.attributes(t)})
+}
+
+func (l *life) attributes(t *turn) []traces.Attr {
+	as := []traces.Attr{
+		traces.String("rivet.actor.id", l.actor.ID().String()),
+		traces.String("rivet.actor.name", l.addr.Type),
+		traces.String("rivet.actor.key", l.addr.Key),
+	}
+	if t.conn != "" {
+		as = append(as, traces.String("rivet.conn.id", string(t.conn)))
+	}
+	return as
+}
+
+func (l *life) endSpan(s *traces.Span, err error) {
+	if s == nil {
+		return
+	}
+	if err != nil {
+		s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
+		return
+	}
+	s.End()
+}
