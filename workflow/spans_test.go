@@ -46,7 +46,7 @@ func TestSpans(t *testing.T) {
 			text := s.Name()
 			for _, kv := range s.Attributes() {
 				if kv.Key != attrActor && kv.Key != attrID && kv.Key != attrLive {
-					text += fmt.Sprint(" ", kv.Value.Emit())
+					text += fmt.Sprint(" ", kv.Value.String())
 				}
 			}
 			if s.Name() == spanStep && parents[s.Parent().SpanID()] != spanRun {
