@@ -21,6 +21,7 @@ type gathered struct {
 	sought  bool  // what came before was looked up
 	begins  place // of the base that was looked up, and of its newest snapshot
 	whole   place
+	since   chunkKey // what is read of it begins there
 }
 
 // restated reports whether the span began before a time and all that is known of its
@@ -65,8 +66,8 @@ func (m resources) of(r *record, strings []string) *Resource {
 // span puts a span together from its records.
 func (g *gathered) span() SpanData {
 	// Records were gathered as they are stored, which is not always as they happened:
-	// what is dated back is in a chunk of its own. Those of one moment stay as they came.
-	slices.SortStableFunc(g.records, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	// what is dated back is in a chunk of its own. Those of one moment stand in the order of their keys.
+	slices.SortFunc(g.records, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.place.compare(b.place)) })
 	d := SpanData{SpanID: g.id, Partial: g.partial}
 	for _, r := range g.records {
 		switch r.kind {

@@ -1,6 +1,10 @@
 package traces
 
-import "github.com/greenroomdb/greenroom/internal/bare"
+import (
+	"cmp"
+
+	"github.com/greenroomdb/greenroom/internal/bare"
+)
 
 // A chunk, version 1, in the schema language of BARE (https://baremessages.org). It is what
 // the TypeScript runtime stores, and must stay so byte for byte:
@@ -101,6 +105,11 @@ type record struct {
 type place struct {
 	chunk chunkKey
 	index uint32
+}
+
+// compare orders records as they are stored.
+func (p place) compare(o place) int {
+	return cmp.Or(p.chunk.compare(o.chunk), cmp.Compare(p.index, o.index))
 }
 
 // An active is a span that ran when a chunk was cut.

@@ -96,7 +96,13 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
 		next := newest.key
 		next.id++
 		g.first = &next
-		if err := g.between(ctx, found, orDefault(0, DefaultMaxChunks)); err != nil {
+		for _, s := range found {
+			if s.whole != (place{}) {
+				s.since = s.whole.chunk // its events are for readers
+			}
+		}
+		// Without a bound: what is missing would be missing in the next snapshot, for ever.
+		if err := g.between(ctx, found, math.MaxInt); err != nil {
 			return err
 		}
 		return t.adopt(found)

@@ -80,7 +80,7 @@ func (g *gatherer) bases(ctx context.Context, missing []*gathered) (found []*gat
 			continue
 		}
 		s.sought = true
-		s.begins, s.whole = a.start, a.snapshot.value
+		s.begins, s.whole, s.since = a.start, a.snapshot.value, a.start.chunk
 		wanted[a.start.chunk] = append(wanted[a.start.chunk], s)
 		if a.snapshot.set && a.snapshot.value.chunk != a.start.chunk {
 			wanted[a.snapshot.value.chunk] = append(wanted[a.snapshot.value.chunk], s)
@@ -125,12 +125,12 @@ func (g *gatherer) takeBases(c keyed, spans []*gathered) {
 // between reads what happened to the spans between their beginning and the chunks of the
 // range, as far as the budget allows, the newest first.
 func (g *gatherer) between(ctx context.Context, spans []*gathered, budget int) error {
-	start := spans[0].begins.chunk
+	start := spans[0].since
 	byID := map[SpanID]*gathered{}
 	for _, s := range spans {
 		byID[s.id] = s
-		if s.begins.chunk.compare(start) < 0 {
-			start = s.begins.chunk
+		if s.since.compare(start) < 0 {
+			start = s.since
 		}
 	}
 	keys, err := g.keysBetween(ctx, start, byID)
@@ -145,8 +145,8 @@ func (g *gatherer) between(ctx context.Context, spans []*gathered, budget int) e
 func (g *gatherer) keysBetween(ctx context.Context, start chunkKey, spans map[SpanID]*gathered) (keys []chunkKey, err error) {
 	since := map[uint64]chunkKey{} // by trace
 	for _, s := range spans {
-		if k, ok := since[s.trace]; !ok || s.begins.chunk.compare(k) < 0 {
-			since[s.trace] = s.begins.chunk
+		if k, ok := since[s.trace]; !ok || s.since.compare(k) < 0 {
+			since[s.trace] = s.since
 		}
 	}
 	for i := range g.cat.chunks {

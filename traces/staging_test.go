@@ -6,6 +6,9 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 var _ batch.Stager = (*Traces)(nil)
@@ -77,4 +80,37 @@ func TestStageTogether(t *testing.T) {
 	r.flush()
 	want(t, "spans", names(r.read(Query{})), "one two three four")
 	r.verify("after a restart")
+}
+
+// TestStageOrdered: of a batch that landed in part, chunks that are there are written once
+// more, as they were, and charged once.
+func TestStageOrdered(t *testing.T) {
+	r := newRigOn(t, memkv.New(), quiet(), batch.Limits{Entries: 1})
+	pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit}) // the writer must not be faster
+	r.Begin("zero", nil).End()
+	done := make(chan error)
+	go func() { done <- r.Flush(ctx) }()
+	<-pause.Reached()
+	for _, name := range []string{"one", "two"} {
+		r.Begin(name, nil).End()
+		r.Traces.mu.Lock()
+		r.cutAll()
+		r.Traces.mu.Unlock()
+	}
+	b := batch.Batch{Mode: batch.Ordered}
+	must(t, r.Stage(&b))
+	pause.Release()
+	must(t, <-done)
+	f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
+	err := r.actor.Commit(ctx, &b)
+	var partly *actorstore.OrderedError
+	if !errors.As(err, &partly) || f.Hits() != 1 {
+		t.Fatalf("commit: %v", err)
+	}
+	want(t, "spans meanwhile", names(r.read(Query{})), "zero one two")
+	r.flush()
+	want(t, "spans", names(r.read(Query{})), "zero one two")
+	want(t, "chunks", r.Stats().Chunks, 3)
+	want(t, "bytes", r.Stats().Bytes, r.actor.Used())
+	r.verify("ordered")
 }

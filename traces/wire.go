@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -55,9 +54,7 @@ func (g *gatherer) wire(w *wireRange) {
 			bases = append(bases, base.value)
 		}
 	}
-	order := func(a, b timed) int {
-		return cmp.Or(a.place.chunk.compare(b.place.chunk), cmp.Compare(a.place.index, b.place.index))
-	}
+	order := func(a, b timed) int { return a.place.compare(b.place) }
 	slices.SortFunc(bases, order)
 	slices.SortFunc(records, order)
 	for _, r := range bases {
