@@ -49,7 +49,7 @@ type Event struct {
 	DroppedAttributes uint32
 }
 
-// A Resource is the program that recorded spans. It is compared by its address first:
+// A Resource is the program that recorded spans. It is compared by its address:
 // whoever records many spans gives them all the same one. It must not change.
 type Resource struct {
 	Attributes []Attr
