@@ -84,6 +84,7 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64) erro
 	if err != nil {
 		return wrap(err)
 	}
+	d.checked.landed(c)
 	// After the application: who sees the new version sees the new state.
 	if now := d.version.Add(1); d.txs.Busy() {
 		d.txs.Applied(c.Ops, now)
@@ -123,6 +124,12 @@ func (d *DB) lookup(key []byte) ([]byte, io.Closer, error) {
 func (d *DB) check(checks []kv.Check) error {
 	for i := range checks {
 		ch := &checks[i]
+		if holds, known := d.checked.holds(ch); known {
+			if !holds {
+				return fmt.Errorf("pebblekv: check %d: %w", i, kv.ErrConflict)
+			}
+			continue
+		}
 		v, closer, err := d.lookup(ch.Key)
 		if err == pebble.ErrNotFound {
 			if !ch.Absent {

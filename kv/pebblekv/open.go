@@ -69,7 +69,7 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
 	fault, life := newFault(), newLife()
 	d := &DB{
-		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life,
+		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{},
 		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing},
 		gate:  newGate(fault, life.closing, cmp.Or(opts.MemtableBytes, defaultMemtable)),
 	}

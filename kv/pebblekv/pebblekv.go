@@ -66,8 +66,9 @@ type DB struct {
 	// which changes it under reserving; commit may be held then.
 	ceiling   atomic.Uint64
 	reserving sync.Mutex
-	// txs are the transactions; guarded by commit.
-	txs *optimistic.Core
+	// txs are the transactions, checked what is remembered of rows; guarded by commit.
+	txs     *optimistic.Core
+	checked checked
 }
 
 var (

@@ -150,6 +150,7 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	if err != nil {
 		return nil, d.verdict(err)
 	}
+	d.checked.landed(c)
 	d.version.Store(version)
 	return func() error { return d.finish(c, b) }, nil
 }
