@@ -314,7 +314,8 @@ func (g *hosting) close() error {
 	h.stop()
 	<-h.done
 	h.term.Store(nil)
-	ctx, cancel := context.WithTimeout(context.Background(), h.every)
+	// A short lease is no reason to leave it behind on a server that is slow.
+	ctx, cancel := context.WithTimeout(context.Background(), max(h.every, time.Second))
 	defer cancel()
 	for !h.isLost() {
 		err := g.store.eng.Commit(ctx, &kv.Commit{
