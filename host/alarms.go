@@ -32,6 +32,7 @@ type wakeTable struct {
 	mu     sync.Mutex
 	heap   sleepers            // +checklocks:mu
 	of     map[string]*sleeper // +checklocks:mu
+	rung   map[string]bool     // those that are being woken by the table  +checklocks:mu
 	poke   chan struct{}       // of one: the heap has changed
 	ctx    context.Context     // ends with close
 	end    context.CancelFunc
@@ -72,18 +73,23 @@ func (s *sleepers) Pop() any {
 // wakers bounds how many actors are being woken by the table at once.
 const wakers = 16
 
-// newWakeTable reads the index, and begins to wake actors.
-func newWakeTable(ctx context.Context, h *Host) (*wakeTable, error) {
-	t := &wakeTable{host: h, of: map[string]*sleeper{}, poke: make(chan struct{}, 1)}
+// newWakeTable returns an empty table.
+func newWakeTable(h *Host) *wakeTable {
+	t := &wakeTable{host: h, of: map[string]*sleeper{}, rung: map[string]bool{}, poke: make(chan struct{}, 1)}
 	t.ctx, t.end = context.WithCancel(h.ctx)
+	return t
+}
+
+// start reads the index, and begins to wake actors.
+func (t *wakeTable) start(ctx context.Context) error {
 	if err := t.scan(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	t.work.Go(t.run)
-	if _, alone := h.engine.(kv.Sharer); !alone {
+	if _, alone := t.host.engine.(kv.Sharer); !alone {
 		t.work.Go(t.rescan)
 	}
-	return t, nil
+	return nil
 }
 
 // scan reads the index. An actor that is known already keeps the earlier time.
@@ -153,7 +159,7 @@ func (t *wakeTable) take(name string) bool {
 	defer t.mu.Unlock()
 	e := t.of[name]
 	if e == nil {
-		return false
+		return t.rung[name]
 	}
 	delete(t.of, name)
 	heap.Remove(&t.heap, e.index)
@@ -189,6 +195,7 @@ func (t *wakeTable) due() (e *sleeper, in time.Duration) {
 	}
 	e = heap.Pop(&t.heap).(*sleeper)
 	delete(t.of, e.name)
+	t.rung[e.name] = true
 	return e, 0
 }
 
@@ -228,6 +235,11 @@ func (t *wakeTable) run() {
 // wake wakes an actor: everything else it does by itself.
 func (t *wakeTable) wake(e *sleeper) {
 	h := t.host
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.rung, e.name)
+	}()
 	a, err := ParseAddress(e.name)
 	if err == nil {
 		var l *life

@@ -110,7 +110,8 @@ func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) 
 	}
 	h.store = store
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	if h.alarms, err = newWakeTable(ctx, h); err != nil {
+	h.alarms = newWakeTable(h)
+	if err := h.alarms.start(ctx); err != nil {
 		h.stop()
 		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
 	}

@@ -187,12 +187,15 @@ func (l *life) quiesce() {
 		l.report("close the workflow", l.workflow.close())
 	}
 	l.report("close the record", l.record.Close(ctx))
-	ephemeral := l.ephemeral()
-	l.report("close the connections", l.conns.Close(ctx))
-	for _, n := range ephemeral {
+	var held []Transport
+	for _, n := range l.ephemeral() {
 		if t, ok := n.Transport().(Transport); ok {
-			t.Close("the actor has left this host")
+			held = append(held, t)
 		}
+	}
+	l.report("close the connections", l.conns.Close(ctx))
+	for _, t := range held {
+		t.Close("the actor has left this host")
 	}
 	if l.traces != nil {
 		l.report("close the traces", l.traces.Close(ctx))

@@ -1,0 +1,235 @@
+package host
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
+)
+
+// clockThing schedules, and counts what came of it.
+func clockThing(d *diary) *Actor {
+	kind := thing(map[string]Handler{
+		"plan": Action(func(c *Context, after time.Duration) (string, error) {
+			return c.Schedule().After(after, "ring", "bell")
+		}),
+		"ring": Action(func(c *Context, what string) (int, error) {
+			d.write(what)
+			return 0, Mutate(c, func(n *int) error { *n++; return nil })
+		}),
+		"rung": Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		"plan other": Action(func(c *Context, after time.Duration) (string, error) {
+			return c.Schedule().After(after, "other", 5)
+		}),
+		"cancel": Action(func(c *Context, id string) (struct{}, error) { return struct{}{}, c.Schedule().Cancel(id) }),
+	})
+	kind.Alarm = func(c *Context, e persist.Event) error {
+		d.write("alarm " + e.Action)
+		return nil
+	}
+	return kind
+}
+
+func (r *rig) plan(action string, after time.Duration) string {
+	r.Helper()
+	id, err := Invoke[string](r.ctx, r.Host, lobby, action, after)
+	must(r, err)
+	return id
+}
+
+func TestAlarmWakes(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		r.plan("plan", time.Hour)
+		r.plan("plan other", 2*time.Hour)
+		cancelled := r.plan("plan", 3*time.Hour)
+		_, err := Invoke[any](r.ctx, r.Host, lobby, "cancel", cancelled)
+		must(t, err)
+		time.Sleep(59 * time.Minute)
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
+			t.Errorf("%+v before the alarm", s)
+		}
+		d.want(t)
+		time.Sleep(2 * time.Minute)
+		d.want(t, "bell")
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
+			t.Errorf("%+v after the alarm", s)
+		}
+		r.reopen()
+		time.Sleep(time.Hour)
+		d.want(t, "bell", "alarm other")
+		time.Sleep(2 * time.Hour)
+		d.want(t, "bell", "alarm other")
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
+			t.Errorf("%+v when nothing is left", s)
+		}
+		if n := r.call(lobby, "rung", nil); n != 1 {
+			t.Errorf("the state is %d, want 1", n)
+		}
+		r.wantRows(0)
+	}, clockThing(&d))
+}
+
+// wantRows looks how many rows the index has.
+func (r *rig) wantRows(want int) {
+	r.Helper()
+	var names []string
+	for e, err := range r.engine.Scan(r.ctx, alarmRange()) {
+		must(r, err)
+		name, err := parseAlarmKey(e.Key)
+		must(r, err)
+		names = append(names, name)
+	}
+	if len(names) != want {
+		r.Errorf("the index has rows of %q, want %d", names, want)
+	}
+}
+
+// crash leaves the host as it is, and opens another one on the same engine, which takes
+// the actors over. It returns the old one, to be closed.
+func (r *rig) crash() *Host {
+	r.Helper()
+	old := r.Host
+	old.alarms.close() // else it would take them back
+	r.open()
+	return old
+}
+
+// TestAlarmAfterCrash crashes the host with an actor awake that has scheduled something,
+// at each commit that fails.
+func TestAlarmAfterCrash(t *testing.T) {
+	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
+		for skip, hit := 0, true; hit; skip++ {
+			synctest.Test(t, func(t *testing.T) { hit = alarmAfterCrash(t, point, skip) })
+		}
+	}
+}
+
+func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
+	var d diary
+	r := newRig(t, Options{IdleTimeout: 10 * time.Hour}, clockThing(&d))
+	fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
+	_, err := Invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
+	fault.Remove()
+	hit := fault.Hits() > 0
+	old := r.crash()
+	look, viewErr := r.Store().View(r.ctx, actorstore.IDFromName(lobby.String()))
+	planned := false
+	if viewErr == nil {
+		snap := look.Snapshot
+		if c, err := persist.Look(r.ctx, snap); err == nil {
+			planned = len(c.Events) > 0
+		} else if !errors.Is(err, persist.ErrNoRecord) {
+			t.Error(err)
+		}
+		must(t, look.Close())
+	} else if !errors.Is(viewErr, actorstore.ErrUnknownActor) {
+		t.Error(viewErr)
+	}
+	if err == nil && !planned {
+		t.Errorf("fault %d at %v: what was acknowledged isn't there", skip, point)
+	}
+	time.Sleep(2 * time.Hour)
+	if rung := len(d.read()) == 1; rung != planned {
+		t.Errorf("fault %d at %v: planned %v, rung %v", skip, point, planned, d.read())
+	}
+	if !planned && err == nil != !hit {
+		t.Errorf("fault %d at %v: error %v, hit %v", skip, point, err, hit)
+	}
+	_ = old.Close(t.Context()) // its actors are fenced
+	r.close()
+	return hit
+}
+
+// TestStaleRows has rows of actors that don't exist, or wait for nothing.
+func TestStaleRows(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "rung", nil)
+		r.close()
+		for _, name := range []string{lobby.String(), "thing/nobody", "unknown/actor"} {
+			must(t, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey(name), alarmRow{at: 1}.append(nil))}}))
+		}
+		r.open()
+		time.Sleep(time.Minute)
+		r.wantRows(1) // that of a type which is somebody else's
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
+			t.Errorf("%+v", s)
+		}
+		if err := r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey("x"), []byte{9, 9})}}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(r.ctx, r.engine, nil, nil)
+		wantErr(t, err, kv.ErrNewerFormat)
+	}, clockThing(&d))
+}
+
+// TestWakeFails has the store fail when an actor must be woken.
+func TestWakeFails(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		r.plan("plan", time.Hour)
+		time.Sleep(30 * time.Minute)
+		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever})
+		time.Sleep(time.Hour)
+		d.want(t)
+		if fault.Hits() < 5 {
+			t.Errorf("%d attempts in half an hour", fault.Hits())
+		}
+		fault.Remove()
+		time.Sleep(10 * time.Minute)
+		d.want(t, "bell")
+	}, clockThing(&d))
+}
+
+// TestOtherHostsAlarms has one host look after what another one has left.
+func TestOtherHostsAlarms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := sharedEngine{memkv.New()}
+		var d [2]diary
+		var hosts [2]*Host
+		for i := range hosts {
+			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: strings.Repeat("h", i+1)}}}
+			h, err := Open(t.Context(), engine, []*Actor{clockThing(&d[i])}, &opts)
+			must(t, err)
+			hosts[i] = h
+		}
+		_, err := Invoke[string](t.Context(), hosts[0], lobby, "plan", time.Hour)
+		must(t, err)
+		must(t, hosts[0].Close(t.Context()))
+		time.Sleep(2 * time.Hour)
+		d[0].want(t)
+		d[1].want(t, "bell")
+		must(t, hosts[1].Close(t.Context()))
+	})
+}
+
+func FuzzAlarmRow(f *testing.F) {
+	f.Add(alarmRow{at: 1}.append(nil), alarmKey("a/b"))
+	f.Fuzz(func(t *testing.T, value, key []byte) {
+		if r, err := parseAlarmRow(value); err == nil && string(r.append(nil)) != string(value) {
+			t.Errorf("%x is read as %+v", value, r)
+		}
+		if name, err := parseAlarmKey(key); err == nil && string(alarmKey(name)) != string(key) {
+			t.Errorf("%x is read as %q", key, name)
+		}
+	})
+}
+
+func TestAlarmRowGolden(t *testing.T) {
+	r := alarmRow{at: 0x0102, nonce: [16]byte{0: 0xaa, 15: 0xbb}}
+	want := "\x01\x00\x02\x01\x00\x00\x00\x00\x00\x00\xaa" + strings.Repeat("\x00", 14) + "\xbb"
+	if got := string(r.append(nil)); got != want {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	if got, want := string(alarmKey("a/b")), "\x02greenroom.host\x00\x15\x01\x02a/b\x00"; got != want {
+		t.Errorf("got %x, want %x", got, want)
+	}
+}

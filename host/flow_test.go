@@ -1,0 +1,277 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// order is a workflow that books in the actor's database, sleeps, and waits for somebody
+// to approve.
+func order(c *workflow.Context, item string) (string, error) {
+	n, err := workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int) error) error {
+		return Turn(ctx, func(c *Context) error {
+			tx, err := c.DB()
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x)"); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(c.Context(), "insert into t values(?)", item); err != nil {
+				return err
+			}
+			var n int
+			if err := tx.QueryRowContext(c.Context(), "select count(*) from t").Scan(&n); err != nil {
+				return err
+			}
+			return land(c.Batch(), n)
+		})
+	}, nil)
+	if err != nil {
+		return "", err
+	}
+	c.Sleep("cool down", 24*time.Hour)
+	m, err := workflow.Receive[string](c, "approval", nil)
+	if err != nil {
+		return "", err
+	}
+	if n != 1 {
+		return "", errors.New("booked more than once")
+	}
+	return item + ", " + m.Body, nil
+}
+
+func orderThing() *Actor {
+	kind := wholeThing()
+	kind.Actions["order"] = Action(func(c *Context, item string) (struct{}, error) {
+		return struct{}{}, c.StartWorkflow(item)
+	})
+	kind.Actions["order and fail"] = Action(func(c *Context, item string) (struct{}, error) {
+		return struct{}{}, errors.Join(c.StartWorkflow(item), errRefused)
+	})
+	kind.Actions["approve"] = Action(func(c *Context, by string) (queue.ID, error) {
+		return c.Queue().Send(queue.Send{Name: "approval", Body: by})
+	})
+	kind.Actions["status"] = Action(func(c *Context, _ struct{}) (string, error) {
+		s := c.Workflow().Status()
+		return s.State.String(), nil
+	})
+	kind.Workflow = NewWorkflow(order, nil)
+	return kind
+}
+
+func (r *rig) status(want workflow.State) {
+	r.Helper()
+	r.look() // it wakes the actor, whose workflow then runs as far as it comes
+	synctest.Wait()
+	got, err := Invoke[string](r.ctx, r.Host, lobby, "status", nil)
+	must(r, err)
+	if got != want.String() {
+		r.Errorf("the workflow is %s, want %s", got, want)
+	}
+}
+
+func TestWorkflow(t *testing.T) {
+	bubble(t, Options{}, func(r *rig) {
+		_, err := Invoke[any](r.ctx, r.Host, lobby, "order and fail", "tea")
+		wantErr(t, err, errRefused)
+		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", 17)
+		wantErr(t, err, ErrArgs)
+		time.Sleep(time.Minute)
+		r.status(workflow.Pending)
+		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", "tea")
+		must(t, err)
+		time.Sleep(time.Hour)
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
+			t.Errorf("%+v while the workflow sleeps", s)
+		}
+		r.status(workflow.Sleeping)
+		r.reopen()
+		time.Sleep(24 * time.Hour)
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
+			t.Errorf("%+v while the workflow waits for a message", s)
+		}
+		_, err = Invoke[queue.ID](r.ctx, r.Host, lobby, "approve", "the boss")
+		must(t, err)
+		time.Sleep(time.Minute)
+		r.status(workflow.Completed)
+		if got := r.look(); got.Rows != 1 || got.Messages != 0 {
+			t.Errorf("got %+v", got)
+		}
+	}, orderThing())
+}
+
+// TestWorkflowHoldsActor has a step take longer than the idle time.
+func TestWorkflowHoldsActor(t *testing.T) {
+	kind := thing(map[string]Handler{"go": Action(func(c *Context, _ struct{}) (struct{}, error) {
+		return struct{}{}, c.StartWorkflow(nil)
+	})})
+	done := false
+	kind.Workflow = NewWorkflow(func(c *workflow.Context, _ any) (int, error) {
+		return 0, workflow.Do(c, "work", func(ctx context.Context) error {
+			select {
+			case <-time.After(10 * time.Minute):
+				done = true
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}, &workflow.StepOptions{Timeout: time.Hour})
+	}, nil)
+	bubble(t, Options{}, func(r *rig) {
+		_, err := Invoke[any](r.ctx, r.Host, lobby, "go", nil)
+		must(t, err)
+		time.Sleep(9 * time.Minute)
+		if s := r.Stats(); s.Awake != 1 || s.Idle != 0 {
+			t.Errorf("%+v during the step", s)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := r.Stats(); s.Awake != 0 || !done {
+			t.Errorf("%+v after the step, done %v", s, done)
+		}
+	}, kind)
+}
+
+// inbox takes messages, and fails as often as they say.
+func inbox(d *diary) *Actor {
+	kind := thing(map[string]Handler{"add": add})
+	kind.Queue = queue.Options{MaxReceive: 3}
+	kind.MessageNames = []string{"work"}
+	kind.Message = func(c *Context, m *queue.Message) error {
+		var text string
+		if err := m.Decode(&text); err != nil {
+			return err
+		}
+		if err := Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
+			return err
+		}
+		if text == "never" || text == "later" && m.Deliveries == 1 {
+			return errRefused
+		}
+		if text == "answer" {
+			d.write(text)
+			return c.Queue().Complete(m.Receipt(), "thanks")
+		}
+		d.write(text)
+		return nil
+	}
+	return kind
+}
+
+func TestMessages(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		send := func(text string, delay time.Duration) {
+			t.Helper()
+			_, err := r.Send(r.ctx, lobby, queue.Send{Name: "work", Body: text, Delay: delay})
+			must(t, err)
+		}
+		send("later", 0)
+		send("one", 0)
+		send("never", 0)
+		send("answer", 0)
+		send("tomorrow", 24*time.Hour)
+		synctest.Wait()
+		d.want(t, "one", "answer")
+		time.Sleep(10 * time.Minute)
+		d.want(t, "one", "answer", "later")
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(24 * time.Hour)
+		d.want(t, "one", "answer", "later", "tomorrow")
+		var names []string
+		must(t, r.Do0(func(c *Context) error {
+			ms, err := c.Queue().Receive(&queue.ReceiveOptions{Count: 10})
+			for _, m := range ms {
+				names = append(names, m.Name)
+			}
+			return err
+		}))
+		if !slices.Equal(names, []string{"work.dlq"}) {
+			t.Errorf("%q are left, want the one that always failed", names)
+		}
+		if n := r.call(lobby, "add", 0); n != 4 {
+			t.Errorf("the state is %d: turns that failed have landed", n)
+		}
+	}, inbox(&d))
+}
+
+func TestRun(t *testing.T) {
+	kind := thing(map[string]Handler{"add": add})
+	ended := make(chan error, 10)
+	kind.Run = func(ctx context.Context) (err error) {
+		defer func() { ended <- err }()
+		for {
+			if err := Turn(ctx, func(c *Context) error {
+				return Mutate(c, func(n *int) error { *n++; return nil })
+			}); err != nil {
+				return err
+			}
+			select {
+			case <-time.After(10 * time.Second):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ended = make(chan error, 10)
+		r := newRig(t, Options{IdleTimeout: 25 * time.Second}, kind)
+		r.call(lobby, "add", 0)
+		time.Sleep(95 * time.Second) // its turns keep it awake
+		if n := r.call(lobby, "add", 0); n != 10 {
+			t.Errorf("the state is %d, want 10 turns", n)
+		}
+		r.close()
+		wantErr(t, <-ended, context.Canceled)
+	})
+	wantErr(t, Turn(t.Context(), nil), ErrNotAwake)
+}
+
+// TestVars has things in memory live as long as the actor is.
+func TestVars(t *testing.T) {
+	var closed atomic.Int32
+	kind := thing(map[string]Handler{"next": Action(func(c *Context, _ struct{}) (int, error) {
+		v := c.Vars().(*vars)
+		v.n++
+		return v.n, nil
+	})})
+	kind.Vars = func(_ context.Context, a Address) (any, error) {
+		if a.Key == "broken" {
+			return nil, errRefused
+		}
+		return &vars{closed: &closed}, nil
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "next", nil)
+		if n := r.call(lobby, "next", nil); n != 2 || closed.Load() != 0 {
+			t.Errorf("got %d, closed %d", n, closed.Load())
+		}
+		time.Sleep(time.Minute)
+		if n := r.call(lobby, "next", nil); n != 1 || closed.Load() != 1 {
+			t.Errorf("after it has slept: got %d, closed %d", n, closed.Load())
+		}
+		_, err := Invoke[int](r.ctx, r.Host, Address{"thing", "broken"}, "next", nil)
+		wantErr(t, err, errRefused)
+	}, kind)
+}
+
+type vars struct {
+	n      int
+	closed *atomic.Int32
+}
+
+func (v *vars) Close() error {
+	v.closed.Add(1)
+	return nil
+}

@@ -1,0 +1,367 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A diary is what hooks were called, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) note(what string) func(*Context) error {
+	return func(c *Context) error {
+		d.write(what)
+		return nil
+	}
+}
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+func (d *diary) read() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.lines)
+}
+
+func (d *diary) want(t testing.TB, want ...string) {
+	t.Helper()
+	if got := d.read(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestHooks(t *testing.T) {
+	var d diary
+	kind := thing(map[string]Handler{"add": add})
+	kind.Create, kind.Wake, kind.Sleep, kind.Destroy = d.note("create"), d.note("wake"), d.note("sleep"), d.note("destroy")
+	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
+		r.call(lobby, "add", 1)
+		d.want(t, "create", "wake")
+		time.Sleep(59 * time.Second)
+		r.call(lobby, "add", 1) // the idle time begins anew
+		time.Sleep(59 * time.Second)
+		d.want(t, "create", "wake")
+		time.Sleep(2 * time.Second)
+		d.want(t, "create", "wake", "sleep")
+		if s := r.Stats(); s.Awake != 0 {
+			t.Errorf("%+v after the idle time", s)
+		}
+		if got := r.call(lobby, "add", 1); got != 3 {
+			t.Errorf("the state is %d, want 3", got)
+		}
+		must(t, r.Destroy(r.ctx, lobby))
+		d.want(t, "create", "wake", "sleep", "wake", "destroy")
+		wantErr(t, r.Destroy(r.ctx, lobby), ErrNoActor)
+		if got := r.call(lobby, "add", 1); got != 1 {
+			t.Errorf("the state is %d after the actor was destroyed", got)
+		}
+		d.want(t, "create", "wake", "sleep", "wake", "destroy", "create", "wake")
+	}, kind)
+}
+
+// TestCreateFails has the first turn fail: nothing lands, and the next call tries again.
+func TestCreateFails(t *testing.T) {
+	fail := true
+	kind := thing(map[string]Handler{"add": add})
+	kind.Create = func(c *Context) error {
+		if err := SetState(c, 10); err != nil || !fail {
+			return err
+		}
+		return errRefused
+	}
+	bubble(t, Options{}, func(r *rig) {
+		_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+		wantErr(t, err, errRefused)
+		fail = false
+		if got := r.call(lobby, "add", 1); got != 11 {
+			t.Errorf("the state is %d, want 11", got)
+		}
+		r.reopen()
+		if got := r.call(lobby, "add", 1); got != 12 {
+			t.Errorf("the state is %d, want 12: Create was called again", got)
+		}
+	}, kind)
+}
+
+func TestInput(t *testing.T) {
+	bubble(t, Options{}, func(r *rig) {
+		must(t, r.Create(r.ctx, lobby, "hello"))
+		must(t, r.Create(r.ctx, lobby, "ignored"))
+		var in string
+		must(t, r.Do0(func(c *Context) error { return c.Input(&in) }))
+		if in != "hello" {
+			t.Errorf("the input is %q", in)
+		}
+	}, thing(nil))
+}
+
+// TestBound has more actors than may be awake.
+func TestBound(t *testing.T) {
+	bubble(t, Options{MaxAwake: 3}, func(r *rig) {
+		at := func(i int) Address { return Address{"thing", fmt.Sprint(i)} }
+		for i := range 3 {
+			r.call(at(i), "add", 1)
+		}
+		r.call(at(0), "add", 1) // now 1 is the one that was used least recently
+		r.call(at(3), "add", 1)
+		r.mu.Lock()
+		var names []string
+		for name := range r.lives {
+			names = append(names, name)
+		}
+		r.mu.Unlock()
+		slices.Sort(names)
+		if want := []string{"thing/0", "thing/2", "thing/3"}; !slices.Equal(names, want) {
+			t.Errorf("awake are %q, want %q", names, want)
+		}
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() { r.call(at(i%20), "add", 1) })
+		}
+		wg.Wait()
+		if s := r.Stats(); s.Awake > 3 || s.Waiting != 0 {
+			t.Errorf("%+v", s)
+		}
+		total := 0
+		for i := range 20 {
+			total += r.call(at(i), "add", 0)
+		}
+		if total != 105 {
+			t.Errorf("%d additions have landed, want 105", total)
+		}
+	}, thing(map[string]Handler{"add": add}))
+}
+
+// TestAllBusy has a call wait for room while all actors are busy.
+func TestAllBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		r := newRig(t, Options{MaxAwake: 1}, thing(map[string]Handler{"add": add,
+			"wait": Action(func(*Context, struct{}) (int, error) { <-release; return 0, nil })}))
+		var wg sync.WaitGroup
+		wg.Go(func() { r.call(lobby, "wait", nil) })
+		synctest.Wait()
+		other := Address{"thing", "other"}
+		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
+		defer cancel()
+		_, err := Invoke[int](ctx, r.Host, other, "add", 1)
+		wantErr(t, err, context.DeadlineExceeded)
+		wg.Go(func() { r.call(other, "add", 1) })
+		synctest.Wait()
+		if s := r.Stats(); s.Waiting != 1 {
+			t.Errorf("%+v while a call waits", s)
+		}
+		close(release)
+		wg.Wait()
+		r.close()
+	})
+}
+
+// TestNothingLeft looks what is left of many actors: no goroutine, and no keeper.
+func TestNothingLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{IdleTimeout: time.Second}, wholeThing())
+		synctest.Wait()
+		before := runtime.NumGoroutine()
+		for i := range 50 {
+			a := Address{"thing", fmt.Sprint(i)}
+			r.call(a, "everything", false)
+		}
+		time.Sleep(time.Minute)
+		if n := runtime.NumGoroutine(); n > before {
+			stacks := make([]byte, 1<<16)
+			t.Errorf("%d goroutines, %d before\n%s", n, before, stacks[:runtime.Stack(stacks, true)])
+		}
+		if s := r.Stats(); s.Awake != 0 || s.Alarms != 50 {
+			t.Errorf("%+v, want 50 that wait for what is scheduled", s)
+		}
+		r.close()
+	})
+}
+
+// TestCloseDrains closes the host while turns run and wait.
+func TestCloseDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		r := newRig(t, Options{}, thing(map[string]Handler{"add": add,
+			"wait": Action(func(*Context, struct{}) (int, error) { <-release; return 0, nil })}))
+		var wg sync.WaitGroup
+		wg.Go(func() { r.call(lobby, "wait", nil) })
+		synctest.Wait()
+		wg.Go(func() { r.call(lobby, "add", 1) })
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- r.Host.Close(r.ctx) }()
+		synctest.Wait()
+		_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+		wantErr(t, err, ErrClosed)
+		wantErr(t, r.Ready(r.ctx), ErrClosed)
+		close(release)
+		must(t, <-closed)
+		wg.Wait()
+		r.open()
+		if got := r.call(lobby, "add", 0); got != 1 {
+			t.Errorf("the state is %d, want that of the turn that waited", got)
+		}
+		r.close()
+	})
+}
+
+// TestCloseGivesUp closes the host while a turn takes longer than anybody waits.
+func TestCloseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, thing(map[string]Handler{
+			"wait": Action(func(c *Context, _ struct{}) (int, error) { <-c.Context().Done(); return 1, SetState(c, 1) }), "add": add}))
+		failed := make(chan error)
+		go func() {
+			_, err := Invoke[int](r.ctx, r.Host, lobby, "wait", nil)
+			failed <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
+		defer cancel()
+		wantErr(t, r.Host.Close(ctx), context.DeadlineExceeded)
+		if err := <-failed; err == nil {
+			t.Error("a turn that was given up has succeeded")
+		}
+		r.open()
+		if got := r.call(lobby, "add", 0); got != 0 {
+			t.Errorf("the state is %d", got)
+		}
+		r.close()
+	})
+}
+
+// TestSyncShared has many turns share one wait for stable storage, in their order.
+func TestSyncShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, thing(map[string]Handler{"add": add}))
+		r.call(lobby, "add", 0)
+		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync, Times: faultkv.Forever})
+		r.engine.Reset()
+		var mu sync.Mutex
+		var got []int
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				n := r.call(lobby, "add", 1)
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, n)
+			})
+			synctest.Wait() // its turn is over, and it waits
+		}
+		if len(got) != 0 {
+			t.Fatalf("%d calls have returned before anything was durable", len(got))
+		}
+		if n := r.engine.Counts().Commits; n != 20 {
+			t.Errorf("%d commits while the first wait was under way, want 20", n)
+		}
+		pause.Release()
+		wg.Wait()
+		slices.Sort(got)
+		for i, n := range got {
+			if n != i+1 {
+				t.Errorf("call %d got %d", i, n)
+			}
+		}
+		if n := r.engine.Counts().Syncs; n != 2 {
+			t.Errorf("%d waits for stable storage, want 2: one for the first turn, one for all others", n)
+		}
+		r.close()
+	})
+}
+
+// TestSyncFails has a wait for stable storage fail, on which several turns wait.
+func TestSyncFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{}, thing(map[string]Handler{"add": add}))
+		r.call(lobby, "add", 1)
+		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync, Err: faultkv.ErrInjected})
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		pause.Release()
+		for range 3 {
+			err := <-errs
+			wantErr(t, err, ErrUnknownOutcome)
+			if code := Code(err); code != "unknown_outcome" {
+				t.Errorf("code %q", code)
+			}
+		}
+		// The engine has them all the same: that is what the next stay in memory finds.
+		if got := r.call(lobby, "add", 0); got != 4 {
+			t.Errorf("the state is %d, want 4", got)
+		}
+		r.close()
+	})
+}
+
+// TestTwoHosts has two hosts on one engine.
+func TestTwoHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := sharedEngine{memkv.New()}
+		hosts := map[string]*Host{}
+		for _, name := range []string{"a", "b"} {
+			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
+			h, err := Open(t.Context(), engine, []*Actor{thing(map[string]Handler{"add": add})}, &opts)
+			must(t, err)
+			hosts[name] = h
+		}
+		_, err := Invoke[int](t.Context(), hosts["a"], lobby, "add", 1)
+		must(t, err)
+		_, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		var inUse *actorstore.InUseError
+		if !errors.As(err, &inUse) || inUse.Host.Name != "a" || Code(err) != "actor_in_use" {
+			t.Fatalf("got %v", err)
+		}
+		time.Sleep(2 * time.Minute) // it goes to sleep
+		n, err := Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		must(t, err)
+		if n != 2 {
+			t.Errorf("the state is %d, want 2", n)
+		}
+		// Somebody takes it by force: the host that had it finds out, and asks again.
+		taken, err := hosts["a"].Store().Named(t.Context(), lobby.String(), &actorstore.ActorOptions{Force: true})
+		must(t, err)
+		_, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		if code := Code(err); code != "actor_moved" && code != "actor_in_use" {
+			t.Errorf("after the actor was taken: %v", err)
+		}
+		must(t, taken.Close())
+		n, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		must(t, err)
+		if n != 3 {
+			t.Errorf("the state is %d, want 3", n)
+		}
+		for _, h := range hosts {
+			must(t, h.Close(t.Context()))
+		}
+	})
+}
+
+var _ kv.Engine = sharedEngine{}
