@@ -19,7 +19,8 @@ import (
 // keys, one for each place.
 type saga struct {
 	r     *rig
-	fails bool // at the end, so that everything is undone
+	fails bool           // at the end, so that everything is undone
+	drawn map[int]string // what work outside has seen of what was drawn
 }
 
 // count returns a step whose effect is that a counter goes up.
@@ -67,8 +68,14 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 		return "", err
 	}
 	id, now := c.UUID("id"), c.Now("now")
-	if v, err := Step(c, "uses what was drawn", func(context.Context) (string, error) { return fmt.Sprint(id, now.UnixMilli()), nil },
-		&StepOptions{Unrecorded: true}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
+	if v, err := Step(c, "uses what was drawn", func(context.Context) (string, error) {
+		v := fmt.Sprint(id, now.UnixMilli())
+		if before := s.drawn[gen]; before != "" && before != v {
+			s.r.t.Errorf("work has seen %s, and after a restart %s", before, v)
+		}
+		s.drawn[gen] = v
+		return v, nil
+	}, &StepOptions{Unrecorded: true, MaxAttempts: -1}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
 		return "", fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
 	}
 	add(Version(c, "version", 3))
@@ -262,7 +269,7 @@ func TestCrashEverywhere(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		var want ending
 		synctest.Test(t, func(t *testing.T) {
-			want = (&saga{newRig(t), fails}).drive(false)
+			want = (&saga{newRig(t), fails, map[int]string{}}).drive(false)
 		})
 		if fails && (want.state != Failed || !strings.Contains(want.counts, "1/flaky=0")) ||
 			!fails && (want.state != Completed || !strings.Contains(want.counts, "1/flaky=1")) || want.left != 0 {
@@ -272,12 +279,12 @@ func TestCrashEverywhere(t *testing.T) {
 			for _, live := range []bool{false, true} {
 				t.Run(fmt.Sprint(d.name, " fails ", fails, " live ", live), func(t *testing.T) {
 					points, step := 0, d.step
-					if testing.Short() {
+					if testing.Short() || raceDetector {
 						step = 7 * d.step
 					}
 					for n, hit := 0, true; hit; n += step {
 						synctest.Test(t, func(t *testing.T) {
-							s := &saga{newRig(t), fails}
+							s := &saga{newRig(t), fails, map[int]string{}}
 							was := d.set(s.r.engine, n)
 							reached := false
 							s.r.healed = func() { reached = reached || was() }

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -146,6 +147,36 @@ func TestReceiveTimeout(t *testing.T) {
 			r.same(w.Workflow)
 		})
 	}
+}
+
+// TestDecided: what was decided is recorded before work begins that depends on it: after a
+// crash in the middle of it a message that has come doesn't change it, nor new code.
+func TestDecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		latest := 1
+		fn := func(c *Context, _ int) (string, error) {
+			out := fmt.Sprint(Version(c, "version", latest))
+			if _, err := Receive[string](c, "a", &ReceiveOptions{Timeout: time.Hour}); errors.Is(err, ErrTimedOut) {
+				out += " timed out"
+			}
+			return Step(c, "tells", func(context.Context) (string, error) {
+				r.do(out)
+				if len(r.did) == 1 {
+					r.engine.Tear(0)
+				}
+				return out, nil
+			}, &StepOptions{Unrecorded: true})
+		}
+		w := begin(r, fn, 0)
+		_, err := w.Live(ctx)
+		wantErr(t, "live", err, ErrStorage)
+		r.reopen()
+		latest = 2
+		r.send("m", "late")
+		output(r, attach(r, fn), "1 timed out")
+		r.wantDid("1 timed out", "1 timed out")
+	})
 }
 
 // TestReceiveFailure: a failure between reception and record loses no message: both are

@@ -116,7 +116,7 @@ type StepOptions struct {
 	// means no bound.
 	MaxElapsed time.Duration
 	// Retry, unless it is nil, decides about each error of an attempt that isn't the last:
-	// false for stop makes it the last, a delay above 0 replaces the wait, and is at most
+	// without again it becomes the last; a delay above 0 replaces the wait, and is at most
 	// MaxBackoff. It is asked once, by the run that made the attempt.
 	Retry func(err error, attempt uint32) (delay time.Duration, again bool)
 	// Timeout ends the context of an attempt. 0 means 30 seconds, a negative value none.

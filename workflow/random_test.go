@@ -117,7 +117,7 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 // and ends them as if they weren't.
 func TestRandom(t *testing.T) {
 	seeds := 150
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		seeds = 20
 	}
 	for seed := range uint64(seeds) {
