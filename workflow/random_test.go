@@ -84,7 +84,7 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 		c.Sleep(name, time.Duration(o.n*o.n)*time.Second)
 		return 1, nil
 	case "draw":
-		return c.Rand(name).IntN(100) & 0, nil
+		return min(c.Rand(name).IntN(100), 0), nil
 	case "loop":
 		return Loop(c, name, 0, func(c *Context, s *int) (int, bool, error) {
 			v, err := r.play(c, o.subs[0])
