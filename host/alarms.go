@@ -110,6 +110,9 @@ func (t *wakeTable) scan(ctx context.Context) error {
 		if err != nil || t.host.types[a.Type] == nil {
 			continue // of a type that another program has
 		}
+		if t.isAwake(name) {
+			continue // it knows by itself
+		}
 		t.add(name, time.UnixMilli(row.at), 0)
 	}
 	return nil
@@ -349,20 +352,35 @@ func (t *wakeTable) asleep(l *life, ready bool) {
 // sleeping has an actor woken at a time for what isn't stored, if it sleeps: one that is
 // awake knows by itself.
 func (t *wakeTable) sleeping(name string, at time.Time) {
-	t.host.mu.Lock()
-	l := t.host.lives[name]
-	t.host.mu.Unlock()
-	if l == nil {
+	if !t.isAwake(name) {
 		t.add(name, at, 0)
 	}
 }
 
-// lost has an actor that was not put to sleep in good order looked at again, if it may
-// wait for something.
-func (t *wakeTable) lost(l *life) {
-	if l.mark.set || l.clock != nil && !l.clock.Next().IsZero() {
-		t.add(l.name, t.host.clock().Add(time.Second), 0)
+func (t *wakeTable) isAwake(name string) bool {
+	t.host.mu.Lock()
+	defer t.host.mu.Unlock()
+	return t.host.lives[name] != nil
+}
+
+// lost has an actor that didn't wake, or was not put to sleep in good order, looked at
+// again if it may wait for something: soon, or later if another host has it by now, which
+// looks after it as long as it can.
+func (t *wakeTable) lost(l *life, err error) {
+	if errors.Is(err, ErrNoActor) || !l.known && !l.mark.set && (l.clock == nil || l.clock.Next().IsZero()) {
+		return
 	}
+	t.mu.Lock()
+	rung := t.rung[l.name]
+	t.mu.Unlock()
+	if rung {
+		return // who has rung for it looks again
+	}
+	in := time.Second
+	if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
+		in = t.host.opts.Rescan
+	}
+	t.add(l.name, t.host.clock().Add(in), 0)
 }
 
 // destroyed forgets an actor that doesn't exist any more.

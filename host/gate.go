@@ -102,7 +102,7 @@ func (g *gate) let(o *output, lost error) {
 			send()
 		}
 	}
-	if o.destroy && o.err == nil {
+	if o.destroy && o.err == nil && o.turn.patient {
 		g.mu.Lock()
 		g.parting = append(g.parting, o.turn)
 		g.mu.Unlock()

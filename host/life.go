@@ -68,6 +68,7 @@ type life struct {
 	db       *vfs.DB // nil until a turn asks for it
 	vars     any
 	gate     gate
+	known    bool // the index may have had a row when it woke
 	mark     mark
 	absence  *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
 	sources  sync.WaitGroup // of goroutines that ask for turns
@@ -95,7 +96,7 @@ func (l *life) main() {
 		close(l.over)
 		l.sources.Wait()
 		l.shut(true)
-		l.host.alarms.lost(l)
+		l.host.alarms.lost(l, err)
 		l.host.forget(l)
 		close(l.woken)
 		close(l.left)
@@ -167,15 +168,31 @@ func (l *life) fallAsleep() {
 	})
 	close(l.over)
 	l.gate.wait()
-	if l.actor.Err() != nil {
-		l.shut(true)
-		l.host.alarms.lost(l)
-	} else {
-		ready := l.waiting()
-		l.shut(false)
-		l.host.alarms.asleep(l, ready)
+	if l.destroy || l.actor.Err() != nil {
+		l.end()
+		return
 	}
+	ready := l.waiting()
+	l.shut(false)
+	l.host.alarms.asleep(l, ready)
 	l.host.count(metricSlept, 1)
+	l.host.forget(l)
+	close(l.left)
+}
+
+// end is the end of an actor that was lost, or is to be destroyed.
+func (l *life) end() {
+	err := l.actor.Err()
+	if l.destroy && err == nil {
+		l.remove()
+	} else {
+		l.host.count(metricLost, 1)
+		if err != nil {
+			l.log.Error("host: actor was lost", slog.Any("error", err))
+		}
+		l.shut(true)
+		l.host.alarms.lost(l, err)
+	}
 	l.host.forget(l)
 	close(l.left)
 }
@@ -221,18 +238,7 @@ func (l *life) loseIt() {
 	l.refuse(stopped)
 	close(l.over)
 	l.gate.wait()
-	if l.destroy && l.actor.Err() == nil {
-		l.remove()
-	} else {
-		h.count(metricLost, 1)
-		if err := l.actor.Err(); err != nil {
-			l.log.Error("host: actor was lost", slog.Any("error", err))
-		}
-		l.shut(true)
-		h.alarms.lost(l)
-	}
-	h.forget(l)
-	close(l.left)
+	l.end()
 }
 
 // refuse ends turns without running them until nobody asks for one any more.

@@ -25,14 +25,14 @@ func (l *life) open() (err error) {
 	if err != nil {
 		return err
 	}
-	known := l.host.alarms.waking(l)
+	l.known = l.host.alarms.waking(l)
 	l.clock = alarm.New(nil)
 	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err
 		}
 	}
-	if known || !l.clock.Next().IsZero() {
+	if l.known || !l.clock.Next().IsZero() {
 		if err := l.markDue(); err != nil {
 			return err
 		}

@@ -365,3 +365,71 @@ func TestTwoHosts(t *testing.T) {
 }
 
 var _ kv.Engine = sharedEngine{}
+
+// TestDestroyFromWithin has turns of all kinds destroy their actor.
+func TestDestroyFromWithin(t *testing.T) {
+	kind := thing(map[string]Handler{
+		"add": add,
+		"die": Action(func(c *Context, _ struct{}) (struct{}, error) { return struct{}{}, c.Destroy() }),
+		"die later": Action(func(c *Context, _ struct{}) (string, error) {
+			return c.Schedule().After(time.Hour, "die", nil)
+		}),
+		"die and fail": Action(func(c *Context, _ struct{}) (struct{}, error) {
+			return struct{}{}, errors.Join(c.Destroy(), errRefused)
+		}),
+	})
+	doomed := false
+	kind.Wake = func(c *Context) error {
+		if doomed {
+			doomed = false
+			return c.Destroy()
+		}
+		return nil
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "add", 1)
+		_, err := Invoke[any](r.ctx, r.Host, lobby, "die and fail", nil)
+		wantErr(t, err, errRefused)
+		if n := r.call(lobby, "add", 1); n != 2 {
+			t.Errorf("the state is %d", n)
+		}
+		_, err = Invoke[any](r.ctx, r.Host, lobby, "die", nil)
+		must(t, err)
+		if n := r.call(lobby, "add", 1); n != 1 {
+			t.Errorf("the state is %d", n)
+		}
+		_, err = Invoke[any](r.ctx, r.Host, lobby, "die later", nil)
+		must(t, err)
+		time.Sleep(2 * time.Hour)
+		r.wantRows(0)
+		for info, err := range r.Store().Actors(r.ctx, nil) {
+			t.Errorf("%+v is left, %v", info, err)
+		}
+		r.call(lobby, "add", 5)
+		time.Sleep(time.Minute)
+		doomed = true
+		if n := r.call(lobby, "add", 1); n != 1 {
+			t.Errorf("the state is %d", n)
+		}
+	}, kind)
+}
+
+// TestDestroyFails has the removal of an actor fail.
+func TestDestroyFails(t *testing.T) {
+	for skip, hit := 0, true; hit; skip++ {
+		bubble(t, Options{}, func(r *rig) {
+			r.call(lobby, "everything", false)
+			fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: skip})
+			err := r.Destroy(r.ctx, lobby)
+			fault.Remove()
+			hit = fault.Hits() > 0
+			got, want := r.look(), landed{1, 1, 1, 1, 7, 0}
+			if err == nil {
+				want = landed{}
+			}
+			if got != want {
+				t.Errorf("fault %d: error %v, and there is %+v", skip, err, got)
+			}
+		}, wholeThing())
+	}
+}

@@ -21,6 +21,9 @@ type turn struct {
 	done chan error  // gets the outcome, once, when it may leave
 	life *life       // whose user the turn is; nil for none
 	took atomic.Bool // it is being run, or nobody waits for it
+	// patient says that the reply to who has the actor destroyed waits until it is gone. An
+	// actor's own parts must not wait for that, as it waits for them.
+	patient bool
 }
 
 func newTurn(name string, run func(c *Context) error) *turn {
@@ -42,7 +45,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 		if err != nil {
 			return err
 		}
-		t.life = l
+		t.life, t.patient = l, true
 		select {
 		case l.mailbox <- t:
 		default:

@@ -1,0 +1,222 @@
+package host_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// run opens a host in memory with one type.
+func run(kind *host.Actor, fn func(ctx context.Context, h *host.Host) error) {
+	ctx, engine := context.Background(), memkv.New()
+	h, err := host.Open(ctx, engine, []*host.Actor{kind}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := fn(ctx, h); err != nil {
+		log.Fatal(err)
+	}
+	if err := h.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err := engine.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A counter keeps its number in its state.
+func Example() {
+	counter := &host.Actor{
+		Name: "counter",
+		Actions: map[string]host.Handler{
+			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+				return total, err
+			}),
+		},
+	}
+	run(counter, func(ctx context.Context, h *host.Host) error {
+		lobby := host.Address{Type: "counter", Key: "lobby"}
+		for n := range 3 {
+			total, err := host.Invoke[int](ctx, h, lobby, "add", n)
+			if err != nil {
+				return err
+			}
+			fmt.Println(total)
+		}
+		return nil
+	})
+	// Output:
+	// 0
+	// 1
+	// 3
+}
+
+// An account keeps a book in SQL. What a turn writes lands whole, or not at all.
+func ExampleContext_DB() {
+	account := &host.Actor{
+		Name: "account",
+		Create: func(c *host.Context) error {
+			tx, err := c.DB()
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(c.Context(), "create table book(amount int)")
+			return err
+		},
+		Actions: map[string]host.Handler{
+			"book": host.Action(func(c *host.Context, amount int) (balance int, err error) {
+				tx, err := c.DB()
+				if err != nil {
+					return 0, err
+				}
+				if _, err := tx.ExecContext(c.Context(), "insert into book values(?)", amount); err != nil {
+					return 0, err
+				}
+				if err := tx.QueryRowContext(c.Context(), "select sum(amount) from book").Scan(&balance); err != nil {
+					return 0, err
+				}
+				if balance < 0 {
+					return 0, &host.Error{Code: "overdrawn", Message: "There isn't so much."}
+				}
+				return balance, nil
+			}),
+		},
+	}
+	run(account, func(ctx context.Context, h *host.Host) error {
+		mine := host.Address{Type: "account", Key: "mine"}
+		for _, amount := range []int{100, -500, -30} {
+			balance, err := host.Invoke[int](ctx, h, mine, "book", amount)
+			if err != nil {
+				fmt.Println(host.Code(err), host.Message(err))
+				continue
+			}
+			fmt.Println(balance)
+		}
+		return nil
+	})
+	// Output:
+	// 100
+	// overdrawn There isn't so much.
+	// 70
+}
+
+// printer is a transport that prints. A real one has a network behind it.
+type printer struct{ name string }
+
+func (p printer) Send(e host.Event) {
+	var text string
+	if err := e.Body.Decode(&text); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s hears: %s\n", p.name, text)
+}
+
+func (p printer) Close(reason string) { fmt.Printf("%s is out: %s\n", p.name, reason) }
+
+// Clients hear what is broadcast when it is durable.
+func ExampleHost_Join() {
+	room := &host.Actor{
+		Name:    "room",
+		Connect: func(_ *host.Context, n *host.Conn) error { return n.Subscribe("said") },
+		Actions: map[string]host.Handler{
+			"say": host.Action(func(c *host.Context, text string) (struct{}, error) {
+				return struct{}{}, c.Broadcast("said", text)
+			}),
+		},
+	}
+	run(room, func(ctx context.Context, h *host.Host) error {
+		lobby := host.Address{Type: "room", Key: "lobby"}
+		ann, err := h.Join(ctx, &host.Join{Actor: lobby, Transport: printer{"ann"}, Hibernate: true})
+		if err != nil {
+			return err
+		}
+		if _, err := host.Invoke[any](ctx, h, lobby, "say", "hello"); err != nil {
+			return err
+		}
+		return h.Leave(ctx, lobby, ann.ID, "good bye")
+	})
+	// Output:
+	// ann hears: hello
+	// ann is out: good bye
+}
+
+// An event of the schedule is done by the commit of the turn that it causes.
+func ExampleContext_Schedule() {
+	done := make(chan bool)
+	kind := &host.Actor{
+		Name: "reminder",
+		Actions: map[string]host.Handler{
+			"remind": host.Action(func(c *host.Context, of string) (id string, err error) {
+				return c.Schedule().After(time.Millisecond, "ring", of)
+			}),
+		},
+		Alarm: func(c *host.Context, e persist.Event) error {
+			c.After(func() { fmt.Println(e.Action); close(done) })
+			return nil
+		},
+	}
+	run(kind, func(ctx context.Context, h *host.Host) error {
+		_, err := host.Invoke[string](ctx, h, host.Address{Type: "reminder", Key: "mine"}, "remind", "tea")
+		<-done
+		return err
+	})
+	// Output: ring
+}
+
+// A message is completed by the commit of the turn that works on it.
+func ExampleHost_Send() {
+	done := make(chan bool)
+	kind := &host.Actor{
+		Name: "worker",
+		Message: func(c *host.Context, m *queue.Message) error {
+			var text string
+			if err := m.Decode(&text); err != nil {
+				return err
+			}
+			c.After(func() { fmt.Println(m.Name, text); close(done) })
+			return host.SetState(c, text)
+		},
+	}
+	run(kind, func(ctx context.Context, h *host.Host) error {
+		_, err := h.Send(ctx, host.Address{Type: "worker", Key: "1"}, queue.Send{Name: "work", Body: "wash up"})
+		<-done
+		return err
+	})
+	// Output: work wash up
+}
+
+// A workflow runs beside the turns of its actor, and reaches it with Turn.
+func ExampleNewWorkflow() {
+	done := make(chan bool)
+	kind := &host.Actor{
+		Name: "order",
+		Actions: map[string]host.Handler{
+			"place": host.Action(func(c *host.Context, item string) (struct{}, error) {
+				return struct{}{}, c.StartWorkflow(item)
+			}),
+		},
+		Workflow: host.NewWorkflow(func(c *workflow.Context, item string) (string, error) {
+			err := workflow.Do(c, "ship", func(ctx context.Context) error {
+				return host.Turn(ctx, func(c *host.Context) error {
+					c.After(func() { fmt.Println("shipped", item); close(done) })
+					return host.SetState(c, "shipped")
+				})
+			}, nil)
+			return item, err
+		}, nil),
+	}
+	run(kind, func(ctx context.Context, h *host.Host) error {
+		_, err := host.Invoke[any](ctx, h, host.Address{Type: "order", Key: "7"}, "place", "tea")
+		<-done
+		return err
+	})
+	// Output: shipped tea
+}

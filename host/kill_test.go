@@ -1,0 +1,198 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// killEnv tells a child process which store to work on.
+const killEnv = "GREENROOM_HOST_KILL_STORE"
+
+// killActors is how many actors the child works on, each with several callers.
+const killActors, killCallers = 4, 3
+
+// killed is an actor that counts in everything it has, so that it can be seen whether
+// each turn has landed whole.
+func killed() *Actor {
+	return &Actor{Name: "thing", Actions: map[string]Handler{
+		"count": Action(func(c *Context, _ struct{}) (n int, err error) {
+			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+			if err != nil {
+				return 0, err
+			}
+			tx, err := c.DB()
+			if err != nil {
+				return 0, err
+			}
+			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)"); err != nil {
+				return 0, err
+			}
+			if err := c.KV().Put(strconv.AppendInt(nil, int64(n), 10), nil); err != nil {
+				return 0, err
+			}
+			if _, err := c.Queue().Send(queue.Send{Name: "n"}); err != nil {
+				return 0, err
+			}
+			_, err = c.Schedule().At(c.Now().Add(100*time.Hour), "count", nil)
+			return n, err
+		}),
+		"counted": Action(func(c *Context, _ struct{}) (n [5]int, err error) {
+			if n[0], err = State[int](c); err != nil || n[0] == 0 {
+				return n, err
+			}
+			tx, err := c.DB()
+			if err != nil {
+				return n, err
+			}
+			if err := tx.QueryRowContext(c.Context(), "select count(*) from t").Scan(&n[1]); err != nil {
+				return n, err
+			}
+			for _, err := range c.KV().List(actorstore.ListOptions{KeysOnly: true}) {
+				if err != nil {
+					return n, err
+				}
+				n[2]++
+			}
+			n[3] = c.Queue().Len()
+			events, err := c.Schedule().List()
+			n[4] = len(events)
+			return n, err
+		}),
+	}, Queue: queue.Options{MaxMessages: -1}}
+}
+
+// TestKillChild is the process that is killed. It says what was acknowledged.
+func TestKillChild(t *testing.T) {
+	dir := os.Getenv(killEnv)
+	if dir == "" {
+		t.Skip("it is for TestKill to run")
+	}
+	engine, err := pebblekv.Open(dir, nil)
+	must(t, err)
+	h, err := Open(t.Context(), engine, []*Actor{killed()}, &Options{MaxAwake: killActors - 1, IdleTimeout: time.Millisecond, Logger: quiet})
+	must(t, err)
+	var out sync.Mutex
+	say := func(format string, args ...any) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Fprintf(os.Stdout, format+"\n", args...)
+	}
+	for i := range killActors * killCallers {
+		go func() {
+			a := Address{"thing", fmt.Sprint(i % killActors)}
+			for {
+				n, err := Invoke[int](context.Background(), h, a, "count", nil)
+				if err != nil {
+					say("failed %v", err)
+					return
+				}
+				say("acked %d %d", i%killActors, n)
+				if n == 1 {
+					if _, err := h.Join(context.Background(), &Join{Actor: a, Transport: &sink{}, Hibernate: true}); err != nil {
+						say("failed %v", err)
+						return
+					}
+					say("joined %d 1", i%killActors)
+				}
+			}
+		}()
+	}
+	select {} // until it is killed
+}
+
+// TestKill kills a host under load, again and again: what it has acknowledged is there,
+// and of what it hasn't nothing is half there.
+func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	dir := t.TempDir()
+	var acked, joined [killActors]int
+	for round := range 3 {
+		killOnce(t, dir, 150, &acked, &joined)
+		engine, err := pebblekv.Open(dir, nil)
+		must(t, err)
+		h, err := Open(t.Context(), engine, []*Actor{killed()}, &Options{Logger: quiet})
+		must(t, err)
+		if n := h.Stats().Alarms; n > killActors {
+			t.Errorf("%d alarms", n)
+		}
+		for i := range killActors {
+			a := Address{"thing", fmt.Sprint(i)}
+			n, err := Invoke[[5]int](t.Context(), h, a, "counted", nil)
+			must(t, err)
+			if n[0] < acked[i] || n[1] != n[0] || n[2] != n[0] || n[3] != n[0] || n[4] != n[0] {
+				t.Errorf("round %d, actor %d: acknowledged %d, there are %d", round, i, acked[i], n)
+			}
+			acked[i] = n[0]
+			conns := 0
+			must(t, h.turn(t.Context(), a, nil, newTurn("test", func(c *Context) error {
+				conns = len(c.Conns())
+				return nil
+			})))
+			if conns < joined[i] {
+				t.Errorf("round %d, actor %d: %d connections, %d were acknowledged", round, i, conns, joined[i])
+			}
+		}
+		must(t, h.Close(t.Context()))
+		rows := 0
+		for _, err := range engine.Scan(t.Context(), alarmRange()) {
+			must(t, err)
+			rows++
+		}
+		if rows != killActors {
+			t.Errorf("round %d: %d actors are to be woken, want %d", round, rows, killActors)
+		}
+		store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{ReadOnly: true})
+		must(t, err)
+		for f, err := range store.Check(t.Context()) {
+			t.Errorf("round %d: %v, %v", round, f, err)
+		}
+		must(t, engine.Close())
+	}
+}
+
+// killOnce runs the child until it has acknowledged n turns, and kills it.
+func killOnce(t *testing.T, dir string, n int, acked, joined *[killActors]int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), killEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for seen := 0; lines.Scan(); seen++ {
+		var what string
+		var actor, count int
+		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &what, &actor, &count); err != nil {
+			t.Errorf("the child says %q", lines.Text())
+			continue
+		}
+		switch what {
+		case "acked":
+			acked[actor] = max(acked[actor], count)
+		case "joined":
+			joined[actor]++
+		}
+		if seen == n {
+			must(t, cmd.Process.Kill())
+		}
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) {
+		t.Fatalf("the child ended by itself: %v", err)
+	}
+}
