@@ -140,3 +140,21 @@ func TestStepFails(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkStep measures steps in a loop, on an engine in memory.
+func BenchmarkStep(b *testing.B) {
+	r := newRig(b)
+	fn := func(c *Context, n int) (int, error) {
+		return Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
+			_, err := Step(c, "s", func(context.Context) (int, error) { return 1, nil }, nil)
+			*i++
+			return *i, *i >= n, err
+		}, nil)
+	}
+	w := begin(r, fn, b.N)
+	b.ReportAllocs()
+	b.ResetTimer()
+	if _, err := w.Live(ctx); err != nil {
+		b.Fatal(err)
+	}
+}
