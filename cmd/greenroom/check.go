@@ -28,7 +28,8 @@ func newCheck(e *env) *cobra.Command {
 		Long: `Read everything that the store has, or one actor has, and write a line about each
 thing that is wrong: whose it is, where, and what. The actors' databases are looked
 at by SQLite too (PRAGMA integrity_check), their queues are counted, the histories of
-their workflows are read. A last line counts.
+their workflows are read, and their traces are compared with the index of them. A last
+line counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
@@ -111,7 +112,8 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 	return c.actor(ctx, id)
 }
 
-// actor counts an actor's keys, and checks its database, its queue and its workflow.
+// actor counts an actor's keys, and checks its database, its queue, its workflow and its
+// traces.
 func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	c.hint(c.labelOf(ctx, id))
 	c.actors++
@@ -138,7 +140,10 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	if err := c.walk(ctx, id, queue.Check(ctx, v)); err != nil {
 		return err
 	}
-	return c.walk(ctx, id, checkWorkflow(ctx, v))
+	if err := c.walk(ctx, id, checkWorkflow(ctx, v)); err != nil {
+		return err
+	}
+	return c.walk(ctx, id, checkTraces(ctx, v))
 }
 
 // walk writes findings, those about the actor id, or about the store if that is the

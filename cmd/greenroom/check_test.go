@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/traces"
 )
 
 // A planter changes what a store has, behind everybody's back.
@@ -183,6 +184,20 @@ func TestCheckFinds(t *testing.T) {
 		}, "music: queue/metadata: the next id is 7, and 7 was given", false},
 		{"a wrong number of messages", put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
 			"harmless: music: queue/metadata: it counts 1 messages, and there are 0", true},
+		{"chunks of traces that are gone", func(p *planter) {
+			p.own(func(ctx context.Context, a *actorstore.Actor) error {
+				tr, err := traces.Open(ctx, a, nil)
+				if err != nil {
+					return err
+				}
+				_, span := tr.Start(ctx, "tick", nil)
+				span.End()
+				if err := tr.Close(ctx); err != nil {
+					return err
+				}
+				return a.DeleteRange(ctx, []byte{actorstore.NamespaceTraces}, []byte{actorstore.NamespaceTraces + 1})
+			})
+		}, "music: traces: bucket ", false},
 		{"a foreign row", edit(idOf("music"), func(e kv.Entry) []kv.Op {
 			return []kv.Op{kv.Set([]byte("\x02greenroom\x00\x15\x01\x15\x63"), []byte("x"))}
 		}), "", false},
