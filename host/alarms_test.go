@@ -52,20 +52,20 @@ func TestAlarmWakes(t *testing.T) {
 		cancelled := r.plan("plan", 3*time.Hour)
 		_, err := Invoke[any](r.ctx, r.Host, lobby, "cancel", cancelled)
 		must(t, err)
-		time.Sleep(59 * time.Minute)
+		pass(59 * time.Minute)
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
 			t.Errorf("%+v before the alarm", s)
 		}
 		d.want(t)
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		d.want(t, "bell")
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
 			t.Errorf("%+v after the alarm", s)
 		}
 		r.reopen()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		d.want(t, "bell", "alarm other")
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		d.want(t, "bell", "alarm other")
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
 			t.Errorf("%+v when nothing is left", s)
@@ -136,7 +136,7 @@ func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
 	if err == nil && !planned {
 		t.Errorf("fault %d at %v: what was acknowledged isn't there", skip, point)
 	}
-	time.Sleep(2 * time.Hour)
+	pass(2 * time.Hour)
 	if rung := len(d.read()) == 1; rung != planned {
 		t.Errorf("fault %d at %v: planned %v, rung %v", skip, point, planned, d.read())
 	}
@@ -158,7 +158,7 @@ func TestStaleRows(t *testing.T) {
 			must(t, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey(name), alarmRow{at: 1}.append(nil))}}))
 		}
 		r.open()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.wantRows(1) // that of a type which is somebody else's
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
 			t.Errorf("%+v", s)
@@ -176,15 +176,15 @@ func TestWakeFails(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {
 		r.plan("plan", time.Hour)
-		time.Sleep(30 * time.Minute)
+		pass(30 * time.Minute)
 		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Times: faultkv.Forever})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		d.want(t)
 		if fault.Hits() < 5 {
 			t.Errorf("%d attempts in half an hour", fault.Hits())
 		}
 		fault.Remove()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		d.want(t, "bell")
 	}, clockThing(&d))
 }
@@ -204,7 +204,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 		_, err := Invoke[string](t.Context(), hosts[0], lobby, "plan", time.Hour)
 		must(t, err)
 		must(t, hosts[0].Close(t.Context()))
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		d[0].want(t)
 		d[1].want(t, "bell")
 		must(t, hosts[1].Close(t.Context()))

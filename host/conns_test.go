@@ -87,7 +87,7 @@ func TestConnections(t *testing.T) {
 		if got := bob.names(); !slices.Equal(got, []string{"said", "said", "whispered"}) {
 			t.Errorf("bob got %q", got)
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if s := r.Stats(); s.Awake != 1 {
 			t.Errorf("%+v with a connection that doesn't hibernate", s)
 		}
@@ -104,7 +104,7 @@ func TestConnections(t *testing.T) {
 		_, err = r.Do(r.ctx, &Call{Actor: lobby, Action: "whisper", Args: args, Conn: bobs.ID})
 		wantErr(t, err, ErrNoConn)
 		wantErr(t, r.Leave(r.ctx, lobby, bobs.ID, "again"), ErrNoConn)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if s := r.Stats(); s.Awake != 0 {
 			t.Errorf("%+v with nothing but a connection that hibernates", s)
 		}
@@ -120,11 +120,11 @@ func TestHibernation(t *testing.T) {
 		ann, anns := r.enterRoom("ann", true)
 		_, err := Invoke[string](r.ctx, r.Host, lobby, "later", "good morning")
 		must(t, err)
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if s := r.Stats(); s.Awake != 0 {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if got := ann.names(); len(got) != 2 {
 			t.Errorf("ann got %q", got)
 		}
@@ -168,13 +168,13 @@ func TestAwayTooLong(t *testing.T) {
 		bob, bobs := r.enterRoom("bob", true)
 		carl, _ := r.enterRoom("carl", true)
 		r.Away(lobby, anns.ID, ann)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.Away(lobby, bobs.ID, bob)
-		time.Sleep(3 * time.Minute)
+		pass(3 * time.Minute)
 		d.want(t, "connect ann", "connect bob", "connect carl")
-		time.Sleep(70 * time.Second)
+		pass(70 * time.Second)
 		d.want(t, "connect ann", "connect bob", "connect carl", "disconnect ann: the client didn't come back")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := r.call(lobby, "count", nil); n != 1 {
 			t.Errorf("%d connections, want that of carl", n)
 		}
@@ -183,7 +183,7 @@ func TestAwayTooLong(t *testing.T) {
 		if n := r.call(lobby, "count", nil); n != 1 {
 			t.Errorf("%d connections after a restart, want that of carl", n)
 		}
-		time.Sleep(6 * time.Minute)
+		pass(6 * time.Minute)
 		if n := r.call(lobby, "count", nil); n != 0 {
 			t.Errorf("%d connections, want none", n)
 		}

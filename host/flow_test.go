@@ -86,23 +86,23 @@ func TestWorkflow(t *testing.T) {
 		wantErr(t, err, errRefused)
 		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", 17)
 		wantErr(t, err, ErrArgs)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.status(workflow.Pending)
 		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
 			t.Errorf("%+v while the workflow sleeps", s)
 		}
 		r.status(workflow.Sleeping)
 		r.reopen()
-		time.Sleep(24 * time.Hour)
+		pass(24 * time.Hour)
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
 			t.Errorf("%+v while the workflow waits for a message", s)
 		}
 		_, err = Invoke[queue.ID](r.ctx, r.Host, lobby, "approve", "the boss")
 		must(t, err)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		r.status(workflow.Completed)
 		if got := r.look(); got.Rows != 1 || got.Messages != 0 {
 			t.Errorf("got %+v", got)
@@ -130,11 +130,11 @@ func TestWorkflowHoldsActor(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		_, err := Invoke[any](r.ctx, r.Host, lobby, "go", nil)
 		must(t, err)
-		time.Sleep(9 * time.Minute)
+		pass(9 * time.Minute)
 		if s := r.Stats(); s.Awake != 1 || s.Idle != 0 {
 			t.Errorf("%+v during the step", s)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if s := r.Stats(); s.Awake != 0 || !done {
 			t.Errorf("%+v after the step, done %v", s, done)
 		}
@@ -182,12 +182,12 @@ func TestMessages(t *testing.T) {
 		send("tomorrow", 24*time.Hour)
 		synctest.Wait()
 		d.want(t, "one", "answer")
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		d.want(t, "one", "answer", "later")
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
 			t.Errorf("%+v", s)
 		}
-		time.Sleep(24 * time.Hour)
+		pass(24 * time.Hour)
 		d.want(t, "one", "answer", "later", "tomorrow")
 		var names []string
 		must(t, r.Do0(func(c *Context) error {
@@ -228,7 +228,7 @@ func TestRun(t *testing.T) {
 		ended = make(chan error, 10)
 		r := newRig(t, Options{IdleTimeout: 25 * time.Second}, kind)
 		r.call(lobby, "add", 0)
-		time.Sleep(95 * time.Second) // its turns keep it awake
+		pass(95 * time.Second) // its turns keep it awake
 		if n := r.call(lobby, "add", 0); n != 10 {
 			t.Errorf("the state is %d, want 10 turns", n)
 		}
@@ -257,7 +257,7 @@ func TestVars(t *testing.T) {
 		if n := r.call(lobby, "next", nil); n != 2 || closed.Load() != 0 {
 			t.Errorf("got %d, closed %d", n, closed.Load())
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := r.call(lobby, "next", nil); n != 1 || closed.Load() != 1 {
 			t.Errorf("after it has slept: got %d, closed %d", n, closed.Load())
 		}

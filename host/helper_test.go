@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -78,6 +79,13 @@ func bubble(t *testing.T, opts Options, fn func(r *rig), types ...*Actor) {
 		fn(r)
 		r.close()
 	})
+}
+
+// pass lets a time pass in a bubble, where it is made up, and everybody do what there is
+// to be done by then.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
 }
 
 func (r *rig) call(a Address, action string, in any) int {

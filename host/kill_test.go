@@ -91,8 +91,8 @@ func TestKillChild(t *testing.T) {
 	}
 	for i := range killActors * killCallers {
 		go func() {
-			a := Address{"thing", fmt.Sprint(i % killActors)}
-			for {
+			for ; ; i++ {
+				a := Address{"thing", fmt.Sprint(i % killActors)}
 				n, err := Invoke[int](context.Background(), h, a, "count", nil)
 				if err != nil {
 					say("failed %v", err)
@@ -147,13 +147,17 @@ func TestKill(t *testing.T) {
 			}
 		}
 		must(t, h.Close(t.Context()))
+		want := 0 // all that have counted have scheduled something
+		for _, n := range acked {
+			want += min(n, 1)
+		}
 		rows := 0
 		for _, err := range engine.Scan(t.Context(), alarmRange()) {
 			must(t, err)
 			rows++
 		}
-		if rows != killActors {
-			t.Errorf("round %d: %d actors are to be woken, want %d", round, rows, killActors)
+		if rows != want || want < 2 {
+			t.Errorf("round %d: %d actors are to be woken, want %d", round, rows, want)
 		}
 		store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{ReadOnly: true})
 		must(t, err)

@@ -56,11 +56,11 @@ func TestHooks(t *testing.T) {
 	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
 		r.call(lobby, "add", 1)
 		d.want(t, "create", "wake")
-		time.Sleep(59 * time.Second)
+		pass(59 * time.Second)
 		r.call(lobby, "add", 1) // the idle time begins anew
-		time.Sleep(59 * time.Second)
+		pass(59 * time.Second)
 		d.want(t, "create", "wake")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		d.want(t, "create", "wake", "sleep")
 		if s := r.Stats(); s.Awake != 0 {
 			t.Errorf("%+v after the idle time", s)
@@ -186,7 +186,7 @@ func TestNothingLeft(t *testing.T) {
 			a := Address{"thing", fmt.Sprint(i)}
 			r.call(a, "everything", false)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := runtime.NumGoroutine(); n > before {
 			stacks := make([]byte, 1<<16)
 			t.Errorf("%d goroutines, %d before\n%s", n, before, stacks[:runtime.Stack(stacks, true)])
@@ -339,7 +339,7 @@ func TestTwoHosts(t *testing.T) {
 		if !errors.As(err, &inUse) || inUse.Host.Name != "a" || Code(err) != "actor_in_use" {
 			t.Fatalf("got %v", err)
 		}
-		time.Sleep(2 * time.Minute) // it goes to sleep
+		pass(2 * time.Minute) // it goes to sleep
 		n, err := Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		must(t, err)
 		if n != 2 {
@@ -400,13 +400,13 @@ func TestDestroyFromWithin(t *testing.T) {
 		}
 		_, err = Invoke[any](r.ctx, r.Host, lobby, "die later", nil)
 		must(t, err)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		r.wantRows(0)
 		for info, err := range r.Store().Actors(r.ctx, nil) {
 			t.Errorf("%+v is left, %v", info, err)
 		}
 		r.call(lobby, "add", 5)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		doomed = true
 		if n := r.call(lobby, "add", 1); n != 1 {
 			t.Errorf("the state is %d", n)

@@ -45,6 +45,7 @@ var Layers = []Layer{
 	{5, []string{"host"}, "wakes, runs and puts to sleep actors written in Go or compiled to WebAssembly"},
 	{5, []string{"inspector"}, "the page that shows a store"},
 	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
+	{6, []string{"examples/counter"}, "the smallest program with actors"},
 	{6, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
 	{6, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }
