@@ -152,7 +152,7 @@ func (a *attempt) verdict(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil && context.Cause(ctx) == ErrStepTimeout:
 		return a.timeout()
-	case err != nil && ended(ctx, err):
+	case err != nil && ctx.Err() != nil: // whatever it says: that is most likely why
 		return errInFlight
 	}
 	return err

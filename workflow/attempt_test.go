@@ -216,7 +216,7 @@ func TestEvictedStep(t *testing.T) {
 							close(begun)
 							<-ctx.Done()
 							if obeys {
-								return 0, fmt.Errorf("shop: %w", ctx.Err())
+								return 0, errors.New("shop: connection closed")
 							}
 						}
 						return 7, nil

@@ -116,8 +116,13 @@ func (c *Context) complete(d *delivery, response any) error {
 		if errors.Is(err, queue.ErrLeaseOver) { // memory alone knew the lease
 			err = q.StageDelete(b, d.id)
 		}
-		if err != nil && !errors.Is(err, queue.ErrGone) {
+		var invalid *queue.InvalidError
+		switch {
+		case errors.As(err, &invalid):
 			return err
+		case err != nil && !errors.Is(err, queue.ErrGone):
+			c.r.halt(storageError(err))
+			leave()
 		}
 		e, ok := c.r.wf.h.Get(d.at)
 		p := &place{c: c, at: d.at, entry: e, found: ok}

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -155,10 +154,4 @@ func final(err error) bool {
 	var p *permanentError
 	var limit *batch.LimitError
 	return errors.As(err, &p) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
-}
-
-// ended says whether err is that of a context that is over.
-func ended(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, context.Cause(ctx)))
 }

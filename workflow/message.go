@@ -320,6 +320,11 @@ func Send(c *Context, name string, s queue.Send) (queue.ID, error) {
 	if q == nil {
 		c.misuse(name, "there is no Options.Queue")
 	}
-	return StepTx(c, name, func(_ context.Context, b *batch.Batch) (queue.ID, error) { return q.StageEnqueue(b, s) },
-		&StepOptions{Unrecorded: true})
+	return StepTx(c, name, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
+		id, err := q.StageEnqueue(b, s)
+		if errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrStale) {
+			c.r.halt(storageError(err)) // which is not the fault of the workflow
+		}
+		return id, err
+	}, &StepOptions{Unrecorded: true})
 }

@@ -352,6 +352,62 @@ func TestSend(t *testing.T) {
 	})
 }
 
+// TestQueueCloses: a queue that is closed too early is no failure of the workflow.
+func TestQueueCloses(t *testing.T) {
+	for _, what := range []string{"send", "receive", "complete", "wait", "end"} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				closes := true
+				fn := func(c *Context, _ int) (int, error) {
+					shut := func(when string) {
+						if closes && what == when {
+							must(t, r.q.Close())
+						}
+					}
+					shut("send")
+					if _, err := Send(c, "send", queue.Send{Name: "a"}); err != nil {
+						return 0, err
+					}
+					shut("receive")
+					m, err := Receive[any](c, "receive", &ReceiveOptions{Completable: true})
+					if err != nil {
+						return 0, err
+					}
+					shut("complete")
+					if what != "end" {
+						if err := m.Complete(c, nil); err != nil {
+							return 0, err
+						}
+					}
+					shut("end")
+					if what == "wait" {
+						_, err = Receive[any](c, "wait", nil)
+					}
+					return 1, err
+				}
+				w := begin(r, fn, 0)
+				if what == "wait" {
+					go func() {
+						later(time.Hour)
+						must(t, r.q.Close())
+					}()
+				}
+				_, err := w.Live(ctx)
+				wantErr(t, "live", err, ErrStorage)
+				wantErr(t, "live", err, queue.ErrClosed)
+				closes = false
+				w = again(r, fn)
+				if what == "wait" {
+					r.send("m", 1)
+				}
+				output(r, w, 1)
+				r.same(w.Workflow)
+			})
+		})
+	}
+}
+
 // TestMessageBody: a body that is of another type comes with the error, in every run.
 func TestMessageBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,8 @@ type Runner[In, Out any] struct{ *Workflow }
 
 // Open reads the workflow of an actor, to be run by fn. It writes nothing. There can be one
 // Workflow of an actor at a time: another is actorstore.ErrKept. It must be closed before
-// the actor, the queue and the clock are. nil opts are the zero Options.
+// the actor, the queue and the clock are, and whatever else its steps use: they would take
+// its end for a failure. nil opts are the zero Options.
 //
 // A history that is damaged is an error that wraps actorstore.ErrCorrupt.
 func Open[In, Out any](ctx context.Context, a *actorstore.Actor, fn Func[In, Out], opts *Options) (*Runner[In, Out], error) {
