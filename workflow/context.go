@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -141,13 +142,18 @@ func (p *place) put(tx *history.Tx, k history.Kind, m history.Metadata) error {
 	return nil
 }
 
-// must ends the run for an error about the size of something that is small unless the
-// store's limits are.
+// must ends the run for an error that the code isn't told: a value of its own is too
+// large, such as the state of a loop.
 func (p *place) must(err error) {
-	if err != nil {
+	switch {
+	case err == nil:
+		return
+	case errors.Is(err, ErrTooLarge):
+		p.c.r.halt(&MisuseError{p.path(), err.Error()})
+	default:
 		p.c.r.halt(storageError(fmt.Errorf("%s: %w", p.path(), err)))
-		leave()
 	}
+	leave()
 }
 
 // record lands one entry, durably, or with whatever is committed next.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -298,13 +299,13 @@ func (w *Workflow) complete(ctx context.Context, r *run, out []byte) error {
 // fail records the error, and undoes what was done.
 func (w *Workflow) fail(ctx context.Context, r *run, cause error) error {
 	f := w.failures.of(cause)
-	stored := &history.Failure{Name: f.Code, Message: f.Message}
+	stored := &history.Failure{Name: f.Code, Message: short(f.Message)}
 	if f.Code == "" {
 		stored.Name = plainError
 	}
 	var p *panicError
 	if errors.As(cause, &p) {
-		stored.Stack = string(p.stack)
+		stored.Stack = strings.ToValidUTF8(string(p.stack), "?")
 	}
 	to := history.Failed
 	if r.isGuarded() {

@@ -88,6 +88,11 @@ func (f *Failure) text() string {
 	if f.Code != "" || strings.HasPrefix(text, "[") {
 		text = "[" + f.Code + "] " + text
 	}
+	return short(text)
+}
+
+// short returns a text as it can be stored.
+func short(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxErrorText)], "\ufffd")
 }
 

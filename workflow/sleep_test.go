@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,9 +209,13 @@ func TestMisuse(t *testing.T) {
 			b := Branch[int]{"b", func(*Context) (int, error) { return 0, nil }}
 			_, _ = Join(c, "j", b, b)
 		},
-		"version": func(c *Context) { Version(c, "v", 0) },
-		"removed": func(c *Context) { Removed(c, "v", "nonsense") },
-		"input":   func(c *Context) { ContinueAsNew(c, "text") },
+		"large state": func(c *Context) {
+			_, _ = Loop(c, "l", strings.Repeat("x", 200_000), func(*Context, *string) (int, bool, error) { return 0, true, nil }, nil)
+		},
+		"large value": func(c *Context) { SideEffect(c, "v", func() []byte { return make([]byte, 200_000) }) },
+		"version":     func(c *Context) { Version(c, "v", 0) },
+		"removed":     func(c *Context) { Removed(c, "v", "nonsense") },
+		"input":       func(c *Context) { ContinueAsNew(c, "text") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -261,5 +266,26 @@ func TestStates(t *testing.T) {
 		_, err = w.Run(ctx)
 		wantErr(t, "run", err, ErrClosed)
 		wantErr(t, "start", w.Start(ctx, 1), ErrClosed)
+	})
+}
+
+// TestLongError: an error of any length and bytes is recorded.
+func TestLongError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		long := errors.New(strings.Repeat("\xffü", 1<<20))
+		fn := func(c *Context, _ int) (int, error) {
+			_, err := Join(c, "j", branchOf("b", func(*Context) (int, error) { return 0, long }))
+			if err == nil || Do(c, "s", func(context.Context) error { return Permanent(long) }, nil) == nil {
+				t.Error("no error")
+			}
+			return 0, long
+		}
+		w := begin(r, fn, 0)
+		s := status(r, w, Failed)
+		if n := len(s.Failure.Message); n < 4000 || n > 3*maxErrorText {
+			t.Errorf("%d bytes", n)
+		}
+		r.same(w.Workflow)
 	})
 }
