@@ -1,0 +1,100 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// TestModel has callers count in more actors than may be awake, while the engine fails
+// now and then and the host is closed and opened. What was acknowledged must be there,
+// what failed must not, and what is unknown may be; and each turn whole.
+func TestModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range 2 {
+		synctest.Test(t, func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
+	}
+}
+
+// modelActors is how many actors there are, of which fewer are awake at once.
+const modelActors = 5
+
+// A modelCount is what is known of one actor.
+type modelCount struct{ acked, unknown atomic.Int32 }
+
+func runModel(t *testing.T, rnd *rand.Rand) {
+	r := newRig(t, Options{MaxAwake: 2, IdleTimeout: 3 * time.Second}, killed())
+	var counts [modelActors]modelCount
+	var host sync.RWMutex // of r.Host
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 6 {
+		caller := rand.New(rand.NewPCG(rnd.Uint64(), 0))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				host.RLock()
+				h := r.Host
+				host.RUnlock()
+				modelCall(ctx, caller, h, &counts)
+			}
+		})
+	}
+	points := []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.BeforeSync, faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot}
+	for ctx.Err() == nil {
+		fault := r.engine.Fail(faultkv.Rule{Point: points[rnd.IntN(len(points))], Skip: rnd.IntN(20), Times: 1 + rnd.IntN(3)})
+		pass(time.Duration(rnd.IntN(20)) * time.Second)
+		fault.Remove()
+		if rnd.IntN(10) == 0 {
+			host.Lock()
+			if err := r.Host.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			r.open()
+			host.Unlock()
+		}
+	}
+	wg.Wait()
+	r.reopen()
+	for i := range counts {
+		n, err := Invoke[[5]int](r.ctx, r.Host, Address{"thing", fmt.Sprint(i)}, "counted", nil)
+		must(t, err)
+		acked, unknown := int(counts[i].acked.Load()), int(counts[i].unknown.Load())
+		if n[0] < acked || n[0] > acked+unknown || n[1] != n[0] || n[2] != n[0] || n[3] != n[0] || n[4] != n[0] {
+			t.Errorf("actor %d: %d were acknowledged, %d are unknown, there are %d", i, acked, unknown, n)
+		}
+	}
+	r.close()
+	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{ReadOnly: true})
+	must(t, err)
+	for f, err := range store.Check(t.Context()) {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+func modelCall(ctx context.Context, rnd *rand.Rand, h *Host, counts *[modelActors]modelCount) {
+	i := rnd.IntN(modelActors)
+	one, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.IntN(5000))*time.Millisecond)
+	defer cancel()
+	_, err := Invoke[int](one, h, Address{"thing", fmt.Sprint(i)}, "count", nil)
+	switch {
+	case err == nil:
+		counts[i].acked.Add(1)
+	case errors.Is(err, ErrUnknownOutcome):
+		counts[i].unknown.Add(1)
+	}
+	select {
+	case <-time.After(time.Duration(rnd.IntN(8000)) * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
