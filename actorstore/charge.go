@@ -152,15 +152,15 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	if n, known := o.Prior.Known(); known {
 		return n, nil
 	}
+	t := s.f.a.tip
+	s.f.asked = s.f.asked || t == nil
 	if s.f.a.head.Used == 0 {
 		return -1, nil // there is no key at all
 	}
-	t := s.f.a.tip
 	if t == nil {
 		if n, ok := s.f.a.lengths[string(o.Key)]; ok {
 			return n, nil
 		}
-		s.f.asked = true
 		return s.f.a.space.nearSize(ctx, o.Key)
 	}
 	if n, ok := t.size(o.Key); ok {

@@ -119,6 +119,8 @@ func TestEngineFailures(t *testing.T) {
 			s := openStore(t, eng, batch.Limits{})
 			a := openActor(t, s)
 			must(t, a.Put(ctx, user("k"), []byte("old")))
+			must(t, a.Close())
+			a = openActor(t, s) // which doesn't remember how long that is
 			cancelable, cancel := context.WithCancel(ctx)
 			defer cancel()
 			eng.Hook(func(op faultkv.Op) error {

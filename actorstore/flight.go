@@ -21,7 +21,7 @@ type flight struct {
 	drop       bool // the actor ends with this flight
 	locked     bool // the flight has the commit lock
 	calling    bool // the engine is at work, and has not applied
-	asked      bool // a key had to be read to know what its write replaces
+	asked      bool // a write doesn't say what it replaces, on a near engine
 
 	subs   []batch.Sub
 	plan   []batch.Op // the ordinary writes

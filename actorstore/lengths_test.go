@@ -17,7 +17,6 @@ func TestLengths(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	a := openActor(t, openStore(t, eng, batch.Limits{}))
 	must(t, a.Put(ctx, user("hot"), []byte("1")))
-	must(t, a.Put(ctx, user("hot"), []byte("22"))) // it is read here, for the last time
 	eng.Reset()
 	for i := range 10 {
 		must(t, a.Put(ctx, user("hot"), make([]byte, i)))

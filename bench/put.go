@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // putKeys is how many user keys an actor has, putValue the size of their values.
@@ -27,12 +28,14 @@ type puts struct {
 	value [putValue]byte
 }
 
-func beginPuts(_ context.Context, a *actorstore.Actor, i int) (shift, error) {
+func beginPuts(ctx context.Context, a *actorstore.Actor, i int) (shift, error) {
 	p := &puts{user: a.User(), rnd: newRand(uint64(i))}
+	var b batch.Batch
 	for k := range p.keys {
 		p.keys[k] = fmt.Appendf(nil, "setting/%04d", k)
+		b.Put(actorstore.AppendUserKey(nil, p.keys[k]), p.value[:])
 	}
-	return p, nil
+	return p, a.Apply(ctx, &b)
 }
 
 func (p *puts) do(ctx context.Context) error {
