@@ -267,13 +267,16 @@ func (t *wakeTable) wake(e *sleeper) {
 // drop removes the row of an actor that doesn't exist, unless it was just written.
 func (t *wakeTable) drop(name string) {
 	h := t.host
-	key := alarmKey(name)
-	old, err := h.engine.Get(h.ctx, key, nil)
-	if err == nil {
-		err = h.engine.Commit(h.ctx, &kv.Commit{
+	err := h.onEngine(func(e kv.Engine) error {
+		key := alarmKey(name)
+		old, err := e.Get(h.ctx, key, nil)
+		if err != nil {
+			return err
+		}
+		return e.Commit(h.ctx, &kv.Commit{
 			Checks: []kv.Check{{Key: key, Value: old}}, Ops: []kv.Op{kv.Clear(key)}, Durability: kv.Applied,
 		})
-	}
+	})
 	if err != nil && !errors.Is(err, kv.ErrNotFound) && !errors.Is(err, kv.ErrConflict) {
 		h.log.Warn("host: remove an alarm", slog.String("actor", name), slog.Any("error", err))
 	}
@@ -294,10 +297,8 @@ func (l *life) markDue() error {
 	var m mark
 	m.set = true
 	_, _ = rand.Read(m.nonce[:]) // it never fails
-	ctx := context.WithoutCancel(l.ctx)
-	err := l.host.engine.Commit(ctx, &kv.Commit{
-		Ops:        []kv.Op{kv.Set(alarmKey(l.name), alarmRow{0, m.nonce}.append(nil))},
-		Durability: kv.Applied,
+	err := l.commitRow(&kv.Commit{
+		Ops: []kv.Op{kv.Set(alarmKey(l.name), alarmRow{0, m.nonce}.append(nil))},
 	})
 	if err != nil {
 		return fmt.Errorf("host: note that %s must be woken: %w", l.name, err)
@@ -306,15 +307,20 @@ func (l *life) markDue() error {
 	return nil
 }
 
-// replaceMark makes ops of the row, if it is that of this stay in memory.
+// commitRow commits a change of the actor's row, and doesn't wait for stable storage.
+func (l *life) commitRow(c *kv.Commit) error {
+	c.Durability = kv.Applied
+	return l.host.onEngine(func(e kv.Engine) error { return e.Commit(l.host.ctx, c) })
+}
+
+// replaceMark does op to the row, if it is that of this stay in memory.
 func (l *life) replaceMark(op kv.Op) {
 	if !l.mark.set {
 		return
 	}
-	err := l.host.engine.Commit(context.WithoutCancel(l.ctx), &kv.Commit{
-		Checks:     []kv.Check{{Key: alarmKey(l.name), Value: alarmRow{0, l.mark.nonce}.append(nil)}},
-		Ops:        []kv.Op{op},
-		Durability: kv.Applied,
+	err := l.commitRow(&kv.Commit{
+		Checks: []kv.Check{{Key: alarmKey(l.name), Value: alarmRow{0, l.mark.nonce}.append(nil)}},
+		Ops:    []kv.Op{op},
 	})
 	if err != nil && !errors.Is(err, kv.ErrConflict) {
 		l.report("note when it must be woken", err) // else it is woken too early

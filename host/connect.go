@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 
 	"github.com/greenroomdb/greenroom/conn"
 )
@@ -47,10 +48,33 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 		return err
 	})
 	err := h.turn(ctx, j.Actor, &birth{}, t)
+	if errors.Is(err, ErrUnknownOutcome) {
+		go h.unjoin(j.Actor, &joined)
+	}
 	if err != nil {
 		return Joined{}, err
 	}
 	return joined, nil
+}
+
+// unjoin disconnects a client that wasn't told that it is connected, if it is: in a turn
+// behind that which has, or has not, filled joined.
+func (h *Host) unjoin(a Address, joined *Joined) {
+	t := newTurn("actor.onDisconnect", func(c *Context) error {
+		if joined.ID == "" {
+			return nil
+		}
+		n, ok := c.life.conns.Get(joined.ID)
+		if !ok {
+			h.away.take(c.life.name, joined.ID)
+			return nil
+		}
+		return c.disconnect(n, "the client left while it was being connected")
+	})
+	t.must = true
+	if err := h.turn(h.ctx, a, nil, t); err != nil {
+		h.log.Warn("host: disconnect a client that left", slog.String("actor", a.String()), slog.Any("error", err))
+	}
 }
 
 func (c *Context) join(j *Join) (Joined, error) {
@@ -113,10 +137,13 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 		}
 		return nil
 	}))
-	if errors.Is(err, ErrNoActor) {
-		err = ErrNoConn
+	switch {
+	case errors.Is(err, ErrNoActor):
+		return "", ErrNoConn
+	case err != nil:
+		return "", err // and id is not to be looked at: the turn may still be running
 	}
-	return id, err
+	return id, nil
 }
 
 // Away says that the transport of a hibernating connection is no good any more, and that
@@ -145,7 +172,8 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 }
 
 // Leave disconnects a connection: Actor.Disconnect is called, and its record is gone for
-// good when Leave returns nil. ErrNoConn says that it was gone before.
+// good when Leave returns nil. ErrNoConn says that it was gone before. It is never
+// ErrOverloaded: it waits, as the context says.
 func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) error {
 	t := newTurn("actor.onDisconnect", func(c *Context) error {
 		n, ok := c.life.conns.Get(id)
@@ -154,7 +182,7 @@ func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) 
 		}
 		return c.disconnect(n, reason)
 	})
-	t.conn = id
+	t.conn, t.must = id, true
 	err := h.turn(ctx, a, nil, t)
 	if errors.Is(err, ErrNoActor) {
 		err = ErrNoConn

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -248,5 +249,43 @@ func TestConnectFails(t *testing.T) {
 				}
 			}, room(&d))
 		}
+	}
+}
+
+// TestJoinAbandoned has a client leave while it is being connected.
+func TestJoinAbandoned(t *testing.T) {
+	for _, hibernate := range []bool{false, true} {
+		var d diary
+		kind := room(&d)
+		begun, release := make(chan bool), make(chan bool)
+		connect := kind.Connect
+		kind.Connect = func(c *Context, n *Conn) error {
+			begun <- true
+			<-release
+			return connect(c, n)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			begun, release = make(chan bool), make(chan bool)
+			r := newRig(t, Options{}, kind)
+			ctx, cancel := context.WithCancel(r.ctx)
+			s, joined := &sink{}, make(chan error)
+			go func() {
+				_, err := r.Join(ctx, &Join{Actor: lobby, Transport: s, Hibernate: hibernate})
+				joined <- err
+			}()
+			<-begun
+			cancel()
+			wantErr(t, <-joined, ErrUnknownOutcome)
+			close(release)
+			synctest.Wait()
+			if n := r.call(lobby, "count", nil); n != 0 || s.end() == "" {
+				t.Errorf("%d connections, closed with %q", n, s.end())
+			}
+			pass(time.Minute)
+			if s := r.Stats(); s.Awake != 0 {
+				t.Errorf("%+v", s)
+			}
+			r.close()
+		})
 	}
 }

@@ -198,13 +198,14 @@ func (c *Context) StartWorkflow(input any) error {
 	return err
 }
 
-// Workflow returns the actor's workflow, to look at it and to control it; nil if it has
-// none. What is done to it is done at once, and is no part of the turn.
-func (c *Context) Workflow() *workflow.Workflow {
+// Workflow returns the actor's workflow, to look at it and to control it. What is done to
+// it is done at once, and is no part of the turn. Errors: ErrNoWorkflow, ErrTurnOver, and
+// those of the store.
+func (c *Context) Workflow() (*workflow.Workflow, error) {
 	if c.life.workflow == nil {
-		return nil
+		return nil, ErrNoWorkflow
 	}
-	return c.life.workflow.Workflow
+	return c.life.workflow.Workflow, c.due()
 }
 
 // wants returns whose messages would give the actor something to do: Actor.Message, or

@@ -62,8 +62,11 @@ func orderThing() *Actor {
 		return c.Queue().Send(queue.Send{Name: "approval", Body: by})
 	})
 	kind.Actions["status"] = Action(func(c *Context, _ struct{}) (string, error) {
-		s := c.Workflow().Status()
-		return s.State.String(), nil
+		w, err := c.Workflow()
+		if err != nil {
+			return "", err
+		}
+		return w.Status().State.String(), nil
 	})
 	kind.Workflow = NewWorkflow(order, nil)
 	return kind

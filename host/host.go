@@ -70,6 +70,9 @@ type Host struct {
 	clock   func() time.Time
 	started time.Time
 
+	using sync.RWMutex // held for reading while the engine is used without the store
+	ended bool         // the engine may be closed  +checklocks:using
+
 	ctx  context.Context // of everything that nobody waits for
 	stop context.CancelFunc
 
@@ -149,10 +152,25 @@ func (h *Host) Ready(ctx context.Context) error {
 		return ErrClosed
 	}
 	// A key that is never there: what counts is that the engine says so.
-	if _, err := h.engine.Get(ctx, alarmKey(""), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
+	err := h.onEngine(func(e kv.Engine) error {
+		_, err := e.Get(ctx, alarmKey(""), nil)
+		return err
+	})
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return fmt.Errorf("host: %w", err)
 	}
 	return nil
+}
+
+// onEngine calls fn with the engine, unless that may have been closed by now: an actor
+// that Close has given up may still be at work.
+func (h *Host) onEngine(fn func(e kv.Engine) error) error {
+	h.using.RLock()
+	defer h.using.RUnlock()
+	if h.ended {
+		return ErrClosed
+	}
+	return fn(h.engine)
 }
 
 // Close ends the host in good order: it refuses new calls, waits for the turns that are
@@ -181,6 +199,9 @@ func (h *Host) Close(ctx context.Context) error {
 	h.alarms.close()
 	err := h.drained(ctx)
 	h.stop()
+	h.using.Lock()
+	h.ended = true
+	h.using.Unlock()
 	return errors.Join(err, h.store.Close())
 }
 

@@ -32,7 +32,9 @@ func (l *life) open() (err error) {
 			return err
 		}
 	}
-	if l.known || !l.clock.Next().IsZero() {
+	// A workflow that isn't over sets the clock by itself.
+	going := l.workflow != nil && !finished(l.workflow.Status().State)
+	if l.known || going || !l.clock.Next().IsZero() {
 		if err := l.markDue(); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ type turn struct {
 	conn conn.ID     // who asked for it, "" for nobody
 	done chan error  // gets the outcome, once, when it may leave
 	life *life       // whose user the turn is; nil for none
+	must bool        // it waits for room in the mailbox
 	took atomic.Bool // it is being run, or nobody waits for it
 	// patient says that the reply to who has the actor destroyed waits until it is gone. An
 	// actor's own parts must not wait for that, as it waits for them.
@@ -46,16 +47,32 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 			return err
 		}
 		t.life, t.patient = l, true
-		select {
-		case l.mailbox <- t:
-		default:
+		if err := l.post(ctx, t); err != nil {
 			l.leave()
-			return ErrOverloaded
+			return err
 		}
 		if err := t.wait(ctx); err != errAgain {
 			return err
 		}
-		t = &turn{name: t.name, run: t.run, conn: t.conn, done: make(chan error, 1)}
+		t = &turn{name: t.name, run: t.run, conn: t.conn, must: t.must, done: make(chan error, 1)}
+	}
+}
+
+// post puts t into the mailbox, which somebody empties as long as the caller is a user.
+func (l *life) post(ctx context.Context, t *turn) error {
+	if !t.must {
+		select {
+		case l.mailbox <- t:
+			return nil
+		default:
+			return ErrOverloaded
+		}
+	}
+	select {
+	case l.mailbox <- t:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
