@@ -157,14 +157,14 @@ func (f *flight) op(i int) *batch.Op {
 // parts returns how many engine commits the flight takes, part the writes [from,
 // to) of one of them.
 func (f *flight) parts() int {
-	if f.b.Mode == batch.Ordered {
+	if f.b.Mode == batch.Ordered && len(f.subs) > 0 { // none: notes alone
 		return len(f.subs)
 	}
 	return 1
 }
 
 func (f *flight) part(i int) (from, to int) {
-	if f.b.Mode == batch.Atomic {
+	if f.b.Mode == batch.Atomic || len(f.subs) == 0 {
 		return 0, f.ops()
 	}
 	for _, s := range f.subs[:i] {

@@ -155,6 +155,15 @@ func TestNotesOrdered(t *testing.T) {
 	if e.Hook(nil); commits != 3 {
 		t.Errorf("%d commits", commits)
 	}
+	// Notes alone are one commit, whatever the mode.
+	alone := batch.Batch{Mode: batch.Ordered}
+	committed := false
+	alone.OnCommit(func() { committed = true })
+	stageNote(t, a, &alone, "alone", "v")
+	must(t, a.Commit(ctx, &alone))
+	if got := len(notes(t, a, "")); got != 2 || !committed {
+		t.Errorf("%d notes are stored, want 2; the hook for success has run: %v", got, committed)
+	}
 }
 
 func TestNotesFork(t *testing.T) {
