@@ -7,10 +7,11 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// What is remembered of rows that are checked: so many of them at most, with values of so
-// many bytes. In all that is less than 4 MiB.
+// What is remembered of rows that are checked: so many of them at most, with keys and
+// values of so many bytes. In all that is less than 6 MiB.
 const (
 	maxChecked      = 16 << 10
+	maxCheckedKey   = 128
 	maxCheckedValue = 128
 )
 
@@ -58,7 +59,7 @@ func (m checked) landed(c *kv.Commit) {
 
 // remember adds the value that c has given key, if it has.
 func (m checked) remember(c *kv.Commit, key []byte) {
-	if _, there := m[string(key)]; there {
+	if _, there := m[string(key)]; there || len(key) > maxCheckedKey {
 		return
 	}
 	for i := range slices.Backward(c.Ops) {
