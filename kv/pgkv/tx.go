@@ -252,20 +252,24 @@ func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) err
 }
 
 // spans writes the bounds of ranges of keys into two arrays of the plan, as ranges of
-// surrogates. Those of long keys have more in them than they should, unless they are
-// of one key.
+// surrogates. Those of long keys have more in them than they should, a whole group,
+// unless they are of one key. So two of them may share rows; they are merged, because
+// a row that is counted twice cancels itself out of a hash.
 func spans(p *plan, ranges []kv.Span) {
 	p.keys.reset()
 	p.vals.reset()
+	bounds := make([]kv.Range, 0, len(ranges))
 	for _, s := range ranges {
 		if n := len(s.Start); len(s.End) == n+1 && s.End[n] == 0 && bytes.Equal(s.End[:n], s.Start) {
 			key := appendSurrogate([]byte{}, s.Start)
-			p.keys.add(key)
-			p.vals.add(append(key, 0))
+			bounds = append(bounds, kv.Range{Start: key, End: append(bytes.Clone(key), 0)})
 			continue
 		}
-		p.keys.add(notNil(appendLow(nil, s.Start)))
-		p.vals.add(notNil(appendHigh(nil, s.End)))
+		bounds = append(bounds, kv.Range{Start: notNil(appendLow(nil, s.Start)), End: notNil(appendHigh(nil, s.End))})
+	}
+	for _, r := range merge(bounds) {
+		p.keys.add(notNil(r.Start))
+		p.vals.add(r.End)
 	}
 }
 
