@@ -35,6 +35,9 @@ type slots struct {
 	free   []int32 // +checklocks:mu
 	made   int32   // +checklocks:mu
 	number int64   // the last one  +checklocks:mu
+	// fenced says that a commit was given up: its row is what keeps it out, should it
+	// still be on its way.
+	fenced bool // +checklocks:mu
 	// doubts are the commits whose outcome isn't known, oldest first.
 	doubts []doubt // +checklocks:mu
 }
@@ -128,6 +131,20 @@ func (s *slots) resolve(d doubt, record func()) bool {
 	return false
 }
 
+// fence notes that the row of a commit keeps it out.
+func (s *slots) fence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fenced = true
+}
+
+// needed reports whether rows must outlive the DB.
+func (s *slots) needed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fenced
+}
+
 // Outcome tells what became of a commit of this DB; of one that is in doubt it asks
 // the server, and the answer is final. See kv.Engine.
 func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
@@ -184,13 +201,18 @@ func (db *DB) lookUp(ctx context.Context, at place) (applied bool, err error) {
 		}
 		return err
 	})
+	if err == nil && !applied {
+		db.slots.fence()
+	}
 	return applied && err == nil, err
 }
 
 // forget removes the rows of this DB: all its commits are known, or nobody asks any
-// more. That it doesn't always succeed is what the rows' age is for.
+// more. That it doesn't always succeed is what the rows' age is for. If one that was
+// given up may still come, they stay: also those of later commits, because a slot that
+// was used again keeps all out that had it before.
 func (db *DB) forget() {
-	if db.opts.ReadOnly {
+	if db.opts.ReadOnly || db.slots.needed() {
 		return
 	}
 	c := db.writes.pop()
