@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -47,6 +50,11 @@ func newRig(t testing.TB, opts Options, types ...*Actor) *rig {
 	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(memkv.New()), types: types, opts: opts}
 	if r.opts.Logger == nil {
 		r.opts.Logger = quiet
+	}
+	limits, err := envlimits.Apply(batch.Limits{})
+	must(t, err)
+	if r.opts.Store == nil {
+		r.opts.Store = &actorstore.Options{Limits: limits}
 	}
 	r.open()
 	return r
