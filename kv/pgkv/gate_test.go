@@ -161,6 +161,22 @@ func TestMutate(t *testing.T) {
 			}
 			runs = append(runs, r)
 		}
+		// Carries over any number of bits, and none.
+		for n := range 70 {
+			ones := bytes.Repeat([]byte{0xff}, n)
+			runs = append(runs, run{m, ones, []byte{1}}, run{m, append(ones, 1), append([]byte{1}, make([]byte, n+1)...)}, run{m, ones, ones})
+		}
+		random := make([]byte, 100_000)
+		for i := range random {
+			random[i] = byte(rnd.Uint32())
+		}
+		complement := bytes.Clone(random)
+		for i := range complement {
+			complement[i] ^= 0xff
+		}
+		carry := bytes.Clone(complement)
+		carry[0]++ // all that follow pass it on, unless it has none itself
+		runs = append(runs, run{m, random, complement}, run{m, random, carry}, run{m, random, random}, run{m, complement[1:], random})
 		for _, n := range []int{99_999, 100_000, 100_001} {
 			runs = append(runs, run{m, make([]byte, n), []byte{1}}, run{m, []byte{1}, bytes.Repeat([]byte{0xff}, n)}, run{m, nil, make([]byte, n)})
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion is the version of the tables that this package uses.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // migrations lead from one version of the tables to the next, the first from none.
 // What is here will not change; what is to change is added.
@@ -105,6 +105,69 @@ begin
 	return (select string_agg(set_byte(decode('00', 'hex'), 0, x), '' order by i) from unnest(r) with ordinality u(x, i));
 end $$;
 comment on function mutate! is 'what kv.Mutation.Apply makes of a value, NULL for none';
+`, `
+create or replace function mutate!(v bytea, op int4, p bytea) returns bytea language plpgsql immutable as $$
+declare
+	n int4 := octet_length(p);
+	k int4 := 1;
+	none varbit;
+	high varbit;
+	a varbit;
+	b varbit;
+	made varbit;
+	passed varbit;
+begin
+	if op = 9 then
+		return nullif(v, p);
+	elsif op = 8 then
+		return case when coalesce(octet_length(v), 0) + n > 100000 then v else coalesce(v, '') || p end;
+	elsif op = 7 then
+		return least(v, p);
+	elsif op = 6 then
+		return greatest(v, p);
+	elsif op not in (0, 1, 2, 3, 4, 5) then
+		raise 'greenroom: no operation has the number %', op;
+	elsif n = 0 or v is null and op in (1, 5) then
+		return p;
+	end if;
+	v := substring(coalesce(v, '') from 1 for n);
+	v := v || decode(repeat('00', n - octet_length(v)), 'hex');
+	if op <> 0 then
+		a := ('x' || encode(v, 'hex'))::varbit;
+		b := ('x' || encode(p, 'hex'))::varbit;
+		if op in (4, 5) then
+			-- The highest byte in which they differ decides.
+			k := octet_length(rtrim(substring(varbit_send(a # b) from 5), '\x00'));
+			if k = 0 then
+				return p;
+			end if;
+			return case when (get_byte(v, k - 1) > get_byte(p, k - 1)) = (op = 4) then v else p end;
+		end if;
+		a := case op when 1 then a & b when 2 then a | b else a # b end;
+		return substring(varbit_send(a) from 5);
+	end if;
+	-- Big-endian, so that a carry goes to the left. What turns the digits around turns those of
+	-- each byte as well.
+	high := ('x' || repeat('f0', n))::varbit;
+	a := ('x' || reverse(encode(v, 'hex')))::varbit;
+	a := ((a & high) >> 4) | ((a << 4) & high);
+	b := ('x' || reverse(encode(p, 'hex')))::varbit;
+	b := ((b & high) >> 4) | ((b << 4) & high);
+	-- Which bits make a carry, and which pass one on: of themselves, then together with
+	-- one neighbour, three, seven, …; a step for each bit of the length at most.
+	none := a # a;
+	made := a & b;
+	passed := a # b;
+	a := passed;
+	while k < 8 * n and passed <> none loop
+		made := made | (passed & (made << k));
+		passed := passed & (passed << k);
+		k := 2 * k;
+	end loop;
+	a := a # (made << 1);
+	a := ((a & high) >> 4) | ((a << 4) & high);
+	return decode(reverse(encode(substring(varbit_send(a) from 5), 'hex')), 'hex');
+end $$;
 `}
 
 // prepareSchema makes sure that the store is there, in a version that is known.
