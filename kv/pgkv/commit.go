@@ -201,6 +201,8 @@ func meaning(err error) error {
 		return fmt.Errorf("%w: a key has another value", kv.ErrConflict)
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, failedRead):
 		return fmt.Errorf("%w: what the transaction has read was changed", kv.ErrConflict)
+	case pe.Code == codeInvalidText && strings.Contains(pe.Message, noVersion):
+		return errNoVersion
 	case pe.Code == codeProgramLimit:
 		return fmt.Errorf("%w: %w", kv.ErrTooLarge, clean(pe))
 	case pe.Code == codeInvalidText && strings.Contains(pe.Message, fencedOff):

@@ -168,6 +168,17 @@ begin
 	a := ((a & high) >> 4) | ((a << 4) & high);
 	return decode(reverse(encode(substring(varbit_send(a) from 5), 'hex')), 'hex');
 end $$;
+update version! set number = (number + {gap} - 1) / {gap} * {gap};
+-- What older programs do, one by one, would give out versions twice.
+alter table version! add check (number % {gap} = 0);
+comment on table version! is 'the version from which on others are given out until the next crash';
+create unlogged table counter! (
+	one bool primary key default true check (one),
+	number int8 not null,
+	most int8 not null
+) with (fillfactor = 20);
+insert into counter!(number, most) select number, number + {gap} from version!;
+comment on table counter! is 'the number of the last transaction, in its versionstamp; empty after a crash or a failover';
 `}
 
 // prepareSchema makes sure that the store is there, in a version that is known.
@@ -296,7 +307,7 @@ func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 func (db *DB) steps(from, to int) string {
 	schema := quote(db.target.schema)
 	names := strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome",
-		"version!", schema+".version", "touched!", schema+".touched", "mutate!", schema+".mutate")
+		"version!", schema+".version", "touched!", schema+".touched", "mutate!", schema+".mutate", "counter!", schema+".counter", "{gap}", fmt.Sprint(versionGap))
 	return names.Replace(strings.Join(migrations[from:to], "")) +
 		fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'`, schema, to)
 }
@@ -328,7 +339,7 @@ func (db *DB) drop(ctx context.Context) error {
 	if err == nil {
 		schema := quote(db.target.schema)
 		err = c.simple(ctx, strings.NewReplacer("{schema}", schema).Replace(
-			`begin; drop function if exists {schema}.mutate; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; commit`))
+			`begin; drop function if exists {schema}.mutate; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; drop table if exists {schema}.counter; commit`))
 		if err == nil {
 			err = c.simple(ctx, `drop schema `+schema)
 			if code(err) == codeDependent {

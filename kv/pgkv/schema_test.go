@@ -49,6 +49,16 @@ func checkUpgraded(t *testing.T, url, schema string) {
 		t.Fatal(err)
 	}
 	wantGet(t, db, "n", "\x07")
+	// A program that has the store open since can't make a transaction: its version would
+	// be given out twice.
+	c, err := db.connect(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.simple(ctx, `update `+schema+`.version set number = number + 1`); code(err) != "23514" {
+		t.Errorf("a version was given out as it used to be: %v", err)
+	}
 }
 
 // TestUpgrade: a store of every older version is upgraded when it is opened, and only

@@ -36,6 +36,7 @@ type statements struct {
 	ranges                    *statement
 	gateShared, gateExclusive *statement
 	seen, same, next, touch   *statement
+	raise, reserve            *statement
 	mutate, size              *statement
 	stampKey, stampValue      *statement
 
@@ -49,7 +50,8 @@ func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`
 func newStatements(schema string) *statements {
 	s := &statements{beginRead: "begin isolation level repeatable read read only; select 1"}
 	r := strings.NewReplacer("kv!", quote(schema)+".kv", "outcome!", quote(schema)+".outcome",
-		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "mutate!", quote(schema)+".mutate", "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
+		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "mutate!", quote(schema)+".mutate", "counter!", quote(schema)+".counter",
+		"{gap}", fmt.Sprint(versionGap), "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
 	def := func(name, text string, oids ...uint32) *statement {
 		st := &statement{name: "greenroom_" + name, text: r.Replace(text), oids: oids}
 		s.all = append(s.all, st)
@@ -126,6 +128,7 @@ const (
 	failedCheck = "greenroom check "
 	fencedOff   = "greenroom fence "
 	failedRead  = "greenroom read "
+	noVersion   = "greenroom version "
 )
 
 // defineReads defines the reads.
@@ -176,17 +179,23 @@ func (s *statements) defineTransactions(def definer) {
 	// Where the session keeps what a transaction has seen while it changes from the
 	// state that it has read to the newest one.
 	s.seen = def("seen", `select set_config('greenroom.seen', `+state+`, false),
-		set_config('greenroom.version', (select number::text from version!), false)`, oidByteaArray, oidByteaArray)
+		set_config('greenroom.version', coalesce((select number::text from counter!), '0'), false)`, oidByteaArray, oidByteaArray)
 	s.same = def("same", `
 		select ('`+failedRead+`' || s.at)::int from (select `+state+` as at) s
 		where s.at <> current_setting('greenroom.seen') or exists (
 			select from unnest($1::bytea[], $2::bytea[]) r(lo, hi) join touched! w on w.lo < r.hi and r.lo < w.hi
 			where w.number > current_setting('greenroom.version')::int8)`, oidByteaArray, oidByteaArray)
-	s.next = def("next", `update version! set number = number + 1 returning number`)
+	s.next = def("next", `
+		with u as (update counter! set number = number + 1 where number < most returning number)
+		select case when count(*) = 0 then ('`+noVersion+`' || count(*))::int8 else max(number) end from u`)
+	s.raise = def("raise", `update version! set number = number + {gap} returning number`)
+	s.reserve = def("reserve", `
+		insert into counter! as c(number, most) select number, number + {gap} from version! where number = $1
+		on conflict (one) do update set number = greatest(c.number, excluded.number), most = excluded.most`, oidInt8)
 	s.touch = def("touch", `
 		with old as (delete from touched! where at < now() - interval '`+keepTouched+`')
 		insert into touched!(number, lo, hi, at) select v.number, r.lo, r.hi, now()
-		from version! v, unnest($1::bytea[], $2::bytea[]) r(lo, hi)`, oidByteaArray, oidByteaArray)
+		from counter! v, unnest($1::bytea[], $2::bytea[]) r(lo, hi)`, oidByteaArray, oidByteaArray)
 	s.defineLate(def)
 	s.size = def("size", `
 		select coalesce(sum(octet_length(key) + coalesce(octet_length(rest), 0) + octet_length(value)), 0)::int8
@@ -211,7 +220,7 @@ func (s *statements) defineLate(def definer) {
 			case when octet_length(k) > {prefix} then substring(k from {prefix} + 1) end, v
 		from (select ` + key + ` as k, ` + value + ` as v
 			from unnest($1::bytea[], $2::bytea[], $3::int8[]) o(k, v, i),
-			(select int8send(number) || decode('0000', 'hex') as stamp from version!) n) o
+			(select int8send(number) || decode('0000', 'hex') as stamp from counter!) n) o
 		on conflict (key) do update set value = excluded.value`
 	}
 	overlay := func(b string) string { return `overlay(` + b + ` placing stamp from i::int4 for octet_length(stamp))` }

@@ -214,33 +214,56 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 	return err
 }
 
-// transact sends the transaction.
+// transact sends the transaction, and again if there is no version for it.
 func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) error {
-	size := t.size()
-	f := t.a.db.start(ctx, c, size)
+	db := t.a.db
+	f := db.start(ctx, c, t.size())
 	reads := c.pg.TxStatus() == 'T' // the snapshot's
 	if reads {
 		spans(p, t.c.Reads)
 		f.send(c.sql.seen, p.keys.bytes(), p.vals.bytes())
 		f.send(c.sql.commit)
 	}
-	f.send(c.sql.begin)
-	if size > t.a.db.aloneAt {
+	err := t.try(ctx, f, p, at, reads)
+	if !errors.Is(err, errNoVersion) {
+		return err
+	}
+	if err := db.reserve(ctx, c); err != nil {
+		return err
+	}
+	// The session still knows what was seen.
+	db.trips.Add(1)
+	err = t.try(ctx, db.start(ctx, c, t.size()), p, at, reads)
+	if errors.Is(err, errNoVersion) { // another crash
+		c.bad = true
+		return &lostError{err}
+	}
+	return err
+}
+
+// try sends the transaction behind what is in the flow. reads says that the session
+// knows what was seen.
+func (t *txCommit) try(ctx context.Context, f *flow, p *plan, at place, reads bool) error {
+	sql := f.c.sql
+	f.send(sql.begin)
+	if t.size() > t.a.db.aloneAt {
 		f.stage()
 	}
-	f.send(c.sql.applied)
-	f.send(c.sql.gateExclusive)
-	if reads {
-		f.send(c.sql.same, p.keys.bytes(), p.vals.bytes())
-	}
-	f.ask(c.sql.next, func(col [][]byte) {
+	f.send(sql.applied)
+	f.send(sql.gateExclusive)
+	// Before what was seen is compared: that has the counter's number in it.
+	f.ask(sql.next, func(col [][]byte) {
 		if len(col) == 1 && len(col[0]) == 8 {
 			copy(t.stamp[:], col[0])
 		}
 	})
+	if reads {
+		spans(p, t.c.Reads)
+		f.send(sql.same, p.keys.bytes(), p.vals.bytes())
+	}
 	if len(t.c.Writes) > 0 {
 		spans(p, t.c.Writes)
-		f.send(c.sql.touch, p.keys.bytes(), p.vals.bytes())
+		f.send(sql.touch, p.keys.bytes(), p.vals.bytes())
 	}
 	f.tell(at)
 	t.change(f, p)
