@@ -85,5 +85,5 @@ func fullSizes() sizes {
 
 // allLines returns every line there is, in the order of the table.
 func allLines(engine string) []line {
-	return slices.Concat(sqliteLines(engine), crowdLines(engine), tracesLines(engine))
+	return slices.Concat(sqliteLines(engine), crowdLines(engine), hostLines(engine), tracesLines(engine))
 }

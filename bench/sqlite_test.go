@@ -68,6 +68,14 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
 		}
 	},
+	"host/turn": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
+			t.Errorf("a turn takes %v reads and %v commits, want 0 and 1", reads, commits)
+		}
+		if r.counts.Durable != 0 || r.counts.Syncs == 0 {
+			t.Errorf("%d commits are durable, and %d syncs; a turn is committed first and waited for then", r.counts.Durable, r.counts.Syncs)
+		}
+	},
 	"kv/put": func(t *testing.T, r result) {
 		// How long the value is that goes, for the quota, is remembered.
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
