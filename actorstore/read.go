@@ -153,7 +153,7 @@ func (s *space) nearSize(ctx context.Context, key []byte) (int64, error) {
 	name.b = appendMetadata(s.prefix.appendBase(name.b[:0], key))
 	switch k.b, err = s.src.Get(ctx, name.b, k.b); {
 	case err == nil:
-		return 0, nil
+		return s.size(ctx, key) // it is empty, or row 0 is missing
 	case errors.Is(err, kv.ErrNotFound):
 		return -1, nil
 	}
