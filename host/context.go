@@ -45,13 +45,10 @@ type Context struct {
 func newContext(l *life, t *turn) *Context {
 	c := &Context{life: l, turn: t, now: l.host.clock()}
 	if d := l.host.opts.TurnTimeout; d > 0 {
-		c.ctx, c.cancel = context.WithTimeout(context.WithoutCancel(l.ctx), d)
+		c.ctx, c.cancel = context.WithTimeout(l.turns, d)
 	} else {
-		c.ctx, c.cancel = context.WithCancel(context.WithoutCancel(l.ctx))
+		c.ctx, c.cancel = context.WithCancel(l.turns)
 	}
-	stop := context.AfterFunc(l.host.ctx, c.cancel) // not l.ctx: a turn is part of going to sleep, too
-	end := c.cancel
-	c.cancel = func() { stop(); end() }
 	return c
 }
 

@@ -35,6 +35,8 @@ type life struct {
 
 	ctx    context.Context // ends when the actor is to sleep, or was lost
 	cancel context.CancelFunc
+	turns  context.Context // of turns, which are part of going to sleep, too: ends with the host, or when all is over
+	end    context.CancelFunc
 
 	woken chan struct{} // closed when it is awake, or failure says why it isn't
 	sleep chan struct{} // closed when it is to sleep
@@ -83,7 +85,8 @@ func newLife(h *Host, kind *Actor, a Address, b *birth) *life {
 		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
 	}
 	l.gate.life = l
-	l.ctx, l.cancel = context.WithCancel(h.ctx)
+	l.turns, l.end = context.WithCancel(h.ctx)
+	l.ctx, l.cancel = context.WithCancel(l.turns)
 	return l
 }
 
@@ -169,7 +172,7 @@ func (l *life) fallAsleep() {
 	close(l.over)
 	l.gate.wait()
 	if l.destroy || l.actor.Err() != nil {
-		l.end()
+		l.close()
 		return
 	}
 	ready := l.waiting()
@@ -180,8 +183,8 @@ func (l *life) fallAsleep() {
 	close(l.left)
 }
 
-// end is the end of an actor that was lost, or is to be destroyed.
-func (l *life) end() {
+// close is the end of an actor that was lost, or is to be destroyed.
+func (l *life) close() {
 	err := l.actor.Err()
 	if l.destroy && err == nil {
 		l.remove()
@@ -238,7 +241,7 @@ func (l *life) loseIt() {
 	l.refuse(stopped)
 	close(l.over)
 	l.gate.wait()
-	l.end()
+	l.close()
 }
 
 // refuse ends turns without running them until nobody asks for one any more.
@@ -282,6 +285,7 @@ func (l *life) shut(lost bool) {
 		l.report("close the variables", c.Close())
 	}
 	l.cancel()
+	l.end()
 }
 
 // shutLost closes the parts that quiesce closes, for an actor that didn't wake.
