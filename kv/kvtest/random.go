@@ -41,6 +41,8 @@ type generator struct {
 	rnd   *rand.Rand
 	snaps []string
 	made  int
+	// longs says that half of the keys are long, instead of few.
+	longs bool
 }
 
 func (g *generator) line() string {
@@ -97,11 +99,18 @@ func (g *generator) reader() string {
 }
 
 // key is up to three letters of four, which include the smallest and the
-// largest byte.
-func (g *generator) key() string { return fmt.Sprintf("%q", g.letters(0)) }
+// largest byte; now and then behind the long prefix.
+func (g *generator) key() string { return g.long() + fmt.Sprintf("%q", g.letters(0)) }
 
 // fullKey is a key that isn't empty.
-func (g *generator) fullKey() string { return fmt.Sprintf("%q", g.letters(1)) }
+func (g *generator) fullKey() string { return g.long() + fmt.Sprintf("%q", g.letters(1)) }
+
+func (g *generator) long() string {
+	if n := g.rnd.IntN(8); n == 0 || g.longs && n < 4 {
+		return "long"
+	}
+	return ""
+}
 
 func (g *generator) letters(least int) string {
 	const alphabet = "\x00ab\xff"

@@ -33,8 +33,9 @@ type txModelTx struct {
 	m *txModel
 	// seen is what it reads, own writes included; nil before the first read.
 	seen model
-	// pinned is how many commits there were at the first read.
+	// pinned is how many commits there were at the first read, and base the state.
 	pinned int
+	base   model
 	writes []txWrite
 	// reads is what the transaction depends on, and known what its own writes alone
 	// decide.
@@ -93,7 +94,7 @@ func (t *txModelTx) pin() {
 	if t.seen != nil {
 		return
 	}
-	t.pinned, t.seen = len(t.m.commits), maps.Clone(t.m.state)
+	t.pinned, t.base, t.seen = len(t.m.commits), maps.Clone(t.m.state), maps.Clone(t.m.state)
 	for _, w := range t.writes {
 		w.apply(t.seen)
 	}
@@ -201,4 +202,21 @@ func (t *txModelTx) conflicts() bool {
 	return slices.ContainsFunc(slices.Concat(t.m.commits[t.pinned:]...), func(written kv.Span) bool {
 		return slices.ContainsFunc(t.reads, func(read kv.Span) bool { return overlap(read, written) })
 	})
+}
+
+// outdated reports whether the transaction must not commit, whoever counts: something
+// that it has read has changed, and not back.
+func (t *txModelTx) outdated() bool {
+	if len(t.writes) == 0 || t.seen == nil {
+		return false
+	}
+	differs := func(a, b model) bool {
+		for k, v := range a {
+			if now, ok := b[k]; (!ok || now != v) && slices.ContainsFunc(t.reads, func(r kv.Span) bool { return overlap(r, keySpan([]byte(k))) }) {
+				return true
+			}
+		}
+		return false
+	}
+	return differs(t.base, t.m.state) || differs(t.m.state, t.base)
 }

@@ -287,6 +287,9 @@ func (g *orderGenerator) pick(from ...string) string { return from[g.rnd.IntN(le
 
 func (g *orderGenerator) key() []byte {
 	k := g.pick("a", "b", "c", "d", "e", "f")
+	if g.rnd.IntN(5) == 0 {
+		k = longPrefix
+	}
 	return []byte(k + g.pick("", "", "0", "1", "\x00"))
 }
 

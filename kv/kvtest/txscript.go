@@ -28,7 +28,8 @@ import (
 //
 // A transaction's first read pins its state, and must be of a key that it hasn't written.
 // Those of engine are commits without a transaction. After every commit the whole state
-// is compared, and, on an engine that is kv.TxExact, whether there was a conflict.
+// is compared, and whether there was a conflict: on an engine that is kv.TxExact always,
+// on others where what was read has another value.
 func ReplayTransactions(db *kv.DB, script string) error {
 	r := newTxReplayer(db)
 	defer r.close()
@@ -258,6 +259,8 @@ func (r *txReplayer) commit(tx *kv.Tx, m *txModelTx) error {
 		return err
 	case exact(r.db) && want != (err != nil):
 		return fmt.Errorf("got error %w, want a conflict: %v; it has read %q", err, want, m.reads)
+	case err == nil && m.outdated():
+		return fmt.Errorf("committed, and what it has read is not so any more: %q", m.reads)
 	}
 	if err != nil {
 		r.conflicts++

@@ -30,6 +30,10 @@ import (
 // everything from the gate to COMMIT is sent in one go. What it costs is that while one
 // transaction commits, for as long as its statements take on the server, no other commit
 // does.
+//
+// That others can read what isn't on stable storage yet means that a crash or a failover
+// may take back what they have read, unless they wrote something themselves. No version
+// comes twice by that; see version.go.
 
 // keepTouched is how long declared writes are remembered, and so how old a transaction
 // can be that must not miss one.

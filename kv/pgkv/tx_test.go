@@ -253,7 +253,7 @@ func TestLongReadsOverlap(t *testing.T) {
 			[]func(tx *kv.Tx) error{func(tx *kv.Tx) error { return tx.Set(key("c"), nil) }, scan("a", "z")},
 			[]kv.Op{kv.Clear(key("m")), kv.Set(key("n"), []byte("0"))},
 		},
-		"a range from the prefix, and one of its end": {[]func(tx *kv.Tx) error{scan("", "b"), scan("y", "z"), get("m")}, []kv.Op{kv.Clear(key("a"))}},
+		"a range from the prefix, and one of its end": {[]func(tx *kv.Tx) error{scan("", "b"), scan("y", "z")}, []kv.Op{kv.Set(key("a"), []byte("1"))}},
 	} {
 		if err := hosts[0].Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.ClearRange(key(""), key("zz")), kv.Set(key("a"), []byte("0")), kv.Set(key("m"), []byte("0"))}}); err != nil {
 			t.Fatal(err)
