@@ -34,6 +34,7 @@ func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Conflicts", 0, testTxConflicts},
 		{"DeclaredConflicts", kv.TxConflictRanges, testTxDeclared},
 		{"EngineCommits", 0, testTxEngineCommits},
+		{"LongKeys", 0, testTxLongKeys},
 		{"LostUpdate", 0, testTxLostUpdate},
 		{"WriteSkew", 0, testTxWriteSkew},
 		{"Phantom", 0, testTxPhantom},
