@@ -19,7 +19,7 @@ func testTxLongKeys(t *testing.T, db *kv.DB) {
 		}
 	}
 	scan := func(from, to string) read {
-		return func(tx *kv.Tx) error { return drain(tx, kv.Range{Start: key(from), End: key(to)}) }
+		return func(tx *kv.Tx) error { return drain(tx, kv.Range{Start: key(from), End: key(to)}, 0) }
 	}
 	own := func(tx *kv.Tx) error { return tx.Set(key("c"), nil) }
 	for _, c := range []struct {
