@@ -231,54 +231,6 @@ func TestLongReads(t *testing.T) {
 	wantGet(t, hosts[0], long+"sum", "xxx")
 }
 
-// Reads of one group of long keys count once each, although the ranges that stand for
-// them share rows.
-func TestLongReadsOverlap(t *testing.T) {
-	hosts, txs := openTx(t)
-	long := strings.Repeat("p", prefixLen)
-	key := func(s string) []byte { return []byte(long + s) }
-	get := func(k string) func(tx *kv.Tx) error {
-		return func(tx *kv.Tx) error { _, err := tx.Get(ctx, key(k), nil); return err }
-	}
-	scan := func(from, to string) func(tx *kv.Tx) error {
-		return func(tx *kv.Tx) error { return drain(tx, kv.Range{Start: key(from), End: key(to)}) }
-	}
-	for name, c := range map[string]struct {
-		reads []func(tx *kv.Tx) error
-		write []kv.Op
-	}{
-		"a key, and a range beside it": {[]func(tx *kv.Tx) error{get("a"), scan("m", "z")}, []kv.Op{kv.Set(key("a"), []byte("1"))}},
-		"two ranges":                   {[]func(tx *kv.Tx) error{scan("a", "b"), scan("m", "n")}, []kv.Op{kv.Set(key("m"), []byte("1"))}},
-		"a range around an own write": {
-			[]func(tx *kv.Tx) error{func(tx *kv.Tx) error { return tx.Set(key("c"), nil) }, scan("a", "z")},
-			[]kv.Op{kv.Clear(key("m")), kv.Set(key("n"), []byte("0"))},
-		},
-		"a range from the prefix, and one of its end": {[]func(tx *kv.Tx) error{scan("", "b"), scan("y", "z")}, []kv.Op{kv.Set(key("a"), []byte("1"))}},
-	} {
-		if err := hosts[0].Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.ClearRange(key(""), key("zz")), kv.Set(key("a"), []byte("0")), kv.Set(key("m"), []byte("0"))}}); err != nil {
-			t.Fatal(err)
-		}
-		tx, err := txs[0].Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, read := range c.reads {
-			if err := read(tx); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
-		if err := hosts[1].Commit(ctx, &kv.Commit{Ops: c.write}); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Set([]byte("z"), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(ctx); !errors.Is(err, kv.ErrConflict) {
-			t.Errorf("%s: got %v, want %v", name, err, kv.ErrConflict)
-		}
-	}
-}
-
 // Transactions survive what happens to their connections.
 func TestKilledTransactions(t *testing.T) {
 	hosts, txs := openTx(t)
