@@ -122,7 +122,7 @@ func (q *Queue) tellLater(all []told) {
 	}
 }
 
-// Forever as a timeout is none.
+// Forever as a timeout is none. As a delay, or as the length of a lease, it is 292 years.
 const Forever time.Duration = 1<<63 - 1
 
 // EnqueueAndWait is Enqueue, and waits for the response of who completes the message. Its

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,4 +264,56 @@ func TestForeignLarge(t *testing.T) {
 		must(t, r.one(ReceiveOptions{}).Complete(ctx, nil))
 		r.verify("in the end")
 	})
+}
+
+// TestForever takes the longest time there is for a lease, a delay, an extension and a
+// window of keys: nothing wraps around.
+func TestForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Visibility: Forever, KeyWindow: Forever})
+		for range 3 {
+			r.enqueue("a", nil)
+		}
+		century := time.Now().AddDate(200, 0, 0)
+		leased, set, extended := r.one(ReceiveOptions{}), r.one(ReceiveOptions{Visibility: Forever}), r.one(ReceiveOptions{Visibility: time.Second})
+		must(t, r.q.Extend(ctx, extended.Receipt(), Forever))
+		if leased.Until.Before(century) || set.Until.Before(century) || r.record(extended.ID).available.value < century.UnixMilli() {
+			t.Errorf("leases until %v, %v and %d", leased.Until, set.Until, r.record(extended.ID).available.value)
+		}
+		_, err := r.q.Enqueue(ctx, Send{Delay: Forever})
+		must(t, err)
+		given := r.keyed("a", "k")
+		must(t, set.Nack(ctx, Forever))
+		must(t, r.one(ReceiveOptions{}).Complete(ctx, nil)) // the keyed one
+		later(1000 * time.Hour)
+		wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})))
+		wantIDs(t, "sent again", []ID{r.keyed("a", "k")}, given)
+		must(t, leased.Complete(ctx, nil))
+		must(t, extended.Complete(ctx, nil))
+		r.verify("in the end")
+		r.reopen()
+		wantIDs(t, "after a restart", ids(r.try(ReceiveOptions{Count: 9})))
+	})
+}
+
+// TestAfter rounds up to the millisecond, and stops at the last one.
+func TestAfter(t *testing.T) {
+	for _, c := range []struct {
+		now  int64
+		d    time.Duration
+		want int64
+	}{
+		{5, 0, 5},
+		{5, 1, 6},
+		{5, time.Millisecond, 6},
+		{5, time.Millisecond + 1, 7},
+		{0, Forever, int64(Forever)/1e6 + 1},
+		{0, Forever - 1, int64(Forever)/1e6 + 1},
+		{math.MaxInt64 - 1, Forever, math.MaxInt64},
+		{math.MaxInt64, 1, math.MaxInt64},
+	} {
+		if got := after(c.now, c.d); got != c.want {
+			t.Errorf("%v from %d is %d, want %d", c.d, c.now, got, c.want)
+		}
+	}
 }

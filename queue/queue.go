@@ -359,9 +359,13 @@ func (q *Queue) visibility() int64 { return after(0, q.opts.Visibility) }
 // isDead says whether a name is one of dead letters.
 func (q *Queue) isDead(name string) bool { return strings.HasSuffix(name, q.opts.DeadLetter) }
 
-// after returns the millisecond at which d from now is over.
+// after returns the millisecond at which d from now is over. Any d will do: what rounds it
+// up is not added to it, which may be Forever.
 func after(now int64, d time.Duration) int64 {
-	ms := int64((d + time.Millisecond - 1) / time.Millisecond)
+	ms := int64(d / time.Millisecond)
+	if d%time.Millisecond > 0 {
+		ms++
+	}
 	if ms > math.MaxInt64-now {
 		return math.MaxInt64
 	}
