@@ -38,7 +38,8 @@ var (
 	// enqueued.
 	ErrTimedOut = errors.New("queue: timed out")
 	// ErrNoAnswer: nobody will answer any more: the message was received at most once,
-	// became a dead letter, was deleted, or was settled before anybody waited.
+	// became a dead letter, was deleted, can't be read, or was settled before anybody
+	// waited.
 	ErrNoAnswer = errors.New("queue: no answer")
 	// ErrPrevious: All was asked for a message while the one before was open.
 	ErrPrevious = errors.New("queue: previous message is not completed")

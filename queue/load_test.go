@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -190,7 +191,14 @@ func TestDamagedLater(t *testing.T) {
 	}
 	r.stored(appendMessageKey(nil, 1), []byte("\x04\x00rubbish"))
 	must(t, r.actor.Delete(ctx, appendMessageKey(nil, 2)))
+	waits, err := r.q.Expect(1)
+	must(t, err)
 	wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})), 3)
+	soon, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err = waits.Wait(soon)
+	wantErr(t, "nobody can answer", err, ErrNoAnswer)
+	wantErr(t, "and why", err, ErrCorrupt)
 	if bad := r.q.Quarantined(); len(bad) != 2 || !errors.Is(bad[0].Err, ErrCorrupt) || !errors.Is(bad[1].Err, actorstore.ErrNotFound) {
 		t.Errorf("quarantined %+v", bad)
 	}

@@ -220,7 +220,8 @@ func (st *staging) lease(c *change, r *record, to lease, now int64) {
 	}
 }
 
-// setAside puts a message that can't be read among the quarantined ones.
+// setAside puts a message that can't be read among the quarantined ones. Nobody can complete
+// it, so who waits for it is told.
 func (st *staging) setAside(c *change, err error) {
 	q := st.q
 	q.mu.Lock()
@@ -228,6 +229,7 @@ func (st *staging) setAside(c *change, err error) {
 	it := c.it
 	st.forgetChange(c)
 	q.index.leave(it)
+	q.answer(it.id, answer{err: fmt.Errorf("%w: it can't be read: %w", ErrNoAnswer, err)})
 	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(nil, it.id), Size: it.size, Err: err})
 }
 
