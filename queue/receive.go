@@ -17,7 +17,8 @@ type ReceiveOptions struct {
 	// Names are the names to choose from; none means all.
 	Names []string
 	// Count is the largest number of messages; 0 means 1. Fewer are returned as soon as
-	// there is one: nobody waits for more.
+	// there is one: nobody waits for more. Nor are there more than fit into one commit,
+	// unless they are staged: then the batch's owner may be told batch.ErrTooLarge.
 	Count int
 	// Timeout is how long Receive waits; 0 means as long as the context lasts. The other
 	// methods ignore it.
@@ -100,14 +101,19 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 	if none {
 		return nil, nil
 	}
-	err = q.commit(ctx, func(b *batch.Batch) error {
-		msgs, err = q.stageReceive(ctx, b, o)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	for some := *o; ; some.Count = len(msgs) / 2 {
+		err = q.commit(ctx, func(b *batch.Batch) error {
+			msgs, err = q.stageReceive(ctx, b, &some)
+			return err
+		})
+		if err == nil {
+			return msgs, nil
+		}
+		// What fits depends on the engine, too, and only a commit knows.
+		if len(msgs) < 2 || !errors.Is(err, batch.ErrTooLarge) {
+			return nil, err
+		}
 	}
-	return msgs, nil
 }
 
 // StageReceive stages in b that messages are handed out, and returns them: none when
@@ -184,7 +190,6 @@ func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Mes
 		return nil, err
 	}
 	now := q.millis()
-	q.observe(metricWait, time.Duration(now-max(r.created, 0))*time.Millisecond)
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
 		Deliveries: it.deliveries + 1, q: q, grant: newGrant(),
@@ -194,7 +199,7 @@ func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Mes
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c.granted = m.grant
+	c.granted, c.waited = m.grant, time.Duration(now-max(r.created, 0))*time.Millisecond
 	if o.AtMostOnce {
 		c.remove, c.answer = true, answer{err: ErrNoAnswer}
 		return m, nil

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -122,14 +123,22 @@ const (
 // buryAll makes dead letters of the messages that were handed out often enough. That is
 // done here and not by who receives: nobody may be there to receive.
 func (q *Queue) buryAll() {
-	for {
+	for most := buriedAtOnce; ; {
 		q.mu.Lock()
 		wait := q.index.dying.top() == nil || q.retryAt > q.millis()
 		q.mu.Unlock()
 		if wait {
 			return
 		}
-		err := q.commit(q.ctx, q.stageDying)
+		n := 0
+		err := q.commit(q.ctx, func(b *batch.Batch) (err error) {
+			n, err = q.stageDying(b, most)
+			return err
+		})
+		if n > 1 && errors.Is(err, batch.ErrTooLarge) {
+			most = n / 2 // what fits depends on the engine, too, and only a commit knows
+			continue
+		}
 		q.mu.Lock()
 		if err == nil {
 			q.retryAt, q.backoff = 0, 0
@@ -147,17 +156,17 @@ func (q *Queue) buryAll() {
 	}
 }
 
-// buriedAtOnce is how many dead letters one commit makes.
+// buriedAtOnce is how many dead letters one commit makes, if they fit into it.
 const buriedAtOnce = 32
 
-// stageDying stages some dead letters.
-func (q *Queue) stageDying(b *batch.Batch) error {
-	for range buriedAtOnce {
+// stageDying stages dead letters, and returns how many.
+func (q *Queue) stageDying(b *batch.Batch, most int) (n int, err error) {
+	for range most {
 		q.mu.Lock()
 		it := q.index.dying.top()
 		if it == nil {
 			q.mu.Unlock()
-			return nil
+			return n, nil
 		}
 		st, err := q.staging(b)
 		var c *change
@@ -166,7 +175,7 @@ func (q *Queue) stageDying(b *batch.Batch) error {
 		}
 		q.mu.Unlock()
 		if err != nil {
-			return err
+			return n, err
 		}
 		value, err := q.value(q.ctx, it)
 		var r record
@@ -178,11 +187,12 @@ func (q *Queue) stageDying(b *batch.Batch) error {
 				st.setAside(c, err)
 				continue
 			}
-			return err
+			return n, err
 		}
 		q.mu.Lock()
 		st.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
 		q.mu.Unlock()
+		n++
 	}
-	return nil
+	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -55,6 +56,7 @@ type change struct {
 	// answer goes to who waits for it, if the message is removed.
 	answer  answer
 	granted *grant          // it is handed out, nil: it isn't
+	waited  time.Duration   // how long it was there then
 	metric  *metrics.Metric // what else happens to it, nil for nothing
 }
 
@@ -317,6 +319,7 @@ func (st *staging) apply(c *change) {
 	if c.granted != nil {
 		c.granted.landed.Store(st.landed)
 		q.count(metricReceived, 1)
+		q.observe(metricWait, c.waited)
 	}
 	if c.metric != nil {
 		q.count(c.metric, 1)
