@@ -14,7 +14,9 @@ import (
 // actor's commit lock, so there is one at most. Its fields are guarded by Record.mu.
 //
 // However much of the record a batch changes, it is written once: with the newest state
-// in memory, saved or not, and the events that the flight leaves.
+// in memory, saved or not, and the events that the flight leaves. A state that the store
+// has no room for must not keep events from coming and going: when it was refused the
+// flight carries the state as it is stored instead, and the new one is still to be saved.
 type flight struct {
 	r     *Record
 	batch *batch.Batch
@@ -30,6 +32,9 @@ type flight struct {
 	events     []*event
 	eventBytes int
 	leaving    []*event // that the batch removes
+
+	behind  bool // the state as it is stored will do
+	refused bool // there may have been room without the state that isn't saved
 
 	gen   uint64 // the state that was put
 	size  int    // of the record that was put, 0 if none was
@@ -53,7 +58,8 @@ func (r *Record) board(b *batch.Batch) (*flight, error) {
 		}
 		return r.flight, nil
 	}
-	f := &flight{r: r, batch: b, state: r.state, init: r.init, events: r.events, eventBytes: r.eventBytes, over: make(chan struct{})}
+	f := &flight{r: r, batch: b, state: r.state, init: r.init, events: r.events, eventBytes: r.eventBytes,
+		behind: r.crowded, over: make(chan struct{})}
 	r.flight = f
 	b.OnCommit(f.commit)
 	b.OnAbort(f.abort)
@@ -81,7 +87,12 @@ func (f *flight) put() {
 // +checklocks:f.r.mu
 func (f *flight) write() error {
 	r := f.r
-	if !f.newState {
+	f.gen = r.gen
+	switch {
+	case f.newState:
+	case f.behind && r.ahead():
+		f.state, f.gen = r.kept, r.applied
+	default:
 		f.state = r.state
 	}
 	if err := f.fits("state"); err != nil {
@@ -93,8 +104,8 @@ func (f *flight) write() error {
 	}
 	// The store may read the value until the commit returns, which is later than its
 	// hooks: so it isn't memory that is used again.
-	value := appendRecord(make([]byte, 0, f.recordSize()), &rec)
-	f.gen, f.size = r.gen, len(value)
+	value := appendRecord(make([]byte, 0, recordSize(r.input, f.state, len(f.events), f.eventBytes)), &rec)
+	f.size = len(value)
 	f.batch.PutPrior(recordKey(), value, r.prior)
 	return nil
 }
@@ -108,7 +119,8 @@ func (f *flight) recordSize() int {
 	return recordSize(f.r.input, state, len(f.events), f.eventBytes)
 }
 
-// fits refuses a record that is too large; what is what made it so.
+// fits refuses a record that is too large; what is what made it so. The newest state counts
+// also if it isn't what is put: it has to fit with the same events some time.
 //
 // +checklocks:f.r.mu
 func (f *flight) fits(what string) error {
@@ -153,13 +165,16 @@ func (f *flight) commit() {
 	r.landed = r.actor.Seq()
 	if f.size > 0 {
 		r.prior = batch.Stored(f.size)
-		r.applied = f.gen
+		r.applied, r.kept = f.gen, f.state
 	}
 	if f.newState {
 		tell = string(r.state) != string(f.state)
 		r.state, r.init = f.state, f.init
 		r.gen++
 		r.applied = r.gen
+	}
+	if r.applied == r.gen {
+		r.crowded = false
 	}
 	if f.newEvents {
 		r.events, r.eventBytes = f.events, f.eventBytes
@@ -181,8 +196,13 @@ func (f *flight) abort(reason error) {
 	r := f.r
 	r.mu.Lock()
 	var part *actorstore.OrderedError
-	if errors.As(reason, &part) && f.size > 0 {
-		r.prior = batch.PriorUnknown
+	switch {
+	case f.size == 0:
+	case noRoom(reason):
+		f.refused = !f.newState && f.gen != r.applied && r.kept != nil && len(f.state) > len(r.kept)
+		r.crowded = r.crowded || f.refused
+	case errors.As(reason, &part):
+		r.prior, r.kept = batch.PriorUnknown, nil
 		r.gen++
 		r.saveWithin(0)
 	}

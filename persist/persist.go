@@ -15,7 +15,8 @@
 // state stays as it is in memory, and is tried again. Changes can also be staged in a
 // batch (State.StageMutate), and are then made by its commit, or not at all.
 //
-// What is scheduled is stored when the call returns, and so is that an event is done.
+// What is scheduled is stored when the call returns, and so is that an event is done: by
+// itself if the store has no room for the newest state.
 //
 // A save is an Ordered batch: the record first, then the connections, cut into as many
 // commits as the limits want. A crash between two of them leaves the new state, and of
@@ -145,6 +146,8 @@ type Record struct {
 	loose      uint64      // the last of these that a save didn't wait for  +checklocks:mu
 	safe       uint64      // the last commit known to be on stable storage  +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
+	kept       []byte      // the state that is stored, nil if that isn't known  +checklocks:mu
+	crowded    bool        // the newest state was refused for its size, and hasn't landed since  +checklocks:mu
 	flight     *flight     // of the batch that is being committed  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
 	gone       error       // why nothing can be saved any more  +checklocks:mu
@@ -206,7 +209,7 @@ func (r *Record) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.prior = batch.Stored(len(raw))
-	r.input, r.init, r.state = rec.input, rec.init, rec.state
+	r.input, r.init, r.state, r.kept = rec.input, rec.init, rec.state, rec.state
 	r.events, err = loadEvents(ctx, snap, rec.events, r.log)
 	r.eventBytes = sizeOfEvents(r.events)
 	return err
@@ -223,7 +226,7 @@ func noRecord(id actorstore.ID, err error) error {
 // create makes the record of a new actor. The commit would refuse one that is too large
 // as well; but the caller should be told that it was the input.
 func (r *Record) create(ctx context.Context) error {
-	r.state = undefined
+	r.state, r.kept = undefined, undefined
 	if r.opts.Input != nil {
 		var err error
 		if r.input, err = encode(r.opts.Codec, "input", r.opts.Input); err != nil {

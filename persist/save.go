@@ -46,8 +46,9 @@ type SaveOptions struct {
 // With nothing to save it returns at once. Many who call it share one save.
 //
 // After an error the changes are in memory still and are tried again, after 100 ms at
-// first and 30 s at last. ErrConnections says that the state is stored. When the context
-// ends before the save does its error is returned, and the save goes on.
+// first and 30 s at last. ErrConnections says that the state is stored. ErrQuota of the
+// actor says that the state isn't, but connections may be. When the context ends before
+// the save does its error is returned, and the save goes on.
 func (r *Record) Save(ctx context.Context, opts *SaveOptions) error {
 	var o SaveOptions
 	if opts != nil {
@@ -254,11 +255,7 @@ func (r *Record) run(s *save) {
 	began := r.saves.Now()
 	err := r.write(s)
 	if err != nil && s.again(r) {
-		// The connections must not keep the state from being stored.
-		s.conns = fmt.Errorf("%w: %w", ErrConnections, err)
-		if err = r.write(s); err == nil {
-			err = s.conns
-		}
+		err = r.writeApart(s, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -353,6 +350,7 @@ func (r *Record) stageNewest(b *batch.Batch, s *save) error {
 	if err != nil {
 		return err
 	}
+	f.behind = false // it is for the state
 	return f.write()
 }
 

@@ -258,13 +258,39 @@ func (s *Schedule) stage(b *batch.Batch, fn func(f *flight) error) {
 	})
 }
 
-// commit lands what was staged.
+// commit lands what was staged, with the newest state or, if there is no room for that,
+// with the one that is stored.
 func (s *Schedule) commit(ctx context.Context, b *batch.Batch) error {
-	if err := s.r.check(); err != nil {
-		b.Abort(err)
-		return err
+	err := s.r.check()
+	if err == nil {
+		var refused bool
+		if refused, err = s.try(ctx, b, false); refused {
+			_, err = s.try(ctx, b, true)
+		}
 	}
-	return s.r.actor.Commit(ctx, b)
+	b.Abort(err) // settled already if it has landed
+	return err
+}
+
+// try commits b, which stays as it is after an error: behind with the state that is
+// stored. It says whether b was refused for the newest state, perhaps.
+func (s *Schedule) try(ctx context.Context, b *batch.Batch, behind bool) (refused bool, err error) {
+	r := s.r
+	var f *flight
+	own := batch.Batch{Mode: b.Mode}
+	own.Late(func(own *batch.Batch) (err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if f, err = r.board(own); err == nil {
+			f.behind = behind
+		}
+		return err
+	})
+	own.Join(b)
+	err = r.actor.Commit(ctx, &own)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return err != nil && f != nil && f.refused, err
 }
 
 // remove has the batch remove the events that match, and what is noted about them.
