@@ -136,3 +136,62 @@ func TestLanded(t *testing.T) {
 		check(eng.Close())
 	}
 }
+
+// A state that the actor has no room for doesn't keep connections from being saved, nor
+// their acknowledgements.
+func TestStateWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		store, err := actorstore.Open(ctx, memkv.New(), &actorstore.Options{Limits: batch.Limits{Storage: 4000}})
+		check(err)
+		actor, err := store.Named(ctx, "lobby", nil)
+		check(err)
+		var rec *persist.Record
+		var mu sync.Mutex
+		var acked []conn.Index
+		set, err := conn.Open(ctx, actor, &conn.Options{
+			Save: func(ctx context.Context) error {
+				return rec.Save(ctx, &persist.SaveOptions{Immediate: true})
+			},
+			OnAck: func(acks []conn.Ack) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, a := range acks {
+					acked = append(acked, a.Index)
+				}
+			},
+		})
+		check(err)
+		rec, err = persist.Open(ctx, actor, &persist.Options{Create: true, Connections: set, SaveInterval: time.Hour})
+		check(err)
+		state, err := persist.OpenState[string](ctx, rec, nil)
+		check(err)
+		c, err := set.Create(lobby)
+		check(err)
+		check(rec.Save(ctx, &persist.SaveOptions{Immediate: true}))
+		check(actor.Put(ctx, []byte{4}, make([]byte, 3000)))
+		check(state.Set(ctx, string(make([]byte, 2000))))
+		for i := range conn.Index(3) {
+			_, err = c.Received(i+1, 10)
+			check(err)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := set.Changed(); n != 0 {
+				t.Errorf("message %d: %d connections have changed", i+1, n)
+			}
+		}
+		mu.Lock()
+		if !slices.Equal(acked, []conn.Index{1, 2, 3}) {
+			t.Errorf("acknowledged %v, want 1 to 3", acked)
+		}
+		mu.Unlock()
+		if rec.Saved() {
+			t.Error("the state is saved")
+		}
+		check(actor.Delete(ctx, []byte{4}))
+		check(rec.Close(ctx))
+		check(set.Close(ctx))
+		check(actor.Close())
+		check(store.Close())
+	})
+}

@@ -73,7 +73,7 @@ func (s *Set) due() {
 	err := save(s.ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
+	if err == nil || !s.pending() && !s.ended(err) { // else it was not about connections
 		if s.pending() {
 			s.arm(s.opts.Interval)
 		}
