@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +36,8 @@ of their ids: the gateway that the client is connected to, and the request there
 indices of the last messages that came in and went out; the events that the connection
 has subscribed to; the path of its request; the size of its record, and when that was
 written. One that can't be read has a problem instead, and so have rows that belong to no
-connection, for which there is no id either.
+connection, for which there is no id either. An id that doesn't print, or isn't UTF-8, is
+hex: and its bytes in hexadecimal.
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs. JSON has
 the parameters, the state and the headers too.`,
@@ -53,11 +57,16 @@ func newConnsDiscard(e *env) *cobra.Command {
 		Use:   "discard STORE ACTOR ID",
 		Short: "Delete the record of a connection that can't be read",
 		Long: `Delete what is stored of a connection that can't be read: one that "greenroom conns ls"
-lists with a problem of its record or its rows. It is not for any other.`,
+lists with a problem of its record or its rows. It is not for any other. ID is as it is
+listed: text, or hex: and bytes in hexadecimal.`,
 		Example: "  greenroom conns discard data lobby 0b0a9f0e-9c49-4d6c-8ac6-d6d4d9ed5d0c",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return discardConn(cmd.Context(), args[0], args[1], conn.ID(args[2]))
+			id, err := parseConnID(args[2])
+			if err != nil {
+				return err
+			}
+			return discardConn(cmd.Context(), args[0], args[1], id)
 		},
 	}
 }
@@ -93,7 +102,7 @@ func printConns(ctx context.Context, v *actorstore.View, p printer) error {
 		if err != nil {
 			return err
 		}
-		row := []cell{textCell(string(c.ID)), {}, {}, {}, {}, {}, {}, {}, optionalTimeCell(c.Updated), {}}
+		row := []cell{textCell(connID(c.ID)), {}, {}, {}, {}, {}, {}, {}, optionalTimeCell(c.Updated), {}}
 		if !c.Damaged && !c.Stray {
 			row[7] = intCell(int64(c.Size))
 		}
@@ -110,6 +119,28 @@ func printConns(ctx context.Context, v *actorstore.View, p printer) error {
 	return nil
 }
 
+// connID is an id as parseConnID reads it, in characters that a command line can hold.
+func connID(id conn.ID) string {
+	text := string(id)
+	unprinted := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unprinted) || strings.HasPrefix(text, "hex:") {
+		return "hex:" + hex.EncodeToString([]byte(text))
+	}
+	return text
+}
+
+func parseConnID(text string) (conn.ID, error) {
+	digits, ok := strings.CutPrefix(text, "hex:")
+	if !ok {
+		return conn.ID(text), nil
+	}
+	id, err := hex.DecodeString(digits)
+	if err != nil {
+		return "", &usageError{fmt.Sprintf("%s: the id has to be pairs of hexadecimal digits after hex:", text)}
+	}
+	return conn.ID(id), nil
+}
+
 // problem says why a record can't be read.
 func problem(c conn.Stored) string {
 	err := c.Err
@@ -120,7 +151,7 @@ func problem(c conn.Stored) string {
 		return fmt.Sprintf("version %d, known are versions up to %d", format.Found, format.Known)
 	}
 	text := strings.TrimPrefix(err.Error(), "conn: record: ")
-	text = strings.TrimPrefix(text, "actorstore: connections/"+string(c.ID)+": ")
+	text = strings.TrimPrefix(text, "actorstore: "+actorstore.Describe(actorstore.AppendConnection(nil, string(c.ID)))+": ")
 	return strings.TrimPrefix(strings.TrimSuffix(text, ": "+actorstore.ErrCorrupt.Error()), "bare: ")
 }
 
@@ -171,7 +202,7 @@ func writeConns(ctx context.Context, v *actorstore.View, w *bufio.Writer) error 
 }
 
 func newConnJSON(c conn.Stored) connJSON {
-	j := connJSON{ID: string(c.ID)}
+	j := connJSON{ID: connID(c.ID)}
 	if !c.Damaged && !c.Stray {
 		j.Size, j.Updated = &c.Size, string(timeCell(c.Updated).text)
 	}

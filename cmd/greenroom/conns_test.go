@@ -35,7 +35,7 @@ func TestConns(t *testing.T) {
 				storeConn(t, d)
 				return ""
 			case "broken":
-				breakConn(t, d.CmdArgs[0].String())
+				breakConn(t, testConnID(t, d))
 				return ""
 			}
 			d.Fatalf(t, "no directive %q", d.Cmd)
@@ -44,10 +44,20 @@ func TestConns(t *testing.T) {
 	})
 }
 
+// testConnID is the id that a directive names, as the commands do.
+func testConnID(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	id, err := parseConnID(d.CmdArgs[0].String())
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	return string(id)
+}
+
 // storeConn stores a connection past package conn, which would choose an id for it.
 func storeConn(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
-	id := d.CmdArgs[0].String()
+	id := testConnID(t, d)
 	value, err := hex.DecodeString(d.Input)
 	if d.Cmd == "connection" {
 		value, err = connRecord(id, d.Input)

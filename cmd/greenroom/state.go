@@ -20,6 +20,7 @@ func newState(e *env) *cobra.Command {
 
 func newStateShow(e *env) *cobra.Command {
 	var asJSON bool
+	codec := codecAuto
 	cmd := &cobra.Command{
 		Use:   "show STORE ACTOR",
 		Short: "Show the state of an actor, its input and its scheduled events",
@@ -29,21 +30,24 @@ events that it has scheduled, the next first: their actions and arguments, the r
 which they come again, how often they failed, and with what.
 
 Bytes in a value are in base64, and undefined is null. A value that is neither CBOR nor
-JSON is shown as bytes. What a running host hasn't saved yet isn't shown.
+JSON is shown as bytes. Some numbers are both: a 5 of JSON is −22 in CBOR. Then the input,
+which is of the same codec, decides, or else it is CBOR; --codec says which it is. What a
+running host hasn't saved yet isn't shown.
 
 They are tables on a terminal, and elsewhere lines with fields separated by tabs.`,
 		Example: `  greenroom state show data lobby
   greenroom state show --json data lobby`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return showState(cmd.Context(), e, args[0], args[1], asJSON)
+			return showState(cmd.Context(), e, args[0], args[1], stateOutput{asJSON, codec})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one object")
+	cmd.Flags().Var(&codec, "codec", "what input and state are encoded with: auto, cbor or json")
 	return cmd
 }
 
-func showState(ctx context.Context, e *env, url, actor string, asJSON bool) error {
+func showState(ctx context.Context, e *env, url, actor string, o stateOutput) error {
 	out := bufio.NewWriter(e.stdout)
 	err := view(ctx, url, actor, func(v *actorstore.View) error {
 		c, err := persist.Look(ctx, v.Snapshot)
@@ -52,38 +56,46 @@ func showState(ctx context.Context, e *env, url, actor string, asJSON bool) erro
 			return say(nil, "the actor %s has no state", actor)
 		case err != nil:
 			return err
-		case asJSON:
-			return writeState(out, c)
+		case o.asJSON:
+			return writeState(out, c, o.codec.of(c))
 		}
-		printState(out, listLayout(false, terminal(e.stdout) != nil), c)
+		s := statePrinter{out, listLayout(false, terminal(e.stdout) != nil), o.codec.of(c)}
+		s.print(c)
 		return nil
 	})
 	return errors.Join(err, out.Flush())
 }
 
-// printState prints the record, and the events if there are any.
-func printState(out *bufio.Writer, l layout, c *persist.Contents) {
+// A statePrinter prints records as tables or lines.
+type statePrinter struct {
+	out    *bufio.Writer
+	layout layout
+	codec  stateCodec
+}
+
+// print prints the record, and the events if there are any.
+func (s *statePrinter) print(c *persist.Contents) {
 	initialized := "no"
 	if c.Initialized {
 		initialized = "yes"
 	}
-	p := l.printer(out)
+	p := s.layout.printer(s.out)
 	p.begin([]string{"record", "value"})
 	p.row([]cell{textCell("initialized"), textCell(initialized)})
 	if c.Input != nil {
-		p.row([]cell{textCell("input"), storedCell(c.Input)})
+		p.row([]cell{textCell("input"), s.codec.cell(c.Input)})
 	}
-	p.row([]cell{textCell("state"), storedCell(c.State)})
+	p.row([]cell{textCell("state"), s.codec.cell(c.State)})
 	p.end()
 	if len(c.Events) == 0 {
 		return
 	}
-	p = l.printer(out)
+	p = s.layout.printer(s.out)
 	p.begin([]string{"event", "at", "action", "arguments", "cron", "zone", "attempts", "again", "problem"})
 	for _, ev := range c.Events {
 		args, again := cell{}, optionalTimeCell(ev.NotBefore)
 		if ev.Args != nil {
-			args = storedCell(ev.Args)
+			args = bodyCell(ev.Args)
 		}
 		if ev.Parked {
 			again = textCell("parked")
@@ -92,16 +104,6 @@ func printState(out *bufio.Writer, l layout, c *persist.Contents) {
 			intCell(int64(ev.Attempts)), again, optionalCell(ev.LastError)})
 	}
 	p.end()
-}
-
-// storedCell is a value in CBOR, or in the JSON of an actor that keeps its state so.
-func storedCell(value []byte) cell {
-	c := bodyCell(value)
-	var line bytes.Buffer
-	if c.kind == cellBlob && json.Compact(&line, value) == nil {
-		return cell{kind: cellJSON, text: line.Bytes()}
-	}
-	return c
 }
 
 // A stateJSON is the record in JSON.
@@ -125,11 +127,11 @@ type eventJSON struct {
 	Problem  string          `json:"problem,omitempty"`
 }
 
-func writeState(out *bufio.Writer, c *persist.Contents) error {
-	j := stateJSON{Initialized: c.Initialized, Input: storedJSON(c.Input), State: storedJSON(c.State), Events: []eventJSON{}}
+func writeState(out *bufio.Writer, c *persist.Contents, codec stateCodec) error {
+	j := stateJSON{Initialized: c.Initialized, Input: storedJSON(codec, c.Input), State: storedJSON(codec, c.State), Events: []eventJSON{}}
 	for _, ev := range c.Events {
 		j.Events = append(j.Events, eventJSON{
-			ID: ev.ID, At: string(timeCell(ev.At).text), Action: ev.Action, Args: storedJSON(ev.Args), Cron: ev.Cron, Zone: ev.Zone,
+			ID: ev.ID, At: string(timeCell(ev.At).text), Action: ev.Action, Args: storedJSON(codecCBOR, ev.Args), Cron: ev.Cron, Zone: ev.Zone,
 			Attempts: ev.Attempts, Again: string(optionalTimeCell(ev.NotBefore).text), Parked: ev.Parked, Problem: ev.LastError,
 		})
 	}
@@ -138,10 +140,10 @@ func writeState(out *bufio.Writer, c *persist.Contents) error {
 	return enc.Encode(&j)
 }
 
-// storedJSON is storedCell in JSON, nil for no value.
-func storedJSON(value []byte) json.RawMessage {
+// storedJSON is the cell of a value in JSON, nil for no value.
+func storedJSON(codec stateCodec, value []byte) json.RawMessage {
 	if value == nil {
 		return nil
 	}
-	return bytes.Clone(appendJSON(nil, storedCell(value)))
+	return bytes.Clone(appendJSON(nil, codec.cell(value)))
 }
