@@ -3,7 +3,6 @@ package persist
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
