@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +85,91 @@ func TestFullStaged(t *testing.T) {
 	r.wantVoid("a receipt of before the restart", before, Receipt{ID: 1, Deliveries: 1})
 	must(t, other.Complete(ctx, nil))
 	r.verify("in the end")
+}
+
+// TestFullDeadLetter: what an actor that is full has no room to lay aside waits, and nobody
+// gets it meanwhile. It goes when the queue makes room, or when others do and it is tried
+// again.
+func TestFullDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &tally{sums: map[string]int64{}}
+		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second, Metrics: sink}, batch.Limits{Storage: 2000})
+		for range 4 {
+			r.enqueue("a", "x")
+		}
+		last := r.enqueue("b.dlq", "y")
+		r.full()
+		waits, err := r.q.Expect(1)
+		must(t, err)
+		msgs := r.try(ReceiveOptions{Count: 4})
+		must(t, msgs[0].Nack(ctx, time.Hour))
+		must(t, msgs[1].Nack(ctx, 0))
+		var b batch.Batch
+		must(t, r.q.StageNack(ctx, &b, msgs[2].Receipt(), 0))
+		must(t, r.actor.Commit(ctx, &b))
+		want := func(what string, names ...NameStats) {
+			t.Helper()
+			synctest.Wait()
+			got := r.q.Stats().Names
+			for i := range got {
+				got[i].Oldest, got[i].Bytes = time.Time{}, 0
+			}
+			if !slices.Equal(got, names) {
+				t.Errorf("%s: stats %+v, want %+v", what, got, names)
+			}
+		}
+		other := NameStats{Name: "b.dlq", Ready: 1}
+		want("given back", NameStats{Name: "a", Dying: 3, Leased: 1}, other)
+		later(time.Second)
+		want("the last lease is over", NameStats{Name: "a", Dying: 4}, other)
+		wantIDs(t, "of the name", ids(r.try(ReceiveOptions{Names: []string{"a"}})))
+		if sink.sums["dead"] != 0 || sink.sums["returned"] != 3 || sink.sums["enqueued"] != 5 {
+			t.Errorf("counted %v", sink.sums)
+		}
+
+		// Room for one, by somebody else.
+		must(t, r.actor.Delete(ctx, []byte{actorstore.NamespaceUser}))
+		room := r.actor.Limits().Storage - r.actor.Used()
+		must(t, r.actor.Put(ctx, []byte{actorstore.NamespaceUser}, make([]byte, room-12-1-batch.WrapperBytes)))
+		later(maxBackoff)
+		want("room for one", NameStats{Name: "a", Dying: 3}, NameStats{Name: "a.dlq", Ready: 1}, other)
+		_, err = waits.Wait(ctx)
+		wantErr(t, "it became a dead letter", err, ErrNoAnswer)
+		// The id that the batch reserved was shown to somebody; the others weren't.
+		if rec := r.record(last + 2); rec.name != "a.dlq" || rec.deliveries.value != 1 {
+			t.Errorf("the dead letter is %+v", rec)
+		}
+
+		// Room for all, by the queue, and at once.
+		must(t, r.one(ReceiveOptions{Names: []string{"b.dlq"}}).Complete(ctx, nil))
+		want("room for all", NameStats{Name: "a.dlq", Ready: 4})
+		r.verify("in the end")
+	})
+}
+
+// TestFullDeadLettersGone: what waits for room can be deleted, and after a restart it has
+// been handed out as often as is stored.
+func TestFullDeadLettersGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigWith(t, Options{MaxReceive: 1}, batch.Limits{Storage: 1000})
+		r.enqueue("a", "x")
+		r.enqueue("a", "x")
+		r.full()
+		for _, m := range r.try(ReceiveOptions{Count: 2}) {
+			must(t, m.Nack(ctx, 0))
+		}
+		r.reopen()
+		wantIDs(t, "after a restart", ids(r.try(ReceiveOptions{Count: 2})), 1, 2)
+		later(time.Minute)
+		synctest.Wait()
+		if s := r.q.Stats(); s.Names[0].Dying != 2 || s.Next != 3 {
+			t.Errorf("stats %+v", s)
+		}
+		removed, err := r.q.Delete(ctx, 2)
+		must(t, err)
+		wantIDs(t, "deleted", removed, 2)
+		synctest.Wait()
+		wantIDs(t, "the other one", ids(r.try(ReceiveOptions{Names: []string{"a.dlq"}})), 3)
+		r.verify("in the end")
+	})
 }

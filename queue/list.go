@@ -111,8 +111,11 @@ type Stats struct {
 type NameStats struct {
 	Name                   string
 	Ready, Delayed, Leased int
-	Oldest                 time.Time // when the oldest message was enqueued
-	Bytes                  int64     // of the stored values
+	// Dying were handed out often enough, and wait to become dead letters: nobody gets
+	// them. That takes a moment, or until the actor has room for them.
+	Dying  int
+	Oldest time.Time // when the oldest message was enqueued
+	Bytes  int64     // of the stored values
 }
 
 // Stats returns what the queue holds, names in order. It looks at every message in memory.
@@ -133,7 +136,7 @@ func (q *Queue) Stats() Stats {
 			n = &NameStats{Name: it.line.name, Oldest: time.UnixMilli(it.created)}
 			at[it.line] = n
 		}
-		n.add(it.lease, time.UnixMilli(it.created), it.size)
+		n.add(it, q.mustDie(it))
 	}
 	for _, n := range at {
 		s.Names = append(s.Names, *n)
@@ -142,19 +145,21 @@ func (q *Queue) Stats() Stats {
 	return s
 }
 
-func (n *NameStats) add(l lease, created time.Time, size int) {
-	switch l.state {
-	case ready:
-		n.Ready++
-	case delayed:
+func (n *NameStats) add(it *item, mustDie bool) {
+	switch {
+	case it.state == delayed:
 		n.Delayed++
-	case leased:
+	case it.state == leased:
 		n.Leased++
+	case mustDie:
+		n.Dying++
+	default:
+		n.Ready++
 	}
-	if created.Before(n.Oldest) {
+	if created := time.UnixMilli(it.created); created.Before(n.Oldest) {
 		n.Oldest = created
 	}
-	n.Bytes += int64(size)
+	n.Bytes += int64(it.size)
 }
 
 // Len returns how many messages there are, visible or not.

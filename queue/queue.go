@@ -145,6 +145,7 @@ type Queue struct {
 	bad      []Quarantined             // +checklocks:mu
 	retryAt  int64                     // when dead letters are tried again  +checklocks:mu
 	backoff  time.Duration             // +checklocks:mu
+	lacking  int64                     // the bytes that dead letters wait for, 0: none does  +checklocks:mu
 	closed   bool                      // +checklocks:mu
 }
 

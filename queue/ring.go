@@ -2,8 +2,10 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -126,6 +128,9 @@ func (q *Queue) buryAll() {
 	for most := buriedAtOnce; ; {
 		q.mu.Lock()
 		wait := q.index.dying.top() == nil || q.retryAt > q.millis()
+		if !wait {
+			q.lacking = 0 // the commit finds out anew
+		}
 		q.mu.Unlock()
 		if wait {
 			return
@@ -140,6 +145,9 @@ func (q *Queue) buryAll() {
 			continue
 		}
 		q.mu.Lock()
+		if err == nil && q.lacking > 0 {
+			err = fmt.Errorf("%w: %d bytes more are needed", actorstore.ErrQuota, q.lacking-q.room())
+		}
 		if err == nil {
 			q.retryAt, q.backoff = 0, 0
 		} else {

@@ -39,7 +39,8 @@ func (q *Queue) StageComplete(b *batch.Batch, r Receipt, response any) error {
 }
 
 // Nack gives a message that was received back, durably: it is visible after the delay.
-// If it was handed out Options.MaxReceive times it becomes a dead letter instead.
+// If it was handed out Options.MaxReceive times it becomes a dead letter instead: at once,
+// or, if the actor has no room for that, as soon as it has.
 //
 // Errors: as Complete.
 func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
@@ -171,7 +172,7 @@ func (st *staging) bury(c *change, r *record) bool {
 		return false
 	}
 	it.deliveries = c.to.deliveries
-	c.remove, c.metric = true, metricDead
+	c.remove, c.grave, c.metric, c.alive = true, it, metricDead, c.metric
 	c.answer = answer{err: fmt.Errorf("%w: it became the dead letter %s", ErrNoAnswer, it.id)}
 	return true
 }

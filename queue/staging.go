@@ -29,6 +29,7 @@ type staging struct {
 	written metadata      // as the last run of late has it
 	landed  uint64        // the number of the commit
 	told    []told        // answers that wait for stable storage
+	spared  bool          // a dead letter had no room
 	settled chan struct{} // closed when the batch is settled; nil while nobody waits
 
 	// What a staging needs every time.
@@ -52,12 +53,14 @@ type change struct {
 	it     *item
 	remove bool
 	rec    []byte // the value to be stored, nil: what is stored stays
+	grave  *item  // the dead letter that takes its place, nil: none does
 	to     lease  // what follows, unless the message is removed
 	// answer goes to who waits for it, if the message is removed.
 	answer  answer
 	granted *grant          // it is handed out, nil: it isn't
 	waited  time.Duration   // how long it was there then
 	metric  *metrics.Metric // what else happens to it, nil for nothing
+	alive   *metrics.Metric // the same, should there be no room for the grave
 }
 
 // staging returns what b does to the queue.
@@ -105,7 +108,7 @@ func (st *staging) reset() {
 	clear(st.writes[:cap(st.writes)])
 	st.adds, st.changes, st.writes = st.adds[:0], st.changes[:0], st.writes[:0]
 	st.bad, st.keys, st.forget, st.told = nil, nil, nil, nil
-	st.free, st.written, st.landed, st.settled, st.spare = 0, metadata{}, 0, nil, change{}
+	st.free, st.written, st.landed, st.settled, st.spare, st.spared = 0, metadata{}, 0, nil, change{}, false
 }
 
 // maxKept bounds what a staging keeps when it isn't used.
@@ -164,10 +167,15 @@ func (st *staging) forgetChange(c *change) {
 //
 // +checklocks:q.mu
 func (q *Queue) put(it *item) {
-	if q.index.put(it, !it.stays && q.dying(it.line.name, it.lease)) {
+	if q.index.put(it, q.mustDie(it)) {
 		q.wake(it.line.name)
 	}
 }
+
+// mustDie says whether a message is to become a dead letter instead of visible.
+//
+// +checklocks:q.mu
+func (q *Queue) mustDie(it *item) bool { return !it.stays && q.dying(it.line.name, it.lease) }
 
 // dying says whether a message of that name has been handed out often enough.
 func (q *Queue) dying(name string, l lease) bool {
@@ -253,37 +261,6 @@ func (st *staging) late(b *batch.Batch) error {
 	return st.lateKeys(b)
 }
 
-// spareRoom leaves leases, and that they were given back, to memory alone if the actor has
-// no room for what they add to the records. An actor that is full must be able to work off
-// its messages: else nothing would ever make room.
-//
-// +checklocks:st.q.mu
-func (st *staging) spareRoom() {
-	q, grows := st.q, int64(0)
-	for _, c := range st.changes {
-		switch {
-		case c.remove:
-			grows -= messageKeySize + batch.WrapperBytes + int64(c.it.size)
-		case c.rec != nil:
-			grows += int64(len(c.rec) - c.it.size)
-		}
-	}
-	for _, a := range st.adds {
-		grows += messageKeySize + batch.WrapperBytes + int64(len(a.it.rec))
-	}
-	if grows <= 0 || grows <= q.actor.Limits().Storage-q.actor.Used() {
-		return
-	}
-	for _, c := range st.changes {
-		if len(c.rec) <= c.it.size {
-			continue
-		}
-		if c.rec = nil; c.granted != nil {
-			c.granted.stored = false
-		}
-	}
-}
-
 // commit makes the index follow the store.
 func (st *staging) commit() {
 	q := st.q
@@ -303,6 +280,7 @@ func (st *staging) commit() {
 	q.count(metricDeleted, int64(len(st.bad)))
 	st.commitKeys()
 	st.end()
+	st.roomMade()
 	if !st.own {
 		q.tellLater(st.told)
 	}
@@ -357,16 +335,22 @@ func (st *staging) abort(reason error) {
 		q.failed = errors.Join(ErrStale, reason)
 	}
 	st.end()
-	// The ids above all that are stored, staged, or known to somebody can be given again.
-	q.next = max(q.meta.next, q.shown)
-	for id := range q.staged {
-		q.next = max(q.next, id+1)
-	}
+	q.rewind()
 	if q.failed != nil || q.actor.Err() != nil {
 		q.wakeAll() // to be told
 	}
 	q.mu.Unlock()
 	q.arm()
+}
+
+// rewind has the ids above all that are stored, staged, or known to somebody given again.
+//
+// +checklocks:q.mu
+func (q *Queue) rewind() {
+	q.next = max(q.meta.next, q.shown)
+	for id := range q.staged {
+		q.next = max(q.next, id+1)
+	}
 }
 
 // end forgets st.
