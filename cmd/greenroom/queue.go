@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func newQueuePeek(e *env) *cobra.Command {
 	return c.command(e, &cobra.Command{
 		Use:     "peek STORE ACTOR [NAME…]",
 		Short:   "Show the next messages with their bodies, and leave them there",
-		Long:    "Show the messages that would be received next, of the names or of any, with their\nbodies as JSON: bytes are in base64, undefined is null. One message, unless --limit says\nanother number; 0 means all.",
+		Long:    "Show the messages that would be received next, of the names or of any, with their\nbodies as JSON: bytes are in base64, undefined is null. One message, unless --limit says\nanother number; 0 means all. JSON can't say all that a body may hold; with --json there\nis the body's CBOR in hexadecimal, too, and the body is null if there is no JSON for it.",
 		Example: "  greenroom queue peek data lobby job\n  greenroom queue peek data lobby --limit 5 --json",
 		Args:    cobra.MinimumNArgs(2),
 	}, c.peek)
@@ -145,7 +146,11 @@ func (c *queueCommand) stats(ctx context.Context, v *actorstore.View, p printer)
 }
 
 func (c *queueCommand) peek(ctx context.Context, v *actorstore.View, p printer) error {
-	p.begin([]string{"id", "name", "created", "deliveries", "body"})
+	columns := []string{"id", "name", "created", "deliveries", "body"}
+	if c.json {
+		columns = append(columns, "cbor")
+	}
+	p.begin(columns)
 	opts, n := c.opts, 0
 	opts.Limit = 0 // those that aren't ready don't count
 	for m, err := range queue.List(ctx, v.Snapshot, time.Now(), &opts) {
@@ -155,13 +160,27 @@ func (c *queueCommand) peek(ctx context.Context, v *actorstore.View, p printer) 
 		if m.Err != nil || m.State != "ready" {
 			continue
 		}
-		p.row([]cell{idCell(m.ID), nameCell(&m), timeCell(m.Created), intCell(int64(m.Deliveries)), bodyCell(m.Body)})
+		p.row(c.message(&m))
 		if n++; n == c.opts.Limit {
 			break
 		}
 	}
 	p.end()
 	return nil
+}
+
+// message is the line of a message with its body. What isn't to be had in JSON is nothing
+// there: as the text that other bytes are in JSON it would pass for a body that is one.
+func (c *queueCommand) message(m *queue.Stored) []cell {
+	body := bodyCell(m.Body)
+	line := []cell{idCell(m.ID), nameCell(m), timeCell(m.Created), intCell(int64(m.Deliveries)), body}
+	if !c.json {
+		return line
+	}
+	if body.kind != cellJSON {
+		line[len(line)-1] = cell{}
+	}
+	return append(line, textCell(hex.EncodeToString(m.Body)))
 }
 
 // idCell is the id of a message, nothing for a key that is no message's.
@@ -211,10 +230,11 @@ func bodyCell(body queue.Raw) cell {
 
 func newQueueSend(e *env) *cobra.Command {
 	var s queue.Send
+	limit := 0
 	cmd := &cobra.Command{
 		Use:     "send STORE ACTOR NAME [JSON|-]",
 		Short:   "Enqueue a message",
-		Long:    "Enqueue a message of that name, with a body in JSON, or what standard input has to its\nend, and write its id. The actor must be there, and nobody else may have it open.",
+		Long:    "Enqueue a message of that name, with a body in JSON, or what standard input has to its\nend, and write its id. The actor must be there, and nobody else may have it open.\nHow many messages its program lets in is not stored: here there is no limit but --max.",
 		Example: "  greenroom queue send data lobby greeting '{\"hello\":\"world\"}'",
 		Args:    cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -227,22 +247,29 @@ func newQueueSend(e *env) *cobra.Command {
 					return err
 				}
 			}
+			if limit < 0 {
+				return &usageError{"a negative --max"}
+			}
 			var err error
 			if s.Body, err = parseJSON(text); err != nil {
 				return &usageError{"the body is no JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			s.Name = args[2]
-			return send(cmd.Context(), e, target{url: args[0], actor: args[1]}, s)
+			return send(cmd.Context(), e, target{url: args[0], actor: args[1]}, s, limit)
 		},
 	}
+	cmd.Flags().IntVar(&limit, "max", 0, "refuse it if the queue has `N` messages; 0 means no limit")
 	cmd.Flags().DurationVar(&s.Delay, "delay", 0, "hide the message for this `time`, as 90s")
 	cmd.Flags().StringVar(&s.Key, "key", "", "send nothing if a message of the name was sent with this `KEY` a moment ago")
 	return cmd
 }
 
-func send(ctx context.Context, e *env, t target, s queue.Send) error {
+func send(ctx context.Context, e *env, t target, s queue.Send, limit int) error {
+	if limit == 0 {
+		limit = -1 // which is none, and 0 would be the library's default
+	}
 	return own(ctx, t, func(a *actorstore.Actor) (err error) {
-		q, err := queue.Open(ctx, a, &queue.Options{Logger: quiet().Logger})
+		q, err := queue.Open(ctx, a, &queue.Options{MaxMessages: limit, Logger: quiet().Logger})
 		if err != nil {
 			return err
 		}

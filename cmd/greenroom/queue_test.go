@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,5 +58,55 @@ func TestParseJSON(t *testing.T) {
 		if v, err := parseJSON([]byte(text)); err == nil {
 			t.Errorf("%q is %v", text, v)
 		}
+	}
+}
+
+// TestPeekBeyondJSON tells a body that JSON can't say from the text that looks like it.
+func TestPeekBeyondJSON(t *testing.T) {
+	store := t.TempDir() + "/data"
+	must(t, "put", store, "shop", "k", "v")
+	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
+		q, err := queue.Open(t.Context(), a, nil)
+		if err != nil {
+			return err
+		}
+		_, err = q.EnqueueAll(t.Context(), []queue.Send{{Body: queue.Raw{0xf9, 0x7e, 0}}, {Body: "X'F97E00'"}})
+		return errors.Join(err, q.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"peek", store, "shop", "--limit", "0"}, {"drain", store, "shop"}} {
+		got := must(t, slices.Concat([]string{"queue"}, command, []string{"--json"})...)
+		lines := strings.Split(got, "\n")
+		if len(lines) < 2 || !strings.Contains(lines[0], `"body":null,"cbor":"f`) || !strings.Contains(lines[1], `"body":"X'F97E00'","cbor":"69`) {
+			t.Errorf("%s: got %q", command[0], got)
+		}
+	}
+}
+
+// TestSendLimit: a person may send to a queue that has more messages than a program would
+// let in, unless he says otherwise.
+func TestSendLimit(t *testing.T) {
+	store := newDrained(t, 0) // with two messages and one that can't be read
+	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
+		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet().Logger})
+		if err != nil {
+			return err
+		}
+		_, err = q.EnqueueAll(t.Context(), make([]queue.Send, queue.DefaultMaxMessages-2))
+		return errors.Join(err, q.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "queue", "send", store, "shop", "order", "1")
+	must(t, "queue", "send", store, "shop", "order", "1", "--max", "1002")
+	r := greenroom(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "1002")
+	if r.code != exitFailed || !strings.Contains(r.stderr, "Limit is 1002 messages") {
+		t.Errorf("%+v", r)
+	}
+	if r := greenroom(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "-1"); r.code != exitUsage {
+		t.Errorf("%+v", r)
 	}
 }
