@@ -281,3 +281,21 @@ const (
 	goldenHash = "5692161d100b05e5"
 	goldenNote = "080000000065540a0001000000020000 01000005cb0f030306000101da7c4c"
 )
+
+// TestFarTimes: records may be dated as far ahead as times go, and the index says so.
+func TestFarTimes(t *testing.T) {
+	for _, ahead := range []time.Duration{48 * time.Hour, 100 * 365 * 24 * time.Hour, math.MaxInt64} {
+		r, w := newTimed(t)
+		for range 2 {
+			w.pass(time.Second)
+			s := r.Begin("s", nil)
+			s.AddEvent(Event{Name: "ahead", Time: w.now().Add(ahead)})
+			s.End()
+			r.flush()
+			r.verify(fmt.Sprint("ahead ", ahead))
+			r.reopen()
+		}
+		want(t, "spans of all times", names(r.read(Query{})), "s s")
+		want(t, "spans of the far end", names(r.read(Query{Start: w.now().Add(time.Hour)})), "s s")
+	}
+}

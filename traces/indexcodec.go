@@ -28,6 +28,9 @@ import (
 const (
 	indexVersion = 1
 
+	// maxMillis is the latest time that a record can have (unixNano), in ms.
+	maxMillis = math.MaxInt64 / 1_000_000
+
 	setBits = 14
 	// A set of n takes at most n·(14+1) bits and n more, which is how far the scaled
 	// hashes go in steps of 2¹⁴.
@@ -71,7 +74,8 @@ func parseEntries(b []byte, k chunkKey) (entries []entry, err error) {
 		if e.set = r.Data(); e.n*setBits > 8*len(e.set) {
 			r.Fail("%d traces in %d bytes", e.n, len(e.set))
 		}
-		if id > math.MaxUint32-uint64(k.id) || from > math.MaxInt32*1000 || long > math.MaxInt32*1000 {
+		if id > math.MaxUint32-uint64(k.id) || k.bucket < 0 || k.bucket > maxMillis/1000 ||
+			from > maxMillis || long > maxMillis || k.bucket*1000+int64(from)+int64(long) > maxMillis {
 			r.Fail("chunk %d, %d ms and %d", id, from, long)
 		}
 		if r.Err() != nil {
