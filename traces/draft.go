@@ -119,7 +119,7 @@ func (d *draft) setStatus(s *Status) {
 // addAttr adds an attribute if there is room; otherwise it counts it as dropped.
 func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 	from := len(d.values)
-	e := valueEncoder{limit: t.bounds.text}
+	e := valueEncoder{limit: t.bounds.text, most: from + max(d.room, 0)}
 	key := a.Key
 	if ok = key != "" && len(key) <= t.bounds.name && utf8.ValidString(key); ok {
 		d.values, ok = e.append(d.values, &a.Value, 0)

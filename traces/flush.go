@@ -44,7 +44,7 @@ func (t *Traces) Flush(ctx context.Context) error {
 // beginFlush cuts what is being filled. The flush is nil if nothing waits to be written.
 func (t *Traces) beginFlush() (*flush, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	switch {
 	case t.closed:
 		return nil, ErrClosed
@@ -76,7 +76,7 @@ func (t *Traces) cutAll() {
 
 func (t *Traces) endFlush(f *flush) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	if i := slices.Index(t.flushes, f); i >= 0 {
 		t.flushes = slices.Delete(t.flushes, i, i+1)
 	}
@@ -86,7 +86,7 @@ func (t *Traces) endFlush(f *flush) {
 func (t *Traces) sync(ctx context.Context) error {
 	t.mu.Lock()
 	written, synced := t.written, t.synced
-	t.mu.Unlock()
+	t.unlock()
 	if written == synced {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (t *Traces) sync(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	t.synced = max(t.synced, written)
-	t.mu.Unlock()
+	t.unlock()
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (t *Traces) sync(ctx context.Context) error {
 func (t *Traces) settleFlushes(dropped uint64, err error) {
 	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if dropped != 0 && f.upto >= dropped {
-			f.done <- err
+			t.later(func() { f.done <- err })
 			return true
 		}
 		var busy error
@@ -119,7 +119,7 @@ func (t *Traces) settleFlushes(dropped uint64, err error) {
 				return false
 			}
 		}
-		f.done <- busy
+		t.later(func() { f.done <- busy })
 		return true
 	})
 }
@@ -130,7 +130,7 @@ func (t *Traces) settleFlushes(dropped uint64, err error) {
 func (t *Traces) failFlushes(err error) {
 	t.flushes = slices.DeleteFunc(t.flushes, func(f *flush) bool {
 		if f.tried {
-			f.done <- err
+			t.later(func() { f.done <- err })
 		}
 		return f.tried
 	})
@@ -158,7 +158,7 @@ func (t *Traces) StageContext(ctx context.Context, b *batch.Batch) error {
 		for _, p := range claimed {
 			t.unclaim(p)
 		}
-		t.mu.Unlock()
+		t.unlock()
 		t.kick()
 		return fmt.Errorf("traces: stage: %w", err)
 	}
@@ -171,7 +171,7 @@ func (t *Traces) StageContext(ctx context.Context, b *batch.Batch) error {
 // claim takes everything that nobody writes.
 func (t *Traces) claim() (claimed []*pending, err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	switch {
 	case t.closed:
 		return nil, ErrClosed

@@ -108,13 +108,15 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
 		return t.adopt(found)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	seen = min(seen, t.now())
 	for _, s := range found {
 		span := &Span{t: t, id: s.id, hash: s.trace}
 		d := s.span()
 		t.putEnd(span, max(seen, unixNano(d.Start)), &Status{StatusError, crashMessage})
-		t.log.Info("traces: span ended that was left open", "actor", t.actor.ID(), "span", d.Name, "trace", d.TraceID)
+		t.later(func() {
+			t.log.Info("traces: span ended that was left open", "actor", t.actor.ID(), "span", d.Name, "trace", d.TraceID)
+		})
 	}
 	return nil
 }
@@ -122,7 +124,7 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
 // adopt makes spans go on.
 func (t *Traces) adopt(found []*gathered) error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	for _, g := range found {
 		if g.ended {
 			continue

@@ -34,14 +34,34 @@ func chunks(what string) *metrics.Metric {
 		Help: "Chunks of spans, by what happened to them; one that failed is tried again"}
 }
 
-func (t *Traces) count(m *metrics.Metric, n int64) {
-	if t.meter != nil && n > 0 {
-		t.meter.Add(m, n)
+// later has fn called when t.mu is free. Loggers and sinks are the program's, and may ask
+// for Stats, or record; those who wait hear of something when these have.
+//
+// +checklocks:t.mu
+func (t *Traces) later(fn func()) { t.tell = append(t.tell, fn) }
+
+// unlock gives t.mu back, and then tells the program what has happened meanwhile.
+//
+// +checklocksrelease:t.mu
+func (t *Traces) unlock() {
+	tell := t.tell
+	t.tell = nil
+	t.mu.Unlock()
+	for _, fn := range tell {
+		fn()
 	}
 }
 
+// +checklocks:t.mu
+func (t *Traces) count(m *metrics.Metric, n int64) {
+	if t.meter != nil && n > 0 {
+		t.later(func() { t.meter.Add(m, n) })
+	}
+}
+
+// +checklocks:t.mu
 func (t *Traces) observe(m *metrics.Metric, d time.Duration) {
 	if t.meter != nil {
-		t.meter.Observe(m, max(d, 0))
+		t.later(func() { t.meter.Observe(m, max(d, 0)) })
 	}
 }

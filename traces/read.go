@@ -52,7 +52,7 @@ func Read(ctx context.Context, s *actorstore.Snapshot, q Query, maxRead int) (*R
 func (t *Traces) unwritten(ctx context.Context) (memory []keyed, err error) {
 	t.mu.Lock()
 	if t.closed {
-		t.mu.Unlock()
+		t.unlock()
 		return nil, ErrClosed
 	}
 	all := slices.Clone(t.queue)
@@ -62,7 +62,7 @@ func (t *Traces) unwritten(ctx context.Context) (memory []keyed, err error) {
 		p.strings, p.records = slices.Clip(p.strings), slices.Clip(p.records)
 		all = append(all, p)
 	}
-	t.mu.Unlock()
+	t.unlock()
 	for _, p := range all {
 		if err := t.resolveAll(ctx, p); err != nil {
 			return nil, err

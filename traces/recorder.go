@@ -192,7 +192,8 @@ func (t *Traces) refs() []ref {
 func (t *Traces) dropOldest() bool {
 	for i, p := range t.queue {
 		if p.state == waiting {
-			t.log.Warn("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", t.stats.LastWriteError)
+			err := t.stats.LastWriteError
+			t.later(func() { t.log.Warn("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err) })
 			t.drop(i)
 			return true
 		}

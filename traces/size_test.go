@@ -44,7 +44,7 @@ func TestChunkSizes(t *testing.T) {
 				for _, k := range r.buckets {
 					k.resolved = false
 				}
-				r.Traces.mu.Unlock()
+				r.Traces.unlock()
 				r.flush()
 			}
 			_, _, sizes := r.chunks()

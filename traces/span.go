@@ -128,7 +128,7 @@ func (t *Traces) begin(around *Span, name string, o *StartOptions) *Span {
 	}
 	s.hash = hashTrace(s.trace)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	t.heal()
 	if t.over() {
 		t.ignore()

@@ -25,7 +25,7 @@ func (s *Span) Active() bool {
 		return false
 	}
 	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
+	defer s.t.unlock()
 	return s.state == spanActive && !s.t.over()
 }
 
@@ -35,7 +35,7 @@ func (s *Span) Data() SpanData {
 		return SpanData{}
 	}
 	s.t.mu.Lock()
-	defer s.t.mu.Unlock()
+	defer s.t.unlock()
 	d := SpanData{
 		TraceID: s.trace, SpanID: s.id, Parent: s.parent, Name: s.name, Kind: s.kind,
 		Start: timeOf(s.began), TraceState: s.traceState, Flags: s.flags, Status: s.status.value,
@@ -57,7 +57,7 @@ func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
 	}
 	t := s.t
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	if s.state != spanActive || t.over() {
 		t.ignore()
 		return
@@ -251,7 +251,7 @@ func (t *Traces) Record(d *SpanData) {
 	}
 	s.hash = hashTrace(s.trace)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	t.heal()
 	if t.over() {
 		t.ignore()

@@ -95,7 +95,7 @@ func TestStageOrdered(t *testing.T) {
 		r.Begin(name, nil).End()
 		r.Traces.mu.Lock()
 		r.cutAll()
-		r.Traces.mu.Unlock()
+		r.Traces.unlock()
 	}
 	b := batch.Batch{Mode: batch.Ordered}
 	must(t, r.Stage(&b))
@@ -113,4 +113,25 @@ func TestStageOrdered(t *testing.T) {
 	want(t, "chunks", r.Stats().Chunks, 3)
 	want(t, "bytes", r.Stats().Bytes, r.actor.Used())
 	r.verify("ordered")
+}
+
+// TestStageOutlivesClose: a batch with chunks of Traces that are closed fails. Others may
+// have their places since.
+func TestStageOutlivesClose(t *testing.T) {
+	r := newRig(t, quiet())
+	r.Begin("zero", nil).End()
+	r.flush()
+	r.Begin("staged", nil).End()
+	var b batch.Batch
+	must(t, r.Stage(&b))
+	wantErr(t, "close", r.Traces.Close(ctx), ErrBusy)
+	traces, err := Open(ctx, r.actor, &r.opts)
+	must(t, err)
+	r.Traces = traces
+	r.Begin("acknowledged", nil).End()
+	r.flush()
+	wantErr(t, "commit", r.actor.Commit(ctx, &b), ErrClosed)
+	want(t, "spans", names(r.read(Query{})), "zero acknowledged")
+	want(t, "bytes", r.Stats().Bytes, r.actor.Used())
+	r.verify("after")
 }

@@ -162,6 +162,7 @@ type Traces struct {
 	// mu is held for memory alone: never while the store is asked, nor during a commit,
 	// whose hooks take it.
 	mu               sync.Mutex
+	tell             []func()          // what is called when mu is free  +checklocks:mu
 	closed           bool              // +checklocks:mu
 	failed           error             // why nothing can be written any more  +checklocks:mu
 	stats            Stats             // +checklocks:mu
@@ -308,14 +309,14 @@ func (t *Traces) ignore() {
 func (t *Traces) Close(ctx context.Context) error {
 	t.mu.Lock()
 	if t.closed {
-		t.mu.Unlock()
+		t.unlock()
 		return nil
 	}
-	t.mu.Unlock()
+	t.unlock()
 	err := t.Flush(ctx)
 	t.mu.Lock()
 	if t.closed {
-		t.mu.Unlock()
+		t.unlock()
 		return nil
 	}
 	t.closed = true
@@ -323,12 +324,12 @@ func (t *Traces) Close(ctx context.Context) error {
 	for len(t.open) > 0 {
 		t.cut(t.open[0])
 	}
-	t.mu.Unlock()
+	t.unlock()
 	t.cancel()
 	<-t.done
 	t.mu.Lock()
 	t.giveUp(ErrClosed)
-	t.mu.Unlock()
+	t.unlock()
 	t.free()
 	if err != nil && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("traces: close: %w", err)
@@ -341,7 +342,7 @@ func (t *Traces) Close(ctx context.Context) error {
 // +checklocks:t.mu
 func (t *Traces) giveUp(why error) {
 	for _, f := range t.flushes {
-		f.done <- why
+		t.later(func() { f.done <- why })
 	}
 	t.flushes = nil
 	for len(t.queue) > 0 {
@@ -352,14 +353,14 @@ func (t *Traces) giveUp(why error) {
 // Adopted returns the spans that were left open and go on (Options.Adopt), oldest first.
 func (t *Traces) Adopted() []*Span {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	return slices.Clone(t.adopted)
 }
 
 // Stats returns what has happened since Open, and what there is.
 func (t *Traces) Stats() Stats {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	s := t.stats
 	s.Active, s.Pending, s.PendingBytes, s.Bytes = t.active, len(t.queue), t.pendingBytes, t.index.bytes
 	return s

@@ -49,7 +49,7 @@ func (t *Traces) Trim(ctx context.Context) (buckets int, err error) {
 func (t *Traces) trimQuietly() {
 	t.mu.Lock()
 	t.trimAt = t.now() + uint64(trimRetry)
-	t.mu.Unlock()
+	t.unlock()
 	if _, err := t.Trim(t.ctx); err != nil && t.ctx.Err() == nil {
 		t.log.Warn("traces: not trimmed", "actor", t.actor.ID(), "err", err)
 	}
@@ -78,7 +78,7 @@ func (t *Traces) firstChunk(ctx context.Context) (k optional[chunkKey], err erro
 // look again.
 func (t *Traces) expired(k optional[chunkKey]) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	now := t.now()
 	if !k.set {
 		t.trimAt = math.MaxUint64
@@ -151,7 +151,7 @@ func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 	b.DeleteRange(bucketStart(start), bucketStart(start+1))
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		n := t.index.working(b, start)
 		n.chunks, n.bytes, n.tail = 0, 0, nil
 		t.index.work[start] = n
@@ -165,7 +165,7 @@ func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 		return err
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	t.stats.Trimmed++
 	t.count(metricTrimmed, 1)
 	// A span may run for longer than anything is kept.
@@ -181,13 +181,13 @@ func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 func (t *Traces) settleWith(b *batch.Batch) {
 	b.OnCommit(func() {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		t.written++
 		t.index.settle(b, true)
 	})
 	b.OnAbort(func(error) {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		t.index.settle(b, false)
 	})
 }
@@ -207,7 +207,7 @@ func (t *Traces) sweep(ctx context.Context, first optional[chunkKey]) error {
 	for start, n := range t.index.buckets {
 		stale = stale || start < before && n.chunks == 0
 	}
-	t.mu.Unlock()
+	t.unlock()
 	if !stale && excess <= 0 {
 		return nil
 	}
@@ -262,7 +262,7 @@ func (t *Traces) removeNotes(ctx context.Context, keys [][]byte, before int64) e
 	var b batch.Batch
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		for _, key := range keys {
 			k, kind, _ := parseNoteKey(key)
 			n := t.index.working(b, k.bucket)

@@ -25,7 +25,7 @@ const (
 	TypeBig
 	TypeArray
 	TypeMap
-	typeAny // any value of Go, before it is stored
+	typeAny // any value of Go, as it will be stored
 )
 
 // A Value is the value of an attribute. It doesn't change, and the zero Value is null.
@@ -34,8 +34,8 @@ const (
 type Value struct {
 	typ  Type
 	num  uint64 // bool, int64, bits of a float64, Unix nanoseconds
-	text string // string and bytes
-	list any    // []Value, []Attr, *big.Int, time.Time beyond num, any
+	text string // string and bytes; the CBOR of a typeAny, "" if it has none
+	list any    // []Value, []Attr, *big.Int, time.Time beyond num
 }
 
 // An Attr is a key and a value.
@@ -77,6 +77,9 @@ func TimeValue(t time.Time) Value { return Value{typ: TypeTime, list: t} }
 
 // BigValue returns the Value of n, a TypeInt if it has at most 64 bits.
 func BigValue(n *big.Int) Value {
+	if n == nil {
+		return Value{}
+	}
 	if n.IsInt64() {
 		return IntValue(n.Int64())
 	}
@@ -100,9 +103,20 @@ func MapValue(members ...Attr) Value {
 }
 
 // AnyValue returns the Value of anything: of the types above and of slices and maps of
-// them directly, of others as package internal/cbor would store them. One that can't be
-// stored is dropped, and counted, when it is recorded.
-func AnyValue(x any) Value { return anyValue(x, 0) }
+// them directly, of others as package internal/cbor would store them. It is the value as x
+// is now, whatever becomes of x. What can't be stored is dropped, and counted, when it is
+// recorded: what holds itself, what is nested or has more elements than a record could
+// hold, and what panics when it is asked for its text or bytes.
+func AnyValue(x any) (v Value) {
+	m := anyMaker{left: maxNodes}
+	defer func() {
+		// Methods of the program's types are called. To be observed is no reason to die.
+		if p := recover(); p != nil || m.bad {
+			v = Value{typ: typeAny}
+		}
+	}()
+	return m.make(x, 0)
+}
 
 // Bool, Int and the rest return an attribute.
 
@@ -211,6 +225,8 @@ func (v Value) String() string {
 		return fmt.Sprintf("%x", v.text)
 	case TypeTime:
 		return v.AsTime().UTC().Format(time.RFC3339Nano)
+	case TypeBig:
+		return v.AsBig().String()
 	case TypeArray:
 		parts := make([]string, len(v.AsArray()))
 		for i, x := range v.AsArray() {
@@ -224,7 +240,11 @@ func (v Value) String() string {
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	}
-	return fmt.Sprint(v.list)
+	if v.text == "" {
+		return "?"
+	}
+	stored := decodeValue([]byte(v.text))
+	return stored.String()
 }
 
 // quoted is String for a value within another one.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // Values are stored in CBOR (RFC 8949, https://www.rfc-editor.org/rfc/rfc8949) such that
@@ -55,10 +53,11 @@ const (
 )
 
 // A valueEncoder appends values. It cuts texts longer than limit characters, if that is
-// positive, and says so.
+// positive, and says so. Values that are longer than most bytes, unless that is 0, it
+// leaves unfinished: one that holds another in many places may have no end to speak of.
 type valueEncoder struct {
-	limit int
-	cut   bool
+	limit, most int
+	cut         bool
 }
 
 // append appends v; it reports false for one that can't be stored, and then what it
@@ -82,7 +81,7 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 	case TypeBig:
 		return appendBig(dst, v.AsBig()), true
 	}
-	if depth > maxDepth {
+	if depth > maxDepth || e.most > 0 && len(dst) > e.most {
 		return dst, false
 	}
 	switch v.typ {
@@ -91,16 +90,15 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 	case TypeMap:
 		return e.appendMap(dst, v.AsMap(), depth+1)
 	}
-	b, err := cbor.Marshal(v.list)
-	if err != nil || v.list == nil || len(b) == 1 && b[0] == headUndef {
-		return dst, false
-	}
-	return append(dst, b...), true
+	return append(dst, v.text...), v.text != ""
 }
 
 func (e *valueEncoder) appendArray(dst []byte, list []Value, depth int) ([]byte, bool) {
 	dst, ok := appendHead(dst, majorArray, uint64(len(list))), true
 	for i := range list {
+		if e.most > 0 && len(dst) > e.most {
+			return dst, false
+		}
 		if dst, ok = e.append(dst, &list[i], depth); !ok {
 			return dst, false
 		}

@@ -58,7 +58,7 @@ func (t *Traces) nap(d time.Duration) {
 // or that it is time to trim; or for how long there is nothing to do.
 func (t *Traces) next(now time.Time) (p *pending, trim bool, nap time.Duration) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	nap = maxNap
 	if t.failed != nil {
 		return nil, false, nap
@@ -98,7 +98,7 @@ func (t *Traces) attempt(p *pending) {
 	begin := time.Now()
 	err := t.commit(p)
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.unlock()
 	t.observe(metricWrite, time.Since(begin))
 	if t.stats.LastWriteError = err; err == nil {
 		t.retryAt, t.backoff = time.Time{}, 0
@@ -122,10 +122,10 @@ func (t *Traces) failedAttempt(p *pending, err error) {
 		// The handle is of no use any more, and what is not written never will be.
 		t.failed = err
 		t.giveUp(err)
-		t.log.Error("traces: recording has ended", "actor", t.actor.ID(), "err", err)
+		t.later(func() { t.log.Error("traces: recording has ended", "actor", t.actor.ID(), "err", err) })
 	case hopeless(err) && p.tries >= hopelessTries:
 		// The chunks behind it must not wait for ever.
-		t.log.Error("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err)
+		t.later(func() { t.log.Error("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err) })
 		if i := slices.Index(t.queue, p); i >= 0 {
 			t.drop(i)
 		}
@@ -133,7 +133,10 @@ func (t *Traces) failedAttempt(p *pending, err error) {
 		t.backoff = min(max(2*t.backoff, minBackoff), t.opts.MaxBackoff)
 		t.retryAt = time.Now().Add(t.backoff)
 		t.failFlushes(err)
-		t.log.Warn("traces: chunk not written", "actor", t.actor.ID(), "pending", len(t.queue), "again in", t.backoff, "err", err)
+		pending, again := len(t.queue), t.backoff
+		t.later(func() {
+			t.log.Warn("traces: chunk not written", "actor", t.actor.ID(), "pending", pending, "again in", again, "err", err)
+		})
 	}
 }
 
@@ -177,7 +180,7 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	t.mu.Lock()
 	tried := p.tries > 0
 	p.tries++
-	t.mu.Unlock()
+	t.unlock()
 	// With a prior the commit reads nothing: the id is above all that are stored.
 	prior := batch.Absent
 	if tried {
@@ -188,18 +191,21 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	// actor's commit lock.
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
+		if p.state == gone {
+			return fmt.Errorf("traces: chunk %d/%d: %w", p.bucket.start, p.number, ErrClosed) // who came next may have its place
+		}
 		return t.index.stage(t.actor, b, p)
 	})
 	b.OnCommit(func() {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		t.index.settle(b, true)
 		t.landed(p)
 	})
 	b.OnAbort(func(error) {
 		t.mu.Lock()
-		defer t.mu.Unlock()
+		defer t.unlock()
 		t.index.settle(b, false)
 		if p.state == staged {
 			t.unclaim(p)
@@ -236,7 +242,7 @@ func (t *Traces) resolve(ctx context.Context, k *bucket) error {
 	defer t.resolving.Unlock()
 	t.mu.Lock()
 	resolved, next := k.resolved, t.index.buckets[k.start].next
-	t.mu.Unlock()
+	t.unlock()
 	if resolved {
 		return nil
 	}
@@ -249,7 +255,7 @@ func (t *Traces) resolve(ctx context.Context, k *bucket) error {
 	}
 	t.mu.Lock()
 	k.first, k.resolved = next, true
-	t.mu.Unlock()
+	t.unlock()
 	return nil
 }
 
@@ -265,7 +271,7 @@ func (t *Traces) resolveAll(ctx context.Context, p *pending) error {
 			unknown[r.snapshot.value.bucket] = true
 		}
 	}
-	t.mu.Unlock()
+	t.unlock()
 	for k := range unknown {
 		if err := t.resolve(ctx, k); err != nil {
 			return err

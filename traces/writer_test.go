@@ -170,7 +170,7 @@ func TestDroppedFlush(t *testing.T) {
 	if !r.dropOldest() || r.dropOldest() {
 		t.Error("what is being written was dropped")
 	}
-	r.Traces.mu.Unlock()
+	r.Traces.unlock()
 	wantErr(t, "flush", <-f.done, ErrDropped)
 	pause.Release()
 	must(t, <-done)
