@@ -1,7 +1,9 @@
 package conn_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -148,11 +150,13 @@ func TestStateWithoutRoom(t *testing.T) {
 		check(err)
 		var rec *persist.Record
 		var mu sync.Mutex
+		var log bytes.Buffer // of the connections; read when all are closed
 		var acked []conn.Index
 		set, err := conn.Open(ctx, actor, &conn.Options{
 			Save: func(ctx context.Context) error {
 				return rec.Save(ctx, &persist.SaveOptions{Immediate: true})
 			},
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			OnAck: func(acks []conn.Ack) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -191,6 +195,9 @@ func TestStateWithoutRoom(t *testing.T) {
 		check(actor.Delete(ctx, []byte{4}))
 		check(rec.Close(ctx))
 		check(set.Close(ctx))
+		if log.Len() > 0 {
+			t.Errorf("log: %s", log.String())
+		}
 		check(actor.Close())
 		check(store.Close())
 	})

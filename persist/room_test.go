@@ -118,6 +118,14 @@ func TestNoRoomFirst(t *testing.T) {
 		if w.countIn() != 2 || !r.Saved() {
 			t.Errorf("with room: stored %d, saved %v", w.countIn(), r.Saved())
 		}
+		// From then on others' batches bring it again.
+		must(t, s.Set(ctx, count{3, strings.Repeat("x", 2100)}))
+		var later batch.Batch
+		r.Schedule().StageCancel(&later, "b")
+		must(t, w.actor.Commit(ctx, &later))
+		if w.countIn() != 3 || !r.Saved() {
+			t.Errorf("later: stored %d, saved %v", w.countIn(), r.Saved())
+		}
 		w.healthy()
 	})
 }
