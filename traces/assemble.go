@@ -17,6 +17,7 @@ type gathered struct {
 	order   int    // of the first record in the range
 	trace   uint64 // hash, if base
 	ended   bool
+	judged  bool // or is going to be
 	partial bool
 	sought  bool  // what came before was looked up
 	begins  place // of the base that was looked up, and of its newest snapshot

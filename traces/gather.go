@@ -25,13 +25,28 @@ type gatherer struct {
 	resources resources
 	first     *chunkKey         // of the chunks read for the range
 	actives   map[SpanID]active // spans that ran when one of those was cut
+
+	// Of queries with filters. What says how a span ended may stand behind its end, most
+	// often in the same chunk or the next: fresh are spans that ended in this chunk, ripe
+	// those that ended in the one before.
+	fresh, ripe []*gathered
+	refused     map[SpanID]int // forgotten, with their order
+	again       map[SpanID]int // of these, those of which there was more
+	only        map[SpanID]int // unless it is nil, nothing else is gathered
 }
 
 // gather reads everything.
 func (g *gatherer) gather(ctx context.Context) error {
 	g.actives = map[SpanID]active{}
+	g.refused, g.again = map[SpanID]int{}, map[SpanID]int{}
 	if err := g.scan(ctx, g.candidates(), g.add); err != nil {
 		return err
+	}
+	if len(g.again) > 0 { // they were forgotten too soon
+		g.only = g.again
+		if err := g.scan(ctx, g.candidates(), g.add); err != nil {
+			return err
+		}
 	}
 	if !g.q.TraceID.IsZero() || g.first == nil || g.from == 0 {
 		return nil // all there is of them has been read
@@ -76,6 +91,11 @@ func (g *gatherer) add(c keyed) error {
 			g.take(r)
 		}
 	}
+	ripe := g.ripe
+	g.ripe, g.fresh = g.fresh, nil
+	for _, s := range ripe {
+		g.judge(s)
+	}
 	return nil
 }
 
@@ -95,6 +115,9 @@ func (g *gatherer) touches(c keyed) bool {
 
 // take takes a record that is before the end of the range.
 func (g *gatherer) take(r timed) {
+	if g.passedOver(r.span) {
+		return
+	}
 	s := g.spans[r.span]
 	in := r.at >= g.from
 	if s == nil {
@@ -118,12 +141,29 @@ func (g *gatherer) take(r timed) {
 		}
 		g.order++
 		s.inRange, s.order = true, g.order
+		if was := g.only[r.span]; was > 0 {
+			s.order = was
+		}
 		g.inRange++
 	}
 	g.keep(s, r)
-	if s.ended && s.base && g.q.filters() {
-		g.judge(s)
+	if s.ended && s.base && !s.judged && g.q.filters() && g.only == nil {
+		s.judged = true
+		g.fresh = append(g.fresh, s)
 	}
+}
+
+// passedOver reports whether nothing is gathered of a span now.
+func (g *gatherer) passedOver(id SpanID) bool {
+	if g.only != nil {
+		_, ok := g.only[id]
+		return !ok
+	}
+	order, ok := g.refused[id]
+	if ok {
+		g.again[id] = order
+	}
+	return ok
 }
 
 // full reports whether no more spans are wanted: without filters each one counts.
@@ -145,12 +185,12 @@ func (g *gatherer) keep(s *gathered, r timed) {
 // judge forgets a span that has ended and that nobody wants, or that is one too many, so
 // that memory has the spans that are wanted, and not all.
 func (g *gatherer) judge(s *gathered) {
+	if s.restated(g.from) {
+		return // there may be more of it before the range
+	}
 	d := s.span()
 	if !s.inRange || !g.q.matches(&d) {
-		delete(g.spans, s.id)
-		if s.inRange {
-			g.inRange--
-		}
+		g.refuse(s)
 		return
 	}
 	if g.matched++; g.matched < 2*g.limit+pageChunks {
@@ -164,11 +204,22 @@ func (g *gatherer) judge(s *gathered) {
 	}
 	slices.SortFunc(done, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
 	for _, s := range done[min(g.limit, len(done)):] {
-		delete(g.spans, s.id)
-		g.inRange--
+		g.refuse(s)
 		g.clamped = true
 	}
 	g.matched = min(g.limit, len(done))
+}
+
+// refuse forgets a span.
+func (g *gatherer) refuse(s *gathered) {
+	if g.spans[s.id] != s {
+		return // it was before
+	}
+	delete(g.spans, s.id)
+	g.refused[s.id] = s.order
+	if s.inRange {
+		g.inRange--
+	}
 }
 
 // result puts the spans together.
