@@ -70,22 +70,40 @@ func (g *gathered) span() SpanData {
 	// what is dated back is in a chunk of its own. Those of one moment stand in the order of their keys.
 	slices.SortFunc(g.records, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.place.compare(b.place)) })
 	d := SpanData{SpanID: g.id, Partial: g.partial}
-	for _, r := range g.records {
+	var says *timed // what the status is
+	for i := range g.records {
+		r := &g.records[i]
+		if (r.status.set || r.kind == kindSnapshot) && r.overrules(says) {
+			says = r
+			d.Status = Status{r.status.value.code, r.status.value.message.value}
+		}
 		switch r.kind {
 		case kindStart, kindSnapshot:
-			d.begin(&r)
+			d.begin(r)
 		case kindUpdate:
 			d.update(r.attrs, r.strings)
 			d.DroppedAttributes = addCounts(d.DroppedAttributes, r.dropped)
-			d.setStatus(&r.status)
 		case kindEvent: // a snapshot says nothing of events: they are kept through it
 			d.Events = append(d.Events, Event{timeOf(r.at), r.strings[r.name], attrsOf(r.attrs, r.strings), r.dropped})
 		case kindEnd:
 			d.End = timeOf(r.at)
-			d.setStatus(&r.status)
 		}
 	}
 	return d
+}
+
+// overrules reports whether the status of r, which is the later one by time, holds and not
+// that of o. An end may be dated back to before what was recorded until then: it is what
+// was written last that holds. The end of another bucket was, too: behind it comes only
+// what repeats it.
+func (r *timed) overrules(o *timed) bool {
+	switch {
+	case o == nil:
+		return true
+	case o.place.chunk.bucket == r.place.chunk.bucket:
+		return o.place.compare(r.place) < 0
+	}
+	return o.kind != kindEnd
 }
 
 // begin takes over a start or a snapshot, which says everything but the events.
@@ -100,14 +118,7 @@ func (d *SpanData) begin(r *timed) {
 		d.Links = append(d.Links, Link{l.trace, l.span, l.state.value, attrsOf(l.attrs, r.strings), l.dropped})
 	}
 	if d.Start = timeOf(r.at); r.kind == kindSnapshot {
-		d.Start, d.Status = timeOf(r.start), Status{}
-		d.setStatus(&r.status)
-	}
-}
-
-func (d *SpanData) setStatus(s *optional[statusRow]) {
-	if s.set {
-		d.Status = Status{s.value.code, s.value.message.value}
+		d.Start = timeOf(r.start)
 	}
 }
 

@@ -62,13 +62,17 @@ func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
 		t.ignore()
 		return
 	}
-	t.heal()
 	now := uint64(0)
 	if at.IsZero() {
 		now = t.now()
 	} else {
 		now = unixNano(at)
 	}
+	if s.lost { // what is dated back must not stand before what it comes after
+		s.lost = false
+		t.restate(s, min(now, t.now()))
+	}
+	t.heal()
 	fn(t, now)
 }
 
@@ -111,9 +115,10 @@ func (t *Traces) putMore(s *Span, at uint64) {
 		return
 	}
 	s.bytes += before + 64 // about the size of the record
-	now := at
+	// As it is then, and not as it is now: the end may be dated back, too.
+	now := min(at, max(t.now(), s.began))
 	if s.bytes >= t.opts.SnapshotBytes || now > s.whole && now-s.whole >= uint64(t.opts.SnapshotInterval) {
-		t.restate(s, t.now())
+		t.restate(s, now)
 	}
 }
 
@@ -281,13 +286,12 @@ func (t *Traces) recordWhole(s *Span, d *SpanData, end uint64) {
 		s.lostEvents, events = len(events)-limit, events[:limit]
 	}
 	s.lostEvents += int(d.DroppedEvents)
-	// All at the time of the end, which is all in one place: a span may be days long.
+	// The span at the time of its end, whenever it began: it may be days long.
 	t.draftWhole(s, kindSnapshot)
 	t.put(end, s, addition{})
 	for i := range events {
-		at := min(unixNano(events[i].Time), end)
 		t.draftEvent(s.id, &events[i])
-		t.put(at, s, addition{})
+		t.put(unixNano(events[i].Time), s, addition{})
 	}
 	t.putEnd(s, end, nil)
 }
