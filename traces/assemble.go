@@ -18,6 +18,7 @@ type gathered struct {
 	trace   uint64 // hash, if base
 	ended   bool
 	judged  bool // or is going to be
+	mixed   bool // there are several traces with a span of this id
 	partial bool
 	sought  bool  // what came before was looked up
 	begins  place // of the base that was looked up, and of its newest snapshot
@@ -90,6 +91,38 @@ func (g *gathered) span() SpanData {
 		}
 	}
 	return d
+}
+
+// apart returns the spans that the records are of. Ids are unique in a trace, and only the
+// records that a span begins with have that of the trace: the others are of the one that
+// began last of those that have not ended.
+func (g *gathered) apart(from uint64) []*gathered {
+	if !g.mixed {
+		return []*gathered{g}
+	}
+	slices.SortFunc(g.records, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.place.compare(b.place)) })
+	var parts, open []*gathered
+	for _, r := range g.records {
+		if r.base() {
+			hash := hashTrace(r.record.trace)
+			same := func(p *gathered) bool { return p.trace == hash }
+			i := slices.IndexFunc(parts, same)
+			if i < 0 {
+				i = len(parts)
+				parts = append(parts, &gathered{id: g.id, base: true, trace: hash, order: g.order, partial: g.partial})
+			}
+			open = append(slices.DeleteFunc(open, same), parts[i])
+		}
+		if len(open) == 0 {
+			continue // of what began before all that is known
+		}
+		p := open[len(open)-1]
+		p.records, p.inRange = append(p.records, r), p.inRange || r.at >= from
+		if r.kind == kindEnd && len(open) > 1 {
+			open = open[:len(open)-1]
+		}
+	}
+	return parts
 }
 
 // overrules reports whether the status of r, which is the later one by time, holds and not

@@ -26,6 +26,8 @@ type gatherer struct {
 	first     *chunkKey         // of the chunks read for the range
 	actives   map[SpanID]active // spans that ran when one of those was cut
 
+	foreign map[SpanID]timed // what spans of other traces than the query's begin with
+
 	// Of queries with filters. What says how a span ended may stand behind its end, most
 	// often in the same chunk or the next: fresh are spans that ended in this chunk, ripe
 	// those that ended in the one before.
@@ -38,6 +40,7 @@ type gatherer struct {
 // gather reads everything.
 func (g *gatherer) gather(ctx context.Context) error {
 	g.actives = map[SpanID]active{}
+	g.foreign = map[SpanID]timed{}
 	g.refused, g.again = map[SpanID]int{}, map[SpanID]int{}
 	if err := g.scan(ctx, g.candidates(), g.add); err != nil {
 		return err
@@ -121,7 +124,7 @@ func (g *gatherer) take(r timed) {
 	s := g.spans[r.span]
 	in := r.at >= g.from
 	if s == nil {
-		if r.base() && !g.q.TraceID.IsZero() && r.trace != g.q.TraceID {
+		if g.elsewhere(r) {
 			return
 		}
 		// One more than is wanted: that there is one is all there is to say. A record from
@@ -132,6 +135,9 @@ func (g *gatherer) take(r timed) {
 		}
 		s = &gathered{id: r.span}
 		g.spans[r.span] = s
+		if other, ok := g.foreign[r.span]; ok {
+			g.keep(s, other) // which may be what later records are of
+		}
 	}
 	if in && !s.inRange {
 		if g.full() {
@@ -151,6 +157,22 @@ func (g *gatherer) take(r timed) {
 		s.judged = true
 		g.fresh = append(g.fresh, s)
 	}
+}
+
+// elsewhere reports whether a record of a span that is not gathered is of another trace
+// than the one that is wanted: it says so itself, or what the span began with did.
+func (g *gatherer) elsewhere(r timed) bool {
+	if g.q.TraceID.IsZero() {
+		return false
+	}
+	if r.base() {
+		if r.record.trace == g.q.TraceID {
+			return false
+		}
+		g.foreign[r.span] = r
+	}
+	_, ok := g.foreign[r.span]
+	return ok
 }
 
 // passedOver reports whether nothing is gathered of a span now.
@@ -176,7 +198,9 @@ func (r *timed) base() bool { return r.kind == kindStart || r.kind == kindSnapsh
 
 func (g *gatherer) keep(s *gathered, r timed) {
 	if r.base() {
-		s.base, s.trace = true, hashTrace(r.record.trace)
+		hash := hashTrace(r.record.trace)
+		s.mixed = s.mixed || s.base && s.trace != hash
+		s.base, s.trace = true, hash
 	}
 	s.ended = s.ended || r.kind == kindEnd
 	s.records = append(s.records, r)
@@ -185,8 +209,8 @@ func (g *gatherer) keep(s *gathered, r timed) {
 // judge forgets a span that has ended and that nobody wants, or that is one too many, so
 // that memory has the spans that are wanted, and not all.
 func (g *gatherer) judge(s *gathered) {
-	if s.restated(g.from) {
-		return // there may be more of it before the range
+	if s.mixed || s.restated(g.from) {
+		return // there may be more of it before the range, or there are two
 	}
 	d := s.span()
 	if !s.inRange || !g.q.matches(&d) {
@@ -227,10 +251,11 @@ func (g *gatherer) result() []SpanData {
 	var all []*gathered
 	for _, s := range g.spans {
 		if s.base && s.inRange {
-			all = append(all, s)
+			all = append(all, s.apart(g.from)...)
 		}
 	}
-	slices.SortFunc(all, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
+	all = slices.DeleteFunc(all, func(s *gathered) bool { return !s.inRange })
+	slices.SortStableFunc(all, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
 	var out []SpanData
 	for _, s := range all {
 		d := s.span()

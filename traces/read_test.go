@@ -445,32 +445,3 @@ func TestReadWire(t *testing.T) {
 		}
 	})
 }
-
-// TestFilterWhole: a filter sees all that was recorded of a span, also when what it looks
-// for stands behind the end, in the same chunk or in a later one.
-func TestFilterWhole(t *testing.T) {
-	for chunks := range 4 {
-		r, w := newTimed(t)
-		s := r.Begin("start", nil)
-		s.Event("e")
-		w.set(at(5))
-		s.EndWith(at(2), nil)
-		for range chunks {
-			r.flush()
-			r.Begin("other", nil).End()
-		}
-		r.Record(&SpanData{
-			TraceID: s.TraceID(), SpanID: s.SpanID(), Name: "end", Start: at(0), End: at(2), Status: Status{StatusError, "no"},
-			Attributes: []Attr{Int("n", 1)},
-		})
-		r.Begin("last", nil).End()
-		for what, q := range map[string]Query{
-			"name": {Name: "end"}, "status": {Status: []StatusCode{StatusError}},
-			"attribute": {Match: func(d *SpanData) bool { return attr(d, "n") == "1" }},
-		} {
-			d := r.one(q)
-			want(t, fmt.Sprint(what, ", chunks between: ", chunks), fmt.Sprint(d.Name, events(&d), attr(&d, "n"), d.Running()), "end[e]1false")
-		}
-		want(t, "the name that it had", names(r.read(Query{Name: "start"})), "")
-	}
-}
