@@ -42,6 +42,7 @@ type builder struct {
 	count       int
 	min, max    uint64    // Unix ns
 	traces      []uint64  // hashes of the traces, some of them twice
+	ends        []ending  // of spans that began in other chunks
 	resource    *Resource // stated in this chunk last
 	serial      uint64    // no other chunk of the session has it
 }
@@ -101,6 +102,7 @@ type pending struct {
 	count    int
 	min, max uint64
 	traces   []uint64
+	ends     []ending // guarded by Traces.mu
 	refs     []ref
 	size     int
 
@@ -124,6 +126,13 @@ type ref struct {
 	snapshot optional[seat]
 }
 
+// An ending is the end of a span at a time in Unix ns. If its chunk is dropped it has to be
+// recorded again: what the span began with may be stored, and would run for ever.
+type ending struct {
+	span *Span
+	at   uint64
+}
+
 // newBuilder returns an empty chunk of the bucket. It takes the memory of reuse, if that
 // isn't nil, that a cut chunk doesn't need.
 func newBuilder(k *bucket, reuse map[string]uint32, room int) *builder {
@@ -143,7 +152,7 @@ func newBuilder(k *bucket, reuse map[string]uint32, room int) *builder {
 func (b *builder) cut(refs []ref, refBytes int, seq uint64) *pending {
 	return &pending{
 		bucket: b.bucket, number: b.number, seq: seq, strings: b.strings, records: b.records, count: b.count,
-		min: b.min, max: b.max, traces: b.traces, refs: refs, size: b.size(len(refs), refBytes),
+		min: b.min, max: b.max, traces: b.traces, ends: b.ends, refs: refs, size: b.size(len(refs), refBytes),
 	}
 }
 

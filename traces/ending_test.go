@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -94,4 +95,40 @@ func TestRecordBehindEnd(t *testing.T) {
 	want(t, "event", d.Events[0].Time, at(20))
 	want(t, "end", d.End, at(10))
 	want(t, "events before it", events(&r.read(Query{End: at(15)}).Spans[0]), "[]")
+}
+
+// TestDroppedEnd: the end of a span whose chunk was dropped is recorded again, and that of
+// one whose beginning was dropped, too, is not.
+func TestDroppedEnd(t *testing.T) {
+	o := quiet()
+	o.MaxPending = 2
+	r := newRigFull(t, o)
+	s := r.Begin("s", nil)
+	r.flush()
+	r.full(true)
+	s.EndWith(time.Time{}, &Status{StatusError, "no"})
+	for i := range 6 {
+		lost := r.Begin("lost", nil)
+		wantErr(t, "flush", r.Flush(ctx), actorstore.ErrQuota)
+		lost.End()
+		r.Begin(fmt.Sprint("x", i), nil).End()
+		wantErr(t, "flush", r.Flush(ctx), actorstore.ErrQuota)
+	}
+	r.Traces.mu.Lock()
+	ends := len(r.unended)
+	for _, p := range r.queue {
+		ends += len(p.ends)
+	}
+	r.Traces.unlock()
+	if ends > 3 {
+		t.Errorf("%d ends are kept", ends)
+	}
+	r.full(false)
+	r.flush()
+	for range 2 {
+		d := r.read(Query{Name: "s"}).Spans[0]
+		want(t, "runs", d.Running(), false)
+		want(t, "status", d.Status, Status{StatusError, "no"})
+		r.reopen()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -218,6 +219,25 @@ func (t *Traces) drop(i int) {
 			s.lost, t.lost = true, true
 		}
 	}
+	t.unended = append(t.unended, p.ends...)
+	t.lost = t.lost || len(t.unended) > 0
+	// The end of what doesn't begin is of no use.
+	begins := func(e ending) bool { return in(e.span.base()) }
+	t.unended = slices.DeleteFunc(t.unended, begins)
+	for _, p := range t.queue {
+		p.ends = slices.DeleteFunc(p.ends, begins)
+	}
+	for _, b := range t.open {
+		b.ends = slices.DeleteFunc(b.ends, begins)
+	}
+}
+
+// base returns where the newest record is that says what the span is.
+func (s *Span) base() seat {
+	if s.snapshot.set {
+		return s.snapshot.value
+	}
+	return s.start
 }
 
 // remove takes the i-th chunk out of the queue.
@@ -230,7 +250,7 @@ func (t *Traces) remove(i int) {
 	t.queue = append(t.queue[:i], t.queue[i+1:]...)
 }
 
-// heal records the spans whose beginning was dropped.
+// heal records the spans whose beginning was dropped, and ends that were.
 //
 // +checklocks:t.mu
 func (t *Traces) heal() {
@@ -244,6 +264,15 @@ func (t *Traces) heal() {
 			s.lost = false
 			t.restate(s, at)
 		}
+	}
+	unended := t.unended
+	t.unended = nil
+	for _, e := range unended {
+		var status *Status
+		if e.span.status.set {
+			status = &e.span.status.value
+		}
+		t.putEnd(e.span, e.at, status)
 	}
 }
 

@@ -239,7 +239,11 @@ func (t *Traces) putEnd(s *Span, at uint64, status *Status) {
 		s.status = some(Status{min(status.Code, StatusError), t.text(status.Message, t.bounds.message)})
 		d.setStatus(&s.status.value)
 	}
-	t.put(at, s, addition{})
+	place, ok := t.put(at, s, addition{})
+	if k := s.start.bucket; ok && k != nil && (k != place.bucket || s.start.number != place.number) {
+		b := t.builder(place.bucket) // which is the one that has it
+		b.ends = append(b.ends, ending{s, at})
+	}
 }
 
 // Record records a span that has ended elsewhere, all of it at once: for spans that were

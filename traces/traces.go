@@ -175,6 +175,7 @@ type Traces struct {
 	oldest, newest   *Span             // that run  +checklocks:mu
 	active, refBytes int               // how many, and their list's size  +checklocks:mu
 	lost             bool              // a span's beginning was dropped  +checklocks:mu
+	unended          []ending          // ends that were dropped  +checklocks:mu
 	draft, resDraft  draft             // +checklocks:mu
 	resOf            *Resource         // that resDraft is of  +checklocks:mu
 	seq              uint64            // of the last chunk that was cut  +checklocks:mu
