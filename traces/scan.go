@@ -11,7 +11,7 @@ import (
 )
 
 // pageChunks is how many chunks are read at once.
-const pageChunks = 16
+const pageChunks = 10
 
 // A keyed is a chunk with its key.
 type keyed struct {
