@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,11 +113,11 @@ func (a asker) Observe(*metrics.Metric, time.Duration)    { a.ask() }
 func TestToldUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // which knows a deadlock
 		var traces *Traces
-		asked := 0
+		var asked atomic.Int64
 		a := asker{slog.DiscardHandler, func() {
 			if traces != nil {
 				traces.Stats()
-				asked++
+				asked.Add(1)
 			}
 		}}
 		o := quiet()
@@ -133,8 +134,8 @@ func TestToldUnlocked(t *testing.T) {
 			}
 		}
 		r.close()
-		if asked < 10 {
-			t.Errorf("asked %d times", asked)
+		if n := asked.Load(); n < 10 {
+			t.Errorf("asked %d times", n)
 		}
 	})
 }
