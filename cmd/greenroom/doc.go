@@ -19,7 +19,15 @@
 //	greenroom queue peek STORE ACTOR [NAME…]    show the next ones with their bodies
 //	greenroom queue send STORE ACTOR NAME [JSON|-]
 //	                                            enqueue a message
+//	greenroom queue drain STORE ACTOR [NAME…]   write messages and remove them
+//	greenroom workflow ls STORE                 list the actors that have a workflow
+//	greenroom workflow show STORE ACTOR         show one, with its history as a tree
+//	greenroom workflow save STORE ACTOR         write its history for tests
+//	greenroom workflow cancel|retry STORE ACTOR end it for ever, or try what failed again
+//	greenroom workflow replay STORE ACTOR STEP  have it go on from before a step
+//	greenroom state show STORE ACTOR            show an actor's own record
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
+//	greenroom conns discard STORE ACTOR ID      remove one that can't be read
 //	greenroom traces ls STORE ACTOR             list an actor's traces
 //	greenroom traces show STORE ACTOR TRACE     show one, span by span
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
@@ -177,8 +185,9 @@
 //	harmless: shop: sqlite/chunks/main/7: it lies beyond the size of 8192 bytes; the next owner removes it
 //	2 actors, 31 keys, 1 problem (1 harmless)
 //
-// check reads all that is stored, and has SQLite look at each database (PRAGMA
-// integrity_check). Each problem is a line: the actor, the key in words, and what is
+// check reads all that is stored, has SQLite look at each database (PRAGMA
+// integrity_check), counts queues, reads the histories of workflows, and compares traces
+// with their index. Each problem is a line: the actor, the key in words, and what is
 // wrong with it. What begins with "harmless" was left by a crash, and is removed by
 // the next owner of the actor: any command that writes to its database. What begins
 // with "note" is a transaction that was cut off, and is rolled back by the next

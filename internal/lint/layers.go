@@ -42,7 +42,7 @@ var Layers = []Layer{
 	{4, []string{"traces/actorotel"}, "the names of an actor's spans and events, and who records them through OpenTelemetry's API"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
-	{5, []string{"host"}, "wakes, runs and puts to sleep actors written in Go or compiled to WebAssembly"},
+	{5, []string{"host"}, "wakes, runs and puts to sleep actors"},
 	{5, []string{"inspector"}, "the page that shows a store"},
 	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
 	{6, []string{"examples/counter"}, "the smallest program with actors"},
