@@ -8,9 +8,9 @@ import (
 )
 
 // What is remembered of rows that are checked: so many of them at most, with keys and
-// values of so many bytes. In all that is less than 6 MiB.
+// values of so many bytes. In all that is less than 2 MiB.
 const (
-	maxChecked      = 16 << 10
+	maxChecked      = 4 << 10
 	maxCheckedKey   = 128
 	maxCheckedValue = 128
 )
