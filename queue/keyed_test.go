@@ -105,6 +105,36 @@ func TestKeysFail(t *testing.T) {
 	})
 }
 
+// TestKeysFailForgotten: a key that is over makes room for others, also when a batch that
+// didn't land was about to take it anew, or to forget it.
+func TestKeysFailForgotten(t *testing.T) {
+	for what, stage := range map[string]func(r *rig, b *batch.Batch){
+		"by itself":      func(r *rig, b *batch.Batch) { r.stageEnqueue(b, Send{Name: "a", Key: "k"}) },
+		"behind another": func(r *rig, b *batch.Batch) { r.stageEnqueue(b, Send{Name: "a", Key: "l"}) },
+		"beside another": func(r *rig, b *batch.Batch) {
+			r.stageEnqueue(b, Send{Name: "a", Key: "k"})
+			r.keyed("a", "l")
+			later(time.Second)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, Options{KeyWindow: time.Second, MaxKeys: 2})
+			r.keyed("a", "k")
+			later(time.Second)
+			var b batch.Batch
+			stage(r, &b)
+			b.Abort(nil)
+			r.verify(what)
+			r.keyed("a", "1")
+			r.keyed("a", "2")
+			if _, known := r.q.keys.known[noteKeyOf("a", "k")]; known {
+				t.Errorf("%s: the key that is over is still known", what)
+			}
+			r.verify(what + ", in the end")
+		})
+	}
+}
+
 // TestKeyBusy waits for who is about to use the key.
 func TestKeyBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

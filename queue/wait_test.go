@@ -10,6 +10,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -213,6 +215,33 @@ func TestAll(t *testing.T) {
 	})
 }
 
+// TestAllStaged goes on behind a message that a batch is about to settle, and not behind
+// one that the batch has given up.
+func TestAllStaged(t *testing.T) {
+	r := newRig(t, Options{})
+	for range 3 {
+		r.enqueue("a", nil)
+	}
+	var got []ID
+	var b, other batch.Batch
+	for m, err := range r.q.All(ctx, nil) {
+		if got = append(got, 0); err != nil {
+			wantErr(t, "the one that nobody settles", err, ErrPrevious)
+			break
+		}
+		switch got[len(got)-1] = m.ID; len(got) {
+		case 1:
+			must(t, r.q.StageComplete(&b, m.Receipt(), nil))
+		case 2:
+			must(t, r.q.StageComplete(&other, m.Receipt(), nil))
+			other.Abort(nil)
+		}
+	}
+	wantIDs(t, "yielded", got, 1, 2, 0)
+	must(t, r.actor.Commit(ctx, &b))
+	r.verify("in the end")
+}
+
 // TestWaitersOfLostActor: who waits learns that the actor is lost, though nobody tells the
 // queue: another owner took it over, or a commit that isn't the queue's poisoned it.
 func TestWaitersOfLostActor(t *testing.T) {
@@ -267,4 +296,40 @@ func TestWaitersOfLostActor(t *testing.T) {
 			r.engine.Heal()
 		})
 	}
+}
+
+// TestWaitersOfStaleQueue: who waits is told that the queue must be opened again, though
+// the actor is as good as before.
+func TestWaitersOfStaleQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigWith(t, Options{}, batch.Limits{Entries: 2, AtomicBatches: envlimits.Unlimited})
+		answer, err := r.q.Expect(r.enqueue("b", nil))
+		must(t, err)
+		waits := []func() error{
+			func() error { _, err := r.q.Receive(ctx, &ReceiveOptions{Names: []string{"a"}}); return err },
+			func() error { return r.q.WaitFor(ctx, "a") },
+			func() error { _, err := answer.Wait(ctx); return err },
+		}
+		errs := make(chan error, len(waits))
+		for _, wait := range waits {
+			go func() { errs <- wait() }()
+		}
+		synctest.Wait()
+		b := batch.Batch{Mode: batch.Ordered}
+		for range 5 {
+			r.stageEnqueue(&b, Send{Name: "c"})
+		}
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge, Skip: 1})
+		var part *actorstore.OrderedError
+		if err := r.actor.Commit(ctx, &b); !errors.As(err, &part) {
+			t.Fatalf("the batch: %v", err)
+		}
+		synctest.Wait()
+		if len(errs) != len(waits) {
+			t.Fatalf("%d of %d are told", len(errs), len(waits))
+		}
+		for range waits {
+			wantErr(t, "who waits", <-errs, ErrStale)
+		}
+	})
 }
