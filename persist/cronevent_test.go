@@ -175,6 +175,34 @@ func TestDamagedNote(t *testing.T) {
 	}
 }
 
+// TestCronParkedAnew: a cron event that is parked runs again once the same is scheduled
+// anew, as it is at every start.
+func TestCronParkedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), newDiary()
+		s := w.open(nil).Schedule()
+		job := Job{ID: "hourly", Action: "note", Args: []any{"h"}, Cron: "@hourly"}
+		_, err := s.Add(ctx, job)
+		must(t, err)
+		var b batch.Batch
+		parked := note{cron: rule{"@hourly", ""}, attempts: 7, parked: true, problem: "no"}
+		must(t, w.actor.StageNote(&b, noteKey(job.ID), appendNote(nil, &parked)))
+		must(t, w.actor.Commit(ctx, &b))
+		s = w.start(nil, Actions{"note": d.note})
+		pass(90 * time.Minute)
+		if all, err := s.List(); err != nil || d.take() != "" || len(all) != 1 || !all[0].Parked {
+			t.Errorf("parked: listed %+v, %v", all, err)
+		}
+		_, err = s.Add(ctx, job)
+		must(t, err)
+		pass(time.Hour)
+		all, err := s.List()
+		if got := d.take(); err != nil || got != "h@2h0m0s" || len(all) != 1 || all[0].Parked || all[0].Attempts != 0 {
+			t.Errorf("scheduled anew: ran %s, listed %+v, %v", got, all, err)
+		}
+	})
+}
+
 // TestForeignEvents: what other programs have stored need not be sorted, nor have ids of
 // its own; and an event that they removed is gone, whatever is noted about it.
 func TestForeignEvents(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,6 +104,40 @@ func TestParked(t *testing.T) {
 		must(t, s.Retry(ctx, id))
 		if synctest.Wait(); d.take() != "2m0s" || len(list(t, s)) != 0 || w.notes() != 0 {
 			t.Errorf("left %v, %d notes", list(t, s), w.notes())
+		}
+	})
+}
+
+// TestRetryOrder: an event that is made due again stands where it stood among those of the
+// same time.
+func TestRetryOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), newDiary()
+		good := false
+		actions := Actions{"note": func(ctx context.Context, f *Firing) error {
+			if !good {
+				return errors.New("no")
+			}
+			return d.note(ctx, f)
+		}}
+		s := w.start(&Options{MaxAttempts: 1}, actions)
+		want := []string{"a", "b", "c", "d"}
+		for _, id := range want {
+			_, err := s.Add(ctx, Job{ID: id, Action: "note", Args: []any{id}, At: d.start.Add(sec)})
+			must(t, err)
+		}
+		pass(2 * sec) // all are parked
+		s = w.open(nil).Schedule()
+		for _, id := range []string{"c", "a", "d", "b"} {
+			must(t, s.Retry(ctx, id))
+			if got := list(t, s); !slices.Equal(got, want) {
+				t.Errorf("after %s: listed %v", id, got)
+			}
+		}
+		good = true
+		s = w.start(nil, actions)
+		if synctest.Wait(); d.take() != "a@2s b@2s c@2s d@2s" || len(list(t, s)) != 0 {
+			t.Errorf("ran %s, left %v", d.take(), list(t, s))
 		}
 	})
 }

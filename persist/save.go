@@ -301,7 +301,8 @@ func (s *save) again(r *Record) bool {
 	if r.gen == r.applied {
 		return false
 	}
-	s.alone, s.captured = true, false
+	// Who asks from here on may ask for connections, too: he gets the next one.
+	s.alone = true
 	return true
 }
 

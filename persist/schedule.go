@@ -120,9 +120,7 @@ func (s *Schedule) add(f *flight, e *event, chosen bool) error {
 			return err
 		}
 	}
-	// A batch that failed may be joined to another one: each has an event of its own.
-	own := *e
-	return f.setEvents(insert(events, &own))
+	return f.setEvents(insert(events, e))
 }
 
 // Cancel removes an event and says whether there was one. When it returns the event
