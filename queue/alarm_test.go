@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,15 +71,20 @@ func TestSleep(t *testing.T) {
 		}, want: due},
 		"a dead letter that can't be stored": {do: func(r *rig) {
 			receive(r)
-			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge, Times: faultkv.Forever})
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: errors.New("broken"), Times: faultkv.Forever})
 			later(due)
 		}, want: due + minBackoff, most: 1},
+		"a dead letter that is set aside": {do: func(r *rig) {
+			receive(r)
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge, Times: faultkv.Forever})
+			later(due)
+		}, most: 1},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h host
 				clock := h.clock()
-				r := newRig(t, Options{Clock: clock, MaxReceive: c.most})
+				r := newRig(t, Options{Clock: clock, MaxReceive: c.most, MemoryBytes: -1})
 				start := time.Now()
 				c.do(r)
 				synctest.Wait()

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -83,4 +84,73 @@ func TestDeadLettersFit(t *testing.T) {
 		}
 		r.verify("in the end")
 	})
+}
+
+// TestDeadLetterNeverFits: a message for which no commit has room as a dead letter is set
+// aside and reported, once, and keeps none behind it waiting. A larger store finds it again.
+func TestDeadLetterNeverFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second}, narrow)
+		large := r.enqueue("a", make([]byte, 120<<10))
+		for range 3 {
+			r.enqueue("a", "small")
+		}
+		if n := len(r.try(ReceiveOptions{Count: 9})); n != 4 {
+			t.Fatalf("received %d", n)
+		}
+		r.limits.Payload = 100 << 10
+		r.reopen()
+		answer, err := r.q.Expect(large)
+		must(t, err)
+		later(time.Second)
+		synctest.Wait()
+		check := func(what string) {
+			t.Helper()
+			s, bad := r.q.Stats(), r.q.Quarantined()
+			if len(s.Names) != 1 || s.Names[0].Name != "a.dlq" || s.Names[0].Ready != 3 || s.Quarantined != 1 {
+				t.Errorf("%s: stats %+v", what, s)
+			}
+			if len(bad) != 1 || bad[0].ID != large || bad[0].Size < 120<<10 || !errors.Is(bad[0].Err, batch.ErrTooLarge) {
+				t.Errorf("%s: set aside %v", what, bad)
+			}
+			wantIDs(t, what+", of the name", ids(r.try(ReceiveOptions{Names: []string{"a"}})))
+		}
+		check("set aside")
+		_, err = answer.Wait(ctx)
+		wantErr(t, "who waits", err, ErrNoAnswer)
+		wantErr(t, "who waits", err, batch.ErrTooLarge)
+		c := r.counted(func() { later(time.Hour); synctest.Wait() })
+		if c.Commits+c.Scans+c.Gets != 0 {
+			t.Errorf("asked of the engine in an hour: %+v", c)
+		}
+		r.reopen()
+		synctest.Wait()
+		check("opened again")
+		r.limits.Payload = 0
+		r.reopen()
+		synctest.Wait()
+		if s := r.q.Stats(); len(s.Names) != 1 || s.Names[0].Ready != 4 || s.Quarantined != 0 {
+			t.Errorf("in a larger store: stats %+v", s)
+		}
+		r.verify("in a larger store")
+	})
+}
+
+// TestSizeOfCommit: what may be enqueued becomes a dead letter, also if one commit takes
+// less than a value may have.
+func TestSizeOfCommit(t *testing.T) {
+	limits := narrow
+	limits.Payload = 3000
+	r := newRigWith(t, Options{MaxReceive: 1}, limits)
+	limit := r.q.opts.MaxMessageBytes
+	if limit >= 3000 || limit < 2900 {
+		t.Errorf("limit %d", limit)
+	}
+	body := Raw(cborBytes(limit - (&record{name: "a"}).size() - 1)) // the length takes two bytes
+	r.enqueue("a", body)
+	must(t, r.one(ReceiveOptions{}).Nack(ctx, 0))
+	wantIDs(t, "the dead letter", ids(r.try(ReceiveOptions{Names: []string{"a.dlq"}})), 2)
+	r.verify("in the end")
+	_, err := r.q.Enqueue(ctx, Send{Name: "a", Body: Raw(cborBytes(len(body) + 1))})
+	wantErr(t, "a byte more", err, ErrTooLarge)
 }

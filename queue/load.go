@@ -12,9 +12,10 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// A Quarantined is a stored message that can't be read, or a key among the messages that
-// is none. It stays where it is, in nobody's way, until it is deleted or
-// discarded.
+// A Quarantined is a stored message that can't be read, a key among the messages that is
+// none, or a message that was handed out often enough and for which no commit has room as
+// a dead letter. It stays where it is, in nobody's way, until it is deleted or discarded;
+// when the queue is opened again, what it is is found out anew.
 type Quarantined struct {
 	ID   ID     // 0 when the key is no message's
 	Key  []byte // of the actor
@@ -22,7 +23,7 @@ type Quarantined struct {
 	Err  error  // what is wrong with it; often wraps ErrCorrupt or actorstore.ErrNewerFormat
 }
 
-// Quarantined returns what can't be read, in the order in which it was found.
+// Quarantined returns what is set aside, in the order in which it was found.
 func (q *Queue) Quarantined() []Quarantined {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -35,8 +36,18 @@ func (q *Queue) Quarantined() []Quarantined {
 func (q *Queue) quarantine(bad Quarantined) {
 	q.bad = append(q.bad, bad)
 	q.count(metricQuarantined, 1)
-	q.log.Warn("queue: a stored message can't be read", "actor", q.actor.ID(),
+	q.log.Warn("queue: a stored message is set aside", "actor", q.actor.ID(),
 		"key", actorstore.Describe(bad.Key), "err", bad.Err)
+}
+
+// putAside puts a message that is in no order among the quarantined ones. Nobody can
+// complete it, so who waits for it is told.
+//
+// +checklocks:q.mu
+func (q *Queue) putAside(it *item, err error) {
+	q.index.leave(it)
+	q.answer(it.id, answer{err: fmt.Errorf("%w: %w", ErrNoAnswer, err)})
+	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(nil, it.id), Size: it.size, Err: err})
 }
 
 // removeBad stages that what is quarantined under a key is removed. What is there is read by the

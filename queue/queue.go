@@ -195,6 +195,9 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, erro
 	return q, nil
 }
 
+// burialRoom is what a commit that makes a dead letter takes besides its value, in bytes.
+const burialRoom = 2*(messageKeySize+batch.WrapperBytes) + 1 + batch.WrapperBytes + metadataSize
+
 // options checks the options and puts the defaults in.
 func (q *Queue) options() error {
 	o := &q.opts
@@ -204,8 +207,11 @@ func (q *Queue) options() error {
 	o.KeyWindow = orDefault(o.KeyWindow, DefaultKeyWindow)
 	o.MaxKeys = orDefault(o.MaxKeys, DefaultMaxKeys)
 	o.MemoryBytes = orDefault(o.MemoryBytes, DefaultMemoryBytes)
-	q.limit = q.actor.Limits().ValueSize
-	most := q.limit - leaseRoom - len(o.DeadLetter) - 1 // the length of the name may take a byte more
+	limits := q.actor.Limits()
+	q.limit = limits.ValueSize
+	// As a dead letter it takes a commit with the message before and the metadata, and the
+	// length of its name may take a byte more.
+	most := min(q.limit, limits.Payload-burialRoom) - leaseRoom - len(o.DeadLetter) - 1
 	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, most)
 	switch {
 	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:

@@ -225,17 +225,14 @@ func (st *staging) lease(c *change, r *record, to lease, now int64) {
 	}
 }
 
-// setAside puts a message that can't be read among the quarantined ones. Nobody can complete
-// it, so who waits for it is told.
+// setAside gives up a change of a message that can't be read, and the message with it.
 func (st *staging) setAside(c *change, err error) {
 	q := st.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it := c.it
 	st.forgetChange(c)
-	q.index.leave(it)
-	q.answer(it.id, answer{err: fmt.Errorf("%w: it can't be read: %w", ErrNoAnswer, err)})
-	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(nil, it.id), Size: it.size, Err: err})
+	q.putAside(it, fmt.Errorf("it can't be read: %w", err))
 }
 
 // All yields messages one after the other, each when the one before is settled, and

@@ -135,13 +135,16 @@ func (q *Queue) buryAll() {
 		if wait {
 			return
 		}
-		n := 0
+		var dying []*item
 		err := q.commit(q.ctx, func(b *batch.Batch) (err error) {
-			n, err = q.stageDying(b, most)
+			dying, err = q.stageDying(b, most)
 			return err
 		})
-		if n > 1 && errors.Is(err, batch.ErrTooLarge) {
-			most = n / 2 // what fits depends on the engine, too, and only a commit knows
+		if n := len(dying); n > 0 && errors.Is(err, batch.ErrTooLarge) {
+			// What fits depends on the engine, too, and only a commit knows.
+			if most = max(n/2, 1); n == 1 {
+				q.park(dying[0], err)
+			}
 			continue
 		}
 		q.mu.Lock()
@@ -167,14 +170,25 @@ func (q *Queue) buryAll() {
 // buriedAtOnce is how many dead letters one commit makes, if they fit into it.
 const buriedAtOnce = 32
 
-// stageDying stages dead letters, and returns how many.
-func (q *Queue) stageDying(b *batch.Batch, most int) (n int, err error) {
+// park sets a message aside for which no commit has room as a dead letter: tried for ever,
+// it would keep those behind it waiting.
+func (q *Queue) park(it *item, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it.where == dying { // else somebody has it, or has removed it
+		q.index.take(it)
+		q.putAside(it, fmt.Errorf("it can't become a dead letter: %w", err))
+	}
+}
+
+// stageDying stages dead letters, and returns of what.
+func (q *Queue) stageDying(b *batch.Batch, most int) (dying []*item, err error) {
 	for range most {
 		q.mu.Lock()
 		it := q.index.dying.top()
 		if it == nil {
 			q.mu.Unlock()
-			return n, nil
+			return dying, nil
 		}
 		st, err := q.staging(b)
 		var c *change
@@ -183,7 +197,7 @@ func (q *Queue) stageDying(b *batch.Batch, most int) (n int, err error) {
 		}
 		q.mu.Unlock()
 		if err != nil {
-			return n, err
+			return dying, err
 		}
 		value, err := q.value(q.ctx, it)
 		var r record
@@ -195,12 +209,12 @@ func (q *Queue) stageDying(b *batch.Batch, most int) (n int, err error) {
 				st.setAside(c, err)
 				continue
 			}
-			return n, err
+			return dying, err
 		}
 		q.mu.Lock()
 		st.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
 		q.mu.Unlock()
-		n++
+		dying = append(dying, it)
 	}
-	return n, nil
+	return dying, nil
 }
