@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -34,19 +33,41 @@ type shift interface {
 }
 
 // jobs returns all there are, in the order of the table.
-func jobs() []job { return []job{putJob(), cycleJob(), stepJob()} }
+func jobs() []job { return []job{insertsJob(), putJob(), cycleJob(), stepJob()} }
 
-// crowdLines pairs every job with its peer.
+// crowdLines pairs every job with its peers.
 func crowdLines(engine string) []line {
 	var lines []line
 	for _, j := range jobs() {
+		if peer, ok := filePeers[j.name]; ok && engine != enginePostgres {
+			lines = append(lines, line{j.name, j.unit, j.side(engine, peer.actors), peer.side})
+		}
 		lines = append(lines, line{
-			j.name, j.unit,
-			side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) { return openCrowd(ctx, j, at) }},
+			j.name, j.unit, j.side(engine, 0),
 			side{rawEngine, func(ctx context.Context, at site) (runner, error) { return openRawCrowd(ctx, j, at) }},
 		})
 	}
 	return lines
+}
+
+// filePeers are the peers of jobs that keep what they do in SQLite files, and by how many
+// actors the job is done then; 0 leaves it to the sizes.
+var filePeers = map[string]struct {
+	actors int
+	side   side
+}{
+	"sqlite/insert-200": {0, side{fileWALFull, openFiles}},
+	"queue/cycle":       {1, side{sqliteFile, openFileQueue}},
+}
+
+// side is j done by some actors, or as many as the sizes say.
+func (j job) side(engine string, actors int) side {
+	return side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) {
+		if actors > 0 {
+			at.sizes.actors = actors
+		}
+		return openCrowd(ctx, j, at)
+	}}
 }
 
 // A crowd is actors of one store at a job.
@@ -70,10 +91,7 @@ func openCrowd(ctx context.Context, j job, at site) (c *crowd, err error) {
 			err = errors.Join(err, c.close())
 		}
 	}()
-	// A measurement that runs for long enough outgrows the default quota.
-	limits := batch.DefaultLimits()
-	limits.Storage = 1 << 40
-	if c.store, err = actorstore.Open(ctx, c.engine, &actorstore.Options{Limits: limits}); err != nil {
+	if c.store, err = openStore(ctx, c.engine); err != nil {
 		return nil, err
 	}
 	for i := range at.sizes.actors {

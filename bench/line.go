@@ -45,6 +45,8 @@ type runner interface {
 type site struct {
 	// dir is a folder of the side's own.
 	dir string
+	// bin is the folder for the programs that are built for a run; dir if empty.
+	bin string
 	// engine is "pebble", "mem" or "postgres".
 	engine string
 	sizes  sizes
@@ -67,7 +69,9 @@ func (s site) own(name string) site {
 type sizes struct {
 	// bulk is the number of rows of one bulk transaction.
 	bulk int
-	// point is the number of rows that point reads choose from: they fit the
+	// blobs is the number of blobs of blobLength of one transaction.
+	blobs int
+	// point is the number of rows that point reads and ranges choose from: they fit the
 	// page cache of SQLite.
 	point int
 	// scan is the number of rows of a full scan: they don't fit scanCache.
@@ -76,14 +80,26 @@ type sizes struct {
 	recorded int
 	// actors is how many actors are at work at once where there are many.
 	actors int
+	// opens is how many databases are opened one after the other.
+	opens int
+	// speedtest is speedtest1's own measure of work, in percent.
+	speedtest int
 }
 
 // fullSizes are the sizes of a measurement; tests use smaller ones.
 func fullSizes() sizes {
-	return sizes{bulk: 10_000, point: 10_000, scan: 100_000, recorded: 256, actors: 200}
+	return sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, recorded: 256, actors: 200, opens: 50, speedtest: 25}
+}
+
+// quickSizes are those of -quick: what would take it longest is smaller.
+func quickSizes() sizes {
+	s := fullSizes()
+	s.bulk, s.scan, s.speedtest = 10_000, 20_000, 5
+	return s
 }
 
 // allLines returns every line there is, in the order of the table.
 func allLines(engine string) []line {
-	return slices.Concat(sqliteLines(engine), crowdLines(engine), hostLines(engine), tracesLines(engine))
+	return slices.Concat(sqliteLines(engine), openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
+		crowdLines(engine), hostLines(engine), tracesLines(engine))
 }

@@ -25,6 +25,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/pprof"
@@ -88,7 +89,7 @@ func parse(args []string, w io.Writer) (options, error) {
 		o.engine, o.url, err = parseEngine(*engine)
 	}
 	if o.quick {
-		o.plan = quickPlan
+		o.plan, o.sizes = quickPlan, quickSizes()
 	}
 	if err != nil {
 		fmt.Fprintln(w, "bench:", err)
@@ -148,7 +149,7 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at := site{dir: dir, engine: o.engine, sizes: o.sizes}
+	at := site{dir: dir, bin: filepath.Join(dir, "bin"), engine: o.engine, sizes: o.sizes}
 	if o.engine == enginePostgres {
 		// Not below dir: only the user of this process may enter that.
 		if at.server, err = openServer(o.dir, o.url); err != nil {

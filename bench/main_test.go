@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	if !o.run.MatchString("sqlite/scan raw") || o.run.MatchString("sqlite/bulk raw") {
 		t.Errorf("-run gave %v", o.run)
 	}
-	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != fullSizes() {
+	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != quickSizes() {
 		t.Errorf("options %+v", o)
 	}
 	if o, err = parse([]string{"-engine", "postgres://h/d"}, t.Output()); err != nil || o.engine != enginePostgres || o.url != "postgres://h/d" {
@@ -54,7 +54,7 @@ func tiny(t *testing.T, args ...string) options {
 // TestProgramJSON runs the program for programs: its output is objects alone.
 func TestProgramJSON(t *testing.T) {
 	profiles := t.TempDir()
-	o := tiny(t, "-run", "point|insert-1 raw", "-json",
+	o := tiny(t, "-run", "point file|insert-1 raw", "-json",
 		"-cpuprofile", filepath.Join(profiles, "cpu"), "-memprofile", filepath.Join(profiles, "mem"))
 	var out, info bytes.Buffer
 	if err := o.profiled(t.Context(), &out, &info); err != nil {

@@ -21,11 +21,25 @@ type plan struct {
 	round time.Duration
 	// warm is how long each side runs before the first round.
 	warm time.Duration
+	// all is how long all rounds of a line may take together; where operations take long
+	// there are fewer rounds, but at least leastRounds. 0 is no bound.
+	all time.Duration
+}
+
+// leastRounds are so many that a median is one.
+const leastRounds = 3
+
+// within returns the number of rounds, each of which is expected to take so long.
+func (p plan) within(round time.Duration) int {
+	if p.all <= 0 || round <= 0 {
+		return p.rounds
+	}
+	return min(p.rounds, max(leastRounds, int(p.all/round)))
 }
 
 var (
-	fullPlan  = plan{rounds: 31, round: 300 * time.Millisecond, warm: time.Second}
-	quickPlan = plan{rounds: 11, round: 120 * time.Millisecond, warm: 250 * time.Millisecond}
+	fullPlan  = plan{rounds: 31, round: 300 * time.Millisecond, warm: time.Second, all: 45 * time.Second}
+	quickPlan = plan{rounds: 9, round: 60 * time.Millisecond, warm: 120 * time.Millisecond, all: 1500 * time.Millisecond}
 )
 
 // A result is what was measured of one line.
@@ -37,8 +51,13 @@ type result struct {
 	// counts are the subject's calls of its engine, in all rounds together.
 	counts faultkv.Counts
 	// allocs and allocBytes are the heap objects and bytes that the process
-	// allocated while the subject ran, in all rounds together.
+	// allocated while the subject ran, in all rounds together; 0 for one that runs in a
+	// program of its own.
 	allocs, allocBytes uint64
+	// subjectPeak and peerPeak are the most bytes of memory that the process of a side had
+	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
+	// all the time, so that of a side in this process holds what the other one keeps.
+	subjectPeak, peerPeak int64
 }
 
 // perOp divides a count of all rounds by the number of operations.
@@ -49,9 +68,22 @@ func (r result) perOp(n int64) float64 {
 // reads is the number of reads that the engine was asked for.
 func (r result) reads() int64 { return r.counts.Gets + r.counts.Scans }
 
+// syncs is how often the engine was asked to have something on disk before it goes on.
+// Engines answer several at once: the calls of fsync are fewer where many actors commit.
+func (r result) syncs() int64 { return r.counts.Durable + r.counts.Syncs }
+
+// A clocked runner has a clock of its own, and its operations take the time that passes
+// there: a pace that is kept by definition, or counts instead of seconds.
+type clocked interface {
+	// clock returns how much time has passed.
+	clock() time.Duration
+}
+
 // A contestant is a side at work.
 type contestant struct {
 	runner
+	// memory is the meter of the process in which it works.
+	memory peakMeter
 	// ctx carries a label for the profiler, so that samples of one side can be
 	// told from others: pprof -tagfocus 'side=subject of sqlite/scan'.
 	ctx context.Context
@@ -106,6 +138,10 @@ func enter(ctx context.Context, l line, which string, at site) (*contestant, err
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", s.name, err)
 	}
+	c.memory = ownMemory
+	if p, ok := c.runner.(*peer); ok {
+		c.memory = p.memory()
+	}
 	return c, nil
 }
 
@@ -117,7 +153,7 @@ func compete(l line, subject, peer *contestant, p plan) (result, error) {
 		}
 	}
 	r := result{line: l, ops: max(1, int(2*p.round/(subject.pace+peer.pace)))}
-	for i := range p.rounds {
+	for i := range p.within(time.Duration(r.ops) * (subject.pace + peer.pace)) {
 		if i%2 == 1 {
 			if err := r.playPeer(peer); err != nil {
 				return result{}, err
@@ -136,17 +172,23 @@ func compete(l line, subject, peer *contestant, p plan) (result, error) {
 }
 
 func (r *result) playPeer(c *contestant) error {
+	c.memory.reset()
 	took, err := c.play(r.ops)
+	r.peerPeak = max(r.peerPeak, c.memory.peak())
 	r.rates.peer = append(r.rates.peer, rate(r.ops, took))
 	return err
 }
 
 func (r *result) playSubject(c *contestant) error {
+	c.memory.reset()
 	before, objects, bytes := c.counts(), heapMeter(allocObjects), heapMeter(allocBytes)
 	took, err := c.play(r.ops)
+	r.subjectPeak = max(r.subjectPeak, c.memory.peak())
 	r.rates.subject = append(r.rates.subject, rate(r.ops, took))
-	r.allocs += heapMeter(allocObjects) - objects
-	r.allocBytes += heapMeter(allocBytes) - bytes
+	if _, elsewhere := c.runner.(*peer); !elsewhere {
+		r.allocs += heapMeter(allocObjects) - objects
+		r.allocBytes += heapMeter(allocBytes) - bytes
+	}
 	r.counts = plus(r.counts, minus(c.counts(), before))
 	return err
 }
@@ -175,6 +217,11 @@ func (c *contestant) play(n int) (took time.Duration, err error) {
 	runtime.GC()
 	pprof.SetGoroutineLabels(c.ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
+	if own, ok := c.runner.(clocked); ok {
+		start := own.clock()
+		err = c.run(c.ctx, n)
+		return own.clock() - start, err
+	}
 	start := time.Now()
 	err = c.run(c.ctx, n)
 	return time.Since(start), err

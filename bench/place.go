@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/vfs/memdb"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -61,6 +63,34 @@ func (p *filePlace) counts() faultkv.Counts { return faultkv.Counts{} }
 
 func (p *filePlace) close() error { return nil }
 
+// A memoryPlace is a database of go-sqlite3's VFS memdb, which keeps its pages in memory,
+// knows nothing of the disk and is what a VFS in Go can cost at least.
+type memoryPlace struct {
+	name string // unique in the process
+}
+
+// openMemory makes an empty database whose name is the site's folder.
+func openMemory(at site) *memoryPlace {
+	p := &memoryPlace{strings.TrimLeft(filepath.ToSlash(at.dir), "/")}
+	memdb.Create(p.name, nil)
+	return p
+}
+
+func (p *memoryPlace) connect() (*sqlite3.Conn, error) {
+	// Connections share a database whose name begins with a slash.
+	return connect("file:/"+(&url.URL{Path: p.name}).EscapedPath()+"?vfs=memdb", "synchronous=FULL")
+}
+
+// reopen has nothing to do: memory is all there is.
+func (p *memoryPlace) reopen(context.Context) error { return nil }
+
+func (p *memoryPlace) counts() faultkv.Counts { return faultkv.Counts{} }
+
+func (p *memoryPlace) close() error {
+	memdb.Delete(p.name)
+	return nil
+}
+
 // An actorPlace is an actor's database, in an engine that counts.
 type actorPlace struct {
 	at     site
@@ -68,11 +98,8 @@ type actorPlace struct {
 	count  *faultkv.Engine
 	store  *actorstore.Store
 	actor  *actorstore.Actor
-	vfs    *vfs.VFS
+	db     *mounted
 }
-
-// databaseName is the name under which an actorPlace mounts its database.
-const databaseName = "bench.db"
 
 // openActor opens the database of an actor in a new engine.
 func openActor(ctx context.Context, at site) (*actorPlace, error) {
@@ -91,28 +118,25 @@ func (p *actorPlace) open(ctx context.Context) (err error) {
 		}
 	}
 	p.count = faultkv.New(p.engine)
-	// A benchmark that runs for long enough outgrows the default quota.
-	limits := batch.DefaultLimits()
-	limits.Storage = 1 << 40
-	if p.store, err = actorstore.Open(ctx, p.count, &actorstore.Options{Limits: limits}); err != nil {
+	if p.store, err = openStore(ctx, p.count); err != nil {
 		return err
 	}
 	if p.actor, err = p.store.Named(ctx, "bench", nil); err != nil {
 		return err
 	}
-	p.vfs = vfs.New(nil)
-	if err := p.vfs.Mount(ctx, databaseName, p.actor); err != nil {
-		return err
-	}
-	return p.vfs.Register(p.vfsName())
+	p.db, err = mount(ctx, p.actor)
+	return err
 }
 
-// vfsName is as unique in the process as the folder of the place.
-func (p *actorPlace) vfsName() string { return "bench:" + filepath.ToSlash(p.at.dir) }
-
-func (p *actorPlace) connect() (*sqlite3.Conn, error) {
-	return connect("file:/"+databaseName+"?vfs="+url.QueryEscape(p.vfsName()), "synchronous=FULL")
+// openStore opens the actors of an engine. A measurement that runs for long enough outgrows
+// the default quota.
+func openStore(ctx context.Context, engine kv.Engine) (*actorstore.Store, error) {
+	limits := batch.DefaultLimits()
+	limits.Storage = 1 << 40
+	return actorstore.Open(ctx, engine, &actorstore.Options{Limits: limits})
 }
+
+func (p *actorPlace) connect() (*sqlite3.Conn, error) { return p.db.connect("synchronous=FULL") }
 
 // reopen also opens the engine again, unless its data would be lost.
 func (p *actorPlace) reopen(ctx context.Context) error {
@@ -134,12 +158,9 @@ func (p *actorPlace) close() error { return errors.Join(p.shut(), p.closeEngine(
 // shut closes everything above the engine that is open.
 func (p *actorPlace) shut() error {
 	var errs []error
-	if p.vfs != nil {
-		errs = append(errs, p.vfs.Unregister())
-		if err := p.vfs.Unmount(databaseName); !errors.Is(err, vfs.ErrNotMounted) {
-			errs = append(errs, err)
-		}
-		p.vfs = nil
+	if p.db != nil {
+		errs = append(errs, p.db.close())
+		p.db = nil
 	}
 	if p.actor != nil {
 		errs = append(errs, p.actor.Close())
@@ -159,4 +180,35 @@ func (p *actorPlace) closeEngine() error {
 	engine := p.engine
 	p.engine = nil
 	return engine.Close()
+}
+
+// databaseName is the name under which a database is mounted.
+const databaseName = "bench.db"
+
+// A mounted is the database of one actor, ready for connections.
+type mounted struct {
+	vfs  *vfs.VFS
+	name string // SQLite's for vfs, unique in the process
+}
+
+// mount makes the database of a ready. The caller keeps a open until close.
+func mount(ctx context.Context, a *actorstore.Actor) (*mounted, error) {
+	m := &mounted{vfs: vfs.New(nil)}
+	m.name = fmt.Sprintf("greenroom-bench-%p", m)
+	if err := m.vfs.Mount(ctx, databaseName, a); err != nil {
+		return nil, err
+	}
+	if err := m.vfs.Register(m.name); err != nil {
+		return nil, errors.Join(err, m.vfs.Unmount(databaseName))
+	}
+	return m, nil
+}
+
+func (m *mounted) connect(pragmas ...string) (*sqlite3.Conn, error) {
+	return connect("file:/"+databaseName+"?vfs="+url.QueryEscape(m.name), pragmas...)
+}
+
+// close follows the Close of all connections.
+func (m *mounted) close() error {
+	return errors.Join(m.vfs.Unregister(), m.vfs.Unmount(databaseName))
 }

@@ -14,7 +14,7 @@ const createTable = `CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER NOT NULL, 
 
 const insertRow = `INSERT INTO t(a, b) VALUES(?, ?)`
 
-// blobSize is the length of column b.
+// blobSize is the length of column b, but for that of sqlite/blob.
 const blobSize = 100
 
 // newRand returns a generator whose numbers depend on the seed alone, so that
@@ -32,24 +32,30 @@ func noise(rnd *rand.Rand, b []byte) {
 	copy(b, last[:])
 }
 
-// rows makes up rows: a counts up from 1, as the row ids do, and b is noise,
-// which no compression makes smaller than SQLite sees it.
+// rows makes up rows: a counts up from 1, as the row ids do, and b is noise, so that no
+// compression makes it smaller than SQLite sees it. Of a long one only the beginning is
+// made anew for each row: that would take longer than to store it.
 type rows struct {
 	rnd *rand.Rand
 	a   int64
-	b   [blobSize]byte
+	b   []byte
 }
 
-func newRows() *rows { return &rows{rnd: newRand(1)} }
+// newRows makes rows whose b has length bytes, blobSize at least.
+func newRows(length int) *rows {
+	r := &rows{rnd: newRand(1), b: make([]byte, length)}
+	noise(r.rnd, r.b)
+	return r
+}
 
 // insert runs stmt, an insertRow, with the next row.
 func (r *rows) insert(stmt *sqlite3.Stmt) error {
 	r.a++
-	noise(r.rnd, r.b[:])
+	noise(r.rnd, r.b[:blobSize])
 	if err := stmt.BindInt64(1, r.a); err != nil {
 		return err
 	}
-	if err := stmt.BindBlob(2, r.b[:]); err != nil {
+	if err := stmt.BindBlob(2, r.b); err != nil {
 		return err
 	}
 	return stmt.Exec()
@@ -60,7 +66,7 @@ func load(c *sqlite3.Conn, n int) error {
 	if err := c.Exec(createTable); err != nil {
 		return err
 	}
-	op, err := newBulk(c, n)
+	op, err := newBulk(c, n, newRows(blobSize))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 const (
 	fileWALFull    = "file-wal-full"
 	fileDeleteFull = "file-delete-full"
+	memoryVFS      = "memdb"
 	rawEngine      = "raw"
 )
 
@@ -43,19 +44,24 @@ type operation interface {
 	close() error
 }
 
-// workloads returns the SQLite workloads, in the order of the table.
+// workloads returns the SQLite workloads that one connection does in a database, in the
+// order of the table.
 func workloads() []workload {
+	file, memory := []string{fileWALFull}, []string{fileWALFull, memoryVFS}
+	raw := []string{rawEngine}
 	return []workload{
 		{name: "sqlite/insert-1", unit: "txn/s", start: startInsert,
-			peers: []string{fileWALFull, fileDeleteFull, rawEngine}, farPeers: []string{rawEngine}},
-		// Eight transactions of a full measurement are 10 MB to record.
-		{name: "sqlite/bulk", unit: "txn/s", start: startBulk, recorded: 8,
-			peers: []string{fileWALFull}, farPeers: []string{rawEngine}},
+			peers: []string{fileWALFull, fileDeleteFull, rawEngine}, farPeers: raw},
+		// Recorded, eight transactions of a full measurement are 100 MB.
+		{name: "sqlite/bulk", unit: "txn/s", start: startBulk, recorded: 8, peers: file, farPeers: raw},
+		{name: "sqlite/blob", unit: "txn/s", start: startBlobs, recorded: 4, peers: file, farPeers: raw},
 		// Reads from the cache ask no engine for anything, so there is no raw.
-		{name: "sqlite/point", unit: "query/s", load: loadPoint, start: startPoint,
-			peers: []string{fileWALFull}, farPeers: []string{fileWALFull}},
-		{name: "sqlite/scan", unit: "query/s", load: loadScan, start: startScan,
-			peers: []string{fileWALFull}, farPeers: []string{rawEngine}},
+		{name: "sqlite/point", unit: "query/s", load: loadPoint, start: startPoint, peers: memory, farPeers: memory},
+		{name: "sqlite/range", unit: "query/s", load: loadPoint, start: startRange, peers: memory, farPeers: memory},
+		{name: "sqlite/scan", unit: "query/s", load: loadScan, start: startScan, peers: memory, farPeers: raw},
+		{name: "sqlite/mix", unit: "op/s", load: loadPoint, start: startMix, peers: file, farPeers: file},
+		{name: "sqlite/index", unit: "index/s", load: loadScan, start: startIndex, peers: file, farPeers: file},
+		{name: "sqlite/vacuum", unit: "vacuum/s", load: loadScan, start: startVacuum, peers: file, farPeers: file},
 	}
 }
 
@@ -77,20 +83,32 @@ func sqliteLines(engine string) []line {
 // side is w in the place called name: a peer's name, or else the subject's.
 func (w workload) side(name string) side {
 	return side{name, func(ctx context.Context, at site) (runner, error) {
-		switch name {
-		case rawEngine:
+		if name == rawEngine {
 			return w.openRaw(ctx, at)
-		case fileWALFull:
-			return w.open(ctx, &filePlace{filepath.Join(at.dir, "bench.db"), "WAL"}, at.sizes)
-		case fileDeleteFull:
-			return w.open(ctx, &filePlace{filepath.Join(at.dir, "bench.db"), "DELETE"}, at.sizes)
 		}
-		p, err := openActor(ctx, at)
+		p, err := openPlace(ctx, name, at)
 		if err != nil {
 			return nil, err
 		}
 		return w.open(ctx, p, at.sizes)
 	}}
+}
+
+// openPlace opens the place of a peer that has one, or else the subject's.
+func openPlace(ctx context.Context, name string, at site) (place, error) {
+	switch name {
+	case fileWALFull:
+		return &filePlace{filepath.Join(at.dir, "bench.db"), "WAL"}, nil
+	case fileDeleteFull:
+		return &filePlace{filepath.Join(at.dir, "bench.db"), "DELETE"}, nil
+	case memoryVFS:
+		return openMemory(at), nil
+	}
+	p, err := openActor(ctx, at)
+	if err != nil {
+		return nil, err // and no place that is a nil pointer
+	}
+	return p, nil
 }
 
 // open prepares w in p, which it closes if that fails.
@@ -148,4 +166,16 @@ func prepare(c *sqlite3.Conn, sql string) (*sqlite3.Stmt, error) {
 		return nil, fmt.Errorf("%s: %w", sql, err)
 	}
 	return stmt, nil
+}
+
+// prepareAll prepares statements, each to where it goes. The caller closes those that are
+// not nil, also after an error.
+func prepareAll(c *sqlite3.Conn, to map[string]**sqlite3.Stmt) error {
+	for sql, stmt := range to {
+		var err error
+		if *stmt, err = prepare(c, sql); err != nil {
+			return err
+		}
+	}
+	return nil
 }

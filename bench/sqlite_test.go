@@ -10,7 +10,9 @@ import (
 
 // tinySizes let every workload run in milliseconds. The scanned table is still
 // larger than scanCache.
-func tinySizes() sizes { return sizes{bulk: 500, point: 100, scan: 5000, recorded: 4, actors: 5} }
+func tinySizes() sizes {
+	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, recorded: 4, actors: 5, opens: 2, speedtest: 1}
+}
 
 // TestLines runs every line at a tiny size over the memory engine, and holds what
 // each workload asks of its engine: a faster clock must not hide another work.
@@ -21,9 +23,10 @@ func TestLines(t *testing.T) {
 			lines = append(lines, l)
 		}
 	}
+	bin := t.TempDir()
 	for _, l := range lines {
 		t.Run(l.title(), func(t *testing.T) {
-			r, err := measure(t.Context(), l, site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}, onePass(2))
+			r, err := measure(t.Context(), l, site{dir: t.TempDir(), bin: bin, engine: engineMem, sizes: tinySizes()}, onePass(2))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,34 +41,18 @@ func TestLines(t *testing.T) {
 
 // checks say by workload what its engine is asked for.
 var checks = map[string]func(*testing.T, result){
-	"sqlite/insert-1": func(t *testing.T, r result) {
-		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
-			t.Errorf("a transaction takes %v reads and %v commits, want 0 and 1", reads, commits)
-		}
-		if r.counts.Durable != r.counts.Commits {
-			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
-		}
-	},
-	"queue/cycle": func(t *testing.T, r result) {
-		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != cycleCommits {
-			t.Errorf("a cycle takes %v reads and %v commits, want 0 and %d", reads, commits, cycleCommits)
-		}
-		if r.counts.Durable != r.counts.Commits {
-			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
-		}
-	},
+	"sqlite/insert-1":   durably(1),
+	"sqlite/insert-200": durably(1),
+	"sqlite/ops":        durably(1),
+	"kv/put":            durably(1), // how long the value is that goes, for the quota, is remembered
+	"queue/cycle":       durably(cycleCommits),
+	"workflow/step":     durably(stepCommits),
+	"sqlite/point":      silently,
+	"sqlite/range":      silently,
 	"traces/span": func(t *testing.T, r result) {
 		// A round is stored when it ends: with one commit, of so few spans, and not one each.
 		if commits := r.perOp(r.counts.Commits); commits > 1/float64(r.ops) || r.counts.Commits == 0 || r.reads() != 0 {
 			t.Errorf("a span takes %v commits, in rounds of %d, and %d reads", commits, r.ops, r.reads())
-		}
-	},
-	"workflow/step": func(t *testing.T, r result) {
-		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != stepCommits {
-			t.Errorf("a step takes %v reads and %v commits, want 0 and %d", reads, commits, stepCommits)
-		}
-		if r.counts.Durable != r.counts.Commits {
-			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
 		}
 	},
 	"host/turn": func(t *testing.T, r result) {
@@ -76,23 +63,17 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("%d commits are durable, and %d syncs; a turn is committed first and waited for then", r.counts.Durable, r.counts.Syncs)
 		}
 	},
-	"kv/put": func(t *testing.T, r result) {
-		// How long the value is that goes, for the quota, is remembered.
-		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
-			t.Errorf("a put takes %v reads and %v commits, want 0 and 1", reads, commits)
-		}
-		if r.counts.Durable != r.counts.Commits {
-			t.Errorf("%d of %d commits are durable, want all", r.counts.Durable, r.counts.Commits)
-		}
-	},
 	"sqlite/bulk": func(t *testing.T, r result) {
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
 			t.Errorf("a transaction takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)
 		}
 	},
-	"sqlite/point": func(t *testing.T, r result) {
-		if r.counts.Commits != 0 || r.reads() != 0 {
-			t.Errorf("warm reads take %d reads and %d commits, want none", r.reads(), r.counts.Commits)
+	"sqlite/blob": func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
+			t.Errorf("a transaction takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)
+		}
+		if bytes := r.perOp(r.counts.Bytes); bytes < 2*blobLength {
+			t.Errorf("a transaction writes %v bytes, want at least two blobs of %d", bytes, blobLength)
 		}
 	},
 	"sqlite/scan": func(t *testing.T, r result) {
@@ -101,6 +82,58 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a scan takes %v reads and %d commits, want at least 96 and none", reads, r.counts.Commits)
 		}
 	},
+	"sqlite/mix": func(t *testing.T, r result) {
+		// Warm-up and rounds are one operation each, so none of them is the tenth.
+		silently(t, r)
+	},
+	"sqlite/index": func(t *testing.T, r result) {
+		if commits := r.perOp(r.counts.Commits); commits != 2 {
+			t.Errorf("to make an index and drop it takes %v commits, want 2", commits)
+		}
+	},
+	"sqlite/vacuum": func(t *testing.T, r result) {
+		if commits := r.perOp(r.counts.Commits); commits < 1 || commits > 2 {
+			t.Errorf("a VACUUM takes %v commits, want 1 or 2", commits)
+		}
+	},
+	"sqlite/open": func(t *testing.T, r result) {
+		// To take the actor, and nothing that has to be on disk before it is used.
+		if commits := r.perOp(r.counts.Commits); commits > 2 {
+			t.Errorf("to open takes %v commits, want at most 2", commits)
+		}
+		if reads := r.perOp(r.reads()); reads == 0 || reads > 20 {
+			t.Errorf("to open takes %v reads, want some, 20 at most", reads)
+		}
+	},
+	"sqlite/readers": func(t *testing.T, r result) {
+		if r.counts.Commits == 0 {
+			t.Error("nothing was written beside the readers")
+		}
+	},
+	"sqlite/speedtest1": func(t *testing.T, r result) {
+		if r.counts.Commits == 0 || r.reads() == 0 {
+			t.Errorf("the program says that its engine was asked for %+v", r.counts)
+		}
+	},
+}
+
+// durably is the check of operations that read nothing and make so many durable commits.
+func durably(want float64) func(*testing.T, result) {
+	return func(t *testing.T, r result) {
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != want {
+			t.Errorf("an operation takes %v reads and %v commits, want 0 and %v", reads, commits, want)
+		}
+		if r.counts.Durable != r.counts.Commits || r.syncs() != r.counts.Durable {
+			t.Errorf("%d of %d commits are durable, and %d waits for the disk; want the same of all", r.counts.Durable, r.counts.Commits, r.syncs())
+		}
+	}
+}
+
+// silently is the check of operations that ask the engine for nothing.
+func silently(t *testing.T, r result) {
+	if r.counts.Commits != 0 || r.reads() != 0 {
+		t.Errorf("warm reads take %d reads and %d commits, want none", r.reads(), r.counts.Commits)
+	}
 }
 
 // TestRawPlaysTheSameBytes holds that the peer "raw" writes what the subject

@@ -21,7 +21,7 @@ func startInsert(c *sqlite3.Conn, _ sizes) (operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &insertion{stmt, newRows()}, nil
+	return &insertion{stmt, newRows(blobSize)}, nil
 }
 
 func (o *insertion) run(n int) error {
@@ -46,21 +46,15 @@ func startBulk(c *sqlite3.Conn, s sizes) (operation, error) {
 	if err := c.Exec(createTable); err != nil {
 		return nil, err
 	}
-	return newBulk(c, s.bulk)
+	return newBulk(c, s.bulk, newRows(blobSize))
 }
 
 // newBulk prepares transactions of n rows for a table that is there.
-func newBulk(c *sqlite3.Conn, n int) (*bulk, error) {
-	o := &bulk{rows: newRows(), n: n}
-	for _, s := range []struct {
-		to  **sqlite3.Stmt
-		sql string
-	}{{&o.begin, "BEGIN IMMEDIATE"}, {&o.insert, insertRow}, {&o.commit, "COMMIT"}} {
-		stmt, err := prepare(c, s.sql)
-		if err != nil {
-			return nil, errors.Join(err, o.close())
-		}
-		*s.to = stmt
+func newBulk(c *sqlite3.Conn, n int, rows *rows) (*bulk, error) {
+	o := &bulk{rows: rows, n: n}
+	err := prepareAll(c, map[string]**sqlite3.Stmt{"BEGIN IMMEDIATE": &o.begin, insertRow: &o.insert, "COMMIT": &o.commit})
+	if err != nil {
+		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
 }
@@ -84,6 +78,18 @@ func (o *bulk) transaction() error {
 		}
 	}
 	return o.commit.Exec()
+}
+
+// blobLength is the size of the blobs of sqlite/blob.
+const blobLength = 1 << 20
+
+// startBlobs is sqlite/blob: every operation is a transaction that appends a few large
+// blobs.
+func startBlobs(c *sqlite3.Conn, s sizes) (operation, error) {
+	if err := c.Exec(createTable); err != nil {
+		return nil, err
+	}
+	return newBulk(c, s.blobs, newRows(blobLength))
 }
 
 // close closes what is prepared; the Close of a nil statement does nothing.

@@ -65,11 +65,13 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 func record(ctx context.Context, tracer trace.Tracer, i int64) {
 	_, span := tracer.Start(ctx, "actor.action.add", trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("rivet.actor.id", "hodf9r0nebitxihti137r3va5c0000"),
+		attribute.String("rivet.actor.name", "counter"),
 		attribute.String("rivet.action.name", "add"),
 		attribute.Int64("rivet.queue.message_id", i),
 		attribute.Bool("rivet.action.scheduled", i%2 == 0),
 	))
 	span.AddEvent("queue.message.receive", trace.WithAttributes(attribute.Float64("rivet.queue.latency_ms", float64(i%1000)/8)))
+	span.AddEvent("queue.message.complete")
 	span.SetStatus(codes.Ok, "")
 	span.End()
 }
