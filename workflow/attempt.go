@@ -99,13 +99,13 @@ func (a *attempt) giveUp() (landed bool, refused error) {
 // make does the work, and returns its error; nil if it has a result.
 func (a *attempt) make() error {
 	s := a.s
-	ctx, cancel := context.WithCancel(context.WithValue(s.c.life, stepKey{}, a.info))
-	defer cancel()
+	ctx, cancel := context.WithValue(s.c.life, stepKey{}, a.info), context.CancelFunc(nil)
 	if s.opts.Timeout > 0 {
-		var end context.CancelFunc
-		ctx, end = context.WithTimeoutCause(ctx, s.opts.Timeout, ErrStepTimeout)
-		defer end()
+		ctx, cancel = context.WithTimeoutCause(ctx, s.opts.Timeout, ErrStepTimeout)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
 	}
+	defer cancel()
 	a.ctx = ctx
 	err := a.watch(ctx)
 	if !s.lands {
@@ -165,9 +165,11 @@ func (a *attempt) timeout() error {
 	return fmt.Errorf("%w after %v", ErrStepTimeout, a.s.opts.Timeout)
 }
 
+var errStepGoexit = errors.New("workflow: the step has ended its goroutine (runtime.Goexit)")
+
 // work calls the user's function, and makes errors of what else can become of it.
 func (a *attempt) work(ctx context.Context, ch chan<- error) {
-	err := errors.New("workflow: the step has ended its goroutine (runtime.Goexit)")
+	err := errStepGoexit
 	ctx, end := a.p.c.r.wf.traceStep(ctx, a.info)
 	defer func() {
 		if v := recover(); v != nil {

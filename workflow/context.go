@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -25,7 +27,45 @@ type Context struct {
 	life   context.Context // over when nothing may be done any more
 	lost   atomic.Bool     // a race, so that nothing may be written either
 	busy   atomic.Bool     // a method is being called
-	seen   map[history.NameIndex]struct{}
+	seen   names
+	may    func(*batch.Batch) error // mayWrite, once it is needed
+}
+
+// names are those of a scope that the code has passed.
+type names struct {
+	first [4]history.NameIndex // usually all
+	n     int                  // how many of them are set
+	more  map[history.NameIndex]struct{}
+}
+
+func (s *names) has(i history.NameIndex) bool {
+	if slices.Contains(s.first[:s.n], i) {
+		return true
+	}
+	_, ok := s.more[i]
+	return ok
+}
+
+// add adds i, which isn't there.
+func (s *names) add(i history.NameIndex) {
+	if s.n < len(s.first) {
+		s.first[s.n] = i
+		s.n++
+		return
+	}
+	if s.more == nil {
+		s.more = map[history.NameIndex]struct{}{}
+	}
+	s.more[i] = struct{}{}
+}
+
+// remove removes i, if it is there.
+func (s *names) remove(i history.NameIndex) {
+	if at := slices.Index(s.first[:s.n], i); at >= 0 {
+		s.n--
+		s.first[at] = s.first[s.n]
+	}
+	delete(s.more, i)
 }
 
 // child returns the context of a scope inside.
@@ -72,13 +112,10 @@ func (c *Context) mark(name string) *place {
 	case err != nil:
 		c.misuse(name[:min(len(name), 100)], "the name can't be used: "+err.Error())
 	}
-	if _, twice := c.seen[i]; twice {
+	if c.seen.has(i) {
 		c.misuse(name, "the name is used twice in this scope")
 	}
-	if c.seen == nil {
-		c.seen = map[history.NameIndex]struct{}{}
-	}
-	c.seen[i] = struct{}{}
+	c.seen.add(i)
 	p := &place{c: c, name: name, at: c.scope.Name(i), index: i}
 	p.entry, p.found = h.Get(p.at)
 	return p
@@ -166,10 +203,11 @@ func (p *place) record(k history.Kind, m history.Metadata, now bool) error {
 	if now {
 		err = p.c.commit(tx, nil)
 	} else if err = p.c.deferred(tx); err == nil && p.c.r.fallBehind(k) {
-		err = p.c.commit(p.c.r.wf.h.Begin(), nil)
+		err = p.c.flush()
 	}
 	if err == nil {
 		p.entry, p.found = p.c.r.wf.h.Get(p.at)
+		tx.Free()
 	}
 	return err
 }
@@ -184,12 +222,8 @@ func (p *place) completed() history.Metadata {
 // unvisited returns what is recorded in the scope of c and was not passed, nil if there is
 // nothing. What is inside of it was passed, or belongs to what wasn't.
 func (c *Context) unvisited() error {
-	for _, e := range c.r.wf.h.In(c.scope) {
-		if parent, last, ok := e.Location.Parent(); ok && parent == c.scope && !last.Loop {
-			if _, seen := c.seen[last.Name]; !seen {
-				return &DivergedError{c.r.wf.h.Path(e.Location), "it is in the history, and the code has not passed it"}
-			}
-		}
+	if at, found := c.r.wf.h.FirstIn(c.scope, c.seen.has); found {
+		return &DivergedError{c.r.wf.h.Path(at), "it is in the history, and the code has not passed it"}
 	}
 	return nil
 }

@@ -159,6 +159,7 @@ func (l *looping) save(now bool) {
 		}
 		return r.wf.giveBack(context.WithoutCancel(l.c.life), b, over)
 	}))
+	tx.Free()
 	l.entry, l.found = r.wf.h.Get(l.at)
 	for i := l.pruned; small && i < from; i++ {
 		// Where commits are small, one for each iteration: nothing needs them any more.

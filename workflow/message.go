@@ -280,7 +280,7 @@ func (v *receiving) put(tx *history.Tx, msgs []*queue.Message) (ds []*delivery, 
 // again is mark for a name that an earlier attempt at the same call may have marked.
 func (c *Context) again(name string) *place {
 	if i, ok := c.r.wf.h.Lookup(name); ok {
-		delete(c.seen, i)
+		c.seen.remove(i)
 	}
 	return c.mark(name)
 }

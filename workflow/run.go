@@ -30,9 +30,11 @@ type run struct {
 
 	life context.Context // over when the run is; the contexts of branches and steps are its children
 	kill context.CancelCauseFunc
-	idle chan struct{} // holds a token when a live run has become idle
-	done chan struct{} // closed when the code has returned, or left
-	shut atomic.Bool   // nobody waits for what is left of it
+	// steady is for commits, which are not cut off.
+	steady context.Context
+	idle   chan struct{} // holds a token when a live run has become idle
+	done   chan struct{} // closed when the code has returned, or left
+	shut   atomic.Bool   // nobody waits for what is left of it
 
 	// writing is held for reading while a context defers a change, and for writing while a
 	// branch is given up: nothing of it is deferred later.
@@ -67,7 +69,8 @@ func (renewal) Error() string { return "workflow: continues as new" }
 
 func (w *Workflow) newRun(ctx context.Context, live bool) *run {
 	r := &run{wf: w, live: live, idle: make(chan struct{}, 1), done: make(chan struct{}), waits: map[*parked]struct{}{}, active: 1}
-	r.life, r.kill = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.steady = context.WithoutCancel(ctx)
+	r.life, r.kill = context.WithCancelCause(r.steady)
 	return r
 }
 
@@ -221,11 +224,20 @@ func (r *run) sleep() {
 // commit lands tx, and what stage adds, durably. What is about the size of an entry is
 // returned, as an ErrTooLarge, and an error of stage; after any other the code leaves.
 func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error {
-	var b batch.Batch
-	defer b.Abort(nil)
-	b.Late(c.mayWrite)
+	b := c.r.wf.batches.Get().(*batch.Batch)
+	known := true // to somebody else, perhaps
+	defer func() {
+		if b.Abort(nil); !known {
+			b.Reset()
+			c.r.wf.batches.Put(b)
+		}
+	}()
+	if c.may == nil {
+		c.may = c.mayWrite
+	}
+	b.Late(c.may)
 	if stage != nil {
-		if err := stage(&b); err != nil {
+		if err := stage(b); err != nil {
 			return err
 		}
 	}
@@ -235,8 +247,20 @@ func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error
 			leave()
 		}
 	}
-	tx.Stage(&b)
-	return c.land(&b)
+	tx.Stage(b)
+	err := c.land(b)
+	known = stage != nil
+	return err
+}
+
+// flush writes what was deferred.
+func (c *Context) flush() error {
+	tx := c.r.wf.h.Begin()
+	err := c.commit(tx, nil)
+	if err == nil {
+		tx.Free()
+	}
+	return err
 }
 
 // land commits b for the code.
@@ -246,7 +270,7 @@ func (c *Context) land(b *batch.Batch) error {
 	drawn := r.drawn
 	r.behind = backlog{}
 	r.mu.Unlock()
-	err := r.wf.actor.Commit(context.WithoutCancel(c.life), b)
+	err := r.wf.actor.Commit(r.steady, b)
 	switch {
 	case err == nil:
 		r.mu.Lock()
@@ -345,7 +369,7 @@ func (c *Context) settleDrawn() {
 	c.r.mu.Unlock()
 	if drawn > 0 {
 		// Nothing is left to be too large: it was looked at when it was deferred.
-		if err := c.commit(c.r.wf.h.Begin(), nil); err != nil {
+		if err := c.flush(); err != nil {
 			c.r.halt(storageError(err))
 			leave()
 		}

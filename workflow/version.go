@@ -95,7 +95,9 @@ func (c *Context) markSubs(name string) {
 	h := c.r.wf.h
 	for _, e := range h.In(c.scope) {
 		if parent, last, ok := e.Location.Parent(); ok && parent == c.scope && !last.Loop && isSub(name, h.NameOf(last.Name)) {
-			c.seen[last.Name] = struct{}{}
+			if !c.seen.has(last.Name) {
+				c.seen.add(last.Name)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -33,6 +34,7 @@ type Workflow struct {
 	ownClock bool
 	source   *alarm.Source
 	tracer   trace.Tracer // nil for none
+	batches  sync.Pool    // of *batch.Batch, empty
 	// fn is the code, nil for a workflow that is only looked at and controlled; takes says
 	// whether a value is an input of it.
 	fn    func(c *Context, input []byte) ([]byte, error)
@@ -106,6 +108,7 @@ func Attach(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow,
 func open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, error) {
 	w := &Workflow{actor: a, tracer: opts.tracer()}
 	w.idle = sync.NewCond(&w.mu)
+	w.batches.New = func() any { return new(batch.Batch) }
 	var err error
 	if w.opts, err = opts.check(); err != nil {
 		return nil, err

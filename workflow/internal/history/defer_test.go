@@ -163,3 +163,26 @@ func TestDeferLate(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// What was deferred and is not written yet isn't touched by who uses the memory of its
+// transaction next.
+func TestFree(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	for i := range 20 { // a pool may have other plans
+		kept, other := r.at("kept"), r.at("other")
+		tx := r.h.Begin()
+		must(t, tx.Put(Entry{Location: kept, Kind: Step{Output: []byte{byte(i)}}}))
+		must(t, tx.PutMetadata(kept, Metadata{Attempts: uint32(i)}))
+		must(t, tx.Defer())
+		tx.Free()
+		tx = r.h.Begin()
+		must(t, tx.Put(Entry{Location: other, Kind: Message{Name: "message", Data: []byte("data")}}))
+		must(t, tx.PutMetadata(other, Metadata{Status: StatusFailed}))
+		must(t, tx.Commit(ctx))
+		tx.Free()
+		r.verify("written")
+		if err := r.h.Begin().PutMetadata(r.at("nothing"), Metadata{}); err == nil {
+			t.Error("a transaction remembers another one")
+		}
+	}
+}

@@ -103,11 +103,16 @@ func cleanKind(kind Kind) (Kind, error) {
 	case nil:
 		return nil, errors.New("it has no kind")
 	case Step:
-		k.Error = cleanText(k.Error)
-		return k, nil
+		// What needn't change isn't put into memory of its own again.
+		if text := cleanText(k.Error); text != k.Error {
+			k.Error = text
+			return k, nil
+		}
 	case Loop:
-		k.State = present(k.State)
-		return k, nil
+		if k.State == nil {
+			k.State = present(k.State)
+			return k, nil
+		}
 	case Sleep:
 		if int(k.State) >= len(sleepStates) {
 			return nil, fmt.Errorf("state %d", k.State)
@@ -116,7 +121,7 @@ func cleanKind(kind Kind) (Kind, error) {
 		k.Data = present(k.Data)
 		return k, checkText(&k.Name)
 	case Checkpoint:
-		return k, checkText(&k.Name)
+		return kind, checkText(&k.Name)
 	case Join:
 		var err error
 		k.Branches, err = cleanBranches(k.Branches)

@@ -77,6 +77,7 @@ type History struct {
 	limits batch.Limits
 	free   func()    // gives the namespace back
 	works  sync.Pool // of *batch.Batch
+	txs    sync.Pool // of *Tx, empty
 
 	dirty batch.Dirty[deferred]
 
@@ -116,6 +117,7 @@ const (
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, error) {
 	h := &History{actor: a, limits: a.Limits()}
 	h.works.New = func() any { return new(batch.Batch) }
+	h.txs.New = func() any { return h.newTx() }
 	if opts != nil {
 		h.opts = *opts
 	}
@@ -315,6 +317,20 @@ func (h *History) In(scope Location) []Entry {
 		return es[1:]
 	}
 	return es
+}
+
+// FirstIn returns the first entry that stands in a scope itself, not in something there,
+// and whose name is not passed; ok is false for none. passed must not call h.
+func (h *History) FirstIn(scope Location, passed func(NameIndex) bool) (l Location, ok bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	from, to := h.m.span(in(scope))
+	for _, l := range h.m.order[from:to] {
+		if i, direct := l.nameIn(scope); direct && !passed(i) {
+			return l, true
+		}
+	}
+	return "", false
 }
 
 // Usage returns how much there is: entries, and the bytes that are stored for the workflow

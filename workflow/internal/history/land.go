@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -230,11 +231,11 @@ func (tx *Tx) deferChange(c *change) {
 	rec := tx.h.m.records[l]
 	if c.value != nil {
 		rec, _ = tx.h.m.put(c.entry)
-		rec.value = c.value
+		rec.value = bytes.Clone(c.value) // what tx has is used again
 		tx.h.dirty.Mark(deferred{what: whatEntry, at: l})
 	}
 	if c.metaValue != nil && rec != nil && !rec.stores(c) {
-		rec.Metadata, rec.metaValue = c.metadata, c.metaValue
+		rec.Metadata, rec.metaValue = c.metadata, bytes.Clone(c.metaValue)
 		tx.h.dirty.Mark(deferred{what: whatMetadata, at: l})
 	}
 }

@@ -82,6 +82,15 @@ func (l Location) Parent() (parent Location, last Segment, ok bool) {
 	return parent, last, ok
 }
 
+// nameIn returns the last segment of l if it is a name in scope, around l.
+func (l Location) nameIn(scope Location) (i NameIndex, ok bool) {
+	if len(l) == len(scope) {
+		return 0, false
+	}
+	s, rest, ok := nextSegment([]byte(l[len(scope):]))
+	return s.Name, ok && !s.Loop && len(rest) == 0
+}
+
 // ParseLocation returns the Location whose packed tuple b is: the rest of an entry's key.
 // Anything else is ErrCorrupt. b is not kept.
 func ParseLocation(b []byte) (Location, error) {

@@ -189,6 +189,7 @@ func (m *model) land(mt *modelTx) {
 		if err := mt.tx.Commit(ctx); !errors.Is(err, wantErr) {
 			t.Errorf("got error %v, want %v", err, wantErr)
 		}
+		mt.tx.Free()
 		return
 	}
 	switch m.rng.IntN(10) {
@@ -236,6 +237,7 @@ func (m *model) land(mt *modelTx) {
 		}
 		m.note("…deferred")
 		must(t, mt.tx.Defer())
+		mt.tx.Free()
 		m.mem = want
 		return
 	case 5:
@@ -247,6 +249,7 @@ func (m *model) land(mt *modelTx) {
 	default:
 		must(t, mt.tx.Commit(ctx))
 	}
+	mt.tx.Free() // whose memory others use from here on
 	m.mem, m.stored = want, want.clone()
 }
 

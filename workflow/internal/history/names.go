@@ -78,7 +78,8 @@ func (h *History) NameOf(i NameIndex) string {
 
 // Path returns a location in words: see Snapshot.Path.
 func (h *History) Path(l Location) string {
+	var buf [128]byte // most paths fit
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return string(appendPath(nil, l, h.m.names))
+	return string(appendPath(buf[:0], l, h.m.names))
 }

@@ -12,6 +12,7 @@ import (
 // Delete stays, what was put before doesn't. It keeps what it is given, which must not be
 // changed. It is not safe for concurrent use, and reads of the History don't see it before
 // it lands. Then, or when it was deferred, it is used up, and its methods are ErrInvalid.
+// Free has another Begin use its memory.
 type Tx struct {
 	h *History
 
@@ -29,7 +30,7 @@ type Tx struct {
 	used bool
 	plan plan
 
-	// What the usual transaction takes, a step's: one allocation for all.
+	// What the usual transaction takes, a step's.
 	room struct {
 		buf     [384]byte
 		changes [2]change
@@ -50,11 +51,31 @@ type change struct {
 }
 
 // Begin returns an empty transaction. It takes no lock, and needn't be ended.
-func (h *History) Begin() *Tx {
+func (h *History) Begin() *Tx { return h.txs.Get().(*Tx) }
+
+// newTx returns a transaction whose memory and hooks serve all that come after it.
+func (h *History) newTx() *Tx {
 	tx := &Tx{h: h}
-	tx.buf, tx.changes, tx.plan.writes = tx.room.buf[:0], tx.room.changes[:0], tx.room.writes[:0]
 	tx.onLate, tx.onCommit, tx.onAbort = tx.late, tx.commit, tx.abort
+	tx.empty()
 	return tx
+}
+
+// empty makes tx as Begin returns it, and keeps nothing alive that it was given.
+func (tx *Tx) empty() {
+	clear(tx.room.changes[:])
+	clear(tx.room.writes[:])
+	tx.changes, tx.at, tx.ids, tx.spans = tx.room.changes[:0], nil, nil, nil
+	tx.reset, tx.set, tx.values, tx.to, tx.failure = false, [fields]bool{}, [fields][]byte{}, Pending, nil
+	tx.buf, tx.used = tx.room.buf[:0], false
+	tx.plan = plan{writes: tx.room.writes[:0], key: tx.plan.key[:0]}
+}
+
+// Free gives tx up, whose memory another Begin uses: neither tx nor a batch that it is
+// staged in may be used any more. Not to call it does no harm.
+func (tx *Tx) Free() {
+	tx.empty()
+	tx.h.txs.Put(tx)
 }
 
 var errUsed = fmt.Errorf("%w transaction: it has landed", ErrInvalid)
@@ -277,4 +298,8 @@ func (tx *Tx) Commit(ctx context.Context) error {
 
 // Flush writes what was deferred, and returns when that and everything that was committed
 // before is on stable storage.
-func (h *History) Flush(ctx context.Context) error { return h.Begin().Commit(ctx) }
+func (h *History) Flush(ctx context.Context) error {
+	tx := h.Begin()
+	defer tx.Free()
+	return tx.Commit(ctx)
+}
