@@ -48,6 +48,8 @@ func describe(key []byte) string {
 		return describeTraces(rest)
 	case NamespaceSQLite:
 		return describeFile(rest)
+	case NamespaceHost:
+		return describeHost(rest)
 	}
 	return ""
 }
@@ -146,6 +148,18 @@ func describeTraces(rest []byte) string {
 		return ""
 	}
 	return "traces/" + bucket + "/" + chunk
+}
+
+func describeHost(rest []byte) string {
+	switch {
+	case len(rest) == 1+18 && rest[0] == 'i':
+		return "host/in/" + hex.EncodeToString(rest[1:])
+	case len(rest) == 1+8 && rest[0] == 'o':
+		return "host/out/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[1:]), 10)
+	case string(rest) == "s":
+		return "host/nonce"
+	}
+	return ""
 }
 
 // index prints an integer that is not negative.

@@ -54,6 +54,12 @@ func TestDescribe(t *testing.T) {
 		{"09", "unknown/09"},
 		{"0902", "unknown/0902"},
 		{"090100", "unknown/090100"},
+		{"6873", "host/nonce"},
+		{"686f0000000100000000", "host/out/4294967296"},
+		{"6869000102030405060708090a0b0c0d0e0fffff", "host/in/000102030405060708090a0b0c0d0e0fffff"},
+		{"68690001", "unknown/68690001"},
+		{"686f00", "unknown/686f00"},
+		{"68", "unknown/68"},
 		{"0a", "unknown/0a"},
 		{"", "unknown/"},
 	}

@@ -16,6 +16,9 @@
 //	09 01 + file + chunk u32be         4096 bytes of an SQLite file   sqlite/chunks/FILE/CHUNK
 //	09 00 + name                       older form of 09 00            sqlite/named/metadata/NAME
 //	09 01 + name + 00 + chunk u32be    older form of 09 01            sqlite/named/chunks/NAME/CHUNK
+//	68 69 + sender uuid, label u16be   what has come from another     host/in/HEX
+//	68 6f + number u64be               a message to another actor     host/out/NUMBER
+//	68 73                              the nonce of those             host/nonce
 //	anything else                      unknown                        unknown/HEX
 //
 //	( ) is a packed tuple. A SEGMENT is the index of a name, or the nested tuple
@@ -70,6 +73,8 @@ const (
 	NamespaceWorkflow      byte = 7 // workflow state, tuples
 	NamespaceTraces        byte = 8 // spans, tuples
 	NamespaceSQLite        byte = 9 // SQLite files
+
+	NamespaceHost byte = 'h' // what whoever runs the actor keeps: far from the others, whose format is shared
 )
 
 // A FileTag says which of the files of an SQLite database a key belongs to.

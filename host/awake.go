@@ -54,11 +54,20 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
 			h.use(l)
 			return l, nil
 		case waking:
+			// A user from now on: else it might be put to sleep for somebody else before its
+			// turn comes, again and again.
+			h.use(l)
 			if err := h.await(ctx, l.woken); err != nil {
+				l.users--
+				l.settle()
 				return nil, err
 			}
+			if l.failure == nil {
+				return l, nil
+			}
+			l.users--
 			// That there is no such actor is no answer to who would have created it.
-			if l.failure != nil && (b == nil || l.birth != nil || !errors.Is(l.failure, ErrNoActor)) {
+			if b == nil || l.birth != nil || !errors.Is(l.failure, ErrNoActor) {
 				return nil, l.failure
 			}
 		default:

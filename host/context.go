@@ -37,6 +37,7 @@ type Context struct {
 	pending []*connDraft // connections with changes, in the order of the first one
 	settled map[queue.ID]bool
 	events  []emission // to be sent when the turn has landed
+	letters []*letter  // to other actors
 	out     []func()   // what leaves when the turn is durable
 	undo    []func()   // what the turn has changed in memory besides, to be undone if it doesn't land
 	destroy bool
@@ -167,6 +168,7 @@ func (c *Context) commit() error {
 	}
 	c.batch.Abort(nil) // settled, unless nothing was staged
 	c.address()
+	c.post()
 	return nil
 }
 

@@ -35,6 +35,8 @@ var (
 	ErrPanic = errors.New("host: panic")
 	// ErrOverloaded: as many turns wait for the actor as may.
 	ErrOverloaded = errors.New("host: too many turns are waiting")
+	// ErrOutboxFull: as many messages of the actor to others are under way as may.
+	ErrOutboxFull = errors.New("host: too many messages to other actors are under way")
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
 	ErrUnknownOutcome = errors.New("host: outcome of the turn is not known")
@@ -82,6 +84,7 @@ var faults = []fault{
 	{ErrArgs, "bad_arguments", "The arguments are not what the action takes."},
 	{ErrPanic, "actor_failed", "The actor failed."},
 	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},
+	{ErrOutboxFull, "outbox_full", "Too many messages of the actor are under way; try again later."},
 	{ErrClosed, "shutting_down", "The host is shutting down; try again."},
 	{ErrNotAwake, "shutting_down", "The actor is going to sleep; try again."},
 	{actorstore.ErrQuota, "quota_exceeded", "The actor has no room left."},

@@ -59,16 +59,17 @@ import (
 
 // A Host runs the actors of one store. It is safe for concurrent use.
 type Host struct {
-	engine  kv.Engine
-	store   *actorstore.Store
-	types   map[string]*Actor
-	opts    Options
-	log     *slog.Logger
-	meter   metrics.Sink
-	alarms  *wakeTable
-	away    transports
-	clock   func() time.Time
-	started time.Time
+	engine   kv.Engine
+	store    *actorstore.Store
+	types    map[string]*Actor
+	opts     Options
+	log      *slog.Logger
+	meter    metrics.Sink
+	alarms   *wakeTable
+	away     transports
+	couriers couriers
+	clock    func() time.Time
+	started  time.Time
 
 	using sync.RWMutex // held for reading while the engine is used without the store
 	ended bool         // the engine may be closed  +checklocks:using
@@ -114,6 +115,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) 
 	h.store = store
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.alarms = newWakeTable(h)
+	h.couriers = couriers{host: h, routes: map[route]*courier{}}
 	if err := h.alarms.start(ctx); err != nil {
 		h.stop()
 		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
@@ -145,10 +147,7 @@ func (h *Host) Stats() Stats {
 
 // Ready returns nil if h takes calls and its store answers, else why not.
 func (h *Host) Ready(ctx context.Context) error {
-	h.mu.Lock()
-	closed := h.closed
-	h.mu.Unlock()
-	if closed {
+	if h.closing() {
 		return ErrClosed
 	}
 	// A key that is never there: what counts is that the engine says so.
@@ -160,6 +159,13 @@ func (h *Host) Ready(ctx context.Context) error {
 		return fmt.Errorf("host: %w", err)
 	}
 	return nil
+}
+
+// closing says that Close was called.
+func (h *Host) closing() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
 }
 
 // onEngine calls fn with the engine, unless that may have been closed by now: an actor
@@ -199,6 +205,7 @@ func (h *Host) Close(ctx context.Context) error {
 	h.alarms.close()
 	err := h.drained(ctx)
 	h.stop()
+	h.couriers.close()
 	h.using.Lock()
 	h.ended = true
 	h.using.Unlock()

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"encoding/binary"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -10,13 +12,25 @@ import (
 
 // A host keeps rows of its own beside those of the store, in a subspace that nobody else
 // uses. They are an index: each says of an actor when it must be woken, so that a host
-// that starts doesn't have to look into every actor.
+// that starts doesn't have to look into every actor. What actors send each other it keeps
+// among their own keys.
 //
 // Key layout:
 //
 //	("greenroom.host", 1, name)        v1: when the actor of that name (type, slash, key) must
 //	                                   be woken: i64 ms, 0 for as soon as a host starts, and
 //	                                   a nonce data[16], of the stay in memory that wrote it
+//
+//	key of the actor                   value
+//	68 69 + sender's uuid, label u16be v1: the newest message that came from that actor:
+//	                                   nonce data[16], number u64, when i64 ms
+//	68 6f + number u64be               v1: a message to another actor: sender data[18] as
+//	                                   above, nonce data[16], to str, name str, body data
+//	                                   (CBOR), key str, sent i64 ms, delay u64 ms
+//	68 73                              v1: nonce data[16] of all messages that the actor sends
+//
+//	v1 is a u16le version, 1, and BARE. Numbers grow, as long as there is the actor with
+//	its nonce.
 //
 // A row is a hint, and may be too early or one too many: then an actor is woken, and finds
 // nothing to do. It is never too late, and never missing: see wakeTable.
@@ -75,4 +89,39 @@ func parseAlarmRow(b []byte) (r alarmRow, err error) {
 		return r, fmt.Errorf("host: alarm row: %w: %w", kv.ErrCorrupt, err)
 	}
 	return r, nil
+}
+
+const ownSpace = actorstore.NamespaceHost
+
+// letterKey returns the key of a message that the actor sends.
+func letterKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{ownSpace, 'o'}, number)
+}
+
+// letterRange returns the range of all those keys.
+func letterRange() (start, end []byte) { return []byte{ownSpace, 'o'}, []byte{ownSpace, 'o' + 1} }
+
+func parseLetterKey(key []byte) (number uint64, err error) {
+	if len(key) != len(letterKey(0)) || key[0] != ownSpace || key[1] != 'o' {
+		return 0, fmt.Errorf("host: message to another actor: %w: key %x", kv.ErrCorrupt, key)
+	}
+	return binary.BigEndian.Uint64(key[2:]), nil
+}
+
+// seenKey returns the key of what is known of a sender, and seenRange the range of those
+// of all senders.
+func seenKey(from sender) []byte { return append([]byte{ownSpace, 'i'}, from[:]...) }
+
+func seenRange() (start, end []byte) { return []byte{ownSpace, 'i'}, []byte{ownSpace, 'i' + 1} }
+
+// nonceKey returns the key of the nonce of what the actor sends.
+func nonceKey() []byte { return []byte{ownSpace, 's'} }
+
+// A sender is the id of an actor that has sent something.
+type sender [18]byte
+
+func senderOf(id actorstore.ID) (s sender) {
+	copy(s[:], id.UUID[:])
+	binary.BigEndian.PutUint16(s[16:], id.Label)
+	return s
 }

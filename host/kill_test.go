@@ -45,6 +45,9 @@ func killed() *Actor {
 			if _, err := c.Queue().Send(queue.Send{Name: "n"}); err != nil {
 				return 0, err
 			}
+			if err := c.Send(Address{"ear", c.Address().Key}, queue.Send{Name: "n", Body: n}); err != nil {
+				return 0, err
+			}
 			_, err = c.Schedule().At(c.Now().Add(100*time.Hour), "count", nil)
 			return n, err
 		}),
@@ -81,7 +84,7 @@ func TestKillChild(t *testing.T) {
 	}
 	engine, err := pebblekv.Open(dir, nil)
 	must(t, err)
-	h, err := Open(t.Context(), engine, []*Actor{killed()}, &Options{MaxAwake: killActors - 1, IdleTimeout: time.Millisecond, Logger: quiet})
+	h, err := Open(t.Context(), engine, []*Actor{killed(), listener()}, &Options{MaxAwake: killActors - 1, IdleTimeout: time.Millisecond, Logger: quiet})
 	must(t, err)
 	var out sync.Mutex
 	say := func(format string, args ...any) {
@@ -124,9 +127,9 @@ func TestKill(t *testing.T) {
 		killOnce(t, dir, 150, &acked, &joined)
 		engine, err := pebblekv.Open(dir, nil)
 		must(t, err)
-		h, err := Open(t.Context(), engine, []*Actor{killed()}, &Options{Logger: quiet})
+		h, err := Open(t.Context(), engine, []*Actor{killed(), listener()}, &Options{Logger: quiet})
 		must(t, err)
-		if n := h.Stats().Alarms; n > killActors {
+		if n := h.Stats().Alarms; n > 2*killActors {
 			t.Errorf("%d alarms", n)
 		}
 		for i := range killActors {
@@ -137,6 +140,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("round %d, actor %d: acknowledged %d, there are %d", round, i, acked[i], n)
 			}
 			acked[i] = n[0]
+			wantNumbers(t, hearAll(t, h, i, n[0]), n[0])
 			conns := 0
 			must(t, h.turn(t.Context(), a, nil, newTurn("test", func(c *Context) error {
 				conns = len(c.Conns())
@@ -166,6 +170,19 @@ func TestKill(t *testing.T) {
 		}
 		must(t, engine.Close())
 	}
+}
+
+// hearAll returns what an ear has heard, when it is as much as it is to be.
+func hearAll(t *testing.T, h *Host, i, n int) (heard []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for n > 0 && len(heard) < n {
+		var err error
+		heard, err = Invoke[[]string](ctx, h, Address{"ear", fmt.Sprint(i)}, "heard", nil)
+		must(t, err)
+	}
+	return heard
 }
 
 // killOnce runs the child until it has acknowledged n turns, and kills it.

@@ -70,7 +70,9 @@ type life struct {
 	db       *vfs.DB // nil until a turn asks for it
 	vars     any
 	gate     gate
-	known    bool // the index may have had a row when it woke
+	out      outbox
+	seen     map[sender]seen // what has come from other actors, of those of late
+	known    bool            // the index may have had a row when it woke
 	mark     mark
 	absence  *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
 	sources  sync.WaitGroup // of goroutines that ask for turns
@@ -163,6 +165,9 @@ func (l *life) fallAsleep() {
 	}
 	if l.kind.Sleep != nil {
 		l.report("sleep", l.first("actor.onSleep", l.kind.Sleep))
+		if !l.host.closing() {
+			l.awaitArrival()
+		}
 	}
 	l.cancel()
 	l.serving(func() {
@@ -175,7 +180,7 @@ func (l *life) fallAsleep() {
 		l.close()
 		return
 	}
-	ready := l.waiting()
+	ready := l.waiting() || l.unsent()
 	l.shut(false)
 	l.host.alarms.asleep(l, ready)
 	l.host.count(metricSlept, 1)

@@ -12,6 +12,7 @@ func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
 		metricTurns, metricFailed, metricSyncs, metricTurnTime,
 		metricWoken, metricSlept, metricLost, metricDestroyed, metricEvicted, metricCrowded, metricAlarms, metricWakeTime,
+		metricSent, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
 	}
 }
 
@@ -29,6 +30,12 @@ var (
 	metricCrowded   = actors("waited for room")
 	metricAlarms    = actors("woken by an alarm")
 	metricWakeTime  = timer("host_wake", "How long waking took")
+
+	metricSent          = messages("sent")
+	metricArrived       = messages("arrived")
+	metricRepeated      = messages("arrived again")
+	metricRetried       = messages("not taken")
+	metricUndeliverable = messages("dropped")
 )
 
 func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
@@ -39,6 +46,10 @@ func timer(name, help string) *metrics.Metric {
 
 func actors(what string) *metrics.Metric {
 	return &metrics.Metric{Name: "host_actors", Label: "what", Value: what, Help: "Actors, by what happened to them"}
+}
+
+func messages(what string) *metrics.Metric {
+	return &metrics.Metric{Name: "host_messages", Label: "what", Value: what, Help: "Messages from one actor to another, by what happened to them"}
 }
 
 func (h *Host) count(m *metrics.Metric, n int64) {

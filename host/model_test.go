@@ -33,7 +33,7 @@ const modelActors = 5
 type modelCount struct{ acked, unknown atomic.Int32 }
 
 func runModel(t *testing.T, rnd *rand.Rand) {
-	r := newRig(t, Options{MaxAwake: 2, IdleTimeout: 3 * time.Second}, killed())
+	r := newRig(t, Options{MaxAwake: 2, IdleTimeout: 3 * time.Second}, killed(), listener())
 	var counts [modelActors]modelCount
 	var host sync.RWMutex // of r.Host
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -66,6 +66,7 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 	}
 	wg.Wait()
 	r.reopen()
+	pass(time.Hour)
 	for i := range counts {
 		n, err := Invoke[[5]int](r.ctx, r.Host, Address{"thing", fmt.Sprint(i)}, "counted", nil)
 		must(t, err)
@@ -73,7 +74,11 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 		if n[0] < acked || n[0] > acked+unknown || n[1] != n[0] || n[2] != n[0] || n[3] != n[0] || n[4] != n[0] {
 			t.Errorf("actor %d: %d were acknowledged, %d are unknown, there are %d", i, acked, unknown, n)
 		}
+		heard, err := Invoke[[]string](r.ctx, r.Host, Address{"ear", fmt.Sprint(i)}, "heard", nil)
+		must(t, err)
+		wantNumbers(t, heard, n[0])
 	}
+	r.wantNoLetters()
 	r.close()
 	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{ReadOnly: true})
 	must(t, err)

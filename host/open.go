@@ -27,7 +27,7 @@ func (l *life) open() (err error) {
 	}
 	l.known = l.host.alarms.waking(l)
 	l.clock = alarm.New(nil)
-	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openWorkflow, l.openVars} {
+	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -126,8 +126,8 @@ func (l *life) database(ctx context.Context) (*vfs.DB, error) {
 // databaseConns bounds the connections to an actor's database: turns come one at a time.
 const databaseConns = 1
 
-// noteCreated is the key of the note that says that Create has landed. No namespace of
-// an actor's keys has its first byte.
+// noteCreated is the key of the note that says that Create has landed. Its first byte is
+// ownSpace, which makes it the host's.
 const noteCreated = "host created"
 
 // firstTurns runs Create, in the first turn of the actor's life, and Wake.
@@ -180,6 +180,9 @@ func (l *life) createOnce(c *Context) error {
 func (l *life) start() {
 	if err := l.record.Schedule().Start(l.ctx, l.alarmAction); err != nil {
 		l.report("start the schedule", err)
+	}
+	if !l.out.empty() {
+		l.sources.Go(l.resend)
 	}
 	if l.kind.Message != nil {
 		l.sources.Go(l.takeMessages)

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+const (
+	// seenFor is how long a receiver remembers at least what it has got from a sender.
+	seenFor = 24 * time.Hour
+	// seenInMemory bounds the senders that an awake actor has in mind.
+	seenInMemory = 1024
+	// seenSwept is how many senders are looked at, for each new one, whether they are to
+	// be forgotten: more than one, so that they don't gather.
+	seenSwept = 4
+)
+
+// take puts letters into the queue, but for those that came before, and returns how many
+// are settled. err says why not all.
+func (c *Context) take(from Address, letters []*letter) (came int, err error) {
+	known, err := c.seen(letters[0].from)
+	if err != nil {
+		return 0, err
+	}
+	before := known
+	for _, l := range letters {
+		if known.has(l) {
+			c.life.host.count(metricRepeated, 1)
+			came++
+			continue
+		}
+		switch err = c.receive(l); {
+		case err == nil:
+			c.life.host.count(metricArrived, 1)
+		case hopeless(err):
+			c.life.host.count(metricUndeliverable, 1)
+			c.life.log.Error("host: message is dropped", slog.String("from", from.String()), slog.String("name", l.name), slog.Any("error", err))
+			err = nil
+		}
+		if err != nil {
+			break
+		}
+		known.nonce, known.number = l.nonce, l.number
+		came++
+	}
+	if known != before {
+		known.at = c.now.UnixMilli()
+		c.note(letters[0].from, known)
+	}
+	return came, err
+}
+
+// receive puts a letter into the queue.
+func (c *Context) receive(l *letter) error {
+	due := time.UnixMilli(l.sent).Add(time.Duration(l.delay) * time.Millisecond)
+	_, err := c.Queue().Send(queue.Send{
+		Name: l.name, Body: queue.Raw(l.body), Key: l.key, Delay: max(due.Sub(c.now), 0),
+	})
+	return err
+}
+
+// hopeless says that a queue will never take a message.
+func hopeless(err error) bool {
+	for _, never := range []error{queue.ErrTooLarge, queue.ErrInvalid, queue.ErrUnknownName, queue.ErrPlain} {
+		if errors.Is(err, never) {
+			return true
+		}
+	}
+	return false
+}
+
+// seen returns what the actor has got from a sender.
+func (c *Context) seen(from sender) (s seen, err error) {
+	l := c.life
+	if s, ok := l.seen[from]; ok {
+		return s, nil
+	}
+	value, err := l.actor.Get(c.ctx, seenKey(from), nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return s, c.sweepSeen()
+	}
+	if err != nil {
+		return s, err
+	}
+	return parseSeen(value)
+}
+
+// note has the turn remember what has come.
+func (c *Context) note(from sender, s seen) {
+	l := c.life
+	c.Batch().Put(seenKey(from), s.append(nil))
+	c.batch.OnCommit(func() {
+		if l.seen == nil || len(l.seen) >= seenInMemory {
+			l.seen = map[sender]seen{}
+		}
+		l.seen[from] = s
+	})
+}
+
+// sweepSeen forgets some senders of whom nothing has come for long. It looks at some
+// place at random, so that it gets everywhere in time.
+func (c *Context) sweepSeen() error {
+	var at sender
+	_, _ = rand.Read(at[:]) // it never fails
+	_, end := seenRange()
+	long := c.now.Add(-seenFor).UnixMilli()
+	for e, err := range c.life.actor.List(c.ctx, actorstore.ListOptions{Start: seenKey(at), End: end, Limit: seenSwept}) {
+		if err != nil {
+			return err
+		}
+		s, err := parseSeen(e.Value)
+		if err != nil {
+			return err
+		}
+		if s.at >= long {
+			continue
+		}
+		c.Batch().Delete(slices.Clone(e.Key))
+		c.batch.OnCommit(func() { clear(c.life.seen) })
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// An outbox is what an actor has sent to others and isn't known to have come: it lies in
+// the actor's keys from the commit of the turn that sends it until a commit after its
+// arrival. It is of the actor's goroutine.
+//
+// A letter is handed to the couriers when its turn is durable. The outbox only looks
+// after what doesn't come back from there: it hands everything out again when the actor
+// wakes, and when its alarm rings, which is set as long as there is something.
+type outbox struct {
+	letters map[uint64]*letter // that have landed, by their numbers
+	foreign [][]byte           // keys of letters of the actor of which this one is a fork
+	nonce   [16]byte
+	known   bool          // nonce is
+	source  *alarm.Source // nil until there is something
+}
+
+const (
+	// maxLetters bounds what may be in an outbox.
+	maxLetters = 1000
+	// resendAfter is how long an outbox waits until it hands out again what has not come.
+	resendAfter = time.Minute
+	// numbersOfCommit is how many numbers a turn may give, more than maxLetters: the next
+	// turn, which sees its commit, begins behind them.
+	numbersOfCommit = 1 << 12
+)
+
+// Send puts a message into the queue of another actor, which is created if it doesn't
+// exist, and woken. It is sent when the turn is durable, and not at all if the turn
+// doesn't land. From then on it arrives, whatever happens to either of the two actors
+// or to the host: exactly once, behind those that this actor has sent to that one before,
+// unless it takes more than a day. Until it has come it is tried again and again, of which
+// the actor that sends it hears nothing. What an actor sends in the turn that destroys
+// it is lost with the host.
+//
+// A message that the other queue can never take, because it is too large there or its
+// name is not known, is dropped, with an error in the log. s.Delay counts from now. What
+// an actor sends to itself is put into its queue by the turn, as Queue.Send does.
+//
+// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, ErrTurnOver, and those
+// of the store. They say that nothing is sent, also if the turn lands.
+func (c *Context) Send(to Address, s queue.Send) error {
+	if err := to.check(); err != nil {
+		return err
+	}
+	if c.life.host.types[to.Type] == nil {
+		return fmt.Errorf("%w: %.80q", ErrNoType, to.Type)
+	}
+	if to == c.life.addr {
+		if r, ok := s.Body.(Raw); ok {
+			s.Body = queue.Raw(r)
+		}
+		_, err := c.Queue().Send(s)
+		return err
+	}
+	if err := c.due(); err != nil {
+		return err
+	}
+	l, err := c.write(to, s)
+	if err != nil {
+		return err
+	}
+	c.Batch().Put(letterKey(l.number), l.append(nil))
+	c.letters = append(c.letters, l)
+	c.life.host.count(metricSent, 1)
+	return nil
+}
+
+// write makes a letter of a message.
+func (c *Context) write(to Address, s queue.Send) (*letter, error) {
+	out := &c.life.out
+	if len(out.letters)+len(c.letters) >= maxLetters {
+		return nil, fmt.Errorf("%w: limit %d", ErrOutboxFull, maxLetters)
+	}
+	if !utf8.ValidString(s.Name) || !utf8.ValidString(s.Key) {
+		return nil, &queue.InvalidError{What: "name", Err: errors.New("it is not UTF-8")}
+	}
+	if s.Delay < 0 {
+		return nil, &queue.InvalidError{What: "options", Err: fmt.Errorf("the delay is %v", s.Delay)}
+	}
+	body, err := encodeBody(s.Body)
+	if err != nil {
+		return nil, &queue.InvalidError{What: "body", Err: err}
+	}
+	if err := c.sign(); err != nil {
+		return nil, err
+	}
+	return &letter{
+		number: c.life.actor.Seq()*numbersOfCommit + uint64(len(c.letters)),
+		from:   senderOf(c.ID()), nonce: out.nonce, to: to.String(),
+		name: s.Name, body: body, key: s.Key, sent: c.now.UnixMilli(), delay: uint64(s.Delay.Milliseconds()),
+	}, nil
+}
+
+// encodeBody returns a body in CBOR, which is not the caller's.
+func encodeBody(v any) (Raw, error) {
+	if r, ok := v.(queue.Raw); ok {
+		v = Raw(r)
+	}
+	r, err := Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	if len(r) == 0 {
+		return undefined, nil
+	}
+	return slices.Clone(r), checkArgs(r)
+}
+
+// sign has the outbox know its nonce, by which others tell the actor from one that was
+// destroyed and had the same name, and has numbered its letters likewise.
+func (c *Context) sign() error {
+	out := &c.life.out
+	if out.known {
+		return nil
+	}
+	value, err := c.life.actor.Get(c.ctx, nonceKey(), nil)
+	switch {
+	case errors.Is(err, actorstore.ErrNotFound):
+		_, _ = rand.Read(out.nonce[:]) // it never fails
+		c.Batch().Put(nonceKey(), appendNonce(nil, out.nonce))
+		c.batch.OnAbort(func(error) { out.known = false })
+	case err != nil:
+		return err
+	default:
+		if out.nonce, err = parseNonce(value); err != nil {
+			return err
+		}
+	}
+	out.known = true
+	return nil
+}
+
+// post is for letters that have landed: they leave when they are durable.
+func (c *Context) post() {
+	if len(c.letters) == 0 {
+		return
+	}
+	l, letters := c.life, c.letters
+	for _, letter := range letters {
+		l.out.add(letter)
+	}
+	l.expectArrival()
+	c.out = append(c.out, func() { l.host.couriers.hand(l.addr, letters) })
+}
+
+func (o *outbox) add(l *letter) {
+	if o.letters == nil {
+		o.letters = map[uint64]*letter{}
+	}
+	o.letters[l.number] = l
+}
+
+// pending returns what is in the outbox, in its order.
+func (o *outbox) pending() []*letter {
+	return slices.SortedFunc(maps.Values(o.letters), func(a, b *letter) int { return cmp.Compare(a.number, b.number) })
+}
+
+func (o *outbox) empty() bool { return len(o.letters)+len(o.foreign) == 0 }
+
+// expectArrival sets the alarm if there is something in the outbox, and it isn't set.
+func (l *life) expectArrival() {
+	out := &l.out
+	switch {
+	case out.empty():
+		if out.source != nil {
+			out.source.Set(time.Time{})
+		}
+		return
+	case out.source == nil:
+		out.source = l.clock.Lasting("host outbox", l.resend)
+	case !out.source.At().IsZero():
+		return
+	}
+	out.source.Set(l.host.clock().Add(resendAfter))
+}
+
+// awaitArrival waits a moment for what the actor has sent when it was about to sleep: what
+// comes after that wakes it again, to sleep and to send once more.
+func (l *life) awaitArrival() {
+	timer := time.NewTimer(arrivalTime)
+	defer timer.Stop()
+	for !l.out.empty() && l.actor.Err() == nil {
+		select {
+		case t := <-l.inner:
+			l.exec(t)
+		case <-timer.C:
+			return
+		case <-l.actor.Done():
+		}
+	}
+}
+
+// arrivalTime is how long an actor stays awake for what it has sent at last.
+const arrivalTime = time.Second
+
+// unsent says that there is something to be sent when the next host starts.
+func (l *life) unsent() bool { return !l.out.empty() && l.host.closing() }
+
+// openOutbox reads what is still to be sent.
+func (l *life) openOutbox() error {
+	start, end := letterRange()
+	for e, err := range l.actor.List(l.ctx, actorstore.ListOptions{Start: start, End: end}) {
+		if err != nil {
+			return err
+		}
+		letter, err := parseLetter(e.Key, e.Value)
+		switch {
+		case err != nil:
+			return err
+		case letter.from != senderOf(l.actor.ID()): // the other one delivers it
+			l.out.foreign = append(l.out.foreign, slices.Clone(e.Key))
+		default:
+			l.out.add(letter)
+		}
+	}
+	l.expectArrival()
+	return nil
+}
+
+// resend hands out everything that is in the outbox, at the end of a turn: what has
+// landed may not be durable yet. It is rung by the clock.
+func (l *life) resend() {
+	err := l.inward(context.WithoutCancel(l.ctx), newTurn("actor.resend", func(c *Context) error {
+		l.expectArrival()
+		l.discardForeign(c)
+		letters := l.out.pending()
+		c.After(func() { l.host.couriers.hand(l.addr, letters) })
+		return nil
+	}))
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNotAwake), errors.Is(err, errAgain):
+		l.out.source.Hold(l.host.clock())
+	default:
+		l.report("send messages again", err)
+		l.out.source.Set(l.host.clock().Add(resendAfter))
+	}
+}
+
+// discardForeign removes what the actor, a fork, has of the outbox of the other one.
+func (l *life) discardForeign(c *Context) {
+	if len(l.out.foreign) == 0 {
+		return
+	}
+	for _, key := range l.out.foreign {
+		c.Batch().Delete(key)
+	}
+	c.batch.OnCommit(func() {
+		l.out.foreign = nil
+		l.expectArrival()
+	})
+}
+
+// arrived removes letters that have come.
+func (c *Context) arrived(letters []*letter) {
+	l := c.life
+	// An actor that was made anew meanwhile may have others with these numbers.
+	letters = slices.DeleteFunc(slices.Clone(letters), func(letter *letter) bool {
+		own := l.out.letters[letter.number]
+		return own == nil || own.nonce != letter.nonce
+	})
+	if len(letters) == 0 {
+		return
+	}
+	for _, letter := range letters {
+		c.Batch().Delete(letterKey(letter.number))
+	}
+	c.batch.OnCommit(func() {
+		for _, letter := range letters {
+			delete(l.out.letters, letter.number)
+		}
+		l.expectArrival()
+	})
+}
