@@ -136,6 +136,7 @@ func (r *room) damaged(ids []ID, bad ID, rows bool) {
 		if err := r.set.Discard(ctx, ""); !errors.Is(err, ErrUnknown) {
 			t.Errorf("stray rows were discarded: %v", err)
 		}
+		r.discardStray(1)
 		return
 	}
 	must(t, r.set.Discard(ctx, bad))

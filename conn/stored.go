@@ -150,8 +150,9 @@ type Quarantined struct {
 	ID   ID    // as the key has it
 	Size int   // bytes of the value, 0 if it is Damaged or Stray
 	Err  error // ErrCorrupt, or ErrNewerFormat
-	// Damaged and Stray are those of Stored. Stray rows have no ID to Discard them by: a
-	// check of the store (actorstore.Store.CheckActor) says which they are.
+	// Damaged and Stray are those of Stored. Stray rows have no ID to Discard them by:
+	// DiscardStray removes them all, and a check of the store (actorstore.Store.CheckActor)
+	// says which they are.
 	Damaged, Stray bool
 }
 
