@@ -192,7 +192,7 @@ func (r *run) mark(u *undoing, b *batch.Batch, change func(*history.Metadata)) e
 		return storageError(err)
 	}
 	b.Late(func(*batch.Batch) error { // as Context.mayWrite
-		if err := context.Cause(r.life); err != nil && err != ErrEvicted {
+		if err := context.Cause(r.life); r.cancelled() || err != nil && err != ErrEvicted {
 			return errLeft
 		}
 		return nil

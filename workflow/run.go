@@ -294,6 +294,9 @@ var errLeft = errors.New("workflow: the run is over")
 // mayWrite is run under the actor's commit lock: whoever gives a context up does so under
 // it, too. What was done when a run is evicted is recorded.
 func (c *Context) mayWrite(*batch.Batch) error {
+	if c.r.cancelled() {
+		return errLeft
+	}
 	switch cause := context.Cause(c.life); {
 	case c.r.shut.Load():
 		return errLeft
@@ -306,6 +309,16 @@ func (c *Context) mayWrite(*batch.Batch) error {
 		}
 	}
 	return nil
+}
+
+// cancelled says whether a cancellation is stored, and halts the run then: Cancel may not
+// have come to that yet.
+func (r *run) cancelled() bool {
+	if r.wf.h.State() != history.Cancelled {
+		return false
+	}
+	r.halt(ErrCancelled)
+	return true
 }
 
 // deferred has tx change the memory at once, to be written by the next commit.
