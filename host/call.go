@@ -6,6 +6,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Call is one call of an action.
@@ -18,6 +20,10 @@ type Call struct {
 	Conn conn.ID
 	// Existing refuses to create the actor: ErrNoActor.
 	Existing bool
+	// Trace and Span are the caller's span, of which that of the turn is a child. If Trace
+	// is zero there is none.
+	Trace traces.TraceID
+	Span  traces.SpanID
 }
 
 // Do calls an action and returns its result, when what it did is durable. An actor that
@@ -45,21 +51,19 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 		b = nil
 	}
 	var result Raw
-	t := newTurn(actionSpan(call.Action), func(c *Context) (err error) {
+	t := newTurn(actorotel.ActionSpan(call.Action), func(c *Context) (err error) {
 		if call.Conn != "" && c.Conn() == nil {
 			return ErrNoConn
 		}
 		result, err = fn(c, call.Args)
 		return err
 	})
-	t.conn = call.Conn
+	t.turnOrigin = turnOrigin{conn: call.Conn, action: call.Action, trace: call.Trace, above: call.Span}
 	if err := h.turn(ctx, call.Actor, b, t); err != nil {
 		return nil, err
 	}
 	return result, nil
 }
-
-func actionSpan(action string) string { return "actor.action." + action }
 
 // Invoke is Do for Go values: in is encoded, and the result decoded into an Out.
 func Invoke[Out any](ctx context.Context, h *Host, a Address, action string, in any) (out Out, err error) {
@@ -104,5 +108,5 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 // Destroy removes an actor with everything that it has stored, after Actor.Destroy has let
 // it; its connections are closed. ErrNoActor says that there is none.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
-	return h.turn(ctx, a, nil, newTurn("actor.onDestroy", (*Context).Destroy))
+	return h.turn(ctx, a, nil, newTurn(actorotel.SpanOnDestroy, (*Context).Destroy))
 }

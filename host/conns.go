@@ -9,6 +9,8 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // An Event is a message on its way to a client.
@@ -256,6 +258,13 @@ func (c *Context) emit(to *conn.Conn, name string, v any) error {
 		return err
 	}
 	c.events = append(c.events, emission{to, Event{name, r}})
+	switch {
+	case c.span == nil:
+	case to == nil:
+		c.span.Event(actorotel.EventMessageBroadcast, traces.String(string(actorotel.KeyEventName), name))
+	default:
+		c.connEvent(actorotel.EventMessageSend, to, traces.String(string(actorotel.KeyEventName), name))
+	}
 	return nil
 }
 
@@ -287,10 +296,12 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 		return ErrNoConn
 	}
 	if fn := c.life.kind.Disconnect; fn != nil {
-		if err := fn(c, &Conn{c, n}, reason); err != nil {
+		err := c.hook(actorotel.SpanOnDisconnect, func() error { return fn(c, &Conn{c, n}, reason) })
+		if err != nil {
 			return err
 		}
 	}
+	c.connEvent(actorotel.EventDisconnect, n)
 	d.leaving, d.reason = true, reason
 	return nil
 }

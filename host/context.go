@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -67,8 +68,13 @@ func (c *Context) ID() actorstore.ID { return c.life.actor.ID() }
 func (c *Context) Now() time.Time { return c.now }
 
 // Log returns a logger that says which actor it is. What is logged is written at once,
-// whatever becomes of the turn.
-func (c *Context) Log() *slog.Logger { return c.life.log }
+// whatever becomes of the turn, and is an event of its span.
+func (c *Context) Log() *slog.Logger {
+	if c.span == nil {
+		return c.life.log
+	}
+	return slog.New(spanHandler{c.life.log.Handler(), c.span})
+}
 
 // Vars returns what Actor.Vars made, nil if there is none.
 func (c *Context) Vars() any { return c.life.vars }
@@ -101,7 +107,7 @@ func (c *Context) Destroy() error {
 		return err
 	}
 	if fn := c.life.kind.Destroy; fn != nil {
-		if err := fn(c); err != nil {
+		if err := c.hook(actorotel.SpanOnDestroy, func() error { return fn(c) }); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,9 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
+// codeInternal is the code of an error of which nobody is told more.
+const codeInternal = "internal"
+
 // A fault is how an error is told to the world.
 type fault struct {
 	err           error
@@ -129,5 +132,5 @@ func describe(err error) (code, message string) {
 			return f.code, f.message
 		}
 	}
-	return "internal", "Something went wrong."
+	return codeInternal, "Something went wrong."
 }

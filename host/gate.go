@@ -99,7 +99,7 @@ func (g *gate) let(o *output, lost error) {
 	}
 	if o.err == nil {
 		for _, send := range o.send {
-			send()
+			g.life.report("send", guard(func() error { send(); return nil }))
 		}
 	}
 	if o.destroy && o.err == nil && o.turn.patient {

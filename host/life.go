@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -59,24 +60,25 @@ type life struct {
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
-	actor    *actorstore.Actor
-	clock    *alarm.Clock
-	conns    *conn.Set
-	record   *persist.Record
-	state    *persist.State[Raw]
-	queue    *queue.Queue
-	traces   *traces.Traces
-	workflow *flow
-	db       *vfs.DB // nil until a turn asks for it
-	vars     any
-	gate     gate
-	out      outbox
-	seen     map[sender]seen // what has come from other actors, of those of late
-	known    bool            // the index may have had a row when it woke
-	mark     mark
-	absence  *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
-	sources  sync.WaitGroup // of goroutines that ask for turns
-	destroy  bool           // the actor is to be removed, with everything that it has
+	actor     *actorstore.Actor
+	clock     *alarm.Clock
+	conns     *conn.Set
+	record    *persist.Record
+	state     *persist.State[Raw]
+	queue     *queue.Queue
+	traces    *traces.Traces
+	spanAttrs []traces.Attr // of all spans; must not change
+	workflow  *flow
+	db        *vfs.DB // nil until a turn asks for it
+	vars      any
+	gate      gate
+	out       outbox
+	seen      map[sender]seen // what has come from other actors, of those of late
+	known     bool            // the index may have had a row when it woke
+	mark      mark
+	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
+	sources   sync.WaitGroup // of goroutines that ask for turns
+	destroy   bool           // the actor is to be removed, with everything that it has
 }
 
 func newLife(h *Host, kind *Actor, a Address, b *birth) *life {
@@ -161,10 +163,10 @@ func (l *life) serving(fn func()) {
 // fallAsleep closes everything of an actor that is to sleep.
 func (l *life) fallAsleep() {
 	if len(l.ephemeral()) > 0 { // the host is being closed
-		l.report("disconnect", l.first("actor.onDisconnect", l.disconnectEphemeral))
+		l.report("disconnect", l.first(actorotel.SpanOnDisconnect, l.disconnectEphemeral))
 	}
 	if l.kind.Sleep != nil {
-		l.report("sleep", l.first("actor.onSleep", l.kind.Sleep))
+		l.report("sleep", l.first(actorotel.SpanOnSleep, l.kind.Sleep))
 		if !l.host.closing() {
 			l.awaitArrival()
 		}
@@ -287,7 +289,7 @@ func (l *life) shut(lost bool) {
 		report("close the actor", l.actor.Close())
 	}
 	if c, ok := l.vars.(interface{ Close() error }); ok {
-		l.report("close the variables", c.Close())
+		l.report("close the variables", guard(c.Close))
 	}
 	l.cancel()
 	l.end()
@@ -331,7 +333,11 @@ func (l *life) disconnectEphemeral(c *Context) error {
 
 // report logs an error that nobody else can be told.
 func (l *life) report(what string, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
+	var p *panicError
+	switch {
+	case errors.As(err, &p):
+		l.log.Error("host: "+what, slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
+	case err != nil && !errors.Is(err, context.Canceled):
 		l.log.Error("host: "+what, slog.Any("error", err))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Queue is the actor's queue, as a turn sees it: what the turn does lands with it.
@@ -28,7 +30,11 @@ func (q Queue) Send(s queue.Send) (queue.ID, error) {
 	if err := q.c.due(); err != nil {
 		return 0, err
 	}
-	return q.c.life.queue.StageEnqueue(q.c.Batch(), s)
+	id, err := q.c.life.queue.StageEnqueue(q.c.Batch(), s)
+	if err == nil {
+		q.c.sent(s.Name, traces.Int(string(actorotel.KeyQueueMessageID), int64(id)))
+	}
+	return id, err
 }
 
 // Receive takes messages: those that are visible now, and none if there are none. What
@@ -38,7 +44,11 @@ func (q Queue) Receive(opts *queue.ReceiveOptions) ([]*queue.Message, error) {
 	if err := q.c.due(); err != nil {
 		return nil, err
 	}
-	return q.c.life.queue.StageReceive(q.c.ctx, q.c.Batch(), opts)
+	ms, err := q.c.life.queue.StageReceive(q.c.ctx, q.c.Batch(), opts)
+	for _, m := range ms {
+		q.c.received(m)
+	}
+	return ms, err
 }
 
 // Complete removes a message that was received, in this turn or before, and gives the
@@ -82,7 +92,7 @@ func (l *life) takeMessages() {
 		if err := l.queue.WaitFor(l.ctx, l.kind.MessageNames...); err != nil {
 			return // the actor is to sleep, or lost
 		}
-		err := l.inward(l.ctx, newTurn("actor.onMessage", l.takeMessage))
+		err := l.inward(l.ctx, newTurn(spanMessage, l.takeMessage))
 		if err == nil {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -48,6 +49,7 @@ func (l *life) openTraces() (err error) {
 	}
 	o := *l.host.opts.Traces
 	o.Logger, o.Metrics = l.log, l.host.meter
+	l.describe()
 	l.traces, err = traces.Open(l.ctx, l.actor, &o)
 	return err
 }
@@ -100,7 +102,11 @@ func (l *life) openVars() (err error) {
 	if l.kind.Vars == nil {
 		return nil
 	}
-	if l.vars, err = l.kind.Vars(l.ctx, l.addr); err != nil {
+	err = l.traced(actorotel.SpanCreateVars, func() (err error) {
+		l.vars, err = l.kind.Vars(l.ctx, l.addr)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("host: variables of %s: %w", l.name, err)
 	}
 	return nil
@@ -138,13 +144,13 @@ func (l *life) firstTurns() error {
 			return err
 		}
 		if !created {
-			if err := l.first("actor.onCreate", l.createOnce); err != nil {
+			if err := l.first(actorotel.SpanOnCreate, l.createOnce); err != nil {
 				return err
 			}
 		}
 	}
 	if l.kind.Wake != nil {
-		return l.first("actor.onWake", l.kind.Wake)
+		return l.first(actorotel.SpanOnWake, l.kind.Wake)
 	}
 	return nil
 }
@@ -201,7 +207,16 @@ func (l *life) start() {
 
 // run is the goroutine of the type's Run.
 func (l *life) run() {
-	err := guard(func() error { return l.kind.Run(withLife(l.ctx, l)) })
+	ctx := withLife(l.ctx, l)
+	var span *traces.Span
+	if l.traces != nil {
+		ctx, span = l.traces.Start(ctx, actorotel.SpanRun, l.spanOf(nil))
+	}
+	err := guard(func() error { return l.kind.Run(ctx) })
+	if l.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // it was to end
+	}
+	endSpan(span, err)
 	if err != nil && l.ctx.Err() == nil {
 		l.report("run", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 )
 
 // An outbox is what an actor has sent to others and isn't known to have come: it lies in
@@ -79,6 +80,7 @@ func (c *Context) Send(to Address, s queue.Send) error {
 	c.Batch().Put(letterKey(l.number), l.append(nil))
 	c.letters = append(c.letters, l)
 	c.life.host.count(metricSent, 1)
+	c.sent(s.Name, traces.String(eventTo, l.to))
 	return nil
 }
 

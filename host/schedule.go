@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Schedule is what the actor has to do at times of day, as a turn sees it: what the turn
@@ -35,7 +36,10 @@ func (s Schedule) add(job persist.Job) (id string, err error) {
 	if err := s.c.due(); err != nil {
 		return "", err
 	}
-	return s.c.life.record.Schedule().StageAdd(s.c.Batch(), job)
+	if id, err = s.c.life.record.Schedule().StageAdd(s.c.Batch(), job); err == nil {
+		s.c.scheduleEvent(actorotel.EventScheduleCreated, &persist.Event{ID: id, Action: job.Action, At: job.At})
+	}
+	return id, err
 }
 
 // At has action called at a time, with args: one value, or a Raw; nil for none.
@@ -78,10 +82,13 @@ func (l *life) alarmAction(action string) persist.Action {
 	return func(ctx context.Context, f *persist.Firing) error {
 		// The context ends when the schedule is closed, which waits for the action: so the
 		// turn, which the actor runs on its way to sleep, too, goes by its own.
-		err := l.inward(context.WithoutCancel(ctx), newTurn(actionSpan(action), func(c *Context) error {
+		t := newTurn(actorotel.ActionSpan(action), func(c *Context) error {
+			c.scheduleEvent(actorotel.EventScheduleTriggered, &f.Event)
 			f.StageDone(c.Batch())
 			return run(c, f)
-		}))
+		})
+		t.action, t.scheduled = action, true
+		err := l.inward(context.WithoutCancel(ctx), t)
 		if errors.Is(err, errAgain) {
 			err = ErrNotAwake
 		}

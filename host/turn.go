@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ import (
 type turn struct {
 	name string // of its span
 	run  func(c *Context) error
-	conn conn.ID     // who asked for it, "" for nobody
+	turnOrigin
 	done chan error  // gets the outcome, once, when it may leave
 	life *life       // whose user the turn is; nil for none
 	must bool        // it waits for room in the mailbox
@@ -25,6 +26,16 @@ type turn struct {
 	// patient says that the reply to who has the actor destroyed waits until it is gone. An
 	// actor's own parts must not wait for that, as it waits for them.
 	patient bool
+}
+
+// A turnOrigin says for what a turn is, for its span.
+type turnOrigin struct {
+	conn      conn.ID // who asked for it, "" for nobody
+	action    string  // "" for none
+	scheduled bool
+	parent    *traces.Span   // of the actor, nil for none
+	trace     traces.TraceID // elsewhere, zero for none
+	above     traces.SpanID  // of it
 }
 
 func newTurn(name string, run func(c *Context) error) *turn {
@@ -54,7 +65,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 		if err := t.wait(ctx); err != errAgain {
 			return err
 		}
-		t = &turn{name: t.name, run: t.run, conn: t.conn, must: t.must, done: make(chan error, 1)}
+		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, done: make(chan error, 1)}
 	}
 }
 
@@ -134,7 +145,11 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	if !ok {
 		return fmt.Errorf("%w: the context is of no actor", ErrNotAwake)
 	}
-	err := l.inward(ctx, newTurn("actor.run", fn))
+	t := newTurn(spanTurn, fn)
+	if t.parent = traces.FromContext(ctx); l.traces == nil {
+		t.parent = nil // somebody else's
+	}
+	err := l.inward(ctx, t)
 	if errors.Is(err, errAgain) {
 		return ErrNotAwake
 	}
@@ -157,18 +172,31 @@ func (l *life) exec(t *turn) {
 		c.abort(err)
 	}
 	c.cancel()
-	l.endSpan(c.span, err)
+	endSpan(c.span, err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = unknown(cause, err)
 	}
 	if err != nil {
 		l.host.count(metricFailed, 1)
+		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
 	}
 	l.host.count(metricTurns, 1)
 	l.host.observe(metricTurnTime, time.Since(began))
 	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
+}
+
+// logFailure logs what went wrong for no reason that a caller could know, and what the
+// caller isn't told. Failures of the actor's own parts are logged by who asked.
+func (l *life) logFailure(t *turn, err error) {
+	var p *panicError
+	switch {
+	case errors.As(err, &p):
+		l.log.Error("host: panic", slog.String("turn", t.name), slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
+	case t.patient && Code(err) == codeInternal:
+		l.log.Error("host: turn", slog.String("turn", t.name), slog.Any("error", err))
+	}
 }
 
 // unknown says what is known of a turn whose commit ended the handle.
@@ -203,35 +231,4 @@ func (e *panicError) Unwrap() []error {
 		return []error{ErrPanic, err}
 	}
 	return []error{ErrPanic}
-}
-
-// span starts the span of a turn, nil if nothing is recorded.
-func (l *life) span(t *turn) *traces.Span {
-	if l.traces == nil {
-		return nil
-	}
-	return l.traces.Begin(t.name, &traces.StartOptions{Attributes: l.attributes(t)})
-}
-
-func (l *life) attributes(t *turn) []traces.Attr {
-	as := []traces.Attr{
-		traces.String("rivet.actor.id", l.actor.ID().String()),
-		traces.String("rivet.actor.name", l.addr.Type),
-		traces.String("rivet.actor.key", l.addr.Key),
-	}
-	if t.conn != "" {
-		as = append(as, traces.String("rivet.conn.id", string(t.conn)))
-	}
-	return as
-}
-
-func (l *life) endSpan(s *traces.Span, err error) {
-	if s == nil {
-		return
-	}
-	if err != nil {
-		s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
-		return
-	}
-	s.End()
 }

@@ -1,0 +1,213 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
+)
+
+// Every turn is a span in the actor's own traces, if the host records any; hooks that a
+// turn calls are spans below it, and what it does are its events. Names and attributes
+// are those of package actorotel, which tools of other runtimes know, and turns that
+// those don't have are called likewise.
+
+// Names that package actorotel doesn't have.
+const (
+	spanTurn      = "actor.turn"      // of Turn
+	spanMessage   = "actor.onMessage" // of Actor.Message
+	eventSend     = "queue.message.send"
+	eventTo       = "greenroom.actor.to" // attribute: the address of another actor
+	exception     = "exception"          // https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-spans/
+	exceptionType = "exception.type"
+	exceptionText = "exception.message"
+	exceptionAt   = "exception.stacktrace"
+)
+
+// span starts the span of a turn, nil if nothing is recorded.
+func (l *life) span(t *turn) *traces.Span {
+	if l.traces == nil {
+		return nil
+	}
+	attrs := append(make([]traces.Attr, 0, len(l.spanAttrs)+4), l.spanAttrs...)
+	if t.action != "" {
+		attrs = append(attrs, traces.String(string(actorotel.KeyActionName), t.action),
+			traces.Bool(string(actorotel.KeyActionScheduled), t.scheduled))
+	}
+	if t.conn != "" {
+		attrs = append(attrs, traces.String(string(actorotel.KeyConnID), string(t.conn)))
+	}
+	o := &traces.StartOptions{Kind: traces.KindInternal, Attributes: attrs, Parent: t.parent, TraceID: t.trace, ParentID: t.above}
+	if t.action != "" && !t.scheduled {
+		o.Kind = traces.KindServer
+	}
+	return l.traces.Begin(t.name, o)
+}
+
+// describe has the actor's spans say whose they are.
+func (l *life) describe() {
+	l.spanAttrs = []traces.Attr{
+		traces.String(string(actorotel.KeyActorID), l.actor.ID().String()),
+		traces.String(string(actorotel.KeyActorName), l.addr.Type),
+		traces.String(string(actorotel.KeyActorKey), l.addr.Key),
+	}
+}
+
+// spanOf returns what a span of the actor begins with.
+func (l *life) spanOf(parent *traces.Span) *traces.StartOptions {
+	return &traces.StartOptions{Kind: traces.KindInternal, Parent: parent, Attributes: l.spanAttrs}
+}
+
+// endSpan ends a span, and says what went wrong unless err is nil.
+func endSpan(s *traces.Span, err error) {
+	if s == nil {
+		return
+	}
+	if err == nil {
+		s.End()
+		return
+	}
+	kind, attrs := errorType(err), []traces.Attr(nil)
+	attrs = append(attrs, traces.String(exceptionType, kind), traces.String(exceptionText, err.Error()))
+	var p *panicError
+	if errors.As(err, &p) {
+		attrs = append(attrs, traces.String(exceptionAt, string(p.stack)))
+		s.Event(actorotel.EventCrash, traces.String(string(actorotel.KeyErrorType), kind),
+			traces.String(string(actorotel.KeyErrorMessage), err.Error()))
+	}
+	s.Event(exception, attrs...)
+	s.SetAttributes(traces.String(string(actorotel.KeyErrorType), kind))
+	s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
+}
+
+// errorType is the word for an error, or its type in Go if there is none.
+func errorType(err error) string {
+	if code := Code(err); code != codeInternal {
+		return code
+	}
+	return fmt.Sprintf("%T", err)
+}
+
+// hook calls fn, a hook of the type, in a span below that of the turn, unless the turn is
+// for nothing else.
+func (c *Context) hook(name string, fn func() error) error {
+	if c.span == nil || c.turn.name == name {
+		return fn()
+	}
+	around := c.span
+	c.span = c.life.traces.Begin(name, c.life.spanOf(around))
+	err := errHookPanic // which goes on, to the end of the turn
+	defer func() {
+		endSpan(c.span, err)
+		c.span = around
+	}()
+	err = fn()
+	return err
+}
+
+// errHookPanic is how the span of a hook ends that panicked.
+var errHookPanic = fmt.Errorf("%w in a hook", ErrPanic)
+
+// traced calls fn, code of the type outside of any turn, in a span.
+func (l *life) traced(name string, fn func() error) error {
+	var s *traces.Span
+	if l.traces != nil {
+		s = l.traces.Begin(name, l.spanOf(nil))
+	}
+	err := guard(fn)
+	endSpan(s, err)
+	return err
+}
+
+// received records that a message was received.
+func (c *Context) received(m *queue.Message) {
+	if c.span == nil {
+		return
+	}
+	c.span.Event(actorotel.EventQueueReceive,
+		traces.String(string(actorotel.KeyQueueName), m.Name),
+		traces.Int(string(actorotel.KeyQueueMessageID), int64(m.ID)),
+		traces.Int(string(actorotel.KeyQueueCreated), m.Created.UnixMilli()),
+		traces.Int(string(actorotel.KeyQueueLatency), max(c.now.Sub(m.Created).Milliseconds(), 0)),
+		traces.String(string(actorotel.KeyMessagingSystem), actorotel.System),
+		traces.String(string(actorotel.KeyMessagingDestination), m.Name),
+		traces.String(string(actorotel.KeyMessagingMessageID), m.ID.String()),
+		traces.String(string(actorotel.KeyMessagingOperation), "receive"),
+		traces.String(string(actorotel.KeyMessagingType), "receive"))
+}
+
+// sent records that a message was put into a queue, or into the outbox for another one.
+func (c *Context) sent(name string, more traces.Attr) {
+	if c.span == nil {
+		return
+	}
+	c.span.Event(eventSend,
+		traces.String(string(actorotel.KeyQueueName), name), more,
+		traces.String(string(actorotel.KeyMessagingSystem), actorotel.System),
+		traces.String(string(actorotel.KeyMessagingDestination), name),
+		traces.String(string(actorotel.KeyMessagingOperation), "send"),
+		traces.String(string(actorotel.KeyMessagingType), "send"))
+}
+
+// scheduleEvent records something about an event of the schedule.
+func (c *Context) scheduleEvent(name string, e *persist.Event) {
+	if c.span == nil {
+		return
+	}
+	attrs := []traces.Attr{
+		traces.String(string(actorotel.KeyScheduleEventID), e.ID),
+		traces.String(string(actorotel.KeyScheduleAction), e.Action),
+	}
+	if !e.At.IsZero() { // else a rule says when
+		attrs = append(attrs, traces.Int(string(actorotel.KeyScheduleTimestamp), e.At.UnixMilli()))
+	}
+	c.span.Event(name, attrs...)
+}
+
+// connEvent records something about a connection.
+func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
+	if c.span == nil {
+		return
+	}
+	attrs := append(make([]traces.Attr, 0, 3+len(more)),
+		traces.String(string(actorotel.KeyConnID), string(n.ID())),
+		traces.Bool(string(actorotel.KeyConnHibernatable), !n.Ephemeral()))
+	if !n.Ephemeral() {
+		attrs = append(attrs, traces.String(string(actorotel.KeyConnType), "websocket"))
+	}
+	c.span.Event(name, append(attrs, more...)...)
+}
+
+// A spanHandler records what is logged in a turn as events of its span, beside the log:
+// level and message, and not the attributes, which may be more than a span should hold.
+type spanHandler struct {
+	slog.Handler
+	span *traces.Span
+}
+
+// Handle implements slog.Handler.
+func (h spanHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.span.AddEvent(traces.Event{Name: actorotel.EventLog, Time: r.Time, Attributes: []traces.Attr{
+		traces.String(string(actorotel.KeyLogLevel), strings.ToLower(r.Level.String())),
+		traces.String(string(actorotel.KeyLogMessage), r.Message),
+	}})
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h spanHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return spanHandler{h.Handler.WithAttrs(attrs), h.span}
+}
+
+// WithGroup implements slog.Handler.
+func (h spanHandler) WithGroup(name string) slog.Handler {
+	return spanHandler{h.Handler.WithGroup(name), h.span}
+}
