@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
+	github.com/coder/websocket v1.8.15 // host/front: WebSockets; ISC, nothing but the standard library
 	github.com/fxamacker/cbor/v2 v2.9.6 // internal/cbor: CBOR of Go's types
 	github.com/google/uuid v1.6.0 // actorstore: random and name-based ids
 	github.com/jackc/pgx/v5 v5.12.0 // kv/pgkv: the PostgreSQL driver
@@ -14,6 +15,7 @@ require (
 	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
+	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
 	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
 	go.opentelemetry.io/otel v1.47.0 // traces/actorotel, traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of

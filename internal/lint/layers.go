@@ -43,6 +43,7 @@ var Layers = []Layer{
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
 	{5, []string{"host"}, "wakes, runs and puts to sleep actors"},
+	{5, []string{"host/front"}, "reaches a host's actors over HTTP and WebSockets"},
 	{5, []string{"inspector"}, "the page that shows a store"},
 	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
 	{6, []string{"examples/counter"}, "the smallest program with actors"},
@@ -65,6 +66,7 @@ var Sideways = []Edge{
 	{"kv/pgkv", "kv", "an engine implements the contract"},
 	{"kv/faultkv", "kv", "a decorator is an engine too"},
 	{"kv/kvtest", "kv", "the suite tests the contract"},
+	{"host/front", "host", "a front serves a host"},
 	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
 	{"bench", "internal/storeurl", "the measurements open stores"},
 }

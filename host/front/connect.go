@@ -1,0 +1,204 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// serveConnect is a WebSocket, from its beginning to its end.
+func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
+	a, err := f.address(r)
+	if err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	as, chosen, err := chooseProtocol(subprotocols(r))
+	if err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	done, err := f.admit()
+	if err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	// Where the page comes from was checked before.
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: chosen, InsecureSkipVerify: true})
+	if err != nil {
+		done(nil)
+		return // it has answered
+	}
+	ws.SetReadLimit(f.opts.MaxBody)
+	s := &socket{front: f, ws: ws, as: as, ctx: f.ctx, held: true}
+	defer done(s)
+	f.serveSocket(s, a, r.URL.EscapedPath())
+}
+
+// serveSocket connects a client, and serves it until its socket is closed.
+func (f *Front) serveSocket(s *socket, a host.Address, path string) {
+	defer s.active.Wait() // nothing starts once the socket has an end
+	c := &client{socket: s, actor: a}
+	if err := c.connect(path); err != nil {
+		s.refuse(err)
+		return
+	}
+	if !f.enlist(s) { // Shutdown has begun, and doesn't know of it
+		s.drain()
+	}
+	s.watch()
+	c.part(c.read())
+	f.count(metricClosed, 1)
+}
+
+// refuse tells the client why it isn't connected, and ends the socket.
+func (s *socket) refuse(err error) {
+	s.front.note(s.ctx, "connect", "", err)
+	code := closeRefused
+	if errors.Is(err, errMessage) {
+		code = closeBad
+	}
+	s.welcome(&response{Type: typeError, Code: host.Code(err), Message: host.Message(err)})
+	s.finish(code, host.Code(err))
+	// What the client sends now is of no use, but its close frame has to be read.
+	s.drainReads()
+}
+
+// drainReads reads until the socket is closed.
+func (s *socket) drainReads() {
+	for {
+		if _, _, err := s.ws.Read(s.ctx); err != nil {
+			return
+		}
+	}
+}
+
+// A client is who is at the other end of a socket: a connection of an actor.
+type client struct {
+	*socket
+	actor  host.Address
+	joined host.Joined
+	stays  bool // the connection hibernates
+}
+
+// connect takes the first message, and makes the connection that it asks for or takes it
+// up again.
+func (c *client) connect(path string) error {
+	r, err := c.first()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
+	defer cancel()
+	switch r.Type {
+	case typeConnect:
+		err = c.join(ctx, r, path)
+	case typeResume:
+		// No time limit of its own: were it over while the turn runs, a socket that is gone
+		// could be attached later.
+		err = c.rejoin(c.ctx, r)
+	default:
+		err = errMessage
+	}
+	return err
+}
+
+// first reads the first message.
+func (c *client) first() (*request, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.HeaderTimeout)
+	defer cancel()
+	return c.receive(ctx)
+}
+
+// receive reads a message. A socket that is closed, or becomes so for what was sent, is an
+// error that isn't errMessage.
+func (c *client) receive(ctx context.Context) (*request, error) {
+	frame, data, err := c.ws.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{}
+	if frame != c.as.frame() || c.as.decode(data, r) != nil {
+		return nil, errMessage
+	}
+	return r, nil
+}
+
+func (c *client) join(ctx context.Context, r *request, path string) (err error) {
+	c.stays = r.Hibernate == nil || *r.Hibernate
+	c.joined, err = c.front.host.Join(ctx, &host.Join{
+		Actor: c.actor, Transport: c.socket, Parameters: host.Raw(r.Params), Hibernate: c.stays, Path: path,
+	})
+	if err != nil {
+		return err
+	}
+	c.front.count(metricOpened, 1)
+	hello := &response{Type: typeConnected, Conn: c.joined.ID}
+	if c.stays {
+		hello.Token = c.front.resumeToken(c.actor, c.joined)
+	}
+	c.welcome(hello)
+	return nil
+}
+
+func (c *client) rejoin(ctx context.Context, r *request) error {
+	j, err := c.front.resumed(c.actor, r.Conn, r.Token)
+	if err != nil {
+		return err
+	}
+	if _, err := c.front.host.Rejoin(ctx, c.actor, j, c.socket); err != nil {
+		if errors.Is(err, host.ErrUnknownOutcome) {
+			// It may be attached: then it is as if its client were lost.
+			c.joined, c.stays = j, true
+			c.away()
+		}
+		return err
+	}
+	c.joined, c.stays = j, true
+	c.front.count(metricResumed, 1)
+	c.welcome(&response{Type: typeConnected, Conn: j.ID, Token: r.Token})
+	return nil
+}
+
+// part ends the connection, or says that its client is away, as the socket was closed:
+// with code 1000 by the client it is over, and otherwise the client may come back.
+func (c *client) part(err error) {
+	c.mu.Lock()
+	gone, ours := c.gone, c.end != nil
+	if c.end == nil {
+		c.end = &ending{websocket.StatusAbnormalClosure, ""}
+	}
+	c.mu.Unlock()
+	_ = c.ws.CloseNow()
+	// What the client has asked for before it went is done first.
+	c.stop()
+	c.active.Wait()
+	switch {
+	case gone:
+	case !c.stays, !ours && websocket.CloseStatus(err) == websocket.StatusNormalClosure:
+		c.leave()
+	default:
+		c.away()
+	}
+}
+
+// leave ends the connection.
+func (c *client) leave() {
+	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
+	defer cancel()
+	err := c.front.host.Leave(ctx, c.actor, c.joined.ID, "the client has left")
+	if err == nil || errors.Is(err, host.ErrNoConn) {
+		return
+	}
+	c.front.note(c.ctx, "disconnect", c.actor.String(), err)
+	if c.stays {
+		c.away() // the host disconnects it later
+	}
+}
+
+// away says that the client may come back.
+func (c *client) away() { c.front.host.Away(c.actor, c.joined.ID, c.socket) }

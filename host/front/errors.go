@@ -1,0 +1,102 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// Sentinels of this package; errors.Is tells them apart.
+var (
+	// ErrOptions: New was given options that can't be served; the text says which.
+	ErrOptions = errors.New("front: bad options")
+	// ErrSecret: what is stored as the secret of connections is none.
+	ErrSecret = errors.New("front: bad secret")
+)
+
+// A refusal is what the Front itself says to a client, in the form of an actor's error.
+func refusal(code, message string) error { return &host.Error{Code: code, Message: message} }
+
+var (
+	errToken     = refusal("unauthorized", "A bearer token is needed.")
+	errOrigin    = refusal("forbidden_origin", "Pages of this origin are not served.")
+	errHost      = refusal("forbidden_host", "This is not the name of this server.")
+	errNoPage    = refusal("not_found", "There is nothing here.")
+	errMethod    = refusal("method_not_allowed", "This can't be asked for with this method.")
+	errMedia     = refusal("unsupported_media_type", "Arguments are application/json or application/cbor.")
+	errAccept    = refusal("not_acceptable", "Results are application/json or application/cbor.")
+	errBody      = refusal("body_too_large", "This is more than may be sent at once.")
+	errSlowBody  = refusal("timeout", "The request took too long.")
+	errCut       = refusal("bad_request", "The request could not be read.")
+	errBusy      = refusal("busy", "Too much is under way; try again later.")
+	errProtocol  = refusal("bad_protocol", "None of the subprotocols is known.")
+	errMessage   = refusal("bad_message", "The message can't be understood.")
+	errPending   = refusal("overloaded", "Too many requests of this connection are waiting.")
+	errConnected = refusal("bad_message", "The connection is made already.")
+)
+
+// statuses are the HTTP statuses of codes. A code of the actor's own is 422.
+var statuses = map[string]int{
+	"unauthorized": 401, "forbidden_origin": 403, "forbidden_host": 403, "not_found": 404,
+	"method_not_allowed": 405, "not_acceptable": 406, "body_too_large": 413,
+	"unsupported_media_type": 415, "bad_request": 400, "busy": 503, "bad_protocol": 400,
+
+	"bad_address": 400, "bad_arguments": 400,
+	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404,
+	"actor_in_use": 421, "queue_full": 429,
+	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
+	"timeout": 504, "quota_exceeded": 507,
+	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
+}
+
+// status returns the HTTP status of an error.
+func status(err error) int {
+	if err == errSlowBody {
+		return http.StatusRequestTimeout
+	}
+	if s := statuses[host.Code(err)]; s != 0 {
+		return s
+	}
+	return http.StatusUnprocessableEntity
+}
+
+// A problem is an error as clients get it.
+type problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// refuse answers a request with an error, in JSON.
+func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	f.answerError(w, r, mediaJSON, err)
+}
+
+// answerError answers a request with an error.
+func (f *Front) answerError(w http.ResponseWriter, r *http.Request, as media, err error) {
+	s := status(err)
+	f.note(r.Context(), "request", r.URL.Path, err)
+	switch s {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="greenroom"`)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	body, encodeErr := as.encode(problem{host.Code(err), host.Message(err)})
+	if encodeErr != nil { // an actor's sentence can't be one
+		body, s = nil, http.StatusInternalServerError
+	}
+	f.write(w, as, s, body)
+}
+
+// note logs an error that the client isn't told in full.
+func (f *Front) note(ctx context.Context, what, where string, err error) {
+	level := slog.LevelDebug
+	switch host.Code(err) {
+	case "internal", "actor_failed", "unknown_outcome", "unavailable":
+		level = slog.LevelError
+	}
+	f.log.Log(ctx, level, "front: "+what, slog.String("path", where), slog.Any("error", err))
+}

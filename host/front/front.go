@@ -1,0 +1,226 @@
+// Package front lets clients reach the actors of a host.Host over HTTP: calls with JSON
+// or CBOR, and WebSockets for connections, events and calls.
+//
+//	POST /actors/{type}/{key}/actions/{action}   one call
+//	GET  /actors/{type}/{key}/connect            a WebSocket
+//	GET  /healthz, /readyz, /metrics             for who looks after the process
+//
+// A Front is an http.Handler; Front.Server has the time limits that belong to a server.
+// docs/front.md describes what goes over the wire.
+//
+// A connection that hibernates is one here too: its socket stays open while its actor
+// sleeps, and costs two goroutines at most. When the socket breaks, or the host is
+// restarted, the client comes back with the token that it was given.
+//
+// It is no gateway: it has one host, knows no users, and a bearer token opens all of it.
+// Who may do what is for the actors, or for what stands before the Front.
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// A Front serves one host. It is safe for concurrent use.
+type Front struct {
+	host  *host.Host
+	opts  Options
+	log   *slog.Logger
+	mux   *http.ServeMux
+	keys  []digest // of the bearer tokens
+	types []string
+
+	ctx  context.Context // of sockets: ends when they are given up
+	stop context.CancelFunc
+
+	mu       sync.Mutex
+	draining bool                 // +checklocks:mu
+	calls    int                  // requests under way, without sockets  +checklocks:mu
+	sockets  map[*socket]struct{} // that are open  +checklocks:mu
+	opening  int                  // sockets that are not in sockets yet, or not done with  +checklocks:mu
+	idle     chan struct{}        // closed when nothing is under way; nil unless Shutdown waits  +checklocks:mu
+}
+
+// New returns a Front for h, which stays its opener's to close, after Shutdown. It needs
+// Options.Tokens, or Options.WithoutToken.
+//
+// Errors: ErrOptions.
+func New(h *host.Host, opts *Options) (*Front, error) {
+	f := &Front{host: h, types: h.Types(), sockets: map[*socket]struct{}{}}
+	var err error
+	if f.opts, err = opts.orDefault(); err != nil {
+		return nil, err
+	}
+	f.log = f.opts.Logger
+	for _, token := range f.opts.Tokens {
+		f.keys = append(f.keys, digestOf(token))
+	}
+	f.ctx, f.stop = context.WithCancel(context.Background())
+	f.mux = f.routes()
+	return f, nil
+}
+
+// routes are what the Front answers to.
+func (f *Front) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	const call, connect = "/actors/{type}/{key}/actions/{action}", "/actors/{type}/{key}/connect"
+	mux.HandleFunc("POST "+call, f.authorized(f.serveCall))
+	mux.HandleFunc("GET "+connect, f.authorized(f.serveConnect))
+	mux.HandleFunc("GET /healthz", f.serveHealth)
+	mux.HandleFunc("GET /readyz", f.serveReady)
+	paths := []string{call, connect, "/healthz", "/readyz"}
+	if f.opts.MetricsPage != nil {
+		mux.HandleFunc("GET /metrics", f.authorized(f.opts.MetricsPage.ServeHTTP))
+		paths = append(paths, "/metrics")
+	}
+	for _, path := range paths {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errMethod) })
+	}
+	if f.opts.Pages != nil {
+		mux.Handle("/", f.opts.Pages)
+	} else {
+		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errNoPage) })
+	}
+	return mux
+}
+
+// ServeHTTP implements http.Handler.
+func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if err := f.checkHost(r); err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	if done := f.checkOrigin(w, r); done {
+		return
+	}
+	f.mux.ServeHTTP(w, r)
+}
+
+// Server returns a server for f with time limits that go with Options: for the header, the
+// body, and the answer. Its address and TLS are the caller's to set.
+func (f *Front) Server() *http.Server {
+	return &http.Server{
+		Handler:           f,
+		ReadHeaderTimeout: f.opts.HeaderTimeout,
+		ReadTimeout:       f.opts.HeaderTimeout + f.opts.BodyTimeout,
+		WriteTimeout:      f.opts.HeaderTimeout + f.opts.BodyTimeout + f.opts.CallTimeout + f.opts.WriteTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(f.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// address returns which actor a request is about.
+func (f *Front) address(r *http.Request) (host.Address, error) {
+	a := host.Address{Type: r.PathValue("type"), Key: r.PathValue("key")}
+	if !slices.Contains(f.types, a.Type) {
+		return a, host.ErrNoType
+	}
+	return a, nil
+}
+
+// begin counts a request, unless there are too many, or the Front is shutting down. done
+// ends it.
+func (f *Front) begin() (done func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.draining:
+		return nil, host.ErrClosed
+	case f.calls >= f.opts.MaxCalls:
+		return nil, errBusy
+	}
+	f.calls++
+	return func() { f.ended(&f.calls, nil) }, nil
+}
+
+// admit counts a socket, as begin counts a request.
+func (f *Front) admit() (done func(*socket), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.draining:
+		return nil, host.ErrClosed
+	case f.opening >= f.opts.MaxSockets:
+		return nil, errBusy
+	}
+	f.opening++
+	return func(s *socket) { f.ended(&f.opening, s) }, nil
+}
+
+// ended takes one off what is under way.
+func (f *Front) ended(count *int, s *socket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*count--
+	delete(f.sockets, s)
+	if f.calls+f.opening == 0 && f.idle != nil {
+		close(f.idle)
+		f.idle = nil
+	}
+}
+
+// enlist has Shutdown find a socket. It is false if that has begun.
+func (f *Front) enlist(s *socket) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.draining {
+		return false
+	}
+	f.sockets[s] = struct{}{}
+	return true
+}
+
+// Shutdown ends all that is under way in good order: nothing new is taken, calls are
+// answered, and sockets are closed with code 1001 when what they have asked for is done.
+// Connections that hibernate are kept: their clients come back to who is there next.
+// What isn't over when the context ends is given up, and the error says so.
+//
+// The http.Server's own Shutdown comes before it, or at the same time: it closes the
+// listener, and knows nothing of WebSockets.
+func (f *Front) Shutdown(ctx context.Context) error {
+	f.mu.Lock()
+	f.draining = true
+	for s := range f.sockets {
+		go s.drain()
+	}
+	n := f.calls + f.opening
+	var idle chan struct{}
+	if n > 0 {
+		if f.idle == nil {
+			f.idle = make(chan struct{})
+		}
+		idle = f.idle
+	}
+	f.mu.Unlock()
+	defer f.stop()
+	if n == 0 {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	err := fmt.Errorf("front: not everything could be ended: %w", context.Cause(ctx))
+	// What is given up ends at once: nobody waits for a client any more.
+	f.stop()
+	select {
+	case <-idle:
+	case <-time.After(giveUp):
+		err = errors.Join(err, errors.New("front: requests are still under way"))
+	}
+	return err
+}
+
+// giveUp is how long Shutdown waits for what it has given up.
+const giveUp = 5 * time.Second

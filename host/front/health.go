@@ -1,0 +1,33 @@
+package front
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// serveHealth says that the process answers. It asks the store nothing, so that a store
+// that is slow doesn't get a process restarted.
+func (f *Front) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	f.write(w, mediaJSON, http.StatusOK, []byte(`{"status":"ok"}`))
+}
+
+// serveReady says whether calls are taken and the store answers.
+func (f *Front) serveReady(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	draining := f.draining
+	f.mu.Unlock()
+	err := host.ErrClosed
+	if !draining {
+		ctx, cancel := context.WithTimeout(r.Context(), f.opts.HeaderTimeout)
+		defer cancel()
+		err = f.host.Ready(ctx)
+	}
+	if err != nil {
+		f.note(r.Context(), "not ready", r.URL.Path, err)
+		f.write(w, mediaJSON, http.StatusServiceUnavailable, []byte(`{"status":"not ready"}`))
+		return
+	}
+	f.write(w, mediaJSON, http.StatusOK, []byte(`{"status":"ready"}`))
+}

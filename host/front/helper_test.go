@@ -1,0 +1,319 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rig is a front with its host on a server of its own.
+type rig struct {
+	testing.TB
+	engine kv.Engine
+	types  []*host.Actor
+	opts   Options
+	hopts  host.Options
+	host   *host.Host
+	front  *Front
+	server *httptest.Server
+	closed bool
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func newRig(t testing.TB, opts Options, types ...*host.Actor) *rig {
+	t.Helper()
+	r := &rig{TB: t, engine: memkv.New(), types: types, opts: opts}
+	if len(types) == 0 {
+		r.types = []*host.Actor{room(nil)}
+	}
+	r.opts.WithoutToken = len(r.opts.Tokens) == 0
+	r.opts.Logger, r.hopts.Logger = quiet, quiet
+	r.open()
+	t.Cleanup(func() {
+		r.close()
+		must(t, r.engine.Close())
+	})
+	return r
+}
+
+func (r *rig) open() {
+	r.Helper()
+	var err error
+	r.host, err = host.Open(context.Background(), r.engine, r.types, &r.hopts)
+	must(r, err)
+	r.opts.Secret, err = StoredSecret(context.Background(), r.engine)
+	must(r, err)
+	r.front, err = New(r.host, &r.opts)
+	must(r, err)
+	r.server = httptest.NewUnstartedServer(nil)
+	r.server.Config = r.front.Server()
+	r.server.Start()
+	r.closed = false
+}
+
+// close is a shutdown in good order. It does nothing the second time.
+func (r *rig) close() {
+	r.Helper()
+	if r.closed {
+		return
+	}
+	r.closed = true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(r, r.front.Shutdown(ctx))
+	r.server.Close()
+	must(r, r.host.Close(ctx))
+}
+
+// reopen is a restart in good order.
+func (r *rig) reopen() {
+	r.Helper()
+	r.close()
+	r.open()
+}
+
+// do makes a request, with headers as name and value by turns.
+func (r *rig) do(method, path, body string, headers ...string) (status int, answer string, h http.Header) {
+	r.Helper()
+	req, err := http.NewRequestWithContext(r.Context(), method, r.server.URL+path, strings.NewReader(body))
+	must(r, err)
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := r.server.Client().Do(req)
+	must(r, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	must(r, err)
+	return resp.StatusCode, string(b), resp.Header
+}
+
+// post calls an action of the room with JSON.
+func (r *rig) post(action, args string, headers ...string) (int, string) {
+	r.Helper()
+	status, answer, _ := r.do("POST", "/actors/room/a/actions/"+action, args, append(headers, "Content-Type", "application/json")...)
+	return status, answer
+}
+
+// A peer is a client of a socket.
+type peer struct {
+	*rig
+	ws *websocket.Conn
+	as media
+
+	conn  string
+	token string
+}
+
+// dial opens a socket to the room, and sends nothing.
+func (r *rig) dial(as media) *peer {
+	r.Helper()
+	protocol := protocolJSON
+	if as == mediaCBOR {
+		protocol = protocolCBOR
+	}
+	ws, resp, err := websocket.Dial(r.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{protocol}})
+	must(r, err)
+	if got := resp.Header.Get("Sec-Websocket-Protocol"); got != protocol {
+		r.Fatalf("the subprotocol is %q", got)
+	}
+	ws.SetReadLimit(16 << 20)
+	p := &peer{rig: r, ws: ws, as: as}
+	r.Cleanup(func() { _ = ws.CloseNow() })
+	return p
+}
+
+func (p *peer) send(m *request) {
+	p.Helper()
+	b, err := p.as.encode(m)
+	must(p, err)
+	must(p, p.ws.Write(p.Context(), p.as.frame(), b))
+}
+
+func (p *peer) receive() (*response, error) {
+	_, b, err := p.ws.Read(p.Context())
+	if err != nil {
+		return nil, err
+	}
+	m := &response{}
+	return m, p.as.decode(b, m)
+}
+
+// want receives a message of that type.
+func (p *peer) want(kind string) *response {
+	p.Helper()
+	m, err := p.receive()
+	must(p, err)
+	if m.Type != kind {
+		p.Errorf("got %+v, want a message of type %s", m, kind)
+	}
+	return m
+}
+
+// wantClose receives until the socket is closed, with that code.
+func (p *peer) wantClose(code websocket.StatusCode) {
+	p.Helper()
+	for {
+		_, err := p.receive()
+		if err == nil {
+			continue
+		}
+		if got := websocket.CloseStatus(err); got != code {
+			p.Fatalf("closed with %d, want %d: %v", got, code, err)
+		}
+		return
+	}
+}
+
+// text returns a value as JSON.
+func text(v value) string {
+	b, err := v.MarshalJSON()
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// arg returns a Go value as one of a message.
+func arg(t testing.TB, v any) value {
+	t.Helper()
+	r, err := host.Encode(v)
+	must(t, err)
+	return value(r)
+}
+
+// join connects to the room.
+func (r *rig) join(as media, m request) *peer {
+	r.Helper()
+	p := r.dial(as)
+	m.Type = typeConnect
+	p.send(&m)
+	hello := p.want(typeConnected)
+	p.conn, p.token = string(hello.Conn), hello.Token
+	return p
+}
+
+// call calls an action over the socket and returns the result as JSON.
+func (p *peer) call(action string, args any) string {
+	p.Helper()
+	p.send(&request{Type: typeCall, ID: 7, Action: action, Args: arg(p, args)})
+	m := p.want(typeResult)
+	if m.ID != 7 {
+		p.Fatalf("the answer is for %d", m.ID)
+	}
+	return text(m.Body)
+}
+
+// A signal tells a test of the hooks of the room.
+type signal struct {
+	gone  chan string   // gets why connections went
+	ready chan struct{} // gets a value when "wait" runs
+	going chan struct{} // lets "wait" go on
+}
+
+func newSignal() *signal {
+	return &signal{gone: make(chan string, 16), ready: make(chan struct{}, 16), going: make(chan struct{}, 16)}
+}
+
+// room is the actor of most tests. s may be nil.
+func room(s *signal) *host.Actor {
+	a := &host.Actor{
+		Name: "room",
+		Actions: map[string]host.Handler{
+			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+				return total, err
+			}),
+			"echo": host.Action(func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),
+			"say": host.Action(func(c *host.Context, v host.Raw) (struct{}, error) {
+				return struct{}{}, c.Broadcast("said", v)
+			}),
+			"flood": host.Action(func(c *host.Context, n int) (struct{}, error) {
+				for range n {
+					if err := c.Broadcast("said", bytes.Repeat([]byte("x"), 1<<16)); err != nil {
+						return struct{}{}, err
+					}
+				}
+				return struct{}{}, nil
+			}),
+			"who": host.Action(func(c *host.Context, _ struct{}) (string, error) {
+				if c.Conn() == nil {
+					return "", nil
+				}
+				return string(c.Conn().ID()), nil
+			}),
+			"conns":  host.Action(func(c *host.Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
+			"kick":   host.Action(func(c *host.Context, why string) (struct{}, error) { return struct{}{}, c.Conn().Disconnect(why) }),
+			"secret": host.Action(func(*host.Context, struct{}) (int, error) { return 0, errors.New("the password is x") }),
+			"deny": host.Action(func(*host.Context, struct{}) (int, error) {
+				return 0, &host.Error{Code: "out_of_stock", Message: "There are none left.", Err: errors.New("the password is x")}
+			}),
+			"panic": host.Action(func(*host.Context, struct{}) (int, error) { panic("the password is x") }),
+		},
+		Connect: func(c *host.Context, n *host.Conn) error {
+			var name string
+			if err := n.Parameters(&name); err != nil {
+				return err
+			}
+			if name == "nobody" {
+				return &host.Error{Code: "unwelcome", Message: "You are not welcome."}
+			}
+			if name != "" {
+				return n.Send("hello", name) // before the client is told that it is connected
+			}
+			return nil
+		},
+	}
+	if s != nil {
+		a.Disconnect = func(_ *host.Context, _ *host.Conn, reason string) error { s.gone <- reason; return nil }
+		a.Actions["wait"] = host.Action(func(c *host.Context, _ struct{}) (int, error) {
+			s.ready <- struct{}{}
+			select {
+			case <-s.going:
+				return 1, nil
+			case <-c.Context().Done():
+				return 0, c.Context().Err()
+			}
+		})
+	}
+	return a
+}
+
+// problemOf reads an error's code.
+func problemOf(t testing.TB, answer string) string {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal([]byte(answer), &p); err != nil || p.Code == "" || p.Message == "" {
+		t.Fatalf("%q is no error: %v", answer, err)
+	}
+	if strings.Contains(answer, "password") {
+		t.Fatalf("told too much: %s", answer)
+	}
+	return p.Code
+}

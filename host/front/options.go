@@ -1,0 +1,119 @@
+package front
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// MinToken is how many bytes a bearer token has at least.
+const MinToken = 16
+
+// Options change what New does.
+type Options struct {
+	// Tokens are the bearer tokens, each of which opens everything: at least MinToken bytes
+	// long, without spaces.
+	Tokens []string
+	// WithoutToken serves without tokens: then only what comes to a loopback address of this
+	// machine, and is addressed to it by such a name, so that no page of the web gets here
+	// by giving its own name the address 127.0.0.1.
+	WithoutToken bool
+	// Secret is what the tokens of connections are made with, the same for all fronts of a
+	// store: at least 16 bytes, see StoredSecret.
+	Secret []byte
+	// Origins are those of pages that may come from elsewhere, as browsers write them:
+	// https://example.com. Pages of other origins are refused.
+	Origins []string
+	// Hosts are the names by which the Front may be addressed, without a port. Empty means
+	// any name, and with WithoutToken those of loopback.
+	Hosts []string
+
+	// MaxBody bounds the body of a call and a message of a socket, in bytes. 0 means 1 MiB.
+	MaxBody int64
+	// MaxCalls bounds the calls over HTTP that are under way. 0 means 1000.
+	MaxCalls int
+	// MaxSockets bounds the open sockets. 0 means 10000.
+	MaxSockets int
+	// MaxPending bounds the requests of one socket that wait. 0 means 16.
+	MaxPending int
+	// MaxQueued and MaxQueuedBytes bound what waits for a client to read it. Who is that
+	// slow is cut off. 0 means 256, and 4 MiB.
+	MaxQueued, MaxQueuedBytes int
+
+	// CallTimeout bounds a call, the actor's wait for its turn included. 0 means 30 seconds.
+	CallTimeout time.Duration
+	// HeaderTimeout is for the header of a request, and for the first message of a socket; 0
+	// means 10 seconds. BodyTimeout is for a body; 0 means 30 seconds. WriteTimeout is for a
+	// client to take a message or an answer; 0 means 10 seconds.
+	HeaderTimeout, BodyTimeout, WriteTimeout time.Duration
+	// PingInterval is how often a socket is pinged; without an answer within PongTimeout it
+	// is closed. 0 means 30 and 10 seconds.
+	PingInterval, PongTimeout time.Duration
+	// SocketIdle closes a socket over which the client has asked for nothing for that long. 0
+	// means never.
+	SocketIdle time.Duration
+
+	// MetricsPage serves /metrics; nil means that there is no such page.
+	MetricsPage http.Handler
+	// Pages serves all other paths, to whoever asks; nil means that there are none.
+	Pages http.Handler
+	// Logger takes what goes wrong; nil means slog.Default().
+	Logger *slog.Logger
+	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	Metrics metrics.Sink
+}
+
+// orDefault returns o with its zero fields replaced.
+func (o *Options) orDefault() (Options, error) {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	or(&r.MaxBody, 1<<20)
+	or(&r.MaxCalls, 1000)
+	or(&r.MaxSockets, 10000)
+	or(&r.MaxPending, 16)
+	or(&r.MaxQueued, 256)
+	or(&r.MaxQueuedBytes, 4<<20)
+	or(&r.CallTimeout, 30*time.Second)
+	or(&r.HeaderTimeout, 10*time.Second)
+	or(&r.BodyTimeout, 30*time.Second)
+	or(&r.WriteTimeout, 10*time.Second)
+	or(&r.PingInterval, 30*time.Second)
+	or(&r.PongTimeout, 10*time.Second)
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	return r, r.check()
+}
+
+func or[T int | int64 | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// check says what can't be served. It repeats no token.
+func (o *Options) check() error {
+	for i, token := range o.Tokens {
+		if len(token) < MinToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return fmt.Errorf("%w: token %d has to have at least %d characters, all of them printable ASCII", ErrOptions, i+1, MinToken)
+		}
+	}
+	switch {
+	case len(o.Tokens) == 0 && !o.WithoutToken:
+		return fmt.Errorf("%w: there are no tokens", ErrOptions)
+	case len(o.Tokens) > 0 && o.WithoutToken:
+		return fmt.Errorf("%w: there are tokens, and none shall be needed", ErrOptions)
+	case len(o.Secret) < minSecret:
+		return fmt.Errorf("%w: the secret has %d bytes, and needs %d", ErrOptions, len(o.Secret), minSecret)
+	}
+	return nil
+}
+
+// minSecret is how many bytes Options.Secret has at least.
+const minSecret = 16

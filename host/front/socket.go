@@ -1,0 +1,267 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// A socket is a client's WebSocket, and the host.Transport of its connection. What is to
+// be sent goes into a bounded queue, which a goroutine empties that exists only while
+// there is something in it; so that a socket that is silent costs the goroutine that
+// reads, and no more.
+type socket struct {
+	front *Front
+	ws    *websocket.Conn
+	as    media
+	ctx   context.Context // ends when the socket is given up
+
+	mu      sync.Mutex
+	queue   []outgoing // +checklocks:mu
+	size    int        // bytes in queue  +checklocks:mu
+	held    bool       // nothing leaves before the client knows that it is connected  +checklocks:mu
+	writing bool       // somebody writes  +checklocks:mu
+	end     *ending    // what the socket is closed with when the queue is empty  +checklocks:mu
+	gone    bool       // the host has closed it: its connection is no more, or has another  +checklocks:mu
+
+	pending  []request   // of the client, in their order  +checklocks:mu
+	serving  bool        // somebody does them  +checklocks:mu
+	draining bool        // no more are taken  +checklocks:mu
+	heard    time.Time   // when the client asked for something last  +checklocks:mu
+	pinger   *time.Timer // +checklocks:mu
+
+	active sync.WaitGroup // goroutines of the socket, but for the one that reads
+}
+
+var _ host.Transport = (*socket)(nil)
+
+// An outgoing is a message in the queue: an event, which is encoded when its turn comes, or
+// a response.
+type outgoing struct {
+	event host.Event
+	reply *response
+}
+
+// An ending is how a socket is closed.
+type ending struct {
+	code   websocket.StatusCode
+	reason string
+}
+
+// overhead is what a queued message counts besides its value.
+const overhead = 128
+
+// Send implements host.Transport.
+func (s *socket) Send(e host.Event) { s.push(outgoing{event: e}, len(e.Name)+len(e.Body)) }
+
+// Close implements host.Transport.
+func (s *socket) Close(reason string) {
+	s.mu.Lock()
+	s.gone = true
+	s.mu.Unlock()
+	s.finish(closeGone, reason)
+}
+
+// reply sends a response.
+func (s *socket) reply(r *response) { s.push(outgoing{reply: r}, len(r.Body)) }
+
+// replyError answers a request with an error.
+func (s *socket) replyError(id uint64, err error) {
+	s.reply(&response{Type: typeError, ID: id, Code: host.Code(err), Message: host.Message(err)})
+}
+
+// push puts a message into the queue. Who has let it grow too long is cut off: what was in
+// it is lost, as is what comes later.
+func (s *socket) push(o outgoing, size int) {
+	size += overhead
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end != nil {
+		return
+	}
+	opts := &s.front.opts
+	// One message may be larger than all that may wait.
+	if len(s.queue) >= opts.MaxQueued || len(s.queue) > 0 && s.size+size > opts.MaxQueuedBytes {
+		s.front.count(metricSlow, 1)
+		s.queue, s.size = nil, 0
+		s.end = &ending{closeSlow, "what was sent was not read in time"}
+	} else {
+		s.queue = append(s.queue, o)
+		s.size += size
+	}
+	s.start()
+}
+
+// start has somebody write.
+//
+// +checklocks:s.mu
+func (s *socket) start() {
+	if !s.writing && (!s.held || s.end != nil) {
+		s.writing = true
+		s.active.Go(s.write)
+	}
+}
+
+// welcome sends the first message, before all that has been sent meanwhile.
+func (s *socket) welcome(r *response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = false
+	s.queue = append([]outgoing{{reply: r}}, s.queue...)
+	s.size += overhead
+	s.start()
+}
+
+// finish closes the socket when what is in the queue has been sent. The first one says
+// with what. It doesn't wait.
+func (s *socket) finish(code websocket.StatusCode, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end == nil {
+		s.end = &ending{code, closeReason(reason)}
+		s.start()
+	}
+}
+
+// closeReason returns what a close frame takes of a text: 123 bytes of UTF-8.
+func closeReason(text string) string {
+	const limit = 123
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
+	}
+	return text
+}
+
+// write empties the queue, and then closes the socket if it is to be closed.
+func (s *socket) write() {
+	var batch []outgoing
+	for {
+		s.mu.Lock()
+		clear(batch)
+		batch, s.queue, s.size = s.queue, batch[:0], 0
+		end := s.end
+		if len(batch) == 0 && end == nil {
+			s.writing = false
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+		for i := range batch {
+			if err := s.writeOne(&batch[i]); err != nil {
+				s.abandon()
+				return
+			}
+			if s.cutOff() {
+				break
+			}
+		}
+		if len(batch) == 0 {
+			// The client knows, or can't be told: either way reading ends.
+			_ = s.ws.Close(end.code, end.reason)
+			return
+		}
+	}
+}
+
+// cutOff says whether the client was too slow meanwhile, so that the rest is lost.
+func (s *socket) cutOff() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.end != nil && s.end.code == closeSlow
+}
+
+func (s *socket) writeOne(o *outgoing) error {
+	r := o.reply
+	if r == nil {
+		r = &response{Type: typeEvent, Event: o.event.Name, Body: value(o.event.Body)}
+	}
+	b, err := s.as.encode(r)
+	if err != nil {
+		s.front.note(s.ctx, "encode for a socket", r.Event, err)
+		if r.Type != typeResult {
+			return nil // an event that can't be one is lost
+		}
+		if b, err = s.as.encode(&response{Type: typeError, ID: r.ID, Code: host.Code(err), Message: host.Message(err)}); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.front.opts.WriteTimeout)
+	defer cancel()
+	if err := s.ws.Write(ctx, s.as.frame(), b); err != nil {
+		return err
+	}
+	if r.Type == typeEvent {
+		s.front.count(metricEvents, 1)
+	}
+	return nil
+}
+
+// abandon closes the socket at once. Somebody writes for ever, so that nobody else does.
+func (s *socket) abandon() {
+	s.mu.Lock()
+	s.queue, s.size = nil, 0
+	if s.end == nil {
+		s.end = &ending{websocket.StatusAbnormalClosure, ""}
+	}
+	s.mu.Unlock()
+	_ = s.ws.CloseNow() // there is nobody to be told
+}
+
+// watch begins to ping the client, and stop ends it.
+func (s *socket) watch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = time.Now()
+	s.pinger = time.AfterFunc(s.front.opts.PingInterval, s.ping)
+}
+
+func (s *socket) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinger != nil {
+		s.pinger.Stop()
+		s.pinger = nil
+	}
+}
+
+// ping looks whether the client is still there. It is called by the timer.
+func (s *socket) ping() {
+	s.mu.Lock()
+	if s.pinger == nil {
+		s.mu.Unlock()
+		return
+	}
+	s.active.Add(1)
+	defer s.active.Done()
+	idle := s.front.opts.SocketIdle
+	idled := idle > 0 && time.Since(s.heard) >= idle && !s.serving
+	s.mu.Unlock()
+	if idled {
+		s.front.count(metricSilent, 1)
+		s.finish(closeSilent, "nothing was asked for")
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.front.opts.PongTimeout)
+	defer cancel()
+	err := s.ws.Ping(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		// It would be told in vain.
+		s.front.count(metricSilent, 1)
+		s.abandon()
+	}
+	if err != nil { // else it is being closed
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pinger != nil {
+		s.pinger.Reset(s.front.opts.PingInterval)
+	}
+}

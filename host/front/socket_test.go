@@ -1,0 +1,466 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/host"
+)
+
+var yes, no = true, false
+
+// TestSocket: all that a socket is for, in both forms.
+func TestSocket(t *testing.T) {
+	for _, as := range []media{mediaJSON, mediaCBOR} {
+		t.Run(as.String(), func(t *testing.T) {
+			s := newSignal()
+			r := newRig(t, Options{}, room(s))
+			p := r.join(as, request{Params: arg(t, "ann")})
+			if p.conn == "" || p.token == "" {
+				t.Errorf("connected without a token")
+			}
+			if m := p.want(typeEvent); m.Event != "hello" || text(m.Body) != `"ann"` {
+				t.Errorf("got %+v", m)
+			}
+			if got := p.call("who", nil); got != `"`+p.conn+`"` {
+				t.Errorf("called as %s, connected as %s", got, p.conn)
+			}
+			if got := p.call("echo", map[string]any{"a": []any{1, 2.5, "x", nil}}); got != `{"a":[1,2.5,"x",null]}` {
+				t.Errorf("got %s", got)
+			}
+			for i, c := range []struct{ action, code string }{
+				{"nothing", "no_such_action"}, {"secret", "internal"}, {"deny", "out_of_stock"}, {"panic", "actor_failed"},
+			} {
+				p.send(&request{Type: typeCall, ID: uint64(i + 1), Action: c.action})
+				if m := p.want(typeError); m.Code != c.code || m.ID != uint64(i+1) || m.Message == "" || strings.Contains(m.Message, "password") {
+					t.Errorf("%s: got %+v", c.action, m)
+				}
+			}
+			p.call("say", "nobody listens")
+			p.send(&request{Type: typeSubscribe, ID: 8, Event: "said"})
+			p.want(typeResult)
+			p.send(&request{Type: typeCall, ID: 9, Action: "say", Args: arg(t, 5)})
+			if m := p.want(typeEvent); m.Event != "said" || text(m.Body) != "5" {
+				t.Errorf("got %+v", m)
+			}
+			p.want(typeResult) // an event is before the answer to what has caused it
+			p.send(&request{Type: typeUnsubscribe, ID: 10, Event: "said"})
+			p.want(typeResult)
+			p.call("say", "nobody listens any more")
+			must(t, p.ws.Close(websocket.StatusNormalClosure, ""))
+			if why := <-s.gone; why != "the client has left" {
+				t.Errorf("disconnected: %s", why)
+			}
+			if _, n := r.post("conns", ""); n != "0" {
+				t.Errorf("%s connections are left", n)
+			}
+		})
+	}
+}
+
+// TestOrder: requests that are sent without waiting are done in their order.
+func TestOrder(t *testing.T) {
+	r := newRig(t, Options{MaxPending: 100})
+	p := r.join(mediaJSON, request{})
+	for i := range 50 {
+		p.send(&request{Type: typeCall, ID: uint64(i + 1), Action: "add", Args: arg(t, 1)})
+	}
+	for i := range 50 {
+		if m := p.want(typeResult); m.ID != uint64(i+1) || text(m.Body) != text(arg(t, i+1)) {
+			t.Fatalf("answer %d: %+v", i, m)
+		}
+	}
+}
+
+// TestPending: more requests than may wait are refused, and the others done.
+func TestPending(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{MaxPending: 2}, room(s))
+	p := r.join(mediaJSON, request{})
+	p.send(&request{Type: typeCall, ID: 1, Action: "wait"})
+	<-s.ready
+	for id := range uint64(3) {
+		p.send(&request{Type: typeCall, ID: id + 2, Action: "add", Args: arg(t, 1)})
+	}
+	if m := p.want(typeError); m.Code != "overloaded" || m.ID != 4 {
+		t.Errorf("got %+v", m)
+	}
+	s.going <- struct{}{}
+	for id := range uint64(3) {
+		if m := p.want(typeResult); m.ID != id+1 {
+			t.Errorf("got %+v", m)
+		}
+	}
+}
+
+// TestRefused: who isn't connected is told why.
+func TestRefused(t *testing.T) {
+	r := newRig(t, Options{})
+	for name, c := range map[string]struct {
+		first request
+		code  string
+		close websocket.StatusCode
+	}{
+		"by the actor":  {request{Type: typeConnect, Params: arg(t, "nobody")}, "unwelcome", closeRefused},
+		"call first":    {request{Type: typeCall, Action: "add"}, "bad_message", closeBad},
+		"nothing":       {request{}, "bad_message", closeBad},
+		"bad token":     {request{Type: typeResume, Conn: "x", Token: "y"}, "no_such_connection", closeRefused},
+		"forged token":  {request{Type: typeResume, Conn: "x", Token: strings.Repeat("A", 43)}, "no_such_connection", closeRefused},
+		"no token":      {request{Type: typeResume}, "no_such_connection", closeRefused},
+		"unknown words": {request{Type: "hello"}, "bad_message", closeBad},
+	} {
+		p := r.dial(mediaJSON)
+		p.send(&c.first)
+		if m := p.want(typeError); m.Code != c.code || m.ID != 0 {
+			t.Errorf("%s: %+v", name, m)
+		}
+		p.wantClose(c.close)
+	}
+	if _, n := r.post("conns", ""); n != "0" {
+		t.Errorf("%s connections are left", n)
+	}
+}
+
+// TestBadMessages: a socket that sends what can't be understood is closed.
+func TestBadMessages(t *testing.T) {
+	r := newRig(t, Options{MaxBody: 1000})
+	for name, c := range map[string]struct {
+		as    media
+		frame websocket.MessageType
+		data  string
+		close websocket.StatusCode
+	}{
+		"no JSON":      {mediaJSON, websocket.MessageText, "{", closeBad},
+		"other frame":  {mediaJSON, websocket.MessageBinary, `{"type":"call"}`, closeBad},
+		"no CBOR":      {mediaCBOR, websocket.MessageBinary, "\xff", closeBad},
+		"empty":        {mediaCBOR, websocket.MessageBinary, "", closeBad},
+		"a list":       {mediaJSON, websocket.MessageText, "[]", closeBad},
+		"negative id":  {mediaJSON, websocket.MessageText, `{"id":-1}`, closeBad},
+		"more than 1k": {mediaJSON, websocket.MessageText, `"` + strings.Repeat("x", 1000) + `"`, websocket.StatusMessageTooBig},
+	} {
+		p := r.join(c.as, request{Hibernate: &no})
+		must(t, p.ws.Write(t.Context(), c.frame, []byte(c.data)))
+		t.Log(name)
+		if c.as == mediaCBOR && c.data == "" { // it is undefined: a request without a type
+			if m := p.want(typeError); m.Code != "bad_message" {
+				t.Errorf("%s: %+v", name, m)
+			}
+			continue
+		}
+		p.wantClose(c.close)
+	}
+	p := r.join(mediaJSON, request{})
+	p.send(&request{Type: "nothing", ID: 3})
+	if m := p.want(typeError); m.Code != "bad_message" || m.ID != 3 {
+		t.Errorf("got %+v", m)
+	}
+	p.send(&request{Type: typeConnect, ID: 4})
+	if m := p.want(typeError); m.Code != "bad_message" || m.ID != 4 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// TestProtocols: what a client offers, and what it gets.
+func TestProtocols(t *testing.T) {
+	for _, c := range []struct {
+		offered string
+		as      media
+		chosen  string
+		ok      bool
+	}{
+		{"", mediaJSON, "", true},
+		{"greenroom.v1.json", mediaJSON, "greenroom.v1.json", true},
+		{"greenroom.v1.cbor greenroom.v1.json", mediaCBOR, "greenroom.v1.cbor", true},
+		{"greenroom.bearer.x greenroom.v1.cbor", mediaCBOR, "greenroom.v1.cbor", true},
+		{"greenroom.bearer.x", mediaJSON, "", true},
+		{"x greenroom.v1.json", mediaJSON, "greenroom.v1.json", true},
+		{"x", 0, "", false},
+	} {
+		as, chosen, err := chooseProtocol(strings.Fields(c.offered))
+		if (err == nil) != c.ok || as != c.as || strings.Join(chosen, " ") != c.chosen {
+			t.Errorf("%q: got %v %q %v", c.offered, as, chosen, err)
+		}
+	}
+	r := newRig(t, Options{})
+	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{Subprotocols: []string{"mqtt"}})
+	if err == nil || resp == nil || resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("an unknown protocol: %v", err)
+	}
+	_, resp, err = websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{
+		HTTPHeader: http.Header{"Origin": {"http://evil.example"}}})
+	if err == nil || resp == nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("another origin: %v", err)
+	}
+}
+
+// TestKick: an actor ends a connection, which can't be resumed then.
+func TestKick(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.join(mediaJSON, request{})
+	p.send(&request{Type: typeCall, ID: 1, Action: "kick", Args: arg(t, strings.Repeat("ü", 100))})
+	p.wantClose(closeGone)
+	again := r.dial(mediaJSON)
+	again.send(&request{Type: typeResume, Conn: conn.ID(p.conn), Token: p.token})
+	if m := again.want(typeError); m.Code != "no_such_connection" {
+		t.Errorf("got %+v", m)
+	}
+	again.wantClose(closeRefused)
+}
+
+// resume takes the connection of p up again.
+func (p *peer) resume() *peer {
+	p.Helper()
+	q := p.dial(p.as)
+	q.send(&request{Type: typeResume, Conn: conn.ID(p.conn), Token: p.token})
+	hello := q.want(typeConnected)
+	q.conn, q.token = string(hello.Conn), hello.Token
+	if q.conn != p.conn || q.token != p.token {
+		p.Errorf("resumed %s %s as %s %s", p.conn, p.token, q.conn, q.token)
+	}
+	return q
+}
+
+// TestResume: a connection outlives its socket, the actor's sleep, and the host.
+func TestResume(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{}, room(s))
+	p := r.join(mediaJSON, request{})
+	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
+	p.want(typeResult)
+	hears := func(p *peer, what string) {
+		t.Helper()
+		r.post("say", what)
+		if m := p.want(typeEvent); m.Event != "said" || text(m.Body) != what {
+			t.Errorf("got %+v, want %s", m, what)
+		}
+	}
+	hears(p, "1")
+	// While the old socket is there.
+	q := p.resume()
+	p.wantClose(closeGone)
+	hears(q, "2")
+	// After it was lost.
+	must(t, q.ws.CloseNow())
+	q = q.resume()
+	hears(q, "3")
+	// When the page was left, which may be a reload.
+	must(t, q.ws.Close(websocket.StatusGoingAway, ""))
+	q = q.resume()
+	hears(q, "4")
+	// After a restart.
+	closed := make(chan websocket.StatusCode, 1)
+	go func() {
+		_, err := q.receive()
+		closed <- websocket.CloseStatus(err)
+	}()
+	r.reopen()
+	if code := <-closed; code != websocket.StatusGoingAway {
+		t.Errorf("closed with %d", code)
+	}
+	q = q.resume()
+	hears(q, "5")
+	if got := q.call("conns", nil); got != "1" {
+		t.Errorf("%s connections", got)
+	}
+	// Nobody else's token will do.
+	other := r.join(mediaJSON, request{})
+	thief := r.dial(mediaJSON)
+	thief.send(&request{Type: typeResume, Conn: conn.ID(q.conn), Token: other.token})
+	if m := thief.want(typeError); m.Code != "no_such_connection" {
+		t.Errorf("got %+v", m)
+	}
+	must(t, q.ws.Close(websocket.StatusNormalClosure, ""))
+	if why := <-s.gone; why != "the client has left" {
+		t.Errorf("disconnected: %s", why)
+	}
+}
+
+// TestHibernates: an actor sleeps while a socket is open, and its events come when it is
+// awake again.
+func TestHibernates(t *testing.T) {
+	a := room(nil)
+	slept := make(chan struct{}, 16)
+	a.Sleep = func(*host.Context) error {
+		select {
+		case slept <- struct{}{}:
+		default: // nobody counts any more
+		}
+		return nil
+	}
+	r := newRig(t, Options{}, a)
+	r.close()
+	r.hopts.IdleTimeout = time.Millisecond
+	r.open()
+	p := r.join(mediaCBOR, request{})
+	p.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
+	p.want(typeResult)
+	for i := range 3 {
+		<-slept
+		r.post("say", "1")
+		if m := p.want(typeEvent); m.Event != "said" {
+			t.Errorf("round %d: %+v", i, m)
+		}
+	}
+}
+
+// TestEphemeral: a connection that doesn't hibernate goes with its socket, however that
+// ends, and has no token.
+func TestEphemeral(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{}, room(s))
+	for _, end := range []func(p *peer) error{
+		func(p *peer) error { return p.ws.CloseNow() },
+		func(p *peer) error { return p.ws.Close(websocket.StatusNormalClosure, "") },
+		func(p *peer) error { return p.ws.Close(websocket.StatusGoingAway, "") },
+	} {
+		p := r.join(mediaJSON, request{Hibernate: &no})
+		if p.token != "" {
+			t.Errorf("it has the token %s", p.token)
+		}
+		must(t, end(p))
+		if why := <-s.gone; why != "the client has left" {
+			t.Errorf("disconnected: %s", why)
+		}
+	}
+}
+
+// TestAway: who doesn't come back in time is disconnected.
+func TestAway(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{}, room(s))
+	r.close()
+	r.hopts.AwayTimeout = time.Millisecond
+	r.open()
+	p := r.join(mediaJSON, request{Hibernate: &yes})
+	must(t, p.ws.CloseNow())
+	if why := <-s.gone; why != "the client didn't come back" {
+		t.Errorf("disconnected: %s", why)
+	}
+}
+
+// TestSlowReader: who doesn't read is cut off, and nobody waits for him.
+func TestSlowReader(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{MaxQueued: 8, MaxQueuedBytes: 1 << 20}, room(s))
+	slow := r.join(mediaJSON, request{})
+	slow.send(&request{Type: typeSubscribe, ID: 1, Event: "said"})
+	slow.want(typeResult)
+	// More than fits into the buffers on the way, of which nothing is read.
+	for range 4 {
+		if status, answer := r.post("flood", "400"); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	slow.wantClose(closeSlow)
+	if q := slow.resume(); q.conn != slow.conn {
+		t.Error("not the same connection")
+	}
+}
+
+// TestSilent: a client of which nothing is heard is away.
+func TestSilent(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{PingInterval: time.Millisecond, PongTimeout: time.Millisecond}, room(s))
+	r.close()
+	r.hopts.AwayTimeout = time.Millisecond
+	r.open()
+	r.join(mediaJSON, request{}) // pongs are sent by who reads, and nobody does
+	if why := <-s.gone; why != "the client didn't come back" {
+		t.Errorf("disconnected: %s", why)
+	}
+}
+
+// TestPings: who answers pings stays.
+func TestPings(t *testing.T) {
+	r := newRig(t, Options{PingInterval: time.Millisecond, PongTimeout: time.Minute})
+	pinged := make(chan struct{}, 1000)
+	ws, _, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", &websocket.DialOptions{
+		OnPingReceived: func(context.Context, []byte) bool {
+			select {
+			case pinged <- struct{}{}:
+			default:
+			}
+			return true
+		},
+	})
+	must(t, err)
+	defer ws.CloseNow()
+	p := &peer{rig: r, ws: ws}
+	p.send(&request{Type: typeConnect})
+	p.want(typeConnected)
+	read := make(chan *response, 1)
+	go func() {
+		m, _ := p.receive()
+		read <- m
+	}()
+	for range 5 {
+		<-pinged
+	}
+	p.send(&request{Type: typeCall, ID: 1, Action: "add", Args: arg(t, 1)})
+	if m := <-read; m == nil || m.Type != typeResult {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// TestSocketIdle: a socket over which nothing is asked for is closed, if that is wanted.
+func TestSocketIdle(t *testing.T) {
+	r := newRig(t, Options{PingInterval: time.Millisecond, SocketIdle: 2 * time.Millisecond})
+	r.join(mediaJSON, request{}).wantClose(closeSilent)
+}
+
+// TestHello: who says nothing at first doesn't stay.
+func TestHello(t *testing.T) {
+	r := newRig(t, Options{HeaderTimeout: 5 * time.Millisecond, MaxSockets: 1})
+	p := r.dial(mediaJSON)
+	if _, err := p.receive(); err == nil {
+		t.Error("got a message")
+	}
+}
+
+// TestMaxSockets: no more are open than may be.
+func TestMaxSockets(t *testing.T) {
+	r := newRig(t, Options{MaxSockets: 1})
+	r.join(mediaJSON, request{})
+	_, resp, err := websocket.Dial(t.Context(), r.server.URL+"/actors/room/a/connect", nil)
+	if err == nil || resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a second socket: %v", err)
+	}
+}
+
+// TestDrain: what a socket has asked for is done before it is closed.
+func TestDrain(t *testing.T) {
+	s := newSignal()
+	r := newRig(t, Options{MaxPending: 1}, room(s))
+	p, q := r.join(mediaJSON, request{}), r.join(mediaCBOR, request{})
+	p.send(&request{Type: typeCall, ID: 1, Action: "wait"})
+	<-s.ready
+	p.send(&request{Type: typeCall, ID: 2, Action: "add", Args: arg(t, 1)})
+	p.send(&request{Type: typeCall, ID: 9, Action: "add", Args: arg(t, 1)})
+	p.want(typeError) // so that the one before waits
+	down := make(chan error, 1)
+	go func() { down <- r.front.Shutdown(t.Context()) }()
+	q.wantClose(websocket.StatusGoingAway) // it has nothing to wait for
+	p.send(&request{Type: typeCall, ID: 3, Action: "add", Args: arg(t, 1)})
+	if m := p.want(typeError); m.ID != 3 || m.Code != "shutting_down" {
+		t.Errorf("got %+v", m)
+	}
+	s.going <- struct{}{}
+	if m := p.want(typeResult); m.ID != 1 {
+		t.Errorf("got %+v", m)
+	}
+	if m := p.want(typeResult); m.ID != 2 {
+		t.Errorf("got %+v", m)
+	}
+	p.wantClose(websocket.StatusGoingAway)
+	must(t, <-down)
+	r.reopen()
+	if got := p.resume().call("conns", nil); got != "2" {
+		t.Errorf("%s connections", got)
+	}
+}

@@ -1,0 +1,237 @@
+package front
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"strconv"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
+
+// A value is a value of an actor, in CBOR, as a part of a message: in JSON it is converted,
+// and in CBOR taken as it is. nil is undefined.
+type value host.Raw
+
+// MarshalJSON implements json.Marshaler.
+func (v value) MarshalJSON() ([]byte, error) { return toJSON(host.Raw(v)) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(b []byte) error {
+	r, err := fromJSON(b)
+	*v = value(r)
+	return err
+}
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (v value) MarshalCBOR() ([]byte, error) { return host.Raw(v).MarshalCBOR() }
+
+// UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (v *value) UnmarshalCBOR(b []byte) error {
+	*v = append(value{}, b...)
+	return nil
+}
+
+// maxDepth is how deep arrays and objects may be nested, as in package cbor.
+const maxDepth = 128
+
+var errJSON = errors.New("front: bad JSON")
+
+// fromJSON returns one value in JSON as one in CBOR. Integers up to 64 bits stay what they
+// are, other numbers become 64-bit floats. Of members of one name the last counts.
+func fromJSON(text []byte) (host.Raw, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	v, err := readJSON(d, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %w", host.ErrArgs, errJSON, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%w: %w: there is more than one value", host.ErrArgs, errJSON)
+	}
+	r, err := host.Encode(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", host.ErrArgs, err)
+	}
+	return r, nil
+}
+
+// readJSON reads a value.
+func readJSON(d *json.Decoder, depth int) (any, error) {
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Number:
+		return number(t)
+	case json.Delim:
+		if depth == maxDepth {
+			return nil, errors.New("too deep")
+		}
+		if t == '[' {
+			return readArray(d, depth+1)
+		}
+		return readObject(d, depth+1)
+	}
+	return t, nil // nil, bool, string
+}
+
+func readArray(d *json.Decoder, depth int) (any, error) {
+	list := []any{}
+	for d.More() {
+		v, err := readJSON(d, depth)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := d.Token() // the bracket, or what is there instead
+	return list, err
+}
+
+func readObject(d *json.Decoder, depth int) (any, error) {
+	object, at := cbor.Object{}, map[string]int{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		text, ok := name.(string)
+		if !ok {
+			return nil, fmt.Errorf("%v where a name is expected", name)
+		}
+		v, err := readJSON(d, depth)
+		if err != nil {
+			return nil, err
+		}
+		if i, again := at[text]; again {
+			object[i].Value = v
+			continue
+		}
+		at[text] = len(object)
+		object = append(object, cbor.Member{Name: text, Value: v})
+	}
+	_, err := d.Token()
+	return object, err
+}
+
+// number returns an int64, a *big.Int of up to 64 bits, or a float64.
+func number(n json.Number) (any, error) {
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return i, nil
+	}
+	if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
+		return u, nil
+	}
+	return n.Float64()
+}
+
+// toJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:
+// undefined, and numbers that are none, null; bytes a text in base64; a Date a text as in
+// RFC 3339; a bigint a number; a Map an array of pairs, a Set an array; and what stands
+// under another tag itself.
+func toJSON(r host.Raw) ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	v, err := cbor.Decode(r)
+	if err != nil {
+		return nil, err
+	}
+	return appendJSON(make([]byte, 0, len(r)+len(r)/2), v)
+}
+
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case nil, cbor.Undefined:
+		return append(dst, "null"...), nil
+	case bool:
+		return strconv.AppendBool(dst, v), nil
+	case int64:
+		return strconv.AppendInt(dst, v, 10), nil
+	case *big.Int:
+		return v.Append(dst, 10), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return append(dst, "null"...), nil
+		}
+		return appendPlain(dst, v)
+	case string:
+		return appendPlain(dst, v)
+	case []byte:
+		return appendBytes(dst, v), nil
+	case cbor.Uint8Array:
+		return appendBytes(dst, v), nil
+	case time.Time:
+		return appendPlain(dst, v.UTC().Format(time.RFC3339Nano))
+	case cbor.Tag:
+		return appendJSON(dst, v.Value)
+	}
+	return appendNested(dst, v)
+}
+
+// appendNested appends what has others in it.
+func appendNested(dst []byte, v any) ([]byte, error) {
+	switch v := v.(type) {
+	case []any:
+		return appendList(dst, v)
+	case cbor.Set:
+		return appendList(dst, v)
+	case cbor.Map:
+		pairs := make([]any, len(v))
+		for i, p := range v {
+			pairs[i] = []any{p.Key, p.Value}
+		}
+		return appendList(dst, pairs)
+	case cbor.Object:
+		dst = append(dst, '{')
+		for i, m := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			var err error
+			if dst, err = appendPlain(dst, m.Name); err != nil {
+				return nil, err
+			}
+			if dst, err = appendJSON(append(dst, ':'), m.Value); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, '}'), nil
+	}
+	return nil, fmt.Errorf("front: %T has no form in JSON", v)
+}
+
+func appendList(dst []byte, list []any) ([]byte, error) {
+	dst = append(dst, '[')
+	for i, v := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendJSON(dst, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+func appendBytes(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	dst = base64.StdEncoding.AppendEncode(dst, b)
+	return append(dst, '"')
+}
+
+// appendPlain appends a text or a number as encoding/json writes it.
+func appendPlain(dst []byte, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	return append(dst, text...), err
+}

@@ -1,0 +1,169 @@
+package front
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
+
+// TestToJSON: what each value of an actor is in JSON.
+func TestToJSON(t *testing.T) {
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{nil, "null"},
+		{cbor.Undefined{}, "null"},
+		{true, "true"},
+		{-5, "-5"},
+		{1.5, "1.5"},
+		{int64(math.MaxInt64), "9223372036854775807"},
+		{new(big.Int).Lsh(big.NewInt(1), 100), "1267650600228229401496703205376"},
+		{"a\"<\n", `"a\"\u003c\n"`},
+		{[]byte{0, 255}, `"AP8="`},
+		{cbor.Uint8Array{1}, `"AQ=="`},
+		{time.Unix(1, 500e6), `"1970-01-01T00:00:01.5Z"`},
+		{[]any{}, "[]"},
+		{cbor.Set{int64(1), "x"}, `[1,"x"]`},
+		{cbor.Map{{Key: int64(1), Value: "x"}}, `[[1,"x"]]`},
+		{cbor.Object{{Name: "b", Value: int64(1)}, {Name: "a", Value: []any{nil}}}, `{"b":1,"a":[null]}`},
+		{cbor.Tag{Number: 27, Value: []any{"Error"}}, `["Error"]`},
+	} {
+		r, err := host.Encode(c.v)
+		must(t, err)
+		if got := text(value(r)); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.v, got, c.want)
+		}
+	}
+	if got := text(nil); got != "null" {
+		t.Errorf("nothing: %s", got)
+	}
+	if got := text(value("\xf9\x7e\x00")); got != "null" { // NaN, which a client may send
+		t.Errorf("NaN: %s", got)
+	}
+	if _, err := value("\x82").MarshalJSON(); err == nil {
+		t.Error("damaged CBOR became JSON")
+	}
+}
+
+// TestFromJSON: what JSON is to an actor.
+func TestFromJSON(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"null", "\xf6"},
+		{" true ", "\xf5"},
+		{"1", "\x01"},
+		{"1.0", "\x01"}, // a number of JavaScript has no type
+		{"1e2", "\x18\x64"},
+		{"4294967296", "\xfb\x41\xf0\x00\x00\x00\x00\x00\x00"},
+		{"18446744073709551615", "\x1b\xff\xff\xff\xff\xff\xff\xff\xff"},
+		{`"\u00fc"`, "\x62\xc3\xbc"},
+		{"[1,[]]", "\x82\x01\x80"},
+		{`{"a":1,"b":2,"a":3}`, "\xb9\x00\x02\x61a\x03\x61b\x02"},
+	} {
+		got, err := fromJSON([]byte(c.text))
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s: got %x, %v, want %x", c.text, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{"", " ", "1 2", "[", "[1", `{"a"`, `{"a":}`, "nul", "1e999", "[1}", `{1:2}`, "]"} {
+		if got, err := fromJSON([]byte(bad)); !errors.Is(err, host.ErrArgs) {
+			t.Errorf("%q: got %x, %v", bad, got, err)
+		}
+	}
+}
+
+// FuzzFromJSON: what is JSON becomes CBOR, and the same JSON again; what isn't is an error.
+func FuzzFromJSON(f *testing.F) {
+	for _, s := range []string{"1", `{"a":[1,2.5,null,"x"],"b":{}}`, `[-0,1e300,18446744073709551616]`, "[[[]]]", `{"a":1,"a":2}`, "\"\xff\""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := fromJSON(text)
+		if err != nil {
+			if !errors.Is(err, host.ErrArgs) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !json.Valid(text) {
+			t.Fatalf("took %q", text)
+		}
+		once, err := toJSON(r)
+		must(t, err)
+		again, err := fromJSON(once)
+		must(t, err)
+		twice, err := toJSON(again)
+		must(t, err)
+		if string(once) != string(twice) {
+			t.Fatalf("%q became %s and then %s", text, once, twice)
+		}
+	})
+}
+
+// FuzzToJSON: what an actor returns is JSON, whatever CBOR it is.
+func FuzzToJSON(f *testing.F) {
+	for _, s := range []string{"\x01", "\xf7", "\xb9\x00\x01\x61a\x80", "\xd9\x01\x03\xa1\x01\x02", "\xc1\xfb\x41\xd0\x00\x00\x00\x00\x00\x00", "\xf9\x7e\x00", "\xc2\x49\x01\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		text, err := toJSON(b)
+		if err != nil {
+			return
+		}
+		if !json.Valid(text) {
+			t.Fatalf("%x became %q", b, text)
+		}
+		if _, err := fromJSON(text); err != nil && !errors.Is(err, host.ErrArgs) {
+			t.Fatalf("%q: %v", text, err)
+		}
+	})
+}
+
+// FuzzRequest: no message harms, and what is understood is understood again.
+func FuzzRequest(f *testing.F) {
+	f.Add(false, []byte(`{"type":"call","id":1,"action":"add","args":[1]}`))
+	f.Add(false, []byte(`{"type":"connect","params":null,"hibernate":false}`))
+	f.Add(true, []byte("\xa2\x64type\x64call\x62id\x05"))
+	f.Fuzz(func(t *testing.T, binary bool, b []byte) {
+		as := mediaJSON
+		if binary {
+			as = mediaCBOR
+		}
+		var m request
+		if as.decode(b, &m) != nil {
+			return
+		}
+		out, err := as.encode(&m)
+		if err != nil { // NaN, for instance, which no actor gets
+			return
+		}
+		var again request
+		if err := as.decode(out, &again); err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		if m.Type != again.Type || m.ID != again.ID || m.Action != again.Action || m.Event != again.Event || m.Token != again.Token {
+			t.Fatalf("%+v became %+v", m, again)
+		}
+	})
+}
+
+// FuzzHeaders: what a client says of itself harms nobody.
+func FuzzHeaders(f *testing.F) {
+	f.Add("application/json;q=0.5, application/cbor", "Bearer x", "greenroom.v1.json, greenroom.bearer.eA")
+	f.Fuzz(func(t *testing.T, accept, authorization, protocol string) {
+		r := requestWith(t, map[string]string{"Accept": accept, "Authorization": authorization, "Sec-WebSocket-Protocol": protocol})
+		if m, err := accepted(r, mediaJSON); err == nil && m != mediaJSON && m != mediaCBOR {
+			t.Fatalf("got %v", m)
+		}
+		bearer(r)
+		if _, chosen, err := chooseProtocol(subprotocols(r)); err == nil && len(chosen) > 1 {
+			t.Fatalf("chose %q", chosen)
+		}
+	})
+}
