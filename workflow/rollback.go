@@ -134,23 +134,33 @@ func (r *run) pause(d time.Duration) error {
 	}
 }
 
+var errUndoGoexit = errors.New("workflow: the undo has ended its goroutine (runtime.Goexit)")
+
 // tryUndo makes one attempt, and says whether it has landed already.
 func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{v, debug.Stack()}
-		}
-	}()
 	ctx := context.WithValue(r.life, stepKey{}, info)
 	if d := cmp.Or(u.undo.opts.Timeout, DefaultTimeout); d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, ErrStepTimeout)
 		defer cancel()
 	}
-	err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
-		landed = true
-		return r.undone(u, b)
-	})
+	// On a goroutine of its own: an undo that ends its goroutine must not end that of who
+	// runs the workflow.
+	over := make(chan struct{})
+	go func() {
+		err = errUndoGoexit
+		defer close(over)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &panicError{v, debug.Stack()}
+			}
+		}()
+		err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
+			landed = true
+			return r.undone(u, b)
+		})
+	}()
+	<-over
 	if broken := r.wf.actor.Err(); err != nil && broken != nil {
 		err = storageError(broken)
 	}

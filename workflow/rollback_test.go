@@ -1,9 +1,11 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -272,5 +274,39 @@ func TestUndoOptions(t *testing.T) {
 		if took := time.Since(start); tries != 3 || took != 3*time.Minute+time.Hour+DefaultMaxBackoff {
 			t.Errorf("%d attempts in %v", tries, took)
 		}
+	})
+}
+
+// An Undo that ends its goroutine has failed, and takes nobody else's along.
+func TestUndoGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		exits := true
+		w := begin(r, func(c *Context, _ int) (int, error) {
+			c.RollbackCheckpoint("from here")
+			err := Do(c, "s", func(context.Context) error { return nil }, &StepOptions{Undo: UndoWith(func(context.Context, int) error {
+				if exits {
+					runtime.Goexit()
+				}
+				r.do("undone")
+				return nil
+			}).With(UndoOptions{MaxAttempts: 1})})
+			return 0, cmp.Or(err, errors.New("failed"))
+		}, 0)
+		done := make(chan error, 1)
+		go func() { done <- second(w.Live(ctx)) }()
+		synctest.Wait()
+		select {
+		case err := <-done:
+			var rollback *RollbackError
+			if !errors.As(err, &rollback) || rollback.Path != "s" {
+				t.Errorf("got error %v, want a RollbackError of s", err)
+			}
+		default:
+			t.Fatal("the undo has ended the goroutine of who runs the workflow")
+		}
+		exits = false
+		wantErr(t, "live", second(w.Live(ctx)), ErrFailed)
+		r.wantDid("undone")
 	})
 }
