@@ -145,6 +145,7 @@ func (f *fork) begin() (todo []int) {
 			f.state[i].Status = history.BranchRunning
 		}
 	}
+	f.c.storeNames()
 	if len(todo) > 0 && f.c.r.undoing == nil {
 		m := f.status()
 		m.Status = history.StatusRunning

@@ -116,6 +116,7 @@ func (c *Context) mark(name string) *place {
 		c.misuse(name, "the name is used twice in this scope")
 	}
 	c.seen.add(i)
+	c.storeNames()
 	p := &place{c: c, name: name, at: c.scope.Name(i), index: i}
 	p.entry, p.found = h.Get(p.at)
 	return p

@@ -149,7 +149,7 @@ func (l *looping) save(now bool) {
 	tx := r.wf.h.Begin()
 	l.must(l.put(tx, l.k, l.m))
 	from := uint32(max(0, int64(l.k.Iteration)-int64(l.opts.Keep)))
-	small := r.wf.actor.Limits().AtomicBatches > 0
+	small := r.wf.small
 	if from > l.pruned && !small {
 		tx.DeleteIterations(l.at, l.pruned, from)
 	}

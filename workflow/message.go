@@ -225,10 +225,43 @@ func (v *receiving) wait() ([]*delivery, error) {
 
 // take receives what is there, and records it with the same commit.
 func (v *receiving) take() (ds []*delivery, err error) {
+	for count := v.opts.Count; ; {
+		var most tooMany
+		if ds, err = v.takeUpTo(count); !errors.As(err, &most) {
+			return ds, err
+		}
+		count = int(most)
+	}
+}
+
+// A tooMany is how many messages fit into a commit where more were received.
+type tooMany int
+
+func (tooMany) Error() string { return "workflow: too many messages for one commit" }
+
+// fits returns how many of the messages that b receives can be recorded with it, at least
+// one: where a commit must be a single batch, of 128 keys and 976 KiB, these are as many
+// as have room beside a backlog.
+func (v *receiving) fits(b *batch.Batch, msgs []*queue.Message) int {
+	const maxKeys, maxBytes = 48, 480 << 10
+	if !v.c.r.wf.small {
+		return len(msgs)
+	}
+	each := 3 + (b.Len()+len(msgs)-1)/len(msgs) // its name, entry and metadata, and the queue's
+	bytes := 0
+	for i, m := range msgs {
+		if bytes += 2 * len(m.Body); i > 0 && ((i+1)*each > maxKeys || bytes > maxBytes) {
+			return i
+		}
+	}
+	return len(msgs)
+}
+
+func (v *receiving) takeUpTo(count int) (ds []*delivery, err error) {
 	r := v.c.r
 	tx := r.wf.h.Begin()
 	err = v.c.commit(tx, func(b *batch.Batch) error {
-		o := &queue.ReceiveOptions{Names: v.opts.Names, Count: v.opts.Count, AtMostOnce: !v.opts.Completable}
+		o := &queue.ReceiveOptions{Names: v.opts.Names, Count: count, AtMostOnce: !v.opts.Completable}
 		if v.opts.Completable {
 			o.Visibility = held // it is the history that has the message now
 		}
@@ -239,6 +272,9 @@ func (v *receiving) take() (ds []*delivery, err error) {
 		}
 		if len(msgs) == 0 {
 			return errNone
+		}
+		if n := v.fits(b, msgs); n < len(msgs) {
+			return tooMany(n)
 		}
 		ds, err = v.put(tx, msgs)
 		return err

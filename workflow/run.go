@@ -39,6 +39,8 @@ type run struct {
 	// writing is held for reading while a context defers a change, and for writing while a
 	// branch is given up: nothing of it is deferred later.
 	writing sync.RWMutex
+	// deferring is held by who defers where commits are small. It is taken before writing.
+	deferring sync.Mutex
 
 	mu      sync.Mutex
 	reason  error // why all leave  +checklocks:mu
@@ -323,6 +325,31 @@ func (r *run) cancelled() bool {
 
 // deferred has tx change the memory at once, to be written by the next commit.
 func (c *Context) deferred(tx *history.Tx) error {
+	if !c.r.wf.small {
+		return c.deferNow(tx)
+	}
+	for {
+		if done, err := c.deferIfRoom(tx); done || err != nil {
+			return err
+		}
+		if err := c.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// deferIfRoom defers tx if what is deferred then still fits into the next commit, with what
+// that is for.
+func (c *Context) deferIfRoom(tx *history.Tx) (done bool, err error) {
+	c.r.deferring.Lock() // branches that all look first would find the same room
+	defer c.r.deferring.Unlock()
+	if writes, bytes := c.r.wf.h.Deferred(); writes >= maxBehind || bytes >= maxBehindBytes {
+		return false, nil
+	}
+	return true, c.deferNow(tx)
+}
+
+func (c *Context) deferNow(tx *history.Tx) error {
 	c.r.writing.RLock()
 	defer c.r.writing.RUnlock()
 	if c.mayWrite(nil) != nil {
@@ -340,11 +367,28 @@ func (c *Context) deferred(tx *history.Tx) error {
 	return nil
 }
 
+// maxNames is how many names a commit may have to write besides where commits are small.
+const maxNames = 24
+
+// storeNames writes names that would make a commit too large. Who registers some calls it
+// before they are in an entry: none needs more than maxNames that aren't stored then,
+// whatever others register meanwhile.
+func (c *Context) storeNames() {
+	w := c.r.wf
+	if !w.small || c.r.undoing != nil || w.h.Unstored() <= maxNames {
+		return
+	}
+	if err := w.h.StoreNames(c.r.steady, maxNames); err != nil {
+		c.r.halt(storageError(err))
+		leave()
+	}
+}
+
 // A backlog is what was deferred and waits for a commit.
 type backlog struct{ entries, bytes int }
 
-// Bounds of a backlog: what a commit takes where all of it must be a single batch of 128
-// keys, two of each entry and the names that it may need.
+// Bounds of a backlog. Where a commit must be a single batch of 128 keys maxBehind counts
+// writes, of which an entry takes two: there are names and the commit's own besides.
 const (
 	maxBehind      = 40
 	maxBehindBytes = 256 << 10

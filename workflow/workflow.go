@@ -35,6 +35,7 @@ type Workflow struct {
 	source   *alarm.Source
 	tracer   trace.Tracer // nil for none
 	batches  sync.Pool    // of *batch.Batch, empty
+	small    bool         // a commit has to be a single batch
 	// fn is the code, nil for a workflow that is only looked at and controlled; takes says
 	// whether a value is an input of it.
 	fn    func(c *Context, input []byte) ([]byte, error)
@@ -106,7 +107,7 @@ func Attach(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow,
 }
 
 func open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Workflow, error) {
-	w := &Workflow{actor: a, tracer: opts.tracer()}
+	w := &Workflow{actor: a, tracer: opts.tracer(), small: a.Limits().AtomicBatches > 0}
 	w.idle = sync.NewCond(&w.mu)
 	w.batches.New = func() any { return new(batch.Batch) }
 	var err error

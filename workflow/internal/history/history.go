@@ -333,6 +333,26 @@ func (h *History) FirstIn(scope Location, passed func(NameIndex) bool) (l Locati
 	return "", false
 }
 
+// Deferred returns how many writes were deferred, and the bytes of their values but for
+// those of fields.
+func (h *History) Deferred() (writes, bytes int) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if writes = h.dirty.Len(); writes == 0 {
+		return 0, 0
+	}
+	for _, d := range h.dirty.Capture().Keys() {
+		switch rec := h.m.records[d.at]; {
+		case rec == nil:
+		case d.what == whatEntry:
+			bytes += len(rec.value)
+		case d.what == whatMetadata:
+			bytes += len(rec.metaValue)
+		}
+	}
+	return writes, bytes
+}
+
 // Usage returns how much there is: entries, and the bytes that are stored for the workflow
 // as the actor's quota counts them, names, metadata, input and output too. What was
 // deferred counts as an entry, and not in bytes.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"unicode/utf8"
@@ -74,6 +75,28 @@ func (h *History) NameOf(i NameIndex) string {
 		return h.m.names[i]
 	}
 	return ""
+}
+
+// Unstored returns how many names are registered and not written.
+func (h *History) Unstored() int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.m.names) - int(h.m.stored)
+}
+
+// StoreNames writes names ahead of what needs them, up to a hundred in a commit, until at
+// most so many are left: for who may only make small commits. Errors are those of
+// Tx.Commit.
+func (h *History) StoreNames(ctx context.Context, left int) error {
+	for h.Unstored() > left {
+		tx := h.Begin()
+		tx.naming = 100
+		if err := tx.Commit(ctx); err != nil {
+			return err
+		}
+		tx.Free()
+	}
+	return nil
 }
 
 // Path returns a location in words: see Snapshot.Path.

@@ -40,7 +40,7 @@ func (tx *Tx) late(b *batch.Batch) error {
 	}
 	p := &tx.plan
 	*p = plan{writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
-	if h.dirty.Len() > 0 {
+	if h.dirty.Len() > 0 && tx.naming == 0 {
 		p.deferred = h.dirty.Capture()
 	}
 	tx.collect()
@@ -148,13 +148,36 @@ func (p *plan) add(w write) { p.writes = append(p.writes, w) }
 // +checklocksread:tx.h.mu
 func (tx *Tx) stageNames(b *batch.Batch) {
 	p, m := &tx.plan, &tx.h.m
-	if len(p.writes) == 0 || p.writes[0].what != whatEntry {
+	end := NameIndex(len(m.names))
+	switch {
+	case tx.naming > 0:
+		end = min(end, p.names+tx.naming)
+	case len(p.writes) == 0 || p.writes[0].what != whatEntry:
 		return
 	}
-	for ; int(p.names) < len(m.names); p.names++ {
+	if tx.naming == 0 && end-p.names > fewNames {
+		end = p.needed() // the others' may be too many for a commit
+	}
+	for ; p.names < end; p.names++ {
 		p.key = appendNameKey(p.key[:0], p.names)
 		b.PutPrior(p.key, []byte(m.names[p.names]), batch.Absent)
 	}
+}
+
+// fewNames is how many names are written without looking whether they are needed.
+const fewNames = 16
+
+// needed returns the number of names that the entries in p need, counting from the first.
+func (p *plan) needed() NameIndex {
+	n := p.names
+	for _, w := range p.writes {
+		if w.what == whatEntry {
+			for s := range w.at.Segments() {
+				n = max(n, s.Name+1)
+			}
+		}
+	}
+	return n
 }
 
 func (p *plan) stageWrites(b *batch.Batch) {

@@ -26,6 +26,9 @@ type Tx struct {
 	to      State
 	failure *Failure // what the error's value says
 
+	// naming says that tx only writes names, as many as this.
+	naming NameIndex
+
 	buf  []byte // what values of changes are parts of
 	used bool
 	plan plan
@@ -67,7 +70,7 @@ func (tx *Tx) empty() {
 	clear(tx.room.writes[:])
 	tx.changes, tx.at, tx.ids, tx.spans = tx.room.changes[:0], nil, nil, nil
 	tx.reset, tx.set, tx.values, tx.to, tx.failure = false, [fields]bool{}, [fields][]byte{}, Pending, nil
-	tx.buf, tx.used = tx.room.buf[:0], false
+	tx.buf, tx.used, tx.naming = tx.room.buf[:0], false, 0
 	tx.plan = plan{writes: tx.room.writes[:0], key: tx.plan.key[:0]}
 }
 

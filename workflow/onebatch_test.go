@@ -1,0 +1,82 @@
+package workflow
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// newSmallRig returns a rig in which an atomic commit is a single batch of 128 keys.
+func newSmallRig(t testing.TB) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.limits.AtomicBatches = 1
+	r.reopen()
+	return r
+}
+
+// TestManyNames: names that go with no entry of their own don't make a commit too large.
+func TestManyNames(t *testing.T) {
+	for _, branches := range []int{30, 60, 200} {
+		t.Run(fmt.Sprint(branches), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSmallRig(t)
+				fn := func(c *Context, _ int) (int, error) {
+					var bs []Branch[int]
+					for i := range branches {
+						bs = append(bs, Branch[int]{fmt.Sprint("branch ", i), func(c *Context) (int, error) {
+							v := SideEffect(c, fmt.Sprint("drawn ", i), func() int { return i })
+							c.Sleep(fmt.Sprint("pause ", i), time.Hour)
+							return v, nil
+						}})
+					}
+					all, err := Join(c, "join", bs...)
+					return len(all), err
+				}
+				w := begin(r, fn, 0)
+				s := status(r, w, Sleeping)
+				later(time.Until(s.Until))
+				w = again(r, fn)
+				output(r, w, branches)
+				r.same(w.Workflow)
+			})
+		})
+	}
+}
+
+// TestManyMessages: of more messages than fit into one commit those are received that do.
+func TestManyMessages(t *testing.T) {
+	for _, size := range []int{10, 100_000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newSmallRig(t)
+				const n = 60
+				for i := range n {
+					must(t, second(r.q.Enqueue(ctx, queue.Send{Name: "m", Body: fmt.Sprintf("%0*d", size, i)})))
+				}
+				w := begin(r, func(c *Context, _ int) (string, error) {
+					got := 0
+					_, err := Loop(c, "loop", 0, func(c *Context, i *int) (int, bool, error) {
+						ms, err := ReceiveAll[string](c, "all", &ReceiveOptions{Count: 1000})
+						for _, m := range ms {
+							if want := fmt.Sprintf("%0*d", size, got); m.Body != want {
+								t.Errorf("got message %.20s, want %.20s", m.Body, want)
+							}
+							got++
+						}
+						return 0, got == n, err
+					}, &LoopOptions{Keep: -1, Commit: 1})
+					return fmt.Sprint(got), err
+				}, 0)
+				output(r, w, fmt.Sprint(n))
+				if r.q.Len() != 0 {
+					t.Errorf("%d messages are left", r.q.Len())
+				}
+				r.same(w.Workflow)
+			})
+		})
+	}
+}
