@@ -28,7 +28,9 @@ type Context struct {
 	lost   atomic.Bool     // a race, so that nothing may be written either
 	busy   atomic.Bool     // a method is being called
 	seen   names
-	may    func(*batch.Batch) error // mayWrite, once it is needed
+	// pruning is of the loop of which this is an iteration; nil for none.
+	pruning *pruning
+	may     func(*batch.Batch) error // mayWrite, once it is needed
 }
 
 // names are those of a scope that the code has passed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
@@ -83,6 +84,35 @@ type looping struct {
 	m    history.Metadata
 	// pruned is the first iteration that may be in the history, ran the one that is over.
 	pruned, ran uint32
+	// waits is how many states wait for a commit, one after the other.
+	waits int
+	prune *pruning // nil for none
+}
+
+// A pruning is iterations of a loop, [from, to), that nothing needs any more once the state
+// of the loop is written that is in memory: they are removed by whatever commit does that.
+type pruning struct {
+	loop     history.Location
+	from, to uint32
+	done     atomic.Bool
+}
+
+// prune has tx remove the iterations of the loops around c that nothing needs.
+func (c *Context) prune(tx *history.Tx) {
+	for ; c != nil; c = c.parent {
+		if p := c.pruning; p != nil && !p.done.Load() {
+			tx.DeleteIterations(p.loop, p.from, p.to)
+		}
+	}
+}
+
+// pruned notes that they are removed. Who else has them removed meanwhile finds none.
+func (c *Context) pruned() {
+	for ; c != nil; c = c.parent {
+		if p := c.pruning; p != nil {
+			p.done.Store(true)
+		}
+	}
 }
 
 func (c *Context) loop(name string, opts *LoopOptions) *looping {
@@ -111,7 +141,9 @@ func (l *looping) begin(state []byte) {
 
 // iteration returns the context of the present iteration.
 func (l *looping) iteration() *Context {
-	return l.c.child(l.at.Iteration(l.index, l.k.Iteration), l.c.life)
+	in := l.c.child(l.at.Iteration(l.index, l.k.Iteration), l.c.life)
+	in.pruning = l.prune
+	return in
 }
 
 // next goes on to the next iteration.
@@ -124,7 +156,30 @@ func (l *looping) next(state []byte) {
 	}
 	l.k.State = state
 	l.k.Iteration++
-	l.save(l.k.Iteration%uint32(l.opts.Commit) == 0)
+	if l.waits++; l.c.r.wf.h.Written(l.at) {
+		l.waits = 1 // the state before was written with something in the iteration
+	}
+	due := l.k.Iteration%uint32(l.opts.Commit) == 0
+	if l.save(l.waits >= l.opts.Commit || due && l.c.r.wf.small); due {
+		l.forget()
+	}
+}
+
+// forget has the next commit, whatever it is for, remove iterations. It writes the state
+// of the loop, too, which doesn't need them.
+func (l *looping) forget() {
+	if p := l.prune; p != nil && p.done.Load() {
+		l.pruned = max(l.pruned, p.to)
+	}
+	l.prune = nil
+	if to := l.unneeded(); to > l.pruned {
+		l.prune = &pruning{loop: l.at, from: l.pruned, to: to}
+	}
+}
+
+// unneeded returns the first iteration that is kept.
+func (l *looping) unneeded() uint32 {
+	return uint32(max(0, int64(l.k.Iteration)-int64(l.opts.Keep)))
 }
 
 // finish ends the loop.
@@ -136,8 +191,8 @@ func (l *looping) finish(out []byte) {
 	l.save(true)
 }
 
-// save records how far the loop is. Every so often it forgets iterations, in the same
-// commit: none is forgotten that would have to run again.
+// save records how far the loop is, now or with what is committed next. If now, it forgets
+// iterations in the same commit: none is forgotten that would have to run again.
 func (l *looping) save(now bool) {
 	r := l.c.r
 	over := l.at.Iteration(l.index, l.ran)
@@ -148,7 +203,7 @@ func (l *looping) save(now bool) {
 	}
 	tx := r.wf.h.Begin()
 	l.must(l.put(tx, l.k, l.m))
-	from := uint32(max(0, int64(l.k.Iteration)-int64(l.opts.Keep)))
+	from := l.unneeded()
 	small := r.wf.small
 	if from > l.pruned && !small {
 		tx.DeleteIterations(l.at, l.pruned, from)
@@ -167,5 +222,5 @@ func (l *looping) save(now bool) {
 		tx.DeleteIterations(l.at, i, i+1)
 		l.must(l.c.commit(tx, nil))
 	}
-	l.pruned = max(l.pruned, from)
+	l.pruned, l.prune, l.waits = max(l.pruned, from), nil, 0
 }

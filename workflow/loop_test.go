@@ -110,6 +110,47 @@ func TestLoopPrunes(t *testing.T) {
 	}
 }
 
+// A loop with steps makes no commits of its own: how far it is, and what is forgotten,
+// goes with those of the steps.
+func TestLoopRides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if r.limits.AtomicBatches > 0 {
+			t.Skip("to forget takes small commits of its own there")
+		}
+		const n, rest = 100, 3
+		fn := func(c *Context, _ int) (int, error) {
+			return Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
+				_, err := Join(c, "j", // whose branches land at the same time
+					Branch[int]{"a", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1), nil) }},
+					Branch[int]{"b", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1), nil) }})
+				if *i == n-rest {
+					c.Sleep("pause", time.Hour)
+				}
+				*i++
+				return *i, *i == n, err
+			}, &LoopOptions{Commit: 10})
+		}
+		w := begin(r, fn, 0)
+		got := r.counted(func() { status(r, w, Sleeping) })
+		if want := int64((n-rest+1)*5 + 3); got.Commits > want || got.Gets+got.Scans > 0 {
+			t.Errorf("%d commits, want at most %d; %d reads", got.Commits, want, got.Gets+got.Scans)
+		}
+		// Those before iteration 80 went with the first step of iteration 90.
+		if left := r.paths(w.Workflow); left[1] != "l[80]/j" {
+			t.Errorf("the first one left is %s", left[1])
+		}
+		r.same(w.Workflow)
+		w = again(r, fn)
+		later(time.Hour)
+		output(r, w, n)
+		if left := r.paths(w.Workflow); left[1] != fmt.Sprintf("l[%d]/j", n-1-10) {
+			t.Errorf("the first one left is %s", left[1])
+		}
+		r.same(w.Workflow)
+	})
+}
+
 // TestLoopCrash: after the end of a process iterations run again over what they recorded.
 func TestLoopCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

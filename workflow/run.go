@@ -249,8 +249,12 @@ func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error
 			leave()
 		}
 	}
+	c.prune(tx)
 	tx.Stage(b)
 	err := c.land(b)
+	if err == nil {
+		c.pruned()
+	}
 	known = stage != nil
 	return err
 }

@@ -333,6 +333,11 @@ func (h *History) FirstIn(scope Location, passed func(NameIndex) bool) (l Locati
 	return "", false
 }
 
+// Written reports whether the entry at l is stored as it is in memory.
+func (h *History) Written(l Location) bool {
+	return !h.dirty.Dirty(deferred{what: whatEntry, at: l})
+}
+
 // Deferred returns how many writes were deferred, and the bytes of their values but for
 // those of fields.
 func (h *History) Deferred() (writes, bytes int) {
