@@ -24,6 +24,7 @@ func (tx *Tx) commit() {
 func (tx *Tx) abort(error) {
 	tx.h.mu.Lock()
 	defer tx.h.mu.Unlock()
+	tx.keepOrphans()
 	tx.h.land()
 }
 
@@ -57,6 +58,7 @@ func (tx *Tx) apply() (change Change) {
 		}
 	}
 	m.landed(p.writes)
+	tx.dropOrphans()
 	change.FirstName = m.stored
 	for ; m.stored < p.names; m.stored++ {
 		m.count(len(appendNameKey(p.key[:0], m.stored)), absent, len(m.names[m.stored]))
@@ -85,14 +87,6 @@ func (tx *Tx) applyChange(c *change) (gone *Entry) {
 		rec.Metadata, rec.metaValue = c.metadata, nil
 	}
 	return gone
-}
-
-// removeOrphans forgets metadata of entries that aren't there.
-func (m *memory) removeOrphans() {
-	for id, o := range m.orphans {
-		m.count(metadataKeySize(id), o.size, absent)
-	}
-	clear(m.orphans)
 }
 
 // landed notes the sizes of what is stored.

@@ -196,11 +196,42 @@ func TestOrphans(t *testing.T) {
 	before := r.h.Snapshot()
 	r.reopen()
 	wantEqual(t, "after a restart", r.h.Snapshot(), before)
+	if before.Orphans["y"] == nil || before.Orphans["x"] != nil {
+		t.Errorf("orphans %v", before.Orphans)
+	}
 	r.commit(func(tx *Tx) { tx.Delete("") })
 	r.verify("everything deleted")
 	if s := r.h.Snapshot(); s.Orphans != nil {
 		t.Errorf("got %+v", s)
 	}
+}
+
+// Metadata that have lost their entry are removed by commits that write something, some at
+// a time, without a read.
+func TestOrphansGo(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	for i := range 20 {
+		id := fmt.Sprint(i)
+		must(t, r.actor.Put(ctx, appendMetadataKey(nil, id), appendMetadata(nil, &Metadata{Attempts: 3, Error: &id})))
+	}
+	r.reopen()
+	r.commit(func(*Tx) {}) // nothing to write
+	for i, want := range []int{20, 12, 4, 0, 0} {
+		if s, _ := r.read(); len(s.Orphans) != want || len(r.h.Snapshot().Orphans) != want {
+			t.Errorf("%d orphans in memory and %d stored, want %d", len(r.h.Snapshot().Orphans), len(s.Orphans), want)
+		}
+		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+		tx := r.h.Begin()
+		r.step(tx, "1", "a")
+		wantErr(t, "commit", tx.Commit(ctx), batch.ErrTooLarge)
+		if fault.Remove(); len(r.h.Snapshot().Orphans) != want {
+			t.Errorf("a commit that fails leaves %d orphans, want %d", len(r.h.Snapshot().Orphans), want)
+		}
+		if c := r.counted(func() { r.commit(func(tx *Tx) { r.step(tx, fmt.Sprint(i), "a") }) }); c.Gets+c.Scans > 0 {
+			t.Errorf("%d reads", c.Gets+c.Scans)
+		}
+	}
+	r.verify("all gone")
 }
 
 // Rows that are damaged are found, too, and the rest is read.

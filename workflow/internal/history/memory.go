@@ -32,12 +32,6 @@ func prior(size int) batch.Prior {
 	return batch.Stored(size)
 }
 
-// An orphan is metadata of an entry that isn't there.
-type orphan struct {
-	*Metadata
-	size int
-}
-
 // A memory is a history as it is in memory.
 type memory struct {
 	names  []string
@@ -48,6 +42,7 @@ type memory struct {
 	order   []Location // of records, sorted
 	ids     map[string]Location
 	orphans map[string]orphan
+	lost    []string // ids of orphans, and of some that are none any more
 
 	state   State
 	values  [fields][]byte // encoded; nil for none. That of the state is what is stored.

@@ -16,7 +16,8 @@ type plan struct {
 	names    NameIndex // those below it are stored then
 	text     []byte    // of the state, if that is written; nil: removed
 	fields   [fields]bool
-	key      []byte // memory for keys
+	key      []byte       // memory for keys
+	orphans  []lostOrphan // that are removed
 }
 
 // A write is a value of the history, under a key of its own.
@@ -39,6 +40,7 @@ func (tx *Tx) late(b *batch.Batch) error {
 		return err
 	}
 	p := &tx.plan
+	tx.keepOrphans() // if this is not the first time
 	*p = plan{writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
 	if h.dirty.Len() > 0 && tx.naming == 0 {
 		p.deferred = h.dirty.Capture()
@@ -49,6 +51,7 @@ func (tx *Tx) late(b *batch.Batch) error {
 	p.stageWrites(b)
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
+	tx.stageOrphans(b)
 	h.flying = true
 	b.OnCommit(tx.onCommit)
 	b.OnAbort(tx.onAbort)
