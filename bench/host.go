@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/metrics"
+	"sync"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -23,12 +27,32 @@ const (
 // hostLines is host/turn: a call of an action that puts one user key, from the call to its
 // answer, by one caller of each actor. A turn is committed without waiting, and its answer
 // waits until it is durable; the peer makes the same commits and waits for each.
+// host/turn-many is the same with thousands of actors. host/awake and host/asleep are how
+// many actors there may be in a GiB of memory.
 func hostLines(engine string) []line {
-	return []line{{
-		"host/turn", "turn/s",
-		side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) { return openTurns(ctx, at) }},
-		side{rawEngine, func(ctx context.Context, at site) (runner, error) { return openRawTurns(ctx, at) }},
-	}}
+	subject, own := "greenroom-"+engine, "greenroom-"+engineMem
+	return []line{
+		{
+			"host/turn", "turn/s",
+			side{subject, func(ctx context.Context, at site) (runner, error) { return openTurns(ctx, at) }},
+			side{rawEngine, openRawTurns},
+		},
+		{
+			"host/turn-many", "turn/s",
+			side{subject, func(ctx context.Context, at site) (runner, error) { return openTurns(ctx, at.many()) }},
+			side{rawEngine, func(ctx context.Context, at site) (runner, error) { return openRawTurns(ctx, at.many()) }},
+		},
+		{
+			"host/awake", "actors/GiB",
+			side{own, func(ctx context.Context, at site) (runner, error) { return openAwake(ctx, at.many()) }},
+			side{"goroutine", func(ctx context.Context, at site) (runner, error) { return openGoroutines(ctx, at.many()) }},
+		},
+		{
+			"host/asleep", "actors/GiB",
+			side{own, func(ctx context.Context, at site) (runner, error) { return openAsleep(ctx, at.many()) }},
+			side{"timer", func(ctx context.Context, at site) (runner, error) { return openTimers(ctx, at.many()) }},
+		},
+	}
 }
 
 // A turnHost is a host with actors that are called.
@@ -65,11 +89,15 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 	}
 	for i := range at.sizes.actors {
 		h.actors = append(h.actors, host.Address{Type: "putter", Key: fmt.Sprint(i)})
-		if err := h.call(ctx, i); err != nil {
-			return nil, err
-		}
 	}
-	return h, nil
+	// Each once, and together: there are thousands.
+	errs := make([]error, len(h.actors))
+	var done sync.WaitGroup
+	for i := range h.actors {
+		done.Go(func() { errs[i] = h.call(ctx, i) })
+	}
+	done.Wait()
+	return h, errors.Join(errs...)
 }
 
 // putter is the type of the actors.
@@ -79,6 +107,13 @@ func putter() *host.Actor {
 		"put": host.Action(func(c *host.Context, value []byte) (struct{}, error) {
 			return struct{}{}, c.KV().Put(key, value)
 		}),
+		"plan": host.Action(func(c *host.Context, _ struct{}) (string, error) {
+			if err := c.KV().Put(key, key); err != nil {
+				return "", err
+			}
+			return c.Schedule().After(365*24*time.Hour, "put", nil)
+		}),
+		"get": host.Action(func(c *host.Context, _ struct{}) ([]byte, error) { return c.KV().Get(key, nil) }),
 	}}
 }
 
@@ -144,4 +179,144 @@ func recordTurns(ctx context.Context, at site) (commits [][]kv.Commit, err error
 		commits = append(commits, of)
 	}
 	return commits, nil
+}
+
+// memoryTimes is how many times as many actors there are where their memory is measured,
+// or how many turns they make together, as are at work at once elsewhere: thousands.
+const memoryTimes = 10
+
+// many returns the site for thousands of actors.
+func (s site) many() site {
+	s.sizes.actors *= memoryTimes
+	return s
+}
+
+// A footprint measures bytes instead of seconds: an operation is an actor, and takes as
+// long as it has memory, a second for each GiB. So the throughput is how many actors fit
+// into a GiB. An operation more costs nothing: each run weighs the same actors once.
+//
+// The engine is always the one in memory. What it holds is there before, and not counted.
+type footprint struct {
+	actors int
+	// hold has the actors in memory, and returns what lets go of them.
+	hold   func(ctx context.Context) (release func() error, err error)
+	finish func() error
+	passed time.Duration
+}
+
+var _ clocked = (*footprint)(nil)
+
+func (f *footprint) run(ctx context.Context, n int) error {
+	before := liveMemory()
+	release, err := f.hold(ctx)
+	if err != nil {
+		return err
+	}
+	each := max(float64(liveMemory()-before)/float64(f.actors), 1)
+	f.passed += time.Duration(float64(n) * each / (1 << 30) * float64(time.Second))
+	return release()
+}
+
+func (f *footprint) clock() time.Duration { return f.passed }
+
+func (f *footprint) counts() faultkv.Counts { return faultkv.Counts{} }
+
+func (f *footprint) close() error { return f.finish() }
+
+// liveMemory is what objects on the heap and stacks take that are in use.
+func liveMemory() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools let go of
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() + s[1].Value.Uint64())
+}
+
+// openAwake has actors awake that have made a turn, and openAsleep those that have made
+// one and sleep until an alarm rings, in a year.
+func openAwake(ctx context.Context, at site) (runner, error) {
+	return openFootprint(ctx, at, at.sizes.actors)
+}
+
+func openAsleep(ctx context.Context, at site) (runner, error) {
+	return openFootprint(ctx, at, 1)
+}
+
+// openFootprint makes actors that each have a key and an alarm. They are held by a host in
+// which each makes a turn that only reads, and most may be awake.
+func openFootprint(ctx context.Context, at site, most int) (_ runner, err error) {
+	at.engine = engineMem
+	engine, err := openEngine(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, engine.Close())
+		}
+	}()
+	visit := func(ctx context.Context, action string) (*host.Host, error) {
+		h, err := host.Open(ctx, engine, []*host.Actor{putter()}, &host.Options{
+			MaxAwake: most, Logger: slog.New(slog.DiscardHandler), IdleTimeout: 1 << 60,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for i := range at.sizes.actors {
+			_, err := h.Do(ctx, &host.Call{Actor: host.Address{Type: "putter", Key: fmt.Sprint(i)}, Action: action})
+			if err != nil {
+				return nil, errors.Join(err, h.Close(ctx))
+			}
+		}
+		return h, nil
+	}
+	hold := func(ctx context.Context) (func() error, error) {
+		h, err := visit(ctx, "get")
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return h.Close(context.Background()) }, nil
+	}
+	h, err := visit(ctx, "plan")
+	if err != nil {
+		return nil, err
+	}
+	return &footprint{actors: at.sizes.actors, hold: hold, finish: engine.Close}, h.Close(ctx)
+}
+
+// openGoroutines is the peer of an actor that is awake: a goroutine that waits for work,
+// in a table by its name.
+func openGoroutines(_ context.Context, at site) (runner, error) {
+	return &footprint{actors: at.sizes.actors, finish: func() error { return nil }, hold: func(context.Context) (func() error, error) {
+		table := map[string]chan struct{}{}
+		var done sync.WaitGroup
+		for i := range at.sizes.actors {
+			work := make(chan struct{})
+			table[fmt.Sprint("putter/", i)] = work
+			done.Go(func() { <-work })
+		}
+		return func() error {
+			for _, work := range table {
+				close(work)
+			}
+			done.Wait()
+			return nil
+		}, nil
+	}}, nil
+}
+
+// openTimers is the peer of an actor that sleeps: a timer, in a table by its name.
+func openTimers(_ context.Context, at site) (runner, error) {
+	return &footprint{actors: at.sizes.actors, finish: func() error { return nil }, hold: func(context.Context) (func() error, error) {
+		table := map[string]*time.Timer{}
+		for i := range at.sizes.actors {
+			table[fmt.Sprint("putter/", i)] = time.AfterFunc(time.Hour, func() {})
+		}
+		return func() error {
+			for _, t := range table {
+				t.Stop()
+			}
+			return nil
+		}, nil
+	}}, nil
 }

@@ -1,0 +1,37 @@
+package main
+
+import "testing"
+
+// turnCounts holds that a turn is one commit, which is waited for together with others.
+func turnCounts(t *testing.T, r result) {
+	t.Helper()
+	if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != 1 {
+		t.Errorf("a turn takes %v reads and %v commits, want 0 and 1", reads, commits)
+	}
+	if r.counts.Durable != 0 || r.counts.Syncs == 0 {
+		t.Errorf("%d commits are durable, and %d syncs; a turn is committed first and waited for then", r.counts.Durable, r.counts.Syncs)
+	}
+}
+
+// TestFootprint weighs actors: an awake one has some KiB, one that sleeps next to nothing.
+func TestFootprint(t *testing.T) {
+	at := site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}
+	at.sizes.actors = 20
+	each := map[string]float64{}
+	for _, l := range hostLines(engineMem)[2:] {
+		r, err := l.subject.open(t.Context(), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.run(t.Context(), 1000); err != nil {
+			t.Fatal(err)
+		}
+		each[l.name] = r.(clocked).clock().Seconds() * (1 << 30) / 1000
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if awake, asleep := each["host/awake"], each["host/asleep"]; awake < 2000 || awake > 100_000 || asleep > awake/5 {
+		t.Errorf("an awake actor has %.0f bytes, a sleeping one %.0f", awake, asleep)
+	}
+}
