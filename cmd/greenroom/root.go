@@ -32,7 +32,7 @@ what isn't there.`,
 		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
 		newConns(e), newState(e), newTraces(e),
-		newWorkflow(e),
+		newWorkflow(e), newHost(e),
 	)
 	noteStart(root, started)
 	return root

@@ -47,6 +47,7 @@ var Layers = []Layer{
 	{5, []string{"inspector"}, "the page that shows a store"},
 	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
 	{6, []string{"examples/counter"}, "the smallest program with actors"},
+	{6, []string{"examples/chat"}, "a chat room, with its page: what `greenroom host --demo` serves"},
 	{6, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
 	{6, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }
@@ -68,6 +69,7 @@ var Sideways = []Edge{
 	{"kv/kvtest", "kv", "the suite tests the contract"},
 	{"host/front", "host", "a front serves a host"},
 	{"cmd/greenroom", "internal/storeurl", "the program opens stores"},
+	{"cmd/greenroom", "examples/chat", "the program has something to show"},
 	{"bench", "internal/storeurl", "the measurements open stores"},
 }
 

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+)
+
+// A typeSource is where a host's types come from: it has flags of its own.
+type typeSource interface {
+	// types returns the types that the flags ask for, and what is to be closed after the
+	// host, nil for nothing.
+	types(ctx context.Context) ([]*host.Actor, io.Closer, error)
+}
+
+// hostTypes are the sources of types of greenroom host. Each adds its flags to cmd.
+func hostTypes(cmd *cobra.Command) []typeSource {
+	return []typeSource{newDemo(cmd)}
+}
+
+// hostFlags are what greenroom host is told.
+type hostFlags struct {
+	listen    string
+	tokenFile string
+	origins   []string
+	names     []string
+	awake     int
+	idle      time.Duration
+	away      time.Duration
+	drain     time.Duration
+	verbose   bool
+
+	sources []typeSource
+}
+
+func newHost(e *env) *cobra.Command {
+	f := &hostFlags{}
+	cmd := &cobra.Command{
+		Use:   "host [STORE]",
+		Short: "Serve actors over HTTP and WebSockets",
+		Long: `Serve the actors of a store: actions over HTTP, with JSON or CBOR, and connections and
+events over WebSockets; see docs/front.md. The store is created if it isn't there, and is
+this process's until it ends, but for one in PostgreSQL, which several may serve.
+
+--demo serves the types counter and chat, and a page to chat at /. It needs no STORE:
+without one it has a store that is removed when it ends.
+
+It listens on loopback, where no token is needed: anybody on this machine may use it. To
+listen elsewhere takes a token file, of lines with a token each, at least 16 characters
+long; lines that begin with # are left out. There is no TLS: that is for a proxy.
+
+SIGTERM and Ctrl-C end it in good order: it takes nothing new, answers what it was asked
+and puts its actors to sleep.`,
+		Example: `  greenroom host --demo
+  greenroom host data --demo --listen 0.0.0.0:6420 --token-file tokens`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return serveHost(cmd.Context(), e, f, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:6420", "`address` and port; port 0 takes any that is free")
+	flags.StringVar(&f.tokenFile, "token-file", "", "`file` of the tokens, one of which every request must have")
+	flags.StringArrayVar(&f.origins, "origin", nil, "`origin` whose pages may come from elsewhere (may be repeated)")
+	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
+	flags.IntVar(&f.awake, "awake", host.DefaultMaxAwake, "how many actors may be in memory")
+	flags.DurationVar(&f.idle, "idle", host.DefaultIdleTimeout, "how long an actor without anything to do stays there")
+	flags.DurationVar(&f.away, "away", host.DefaultAwayTimeout, "how long a client may be away before it is disconnected")
+	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
+	f.sources = hostTypes(cmd)
+	return cmd
+}
+
+// serveHost serves until ctx ends.
+func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err error) {
+	tokens, err := f.tokens()
+	if err != nil {
+		return err
+	}
+	// Types are named, and demands refused, before anything is created.
+	types, err := f.types(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, types.close()) }()
+	url, remove, err := f.store(args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return say(err, "can't listen on %s: %v", f.listen, rootCause(err))
+	}
+	defer ln.Close() // again, unless it was never served
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	s := &hostServer{
+		flags: f, tokens: tokens, types: types.actors, listener: ln, out: e.stdout, demo: types.demo,
+		log: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level})),
+	}
+	err = withStore(ctx, url, &storeurl.Options{Create: true, Limits: e.limits, Logger: s.log}, func(st *storeurl.Store) error {
+		return s.serve(ctx, st, e.limits)
+	})
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // to be ended is how it ends
+	}
+	return err
+}
+
+// rootCause returns the last of a chain of errors, which says it without the address.
+func rootCause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+// actorTypes are the types of a host.
+type actorTypes struct {
+	actors  []*host.Actor
+	demo    bool
+	closers []io.Closer
+}
+
+func (t *actorTypes) close() (err error) {
+	for _, c := range t.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// types asks all sources.
+func (f *hostFlags) types(ctx context.Context) (*actorTypes, error) {
+	t := &actorTypes{}
+	for _, source := range f.sources {
+		actors, closer, err := source.types(ctx)
+		if closer != nil {
+			t.closers = append(t.closers, closer)
+		}
+		if err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		t.actors = append(t.actors, actors...)
+		if d, ok := source.(*demo); ok {
+			t.demo = d.on
+		}
+	}
+	if len(t.actors) == 0 {
+		return nil, &usageError{"there is nothing to serve: --demo serves an example"}
+	}
+	return t, nil
+}
+
+// store returns the store to be served. The one of a demonstration without a name is
+// removed.
+func (f *hostFlags) store(args []string) (url string, remove func() error, err error) {
+	if len(args) > 0 {
+		return args[0], func() error { return nil }, nil
+	}
+	for _, source := range f.sources {
+		if d, ok := source.(*demo); ok && d.on {
+			dir, err := os.MkdirTemp("", "greenroom-demo-")
+			if err != nil {
+				return "", nil, err
+			}
+			return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, nil
+		}
+	}
+	return "", nil, &usageError{"STORE is missing: only --demo does without one"}
+}
+
+// hostOptions returns the options of the host.
+func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
+	limits, err := envlimits.Apply(limits)
+	if err != nil {
+		return nil, err
+	}
+	return &host.Options{
+		Store:       &actorstore.Options{Limits: limits},
+		MaxAwake:    s.flags.awake,
+		IdleTimeout: s.flags.idle,
+		AwayTimeout: s.flags.away,
+		Logger:      s.log,
+		Metrics:     s.sink,
+	}, nil
+}
+
+// frontOptions returns the options of the front.
+func (s *hostServer) frontOptions(secret []byte) *front.Options {
+	return &front.Options{
+		Tokens: s.tokens, WithoutToken: len(s.tokens) == 0, Secret: secret,
+		Origins: s.flags.origins, Hosts: s.flags.names,
+		MetricsPage: s.page, Pages: s.pages(),
+		Logger: s.log, Metrics: s.sink,
+	}
+}
+
+// address returns how the listener is reached.
+func (s *hostServer) address() string { return fmt.Sprintf("http://%s", s.listener.Addr()) }

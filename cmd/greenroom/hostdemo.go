@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom/examples/chat"
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// A demo is the source of the types of --demo.
+type demo struct{ on bool }
+
+func newDemo(cmd *cobra.Command) *demo {
+	d := &demo{}
+	cmd.Flags().BoolVar(&d.on, "demo", false, "serve counters, chat rooms and a page to chat")
+	return d
+}
+
+func (d *demo) types(context.Context) ([]*host.Actor, io.Closer, error) {
+	if !d.on {
+		return nil, nil, nil
+	}
+	return []*host.Actor{demoCounter(), chat.Actor()}, nil, nil
+}
+
+// demoLines are what there is to try, for curl.
+var demoLines = []string{
+	`--json 2 URL/actors/counter/lobby/actions/add`,
+	`--json '{"name":"Ann","text":"hello"}' URL/actors/chat/lobby/actions/say`,
+	`--json 0 URL/actors/chat/lobby/actions/history`,
+}
+
+// A demoTally is the state of a counter.
+type demoTally struct {
+	Number int `cbor:"number"`
+	Rung   int `cbor:"rung"` // how often "later" came
+}
+
+// demoCounter counts: "add" adds a number and returns the sum, "later" has so many
+// milliseconds pass and then an alarm ring, "get" returns the sum and how many rang.
+func demoCounter() *host.Actor {
+	change := func(c *host.Context, fn func(t *demoTally)) (t demoTally, err error) {
+		err = host.Mutate(c, func(v *demoTally) error { fn(v); t = *v; return nil })
+		return t, err
+	}
+	return &host.Actor{
+		Name: "counter",
+		Actions: map[string]host.Handler{
+			"add": host.Action(func(c *host.Context, n int) (int, error) {
+				t, err := change(c, func(t *demoTally) { t.Number += n })
+				if err != nil {
+					return 0, err
+				}
+				return t.Number, c.Broadcast("count", t.Number)
+			}),
+			"later": host.Action(func(c *host.Context, ms int64) (string, error) {
+				return c.Schedule().After(time.Duration(max(ms, 0))*time.Millisecond, "ring", nil)
+			}),
+			"ring": host.Action(func(c *host.Context, _ struct{}) (struct{}, error) {
+				t, err := change(c, func(t *demoTally) { t.Rung++ })
+				if err != nil {
+					return struct{}{}, err
+				}
+				return struct{}{}, c.Broadcast("rung", t.Rung)
+			}),
+			"get": host.Action(func(c *host.Context, _ struct{}) (map[string]int, error) {
+				t, err := host.State[demoTally](c)
+				return map[string]int{"number": t.Number, "rung": t.Rung}, err
+			}),
+		},
+	}
+}

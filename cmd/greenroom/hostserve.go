@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/examples/chat"
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/metrics/prom"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A hostServer is a host with its front, while it is served.
+type hostServer struct {
+	flags    *hostFlags
+	tokens   []string
+	types    []*host.Actor
+	demo     bool
+	listener net.Listener
+	out      io.Writer
+	log      *slog.Logger
+	sink     *prom.Sink
+	page     http.Handler // of the metrics
+}
+
+// serve opens the host, serves it until ctx ends, and closes it.
+func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, limits batch.Limits) (err error) {
+	registry, err := s.measure()
+	if err != nil {
+		return err
+	}
+	opts, err := s.hostOptions(limits)
+	if err != nil {
+		return err
+	}
+	h, err := host.Open(ctx, store.Engine, s.types, opts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// What was asked is done by now, unless that took too long: then this must not.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flags.drain)
+		defer cancel()
+		err = errors.Join(err, h.Close(end))
+	}()
+	if err := watchStats(registry, h); err != nil {
+		return err
+	}
+	secret, err := front.StoredSecret(ctx, store.Engine)
+	if err != nil {
+		return err
+	}
+	f, err := front.New(h, s.frontOptions(secret))
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, f, h)
+}
+
+// run serves the front until ctx ends.
+func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) error {
+	server := f.Server()
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(s.listener) }()
+	err := s.announce(h)
+	if err == nil {
+		select {
+		case err = <-failed:
+		case <-ctx.Done():
+			s.log.Info("greenroom: shutting down")
+		}
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flags.drain)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- server.Shutdown(end) }()
+	err = errors.Join(err, f.Shutdown(end), <-closed)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(err, server.Close())
+	}
+	return err
+}
+
+// measure prepares the metrics.
+func (s *hostServer) measure() (*prometheus.Registry, error) {
+	var err error
+	s.sink, err = prom.New(slices.Concat(host.Metrics(), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics())...)
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	err = errors.Join(registry.Register(s.sink),
+		registry.Register(collectors.NewGoCollector()),
+		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})))
+	s.page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return registry, err
+}
+
+// watchStats adds what a host does at the moment.
+func watchStats(registry *prometheus.Registry, h *host.Host) error {
+	var err error
+	for _, g := range []struct {
+		name, help string
+		of         func(host.Stats) int
+	}{
+		{"actors_awake", "Actors in memory", func(s host.Stats) int { return s.Awake }},
+		{"actors_idle", "Actors in memory that have nothing to do", func(s host.Stats) int { return s.Idle }},
+		{"calls_waiting", "Calls that wait until there is room for one more actor", func(s host.Stats) int { return s.Waiting }},
+		{"alarms", "Sleeping actors that are to be woken at some time", func(s host.Stats) int { return s.Alarms }},
+	} {
+		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "host", Name: g.name, Help: g.help},
+			func() float64 { return float64(g.of(h.Stats())) })))
+	}
+	return err
+}
+
+// pages returns the pages that are served besides, nil for none.
+func (s *hostServer) pages() http.Handler {
+	if s.demo {
+		return chat.Page()
+	}
+	return nil
+}
+
+// announce says where the host is, and what can be tried.
+func (s *hostServer) announce(h *host.Host) error {
+	var b strings.Builder
+	at := s.address()
+	fmt.Fprintf(&b, "serving %s at %s\n", strings.Join(h.Types(), ", "), at)
+	token := ""
+	if len(s.tokens) == 0 {
+		fmt.Fprintln(&b, "no token is needed: anybody on this machine may use it")
+	} else {
+		fmt.Fprintln(&b, "a token is needed: put one of the token file into $TOKEN")
+		token = `-H "Authorization: Bearer $TOKEN" `
+	}
+	if s.demo {
+		for _, line := range demoLines {
+			fmt.Fprintf(&b, "  curl %s%s\n", token, strings.ReplaceAll(line, "URL", at))
+		}
+		fmt.Fprintf(&b, "  and open %s/ in two windows\n", at)
+	}
+	_, err := io.WriteString(s.out, b.String())
+	return err
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/host/front"
+)
+
+// tokens returns those of the token file, none if nobody needs one: that is only where
+// nobody but this machine gets.
+func (f *hostFlags) tokens() ([]string, error) {
+	if f.tokenFile != "" {
+		return readTokens(f.tokenFile)
+	}
+	name, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return nil, &usageError{fmt.Sprintf("--listen %s is not an address and a port", f.listen)}
+	}
+	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, &usageError{fmt.Sprintf("to listen on %s takes a --token-file: others than this machine get there", f.listen)}
+	}
+	return nil, nil
+}
+
+// readTokens reads a token file. No error repeats what is in it.
+func readTokens(name string) (tokens []string, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // it was only read
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(line) < front.MinToken || strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, say(nil, "%s, line %d: a token has at least %d characters, all of them printable ASCII without spaces", name, n, front.MinToken)
+		}
+		tokens = append(tokens, line)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(tokens) == 0 {
+		return nil, say(nil, "there is no token in %s", name)
+	}
+	return tokens, nil
+}

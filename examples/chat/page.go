@@ -1,0 +1,27 @@
+package chat
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+)
+
+//go:embed page
+var files embed.FS
+
+// Page serves the page of a chat room, without anything from elsewhere, for
+// front.Options.Pages.
+func Page() http.Handler {
+	page, err := fs.Sub(files, "page")
+	if err != nil {
+		panic("chat: " + err.Error()) // the name is a constant
+	}
+	server := http.FileServerFS(page)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What somebody says is never a part of the page but as text; this is for the case
+		// that it becomes one all the same.
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'")
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		server.ServeHTTP(w, r)
+	})
+}

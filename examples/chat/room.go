@@ -1,0 +1,202 @@
+// Package chat is a chat room: an actor that keeps its messages in SQLite, tells everybody
+// who is connected of new ones, and sleeps while nobody says anything, however many are
+// connected. The page that goes with it is in Page.
+//
+// It is an example, to be read beside docs/front.md, and what greenroom host --demo
+// serves. It knows nobody: who says to be Ann is Ann.
+package chat
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// Type is the name of the type.
+const Type = "chat"
+
+// Bounds of what may be said.
+const (
+	maxName    = 40   // characters
+	maxText    = 2000 // characters
+	maxKey     = 64   // bytes
+	maxHistory = 200  // messages at once
+)
+
+// A Message is what somebody has said.
+type Message struct {
+	ID   int64  `json:"id"` // grows by one
+	At   int64  `json:"at"` // Unix milliseconds
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// A Hello is what a client gives when it connects.
+type Hello struct {
+	Name string `json:"name"`
+	// Since is the newest message that the client has, 0 for none.
+	Since int64 `json:"since"`
+}
+
+// A Saying is what somebody wants to say.
+type Saying struct {
+	Text string `json:"text"`
+	// Key is the client's own for this message, and makes it safe to send it again when the
+	// answer was lost: the same key says nothing twice. Empty for none.
+	Key string `json:"key"`
+	// Name is for who has no connection, whose name it is otherwise.
+	Name string `json:"name"`
+}
+
+// Actor returns the type: rooms with the actions "say", which takes a Saying and returns
+// the Message; "history", which takes the id of a message and returns those behind it, up
+// to 200; and "people", which returns names. Clients get the event "message" for each
+// message, and "history" when they join: the newest 200, or what history returns for
+// Hello.Since.
+func Actor() *host.Actor {
+	return &host.Actor{
+		Name:   Type,
+		Create: create,
+		Actions: map[string]host.Handler{
+			"say":     host.Action(say),
+			"history": host.Action(history),
+			"people":  host.Action(people),
+		},
+		Connect: connect,
+	}
+}
+
+// create makes the table, in the transaction in which the room comes to be.
+func create(c *host.Context) error {
+	tx, err := c.DB()
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(c.Context(), `create table message(
+		id integer primary key, at integer not null, name text not null, text text not null, key text unique)`)
+	return err
+}
+
+// connect lets somebody in. The name is kept with the connection, for as long as that is
+// there: also while the room sleeps, and after a restart.
+func connect(c *host.Context, n *host.Conn) error {
+	var hello Hello
+	if err := n.Parameters(&hello); err != nil {
+		return &host.Error{Code: "bad_arguments", Message: "To join takes a name.", Err: err}
+	}
+	name, err := checkName(hello.Name)
+	if err != nil {
+		return err
+	}
+	query, since := behind, hello.Since
+	if since <= 0 {
+		query = newest
+	}
+	tx, err := c.DB()
+	if err != nil {
+		return err
+	}
+	missed, err := messages(c.Context(), tx, query, since, maxHistory)
+	if err != nil {
+		return err
+	}
+	return errors.Join(n.SetState(name), n.Subscribe("message"), n.Send("history", missed))
+}
+
+// checkName returns a name without what doesn't belong to it.
+func checkName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	if name == "" || utf8.RuneCountInString(name) > maxName {
+		return "", &host.Error{Code: "bad_name", Message: "A name has between 1 and 40 characters."}
+	}
+	return name, nil
+}
+
+// say adds a message and tells everybody. Nobody is told before it is durable.
+func say(c *host.Context, s Saying) (m Message, err error) {
+	name := s.Name
+	if n := c.Conn(); n != nil {
+		if err := n.State(&name); err != nil {
+			return m, err
+		}
+	}
+	if name, err = checkName(name); err != nil {
+		return m, err
+	}
+	text := strings.TrimSpace(s.Text)
+	if text == "" || utf8.RuneCountInString(text) > maxText || len(s.Key) > maxKey {
+		return m, &host.Error{Code: "bad_text", Message: "A message has between 1 and 2000 characters."}
+	}
+	tx, err := c.DB()
+	if err != nil {
+		return m, err
+	}
+	// A message that was sent again is found by its key, and not said again.
+	ms, err := messages(c.Context(), tx, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
+	if err != nil || len(ms) > 0 {
+		return first(ms), err
+	}
+	ms, err = messages(c.Context(), tx, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
+		returning id, at, name, text`, c.Now().UnixMilli(), name, text, s.Key)
+	if err != nil {
+		return m, err
+	}
+	return first(ms), c.Broadcast("message", first(ms))
+}
+
+func first(ms []Message) (m Message) {
+	if len(ms) > 0 {
+		m = ms[0]
+	}
+	return m
+}
+
+// Queries for messages behind one, no more than so many: the oldest, and the newest.
+const (
+	behind = `select id, at, name, text from message where id > ? order by id limit ?`
+	newest = `select * from (select id, at, name, text from message where id > ? order by id desc limit ?) order by id`
+)
+
+// history returns messages behind one. Who gets as many as there may be asks again.
+func history(c *host.Context, since int64) ([]Message, error) {
+	tx, err := c.DB()
+	if err != nil {
+		return nil, err
+	}
+	return messages(c.Context(), tx, behind, since, maxHistory)
+}
+
+// messages returns what a query returns.
+func messages(ctx context.Context, tx *vfs.Tx, query string, args ...any) (ms []Message, err error) {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	ms = []Message{}
+	for rows.Next() {
+		var m Message
+		if err := rows.Scan(&m.ID, &m.At, &m.Name, &m.Text); err != nil {
+			return nil, err
+		}
+		ms = append(ms, m)
+	}
+	return ms, rows.Err()
+}
+
+// people returns the names of those who are connected, or may come back.
+func people(c *host.Context, _ struct{}) ([]string, error) {
+	names := []string{}
+	for _, n := range c.Conns() {
+		var name string
+		if err := n.State(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
