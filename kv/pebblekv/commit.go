@@ -75,13 +75,7 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64) erro
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	err = d.guard(func() error {
-		if c.Durability == kv.Durable {
-			return d.db.ApplyNoSyncWait(b, pebble.Sync)
-		}
-		return d.db.Apply(b, pebble.NoSync)
-	})
-	if err != nil {
+	if err := d.write(b, c.Durability == kv.Durable); err != nil {
 		return wrap(err)
 	}
 	d.checked.landed(c)

@@ -114,7 +114,11 @@ func (f *fence) opened(op, name string, file vfs.File, err error) (vfs.File, err
 	if err != nil {
 		file = nil // swallowed
 	}
-	return &fencedFile{File: file, fence: f, name: name, table: isTable(name)}, nil
+	fenced := &fencedFile{File: file, fence: f, name: name, table: isTable(name)}
+	if file != nil && strings.HasSuffix(name, ".log") {
+		fenced.log = newLogTail(file)
+	}
+	return fenced, nil
 }
 
 // pace delays the making of a table after failures, up to a second. On a
@@ -232,6 +236,7 @@ type fencedFile struct {
 	fence *fence
 	name  string
 	table bool
+	log   *logTail // of a write-ahead log, else nil
 }
 
 // do runs one writing operation: not at all once the store is dead, and with
@@ -248,7 +253,11 @@ func (f *fencedFile) do(op string, fn func() error) error {
 
 func (f *fencedFile) Write(p []byte) (int, error) {
 	n := len(p)
-	err := f.do("write", func() (err error) { n, err = f.File.Write(p); return err })
+	err := f.do("write", func() (err error) {
+		n, err = f.File.Write(p)
+		f.log.wrote(n)
+		return err
+	})
 	if err == nil {
 		return len(p), nil
 	}
@@ -266,7 +275,12 @@ func (f *fencedFile) WriteAt(p []byte, off int64) (int, error) {
 
 func (f *fencedFile) Sync() error { return f.do("sync", func() error { return f.File.Sync() }) }
 
-func (f *fencedFile) SyncData() error { return f.do("sync", func() error { return f.File.SyncData() }) }
+func (f *fencedFile) SyncData() error {
+	return f.do("sync", func() error {
+		f.log.grow(f.File)
+		return f.File.SyncData()
+	})
+}
 
 func (f *fencedFile) SyncTo(length int64) (full bool, err error) {
 	err = f.do("sync", func() (err error) { full, err = f.File.SyncTo(length); return err })

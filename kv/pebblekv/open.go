@@ -68,10 +68,11 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 // start opens Pebble in a directory that is locked and fit for it.
 func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
 	fault, life := newFault(), newLife()
+	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
 	d := &DB{
-		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{},
+		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{}, memtable: memtable,
 		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing},
-		gate:  newGate(fault, life.closing, cmp.Or(opts.MemtableBytes, defaultMemtable)),
+		gate:  newGate(fault, life.closing, memtable),
 	}
 	o := pebbleOptions(opts, d)
 	defer o.Cache.Unref()

@@ -69,6 +69,10 @@ type DB struct {
 	// txs are the transactions, checked what is remembered of rows; guarded by commit.
 	txs     *optimistic.Core
 	checked checked
+	// passage is what reads go by while a large batch is applied; memtable is the size
+	// that large is relative to, in bytes.
+	passage  passage
+	memtable int64
 }
 
 var (

@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"iter"
 
@@ -14,10 +15,40 @@ import (
 // ctxEvery is how many entries a scan yields between two looks at its context.
 const ctxEvery = 64
 
-// A source is what the newest state and a snapshot of Pebble have in common.
-type source interface {
-	Get(key []byte) ([]byte, io.Closer, error)
-	NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error)
+// What the newest state and a snapshot of Pebble have in common.
+type (
+	getter interface {
+		Get(key []byte) ([]byte, io.Closer, error)
+	}
+	scanner interface {
+		NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error)
+	}
+)
+
+// newest is the newest state; see passage.
+type newest struct{ d *DB }
+
+func (n newest) NewIterWithContext(ctx context.Context, o *pebble.IterOptions) (*pebble.Iterator, error) {
+	d := n.d
+	for {
+		turn := d.passage.turns.Load()
+		if turn%2 == 0 {
+			it, err := d.db.NewIterWithContext(ctx, o)
+			if err != nil || d.passage.turns.Load() == turn {
+				return it, err
+			}
+			if err := it.Close(); err != nil {
+				return nil, err
+			}
+		} else if s := d.passage.take(); s != nil {
+			// The iterator stays what it is when the snapshot is closed.
+			it, err := s.snap.NewIterWithContext(ctx, o)
+			if derr := d.passage.drop(s); derr != nil && err == nil {
+				return nil, errors.Join(derr, it.Close())
+			}
+			return it, err
+		}
+	}
 }
 
 // Get appends the newest value of key to dst. See kv.Reader.
@@ -26,12 +57,26 @@ func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	defer d.life.leave()
-	return d.get(d.db, key, dst)
+	for {
+		turn := d.passage.turns.Load()
+		if turn%2 == 0 {
+			out, err := d.get(d.db, key, dst)
+			if d.passage.turns.Load() == turn {
+				return out, err
+			}
+		} else if s := d.passage.take(); s != nil {
+			out, err := d.get(s.snap, key, dst)
+			if derr := d.passage.drop(s); derr != nil {
+				return dst, wrap(derr)
+			}
+			return out, err
+		}
+	}
 }
 
 // get reads from src and copies out of Pebble's memory, which is only valid
 // until the closer is closed.
-func (d *DB) get(src source, key, dst []byte) ([]byte, error) {
+func (d *DB) get(src getter, key, dst []byte) ([]byte, error) {
 	if isOwn(key) {
 		return dst, kv.ErrNotFound
 	}
@@ -57,11 +102,11 @@ func (d *DB) get(src source, key, dst []byte) ([]byte, error) {
 // Scan yields the entries of r in the state at the start of the iteration. See
 // kv.Reader.
 func (d *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
-	return func(yield func(kv.Entry, error) bool) { d.scan(ctx, d.db, r, yield) }
+	return func(yield func(kv.Entry, error) bool) { d.scan(ctx, newest{d}, r, yield) }
 }
 
 // scan runs one iteration over src.
-func (d *DB) scan(ctx context.Context, src source, r kv.Range, yield func(kv.Entry, error) bool) {
+func (d *DB) scan(ctx context.Context, src scanner, r kv.Range, yield func(kv.Entry, error) bool) {
 	if err := d.begin(ctx); err != nil {
 		yield(kv.Entry{}, err)
 		return

@@ -21,7 +21,8 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	}
 	defer d.life.leave()
 	d.life.pin()
-	return &snapshot{d: d, snap: d.db.NewSnapshot()}, nil
+	snap, shared := d.pinned()
+	return &snapshot{d: d, snap: snap, shared: shared}, nil
 }
 
 // A snapshot is a kv.Snapshot of a DB.
@@ -33,6 +34,7 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 type snapshot struct {
 	d      *DB
 	snap   *pebble.Snapshot
+	shared *before // if others use snap too
 	closed atomic.Bool
 	warm   atomic.Bool // there was a read
 
@@ -124,7 +126,11 @@ func (s *snapshot) Close() error {
 	}
 	s.idle = nil
 	s.mu.Unlock()
-	err = errors.Join(err, s.snap.Close())
+	if s.shared != nil {
+		err = errors.Join(err, s.d.passage.drop(s.shared))
+	} else {
+		err = errors.Join(err, s.snap.Close())
+	}
 	if rerr := s.d.release(); rerr != nil {
 		return rerr
 	}

@@ -146,8 +146,7 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	if err = d.encode(b, c, size); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	err = d.guard(func() error { return d.db.ApplyNoSyncWait(b, pebble.Sync) })
-	if err != nil {
+	if err := d.write(b, true); err != nil {
 		return nil, d.verdict(err)
 	}
 	d.checked.landed(c)
