@@ -1,4 +1,4 @@
-// Package main shows a snapshot of Pebble changing under its reader: a batch that is large
+// Command largebatch shows a snapshot of Pebble changing under its reader: a batch that is large
 // for a memtable may be flushed before it is visible, and the flush drops the values that
 // a snapshot taken in between should see. See README.md.
 package main
