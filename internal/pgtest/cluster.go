@@ -5,6 +5,7 @@ package pgtest
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -74,6 +75,16 @@ func (c *Cluster) URL(query string) string {
 		nodes = append(nodes, n.Node)
 	}
 	return pglocal.URL(query, nodes...)
+}
+
+// Through returns a proxy to the primary, and the address of all nodes with the proxy in
+// the primary's place.
+func (c *Cluster) Through(t testing.TB, query string) (*Proxy, string) {
+	t.Helper()
+	p, through := NewProxy(t, c.primary.URL(""))
+	u, err := url.Parse(through)
+	must(t, err)
+	return p, strings.Replace(c.URL(query), p.server, u.Host, 1)
 }
 
 // copyTo makes a node a copy of the primary that follows it.
