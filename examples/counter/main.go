@@ -6,11 +6,15 @@
 // adds N, which is 1 unless it is given, and prints the number. STORE is a folder that is
 // made if it isn't there. A counter that was not touched for a minute is reset, by an
 // alarm that rings whenever a program has the store open by then.
+//
+// With -wasm FILE before STORE the counter is the WebAssembly module FILE, which folder
+// wasm has the source of.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +22,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/wasm"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -73,11 +78,17 @@ func main() {
 }
 
 // errUsage is what is said of arguments that can't be used.
-var errUsage = &host.Error{Code: "usage", Message: "usage: counter STORE NAME [N]"}
+var errUsage = &host.Error{Code: "usage", Message: "usage: counter [-wasm FILE] STORE NAME [N]"}
 
 func run(ctx context.Context, out io.Writer, args []string) (err error) {
+	flags := flag.NewFlagSet("counter", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	file := flags.String("wasm", "", "")
+	if flags.Parse(args) != nil {
+		return errUsage
+	}
 	n := 1
-	switch len(args) {
+	switch args = flags.Args(); len(args) {
 	case 3:
 		if n, err = strconv.Atoi(args[2]); err != nil {
 			return errUsage
@@ -86,17 +97,46 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	default:
 		return errUsage
 	}
-	engine, err := pebblekv.Open(args[0], nil)
+	kind := counter()
+	if *file != "" {
+		var m *wasm.Module
+		if m, err = module(ctx, *file); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, m.Close(ctx)) }()
+		kind = m.Actor()
+	}
+	return (&sum{args[0], args[1], n}).do(ctx, out, kind)
+}
+
+// module compiles a counter.
+func module(ctx context.Context, file string) (*wasm.Module, error) {
+	code, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return wasm.Compile(ctx, "counter", code, nil)
+}
+
+// A sum is what is to be done: a number for a counter of a store.
+type sum struct {
+	store, name string
+	n           int
+}
+
+// do does it with actors of a type, and prints the number.
+func (s *sum) do(ctx context.Context, out io.Writer, kind *host.Actor) (err error) {
+	engine, err := pebblekv.Open(s.store, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	h, err := host.Open(ctx, engine, []*host.Actor{counter()}, nil)
+	h, err := host.Open(ctx, engine, []*host.Actor{kind}, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close(ctx)) }()
-	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: args[1]}, "add", n)
+	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: s.name}, "add", s.n)
 	if err != nil {
 		return err
 	}

@@ -24,8 +24,8 @@ type Restriction struct {
 var Restricted = []Restriction{
 	{"github.com/cockroachdb/pebble", []string{"kv/pebblekv"}, false, "the embedded engine can be replaced by replacing one package"},
 	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
-	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench", "cmd/greenroom"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides"},
-	{"github.com/tetratelabs/wazero", []string{"host"}, false, "only the host runs WebAssembly"},
+	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench", "cmd/greenroom", "host/wasm"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, and modules get connections with limits"},
+	{"github.com/tetratelabs/wazero", []string{"host/wasm"}, false, "only the host runs WebAssembly"},
 	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},
 	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
 	{"golang.org/x/term", []string{"cmd/greenroom"}, false, "libraries have no terminal"},

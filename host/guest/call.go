@@ -1,0 +1,121 @@
+package guest
+
+import (
+	"errors"
+
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+)
+
+// ErrNoHost: the program doesn't run in a host, but by itself.
+var ErrNoHost = errors.New("guest: there is no host")
+
+// An Error is an error with a code. Those of the host are of this type: their codes are
+// those of host.Code, and "sql", "bad_argument", "too_large" and a few more. An action
+// that returns one has its caller told; of any other error only the log is told.
+type Error struct {
+	Code    string // a word for programs, such as "out_of_stock"
+	Message string // a sentence for people
+}
+
+// Error is the message.
+func (e *Error) Error() string { return e.Message }
+
+// Is says that errors of one code are the same.
+func (e *Error) Is(target error) bool {
+	o, ok := target.(*Error)
+	return ok && o.Code == e.Code
+}
+
+// A function is one of the host's that take a value and give one: it returns the length of
+// the result, or with a minus of a fault.
+type function func(arg []byte) int32
+
+// call calls a function with v, which may be nil for nothing, and decodes its result into
+// what result points to, which may be nil, too.
+func call(f function, v, result any) error {
+	var arg []byte
+	if v != nil {
+		var err error
+		if arg, err = abi.Encode(v); err != nil {
+			return err
+		}
+	}
+	return callRaw(f, arg, result)
+}
+
+// callRaw is call for an argument that is encoded.
+func callRaw(f function, arg []byte, result any) error {
+	b, err := exchange(f, arg)
+	if err != nil || result == nil || len(b) == 0 {
+		return err
+	}
+	if r, ok := result.(*Raw); ok {
+		*r = b
+		return nil
+	}
+	return abi.Unmarshal(b, result)
+}
+
+// exchange calls a function and fetches what it gives.
+func exchange(f function, arg []byte) ([]byte, error) {
+	n := f(arg)
+	if n == noHost {
+		return nil, ErrNoHost
+	}
+	if n >= 0 {
+		return fetch(n)
+	}
+	b, err := fetch(-n)
+	if err != nil {
+		return nil, err
+	}
+	var fault abi.Fault
+	if err := abi.Unmarshal(b, &fault); err != nil {
+		return nil, err
+	}
+	return nil, &Error{fault.Code, fault.Message}
+}
+
+// fetch takes what the host has for the module.
+func fetch(n int32) ([]byte, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b := make([]byte, n)
+	if take(b) != n {
+		return nil, errors.New("guest: the host has taken back what it gave")
+	}
+	return b, nil
+}
+
+// describeSelf is the export greenroom_describe.
+func describeSelf() {
+	if err := call(reply, served().describe(), nil); err != nil {
+		panic(err)
+	}
+}
+
+// handleTurn is the export greenroom_turn.
+func handleTurn(size int32) {
+	event, err := fetch(size)
+	if err == nil {
+		var r Raw
+		if r, err = served().handle(event); err == nil && len(r) > 0 {
+			err = callRaw(reply, r, nil)
+		}
+	}
+	if err == nil {
+		return
+	}
+	fault := abi.Fault{Message: err.Error()}
+	var own *Error
+	if errors.As(err, &own) {
+		fault = abi.Fault{Code: own.Code, Message: own.Message}
+	}
+	if err := call(fail, fault, nil); err != nil {
+		panic(err) // a trap fails the turn as well
+	}
+}
+
+// noHost is what functions return where there is none: no fault has this length.
+const noHost = -1 << 31

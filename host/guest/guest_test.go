@@ -1,0 +1,156 @@
+//go:build !wasip1
+
+package guest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+)
+
+// handle has a handle an event as if the host had called it.
+func handle(t *testing.T, f *fakeHost, a *Actor, e *abi.Event) {
+	t.Helper()
+	serving.actor = a
+	t.Cleanup(func() { serving.actor = nil })
+	b, err := Encode(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.pending = b
+	handleTurn(int32(len(b)))
+}
+
+// TestNoHost: without a host every function says so.
+func TestNoHost(t *testing.T) {
+	c := &Context{}
+	_, state := State[int](c)
+	_, get := c.KV().Get(nil)
+	_, add := c.Schedule().After(1, "a", nil)
+	for i, err := range []error{state, get, add, c.Destroy(), c.Broadcast("e", 1), SetState(c, 1), c.Input(nil)} {
+		if !errors.Is(err, ErrNoHost) {
+			t.Errorf("%d: got %v", i, err)
+		}
+	}
+}
+
+// TestDescribe: what an actor has is what it says.
+func TestDescribe(t *testing.T) {
+	f := &fakeHost{}
+	f.install(t)
+	serving.actor = nil
+	describeSelf()
+	hook := func(*Context) error { return nil }
+	Serve(&Actor{
+		Actions: map[string]Handler{"b": nil, "a": nil}, Create: hook, Sleep: hook,
+		Other:   func(*Context, string, Raw) (Raw, error) { return nil, nil },
+		Message: func(*Context, *Message) error { return nil }, MessageNames: []string{"m"},
+	})
+	describeSelf()
+	f.want(t, "reply map[actions:[] hooks:[] messages:[] other:false]",
+		"reply map[actions:[a b] hooks:[create sleep message] messages:[m] other:true]")
+	defer func() {
+		if serving.actor = nil; recover() == nil {
+			t.Error("a second Serve has not panicked")
+		}
+	}()
+	Serve(&Actor{})
+}
+
+// TestHandle: each kind of event gets to its function, and what that returns to the host.
+func TestHandle(t *testing.T) {
+	f := &fakeHost{}
+	f.install(t)
+	var told []string
+	tell := func(what string, err error) error {
+		told = append(told, what)
+		return err
+	}
+	a := &Actor{
+		Actions: map[string]Handler{
+			"double": Action(func(_ *Context, n int) (int, error) { return 2 * n, nil }),
+			"refuse": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, &Error{"no", "No."} }),
+			"break":  Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, errors.New("broken") }),
+			"quiet":  Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil }),
+		},
+		Create:     func(*Context) error { return tell("create", nil) },
+		Wake:       func(*Context) error { return tell("wake", nil) },
+		Sleep:      func(*Context) error { return tell("sleep", nil) },
+		Destroy:    func(*Context) error { return tell("destroy", nil) },
+		Connect:    func(_ *Context, n *Conn) error { return tell("connect "+n.ID(), nil) },
+		Disconnect: func(_ *Context, n *Conn, why string) error { return tell("disconnect "+n.ID()+why, nil) },
+		Alarm:      func(_ *Context, e Event) error { return tell("alarm "+e.Action+e.At.UTC().String(), nil) },
+		Message:    func(_ *Context, m *Message) error { return tell("message "+m.Name, errors.New("later")) },
+	}
+	for _, e := range []abi.Event{
+		{Kind: "action", Name: "double", Args: Raw{21}}, {Kind: "action", Name: "double", Args: Raw{0x61, 'x'}},
+		{Kind: "action", Name: "refuse"}, {Kind: "action", Name: "break"}, {Kind: "action", Name: "quiet"}, {Kind: "action", Name: "none"},
+		{Kind: "create"}, {Kind: "wake"}, {Kind: "sleep"}, {Kind: "destroy"}, {Kind: "connect", Conn: "c"},
+		{Kind: "disconnect", Conn: "c", Reason: "!"}, {Kind: "alarm", Alarm: &abi.Scheduled{Action: "a", At: 1.7e12}},
+		{Kind: "message", Message: &abi.Message{Name: "m"}}, {Kind: "dance"},
+	} {
+		handle(t, f, a, &e)
+	}
+	f.want(t, "reply 42", "fail map[code:bad_arguments message:The arguments are not what the action takes.]",
+		"fail map[code:no message:No.]", "fail map[code: message:broken]",
+		"fail map[code:no_such_action message:Actors of this type have no such action.]",
+		"fail map[code: message:later]",
+		`fail map[code: message:guest: an event of kind "dance", which this package doesn't know]`)
+	want := []string{"create", "wake", "sleep", "destroy", "connect c", "disconnect c!", "alarm a2023-11-14 22:13:20 +0000 UTC", "message m"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	f.lossy = true
+	handle(t, f, a, &abi.Event{Kind: "create"})
+	f.want(t, "fail map[code: message:guest: the host has taken back what it gave]")
+}
+
+// TestFault: an error of the host has its code.
+func TestFault(t *testing.T) {
+	f := &fakeHost{answer: map[string]any{
+		"kv_put": &abi.Fault{Code: "quota_exceeded", Message: "full"}, "kv_get": []byte{}, "kv_list": 5,
+		"workflow_status": abi.Workflow{State: "failed", Failure: &abi.Fault{Code: "c", Message: "m"}},
+		"schedule_list":   []abi.Scheduled{{ID: "i", At: 1.7e12, Args: Raw{1}}},
+	}}
+	f.install(t)
+	c := &Context{}
+	if err := c.KV().Put([]byte("k"), nil); !errors.Is(err, &Error{Code: "quota_exceeded"}) || err.Error() != "full" {
+		t.Errorf("got %v", err)
+	}
+	if v, err := c.KV().Get(nil); err != nil || v == nil || len(v) != 0 {
+		t.Errorf("an empty value is %v, %v", v, err)
+	}
+	delete(f.answer, "kv_get")
+	if _, err := c.KV().Get(nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	for _, err := range c.KV().List(ListOptions{}) {
+		if err == nil {
+			t.Error("a number is a page")
+		}
+	}
+	if state, failure, err := c.WorkflowStatus(); state != "failed" || !errors.Is(failure, &Error{Code: "c"}) || err != nil {
+		t.Errorf("got %q, %v, %v", state, failure, err)
+	}
+	if es, err := c.Schedule().List(); err != nil || len(es) != 1 || !es[0].At.Equal(time.UnixMilli(1.7e12)) || es[0].ID != "i" {
+		t.Errorf("got %v, %v", es, err)
+	}
+	if got := c.Now(); !got.Equal(time.UnixMilli(1000)) {
+		t.Errorf("it is %v", got)
+	}
+	if err := c.KV().Put(nil, nil); err == nil || c.Broadcast("e", func() {}) == nil {
+		t.Error("a function is a value")
+	}
+}
+
+// TestLog: what a slog.Logger is given gets to the host, with plain values.
+func TestLog(t *testing.T) {
+	f := &fakeHost{}
+	f.install(t)
+	log := (&Context{}).Log().With("a", 1).WithGroup("g").With("b", true)
+	log.Warn("text", "c", time.Second, "d", []int{1})
+	f.want(t, "log [4 text map[a:1 g.b:true g.c:1s g.d:[1]]]")
+}

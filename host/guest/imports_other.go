@@ -1,0 +1,46 @@
+//go:build !wasip1
+
+package guest
+
+// Without a host there is nobody to call: this is for tools that look at the code.
+
+var take = nobody
+
+var now = func() int64 { return 0 }
+
+var (
+	reply          function = nobody
+	fail           function = nobody
+	logLine        function = nobody
+	whoami         function = nobody
+	input          function = nobody
+	destroy        function = nobody
+	stateGet       function = nobody
+	stateSet       function = nobody
+	workflowStart  function = nobody
+	workflowStatus function = nobody
+	kvGet          function = nobody
+	kvPut          function = nobody
+	kvDelete       function = nobody
+	kvDeleteRange  function = nobody
+	kvList         function = nobody
+	sqlExec        function = nobody
+	sqlQuery       function = nobody
+	queueSend      function = nobody
+	queueReceive   function = nobody
+	queueComplete  function = nobody
+	queueNack      function = nobody
+	queueLen       function = nobody
+	scheduleAdd    function = nobody
+	scheduleCancel function = nobody
+	scheduleList   function = nobody
+	connList       function = nobody
+	connGet        function = nobody
+	connSetState   function = nobody
+	connSubscribe  function = nobody
+	connSend       function = nobody
+	connDisconnect function = nobody
+	broadcast      function = nobody
+)
+
+func nobody([]byte) int32 { return noHost }

@@ -1,0 +1,97 @@
+package guest
+
+import (
+	"time"
+
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+)
+
+// Queue is the actor's queue, as a turn sees it: what the turn does lands with it.
+type Queue struct{}
+
+// Queue returns the actor's queue.
+func (c *Context) Queue() Queue { return Queue{} }
+
+// A Send is a message to be enqueued: see queue.Send.
+type Send struct {
+	Name  string
+	Body  any
+	Delay time.Duration // to the millisecond
+	Key   string
+}
+
+// Send puts a message into the queue, and returns the ID that it will have.
+func (Queue) Send(s Send) (id int64, err error) {
+	body, err := Encode(s.Body)
+	if err != nil {
+		return 0, err
+	}
+	var n abi.Int
+	err = call(queueSend, abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key}, &n)
+	return int64(n), err
+}
+
+func millis(d time.Duration) abi.Int { return abi.Int(d.Milliseconds()) }
+
+// A Message is one that was received.
+type Message struct {
+	ID         int64
+	Name       string
+	Body       Raw
+	Created    time.Time
+	Deliveries int    // how often it was handed out, this time included
+	Receipt    string // what entitles to settle it; "" if it was received at most once
+}
+
+func messageOf(m *abi.Message) *Message {
+	return &Message{int64(m.ID), m.Name, m.Body, time.UnixMilli(int64(m.Created)), int(m.Deliveries), m.Receipt}
+}
+
+// Decode decodes the body into what v points to.
+func (m *Message) Decode(v any) error { return m.Body.Decode(v) }
+
+// ReceiveOptions say what is received, and how. The zero value is one message of any
+// name, under a lease.
+type ReceiveOptions struct {
+	Names      []string      // none means all
+	Count      int           // the largest number of messages; 0 means 1
+	Visibility time.Duration // how long the lease lasts; 0 means as the host says
+	AtMostOnce bool          // the messages are gone when the turn lands
+}
+
+// Receive takes messages: those that are visible now, as many as fit into one result, and
+// none if there are none.
+func (Queue) Receive(opts ReceiveOptions) ([]*Message, error) {
+	var got []*abi.Message
+	if err := call(queueReceive, abi.Receive{
+		Names: opts.Names, Count: opts.Count, Visibility: millis(opts.Visibility), AtMostOnce: opts.AtMostOnce,
+	}, &got); err != nil {
+		return nil, err
+	}
+	var all []*Message
+	for _, m := range got {
+		all = append(all, messageOf(m))
+	}
+	return all, nil
+}
+
+// Complete removes a message that was received, and gives the response to who waits for
+// it.
+func (Queue) Complete(receipt string, response any) error {
+	r, err := Encode(response)
+	if err != nil {
+		return err
+	}
+	return call(queueComplete, abi.Completion{Receipt: receipt, Response: r}, nil)
+}
+
+// Nack gives a message that was received back, to be visible after the delay.
+func (Queue) Nack(receipt string, delay time.Duration) error {
+	return call(queueNack, abi.Return{Receipt: receipt, Delay: millis(delay)}, nil)
+}
+
+// Len returns how many messages there are, without those that the turn has sent.
+func (Queue) Len() (n int, err error) {
+	err = call(queueLen, nil, &n)
+	return n, err
+}

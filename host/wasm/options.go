@@ -1,0 +1,86 @@
+package wasm
+
+import (
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Defaults of Options.
+const (
+	DefaultMemoryPages = 256
+	DefaultTurnTimeout = 10 * time.Second
+	DefaultMaxBytes    = 1 << 20
+	DefaultTurnBytes   = 16 << 20
+	DefaultLogBytes    = 64 << 10
+	DefaultInstances   = 256
+)
+
+// Options change what Compile does. The zero value is fine.
+type Options struct {
+	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0 means 256, which
+	// are 16 MiB; there are never more than 65,536. A module written in Go begins with 50.
+	MemoryPages int
+	// Instances bounds the instances of the module in memory at once: for one more, that of
+	// an actor that is not in a turn is thrown away, and made again for its next turn. 0
+	// means 256. While all are in a turn there may be more.
+	Instances int
+	// TurnTimeout bounds a turn of an actor, beside host.Options.TurnTimeout. It ends
+	// loops, too. 0 means 10 seconds.
+	TurnTimeout time.Duration
+	// MaxBytes bounds one argument and one result of a host function, a reply and an event,
+	// in bytes of CBOR, and a value in SQL. 0 means 1 MiB, less than 4 KiB means 4 KiB.
+	MaxBytes int
+	// TurnBytes bounds all that a turn asks the host to keep until it lands: the arguments
+	// of functions that write or send, and 512 bytes for each. 0 means 16 MiB.
+	TurnBytes int
+	// LogBytes bounds what an actor logs, its standard output and standard error included:
+	// so much at once, and a sixteenth of it per second. The rest is counted and dropped. 0
+	// means 64 KiB.
+	LogBytes int
+	// CacheDir is a folder for compiled modules, for a program that is started often:
+	// whoever can write to it can run code in the program. "" means none.
+	CacheDir string
+	// Interpret runs modules without compiling them to machine code: they start in a
+	// tenth of the time and run some twenty times slower. Platforms for which there is
+	// no compiler do so anyway.
+	Interpret bool
+	// Random is where modules get random bytes from; nil means crypto/rand.
+	Random io.Reader
+	// Logger gets what a module writes while it is asked what it does. What actors log goes
+	// to host.Context.Log. nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// maxPages is what a 32-bit memory can have.
+const maxPages = 1 << 16
+
+// leastBytes is the least that Options.MaxBytes can be: errors and ids must pass.
+const leastBytes = 4 << 10
+
+// orDefault returns o with its zero fields replaced.
+func (o *Options) orDefault() Options {
+	var r Options
+	if o != nil {
+		r = *o
+	}
+	r.MemoryPages = min(orInt(r.MemoryPages, DefaultMemoryPages), maxPages)
+	r.Instances = orInt(r.Instances, DefaultInstances)
+	r.MaxBytes = max(orInt(r.MaxBytes, DefaultMaxBytes), leastBytes)
+	r.TurnBytes = orInt(r.TurnBytes, DefaultTurnBytes)
+	r.LogBytes = orInt(r.LogBytes, DefaultLogBytes)
+	if r.TurnTimeout <= 0 {
+		r.TurnTimeout = DefaultTurnTimeout
+	}
+	if r.Logger == nil {
+		r.Logger = slog.Default()
+	}
+	return r
+}
+
+func orInt(n, def int) int {
+	if n <= 0 {
+		return def
+	}
+	return n
+}

@@ -1,0 +1,82 @@
+package wasm
+
+import (
+	"time"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// queueFunctions are those for the actor's queue.
+var queueFunctions = []function{
+	{name: "queue_send", keep: true, body: with(queueSend)},
+	{name: "queue_receive", keep: true, body: with(queueReceive)},
+	{name: "queue_complete", keep: true, body: with(queueComplete)},
+	{name: "queue_nack", keep: true, body: with(queueNack)},
+	{name: "queue_len", body: nothing(queueLen)},
+}
+
+// duration returns a length of time in milliseconds, the longest there is if it is longer
+// than that.
+func duration(ms abi.Int) time.Duration {
+	const most = abi.Int(1<<63-1) / abi.Int(time.Millisecond)
+	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
+}
+
+func queueSend(c *call, s *abi.Send) (any, error) {
+	id, err := c.host.Queue().Send(queue.Send{
+		Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key,
+	})
+	return abi.Int(id), err
+}
+
+// maxMessage is how large a message is taken to be: the default limit of values, and a
+// little.
+const maxMessage = 129 << 10
+
+// queueReceive returns no more messages than fit into a result, if they are no larger
+// than maxMessage.
+func queueReceive(c *call, r *abi.Receive) (any, error) {
+	fit := max(c.module.opts.MaxBytes/maxMessage, 1)
+	msgs, err := c.host.Queue().Receive(&queue.ReceiveOptions{
+		Names: r.Names, Count: min(max(r.Count, 1), fit), Visibility: duration(max(r.Visibility, 0)), AtMostOnce: r.AtMostOnce,
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*abi.Message, len(msgs))
+	for i, m := range msgs {
+		all[i] = message(m)
+	}
+	return all, nil
+}
+
+// message returns a message as modules get it.
+func message(m *queue.Message) *abi.Message {
+	r := &abi.Message{
+		ID: abi.Int(m.ID), Name: m.Name, Body: abi.Raw(m.Body), Created: abi.Int(m.Created.UnixMilli()), Deliveries: m.Deliveries,
+	}
+	if !m.Until.IsZero() {
+		r.Receipt = m.Receipt().String()
+	}
+	return r
+}
+
+func queueComplete(c *call, m *abi.Completion) (any, error) {
+	r, err := queue.ParseReceipt(m.Receipt)
+	if err != nil {
+		return nil, badArgument(err)
+	}
+	return nil, c.host.Queue().Complete(r, host.Raw(m.Response))
+}
+
+func queueNack(c *call, m *abi.Return) (any, error) {
+	r, err := queue.ParseReceipt(m.Receipt)
+	if err != nil {
+		return nil, badArgument(err)
+	}
+	return nil, c.host.Queue().Nack(r, duration(m.Delay))
+}
+
+func queueLen(c *call) (any, error) { return c.host.Queue().Len(), nil }

@@ -1,0 +1,75 @@
+package wasm
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+)
+
+// keyFunctions are those for the actor's user keys. No argument of theirs can name another
+// key: all are below the actor's own.
+var keyFunctions = []function{
+	{name: "kv_get", body: with(keyGet)},
+	{name: "kv_put", keep: true, body: with(keyPut)},
+	{name: "kv_delete", keep: true, body: with(keyDelete)},
+	{name: "kv_delete_range", keep: true, body: with(keyDeleteRange)},
+	{name: "kv_list", body: with(keyList)},
+}
+
+func keyGet(c *call, key *[]byte) (any, error) {
+	v, err := c.host.KV().Get(*key, nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, v...), nil // an empty one is bytes, too
+}
+
+func keyPut(c *call, e *abi.Entry) (any, error) { return nil, c.host.KV().Put(e.Key, e.Value) }
+
+func keyDelete(c *call, key *[]byte) (any, error) { return nil, c.host.KV().Delete(*key) }
+
+func keyDeleteRange(c *call, s *abi.Span) (any, error) {
+	return nil, c.host.KV().DeleteRange(s.Start, bound(s.End))
+}
+
+// bound returns the end of a range: an empty one is none.
+func bound(key []byte) []byte {
+	if len(key) == 0 {
+		return nil
+	}
+	return key
+}
+
+// entryCost is what an entry takes in a page beside its bytes, at most.
+const entryCost = 16
+
+// keyList returns one page of entries, as many as fit.
+func keyList(c *call, l *abi.List) (any, error) {
+	page := abi.Listed{Entries: []abi.Entry{}}
+	room := c.module.opts.MaxBytes - 64
+	for e, err := range c.host.KV().List(actorstore.ListOptions{
+		Start: bound(l.Start), End: bound(l.End), Prefix: l.Prefix,
+		Limit: max(l.Limit, 0), Reverse: l.Reverse, KeysOnly: l.KeysOnly,
+	}) {
+		if err == nil {
+			err = c.ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		if room -= len(e.Key) + len(e.Value) + entryCost; room < 0 {
+			if len(page.Entries) == 0 {
+				return nil, tooLarge("the entry", c.module.opts.MaxBytes)
+			}
+			page.More = true
+			break
+		}
+		page.Entries = append(page.Entries, abi.Entry{Key: bytes.Clone(e.Key), Value: bytes.Clone(e.Value)})
+	}
+	return page, nil
+}

@@ -1,0 +1,270 @@
+// Package wasm makes actor types of package host out of WebAssembly modules, so that
+// actors can be written in other languages than Go, and by people whose code the host
+// doesn't trust.
+//
+//	m, err := wasm.Compile(ctx, "counter", code, nil)
+//	h, err := host.Open(ctx, engine, []*host.Actor{m.Actor()}, nil)
+//	…
+//	err = errors.Join(h.Close(ctx), m.Close(ctx))
+//
+// A module is compiled once. Each awake actor has an instance of it, with a memory of its
+// own, which is gone when the actor sleeps. Everything that an actor does goes through the
+// host functions of the import module "greenroom_v1", which do what the methods of
+// host.Context do; docs/wasm.md describes them, and package host/guest is their other
+// side in Go.
+//
+// # What a module can't do
+//
+// It has no files, no network, no environment, and no clock but that of the turn. Its
+// memory, the time of a turn, what it passes to the host in a turn and what it logs are
+// bounded (Options). A trap, an endless loop, an argument that makes no sense end its own
+// turn, with an error and without anything landed. The instance is thrown away then, and
+// the next turn has a new one. So is that of a turn whose commit was refused: the memory
+// of an instance knows of no turn that hasn't landed, but for those that the module
+// itself has failed.
+//
+// # What it is not
+//
+// No way to write workflows: these run beside the turns, and an instance does one thing
+// at a time. A type may have a workflow in Go, which its module starts (see
+// Module.Actor). Nor is there a Run, for the same reason; what happens by itself is
+// scheduled.
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// A Module is a compiled module: a type of actors. It is safe for concurrent use.
+type Module struct {
+	name     string
+	opts     Options
+	runtime  wazero.Runtime
+	cache    wazero.CompilationCache // nil without a folder
+	compiled wazero.CompiledModule
+	says     abi.Description
+	crowd    crowd
+}
+
+// Compile compiles a module, in its binary form, as the type of actors of that name. It
+// runs the module's initialization and asks it what it does, within the bounds of opts;
+// nil means the zero Options. The Module must be closed after the host.
+//
+// Errors: ErrModule for what is no module, or not for this ABI; *host.Error, ErrTrap and
+// context.DeadlineExceeded for what it does when it is asked; those of Options.CacheDir.
+func Compile(ctx context.Context, name string, code []byte, opts *Options) (*Module, error) {
+	m := &Module{name: name, opts: opts.orDefault()}
+	code, err := boundTables(code)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	if err := m.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.compile(ctx, code); err != nil {
+		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+// compile compiles the module and gets to know it.
+func (m *Module) compile(ctx context.Context, code []byte) (err error) {
+	if m.compiled, err = m.runtime.CompileModule(ctx, code); err != nil {
+		return fmt.Errorf("%w: %w", ErrModule, err)
+	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	return m.describe(ctx)
+}
+
+// open makes the runtime with all that a module can import.
+func (m *Module) open(ctx context.Context) (err error) {
+	config := wazero.NewRuntimeConfig()
+	if m.opts.Interpret {
+		config = wazero.NewRuntimeConfigInterpreter()
+	}
+	config = config.WithCloseOnContextDone(true).WithMemoryLimitPages(uint32(m.opts.MemoryPages))
+	if m.opts.CacheDir != "" {
+		if m.cache, err = wazero.NewCompilationCacheWithDir(m.opts.CacheDir); err != nil {
+			return fmt.Errorf("wasm: %w", err)
+		}
+		config = config.WithCompilationCache(m.cache)
+	}
+	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	if _, err = wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err == nil {
+		_, err = hostModule(m.runtime).Instantiate(ctx)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("wasm: %w", err), m.Close(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// Close frees the module. The host that has its actors must be closed before.
+func (m *Module) Close(ctx context.Context) error {
+	err := m.runtime.Close(ctx)
+	if m.cache != nil {
+		err = errors.Join(err, m.cache.Close(ctx))
+	}
+	return err
+}
+
+// signatures are what a module must export.
+var signatures = map[string]struct{ params, results []api.ValueType }{
+	abi.VersionExport:  {nil, []api.ValueType{api.ValueTypeI32}},
+	abi.DescribeExport: {nil, nil},
+	abi.TurnExport:     {[]api.ValueType{api.ValueTypeI32}, nil},
+}
+
+// check looks at what the module exports, and at the functions that it imports.
+func (m *Module) check() error {
+	exports := m.compiled.ExportedFunctions()
+	for name, want := range signatures {
+		f := exports[name]
+		if f == nil {
+			return fmt.Errorf("%w: it doesn't export %s", ErrModule, name)
+		}
+		if !slices.Equal(f.ParamTypes(), want.params) || !slices.Equal(f.ResultTypes(), want.results) {
+			return fmt.Errorf("%w: its %s has another signature", ErrModule, name)
+		}
+	}
+	if m.compiled.ExportedMemories()["memory"] == nil {
+		return fmt.Errorf("%w: it exports no memory", ErrModule)
+	}
+	for _, f := range m.compiled.ImportedFunctions() {
+		from, name, _ := f.Import()
+		if there := m.runtime.Module(from); there == nil || there.ExportedFunctionDefinitions()[name] == nil {
+			return fmt.Errorf("%w: it imports %.80q of %.80q, which isn't there", ErrModule, name, from)
+		}
+	}
+	return nil
+}
+
+// describe asks the module which ABI it is for, and what it does.
+func (m *Module) describe(ctx context.Context) error {
+	i := &instance{module: m}
+	defer i.drop()
+	ctx, cancel := context.WithTimeout(ctx, m.opts.TurnTimeout)
+	defer cancel()
+	c := &call{instance: i, ctx: ctx}
+	if err := i.run(c, func(ctx context.Context) error { return i.ask(ctx, c) }); err != nil {
+		return fmt.Errorf("wasm: ask %s what it does: %w", m.name, err)
+	}
+	if err := c.reply.Decode(&m.says); err != nil {
+		return fmt.Errorf("%w: its description: %w", ErrModule, err)
+	}
+	return nil
+}
+
+// ask calls the two exports that there are for it.
+func (i *instance) ask(ctx context.Context, c *call) error {
+	got, err := i.guest.ExportedFunction(abi.VersionExport).Call(ctx)
+	if err != nil {
+		return err
+	}
+	if v := api.DecodeI32(got[0]); v != abi.Version {
+		return fmt.Errorf("%w: it is for version %d of the ABI, not %d", ErrModule, v, abi.Version)
+	}
+	_, err = i.guest.ExportedFunction(abi.DescribeExport).Call(ctx)
+	return err
+}
+
+// Actor returns the type for host.Open, with the hooks that the module has. What modules
+// can't say may be set by the caller: its Queue, its DB, and a Workflow in Go; then
+// the module must say which messages it wants.
+func (m *Module) Actor() *host.Actor {
+	a := &host.Actor{
+		Name:         m.name,
+		Vars:         func(context.Context, host.Address) (any, error) { return &instance{module: m}, nil },
+		MessageNames: slices.Clone(m.says.Messages),
+		Actions:      map[string]host.Handler{},
+	}
+	a.DB.Extensions = []func(*sqlite3.Conn) error{m.confine}
+	for _, name := range m.says.Actions {
+		a.Actions[name] = func(c *host.Context, args host.Raw) (host.Raw, error) { return act(c, name, args) }
+	}
+	if m.says.Other {
+		a.Other = act
+	}
+	for _, kind := range m.says.Hooks {
+		m.hook(a, kind)
+	}
+	return a
+}
+
+// hook sets one hook of a. Kinds that aren't known are of a later SDK.
+func (m *Module) hook(a *host.Actor, kind string) {
+	plain := func(c *host.Context) error { return tell(c, &abi.Event{Kind: kind}) }
+	switch kind {
+	case abi.KindCreate:
+		a.Create = plain
+	case abi.KindWake:
+		a.Wake = plain
+	case abi.KindSleep:
+		a.Sleep = plain
+	case abi.KindDestroy:
+		a.Destroy = plain
+	case abi.KindConnect:
+		a.Connect = func(c *host.Context, n *host.Conn) error {
+			return tell(c, &abi.Event{Kind: kind, Conn: string(n.ID())})
+		}
+	case abi.KindDisconnect:
+		a.Disconnect = func(c *host.Context, n *host.Conn, reason string) error {
+			return tell(c, &abi.Event{Kind: kind, Conn: string(n.ID()), Reason: reason})
+		}
+	case abi.KindAlarm:
+		a.Alarm = func(c *host.Context, e persist.Event) error {
+			s, err := scheduled(&e)
+			if err != nil {
+				return err
+			}
+			return tell(c, &abi.Event{Kind: kind, Alarm: &s})
+		}
+	case abi.KindMessage:
+		a.Message = func(c *host.Context, msg *queue.Message) error {
+			return tell(c, &abi.Event{Kind: kind, Message: message(msg)})
+		}
+	}
+}
+
+// act runs an action.
+func act(c *host.Context, name string, args host.Raw) (host.Raw, error) {
+	e := &abi.Event{Kind: abi.KindAction, Name: name, Args: abi.Raw(args)}
+	if n := c.Conn(); n != nil {
+		e.Conn = string(n.ID())
+	}
+	r, err := instanceOf(c).handle(c, e)
+	return host.Raw(r), err
+}
+
+// tell runs a hook.
+func tell(c *host.Context, e *abi.Event) error {
+	_, err := instanceOf(c).handle(c, e)
+	return err
+}
+
+// instanceOf returns whose turn it is.
+func instanceOf(c *host.Context) *instance { return c.Vars().(*instance) }
+
+// confine bounds what SQL can take of the host: no other files, and no values larger
+// than what fits through the ABI anyway.
+func (m *Module) confine(c *sqlite3.Conn) error {
+	c.Limit(sqlite3.LIMIT_ATTACHED, 0)
+	c.Limit(sqlite3.LIMIT_LENGTH, m.opts.MaxBytes)
+	c.Limit(sqlite3.LIMIT_SQL_LENGTH, m.opts.MaxBytes)
+	return nil
+}
