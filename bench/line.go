@@ -98,8 +98,13 @@ func quickSizes() sizes {
 	return s
 }
 
-// allLines returns every line there is, in the order of the table.
-func allLines(engine string) []line {
-	return slices.Concat(sqliteLines(engine), openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
+// allLines returns every line there is, in the order of the table; those of other drivers
+// only if they are asked for.
+func allLines(engine string, drivers bool) []line {
+	lines := sqliteLines(engine)
+	if drivers {
+		lines = append(lines, driverLines(engine)...)
+	}
+	return slices.Concat(lines, openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
 		crowdLines(engine), hostLines(engine), tracesLines(engine))
 }

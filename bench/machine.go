@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +18,9 @@ import (
 
 // A machine is what a measurement depends on and doesn't say by itself.
 type machine struct {
-	cpu, kernel, sqlite, revision string
-	cores                         int
+	cpu, kernel, memory, disk        string
+	sqlite, engine, server, revision string
+	cores                            int
 	// sync is the median time that a write of 4 KiB and an fsync take in the
 	// folder that is measured in.
 	sync time.Duration
@@ -27,7 +30,8 @@ type machine struct {
 func inspect(dir string) (machine, error) {
 	m := machine{
 		cpu: procValue("/proc/cpuinfo", "model name"), kernel: firstLine("/proc/sys/kernel/osrelease"),
-		revision: revision(), cores: runtime.GOMAXPROCS(0),
+		memory: memorySize(), disk: fileSystem(dir),
+		engine: moduleVersion("github.com/cockroachdb/pebble/v2"), revision: revision(), cores: runtime.GOMAXPROCS(0),
 	}
 	var err error
 	if m.sqlite, err = sqliteVersion(); err != nil {
@@ -37,11 +41,29 @@ func inspect(dir string) (machine, error) {
 	return m, err
 }
 
+// facts are what there is to say about the machine, each with its name.
+func (m machine) facts() [][2]string {
+	facts := [][2]string{
+		{"cpu", fmt.Sprintf("%s, %d cores", m.cpu, m.cores)},
+		{"memory", m.memory},
+		{"system", fmt.Sprintf("%s/%s, kernel %s", runtime.GOOS, runtime.GOARCH, m.kernel)},
+		{"disk", m.disk},
+		{"fsync", fmt.Sprintf("%v for 4 KiB in the measured folder (median)", m.sync.Round(time.Microsecond))},
+		{"versions", fmt.Sprintf("%s, SQLite %s, Pebble %s, revision %s", runtime.Version(), m.sqlite, m.engine, m.revision)},
+	}
+	if m.server != "" {
+		facts = append(facts, [2]string{"server", m.server})
+	}
+	return facts
+}
+
 func (m machine) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "cpu       %s, %d cores\nsystem    %s/%s, kernel %s\nversions  %s, SQLite %s, revision %s\nfsync     %v for 4 KiB in the measured folder (median)\n",
-		m.cpu, m.cores, runtime.GOOS, runtime.GOARCH, m.kernel,
-		runtime.Version(), m.sqlite, m.revision, m.sync.Round(time.Microsecond))
-	return err
+	for _, f := range m.facts() {
+		if _, err := fmt.Fprintf(w, "%-9s %s\n", f[0], f[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unknown stands for what the system doesn't tell.
@@ -66,6 +88,52 @@ func procValue(path, key string) string {
 	for line := range strings.Lines(string(b)) {
 		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
 			return strings.TrimSpace(v)
+		}
+	}
+	return unknown
+}
+
+// fileSystem returns the device and the type of the file system that a folder is on.
+func fileSystem(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return unknown
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return unknown
+	}
+	found, at := unknown, ""
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if len(f) < 3 {
+			continue
+		}
+		below := f[1] == "/" || abs == f[1] || strings.HasPrefix(abs, f[1]+"/")
+		if below && len(f[1]) >= len(at) { // a later mount covers the one before
+			found, at = f[0]+", "+f[2], f[1]
+		}
+	}
+	return found
+}
+
+// memorySize returns how much memory the machine has.
+func memorySize() string {
+	kib, ok := strings.CutSuffix(procValue("/proc/meminfo", "MemTotal"), " kB")
+	n, err := strconv.ParseInt(kib, 10, 64)
+	if !ok || err != nil {
+		return unknown
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<20))
+}
+
+// moduleVersion is the version of a module that the program was built with.
+func moduleVersion(path string) string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == path {
+				return m.Version
+			}
 		}
 	}
 	return unknown

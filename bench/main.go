@@ -1,7 +1,8 @@
 // Command bench measures Greenroom against its peers and prints how many times
 // faster it is, line by line.
 //
-//	go run ./bench [-run REGEXP] [-quick] [-json] [-engine pebble|mem|postgres|postgres://…]
+//	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
+//		[-engine pebble|mem|postgres|postgres://…]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -10,8 +11,8 @@
 // machine and the minute. Besides time, every line says how often the subject
 // called its engine, which is what a network would multiply.
 //
-// It is no load test: one goroutine works at a time, but for kv/put and queue/cycle,
-// where many actors do at once on both sides. Every side has a store of its own in a
+// It is no load test: one goroutine works at a time, but where many actors do at once on
+// both sides, or readers beside a writer. Every side has a store of its own in a
 // temporary folder, or in a schema of its own on a PostgreSQL server, which is started for
 // the run unless an address names one. All of it is removed at the end, and after an
 // interrupt.
@@ -60,6 +61,8 @@ type options struct {
 	engine                 string
 	url                    string // of a PostgreSQL server that is there
 	dir                    string
+	compare, html          string
+	peers                  bool
 	cpuProfile, memProfile string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
@@ -72,10 +75,13 @@ func parse(args []string, w io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
 	run := f.String("run", "", "measure only the lines whose workload and peer match this `regexp`, as in 'insert-1 raw'")
-	f.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds: all lines within a minute")
+	f.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds: all lines within two minutes")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
+	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
+	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
+	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
 	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
 	err := f.Parse(args)
@@ -144,6 +150,12 @@ func writeAllocs(path string) (err error) {
 // measureAll measures the selected lines. Results go to out, what they were
 // measured on to info when out is for programs.
 func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error) {
+	var before []record
+	if o.compare != "" { // what can't be read is known before anything is measured
+		if before, err = readRecords(o.compare); err != nil {
+			return err
+		}
+	}
 	dir, err := os.MkdirTemp(o.dir, "greenroom-bench-")
 	if err != nil {
 		return err
@@ -157,36 +169,61 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 		}
 		defer func() { err = errors.Join(err, at.server.stop()) }()
 	}
-	m, err := inspect(dir)
+	m, err := o.introduce(at, out, info)
+	if err != nil {
+		return err
+	}
+	results, err := o.lines(ctx, at, out, info)
 	if err != nil {
 		return err
 	}
 	if !o.json {
 		info = out
-	}
-	if err := m.write(info); err != nil {
-		return err
-	}
-	if at.server != nil {
-		if err := at.server.write(info); err != nil {
+		if err := writeTable(out, results); err != nil {
 			return err
 		}
 	}
-	results, err := o.lines(ctx, at, out)
-	if err != nil || o.json {
-		return err
+	if o.compare != "" {
+		if err := writeChanges(info, before, results); err != nil {
+			return err
+		}
 	}
-	return writeTable(out, results)
+	if o.html != "" {
+		return writePage(ctx, at, o.html, page{Facts: m.facts(), Before: before, Lines: records(results)})
+	}
+	return nil
 }
 
-// lines measures the selected lines; for programs it prints each as it is done.
-func (o options) lines(ctx context.Context, at site, out io.Writer) ([]result, error) {
+// introduce says what is measured on.
+func (o options) introduce(at site, out, info io.Writer) (machine, error) {
+	m, err := inspect(at.dir)
+	if err != nil {
+		return m, err
+	}
+	if at.server != nil {
+		m.server = at.server.describe()
+	}
+	if !o.json {
+		info = out
+	}
+	return m, m.write(info)
+}
+
+// lines measures the selected lines; for programs it prints each as it is done. A line whose
+// peer can't be had is left out, and info is told why.
+func (o options) lines(ctx context.Context, at site, out, info io.Writer) ([]result, error) {
 	var results []result
-	for _, l := range allLines(o.engine) {
+	found := false
+	for _, l := range allLines(o.engine, o.peers) {
 		if !o.run.MatchString(l.title()) {
 			continue
 		}
+		found = true
 		r, err := measure(ctx, l, at, o.plan)
+		if errors.Is(err, errBuild) && ctx.Err() == nil {
+			fmt.Fprintf(info, "skipped: %v\n", err)
+			continue
+		}
 		if err != nil {
 			return results, err
 		}
@@ -197,7 +234,7 @@ func (o options) lines(ctx context.Context, at site, out io.Writer) ([]result, e
 			}
 		}
 	}
-	if results == nil {
+	if !found {
 		return nil, fmt.Errorf("no line matches -run %q", o.run)
 	}
 	return results, nil

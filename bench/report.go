@@ -23,63 +23,123 @@ type record struct {
 	Rounds        int     `json:"rounds"`
 	ReadsPerOp    float64 `json:"reads_per_op"`
 	CommitsPerOp  float64 `json:"commits_per_op"`
+	// RatioLow and RatioHigh are the 95 % interval of Ratio.
+	RatioLow  float64 `json:"ratio_low"`
+	RatioHigh float64 `json:"ratio_high"`
+	// AtLeast is what Ratio should be; 0 if nothing was promised.
+	AtLeast float64 `json:"at_least"`
+	// SyncsPerOp is how often the engine was asked to wait for the disk, BytesPerOp what
+	// was written to it, keys and values.
+	SyncsPerOp float64 `json:"syncs_per_op"`
+	BytesPerOp float64 `json:"bytes_per_op"`
+	// AllocsPerOp and HeapBytesPerOp are of the subject's process while it ran; 0 if that
+	// is another program.
+	AllocsPerOp    float64 `json:"allocs_per_op"`
+	HeapBytesPerOp float64 `json:"heap_bytes_per_op"`
+	// SubjectPeak and PeerPeak are the bytes of memory that the process of a side had
+	// resident at most; 0 where the system doesn't tell.
+	SubjectPeak int64 `json:"subject_peak_bytes"`
+	PeerPeak    int64 `json:"peer_peak_bytes"`
+}
+
+// spread is the 95 % interval as text, empty where there is none.
+func (r record) spread() string {
+	if r.RatioHigh == 0 {
+		return ""
+	}
+	return significant(r.RatioLow) + "–" + significant(r.RatioHigh)
 }
 
 func (r result) record() record {
+	in := r.rates.spread()
+	atLeast, _ := target(r.title())
 	return record{
 		Name: r.name, Subject: r.subject.name, Peer: r.peer.name,
 		Ratio: r.rates.ratio(), Unit: r.unit,
 		SubjectMedian: median(r.rates.subject), PeerMedian: median(r.rates.peer),
 		Rounds:     len(r.rates.subject),
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
+		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
+		SyncsPerOp: r.perOp(r.syncs()), BytesPerOp: r.perOp(r.counts.Bytes),
+		AllocsPerOp: r.perOp(int64(r.allocs)), HeapBytesPerOp: r.perOp(int64(r.allocBytes)),
+		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak,
 	}
+}
+
+// records returns what -json prints of results.
+func records(results []result) []record {
+	var rs []record
+	for _, r := range results {
+		rs = append(rs, r.record())
+	}
+	return rs
 }
 
 // writeJSON writes r as one line.
 func writeJSON(w io.Writer, r result) error { return json.NewEncoder(w).Encode(r.record()) }
 
-// columns are the heads of the table and how a result shows there. All but the
+// columns are the heads of the table and how a record shows there. All but the
 // first two are numbers.
 var columns = []struct {
 	head string
-	cell func(result) string
+	cell func(record) string
 }{
-	{"workload", func(r result) string { return r.name }},
-	{"peer", func(r result) string { return r.peer.name }},
-	{"ratio", func(r result) string { return significant(r.rates.ratio()) }},
-	{"95 %", func(r result) string {
-		in := r.rates.spread()
-		return significant(in.low) + "–" + significant(in.high)
-	}},
-	{"subject", func(r result) string { return significant(median(r.rates.subject)) + " " + r.unit }},
-	{"peer's", func(r result) string { return significant(median(r.rates.peer)) + " " + r.unit }},
-	{"rounds", func(r result) string { return strconv.Itoa(len(r.rates.subject)) }},
-	{"reads/op", func(r result) string { return significant(r.perOp(r.reads())) }},
-	{"commits/op", func(r result) string { return significant(r.perOp(r.counts.Commits)) }},
-	{"written B/op", func(r result) string { return significant(r.perOp(r.counts.Bytes)) }},
-	{"allocs/op", func(r result) string { return significant(r.perOp(int64(r.allocs))) }},
-	{"heap B/op", func(r result) string { return significant(r.perOp(int64(r.allocBytes))) }},
+	{"workload", func(r record) string { return r.Name }},
+	{"peer", func(r record) string { return r.Peer }},
+	{"ratio", func(r record) string { return significant(r.Ratio) }},
+	{"95 %", record.spread},
+	{"at least", func(r record) string { return given(r.AtLeast) }},
+	{"subject", func(r record) string { return significant(r.SubjectMedian) + " " + r.Unit }},
+	{"peer's", func(r record) string { return significant(r.PeerMedian) + " " + r.Unit }},
+	{"rounds", func(r record) string { return strconv.Itoa(r.Rounds) }},
+	{"reads/op", func(r record) string { return significant(r.ReadsPerOp) }},
+	{"commits/op", func(r record) string { return significant(r.CommitsPerOp) }},
+	{"syncs/op", func(r record) string { return significant(r.SyncsPerOp) }},
+	{"written B/op", func(r record) string { return significant(r.BytesPerOp) }},
+	{"allocs/op", func(r record) string { return significant(r.AllocsPerOp) }},
+	{"heap B/op", func(r record) string { return significant(r.HeapBytesPerOp) }},
+	{"peak MiB", func(r record) string { return given(float64(r.SubjectPeak >> 20)) }},
 }
 
-// writeTable writes results for people.
-func writeTable(w io.Writer, results []result) error {
+// given is x as text, empty for what isn't known.
+func given(x float64) string {
+	if x == 0 {
+		return ""
+	}
+	return significant(x)
+}
+
+// newTable makes a table with a head, whose columns behind the first ones hold numbers.
+func newTable(texts []string, numbers ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
 	var head table.Row
-	var numbers []table.ColumnConfig
-	for i, c := range columns {
-		head = append(head, c.head)
-		if i >= 2 {
-			numbers = append(numbers, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
+	for _, name := range texts {
+		head = append(head, name)
+	}
+	var right []table.ColumnConfig
+	for _, name := range numbers {
+		head = append(head, name)
+		right = append(right, table.ColumnConfig{Number: len(head), Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.AppendHeader(head)
-	t.SetColumnConfigs(numbers)
+	t.SetColumnConfigs(right)
+	return t
+}
+
+// writeTable writes results for people.
+func writeTable(w io.Writer, results []result) error {
+	var heads []string
+	for _, c := range columns {
+		heads = append(heads, c.head)
+	}
+	t := newTable(heads[:2], heads[2:]...)
 	for _, r := range results {
+		of := r.record()
 		var row table.Row
 		for _, c := range columns {
-			row = append(row, c.cell(r))
+			row = append(row, c.cell(of))
 		}
 		t.AppendRow(row)
 	}

@@ -14,8 +14,9 @@ func sampled() result {
 		line:   line{name: "sqlite/point", unit: "query/s", subject: side{name: "greenroom-pebble"}, peer: side{name: "file-wal-full"}},
 		rates:  sample{subject: []float64{300, 100, 200, 400}, peer: []float64{90, 100, 110, 100}},
 		ops:    50,
-		counts: faultkv.Counts{Gets: 90, Scans: 10, Commits: 200, Bytes: 820_000, Ops: 400},
+		counts: faultkv.Counts{Gets: 90, Scans: 10, Commits: 200, Bytes: 820_000, Ops: 400, Durable: 100, Syncs: 50},
 		allocs: 1000, allocBytes: 64_000,
+		subjectPeak: 5 << 20, peerPeak: 4 << 20,
 	}
 }
 
@@ -28,7 +29,9 @@ func TestJSONLine(t *testing.T) {
 		}
 	}
 	want := `{"name":"sqlite/point","subject":"greenroom-pebble","peer":"file-wal-full","ratio":2.5,"unit":"query/s",` +
-		`"subject_median":250,"peer_median":100,"rounds":4,"reads_per_op":0.5,"commits_per_op":1}` + "\n"
+		`"subject_median":250,"peer_median":100,"rounds":4,"reads_per_op":0.5,"commits_per_op":1,` +
+		`"ratio_low":1,"ratio_high":4,"at_least":1,"syncs_per_op":0.75,"bytes_per_op":4100,` +
+		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304}` + "\n"
 	if got := b.String(); got != want+want {
 		t.Errorf("two results print\n%swant twice\n%s", got, want)
 	}
@@ -53,7 +56,7 @@ func TestTable(t *testing.T) {
 	in := sampled().rates.spread()
 	want := []string{
 		"sqlite/point", "file-wal-full", "2.5", significant(in.low) + "–" + significant(in.high),
-		"250 query/s", "100 query/s", "4", "0.5", "1", "4100", "5", "320",
+		"1", "250 query/s", "100 query/s", "4", "0.5", "1", "0.75", "4100", "5", "320", "5",
 	}
 	var got []string
 	for _, cell := range strings.Split(strings.Trim(lines[3], "│"), "│") {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"strings"
 
@@ -54,12 +53,7 @@ func (s *server) stop() error {
 	return s.node.Stop()
 }
 
-// write says what server it is.
-func (s *server) write(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "server    %s\n", s.describe())
-	return err
-}
-
+// describe says what server it is.
 func (s *server) describe() string {
 	if s.node == nil {
 		return storeurl.Display(s.url)

@@ -17,8 +17,8 @@ func tinySizes() sizes {
 // TestLines runs every line at a tiny size over the memory engine, and holds what
 // each workload asks of its engine: a faster clock must not hide another work.
 func TestLines(t *testing.T) {
-	lines := allLines(engineMem)
-	for _, l := range allLines(enginePostgres) { // those that only a far engine has
+	lines := allLines(engineMem, false)
+	for _, l := range allLines(enginePostgres, false) { // those that only a far engine has
 		if !slices.ContainsFunc(lines, func(m line) bool { return m.title() == l.title() }) {
 			lines = append(lines, l)
 		}

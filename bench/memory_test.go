@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"testing"
+)
+
+// TestPeak: the peak holds what was resident since the reset, and nothing from before.
+func TestPeak(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc/self/status")
+	}
+	if got, of := ownMemory.peak(), memoryOf(os.Getpid()).peak(); got == 0 || of == 0 {
+		t.Fatalf("peaks of %d and %d bytes", got, of)
+	}
+	ownMemory.reset()
+	before := ownMemory.peak()
+	block := make([]byte, 64<<20)
+	for i := 0; i < len(block); i += 4096 {
+		block[i] = 1
+	}
+	if got := ownMemory.peak(); got < before+32<<20 {
+		t.Errorf("the peak went from %d to %d bytes by a block of %d", before, got, len(block))
+	}
+	runtime.KeepAlive(block)
+	if got := memoryOf(-1).peak(); got != 0 {
+		t.Errorf("a process that isn't there had %d bytes", got)
+	}
+	memoryOf(-1).reset() // says nothing, either
+}
