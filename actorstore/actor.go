@@ -282,28 +282,6 @@ func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, er
 	return values, nil
 }
 
-// Put stores value under key. It is durable when Put returns.
-func (a *Actor) Put(ctx context.Context, key, value []byte) error {
-	var b batch.Batch
-	b.Put(key, value)
-	return a.Commit(ctx, &b)
-}
-
-// Delete removes key; a missing one is no error. It is durable when Delete returns.
-func (a *Actor) Delete(ctx context.Context, key []byte) error {
-	var b batch.Batch
-	b.Delete(key)
-	return a.Commit(ctx, &b)
-}
-
-// DeleteRange removes the keys in [start, end); a nil end means no upper bound. It
-// is durable when DeleteRange returns.
-func (a *Actor) DeleteRange(ctx context.Context, start, end []byte) error {
-	var b batch.Batch
-	b.DeleteRange(start, end)
-	return a.Commit(ctx, &b)
-}
-
 // Sync returns when everything that was applied before the call is on stable
 // storage. A failure poisons the handle, unless it is the context's.
 func (a *Actor) Sync(ctx context.Context) error {

@@ -159,7 +159,7 @@ func (s *simulation) keyBefore(ctx context.Context, i int) (int64, error) {
 	}
 	if t == nil {
 		if n, ok := s.f.a.lengths[string(o.Key)]; ok {
-			return n, nil
+			return *n, nil
 		}
 		return s.f.a.space.nearSize(ctx, o.Key)
 	}

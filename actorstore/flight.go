@@ -48,7 +48,7 @@ type flight struct {
 }
 
 // maxKept bounds the memory that an idle flight keeps, in bytes of keys.
-const maxKept = 1 << 20
+const maxKept = 512 << 10
 
 // A freeList keeps flights for reuse.
 type freeList struct {
@@ -56,9 +56,9 @@ type freeList struct {
 	free []*flight // +checklocks:mu
 }
 
-// maxFree is how many idle flights a store keeps: as many as commits usually wait
-// for the same fsync.
-const maxFree = 64
+// maxFree is how many idle flights a store keeps: as many as commits that wait for the same
+// fsync, one of each of some hundreds of busy actors.
+const maxFree = 256
 
 func (l *freeList) take() *flight {
 	l.mu.Lock()

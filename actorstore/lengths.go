@@ -14,7 +14,9 @@ const (
 // replace, −1 where there is none. The next write to such a key charges the quota without
 // a read. They are those of the newest applied state: only a flight that has the commit
 // lock reads them, and only one that has landed changes them.
-type lengths map[string]int64
+//
+// They are behind pointers because storing under a key that is there would copy the key.
+type lengths map[string]*int64
 
 // landed keeps l up with the writes that f has just stored.
 func (l lengths) landed(f *flight) {
@@ -24,15 +26,17 @@ func (l lengths) landed(f *flight) {
 			clear(l)
 			continue
 		}
-		_, there := l[string(o.Key)]
+		length, there := l[string(o.Key)]
 		if !there {
 			// Who says what a write replaces knows it the next time, too.
 			if _, known := o.Prior.Known(); known || len(o.Key) > maxLengthKey {
 				continue
 			}
 			l.room()
+			length = new(int64)
+			l[string(o.Key)] = length
 		}
-		l[string(o.Key)] = f.after(i)
+		*length = f.after(i)
 	}
 }
 

@@ -90,6 +90,7 @@ type Store struct {
 
 	bufs    sync.Pool // of *buf
 	flights freeList
+	singles sync.Pool // of *single
 
 	hosting hosting // who this Store is to other hosts
 

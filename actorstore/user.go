@@ -53,7 +53,10 @@ func (u *User) Put(ctx context.Context, key, value []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
 	}
-	return u.to.Put(ctx, UserKey(key), value)
+	s := u.to.store.single()
+	s.key = AppendUserKey(s.key[:0], key)
+	s.batch.Put(s.key, value)
+	return u.to.alone(ctx, s)
 }
 
 // Delete removes the user key, durably; a missing one is no error.
@@ -61,7 +64,10 @@ func (u *User) Delete(ctx context.Context, key []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
 	}
-	return u.to.Delete(ctx, UserKey(key))
+	s := u.to.store.single()
+	s.key = AppendUserKey(s.key[:0], key)
+	s.batch.Delete(s.key)
+	return u.to.alone(ctx, s)
 }
 
 // DeleteRange removes the user keys in [start, end), durably; a nil end means all

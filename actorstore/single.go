@@ -1,0 +1,51 @@
+package actorstore
+
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A single is a batch of one write, used again for others, and the memory that a key can
+// be put together in.
+type single struct {
+	batch batch.Batch
+	key   []byte
+}
+
+func (s *Store) single() *single {
+	if one, ok := s.singles.Get().(*single); ok {
+		return one
+	}
+	return new(single)
+}
+
+// alone commits s, durably, which is the store's again then.
+func (a *Actor) alone(ctx context.Context, s *single) error {
+	err := a.Commit(ctx, &s.batch)
+	s.batch.Reset()
+	a.store.singles.Put(s)
+	return err
+}
+
+// Put stores value under key. It is durable when Put returns.
+func (a *Actor) Put(ctx context.Context, key, value []byte) error {
+	s := a.store.single()
+	s.batch.Put(key, value)
+	return a.alone(ctx, s)
+}
+
+// Delete removes key; a missing one is no error. It is durable when Delete returns.
+func (a *Actor) Delete(ctx context.Context, key []byte) error {
+	s := a.store.single()
+	s.batch.Delete(key)
+	return a.alone(ctx, s)
+}
+
+// DeleteRange removes the keys in [start, end); a nil end means no upper bound. It
+// is durable when DeleteRange returns.
+func (a *Actor) DeleteRange(ctx context.Context, start, end []byte) error {
+	s := a.store.single()
+	s.batch.DeleteRange(start, end)
+	return a.alone(ctx, s)
+}
