@@ -29,7 +29,7 @@ type typeSource interface {
 
 // hostTypes are the sources of types of greenroom host. Each adds its flags to cmd.
 func hostTypes(cmd *cobra.Command) []typeSource {
-	return []typeSource{newDemo(cmd)}
+	return []typeSource{newDemo(cmd), newWasm(cmd)}
 }
 
 // hostFlags are what greenroom host is told.
