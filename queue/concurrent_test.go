@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // TestConcurrent has many do everything at once, some of it in batches that are given up,
@@ -87,4 +89,69 @@ func (r *rig) handle(rng *rand.Rand, m *Message) (done bool, err error) {
 		b.Abort(nil)
 	}
 	return true, m.Complete(ctx, nil)
+}
+
+// TestExactlyOnceMany: of many workers at once, some of which fail, each message is done by
+// one, once.
+func TestExactlyOnceMany(t *testing.T) {
+	const workers, messages = 4, 40
+	w := newWorker(t, newTape(), batch.Limits{})
+	defer w.close()
+	w.exec("create table done(id integer primary key, worker)")
+	for n := range messages {
+		_, err := w.q.Enqueue(ctx, Send{Name: "job", Body: n})
+		must(t, err)
+	}
+	changed := errors.New("changed my mind")
+	work := func(worker int) (more bool, err error) {
+		err = w.db.Update(ctx, func(tx *vfs.Tx) error {
+			msgs, err := w.q.StageReceive(ctx, tx.Batch(), nil)
+			if more = len(msgs) == 1; err != nil || !more {
+				return err
+			}
+			id := msgs[0].ID
+			if _, err := tx.ExecContext(ctx, "insert into done values(?, ?)", int64(id), worker); err != nil {
+				return err
+			}
+			if err := w.q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil); err != nil {
+				return err
+			}
+			if (int(id)+worker)%workers == 0 { // one of them can't do this message
+				return changed
+			}
+			return nil
+		})
+		if errors.Is(err, changed) {
+			err = nil
+		}
+		return more, err
+	}
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for more := true; more; {
+				var err error
+				if more, err = work(worker); err != nil {
+					t.Errorf("worker %d: %v", worker, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	// Who found nothing has gone home; what came back later somebody else must do.
+	for worker := 0; w.q.Len() > 0; worker++ {
+		_, err := work(worker % workers)
+		must(t, err)
+	}
+	done := 0
+	must(t, w.db.QueryRowContext(ctx, "select count(*) from done").Scan(&done))
+	if done != messages {
+		t.Errorf("%d messages are done, of %d", done, messages)
+	}
+	var wrong int
+	must(t, w.db.QueryRowContext(ctx, "select count(*) from done where (id + worker) % ? = 0", workers).Scan(&wrong))
+	if wrong != 0 {
+		t.Errorf("%d are done by who gave them up", wrong)
+	}
 }
