@@ -1,0 +1,189 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestHost runs the program as it is run: the demonstration, with tokens, and with kill -9.
+func TestHost(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip(err)
+	}
+	program := buildProgram(t)
+	t.Run("demo", func(t *testing.T) { testHostDemo(t, program) })
+	t.Run("tokens", func(t *testing.T) { testHostTokens(t, program) })
+	t.Run("kill", func(t *testing.T) { testHostKill(t, program) })
+}
+
+// testHostDemo runs what the demonstration says to run, and ends it in good order.
+func testHostDemo(t *testing.T, program string) {
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip(err)
+	}
+	p := startHost(t, program, "--demo", filepath.Join(t.TempDir(), "data"))
+	var answers []string
+	for _, line := range p.said {
+		command, ok := strings.CutPrefix(line, "  curl ")
+		if !ok {
+			continue
+		}
+		out, err := exec.CommandContext(soonContext(t), "sh", "-c", curl+" -sS --fail-with-body "+command).CombinedOutput()
+		if err != nil {
+			t.Errorf("curl %s: %v, %s", command, err, out)
+		}
+		answers = append(answers, string(out))
+	}
+	if len(answers) != 3 || answers[0] != "2" || !strings.Contains(answers[1], `"id":1,`) || answers[2] != "["+answers[1]+"]" {
+		t.Errorf("got %q", answers)
+	}
+	for path, want := range map[string]string{
+		"/": "<title>Chat</title>", "/readyz": "ready", "/healthz": "ok", "/metrics": "greenroom_host_actors_awake 2\n",
+	} {
+		if got := fetch(t, p.url+path); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s", path, got)
+		}
+	}
+	// Somebody who stays connected doesn't keep it from ending.
+	s, _, err := p.dial(soonContext(t), "chat/lobby", hostMessage{Type: "connect", Params: map[string]string{"name": "Ann"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() {
+		for {
+			if _, _, err := s.ws.Read(context.Background()); err != nil {
+				closed <- err
+				return
+			}
+		}
+	}()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.ended; err != nil {
+		t.Errorf("it ended with %v: %s", err, &p.stderr)
+	}
+	p.ended = nil
+	if err := <-closed; !strings.Contains(err.Error(), "come back") {
+		t.Errorf("the socket was closed with %v", err)
+	}
+	if strings.Contains(p.stderr.String(), "level=ERROR") || strings.Contains(p.stderr.String(), "level=WARN") {
+		t.Errorf("it has logged %s", &p.stderr)
+	}
+}
+
+func fetch(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestHostTemporary: a demonstration without a store leaves nothing behind.
+func TestHostTemporary(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &signals{}}
+		done <- run(ctx, e, []string{"host", "--demo", "--listen", "127.0.0.1:0"})
+		in.Close()
+	}()
+	buf := make([]byte, 4096)
+	if _, err := out.Read(buf); err != nil { // it is served by then
+		t.Fatal(err)
+	}
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("status %d", code)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestHostRefuses: what would be open to others, or serves nothing, isn't begun.
+func TestHostRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--demo", "--listen", "0.0.0.0:0"}, exitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", ":0"}, exitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", "example.com:0"}, exitUsage, "--token-file"},
+		{[]string{"--demo", "--listen", "nothing"}, exitUsage, "not an address"},
+		{[]string{"--demo", "--token-file", file("short", "# tokens\n0123456789abcdef\nsecret\n")}, exitFailed, "line 3"},
+		{[]string{"--demo", "--token-file", file("empty", "# tokens\n\n")}, exitFailed, "no token"},
+		{[]string{"--demo", "--token-file", filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
+		{[]string{filepath.Join(dir, "data")}, exitUsage, "nothing to serve"},
+		{nil, exitUsage, "nothing to serve"},
+	} {
+		r := greenroom(t.Context(), strings.NewReader(""), append([]string{"host"}, c.args...)...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {
+			t.Errorf("%q: status %d, %s", c.args, r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
+		t.Errorf("a store was made: %v", err)
+	}
+}
+
+// testHostTokens: with a token file a token is needed, on loopback too.
+func testHostTokens(t *testing.T, program string) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(tokens, []byte("# who\n0123456789abcdef\n  fedcba9876543210\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startHost(t, program, "--demo", "--token-file", tokens, "mem:")
+	for token, want := range map[string]int{"": 401, "0123456789abcdef": 200, "fedcba9876543210": 200, "# who": 401} {
+		req, err := http.NewRequestWithContext(soonContext(t), "POST", p.url+"/actors/counter/a/actions/get", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%q: %d, want %d", token, resp.StatusCode, want)
+		}
+	}
+	for _, line := range p.said {
+		if strings.Contains(line, "0123456789abcdef") {
+			t.Errorf("it has told a token: %s", line)
+		}
+	}
+}

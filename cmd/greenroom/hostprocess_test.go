@@ -1,0 +1,170 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// A hostProcess is greenroom host in a process of its own.
+type hostProcess struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	said   []string // what it has printed at its start
+	stderr bytes.Buffer
+	ended  chan error
+}
+
+// hostURL is in the first line that a host prints.
+var hostURL = regexp.MustCompile(`^serving .* at (http://\S+)$`)
+
+// startHost starts greenroom host on any free port, and waits until it has said where.
+func startHost(t *testing.T, program string, args ...string) *hostProcess {
+	t.Helper()
+	p := &hostProcess{t: t, ended: make(chan error, 1)}
+	p.cmd = exec.Command(program, append([]string{"host", "--listen", "127.0.0.1:0"}, args...)...)
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		p.said = append(p.said, lines.Text())
+		if m := hostURL.FindStringSubmatch(lines.Text()); m != nil {
+			p.url = m[1]
+		}
+		if strings.Contains(lines.Text(), "in two windows") {
+			break
+		}
+	}
+	go func() {
+		for lines.Scan() {
+		}
+		p.ended <- p.cmd.Wait()
+	}()
+	if p.url == "" {
+		t.Fatalf("it has said %q, and ended with %v: %s", p.said, <-p.ended, &p.stderr)
+	}
+	return p
+}
+
+// kill ends the process at once. The second time it does nothing.
+func (p *hostProcess) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	if p.ended != nil {
+		<-p.ended
+		p.ended = nil
+	}
+}
+
+// post calls an action, and says whether the answer was one of success.
+func (p *hostProcess) post(ctx context.Context, path string, args, result any) error {
+	body, err := json.Marshal(args)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", p.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(result)
+}
+
+// A hostSocket is a client of such a process.
+type hostSocket struct {
+	ws          *websocket.Conn
+	conn, token string
+}
+
+// A hostMessage is a message on a socket, in either direction.
+type hostMessage struct {
+	Type    string          `json:"type"`
+	ID      int             `json:"id,omitempty"`
+	Action  string          `json:"action,omitempty"`
+	Args    any             `json:"args,omitempty"`
+	Params  any             `json:"params,omitempty"`
+	Event   string          `json:"event,omitempty"`
+	Conn    string          `json:"conn,omitempty"`
+	Token   string          `json:"token,omitempty"`
+	Body    json.RawMessage `json:"body,omitempty"`
+	Code    string          `json:"code,omitempty"`
+	Message string          `json:"message,omitempty"`
+}
+
+// dial opens a socket with a first message, and returns what is said to it.
+func (p *hostProcess) dial(ctx context.Context, actor string, first hostMessage) (*hostSocket, hostMessage, error) {
+	ws, _, err := websocket.Dial(ctx, p.url+"/actors/"+actor+"/connect", nil)
+	if err != nil {
+		return nil, hostMessage{}, err
+	}
+	ws.SetReadLimit(1 << 20)
+	s := &hostSocket{ws: ws}
+	m, err := s.roundTrip(ctx, first, "connected")
+	if err != nil {
+		return nil, m, err
+	}
+	s.conn, s.token = m.Conn, m.Token
+	return s, m, nil
+}
+
+// roundTrip sends a message and waits for an answer of that type, past all events. An error
+// message is an error.
+func (s *hostSocket) roundTrip(ctx context.Context, m hostMessage, want string) (hostMessage, error) {
+	b, err := json.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	if err := s.ws.Write(ctx, websocket.MessageText, b); err != nil {
+		return m, err
+	}
+	for {
+		_, b, err := s.ws.Read(ctx)
+		if err != nil {
+			return m, err
+		}
+		var got hostMessage
+		if err := json.Unmarshal(b, &got); err != nil {
+			return m, err
+		}
+		switch got.Type {
+		case want:
+			return got, nil
+		case "error":
+			return got, fmt.Errorf("%s: %s", got.Code, got.Message)
+		}
+	}
+}
+
+// soonContext is one for what takes no time unless something is wrong.
+func soonContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
