@@ -116,16 +116,21 @@ func (d *draft) setStatus(s *Status) {
 	d.rec.status = some(row)
 }
 
-// addAttr adds an attribute if there is room; otherwise it counts it as dropped.
+// addAttr adds an attribute if there is room; otherwise it counts it as dropped. A text, and
+// bytes, for which there is none is cut, and leaves some for others.
 func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 	from := len(d.values)
-	e := valueEncoder{limit: t.bounds.text, most: from + max(d.room, 0)}
 	key := a.Key
-	if ok = key != "" && len(key) <= t.bounds.name && utf8.ValidString(key); ok {
+	cost := 4 + 3 + len(key) + 3
+	e := valueEncoder{limit: t.bounds.text, most: from + d.room - cost}
+	if ok = key != "" && len(key) <= t.bounds.name && utf8.ValidString(key) && d.room > cost; ok {
 		d.values, ok = e.append(d.values, &a.Value, 0)
 	}
-	cost := 4 + 3 + len(key) + 3 + len(d.values) - from
-	if !ok || cost > d.room {
+	if ok && len(d.values) > e.most && a.Value.cuttable() {
+		e.bytes = (d.room - cost) / 2
+		d.values, ok = e.append(d.values[:from], &a.Value, 0)
+	}
+	if !ok || len(d.values) > e.most {
 		d.values = d.values[:from]
 		t.stats.DroppedAttributes++
 		return false
@@ -133,7 +138,7 @@ func (t *Traces) addAttr(d *draft, a *Attr) (ok bool) {
 	if e.cut {
 		t.stats.Truncated++
 	}
-	d.room -= cost
+	d.room -= cost + len(d.values) - from
 	d.keys, d.ends = append(d.keys, key), append(d.ends, len(d.values))
 	return true
 }

@@ -52,12 +52,13 @@ const (
 	maxMembers = math.MaxUint16
 )
 
-// A valueEncoder appends values. It cuts texts longer than limit characters, if that is
-// positive, and says so. Values that are longer than most bytes, unless that is 0, it
-// leaves unfinished: one that holds another in many places may have no end to speak of.
+// A valueEncoder appends values. It cuts texts longer than limit characters, and bytes
+// longer than as many bytes, if that is positive, and what is longer than bytes, if that
+// is, and says so. Values that are longer than most bytes, unless that is 0, it leaves
+// unfinished: one that holds another in many places may have no end to speak of.
 type valueEncoder struct {
-	limit, most int
-	cut         bool
+	limit, bytes, most int
+	cut                bool
 }
 
 // append appends v; it reports false for one that can't be stored, and then what it
@@ -75,7 +76,13 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 	case TypeString:
 		return e.appendText(dst, v.text), true
 	case TypeBytes:
-		return append(appendHead(dst, majorBytes, uint64(len(v.text))), v.text...), true
+		b := v.text
+		for _, most := range [...]int{e.limit, e.bytes} {
+			if most > 0 && len(b) > most {
+				b, e.cut = b[:most], true
+			}
+		}
+		return append(appendHead(dst, majorBytes, uint64(len(b))), b...), true
 	case TypeTime:
 		return appendTime(dst, v.AsTime()), true
 	case TypeBig:
@@ -125,7 +132,7 @@ func (e *valueEncoder) appendText(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}
-	if short := cutText(s, e.limit); len(short) < len(s) {
+	if short := cutBytes(cutText(s, e.limit), e.bytes); len(short) < len(s) {
 		s, e.cut = short, true
 	}
 	return append(appendHead(dst, majorText, uint64(len(s))), s...)
@@ -145,6 +152,21 @@ func cutText(s string, limit int) string {
 	}
 	return s
 }
+
+// cutBytes returns the first characters of s that have most bytes together, all if most
+// isn't positive.
+func cutBytes(s string, most int) string {
+	if most <= 0 || len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// cuttable reports whether a part of the value is of use.
+func (v *Value) cuttable() bool { return v.typ == TypeString || v.typ == TypeBytes }
 
 // appendHead appends the shortest head.
 func appendHead(dst []byte, major byte, arg uint64) []byte {
