@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // What a server has got of a transaction it does at once. If the rest is long in coming,
@@ -25,7 +27,7 @@ const (
 // compressed for a moment; the older servers can't be told so in one sentence.
 const (
 	stageTable  = `pg_temp.greenroom_stage`
-	makeStage   = `create temp table if not exists greenroom_stage(i int8 primary key, b1 bytea[], b2 bytea[], b3 bytea[], b4 bytea[], b5 bytea[], n3 int8[]) on commit delete rows`
+	makeStage   = `create temp table if not exists greenroom_stage(i int8 primary key, b1 bytea[], b2 bytea[], b3 bytea[], b4 bytea[], b5 bytea[], n3 int8[], n6 int8[]) on commit delete rows`
 	tuneStage   = `alter table ` + stageTable + ` alter b1 set storage external, alter b2 set storage external, alter b3 set storage external, alter b4 set storage external, alter b5 set storage external`
 	insertStage = `insert into ` + stageTable + `(i, %s) values($1, %s)`
 )
@@ -51,6 +53,17 @@ func stageColumn(kind, number string) string {
 	}
 	return "b" + number
 }
+
+// Operations on the bits of large values are the one thing that takes a server long though
+// it is little to write. So when their arrays are in the table they are evaluated there at
+// once, with the values that are the newest then, and the versions of the rows are noted.
+// Behind the gate only those are evaluated again whose rows were written meanwhile.
+const (
+	// lastOfBits is the last kv.Mutation of those that look at each bit or byte.
+	lastOfBits = kv.MutationMin
+	// foreseeAt is from how many bytes of such operands on a transaction is staged.
+	foreseeAt = 128 << 10
+)
 
 // A request is one that is kept back.
 type request struct {
@@ -91,6 +104,9 @@ func (f *flow) keep(r request) {
 	if len(columns) > 0 {
 		row.text = fmt.Sprintf(insertStage, strings.Join(columns, ", "), strings.Join(values, ", "))
 		f.now(row, nil, params...)
+		if r.s == f.c.sql.mutate {
+			f.now(f.c.sql.foresee, nil, params[0])
+		}
 		r.s, r.params = r.s.staged(), append(small, params[0])
 	}
 	f.kept = append(f.kept, r)

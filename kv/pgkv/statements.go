@@ -15,7 +15,7 @@ const (
 	oidInt8Array  = 1016
 )
 
-// A statement is prepared on every connection. Parameters and results are binary.
+// A statement is prepared on every connection, if it has a name. Parameters and results are binary.
 type statement struct {
 	name string
 	text string
@@ -37,7 +37,7 @@ type statements struct {
 	gateShared, gateExclusive *statement
 	seen, same, next, touch   *statement
 	raise, reserve            *statement
-	mutate, size              *statement
+	mutate, foresee, size     *statement
 	stampKey, stampValue      *statement
 
 	all []*statement
@@ -53,8 +53,11 @@ func newStatements(schema string) *statements {
 		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "mutate!", quote(schema)+".mutate", "counter!", quote(schema)+".counter",
 		"{gap}", fmt.Sprint(versionGap), "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
 	def := func(name, text string, oids ...uint32) *statement {
-		st := &statement{name: "greenroom_" + name, text: r.Replace(text), oids: oids}
-		s.all = append(s.all, st)
+		st := &statement{text: r.Replace(text), oids: oids}
+		if name != "" {
+			st.name = "greenroom_" + name
+			s.all = append(s.all, st)
+		}
 		return st
 	}
 	s.begin = def("begin", `begin isolation level read committed read write`)
@@ -204,15 +207,26 @@ func (s *statements) defineTransactions(def definer) {
 
 // defineLate defines the operations whose effect only the server knows.
 func (s *statements) defineLate(def definer) {
-	// The offset keeps the planner from joining the other way round.
+	// What was foreseen holds if the row is the one that it was foreseen for: one that was
+	// written since has another xmin. The offset keeps the planner from joining the other
+	// way round.
 	s.mutate = def("mutate", `
 		with o as (
-			select a.k, a.rest, mutate!(t.value, a.m::int4, a.p) as v
-			from unnest($1::bytea[], $2::bytea[], $3::int8[], $4::bytea[]) a(k, rest, m, p)
-			left join lateral (select value from kv! where key = a.k offset 0) t on true),
+			select a.k, a.rest, case when a.made is not null and t.xmin::text::int8 is not distinct from a.seen
+				then a.made else mutate!(t.value, a.m::int4, a.p) end as v
+			from unnest($1::bytea[], $2::bytea[], $3::int8[], $4::bytea[], $5::bytea[], $6::int8[]) a(k, rest, m, p, made, seen)
+			left join lateral (select value, xmin from kv! where key = a.k offset 0) t on true),
 		gone as (delete from kv! where key = any(array(select k from o where v is null)))
 		insert into kv!(key, rest, value) select k, rest, v from o where v is not null
-		on conflict (key) do update set value = excluded.value`, oidByteaArray, oidByteaArray, oidInt8Array, oidByteaArray)
+		on conflict (key) do update set value = excluded.value`,
+		oidByteaArray, oidByteaArray, oidInt8Array, oidByteaArray, oidByteaArray, oidInt8Array)
+	// It isn't prepared: the table is there only once something has been staged.
+	s.foresee = def("", fmt.Sprintf(`
+		update %s s set (b5, n6) = (
+			select array_agg(case when a.m <= %d then mutate!(t.value, a.m::int4, a.p) end order by a.i), array_agg(t.xmin::text::int8 order by a.i)
+			from unnest(s.b1, s.n3, s.b4) with ordinality a(k, m, p, i)
+			left join lateral (select value, xmin from kv! where key = a.k offset 0) t on true)
+		where i = $1`, stageTable, lastOfBits), oidInt8)
 	stamp := func(key, value string) string {
 		return `
 		insert into kv!(key, rest, value)

@@ -58,7 +58,7 @@ func checkPlans(t *testing.T, c *conn, when string) {
 		c.sql.clearRange: `'\x00', '\xff', '\x00', '\xff', '{}'`,
 		c.sql.outcome:    `'\x00', 1, 2`,
 		c.sql.fence:      `'\x00', 1, 2`,
-		c.sql.mutate:     `'{a,b}', '{}', '{0,1}', '{a,b}'`,
+		c.sql.mutate:     `'{a,b}', '{}', '{0,1}', '{a,b}', null, null`,
 		c.sql.stampKey:   `'{a,b}', '{a,b}', '{1,1}'`,
 		c.sql.stampValue: `'{a,b}', '{a,b}', '{1,1}'`,
 	} {

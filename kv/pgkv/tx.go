@@ -250,7 +250,7 @@ func (t *txCommit) transact(ctx context.Context, c *conn, p *plan, at place) err
 func (t *txCommit) try(ctx context.Context, f *flow, p *plan, at place, reads bool) error {
 	sql := f.c.sql
 	f.send(sql.begin)
-	if t.size() > t.a.db.aloneAt {
+	if t.size() > t.a.db.aloneAt || t.bits() > foreseeAt {
 		f.stage()
 	}
 	f.send(sql.applied)

@@ -78,6 +78,16 @@ func (t *txCommit) size() int {
 	return n
 }
 
+// bits returns how many bytes of operands there are that the server takes apart.
+func (t *txCommit) bits() (n int) {
+	for i := range t.c.Ops {
+		if o := &t.c.Ops[i]; o.Kind == kv.TxAtomic && o.Mutation <= lastOfBits {
+			n += len(o.Value)
+		}
+	}
+	return n
+}
+
 // change sends the operations.
 func (t *txCommit) change(f *flow, p *plan) {
 	for ops := t.ops; len(ops) > 0; {
@@ -153,7 +163,8 @@ func (f *flow) atomic(p *plan, ops []kv.TxOp) {
 		kinds.number(int64(o.Mutation))
 		p.vals.add(notNil(o.Value))
 	}
-	f.send(f.c.sql.mutate, p.keys.bytes(), p.rests.bytes(), kinds.bytes(), p.vals.bytes())
+	// What is foreseen, if anything, the server knows.
+	f.send(f.c.sql.mutate, p.keys.bytes(), p.rests.bytes(), kinds.bytes(), p.vals.bytes(), nil, nil)
 }
 
 // stamp sends operations of one kind that need the stamp, on keys that differ.
