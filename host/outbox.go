@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -149,15 +148,21 @@ func (c *Context) sign() error {
 	return nil
 }
 
-// post is for letters that have landed: they leave when they are durable.
+// post is for letters that have landed: they leave when they are durable. With them go
+// those for the same actors that are still in the outbox. Couriers that have those ignore
+// them; but a courier may have given them up, and what arrives behind a newer letter is
+// taken for one that has come before.
 func (c *Context) post() {
 	if len(c.letters) == 0 {
 		return
 	}
-	l, letters := c.life, c.letters
-	for _, letter := range letters {
-		l.out.add(letter)
+	l := c.life
+	for _, own := range c.letters {
+		l.out.add(own)
 	}
+	letters := l.out.pending(func(old *letter) bool {
+		return slices.ContainsFunc(c.letters, func(own *letter) bool { return own.to == old.to })
+	})
 	l.expectArrival()
 	c.out = append(c.out, func() { l.host.couriers.hand(l.addr, letters) })
 }
@@ -169,9 +174,15 @@ func (o *outbox) add(l *letter) {
 	o.letters[l.number] = l
 }
 
-// pending returns what is in the outbox, in its order.
-func (o *outbox) pending() []*letter {
-	return slices.SortedFunc(maps.Values(o.letters), func(a, b *letter) int { return cmp.Compare(a.number, b.number) })
+// pending returns what is in the outbox of which fn says so, in its order.
+func (o *outbox) pending(fn func(l *letter) bool) (letters []*letter) {
+	for _, l := range o.letters {
+		if fn(l) {
+			letters = append(letters, l)
+		}
+	}
+	slices.SortFunc(letters, func(a, b *letter) int { return cmp.Compare(a.number, b.number) })
+	return letters
 }
 
 func (o *outbox) empty() bool { return len(o.letters)+len(o.foreign) == 0 }
@@ -242,7 +253,7 @@ func (l *life) resend() {
 	err := l.inward(context.WithoutCancel(l.ctx), newTurn("actor.resend", func(c *Context) error {
 		l.expectArrival()
 		l.discardForeign(c)
-		letters := l.out.pending()
+		letters := l.out.pending(func(*letter) bool { return true })
 		c.After(func() { l.host.couriers.hand(l.addr, letters) })
 		return nil
 	}))

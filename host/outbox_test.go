@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,10 +227,10 @@ func TestSendCrowded(t *testing.T) {
 func TestSendFullQueue(t *testing.T) {
 	kinds := talkers()
 	kinds[1].Queue.MaxMessages = 5
-	open := false
+	var open atomic.Bool
 	hear := kinds[1].Message
 	kinds[1].Message = func(c *Context, m *queue.Message) error {
-		if !open {
+		if !open.Load() {
 			return errRefused
 		}
 		return hear(c, m)
@@ -240,9 +241,36 @@ func TestSendFullQueue(t *testing.T) {
 		}
 		pass(time.Minute)
 		r.wantHeard()
-		open = true
+		open.Store(true)
 		pass(2 * time.Hour)
 		wantNumbers(t, r.heard(), 40) // what had failed came again later
+		r.wantNoLetters()
+	}, kinds...)
+}
+
+// TestSendBehindRefused has a courier give up, and only then a newer message sent: it
+// doesn't overtake, nor is what it would have overtaken lost.
+func TestSendBehindRefused(t *testing.T) {
+	kinds := talkers()
+	var awake atomic.Bool
+	kinds[1].Wake = func(*Context) error {
+		if !awake.Load() {
+			return errRefused
+		}
+		return nil
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "number", nil)
+		pass(20 * time.Second)
+		r.couriers.mu.Lock()
+		if n := len(r.couriers.routes); n != 0 {
+			t.Errorf("%d couriers are under way", n)
+		}
+		r.couriers.mu.Unlock()
+		awake.Store(true)
+		r.call(lobby, "number", nil)
+		pass(5 * time.Minute)
+		r.wantHeard("1", "2")
 		r.wantNoLetters()
 	}, kinds...)
 }
