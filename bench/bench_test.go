@@ -17,9 +17,28 @@ func BenchmarkInsert1(b *testing.B) { benchmark(b, "sqlite/insert-1") }
 
 func BenchmarkBulk(b *testing.B) { benchmark(b, "sqlite/bulk") }
 
+func BenchmarkBlob(b *testing.B) { benchmark(b, "sqlite/blob") }
+
 func BenchmarkPointRead(b *testing.B) { benchmark(b, "sqlite/point") }
 
+func BenchmarkRange(b *testing.B) { benchmark(b, "sqlite/range") }
+
 func BenchmarkScan(b *testing.B) { benchmark(b, "sqlite/scan") }
+
+func BenchmarkMix(b *testing.B) { benchmark(b, "sqlite/mix") }
+
+func BenchmarkIndex(b *testing.B) { benchmark(b, "sqlite/index") }
+
+func BenchmarkVacuum(b *testing.B) { benchmark(b, "sqlite/vacuum") }
+
+// BenchmarkOpen opens a database that is nowhere open, reads a row and closes it.
+func BenchmarkOpen(b *testing.B) {
+	for _, l := range openLines(enginePebble) {
+		for _, s := range []side{l.subject, l.peer} {
+			b.Run(s.name, func(b *testing.B) { s.benchmark(b, enginePebble) })
+		}
+	}
+}
 
 // benchmark runs a workload on both engines and in the places of its peers.
 func benchmark(b *testing.B, name string) {
@@ -37,7 +56,11 @@ func benchmark(b *testing.B, name string) {
 }
 
 func (w workload) benchmark(b *testing.B, engine, place string) {
-	r, err := w.side(place).open(b.Context(), site{dir: b.TempDir(), engine: engine, sizes: fullSizes()})
+	w.side(place).benchmark(b, engine)
+}
+
+func (s side) benchmark(b *testing.B, engine string) {
+	r, err := s.open(b.Context(), site{dir: b.TempDir(), engine: engine, sizes: fullSizes()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -56,7 +79,7 @@ func (w workload) benchmark(b *testing.B, engine, place string) {
 		b.Fatal(err)
 	}
 	b.StopTimer()
-	if c := minus(r.counts(), before); strings.HasPrefix(place, "greenroom") {
+	if c := minus(r.counts(), before); strings.HasPrefix(s.name, "greenroom") {
 		b.ReportMetric(float64(c.Gets+c.Scans)/float64(b.N), "reads/op")
 		b.ReportMetric(float64(c.Commits)/float64(b.N), "commits/op")
 	}

@@ -20,13 +20,24 @@ const (
 	enginePostgres = "postgres"
 )
 
+// leanCache and leanMemtable are Pebble's memory where that of many actors is counted: so
+// little that whether it is full makes no difference.
+const (
+	leanCache    = 4 << 20
+	leanMemtable = 4 << 20
+)
+
 // openEngine opens the engine of a site, with the options that a program gets when it
 // asks for none. What a site holds is there when its engine is opened again, but for
 // the memory engine.
 func openEngine(ctx context.Context, at site) (kv.Engine, error) {
 	switch at.engine {
 	case enginePebble:
-		return opened(pebblekv.Open(filepath.Join(at.dir, "store"), nil))
+		var opts *pebblekv.Options
+		if at.lean {
+			opts = &pebblekv.Options{CacheBytes: leanCache, MemtableBytes: leanMemtable}
+		}
+		return opened(pebblekv.Open(filepath.Join(at.dir, "store"), opts))
 	case engineMem:
 		return memkv.New(), nil
 	case enginePostgres:

@@ -50,6 +50,8 @@ type site struct {
 	// engine is "pebble", "mem" or "postgres".
 	engine string
 	sizes  sizes
+	// lean has an engine on this machine use little memory.
+	lean bool
 	// server is where stores in PostgreSQL are, and url the address of the side's own,
 	// which isn't there before the side opens it.
 	server *server

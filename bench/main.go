@@ -3,6 +3,7 @@
 //
 //	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
 //		[-engine pebble|mem|postgres|postgres://…]
+//	go run ./bench -actors N [-actors-time 10m]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -31,6 +32,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"syscall"
+	"time"
 
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
@@ -63,6 +65,8 @@ type options struct {
 	dir                    string
 	compare, html          string
 	peers                  bool
+	actors                 int
+	actorsTime             time.Duration
 	cpuProfile, memProfile string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
@@ -80,6 +84,8 @@ func parse(args []string, w io.Writer) (options, error) {
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
+	f.IntVar(&o.actors, "actors", 0, "measure no line, but what `N` small actors cost: to make and to reopen them, in memory and on disk")
+	f.DurationVar(&o.actorsTime, "actors-time", 0, "make no more actors for -actors when this `time` is over; 0 is no bound")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
@@ -90,6 +96,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.run, err = regexp.Compile(*run); err == nil && f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
+	}
+	if err == nil && o.actors < 0 {
+		err = fmt.Errorf("-actors %d: less than none", o.actors)
 	}
 	if err == nil {
 		o.engine, o.url, err = parseEngine(*engine)
@@ -172,6 +181,9 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 	m, err := o.introduce(at, out, info)
 	if err != nil {
 		return err
+	}
+	if o.actors > 0 {
+		return o.countActors(ctx, at, out)
 	}
 	results, err := o.lines(ctx, at, out, info)
 	if err != nil {

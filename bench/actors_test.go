@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestActors: what it takes to open an actor doesn't grow with the number of actors.
+func TestActors(t *testing.T) {
+	p, err := openPopulation(t.Context(), site{dir: t.TempDir(), engine: enginePebble})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []census
+	for _, n := range []int{10, 300} {
+		if err := p.grow(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		c, err := p.count(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Actors != n || c.CreateUS <= 0 || c.ReopenUS <= 0 || c.Reopen99US < c.ReopenUS || c.DiskPerActor <= 0 {
+			t.Errorf("census %+v", c)
+		}
+		all = append(all, c)
+	}
+	few, many := all[0], all[1]
+	if few.ReadsPerReopen != many.ReadsPerReopen || few.CommitsPerReopen != many.CommitsPerReopen || few.ReadsPerReopen == 0 {
+		t.Errorf("to reopen takes %v reads and %v commits, then %v and %v", few.ReadsPerReopen, few.CommitsPerReopen, many.ReadsPerReopen, many.CommitsPerReopen)
+	}
+	// The engine's tables are in it, and what it remembers of the actors that it saw last.
+	if many.HeapPerActor > 20_000 {
+		t.Errorf("a closed actor leaves %v bytes of heap", many.HeapPerActor)
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestActorSteps(t *testing.T) {
+	for _, tt := range []struct {
+		n    int
+		want []int
+	}{{10_000, []int{100, 1000, 10_000}}, {50, []int{5, 50}}, {1, []int{1}}} {
+		if got := actorSteps(tt.n); !slices.Equal(got, tt.want) {
+			t.Errorf("actorSteps(%d) = %v, want %v", tt.n, got, tt.want)
+		}
+	}
+}
+
+// TestProgramActors runs the program with -actors, for programs and for people.
+func TestProgramActors(t *testing.T) {
+	var out, info bytes.Buffer
+	if err := tiny(t, "-actors", "20", "-json").profiled(t.Context(), &out, &info); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for d := json.NewDecoder(&out); d.More(); {
+		var c census
+		if err := d.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c.Actors)
+	}
+	if want := []int{2, 20}; !slices.Equal(got, want) {
+		t.Errorf("censuses at %v actors, want %v", got, want)
+	}
+	out.Reset()
+	o := tiny(t, "-actors", "5")
+	if err := o.profiled(t.Context(), &out, &info); err != nil || !strings.Contains(out.String(), "reopen µs") {
+		t.Errorf("%v, and the output is\n%s", err, out.String())
+	}
+	if _, err := parse([]string{"-actors", "-1"}, t.Output()); err == nil {
+		t.Error("less than no actors were accepted")
+	}
+}
+
+// TestActorsTime: when the time is over there is a census of those that were made.
+func TestActorsTime(t *testing.T) {
+	var out, info bytes.Buffer
+	if err := tiny(t, "-actors", "100000000", "-actors-time", (100*time.Millisecond).String(), "-json").profiled(t.Context(), &out, &info); err != nil {
+		t.Fatal(err)
+	}
+	var c census
+	if err := json.Unmarshal(out.Bytes(), &c); err != nil || c.Actors < 1 {
+		t.Errorf("census %+v, %v, of\n%s", c, err, out.String())
+	}
+}
+
+// BenchmarkActors makes 10,000 actors and reports what they take.
+func BenchmarkActors(b *testing.B) {
+	const actors = 10_000
+	for range b.N {
+		p, err := openPopulation(b.Context(), site{dir: b.TempDir(), engine: enginePebble})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, n := range actorSteps(actors) {
+			if err := p.grow(b.Context(), n); err != nil {
+				b.Fatal(err)
+			}
+			c, err := p.count(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if n == actors {
+				b.ReportMetric(c.ReopenUS, "reopen-µs")
+				b.ReportMetric(c.HeapPerActor, "heap-B/actor")
+				b.ReportMetric(c.DiskPerActor, "disk-B/actor")
+			}
+		}
+		if err := p.close(); err != nil {
+			b.Error(err)
+		}
+	}
+}
