@@ -267,6 +267,22 @@ func TestForeignLarge(t *testing.T) {
 	})
 }
 
+// TestDeliveriesBegin anew behind the largest number that the record has: what was handed
+// out is never as if it hadn't been.
+func TestDeliveriesBegin(t *testing.T) {
+	r := newRig(t, Options{})
+	must(t, r.q.Close())
+	rec := record{name: "a", body: undefined, deliveries: some(uint32(math.MaxUint32)), inFlight: some(false)}
+	r.stored(appendMessageKey(nil, 1), rec.encode())
+	r.open2()
+	m := r.one(ReceiveOptions{})
+	if stored := r.record(1).deliveries; m.Deliveries != 1 || stored.value != 1 {
+		t.Errorf("delivery %d, stored is %v", m.Deliveries, stored)
+	}
+	must(t, m.Complete(ctx, nil))
+	r.verify("in the end")
+}
+
 // TestForever takes the longest time there is for a lease, a delay, an extension and a
 // window of keys: nothing wraps around.
 func TestForever(t *testing.T) {
