@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -447,4 +448,23 @@ func TestClockBack(t *testing.T) {
 	if at := s.retryAt(); at != 1e12+30_000 {
 		t.Errorf("tried again at %d", at)
 	}
+}
+
+// TestResultNotStored: a store that doesn't take a result, and goes on, has not failed the
+// step.
+func TestResultNotStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		w := begin(r, func(c *Context, _ int) (int, error) {
+			return Step(c, "s", work(r, "work", 1), nil)
+		}, 0)
+		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
+		wantErr(t, "live", second(w.Live(ctx)), ErrStorage)
+		fault.Remove()
+		output(r, w, 1)
+		r.wantDid("work", "work")
+		if e, _ := r.entry(w.Workflow, "s"); e.Metadata.Attempts != 2 || e.Metadata.Error != nil {
+			t.Errorf("%+v", e.Metadata)
+		}
+	})
 }

@@ -78,7 +78,8 @@ func controlError(err error) error {
 }
 
 // change lands what fn makes of the history while nobody runs the workflow, and has it be
-// run again.
+// run again. Where commits are small, and fn removes nothing, entries land before the rest,
+// in the order in which fn has put them: fn finds the others if it is called again.
 func (w *Workflow) change(ctx context.Context, fn func(s *Snapshot, tx *history.Tx, b *batch.Batch) error) error {
 	if err := w.claim(); err != nil {
 		return err
@@ -107,6 +108,15 @@ func (w *Workflow) changeNow(ctx context.Context, fn func(s *Snapshot, tx *histo
 	if err := fn(w.h.Snapshot(), tx, &b); err != nil {
 		return err
 	}
+	for w.small {
+		part := tx.Split(maxBehind)
+		if part == nil {
+			break
+		}
+		if err := part.Commit(ctx); err != nil {
+			return controlError(err)
+		}
+	}
 	tx.Stage(&b)
 	if err := w.actor.Commit(ctx, &b); err != nil {
 		return controlError(err)
@@ -124,9 +134,7 @@ func (w *Workflow) Recover(ctx context.Context) error {
 		}
 		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
 		for _, e := range s.Entries {
-			if err := m.renew(e); err != nil {
-				return err
-			}
+			m.renew(e)
 		}
 		return m.finish()
 	})
@@ -138,19 +146,19 @@ type mending struct {
 	tx *history.Tx
 	// branches are those that must run again, by the join or race, and by name.
 	branches map[history.Location]map[history.NameIndex]bool
+	steps    []Entry // to be tried anew
 }
 
 // renew has a step be tried anew that failed or was undone.
-func (m *mending) renew(e Entry) error {
+func (m *mending) renew(e Entry) {
 	if _, ok := e.Kind.(history.Step); !ok || e.Metadata == nil {
-		return nil
+		return
 	}
 	s := e.Metadata.Status
-	if s != history.StatusFailed && s != history.StatusExhausted && e.Metadata.RollbackCompletedAt == nil {
-		return nil
+	if s == history.StatusFailed || s == history.StatusExhausted || e.Metadata.RollbackCompletedAt != nil {
+		m.again(e.Location)
+		m.steps = append(m.steps, e)
 	}
-	m.again(e.Location)
-	return m.reset(e)
 }
 
 // reset makes a step one that was never tried.
@@ -177,7 +185,8 @@ func (m *mending) again(l history.Location) {
 	}
 }
 
-// finish changes the joins and races, and the state.
+// finish changes the joins and races, the steps, and the state: in this order, since which
+// branches run again follows from the steps, as long as they are as they were.
 func (m *mending) finish() error {
 	for _, e := range m.s.Entries {
 		k, changed := m.fork(e)
@@ -193,6 +202,11 @@ func (m *mending) finish() error {
 			err = m.tx.PutMetadata(e.Location, meta)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	for _, e := range m.steps {
+		if err := m.reset(e); err != nil {
 			return err
 		}
 	}
@@ -339,9 +353,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 			}
 			left.Entries = append(left.Entries, e)
 			if e.Metadata != nil && e.Metadata.RollbackCompletedAt != nil {
-				if err := m.renew(e); err != nil {
-					return err
-				}
+				m.renew(e)
 			}
 		}
 		m.s = &left

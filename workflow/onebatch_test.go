@@ -1,11 +1,16 @@
 package workflow
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -79,4 +84,49 @@ func TestManyMessages(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRecoverMany: more steps than fit into one commit are tried anew, also when the store
+// fails in between.
+func TestRecoverMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 150
+		for skip := range 6 {
+			r := newSmallRig(t)
+			lucky := false
+			fn := func(c *Context, _ int) (int, error) {
+				done := 0
+				_, err := Join(c, "join", Branch[int]{"one", func(c *Context) (int, error) {
+					for i := range n {
+						if Do(c, fmt.Sprint("s", i), func(context.Context) error {
+							if !lucky {
+								return errors.New("no luck")
+							}
+							return nil
+						}, &StepOptions{MaxAttempts: 1}) == nil {
+							done++
+						}
+					}
+					return done, nil
+				}})
+				if err == nil && done < n {
+					err = errors.New("not all are done")
+				}
+				return done, err
+			}
+			w := begin(r, fn, 0)
+			status(r, w, Failed)
+			fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: skip, Err: kv.ErrTooLarge})
+			err := w.Recover(ctx)
+			if fault.Remove(); fault.Hits() > 0 {
+				wantErr(t, "recover", err, batch.ErrTooLarge)
+				status(r, w, Failed)
+				err = w.Recover(ctx)
+			}
+			must(t, err)
+			lucky = true
+			output(r, w, n)
+			r.same(w.Workflow)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -185,4 +186,22 @@ func TestFree(t *testing.T) {
 			t.Error("a transaction remembers another one")
 		}
 	}
+}
+
+// What was deferred stays so when the commit that was to write it fails.
+func TestDeferFails(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	tx := r.h.Begin()
+	r.step(tx, "1", "e")
+	must(t, tx.SetState(Running))
+	must(t, tx.Defer())
+	fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	wantErr(t, "flush", r.h.Flush(ctx), batch.ErrTooLarge)
+	fault.Remove()
+	if c := r.counted(func() { must(t, r.h.Flush(ctx)) }); c.Commits != 1 {
+		t.Errorf("%d commits", c.Commits)
+	}
+	r.verify("written")
+	r.reopen()
+	r.wantPaths("after a restart", "e")
 }

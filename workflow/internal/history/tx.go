@@ -218,6 +218,23 @@ func (tx *Tx) reindex() {
 	}
 }
 
+// Split returns a transaction of the first n entries that tx puts, which may land before it,
+// and leaves tx the rest; nil if there are no more, or if tx removes something.
+func (tx *Tx) Split(n int) *Tx {
+	if len(tx.changes) <= n || len(tx.spans) > 0 || tx.used {
+		return nil
+	}
+	first := tx.h.Begin()
+	first.changes = append(first.changes, tx.changes[:n]...)
+	tx.changes = tx.changes[n:]
+	for _, part := range []*Tx{first, tx} {
+		if len(part.changes) > few {
+			part.reindex()
+		}
+	}
+	return first
+}
+
 // PutMetadata replaces the metadata of the entry at l, which must be there, or put by tx
 // before. Errors are those of Put.
 func (tx *Tx) PutMetadata(l Location, m Metadata) error {
