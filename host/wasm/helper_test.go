@@ -66,10 +66,15 @@ type rig struct {
 
 func newRig(t testing.TB, m *Module, opts host.Options) *rig {
 	t.Helper()
+	return newRigOf(t, m.Actor(), opts)
+}
+
+func newRigOf(t testing.TB, kind *host.Actor, opts host.Options) *rig {
+	t.Helper()
 	if opts.Logger == nil {
 		opts.Logger = quiet
 	}
-	r := &rig{TB: t, ctx: t.Context(), engine: memkv.New(), opts: opts, kind: m.Actor()}
+	r := &rig{TB: t, ctx: t.Context(), engine: memkv.New(), opts: opts, kind: kind}
 	r.open()
 	return r
 }
@@ -106,7 +111,7 @@ func withGo(t *testing.T, fn func(r *rig)) {
 	r.close()
 }
 
-// call calls an action that must succeed.
+// call1 calls an action that must succeed.
 func call1[Out any](r *rig, a host.Address, action string, in any) Out {
 	r.Helper()
 	out, err := host.Invoke[Out](r.ctx, r.Host, a, action, in)

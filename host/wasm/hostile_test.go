@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,5 +259,20 @@ func TestCache(t *testing.T) {
 		r.fine(lobby)
 		r.close()
 		must(t, c.Close(context.Background()))
+	}
+}
+
+// TestPage looks that docs/wasm.md has every function and every code.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/wasm.md")
+	must(t, err)
+	names := append(slices.Clone(imports), "now")
+	for _, e := range []*host.Error{errPointer, errNoTurn, errTooEarly, errBudget, errQuery, errTxOver} {
+		names = append(names, e.Code)
+	}
+	for _, name := range names {
+		if !strings.Contains(string(page), "\n| `"+name) {
+			t.Errorf("the page has no row for %s", name)
+		}
 	}
 }

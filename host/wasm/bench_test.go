@@ -1,0 +1,61 @@
+package wasm
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/host"
+)
+
+// counter is what the module's action "add" does, in Go.
+func counter() *host.Actor {
+	return &host.Actor{Name: "thing", Actions: map[string]host.Handler{
+		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+			return total, err
+		}),
+	}}
+}
+
+// BenchmarkTurn counts in one actor: as part of the program, as a module in Go, and as one
+// written by hand that does nothing.
+func BenchmarkTurn(b *testing.B) {
+	b.Run("go", func(b *testing.B) { benchTurns(b, counter(), "add") })
+	b.Run("module", func(b *testing.B) {
+		m, err := goModule()
+		must(b, err)
+		benchTurns(b, m.Actor(), "add")
+	})
+	b.Run("empty module", func(b *testing.B) {
+		benchTurns(b, (&tiny{}).compile(b, Options{}).Actor(), "ok")
+	})
+}
+
+func benchTurns(b *testing.B, kind *host.Actor, action string) {
+	r := newRigOf(b, kind, host.Options{})
+	call1[any](r, lobby, action, 1)
+	for b.Loop() {
+		call1[any](r, lobby, action, 1)
+	}
+	r.close()
+}
+
+// BenchmarkInstance makes instances of the module in Go, and says what each takes.
+func BenchmarkInstance(b *testing.B) {
+	m, err := goModule()
+	must(b, err)
+	r := newRig(b, m, host.Options{})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	n := 0
+	for b.Loop() {
+		call1[any](r, host.Address{Type: "thing", Key: fmt.Sprint(n)}, "add", 1)
+		n++
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(min(n, DefaultInstances)), "B/instance")
+	r.close()
+}
