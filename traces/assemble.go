@@ -2,41 +2,133 @@ package traces
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// A gathered is a span whose records are being gathered.
+// A gathered is the records of one id of a span, as far as they were gathered: of one
+// span, unless spans of several traces have it.
 type gathered struct {
 	id      SpanID
 	records []timed
-	base    bool   // there is a start or a snapshot
-	inRange bool   // there is a record in the range
-	order   int    // of the first record in the range
-	trace   uint64 // hash, if base
+	base    bool     // there is a start or a snapshot
+	traces  []uint64 // hashes of the traces that these are of
+	inRange bool     // there is a record in the range
+	first   moment   // of these the first
+	at      int      // its place in the heap of those that are kept
+	late    bool     // something of it may have been left out before
 	ended   bool
 	judged  bool // or is going to be
-	mixed   bool // there are several traces with a span of this id
+	matched bool // it was judged, and is wanted
 	partial bool
-	sought  bool  // what came before was looked up
-	begins  place // of the base that was looked up, and of its newest snapshot
-	whole   place
-	since   chunkKey // what is read of it begins there
+	begins  []place // records with which it began, that were looked up
+	since   horizon // what is looked for of it
+}
+
+// A horizon says where records of a span may be: in a chunk with records behind a time, in
+// Unix ns, and in those from a key on, however they are dated. Of chunks that the index
+// doesn't know they are looked for from gaps on.
+type horizon struct {
+	at        uint64
+	key, gaps chunkKey
+}
+
+// nowhere is where nothing is.
+func nowhere() horizon {
+	last := chunkKey{math.MaxInt64, 0}
+	return horizon{math.MaxUint64, last, last}
+}
+
+// join returns one that has both.
+func (h horizon) join(o horizon) horizon {
+	return horizon{min(h.at, o.at), h.key.min(o.key), h.gaps.min(o.gaps)}
+}
+
+// horizon returns where all is that was recorded of the span since it began, and what was
+// dated back to before that, if it is behind its beginning.
+func (g *gathered) horizon() horizon {
+	h := nowhere()
+	for i := range g.records {
+		r := &g.records[i]
+		if !r.base() {
+			continue
+		}
+		from := horizon{r.at, r.place.chunk, r.place.chunk}
+		if r.kind == kindSnapshot && r.start < r.at {
+			// Nothing says how long the buckets of others are: they are taken to be of the usual
+			// length.
+			from.at = r.start
+			from.gaps = from.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(DefaultBucketSize/time.Second), 0), 0})
+		}
+		h = h.join(from)
+	}
+	return h
+}
+
+// A moment orders records as they happened: those of one time in the order of their keys.
+type moment struct {
+	at    uint64 // Unix ns
+	place place
+}
+
+func (m moment) compare(o moment) int {
+	return cmp.Or(cmp.Compare(m.at, o.at), m.place.compare(o.place))
+}
+
+// mixed reports whether spans of several traces have the id.
+func (g *gathered) mixed() bool { return len(g.traces) > 1 }
+
+// sort puts the records into the order in which they happened. They were gathered as they
+// are stored, which is another one: what is dated back is in a chunk of its own.
+func (g *gathered) sort() {
+	slices.SortFunc(g.records, func(a, b timed) int {
+		return moment{a.at, a.place}.compare(moment{b.at, b.place})
+	})
+}
+
+// starts reports whether the start of the span is there. Of one that is known from where it
+// was recorded whole there may be events from before that.
+func (g *gathered) starts() bool {
+	return slices.ContainsFunc(g.records, func(r timed) bool { return r.kind == kindStart })
 }
 
 // restated reports whether the span began before a time and all that is known of its
-// beginning was recorded later: there may be events in between.
+// beginning was recorded later.
 func (g *gathered) restated(from uint64) bool {
-	early := false
+	return !g.starts() && slices.ContainsFunc(g.records, func(r timed) bool { return r.kind == kindSnapshot && r.start < from })
+}
+
+// orphaned reports whether there are records that seem to be of another span with the id:
+// from before all that is known to begin, or one end too many.
+func (g *gathered) orphaned() bool {
+	g.sort()
+	began := uint64(math.MaxUint64)
 	for _, r := range g.records {
-		if r.kind == kindStart {
-			return false
+		switch r.kind {
+		case kindStart:
+			began = min(began, r.at)
+		case kindSnapshot:
+			began = min(began, r.at, r.start)
 		}
-		early = early || r.kind == kindSnapshot && r.start < from
 	}
-	return early
+	var open []uint64
+	for _, r := range g.records {
+		switch {
+		case r.at < began:
+			return true
+		case r.base():
+			h := hashTrace(r.record.trace)
+			open = append(slices.DeleteFunc(open, func(o uint64) bool { return o == h }), h)
+		case r.kind == kindEnd && len(open) == 0:
+			return true
+		case r.kind == kindEnd:
+			open = open[:len(open)-1]
+		}
+	}
+	return false
 }
 
 // resources makes one of all resources that are the same.
@@ -67,9 +159,7 @@ func (m resources) of(r *record, strings []string) *Resource {
 
 // span puts a span together from its records.
 func (g *gathered) span() SpanData {
-	// Records were gathered as they are stored, which is not always as they happened:
-	// what is dated back is in a chunk of its own. Those of one moment stand in the order of their keys.
-	slices.SortFunc(g.records, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.place.compare(b.place)) })
+	g.sort()
 	d := SpanData{SpanID: g.id, Partial: g.partial}
 	var says *timed // what the status is
 	for i := range g.records {
@@ -97,19 +187,19 @@ func (g *gathered) span() SpanData {
 // records that a span begins with have that of the trace: the others are of the one that
 // began last of those that have not ended.
 func (g *gathered) apart(from uint64) []*gathered {
-	if !g.mixed {
+	if !g.mixed() {
 		return []*gathered{g}
 	}
-	slices.SortFunc(g.records, func(a, b timed) int { return cmp.Or(cmp.Compare(a.at, b.at), a.place.compare(b.place)) })
+	g.sort()
 	var parts, open []*gathered
 	for _, r := range g.records {
 		if r.base() {
 			hash := hashTrace(r.record.trace)
-			same := func(p *gathered) bool { return p.trace == hash }
+			same := func(p *gathered) bool { return p.traces[0] == hash }
 			i := slices.IndexFunc(parts, same)
 			if i < 0 {
 				i = len(parts)
-				parts = append(parts, &gathered{id: g.id, base: true, trace: hash, order: g.order, partial: g.partial})
+				parts = append(parts, &gathered{id: g.id, base: true, traces: []uint64{hash}, partial: g.partial})
 			}
 			open = append(slices.DeleteFunc(open, same), parts[i])
 		}
@@ -117,7 +207,11 @@ func (g *gathered) apart(from uint64) []*gathered {
 			continue // of what began before all that is known
 		}
 		p := open[len(open)-1]
-		p.records, p.inRange = append(p.records, r), p.inRange || r.at >= from
+		p.records = append(p.records, r)
+		if r.at >= from && !p.inRange {
+			p.inRange, p.first = true, moment{r.at, r.place}
+		}
+		p.ended = p.ended || r.kind == kindEnd
 		if r.kind == kindEnd && len(open) > 1 {
 			open = open[:len(open)-1]
 		}

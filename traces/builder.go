@@ -106,8 +106,10 @@ type pending struct {
 	refs     []ref
 	size     int
 
-	state pendingState // guarded by Traces.mu
-	tries int          // attempts so far; guarded by Traces.mu
+	// Guarded by Traces.mu.
+	state   pendingState
+	tries   int // attempts so far
+	refused int // of these the last ones that said that it is too large
 }
 
 type pendingState uint8

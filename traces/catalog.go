@@ -91,6 +91,15 @@ func (c *catalog) merge() {
 	}
 }
 
+// find returns what the index says of a chunk, if it knows all about it.
+func (c *catalog) find(k chunkKey) (*covered, bool) {
+	i, ok := slices.BinarySearchFunc(c.chunks, k, func(c covered, k chunkKey) int { return c.key.compare(k) })
+	if !ok {
+		return nil, false
+	}
+	return &c.chunks[i], true
+}
+
 // A keyRange is [start, end).
 type keyRange struct{ start, end []byte }
 

@@ -3,7 +3,6 @@ package traces
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // check compares the index with the chunks.
@@ -19,9 +18,8 @@ func (s *scanner) check(ctx context.Context) (findings []string, err error) {
 		l.chunks, l.next = l.chunks+1, c.key.id+1
 		l.bytes += chunkBytes(c.key, len(c.append([]byte{0, 0})))
 		stored[c.key.bucket] = l
-		i, ok := slices.BinarySearchFunc(s.cat.chunks, c.key, func(a covered, k chunkKey) int { return a.key.compare(k) })
-		if ok {
-			s.checkCovered(&s.cat.chunks[i], c, find)
+		if k, ok := s.cat.find(c.key); ok {
+			s.checkCovered(k, c, find)
 		}
 		return nil
 	})

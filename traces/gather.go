@@ -1,7 +1,7 @@
 package traces
 
 import (
-	"cmp"
+	"container/heap"
 	"context"
 	"math"
 	"slices"
@@ -18,34 +18,49 @@ type gatherer struct {
 	from, to  uint64 // Unix ns, half-open
 	limit     int
 	spans     map[SpanID]*gathered
-	inRange   int // spans with a record in the range
-	matched   int // of these, those that have ended and match
-	order     int
+	matched   int // spans that have ended and match
 	clamped   bool
 	resources resources
-	first     *chunkKey         // of the chunks read for the range
-	actives   map[SpanID]active // spans that ran when one of those was cut
+	first     *chunkKey           // of the chunks read for the range
+	actives   map[SpanID][]active // spans that ran when one of those was cut, by where they began
+	scanned   map[chunkKey]scanState
 
 	foreign map[SpanID]timed // what spans of other traces than the query's begin with
+
+	// Of queries without filters. kept are the spans with records in the range, the one
+	// whose first is the latest on top: it makes room for one that turns out to be
+	// earlier. lossy says that spans were left out, and parts of others with them.
+	kept  laterFirst
+	lossy bool
 
 	// Of queries with filters. What says how a span ended may stand behind its end, most
 	// often in the same chunk or the next: fresh are spans that ended in this chunk, ripe
 	// those that ended in the one before.
 	fresh, ripe []*gathered
-	refused     map[SpanID]int // forgotten, with their order
-	again       map[SpanID]int // of these, those of which there was more
-	only        map[SpanID]int // unless it is nil, nothing else is gathered
+	refused     map[SpanID]bool // forgotten
+	pruned      bool            // some of them match
+	keepAll     bool            // spans that match are not forgotten
+
+	again map[SpanID]bool // spans of which something was left out
+	only  map[SpanID]bool // unless it is nil, nothing else is gathered
 }
 
 // gather reads everything.
 func (g *gatherer) gather(ctx context.Context) error {
-	g.actives = map[SpanID]active{}
+	g.actives = map[SpanID][]active{}
 	g.foreign = map[SpanID]timed{}
-	g.refused, g.again = map[SpanID]int{}, map[SpanID]int{}
+	g.scanned = map[chunkKey]scanState{}
+	g.refused, g.again = map[SpanID]bool{}, map[SpanID]bool{}
 	if err := g.scan(ctx, g.candidates(), g.add); err != nil {
 		return err
 	}
-	if len(g.again) > 0 { // they were forgotten too soon
+	for id, s := range g.spans {
+		if s.inRange && s.late {
+			g.again[id] = true
+			delete(g.spans, id)
+		}
+	}
+	if len(g.again) > 0 { // they were forgotten too soon, or met too late
 		g.only = g.again
 		if err := g.scan(ctx, g.candidates(), g.add); err != nil {
 			return err
@@ -77,18 +92,16 @@ func (g *gatherer) candidates() []keyRange {
 
 // add takes the records of a chunk.
 func (g *gatherer) add(c keyed) error {
-	if !g.touches(c) {
+	state := g.touches(c)
+	g.scanned[c.key] = state
+	if !state.touches {
 		return nil
 	}
 	if g.first == nil {
 		first := c.key
 		g.first = &first
 	}
-	for _, a := range c.active {
-		if _, ok := g.actives[a.span]; !ok {
-			g.actives[a.span] = a
-		}
-	}
+	g.ran(c.active)
 	for _, r := range c.timed(g.resources.of) {
 		if r.at < g.to {
 			g.take(r)
@@ -102,18 +115,31 @@ func (g *gatherer) add(c keyed) error {
 	return nil
 }
 
-// touches reports whether a chunk has records of the range; one of the memory, or that
-// the index doesn't cover, may not.
-func (g *gatherer) touches(c keyed) bool {
-	if !g.q.TraceID.IsZero() {
-		return true
-	}
-	for i := range c.records {
-		if at := c.base + c.records[i].offset; at >= g.from && at < g.to {
-			return true
+// ran notes the spans that ran when a chunk was cut. Where a span began tells it from
+// another one with its id.
+func (g *gatherer) ran(list []active) {
+	for _, a := range list {
+		known := g.actives[a.span]
+		if !slices.ContainsFunc(known, func(k active) bool { return k.start == a.start }) {
+			g.actives[a.span] = append(known, a)
 		}
 	}
-	return false
+}
+
+// A scanState says of a chunk that was read whether it has records of the range, which one
+// of the memory, or that the index doesn't cover, may not have; and some from before it.
+type scanState struct{ touches, older bool }
+
+func (g *gatherer) touches(c keyed) (s scanState) {
+	if !g.q.TraceID.IsZero() {
+		return scanState{touches: true}
+	}
+	for i := range c.records {
+		at := c.base + c.records[i].offset
+		s.touches = s.touches || at >= g.from && at < g.to
+		s.older = s.older || at < g.from
+	}
+	return s
 }
 
 // take takes a record that is before the end of the range.
@@ -122,35 +148,23 @@ func (g *gatherer) take(r timed) {
 		return
 	}
 	s := g.spans[r.span]
+	m := moment{r.at, r.place}
 	in := r.at >= g.from
 	if s == nil {
 		if g.elsewhere(r) {
 			return
 		}
-		// One more than is wanted: that there is one is all there is to say. A record from
-		// before the range doesn't tell yet whether its span is selected.
-		if g.full() && in {
-			g.clamped = true
+		if in && !g.wanted(m) {
 			return
 		}
-		s = &gathered{id: r.span}
+		s = &gathered{id: r.span, late: g.lossy}
 		g.spans[r.span] = s
 		if other, ok := g.foreign[r.span]; ok {
 			g.keep(s, other) // which may be what later records are of
 		}
 	}
-	if in && !s.inRange {
-		if g.full() {
-			g.clamped = true
-			delete(g.spans, r.span)
-			return
-		}
-		g.order++
-		s.inRange, s.order = true, g.order
-		if was := g.only[r.span]; was > 0 {
-			s.order = was
-		}
-		g.inRange++
+	if in && !g.enter(s, m) {
+		return
 	}
 	g.keep(s, r)
 	if s.ended && s.base && !s.judged && g.q.filters() && g.only == nil {
@@ -158,6 +172,53 @@ func (g *gatherer) take(r timed) {
 		g.fresh = append(g.fresh, s)
 	}
 }
+
+// wanted reports whether a span whose first record in the range is at m is among those
+// that are wanted so far. One more than the limit is left out, and the result says so.
+func (g *gatherer) wanted(m moment) bool {
+	if !g.full() || m.compare(g.kept[0].first) < 0 {
+		return true
+	}
+	g.clamped, g.lossy = true, true
+	return false
+}
+
+// enter notes that the span has a record in the range. It reports false for one too many,
+// of which nothing is kept.
+func (g *gatherer) enter(s *gathered, m moment) bool {
+	switch {
+	case s.inRange && m.compare(s.first) >= 0:
+		return true
+	case s.inRange:
+		if s.first = m; g.counts() {
+			heap.Fix(&g.kept, s.at)
+		}
+		return true
+	case !g.wanted(m): // a record from before the range didn't tell
+		delete(g.spans, s.id)
+		return false
+	}
+	s.inRange, s.first = true, m
+	if !g.counts() {
+		return true
+	}
+	if g.full() {
+		last := heap.Pop(&g.kept).(*gathered)
+		delete(g.spans, last.id)
+		g.clamped, g.lossy = true, true
+	}
+	heap.Push(&g.kept, s)
+	return true
+}
+
+// counts reports whether each span with a record in the range is one of those that the
+// limit allows: there are no filters.
+func (g *gatherer) counts() bool {
+	return g.only == nil && !g.keepAll && !g.q.filters() && g.q.TraceID.IsZero()
+}
+
+// full reports whether there are as many as the limit allows.
+func (g *gatherer) full() bool { return g.counts() && len(g.kept) >= g.limit }
 
 // elsewhere reports whether a record of a span that is not gathered is of another trace
 // than the one that is wanted: it says so itself, or what the span began with did.
@@ -178,29 +239,23 @@ func (g *gatherer) elsewhere(r timed) bool {
 // passedOver reports whether nothing is gathered of a span now.
 func (g *gatherer) passedOver(id SpanID) bool {
 	if g.only != nil {
-		_, ok := g.only[id]
-		return !ok
+		return !g.only[id]
 	}
-	order, ok := g.refused[id]
-	if ok {
-		g.again[id] = order
+	if g.refused[id] {
+		g.again[id] = true
 	}
-	return ok
-}
-
-// full reports whether no more spans are wanted: without filters each one counts.
-func (g *gatherer) full() bool {
-	return g.inRange >= g.limit && !g.q.filters() && g.q.TraceID.IsZero()
+	return g.refused[id]
 }
 
 // base reports whether it is a record with which a span can begin.
-func (r *timed) base() bool { return r.kind == kindStart || r.kind == kindSnapshot }
+func (r *record) base() bool { return r.kind == kindStart || r.kind == kindSnapshot }
 
 func (g *gatherer) keep(s *gathered, r timed) {
 	if r.base() {
-		hash := hashTrace(r.record.trace)
-		s.mixed = s.mixed || s.base && s.trace != hash
-		s.base, s.trace = true, hash
+		s.base = true
+		if h := hashTrace(r.record.trace); !slices.Contains(s.traces, h) {
+			s.traces = append(s.traces, h)
+		}
 	}
 	s.ended = s.ended || r.kind == kindEnd
 	s.records = append(s.records, r)
@@ -209,7 +264,7 @@ func (g *gatherer) keep(s *gathered, r timed) {
 // judge forgets a span that has ended and that nobody wants, or that is one too many, so
 // that memory has the spans that are wanted, and not all.
 func (g *gatherer) judge(s *gathered) {
-	if s.mixed || s.restated(g.from) {
+	if s.mixed() || s.restated(g.from) || s.orphaned() {
 		return // there may be more of it before the range, or there are two
 	}
 	d := s.span()
@@ -217,19 +272,20 @@ func (g *gatherer) judge(s *gathered) {
 		g.refuse(s)
 		return
 	}
-	if g.matched++; g.matched < 2*g.limit+pageChunks {
+	s.matched = true
+	if g.matched++; g.matched < 2*g.limit+pageChunks || g.keepAll {
 		return
 	}
 	var done []*gathered
 	for _, s := range g.spans {
-		if s.ended && s.base && s.inRange {
+		if s.matched {
 			done = append(done, s)
 		}
 	}
-	slices.SortFunc(done, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(done, func(a, b *gathered) int { return a.first.compare(b.first) })
 	for _, s := range done[min(g.limit, len(done)):] {
 		g.refuse(s)
-		g.clamped = true
+		g.clamped, g.pruned = true, true
 	}
 	g.matched = min(g.limit, len(done))
 }
@@ -240,10 +296,7 @@ func (g *gatherer) refuse(s *gathered) {
 		return // it was before
 	}
 	delete(g.spans, s.id)
-	g.refused[s.id] = s.order
-	if s.inRange {
-		g.inRange--
-	}
+	g.refused[s.id] = true
 }
 
 // result puts the spans together.
@@ -255,7 +308,7 @@ func (g *gatherer) result() []SpanData {
 		}
 	}
 	all = slices.DeleteFunc(all, func(s *gathered) bool { return !s.inRange })
-	slices.SortStableFunc(all, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(all, func(a, b *gathered) int { return a.first.compare(b.first) })
 	var out []SpanData
 	for _, s := range all {
 		d := s.span()
@@ -269,4 +322,32 @@ func (g *gatherer) result() []SpanData {
 		out = append(out, d)
 	}
 	return out
+}
+
+// A laterFirst is a heap of spans: on top is the one whose first record in the range is the
+// latest.
+type laterFirst []*gathered
+
+func (h laterFirst) Len() int           { return len(h) }
+func (h laterFirst) Less(i, j int) bool { return h[i].first.compare(h[j].first) > 0 }
+
+func (h laterFirst) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].at, h[j].at = i, j
+}
+
+// Push is for package heap.
+func (h *laterFirst) Push(x any) {
+	s := x.(*gathered)
+	s.at = len(*h)
+	*h = append(*h, s)
+}
+
+// Pop is for package heap.
+func (h *laterFirst) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return s
 }

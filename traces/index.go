@@ -28,9 +28,9 @@ type bucketNotes struct {
 	tailPart uint16
 }
 
-// stage has the notes about a chunk land with b. It is called by a Late function of b,
-// with Traces.mu held.
-func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending) error {
+// stage has the notes about a chunk land with b; since is that of the ledger. It is called
+// by a Late function of b, with Traces.mu held.
+func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending, since optional[chunkKey]) error {
 	key := p.key()
 	n := x.working(b, key.bucket)
 	n.chunks++
@@ -39,7 +39,7 @@ func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending) error {
 	if !n.stored || p.seq > n.seq {
 		n.seq, n.last = p.seq, key.id
 	}
-	n.stored = true
+	n.stored, n.since = true, since
 	notes := n.enter(key, p)
 	x.more += len(notes)
 	if len(notes) > 0 && notes[0].tail {

@@ -225,9 +225,18 @@ func TestSets(t *testing.T) {
 // TestNotesGolden holds the bytes of notes, which outlive the program that wrote them.
 func TestNotesGolden(t *testing.T) {
 	l := ledger{next: 3, chunks: 2, bytes: 1000, seq: 7, last: 1}
-	want(t, "ledger", fmt.Sprintf("%x", l.append(nil)), "01000300000002000000e803000000000000070000000000000001000000")
+	want(t, "ledger", fmt.Sprintf("%x", l.append(nil)), "02000300000002000000e80300000000000007000000000000000100000000")
 	got, err := parseLedger(l.append(nil))
 	if err != nil || got != l {
+		t.Errorf("%+v, %v", got, err)
+	}
+	old, err := parseLedger([]byte("\x01\x00\x03\x00\x00\x00\x02\x00\x00\x00\xe8\x03\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00"))
+	if err != nil || old != l {
+		t.Errorf("version 1: %+v, %v", old, err)
+	}
+	l.since = some(chunkKey{t0.Unix(), 9})
+	want(t, "ledger", fmt.Sprintf("%x", l.append(nil)), "02000300000002000000e803000000000000070000000000000001000000010"+"00a54650000000009000000")
+	if got, err := parseLedger(l.append(nil)); err != nil || got != l {
 		t.Errorf("%+v, %v", got, err)
 	}
 	var id TraceID
@@ -271,7 +280,7 @@ func FuzzNote(f *testing.F) {
 			}
 			e.has(hash)
 		}
-		if l, err := parseLedger(b); err == nil && string(l.append(nil)) != string(b) && b[0] == 1 && b[1] == 0 {
+		if l, err := parseLedger(b); err == nil && string(l.append(nil)) != string(b) && b[0] == ledgerVersion && b[1] == 0 {
 			t.Errorf("%x is encoded as %x", b, l.append(nil))
 		}
 	})

@@ -169,13 +169,22 @@ type ledger struct {
 	bytes  int64  // as a quota counts them
 	seq    uint64 // of the chunk that was cut last
 	last   uint32 // its id
+	// since, if it is set, is a chunk from which on spans may be stored without an end
+	// that the newest chunk doesn't list: their ends were recorded before that was cut,
+	// and are not stored.
+	since optional[chunkKey]
 }
 
-const ledgerVersion = 1
+// Version 1 had no since.
+const ledgerVersion = 2
 
 func (l *ledger) append(dst []byte) []byte {
 	dst = bare.AppendU32(bare.AppendU32(bare.AppendVersion(dst, ledgerVersion), l.next), l.chunks)
-	return bare.AppendU32(bare.AppendU64(bare.AppendU64(dst, uint64(l.bytes)), l.seq), l.last)
+	dst = bare.AppendU32(bare.AppendU64(bare.AppendU64(dst, uint64(l.bytes)), l.seq), l.last)
+	if dst = bare.AppendBool(dst, l.since.set); l.since.set {
+		dst = bare.AppendU32(bare.AppendU64(dst, uint64(l.since.value.bucket)), l.since.value.id)
+	}
+	return dst
 }
 
 func parseLedger(b []byte) (l ledger, err error) {
@@ -189,6 +198,13 @@ func parseLedger(b []byte) (l ledger, err error) {
 	l.seq, l.last = r.U64(), r.U32()
 	if bytes > math.MaxInt64 {
 		r.Fail("%d bytes", bytes)
+	}
+	if v, _, _ := bare.Version(b); v > 1 && r.Bool() {
+		bucket := r.U64()
+		if bucket > math.MaxInt64 {
+			r.Fail("a bucket at %d", bucket)
+		}
+		l.since = some(chunkKey{int64(bucket), r.U32()})
 	}
 	if err := r.Done(); err != nil {
 		return ledger{}, fmt.Errorf("%w: %w", err, ErrCorrupt)

@@ -5,13 +5,16 @@
 //	                                   that Unix second: chunk.go. Chunks count from 0
 //
 //	note of the actor                  value
-//	08 + bucket u64be + 00             v1: what is known of all chunks of a bucket: next u32,
+//	08 + bucket u64be + 00             v2: what is known of all chunks of a bucket: next u32,
 //	                                   chunks u32, bytes u64, number u64 of its newest chunk
-//	                                   in the order of all buckets, id u32 of that chunk
+//	                                   in the order of all buckets, id u32 of that chunk;
+//	                                   bool, and if it is set the bucket u64 and id u32 of
+//	                                   a chunk: ledger.since in indexcodec.go. v1 ends
+//	                                   before it
 //	08 + bucket u64be + 01 + chunk     v1: an index of chunks from that one on, what times
 //	  u32be + part u16be               and traces they hold: indexcodec.go
 //
-//	( ) is a packed tuple; v1 is a u16le version, 1, and BARE.
+//	( ) is a packed tuple; v1 is a u16le version, 1, and BARE, and so is v2.
 
 package traces
 
@@ -41,6 +44,14 @@ func (k chunkKey) compare(o chunkKey) int {
 		return 0
 	}
 	return 1
+}
+
+// min returns the smaller one.
+func (k chunkKey) min(o chunkKey) chunkKey {
+	if o.compare(k) < 0 {
+		return o
+	}
+	return k
 }
 
 // appendChunkKey appends the key of a chunk.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 )
@@ -33,6 +34,7 @@ func (t *Traces) load(ctx context.Context) (err error) {
 		t.index.bytes += l.bytes
 		t.seq = max(t.seq, l.seq)
 	}
+	t.tipSeq = t.seq
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return err
@@ -40,8 +42,27 @@ func (t *Traces) load(ctx context.Context) (err error) {
 	for _, d := range s.damaged {
 		t.log.Warn("traces: the newest chunk can't be read", "actor", t.actor.ID(), "chunk", d.Words, "err", d.Err)
 	}
+	t.tip, t.listed = newest.key, newest.key
+	since := s.cat.ledgers[newest.key.bucket].since
+	for i := 0; newest.chunk == nil && i < maxBack; i++ {
+		k, err := s.keyBefore(ctx, newest.key)
+		if err != nil {
+			return err
+		}
+		if !k.set {
+			break
+		}
+		// What the damaged one says has to be found out.
+		newest.key, since = k.value, k
+		if newest.chunk, err = s.chunk(ctx, k.value); err != nil {
+			return err
+		}
+	}
 	if newest.chunk != nil {
-		if err := t.resume(ctx, s, newest); err != nil {
+		if since.set {
+			t.listed = since.value
+		}
+		if err := t.resume(ctx, s, newest, since); err != nil {
 			return err
 		}
 	}
@@ -73,16 +94,9 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 	return keyed{tip.value, c}, err
 }
 
-// resume ends the spans that ran when the newest chunk was cut, or makes them go on.
-func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
-	g := &gatherer{scanner: s, to: math.MaxUint64, spans: map[SpanID]*gathered{}, resources: resources{}}
-	g.actives = map[SpanID]active{}
-	var missing []*gathered
-	for i, a := range newest.active {
-		g.actives[a.span] = a
-		missing = append(missing, &gathered{id: a.span, order: i})
-	}
-	found, err := g.bases(ctx, missing)
+// resume ends the spans that ran when the host died, or makes them go on.
+func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since optional[chunkKey]) error {
+	found, err := t.leftOpen(ctx, s, newest, since)
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -92,71 +106,131 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed) error {
 	for i := range newest.records {
 		seen = max(seen, newest.base+newest.records[i].offset)
 	}
-	if t.opts.Adopt {
-		next := newest.key
-		next.id++
-		g.first = &next
-		for _, s := range found {
-			if s.whole != (place{}) {
-				s.since = s.whole.chunk // its events are for readers
-			}
-		}
-		// Without a bound: what is missing would be missing in the next snapshot, for ever.
-		if err := g.between(ctx, found, math.MaxInt); err != nil {
-			return err
-		}
-		return t.adopt(found)
-	}
 	t.mu.Lock()
 	defer t.unlock()
 	seen = min(seen, t.now())
 	for _, s := range found {
-		span := &Span{t: t, id: s.id, hash: s.trace}
-		d := s.span()
-		t.putEnd(span, max(seen, unixNano(d.Start)), &Status{StatusError, crashMessage})
-		t.later(func() {
-			t.log.Info("traces: span ended that was left open", "actor", t.actor.ID(), "span", d.Name, "trace", d.TraceID)
-		})
+		switch {
+		case !t.opts.Adopt:
+			t.terminate(s, seen)
+		case t.active == t.maxActive:
+			t.stats.DroppedSpans++
+			t.count(metricDroppedSpans, 1)
+			t.terminate(s, seen)
+		default:
+			t.adopt(s)
+		}
 	}
 	return nil
 }
 
-// adopt makes spans go on.
-func (t *Traces) adopt(found []*gathered) error {
-	t.mu.Lock()
-	defer t.unlock()
-	for _, g := range found {
-		if g.ended {
-			continue
-		}
-		if t.active == t.maxActive {
-			t.stats.DroppedSpans++
-			continue
-		}
-		d := g.span()
-		s := &Span{
-			t: t, trace: d.TraceID, id: d.SpanID, parent: d.Parent, hash: g.trace, state: spanActive,
-			name: d.Name, kind: d.Kind, began: unixNano(d.Start), traceState: d.TraceState, flags: d.Flags,
-			attrs: d.Attributes, ownAttrs: len(d.Attributes), dropped: d.DroppedAttributes,
-			links: d.Links, droppedLinks: d.DroppedLinks, events: len(d.Events), lostEvents: int(d.DroppedEvents),
-			resource: d.Resource, whole: t.now(), start: stored(g.begins),
-		}
-		if d.Status != (Status{}) {
-			s.status = some(d.Status)
-		}
-		if !d.Scope.IsZero() {
-			s.scope = &d.Scope
-		}
-		if !d.Parent.IsZero() {
-			s.depth = 1 // or more: its parents are for nobody to know
-		}
-		if g.whole != (place{}) {
-			s.snapshot = some(stored(g.whole))
-		}
-		t.link(s)
-		t.adopted = append(t.adopted, s)
+// leftOpen returns the spans that are stored and have no end, oldest first: those that ran
+// when the newest chunk was cut. If ends that were recorded until then were not stored by
+// then, and the chunk lists nothing of their spans, since says from what chunk on to look
+// for others.
+func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since optional[chunkKey]) (open []*gathered, err error) {
+	g := &gatherer{
+		scanner: s, from: math.MaxUint64, to: math.MaxUint64, spans: map[SpanID]*gathered{}, resources: resources{},
+		actives: map[SpanID][]active{},
 	}
-	return nil
+	g.ran(newest.active)
+	if since.set {
+		_, end := chunksRange()
+		err := g.scan(ctx, []keyRange{{appendChunkKey(nil, since.value), end}}, func(c keyed) error {
+			g.runners(c)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var found []*gathered
+	for id := range g.actives {
+		found = append(found, &gathered{id: id})
+	}
+	if err := g.bases(ctx, found); err != nil {
+		return nil, err
+	}
+	found = slices.DeleteFunc(found, func(s *gathered) bool { return !s.base })
+	for _, s := range found {
+		s.since = s.horizon()
+		if !since.set && !s.mixed() { // its events are for readers
+			k := s.newest().chunk
+			s.since = horizon{math.MaxUint64, k, k}
+		}
+	}
+	if t.opts.Adopt || since.set {
+		// Without a bound: what is missing would be missing in the next snapshot, for ever.
+		if err := g.between(ctx, found, math.MaxInt); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range found {
+		open = append(open, slices.DeleteFunc(s.apart(0), func(s *gathered) bool { return s.ended })...)
+	}
+	slices.SortFunc(open, func(a, b *gathered) int { return a.start(true).compare(b.start(true)) })
+	return open, nil
+}
+
+// start returns where the first record is, or the first one with which the span began.
+func (s *gathered) start(base bool) place {
+	first := place{chunk: chunkKey{math.MaxInt64, 0}}
+	for i := range s.records {
+		if r := &s.records[i]; (r.base() || !base) && r.place.compare(first) < 0 {
+			first = r.place
+		}
+	}
+	return first
+}
+
+// newest returns where the last record is that says what the span is.
+func (s *gathered) newest() (last place) {
+	for i := range s.records {
+		if r := &s.records[i]; r.base() && r.place.compare(last) >= 0 {
+			last = r.place
+		}
+	}
+	return last
+}
+
+// terminate ends a span that was left open.
+//
+// +checklocks:t.mu
+func (t *Traces) terminate(g *gathered, seen uint64) {
+	d := g.span()
+	s := &Span{t: t, trace: d.TraceID, id: g.id, hash: g.traces[0], start: stored(g.start(true))}
+	t.putEnd(s, max(seen, unixNano(d.Start)), &Status{StatusError, crashMessage})
+	t.later(func() {
+		t.log.Info("traces: span ended that was left open", "actor", t.actor.ID(), "span", d.Name, "trace", d.TraceID)
+	})
+}
+
+// adopt makes a span go on.
+//
+// +checklocks:t.mu
+func (t *Traces) adopt(g *gathered) {
+	d := g.span()
+	s := &Span{
+		t: t, trace: d.TraceID, id: d.SpanID, parent: d.Parent, hash: g.traces[0], state: spanActive,
+		name: d.Name, kind: d.Kind, began: unixNano(d.Start), traceState: d.TraceState, flags: d.Flags,
+		attrs: d.Attributes, ownAttrs: len(d.Attributes), dropped: d.DroppedAttributes,
+		links: d.Links, droppedLinks: d.DroppedLinks, events: len(d.Events), lostEvents: int(d.DroppedEvents),
+		resource: d.Resource, whole: t.now(), start: stored(g.start(true)),
+	}
+	if d.Status != (Status{}) {
+		s.status = some(d.Status)
+	}
+	if !d.Scope.IsZero() {
+		s.scope = &d.Scope
+	}
+	if !d.Parent.IsZero() {
+		s.depth = 1 // or more: its parents are for nobody to know
+	}
+	if last := g.newest(); last != g.start(true) {
+		s.snapshot = some(stored(last))
+	}
+	t.link(s)
+	t.adopted = append(t.adopted, s)
 }
 
 // stored returns the seat of a record that is stored.

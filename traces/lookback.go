@@ -1,173 +1,212 @@
 package traces
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 )
 
 // DefaultMaxChunks is Query.MaxChunks unless it says otherwise.
 const DefaultMaxChunks = 64
 
-// complete reads what is missing of the spans that began before the chunks of the range.
+// complete reads what is missing of the spans of the range: what they began with, and
+// what was recorded of them before the range, wherever that is.
 func (g *gatherer) complete(ctx context.Context) error {
-	var missing []*gathered
+	var all, missing []*gathered
 	for _, s := range g.spans {
-		if s.inRange && (!s.base || s.restated(g.from)) {
+		if !s.inRange {
+			continue
+		}
+		all = append(all, s)
+		if !s.starts() || s.mixed() || s.orphaned() || g.elsewhereBegun(s) {
 			missing = append(missing, s)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	if err := g.lookBack(ctx, missing); err != nil {
-		return err
-	}
-	budget := orDefault(g.q.MaxChunks, DefaultMaxChunks)
-	slices.SortFunc(missing, func(a, b *gathered) int { return cmp.Compare(a.order, b.order) })
-	missing, err := g.bases(ctx, missing)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	return g.between(ctx, missing, budget)
-}
-
-// maxBack is how many chunks before those of the range are searched for the beginnings of
-// spans. The last one has them, unless something was dated back into its bucket since.
-const maxBack = 8
-
-// lookBack searches the chunks before those of the range, if a span isn't among those that
-// ran in these: it is one that ended in the first.
-func (g *gatherer) lookBack(ctx context.Context, missing []*gathered) error {
-	at := *g.first
-	for i := range maxBack {
-		missing = slices.DeleteFunc(slices.Clone(missing), func(s *gathered) bool {
-			_, ok := g.actives[s.id]
-			return ok || s.base && i > 0 // nothing may be missing of it but events
-		})
-		if len(missing) == 0 {
-			return nil
-		}
-		c, ok, err := g.before(ctx, at)
-		if err != nil || !ok {
+	for _, listed := range []bool{true, false} {
+		if err := g.lookBack(ctx, missing, listed); err != nil {
 			return err
 		}
-		if at = c.key; c.chunk == nil {
-			continue
+		if err := g.bases(ctx, missing); err != nil {
+			return err
 		}
-		for _, a := range c.active {
-			if _, ok := g.actives[a.span]; !ok {
-				g.actives[a.span] = a
+		// What lists of running spans say may be behind the range, of those dated back.
+		missing = slices.DeleteFunc(missing, func(s *gathered) bool { return s.base })
+	}
+	found := slices.DeleteFunc(all, func(s *gathered) bool { return !s.base })
+	for _, s := range found {
+		s.since = s.horizon()
+	}
+	return g.between(ctx, found, orDefault(g.q.MaxChunks, DefaultMaxChunks))
+}
+
+// elsewhereBegun reports whether a span with the id ran that began in a chunk of which
+// nothing was taken.
+func (g *gatherer) elsewhereBegun(s *gathered) bool {
+	return slices.ContainsFunc(g.actives[s.id], func(a active) bool { return !g.taken(a.start.chunk) })
+}
+
+// taken reports whether all that the chunk has of spans of the range was gathered.
+func (g *gatherer) taken(k chunkKey) bool {
+	s, ok := g.scanned[k]
+	return ok && (s.touches || !s.older)
+}
+
+// maxBack is how many chunks before a record are searched for the beginning of its span.
+// The last one has it, unless something was dated back into its bucket since.
+const maxBack = 8
+
+// lookBack searches the chunks before the first records of the spans. Those that are listed
+// among the running ones of some chunk are not searched for: others ended in the first one
+// of the range, or were dated.
+func (g *gatherer) lookBack(ctx context.Context, missing []*gathered, listed bool) error {
+	before := map[chunkKey]optional[chunkKey]{} // what was looked at, with the one before it
+	for _, s := range missing {
+		at := s.start(false).chunk
+		for i := range maxBack {
+			// Of one with a beginning nothing may be missing but events, or a span with its id.
+			if s.base && i > 0 || !s.base && listed && len(g.actives[s.id]) > 0 {
+				break
 			}
-		}
-		for _, r := range c.timed(g.resources.of) {
-			if _, ok := g.actives[r.span]; !ok && r.base() {
-				g.actives[r.span] = active{span: r.span, start: r.place}
+			last, ok := before[at]
+			if !ok {
+				var err error
+				if last, err = g.lookAt(ctx, at); err != nil {
+					return err
+				}
+				before[at] = last
+			}
+			if at = last.value; !last.set {
+				break
 			}
 		}
 	}
 	return nil
 }
 
-// bases reads the records with which the spans begin, and returns the spans for which
-// there are some.
-func (g *gatherer) bases(ctx context.Context, missing []*gathered) (found []*gathered, err error) {
+// lookAt notes what spans ran when the chunk before another was cut, and what began in it.
+func (g *gatherer) lookAt(ctx context.Context, next chunkKey) (k optional[chunkKey], err error) {
+	if k, err = g.keyBefore(ctx, next); err != nil || !k.set || g.scanned[k.value].touches {
+		return k, err
+	}
+	c, err := g.chunk(ctx, k.value)
+	if err == nil && c != nil {
+		g.runners(keyed{k.value, c})
+	}
+	return k, err
+}
+
+// runners notes what spans ran when a chunk was cut, and what began in it.
+func (g *gatherer) runners(c keyed) {
+	g.ran(c.active)
+	for i := range c.records {
+		if r := &c.records[i]; r.base() {
+			g.ran([]active{{span: r.span, start: place{c.key, uint32(i)}}})
+		}
+	}
+}
+
+// bases reads the records with which the spans began, of chunks of which nothing was taken.
+func (g *gatherer) bases(ctx context.Context, missing []*gathered) error {
 	wanted := map[chunkKey][]*gathered{}
+	want := func(s *gathered, p place) {
+		if g.taken(p.chunk) || slices.Contains(s.begins, p) {
+			return
+		}
+		s.begins = append(s.begins, p)
+		if !slices.Contains(wanted[p.chunk], s) {
+			wanted[p.chunk] = append(wanted[p.chunk], s)
+		}
+	}
 	for _, s := range missing {
-		a, ok := g.actives[s.id]
-		if !ok || s.base && (g.first == nil || a.start.chunk.compare(*g.first) >= 0) {
-			continue
-		}
-		s.sought = true
-		s.begins, s.whole, s.since = a.start, a.snapshot.value, a.start.chunk
-		wanted[a.start.chunk] = append(wanted[a.start.chunk], s)
-		if a.snapshot.set && a.snapshot.value.chunk != a.start.chunk {
-			wanted[a.snapshot.value.chunk] = append(wanted[a.snapshot.value.chunk], s)
+		for _, a := range g.actives[s.id] {
+			want(s, a.start)
+			if a.snapshot.set {
+				want(s, a.snapshot.value)
+			}
 		}
 	}
-	keys := make([]chunkKey, 0, len(wanted))
-	for k := range wanted {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, chunkKey.compare)
+	keys := slices.SortedFunc(maps.Keys(wanted), chunkKey.compare)
 	for _, k := range keys {
 		c, err := g.chunk(ctx, k)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if c != nil {
 			g.takeBases(keyed{k, c}, wanted[k])
 		}
 	}
-	for _, s := range missing {
-		if s.base && s.sought {
-			found = append(found, s)
-		}
-	}
-	return found, nil
+	return nil
 }
 
-// takeBases takes the records of a chunk with which the spans begin.
+// takeBases takes the records of a chunk with which the spans began.
 func (g *gatherer) takeBases(c keyed, spans []*gathered) {
 	for _, r := range c.timed(g.resources.of) {
 		if !r.base() || r.at >= g.to {
 			continue
 		}
 		for _, s := range spans {
-			if r.span == s.id && (r.place == s.begins || r.place == s.whole) {
+			if r.span == s.id && slices.Contains(s.begins, r.place) {
 				g.keep(s, r)
 			}
 		}
 	}
 }
 
-// between reads what happened to the spans between their beginning and the chunks of the
-// range, as far as the budget allows, the newest first.
+// between reads what happened to the spans before the range, since their horizons, as far as
+// the budget allows, the newest first. Most of it is in the chunks between the beginning and
+// the range, and what was dated back in others.
 func (g *gatherer) between(ctx context.Context, spans []*gathered, budget int) error {
-	start := spans[0].since
 	byID := map[SpanID]*gathered{}
 	for _, s := range spans {
-		byID[s.id] = s
-		if s.since.compare(start) < 0 {
-			start = s.since
+		if s.since.at < g.from || s.since.key.bucket <= int64(g.from/1e9) {
+			byID[s.id] = s
 		}
 	}
-	keys, err := g.keysBetween(ctx, start, byID)
+	if len(byID) == 0 {
+		return nil
+	}
+	keys, err := g.keysBetween(ctx, byID)
 	if err != nil {
 		return err
 	}
 	return g.backwards(ctx, keys, budget, byID)
 }
 
-// keysBetween returns the keys of the chunks from start to those of the range that may have
-// records of the spans: those that are covered are known, for others the store is asked.
-func (g *gatherer) keysBetween(ctx context.Context, start chunkKey, spans map[SpanID]*gathered) (keys []chunkKey, err error) {
-	since := map[uint64]chunkKey{} // by trace
+// keysBetween returns the keys of the chunks that may have records of the spans from before
+// the range: those that are covered are known, for others the store is asked.
+func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) (keys []chunkKey, err error) {
+	since, all := map[uint64]horizon{}, nowhere() // by trace
 	for _, s := range spans {
-		if k, ok := since[s.trace]; !ok || s.since.compare(k) < 0 {
-			since[s.trace] = s.since
+		all = all.join(s.since)
+		for _, h := range s.traces {
+			known, ok := since[h]
+			if !ok {
+				known = nowhere()
+			}
+			since[h] = known.join(s.since)
 		}
 	}
 	for i := range g.cat.chunks {
 		c := &g.cat.chunks[i]
-		if c.key.compare(start) < 0 || c.key.compare(*g.first) >= 0 || g.inMemory(c.key) {
+		if c.min >= g.from || !c.within(all) || g.taken(c.key) || g.inMemory(c.key) {
 			continue
 		}
 		for h, from := range since {
-			if c.key.compare(from) >= 0 && c.has(h) {
+			if c.within(from) && c.has(h) {
 				keys = append(keys, c.key)
 				break
 			}
 		}
 	}
-	gaps := keyRange{appendChunkKey(nil, start), appendChunkKey(nil, *g.first)}
+	// A record isn't earlier than its bucket: those that begin behind the range have none.
+	gaps := keyRange{appendChunkKey(nil, all.gaps), bucketStart(int64(g.from/1e9) + 1)}
 	for _, r := range g.cat.ranges(gaps, func(*covered) bool { return false }) {
 		for e, err := range g.snap.Survey(ctx, r.start, r.end) {
 			if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
 				return nil, err
 			}
-			if k, ok := parseChunkKey(e.Key); ok && !g.inMemory(k) {
+			if k, ok := parseChunkKey(e.Key); ok && !g.taken(k) && !g.inMemory(k) {
 				keys = append(keys, k)
 			}
 		}
@@ -176,18 +215,22 @@ func (g *gatherer) keysBetween(ctx context.Context, start chunkKey, spans map[Sp
 	return keys, nil
 }
 
+// within reports whether the chunk is where a horizon says.
+func (c *covered) within(h horizon) bool { return c.max > h.at || c.key.compare(h.key) >= 0 }
+
 // backwards takes the records of the spans in the chunks, from the last one on.
 func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, spans map[SpanID]*gathered) error {
 	take := func(c keyed) error {
 		for _, r := range c.timed(g.resources.of) {
-			if s := spans[r.span]; s != nil && r.at < g.to && r.place != s.begins && r.place != s.whole {
+			s := spans[r.span]
+			if s != nil && r.at < g.to && (r.at >= s.since.at || c.key.compare(s.since.key) >= 0) && !slices.Contains(s.begins, r.place) {
 				g.keep(s, r)
 			}
 		}
 		return nil
 	}
 	for _, c := range g.memory {
-		if c.key.compare(*g.first) < 0 {
+		if !g.taken(c.key) {
 			if err := take(c); err != nil {
 				return err
 			}
@@ -195,26 +238,30 @@ func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, s
 	}
 	// The newest first: of attributes the last value counts.
 	for ; len(keys) > 0; keys = keys[:len(keys)-1] {
+		k := keys[len(keys)-1]
 		if budget--; budget < 0 {
-			partly(spans)
+			g.partly(keys, spans)
 			return nil
 		}
-		k := keys[len(keys)-1]
 		damaged := len(g.damaged)
 		if err := g.stored(ctx, []keyRange{{appendChunkKey(nil, k), afterChunk(k)}}, take); err != nil {
 			return err
 		}
 		if len(g.damaged) > damaged {
-			partly(spans) // of which it was, nobody knows
+			g.partly([]chunkKey{k}, spans)
 		}
 	}
 	return nil
 }
 
-// partly says of spans that something of them is missing.
-func partly(spans map[SpanID]*gathered) {
-	for _, s := range spans {
-		s.partial = true
+// partly says of the spans that may have something in the chunks that it is missing.
+func (g *gatherer) partly(keys []chunkKey, spans map[SpanID]*gathered) {
+	for _, k := range keys {
+		c, known := g.cat.find(k)
+		for _, s := range spans {
+			has := func(h uint64) bool { return !known || c.within(s.since) && c.has(h) }
+			s.partial = s.partial || slices.ContainsFunc(s.traces, has)
+		}
 	}
 }
 

@@ -82,6 +82,15 @@ func read(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRead int, 
 		return nil, fmt.Errorf("traces: read: %w", err)
 	}
 	spans := g.result()
+	if (g.pruned || g.lossy) && len(spans) < g.limit {
+		// Some that were wanted at first are not, because of what was recorded late, and
+		// others were forgotten for them.
+		g.keepAll = true
+		if err := g.restart(ctx); err != nil {
+			return nil, fmt.Errorf("traces: read: %w", err)
+		}
+		spans = g.result()
+	}
 	return &Result{spans, g.limit, g.clamped, g.damaged, g.read}, nil
 }
 
@@ -102,4 +111,12 @@ func newGatherer(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRea
 		return nil, err
 	}
 	return g, g.gather(ctx)
+}
+
+// restart gathers everything once more.
+func (g *gatherer) restart(ctx context.Context) error {
+	g.spans, g.first, g.only, g.fresh, g.ripe = map[SpanID]*gathered{}, nil, nil, nil, nil
+	g.matched, g.pruned, g.lossy, g.kept = 0, false, false, nil
+	g.clamped = g.q.Limit > g.limit
+	return g.gather(ctx)
 }

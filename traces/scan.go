@@ -165,24 +165,17 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 	return c, err
 }
 
-// before returns the last chunk with a smaller key, without its
-// content if that can't be read.
-func (s *scanner) before(ctx context.Context, k chunkKey) (c keyed, ok bool, err error) {
+// keyBefore returns the key of the last chunk before another.
+func (s *scanner) keyBefore(ctx context.Context, k chunkKey) (before optional[chunkKey], err error) {
 	start, _ := chunksRange()
-	last, err := lastKey(ctx, s.snap, start, appendChunkKey(nil, k))
-	if err != nil {
-		return keyed{}, false, err
+	if before, err = lastKey(ctx, s.snap, start, appendChunkKey(nil, k)); err != nil {
+		return before, err
 	}
 	i, _ := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })
-	if i > 0 && (!last.set || s.memory[i-1].key.compare(last.value) >= 0) {
-		return s.memory[i-1], true, nil
+	if i > 0 && (!before.set || s.memory[i-1].key.compare(before.value) > 0) {
+		before = some(s.memory[i-1].key)
 	}
-	if !last.set {
-		return keyed{}, false, nil
-	}
-	c.key = last.value
-	c.chunk, err = s.chunk(ctx, last.value)
-	return c, true, err
+	return before, nil
 }
 
 // A timed is a record of a chunk with what the chunk says about it.

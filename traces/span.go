@@ -61,11 +61,12 @@ type Span struct {
 
 	start       seat // of the record with which it begins
 	snapshot    optional[seat]
-	bytes       int    // recorded since it was recorded whole
-	whole       uint64 // when that was, Unix ns
-	dated       int64  // bucket that is over in which it was recorded whole
-	lost        bool   // the chunk with its beginning was dropped
-	seen        uint64 // serial of the chunk that has its trace
+	bytes       int             // recorded since it was recorded whole
+	whole       uint64          // when that was, Unix ns
+	home        optional[int64] // bucket in which it was begun, if start was moved to before it
+	lost        bool            // the chunk with its beginning was dropped
+	seen        uint64          // serial of the chunk that has its trace
+	ended       uint64          // seq of the first chunk that was cut after its end
 	older, next *Span
 }
 
@@ -275,10 +276,11 @@ func (t *Traces) enter(s *Span, at time.Time) {
 	if s.began = now; !at.IsZero() {
 		s.began = unixNano(at)
 	}
-	// A record that begins in a bucket that is over would need a chunk of its own there: it
-	// becomes a snapshot, which says both when it was made and when the span began.
+	// A record that begins in a bucket that is over would need a chunk of its own there, and
+	// one that is dated ahead would undo what is recorded until then: it becomes a snapshot,
+	// which says both when it was made and when the span began.
 	kind, when := kindStart, s.began
-	if t.bucketStart(s.began) != t.bucketStart(now) {
+	if s.began > now || t.bucketStart(s.began) != t.bucketStart(now) {
 		kind, when = kindSnapshot, now
 	}
 	t.draftWhole(s, kind)
@@ -335,6 +337,24 @@ func (t *Traces) leave(s *Span, state spanState) {
 //
 // +checklocks:t.mu
 func (t *Traces) draftWhole(s *Span, kind recordKind) {
+	t.draftBare(s, kind)
+	d := &t.draft
+	if kind == kindSnapshot && s.status.set {
+		d.setStatus(&s.status.value)
+	}
+	if s.lostEvents > 0 {
+		a := Int(keyDroppedEvents, int64(s.lostEvents))
+		t.addAttr(d, &a)
+	}
+	r := &d.rec
+	r.dropped = addCounts(s.dropped, t.addAttrs(d, s.attrs))
+	r.droppedLinks = addCounts(s.droppedLinks, t.addLinks(d, s.links))
+}
+
+// draftBare drafts what of the span never changes.
+//
+// +checklocks:t.mu
+func (t *Traces) draftBare(s *Span, kind recordKind) {
 	d := &t.draft
 	d.begin(kind, &t.bounds)
 	r := &d.rec
@@ -344,17 +364,8 @@ func (t *Traces) draftWhole(s *Span, kind recordKind) {
 	t.setState(d, s.traceState)
 	if kind == kindSnapshot {
 		r.start = s.began
-		if s.status.set {
-			d.setStatus(&s.status.value)
-		}
 	}
 	t.addScope(d, s.scope)
-	if s.lostEvents > 0 {
-		a := Int(keyDroppedEvents, int64(s.lostEvents))
-		t.addAttr(d, &a)
-	}
-	r.dropped = addCounts(s.dropped, t.addAttrs(d, s.attrs))
-	r.droppedLinks = addCounts(s.droppedLinks, t.addLinks(d, s.links))
 }
 
 // addScope says who recorded the span.

@@ -115,8 +115,8 @@ func (t *Traces) putMore(s *Span, at uint64) {
 		return
 	}
 	s.bytes += before + 64 // about the size of the record
-	// As it is then, and not as it is now: the end may be dated back, too.
-	now := min(at, max(t.now(), s.began))
+	// As it is now, whatever it was that has a date: what it wasn't then nobody is to see.
+	now := t.now()
 	if s.bytes >= t.opts.SnapshotBytes || now > s.whole && now-s.whole >= uint64(t.opts.SnapshotInterval) {
 		t.restate(s, now)
 	}
@@ -151,28 +151,46 @@ func (s *Span) AddEvent(e Event) {
 			return
 		}
 		s.events++
-		t.dateBack(s, at)
+		t.dateBack(s, at, false)
 		t.draftEvent(s.id, &e)
 		t.putMore(s, at)
 	})
 }
 
-// dateBack records the span whole in a bucket that is over, in which something is to be
-// dated back and nothing else says what span it is of.
+// dateBack records what span it is in a bucket that is over, in which something is to be
+// dated back, if its beginning was recorded later: from then on it begins there. What it has
+// is there with its end, and not with an event, after which that may have changed.
 //
 // +checklocks:t.mu
-func (t *Traces) dateBack(s *Span, at uint64) {
-	start := t.bucketStart(min(at, max(t.latest, s.whole)))
-	switch start {
-	case s.start.bucket.start, t.bucketStart(t.latest), s.dated:
+func (t *Traces) dateBack(s *Span, at uint64, ends bool) {
+	start, home := t.bucketStart(at), s.start.bucket.start
+	if ends && s.home.set {
+		home = s.home.value
+	}
+	if start >= home {
 		return
 	}
-	if s.snapshot.set && s.snapshot.value.bucket.start == start {
+	more := addition{}
+	if ends {
+		t.draftWhole(s, kindSnapshot)
+	} else {
+		t.draftBare(s, kindSnapshot)
+		if !s.snapshot.set {
+			more.bytes = placeSize
+		}
+	}
+	place, ok := t.put(at, s, more)
+	if !ok || ends {
 		return
 	}
-	s.dated = start
-	t.draftWhole(s, kindSnapshot)
-	t.put(at, s, addition{})
+	if !s.home.set {
+		s.home = some(home)
+	}
+	if !s.snapshot.set {
+		s.snapshot = some(s.start)
+	}
+	s.start = place
+	t.refBytes += more.bytes
 }
 
 // draftEvent drafts an event of a span.
@@ -214,7 +232,7 @@ func (s *Span) End() { s.EndWith(time.Time{}, nil) }
 // EndWith ends the span at a time, now if that is zero, with a status, unless that is nil.
 func (s *Span) EndWith(at time.Time, status *Status) {
 	s.record(at, func(t *Traces, at uint64) {
-		t.dateBack(s, at)
+		t.dateBack(s, at, true)
 		if s.lostEvents > 0 { // the format has no other place for it
 			d := &t.draft
 			d.begin(kindUpdate, &t.bounds)
@@ -240,10 +258,19 @@ func (t *Traces) putEnd(s *Span, at uint64, status *Status) {
 		d.setStatus(&s.status.value)
 	}
 	place, ok := t.put(at, s, addition{})
-	if k := s.start.bucket; ok && k != nil && (k != place.bucket || s.start.number != place.number) {
+	if s.ended == 0 {
+		s.ended = t.seq + 1
+	}
+	if ok && s.beginsBeside(place) {
 		b := t.builder(place.bucket) // which is the one that has it
 		b.ends = append(b.ends, ending{s, at})
 	}
+}
+
+// beginsBeside reports whether another chunk than that of a record says what span it is.
+func (s *Span) beginsBeside(end seat) bool {
+	other := func(s seat) bool { return s.bucket != end.bucket || s.number != end.number }
+	return s.start.bucket != nil && (other(s.start) || s.snapshot.set && other(s.snapshot.value))
 }
 
 // Record records a span that has ended elsewhere, all of it at once: for spans that were
@@ -290,12 +317,28 @@ func (t *Traces) recordWhole(s *Span, d *SpanData, end uint64) {
 		s.lostEvents, events = len(events)-limit, events[:limit]
 	}
 	s.lostEvents += int(d.DroppedEvents)
+	// If a chunk is cut meanwhile it lists the span as one that runs: the host may die
+	// before its end is stored. If there is no room, an end before the beginning does it.
+	more := addition{1, activeSize}
+	if t.active == t.maxActive {
+		t.putEnd(s, end, nil)
+		more = addition{}
+	}
 	// The span at the time of its end, whenever it began: it may be days long.
 	t.draftWhole(s, kindSnapshot)
-	t.put(end, s, addition{})
+	place, ok := t.put(end, s, more)
+	if !ok {
+		return
+	}
+	if s.start = place; more.refs > 0 {
+		t.link(s)
+	}
 	for i := range events {
 		t.draftEvent(s.id, &events[i])
 		t.put(unixNano(events[i].Time), s, addition{})
 	}
 	t.putEnd(s, end, nil)
+	if more.refs > 0 {
+		t.leave(s, spanEnded)
+	}
 }

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -98,9 +99,11 @@ type Limits struct {
 	Links           int // of a span: 128
 	EventAttributes int // of an event: 128
 	LinkAttributes  int // of a link: 128
-	// ValueLength is that of a text, or of each text in a list, in characters. 0 is 8192,
-	// or less where values of the actor may have less than 128 KiB, and that is the most:
-	// a record, with everything that it has, takes at most a quarter of a chunk.
+	// ValueLength is that of a text, or of each text in a list, in characters, and of
+	// bytes. 0 is 8192, or less where values of the actor may have less than 128 KiB, and
+	// that is the most: a record, with everything that it has, takes at most a quarter of
+	// a chunk. A text, or bytes, for which it has no room is cut to half of what is left,
+	// and anything else is dropped.
 	ValueLength int
 }
 
@@ -179,6 +182,9 @@ type Traces struct {
 	draft, resDraft  draft             // +checklocks:mu
 	resOf            *Resource         // that resDraft is of  +checklocks:mu
 	seq              uint64            // of the last chunk that was cut  +checklocks:mu
+	tip              chunkKey          // the chunk that was cut last of those that are stored  +checklocks:mu
+	tipSeq           uint64            // its seq  +checklocks:mu
+	listed           chunkKey          // one that is stored, whose list says of all spans before that run  +checklocks:mu
 	queue            []*pending        // +checklocks:mu
 	pendingBytes     int               // +checklocks:mu
 	flushes          []*flush          // +checklocks:mu
@@ -325,9 +331,16 @@ func (t *Traces) Close(ctx context.Context) error {
 	for len(t.open) > 0 {
 		t.cut(t.open[0])
 	}
+	staged := slices.ContainsFunc(t.queue, func(p *pending) bool { return p.state == staged })
 	t.unlock()
 	t.cancel()
 	<-t.done
+	if staged {
+		// A batch that has them may be on its way into the engine. Who opens the traces next
+		// looks for the places that are taken, and must find them: wait for it as Actor.Close
+		// would. No other gets there any more.
+		err = errors.Join(err, ignoreClosed(t.actor.Apply(context.WithoutCancel(ctx), new(batch.Batch))))
+	}
 	t.mu.Lock()
 	t.giveUp(ErrClosed)
 	t.unlock()
@@ -336,6 +349,14 @@ func (t *Traces) Close(ctx context.Context) error {
 		return fmt.Errorf("traces: close: %w", err)
 	}
 	return nil
+}
+
+// ignoreClosed returns err unless it says that the actor is closed, or of no use any more.
+func ignoreClosed(err error) error {
+	if final(err) {
+		return nil
+	}
+	return err
 }
 
 // giveUp drops everything that waits to be written.
@@ -356,34 +377,4 @@ func (t *Traces) Adopted() []*Span {
 	t.mu.Lock()
 	defer t.unlock()
 	return slices.Clone(t.adopted)
-}
-
-// Stats returns what has happened since Open, and what there is.
-func (t *Traces) Stats() Stats {
-	t.mu.Lock()
-	defer t.unlock()
-	s := t.stats
-	s.Active, s.Pending, s.PendingBytes, s.Bytes = t.active, len(t.queue), t.pendingBytes, t.index.bytes
-	return s
-}
-
-// Stats are numbers of one Traces, since Open unless it says otherwise.
-type Stats struct {
-	Active       int   // spans that run
-	Pending      int   // chunks that wait to be written
-	PendingBytes int   // their size
-	Bytes        int64 // of all chunks that are stored, as far as this package wrote them
-
-	Chunks, Records int64 // written
-	Retries         int64 // attempts at writing that failed
-	Trimmed         int64 // buckets removed
-
-	DroppedChunks, DroppedRecords int64 // given up because too much was waiting, or at the end
-	DroppedSpans                  int64 // no more recorded: MaxActive
-	DroppedAttributes             int64 // kept out by Limits or the size of a chunk
-	DroppedEvents, DroppedLinks   int64
-	Truncated                     int64 // values that were cut
-	Ignored                       int64 // calls of spans that had ended, or were dropped
-
-	LastWriteError error // of the last attempt, nil if it succeeded
 }

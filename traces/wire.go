@@ -41,17 +41,11 @@ func (g *gatherer) wire(w *wireRange) {
 		if !s.inRange || !s.base {
 			continue
 		}
-		var base optional[timed]
-		for _, r := range s.records {
-			switch {
-			case r.at >= g.from:
-				records = append(records, r)
-			case r.base() && (!base.set || r.at >= base.value.at):
-				base = some(r)
+		for _, part := range s.apart(g.from) {
+			if part.inRange {
+				base, in := part.split(g.from)
+				bases, records = append(bases, base...), append(records, in...)
 			}
-		}
-		if base.set {
-			bases = append(bases, base.value)
 		}
 	}
 	order := func(a, b timed) int { return a.place.compare(b.place) }
@@ -69,6 +63,20 @@ func (g *gatherer) wire(w *wireRange) {
 		c := w.chunks[len(w.chunks)-1]
 		c.records = append(c.records, *r.record)
 	}
+}
+
+// split returns the newest record from before a time that says what the span is, if there
+// is one, and all records from then on.
+func (g *gathered) split(from uint64) (base, in []timed) {
+	for _, r := range g.records {
+		switch {
+		case r.at >= from:
+			in = append(in, r)
+		case r.base() && (base == nil || r.at >= base[0].at):
+			base = []timed{r}
+		}
+	}
+	return base, in
 }
 
 // A wireRange is the answer of the TypeScript runtime to who asks for a range: the chunks

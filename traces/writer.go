@@ -105,7 +105,7 @@ func (t *Traces) attempt(p *pending) {
 		return
 	}
 	t.unclaim(p)
-	if t.ctx.Err() != nil && errors.Is(err, t.ctx.Err()) {
+	if t.closed || t.ctx.Err() != nil && errors.Is(err, t.ctx.Err()) {
 		return // closing: nobody wants to know
 	}
 	t.stats.Retries++
@@ -117,13 +117,17 @@ func (t *Traces) attempt(p *pending) {
 //
 // +checklocks:t.mu
 func (t *Traces) failedAttempt(p *pending, err error) {
+	p.refused++
+	if !hopeless(err) {
+		p.refused = 0
+	}
 	switch {
 	case final(err):
 		// The handle is of no use any more, and what is not written never will be.
 		t.failed = err
 		t.giveUp(err)
 		t.later(func() { t.log.Error("traces: recording has ended", "actor", t.actor.ID(), "err", err) })
-	case hopeless(err) && p.tries >= hopelessTries:
+	case p.refused >= hopelessTries:
 		// The chunks behind it must not wait for ever.
 		t.later(func() { t.log.Error("traces: chunk dropped", "actor", t.actor.ID(), "records", p.count, "err", err) })
 		if i := slices.Index(t.queue, p); i >= 0 {
@@ -155,7 +159,7 @@ func final(err error) bool {
 		errors.Is(err, actorstore.ErrClosed)
 }
 
-// hopelessTries is how often a chunk is tried that the store says is too large.
+// hopelessTries is how often in a row a chunk is tried that the store says is too large.
 const hopelessTries = 3
 
 // hopeless reports whether a chunk can never be written, whatever becomes of the store: it
@@ -192,10 +196,10 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
 		defer t.unlock()
-		if p.state == gone {
+		if p.state == gone || t.closed {
 			return fmt.Errorf("traces: chunk %d/%d: %w", p.bucket.start, p.number, ErrClosed) // who came next may have its place
 		}
-		return t.index.stage(t.actor, b, p)
+		return t.index.stage(t.actor, b, p, t.since(p))
 	})
 	b.OnCommit(func() {
 		t.mu.Lock()
@@ -214,6 +218,26 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	})
 }
 
+// since says from what chunk on somebody who opens the actor has to look for spans that
+// were left open, when p has landed: unset if they are all in the list of the newest chunk.
+// A span that has ended is in no list, and if its end isn't stored yet, the host may die.
+//
+// +checklocks:t.mu
+func (t *Traces) since(p *pending) optional[chunkKey] {
+	missing := func(e ending) bool { return e.span.ended <= max(p.seq, t.tipSeq) }
+	lost := slices.ContainsFunc(t.unended, missing)
+	for _, q := range t.queue {
+		lost = lost || q != p && slices.ContainsFunc(q.ends, missing)
+	}
+	for _, b := range t.open {
+		lost = lost || slices.ContainsFunc(b.ends, missing)
+	}
+	if lost {
+		return some(t.listed)
+	}
+	return optional[chunkKey]{}
+}
+
 // landed takes a chunk out of the queue that has been applied.
 //
 // +checklocks:t.mu
@@ -222,6 +246,13 @@ func (t *Traces) landed(p *pending) {
 	t.stats.Chunks++
 	t.stats.Records += int64(p.count)
 	t.count(metricChunks, 1)
+	since := t.since(p)
+	if p.seq > t.tipSeq {
+		t.tip, t.tipSeq = p.key(), p.seq
+	}
+	if !since.set {
+		t.listed = t.tip
+	}
 	if t.opts.MaxBytes > 0 && t.index.bytes > t.opts.MaxBytes && t.index.several() || t.index.notes > maxIndexNotes {
 		t.trimAt = 0
 		t.kick()
