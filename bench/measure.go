@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"runtime/pprof"
 	"time"
@@ -100,6 +101,7 @@ func measure(ctx context.Context, l line, at site, p plan) (r result, err error)
 			err = fmt.Errorf("%s: %w", l.title(), err)
 		}
 	}()
+	debug.FreeOSMemory() // the peaks of this line hold nothing of the one before
 	dir, err := os.MkdirTemp(at.dir, "line-")
 	if err != nil {
 		return result{}, err

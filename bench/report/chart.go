@@ -178,8 +178,21 @@ func (c *chart) svg() (template.HTML, error) {
 
 // linear has the axis begin at 0 and go on in equal steps.
 func (c *chart) linear() {
-	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LinearScale{}, plot.DefaultTicks{}
+	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LinearScale{}, whole{}
 	c.plot.X.Min = 0
+}
+
+// whole are the ticks of a linear axis, whose labels have no digits that say nothing.
+type whole struct{}
+
+func (whole) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = strconv.FormatFloat(t.Value, 'f', -1, 64)
+		}
+	}
+	return ticks
 }
 
 // steps are the values with a name in every power of ten.
@@ -201,6 +214,9 @@ func round(x float64, by func(float64) float64) float64 {
 	return found
 }
 
+// digits is how many digits behind the point a value with a name has.
+func digits(v float64) int { return max(0, -int(math.Floor(math.Log10(v*(1+1e-9))))) }
+
 // powers are the ticks of an axis: 1, 2 and 5 in every power of ten, or powers alone where
 // there are many.
 type powers struct{}
@@ -216,7 +232,7 @@ func (powers) Ticks(low, high float64) []plot.Tick {
 			}
 			t := plot.Tick{Value: v}
 			if !few || s == 1 {
-				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				t.Label = strconv.FormatFloat(v, 'f', digits(v), 64)
 			}
 			ticks = append(ticks, t)
 		}

@@ -104,6 +104,18 @@ func TestRound(t *testing.T) {
 	}
 }
 
+func TestTickLabels(t *testing.T) {
+	for v, want := range map[float64]string{0.001: "0.001", 0.2: "0.2", 1: "1", 50: "50", 10_000: "10000"} {
+		ticks := powers{}.Ticks(v, 2*v)
+		if ticks[0].Label != want {
+			t.Errorf("the tick at %v is called %q, want %q", v, ticks[0].Label, want)
+		}
+	}
+	if got := (whole{}).Ticks(0, 500)[0].Label; got != "0" {
+		t.Errorf("the first tick of a linear axis is called %q", got)
+	}
+}
+
 // TestTicks: an axis has values with a name at both ends, and not too many.
 func TestTicks(t *testing.T) {
 	for _, tt := range []struct{ low, high float64 }{{1, 2}, {0.2, 50}, {0.001, 5000}} {
