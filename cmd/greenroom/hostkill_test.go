@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// hostRounds says how often TestHost kills the host: 5 times unless it is set.
+// hostRounds says how often TestHostKill kills the host: 5 times unless it is set.
 const hostRounds = "GREENROOM_HOST_KILL_ROUNDS"
 
 const (
@@ -66,9 +66,9 @@ type talker struct {
 	said        int
 }
 
-// testHostKill kills a host under load, again and again. What a client was told is so
+// TestHostKill kills a host under load, again and again. What a client was told is so
 // afterwards, nothing else is but what was asked for, and connections and alarms are there.
-func testHostKill(t *testing.T, program string) {
+func TestHostKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts many processes")
 	}
@@ -88,10 +88,10 @@ func testHostKill(t *testing.T, program string) {
 	// Away for as long as a round may take; idle for so short that actors sleep meanwhile.
 	args := []string{"--demo", "--idle", "2ms", "--away", "1h", store}
 	for round := range rounds {
-		p := startHost(t, program, args...)
+		p := startHost(t, "", args...)
 		l.begin(100 + 60*round)
 		hostLoad(t, p, l, talkers)
-		p = startHost(t, program, args...)
+		p = startHost(t, "", args...)
 		l.check(t, p, talkers)
 		p.kill()
 		if out := must(t, "check", store); !strings.Contains(out, "no problems") {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -18,6 +19,26 @@ import (
 	"github.com/coder/websocket"
 )
 
+// hostArgs gives a child process the arguments of the program, as JSON.
+const hostArgs = "GREENROOM_TEST_HOST_ARGS"
+
+// TestHostChild is the program in a process of its own: the test's own file, so that it
+// doesn't have to be built, and is looked at by the race detector when the test is.
+func TestHostChild(t *testing.T) {
+	text := os.Getenv(hostArgs)
+	if text == "" {
+		t.Skip("it is for the tests of host to run")
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(text), &args); err != nil {
+		t.Fatal(err)
+	}
+	ctx, sig, stop := watchSignals(context.Background())
+	code := run(ctx, &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: sig}, args)
+	stop()
+	os.Exit(code)
+}
+
 // A hostProcess is greenroom host in a process of its own.
 type hostProcess struct {
 	t      *testing.T
@@ -25,17 +46,29 @@ type hostProcess struct {
 	url    string
 	said   []string // what it has printed at its start
 	stderr bytes.Buffer
-	ended  chan error
+	ended  chan struct{} // closed when it has ended
+	err    error         // why
 }
 
 // hostURL is in the first line that a host prints.
 var hostURL = regexp.MustCompile(`^serving .* at (http://\S+)$`)
 
 // startHost starts greenroom host on any free port, and waits until it has said where.
+//
+// program is its path; "" is this test's own file.
 func startHost(t *testing.T, program string, args ...string) *hostProcess {
 	t.Helper()
-	p := &hostProcess{t: t, ended: make(chan error, 1)}
-	p.cmd = exec.Command(program, append([]string{"host", "--listen", "127.0.0.1:0"}, args...)...)
+	p := &hostProcess{t: t, ended: make(chan struct{})}
+	args = append([]string{"host", "--listen", "127.0.0.1:0"}, args...)
+	text, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd = exec.Command(program, args...)
+	if program == "" {
+		p.cmd = exec.Command(os.Args[0], "-test.run=^TestHostChild$")
+		p.cmd.Env = append(os.Environ(), hostArgs+"="+string(text))
+	}
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -51,28 +84,27 @@ func startHost(t *testing.T, program string, args ...string) *hostProcess {
 		if m := hostURL.FindStringSubmatch(lines.Text()); m != nil {
 			p.url = m[1]
 		}
-		if strings.Contains(lines.Text(), "in two windows") {
+		if strings.HasPrefix(lines.Text(), "end it") {
 			break
 		}
 	}
 	go func() {
 		for lines.Scan() {
 		}
-		p.ended <- p.cmd.Wait()
+		p.err = p.cmd.Wait()
+		close(p.ended)
 	}()
 	if p.url == "" {
-		t.Fatalf("it has said %q, and ended with %v: %s", p.said, <-p.ended, &p.stderr)
+		<-p.ended
+		t.Fatalf("it has said %q, and ended with %v: %s", p.said, p.err, &p.stderr)
 	}
 	return p
 }
 
-// kill ends the process at once. The second time it does nothing.
+// kill ends the process at once, unless it has ended.
 func (p *hostProcess) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	if p.ended != nil {
-		<-p.ended
-		p.ended = nil
-	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // post calls an action, and says whether the answer was one of success.

@@ -158,6 +158,7 @@ func (s *hostServer) announce(h *host.Host) error {
 		}
 		fmt.Fprintf(&b, "  and open %s/ in two windows\n", at)
 	}
+	fmt.Fprintln(&b, "end it with Ctrl-C")
 	_, err := io.WriteString(s.out, b.String())
 	return err
 }
