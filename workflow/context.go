@@ -159,7 +159,8 @@ func (p *place) status() history.Metadata {
 	if p.found && p.entry.Metadata != nil {
 		return *p.entry.Metadata
 	}
-	return history.Metadata{CreatedAt: p.c.r.wf.now()}
+	w := p.c.r.wf
+	return history.Metadata{CreatedAt: w.ages.created(w.h, w.now(), p.at)}
 }
 
 // put has tx record k at p with metadata; what tx lands with is p's entry then.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -161,6 +162,62 @@ func TestReplayFrom(t *testing.T) {
 			t.Errorf("%q are left", got)
 		}
 	})
+}
+
+// TestReplayOrder: what happened later is forgotten, too, where times don't say so: in the
+// same millisecond, and after the clock was set back.
+func TestReplayOrder(t *testing.T) {
+	for _, back := range []time.Duration{0, 10 * time.Second} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprint(back, restart), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t)
+					set := time.Duration(0)
+					slow := func() {
+						r.clock.Close()
+						r.clock = alarm.New(&alarm.Options{Now: func() time.Time { return time.Now().Add(-set) }})
+					}
+					slow()
+					fn := func(c *Context, _ int) (int, error) {
+						// The names get their numbers here, in another order than that below.
+						_, err := Loop(c, "l", 0, func(c *Context, _ *int) (int, bool, error) {
+							_, err := Step(c, "second", work(r, "in loop", 1), nil)
+							return 0, true, err
+						}, nil)
+						if err != nil {
+							return 0, err
+						}
+						if _, err := Step(c, "first", work(r, "first", 1), nil); err != nil {
+							return 0, err
+						}
+						if restart {
+							c.Sleep("wait", time.Nanosecond)
+						}
+						set = back
+						_, err = Step(c, "second", work(r, "second", 1), nil)
+						return 0, err
+					}
+					w := begin(r, fn, 0)
+					if restart {
+						r.opts.ShortWait = -1
+						must(t, w.Close())
+						w = attach(r, fn)
+						status(r, w, Sleeping)
+						r.reopen()
+						slow()
+						later(time.Millisecond)
+						w = attach(r, fn)
+					}
+					output(r, w, 0)
+					r.wantDid("in loop", "first", "second")
+					must(t, w.ReplayFrom(ctx, "first"))
+					output(r, w, 0)
+					r.wantDid("first", "second")
+					r.same(w.Workflow)
+				})
+			})
+		}
+	}
 }
 
 // TestResumeWaiting: Resume has a step that waits for its next attempt be tried at once.

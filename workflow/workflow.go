@@ -36,6 +36,7 @@ type Workflow struct {
 	tracer   trace.Tracer // nil for none
 	batches  sync.Pool    // of *batch.Batch, empty
 	small    bool         // a commit has to be a single batch
+	ages     ages
 	// fn is the code, nil for a workflow that is only looked at and controlled; takes says
 	// whether a value is an input of it.
 	fn    func(c *Context, input []byte) ([]byte, error)

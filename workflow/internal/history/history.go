@@ -333,6 +333,19 @@ func (h *History) FirstIn(scope Location, passed func(NameIndex) bool) (l Locati
 	return "", false
 }
 
+// Newest returns when and where the entry was created that is the last in Snapshot.ByAge;
+// zero values if there are none.
+func (h *History) Newest() (created Millis, at Location) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, l := range h.m.order {
+		if m := h.m.records[l].Metadata; m != nil && m.CreatedAt >= created {
+			created, at = m.CreatedAt, l
+		}
+	}
+	return created, at
+}
+
 // Written reports whether the entry at l is stored as it is in memory.
 func (h *History) Written(l Location) bool {
 	return !h.dirty.Dirty(deferred{what: whatEntry, at: l})
