@@ -24,7 +24,7 @@ type Restriction struct {
 var Restricted = []Restriction{
 	{"github.com/cockroachdb/pebble", []string{"kv/pebblekv"}, false, "the embedded engine can be replaced by replacing one package"},
 	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
-	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench", "cmd/greenroom", "host/wasm"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, and modules get connections with limits"},
+	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench", "cmd/greenroom", "host/wasm", "examples/agent"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, modules get connections with limits, and the example needs full-text search"},
 	{"github.com/tetratelabs/wazero", []string{"host/wasm"}, false, "only the host runs WebAssembly"},
 	{"github.com/spf13/cobra", []string{"cmd/greenroom"}, false, "libraries have no command line"},
 	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
@@ -39,7 +39,7 @@ var Restricted = []Restriction{
 	{"testing", []string{"kv/kvtest", "internal/pgtest", "workflow/workflowtest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
-	{"./kv/pebblekv", []string{"internal/storeurl", "bench", "examples/order", "examples/counter"}, true, "what stands on kv works with every engine"},
+	{"./kv/pebblekv", []string{"internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent"}, true, "what stands on kv works with every engine"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/faultkv", []string{"kv/kvtest", "bench", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},

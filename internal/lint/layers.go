@@ -50,6 +50,7 @@ var Layers = []Layer{
 	{6, []string{"cmd/greenroom", "bench"}, "the program, the measurements"},
 	{6, []string{"examples/counter", "examples/counter/wasm"}, "the smallest program with actors, and the same actor as a module"},
 	{6, []string{"examples/chat"}, "a chat room, with its page: what `greenroom host --demo` serves"},
+	{6, []string{"examples/agent"}, "assistants that remember, and ask before they act"},
 	{6, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
 	{6, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }

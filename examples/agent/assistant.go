@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/ext/fts5"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// An office is where assistants work.
+type office struct {
+	host  *host.Host
+	mails string // folder
+
+	mu  sync.Mutex
+	out io.Writer // +checklocks:mu
+}
+
+func (o *office) say(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(o.out, format+"\n", args...)
+}
+
+// patience is how long an assistant waits for an answer.
+const patience = 14 * 24 * time.Hour
+
+// assistant is the type of the actors.
+func (o *office) assistant() *host.Actor {
+	return &host.Actor{
+		Name: "assistant",
+		// The first turn of her life makes the memory, and starts the workflow: both or none.
+		Create: func(c *host.Context) error {
+			tx, err := c.DB()
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(c.Context(), "create virtual table memory using fts5(fact, tokenize = porter)"); err != nil {
+				return err
+			}
+			return c.StartWorkflow(nil)
+		},
+		Actions: map[string]host.Handler{
+			"learn": host.Action(func(c *host.Context, fact string) (struct{}, error) {
+				return struct{}{}, keep(c, fact)
+			}),
+			"recall": host.Action(find),
+		},
+		Workflow: host.NewWorkflow(o.work, &workflow.Options{Errors: map[string]error{"number": errNumber}}),
+		DB:       vfs.Options{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
+	}
+}
+
+// keep remembers a fact, with the turn.
+func keep(c *host.Context, fact string) error {
+	tx, err := c.DB()
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(c.Context(), "insert into memory values (?)", fact)
+	return err
+}
+
+// find returns what the assistant knows about a text, the best three facts.
+func find(c *host.Context, text string) (facts []string, err error) {
+	match := query(text)
+	if match == "" {
+		return nil, nil
+	}
+	tx, err := c.DB()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.QueryContext(c.Context(), "select fact from memory where memory match ? order by rank, rowid limit 3", match)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var fact string
+		if err := rows.Scan(&fact); err != nil {
+			return nil, err
+		}
+		facts = append(facts, fact)
+	}
+	return facts, rows.Err()
+}
+
+// work is the workflow of an assistant: one task after the other, for ever.
+func (o *office) work(c *workflow.Context, _ struct{}) (struct{}, error) {
+	return workflow.Loop(c, "tasks", struct{}{}, func(c *workflow.Context, _ *struct{}) (none struct{}, done bool, err error) {
+		m, err := workflow.Receive[string](c, "task", &workflow.ReceiveOptions{Names: []string{"task"}})
+		if err != nil {
+			return none, false, err
+		}
+		return none, false, o.task(c, fmt.Sprint(m.ID), m.Body)
+	}, nil)
+}
+
+// task does one task. Each step is done once, and what came of it is recorded: after a
+// restart the workflow goes on with the one that isn't.
+func (o *office) task(c *workflow.Context, id, task string) error {
+	facts, err := workflow.Step(c, "recall", func(ctx context.Context) (facts []string, err error) {
+		err = host.Turn(ctx, func(c *host.Context) error {
+			facts, err = find(c, task)
+			return err
+		})
+		return facts, err
+	}, nil)
+	if err != nil {
+		return err
+	}
+	p, err := workflow.Step(c, "think", func(context.Context) (plan, error) { return think(task, facts), nil }, nil)
+	if err != nil {
+		return err
+	}
+	outcome, err := o.carryOut(c, id, p)
+	if err != nil {
+		return err
+	}
+	// What is remembered lands with the record that the step is done: exactly once.
+	_, err = workflow.StepWithin(c, "remember", func(ctx context.Context, land func(*batch.Batch, bool) error) error {
+		return host.Turn(ctx, func(c *host.Context) error {
+			if err := keep(c, "task: "+task+": "+outcome); err != nil {
+				return err
+			}
+			c.After(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
+			return land(c.Batch(), true)
+		})
+	}, nil)
+	return err
+}
+
+// carryOut does what was planned, if it is allowed, and returns what came of it.
+func (o *office) carryOut(c *workflow.Context, id string, p plan) (string, error) {
+	if p.Risky {
+		allowed, err := o.ask(c, id, p)
+		if err != nil || !allowed {
+			return "not allowed", err
+		}
+	}
+	outcome, err := workflow.Step(c, "tool", func(ctx context.Context) (string, error) {
+		info, _ := workflow.StepInfoOf(ctx)
+		switch p.Tool {
+		case "add":
+			total, err := sum(p.Text)
+			return total, workflow.Permanent(err)
+		case "mail":
+			if info.Attempt == 1 { // the line is bad, and works the second time
+				return "", errors.New("no connection")
+			}
+			return "mailed", o.mail(info.ID, p)
+		}
+		return p.Text, nil
+	}, &workflow.StepOptions{MaxAttempts: -1, Backoff: 10 * time.Millisecond})
+	if errors.Is(err, errNumber) { // in a later run, too
+		return errNumber.Error(), nil
+	}
+	return outcome, err
+}
+
+// ask waits for a human being. The name of the message has the number of the task, so that
+// no answer is taken for one to another question.
+func (o *office) ask(c *workflow.Context, id string, p plan) (allowed bool, err error) {
+	err = workflow.Do(c, "ask", func(ctx context.Context) error {
+		return host.Turn(ctx, func(c *host.Context) error {
+			c.After(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
+			return nil
+		})
+	}, nil)
+	if err != nil {
+		return false, err
+	}
+	m, err := workflow.Receive[bool](c, "answer", &workflow.ReceiveOptions{Names: []string{answerTo(id)}, Timeout: patience})
+	switch {
+	case errors.Is(err, workflow.ErrTimedOut):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return m.Body, nil
+}
+
+func answerTo(id string) string { return "answer " + id }
+
+// mail is a tool: the world outside. It knows each mail by a key, and one that comes again
+// is not sent again.
+func (o *office) mail(key string, p plan) error {
+	file := filepath.Join(o.mails, key)
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(file+".part", []byte(p.To+": "+p.Text+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(file+".part", file)
+}
+
+func (o *office) at(name string) host.Address { return host.Address{Type: "assistant", Key: name} }
+
+// learn, recall, give and decide are what people do with assistants.
+
+func (o *office) learn(ctx context.Context, name, fact string) error {
+	_, err := host.Invoke[any](ctx, o.host, o.at(name), "learn", fact)
+	return err
+}
+
+func (o *office) recall(ctx context.Context, name, text string) ([]string, error) {
+	return host.Invoke[[]string](ctx, o.host, o.at(name), "recall", text)
+}
+
+// give hands over a task and returns its number. The key makes one of a task that is given
+// twice within minutes.
+func (o *office) give(ctx context.Context, name, task string) (queue.ID, error) {
+	return o.host.Send(ctx, o.at(name), queue.Send{Name: "task", Body: task, Key: task})
+}
+
+func (o *office) decide(ctx context.Context, name, id string, yes bool) error {
+	_, err := o.host.Send(ctx, o.at(name), queue.Send{Name: answerTo(id), Body: yes, Key: "answer"})
+	return err
+}
