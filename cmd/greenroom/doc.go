@@ -1,9 +1,9 @@
 // Command greenroom looks into a Greenroom store and works with what is in it:
 // SQL on the database of an actor, whole SQLite files in and out, keys and values.
 //
-// It is a tool for people and scripts, not a server: it opens the store, does one
-// thing, and closes it. A store in a directory can be open in one process at a time,
-// one in PostgreSQL in many.
+// It is a tool for people and scripts: it opens the store, does one thing, and closes it.
+// Only host is a server, which runs the actors. A store in a directory can be open in one
+// process at a time, one in PostgreSQL in many.
 //
 //	greenroom sql STORE ACTOR [SQL]             run SQL, or an interactive shell
 //	greenroom import STORE ACTOR FILE.db        an SQLite file becomes the actor's database
@@ -31,13 +31,14 @@
 //	greenroom traces ls STORE ACTOR             list an actor's traces
 //	greenroom traces show STORE ACTOR TRACE     show one, span by span
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
+//	greenroom host [STORE]                      serve actors over HTTP and WebSockets
 //
 // STORE is the directory of a store, or pebble:DIR; postgres://USER@HOST/DATABASE, a
 // store in PostgreSQL; mem: is a store that is gone when the command ends. ACTOR is an actor's name, or id: and the text of its id.
 // KEY is text, or hex: and bytes in hexadecimal. What begins with a dash and is no
 // flag comes after "--".
 //
-// sql, import and put create the store and the actor that they name; all others
+// sql, import and put create the store and the actor that they name, host the store; all others
 // refuse what isn't there. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout.
 //
@@ -200,6 +201,22 @@
 // Nothing is changed, and no actor taken over. The status is 0 if there are no
 // problems, and 1 if there are, harmless or not.
 //
+// # Host
+//
+//	$ greenroom host --demo
+//	serving chat, counter at http://127.0.0.1:6420
+//	no token is needed: anybody on this machine may use it
+//	  curl --json 2 http://127.0.0.1:6420/actors/counter/lobby/actions/add
+//	  curl --json '{"name":"Ann","text":"hello"}' http://127.0.0.1:6420/actors/chat/lobby/actions/say
+//	  curl --json 0 http://127.0.0.1:6420/actors/chat/lobby/actions/history
+//	  and open http://127.0.0.1:6420/ in two windows
+//	end it with Ctrl-C
+//
+// host serves the actors of a store until it gets an interrupt or SIGTERM, which is its
+// good end, with status 0. It listens on loopback; elsewhere, or with --token-file, every
+// request needs one of the tokens. What goes over the wire is in docs/front.md. The log
+// is on standard error.
+//
 // # Environment
 //
 // GREENROOM_ATOMIC_BATCHES bounds how many sub-batches of a store one atomic commit
@@ -211,6 +228,6 @@
 //
 // 0 when all went well, 1 when something failed or check found a problem, 2 when the
 // call was wrong. Errors are one line on standard error. On an interrupt or SIGTERM
-// the command gives up what isn't committed, closes the store and ends with 1; a
+// the command, but for host, gives up what isn't committed, closes the store and ends with 1; a
 // second one ends it at once, which harms nothing that was committed.
 package main
