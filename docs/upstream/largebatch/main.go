@@ -37,7 +37,11 @@ func main() {
 // try overwrites the same keys again and again, each time in one batch, while others read
 // them twice from one snapshot. It returns what they saw if it was not the same.
 func try() string {
-	db, err := pebble.Open("store", &pebble.Options{FS: vfs.NewMem(), MemTableSize: 16 << 10})
+	db, err := pebble.Open("store", &pebble.Options{
+		FS: vfs.NewMem(), MemTableSize: 16 << 10,
+		// So that several batches are flushed together, as on a busy machine.
+		MemTableStopWritesThreshold: 1000, L0StopWritesThreshold: 1000,
+	})
 	if err != nil {
 		return err.Error()
 	}
