@@ -145,18 +145,18 @@ func (s *hostServer) announce(h *host.Host) error {
 	var b strings.Builder
 	at := s.address()
 	fmt.Fprintf(&b, "serving %s at %s\n", strings.Join(h.Types(), ", "), at)
-	token := ""
+	token, page := "", at+"/"
 	if len(s.tokens) == 0 {
 		fmt.Fprintln(&b, "no token is needed: anybody on this machine may use it")
 	} else {
 		fmt.Fprintln(&b, "a token is needed: put one of the token file into $TOKEN")
-		token = `-H "Authorization: Bearer $TOKEN" `
+		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
 	}
 	if s.demo {
 		for _, line := range demoLines {
 			fmt.Fprintf(&b, "  curl %s%s\n", token, strings.ReplaceAll(line, "URL", at))
 		}
-		fmt.Fprintf(&b, "  and open %s/ in two windows\n", at)
+		fmt.Fprintf(&b, "  and open %s in two windows\n", page)
 	}
 	fmt.Fprintln(&b, "end it with Ctrl-C")
 	_, err := io.WriteString(s.out, b.String())
