@@ -16,8 +16,6 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/ncruces/go-sqlite3"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A census is what many small actors cost, at one number of them. Each has a database with a
@@ -56,16 +54,11 @@ type population struct {
 // openPopulation makes an empty one below at.dir.
 func openPopulation(ctx context.Context, at site) (*population, error) {
 	at.lean = true
-	engine, err := openEngine(ctx, at)
+	v, err := openDoors(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	counting := faultkv.New(engine)
-	store, err := openStore(ctx, counting)
-	if err != nil {
-		return nil, errors.Join(err, engine.Close())
-	}
-	return &population{visitor: actorDoors(store, counting), dir: at.dir, rnd: newRand(5)}, nil
+	return &population{visitor: v, dir: at.dir, rnd: newRand(5)}, nil
 }
 
 // grow creates actors until there are n.

@@ -93,6 +93,16 @@ func openFileDoors(at site) (runner, error) {
 }
 
 func openActorDoors(ctx context.Context, at site) (runner, error) {
+	v, err := openDoors(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	v.databases = at.sizes.opens
+	return v.fill(ctx)
+}
+
+// openDoors opens a new store whose actors are visited.
+func openDoors(ctx context.Context, at site) (*visitor, error) {
 	engine, err := openEngine(ctx, at)
 	if err != nil {
 		return nil, err
@@ -102,9 +112,7 @@ func openActorDoors(ctx context.Context, at site) (runner, error) {
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	v := actorDoors(store, counting)
-	v.databases = at.sizes.opens
-	return v.fill(ctx)
+	return actorDoors(store, counting), nil
 }
 
 // actorDoors visits the actors of a store, which it closes with its engine.

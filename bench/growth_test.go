@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+)
+
+// A growth is one line of docs/performance.md's table of
+// what an operation costs in a database of some size.
+type growth struct {
+	pages                      int64
+	open, read, insert, update faultkv.Counts
+}
+
+// measureGrowth counts what operations ask of the engine in a database of so many rows: to
+// open it, to read one row of it with nothing in SQLite's cache, to append one, to change one.
+func measureGrowth(t *testing.T, rows int) (g growth) {
+	t.Helper()
+	p, err := openActor(t.Context(), site{dir: t.TempDir(), engine: enginePebble, sizes: sizes{scan: rows}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (workload{load: loadScan}).fill(t.Context(), p, p.at.sizes); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := p.counts()
+	step := func(to *faultkv.Counts, sql string) {
+		t.Helper()
+		if err := c.Exec(sql); err != nil {
+			t.Fatal(err)
+		}
+		*to = minus(p.counts(), last)
+		last = p.counts()
+	}
+	g.open = p.counts() // since the place was opened again
+	step(&g.read, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, rows/2))
+	step(&g.insert, `INSERT INTO t(a, b) VALUES(1, randomblob(100))`)
+	step(&g.update, fmt.Sprintf(`UPDATE t SET b = randomblob(100) WHERE id = %d`, rows/3))
+	g.pages = pageCount(t, c)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
+	}
+	return g
+}
+
+func pageCount(t *testing.T, c *sqlite3.Conn) int64 {
+	t.Helper()
+	stmt, err := prepare(c, `PRAGMA page_count`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stmt.Step()
+	n := stmt.ColumnInt64(0)
+	if err := stmt.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestGrowth: what an operation asks of the engine grows with the height of the tree, and not
+// with the size of the database.
+func TestGrowth(t *testing.T) {
+	for _, rows := range []int{100, 100_000} {
+		g := measureGrowth(t, rows)
+		t.Logf("%d rows, %d pages: open %d reads, a row %d, insert %d reads %d commits %d bytes, update %d reads %d commits %d bytes",
+			rows, g.pages, reads(g.open), reads(g.read), reads(g.insert), g.insert.Commits, g.insert.Bytes, reads(g.update), g.update.Commits, g.update.Bytes)
+		if n := reads(g.open); n > 16 {
+			t.Errorf("%d rows: to open takes %d reads", rows, n)
+		}
+		// The schema's page, and a page on each floor of the tree, of which there are three.
+		if n := reads(g.read); n == 0 || n > 4 {
+			t.Errorf("%d rows: the first row takes %d reads", rows, n)
+		}
+		for name, c := range map[string]faultkv.Counts{"insert": g.insert, "update": g.update} {
+			if c.Commits != 1 || reads(c) > 3 || c.Bytes > 3*4096 {
+				t.Errorf("%d rows: an %s asks the engine for %+v", rows, name, c)
+			}
+		}
+	}
+}
+
+func reads(c faultkv.Counts) int64 { return c.Gets + c.Scans }

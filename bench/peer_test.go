@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestSkips: a line whose peer can't be built is left out, with the reason, and the others
+// are measured.
+func TestSkips(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the compiler that fails is a shell script")
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "go"), []byte("#!/bin/sh\necho no compiler today\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	var out, info bytes.Buffer
+	if err := tiny(t, "-json", "-run", "traces/span|sqlite/ops").profiled(t.Context(), &out, &info); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "sqlite/ops") {
+		t.Errorf("measured\n%s", got)
+	}
+	if got := info.String(); !strings.Contains(got, "skipped: traces/span "+otelNoop) || !strings.Contains(got, "no compiler today") {
+		t.Errorf("said aside\n%s", got)
+	}
+	err := tiny(t, "-html", filepath.Join(bin, "page.html"), "-run", "sqlite/ops").profiled(t.Context(), &out, &info)
+	if !errors.Is(err, errBuild) {
+		t.Errorf("a page that can't be drawn: error %v, want %v", err, errBuild)
+	}
+}
+
+// TestPeerMisbehaves: a program that ends or answers something else is an error.
+func TestPeerMisbehaves(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the programs are shell scripts")
+	}
+	for name, script := range map[string]string{
+		"ends": "exit 0", "other": "read n; echo 7", "counts": "read n; echo $n Gets", "good": `read n; echo "$n {\"Gets\":4}"; read n; echo $n`,
+	} {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// It is there already, so that it isn't built.
+		p, err := openPeer(t.Context(), site{bin: bin}, "", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.run(t.Context(), 5)
+		if good := name == "good"; good != (err == nil) {
+			t.Errorf("%s: error %v", name, err)
+		} else if good {
+			if err := p.run(t.Context(), 5); err != nil || p.counts().Gets != 4 {
+				t.Errorf("%s: %+v, %v", name, p.counts(), err)
+			}
+		}
+		if err := p.close(); err != nil {
+			t.Errorf("%s: close: %v", name, err)
+		}
+	}
+}
