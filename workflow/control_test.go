@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,10 +173,10 @@ func TestReplayOrder(t *testing.T) {
 			t.Run(fmt.Sprint(back, restart), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRig(t)
-					set := time.Duration(0)
+					var set atomic.Int64
 					slow := func() {
 						r.clock.Close()
-						r.clock = alarm.New(&alarm.Options{Now: func() time.Time { return time.Now().Add(-set) }})
+						r.clock = alarm.New(&alarm.Options{Now: func() time.Time { return time.Now().Add(-time.Duration(set.Load())) }})
 					}
 					slow()
 					fn := func(c *Context, _ int) (int, error) {
@@ -193,7 +194,7 @@ func TestReplayOrder(t *testing.T) {
 						if restart {
 							c.Sleep("wait", time.Nanosecond)
 						}
-						set = back
+						set.Store(int64(back))
 						_, err = Step(c, "second", work(r, "second", 1), nil)
 						return 0, err
 					}
