@@ -18,7 +18,8 @@ type Address struct {
 func ParseAddress(text string) (Address, error) {
 	kind, key, _ := strings.Cut(text, "/")
 	a := Address{kind, key}
-	return a, a.check()
+	_, err := a.check()
+	return a, err
 }
 
 // String returns type and key with a slash between them. It is the name under which the
@@ -26,13 +27,14 @@ func ParseAddress(text string) (Address, error) {
 // derived.
 func (a Address) String() string { return a.Type + "/" + a.Key }
 
-func (a Address) check() error {
-	name := a.String()
+// check returns the text of a, and what is wrong with it.
+func (a Address) check() (name string, err error) {
+	name = a.String()
 	switch {
 	case a.Type == "" || a.Key == "" || strings.Contains(a.Type, "/") || !utf8.ValidString(name):
-		return fmt.Errorf("%w: %.80q", ErrAddress, name)
+		return name, fmt.Errorf("%w: %.80q", ErrAddress, name)
 	case len(name) > actorstore.MaxName:
-		return fmt.Errorf("%w: %d bytes, limit %d", ErrAddress, len(name), actorstore.MaxName)
+		return name, fmt.Errorf("%w: %d bytes, limit %d", ErrAddress, len(name), actorstore.MaxName)
 	}
-	return nil
+	return name, nil
 }

@@ -24,13 +24,13 @@ var errAgain = errors.New("host: actor has left memory")
 // b is what an actor that doesn't exist yet is created with; nil means that it isn't.
 func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
 	kind := h.types[a.Type]
-	if err := a.check(); err != nil {
+	name, err := a.check()
+	if err != nil {
 		return nil, err
 	}
 	if kind == nil {
 		return nil, ErrNoType
 	}
-	name := a.String()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -43,7 +43,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
 				return nil, err
 			}
 			if l = h.lives[name]; l == nil { // nobody was quicker
-				l = newLife(h, kind, a, b)
+				l = newLife(h, kind, a, name, b)
 				h.lives[name] = l
 				go l.main()
 			}

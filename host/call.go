@@ -51,7 +51,7 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 		b = nil
 	}
 	var result Raw
-	t := newTurn(actorotel.ActionSpan(call.Action), func(c *Context) (err error) {
+	t := newTurn("", func(c *Context) (err error) {
 		if call.Conn != "" && c.Conn() == nil {
 			return ErrNoConn
 		}

@@ -21,12 +21,11 @@ import (
 // What is written through it is staged, and lands when the turn's function has returned
 // nil. The turn sees its own writes where that is said.
 type Context struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	life   *life
-	turn   *turn
-	now    time.Time
-	span   *traces.Span
+	ctx  *turnContext
+	life *life
+	turn *turn
+	now  time.Time
+	span *traces.Span
 
 	batch   batch.Batch
 	wrote   bool // something was staged
@@ -45,13 +44,7 @@ type Context struct {
 }
 
 func newContext(l *life, t *turn) *Context {
-	c := &Context{life: l, turn: t, now: l.host.clock()}
-	if d := l.host.opts.TurnTimeout; d > 0 {
-		c.ctx, c.cancel = context.WithTimeout(l.turns, d)
-	} else {
-		c.ctx, c.cancel = context.WithCancel(l.turns)
-	}
-	return c
+	return &Context{life: l, turn: t, now: l.host.clock(), ctx: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
 }
 
 // Context returns a context that ends with the turn, or before it, when it takes too long

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -84,7 +83,7 @@ func (g *gate) sync(seq uint64) error {
 	l := g.life
 	newest := l.actor.Seq()
 	l.host.count(metricSyncs, 1)
-	if err := l.actor.Sync(context.WithoutCancel(l.ctx)); err != nil {
+	if err := l.actor.Sync(l.steady); err != nil {
 		l.log.Error("host: wait for stable storage", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}

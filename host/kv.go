@@ -12,7 +12,8 @@ import (
 // A KV is the actor's user keys, as a turn sees them: with its own writes.
 type KV struct {
 	c *Context
-	// draft is what the turn has made of keys: a value, or nil for one that it removed.
+	// draft is what the turn has made of keys: a value, or nil for one that it removed. It
+	// is nil until there is something.
 	draft map[string][]byte
 	// cleared are the ranges that the turn has removed, of what was there before it.
 	cleared []span
@@ -28,7 +29,7 @@ func (s span) has(key []byte) bool {
 // KV returns the actor's user keys.
 func (c *Context) KV() *KV {
 	if c.kv == nil {
-		c.kv = &KV{c: c, draft: map[string][]byte{}}
+		c.kv = &KV{c: c}
 	}
 	return c.kv
 }
@@ -62,8 +63,15 @@ func (k *KV) Put(key, value []byte) error {
 	}
 	v := append([]byte{}, value...)
 	k.c.Batch().Put(actorstore.UserKey(key), v)
-	k.draft[string(key)] = v
+	k.write(key, v)
 	return nil
+}
+
+func (k *KV) write(key, value []byte) {
+	if k.draft == nil {
+		k.draft = map[string][]byte{}
+	}
+	k.draft[string(key)] = value
 }
 
 // Delete removes key; a missing one is no error.
@@ -72,7 +80,7 @@ func (k *KV) Delete(key []byte) error {
 		return err
 	}
 	k.c.Batch().Delete(actorstore.UserKey(key))
-	k.draft[string(key)] = nil
+	k.write(key, nil)
 	return nil
 }
 

@@ -36,6 +36,7 @@ type life struct {
 
 	ctx    context.Context // ends when the actor is to sleep, or was lost
 	cancel context.CancelFunc
+	steady context.Context // doesn't end
 	turns  context.Context // of turns, which are part of going to sleep, too: ends with the host, or when all is over
 	end    context.CancelFunc
 
@@ -81,14 +82,15 @@ type life struct {
 	destroy   bool           // the actor is to be removed, with everything that it has
 }
 
-func newLife(h *Host, kind *Actor, a Address, b *birth) *life {
+func newLife(h *Host, kind *Actor, a Address, name string, b *birth) *life {
 	l := &life{
-		host: h, kind: kind, addr: a, name: a.String(), birth: b,
-		log:   h.log.With(slog.String("actor", a.String())),
+		host: h, kind: kind, addr: a, name: name, birth: b,
+		log:   h.log.With(slog.String("actor", name)),
 		woken: make(chan struct{}), sleep: make(chan struct{}), empty: make(chan struct{}), left: make(chan struct{}),
 		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
 	}
 	l.gate.life = l
+	l.steady = context.WithoutCancel(h.ctx)
 	l.turns, l.end = context.WithCancel(h.ctx)
 	l.ctx, l.cancel = context.WithCancel(l.turns)
 	return l

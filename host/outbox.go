@@ -56,7 +56,7 @@ const (
 // Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, ErrTurnOver, and those
 // of the store. They say that nothing is sent, also if the turn lands.
 func (c *Context) Send(to Address, s queue.Send) error {
-	if err := to.check(); err != nil {
+	if _, err := to.check(); err != nil {
 		return err
 	}
 	if c.life.host.types[to.Type] == nil {

@@ -82,7 +82,7 @@ func (l *life) alarmAction(action string) persist.Action {
 	return func(ctx context.Context, f *persist.Firing) error {
 		// The context ends when the schedule is closed, which waits for the action: so the
 		// turn, which the actor runs on its way to sleep, too, goes by its own.
-		t := newTurn(actorotel.ActionSpan(action), func(c *Context) error {
+		t := newTurn("", func(c *Context) error {
 			c.scheduleEvent(actorotel.EventScheduleTriggered, &f.Event)
 			f.StageDone(c.Batch())
 			return run(c, f)

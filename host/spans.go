@@ -49,7 +49,7 @@ func (l *life) span(t *turn) *traces.Span {
 	if t.action != "" && !t.scheduled {
 		o.Kind = traces.KindServer
 	}
-	return l.traces.Begin(t.name, o)
+	return l.traces.Begin(t.spanName(), o)
 }
 
 // describe has the actor's spans say whose they are.

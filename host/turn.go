@@ -12,11 +12,12 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A turn is something to be done alone with an actor.
 type turn struct {
-	name string // of its span
+	name string // of its span; "" for that of an action
 	run  func(c *Context) error
 	turnOrigin
 	done chan error  // gets the outcome, once, when it may leave
@@ -36,6 +37,14 @@ type turnOrigin struct {
 	parent    *traces.Span   // of the actor, nil for none
 	trace     traces.TraceID // elsewhere, zero for none
 	above     traces.SpanID  // of it
+}
+
+// spanName returns the name of the turn's span.
+func (t *turn) spanName() string {
+	if t.name == "" {
+		return actorotel.ActionSpan(t.action)
+	}
+	return t.name
 }
 
 func newTurn(name string, run func(c *Context) error) *turn {
@@ -171,7 +180,7 @@ func (l *life) exec(t *turn) {
 	} else {
 		c.abort(err)
 	}
-	c.cancel()
+	c.ctx.end()
 	endSpan(c.span, err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = unknown(cause, err)
@@ -193,9 +202,9 @@ func (l *life) logFailure(t *turn, err error) {
 	var p *panicError
 	switch {
 	case errors.As(err, &p):
-		l.log.Error("host: panic", slog.String("turn", t.name), slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
+		l.log.Error("host: panic", slog.String("turn", t.spanName()), slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
 	case t.patient && Code(err) == codeInternal:
-		l.log.Error("host: turn", slog.String("turn", t.name), slog.Any("error", err))
+		l.log.Error("host: turn", slog.String("turn", t.spanName()), slog.Any("error", err))
 	}
 }
 

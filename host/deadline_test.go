@@ -1,0 +1,75 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTurnContext holds it against what context.WithTimeout returns, asked in each order.
+func TestTurnContext(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		for name, end := range map[string]func(cancel func(), c *turnContext){
+			"parent":   func(cancel func(), _ *turnContext) { cancel() },
+			"turn":     func(_ func(), c *turnContext) { c.end() },
+			"deadline": func(func(), *turnContext) { <-time.After(time.Second) },
+			"all":      func(cancel func(), c *turnContext) { <-time.After(time.Second); _ = c.Err(); c.end(); cancel() },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				type key struct{}
+				parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 7))
+				defer cancel()
+				c := newTurnContext(parent, time.Second)
+				defer c.end()
+				if wait {
+					if c.Done() == nil {
+						t.Fatal("it never ends")
+					}
+					before := runtime.NumGoroutine()
+					child, cancel := context.WithCancel(c)
+					defer cancel()
+					if runtime.NumGoroutine() != before {
+						t.Error("a child takes a goroutine")
+					}
+					defer func() {
+						if child.Err() == nil {
+							t.Errorf("%s: the child goes on", name)
+						}
+					}()
+				}
+				at, ok := c.Deadline()
+				if err := c.Err(); err != nil || !ok || !at.Equal(time.Now().Add(time.Second)) || c.Value(key{}) != 7 {
+					t.Errorf("%s: %v %v %v", name, err, at, ok)
+				}
+				end(cancel, c)
+				want := context.Canceled
+				if name == "deadline" || name == "all" {
+					want = context.DeadlineExceeded
+				}
+				if err := c.Err(); !errors.Is(err, want) {
+					t.Errorf("%s, waiting %v: got %v, want %v", name, wait, err, want)
+				}
+				<-c.Done()
+				if err := c.Err(); !errors.Is(err, want) {
+					t.Errorf("%s, waiting %v: then got %v, want %v", name, wait, err, want)
+				}
+				synctest.Wait()
+			})
+		}
+	}
+	c := newTurnContext(t.Context(), -1)
+	if _, ok := c.Deadline(); ok {
+		if _, own := t.Context().Deadline(); !own {
+			t.Error("it has a deadline")
+		}
+	}
+	if c.Done(); c.Err() != nil {
+		t.Errorf("got %v", c.Err())
+	}
+	if c.end(); c.Err() == nil {
+		t.Error("it goes on")
+	}
+}
