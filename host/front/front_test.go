@@ -3,11 +3,13 @@ package front
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/metrics/prom"
@@ -317,6 +319,29 @@ func statusOfClosed(r *rig) int {
 	must(r, r.host.Close(r.Context()))
 	status, _, _ := r.do("GET", "/readyz", "")
 	return status
+}
+
+// TestServer: who doesn't send a header, or a body, doesn't stay.
+func TestServer(t *testing.T) {
+	r := newRig(t, Options{HeaderTimeout: 5 * time.Millisecond, BodyTimeout: 5 * time.Millisecond})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = r.front.Server()
+	server.Start()
+	defer server.Close()
+	for _, part := range []string{"", "POST /actors/room/a/actions/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n1"} {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		must(t, err)
+		_, err = io.WriteString(c, part)
+		must(t, err)
+		answer, err := io.ReadAll(c) // it ends when the server has closed it
+		if err != nil || part == "" && len(answer) > 0 || strings.Contains(string(answer), " 200 ") {
+			t.Errorf("after %q: %q, %v", part, answer, err)
+		}
+		must(t, c.Close())
+	}
+	if server.Config.WriteTimeout <= r.front.opts.CallTimeout || server.Config.MaxHeaderBytes == 0 || server.Config.IdleTimeout == 0 {
+		t.Errorf("the limits are %+v", server.Config)
+	}
 }
 
 // TestStatuses: every code of the host's has a status that was thought of.
