@@ -108,18 +108,26 @@ func (w *Workflow) changeNow(ctx context.Context, fn func(s *Snapshot, tx *histo
 	if err := fn(w.h.Snapshot(), tx, &b); err != nil {
 		return err
 	}
+	if err := w.ahead(ctx, tx); err != nil {
+		return controlError(err)
+	}
+	tx.Stage(&b)
+	if err := w.actor.Commit(ctx, &b); err != nil {
+		return controlError(err)
+	}
+	return nil
+}
+
+// ahead lands entries of tx that are too many for one commit where commits are small.
+func (w *Workflow) ahead(ctx context.Context, tx *history.Tx) error {
 	for w.small {
 		part := tx.Split(maxBehind)
 		if part == nil {
 			break
 		}
 		if err := part.Commit(ctx); err != nil {
-			return controlError(err)
+			return err
 		}
-	}
-	tx.Stage(&b)
-	if err := w.actor.Commit(ctx, &b); err != nil {
-		return controlError(err)
 	}
 	return nil
 }
@@ -310,7 +318,11 @@ func (r *run) resume(ctx context.Context) error {
 			return controlError(err)
 		}
 	}
-	if err := tx.Commit(ctx); err != nil {
+	err := r.wf.ahead(ctx, tx)
+	if err == nil {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
 		return controlError(err)
 	}
 	r.wakePaused()

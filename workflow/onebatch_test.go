@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,4 +130,44 @@ func TestRecoverMany(t *testing.T) {
 			r.same(w.Workflow)
 		}
 	})
+}
+
+// TestResumeMany: more steps than fit into one commit get new attempts, in memory and not.
+func TestResumeMany(t *testing.T) {
+	for _, live := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			const n = 100
+			r := newSmallRig(t)
+			var lucky atomic.Bool
+			w := begin(r, func(c *Context, _ int) (int, error) {
+				var bs []Branch[int]
+				for i := range n {
+					bs = append(bs, Branch[int]{fmt.Sprint("b", i), func(c *Context) (int, error) {
+						return Step(c, "s", func(context.Context) (int, error) {
+							if !lucky.Load() {
+								return 0, errors.New("no luck")
+							}
+							return 1, nil
+						}, &StepOptions{MaxAttempts: 1, Pause: true})
+					}})
+				}
+				ones, err := Join(c, "join", bs...)
+				return len(ones), err
+			}, 0)
+			done := make(chan error, 1)
+			if live {
+				go func() { done <- second(w.Live(ctx)) }()
+				synctest.Wait()
+			} else if s := status(r, w, Sleeping); len(s.Paused) != n {
+				t.Errorf("%d steps are paused", len(s.Paused))
+			}
+			lucky.Store(true)
+			must(t, w.Resume(ctx))
+			if live {
+				must(t, <-done)
+			}
+			output(r, w, n)
+			r.same(w.Workflow)
+		})
+	}
 }
