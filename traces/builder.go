@@ -128,6 +128,12 @@ type ref struct {
 	snapshot optional[seat]
 }
 
+// away reports whether all that r names is in some of the chunks.
+func (r *ref) away(chunks map[seat]bool) bool {
+	in := func(s seat) bool { return chunks[seat{s.bucket, s.number, 0}] }
+	return in(r.start) && (!r.snapshot.set || in(r.snapshot.value))
+}
+
 // An ending is the end of a span at a time in Unix ns. If its chunk is dropped it has to be
 // recorded again: what the span began with may be stored, and would run for ever.
 type ending struct {

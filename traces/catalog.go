@@ -100,6 +100,23 @@ func (c *catalog) find(k chunkKey) (*covered, bool) {
 	return &c.chunks[i], true
 }
 
+// since returns where the chunks are that were cut when m was, or later: behind it, and in
+// earlier buckets into which something was dated back since.
+func (c *catalog) since(m numbered) (ranges []keyRange) {
+	var back []int64
+	for start, l := range c.ledgers {
+		if start < m.key.bucket && l.seq > m.seq {
+			back = append(back, start)
+		}
+	}
+	slices.Sort(back)
+	for _, start := range back {
+		ranges = append(ranges, keyRange{bucketStart(start), bucketStart(start + 1)})
+	}
+	_, end := chunksRange()
+	return append(ranges, keyRange{appendChunkKey(nil, m.key), end})
+}
+
 // A keyRange is [start, end).
 type keyRange struct{ start, end []byte }
 

@@ -30,7 +30,7 @@ type bucketNotes struct {
 
 // stage has the notes about a chunk land with b; since is that of the ledger. It is called
 // by a Late function of b, with Traces.mu held.
-func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending, since optional[chunkKey]) error {
+func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending, since optional[numbered]) error {
 	key := p.key()
 	n := x.working(b, key.bucket)
 	n.chunks++

@@ -234,8 +234,8 @@ func TestNotesGolden(t *testing.T) {
 	if err != nil || old != l {
 		t.Errorf("version 1: %+v, %v", old, err)
 	}
-	l.since = some(chunkKey{t0.Unix(), 9})
-	want(t, "ledger", fmt.Sprintf("%x", l.append(nil)), "02000300000002000000e803000000000000070000000000000001000000010"+"00a54650000000009000000")
+	l.since = some(numbered{chunkKey{t0.Unix(), 9}, 6})
+	want(t, "ledger", fmt.Sprintf("%x", l.append(nil)), "02000300000002000000e803000000000000070000000000000001000000010"+"00a546500000000090000000600000000000000")
 	if got, err := parseLedger(l.append(nil)); err != nil || got != l {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -172,7 +172,13 @@ type ledger struct {
 	// since, if it is set, is a chunk from which on spans may be stored without an end
 	// that the newest chunk doesn't list: their ends were recorded before that was cut,
 	// and are not stored.
-	since optional[chunkKey]
+	since optional[numbered]
+}
+
+// A numbered is a chunk with its number in the order of cutting.
+type numbered struct {
+	key chunkKey
+	seq uint64
 }
 
 // Version 1 had no since.
@@ -182,7 +188,8 @@ func (l *ledger) append(dst []byte) []byte {
 	dst = bare.AppendU32(bare.AppendU32(bare.AppendVersion(dst, ledgerVersion), l.next), l.chunks)
 	dst = bare.AppendU32(bare.AppendU64(bare.AppendU64(dst, uint64(l.bytes)), l.seq), l.last)
 	if dst = bare.AppendBool(dst, l.since.set); l.since.set {
-		dst = bare.AppendU32(bare.AppendU64(dst, uint64(l.since.value.bucket)), l.since.value.id)
+		m := l.since.value
+		dst = bare.AppendU64(bare.AppendU32(bare.AppendU64(dst, uint64(m.key.bucket)), m.key.id), m.seq)
 	}
 	return dst
 }
@@ -204,7 +211,7 @@ func parseLedger(b []byte) (l ledger, err error) {
 		if bucket > math.MaxInt64 {
 			r.Fail("a bucket at %d", bucket)
 		}
-		l.since = some(chunkKey{int64(bucket), r.U32()})
+		l.since = some(numbered{chunkKey{int64(bucket), r.U32()}, r.U64()})
 	}
 	if err := r.Done(); err != nil {
 		return ledger{}, fmt.Errorf("%w: %w", err, ErrCorrupt)

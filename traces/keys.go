@@ -8,9 +8,9 @@
 //	08 + bucket u64be + 00             v2: what is known of all chunks of a bucket: next u32,
 //	                                   chunks u32, bytes u64, number u64 of its newest chunk
 //	                                   in the order of all buckets, id u32 of that chunk;
-//	                                   bool, and if it is set the bucket u64 and id u32 of
-//	                                   a chunk: ledger.since in indexcodec.go. v1 ends
-//	                                   before it
+//	                                   bool, and if it is set the bucket u64, id u32 and
+//	                                   number u64 of a chunk: ledger.since in indexcodec.go.
+//	                                   v1 ends before it
 //	08 + bucket u64be + 01 + chunk     v1: an index of chunks from that one on, what times
 //	  u32be + part u16be               and traces they hold: indexcodec.go
 //

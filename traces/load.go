@@ -34,7 +34,6 @@ func (t *Traces) load(ctx context.Context) (err error) {
 		t.index.bytes += l.bytes
 		t.seq = max(t.seq, l.seq)
 	}
-	t.tipSeq = t.seq
 	newest, err := s.newest(ctx)
 	if err != nil {
 		return err
@@ -42,7 +41,8 @@ func (t *Traces) load(ctx context.Context) (err error) {
 	for _, d := range s.damaged {
 		t.log.Warn("traces: the newest chunk can't be read", "actor", t.actor.ID(), "chunk", d.Words, "err", d.Err)
 	}
-	t.tip, t.listed = newest.key, newest.key
+	t.tip = numbered{newest.key, t.seq}
+	t.listed = t.tip
 	since := s.cat.ledgers[newest.key.bucket].since
 	for i := 0; newest.chunk == nil && i < maxBack; i++ {
 		k, err := s.keyBefore(ctx, newest.key)
@@ -53,7 +53,7 @@ func (t *Traces) load(ctx context.Context) (err error) {
 			break
 		}
 		// What the damaged one says has to be found out.
-		newest.key, since = k.value, k
+		newest.key, since = k.value, some(numbered{k.value, 0})
 		if newest.chunk, err = s.chunk(ctx, k.value); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 }
 
 // resume ends the spans that ran when the host died, or makes them go on.
-func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since optional[chunkKey]) error {
+func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since optional[numbered]) error {
 	found, err := t.leftOpen(ctx, s, newest, since)
 	if err != nil || len(found) == 0 {
 		return err
@@ -128,15 +128,14 @@ func (t *Traces) resume(ctx context.Context, s *scanner, newest keyed, since opt
 // when the newest chunk was cut. If ends that were recorded until then were not stored by
 // then, and the chunk lists nothing of their spans, since says from what chunk on to look
 // for others.
-func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since optional[chunkKey]) (open []*gathered, err error) {
+func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since optional[numbered]) (open []*gathered, err error) {
 	g := &gatherer{
 		scanner: s, from: math.MaxUint64, to: math.MaxUint64, spans: map[SpanID]*gathered{}, resources: resources{},
 		actives: map[SpanID][]active{},
 	}
 	g.ran(newest.active)
 	if since.set {
-		_, end := chunksRange()
-		err := g.scan(ctx, []keyRange{{appendChunkKey(nil, since.value), end}}, func(c keyed) error {
+		err := g.scan(ctx, s.cat.since(since.value), func(c keyed) error {
 			g.runners(c)
 			return nil
 		})
@@ -153,10 +152,12 @@ func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since o
 	}
 	found = slices.DeleteFunc(found, func(s *gathered) bool { return !s.base })
 	for _, s := range found {
-		s.since = s.horizon()
-		if !since.set && !s.mixed() { // its events are for readers
-			k := s.newest().chunk
-			s.since = horizon{math.MaxUint64, k, k}
+		switch last := s.newest().chunk; {
+		case since.set: // ends may be anywhere: a program dates them as it likes
+		case s.mixed():
+			s.since = s.horizon()
+		default:
+			s.since = horizon{math.MaxUint64, last, last} // its events are for readers
 		}
 	}
 	if t.opts.Adopt || since.set {

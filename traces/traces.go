@@ -182,9 +182,9 @@ type Traces struct {
 	draft, resDraft  draft             // +checklocks:mu
 	resOf            *Resource         // that resDraft is of  +checklocks:mu
 	seq              uint64            // of the last chunk that was cut  +checklocks:mu
-	tip              chunkKey          // the chunk that was cut last of those that are stored  +checklocks:mu
-	tipSeq           uint64            // its seq  +checklocks:mu
-	listed           chunkKey          // one that is stored, whose list says of all spans before that run  +checklocks:mu
+	tip              numbered          // the chunk that was cut last of those that are stored  +checklocks:mu
+	tipRefs          []ref             // what it lists  +checklocks:mu
+	listed           numbered          // one that is stored, whose list says of all spans before that run  +checklocks:mu
 	queue            []*pending        // +checklocks:mu
 	pendingBytes     int               // +checklocks:mu
 	flushes          []*flush          // +checklocks:mu

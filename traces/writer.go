@@ -219,23 +219,33 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 }
 
 // since says from what chunk on somebody who opens the actor has to look for spans that
-// were left open, when p has landed: unset if they are all in the list of the newest chunk.
-// A span that has ended is in no list, and if its end isn't stored yet, the host may die.
+// were left open, when p has landed: unset if the list of the newest chunk says it. A span
+// that has ended is in no list, and the host may die before its end is stored; and of one
+// that is listed, all that the list knows of its beginning may not be.
 //
 // +checklocks:t.mu
-func (t *Traces) since(p *pending) optional[chunkKey] {
-	missing := func(e ending) bool { return e.span.ended <= max(p.seq, t.tipSeq) }
+func (t *Traces) since(p *pending) optional[numbered] {
+	newest, refs := t.tip.seq, t.tipRefs
+	if p.seq > newest {
+		newest, refs = p.seq, p.refs
+	}
+	missing := func(e ending) bool { return e.span.ended <= newest }
 	lost := slices.ContainsFunc(t.unended, missing)
+	away := map[seat]bool{} // chunks that are not stored
 	for _, q := range t.queue {
-		lost = lost || q != p && slices.ContainsFunc(q.ends, missing)
+		if q != p {
+			lost = lost || slices.ContainsFunc(q.ends, missing)
+			away[seat{q.bucket, q.number, 0}] = true
+		}
 	}
 	for _, b := range t.open {
 		lost = lost || slices.ContainsFunc(b.ends, missing)
+		away[seat{b.bucket, b.number, 0}] = true
 	}
-	if lost {
+	if lost || slices.ContainsFunc(refs, func(r ref) bool { return r.away(away) }) {
 		return some(t.listed)
 	}
-	return optional[chunkKey]{}
+	return optional[numbered]{}
 }
 
 // landed takes a chunk out of the queue that has been applied.
@@ -247,8 +257,8 @@ func (t *Traces) landed(p *pending) {
 	t.stats.Records += int64(p.count)
 	t.count(metricChunks, 1)
 	since := t.since(p)
-	if p.seq > t.tipSeq {
-		t.tip, t.tipSeq = p.key(), p.seq
+	if p.seq > t.tip.seq {
+		t.tip, t.tipRefs = numbered{p.key(), p.seq}, p.refs
 	}
 	if !since.set {
 		t.listed = t.tip
