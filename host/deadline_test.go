@@ -15,8 +15,8 @@ func TestTurnContext(t *testing.T) {
 		for name, end := range map[string]func(cancel func(), c *turnContext){
 			"parent":   func(cancel func(), _ *turnContext) { cancel() },
 			"turn":     func(_ func(), c *turnContext) { c.end() },
-			"deadline": func(func(), *turnContext) { <-time.After(time.Second) },
-			"all":      func(cancel func(), c *turnContext) { <-time.After(time.Second); _ = c.Err(); c.end(); cancel() },
+			"deadline": func(func(), *turnContext) { <-time.After(2 * time.Second) },
+			"all":      func(cancel func(), c *turnContext) { <-time.After(2 * time.Second); _ = c.Err(); c.end(); cancel() },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				type key struct{}

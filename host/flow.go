@@ -102,6 +102,7 @@ func (f *flow) drive() {
 		case err == nil:
 			failures = 0
 		case errors.Is(err, workflow.ErrNotStarted), errors.Is(err, workflow.ErrRunning):
+		case errors.Is(err, ErrNotAwake): // it is about to be closed
 		default:
 			// Nothing is wrong with what is stored: it goes on there, with other code perhaps.
 			failures++

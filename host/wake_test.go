@@ -1,0 +1,170 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/queue"
+)
+
+// TestWakeRefused has actors fail to wake where only one may be awake: none takes the
+// place of another, and each wakes when it can.
+func TestWakeRefused(t *testing.T) {
+	var broken atomic.Bool
+	broken.Store(true)
+	kind := thing(map[string]Handler{"add": add})
+	kind.Wake = func(c *Context) error {
+		if c.Address().Key != "good" && broken.Load() {
+			return errRefused
+		}
+		return nil
+	}
+	bubble(t, Options{MaxAwake: 1}, func(r *rig) {
+		var wg sync.WaitGroup
+		for _, key := range []string{"a", "b", "good", "a", "good", "b"} {
+			wg.Go(func() {
+				_, err := Invoke[int](r.ctx, r.Host, Address{"thing", key}, "add", 1)
+				if (key == "good") != (err == nil) || err != nil && !errors.Is(err, errRefused) {
+					t.Errorf("%s: %v", key, err)
+				}
+			})
+		}
+		wg.Wait()
+		pass(time.Minute)
+		if s := r.Stats(); s != (Stats{}) {
+			t.Errorf("%+v is left", s)
+		}
+		broken.Store(false)
+		if n := r.call(Address{"thing", "a"}, "add", 1); n != 1 {
+			t.Errorf("the state is %d", n)
+		}
+	}, kind)
+}
+
+// TestCallersLeaveWhileWaking has callers give up while their actor wakes: it wakes, makes
+// none of their turns, and goes to sleep.
+func TestCallersLeaveWhileWaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		kind := thing(map[string]Handler{"add": add})
+		kind.Wake = func(*Context) error { <-release; return nil }
+		r := newRig(t, Options{MaxAwake: 1}, kind)
+		ctx, cancel := context.WithCancel(r.ctx)
+		errs := make(chan error, 5)
+		for range 5 {
+			go func() {
+				_, err := Invoke[int](ctx, r.Host, lobby, "add", 1)
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		cancel()
+		for range 5 {
+			wantErr(t, <-errs, context.Canceled)
+		}
+		close(release)
+		pass(time.Minute)
+		if s := r.Stats(); s != (Stats{}) {
+			t.Errorf("%+v is left", s)
+		}
+		if n := r.call(lobby, "add", 1); n != 1 {
+			t.Errorf("the state is %d", n)
+		}
+		r.close()
+	})
+}
+
+// TestCloseWhileWaking closes the host while an actor wakes for a call: that is answered.
+func TestCloseWhileWaking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan bool)
+		kind := thing(map[string]Handler{"add": add})
+		kind.Wake = func(*Context) error { <-release; return nil }
+		r := newRig(t, Options{}, kind)
+		done := make(chan error, 2)
+		go func() {
+			_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+			done <- err
+		}()
+		synctest.Wait()
+		go func() { done <- r.Host.Close(r.ctx) }()
+		synctest.Wait()
+		close(release)
+		must(t, errors.Join(<-done, <-done))
+		r.open()
+		if n := r.call(lobby, "add", 0); n != 1 {
+			t.Errorf("the state is %d", n)
+		}
+		r.close()
+	})
+}
+
+// TestTurnWaitsForItself has a turn call its own actor, which it must not: it ends when it
+// has taken too long, and the actor goes on.
+func TestTurnWaitsForItself(t *testing.T) {
+	var h *Host
+	kind := thing(map[string]Handler{"add": add, "loop": Action(func(c *Context, _ struct{}) (int, error) {
+		return Invoke[int](c.Context(), h, c.Address(), "add", 1)
+	})})
+	bubble(t, Options{}, func(r *rig) {
+		h = r.Host
+		_, err := Invoke[int](r.ctx, r.Host, lobby, "loop", nil)
+		wantErr(t, err, context.DeadlineExceeded)
+		if n := r.call(lobby, "add", 1); n != 1 {
+			t.Errorf("the state is %d: a turn that nobody waited for has run", n)
+		}
+	}, kind)
+}
+
+// rows are the keys of the engine without some.
+func (r *rig) rows(without func(key []byte) bool) (keys [][]byte) {
+	r.Helper()
+	for e, err := range r.engine.Scan(r.ctx, kv.Range{}) {
+		must(r, err)
+		if !without(e.Key) {
+			keys = append(keys, bytes.Clone(e.Key))
+		}
+	}
+	return keys
+}
+
+// TestDestroyLeavesNothing destroys an actor that has used everything, and looks into the
+// engine: there is no row that has its id or its name.
+func TestDestroyLeavesNothing(t *testing.T) {
+	kinds := talkers()
+	for name, fn := range wholeThing().Actions {
+		kinds[0].Actions[name] = fn
+	}
+	kinds[0].Create = func(*Context) error { return nil }
+	bubble(t, Options{}, func(r *rig) {
+		id, receiver := actorstore.IDFromName(lobby.String()), actorstore.IDFromName(ear.String())
+		others := func(key []byte) bool { // the receiver remembers from whom it has got something
+			return bytes.Contains(key, receiver.UUID[:]) || !bytes.Contains(key, id.UUID[:]) && !bytes.Contains(key, []byte(lobby.String()))
+		}
+		before := len(r.rows(others))
+		s, _ := r.join()
+		r.call(lobby, "everything", false)
+		must(t, r.Do0(func(c *Context) error {
+			return c.Send(ear, queue.Send{Name: "word", Delay: time.Hour})
+		}))
+		if n := len(r.rows(others)); n < before+10 {
+			t.Errorf("the actor has %d rows", n-before)
+		}
+		pass(time.Second)
+		must(t, r.Destroy(r.ctx, lobby))
+		if keys := r.rows(others); len(keys) != before {
+			t.Errorf("there were %d rows before, and are %d: %q", before, len(keys), keys)
+		}
+		if s.end() == "" {
+			t.Error("its connection is open")
+		}
+	}, kinds...)
+}
