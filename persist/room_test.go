@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // crowd opens a record that has a state for which the actor has no room.
@@ -182,6 +183,30 @@ func TestNoRoomConnections(t *testing.T) {
 				t.Errorf("with room: %d changed, stored %d", c.Changed(), w.countIn())
 			}
 			w.healthy()
+		}
+	})
+}
+
+// TestMutateMeanwhile: a change has to fit with the events that a commit under way brings.
+func TestMutateMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		r := w.open(&Options{SaveInterval: time.Hour})
+		s := state(t, r)
+		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
+		added := make(chan error, 1)
+		go func() {
+			_, err := r.Schedule().After(ctx, time.Hour, "large", make([]byte, 70<<10))
+			added <- err
+		}()
+		<-pause.Reached()
+		wantErr(t, s.Set(ctx, count{1, strings.Repeat("x", 70<<10)}), ErrTooLarge)
+		must(t, s.Set(ctx, count{2, strings.Repeat("x", 50<<10)}))
+		pause.Release()
+		must(t, <-added)
+		must(t, r.Save(ctx, now))
+		if n := len(w.stored().Events); n != 1 || w.countIn() != 2 {
+			t.Errorf("stored %d events, count %d", n, w.countIn())
 		}
 	})
 }

@@ -416,6 +416,29 @@ func TestReadErrors(t *testing.T) {
 	r.verify("opened")
 }
 
+// TestStageReadErrors: what couldn't be staged leaves the message to others, though its
+// batch is open.
+func TestStageReadErrors(t *testing.T) {
+	r := newRig(t, Options{MemoryBytes: -1})
+	r.enqueue("a", nil)
+	m := r.one(ReceiveOptions{})
+	broken := errors.New("broken")
+	for what, stage := range map[string]func(b *batch.Batch) error{
+		"nack":   func(b *batch.Batch) error { return r.q.StageNack(ctx, b, m.Receipt(), 0) },
+		"extend": func(b *batch.Batch) error { return r.q.StageExtend(ctx, b, m.Receipt(), time.Hour) },
+	} {
+		var b, other batch.Batch
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken})
+		wantErr(t, what, stage(&b), broken)
+		if err := stage(&other); err != nil {
+			t.Errorf("%s in another batch: %v", what, err)
+		}
+		other.Abort(nil)
+		must(t, r.actor.Commit(ctx, &b))
+		r.verify(what)
+	}
+}
+
 // TestDeadLettersRetried tries again when dead letters can't be stored for now.
 func TestDeadLettersRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
