@@ -27,6 +27,8 @@ const (
 	opLtU         = 0x49
 	opGeS         = 0x4e
 	opNe          = 0x47
+	opSub         = 0x6b
+	opBulk        = 0xfc
 	noResult      = 0x40
 	typeI32       = 0x7f
 	typeI64       = 0x7e
@@ -98,6 +100,9 @@ type tiny struct {
 	version uint32 // 0 means the right one
 	always  bool   // hostile is for all events
 	tables  []byte // the section of tables, if there is one
+	globals []byte // that of globals
+	elems   []byte // that of elements
+	main    []byte // that of a start function
 	pages   uint32 // 0 means 2
 	without string // an export that is left out
 	imports [2]string
@@ -175,9 +180,18 @@ func (m *tiny) build(t testing.TB) []byte {
 	if m.tables != nil {
 		b = append(b, section(sectionTable, m.tables)...)
 	}
+	b = append(b, section(5, vector(code(0, uleb(max(m.pages, 2)))))...)
+	if m.globals != nil {
+		b = append(b, section(sectionGlobal, m.globals)...)
+	}
+	b = append(b, section(sectionExport, vector(ex...))...)
+	if m.main != nil {
+		b = append(b, section(sectionStart, m.main)...)
+	}
+	if m.elems != nil {
+		b = append(b, section(sectionElement, m.elems)...)
+	}
 	return code(b,
-		section(5, vector(code(0, uleb(max(m.pages, 2))))),
-		section(7, vector(ex...)),
 		section(10, vector(body(i32(version)), body(describe), body(turn), body(m.more), body(m.start))),
 		section(11, vector(segment(trueAt, []byte{0xf5}), segment(describeAt, says), segment(dataAt, m.data))))
 }

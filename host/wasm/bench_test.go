@@ -8,8 +8,8 @@ import (
 	"github.com/greenroomdb/greenroom/host"
 )
 
-// counter is what the module's action "add" does, in Go.
-func counter() *host.Actor {
+// plainCounter is what the module's action "add" does, in Go.
+func plainCounter() *host.Actor {
 	return &host.Actor{Name: "thing", Actions: map[string]host.Handler{
 		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
 			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
@@ -21,7 +21,7 @@ func counter() *host.Actor {
 // BenchmarkTurn counts in one actor: as part of the program, as a module in Go, and as one
 // written by hand that does nothing.
 func BenchmarkTurn(b *testing.B) {
-	b.Run("go", func(b *testing.B) { benchTurns(b, counter(), "add") })
+	b.Run("go", func(b *testing.B) { benchTurns(b, plainCounter(), "add") })
 	b.Run("module", func(b *testing.B) {
 		m, err := goModule()
 		must(b, err)

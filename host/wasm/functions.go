@@ -84,7 +84,16 @@ func hostModule(r wazero.Runtime) wazero.HostModuleBuilder {
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(take), place, []api.ValueType{i32}).Export("take")
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(random), place, []api.ValueType{i32}).Export("random")
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(now), nil, []api.ValueType{i64}).Export("now")
+	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(tick), nil, nil).Export(tickName)
 	return b
+}
+
+// tick ends a call whose time is over: see counter. What it panics with is what the call
+// returns.
+func tick(ctx context.Context, _ api.Module, _ []uint64) {
+	if err := ctx.Err(); err != nil {
+		panic(err)
+	}
 }
 
 // callOf returns the call in which the module calls the host. Whatever calls a module

@@ -58,6 +58,7 @@ func record(t testing.TB, text string) []byte {
 // TestHostile has modules do their worst.
 func TestHostile(t *testing.T) {
 	line := record(t, strings.Repeat("x", 1000))
+	again := code(opLocalGet, 0, i32(1), opSub, opCall, own(funcTurn)) // twice in each is 2 to the power of its size
 	for name, test := range map[string]struct {
 		module tiny
 		want   error // nil means that the turn lands
@@ -68,6 +69,8 @@ func TestHostile(t *testing.T) {
 		"loop of keys": {tiny{hostile: forever(callTo("kv_put", dataAt, 5), opDrop), data: []byte{0x82, 0x41, 'a', 0x41, 'b'}}, context.DeadlineExceeded},
 		"recursion":    {tiny{hostile: code(opCall, own(funcMore)), more: code(opCall, own(funcMore))}, ErrTrap},
 		"own turn":     {tiny{hostile: code(i32(1000), opCall, own(funcTurn))}, ErrTrap},
+		"calls":        {tiny{hostile: code(again, again)}, context.DeadlineExceeded},
+		"copies":       {tiny{hostile: forever(i32(0), i32(0), i32(2<<16), opBulk, 11, 0)}, context.DeadlineExceeded},
 		"memory":       {tiny{hostile: while(i32(1), opMemoryGrow, 0, i32(0xffffffff), opNe)}, nil},
 		"all memory":   {tiny{hostile: code(i32(0xffff), opMemoryGrow, 0, i32(0), opGeS, opIf, noResult, opUnreachable, opEnd)}, nil},
 		"no function":  {tiny{hostile: code(i32(1), 0x11, 1, 0, opDrop), tables: []byte{1, typeFuncref, 0, 5}}, ErrTrap},

@@ -42,7 +42,8 @@ type Options struct {
 	// whoever can write to it can run code in the program. "" means none.
 	CacheDir string
 	// Interpret runs modules without compiling them to machine code: they start in a
-	// tenth of the time and run some twenty times slower. Platforms for which there is
+	// tenth of the time, run some twenty times slower, and have a stack of 2000 calls.
+	// Platforms for which there is
 	// no compiler do so anyway.
 	Interpret bool
 	// Random is where modules get random bytes from; nil means crypto/rand.

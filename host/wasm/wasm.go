@@ -67,7 +67,7 @@ type Module struct {
 // context.DeadlineExceeded for what it does when it is asked; those of Options.CacheDir.
 func Compile(ctx context.Context, name string, code []byte, opts *Options) (*Module, error) {
 	m := &Module{name: name, opts: opts.orDefault()}
-	code, err := boundTables(code)
+	code, err := prepare(code)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModule, err)
 	}
@@ -97,7 +97,7 @@ func (m *Module) open(ctx context.Context) (err error) {
 	if m.opts.Interpret {
 		config = wazero.NewRuntimeConfigInterpreter()
 	}
-	config = config.WithCloseOnContextDone(true).WithMemoryLimitPages(uint32(m.opts.MemoryPages))
+	config = config.WithMemoryLimitPages(uint32(m.opts.MemoryPages))
 	if m.opts.CacheDir != "" {
 		if m.cache, err = wazero.NewCompilationCacheWithDir(m.opts.CacheDir); err != nil {
 			return fmt.Errorf("wasm: %w", err)
