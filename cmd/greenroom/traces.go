@@ -25,6 +25,7 @@ func newTraces(e *env) *cobra.Command {
 // A tracesCommand is the call of one of the commands.
 type tracesCommand struct {
 	e                    *env
+	more                 string // what helps if there are more spans than are read
 	json, details        bool
 	since, until         string
 	name                 string
@@ -34,7 +35,7 @@ type tracesCommand struct {
 }
 
 func newTracesList(e *env) *cobra.Command {
-	c := &tracesCommand{e: e}
+	c := &tracesCommand{e: e, more: ": see --since and --until"}
 	cmd := &cobra.Command{
 		Use:   "ls STORE ACTOR",
 		Short: "List the traces of an actor",
@@ -153,7 +154,7 @@ func (c *tracesCommand) warn(res *traces.Result) error {
 		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, visible(message(d.Err)))
 	}
 	if res.Clamped {
-		fmt.Fprintf(&b, "greenroom: there may be more than %s: see --since and --until\n", plural(len(res.Spans), "span"))
+		fmt.Fprintf(&b, "greenroom: there may be more than %s%s\n", plural(len(res.Spans), "span"), c.more)
 	}
 	partial := 0
 	for i := range res.Spans {

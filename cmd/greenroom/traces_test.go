@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -171,6 +177,73 @@ func TestShort(t *testing.T) {
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%d: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestTracesWarn: what is missing is said on standard error, with flags that the command has.
+func TestTracesWarn(t *testing.T) {
+	res := &traces.Result{
+		Spans: []traces.SpanData{{Partial: true}, {}}, Clamped: true,
+		Damaged: []traces.Damage{{Words: "traces/1/2", Err: fmt.Errorf("a\x1b[31m: %w", traces.ErrCorrupt)}},
+	}
+	for name, flags := range map[string]string{"ls": ": see --since and --until", "show": ""} {
+		var out bytes.Buffer
+		e := &env{stderr: &out}
+		c := &tracesCommand{e: e}
+		if name == "ls" {
+			c.more = flags
+		}
+		if err := c.warn(res); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if len(lines) != 3 || !strings.HasPrefix(lines[0], "greenroom: traces/1/2 can't be read") || strings.Contains(out.String(), "\x1b") ||
+			lines[1] != "greenroom: there may be more than 2 spans"+flags || lines[2] != "greenroom: some of 1 span could not be read" {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+	for _, cmd := range []*cobra.Command{newTracesList(&env{}), newTracesShow(&env{})} {
+		for _, flag := range []string{"since", "until"} {
+			if has := cmd.Flags().Lookup(flag) != nil; has != (cmd.Name() == "ls") {
+				t.Errorf("%s has the flag --%s: %v", cmd.Name(), flag, has)
+			}
+		}
+	}
+}
+
+// TestTracesOdd draws, and writes as OTLP, spans that nobody records on purpose.
+func TestTracesOdd(t *testing.T) {
+	odd := []traces.SpanData{
+		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{1}, Name: "", Start: time.Unix(0, 0), Kind: 1 << 31},
+		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Parent: traces.SpanID{1}, Name: "a\nb\x1b[2J\u202e😀" + strings.Repeat("日", 200),
+			Start: time.Unix(5, 0), End: time.Unix(1, 0), Status: traces.Status{Code: traces.StatusError, Message: strings.Repeat("x\n", 500)},
+			Attributes: []traces.Attr{traces.Float("nan", math.NaN()), traces.Float("inf", math.Inf(-1)), traces.Int("big", math.MinInt64), traces.Bytes("b", []byte{0, 255}),
+				traces.Any("huge", new(big.Int).Lsh(big.NewInt(1), 100)), traces.Time("t", time.Unix(1, 5)), traces.Any("nested", map[string]any{"k": []any{nil, 1.5}}), traces.String("utf", "\xff")},
+			Events: []traces.Event{{Time: time.Unix(0, 0), Name: "before"}, {Time: time.Unix(9, 0)}},
+			Links:  []traces.Link{{TraceID: traces.TraceID{2}, SpanID: traces.SpanID{3}}}},
+		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{3}, Name: "far", Start: time.Unix(1, 0), End: time.Unix(9_000_000_000, 0)},
+	}
+	for _, width := range []int{1, 80, 200} {
+		w := &waterfall{width: width, details: true}
+		for i, line := range w.lines(odd) {
+			if strings.ContainsAny(line, "\n\r\x1b\u202e") || !utf8.ValidString(line) {
+				t.Errorf("width %d, line %d: %q", width, i, line)
+			}
+		}
+	}
+	var buf bytes.Buffer
+	out := bufio.NewWriter(&buf)
+	if err := errors.Join(writeOTLP(out, odd), out.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	back, err := otlp.ParseJSON(buf.Bytes())
+	if err != nil || len(back) != len(odd) {
+		t.Fatalf("%d spans come back, %v: %s", len(back), err, buf.String())
+	}
+	for i := range back {
+		if back[i].SpanID != odd[i].SpanID || !back[i].End.Equal(odd[i].End) || len(back[i].Attributes) != len(odd[i].Attributes) || len(back[i].Events) != len(odd[i].Events) {
+			t.Errorf("got %+v, want %+v", back[i], odd[i])
 		}
 	}
 }
