@@ -8,6 +8,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -97,6 +98,10 @@ func (c *client) do(r *request) {
 	if err != nil {
 		c.front.note(ctx, r.Type, a.String(), err)
 		c.replyError(r.ID, err)
+		if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
+			// Its events are sent elsewhere now, and the client may find it there.
+			c.finish(websocket.StatusTryAgainLater, "the actor is at another host; come back")
+		}
 		return
 	}
 	c.reply(&response{Type: typeResult, ID: r.ID, Body: value(result)})

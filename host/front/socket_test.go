@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/host"
 )
@@ -211,6 +213,23 @@ func TestKick(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 	again.wantClose(closeRefused)
+}
+
+// TestMoved: a socket whose actor is at another host is closed, so that its client goes there.
+func TestMoved(t *testing.T) {
+	a := room(nil)
+	a.Actions["move"] = host.Action(func(*host.Context, struct{}) (int, error) {
+		return 0, fmt.Errorf("as if: %w", actorstore.ErrFenced)
+	})
+	p := newRig(t, Options{}, a).join(mediaJSON, request{})
+	p.send(&request{Type: typeCall, ID: 1, Action: "move"})
+	if m := p.want(typeError); m.Code != "actor_moved" {
+		t.Errorf("got %+v", m)
+	}
+	p.wantClose(websocket.StatusTryAgainLater)
+	if got := p.resume().call("conns", nil); got != "1" {
+		t.Errorf("%s connections", got)
+	}
 }
 
 // resume takes the connection of p up again.

@@ -1,5 +1,9 @@
 "use strict";
 
+// passing are the codes of errors after which to try again is right: with the same key it is
+// even after an unknown outcome.
+const passing = ["overloaded", "busy", "shutting_down", "unavailable", "actor_moved", "actor_in_use", "cancelled", "timeout", "unknown_outcome"];
+
 // A Room is a connection to a chat room that comes back by itself. What was said and not
 // answered is said again, with the same key, which the room says only once.
 class Room {
@@ -82,7 +86,7 @@ class Room {
       if (m.code === "no_such_connection") {
         this.conn = null; // it was gone for too long: as somebody new
         this.delay = 0;
-      } else if (!["shutting_down", "overloaded", "unavailable", "actor_moved", "timeout", "unknown_outcome"].includes(m.code)) {
+      } else if (!passing.includes(m.code)) {
         this.refused = true;
         this.show.status(m.message);
       }
@@ -109,7 +113,7 @@ class Room {
 
   push(key) {
     this.ask({ action: "say", args: { text: this.waiting.get(key), key } }, (message, answer) => {
-      if (!message && ["overloaded", "shutting_down", "unknown_outcome", "timeout", "unavailable", "actor_moved"].includes(answer.code)) {
+      if (!message && passing.includes(answer.code)) {
         setTimeout(() => this.ready && this.waiting.has(key) && this.push(key), 500);
         return;
       }
