@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestWaiting waits without asking the engine for anything, and is woken by what comes.
@@ -331,5 +332,36 @@ func TestWaitersOfStaleQueue(t *testing.T) {
 		for range waits {
 			wantErr(t, "who waits", <-errs, ErrStale)
 		}
+	})
+}
+
+// TestWaitersOutlast a time in which nobody can tell whose the actor is.
+func TestWaitersOutlast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRigOn(t, sharedEngine{memkv.New()}, Options{}, batch.Limits{})
+		r.enqueue("other", nil) // has the host registered
+		got := make(chan error, 1)
+		go func() {
+			msgs, err := r.q.Receive(ctx, &ReceiveOptions{Names: []string{"a"}})
+			if err == nil && len(msgs) != 1 {
+				err = errors.New("no message")
+			}
+			got <- err
+		}()
+		synctest.Wait()
+		broken := errors.New("broken")
+		for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.BeforeGet, faultkv.BeforeScan} {
+			r.engine.Fail(faultkv.Rule{Point: point, Err: broken, Times: faultkv.Forever})
+		}
+		later(time.Minute)
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Fatalf("who waits is told %v", <-got)
+		}
+		wantErr(t, "who asks is told", r.q.check(ctx), broken)
+		r.engine.Heal()
+		later(time.Minute)
+		r.enqueue("a", nil)
+		must(t, <-got)
 	})
 }
