@@ -13,7 +13,7 @@ import (
 // numbers of those that the module has itself are one more than before, wherever they
 // stand; the global comes behind all others.
 type counter struct {
-	sections *[14][]byte
+	sections *[13][]byte
 	tick     uint64 // the number of the function
 	global   uint64 // and of the global
 	fuel     []byte // the instructions that count a round
@@ -26,6 +26,9 @@ const bulkRounds = 64
 
 // count changes all sections in which something has to change.
 func (c *counter) count() error {
+	if err := c.change(sectionType, types); err != nil {
+		return err
+	}
 	kind, err := c.add(sectionType, 0x60, 0, 0) // a function without parameters and results
 	if err != nil {
 		return err
@@ -44,18 +47,22 @@ func (c *counter) count() error {
 		id     byte
 		change func(r *reader) ([]byte, error)
 	}{
+		{sectionFunction, numbers}, {sectionMemory, memories}, {sectionDataCount, number},
 		{sectionGlobal, c.globals}, {sectionExport, c.exports}, {sectionStart, c.start}, {sectionElement, c.elements},
 	} {
 		if err := c.change(part.id, part.change); err != nil {
 			return err
 		}
 	}
-	own, err := c.add(sectionGlobal, 0x7f, 1, 0x41, 0x80, 0x20, 0x0b) // an i32 that can be set: rounds
+	own, err := c.add(sectionGlobal, 0x7f, 1, 0x41, rounds&0x7f|0x80, rounds>>7, 0x0b) // an i32 that can be set
 	if err != nil {
 		return err
 	}
 	c.global = globals + own
 	c.fuel, c.bulk = c.counting(1), c.counting(bulkRounds)
+	if err := c.change(sectionData, c.data); err != nil {
+		return err
+	}
 	return c.change(sectionCode, c.code)
 }
 
@@ -87,7 +94,7 @@ func (c *counter) counting(n byte) []byte {
 	return slices.Concat(
 		[]byte{0x23}, g, []byte{0x41, n | 0x80, 0, 0x6b, 0x24}, g,
 		[]byte{0x23}, g, []byte{0x41, 0, 0x4c, 0x04, 0x40, 0x10}, binary.AppendUvarint(nil, c.tick),
-		[]byte{0x41, 0x80, 0x20, 0x24}, g, []byte{0x0b},
+		[]byte{0x41, rounds&0x7f | 0x80, rounds >> 7, 0x24}, g, []byte{0x0b},
 	)
 }
 
@@ -230,11 +237,7 @@ func (c *counter) code(r *reader) ([]byte, error) {
 			return nil, err
 		}
 		f := &reader{b}
-		n, err := f.number()
-		for ; err == nil && n > 0; n-- {
-			err = f.numbers(2)
-		}
-		if err != nil {
+		if err := f.locals(); err != nil {
 			return nil, err
 		}
 		body = append(append(body[:0], b[:len(b)-len(f.b)]...), c.fuel...)

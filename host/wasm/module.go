@@ -29,7 +29,8 @@ const (
 	maxTables = 4
 )
 
-// rounds is how many are made between two ticks: some ten microseconds.
+// rounds is how many are made between two ticks: some ten microseconds. It is of 13 bits,
+// for which fuel has room.
 const rounds = 4096
 
 // tickName is the name of tick among the functions of the host.
@@ -39,20 +40,24 @@ const preamble = "\x00asm\x01\x00\x00\x00"
 
 // Sections, by their numbers in the format.
 const (
-	sectionCustom  = 0
-	sectionType    = 1
-	sectionImport  = 2
-	sectionTable   = 4
-	sectionGlobal  = 6
-	sectionExport  = 7
-	sectionStart   = 8
-	sectionElement = 9
-	sectionCode    = 10
+	sectionCustom    = 0
+	sectionType      = 1
+	sectionImport    = 2
+	sectionFunction  = 3
+	sectionTable     = 4
+	sectionMemory    = 5
+	sectionGlobal    = 6
+	sectionExport    = 7
+	sectionStart     = 8
+	sectionElement   = 9
+	sectionCode      = 10
+	sectionData      = 11
+	sectionDataCount = 12
 )
 
 // sectionOrder is where sections stand among the others: not all in the order of their
 // numbers.
-var sectionOrder = []byte{1, 2, 3, 4, 5, 13, 6, 7, 8, 9, 12, 10, 11}
+var sectionOrder = []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 10, 11}
 
 var errTruncated = errors.New("it is cut off")
 
@@ -62,7 +67,7 @@ func prepare(code []byte) ([]byte, error) {
 	if len(code) < len(preamble) || string(code[:len(preamble)]) != preamble {
 		return nil, errors.New("it doesn't begin as modules do")
 	}
-	var sections [14][]byte
+	var sections [13][]byte
 	for r := (reader{code[len(preamble):]}); len(r.b) > 0; {
 		id, err := r.byte()
 		if err != nil {

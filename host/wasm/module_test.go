@@ -81,6 +81,40 @@ func TestCounting(t *testing.T) {
 	}
 }
 
+// TestCounts: a module that says that it has four thousand million of something is
+// refused before room is made for them.
+func TestCounts(t *testing.T) {
+	most := uleb(0xffffffff)
+	ok := full(everything).build(t)
+	if _, err := prepare(ok); err != nil {
+		t.Fatal(err)
+	}
+	for id := byte(sectionType); id <= sectionData; id++ {
+		if id == sectionStart || id == sectionTable {
+			continue
+		}
+		for name, content := range map[string][]byte{"count": most, "count and one": code(most, 0, 0, 0, 0)} {
+			if _, err := prepare(code([]byte(preamble), section(int(id), content))); err == nil {
+				t.Errorf("section %d, %s: no error", id, name)
+			}
+		}
+	}
+	for name, b := range map[string][]byte{
+		"locals":     section(sectionCode, vector(code(uleb(8), 1, most, typeI32, opEnd))),
+		"locals sum": section(sectionCode, vector(code(uleb(18), 2, most, 0x7f, most, 0x7f, opEnd))),
+		"parameters": section(sectionType, vector(code(typeFunc, most))),
+		"results":    section(sectionType, vector(code(typeFunc, 0, most))),
+		"data":       section(sectionData, vector(code(1, most))),
+		"name":       section(sectionExport, vector(code(most))),
+		"twice":      code(section(sectionType, vector()), section(sectionType, vector())),
+		"tags":       section(13, vector()),
+	} {
+		if _, err := prepare(code([]byte(preamble), b)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // FuzzPrepare: what the runtime takes it takes still when it has been changed.
 func FuzzPrepare(f *testing.F) {
 	for _, m := range []*tiny{full(everything), {tables: code(1, typeFuncref, 0, 8), more: forever()}, {}} {

@@ -43,8 +43,7 @@ type Options struct {
 	CacheDir string
 	// Interpret runs modules without compiling them to machine code: they start in a
 	// tenth of the time, run some twenty times slower, and have a stack of 2000 calls.
-	// Platforms for which there is
-	// no compiler do so anyway.
+	// Platforms for which there is no compiler do so anyway.
 	Interpret bool
 	// Random is where modules get random bytes from; nil means crypto/rand.
 	Random io.Reader
