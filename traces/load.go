@@ -137,11 +137,13 @@ func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since o
 	if since.set {
 		err := g.scan(ctx, s.cat.since(since.value), func(c keyed) error {
 			g.runners(c)
+			g.snapshots(c.active)
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
+		g.snapshots(newest.active)
 	}
 	var found []*gathered
 	for id := range g.actives {
@@ -171,6 +173,16 @@ func (t *Traces) leftOpen(ctx context.Context, s *scanner, newest keyed, since o
 	}
 	slices.SortFunc(open, func(a, b *gathered) int { return a.start(true).compare(b.start(true)) })
 	return open, nil
+}
+
+// snapshots notes where spans were recorded whole. Of several such places, and of their
+// beginnings, not all may be stored.
+func (g *gatherer) snapshots(list []active) {
+	for _, a := range list {
+		if a.snapshot.set {
+			g.ran([]active{{span: a.span, start: a.snapshot.value}})
+		}
+	}
 }
 
 // start returns where the first record is, or the first one with which the span began.
