@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // TestWakeRefused has actors fail to wake where only one may be awake: none takes the
@@ -167,4 +168,77 @@ func TestDestroyLeavesNothing(t *testing.T) {
 			t.Error("its connection is open")
 		}
 	}, kinds...)
+}
+
+// TestOneTurnAtATime has everything that makes turns make them at once: calls, events,
+// messages of others, connections, the workflow, and what the actor does by itself.
+func TestOneTurnAtATime(t *testing.T) {
+	var busy atomic.Bool
+	var turns [6]atomic.Int32
+	alone := func(source int) error {
+		if !busy.CompareAndSwap(false, true) {
+			t.Error("two turns at once")
+		}
+		turns[source].Add(1)
+		<-time.After(time.Millisecond)
+		busy.Store(false)
+		return nil
+	}
+	kind := &Actor{
+		Name: "thing",
+		Actions: map[string]Handler{
+			"call": Action(func(c *Context, _ struct{}) (string, error) {
+				if err := errors.Join(alone(0), c.StartWorkflow(nil)); err != nil {
+					return "", err
+				}
+				return c.Schedule().After(time.Millisecond, "ring", nil)
+			}),
+			"ring": Action(func(*Context, struct{}) (int, error) { return 0, alone(1) }),
+		},
+		Message:      func(*Context, *queue.Message) error { return alone(2) },
+		MessageNames: []string{"word"},
+		Connect:      func(*Context, *Conn) error { return alone(3) },
+		Run: func(ctx context.Context) error {
+			for range 20 {
+				if err := Turn(ctx, func(*Context) error { return alone(4) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Workflow: NewWorkflow(func(c *workflow.Context, _ struct{}) (struct{}, error) {
+			return workflow.Loop(c, "loop", 0, func(c *workflow.Context, n *int) (none struct{}, done bool, err error) {
+				*n++
+				return none, *n == 20, workflow.Do(c, "step", func(ctx context.Context) error {
+					return Turn(ctx, func(*Context) error { return alone(5) })
+				}, nil)
+			}, nil)
+		}, nil),
+	}
+	talker := &Actor{Name: "talker", Actions: map[string]Handler{
+		"tell": Action(func(c *Context, _ struct{}) (int, error) { return 0, c.Send(lobby, queue.Send{Name: "word"}) }),
+	}}
+	bubble(t, Options{}, func(r *rig) {
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				if _, err := Invoke[string](r.ctx, r.Host, lobby, "call", nil); err != nil {
+					t.Error(err)
+				}
+			})
+			wg.Go(func() { r.call(Address{"talker", "x"}, "tell", nil) })
+			wg.Go(func() {
+				if _, err := r.Join(r.ctx, &Join{Actor: lobby, Transport: &sink{}, Hibernate: true}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		pass(10 * time.Second)
+		for i := range turns {
+			if n := turns[i].Load(); n < 20 {
+				t.Errorf("source %d has made %d turns, want 20", i, n)
+			}
+		}
+	}, kind, talker)
 }
