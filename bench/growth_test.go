@@ -12,8 +12,8 @@ import (
 // A growth is one line of docs/performance.md's table of
 // what an operation costs in a database of some size.
 type growth struct {
-	pages                      int64
-	open, read, insert, update faultkv.Counts
+	pages                             int64
+	open, read, insert, again, update faultkv.Counts
 }
 
 // measureGrowth counts what operations ask of the engine in a database of so many rows: to
@@ -42,7 +42,9 @@ func measureGrowth(t *testing.T, rows int) (g growth) {
 	}
 	g.open = p.counts() // since the place was opened again
 	step(&g.read, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, rows/2))
-	step(&g.insert, `INSERT INTO t(a, b) VALUES(1, randomblob(100))`)
+	const insert = `INSERT INTO t(a, b) VALUES(1, randomblob(100))`
+	step(&g.insert, insert)
+	step(&g.again, insert)
 	step(&g.update, fmt.Sprintf(`UPDATE t SET b = randomblob(100) WHERE id = %d`, rows/3))
 	g.pages = pageCount(t, c)
 	if err := c.Close(); err != nil {
@@ -81,6 +83,9 @@ func TestGrowth(t *testing.T) {
 		// The schema's page, and a page on each floor of the tree, of which there are three.
 		if n := reads(g.read); n == 0 || n > 4 {
 			t.Errorf("%d rows: the first row takes %d reads", rows, n)
+		}
+		if n := reads(g.again); n != 0 || g.again.Commits != 1 {
+			t.Errorf("%d rows: the second insert takes %d reads and %d commits, want 0 and 1", rows, n, g.again.Commits)
 		}
 		for name, c := range map[string]faultkv.Counts{"insert": g.insert, "update": g.update} {
 			if c.Commits != 1 || reads(c) > 3 || c.Bytes > 3*4096 {
