@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,6 +263,34 @@ func TestCache(t *testing.T) {
 		r.fine(lobby)
 		r.close()
 		must(t, c.Close(context.Background()))
+	}
+}
+
+// TestParallel has many actors call a module at once, with hardly any instances, and some
+// of them trap.
+func TestParallel(t *testing.T) {
+	for engine, interpret := range engines {
+		t.Run(engine, func(t *testing.T) {
+			c := (&tiny{hostile: code(opUnreachable)}).compile(t, Options{Instances: 2, Interpret: interpret})
+			r := newRig(t, c, host.Options{})
+			var work sync.WaitGroup
+			for i := range 8 {
+				work.Go(func() {
+					a := host.Address{Type: "thing", Key: string(rune('a' + i))}
+					for range 30 {
+						if ok, err := host.Invoke[bool](r.ctx, r.Host, a, "ok", nil); !ok || err != nil {
+							t.Errorf("got %v, %v", ok, err)
+						}
+						if _, err := host.Invoke[any](r.ctx, r.Host, a, long, nil); !errors.Is(err, ErrTrap) {
+							t.Errorf("got %v", err)
+						}
+					}
+				})
+			}
+			work.Wait()
+			r.close()
+			must(t, c.Close(context.Background()))
+		})
 	}
 }
 
