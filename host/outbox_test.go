@@ -1,21 +1,15 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
-	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -196,85 +190,6 @@ func TestSendToItself(t *testing.T) {
 	}, kind)
 }
 
-// TestSendCrowded has everybody talk where few may be awake: the receiver, or one actor
-// in all.
-func TestSendCrowded(t *testing.T) {
-	for _, most := range []int{1, 2} {
-		y := &tally{n: map[*metrics.Metric]int64{}}
-		bubble(t, Options{MaxAwake: most, IdleTimeout: time.Hour, Metrics: y}, func(r *rig) {
-			for i := range 10 {
-				r.call(Address{"thing", fmt.Sprint(i)}, "say", fmt.Sprint(i))
-			}
-			pass(10 * time.Minute)
-			got := r.heard()
-			slices.Sort(got)
-			if want := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}; !slices.Equal(got, want) {
-				t.Errorf("with %d awake: heard %q", most, got)
-			}
-			r.wantNoLetters()
-			y.mu.Lock()
-			defer y.mu.Unlock()
-			// The senders twice, and between each two of them the receiver.
-			if n := y.n[metricWoken]; n > 60 {
-				t.Errorf("with %d awake: actors were woken %d times", most, n)
-			}
-		}, talkers()...)
-	}
-}
-
-// TestSendFullQueue sends more than fits into the queue of the receiver, which takes it
-// all the same in time, and in order.
-func TestSendFullQueue(t *testing.T) {
-	kinds := talkers()
-	kinds[1].Queue.MaxMessages = 5
-	var open atomic.Bool
-	hear := kinds[1].Message
-	kinds[1].Message = func(c *Context, m *queue.Message) error {
-		if !open.Load() {
-			return errRefused
-		}
-		return hear(c, m)
-	}
-	bubble(t, Options{}, func(r *rig) {
-		for range 40 {
-			r.call(lobby, "number", nil)
-		}
-		pass(time.Minute)
-		r.wantHeard()
-		open.Store(true)
-		pass(2 * time.Hour)
-		wantNumbers(t, r.heard(), 40) // what had failed came again later
-		r.wantNoLetters()
-	}, kinds...)
-}
-
-// TestSendBehindRefused has a courier give up, and only then a newer message sent: it
-// doesn't overtake, nor is what it would have overtaken lost.
-func TestSendBehindRefused(t *testing.T) {
-	kinds := talkers()
-	var awake atomic.Bool
-	kinds[1].Wake = func(*Context) error {
-		if !awake.Load() {
-			return errRefused
-		}
-		return nil
-	}
-	bubble(t, Options{}, func(r *rig) {
-		r.call(lobby, "number", nil)
-		pass(20 * time.Second)
-		r.couriers.mu.Lock()
-		if n := len(r.couriers.routes); n != 0 {
-			t.Errorf("%d couriers are under way", n)
-		}
-		r.couriers.mu.Unlock()
-		awake.Store(true)
-		r.call(lobby, "number", nil)
-		pass(5 * time.Minute)
-		r.wantHeard("1", "2")
-		r.wantNoLetters()
-	}, kinds...)
-}
-
 // TestSendWhenSleeping is an actor that sends something whenever it goes to sleep.
 func TestSendWhenSleeping(t *testing.T) {
 	kinds := talkers()
@@ -285,73 +200,6 @@ func TestSendWhenSleeping(t *testing.T) {
 		r.wantHeard("hello", "good night")
 		r.wantNoLetters()
 	}, kinds...)
-}
-
-// TestSendFaults fails each engine operation from a turn that sends until its message has
-// come: what was acknowledged comes once, and what failed never.
-func TestSendFaults(t *testing.T) {
-	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.AfterCommit, faultkv.BeforeSync, faultkv.BeforeGet, faultkv.BeforeScan} {
-		for skip, hit := 0, true; hit; skip++ {
-			bubble(t, Options{}, func(r *rig) {
-				r.call(lobby, "number", nil)
-				pass(time.Second)
-				fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
-				_, err := Invoke[int](r.ctx, r.Host, lobby, "number", nil)
-				pass(5 * time.Minute)
-				fault.Remove()
-				hit = fault.Hits() > 0
-				if err == nil && r.call(lobby, "numbered", nil) != 2 {
-					t.Errorf("fault %d at %v: the turn isn't there", skip, point)
-				}
-				r.call(lobby, "number", nil)
-				pass(time.Minute)
-				r.wantHeard(numbers(r.call(lobby, "numbered", nil))...)
-				r.wantNoLetters()
-				if t.Failed() {
-					t.Fatalf("fault %d at %v, error %v", skip, point, err)
-				}
-			}, talkers()...)
-		}
-	}
-}
-
-// TestSendAfterCrash crashes the host at each commit and wait of a turn that sends and of
-// the way of its message, and restarts it: the message comes once if its turn has landed.
-func TestSendAfterCrash(t *testing.T) {
-	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
-		for skip, hit := 0, true; hit; skip++ {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, Options{IdleTimeout: 10 * time.Hour}, talkers()...)
-				pause := r.engine.Pause(faultkv.Rule{Point: point, Skip: skip, Err: faultkv.ErrInjected})
-				done := make(chan error, 1)
-				go func() {
-					_, err := Invoke[int](r.ctx, r.Host, lobby, "number", nil)
-					done <- err
-				}()
-				synctest.Wait()
-				pass(time.Second)
-				old := r.crash()
-				pause.Release()
-				hit = pause.Hits() > 0
-				pass(5 * time.Minute)
-				err := <-done
-				n := r.call(lobby, "numbered", nil)
-				if err == nil && n != 1 {
-					t.Errorf("what was acknowledged isn't there")
-				}
-				r.wantHeard(numbers(n)...)
-				r.call(lobby, "number", nil)
-				pass(time.Minute)
-				r.wantHeard(numbers(n + 1)...)
-				r.wantNoLetters()
-				if t.Failed() {
-					t.Errorf("crash %d at %v, error %v", skip, point, err)
-				}
-				_ = old.Close(t.Context()) // its actors are fenced
-				r.close()
-			})
-		}
-	}
 }
 
 // TestSendAcrossRestarts closes the host with a message under way: the next one sends it
@@ -440,74 +288,4 @@ func TestSeenIsForgotten(t *testing.T) {
 			t.Errorf("%d were heard", n)
 		}
 	}, talkers()...)
-}
-
-// TestSendBetweenHosts has the receiver awake on another host: it gets the message from
-// whoever has it next.
-func TestSendBetweenHosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		engine := sharedEngine{memkv.New()}
-		var hosts [2]*Host
-		for i := range hosts {
-			opts := Options{Logger: quiet, IdleTimeout: time.Minute, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}}}
-			h, err := Open(t.Context(), engine, talkers(), &opts)
-			must(t, err)
-			hosts[i] = h
-		}
-		_, err := Invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
-		must(t, err)
-		_, err = Invoke[int](t.Context(), hosts[1], lobby, "number", nil)
-		must(t, err)
-		must(t, hosts[1].Close(t.Context()))
-		pass(10 * time.Minute)
-		heard, err := Invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
-		must(t, err)
-		if !slices.Equal(heard, []string{"1"}) {
-			t.Errorf("heard %q", heard)
-		}
-		must(t, hosts[0].Close(context.Background()))
-	})
-}
-
-func TestLetterGolden(t *testing.T) {
-	l := &letter{
-		number: 0x0102, from: senderOf(actorstore.ID{UUID: [16]byte{0: 0xaa, 15: 0xbb}, Label: 0x0304}),
-		nonce: [16]byte{0: 0xcc, 15: 0xdd}, to: "a/b", name: "n", body: Raw{0xf6}, key: "k", sent: 5, delay: 6,
-	}
-	zeros := strings.Repeat("\x00", 14)
-	want := "\x01\x00\xaa" + zeros + "\xbb\x03\x04\xcc" + zeros + "\xdd\x03a/b\x01n\x01\xf6\x01k\x05\x00\x00\x00\x00\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00"
-	if got := string(l.append(nil)); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := string(letterKey(l.number)), "ho\x00\x00\x00\x00\x00\x00\x01\x02"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	s := seen{l.nonce, 7, 8}
-	if got, want := string(s.append(nil)), "\x01\x00\xcc"+zeros+"\xdd\x07\x00\x00\x00\x00\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := string(seenKey(l.from)), "hi\xaa"+zeros+"\xbb\x03\x04"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if _, err := parseNonce([]byte{9, 9}); !errors.Is(err, kv.ErrNewerFormat) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func FuzzLetter(f *testing.F) {
-	l := &letter{to: "a/b", name: "n", body: Raw{0xf6}}
-	f.Add(letterKey(1), l.append(nil))
-	f.Add(letterKey(1), seen{}.append(nil))
-	f.Add(letterKey(1), appendNonce(nil, [16]byte{1}))
-	f.Fuzz(func(t *testing.T, key, value []byte) {
-		if l, err := parseLetter(key, value); err == nil && (string(l.append(nil)) != string(value) || string(letterKey(l.number)) != string(key)) {
-			t.Errorf("%x: %x is read as %+v", key, value, l)
-		}
-		if s, err := parseSeen(value); err == nil && string(s.append(nil)) != string(value) {
-			t.Errorf("%x is read as %+v", value, s)
-		}
-		if n, err := parseNonce(value); err == nil && string(appendNonce(nil, n)) != string(value) {
-			t.Errorf("%x is read as %x", value, n)
-		}
-	})
 }
