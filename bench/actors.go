@@ -38,8 +38,9 @@ type census struct {
 	DiskPerActor float64 `json:"disk_bytes_per_actor"`
 }
 
-// reopens is how many actors are opened again for a census.
-const reopens = 1000
+// mostReopens is how many actors are opened again for a census at most; of few actors it is
+// twice as often as there are.
+const mostReopens = 1000
 
 // A population is a store of small actors that grows.
 type population struct {
@@ -88,6 +89,7 @@ func (p *population) count(ctx context.Context) (census, error) {
 	p.took = p.took[:0]
 	before := p.counts()
 	var took []float64
+	reopens := min(mostReopens, 2*p.actors)
 	for range reopens {
 		start := time.Now()
 		if err := p.visit(ctx, p.rnd.IntN(p.actors), firstRow); err != nil {
@@ -96,7 +98,8 @@ func (p *population) count(ctx context.Context) (census, error) {
 		took = append(took, micros(time.Since(start)))
 	}
 	asked := minus(p.counts(), before)
-	c.ReadsPerReopen, c.CommitsPerReopen = float64(asked.Gets+asked.Scans)/reopens, float64(asked.Commits)/reopens
+	c.ReadsPerReopen = float64(asked.Gets+asked.Scans) / float64(reopens)
+	c.CommitsPerReopen = float64(asked.Commits) / float64(reopens)
 	slices.Sort(took)
 	c.ReopenUS, c.Reopen99US = quantile(took, 0.5), quantile(took, 0.99)
 	c.HeapBytes = liveHeap()

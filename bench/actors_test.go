@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// TestActors: what it takes to open an actor doesn't grow with the number of actors.
+// TestActors: what it takes to open an actor doesn't grow with the number of actors. How much
+// memory closed ones leave is looked at by a test of package vfs, with more of them.
 func TestActors(t *testing.T) {
 	p, err := openPopulation(t.Context(), site{dir: t.TempDir(), engine: enginePebble})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []census
-	for _, n := range []int{10, 300} {
+	for _, n := range []int{10, 200} {
 		if err := p.grow(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +25,7 @@ func TestActors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Actors != n || c.CreateUS <= 0 || c.ReopenUS <= 0 || c.Reopen99US < c.ReopenUS || c.DiskPerActor <= 0 {
+		if c.Actors != n || c.CreateUS <= 0 || c.ReopenUS <= 0 || c.Reopen99US < c.ReopenUS || c.DiskPerActor <= 0 || c.HeapBytes <= 0 {
 			t.Errorf("census %+v", c)
 		}
 		all = append(all, c)
@@ -32,10 +33,6 @@ func TestActors(t *testing.T) {
 	few, many := all[0], all[1]
 	if few.ReadsPerReopen != many.ReadsPerReopen || few.CommitsPerReopen != many.CommitsPerReopen || few.ReadsPerReopen == 0 {
 		t.Errorf("to reopen takes %v reads and %v commits, then %v and %v", few.ReadsPerReopen, few.CommitsPerReopen, many.ReadsPerReopen, many.CommitsPerReopen)
-	}
-	// The engine's tables are in it, and what it remembers of the actors that it saw last.
-	if many.HeapPerActor > 20_000 {
-		t.Errorf("a closed actor leaves %v bytes of heap", many.HeapPerActor)
 	}
 	if err := p.close(); err != nil {
 		t.Error(err)
