@@ -161,7 +161,9 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	a.head, a.exists, a.unsaid = next, true, a.unsaid && !named
 	copy(a.row[:], row)
 	a.publish()
-	a.durable.Store(a.seq.Load())
+	if c.Durability == kv.Durable || a.head.Seq == 0 {
+		a.durable.Store(a.seq.Load())
+	} // else an earlier handle may have applied what nobody has waited for
 	return nil
 }
 

@@ -180,6 +180,8 @@ func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (*Record,
 		return nil, err
 	}
 	r.free = free
+	// Whoever had the actor before need not have waited for what he applied.
+	r.landed, r.loose = actor.Seq(), actor.Seq()
 	if err := r.load(ctx); err != nil {
 		free()
 		return nil, err
