@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,13 +24,14 @@ func newWorkflow(e *env) *cobra.Command {
 
 func newWorkflowList(e *env) *cobra.Command {
 	var asJSON bool
-	var o actorstore.ActorsOptions
+	var prefix string
 	cmd := &cobra.Command{
 		Use:   "ls STORE",
 		Short: "List the actors that have a workflow",
 		Long: `List the actors that have a workflow, in the order of their ids: the state of the
 workflow, how many entries its history has, the next time that it sleeps until, and the
-error with which it failed, or what is damaged.
+error with which it failed, or what is damaged. An actor whose head is damaged is listed,
+too, since nobody knows whether it has a workflow.
 
 It is a table on a terminal, and elsewhere lines with fields separated by tabs.`,
 		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
@@ -36,39 +39,80 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := bufio.NewWriter(e.stdout)
 			p := listLayout(asJSON, terminal(e.stdout) != nil).printer(out)
-			err := readStore(cmd.Context(), args[0], func(s *storeurl.Store) error { return listWorkflows(cmd.Context(), s, p, &o) })
+			err := readStore(cmd.Context(), args[0], func(s *storeurl.Store) error { return listWorkflows(cmd.Context(), s, p, prefix) })
 			return errors.Join(err, out.Flush())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
-	cmd.Flags().StringVar(&o.Prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
+	cmd.Flags().StringVar(&prefix, "named", "", "actors whose names begin with `PREFIX`, by name")
 	return cmd
 }
 
-func listWorkflows(ctx context.Context, s *storeurl.Store, p printer, o *actorstore.ActorsOptions) error {
+func listWorkflows(ctx context.Context, s *storeurl.Store, p printer, prefix string) error {
 	p.begin([]string{"name", "id", "state", "entries", "until", "problem"})
-	for info, err := range s.Actors(ctx, o) {
-		if err != nil {
-			return err
-		}
-		v, err := s.View(ctx, info.ID)
-		if errors.Is(err, actorstore.ErrUnknownActor) {
-			continue // it is gone
+	for at, err := range listed(ctx, s, prefix) {
+		var cells []cell
+		if err == nil {
+			cells, err = workflowCells(ctx, s, at)
 		}
 		if err != nil {
 			return err
 		}
-		snap, damages, err := workflow.Read(ctx, v.Snapshot)
-		if err = errors.Join(err, v.Close()); err != nil {
-			return err
-		}
-		if !noWorkflow(snap, damages) {
-			p.row([]cell{optionalCell(info.Name), textCell(info.ID.String()), textCell(snap.State.String()),
-				intCell(int64(len(snap.Entries))), nextCell(snap), workflowProblem(snap, damages)})
+		if cells != nil {
+			p.row(cells)
 		}
 	}
 	p.end()
 	return nil
+}
+
+// listed yields the actors whose names begin with prefix, by name; with none all actors, by
+// id and without a name. Those with a damaged head are among them: Store.Actors ends there.
+func listed(ctx context.Context, s *storeurl.Store, prefix string) iter.Seq2[actorstore.ActorInfo, error] {
+	return func(yield func(actorstore.ActorInfo, error) bool) {
+		if prefix == "" {
+			for id, err := range s.IDs(ctx) {
+				if !yield(actorstore.ActorInfo{ID: id}, err) {
+					return
+				}
+			}
+			return
+		}
+		for n, err := range s.Names(ctx) {
+			if err == nil && !strings.HasPrefix(n.Name, prefix) {
+				if n.Name > prefix {
+					return
+				}
+				continue
+			}
+			if !yield(actorstore.ActorInfo{ID: n.ID, Name: n.Name}, err) {
+				return
+			}
+		}
+	}
+}
+
+// workflowCells returns the row of an actor, nil if there is no workflow. One that can't be
+// read has a row that says why: others are listed all the same.
+func workflowCells(ctx context.Context, s *storeurl.Store, at actorstore.ActorInfo) ([]cell, error) {
+	v, err := s.View(ctx, at.ID)
+	var snap *workflow.Snapshot
+	var damages []workflow.Damage
+	if err == nil {
+		at.Name = v.Info().Name
+		snap, damages, err = workflow.Read(ctx, v.Snapshot)
+		err = errors.Join(err, v.Close())
+	}
+	switch {
+	case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
+		return nil, nil
+	case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat):
+		return []cell{optionalCell(at.Name), textCell(at.ID.String()), {}, {}, {}, textCell("damaged: " + oneLine(err.Error()))}, nil
+	case err != nil || noWorkflow(snap, damages):
+		return nil, err
+	}
+	return []cell{optionalCell(at.Name), textCell(at.ID.String()), textCell(snap.State.String()),
+		intCell(int64(len(snap.Entries))), nextCell(snap), workflowProblem(snap, damages)}, nil
 }
 
 // noWorkflow says whether nothing is stored of a workflow.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -45,6 +48,37 @@ func TestWorkflow(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// TestWorkflowListDamage lists what there is beside an actor with a damaged head, whether
+// by id or by name, and names that one.
+func TestWorkflowListDamage(t *testing.T) {
+	p := newPlanter(t)
+	t.Chdir(filepath.Dir(p.dir))
+	var ids atomic.Int64
+	for _, actor := range []string{"a", "b", "c"} {
+		runWorkflow(t, "flow-"+actor, "done", &ids)
+	}
+	p.rows(idOf("flow-b"), func(e kv.Entry) []kv.Op {
+		if !bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) || bytes.Contains(e.Value, idOf("flow-b")) || string(e.Value) == "flow-b" {
+			return nil
+		}
+		return []kv.Op{kv.Set(e.Key, e.Value[:10])}
+	})
+	for _, args := range [][]string{nil, {"--named", "flow-"}} {
+		r := greenroom(t.Context(), strings.NewReader(""), append([]string{"workflow", "ls", p.dir}, args...)...)
+		if r.code != exitOK || r.stderr != "" {
+			t.Errorf("%q: status %d, %q", args, r.code, r.stderr)
+		}
+		for _, want := range []string{"flow-a\t", "flow-c\t", "\t" + actorstore.IDFromName("flow-b").String() + "\t\t\t\tdamaged: "} {
+			if strings.Count(r.stdout, want) != 1 {
+				t.Errorf("%q: not one %q in\n%s", args, want, r.stdout)
+			}
+		}
+		if n := strings.Count(r.stdout, "\n"); n != 3 {
+			t.Errorf("%q: %d lines:\n%s", args, n, r.stdout)
+		}
+	}
 }
 
 // plantWorkflow stores a value past package workflow.
