@@ -94,7 +94,11 @@ func TestSendLimit(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = q.EnqueueAll(t.Context(), make([]queue.Send, queue.DefaultMaxMessages-2))
+		// Not more at once than the smallest atomic batch holds.
+		for sends := range slices.Chunk(make([]queue.Send, queue.DefaultMaxMessages-2), 100) {
+			_, serr := q.EnqueueAll(t.Context(), sends)
+			err = errors.Join(err, serr)
+		}
 		return errors.Join(err, q.Close())
 	})
 	if err != nil {
