@@ -23,7 +23,7 @@ import (
 )
 
 func newConns(e *env) *cobra.Command {
-	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard(e))
+	return newGroup("conns", "Look at the connections of an actor", newConnsList(e), newConnsDiscard())
 }
 
 func newConnsList(e *env) *cobra.Command {
@@ -52,16 +52,29 @@ the parameters, the state and the headers too.`,
 	return cmd
 }
 
-func newConnsDiscard(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "discard STORE ACTOR ID",
+func newConnsDiscard() *cobra.Command {
+	var stray bool
+	cmd := &cobra.Command{
+		Use:   "discard STORE ACTOR [ID]",
 		Short: "Delete the record of a connection that can't be read",
 		Long: `Delete what is stored of a connection that can't be read: one that "greenroom conns ls"
 lists with a problem of its record or its rows. It is not for any other. ID is as it is
-listed: text, or hex: and bytes in hexadecimal.`,
-		Example: "  greenroom conns discard data lobby 0b0a9f0e-9c49-4d6c-8ac6-d6d4d9ed5d0c",
-		Args:    cobra.ExactArgs(3),
+listed: text, or hex: and bytes in hexadecimal.
+
+With --stray instead of an ID, delete the rows that belong to no connection, which have no
+id that one could name.`,
+		Example: `  greenroom conns discard data lobby 0b0a9f0e-9c49-4d6c-8ac6-d6d4d9ed5d0c
+  greenroom conns discard --stray data lobby`,
+		Args: cobra.RangeArgs(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case stray && len(args) == 3:
+				return &usageError{"--stray is for rows without an id"}
+			case stray:
+				return discardStray(cmd.Context(), args[0], args[1])
+			case len(args) == 2:
+				return &usageError{"neither an ID nor --stray"}
+			}
 			id, err := parseConnID(args[2])
 			if err != nil {
 				return err
@@ -69,18 +82,40 @@ listed: text, or hex: and bytes in hexadecimal.`,
 			return discardConn(cmd.Context(), args[0], args[1], id)
 		},
 	}
+	cmd.Flags().BoolVar(&stray, "stray", false, "delete the rows that belong to no connection")
+	return cmd
 }
 
 func discardConn(ctx context.Context, url, actor string, id conn.ID) error {
+	return withConns(ctx, url, actor, func(set *conn.Set) error {
+		err := set.Discard(ctx, id)
+		if errors.Is(err, conn.ErrUnknown) {
+			err = say(err, "actor %s in %s has no connection %q that can't be read", actor, storeurl.Display(url), string(id))
+		}
+		return err
+	})
+}
+
+// discardStray says what stands in the way where there may be more rows than it reached.
+func discardStray(ctx context.Context, url, actor string) error {
+	return withConns(ctx, url, actor, func(set *conn.Set) error {
+		err := set.DiscardStray(ctx)
+		if errors.Is(err, conn.ErrCorrupt) {
+			err = say(err, "a connection of actor %s in %s has damaged rows, and there may be more behind them: "+
+				`discard it first, see "greenroom conns ls"`, actor, storeurl.Display(url))
+		}
+		return err
+	})
+}
+
+// withConns owns an actor and its connections while do works on them.
+func withConns(ctx context.Context, url, actor string, do func(*conn.Set) error) error {
 	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
 		set, err := conn.Open(ctx, a, &conn.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}
-		err = set.Discard(ctx, id)
-		if errors.Is(err, conn.ErrUnknown) {
-			err = say(err, "actor %s in %s has no connection %q that can't be read", actor, storeurl.Display(url), string(id))
-		}
+		err = do(set)
 		return errors.Join(err, set.Close(ctx))
 	})
 }

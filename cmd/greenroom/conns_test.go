@@ -19,7 +19,8 @@ import (
 // TestConns runs the commands in testdata/conns, each file in an empty folder. "greenroom"
 // is as in TestCommands; "connection ID" stores one in the actor lobby of the store data,
 // of which the input says in JSON what it has, "damaged ID" stores the input, which is in
-// hexadecimal, and "broken ID" takes one of the rows away that hold the record.
+// hexadecimal, "broken ID" takes one of the rows away that hold the record, and "stray ID"
+// puts one before them that belongs to no connection.
 func TestConns(t *testing.T) {
 	datadriven.Walk(t, "testdata/conns", func(t *testing.T, path string) {
 		abs, err := filepath.Abs(path)
@@ -36,6 +37,9 @@ func TestConns(t *testing.T) {
 				return ""
 			case "broken":
 				breakConn(t, testConnID(t, d))
+				return ""
+			case "stray":
+				strayBefore(t, testConnID(t, d))
 				return ""
 			}
 			d.Fatalf(t, "no directive %q", d.Cmd)
@@ -80,6 +84,18 @@ func breakConn(t *testing.T, id string) {
 	p.rows(actorstore.AppendConnection(nil, id), func(e kv.Entry) []kv.Op {
 		if bytes.HasSuffix(e.Key, []byte{0x15, 44}) {
 			return []kv.Op{kv.Clear(e.Key)}
+		}
+		return nil
+	})
+}
+
+// strayBefore writes a row whose key breaks off within that of a connection.
+func strayBefore(t *testing.T, id string) {
+	t.Helper()
+	p := &planter{t: t, dir: "data"}
+	p.rows(actorstore.AppendConnection(nil, id), func(e kv.Entry) []kv.Op {
+		if bytes.HasSuffix(e.Key, []byte{0x15, 44}) {
+			return []kv.Op{kv.Set(e.Key[:bytes.LastIndex(e.Key, []byte{0, 0})], nil)}
 		}
 		return nil
 	})

@@ -27,7 +27,7 @@
 //	greenroom workflow replay STORE ACTOR STEP  have it go on from before a step
 //	greenroom state show STORE ACTOR            show an actor's own record
 //	greenroom conns ls STORE ACTOR              list the connections that an actor has stored
-//	greenroom conns discard STORE ACTOR ID      remove one that can't be read
+//	greenroom conns discard STORE ACTOR [ID]    remove one that can't be read, or stray rows
 //	greenroom traces ls STORE ACTOR             list an actor's traces
 //	greenroom traces show STORE ACTOR TRACE     show one, span by span
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
