@@ -41,14 +41,15 @@ func emptied(t *testing.T, n *pgtest.Node, o options) {
 // anywhere, on a server that was there before.
 func TestPostgres(t *testing.T) {
 	n := pgtest.Shared(t)
-	o := onPostgres(t, n, "-json", "-run", "sqlite/(insert|bulk|point|scan|mix|open|ops)|kv|queue")
+	o := onPostgres(t, n, "-json", "-run", "sqlite/(insert|bulk|point|range|scan|mix|open|ops)|kv|queue")
 	var out, info bytes.Buffer
 	if err := o.profiled(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]float64{ // commits of an operation
 		"sqlite/insert-1 raw": 1, "sqlite/insert-200 raw": 1, "sqlite/bulk raw": 1, "sqlite/ops rivetkit": 1,
-		"sqlite/point file-wal-full": 0, "sqlite/point memdb": 0, "sqlite/scan raw": 0,
+		"sqlite/point raw": 0, "sqlite/point file-wal-full": 0, "sqlite/point memdb": 0, "sqlite/scan raw": 0,
+		"sqlite/range raw": 0, "sqlite/range file-wal-full": 0, "sqlite/range memdb": 0,
 		"sqlite/mix file-wal-full": 0, "sqlite/open file-wal-full": 0,
 		"kv/put raw": 1, "queue/cycle raw": cycleCommits,
 	}

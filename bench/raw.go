@@ -27,7 +27,10 @@ var _ runner = (*playback)(nil)
 // openRaw records w in memory and prepares to play it back on a new engine. What a
 // workload that was given something to load does is read it, which takes no recording.
 func (w workload) openRaw(ctx context.Context, at site) (runner, error) {
-	if w.load != nil {
+	switch {
+	case w.pages != nil:
+		return w.openGlances(ctx, at)
+	case w.load != nil:
 		return w.openReadback(ctx, at)
 	}
 	commits, err := w.record(ctx, at)
