@@ -124,8 +124,40 @@ func TestRemoved(t *testing.T) {
 		w = again(r, is)
 		later(time.Hour)
 		output(r, w, 2)
-		w = again(r, func(c *Context, _ int) (int, error) { Removed(c, "step", TypeSleep); return 1, nil })
-		wantErr(t, "cancel", w.Cancel(ctx), ErrState)
+	})
+}
+
+// TestRemovedOther: what was removed is of the type that it was recorded as, or had when it
+// was removed.
+func TestRemovedOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		code := func(first func(c *Context)) Func[int, int] {
+			return func(c *Context, _ int) (int, error) {
+				first(c)
+				c.Sleep("stay", time.Hour)
+				return 1, nil
+			}
+		}
+		removed := func(kind string) Func[int, int] { return code(func(c *Context) { Removed(c, "x", kind) }) }
+		w := begin(r, code(func(c *Context) { c.SleepUntil("x", time.Time{}) }), 0)
+		status(r, w, Sleeping)
+		_, err := again(r, removed(TypeStep)).Run(ctx)
+		wantErr(t, "a sleep as a step", err, ErrDiverged)
+		status(r, again(r, removed(TypeSleep)), Sleeping)
+
+		r = newRig(t)
+		w = begin(r, removed(TypeJoin), 0)
+		status(r, w, Sleeping)
+		_, err = again(r, removed(TypeRace)).Run(ctx)
+		wantErr(t, "a join as a race", err, ErrDiverged)
+		w = again(r, removed(TypeJoin))
+		_, err = again(r, removed("weather")).Run(ctx)
+		wantErr(t, "no type", err, ErrMisuse)
+		w = again(r, removed(TypeJoin))
+		later(time.Hour)
+		output(r, w, 1)
+		r.same(w.Workflow)
 	})
 }
 

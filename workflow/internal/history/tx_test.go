@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A step is recorded, found, and there after a restart.
@@ -143,6 +144,40 @@ func TestDeleteIterations(t *testing.T) {
 	}
 	r.wantPaths("without the loop", "s")
 	r.verify("without the loop")
+}
+
+// TestDeleteWrites: entries that are removed together are one write for the engine, however
+// many they are.
+func TestDeleteWrites(t *testing.T) {
+	writes := func(n uint32, remove func(tx *Tx, loop Location)) (count int) {
+		r := newRig(t, Options{}, whole)
+		loop := r.at("loop")
+		r.commit(func(tx *Tx) {
+			must(t, tx.Put(Entry{Location: loop, Kind: Loop{}}))
+			for i := range n {
+				must(t, tx.Put(Entry{Location: loop.Iteration(0, i).Name(0), Kind: Step{}}))
+			}
+		})
+		r.engine.Hook(func(op faultkv.Op) error {
+			if op.Point == faultkv.BeforeCommit {
+				count += len(op.Commit.Ops)
+			}
+			return nil
+		})
+		r.commit(func(tx *Tx) { remove(tx, loop) })
+		r.engine.Hook(nil)
+		r.verify("removed")
+		return count
+	}
+	for name, remove := range map[string]func(*Tx, Location){
+		"iterations": func(tx *Tx, loop Location) { tx.DeleteIterations(loop, 0, 1000) },
+		"loop":       func(tx *Tx, loop Location) { tx.Delete(loop) },
+		"all":        func(tx *Tx, _ Location) { must(t, tx.Reset()) },
+	} {
+		if few, many := writes(2, remove), writes(300, remove); few == 0 || many != few {
+			t.Errorf("%s: %d writes for 2 iterations, %d for 300", name, few, many)
+		}
+	}
 }
 
 // A commit that is refused changes nothing, and can be tried again.
