@@ -3,16 +3,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // TestCommandsPostgres runs the commands in testdata/commands once more, with a store
@@ -46,6 +54,82 @@ func TestCommandsPostgres(t *testing.T) {
 				return strings.ReplaceAll(out, storeurl.Display(name), "data")
 			})
 		})
+	}
+}
+
+// TestRecordsPostgres: the commands for what an actor has besides keys, messages and a
+// database do in PostgreSQL what they do in a folder.
+func TestRecordsPostgres(t *testing.T) {
+	n := pgtest.Shared(t)
+	t.Chdir(t.TempDir())
+	millis := regexp.MustCompile(`\b[0-9]{13}\b`)
+	var said [2]string
+	for i, store := range []string{"data", n.URL("schema=" + n.Schema(t))} {
+		storeRecords(t, store)
+		for _, line := range []string{
+			"state show STORE lobby", "state show --json STORE lobby",
+			"conns ls STORE lobby", "conns ls --json STORE lobby", "conns discard STORE lobby b", "conns discard STORE lobby a",
+			"conns discard --stray STORE lobby", "conns ls STORE lobby",
+			"traces ls STORE lobby", "traces show STORE lobby 05000000000000000000000000000000",
+			"workflow ls STORE", "workflow show STORE lobby", "workflow show --json STORE lobby", "workflow save STORE lobby",
+			"workflow retry STORE lobby", "workflow replay STORE lobby charge", "workflow cancel STORE lobby", "workflow show STORE lobby",
+			"ls STORE lobby", "fork STORE lobby copy", "conns ls STORE copy", "check STORE",
+		} {
+			args := words(line)
+			for j := range args {
+				args[j] = strings.Replace(args[j], "STORE", store, 1)
+			}
+			out := report(greenroom(t.Context(), strings.NewReader(""), args...))
+			out = millis.ReplaceAllString(strings.ReplaceAll(out, storeurl.Display(store), "data"), "MILLIS")
+			said[i] += "$ " + line + "\n" + out
+		}
+	}
+	if said[0] != said[1] {
+		t.Errorf("on PostgreSQL\n%s\nin a folder\n%s", said[1], said[0])
+	}
+	if want := "no problems"; !strings.Contains(said[1], want) || strings.Contains(said[1], "usage:") {
+		t.Errorf("%s", said[1])
+	}
+}
+
+// storeRecords makes the actor lobby with a record, connections, a trace and a workflow.
+func storeRecords(t *testing.T, store string) {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	err := own(t.Context(), target{url: store, actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+		rec, err := connRecord("a", `{"gateway": "01020304", "request": "0a0b0c0d", "path": "/"}`)
+		err = errors.Join(err, a.Put(t.Context(), actorstore.AppendConnection(nil, "a"), rec),
+			a.Put(t.Context(), actorstore.AppendConnection(nil, "b"), []byte{4, 0, 1}),
+			storeRecord(t.Context(), a, `{"Input": 7, "State": {"count": 3}}`))
+		if err != nil {
+			return err
+		}
+		tr, err := traces.Open(t.Context(), a, &traces.Options{MaxAge: -1})
+		if err != nil {
+			return err
+		}
+		start := time.Unix(1_700_000_000, 0)
+		tr.Record(&traces.SpanData{TraceID: traces.TraceID{5}, SpanID: traces.SpanID{6}, Name: "visit", Start: start, End: start.Add(time.Second)})
+		if err := tr.Close(t.Context()); err != nil {
+			return err
+		}
+		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet})
+		if err != nil {
+			return err
+		}
+		ids := 0
+		w, err := workflow.Open(t.Context(), a, order, &workflow.Options{Queue: q, Logger: quiet, ShortWait: -1,
+			NewID: func() string { ids++; return fmt.Sprintf("00000000-0000-4000-8000-%012x", ids) }})
+		if err != nil {
+			return errors.Join(err, q.Close())
+		}
+		if err = w.Start(t.Context(), "declined"); err == nil {
+			_, err = w.Run(t.Context()) // as far as it comes
+		}
+		return errors.Join(err, w.Close(), q.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
