@@ -166,7 +166,7 @@ func (p *place) status() history.Metadata {
 // put has tx record k at p with metadata; what tx lands with is p's entry then.
 func (p *place) put(tx *history.Tx, k history.Kind, m history.Metadata) error {
 	if !p.found {
-		p.c.guard(p)
+		p.c.guard(p, 1)
 	}
 	err := tx.Put(history.Entry{Location: p.at, Kind: k})
 	if err == nil {
@@ -240,16 +240,16 @@ func (c *Context) passed() {
 	}
 }
 
-// guard ends the run when the history has no room for another entry.
-func (c *Context) guard(p *place) {
+// guard ends the run when the history has no room for n more entries, the last one at p.
+func (c *Context) guard(p *place, n int) {
 	r := c.r
 	o := &r.wf.opts
 	entries, bytes := r.wf.h.Usage()
-	if o.MaxEntries > 0 && entries >= o.MaxEntries {
-		r.halt(fmt.Errorf("%w: %s would be entry %d", ErrHistoryFull, p.path(), entries+1))
+	if entries += n; o.MaxEntries > 0 && entries > o.MaxEntries {
+		r.halt(fmt.Errorf("%w: %s would be entry %d", ErrHistoryFull, p.path(), entries))
 		leave()
 	}
-	if o.MaxEntries > 0 && entries >= o.MaxEntries/4*3 || o.MaxBytes > 0 && bytes >= o.MaxBytes/4*3 {
+	if o.MaxEntries > 0 && entries > o.MaxEntries/4*3 || o.MaxBytes > 0 && bytes >= o.MaxBytes/4*3 {
 		r.mu.Lock()
 		first := !r.warned
 		r.warned = true

@@ -240,11 +240,16 @@ type tooMany int
 func (tooMany) Error() string { return "workflow: too many messages for one commit" }
 
 // fits returns how many of the messages that b receives can be recorded with it, at least
-// one: where a commit must be a single batch, of 128 keys and 976 KiB, these are as many
-// as have room beside a backlog.
+// one: as many as the history has room for, with their number; and where a commit must be a
+// single batch, of 128 keys and 976 KiB, as have room beside a backlog.
 func (v *receiving) fits(b *batch.Batch, msgs []*queue.Message) int {
 	const maxKeys, maxBytes = 48, 480 << 10
-	if !v.c.r.wf.small {
+	w := v.c.r.wf
+	if most := w.opts.MaxEntries; most > 0 {
+		entries, _ := w.h.Usage()
+		msgs = msgs[:max(1, min(len(msgs), most-entries-1))]
+	}
+	if !w.small {
 		return len(msgs)
 	}
 	each := 3 + (b.Len()+len(msgs)-1)/len(msgs) // its name, entry and metadata, and the queue's
@@ -295,6 +300,7 @@ var errNone = errors.New("workflow: no message")
 
 // put has tx record messages.
 func (v *receiving) put(tx *history.Tx, msgs []*queue.Message) (ds []*delivery, err error) {
+	v.c.guard(v.place, len(msgs)+1) // the history doesn't count what tx has
 	for i, m := range msgs {
 		d := &delivery{id: m.ID, name: m.Name, strand: v.c.strand(), data: messageData{
 			Marker: 1, ID: m.ID.String(), Name: m.Name, Body: rawCBOR(m.Body), CreatedAt: m.Created.UnixMilli(),

@@ -151,7 +151,6 @@ func TestRemovedOther(t *testing.T) {
 		status(r, w, Sleeping)
 		_, err = again(r, removed(TypeRace)).Run(ctx)
 		wantErr(t, "a join as a race", err, ErrDiverged)
-		w = again(r, removed(TypeJoin))
 		_, err = again(r, removed("weather")).Run(ctx)
 		wantErr(t, "no type", err, ErrMisuse)
 		w = again(r, removed(TypeJoin))
@@ -251,5 +250,43 @@ func TestGuard(t *testing.T) {
 			return n, nil
 		})
 		output(r, w, 25)
+	})
+}
+
+// TestGuardMessages: messages that are received together are as many as the history has room
+// for, and those for which it has none stay in the queue.
+func TestGuardMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 20
+		r := newRigWith(t, Options{MaxEntries: most})
+		got := 0
+		fn := func(c *Context, _ int) (int, error) {
+			for i := 0; ; i++ {
+				ms, err := ReceiveAll[int](c, fmt.Sprint(i), &ReceiveOptions{Count: 100, Timeout: time.Hour})
+				if err != nil || len(ms) == 0 {
+					return 0, fmt.Errorf("%d messages: %w", len(ms), err)
+				}
+				for _, m := range ms {
+					if m.Body != got {
+						t.Errorf("message %d is %d", got, m.Body)
+					}
+					got++
+				}
+			}
+		}
+		w := begin(r, fn, 0)
+		for i := range 100 {
+			r.send("m", i)
+		}
+		for range 2 {
+			got = 0
+			_, err := w.Run(ctx)
+			wantErr(t, "run", err, ErrHistoryFull)
+			if n := len(w.Snapshot().Entries); n > most || n < most-3 || got < 5 || r.q.Len() != 100-got {
+				t.Errorf("%d entries, %d messages received and %d left", n, got, r.q.Len())
+			}
+			r.same(w.Workflow)
+			w = again(r, fn)
+		}
 	})
 }
