@@ -135,10 +135,54 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 	if add(winner); err != nil {
 		return "", err
 	}
+	rest, err := s.others(c, key)
+	if add(rest...); err != nil {
+		return "", err
+	}
 	if s.fails {
 		return "", errors.New("at last")
 	}
 	return strings.Join(out, ", "), nil
+}
+
+// others uses what code doesn't: several messages at once, values that are drawn, a step that
+// is recorded later, a time of day, a group, and forks and a loop inside of each other.
+func (s *saga) others(c *Context, key func(string) string) (out []any, err error) {
+	for _, name := range []string{"one", "two"} {
+		if _, err := Send(c, name, queue.Send{Name: "both", Body: name}); err != nil {
+			return nil, err
+		}
+	}
+	c.SleepUntil("next hour", c.Now("hour").Truncate(time.Hour).Add(time.Hour))
+	both, err := ReceiveAll[string](c, "both", &ReceiveOptions{Names: []string{"both"}, Count: 5})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range both {
+		out = append(out, m.Body)
+	}
+	out = append(out, SideEffect(c, "effect", func() string { return "drawn" }), c.Rand("rand").IntN(10) < 10)
+	free, err := Step(c, "free", func(context.Context) (string, error) { return "free", nil }, &StepOptions{Ephemeral: true})
+	if err != nil {
+		return nil, err
+	}
+	g := NewGroup("group")
+	count := Go(g, "count", func(c *Context) (int, error) { return s.count(c, "in group", key("group"), true) })
+	raced := Go(g, "race", func(c *Context) (string, error) {
+		name, _, err := Race(c, "inner", branchOf("loses", func(c *Context) (int, error) {
+			c.Sleep("long", 1000*time.Hour)
+			return 0, nil
+		}), branchOf("wins", func(c *Context) (int, error) {
+			return Loop(c, "inner loop", 0, func(c *Context, i *int) (int, bool, error) {
+				_, err := s.count(c, "in inner loop", key(fmt.Sprint("inner", *i)), true)
+				*i++
+				return *i, *i == 2, err
+			}, nil)
+		}))
+		return name, err
+	})
+	err = g.Join(c)
+	return append(out, free, count.Value(), raced.Value()), err
 }
 
 // An ending is what is there when all is over.
