@@ -16,8 +16,9 @@ import (
 // later, those that have completed are undone, the last one first.
 //
 // What has to be undone is found by running the code over its history once more, as far
-// as that goes. So it is not found in iterations before the present one, in branches that
-// have lost a race, and in the history before ContinueAsNew.
+// as that goes. So it is not found in iterations before the present one, in any of a loop
+// that has ended, in branches that have lost a race, and in the history before
+// ContinueAsNew.
 func (c *Context) RollbackCheckpoint(name string) {
 	p := c.enter(name)
 	defer c.end()
