@@ -38,6 +38,32 @@ func TestStage(t *testing.T) {
 	want(t, "spans", names(r.read(Query{})), "warm s later")
 }
 
+// TestStageJoined: the batch may be joined to another one, which may be refused first.
+func TestStageJoined(t *testing.T) {
+	r := newRig(t, quiet())
+	failed := errors.New("no")
+	for i := range 5 {
+		r.Begin("s", nil).End()
+		var part batch.Batch
+		must(t, r.Stage(&part))
+		if i%2 == 1 {
+			var refused batch.Batch
+			refused.Join(&part)
+			refused.Late(func(*batch.Batch) error { return failed })
+			wantErr(t, "commit", r.actor.Commit(ctx, &refused), failed)
+		}
+		var inner, outer batch.Batch
+		inner.Join(&part)
+		outer.Join(&inner)
+		must(t, r.actor.Commit(ctx, &outer))
+	}
+	r.verify("joined")
+	r.Begin("s", nil).End()
+	r.flush()
+	r.verify("and one beside them")
+	want(t, "chunks", len(names(r.read(Query{}))), len("s s s s s s"))
+}
+
 // TestStageAborted: what doesn't land with a batch is written as usual.
 func TestStageAborted(t *testing.T) {
 	r := newRig(t, quiet())

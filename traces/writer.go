@@ -192,10 +192,15 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	}
 	b.PutPrior(appendChunkKey(nil, p.key()), p.encode(), prior)
 	// What the notes say depends on the chunks that land before: it is made under the
-	// actor's commit lock.
+	// actor's commit lock. Somebody may join b to another batch, which it lands with then.
+	whole := b
 	b.Late(func(b *batch.Batch) error {
 		t.mu.Lock()
 		defer t.unlock()
+		if whole != b {
+			b.OnAbort(func(error) { t.forsake(b) })
+		}
+		whole = b
 		if p.state == gone || t.closed {
 			return fmt.Errorf("traces: chunk %d/%d: %w", p.bucket.start, p.number, ErrClosed) // who came next may have its place
 		}
@@ -204,18 +209,25 @@ func (t *Traces) stage(b *batch.Batch, p *pending) {
 	b.OnCommit(func() {
 		t.mu.Lock()
 		defer t.unlock()
-		t.index.settle(b, true)
+		t.index.settle(whole, true)
 		t.landed(p)
 	})
 	b.OnAbort(func(error) {
 		t.mu.Lock()
 		defer t.unlock()
-		t.index.settle(b, false)
+		t.index.settle(whole, false)
 		if p.state == staged {
 			t.unclaim(p)
 			t.kick()
 		}
 	})
+}
+
+// forsake has the index forget what b would have changed.
+func (t *Traces) forsake(b *batch.Batch) {
+	t.mu.Lock()
+	defer t.unlock()
+	t.index.settle(b, false)
 }
 
 // since says from what chunk on somebody who opens the actor has to look for spans that
