@@ -50,7 +50,7 @@ func (r Raw) MarshalCBOR() ([]byte, error) {
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor. It keeps nothing
 // of b.
 func (r *Raw) UnmarshalCBOR(b []byte) error {
-	*r = append(Raw{}, b...)
+	*r = cbor.Keep(b)
 	return nil
 }
 
@@ -66,7 +66,8 @@ func (rawCodec) Marshal(v any) ([]byte, error) {
 
 func (rawCodec) Unmarshal(data []byte, v any) error {
 	if r, ok := v.(*Raw); ok {
-		return r.UnmarshalCBOR(data)
+		*r = append(Raw{}, data...)
+		return nil
 	}
 	return cbor.Unmarshal(data, v)
 }

@@ -61,7 +61,7 @@ type rawArg []byte
 
 // UnmarshalCBOR keeps the bytes.
 func (a *rawArg) UnmarshalCBOR(b []byte) error {
-	*a = append([]byte{}, b...)
+	*a = cbor.Keep(b)
 	return nil
 }
 

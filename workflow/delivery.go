@@ -46,7 +46,7 @@ func (r rawCBOR) MarshalCBOR() ([]byte, error) {
 
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (r *rawCBOR) UnmarshalCBOR(b []byte) error {
-	*r = slices.Clone(b)
+	*r = cbor.Keep(b)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (v value) MarshalCBOR() ([]byte, error) { return host.Raw(v).MarshalCBOR() 
 
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (v *value) UnmarshalCBOR(b []byte) error {
-	*v = append(value{}, b...)
+	*v = cbor.Keep(b)
 	return nil
 }
 

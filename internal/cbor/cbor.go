@@ -74,6 +74,8 @@ var (
 		MaxArrayElements: maxElements,
 		MaxMapPairs:      maxElements,
 		IntDec:           cbor.IntDecConvertSignedOrBigInt,
+		// A Set is a []any to who has no better type, and so on.
+		UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
 	}.DecMode())
 )
 
@@ -102,7 +104,8 @@ func Marshal(v any) ([]byte, error) {
 
 // Unmarshal decodes data into what v points to. Null and undefined leave it as it is,
 // or set a pointer to nil. Into an any go nil, bool, int64, *big.Int, float64, string,
-// []byte, time.Time, []any and map[any]any; Decode keeps more.
+// []byte, time.Time, []any and map[any]any; Decode keeps more. An UnmarshalCBOR that keeps
+// what it is given must do so with Keep.
 //
 // Damaged or trailing bytes are ErrMalformed; a value of another type is an error of
 // github.com/fxamacker/cbor.

@@ -36,6 +36,7 @@ const (
 	tagUint8s  = 64
 	tagSet     = 258
 	tagMap     = 259
+	tagNumber  = 0x67726e6d // of nobody: see integers
 	maxMembers = math.MaxUint16
 )
 
@@ -336,35 +337,4 @@ func (w *rewriter) within(s step) error {
 	err := w.item(0)
 	w.path = w.path[:len(w.path)-1]
 	return err
-}
-
-// integers returns well-formed data with integers in place of the integral floats
-// that JavaScript writes for large ones, so that they can be read into integers. It
-// doesn't change data, and returns it as it is when there are none.
-func integers(data []byte) []byte {
-	var dst []byte
-	done, date := 0, false
-	for pos := 0; pos < len(data); {
-		h := readHead(data[pos:])
-		size := h.size
-		if (h.major == majorBytes || h.major == majorText) && h.info != infoIndefinite {
-			size += int(h.arg)
-		}
-		f, ok := h.float()
-		if ok && !date && f == math.Trunc(f) && math.Abs(f) <= maxExact && f != 0 {
-			dst = append(dst, data[done:pos]...)
-			if f > 0 {
-				dst = appendHead(dst, majorUint, uint64(f))
-			} else {
-				dst = appendHead(dst, majorNegative, uint64(-f)-1)
-			}
-			done = pos + size
-		}
-		date = h.major == majorTag && h.arg == tagDate
-		pos += size
-	}
-	if done == 0 {
-		return data
-	}
-	return append(dst, data[done:]...)
 }

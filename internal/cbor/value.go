@@ -77,7 +77,7 @@ func (o Object) MarshalCBOR() ([]byte, error) {
 
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (o *Object) UnmarshalCBOR(b []byte) error {
-	v, err := Decode(b)
+	v, err := Decode(Keep(b))
 	if err != nil {
 		return err
 	}

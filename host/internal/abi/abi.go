@@ -56,7 +56,7 @@ func (r Raw) MarshalCBOR() ([]byte, error) {
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor. It keeps nothing
 // of b.
 func (r *Raw) UnmarshalCBOR(b []byte) error {
-	*r = append(Raw{}, b...)
+	*r = cbor.Keep(b)
 	return nil
 }
 
