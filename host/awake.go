@@ -66,8 +66,10 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
 				return l, nil
 			}
 			l.users--
-			// That there is no such actor is no answer to who would have created it.
-			if b == nil || l.birth != nil || !errors.Is(l.failure, ErrNoActor) {
+			// That there is no such actor is no answer to who would have created it, unless it
+			// was just created, and has destroyed itself.
+			made := l.birth != nil && !l.existed
+			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
 				return nil, l.failure
 			}
 		default:

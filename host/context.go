@@ -91,7 +91,9 @@ func (c *Context) Batch() *batch.Batch {
 
 // Destroy has the actor removed, with everything that it has stored, when the turn has
 // landed: Actor.Destroy is called first, and if that fails so does the turn. The reply
-// leaves when the actor is gone. A call that comes later creates the actor anew.
+// leaves when the actor is gone. A call that comes later creates the actor anew, and so does
+// one that has woken an actor which destroys itself in Actor.Wake. An actor that does so
+// when it has just been created, in Actor.Create or Wake, is ErrNoActor to who called it.
 func (c *Context) Destroy() error {
 	if c.destroy {
 		return nil
@@ -110,7 +112,10 @@ func (c *Context) Destroy() error {
 
 // After has fn called when the turn is durable, with what leaves: at most once, and never
 // if the turn doesn't land. It must be quick, and not wait for a turn of the actor.
-func (c *Context) After(fn func()) { c.out = append(c.out, fn) }
+func (c *Context) After(fn func()) {
+	l := c.life
+	c.out = append(c.out, func() { l.report("send", shield(func() error { fn(); return nil })) })
+}
 
 // DB returns the transaction of the turn in the actor's database, which begins with the
 // first call. What is executed in it lands with everything else that the turn writes,

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -75,6 +74,7 @@ type life struct {
 	gate      gate
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
+	existed   bool            // somebody had written to the actor before it woke
 	known     bool            // the index may have had a row when it woke
 	mark      mark
 	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
@@ -99,16 +99,12 @@ func newLife(h *Host, kind *Actor, a Address, name string, b *birth) *life {
 // main is the actor's goroutine.
 func (l *life) main() {
 	began := time.Now()
-	if err := l.open(); err != nil {
-		l.failure = err
-		l.cancel()
-		close(l.over)
-		l.sources.Wait()
-		l.shut(true)
-		l.host.alarms.lost(l, err)
-		l.host.forget(l)
-		close(l.woken)
-		close(l.left)
+	err := l.open()
+	if err == nil && l.destroy { // in Create or Wake
+		err = ErrNoActor
+	}
+	if err != nil {
+		l.dontWake(err)
 		return
 	}
 	l.host.observe(metricWakeTime, time.Since(began))
@@ -121,7 +117,22 @@ func (l *life) main() {
 	close(l.woken)
 	l.start()
 	l.leave()
-	if l.serve() {
+	l.stay()
+}
+
+// stay serves, and takes the actor out of memory. A turn may end the goroutine that it
+// is run on: then another one goes on. Where turns are run but here they have a goroutine
+// of their own.
+func (l *life) stay() {
+	served := false
+	defer func() {
+		if !served {
+			go l.stay()
+		}
+	}()
+	orderly := l.serve()
+	served = true
+	if orderly {
 		l.fallAsleep()
 	} else {
 		l.loseIt()
@@ -155,7 +166,7 @@ func (l *life) serving(fn func()) {
 	for {
 		select {
 		case t := <-l.inner:
-			l.exec(t)
+			apart(func() { l.exec(t) })
 		case <-done:
 			return
 		}
@@ -196,7 +207,7 @@ func (l *life) fallAsleep() {
 func (l *life) close() {
 	err := l.actor.Err()
 	if l.destroy && err == nil {
-		l.remove()
+		_ = l.remove() // it has told
 	} else {
 		l.host.count(metricLost, 1)
 		if err != nil {
@@ -291,7 +302,7 @@ func (l *life) shut(lost bool) {
 		report("close the actor", l.actor.Close())
 	}
 	if c, ok := l.vars.(interface{ Close() error }); ok {
-		l.report("close the variables", guard(c.Close))
+		l.report("close the variables", shield(c.Close))
 	}
 	l.cancel()
 	l.end()
@@ -342,28 +353,4 @@ func (l *life) report(what string, err error) {
 	case err != nil && !errors.Is(err, context.Canceled):
 		l.log.Error("host: "+what, slog.Any("error", err))
 	}
-}
-
-// remove drops the actor.
-func (l *life) remove() {
-	if l.queue != nil {
-		l.report("close the queue", l.queue.Close())
-	}
-	l.clock.Close()
-	if l.db != nil {
-		l.report("close the database", l.db.Close())
-		l.db = nil
-	}
-	err := l.actor.Drop(context.WithoutCancel(l.ctx))
-	if err != nil {
-		err = fmt.Errorf("host: destroy %s: %w", l.name, err)
-		l.log.Error("host: destroy", slog.Any("error", err))
-	} else {
-		l.host.alarms.destroyed(l)
-		l.host.away.drop(l.name, "the actor is gone")
-		l.host.count(metricDestroyed, 1)
-	}
-	l.gate.destroyed(err)
-	l.queue = nil
-	l.shut(false)
 }

@@ -26,6 +26,7 @@ func (l *life) open() (err error) {
 	if err != nil {
 		return err
 	}
+	l.existed = l.actor.Used() > 0
 	l.known = l.host.alarms.waking(l)
 	l.clock = alarm.New(nil)
 	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
@@ -149,7 +150,7 @@ func (l *life) firstTurns() error {
 			}
 		}
 	}
-	if l.kind.Wake != nil {
+	if l.kind.Wake != nil && !l.destroy {
 		return l.first(actorotel.SpanOnWake, l.kind.Wake)
 	}
 	return nil
@@ -157,7 +158,7 @@ func (l *life) firstTurns() error {
 
 func (l *life) first(name string, fn func(c *Context) error) error {
 	t := newTurn(name, fn)
-	l.exec(t)
+	apart(func() { l.exec(t) })
 	return <-t.done
 }
 
@@ -212,7 +213,7 @@ func (l *life) run() {
 	if l.traces != nil {
 		ctx, span = l.traces.Start(ctx, actorotel.SpanRun, l.spanOf(nil))
 	}
-	err := guard(func() error { return l.kind.Run(ctx) })
+	err := shield(func() error { return l.kind.Run(ctx) })
 	if l.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // it was to end
 	}

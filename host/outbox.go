@@ -212,7 +212,7 @@ func (l *life) awaitArrival() {
 	for !l.out.empty() && l.actor.Err() == nil {
 		select {
 		case t := <-l.inner:
-			l.exec(t)
+			apart(func() { l.exec(t) })
 		case <-timer.C:
 			return
 		case <-l.actor.Done():

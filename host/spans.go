@@ -122,7 +122,7 @@ func (l *life) traced(name string, fn func() error) error {
 	if l.traces != nil {
 		s = l.traces.Begin(name, l.spanOf(nil))
 	}
-	err := guard(fn)
+	err := shield(fn)
 	endSpan(s, err)
 	return err
 }

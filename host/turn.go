@@ -174,7 +174,25 @@ func (l *life) exec(t *turn) {
 	began := time.Now()
 	c := newContext(l, t)
 	c.span = l.span(t)
-	err := guard(func() error { return t.run(c) })
+	err := errGoexit // unless it returns
+	// Deferred, because code that ends its goroutine returns to nowhere else. Who calls exec
+	// sees to it that there is another one then.
+	defer func() {
+		if err == errGoexit {
+			err = &panicError{err, debug.Stack()}
+		}
+		l.conclude(c, err, began)
+	}()
+	err = guard(func() error { return t.run(c) })
+}
+
+// errGoexit is the cause of a turn's failure that called runtime.Goexit, as testing.T's
+// FailNow does.
+var errGoexit = errors.New("runtime.Goexit was called")
+
+// conclude ends the turn of c, whose function has returned err.
+func (l *life) conclude(c *Context, err error, began time.Time) {
+	t := c.turn
 	if err == nil {
 		err = c.commit()
 	} else {
@@ -224,6 +242,23 @@ func guard(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// apart calls fn on a goroutine of its own, which fn may end, and waits for it.
+func apart(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	<-done
+}
+
+// shield calls fn as guard does, and makes an error of runtime.Goexit, too.
+func shield(fn func() error) error {
+	var err error = &panicError{value: errGoexit}
+	apart(func() { err = guard(fn) })
+	return err
 }
 
 // A panicError is a panic of an actor's code. It wraps ErrPanic, and the error with which

@@ -1,0 +1,53 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+)
+
+// dontWake is the end of an actor that could not be woken, or doesn't want to be.
+func (l *life) dontWake(err error) {
+	l.failure = err
+	l.cancel()
+	close(l.over)
+	l.sources.Wait()
+	if l.destroy && l.actor.Err() == nil {
+		l.quiesce()
+		l.gate.wait()
+		if err := l.remove(); err != nil {
+			l.failure = err
+		}
+	} else {
+		l.shut(true)
+		l.host.alarms.lost(l, err)
+	}
+	l.host.forget(l)
+	close(l.woken)
+	close(l.left)
+}
+
+// remove drops the actor, and tells who asked for it.
+func (l *life) remove() error {
+	if l.queue != nil {
+		l.report("close the queue", l.queue.Close())
+	}
+	l.clock.Close()
+	if l.db != nil {
+		l.report("close the database", l.db.Close())
+		l.db = nil
+	}
+	err := l.actor.Drop(context.WithoutCancel(l.ctx))
+	if err != nil {
+		err = fmt.Errorf("host: destroy %s: %w", l.name, err)
+		l.log.Error("host: destroy", slog.Any("error", err))
+	} else {
+		l.host.alarms.destroyed(l)
+		l.host.away.drop(l.name, "the actor is gone")
+		l.host.count(metricDestroyed, 1)
+	}
+	l.gate.destroyed(err)
+	l.queue = nil
+	l.shut(false)
+	return err
+}
