@@ -19,7 +19,8 @@ type Workflow struct {
 
 // NewWorkflow returns the workflow that fn is the code of; nil opts are the zero Options.
 // What is the host's business in them (the queue, the clock, the logger, OnDue) is
-// ignored.
+// ignored. Without a provider of spans its runs and steps are spans in the actor's own
+// traces, if the host records any.
 //
 // It runs while its actor is awake, beside the turns, and wakes the actor when it has
 // something to do. A step reaches the actor with Turn and the context that it gets; with
@@ -39,6 +40,9 @@ func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *workflow.Options)
 			o = *opts
 		}
 		o.Queue, o.Clock, o.Logger, o.OnDue = l.queue, l.clock, l.log, f.due
+		if o.Tracing == nil && l.traces != nil {
+			o.Tracing = flowTracer{life: l}
+		}
 		r, err := workflow.Open(l.ctx, l.actor, fn, &o)
 		if err != nil {
 			return nil, err
