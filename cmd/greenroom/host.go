@@ -18,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/traces"
 )
 
 // A typeSource is where a host's types come from: it has flags of its own.
@@ -42,6 +43,7 @@ type hostFlags struct {
 	idle      time.Duration
 	away      time.Duration
 	drain     time.Duration
+	traces    bool
 	verbose   bool
 
 	sources []typeSource
@@ -81,6 +83,7 @@ and puts its actors to sleep.`,
 	flags.DurationVar(&f.idle, "idle", host.DefaultIdleTimeout, "how long an actor without anything to do stays there")
 	flags.DurationVar(&f.away, "away", host.DefaultAwayTimeout, "how long a client may be away before it is disconnected")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	f.sources = hostTypes(cmd)
 	return cmd
@@ -190,13 +193,22 @@ func (f *hostFlags) store(args []string) (url string, remove func() error, err e
 	return "", nil, &usageError{"STORE is missing: only --demo does without one"}
 }
 
+// tracesBytes bounds what an actor's spans take: they are kept of every turn, whether
+// somebody wants to look at them or not.
+const tracesBytes = 4 << 20
+
 // hostOptions returns the options of the host.
 func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 	limits, err := envlimits.Apply(limits)
 	if err != nil {
 		return nil, err
 	}
+	var spans *traces.Options
+	if s.flags.traces {
+		spans = &traces.Options{MaxBytes: tracesBytes}
+	}
 	return &host.Options{
+		Traces:      spans,
 		Store:       &actorstore.Options{Limits: limits},
 		MaxAwake:    s.flags.awake,
 		IdleTimeout: s.flags.idle,

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
 )
 
 // TestHostDemo runs what the demonstration says to run, and ends it in good order.
@@ -20,7 +22,8 @@ func TestHostDemo(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	p := startHost(t, "", "--demo", filepath.Join(t.TempDir(), "data"))
+	store := filepath.Join(t.TempDir(), "data")
+	p := startHost(t, "", "--demo", store)
 	var answers []string
 	for _, line := range p.said {
 		command, ok := strings.CutPrefix(line, "  curl ")
@@ -69,6 +72,29 @@ func TestHostDemo(t *testing.T) {
 	}
 	if strings.Contains(p.stderr.String(), "level=ERROR") || strings.Contains(p.stderr.String(), "level=WARN") {
 		t.Errorf("it has logged %s", &p.stderr)
+	}
+	if out := must(t, "traces", "ls", store, "counter/lobby"); !strings.Contains(out, "actor.action.add") {
+		t.Errorf("its turns have left %s", out)
+	}
+}
+
+// TestHostTraces: who doesn't want spans has none.
+func TestHostTraces(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--traces=false"}} {
+		s := &hostServer{flags: &hostFlags{}}
+		cmd := newHost(&env{})
+		if err := cmd.ParseFlags(flags); err != nil {
+			t.Fatal(err)
+		}
+		on, err := cmd.Flags().GetBool("traces")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.flags.traces = on
+		opts, err := s.hostOptions(batch.Limits{})
+		if err != nil || (opts.Traces != nil) != (flags == nil) {
+			t.Errorf("%q: %+v, %v", flags, opts, err)
+		}
 	}
 }
 

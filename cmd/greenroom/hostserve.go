@@ -24,6 +24,7 @@ import (
 	"github.com/greenroomdb/greenroom/metrics/prom"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -101,7 +102,7 @@ func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) erro
 // measure prepares the metrics.
 func (s *hostServer) measure() (*prometheus.Registry, error) {
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics())...)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func must(t *testing.T, args ...string) string {
 	t.Helper()
 	r := greenroom(t.Context(), strings.NewReader(""), args...)
 	if r.code != exitOK {
-		t.Fatalf("greenroom %q: status %d, %s", args, r.code, r.stderr)
+		t.Fatalf("greenroom %q: status %d, %s%s", args, r.code, r.stderr, r.stdout)
 	}
 	return r.stdout
 }
