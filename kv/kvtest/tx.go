@@ -33,6 +33,7 @@ func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"AtomicParallel", 0, testTxAtomicParallel},
 		{"Conflicts", 0, testTxConflicts},
 		{"DeclaredConflicts", kv.TxConflictRanges, testTxDeclared},
+		{"Claim", kv.TxConflictRanges, testTxClaim},
 		{"EngineCommits", 0, testTxEngineCommits},
 		{"LongKeys", 0, testTxLongKeys},
 		{"LostUpdate", 0, testTxLostUpdate},
