@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/coder/websocket"
@@ -107,11 +108,16 @@ func (c *client) connect(path string) error {
 	return err
 }
 
-// first reads the first message.
+// first reads the first message. That a client leaves before it, or breaks the rules of
+// WebSockets, is its own affair, and nothing for those who look after the server.
 func (c *client) first() (*request, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.HeaderTimeout)
 	defer cancel()
-	return c.receive(ctx)
+	r, err := c.receive(ctx)
+	if err != nil && !errors.Is(err, errMessage) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errCut, err)
+	}
+	return r, err
 }
 
 // receive reads a message. A socket that is closed, or becomes so for what was sent, is an

@@ -1,8 +1,10 @@
 package front
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -353,5 +355,20 @@ func TestDrain(t *testing.T) {
 	r.reopen()
 	if got := p.resume().call("conns", nil); got != "2" {
 		t.Errorf("%s connections", got)
+	}
+}
+
+// TestLeavesAtOnce: who opens sockets and goes, or sends no frames, fills nobody's log.
+func TestLeavesAtOnce(t *testing.T) {
+	r := newRig(t, Options{})
+	var log bytes.Buffer
+	r.front.log = slog.New(slog.NewTextHandler(&log, nil))
+	must(t, r.dial(mediaJSON).ws.CloseNow())
+	p := r.dial(mediaCBOR)
+	must(t, p.ws.Write(p.Context(), websocket.MessageText, []byte("{}")))
+	p.wantClose(closeBad)
+	r.close() // when nothing is under way
+	if log.Len() > 0 {
+		t.Errorf("logged is %s", &log)
 	}
 }
