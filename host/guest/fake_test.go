@@ -35,7 +35,7 @@ func (f *fakeHost) install(t *testing.T) {
 		"reply": &reply, "fail": &fail, "log": &logLine, "self": &whoami, "input": &input, "destroy": &destroy,
 		"state_get": &stateGet, "state_set": &stateSet, "workflow_start": &workflowStart, "workflow_status": &workflowStatus,
 		"kv_get": &kvGet, "kv_put": &kvPut, "kv_delete": &kvDelete, "kv_delete_range": &kvDeleteRange, "kv_list": &kvList,
-		"sql_exec": &sqlExec, "sql_query": &sqlQuery, "queue_send": &queueSend, "queue_receive": &queueReceive,
+		"sql_exec": &sqlExec, "sql_query": &sqlQuery, "queue_send": &queueSend, "send": &send, "queue_receive": &queueReceive,
 		"queue_complete": &queueComplete, "queue_nack": &queueNack, "queue_len": &queueLen, "schedule_add": &scheduleAdd,
 		"schedule_cancel": &scheduleCancel, "schedule_list": &scheduleList, "conn_list": &connList, "conn_get": &connGet,
 		"conn_set_state": &connSetState, "conn_subscribe": &connSubscribe, "conn_send": &connSend,

@@ -30,7 +30,7 @@ func TestNoHost(t *testing.T) {
 	_, state := State[int](c)
 	_, get := c.KV().Get(nil)
 	_, add := c.Schedule().After(1, "a", nil)
-	for i, err := range []error{state, get, add, c.Destroy(), c.Broadcast("e", 1), SetState(c, 1), c.Input(nil)} {
+	for i, err := range []error{state, get, add, c.Destroy(), c.Broadcast("e", 1), c.Send(Address{}, Send{}), SetState(c, 1), c.Input(nil)} {
 		if !errors.Is(err, ErrNoHost) {
 			t.Errorf("%d: got %v", i, err)
 		}
@@ -144,6 +144,31 @@ func TestFault(t *testing.T) {
 	if err := c.KV().Put(nil, nil); err == nil || c.Broadcast("e", func() {}) == nil {
 		t.Error("a function is a value")
 	}
+}
+
+// TestSend: messages for the own queue and for others have the same words.
+func TestSend(t *testing.T) {
+	f := &fakeHost{answer: map[string]any{"queue_send": 7}}
+	f.install(t)
+	c := &Context{}
+	m := Send{Name: "n", Body: "b", Delay: time.Second, Key: "k"}
+	if id, err := c.Queue().Send(m); id != 7 || err != nil {
+		t.Errorf("got %d, %v", id, err)
+	}
+	if err := c.Send(Address{"thing", "other"}, m); err != nil {
+		t.Error(err)
+	}
+	const words = "map[body:b delay:1000 key:k name:n]"
+	f.want(t, "queue_send "+words, "send [map[key:other type:thing] "+words+"]")
+	f.answer["send"] = &abi.Fault{Code: "outbox_full"}
+	if err := c.Send(Address{}, Send{}); !errors.Is(err, &Error{Code: "outbox_full"}) {
+		t.Errorf("got %v", err)
+	}
+	f.asked = nil
+	if err := c.Send(Address{}, Send{Body: func() {}}); err == nil {
+		t.Error("a function is a value")
+	}
+	f.want(t)
 }
 
 // TestLog: what a slog.Logger is given gets to the host, with plain values.

@@ -27,6 +27,7 @@ var (
 	sqlExec        function = nobody
 	sqlQuery       function = nobody
 	queueSend      function = nobody
+	send           function = nobody
 	queueReceive   function = nobody
 	queueComplete  function = nobody
 	queueNack      function = nobody

@@ -122,6 +122,11 @@ func importQueueSend(ptr unsafe.Pointer, size uint32) int32
 
 func queueSend(arg []byte) int32 { return importQueueSend(place(arg)) }
 
+//go:wasmimport greenroom_v1 send
+func importSend(ptr unsafe.Pointer, size uint32) int32
+
+func send(arg []byte) int32 { return importSend(place(arg)) }
+
 //go:wasmimport greenroom_v1 queue_receive
 func importQueueReceive(ptr unsafe.Pointer, size uint32) int32
 

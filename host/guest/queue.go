@@ -22,13 +22,35 @@ type Send struct {
 
 // Send puts a message into the queue, and returns the ID that it will have.
 func (Queue) Send(s Send) (id int64, err error) {
-	body, err := Encode(s.Body)
+	m, err := s.message()
 	if err != nil {
 		return 0, err
 	}
 	var n abi.Int
-	err = call(queueSend, abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key}, &n)
+	err = call(queueSend, m, &n)
 	return int64(n), err
+}
+
+// Send puts a message into the queue of another actor, which is created if it doesn't
+// exist, and woken. It is sent when the turn is durable, and not at all if the turn
+// doesn't land; from then on it arrives exactly once, unless it takes more than a day: see
+// host.Context.Send. What an actor sends to itself is put into its queue by the turn, as
+// Queue.Send does.
+//
+// The codes of errors are "bad_address", "no_such_type", "outbox_full", and those of the
+// queue. They say that nothing is sent, also if the turn lands.
+func (c *Context) Send(to Address, s Send) error {
+	m, err := s.message()
+	if err != nil {
+		return err
+	}
+	return call(send, abi.Letter{To: abi.Address{Type: to.Type, Key: to.Key}, Message: m}, nil)
+}
+
+// message returns s as the host takes it.
+func (s *Send) message() (abi.Send, error) {
+	body, err := Encode(s.Body)
+	return abi.Send{Name: s.Name, Body: body, Delay: millis(s.Delay), Key: s.Key}, err
 }
 
 func millis(d time.Duration) abi.Int { return abi.Int(d.Milliseconds()) }

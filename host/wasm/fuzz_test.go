@@ -29,6 +29,7 @@ func presets(t testing.TB, madeUp []byte) (data []byte, at []preset) {
 		abi.Statement{Query: "select * from t", Args: []abi.Raw{}}, abi.Send{Name: "n"}, abi.Receive{Count: 3}, abi.Fault{Code: "c"},
 		abi.Completion{Receipt: "1/1"}, abi.Return{Receipt: "1/1"}, abi.Record{Message: "m"}, abi.Broadcast{Event: "e"},
 		abi.ConnState{ID: "x"}, abi.Parting{ID: "x"}, "x", nil, 1 << 40,
+		abi.Letter{To: abi.Address{Type: "thing", Key: "third"}, Message: abi.Send{Name: "n"}},
 	} {
 		b, err := abi.Encode(v)
 		must(t, err)
@@ -70,7 +71,7 @@ func FuzzABI(f *testing.F) {
 		all = append(all, byte(i), 0, 0, byte(i), byte(i), 2, 0xff, 0xff, byte(i), 3, 0, 8)
 	}
 	f.Add(all, []byte{0x82, 0x41, 'k', 0x41, 'v', 0xf7, 0x80, 0xb9, 0, 0})
-	for p := range byte(20) { // every preset for every function
+	for p := range byte(21) { // every preset for every function
 		all := []byte{}
 		for i := range imports {
 			all = append(all, byte(i), 0, 0, p)

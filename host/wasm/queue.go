@@ -8,9 +8,10 @@ import (
 	"github.com/greenroomdb/greenroom/queue"
 )
 
-// queueFunctions are those for the actor's queue.
+// queueFunctions are those for the actor's queue, and for those of others.
 var queueFunctions = []function{
 	{name: "queue_send", keep: true, body: with(queueSend)},
+	{name: "send", keep: true, body: with(send)},
 	{name: "queue_receive", keep: true, body: with(queueReceive)},
 	{name: "queue_complete", keep: true, body: with(queueComplete)},
 	{name: "queue_nack", keep: true, body: with(queueNack)},
@@ -25,10 +26,19 @@ func duration(ms abi.Int) time.Duration {
 }
 
 func queueSend(c *call, s *abi.Send) (any, error) {
-	id, err := c.host.Queue().Send(queue.Send{
-		Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key,
-	})
+	id, err := c.host.Queue().Send(toSend(s))
 	return abi.Int(id), err
+}
+
+// send puts a message into the actor's outbox. There is no id to return: the other queue
+// gives it one when the message has come.
+func send(c *call, l *abi.Letter) (any, error) {
+	return nil, c.host.Send(host.Address{Type: l.To.Type, Key: l.To.Key}, toSend(&l.Message))
+}
+
+// toSend returns a message as the queue takes it.
+func toSend(s *abi.Send) queue.Send {
+	return queue.Send{Name: s.Name, Body: queue.Raw(s.Body), Delay: duration(s.Delay), Key: s.Key}
 }
 
 // maxMessage is how large a message is taken to be: the default limit of values, and a

@@ -60,6 +60,19 @@ type Send struct {
 	Key   string `cbor:"key,omitempty"`
 }
 
+// An Address names an actor.
+type Address struct {
+	Type string `cbor:"type"`
+	Key  string `cbor:"key"`
+}
+
+// A Letter is a message for the queue of another actor.
+type Letter struct {
+	_       struct{} `cbor:",toarray"`
+	To      Address
+	Message Send
+}
+
 // A Receive says which messages are wanted.
 type Receive struct {
 	Names      []string `cbor:"names,omitempty"`

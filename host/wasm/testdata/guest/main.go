@@ -36,6 +36,8 @@ func init() {
 			"sql":       guest.Action(sql),
 			"query":     guest.Action(query),
 			"send":      guest.Action(send),
+			"tell":      guest.Action(tell),
+			"shout":     guest.Action(shout),
 			"receive":   guest.Action(receive),
 			"remind":    guest.Action(remind),
 			"say":       guest.Action(say),
@@ -269,6 +271,40 @@ func query(c *guest.Context, q string) (string, error) {
 
 func send(c *guest.Context, name string) (int64, error) {
 	return c.Queue().Send(guest.Send{Name: name, Body: 5, Key: "once"})
+}
+
+// A letter is a number for another actor. If Code isn't "" the turn fails with it.
+type letter struct {
+	Type, Key, Code string
+	N               int
+	Delay           time.Duration
+}
+
+// tell sends a letter, and returns the code of the error if there is one.
+func tell(c *guest.Context, l letter) (string, error) {
+	err := c.Send(guest.Address{Type: l.Type, Key: l.Key}, guest.Send{Name: "work", Body: l.N, Delay: l.Delay})
+	var e *guest.Error
+	if errors.As(err, &e) {
+		return e.Code, nil
+	}
+	if err == nil && l.Code != "" {
+		err = &guest.Error{Code: l.Code, Message: "It is so."}
+	}
+	return "", err
+}
+
+// shout sends until it may not, and fails with how often it could.
+func shout(c *guest.Context, key string) (int, error) {
+	for n := 0; ; n++ {
+		err := c.Send(guest.Address{Type: "thing", Key: key}, guest.Send{Name: "work", Body: n})
+		var e *guest.Error
+		if errors.As(err, &e) {
+			return n, &guest.Error{Code: e.Code, Message: fmt.Sprint(n)}
+		}
+		if err != nil {
+			return n, err
+		}
+	}
 }
 
 // receive takes what is there, gives the first back, and completes the others.
