@@ -56,7 +56,8 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw
 	defer cancel()
 	// What Shutdown gives up doesn't wait for its client, either.
 	defer context.AfterFunc(f.ctx, cancel)()
-	return f.do(ctx, &host.Call{Actor: a, Action: r.PathValue("action"), Args: args})
+	trace, span := callerSpan(r)
+	return f.do(ctx, &host.Call{Actor: a, Action: r.PathValue("action"), Args: args, Trace: trace, Span: span})
 }
 
 // do calls an action, and counts.

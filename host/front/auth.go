@@ -138,7 +138,7 @@ func (f *Front) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) 
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Accept, Traceparent")
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
