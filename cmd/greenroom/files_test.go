@@ -492,10 +492,14 @@ func TestStoreInUse(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
-	err := own(t.Context(), target{url: live, actor: "music", create: true}, func(a *actorstore.Actor) error {
-		db, err := vfs.Open(t.Context(), a, &vfs.Options{TxMemory: 1})
+	err := withStore(t.Context(), live, &storeurl.Options{Create: true}, func(store *storeurl.Store) error {
+		a, err := store.Named(t.Context(), "music", nil)
 		if err != nil {
 			return err
+		}
+		db, err := vfs.Open(t.Context(), a, &vfs.Options{TxMemory: 1})
+		if err != nil {
+			return errors.Join(err, a.Close())
 		}
 		err = withSession(t.Context(), db, bufio.NewWriter(io.Discard), func(s *session) error {
 			_, err := s.run(t.Context(), piece{text: `PRAGMA cache_size = 10; CREATE TABLE t(a);
@@ -503,9 +507,9 @@ func TestCutOff(t *testing.T) {
 				INSERT INTO t SELECT 'old' || hex(zeroblob(100)) FROM c;
 				BEGIN; UPDATE t SET a = 'new' || hex(zeroblob(100))`})
 			// The process that ends here is the copy of the store.
-			return errors.Join(err, a.Sync(t.Context()), os.CopyFS(dead, os.DirFS(live)), s.rollback())
+			return errors.Join(err, store.Engine.(kv.Transactor).Checkpoint(t.Context(), dead), s.rollback())
 		})
-		return errors.Join(err, db.Close())
+		return errors.Join(err, db.Close(), a.Close())
 	})
 	if err != nil {
 		t.Fatal(err)
