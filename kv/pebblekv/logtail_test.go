@@ -107,7 +107,7 @@ func TestZerosRefused(t *testing.T) {
 		}
 		return nil
 	})
-	for n := range 10 {
+	for n := range 40 {
 		if err := db.Commit(ctx, record(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestZerosRefused(t *testing.T) {
 	if db, err = open("store", nil, d); err != nil {
 		t.Fatal(err)
 	}
-	for n := range 10 {
+	for n := range 40 {
 		if _, err := db.Get(ctx, record(n).Ops[0].Key, nil); err != nil {
 			t.Errorf("record %d: %v", n, err)
 		}
