@@ -47,7 +47,8 @@ type flight struct {
 	applied func()
 }
 
-// maxKept bounds the memory that an idle flight keeps, in bytes of keys.
+// maxKept bounds the memory that an idle flight keeps, in bytes of keys; what a commit of
+// that many keys takes besides comes on top.
 const maxKept = 512 << 10
 
 // A freeList keeps flights for reuse.
