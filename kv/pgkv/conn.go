@@ -45,6 +45,9 @@ func (db *DB) dial(ctx context.Context) (*conn, error) {
 	c := &conn{pg: pg, sql: db.sql, used: time.Now(), descs: make(map[*statement]*pgconn.StatementDescription, len(db.sql.all))}
 	pg.CustomData()[connKey] = c
 	if err := c.setUp(ctx); err != nil {
+		if code(err) == "" && ctx.Err() == nil && (c.bad || pg.IsClosed()) {
+			err = &lostError{err} // the server went away in between
+		}
 		c.kill()
 		return nil, err
 	}
