@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -21,7 +20,7 @@ const (
 // with its result, two durable commits. The steps are those of a loop, one in each
 // iteration, and the loop keeps them all: to forget some is a commit of its own.
 func stepJob() job {
-	return job{"workflow/step", "step/s", stepCommits, 16, beginSteps}
+	return job{"workflow/step", "step/s", stepCommits, workflow.DefaultCommit, beginSteps}
 }
 
 // steps is an actor whose workflow stands in a step, between its two commits.
@@ -50,7 +49,7 @@ func beginSteps(ctx context.Context, a *actorstore.Actor, i int) (shift, error) 
 		return workflow.Loop(c, "loop", in, func(c *workflow.Context, _ *int) (int, bool, error) {
 			_, err := workflow.Step(c, "step", step, opts)
 			return 0, false, err
-		}, &workflow.LoopOptions{Commit: math.MaxInt32})
+		}, nil)
 	}
 	var err error
 	s.w, err = workflow.Open(ctx, a, code, &workflow.Options{

@@ -13,6 +13,8 @@ const (
 	maxChecked      = 4 << 10
 	maxCheckedKey   = 128
 	maxCheckedValue = 128
+	// maxCleared is how many ranges are kept that rows may be in.
+	maxCleared = 16
 )
 
 // checked are the newest values of rows that one commit after the other checks and
@@ -22,66 +24,125 @@ const (
 //
 // It is used with the commit lock held. Everything that is applied goes through landed, so
 // that what is remembered is what a Get would return.
-type checked map[string]*checkedRow
+type checked struct {
+	rows map[string]*checkedRow
+	// cleared are the last ranges that were cleared, in which there may be rows. To look
+	// for them takes as long as reading many, so it is done for several ranges at once.
+	cleared []clearedRange
+	ops     uint64 // counts operations that were applied
+}
 
-type checkedRow struct{ value []byte }
+type checkedRow struct {
+	key   string
+	value []byte
+	op    uint64 // that has set it
+}
+
+// A clearedRange is [start, end), whose rows that were set before op are no more.
+type clearedRange struct {
+	start, end []byte
+	op         uint64
+}
+
+// row returns what is remembered of key, nil for nothing.
+func (m *checked) row(key []byte) *checkedRow {
+	row := m.rows[string(key)]
+	if row == nil || !m.gone(row) {
+		return row
+	}
+	delete(m.rows, row.key)
+	return nil
+}
+
+// gone reports whether row was cleared with a range.
+func (m *checked) gone(row *checkedRow) bool {
+	for i := range m.cleared {
+		r := &m.cleared[i]
+		if row.op < r.op && string(r.start) <= row.key && row.key < string(r.end) {
+			return true
+		}
+	}
+	return false
+}
 
 // holds evaluates ch; known is false if it takes a Get.
-func (m checked) holds(ch *kv.Check) (holds, known bool) {
-	row, known := m[string(ch.Key)]
-	return known && !ch.Absent && bytes.Equal(row.value, ch.Value), known
+func (m *checked) holds(ch *kv.Check) (holds, known bool) {
+	row := m.row(ch.Key)
+	return row != nil && !ch.Absent && bytes.Equal(row.value, ch.Value), row != nil
 }
 
 // landed keeps m up with a commit that was applied, and remembers the rows that it
 // checked and wrote.
-func (m checked) landed(c *kv.Commit) {
-	if hasRanges(c) {
-		clear(m) // rare, and telling which are in a range would take as long as asking again
-	}
+func (m *checked) landed(c *kv.Commit) {
 	for i := range c.Ops {
 		o := &c.Ops[i]
-		row, there := m[string(o.Key)]
+		m.ops++
+		if o.Kind == kv.OpClearRange {
+			m.clear(o.Key, o.Value)
+			continue
+		}
+		row, there := m.rows[string(o.Key)]
 		switch {
 		case !there:
 		case o.Kind == kv.OpSet && len(o.Value) <= maxCheckedValue:
-			row.value = append(row.value[:0], o.Value...)
+			row.value, row.op = append(row.value[:0], o.Value...), m.ops
 		default:
-			delete(m, string(o.Key))
+			delete(m.rows, string(o.Key))
 		}
-	}
-	if hasRanges(c) {
-		return
 	}
 	for i := range c.Checks {
 		m.remember(c, c.Checks[i].Key)
 	}
 }
 
+// clear forgets the rows of [start, end).
+func (m *checked) clear(start, end []byte) {
+	n := len(m.cleared)
+	if n == maxCleared {
+		for key, row := range m.rows {
+			if m.gone(row) {
+				delete(m.rows, key)
+			}
+		}
+		n = 0
+	}
+	m.cleared = slices.Grow(m.cleared[:n], 1)[:n+1]
+	r := &m.cleared[n] // whose memory served another before
+	r.start, r.end, r.op = append(r.start[:0], start...), append(r.end[:0], end...), m.ops
+}
+
 // remember adds the value that c has given key, if it has.
-func (m checked) remember(c *kv.Commit, key []byte) {
-	if _, there := m[string(key)]; there || len(key) > maxCheckedKey {
+func (m *checked) remember(c *kv.Commit, key []byte) {
+	if len(key) > maxCheckedKey || m.row(key) != nil {
 		return
 	}
 	for i := range slices.Backward(c.Ops) {
 		o := &c.Ops[i]
+		if o.Kind == kv.OpClearRange {
+			if bytes.Compare(o.Key, key) <= 0 && bytes.Compare(key, o.Value) < 0 {
+				return
+			}
+			continue
+		}
 		if !bytes.Equal(o.Key, key) {
 			continue
 		}
 		if o.Kind == kv.OpSet && len(o.Value) <= maxCheckedValue {
 			m.room()
-			m[string(key)] = &checkedRow{bytes.Clone(o.Value)}
+			row := &checkedRow{string(key), bytes.Clone(o.Value), m.ops}
+			m.rows[row.key] = row
 		}
 		return
 	}
 }
 
 // room forgets any one if there are too many.
-func (m checked) room() {
-	if len(m) < maxChecked {
+func (m *checked) room() {
+	if len(m.rows) < maxChecked {
 		return
 	}
-	for key := range m {
-		delete(m, key)
+	for key := range m.rows {
+		delete(m.rows, key)
 		return
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -55,8 +56,9 @@ func TestChecked(t *testing.T) {
 			}
 		}
 		switch rng.IntN(100) {
-		case 0:
-			c.Ops = append(c.Ops, kv.ClearRange([]byte("k1"), []byte("k2")))
+		case 0, 9:
+			first := key()
+			c.Ops = slices.Insert(c.Ops, rng.IntN(len(c.Ops)+1), kv.ClearRange(first, append(first, byte(rng.Uint32()))))
 		case 1, 2, 3, 4, 5, 6, 7, 8:
 			c.Ops = append(c.Ops, kv.Clear(key()))
 		case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
@@ -77,8 +79,11 @@ func TestChecked(t *testing.T) {
 		if err := db.Commit(t.Context(), c); errors.Is(err, kv.ErrConflict) != conflict {
 			t.Fatalf("step %d: got %v, want a conflict: %v", step, err, conflict)
 		}
-		most = max(most, len(db.checked))
-		for k, row := range db.checked {
+		most = max(most, len(db.checked.rows))
+		for k, row := range db.checked.rows {
+			if db.checked.gone(row) {
+				continue
+			}
 			if got := newest([]byte(k)); got == nil || !bytes.Equal(got, row.value) {
 				t.Fatalf("step %d: %s is %x, and %x is remembered", step, k, got, row.value)
 			}

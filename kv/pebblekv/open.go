@@ -70,7 +70,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	fault, life := newFault(), newLife()
 	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
 	d := &DB{
-		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{}, memtable: memtable,
+		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}}, memtable: memtable,
 		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing},
 		gate:  newGate(fault, life.closing, memtable),
 	}
