@@ -26,8 +26,8 @@ type job struct {
 
 // A shift is one actor at its job, used from one goroutine at a time.
 type shift interface {
-	// do does one operation.
-	do(ctx context.Context) error
+	// work does one operation after the other, as long as more says so.
+	work(ctx context.Context, more func() bool) error
 	// close ends the shift, not the actor.
 	close() error
 }
@@ -110,7 +110,7 @@ func openCrowd(ctx context.Context, j job, at site) (c *crowd, err error) {
 }
 
 func (c *crowd) run(ctx context.Context, n int) error {
-	return together(len(c.shifts), n, func(i int) error { return c.shifts[i].do(ctx) })
+	return together(len(c.shifts), n, func(i int, more func() bool) error { return c.shifts[i].work(ctx, more) })
 }
 
 func (c *crowd) counts() faultkv.Counts { return c.engine.Counts() }
@@ -129,22 +129,29 @@ func (c *crowd) close() error {
 	return errors.Join(append(errs, c.engine.Close())...)
 }
 
-// together does n operations by some workers at once, each with its number, and returns
-// the first error of each.
-func together(workers, n int, operation func(worker int) error) error {
+// together does n operations by some workers at once, each with its number, as long as
+// more says that there are some left, and returns the first error of each.
+func together(workers, n int, work func(worker int, more func() bool) error) error {
 	errs := make([]error, workers)
 	var left atomic.Int64
 	left.Store(int64(n))
+	more := func() bool { return left.Add(-1) >= 0 }
 	var done sync.WaitGroup
 	for i := range workers {
-		done.Go(func() {
-			for errs[i] == nil && left.Add(-1) >= 0 {
-				errs[i] = operation(i)
-			}
-		})
+		done.Go(func() { errs[i] = work(i, more) })
 	}
 	done.Wait()
 	return errors.Join(errs...)
+}
+
+// repeat does an operation as long as more says so.
+func repeat(more func() bool, operation func() error) error {
+	for more() {
+		if err := operation(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A rawCrowd plays the commits of a crowd back, each actor its own.
@@ -204,24 +211,24 @@ func (j job) record(ctx context.Context, at site) (commits [][]kv.Commit, err er
 }
 
 func doMany(ctx context.Context, s shift, n int) error {
-	for range n {
-		if err := s.do(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.work(ctx, func() bool { n--; return n >= 0 })
 }
 
 func (c *rawCrowd) run(ctx context.Context, n int) error {
-	return together(len(c.commits), n, func(i int) error {
-		for range c.each {
-			if err := c.engine.Commit(ctx, &c.commits[i][c.next[i]]); err != nil {
-				return err
-			}
-			c.next[i] = (c.next[i] + 1) % len(c.commits[i])
-		}
-		return nil
+	return together(len(c.commits), n, func(i int, more func() bool) error {
+		return repeat(more, func() error { return c.play(ctx, i) })
 	})
+}
+
+// play makes the commits of an operation of the i-th actor.
+func (c *rawCrowd) play(ctx context.Context, i int) error {
+	for range c.each {
+		if err := c.engine.Commit(ctx, &c.commits[i][c.next[i]]); err != nil {
+			return err
+		}
+		c.next[i] = (c.next[i] + 1) % len(c.commits[i])
+	}
+	return nil
 }
 
 func (c *rawCrowd) counts() faultkv.Counts { return c.engine.Counts() }

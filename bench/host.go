@@ -123,7 +123,9 @@ func (h *turnHost) call(ctx context.Context, i int) error {
 }
 
 func (h *turnHost) run(ctx context.Context, n int) error {
-	return together(len(h.actors), n, func(i int) error { return h.call(ctx, i) })
+	return together(len(h.actors), n, func(i int, more func() bool) error {
+		return repeat(more, func() error { return h.call(ctx, i) })
+	})
 }
 
 func (h *turnHost) counts() faultkv.Counts { return h.engine.Counts() }

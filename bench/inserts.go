@@ -52,7 +52,9 @@ type inserts struct {
 	op   operation
 }
 
-func (s *inserts) do(context.Context) error { return s.op.run(1) }
+func (s *inserts) work(_ context.Context, more func() bool) error {
+	return repeat(more, func() error { return s.op.run(1) })
+}
 
 func (s *inserts) close() error { return errors.Join(s.op.close(), s.conn.Close(), s.db.close()) }
 
@@ -80,7 +82,9 @@ func openFiles(ctx context.Context, at site) (_ runner, err error) {
 }
 
 func (f files) run(_ context.Context, n int) error {
-	return together(len(f), n, func(i int) error { return f[i].op.run(1) })
+	return together(len(f), n, func(i int, more func() bool) error {
+		return repeat(more, func() error { return f[i].op.run(1) })
+	})
 }
 
 func (f files) counts() faultkv.Counts { return faultkv.Counts{} }

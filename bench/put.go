@@ -38,7 +38,11 @@ func beginPuts(ctx context.Context, a *actorstore.Actor, i int) (shift, error) {
 	return p, a.Apply(ctx, &b)
 }
 
-func (p *puts) do(ctx context.Context) error {
+func (p *puts) work(ctx context.Context, more func() bool) error {
+	return repeat(more, func() error { return p.put(ctx) })
+}
+
+func (p *puts) put(ctx context.Context) error {
 	noise(p.rnd, p.value[:])
 	key := p.keys[p.next]
 	p.next = (p.next + 1) % len(p.keys)

@@ -38,7 +38,11 @@ func beginCycles(ctx context.Context, a *actorstore.Actor, i int) (shift, error)
 	return &cycles{q, body}, nil
 }
 
-func (c *cycles) do(ctx context.Context) error {
+func (c *cycles) work(ctx context.Context, more func() bool) error {
+	return repeat(more, func() error { return c.cycle(ctx) })
+}
+
+func (c *cycles) cycle(ctx context.Context) error {
 	if _, err := c.queue.Enqueue(ctx, queue.Send{Name: "job", Body: c.body}); err != nil {
 		return err
 	}

@@ -119,12 +119,15 @@ func (r *readers) connect(start func(*sqlite3.Conn) (operation, error)) (operati
 // setPace has the readers read alone for a while; their pace is half of what they do.
 func (r *readers) setPace(ctx context.Context) error {
 	const batch = 16
+	read := func(i int, more func() bool) error {
+		return repeat(more, func() error { return r.reading[i].run(1) })
+	}
 	start, done := time.Now(), 0
 	for time.Since(start) < soloTime {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := together(readerCount, readerCount*batch, func(i int) error { return r.reading[i].run(1) }); err != nil {
+		if err := together(readerCount, readerCount*batch, read); err != nil {
 			return err
 		}
 		done += readerCount * batch

@@ -18,30 +18,30 @@ const (
 
 // stepJob is workflow/step: a step of a workflow that runs, recorded before it is tried and
 // with its result, two durable commits. The steps are those of a loop, one in each
-// iteration, and the loop keeps them all: to forget some is a commit of its own.
+// iteration, of which some are forgotten now and then, with the commit of a step.
 func stepJob() job {
 	return job{"workflow/step", "step/s", stepCommits, workflow.DefaultCommit, beginSteps}
 }
 
-// steps is an actor whose workflow stands in a step, between its two commits.
+// steps is an actor whose workflow stands in a step, between its two commits. When it goes
+// on it asks by itself whether there is more to do: a switch between goroutines for each
+// step would be the bench's own cost.
 type steps struct {
 	w      *workflow.Runner[int, int]
-	stands chan struct{} // sent to when the workflow is in a step
-	goOn   chan struct{} // has it leave the step
-	over   chan error    // why the workflow has ended
+	stands chan struct{}    // sent to when the workflow stands in a step
+	turns  chan func() bool // has it leave the step, and others as long as that says so
+	over   chan error       // why the workflow has ended
+	more   func() bool      // of the turn; the step's own
 }
 
 var errStepsEnded = errors.New("the workflow has ended")
 
 func beginSteps(ctx context.Context, a *actorstore.Actor, i int) (shift, error) {
-	s := &steps{stands: make(chan struct{}), goOn: make(chan struct{}), over: make(chan error, 1)}
+	s := &steps{stands: make(chan struct{}), turns: make(chan func() bool), over: make(chan error, 1)}
 	output := make([]byte, stepOutput)
 	noise(newRand(uint64(i)), output)
 	step := func(ctx context.Context) ([]byte, error) {
-		if err := s.swap(ctx, s.stands, s.goOn); err != nil {
-			return nil, err
-		}
-		return output, nil
+		return output, s.goOn(ctx)
 	}
 	// It waits for its turn in the step, so an attempt may take long.
 	opts := &workflow.StepOptions{Timeout: -1}
@@ -71,22 +71,25 @@ func beginSteps(ctx context.Context, a *actorstore.Actor, i int) (shift, error) 
 	return s, nil
 }
 
-// swap sends to one channel and then receives from the other.
-func (s *steps) swap(ctx context.Context, to chan<- struct{}, from <-chan struct{}) error {
+// goOn returns when the workflow may leave the step that it is in.
+func (s *steps) goOn(ctx context.Context) error {
+	if s.more != nil && s.more() {
+		return nil
+	}
 	select {
-	case to <- struct{}{}:
+	case s.stands <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case <-from:
+	case s.more = <-s.turns:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// stand waits until the workflow is in a step.
+// stand waits until the workflow stands in a step.
 func (s *steps) stand(ctx context.Context) error {
 	select {
 	case <-s.stands:
@@ -98,10 +101,13 @@ func (s *steps) stand(ctx context.Context) error {
 	}
 }
 
-// do has the workflow leave its step, and enter the next one.
-func (s *steps) do(ctx context.Context) error {
+// work has the workflow leave its step, and enter the next one, until there is no more.
+func (s *steps) work(ctx context.Context, more func() bool) error {
+	if !more() {
+		return nil
+	}
 	select {
-	case s.goOn <- struct{}{}:
+	case s.turns <- more:
 		return s.stand(ctx)
 	case err := <-s.over:
 		return err
