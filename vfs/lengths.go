@@ -21,7 +21,8 @@ type lengths struct {
 }
 
 // A lengthBlock is for so many chunks: a length + 1 for each; 0: not known.
-type lengthBlock [4096]atomic.Uint32
+// Once it is in the table it is used atomically.
+type lengthBlock [4096]uint32
 
 type lengthSlot = atomic.Pointer[lengthBlock] // nil: nothing is known
 
@@ -57,10 +58,8 @@ func (l *lengths) make(i int64) *lengthBlock {
 		l.grow(n + 1)
 	}
 	b := new(lengthBlock)
-	for k := range b {
-		if n*perBlock+int64(k) >= l.bound {
-			b[k].Store(absentChunk)
-		}
+	for k := min(max(l.bound-n*perBlock, 0), perBlock); k < perBlock; k++ {
+		b[k] = absentChunk
 	}
 	(*l.blocks.Load())[n].Store(b)
 	return b
@@ -84,7 +83,7 @@ func (l *lengths) grow(n int64) {
 // to go by: an empty one, which counts against the quota, reads the same.
 func (l *lengths) learn(i uint32, n int) {
 	if b := l.block(int64(i)); b != nil && n >= 0 {
-		b[int64(i)%perBlock].CompareAndSwap(0, encodeLength(n))
+		atomic.CompareAndSwapUint32(&b[int64(i)%perBlock], 0, encodeLength(n))
 	}
 }
 
@@ -94,7 +93,7 @@ func (l *lengths) set(i uint32, n int) {
 	if b == nil {
 		b = l.make(int64(i))
 	}
-	b[int64(i)%perBlock].Store(encodeLength(n))
+	atomic.StoreUint32(&b[int64(i)%perBlock], encodeLength(n))
 }
 
 // truncate records that the chunks from number from on are gone.
@@ -110,7 +109,7 @@ func (l *lengths) truncate(from int64) {
 			continue
 		}
 		for k := max(from-n*perBlock, 0); k < perBlock; k++ {
-			b[k].Store(absentChunk)
+			atomic.StoreUint32(&b[k], absentChunk)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func (l *lengths) truncate(from int64) {
 func (l *lengths) prior(i uint32) batch.Prior {
 	var v uint32
 	if b := l.block(int64(i)); b != nil {
-		v = b[int64(i)%perBlock].Load()
+		v = atomic.LoadUint32(&b[int64(i)%perBlock])
 	}
 	switch {
 	case v == absentChunk, v == 0 && int64(i) >= l.bound:

@@ -154,7 +154,7 @@ func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, en
 // when there are too many.
 func clearFew(b *pebble.Batch, it *pebble.Iterator) (bool, error) {
 	n, size := 0, 0
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := it.First(); ok; ok = it.NextPrefix() {
 		n, size = n+1, size+len(it.Key())
 		if n > maxPoints || size > maxPointBytes {
 			return false, nil
@@ -163,7 +163,7 @@ func clearFew(b *pebble.Batch, it *pebble.Iterator) (bool, error) {
 	if n == 0 || it.Error() != nil {
 		return true, it.Error()
 	}
-	for ok := it.First(); ok; ok = it.Next() {
+	for ok := it.First(); ok; ok = it.NextPrefix() {
 		if err := b.Delete(it.Key(), nil); err != nil {
 			return false, err
 		}

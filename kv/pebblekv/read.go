@@ -141,7 +141,10 @@ func (d *DB) scan(ctx context.Context, src scanner, r kv.Range, yield func(kv.En
 
 // walk yields the entries of it, and reports whether the consumer wants more.
 func (d *DB) walk(ctx context.Context, it *pebble.Iterator, r kv.Range, yield func(kv.Entry, error) bool) bool {
-	step, ok := it.Next, false
+	// NextPrefix, because Next steps over all versions of the key that are in the memtable:
+	// as many as there were commits since the last flush, if it is the head row of an actor.
+	// (Of Pebble's default comparer the prefix is the key.)
+	step, ok := it.NextPrefix, false
 	if r.Reverse {
 		step, ok = it.Prev, it.Last()
 	} else {
