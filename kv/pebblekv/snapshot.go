@@ -1,7 +1,6 @@
 package pebblekv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -27,10 +26,9 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 
 // A snapshot is a kv.Snapshot of a DB.
 //
-// Its second and later reads go through iterators that are kept: Pebble's Get
-// makes one for every call, with an allocation once the key is in a table, and
-// an iterator that is asked for ascending keys finds the next one from where it
-// is. They hold on to the tables of their time, so they end with the snapshot.
+// Its second and later reads go through cursors that are kept: Pebble's Get
+// makes an iterator for every call, with an allocation once the key is in a table.
+// They hold on to the tables of their time, so they end with the snapshot.
 type snapshot struct {
 	d      *DB
 	snap   *pebble.Snapshot
@@ -39,7 +37,7 @@ type snapshot struct {
 	warm   atomic.Bool // there was a read
 
 	mu   sync.Mutex
-	idle []*pebble.Iterator // +checklocks:mu
+	idle []*cursor // +checklocks:mu
 }
 
 func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
@@ -53,52 +51,35 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if !s.warm.Swap(true) {
 		return s.d.get(s.snap, key, dst)
 	}
-	it, err := s.iterator()
+	c, err := s.cursor()
 	if err != nil {
 		return dst, s.d.verdict(err)
 	}
-	defer s.keep(it)
-	return s.d.seek(it, key, dst)
+	defer s.keep(c)
+	return s.d.seek(c, key, dst)
 }
 
-// seek appends the value of key, as it finds it.
-func (d *DB) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
-	if len(key) == 0 || isOwn(key) {
-		return dst, kv.ErrNotFound // no store has the empty one, and Pebble's debug builds trip over it
-	}
-	// The prefix of a key is all of it, so filters keep this from looking for a
-	// missing key in vain.
-	if !it.SeekPrefixGE(key) || !bytes.Equal(it.Key(), key) {
-		if err := d.verdict(it.Error()); err != nil {
-			return dst, err
-		}
-		return dst, kv.ErrNotFound
-	}
-	v, err := it.ValueAndErr()
-	if err := d.verdict(err); err != nil {
-		return dst, err
-	}
-	return append(dst, v...), nil
-}
-
-// iterator returns an iterator over everything that nobody else uses.
-func (s *snapshot) iterator() (*pebble.Iterator, error) {
+// cursor returns one that nobody else uses.
+func (s *snapshot) cursor() (*cursor, error) {
 	s.mu.Lock()
-	n := len(s.idle)
-	if n > 0 {
+	if n := len(s.idle); n > 0 {
 		defer s.mu.Unlock()
-		it := s.idle[n-1]
+		c := s.idle[n-1]
 		s.idle = s.idle[:n-1]
-		return it, nil
+		return c, nil
 	}
 	s.mu.Unlock()
-	return s.snap.NewIter(nil)
+	it, err := s.snap.NewIter(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &cursor{it: it}, nil
 }
 
-func (s *snapshot) keep(it *pebble.Iterator) {
+func (s *snapshot) keep(c *cursor) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.idle = append(s.idle, it)
+	s.idle = append(s.idle, c)
 }
 
 func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
@@ -117,10 +98,10 @@ func (s *snapshot) Close() error {
 	}
 	s.mu.Lock()
 	var err error
-	for _, it := range s.idle {
+	for _, c := range s.idle {
 		// An iterator reports its last read's error again, and the reader has it.
-		failed := it.Error() != nil
-		if cerr := it.Close(); !failed {
+		failed := c.it.Error() != nil
+		if cerr := c.it.Close(); !failed {
 			err = errors.Join(err, cerr)
 		}
 	}
