@@ -188,7 +188,7 @@ func TestNothingLeft(t *testing.T) {
 		}
 		pass(time.Minute)
 		// Those that have just ended may be counted for a moment.
-		for i := 0; runtime.NumGoroutine() > before && i < 1000; i++ {
+		for i := 0; runtime.NumGoroutine() > before && i < 1_000_000; i++ {
 			runtime.Gosched()
 		}
 		if n := runtime.NumGoroutine(); n > before {

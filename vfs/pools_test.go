@@ -424,7 +424,7 @@ func TestManyPools(t *testing.T) {
 		times = 500
 	}
 	r := newRig(t, batch.Limits{})
-	before := 0
+	before := runtime.NumGoroutine()
 	for i := range times {
 		db, err := Open(t.Context(), r.actor, &Options{MaxConns: 1, Pragmas: []string{"synchronous=off"}})
 		if err != nil {
@@ -436,11 +436,8 @@ func TestManyPools(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if i == 100 {
-			before = lastingGoroutines()
-		}
 	}
-	if n := lastingGoroutines(); n > before+2 {
+	if n := lastingGoroutines(before + 2); n > before+2 {
 		t.Errorf("%d goroutines, %d in the beginning", n, before)
 	}
 	claimed.Lock()
