@@ -99,7 +99,7 @@ func visit(t *testing.T, store *actorstore.Store, i int) {
 func lastingGoroutines(most int) int {
 	n := runtime.NumGoroutine()
 	for end := time.Now().Add(10 * time.Second); n > most && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 		n = min(n, runtime.NumGoroutine())
 	}
 	return n

@@ -74,6 +74,11 @@ func (m *checked) holds(ch *kv.Check) (holds, known bool) {
 // landed keeps m up with a commit that was applied, and remembers the rows that it
 // checked and wrote.
 func (m *checked) landed(c *kv.Commit) {
+	if ranges(c) > maxCleared {
+		// To look for each of them would take longer than to ask for the rows again.
+		clear(m.rows)
+		return
+	}
 	for i := range c.Ops {
 		o := &c.Ops[i]
 		m.ops++
@@ -107,6 +112,8 @@ func (m *checked) clear(start, end []byte) {
 		n = 0
 	}
 	m.cleared = slices.Grow(m.cleared[:n], 1)[:n+1]
+	// No row has a longer key, so more of the bounds makes no difference.
+	start, end = start[:min(len(start), maxCheckedKey+1)], end[:min(len(end), maxCheckedKey+1)]
 	r := &m.cleared[n] // whose memory served another before
 	r.start, r.end, r.op = append(r.start[:0], start...), append(r.end[:0], end...), m.ops
 }

@@ -23,9 +23,13 @@ func TestChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rng := rand.New(rand.NewPCG(3, 5))
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 5))
 	key := func() []byte { return fmt.Append(nil, "k", rng.IntN(40)) }
 	value := func() []byte {
+		if rng.IntN(4) == 0 {
+			return nil
+		}
 		return bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(2*maxCheckedValue))
 	}
 	newest := func(k []byte) []byte {
@@ -56,14 +60,23 @@ func TestChecked(t *testing.T) {
 			}
 		}
 		switch rng.IntN(100) {
-		case 0, 9:
-			first := key()
-			c.Ops = slices.Insert(c.Ops, rng.IntN(len(c.Ops)+1), kv.ClearRange(first, append(first, byte(rng.Uint32()))))
+		case 0, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29:
+			for range 1 + rng.IntN(3) {
+				first, last := key(), key()
+				if rng.IntN(2) == 0 {
+					last = append(slices.Clone(first), byte(rng.Uint32()))
+				}
+				c.Ops = slices.Insert(c.Ops, rng.IntN(len(c.Ops)+1), kv.ClearRange(first, last))
+			}
+		case 30: // too many to remember
+			for range maxCleared + 1 {
+				c.Ops = append(c.Ops, kv.ClearRange([]byte("k2"), []byte("k3")))
+			}
 		case 1, 2, 3, 4, 5, 6, 7, 8:
 			c.Ops = append(c.Ops, kv.Clear(key()))
 		case 10, 11, 12, 13, 14, 15, 16, 17, 18, 19:
 			c.Ops = append(c.Ops, kv.Set(key(), value()))
-		case 20, 21, 22, 23, 24, 25:
+		case 31, 32, 33, 34, 35, 36:
 			k, v := key(), value()
 			if err := users.Update(t.Context(), func(tx *kv.Tx) error {
 				if len(v) < 10 {
@@ -77,19 +90,79 @@ func TestChecked(t *testing.T) {
 			c = &kv.Commit{}
 		}
 		if err := db.Commit(t.Context(), c); errors.Is(err, kv.ErrConflict) != conflict {
-			t.Fatalf("step %d: got %v, want a conflict: %v", step, err, conflict)
+			t.Fatalf("seed %d, step %d: got %v, want a conflict: %v", seed, step, err, conflict)
 		}
+		scribble(c) // whose bytes are its caller's again
 		most = max(most, len(db.checked.rows))
 		for k, row := range db.checked.rows {
 			if db.checked.gone(row) {
 				continue
 			}
 			if got := newest([]byte(k)); got == nil || !bytes.Equal(got, row.value) {
-				t.Fatalf("step %d: %s is %x, and %x is remembered", step, k, got, row.value)
+				t.Fatalf("seed %d, step %d: %s is %x, and %x is remembered", seed, step, k, got, row.value)
 			}
 		}
 	}
 	if most < 20 {
 		t.Errorf("at most %d rows were remembered", most)
+	}
+}
+
+// scribble overwrites what c was.
+func scribble(c *kv.Commit) {
+	for _, o := range c.Ops {
+		noise(o.Key)
+		noise(o.Value)
+	}
+	for _, ch := range c.Checks {
+		noise(ch.Key)
+		noise(ch.Value)
+	}
+}
+
+func noise(b []byte) {
+	for i := range b {
+		b[i] = '#'
+	}
+}
+
+// TestCheckedBounds: what is remembered stays small, however many rows are checked and
+// however long what is cleared is.
+func TestCheckedBounds(t *testing.T) {
+	m := checked{rows: map[string]*checkedRow{}}
+	write := func(key, value []byte, more ...kv.Op) {
+		m.landed(&kv.Commit{Checks: []kv.Check{{Key: key}}, Ops: append(more, kv.Set(key, value))})
+	}
+	for i := range 2 * maxChecked {
+		write(fmt.Append(nil, "row ", i), []byte("v"))
+	}
+	if n := len(m.rows); n != maxChecked {
+		t.Errorf("%d rows", n)
+	}
+	long := bytes.Repeat([]byte("x"), 1<<20)
+	for range 2 * maxCleared {
+		write(long, nil, kv.ClearRange(long, append(bytes.Clone(long), 0)))
+	}
+	write([]byte("wide"), long)
+	if m.row(long) != nil || m.row([]byte("wide")) != nil {
+		t.Error("it remembers a megabyte")
+	}
+	size := 0
+	for _, r := range m.cleared {
+		size += cap(r.start) + cap(r.end)
+	}
+	if len(m.cleared) > maxCleared || size > 64<<10 {
+		t.Errorf("%d ranges of %d bytes", len(m.cleared), size)
+	}
+	// A bound that is cut still holds what it held.
+	key := long[:maxCheckedKey]
+	write(key, []byte("v"))
+	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(long, []byte("y"))}})
+	if m.row(key) == nil {
+		t.Error("a row before the range is gone")
+	}
+	m.landed(&kv.Commit{Ops: []kv.Op{kv.ClearRange(key, long)}})
+	if m.row(key) != nil {
+		t.Error("a row in the range isn't gone")
 	}
 }

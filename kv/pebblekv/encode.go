@@ -61,13 +61,16 @@ func measure(c *kv.Commit) (int, error) {
 }
 
 // hasRanges reports whether what c is encoded to depends on what is stored.
-func hasRanges(c *kv.Commit) bool {
+func hasRanges(c *kv.Commit) bool { return ranges(c) > 0 }
+
+// ranges counts the ranges that c clears.
+func ranges(c *kv.Commit) (n int) {
 	for i := range c.Ops {
 		if c.Ops[i].Kind == kv.OpClearRange {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // encode copies the operations of c into b, which is empty.

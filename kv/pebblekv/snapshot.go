@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -26,9 +27,10 @@ func (d *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 
 // A snapshot is a kv.Snapshot of a DB.
 //
-// Its second and later reads go through cursors that are kept: Pebble's Get
-// makes an iterator for every call, with an allocation once the key is in a table.
-// They hold on to the tables of their time, so they end with the snapshot.
+// Its second and later reads go through iterators that are kept: Pebble's Get
+// makes one for every call, with an allocation once the key is in a table, and
+// an iterator that is asked for ascending keys finds the next one from where it
+// is. They hold on to the tables of their time, so they end with the snapshot.
 type snapshot struct {
 	d      *DB
 	snap   *pebble.Snapshot
@@ -37,7 +39,7 @@ type snapshot struct {
 	warm   atomic.Bool // there was a read
 
 	mu   sync.Mutex
-	idle []*cursor // +checklocks:mu
+	idle []*pebble.Iterator // +checklocks:mu
 }
 
 func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
@@ -51,35 +53,52 @@ func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if !s.warm.Swap(true) {
 		return s.d.get(s.snap, key, dst)
 	}
-	c, err := s.cursor()
+	it, err := s.iterator()
 	if err != nil {
 		return dst, s.d.verdict(err)
 	}
-	defer s.keep(c)
-	return s.d.seek(c, key, dst)
+	defer s.keep(it)
+	return s.d.seek(it, key, dst)
 }
 
-// cursor returns one that nobody else uses.
-func (s *snapshot) cursor() (*cursor, error) {
+// seek appends the value of key, as it finds it.
+func (d *DB) seek(it *pebble.Iterator, key, dst []byte) ([]byte, error) {
+	if len(key) == 0 || isOwn(key) {
+		return dst, kv.ErrNotFound // no store has the empty one, and Pebble's debug builds trip over it
+	}
+	// The prefix of a key is all of it, so filters keep this from looking for a
+	// missing key in vain.
+	if !it.SeekPrefixGE(key) || !bytes.Equal(it.Key(), key) {
+		if err := d.verdict(it.Error()); err != nil {
+			return dst, err
+		}
+		return dst, kv.ErrNotFound
+	}
+	v, err := it.ValueAndErr()
+	if err := d.verdict(err); err != nil {
+		return dst, err
+	}
+	return append(dst, v...), nil
+}
+
+// iterator returns an iterator over everything that nobody else uses.
+func (s *snapshot) iterator() (*pebble.Iterator, error) {
 	s.mu.Lock()
-	if n := len(s.idle); n > 0 {
+	n := len(s.idle)
+	if n > 0 {
 		defer s.mu.Unlock()
-		c := s.idle[n-1]
+		it := s.idle[n-1]
 		s.idle = s.idle[:n-1]
-		return c, nil
+		return it, nil
 	}
 	s.mu.Unlock()
-	it, err := s.snap.NewIter(nil)
-	if err != nil {
-		return nil, err
-	}
-	return &cursor{it: it}, nil
+	return s.snap.NewIter(nil)
 }
 
-func (s *snapshot) keep(c *cursor) {
+func (s *snapshot) keep(it *pebble.Iterator) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.idle = append(s.idle, c)
+	s.idle = append(s.idle, it)
 }
 
 func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
@@ -98,10 +117,10 @@ func (s *snapshot) Close() error {
 	}
 	s.mu.Lock()
 	var err error
-	for _, c := range s.idle {
+	for _, it := range s.idle {
 		// An iterator reports its last read's error again, and the reader has it.
-		failed := c.it.Error() != nil
-		if cerr := c.it.Close(); !failed {
+		failed := it.Error() != nil
+		if cerr := it.Close(); !failed {
 			err = errors.Join(err, cerr)
 		}
 	}
