@@ -51,7 +51,9 @@ func TestChecked(t *testing.T) {
 			was := newest(ch.Key)
 			ch.Value, ch.Absent = was, was == nil
 			if rng.IntN(10) == 0 { // not as it is
-				ch.Absent, ch.Value = was != nil, []byte("other")
+				if ch.Absent, ch.Value = was != nil, nil; was == nil {
+					ch.Value = []byte("other")
+				}
 				conflict = true
 			}
 			c.Checks = append(c.Checks, ch)

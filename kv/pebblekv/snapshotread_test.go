@@ -25,7 +25,11 @@ func TestSnapshotReadFails(t *testing.T) {
 	for _, cold := range []bool{false, true} { // then the key isn't found either
 		t.Run(fmt.Sprint("cold ", cold), func(t *testing.T) {
 			dk := newDisk(vfs.NewMem())
-			db, err := open("store", &Options{CacheBytes: 1}, dk)
+			opts := &Options{CacheBytes: 64 << 20}
+			if cold {
+				opts.CacheBytes = 1
+			}
+			db, err := open("store", opts, dk)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,8 +54,8 @@ func TestSnapshotReadFails(t *testing.T) {
 				return nil
 			}
 			dk.fail.Store(&fail)
-			for n := 11; n < 20; n++ {
-				broken.Store(n == 13)
+			for n := 11; n < 200; n += 20 { // each in another block
+				broken.Store(n == 71)
 				got, err := snap.Get(t.Context(), key(n), nil)
 				switch {
 				case broken.Load() && (!errors.Is(err, syscall.EIO) || !failed.Load()):
