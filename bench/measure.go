@@ -131,8 +131,7 @@ func enter(ctx context.Context, l line, which string, at site) (*contestant, err
 	}
 	c := &contestant{}
 	var err error
-	// Goroutines inherit the label: those that an engine starts on opening belong
-	// to the side as well.
+	// Goroutines inherit the label, but for Pebble's own, which have labels of theirs.
 	pprof.Do(ctx, pprof.Labels("side", which+" of "+l.title()), func(ctx context.Context) {
 		c.ctx = ctx
 		c.runner, err = s.open(ctx, at)
