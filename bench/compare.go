@@ -21,6 +21,9 @@ func readRecords(path string) (_ []record, err error) {
 	for d := json.NewDecoder(f); ; {
 		var r record
 		if err := d.Decode(&r); errors.Is(err, io.EOF) {
+			if len(rs) == 0 {
+				return nil, fmt.Errorf("%s: no records", path)
+			}
 			return rs, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: record %d: %w", path, len(rs)+1, err)

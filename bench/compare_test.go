@@ -25,7 +25,7 @@ func TestReadRecords(t *testing.T) {
 	if err != nil || len(got) != 3 || got[0] != sampled().record() || got[2].Ratio != 0.5 {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	for _, text := range []string{"{}", "workload peer", `{"name":"a","ratio":1}{"name":"b"}`} {
+	for _, text := range []string{"", "{}", "workload peer", `{"name":"a","ratio":1}{"name":"b"}`} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

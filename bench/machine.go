@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -139,16 +140,20 @@ func moduleVersion(path string) string {
 	return unknown
 }
 
-// revision is the commit that the program was built from; go run doesn't stamp
-// it, go build does.
+// revision is the commit that the program was built from. go run doesn't stamp it, and then
+// git is asked about the source.
 func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return unknown
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		out, err := exec.Command("git", "-C", filepath.Dir(file), "describe", "--always", "--dirty", "--abbrev=40").Output()
+		if err == nil {
+			return strings.TrimSpace(string(out))
 		}
 	}
 	return unknown

@@ -97,8 +97,8 @@ func parse(args []string, w io.Writer) (options, error) {
 	if o.run, err = regexp.Compile(*run); err == nil && f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
-	if err == nil && o.actors < 0 {
-		err = fmt.Errorf("-actors %d: less than none", o.actors)
+	if err == nil {
+		err = o.checkActors(f)
 	}
 	if err == nil {
 		o.engine, o.url, err = parseEngine(*engine)
@@ -112,12 +112,48 @@ func parse(args []string, w io.Writer) (options, error) {
 	return o, err
 }
 
+// checkActors refuses what -actors doesn't go with.
+func (o *options) checkActors(f *flag.FlagSet) (err error) {
+	switch {
+	case o.actors < 0:
+		return fmt.Errorf("-actors %d: less than none", o.actors)
+	case o.actorsTime < 0:
+		return fmt.Errorf("-actors-time %v: less than none", o.actorsTime)
+	}
+	f.Visit(func(given *flag.Flag) {
+		switch given.Name {
+		case "actors-time":
+			if o.actors == 0 {
+				err = errors.New("-actors-time without -actors")
+			}
+		case "run", "peers", "compare", "html":
+			if o.actors > 0 {
+				err = fmt.Errorf("-%s is about lines, and -actors measures none", given.Name)
+			}
+		}
+	})
+	return err
+}
+
 // memProfileRate is how many allocated bytes stand behind one sample of an
 // allocation profile: few, since operations allocate little.
 const memProfileRate = 4096
 
 // profiled is measureAll with the profiles that were asked for.
 func (o options) profiled(ctx context.Context, out, info io.Writer) (returned error) {
+	// What can't be written is known before anything is measured.
+	for _, path := range []string{o.memProfile, o.html} {
+		if path == "" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
 	if o.memProfile != "" {
 		runtime.MemProfileRate = memProfileRate
 		defer func() { returned = errors.Join(returned, writeAllocs(o.memProfile)) }()

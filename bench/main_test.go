@@ -32,6 +32,8 @@ func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-run", "("}, {"-engine", "sqlite"}, {"sqlite/scan"}, {"-fast"},
 		{"-engine", "postgres//u:secret@h/d"}, {"postgres://u:secret@h/d"},
+		{"-actors", "-1"}, {"-actors", "1", "-actors-time", "-5s"}, {"-actors-time", "5s"},
+		{"-actors", "1", "-run", "point"}, {"-html", "x", "-actors", "1"}, {"-actors", "1", "-peers"}, {"-actors", "1", "-compare", "x"},
 	} {
 		var said bytes.Buffer
 		if _, err := parse(args, &said); err == nil || said.Len() == 0 || strings.Contains(said.String(), "secret") {
@@ -108,5 +110,16 @@ func TestProgramFindsNothing(t *testing.T) {
 	var out, info bytes.Buffer
 	if err := tiny(t, "-run", "nothing").profiled(t.Context(), &out, &info); err == nil {
 		t.Error("a -run that matches nothing was accepted")
+	}
+}
+
+// TestProgramCantWrite: a file that can't be written is refused before anything is measured.
+func TestProgramCantWrite(t *testing.T) {
+	for _, name := range []string{"-html", "-memprofile", "-cpuprofile"} {
+		var out, info bytes.Buffer
+		o := tiny(t, "-run", "sqlite/point", name, filepath.Join(t.TempDir(), "missing", "file"))
+		if err := o.profiled(t.Context(), &out, &info); err == nil || out.Len()+info.Len() > 0 {
+			t.Errorf("%s: %v, %s%s", name, err, out.String(), info.String())
+		}
 	}
 }

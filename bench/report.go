@@ -52,7 +52,10 @@ func (r record) spread() string {
 
 func (r result) record() record {
 	in := r.rates.spread()
-	atLeast, _ := target(r.title())
+	var atLeast float64
+	if r.subject.name == "greenroom-"+enginePebble {
+		atLeast, _ = target(r.title())
+	}
 	return record{
 		Name: r.name, Subject: r.subject.name, Peer: r.peer.name,
 		Ratio: r.rates.ratio(), Unit: r.unit,
