@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,6 +92,11 @@ func writeChanges(w io.Writer, before []record, results []result) error {
 			significant(c.after.Ratio), c.after.spread(), significant(c.factor()), c.verdict(),
 		})
 	}
-	_, err := fmt.Fprintln(w, t.Render())
+	if _, err := fmt.Fprintln(w, t.Render()); err != nil {
+		return err
+	}
+	// Ratios of other machines, or of smaller tables, are others.
+	last := cs[len(cs)-1]
+	_, err := fmt.Fprintf(w, "before: %s\nafter:  %s\n", cmp.Or(last.before.Environment, "unknown"), last.after.Environment)
 	return err
 }

@@ -58,6 +58,7 @@ func TestVerdict(t *testing.T) {
 func TestWriteChanges(t *testing.T) {
 	older, old := sampled().record(), sampled().record()
 	older.Ratio, old.Ratio, old.RatioLow, old.RatioHigh = 9, 0.5, 0.4, 0.6
+	old.Environment = "a laptop"
 	other := old
 	other.Subject = "greenroom-mem"
 	var b strings.Builder
@@ -65,7 +66,7 @@ func TestWriteChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 5 { // one row in a frame, under a head
+	if len(lines) != 7 || lines[5] != "before: a laptop" || lines[6] != "after:  a server" { // one row in a frame, under a head
 		t.Fatalf("want one row:\n%s", b.String())
 	}
 	for _, what := range []string{"sqlite/point", "file-wal-full", " 0.5 ", "0.4–0.6", " 2.5 ", "1–4", " 5 ", "faster"} {

@@ -58,6 +58,18 @@ func (m machine) facts() [][2]string {
 	return facts
 }
 
+// environment is the facts in one line, and whether the run is a quick one.
+func (m machine) environment(quick bool) string {
+	var parts []string
+	for _, f := range m.facts() {
+		parts = append(parts, f[0]+" "+f[1])
+	}
+	if quick {
+		parts = append(parts, "quick")
+	}
+	return strings.Join(parts, "; ")
+}
+
 func (m machine) write(w io.Writer) error {
 	for _, f := range m.facts() {
 		if _, err := fmt.Fprintf(w, "%-9s %s\n", f[0], f[1]); err != nil {

@@ -221,7 +221,7 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 	if o.actors > 0 {
 		return o.countActors(ctx, at, out)
 	}
-	results, err := o.lines(ctx, at, out, info)
+	results, err := o.lines(ctx, at, m.environment(o.quick), out, info)
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (o options) introduce(at site, out, info io.Writer) (machine, error) {
 
 // lines measures the selected lines; for programs it prints each as it is done. A line whose
 // peer can't be had is left out, and info is told why.
-func (o options) lines(ctx context.Context, at site, out, info io.Writer) ([]result, error) {
+func (o options) lines(ctx context.Context, at site, environment string, out, info io.Writer) ([]result, error) {
 	var results []result
 	found := false
 	for _, l := range allLines(o.engine, o.peers) {
@@ -275,6 +275,7 @@ func (o options) lines(ctx context.Context, at site, out, info io.Writer) ([]res
 		if err != nil {
 			return results, err
 		}
+		r.environment = environment
 		results = append(results, r)
 		if o.json {
 			if err := writeJSON(out, r); err != nil {

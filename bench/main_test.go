@@ -68,6 +68,9 @@ func TestProgramJSON(t *testing.T) {
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
+		if !strings.Contains(r.Environment, "fsync ") || strings.Contains(r.Environment, "quick") {
+			t.Errorf("environment %q", r.Environment)
+		}
 		if r.Ratio <= 0 || r.Rounds != 2 || r.Subject != "greenroom-mem" {
 			t.Errorf("record %+v", r)
 		}

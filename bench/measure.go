@@ -59,6 +59,7 @@ type result struct {
 	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
 	// all the time, so that of a side in this process holds what the other one keeps.
 	subjectPeak, peerPeak int64
+	environment           string // what it was measured on, see record
 }
 
 // perOp divides a count of all rounds by the number of operations.

@@ -40,6 +40,9 @@ type record struct {
 	// resident at most; 0 where the system doesn't tell.
 	SubjectPeak int64 `json:"subject_peak_bytes"`
 	PeerPeak    int64 `json:"peer_peak_bytes"`
+	// Environment is what was measured on, and how thoroughly; empty if an older version
+	// wrote the record.
+	Environment string `json:"environment"`
 }
 
 // spread is the 95 % interval as text, empty where there is none.
@@ -65,7 +68,7 @@ func (r result) record() record {
 		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
 		SyncsPerOp: r.perOp(r.syncs()), BytesPerOp: r.perOp(r.counts.Bytes),
 		AllocsPerOp: r.perOp(int64(r.allocs)), HeapBytesPerOp: r.perOp(int64(r.allocBytes)),
-		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak,
+		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak, Environment: r.environment,
 	}
 }
 

@@ -16,7 +16,7 @@ func sampled() result {
 		ops:    50,
 		counts: faultkv.Counts{Gets: 90, Scans: 10, Commits: 200, Bytes: 820_000, Ops: 400, Durable: 100, Syncs: 50},
 		allocs: 1000, allocBytes: 64_000,
-		subjectPeak: 5 << 20, peerPeak: 4 << 20,
+		subjectPeak: 5 << 20, peerPeak: 4 << 20, environment: "a server",
 	}
 }
 
@@ -31,7 +31,7 @@ func TestJSONLine(t *testing.T) {
 	want := `{"name":"sqlite/point","subject":"greenroom-pebble","peer":"file-wal-full","ratio":2.5,"unit":"query/s",` +
 		`"subject_median":250,"peer_median":100,"rounds":4,"reads_per_op":0.5,"commits_per_op":1,` +
 		`"ratio_low":1,"ratio_high":4,"at_least":1,"syncs_per_op":0.75,"bytes_per_op":4100,` +
-		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304}` + "\n"
+		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304,"environment":"a server"}` + "\n"
 	if got := b.String(); got != want+want {
 		t.Errorf("two results print\n%swant twice\n%s", got, want)
 	}
