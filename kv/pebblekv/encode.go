@@ -157,7 +157,7 @@ func (d *DB) clearRange(b *pebble.Batch, c *kv.Commit, i, longest int, start, en
 // when there are too many.
 func clearFew(b *pebble.Batch, it *pebble.Iterator) (bool, error) {
 	n, size := 0, 0
-	for ok := it.First(); ok; ok = it.NextPrefix() {
+	for ok := it.First(); ok; ok = it.NextPrefix() { // see walk
 		n, size = n+1, size+len(it.Key())
 		if n > maxPoints || size > maxPointBytes {
 			return false, nil
