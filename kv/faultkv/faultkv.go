@@ -5,8 +5,9 @@
 // used ("one Get per page", "one commit per transaction"), or what happens when
 // it lets its user down. Faults are declared: a Rule selects operations by Point,
 // by key and by number, and Fail, Pause and Tear say what becomes of them; Hook
-// runs any code. An Engine injects nothing by itself, never reorders, and doesn't
-// change what the engine below does: a lost acknowledgement was a commit.
+// runs any code, and Delay puts a distance before the engine. An Engine injects
+// nothing by itself, never reorders, and doesn't change what the engine below does: a
+// lost acknowledgement was a commit.
 //
 // It is no simulation of a disk. What a crash leaves of a file is the business of
 // the engines that have files.
@@ -17,6 +18,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -111,6 +113,7 @@ type plan struct {
 	faults []*Fault // in the order in which they were set
 	tear   *tear
 	hook   func(Op) error
+	trip   time.Duration
 }
 
 // New returns a decorator of below. Closing it closes below.
@@ -150,7 +153,7 @@ func (e *Engine) change(edit func(*plan)) {
 		next = *p
 	}
 	edit(&next)
-	if len(next.faults) == 0 && next.tear == nil && next.hook == nil {
+	if len(next.faults) == 0 && next.tear == nil && next.hook == nil && next.trip == 0 {
 		e.plan.Store(nil)
 		return
 	}
@@ -165,6 +168,11 @@ func (e *Engine) at(ctx context.Context, op Op) error {
 	}
 	if op.Point.before() && p.tear.dead() {
 		return ErrTorn
+	}
+	if p.trip > 0 && op.Point.call() {
+		if err := wait(ctx, p.trip); err != nil {
+			return err
+		}
 	}
 	for _, f := range p.faults {
 		if err := f.meet(ctx, op); err != nil {
