@@ -46,8 +46,7 @@ func (d *DB) run(ctx context.Context, c *kv.Commit) (*pebble.Batch, error) {
 	// The version is read before the batch is encoded from the state at that
 	// version or a later one; apply encodes it again if it was a later one.
 	version := d.version.Load()
-	// Pebble keeps a pool of batches, with buffers of up to retainBytes.
-	b := d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retainBytes))
+	b := d.newBatch(size)
 	if err := d.encode(b, c, size); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}

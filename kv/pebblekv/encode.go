@@ -14,9 +14,11 @@ const (
 	// opHeader the most that it adds to the key and value of each.
 	batchHeader = 12
 	opHeader    = 11
-	// retainBytes is the largest batch buffer that is kept for reuse: one with a
-	// full batch of an actor's writes (976 KiB and some) has to fit.
+	// retainBytes is the largest buffer that Pebble's pool of batches gets back from a
+	// commit that fits into it: one with a full batch of an actor's writes (976 KiB and
+	// some) has to fit. retainLarge is that of the others.
 	retainBytes = 4 << 20
+	retainLarge = 32 << 20
 
 	// maxPoints and maxPointBytes are up to how many keys, and bytes of keys, a
 	// range is cleared key by key.
@@ -71,6 +73,17 @@ func ranges(c *kv.Commit) (n int) {
 		}
 	}
 	return n
+}
+
+// newBatch returns an empty batch with room for size bytes. Of one large commit after the
+// other each finds the buffer of the last, if no collection came in between; a small one
+// that finds such a buffer lets go of it, or it would be in use for ever.
+func (d *DB) newBatch(size int) *pebble.Batch {
+	retain := retainBytes
+	if size > retainBytes {
+		retain = retainLarge
+	}
+	return d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retain))
 }
 
 // encode copies the operations of c into b, which is empty.

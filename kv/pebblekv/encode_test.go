@@ -3,6 +3,8 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -88,5 +90,45 @@ func TestClearRangeRace(t *testing.T) {
 	}
 	if _, err := db.Get(ctx, []byte("aa"), nil); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("a key set just before its range was cleared: got %v, want %v", err, kv.ErrNotFound)
+	}
+}
+
+// TestBatchBuffers: a large commit finds the buffer of the last one, and a small one that
+// gets it lets go of it.
+func TestBatchBuffers(t *testing.T) {
+	if raceEnabled {
+		t.Skip("sync.Pool forgets at random under the race detector")
+	}
+	d, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const large = 3 * retainBytes
+	// A collection empties the pool, and each processor has one.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	use := func(size int) (had int) {
+		b := d.newBatch(size)
+		if err := b.Set([]byte("k"), make([]byte, size-100), nil); err != nil {
+			t.Fatal(err)
+		}
+		had = cap(b.Repr())
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return had
+	}
+	use(large)
+	if had := use(large - retainBytes); had < large {
+		t.Errorf("a large batch has a buffer of %d bytes, where there was one of %d", had, large)
+	}
+	use(200) // which gets it
+	if had := use(300); had >= retainBytes {
+		t.Errorf("small batches hand on a buffer of %d bytes", had)
 	}
 }

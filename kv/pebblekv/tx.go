@@ -142,7 +142,7 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	if err != nil {
 		return nil, err
 	}
-	b := d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retainBytes))
+	b := d.newBatch(size)
 	if err = d.encode(b, c, size); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
