@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A fence stands between Pebble and the file system, and lets Pebble believe
@@ -53,6 +55,8 @@ type fence struct {
 	// failures counts the failed operations on tables since the last that
 	// succeeded.
 	failures atomic.Int32
+	// meter is told of fsyncs; nil is nobody.
+	meter metrics.Sink
 }
 
 var (
@@ -273,18 +277,37 @@ func (f *fencedFile) WriteAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-func (f *fencedFile) Sync() error { return f.do("sync", func() error { return f.File.Sync() }) }
+func (f *fencedFile) Sync() error {
+	return f.do("sync", func() error {
+		f.synced()
+		return f.File.Sync()
+	})
+}
 
 func (f *fencedFile) SyncData() error {
 	return f.do("sync", func() error {
 		f.log.grow(f.File)
+		f.synced()
 		return f.File.SyncData()
 	})
 }
 
+// SyncTo only begins to write on most systems: it is an fsync where it says so.
 func (f *fencedFile) SyncTo(length int64) (full bool, err error) {
-	err = f.do("sync", func() (err error) { full, err = f.File.SyncTo(length); return err })
+	err = f.do("sync", func() (err error) {
+		if full, err = f.File.SyncTo(length); full {
+			f.synced()
+		}
+		return err
+	})
 	return full, err
+}
+
+// synced tells the meter of one fsync.
+func (f *fencedFile) synced() {
+	if f.fence.meter != nil {
+		f.fence.meter.Add(fsyncsOf(f.name), 1)
+	}
 }
 
 // Preallocate is a hint: Pebble ignores its errors, and so must the fence.

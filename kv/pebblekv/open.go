@@ -71,11 +71,12 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
 	d := &DB{
 		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}}, memtable: memtable,
-		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing},
+		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: opts.Metrics},
 		gate:  newGate(fault, life.closing, memtable),
 	}
 	o := pebbleOptions(opts, d)
 	defer o.Cache.Unref()
+	d.spare.guard, d.spare.keep = d.guard, spareTime
 	d.txs = optimistic.New((*txStore)(d))
 	err := d.guard(func() (err error) {
 		d.db, err = pebble.Open(dir, o)
@@ -119,6 +120,7 @@ func (d *DB) closePebble() error {
 	done := make(chan error, 1)
 	go func() {
 		<-d.gate.gone // it uses Pebble
+		d.spare.close()
 		done <- d.guard(d.db.Close)
 	}()
 	select {

@@ -20,6 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // Options say how to open a store. A nil *Options is the zero Options.
@@ -39,6 +40,8 @@ type Options struct {
 	// Logger receives what Pebble reports: errors at level Error, everything
 	// else at level Debug. Nil means that nothing is logged.
 	Logger *slog.Logger
+	// Metrics is told what Metrics() lists; nil is nobody.
+	Metrics metrics.Sink
 }
 
 // A DB is one open store. It implements kv.Engine and kv.Transactor.
@@ -73,6 +76,7 @@ type DB struct {
 	// that large is relative to, in bytes.
 	passage  passage
 	memtable int64
+	spare    spare
 }
 
 var (

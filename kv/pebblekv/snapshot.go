@@ -129,7 +129,7 @@ func (s *snapshot) Close() error {
 	if s.shared != nil {
 		err = errors.Join(err, s.d.passage.drop(s.shared))
 	} else {
-		err = errors.Join(err, s.snap.Close())
+		err = errors.Join(err, s.d.spare.give(s.snap))
 	}
 	if rerr := s.d.release(); rerr != nil {
 		return rerr

@@ -487,14 +487,14 @@ func TestNothingOpen(t *testing.T) {
 		return d.txs.Busy()
 	}
 	c := &kv.Commit{Ops: []kv.Op{kv.Set([]byte("k"), make([]byte, 100))}, Durability: kv.Applied}
-	allocs := func() float64 {
-		return testing.AllocsPerRun(100, func() {
+	ofCommit := func() float64 {
+		return allocs(100, func() {
 			if err := d.Commit(ctx, c); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
-	before := allocs()
+	before := ofCommit()
 	db := txs(t, d)
 	for range 3 {
 		err := db.Update(ctx, func(tx *kv.Tx) error {
@@ -516,7 +516,7 @@ func TestNothingOpen(t *testing.T) {
 	if busy() {
 		t.Error("busy with nothing")
 	}
-	if after := allocs(); after != before && !raceEnabled {
+	if after := ofCommit(); after != before && !raceEnabled {
 		t.Errorf("%v allocations per commit after transactions, %v before", after, before)
 	}
 }

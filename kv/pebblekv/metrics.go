@@ -1,0 +1,41 @@
+package pebblekv
+
+import (
+	"strings"
+
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// Metrics returns what a DB tells Options.Metrics, for a Sink that wants to know
+// beforehand.
+//
+// pebblekv_fsyncs counts the calls that had the disk write out a file of the store, a
+// directory of it included, from when its opening begins: what Pebble does in the
+// background is among them. Of the log there are fewer than durable commits where
+// several wait at once, which is what the metric is for. It is counted below Pebble, so
+// that none is missed; Pebble's own histogram has the log's alone.
+func Metrics() []*metrics.Metric {
+	return []*metrics.Metric{metricLogFsyncs, metricTableFsyncs, metricOtherFsyncs}
+}
+
+var (
+	metricLogFsyncs   = fsyncs("log")
+	metricTableFsyncs = fsyncs("table")
+	metricOtherFsyncs = fsyncs("other")
+)
+
+func fsyncs(file string) *metrics.Metric {
+	return &metrics.Metric{Name: "pebblekv_fsyncs", Label: "file", Value: file,
+		Help: "Fsyncs of the files of a store in a directory, by the kind of file"}
+}
+
+// fsyncsOf is what counts those of a file.
+func fsyncsOf(name string) *metrics.Metric {
+	switch {
+	case strings.HasSuffix(name, ".log"):
+		return metricLogFsyncs
+	case isTable(name):
+		return metricTableFsyncs
+	}
+	return metricOtherFsyncs
+}
