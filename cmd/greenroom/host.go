@@ -119,8 +119,12 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		flags: f, tokens: tokens, types: types.actors, listener: ln, out: e.stdout, demo: types.demo,
 		log: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level})),
 	}
-	err = withStore(ctx, url, &storeurl.Options{Create: true, Limits: e.limits, Logger: s.log}, func(st *storeurl.Store) error {
-		return s.serve(ctx, st, e.limits)
+	registry, err := s.measure()
+	if err != nil {
+		return err
+	}
+	err = withStore(ctx, url, &storeurl.Options{Create: true, Limits: e.limits, Logger: s.log, Metrics: s.sink}, func(st *storeurl.Store) error {
+		return s.serve(ctx, st, registry, e.limits)
 	})
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // to be ended is how it ends

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +46,10 @@ func TestHostDemo(t *testing.T) {
 		if got := fetch(t, p.url+path); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", path, got)
 		}
+	}
+	// The store is measured, too, and from its opening on.
+	if got := fetch(t, p.url+"/metrics"); !regexp.MustCompile(`greenroom_pebblekv_fsyncs_total\{file="log"\} [1-9]`).MatchString(got) {
+		t.Errorf("/metrics has no fsyncs: %s", got)
 	}
 	// Somebody who stays connected doesn't keep it from ending.
 	s, _, err := p.dial(soonContext(t), "chat/lobby", hostMessage{Type: "connect", Params: map[string]string{"name": "Ann"}})

@@ -42,11 +42,7 @@ type hostServer struct {
 }
 
 // serve opens the host, serves it until ctx ends, and closes it.
-func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, limits batch.Limits) (err error) {
-	registry, err := s.measure()
-	if err != nil {
-		return err
-	}
+func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry *prometheus.Registry, limits batch.Limits) (err error) {
 	opts, err := s.hostOptions(limits)
 	if err != nil {
 		return err
@@ -99,10 +95,10 @@ func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) erro
 	return err
 }
 
-// measure prepares the metrics.
+// measure prepares the metrics, those of the store included, so it comes before that is opened.
 func (s *hostServer) measure() (*prometheus.Registry, error) {
 	var err error
-	s.sink, err = prom.New(slices.Concat(host.Metrics(), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics())...)
+	s.sink, err = prom.New(slices.Concat(host.Metrics(), front.Metrics(), vfs.Metrics(), queue.Metrics(), conn.Metrics(), persist.Metrics(), traces.Metrics(), storeurl.Metrics())...)
 	if err != nil {
 		return nil, err
 	}

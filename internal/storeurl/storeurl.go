@@ -20,6 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // Sentinels of this package. What else Open returns comes from the engine
@@ -43,7 +44,13 @@ type Options struct {
 	Limits batch.Limits
 	// Logger gets what the engine has to say; nil means that nobody does.
 	Logger *slog.Logger
+	// Metrics is told what Metrics() lists, by an engine that measures itself; nil is nobody.
+	Metrics metrics.Sink
 }
+
+// Metrics returns what the engines tell Options.Metrics, for a Sink that wants to know
+// beforehand.
+func Metrics() []*metrics.Metric { return pebblekv.Metrics() }
 
 // A Store is an open actor store together with the engine below it.
 type Store struct {
@@ -189,6 +196,7 @@ func openPebble(dir string, opts *Options) (kv.Engine, error) {
 		MustExist: !opts.Create,
 		ReadOnly:  opts.ReadOnly,
 		Logger:    opts.Logger,
+		Metrics:   opts.Metrics,
 	})
 	if err != nil {
 		return nil, err
