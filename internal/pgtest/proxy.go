@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/internal/pglocal"
@@ -25,6 +26,7 @@ type Proxy struct {
 	// What new and open links do with what comes from the client and from the server.
 	up, down Flow // +checklocks:mu
 	passes   int  // bytes that go up before any are held  +checklocks:mu
+	next     *cut // of the next link, nil for none  +checklocks:mu
 }
 
 // A Flow is what a link does with the bytes of one direction.
@@ -47,6 +49,13 @@ type Link struct {
 	held           []byte // from the client  +checklocks:mu
 	gotHeld        chan struct{}
 	once           sync.Once
+	cut            *cut // nil for a link that doesn't break by itself
+}
+
+// A cut is where a link breaks.
+type cut struct {
+	after int // bytes that come down before; only the link's goroutine looks
+	done  atomic.Bool
 }
 
 // NewProxy returns a proxy to the server of an address, and the address to reach it
@@ -84,6 +93,7 @@ func (p *Proxy) serve() {
 		}
 		k := &Link{p: p, client: c, server: s, gotHeld: make(chan struct{})}
 		p.mu.Lock()
+		k.cut, p.next = p.next, nil
 		p.links = append(p.links, k)
 		p.mu.Unlock()
 		go k.upward()
@@ -121,6 +131,16 @@ func (p *Proxy) kept() (up, down Flow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.up, p.down
+}
+
+// CutAfter has the next link break when n bytes have come down and one more would, as if
+// the server's machine went away: the client's side is reset. What it returns tells
+// whether that has happened.
+func (p *Proxy) CutAfter(n int) (done func() bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next = &cut{after: n}
+	return p.next.done.Load
 }
 
 // Cut breaks the clients' side of all links, and the servers' side too if asked, and
@@ -209,17 +229,41 @@ func (k *Link) downward() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := k.server.Read(buf)
-		if n > 0 {
+		b, breaks := k.until(buf[:n])
+		if len(b) > 0 {
 			if _, down := k.p.kept(); down == Hold {
 				k.once.Do(func() { close(k.gotHeld) })
-			} else if _, err := k.client.Write(buf[:n]); err != nil && !errors.Is(err, net.ErrClosed) {
+			} else if _, err := k.client.Write(b); err != nil && !errors.Is(err, net.ErrClosed) {
 				return
 			}
 		}
-		if err != nil {
+		if breaks {
+			k.reset()
+		}
+		if breaks || err != nil {
 			return
 		}
 	}
+}
+
+// until returns what of b still comes down, and whether the link breaks then.
+func (k *Link) until(b []byte) (comes []byte, breaks bool) {
+	if k.cut == nil {
+		return b, false
+	}
+	n := min(len(b), k.cut.after)
+	k.cut.after -= n
+	return b[:n], n < len(b)
+}
+
+// reset breaks the link.
+func (k *Link) reset() {
+	k.cut.done.Store(true)
+	if err := k.client.(*net.TCPConn).SetLinger(0); err != nil && !errors.Is(err, net.ErrClosed) {
+		k.p.t.Errorf("pgtest: %v", err)
+	}
+	k.client.Close()
+	k.server.Close()
 }
 
 // LetGo sends what was kept back to the server, and reads all of its answer.

@@ -44,14 +44,20 @@ func (db *DB) dial(ctx context.Context) (*conn, error) {
 	}
 	c := &conn{pg: pg, sql: db.sql, used: time.Now(), descs: make(map[*statement]*pgconn.StatementDescription, len(db.sql.all))}
 	pg.CustomData()[connKey] = c
-	if err := c.setUp(ctx); err != nil {
-		if code(err) == "" && ctx.Err() == nil && (c.bad || pg.IsClosed()) {
-			err = &lostError{err} // the server went away in between
-		}
-		c.kill()
-		return nil, err
+	return c.begun(ctx, c.setUp(ctx))
+}
+
+// begun returns a connection that is being made ready, after a step of that. One that broke
+// because the server went away in between is a lostError, as one that didn't come about.
+func (c *conn) begun(ctx context.Context, err error) (*conn, error) {
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	if code(err) == "" && ctx.Err() == nil && c.pg.IsClosed() {
+		err = &lostError{err}
+	}
+	c.kill()
+	return nil, err
 }
 
 // dialError turns what the driver says of a connection that failed into something

@@ -70,11 +70,7 @@ func (p *pool) connect(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx); err != nil {
-		c.kill()
-		return nil, err
-	}
-	return c, nil
+	return c.begun(ctx, c.prepare(ctx))
 }
 
 func (p *pool) pop() *conn {
