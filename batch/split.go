@@ -35,7 +35,7 @@ func (b *Batch) Split(l Limits, dst []Sub) ([]Sub, error) {
 	for i := range n {
 		p, err := l.check(&all[i])
 		if err != nil {
-			return dst, err
+			return unsplit(subs, dst), err
 		}
 		if i-start == l.Entries || payload+p > l.Payload {
 			subs = append(subs, Sub{all[start:i:i], payload})
@@ -45,7 +45,7 @@ func (b *Batch) Split(l Limits, dst []Sub) ([]Sub, error) {
 	}
 	final, err := l.checkFinal(all[n:])
 	if err != nil {
-		return dst, err
+		return unsplit(subs, dst), err
 	}
 	if len(all)-start > l.Entries || payload+final > l.Payload {
 		// Only behind ordinary writes: alone, the final group fits.
@@ -56,6 +56,12 @@ func (b *Batch) Split(l Limits, dst []Sub) ([]Sub, error) {
 		subs = append(subs, Sub{all[start:len(all):len(all)], payload + final})
 	}
 	return subs, nil
+}
+
+// unsplit returns dst without what was appended to it, which may be in its array.
+func unsplit(subs, dst []Sub) []Sub {
+	clear(subs[len(dst):])
+	return dst
 }
 
 // checkFinal returns the payload of the final group if that fits into one

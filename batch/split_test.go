@@ -220,3 +220,28 @@ func TestStageAfterSplit(t *testing.T) {
 		t.Errorf("sub-batches %v, want one with\n%s", subs, want)
 	}
 }
+
+// TestSplitRefused: of a batch that is refused nothing stays in the caller's array.
+func TestSplitRefused(t *testing.T) {
+	for _, final := range []bool{false, true} {
+		var b batch.Batch
+		for i := range 4 {
+			b.Put([]byte{byte(i)}, nil)
+		}
+		g := &b.Group
+		if final {
+			g = b.Final()
+		}
+		g.Put(make([]byte, 100), nil)
+		room := make([]batch.Sub, 0, 8)
+		subs, err := b.Split(batch.Limits{Entries: 2, KeySize: 50}, room)
+		if err == nil || len(subs) != 0 {
+			t.Fatalf("got %d sub-batches, %v", len(subs), err)
+		}
+		for i, s := range room[:cap(room)] {
+			if s.Ops != nil {
+				t.Errorf("sub-batch %d is left behind", i)
+			}
+		}
+	}
+}
