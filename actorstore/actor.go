@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +43,8 @@ type Actor struct {
 	id      ID
 	place   *place
 	space   space
-	tip     *tip // nil on a near engine
+	tip     *tip       // nil on a near engine
+	near    *nearCache // nil on a far engine, and without a cache
 	headKey []byte
 	nonce   [8]byte // half of every commit id
 
@@ -71,6 +71,9 @@ type Actor struct {
 	name               atomic.Pointer[string]
 	// phase is odd while an engine commit is under way, and never the same again.
 	phase atomic.Uint64
+	// landed is when the newest applied commit was that; see shared. While phase is even
+	// it is right.
+	landed atomic.Uint64
 
 	// lock holds one token: who has put it there commits, and owns what follows. It
 	// is not a mutex because a context must be able to end the wait.
@@ -145,13 +148,15 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 		return nil, err
 	}
 	a := newActor(s, id, l)
-	a.tip = tipOf(a)
+	a.tip, a.near = tipOf(a), newNearCache(a)
 	s.owners.enter(a)
 	if err := a.takeOver(ctx, opts); err != nil {
 		a.leave()
 		return nil, err
 	}
+	a.landed.Store(s.shared.landed()) // whoever had it before has landed, too
 	if err := s.occupy(l, a); err != nil {
+		a.leave()
 		return nil, err
 	}
 	return a, nil
@@ -208,6 +213,9 @@ func (a *Actor) fail(reason, cause error) error {
 	if a.tip != nil {
 		a.tip.tenant.dead.Store(true)
 	}
+	if a.near != nil {
+		a.near.tenant.dead.Store(true)
+	}
 	return *a.failed.Load()
 }
 
@@ -219,46 +227,6 @@ func (a *Actor) shut() bool {
 	first := !a.closed.Swap(true)
 	a.finish()
 	return first
-}
-
-// Get appends the value of key to dst. See Reader.
-func (a *Actor) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
-	if err := a.check(); err != nil {
-		return dst, err
-	}
-	if a.tip != nil {
-		return a.tip.read(ctx, key, dst, true)
-	}
-	value, err := a.space.get(ctx, key, dst)
-	if err := a.owned(ctx, a.store.eng); err != nil {
-		return dst, err
-	}
-	return value, err
-}
-
-// Page appends the first 10,000 bytes of the value of key to dst. See Reader.
-func (a *Actor) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
-	if err := a.check(); err != nil {
-		return dst, err
-	}
-	if a.tip != nil {
-		return a.tip.read(ctx, key, dst, false)
-	}
-	value, err := a.space.page(ctx, key, dst)
-	if err := a.owned(ctx, a.store.eng); err != nil {
-		return dst, err
-	}
-	return value, err
-}
-
-// List yields the entries that opts select. See Reader.
-func (a *Actor) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, error] {
-	return a.space.list(ctx, opts, func() error {
-		if err := a.check(); err != nil {
-			return err
-		}
-		return a.owned(ctx, a.store.eng)
-	})
 }
 
 // GetMany returns the values of keys, all of one state, in the order of keys: nil
@@ -334,6 +302,9 @@ func (a *Actor) Close() error {
 func (a *Actor) leave() {
 	if a.tip != nil {
 		a.tip.retire()
+	}
+	if a.near != nil {
+		a.near.forget()
 	}
 	if d := a.doubted.Load(); d != nil {
 		a.store.setDoubt(a.id, d)

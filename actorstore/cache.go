@@ -8,9 +8,9 @@ import (
 )
 
 // A cache keeps what was read and written lately, of all actors of a Store, so that
-// a far engine isn't asked twice. It holds the newest values only, each with the
-// commit from which it is known to hold; what older states need is kept by the
-// handles, see snapshottip.go.
+// a far engine isn't asked twice, and a near one not time and again (nearcache.go). It
+// holds the newest values only, each with the commit from which it is known to hold; what
+// older states need is kept by the handles, see snapshottip.go, or by the engine.
 //
 // What to drop is decided as in S3-FIFO (https://s3fifo.com): a new entry is on
 // probation in a short queue, and moves to the main one only if it was used again
@@ -31,8 +31,7 @@ type cache struct {
 }
 
 const (
-	// DefaultCacheBytes is the size of the cache on a far engine, unless Options say
-	// otherwise.
+	// DefaultCacheBytes is the size of the cache unless Options say otherwise.
 	DefaultCacheBytes = 32 << 20
 	// maxShards is enough for the readers of one machine; a shard should hold some
 	// hundred pages, or the bound of one is reached long before that of all.
@@ -60,6 +59,7 @@ func newCache(bytes int64) *cache {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.limit, s.entries, s.ghosts.in = bytes/int64(n), map[uint64]*entry{}, map[uint64]struct{}{}
+		s.door = newDoor(s.limit)
 	}
 	return c
 }
@@ -72,7 +72,7 @@ type tenant struct {
 	// cleared are ranges that were deleted, each with the commit that did: what is
 	// older in them is void. Sought out and removed when there are many. It is
 	// changed under the lock of the handle.
-	cleared atomic.Pointer[[]clearing]
+	cleared clearings
 }
 
 // A clearing is a deleted range of keys.
@@ -189,16 +189,20 @@ func (c *cache) remove(t *tenant, key []byte) {
 	}
 }
 
-// clear voids the entries of [start, end) that are older than commit seq.
-func (c *cache) clear(t *tenant, start, end []byte, seq uint64) {
-	all := []clearing{{string(start), string(end), seq}}
-	if was := t.cleared.Load(); was != nil {
-		for _, w := range *was {
-			if w.start < all[0].start || all[0].end != "" && (w.end == "" || w.end > all[0].end) {
-				all = append(all, w) // not within the new one
-			}
-		}
+// dropHash drops the entry of a hash if it is t's.
+func (c *cache) dropHash(t *tenant, hash uint64) {
+	s := c.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[hash]; e != nil && e.tenant == t {
+		s.drop(e)
 	}
+}
+
+// clear voids the entries of [start, end) that are older than commit seq, and seeks them
+// out when there are many such ranges: what is left must be worth a read of a far engine.
+func (c *cache) clear(t *tenant, start, end []byte, seq uint64) {
+	all := t.cleared.with(start, end, seq)
 	t.cleared.Store(&all)
 	if len(all) <= maxClearings {
 		return
@@ -207,6 +211,33 @@ func (c *cache) clear(t *tenant, start, end []byte, seq uint64) {
 		c.shards[i].sweep(t, all)
 	}
 	t.cleared.Store(nil)
+}
+
+// clear is the cache's for a near engine: with many ranges everything older is void.
+func (t *tenant) clear(start, end []byte, seq uint64) {
+	all := t.cleared.with(start, end, seq)
+	if len(all) > maxClearings {
+		all = []clearing{{"", "", seq}}
+	}
+	t.cleared.Store(&all)
+}
+
+// clearings are what a tenant's cleared points to.
+type clearings struct {
+	atomic.Pointer[[]clearing]
+}
+
+// with returns them with another one, and without those that are within it.
+func (c *clearings) with(start, end []byte, seq uint64) []clearing {
+	all := []clearing{{string(start), string(end), seq}}
+	if was := c.Load(); was != nil {
+		for _, w := range *was {
+			if w.start < all[0].start || all[0].end != "" && (w.end == "" || w.end > all[0].end) {
+				all = append(all, w) // not within the new one
+			}
+		}
+	}
+	return all
 }
 
 // A keptTenant is an actor that nobody owns here, as long as its head is row.

@@ -10,6 +10,7 @@ type shard struct {
 	probation queue             // where entries begin
 	main      queue             // those that were used again
 	ghosts    ghosts
+	door      door
 	_         [64]byte // the lock of the next one is not in the same cache line
 }
 

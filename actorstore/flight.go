@@ -41,15 +41,20 @@ type flight struct {
 	last   bool // no engine commit follows
 	hints  *[]byte
 	// The writes [from, to) are what is being sent.
-	from, to int
+	from, to  int
+	rangesBuf []int
 
 	landed  int // engine commits applied
 	applied func()
 }
 
-// maxKept bounds the memory that an idle flight keeps, in bytes of keys; what a commit of
-// that many keys takes besides comes on top.
-const maxKept = 512 << 10
+// What bounds the memory that an idle flight keeps: bytes of keys of one engine commit, and
+// writes and sub-batches of all of them. Whatever else grows does so with one of these.
+const (
+	maxKept     = 512 << 10
+	maxKeptOps  = 16 << 10
+	maxKeptSubs = 1 << 10
+)
 
 // A freeList keeps flights for reuse.
 type freeList struct {
@@ -75,7 +80,7 @@ func (l *freeList) take() *flight {
 }
 
 func (l *freeList) put(f *flight) {
-	if cap(f.keys) > maxKept {
+	if cap(f.keys) > maxKept || cap(f.before) > maxKeptOps || cap(f.subs) > maxKeptSubs {
 		return
 	}
 	l.mu.Lock()
@@ -101,9 +106,9 @@ func (f *flight) end(err error) {
 	f.b.Abort(err)
 	f.unlock()
 	// What belongs to others must not be kept alive.
-	clear(f.subs[:cap(f.subs)])
-	clear(f.opsBuf[:cap(f.opsBuf)])
-	clear(f.checks[:cap(f.checks)])
+	clear(f.subs)
+	f.subs = f.subs[:0]
+	f.unstage()
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
 	f.drop, f.calling, f.asked, f.last, f.landed, f.hints = false, false, false, false, 0, nil
 	a.store.flights.put(f)
@@ -153,6 +158,30 @@ func (f *flight) op(i int) *batch.Op {
 		return &f.plan[i]
 	}
 	return &f.final[i-len(f.plan)]
+}
+
+// ranges returns which of the writes that are being sent delete a range, in order. It is
+// valid until the next call.
+func (f *flight) ranges() []int {
+	f.rangesBuf = f.rangesBuf[:0]
+	for i := f.from; i < f.to; i++ {
+		if f.op(i).Kind == batch.DeleteRange {
+			f.rangesBuf = append(f.rangesBuf, i)
+		}
+	}
+	return f.rangesBuf
+}
+
+// clearedLater says whether one of ranges behind write i, of the same commit, removes what
+// write i has stored, with others.
+func (f *flight) clearedLater(i int, ranges []int) bool {
+	key := f.op(i).Key
+	for n := len(ranges) - 1; n >= 0 && ranges[n] > i; n-- {
+		if covers(f.op(ranges[n]), key) {
+			return true
+		}
+	}
+	return false
 }
 
 // parts returns how many engine commits the flight takes, part the writes [from,
@@ -247,9 +276,12 @@ func (f *flight) onApply() {
 	f.calling = false
 	f.landed++
 	f.hinted()
-	if a.tip != nil {
+	switch {
+	case a.tip != nil:
 		a.tip.land(f)
-	} else {
+	case a.near != nil:
+		a.near.land(f)
+	default:
 		f.publish()
 	}
 	a.phase.Add(1)

@@ -189,4 +189,5 @@ func (a *Actor) commitID() (id kv.CommitID) {
 func (a *Actor) publish() {
 	a.used.Store(a.head.Used)
 	a.seq.Store(int64(a.head.Seq))
+	a.landed.Store(a.store.shared.landed())
 }

@@ -26,7 +26,8 @@ type Snapshot struct {
 
 // Snapshot pins the newest applied state of the actor.
 //
-// It asks nothing of a near engine but a snapshot, and nothing at all of a far one,
+// It asks nothing of a near engine but a snapshot, not even that if another actor has one
+// that will do (see shared), and nothing at all of a far one,
 // unless a commit is being applied at that very moment: then it reads the head to know
 // its Seq.
 func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -68,13 +69,21 @@ func (a *Actor) snapshot(ctx context.Context, lists bool) (*Snapshot, error) {
 func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
 	// If no commit was under way before or began since, the state is that of seq.
 	phase, seq := a.phase.Load(), a.Seq()
-	snap, err := a.store.eng.Snapshot(ctx)
+	var snap kv.Snapshot
+	var err error
+	if phase%2 == 0 && a.tip == nil && a.host == nil {
+		snap, err = a.store.shared.take(ctx, a.store.eng, a.landed.Load())
+	} else {
+		snap, err = a.store.eng.Snapshot(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
 	}
 	s := newSnapshot(a.store, a.id, snap)
 	s.seq, s.owner, s.tip = seq, a, a.tip
-	if err := a.owned(ctx, snap); err != nil {
+	// A handle that is closed by now may have been when the engine made the snapshot, and
+	// then it is another's state.
+	if err := errors.Join(a.check(), a.owned(ctx, snap)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	if phase%2 == 0 && a.phase.Load() == phase {
@@ -135,6 +144,9 @@ func (s *Snapshot) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
 	}
 	if s.tip != nil {
 		return s.readLazy(ctx, key, dst, false)
+	}
+	if s.owner != nil && s.owner.near != nil {
+		return s.owner.near.snapshotPage(ctx, s, key, dst)
 	}
 	value, err := s.space.page(ctx, key, dst)
 	if err := s.owned(ctx); err != nil {

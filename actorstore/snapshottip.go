@@ -48,7 +48,7 @@ type openState struct {
 
 // tipOf returns the tip of a new handle, nil on a near engine.
 func tipOf(a *Actor) *tip {
-	if a.store.cache == nil && !a.store.engLimits.Far {
+	if !a.store.engLimits.Far {
 		return nil
 	}
 	return &tip{a: a, cache: a.store.cache, tenant: newTenant(), retired: make(chan struct{})}
@@ -206,7 +206,7 @@ func (t *tip) arrive() {
 //
 // +checklocks:t.mu
 func (t *tip) writeThrough(f *flight) {
-	seq := f.next.Seq
+	seq, ranges := f.next.Seq, f.ranges()
 	for i := f.from; i < f.to; i++ {
 		o := f.op(i)
 		if o.Kind == batch.DeleteRange {
@@ -216,7 +216,7 @@ func (t *tip) writeThrough(f *flight) {
 			continue
 		}
 		e := &entry{tenant: t.tenant, key: string(o.Key), from: seq, kind: entryAbsent}
-		if o.Kind == batch.Put && !f.clearedLater(i) {
+		if o.Kind == batch.Put && !f.clearedLater(i, ranges) {
 			if len(o.Value) > rowSize {
 				t.cache.remove(t.tenant, o.Key)
 				continue
@@ -225,18 +225,6 @@ func (t *tip) writeThrough(f *flight) {
 		}
 		t.cache.put(e, true)
 	}
-}
-
-// clearedLater says whether a later write of the same commit removes what write i
-// has stored, with others.
-func (f *flight) clearedLater(i int) bool {
-	key := f.op(i).Key
-	for i++; i < f.to; i++ {
-		if o := f.op(i); o.Kind == batch.DeleteRange && covers(o, key) {
-			return true
-		}
-	}
-	return false
 }
 
 // size returns the length of the value of key, −1 when there is none, if it is

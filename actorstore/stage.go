@@ -9,7 +9,7 @@ import (
 // stage turns the writes [from, to) into one engine commit.
 func (f *flight) stage(from, to int) {
 	a := f.a
-	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
+	f.unstage()
 	f.next = a.head
 	for i := from; i < to; i++ {
 		f.next.Used += f.delta(i)
@@ -33,6 +33,15 @@ func (f *flight) stage(from, to int) {
 	f.stageNotes(to)
 }
 
+// unstage forgets an engine commit, so that nothing of others is kept alive by it. What lies
+// behind it is zero already: to clear that, too, would have a small commit pay for the
+// largest one before it.
+func (f *flight) unstage() {
+	clear(f.opsBuf)
+	clear(f.checks)
+	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
+}
+
 // checkHead appends the check that makes this handle the owner. It copies the row,
 // because the actor's own changes as soon as the commit is applied.
 func (f *flight) checkHead() {
@@ -43,7 +52,7 @@ func (f *flight) checkHead() {
 // stageDrop stages what removes the actor.
 func (f *flight) stageDrop() {
 	a := f.a
-	f.keys, f.opsBuf, f.checks = f.keys[:0], f.opsBuf[:0], f.checks[:0]
+	f.unstage()
 	f.next = head{Epoch: 1, Last: a.commitID()}
 	f.checkHead()
 	// One tombstone for the whole subspace: an actor may have any number of rows. The

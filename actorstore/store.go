@@ -37,7 +37,12 @@
 // for nothing: it reads the newest state, and the next commit sees to it that what it
 // replaces stays readable, from memory if it can. Who reads single keys of a state
 // should take a PageSnapshot, for which that is almost always so; Snapshot.Prefetch
-// reads ahead. On near engines there is nothing of this.
+// reads ahead.
+//
+// On near engines a Snapshot is the engine's, and only the pages that are read more than
+// once are kept, of values of any size the first 10,000 bytes: that saves a search in the
+// tables of the engine. A commit brings nothing in, and what a closed handle has left is
+// nobody's.
 //
 // # What it is not
 //
@@ -46,6 +51,7 @@
 package actorstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,9 +70,8 @@ type Options struct {
 	Now func() time.Time
 	// ReadOnly refuses to own actors, and writes nothing.
 	ReadOnly bool
-	// CacheBytes bounds the memory for what is kept of values of at most 10,000 bytes,
-	// of all actors that the Store owns, in bytes. 0 means DefaultCacheBytes when the
-	// engine is far (kv.Limits) and no cache otherwise; a negative value means none.
+	// CacheBytes bounds the memory for what is kept of values, of all actors that the
+	// Store owns, in bytes. 0 means DefaultCacheBytes; a negative value means none.
 	CacheBytes int64
 	// Host says who this Store is to the others, where several hosts may use the
 	// engine: one that is no kv.Sharer.
@@ -90,6 +95,7 @@ type Store struct {
 
 	bufs    sync.Pool // of *buf
 	flights freeList
+	shared  shared
 	singles sync.Pool // of *single
 
 	hosting hosting // who this Store is to other hosts
@@ -127,11 +133,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	if err := s.hosting.init(s, opts.Host); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
-	if opts.CacheBytes != 0 {
-		s.cache = newCache(opts.CacheBytes)
-	} else if s.engLimits.Far {
-		s.cache = newCache(DefaultCacheBytes)
-	}
+	s.cache = newCache(cmp.Or(opts.CacheBytes, DefaultCacheBytes))
 	s.bufs.New = func() any { return new(buf) }
 	if err := s.format(ctx); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
@@ -248,14 +250,11 @@ func (s *Store) reserve(ctx context.Context, id ID, wait bool) (*place, error) {
 	}
 }
 
-// occupy puts the open handle into its place. When the Store was closed meanwhile
-// the place is given back.
+// occupy puts the open handle into its place, unless the Store was closed meanwhile.
 func (s *Store) occupy(l *place, a *Actor) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.owners.leave(a)
-		s.releaseLocked(a.id, l)
 		return ErrClosed
 	}
 	l.actor = a
@@ -266,11 +265,6 @@ func (s *Store) occupy(l *place, a *Actor) error {
 func (s *Store) release(id ID, l *place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.releaseLocked(id, l)
-}
-
-// +checklocks:s.mu
-func (s *Store) releaseLocked(id ID, l *place) {
 	if s.places[id] == l {
 		delete(s.places, id)
 		close(l.released)

@@ -1,0 +1,68 @@
+package actorstore
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestIdleFlights: however large batches are, and however many are under way, what flights
+// keep until they are used again is bounded.
+func TestIdleFlights(t *testing.T) {
+	var l freeList
+	for what, f := range map[string]*flight{
+		"keys":        {keys: make([]byte, maxKept+1)},
+		"writes":      {before: make([]int64, maxKeptOps+1)},
+		"sub-batches": {subs: make([]batch.Sub, maxKeptSubs+1)},
+	} {
+		if l.put(f); len(l.free) > 0 {
+			t.Errorf("a flight with too many %s is kept", what)
+		}
+	}
+	for range maxFree + 1 {
+		l.put(new(flight))
+	}
+	if len(l.free) > maxFree {
+		t.Errorf("%d flights are kept", len(l.free))
+	}
+}
+
+// TestFlightForgets: nothing of others is kept alive by a flight that isn't used, also
+// where what came last was smaller than what came first.
+func TestFlightForgets(t *testing.T) {
+	s, _ := openNear(t, 0)
+	a := openActor(t, s)
+	for _, n := range []int{300, 100, 1} {
+		for _, mode := range []batch.Mode{batch.Atomic, batch.Ordered} {
+			b := batch.Batch{Mode: mode}
+			for i := range n {
+				b.Put(user(strconv.Itoa(i)), pageOf(1))
+			}
+			err := a.Apply(ctx, &b)
+			if n <= 128 || mode == batch.Ordered {
+				must(t, err)
+			}
+		}
+	}
+	for _, f := range s.flights.free {
+		for i, o := range f.opsBuf[:cap(f.opsBuf)] {
+			if o.Key != nil || o.Value != nil {
+				t.Fatalf("operation %d is kept", i)
+			}
+		}
+		for i, c := range f.checks[:cap(f.checks)] {
+			if c.Key != nil || c.Value != nil {
+				t.Fatalf("check %d is kept", i)
+			}
+		}
+		for i, s := range f.subs[:cap(f.subs)] {
+			if s.Ops != nil {
+				t.Fatalf("sub-batch %d is kept", i)
+			}
+		}
+	}
+	if len(s.flights.free) == 0 {
+		t.Error("no flight is idle")
+	}
+}

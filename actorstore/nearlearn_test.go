@@ -1,0 +1,184 @@
+package actorstore
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// wantPage checks that page k is pageOf(want).
+func wantPage(t *testing.T, r Reader, k, want int) {
+	t.Helper()
+	if p, err := r.Page(ctx, chunk(k), nil); err != nil || !bytes.Equal(p, pageOf(want)) {
+		t.Errorf("page %d is %.4q, %v, want %.4q", k, p, err, pageOf(want))
+	}
+}
+
+// nearBefore returns an actor with page 0, which was asked for once, and a snapshot of that.
+func nearBefore(t *testing.T) (*faultkv.Engine, *Actor, *Snapshot) {
+	t.Helper()
+	s, eng := openNear(t, 0)
+	a := openActor(t, s)
+	writePages(t, a, 1)
+	snap, err := a.PageSnapshot(ctx)
+	must(t, err)
+	t.Cleanup(func() { must(t, snap.Close()) })
+	wantPage(t, a, 0, 0)
+	return eng, a, snap
+}
+
+// replace commits another page 0.
+func replace(a *Actor) error {
+	var b batch.Batch
+	b.PutPrior(chunk(0), pageOf(9), batch.Stored(4096))
+	return a.Commit(ctx, &b)
+}
+
+// TestNearBegunSince: what a read finds that began before a commit, and ended when that was
+// applied and hadn't landed, is not kept as what was before.
+func TestNearBegunSince(t *testing.T) {
+	eng, a, old := nearBefore(t)
+	get := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
+	read, sent := make(chan error), make(chan error)
+	go func() {
+		_, err := a.Page(ctx, chunk(0), nil)
+		read <- err
+	}()
+	<-get.Reached()
+	landing := eng.Pause(faultkv.Rule{Point: faultkv.AfterApply})
+	go func() { sent <- replace(a) }()
+	<-landing.Reached()
+	get.Release()
+	must(t, <-read)
+	wantPage(t, old, 0, 0)
+	landing.Release()
+	must(t, <-sent)
+	wantPage(t, old, 0, 0)
+	wantPage(t, a, 0, 9)
+}
+
+// TestNearClosedSince: what a read finds that was under way when its handle was closed may
+// be what the next handle wrote, and isn't kept for the snapshots of the first.
+func TestNearClosedSince(t *testing.T) {
+	eng, a, old := nearBefore(t)
+	get := eng.Pause(faultkv.Rule{Point: faultkv.BeforeGet})
+	read := make(chan error)
+	go func() {
+		_, err := a.Page(ctx, chunk(0), nil)
+		read <- err
+	}()
+	<-get.Reached()
+	must(t, a.Close())
+	next, err := a.store.Actor(ctx, testID, nil)
+	must(t, err)
+	must(t, replace(next))
+	get.Release()
+	if err := <-read; err != nil && !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	wantPage(t, old, 0, 0)
+	wantPage(t, next, 0, 9)
+	must(t, next.Close())
+}
+
+// TestNearLandedSince: an answer isn't kept if a commit has landed just before it would be.
+func TestNearLandedSince(t *testing.T) {
+	_, a, old := nearBefore(t)
+	wantPage(t, old, 0, 0) // there is an entry from now on, which is taken out
+	a.store.cache.remove(a.near.tenant, chunk(0))
+	a.near.mu.Lock()
+	read := make(chan error)
+	go func() {
+		_, err := old.Page(ctx, chunk(0), nil)
+		read <- err
+	}()
+	awaitLocked(t, "(*nearCache).learn")
+	a.seq.Add(1) // as land does, with the lock
+	a.near.mu.Unlock()
+	must(t, <-read)
+	if e := a.store.cache.peek(a.near.tenant, chunk(0)); e != nil {
+		t.Errorf("an answer of state %d is kept in state %d", e.from, a.Seq())
+	}
+	a.seq.Add(-1)
+}
+
+// awaitLocked waits until a goroutine that is in fn waits for a Mutex.
+func awaitLocked(t *testing.T, fn string) {
+	t.Helper()
+	buf := make([]byte, 1<<20)
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if head, calls, _ := strings.Cut(g, "\n"); strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(calls, fn) {
+				return
+			}
+		}
+	}
+	t.Fatalf("nobody in %s waits for a lock", fn)
+}
+
+// TestNearBuffers: what is kept is neither the reader's buffer nor the writer's.
+func TestNearBuffers(t *testing.T) {
+	s, _ := openNear(t, 0)
+	a := openActor(t, s)
+	writePages(t, a, 1)
+	for range 3 {
+		p, err := a.Page(ctx, chunk(0), nil)
+		must(t, err)
+		clear(p)
+	}
+	wantPage(t, a, 0, 0)
+	value := bytes.Clone(pageOf(9))
+	must(t, a.Put(ctx, chunk(0), value))
+	clear(value)
+	if s.cache.peek(a.near.tenant, chunk(0)) == nil {
+		t.Fatal("the entry wasn't renewed")
+	}
+	wantPage(t, a, 0, 9)
+}
+
+// openHosted returns an actor on a near engine that several hosts may use, and another one.
+func openHosted(t *testing.T) (eng *faultkv.Engine, a, other *Actor) {
+	t.Helper()
+	eng = faultkv.New(anywhere{memkv.New()})
+	s, err := Open(ctx, eng, &Options{Now: clock, Host: HostOptions{TTL: time.Hour}})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	var actors []*Actor
+	for _, id := range []ID{testID, NewID()} {
+		a, err := s.Actor(ctx, id, nil)
+		must(t, err)
+		t.Cleanup(func() { _ = a.Close() }) // one that lost its lease may not say goodbye
+		actors = append(actors, a)
+	}
+	return eng, actors[0], actors[1]
+}
+
+// TestNearOwned: with the lease in doubt nothing is answered, from memory or not, unless
+// the head says that the actor is still owned.
+func TestNearOwned(t *testing.T) {
+	eng, a, _ := openHosted(t)
+	writePages(t, a, 2)
+	snap, err := a.PageSnapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	for range 3 {
+		wantPage(t, a, 0, 0)
+	}
+	a.host.term.Store(nil)
+	for what, r := range map[string]Reader{"actor": a, "snapshot": snap} {
+		for i, from := range []string{"memory", "the engine"} {
+			f := eng.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Match: faultkv.Key(a.headKey), Err: errors.New("no")})
+			if _, err := r.Page(ctx, chunk(i), nil); !errors.Is(err, ErrLeaseLost) {
+				t.Errorf("%s answers from %s with %v", what, from, err)
+			}
+			f.Remove()
+		}
+	}
+}
