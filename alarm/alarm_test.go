@@ -303,7 +303,11 @@ func Example() {
 	c := New(nil)
 	defer c.Close()
 	rung := make(chan string)
-	schedule := c.Source(func() { rung <- "schedule" })
+	var schedule *Source
+	schedule = c.Source(func() {
+		schedule.Set(time.Time{}) // nothing is left: until that is said, its time counts
+		rung <- "schedule"
+	})
 	workflow := c.Source(func() { rung <- "workflow" })
 	workflow.Set(c.Now().Add(time.Hour))
 	schedule.Set(c.Now().Add(time.Millisecond))

@@ -36,7 +36,7 @@ func TestMetrics(t *testing.T) {
 			"bad":  func(context.Context, *Firing) error { return errors.New("no") },
 		})
 		v := state(t, w.rec)
-		must(t, v.Set(ctx, count{Pad: string(make([]byte, 700))}))
+		must(t, v.Set(ctx, count{Pad: string(make([]byte, 760))})) // near the limit, with events and without
 		must(t, w.rec.Save(ctx, now))
 		must(t, v.Mutate(ctx, add(1)))
 		w.refuse(1)
