@@ -68,9 +68,11 @@ func exact(t testing.TB, a *actorstore.Actor) {
 	}
 }
 
+// A leaf of the table ends with the end of a blob. That is no zero: a page stored without
+// its last byte would be longer when it is written anew, which a full quota refuses.
 var olderSetup = []string{
 	"create table t(a integer primary key, b blob)",
-	"insert into t(b) select randomblob(700) from generate_series(1, 60)",
+	"insert into t(b) select cast(randomblob(699) || x'01' as blob) from generate_series(1, 60)",
 	"insert into t(b) values (zeroblob(9000))",
 }
 

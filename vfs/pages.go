@@ -1,6 +1,9 @@
 package vfs
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // chunkSize is the size of a file chunk: one key of the actor. It is a format
 // constant, not a parameter.
@@ -24,8 +27,12 @@ type pageSet struct {
 	order []uint32
 }
 
-// maxFree bounds the buffers that are kept for reuse: 1 MiB.
+// maxFree bounds the buffers that a set keeps for reuse: 1 MiB.
 const maxFree = 256
+
+// chunkBufs has what sets had beyond that, until the garbage collector finds it unused: one
+// large transaction after the other allocates little.
+var chunkBufs = sync.Pool{New: func() any { return new(chunkBuf) }}
 
 func (s *pageSet) len() int { return len(s.pages) }
 
@@ -41,7 +48,7 @@ func (s *pageSet) add(i uint32) *chunkBuf {
 	if n := len(s.free); n > 0 {
 		p, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		p = new(chunkBuf)
+		p = chunkBufs.Get().(*chunkBuf)
 	}
 	s.pages[i] = p
 	return p
@@ -88,5 +95,7 @@ func (s *pageSet) clear() {
 func (s *pageSet) recycle(p *chunkBuf) {
 	if len(s.free) < maxFree {
 		s.free = append(s.free, p)
+	} else {
+		chunkBufs.Put(p)
 	}
 }

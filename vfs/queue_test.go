@@ -289,6 +289,8 @@ func TestNobodyWaitsForTheEngine(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, limits)
+			r.cacheBytes = -1 // reads are to reach the engine
+			r.reopen(t, limits)
 			db := r.open(t, &Options{Pragmas: []string{"cache_size=5"}})
 			exec(t, db, table)
 			exec(t, db, "insert into t(b) select zeroblob(3000) from generate_series(1, 40)")

@@ -25,13 +25,14 @@ type Stats struct {
 	LogCommits, Checkpoints int64
 	// Published is the number of committed states that readers were given.
 	Published int64
-	// Snapshots is the number of engine snapshots taken, and Expired how many of them
-	// were let go of while a transaction still read them, because of Options.MaxSnapshotAge
-	// or Options.MaxSnapshots.
+	// Snapshots is the number of snapshots taken, which actors of a near engine may share,
+	// and Expired how many of them were let go of while a transaction still read them,
+	// because of Options.MaxSnapshotAge or Options.MaxSnapshots.
 	Snapshots, Expired int64
 	// PageReads is the number of chunks that SQLite's own cache missed and
-	// memory could not answer: each one is an engine read, on a far engine only those
-	// that are not among the CacheHits and didn't come with another one.
+	// memory could not answer: each one is a read of the actor, which is one of the
+	// engine, on a near engine unless the Store's cache has the page, and on a far one if
+	// it isn't among the CacheHits and didn't come with another one.
 	PageReads int64
 	// CacheHits is the number of chunks, those that the writer read included, that the
 	// cache of the Store had, on a far engine: because somebody had read or written them

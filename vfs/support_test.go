@@ -15,9 +15,10 @@ import (
 
 // A rig is an actor on an engine that counts.
 type rig struct {
-	engine *faultkv.Engine
-	store  *actorstore.Store
-	actor  *actorstore.Actor
+	engine     *faultkv.Engine
+	store      *actorstore.Store
+	actor      *actorstore.Actor
+	cacheBytes int64 // of the store; see actorstore.Options
 }
 
 // fromEnv returns limits with what the environment says for those left open.
@@ -56,7 +57,7 @@ func (r *rig) reopen(t testing.TB, limits batch.Limits) {
 			t.Fatal(err)
 		}
 	}
-	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{Limits: fromEnv(t, limits)})
+	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{Limits: fromEnv(t, limits), CacheBytes: r.cacheBytes})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ type view struct {
 	gone     error     // why it can't be read any more  +checklocks:database.mu
 }
 
-// pin makes v's snapshot. It is the store's newest state that is pinned, so v
+// pin makes v's snapshot. It is the actor's newest state that is pinned, so v
 // must be the current view and the store unchanged since v was published: the
 // writer pins before its first change, so for a view that somebody holds both
 // are true whenever it has no snapshot yet.
