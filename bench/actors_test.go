@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,10 +13,11 @@ import (
 // TestActors: what it takes to open an actor doesn't grow with the number of actors. How much
 // memory closed ones leave is looked at by a test of package vfs, with more of them.
 func TestActors(t *testing.T) {
-	p, err := openPopulation(t.Context(), site{dir: t.TempDir(), engine: enginePebble})
+	p, err := openPopulation(t.Context(), site{dir: t.TempDir(), engine: enginePebble}.own(""))
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.calm = time.Millisecond
 	var all []census
 	for _, n := range []int{10, 200} {
 		if err := p.grow(t.Context(), n); err != nil {
@@ -28,11 +30,55 @@ func TestActors(t *testing.T) {
 		if c.Actors != n || c.CreateUS <= 0 || c.ReopenUS <= 0 || c.Reopen99US < c.ReopenUS || c.DiskPerActor <= 0 || c.HeapBytes <= 0 {
 			t.Errorf("census %+v", c)
 		}
+		if (c.ReopenFewUS > 0) != (n > 10) {
+			t.Errorf("%d actors: %v µs beside, of a store with as many as the first census had", n, c.ReopenFewUS)
+		}
 		all = append(all, c)
+		if err := p.keepFew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.few.actors != 10 {
+		t.Errorf("%d actors beside, want as many as at first", p.few.actors)
 	}
 	few, many := all[0], all[1]
 	if few.ReadsPerReopen != many.ReadsPerReopen || few.CommitsPerReopen != many.CommitsPerReopen || few.ReadsPerReopen == 0 {
 		t.Errorf("to reopen takes %v reads and %v commits, then %v and %v", few.ReadsPerReopen, few.CommitsPerReopen, many.ReadsPerReopen, many.CommitsPerReopen)
+	}
+	if err := p.closeAll(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettle: for a census the engine is opened again, and at rest, and the actors are there.
+func TestSettle(t *testing.T) {
+	p, err := openPopulation(t.Context(), site{dir: t.TempDir(), engine: enginePebble, fsyncs: new(fsyncMeter)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.grow(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	before := p.visitor
+	if err := p.settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p.visitor == before || p.at.fsyncs.engines.Load() != 2 {
+		t.Errorf("%d engines were opened, want 2", p.at.fsyncs.engines.Load())
+	}
+	rested := p.at.fsyncs.count()
+	for i := range 3 {
+		if err := p.visit(t.Context(), i, firstRow); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := p.at.fsyncs.count().since(rested); !got.known || got.n != 0 {
+		t.Errorf("to open actors took %+v fsyncs", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.settle(ctx); err == nil {
+		t.Error("an interrupt was ignored")
 	}
 	if err := p.close(); err != nil {
 		t.Error(err)
@@ -93,7 +139,7 @@ func TestActorsTime(t *testing.T) {
 func BenchmarkActors(b *testing.B) {
 	const actors = 10_000
 	for range b.N {
-		p, err := openPopulation(b.Context(), site{dir: b.TempDir(), engine: enginePebble})
+		p, err := openPopulation(b.Context(), site{dir: b.TempDir(), engine: enginePebble}.own(""))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -105,13 +151,17 @@ func BenchmarkActors(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			if err := p.keepFew(b.Context()); err != nil {
+				b.Fatal(err)
+			}
 			if n == actors {
 				b.ReportMetric(c.ReopenUS, "reopen-µs")
+				b.ReportMetric(c.ReopenUS/c.ReopenFewUS, "reopen/few")
 				b.ReportMetric(c.HeapPerActor, "heap-B/actor")
 				b.ReportMetric(c.DiskPerActor, "disk-B/actor")
 			}
 		}
-		if err := p.close(); err != nil {
+		if err := p.closeAll(); err != nil {
 			b.Error(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -22,7 +23,7 @@ func TestReadRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := readRecords(file)
-	if err != nil || len(got) != 3 || got[0] != sampled().record() || got[2].Ratio != 0.5 {
+	if err != nil || len(got) != 3 || !reflect.DeepEqual(got[0], sampled().record()) || got[2].Ratio != 0.5 {
 		t.Errorf("read %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "{}", "workload peer", `{"name":"a","ratio":1}{"name":"b"}`} {

@@ -39,8 +39,10 @@ func jobs() []job { return []job{insertsJob(), putJob(), cycleJob(), stepJob()} 
 func crowdLines(engine string) []line {
 	var lines []line
 	for _, j := range jobs() {
-		if peer, ok := filePeers[j.name]; ok && engine != enginePostgres {
-			lines = append(lines, line{j.name, j.unit, j.side(engine, peer.actors), peer.side})
+		if engine != enginePostgres {
+			for _, peer := range crowdPeers[j.name] {
+				lines = append(lines, line{j.name, j.unit, j.side(engine, peer.actors), peer.side})
+			}
 		}
 		lines = append(lines, line{
 			j.name, j.unit, j.side(engine, 0),
@@ -50,14 +52,16 @@ func crowdLines(engine string) []line {
 	return lines
 }
 
-// filePeers are the peers of jobs that keep what they do in SQLite files, and by how many
-// actors the job is done then; 0 leaves it to the sizes.
-var filePeers = map[string]struct {
+// A crowdPeer is a peer of a job that keeps what it does in SQLite databases elsewhere, and
+// by how many actors the job is done then; 0 leaves it to the sizes.
+type crowdPeer struct {
 	actors int
 	side   side
-}{
-	"sqlite/insert-200": {0, side{fileWALFull, openFiles}},
-	"queue/cycle":       {1, side{sqliteFile, openFileQueue}},
+}
+
+var crowdPeers = map[string][]crowdPeer{
+	"sqlite/insert-200": {{0, side{fileWALFull, openFiles}}, {0, side{memoryVFS, openMemories}}},
+	"queue/cycle":       {{1, side{sqliteFile, openFileQueue}}},
 }
 
 // side is j done by some actors, or as many as the sizes say.

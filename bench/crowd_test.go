@@ -51,31 +51,3 @@ func TestRawCrowd(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkCrowd is every job on Pebble, on both sides.
-func BenchmarkCrowd(b *testing.B) {
-	for _, l := range crowdLines(enginePebble) {
-		for _, s := range []side{l.subject, l.peer} {
-			b.Run(l.name+"/"+s.name, func(b *testing.B) {
-				at := site{dir: b.TempDir(), engine: enginePebble, sizes: fullSizes()}
-				r, err := s.open(b.Context(), at)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.Cleanup(func() {
-					if err := r.close(); err != nil {
-						b.Error(err)
-					}
-				})
-				if err := r.run(b.Context(), 2*at.sizes.actors); err != nil {
-					b.Fatal(err)
-				}
-				b.ReportAllocs()
-				b.ResetTimer()
-				if err := r.run(b.Context(), b.N); err != nil {
-					b.Fatal(err)
-				}
-			})
-		}
-	}
-}

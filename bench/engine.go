@@ -20,6 +20,9 @@ const (
 	enginePostgres = "postgres"
 )
 
+// storeFolder is where in its folder a site has a store on Pebble.
+const storeFolder = "store"
+
 // leanCache and leanMemtable are Pebble's memory where that of many actors is counted: so
 // little that whether it is full makes no difference.
 const (
@@ -31,13 +34,21 @@ const (
 // asks for none. What a site holds is there when its engine is opened again, but for
 // the memory engine.
 func openEngine(ctx context.Context, at site) (kv.Engine, error) {
+	engine, err := openNear(ctx, at)
+	if err != nil || !at.far {
+		return engine, err
+	}
+	return putAway(engine, at.trip), nil
+}
+
+func openNear(ctx context.Context, at site) (kv.Engine, error) {
 	switch at.engine {
 	case enginePebble:
-		var opts *pebblekv.Options
+		opts := &pebblekv.Options{Metrics: at.fsyncs.sink()}
 		if at.lean {
-			opts = &pebblekv.Options{CacheBytes: leanCache, MemtableBytes: leanMemtable}
+			opts.CacheBytes, opts.MemtableBytes = leanCache, leanMemtable
 		}
-		return opened(pebblekv.Open(filepath.Join(at.dir, "store"), opts))
+		return opened(pebblekv.Open(filepath.Join(at.dir, storeFolder), opts))
 	case engineMem:
 		return memkv.New(), nil
 	case enginePostgres:

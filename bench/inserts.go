@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -58,40 +59,74 @@ func (s *inserts) work(_ context.Context, more func() bool) error {
 
 func (s *inserts) close() error { return errors.Join(s.op.close(), s.conn.Close(), s.db.close()) }
 
-// files is the peer of sqlite/insert-200 that has as many files.
-type files []*session
+// sessions is the peer of sqlite/insert-200 that has as many databases elsewhere.
+type sessions struct {
+	of []*session
+	// yield is for where nobody waits for a disk: else one would make many transactions on
+	// end, with what it needs in the caches of the processor, as none of 200 has it.
+	yield bool
+}
 
-var _ runner = files(nil)
+var _ runner = (*sessions)(nil)
 
-func openFiles(ctx context.Context, at site) (_ runner, err error) {
-	var f files
+// openSessions has a database in each of the places that where makes.
+func openSessions(ctx context.Context, at site, where func(i int) place) (_ *sessions, err error) {
+	all := new(sessions)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.close())
+			err = errors.Join(err, all.close())
 		}
 	}()
 	w := workload{start: startInserts}
 	for i := range at.sizes.actors {
-		s, err := w.open(ctx, &filePlace{filepath.Join(at.dir, fmt.Sprintf("%d.db", i)), "WAL"}, at.sizes)
+		s, err := w.open(ctx, where(i), at.sizes)
 		if err != nil {
 			return nil, err
 		}
-		f = append(f, s)
+		all.of = append(all.of, s)
 	}
-	return f, nil
+	return all, nil
 }
 
-func (f files) run(_ context.Context, n int) error {
-	return together(len(f), n, func(i int, more func() bool) error {
-		return repeat(more, func() error { return f[i].op.run(1) })
+func openFiles(ctx context.Context, at site) (runner, error) {
+	all, err := openSessions(ctx, at, func(i int) place {
+		return &filePlace{filepath.Join(at.dir, fmt.Sprintf("%d.db", i)), "WAL"}
+	})
+	if err != nil {
+		return nil, err // and not a runner that is a nil pointer
+	}
+	return all, nil
+}
+
+func openMemories(ctx context.Context, at site) (runner, error) {
+	all, err := openSessions(ctx, at, func(i int) place {
+		own := at
+		own.dir = filepath.Join(at.dir, fmt.Sprint(i))
+		return openMemory(own)
+	})
+	if err != nil {
+		return nil, err
+	}
+	all.yield = true
+	return all, nil
+}
+
+func (all *sessions) run(_ context.Context, n int) error {
+	return together(len(all.of), n, func(i int, more func() bool) error {
+		return repeat(more, func() error {
+			if all.yield {
+				defer runtime.Gosched()
+			}
+			return all.of[i].op.run(1)
+		})
 	})
 }
 
-func (f files) counts() faultkv.Counts { return faultkv.Counts{} }
+func (all *sessions) counts() faultkv.Counts { return faultkv.Counts{} }
 
-func (f files) close() error {
+func (all *sessions) close() error {
 	var errs []error
-	for _, s := range f {
+	for _, s := range all.of {
 		errs = append(errs, s.close())
 	}
 	return errors.Join(errs...)

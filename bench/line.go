@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -50,6 +51,11 @@ type site struct {
 	// engine is "pebble", "mem" or "postgres".
 	engine string
 	sizes  sizes
+	// fsyncs counts those of the side's engines; nil if nobody wants to know.
+	fsyncs *fsyncMeter
+	// far puts the engine behind a network of this round trip.
+	far  bool
+	trip time.Duration
 	// lean has an engine on this machine use little memory.
 	lean bool
 	// server is where stores in PostgreSQL are, and url the address of the side's own,
@@ -61,6 +67,7 @@ type site struct {
 // own returns the part of a site that one side gets.
 func (s site) own(name string) site {
 	s.dir = filepath.Join(s.dir, name)
+	s.fsyncs = new(fsyncMeter)
 	if s.server != nil {
 		s.url = s.server.newStore()
 	}

@@ -4,6 +4,7 @@
 //	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
 //		[-engine pebble|mem|postgres|postgres://…]
 //	go run ./bench -actors N [-actors-time 10m]
+//	go run ./bench -distance 1ms,5ms [-run REGEXP]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -67,6 +68,7 @@ type options struct {
 	peers                  bool
 	actors                 int
 	actorsTime             time.Duration
+	distances              []time.Duration
 	cpuProfile, memProfile string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
@@ -86,6 +88,10 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
 	f.IntVar(&o.actors, "actors", 0, "measure no line, but what `N` small actors cost: to make and to reopen them, in memory and on disk")
 	f.DurationVar(&o.actorsTime, "actors-time", 0, "make no more actors for -actors when this `time` is over; 0 is no bound")
+	f.Func("distance", "measure no line, but how long single operations take where a call of the engine takes these `trips`, as in 1ms,5ms, and none", func(list string) (err error) {
+		o.distances, err = parseDistances(list)
+		return err
+	})
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
@@ -98,10 +104,10 @@ func parse(args []string, w io.Writer) (options, error) {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
 	if err == nil {
-		err = o.checkActors(f)
+		o.engine, o.url, err = parseEngine(*engine)
 	}
 	if err == nil {
-		o.engine, o.url, err = parseEngine(*engine)
+		err = o.checkModes(f)
 	}
 	if o.quick {
 		o.plan, o.sizes = quickPlan, quickSizes()
@@ -112,13 +118,17 @@ func parse(args []string, w io.Writer) (options, error) {
 	return o, err
 }
 
-// checkActors refuses what -actors doesn't go with.
-func (o *options) checkActors(f *flag.FlagSet) (err error) {
+// checkModes refuses what -actors and -distance don't go with.
+func (o *options) checkModes(f *flag.FlagSet) (err error) {
 	switch {
 	case o.actors < 0:
 		return fmt.Errorf("-actors %d: less than none", o.actors)
 	case o.actorsTime < 0:
 		return fmt.Errorf("-actors-time %v: less than none", o.actorsTime)
+	case o.distances != nil && o.actors > 0:
+		return errors.New("-distance and -actors measure different things")
+	case o.distances != nil && o.engine == enginePostgres:
+		return errors.New("-distance puts an engine on this machine away, and a server is away already")
 	}
 	f.Visit(func(given *flag.Flag) {
 		switch given.Name {
@@ -126,9 +136,13 @@ func (o *options) checkActors(f *flag.FlagSet) (err error) {
 			if o.actors == 0 {
 				err = errors.New("-actors-time without -actors")
 			}
-		case "run", "peers", "compare", "html":
+		case "run":
 			if o.actors > 0 {
-				err = fmt.Errorf("-%s is about lines, and -actors measures none", given.Name)
+				err = errors.New("-run is about lines, and -actors measures none")
+			}
+		case "peers", "compare", "html":
+			if o.actors > 0 || o.distances != nil {
+				err = fmt.Errorf("-%s is about lines, and -actors and -distance measure none", given.Name)
 			}
 		}
 	})
@@ -220,6 +234,9 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error
 	}
 	if o.actors > 0 {
 		return o.countActors(ctx, at, out)
+	}
+	if o.distances != nil {
+		return o.measureDistances(ctx, at, out)
 	}
 	results, err := o.lines(ctx, at, m.environment(o.quick), out, info)
 	if err != nil {

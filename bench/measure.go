@@ -51,10 +51,13 @@ type result struct {
 	ops int
 	// counts are the subject's calls of its engine, in all rounds together.
 	counts faultkv.Counts
+	// fsyncs are those of the subject's engine, in all rounds together, what it does in the
+	// background included.
+	fsyncs measured
 	// allocs and allocBytes are the heap objects and bytes that the process
-	// allocated while the subject ran, in all rounds together; 0 for one that runs in a
-	// program of its own.
-	allocs, allocBytes uint64
+	// allocated while the subject ran, in all rounds together; not known of one that runs in
+	// a program of its own.
+	allocs, allocBytes measured
 	// subjectPeak and peerPeak are the most bytes of memory that the process of a side had
 	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
 	// all the time, so that of a side in this process holds what the other one keeps.
@@ -70,9 +73,18 @@ func (r result) perOp(n int64) float64 {
 // reads is the number of reads that the engine was asked for.
 func (r result) reads() int64 { return r.counts.Gets + r.counts.Scans }
 
-// syncs is how often the engine was asked to have something on disk before it goes on.
-// Engines answer several at once: the calls of fsync are fewer where many actors commit.
-func (r result) syncs() int64 { return r.counts.Durable + r.counts.Syncs }
+// perOpOf is perOp of what may not be known: nil then.
+func (r result) perOpOf(m measured) *float64 {
+	if !m.known {
+		return nil
+	}
+	x := r.perOp(m.n)
+	return &x
+}
+
+// waits is how often the engine was asked to have something on disk before it goes on.
+// Engines answer several at once: fsyncs are fewer where many actors commit.
+func (r result) waits() int64 { return r.counts.Durable + r.counts.Syncs }
 
 // A clocked runner has a clock of its own, and its operations take the time that passes
 // there: a pace that is kept by definition, or counts instead of seconds.
@@ -86,6 +98,8 @@ type contestant struct {
 	runner
 	// memory is the meter of the process in which it works.
 	memory peakMeter
+	// fsyncs tells how many there were so far.
+	fsyncs func() measured
 	// ctx carries a label for the profiler, so that samples of one side can be
 	// told from others: pprof -tagfocus 'side=subject of sqlite/scan'.
 	ctx context.Context
@@ -140,9 +154,9 @@ func enter(ctx context.Context, l line, which string, at site) (*contestant, err
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", s.name, err)
 	}
-	c.memory = ownMemory
+	c.memory, c.fsyncs = ownMemory, at.fsyncs.count
 	if p, ok := c.runner.(*peer); ok {
-		c.memory = p.memory()
+		c.memory, c.fsyncs = p.memory(), func() measured { return p.fsyncs }
 	}
 	return c, nil
 }
@@ -183,13 +197,14 @@ func (r *result) playPeer(c *contestant) error {
 
 func (r *result) playSubject(c *contestant) error {
 	c.memory.reset()
-	before, objects, bytes := c.counts(), heapMeter(allocObjects), heapMeter(allocBytes)
+	before, fsyncs, objects, bytes := c.counts(), c.fsyncs(), heapMeter(allocObjects), heapMeter(allocBytes)
 	took, err := c.play(r.ops)
+	r.fsyncs = r.fsyncs.and(c.fsyncs().since(fsyncs))
 	r.subjectPeak = max(r.subjectPeak, c.memory.peak())
 	r.rates.subject = append(r.rates.subject, rate(r.ops, took))
 	if _, elsewhere := c.runner.(*peer); !elsewhere {
-		r.allocs += heapMeter(allocObjects) - objects
-		r.allocBytes += heapMeter(allocBytes) - bytes
+		r.allocs = r.allocs.and(heapMeter(allocObjects).since(objects))
+		r.allocBytes = r.allocBytes.and(heapMeter(allocBytes).since(bytes))
 	}
 	r.counts = plus(r.counts, minus(c.counts(), before))
 	return err
@@ -241,10 +256,10 @@ const (
 	allocBytes   = "/gc/heap/allocs:bytes"
 )
 
-func heapMeter(name string) uint64 {
+func heapMeter(name string) measured {
 	s := []metrics.Sample{{Name: name}}
 	metrics.Read(s)
-	return s[0].Value.Uint64()
+	return measured{int64(s[0].Value.Uint64()), true}
 }
 
 func plus(a, b faultkv.Counts) faultkv.Counts {

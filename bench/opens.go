@@ -71,14 +71,17 @@ func (v *visitor) counts() faultkv.Counts { return v.called() }
 
 func (v *visitor) close() error { return v.end() }
 
-func firstRow(c *sqlite3.Conn) (err error) {
-	stmt, err := prepare(c, `SELECT a FROM t WHERE id = 1`)
+func firstRow(c *sqlite3.Conn) error { return readRow(c, 1) }
+
+// readRow reads the row of that id.
+func readRow(c *sqlite3.Conn, id int) (err error) {
+	stmt, err := prepare(c, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, id))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stmt.Close()) }()
-	if !stmt.Step() || stmt.ColumnInt64(0) != 1 {
-		return errors.Join(errors.New("the first row was not read"), stmt.Err())
+	if !stmt.Step() || stmt.ColumnInt64(0) == 0 {
+		return errors.Join(fmt.Errorf("row %d was not read", id), stmt.Err())
 	}
 	return nil
 }

@@ -35,12 +35,19 @@ func peersDir() (dir string, ok bool) {
 
 // A peer is a program that does the work of one side: it is told how many operations on its
 // standard input, and answers with that number when they are done. Behind it, after a space,
-// may be what they asked of an engine, as JSON of faultkv.Counts.
+// may be what they asked of an engine, as JSON of asked.
 type peer struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	called faultkv.Counts
+	fsyncs measured
+}
+
+// asked is what a program says of its engine; without Fsyncs those aren't known.
+type asked struct {
+	faultkv.Counts
+	Fsyncs *int64
 }
 
 var _ runner = (*peer)(nil)
@@ -99,11 +106,14 @@ func (p *peer) run(_ context.Context, n int) error {
 	if !more {
 		return nil
 	}
-	var c faultkv.Counts
-	if err := json.Unmarshal([]byte(counts), &c); err != nil {
+	var a asked
+	if err := json.Unmarshal([]byte(counts), &a); err != nil {
 		return fmt.Errorf("%s answers %q: %w", p.cmd.Path, p.out.Text(), err)
 	}
-	p.called = plus(p.called, c)
+	p.called = plus(p.called, a.Counts)
+	if a.Fsyncs != nil {
+		p.fsyncs = p.fsyncs.and(measured{*a.Fsyncs, true})
+	}
 	return nil
 }
 

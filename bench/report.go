@@ -28,21 +28,26 @@ type record struct {
 	RatioHigh float64 `json:"ratio_high"`
 	// AtLeast is what Ratio should be; 0 if nothing was promised.
 	AtLeast float64 `json:"at_least"`
-	// SyncsPerOp is how often the engine was asked to wait for the disk, BytesPerOp what
-	// was written to it, keys and values.
+	// SyncsPerOp is the older name of WaitsPerOp, BytesPerOp what was written to the engine,
+	// keys and values.
 	SyncsPerOp float64 `json:"syncs_per_op"`
 	BytesPerOp float64 `json:"bytes_per_op"`
-	// AllocsPerOp and HeapBytesPerOp are of the subject's process while it ran; 0 if that
-	// is another program.
-	AllocsPerOp    float64 `json:"allocs_per_op"`
-	HeapBytesPerOp float64 `json:"heap_bytes_per_op"`
+	// AllocsPerOp and HeapBytesPerOp are of the subject's process while it ran; absent if
+	// that is another program.
+	AllocsPerOp    *float64 `json:"allocs_per_op,omitempty"`
+	HeapBytesPerOp *float64 `json:"heap_bytes_per_op,omitempty"`
 	// SubjectPeak and PeerPeak are the bytes of memory that the process of a side had
-	// resident at most; 0 where the system doesn't tell.
-	SubjectPeak int64 `json:"subject_peak_bytes"`
-	PeerPeak    int64 `json:"peer_peak_bytes"`
+	// resident at most; absent where the system doesn't tell.
+	SubjectPeak int64 `json:"subject_peak_bytes,omitempty"`
+	PeerPeak    int64 `json:"peer_peak_bytes,omitempty"`
 	// Environment is what was measured on, and how thoroughly; empty if an older version
 	// wrote the record.
 	Environment string `json:"environment"`
+	// WaitsPerOp is how often the engine was asked to have something on disk before it goes
+	// on, FsyncsPerOp how often it had the disk do so: less, where several waits share one.
+	// Of engines that can't tell, which are all but Pebble, FsyncsPerOp is absent.
+	WaitsPerOp  float64  `json:"waits_per_op"`
+	FsyncsPerOp *float64 `json:"fsyncs_per_op,omitempty"`
 }
 
 // spread is the 95 % interval as text, empty where there is none.
@@ -66,9 +71,10 @@ func (r result) record() record {
 		Rounds:     len(r.rates.subject),
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
 		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
-		SyncsPerOp: r.perOp(r.syncs()), BytesPerOp: r.perOp(r.counts.Bytes),
-		AllocsPerOp: r.perOp(int64(r.allocs)), HeapBytesPerOp: r.perOp(int64(r.allocBytes)),
+		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
+		AllocsPerOp: r.perOpOf(r.allocs), HeapBytesPerOp: r.perOpOf(r.allocBytes),
 		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak, Environment: r.environment,
+		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: r.perOpOf(r.fsyncs),
 	}
 }
 
@@ -100,14 +106,24 @@ var columns = []struct {
 	{"rounds", func(r record) string { return strconv.Itoa(r.Rounds) }},
 	{"reads/op", func(r record) string { return significant(r.ReadsPerOp) }},
 	{"commits/op", func(r record) string { return significant(r.CommitsPerOp) }},
-	{"syncs/op", func(r record) string { return significant(r.SyncsPerOp) }},
+	{"waits/op", func(r record) string { return significant(r.WaitsPerOp) }},
+	{"fsyncs/op", func(r record) string { return known(r.FsyncsPerOp) }},
 	{"written B/op", func(r record) string { return significant(r.BytesPerOp) }},
-	{"allocs/op", func(r record) string { return significant(r.AllocsPerOp) }},
-	{"heap B/op", func(r record) string { return significant(r.HeapBytesPerOp) }},
+	{"allocs/op", func(r record) string { return known(r.AllocsPerOp) }},
+	{"heap B/op", func(r record) string { return known(r.HeapBytesPerOp) }},
 	{"peak MiB", func(r record) string { return given(float64(r.SubjectPeak >> 20)) }},
+	{"peer's", func(r record) string { return given(float64(r.PeerPeak >> 20)) }},
 }
 
-// given is x as text, empty for what isn't known.
+// known is x as text, empty for what isn't known.
+func known(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return significant(*x)
+}
+
+// given is x as text, empty for 0, which stands for none.
 func given(x float64) string {
 	if x == 0 {
 		return ""

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func sampled() result {
 		rates:  sample{subject: []float64{300, 100, 200, 400}, peer: []float64{90, 100, 110, 100}},
 		ops:    50,
 		counts: faultkv.Counts{Gets: 90, Scans: 10, Commits: 200, Bytes: 820_000, Ops: 400, Durable: 100, Syncs: 50},
-		allocs: 1000, allocBytes: 64_000,
+		allocs: measured{1000, true}, allocBytes: measured{64_000, true}, fsyncs: measured{20, true},
 		subjectPeak: 5 << 20, peerPeak: 4 << 20, environment: "a server",
 	}
 }
@@ -31,7 +32,8 @@ func TestJSONLine(t *testing.T) {
 	want := `{"name":"sqlite/point","subject":"greenroom-pebble","peer":"file-wal-full","ratio":2.5,"unit":"query/s",` +
 		`"subject_median":250,"peer_median":100,"rounds":4,"reads_per_op":0.5,"commits_per_op":1,` +
 		`"ratio_low":1,"ratio_high":4,"at_least":1,"syncs_per_op":0.75,"bytes_per_op":4100,` +
-		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304,"environment":"a server"}` + "\n"
+		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304,"environment":"a server",` +
+		`"waits_per_op":0.75,"fsyncs_per_op":0.1}` + "\n"
 	if got := b.String(); got != want+want {
 		t.Errorf("two results print\n%swant twice\n%s", got, want)
 	}
@@ -39,8 +41,40 @@ func TestJSONLine(t *testing.T) {
 	if err := json.Unmarshal([]byte(want), &back); err != nil {
 		t.Fatal(err)
 	}
-	if want := sampled().record(); back != want {
+	if want := sampled().record(); !reflect.DeepEqual(back, want) {
 		t.Errorf("read back %+v, want %+v", back, want)
+	}
+}
+
+// TestJSONUnknown: what can't be known is not in a record, and an empty cell of the table.
+func TestJSONUnknown(t *testing.T) {
+	r := sampled()
+	r.allocs, r.allocBytes, r.fsyncs, r.subjectPeak, r.peerPeak = measured{}, measured{}, measured{}, 0, 0
+	var b strings.Builder
+	if err := writeJSON(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"allocs_per_op", "heap_bytes_per_op", "fsyncs_per_op", "subject_peak_bytes", "peer_peak_bytes"} {
+		if v, ok := got[name]; ok {
+			t.Errorf("%s is %v, want none", name, v)
+		}
+	}
+	if got["syncs_per_op"] != 0.75 || got["waits_per_op"] != 0.75 {
+		t.Errorf("waits %v and, by the older name, %v; want 0.75", got["waits_per_op"], got["syncs_per_op"])
+	}
+	for _, c := range columns[len(columns)-5:] {
+		if cell := c.cell(r.record()); cell != "" && c.head != "written B/op" {
+			t.Errorf("%s is %q", c.head, cell)
+		}
+	}
+	// Nothing allocated is known.
+	r.allocs.known = true
+	if got := known(r.record().AllocsPerOp); got != "0" {
+		t.Errorf("no allocations are %q", got)
 	}
 }
 
@@ -56,7 +90,7 @@ func TestTable(t *testing.T) {
 	in := sampled().rates.spread()
 	want := []string{
 		"sqlite/point", "file-wal-full", "2.5", significant(in.low) + "–" + significant(in.high),
-		"1", "250 query/s", "100 query/s", "4", "0.5", "1", "0.75", "4100", "5", "320", "5",
+		"1", "250 query/s", "100 query/s", "4", "0.5", "1", "0.75", "0.1", "4100", "5", "320", "5", "4",
 	}
 	var got []string
 	for _, cell := range strings.Split(strings.Trim(lines[3], "│"), "│") {

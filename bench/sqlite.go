@@ -54,7 +54,7 @@ func workloads() []workload {
 	raw := []string{rawEngine}
 	return []workload{
 		{name: "sqlite/insert-1", unit: "txn/s", start: startInsert,
-			peers: []string{fileWALFull, fileDeleteFull, rawEngine}, farPeers: raw},
+			peers: []string{fileWALFull, fileDeleteFull, memoryVFS, rawEngine}, farPeers: raw},
 		// Recorded, eight transactions of a full measurement are 100 MB.
 		{name: "sqlite/bulk", unit: "txn/s", start: startBulk, recorded: 8, peers: file, farPeers: raw},
 		{name: "sqlite/blob", unit: "txn/s", start: startBlobs, recorded: 4, peers: file, farPeers: raw},

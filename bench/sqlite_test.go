@@ -73,9 +73,10 @@ var checks = map[string]func(*testing.T, result){
 		}
 	},
 	"sqlite/scan": func(t *testing.T, r result) {
-		// The table has about 160 pages, of which 64 fit the cache.
-		if reads := r.perOp(r.reads()); reads < 96 || r.counts.Commits != 0 {
-			t.Errorf("a scan takes %v reads and %d commits, want at least 96 and none", reads, r.counts.Commits)
+		// The table has about 160 pages, of which 64 fit SQLite's cache, and the others the
+		// Store's once they were read twice: by the warm-up and in the first round.
+		if reads := r.perOp(r.reads()); reads > 80 || r.counts.Commits != 0 {
+			t.Errorf("a scan takes %v reads and %d commits, want at most 80 and none", reads, r.counts.Commits)
 		}
 	},
 	"sqlite/mix": func(t *testing.T, r result) {
@@ -119,8 +120,8 @@ func durably(want float64) func(*testing.T, result) {
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 0 || commits != want {
 			t.Errorf("an operation takes %v reads and %v commits, want 0 and %v", reads, commits, want)
 		}
-		if r.counts.Durable != r.counts.Commits || r.syncs() != r.counts.Durable {
-			t.Errorf("%d of %d commits are durable, and %d waits for the disk; want the same of all", r.counts.Durable, r.counts.Commits, r.syncs())
+		if r.counts.Durable != r.counts.Commits || r.waits() != r.counts.Durable {
+			t.Errorf("%d of %d commits are durable, and %d waits for the disk; want the same of all", r.counts.Durable, r.counts.Commits, r.waits())
 		}
 	}
 }

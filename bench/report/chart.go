@@ -73,7 +73,9 @@ func newChart(rows []string, title string, low, high float64) *chart {
 	upside := slices.Clone(rows)
 	slices.Reverse(upside)
 	p.NominalY(upside...)
-	p.Y.Padding, p.Y.LineStyle.Width = 6, 0
+	// Room for names in a wider font, where a browser has none of those of the page: they
+	// begin where Liberation's would.
+	p.Y.Padding, p.Y.LineStyle.Width = 22, 0
 	// The axis ends at values that have a name.
 	p.X.Min, p.X.Max = round(low, math.Floor), round(high, math.Ceil)
 	if p.X.Min == p.X.Max { // an axis has a length
@@ -155,6 +157,21 @@ func (mark) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	var p vg.Path
 	p.Move(vg.Point{X: at.X, Y: at.Y - half})
 	p.Line(vg.Point{X: at.X, Y: at.Y + half})
+	c.Stroke(p)
+}
+
+// A halo is a glyph: a ring so wide that a point of another kind fits in, and is seen where
+// both have the same value.
+type halo struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (halo) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	const radius = 6.5
+	c.SetLineStyle(draw.LineStyle{Color: s.Color, Width: 2})
+	var p vg.Path
+	p.Move(vg.Point{X: at.X + radius, Y: at.Y})
+	p.Arc(at, radius, 0, 2*math.Pi)
+	p.Close()
 	c.Stroke(p)
 }
 

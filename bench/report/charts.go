@@ -107,7 +107,8 @@ func memoryChart(lines []line) (template.HTML, error) {
 	c := newChart(rows, "resident memory of the process at most, in MiB", low, high)
 	c.linear()
 	c.grid()
-	if err := c.points(peers, draw.RingGlyph{}, grey); err != nil {
+	// Both are often the same, as those of one process: neither hides the other.
+	if err := c.points(peers, halo{}, orange); err != nil {
 		return "", err
 	}
 	if err := c.points(subjects, draw.CircleGlyph{}, blue); err != nil {

@@ -32,25 +32,26 @@ type run struct {
 
 // A line is one measured comparison, as bench documents it.
 type line struct {
-	Name           string  `json:"name"`
-	Subject        string  `json:"subject"`
-	Peer           string  `json:"peer"`
-	Ratio          float64 `json:"ratio"`
-	Unit           string  `json:"unit"`
-	SubjectMedian  float64 `json:"subject_median"`
-	PeerMedian     float64 `json:"peer_median"`
-	Rounds         int     `json:"rounds"`
-	ReadsPerOp     float64 `json:"reads_per_op"`
-	CommitsPerOp   float64 `json:"commits_per_op"`
-	RatioLow       float64 `json:"ratio_low"`
-	RatioHigh      float64 `json:"ratio_high"`
-	AtLeast        float64 `json:"at_least"`
-	SyncsPerOp     float64 `json:"syncs_per_op"`
-	BytesPerOp     float64 `json:"bytes_per_op"`
-	AllocsPerOp    float64 `json:"allocs_per_op"`
-	HeapBytesPerOp float64 `json:"heap_bytes_per_op"`
-	SubjectPeak    int64   `json:"subject_peak_bytes"`
-	PeerPeak       int64   `json:"peer_peak_bytes"`
+	Name           string   `json:"name"`
+	Subject        string   `json:"subject"`
+	Peer           string   `json:"peer"`
+	Ratio          float64  `json:"ratio"`
+	Unit           string   `json:"unit"`
+	SubjectMedian  float64  `json:"subject_median"`
+	PeerMedian     float64  `json:"peer_median"`
+	Rounds         int      `json:"rounds"`
+	ReadsPerOp     float64  `json:"reads_per_op"`
+	CommitsPerOp   float64  `json:"commits_per_op"`
+	RatioLow       float64  `json:"ratio_low"`
+	RatioHigh      float64  `json:"ratio_high"`
+	AtLeast        float64  `json:"at_least"`
+	BytesPerOp     float64  `json:"bytes_per_op"`
+	AllocsPerOp    *float64 `json:"allocs_per_op"`
+	HeapBytesPerOp *float64 `json:"heap_bytes_per_op"`
+	SubjectPeak    int64    `json:"subject_peak_bytes"`
+	PeerPeak       int64    `json:"peer_peak_bytes"`
+	WaitsPerOp     float64  `json:"waits_per_op"`
+	FsyncsPerOp    *float64 `json:"fsyncs_per_op"`
 }
 
 // title names a line among those of its workload.

@@ -20,7 +20,7 @@ type page struct {
 
 func writePage(w io.Writer, r run) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"significant": significant, "mib": mib,
+		"significant": significant, "known": known, "mib": mib,
 		"verdict": func(l line) string { return string(l.verdict()) },
 	}).Parse(pageSource)
 	if err != nil {
@@ -66,6 +66,17 @@ func significant(x float64) string {
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(x, 'g', 3, 64)
+}
+
+// known prints x, also 0; nothing for what isn't known.
+func known(x *float64) string {
+	switch {
+	case x == nil:
+		return ""
+	case *x == 0:
+		return "0"
+	}
+	return significant(*x)
 }
 
 func mib(bytes int64) string { return significant(float64(bytes >> 20)) }

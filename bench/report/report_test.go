@@ -18,6 +18,8 @@ func sampled() []line {
 	}
 	scan := at("sqlite/scan", "memdb", 0.9, 0.8, 1.1, 0.85)
 	scan.ReadsPerOp = 2839
+	none, few := 0.0, 0.0425
+	scan.FsyncsPerOp, scan.AllocsPerOp = &few, &none
 	return []line{
 		at("sqlite/insert-1", "file-wal-full", 0.5, 0.4, 0.6, 1), at("sqlite/insert-1", "file-delete-full", 6.5, 6, 7.1, 2.5),
 		scan, at("sqlite/mix", "<b>&", 1.2, 1.1, 1.3, 0),
@@ -42,7 +44,7 @@ func TestReport(t *testing.T) {
 	got := made(t, run{Facts: [][2]string{{"cpu", "a <fast> one"}}, Lines: sampled(), Before: sampled()})
 	for what, n := range map[string]int{
 		"<svg": 4, "</svg>": 4, "a &lt;fast&gt; one": 1, "<b>&": 0, "&lt;b&gt;&amp;": 4, "0.4–0.6": 1, "6.5</td>": 1,
-		"Of 3 lines with a target, 1": 1, "2839": 1,
+		"Of 3 lines with a target, 1": 1, "2839": 1, "<td>0.0425</td>": 1, "<td>0</td>": 1,
 		`<td><span class="key missed">`: 1, `<td><span class="key reached">`: 1, `<td><span class="key near">`: 1, `<td><span class="key open">`: 1,
 	} {
 		if c := strings.Count(got, what); c != n {
@@ -74,6 +76,21 @@ func TestSelfContained(t *testing.T) {
 		if strings.Contains(got, what) {
 			t.Errorf("the page has %q", what)
 		}
+	}
+}
+
+// TestMemoryChart: of two sides with the same peak both are seen, in their own colours.
+func TestMemoryChart(t *testing.T) {
+	both := sampled()[0]
+	both.PeerPeak = both.SubjectPeak
+	chart, err := memoryChart([]line{both})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(chart), "fill:#1B6CA8") // the subject's point, drawn last
+	ring := strings.Index(string(chart), "stroke:#D96B0B")
+	if at < 0 || ring < 0 || ring > at || !strings.Contains(string(chart), "fill:none;stroke:#D96B0B") {
+		t.Errorf("the chart has its point at %d and its ring at %d:\n%s", at, ring, chart)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // TestServe runs speedtest1 in each place, twice: databases are new ones.
@@ -25,9 +23,12 @@ func TestServe(t *testing.T) {
 				out.Reset()
 				out.WriteString(rest)
 				text, ok := strings.CutPrefix(line, n)
-				var c faultkv.Counts
+				var c asked
 				if err := json.Unmarshal([]byte(text), &c); err != nil || !ok {
 					t.Fatalf("answer %q to %s: %v", line, n, err)
+				}
+				if pebble := kind == "greenroom-pebble"; pebble != (c.Fsyncs != nil) || pebble && c.Durable > 0 && *c.Fsyncs == 0 {
+					t.Errorf("%d durable commits took fsyncs: %v", c.Durable, c.Fsyncs)
 				}
 				commits = append(commits, c.Commits)
 			}

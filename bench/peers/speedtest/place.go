@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/ncruces/go-sqlite3/vfs/memdb"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -25,6 +28,31 @@ type place struct {
 	// engine and store are nil unless the databases are actors'.
 	engine *faultkv.Engine
 	store  *actorstore.Store
+	// fsyncs counts those of an engine that can tell.
+	fsyncs fsyncs
+}
+
+// fsyncs is a metrics.Sink that counts the fsyncs of package pebblekv.
+type fsyncs struct{ atomic.Int64 }
+
+// Add implements metrics.Sink.
+func (f *fsyncs) Add(m *metrics.Metric, n int64) {
+	if m.Name == "pebblekv_fsyncs" {
+		f.Int64.Add(n)
+	}
+}
+
+// Observe implements metrics.Sink.
+func (f *fsyncs) Observe(*metrics.Metric, time.Duration) {}
+
+// fsyncsSince is how many fsyncs there were since there were before; nil if the place can't
+// tell.
+func (p *place) fsyncsSince(before int64) *int64 {
+	if p.kind != "greenroom-pebble" {
+		return nil
+	}
+	n := p.fsyncs.Load() - before
+	return &n
 }
 
 // open opens the place of args: PLACE SIZE DIR URL.
@@ -38,7 +66,7 @@ func open(ctx context.Context, args []string) (*place, error) {
 	case "greenroom-mem":
 		engine = memkv.New()
 	case "greenroom-pebble":
-		engine, err = pebblekv.Open(filepath.Join(p.dir, "store"), nil)
+		engine, err = pebblekv.Open(filepath.Join(p.dir, "store"), &pebblekv.Options{Metrics: &p.fsyncs})
 	case "greenroom-postgres":
 		engine, err = pgkv.Open(ctx, args[3], nil)
 	default:
