@@ -185,6 +185,7 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	within(t, "what goes on in the background", func() { settle(db) })
 	d.set(fail)
 
 	acked := before
@@ -202,6 +203,19 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 		}
 	})
 	wantPrefix(t, d.mem, acked)
+}
+
+// settle waits until nothing goes on in the background. A flush or compaction that fails
+// while writers wait for it has them give up, and the store isn't poisoned: nobody writes
+// to the log.
+func settle(db *DB) {
+	for {
+		m := db.db.Metrics()
+		if m.Flush.NumInProgress == 0 && m.Compact.NumInProgress == 0 && !db.gate.behind.Load() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // commitUntilPoisoned commits one record after the other, every third without
