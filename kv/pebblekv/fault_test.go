@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,7 +215,7 @@ func settle(db *DB) {
 		if m.Flush.NumInProgress == 0 && m.Compact.NumInProgress == 0 && !db.gate.behind.Load() {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 }
 
