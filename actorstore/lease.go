@@ -67,6 +67,7 @@ type host struct {
 	stored []byte
 
 	mu      sync.Mutex
+	tried   chan struct{} // closed when a renewal has ended, and made anew  +checklocks:mu
 	lost    bool          // +checklocks:mu
 	handles map[ID]*Actor // +checklocks:mu
 	// unclaimed are the owner rows that are still to be removed.
@@ -82,9 +83,12 @@ var errWanted = errors.New("another host took it over")
 // join makes the handle one of a host that has a lease.
 func (g *hosting) join(ctx context.Context, a *Actor) error {
 	for {
-		if h := g.now.Load(); h != nil && h.enter(a) {
-			a.host = h
-			return nil
+		if h := g.now.Load(); h != nil {
+			h.settle(ctx)
+			if h.enter(a) {
+				a.host = h
+				return nil
+			}
 		}
 		if err := g.register(ctx); err != nil {
 			return fmt.Errorf("actorstore: register as a host: %w", err)
@@ -131,7 +135,7 @@ func (g *hosting) register(ctx context.Context) error {
 func (g *hosting) newHost() *host {
 	h := &host{
 		hosting: g, every: g.opts.TTL / 3, retry: g.opts.TTL / 24,
-		hurry: make(chan struct{}, 1), done: make(chan struct{}),
+		hurry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 		handles: map[ID]*Actor{}, unclaimed: map[ID]unclaim{},
 	}
 	rand.Read(h.id[:]) // never fails
@@ -189,6 +193,7 @@ func (h *host) run(ctx context.Context) {
 		if err := h.renew(ctx); err != nil {
 			rest = h.retry
 		}
+		h.attempted()
 		if h.isLost() {
 			return
 		}
@@ -197,6 +202,34 @@ func (h *host) run(ctx context.Context) {
 			h.hosting.sweep(ctx)
 		}
 	}
+}
+
+// settle waits, when the lease is over, until a renewal tells whether it is lost: who
+// enters a host that doesn't know it yet is fenced as soon as it does. A renewal that is
+// under way may fail for what is over by now, the one after it tells; if not even that
+// does, the engine has no answer for the claim, either.
+func (h *host) settle(ctx context.Context) {
+	for range 2 {
+		h.mu.Lock()
+		tried := h.tried
+		h.mu.Unlock()
+		if h.valid() || h.isLost() {
+			return
+		}
+		select {
+		case <-tried:
+		case <-h.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attempted tells who waits that a renewal has ended.
+func (h *host) attempted() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.tried)
+	h.tried = make(chan struct{})
 }
 
 // rest waits until it is time for a renewal, and says whether there shall be one.

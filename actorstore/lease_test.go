@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -203,6 +204,58 @@ func TestRenewalFails(t *testing.T) {
 		synctest.Wait()
 		if n := reads(); n != 0 || m.Host().ID != host {
 			t.Errorf("the lease is renewed, and there are %d reads; the host is %s, was %s", n, m.Host().ID, host)
+		}
+	})
+}
+
+// TestJoinAfterSilence: a host whose lease was given up while it hung learns that before
+// it takes the next actor, which is then not fenced for what was.
+func TestJoinAfterSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := memkv.New()
+		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+		a := one.take(t, nil)
+		was := one.Host().ID
+		one.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: one.renewals(), Times: faultkv.Forever})
+		b := two.take(t, waitFor)
+		one.eng.Heal()
+		if err := a.Owned(ctx); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		must(t, errors.Join(a.Close(), b.Close()))
+		begin := time.Now()
+		a = one.take(t, nil)
+		if took := time.Since(begin); took > leaseTTL/24 {
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(2 * leaseTTL)
+		synctest.Wait()
+		must(t, a.Owned(ctx))
+		if now := one.Host().ID; now == was {
+			t.Errorf("it is still host %s", now)
+		}
+	})
+}
+
+// TestJoinInSilence: when the engine doesn't renew the lease, who wants an actor doesn't
+// wait for that for long, and not beyond the end of its context.
+func TestJoinInSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := boot(t, memkv.New(), HostOptions{})
+		a := m.take(t, nil)
+		must(t, a.Close())
+		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Match: m.renewals(), Times: faultkv.Forever})
+		time.Sleep(2 * leaseTTL)
+		begin := time.Now()
+		must(t, m.take(t, nil).Owned(ctx))
+		if took := time.Since(begin); took > leaseTTL/12 {
+			t.Errorf("it took %v", took)
+		}
+		hurry, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		begin = time.Now()
+		if _, err := m.Actor(hurry, NewID(), nil); time.Since(begin) > time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 	})
 }
