@@ -187,8 +187,8 @@ func (h *host) run(ctx context.Context) {
 	defer close(h.done)
 	rest := h.every
 	for n := 0; h.rest(ctx, rest); n++ {
-		// Nobody waits for the renewal. What fails of it, its readers notice: they
-		// look at the head when the lease is over.
+		// What fails of it, readers notice: they look at the head when the lease is
+		// over. Who wants another actor then waits for it.
 		rest = h.every
 		if err := h.renew(ctx); err != nil {
 			rest = h.retry
@@ -213,7 +213,7 @@ func (h *host) settle(ctx context.Context) {
 		h.mu.Lock()
 		tried := h.tried
 		h.mu.Unlock()
-		if h.valid() || h.isLost() {
+		if h.valid() {
 			return
 		}
 		select {
