@@ -21,6 +21,7 @@ func TestClose(t *testing.T) {
 		s := state(t, r)
 		for range 3 {
 			must(t, s.Mutate(ctx, add(1)))
+			synctest.Wait() // until the first is saved, which doesn't wait for the timer
 		}
 		w.refuse(2)
 		wantErr(t, r.Close(ctx), batch.ErrTooLarge)
