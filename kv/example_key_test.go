@@ -72,9 +72,10 @@ func (k *SeenKey) Elements(e *kv.Elements) {
 
 func (SeenKey) Value() kv.Codec[time.Time] { return kv.Time{} }
 
-// chat is a database with two days of a room in it.
+// chat is a database with two days of a room in it. Its transactions are run once, however
+// long the machine takes.
 func chat(ctx context.Context) *kv.DB {
-	db, err := kv.NewDB(memkv.New(), nil)
+	db, err := kv.NewDB(memkv.New(), &kv.DBOptions{MaxAge: time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}

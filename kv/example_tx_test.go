@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
+// newDB returns transactions that are run once, however long the machine takes.
 func newDB() (*kv.DB, func()) {
 	engine := memkv.New()
-	db, err := kv.NewDB(engine, nil)
+	db, err := kv.NewDB(engine, &kv.DBOptions{MaxAge: time.Hour})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -22,7 +23,8 @@ func openDB(t *testing.T) *kv.DB {
 	t.Helper()
 	eng := memkv.New()
 	t.Cleanup(func() { must(t, eng.Close()) })
-	db, err := kv.NewDB(eng, nil)
+	// However long the test is held up, its transactions aren't too old.
+	db, err := kv.NewDB(eng, &kv.DBOptions{MaxAge: time.Hour})
 	must(t, err)
 	return db
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -13,7 +14,8 @@ import (
 func newDB(t *testing.T) (*faultkv.Engine, *kv.DB) {
 	t.Helper()
 	e := faultkv.New(memkv.New())
-	db, err := kv.NewDB(e, &kv.DBOptions{MaxAttempts: 3, Backoff: 1, MaxBackoff: 1})
+	// Attempts are counted: none may be one more because the test was held up.
+	db, err := kv.NewDB(e, &kv.DBOptions{MaxAttempts: 3, Backoff: 1, MaxBackoff: 1, MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

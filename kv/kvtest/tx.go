@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -78,9 +79,18 @@ func startTx(t testing.TB, open Opener, caps kv.TxCaps, opts *kv.DBOptions) *kv.
 	return newTxDB(t, eng, opts)
 }
 
+// newTxDB returns a DB whose transactions don't become too old on a machine that holds the
+// test up for seconds, unless opts have a clock of their own.
 func newTxDB(t testing.TB, eng kv.Engine, opts *kv.DBOptions) *kv.DB {
 	t.Helper()
-	db, err := kv.NewDB(eng, opts)
+	o := kv.DBOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	if o.Now == nil && o.MaxAge == 0 {
+		o.MaxAge = time.Hour
+	}
+	db, err := kv.NewDB(eng, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

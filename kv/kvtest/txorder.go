@@ -20,6 +20,7 @@ const orderLog = "~log"
 // again in that order, one after the other, each must see what it has seen, and the end
 // must be the same. Those that only read must have seen one state from their time.
 func testTxOrder(t *testing.T, db *kv.DB) {
+	const workers = 5
 	each := 100
 	if testing.Short() || db.Engine().Limits().Far {
 		each = 25
@@ -28,8 +29,18 @@ func testTxOrder(t *testing.T, db *kv.DB) {
 	h := &orderHistory{db: db, did: map[string][]orderStep{}}
 	commit(t, db.Engine(), set(orderLog, ""))
 	var wg, engine sync.WaitGroup
+	// The engine's commits don't run away from the transactions: in the log is room for
+	// these, and no more than a value may have.
+	const ahead, forEach = 100, 20
+	turns := make(chan struct{}, ahead+workers*each*forEach)
+	next := func(n int) {
+		for range n {
+			turns <- struct{}{}
+		}
+	}
+	next(ahead)
 	stop := make(chan struct{})
-	for w := range 5 {
+	for w := range workers {
 		g := &orderGenerator{rand.New(rand.NewPCG(seed, uint64(w)))}
 		wg.Go(func() {
 			for i := range each {
@@ -41,6 +52,7 @@ func testTxOrder(t *testing.T, db *kv.DB) {
 					t.Errorf("seed %d, transaction %d.%d: %v", seed, w, i, err)
 					return
 				}
+				next(forEach)
 			}
 		})
 	}
@@ -50,7 +62,7 @@ func testTxOrder(t *testing.T, db *kv.DB) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-turns:
 			}
 			if err := h.engine(g, fmt.Sprintf("e%d", i)); err != nil {
 				t.Errorf("seed %d, engine's commit %d: %v", seed, i, err)

@@ -11,15 +11,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
+// txs returns the transactions of d, which aren't too old however long the test is held up.
 func txs(t testing.TB, d *DB) *kv.DB {
 	t.Helper()
-	db, err := kv.NewDB(d, nil)
+	db, err := kv.NewDB(d, &kv.DBOptions{MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
