@@ -15,7 +15,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// together runs fn in n goroutines until one fails or the time is up.
+// together runs fn in n goroutines, at least once in each, until one fails or the time is
+// up.
 func together(t *testing.T, n int, fn func(w int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -23,7 +24,7 @@ func together(t *testing.T, n int, fn func(w int) error) {
 	var failed atomic.Bool
 	for w := range n {
 		wg.Go(func() {
-			for time.Now().Before(end) && !failed.Load() {
+			for again := true; again; again = time.Now().Before(end) && !failed.Load() {
 				if err := fn(w); err != nil {
 					failed.Store(true)
 					t.Errorf("worker %d: %v", w, err)

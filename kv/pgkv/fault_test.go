@@ -99,6 +99,7 @@ func TestCommitSettles(t *testing.T) {
 // A commit that waits for a lock ends with its context, and has not been applied.
 func TestContextEndsCommit(t *testing.T) {
 	db := open(t)
+	db.grace = time.Minute // the server's answer is what this is about
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "0"), set("b", "0")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestContextEndsCommit(t *testing.T) {
 // not look durable.
 func TestNoStandby(t *testing.T) {
 	n := pgtest.Start(t)
-	db := openAt(t, n.URL(""), &Options{RetryFor: -1})
+	db := openAt(t, n.URL(patient), &Options{RetryFor: -1})
 	n.SQL(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 	n.SQL(t, "SELECT pg_reload_conf()")
 	await(t, func() bool { return n.SQL(t, "SHOW synchronous_standby_names") == "*" })
@@ -199,7 +200,7 @@ func TestSnapshotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantGet(t, s, "a", "1")
-	pgtest.Shared(t).SQL(t, fmt.Sprintf("SELECT pg_terminate_backend(%d, 10000)", s.(*snapshot).c.pg.PID()))
+	pgtest.Shared(t).SQL(t, fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", s.(*snapshot).c.pg.PID()))
 	for range 2 {
 		if _, err := s.Get(ctx, []byte("a"), nil); !errors.Is(err, ErrSnapshotLost) {
 			t.Errorf("Get: got %v, want %v", err, ErrSnapshotLost)

@@ -232,7 +232,7 @@ func (db *DB) guard(ctx context.Context, c *conn, limit time.Duration) (stop fun
 	finished := make(chan struct{})
 	ended := context.AfterFunc(limited, func() {
 		defer close(finished)
-		patience, cancel := context.WithTimeout(context.Background(), grace)
+		patience, cancel := context.WithTimeout(context.Background(), db.grace)
 		defer cancel()
 		asked := make(chan struct{})
 		go func() {

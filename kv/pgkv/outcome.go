@@ -219,7 +219,7 @@ func (db *DB) forget() {
 	if c == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), db.closeTimeout)
 	defer cancel()
 	if err := c.exec(ctx, db.sql.forget, db.host[:]); err != nil {
 		c.kill()

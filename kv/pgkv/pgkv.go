@@ -111,7 +111,8 @@ type DB struct {
 	// trips counts the times that somebody waited for a server's answer.
 	trips atomic.Int64
 
-	message, stageAt, aloneAt int // the constants, but in tests
+	message, stageAt, aloneAt int           // the constants, but in tests
+	closeTimeout, grace       time.Duration // as well
 }
 
 var (
@@ -142,7 +143,8 @@ func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{opts: o, target: t, sql: newStatements(t.schema), message: maxMessage, stageAt: stageAt, aloneAt: aloneAt}
+	db := &DB{opts: o, target: t, sql: newStatements(t.schema), message: maxMessage, stageAt: stageAt, aloneAt: aloneAt,
+		closeTimeout: closeTimeout, grace: grace}
 	rand.Read(db.host[:]) // never fails
 	db.life.init()
 	db.plans.New = func() any { return new(plan) }

@@ -19,8 +19,12 @@ var ctx = context.Background()
 func newURL(t testing.TB) string {
 	t.Helper()
 	n := pgtest.Shared(t)
-	return n.URL("schema=" + url.QueryEscape(n.Schema(t)))
+	return n.URL(patient + "&schema=" + url.QueryEscape(n.Schema(t)))
 }
+
+// patient, in an address, has a connection come about however busy the machine is: who
+// doesn't try again has only one.
+const patient = "connect_timeout=60"
 
 // openAt opens a store that is closed with the test.
 func openAt(t testing.TB, url string, opts *Options) *DB {
@@ -37,7 +41,9 @@ func openAt(t testing.TB, url string, opts *Options) *DB {
 	return db
 }
 
-func open(t testing.TB) *DB { return openAt(t, newURL(t), &Options{Pins: 64}) }
+func open(t testing.TB) *DB {
+	return openAt(t, newURL(t), &Options{Pins: 64, RetryFor: time.Minute})
+}
 
 func TestConformance(t *testing.T) {
 	kvtest.Run(t, func(t testing.TB) kv.Engine { return open(t) })

@@ -23,7 +23,7 @@ func olderStore(t testing.TB, version int) (url, schema string) {
 		insert into `+schema+`.meta values('version', '0');`+db.steps(0, version)+`;
 		insert into `+schema+`.kv(key, value) values('a', 'old'), ('n', '\x05');
 		insert into `+schema+`.kv(key, rest, value) values(convert_to(repeat('k', 2600), 'utf8') || sha256('long'), 'long', 'value')`)
-	return n.URL("schema=" + schema), schema
+	return n.URL(patient + "&schema=" + schema), schema
 }
 
 // versionOf returns the version of the tables.

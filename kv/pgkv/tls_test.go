@@ -90,7 +90,7 @@ func TestTLS(t *testing.T) {
 	ca.serve(t, n)
 	other := newAuthority(t, "wrong")
 	address := func(host, mode string, a *authority) string {
-		u := strings.Replace(n.URL("sslrootcert="+url.QueryEscape(a.file)), "sslmode=disable", "sslmode="+mode, 1)
+		u := strings.Replace(n.URL(patient+"&sslrootcert="+url.QueryEscape(a.file)), "sslmode=disable", "sslmode="+mode, 1)
 		return strings.Replace(u, "127.0.0.1", host, 1)
 	}
 	// Nothing else may work.
@@ -129,7 +129,7 @@ func TestTLS(t *testing.T) {
 		"another authority":              {address("127.0.0.1", "verify-full", other), "unknown authority"},
 		"another authority, of any name": {address("127.0.0.1", "verify-ca", other), "unknown authority"},
 		"a name that isn't in it":        {address("localhost", "verify-full", ca), "localhost"},
-		"a server that is only for TLS":  {n.URL(""), "no encryption"},
+		"a server that is only for TLS":  {n.URL(patient), "no encryption"},
 	} {
 		_, err := Open(ctx, test.address, &Options{RetryFor: -1, MustExist: true})
 		var server *ServerError

@@ -22,9 +22,10 @@ func openTx(t testing.TB) (hosts [2]*DB, txs [2]*kv.DB) {
 	t.Helper()
 	url := newURL(t)
 	for i := range hosts {
-		hosts[i] = openAt(t, url, nil)
+		hosts[i] = openAt(t, url, &Options{RetryFor: time.Minute})
 		var err error
-		if txs[i], err = kv.NewDB(hosts[i], nil); err != nil {
+		// However long the test is held up, its transactions aren't too old.
+		if txs[i], err = kv.NewDB(hosts[i], &kv.DBOptions{MaxAge: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -241,11 +242,6 @@ func TestKilledTransactions(t *testing.T) {
 	for w := range 6 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
 				err := txs[w%2].Update(ctx, func(tx *kv.Tx) error {
 					if i%2 == 0 {
 						return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1, 0, 0, 0})
@@ -265,6 +261,11 @@ func TestKilledTransactions(t *testing.T) {
 					return
 				}
 				committed.Add(1)
+				select {
+				case <-stop:
+					return
+				default:
+				}
 			}
 		})
 	}

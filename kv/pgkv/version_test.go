@@ -49,7 +49,7 @@ func TestVersionsAfterCrash(t *testing.T) {
 	n := pgtest.Start(t)
 	schema := n.Schema(t)
 	open := func(opts *Options) *kv.DB {
-		txs, err := kv.NewDB(openAt(t, n.URL("schema="+schema), opts), nil)
+		txs, err := kv.NewDB(openAt(t, n.URL(patient+"&schema="+schema), opts), &kv.DBOptions{MaxAge: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
