@@ -14,7 +14,9 @@ func turnCounts(t *testing.T, r result) {
 }
 
 // TestFootprint weighs actors: an awake one has some KiB, one that sleeps next to nothing.
-func TestFootprint(t *testing.T) {
+func TestFootprint(t *testing.T) { alone(t, testFootprint) }
+
+func testFootprint(t *testing.T) {
 	at := site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}
 	at.sizes.actors = 20
 	each := map[string]float64{}

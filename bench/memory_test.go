@@ -11,24 +11,29 @@ import (
 // aloneEnv tells a test that its process runs no other.
 const aloneEnv = "GREENROOM_TEST_ALONE"
 
-// TestPeak: the peak holds what was resident since the reset, and nothing from before. It
-// runs in a process of its own, where nothing lets go of memory meanwhile that another
-// test has left.
-func TestPeak(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has /proc/self/status")
-	}
+// alone runs a test of memory in a process of its own, where nothing lets go of memory
+// meanwhile that another test has left.
+func alone(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
 	if os.Getenv(aloneEnv) != "" {
-		testPeak(t)
+		test(t)
 		return
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPeak$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), aloneEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestPeak: the peak holds what was resident since the reset, and nothing from before.
+func TestPeak(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc/self/status")
+	}
+	alone(t, testPeak)
 }
 
 func testPeak(t *testing.T) {

@@ -123,7 +123,7 @@ func (p *peer) counts() faultkv.Counts { return p.called }
 func (p *peer) memory() peakMeter { return memoryOf(p.cmd.Process.Pid) }
 
 // stopTimeout is how long a program may take that was told to end.
-const stopTimeout = 10 * time.Second
+const stopTimeout = time.Minute
 
 func (p *peer) close() error {
 	timer := time.AfterFunc(stopTimeout, func() { _ = p.cmd.Process.Kill() }) // Wait says so
