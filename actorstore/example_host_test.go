@@ -19,7 +19,7 @@ func ExampleHostOptions() {
 	engine := remote{memkv.New()}
 	host := func(name string) *actorstore.Store {
 		s, err := actorstore.Open(ctx, engine, &actorstore.Options{
-			Host: actorstore.HostOptions{Name: name},
+			Host: actorstore.HostOptions{Name: name, TTL: time.Minute},
 		})
 		check(err)
 		return s
@@ -57,14 +57,14 @@ func ExampleHostOptions() {
 	// in use by east
 	// owned by east
 	// west reads green
-	// true 10s
-	// true 10s
+	// true 1m0s
+	// true 1m0s
 }
 
 func ExampleStore_Actor_force() {
 	ctx := context.Background()
 	engine := remote{memkv.New()}
-	opts := &actorstore.Options{Host: actorstore.HostOptions{TTL: 100 * time.Millisecond}}
+	opts := &actorstore.Options{Host: actorstore.HostOptions{TTL: 3 * time.Second}}
 	east, err := actorstore.Open(ctx, engine, opts)
 	check(err)
 	defer east.Close()

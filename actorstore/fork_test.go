@@ -359,7 +359,7 @@ func (r *recorder) len() int {
 func (r *recorder) replay(t testing.TB, n int) kv.Engine {
 	t.Helper()
 	eng := memkv.New()
-	r.mu.Lock() // the lease of the host is renewed all the time
+	r.mu.Lock() // the host may renew its lease meanwhile
 	commits := r.commits[:n]
 	r.mu.Unlock()
 	for _, ops := range commits {

@@ -117,6 +117,8 @@ type tardy struct {
 	then func()
 }
 
+func (e *tardy) Shared() *sync.Map { return kv.Shared(e.Engine) }
+
 func (e *tardy) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	s, err := e.Engine.Snapshot(ctx)
 	if then := e.then; then != nil {
