@@ -41,6 +41,10 @@ import (
 	"github.com/greenroomdb/greenroom/traces/otlp"
 )
 
+// patience is how long an answer may take: an attempt that is given up on a busy machine is
+// made again, and the collector has its spans twice.
+const patience = time.Minute
+
 // A collector is a receiver of OTLP over HTTP on loopback, and what it has received.
 type collector struct {
 	url string
@@ -172,7 +176,7 @@ func TestReceived(t *testing.T) {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("json=%v,plain=%v", asJSON, plain), func(t *testing.T) {
 				col := newCollector(t)
-				c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, Uncompressed: plain})
+				c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, Uncompressed: plain, Timeout: patience})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -230,7 +234,7 @@ func TestCollectorsJSON(t *testing.T) {
 func TestRefused(t *testing.T) {
 	col := newCollectorTo(t, func(*consumertest.TracesSink) consumer.Traces { return consumertest.NewErr(errors.New("not today")) })
 	for _, asJSON := range []bool{false, true} {
-		c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, GiveUp: time.Millisecond})
+		c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, Timeout: patience, GiveUp: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +244,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	c, err := otlp.NewClient(col.url+"/nowhere", nil)
+	c, err := otlp.NewClient(col.url+"/nowhere", &otlp.ClientOptions{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,19 +280,19 @@ func newTraces(t *testing.T) *traces.Traces {
 // OpenTelemetry's own exporter, and through an actor's store with Push. Both get the same.
 func TestSDK(t *testing.T) {
 	theirs, ours := newCollector(t), newCollector(t)
-	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(theirs.url+"/v1/traces"))
+	exporter, err := otlptracehttp.New(t.Context(), otlptracehttp.WithEndpointURL(theirs.url+"/v1/traces"), otlptracehttp.WithTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tr := newTraces(t)
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithBatcher(exporter), sdktrace.WithSpanProcessor(otelsdk.New(tr, nil)),
+		sdktrace.WithBatcher(exporter, sdktrace.WithExportTimeout(patience)), sdktrace.WithSpanProcessor(otelsdk.New(tr, nil)),
 		sdktrace.WithResource(resource.NewWithAttributes("https://example.com/r", attribute.String("service.name", "shop"), attribute.Int64("pid", 1))))
 	n, last := program(t, provider)
 	if err := provider.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := otlp.NewClient(ours.url, nil)
+	c, err := otlp.NewClient(ours.url, &otlp.ClientOptions{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
