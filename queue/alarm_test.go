@@ -147,7 +147,9 @@ func TestReopenedAlarm(t *testing.T) {
 			t.Errorf("while it was closed the host was told %v", h.at())
 		}
 		r.open2()
-		if r.one(ReceiveOptions{AtMostOnce: true}); !h.at().IsZero() {
+		r.one(ReceiveOptions{AtMostOnce: true})
+		synctest.Wait() // while the alarm rings for what was due, its time counts
+		if !h.at().IsZero() {
 			t.Errorf("nothing is left, and the host wakes the actor at %v", h.at())
 		}
 	})

@@ -104,6 +104,7 @@ func TestFullDeadLetter(t *testing.T) {
 		msgs := r.try(ReceiveOptions{Count: 4})
 		must(t, msgs[0].Nack(ctx, time.Hour))
 		must(t, msgs[1].Nack(ctx, 0))
+		synctest.Wait() // an attempt to lay them aside has an id until it is over
 		var b batch.Batch
 		must(t, r.q.StageNack(ctx, &b, msgs[2].Receipt(), 0))
 		must(t, r.actor.Commit(ctx, &b))

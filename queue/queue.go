@@ -379,7 +379,15 @@ func after(now int64, d time.Duration) int64 {
 	return now + ms
 }
 
-// ended reports whether an error is that of the queue's end or the caller's context.
-func ended(ctx context.Context, err error) bool {
+// ended reports whether an error is that of the queue's end or the caller's context. Once
+// the queue is closed the actor may be, too, and who is under way may meet that first.
+func (q *Queue) ended(ctx context.Context, err error) bool {
+	if errors.Is(err, actorstore.ErrClosed) {
+		select {
+		case <-q.closing:
+			return true
+		default:
+		}
+	}
 	return errors.Is(err, ErrClosed) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

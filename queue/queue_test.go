@@ -267,20 +267,26 @@ func TestFenced(t *testing.T) {
 // TestFarEngine costs no more where reads cross a network: bodies that don't fit in the
 // queue's memory are in the store's.
 func TestFarEngine(t *testing.T) {
-	for _, engine := range []kv.Engine{farEngine{memkv.New()}, farEngine{sharedEngine{memkv.New()}}} {
-		r := newRigOn(t, engine, Options{MemoryBytes: -1}, batch.Limits{})
-		r.wantCost("enqueue", 1, 0, func() { r.keyed("a", "k") })
-		var m *Message
-		r.wantCost("receive", 1, 0, func() { m = r.one(ReceiveOptions{}) })
-		r.wantCost("complete", 1, 0, func() { must(t, m.Complete(ctx, nil)) })
-		r.wantCost("nothing", 0, 0, func() { r.try(ReceiveOptions{}) })
-		r.enqueue("a", "x")
-		r.verify("before")
-		r.reopen()
-		if m := r.one(ReceiveOptions{AtMostOnce: true}); text(t, m.Body) != "x" {
-			t.Errorf("got %+v", m)
-		}
-		r.verify("in the end")
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { // where nobody renews a lease unless time passes
+			var engine kv.Engine = memkv.New()
+			if shared {
+				engine = sharedEngine{engine}
+			}
+			r := newRigOn(t, farEngine{engine}, Options{MemoryBytes: -1}, batch.Limits{})
+			r.wantCost("enqueue", 1, 0, func() { r.keyed("a", "k") })
+			var m *Message
+			r.wantCost("receive", 1, 0, func() { m = r.one(ReceiveOptions{}) })
+			r.wantCost("complete", 1, 0, func() { must(t, m.Complete(ctx, nil)) })
+			r.wantCost("nothing", 0, 0, func() { r.try(ReceiveOptions{}) })
+			r.enqueue("a", "x")
+			r.verify("before")
+			r.reopen()
+			if m := r.one(ReceiveOptions{AtMostOnce: true}); text(t, m.Body) != "x" {
+				t.Errorf("got %+v", m)
+			}
+			r.verify("in the end")
+		})
 	}
 }
 

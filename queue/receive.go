@@ -252,7 +252,7 @@ func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Messag
 		for {
 			msgs, err := q.Receive(ctx, &o)
 			switch {
-			case err != nil && !ended(ctx, err):
+			case err != nil && !q.ended(ctx, err):
 				yield(nil, err)
 				return
 			case err != nil || len(msgs) == 0:

@@ -104,6 +104,7 @@ func TestNoLostWakeUp(t *testing.T) {
 			}
 			seen[id] = true
 		}
+		synctest.Wait() // who lost the last message to another has a batch open yet
 		r.verify("in the end")
 	})
 }
@@ -111,31 +112,33 @@ func TestNoLostWakeUp(t *testing.T) {
 // TestPingPong has two that wait for each other's messages: the window between a look that
 // finds nothing and the waiting is met again and again, and may lose nothing.
 func TestPingPong(t *testing.T) {
-	r := newRig(t, Options{})
-	over, stop := context.WithTimeout(ctx, time.Minute)
-	defer stop()
-	const rounds = 5000
-	play := func(mine, yours string, wait func() error) error {
-		for range rounds {
-			if _, err := r.q.Enqueue(over, Send{Name: yours}); err != nil {
-				return err
+	synctest.Test(t, func(t *testing.T) { // where a minute is over when all wait, and not before
+		r := newRig(t, Options{})
+		over, stop := context.WithTimeout(ctx, time.Minute)
+		defer stop()
+		const rounds = 5000
+		play := func(mine, yours string, wait func() error) error {
+			for range rounds {
+				if _, err := r.q.Enqueue(over, Send{Name: yours}); err != nil {
+					return err
+				}
+				if err := wait(); err != nil {
+					return err
+				}
+				msgs, err := r.q.Receive(over, &ReceiveOptions{Names: []string{mine}, AtMostOnce: true})
+				if err != nil || len(msgs) != 1 {
+					return fmt.Errorf("got %d messages, %w", len(msgs), err)
+				}
 			}
-			if err := wait(); err != nil {
-				return err
-			}
-			msgs, err := r.q.Receive(over, &ReceiveOptions{Names: []string{mine}, AtMostOnce: true})
-			if err != nil || len(msgs) != 1 {
-				return fmt.Errorf("got %d messages, %w", len(msgs), err)
-			}
+			return nil
 		}
-		return nil
-	}
-	errs := make(chan error, 2)
-	go func() { errs <- play("ping", "pong", func() error { return nil }) }()
-	go func() { errs <- play("pong", "ping", func() error { return r.q.WaitFor(over, "pong") }) }()
-	for range 2 {
-		must(t, <-errs)
-	}
+		errs := make(chan error, 2)
+		go func() { errs <- play("ping", "pong", func() error { return nil }) }()
+		go func() { errs <- play("pong", "ping", func() error { return r.q.WaitFor(over, "pong") }) }()
+		for range 2 {
+			must(t, <-errs)
+		}
+	})
 }
 
 // TestWaitFor tells that a message is there, and leaves it there.
@@ -213,6 +216,28 @@ func TestAll(t *testing.T) {
 		for m, err := range r.q.All(ctx, &ReceiveOptions{Names: []string{"b"}}) {
 			t.Errorf("got %v, %v", m, err)
 		}
+	})
+}
+
+// TestAllEnds quietly, too, when its look at a message takes longer than the queue and the
+// actor are open.
+func TestAllEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{MemoryBytes: -1})
+		r.enqueue("a", nil)
+		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeScan})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for m, err := range r.q.All(ctx, nil) {
+				t.Errorf("got %v, %v", m, err)
+			}
+		}()
+		<-pause.Reached()
+		must(t, r.q.Close())
+		must(t, r.actor.Close())
+		pause.Release()
+		<-done
 	})
 }
 
