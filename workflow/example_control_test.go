@@ -72,21 +72,25 @@ func ExampleRemoved() {
 	s := open()
 	defer s.close()
 	before := func(c *workflow.Context, _ int) (string, error) {
-		err := workflow.Do(c, "wrap", func(context.Context) error { return nil }, nil)
-		c.Sleep("rest", 200*time.Millisecond)
+		if err := workflow.Do(c, "wrap", func(context.Context) error { return nil }, nil); err != nil {
+			return "", err
+		}
+		_, err := workflow.Receive[any](c, "address", nil)
 		return "wrapped", err
 	}
-	w, err := workflow.Open(ctx, s.actor, before, nil)
+	w, err := workflow.Open(ctx, s.actor, before, &workflow.Options{Queue: s.queue})
 	check(err)
 	check(w.Start(ctx, 0))
 	_, err = w.Run(ctx)
 	check(err)
 	check(w.Close())
 	// The workflow is under way, and goes on with code that doesn't wrap any more.
+	_, err = s.queue.Enqueue(ctx, queue.Send{Name: "address"})
+	check(err)
 	run(s, func(c *workflow.Context, _ int) (string, error) {
 		workflow.Removed(c, "wrap", workflow.TypeStep)
-		c.Sleep("rest", 200*time.Millisecond)
-		return "as it is", nil
+		_, err := workflow.Receive[any](c, "address", nil)
+		return "as it is", err
 	}, 0)
 	// Output: as it is <nil>
 }
