@@ -174,7 +174,7 @@ func (r *run) arm() {
 			first = p.until
 		}
 	}
-	over := r.reason != nil
+	over := r.reason != nil || r.ended
 	r.mu.Unlock()
 	if over {
 		return // whoever ends the run sets the alarm

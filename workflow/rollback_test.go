@@ -98,7 +98,9 @@ func TestUndoFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		broken := true
+		var first *run
 		fn := func(c *Context, _ int) (int, error) {
+			first = cmp.Or(first, c.r)
 			c.RollbackCheckpoint("from here")
 			for i, name := range []string{"a", "b", "c"} {
 				undo := r.undo(name)
@@ -123,6 +125,7 @@ func TestUndoFails(t *testing.T) {
 		if !errors.As(err, &u) || u.Path != "b" || u.Failure.Message != "no way back" {
 			t.Errorf("run: %v", err)
 		}
+		first.wakeDue() // its alarm rang before the code failed, and was held up
 		if s := w.Status(); s.State != RollingBack || s.Failure == nil || r.clock.Next().IsZero() {
 			t.Errorf("%+v, alarm %v", s, r.clock.Next())
 		}
