@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -51,10 +52,16 @@ func newFarRig(t testing.TB) *farRig {
 	return r
 }
 
+// farTTL is the lease of a farRig's host: so long that what is counted has neither its
+// renewal in it nor, when that comes late, a look at who the owner is.
+const farTTL = time.Hour
+
 // start opens the store and the actor, with nothing in memory.
 func (r *farRig) start(t testing.TB) {
 	t.Helper()
-	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{CacheBytes: r.cache, Limits: fromEnv(t, batch.Limits{})})
+	store, err := actorstore.Open(t.Context(), r.engine, &actorstore.Options{
+		CacheBytes: r.cache, Limits: fromEnv(t, batch.Limits{}), Host: actorstore.HostOptions{TTL: farTTL},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,11 +127,11 @@ func TestMetricsCost(t *testing.T) {
 	}
 	var m *meter
 	var c counters
-	if n := testing.AllocsPerRun(100, func() { m.observe(metricWaitTime, m.start()); m.flush(&c); m.failed() }); n > 0 {
+	if n := fewestAllocs(func() { m.observe(metricWaitTime, m.start()); m.flush(&c); m.failed() }); n > 0 {
 		t.Errorf("%v allocations without a Sink", n)
 	}
 	m = newMeter(&mute{})
-	if n := testing.AllocsPerRun(100, func() {
+	if n := fewestAllocs(func() {
 		c.pageReads.Add(1)
 		m.observe(metricWaitTime, m.start())
 		m.flush(&c)

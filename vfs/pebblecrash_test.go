@@ -126,10 +126,15 @@ func (p *pebbleCrash) run(t *testing.T) []clone {
 	go p.crash(now, clones, rand.New(rand.NewPCG(p.rnd.Uint64(), 1)))
 	pick := rand.New(rand.NewPCG(p.rnd.Uint64(), 2))
 	engine.Hook(func(op faultkv.Op) error {
-		if op.Point == faultkv.BeforeCommit && pick.IntN(4) == 0 { // one goroutine commits
+		// One goroutine commits. It lets the other one have its turn, which on one core
+		// it would hardly get before a transaction is over.
+		if (op.Point == faultkv.BeforeCommit || op.Point == faultkv.AfterCommit) && pick.IntN(8) == 0 {
 			select {
 			case now <- struct{}{}:
 			default: // one is being made
+			}
+			for range pick.IntN(100) {
+				runtime.Gosched()
 			}
 		}
 		return nil

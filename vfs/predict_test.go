@@ -250,7 +250,7 @@ func TestPredictFailed(t *testing.T) {
 func TestPredictAllocatesNothing(t *testing.T) {
 	var p predictor
 	i := int64(0)
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := fewestAllocs(func() {
 		p.miss(i, 1, 1<<30)
 		p.hit(i+1, 1)
 		i += 7

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -17,10 +18,13 @@ import (
 type anywhere struct{ kv.Engine }
 
 // onBoth runs test on an engine that only this process can have open, and on one
-// that others might.
+// that others might. There hosts have leases, which a machine that stalls would let run
+// out; so the time stands still while anybody can run.
 func onBoth(t *testing.T, test func(t *testing.T, eng kv.Engine)) {
 	t.Run("one process", func(t *testing.T) { test(t, memkv.New()) })
-	t.Run("many processes", func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+	t.Run("many processes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, anywhere{memkv.New()}) })
+	})
 }
 
 // ownerRig is openRig for a store that is closed when the test ends.

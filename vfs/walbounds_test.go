@@ -238,7 +238,7 @@ func TestWALAllocs(t *testing.T) {
 	h := &handle{db: db, ctx: context.Background(), logged: true, sync: syncFull}
 	f := &walFile{h: h}
 	page := make([]byte, 4096)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := fewestAllocs(func() {
 		if _, err := f.WriteAt(page, logHeader+frameHeader); err != nil {
 			t.Fatal(err)
 		}

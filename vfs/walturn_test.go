@@ -140,10 +140,15 @@ func TestWALTurnsMixed(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var landed, checkpoints, upgrades atomic.Int64
 	var writers, others sync.WaitGroup
+	// They are at work until a checkpoint came to its turn, too, however late it begins.
+	patience := time.Now().Add(time.Minute)
+	more := func(n int) bool {
+		return n < each || checkpoints.Load() == 0 && !t.Failed() && time.Now().Before(patience)
+	}
 	for i := range 4 {
 		conn := oneConn(t, db)
 		writers.Go(func() {
-			for range each {
+			for n := 0; more(n); n++ {
 				if _, err := writingKinds[i%3].run(t.Context(), conn); err != nil {
 					t.Error(err)
 					return
@@ -162,7 +167,7 @@ func TestWALTurnsMixed(t *testing.T) {
 			t.Fatal(err)
 		}
 		writers.Go(func() {
-			for range each {
+			for n := 0; more(n); n++ {
 				if err := c.Exec("begin immediate; update t set b = b + 1; commit"); err != nil {
 					t.Error(err)
 					return
