@@ -47,11 +47,26 @@ func (l *life) expect() {
 	if l.absence == nil {
 		return
 	}
+	// What was looked up before must not be set after what was looked up later.
+	l.expecting.Lock()
+	defer l.expecting.Unlock()
 	overdue, next := l.absentees()
 	if len(overdue) > 0 {
 		next = l.host.clock()
 	}
 	l.absence.Set(next)
+}
+
+// missed has an actor that has left memory woken for a client that was lost while it did,
+// of which its clock has heard nothing. If the clock has another one's time, the actor
+// finds this one, too, when it wakes for that.
+func (l *life) missed() {
+	if l.absence == nil || !l.absence.At().IsZero() {
+		return
+	}
+	if at := l.host.away.away(l.name); !at.IsZero() {
+		l.host.alarms.sleeping(l.name, at.Add(l.host.opts.AwayTimeout))
+	}
 }
 
 // missConns is rung by the clock: it disconnects those whose clients didn't come back.

@@ -96,7 +96,8 @@ func (c *Context) join(j *Join) (Joined, error) {
 		// It was never stored, so that there is nothing to fail.
 		_ = l.conns.Disconnect(context.WithoutCancel(c.ctx), n, "refused")
 	})
-	if _, err := n.Attach(j.Transport); err != nil {
+	detach, err := n.Attach(j.Transport)
+	if err != nil {
 		return Joined{}, err
 	}
 	c.wrote = true
@@ -108,7 +109,7 @@ func (c *Context) join(j *Join) (Joined, error) {
 	}
 	c.connEvent(actorotel.EventConnect, n)
 	if j.Hibernate {
-		l.host.away.put(l.name, n.ID(), j.Transport)
+		l.host.away.put(l.name, n.ID(), j.Transport, detach)
 		c.undo = append(c.undo, func() { l.host.away.take(l.name, n.ID()) })
 	} else {
 		l.hold(1)
@@ -130,10 +131,11 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 		}
 		id = n.ID()
 		old, _ := n.Transport().(Transport)
-		if _, err := n.Attach(to); err != nil {
+		detach, err := n.Attach(to)
+		if err != nil {
 			return err
 		}
-		l.host.away.put(l.name, id, to)
+		l.host.away.put(l.name, id, to, detach)
 		if old != nil {
 			c.After(func() { old.Close("the client has connected anew") })
 		}
@@ -166,11 +168,7 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 		return
 	}
 	defer l.leave()
-	if n, ok := l.conns.Get(id); ok && n.Transport() == t {
-		// It is detached; that it is gone already is as good.
-		_, _ = n.Attach(nil)
-		l.expect()
-	}
+	l.expect()
 }
 
 // Leave disconnects a connection: Actor.Disconnect is called, and its record is gone for

@@ -32,27 +32,45 @@ type Transport interface {
 // transports are those of hibernating connections: they stay when the actor sleeps.
 type transports struct {
 	mu   sync.Mutex
-	of   map[string]map[conn.ID]Transport // by the actor  +checklocks:mu
+	of   map[string]map[conn.ID]attached  // by the actor  +checklocks:mu
 	left map[string]map[conn.ID]time.Time // whose clients are away, and since when  +checklocks:mu
+}
+
+// An attached is a transport, and what takes it, and no later one, off its connection.
+type attached struct {
+	Transport
+	detach func()
 }
 
 func (ts *transports) get(actor string, id conn.ID) Transport {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	return ts.of[actor][id]
+	return ts.of[actor][id].Transport
 }
 
-func (ts *transports) put(actor string, id conn.ID, t Transport) {
+func (ts *transports) put(actor string, id conn.ID, t Transport, detach func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.of == nil {
-		ts.of = map[string]map[conn.ID]Transport{}
+		ts.of = map[string]map[conn.ID]attached{}
 	}
 	if ts.of[actor] == nil {
-		ts.of[actor] = map[conn.ID]Transport{}
+		ts.of[actor] = map[conn.ID]attached{}
 	}
-	ts.of[actor][id] = t
+	ts.of[actor][id] = attached{t, detach}
 	ts.forget(actor, id)
+}
+
+// again notes how a transport is taken off the connection of an actor that has woken; at
+// once, if its client was lost meanwhile.
+func (ts *transports) again(actor string, id conn.ID, t Transport, detach func()) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.of[actor][id].Transport != t {
+		detach()
+		return
+	}
+	ts.of[actor][id] = attached{t, detach}
 }
 
 // absent says since when the client of a connection is away, as far as that is known.
@@ -62,13 +80,29 @@ func (ts *transports) absent(actor string, id conn.ID) time.Time {
 	return ts.left[actor][id]
 }
 
-// leave removes a transport, if it is that one, and notes since when the client is away.
+// away returns since when a client of the actor is away, the one that has been so for
+// longest; the zero time if there is none.
+func (ts *transports) away(actor string) (first time.Time) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, at := range ts.left[actor] {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// leave takes a transport, if it is that one, off its connection, and notes since when the
+// client is away.
 func (ts *transports) leave(actor string, id conn.ID, t Transport, now time.Time) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.of[actor][id] != t {
+	of := ts.of[actor][id]
+	if of.Transport != t || t == nil {
 		return false
 	}
+	of.detach()
 	ts.remove(actor, id)
 	if ts.left == nil {
 		ts.left = map[string]map[conn.ID]time.Time{}

@@ -3,7 +3,9 @@ package host
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,6 +189,59 @@ func TestAwayTooLong(t *testing.T) {
 		pass(6 * time.Minute)
 		if n := r.call(lobby, "count", nil); n != 0 {
 			t.Errorf("%d connections, want none", n)
+		}
+	}, room(&d))
+}
+
+// TestAwayMeanwhile loses a client while its actor wakes, and while it goes to sleep: it is
+// missed as any other.
+func TestAwayMeanwhile(t *testing.T) {
+	for _, when := range []string{"waking", "falling asleep"} {
+		var d diary
+		kind := room(&d)
+		var lose func() // once
+		at := func(now string) {
+			if now == when && lose != nil {
+				lose()
+				lose = nil
+			}
+		}
+		kind.Vars = func(context.Context, Address) (any, error) { at("waking"); return nil, nil }
+		kind.Sleep = func(*Context) error { at("falling asleep"); return nil }
+		bubble(t, Options{AwayTimeout: 5 * time.Minute}, func(r *rig) {
+			ann, anns := r.enterRoom("ann", true)
+			pass(time.Hour)
+			lose = func() { r.Away(lobby, anns.ID, ann) }
+			r.call(lobby, "say", "hello")
+			pass(4 * time.Minute)
+			d.want(t, "connect ann")
+			pass(2 * time.Minute)
+			d.want(t, "connect ann", "disconnect ann: the client didn't come back")
+		}, kind)
+	}
+}
+
+// TestAwayAndBack has clients come back while it is still being found out that they were
+// lost: who has come back stays.
+func TestAwayAndBack(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		ann, anns := r.enterRoom("ann", true)
+		for i := range 500 {
+			again := &sink{}
+			var wg sync.WaitGroup
+			wg.Go(func() { r.Away(lobby, anns.ID, ann) })
+			for range i % 8 {
+				runtime.Gosched() // who is first is to change
+			}
+			_, err := r.Rejoin(r.ctx, lobby, anns, again)
+			must(t, err)
+			wg.Wait()
+			r.call(lobby, "say", "hello")
+			if got := again.names(); len(got) != 1 {
+				t.Fatalf("round %d: ann got %q", i, got)
+			}
+			ann = again
 		}
 	}, room(&d))
 }

@@ -78,6 +78,7 @@ type life struct {
 	known     bool            // the index may have had a row when it woke
 	mark      mark
 	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
+	expecting sync.Mutex     // of who sets it
 	sources   sync.WaitGroup // of goroutines that ask for turns
 	destroy   bool           // the actor is to be removed, with everything that it has
 }
@@ -200,6 +201,7 @@ func (l *life) fallAsleep() {
 	l.host.alarms.asleep(l, ready)
 	l.host.count(metricSlept, 1)
 	l.host.forget(l)
+	l.missed()
 	close(l.left)
 }
 
@@ -217,6 +219,7 @@ func (l *life) close() {
 		l.host.alarms.lost(l, err)
 	}
 	l.host.forget(l)
+	l.missed()
 	close(l.left)
 }
 

@@ -64,10 +64,15 @@ func (l *life) openConns() (err error) {
 	}
 	for _, c := range l.conns.Conns() {
 		if t := l.host.away.get(l.name, c.ID()); t != nil {
-			if _, err := c.Attach(t); err != nil {
+			detach, err := c.Attach(t)
+			if err != nil {
 				return err
 			}
+			l.host.away.again(l.name, c.ID(), t, detach)
 		}
+	}
+	if l.host.opts.AwayTimeout > 0 {
+		l.absence = l.clock.Lasting("host connections", l.missConns)
 	}
 	return nil
 }
@@ -197,10 +202,7 @@ func (l *life) start() {
 	if l.workflow != nil {
 		l.sources.Go(l.workflow.drive)
 	}
-	if l.host.opts.AwayTimeout > 0 {
-		l.absence = l.clock.Lasting("host connections", l.missConns)
-		l.expect()
-	}
+	l.expect()
 	if l.kind.Run != nil {
 		l.sources.Go(l.run)
 	}

@@ -118,11 +118,15 @@ func TestInput(t *testing.T) {
 func TestBound(t *testing.T) {
 	bubble(t, Options{MaxAwake: 3}, func(r *rig) {
 		at := func(i int) Address { return Address{"thing", fmt.Sprint(i)} }
-		for i := range 3 {
+		call := func(i int) {
 			r.call(at(i), "add", 1)
+			synctest.Wait() // it is idle only when whoever has answered has let go of it
 		}
-		r.call(at(0), "add", 1) // now 1 is the one that was used least recently
-		r.call(at(3), "add", 1)
+		for i := range 3 {
+			call(i)
+		}
+		call(0) // now 1 is the one that was used least recently
+		call(3)
 		r.mu.Lock()
 		var names []string
 		for name := range r.lives {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
@@ -201,6 +202,9 @@ func (m *tiny) compile(t testing.TB, opts Options) *Module {
 	t.Helper()
 	if opts.Logger == nil {
 		opts.Logger = quiet
+	}
+	if opts.TurnTimeout == 0 {
+		opts.TurnTimeout = time.Hour // what isn't about time has enough of it
 	}
 	c, err := Compile(t.Context(), "thing", m.build(t), &opts)
 	must(t, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
@@ -370,7 +371,7 @@ func TestCrowd(t *testing.T) {
 	thing(t)
 	code, err := guestCode()
 	must(t, err)
-	m, err := Compile(t.Context(), "thing", code, &Options{Instances: 2, Interpret: true})
+	m, err := Compile(t.Context(), "thing", code, &Options{Instances: 2, Interpret: true, TurnTimeout: time.Hour})
 	must(t, err)
 	r := newRig(t, m, host.Options{})
 	for range 2 {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -48,7 +49,7 @@ var goModule = sync.OnceValues(func() (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Compile(context.Background(), "thing", code, nil)
+	return Compile(context.Background(), "thing", code, &Options{TurnTimeout: time.Hour}) // no test of it is about time
 })
 
 // lobby is the actor of most tests.
@@ -74,6 +75,7 @@ func newRigOf(t testing.TB, kind *host.Actor, opts host.Options) *rig {
 	if opts.Logger == nil {
 		opts.Logger = quiet
 	}
+	opts.TurnTimeout, opts.IdleTimeout = -1, time.Hour // on a slow machine, too
 	r := &rig{TB: t, ctx: t.Context(), engine: memkv.New(), opts: opts, kind: kind}
 	r.open()
 	return r
