@@ -3,6 +3,7 @@ package traces
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -15,27 +16,29 @@ var _ batch.Stager = (*Traces)(nil)
 
 // TestStage has what was recorded land with a batch of somebody else's, in one commit.
 func TestStage(t *testing.T) {
-	r := newRig(t, quiet())
-	r.Begin("warm", nil).End()
-	r.flush()
-	r.Begin("s", nil).End()
-	var b batch.Batch
-	b.PutPrior(actorstore.UserKey([]byte("k")), []byte("v"), batch.Absent)
-	must(t, r.Stage(&b))
-	want(t, "seen while it is staged", names(r.read(Query{})), "warm s")
-	wantErr(t, "flush of what is staged", r.Flush(ctx), ErrBusy)
-	r.Begin("later", nil).End()
-	r.engine.Reset()
-	must(t, r.actor.Commit(ctx, &b))
-	if c := r.engine.Counts(); c.Commits != 1 || c.Gets+c.Scans+c.Snapshots != 0 {
-		t.Errorf("%+v", c)
-	}
-	r.flush()
-	want(t, "spans", names(r.read(Query{})), "warm s later")
-	want(t, "chunks", r.Stats().Chunks, 3)
-	r.verify("staged")
-	r.reopen()
-	want(t, "spans", names(r.read(Query{})), "warm s later")
+	synctest.Test(t, func(t *testing.T) { // where no bucket ends meanwhile
+		r := newRig(t, quiet())
+		r.Begin("warm", nil).End()
+		r.flush()
+		r.Begin("s", nil).End()
+		var b batch.Batch
+		b.PutPrior(actorstore.UserKey([]byte("k")), []byte("v"), batch.Absent)
+		must(t, r.Stage(&b))
+		want(t, "seen while it is staged", names(r.read(Query{})), "warm s")
+		wantErr(t, "flush of what is staged", r.Flush(ctx), ErrBusy)
+		r.Begin("later", nil).End()
+		r.engine.Reset()
+		must(t, r.actor.Commit(ctx, &b))
+		if c := r.engine.Counts(); c.Commits != 1 || c.Gets+c.Scans+c.Snapshots != 0 {
+			t.Errorf("%+v", c)
+		}
+		r.flush()
+		want(t, "spans", names(r.read(Query{})), "warm s later")
+		want(t, "chunks", r.Stats().Chunks, 3)
+		r.verify("staged")
+		r.reopen()
+		want(t, "spans", names(r.read(Query{})), "warm s later")
+	})
 }
 
 // TestStageJoined: the batch may be joined to another one, which may be refused first.

@@ -42,19 +42,21 @@ func TestAge(t *testing.T) {
 
 // TestCommits: a commit for each chunk, none for a span, and no read but one for a bucket.
 func TestCommits(t *testing.T) {
-	r := newRig(t, quiet())
-	r.Begin("warm", nil).End()
-	r.flush()
-	r.engine.Reset()
-	for i := range 5000 {
-		s := r.Begin("span", &StartOptions{Attributes: []Attr{Int("i", int64(i))}})
-		s.End()
-	}
-	r.flush()
-	c, chunks := r.engine.Counts(), r.Stats().Chunks-1
-	if c.Commits != chunks || chunks < 3 || c.Gets+c.Scans+c.Snapshots != 0 || c.Durable > 0 || c.Syncs != 1 {
-		t.Errorf("%d chunks: %+v", chunks, c)
-	}
+	synctest.Test(t, func(t *testing.T) { // where no bucket ends meanwhile
+		r := newRig(t, quiet())
+		r.Begin("warm", nil).End()
+		r.flush()
+		r.engine.Reset()
+		for i := range 5000 {
+			s := r.Begin("span", &StartOptions{Attributes: []Attr{Int("i", int64(i))}})
+			s.End()
+		}
+		r.flush()
+		c, chunks := r.engine.Counts(), r.Stats().Chunks-1
+		if c.Commits != chunks || chunks < 3 || c.Gets+c.Scans+c.Snapshots != 0 || c.Durable > 0 || c.Syncs != 1 {
+			t.Errorf("%d chunks: %+v", chunks, c)
+		}
+	})
 }
 
 // TestFailedWrite: a chunk that can't be written stays in its place, the Flush that waited
@@ -196,16 +198,18 @@ func TestFlushContext(t *testing.T) {
 
 // TestHopeless: a chunk that the engine never takes doesn't keep the others from it.
 func TestHopeless(t *testing.T) {
-	r := newRig(t, quiet())
-	r.Begin("s", nil).End()
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: hopelessTries, Err: kv.ErrTooLarge})
-	for i := range hopelessTries {
-		wantErr(t, "flush", r.Flush(ctx), []error{batch.ErrTooLarge, ErrDropped}[i/(hopelessTries-1)])
-	}
-	r.Begin("t", nil).End()
-	r.flush()
-	want(t, "spans", names(r.read(Query{})), "t")
-	want(t, "dropped", r.Stats().DroppedChunks, 1)
+	synctest.Test(t, func(t *testing.T) { // where nothing is tried again by itself meanwhile
+		r := newRig(t, quiet())
+		r.Begin("s", nil).End()
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: hopelessTries, Err: kv.ErrTooLarge})
+		for i := range hopelessTries {
+			wantErr(t, "flush", r.Flush(ctx), []error{batch.ErrTooLarge, ErrDropped}[i/(hopelessTries-1)])
+		}
+		r.Begin("t", nil).End()
+		r.flush()
+		want(t, "spans", names(r.read(Query{})), "t")
+		want(t, "dropped", r.Stats().DroppedChunks, 1)
+	})
 }
 
 // TestRecordingDoesNotWait: while a chunk is being written, spans are recorded and read.

@@ -356,7 +356,7 @@ func TestNetwork(t *testing.T) {
 		w.Header().Set("Content-Length", strconv.Itoa(0))
 	}))
 	defer server.Close()
-	c, err := NewClient(server.URL, &ClientOptions{FirstWait: time.Millisecond})
+	c, err := NewClient(server.URL, &ClientOptions{FirstWait: time.Millisecond, Timeout: time.Hour, GiveUp: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestRedirect(t *testing.T) {
 				http.Redirect(w, r, "/elsewhere", code)
 			}
 		}))
-		c, err := NewClient(server.URL, nil)
+		c, err := NewClient(server.URL, &ClientOptions{Timeout: time.Hour, GiveUp: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
