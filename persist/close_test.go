@@ -81,21 +81,23 @@ func TestCloseLate(t *testing.T) {
 
 // TestSaveQuota: a state that the quota has no room for stays, until there is.
 func TestSaveQuota(t *testing.T) {
-	w := newWorld(t)
-	w.limits.Storage = 4000
-	r := w.open(&Options{SaveInterval: time.Hour})
-	s := state(t, r)
-	must(t, w.actor.Put(ctx, actorstore.UserKey(nil), make([]byte, 3000)))
-	must(t, s.Set(ctx, count{Count: 1, Pad: string(make([]byte, 2000))}))
-	wantErr(t, r.Save(ctx, now), actorstore.ErrQuota)
-	must(t, w.actor.Delete(ctx, actorstore.UserKey(nil)))
-	must(t, r.Save(ctx, now))
-	// What a save replaces is credited: twice the state would not fit.
-	must(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2100))}))
-	must(t, r.Save(ctx, now))
-	if w.countIn() != 2 {
-		t.Errorf("stored %d", w.countIn())
-	}
+	synctest.Test(t, func(t *testing.T) { // where no retry comes before there is room
+		w := newWorld(t)
+		w.limits.Storage = 4000
+		r := w.open(&Options{SaveInterval: time.Hour})
+		s := state(t, r)
+		must(t, w.actor.Put(ctx, actorstore.UserKey(nil), make([]byte, 3000)))
+		must(t, s.Set(ctx, count{Count: 1, Pad: string(make([]byte, 2000))}))
+		wantErr(t, r.Save(ctx, now), actorstore.ErrQuota)
+		must(t, w.actor.Delete(ctx, actorstore.UserKey(nil)))
+		must(t, r.Save(ctx, now))
+		// What a save replaces is credited: twice the state would not fit.
+		must(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2100))}))
+		must(t, r.Save(ctx, now))
+		if w.countIn() != 2 {
+			t.Errorf("stored %d", w.countIn())
+		}
+	})
 }
 
 // BenchmarkSave compares a change that is saved with the same bytes put by themselves.

@@ -121,6 +121,38 @@ func TestDurableUntold(t *testing.T) {
 	}
 }
 
+// slow is conns whose memory doesn't follow the store before it is let.
+type slow struct {
+	telling
+	goOn chan struct{}
+}
+
+func (c *slow) Stage(b *batch.Batch) error {
+	b.OnCommit(func() { <-c.goOn })
+	return c.telling.Stage(b)
+}
+
+// TestAppliedFollows: who waits until a save is applied finds everything saved then.
+func TestAppliedFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c := newWorld(t), &slow{goOn: make(chan struct{})}
+		r := w.open(&Options{Connections: c, SaveInterval: time.Hour})
+		state(t, r)
+		c.set("a", 1)
+		done := make(chan error, 1)
+		go func() { done <- r.Save(ctx, applied) }()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("told before memory has followed the store")
+		}
+		close(c.goOn)
+		must(t, <-done)
+		if !r.Saved() {
+			t.Error("not saved")
+		}
+	})
+}
+
 // TestSyncFails: a sync that fails is told by the Save that wanted it, and by Close: what
 // was applied may be lost.
 func TestSyncFails(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -222,11 +223,11 @@ func TestGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			r := w.open(nil)
+			r := w.open(&Options{SaveInterval: time.Hour})
 			s := state(t, r)
 			must(t, s.Mutate(ctx, add(1)))
 			must(t, r.Save(ctx, &SaveOptions{Immediate: true}))
-			must(t, s.Mutate(ctx, add(1)))
+			must(t, s.Mutate(ctx, add(1))) // is not saved by itself within the hour
 			want := lose(w)
 			wantErr(t, r.Save(ctx, &SaveOptions{Immediate: true}), want)
 			_, err := s.Get()

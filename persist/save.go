@@ -310,21 +310,38 @@ func (s *save) again(r *Record) bool {
 // for many.
 func (r *Record) write(s *save) error {
 	b := &batch.Batch{Mode: batch.Ordered}
-	b.Late(func(b *batch.Batch) error { return r.stageSave(b, s) })
 	b.OnCommit(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		s.landed, s.seq = true, r.actor.Seq()
+		s.seq = r.actor.Seq()
 		r.landed = s.seq
 		if !s.durable {
 			r.loose = s.seq
 		}
-		close(s.applied)
+	})
+	b.Late(func(b *batch.Batch) error {
+		if err := r.stageSave(b, s); err != nil {
+			return err
+		}
+		b.Late(func(b *batch.Batch) error { // behind what the connections stage late
+			b.OnCommit(func() { r.tellApplied(s) })
+			return nil
+		})
+		return nil
 	})
 	if s.durable {
 		return r.actor.Commit(context.Background(), b)
 	}
 	return r.actor.Apply(context.Background(), b)
+}
+
+// tellApplied tells who waits for no more that s has landed. It is the last hook of the
+// batch: who is told finds that memory has followed the store.
+func (r *Record) tellApplied(s *save) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.landed = true
+	close(s.applied)
 }
 
 // stageSave stages the record if it has changed, and the connections behind it. It runs

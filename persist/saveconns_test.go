@@ -20,10 +20,10 @@ import (
 func TestConnections(t *testing.T) {
 	w := newWorld(t)
 	c := &telling{}
-	r := w.open(&Options{Connections: c})
+	r := w.open(&Options{Connections: c, SaveInterval: time.Hour})
 	s := state(t, r)
 	must(t, s.Mutate(ctx, add(1)))
-	must(t, r.Save(ctx, now))
+	must(t, r.Save(ctx, now)) // from here on none begins by itself within the hour
 	for i := range 300 {
 		c.set(fmt.Sprintf("%03d", i), i)
 	}
@@ -161,13 +161,13 @@ func TestCrashInSave(t *testing.T) {
 	for landed := range 4 {
 		w := newWorld(t)
 		c := &telling{}
-		r := w.open(&Options{Connections: c})
+		r := w.open(&Options{Connections: c, SaveInterval: time.Hour})
 		s := state(t, r)
 		for i := range 300 {
 			c.set(fmt.Sprintf("%03d", i), 1)
 		}
 		must(t, s.Mutate(ctx, add(1)))
-		must(t, r.Save(ctx, now))
+		must(t, r.Save(ctx, now)) // from here on none begins by itself within the hour
 		for i := range 300 {
 			c.set(fmt.Sprintf("%03d", i), 2)
 		}
