@@ -59,7 +59,9 @@ func TestClock(t *testing.T) {
 		if !sb.At().IsZero() {
 			t.Error("a source that rang is still set")
 		}
+		b.mu.Lock()   // it rings until Set has told of the time that it rings for
 		sb.Set(start) // long past
+		b.mu.Unlock()
 		b.want(t, 3*time.Second, 3*time.Second)
 		sb.Set(start.Add(time.Minute))
 		sb.Set(time.Time{})
