@@ -191,6 +191,7 @@ func TestAckGone(t *testing.T) {
 	p.Release()
 	must(t, later(t, done))
 	r.save()
+	r.set.clock.Close() // waits for who has been asked to tell of that batch
 	if got := r.acks.take(); !slices.Equal(got, []Ack{{other, 1}}) {
 		t.Errorf("acknowledged %v, want the other", got)
 	}

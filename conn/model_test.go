@@ -108,7 +108,7 @@ func (m *model) onAck(acks []Ack) {
 // message that isn't saved has all of them acknowledged.
 func (m *model) acknowledged() {
 	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; runtime.Gosched() {
+	for deadline := time.Now().Add(5 * time.Minute); ; runtime.Gosched() {
 		m.set.mu.Lock()
 		busy := len(m.set.acks.queue) > 0 || m.set.acks.giving
 		m.set.mu.Unlock()
