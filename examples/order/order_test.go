@@ -55,21 +55,21 @@ func TestKill(t *testing.T) {
 		most = 8
 	}
 	for _, every := range []int{1, 3} {
-		folder := t.TempDir()
-		kills := 0
-		for lines := every; kills < most; lines += every {
-			if finished(t, program, folder, lines) {
-				break
+		// A shop goes on until the signal comes, and may be through early: then another one is
+		// killed, too. The first run says too few lines for all orders.
+		for kills := 0; kills < 5; {
+			folder := t.TempDir()
+			for lines := every; kills < most; lines += every {
+				if finished(t, program, folder, lines) {
+					break
+				}
+				kills++
 			}
-			kills++
+			if !finished(t, program, folder, 1<<30) {
+				t.Fatal("the shop has ended by itself")
+			}
+			wantBooks(t, folder)
 		}
-		if kills < 5 {
-			t.Errorf("it was killed %d times", kills)
-		}
-		if !finished(t, program, folder, 1<<30) {
-			t.Fatal("the shop has ended by itself")
-		}
-		wantBooks(t, folder)
 	}
 }
 
