@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,13 +31,17 @@ type Node struct {
 	// temporary data go with the server's process.
 	temporary bool
 
+	// reserved keeps others off the port while the server doesn't listen; it is closed
+	// with the Node. Nil: nothing does.
+	reserved *os.File
+
 	keeper *exec.Cmd
 	alive  io.WriteCloser // the keeper ends the server when this is closed
 }
 
 // startTimeout bounds how long a server may take to start or end, recovery
-// included.
-const startTimeout = 60 * time.Second
+// included, on a machine that has much else to do.
+const startTimeout = 5 * time.Minute
 
 // settings are those of every node.
 var settings = []string{
@@ -50,21 +54,43 @@ var settings = []string{
 	"log_min_messages=warning",
 }
 
-// freePort returns a port that nobody listened on a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// reservePort returns a port that nobody listens on. On Linux a socket is bound to it that
+// never listens: nobody else is given the port then, and a server that asks for this one,
+// with SO_REUSEADDR as PostgreSQL does, gets it all the same.
+func reservePort() (port int, reserved *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fd)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return 0, nil, os.NewSyscallError("socket", err)
+	}
+	f := os.NewFile(uintptr(fd), "reserved port")
+	err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1)
+	if err == nil {
+		err = syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
+	}
+	var at syscall.Sockaddr
+	if err == nil {
+		at, err = syscall.Getsockname(fd)
+	}
+	if err != nil {
+		return 0, nil, errors.Join(os.NewSyscallError("bind", err), f.Close())
+	}
+	port = at.(*syscall.SockaddrInet4).Port
+	if runtime.GOOS != "linux" { // others refuse the server what is bound
+		return port, nil, f.Close()
+	}
+	return port, f, nil
 }
 
 // New returns a server below the folder dir, with settings "name=value" for its command
 // line. It has no data yet, and isn't started.
 func (p *Programs) New(dir, name string, conf []string) (*Node, error) {
-	port, err := freePort()
-	return &Node{Name: name, Port: port, Dir: filepath.Join(dir, name), programs: p, conf: conf}, err
+	port, reserved, err := reservePort()
+	return &Node{Name: name, Port: port, Dir: filepath.Join(dir, name), programs: p, conf: conf, reserved: reserved}, err
 }
 
 // Initialize makes an empty database cluster. Everybody on loopback may log in.
@@ -206,6 +232,13 @@ func (n *Node) Kill() error {
 func (n *Node) kill(pid int) error {
 	// Stopped, it can't start others nor see them end.
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	err := Poll(func() (bool, error) { // it may be starting one
+		state, _ := stat(fmt.Sprintf("/proc/%d/stat", pid))
+		return state == "T" || state == "Z" || state == "", nil
+	})
+	if err != nil {
 		return err
 	}
 	pids, err := children(pid)

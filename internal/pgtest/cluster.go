@@ -121,7 +121,7 @@ func (c *Cluster) Failover(t testing.TB) {
 	if best == nil {
 		t.Fatal("pgtest: failover: no node is left")
 	}
-	_, err := c.programs.Run("pg_ctl", "promote", "-D", best.Dir, "-w", "-t", "30")
+	_, err := c.programs.Run("pg_ctl", "promote", "-D", best.Dir, "-w", "-t", "300")
 	must(t, err)
 	c.primary = best
 	followers := 0
