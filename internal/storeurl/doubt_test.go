@@ -36,7 +36,7 @@ type doubtful struct {
 func newDoubtful(t *testing.T, c *pgtest.Cluster, w write, lands bool) *doubtful {
 	t.Helper()
 	d := &doubtful{write: w, lands: lands, done: make(chan error, 1)}
-	proxy, url := c.Through(t, "retry=0s")
+	proxy, url := c.Through(t, "retry=0s&connect_timeout=60")
 	d.proxy = proxy
 	eng, err := pgkv.Open(t.Context(), url, nil)
 	if err != nil {

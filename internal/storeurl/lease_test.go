@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/pglocal"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -28,10 +29,11 @@ type leaseHost struct {
 // leaseTTL is the leases' in TestLeases.
 const leaseTTL = 2 * time.Second
 
-// newLeaseHost opens a store at an address. What the server doesn't answer fails soon.
+// newLeaseHost opens a store at an address. What it has sent is tried once, and waited for
+// until the other host has the actor, however long that takes.
 func newLeaseHost(t *testing.T, url string) *leaseHost {
 	t.Helper()
-	eng, err := pgkv.Open(t.Context(), url, &pgkv.Options{RetryFor: -1, Timeout: 5 * time.Second})
+	eng, err := pgkv.Open(t.Context(), url+"&connect_timeout=60", &pgkv.Options{RetryFor: -1, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +54,16 @@ func newLeaseHost(t *testing.T, url string) *leaseHost {
 // open opens the actor, waiting until nobody else has it.
 func (h *leaseHost) open(t *testing.T) {
 	t.Helper()
-	var err error
-	if h.actor, h.db, err = openBoth(t.Context(), h.store, "leased"); err != nil {
+	err := pglocal.Poll(func() (bool, error) {
+		var err error
+		h.actor, h.db, err = openBoth(t.Context(), h.store, "leased")
+		// A host that isn't registered within a TTL would begin with a lease that is over.
+		if errors.Is(err, context.DeadlineExceeded) {
+			return false, nil
+		}
+		return true, err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	v, err := h.store.View(t.Context(), h.actor.ID())

@@ -184,6 +184,8 @@ type hostProcess struct {
 	failed int
 	doubts int           // of these, how many were in doubt for whoever wrote
 	news   chan struct{} // has room for one message
+
+	heard chan struct{} // closed when it says no more
 }
 
 // startHost starts a process of this test binary.
@@ -191,9 +193,9 @@ func startHost(t *testing.T, url string, actors ...string) *hostProcess {
 	t.Helper()
 	h := &hostProcess{
 		actors: actors, said: map[string]map[int]string{}, last: map[string]int{}, top: map[string]int{}, epochs: map[string]int{},
-		fenced: map[string]bool{}, news: make(chan struct{}, 1),
+		fenced: map[string]bool{}, news: make(chan struct{}, 1), heard: make(chan struct{}),
 	}
-	h.cmd = exec.Command(os.Args[0], "-test.run=^TestNodeLossHost$", "-test.timeout=5m")
+	h.cmd = exec.Command(os.Args[0], "-test.run=^TestNodeLossHost$", "-test.timeout=30m")
 	h.cmd.Env = append(os.Environ(), hostURL+"="+url, hostActors+"="+strings.Join(actors, ","))
 	h.cmd.Stderr = os.Stderr
 	stdin, err := h.cmd.StdinPipe()
@@ -208,9 +210,8 @@ func startHost(t *testing.T, url string, actors ...string) *hostProcess {
 		t.Fatal(err)
 	}
 	h.stdin = stdin
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
+		defer close(h.heard)
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() {
 			h.hear(lines.Text())
@@ -218,7 +219,7 @@ func startHost(t *testing.T, url string, actors ...string) *hostProcess {
 	}()
 	t.Cleanup(func() {
 		h.cmd.Process.Kill() // it has ended, unless the test failed
-		<-done
+		<-h.heard
 		h.cmd.Wait()
 	})
 	return h
@@ -271,7 +272,7 @@ func (h *hostProcess) hear(line string) {
 // await waits until ok holds of what the host has said.
 func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(90 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	for {
 		h.mu.Lock()
 		done := ok()
@@ -282,7 +283,7 @@ func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-h.news:
 		case <-deadline:
-			t.Fatalf("%v: after 90 seconds not so: %s", h.actors, what)
+			t.Fatalf("%v: after 5 minutes not so: %s", h.actors, what)
 		}
 	}
 }
@@ -363,6 +364,7 @@ func TestNodeLoss(t *testing.T) {
 		if err := h.stdin.Close(); err != nil {
 			t.Fatal(err)
 		}
+		<-h.heard // Wait would cut off what it has said and nobody has read
 		if err := h.cmd.Wait(); err != nil {
 			t.Errorf("host of %v: %v", h.actors, err)
 		}
