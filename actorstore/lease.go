@@ -347,8 +347,9 @@ func (g *hosting) close() error {
 	h.stop()
 	<-h.done
 	h.term.Store(nil)
-	// A short lease is no reason to leave it behind on a server that is slow.
-	ctx, cancel := context.WithTimeout(context.Background(), max(h.every, time.Second))
+	// After a TTL it is over by itself. A short one is no reason to leave it behind on a
+	// server that is slow.
+	ctx, cancel := context.WithTimeout(context.Background(), max(g.opts.TTL, time.Second))
 	defer cancel()
 	for !h.isLost() {
 		err := g.store.eng.Commit(ctx, &kv.Commit{
