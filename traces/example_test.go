@@ -12,6 +12,9 @@ import (
 	"github.com/greenroomdb/greenroom/traces"
 )
 
+// noon is a clock that stands still: in these examples no hour ends, which would end a chunk.
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
 // lobby opens an actor and its traces, in memory.
 func lobby(ctx context.Context, opts *traces.Options) (*actorstore.Actor, *traces.Traces) {
 	store, err := actorstore.Open(ctx, memkv.New(), nil)
@@ -66,7 +69,7 @@ func ExampleTraces_Read() {
 		s.End()
 	}
 	res, err := t.Read(ctx, traces.Query{
-		Start:  time.Now().Add(-time.Minute),
+		Start:  time.Now().Add(-time.Hour),
 		Name:   "turn",
 		Status: []traces.StatusCode{traces.StatusError},
 		Limit:  10,
@@ -86,7 +89,7 @@ func ExampleTraces_Read() {
 // What was recorded lands in the commit of what it is about, or is written by itself.
 func ExampleTraces_Stage() {
 	ctx := context.Background()
-	actor, t := lobby(ctx, nil)
+	actor, t := lobby(ctx, &traces.Options{Now: noon})
 	t.Begin("save", nil).End()
 	var b batch.Batch
 	b.Put(actorstore.UserKey([]byte("score")), []byte("7"))
@@ -115,7 +118,7 @@ func ExampleRead() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	t, err := traces.Open(ctx, actor, nil)
+	t, err := traces.Open(ctx, actor, &traces.Options{Now: noon})
 	if err != nil {
 		log.Fatal(err)
 	}

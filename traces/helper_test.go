@@ -63,8 +63,12 @@ func newRigOn(t testing.TB, engine kv.Engine, opts Options, limits batch.Limits)
 	return r
 }
 
-// quiet are options under which nothing is written by itself.
-func quiet() Options { return Options{ChunkAge: time.Hour} }
+// quiet are options under which nothing is written by itself: no chunk gets old, and no
+// bucket ends, whatever the time of day is.
+func quiet() Options {
+	begin := time.Now()
+	return Options{ChunkAge: time.Hour, Now: func() time.Time { return t0.Add(time.Since(begin)) }}
+}
 
 func (r *rig) open() {
 	r.t.Helper()

@@ -159,26 +159,29 @@ func TestClosingLost(t *testing.T) {
 
 // TestDroppedEndCrash: a crash before an end that was dropped is stored again.
 func TestDroppedEndCrash(t *testing.T) {
-	o := quiet()
-	o.MaxPending = 2
-	r := newRigFull(t, o)
-	s := r.Begin("s", nil)
-	r.flush()
-	r.full(true)
-	s.End()
-	r.cutNow()
-	for range 2 {
-		r.Begin("x", nil).End()
+	synctest.Test(t, func(t *testing.T) { // where nothing is tried again by itself meanwhile
+		o := quiet()
+		o.MaxPending = 2
+		r := newRigFull(t, o)
+		s := r.Begin("s", nil)
+		r.flush()
+		r.full(true)
+		s.End()
 		r.cutNow()
-	}
-	want(t, "dropped", r.Stats().DroppedChunks, 1)
-	// The end waits in what is being filled, and the two chunks before it land.
-	r.full(false)
-	must(t, r.awaitCut())
-	want(t, "chunks", r.Stats().Chunks, 3)
-	r.crash()
-	r.open()
-	want(t, "ended", r.read(Query{Name: "s"}).Spans[0].Status, Status{StatusError, crashMessage})
+		synctest.Wait() // until the end isn't being written: it would not be dropped
+		for range 2 {
+			r.Begin("x", nil).End()
+			r.cutNow()
+		}
+		want(t, "dropped", r.Stats().DroppedChunks, 1)
+		// The end waits in what is being filled, and the two chunks before it land.
+		r.full(false)
+		must(t, r.awaitCut())
+		want(t, "chunks", r.Stats().Chunks, 3)
+		r.crash()
+		r.open()
+		want(t, "ended", r.read(Query{Name: "s"}).Spans[0].Status, Status{StatusError, crashMessage})
+	})
 }
 
 // TestNewestDamaged: what the newest chunk can't say any more is found in those before.
@@ -230,7 +233,7 @@ func TestRecordTorn(t *testing.T) {
 			r.Begin("long", nil)
 		}
 		begin := tp.len()
-		now := time.Now()
+		now := r.opts.Now()
 		r.Record(&SpanData{Name: "s", Start: now, End: now.Add(1), Events: []Event{
 			{Time: now, Name: strings.Repeat("x", 500)}, {Time: now, Name: strings.Repeat("y", 500)}, {Time: now, Name: strings.Repeat("z", 500)},
 		}})
@@ -313,21 +316,23 @@ func TestStagedClose(t *testing.T) {
 // TestRefusedInARow: a chunk is given up when it is refused as too large several times in a
 // row, and not when other attempts failed before.
 func TestRefusedInARow(t *testing.T) {
-	r := newRigOn(t, memkv.New(), quiet(), batch.Limits{})
-	r.Begin("s", nil).End()
-	for _, err := range []error{errDisk, batch.ErrTooLarge, batch.ErrTooLarge, errDisk, batch.ErrTooLarge, batch.ErrTooLarge} {
-		r.Traces.mu.Lock()
-		r.cutAll()
-		r.failedAttempt(r.queue[0], err)
-		r.Traces.unlock()
-	}
-	want(t, "waiting", r.Stats().Pending, 1)
-	for range hopelessTries {
-		var b batch.Batch // of somebody else's that doesn't land
-		must(t, r.Stage(&b))
-		b.Abort(batch.ErrTooLarge)
-	}
-	r.flush()
-	want(t, "spans", names(r.read(Query{})), "s")
-	want(t, "dropped", r.Stats().DroppedChunks, 0)
+	synctest.Test(t, func(t *testing.T) { // where nothing is tried again by itself meanwhile
+		r := newRigOn(t, memkv.New(), quiet(), batch.Limits{})
+		r.Begin("s", nil).End()
+		for _, err := range []error{errDisk, batch.ErrTooLarge, batch.ErrTooLarge, errDisk, batch.ErrTooLarge, batch.ErrTooLarge} {
+			r.Traces.mu.Lock()
+			r.cutAll()
+			r.failedAttempt(r.queue[0], err)
+			r.Traces.unlock()
+		}
+		want(t, "waiting", r.Stats().Pending, 1)
+		for range hopelessTries {
+			var b batch.Batch // of somebody else's that doesn't land
+			must(t, r.Stage(&b))
+			b.Abort(batch.ErrTooLarge)
+		}
+		r.flush()
+		want(t, "spans", names(r.read(Query{})), "s")
+		want(t, "dropped", r.Stats().DroppedChunks, 0)
+	})
 }

@@ -379,7 +379,9 @@ func (r *rig) breakRows(key []byte) {
 
 // TestForeign goes on behind chunks that somebody else has written.
 func TestForeign(t *testing.T) {
-	r := newRigOn(t, memkv.New(), quiet(), batch.Limits{})
+	o := quiet()
+	o.Now = newWatch(t0.Add(30 * 24 * time.Hour)).now
+	r := newRigOn(t, memkv.New(), o, batch.Limits{})
 	vs := vectors(t, "traces-chunk.json")
 	for i, v := range vs[1:] {
 		var b []byte

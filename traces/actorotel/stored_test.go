@@ -3,6 +3,7 @@ package actorotel
 import (
 	"context"
 	"testing"
+	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
@@ -38,7 +39,7 @@ func TestStored(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	err = r.Schedule().Start(t.Context(), rec.Actions(persist.Actions{"work": func(ctx context.Context, _ *persist.Firing) error {
-		msgs, err := q.Receive(ctx, nil)
+		msgs, err := q.Receive(ctx, &queue.ReceiveOptions{Visibility: time.Hour}) // longer than anything stalls
 		if err == nil {
 			Received(ctx, msgs[0])
 			err = msgs[0].Complete(ctx, nil)

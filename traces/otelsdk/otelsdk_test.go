@@ -11,6 +11,7 @@ import (
 	"sort"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -445,26 +446,28 @@ func TestConcurrent(t *testing.T) {
 // TestCut reads up to each moment around the end of a span: it runs, or it has ended and is
 // whole.
 func TestCut(t *testing.T) {
-	r := newRig(t, traces.Options{}, nil)
-	at := time.Now().Add(time.Second) // it ends when nothing is recorded any more
-	_, s := r.provider.Tracer("lib").Start(t.Context(), "work")
-	s.SetAttributes(attribute.Int("n", 1))
-	s.AddEvent("e", trace.WithTimestamp(at.Add(-time.Microsecond)))
-	s.SetName("done")
-	s.SetStatus(codes.Error, "no")
-	s.End(trace.WithTimestamp(at))
-	want := *spanData(r.exporter.GetSpans().Snapshots()[0], nil)
-	for _, after := range []time.Duration{-1, 0, 1, 10, time.Microsecond, 10 * time.Microsecond, time.Millisecond, time.Second} {
-		res, err := r.traces.Read(t.Context(), traces.Query{End: want.End.Add(after)})
-		if err != nil || len(res.Spans) != 1 {
-			t.Fatal(res, err)
+	synctest.Test(t, func(t *testing.T) { // where no time passes meanwhile
+		r := newRig(t, traces.Options{}, nil)
+		at := time.Now().Add(time.Second) // it ends when nothing is recorded any more
+		_, s := r.provider.Tracer("lib").Start(t.Context(), "work")
+		s.SetAttributes(attribute.Int("n", 1))
+		s.AddEvent("e", trace.WithTimestamp(at.Add(-time.Microsecond)))
+		s.SetName("done")
+		s.SetStatus(codes.Error, "no")
+		s.End(trace.WithTimestamp(at))
+		want := *spanData(r.exporter.GetSpans().Snapshots()[0], nil)
+		for _, after := range []time.Duration{-1, 0, 1, 10, time.Microsecond, 10 * time.Microsecond, time.Millisecond, time.Second} {
+			res, err := r.traces.Read(t.Context(), traces.Query{End: want.End.Add(after)})
+			if err != nil || len(res.Spans) != 1 {
+				t.Fatal(res, err)
+			}
+			got := res.Spans[0]
+			if after <= 0 && !got.Running() || after > 0 && got.Running() {
+				t.Errorf("%v after its end: got %+v", after, got)
+			}
+			if !got.Running() && (got.Name != "done" || len(got.Attributes) != 1 || len(got.Events) != 1 || got.Status != want.Status) {
+				t.Errorf("%v after its end: got %+v", after, got)
+			}
 		}
-		got := res.Spans[0]
-		if after <= 0 && !got.Running() || after > 0 && got.Running() {
-			t.Errorf("%v after its end: got %+v", after, got)
-		}
-		if !got.Running() && (got.Name != "done" || len(got.Attributes) != 1 || len(got.Events) != 1 || got.Status != want.Status) {
-			t.Errorf("%v after its end: got %+v", after, got)
-		}
-	}
+	})
 }
