@@ -14,6 +14,7 @@ const fsyncsName = "pebblekv_fsyncs"
 // the metrics.Sink of those that can tell; where there is none the number isn't known.
 type fsyncMeter struct {
 	engines, n atomic.Int64
+	during     func() // a test's: is called as a part of every fsync
 }
 
 var _ metrics.Sink = (*fsyncMeter)(nil)
@@ -31,6 +32,9 @@ func (m *fsyncMeter) sink() metrics.Sink {
 func (m *fsyncMeter) Add(of *metrics.Metric, n int64) {
 	if of.Name == fsyncsName {
 		m.n.Add(n)
+		if m.during != nil {
+			m.during()
+		}
 	}
 }
 
