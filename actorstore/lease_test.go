@@ -273,6 +273,35 @@ func TestJoinInSilence(t *testing.T) {
 	})
 }
 
+// TestCloseSlow: Close gives the lease up also on an engine that is slow, and waits for one
+// that doesn't answer for as long as the lease lasts.
+func TestCloseSlow(t *testing.T) {
+	for _, answer := range []time.Duration{leaseTTL * 2 / 3, leaseTTL * 2} {
+		synctest.Test(t, func(t *testing.T) {
+			below := memkv.New()
+			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
+			must(t, one.take(t, nil).Close())
+			must(t, two.take(t, nil).Close())
+			pause := one.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
+			begin := time.Now()
+			time.AfterFunc(answer, pause.Release)
+			err := one.Close()
+			want := answer
+			if answer > leaseTTL {
+				want = leaseTTL
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+				}
+			} else if rows := hostRows(t, two.Store); err != nil || len(rows) != 1 {
+				t.Errorf("got %v, and there are %d hosts", err, len(rows))
+			}
+			if took := time.Since(begin); took != want {
+				t.Errorf("it took %v, want %v", took, want)
+			}
+		})
+	}
+}
+
 // TestRenewalUnknown: a renewal whose outcome nobody knows counts for nothing, landed
 // or not, and the next one finds out.
 func TestRenewalUnknown(t *testing.T) {

@@ -186,8 +186,8 @@ func (s *Store) Limits() batch.Limits { return s.limits }
 
 // Close closes every handle of s, waiting for commits until they are applied, and
 // refuses new ones; who waits for an actor gets ErrClosed. Other hosts may take the
-// actors at once then; if the engine can't be told so they wait for the end of the
-// lease, and the error says why. Snapshots and views stay open and are their owners'
+// actors at once then; if the engine can't be told so within a TTL they wait for the
+// end of the lease, and the error says why. Snapshots and views stay open and are their owners'
 // to close. It doesn't close the engine. A second Close returns nil.
 func (s *Store) Close() error {
 	s.mu.Lock()
