@@ -31,8 +31,9 @@ type Node struct {
 	// temporary data go with the server's process.
 	temporary bool
 
-	// reserved keeps others off the port while the server doesn't listen; it is closed
-	// with the Node. Nil: nothing does.
+	// reserved keeps others off the port while the server doesn't listen. Since a Node may
+	// be started again, it is closed when nobody has the Node any more, by os.File's own
+	// cleanup. Nil: nothing does.
 	reserved *os.File
 
 	keeper *exec.Cmd
