@@ -221,6 +221,42 @@ func TestAwayMeanwhile(t *testing.T) {
 	}
 }
 
+// TestAwayHears: who was lost is sent nothing more, and is missed in time although the actor
+// never sleeps: whether it has been awake since the client came, woke later, or was waking.
+func TestAwayHears(t *testing.T) {
+	for _, when := range []string{"awake", "woken", "waking"} {
+		var d diary
+		kind := room(&d)
+		var lose func() // once
+		kind.Vars = func(context.Context, Address) (any, error) {
+			if lose != nil {
+				lose()
+			}
+			return nil, nil
+		}
+		bubble(t, Options{AwayTimeout: 5 * time.Minute}, func(r *rig) {
+			ann, anns := r.enterRoom("ann", true)
+			if when != "awake" {
+				pass(time.Hour)
+			}
+			if when == "woken" {
+				r.call(lobby, "count", nil)
+			}
+			before := len(ann.names())
+			if lose = func() { r.Away(lobby, anns.ID, ann) }; when != "waking" {
+				lose()
+			}
+			r.enterRoom("bob", false) // keeps it awake
+			r.call(lobby, "say", "hello")
+			if got := ann.names(); len(got) != before {
+				t.Errorf("%s: ann got %q after she was lost", when, got[before:])
+			}
+			pass(6 * time.Minute)
+			d.want(t, "connect ann", "connect bob", "disconnect ann: the client didn't come back")
+		}, kind)
+	}
+}
+
 // TestAwayAndBack has clients come back while it is still being found out that they were
 // lost: who has come back stays.
 func TestAwayAndBack(t *testing.T) {
