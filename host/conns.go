@@ -42,12 +42,6 @@ type attached struct {
 	detach func()
 }
 
-func (ts *transports) get(actor string, id conn.ID) Transport {
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	return ts.of[actor][id].Transport
-}
-
 func (ts *transports) put(actor string, id conn.ID, t Transport, detach func()) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -61,16 +55,21 @@ func (ts *transports) put(actor string, id conn.ID, t Transport, detach func()) 
 	ts.forget(actor, id)
 }
 
-// again notes how a transport is taken off the connection of an actor that has woken; at
-// once, if its client was lost meanwhile.
-func (ts *transports) again(actor string, id conn.ID, t Transport, detach func()) {
+// attach gives a connection of an actor that wakes its transport back, unless its client
+// was lost.
+func (ts *transports) attach(actor string, n *conn.Conn) error {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.of[actor][id].Transport != t {
-		detach()
-		return
+	t, ok := ts.of[actor][n.ID()]
+	if !ok {
+		return nil
 	}
-	ts.of[actor][id] = attached{t, detach}
+	detach, err := n.Attach(t.Transport)
+	if err != nil {
+		return err
+	}
+	ts.of[actor][n.ID()] = attached{t.Transport, detach}
+	return nil
 }
 
 // absent says since when the client of a connection is away, as far as that is known.

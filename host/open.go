@@ -63,12 +63,8 @@ func (l *life) openConns() (err error) {
 		return err
 	}
 	for _, c := range l.conns.Conns() {
-		if t := l.host.away.get(l.name, c.ID()); t != nil {
-			detach, err := c.Attach(t)
-			if err != nil {
-				return err
-			}
-			l.host.away.again(l.name, c.ID(), t, detach)
+		if err := l.host.away.attach(l.name, c); err != nil {
+			return err
 		}
 	}
 	if l.host.opts.AwayTimeout > 0 {
