@@ -60,8 +60,16 @@ type Engine interface {
 	// OutcomeUnknown, and whoever needs it stores the id in a row of the commit.
 	Outcome(ctx context.Context, id CommitID) (Outcome, error)
 
-	// Sync returns when everything applied before the call is on stable storage.
-	Sync(ctx context.Context) error
+	// Incarnation says in which incarnation the engine is. It reads nothing. Whoever
+	// will rely on a Sync asks before the first commit that it is to cover.
+	Incarnation() Incarnation
+
+	// Sync returns when everything that was applied before the call is on stable
+	// storage. in is the Incarnation as it was before those commits: if the engine
+	// is in another one now, some of them may be gone, and the error wraps
+	// ErrUnknownOutcome. What is stored then is a prefix of what was applied, for
+	// the caller to look at.
+	Sync(ctx context.Context, in Incarnation) error
 
 	// Limits says what one Commit may hold, and how reads behave.
 	Limits() Limits
@@ -133,12 +141,22 @@ type Commit struct {
 	OnApply func()
 }
 
+// An Incarnation is a time in which an engine keeps all that it has applied. Another one
+// begins when commits that were Applied may be gone while the engine is still open:
+// its server has crashed, or was replaced by one that may know less. An engine in the
+// process of its users has one only, which is 0: what ends it ends them, or poisons it.
+//
+// Incarnations of an engine only grow, and mean nothing to another one, not even to
+// one that is open on the same store.
+type Incarnation uint64
+
 // Durability is what a Commit waits for.
 type Durability uint8
 
 const (
-	// Durable: the commit, and with it every commit applied before it, is on
-	// stable storage when Commit returns. Concurrent commits share the fsync.
+	// Durable: the commit, and with it every commit applied before it in the same
+	// Incarnation, is on stable storage when Commit returns. Concurrent commits
+	// share the fsync.
 	Durable Durability = iota
 	// Applied: the commit is visible to every reader of the engine. After a
 	// crash it is there only if everything applied before it is there too
@@ -200,7 +218,8 @@ type Outcome uint8
 const (
 	// OutcomeUnknown: the engine can't say (any more).
 	OutcomeUnknown Outcome = iota
-	// OutcomeApplied: the commit applied.
+	// OutcomeApplied: the commit applied. If it was not Durable a later Incarnation may
+	// have lost it all the same.
 	OutcomeApplied
 	// OutcomeNotApplied: the commit did not apply, and never will.
 	OutcomeNotApplied

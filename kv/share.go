@@ -8,7 +8,8 @@ import "sync"
 // read, and without a variable of the whole program.
 //
 // Only an engine that no other process can have open at the same time may offer
-// it: what is agreed on here binds nobody elsewhere. A decorator of an engine passes
+// it: what is agreed on here binds nobody elsewhere. Such an engine has one Incarnation:
+// what its users agreed on would not survive another. A decorator of an engine passes
 // it on.
 type Sharer interface {
 	// Shared returns the same map for the life of the open store. A package uses

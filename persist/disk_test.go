@@ -43,10 +43,10 @@ func (d *disk) Commit(ctx context.Context, c *kv.Commit) error {
 }
 
 // Sync makes all commits stable.
-func (d *disk) Sync(ctx context.Context) error {
+func (d *disk) Sync(ctx context.Context, in kv.Incarnation) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.Engine.Sync(ctx); err != nil {
+	if err := d.Engine.Sync(ctx, in); err != nil {
 		return err
 	}
 	d.stable = len(d.commits)

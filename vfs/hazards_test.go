@@ -332,13 +332,13 @@ func TestCloseNeverCommits(t *testing.T) {
 }
 
 // Sync makes what was applied before it durable.
-func (t *tape) Sync(ctx context.Context) error {
+func (t *tape) Sync(ctx context.Context, in kv.Incarnation) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := len(t.commits); n > 0 {
 		t.commits[n-1].durable = true
 	}
-	return t.Engine.Sync(ctx)
+	return t.Engine.Sync(ctx, in)
 }
 
 // TestSynchronous: from FULL on a transaction is on stable storage when it is

@@ -265,6 +265,54 @@ func (n *Node) kill(pid int) error {
 	return n.Stop()
 }
 
+// KillBackend ends one process that serves a client with SIGKILL, as the kernel does for
+// lack of memory, and returns when the server has ended all others, recovered, and takes
+// connections again.
+func (n *Node) KillBackend() error {
+	// The query runs in such a process itself.
+	out, err := n.SQL("SELECT pg_backend_pid(), pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+	if err != nil {
+		return fmt.Errorf("pglocal: kill a backend of %s: %w", n.Name, err)
+	}
+	_, checkpointer, _ := strings.Cut(out, "|")
+	victim := n.programs.command("psql", "-XAtq", "-d", n.URL(""), "-c", "SELECT pg_backend_pid()", "-c", "SELECT pg_sleep(600)")
+	lines, err := victim.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := victim.Start(); err != nil {
+		return fmt.Errorf("pglocal: kill a backend of %s: %w", n.Name, err)
+	}
+	pid := 0
+	_, err = fmt.Fscan(lines, &pid)
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	_ = victim.Wait() // the server hangs up
+	if err == nil {
+		err = Poll(func() (bool, error) {
+			now, err := n.SQL("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+			return err == nil && now != "" && now != checkpointer, nil
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("pglocal: kill a backend of %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// Restart ends the server in good order, which breaks its clients' connections, and
+// starts it again.
+func (n *Node) Restart() error {
+	if _, err := n.programs.Run("pg_ctl", "stop", "-D", n.Dir, "-m", "fast", "-w", "-t", "300"); err != nil {
+		return err
+	}
+	if err := n.Stop(); err != nil {
+		return err
+	}
+	return n.Start()
+}
+
 // Running reports whether the server was started and not ended from here.
 func (n *Node) Running() bool { return n.keeper != nil }
 

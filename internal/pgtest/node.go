@@ -49,6 +49,19 @@ func (n *Node) Kill(t testing.TB) {
 	must(t, n.Node.Kill())
 }
 
+// KillBackend ends one process that serves a client with SIGKILL, which has the server
+// recover, and waits for that.
+func (n *Node) KillBackend(t testing.TB) {
+	t.Helper()
+	must(t, n.Node.KillBackend())
+}
+
+// Restart ends the server in good order and starts it again.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	must(t, n.Node.Restart())
+}
+
 // SQL runs a query as the superuser and returns its rows as lines, columns
 // separated by "|".
 func (n *Node) SQL(t testing.TB, query string) string {

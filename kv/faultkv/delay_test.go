@@ -38,7 +38,7 @@ func TestDelay(t *testing.T) {
 			{"snapshot", 1, func() (err error) { s, err = e.Snapshot(ctx); return err }},
 			{"get and scan of a snapshot", 2, func() error { _, err := s.Get(ctx, key, nil); return errors.Join(err, scan(s)) }},
 			{"outcome", 1, func() error { _, err := e.Outcome(ctx, kv.CommitID{1}); return err }},
-			{"sync", 1, func() error { return e.Sync(ctx) }},
+			{"sync", 1, func() error { return e.Sync(ctx, e.Incarnation()) }},
 			{"attempt, its read and its commit", 3, func() error {
 				a, err := e.Attempt(ctx, kv.AttemptOptions{Now: time.Now})
 				if err != nil {

@@ -270,13 +270,16 @@ func (e *Engine) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error
 }
 
 // Sync is kv.Engine's.
-func (e *Engine) Sync(ctx context.Context) error {
+func (e *Engine) Sync(ctx context.Context, in kv.Incarnation) error {
 	e.syncs.Add(1)
 	if err := e.at(ctx, Op{Point: BeforeSync}); err != nil {
 		return err
 	}
-	return e.below.Sync(ctx)
+	return e.below.Sync(ctx, in)
 }
+
+// Incarnation is kv.Engine's.
+func (e *Engine) Incarnation() kv.Incarnation { return e.below.Incarnation() }
 
 // Limits is kv.Engine's.
 func (e *Engine) Limits() kv.Limits { return e.below.Limits() }

@@ -27,7 +27,7 @@ func drive(t *testing.T, eng kv.Engine) map[faultkv.Point]error {
 		got[faultkv.BeforeScan] = err
 	}
 	_, got[faultkv.BeforeOutcome] = eng.Outcome(ctx, kv.CommitID{1})
-	got[faultkv.BeforeSync] = eng.Sync(ctx)
+	got[faultkv.BeforeSync] = eng.Sync(ctx, eng.Incarnation())
 	s, err := eng.Snapshot(ctx)
 	if got[faultkv.BeforeSnapshot] = err; err == nil {
 		if _, err := s.Get(ctx, []byte("abc"), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {

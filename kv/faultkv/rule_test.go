@@ -96,7 +96,7 @@ func TestOccurrence(t *testing.T) {
 		f := eng.Fail(faultkv.Rule{Point: faultkv.BeforeSync, Skip: tt.skip, Times: tt.times, Err: errThrown})
 		var got []int
 		for i := range 7 {
-			if err := eng.Sync(ctx); errors.Is(err, errThrown) {
+			if err := eng.Sync(ctx, eng.Incarnation()); errors.Is(err, errThrown) {
 				got = append(got, i)
 			} else if err != nil {
 				t.Fatal(err)
@@ -117,7 +117,7 @@ func TestSeveralFaults(t *testing.T) {
 	hooked := 0
 	eng.Hook(func(faultkv.Op) error { hooked++; return nil })
 	for i, want := range []error{faultkv.ErrInjected, errThrown, errThrown} {
-		if err := eng.Sync(ctx); !errors.Is(err, want) {
+		if err := eng.Sync(ctx, eng.Incarnation()); !errors.Is(err, want) {
 			t.Errorf("call %d: got %v, want %v", i, err, want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestSeveralFaults(t *testing.T) {
 	}
 	second.Remove()
 	second.Remove()
-	if err := eng.Sync(ctx); err != nil || second.Seen() != 2 || hooked != 1 {
+	if err := eng.Sync(ctx, eng.Incarnation()); err != nil || second.Seen() != 2 || hooked != 1 {
 		t.Errorf("after Remove: %v, %d seen, %d hooked", err, second.Seen(), hooked)
 	}
 }
@@ -248,7 +248,7 @@ func TestPauseHoldsMany(t *testing.T) {
 		p := eng.Pause(faultkv.Rule{Point: faultkv.BeforeSync, Skip: 1, Times: 2})
 		done := make(chan error, 4)
 		for range 4 {
-			go func() { done <- eng.Sync(context.Background()) }()
+			go func() { done <- eng.Sync(context.Background(), eng.Incarnation()) }()
 		}
 		synctest.Wait()
 		if len(done) != 2 || p.Hits() != 2 || p.Seen() != 4 {

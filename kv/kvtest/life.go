@@ -120,10 +120,10 @@ func testContext(t *testing.T, open Opener) {
 	wantGet(t, eng, "new", "-")
 	_, err = eng.Snapshot(gone)
 	wantErr(t, "Snapshot", err, context.Canceled)
-	wantErr(t, "Sync", eng.Sync(gone), context.Canceled)
+	wantErr(t, "Sync", eng.Sync(gone, 0), context.Canceled)
 	_, err = eng.Outcome(gone, kv.CommitID{1})
 	wantErr(t, "Outcome", err, context.Canceled)
-	if err := eng.Sync(ctx); err != nil {
+	if err := eng.Sync(ctx, eng.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func testClosed(t *testing.T, open Opener) {
 	wantErr(t, "Snapshot", err, kv.ErrClosed)
 	never := func() { t.Error("OnApply was called on a closed engine") }
 	wantErr(t, "Commit", eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}, OnApply: never}), kv.ErrClosed)
-	wantErr(t, "Sync", eng.Sync(ctx), kv.ErrClosed)
+	wantErr(t, "Sync", eng.Sync(ctx, eng.Incarnation()), kv.ErrClosed)
 	_, err = eng.Outcome(ctx, kv.CommitID{1})
 	wantErr(t, "Outcome", err, kv.ErrClosed)
 }
@@ -164,7 +164,7 @@ func testCloseUnderLoad(t *testing.T, open Opener) {
 		func() error { _, err := scanErr(t, eng, ctx, kv.Range{}); return err },
 		func() error { return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("d", "1")}}) },
 		func() error { return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("e", "1")}, Durability: kv.Applied}) },
-		func() error { return eng.Sync(ctx) },
+		func() error { return eng.Sync(ctx, eng.Incarnation()) },
 		func() error {
 			s, err := eng.Snapshot(ctx)
 			if err != nil {

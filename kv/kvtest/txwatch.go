@@ -184,7 +184,7 @@ func testTxSize(t *testing.T, db *kv.DB) {
 		ops = append(ops, kv.Set(fmt.Appendf(nil, "k%02d", i), pattern(1000, uint64(i))))
 	}
 	commit(t, db.Engine(), ops...)
-	if err := db.Engine().Sync(ctx); err != nil {
+	if err := db.Engine().Sync(ctx, db.Engine().Incarnation()); err != nil {
 		t.Fatal(err)
 	}
 	view(t, db, func(tx *kv.Tx) {

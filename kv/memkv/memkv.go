@@ -249,7 +249,10 @@ func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 }
 
 // Sync does nothing: memory is all the storage there is.
-func (db *DB) Sync(ctx context.Context) error { return db.check(ctx) }
+func (db *DB) Sync(ctx context.Context, _ kv.Incarnation) error { return db.check(ctx) }
+
+// Incarnation returns 0: nothing is lost but with the process.
+func (db *DB) Incarnation() kv.Incarnation { return 0 }
 
 // Limits returns the zero Limits: memory is the only bound.
 func (db *DB) Limits() kv.Limits { return kv.Limits{} }

@@ -105,7 +105,7 @@ func TestCrashAfterCommit(t *testing.T) {
 				if c.Durability == kv.Durable {
 					durable = i + 1
 				} else if i%10 == 0 {
-					if err := db.Sync(ctx); err != nil {
+					if err := db.Sync(ctx, db.Incarnation()); err != nil {
 						t.Fatal(err)
 					}
 					durable = i + 1

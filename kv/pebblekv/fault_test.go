@@ -274,7 +274,7 @@ func wantPoisoned(t *testing.T, db *DB, snap kv.Snapshot) {
 	for call, err := range map[string]error{
 		"Get": getErr, "Get of a snapshot": snapGetErr, "Snapshot": newSnapErr, "Outcome": outcomeErr,
 		"Scan": last(db), "Scan of a snapshot": last(snap),
-		"Sync":           db.Sync(ctx),
+		"Sync":           db.Sync(ctx, db.Incarnation()),
 		"Commit":         db.Commit(ctx, record(0)),
 		"Commit Applied": db.Commit(ctx, &kv.Commit{Ops: record(0).Ops, Durability: kv.Applied}),
 	} {

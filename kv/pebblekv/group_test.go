@@ -90,7 +90,7 @@ func TestSyncs(t *testing.T) {
 			return db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.ClearRange([]byte("b"), []byte("a"))}})
 		}, 1},
 		{"applied, empty", func() error { return db.Commit(ctx, &kv.Commit{Durability: kv.Applied}) }, 0},
-		{"Sync", func() error { return db.Sync(ctx) }, 1},
+		{"Sync", func() error { return db.Sync(ctx, db.Incarnation()) }, 1},
 	} {
 		syncs.Store(0)
 		if err := step.do(); err != nil {

@@ -80,7 +80,7 @@ func TestLogGrowsSeldom(t *testing.T) {
 	if ahead != 0 {
 		t.Errorf("zeros were written %d times beside commits that nobody waits for", ahead)
 	}
-	if err := db.Sync(ctx); err != nil {
+	if err := db.Sync(ctx, db.Incarnation()); err != nil {
 		t.Fatal(err)
 	}
 	if ahead != 1 {

@@ -67,7 +67,7 @@ func TestFsyncs(t *testing.T) {
 	}{
 		{"applied", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}) }, 0},
 		{"durable", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops}) }, 1},
-		{"Sync", func() error { return db.Sync(ctx) }, 1},
+		{"Sync", func() error { return db.Sync(ctx, db.Incarnation()) }, 1},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)

@@ -240,7 +240,7 @@ func TestReadOnly(t *testing.T) {
 	if err := db.Commit(ctx, record(0)); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("Commit: got %v, want %v", err, ErrReadOnly)
 	}
-	if err := db.Sync(ctx); err != nil {
+	if err := db.Sync(ctx, db.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)
 	}
 	if err := db.Close(); err != nil {

@@ -115,7 +115,7 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 func (d *DB) Shared() *sync.Map { return &d.shared }
 
 // Sync returns when everything applied before it is on the disk. See kv.Engine.
-func (d *DB) Sync(ctx context.Context) error {
+func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
@@ -127,6 +127,9 @@ func (d *DB) Sync(ctx context.Context) error {
 	err := d.guard(func() error { return d.db.LogData(nil, pebble.Sync) })
 	return d.verdict(err)
 }
+
+// Incarnation returns 0: a store that lost something is poisoned. See kv.Engine.
+func (d *DB) Incarnation() kv.Incarnation { return 0 }
 
 // Close releases the store; calls that are running end first. With open scans
 // or snapshots it returns an error, and the store is released when they end. On

@@ -27,6 +27,8 @@ type conn struct {
 	staged bool
 	// used is when the connection was opened or last given back.
 	used time.Time
+	// in is the incarnation of the server at its other end.
+	in kv.Incarnation
 }
 
 // connKey is where a conn is found in the driver's connection.

@@ -3,9 +3,11 @@ package pgkv
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // TestDurableKill holds that what was acknowledged as durable is there after the server
@@ -20,7 +22,7 @@ func TestDurableKill(t *testing.T) {
 			if err := e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}, Durability: kv.Applied}); err != nil {
 				return err
 			}
-			return e.Sync(ctx)
+			return e.Sync(ctx, e.Incarnation())
 		},
 		"transaction": func(_ *DB, db *kv.DB, key []byte) error {
 			return db.Update(ctx, func(tx *kv.Tx) error { return tx.Set(key, key) })
@@ -50,6 +52,83 @@ func TestDurableKill(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCrashes runs the suite of what outlives a crash, for all that may happen to a server.
+func TestCrashes(t *testing.T) {
+	for how, crash := range map[string]func(t testing.TB, n *pgtest.Node){
+		"server": func(t testing.TB, n *pgtest.Node) {
+			n.Kill(t)
+			n.Start(t)
+		},
+		// After the death of one process, as for a lack of memory, the server ends all
+		// others and begins anew, without having been away.
+		"backend": func(t testing.TB, n *pgtest.Node) {
+			before := n.SQL(t, "SELECT pg_postmaster_start_time()")
+			n.KillBackend(t)
+			if n.SQL(t, "SELECT pg_postmaster_start_time()") != before {
+				t.Error("the server was started anew")
+			}
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			n := pgtest.Start(t)
+			kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+				db, err := Open(t.Context(), n.URL(patient+"&schema="+n.Schema(t)), &Options{RetryFor: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return db, func(t testing.TB) kv.Engine {
+					crash(t, n)
+					return db
+				}
+			})
+		})
+	}
+	t.Run("failover", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("each failover makes a copy of the data")
+		}
+		c := pgtest.StartCluster(t)
+		kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+			db, err := Open(t.Context(), c.URL(patient+"&schema="+c.Primary().Schema(t)), &Options{RetryFor: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return db, func(t testing.TB) kv.Engine {
+				lost := c.Primary()
+				lost.Kill(t)
+				c.Failover(t)
+				c.Rejoin(t, lost)
+				return db
+			}
+		})
+	})
+}
+
+// TestRestart: a server that ends in good order loses nothing, and its incarnation goes on.
+func TestRestart(t *testing.T) {
+	n := pgtest.Start(t)
+	db := openAt(t, n.URL(patient), &Options{RetryFor: time.Minute})
+	in := db.Incarnation()
+	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "1")}, Durability: kv.Applied}); err != nil {
+		t.Fatal(err)
+	}
+	n.Restart(t)
+	if err := db.Sync(ctx, in); err != nil {
+		t.Errorf("Sync after a restart: %v", err)
+	}
+	wantGet(t, db, "k", "1")
+}
+
+// TestIncarnationIsNoticed: also while nothing is asked of the server.
+func TestIncarnationIsNoticed(t *testing.T) {
+	n := pgtest.Start(t)
+	db := openAt(t, n.URL(patient), nil)
+	in := db.Incarnation()
+	n.Kill(t)
+	n.Start(t)
+	await(t, func() bool { return db.Incarnation() > in })
 }
 
 // TestOutcomeOfUsedPlace holds that who asks for an outcome and gets its answer late,

@@ -50,6 +50,7 @@ const (
 	codeUndefinedTable   = "42P01"
 	codeUndefinedColumn  = "42703"
 	codeDependent        = "2BP01"
+	codeUnsupported      = "0A000"
 	codeUndefinedData    = "3D000"
 )
 

@@ -158,7 +158,7 @@ func TestReadOnly(t *testing.T) {
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "w")}}); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("Commit: got %v, want %v", err, ErrReadOnly)
 	}
-	if err := db.Sync(ctx); err != nil {
+	if err := db.Sync(ctx, db.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)
 	}
 	wantGet(t, db, "k", "v")

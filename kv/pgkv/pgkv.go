@@ -105,6 +105,9 @@ type DB struct {
 	plans   sync.Pool // of *plan
 	watches watches
 
+	incarnations incarnations
+	unwatch      context.CancelFunc // ends the watch over the server; nil if there is none
+
 	// broken is when a connection last had to be given up, in Unix nanoseconds.
 	broken atomic.Int64
 
@@ -151,7 +154,11 @@ func Open(ctx context.Context, url string, opts *Options) (*DB, error) {
 	db.writes = newPool(db, o.Calls)
 	db.reads = newPool(db, o.Calls)
 	db.pins = newPool(db, o.Pins)
-	if err := db.prepareSchema(ctx); err != nil {
+	err = db.prepareSchema(ctx)
+	if err == nil && !o.ReadOnly {
+		err = db.meetServer(ctx)
+	}
+	if err != nil {
 		db.closePools()
 		return nil, wrap("open "+t.String(), err)
 	}
@@ -178,28 +185,14 @@ func (db *DB) Limits() kv.Limits {
 // opened, without those that opened connections: what a store across a network costs.
 func (db *DB) RoundTrips() int64 { return db.trips.Load() }
 
-// Sync returns when everything applied before it is on stable storage: of the
-// server, and of as many standbys as its settings ask for. See kv.Engine.
-func (db *DB) Sync(ctx context.Context) error {
-	if err := db.begin(ctx); err != nil {
-		return err
-	}
-	defer db.life.leave()
-	if db.opts.ReadOnly {
-		return nil
-	}
-	// A transaction that has written waits for its commit record to be on stable
-	// storage, and what was committed before it is there before.
-	return wrap("sync", db.call(ctx, db.writes, func(ctx context.Context, c *conn) error {
-		return c.exec(ctx, db.sql.sync)
-	}))
-}
-
 // Close releases the store's connections; calls that are running end first. Open
 // snapshots end too. See kv.Engine.
 func (db *DB) Close() error {
 	if !db.life.close() {
 		return nil
+	}
+	if db.unwatch != nil {
+		db.unwatch()
 	}
 	db.watches.close()
 	db.forget()

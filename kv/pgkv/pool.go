@@ -52,7 +52,8 @@ func (p *pool) take(ctx context.Context, wait <-chan time.Time) (*conn, error) {
 		if c == nil {
 			break
 		}
-		if c.alive(p.db.broke()) {
+		// What is begun in an incarnation doesn't go to the server of an earlier one.
+		if c.in == p.db.Incarnation() && c.alive(p.db.broke()) {
 			return c, nil
 		}
 		c.kill()
@@ -64,13 +65,16 @@ func (p *pool) take(ctx context.Context, wait <-chan time.Time) (*conn, error) {
 	return c, err
 }
 
-// connect opens and prepares a connection.
+// connect opens and prepares a connection, and finds out what is at its other end.
 func (p *pool) connect(ctx context.Context) (*conn, error) {
 	c, err := p.db.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return c.begun(ctx, c.prepare(ctx))
+	if c, err = c.begun(ctx, c.prepare(ctx)); err != nil {
+		return nil, err
+	}
+	return c.begun(ctx, p.db.identify(ctx, c))
 }
 
 func (p *pool) pop() *conn {

@@ -31,12 +31,21 @@ const (
 // succeeds. It returns what the call returns when there is none.
 func (r *retry) again(ctx context.Context, err error) error {
 	r.last = err
-	pause := min(firstPause<<min(r.tries, 10), lastPause)
-	pause = pause/2 + rand.N(pause)
-	r.tries++
-	if r.db.opts.RetryFor < 0 || time.Now().Add(pause).After(r.until) {
+	if r.db.opts.RetryFor < 0 || time.Now().Add(r.next()).After(r.until) {
 		return r.exhausted()
 	}
+	return r.pause(ctx, err)
+}
+
+// next returns about how long the next pause is.
+func (r *retry) next() time.Duration { return min(firstPause<<min(r.tries, 10), lastPause) }
+
+// pause waits before the next try after err, however many there were. Its errors are
+// those of ctx, and kv.ErrClosed.
+func (r *retry) pause(ctx context.Context, err error) error {
+	pause := r.next()
+	pause = pause/2 + rand.N(pause)
+	r.tries++
 	r.db.opts.Logger.Debug("postgres: trying again", "error", clean(err), "try", r.tries)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

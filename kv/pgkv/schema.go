@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion is the version of the tables that this package uses.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // migrations lead from one version of the tables to the next, the first from none.
 // What is here will not change; what is to change is added.
@@ -179,6 +179,12 @@ create unlogged table counter! (
 ) with (fillfactor = 20);
 insert into counter!(number, most) select number, number + {gap} from version!;
 comment on table counter! is 'the number of the last transaction, in its versionstamp; empty after a crash or a failover';
+`, `
+create unlogged table incarnation! (
+	one bool primary key default true check (one),
+	id uuid not null default gen_random_uuid()
+);
+comment on table incarnation! is 'a random number; empty after a crash or a failover, when what was not on stable storage may be lost';
 `}
 
 // prepareSchema makes sure that the store is there, in a version that is known.
@@ -307,7 +313,7 @@ func (db *DB) migrate(ctx context.Context, c *conn) (err error) {
 func (db *DB) steps(from, to int) string {
 	schema := quote(db.target.schema)
 	names := strings.NewReplacer("kv!", schema+".kv", "outcome!", schema+".outcome",
-		"version!", schema+".version", "touched!", schema+".touched", "mutate!", schema+".mutate", "counter!", schema+".counter", "{gap}", fmt.Sprint(versionGap))
+		"version!", schema+".version", "touched!", schema+".touched", "mutate!", schema+".mutate", "counter!", schema+".counter", "incarnation!", schema+".incarnation", "{gap}", fmt.Sprint(versionGap))
 	return names.Replace(strings.Join(migrations[from:to], "")) +
 		fmt.Sprintf(`update %s.meta set value = '%d' where name = 'version'`, schema, to)
 }
@@ -339,7 +345,7 @@ func (db *DB) drop(ctx context.Context) error {
 	if err == nil {
 		schema := quote(db.target.schema)
 		err = c.simple(ctx, strings.NewReplacer("{schema}", schema).Replace(
-			`begin; drop function if exists {schema}.mutate; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; drop table if exists {schema}.counter; commit`))
+			`begin; drop function if exists {schema}.mutate; drop table {schema}.kv, {schema}.outcome, {schema}.version, {schema}.touched, {schema}.meta; drop table if exists {schema}.counter, {schema}.incarnation; commit`))
 		if err == nil {
 			err = c.simple(ctx, `drop schema `+schema)
 			if code(err) == codeDependent {

@@ -37,6 +37,7 @@ type statements struct {
 	gateShared, gateExclusive *statement
 	seen, same, next, touch   *statement
 	raise, reserve            *statement
+	incarnation, begun        *statement
 	mutate, foresee, size     *statement
 	stampKey, stampValue      *statement
 
@@ -51,7 +52,7 @@ func newStatements(schema string) *statements {
 	s := &statements{beginRead: "begin isolation level repeatable read read only; select 1"}
 	r := strings.NewReplacer("kv!", quote(schema)+".kv", "outcome!", quote(schema)+".outcome",
 		"version!", quote(schema)+".version", "touched!", quote(schema)+".touched", "mutate!", quote(schema)+".mutate", "counter!", quote(schema)+".counter",
-		"{gap}", fmt.Sprint(versionGap), "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
+		"incarnation!", quote(schema)+".incarnation", "{gap}", fmt.Sprint(versionGap), "{gate}", fmt.Sprint(gateID(schema)), "{prefix}", fmt.Sprint(prefixLen))
 	def := func(name, text string, oids ...uint32) *statement {
 		st := &statement{text: r.Replace(text), oids: oids}
 		if name != "" {
@@ -68,6 +69,8 @@ func newStatements(schema string) *statements {
 	// COMMIT; to have a number is not enough.
 	// https://github.com/postgres/postgres/blob/REL_15_STABLE/src/backend/access/transam/xact.c (RecordTransactionCommit)
 	s.sync = def("sync", `select pg_logical_emit_message(true, 'greenroom', '')`)
+	s.incarnation = def("incarnation", `select id from incarnation!`)
+	s.begun = def("begun", `insert into incarnation! default values on conflict do nothing`)
 	s.gateShared = def("gate_shared", `select pg_advisory_xact_lock_shared({gate})`)
 	s.gateExclusive = def("gate_exclusive", `select pg_advisory_xact_lock({gate})`)
 	s.defineWrites(def)

@@ -163,7 +163,7 @@ func TestRoundTrips(t *testing.T) {
 			}
 			return err
 		}},
-		{"Sync", 1, func() error { return db.Sync(ctx) }},
+		{"Sync", 1, func() error { return db.Sync(ctx, db.Incarnation()) }},
 		{"Outcome of a known commit", 0, func() error { _, err := db.Outcome(ctx, full.ID); return err }},
 	} {
 		before := db.trips.Load()

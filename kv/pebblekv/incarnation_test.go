@@ -1,0 +1,32 @@
+package pebblekv
+
+import (
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
+)
+
+// TestCrashes: a crash ends the engine with its process. What is left has what was
+// promised, and the engine of before promises nothing.
+func TestCrashes(t *testing.T) {
+	kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+		mem := vfs.NewCrashableMem()
+		db, err := open("store", tiny, mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return db, func(t testing.TB) kv.Engine {
+			mem = mem.CrashClone(vfs.CrashCloneCfg{})
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			if db, err = open("store", tiny, mem); err != nil {
+				t.Fatal(err)
+			}
+			return db
+		}
+	})
+}
