@@ -68,6 +68,7 @@ type Actor struct {
 
 	// What readers may see of the head, and up to where it is durable for sure.
 	seq, used, durable atomic.Int64
+	incarnation        incarnation
 	name               atomic.Pointer[string]
 	// phase is odd while an engine commit is under way, and never the same again.
 	phase atomic.Uint64
@@ -251,20 +252,31 @@ func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, er
 }
 
 // Sync returns when everything that was applied before the call is on stable
-// storage. A failure poisons the handle, unless it is the context's.
+// storage. A failure poisons the handle, unless it is the context's. If the engine has
+// lost what was applied (kv.Incarnation) it wraps kv.ErrUnknownOutcome: what is stored
+// is a prefix of it.
 func (a *Actor) Sync(ctx context.Context) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	seq := a.seq.Load()
-	if err := a.store.eng.Sync(ctx); err != nil {
-		if ours(ctx, err) {
-			return err
+	for {
+		seq, in := a.seq.Load(), a.incarnation.of()
+		err := a.store.eng.Sync(ctx, in)
+		if err == nil {
+			raise(&a.durable, seq)
+			return a.owned(ctx, a.store.eng)
 		}
-		return a.fail(ErrPoisoned, err)
+		if a.store.eng.Incarnation() != in {
+			err = a.survey(ctx)
+		}
+		switch {
+		case err == nil: // it is all there: once more
+		case ours(ctx, err):
+			return err
+		default:
+			return a.fail(ErrPoisoned, err)
+		}
 	}
-	raise(&a.durable, seq)
-	return a.owned(ctx, a.store.eng)
 }
 
 // raise sets v to n unless it is larger.

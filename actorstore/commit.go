@@ -107,6 +107,8 @@ func (f *flight) failure(ctx context.Context, err error, applied bool) error {
 	switch {
 	case applied:
 		return f.doubt(err)
+	case errors.Is(err, kv.ErrConflict) && a.store.eng.Incarnation() != a.incarnation.of():
+		return a.fail(ErrPoisoned, errLost(err))
 	case errors.Is(err, kv.ErrConflict):
 		return a.fail(ErrFenced, err)
 	case errors.Is(err, kv.ErrTooLarge):

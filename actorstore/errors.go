@@ -23,8 +23,9 @@ var (
 	// ErrFenced: another owner has taken the actor over. The handle stays
 	// refused, for reading too: what it read might be old.
 	ErrFenced = errors.New("actorstore: fenced")
-	// ErrLeaseLost: the lease of this host is over and could not be renewed, and the
-	// engine couldn't be asked either whose the actor is. Nothing is wrong with the
+	// ErrLeaseLost: the lease of this host is over and could not be renewed, or the
+	// engine's server has crashed or was replaced, and the engine couldn't be asked
+	// either whose the actor is. Nothing is wrong with the
 	// handle: it answers again when the engine does, unless it is ErrFenced then.
 	ErrLeaseLost = errors.New("actorstore: lease is over")
 	// ErrQuota: the write needs more than the actor's storage; it comes as a

@@ -40,12 +40,14 @@ type flight struct {
 	commit kv.Commit
 	last   bool // no engine commit follows
 	hints  *[]byte
+	in     kv.Incarnation // as it was before the commit was sent
 	// The writes [from, to) are what is being sent.
 	from, to  int
 	rangesBuf []int
 
-	landed  int // engine commits applied
-	applied func()
+	landed int // engine commits applied
+	// onApply and show, made once.
+	applied, shown func()
 }
 
 // What bounds the memory that an idle flight keeps: bytes of keys of one engine commit, and
@@ -75,7 +77,7 @@ func (l *freeList) take() *flight {
 		return f
 	}
 	f := new(flight)
-	f.applied = f.onApply
+	f.applied, f.shown = f.onApply, f.show
 	return f
 }
 
@@ -242,6 +244,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, Durability: d, OnApply: f.applied}
 	a.phase.Add(1)
 	f.calling = true
+	f.in = a.store.eng.Incarnation()
 	err := a.store.eng.Commit(ctx, &f.commit)
 	// Once the last commit is applied the lock is another's: from here on only what
 	// is atomic, or the flight's own, may be touched.
@@ -276,17 +279,23 @@ func (f *flight) onApply() {
 	f.calling = false
 	f.landed++
 	f.hinted()
-	switch {
-	case a.tip != nil:
-		a.tip.land(f)
-	case a.near != nil:
-		a.near.land(f)
-	default:
-		f.publish()
-	}
+	// That the commit has found its head says that all before it is there, too.
+	a.incarnation.landed(f.in, f.shown)
 	a.phase.Add(1)
 	if f.last {
 		f.settle()
+	}
+}
+
+// show makes what was applied the newest state for all readers.
+func (f *flight) show() {
+	switch {
+	case f.a.tip != nil:
+		f.a.tip.land(f)
+	case f.a.near != nil:
+		f.a.near.land(f)
+	default:
+		f.publish()
 	}
 }
 

@@ -3,6 +3,8 @@ package actorstore
 import (
 	"sync"
 	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // Three clocks are in play, and none is believed alone:
@@ -64,6 +66,7 @@ type term struct {
 	sent time.Time
 	wall int64 // when it was sent, by the wall clock
 	ttl  time.Duration
+	in   kv.Incarnation // of the engine that was asked
 }
 
 // holds says whether the term isn't over by either clock. A wall clock that was set

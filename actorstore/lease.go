@@ -150,9 +150,9 @@ func (g *hosting) newHost() *host {
 // next returns the term that a renewal would begin if it were sent now, and the row
 // that it would write.
 func (h *host) next() (*term, hostRow) {
-	t := &term{sent: monotonic(), wall: h.hosting.store.millis(), ttl: h.hosting.opts.TTL}
+	t := &term{sent: monotonic(), wall: h.hosting.store.millis(), ttl: h.hosting.opts.TTL, in: h.hosting.store.eng.Incarnation()}
+	h.row.Count++ // also for one that fails: others must never see the same number twice
 	row := h.row
-	row.Count++
 	row.Wanted = nil
 	row.Expires = h.hosting.clock.latest() + int64(row.TTL)
 	return t, row
@@ -172,7 +172,8 @@ func (h *host) valid() bool {
 	if t == nil {
 		return false
 	}
-	if t.holds(monotonic(), h.hosting.store.millis()) {
+	// A server that took over may not know of this term.
+	if t.in == h.hosting.store.eng.Incarnation() && t.holds(monotonic(), h.hosting.store.millis()) {
 		return true
 	}
 	select {
@@ -298,6 +299,7 @@ func (h *host) reread(ctx context.Context) error {
 			a.lost(errWanted)
 		}
 	}
+	row.Count = max(row.Count, h.row.Count)
 	h.row, h.stored = row, stored
 	return nil
 }

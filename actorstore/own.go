@@ -45,6 +45,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 	}
 	w := suitor{a: a, opts: opts}
 	for {
+		in := a.store.eng.Incarnation()
 		rec, err := loadRecord(ctx, a.store.eng, a.id)
 		if err != nil {
 			return err
@@ -69,6 +70,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		a.tip.recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
 			a.head, a.exists = head{Epoch: 1}, false
+			a.incarnation.landed(in, nil)
 			a.store.owners.settle(a)
 			return nil
 		}
@@ -81,6 +83,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		err = a.claimHead(ctx, rec)
 		if err == nil {
+			a.incarnation.landed(in, nil)
 			a.store.owners.settle(a)
 			return a.resolve(ctx, rec, doubt)
 		}

@@ -139,25 +139,37 @@ func (a *Actor) Owned(ctx context.Context) error {
 // from what src holds. Asked after a read of src, it says whether that was still the
 // owner's to read.
 func (a *Actor) owned(ctx context.Context, src kv.Reader) error {
-	if a.store.owners != nil || a.host.valid() {
+	if a.store.owners != nil {
 		return a.Err()
 	}
+	if a.store.eng.Incarnation() != a.incarnation.of() {
+		if err := a.survey(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.host.valid() {
+		if _, err := a.ownHead(ctx, src); err != nil {
+			return err
+		}
+	}
+	return a.Err()
+}
+
+// ownHead reads the head, and fences the handle if it is another owner's.
+func (a *Actor) ownHead(ctx context.Context, src kv.Reader) (head, error) {
 	row, err := src.Get(ctx, a.headKey, nil)
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		// A handle of such an engine begins with a claim, so the head was there.
-		return a.lost(errors.New("the actor was dropped"))
+		return head{}, a.lost(errors.New("the actor was dropped"))
 	case err != nil:
-		return fmt.Errorf("%w: read the head of actor %s: %w", ErrLeaseLost, a.id, err)
+		return head{}, fmt.Errorf("%w: read the head of actor %s: %w", ErrLeaseLost, a.id, err)
 	}
 	h, err := parseHead(a.id, row)
-	if err != nil {
-		return err
+	if err == nil && [8]byte(h.Last[:8]) != a.nonce {
+		err = a.lost(errReplaced)
 	}
-	if [8]byte(h.Last[:8]) != a.nonce {
-		return a.lost(errReplaced)
-	}
-	return a.Err()
+	return h, err
 }
 
 // lost fences the handle, unless it has just been closed by a Drop of its own.

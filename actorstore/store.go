@@ -162,10 +162,14 @@ func (s *Store) format(ctx context.Context) error {
 		if s.readOnly {
 			return nil // empty, and it stays so
 		}
+		d := kv.Applied // if it is lost in a crash, then so is everything that came after it
+		if kv.Shared(s.eng) == nil {
+			d = kv.Durable // others, or a later Incarnation, may go on without it
+		}
 		err = s.eng.Commit(ctx, &kv.Commit{
 			Checks:     []kv.Check{{Key: formatKey(), Absent: true}},
 			Ops:        []kv.Op{kv.Set(formatKey(), appendFormat(nil, s.millis()))},
-			Durability: kv.Applied,
+			Durability: d,
 		})
 		// A conflict means that somebody else was faster: look again.
 		if !errors.Is(err, kv.ErrConflict) {
