@@ -286,16 +286,17 @@ func (t *wakeTable) drop(name string) {
 type mark struct {
 	set   bool
 	nonce [16]byte
+	in    kv.Incarnation // of the engine, before the row was written
 }
 
 // markDue has the row of the actor say that it must be woken when a host starts: before
-// anything lands for which it must.
+// anything lands for which it must. A row that may be lost, of an earlier incarnation of
+// the engine, is written anew.
 func (l *life) markDue() error {
-	if l.mark.set {
+	m := mark{set: true, in: l.host.engine.Incarnation()}
+	if l.mark.set && l.mark.in == m.in {
 		return nil
 	}
-	var m mark
-	m.set = true
 	_, _ = rand.Read(m.nonce[:]) // it never fails
 	err := l.commitRow(&kv.Commit{
 		Ops: []kv.Op{kv.Set(alarmKey(l.name), alarmRow{0, m.nonce}.append(nil))},
@@ -343,10 +344,8 @@ func (t *wakeTable) asleep(l *life, ready bool) {
 		l.replaceMark(kv.Clear(key))
 		return
 	}
-	if !l.mark.set { // what it waits for isn't stored
-		if err := l.markDue(); err != nil {
-			l.report("note when it must be woken", err)
-		}
+	if err := l.markDue(); err != nil { // there is none if what it waits for isn't stored
+		l.report("note when it must be woken", err)
 	}
 	l.replaceMark(kv.Set(key, alarmRow{max(at.UnixMilli(), 1), l.mark.nonce}.append(nil)))
 	if now := t.host.clock(); at.Before(now) && !ready {
