@@ -242,6 +242,9 @@ func (w *world) judge(f *fronts) {
 		}
 	}
 	for i, want := range lists {
+		if w.Failed() {
+			break // of an increment that was lost a letter may be there, or never come
+		}
 		w.letters(f, i, want)
 	}
 	for _, m := range w.machines {
