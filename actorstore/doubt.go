@@ -39,7 +39,13 @@ func (e *DoubtError) Unwrap() error { return e.Err }
 func (f *flight) doubt(err error) error {
 	a := f.a
 	a.doubted.CompareAndSwap(nil, &Doubt{Commit: f.next.Last, Seq: f.next.Seq, before: f.was})
-	return a.fail(ErrPoisoned, &DoubtError{a.id, f.next.Last, err})
+	d := &DoubtError{a.id, f.next.Last, err}
+	a.fail(ErrPoisoned, d)
+	// It outweighs that the actor was taken over meanwhile, which doesn't tell whether this
+	// commit came before that.
+	err = fmt.Errorf("%w: actor %s: %w", ErrPoisoned, a.id, d)
+	a.failed.Store(&err)
+	return err
 }
 
 // Doubt returns what became of the commit that poisoned the handle before this one

@@ -30,6 +30,7 @@ type Context struct {
 	batch   batch.Batch
 	wrote   bool // something was staged
 	landing bool // the commit has begun
+	landed  bool // it was applied
 	over    bool
 	sql     *transaction // nil until it is asked for
 	kv      *KV
@@ -155,15 +156,18 @@ func (c *Context) commit() error {
 		return err
 	}
 	c.over, c.landing = true, true
+	landed := func() { c.landed = true }
 	switch {
 	case c.sql != nil:
 		err = c.sql.end(func(tx *vfs.Tx) error {
+			tx.Batch().OnCommit(landed)
 			if c.wrote {
 				tx.Batch().Join(&c.batch)
 			}
 			return nil
 		})
 	case c.wrote:
+		c.batch.OnCommit(landed)
 		err = c.life.actor.Apply(c.ctx, &c.batch)
 	}
 	if err != nil {

@@ -72,3 +72,84 @@ func TestHostHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestFencedMeanwhile has a turn land whose host is told so only when it has lost the
+// actor: the caller must not be told that nothing has landed.
+func TestFencedMeanwhile(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		late faultkv.Rule
+	}{
+		{"told late", faultkv.Rule{Point: faultkv.AfterCommit}},
+		{"told nothing", faultkv.Rule{Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome}},
+	} {
+		for _, action := range []string{"sql", "state"} {
+			t.Run(tc.name+", "+action, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { fencedMeanwhile(t, action, tc.late) })
+			})
+		}
+	}
+}
+
+// abacus counts in its state alone, or in SQL as well.
+func abacus() *Actor {
+	count := func(c *Context) (n int, err error) {
+		return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+	}
+	return &Actor{Name: "thing", Actions: map[string]Handler{
+		"get":   Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		"state": Action(func(c *Context, _ struct{}) (int, error) { return count(c) }),
+		"sql": Action(func(c *Context, _ struct{}) (int, error) {
+			tx, err := c.DB()
+			if err != nil {
+				return 0, err
+			}
+			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)"); err != nil {
+				return 0, err
+			}
+			return count(c)
+		}),
+	}}
+}
+
+func fencedMeanwhile(t *testing.T, action string, late faultkv.Rule) {
+	base := memkv.New()
+	cut := faultkv.New(base)
+	var hosts [2]*Host
+	for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
+		h, err := Open(t.Context(), engine, []*Actor{abacus()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
+		must(t, err)
+		hosts[i] = h
+	}
+	defer func() {
+		for _, h := range hosts {
+			if err := h.Close(t.Context()); err != nil && !errors.Is(err, actorstore.ErrLeaseLost) {
+				t.Error(err)
+			}
+		}
+	}()
+	_, err := Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+	must(t, err)
+	pause := cut.Pause(late)
+	counted := make(chan error, 1)
+	go func() {
+		_, err := Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+		counted <- err
+	}()
+	<-pause.Reached()
+	away := cut.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever}) // the lease isn't renewed
+	n := 0
+	for n == 0 {
+		if n, err = Invoke[int](t.Context(), hosts[1], lobby, "get", nil); err != nil {
+			wantErr(t, err, actorstore.ErrInUse)
+			pass(time.Second)
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d turns have landed, want 2", n)
+	}
+	away.Remove()
+	pass(time.Minute) // the first host finds out
+	pause.Release()
+	wantErr(t, <-counted, ErrUnknownOutcome)
+}

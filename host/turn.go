@@ -206,7 +206,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 	c.ctx.end()
 	endSpan(c.span, err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
-		err = unknown(cause, err)
+		err = c.unknown(cause, err)
 	}
 	if err != nil {
 		l.host.count(metricFailed, 1)
@@ -231,10 +231,12 @@ func (l *life) logFailure(t *turn, err error) {
 	}
 }
 
-// unknown says what is known of a turn whose commit ended the handle.
-func unknown(cause, err error) error {
-	if errors.Is(cause, actorstore.ErrFenced) {
-		return err // somebody else's commit came first, so this one can't land
+// unknown says what is known of a turn whose commit has failed, and whose handle is at its
+// end. Where another host has the actor the commit came too late, unless it had landed
+// before: then it is SQLite that was told of the other host.
+func (c *Context) unknown(cause, err error) error {
+	if errors.Is(cause, actorstore.ErrFenced) && !c.landed {
+		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 }

@@ -3,7 +3,14 @@
 package pgtest
 
 import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pglocal"
 )
@@ -53,5 +60,63 @@ func TestCluster(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("the rows in the node that came back: %v", err)
+	}
+}
+
+// TestProxy has a proxy stall a connection, end it and reset it.
+func TestProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	p, through := NewProxy(t, "tcp://"+l.Addr().String())
+	dial := func() (client, server net.Conn) {
+		t.Helper()
+		client, err := net.Dial("tcp", strings.TrimPrefix(through, "tcp://"))
+		must(t, err)
+		server, err = l.Accept()
+		must(t, err)
+		t.Cleanup(func() { client.Close(); server.Close() })
+		return client, server
+	}
+	// sent has b arrive at the other end, after what is done in between.
+	sent := func(from, to net.Conn, between func()) {
+		t.Helper()
+		_, err := from.Write([]byte("x"))
+		must(t, err)
+		if between != nil {
+			between()
+		}
+		_, err = io.ReadFull(to, make([]byte, 1))
+		must(t, err)
+	}
+	silent := func(c net.Conn) {
+		t.Helper()
+		must(t, c.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+		if n, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%d bytes have come, %v", n, err)
+		}
+		must(t, c.SetReadDeadline(time.Time{}))
+	}
+	client, server := dial()
+	for _, ends := range [][2]net.Conn{{client, server}, {server, client}} {
+		from, to := ends[0], ends[1]
+		sent(from, to, nil)
+		p.Set(Stall, Stall)
+		sent(from, to, func() { silent(to); p.Set(Pass, Pass) })
+	}
+	p.Set(Stall, Stall)
+	server.Close()
+	silent(client)
+	p.Set(Pass, Pass)
+	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the server has closed the connection: %v", err)
+	}
+	client, server = dial()
+	sent(client, server, nil)
+	p.Reset()
+	for _, c := range []net.Conn{client, server} {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("a reset connection: %v", err)
+		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // A Proxy stands between a client and its server, and can keep back what one of them
-// sends.
+// sends. When one side ends a connection the other side's ends too, unless bytes of that
+// direction are kept back.
 type Proxy struct {
 	t      testing.TB
 	l      net.Listener
@@ -24,9 +25,10 @@ type Proxy struct {
 	mu    sync.Mutex
 	links []*Link // +checklocks:mu
 	// What new and open links do with what comes from the client and from the server.
-	up, down Flow // +checklocks:mu
-	passes   int  // bytes that go up before any are held  +checklocks:mu
-	next     *cut // of the next link, nil for none  +checklocks:mu
+	up, down Flow          // +checklocks:mu
+	changed  chan struct{} // closed when up or down changes  +checklocks:mu
+	passes   int           // bytes that go up before any are held  +checklocks:mu
+	next     *cut          // of the next link, nil for none  +checklocks:mu
 }
 
 // A Flow is what a link does with the bytes of one direction.
@@ -39,6 +41,9 @@ const (
 	// Hold keeps what the client sends until it is let go, and loses what the server
 	// does.
 	Hold
+	// Stall passes on what either side has sent, the end of a connection too, when the flow
+	// changes, as a network does that loses every packet for a while.
+	Stall
 )
 
 // A Link is one connection through a proxy.
@@ -70,9 +75,10 @@ func NewProxy(t testing.TB, address string) (*Proxy, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{t: t, l: l, server: u.Host}
+	p := &Proxy{t: t, l: l, server: u.Host, changed: make(chan struct{})}
 	t.Cleanup(func() {
 		l.Close()
+		p.Set(Pass, Pass)
 		p.Cut(true)
 	})
 	go p.serve()
@@ -105,21 +111,28 @@ func (p *Proxy) serve() {
 func (p *Proxy) Set(up, down Flow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.up, p.down, p.passes = up, down, 0
+	p.change(up, down, 0)
+}
+
+// change sets the flows, and how many bytes still go up. Called with the lock held.
+func (p *Proxy) change(up, down Flow, passes int) {
+	p.up, p.down, p.passes = up, down, passes
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 // HoldAfter lets n more bytes of what clients send through, and then holds.
 func (p *Proxy) HoldAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.up, p.passes = Hold, n
+	p.change(Hold, p.down, n)
 }
 
 // through returns how many of n bytes go up, and whether all that follows does.
 func (p *Proxy) through(n int) (through int, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.up == Pass {
+	if p.up != Hold {
 		return n, true
 	}
 	through = min(n, p.passes)
@@ -127,10 +140,18 @@ func (p *Proxy) through(n int) (through int, all bool) {
 	return through, false
 }
 
-func (p *Proxy) kept() (up, down Flow) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.up, p.down
+// now returns what is done with what has come in a direction, &p.up or &p.down, when that
+// isn't to stall.
+func (p *Proxy) now(direction *Flow) Flow {
+	for {
+		p.mu.Lock()
+		flow, changed := *direction, p.changed
+		p.mu.Unlock()
+		if flow != Stall {
+			return flow
+		}
+		<-changed
+	}
 }
 
 // CutAfter has the next link break when n bytes have come down and one more would, as if
@@ -159,11 +180,22 @@ func (p *Proxy) Cut(both bool) []*Link {
 	return links
 }
 
+// Reset breaks all links at once: both sides are told by a reset.
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.links {
+		k.reset()
+	}
+	p.links = nil
+}
+
 // upward carries what the client sends.
 func (k *Link) upward() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := k.client.Read(buf)
+		k.p.now(&k.p.up)
 		if n > 0 {
 			if k.take(buf[:n]) != nil {
 				return
@@ -212,7 +244,7 @@ func (k *Link) flush() error {
 // Resume lets everything through again, and what was kept back first.
 func (p *Proxy) Resume() {
 	p.mu.Lock()
-	p.up, p.down = Pass, Pass
+	p.change(Pass, Pass, 0)
 	links := append([]*Link(nil), p.links...)
 	p.mu.Unlock()
 	for _, k := range links {
@@ -229,18 +261,24 @@ func (k *Link) downward() {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := k.server.Read(buf)
+		flow := k.p.now(&k.p.down)
 		b, breaks := k.until(buf[:n])
 		if len(b) > 0 {
-			if _, down := k.p.kept(); down == Hold {
+			if flow == Hold {
 				k.once.Do(func() { close(k.gotHeld) })
 			} else if _, err := k.client.Write(b); err != nil && !errors.Is(err, net.ErrClosed) {
 				return
 			}
 		}
 		if breaks {
+			k.cut.done.Store(true)
 			k.reset()
+			return
 		}
-		if breaks || err != nil {
+		if err != nil {
+			if flow == Pass {
+				k.client.Close()
+			}
 			return
 		}
 	}
@@ -258,12 +296,12 @@ func (k *Link) until(b []byte) (comes []byte, breaks bool) {
 
 // reset breaks the link.
 func (k *Link) reset() {
-	k.cut.done.Store(true)
-	if err := k.client.(*net.TCPConn).SetLinger(0); err != nil && !errors.Is(err, net.ErrClosed) {
-		k.p.t.Errorf("pgtest: %v", err)
+	for _, side := range []net.Conn{k.client, k.server} {
+		if err := side.(*net.TCPConn).SetLinger(0); err != nil && !errors.Is(err, net.ErrClosed) {
+			k.p.t.Errorf("pgtest: %v", err)
+		}
+		side.Close()
 	}
-	k.client.Close()
-	k.server.Close()
 }
 
 // LetGo sends what was kept back to the server, and reads all of its answer.
