@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
@@ -81,8 +82,13 @@ type conn struct {
 	db        *database
 	file      *handle // nil if a VFS on top hides it
 	tx        connTx
-	queryOnly bool // by a PRAGMA of the options
+	queryOnly bool        // by a PRAGMA of the options
+	spent     atomic.Bool // it isn't used again
 }
+
+// IsValid is driver.Validator's: a connection that is spent is closed where it would go
+// back to the pool.
+func (c *conn) IsValid() bool { return !c.spent.Load() }
 
 // setUp runs prepare, which ctx interrupts.
 func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) error {

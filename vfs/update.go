@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -19,6 +18,7 @@ type Tx struct {
 	conn  *sql.Conn
 	batch *batch.Batch
 	over  context.Context // done when the function has returned
+	spent bool            // the connection isn't used again
 }
 
 // within returns a context that ends with the transaction too, and with it what is
@@ -33,6 +33,11 @@ func (tx *Tx) within(ctx context.Context) context.Context {
 // database itself. Its hooks and Late functions run inside the commit and must not
 // use the database; a Late function may run twice (see batch.Batch.Join).
 func (tx *Tx) Batch() *batch.Batch { return tx.batch }
+
+// Discard has the connection closed when the transaction is over, whatever becomes of
+// that, instead of going back to the pool: for a function that may have left something
+// behind on it, as PRAGMAs, temporary tables and attached databases do.
+func (tx *Tx) Discard() { tx.spent = true }
 
 // ExecContext is sql.Conn's, in the transaction.
 func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -76,10 +81,17 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	h, raw, err := handleOf(conn)
+	c, err := writerOf(conn)
 	if err != nil {
 		return err
 	}
+	h, raw := c.file, c.Raw()
+	tx := &Tx{conn: conn}
+	defer func() {
+		if tx.spent {
+			c.spent.Store(true)
+		}
+	}()
 	var b batch.Batch
 	defer func() { b.Abort(err) }() // settled already if it has landed
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -92,7 +104,8 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	defer h.unstage()
 	over, end := context.WithCancel(context.Background())
 	defer end()
-	err = run(ctx, fn, &Tx{conn, &b, over})
+	tx.batch, tx.over = &b, over
+	err = run(ctx, fn, tx)
 	if end(); err != nil {
 		return errors.Join(err, rollback(ctx, conn, raw))
 	}
@@ -148,23 +161,21 @@ func rollback(ctx context.Context, conn *sql.Conn, raw *sqlite3.Conn) error {
 // errBypassed must not happen: SQLite committed on a way that is not known here.
 var errBypassed = errors.New("vfs: the SQL of an Update was committed, and what was staged with it was not")
 
-// handleOf returns the file that a connection of a pool writes.
-func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
-	err = conn.Raw(func(c any) error {
-		dc, ok := c.(driver.Conn)
-		if !ok {
+// writerOf returns what is below a connection of a pool that may write.
+func writerOf(pooled *sql.Conn) (c *conn, err error) {
+	err = pooled.Raw(func(dc any) error {
+		var ok bool
+		switch c, ok = dc.(*conn); {
+		case !ok:
 			return fmt.Errorf("%w: Update on a connection of another driver", ErrUnsupported)
-		}
-		raw = dc.Raw()
-		switch h = fileOf(raw, "main"); {
-		case h == nil:
+		case c.file == nil:
 			return fmt.Errorf("%w: Update through a VFS that hides the file", ErrUnsupported)
-		case h.readOnly:
+		case c.file.readOnly:
 			return fmt.Errorf("%w: Update on a database that is open for reading", ErrUnsupported)
 		}
 		return nil
 	})
-	return h, raw, err
+	return c, err
 }
 
 // staged is what lands with the transaction of a handle.
