@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -73,6 +72,8 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 // run once. It needs journal_mode DELETE, synchronous at least NORMAL and
 // locking_mode NORMAL, and says so otherwise (ErrUnsupported).
 //
+// A panic of fn, or of what is staged, goes on when the transaction is over.
+//
 // Errors: fn's; ErrTxOver; those of SQLite, with ours behind them (errors.Is);
 // those of the batch.
 func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
@@ -80,16 +81,17 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
 	c, err := writerOf(conn)
 	if err != nil {
-		return err
+		return errors.Join(err, conn.Close())
 	}
-	h, raw := c.file, c.Raw()
-	tx := &Tx{conn: conn}
+	h, tx := c.file, &Tx{conn: conn}
 	defer func() {
 		if tx.spent {
 			c.spent.Store(true)
+		}
+		if !c.left.Load() { // else Close may wait for ever
+			err = errors.Join(err, conn.Close())
 		}
 	}()
 	var b batch.Batch
@@ -99,7 +101,7 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	}
 	s := &staged{batch: &b}
 	if err := h.stage(s); err != nil {
-		return errors.Join(err, rollback(ctx, conn, raw))
+		return errors.Join(err, rollback(ctx, conn, c))
 	}
 	defer h.unstage()
 	over, end := context.WithCancel(context.Background())
@@ -107,24 +109,29 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	tx.batch, tx.over = &b, over
 	err = run(ctx, fn, tx)
 	if end(); err != nil {
-		return errors.Join(err, rollback(ctx, conn, raw))
+		return errors.Join(err, rollback(ctx, conn, c))
 	}
 	if s.over {
-		return errors.Join(ErrTxOver, rollback(ctx, conn, raw))
+		return errors.Join(ErrTxOver, rollback(ctx, conn, c))
 	}
 	s.armed = true
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	turnedBack := !s.armed
 	s.armed = false
-	switch {
-	case err != nil:
-		return errors.Join(err, rollback(ctx, conn, raw))
-	case b.Settled():
-		return nil
+	switch landed := b.Settled(); {
+	case err != nil && !(landed && isLost(err)):
+		err = errors.Join(err, rollback(ctx, conn, c))
+	case landed:
+		err = nil
 	case turnedBack:
-		return errBypassed
+		err = errBypassed
+	default:
+		err = h.land(ctx, &b) // nothing of the database changed
 	}
-	return h.land(ctx, &b) // nothing of the database changed
+	if s.panicked != nil {
+		panic(s.panicked) // of a hook or a Late function
+	}
+	return err
 }
 
 // land commits b by itself, as durably as the connection's transactions are.
@@ -149,12 +156,16 @@ func run(ctx context.Context, fn func(tx *Tx) error, tx *Tx) (err error) {
 	return err
 }
 
-// rollback ends the transaction if it isn't over.
-func rollback(ctx context.Context, conn *sql.Conn, raw *sqlite3.Conn) error {
-	if raw.GetAutocommit() {
+// rollback ends the transaction if it isn't over, as that of a connection that was lost is.
+func rollback(ctx context.Context, pooled *sql.Conn, c *conn) error {
+	over := false
+	err := pooled.Raw(func(any) error {
+		over = c.lost != nil || c.Raw().GetAutocommit()
 		return nil
+	})
+	if !over && err == nil {
+		_, err = pooled.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	}
-	_, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	return err
 }
 
@@ -190,6 +201,8 @@ type staged struct {
 	batch *batch.Batch
 	armed bool
 	over  bool // the transaction ended before COMMIT was called
+
+	panicked any // what a hook or a Late function did in the commit; nil if none did
 
 	reading bool  // the journal was read, and not written since
 	at      int64 // where
