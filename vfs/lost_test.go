@@ -511,9 +511,7 @@ func TestUpdatePanics(t *testing.T) {
 // TestLostGoexit: a function that ends its goroutine ends the transaction, and Update.
 func TestLostGoexit(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	opts := fragile(Options{})
-	opts.MaxConns = 8
-	db := r.open(t, opts)
+	db := r.open(t, fragile(Options{}))
 	exec(t, db, "create table t(a)")
 	for _, way := range []string{"exec", "query", "prepared exec", "prepared query"} {
 		ended := make(chan bool)

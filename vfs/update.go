@@ -90,9 +90,11 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 		if tx.spent {
 			c.spent.Store(true)
 		}
-		if !c.left.Load() { // else Close may wait for ever
-			err = errors.Join(err, conn.Close())
+		if c.left.Load() { // Close may wait for ever
+			db.SetMaxOpenConns(db.vfs.opts.MaxConns + int(db.stuck.Add(1)))
+			return
 		}
+		err = errors.Join(err, conn.Close())
 	}()
 	var b batch.Batch
 	defer func() { b.Abort(err) }() // settled already if it has landed
