@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
@@ -51,10 +53,14 @@ type driverConn interface {
 }
 
 // Connect is driver.Connector's.
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	if err := c.db.refusal(ctx); err != nil {
 		return nil, err
 	}
+	conn := &conn{db: c.db}
+	conn.tx.conn = conn
+	err = errLeft
+	defer conn.guard(&err)
 	base, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -63,11 +69,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
 	}
-	conn := &conn{driverConn: dc, db: c.db, file: fileOf(dc.Raw(), "main")}
-	if conn.file != nil {
+	conn.driverConn = dc
+	if conn.file = fileOf(dc.Raw(), "main"); conn.file != nil {
 		conn.file.SetDB(dc.Raw()) // a VFS on top may not have said so
 	}
-	conn.tx.conn = conn
 	if err := conn.setUp(ctx, c.prepare); err != nil {
 		return nil, errors.Join(conn.explain(ctx, err), dc.Close())
 	}
@@ -81,7 +86,10 @@ type conn struct {
 	db        *database
 	file      *handle // nil if a VFS on top hides it
 	tx        connTx
-	queryOnly bool // by a PRAGMA of the options
+	queryOnly bool        // by a PRAGMA of the options
+	spent     atomic.Bool // it isn't used again
+	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
+	left      atomic.Bool // by runtime.Goexit, which may have kept locks of database/sql
 }
 
 // setUp runs prepare, which ctx interrupts.
@@ -99,22 +107,41 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 	return s.Close()
 }
 
-// begin forgets what SQLite was told before this statement.
+// enter begins a statement, unless it may not run.
+func (c *conn) enter(ctx context.Context) error {
+	err := c.usable()
+	if err == nil {
+		err = c.db.refusal(ctx)
+	}
+	if err == nil {
+		c.begin()
+	}
+	return err
+}
+
+// begin forgets what was seen of the statement before this one.
 func (c *conn) begin() {
 	if c.file != nil {
 		c.file.told.forget()
+		c.file.ended = false
 	}
 }
 
 // Ping is driver.Pinger's: it says whether a statement would be refused.
-func (c *conn) Ping(ctx context.Context) error { return c.db.refusal(ctx) }
+func (c *conn) Ping(ctx context.Context) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	return c.db.refusal(ctx)
+}
 
 // PrepareContext is driver.ConnPrepareContext's.
-func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	if err := c.db.refusal(ctx); err != nil {
+func (c *conn) PrepareContext(ctx context.Context, query string) (_ driver.Stmt, err error) {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	c.begin()
+	err = errLeft
+	defer c.guard(&err)
 	s, err := c.driverConn.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, c.explain(ctx, err)
@@ -127,11 +154,16 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (_ driver.Result, err error) {
+	if err := c.usable(); err != nil {
+		return nil, err
+	}
 	if err := c.db.refusal(ctx); err != nil && !strings.EqualFold(strings.TrimSpace(query), "rollback") {
 		return nil, err
 	}
 	c.begin()
+	err = errLeft
+	defer c.guard(&err)
 	res, err := c.driverConn.ExecContext(ctx, query, args)
 	if err != nil {
 		return nil, c.explain(ctx, err)
@@ -140,16 +172,17 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 }
 
 // BeginTx is driver.ConnBeginTx's.
-func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if err := c.db.refusal(ctx); err != nil {
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx, err error) {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	c.begin()
+	err = errLeft
+	defer c.guard(&err)
 	tx, err := c.driverConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	c.tx.Tx, c.tx.keep = tx, opts.ReadOnly && c.queryOnly
+	c.tx.Tx, c.tx.open, c.tx.keep = tx, true, opts.ReadOnly && c.queryOnly
 	return &c.tx, nil
 }
 
@@ -157,18 +190,31 @@ func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, e
 type connTx struct {
 	driver.Tx
 	conn *conn
+	open bool // no statement can commit it but its own end
 	keep bool // query_only, by which a read-only transaction ends
 }
 
 // Commit is driver.Tx's.
-func (t *connTx) Commit() error {
+func (t *connTx) Commit() (err error) {
+	t.open = false
+	if err := t.conn.usable(); err != nil {
+		return err
+	}
 	t.conn.begin()
+	err = errLeft
+	defer t.conn.guard(&err)
 	return t.end(t.Tx.Commit())
 }
 
-// Rollback is driver.Tx's.
-func (t *connTx) Rollback() error {
+// Rollback is driver.Tx's. What a connection that was lost had begun is rolled back.
+func (t *connTx) Rollback() (err error) {
+	t.open = false
+	if t.conn.lost != nil {
+		return nil
+	}
 	t.conn.begin()
+	err = errLeft
+	defer t.conn.guard(&err)
 	return t.end(t.Tx.Rollback())
 }
 
@@ -199,12 +245,34 @@ type stmt struct {
 	rows rows // of the query that is under way
 }
 
+// NumInput is driver.Stmt's; -1 leaves the number to SQLite.
+func (s *stmt) NumInput() int {
+	if s.conn.lost != nil {
+		return -1
+	}
+	n, err := -1, errLeft
+	defer s.conn.guard(&err)
+	n, err = s.driverStmt.NumInput(), nil
+	return n
+}
+
+// Close is driver.Stmt's.
+func (s *stmt) Close() (err error) {
+	if s.conn.lost != nil {
+		return nil
+	}
+	err = errLeft
+	defer s.conn.guard(&err)
+	return s.driverStmt.Close()
+}
+
 // ExecContext is driver.StmtExecContext's.
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	if err := s.conn.db.refusal(ctx); err != nil {
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (_ driver.Result, err error) {
+	if err := s.conn.enter(ctx); err != nil {
 		return nil, err
 	}
-	s.conn.begin()
+	err = errLeft
+	defer s.conn.guard(&err)
 	res, err := s.driverStmt.ExecContext(ctx, args)
 	if err != nil {
 		return nil, s.conn.explain(ctx, err)
@@ -213,11 +281,12 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 }
 
 // QueryContext is driver.StmtQueryContext's.
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	if err := s.conn.db.refusal(ctx); err != nil {
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (_ driver.Rows, err error) {
+	if err := s.conn.enter(ctx); err != nil {
 		return nil, err
 	}
-	s.conn.begin()
+	err = errLeft
+	defer s.conn.guard(&err)
 	base, err := s.driverStmt.QueryContext(ctx, args)
 	if err != nil {
 		return nil, s.conn.explain(ctx, err)
@@ -250,9 +319,25 @@ type rows struct {
 	err  error           // what Next returned last, which Close returns again
 }
 
+// Columns is driver.Rows's. After a panic there are none, and Next returns the error.
+func (r *rows) Columns() (names []string) {
+	if r.conn.lost != nil {
+		return nil
+	}
+	err := errLeft
+	defer r.conn.guard(&err)
+	names, err = r.driverRows.Columns(), nil
+	return names
+}
+
 // Next is driver.Rows's.
-func (r *rows) Next(dest []driver.Value) error {
-	err := r.driverRows.Next(dest)
+func (r *rows) Next(dest []driver.Value) (err error) {
+	if err := r.conn.usable(); err != nil {
+		return err
+	}
+	err = errLeft
+	defer r.conn.guard(&err)
+	err = r.driverRows.Next(dest)
 	if err == nil || err == io.EOF {
 		return err
 	}
@@ -261,8 +346,13 @@ func (r *rows) Next(dest []driver.Value) error {
 }
 
 // Close is driver.Rows's.
-func (r *rows) Close() error {
-	err := r.driverRows.Close()
+func (r *rows) Close() (err error) {
+	if err := r.conn.usable(); err != nil {
+		return err
+	}
+	err = errLeft
+	defer r.conn.guard(&err)
+	err = r.driverRows.Close()
 	r.driverRows = nil // the statement may use r for its next query
 	switch {
 	case err == nil:
@@ -271,4 +361,37 @@ func (r *rows) Close() error {
 		return r.err
 	}
 	return r.conn.explain(r.ctx, err)
+}
+
+// ColumnTypeDatabaseTypeName is driver.RowsColumnTypeDatabaseTypeName's.
+func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
+	return column(r, func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
+}
+
+// ColumnTypeNullable is driver.RowsColumnTypeNullable's.
+func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
+	column(r, func() bool {
+		nullable, ok = r.driverRows.ColumnTypeNullable(i)
+		return ok
+	})
+	return nullable, ok
+}
+
+// ColumnTypeScanType is driver.RowsColumnTypeScanType's.
+func (r *rows) ColumnTypeScanType(i int) reflect.Type {
+	if t := column(r, func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) }); t != nil {
+		return t
+	}
+	return reflect.TypeFor[any]()
+}
+
+// column returns what ask does, the zero value after a panic.
+func column[T any](r *rows, ask func() T) (answer T) {
+	if r.conn.lost != nil {
+		return answer
+	}
+	err := errLeft
+	defer r.conn.guard(&err)
+	answer, err = ask(), nil
+	return answer
 }

@@ -36,6 +36,10 @@ var (
 	// which is not kept any more. It can read no more pages; roll back and begin
 	// again. To SQLite the database is locked (SQLITE_BUSY_TIMEOUT).
 	ErrSnapshotTooOld = errors.New("vfs: snapshot too old")
+	// ErrNoMemory: SQLite has used up the memory of one connection, in a statement that
+	// needs too much. The connection is closed, its transaction rolled back, and the
+	// pool makes another one. SQLite's code is SQLITE_NOMEM.
+	ErrNoMemory = errors.New("vfs: the connection has used up its memory, and is closed")
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
 	ErrFailed = errors.New("vfs: database failed earlier")

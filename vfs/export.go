@@ -110,11 +110,11 @@ func (db *DB) exportLogged(ctx context.Context, w io.Writer) (n int64, err error
 //
 // https://sqlite.org/backup.html
 func (db *DB) copyTo(ctx context.Context, path string) (err error) {
-	src, err := sqlite3.OpenFlags(db.dsn, sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
-	if err != nil {
+	var src *sqlite3.Conn
+	defer closeRaw(&src, &err)
+	if src, err = sqlite3.OpenFlags(db.dsn, sqlite3.OPEN_READONLY|sqlite3.OPEN_URI); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, src.Close()) }()
 	src.SetInterrupt(ctx)
 	if err := src.BusyTimeout(busyTimeout); err != nil {
 		return err

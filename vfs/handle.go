@@ -3,6 +3,7 @@ package vfs
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 
 	"github.com/ncruces/go-sqlite3"
@@ -43,6 +44,7 @@ type handle struct {
 	busy func() bool            // asks its busy handler
 
 	told   toldMemory // what SQLite was told, for its user
+	ended  bool       // this statement has stored the end of a transaction, or of a rollback
 	staged *staged    // what lands with the transaction that is under way
 	ahead  *ahead     // nil on a near engine
 
@@ -83,7 +85,11 @@ func (h *handle) Close() error {
 	if h.shm != nil {
 		_ = h.shm.Close() // SQLite has let go of it; there is nothing to lose
 	}
-	err := h.Unlock(sqlitevfs.LOCK_NONE)
+	var err error
+	if h.logged { // a connection that was lost
+		err = (&walFile{h: h}).Close()
+	}
+	err = errors.Join(err, h.Unlock(sqlitevfs.LOCK_NONE))
 	h.leave()
 	if h.ahead != nil {
 		h.ahead.close()

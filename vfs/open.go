@@ -19,6 +19,8 @@ type DB struct {
 	*sql.DB
 	vfs *VFS
 	dsn string
+
+	stuck atomic.Int64 // connections that database/sql will never get back
 }
 
 // mountName is the database's name in a VFS that holds nothing else.

@@ -110,11 +110,12 @@ func readable(main sqlitevfs.File) error {
 }
 
 // readOnce opens a connection, has it read something, and closes it.
-func readOnce(ctx context.Context, dsn string) error {
-	c, err := sqlite3.OpenContext(ctx, dsn)
-	if err != nil {
+func readOnce(ctx context.Context, dsn string) (err error) {
+	var c *sqlite3.Conn
+	defer closeRaw(&c, &err)
+	if c, err = sqlite3.OpenContext(ctx, dsn); err != nil {
 		return err
 	}
 	c.SetInterrupt(ctx)
-	return errors.Join(c.Exec("PRAGMA user_version"), c.Close())
+	return c.Exec("PRAGMA user_version")
 }

@@ -9,20 +9,57 @@ import (
 )
 
 // commit lands b, together with what is staged for the transaction, and waits until
-// it is on stable storage if the writer's synchronous asks for that. Whatever is not a
-// clean refusal (too large, a full quota, a read that failed) fails the database for
-// good: nobody knows what landed.
+// it is on stable storage if the writer's synchronous asks for that.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
-	db.join(b)
-	if h := db.owner.Load(); h != nil && h.synchronous() < syncFull {
-		return db.apply(ctx, b)
+	s, h := db.join(b), db.owner.Load()
+	err := db.write(ctx, b, h == nil || h.synchronous() >= syncFull, s)
+	if err == nil && h != nil {
+		h.ended = true
 	}
+	return err
+}
+
+// apply lands b without the wait, and without what is staged.
+func (db *database) apply(ctx context.Context, b *batch.Batch) error {
+	return db.write(ctx, b, false, nil)
+}
+
+// write lands b, which s has joined if that is not nil. Whatever is not a clean refusal
+// (too large, a full quota, a read that failed) fails the database for good: nobody knows
+// what landed. So does a panic behind the landing. But one of what is staged, a hook or a
+// Late function, doesn't keep memory from following the store: it goes on in Update.
+func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *staged) (err error) {
 	if err := db.beforeCommit(ctx); err != nil {
 		return err
 	}
-	began := db.meter.start()
-	err := db.actor.Commit(ctx, b)
-	db.meter.observe(metricDurableTime, began)
+	began, seq := db.meter.start(), db.actor.Seq()
+	err = errLeft
+	defer func() {
+		p := recover()
+		if p == nil && err != errLeft {
+			return
+		}
+		landed := db.actor.Seq() != seq
+		if p != nil {
+			db.logPanic(p)
+			err = panicked(p)
+		}
+		switch {
+		case p != nil && s != nil:
+			if s.panicked = p; landed {
+				err = nil
+			}
+		case landed:
+			db.fail(err)
+		}
+	}()
+	timer := metricApplyTime
+	if durable {
+		timer, err = metricDurableTime, db.actor.Commit(ctx, b)
+	} else {
+		err = db.actor.Apply(ctx, b)
+	}
+	db.meter.observe(timer, began)
 	if err != nil && !db.refused(err) {
 		db.fail(err)
 	}
@@ -42,20 +79,6 @@ func (db *database) beforeCommit(ctx context.Context) error {
 		db.actor.SetHints(b)
 	}
 	return nil
-}
-
-// apply is commit without the wait.
-func (db *database) apply(ctx context.Context, b *batch.Batch) error {
-	if err := db.beforeCommit(ctx); err != nil {
-		return err
-	}
-	began := db.meter.start()
-	err := db.actor.Apply(ctx, b)
-	db.meter.observe(metricApplyTime, began)
-	if err != nil && !db.refused(err) {
-		db.fail(err)
-	}
-	return err
 }
 
 // storeOrdered stores what is new in f in as many parts as the limits ask for,
@@ -199,15 +222,18 @@ func (db *database) commitInParts(ctx context.Context) error {
 	return nil
 }
 
-// join adds what is staged for the writer's transaction to the commit that ends it.
-func (db *database) join(b *batch.Batch) {
+// join adds what is staged for the writer's transaction to the commit that ends it, and
+// returns it, nil if there is nothing.
+func (db *database) join(b *batch.Batch) *staged {
 	switch s := db.landing(); {
 	case s == nil || s.batch.Settled():
 	case s.reading:
 		s.armed = false // SQLite has turned back
 	default:
 		b.Join(s.batch)
+		return s
 	}
+	return nil
 }
 
 // fits returns an error that wraps batch.ErrTooLarge if b can't land atomically.

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -19,6 +17,7 @@ type Tx struct {
 	conn  *sql.Conn
 	batch *batch.Batch
 	over  context.Context // done when the function has returned
+	spent bool            // the connection isn't used again
 }
 
 // within returns a context that ends with the transaction too, and with it what is
@@ -33,6 +32,11 @@ func (tx *Tx) within(ctx context.Context) context.Context {
 // database itself. Its hooks and Late functions run inside the commit and must not
 // use the database; a Late function may run twice (see batch.Batch.Join).
 func (tx *Tx) Batch() *batch.Batch { return tx.batch }
+
+// Discard has the connection closed when the transaction is over, whatever becomes of
+// that, instead of going back to the pool: for a function that may have left something
+// behind on it, as PRAGMAs, temporary tables and attached databases do.
+func (tx *Tx) Discard() { tx.spent = true }
 
 // ExecContext is sql.Conn's, in the transaction.
 func (tx *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -68,6 +72,8 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 // run once. It needs journal_mode DELETE, synchronous at least NORMAL and
 // locking_mode NORMAL, and says so otherwise (ErrUnsupported).
 //
+// A panic of fn, or of what is staged, goes on when the transaction is over.
+//
 // Errors: fn's; ErrTxOver; those of SQLite, with ours behind them (errors.Is);
 // those of the batch.
 func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
@@ -75,11 +81,21 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	h, raw, err := handleOf(conn)
+	c, err := writerOf(conn)
 	if err != nil {
-		return err
+		return errors.Join(err, conn.Close())
 	}
+	h, tx := c.file, &Tx{conn: conn}
+	defer func() {
+		if tx.spent {
+			c.spent.Store(true)
+		}
+		if c.left.Load() { // Close may wait for ever
+			db.SetMaxOpenConns(db.vfs.opts.MaxConns + int(db.stuck.Add(1)))
+			return
+		}
+		err = errors.Join(err, conn.Close())
+	}()
 	var b batch.Batch
 	defer func() { b.Abort(err) }() // settled already if it has landed
 	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
@@ -87,31 +103,37 @@ func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	}
 	s := &staged{batch: &b}
 	if err := h.stage(s); err != nil {
-		return errors.Join(err, rollback(ctx, conn, raw))
+		return errors.Join(err, rollback(ctx, conn, c))
 	}
 	defer h.unstage()
 	over, end := context.WithCancel(context.Background())
 	defer end()
-	err = run(ctx, fn, &Tx{conn, &b, over})
+	tx.batch, tx.over = &b, over
+	err = run(ctx, fn, tx)
 	if end(); err != nil {
-		return errors.Join(err, rollback(ctx, conn, raw))
+		return errors.Join(err, rollback(ctx, conn, c))
 	}
 	if s.over {
-		return errors.Join(ErrTxOver, rollback(ctx, conn, raw))
+		return errors.Join(ErrTxOver, rollback(ctx, conn, c))
 	}
 	s.armed = true
 	_, err = conn.ExecContext(ctx, "COMMIT")
 	turnedBack := !s.armed
 	s.armed = false
-	switch {
-	case err != nil:
-		return errors.Join(err, rollback(ctx, conn, raw))
-	case b.Settled():
-		return nil
+	switch landed := b.Settled(); {
+	case err != nil && !(landed && isLost(err)):
+		err = errors.Join(err, rollback(ctx, conn, c))
+	case landed:
+		err = nil
 	case turnedBack:
-		return errBypassed
+		err = errBypassed
+	default:
+		err = h.land(ctx, &b) // nothing of the database changed
 	}
-	return h.land(ctx, &b) // nothing of the database changed
+	if s.panicked != nil {
+		panic(s.panicked) // of a hook or a Late function
+	}
+	return err
 }
 
 // land commits b by itself, as durably as the connection's transactions are.
@@ -136,35 +158,37 @@ func run(ctx context.Context, fn func(tx *Tx) error, tx *Tx) (err error) {
 	return err
 }
 
-// rollback ends the transaction if it isn't over.
-func rollback(ctx context.Context, conn *sql.Conn, raw *sqlite3.Conn) error {
-	if raw.GetAutocommit() {
+// rollback ends the transaction if it isn't over, as that of a connection that was lost is.
+func rollback(ctx context.Context, pooled *sql.Conn, c *conn) error {
+	over := false
+	err := pooled.Raw(func(any) error {
+		over = c.lost != nil || c.Raw().GetAutocommit()
 		return nil
+	})
+	if !over && err == nil {
+		_, err = pooled.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	}
-	_, err := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 	return err
 }
 
 // errBypassed must not happen: SQLite committed on a way that is not known here.
 var errBypassed = errors.New("vfs: the SQL of an Update was committed, and what was staged with it was not")
 
-// handleOf returns the file that a connection of a pool writes.
-func handleOf(conn *sql.Conn) (h *handle, raw *sqlite3.Conn, err error) {
-	err = conn.Raw(func(c any) error {
-		dc, ok := c.(driver.Conn)
-		if !ok {
+// writerOf returns what is below a connection of a pool that may write.
+func writerOf(pooled *sql.Conn) (c *conn, err error) {
+	err = pooled.Raw(func(dc any) error {
+		var ok bool
+		switch c, ok = dc.(*conn); {
+		case !ok:
 			return fmt.Errorf("%w: Update on a connection of another driver", ErrUnsupported)
-		}
-		raw = dc.Raw()
-		switch h = fileOf(raw, "main"); {
-		case h == nil:
+		case c.file == nil:
 			return fmt.Errorf("%w: Update through a VFS that hides the file", ErrUnsupported)
-		case h.readOnly:
+		case c.file.readOnly:
 			return fmt.Errorf("%w: Update on a database that is open for reading", ErrUnsupported)
 		}
 		return nil
 	})
-	return h, raw, err
+	return c, err
 }
 
 // staged is what lands with the transaction of a handle.
@@ -179,6 +203,8 @@ type staged struct {
 	batch *batch.Batch
 	armed bool
 	over  bool // the transaction ended before COMMIT was called
+
+	panicked any // what a hook or a Late function did in the commit; nil if none did
 
 	reading bool  // the journal was read, and not written since
 	at      int64 // where

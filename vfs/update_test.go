@@ -322,9 +322,9 @@ func TestUpdateCommitHook(t *testing.T) {
 }
 
 func withRaw(tx *Tx, fn func(*sqlite3.Conn)) error {
-	_, raw, err := handleOf(tx.conn)
+	c, err := writerOf(tx.conn)
 	if err == nil {
-		fn(raw)
+		fn(c.Raw())
 	}
 	return err
 }

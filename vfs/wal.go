@@ -188,25 +188,12 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	} else if err != nil {
 		return err
 	}
-	if err := db.beforeCommit(ctx); err != nil {
-		return err
-	}
-	write, timer := db.actor.Apply, metricApplyTime
-	if durable {
-		write, timer = db.actor.Commit, metricDurableTime
-	}
-	began := db.meter.start()
-	err := write(ctx, b)
-	db.meter.observe(timer, began)
+	err := db.write(ctx, b, durable, nil)
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
-	if err != nil {
-		if !db.refused(err) {
-			db.fail(err)
-		}
-		return err
+	if err == nil {
+		db.shed()
 	}
-	db.shed()
-	return nil
+	return err
 }
 
 // full says whether f has as much in memory as a transaction may.

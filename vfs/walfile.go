@@ -109,7 +109,7 @@ func (db *database) newest() source {
 // Close is the way out of WAL mode. The last one stores what checkpoints have written;
 // the log is still there then. What it has of a transaction under way is forgotten.
 func (f *walFile) Close() error {
-	if f.closed {
+	if f.closed || !f.h.logged {
 		return nil
 	}
 	f.closed = true
@@ -263,6 +263,7 @@ func (f *walFile) store(durable bool) error {
 	f.h.unstored = false
 	ends := db.wal.committed
 	err := db.storeLog(f.h.ctx, durable)
+	f.h.ended = f.h.ended || err == nil && (ends || db.wal.frame == 0)
 	if ends && err == nil {
 		db.logAged() // before anybody can read what is new
 	}

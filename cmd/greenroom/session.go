@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -56,7 +57,13 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 		return 1, &stepError{p.lineAt(i), errors.New("a NUL byte in SQL, which would end there for SQLite")}
 	}
 	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
-	for offset := 0; offset < len(p.text); {
+	offset := 0
+	defer func() {
+		if v := recover(); v != nil {
+			ran, err = max(ran, 1), &stepError{p.lineAt(max(offset, p.head)), s.exhausted(v)}
+		}
+	}()
+	for offset < len(p.text) {
 		stmt, tail, err := s.conn.Prepare(p.text[offset:])
 		if err != nil {
 			at := max(offset, p.head)
@@ -82,6 +89,21 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 		offset = len(p.text) - len(tail)
 	}
 	return ran, nil
+}
+
+// exhausted returns the error for a panic with v, by which go-sqlite3 says that SQLite is
+// out of memory. SQLite itself has gone on, as after any error, and so may the session.
+func (s *session) exhausted(v any) error {
+	if err, ok := v.(error); !ok || err.Error() != sqlite3.NOMEM.Error() {
+		panic(v)
+	}
+	for _, stmt := range slices.Collect(s.conn.Stmts()) {
+		func() {
+			defer func() { _ = recover() }() // Close says it again, when it is done
+			_ = stmt.Close()
+		}()
+	}
+	return sqlite3.NOMEM
 }
 
 // rows runs stmt to its end. A statement without columns prints nothing.
