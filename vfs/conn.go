@@ -63,9 +63,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
 	}
-	conn := &conn{driverConn: dc, db: c.db, file: fileOf(dc.Raw(), "main")}
-	if conn.file != nil {
-		conn.file.SetDB(dc.Raw()) // a VFS on top may not have said so
+	conn := &conn{driverConn: dc, db: c.db, told: new(toldMemory)}
+	if file := fileOf(dc.Raw(), "main"); file != nil { // else a VFS on top hides it
+		file.SetDB(dc.Raw()) // a VFS on top may not have said so
+		conn.told = file.told
 	}
 	conn.tx.conn = conn
 	if err := conn.setUp(ctx, c.prepare); err != nil {
@@ -79,7 +80,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 type conn struct {
 	driverConn
 	db        *database
-	file      *handle // nil if a VFS on top hides it
+	told      *toldMemory
 	tx        connTx
 	queryOnly bool // by a PRAGMA of the options
 }
@@ -100,11 +101,7 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 }
 
 // begin forgets what SQLite was told before this statement.
-func (c *conn) begin() {
-	if c.file != nil {
-		c.file.told.forget()
-	}
-}
+func (c *conn) begin() { c.told.forget() }
 
 // Ping is driver.Pinger's: it says whether a statement would be refused.
 func (c *conn) Ping(ctx context.Context) error { return c.db.refusal(ctx) }
@@ -240,6 +237,7 @@ type driverRows interface {
 	driver.RowsColumnTypeDatabaseTypeName
 	driver.RowsColumnTypeNullable
 	driver.RowsColumnTypeScanType
+	ReadOnly() bool // of its statement
 }
 
 // A rows is the rows of a query.
@@ -252,12 +250,19 @@ type rows struct {
 
 // Next is driver.Rows's.
 func (r *rows) Next(dest []driver.Value) error {
+	told := r.conn.told
+	told.refused = nil
 	err := r.driverRows.Next(dest)
-	if err == nil || err == io.EOF {
+	switch {
+	case err != nil && err != io.EOF:
+		err = r.conn.explain(r.ctx, err)
+	case told.refused != nil && r.ReadOnly() && len(r.Columns()) > 0:
+		err = unanswered(told.refused)
+	default:
 		return err
 	}
-	r.err = r.conn.explain(r.ctx, err)
-	return r.err
+	r.err = err
+	return err
 }
 
 // Close is driver.Rows's.
