@@ -147,11 +147,17 @@ func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
 		if code == sqlite3.BUSY_TIMEOUT {
 			return ErrSnapshotTooOld // nothing else here is told so
 		}
+	case sqlite3.FULL:
+		// A temporary file doesn't know whose it is.
+		if c.temp.refused.Load() != c.tempRefused {
+			return ErrTempFull
+		}
+		return c.db.healthy()
 	case sqlite3.READONLY:
 		if code == sqlite3.READONLY_ROLLBACK {
 			return errCutOff
 		}
-	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL, sqlite3.FULL:
+	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL:
 		return c.db.healthy()
 	}
 	return nil

@@ -30,17 +30,17 @@ func (db *database) refusal(ctx context.Context) error {
 // A connector makes the connections of a pool.
 type connector struct {
 	driver.Connector
-	db      *database
-	prepare func(*sqlite3.Conn) error
+	db  *database
+	vfs *VFS
 }
 
-// newConnector returns the connector for dsn, which leads to db.
-func newConnector(dsn string, db *database, prepare func(*sqlite3.Conn) error) (*connector, error) {
+// newConnector returns the connector for dsn, which leads to db in v.
+func newConnector(dsn string, db *database, v *VFS) (*connector, error) {
 	base, err := new(sqlitedriver.SQLite).OpenConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return &connector{base, db, prepare}, nil
+	return &connector{base, db, v}, nil
 }
 
 // A driverConn is what go-sqlite3's connections are to database/sql.
@@ -63,13 +63,13 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's connections are not what they were", ErrUnsupported), base.Close())
 	}
-	conn := &conn{driverConn: dc, db: c.db, told: new(toldMemory)}
+	conn := &conn{driverConn: dc, db: c.db, temp: c.vfs.temp, told: new(toldMemory)}
 	if file := fileOf(dc.Raw(), "main"); file != nil { // else a VFS on top hides it
 		file.SetDB(dc.Raw()) // a VFS on top may not have said so
 		conn.told = file.told
 	}
 	conn.tx.conn = conn
-	if err := conn.setUp(ctx, c.prepare); err != nil {
+	if err := conn.setUp(ctx, c.vfs.opts.prepare); err != nil {
 		return nil, errors.Join(conn.explain(ctx, err), dc.Close())
 	}
 	return conn, nil
@@ -81,8 +81,11 @@ type conn struct {
 	driverConn
 	db        *database
 	told      *toldMemory
+	temp      *tempRoom
 	tx        connTx
 	queryOnly bool // by a PRAGMA of the options
+
+	tempRefused int64 // of temp, when the statement began
 }
 
 // setUp runs prepare, which ctx interrupts.
@@ -101,7 +104,10 @@ func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) err
 }
 
 // begin forgets what SQLite was told before this statement.
-func (c *conn) begin() { c.told.forget() }
+func (c *conn) begin() {
+	c.told.forget()
+	c.tempRefused = c.temp.refused.Load()
+}
 
 // Ping is driver.Pinger's: it says whether a statement would be refused.
 func (c *conn) Ping(ctx context.Context) error { return c.db.refusal(ctx) }
