@@ -6,11 +6,18 @@ import "sync"
 // over two actors would be two commits, and SQLite's own answer to that, a
 // super-journal, has no place among an actor's keys. The others are read-only.
 
-// writers says which file a connection may write. It is process-wide because
+// connections says what the files of one connection share. It is process-wide because
 // connections are: two databases of one may come from two VFSes.
-var writers struct {
+var connections struct {
 	sync.Mutex
-	file map[any]*handle // +checklocks:Mutex
+	of map[any]*shared // +checklocks:Mutex
+}
+
+// A shared is what the files of one connection share.
+type shared struct {
+	files  int
+	writer *handle // the file that it may write
+	told   *toldMemory
 }
 
 // SetDB is told which connection a file belongs to, once, right after it was
@@ -19,29 +26,43 @@ var writers struct {
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpdb
 func (h *handle) SetDB(conn any) {
 	h.use.belongs(conn)
-	if h.readOnly || conn == nil || h.conn != nil {
+	if conn == nil || h.conn != nil {
 		return
 	}
-	writers.Lock()
-	defer writers.Unlock()
-	if writers.file[conn] != nil {
+	connections.Lock()
+	defer connections.Unlock()
+	c := connections.of[conn]
+	if c == nil {
+		c = &shared{told: h.told}
+		if connections.of == nil {
+			connections.of = map[any]*shared{}
+		}
+		connections.of[conn] = c
+	}
+	c.files++
+	h.conn, h.told = conn, c.told
+	switch {
+	case h.readOnly:
+	case c.writer == nil:
+		c.writer = h
+	default:
 		h.readOnly = true
-		return
 	}
-	if writers.file == nil {
-		writers.file = map[any]*handle{}
-	}
-	h.conn = conn
-	writers.file[conn] = h
 }
 
-// leave lets h's connection write another file.
+// leave takes h from the files of its connection, which may write another one then.
 func (h *handle) leave() {
 	if h.conn == nil {
 		return
 	}
-	writers.Lock()
-	defer writers.Unlock()
-	delete(writers.file, h.conn)
+	connections.Lock()
+	defer connections.Unlock()
+	c := connections.of[h.conn]
+	if c.writer == h {
+		c.writer = nil
+	}
+	if c.files--; c.files == 0 {
+		delete(connections.of, h.conn)
+	}
 	h.conn = nil
 }

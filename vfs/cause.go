@@ -24,9 +24,13 @@ type told struct {
 	first *told
 }
 
-// A memory of what SQLite was told. The journal's errors reach it from wherever the
-// journal is looked at.
-type toldMemory struct{ last atomic.Pointer[told] }
+// A memory of what SQLite was told by the files of one connection. The journal's errors
+// reach it from wherever the journal is looked at.
+type toldMemory struct {
+	last atomic.Pointer[told]
+	// refused is why a page was not read; see rows.Next.
+	refused error
+}
 
 // tell remembers err, of which SQLite gets code.
 func (m *toldMemory) tell(err error, code sqlite3.ExtendedErrorCode) {
@@ -86,6 +90,15 @@ func (e *causedError) Error() string {
 // Unwrap returns both.
 func (e *causedError) Unwrap() []error { return []error{e.sqlite, e.cause} }
 
+// unanswered is the error of a query that SQLite has answered although a read of it was
+// refused with cause: PRAGMA integrity_check takes a page that it can't read for a
+// damaged one, and so do the functions that are like it. A statement that writes is left
+// alone, and so is COMMIT: they may have landed, and a checkpoint that follows them may
+// be refused.
+func unanswered(cause error) error {
+	return &causedError{sqliteCode(cause, sqlite3.IOERR_READ), cause}
+}
+
 // An interruptedError is a causedError whose reason is the context's: Cause knows none.
 type interruptedError struct{ causedError }
 
@@ -126,28 +139,25 @@ var errCutOff = errors.New("vfs: parts of a transaction are stored that is under
 // causeOf returns what one of the connection's files told SQLite as code, or why the
 // database refuses everything, if that is a reason for code.
 func (c *conn) causeOf(code sqlite3.ExtendedErrorCode) error {
-	raw := c.Raw()
-	for n := 0; ; n++ {
-		schema := raw.DBName(n)
-		if schema == "" {
-			break
-		}
-		if h := fileOf(raw, schema); h != nil {
-			if cause := h.told.recall(code); cause != nil {
-				return cause
-			}
-		}
+	if cause := c.told.recall(code); cause != nil {
+		return cause
 	}
 	switch code.Code() {
 	case sqlite3.BUSY:
 		if code == sqlite3.BUSY_TIMEOUT {
 			return ErrSnapshotTooOld // nothing else here is told so
 		}
+	case sqlite3.FULL:
+		// A temporary file doesn't know whose it is.
+		if c.temp.refused.Load() != c.tempRefused {
+			return ErrTempFull
+		}
+		return c.db.healthy()
 	case sqlite3.READONLY:
 		if code == sqlite3.READONLY_ROLLBACK {
 			return errCutOff
 		}
-	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL, sqlite3.FULL:
+	case sqlite3.IOERR, sqlite3.CANTOPEN, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.PROTOCOL:
 		return c.db.healthy()
 	}
 	return nil

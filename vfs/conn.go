@@ -32,17 +32,17 @@ func (db *database) refusal(ctx context.Context) error {
 // A connector makes the connections of a pool.
 type connector struct {
 	driver.Connector
-	db      *database
-	prepare func(*sqlite3.Conn) error
+	db  *database
+	vfs *VFS
 }
 
-// newConnector returns the connector for dsn, which leads to db.
-func newConnector(dsn string, db *database, prepare func(*sqlite3.Conn) error) (*connector, error) {
+// newConnector returns the connector for dsn, which leads to db in v.
+func newConnector(dsn string, db *database, v *VFS) (*connector, error) {
 	base, err := new(sqlitedriver.SQLite).OpenConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return &connector{base, db, prepare}, nil
+	return &connector{base, db, v}, nil
 }
 
 // A driverConn is what go-sqlite3's connections are to database/sql.
@@ -57,7 +57,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	if err := c.db.refusal(ctx); err != nil {
 		return nil, err
 	}
-	conn := &conn{db: c.db}
+	conn := &conn{db: c.db, temp: c.vfs.temp, told: new(toldMemory)}
 	conn.tx.conn = conn
 	err = errLeft
 	defer conn.guard(&err)
@@ -72,8 +72,9 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	conn.driverConn = dc
 	if conn.file = fileOf(dc.Raw(), "main"); conn.file != nil {
 		conn.file.SetDB(dc.Raw()) // a VFS on top may not have said so
+		conn.told = conn.file.told
 	}
-	if err := conn.setUp(ctx, c.prepare); err != nil {
+	if err := conn.setUp(ctx, c.vfs.opts.prepare); err != nil {
 		return nil, errors.Join(conn.explain(ctx, err), dc.Close())
 	}
 	return conn, nil
@@ -85,11 +86,15 @@ type conn struct {
 	driverConn
 	db        *database
 	file      *handle // nil if a VFS on top hides it
+	told      *toldMemory
+	temp      *tempRoom
 	tx        connTx
 	queryOnly bool        // by a PRAGMA of the options
 	spent     atomic.Bool // it isn't used again
 	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
 	left      atomic.Bool // by runtime.Goexit, which may have kept locks of database/sql
+
+	tempRefused int64 // of temp, when the statement began
 }
 
 // setUp runs prepare, which ctx interrupts.
@@ -121,8 +126,9 @@ func (c *conn) enter(ctx context.Context) error {
 
 // begin forgets what was seen of the statement before this one.
 func (c *conn) begin() {
+	c.told.forget()
+	c.tempRefused = c.temp.refused.Load()
 	if c.file != nil {
-		c.file.told.forget()
 		c.file.ended = false
 	}
 }
@@ -309,6 +315,7 @@ type driverRows interface {
 	driver.RowsColumnTypeDatabaseTypeName
 	driver.RowsColumnTypeNullable
 	driver.RowsColumnTypeScanType
+	ReadOnly() bool // of its statement
 }
 
 // A rows is the rows of a query.
@@ -337,12 +344,19 @@ func (r *rows) Next(dest []driver.Value) (err error) {
 	}
 	err = errLeft
 	defer r.conn.guard(&err)
+	told := r.conn.told
+	told.refused = nil
 	err = r.driverRows.Next(dest)
-	if err == nil || err == io.EOF {
+	switch {
+	case err != nil && err != io.EOF:
+		err = r.conn.explain(r.ctx, err)
+	case told.refused != nil && r.ReadOnly() && len(r.Columns()) > 0:
+		err = unanswered(told.refused)
+	default:
 		return err
 	}
-	r.err = r.conn.explain(r.ctx, err)
-	return r.err
+	r.err = err
+	return err
 }
 
 // Close is driver.Rows's.

@@ -156,7 +156,7 @@ func (c *crashCase) run(t *testing.T) (*tape, []ack) {
 	t.Helper()
 	tp := newTape()
 	r := openRig(t, tp, c.limits)
-	db := r.open(t, &Options{Pragmas: c.pragmas})
+	db := r.open(t, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory})
 	conn := oneConn(t, db)
 	for _, s := range c.setup {
 		exec(t, conn, s)

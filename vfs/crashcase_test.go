@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -13,11 +14,12 @@ import (
 
 // A crashCase is a database and what is done to it, one transaction a step.
 type crashCase struct {
-	name    string
-	limits  batch.Limits
-	pragmas []string
-	setup   []string
-	steps   []crashStep
+	name     string
+	limits   batch.Limits
+	txMemory int64
+	pragmas  []string
+	setup    []string
+	steps    []crashStep
 }
 
 // A crashStep is one transaction, and what it takes: a case whose transactions have
@@ -38,44 +40,55 @@ var (
 	oneBatch = batch.Limits{AtomicBatches: 1, Entries: 8}
 	table    = "create table t(a integer primary key, b blob)"
 	fill     = "insert into t(b) select zeroblob(1500) from generate_series(1, 80)"
+	// spilled is a transaction of which parts are stored before it commits, also if it is
+	// the first one.
+	spilled = "begin; create table if not exists t(a integer primary key, b blob); " +
+		"insert into t(b) select randomblob(3000) from generate_series(1, 300); update t set b = zeroblob(4000) where a % 2; commit"
 )
 
 var crashCases = []crashCase{
-	{"small", batch.Limits{}, nil, []string{table, "insert into t(b) values ('zero')"}, []crashStep{
+	{"small", batch.Limits{}, 0, nil, []string{table, "insert into t(b) values ('zero')"}, []crashStep{
 		{"insert into t(b) values ('one')", took{1, 1, 0}}, {"insert into t(b) values ('two')", took{1, 1, 0}}, {"update t set b = 'three'", took{1, 1, 0}},
 		{"delete from t", took{1, 1, 0}}, {"create index i on t(b)", took{1, 1, 0}}, {"insert into t(b) values ('four')", took{1, 1, 0}}, {"drop index i", took{1, 1, 0}},
 	}},
-	{"first transaction", batch.Limits{}, nil, nil, []crashStep{{table, took{1, 1, 0}}, {fill, took{1, 1, 0}}}},
-	{"several sub-batches", batch.Limits{Entries: 16}, nil, []string{table}, []crashStep{
+	{"first transaction", batch.Limits{}, 0, nil, nil, []crashStep{{table, took{1, 1, 0}}, {fill, took{1, 1, 0}}}},
+	{"first transaction spilled", batch.Limits{}, leastTxMemory, []string{"cache_size=5"}, nil, []crashStep{{spilled, took{7, 5, 2}}, {spilled, took{6, 4, 2}}}},
+	{"first transaction spilled, in parts", batch.Limits{AtomicBatches: 1, Entries: 200}, leastTxMemory, []string{"cache_size=5", "journal_mode=truncate"}, nil, []crashStep{
+		{spilled, took{5, 3, 2}}, {fill, took{1, 1, 0}},
+	}},
+	{"first transaction spilled, then undone", batch.Limits{AtomicBatches: 1, Entries: 200}, leastTxMemory, []string{"cache_size=5"}, nil, []crashStep{
+		{strings.Replace(spilled, "commit", "rollback", 1), took{5, 3, 2}}, {table, took{1, 1, 0}},
+	}},
+	{"several sub-batches", batch.Limits{Entries: 16}, 0, nil, []string{table}, []crashStep{
 		{fill, took{1, 3, 0}}, {"update t set b = randomblob(1500)", took{1, 3, 0}}, {fill, took{1, 3, 0}}, {"delete from t where a % 2", took{1, 5, 0}}, {"vacuum", took{2, 4, 0}},
 	}},
-	{"append first", oneBatch, nil, []string{table}, []crashStep{{fill, took{6, 6, 0}}, {fill, took{6, 6, 0}}, {"insert into t(b) values ('x')", took{1, 1, 0}}, {fill, took{6, 6, 0}}}},
-	{"fallback", oneBatch, nil, []string{table, fill}, []crashStep{
+	{"append first", oneBatch, 0, nil, []string{table}, []crashStep{{fill, took{6, 6, 0}}, {fill, took{6, 6, 0}}, {"insert into t(b) values ('x')", took{1, 1, 0}}, {fill, took{6, 6, 0}}}},
+	{"fallback", oneBatch, 0, nil, []string{table, fill}, []crashStep{
 		{"update t set b = randomblob(1500)", took{12, 5, 7}}, {"delete from t where a % 3 = 0", took{9, 4, 5}}, {"update t set b = randomblob(1600)", took{12, 5, 7}}, {"vacuum", took{10, 5, 5}},
 	}},
-	{"spill", batch.Limits{}, []string{"cache_size=5"}, []string{table, fill}, []crashStep{
+	{"spill", batch.Limits{}, 0, []string{"cache_size=5"}, []string{table, fill}, []crashStep{
 		{"begin; " + fill + "; update t set b = randomblob(3000); commit", took{1, 2, 0}},
 		{"begin; delete from t where a > 100; " + fill + "; commit", took{1, 1, 0}}, {"vacuum", took{2, 3, 0}},
 		{"begin; update t set b = zeroblob(10); savepoint s; delete from t; rollback to s; commit", took{1, 2, 0}},
 		{"begin; update t set b = 'lost'; rollback", took{1, 2, 0}},
 	}},
-	{"spill and fallback", oneBatch, []string{"cache_size=5"}, []string{table, fill}, []crashStep{
+	{"spill and fallback", oneBatch, 0, []string{"cache_size=5"}, []string{table, fill}, []crashStep{
 		{"begin; " + fill + "; update t set b = randomblob(3000); commit", took{28, 21, 7}}, {"delete from t where a > 40", took{1, 1, 0}}, {"vacuum", took{14, 7, 7}},
 		{"begin; delete from t; rollback", took{0, 0, 0}},
 	}},
-	{"truncate", oneBatch, []string{"journal_mode=truncate", "cache_size=5"}, []string{table, fill}, []crashStep{
+	{"truncate", oneBatch, 0, []string{"journal_mode=truncate", "cache_size=5"}, []string{table, fill}, []crashStep{
 		{"update t set b = randomblob(1500)", took{13, 6, 7}}, {"delete from t where a > 20", took{1, 1, 0}}, {"vacuum", took{6, 3, 3}}, {fill, took{6, 6, 0}},
 	}},
-	{"persist", oneBatch, []string{"journal_mode=persist", "cache_size=5"}, []string{table, fill}, []crashStep{
+	{"persist", oneBatch, 0, []string{"journal_mode=persist", "cache_size=5"}, []string{table, fill}, []crashStep{
 		{"update t set b = randomblob(1500)", took{13, 6, 7}}, {"delete from t where a > 20", took{1, 1, 0}}, {"vacuum", took{6, 3, 3}}, {fill, took{6, 6, 0}},
 	}},
-	{"auto_vacuum", oneBatch, []string{"auto_vacuum=full", "cache_size=5"}, []string{table, fill}, []crashStep{
+	{"auto_vacuum", oneBatch, 0, []string{"auto_vacuum=full", "cache_size=5"}, []string{table, fill}, []crashStep{
 		{"delete from t where a > 20", took{2, 2, 0}}, {fill, took{6, 6, 0}}, {"delete from t where a % 2", took{15, 7, 8}},
 	}},
-	{"small pages", oneBatch, []string{"page_size=512", "cache_size=5"}, []string{table, fill}, []crashStep{
+	{"small pages", oneBatch, 0, []string{"page_size=512", "cache_size=5"}, []string{table, fill}, []crashStep{
 		{"update t set b = randomblob(100)", took{4, 2, 2}}, {fill, took{7, 5, 2}}, {"vacuum", took{12, 6, 6}},
 	}},
-	{"large pages", oneBatch, []string{"page_size=65536"}, []string{table, fill}, []crashStep{
+	{"large pages", oneBatch, 0, []string{"page_size=65536"}, []string{table, fill}, []crashStep{
 		{"update t set b = randomblob(1500)", took{10, 4, 6}}, {fill, took{19, 11, 8}}, {"delete from t", took{14, 6, 8}}, {"vacuum", took{11, 5, 6}},
 	}},
 }

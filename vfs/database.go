@@ -345,6 +345,9 @@ func (h *handle) readError(err error) error {
 	if err == nil || err == io.EOF {
 		return err
 	}
+	if !errors.Is(err, actorstore.ErrCorrupt) { // damage is what a check is to find
+		h.told.refused = err
+	}
 	return h.sqliteError(err, sqlite3.IOERR_READ)
 }
 

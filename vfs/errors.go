@@ -40,6 +40,9 @@ var (
 	// needs too much. The connection is closed, its transaction rolled back, and the
 	// pool makes another one. SQLite's code is SQLITE_NOMEM.
 	ErrNoMemory = errors.New("vfs: the connection has used up its memory, and is closed")
+	// ErrTempFull: a statement needed more room for temporary files than
+	// Options.TempBytes. To SQLite the disk is full (SQLITE_FULL).
+	ErrTempFull = errors.New("vfs: no room for temporary files")
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
 	ErrFailed = errors.New("vfs: database failed earlier")
@@ -74,7 +77,7 @@ func ofSQLite(err error) bool {
 // sqliteCode is the code that SQLite sees of err.
 func sqliteCode(err error, ioerr sqlite3.ExtendedErrorCode) sqlite3.ExtendedErrorCode {
 	switch {
-	case errors.Is(err, actorstore.ErrQuota), errors.Is(err, batch.ErrTooLarge):
+	case errors.Is(err, actorstore.ErrQuota), errors.Is(err, batch.ErrTooLarge), errors.Is(err, ErrTempFull):
 		return sqlite3.ExtendedErrorCode(sqlite3.FULL)
 	case errors.Is(err, ErrSnapshotTooOld):
 		// After an IOERR SQLite ends the transaction by itself, and what follows in it

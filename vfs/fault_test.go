@@ -23,22 +23,26 @@ type faultKind struct {
 	point faultkv.Point
 	err   error
 	mixed bool // for TestFaultMixed only: elsewhere it would take long, and show no more
+	times int  // faultkv.Rule's
 }
 
 // faultKinds has those that strike before the operation is done, and those that
 // strike after a commit was applied: as an engine says it that knows of its doubt,
-// as one says it that doesn't, and when only the wait for the disk failed.
+// as one says it that doesn't, and when only the wait for the disk failed. Of those that
+// last until SQLite has given up, its rollback fails, too.
 var faultKinds = []faultKind{
-	{"get", faultkv.BeforeGet, errInjected, false},
-	{"scan", faultkv.BeforeScan, errInjected, false},
-	{"entry", faultkv.BeforeEntry, errInjected, false},
-	{"snapshot", faultkv.BeforeSnapshot, errInjected, false},
-	{"commit", faultkv.BeforeCommit, errInjected, false},
-	{"commit in doubt", faultkv.BeforeCommit, errLost, true},
-	{"lost acknowledgement", faultkv.AfterApply, errLost, false},
-	{"lost acknowledgement, plain", faultkv.AfterApply, errInjected, true},
-	{"not durable", faultkv.AfterCommit, errInjected, false},
-	{"sync", faultkv.BeforeSync, errInjected, false},
+	{"get", faultkv.BeforeGet, errInjected, false, 0},
+	{"scan", faultkv.BeforeScan, errInjected, false, 0},
+	{"entry", faultkv.BeforeEntry, errInjected, false, 0},
+	{"snapshot", faultkv.BeforeSnapshot, errInjected, false, 0},
+	{"commit", faultkv.BeforeCommit, errInjected, false, 0},
+	{"commit in doubt", faultkv.BeforeCommit, errLost, true, 0},
+	{"lost acknowledgement", faultkv.AfterApply, errLost, false, 0},
+	{"lost acknowledgement, plain", faultkv.AfterApply, errInjected, true, 0},
+	{"not durable", faultkv.AfterCommit, errInjected, false, 0},
+	{"sync", faultkv.BeforeSync, errInjected, false, 0},
+	{"all gets", faultkv.BeforeGet, errInjected, false, faultkv.Forever},
+	{"all snapshots", faultkv.BeforeSnapshot, errInjected, false, faultkv.Forever},
 }
 
 // reads says whether the kind leaves what is stored alone.
@@ -96,7 +100,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	where := fmt.Sprintf("operation %d", nth)
 	engine := faultkv.New(memkv.New())
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, MaxConns: 1})
+	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +110,7 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	states := []string{contentOf(t, db)}
 	armed := false // what looks at the state must not fail
 	fault := engine.Fail(faultkv.Rule{
-		Point: kind.point, Skip: nth - 1, Err: kind.err, Match: func(faultkv.Op) bool { return armed },
+		Point: kind.point, Skip: nth - 1, Times: kind.times, Err: kind.err, Match: func(faultkv.Op) bool { return armed },
 	})
 	var failure error
 	for _, s := range c.steps {
@@ -172,7 +176,7 @@ func turnBack(t *testing.T, db *DB) {
 func (c *crashCase) afterFault(t *testing.T, engine *faultkv.Engine, states []string, failure error, where string) {
 	t.Helper()
 	r := openRig(t, engine, c.limits)
-	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, MaxConns: 1})
+	db, err := Open(t.Context(), r.actor, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory, MaxConns: 1})
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}

@@ -153,7 +153,7 @@ func failMixed(t *testing.T, limits batch.Limits, kind faultKind, step, nth int,
 		}
 	}
 	where := fmt.Sprintf("operation %d of %q", nth, mixedSteps[step].name)
-	f := m.engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth - 1, Err: kind.err})
+	f := m.engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth - 1, Times: kind.times, Err: kind.err})
 	out, err := mixedSteps[step].run(t.Context(), m)
 	f.Remove()
 	if f.Hits() == 0 {

@@ -43,10 +43,10 @@ type handle struct {
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler
 
-	told   toldMemory // what SQLite was told, for its user
-	ended  bool       // this statement has stored the end of a transaction, or of a rollback
-	staged *staged    // what lands with the transaction that is under way
-	ahead  *ahead     // nil on a near engine
+	told   *toldMemory // what SQLite was told, for its user; the connection's
+	ended  bool        // this statement has stored the end of a transaction, or of a rollback
+	staged *staged     // what lands with the transaction that is under way
+	ahead  *ahead      // nil on a near engine
 
 	closed bool
 
@@ -71,7 +71,8 @@ func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
 	defer db.mu.Unlock()
 	db.handles++
 	return &handle{
-		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull, shm: db.shm.open(), ahead: db.newAhead(),
+		db: db, ctx: ctx, readOnly: readOnly, mode: "delete", sync: syncFull,
+		shm: db.shm.open(), ahead: db.newAhead(), told: new(toldMemory),
 	}
 }
 

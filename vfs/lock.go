@@ -36,7 +36,9 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	case sqlitevfs.LOCK_SHARED:
 		err = h.lockShared()
 	case sqlitevfs.LOCK_RESERVED:
-		err = h.lockReserved()
+		if err = h.lockReserved(); err == nil {
+			err = h.undoFirst()
+		}
 	case sqlitevfs.LOCK_EXCLUSIVE:
 		err = h.lockExclusive()
 	}
@@ -107,6 +109,32 @@ func (h *handle) lockReserved() error {
 	}
 	db.begin(h)
 	return nil
+}
+
+// undoFirst is called by the writer before anything else: if a journal is left of a first
+// transaction, which failed after a part of it was stored, it empties the file again and
+// removes the journal. SQLite doesn't do that: where the committed file is empty it takes
+// any journal for that of another file, which it removes unread, and goes on if that fails.
+// So h isn't the writer unless this succeeds.
+//
+// https://sqlite.org/lockingv3.html#hot_journals
+func (h *handle) undoFirst() error {
+	db := h.db
+	db.mu.Lock()
+	left := db.hot && db.cur.size == 0
+	db.mu.Unlock()
+	if !left {
+		return nil
+	}
+	err := db.resizeMain(h.ctx, 0)
+	if err == nil {
+		err = db.finishJournal(h.ctx, true)
+	}
+	if err != nil {
+		err = h.sqliteError(err, sqlite3.IOERR_LOCK)
+		h.endWrite()
+	}
+	return err
 }
 
 // lockExclusive is granted to the writer at once. From SHARED it is the way of a

@@ -58,10 +58,10 @@ func TestManyActors(t *testing.T) {
 // knownWriters returns how many connections may write the database of an actor. Those of
 // other tests, some of which crash, are none of it.
 func knownWriters(a *actorstore.Actor) (n int) {
-	writers.Lock()
-	defer writers.Unlock()
-	for _, h := range writers.file {
-		if h.db.actor == a {
+	connections.Lock()
+	defer connections.Unlock()
+	for _, c := range connections.of {
+		if c.writer != nil && c.writer.db.actor == a {
 			n++
 		}
 	}

@@ -80,7 +80,7 @@ func (v *VFS) connector(dsn string) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConnector(dsn, d, v.opts.prepare)
+	return newConnector(dsn, d, v)
 }
 
 // prepare sets up a new connection.

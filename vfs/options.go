@@ -17,6 +17,13 @@ type Options struct {
 	// memory; a larger one moves to the operating system's TempDir. 0 means
 	// 4 MiB, a negative number that nothing is kept in memory.
 	TempMemory int64
+	// TempBytes bounds what all temporary files of SQLite take together, in memory and in
+	// TempDir: TEMP tables, sorters, statement journals and the copies that VACUUM makes, of
+	// all connections of a pool or VFS. A statement that needs more fails with SQLITE_FULL
+	// (ErrTempFull). With PRAGMA temp_store=MEMORY they are in the memory of their
+	// connection, which has at most 256 MiB, and don't count. 0 means 1 GiB, a negative
+	// number no bound.
+	TempBytes int64
 	// TempDir is where large temporary files go, and in WAL mode SQLite's index of the
 	// log; "" means os.TempDir.
 	TempDir string
@@ -60,6 +67,7 @@ type Options struct {
 
 const (
 	defaultTempMemory = 4 << 20
+	defaultTempBytes  = 1 << 30
 	defaultTxMemory   = 32 << 20
 	leastTxMemory     = 1 << 20
 	defaultMaxAge     = 5 * time.Minute
@@ -75,6 +83,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if r.TempMemory == 0 {
 		r.TempMemory = defaultTempMemory
+	}
+	if r.TempBytes == 0 {
+		r.TempBytes = defaultTempBytes
 	}
 	if r.TxMemory == 0 {
 		r.TxMemory = defaultTxMemory

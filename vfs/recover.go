@@ -49,7 +49,7 @@ func (db *database) recover(ctx context.Context) error {
 	if err != nil || !legible {
 		return err
 	}
-	v := &VFS{opts: *db.opts, databases: map[string]*database{mountName: db}}
+	v := &VFS{opts: *db.opts, temp: &tempRoom{most: db.opts.TempBytes}, databases: map[string]*database{mountName: db}}
 	v.opts.Wrap = nil // what one of SQLite's own journals undoes is as it is stored
 	name := fmt.Sprintf("greenroom-recovery-%d", pools.Add(1))
 	if err := v.Register(name); err != nil {

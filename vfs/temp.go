@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
@@ -15,17 +16,37 @@ import (
 // file of the operating system from then on; never in an actor's keys.
 type tempFile struct {
 	noLocks
-	dir   string // for the OS file; "" is the system's
-	bound int64  // bytes kept in memory
+	dir   string    // for the OS file; "" is the system's
+	bound int64     // bytes kept in memory
+	space *tempRoom // what all files of the VFS may take
+	size  int64     // counted in space
 	mem   []byte
 	file  *os.File // not nil once the bound was exceeded
+}
+
+// A tempRoom bounds the temporary files of a VFS, in memory and in files, together.
+type tempRoom struct {
+	most    int64 // bytes; negative: no bound
+	used    atomic.Int64
+	refused atomic.Int64 // how often there was no room
+}
+
+// take counts n more bytes, or returns ErrTempFull.
+func (r *tempRoom) take(n int64) error {
+	if used := r.used.Add(n); r.most >= 0 && used > r.most {
+		r.used.Add(-n)
+		r.refused.Add(1)
+		return fmt.Errorf("%w: %d bytes wanted, limit %d", ErrTempFull, used, r.most)
+	}
+	return nil
 }
 
 var _ sqlitevfs.File = (*tempFile)(nil)
 
 // Close removes the file.
 func (f *tempFile) Close() error {
-	f.mem = nil
+	f.space.used.Add(-f.size)
+	f.mem, f.size = nil, 0
 	if f.file == nil {
 		return nil
 	}
@@ -62,14 +83,30 @@ func (f *tempFile) ReadAt(b []byte, off int64) (int, error) {
 
 func (f *tempFile) WriteAt(b []byte, off int64) (int, error) {
 	end := off + int64(len(b))
-	if f.file == nil && end > f.bound {
-		if err := f.spill(); err != nil {
+	more := max(0, end-f.size)
+	if more > 0 {
+		if err := f.space.take(more); err != nil {
 			return 0, sqliteError(err, sqlite3.IOERR_WRITE)
 		}
 	}
-	if f.file != nil {
-		n, err := f.file.WriteAt(b, off)
+	n, err := f.write(b, off, end)
+	if err != nil {
+		f.space.used.Add(-more)
 		return n, sqliteError(err, sqlite3.IOERR_WRITE)
+	}
+	f.size += more
+	return n, nil
+}
+
+// write writes b from off to end, for which there is room.
+func (f *tempFile) write(b []byte, off, end int64) (int, error) {
+	if f.file == nil && end > f.bound {
+		if err := f.spill(); err != nil {
+			return 0, err
+		}
+	}
+	if f.file != nil {
+		return f.file.WriteAt(b, off)
 	}
 	if end > int64(len(f.mem)) {
 		f.resize(end)
@@ -77,13 +114,9 @@ func (f *tempFile) WriteAt(b []byte, off int64) (int, error) {
 	return copy(f.mem[off:], b), nil
 }
 
-// resize sets the length of mem; new bytes are zero.
+// resize makes mem longer; new bytes are zero.
 func (f *tempFile) resize(size int64) {
 	have := int64(len(f.mem))
-	if size <= have {
-		f.mem = f.mem[:size]
-		return
-	}
 	if size > int64(cap(f.mem)) {
 		next := make([]byte, size, min(max(size, 2*int64(cap(f.mem)), chunkSize), max(f.bound, size)))
 		copy(next, f.mem)
@@ -109,26 +142,24 @@ func (f *tempFile) spill() error {
 	return nil
 }
 
+// Truncate makes the file shorter. It never becomes longer so.
 func (f *tempFile) Truncate(size int64) error {
+	if size >= f.size {
+		return nil
+	}
 	if f.file != nil {
-		return sqliteError(f.file.Truncate(size), sqlite3.IOERR_TRUNCATE)
+		if err := f.file.Truncate(size); err != nil {
+			return sqliteError(err, sqlite3.IOERR_TRUNCATE)
+		}
+	} else {
+		f.mem = f.mem[:size]
 	}
-	if size <= int64(len(f.mem)) {
-		f.resize(size)
-	}
+	f.space.used.Add(size - f.size)
+	f.size = size
 	return nil
 }
 
 // Sync does nothing: a temporary file need not survive.
 func (f *tempFile) Sync(sqlitevfs.SyncFlag) error { return nil }
 
-func (f *tempFile) Size() (int64, error) {
-	if f.file == nil {
-		return int64(len(f.mem)), nil
-	}
-	info, err := f.file.Stat()
-	if err != nil {
-		return 0, sqliteError(err, sqlite3.IOERR_FSTAT)
-	}
-	return info.Size(), nil
-}
+func (f *tempFile) Size() (int64, error) { return f.size, nil }

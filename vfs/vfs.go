@@ -33,6 +33,7 @@ import (
 // concurrent use.
 type VFS struct {
 	opts Options
+	temp *tempRoom
 
 	mu         sync.Mutex
 	databases  map[string]*database // +checklocks:mu
@@ -44,7 +45,8 @@ var _ sqlitevfs.VFSFilename = (*VFS)(nil)
 
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
-	return &VFS{opts: opts.withDefaults(), databases: map[string]*database{}, mounting: map[string]bool{}}
+	o := opts.withDefaults()
+	return &VFS{opts: o, temp: &tempRoom{most: o.TempBytes}, databases: map[string]*database{}, mounting: map[string]bool{}}
 }
 
 // Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
@@ -199,7 +201,7 @@ func (v *VFS) FullPathname(name string) (string, error) { return name, nil }
 // Open implements sqlitevfs.VFS.
 func (v *VFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	if name == "" || flags&sqlitevfs.OPEN_DELETEONCLOSE != 0 {
-		return &tempFile{bound: v.opts.TempMemory, dir: v.opts.TempDir}, flags, nil
+		return &tempFile{bound: v.opts.TempMemory, dir: v.opts.TempDir, space: v.temp}, flags, nil
 	}
 	var file sqlitevfs.File
 	var err error
