@@ -40,6 +40,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -105,6 +106,7 @@ func (m *Module) open(ctx context.Context) (err error) {
 		config = config.WithCompilationCache(m.cache)
 	}
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	ctx = experimental.WithFunctionListenerFactory(ctx, timed{}) // of the host's functions, not of the module's
 	if _, err = wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err == nil {
 		_, err = hostModule(m.runtime).Instantiate(ctx)
 	}
