@@ -43,6 +43,28 @@ func benchTurns(b *testing.B, kind *host.Actor, action string) {
 	r.close()
 }
 
+// BenchmarkSQL has turns write with SQL, and fail behind that: the next one has a new
+// connection.
+func BenchmarkSQL(b *testing.B) {
+	m, err := goModule()
+	must(b, err)
+	for name, want := range map[string]string{"lands": "", "fails": "overdrawn"} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b, m, host.Options{})
+			amount := 0
+			for b.Loop() {
+				if amount++; want != "" {
+					amount = -1 // again and again, as it never lands
+				}
+				if code := r.code(lobby, "book", amount); code != want {
+					b.Fatal(code)
+				}
+			}
+			r.close()
+		})
+	}
+}
+
 // BenchmarkConfine opens databases, as SQLite does and as modules have them.
 func BenchmarkConfine(b *testing.B) {
 	m := &Module{opts: (*Options)(nil).orDefault()}

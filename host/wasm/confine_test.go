@@ -154,6 +154,25 @@ func TestStoredFunctions(t *testing.T) {
 	must(t, owner.Close())
 }
 
+// TestDiscard looks that a connection on which a turn has failed isn't used again, and
+// another one is.
+func TestDiscard(t *testing.T) {
+	withGo(t, func(r *rig) {
+		call1[int](r, lobby, "book", 100)
+		for _, test := range []struct {
+			amount     int
+			code, want string
+		}{{1, "", "1"}, {-500, "overdrawn", "0"}} {
+			if got := r.code(lobby, "book", test.amount); got != test.code {
+				t.Errorf("got %q, want %q", got, test.code)
+			}
+			if got := call1[[]string](r, lobby, "find", "SELECT total_changes() > 0"); !slices.Equal(got, []string{test.want}) {
+				t.Errorf("after %q: %q, want %s", test.code, got, test.want)
+			}
+		}
+	})
+}
+
 // chain returns n times x, with sep between them, in parentheses that nest as little as can
 // be.
 func chain(n int, x, sep string) string {

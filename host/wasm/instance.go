@@ -88,6 +88,9 @@ func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
 		wrote = wrote || more
 	}
 	if err != nil {
+		if i.tx != nil {
+			i.tx.Discard() // whatever the turn may have done to the connection
+		}
 		return nil, err
 	}
 	if wrote {
