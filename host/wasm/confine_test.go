@@ -286,3 +286,22 @@ func TestStatementTime(t *testing.T) {
 		})
 	}
 }
+
+// TestDeep nests so many SELECTs that SQLite runs out of its stack, and looks that the turn
+// ends, and the next one works.
+func TestDeep(t *testing.T) {
+	withGo(t, func(r *rig) {
+		var b strings.Builder
+		b.WriteString("WITH c0 AS (SELECT 1 x)")
+		for i := range 1500 {
+			fmt.Fprintf(&b, ", c%d AS (SELECT * FROM c%d)", i+1, i)
+		}
+		call1[int](r, lobby, "book", 1)
+		if got := r.code(lobby, "find", b.String()+" SELECT * FROM c1500"); got != "sql" {
+			t.Errorf("got %q", got)
+		}
+		if got := call1[int](r, lobby, "book", 10); got != 11 {
+			t.Errorf("balance %d", got)
+		}
+	})
+}
