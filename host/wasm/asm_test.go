@@ -107,6 +107,7 @@ type tiny struct {
 	pages   uint32 // 0 means 2
 	without string // an export that is left out
 	imports [2]string
+	wasi    string // a function of WASI that is imported in the place of random
 }
 
 // Where things are in the memory of a tiny.
@@ -161,6 +162,9 @@ func (m *tiny) build(t testing.TB) []byte {
 	}
 	if m.imports[0] != "" {
 		im[0] = code(text(m.imports[0]), text(m.imports[1]), 0, 0)
+	}
+	if m.wasi != "" {
+		im[slices.Index(imports, "random")] = code(text("wasi_snapshot_preview1"), text(m.wasi), 0, 0)
 	}
 	var ex [][]byte
 	for i, name := range []string{abi.VersionExport, abi.DescribeExport, abi.TurnExport, "more", "_initialize"} {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -39,6 +41,43 @@ func benchTurns(b *testing.B, kind *host.Actor, action string) {
 		call1[any](r, lobby, action, 1)
 	}
 	r.close()
+}
+
+// BenchmarkSQL has turns write with SQL, and fail behind that: the next one has a new
+// connection.
+func BenchmarkSQL(b *testing.B) {
+	m, err := goModule()
+	must(b, err)
+	for name, want := range map[string]string{"lands": "", "fails": "overdrawn"} {
+		b.Run(name, func(b *testing.B) {
+			r := newRig(b, m, host.Options{})
+			amount := 0
+			for b.Loop() {
+				if amount++; want != "" {
+					amount = -1 // again and again, as it never lands
+				}
+				if code := r.code(lobby, "book", amount); code != want {
+					b.Fatal(code)
+				}
+			}
+			r.close()
+		})
+	}
+}
+
+// BenchmarkConfine opens databases, as SQLite does and as modules have them.
+func BenchmarkConfine(b *testing.B) {
+	m := &Module{opts: (*Options)(nil).orDefault()}
+	for name, confine := range map[string]func(*sqlite3.Conn) error{"plain": func(*sqlite3.Conn) error { return nil }, "confined": m.confine} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				c, err := sqlite3.Open(":memory:")
+				must(b, err)
+				must(b, confine(c))
+				must(b, c.Close())
+			}
+		})
+	}
 }
 
 // BenchmarkInstance makes instances of the module in Go, and says what each takes.

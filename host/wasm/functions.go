@@ -8,6 +8,7 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
@@ -94,6 +95,18 @@ func tick(ctx context.Context, _ api.Module, _ []uint64) {
 	if err := ctx.Err(); err != nil {
 		panic(err)
 	}
+}
+
+// timed ends a call whose time is over at every function of the host, those of WASI
+// included: one may take as long as a million rounds, and counts as one.
+type timed struct{}
+
+// NewFunctionListener implements experimental.FunctionListenerFactory.
+func (timed) NewFunctionListener(api.FunctionDefinition) experimental.FunctionListener {
+	return experimental.FunctionListenerFunc(
+		func(ctx context.Context, _ api.Module, _ api.FunctionDefinition, _ []uint64, _ experimental.StackIterator) {
+			tick(ctx, nil, nil)
+		})
 }
 
 // callOf returns the call in which the module calls the host. Whatever calls a module

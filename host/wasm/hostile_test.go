@@ -106,6 +106,41 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// A readerFunc is a reader.
+type readerFunc func(b []byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// TestHostTime has the time of a turn end within a function of the host: the next one, of
+// the host's own and of WASI, must not begin. A few calls are less than any number of
+// rounds between two ticks.
+func TestHostTime(t *testing.T) {
+	for name, wasi := range map[string]string{"own": "", "wasi": "random_get"} {
+		for engine, interpret := range engines {
+			t.Run(name+"/"+engine, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				reads := 0
+				m := &tiny{hostile: code(slicesRepeat(code(callTo("random", dataAt, 8), opDrop), 100)), wasi: wasi}
+				c := m.compile(t, Options{Interpret: interpret, Random: readerFunc(func(b []byte) (int, error) {
+					reads++
+					cancel()
+					return len(b), nil
+				})})
+				i := &instance{module: c}
+				err := i.run(&call{instance: i, ctx: ctx}, func(ctx context.Context) error {
+					_, err := i.guest.ExportedFunction(abi.TurnExport).Call(ctx, longEvent)
+					return err
+				})
+				if !errors.Is(err, context.Canceled) || reads != 1 {
+					t.Errorf("after %d calls: %v", reads, err)
+				}
+				must(t, c.Close(context.Background()))
+			})
+		}
+	}
+}
+
 // TestDestroyAgain destroys the actor in every event, the one of its end included.
 func TestDestroyAgain(t *testing.T) {
 	m := &tiny{hostile: code(callTo("destroy", 0, 0), opDrop), always: true, hooks: []string{abi.KindDestroy, abi.KindCreate, abi.KindSleep}}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // An instance is what an awake actor has of its module: host.Context.Vars. But for place
@@ -32,7 +33,8 @@ type instance struct {
 	later []*abi.Event    // what the call under way has brought about
 	busy  bool            // a call is under way
 
-	rolledBack bool // SQLite has ended the transaction of the turn
+	tx         *vfs.Tx // of the turn, if it has used SQL
+	rolledBack bool    // SQLite has ended it
 
 	log   logBudget
 	nanos int64 // what the module's monotonic clock says
@@ -62,7 +64,7 @@ func (i *instance) Close() error {
 // handle has the module handle an event in a turn, and then what that has brought about.
 func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
 	if i.turn != c.Context() {
-		i.turn, i.spent, i.told, i.rolledBack = c.Context(), 0, i.told[:0], false
+		i.turn, i.spent, i.told, i.tx, i.rolledBack = c.Context(), 0, i.told[:0], nil, false
 	}
 	if !i.first(e) {
 		return nil, nil
@@ -86,6 +88,9 @@ func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
 		wrote = wrote || more
 	}
 	if err != nil {
+		if i.tx != nil {
+			i.tx.Discard() // whatever the turn may have done to the connection
+		}
 		return nil, err
 	}
 	if wrote {

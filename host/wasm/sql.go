@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // sqlFunctions are those for the actor's database.
@@ -40,41 +39,51 @@ func verb(query string) string {
 }
 
 // prepare prepares one statement, in the transaction of the turn.
-func (c *call) prepare(s *abi.Statement) (*sql.Stmt, []any, error) {
-	word := verb(s.Query)
-	if !slices.Contains(statements, word) || strings.ContainsRune(s.Query, 0) {
-		return nil, nil, errQuery
+func (c *call) prepare(q *abi.Statement) (*statement, error) {
+	word := verb(q.Query)
+	if !slices.Contains(statements, word) || strings.ContainsRune(q.Query, 0) {
+		return nil, errQuery
 	}
 	if !slices.Contains(reads, word) {
 		c.wrote = true
 	}
-	args, err := sqlArgs(s.Args)
+	args, err := sqlArgs(q.Args)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	tx, err := c.host.DB()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if c.rolledBack {
-		return nil, nil, errTxOver
+	if c.tx = tx; c.rolledBack {
+		return nil, errTxOver
 	}
+	s := &statement{args: args}
+	s.ctx = context.WithValue(c.ctx, statementKey{}, s)
 	// A text with more than one statement can't be prepared.
-	stmt, err := tx.PrepareContext(c.ctx, s.Query)
-	return stmt, args, c.sqlFailed(tx, err)
+	if s.Stmt, err = tx.PrepareContext(s.ctx, q.Query); err != nil {
+		return nil, c.sqlFailed(s, err)
+	}
+	if word == "EXPLAIN" {
+		return s, nil
+	}
+	if err := s.bounded(tx, q.Query); err != nil {
+		return nil, errors.Join(c.sqlFailed(s, err), s.Close())
+	}
+	return s, nil
 }
 
 // sqlFailed marks an error as one of the statement's. After one the transaction may be
 // over: INSERT OR ROLLBACK does that, or a trigger. The turn can't land then, and what
 // came next would land by itself; so nothing does.
-func (c *call) sqlFailed(tx *vfs.Tx, err error) error {
-	if err == nil {
-		return nil
-	}
+func (c *call) sqlFailed(s *statement, err error) error {
 	if !c.rolledBack {
 		// In a transaction there can't begin another one.
-		_, begun := tx.ExecContext(context.WithoutCancel(c.ctx), "BEGIN")
+		_, begun := c.tx.ExecContext(context.WithoutCancel(c.ctx), "BEGIN")
 		c.rolledBack = begun == nil
+	}
+	if s.refused != nil {
+		return s.refused
 	}
 	return &sqlError{err}
 }
@@ -95,15 +104,15 @@ func sqlArgs(raw []abi.Raw) ([]any, error) {
 	return args, nil
 }
 
-func sqlExec(c *call, s *abi.Statement) (_ any, err error) {
-	stmt, args, err := c.prepare(s)
+func sqlExec(c *call, q *abi.Statement) (_ any, err error) {
+	s, err := c.prepare(q)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
-	r, err := stmt.ExecContext(c.ctx, args...)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r, err := s.ExecContext(s.ctx, s.args...)
 	if err != nil {
-		return nil, c.sqlOver(err)
+		return nil, c.sqlFailed(s, err)
 	}
 	changes, err := r.RowsAffected()
 	if err != nil {
@@ -113,31 +122,22 @@ func sqlExec(c *call, s *abi.Statement) (_ any, err error) {
 	return abi.Effect{Changes: abi.Int(changes), LastID: abi.Int(id)}, err
 }
 
-// sqlOver is sqlFailed for a statement that runs.
-func (c *call) sqlOver(err error) error {
-	tx, failed := c.host.DB()
-	if failed != nil {
-		return errors.Join(err, failed)
-	}
-	return c.sqlFailed(tx, err)
-}
-
-func sqlQuery(c *call, s *abi.Statement) (_ any, err error) {
-	stmt, args, err := c.prepare(s)
+func sqlQuery(c *call, q *abi.Statement) (_ any, err error) {
+	s, err := c.prepare(q)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
-	rows, err := stmt.QueryContext(c.ctx, args...)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	rows, err := s.QueryContext(s.ctx, s.args...)
 	if err != nil {
-		return nil, c.sqlOver(err)
+		return nil, c.sqlFailed(s, err)
 	}
 	found, err := c.readRows(rows)
 	if closed := rows.Close(); err == nil {
 		err = closed
 	}
 	if failed := rows.Err(); failed != nil {
-		err = c.sqlOver(failed)
+		err = c.sqlFailed(s, failed)
 	}
 	if err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/greenroomdb/greenroom/host"
@@ -105,6 +106,7 @@ func (m *Module) open(ctx context.Context) (err error) {
 		config = config.WithCompilationCache(m.cache)
 	}
 	m.runtime = wazero.NewRuntimeWithConfig(ctx, config)
+	ctx = experimental.WithFunctionListenerFactory(ctx, timed{}) // of the host's functions, not of the module's
 	if _, err = wasi_snapshot_preview1.Instantiate(ctx, m.runtime); err == nil {
 		_, err = hostModule(m.runtime).Instantiate(ctx)
 	}
@@ -185,7 +187,8 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 
 // Actor returns the type for host.Open, with the hooks that the module has. What modules
 // can't say may be set by the caller: its Queue, its DB, and a Workflow in Go; then
-// the module must say which messages it wants.
+// the module must say which messages it wants. DB.Extensions has one already, which
+// confines modules: what the caller adds behind it, modules may use.
 func (m *Module) Actor() *host.Actor {
 	a := &host.Actor{
 		Name:         m.name,
@@ -259,12 +262,3 @@ func tell(c *host.Context, e *abi.Event) error {
 
 // instanceOf returns whose turn it is.
 func instanceOf(c *host.Context) *instance { return c.Vars().(*instance) }
-
-// confine bounds what SQL can take of the host: no other files, and no values larger
-// than what fits through the ABI anyway.
-func (m *Module) confine(c *sqlite3.Conn) error {
-	c.Limit(sqlite3.LIMIT_ATTACHED, 0)
-	c.Limit(sqlite3.LIMIT_LENGTH, m.opts.MaxBytes)
-	c.Limit(sqlite3.LIMIT_SQL_LENGTH, m.opts.MaxBytes)
-	return nil
-}

@@ -35,6 +35,7 @@ func init() {
 			"book":      guest.Action(book),
 			"sql":       guest.Action(sql),
 			"query":     guest.Action(query),
+			"find":      guest.Action(find),
 			"send":      guest.Action(send),
 			"tell":      guest.Action(tell),
 			"shout":     guest.Action(shout),
@@ -267,6 +268,22 @@ func query(c *guest.Context, q string) (string, error) {
 		said += fmt.Sprint(" ", i, s, f, none == nil, b, t)
 	}
 	return said, nil
+}
+
+// find returns the first column.
+func find(c *guest.Context, q string) (all []string, err error) {
+	rows, err := c.DB().Query(q)
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		var v any
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		all = append(all, fmt.Sprint(v))
+	}
+	return all, nil
 }
 
 func send(c *guest.Context, name string) (int64, error) {
