@@ -29,9 +29,10 @@ var (
 	errMedia     = refusal("unsupported_media_type", "Arguments are application/json or application/cbor.")
 	errAccept    = refusal("not_acceptable", "Results are application/json or application/cbor.")
 	errBody      = refusal("body_too_large", "This is more than may be sent at once.")
-	errSlowBody  = refusal("timeout", "The request took too long.")
+	errSlow      = refusal("timeout", "The request took too long.")
 	errCut       = refusal("bad_request", "The request could not be read.")
 	errBusy      = refusal("busy", "Too much is under way; try again later.")
+	errTooMany   = refusal("too_many_requests", "Too much from this address is under way; try again later.")
 	errProtocol  = refusal("bad_protocol", "None of the subprotocols is known.")
 	errMessage   = refusal("bad_message", "The message can't be understood.")
 	errPending   = refusal("overloaded", "Too many requests of this connection are waiting.")
@@ -46,7 +47,7 @@ var statuses = map[string]int{
 
 	"bad_address": 400, "bad_arguments": 400,
 	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404,
-	"actor_in_use": 421, "queue_full": 429, "outbox_full": 429,
+	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429,
 	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
 	"timeout": 504, "quota_exceeded": 507,
 	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
@@ -54,7 +55,7 @@ var statuses = map[string]int{
 
 // status returns the HTTP status of an error.
 func status(err error) int {
-	if err == errSlowBody {
+	if err == errSlow {
 		return http.StatusRequestTimeout
 	}
 	if s := statuses[host.Code(err)]; s != 0 {
@@ -81,7 +82,7 @@ func (f *Front) answerError(w http.ResponseWriter, r *http.Request, as media, er
 	switch s {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="greenroom"`)
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "1")
 	}
 	body, encodeErr := as.encode(problem{host.Code(err), host.Message(err)})

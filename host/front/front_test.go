@@ -385,7 +385,7 @@ func (localConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 func TestStatuses(t *testing.T) {
 	for err, want := range map[error]int{
 		host.ErrNoActor: 404, host.ErrOverloaded: 503, host.ErrUnknownOutcome: 500, context.DeadlineExceeded: 504,
-		errors.New("x"): 500, errSlowBody: 408, &host.Error{Code: "mine"}: 422,
+		errors.New("x"): 500, errSlow: 408, &host.Error{Code: "mine"}: 422,
 	} {
 		if got := status(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)
