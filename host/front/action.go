@@ -102,8 +102,6 @@ func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var told *host.Error
 	switch {
 	case err == nil:
-		// What the server reads now is whether the client leaves, which may take longer.
-		_ = rc.SetReadDeadline(time.Time{})
 		w.Header().Del("Connection")
 		return body, nil
 	case errors.As(err, &large):

@@ -19,6 +19,10 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
+	if !asksForSocket(r) {
+		f.refuse(w, r, errUpgrade)
+		return
+	}
 	as, chosen, err := chooseProtocol(subprotocols(r))
 	if err != nil {
 		f.refuse(w, r, err)

@@ -74,30 +74,6 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 	return f, nil
 }
 
-// routes are what the Front answers to.
-func (f *Front) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	const call, connect = "/actors/{type}/{key}/actions/{action}", "/actors/{type}/{key}/connect"
-	mux.HandleFunc("POST "+call, f.authorized(f.serveCall))
-	mux.HandleFunc("GET "+connect, f.authorized(f.serveConnect))
-	mux.HandleFunc("GET /healthz", f.serveHealth)
-	mux.HandleFunc("GET /readyz", f.serveReady)
-	paths := []string{call, connect, "/healthz", "/readyz"}
-	if f.opts.MetricsPage != nil {
-		mux.HandleFunc("GET /metrics", f.authorized(f.opts.MetricsPage.ServeHTTP))
-		paths = append(paths, "/metrics")
-	}
-	for _, path := range paths {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errMethod) })
-	}
-	if f.opts.Pages != nil {
-		mux.Handle("/", f.opts.Pages)
-	} else {
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errNoPage) })
-	}
-	return mux
-}
-
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -110,6 +86,10 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if done := f.checkOrigin(w, r); done {
+		return
+	}
+	if r.Method == http.MethodConnect { // it is for a proxy, and names no path
+		f.only(nil, nil)(w, r)
 		return
 	}
 	f.mux.ServeHTTP(w, r)

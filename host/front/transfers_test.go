@@ -268,24 +268,6 @@ func TestBodiesShutdown(t *testing.T) {
 	})
 }
 
-// TestLongCall: a call may take longer than its body may.
-func TestLongCall(t *testing.T) {
-	a := room(nil)
-	a.Actions["slow"] = host.Action(func(c *host.Context, n int) (int, error) {
-		select {
-		case <-time.After(time.Minute):
-			return n, nil
-		case <-c.Context().Done():
-			return 0, c.Context().Err()
-		}
-	})
-	onStage(t, Options{HeaderTimeout: time.Second, BodyTimeout: time.Second, CallTimeout: time.Hour}, a, func(s *stage) {
-		if a := <-s.ask(s.dial("10.0.0.1:1"), promise("slow", 1)+"7"); a.status != 200 || a.body != "7" {
-			s.Errorf("got %+v", a)
-		}
-	})
-}
-
 // TestSlowResults: clients that don't take what they have asked for hold up nobody, and
 // are cut off.
 func TestSlowResults(t *testing.T) {
