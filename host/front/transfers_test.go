@@ -87,6 +87,9 @@ func (s *stage) waitedFor() (n int, held int64) {
 	return ts.list.Len(), ts.held
 }
 
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
 // promise is the beginning of a call with a body of so many bytes.
 func promise(action string, length int) string {
 	return fmt.Sprintf("POST /actors/room/a/actions/%s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", action, length)
@@ -169,7 +172,7 @@ func TestSlowBodies(t *testing.T) {
 		if got := count(slow); got["503 busy true"] != 17 || len(got) != 1 {
 			s.Errorf("before their time is over: %v", got)
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := count(slow); got["408 timeout false"] != 7 || len(got) != 1 {
 			s.Errorf("when their time is over: %v", got)
 		}
@@ -193,7 +196,7 @@ func TestSlowAddress(t *testing.T) {
 			s.Errorf("of another address: %+v", a)
 		default:
 		}
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if got := count(append(slow, other)); got["408 timeout false"] != 3 {
 			s.Errorf("when their time is over: %v", got)
 		}
@@ -217,7 +220,7 @@ func TestBodyRate(t *testing.T) {
 			body := `"` + strings.Repeat("x", 40_000-2) + `"`
 			got := s.ask(conn, promise("echo", len(body)))
 			for synctest.Wait(); body != "" && len(got) == 0; synctest.Wait() {
-				time.Sleep(time.Second)
+				pass(time.Second)
 				n := min(c.rate, len(body))
 				if _, err := io.WriteString(conn, body[:n]); err != nil {
 					break
@@ -247,7 +250,7 @@ func TestBodyMemory(t *testing.T) {
 		if got := count(slow); got["503 busy true"] < 10 || len(got) != 1 {
 			s.Errorf("got %v", got)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		count(slow)
 	})
 }
@@ -291,7 +294,7 @@ func TestSlowResults(t *testing.T) {
 		if ready != 8 {
 			s.Errorf("%d calls were done", ready)
 		}
-		time.Sleep(10 * time.Second) // WriteTimeout
+		pass(10 * time.Second) // WriteTimeout
 		synctest.Wait()
 		for i, c := range slow {
 			if b, err := io.ReadAll(c); err != nil || len(b) > 100<<10 {
@@ -307,7 +310,7 @@ func TestSlowResults(t *testing.T) {
 			got, err := c.Read(buf)
 			must(s, err)
 			n += got
-			time.Sleep(200 * time.Millisecond)
+			pass(200 * time.Millisecond)
 		}
 	})
 }
@@ -347,13 +350,13 @@ func TestSlowSockets(t *testing.T) {
 		if _, err := s.socket("10.0.0.2:2", `{"type":"connect"}`); err == nil {
 			s.Error("there are more sockets than may be")
 		}
-		time.Sleep(11 * time.Second) // HeaderTimeout: the others have gone
+		pass(11 * time.Second) // HeaderTimeout: the others have gone
 		synctest.Wait()
 		if n, _ := s.waitedFor(); n != 0 {
 			s.Errorf("%d are waited for", n)
 		}
 		// A message that is begun has to come; one that isn't needn't.
-		time.Sleep(25 * time.Second)
+		pass(25 * time.Second)
 		w, err := ws.Writer(s.Context(), websocket.MessageText)
 		must(s, err)
 		_, err = w.Write([]byte(`{"type":"call",` + strings.Repeat(" ", 8<<10)))
