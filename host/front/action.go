@@ -65,7 +65,7 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw
 	args := host.Raw(body) // Host.Do looks whether it is one value
 	if in == mediaJSON && len(body) > 0 {
 		if args, err = fromJSON(body); err != nil {
-			return nil, err
+			return nil, &host.Error{Code: host.Code(err), Message: "The body is not one value in JSON.", Err: err}
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), f.opts.CallTimeout)

@@ -74,6 +74,14 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", c.name, answer, h, c.answer)
 		}
 	}
+	for body, want := range map[string]string{
+		"2,":  "The body is not one value in JSON.",
+		`"x"`: `The action \"add\" takes an integer.`,
+	} {
+		if _, answer := r.post("add", body); !strings.Contains(answer, want) {
+			t.Errorf("%s: got %s, want %s", body, answer, want)
+		}
+	}
 	if status, answer := r.post("add", "0"); status != 200 || answer != "9" {
 		t.Errorf("at the end: %d %s", status, answer)
 	}
