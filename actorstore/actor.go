@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,7 +109,7 @@ func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, e
 	}
 	a, err := s.own(ctx, id, opts)
 	if err != nil {
-		return nil, fmt.Errorf("actorstore: open actor %s: %w", id, err)
+		return nil, &openError{cmp.Or(opts.Name, id.String()), err}
 	}
 	return a, nil
 }

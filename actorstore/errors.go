@@ -3,6 +3,7 @@ package actorstore
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -56,6 +57,19 @@ var (
 	// ErrNameTaken: the name belongs to another actor, or the actor has another name.
 	ErrNameTaken = errors.New("actorstore: name is taken")
 )
+
+// An openError says which actor couldn't be opened, by its name if the caller gave that.
+type openError struct {
+	actor string
+	err   error
+}
+
+// Error has the prefix of this package once, whoever has said why.
+func (e *openError) Error() string {
+	return fmt.Sprintf("actorstore: open actor %s: %s", e.actor, strings.TrimPrefix(e.err.Error(), "actorstore: "))
+}
+
+func (e *openError) Unwrap() error { return e.err }
 
 // An InUseError says which host has the actor. It wraps ErrInUse.
 type InUseError struct {

@@ -197,3 +197,20 @@ func TestIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenError: what can't be opened is named as the caller did, after one prefix.
+func TestOpenError(t *testing.T) {
+	ctx := t.Context()
+	s, err := Open(ctx, memkv.New(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Named(ctx, "shop", &ActorOptions{MustExist: true})
+	if want := "actorstore: open actor shop: unknown actor"; err == nil || err.Error() != want || !errors.Is(err, ErrUnknownActor) {
+		t.Errorf("by name: got %v, want %s", err, want)
+	}
+	_, err = s.Actor(ctx, testID, &ActorOptions{MustExist: true})
+	if want := "actorstore: open actor " + testID.String() + ": unknown actor"; err == nil || err.Error() != want {
+		t.Errorf("by id: got %v, want %s", err, want)
+	}
+}

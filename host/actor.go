@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
-	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -77,13 +79,16 @@ type Handler func(c *Context, args Raw) (Raw, error)
 
 // Action returns fn as a Handler: the arguments of a call are decoded into an In, and what
 // it returns is encoded. Arguments that don't fit are ErrArgs. A struct{} takes
-// anything, and returns undefined.
+// anything, and returns undefined. That of a nil fn is nil, which Open refuses.
 func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
+	if fn == nil {
+		return nil
+	}
 	return func(c *Context, args Raw) (Raw, error) {
 		var in In
 		if _, none := any(in).(struct{}); !none {
 			if err := args.Decode(&in); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrArgs, err)
+				return nil, &argsError{c.turn.action, reflect.TypeFor[In](), err}
 			}
 		}
 		out, err := fn(c, in)
@@ -100,12 +105,19 @@ func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
 // check says what is wrong with a type.
 func (a *Actor) check() error {
 	switch {
+	case a == nil:
+		return fmt.Errorf("%w: there is a nil among them", ErrTypes)
 	case a.Name == "" || strings.Contains(a.Name, "/"):
-		return fmt.Errorf("%w: the name %q", ErrTypes, a.Name)
+		return fmt.Errorf("%w: the name %q is empty or has a slash", ErrTypes, a.Name)
+	case a.Workflow != nil && a.Workflow.open == nil:
+		return fmt.Errorf("%w: %s has a workflow without a function", ErrTypes, a.Name)
 	case a.Message != nil && a.Workflow != nil && len(a.MessageNames) == 0:
 		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, a.Name)
 	}
-	for name := range a.Actions {
+	for _, name := range slices.Sorted(maps.Keys(a.Actions)) {
+		if a.Actions[name] == nil {
+			return fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, a.Name, name)
+		}
 		if strings.HasPrefix(name, ownPrefix) {
 			return fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, a.Name, name, ownPrefix)
 		}
@@ -125,15 +137,4 @@ func (a *Actor) handler(action string) Handler {
 		return nil
 	}
 	return func(c *Context, args Raw) (Raw, error) { return a.Other(c, action, args) }
-}
-
-// checkArgs refuses what is no value before it takes a turn.
-func checkArgs(args Raw) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if err := cbor.Wellformed(args); err != nil {
-		return fmt.Errorf("%w: %w", ErrArgs, err)
-	}
-	return nil
 }

@@ -43,8 +43,8 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 	if fn == nil {
 		return nil, fmt.Errorf("%w: %.80q", ErrNoAction, call.Action)
 	}
-	if err := checkArgs(call.Args); err != nil {
-		return nil, err
+	if err := wellformed(call.Args); err != nil {
+		return nil, &argsError{action: call.Action, err: err}
 	}
 	b := &birth{}
 	if call.Existing || call.Conn != "" {
@@ -65,17 +65,21 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 	return result, nil
 }
 
-// Invoke is Do for Go values: in is encoded, and the result decoded into an Out.
+// Invoke is Do for Go values: in is encoded, and the result decoded into an Out. A result
+// that is not one is an error as well, of a call that has landed.
 func Invoke[Out any](ctx context.Context, h *Host, a Address, action string, in any) (out Out, err error) {
 	args, err := Encode(in)
 	if err != nil {
-		return out, fmt.Errorf("%w: %w", ErrArgs, err)
+		return out, &argsError{action: action, err: err}
 	}
 	r, err := h.Do(ctx, &Call{Actor: a, Action: action, Args: args})
 	if err != nil {
 		return out, err
 	}
-	return out, r.Decode(&out)
+	if err := r.Decode(&out); err != nil {
+		return out, fmt.Errorf("host: result of the action %q of %s: %w", action, a, err)
+	}
+	return out, nil
 }
 
 // Create creates an actor with an input, which its code finds with Context.Input. One that

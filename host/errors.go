@@ -105,19 +105,22 @@ var faults = []fault{
 
 // Code returns the word by which an error is told to programs elsewhere: that of an Error,
 // one for each thing that can go wrong here or below, and "internal" for everything
-// else. It gives nothing away.
+// else; "" for nil. It gives nothing away.
 func Code(err error) string {
 	code, _ := describe(err)
 	return code
 }
 
-// Message returns the sentence that goes with Code.
+// Message returns the sentence that goes with Code, "" for nil.
 func Message(err error) string {
 	_, message := describe(err)
 	return message
 }
 
 func describe(err error) (code, message string) {
+	if err == nil {
+		return "", ""
+	}
 	for _, f := range faults[:1] { // before what the actor says: it didn't know
 		if errors.Is(err, f.err) {
 			return f.code, f.message
@@ -128,9 +131,14 @@ func describe(err error) (code, message string) {
 		return own.Code, own.Message
 	}
 	for _, f := range faults {
-		if errors.Is(err, f.err) {
-			return f.code, f.message
+		if !errors.Is(err, f.err) {
+			continue
 		}
+		var args *argsError
+		if f.err == ErrArgs && errors.As(err, &args) {
+			return f.code, args.message()
+		}
+		return f.code, f.message
 	}
 	return codeInternal, "Something went wrong."
 }

@@ -34,6 +34,9 @@ func TestCode(t *testing.T) {
 			t.Errorf("%v: message %q", c.err, m)
 		}
 	}
+	if code, message := Code(nil), Message(nil); code != "" || message != "" {
+		t.Errorf("nil: code %q, message %q", code, message)
+	}
 	seen := map[string]bool{}
 	for _, f := range faults {
 		if f.code == "" || !strings.HasSuffix(f.message, ".") {
@@ -74,18 +77,88 @@ func TestRefused(t *testing.T) {
 }
 
 func TestBadTypes(t *testing.T) {
-	flow := NewWorkflow(func(*workflow.Context, int) (int, error) { return 0, nil }, nil)
-	for _, types := range [][]*Actor{
-		{{}},
-		{{Name: "a/b"}},
-		{{Name: "a"}, {Name: "a"}},
-		{{Name: "a", Actions: map[string]Handler{"host:x": add}}},
-		{{Name: "a", Workflow: flow, Message: inbox(nil).Message}},
+	code := func(*workflow.Context, int) (int, error) { return 0, nil }
+	var none workflow.Func[int, int]
+	for _, c := range []struct {
+		types []*Actor
+		names []string // what the error says
+	}{
+		{[]*Actor{nil}, nil},
+		{[]*Actor{{}}, nil},
+		{[]*Actor{{Name: "a/b"}}, []string{"a/b"}},
+		{[]*Actor{{Name: "a"}, {Name: "a"}}, nil},
+		{[]*Actor{{Name: "a", Actions: map[string]Handler{"host:x": add}}}, []string{"host:x"}},
+		{[]*Actor{{Name: "a", Actions: map[string]Handler{"x": add, "y": nil}}}, []string{"a", `"y"`}},
+		{[]*Actor{{Name: "a", Actions: map[string]Handler{"y": Action[int, int](nil)}}}, []string{"a", `"y"`}},
+		{[]*Actor{{Name: "a", Workflow: NewWorkflow(none, nil)}}, []string{"a"}},
+		{[]*Actor{{Name: "a", Workflow: &Workflow{}}}, []string{"a"}},
+		{[]*Actor{{Name: "a", Workflow: NewWorkflow(code, nil), Message: inbox(nil).Message}}, []string{"a"}},
 	} {
-		r := &rig{TB: t, ctx: t.Context()}
-		_, err := Open(r.ctx, nil, types, nil)
+		_, err := Open(t.Context(), nil, c.types, nil)
 		wantErr(t, err, ErrTypes)
+		for _, name := range c.names {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("it doesn't name %s: %v", name, err)
+			}
+		}
 	}
+}
+
+// TestArguments: whoever calls with other arguments than an action takes is told which it
+// takes, and what an error says to the log names the action and has no prefix twice.
+func TestArguments(t *testing.T) {
+	type order struct {
+		Item  string `json:"item"`
+		Count int    `cbor:"n,omitempty"`
+		Price float64
+		note  string
+	}
+	_ = order{}.note
+	bubble(t, Options{}, func(r *rig) {
+		for _, c := range []struct {
+			action string
+			args   any
+			want   string
+		}{
+			{"int", "x", `The action "int" takes an integer.`},
+			{"pointer", "x", `The action "pointer" takes an integer.`},
+			{"text", 1, `The action "text" takes a text.`},
+			{"flag", 1, `The action "flag" takes true or false.`},
+			{"float", "x", `The action "float" takes a number.`},
+			{"list", 1, `The action "list" takes an array.`},
+			{"map", 1, `The action "map" takes an object.`},
+			{"order", map[string]any{"item": 1}, `The action "order" takes an object of item, n, Price.`},
+			{"int", Raw{0x18}, `The arguments of "int" are not one value in CBOR.`},
+		} {
+			_, err := Invoke[any](r.ctx, r.Host, lobby, c.action, c.args)
+			wantErr(t, err, ErrArgs)
+			if got := Message(err); got != c.want || Code(err) != "bad_arguments" {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			if text := err.Error(); !strings.Contains(text, c.action) || strings.Count(text, "cbor: ") != 1 || strings.Count(text, "host: ") != 1 {
+				t.Errorf("got %q", text)
+			}
+		}
+		// A result that isn't what the caller wants is of a call, too.
+		_, err := Invoke[[]string](r.ctx, r.Host, lobby, "int", 1)
+		if err == nil || !strings.Contains(err.Error(), `"int" of thing/lobby`) || strings.Count(err.Error(), "cbor: ") != 1 {
+			t.Errorf("got %v", err)
+		}
+	}, thing(map[string]Handler{
+		"int":     takes[int](),
+		"pointer": takes[*int](),
+		"text":    takes[string](),
+		"flag":    takes[bool](),
+		"float":   takes[float64](),
+		"list":    takes[[]int](),
+		"map":     takes[map[string]int](),
+		"order":   takes[order](),
+	}))
+}
+
+// takes returns an action that takes a T.
+func takes[T any]() Handler {
+	return Action(func(_ *Context, in T) (T, error) { return in, nil })
 }
 
 func TestAddress(t *testing.T) {

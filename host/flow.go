@@ -33,6 +33,9 @@ type Workflow struct {
 //		})
 //	}, nil)
 func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *workflow.Options) *Workflow {
+	if fn == nil {
+		return &Workflow{} // Open refuses it
+	}
 	return &Workflow{func(l *life) (*flow, error) {
 		f := &flow{life: l, poke: make(chan struct{}, 1)}
 		var o workflow.Options

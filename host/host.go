@@ -161,6 +161,12 @@ func (h *Host) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Failed returns a channel that is closed when the store has failed for good, as on a
+// disk that is full or broken: nothing can be done then before the engine is opened
+// again, best by a new process. Ready says why. The channel of an engine that is not a
+// kv.Failer is nil: such a one goes on when it can.
+func (h *Host) Failed() <-chan struct{} { return kv.Failed(h.engine) }
+
 // closing says that Close was called.
 func (h *Host) closing() bool {
 	h.mu.Lock()

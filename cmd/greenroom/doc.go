@@ -227,7 +227,9 @@
 // # Exit status
 //
 // 0 when all went well, 1 when something failed or check found a problem, 2 when the
-// call was wrong. Errors are one line on standard error. On an interrupt or SIGTERM
+// call was wrong, 3 when the store has failed for good, as on a disk that is full: then
+// what was acknowledged is stored, and the next start opens it. host ends so as well, so
+// that a supervisor can start it again. Errors are one line on standard error. On an interrupt or SIGTERM
 // the command, but for host, gives up what isn't committed, closes the store and ends with 1; a
 // second one ends it at once, which harms nothing that was committed.
 package main

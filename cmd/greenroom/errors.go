@@ -36,10 +36,52 @@ func say(err error, format string, args ...any) error {
 
 // message is what the user reads about err: one line.
 func message(err error) string {
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, kv.ErrPoisoned):
+		// Each floor has its own words for it.
+		return fmt.Sprintf("the store has failed: %v; what was acknowledged is in it, and it can be opened again when this is mended", poison(err))
+	case errors.Is(err, context.Canceled):
 		err = errInterrupted
 	}
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}
+
+// poison returns what has made a store fail, of an error that is kv.ErrPoisoned.
+func poison(err error) error {
+	for _, below := range unwrap(err) {
+		if below == kv.ErrPoisoned {
+			return rootCause(err)
+		}
+		if errors.Is(below, kv.ErrPoisoned) {
+			return poison(below)
+		}
+	}
+	return err
+}
+
+// rootCause returns the last of a chain of errors, which says it without names and
+// addresses.
+func rootCause(err error) error {
+	for {
+		next := unwrap(err)
+		if len(next) == 0 {
+			return err
+		}
+		err = next[len(next)-1]
+	}
+}
+
+// unwrap returns the errors that err wraps.
+func unwrap(err error) []error {
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		return e.Unwrap()
+	case interface{ Unwrap() error }:
+		if next := e.Unwrap(); next != nil {
+			return []error{next}
+		}
+	}
+	return nil
 }
 
 // redacted is a message without the passwords that the program was called with. A store

@@ -65,8 +65,10 @@ It listens on loopback, where no token is needed: anybody on this machine may us
 listen elsewhere takes a token file, of lines with a token each, at least 16 characters
 long; lines that begin with # are left out. There is no TLS: that is for a proxy.
 
-SIGTERM and Ctrl-C end it in good order: it takes nothing new, answers what it was asked
-and puts its actors to sleep.`,
+SIGTERM and Ctrl-C end it cleanly: it takes nothing new, answers what it was asked and
+puts its actors to sleep. It ends in the same way, but with status 3, when the store has
+failed for good, as on a disk that is full: /healthz says so meanwhile, and a supervisor
+should start it again. What was acknowledged is stored.`,
 		Example: `  greenroom host --demo
   greenroom host data --demo --listen 0.0.0.0:6420 --token-file tokens`,
 		Args: cobra.MaximumNArgs(1),
@@ -132,17 +134,6 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	return err
 }
 
-// rootCause returns the last of a chain of errors, which says it without the address.
-func rootCause(err error) error {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err
-		}
-		err = next
-	}
-}
-
 // actorTypes are the types of a host.
 type actorTypes struct {
 	actors  []*host.Actor
@@ -174,7 +165,7 @@ func (f *hostFlags) types(ctx context.Context) (*actorTypes, error) {
 		}
 	}
 	if len(t.actors) == 0 {
-		return nil, &usageError{"there is nothing to serve: --demo serves an example"}
+		return nil, &usageError{"there is nothing to serve: --wasm NAME=FILE serves a module, --demo an example"}
 	}
 	return t, nil
 }

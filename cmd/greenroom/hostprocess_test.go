@@ -11,8 +11,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,10 +35,25 @@ func TestHostChild(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &args); err != nil {
 		t.Fatal(err)
 	}
+	fillDisk()
 	ctx, sig, stop := watchSignals(context.Background())
 	code := run(ctx, &env{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, signals: sig}, args)
 	stop()
 	os.Exit(code)
+}
+
+// fillDisk has every write to a file fail from the first SIGUSR1 on, as one to a disk
+// does that is full.
+func fillDisk() {
+	signal.Ignore(syscall.SIGXFSZ) // else it ends the process
+	full := make(chan os.Signal, 1)
+	signal.Notify(full, syscall.SIGUSR1)
+	go func() {
+		<-full
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+			panic(err)
+		}
+	}()
 }
 
 // A hostProcess is greenroom host in a process of its own.

@@ -71,7 +71,8 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	return s.run(ctx, f, h)
 }
 
-// run serves the front until ctx ends.
+// run serves the front until ctx ends, or the store has failed for good: then the error
+// is kv.ErrPoisoned.
 func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) error {
 	server := f.Server()
 	failed := make(chan error, 1)
@@ -80,6 +81,10 @@ func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) erro
 	if err == nil {
 		select {
 		case err = <-failed:
+		case <-h.Failed():
+			// What can't be done any more is answered with an error.
+			err = h.Ready(ctx)
+			s.log.Error("greenroom: the store has failed: shutting down", slog.Any("error", err))
 		case <-ctx.Done():
 			s.log.Info("greenroom: shutting down")
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // Exit statuses.
@@ -18,6 +19,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitStore  = 3 // the store has failed for good
 )
 
 func main() {
@@ -69,6 +71,9 @@ func run(ctx context.Context, e *env, args []string) int {
 		return exitFailed // who reads the output has stopped, and knows
 	}
 	fmt.Fprintf(e.stderr, "greenroom: %s\n", redacted(message(err), args))
+	if errors.Is(err, kv.ErrPoisoned) {
+		return exitStore
+	}
 	if usage := (*usageError)(nil); started && !errors.As(err, &usage) {
 		return exitFailed
 	}

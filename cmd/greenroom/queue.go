@@ -252,7 +252,7 @@ func newQueueSend(e *env) *cobra.Command {
 			}
 			var err error
 			if s.Body, err = parseJSON(text); err != nil {
-				return &usageError{"the body is no JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
+				return &usageError{"the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			s.Name = args[2]
 			return send(cmd.Context(), e, target{url: args[0], actor: args[1]}, s, limit)

@@ -82,7 +82,7 @@ With --details each span has its attributes, links and events. JSON is the spans
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := traces.ParseTraceID(args[2])
 			if err != nil {
-				return &usageError{"no id of a trace: " + visible(args[2])}
+				return &usageError{visible(args[2]) + " is not the id of a trace: that is 32 hexadecimal digits, as traces ls shows it"}
 			}
 			return c.read(cmd.Context(), args, traces.Query{TraceID: id}, c.show)
 		},
@@ -107,14 +107,14 @@ func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	for _, s := range c.status {
 		i := slices.Index([]string{"unset", "ok", "error"}, strings.ToLower(s))
 		if i < 0 {
-			return q, &usageError{"no --status: " + visible(s)}
+			return q, &usageError{"--status is unset, ok or error, not " + visible(s)}
 		}
 		q.Status = append(q.Status, traces.StatusCode(i))
 	}
 	return q, nil
 }
 
-// parseTime reads a time, a date in UTC, or how long ago it was. No text is no time.
+// parseTime reads a time, a date in UTC, or how long ago it was. No text is the zero time.
 func parseTime(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -126,7 +126,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	}
 	ago, err := time.ParseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
 	if err != nil || ago < 0 {
-		return time.Time{}, &usageError{"no time: " + visible(s)}
+		return time.Time{}, &usageError{visible(s) + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago"}
 	}
 	return now.Add(-ago), nil
 }

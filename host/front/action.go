@@ -3,22 +3,21 @@ package front
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 )
 
 // serveCall is one call over HTTP.
 func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
-	done, err := f.begin()
-	if err != nil {
+	if err := f.enter(); err != nil {
 		f.refuse(w, r, err)
 		return
 	}
-	defer done()
+	defer f.leave()
 	in, err := contentType(r)
 	if err != nil {
 		f.refuse(w, r, err)
@@ -39,8 +38,15 @@ func (f *Front) serveCall(w http.ResponseWriter, r *http.Request) {
 		f.answerError(w, r, out, err)
 		return
 	}
-	f.write(w, out, http.StatusOK, body)
+	writeHead(w, out, http.StatusOK, len(body))
+	rc := http.NewResponseController(w)
+	f.transfers.begin(&transfer{
+		from: remote(r), grace: f.opts.WriteTimeout, cut: func() { _ = rc.SetWriteDeadline(past) },
+	}).write(w, body)
 }
+
+// past is a time limit that is over.
+var past = time.Unix(1, 0)
 
 // call calls the action that a request names.
 func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw, error) {
@@ -48,9 +54,19 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw
 	if err != nil {
 		return nil, err
 	}
-	args, err := f.arguments(w, r, in)
+	body, err := f.body(w, r)
 	if err != nil {
 		return nil, err
+	}
+	if err := f.reserve(&f.calls, f.opts.MaxCalls); err != nil {
+		return nil, err
+	}
+	defer f.release(&f.calls)
+	args := host.Raw(body) // Host.Do looks whether it is one value
+	if in == mediaJSON && len(body) > 0 {
+		if args, err = fromJSON(body); err != nil {
+			return nil, &host.Error{Code: host.Code(err), Message: "The body is not one value in JSON.", Err: err}
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), f.opts.CallTimeout)
 	defer cancel()
@@ -70,31 +86,44 @@ func (f *Front) do(ctx context.Context, call *host.Call) (host.Raw, error) {
 	return result, err
 }
 
-// arguments reads the body of a request; nil if there is none.
-func (f *Front) arguments(w http.ResponseWriter, r *http.Request, in media) (host.Raw, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.opts.MaxBody))
+// body reads the body of a request; nil if there is none.
+func (f *Front) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	// Of what has no time limits a body is read without: there is nothing else to do.
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Now().Add(f.opts.BodyTimeout))
+	t := f.transfers.begin(&transfer{
+		from: remote(r), early: true, grace: f.opts.HeaderTimeout, cut: func() { _ = rc.SetReadDeadline(past) },
+	})
+	body, err := t.read(http.MaxBytesReader(w, r.Body, f.opts.MaxBody))
 	var large *http.MaxBytesError
+	var told *host.Error
 	switch {
+	case err == nil:
+		w.Header().Del("Connection")
+		return body, nil
 	case errors.As(err, &large):
 		return nil, errBody
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, errSlowBody
-	case err != nil:
-		return nil, errCut
-	case len(body) == 0:
-		return nil, nil
-	case in == mediaJSON:
-		return fromJSON(body)
+		return nil, errSlow
+	case errors.As(err, &told), errors.Is(err, host.ErrClosed):
+		return nil, err
 	}
-	return body, nil // Host.Do looks whether it is one value
+	return nil, errCut
 }
 
-// write answers a request. Who doesn't take the answer has gone, and nobody is to be told.
+// write answers a request. Whoever doesn't take the answer has gone.
 func (f *Front) write(w http.ResponseWriter, as media, status int, body []byte) {
+	writeHead(w, as, status, len(body))
+	_, _ = w.Write(body)
+}
+
+func writeHead(w http.ResponseWriter, as media, status, length int) {
 	h := w.Header()
 	h.Set("Content-Type", as.String())
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Content-Length", strconv.Itoa(length))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(body)
 }

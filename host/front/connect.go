@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,25 +19,33 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
 		f.refuse(w, r, err)
 		return
 	}
+	if !asksForSocket(r) {
+		f.refuse(w, r, errUpgrade)
+		return
+	}
 	as, chosen, err := chooseProtocol(subprotocols(r))
 	if err != nil {
 		f.refuse(w, r, err)
 		return
 	}
-	done, err := f.admit()
-	if err != nil {
+	if err := f.enter(); err != nil {
 		f.refuse(w, r, err)
 		return
 	}
+	defer f.leave()
+	// It is asked again when the client has said what it wants.
+	if err := f.reserve(&f.open, f.opts.MaxSockets); err != nil {
+		f.refuse(w, r, err)
+		return
+	}
+	f.release(&f.open)
 	// Where the page comes from was checked before.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: chosen, InsecureSkipVerify: true})
 	if err != nil {
-		done(nil)
 		return // it has answered
 	}
 	ws.SetReadLimit(f.opts.MaxBody)
-	s := &socket{front: f, ws: ws, as: as, ctx: f.ctx, held: true}
-	defer done(s)
+	s := &socket{front: f, ws: ws, as: as, from: remote(r), ctx: f.ctx, held: true}
 	f.serveSocket(s, a, r.URL.EscapedPath())
 }
 
@@ -44,13 +53,23 @@ func (f *Front) serveConnect(w http.ResponseWriter, r *http.Request) {
 func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 	defer s.active.Wait() // nothing starts once the socket has an end
 	c := &client{socket: s, actor: a}
-	if err := c.connect(path); err != nil {
+	r, err := c.first()
+	if err == nil {
+		err = f.reserve(&f.open, f.opts.MaxSockets)
+	}
+	if err != nil {
+		s.refuse(err)
+		return
+	}
+	defer f.release(&f.open)
+	if err := c.connect(r, path); err != nil {
 		s.refuse(err)
 		return
 	}
 	if !f.enlist(s) { // Shutdown has begun, and doesn't know of it
 		s.drain()
 	}
+	defer f.delist(s)
 	s.watch()
 	c.part(c.read())
 	f.count(metricClosed, 1)
@@ -86,13 +105,8 @@ type client struct {
 	stays  bool // the connection hibernates
 }
 
-// connect takes the first message, and makes the connection that it asks for or takes it
-// up again.
-func (c *client) connect(path string) error {
-	r, err := c.first()
-	if err != nil {
-		return err
-	}
+// connect makes the connection that the first message asks for, or takes it up again.
+func (c *client) connect(r *request, path string) (err error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.CallTimeout)
 	defer cancel()
 	switch r.Type {
@@ -111,19 +125,36 @@ func (c *client) connect(path string) error {
 // first reads the first message. That a client leaves before it, or breaks the rules of
 // WebSockets, is its own affair, and nothing for those who look after the server.
 func (c *client) first() (*request, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.front.opts.HeaderTimeout)
-	defer cancel()
-	r, err := c.receive(ctx)
-	if err != nil && !errors.Is(err, errMessage) && ctx.Err() == nil {
+	r, err := c.receive(true)
+	var told *host.Error
+	if err != nil && !errors.As(err, &told) && !errors.Is(err, host.ErrClosed) && c.ctx.Err() == nil {
 		err = fmt.Errorf("%w: %w", errCut, err)
 	}
 	return r, err
 }
 
-// receive reads a message. A socket that is closed, or becomes so for what was sent, is an
+// receive reads a message, for whose beginning the client has as long as it likes unless
+// it is the first one. A socket that is closed, or becomes so for what was sent, is an
 // error that isn't errMessage.
-func (c *client) receive(ctx context.Context) (*request, error) {
-	frame, data, err := c.ws.Read(ctx)
+func (c *client) receive(first bool) (*request, error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	ts := &c.front.transfers
+	t := &transfer{from: c.from, early: first, grace: c.front.opts.HeaderTimeout, cut: cancel}
+	if first {
+		ts.begin(t)
+	}
+	frame, from, err := c.ws.Reader(ctx)
+	if err != nil {
+		if first {
+			err = cmp.Or(t.end(nil), err)
+		}
+		return nil, err
+	}
+	if !first {
+		ts.begin(t)
+	}
+	data, err := t.read(from)
 	if err != nil {
 		return nil, err
 	}

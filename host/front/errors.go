@@ -25,13 +25,15 @@ var (
 	errOrigin    = refusal("forbidden_origin", "Pages of this origin are not served.")
 	errHost      = refusal("forbidden_host", "This is not the name of this server.")
 	errNoPage    = refusal("not_found", "There is nothing here.")
-	errMethod    = refusal("method_not_allowed", "This can't be asked for with this method.")
+	errUpgrade   = refusal("upgrade_required", "This is for WebSockets.")
 	errMedia     = refusal("unsupported_media_type", "Arguments are application/json or application/cbor.")
+	errCoding    = refusal("unsupported_media_type", "Bodies are taken as they are, without a Content-Encoding.")
 	errAccept    = refusal("not_acceptable", "Results are application/json or application/cbor.")
 	errBody      = refusal("body_too_large", "This is more than may be sent at once.")
-	errSlowBody  = refusal("timeout", "The request took too long.")
+	errSlow      = refusal("timeout", "The request took too long.")
 	errCut       = refusal("bad_request", "The request could not be read.")
 	errBusy      = refusal("busy", "Too much is under way; try again later.")
+	errTooMany   = refusal("too_many_requests", "Too much from this address is under way; try again later.")
 	errProtocol  = refusal("bad_protocol", "None of the subprotocols is known.")
 	errMessage   = refusal("bad_message", "The message can't be understood.")
 	errPending   = refusal("overloaded", "Too many requests of this connection are waiting.")
@@ -41,12 +43,12 @@ var (
 // statuses are the HTTP statuses of codes. A code of the actor's own is 422.
 var statuses = map[string]int{
 	"unauthorized": 401, "forbidden_origin": 403, "forbidden_host": 403, "not_found": 404,
-	"method_not_allowed": 405, "not_acceptable": 406, "body_too_large": 413,
+	"method_not_allowed": 405, "upgrade_required": 426, "not_acceptable": 406, "body_too_large": 413,
 	"unsupported_media_type": 415, "bad_request": 400, "busy": 503, "bad_protocol": 400,
 
 	"bad_address": 400, "bad_arguments": 400,
 	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404,
-	"actor_in_use": 421, "queue_full": 429, "outbox_full": 429,
+	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429,
 	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
 	"timeout": 504, "quota_exceeded": 507,
 	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
@@ -54,7 +56,7 @@ var statuses = map[string]int{
 
 // status returns the HTTP status of an error.
 func status(err error) int {
-	if err == errSlowBody {
+	if err == errSlow {
 		return http.StatusRequestTimeout
 	}
 	if s := statuses[host.Code(err)]; s != 0 {
@@ -78,17 +80,31 @@ func (f *Front) refuse(w http.ResponseWriter, r *http.Request, err error) {
 func (f *Front) answerError(w http.ResponseWriter, r *http.Request, as media, err error) {
 	s := status(err)
 	f.note(r.Context(), "request", r.URL.Path, err)
-	switch s {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="greenroom"`)
-	case http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	}
+	advise(w.Header(), s, err)
 	body, encodeErr := as.encode(problem{host.Code(err), host.Message(err)})
 	if encodeErr != nil { // an actor's sentence can't be one
 		body, s = nil, http.StatusInternalServerError
 	}
 	f.write(w, as, s, body)
+}
+
+// advise sets the header fields that go with an error (RFC 9110, section 15.5).
+func advise(h http.Header, status int, err error) {
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="greenroom"`)
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", "1")
+	case http.StatusUpgradeRequired:
+		h.Set("Upgrade", "websocket")
+		h.Set("Connection", "Upgrade")
+	}
+	switch err {
+	case errMedia:
+		h.Set("Accept", mediaJSON.String()+", "+mediaCBOR.String())
+	case errCoding:
+		h.Set("Accept-Encoding", "identity")
+	}
 }
 
 // note logs an error that the client isn't told in full.

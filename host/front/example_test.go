@@ -61,5 +61,5 @@ func ExampleNew() {
 	// Output:
 	// 200 2
 	// 200 42
-	// 400 {"code":"bad_arguments","message":"The arguments are not what the action takes."}
+	// 400 {"code":"bad_arguments","message":"The action \"add\" takes an integer."}
 }

@@ -17,11 +17,13 @@
 package front
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -41,11 +43,14 @@ type Front struct {
 	ctx  context.Context // of sockets: ends when they are given up
 	stop context.CancelFunc
 
+	transfers transfers
+
 	mu       sync.Mutex
 	draining bool                 // +checklocks:mu
-	calls    int                  // requests under way, without sockets  +checklocks:mu
-	sockets  map[*socket]struct{} // that are open  +checklocks:mu
-	opening  int                  // sockets that are not in sockets yet, or not done with  +checklocks:mu
+	requests int                  // calls and sockets, from their beginning to their end  +checklocks:mu
+	calls    int                  // of these, calls whose body is there and whose answer isn't  +checklocks:mu
+	open     int                  // of these, sockets whose first message is there  +checklocks:mu
+	sockets  map[*socket]struct{} // that are connected  +checklocks:mu
 	idle     chan struct{}        // closed when nothing is under way; nil unless Shutdown waits  +checklocks:mu
 }
 
@@ -60,6 +65,7 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 		return nil, err
 	}
 	f.log = f.opts.Logger
+	f.transfers = transfers{opts: &f.opts, from: map[netip.Addr]*list.List{}}
 	for _, token := range f.opts.Tokens {
 		f.keys = append(f.keys, digestOf(token))
 	}
@@ -68,38 +74,22 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 	return f, nil
 }
 
-// routes are what the Front answers to.
-func (f *Front) routes() *http.ServeMux {
-	mux := http.NewServeMux()
-	const call, connect = "/actors/{type}/{key}/actions/{action}", "/actors/{type}/{key}/connect"
-	mux.HandleFunc("POST "+call, f.authorized(f.serveCall))
-	mux.HandleFunc("GET "+connect, f.authorized(f.serveConnect))
-	mux.HandleFunc("GET /healthz", f.serveHealth)
-	mux.HandleFunc("GET /readyz", f.serveReady)
-	paths := []string{call, connect, "/healthz", "/readyz"}
-	if f.opts.MetricsPage != nil {
-		mux.HandleFunc("GET /metrics", f.authorized(f.opts.MetricsPage.ServeHTTP))
-		paths = append(paths, "/metrics")
-	}
-	for _, path := range paths {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errMethod) })
-	}
-	if f.opts.Pages != nil {
-		mux.Handle("/", f.opts.Pages)
-	} else {
-		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { f.refuse(w, r, errNoPage) })
-	}
-	return mux
-}
-
 // ServeHTTP implements http.Handler.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		// The server doesn't wait for a body that isn't read. Whoever reads one removes this.
+		w.Header().Set("Connection", "close")
+	}
 	if err := f.checkHost(r); err != nil {
 		f.refuse(w, r, err)
 		return
 	}
 	if done := f.checkOrigin(w, r); done {
+		return
+	}
+	if r.Method == http.MethodConnect { // it is for a proxy, and names no path
+		f.only(nil, nil)(w, r)
 		return
 	}
 	f.mux.ServeHTTP(w, r)
@@ -128,45 +118,42 @@ func (f *Front) address(r *http.Request) (host.Address, error) {
 	return a, nil
 }
 
-// begin counts a request, unless there are too many, or the Front is shutting down. done
-// ends it.
-func (f *Front) begin() (done func(), err error) {
+// enter counts a request, which leave ends, unless the Front is shutting down.
+func (f *Front) enter() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.draining:
-		return nil, host.ErrClosed
-	case f.calls >= f.opts.MaxCalls:
-		return nil, errBusy
+	if f.draining {
+		return host.ErrClosed
 	}
-	f.calls++
-	return func() { f.ended(&f.calls, nil) }, nil
+	f.requests++
+	return nil
 }
 
-// admit counts a socket, as begin counts a request.
-func (f *Front) admit() (done func(*socket), err error) {
+func (f *Front) leave() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.draining:
-		return nil, host.ErrClosed
-	case f.opening >= f.opts.MaxSockets:
-		return nil, errBusy
-	}
-	f.opening++
-	return func(s *socket) { f.ended(&f.opening, s) }, nil
-}
-
-// ended takes one off what is under way.
-func (f *Front) ended(count *int, s *socket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	*count--
-	delete(f.sockets, s)
-	if f.calls+f.opening == 0 && f.idle != nil {
+	f.requests--
+	if f.requests == 0 && f.idle != nil {
 		close(f.idle)
 		f.idle = nil
 	}
+}
+
+// reserve takes one of so many places, for release to give back.
+func (f *Front) reserve(taken *int, places int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *taken >= places {
+		return errBusy
+	}
+	*taken++
+	return nil
+}
+
+func (f *Front) release(taken *int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	*taken--
 }
 
 // enlist has Shutdown find a socket. It is false if that has begun.
@@ -180,8 +167,15 @@ func (f *Front) enlist(s *socket) bool {
 	return true
 }
 
-// Shutdown ends all that is under way in good order: nothing new is taken, calls are
-// answered, and sockets are closed with code 1001 when what they have asked for is done.
+func (f *Front) delist(s *socket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.sockets, s)
+}
+
+// Shutdown ends all that is under way cleanly: nothing new is taken, nor what has not
+// arrived whole, calls are answered, and sockets are closed with code 1001 when what they
+// have asked for is done.
 // Connections that hibernate are kept: their clients come back to who is there next.
 // What isn't over when the context ends is given up, and the error says so.
 //
@@ -193,7 +187,7 @@ func (f *Front) Shutdown(ctx context.Context) error {
 	for s := range f.sockets {
 		go s.drain()
 	}
-	n := f.calls + f.opening
+	n := f.requests
 	var idle chan struct{}
 	if n > 0 {
 		if f.idle == nil {
@@ -202,6 +196,7 @@ func (f *Front) Shutdown(ctx context.Context) error {
 		idle = f.idle
 	}
 	f.mu.Unlock()
+	f.transfers.shutdown(host.ErrClosed, false)
 	defer f.stop()
 	if n == 0 {
 		return nil
@@ -214,6 +209,7 @@ func (f *Front) Shutdown(ctx context.Context) error {
 	err := fmt.Errorf("front: not everything could be ended: %w", context.Cause(ctx))
 	// What is given up ends at once: nobody waits for a client any more.
 	f.stop()
+	f.transfers.shutdown(host.ErrClosed, true)
 	select {
 	case <-idle:
 	case <-time.After(giveUp):

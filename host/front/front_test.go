@@ -74,6 +74,14 @@ func TestCalls(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", c.name, answer, h, c.answer)
 		}
 	}
+	for body, want := range map[string]string{
+		"2,":  "The body is not one value in JSON.",
+		`"x"`: `The action \"add\" takes an integer.`,
+	} {
+		if _, answer := r.post("add", body); !strings.Contains(answer, want) {
+			t.Errorf("%s: got %s, want %s", body, answer, want)
+		}
+	}
 	if status, answer := r.post("add", "0"); status != 200 || answer != "9" {
 		t.Errorf("at the end: %d %s", status, answer)
 	}
@@ -385,7 +393,7 @@ func (localConn) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 func TestStatuses(t *testing.T) {
 	for err, want := range map[error]int{
 		host.ErrNoActor: 404, host.ErrOverloaded: 503, host.ErrUnknownOutcome: 500, context.DeadlineExceeded: 504,
-		errors.New("x"): 500, errSlowBody: 408, &host.Error{Code: "mine"}: 422,
+		errors.New("x"): 500, errSlow: 408, &host.Error{Code: "mine"}: 422,
 	} {
 		if got := status(err); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)

@@ -7,10 +7,16 @@ import (
 	"github.com/greenroomdb/greenroom/host"
 )
 
-// serveHealth says that the process answers. It asks the store nothing, so that a store
-// that is slow doesn't get a process restarted.
+// serveHealth says that the process answers, and whether it should be started again as
+// its store has failed for good. It asks the store nothing, so that a store that is slow
+// doesn't get a process restarted.
 func (f *Front) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	f.write(w, mediaJSON, http.StatusOK, []byte(`{"status":"ok"}`))
+	select {
+	case <-f.host.Failed():
+		f.write(w, mediaJSON, http.StatusServiceUnavailable, []byte(`{"status":"failed","reason":"the store has failed"}`))
+	default:
+		f.write(w, mediaJSON, http.StatusOK, []byte(`{"status":"ok"}`))
+	}
 }
 
 // serveReady says whether calls are taken and the store answers.

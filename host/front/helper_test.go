@@ -51,7 +51,7 @@ func newRig(t testing.TB, opts Options, types ...*host.Actor) *rig {
 	r.opts.WithoutToken = len(r.opts.Tokens) == 0
 	r.opts.Logger, r.hopts.Logger = quiet, quiet
 	// What isn't about time has enough of it, on a machine that stands still for a while, too.
-	for _, d := range []*time.Duration{&r.opts.HeaderTimeout, &r.opts.WriteTimeout, &r.opts.PongTimeout, &r.opts.CallTimeout, &r.hopts.TurnTimeout} {
+	for _, d := range []*time.Duration{&r.opts.HeaderTimeout, &r.opts.BodyTimeout, &r.opts.WriteTimeout, &r.opts.PongTimeout, &r.opts.CallTimeout, &r.hopts.TurnTimeout} {
 		or(d, time.Hour)
 	}
 	r.open()

@@ -56,9 +56,22 @@ func parseMedia(text string) (m media, ok bool) {
 	return 0, false
 }
 
+// plainBody refuses a body that is compressed, or coded in another way.
+func plainBody(r *http.Request) error {
+	for _, coding := range r.Header.Values("Content-Encoding") {
+		if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+			return errCoding
+		}
+	}
+	return nil
+}
+
 // contentType returns the form of a body, JSON if it isn't said of an empty one. What a
 // form of a page sends without asking the server first is refused.
 func contentType(r *http.Request) (media, error) {
+	if err := plainBody(r); err != nil {
+		return mediaJSON, err
+	}
 	text := r.Header.Get("Content-Type")
 	if text == "" && r.ContentLength == 0 {
 		return mediaJSON, nil

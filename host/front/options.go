@@ -34,9 +34,23 @@ type Options struct {
 
 	// MaxBody bounds the body of a call and a message of a socket, in bytes. 0 means 1 MiB.
 	MaxBody int64
-	// MaxCalls bounds the calls over HTTP that are under way. 0 means 1000.
+	// MaxCalls bounds the calls over HTTP that are under way: those whose body has arrived
+	// and whose result isn't there. 0 means 1000.
 	MaxCalls int
-	// MaxSockets bounds the open sockets. 0 means 10000.
+	// MaxTransfers bounds that for which the Front waits for clients: bodies and messages
+	// that have begun to arrive, sockets whose first message hasn't, and results that are
+	// taken. MaxTransfersPerAddress bounds those of one remote address, or network of 64
+	// bits in IPv6; behind a proxy, which has one, make it as large as MaxTransfers. One
+	// more ends the one that has stood still for longest. 0 means 1000, and a quarter of
+	// MaxTransfers.
+	MaxTransfers, MaxTransfersPerAddress int
+	// MaxTransferBytes bounds the memory of the bodies and messages among them, in the same
+	// way; a single one may take MaxBody. 0 means 64 MiB.
+	MaxTransferBytes int64
+	// MinRate is how many bytes a second have to move of each of them, once HeaderTimeout is
+	// over, or WriteTimeout for results. 0 means 16 KiB.
+	MinRate int
+	// MaxSockets bounds the sockets whose first message has come. 0 means 10000.
 	MaxSockets int
 	// MaxPending bounds the requests of one socket that wait. 0 means 16.
 	MaxPending int
@@ -46,9 +60,10 @@ type Options struct {
 
 	// CallTimeout bounds a call, the actor's wait for its turn included. 0 means 30 seconds.
 	CallTimeout time.Duration
-	// HeaderTimeout is for the header of a request, and for the first message of a socket; 0
-	// means 10 seconds. BodyTimeout is for a body; 0 means 30 seconds. WriteTimeout is for a
-	// client to take a message or an answer; 0 means 10 seconds.
+	// HeaderTimeout is for the header of a request, and then for its body, or a message of a
+	// socket, to arrive, or else at MinRate; 0 means 10 seconds. BodyTimeout is for a body,
+	// however fast; 0 means 30 seconds. WriteTimeout is for a client to take a message, or a
+	// result, or else that at MinRate; 0 means 10 seconds.
 	HeaderTimeout, BodyTimeout, WriteTimeout time.Duration
 	// PingInterval is how often a socket is pinged; without an answer within PongTimeout it
 	// is closed. 0 means 30 and 10 seconds.
@@ -75,6 +90,10 @@ func (o *Options) orDefault() (Options, error) {
 	}
 	or(&r.MaxBody, 1<<20)
 	or(&r.MaxCalls, 1000)
+	or(&r.MaxTransfers, 1000)
+	or(&r.MaxTransfersPerAddress, max(r.MaxTransfers/4, 1))
+	or(&r.MaxTransferBytes, 64<<20)
+	or(&r.MinRate, 16<<10)
 	or(&r.MaxSockets, 10000)
 	or(&r.MaxPending, 16)
 	or(&r.MaxQueued, 256)

@@ -16,7 +16,7 @@ import (
 // waits for nothing else, so that pings are answered while an action runs.
 func (c *client) read() error {
 	for {
-		r, err := c.receive(c.ctx)
+		r, err := c.receive(false)
 		switch {
 		case errors.Is(err, errMessage):
 			c.finish(closeBad, host.Message(err))

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +21,7 @@ type socket struct {
 	front *Front
 	ws    *websocket.Conn
 	as    media
+	from  netip.Addr      // where the client is
 	ctx   context.Context // ends when the socket is given up
 
 	mu      sync.Mutex

@@ -23,6 +23,7 @@ package cbor
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -97,7 +98,7 @@ func must[T any](v T, err error) T {
 func Marshal(v any) ([]byte, error) {
 	b, err := encoding.Marshal(v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnsupported, bare{err})
 	}
 	return rewrite(b)
 }
@@ -114,7 +115,7 @@ func Unmarshal(data []byte, v any) error {
 		return err
 	}
 	if err := decoding.Unmarshal(integers(data), v); err != nil {
-		return fmt.Errorf("cbor: %w", err)
+		return fmt.Errorf("cbor: %w", bare{err})
 	}
 	return nil
 }
@@ -123,7 +124,14 @@ func Unmarshal(data []byte, v any) error {
 // at the meaning of tags, nor for members of one name.
 func Wellformed(data []byte) error {
 	if err := decoding.Wellformed(data); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, err)
+		return fmt.Errorf("%w: %w", ErrMalformed, bare{err})
 	}
 	return nil
 }
+
+// A bare is an error of github.com/fxamacker/cbor without its prefix, which is ours, too.
+type bare struct{ error }
+
+func (e bare) Error() string { return strings.TrimPrefix(e.error.Error(), "cbor: ") }
+
+func (e bare) Unwrap() error { return e.error }

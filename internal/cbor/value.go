@@ -335,7 +335,7 @@ func date(seconds any) (any, error) {
 	}
 	var t time.Time
 	if err := decoding.Unmarshal(b, &t); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, bare{err})
 	}
 	return t, nil
 }

@@ -90,7 +90,7 @@ type Counts struct {
 }
 
 // An Engine counts and passes on the calls of the engine below. It implements
-// kv.Engine, kv.Sharer and kv.Transactor, and allocates nothing for a Get or a Commit. All methods
+// kv.Engine, kv.Sharer, kv.Failer and kv.Transactor, and allocates nothing for a Get or a Commit. All methods
 // are safe for concurrent use.
 type Engine struct {
 	below kv.Engine
@@ -104,6 +104,7 @@ type Engine struct {
 var (
 	_ kv.Engine     = (*Engine)(nil)
 	_ kv.Sharer     = (*Engine)(nil)
+	_ kv.Failer     = (*Engine)(nil)
 	_ kv.Transactor = (*Engine)(nil)
 )
 
@@ -124,6 +125,10 @@ func (e *Engine) Unwrap() kv.Engine { return e.below }
 
 // Shared passes on what the engine below shares, nil if that is nothing.
 func (e *Engine) Shared() *sync.Map { return kv.Shared(e.below) }
+
+// Failed passes on when the engine below has failed for good. A fault of this one is not
+// such a failure, whatever its error.
+func (e *Engine) Failed() <-chan struct{} { return kv.Failed(e.below) }
 
 // Hook sets the function that is called at every Point, after the faults, by any
 // number of goroutines at once; nil, the initial state, is none.

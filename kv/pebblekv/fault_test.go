@@ -187,10 +187,16 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 		t.Fatal(err)
 	}
 	within(t, "what goes on in the background", func() { settle(db) })
+	select {
+	case <-db.Failed():
+		t.Error("Failed is closed before anything has failed")
+	default:
+	}
 	d.set(fail)
 
 	acked := before
 	within(t, "committing on a broken disk", func() { acked = commitUntilPoisoned(t, db, before, cause) })
+	within(t, "Failed of a poisoned store", func() { <-db.Failed() })
 	within(t, "a call of a poisoned store", func() { wantPoisoned(t, db, snap) })
 	within(t, "Close of a poisoned store", func() {
 		if err := snap.Close(); err != nil {

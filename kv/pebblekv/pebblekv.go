@@ -82,6 +82,7 @@ type DB struct {
 var (
 	_ kv.Engine     = (*DB)(nil)
 	_ kv.Sharer     = (*DB)(nil)
+	_ kv.Failer     = (*DB)(nil)
 	_ kv.Transactor = (*DB)(nil)
 )
 
@@ -113,6 +114,9 @@ func (d *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 // Shared returns what the users of this DB share: the store's lock keeps every
 // other process out. See kv.Sharer.
 func (d *DB) Shared() *sync.Map { return &d.shared }
+
+// Failed is closed when the disk has failed the store for good. See kv.Failer.
+func (d *DB) Failed() <-chan struct{} { return d.fault.done }
 
 // Sync returns when everything applied before it is on the disk. See kv.Engine.
 func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {

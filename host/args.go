@@ -1,0 +1,103 @@
+package host
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
+)
+
+// An argsError says which arguments don't fit, and what was expected. It wraps ErrArgs.
+type argsError struct {
+	action string
+	want   reflect.Type // nil: any value
+	err    error
+}
+
+func (e *argsError) Error() string {
+	return fmt.Sprintf("%v of the action %.80q: %v", ErrArgs, e.action, e.err)
+}
+
+func (e *argsError) Unwrap() []error { return []error{ErrArgs, e.err} }
+
+// message is what the caller is told.
+func (e *argsError) message() string {
+	if e.want == nil {
+		return fmt.Sprintf("The arguments of %.80q are not one value in CBOR.", e.action)
+	}
+	return fmt.Sprintf("The action %.80q takes %s.", e.action, expected(e.want))
+}
+
+// wellformed returns an error unless args are nothing or one value.
+func wellformed(args Raw) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cbor.Wellformed(args)
+}
+
+// checkArgs refuses what is not a value before it takes a turn.
+func checkArgs(args Raw) error {
+	if err := wellformed(args); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgs, err)
+	}
+	return nil
+}
+
+// expected says in words of JSON what is decoded into a type.
+func expected(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return "a date"
+	case t == reflect.TypeFor[[]byte]():
+		return "bytes"
+	}
+	switch k := t.Kind(); {
+	case k == reflect.Bool:
+		return "true or false"
+	case k >= reflect.Int && k <= reflect.Uint64:
+		return "an integer"
+	case k == reflect.Float32, k == reflect.Float64:
+		return "a number"
+	case k == reflect.String:
+		return "a text"
+	case k == reflect.Slice, k == reflect.Array:
+		return "an array"
+	case k == reflect.Struct:
+		return members(t)
+	case k == reflect.Map:
+		return "an object"
+	}
+	return "something else"
+}
+
+// members names those of the object that a struct is: "an object of name, text".
+func members(t reflect.Type) string {
+	var names []string
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.IsExported() || f.Anonymous {
+			continue
+		}
+		tag, ok := f.Tag.Lookup("cbor")
+		if !ok {
+			tag = f.Tag.Get("json")
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		if tag == "-" || strings.Contains(options, "toarray") {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return "an object"
+	}
+	return "an object of " + strings.Join(names, ", ")
+}
