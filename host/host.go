@@ -134,7 +134,7 @@ func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }
 type Stats struct {
 	Awake   int // actors in memory, those that wake or go to sleep included
 	Idle    int // of these, those that have nothing to do
-	Waiting int // calls that wait until there is room for one more actor
+	Waiting int // calls, and couriers, that wait until there is room for one more actor
 	Alarms  int // sleeping actors that are to be woken at some time
 	// Couriers are what carries messages from actor to actor at the moment, and Senders the
 	// actors of which messages are under way.
