@@ -184,11 +184,11 @@ func (cs *couriers) next(which int) (*mail, *trip) {
 			continue // it is queued again when one has returned
 		}
 		if len(m.ready[which]) == 0 {
-			if which == far && m.unread() {
+			if which == far && m.unread() && (cs.held < cs.limit || !m.laden()) {
 				m.reading, m.changed = true, false
 				return m, nil
 			}
-			continue
+			continue // if it is laden it is queued again when a trip has returned
 		}
 		t := m.ready[which][0]
 		m.ready[which] = m.ready[which][1:]

@@ -142,6 +142,7 @@ func TestSendLastWords(t *testing.T) {
 		r.call(lobby, "last word", "three")
 		synctest.Wait()
 		r.call(lobby, "say", "a new one")
+		pass(2 * time.Second) // it is tried, in vain
 		awake.Store(true)
 		pass(10 * time.Minute)
 		r.wantHeard("one", "two", "three", "a new one")

@@ -156,6 +156,7 @@ func TestCouriersGoOn(t *testing.T) {
 		for range clients {
 			<-done
 		}
+		pass(time.Minute) // it takes them one by one
 		r.wantHeard(numbers(5)...)
 	}, kinds...)
 }

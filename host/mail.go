@@ -60,6 +60,16 @@ func (m *mail) advance(l *letter) {
 // tells that it would be what was skipped before.
 func (m *mail) unread() bool { return m.stored && m.changed && !m.reading }
 
+// laden says that a trip has letters.
+func (m *mail) laden() bool {
+	for _, t := range m.trips {
+		if len(t.letters) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // add puts a letter on its trip, behind those before it, unless it is there.
 //
 // +checklocks:cs.mu
@@ -132,7 +142,8 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 		t.state, t.newest = given, nil
 	default:
 		t.state = paused
-		if t.mail.stored && cs.held > cs.limit { // they can be read again
+		// They can be read again, but for those of an actor of that name that was destroyed.
+		if t.mail.stored && cs.held > cs.limit && len(t.letters) > 0 && t.letters[0].nonce == t.mail.nonce {
 			cs.release(t, len(t.letters))
 			t.newest = nil
 		}
