@@ -68,6 +68,9 @@ type Actor struct {
 	// called when the actor has left memory.
 	Vars func(ctx context.Context, a Address) (any, error)
 
+	// Letters bound what the actors send to others. nil means as Options.Letters says.
+	Letters *Letters
+
 	// Queue and DB change the actors' queues and databases. What is the host's business in
 	// them (the clock, the logger, the metrics, how many connections) is ignored.
 	Queue queue.Options

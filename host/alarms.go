@@ -246,7 +246,7 @@ func (t *wakeTable) wake(e *sleeper) {
 	a, err := ParseAddress(e.name)
 	if err == nil {
 		var l *life
-		if l, err = h.enter(t.ctx, a, nil); err == nil {
+		if l, err = h.enter(t.ctx, a, nil, false); err == nil {
 			l.leave()
 			h.count(metricAlarms, 1)
 			return

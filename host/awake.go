@@ -1,6 +1,7 @@
 package host
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"time"
@@ -22,7 +23,8 @@ var errAgain = errors.New("host: actor has left memory")
 
 // enter returns the actor awake, and counts the caller among its users until leave.
 // b is what an actor that doesn't exist yet is created with; nil means that it isn't.
-func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
+// courier says that the caller is one of the couriers.
+func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*life, error) {
 	kind := h.types[a.Type]
 	name, err := a.check()
 	if err != nil {
@@ -39,7 +41,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth) (*life, error) {
 		}
 		l := h.lives[name]
 		if l == nil {
-			if err := h.room(ctx, name); err != nil {
+			if err := h.room(ctx, name, courier); err != nil {
 				return nil, err
 			}
 			if l = h.lives[name]; l == nil { // nobody was quicker
@@ -95,16 +97,16 @@ func (h *Host) await(ctx context.Context, ch <-chan struct{}) error {
 }
 
 // room returns when there may be one more life, or when there is one of that name. For
-// each one who waits an actor is put to sleep, as soon as one is idle; who has waited
-// longest comes first, and nobody who comes later takes the place that was made.
+// each one who waits an actor is put to sleep, as soon as one is idle. See waiters for who
+// comes first; nobody who comes later takes the place that was made.
 //
 // +checklocks:h.mu
-func (h *Host) room(ctx context.Context, name string) error {
-	if len(h.lives)+h.granted < h.opts.MaxAwake && h.waiters.Len() == 0 {
+func (h *Host) room(ctx context.Context, name string, courier bool) error {
+	if len(h.lives)+h.granted < h.opts.MaxAwake && h.waiters.len() == 0 {
 		return nil
 	}
 	ch := make(chan struct{})
-	e := h.waiters.PushBack(ch)
+	remove := h.waiters.add(ch, courier)
 	h.evict()
 	h.count(metricCrowded, 1)
 	h.mu.Unlock()
@@ -119,7 +121,7 @@ func (h *Host) room(ctx context.Context, name string) error {
 	case <-ch: // granted, and perhaps too late
 		h.granted--
 	default:
-		h.waiters.Remove(e)
+		remove()
 	}
 	switch {
 	case err == nil && h.closed:
@@ -131,11 +133,45 @@ func (h *Host) room(ctx context.Context, name string) error {
 	return err
 }
 
+// Waiters are who wait until there is room to wake an actor: clients (calls, sockets,
+// alarms) and couriers, each in the order of coming. Clients come first, but for one
+// courier behind every courierShare-1 of them.
+type waiters struct {
+	clients, couriers list.List // of chan struct{}
+	passed            int       // clients since the last courier
+}
+
+// courierShare is the part of the room, one in so many, that couriers get where clients
+// never cease to come.
+const courierShare = 16
+
+// add has ch, which next returns, wait. remove ends that before.
+func (w *waiters) add(ch chan struct{}, courier bool) (remove func()) {
+	line := &w.clients
+	if courier {
+		line = &w.couriers
+	}
+	e := line.PushBack(ch)
+	return func() { line.Remove(e) }
+}
+
+func (w *waiters) len() int { return w.clients.Len() + w.couriers.Len() }
+
+// next takes the first of those that wait, of which there must be one.
+func (w *waiters) next() chan struct{} {
+	line := &w.clients
+	w.passed++
+	if line.Len() == 0 || w.couriers.Len() > 0 && w.passed >= courierShare {
+		line, w.passed = &w.couriers, 0
+	}
+	return line.Remove(line.Front()).(chan struct{})
+}
+
 // evict puts idle actors to sleep until as many are leaving as there are waiters.
 //
 // +checklocks:h.mu
 func (h *Host) evict() {
-	for h.leaving < h.waiters.Len() && h.idle.Len() > 0 {
+	for h.leaving < h.waiters.len() && h.idle.Len() > 0 {
 		l := h.idle.Front().Value.(*life)
 		h.count(metricEvicted, 1)
 		l.rest()
@@ -146,12 +182,18 @@ func (h *Host) evict() {
 //
 // +checklocks:h.mu
 func (h *Host) grant() {
-	for h.waiters.Len() > 0 && len(h.lives)+h.granted < h.opts.MaxAwake {
-		e := h.waiters.Front()
-		h.waiters.Remove(e)
+	for h.waiters.len() > 0 && len(h.lives)+h.granted < h.opts.MaxAwake {
 		h.granted++
-		close(e.Value.(chan struct{}))
+		close(h.waiters.next())
 	}
+}
+
+// serves says whether the actor of that name is awake.
+func (h *Host) serves(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := h.lives[name]
+	return l != nil && l.phase == awake
 }
 
 // use counts a user of an actor that is awake.

@@ -89,7 +89,7 @@ func (h *Host) Create(ctx context.Context, a Address, input any) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	return h.turn(ctx, a, &birth{in}, newTurn("actor.create", func(*Context) error { return nil }))
+	return h.turn(ctx, a, &birth{input: in}, newTurn("actor.create", func(*Context) error { return nil }))
 }
 
 // Send puts a message into an actor's queue, which wakes it, and returns its ID when it is

@@ -39,6 +39,7 @@ type Context struct {
 	settled map[queue.ID]bool
 	events  []emission // to be sent when the turn has landed
 	letters []*letter  // to other actors
+	account *account   // of the actor, when the turn has landed; nil if nothing is sent
 	out     []func()   // what leaves when the turn is durable
 	undo    []func()   // what the turn has changed in memory besides, to be undone if it doesn't land
 	destroy bool
@@ -183,6 +184,7 @@ func (c *Context) commit() error {
 // stage adds what is put together at the end of the turn.
 func (c *Context) stage() error {
 	l := c.life
+	c.stageAccount()
 	if c.state != nil {
 		l.state.StageSet(c.Batch(), *c.state)
 	}

@@ -1,7 +1,7 @@
 package host
 
 import (
-	"context"
+	"container/list"
 	"errors"
 	"log/slog"
 	"sync"
@@ -12,22 +12,48 @@ import (
 // They belong to the host and not to the sender's stay in memory: where only few actors
 // may be awake, the sender may have to sleep for the receiver to wake.
 //
+// There are two lines of them. In the far one each courier may wait until there is room to
+// wake an actor; in the near one none does, so that letters between actors that are awake
+// get through while nobody can be woken. A line has a bound of couriers, each of which is
+// a goroutine as long as it has work. What waits for them are the mails of senders, one
+// place in a line each: whoever sends much waits behind all others after each trip.
+//
 // What they carry they may lose: it is in the sender's outbox, which hands it out again.
 type couriers struct {
 	host   *Host
 	mu     sync.Mutex
-	routes map[route]*courier // those that are under way  +checklocks:mu
-	closed bool               // +checklocks:mu
+	mails  map[string]*mail // by the name of the sender  +checklocks:mu
+	visits map[way]*visit   // +checklocks:mu
+	lines  [2]line          // +checklocks:mu
+	held   int              // bytes of the letters in all trips  +checklocks:mu
+	limit  int              // of held  +checklocks:mu
+	most   int              // couriers in a line
+	closed bool             // +checklocks:mu
 	work   sync.WaitGroup
 }
 
-// A route is a way from one actor to another.
-type route struct{ from, to string }
+// near and far are the lines.
+const (
+	near = iota
+	far
+)
 
-// A courier goes one route, as long as there is something to carry.
-type courier struct {
-	letters []*letter // in their order  +checklocks:couriers.mu
-	newest  *letter   // that it was handed  +checklocks:couriers.mu
+// A line is where mails wait for a courier.
+type line struct {
+	mails list.List // of *mail, the longest first
+	busy  int       // couriers under way
+}
+
+// A way is where couriers of a line go: to the receiver of that name.
+type way struct {
+	line int
+	to   string
+}
+
+// A visit is what is on one way.
+type visit struct {
+	couriers int
+	waiting  []*trip
 }
 
 const (
@@ -35,98 +61,251 @@ const (
 	lettersAtOnce = 64
 	// attempts is how often a courier tries, in a row, before it leaves the rest to the outbox.
 	attempts = 4
+	// maxVisitors bounds the couriers for one actor, which share the waits for its storage:
+	// see visitors.
+	maxVisitors = 16
+	// leastRead is how much of an outbox is read if the letters in memory are too many, in
+	// bytes, or one letter if that is more.
+	leastRead = 256 << 10
+	// maxHeld bounds the letters in memory, in bytes, or nearly so: beyond that they are read
+	// from the outbox of the sender when its turn comes.
+	maxHeld = 16 << 20
 )
+
+func newCouriers(h *Host) *couriers {
+	return &couriers{host: h, mails: map[string]*mail{}, visits: map[way]*visit{}, limit: maxHeld, most: h.opts.Couriers}
+}
 
 // hand takes letters of an actor, in their order, that are durable. Those that are under
 // way already it doesn't take twice.
-func (cs *couriers) hand(from Address, letters []*letter) {
+func (cs *couriers) hand(from Address, letters []*letter) { cs.take(from, letters, false) }
+
+// inherit takes what is in the outbox of an actor that is about to be destroyed, which
+// can't be read there any more.
+func (cs *couriers) inherit(from Address, letters []*letter) { cs.take(from, letters, true) }
+
+func (cs *couriers) take(from Address, letters []*letter, last bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if cs.closed {
+	if cs.closed || len(letters) == 0 {
 		return
 	}
-	for _, l := range letters {
-		way := l.route(from.String())
-		r := cs.routes[way]
-		if r == nil {
-			r = &courier{}
-			cs.routes[way] = r
-			cs.work.Go(func() { cs.carry(from, way, r) })
-		}
-		if r.newest != nil && r.newest.nonce == l.nonce && r.newest.number >= l.number {
-			continue
-		}
-		r.letters, r.newest = append(r.letters, l), l
+	m := cs.mails[from.String()]
+	if m == nil {
+		m = &mail{from: from, name: from.String(), trips: map[string]*trip{}}
+		cs.mails[m.name] = m
 	}
+	m.advance(letters[len(letters)-1])
+	size := 0
+	for _, l := range letters {
+		size += l.size()
+		if t := m.trips[l.to]; t != nil && t.state == given {
+			delete(m.trips, l.to)
+		}
+	}
+	switch {
+	case last && cs.held+size > 2*maxHeld:
+		cs.host.count(metricUndeliverable, int64(len(letters)))
+		cs.host.log.Error("host: messages of a destroyed actor are dropped", slog.String("from", m.name), slog.Int("messages", len(letters)))
+	case last || !m.stored && cs.held+size <= cs.limit:
+		for _, l := range letters {
+			cs.add(m, l)
+		}
+		m.stored = m.stored && !last
+	default:
+		m.stored, m.changed = true, true
+	}
+	cs.tidy(m)
 }
 
 // close ends the couriers once the host's context has ended.
 func (cs *couriers) close() {
 	cs.mu.Lock()
 	cs.closed = true
+	for _, m := range cs.mails {
+		for _, t := range m.trips {
+			if t.timer != nil {
+				t.timer.Stop()
+			}
+		}
+	}
 	cs.mu.Unlock()
 	cs.work.Wait()
 }
 
-// next returns what is to be carried next, without what has come; when nothing is left,
-// or the courier gives up, it is gone.
-func (cs *couriers) next(way route, r *courier, came int, giveUp bool) []*letter {
+// stats returns how many couriers are under way, and how many senders have letters that
+// are not known to have come.
+func (cs *couriers) stats() (busy, senders int) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	r.letters = r.letters[came:]
-	if len(r.letters) == 0 || giveUp {
-		delete(cs.routes, way)
-		return nil
-	}
-	return r.letters[:min(len(r.letters), lettersAtOnce)]
+	return cs.lines[near].busy + cs.lines[far].busy, len(cs.mails)
 }
 
-// carry carries letters until there are none, or it isn't to be done now.
-func (cs *couriers) carry(from Address, way route, r *courier) {
-	h := cs.host
-	to, err := ParseAddress(way.to)
-	if err != nil {
-		h.log.Error("host: message to nobody", slog.String("actor", way.from), slog.Any("error", err))
+// queue has a mail wait in a line, where a courier goes for it if there may be one more.
+//
+// +checklocks:cs.mu
+func (cs *couriers) queue(m *mail, which int) {
+	if cs.closed || m.queued[which] {
+		return
 	}
-	came, failures := 0, 0
+	m.queued[which] = true
+	l := &cs.lines[which]
+	l.mails.PushBack(m)
+	if l.busy < cs.most {
+		l.busy++
+		cs.work.Go(func() { cs.serve(which) })
+	}
+}
+
+// serve is a courier.
+func (cs *couriers) serve(which int) {
 	for {
-		letters := cs.next(way, r, came, err != nil && (failures >= attempts || h.ctx.Err() != nil || errors.Is(err, ErrClosed)))
-		if letters == nil {
+		switch m, t := cs.next(which); {
+		case t != nil:
+			cs.carry(t, which)
+		case m != nil:
+			cs.read(m)
+		default:
 			return
 		}
-		if failures > 0 && !pause(h.ctx, backoff(failures)) {
-			came = 0
-			continue
-		}
-		came, err = h.deliver(to, from, letters)
-		if failures++; came > 0 {
-			failures = min(1, failures)
-			h.settle(from, letters[:came])
-		}
-		if err == nil {
-			failures = 0
-			continue
-		}
-		h.count(metricRetried, 1)
-		h.log.Warn("host: message to another actor", slog.String("actor", way.from), slog.String("to", way.to), slog.Any("error", err))
 	}
 }
 
-// pause waits, and says whether it did to the end.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+// next returns what is to be done next in a line: a trip, or a mail to be read. If there
+// is neither the courier is gone.
+func (cs *couriers) next(which int) (*mail, *trip) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	l := &cs.lines[which]
+	for !cs.closed && l.mails.Len() > 0 {
+		m := l.mails.Remove(l.mails.Front()).(*mail)
+		m.queued[which] = false
+		if m.couriers[which] >= cs.visitors() {
+			continue // it is queued again when one has returned
+		}
+		if len(m.ready[which]) == 0 {
+			if which == far && m.unread() && (cs.held < cs.limit || !m.laden()) {
+				m.reading, m.changed = true, false
+				return m, nil
+			}
+			continue // if it is laden it is queued again when a trip has returned
+		}
+		t := m.ready[which][0]
+		m.ready[which] = m.ready[which][1:]
+		v := cs.visits[way{which, t.to}]
+		if v == nil {
+			v = &visit{}
+			cs.visits[way{which, t.to}] = v
+		}
+		late := v.couriers >= cs.visitors()
+		if late {
+			v.waiting = append(v.waiting, t)
+		} else {
+			v.couriers++
+			m.couriers[which]++
+		}
+		if len(m.ready[which]) > 0 || which == far && m.unread() {
+			cs.queue(m, which)
+		}
+		if !late {
+			return nil, t
+		}
 	}
+	l.busy--
+	return nil, nil
+}
+
+// visitors is how many couriers of a line there may be for one receiver, and for one
+// sender: each of these can hold up those that it has.
+func (cs *couriers) visitors() int { return max(1, min(maxVisitors, cs.most/4)) }
+
+// leave ends a visit: the one that has waited for longest may be next.
+//
+// +checklocks:cs.mu
+func (cs *couriers) leave(t *trip, which int) {
+	m, w := t.mail, way{which, t.to}
+	m.couriers[which]--
+	if len(m.ready[which]) > 0 {
+		cs.queue(m, which)
+	}
+	v := cs.visits[w]
+	v.couriers--
+	if len(v.waiting) > 0 {
+		t := v.waiting[0]
+		v.waiting = v.waiting[1:]
+		cs.ready(t)
+	} else if v.couriers == 0 {
+		delete(cs.visits, w)
+	}
+}
+
+// carry goes a trip once: to the receiver, unless that was done, and to the sender, to
+// have it forget what has come. Either is woken by couriers of the far line alone.
+func (cs *couriers) carry(t *trip, which int) {
+	h, from, wake := cs.host, t.mail.from, which == far
+	letters := cs.batch(t)
+	var err error
+	if t.came == 0 && len(letters) > 0 {
+		t.came, err = h.deliver(t.to, from, letters, wake)
+	}
+	if t.came > 0 {
+		if unsettled := h.settle(from, letters[:t.came], wake); unsettled != nil {
+			err = unsettled
+		}
+	}
+	if errors.Is(err, errAsleep) {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		t.asleep = true
+		cs.leave(t, which)
+		cs.ready(t)
+		return
+	}
+	if err != nil {
+		h.count(metricRetried, 1)
+		h.log.Warn("host: message to another actor", slog.String("actor", t.mail.name), slog.String("to", t.to), slog.Any("error", err))
+	}
+	cs.returned(t, which, err)
+}
+
+// errAsleep says that an actor is not awake, of which something is wanted only if it is.
+var errAsleep = errors.New("host: actor is not awake")
+
+// visit has t run by an actor, which is woken for it only if wake says so.
+func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
+	t.must, t.courier = true, true
+	if wake {
+		return h.turn(h.ctx, a, b, t)
+	}
+	l := h.life(a)
+	if l == nil || !l.enterAwake() {
+		return errAsleep
+	}
+	t.life, t.patient = l, true
+	if err := l.post(h.ctx, t); err != nil {
+		l.leave()
+		return err
+	}
+	if err := t.wait(h.ctx); err != errAgain {
+		return err
+	}
+	return errAsleep
+}
+
+// life returns an actor's stay in memory, nil if there is none.
+func (h *Host) life(a Address) *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lives[a.String()]
 }
 
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
 // the first on, are settled: there, or such that they never will be. err says why not all.
-func (h *Host) deliver(to, from Address, letters []*letter) (came int, err error) {
+func (h *Host) deliver(name string, from Address, letters []*letter, wake bool) (came int, err error) {
+	to, err := ParseAddress(name)
+	if err != nil {
+		return 0, err
+	}
 	var full error
 	t := newTurn("actor.deliver", func(c *Context) error {
 		came, full = c.take(from, letters)
@@ -135,32 +314,59 @@ func (h *Host) deliver(to, from Address, letters []*letter) (came int, err error
 		}
 		return nil
 	})
-	t.must = true
-	if err := h.turn(h.ctx, to, &birth{}, t); err != nil {
+	var b *birth
+	if !letters[0].existing {
+		b = &birth{generation: letters[0].generation}
+	}
+	if err := h.visit(to, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
+		for _, l := range letters {
+			h.dropped(from, l, err)
+		}
+		return len(letters), nil
+	} else if err != nil {
 		return 0, err // and came is not to be looked at: the turn may still be running
 	}
 	return came, full
 }
 
+// dropped tells of a letter that can't come.
+func (h *Host) dropped(from Address, l *letter, err error) {
+	h.count(metricUndeliverable, 1)
+	h.log.Error("host: message is dropped", slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name), slog.Any("error", err))
+}
+
 // settle has the sender forget what has come. If it can't, the letters are handed out
 // again, and come to who has them already.
-func (h *Host) settle(from Address, letters []*letter) {
+func (h *Host) settle(from Address, letters []*letter, wake bool) error {
 	t := newTurn("actor.arrived", func(c *Context) error {
 		c.arrived(letters)
 		return nil
 	})
-	t.must = true
-	h.mu.Lock()
-	l := h.lives[from.String()]
-	h.mu.Unlock()
 	err := ErrNotAwake
-	if l != nil { // also while it goes to sleep
+	if l := h.life(from); l != nil { // also while it goes to sleep
 		err = l.inward(h.ctx, t)
 	}
 	if errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) {
-		err = h.turn(h.ctx, from, nil, &turn{name: t.name, run: t.run, must: true, done: make(chan error, 1)})
+		err = h.visit(from, nil, newTurn(t.name, t.run), wake)
 	}
-	if err != nil && !errors.Is(err, ErrNoActor) && h.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
-		h.log.Warn("host: messages have come", slog.String("actor", from.String()), slog.Any("error", err))
+	if errors.Is(err, ErrNoActor) || err != nil && h.ctx.Err() != nil {
+		return nil
 	}
+	return err
+}
+
+// later calls fn after d, unless the couriers are closed by then.
+func (cs *couriers) later(d time.Duration, fn func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if !cs.closed {
+			fn()
+		}
+	})
+}
+
+// giveUp says that there is no use in trying again before the outbox does.
+func (cs *couriers) giveUp(t *trip, err error) bool {
+	return t.failures >= attempts || cs.host.ctx.Err() != nil || errors.Is(err, ErrClosed)
 }

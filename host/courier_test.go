@@ -16,12 +16,24 @@ import (
 	"github.com/greenroomdb/greenroom/queue"
 )
 
+// forget has couriers keep next to nothing in memory: what is sent from now on they read
+// from the outboxes.
+func (r *rig) forget() {
+	r.couriers.mu.Lock()
+	defer r.couriers.mu.Unlock()
+	r.couriers.limit = 0
+}
+
 // TestSendCrowded has everybody talk where few may be awake: the receiver, or one actor
 // in all.
 func TestSendCrowded(t *testing.T) {
-	for _, most := range []int{1, 2} {
+	for i := range 4 {
+		most := 1 + i/2
 		y := &tally{n: map[*metrics.Metric]int64{}}
 		bubble(t, Options{MaxAwake: most, IdleTimeout: time.Hour, Metrics: y}, func(r *rig) {
+			if i%2 == 1 {
+				r.forget()
+			}
 			for i := range 10 {
 				r.call(Address{"thing", fmt.Sprint(i)}, "say", fmt.Sprint(i))
 			}
@@ -45,6 +57,12 @@ func TestSendCrowded(t *testing.T) {
 // TestSendFullQueue sends more than fits into the queue of the receiver, which takes it
 // all the same in time, and in order.
 func TestSendFullQueue(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		sendFullQueue(t, stored)
+	}
+}
+
+func sendFullQueue(t *testing.T, stored bool) {
 	kinds := talkers()
 	kinds[1].Queue.MaxMessages = 5
 	var open atomic.Bool
@@ -56,6 +74,9 @@ func TestSendFullQueue(t *testing.T) {
 		return hear(c, m)
 	}
 	bubble(t, Options{}, func(r *rig) {
+		if stored {
+			r.forget()
+		}
 		for range 40 {
 			r.call(lobby, "number", nil)
 		}
@@ -71,6 +92,12 @@ func TestSendFullQueue(t *testing.T) {
 // TestSendBehindRefused has a courier give up, and only then a newer message sent: it
 // doesn't overtake, nor is what it would have overtaken lost.
 func TestSendBehindRefused(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		sendBehindRefused(t, stored)
+	}
+}
+
+func sendBehindRefused(t *testing.T, stored bool) {
 	kinds := talkers()
 	var awake atomic.Bool
 	kinds[1].Wake = func(*Context) error {
@@ -80,17 +107,100 @@ func TestSendBehindRefused(t *testing.T) {
 		return nil
 	}
 	bubble(t, Options{}, func(r *rig) {
+		if stored {
+			r.forget()
+		}
 		r.call(lobby, "number", nil)
 		pass(20 * time.Second)
-		r.couriers.mu.Lock()
-		if n := len(r.couriers.routes); n != 0 {
-			t.Errorf("%d couriers are under way", n)
+		if s := r.Stats(); s.Couriers != 0 || s.Senders != 0 {
+			t.Errorf("%+v when it has given up", s)
 		}
-		r.couriers.mu.Unlock()
 		awake.Store(true)
 		r.call(lobby, "number", nil)
 		pass(5 * time.Minute)
 		r.wantHeard("1", "2")
+		r.wantNoLetters()
+	}, kinds...)
+}
+
+// TestSendLastWords has an actor destroyed of which couriers keep nothing in memory: what
+// it has sent comes all the same, and before what the next one of its name sends.
+func TestSendLastWords(t *testing.T) {
+	kinds := talkers()
+	var awake atomic.Bool
+	kinds[1].Wake = func(*Context) error {
+		if !awake.Load() {
+			return errRefused
+		}
+		return nil
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.forget()
+		r.call(lobby, "say", "one")
+		r.call(lobby, "say", "two")
+		synctest.Wait()
+		r.call(lobby, "last word", "three")
+		synctest.Wait()
+		r.call(lobby, "say", "a new one")
+		pass(2 * time.Second) // it is tried, in vain
+		awake.Store(true)
+		pass(10 * time.Minute)
+		r.wantHeard("one", "two", "three", "a new one")
+		r.wantNoLetters()
+	}, kinds...)
+}
+
+// TestCouriersPassTheSlow has a receiver that doesn't come to take anything, with many who
+// send to it, and a sender that doesn't come to hear what has arrived, with many to whom
+// it has sent: others talk all the same.
+func TestCouriersPassTheSlow(t *testing.T) {
+	kinds := talkers()
+	kinds[0].Actions["to all"] = Action(func(c *Context, n int) (int, error) {
+		for i := range n {
+			if err := c.Send(Address{"thing", fmt.Sprint(i)}, queue.Send{Name: "word"}); err != nil {
+				return 0, err
+			}
+		}
+		return n, nil
+	})
+	kinds[0].Actions["to slow"] = Action(func(c *Context, _ struct{}) (int, error) {
+		return 0, c.Send(Address{"ear", "slow"}, queue.Send{Name: "word"})
+	})
+	bubble(t, Options{MaxAwake: 100, Couriers: 8, Mailbox: 1, IdleTimeout: time.Hour}, func(r *rig) {
+		const all = 40
+		for i := range all {
+			r.call(Address{"thing", fmt.Sprint(i)}, "numbered", nil)
+		}
+		r.heard()
+		send, release := make(chan bool), make(chan bool)
+		var busy []chan error
+		begin := func(a Address, fn func(c *Context) error) {
+			done := make(chan error, 1)
+			busy = append(busy, done)
+			go func() { done <- r.turn(r.ctx, a, &birth{}, newTurn("test", fn)) }()
+			synctest.Wait()
+		}
+		hang := func(*Context) error { <-release; return nil }
+		begin(Address{"thing", "slow"}, func(c *Context) error {
+			<-send
+			_, err := c.life.kind.Actions["to all"](c, Raw{24, all})
+			return err
+		})
+		begin(Address{"thing", "slow"}, hang)
+		begin(Address{"ear", "slow"}, hang)
+		close(send)
+		for i := range all {
+			r.call(Address{"thing", fmt.Sprint(i)}, "to slow", nil)
+		}
+		synctest.Wait()
+		r.call(lobby, "number", nil)
+		synctest.Wait()
+		r.wantHeard("1")
+		close(release)
+		for _, done := range busy {
+			must(t, <-done)
+		}
+		pass(time.Minute)
 		r.wantNoLetters()
 	}, kinds...)
 }
@@ -101,6 +211,9 @@ func TestSendFaults(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.AfterCommit, faultkv.BeforeSync, faultkv.BeforeGet, faultkv.BeforeScan} {
 		for skip, hit := 0, true; hit; skip++ {
 			bubble(t, Options{}, func(r *rig) {
+				if skip%2 == 1 {
+					r.forget()
+				}
 				r.call(lobby, "number", nil)
 				pass(time.Second)
 				fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})

@@ -37,6 +37,13 @@ var (
 	ErrOverloaded = errors.New("host: too many turns are waiting")
 	// ErrOutboxFull: as many messages of the actor to others are under way as may.
 	ErrOutboxFull = errors.New("host: too many messages to other actors are under way")
+	// ErrNotAllowed: Letters.To doesn't have the actor to which a message is sent.
+	ErrNotAllowed = errors.New("host: messages to this actor are not allowed")
+	// ErrTooFast: an actor sends more messages to others than Letters.Rate allows.
+	ErrTooFast = errors.New("host: too many messages to other actors in too short a time")
+	// ErrGenerations: a message would create an actor, and more actors than
+	// Letters.Generations allows have each been created by one before.
+	ErrGenerations = errors.New("host: too many actors have created each other")
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
 	ErrUnknownOutcome = errors.New("host: outcome of the turn is not known")
@@ -88,6 +95,9 @@ var faults = []fault{
 	{ErrPanic, "actor_failed", "The actor failed."},
 	{ErrOverloaded, "overloaded", "Too much is waiting for this actor; try again later."},
 	{ErrOutboxFull, "outbox_full", "Too many messages of the actor are under way; try again later."},
+	{ErrNotAllowed, "not_allowed", "The actor may not send messages there."},
+	{ErrTooFast, "too_fast", "The actor sends too many messages; try again later."},
+	{ErrGenerations, "too_many_generations", "The actor may not create others by messages."},
 	{ErrClosed, "shutting_down", "The host is shutting down; try again."},
 	{ErrNotAwake, "shutting_down", "The actor is going to sleep; try again."},
 	{actorstore.ErrQuota, "quota_exceeded", "The actor has no room left."},

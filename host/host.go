@@ -67,7 +67,7 @@ type Host struct {
 	meter    metrics.Sink
 	alarms   *wakeTable
 	away     transports
-	couriers couriers
+	couriers *couriers
 	clock    func() time.Time
 	started  time.Time
 
@@ -82,7 +82,7 @@ type Host struct {
 	lives   map[string]*life // by the text of the address  +checklocks:mu
 	idle    *list.List       // of *life that are awake and have nothing to do, the longest first  +checklocks:mu
 	leaving int              // of lives, those on their way to sleep  +checklocks:mu
-	waiters *list.List       // of chan struct{}: who waits for room  +checklocks:mu
+	waiters waiters          // +checklocks:mu
 	granted int              // waiters that were told to come, and have not yet  +checklocks:mu
 	changed chan struct{}    // closed when a life has gone, for Close; nil unless it waits  +checklocks:mu
 }
@@ -95,7 +95,7 @@ type Host struct {
 func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) (*Host, error) {
 	h := &Host{
 		engine: engine, types: map[string]*Actor{}, opts: opts.orDefault(), clock: time.Now,
-		lives: map[string]*life{}, idle: list.New(), waiters: list.New(),
+		lives: map[string]*life{}, idle: list.New(),
 	}
 	h.started = h.clock()
 	h.log, h.meter = h.opts.Logger, h.opts.Metrics
@@ -115,7 +115,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) 
 	h.store = store
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.alarms = newWakeTable(h)
-	h.couriers = couriers{host: h, routes: map[route]*courier{}}
+	h.couriers = newCouriers(h)
 	if err := h.alarms.start(ctx); err != nil {
 		h.stop()
 		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
@@ -134,15 +134,19 @@ func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }
 type Stats struct {
 	Awake   int // actors in memory, those that wake or go to sleep included
 	Idle    int // of these, those that have nothing to do
-	Waiting int // calls that wait until there is room for one more actor
+	Waiting int // calls, and couriers, that wait until there is room for one more actor
 	Alarms  int // sleeping actors that are to be woken at some time
+	// Couriers are what carries messages from actor to actor at the moment, and Senders the
+	// actors of which messages are under way.
+	Couriers, Senders int
 }
 
 // Stats returns what h does now.
 func (h *Host) Stats() Stats {
+	busy, senders := h.couriers.stats()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Stats{len(h.lives), h.idle.Len(), h.waiters.Len(), h.alarms.len()}
+	return Stats{len(h.lives), h.idle.Len(), h.waiters.len(), h.alarms.len(), busy, senders}
 }
 
 // Ready returns nil if h takes calls and its store answers, else why not.
@@ -202,10 +206,9 @@ func (h *Host) Close(ctx context.Context) error {
 	for _, l := range h.lives {
 		l.rest()
 	}
-	for e := h.waiters.Front(); e != nil; e = h.waiters.Front() {
-		h.waiters.Remove(e)
+	for h.waiters.len() > 0 {
 		h.granted++
-		close(e.Value.(chan struct{}))
+		close(h.waiters.next())
 	}
 	h.mu.Unlock()
 	h.alarms.close()

@@ -3,7 +3,6 @@ package host
 import (
 	"crypto/rand"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -39,8 +38,7 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 		case err == nil:
 			c.life.host.count(metricArrived, 1)
 		case hopeless(err):
-			c.life.host.count(metricUndeliverable, 1)
-			c.life.log.Error("host: message is dropped", slog.String("from", from.String()), slog.String("name", l.name), slog.Any("error", err))
+			c.life.host.dropped(from, l, err)
 			err = nil
 		}
 		if err != nil {

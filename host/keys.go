@@ -24,12 +24,16 @@ import (
 //	key of the actor                   value
 //	68 69 + sender's uuid, label u16be v1: the newest message that came from that actor:
 //	                                   nonce data[16], number u64, when i64 ms
-//	68 6f + number u64be               v1: a message to another actor: sender data[18] as
+//	68 6f + number u64be               v2: a message to another actor: sender data[18] as
 //	                                   above, nonce data[16], to str, name str, body data
-//	                                   (CBOR), key str, sent i64 ms, delay u64 ms
-//	68 73                              v1: nonce data[16] of all messages that the actor sends
+//	                                   (CBOR), key str, sent i64 ms, delay u64 ms,
+//	                                   generation u32 of a receiver that it creates, existing
+//	                                   bool: it creates none. v1 ended before the generation
+//	68 73                              v2: nonce data[16] of all messages that the actor sends,
+//	                                   its generation u32, debt i64 to the rate of messages,
+//	                                   in millionths, when i64 ms. v1 was the nonce alone
 //
-//	v1 is a u16le version, 1, and BARE. Numbers grow, as long as there is the actor with
+//	v1 and v2 are a u16le version, and BARE. Numbers grow, as long as there is the actor with
 //	its nonce.
 //
 // A row is a hint, and may be too early or one too many: then an actor is woken, and finds
@@ -114,8 +118,8 @@ func seenKey(from sender) []byte { return append([]byte{ownSpace, 'i'}, from[:].
 
 func seenRange() (start, end []byte) { return []byte{ownSpace, 'i'}, []byte{ownSpace, 'i' + 1} }
 
-// nonceKey returns the key of the nonce of what the actor sends.
-func nonceKey() []byte { return []byte{ownSpace, 's'} }
+// accountKey returns the key of the actor's account.
+func accountKey() []byte { return []byte{ownSpace, 's'} }
 
 // A sender is the id of an actor that has sent something.
 type sender [18]byte

@@ -7,8 +7,12 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// letterVersion is that of all values of the host's keys among the actor's.
-const letterVersion = 1
+// Versions of the values of the host's keys among the actor's. What is older is read, too.
+const (
+	letterVersion  = 2 // 1 had no generation: it may create its receiver, in the first one
+	accountVersion = 2 // 1 was the nonce alone
+	seenVersion    = 1
+)
 
 // A letter is a message on its way from one actor into another one's queue. It doesn't
 // change.
@@ -22,10 +26,13 @@ type letter struct {
 	key    string // "" for none
 	sent   int64  // Unix ms
 	delay  uint64 // ms
+
+	generation uint32 // of its receiver, if that is created for it
+	existing   bool   // it doesn't create its receiver
 }
 
-// route is the way that it goes, on which none overtakes another.
-func (l *letter) route(from string) route { return route{from, l.to} }
+// size is what it takes in memory, in bytes, or more.
+func (l *letter) size() int { return 512 + len(l.to) + len(l.name) + len(l.body) + len(l.key) }
 
 func (l *letter) append(dst []byte) []byte {
 	dst = bare.AppendVersion(dst, letterVersion)
@@ -36,7 +43,9 @@ func (l *letter) append(dst []byte) []byte {
 	dst = bare.AppendData(dst, l.body)
 	dst = bare.AppendString(dst, l.key)
 	dst = bare.AppendI64(dst, l.sent)
-	return bare.AppendU64(dst, l.delay)
+	dst = bare.AppendU64(dst, l.delay)
+	dst = bare.AppendU32(dst, l.generation)
+	return bare.AppendBool(dst, l.existing)
 }
 
 // parseLetter keeps nothing of key and value.
@@ -46,11 +55,15 @@ func parseLetter(key, value []byte) (*letter, error) {
 	if l.number, err = parseLetterKey(key); err != nil {
 		return nil, err
 	}
-	err = parseOwn(value, "message to another actor", func(rd *bare.Reader) {
+	err = parseOwn(value, "message to another actor", letterVersion, func(rd *bare.Reader, v uint16) {
 		copy(l.from[:], rd.Fixed(len(l.from)))
 		copy(l.nonce[:], rd.Fixed(len(l.nonce)))
 		l.to, l.name, l.body = rd.String(), rd.String(), rd.DataCopy()
 		l.key, l.sent, l.delay = rd.String(), rd.I64(), rd.U64()
+		l.generation = 1
+		if v > 1 {
+			l.generation, l.existing = rd.U32(), rd.Bool()
+		}
 	})
 	return l, err
 }
@@ -66,40 +79,59 @@ type seen struct {
 func (s seen) has(l *letter) bool { return s.nonce == l.nonce && l.number <= s.number }
 
 func (s seen) append(dst []byte) []byte {
-	dst = bare.AppendVersion(dst, letterVersion)
+	dst = bare.AppendVersion(dst, seenVersion)
 	dst = bare.AppendFixed(dst, s.nonce[:])
 	dst = bare.AppendU64(dst, s.number)
 	return bare.AppendI64(dst, s.at)
 }
 
 func parseSeen(value []byte) (s seen, err error) {
-	err = parseOwn(value, "newest message of an actor", func(rd *bare.Reader) {
+	err = parseOwn(value, "newest message of an actor", seenVersion, func(rd *bare.Reader, _ uint16) {
 		copy(s.nonce[:], rd.Fixed(len(s.nonce)))
 		s.number, s.at = rd.U64(), rd.I64()
 	})
 	return s, err
 }
 
-func appendNonce(dst []byte, nonce [16]byte) []byte {
-	return bare.AppendFixed(bare.AppendVersion(dst, letterVersion), nonce[:])
+// An account is what an actor's letters have in common.
+type account struct {
+	// nonce tells the actor from one that was destroyed and had the same name, and has
+	// numbered its letters likewise.
+	nonce      [16]byte
+	generation uint32 // how many actors, each created by a letter of the one before, lead to it
+	debt       int64  // letters that Letters.Rate has not made up for yet, in millionths
+	at         int64  // when that was, Unix ms
 }
 
-func parseNonce(value []byte) (nonce [16]byte, err error) {
-	err = parseOwn(value, "nonce of messages", func(rd *bare.Reader) { copy(nonce[:], rd.Fixed(len(nonce))) })
-	return nonce, err
+func (a account) append(dst []byte) []byte {
+	dst = bare.AppendVersion(dst, accountVersion)
+	dst = bare.AppendFixed(dst, a.nonce[:])
+	dst = bare.AppendU32(dst, a.generation)
+	dst = bare.AppendI64(dst, a.debt)
+	return bare.AppendI64(dst, a.at)
 }
 
-// parseOwn reads a value; what is what it is, for an error.
-func parseOwn(value []byte, what string, read func(rd *bare.Reader)) error {
+func parseAccount(value []byte) (a account, err error) {
+	err = parseOwn(value, "account of messages", accountVersion, func(rd *bare.Reader, v uint16) {
+		copy(a.nonce[:], rd.Fixed(len(a.nonce)))
+		if v > 1 {
+			a.generation, a.debt, a.at = rd.U32(), rd.I64(), rd.I64()
+		}
+	})
+	return a, err
+}
+
+// parseOwn reads a value of a version up to newest; what is what it is, for an error.
+func parseOwn(value []byte, what string, newest uint16, read func(rd *bare.Reader, v uint16)) error {
 	v, rest, err := bare.Version(value)
 	if err != nil {
 		return fmt.Errorf("host: %s: %w: %w", what, kv.ErrCorrupt, err)
 	}
-	if v != letterVersion {
+	if v == 0 || v > newest {
 		return fmt.Errorf("host: %s: %w: version %d", what, kv.ErrNewerFormat, v)
 	}
 	rd := bare.NewReader(rest)
-	read(rd)
+	read(rd, v)
 	if err := rd.Done(); err != nil {
 		return fmt.Errorf("host: %s: %w: %w", what, kv.ErrCorrupt, err)
 	}

@@ -20,7 +20,8 @@ import (
 
 // A birth is what an actor is created with.
 type birth struct {
-	input Raw
+	input      Raw
+	generation uint32 // of the letter that creates it, 0 for none
 }
 
 // A life is an actor's stay in memory. One goroutine, main, opens its parts, runs its

@@ -61,6 +61,9 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 				t.Error(err)
 			}
 			r.open()
+			if rnd.IntN(2) == 0 {
+				r.forget()
+			}
 			host.Unlock()
 		}
 	}

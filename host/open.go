@@ -29,7 +29,7 @@ func (l *life) open() (err error) {
 	l.existed = l.actor.Used() > 0
 	l.known = l.host.alarms.waking(l)
 	l.clock = alarm.New(nil)
-	for _, part := range []func() error{l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
+	for _, part := range []func() error{l.openAccount, l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ const (
 	DefaultTurnTimeout = 30 * time.Second
 	DefaultMailbox     = 64
 	DefaultAwayTimeout = time.Minute
+	DefaultCouriers    = 64
 	DefaultRescan      = time.Minute
 )
 
@@ -28,6 +29,13 @@ type Options struct {
 	// longest is put to sleep; if none is idle, who wants it waits as its context says. 0
 	// means 1000.
 	MaxAwake int
+	// Couriers bounds what wakes actors at once to bring them messages of others, and as
+	// many bring messages to actors that are awake. 0 means a quarter of MaxAwake, and no
+	// more than 64.
+	Couriers int
+	// Letters bound what actors send to others, of types without bounds of their own. nil
+	// means that there are none.
+	Letters *Letters
 	// IdleTimeout is how long an actor without anything to do stays in memory. 0 means 30
 	// seconds, a negative value that it goes at once.
 	IdleTimeout time.Duration
@@ -60,6 +68,7 @@ func (o *Options) orDefault() Options {
 		r = *o
 	}
 	r.MaxAwake = orInt(r.MaxAwake, DefaultMaxAwake)
+	r.Couriers = orInt(r.Couriers, min(max(1, r.MaxAwake/4), DefaultCouriers))
 	r.Mailbox = orInt(r.Mailbox, DefaultMailbox)
 	r.IdleTimeout = orTime(r.IdleTimeout, DefaultIdleTimeout)
 	r.TurnTimeout = orTime(r.TurnTimeout, DefaultTurnTimeout)

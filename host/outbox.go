@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,9 +25,8 @@ import (
 type outbox struct {
 	letters map[uint64]*letter // that have landed, by their numbers
 	foreign [][]byte           // keys of letters of the actor of which this one is a fork
-	nonce   [16]byte
-	known   bool          // nonce is
-	source  *alarm.Source // nil until there is something
+	account *account           // as it is stored; nil until it is known
+	source  *alarm.Source      // nil until there is something
 }
 
 const (
@@ -53,8 +51,11 @@ const (
 // name is not known, is dropped, with an error in the log. s.Delay counts from now. What
 // an actor sends to itself is put into its queue by the turn, as Queue.Send does.
 //
-// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, ErrTurnOver, and those
-// of the store. They say that nothing is sent, also if the turn lands.
+// Letters may bound which actors it may be sent to, whether it may create one, and how
+// much is sent in a time. Such bounds don't count what an actor sends to itself.
+//
+// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, ErrTurnOver, those of
+// Letters, and those of the store. They say that nothing is sent, also if the turn lands.
 func (c *Context) Send(to Address, s queue.Send) error {
 	if _, err := to.check(); err != nil {
 		return err
@@ -74,6 +75,9 @@ func (c *Context) Send(to Address, s queue.Send) error {
 	}
 	l, err := c.write(to, s)
 	if err != nil {
+		return err
+	}
+	if err := c.permit(to, l); err != nil {
 		return err
 	}
 	c.Batch().Put(letterKey(l.number), l.append(nil))
@@ -99,12 +103,12 @@ func (c *Context) write(to Address, s queue.Send) (*letter, error) {
 	if err != nil {
 		return nil, &queue.InvalidError{What: "body", Err: err}
 	}
-	if err := c.sign(); err != nil {
+	if err := c.loadAccount(); err != nil {
 		return nil, err
 	}
 	return &letter{
 		number: c.life.actor.Seq()*numbersOfCommit + uint64(len(c.letters)),
-		from:   senderOf(c.ID()), nonce: out.nonce, to: to.String(),
+		from:   senderOf(c.ID()), nonce: c.account.nonce, to: to.String(),
 		name: s.Name, body: body, key: s.Key, sent: c.now.UnixMilli(), delay: uint64(s.Delay.Milliseconds()),
 	}, nil
 }
@@ -124,47 +128,29 @@ func encodeBody(v any) (Raw, error) {
 	return slices.Clone(r), checkArgs(r)
 }
 
-// sign has the outbox know its nonce, by which others tell the actor from one that was
-// destroyed and had the same name, and has numbered its letters likewise.
-func (c *Context) sign() error {
-	out := &c.life.out
-	if out.known {
-		return nil
-	}
-	value, err := c.life.actor.Get(c.ctx, nonceKey(), nil)
-	switch {
-	case errors.Is(err, actorstore.ErrNotFound):
-		_, _ = rand.Read(out.nonce[:]) // it never fails
-		c.Batch().Put(nonceKey(), appendNonce(nil, out.nonce))
-		c.batch.OnAbort(func(error) { out.known = false })
-	case err != nil:
-		return err
-	default:
-		if out.nonce, err = parseNonce(value); err != nil {
-			return err
-		}
-	}
-	out.known = true
-	return nil
-}
-
 // post is for letters that have landed: they leave when they are durable. With them go
 // those for the same actors that are still in the outbox. Couriers that have those ignore
 // them; but a courier may have given them up, and what arrives behind a newer letter is
 // taken for one that has come before.
+//
+// An actor that is destroyed leaves the couriers all that it has sent.
 func (c *Context) post() {
-	if len(c.letters) == 0 {
+	if len(c.letters) == 0 && !c.destroy {
 		return
 	}
 	l := c.life
+	to := map[string]bool{}
 	for _, own := range c.letters {
 		l.out.add(own)
+		to[own.to] = true
 	}
-	letters := l.out.pending(func(old *letter) bool {
-		return slices.ContainsFunc(c.letters, func(own *letter) bool { return own.to == old.to })
-	})
+	letters := l.out.pending(func(old *letter) bool { return c.destroy || to[old.to] })
 	l.expectArrival()
-	c.out = append(c.out, func() { l.host.couriers.hand(l.addr, letters) })
+	hand := l.host.couriers.hand
+	if c.destroy {
+		hand = l.host.couriers.inherit
+	}
+	c.out = append(c.out, func() { hand(l.addr, letters) })
 }
 
 func (o *outbox) add(l *letter) {

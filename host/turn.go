@@ -20,10 +20,11 @@ type turn struct {
 	name string // of its span; "" for that of an action
 	run  func(c *Context) error
 	turnOrigin
-	done chan error  // gets the outcome, once, when it may leave
-	life *life       // whose user the turn is; nil for none
-	must bool        // it waits for room in the mailbox
-	took atomic.Bool // it is being run, or nobody waits for it
+	done    chan error  // gets the outcome, once, when it may leave
+	life    *life       // whose user the turn is; nil for none
+	must    bool        // it waits for room in the mailbox
+	courier bool        // it brings letters, or tells that they have come: who calls goes first
+	took    atomic.Bool // it is being run, or nobody waits for it
 	// patient says that the reply to who has the actor destroyed waits until it is gone. An
 	// actor's own parts must not wait for that, as it waits for them.
 	patient bool
@@ -62,7 +63,7 @@ func (t *turn) finish(err error) {
 // turn has t run by the actor and returns when what it did is durable.
 func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 	for {
-		l, err := h.enter(ctx, a, b)
+		l, err := h.enter(ctx, a, b, t.courier)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 		if err := t.wait(ctx); err != errAgain {
 			return err
 		}
-		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, done: make(chan error, 1)}
+		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, courier: t.courier, done: make(chan error, 1)}
 	}
 }
 

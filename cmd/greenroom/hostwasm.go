@@ -43,6 +43,10 @@ func (ms modules) Close() (err error) {
 
 func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Actor, _ io.Closer, err error) {
 	var ms modules
+	for _, arg := range w.files { // they may send messages to each other, and to nobody else
+		name, _, _ := strings.Cut(arg, "=")
+		w.options.Letters.To = append(w.options.Letters.To, name+"/*")
+	}
 	for _, arg := range w.files {
 		name, file, ok := strings.Cut(arg, "=")
 		if !ok || name == "" || file == "" {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/greenroomdb/greenroom/host"
 )
 
 // Defaults of Options.
@@ -14,6 +16,9 @@ const (
 	DefaultTurnBytes   = 16 << 20
 	DefaultLogBytes    = 64 << 10
 	DefaultInstances   = 256
+	DefaultGenerations = 2
+	DefaultRate        = 100
+	DefaultBurst       = 1000
 )
 
 // Options change what Compile does. The zero value is fine.
@@ -38,6 +43,11 @@ type Options struct {
 	// so much at once, and a sixteenth of it per second. The rest is counted and dropped. 0
 	// means 64 KiB.
 	LogBytes int
+	// Letters bound what actors send to others, as host.Letters says, with other defaults:
+	// nil for Letters.To means actors of the module's own type, 0 for Letters.Generations 2,
+	// for Letters.Rate 100, and for Letters.Burst 1000. A negative Rate means that there is
+	// no bound.
+	Letters host.Letters
 	// CacheDir is a folder for compiled modules, for a program that is started often:
 	// whoever can write to it can run code in the program. "" means none.
 	CacheDir string
@@ -69,6 +79,13 @@ func (o *Options) orDefault() Options {
 	r.MaxBytes = max(orInt(r.MaxBytes, DefaultMaxBytes), leastBytes)
 	r.TurnBytes = orInt(r.TurnBytes, DefaultTurnBytes)
 	r.LogBytes = orInt(r.LogBytes, DefaultLogBytes)
+	if r.Letters.Generations == 0 {
+		r.Letters.Generations = DefaultGenerations
+	}
+	if r.Letters.Rate == 0 {
+		r.Letters.Rate = DefaultRate
+	}
+	r.Letters.Burst = orInt(r.Letters.Burst, DefaultBurst)
 	if r.TurnTimeout <= 0 {
 		r.TurnTimeout = DefaultTurnTimeout
 	}

@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,54 @@ func TestSendRefused(t *testing.T) {
 	})
 }
 
+// TestLetters has guests send as much as they may: to whom, how much, and how many that
+// create each other, also over a restart.
+func TestLetters(t *testing.T) {
+	m := thing(t)
+	kind := m.Actor()
+	if l := kind.Letters; !slices.Equal(l.To, []string{"thing/*"}) || l.Generations != DefaultGenerations || l.Rate != DefaultRate || l.Burst != DefaultBurst {
+		t.Errorf("the defaults are %+v", l)
+	}
+	kind.Letters.To = []string{"thing/lobby", "thing/a*"}
+	kind.Letters.Rate, kind.Letters.Burst = 1e-6, 3
+	r := newRigOf(t, kind, host.Options{})
+	if got := call1[string](r, lobby, "chain", "a"); got != "" {
+		t.Errorf("it is %q", got)
+	}
+	r.total(lobby, 1)
+	var names []string
+	for info, err := range r.Store().Names(r.ctx) {
+		must(t, err)
+		names = append(names, info.Name)
+	}
+	slices.Sort(names)
+	if want := []string{"thing/a", "thing/a+", "thing/lobby"}; !slices.Equal(names, want) {
+		t.Errorf("there are %q, want %q", names, want)
+	}
+	tell := func(from host.Address, key string) string {
+		return call1[string](r, from, "tell", letter{Type: "thing", Key: key})
+	}
+	last := host.Address{Type: "thing", Key: "a+"}
+	for range 2 {
+		if got := tell(last, "ab"); got != "too_many_generations" {
+			t.Errorf("the last one: %q", got)
+		}
+		if got := tell(last, "b"); got != "not_allowed" {
+			t.Errorf("not one of those: %q", got)
+		}
+		r.close()
+		r.open()
+	}
+	for i, want := range []string{"", "", "too_fast", "too_fast"} { // one has gone before
+		if got := tell(lobby, "a"); got != want {
+			t.Errorf("%d: %q, want %q", i, got, want)
+		}
+		r.close()
+		r.open()
+	}
+	r.close()
+}
+
 // TestSendByHand is TestSend with a module that traps when it has sent.
 func TestSendByHand(t *testing.T) {
 	const much = 400 // the size of the event that is to trap, or less
@@ -90,7 +139,7 @@ func TestSendByHand(t *testing.T) {
 		callTo("send", dataAt, size[0]), opIf, noResult, opUnreachable, opEnd, opReturn, opEnd,
 		callTo("send", dataAt+size[0], size[1]), opDrop, opUnreachable,
 	)}
-	c := m.compile(t, Options{Interpret: true})
+	c := m.compile(t, Options{Interpret: true, Letters: host.Letters{To: []string{"ear/mine"}}})
 	heard := make(chan string, 10)
 	h, err := host.Open(t.Context(), memkv.New(), []*host.Actor{c.Actor(), {
 		Name:    ear.Type,

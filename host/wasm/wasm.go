@@ -186,14 +186,15 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 }
 
 // Actor returns the type for host.Open, with the hooks that the module has. What modules
-// can't say may be set by the caller: its Queue, its DB, and a Workflow in Go; then
-// the module must say which messages it wants. DB.Extensions has one already, which
+// can't say may be set by the caller: its Queue, its DB, its Letters, and a Workflow in Go;
+// then the module must say which messages it wants. DB.Extensions has one already, which
 // confines modules: what the caller adds behind it, modules may use.
 func (m *Module) Actor() *host.Actor {
 	a := &host.Actor{
 		Name:         m.name,
 		Vars:         func(context.Context, host.Address) (any, error) { return &instance{module: m}, nil },
 		MessageNames: slices.Clone(m.says.Messages),
+		Letters:      m.letters(),
 		Actions:      map[string]host.Handler{},
 	}
 	a.DB.Extensions = []func(*sqlite3.Conn) error{m.confine}
@@ -207,6 +208,15 @@ func (m *Module) Actor() *host.Actor {
 		m.hook(a, kind)
 	}
 	return a
+}
+
+// letters returns what the module's actors may send.
+func (m *Module) letters() *host.Letters {
+	l := m.opts.Letters
+	if l.To == nil {
+		l.To = []string{m.name + "/*"}
+	}
+	return &l
 }
 
 // hook sets one hook of a. Kinds that aren't known are of a later SDK.

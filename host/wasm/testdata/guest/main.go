@@ -39,6 +39,7 @@ func init() {
 			"send":      guest.Action(send),
 			"tell":      guest.Action(tell),
 			"shout":     guest.Action(shout),
+			"chain":     guest.Action(chain),
 			"receive":   guest.Action(receive),
 			"remind":    guest.Action(remind),
 			"say":       guest.Action(say),
@@ -65,6 +66,14 @@ func init() {
 			return err
 		},
 		Message: func(c *guest.Context, m *guest.Message) error {
+			if m.Name == "chain" {
+				var key string
+				if err := m.Decode(&key); err != nil {
+					return err
+				}
+				_, err := chain(c, key)
+				return err
+			}
 			var n int
 			if err := m.Decode(&n); err != nil {
 				return err
@@ -74,7 +83,7 @@ func init() {
 			}
 			return c.Queue().Complete(m.Receipt, n)
 		},
-		MessageNames: []string{"work"},
+		MessageNames: []string{"work", "chain"},
 	})
 }
 
@@ -322,6 +331,17 @@ func shout(c *guest.Context, key string) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// chain sends to the actor of a key, which does so to the next one. If it may not it tells
+// the first one, "lobby", and returns why not.
+func chain(c *guest.Context, key string) (string, error) {
+	err := c.Send(guest.Address{Type: "thing", Key: key}, guest.Send{Name: "chain", Body: key + "+"})
+	var e *guest.Error
+	if errors.As(err, &e) {
+		return e.Code, c.Send(guest.Address{Type: "thing", Key: "lobby"}, guest.Send{Name: "work", Body: 1})
+	}
+	return "", err
 }
 
 // receive takes what is there, gives the first back, and completes the others.

@@ -1,0 +1,170 @@
+package host
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// Letters are bounds of what actors send to others with Context.Send. The zero value has
+// none.
+type Letters struct {
+	// To are the actors to which messages may be sent: the text of an address, where a *
+	// at the end stands for anything, such as "room/*" for all of a type. Others are
+	// ErrNotAllowed. nil means all.
+	To []string
+	// Generations is how many actors, each created by a message of the one before, may
+	// follow upon one that was created by a call or anything else. A message that would
+	// create another one is ErrGenerations; one to an actor that exists never is. 0 means
+	// that there is no bound, a negative value that messages create no actors.
+	Generations int
+	// Rate is how many messages an actor may send in a second, and Burst how many at once,
+	// if it has sent none for long enough. Others are ErrTooFast. A Rate of 0 means that
+	// there is no bound, a Burst of 0 ten seconds' worth.
+	Rate  float64
+	Burst int
+}
+
+// allows says whether messages may be sent to an actor.
+func (o *Letters) allows(name string) bool {
+	if o.To == nil {
+		return true
+	}
+	for _, pattern := range o.To {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); pattern == name || ok && strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// one is a letter as accounts count.
+const one = 1_000_000
+
+// charge counts a letter, or says that it is too much.
+func (o *Letters) charge(a *account, now time.Time) bool {
+	if o.Rate <= 0 {
+		return true
+	}
+	burst := float64(o.Burst)
+	if o.Burst <= 0 {
+		burst = math.Ceil(10 * o.Rate)
+	}
+	ms := now.UnixMilli()
+	paid := float64(max(ms-a.at, 0)) * o.Rate / 1000 * one
+	debt := max(float64(a.debt)-paid, 0)
+	if debt > (max(burst, 1)-1)*one {
+		return false
+	}
+	a.debt, a.at = int64(math.Ceil(debt))+one, ms
+	return true
+}
+
+// permit looks whether a letter may be sent, and says in it what it may do.
+func (c *Context) permit(to Address, l *letter) error {
+	o := c.life.kind.Letters
+	if o == nil {
+		o = c.life.host.opts.Letters
+	}
+	l.generation = c.account.generation + 1
+	if o == nil {
+		return nil
+	}
+	if !o.allows(l.to) {
+		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.to)
+	}
+	if o.Generations < 0 || o.Generations > 0 && int64(l.generation) > int64(o.Generations) {
+		l.existing = true
+		exists, err := c.life.host.exists(c, to)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return fmt.Errorf("%w: limit %d", ErrGenerations, max(o.Generations, 0))
+		}
+	}
+	if !o.charge(c.account, c.now) {
+		return fmt.Errorf("%w: limit %v per second", ErrTooFast, o.Rate)
+	}
+	return nil
+}
+
+// exists says whether there is an actor, awake or not.
+func (h *Host) exists(c *Context, a Address) (bool, error) {
+	if h.serves(a.String()) {
+		return true, nil
+	}
+	id, err := h.store.Lookup(c.ctx, a.String())
+	if err == nil {
+		var v *actorstore.View
+		if v, err = h.store.View(c.ctx, id); err == nil {
+			return true, v.Close()
+		}
+	}
+	return false, ignore(err, actorstore.ErrUnknownActor)
+}
+
+// openAccount has an actor that is created by a letter remember of which generation it is,
+// before it does anything.
+func (l *life) openAccount() error {
+	if l.birth == nil || l.birth.generation == 0 || l.existed {
+		return nil
+	}
+	a := newAccount()
+	a.generation = l.birth.generation
+	var b batch.Batch
+	b.Put(accountKey(), a.append(nil))
+	if err := l.actor.Apply(l.ctx, &b); err != nil {
+		return err
+	}
+	l.out.account = a
+	return nil
+}
+
+func newAccount() *account {
+	a := &account{}
+	_, _ = rand.Read(a.nonce[:]) // it never fails
+	return a
+}
+
+// loadAccount has the turn know the actor's account.
+func (c *Context) loadAccount() error {
+	if c.account != nil {
+		return nil
+	}
+	out := &c.life.out
+	if out.account == nil {
+		value, err := c.life.actor.Get(c.ctx, accountKey(), nil)
+		if errors.Is(err, actorstore.ErrNotFound) {
+			c.account = newAccount()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		a, err := parseAccount(value)
+		if err != nil {
+			return err
+		}
+		out.account = &a
+	}
+	own := *out.account
+	c.account = &own
+	return nil
+}
+
+// stageAccount has what the turn has sent counted.
+func (c *Context) stageAccount() {
+	out := &c.life.out
+	if len(c.letters) == 0 || out.account != nil && *out.account == *c.account {
+		return
+	}
+	c.Batch().Put(accountKey(), c.account.append(nil))
+	c.batch.OnCommit(func() { out.account = c.account })
+}

@@ -1,0 +1,290 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// A mail is what one actor has sent and the couriers have been handed. As much of it is in
+// trips as there is memory for; the rest is read from the actor's outbox.
+type mail struct {
+	from     Address
+	name     string
+	trips    map[string]*trip // by the name of the receiver
+	ready    [2][]*trip       // those that a courier of that line may go, in their order
+	queued   [2]bool          // it waits in that line
+	stored   bool             // the outbox may have letters, up to the newest, that no trip has
+	nonce    [16]byte         // of the newest
+	newest   uint64           // up to this number letters are durable
+	reading  bool             // a courier reads the outbox
+	changed  bool             // and since it began there may be something else to read
+	couriers [2]int           // under way, of each line
+}
+
+// A trip is a way from one actor to another with what is to be carried on it: one courier
+// at a time, so that no letter overtakes another.
+type trip struct {
+	mail     *mail
+	to       string
+	letters  []*letter // in their order
+	newest   *letter   // that was added
+	state    tripState
+	asleep   bool // somebody must be woken who looked awake
+	came     int  // of the letters, what has come and the sender doesn't know yet; the courier's
+	failures int  // in a row
+	timer    *time.Timer
+}
+
+type tripState int
+
+const (
+	fresh  tripState = iota // it has no letters
+	moving                  // it waits for a courier, or one is under way
+	paused                  // it has failed, and is tried again
+	given                   // it is left to the outbox: letters that are read are not for it
+)
+
+// advance notes that all up to l is durable.
+func (m *mail) advance(l *letter) {
+	if m.nonce != l.nonce || m.newest < l.number {
+		m.nonce, m.newest = l.nonce, l.number
+	}
+}
+
+// unread says that the outbox is to be read: it may have what no trip has, and nothing
+// tells that it would be what was skipped before.
+func (m *mail) unread() bool { return m.stored && m.changed && !m.reading }
+
+// laden says that a trip has letters.
+func (m *mail) laden() bool {
+	for _, t := range m.trips {
+		if len(t.letters) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// add puts a letter on its trip, behind those before it, unless it is there.
+//
+// +checklocks:cs.mu
+func (cs *couriers) add(m *mail, l *letter) (added bool) {
+	t := m.trips[l.to]
+	if t == nil {
+		t = &trip{mail: m, to: l.to}
+		m.trips[l.to] = t
+	}
+	if t.newest != nil && t.newest.nonce == l.nonce && t.newest.number >= l.number {
+		return false
+	}
+	t.letters, t.newest = append(t.letters, l), l
+	cs.held += l.size()
+	if t.state == fresh {
+		t.state = moving
+		cs.ready(t)
+	}
+	return true
+}
+
+// ready has a trip wait for a courier.
+//
+// +checklocks:cs.mu
+func (cs *couriers) ready(t *trip) {
+	which := far
+	if !t.asleep && cs.host.serves(t.to) {
+		which = near
+	}
+	t.mail.ready[which] = append(t.mail.ready[which], t)
+	cs.queue(t.mail, which)
+}
+
+// batch returns the letters that go next: such as may create the receiver, or such as may
+// not.
+func (cs *couriers) batch(t *trip) []*letter {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	letters := t.letters[:min(len(t.letters), lettersAtOnce)]
+	n := slices.IndexFunc(letters, func(l *letter) bool { return l.existing != letters[0].existing })
+	if n > 0 {
+		letters = letters[:n]
+	}
+	return letters
+}
+
+// returned says how a trip has ended: what has come is done, and the rest is tried again,
+// at once or after a while, or left to the outbox.
+func (cs *couriers) returned(t *trip, which int, err error) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.leave(t, which)
+	cs.release(t, t.came)
+	switch {
+	case err == nil:
+		t.failures = 0
+	case t.came > 0:
+		t.failures = 1
+	default:
+		t.failures++
+	}
+	t.came, t.asleep = 0, false
+	switch {
+	case err == nil && len(t.letters) > 0:
+		cs.ready(t)
+	case err == nil:
+		delete(t.mail.trips, t.to)
+	case cs.giveUp(t, err):
+		cs.release(t, len(t.letters))
+		t.state, t.newest = given, nil
+	default:
+		t.state = paused
+		// They can be read again, but for those of an actor of that name that was destroyed.
+		if t.mail.stored && cs.held > cs.limit && len(t.letters) > 0 && t.letters[0].nonce == t.mail.nonce {
+			cs.release(t, len(t.letters))
+			t.newest = nil
+		}
+		t.timer = cs.later(backoff(t.failures), func() { cs.again(t) })
+	}
+	t.mail.changed = true
+	cs.tidy(t.mail)
+}
+
+// again ends the pause of a trip.
+//
+// +checklocks:cs.mu
+func (cs *couriers) again(t *trip) {
+	if len(t.letters) > 0 {
+		t.state = moving
+		cs.ready(t)
+		return
+	}
+	t.state, t.mail.changed = fresh, true
+	cs.tidy(t.mail)
+}
+
+// release takes the first n letters off a trip.
+//
+// +checklocks:cs.mu
+func (cs *couriers) release(t *trip, n int) {
+	for _, l := range t.letters[:n] {
+		cs.held -= l.size()
+	}
+	clear(t.letters[:n])
+	t.letters = t.letters[n:]
+}
+
+// tidy has the outbox of a mail read if that may bring something, and forgets a mail that
+// has nothing more to be carried.
+//
+// +checklocks:cs.mu
+func (cs *couriers) tidy(m *mail) {
+	if m.unread() && len(m.ready[far]) == 0 {
+		cs.queue(m, far)
+		return
+	}
+	if m.reading || m.unread() {
+		return
+	}
+	for to, t := range m.trips {
+		if t.state == fresh {
+			delete(m.trips, to) // there are none in the outbox either
+		} else if t.state != given {
+			return
+		}
+	}
+	delete(cs.mails, m.name)
+}
+
+// read puts letters from the outbox of a mail on their trips: some of them, or those of
+// one trip if there is no memory for more. The sender is not woken for it.
+func (cs *couriers) read(m *mail) {
+	cs.mu.Lock()
+	nonce, newest := m.nonce, m.newest
+	cs.mu.Unlock()
+	rest, err := cs.scan(m, func(l *letter) bool { return l.nonce == nonce && l.number <= newest })
+	if err != nil && cs.host.ctx.Err() == nil {
+		cs.host.log.Warn("host: read messages to other actors", slog.String("actor", m.name), slog.Any("error", err))
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	m.reading = false
+	switch {
+	case err != nil && !m.changed:
+		m.stored = false // the outbox hands it out again
+	case rest == all && !m.changed:
+		m.stored = false
+	case rest == more:
+		m.changed = true
+	}
+	cs.tidy(m)
+}
+
+// A remainder is what reading an outbox has left there.
+type remainder int
+
+const (
+	all     remainder = iota // nothing
+	skipped                  // letters of trips that are under way
+	more                     // others, too
+)
+
+// scan reads letters that are durable.
+func (cs *couriers) scan(m *mail, durable func(l *letter) bool) (rest remainder, err error) {
+	h := cs.host
+	id, err := h.store.Lookup(h.ctx, m.name)
+	if err != nil {
+		return all, ignore(err, actorstore.ErrUnknownActor)
+	}
+	v, err := h.store.View(h.ctx, id)
+	if err != nil {
+		return all, ignore(err, actorstore.ErrUnknownActor)
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	start, end := letterRange()
+	first, n, size, known := "", 0, 0, map[string]bool{} // receivers: whether letters are read for them
+	for e, err := range v.List(h.ctx, actorstore.ListOptions{Start: start, End: end}) {
+		if err != nil {
+			return rest, err
+		}
+		l, err := parseLetter(e.Key, e.Value)
+		if err != nil {
+			return rest, err
+		}
+		if l.from != senderOf(id) || !durable(l) {
+			continue
+		}
+		wanted, met := known[l.to]
+		cs.mu.Lock()
+		t, full := m.trips[l.to], cs.held >= cs.limit
+		if !met {
+			wanted = t == nil || t.state == fresh
+		}
+		// Once one is skipped those behind it are: they would overtake.
+		wanted = wanted && (t == nil || t.state != given && (t.state != paused || len(t.letters) > 0))
+		known[l.to] = wanted
+		enough := n == lettersAtOnce || full && n > 0 && (first != l.to || size >= leastRead)
+		if wanted && !enough {
+			cs.add(m, l)
+			first, n, size = cmp.Or(first, l.to), n+1, size+l.size()
+		}
+		cs.mu.Unlock()
+		if !wanted {
+			rest = skipped
+		} else if enough {
+			return more, nil
+		}
+	}
+	return rest, nil
+}
+
+// ignore returns nil instead of an error that is expected.
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
