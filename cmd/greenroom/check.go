@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -293,9 +292,7 @@ func count(n int, thing string) string {
 
 // object writes v as JSON on a line.
 func (c *storeCheck) object(v any) {
-	enc := json.NewEncoder(c.out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // nothing in it can fail but out, whose Flush reports it
+	_ = newJSON(c.out).Encode(v) // nothing in it can fail but out, whose Flush reports it
 }
 
 // oneLine is visible for what must stay on its line.
