@@ -12,8 +12,7 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
 	github.com/netresearch/go-cron v0.9.1 // persist: the parser of cron expressions; MIT, looked after, nothing but the standard library
-	github.com/prometheus/client_golang v1.16.0 // metrics/prom: the adapter; Pebble needs it anyway
-	github.com/schollz/progressbar/v3 v3.19.1 // cmd/greenroom: progress of import and export
+	github.com/prometheus/client_golang v1.25.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
 	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
@@ -42,25 +41,23 @@ require (
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
-	github.com/golang/protobuf v1.5.3 // indirect
 	github.com/golang/snappy v0.0.5-0.20231225225746-43d5d4cd4e0e // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/klauspost/compress v1.17.11 // indirect
+	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/kr/pretty v0.3.1 // indirect
 	github.com/kr/text v0.2.0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
-	github.com/matttproud/golang_protobuf_extensions v1.0.4 // indirect
 	github.com/minio/minlz v1.0.1-0.20250507153514-87eb42fe8882 // indirect
-	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
+	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-sqlite3-wasm/v6 v6.3.35304 // indirect
 	github.com/ncruces/julianday v1.0.0 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	github.com/prometheus/client_model v0.3.0 // indirect
-	github.com/prometheus/common v0.42.0 // indirect
-	github.com/prometheus/procfs v0.10.1 // indirect
+	github.com/prometheus/client_model v0.6.3 // indirect
+	github.com/prometheus/common v0.72.0 // indirect
+	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect

@@ -22,7 +22,7 @@ func checkName(name string) error {
 	case len(name) > MaxName:
 		return fmt.Errorf("%w: %d bytes, limit %d", ErrName, len(name), MaxName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
+		return fmt.Errorf("%w: %.80q is not UTF-8", ErrName, name)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func ParseRequestID(text string) (RequestID, error) {
 func parseID(text string) (id [4]byte, err error) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("%w: %q is not 8 hexadecimal digits", ErrID, text)
+		return id, fmt.Errorf("%w: %.80q is not 8 hexadecimal digits", ErrID, text)
 	}
 	return [4]byte(b), nil
 }

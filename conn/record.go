@@ -97,14 +97,14 @@ func (r *Record) Validate() error {
 	names := make(map[string]bool, len(r.Headers))
 	for _, h := range r.Headers {
 		if names[h.Name] {
-			return fmt.Errorf("%w: two headers %q", ErrInfo, h.Name)
+			return fmt.Errorf("%w: two headers %.80q", ErrInfo, h.Name)
 		}
 		names[h.Name] = true
 		texts = append(texts, struct{ what, text string }{"header", h.Name}, struct{ what, text string }{"header", h.Value})
 	}
 	for _, t := range texts {
 		if !utf8.ValidString(t.text) {
-			return fmt.Errorf("%w: the %s %q is not UTF-8", ErrInfo, t.what, t.text)
+			return fmt.Errorf("%w: the %s %.80q is not UTF-8", ErrInfo, t.what, t.text)
 		}
 	}
 	if err := cbor.Wellformed(r.Parameters); err != nil {

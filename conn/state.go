@@ -125,7 +125,7 @@ func (c *Conn) Subscribe(event string) error {
 			return nil
 		}
 		if !utf8.ValidString(event) {
-			return fmt.Errorf("%w: the event %q is not UTF-8", ErrInfo, event)
+			return fmt.Errorf("%w: the event %.80q is not UTF-8", ErrInfo, event)
 		}
 		next := c.rec
 		next.Subscriptions = append(slices.Clip(next.Subscriptions), event)

@@ -176,7 +176,7 @@ func (s *Set) Discard(ctx context.Context, id ID) error {
 	}
 	q, ok := s.findQuarantined(id)
 	if !ok {
-		return fmt.Errorf("%w: %q", ErrUnknown, string(id))
+		return fmt.Errorf("%w: %.80q", ErrUnknown, string(id))
 	}
 	var b batch.Batch
 	if q.Damaged || q.Size == 0 { // nobody writes an empty record: its row is lost
@@ -185,7 +185,7 @@ func (s *Set) Discard(ctx context.Context, id ID) error {
 		b.Delete(key(id))
 	}
 	if err := s.actor.Commit(ctx, &b); err != nil {
-		return fmt.Errorf("conn: discard %q: %w", string(id), err)
+		return fmt.Errorf("conn: discard %.80q: %w", string(id), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

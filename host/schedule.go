@@ -27,7 +27,7 @@ func (c *Context) Schedule() Schedule { return Schedule{c} }
 // Job.Args as its arguments. See persist.Schedule.StageAdd.
 func (s Schedule) Add(job persist.Job) (id string, err error) {
 	if strings.HasPrefix(job.Action, ownPrefix) {
-		return "", fmt.Errorf("%w: %q", ErrNoAction, job.Action)
+		return "", fmt.Errorf("%w: %.80q", ErrNoAction, job.Action)
 	}
 	return s.add(job)
 }

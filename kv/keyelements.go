@@ -149,7 +149,7 @@ func (e *Elements) String(v *string) {
 	case e.unpacking:
 		take(e, v)
 	case !utf8.ValidString(*v):
-		e.err = fmt.Errorf("%w: %q is not valid UTF-8", tuple.ErrUnsupported, *v)
+		e.err = fmt.Errorf("%w: %.80q is not valid UTF-8", tuple.ErrUnsupported, *v)
 	default:
 		e.buf = tuple.AppendString(e.buf, *v)
 	}

@@ -114,7 +114,7 @@ func newEvent(job *Job, now time.Time) (*event, error) {
 	if job.Args != nil {
 		args, err := cbor.Marshal(job.Args)
 		if err != nil {
-			return nil, fmt.Errorf("%w: arguments of %s: %w", ErrJob, job.Action, err)
+			return nil, fmt.Errorf("%w: arguments of %.80q: %w", ErrJob, job.Action, err)
 		}
 		e.args = args
 	}

@@ -51,7 +51,7 @@ func (f *Firing) Args(v any) error {
 		return nil
 	}
 	if err := cbor.Unmarshal(f.Event.Args, v); err != nil {
-		return fmt.Errorf("persist: arguments of %s: %w", f.Event.Action, err)
+		return fmt.Errorf("persist: arguments of %.80q: %w", f.Event.Action, err)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (f *Firing) Arg(i int, v any) error {
 		return err
 	}
 	if err := cbor.Unmarshal(args[i], v); err != nil {
-		return fmt.Errorf("persist: argument %d of %s: %w", i, f.Event.Action, err)
+		return fmt.Errorf("persist: argument %d of %.80q: %w", i, f.Event.Action, err)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (s *Schedule) run(f *Firing, action Action) {
 // call calls the action.
 func (s *Schedule) call(f *Firing, action Action) error {
 	if action == nil {
-		return fmt.Errorf("%w: %q", ErrNoAction, f.Event.Action)
+		return fmt.Errorf("%w: %.80q", ErrNoAction, f.Event.Action)
 	}
 	return guard(func() error { return action(s.ctx, f) })
 }

@@ -194,7 +194,7 @@ func (s *Schedule) Retry(ctx context.Context, id string) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("%w: %q", ErrNoEvent, id)
+			return fmt.Errorf("%w: %.80q", ErrNoEvent, id)
 		}
 		return nil
 	})

@@ -86,7 +86,7 @@ func (q *Queue) retryKeys(ctx context.Context, stage func(b *batch.Batch) error)
 func (q *Queue) StageEnqueue(b *batch.Batch, s Send) (ID, error) {
 	id, err := q.stageEnqueue(b, s)
 	if err != nil {
-		return 0, fmt.Errorf("queue: enqueue %q: %w", s.Name, err)
+		return 0, fmt.Errorf("queue: enqueue %.80q: %w", s.Name, err)
 	}
 	return id, nil
 }

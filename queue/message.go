@@ -28,7 +28,7 @@ func (id ID) String() string { return strconv.FormatUint(uint64(id), 10) }
 func ParseID(text string) (ID, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || ID(n).String() != text {
-		return 0, fmt.Errorf("%w: %q", ErrID, text)
+		return 0, fmt.Errorf("%w: %.80q", ErrID, text)
 	}
 	return ID(n), nil
 }

@@ -44,7 +44,7 @@ func ParseReceipt(text string) (r Receipt, err error) {
 		r.Nonce, err = strconv.ParseUint(nonce, 16, 64)
 	}
 	if err != nil || r.String() != text {
-		return Receipt{}, fmt.Errorf("%w: receipt %q", ErrID, text)
+		return Receipt{}, fmt.Errorf("%w: receipt %.80q", ErrID, text)
 	}
 	return r, nil
 }

@@ -29,7 +29,7 @@ func (id SpanID) String() string { return hex.EncodeToString(id[:]) }
 // is the zero id.
 func ParseTraceID(s string) (id TraceID, err error) {
 	if len(s) != 2*len(id) || !unhex(id[:], s) || id.IsZero() {
-		return TraceID{}, fmt.Errorf("%w: %q is no trace", ErrID, s)
+		return TraceID{}, fmt.Errorf("%w: %.80q is not a trace", ErrID, s)
 	}
 	return id, nil
 }
@@ -38,7 +38,7 @@ func ParseTraceID(s string) (id TraceID, err error) {
 // is the zero id.
 func ParseSpanID(s string) (id SpanID, err error) {
 	if len(s) != 2*len(id) || !unhex(id[:], s) || id.IsZero() {
-		return SpanID{}, fmt.Errorf("%w: %q is no span", ErrID, s)
+		return SpanID{}, fmt.Errorf("%w: %.80q is not a span", ErrID, s)
 	}
 	return id, nil
 }

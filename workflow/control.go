@@ -228,7 +228,7 @@ func (w *Workflow) ReplayFrom(ctx context.Context, step string) error {
 		all := s.ByAge()
 		first, ok := replayed(s, all, step)
 		if !ok {
-			return fmt.Errorf("%w: %q", ErrNoStep, step)
+			return fmt.Errorf("%w: %.80q", ErrNoStep, step)
 		}
 		m := mending{s: s, tx: tx, branches: map[history.Location]map[history.NameIndex]bool{}}
 		gone := map[history.Location]bool{}

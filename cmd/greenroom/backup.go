@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/schollz/progressbar/v3"
 )
 
 // backupPages is how many pages are copied between two looks at the context and
@@ -101,36 +101,37 @@ func fileURI(path string, pragmas ...string) (string, error) {
 }
 
 // A progress is a bar on a terminal, or nothing.
-type progress struct{ bar *progressbar.ProgressBar }
-
-// newProgress returns a bar on w, and one that isn't drawn when w is nil.
-func newProgress(w io.Writer) *progress {
-	if w == nil {
-		return &progress{}
-	}
-	return &progress{progressbar.NewOptions64(1,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionClearOnFinish(),
-	)}
+type progress struct {
+	w     io.Writer // nil draws nothing
+	drawn time.Time // the last time
 }
 
-// show draws done of total bytes. A bar that can't be drawn stops nothing.
+// newProgress returns a bar on w, and one that isn't drawn when w is nil.
+func newProgress(w io.Writer) *progress { return &progress{w: w} }
+
+// clearLine goes to the beginning of the line on a terminal, and erases it.
+const clearLine = "\r\x1b[K"
+
+// show draws done of total bytes, ten times a second at most. A bar that can't be drawn
+// stops nothing.
 func (p *progress) show(done, total int64) {
-	if p.bar == nil || total == 0 {
+	if p.w == nil || total <= 0 || time.Since(p.drawn) < 100*time.Millisecond {
 		return
 	}
-	p.bar.ChangeMax64(total)
-	if err := p.bar.Set64(done); err != nil {
-		p.bar = nil
+	const width = 40
+	part := float64(min(done, total)) / float64(total)
+	full := int(part * width)
+	_, err := fmt.Fprintf(p.w, "%s%3.0f%% [%s%s] %.1f of %.1f MB", clearLine, 100*part,
+		strings.Repeat("=", full), strings.Repeat(" ", width-full), float64(done)/1e6, float64(total)/1e6)
+	if p.drawn = time.Now(); err != nil {
+		p.w = nil
 	}
 }
 
 // end takes the bar away.
 func (p *progress) end() {
-	if p.bar != nil && p.bar.Clear() != nil {
-		p.bar = nil
+	if p.w != nil && !p.drawn.IsZero() {
+		_, _ = fmt.Fprint(p.w, clearLine) // nothing depends on it
 	}
 }
 
@@ -143,7 +144,7 @@ func showHint(w io.Writer, text string) (hide func()) {
 	if _, err := fmt.Fprint(w, text); err != nil {
 		return func() {}
 	}
-	return func() { _, _ = fmt.Fprint(w, "\r\x1b[K") } // to the end of the line
+	return func() { _, _ = fmt.Fprint(w, clearLine) }
 }
 
 // closeConn closes c; its error counts when there is no other.

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -33,8 +32,9 @@ line counts.
 
 "harmless" is what a crash may leave, and what the next owner of the actor removes;
 nothing is lost. "note" is a transaction that was cut off, and that the next owner
-rolls back: that is no problem. The status is 1 if there are problems, harmless or
-not. Nothing is changed.`,
+rolls back: that is no problem; or that other users of this machine can read the
+store's files ("exposed" in the last object of --json). The status is 1 if there are
+problems, harmless or not. Nothing is changed.`,
 		Example: `  greenroom check data
   greenroom check --json data music`,
 		Args: cobra.RangeArgs(1, 2),
@@ -48,7 +48,7 @@ not. Nothing is changed.`,
 
 func check(ctx context.Context, e *env, args []string, json bool) error {
 	out := bufio.NewWriter(e.stdout)
-	c := &storeCheck{env: e, out: out, json: json, hide: func() {}}
+	c := &storeCheck{env: e, url: args[0], out: out, json: json, hide: func() {}}
 	err := readStore(ctx, args[0], func(s *storeurl.Store) error {
 		c.store = s
 		if len(args) == 1 {
@@ -74,6 +74,7 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 // A storeCheck is one run of greenroom check.
 type storeCheck struct {
 	env   *env
+	url   string
 	store *storeurl.Store
 	out   *bufio.Writer // its Flush reports errors
 	json  bool
@@ -82,6 +83,7 @@ type storeCheck struct {
 	named actorstore.ID // whose label that is
 	label string
 
+	exposed                        bool // see storeurl.Store.Exposed
 	actors, keys                   int
 	problems, harmless, unfinished int
 }
@@ -89,6 +91,9 @@ type storeCheck struct {
 // all checks the store.
 func (c *storeCheck) all(ctx context.Context) error {
 	c.hint("the store")
+	if err := c.access(); err != nil {
+		return err
+	}
 	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
 		return err
 	}
@@ -101,6 +106,19 @@ func (c *storeCheck) all(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// access looks at who can read the store.
+func (c *storeCheck) access() (err error) {
+	if c.exposed, err = c.store.Exposed(); err != nil || !c.exposed {
+		return err
+	}
+	_, dir, err := storeurl.Parse(c.url)
+	if err == nil && !c.json {
+		c.hide()
+		fmt.Fprintln(c.out, oneLine("note: the store: other users of this machine can read or change its files (chmod -R go= "+dir+" ends that)"))
+	}
+	return err
 }
 
 // one checks one actor.
@@ -240,12 +258,14 @@ type summaryLine struct {
 	Problems   int `json:"problems"`
 	Harmless   int `json:"harmless"`
 	Unfinished int `json:"unfinished"`
+	// Exposed: other users of the machine can read the store's files.
+	Exposed bool `json:"exposed,omitempty"`
 }
 
 // summary writes the last line.
 func (c *storeCheck) summary() {
 	if c.json {
-		c.object(summaryLine{c.actors, c.keys, c.problems, c.harmless, c.unfinished})
+		c.object(summaryLine{c.actors, c.keys, c.problems, c.harmless, c.unfinished, c.exposed})
 		return
 	}
 	problems := "no problems"
@@ -272,9 +292,7 @@ func count(n int, thing string) string {
 
 // object writes v as JSON on a line.
 func (c *storeCheck) object(v any) {
-	enc := json.NewEncoder(c.out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // nothing in it can fail but out, whose Flush reports it
+	_ = newJSON(c.out).Encode(v) // nothing in it can fail but out, whose Flush reports it
 }
 
 // oneLine is visible for what must stay on its line.

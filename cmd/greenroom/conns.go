@@ -210,8 +210,7 @@ type connJSON struct {
 // writeConns writes an array with an object on each line.
 func writeConns(ctx context.Context, v *actorstore.View, w *bufio.Writer) error {
 	line := &bytes.Buffer{}
-	enc := json.NewEncoder(line)
-	enc.SetEscapeHTML(false)
+	enc := newJSON(line)
 	separator := "["
 	for c, err := range conn.List(ctx, v) {
 		if err != nil {

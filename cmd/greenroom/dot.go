@@ -91,7 +91,9 @@ func (sh *shell) mode(_ context.Context, name string) error {
 	if !slices.Contains(modes, m) {
 		return fmt.Errorf("no mode %q: there are table, list, csv and json", name)
 	}
+	tty := sh.session.layout.tty
 	sh.session.layout = newLayout(m)
+	sh.session.layout.tty = tty
 	return nil
 }
 

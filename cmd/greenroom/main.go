@@ -57,6 +57,7 @@ func terminal(stream any) *os.File {
 // run runs the program with its arguments and returns its exit status. What went
 // wrong is on stderr, once.
 func run(ctx context.Context, e *env, args []string) int {
+	e.stderr = visibleWriter{e.stderr}
 	started := false
 	root := newRoot(e, &started)
 	// A nil slice would make cobra look at the process's own arguments.

@@ -3,13 +3,10 @@ package main
 import (
 	"bufio"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -69,6 +66,8 @@ type layout struct {
 	// escaped with all else that doesn't print. The fields of a list have a tab
 	// between them, for other programs to take apart.
 	separated bool
+	// tty says that a terminal shows them.
+	tty bool
 }
 
 // newLayout returns the layout of a mode with its own habits: csv has a header
@@ -77,18 +76,21 @@ func newLayout(m mode) layout { return layout{mode: m, header: m != modeList} }
 
 // printer returns a printer for one result.
 func (l layout) printer(w *bufio.Writer) printer {
-	switch l.mode {
-	case modeTable:
+	lines := &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
+	switch {
+	case l.mode == modeTable:
 		return &tablePrinter{w: w, table: table.NewWriter(), oneLine: l.separated}
-	case modeCSV:
-		return &linePrinter{w: w, header: l.header, separator: ",", field: appendCSV}
-	case modeJSON:
+	case l.mode == modeJSON:
 		return &jsonPrinter{w: w}
+	case l.mode == modeCSV:
+		lines.separator, lines.field = ",", appendCSV
+	case l.separated:
+		lines.separator, lines.field = "\t", appendEscaped
 	}
-	if l.separated {
-		return &linePrinter{w: w, header: l.header, separator: "\t", field: appendEscaped}
+	if l.tty {
+		lines.field = shown(lines.field)
 	}
-	return &linePrinter{w: w, header: l.header, separator: "|", field: appendRaw}
+	return lines
 }
 
 // A linePrinter writes each row as it comes, on a line.
@@ -127,6 +129,11 @@ func (p *linePrinter) end() {}
 // appendRaw writes a value as sqlite3's list does, except that bytes after a NUL
 // are not cut off: NULL is nothing, a blob its bytes.
 func appendRaw(dst []byte, c cell) []byte { return append(dst, c.text...) }
+
+// shown makes visible what field appends.
+func shown(field func(dst []byte, c cell) []byte) func(dst []byte, c cell) []byte {
+	return func(dst []byte, c cell) []byte { return append(dst, visible(string(field(nil, c)))...) }
+}
 
 // appendEscaped keeps a value on its line and in its field.
 func appendEscaped(dst []byte, c cell) []byte {
@@ -212,8 +219,10 @@ func appendJSON(dst []byte, c cell) []byte {
 	switch c.kind {
 	case cellNull:
 		return append(dst, "null"...)
-	case cellInt, cellJSON:
+	case cellInt:
 		return append(dst, c.text...)
+	case cellJSON:
+		return appendVisibleJSON(dst, c.text)
 	case cellReal:
 		return appendReal(dst, c.real)
 	case cellBlob:
@@ -240,9 +249,7 @@ func appendReal(dst []byte, f float64) []byte {
 // appendJSONString replaces what isn't UTF-8.
 func appendJSONString(dst, s []byte) []byte {
 	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(string(s)); err != nil {
+	if err := newJSON(&b).Encode(string(s)); err != nil {
 		panic("greenroom: a string that JSON can't hold: " + err.Error())
 	}
 	return append(dst, strings.TrimSuffix(b.String(), "\n")...)
@@ -299,20 +306,4 @@ func (p *tablePrinter) end() {
 	}
 	p.table.SetColumnConfigs(columns)
 	fmt.Fprintln(p.w, p.table.Render())
-}
-
-// visible escapes what would command a terminal instead of showing on it.
-func visible(s string) string {
-	var b strings.Builder
-	for from := 0; from < len(s); {
-		r, n := utf8.DecodeRuneInString(s[from:])
-		part := s[from : from+n]
-		if r == utf8.RuneError && n == 1 || r != '\n' && !unicode.IsPrint(r) {
-			q := strconv.QuoteToASCII(part)
-			part = q[1 : len(q)-1]
-		}
-		b.WriteString(part)
-		from += n
-	}
-	return b.String()
 }

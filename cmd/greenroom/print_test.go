@@ -102,20 +102,6 @@ func TestPrintReal(t *testing.T) {
 	}
 }
 
-func TestVisible(t *testing.T) {
-	for in, want := range map[string]string{
-		"plain ünï 日本\n":     "plain ünï 日本\n",
-		"\x1b]0;x\a\r\t\x7f": `\x1b]0;x\a\r\t\x7f`,
-		"a\xffb":             `a\xffb`,
-		"\u202ex\u0085":      `\u202ex\u0085`,
-		"literal \ufffd":     "literal \ufffd",
-	} {
-		if got := visible(in); got != want {
-			t.Errorf("visible(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 // FuzzPrint reads CSV and JSON back with other people's parsers.
 func FuzzPrint(f *testing.F) {
 	f.Add("a,b", "\"\r\n")
@@ -145,11 +131,6 @@ func FuzzPrint(f *testing.F) {
 		}
 		if objects[0]["a"] != valid(a) || objects[0]["b"] != valid(b) {
 			t.Errorf("JSON of %q, %q is read as %q", a, b, objects)
-		}
-		for _, r := range visible(a) {
-			if r < ' ' && r != '\n' || r == 0x7f {
-				t.Errorf("visible(%q) holds %q", a, r)
-			}
 		}
 	})
 }

@@ -219,9 +219,7 @@ func bodyCell(body queue.Raw) cell {
 	v, err := cbor.Decode(body)
 	if err == nil {
 		var b bytes.Buffer
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err = enc.Encode(v); err == nil {
+		if err = newJSON(&b).Encode(v); err == nil {
 			return cell{kind: cellJSON, text: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
 		}
 	}

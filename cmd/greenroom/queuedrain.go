@@ -135,9 +135,7 @@ func (d *drain) write(m *queue.Stored) error {
 	if body.kind == cellJSON {
 		line.Body = body.text
 	}
-	enc := json.NewEncoder(d.out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(line)
+	return newJSON(d.out).Encode(line)
 }
 
 // remove removes what has been written, once that has left this program, and is on stable

@@ -16,8 +16,8 @@ func newRoot(e *env, started *bool) *cobra.Command {
 
 STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
 ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
-import and put create the store and the actor that they name; all others refuse
-what isn't there.`,
+import and put create the store that they name, and with their first write the
+actor; host creates both as they are needed; all others refuse what isn't there.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

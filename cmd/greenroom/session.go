@@ -182,7 +182,11 @@ func (s *session) lines(ctx context.Context, query, text string) (n int, err err
 	}
 	for err == nil && stmt.Step() {
 		n++
-		fmt.Fprintln(s.out, stmt.ColumnText(0))
+		line := stmt.ColumnText(0)
+		if s.layout.tty {
+			line = visible(line)
+		}
+		fmt.Fprintln(s.out, line)
 	}
 	if err == nil {
 		err = stmt.Err()

@@ -114,7 +114,7 @@ func (sh *shell) report(err error) {
 	if at := (*statementError)(nil); errors.As(err, &at) && at.file == "" {
 		err = at.err
 	}
-	fmt.Fprintf(sh.errs, "error: %s\n", visible(message(err)))
+	fmt.Fprintf(sh.errs, "error: %s\n", message(err))
 }
 
 // A feeder is a shell with one input.

@@ -177,7 +177,7 @@ func (s *source) check(ctx context.Context, hint io.Writer) error {
 		return nil
 	case err == nil:
 		found = strings.TrimPrefix(found, "*** in database main ***\n")
-		err = say(sqlite3.CORRUPT, "%s", visible(found))
+		err = say(sqlite3.CORRUPT, "%s", found)
 	}
 	return sourceError(s.name, err)
 }

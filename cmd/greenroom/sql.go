@@ -60,12 +60,13 @@ statement that has columns gives one array with an object per row.`,
 
 // layout is how the flags, or else the kind of output, want rows.
 func (c *sqlCommand) layout() layout {
-	l := newLayout(modeList)
+	l, tty := newLayout(modeList), terminal(c.env.stdout) != nil
 	if i := slices.Index(c.modes[:], true); i >= 0 {
 		l = newLayout([]mode{modeTable, modeCSV, modeJSON}[i])
-	} else if terminal(c.env.stdout) != nil {
+	} else if tty {
 		l = newLayout(modeTable)
 	}
+	l.tty = tty
 	if c.setsHead {
 		l.header = c.header
 	}
@@ -104,7 +105,7 @@ func (c *sqlCommand) run(ctx context.Context, args []string) error {
 
 // interact runs a shell for a person.
 func (sh *shell) interact(ctx context.Context, src *terminalSource, actor string) error {
-	sh.errs = src.term
+	sh.errs = visibleWriter{src.term}
 	fmt.Fprintf(src.term, "The database of %s. End statements with a semicolon; .help lists commands.\n", visible(actor))
 	return errors.Join(sh.run(ctx, src), src.restore())
 }

@@ -135,9 +135,7 @@ func writeState(out *bufio.Writer, c *persist.Contents, codec stateCodec) error 
 			Attempts: ev.Attempts, Again: string(optionalTimeCell(ev.NotBefore).text), Parked: ev.Parked, Problem: ev.LastError,
 		})
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(&j)
+	return newJSON(out).Encode(&j)
 }
 
 // storedJSON is the cell of a value in JSON, nil for no value.

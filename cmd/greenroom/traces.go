@@ -82,7 +82,7 @@ With --details each span has its attributes, links and events. JSON is the spans
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := traces.ParseTraceID(args[2])
 			if err != nil {
-				return &usageError{visible(args[2]) + " is not the id of a trace: that is 32 hexadecimal digits, as traces ls shows it"}
+				return &usageError{args[2] + " is not the id of a trace: that is 32 hexadecimal digits, as traces ls shows it"}
 			}
 			return c.read(cmd.Context(), args, traces.Query{TraceID: id}, c.show)
 		},
@@ -107,7 +107,7 @@ func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	for _, s := range c.status {
 		i := slices.Index([]string{"unset", "ok", "error"}, strings.ToLower(s))
 		if i < 0 {
-			return q, &usageError{"--status is unset, ok or error, not " + visible(s)}
+			return q, &usageError{"--status is unset, ok or error, not " + s}
 		}
 		q.Status = append(q.Status, traces.StatusCode(i))
 	}
@@ -126,7 +126,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	}
 	ago, err := time.ParseDuration(strings.TrimSuffix(strings.TrimSpace(s), " ago"))
 	if err != nil || ago < 0 {
-		return time.Time{}, &usageError{visible(s) + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago"}
+		return time.Time{}, &usageError{s + " is not a time: write 2026-05-04, 2026-05-04T10:11:12Z, or 90m for so long ago"}
 	}
 	return now.Add(-ago), nil
 }
@@ -151,7 +151,7 @@ func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query,
 func (c *tracesCommand) warn(res *traces.Result) error {
 	var b strings.Builder
 	for _, d := range res.Damaged {
-		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, visible(message(d.Err)))
+		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, message(d.Err))
 	}
 	if res.Clamped {
 		fmt.Fprintf(&b, "greenroom: there may be more than %s%s\n", plural(len(res.Spans), "span"), c.more)
@@ -237,7 +237,7 @@ func traceRows(spans []traces.SpanData) []*traceRow {
 
 func (c *tracesCommand) show(out *bufio.Writer, args []string, res *traces.Result) error {
 	if len(res.Spans) == 0 {
-		return fmt.Errorf("%s has no trace %s", visible(args[1]), args[2])
+		return fmt.Errorf("%s has no trace %s", args[1], args[2])
 	}
 	if c.json {
 		return writeOTLP(out, res.Spans)

@@ -189,7 +189,7 @@ func TestTracesWarn(t *testing.T) {
 	}
 	for name, flags := range map[string]string{"ls": ": see --since and --until", "show": ""} {
 		var out bytes.Buffer
-		e := &env{stderr: &out}
+		e := &env{stderr: visibleWriter{&out}}
 		c := &tracesCommand{e: e}
 		if name == "ls" {
 			c.more = flags

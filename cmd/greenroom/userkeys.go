@@ -41,6 +41,9 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 		if err != nil {
 			return keyError(actor, text, err)
 		}
+		if terminal(e.stdout) != nil {
+			value = []byte(visible(string(value)))
+		}
 		_, err = e.stdout.Write(value)
 		return err
 	})

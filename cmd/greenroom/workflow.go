@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"log/slog"
@@ -168,7 +167,7 @@ replays histories on new code. Values are in base64, as they are stored.`,
 				if p := workflowProblem(&workflow.Snapshot{}, damages); p.kind != cellNull {
 					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p.text)
 				}
-				enc := json.NewEncoder(out)
+				enc := newJSON(out)
 				enc.SetIndent("", " ")
 				return enc.Encode(s)
 			})

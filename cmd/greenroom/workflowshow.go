@@ -34,9 +34,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 			out := bufio.NewWriter(e.stdout)
 			err := readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
 				if asJSON {
-					enc := json.NewEncoder(out)
-					enc.SetEscapeHTML(false)
-					return enc.Encode(newWorkflowJSON(s, damages))
+					return newJSON(out).Encode(newWorkflowJSON(s, damages))
 				}
 				printWorkflow(out, listLayout(false, terminal(e.stdout) != nil), s, damages)
 				return nil

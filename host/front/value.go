@@ -131,7 +131,11 @@ func number(n json.Number) (any, error) {
 	if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
 		return u, nil
 	}
-	return n.Float64()
+	f, err := n.Float64()
+	if err != nil {
+		return nil, errors.New("a number beyond the range of a 64-bit float") // the error would quote all of it
+	}
+	return f, nil
 }
 
 // toJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:

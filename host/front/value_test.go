@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,9 +72,10 @@ func TestFromJSON(t *testing.T) {
 			t.Errorf("%s: got %x, %v, want %x", c.text, got, err, c.want)
 		}
 	}
-	for _, bad := range []string{"", " ", "1 2", "[", "[1", `{"a"`, `{"a":}`, "nul", "1e999", "[1}", `{1:2}`, "]"} {
-		if got, err := fromJSON([]byte(bad)); !errors.Is(err, host.ErrArgs) {
-			t.Errorf("%q: got %x, %v", bad, got, err)
+	digits := strings.Repeat("9", 1<<20)
+	for _, bad := range []string{digits, `{"a":-` + digits + "}", digits + "x", `{"` + digits + `":tru}`, "", " ", "1 2", "[", "[1", `{"a"`, `{"a":}`, "nul", "1e999", "[1}", `{1:2}`, "]"} {
+		if got, err := fromJSON([]byte(bad)); !errors.Is(err, host.ErrArgs) || len(err.Error()) > 200 {
+			t.Errorf("%.80q: got %x, %.300v", bad, got, err)
 		}
 	}
 }

@@ -12,7 +12,8 @@
 //     is written as an integer, beyond that as a 64-bit float. So an integer of Go
 //     becomes a float there if a float holds it exactly, and a reader takes an
 //     integral float for an integer.
-//   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint.
+//   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint, of at most MaxBigint
+//     bytes.
 //   - undefined (F7) is not null (F6).
 //   - There is no NaN and no infinity: what is stored must mean something to everybody.
 //
@@ -28,7 +29,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Errors of this package. Others wrap what github.com/fxamacker/cbor says.
+// Errors of this package. Others wrap what github.com/fxamacker/cbor says. However long
+// the input, their texts aren't: what is quoted of it is cut.
 var (
 	// ErrMalformed: bytes are not one well-formed value of the profile.
 	ErrMalformed = errors.New("cbor: malformed")
@@ -53,6 +55,30 @@ func (e *ValueError) Error() string {
 
 // Unwrap returns ErrUnsupported.
 func (e *ValueError) Unwrap() error { return ErrUnsupported }
+
+// MaxBigint is the length in bytes of the largest bigint that is read or written, 8192
+// bits. A number is more than a run of bytes: to print one takes time that grows faster
+// than its length.
+const MaxBigint = 1024
+
+// maxText bounds, in bytes, what an error quotes of the input or of what is below.
+const maxText = 512
+
+// clip cuts a text that may hold a piece of the input.
+func clip(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
+
+// A bare is what github.com/fxamacker/cbor says about input, without its prefix, which is
+// ours, too. It may quote a whole key or text of the input.
+type bare struct{ error }
+
+func (e bare) Error() string { return clip(strings.TrimPrefix(e.error.Error(), "cbor: ")) }
+
+func (e bare) Unwrap() error { return e.error }
 
 // Bounds of what is read. An element takes at least a byte, so the input bounds the
 // memory; the depth bounds the stack.
@@ -94,7 +120,7 @@ func must[T any](v T, err error) T {
 // defined; an Object keeps its own.
 //
 // What JavaScript couldn't have written is ErrUnsupported: NaN and infinities (as a
-// *ValueError), channels, functions.
+// *ValueError), bigints of more than MaxBigint bytes (too), channels, functions.
 func Marshal(v any) ([]byte, error) {
 	b, err := encoding.Marshal(v)
 	if err != nil {
@@ -114,24 +140,56 @@ func Unmarshal(data []byte, v any) error {
 	if err := Wellformed(data); err != nil {
 		return err
 	}
-	if err := decoding.Unmarshal(integers(data), v); err != nil {
+	return unmarshal(integers(data), v)
+}
+
+// UnmarshalExact is Unmarshal for types that read numbers as they are written: an integral
+// float isn't taken for an integer, and an UnmarshalCBOR may keep what it is given.
+func UnmarshalExact(data []byte, v any) error {
+	if err := Wellformed(data); err != nil {
+		return err
+	}
+	return unmarshal(data, v)
+}
+
+// unmarshal decodes what Wellformed has accepted.
+func unmarshal(data []byte, v any) error {
+	if err := decoding.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("cbor: %w", bare{err})
 	}
 	return nil
 }
 
-// Wellformed returns ErrMalformed unless data is exactly one value. It doesn't look
-// at the meaning of tags, nor for members of one name.
+// Wellformed returns ErrMalformed unless data is exactly one value, and its bigints have at
+// most MaxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
+// of one name.
 func Wellformed(data []byte) error {
 	if err := decoding.Wellformed(data); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, bare{err})
 	}
+	if size := largestBigint(data); size > MaxBigint {
+		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", ErrMalformed, size, MaxBigint)
+	}
 	return nil
 }
 
-// A bare is an error of github.com/fxamacker/cbor without its prefix, which is ours, too.
-type bare struct{ error }
-
-func (e bare) Error() string { return strings.TrimPrefix(e.error.Error(), "cbor: ") }
-
-func (e bare) Unwrap() error { return e.error }
+// largestBigint returns the length of the largest bigint in well-formed data; 0 if data is
+// too short to hold one beyond the limit.
+func largestBigint(data []byte) int {
+	if len(data) <= MaxBigint {
+		return 0
+	}
+	largest, tagged := 0, false
+	for d := (decoder{data}); len(d.src) > 0; {
+		h := d.next()
+		size := 0
+		if h.major == majorBytes || h.major == majorText {
+			size = d.skip(h)
+		}
+		if tagged && h.major == majorBytes {
+			largest = max(largest, size)
+		}
+		tagged = h.major == majorTag && (h.arg == tagBig || h.arg == tagNegBig)
+	}
+	return largest
+}

@@ -228,7 +228,7 @@ func TestJSON(t *testing.T) {
 }
 
 // FuzzDecode holds that what can be decoded can be encoded, and is then in a form that
-// doesn't change any more.
+// doesn't change any more; and that errors are short.
 func FuzzDecode(f *testing.F) {
 	for _, v := range values {
 		b, err := Marshal(v)
@@ -238,10 +238,21 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte{0x9f, 0x5f, 0x41, 1, 0xff, 0xbf, 0x61, 'a', 1, 0xff, 0xff})
+	for _, size := range []int{MaxBigint, MaxBigint + 1} {
+		for _, b := range wrapped(bignum(tagNegBig, size, 1000)) {
+			f.Add(b)
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		var n struct{ A int8 }
+		for _, to := range []any{&n.A, &n} {
+			if err := Unmarshal(data, to); err != nil && len(err.Error()) > mostText {
+				t.Errorf("Unmarshal(%x): an error of %d bytes", data, len(err.Error()))
+			}
+		}
 		v, err := Decode(data)
 		if err != nil {
-			if !errors.Is(err, ErrMalformed) {
+			if !errors.Is(err, ErrMalformed) || len(err.Error()) > mostText {
 				t.Errorf("Decode(%x): %v", data, err)
 			}
 			return

@@ -166,7 +166,7 @@ func (w *rewriter) where() string {
 			b.Write(s.name)
 		}
 	}
-	return b.String()
+	return clip(b.String())
 }
 
 // rewrite returns well-formed CBOR in the profile.
@@ -198,8 +198,8 @@ func (w *rewriter) item(tag uint64) error {
 	case majorMap:
 		return w.members(h, tag)
 	case majorTag:
-		if w.bigint(h) {
-			return nil
+		if h.arg == tagBig || h.arg == tagNegBig {
+			return w.bigint(h)
 		}
 		w.copy(h.size)
 		return w.item(h.arg)
@@ -228,14 +228,17 @@ func (w *rewriter) integer(h head, tag uint64) {
 	w.dst, w.src = appendFloat(w.dst, f), w.src[h.size:]
 }
 
-// bigint rewrites a bigint that 8 bytes can hold, and says whether it is one.
-func (w *rewriter) bigint(tag head) bool {
-	if tag.arg != tagBig && tag.arg != tagNegBig {
-		return false
-	}
+// bigint rewrites a bigint that 8 bytes can hold, and copies everything else that stands
+// under its tag.
+func (w *rewriter) bigint(tag head) error {
 	h := readHead(w.src[tag.size:])
-	if h.major != majorBytes || h.info == infoIndefinite || h.arg > 8 {
-		return false
+	switch {
+	case h.major == majorBytes && h.info != infoIndefinite && h.arg <= 8:
+	case h.major == majorBytes && h.info != infoIndefinite && h.arg > MaxBigint:
+		return &ValueError{w.where(), fmt.Sprintf("a bigint of %d bytes, limit %d", h.arg, MaxBigint)}
+	default:
+		w.copy(tag.size)
+		return w.item(tag.arg)
 	}
 	var n uint64
 	from := tag.size + h.size
@@ -245,7 +248,7 @@ func (w *rewriter) bigint(tag head) bool {
 	major := byte(tag.arg - tagBig) // tag 2 is 0, tag 3 is 1, as the types are
 	w.dst = binary.BigEndian.AppendUint64(append(w.dst, major<<5|head64), n)
 	w.src = w.src[from+int(h.arg):]
-	return true
+	return nil
 }
 
 // simple rewrites a float, and copies everything else.

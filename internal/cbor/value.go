@@ -232,18 +232,28 @@ func simple(b byte) (any, error) {
 // text returns a copy of text or bytes.
 func (d *decoder) text(h head) []byte {
 	b := []byte{}
+	d.pieces(h, func(piece []byte) { b = append(b, piece...) })
+	return b
+}
+
+// skip passes text or bytes, and returns their length.
+func (d *decoder) skip(h head) (size int) {
+	d.pieces(h, func(piece []byte) { size += len(piece) })
+	return size
+}
+
+// pieces calls fn for each piece of text or bytes: those of indefinite length have any
+// number of them.
+func (d *decoder) pieces(h head, fn func(piece []byte)) {
 	if h.info != infoIndefinite {
-		b = append(b, d.src[:h.arg]...)
+		fn(d.src[:h.arg])
 		d.src = d.src[h.arg:]
-		return b
+		return
 	}
 	for d.src[0] != headBreak {
-		piece := d.next()
-		b = append(b, d.src[:piece.arg]...)
-		d.src = d.src[piece.arg:]
+		d.pieces(d.next(), fn)
 	}
 	d.src = d.src[1:]
-	return b
 }
 
 // each calls fn for as many items as h announces.
@@ -331,7 +341,7 @@ func date(seconds any) (any, error) {
 	}
 	b, err := encoding.Marshal(cbor.Tag{Number: tagDate, Content: seconds})
 	if err != nil {
-		return nil, fmt.Errorf("%w: a time of %v", ErrMalformed, seconds)
+		return nil, fmt.Errorf("%w: a time of %T", ErrMalformed, seconds)
 	}
 	var t time.Time
 	if err := decoding.Unmarshal(b, &t); err != nil {

@@ -64,6 +64,15 @@ func (s *Store) Close() error {
 	return errors.Join(s.Store.Close(), s.Engine.Close())
 }
 
+// Exposed reports whether other users of this machine can read or change the store, as
+// pebblekv.DB.Exposed does. It is false for engines that keep no files of their own.
+func (s *Store) Exposed() (bool, error) {
+	if db, ok := s.Engine.(*pebblekv.DB); ok {
+		return db.Exposed()
+	}
+	return false, nil
+}
+
 // A Kind is a kind of engine.
 type Kind string
 

@@ -27,11 +27,14 @@ const closeTimeout = 10 * time.Second
 // there is none and opts allow it; a nil opts is the zero Options. A directory
 // may be open once at a time, on the whole machine.
 //
+// Directories are made for their owner alone (mode 0700), and so are files (0600), whatever
+// the umask is. What is there already keeps its mode: see DB.Exposed.
+//
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,
 // ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt.
 func Open(dir string, opts *Options) (*DB, error) {
-	return open(dir, opts, vfs.Default)
+	return open(dir, opts, onDisk)
 }
 
 // open is Open on any file system; tests bring failing and crashing ones.
@@ -48,7 +51,7 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 		return nil, err
 	}
 	path := dir
-	if disk == vfs.Default {
+	if disk == onDisk {
 		// The lock is per process and per name: one directory must not have two.
 		if path, err = realPath(dir); err != nil {
 			return nil, err
@@ -189,7 +192,7 @@ func makeDir(dir string, disk vfs.FS) error {
 			return err
 		}
 	}
-	if err := disk.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
 	for _, p := range parents {

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -55,7 +54,8 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 
 // Checkpoint makes a copy of the newest state in the directory dir, which must not
 // exist and not be inside the store's. It is a store that Open opens; it shares
-// tables with this one by hard links where the file system can. See kv.Transactor.
+// tables with this one by hard links where the file system can, and those keep their mode;
+// what is made has the modes that Open says. See kv.Transactor.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("pebblekv: checkpoint: %w", err)
 	}
-	if d.fence.FS != vfs.Default {
+	if d.fence.FS != onDisk {
 		path = dir
 	}
 	if path == d.dir || strings.HasPrefix(path, d.dir+string(filepath.Separator)) {

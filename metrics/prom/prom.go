@@ -1,8 +1,8 @@
 // Package prom is a metrics.Sink for Prometheus: it makes collectors of the metrics
 // that it is given, which the program registers where it likes.
 //
-// It registers nothing by itself and serves no page. Only a program that imports it
-// links Prometheus's client.
+// It registers nothing by itself and serves no page. A program links Prometheus's client
+// only if it imports this package, or kv/pebblekv: Pebble has metrics of its own in it.
 package prom
 
 import (

@@ -126,7 +126,7 @@ func FromProto(d *tracepb.TracesData) ([]traces.SpanData, error) {
 			for _, s := range ss.GetSpans() {
 				d, err := spanData(s)
 				if err != nil {
-					return nil, fmt.Errorf("%w: span %d, %q: %w", ErrInvalid, len(spans), s.GetName(), err)
+					return nil, fmt.Errorf("%w: span %d, %.80q: %w", ErrInvalid, len(spans), s.GetName(), err)
 				}
 				d.Resource, d.Scope = r, scope
 				spans = append(spans, d)

@@ -9,8 +9,6 @@ package abi
 import (
 	"fmt"
 
-	fxcbor "github.com/fxamacker/cbor/v2"
-
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
@@ -87,31 +85,10 @@ type Int int64
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (n *Int) UnmarshalCBOR(b []byte) error { return cbor.Unmarshal(b, (*int64)(n)) }
 
-// Bounds of what is read: the size bounds the memory, the depth the stack.
-const (
-	maxDepth    = 64
-	maxElements = 1 << 20
-)
-
-var decoding = must(fxcbor.DecOptions{
-	DupMapKey:        fxcbor.DupMapKeyEnforcedAPF,
-	MaxNestedLevels:  maxDepth,
-	MaxArrayElements: maxElements,
-	MaxMapPairs:      maxElements,
-}.DecMode())
-
-// must is for options that are constants.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // Unmarshal decodes data into what v points to, a type of this package. Unlike Raw.Decode
 // it leaves the values in it, which are Raws, as they are.
 func Unmarshal(data []byte, v any) error {
-	if err := decoding.Unmarshal(data, v); err != nil {
+	if err := cbor.UnmarshalExact(data, v); err != nil {
 		return fmt.Errorf("abi: %w", err)
 	}
 	return nil

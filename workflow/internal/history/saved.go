@@ -194,7 +194,7 @@ func (s *Snapshot) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("%w history: %w", ErrInvalid, err)
 	}
 	if in.Format != savedFormat {
-		return fmt.Errorf("%w history: format %q", ErrInvalid, in.Format)
+		return fmt.Errorf("%w history: format %.80q", ErrInvalid, in.Format)
 	}
 	out, err := in.load()
 	if err != nil {
@@ -218,7 +218,7 @@ func (in *saved) load() (*Snapshot, error) {
 	for i := range in.Entries {
 		e, err := in.Entries[i].load(len(in.Names))
 		if err != nil {
-			return nil, fmt.Errorf("entry %q: %w", in.Entries[i].ID, err)
+			return nil, fmt.Errorf("entry %.80q: %w", in.Entries[i].ID, err)
 		}
 		s.Entries = append(s.Entries, e)
 	}
@@ -228,7 +228,7 @@ func (in *saved) load() (*Snapshot, error) {
 			s.Orphans = map[string]*Metadata{}
 		}
 		if s.Orphans[id], err = m.load(); err != nil || m == nil {
-			return nil, fmt.Errorf("metadata %q: %w", id, cmp.Or(err, errNothing))
+			return nil, fmt.Errorf("metadata %.80q: %w", id, cmp.Or(err, errNothing))
 		}
 	}
 	return s, nil
@@ -278,7 +278,7 @@ func (in *savedKind) load(kind string) (Kind, error) {
 	case tagVersion:
 		return Version{in.Resolved, in.Latest}, nil
 	}
-	return nil, fmt.Errorf("type %q", kind)
+	return nil, fmt.Errorf("type %.80q", kind)
 }
 
 func text(s *string) string {
@@ -313,7 +313,7 @@ func (in *savedMetadata) load() (*Metadata, error) {
 func parseWord(text string, words []string) (uint8, error) {
 	i := slices.Index(words, text)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is none of %q", text, words)
+		return 0, fmt.Errorf("%.80q is none of %q", text, words)
 	}
 	return uint8(i), nil
 }

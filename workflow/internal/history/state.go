@@ -29,7 +29,7 @@ var states = [...]string{"pending", "running", "sleeping", "failed", "completed"
 func ParseState(text string) (State, error) {
 	i := slices.Index(states[:], text)
 	if i < 0 {
-		return 0, fmt.Errorf("%w: %q is not the state of a workflow", ErrCorrupt, text)
+		return 0, fmt.Errorf("%w: %.80q is not the state of a workflow", ErrCorrupt, text)
 	}
 	return State(i), nil
 }

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// What a store, a file or a server says may hold characters that command a terminal: to
+// change its title, to write over what stands there, to turn the direction of a line. So
+// the program writes text in one of these ways:
+//
+//   - everything on stderr goes through a visibleWriter (see run), and so does what the
+//     shell says;
+//   - tables, and lists that are taken apart line by line, escape their cells, and so does
+//     every list on a terminal;
+//   - JSON is written by newJSON and appendJSON, and escaped in its own way.
+//
+// What is left as it is are values that are asked for as they are, on their way to a file
+// or another program.
+
+// visible escapes what would command a terminal instead of showing on it, and what isn't
+// UTF-8. Line feeds stay. What is escaped already stays as it is.
+func visible(s string) string {
+	var b strings.Builder
+	for from := 0; from < len(s); {
+		r, n := utf8.DecodeRuneInString(s[from:])
+		part := s[from : from+n]
+		if r == utf8.RuneError && n == 1 || r != '\n' && !unicode.IsPrint(r) {
+			q := strconv.QuoteToASCII(part)
+			part = q[1 : len(q)-1]
+		}
+		b.WriteString(part)
+		from += n
+	}
+	return b.String()
+}
+
+// A visibleWriter writes what is visible of each piece, which holds whole characters.
+type visibleWriter struct{ w io.Writer }
+
+func (v visibleWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(v.w, visible(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// newJSON returns an encoder whose texts show nothing but what prints.
+func newJSON(w io.Writer) *json.Encoder {
+	enc := json.NewEncoder(jsonWriter{w})
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+// A jsonWriter gets whole values from an encoder.
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(p []byte) (int, error) {
+	if _, err := j.w.Write(appendVisibleJSON(nil, p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// appendVisibleJSON appends JSON with everything escaped that doesn't print, or isn't UTF-8.
+// Beyond ASCII that is in its strings. encoding/json escapes what is below a blank, and no
+// more: not the controls from 7F to 9F, nor those that turn the direction.
+func appendVisibleJSON(dst, text []byte) []byte {
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(dst, `\ufffd`...)
+		case r < 0x7f || unicode.IsPrint(r):
+			dst = append(dst, text[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			dst = fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+		default:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+		}
+		text = text[n:]
+	}
+	return dst
+}
