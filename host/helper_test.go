@@ -45,6 +45,9 @@ type rig struct {
 	opts   Options
 }
 
+// Failed is testing.TB's.
+func (r *rig) Failed() bool { return r.TB.Failed() }
+
 func newRig(t testing.TB, opts Options, types ...*Actor) *rig {
 	t.Helper()
 	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(memkv.New()), types: types, opts: opts}

@@ -44,8 +44,8 @@ func (o *Letters) allows(name string) bool {
 	return false
 }
 
-// one is a letter as accounts count.
-const one = 1_000_000
+// oneLetter is a letter as accounts count.
+const oneLetter = 1_000_000
 
 // charge counts a letter, or says that it is too much.
 func (o *Letters) charge(a *account, now time.Time) bool {
@@ -57,12 +57,12 @@ func (o *Letters) charge(a *account, now time.Time) bool {
 		burst = math.Ceil(10 * o.Rate)
 	}
 	ms := now.UnixMilli()
-	paid := float64(max(ms-a.at, 0)) * o.Rate / 1000 * one
+	paid := float64(max(ms-a.at, 0)) * o.Rate / 1000 * oneLetter
 	debt := max(float64(a.debt)-paid, 0)
-	if debt > (max(burst, 1)-1)*one {
+	if debt > (max(burst, 1)-1)*oneLetter {
 		return false
 	}
-	a.debt, a.at = int64(math.Ceil(debt))+one, ms
+	a.debt, a.at = int64(math.Ceil(debt))+oneLetter, ms
 	return true
 }
 

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/host"
 )
 
 // confined opens a database in memory that is confined as a module's is.
@@ -304,4 +306,28 @@ func TestDeep(t *testing.T) {
 			t.Errorf("balance %d", got)
 		}
 	})
+}
+
+// TestTempBytes looks that a sort gets no more room than it may have, and the turn can land
+// all the same.
+func TestTempBytes(t *testing.T) {
+	m := thing(t)
+	kind := m.Actor()
+	if kind.DB.TempBytes != DefaultTempBytes {
+		t.Errorf("an actor's temporary files have room for %d bytes", kind.DB.TempBytes)
+	}
+	kind.DB.TempBytes = 1 << 20
+	r := newRigOf(t, kind, host.Options{})
+	call1[int](r, lobby, "book", 1)
+	sort := func(rows int) string {
+		return fmt.Sprintf("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c WHERE x < %d) SELECT count(DISTINCT printf('%%01000d', x)) FROM c", rows)
+	}
+	if got := r.code(lobby, "find", sort(100)); got != "" {
+		t.Errorf("a small sort: %q", got)
+	}
+	if got := r.code(lobby, "find", sort(20_000)); got != "sql" {
+		t.Errorf("a sort of 20 MB: %q", got)
+	}
+	call1[int](r, lobby, "book", 2)
+	r.close()
 }

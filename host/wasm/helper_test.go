@@ -65,6 +65,9 @@ type rig struct {
 	kind   *host.Actor
 }
 
+// Failed is testing.TB's.
+func (r *rig) Failed() bool { return r.TB.Failed() }
+
 func newRig(t testing.TB, m *Module, opts host.Options) *rig {
 	t.Helper()
 	return newRigOf(t, m.Actor(), opts)

@@ -14,6 +14,7 @@ const (
 	DefaultTurnTimeout = 10 * time.Second
 	DefaultMaxBytes    = 1 << 20
 	DefaultTurnBytes   = 16 << 20
+	DefaultTempBytes   = 64 << 20
 	DefaultLogBytes    = 64 << 10
 	DefaultInstances   = 256
 	DefaultGenerations = 2
@@ -39,6 +40,9 @@ type Options struct {
 	// TurnBytes bounds all that a turn asks the host to keep until it lands: the arguments
 	// of functions that write or send, and 512 bytes for each. 0 means 16 MiB.
 	TurnBytes int
+	// TempBytes bounds the temporary files that SQL of an actor makes, for a sort for
+	// instance: see vfs.Options. 0 means 64 MiB.
+	TempBytes int64
 	// LogBytes bounds what an actor logs, its standard output and standard error included:
 	// so much at once, and a sixteenth of it per second. The rest is counted and dropped. 0
 	// means 64 KiB.
@@ -78,6 +82,9 @@ func (o *Options) orDefault() Options {
 	r.Instances = orInt(r.Instances, DefaultInstances)
 	r.MaxBytes = max(orInt(r.MaxBytes, DefaultMaxBytes), leastBytes)
 	r.TurnBytes = orInt(r.TurnBytes, DefaultTurnBytes)
+	if r.TempBytes <= 0 {
+		r.TempBytes = DefaultTempBytes
+	}
 	r.LogBytes = orInt(r.LogBytes, DefaultLogBytes)
 	if r.Letters.Generations == 0 {
 		r.Letters.Generations = DefaultGenerations

@@ -198,6 +198,7 @@ func (m *Module) Actor() *host.Actor {
 		Actions:      map[string]host.Handler{},
 	}
 	a.DB.Extensions = []func(*sqlite3.Conn) error{m.confine}
+	a.DB.TempBytes = m.opts.TempBytes
 	for _, name := range m.says.Actions {
 		a.Actions[name] = func(c *host.Context, args host.Raw) (host.Raw, error) { return act(c, name, args) }
 	}
