@@ -50,7 +50,13 @@ func (r *rig) Failed() bool { return r.TB.Failed() }
 
 func newRig(t testing.TB, opts Options, types ...*Actor) *rig {
 	t.Helper()
-	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(memkv.New()), types: types, opts: opts}
+	return newRigOn(t, memkv.New(), opts, types...)
+}
+
+// newRigOn is newRig with an engine of its own.
+func newRigOn(t testing.TB, below kv.Engine, opts Options, types ...*Actor) *rig {
+	t.Helper()
+	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(below), types: types, opts: opts}
 	if r.opts.Logger == nil {
 		r.opts.Logger = quiet
 	}

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestModel has callers count in more actors than may be awake, while the engine fails
@@ -22,7 +24,19 @@ func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range 2 {
-		synctest.Test(t, func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, uint64(i)))) })
+		synctest.Test(t, func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, uint64(i))), nil) })
+	}
+}
+
+// TestModelServerCrashes is TestModel on an engine whose server crashes, too, and takes
+// with it what isn't on stable storage.
+func TestModelServerCrashes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for i := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			runModel(t, rand.New(rand.NewPCG(seed, uint64(i))), faultkv.NewServer(func() kv.Engine { return memkv.New() }))
+		})
 	}
 }
 
@@ -32,10 +46,22 @@ const modelActors = 5
 // A modelCount is what is known of one actor.
 type modelCount struct{ acked, unknown atomic.Int32 }
 
-func runModel(t *testing.T, rnd *rand.Rand) {
-	r := newRig(t, Options{MaxAwake: 2, IdleTimeout: 3 * time.Second}, killed(), listener())
+// runModel runs the model on an engine that lives on, or on a server that crashes if it
+// isn't nil.
+func runModel(t *testing.T, rnd *rand.Rand, server *faultkv.Server) {
+	var below kv.Engine = memkv.New()
+	crashing, lost := 0, 0 // crashes that are tried in each round, and those that took something
+	if server != nil {
+		below = server
+		crashing = 40
+	}
+	r := newRigOn(t, below, Options{MaxAwake: 2, IdleTimeout: 3 * time.Second}, killed(), listener())
 	var counts [modelActors]modelCount
-	var host sync.RWMutex // of r.Host
+	if crashing > 0 {
+		r.engine.Delay(10 * time.Millisecond) // else a turn takes no time
+	}
+	host := make(chan *Host, 1) // a lock in which a bubble can wait
+	host <- r.Host
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -43,9 +69,8 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 		caller := rand.New(rand.NewPCG(rnd.Uint64(), 0))
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				host.RLock()
-				h := r.Host
-				host.RUnlock()
+				h := <-host
+				host <- h
 				modelCall(ctx, caller, h, &counts)
 			}
 		})
@@ -55,8 +80,15 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 		fault := r.engine.Fail(faultkv.Rule{Point: points[rnd.IntN(len(points))], Skip: rnd.IntN(20), Times: 1 + rnd.IntN(3)})
 		pass(time.Duration(rnd.IntN(20)) * time.Second)
 		fault.Remove()
+		for range crashing {
+			pass(time.Duration(rnd.IntN(200)) * time.Millisecond)
+			if n := server.Unsynced(); n > 0 {
+				server.Crash(rnd.IntN(n))
+				lost++
+			}
+		}
 		if rnd.IntN(10) == 0 {
-			host.Lock()
+			<-host
 			if err := r.Host.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -64,11 +96,14 @@ func runModel(t *testing.T, rnd *rand.Rand) {
 			if rnd.IntN(2) == 0 {
 				r.forget()
 			}
-			host.Unlock()
+			host <- r.Host
 		}
 	}
 	wg.Wait()
 	r.reopen()
+	if crashing > 0 && lost < 10 {
+		t.Errorf("the server has lost something %d times", lost)
+	}
 	pass(time.Hour)
 	for i := range counts {
 		n, err := Invoke[[5]int](r.ctx, r.Host, Address{"thing", fmt.Sprint(i)}, "counted", nil)

@@ -90,8 +90,10 @@ func TestCrashes(t *testing.T) {
 			t.Skip("each failover makes a copy of the data")
 		}
 		c := pgtest.StartCluster(t)
+		stores := 0
 		kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
-			db, err := Open(t.Context(), c.URL(patient+"&schema="+c.Primary().Schema(t)), &Options{RetryFor: time.Minute})
+			stores++
+			db, err := Open(t.Context(), c.URL(fmt.Sprintf("%s&schema=s%d", patient, stores)), &Options{RetryFor: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
