@@ -120,19 +120,7 @@ func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
 	fault.Remove()
 	hit := fault.Hits() > 0
 	old := r.crash()
-	look, viewErr := r.Store().View(r.ctx, actorstore.IDFromName(lobby.String()))
-	planned := false
-	if viewErr == nil {
-		snap := look.Snapshot
-		if c, err := persist.Look(r.ctx, snap); err == nil {
-			planned = len(c.Events) > 0
-		} else if !errors.Is(err, persist.ErrNoRecord) {
-			t.Error(err)
-		}
-		must(t, look.Close())
-	} else if !errors.Is(viewErr, actorstore.ErrUnknownActor) {
-		t.Error(viewErr)
-	}
+	planned := r.planned()
 	if err == nil && !planned {
 		t.Errorf("fault %d at %v: what was acknowledged isn't there", skip, point)
 	}
@@ -146,6 +134,63 @@ func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
 	_ = old.Close(t.Context()) // its actors are fenced
 	r.close()
 	return hit
+}
+
+// planned says whether an event of the lobby's schedule is stored.
+func (r *rig) planned() bool {
+	r.Helper()
+	look, err := r.Store().View(r.ctx, actorstore.IDFromName(lobby.String()))
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return false
+	}
+	must(r, err)
+	c, err := persist.Look(r.ctx, look.Snapshot)
+	must(r, look.Close())
+	if errors.Is(err, persist.ErrNoRecord) {
+		return false
+	}
+	must(r, err)
+	return len(c.Events) > 0
+}
+
+// TestAlarmAfterServerCrash has the engine's server crash before each commit and each wait
+// for stable storage of a turn that schedules something, and the host's process end behind
+// it: what is acknowledged is stored, and what is stored is done.
+func TestAlarmAfterServerCrash(t *testing.T) {
+	for skip, hit := 0, true; hit; skip++ {
+		synctest.Test(t, func(t *testing.T) {
+			var d, later diary
+			server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+			opts := Options{IdleTimeout: 10 * time.Hour}
+			r := newRigOn(t, server, opts, clockThing(&d))
+			n := 0
+			hit = false
+			r.engine.Hook(func(op faultkv.Op) error {
+				if op.Point != faultkv.BeforeCommit && op.Point != faultkv.BeforeSync {
+					return nil
+				}
+				if n++; n == skip+1 {
+					hit = true
+					server.Crash(0)
+				}
+				return nil
+			})
+			_, err := Invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
+			r.engine.Hook(nil)
+			r.engine.Tear(0) // the end of the process
+			next := newRigOn(t, server, opts, clockThing(&later))
+			planned := next.planned()
+			if err == nil && !planned {
+				t.Errorf("crash %d: what was acknowledged isn't there", skip)
+			}
+			pass(2 * time.Hour)
+			if rung := len(later.read()) == 1; rung != planned {
+				t.Errorf("crash %d: planned %v, rung %v", skip, planned, later.read())
+			}
+			next.close()
+			_ = r.Host.Close(t.Context()) // nothing reaches the engine any more
+		})
+	}
 }
 
 // TestStaleRows has rows of actors that don't exist, or wait for nothing.
