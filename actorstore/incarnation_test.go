@@ -163,6 +163,27 @@ func TestServerReplaced(t *testing.T) {
 	}
 }
 
+// TestServerCrashesSnapshot: nor does a Snapshot answer from memory that is still open when
+// its handle was closed before the crash.
+func TestServerCrashesSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		a := openActor(t, openStore(t, server, batch.Limits{}))
+		apply(t, a, "new")
+		s, err := a.PageSnapshot(ctx)
+		must(t, err)
+		must(t, a.Close())
+		if v, err := s.Get(ctx, user("k"), nil); string(v) != "new" || err != nil {
+			t.Errorf("before the crash: %q, %v", v, err)
+		}
+		server.Crash(0)
+		if v, err := s.Get(ctx, user("k"), nil); !errors.Is(err, kv.ErrUnknownOutcome) || len(v) != 0 {
+			t.Errorf("after it: %q, %v", v, err)
+		}
+		must(t, s.Close())
+	})
+}
+
 // TestServerCrashesModel: whatever crashes between what, what a Sync or a durable commit has
 // acknowledged is there, and no read shows what isn't.
 func TestServerCrashesModel(t *testing.T) {

@@ -11,9 +11,10 @@ import (
 )
 
 // A Snapshot is a Reader of one state of an actor. It stays readable when its
-// handle or the Store is closed, but not when the engine is, nor when the handle is
-// fenced or poisoned before. It keeps old versions of the whole store alive, or makes
-// the next commit do so: close it soon. It is safe for concurrent use.
+// handle or the Store is closed, but not when the engine is, when the handle is fenced
+// or poisoned before, or, once that is closed, in another kv.Incarnation. It keeps old
+// versions of the whole store alive, or makes the next commit do so: close it soon. It is
+// safe for concurrent use.
 type Snapshot struct {
 	space  space
 	snap   kv.Snapshot // nil: see tip
@@ -113,10 +114,16 @@ func (s *Snapshot) check() error {
 
 // owned is check for after a read: it looks who owns the actor now.
 func (s *Snapshot) owned(ctx context.Context) error {
-	if s.owner == nil || s.owner.closed.Load() {
-		return nil // nobody's, or its owner's to the last
+	switch {
+	case s.owner == nil:
+		return nil // a view's
+	case !s.owner.closed.Load():
+		return s.owner.owned(ctx, s.owner.store.eng)
+	case s.owner.store.eng.Incarnation() != s.owner.incarnation.of():
+		// No handle is left to find its newest commit again.
+		return errLost(errors.New("the snapshot's handle was closed before"))
 	}
-	return s.owner.owned(ctx, s.owner.store.eng)
+	return nil // its owner's to the last
 }
 
 // Seq returns the number of the commit whose state this is, 0 before the first.

@@ -170,6 +170,8 @@ func (c *Context) commit() error {
 	case c.wrote:
 		c.batch.OnCommit(landed)
 		err = c.life.actor.Apply(c.ctx, &c.batch)
+	default:
+		err = c.life.actor.Owned(c.ctx) // what it says may be from memory alone
 	}
 	if err != nil {
 		c.giveUp(err)

@@ -203,6 +203,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		}
 	} else {
 		c.abort(err)
+		err = c.refusal(err)
 	}
 	c.ctx.end()
 	endSpan(c.span, err)
@@ -240,6 +241,18 @@ func (c *Context) unknown(cause, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+}
+
+// refusal is what the caller of a turn is told that has failed with err: not why, if the
+// actor has another owner or was lost, for that may be from a memory that is old.
+func (c *Context) refusal(err error) error {
+	if errors.Is(err, ErrPanic) || c.ctx.Err() != nil {
+		return err // it says nothing of the actor
+	}
+	if lost := c.life.actor.Owned(c.ctx); lost != nil && !errors.Is(err, lost) {
+		return fmt.Errorf("%w (the turn has failed: %v)", lost, err)
+	}
+	return err
 }
 
 // guard calls fn, and makes an error of a panic.

@@ -118,6 +118,8 @@ func (opts *Options) orDefault() Options {
 // A Record is the record of an actor. It is safe for concurrent use. When the actor
 // refuses everything (actorstore.ErrFenced, ErrPoisoned) so does the Record, reads too:
 // what is in memory may then be more, or less, than what is stored. Open the actor again.
+// Reads are of memory, and don't find out whether another host has taken the actor over:
+// whoever has to know that asks actorstore.Actor.Owned after a read.
 type Record struct {
 	actor *actorstore.Actor
 	opts  Options
