@@ -59,6 +59,9 @@ type visit struct {
 const (
 	// lettersAtOnce is how many letters go with one turn of the receiver.
 	lettersAtOnce = 64
+	// bytesAtOnce bounds them too, but for one letter: they must fit into a commit of the
+	// receiver on any engine.
+	bytesAtOnce = 512 << 10
 	// attempts is how often a courier tries, in a row, before it leaves the rest to the outbox.
 	attempts = 4
 	// maxVisitors bounds the couriers for one actor, which share the waits for its storage:

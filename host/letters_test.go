@@ -206,8 +206,9 @@ func TestSendMuch(t *testing.T) {
 	var closed atomic.Bool
 	closed.Store(true)
 	mouth := thing(map[string]Handler{
-		"tell": Action(func(c *Context, from int) (int, error) {
-			for n := range each {
+		"tell": Action(func(c *Context, of [2]int) (int, error) { // ten, which fit any commit
+			from := of[0]
+			for n := of[1]; n < of[1]+10; n++ {
 				w := word{from, n, make([]byte, size)}
 				if err := c.Send(Address{"ear", fmt.Sprint(n % ears)}, queue.Send{Name: "word", Body: w}); err != nil {
 					return 0, err
@@ -241,7 +242,9 @@ func TestSendMuch(t *testing.T) {
 	}
 	bubble(t, Options{IdleTimeout: -1}, func(r *rig) {
 		for i := range senders {
-			r.call(Address{"thing", fmt.Sprint(i)}, "tell", i)
+			for n := 0; n < each; n += 10 {
+				r.call(Address{"thing", fmt.Sprint(i)}, "tell", [2]int{i, n})
+			}
 			synctest.Wait()
 			r.couriers.mu.Lock()
 			if held := r.couriers.held; held > maxHeld+2*DefaultCouriers*leastRead {

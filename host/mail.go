@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -108,12 +107,14 @@ func (cs *couriers) ready(t *trip) {
 func (cs *couriers) batch(t *trip) []*letter {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	letters := t.letters[:min(len(t.letters), lettersAtOnce)]
-	n := slices.IndexFunc(letters, func(l *letter) bool { return l.existing != letters[0].existing })
-	if n > 0 {
-		letters = letters[:n]
+	n, size := 0, 0
+	for n < min(len(t.letters), lettersAtOnce) && t.letters[n].existing == t.letters[0].existing {
+		if size += t.letters[n].size(); n > 0 && size > bytesAtOnce {
+			break
+		}
+		n++
 	}
-	return letters
+	return t.letters[:n]
 }
 
 // returned says how a trip has ended: what has come is done, and the rest is tried again,
