@@ -37,8 +37,8 @@ type ActorOptions struct {
 // a Reader of the newest applied state, and safe for concurrent use.
 //
 // A handle ends in one of four ways, which every later call reports: Close and
-// Drop (ErrClosed), another owner (ErrFenced), a failure that leaves it open what is
-// stored (ErrPoisoned). It must be closed in any case.
+// Drop (ErrClosed), another owner (ErrFenced), a failure after which it is not known
+// what is stored (ErrPoisoned). It must be closed in any case.
 type Actor struct {
 	store   *Store
 	id      ID

@@ -46,8 +46,8 @@ type Options struct {
 	// Now is the time of day; nil means time.Now.
 	Now func() time.Time
 	// OnChange is called with the earliest time of all sources whenever it changes,
-	// the zero time when there is none: for who must wake the actor when nobody of it
-	// is in memory. It is called in the order of the changes, and may be called with a
+	// the zero time when there is none: for whatever must wake the actor when it is
+	// not in memory. It is called in the order of the changes, and may be called with a
 	// time that was overtaken; it must not call the Clock. The time for which a
 	// source is being rung counts until ring has set the next one or returned, so that
 	// an actor whose process ends meanwhile is woken again.

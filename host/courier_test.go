@@ -301,3 +301,24 @@ func TestSendBetweenHosts(t *testing.T) {
 		must(t, hosts[0].Close(context.Background()))
 	})
 }
+
+// TestBatch: what may create the receiver doesn't go together with what may not, and no
+// more goes at once than lettersAtOnce.
+func TestBatch(t *testing.T) {
+	var cs couriers
+	trip := &trip{}
+	add := func(n int, existing bool) {
+		for range n {
+			trip.letters = append(trip.letters, &letter{existing: existing})
+		}
+	}
+	add(2, true)
+	add(lettersAtOnce+1, false)
+	add(1, true)
+	for _, want := range []int{2, lettersAtOnce, 1, 1, 0} {
+		if got := len(cs.batch(trip)); got != want {
+			t.Fatalf("%d go, want %d", got, want)
+		}
+		trip.letters = trip.letters[want:]
+	}
+}

@@ -247,7 +247,7 @@ func TestSendMuch(t *testing.T) {
 			}
 			synctest.Wait()
 			r.couriers.mu.Lock()
-			if held := r.couriers.held; held > maxHeld+2*DefaultCouriers*leastRead {
+			if held := r.couriers.held; held > maxHeld+senders*(leastRead+2*size) {
 				t.Errorf("%d bytes are kept", held)
 			}
 			r.couriers.mu.Unlock()

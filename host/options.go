@@ -26,8 +26,8 @@ type Options struct {
 	// who the host is to others on the same engine. nil means the zero Options.
 	Store *actorstore.Options
 	// MaxAwake bounds the actors in memory. For one more, the one that has been idle for
-	// longest is put to sleep; if none is idle, who wants it waits as its context says. 0
-	// means 1000.
+	// longest is put to sleep; if none is idle, whoever wants one more waits as long as
+	// the context allows. 0 means 1000.
 	MaxAwake int
 	// Couriers bounds what wakes actors at once to bring them messages of others, and as
 	// many bring messages to actors that are awake. 0 means a quarter of MaxAwake, and no

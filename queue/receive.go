@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// ReceiveOptions say what is received, and how. The zero value is one message of any
-// name, under a lease, for which is waited as long as the context lasts.
+// ReceiveOptions say what is received, and how. The zero value receives one message of
+// any name, under a lease, and waits for it as long as the context lasts.
 type ReceiveOptions struct {
 	// Names are the names to choose from; none means all.
 	Names []string

@@ -11,7 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
-// A Status is how far a workflow is.
+// A Status says how far a workflow has come.
 type Status struct {
 	State State
 	// Until is when something that it waits for is due; zero for nothing, and for a

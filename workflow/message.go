@@ -16,8 +16,8 @@ import (
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
-// ReceiveOptions say which messages are received, and how. The zero value is one message
-// of any name, for which is waited without end.
+// ReceiveOptions say which messages are received, and how. The zero value receives one
+// message of any name, and waits for it without end.
 type ReceiveOptions struct {
 	// Names are the names to choose from; none means all.
 	Names []string

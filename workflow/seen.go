@@ -7,7 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
-// What is stored of a workflow, for who looks at it.
+// What is stored of a workflow, for whoever looks at it.
 type (
 	// A State is what a workflow is at.
 	State = history.State

@@ -14,7 +14,7 @@ import (
 
 // Step does a piece of work and records its result: the work is done until it has
 // succeeded once, and later runs return what was recorded. Whatever has an effect outside
-// the workflow, or an outcome that is not always the same, belongs into a step.
+// the workflow, or an outcome that is not always the same, belongs in a step.
 //
 // fn may be called more than once: when it fails, as opts say, and when the process ends
 // while it runs. Its context is over when the attempt has taken too long or the run ends;

@@ -16,7 +16,7 @@ import (
 
 // A Func is the code of a workflow. It is run from its beginning every time that the
 // workflow goes on, and finds in the history what it did before. So it must do the same
-// every time, as far as it came: everything that isn't so belongs into a Step or a
+// every time, as far as it came: everything that isn't so belongs in a Step or a
 // SideEffect, and it waits and branches by means of its Context alone. Between two calls
 // it must neither block nor start goroutines that use the Context.
 //

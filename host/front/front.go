@@ -3,7 +3,7 @@
 //
 //	POST /actors/{type}/{key}/actions/{action}   one call
 //	GET  /actors/{type}/{key}/connect            a WebSocket
-//	GET  /healthz, /readyz, /metrics             for who looks after the process
+//	GET  /healthz, /readyz, /metrics             for whoever looks after the process
 //
 // A Front is an http.Handler; Front.Server has the time limits that belong to a server.
 // docs/front.md describes what goes over the wire.
@@ -176,7 +176,7 @@ func (f *Front) delist(s *socket) {
 // Shutdown ends all that is under way cleanly: nothing new is taken, nor what has not
 // arrived whole, calls are answered, and sockets are closed with code 1001 when what they
 // have asked for is done.
-// Connections that hibernate are kept: their clients come back to who is there next.
+// Connections that hibernate are kept: their clients come back to whichever host is there next.
 // What isn't over when the context ends is given up, and the error says so.
 //
 // The http.Server's own Shutdown comes before it, or at the same time: it closes the

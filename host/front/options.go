@@ -54,8 +54,8 @@ type Options struct {
 	MaxSockets int
 	// MaxPending bounds the requests of one socket that wait. 0 means 16.
 	MaxPending int
-	// MaxQueued and MaxQueuedBytes bound what waits for a client to read it. Who is that
-	// slow is cut off. 0 means 256, and 4 MiB.
+	// MaxQueued and MaxQueuedBytes bound what waits for a client to read it. A client that
+	// is slower than that is cut off. 0 means 256, and 4 MiB.
 	MaxQueued, MaxQueuedBytes int
 
 	// CallTimeout bounds a call, the actor's wait for its turn included. 0 means 30 seconds.

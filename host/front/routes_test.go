@@ -56,6 +56,7 @@ func TestMethods(t *testing.T) {
 func TestNoRoute(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "page", http.StatusTeapot) })
 	r := newRig(t, Options{Pages: page})
+	r.server.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, path := range []string{"/actors", "/actors/", "/actors/room", "/actors/room/a", "/actors/room/a/actions", "/actors/room/a/actions/", "/actors/room/a/events", "/actors/room/a/actions/x/y"} {
 		for _, method := range []string{"GET", "POST"} {
 			status, answer, h := r.do(method, path, "")

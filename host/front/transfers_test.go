@@ -345,8 +345,14 @@ func TestSlowSockets(t *testing.T) {
 			_, err := s.socket(fmt.Sprintf("10.0.0.%d:1", i%3), "")
 			must(s, err)
 		}
+		late, err := s.socket("10.0.0.2:3", "")
+		must(s, err)
 		ws, err := s.socket("10.0.0.1:2", `{"type":"connect"}`)
 		must(s, err)
+		must(s, late.Write(s.Context(), websocket.MessageText, []byte(`{"type":"connect"}`)))
+		if _, b, err := late.Read(s.Context()); err != nil || !bytes.Contains(b, []byte(`"code":"busy"`)) {
+			s.Errorf("one that was open before: %s, %v", b, err)
+		}
 		if _, err := s.socket("10.0.0.2:2", `{"type":"connect"}`); err == nil {
 			s.Error("there are more sockets than may be")
 		}

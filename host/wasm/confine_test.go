@@ -36,8 +36,8 @@ func column(t testing.TB, c *sqlite3.Conn, query string) (all []string) {
 var (
 	otherFunctions = strings.Fields(`
 		decimal decimal_add decimal_cmp decimal_exp decimal_mul decimal_pow2 decimal_sub decimal_sum ieee754 ieee754_exponent
-		ieee754_from_blob ieee754_from_int ieee754_inc ieee754_mantissa ieee754_to_blob ieee754_to_int json_patch jsonb_patch
-		match regexp regexpi sqlite_compileoption_get sqlite_compileoption_used sqlite_log`)
+		ieee754_from_blob ieee754_from_int ieee754_inc ieee754_mantissa ieee754_to_blob ieee754_to_int json_patch json_pretty
+		jsonb_patch match regexp regexpi sqlite_compileoption_get sqlite_compileoption_used sqlite_log`)
 	otherCollations = []string{"decimal"}
 	otherPragmas    = strings.Fields(`
 		analysis_limit auto_vacuum automatic_index busy_timeout cache_size cache_spill case_sensitive_like cell_size_check
@@ -108,6 +108,7 @@ func TestRefused(t *testing.T) {
 		for _, s := range []string{
 			"SELECT * FROM pragma_query_only", "SELECT * FROM pragma_hard_heap_limit(100000)", "SELECT decimal_mul('1', '1')",
 			"SELECT 'a' REGEXP 'a'", "SELECT json_patch('{}', '{}')", "SELECT 1 ORDER BY 1 COLLATE decimal", "SELECT load_extension('x')",
+			"SELECT json_pretty('[]')", "SELECT json_pretty('[]', '')",
 			"SELECT * FROM sqlite_dbpage", "SELECT * FROM dbstat", "CREATE VIRTUAL TABLE v USING csv(filename='/etc/passwd')",
 			"CREATE VIRTUAL TABLE v USING generate_series", "DELETE FROM sqlite_master", "CREATE TABLE sqlite_stat4(a)",
 			"SELECT " + strings.Repeat("x", 64<<10),
@@ -252,6 +253,7 @@ func TestStatementTime(t *testing.T) {
 		"trim":       "select trim(" + long + ", " + strings.ReplaceAll(half, "a", "c") + ")",
 		"decimal":    "select decimal_mul(printf('%.*c', 400000, '9'), printf('%.*c', 400000, '9'))",
 		"json_patch": "select json_patch(" + keys + ", " + keys + ")",
+		"unhex":      "select unhex(" + strings.ReplaceAll(long, "a", "z") + ", " + strings.ReplaceAll(half, "a", "y") + " || 'z')",
 		"sums":       "select " + chain(120, "x", "+") + " from (select replace(" + long + ", 'a', '9') as x limit 1)",
 		"documents":  "select " + chain(35, "length(json(x))", "+") + " from (select '[' || replace(printf('%.*c', 400000, 'a'), 'a', '1,') || '1]' as x limit 1)",
 		"join": "select 1 from " + many(60, func(i int) string { return fmt.Sprint("t t", i) }, ",") + " where " +

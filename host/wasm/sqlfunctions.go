@@ -2,10 +2,12 @@ package wasm
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 )
@@ -30,12 +32,14 @@ var replaced = []struct {
 	{"trim", []int{1, 2}, trim(true, true)},
 	{"ltrim", []int{1, 2}, trim(true, false)},
 	{"rtrim", []int{1, 2}, trim(false, true)},
+	{"unhex", []int{2}, unhex},
 }
 
 // What a function returns in place of a number.
 const (
 	isNull = -1 - iota
 	isText
+	isBlob
 )
 
 // replaceFunctions puts the functions in the place of SQLite's.
@@ -53,6 +57,8 @@ func replaceFunctions(c *sqlite3.Conn) error {
 					ctx.ResultError(err)
 				case n == isText:
 					ctx.ResultRawText(text)
+				case n == isBlob:
+					ctx.ResultBlob(text)
 				case n == isNull:
 					ctx.ResultNull()
 				default:
@@ -252,6 +258,36 @@ func trimmed(p *pace, text []byte, set [][]byte, has func(s, part []byte) bool, 
 	}
 	return text
 }
+
+// unhex is the bytes that hexadecimal digits stand for, and NULL if there is anything else
+// between the bytes than characters of the second value.
+func unhex(p *pace, arg []sqlite3.Value) ([]byte, int, error) {
+	if anyNull(arg) {
+		return nil, isNull, nil
+	}
+	var between []uint32
+	for rest := arg[1].RawText(); len(rest) > 0 && !p.step(1); {
+		c, n := character(rest)
+		between, rest = append(between, c), rest[n:]
+	}
+	slices.Sort(between)
+	var blob []byte
+	for text := terminated(arg[0].RawText()); len(text) > 0 && !p.step(1); {
+		if b, err := hex.AppendDecode(blob, text[:min(len(text), 2)]); err == nil {
+			blob, text = b, text[2:]
+			continue
+		}
+		c, n := character(text)
+		if _, found := slices.BinarySearch(between, c); !found || isHex(text[0]) {
+			return nil, isNull, nil
+		}
+		text = text[n:]
+	}
+	return blob, isBlob, nil
+}
+
+// isHex says whether a byte is a hexadecimal digit.
+func isHex(b byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", b) >= 0 }
 
 // terminated returns a text up to its first NUL, where SQLite sees its end.
 func terminated(text []byte) []byte {

@@ -51,7 +51,7 @@ func answer(t testing.TB, c *sqlite3.Conn, expression string, values ...any) str
 // expressions call all functions that are replaced.
 var expressions = []string{
 	"?1 like ?2", "?1 like ?2 escape ?3", "?1 glob ?2", "instr(?1, ?2)", "replace(?1, ?2, ?3)", "trim(?1)", "ltrim(?1)", "rtrim(?1)",
-	"trim(?1, ?2)", "ltrim(?1, ?2)", "rtrim(?1, ?2)",
+	"trim(?1, ?2)", "ltrim(?1, ?2)", "rtrim(?1, ?2)", "unhex(?1, ?2)",
 }
 
 // TestReplaced compares the functions that are replaced with SQLite's, of any values.
@@ -111,6 +111,7 @@ func TestReplacedTime(t *testing.T) {
 	half := many[:len(many)/2] + "b"
 	for _, x := range []string{
 		"?1 like '%' || ?2", "?1 glob '*' || ?2", "?1 glob '*[' || ?2 || ']c'", "instr(?1, ?2)", "replace(?1, ?2, '')", "trim(?1, ?2)",
+		"unhex(?1, ?2)",
 	} {
 		ctx := &lateContext{Context: t.Context(), looks: 5}
 		c.SetInterrupt(ctx)
