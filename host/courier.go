@@ -222,7 +222,8 @@ func (cs *couriers) next(which int) (*mail, *trip) {
 // sender: each of these can hold up those that it has.
 func (cs *couriers) visitors() int { return max(1, min(maxVisitors, cs.most/4)) }
 
-// leave ends a visit: the one that has waited for longest may be next.
+// leave ends a visit: the one that has waited for longest may be next. All may if it was
+// the last visit, for the next one may be of the other line, which tells nobody of this one.
 //
 // +checklocks:cs.mu
 func (cs *couriers) leave(t *trip, which int) {
@@ -233,13 +234,15 @@ func (cs *couriers) leave(t *trip, which int) {
 	}
 	v := cs.visits[w]
 	v.couriers--
-	if len(v.waiting) > 0 {
-		t := v.waiting[0]
-		v.waiting = v.waiting[1:]
-		cs.ready(t)
-	} else if v.couriers == 0 {
+	n := min(len(v.waiting), 1)
+	if v.couriers == 0 {
+		n = len(v.waiting)
 		delete(cs.visits, w)
 	}
+	for _, t := range v.waiting[:n] {
+		cs.ready(t)
+	}
+	v.waiting = v.waiting[n:]
 }
 
 // carry goes a trip once: to the receiver, unless that was done, and to the sender, to

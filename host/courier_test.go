@@ -322,3 +322,32 @@ func TestBatch(t *testing.T) {
 		trip.letters = trip.letters[want:]
 	}
 }
+
+// TestLeaveToOtherLine has trips wait for one receiver that is asleep, and awake when the
+// last courier of their line has returned: none of them is left behind.
+func TestLeaveToOtherLine(t *testing.T) {
+	bubble(t, Options{}, func(r *rig) {
+		r.heard() // which wakes it
+		cs := newCouriers(r.Host)
+		cs.most = 0 // nobody goes
+		m := &mail{trips: map[string]*trip{}}
+		at := way{far, ear.String()}
+		v := &visit{couriers: 2}
+		m.couriers[far] = 2
+		for range 3 {
+			v.waiting = append(v.waiting, &trip{mail: m, to: ear.String()})
+		}
+		cs.visits[at] = v
+		for n, want := range []int{1, 3} {
+			cs.mu.Lock()
+			cs.leave(&trip{mail: m, to: ear.String()}, far)
+			if got := len(m.ready[near]); got != want {
+				t.Errorf("%d may go when %d couriers have returned, want %d", got, n+1, want)
+			}
+			cs.mu.Unlock()
+		}
+		if len(cs.visits) != 0 {
+			t.Errorf("%d visits", len(cs.visits))
+		}
+	}, talkers()...)
+}
