@@ -38,8 +38,8 @@ func (i *incarnation) landed(in kv.Incarnation, show func()) {
 }
 
 // survey looks, in a new incarnation, whether the actor's newest commit is still stored. If
-// it isn't the handle is poisoned, and the error wraps kv.ErrUnknownOutcome; if nobody
-// can be asked the error wraps ErrLeaseLost, and the handle is as it was.
+// it isn't the handle is poisoned, and the error wraps kv.ErrUnknownOutcome; if the
+// engine can't be asked the error wraps ErrLeaseLost, and the handle is as it was.
 func (a *Actor) survey(ctx context.Context) error {
 	for {
 		seq, in := a.Seq(), a.store.eng.Incarnation()

@@ -70,8 +70,8 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 }
 
 // TestServerCrashes: what an engine lost that it had only applied is never answered, nor
-// built upon, and its loss is never told as success; who had nothing to lose goes on, as
-// does who has lost nothing.
+// built upon, and its loss is never told as success; a handle that had nothing to
+// lose goes on, and so does one that has lost nothing.
 func TestServerCrashes(t *testing.T) {
 	for name, use := range uses {
 		inBubble(t, name, func(t *testing.T) {

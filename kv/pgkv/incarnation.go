@@ -10,11 +10,11 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A commit that is only applied is in the memory of the server that took it. Whether that
-// has lost it is told by the table incarnation: one row with a random number. The table
+// A commit that is only applied is in the memory of the server that took it. The table
+// incarnation tells whether the server may have lost it: one row with a random number. It
 // is unlogged, so it is empty after every crash of the server, be it the machine's, or
 // that of one process, after which PostgreSQL ends all others and recovers; and a
-// standby that takes over has nothing of it. A server that was shut down in good order
+// standby that takes over has nothing of it. A server that was shut down cleanly
 // has written everything and keeps the row. Whoever finds no row makes one.
 // https://www.postgresql.org/docs/15/sql-createtable.html#SQL-CREATETABLE-UNLOGGED
 //
