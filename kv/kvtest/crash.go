@@ -100,12 +100,11 @@ func testCrashLoad(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 	for range crashes {
 		var wg sync.WaitGroup
 		started := make(chan struct{}, writers)
-		before := eng
+		before, in := eng, eng.Incarnation() // those that find themselves in another one are done
 		for w := range writers {
 			wg.Go(func() {
 				key := fmt.Sprintf("w%d", w)
 				for n := acked[w].Load() + 1; ; n++ {
-					in := before.Incarnation()
 					err := before.Commit(ctx, &kv.Commit{Ops: []kv.Op{set(key, fmt.Sprint(n))}, Durability: kv.Applied})
 					if err == nil && n%3 == 0 {
 						if err = before.Sync(ctx, in); err == nil {
