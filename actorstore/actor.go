@@ -212,6 +212,9 @@ func (a *Actor) fail(reason, cause error) error {
 	err := fmt.Errorf("%w: actor %s: %w", reason, a.id, cause)
 	a.failed.CompareAndSwap(nil, &err)
 	a.finish()
+	if !a.opened() {
+		return *a.failed.Load() // its tenant may still change; leave ends that
+	}
 	if a.tip != nil {
 		a.tip.tenant.dead.Store(true)
 	}
@@ -220,6 +223,9 @@ func (a *Actor) fail(reason, cause error) error {
 	}
 	return *a.failed.Load()
 }
+
+// opened says that the handle has taken the actor over.
+func (a *Actor) opened() bool { return a.epoch.Load() != 0 }
 
 // finish tells who waits that the handle is of no more use.
 func (a *Actor) finish() { a.end.Do(func() { close(a.over) }) }

@@ -25,17 +25,24 @@ import (
 // not known in the first place, is ErrPoisoned. Both are final. When b was applied
 // and could not be made durable, its OnCommit hooks have run.
 func (a *Actor) Commit(ctx context.Context, b *batch.Batch) error {
-	return a.write(ctx, b, kv.Durable)
+	return a.write(ctx, b, kv.Durable, 0)
 }
 
 // Apply is Commit without the wait: when it returns, every reader sees b, and after
 // a crash b is there only if everything applied before it is there too.
 func (a *Actor) Apply(ctx context.Context, b *batch.Batch) error {
-	return a.write(ctx, b, kv.Applied)
+	return a.write(ctx, b, kv.Applied, 0)
 }
 
-// write commits b under the commit lock.
-func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err error) {
+// ApplyIn is Apply in one incarnation of the engine, for a batch that follows from what
+// was made durable in it: in another one nothing is written, the error wraps
+// kv.ErrIncarnation, and the handle stays healthy. See kv.Commit.
+func (a *Actor) ApplyIn(ctx context.Context, b *batch.Batch, in kv.Incarnation) error {
+	return a.write(ctx, b, kv.Applied, in)
+}
+
+// write commits b under the commit lock; in the incarnation within, 0 for any.
+func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, within kv.Incarnation) (err error) {
 	if b.Settled() {
 		return fmt.Errorf("actorstore: commit: %w", batch.ErrSettled)
 	}
@@ -44,7 +51,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability) (err
 		return err
 	}
 	f := a.store.flights.take()
-	f.a, f.b, f.locked, f.durability = a, b, true, d
+	f.a, f.b, f.locked, f.durability, f.within = a, b, true, d, within
 	defer func() { f.end(err) }()
 	if err := f.prepare(ctx); err != nil {
 		return err
@@ -111,6 +118,8 @@ func (f *flight) failure(ctx context.Context, err error, applied bool) error {
 		return a.fail(ErrPoisoned, errLost(err))
 	case errors.Is(err, kv.ErrConflict):
 		return a.fail(ErrFenced, err)
+	case errors.Is(err, kv.ErrIncarnation):
+		return fmt.Errorf("actorstore: commit: %w", err)
 	case errors.Is(err, kv.ErrTooLarge):
 		return fmt.Errorf("actorstore: commit: %w: %w", batch.ErrTooLarge, err)
 	case ours(ctx, err):

@@ -18,10 +18,11 @@ type flight struct {
 	a          *Actor
 	b          *batch.Batch
 	durability kv.Durability
-	drop       bool // the actor ends with this flight
-	locked     bool // the flight has the commit lock
-	calling    bool // the engine is at work, and has not applied
-	asked      bool // a write doesn't say what it replaces, on a near engine
+	within     kv.Incarnation // in which alone it may land, 0 for any
+	drop       bool           // the actor ends with this flight
+	locked     bool           // the flight has the commit lock
+	calling    bool           // the engine is at work, and has not applied
+	asked      bool           // a write doesn't say what it replaces, on a near engine
 
 	subs   []batch.Sub
 	plan   []batch.Op // the ordinary writes
@@ -112,7 +113,7 @@ func (f *flight) end(err error) {
 	f.subs = f.subs[:0]
 	f.unstage()
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.drop, f.calling, f.asked, f.last, f.landed, f.hints = false, false, false, false, 0, nil
+	f.drop, f.calling, f.asked, f.last, f.landed, f.hints, f.within = false, false, false, false, 0, nil, 0
 	a.store.flights.put(f)
 }
 
@@ -241,7 +242,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 			return err
 		}
 	}
-	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, Durability: d, OnApply: f.applied}
+	f.commit = kv.Commit{ID: f.next.Last, Checks: f.checks, Ops: f.opsBuf, In: f.within, Durability: d, OnApply: f.applied}
 	a.phase.Add(1)
 	f.calling = true
 	f.in = a.store.eng.Incarnation()

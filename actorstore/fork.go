@@ -152,7 +152,7 @@ func (c *copier) add(ctx context.Context, e Entry) error {
 
 // land commits what is staged.
 func (c *copier) land(ctx context.Context, d kv.Durability) error {
-	if err := c.to.write(ctx, &c.batch, d); err != nil {
+	if err := c.to.write(ctx, &c.batch, d, 0); err != nil {
 		return err
 	}
 	c.batch.Reset()

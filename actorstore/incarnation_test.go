@@ -163,6 +163,59 @@ func TestServerReplaced(t *testing.T) {
 	}
 }
 
+// TestServerReplacedUnasked: a handle that nobody asks for anything is told what it has lost
+// when the lease is renewed; one that has lost nothing stays.
+func TestServerReplacedUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		store := openStore(t, server, batch.Limits{})
+		idle, err := store.Named(ctx, "idle", nil)
+		must(t, err)
+		defer idle.Close()
+		must(t, idle.Commit(ctx, putBatch("old")))
+		lost := openActor(t, store)
+		must(t, lost.Commit(ctx, putBatch("old")))
+		must(t, lost.Commit(ctx, putBatch("new")))
+		server.Failover(1)
+		time.Sleep(time.Hour) // longer than a lease lasts
+		synctest.Wait()
+		if err := lost.Err(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("the actor whose commit is lost: %v", err)
+		}
+		must(t, idle.Err())
+		if in := idle.incarnation.of(); in != server.Incarnation() {
+			t.Errorf("the other one was last seen in incarnation %d, of %d", in, server.Incarnation())
+		}
+	})
+}
+
+// TestApplyIn: what follows from an incarnation isn't stored in another one, which the handle
+// survives.
+func TestApplyIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		a := openActor(t, openStore(t, server, batch.Limits{}))
+		in := server.Incarnation()
+		must(t, a.ApplyIn(ctx, putBatch("old"), in))
+		must(t, a.Sync(ctx))
+		server.Crash(0)
+		b := putBatch("new")
+		aborted := false
+		b.OnAbort(func(error) { aborted = true })
+		if err := a.ApplyIn(ctx, b, in); !errors.Is(err, kv.ErrIncarnation) {
+			t.Errorf("ApplyIn: got %v, want %v", err, kv.ErrIncarnation)
+		}
+		if !aborted {
+			t.Error("the batch isn't aborted")
+		}
+		if got, _ := get(t, a, user("k")); got != "old" {
+			t.Errorf("k is %s", got)
+		}
+		must(t, a.ApplyIn(ctx, putBatch("newer"), server.Incarnation()))
+		must(t, a.Sync(ctx))
+	})
+}
+
 // TestServerCrashesSnapshot: nor does a Snapshot answer from memory that is still open when
 // its handle was closed before the crash.
 func TestServerCrashesSnapshot(t *testing.T) {

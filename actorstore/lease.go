@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -186,7 +188,7 @@ func (h *host) valid() bool {
 // run renews the lease until ctx ends or it is lost.
 func (h *host) run(ctx context.Context) {
 	defer close(h.done)
-	rest := h.every
+	rest, surveyed := h.every, h.term.Load().in
 	for n := 0; h.rest(ctx, rest); n++ {
 		// What fails of it, readers notice: they look at the head when the lease is
 		// over. Who wants another actor then waits for it.
@@ -197,6 +199,9 @@ func (h *host) run(ctx context.Context) {
 		h.attempted()
 		if h.isLost() {
 			return
+		}
+		if in := h.term.Load().in; in != surveyed && h.survey(ctx, in) {
+			surveyed = in
 		}
 		h.giveUp(ctx)
 		if n%sweepEvery == 0 {
@@ -223,6 +228,28 @@ func (h *host) settle(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// survey has the handles find out what they have lost, which nobody may ask anything for
+// long. It takes no longer than until the next renewal is due, and says whether all have.
+func (h *host) survey(ctx context.Context, in kv.Incarnation) (all bool) {
+	ctx, cancel := context.WithTimeout(ctx, h.every)
+	defer cancel()
+	h.mu.Lock()
+	handles := slices.Collect(maps.Values(h.handles))
+	h.mu.Unlock()
+	all = true
+	for _, a := range handles {
+		switch {
+		case a.check() != nil || a.incarnation.of() == in:
+		case !a.opened(), a.survey(ctx) != nil && a.check() == nil: // it can't be asked yet
+			all = false
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return all
 }
 
 // attempted tells who waits that a renewal has ended.

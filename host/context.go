@@ -169,7 +169,7 @@ func (c *Context) commit() error {
 		})
 	case c.wrote:
 		c.batch.OnCommit(landed)
-		err = c.life.actor.Apply(c.ctx, &c.batch)
+		err = c.life.actor.ApplyIn(c.ctx, &c.batch, c.turn.in)
 	default:
 		err = c.life.actor.Owned(c.ctx) // what it says may be from memory alone
 	}

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // Couriers carry letters from the actors that have sent them to the queues of others.
@@ -19,6 +21,10 @@ import (
 // place in a line each: whoever sends much waits behind all others after each trip.
 //
 // What they carry they may lose: it is in the sender's outbox, which hands it out again.
+//
+// What they carry is durable in one incarnation of the engine, and only there do they
+// hand it over, and have the sender forget it (kv.Commit.In): a later one may have lost the
+// turn that has sent it, or what the receiver has got.
 type couriers struct {
 	host   *Host
 	mu     sync.Mutex
@@ -81,24 +87,37 @@ func newCouriers(h *Host) *couriers {
 
 // hand takes letters of an actor, in their order, that are durable. Those that are under
 // way already it doesn't take twice.
-func (cs *couriers) hand(from Address, letters []*letter) { cs.take(from, letters, false) }
+// in is the incarnation of the engine, as it was before that was found out.
+func (cs *couriers) hand(from Address, in kv.Incarnation, letters []*letter) {
+	cs.take(from, in, letters, false)
+}
 
 // inherit takes what is in the outbox of an actor that is about to be destroyed, which
 // can't be read there any more.
-func (cs *couriers) inherit(from Address, letters []*letter) { cs.take(from, letters, true) }
+func (cs *couriers) inherit(from Address, in kv.Incarnation, letters []*letter) {
+	cs.take(from, in, letters, true)
+}
 
-func (cs *couriers) take(from Address, letters []*letter, last bool) {
+func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, last bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if cs.closed || len(letters) == 0 {
 		return
 	}
 	m := cs.mails[from.String()]
+	if m != nil && m.in != in {
+		cs.forget(m)
+		m = nil
+	}
 	if m == nil {
-		m = &mail{from: from, name: from.String(), trips: map[string]*trip{}}
+		m = &mail{from: from, name: from.String(), in: in, trips: map[string]*trip{}}
 		cs.mails[m.name] = m
 	}
-	m.advance(letters[len(letters)-1])
+	newest := letters[len(letters)-1]
+	m.advance(newest)
+	if last {
+		m.orphans = newest.nonce
+	}
 	size := 0
 	for _, l := range letters {
 		size += l.size()
@@ -248,14 +267,14 @@ func (cs *couriers) leave(t *trip, which int) {
 // carry goes a trip once: to the receiver, unless that was done, and to the sender, to
 // have it forget what has come. Either is woken by couriers of the far line alone.
 func (cs *couriers) carry(t *trip, which int) {
-	h, from, wake := cs.host, t.mail.from, which == far
+	h, wake := cs.host, which == far
 	letters := cs.batch(t)
 	var err error
 	if t.came == 0 && len(letters) > 0 {
-		t.came, err = h.deliver(t.to, from, letters, wake)
+		t.came, err = h.deliver(t.mail, t.to, letters, wake)
 	}
 	if t.came > 0 {
-		if unsettled := h.settle(from, letters[:t.came], wake); unsettled != nil {
+		if unsettled := h.settle(t.mail, letters[:t.came], wake); unsettled != nil {
 			err = unsettled
 		}
 	}
@@ -307,26 +326,27 @@ func (h *Host) life(a Address) *life {
 
 // deliver puts letters into an actor's queue, durably, and returns how many of them, from
 // the first on, are settled: there, or such that they never will be. err says why not all.
-func (h *Host) deliver(name string, from Address, letters []*letter, wake bool) (came int, err error) {
-	to, err := ParseAddress(name)
+func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came int, err error) {
+	a, err := ParseAddress(to)
 	if err != nil {
 		return 0, err
 	}
 	var full error
 	t := newTurn("actor.deliver", func(c *Context) error {
-		came, full = c.take(from, letters)
+		came, full = c.take(m.from, letters)
 		if came == 0 {
 			return full
 		}
 		return nil
 	})
+	t.in = m.in
 	var b *birth
 	if !letters[0].existing {
-		b = &birth{generation: letters[0].generation}
+		b = &birth{generation: letters[0].generation, in: m.in}
 	}
-	if err := h.visit(to, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
+	if err := h.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {
 		for _, l := range letters {
-			h.dropped(from, l, err)
+			h.dropped(m.from, l, err)
 		}
 		return len(letters), nil
 	} else if err != nil {
@@ -343,17 +363,21 @@ func (h *Host) dropped(from Address, l *letter, err error) {
 
 // settle has the sender forget what has come. If it can't, the letters are handed out
 // again, and come to who has them already.
-func (h *Host) settle(from Address, letters []*letter, wake bool) error {
-	t := newTurn("actor.arrived", func(c *Context) error {
-		c.arrived(letters)
-		return nil
-	})
+func (h *Host) settle(m *mail, letters []*letter, wake bool) error {
+	arrived := func() *turn {
+		t := newTurn("actor.arrived", func(c *Context) error {
+			c.arrived(letters)
+			return nil
+		})
+		t.in = m.in
+		return t
+	}
 	err := ErrNotAwake
-	if l := h.life(from); l != nil { // also while it goes to sleep
-		err = l.inward(h.ctx, t)
+	if l := h.life(m.from); l != nil { // also while it goes to sleep
+		err = l.inward(h.ctx, arrived())
 	}
 	if errors.Is(err, ErrNotAwake) || errors.Is(err, errAgain) {
-		err = h.visit(from, nil, newTurn(t.name, t.run), wake)
+		err = h.visit(m.from, nil, arrived(), wake)
 	}
 	if errors.Is(err, ErrNoActor) || err != nil && h.ctx.Err() != nil {
 		return nil

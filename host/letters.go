@@ -120,7 +120,7 @@ func (l *life) openAccount() error {
 	a.generation = l.birth.generation
 	var b batch.Batch
 	b.Put(accountKey(), a.append(nil))
-	if err := l.actor.Apply(l.ctx, &b); err != nil {
+	if err := l.actor.ApplyIn(l.ctx, &b, l.birth.in); err != nil {
 		return err
 	}
 	l.out.account = a

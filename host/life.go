@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -21,7 +22,8 @@ import (
 // A birth is what an actor is created with.
 type birth struct {
 	input      Raw
-	generation uint32 // of the letter that creates it, 0 for none
+	generation uint32         // of the letter that creates it, 0 for none
+	in         kv.Incarnation // in which the letter is durable
 }
 
 // A life is an actor's stay in memory. One goroutine, main, opens its parts, runs its

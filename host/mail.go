@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // A mail is what one actor has sent and the couriers have been handed. As much of it is in
@@ -14,12 +15,14 @@ import (
 type mail struct {
 	from     Address
 	name     string
+	in       kv.Incarnation   // of the engine, in which the letters are durable
 	trips    map[string]*trip // by the name of the receiver
 	ready    [2][]*trip       // those that a courier of that line may go, in their order
 	queued   [2]bool          // it waits in that line
 	stored   bool             // the outbox may have letters, up to the newest, that no trip has
 	nonce    [16]byte         // of the newest
 	newest   uint64           // up to this number letters are durable
+	orphans  [16]byte         // the nonce of those whose outbox is gone
 	reading  bool             // a courier reads the outbox
 	changed  bool             // and since it began there may be something else to read
 	couriers [2]int           // under way, of each line
@@ -118,7 +121,8 @@ func (cs *couriers) batch(t *trip) []*letter {
 }
 
 // returned says how a trip has ended: what has come is done, and the rest is tried again,
-// at once or after a while, or left to the outbox.
+// at once or after a while, or left to the outbox, at once if it is of an incarnation that
+// is over.
 func (cs *couriers) returned(t *trip, which int, err error) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -138,6 +142,8 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 		cs.ready(t)
 	case err == nil:
 		delete(t.mail.trips, t.to)
+	case errors.Is(err, kv.ErrIncarnation):
+		cs.lose(t, err)
 	case cs.giveUp(t, err):
 		cs.release(t, len(t.letters))
 		t.state, t.newest = given, nil
@@ -152,6 +158,33 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 	}
 	t.mail.changed = true
 	cs.tidy(t.mail)
+}
+
+// forget has the couriers lose a mail whose letters are of an incarnation that is over:
+// those that sent them may be lost, and others may have their numbers. What is still to
+// be carried is in the outbox, which hands it out again. Trips end when they come to a
+// turn, which doesn't land.
+//
+// +checklocks:cs.mu
+func (cs *couriers) forget(m *mail) {
+	m.stored = false
+	if cs.mails[m.name] == m {
+		delete(cs.mails, m.name)
+	}
+}
+
+// lose ends a trip for good.
+//
+// +checklocks:cs.mu
+func (cs *couriers) lose(t *trip, err error) {
+	cs.forget(t.mail)
+	for _, l := range t.letters {
+		if l.nonce == t.mail.orphans {
+			cs.host.dropped(t.mail.from, l, err)
+		}
+	}
+	cs.release(t, len(t.letters))
+	delete(t.mail.trips, t.to)
 }
 
 // again ends the pause of a trip.
@@ -197,7 +230,7 @@ func (cs *couriers) tidy(m *mail) {
 			return
 		}
 	}
-	delete(cs.mails, m.name)
+	cs.forget(m)
 }
 
 // read puts letters from the outbox of a mail on their trips: some of them, or those of

@@ -45,7 +45,7 @@ const (
 // or to the host: exactly once, behind those that this actor has sent to that one before,
 // unless it takes more than a day. Until it has come it is tried again and again, of which
 // the actor that sends it hears nothing. What an actor sends in the turn that destroys
-// it is lost with the host.
+// it is lost with the host, or with a crash of the server on which the engine stands.
 //
 // A message that the other queue can never take, because it is too large there or its
 // name is not known, is dropped, with an error in the log. s.Delay counts from now. What
@@ -145,12 +145,13 @@ func (c *Context) post() {
 		to[own.to] = true
 	}
 	letters := l.out.pending(func(old *letter) bool { return c.destroy || to[old.to] })
+	in := l.host.engine.Incarnation() // before the gate waits
 	l.expectArrival()
 	hand := l.host.couriers.hand
 	if c.destroy {
 		hand = l.host.couriers.inherit
 	}
-	c.out = append(c.out, func() { hand(l.addr, letters) })
+	c.out = append(c.out, func() { hand(l.addr, in, letters) })
 }
 
 func (o *outbox) add(l *letter) {
@@ -240,7 +241,8 @@ func (l *life) resend() {
 		l.expectArrival()
 		l.discardForeign(c)
 		letters := l.out.pending(func(*letter) bool { return true })
-		c.After(func() { l.host.couriers.hand(l.addr, letters) })
+		in := l.host.engine.Incarnation()
+		c.After(func() { l.host.couriers.hand(l.addr, in, letters) })
 		return nil
 	}))
 	switch {

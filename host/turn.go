@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
@@ -20,11 +21,12 @@ type turn struct {
 	name string // of its span; "" for that of an action
 	run  func(c *Context) error
 	turnOrigin
-	done    chan error  // gets the outcome, once, when it may leave
-	life    *life       // whose user the turn is; nil for none
-	must    bool        // it waits for room in the mailbox
-	courier bool        // it brings letters, or tells that they have come: who calls goes first
-	took    atomic.Bool // it is being run, or nobody waits for it
+	done    chan error     // gets the outcome, once, when it may leave
+	life    *life          // whose user the turn is; nil for none
+	must    bool           // it waits for room in the mailbox
+	in      kv.Incarnation // in which alone it may land, 0 for any
+	courier bool           // it brings letters, or tells that they have come: who calls goes first
+	took    atomic.Bool    // it is being run, or nobody waits for it
 	// patient says that the reply to who has the actor destroyed waits until it is gone. An
 	// actor's own parts must not wait for that, as it waits for them.
 	patient bool

@@ -12,6 +12,9 @@ var (
 	ErrNotFound = errors.New("kv: key not found")
 	// ErrConflict: a Check of a Commit did not hold; nothing was applied.
 	ErrConflict = errors.New("kv: conflict")
+	// ErrIncarnation: a Commit belongs to an Incarnation of the engine that is over;
+	// nothing was applied.
+	ErrIncarnation = errors.New("kv: the engine is in another incarnation")
 	// ErrTooLarge: a Commit, or an entry of it, is over the engine's Limits;
 	// nothing was applied.
 	ErrTooLarge = errors.New("kv: too large for the engine")

@@ -24,7 +24,7 @@ import (
 // range clears them, and an operation on such a key is ErrInvalid.
 //
 // Errors that every engine reports with these sentinels (errors.Is):
-// ErrNotFound, ErrConflict, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,
+// ErrNotFound, ErrConflict, ErrIncarnation, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,
 // ErrClosed, ErrCorrupt, and on opening ErrStoreInUse, ErrNotAStore and
 // ErrNewerFormat.
 type Engine interface {
@@ -129,6 +129,12 @@ type Commit struct {
 
 	// Ops are applied in order: a later one wins over an earlier one.
 	Ops []Op
+
+	// In is the Incarnation in which alone c may be applied, 0 for any: in another one
+	// nothing is, and the error wraps ErrIncarnation. It is for a commit that follows
+	// from what was read or made durable in that incarnation: so it is never stored
+	// without that.
+	In Incarnation
 
 	// Durability says what Commit waits for; the zero value is Durable.
 	Durability Durability

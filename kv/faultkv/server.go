@@ -97,8 +97,12 @@ func (s *Server) Commit(ctx context.Context, c *kv.Commit) error {
 func (s *Server) commit(ctx context.Context, c *kv.Commit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.In != 0 && c.In != s.Incarnation() {
+		s.outcomes.Record(c.ID, kv.OutcomeNotApplied)
+		return kv.ErrIncarnation
+	}
 	below := *c
-	below.OnApply = nil
+	below.In, below.OnApply = 0, nil
 	if err := s.now.Load().Commit(ctx, &below); err != nil {
 		s.outcomes.Record(c.ID, kv.OutcomeNotApplied)
 		return err

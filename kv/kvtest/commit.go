@@ -205,6 +205,22 @@ func testOutcome(t *testing.T, open Opener) {
 	want(id(1025), kv.OutcomeUnknown)
 }
 
+// testIncarnation: a commit for the incarnation that there is applies, one for another
+// doesn't.
+func testIncarnation(t *testing.T, open Opener) {
+	eng := start(t, open)
+	in := eng.Incarnation()
+	if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}, In: in}); err != nil {
+		t.Fatal(err)
+	}
+	c := kv.Commit{ID: kv.CommitID{1}, Ops: []kv.Op{set("a", "2")}, In: in + 1, OnApply: func() { t.Error("OnApply was called") }}
+	wantErr(t, "in another incarnation", eng.Commit(ctx, &c), kv.ErrIncarnation)
+	if o, err := eng.Outcome(ctx, c.ID); err != nil || o != kv.OutcomeNotApplied {
+		t.Errorf("its outcome is %v, %v", o, err)
+	}
+	wantScan(t, eng, kv.Range{}, "a=1")
+}
+
 // testLimits: a commit over the limits is refused whole, one at them is not.
 func testLimits(t *testing.T, open Opener) {
 	eng := start(t, open)

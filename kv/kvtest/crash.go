@@ -21,6 +21,7 @@ type Crasher func(t testing.TB) kv.Engine
 // engine of their own. The suite closes the engine that the last crash has returned.
 func RunCrashes(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 	t.Run("Sync", func(t *testing.T) { testCrashSync(t, open) })
+	t.Run("In", func(t *testing.T) { testCrashIn(t, open) })
 	t.Run("Durable", func(t *testing.T) { testCrashDurable(t, open) })
 	t.Run("Load", func(t *testing.T) { testCrashLoad(t, open) })
 }
@@ -62,6 +63,27 @@ func testCrashSync(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 			t.Fatalf("Sync of what came after the crash: %v", err)
 		}
 		wantGet(t, eng, "k", value)
+	}
+}
+
+// testCrashIn: a commit that belongs to the incarnation before a crash is refused, also if
+// nothing has met the crash yet.
+func testCrashIn(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
+	eng, crash := open(t)
+	defer func() { closeEngine(t, eng) }()
+	for range 2 {
+		before, in := eng, eng.Incarnation()
+		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "1")}, In: in}); err != nil {
+			t.Fatal(err)
+		}
+		eng = crash(t)
+		for range 2 {
+			err := before.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("late", "1")}, In: in})
+			if !errors.Is(err, kv.ErrIncarnation) && !errors.Is(err, kv.ErrPoisoned) && !errors.Is(err, kv.ErrClosed) {
+				t.Errorf("a commit for the incarnation before: got %v, want %v", err, kv.ErrIncarnation)
+			}
+		}
+		wantScan(t, eng, kv.Range{}, "k=1")
 	}
 }
 

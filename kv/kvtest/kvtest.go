@@ -43,6 +43,7 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Checks", testChecks},
 		{"OnApply", testOnApply},
 		{"Outcome", testOutcome},
+		{"Incarnation", testIncarnation},
 		{"Shared", testShared},
 		{"Limits", testLimits},
 		{"Snapshot", testSnapshot},

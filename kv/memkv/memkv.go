@@ -184,6 +184,9 @@ func (db *DB) apply(c *kv.Commit) error {
 	if db.closed.Load() {
 		return kv.ErrClosed
 	}
+	if c.In != 0 {
+		return fmt.Errorf("memkv: %w", kv.ErrIncarnation)
+	}
 	for i := range c.Checks {
 		ch := &c.Checks[i]
 		e, ok := db.tree.Get(kv.Entry{Key: ch.Key})

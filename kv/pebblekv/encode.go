@@ -40,6 +40,9 @@ var firstKey = []byte{0}
 
 // measure checks c against Limits and returns what its batch takes, in bytes.
 func measure(c *kv.Commit) (int, error) {
+	if c.In != 0 {
+		return 0, fmt.Errorf("pebblekv: %w", kv.ErrIncarnation)
+	}
 	if len(c.Ops) > maxOps {
 		return 0, fmt.Errorf("pebblekv: %d operations: %w", len(c.Ops), kv.ErrTooLarge)
 	}

@@ -131,6 +131,9 @@ func (db *DB) landOnce(ctx context.Context, at place, transact func(context.Cont
 
 // transact sends the transaction of a plan.
 func (db *DB) transact(ctx context.Context, cn *conn, p *plan, c *kv.Commit, at place) error {
+	if c.In != 0 && c.In != cn.in {
+		return kv.ErrIncarnation
+	}
 	// Who keeps all others out waits for stable storage when they are let in again.
 	alone, size, most := p.alone(), p.size(), db.stageAt
 	if alone {
