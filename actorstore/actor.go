@@ -264,6 +264,9 @@ func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, er
 // is a prefix of it.
 func (a *Actor) Sync(ctx context.Context) error {
 	if err := a.check(); err != nil {
+		if errors.Is(err, ErrFenced) && a.durable.Load() < a.seq.Load() && a.store.eng.Incarnation() != a.incarnation.of() {
+			err = errLost(err) // its owner now may have begun without them
+		}
 		return err
 	}
 	for {

@@ -340,3 +340,19 @@ func TestLeaseOfServer(t *testing.T) {
 		must(t, b.Close())
 	})
 }
+
+// TestLeaseLostWithCommits: where a server has lost the lease as well, and a handle is fenced
+// for that, Sync still says that what was applied may be lost.
+func TestLeaseLostWithCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		a := boot(t, server, HostOptions{}).take(t, nil)
+		must(t, a.Put(ctx, user("k"), []byte("old")))
+		apply(t, a, "new")
+		server.Failover(1 << 30)
+		<-a.Done()
+		if err := a.Sync(ctx); !errors.Is(err, ErrFenced) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("Sync: got %v, want %v and %v", err, ErrFenced, kv.ErrUnknownOutcome)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -62,7 +63,9 @@ func TestNoMemory(t *testing.T) {
 		t.Run(c.statement, func(t *testing.T) {
 			bubble(t, Options{MaxAwake: 1}, func(r *rig) {
 				r.call(lobby, "everything", false)
-				before, stats := one[landed](r, lobby, "look"), r.Stats()
+				before := one[landed](r, lobby, "look")
+				synctest.Wait()
+				stats := r.Stats()
 				_, err := Invoke[int](r.ctx, r.Host, lobby, "waste", c.statement)
 				if !errors.Is(err, c.want) {
 					t.Errorf("got %v", err)
@@ -70,6 +73,7 @@ func TestNoMemory(t *testing.T) {
 				if after := one[landed](r, lobby, "look"); after != before {
 					t.Errorf("%+v, then %+v", before, after)
 				}
+				synctest.Wait()
 				if got := r.Stats(); got != stats {
 					t.Errorf("%+v, then %+v", stats, got)
 				}

@@ -71,6 +71,7 @@ func testCrashSync(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 func testCrashIn(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 	eng, crash := open(t)
 	defer func() { closeEngine(t, eng) }()
+	var id kv.CommitID
 	for range 2 {
 		before, in := eng, eng.Incarnation()
 		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "1")}, In: in}); err != nil {
@@ -78,7 +79,8 @@ func testCrashIn(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 		}
 		eng = crash(t)
 		for range 2 {
-			err := before.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("late", "1")}, In: in})
+			id[0]++ // else its outcome can't be found out where the answer doesn't come
+			err := before.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{set("late", "1")}, In: in})
 			if !errors.Is(err, kv.ErrIncarnation) && !errors.Is(err, kv.ErrPoisoned) && !errors.Is(err, kv.ErrClosed) {
 				t.Errorf("a commit for the incarnation before: got %v, want %v", err, kv.ErrIncarnation)
 			}
