@@ -188,7 +188,7 @@ func (h *host) valid() bool {
 // run renews the lease until ctx ends or it is lost.
 func (h *host) run(ctx context.Context) {
 	defer close(h.done)
-	rest, surveyed := h.every, h.term.Load().in
+	rest, surveyed := h.every, kv.Incarnation(0)
 	for n := 0; h.rest(ctx, rest); n++ {
 		// What fails of it, readers notice: they look at the head when the lease is
 		// over. Who wants another actor then waits for it.
@@ -200,8 +200,8 @@ func (h *host) run(ctx context.Context) {
 		if h.isLost() {
 			return
 		}
-		if in := h.term.Load().in; in != surveyed && h.survey(ctx, in) {
-			surveyed = in
+		if t := h.term.Load(); t != nil && t.in != surveyed && h.survey(ctx, t.in) {
+			surveyed = t.in
 		}
 		h.giveUp(ctx)
 		if n%sweepEvery == 0 {
