@@ -56,6 +56,9 @@ func (a *Actor) survey(ctx context.Context) error {
 		if a.incarnation.surveyed(in, func() bool { return a.Seq() == seq }) {
 			return nil
 		}
+		if a.incarnation.of() == in { // by a commit that has found its head
+			return nil
+		}
 	}
 }
 

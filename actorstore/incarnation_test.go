@@ -356,3 +356,27 @@ func TestLeaseLostWithCommits(t *testing.T) {
 		}
 	})
 }
+
+// TestLandedBehindSurvey: the process stands still between a commit, which the server then
+// loses, and its OnApply, in which the handle notes it: so it is looked for again.
+func TestLandedBehindSurvey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		engine := faultkv.New(server)
+		a := openActor(t, openStore(t, engine, batch.Limits{}))
+		must(t, a.Commit(ctx, putBatch("old")))
+		pause := engine.Pause(faultkv.Rule{Point: faultkv.AfterApply})
+		done := make(chan error, 1)
+		go func() { done <- a.Commit(ctx, putBatch("new")) }()
+		synctest.Wait()
+		server.Failover(1)
+		time.Sleep(time.Hour) // the lease is renewed
+		pause.Release()
+		must(t, <-done)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if err := a.Err(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, kv.ErrUnknownOutcome) {
+			t.Errorf("the actor whose commit is lost: %v", err)
+		}
+	})
+}

@@ -188,7 +188,10 @@ func (h *host) valid() bool {
 // run renews the lease until ctx ends or it is lost.
 func (h *host) run(ctx context.Context) {
 	defer close(h.done)
-	rest, surveyed := h.every, kv.Incarnation(0)
+	var surveys sync.WaitGroup
+	defer surveys.Wait()
+	surveying := make(chan struct{}, 1)
+	rest := h.every
 	for n := 0; h.rest(ctx, rest); n++ {
 		// What fails of it, readers notice: they look at the head when the lease is
 		// over. Who wants another actor then waits for it.
@@ -200,8 +203,13 @@ func (h *host) run(ctx context.Context) {
 		if h.isLost() {
 			return
 		}
-		if t := h.term.Load(); t != nil && t.in != surveyed && h.survey(ctx, t.in) {
-			surveyed = t.in
+		select {
+		case surveying <- struct{}{}:
+			surveys.Go(func() {
+				h.survey(ctx)
+				<-surveying
+			})
+		default: // one is under way
 		}
 		h.giveUp(ctx)
 		if n%sweepEvery == 0 {
@@ -230,26 +238,18 @@ func (h *host) settle(ctx context.Context) {
 	}
 }
 
-// survey has the handles find out what they have lost, which nobody may ask anything for
-// long. It takes no longer than until the next renewal is due, and says whether all have.
-func (h *host) survey(ctx context.Context, in kv.Incarnation) (all bool) {
-	ctx, cancel := context.WithTimeout(ctx, h.every)
-	defer cancel()
+// survey has the handles find out what they have lost with the engine's server, which nobody
+// may ask anything for long. One that can't tell yet is asked again.
+func (h *host) survey(ctx context.Context) {
+	in := h.hosting.store.eng.Incarnation()
 	h.mu.Lock()
 	handles := slices.Collect(maps.Values(h.handles))
 	h.mu.Unlock()
-	all = true
 	for _, a := range handles {
-		switch {
-		case a.check() != nil || a.incarnation.of() == in:
-		case !a.opened(), a.survey(ctx) != nil && a.check() == nil: // it can't be asked yet
-			all = false
-		}
-		if ctx.Err() != nil {
-			return false
+		if a.opened() && a.check() == nil && a.incarnation.of() != in && ctx.Err() == nil {
+			_ = a.survey(ctx) // a handle that has lost something says so
 		}
 	}
-	return all
 }
 
 // attempted tells who waits that a renewal has ended.

@@ -86,7 +86,7 @@ func (t *wakeTable) start(ctx context.Context) error {
 		return err
 	}
 	t.work.Go(t.run)
-	if _, alone := t.host.engine.(kv.Sharer); !alone {
+	if kv.Shared(t.host.engine) == nil {
 		t.work.Go(t.rescan)
 	}
 	return nil

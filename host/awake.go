@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // A phase is where in its stay in memory an actor is.
@@ -71,6 +73,9 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			// That there is no such actor is no answer to who would have created it, unless it
 			// was just created, and has destroyed itself.
 			made := l.birth != nil && !l.existed
+			if errors.Is(l.failure, kv.ErrIncarnation) && (b == nil || b.in != l.birth.in) {
+				continue // it was woken for a letter that may be lost, which is another one's
+			}
 			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
 				return nil, l.failure
 			}

@@ -113,11 +113,7 @@ func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, las
 		m = &mail{from: from, name: from.String(), in: in, trips: map[string]*trip{}}
 		cs.mails[m.name] = m
 	}
-	newest := letters[len(letters)-1]
-	m.advance(newest)
-	if last {
-		m.orphans = newest.nonce
-	}
+	m.advance(letters[len(letters)-1])
 	size := 0
 	for _, l := range letters {
 		size += l.size()
@@ -132,6 +128,9 @@ func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, las
 	case last || !m.stored && cs.held+size <= cs.limit:
 		for _, l := range letters {
 			cs.add(m, l)
+			if t := m.trips[l.to]; last {
+				t.orphans = len(t.letters)
+			}
 		}
 		m.stored = m.stored && !last
 	default:
@@ -398,5 +397,5 @@ func (cs *couriers) later(d time.Duration, fn func()) *time.Timer {
 
 // giveUp says that there is no use in trying again before the outbox does.
 func (cs *couriers) giveUp(t *trip, err error) bool {
-	return t.failures >= attempts || cs.host.ctx.Err() != nil || errors.Is(err, ErrClosed)
+	return t.failures >= attempts && t.orphans == 0 || cs.host.ctx.Err() != nil || errors.Is(err, ErrClosed)
 }

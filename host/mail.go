@@ -22,7 +22,6 @@ type mail struct {
 	stored   bool             // the outbox may have letters, up to the newest, that no trip has
 	nonce    [16]byte         // of the newest
 	newest   uint64           // up to this number letters are durable
-	orphans  [16]byte         // the nonce of those whose outbox is gone
 	reading  bool             // a courier reads the outbox
 	changed  bool             // and since it began there may be something else to read
 	couriers [2]int           // under way, of each line
@@ -35,6 +34,7 @@ type trip struct {
 	to       string
 	letters  []*letter // in their order
 	newest   *letter   // that was added
+	orphans  int       // of the letters, the first, which no outbox has any more
 	state    tripState
 	asleep   bool // somebody must be woken who looked awake
 	came     int  // of the letters, what has come and the sender doesn't know yet; the courier's
@@ -143,14 +143,18 @@ func (cs *couriers) returned(t *trip, which int, err error) {
 	case err == nil:
 		delete(t.mail.trips, t.to)
 	case errors.Is(err, kv.ErrIncarnation):
-		cs.lose(t, err)
+		cs.forget(t.mail)
+		for _, l := range t.letters[:t.orphans] {
+			cs.host.dropped(t.mail.from, l, err)
+		}
+		cs.release(t, len(t.letters))
+		delete(t.mail.trips, t.to)
 	case cs.giveUp(t, err):
 		cs.release(t, len(t.letters))
 		t.state, t.newest = given, nil
 	default:
 		t.state = paused
-		// They can be read again, but for those of an actor of that name that was destroyed.
-		if t.mail.stored && cs.held > cs.limit && len(t.letters) > 0 && t.letters[0].nonce == t.mail.nonce {
+		if t.mail.stored && cs.held > cs.limit && t.orphans == 0 { // they can be read again
 			cs.release(t, len(t.letters))
 			t.newest = nil
 		}
@@ -171,20 +175,6 @@ func (cs *couriers) forget(m *mail) {
 	if cs.mails[m.name] == m {
 		delete(cs.mails, m.name)
 	}
-}
-
-// lose ends a trip for good.
-//
-// +checklocks:cs.mu
-func (cs *couriers) lose(t *trip, err error) {
-	cs.forget(t.mail)
-	for _, l := range t.letters {
-		if l.nonce == t.mail.orphans {
-			cs.host.dropped(t.mail.from, l, err)
-		}
-	}
-	cs.release(t, len(t.letters))
-	delete(t.mail.trips, t.to)
 }
 
 // again ends the pause of a trip.
@@ -208,7 +198,7 @@ func (cs *couriers) release(t *trip, n int) {
 		cs.held -= l.size()
 	}
 	clear(t.letters[:n])
-	t.letters = t.letters[n:]
+	t.letters, t.orphans = t.letters[n:], max(t.orphans-n, 0)
 }
 
 // tidy has the outbox of a mail read if that may bring something, and forgets a mail that

@@ -44,8 +44,10 @@ const (
 // doesn't land. From then on it arrives, whatever happens to either of the two actors
 // or to the host: exactly once, behind those that this actor has sent to that one before,
 // unless it takes more than a day. Until it has come it is tried again and again, of which
-// the actor that sends it hears nothing. What an actor sends in the turn that destroys
-// it is lost with the host, or with a crash of the server on which the engine stands.
+// the actor that sends it hears nothing.
+//
+// Only what has not come when the actor is destroyed is in the memory of the host alone,
+// and lost with it, or with a crash of the server on which the engine stands.
 //
 // A message that the other queue can never take, because it is too large there or its
 // name is not known, is dropped, with an error in the log. s.Delay counts from now. What

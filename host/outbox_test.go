@@ -92,14 +92,9 @@ func (r *rig) wantNoLetters() {
 	r.Helper()
 	for info, err := range r.Store().Actors(r.ctx, nil) {
 		must(r, err)
-		v, err := r.Store().View(r.ctx, info.ID)
-		must(r, err)
-		start, end := letterRange()
-		for e, err := range v.List(r.ctx, actorstore.ListOptions{Start: start, End: end}) {
-			must(r, err)
-			r.Errorf("%s has %x in its outbox", info.Name, e.Key)
+		if n := r.lettersOf(info.ID); n != 0 {
+			r.Errorf("%s has %d messages in its outbox", info.Name, n)
 		}
-		must(r, v.Close())
 	}
 }
 

@@ -77,7 +77,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 		if err := t.wait(ctx); err != errAgain {
 			return err
 		}
-		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, courier: t.courier, done: make(chan error, 1)}
+		t = &turn{name: t.name, run: t.run, turnOrigin: t.turnOrigin, must: t.must, in: t.in, courier: t.courier, done: make(chan error, 1)}
 	}
 }
 
@@ -230,7 +230,7 @@ func (l *life) logFailure(t *turn, err error) {
 	switch {
 	case errors.As(err, &p):
 		l.log.Error("host: panic", slog.String("turn", t.spanName()), slog.Any("panic", p.value), slog.String("stack", string(p.stack)))
-	case t.patient && Code(err) == codeInternal:
+	case t.patient && Code(err) == codeInternal && !errors.Is(err, kv.ErrIncarnation):
 		l.log.Error("host: turn", slog.String("turn", t.spanName()), slog.Any("error", err))
 	}
 }
