@@ -19,7 +19,7 @@ import (
 // as it is then, has sent, and what it sends next comes, too.
 func TestLettersAfterFailover(t *testing.T) {
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.AfterCommit, faultkv.BeforeSync} {
-		for lost := range 5 {
+		for lost := range 4 {
 			for step, hit := 1, true; hit; step++ {
 				synctest.Test(t, func(t *testing.T) { hit = lettersAfterFailover(t, point, step, lost) })
 			}

@@ -96,9 +96,9 @@ var (
 // crashes at random moments, or is replaced by one that knows less, and hosts are restarted.
 // In the end each has got what the others have sent, as they remember it: once, and in order.
 func TestModelLetters(t *testing.T) {
-	runs := 8
+	runs := 4
 	if testing.Short() {
-		runs = 2
+		runs = 1
 	}
 	for range runs {
 		seed := rand.Uint64()
