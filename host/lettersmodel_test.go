@@ -244,7 +244,7 @@ func (m *postModel) load() *[4]atomic.Int64 {
 					acked[i].Add(int64(len(to)))
 				}
 				done()
-				time.Sleep(time.Duration(rnd.IntN(rnd.IntN(2000)+1)) * time.Millisecond)
+				<-time.After(time.Duration(rnd.IntN(rnd.IntN(2000)+1)) * time.Millisecond)
 			}
 		})
 	}
