@@ -19,7 +19,7 @@ import (
 // the batch or of the engine (batch.ErrTooLarge and its kin), ErrQuota, which a
 // batch that doesn't make the actor grow never is, errors of Late functions and of
 // reading what is replaced, and the context's while nothing is applied. An
-// *OrderedError says that a part of an Ordered batch landed.
+// *batch.OrderedError says that a part of an Ordered batch landed.
 //
 // Another owner is ErrFenced. Any other failure of the engine, an outcome that is
 // not known in the first place, is ErrPoisoned. Both are final. When b was applied

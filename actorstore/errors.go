@@ -104,22 +104,6 @@ func (e *QuotaError) Unwrap() error { return ErrQuota }
 // "name …", "owner of actor …" or "host …". It wraps ErrNewerFormat.
 type FormatError = kv.FormatError
 
-// An OrderedError is the failure of an Ordered batch of which a part is stored.
-// When nothing is stored the error is Err by itself.
-type OrderedError struct {
-	Landed int // how many sub-batches are stored: the first ones
-	Total  int // how many there were
-	Err    error
-}
-
-// Error names both numbers and the reason.
-func (e *OrderedError) Error() string {
-	return fmt.Sprintf("actorstore: %d of %d sub-batches landed: %v", e.Landed, e.Total, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *OrderedError) Unwrap() error { return e.Err }
-
 // corrupt returns an error that marks what is stored under a logical key as
 // damaged, and says how.
 func corrupt(key []byte, format string, args ...any) error {

@@ -96,7 +96,7 @@ func (r *replayer) again(line string) error {
 // mishap says what becomes of the model after a commit that a fault struck; next is
 // what it would have become.
 func (r *replayer) mishap(err error, b *batch.Batch, subs []batch.Sub, next contents) error {
-	var part *OrderedError
+	var part *batch.OrderedError
 	landed := 0
 	if errors.As(err, &part) {
 		landed = part.Landed

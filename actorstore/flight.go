@@ -228,7 +228,7 @@ func (f *flight) fly(ctx context.Context) error {
 		case f.landed == 0 || f.b.Settled(): // nothing is stored; or all is, and not durable
 			return err
 		default:
-			return &OrderedError{f.landed, n, err}
+			return &batch.OrderedError{Landed: f.landed, Total: n, Err: err}
 		}
 	}
 	return nil

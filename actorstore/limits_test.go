@@ -144,7 +144,7 @@ func TestOrdered(t *testing.T) {
 	})
 	var j journal
 	err := a.Commit(canceled, j.watch(ordered(), "b"))
-	var partly *OrderedError
+	var partly *batch.OrderedError
 	if !errors.As(err, &partly) || partly.Landed != 2 || partly.Total != 3 || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want 2 of 3", err)
 	}

@@ -221,7 +221,7 @@ func TestLazyOrdered(t *testing.T) {
 		b.PutPrior(chunk(i), pageOf(i+1), batch.Stored(4096))
 	}
 	err = a.Commit(ctx, &b)
-	var part *OrderedError
+	var part *batch.OrderedError
 	if !errors.As(err, &part) || part.Landed != 1 || !errors.Is(err, ErrNotPinned) {
 		t.Errorf("got %v, want %v of the second part", err, ErrNotPinned)
 	}

@@ -100,12 +100,11 @@ type Batch struct {
 	Group
 	final Group
 
-	onCommit []func()
-	onAbort  []func(error)
+	parts []part // in the order in which they were enlisted
 
-	// late[:lateRun] have run. lateErr is what the first failed one returned:
-	// a batch whose staging failed halfway must not be committed later on.
-	late    []func(*Batch) error
+	// Late of late[:lateRun] has been called. lateErr is what the first failed one
+	// returned: a batch whose staging failed halfway must not be committed later on.
+	late    []Participant
 	lateRun int
 	lateErr error
 
@@ -117,13 +116,13 @@ type Batch struct {
 // final group doesn't fit into one sub-batch.
 func (b *Batch) Final() *Group { return &b.final }
 
-// Empty reports whether b has neither ordinary nor final writes. Late functions
-// that have not run don't count.
+// Empty reports whether b has neither ordinary nor final writes. What
+// participants will stage late doesn't count.
 func (b *Batch) Empty() bool { return len(b.ops) == 0 && len(b.final.ops) == 0 }
 
 // Reset empties b for reuse and keeps its memory, so that a batch reused for work
 // of similar size allocates nothing. It sets Mode to Atomic. A batch that was not
-// settled is given up first: what its OnAbort hooks give back must not leak.
+// settled is given up first: what its participants give back must not leak.
 //
 // Slices that Ops and Split returned before are invalid afterwards.
 func (b *Batch) Reset() {
@@ -133,9 +132,8 @@ func (b *Batch) Reset() {
 	// array; they must not keep values alive either.
 	b.Group.reset(len(b.final.ops))
 	b.final.reset(0)
-	clear(b.onCommit)
-	clear(b.onAbort)
+	clear(b.parts)
 	clear(b.late)
-	b.onCommit, b.onAbort, b.late = b.onCommit[:0], b.onAbort[:0], b.late[:0]
+	b.parts, b.late = b.parts[:0], b.late[:0]
 	b.lateRun, b.lateErr, b.settled = 0, nil, false
 }

@@ -21,9 +21,25 @@ var (
 // been committed or given up, and must be Reset before it is used again.
 var ErrSettled = errors.New("batch: already settled")
 
-// ErrAborted is the reason that OnAbort hooks get when a batch was given up
+// ErrAborted is the reason that participants get when a batch was given up
 // without one: by Abort(nil), or by Reset before it was settled.
 var ErrAborted = errors.New("batch: given up")
+
+// An OrderedError is the failure of an Ordered batch of which a part is stored.
+// When nothing is stored the error is Err by itself.
+type OrderedError struct {
+	Landed int // how many sub-batches are stored: the first ones
+	Total  int // how many there were
+	Err    error
+}
+
+// Error names both numbers and the reason.
+func (e *OrderedError) Error() string {
+	return fmt.Sprintf("batch: %d of %d sub-batches landed: %v", e.Landed, e.Total, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *OrderedError) Unwrap() error { return e.Err }
 
 // A LimitError says which limit was exceeded, by what, and by how much.
 type LimitError struct {

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -34,7 +35,7 @@ func (m *model) settle(o outcome, err error, next map[ID]Record) {
 	m.t.Helper()
 	m.eng.Heal()
 	m.note("  %v: %v", o, err)
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	switch {
 	case err == nil:
 		m.store = next

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -226,7 +225,7 @@ func (w *write) refused(reason error) {
 
 // isPart reports whether a part of the batch that was refused has landed.
 func isPart(reason error) bool {
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	return errors.As(reason, &part)
 }
 

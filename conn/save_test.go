@@ -161,7 +161,7 @@ func TestSaveInPart(t *testing.T) {
 		must(t, c.SetState(make([]byte, 500)))
 	}
 	r.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	if err := r.set.Save(ctx); !errors.As(err, &part) || part.Landed != 1 {
 		t.Fatalf("Save: %v, want an OrderedError", err)
 	}

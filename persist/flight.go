@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -195,7 +194,7 @@ func (f *flight) commit() {
 func (f *flight) abort(reason error) {
 	r := f.r
 	r.mu.Lock()
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	switch {
 	case f.size == 0:
 	case noRoom(reason):

@@ -22,7 +22,7 @@ func (r *Record) ahead() bool {
 // noRoom says whether a batch was refused for its size, so that a smaller one may land,
 // and nothing of it has landed.
 func noRoom(err error) bool {
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	return !errors.As(err, &part) && (errors.Is(err, actorstore.ErrQuota) || errors.Is(err, batch.ErrTooLarge))
 }
 

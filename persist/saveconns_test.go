@@ -223,7 +223,7 @@ func TestPartLanded(t *testing.T) {
 			}
 			return nil
 		})
-		var part *actorstore.OrderedError
+		var part *batch.OrderedError
 		if err := w.actor.Commit(short, &b); !errors.As(err, &part) {
 			t.Fatalf("got %v", err)
 		}

@@ -330,7 +330,7 @@ func (st *staging) abort(reason error) {
 	}
 	st.abortKeys()
 	q.bad = append(q.bad, st.bad...)
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	if errors.As(reason, &part) && q.failed == nil {
 		q.failed = errors.Join(ErrStale, reason)
 	}

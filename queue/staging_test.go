@@ -322,7 +322,7 @@ func TestOrderedInPart(t *testing.T) {
 		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge, Skip: part})
 		err := r.actor.Commit(ctx, &b)
 		r.engine.Heal()
-		var ordered *actorstore.OrderedError
+		var ordered *batch.OrderedError
 		switch {
 		case part == 3:
 			must(t, err)

@@ -346,7 +346,7 @@ func TestWaitersOfStaleQueue(t *testing.T) {
 			r.stageEnqueue(&b, Send{Name: "c"})
 		}
 		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge, Skip: 1})
-		var part *actorstore.OrderedError
+		var part *batch.OrderedError
 		if err := r.actor.Commit(ctx, &b); !errors.As(err, &part) {
 			t.Fatalf("the batch: %v", err)
 		}

@@ -132,7 +132,7 @@ func TestStageOrdered(t *testing.T) {
 	must(t, <-done)
 	f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
 	err := r.actor.Commit(ctx, &b)
-	var partly *actorstore.OrderedError
+	var partly *batch.OrderedError
 	if !errors.As(err, &partly) || f.Hits() != 1 {
 		t.Fatalf("commit: %v", err)
 	}

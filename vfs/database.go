@@ -355,6 +355,6 @@ func (h *handle) readError(err error) error {
 // is as healthy as before. If a part of the batch landed it is, too, but what
 // memory says about the store is wrong.
 func (db *database) refused(err error) bool {
-	var part *actorstore.OrderedError
+	var part *batch.OrderedError
 	return db.actor.Err() == nil && !errors.As(err, &part)
 }

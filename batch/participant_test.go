@@ -73,10 +73,11 @@ func TestHookAfterSettle(t *testing.T) {
 		"OnCommit": func(b *batch.Batch) { b.OnCommit(func() {}) },
 		"OnAbort":  func(b *batch.Batch) { b.OnAbort(func(error) {}) },
 		"Late":     func(b *batch.Batch) { b.Late(func(*batch.Batch) error { return nil }) },
+		"Enlist":   func(b *batch.Batch) { b.Enlist(b, &member{}) },
 	} {
 		func() {
 			defer func() {
-				if r := recover(); r != "batch: hook added to a settled batch" {
+				if r := recover(); r != "batch: a settled batch takes no participant" {
 					t.Errorf("%s: panic %v", name, r)
 				}
 			}()
@@ -141,3 +142,140 @@ func TestSealFails(t *testing.T) {
 		t.Errorf("Seal after Reset: %v", err)
 	}
 }
+
+// A member is a participant that notes what it is told, and stages a key named so.
+type member struct {
+	r    *recorder
+	name string
+	late func(b *batch.Batch)
+}
+
+func (m *member) note(what string) { m.r.events = append(m.r.events, what+" "+m.name) }
+
+func (m *member) Late(b *batch.Batch) error {
+	m.note("late")
+	b.Put([]byte(m.name), nil)
+	if m.late != nil {
+		m.late(b)
+	}
+	return nil
+}
+
+func (m *member) Landed() { m.note("landed") }
+
+func (m *member) Failed(reason error, partly bool) {
+	m.note(fmt.Sprintf("failed %v %v", reason, partly))
+}
+
+// TestEnlist: there is one participant for each owner, which hears of the end once.
+func TestEnlist(t *testing.T) {
+	type owner struct{ _ int }
+	x, y := new(owner), new(owner)
+	part := &batch.OrderedError{Landed: 1, Total: 2, Err: errBoom}
+	for _, c := range []struct {
+		name   string
+		reason error
+		want   []string
+	}{
+		{"landed", nil, []string{"landed x", "landed y"}},
+		{"failed", errBoom, []string{"failed boom false y", "failed boom false x"}},
+		{"in part", fmt.Errorf("queue: %w", part), []string{
+			fmt.Sprintf("failed queue: %v true y", part), fmt.Sprintf("failed queue: %v true x", part)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b batch.Batch
+			var r recorder
+			px, py := &member{r: &r, name: "x"}, &member{r: &r, name: "y"}
+			if got := b.Enlisted(x); got != nil {
+				t.Errorf("in an empty batch: %v", got)
+			}
+			// y's turn makes x's come again, as if it had staged something with x.
+			py.late = func(b *batch.Batch) { b.Enlist(x, px) }
+			b.Enlist(x, px)
+			b.Enlist(x, px) // it is to be asked already
+			b.Enlist(y, py)
+			if b.Enlisted(x) != batch.Participant(px) || b.Enlisted(y) != batch.Participant(py) {
+				t.Error("the participants are not found")
+			}
+			if err := b.Seal(); err != nil {
+				t.Fatal(err)
+			}
+			r.check(t, "late x", "late y", "late x")
+			r.events = nil
+			b.Settle(c.reason)
+			r.check(t, c.want...)
+			if b.Reset(); b.Enlisted(x) != nil {
+				t.Error("a batch that was Reset has participants")
+			}
+		})
+	}
+}
+
+// TestEnlistJoined: the participants of a joined batch are those of the other one for what
+// is staged late, and stay with their own when that is refused.
+func TestEnlistJoined(t *testing.T) {
+	owner := new(int)
+	var r recorder
+	var o batch.Batch
+	p := &member{r: &r, name: "p"}
+	o.Enlist(owner, p)
+	var b batch.Batch
+	for range 2 {
+		b.Reset()
+		b.Join(&o)
+		again := true
+		b.Late(func(b *batch.Batch) error {
+			found := b.Enlisted(owner)
+			if found != batch.Participant(p) {
+				t.Errorf("found %v", found)
+			}
+			if again {
+				b.Enlist(owner, p)
+			}
+			return nil
+		})
+		if err := b.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() != 2 {
+			t.Errorf("%d writes, want that of each call", b.Len())
+		}
+		b.Abort(errBoom)
+	}
+	r.check(t, "late p", "late p", "late p", "late p")
+	r.events = nil
+	b.Reset()
+	b.Join(&o)
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b.Settle(nil)
+	r.check(t, "late p", "landed p")
+}
+
+// TestEnlistAllocs: a batch that is used again allocates nothing for its participants.
+func TestEnlistAllocs(t *testing.T) {
+	owner := new(int)
+	p := new(silent)
+	var b batch.Batch
+	round := func() {
+		b.Reset()
+		if b.Enlisted(owner) == nil {
+			b.Enlist(owner, p)
+		}
+		if err := b.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		b.Settle(nil)
+	}
+	round()
+	if n := testing.AllocsPerRun(100, round); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+type silent struct{}
+
+func (*silent) Late(*batch.Batch) error { return nil }
+func (*silent) Landed()                 {}
+func (*silent) Failed(error, bool)      {}
