@@ -259,9 +259,9 @@ func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, er
 }
 
 // Sync returns when everything that was applied before the call is on stable
-// storage. A failure poisons the handle, unless it is the context's. If the engine has
-// lost what was applied (kv.Incarnation) it wraps kv.ErrUnknownOutcome: what is stored
-// is a prefix of it.
+// storage: at once, if a later Commit or Sync has waited for it already. A failure poisons
+// the handle, unless it is the context's. If the engine has lost what was applied
+// (kv.Incarnation) it wraps kv.ErrUnknownOutcome: what is stored is a prefix of it.
 func (a *Actor) Sync(ctx context.Context) error {
 	if err := a.check(); err != nil {
 		if errors.Is(err, ErrFenced) && a.durable.Load() < a.seq.Load() && a.store.eng.Incarnation() != a.incarnation.of() {
@@ -269,12 +269,12 @@ func (a *Actor) Sync(ctx context.Context) error {
 		}
 		return err
 	}
-	for {
-		seq, in := a.seq.Load(), a.incarnation.of()
+	for seq := a.seq.Load(); a.durable.Load() < seq; {
+		in := a.incarnation.of()
 		err := a.store.eng.Sync(ctx, in)
 		if err == nil {
 			raise(&a.durable, seq)
-			return a.owned(ctx, a.store.eng)
+			break
 		}
 		if a.store.eng.Incarnation() != in {
 			err = a.survey(ctx)
@@ -287,6 +287,7 @@ func (a *Actor) Sync(ctx context.Context) error {
 			return a.fail(ErrPoisoned, err)
 		}
 	}
+	return a.owned(ctx, a.store.eng)
 }
 
 // raise sets v to n unless it is larger.

@@ -62,7 +62,10 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 				return err
 			}
 			f.settle()
-			return a.settled(ctx, d)
+			if d == kv.Durable && a.durable.Load() < a.seq.Load() {
+				return a.Sync(ctx) // an empty batch is as durable as what was applied before it
+			}
+			return nil
 		}
 		f.stage(0, 0) // notes alone; or an actor without keys is forked: its head says so
 		if err := f.checkSize(); err != nil {
@@ -70,15 +73,6 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		}
 	}
 	return f.fly(ctx)
-}
-
-// settled gives the promise of an empty batch: it is durable if what was applied
-// before it is.
-func (a *Actor) settled(ctx context.Context, d kv.Durability) error {
-	if d == kv.Durable && a.durable.Load() < a.seq.Load() {
-		return a.Sync(ctx)
-	}
-	return nil
 }
 
 // Drop removes everything of the actor, its head and its name too, in one durable

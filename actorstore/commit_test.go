@@ -126,6 +126,32 @@ func TestCommitEmpty(t *testing.T) {
 	}
 }
 
+// TestSync: what was applied is waited for once, by whoever comes first.
+func TestSync(t *testing.T) {
+	eng := faultkv.New(memkv.New())
+	a := openActor(t, openStore(t, eng, batch.Limits{}))
+	for _, tt := range []struct {
+		name  string
+		write func(context.Context, *batch.Batch) error
+		syncs int64
+	}{{"nothing", nil, 0}, {"applied", a.Apply, 1}, {"applied again", a.Apply, 1}, {"durable", a.Commit, 0}} {
+		if tt.write != nil {
+			must(t, tt.write(ctx, put("k", tt.name)))
+		}
+		eng.Reset()
+		for range 2 {
+			must(t, a.Sync(ctx))
+		}
+		if c := eng.Counts(); c != (faultkv.Counts{Syncs: tt.syncs}) {
+			t.Errorf("%s: two Syncs took %+v, want %d", tt.name, c, tt.syncs)
+		}
+	}
+	must(t, a.Close())
+	if err := a.Sync(ctx); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: got %v, want %v", err, ErrClosed)
+	}
+}
+
 // TestLate: Late functions see what landed before, and may stage.
 func TestLate(t *testing.T) {
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))

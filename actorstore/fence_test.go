@@ -165,12 +165,20 @@ func TestSyncFailures(t *testing.T) {
 	eng := faultkv.New(memkv.New())
 	s := openStore(t, eng, batch.Limits{})
 	a := openActor(t, s)
+	apply := func() {
+		t.Helper()
+		var b batch.Batch
+		b.Put(user("k"), nil)
+		must(t, a.Apply(ctx, &b))
+	}
+	apply()
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := a.Sync(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 	must(t, a.Sync(ctx))
+	apply()
 	eng.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.BeforeSync {
 			return errTest

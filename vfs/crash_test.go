@@ -79,22 +79,25 @@ type ack struct {
 const secondCrashes = 16
 
 // crashPoints is how many points TestCrash must try at least. With the race detector,
-// and with -short, recoveries are cut off once instead of eight times; with the race
-// detector every raceCrashEvery-th commit is the last.
-const crashPoints, fewerCrashPoints, raceCrashPoints, raceCrashEvery = 2000, 600, 150, 4
+// and with -short, every fewerCrashEvery-th commit is the last, and recoveries are cut off
+// once.
+const crashPoints, fewerCrashPoints, fewerCrashEvery = 2000, 150, 4
+
+// sparse returns step, or larger where an enumeration of crashes or faults must do with
+// fewer points: with the race detector, and with -short, which is for far engines.
+func sparse(step, larger int) int {
+	if raceDetector || testing.Short() {
+		return larger
+	}
+	return step
+}
 
 // TestCrash stops every case after every engine commit and opens what is left:
 // it must be a state of the database that was committed, not older than the last
 // that was acknowledged. The same when the recovery itself is cut off.
 func TestCrash(t *testing.T) {
 	points, cases := 0, allCrashCases()
-	second, least := secondCrashes, crashPoints
-	if raceDetector || testing.Short() {
-		second, least = 1, fewerCrashPoints
-	}
-	if raceDetector {
-		least = raceCrashPoints
-	}
+	second, least := sparse(secondCrashes, 1), sparse(crashPoints, fewerCrashPoints)
 	ran := 0
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -114,10 +117,7 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 	t.Helper()
 	tp, acks := c.run(t)
 	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
-	step := 1
-	if raceDetector {
-		step = raceCrashEvery
-	}
+	step := sparse(1, fewerCrashEvery)
 	for n := acks[0].after; n <= tp.len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, allowed(tp, acks, n))
 	}

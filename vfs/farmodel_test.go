@@ -66,11 +66,7 @@ func TestFarRandom(t *testing.T) {
 		{4096, 0, "delete"}, {4096, 256 << 10, "delete"}, {4096, 1, "delete"}, {512, 128 << 10, "delete"}, {16384, 1 << 20, "delete"},
 		{65536, 0, "delete"}, {4096, 512 << 10, "wal"}, {1024, 1, "wal"}, {8192, 512 << 10, "truncate"},
 	} {
-		seeds := uint64(2)
-		if raceDetector {
-			seeds = 1
-		}
-		for seed := range seeds {
+		for seed := range uint64(sparse(2, 1)) {
 			t.Run(fmt.Sprintf("page %d, cache %d, %s, seed %d", tt.page, tt.cache, tt.mode, seed), func(t *testing.T) {
 				r := newFarRig(t)
 				r.cache = tt.cache

@@ -70,7 +70,7 @@ func TestFault(t *testing.T) {
 				step := 1
 				switch {
 				case testing.Short():
-					step = 37
+					step = 101
 				case kind.reads():
 					step = 11
 				}

@@ -108,9 +108,9 @@ func TestFaultMixed(t *testing.T) {
 		states, outs := playMixed(t, limits)
 		for _, kind := range faultKinds {
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
-				stride := 1
-				if raceDetector || testing.Short() {
-					stride = 19
+				stride := sparse(1, 19)
+				if testing.Short() {
+					stride *= 3
 				}
 				for step := range mixedSteps {
 					for nth := 1; failMixed(t, limits, kind, step, nth, states, outs); nth += stride {

@@ -379,9 +379,9 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 			t.Errorf("%s: waited for stable storage", q)
 		}
 		if mode != "memory" { // which is stored in parts where an atomic commit can't hold it
-			step := 1
-			if raceDetector {
-				step = 5
+			step := sparse(1, 5)
+			if testing.Short() {
+				step = 23
 			}
 			for n := before; n <= tp.len(); n += step {
 				checkState(t, tp.rebuild(t, nil, n), limits, states, fmt.Sprintf("%s: after commit %d", q, n))

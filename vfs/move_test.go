@@ -33,7 +33,7 @@ func TestMoveCrash(t *testing.T) {
 				db := r.open(t, &Options{MaxConns: 1})
 				exec(t, db, write)
 				after := contentOf(t, db)
-				for n := 0; n <= tp.len(); n++ {
+				for n := tp.len() % sparse(1, 4); n <= tp.len(); n += sparse(1, 4) { // the last is one
 					want := []string{before, after}
 					if n == tp.len() {
 						want = want[1:]
@@ -87,10 +87,7 @@ func TestMoveHotJournal(t *testing.T) {
 			t.Error(err)
 		}
 		closeRig(t, r)
-		step := 3
-		if raceDetector || testing.Short() {
-			step = 31
-		}
+		step := sparse(3, 31)
 		for m := 0; m <= moved.len(); m += step {
 			points += crashPoint(t, moved, base, m, small, want)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A DB is a database/sql pool of connections to one actor's SQLite database.
@@ -134,7 +133,7 @@ func (db *DB) Durable(ctx context.Context) error {
 	if err != nil || d.actor == nil {
 		return err
 	}
-	return d.actor.Commit(ctx, new(batch.Batch)) // waits only if there is something to wait for
+	return d.actor.Sync(ctx)
 }
 
 // Close closes the pool, which rolls back what is not committed, and forgets the

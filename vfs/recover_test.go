@@ -129,8 +129,9 @@ func TestRecoverFails(t *testing.T) {
 				}
 				closeRig(t, again)
 				nth += 4
-				if raceDetector || testing.Short() {
-					nth += 12
+				nth += sparse(0, 12)
+				if testing.Short() {
+					nth += 30
 				}
 			}
 		}

@@ -147,7 +147,7 @@ func TestUpdate(t *testing.T) {
 	for _, path := range pathsHere() {
 		for name := range updateEnds {
 			for _, changes := range []bool{true, false} {
-				if raceDetector && !changes {
+				if (raceDetector || testing.Short()) && !changes {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/changes=%v", path.name, name, changes), func(t *testing.T) {
@@ -416,10 +416,10 @@ func TestUpdateCrash(t *testing.T) {
 // updateSteps is how many faults and crashes of an Update there are for each that is
 // tried: one, where there is time.
 func updateSteps() int {
-	if raceDetector || testing.Short() {
-		return 5
+	if testing.Short() {
+		return 13
 	}
-	return 1
+	return sparse(1, 5)
 }
 
 // TestUpdateFault fails every engine operation of an Update once, before it was

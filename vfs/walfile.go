@@ -7,7 +7,6 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A walFile is the log as one connection has it open. From its opening to its closing
@@ -316,9 +315,8 @@ func (f *walFile) Sync(sqlitevfs.SyncFlag) error {
 	}
 	if err == nil && full {
 		// The end of the transaction may have been stored before: because memory was
-		// full, or by a checkpoint of a connection that doesn't wait. This waits only
-		// if there is something to wait for.
-		if err = h.db.actor.Commit(h.ctx, new(batch.Batch)); err != nil {
+		// full, or by a checkpoint of a connection that doesn't wait.
+		if err = h.db.actor.Sync(h.ctx); err != nil {
 			h.db.fail(err)
 		}
 	}

@@ -3,7 +3,6 @@ package vfs
 import (
 	"github.com/ncruces/go-sqlite3"
 
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // The main file of a connection in WAL mode.
@@ -65,8 +64,7 @@ func (h *handle) syncLogged() error {
 		err = db.storeMain(h.ctx)
 	}
 	if err == nil {
-		// It waits only if there is something to wait for.
-		if err = db.actor.Commit(h.ctx, new(batch.Batch)); err != nil {
+		if err = db.actor.Sync(h.ctx); err != nil {
 			db.fail(err)
 		}
 	}
