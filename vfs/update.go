@@ -11,26 +11,30 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// A Tx is a write transaction of DB.Update: SQL, and what is staged to land with it.
-// It is the function's own, and not safe for concurrent use.
+// A Tx is a write transaction: SQL, and what is staged to land with it. It belongs to
+// one goroutine at a time.
 type Tx struct {
-	conn  *sql.Conn
-	batch *batch.Batch
-	over  context.Context // done when the function has returned
-	spent bool            // the connection isn't used again
+	db   *DB
+	ctx  context.Context
+	conn *sql.Conn
+	c    *conn
+	staged
+	open  context.Context // done when the SQL is over
+	close context.CancelFunc
+	spent bool // the connection isn't used again
 }
 
 // within returns a context that ends with the transaction too, and with it what is
 // left open: rows that nobody closes would keep the connection for ever.
 func (tx *Tx) within(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(tx.over, cancel)
+	context.AfterFunc(tx.open, cancel)
 	return ctx
 }
 
-// Batch is what lands with the SQL. Nothing staged may touch the keys of the
-// database itself. Its hooks and Late functions run inside the commit and must not
-// use the database; a Late function may run twice (see batch.Batch.Join).
+// Batch returns what lands with the SQL. Nothing staged may touch the keys of the
+// database itself. Its participants are called inside the commit and must not use the
+// database; Late may be called twice (see batch.Batch.Join).
 func (tx *Tx) Batch() *batch.Batch { return tx.batch }
 
 // Discard has the connection closed when the transaction is over, whatever becomes of
@@ -76,64 +80,103 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 //
 // Errors: fn's; ErrTxOver; those of SQLite, with ours behind them (errors.Is);
 // those of the batch.
-func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
-	conn, err := db.Conn(ctx)
+func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {
+	tx, err := db.BeginUpdate(ctx, new(batch.Batch))
 	if err != nil {
 		return err
 	}
-	c, err := writerOf(conn)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	h, tx := c.file, &Tx{conn: conn}
+	returned := false
 	defer func() {
-		if tx.spent {
-			c.spent.Store(true)
+		if !returned { // fn panics, and whoever recovers finds the connection as it was
+			_ = tx.Rollback(nil)
 		}
-		if c.left.Load() { // Close may wait for ever
-			db.SetMaxOpenConns(db.vfs.opts.MaxConns + int(db.stuck.Add(1)))
-			return
-		}
-		err = errors.Join(err, conn.Close())
 	}()
-	var b batch.Batch
-	defer func() { b.Abort(err) }() // settled already if it has landed
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
+	err = fn(tx)
+	returned = true
+	if err != nil {
+		return tx.Rollback(err)
 	}
-	s := &staged{batch: &b}
-	if err := h.stage(s); err != nil {
-		return errors.Join(err, rollback(ctx, conn, c))
+	return tx.Commit()
+}
+
+// BeginUpdate begins what Update does as a whole, for a caller who has no function to
+// give: a write transaction, with which b lands. The caller ends it, with Commit or
+// Rollback, each of which settles b; on an error of BeginUpdate b is as it was. ctx is
+// that of BEGIN and COMMIT, and must last until the end.
+func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err error) {
+	pooled, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
 	}
-	defer h.unstage()
-	over, end := context.WithCancel(context.Background())
-	defer end()
-	tx.batch, tx.over = &b, over
-	err = run(ctx, fn, tx)
-	if end(); err != nil {
-		return errors.Join(err, rollback(ctx, conn, c))
+	c, err := writerOf(pooled)
+	if err != nil {
+		return nil, errors.Join(err, pooled.Close())
 	}
-	if s.over {
-		return errors.Join(ErrTxOver, rollback(ctx, conn, c))
+	tx = &Tx{db: db, ctx: ctx, conn: pooled, c: c, staged: staged{batch: b}}
+	tx.open, tx.close = context.WithCancel(context.Background())
+	if _, err = pooled.ExecContext(ctx, "BEGIN IMMEDIATE"); err == nil {
+		if err = c.file.stage(&tx.staged); err == nil {
+			return tx, nil
+		}
+		err = errors.Join(err, rollback(ctx, pooled, c))
 	}
-	s.armed = true
-	_, err = conn.ExecContext(ctx, "COMMIT")
-	turnedBack := !s.armed
-	s.armed = false
+	return nil, tx.leave(err)
+}
+
+// Commit ends the transaction. On an error nothing of it has landed, SQL or staged, but
+// for the errors of Actor.Commit that say otherwise.
+func (tx *Tx) Commit() (err error) {
+	tx.close()
+	h, b := tx.c.file, tx.batch
+	defer func() {
+		h.unstage()
+		b.Abort(err) // settled already if it has landed
+		err = tx.leave(err)
+	}()
+	if tx.over {
+		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
+	}
+	tx.armed = true
+	_, err = tx.conn.ExecContext(tx.ctx, "COMMIT")
+	turnedBack := !tx.armed
+	tx.armed = false
 	switch landed := b.Settled(); {
 	case err != nil && !(landed && isLost(err)):
-		err = errors.Join(err, rollback(ctx, conn, c))
+		err = errors.Join(err, rollback(tx.ctx, tx.conn, tx.c))
 	case landed:
 		err = nil
 	case turnedBack:
 		err = errBypassed
 	default:
-		err = h.land(ctx, &b) // nothing of the database changed
+		err = h.land(tx.ctx, b) // nothing of the database changed
 	}
-	if s.panicked != nil {
-		panic(s.panicked) // of a hook or a Late function
+	if tx.panicked != nil {
+		panic(tx.panicked) // of a participant
 	}
 	return err
+}
+
+// Rollback ends the transaction and undoes it. It returns reason, which is what the
+// participants of the batch are told, with what went wrong on the way.
+func (tx *Tx) Rollback(reason error) error {
+	tx.close()
+	err := errors.Join(reason, rollback(tx.ctx, tx.conn, tx.c))
+	tx.c.file.unstage()
+	tx.batch.Abort(err)
+	return tx.leave(err)
+}
+
+// leave gives the connection back, and returns err with what goes wrong at that.
+func (tx *Tx) leave(err error) error {
+	tx.close()
+	if tx.spent {
+		tx.c.spent.Store(true)
+	}
+	if tx.c.left.Load() { // Close may wait for ever
+		tx.db.SetMaxOpenConns(tx.db.vfs.opts.MaxConns + int(tx.db.stuck.Add(1)))
+		return err
+	}
+	return errors.Join(err, tx.conn.Close())
 }
 
 // land commits b by itself, as durably as the connection's transactions are.
@@ -142,20 +185,6 @@ func (h *handle) land(ctx context.Context, b *batch.Batch) error {
 		return h.db.actor.Apply(ctx, b)
 	}
 	return h.db.actor.Commit(ctx, b)
-}
-
-// run calls fn, and has a panic of it roll back first: whoever recovers finds the
-// connection as it was.
-func run(ctx context.Context, fn func(tx *Tx) error, tx *Tx) (err error) {
-	done := false
-	defer func() {
-		if !done { // the panic goes on; conn.Close would give the transaction to the pool
-			_, _ = tx.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
-		}
-	}()
-	err = fn(tx)
-	done = true
-	return err
 }
 
 // rollback ends the transaction if it isn't over, as that of a connection that was lost is.
