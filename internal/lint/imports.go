@@ -3,7 +3,6 @@ package lint
 import (
 	"go/ast"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -132,42 +131,4 @@ func checkCgo(t *Tree) []Finding {
 		}
 		return []Finding{t.at(spec.Pos(), "uses cgo")}
 	})
-}
-
-// eachImport collects what check finds in each import of each file.
-func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding) []Finding {
-	var fs []Finding
-	for _, p := range t.Packages {
-		for _, f := range p.Files {
-			for _, spec := range f.AST.Imports {
-				fs = append(fs, check(p, f, spec)...)
-			}
-		}
-	}
-	return fs
-}
-
-// local returns the folder that spec imports when it is one of the root module.
-func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
-	imp := importPath(spec)
-	if imp == t.Module {
-		return ".", true
-	}
-	return strings.CutPrefix(imp, t.Module+"/")
-}
-
-// importPath returns the path between the quotes; the parser has checked them.
-func importPath(spec *ast.ImportSpec) string {
-	s, err := strconv.Unquote(spec.Path.Value)
-	if err != nil {
-		panic("lint: import path " + spec.Path.Value + ": " + err.Error())
-	}
-	return s
-}
-
-// isStd tells the standard library by the go command's own rule: the first
-// element of its import paths has no dot.
-func isStd(imp string) bool {
-	first, _, _ := strings.Cut(imp, "/")
-	return !strings.Contains(first, ".")
 }

@@ -4,10 +4,13 @@
 //
 // The rules are data with a reason each, and their test is the linter: a break
 // of the layering fails "go test ./..." on the machine of whoever made it. They
-// look at parsed source only and run neither the go command nor the network, so
-// that they take a moment and see files of every platform.
+// look at parsed source, and see files of every platform. One of them resolves names; what
+// imported packages export, its test asks the go command.
 //
-// lint is no general tool: it knows this tree by name. It imports nothing of
+// A rule that the tree broke when the rule came has exceptions, in exceptions.txt,
+// whose numbers only go down.
+//
+// lint is not a general tool: it knows this tree by name. It imports nothing of
 // the tree, and nothing of the tree imports it.
 package lint
 
@@ -45,32 +48,34 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Text)
 }
 
-// Rules returns every rule, in the order in which they are reported.
-func Rules() []Rule {
-	return []Rule{
-		{"layers", "a package can be understood knowing only what lies below it", checkLayers},
-		{"restricted", "a dependency that is used in one place can be replaced there", checkRestricted},
-		{"floor0", "formats and limits must not move with somebody else's release", checkFloorZero},
-		{"init", "importing a package must change nothing", checkInit},
-		{"blank", "importing a package for its side effects is the program's decision", checkBlank},
-		{"sqlitevfs", "two packages are named vfs, and a reader must see which one is meant", checkAlias},
-		{"cgo", "one static binary for every platform", checkCgo},
-		{"package-doc", "a package that can't be said in one sentence is not one package", checkPackageDoc},
-		{"exported-doc", "what others call, they call knowing its contract", checkExportedDoc},
-		{"length", "a file of more than 600 lines holds a second noun", checkLength},
-		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},
-		{"words", "the tree speaks for itself, and has nothing left open", checkWords},
-		{"links", "a page that leads nowhere is out of date", checkLinks},
-		{"claims", "what a page says that a test holds must be held by one", checkClaims},
-		{"requires", "a dependency that nobody can explain can't be removed", checkRequires},
-		{"keys", "no key is stored that its package doesn't list", checkKeys},
-	}
-}
-
 // sortFindings orders findings by place, so that output is stable.
 func sortFindings(fs []Finding) []Finding {
 	slices.SortFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text))
 	})
 	return fs
+}
+
+// A measured is something that a rule with exceptions has counted.
+type measured struct {
+	// name is a package's folder, or a type's with the type behind a dot.
+	name string
+	// place is where a break is reported.
+	place Finding
+	// counts are what an exception allows, or less.
+	counts []int
+	// over says that it needs an exception.
+	over bool
+	// says is the counts in words, more what helps to lower them.
+	says, more string
+}
+
+// finding reports m. hint says what is excepted.
+func (m measured) finding(hint string) Finding {
+	f := m.place
+	f.Text = m.says + hint
+	if m.more != "" {
+		f.Text += ": " + m.more
+	}
+	return f
 }

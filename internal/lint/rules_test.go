@@ -32,7 +32,7 @@ type ruleCase struct {
 
 func TestRules(t *testing.T) {
 	fails := map[string]bool{}
-	for _, c := range slices.Concat(layerCases, importCases, sourceCases, textCases) {
+	for _, c := range slices.Concat(layerCases, importCases, sourceCases, textCases, ratchetCases) {
 		fails[c.rule] = fails[c.rule] || len(c.want) > 0
 		t.Run(c.rule+"/"+c.name, c.run)
 	}
@@ -363,6 +363,21 @@ func TestLists(t *testing.T) {
 				t.Errorf("%s has two places", p)
 			}
 			seen[p] = true
+		}
+	}
+}
+
+// TestWordParts finds each thing that no file may contain by its parts: what has none of them isn't looked at.
+func TestWordParts(t *testing.T) {
+	for _, text := range []string{
+		"TOD" + "O", "FIXM" + "E", "XX" + "X", "HAC" + "K", "Unimplemente" + "d", "/wor" + "k", "/tm" + "p/x",
+		"share" + "d/design.md", "referenc" + "e/models.md", "Seed 00" + "1", "runtime.md" + " §2", "design " + "§1",
+		"Issue " + "#7", "issues " + "7", "Fixes " + "7", "closes" + " 7", "Resolves" + " #7",
+		"Subagen" + "ts", "workplac" + "e", "ChatGP" + "T", "Claud" + "e", "anthropi" + "c", "this sessio" + "n", "My brie" + "f",
+	} {
+		fs := checkWords(fake(t, map[string]string{"vfs/a.go": "package vfs // " + text + "\n"}))
+		if len(fs) != 1 {
+			t.Errorf("%q: got %v", text, fs)
 		}
 	}
 }

@@ -202,14 +202,3 @@ func importName(f *ast.File, imp string) string {
 	}
 	return ""
 }
-
-// eachFile collects what check finds in each Go file.
-func (t *Tree) eachFile(check func(*Package, *File) []Finding) []Finding {
-	var fs []Finding
-	for _, p := range t.Packages {
-		for _, f := range p.Files {
-			fs = append(fs, check(p, f)...)
-		}
-	}
-	return fs
-}

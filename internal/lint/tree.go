@@ -6,9 +6,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +26,9 @@ type Tree struct {
 	Texts []Text
 	// Paths holds every file and folder, whatever it is.
 	Paths map[string]bool
+	// Importer knows the packages that the tree's import, for the rules that look at types. Load leaves
+	// it nil, and such a rule then reports every import.
+	Importer types.Importer
 
 	fset *token.FileSet
 }
@@ -160,6 +165,39 @@ func (t *Tree) at(pos token.Pos, format string, args ...any) Finding {
 	return Finding{p.Filename, p.Line, fmt.Sprintf(format, args...)}
 }
 
+// eachFile collects what check finds in each Go file.
+func (t *Tree) eachFile(check func(*Package, *File) []Finding) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			fs = append(fs, check(p, f)...)
+		}
+	}
+	return fs
+}
+
+// eachImport collects what check finds in each import of each file.
+func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding) []Finding {
+	var fs []Finding
+	for _, p := range t.Packages {
+		for _, f := range p.Files {
+			for _, spec := range f.AST.Imports {
+				fs = append(fs, check(p, f, spec)...)
+			}
+		}
+	}
+	return fs
+}
+
+// local returns the folder that spec imports when it is one of the root module.
+func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
+	imp := importPath(spec)
+	if imp == t.Module {
+		return ".", true
+	}
+	return strings.CutPrefix(imp, t.Module+"/")
+}
+
 // within reports whether an import path or folder is root or lies below it.
 func within(name, root string) bool {
 	return name == root || strings.HasPrefix(name, root+"/")
@@ -184,7 +222,7 @@ func isText(name string) bool {
 		return true
 	}
 	switch path.Ext(name) {
-	case ".go", ".mod", ".md", ".sh", ".yml", ".yaml":
+	case ".go", ".mod", ".md", ".sh", ".txt", ".yml", ".yaml":
 		return true
 	}
 	return false
@@ -198,4 +236,20 @@ func modulePath(gomod string) string {
 		}
 	}
 	return ""
+}
+
+// importPath returns the path between the quotes; the parser has checked them.
+func importPath(spec *ast.ImportSpec) string {
+	s, err := strconv.Unquote(spec.Path.Value)
+	if err != nil {
+		panic("lint: import path " + spec.Path.Value + ": " + err.Error())
+	}
+	return s
+}
+
+// isStd tells the standard library by the go command's own rule: the first
+// element of its import paths has no dot.
+func isStd(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
 }

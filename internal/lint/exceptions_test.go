@@ -1,0 +1,182 @@
+package lint
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// methodsOf is a file with so many methods of T, numbered from first.
+func methodsOf(first, n int) string {
+	var b strings.Builder
+	b.WriteString("package vfs\n")
+	for i := range n {
+		fmt.Fprintf(&b, "func (t *T) m%d() {}\n", first+i)
+	}
+	return b.String()
+}
+
+// circle is a package whose files form two circles, a with b and b with d. Only c is used and uses nothing.
+var circle = map[string]string{
+	"vfs/a.go": "package vfs\ntype A struct { b *B; c C }\nfunc (a *A) do() { a.b.do() }\n",
+	"vfs/b.go": "package vfs\ntype B struct { a *A; c C }\nfunc (b *B) do() { b.a.do(); second() }\n",
+	"vfs/c.go": "package vfs\ntype C int\n",
+	"vfs/d.go": "package vfs\nfunc second() { var b B; b.do() }\n",
+}
+
+// with returns files with some more.
+func with(files map[string]string, more ...string) map[string]string {
+	all := map[string]string{}
+	for name, text := range files {
+		all[name] = text
+	}
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+var ratchetCases = []ruleCase{
+	{"at the limit", "methods", map[string]string{
+		"vfs/a.go":      "package vfs\ntype T struct{}\n" + methodsOf(0, 28)[len("package vfs\n"):],
+		"vfs/b.go":      methodsOf(28, 1),
+		"vfs/c.go":      methodsOf(29, 1),
+		"vfs/c_arm.go":  methodsOf(29, 1)[:len("package vfs\n")], // another platform's has the same methods
+		"vfs/a_test.go": methodsOf(30, 10),
+		"queue/a.go":    "package queue\ntype T struct{}\nfunc (T) m30() {}\n",
+	}, nil},
+	{"one more", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 31),
+	}, []string{"vfs/a.go:2: T has 31 methods in 1 files"}},
+	{"in one file more", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 1),
+		"vfs/b.go": methodsOf(1, 1),
+		"vfs/c.go": methodsOf(2, 1),
+		"vfs/d.go": "package vfs\nfunc (t T[K, V]) m3() {}\n",
+	}, []string{"vfs/a.go:2: T has 4 methods in 4 files"}},
+	{"excepted", "methods", map[string]string{
+		"vfs/a.go":     methodsOf(0, 31),
+		exceptionsPage: "# A comment.\n\nmethods vfs.T 31 1\n",
+	}, nil},
+	{"got worse", "methods", map[string]string{
+		"vfs/a.go":     methodsOf(0, 32),
+		"queue/a.go":   methodsOf(0, 31),
+		"queue/b.go":   methodsOf(31, 1),
+		exceptionsPage: "methods vfs.T 31 1\nmethods queue.T 33 1\n",
+	}, []string{"queue/a.go:2: T has 32 methods in 2 files ([33 1] are excepted)", "vfs/a.go:2: T has 32 methods in 1 files ([31 1] are excepted)"}},
+	{"got better", "methods", map[string]string{
+		"vfs/a.go":     methodsOf(0, 31),
+		"queue/a.go":   methodsOf(0, 30),
+		exceptionsPage: "methods vfs.T 32 1\nmethods queue.T 31 1\nmethods conn.T 31 1\n",
+	}, []string{exceptionsPage + ":1: vfs.T got better", exceptionsPage + ":2: queue.T needs no exception", exceptionsPage + ":3: conn.T isn't there"}},
+	{"not an exception", "methods", map[string]string{
+		exceptionsPage: "methods vfs.T\nmethods vfs.T many\nlength vfs/a.go 700\n",
+	}, []string{exceptionsPage + ":1: lint: ", exceptionsPage + ":2: strconv.Atoi", exceptionsPage + ":3: lint: no rule length"}},
+	{"too few numbers", "methods", map[string]string{
+		"vfs/a.go":     methodsOf(0, 31),
+		exceptionsPage: "methods vfs.T 31\n",
+	}, []string{exceptionsPage + ":1: vfs.T has 2 numbers, not 1"}},
+
+	{"no circle", "upward", map[string]string{
+		"vfs/a.go":          "package vfs\nfunc a() { b(); var t T; t.m() }\n",
+		"vfs/b.go":          "package vfs\nfunc b() { c() }\n",
+		"vfs/c.go":          "package vfs\nfunc c() {}\ntype T struct{}\nfunc (T) m() {}\n",
+		"vfs/c_windows.go":  "package vfs\nfunc c() { a() }\n",
+		"vfs/a_test.go":     "package vfs\nfunc test() { a(); nothing() }\n",
+		"test/suite/go.mod": "module example.com/house/test/suite",
+		"test/suite/a.go":   "package suite\nfunc a() { b() }\n",
+		"test/suite/b.go":   "package suite\nfunc b() { nothing() }\n",
+	}, nil},
+	{"one circle", "upward", map[string]string{
+		"vfs/a.go": "package vfs\nfunc a() { b() }\n",
+		"vfs/b.go": "package vfs\nfunc b() { a(); b() }\n",
+	}, nil},
+	{"circles", "upward", circle, []string{"vfs: 2 of 6 references between files run up: "}},
+	{"excepted", "upward", with(circle, exceptionsPage, "upward vfs 2\n"), nil},
+	{"got worse", "upward", with(circle, exceptionsPage, "upward vfs 1\n"), []string{"vfs: 2 of 6 references between files run up ([1] are excepted): "}},
+	{"got better", "upward", with(circle, exceptionsPage, "upward vfs 3\n"), []string{exceptionsPage + ":1: vfs got better"}},
+	{"by a field alone", "upward", with(circle, "vfs/c.go", "package vfs\ntype C struct { a *A }\nfunc (c C) x() { c.a.b.c = c }\n"),
+		[]string{"vfs: 4 of 8 references"}},
+	{"a name that isn't there", "upward", map[string]string{
+		"vfs/a.go": "package vfs\nfunc a() { b() }\n",
+		"vfs/b.go": "package vfs\n",
+	}, []string{"vfs: doesn't type-check: vfs/a.go:2:12: undefined: b"}},
+}
+
+// TestOrder compares the order that is found with the best of all orders, for packages small enough to try all.
+func TestOrder(t *testing.T) {
+	const files = 7
+	for seed := range uint64(40) {
+		r := randomRefs(files, seed)
+		fewest := r.total()
+		for order := range permutations(files) {
+			fewest = min(fewest, len(r.ups(order)))
+		}
+		order := r.order()
+		if got := len(r.ups(order)); got != fewest {
+			t.Errorf("seed %d: %d references run up in %v, and %d in the best order", seed, got, order, fewest)
+		}
+		if !slices.Equal(order, r.order()) {
+			t.Errorf("seed %d: another order the second time", seed)
+		}
+		slices.Sort(order)
+		if !slices.Equal(order, []int{0, 1, 2, 3, 4, 5, 6}) {
+			t.Errorf("seed %d: the order is of %v", seed, order)
+		}
+	}
+}
+
+func randomRefs(files int, seed uint64) refs {
+	random := rand.New(rand.NewPCG(seed, 0))
+	r := make(refs, files)
+	for a := range r {
+		r[a] = make([]bool, files)
+		for b := range r[a] {
+			r[a][b] = a != b && random.IntN(2) == 0
+		}
+	}
+	return r
+}
+
+// permutations yields every order of the numbers below n. The slice is the caller's until the next.
+func permutations(n int) iter.Seq[[]int] {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	var swap func(k int, yield func([]int) bool) bool
+	swap = func(k int, yield func([]int) bool) bool {
+		if k == n {
+			return yield(order)
+		}
+		for i := k; i < n; i++ {
+			order[k], order[i] = order[i], order[k]
+			if !swap(k+1, yield) {
+				return false
+			}
+			order[k], order[i] = order[i], order[k]
+		}
+		return true
+	}
+	return func(yield func([]int) bool) { swap(0, yield) }
+}
+
+func TestRenderExceptions(t *testing.T) {
+	tree := fake(t, with(circle,
+		"queue/a.go", methodsOf(0, 31),
+		"conn/a.go", methodsOf(0, 33),
+		"conn/b.go", methodsOf(33, 1)+"type T int\n",
+		exceptionsPage, "# What is excepted.\n\nmethods conn.T 40 1\nmethods host.T 40 1\nmethods queue.T 30 1\nupward vfs 5\n"))
+	got, err := RenderExceptions(tree)
+	if want := "# What is excepted.\n\nmethods conn.T 34 1\nmethods queue.T 30 1\nupward vfs 2\n"; err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for _, bad := range []map[string]string{{exceptionsPage: "methods\n"}, {"vfs/a.go": "package vfs\nvar a = b\n", "vfs/b.go": "package vfs\n"}} {
+		if got, err := RenderExceptions(fake(t, bad)); err == nil {
+			t.Errorf("of %v: got %q", bad, got)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package lint
+
+// Rules returns every rule, in the order in which they are reported.
+func Rules() []Rule {
+	return []Rule{
+		{"layers", "a package can be understood knowing only what lies below it", checkLayers},
+		{"restricted", "a dependency that is used in one place can be replaced there", checkRestricted},
+		{"floor0", "formats and limits must not move with somebody else's release", checkFloorZero},
+		{"init", "importing a package must change nothing", checkInit},
+		{"blank", "importing a package for its side effects is the program's decision", checkBlank},
+		{"sqlitevfs", "two packages are named vfs, and a reader must see which one is meant", checkAlias},
+		{"cgo", "one static binary for every platform", checkCgo},
+		{"package-doc", "a package that can't be said in one sentence is not one package", checkPackageDoc},
+		{"exported-doc", "what others call, they call knowing its contract", checkExportedDoc},
+		{"length", "a file of more than 600 lines holds a second noun", checkLength},
+		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
+		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},
+		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},
+		{"words", "the tree speaks for itself, and has nothing left open", checkWords},
+		{"links", "a page that leads nowhere is out of date", checkLinks},
+		{"claims", "what a page says that a test holds must be held by one", checkClaims},
+		{"requires", "a dependency that nobody can explain can't be removed", checkRequires},
+		{"keys", "no key is stored that its package doesn't list", checkKeys},
+	}
+}
