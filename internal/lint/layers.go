@@ -13,12 +13,12 @@ type Layer struct {
 	Floor int
 	// Packages are folders relative to the root.
 	Packages []string
-	// Is says what they are, in the words of the README.
+	// Is says what they are, in the words of docs/design.md.
 	Is string
 }
 
 // Layers is the house, ground floor first. Packages that aren't in the tree yet
-// have their place all the same; the README's table says so of them.
+// have their place all the same; the table of docs/design.md says so of them.
 var Layers = []Layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
 	{0, []string{"batch"}, "limits, the splitter, ordered writes with commit hooks, rollback-safe dirty flags. Standard library only"},
@@ -151,7 +151,7 @@ func badEdge(from, to string, test bool) string {
 	return ""
 }
 
-// RenderLayers returns the layer table in Markdown, as the README prints it.
+// RenderLayers returns the layer table in Markdown, as docs/design.md prints it.
 // It ends with a newline.
 func RenderLayers(t *Tree) string {
 	var b strings.Builder

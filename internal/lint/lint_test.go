@@ -101,16 +101,17 @@ func TestTreeIsSeen(t *testing.T) {
 	}
 }
 
-// TestReadmeLayers holds the README's layer table against Layers.
-func TestReadmeLayers(t *testing.T) {
-	page := readPage(t, "README.md")
+// TestDesignLayers holds the layer table of docs/design.md against Layers.
+func TestDesignLayers(t *testing.T) {
+	const name = "docs/design.md"
+	page := readPage(t, name)
 	want := "\n" + RenderLayers(loadRoot(t)) + "\n"
 	if *update {
 		text, err := Replace(page, "layers", want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		writePage(t, "README.md", page, text)
+		writePage(t, name, page, text)
 		return
 	}
 	got, err := Between(page, "layers")
@@ -118,7 +119,7 @@ func TestReadmeLayers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != want {
-		t.Errorf("the layer table of README.md is old: go test ./internal/lint -update\n%s", diff(got, want))
+		t.Errorf("the layer table of %s is old: go test ./internal/lint -update\n%s", name, diff(got, want))
 	}
 }
 
