@@ -81,7 +81,8 @@ var Sideways = []Edge{
 // Outside lists the packages that are part of no program, with what they are:
 // they import nothing of the tree, and nothing imports them.
 var Outside = map[string]string{
-	"internal/lint": "the rules of the tree",
+	"internal/lint":      "the rules of the tree",
+	"internal/lint/size": "counts how much there is in it",
 }
 
 // family returns the entry of Layers that dir belongs to: the package itself,
