@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -17,13 +18,13 @@ var (
 	// says under which key. It is kv.ErrCorrupt.
 	ErrCorrupt = kv.ErrCorrupt
 	// ErrUnknownActor: the actor, or the name, has never been written to.
-	ErrUnknownActor = errors.New("actorstore: unknown actor")
+	ErrUnknownActor = errkind.New("actorstore: unknown actor", errkind.ErrNotFound)
 	// ErrInUse: this Store has a handle to the actor already, or a host that is alive
 	// has, which comes as an *InUseError.
-	ErrInUse = errors.New("actorstore: actor is in use")
+	ErrInUse = errkind.New("actorstore: actor is in use", errkind.ErrInUse)
 	// ErrFenced: another owner has taken the actor over. The handle stays
 	// refused, for reading too: what it read might be old.
-	ErrFenced = errors.New("actorstore: fenced")
+	ErrFenced = errkind.New("actorstore: fenced", errkind.ErrFenced)
 	// ErrLeaseLost: the lease of this host is over and could not be renewed, or the
 	// engine's server has crashed or was replaced, and the engine couldn't be asked
 	// either whose the actor is. Nothing is wrong with the
@@ -31,25 +32,25 @@ var (
 	ErrLeaseLost = errors.New("actorstore: lease is over")
 	// ErrQuota: the write needs more than the actor's storage; it comes as a
 	// *QuotaError. Nothing was written.
-	ErrQuota = errors.New("actorstore: quota exceeded")
+	ErrQuota = errkind.New("actorstore: quota exceeded", errkind.ErrQuota)
 	// ErrPoisoned: an earlier commit or sync failed in a way that leaves it open
 	// what is stored. The handle refuses everything; open the actor again.
-	ErrPoisoned = errors.New("actorstore: poisoned by an earlier failure")
+	ErrPoisoned = errkind.New("actorstore: poisoned by an earlier failure", errkind.ErrPoisoned)
 	// ErrNotPinned: a commit would have changed what open Snapshots show, and the
 	// engine couldn't pin it for them; nothing was written. A Snapshot returns it
 	// whose state could not be pinned when the handle was closed.
 	ErrNotPinned = errors.New("actorstore: the state of a snapshot could not be pinned")
 	// ErrPagesOnly: a snapshot made by PageSnapshot was asked for a list.
-	ErrPagesOnly = errors.New("actorstore: a page snapshot has no lists")
+	ErrPagesOnly = errkind.New("actorstore: a page snapshot has no lists", errkind.ErrUnsupported)
 	// ErrClosed: the handle, the snapshot, the view or the Store is closed.
-	ErrClosed = errors.New("actorstore: closed")
+	ErrClosed = errkind.New("actorstore: closed", errkind.ErrClosed)
 	// ErrNewerFormat: the store was written by a newer version of this package;
 	// it comes as a *FormatError. It is kv.ErrNewerFormat.
 	ErrNewerFormat = kv.ErrNewerFormat
 	// ErrExists: the actor that a fork was to make is there already.
 	ErrExists = errors.New("actorstore: actor exists")
 	// ErrReadOnly: the Store, or what was asked to write, only reads.
-	ErrReadOnly = errors.New("actorstore: read-only")
+	ErrReadOnly = errkind.New("actorstore: read-only", errkind.ErrReadOnly)
 	// ErrID: a text is not the text of an ID, or an ID is the zero ID.
 	ErrID = errors.New("actorstore: bad actor id")
 	// ErrName: a name is empty, too long or not UTF-8.

@@ -1,13 +1,14 @@
 package actorstore
 
 import (
-	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // ErrKept: a namespace of the handle has a keeper already.
-var ErrKept = errors.New("actorstore: namespace has a keeper")
+var ErrKept = errkind.New("actorstore: namespace has a keeper", errkind.ErrInUse)
 
 // Keep makes the caller the only one who writes to a namespace through this handle,
 // among those who ask: two that keep what is stored there in memory would not see each

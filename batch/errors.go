@@ -3,18 +3,20 @@ package batch
 import (
 	"errors"
 	"fmt"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // What Split, Limits.Check and Limits.CheckSubs refuse, always as a *LimitError
 // that wraps one of these, and always before anything is written.
 var (
 	// ErrKeyTooLong: a key, or an end of a range, is over Limits.KeySize.
-	ErrKeyTooLong = errors.New("batch: key too long")
+	ErrKeyTooLong = errkind.New("batch: key too long", errkind.ErrTooLarge)
 	// ErrValueTooLarge: a value is over Limits.ValueSize.
-	ErrValueTooLarge = errors.New("batch: value too large")
+	ErrValueTooLarge = errkind.New("batch: value too large", errkind.ErrTooLarge)
 	// ErrTooLarge: what must land together doesn't fit together: one entry, the
 	// final group, or an atomic batch of too many sub-batches.
-	ErrTooLarge = errors.New("batch: too large")
+	ErrTooLarge = errkind.New("batch: too large", errkind.ErrTooLarge)
 )
 
 // ErrSettled is returned by Seal for a batch that was settled already: it has

@@ -5,17 +5,18 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart. Errors of the actor (fenced,
 // poisoned, over its quota) and of the limits of a batch come through unchanged.
 var (
 	// ErrGone: the connection was disconnected.
-	ErrGone = errors.New("conn: connection is gone")
+	ErrGone = errkind.New("conn: connection is gone", errkind.ErrClosed)
 	// ErrLeaving: a batch that isn't settled yet disconnects the connection.
-	ErrLeaving = errors.New("conn: connection is being disconnected")
+	ErrLeaving = errkind.New("conn: connection is being disconnected", errkind.ErrClosed)
 	// ErrClosed: the Set is closed, or being closed.
-	ErrClosed = errors.New("conn: closed")
+	ErrClosed = errkind.New("conn: closed", errkind.ErrClosed)
 	// ErrExists: another connection has the gateway and the request.
 	ErrExists = errors.New("conn: connection exists")
 	// ErrInfo: what a connection was to be made of can't be stored: a hibernating one
@@ -26,14 +27,14 @@ var (
 	ErrValue = errors.New("conn: bad value")
 	// ErrTooLarge: the connection's record would be larger than a value may be; it comes
 	// as a *SizeError. The connection is as it was.
-	ErrTooLarge = errors.New("conn: connection is too large")
+	ErrTooLarge = errkind.New("conn: connection is too large", errkind.ErrTooLarge)
 	// ErrDelete: a connection is gone, and its record isn't yet; it comes as a
 	// *DeleteError.
 	ErrDelete = errors.New("conn: record is not deleted yet")
 	// ErrID: a text is not the text of a GatewayID or a RequestID.
 	ErrID = errors.New("conn: bad id")
 	// ErrUnknown: no quarantined record has that id.
-	ErrUnknown = errors.New("conn: no such record")
+	ErrUnknown = errkind.New("conn: no such record", errkind.ErrNotFound)
 	// ErrCorrupt: a stored record can't be read. It is actorstore.ErrCorrupt.
 	ErrCorrupt = actorstore.ErrCorrupt
 	// ErrNewerFormat: a stored record is of a version that is not known yet; it comes as

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -20,15 +21,15 @@ var (
 	// ErrAddress: an address has no key, or is too long, or not UTF-8.
 	ErrAddress = errors.New("host: bad address")
 	// ErrNoType: the host has no actors of that type.
-	ErrNoType = errors.New("host: no such type")
+	ErrNoType = errkind.New("host: no such type", errkind.ErrNotFound)
 	// ErrNoAction: actors of the type have no such action.
-	ErrNoAction = errors.New("host: no such action")
+	ErrNoAction = errkind.New("host: no such action", errkind.ErrNotFound)
 	// ErrNoActor: there is no such actor, and nobody asked for it to be created.
-	ErrNoActor = errors.New("host: no such actor")
+	ErrNoActor = errkind.New("host: no such actor", errkind.ErrNotFound)
 	// ErrNoConn: the actor has no such connection.
-	ErrNoConn = errors.New("host: no such connection")
+	ErrNoConn = errkind.New("host: no such connection", errkind.ErrNotFound)
 	// ErrNoWorkflow: actors of the type have no workflow.
-	ErrNoWorkflow = errors.New("host: the type has no workflow")
+	ErrNoWorkflow = errkind.New("host: the type has no workflow", errkind.ErrNotFound)
 	// ErrArgs: the arguments of a call can't be read as what the action takes.
 	ErrArgs = errors.New("host: bad arguments")
 	// ErrPanic: an actor's code panicked; nothing of the turn landed.
@@ -46,13 +47,13 @@ var (
 	ErrGenerations = errors.New("host: too many actors have created each other")
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
-	ErrUnknownOutcome = errors.New("host: outcome of the turn is not known")
+	ErrUnknownOutcome = errkind.New("host: outcome of the turn is not known", errkind.ErrUnknownOutcome)
 	// ErrTurnOver: a Context was used after its turn.
-	ErrTurnOver = errors.New("host: turn is over")
+	ErrTurnOver = errkind.New("host: turn is over", errkind.ErrClosed)
 	// ErrNotAwake: the actor, for whose stay in memory the context was, is going to sleep.
 	ErrNotAwake = errors.New("host: actor is going to sleep")
 	// ErrClosed: the host is closed, or being closed.
-	ErrClosed = errors.New("host: closed")
+	ErrClosed = errkind.New("host: closed", errkind.ErrClosed)
 )
 
 // An Error is what an actor's code returns for its caller to be told. Any other error of

@@ -3,62 +3,64 @@ package kv
 import (
 	"errors"
 	"fmt"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of the contract. An engine wraps them with what it knows; the
 // packages above tell them apart with errors.Is.
 var (
 	// ErrNotFound: Get found no such key.
-	ErrNotFound = errors.New("kv: key not found")
+	ErrNotFound = errkind.New("kv: key not found", errkind.ErrNotFound)
 	// ErrConflict: a Check of a Commit did not hold; nothing was applied.
-	ErrConflict = errors.New("kv: conflict")
+	ErrConflict = errkind.New("kv: conflict", errkind.ErrConflict)
 	// ErrIncarnation: a Commit belongs to an Incarnation of the engine that is over;
 	// nothing was applied.
 	ErrIncarnation = errors.New("kv: the engine is in another incarnation")
 	// ErrTooLarge: a Commit, or an entry of it, is over the engine's Limits;
 	// nothing was applied.
-	ErrTooLarge = errors.New("kv: too large for the engine")
+	ErrTooLarge = errkind.New("kv: too large for the engine", errkind.ErrTooLarge)
 	// ErrInvalid: a Commit holds an Op that makes no sense, such as an OpSet of the
 	// empty key or an OpClearRange without an end; nothing was applied.
 	ErrInvalid = errors.New("kv: invalid commit")
 	// ErrUnknownOutcome: it is not known whether a Commit applied.
-	ErrUnknownOutcome = errors.New("kv: outcome of the commit is unknown")
+	ErrUnknownOutcome = errkind.New("kv: outcome of the commit is unknown", errkind.ErrUnknownOutcome)
 	// ErrPoisoned: an earlier failure left the engine in doubt about its own
 	// state; it refuses everything until the store is opened again.
-	ErrPoisoned = errors.New("kv: store is poisoned by an earlier failure")
+	ErrPoisoned = errkind.New("kv: store is poisoned by an earlier failure", errkind.ErrPoisoned)
 	// ErrClosed: the engine or the snapshot is closed.
-	ErrClosed = errors.New("kv: closed")
+	ErrClosed = errkind.New("kv: closed", errkind.ErrClosed)
 	// ErrCorrupt: the store holds bytes that its format does not allow.
-	ErrCorrupt = errors.New("kv: corrupt")
+	ErrCorrupt = errkind.New("kv: corrupt", errkind.ErrCorrupt)
 	// ErrStoreInUse: another process, or another engine of this one, has the
 	// store open.
-	ErrStoreInUse = errors.New("kv: store is in use")
+	ErrStoreInUse = errkind.New("kv: store is in use", errkind.ErrInUse)
 	// ErrNotAStore: what the path names is there, but is no store.
 	ErrNotAStore = errors.New("kv: not a store")
 	// ErrNoStore: nothing is at the path, and the options don't allow creating it.
-	ErrNoStore = errors.New("kv: no such store")
+	ErrNoStore = errkind.New("kv: no such store", errkind.ErrNotFound)
 	// ErrNewerFormat: the store, or a row in it, was written by a newer version of
 	// the program; it comes as a *FormatError.
-	ErrNewerFormat = errors.New("kv: newer format")
+	ErrNewerFormat = errkind.New("kv: newer format", errkind.ErrNewerFormat)
 )
 
 // Sentinels of transactions. ErrConflict, of a transaction, means that another commit
 // got between its reads and its commit.
 var (
 	// ErrUnsupported: the engine doesn't offer what was asked for.
-	ErrUnsupported = errors.New("kv: not supported by the engine")
+	ErrUnsupported = errkind.New("kv: not supported by the engine", errkind.ErrUnsupported)
 	// ErrTooOld: a transaction read or committed later after its first read than it
 	// may. Nothing was applied; trying again may be faster.
-	ErrTooOld = errors.New("kv: transaction is too old")
+	ErrTooOld = errkind.New("kv: transaction is too old", errkind.ErrSnapshotTooOld)
 	// ErrCanceled: the transaction was canceled; nothing was applied.
 	ErrCanceled = errors.New("kv: transaction is canceled")
 	// ErrUsedAfterCommit: something was asked of a transaction after its Commit,
 	// whatever that returned.
-	ErrUsedAfterCommit = errors.New("kv: transaction is used after its commit")
+	ErrUsedAfterCommit = errkind.New("kv: transaction is used after its commit", errkind.ErrClosed)
 	// ErrManaged: Commit of a transaction that Update or View will commit itself.
 	ErrManaged = errors.New("kv: transaction is committed by Update or View")
 	// ErrReadOnly: a change in a transaction of View.
-	ErrReadOnly = errors.New("kv: transaction is read-only")
+	ErrReadOnly = errkind.New("kv: transaction is read-only", errkind.ErrReadOnly)
 	// ErrUnreadable: what was read depends on the versionstamp of the transaction
 	// itself, which is made when it commits.
 	ErrUnreadable = errors.New("kv: unreadable before the commit")

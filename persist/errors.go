@@ -3,34 +3,36 @@ package persist
 import (
 	"errors"
 	"fmt"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart. Errors of the actor
 // (actorstore.ErrFenced, ErrPoisoned, ErrQuota, ErrClosed, …) come through.
 var (
 	// ErrNoRecord: the actor has no record. Options.Create makes one.
-	ErrNoRecord = errors.New("persist: actor has no record")
+	ErrNoRecord = errkind.New("persist: actor has no record", errkind.ErrNotFound)
 	// ErrTooLarge: the record would be larger than a value may be. It comes as a
 	// *SizeError, and nothing was changed.
-	ErrTooLarge = errors.New("persist: record too large")
+	ErrTooLarge = errkind.New("persist: record too large", errkind.ErrTooLarge)
 	// ErrClosed: the Record is closed, or being closed.
-	ErrClosed = errors.New("persist: closed")
+	ErrClosed = errkind.New("persist: closed", errkind.ErrClosed)
 	// ErrNoInput: the actor was created without an input.
-	ErrNoInput = errors.New("persist: no input")
+	ErrNoInput = errkind.New("persist: no input", errkind.ErrNotFound)
 	// ErrConnections: the state is stored, and the connections that were to go with it
 	// are not. It wraps the reason, too; both are tried again.
 	ErrConnections = errors.New("persist: connections not saved")
 	// ErrStarted: Start was called before.
 	ErrStarted = errors.New("persist: schedule is started")
 	// ErrNoAction: an event names an action that there is none of.
-	ErrNoAction = errors.New("persist: no such action")
+	ErrNoAction = errkind.New("persist: no such action", errkind.ErrNotFound)
 	// ErrPanic: an action or a hook panicked. It says with what.
 	ErrPanic = errors.New("persist: panic")
 	// ErrJob: what was to be scheduled makes no sense: no action, a text that isn't
 	// UTF-8, a bad cron expression, an unknown time zone, a time out of range.
 	ErrJob = errors.New("persist: bad job")
 	// ErrNoEvent: there is no event of that id.
-	ErrNoEvent = errors.New("persist: no such event")
+	ErrNoEvent = errkind.New("persist: no such event", errkind.ErrNotFound)
 	// ErrToken: the stored inspector token can't be one.
 	ErrToken = errors.New("persist: bad inspector token")
 )

@@ -5,15 +5,16 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart. What actorstore and package
 // batch return comes through unchanged. Nothing of what is refused here was written.
 var (
 	// ErrFull: the queue has as many messages as it may; it comes as a *FullError.
-	ErrFull = errors.New("queue: full")
+	ErrFull = errkind.New("queue: full", errkind.ErrQuota)
 	// ErrTooLarge: a message is larger than it may be; it comes as a *SizeError.
-	ErrTooLarge = errors.New("queue: message too large")
+	ErrTooLarge = errkind.New("queue: message too large", errkind.ErrTooLarge)
 	// ErrInvalid: a body or an answer can't be stored, a name is not UTF-8, a count is
 	// negative; it comes as an *InvalidError.
 	ErrInvalid = errors.New("queue: invalid")
@@ -22,18 +23,18 @@ var (
 	// ErrOptions: Open was given options that make no sense.
 	ErrOptions = errors.New("queue: bad options")
 	// ErrPlain: Options.Plain stores no delays.
-	ErrPlain = errors.New("queue: delayed messages are not stored in a plain queue")
+	ErrPlain = errkind.New("queue: delayed messages are not stored in a plain queue", errkind.ErrUnsupported)
 	// ErrGone: there is no such message: it was completed, received at most once,
 	// deleted, or moved to its dead-letter name.
-	ErrGone = errors.New("queue: message is gone")
+	ErrGone = errkind.New("queue: message is gone", errkind.ErrNotFound)
 	// ErrLeaseOver: the message is there, and the receipt is no good any more: its lease
 	// has ended, or was given back.
 	ErrLeaseOver = errors.New("queue: lease is over")
 	// ErrBusy: a batch that isn't settled yet has staged something about the message, or
 	// has the sender's key.
-	ErrBusy = errors.New("queue: another batch has it")
+	ErrBusy = errkind.New("queue: another batch has it", errkind.ErrConflict)
 	// ErrKeysFull: as many keys are remembered as may be.
-	ErrKeysFull = errors.New("queue: too many keys")
+	ErrKeysFull = errkind.New("queue: too many keys", errkind.ErrQuota)
 	// ErrTimedOut: no answer came in time. The message stays in the queue if it was
 	// enqueued.
 	ErrTimedOut = errors.New("queue: timed out")
@@ -45,9 +46,9 @@ var (
 	ErrPrevious = errors.New("queue: previous message is not completed")
 	// ErrStale: a batch of mode Ordered landed in part, so that it isn't known what the
 	// queue holds. Open it again.
-	ErrStale = errors.New("queue: must be opened again")
+	ErrStale = errkind.New("queue: must be opened again", errkind.ErrPoisoned)
 	// ErrClosed: the queue is closed.
-	ErrClosed = errors.New("queue: closed")
+	ErrClosed = errkind.New("queue: closed", errkind.ErrClosed)
 	// ErrID: a text is no ID, or no Receipt.
 	ErrID = errors.New("queue: bad id")
 	// ErrNoIDs: all ids have been given; none is given twice.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart. What actorstore returns comes
@@ -15,11 +16,11 @@ var (
 	// ErrID: a text is no TraceID, or no SpanID.
 	ErrID = errors.New("traces: bad id")
 	// ErrClosed: the Traces are closed.
-	ErrClosed = errors.New("traces: closed")
+	ErrClosed = errkind.New("traces: closed", errkind.ErrClosed)
 	// ErrDropped: what a Flush waited for was given up because too much was waiting.
 	ErrDropped = errors.New("traces: dropped before it was written")
 	// ErrBusy: a batch that isn't settled yet has staged what was recorded before.
-	ErrBusy = errors.New("traces: another batch has it")
+	ErrBusy = errkind.New("traces: another batch has it", errkind.ErrConflict)
 	// ErrCorrupt: stored bytes are damaged. It is actorstore.ErrCorrupt.
 	ErrCorrupt = actorstore.ErrCorrupt
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package. What SQLite sees of them, and of the errors of the
@@ -18,34 +19,34 @@ var (
 	ErrName = errors.New("vfs: bad database name")
 	// ErrMounted: the name is already taken in this VFS, or the actor's database is
 	// mounted already, by this VFS or another one, or has a pool.
-	ErrMounted = errors.New("vfs: name is already mounted")
+	ErrMounted = errkind.New("vfs: name is already mounted", errkind.ErrInUse)
 	// ErrNotMounted: no actor is mounted under the name.
-	ErrNotMounted = errors.New("vfs: name is not mounted")
+	ErrNotMounted = errkind.New("vfs: name is not mounted", errkind.ErrNotFound)
 	// ErrBusy: the database still has open connections.
-	ErrBusy = errors.New("vfs: database has open connections")
+	ErrBusy = errkind.New("vfs: database has open connections", errkind.ErrInUse)
 	// ErrRegistered: another VFS has the name that SQLite should know this one by.
 	ErrRegistered = errors.New("vfs: VFS name is already registered")
 	// ErrUnsupported: a file or mode of SQLite that this VFS refuses; the error
 	// says which and why.
-	ErrUnsupported = errors.New("vfs: unsupported")
+	ErrUnsupported = errkind.New("vfs: unsupported", errkind.ErrUnsupported)
 	// ErrTxOver: the transaction of DB.Update had ended before its function
 	// returned, so that nothing of it was committed by Update.
-	ErrTxOver = errors.New("vfs: the transaction is over already")
+	ErrTxOver = errkind.New("vfs: the transaction is over already", errkind.ErrClosed)
 	// ErrSnapshotTooOld: a transaction has read a state that was replaced longer ago
 	// than Options.MaxSnapshotAge, or that Options.MaxSnapshots has no room for, and
 	// which is not kept any more. It can read no more pages; roll back and begin
 	// again. To SQLite the database is locked (SQLITE_BUSY_TIMEOUT).
-	ErrSnapshotTooOld = errors.New("vfs: snapshot too old")
+	ErrSnapshotTooOld = errkind.New("vfs: snapshot too old", errkind.ErrSnapshotTooOld)
 	// ErrNoMemory: SQLite has used up the memory of one connection, in a statement that
 	// needs too much. The connection is closed, its transaction rolled back, and the
 	// pool makes another one. SQLite's code is SQLITE_NOMEM.
-	ErrNoMemory = errors.New("vfs: the connection has used up its memory, and is closed")
+	ErrNoMemory = errkind.New("vfs: the connection has used up its memory, and is closed", errkind.ErrTooLarge)
 	// ErrTempFull: a statement needed more room for temporary files than
 	// Options.TempBytes. To SQLite the disk is full (SQLITE_FULL).
-	ErrTempFull = errors.New("vfs: no room for temporary files")
+	ErrTempFull = errkind.New("vfs: no room for temporary files", errkind.ErrTooLarge)
 	// ErrFailed: a write failed or its outcome is in doubt, so the database
 	// refuses everything until its actor is opened again. It wraps the cause.
-	ErrFailed = errors.New("vfs: database failed earlier")
+	ErrFailed = errkind.New("vfs: database failed earlier", errkind.ErrPoisoned)
 )
 
 // errNoDatabase: a file that SQLite opens without creating it isn't there.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -23,13 +24,13 @@ var (
 	// ErrRunning: the workflow runs, and what was asked for needs that it doesn't.
 	ErrRunning = errors.New("workflow: is running")
 	// ErrClosed: the workflow is closed.
-	ErrClosed = errors.New("workflow: closed")
+	ErrClosed = errkind.New("workflow: closed", errkind.ErrClosed)
 	// ErrOptions: options make no sense.
 	ErrOptions = errors.New("workflow: bad options")
 	// ErrState: what was asked for can't be done to a workflow in its state.
 	ErrState = errors.New("workflow: not in this state")
 	// ErrNoStep: there is no such step.
-	ErrNoStep = errors.New("workflow: no such step")
+	ErrNoStep = errkind.New("workflow: no such step", errkind.ErrNotFound)
 
 	// ErrStorage: the store failed, or the actor belongs to somebody else by now. The run
 	// was stopped where it was; it comes as a *StorageError.
@@ -42,7 +43,7 @@ var (
 	ErrMisuse = errors.New("workflow: misuse")
 	// ErrHistoryFull: the history has as many entries as it may, Options.MaxEntries; the
 	// run was stopped where it was.
-	ErrHistoryFull = errors.New("workflow: history is full")
+	ErrHistoryFull = errkind.New("workflow: history is full", errkind.ErrTooLarge)
 )
 
 // What a workflow's code gets from steps, branches and messages.
@@ -53,7 +54,7 @@ var (
 	ErrInterrupted = errors.New("workflow: step was interrupted")
 	// ErrTooLarge: what was to be recorded, the output of a step for example, can't be
 	// stored because of its size. The text says what, how large, and the limit.
-	ErrTooLarge = errors.New("workflow: too large")
+	ErrTooLarge = errkind.New("workflow: too large", errkind.ErrTooLarge)
 	// ErrPanic: the code of a step or a branch panicked.
 	ErrPanic = errors.New("workflow: panic")
 	// ErrTimedOut: no message came in time.

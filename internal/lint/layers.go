@@ -23,6 +23,7 @@ var Layers = []Layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
 	{0, []string{"batch"}, "limits, the splitter, ordered writes with commit hooks, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
+	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
 	{0, []string{"internal/pglocal"}, "starts PostgreSQL servers on this machine. Standard library only"},
 	{1, []string{"internal/pgtest"}, "gives such servers to tests, which alone import it"},
@@ -65,6 +66,7 @@ type Edge struct {
 
 // Sideways lists every import within a floor.
 var Sideways = []Edge{
+	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
 	{"kv/memkv", "kv", "an engine implements the contract"},
 	{"kv/pebblekv", "kv", "an engine implements the contract"},
 	{"kv/pgkv", "kv", "an engine implements the contract"},

@@ -12,6 +12,7 @@ func Rules() []Rule {
 		{"cgo", "one static binary for every platform", checkCgo},
 		{"package-doc", "a package that can't be said in one sentence is not one package", checkPackageDoc},
 		{"exported-doc", "what others call, they call knowing its contract", checkExportedDoc},
+		{"errors", "a caller branches on few kinds of errors, whichever package an error comes from", checkErrors},
 		{"length", "a file of more than 600 lines holds a second noun", checkLength},
 		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
 		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},

@@ -1,10 +1,10 @@
 package pebblekv
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -16,7 +16,7 @@ var (
 	ErrNewerFormat = kv.ErrNewerFormat
 	// ErrReadOnly: the store was opened with Options.ReadOnly; nothing was
 	// applied.
-	ErrReadOnly = errors.New("pebblekv: the store is open for reading only")
+	ErrReadOnly = errkind.New("pebblekv: the store is open for reading only", errkind.ErrReadOnly)
 )
 
 // wrap gives an error of Pebble its place in the contract.

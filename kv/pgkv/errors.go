@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -13,7 +14,7 @@ var (
 	// it may hold a password.
 	ErrURL = errors.New("pgkv: not the address of a PostgreSQL store")
 	// ErrReadOnly: the store was opened to be read.
-	ErrReadOnly = errors.New("pgkv: store is opened read-only")
+	ErrReadOnly = errkind.New("pgkv: store is opened read-only", errkind.ErrReadOnly)
 	// ErrUnavailable: no server answered that takes the request, for as long as
 	// Options.RetryFor says. Nothing was applied.
 	ErrUnavailable = errors.New("pgkv: no server is available")
@@ -21,9 +22,9 @@ var (
 	ErrBusy = errors.New("pgkv: too many open snapshots and scans")
 	// ErrSnapshotLost: the connection that held a snapshot broke, and the state that
 	// it showed can't be had again. Closing it is all that is left to do.
-	ErrSnapshotLost = errors.New("pgkv: snapshot lost with its connection")
+	ErrSnapshotLost = errkind.New("pgkv: snapshot lost with its connection", errkind.ErrSnapshotTooOld)
 	// ErrVersion: the server is too old.
-	ErrVersion = errors.New("pgkv: PostgreSQL 14 or newer is needed")
+	ErrVersion = errkind.New("pgkv: PostgreSQL 14 or newer is needed", errkind.ErrUnsupported)
 )
 
 // A ServerError is what the server says of a request that it refused.

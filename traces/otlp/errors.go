@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart.
@@ -16,7 +18,7 @@ var (
 	// comes as a *StatusError.
 	ErrStatus = errors.New("otlp: refused")
 	// ErrTooMany: more spans ended in one nanosecond than one read returns.
-	ErrTooMany = errors.New("otlp: too many spans at once")
+	ErrTooMany = errkind.New("otlp: too many spans at once", errkind.ErrTooLarge)
 )
 
 // A StatusError is what an endpoint answered instead of taking spans. It wraps ErrStatus.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
 // Sentinels of this package; errors.Is tells them apart. What actorstore and package
@@ -18,7 +19,7 @@ var (
 	ErrNewerFormat = actorstore.ErrNewerFormat
 	// ErrTooLarge: something can't be stored because of its size; it comes as a
 	// *SizeError.
-	ErrTooLarge = errors.New("history: too large")
+	ErrTooLarge = errkind.New("history: too large", errkind.ErrTooLarge)
 	// ErrCancelled: the workflow was cancelled, which nothing can change.
 	ErrCancelled = errors.New("history: workflow is cancelled")
 	// ErrTransition: the workflow can't go from its state to that one; it comes as a
@@ -27,7 +28,7 @@ var (
 	// ErrInvalid: a name, an id or an entry can't be stored at all, whatever its size.
 	ErrInvalid = errors.New("history: invalid")
 	// ErrClosed: the history is closed.
-	ErrClosed = errors.New("history: closed")
+	ErrClosed = errkind.New("history: closed", errkind.ErrClosed)
 )
 
 // A SizeError says what of a workflow can't be stored, and why. It wraps ErrTooLarge, and

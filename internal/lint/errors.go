@@ -1,0 +1,200 @@
+package lint
+
+import (
+	"go/ast"
+	"go/token"
+	"path"
+	"slices"
+	"strings"
+)
+
+// kinds is the package with the kinds of errors, relative to the root.
+const kinds = "internal/errkind"
+
+// A plain error is an exported sentinel, or an exported type of errors, that is of no kind.
+type plain struct {
+	// Reason says why nobody needs the kind to branch on it.
+	Reason string
+	// Names are folder.Name.
+	Names []string
+}
+
+// PlainErrors lists them all.
+var PlainErrors = []plain{
+	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
+		"actorstore.ErrID", "actorstore.ErrName", "actorstore.ErrNote", "batch.ErrSettled",
+		"conn.ErrID", "conn.ErrInfo", "conn.ErrValue",
+		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
+		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrSeveral", "kv.ErrUnreadable",
+		"kv.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
+		"persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
+		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
+		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrInvalid", "traces/otlp.ErrOptions",
+		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",
+		"vfs.ErrName", "vfs.ErrRegistered",
+		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",
+	}},
+	{"the answer of the one call that returns it, which means nothing behind another", []string{
+		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrDelete", "conn.ErrExists",
+		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
+		"traces.ErrDropped", "traces/otlp.ErrStatus",
+		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
+	}},
+	{"it passes: the same call can be made again, and nothing was done", []string{
+		"actorstore.ErrLeaseLost", "actorstore.ErrNotPinned", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
+		"kv.ErrIncarnation", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
+	}},
+	{"what became of the caller's own code", []string{
+		"host.ErrPanic", "host/wasm.ErrModuleFailed", "host/wasm.ErrTrap", "persist.ErrPanic",
+		"workflow.ErrCancelled", "workflow.ErrDiverged", "workflow.ErrEvicted", "workflow.ErrFailed", "workflow.ErrInterrupted",
+		"workflow.ErrPanic", "workflow.ErrStepTimeout",
+	}},
+	{"a rule of the program's that the actor broke", []string{"host.ErrGenerations", "host.ErrNotAllowed"}},
+	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "persist.ErrConnections", "workflow.ErrStorage"}},
+	{"it is about code in a module, where the kinds aren't", []string{"host/guest.ErrNoHost", "host/guest.ErrNoRows", "host/guest.ErrNotFound"}},
+	{"tests alone meet it", []string{"kv/faultkv.ErrCrashed", "kv/faultkv.ErrInjected", "kv/faultkv.ErrTorn"}},
+	{"it has what a server said, in the server's words", []string{"kv/pgkv.ServerError"}},
+}
+
+// An errorName is an exported sentinel or an exported type of errors.
+type errorName struct {
+	pos token.Pos
+	// kind says that it is of a kind by itself. Otherwise it is if one of wraps, folder.Name, is.
+	kind  bool
+	wraps []string
+}
+
+func checkErrors(t *Tree) []Finding { return compareErrors(t, PlainErrors) }
+
+// compareErrors wants each exported sentinel and type of errors that a program can import to be of a kind or
+// in list, and list to have no other.
+func compareErrors(t *Tree, list []plain) []Finding {
+	names, here := map[string]*errorName{}, map[string]bool{}
+	for _, p := range t.Packages {
+		if here[p.Dir] = !p.Nested; p.Nested {
+			continue
+		}
+		for _, f := range p.Files {
+			if !f.Test {
+				errorNames(t, p, f, names)
+			}
+		}
+	}
+	var fs []Finding
+	listed := map[string]bool{}
+	for _, reason := range list {
+		for _, name := range reason.Names {
+			listed[name] = true
+			dir := name[:strings.LastIndexByte(name, '.')]
+			if e := names[name]; e != nil && hasKind(names, name) {
+				fs = append(fs, t.at(e.pos, "%s is of a kind: take it out of PlainErrors", name))
+			} else if e == nil && here[dir] {
+				fs = append(fs, Finding{dir, 0, "has no " + name + ": take it out of PlainErrors"})
+			}
+		}
+	}
+	for name, e := range names {
+		internal := strings.HasPrefix(name, "internal/") || strings.Contains(name, "/internal/")
+		if !internal && !listed[name] && !hasKind(names, name) {
+			fs = append(fs, t.at(e.pos, "%s is of none of the kinds of "+kinds, name))
+		}
+	}
+	return fs
+}
+
+func hasKind(names map[string]*errorName, name string) bool {
+	e := names[name]
+	return e != nil && (e.kind || slices.ContainsFunc(e.wraps, func(next string) bool { return hasKind(names, next) }))
+}
+
+// errorNames enters what f declares. A type is of a kind by what it wraps, which a value of it knows.
+func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
+	for _, d := range f.AST.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if v, ok := spec.(*ast.ValueSpec); ok && d.Tok == token.VAR {
+					sentinels(t, p, f, v, names)
+				}
+			}
+		case *ast.FuncDecl:
+			if d.Recv == nil || !ast.IsExported(receiver(d.Recv)) || f.AST.Name.Name == "main" {
+				continue
+			}
+			name := p.Dir + "." + receiver(d.Recv)
+			if d.Name.Name == "Error" && wrapper(p, receiver(d.Recv)) == nil {
+				names[name] = &errorName{pos: d.Pos()}
+			}
+		}
+	}
+}
+
+// wrapper returns the method by which errors.Is looks behind an error of a type, nil if it has none.
+func wrapper(p *Package, typ string) *ast.FuncDecl {
+	for _, f := range p.Files {
+		for _, d := range f.AST.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if ok && fn.Recv != nil && receiver(fn.Recv) == typ && (fn.Name.Name == "Unwrap" || fn.Name.Name == "Is") {
+				return fn
+			}
+		}
+	}
+	return nil
+}
+
+// sentinels enters the variables of v whose names begin with Err.
+func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]*errorName) {
+	for i, id := range v.Names {
+		if !strings.HasPrefix(id.Name, "Err") || f.AST.Name.Name == "main" {
+			continue
+		}
+		e := &errorName{pos: id.Pos()}
+		names[p.Dir+"."+id.Name] = e
+		if i >= len(v.Values) || isSelector(callee(v.Values[i]), "fmt", "Errorf") && !wraps(v.Values[i]) {
+			continue
+		}
+		ast.Inspect(v.Values[i], func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if dir := t.imported(f, n.X); dir == kinds {
+					e.kind = true
+				} else if dir != "" {
+					e.wraps = append(e.wraps, dir+"."+n.Sel.Name)
+				}
+				return false
+			case *ast.Ident:
+				e.wraps = append(e.wraps, p.Dir+"."+n.Name)
+			}
+			return true
+		})
+	}
+}
+
+// callee returns what e calls, nil if it isn't a call.
+func callee(e ast.Expr) ast.Expr {
+	if call, ok := e.(*ast.CallExpr); ok {
+		return call.Fun
+	}
+	return nil
+}
+
+// wraps says whether the format of a call of fmt.Errorf has a %w.
+func wraps(e ast.Expr) bool {
+	format, ok := e.(*ast.CallExpr).Args[0].(*ast.BasicLit)
+	return ok && strings.Contains(format.Value, "%w")
+}
+
+// imported returns the folder of the root module's package that x names in f, "" if it names none.
+func (t *Tree) imported(f *File, x ast.Expr) string {
+	id, ok := x.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, spec := range f.AST.Imports {
+		dir, ok := t.local(spec)
+		if ok && (spec.Name == nil && path.Base(dir) == id.Name || spec.Name != nil && spec.Name.Name == id.Name) {
+			return dir
+		}
+	}
+	return ""
+}
