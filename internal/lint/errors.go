@@ -3,7 +3,6 @@ package lint
 import (
 	"go/ast"
 	"go/token"
-	"path"
 	"slices"
 	"strings"
 )
@@ -182,19 +181,4 @@ func callee(e ast.Expr) ast.Expr {
 func wraps(e ast.Expr) bool {
 	format, ok := e.(*ast.CallExpr).Args[0].(*ast.BasicLit)
 	return ok && strings.Contains(format.Value, "%w")
-}
-
-// imported returns the folder of the root module's package that x names in f, "" if it names none.
-func (t *Tree) imported(f *File, x ast.Expr) string {
-	id, ok := x.(*ast.Ident)
-	if !ok {
-		return ""
-	}
-	for _, spec := range f.AST.Imports {
-		dir, ok := t.local(spec)
-		if ok && (spec.Name == nil && path.Base(dir) == id.Name || spec.Name != nil && spec.Name.Name == id.Name) {
-			return dir
-		}
-	}
-	return ""
 }

@@ -166,7 +166,7 @@ func permutations(n int) iter.Seq[[]int] {
 
 func TestRenderExceptions(t *testing.T) {
 	tree := fake(t, with(circle,
-		"queue/a.go", methodsOf(0, 31),
+		"queue/a.go", methodsOf(0, 31)+"type T int\n",
 		"conn/a.go", methodsOf(0, 33),
 		"conn/b.go", methodsOf(33, 1)+"type T int\n",
 		exceptionsPage, "# What is excepted.\n\nmethods conn.T 40 1\nmethods host.T 40 1\nmethods queue.T 30 1\nupward vfs 5\n"))

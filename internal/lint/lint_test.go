@@ -4,12 +4,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"go/importer"
+	"go/ast"
+	gcimporter "go/importer"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,11 +29,11 @@ var loadOnce = sync.OnceValues(func() (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	exports, err := exportData()
+	exports, err := exportData(tree)
 	if err != nil {
 		return nil, err
 	}
-	tree.Importer = importer.ForCompiler(tree.fset, "gc", func(path string) (io.ReadCloser, error) {
+	tree.Importer = gcimporter.ForCompiler(tree.fset, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(exports[path])
 	})
 	return tree, nil
@@ -45,10 +48,18 @@ func loadRoot(t *testing.T) *Tree {
 	return tree
 }
 
-// exportData returns the files in which the compiler has written down what each package that the tree imports
-// exports, by import path.
-func exportData() (map[string]string, error) {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./...")
+// exportData returns the files in which the compiler has written down what each package outside of the tree
+// exports that the tree imports, by import path.
+func exportData(tree *Tree) (map[string]string, error) {
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
+	imports := map[string]bool{}
+	tree.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
+		if _, own := tree.local(spec); !own && !p.Nested && !f.Test {
+			imports[importPath(spec)] = true
+		}
+		return nil
+	})
+	cmd := exec.Command("go", slices.AppendSeq(args, maps.Keys(imports))...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
 	var errs strings.Builder

@@ -14,6 +14,7 @@ func Rules() []Rule {
 		{"exported-doc", "what others call, they call knowing its contract", checkExportedDoc},
 		{"errors", "a caller branches on few kinds of errors, whichever package an error comes from", checkErrors},
 		{"length", "a file of more than 600 lines holds a second noun", checkLength},
+		{"writers", "what has several ways into the store has several ways to get lost", checkWriters},
 		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
 		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},
 		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A Tree is a checkout, parsed. It is read-only after Load.
+// A Tree is a checkout, parsed. It is read-only after Load, but for what check remembers.
 type Tree struct {
 	// Module is the import path of the module at the root.
 	Module string
@@ -26,11 +26,12 @@ type Tree struct {
 	Texts []Text
 	// Paths holds every file and folder, whatever it is.
 	Paths map[string]bool
-	// Importer knows the packages that the tree's import, for the rules that look at types. Load leaves
-	// it nil, and such a rule then reports every import.
+	// Importer knows the packages outside of the tree that the tree's import, for the rules that look at
+	// types. Load leaves it nil, and such a rule then reports a package with such an import.
 	Importer types.Importer
 
-	fset *token.FileSet
+	fset    *token.FileSet
+	checked map[string]*checked // by Dir
 }
 
 // A Package is the Go files of one folder: the package and its tests.
@@ -66,7 +67,7 @@ type Text struct {
 // Load parses the tree at the root of fsys. Folders named testdata, and those
 // whose name starts with "_" or "." (but for .ci and .github), are left out.
 func Load(fsys fs.FS) (*Tree, error) {
-	t := &Tree{Paths: map[string]bool{}, fset: token.NewFileSet()}
+	t := &Tree{Paths: map[string]bool{}, fset: token.NewFileSet(), checked: map[string]*checked{}}
 	byDir := map[string]*Package{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -191,11 +192,30 @@ func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding
 
 // local returns the folder that spec imports when it is one of the root module.
 func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
-	imp := importPath(spec)
-	if imp == t.Module {
+	return t.inRoot(importPath(spec))
+}
+
+// inRoot returns the folder of an import path of the root module.
+func (t *Tree) inRoot(name string) (dir string, ok bool) {
+	if name == t.Module {
 		return ".", true
 	}
-	return strings.CutPrefix(imp, t.Module+"/")
+	return strings.CutPrefix(name, t.Module+"/")
+}
+
+// imported returns the folder of the root module's package that x names in f, "" if it names none.
+func (t *Tree) imported(f *File, x ast.Expr) string {
+	id, ok := x.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, spec := range f.AST.Imports {
+		dir, ok := t.local(spec)
+		if ok && (spec.Name == nil && path.Base(dir) == id.Name || spec.Name != nil && spec.Name.Name == id.Name) {
+			return dir
+		}
+	}
+	return ""
 }
 
 // within reports whether an import path or folder is root or lies below it.

@@ -2,11 +2,7 @@ package lint
 
 import (
 	"fmt"
-	"go/ast"
-	"go/build"
 	"go/token"
-	"go/types"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -26,15 +22,18 @@ const maxUpward = 15
 // don't count, nor do the files of platforms other than Linux on amd64.
 func measureUpward(t *Tree) (ms []measured, broken []Finding) {
 	for _, p := range t.Packages {
-		files := built(t, p)
-		if p.Nested || len(files) < 2 {
+		if p.Nested {
 			continue
 		}
-		refs, err := references(t, p.Dir, files)
+		c, err := t.check(p)
 		if err != nil {
 			broken = append(broken, Finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
 			continue
 		}
+		if len(c.files) < 2 {
+			continue
+		}
+		refs := references(t, c)
 		order := refs.order()
 		ups, total := refs.ups(order), refs.total()
 		ms = append(ms, measured{
@@ -43,7 +42,7 @@ func measureUpward(t *Tree) (ms []measured, broken []Finding) {
 			counts: []int{len(ups)},
 			over:   len(ups) > 1 && len(ups)*100 > total*maxUpward,
 			says:   fmt.Sprintf("%d of %d references between files run up", len(ups), total),
-			more:   upwardNames(files, ups),
+			more:   upwardNames(c.files, ups),
 		})
 	}
 	return ms, broken
@@ -63,53 +62,24 @@ func upwardNames(files []*File, ups [][2]int) string {
 	return strings.Join(names, ", ")
 }
 
-// built returns the files of p that the go command compiles on Linux on amd64, without tests.
-func built(t *Tree, p *Package) []*File {
-	ctx := build.Default
-	ctx.GOOS, ctx.GOARCH, ctx.CgoEnabled = "linux", "amd64", true
-	ctx.JoinPath = path.Join
-	ctx.OpenFile = func(name string) (io.ReadCloser, error) {
-		text, _ := t.text(name)
-		return io.NopCloser(strings.NewReader(text)), nil
-	}
-	var files []*File
-	for _, f := range p.Files {
-		if f.Test {
-			continue
-		}
-		if ok, err := ctx.MatchFile(p.Dir, path.Base(f.Path)); err == nil && ok {
-			files = append(files, f)
-		}
-	}
-	return files
-}
-
-// references finds out what each name in files means. t.Importer knows the packages that they import.
-func references(t *Tree, dir string, files []*File) (refs, error) {
+// references says which of a checked package's files refers to which.
+func references(t *Tree, c *checked) refs {
 	number := map[string]int{}
-	var parsed []*ast.File
-	for i, f := range files {
+	for i, f := range c.files {
 		number[f.Path] = i
-		parsed = append(parsed, f.AST)
-	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	conf := types.Config{Importer: t.Importer, Sizes: types.SizesFor("gc", "amd64")}
-	pkg, err := conf.Check(path.Join(t.Module, dir), t.fset, parsed, info)
-	if err != nil {
-		return nil, err
 	}
 	file := func(pos token.Pos) int { return number[t.fset.File(pos).Name()] }
-	r := make(refs, len(files))
+	r := make(refs, len(c.files))
 	for i := range r {
-		r[i] = make([]bool, len(files))
+		r[i] = make([]bool, len(c.files))
 	}
-	for id, obj := range info.Uses {
-		if obj.Pkg() != pkg {
+	for id, obj := range c.uses {
+		if obj.Pkg() != c.pkg {
 			continue
 		}
 		if a, b := file(id.Pos()), file(obj.Pos()); a != b {
 			r[a][b] = true
 		}
 	}
-	return r, nil
+	return r
 }

@@ -1,0 +1,95 @@
+package lint
+
+import (
+	"go/types"
+	"slices"
+	"strings"
+)
+
+// A Writer is a function by which something gets into the store, or is forgotten in memory because it has.
+type Writer struct {
+	// Name is the folder, the type if it is a method, and the function.
+	Name string
+	// In lists the packages, besides its own, that call it. Their internal folders may, too.
+	In []string
+	// Reason says why no other does.
+	Reason string
+}
+
+// Writers are the only way to write: whatever changes in an actor is put into a batch, Actor.Commit cuts that, and
+// the batch says what became of it.
+var Writers = []Writer{
+	{"kv.Engine.Commit", []string{"kv/faultkv", "kv/kvtest", "actorstore", "host", "host/front"}, "what an actor keeps is written by actorstore, which fences and counts it. Hosts and fronts write rows of their own beside that"},
+	{"kv.NewDB", []string{"kv/kvtest"}, "a transaction over the bare engine knows no owner"},
+	{"batch.Batch.Split", []string{"actorstore", "vfs"}, "there is one splitter, before one commit. SQL asks it what doesn't fit, and writes that through a journal"},
+	{"batch.Batch.Seal", []string{"actorstore"}, "a batch takes no more when it is being committed"},
+	{"batch.Batch.Settle", []string{"actorstore"}, "a batch has landed when its commit has"},
+	{"batch.Dirty.Clear", []string{"conn", "workflow"}, "what was dirty is forgotten only when the batch has landed that carried it"},
+}
+
+func checkWriters(t *Tree) []Finding { return compareWriters(t, Writers) }
+
+// compareWriters holds every call in the root module, tests apart, against list, and list against the calls.
+func compareWriters(t *Tree, list []Writer) []Finding {
+	byName := map[string]Writer{}
+	verbs := map[string]bool{} // the functions' own names
+	for _, w := range list {
+		byName[w.Name] = w
+		verbs[w.Name[strings.LastIndexByte(w.Name, '.')+1:]] = true
+	}
+	called := map[[2]string]bool{} // by name and family
+	var fs []Finding
+	for _, p := range t.Packages {
+		if p.Nested {
+			continue
+		}
+		c, err := t.check(p)
+		if err != nil {
+			fs = append(fs, Finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
+			continue
+		}
+		own, _, _ := family(p.Dir)
+		for id, obj := range c.uses {
+			fn, ok := obj.(*types.Func)
+			if !ok || !verbs[fn.Name()] || fn.Pkg() == nil {
+				continue
+			}
+			w, ok := byName[funcName(t, fn)]
+			if !ok || fn.Pkg() == c.pkg {
+				continue
+			}
+			called[[2]string{w.Name, own}] = true
+			if !slices.Contains(w.In, own) {
+				fs = append(fs, t.at(id.Pos(), "uses %s: %s", w.Name, w.Reason))
+			}
+		}
+	}
+	for _, w := range list {
+		for _, dir := range w.In {
+			if t.has(dir) && !called[[2]string{w.Name, dir}] {
+				fs = append(fs, Finding{dir, 0, "doesn't use " + w.Name + " any more: take it out of Writers"})
+			}
+		}
+	}
+	return fs
+}
+
+// funcName returns the name of a function of the tree as a Writer has it, "" for any other.
+func funcName(t *Tree, fn *types.Func) string {
+	dir, ok := t.inRoot(fn.Pkg().Path())
+	if !ok {
+		return ""
+	}
+	recv := fn.Signature().Recv()
+	if recv == nil {
+		return dir + "." + fn.Name()
+	}
+	typ := recv.Type()
+	if p, ok := typ.(*types.Pointer); ok {
+		typ = p.Elem()
+	}
+	if named, ok := typ.(*types.Named); ok {
+		return dir + "." + named.Obj().Name() + "." + fn.Name()
+	}
+	return ""
+}
