@@ -6,7 +6,7 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/greenroomdb/greenroom/kv/internal/overlay"
+	"github.com/greenroomdb/greenroom/internal/overlay"
 )
 
 // Get appends the value of key to dst, see Reader: the transaction's own, or that of

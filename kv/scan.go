@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/greenroomdb/greenroom/kv/internal/overlay"
+	"github.com/greenroomdb/greenroom/internal/overlay"
 )
 
 // A txScan is one iteration of a transaction: the state below, merged with what the

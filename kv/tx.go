@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/greenroomdb/greenroom/kv/internal/overlay"
+	"github.com/greenroomdb/greenroom/internal/overlay"
 )
 
 // A Tx is one transaction. Its reads are of the state that was the newest one at its

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/greenroomdb/greenroom/kv/internal/overlay"
+	"github.com/greenroomdb/greenroom/internal/overlay"
 )
 
 // pending is what is to be done to a key whose value isn't known before the commit: a

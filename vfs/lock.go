@@ -32,6 +32,11 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if level > sqlitevfs.LOCK_SHARED && h.readOnly {
 		return sqlite3.READONLY
 	}
+	if becomesWriter(h, level) {
+		if err := h.db.opts.MayWrite(); err != nil {
+			return h.sqliteError(err, sqlite3.IOERR_LOCK)
+		}
+	}
 	switch level {
 	case sqlitevfs.LOCK_SHARED:
 		err = h.lockShared()
@@ -47,6 +52,12 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	}
 	h.level = level
 	return nil
+}
+
+// becomesWriter says whether Options.MayWrite is to be asked: h is about to become the
+// writer, or to wait for that, and not for BeginUpdate.
+func becomesWriter(h *handle, level sqlitevfs.LockLevel) bool {
+	return h.db.opts.MayWrite != nil && !h.begun && !h.owns() && (level >= sqlitevfs.LOCK_RESERVED || h.wantWrite)
 }
 
 // lockShared starts a read of the newest committed view. It is refused only to a

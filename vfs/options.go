@@ -48,6 +48,10 @@ type Options struct {
 	// MaxConns bounds the open connections of a pool. Each one costs about a
 	// megabyte. 0 means 8.
 	MaxConns int
+	// MayWrite, unless it is nil, is called when a connection is about to become the
+	// writer, or to wait for that, but for BeginUpdate; an error of it makes that fail. It
+	// is called by the goroutine that executes the statement.
+	MayWrite func() error
 	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
 	Pragmas []string
 	// Extensions are called with every new connection of a pool, before Pragmas are

@@ -12,7 +12,7 @@ import (
 // it is on stable storage if the writer's synchronous asks for that.
 func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	s, h := db.join(b), db.owner.Load()
-	err := db.write(ctx, b, h == nil || h.synchronous() >= syncFull, s)
+	err := db.write(ctx, b, h == nil || awaited(h), s)
 	if err == nil && h != nil {
 		h.ended = true
 	}

@@ -114,6 +114,7 @@ func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err erro
 	}
 	tx = &Tx{db: db, ctx: ctx, conn: pooled, c: c, staged: staged{batch: b}}
 	tx.open, tx.close = context.WithCancel(context.Background())
+	c.file.begun = true
 	if _, err = pooled.ExecContext(ctx, "BEGIN IMMEDIATE"); err == nil {
 		if err = c.file.stage(&tx.staged); err == nil {
 			return tx, nil
@@ -121,6 +122,13 @@ func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err erro
 		err = errors.Join(err, rollback(ctx, pooled, c))
 	}
 	return nil, tx.leave(err)
+}
+
+// Apply is Commit without the wait for stable storage, as with Actor.Apply. A transaction
+// that is too large for one engine commit waits for its journal all the same.
+func (tx *Tx) Apply() error {
+	tx.applied = true
+	return tx.Commit()
 }
 
 // Commit ends the transaction. On an error nothing of it has landed, SQL or staged, but
@@ -169,6 +177,7 @@ func (tx *Tx) Rollback(reason error) error {
 // leave gives the connection back, and returns err with what goes wrong at that.
 func (tx *Tx) leave(err error) error {
 	tx.close()
+	tx.c.file.begun = false
 	if tx.spent {
 		tx.c.spent.Store(true)
 	}
@@ -181,10 +190,15 @@ func (tx *Tx) leave(err error) error {
 
 // land commits b by itself, as durably as the connection's transactions are.
 func (h *handle) land(ctx context.Context, b *batch.Batch) error {
-	if h.synchronous() < syncFull {
+	if !awaited(h) {
 		return h.db.actor.Apply(ctx, b)
 	}
 	return h.db.actor.Commit(ctx, b)
+}
+
+// awaited says whether the commit that h makes is waited for.
+func awaited(h *handle) bool {
+	return h.synchronous() >= syncFull && (h.staged == nil || !h.staged.applied)
 }
 
 // rollback ends the transaction if it isn't over, as that of a connection that was lost is.
@@ -232,6 +246,8 @@ type staged struct {
 	batch *batch.Batch
 	armed bool
 	over  bool // the transaction ended before COMMIT was called
+
+	applied bool // the commit is not waited for, whatever synchronous is
 
 	panicked any // what a hook or a Late function did in the commit; nil if none did
 

@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"github.com/ncruces/go-sqlite3"
-
 )
 
 // The main file of a connection in WAL mode.

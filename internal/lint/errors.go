@@ -26,7 +26,7 @@ var PlainErrors = []plain{
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrSeveral", "kv.ErrUnreadable",
 		"kv.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
-		"persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
+		"greenroom.ErrNested", "persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
 		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrInvalid", "traces/otlp.ErrOptions",
 		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",
@@ -120,7 +120,7 @@ func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
 			if d.Recv == nil || !ast.IsExported(receiver(d.Recv)) || f.AST.Name.Name == "main" {
 				continue
 			}
-			name := p.Dir + "." + receiver(d.Recv)
+			name := errorFolder(p.Dir) + "." + receiver(d.Recv)
 			if d.Name.Name == "Error" && wrapper(p, receiver(d.Recv)) == nil {
 				names[name] = &errorName{pos: d.Pos()}
 			}
@@ -148,7 +148,7 @@ func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]
 			continue
 		}
 		e := &errorName{pos: id.Pos()}
-		names[p.Dir+"."+id.Name] = e
+		names[errorFolder(p.Dir)+"."+id.Name] = e
 		if i >= len(v.Values) || isSelector(callee(v.Values[i]), "fmt", "Errorf") && !wraps(v.Values[i]) {
 			continue
 		}
@@ -162,7 +162,7 @@ func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]
 				}
 				return false
 			case *ast.Ident:
-				e.wraps = append(e.wraps, p.Dir+"."+n.Name)
+				e.wraps = append(e.wraps, errorFolder(p.Dir)+"."+n.Name)
 			}
 			return true
 		})
@@ -181,4 +181,12 @@ func callee(e ast.Expr) ast.Expr {
 func wraps(e ast.Expr) bool {
 	format, ok := e.(*ast.CallExpr).Args[0].(*ast.BasicLit)
 	return ok && strings.Contains(format.Value, "%w")
+}
+
+// errorFolder is a folder as PlainErrors writes it: the root is called as its package is.
+func errorFolder(dir string) string {
+	if dir == "." {
+		return "greenroom"
+	}
+	return dir
 }

@@ -38,7 +38,7 @@ var Restricted = []Restriction{
 	{"testing", []string{"kv/kvtest", "internal/pgtest", "workflow/workflowtest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
-	{"./kv/pebblekv", []string{"internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent"}, true, "what stands on kv works with every engine"},
+	{"./kv/pebblekv", []string{".", "internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent"}, true, "what stands on kv works with every engine"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/faultkv", []string{"kv/kvtest", "bench", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},

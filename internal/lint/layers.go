@@ -28,6 +28,7 @@ var Layers = []Layer{
 	{0, []string{"internal/pglocal"}, "starts PostgreSQL servers on this machine. Standard library only"},
 	{1, []string{"internal/pgtest"}, "gives such servers to tests, which alone import it"},
 	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},
+	{1, []string{"internal/overlay"}, "what a transaction has written, as a layer over a state that it doesn't know"},
 	{1, []string{"internal/cbor"}, "CBOR as JavaScript's cbor-x writes it: the values that messages, states and workflows hold"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"kv"}, "the contract of an ordered transactional store"},
@@ -42,6 +43,7 @@ var Layers = []Layer{
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
 	{4, []string{"traces/actorotel"}, "the names of an actor's spans and events, and who records them through OpenTelemetry's API"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
+	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
 	{5, []string{"host"}, "wakes, runs and puts to sleep actors"},
 	{5, []string{"host/front"}, "reaches a host's actors over HTTP and WebSockets"},
@@ -67,6 +69,7 @@ type Edge struct {
 // Sideways lists every import within a floor.
 var Sideways = []Edge{
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
+	{"kv", "internal/overlay", "a transaction reads what it has written, and lies beside what is stored"},
 	{"kv/memkv", "kv", "an engine implements the contract"},
 	{"kv/pebblekv", "kv", "an engine implements the contract"},
 	{"kv/pgkv", "kv", "an engine implements the contract"},

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/internal/overlay"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/internal/overlay"
 )
 
 // A group is what several transactions commit together: operations that the engine

@@ -1,0 +1,150 @@
+package greenroom
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// Options change what Open and New do; nil is the zero Options.
+type Options struct {
+	// MustExist has Open fail with ErrNotFound instead of making a store. New takes what
+	// its engine has.
+	MustExist bool
+	// ReadOnly opens a store that is there to look at it, with View and Actors: nothing is
+	// written, and Actor is ErrReadOnly. It implies MustExist.
+	ReadOnly bool
+	// Limits bound what an actor stores, and the sizes of keys, values and commits; zero
+	// fields are those of batch.DefaultLimits.
+	Limits batch.Limits
+	// CacheBytes bounds the memory for what is kept of values that were read, of all actors
+	// that the process owns, in bytes. 0 means actorstore.DefaultCacheBytes, a negative
+	// value none.
+	CacheBytes int64
+	// Host says who this process is to others, on an engine that several processes use at
+	// once.
+	Host actorstore.HostOptions
+	// Logger takes what goes wrong while no caller waits; nil means slog.Default().
+	Logger *slog.Logger
+	// Metrics is told what the engine and the parts of the actors count; nil means no one.
+	Metrics metrics.Sink
+}
+
+// A Store is a set of actors in one engine. All methods are safe for concurrent use.
+type Store struct {
+	lower  *actorstore.Store
+	engine kv.Engine
+	own    bool // Close closes the engine
+	opts   Options
+}
+
+// Open opens the store in the directory dir, which one process can have open at a time,
+// and creates it if there is none. The engine is Pebble, with its default options; for
+// others see New.
+//
+// Errors: ErrNotFound, ErrInUse, ErrNewerFormat, ErrCorrupt, those of the file system.
+func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	o := opts.withDefaults()
+	engine, err := pebblekv.Open(dir, &pebblekv.Options{MustExist: o.MustExist, ReadOnly: o.ReadOnly, Logger: o.Logger, Metrics: o.Metrics})
+	if err != nil {
+		return nil, err
+	}
+	s, err := New(ctx, engine, &o)
+	if err != nil {
+		return nil, errors.Join(err, engine.Close())
+	}
+	s.own = true
+	return s, nil
+}
+
+// New returns the store that engine has, and makes one if it is empty. The engine stays
+// the caller's, who closes it after the Store.
+func New(ctx context.Context, engine kv.Engine, opts *Options) (*Store, error) {
+	o := opts.withDefaults()
+	lower, err := actorstore.Open(ctx, engine, &actorstore.Options{
+		Limits: o.Limits, ReadOnly: o.ReadOnly, CacheBytes: o.CacheBytes, Host: o.Host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{lower: lower, engine: engine, opts: o}, nil
+}
+
+func (o *Options) withDefaults() (d Options) {
+	if o != nil {
+		d = *o
+	}
+	if d.Logger == nil {
+		d.Logger = slog.Default()
+	}
+	return d
+}
+
+// Engine returns what the store stands on.
+func (s *Store) Engine() kv.Engine { return s.engine }
+
+// Lower returns the layer below: actors as keys and commits alone.
+func (s *Store) Lower() *actorstore.Store { return s.lower }
+
+// Close closes the store, and an engine that Open has opened. Actors are to be closed
+// before. A second Close returns nil.
+func (s *Store) Close() error {
+	err := s.lower.Close()
+	if s.own {
+		err = errors.Join(err, s.engine.Close())
+	}
+	return err
+}
+
+// Actors yields the actors that opts selects, whoever has them open; nil is all of them,
+// in the order of their ids. An error is yielded once, with a zero ActorInfo.
+func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
+	return s.lower.Actors(ctx, opts)
+}
+
+// ActorsOptions select actors; see actorstore.ActorsOptions.
+type ActorsOptions = actorstore.ActorsOptions
+
+// An ActorInfo is what the store has recorded about an actor; see actorstore.ActorInfo.
+type ActorInfo = actorstore.ActorInfo
+
+// Fork makes the actor to, with everything but connections that the actor from stores now.
+// The one that is copied may be in use meanwhile, here or elsewhere. An actor of the name
+// to that exists is an error, and stays as it is.
+//
+// Errors: ErrNotFound; those of actorstore.Store.Fork.
+func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
+	view, err := s.view(ctx, from)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, view.Close()) }()
+	_, err = s.lower.Fork(ctx, view.Snapshot, &actorstore.ForkOptions{Name: to})
+	return err
+}
+
+// Drop removes everything that the actor stores, and its name. An actor that is open is
+// ErrInUse.
+func (s *Store) Drop(ctx context.Context, name string) error {
+	a, err := s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.Drop(ctx), a.Close())
+}
+
+// view pins the newest state of an actor.
+func (s *Store) view(ctx context.Context, name string) (*actorstore.View, error) {
+	id, err := s.lower.Lookup(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.lower.View(ctx, id)
+}

@@ -1,0 +1,523 @@
+package greenroom_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+var ctx = context.Background()
+
+// A rig is an actor on an engine in memory that counts and fails.
+type rig struct {
+	engine *faultkv.Engine
+	store  *greenroom.Store
+	actor  *greenroom.Actor
+}
+
+func newRig(t *testing.T, limits batch.Limits) *rig {
+	t.Helper()
+	r := &rig{engine: faultkv.New(memkv.New())}
+	var err error
+	if r.store, err = greenroom.New(ctx, r.engine, &greenroom.Options{Limits: limits}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.engine.Heal()
+		_ = r.actor.Close() // of the tests' own handles some are poisoned
+		if err := r.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.open(t)
+	return r
+}
+
+// open takes the actor, anew if there was a handle.
+func (r *rig) open(t *testing.T) {
+	t.Helper()
+	if r.actor != nil {
+		if err := r.actor.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if r.actor, err = r.store.Actor(ctx, "shop", &greenroom.ActorOptions{Pragmas: []string{"foreign_keys=ON"}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) update(t *testing.T, fn func(tx *greenroom.Tx) error) {
+	t.Helper()
+	if err := r.actor.Update(ctx, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds returns what the actor has: the rows of table t, and the value of key k, as a
+// transaction sees them and as a view does, which must be the same.
+func (r *rig) holds(t *testing.T) string {
+	t.Helper()
+	type reader interface {
+		Get(key []byte) ([]byte, error)
+	}
+	read := func(r reader, rows func(...any) error) (got string) {
+		var n int
+		if err := rows(&n); err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.Get([]byte("k"))
+		if err != nil && !errors.Is(err, greenroom.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d rows, k=%s", n, v)
+	}
+	const count = "select count(*) from t"
+	var own, seen string
+	r.update(t, func(tx *greenroom.Tx) error {
+		own = read(tx, tx.QueryRow(count).Scan)
+		return nil
+	})
+	if err := r.actor.View(ctx, func(v *greenroom.View) error {
+		seen = read(v, v.QueryRow(count).Scan)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if own != seen {
+		t.Errorf("a transaction sees %s, a view %s", own, seen)
+	}
+	return own
+}
+
+// write is what the transactions of the tests do: a row and a key.
+func write(tx *greenroom.Tx, value string) error {
+	if _, err := tx.Exec("insert into t(b) values (?)", value); err != nil {
+		return err
+	}
+	return tx.Put([]byte("k"), []byte(value))
+}
+
+func create(tx *greenroom.Tx) error {
+	_, err := tx.Exec("create table t(a integer primary key, b references u(a) deferrable initially deferred)")
+	if err == nil {
+		_, err = tx.Exec("create table u(a primary key); insert into u values ('old'), ('new')")
+	}
+	if err != nil {
+		return err
+	}
+	return write(tx, "old")
+}
+
+// TestUpdateIsOneCommit counts what transactions cost.
+func TestUpdateIsOneCommit(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	for _, tt := range []struct {
+		name   string
+		fn     func(tx *greenroom.Tx) error
+		commit int64
+	}{
+		{"nothing", func(*greenroom.Tx) error { return nil }, 0},
+		{"reads", func(tx *greenroom.Tx) error {
+			_, err := tx.Get([]byte("k"))
+			return errors.Join(err, tx.QueryRow("select 1 from t").Scan(new(int)))
+		}, 0},
+		{"a key", func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) }, 1},
+		{"a row", func(tx *greenroom.Tx) error { _, err := tx.Exec("insert into t values (null, 'new')"); return err }, 1},
+		{"both", func(tx *greenroom.Tx) error { return write(tx, "new") }, 1},
+	} {
+		r.engine.Reset()
+		r.update(t, tt.fn)
+		if c := r.engine.Counts(); c.Commits != tt.commit || c.Durable != tt.commit || c.Syncs != 0 {
+			t.Errorf("%s: %+v, want %d commits, all durable", tt.name, c, tt.commit)
+		}
+		r.engine.Reset()
+		if err := r.actor.UpdateApplied(ctx, tt.fn); err != nil {
+			t.Fatal(err)
+		}
+		if c := r.engine.Counts(); c.Commits != tt.commit || c.Durable != 0 || c.Syncs != 0 {
+			t.Errorf("%s, applied: %+v, want %d commits, none durable", tt.name, c, tt.commit)
+		}
+		for range 2 {
+			if err := r.actor.Sync(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c := r.engine.Counts(); c.Syncs != tt.commit {
+			t.Errorf("%s: %d syncs, want %d", tt.name, c.Syncs, tt.commit)
+		}
+	}
+}
+
+// TestUpdateWithoutSQL: a transaction of keys opens no database.
+func TestUpdateWithoutSQL(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.engine.Reset()
+	r.update(t, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte("v")) })
+	if c := r.engine.Counts(); c.Gets+c.Scans > 1 || c.Snapshots != 0 {
+		t.Errorf("a key took %+v", c)
+	}
+}
+
+// TestUpdateFails: whatever keeps a transaction from landing, nothing of it is there, and
+// the next one goes on.
+func TestUpdateFails(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tt := range []struct {
+		name   string
+		limits batch.Limits
+		fn     func(r *rig, tx *greenroom.Tx, cancel func()) error
+		want   error
+	}{
+		{"error", batch.Limits{}, func(*rig, *greenroom.Tx, func()) error { return boom }, boom},
+		{"cancelled", batch.Limits{}, func(_ *rig, _ *greenroom.Tx, cancel func()) error { cancel(); return nil }, context.Canceled},
+		{"rolled back", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			_, err := tx.Exec("rollback")
+			return err
+		}, vfs.ErrTxOver},
+		{"committed", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			_, _ = tx.Exec("rollback; begin immediate")
+			return nil
+		}, vfs.ErrTxOver},
+		{"foreign key", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			_, err := tx.Exec("insert into t(b) values ('nowhere')")
+			return err
+		}, nil},
+		{"quota", batch.Limits{Storage: 200_000}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			for i := range 8 {
+				if err := tx.Put([]byte{byte(i)}, make([]byte, 30_000)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, greenroom.ErrQuota},
+		{"too large", batch.Limits{ValueSize: 8192}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			return tx.Put([]byte("large"), make([]byte, 10_000))
+		}, nil},
+		{"fault of a read", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: boom, Times: faultkv.Forever})
+			for _, err := range tx.List(greenroom.ListOptions{}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}, boom},
+		{"fault of the commit's reads", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Err: boom, Times: faultkv.Forever})
+			return tx.Put([]byte("another key"), nil) // the commit looks for what it replaces
+		}, boom},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, tt.limits)
+			r.update(t, create)
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			err := r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+				if err := write(tx, "new"); err != nil {
+					return err
+				}
+				return tt.fn(r, tx, cancel)
+			})
+			if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			r.engine.Heal()
+			if got := r.holds(t); got != "1 rows, k=old" {
+				t.Errorf("the actor has %s", got)
+			}
+			r.update(t, func(tx *greenroom.Tx) error { return write(tx, "new") })
+			if got := r.holds(t); got != "2 rows, k=new" {
+				t.Errorf("after the next transaction: %s", got)
+			}
+		})
+	}
+}
+
+// TestUpdatePanics: a panic, and the end of the goroutine, undo the transaction and go on.
+func TestUpdatePanics(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, batch.Limits{})
+			r.update(t, create)
+			done := make(chan any)
+			go func() {
+				defer close(done)
+				defer func() {
+					if p := recover(); p != nil {
+						done <- p
+					}
+				}()
+				_ = r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+					if err := write(tx, "new"); err != nil {
+						t.Error(err)
+					}
+					end()
+					return nil
+				})
+			}()
+			if p := <-done; (p != nil) != (name == "panic") {
+				t.Errorf("recovered %v", p)
+			}
+			if got := r.holds(t); got != "1 rows, k=old" {
+				t.Errorf("the actor has %s", got)
+			}
+		})
+	}
+}
+
+// TestUpdateOutcome: a failure behind the commit leaves all of the transaction or nothing,
+// a handle that is of no more use, and an actor that can be opened again.
+func TestUpdateOutcome(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tt := range []struct {
+		name string
+		rule faultkv.Rule
+		want error
+		has  string
+	}{
+		{"before the commit", faultkv.Rule{Point: faultkv.BeforeCommit, Err: boom}, greenroom.ErrPoisoned, "1 rows, k=old"},
+		{"behind the commit", faultkv.Rule{Point: faultkv.AfterApply, Err: boom}, greenroom.ErrPoisoned, "2 rows, k=new"},
+		{"unknown", faultkv.Rule{Point: faultkv.AfterApply, Err: greenroom.ErrUnknownOutcome}, greenroom.ErrUnknownOutcome, "2 rows, k=new"},
+		{"not durable", faultkv.Rule{Point: faultkv.AfterCommit, Err: boom}, greenroom.ErrPoisoned, "2 rows, k=new"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, batch.Limits{})
+			r.update(t, create)
+			r.engine.Fail(tt.rule)
+			err := r.actor.Update(ctx, func(tx *greenroom.Tx) error { return write(tx, "new") })
+			if !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			r.engine.Heal()
+			if err := r.actor.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) }); !errors.Is(err, greenroom.ErrPoisoned) {
+				t.Errorf("the next transaction: %v, want %v", err, greenroom.ErrPoisoned)
+			}
+			select {
+			case <-r.actor.Done():
+			default:
+				t.Error("the handle says that it can be used")
+			}
+			r.open(t)
+			if got := r.holds(t); got != tt.has {
+				t.Errorf("the actor has %s, want %s", got, tt.has)
+			}
+		})
+	}
+}
+
+// TestUpdateNested: what would wait for itself is an error at once.
+func TestUpdateNested(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	put := func(tx *greenroom.Tx) error { return tx.Put([]byte("nested"), nil) }
+	for _, sqlFirst := range []bool{false, true} {
+		r.update(t, func(tx *greenroom.Tx) error {
+			if sqlFirst {
+				if err := write(tx, "new"); err != nil {
+					return err
+				}
+			}
+			apart := make(chan error)
+			go func() { apart <- r.actor.Update(tx, put) }()
+			pooled, err := r.actor.SQL().BeginTx(ctx, nil)
+			if err == nil {
+				err = pooled.Rollback()
+			}
+			_, execErr := r.actor.SQL().ExecContext(ctx, "delete from t")
+			for name, err := range map[string]error{
+				"update": r.actor.Update(ctx, put), "update with the transaction": r.actor.Update(tx, put),
+				"update of another goroutine": <-apart, "applied": r.actor.UpdateApplied(ctx, put),
+				"exec": execErr, "transaction": err, "close": r.actor.Close(),
+			} {
+				if !errors.Is(err, greenroom.ErrNested) {
+					t.Errorf("%s: %v, want %v", name, err, greenroom.ErrNested)
+				}
+			}
+			var n int
+			if err := r.actor.SQL().QueryRowContext(ctx, "select count(*) from t where b = 'old'").Scan(&n); err != nil || n != 1 {
+				t.Errorf("a read beside the transaction: %d rows, %v", n, err)
+			}
+			return r.actor.View(tx, func(v *greenroom.View) error {
+				_, err := v.Get([]byte("k"))
+				return err
+			})
+		})
+	}
+	if err := r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+		_, err := tx.Get([]byte("nested"))
+		return err
+	}); !errors.Is(err, greenroom.ErrNotFound) {
+		t.Errorf("something of a nested update landed: %v", err)
+	}
+	if _, err := r.actor.SQL().ExecContext(ctx, "insert into t(b) values ('new')"); err != nil {
+		t.Errorf("a write of the pool after the transaction: %v", err)
+	}
+}
+
+// TestUpdateTwoActors: an Update may change another actor.
+func TestUpdateTwoActors(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	other, err := r.store.Actor(ctx, "other", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r.update(t, func(tx *greenroom.Tx) error {
+		return other.Update(tx, func(inner *greenroom.Tx) error {
+			if err := r.actor.Update(inner, create); !errors.Is(err, greenroom.ErrNested) {
+				t.Errorf("got %v, want %v", err, greenroom.ErrNested)
+			}
+			return inner.Put([]byte("k"), []byte("other"))
+		})
+	})
+}
+
+// TestUpdatesInTurn: transactions of many goroutines run one after the other.
+func TestUpdatesInTurn(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	const goroutines, each = 8, 25
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range each {
+				if err := r.actor.UpdateApplied(ctx, func(tx *greenroom.Tx) error {
+					v, err := tx.Get([]byte("n"))
+					if err != nil && !errors.Is(err, greenroom.ErrNotFound) {
+						return err
+					}
+					_, err = tx.Exec("insert into t(a) values (?)", 1000+len(v))
+					return errors.Join(err, tx.Put([]byte("n"), append(v, 'x')))
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := r.actor.View(ctx, func(v *greenroom.View) error {
+		n, err := v.Get([]byte("n"))
+		if len(n) != goroutines*each {
+			t.Errorf("%d transactions are counted, want %d", len(n), goroutines*each)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	r.update(t, func(*greenroom.Tx) error {
+		done := make(chan error)
+		go func() { done <- r.actor.Update(waiting, create) }()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want %v", err, context.Canceled)
+		}
+		return nil
+	})
+}
+
+// TestUpdateLarge: a transaction that is larger than one commit of the engine lands whole.
+func TestUpdateLarge(t *testing.T) {
+	r := newRig(t, batch.Limits{AtomicBatches: 1})
+	r.update(t, create)
+	r.engine.Reset()
+	r.update(t, func(tx *greenroom.Tx) error {
+		if err := write(tx, "new"); err != nil {
+			return err
+		}
+		_, err := tx.Exec("create table blobs as select randomblob(3000) b from generate_series(1, 1000)")
+		return err
+	})
+	if c := r.engine.Counts(); c.Commits < 2 {
+		t.Errorf("it took %d commits", c.Commits)
+	}
+	if got := r.holds(t); got != "2 rows, k=new" {
+		t.Errorf("the actor has %s", got)
+	}
+	err := r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+		if err := write(tx, "new"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec("create table more as select randomblob(3000) b from generate_series(1, 1000)"); err != nil {
+			return err
+		}
+		return errors.New("no")
+	})
+	if err == nil || r.holds(t) != "2 rows, k=new" {
+		t.Errorf("after a large transaction that fails (%v): %s", err, r.holds(t))
+	}
+}
+
+// TestTxOver: a Tx, and a View, that are used after their end say so.
+func TestTxOver(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	var tx *greenroom.Tx
+	var view *greenroom.View
+	r.update(t, func(inner *greenroom.Tx) error { tx = inner; return create(inner) })
+	if err := r.actor.View(ctx, func(v *greenroom.View) error { view = v; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	list := func(entries iter.Seq2[greenroom.Entry, error]) (err error) {
+		for _, err = range entries {
+		}
+		return err
+	}
+	_, get := tx.Get(nil)
+	_, exec := tx.Exec("select 1")
+	_, query := tx.Query("select 1")
+	_, viewGet := view.Get(nil)
+	_, viewQuery := view.Query("select 1")
+	for name, err := range map[string]error{
+		"Get": get, "Exec": exec, "Query": query, "QueryRow": tx.QueryRow("select 1").Scan(new(int)),
+		"Put": tx.Put(nil, nil), "Delete": tx.Delete(nil), "DeleteRange": tx.DeleteRange(nil, nil),
+		"List":     list(tx.List(greenroom.ListOptions{})),
+		"View.Get": viewGet, "View.Query": viewQuery, "View.QueryRow": view.QueryRow("select 1").Scan(new(int)),
+		"View.List": list(view.List(greenroom.ListOptions{})),
+	} {
+		if !errors.Is(err, greenroom.ErrClosed) {
+			t.Errorf("%s: %v, want %v", name, err, greenroom.ErrClosed)
+		}
+	}
+	if err := r.actor.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"Update": r.actor.Update(ctx, create), "View": r.actor.View(ctx, func(*greenroom.View) error { return nil }),
+		"SQL": r.actor.SQL().PingContext(ctx), "Sync": r.actor.Sync(ctx),
+	} {
+		if !errors.Is(err, greenroom.ErrClosed) {
+			t.Errorf("%s of a closed actor: %v, want %v", name, err, greenroom.ErrClosed)
+		}
+	}
+}
+
+// TestUpdateUnsupported: a mode in which SQL and keys can't land together is refused by
+// its name.
+func TestUpdateUnsupported(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	if _, err := r.actor.SQL().ExecContext(ctx, "pragma journal_mode=wal"); err != nil {
+		t.Fatal(err)
+	}
+	err := r.actor.Update(ctx, func(tx *greenroom.Tx) error { return write(tx, "new") })
+	if !errors.Is(err, greenroom.ErrUnsupported) || !strings.Contains(err.Error(), "WAL") {
+		t.Errorf("got %v, want %v", err, greenroom.ErrUnsupported)
+	}
+}

@@ -1,0 +1,118 @@
+package greenroom
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// A View is everything that one actor stores, as of one moment, for reading. It belongs to
+// one goroutine at a time. Its methods return ErrClosed when the function has returned.
+type View struct {
+	ctx  context.Context
+	at   *actorstore.View
+	opts *Options
+	db   *vfs.DB // nil until it is asked for
+	over bool
+}
+
+// View runs fn with one state of the actor: the newest one that is applied, whoever has
+// the actor open. It disturbs no writer, and owns nothing.
+//
+// Errors: fn's; ErrNotFound; those of the engine.
+func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) (err error) {
+	at, err := s.view(ctx, name)
+	if err != nil {
+		return err
+	}
+	v := &View{ctx: ctx, at: at, opts: &s.opts}
+	defer func() {
+		v.over = true
+		var closed error
+		if v.db != nil {
+			closed = v.db.Close()
+		}
+		if closed = errors.Join(closed, at.Close()); closed != nil {
+			err = errors.Join(err, closed)
+		}
+	}()
+	return fn(v)
+}
+
+// View is Store.View of the actor. It may run beside an Update, and within one: it does
+// not see what that has not landed yet. An actor that has never been written to is
+// ErrNotFound.
+func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return a.store.View(ctx, a.Name(), fn)
+}
+
+// Info returns what the store has recorded about the actor.
+func (v *View) Info() ActorInfo { return v.at.Info() }
+
+func (v *View) check() error {
+	if v.over {
+		return ErrClosed
+	}
+	return nil
+}
+
+// Get returns the value of a user key, which the caller may change; a key that is not
+// there is ErrNotFound.
+func (v *View) Get(key []byte) ([]byte, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	return v.at.User().Get(v.ctx, key, []byte{})
+}
+
+// List yields the entries that opts select, in the order of their keys. Keys and values
+// must not be changed, and are valid until the next iteration. An error is yielded once,
+// with a zero Entry.
+func (v *View) List(opts ListOptions) iter.Seq2[Entry, error] {
+	if err := v.check(); err != nil {
+		return func(yield func(Entry, error) bool) { yield(Entry{}, err) }
+	}
+	return v.at.User().List(v.ctx, opts)
+}
+
+// SQL returns the database as a pool of connections for reading, which the end of the View
+// closes: rows and transactions must be closed before the function returns.
+func (v *View) SQL() (*sql.DB, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	if v.db == nil {
+		db, err := vfs.OpenView(v.ctx, v.at, &vfs.Options{Logger: v.opts.Logger, Metrics: v.opts.Metrics})
+		if err != nil {
+			return nil, err
+		}
+		v.db = db
+	}
+	return v.db.DB, nil
+}
+
+// Query executes a query that returns rows, as sql.DB.Query.
+func (v *View) Query(query string, args ...any) (*sql.Rows, error) {
+	db, err := v.SQL()
+	if err != nil {
+		return nil, err
+	}
+	return db.QueryContext(v.ctx, query, args...)
+}
+
+// QueryRow executes a query that returns at most one row, as sql.DB.QueryRow: an error is
+// that of Row.Scan, sql.ErrNoRows if there is no row.
+func (v *View) QueryRow(query string, args ...any) *sql.Row {
+	db, err := v.SQL()
+	if err != nil {
+		return failedRow(v.ctx, err)
+	}
+	return db.QueryRowContext(v.ctx, query, args...)
+}
