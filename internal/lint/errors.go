@@ -52,7 +52,6 @@ var PlainErrors = []plain{
 	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "persist.ErrConnections", "workflow.ErrStorage"}},
 	{"it is about code in a module, where the kinds aren't", []string{"host/guest.ErrNoHost", "host/guest.ErrNoRows", "host/guest.ErrNotFound"}},
 	{"tests alone meet it", []string{"kv/faultkv.ErrCrashed", "kv/faultkv.ErrInjected", "kv/faultkv.ErrTorn"}},
-	{"it has what a server said, in the server's words", []string{"kv/pgkv.ServerError"}},
 }
 
 // An errorName is an exported sentinel or an exported type of errors.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -18,6 +20,14 @@ type fault struct {
 	cause, err error
 }
 
+// A diskFull is what callers get after the disk was full: an error of that kind, too.
+type diskFull struct{ error }
+
+func (d *diskFull) Unwrap() error { return d.error }
+
+// Is reports whether target is errkind.ErrNoSpace.
+func (d *diskFull) Is(target error) bool { return target == errkind.ErrNoSpace }
+
 func newFault() *fault { return &fault{done: make(chan struct{})} }
 
 // set records the first cause; later ones are consequences and are dropped.
@@ -25,6 +35,9 @@ func (f *fault) set(cause error) {
 	f.once.Do(func() {
 		f.cause = cause
 		f.err = fmt.Errorf("pebblekv: %w: %w", kv.ErrPoisoned, cause)
+		if vfs.IsNoSpaceError(cause) {
+			f.err = &diskFull{f.err}
+		}
 		close(f.done)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -198,6 +199,9 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 	within(t, "committing on a broken disk", func() { acked = commitUntilPoisoned(t, db, before, cause) })
 	within(t, "Failed of a poisoned store", func() { <-db.Failed() })
 	within(t, "a call of a poisoned store", func() { wantPoisoned(t, db, snap) })
+	if err := db.Commit(ctx, record(0)); errors.Is(err, errkind.ErrNoSpace) != errors.Is(cause, syscall.ENOSPC) {
+		t.Errorf("after %v a commit says %v, which is or isn't of the kind %v", cause, err, errkind.ErrNoSpace)
+	}
 	within(t, "Close of a poisoned store", func() {
 		if err := snap.Close(); err != nil {
 			t.Errorf("closing the snapshot: %v", err)

@@ -38,8 +38,14 @@ type ServerError struct {
 // Error returns the sentence with the code.
 func (e *ServerError) Error() string { return fmt.Sprintf("PostgreSQL: %s (%s)", e.Message, e.Code) }
 
+// Is reports whether target is errkind.ErrNoSpace, and the server's disk is full.
+func (e *ServerError) Is(target error) bool {
+	return target == errkind.ErrNoSpace && e.Code == codeDiskFull
+}
+
 // SQLSTATEs that mean something here.
 const (
+	codeDiskFull         = "53100"
 	codeUniqueViolation  = "23505"
 	codeSerialization    = "40001"
 	codeDeadlock         = "40P01"
