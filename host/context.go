@@ -188,7 +188,9 @@ func (c *Context) stage() error {
 	l := c.life
 	c.stageAccount()
 	if c.state != nil {
-		l.state.StageSet(c.Batch(), *c.state)
+		if err := l.record.In(c.Batch()).SetState(*c.state); err != nil {
+			return err
+		}
 	}
 	if err := c.stageConns(); err != nil {
 		return err

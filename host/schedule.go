@@ -24,7 +24,7 @@ type Schedule struct{ c *Context }
 func (c *Context) Schedule() Schedule { return Schedule{c} }
 
 // Add schedules a job and returns the id of its event. An action gets the first of
-// Job.Args as its arguments. See persist.Schedule.StageAdd.
+// Job.Args as its arguments. See persist.Tx.Add.
 func (s Schedule) Add(job persist.Job) (id string, err error) {
 	if strings.HasPrefix(job.Action, ownPrefix) {
 		return "", fmt.Errorf("%w: %.80q", ErrNoAction, job.Action)
@@ -36,7 +36,7 @@ func (s Schedule) add(job persist.Job) (id string, err error) {
 	if err := s.c.due(); err != nil {
 		return "", err
 	}
-	if id, err = s.c.life.record.Schedule().StageAdd(s.c.Batch(), job); err == nil {
+	if id, err = s.c.life.record.In(s.c.Batch()).Add(job); err == nil {
 		s.c.scheduleEvent(actorotel.EventScheduleCreated, &persist.Event{ID: id, Action: job.Action, At: job.At})
 	}
 	return id, err
@@ -61,8 +61,7 @@ func (s Schedule) Cancel(id string) error {
 	if err := s.c.check(); err != nil {
 		return err
 	}
-	s.c.life.record.Schedule().StageCancel(s.c.Batch(), id)
-	return nil
+	return s.c.life.record.In(s.c.Batch()).Cancel(id)
 }
 
 // List returns the events, the next first.
@@ -84,7 +83,9 @@ func (l *life) alarmAction(action string) persist.Action {
 		// turn, which the actor runs on its way to sleep, too, goes by its own.
 		t := newTurn("", func(c *Context) error {
 			c.scheduleEvent(actorotel.EventScheduleTriggered, &f.Event)
-			f.StageDone(c.Batch())
+			if err := l.record.In(c.Batch()).Done(f); err != nil {
+				return err
+			}
 			return run(c, f)
 		})
 		t.action, t.scheduled = action, true

@@ -8,112 +8,119 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// TestClose: what isn't saved is saved by Close, and if it can't, Close says so and can
-// be called again.
+// TestClose: a Record that is closed refuses everything, and what was changed is stored.
 func TestClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		r := w.open(nil)
-		s := state(t, r)
-		for range 3 {
-			must(t, s.Mutate(ctx, add(1)))
-			synctest.Wait() // until the first is saved, which doesn't wait for the timer
-		}
-		w.refuse(2)
-		wantErr(t, r.Close(ctx), batch.ErrTooLarge)
-		if got(t, s) != 3 {
-			t.Errorf("count %d", got(t, s))
-		}
-		must(t, s.Mutate(ctx, add(1)))
-		w.eng.Heal()
-		must(t, r.Close(ctx))
-		must(t, r.Close(ctx))
-		wantErr(t, s.Mutate(ctx, add(1)), ErrClosed)
-		wantErr(t, r.Save(ctx, now), ErrClosed)
-		_, err := s.Get()
-		wantErr(t, err, ErrClosed)
-		if r := w.open(nil); got(t, state(t, r)) != 4 {
-			t.Errorf("count %d", got(t, state(t, r)))
-		}
-	})
+	w := newWorld(t)
+	r := w.open(nil)
+	s := state(t, r)
+	must(t, s.Mutate(ctx, add(3)))
+	var b batch.Batch
+	must(t, r.In(&b).SetState(count{Count: 9}))
+	w.eng.Reset()
+	must(t, r.Close(ctx))
+	must(t, r.Close(ctx))
+	if n := w.eng.Counts(); n.Commits+n.Syncs != 0 {
+		t.Errorf("Close made %d commits and %d syncs", n.Commits, n.Syncs)
+	}
+	wantErr(t, s.Mutate(ctx, add(1)), ErrClosed)
+	wantErr(t, w.actor.Commit(ctx, &b), ErrClosed) // it was staged before
+	_, err := s.Get()
+	wantErr(t, err, ErrClosed)
+	if r := w.open(nil); got(t, state(t, r)) != 3 {
+		t.Errorf("count %d", got(t, state(t, r)))
+	}
 }
 
-// TestCloseWaits: Close waits for a save that is under way.
+// TestCloseWaits: Close waits for the commit that is under way, as long as its context
+// says, and leaves to the clock what that has scheduled.
 func TestCloseWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		r := w.open(nil)
+		clock := alarm.New(nil)
+		defer clock.Close()
+		r := w.open(&Options{Clock: clock})
 		s := state(t, r)
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
-		must(t, s.Mutate(ctx, add(1)))
+		changed, at := make(chan error, 1), time.Now().Add(time.Hour)
+		go func() {
+			_, err := r.Schedule().At(ctx, at, "a")
+			changed <- err
+		}()
 		<-pause.Reached()
-		must(t, s.Mutate(ctx, add(1)))
 		short, cancel := context.WithTimeout(ctx, sec)
 		defer cancel()
 		wantErr(t, r.Close(short), context.DeadlineExceeded)
-		closed := make(chan error)
+		if _, err := s.Get(); err != nil {
+			t.Errorf("closed after an error: %v", err)
+		}
+		closed := make(chan error, 1)
 		go func() { closed <- r.Close(ctx) }()
 		synctest.Wait()
 		pause.Release()
 		must(t, <-closed)
-		if w.countIn() != 2 {
-			t.Errorf("stored %d", w.countIn())
+		must(t, <-changed)
+		if next := clock.Next(); !next.Equal(at) {
+			t.Errorf("the actor is to be woken at %v, want %v", next, at)
 		}
 	})
 }
 
-// TestCloseLate: a Record whose actor was closed before it says what is lost.
+// TestCloseLate: a Record may be closed behind its actor.
 func TestCloseLate(t *testing.T) {
 	w := newWorld(t)
-	r := w.open(&Options{SaveInterval: time.Hour})
-	s := state(t, r)
-	must(t, s.Mutate(ctx, add(1)))
-	must(t, r.Save(ctx, now))
-	must(t, s.Mutate(ctx, add(1)))
+	r := w.open(nil)
 	must(t, w.actor.Close())
-	wantErr(t, r.Close(ctx), actorstore.ErrClosed)
+	must(t, r.Close(ctx))
 	must(t, r.Close(ctx))
 }
 
-// TestSaveQuota: a state that the quota has no room for stays, until there is.
-func TestSaveQuota(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where no retry comes before there is room
+// TestQuota: a state that the quota has no room for fails the transaction that brings it,
+// and keeps nothing else from being stored.
+func TestQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.limits.Storage = 4000
-		r := w.open(&Options{SaveInterval: time.Hour})
+		r := w.open(nil)
 		s := state(t, r)
+		id, err := r.Schedule().After(ctx, time.Hour, "a")
+		must(t, err)
+		must(t, s.Set(ctx, count{Count: 1}))
 		must(t, w.actor.Put(ctx, actorstore.UserKey(nil), make([]byte, 3000)))
-		must(t, s.Set(ctx, count{Count: 1, Pad: string(make([]byte, 2000))}))
-		wantErr(t, r.Save(ctx, now), actorstore.ErrQuota)
+		wantErr(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}), actorstore.ErrQuota)
+		if got(t, s) != 1 || w.countIn() != 1 {
+			t.Errorf("count %d, stored %d", got(t, s), w.countIn())
+		}
+		if found, err := r.Schedule().Cancel(ctx, id); err != nil || !found {
+			t.Errorf("Cancel: %v, %v", found, err)
+		}
 		must(t, w.actor.Delete(ctx, actorstore.UserKey(nil)))
-		must(t, r.Save(ctx, now))
-		// What a save replaces is credited: twice the state would not fit.
-		must(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2100))}))
-		must(t, r.Save(ctx, now))
-		if w.countIn() != 2 {
+		must(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}))
+		// What a change replaces is credited: twice the state would not fit.
+		must(t, s.Set(ctx, count{Count: 3, Pad: string(make([]byte, 2100))}))
+		if w.countIn() != 3 {
 			t.Errorf("stored %d", w.countIn())
 		}
 	})
 }
 
-// BenchmarkSave compares a change that is saved with the same bytes put by themselves.
-func BenchmarkSave(b *testing.B) {
+// BenchmarkSet compares a change of the state with the same bytes put by themselves.
+func BenchmarkSet(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		w := newWorld(b)
-		r := w.open(&Options{SaveInterval: time.Hour})
+		r := w.open(nil)
 		s, err := OpenState[count](ctx, r, nil)
 		must(b, err)
 		v := count{Pad: string(make([]byte, size))}
-		b.Run("save/"+strconv.Itoa(size), func(b *testing.B) {
+		b.Run("set/"+strconv.Itoa(size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				v.Count++
 				must(b, s.Set(ctx, v))
-				must(b, r.Save(ctx, now))
 			}
 		})
 		b.Run("put/"+strconv.Itoa(size), func(b *testing.B) {

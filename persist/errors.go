@@ -19,9 +19,6 @@ var (
 	ErrClosed = errkind.New("persist: closed", errkind.ErrClosed)
 	// ErrNoInput: the actor was created without an input.
 	ErrNoInput = errkind.New("persist: no input", errkind.ErrNotFound)
-	// ErrConnections: the state is stored, and the connections that were to go with it
-	// are not. It wraps the reason, too; both are tried again.
-	ErrConnections = errors.New("persist: connections not saved")
 	// ErrStarted: Start was called before.
 	ErrStarted = errors.New("persist: schedule is started")
 	// ErrNoAction: an event names an action that there is none of.

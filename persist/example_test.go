@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -35,7 +34,7 @@ type room struct {
 	Guests []string `json:"guests"`
 }
 
-// A state is changed in memory, and saved a little later, or when it is asked for.
+// A state is changed by commits, here each with one of its own.
 func Example() {
 	ctx := context.Background()
 	store, actor := open(ctx)
@@ -54,7 +53,6 @@ func Example() {
 		r.Guests = append(r.Guests, "ann")
 		return nil
 	}))
-	check(rec.Save(ctx, &persist.SaveOptions{Immediate: true})) // or Close, or in ten seconds
 	check(state.Set(ctx, room{Topic: "the end"}))
 	check(rec.Close(ctx))
 
@@ -68,7 +66,7 @@ func Example() {
 	// Output: the end 0 <nil>
 }
 
-// What can't be stored is refused where it is done, and not when it is saved.
+// What can't be stored changes nothing.
 func ExampleState_Mutate() {
 	ctx := context.Background()
 	store, actor := open(ctx)
@@ -93,7 +91,7 @@ func ExampleState_Mutate() {
 }
 
 // State and SQL change with one commit, or not at all.
-func ExampleState_StageMutate() {
+func ExampleRecord_In() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
@@ -110,11 +108,14 @@ func ExampleState_StageMutate() {
 
 	join := func(name string) error {
 		return db.Update(ctx, func(tx *vfs.Tx) error {
-			state.StageMutate(tx.Batch(), func(r *room) error {
+			err := persist.Mutate(rec.In(tx.Batch()), func(r *room) error {
 				r.Guests = append(r.Guests, name)
 				return nil
 			})
-			_, err := tx.ExecContext(ctx, "insert into guest values(?)", name)
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, "insert into guest values(?)", name)
 			return err
 		})
 	}
@@ -124,33 +125,6 @@ func ExampleState_StageMutate() {
 	// Output:
 	// <nil> true
 	// [ann] <nil>
-}
-
-// Connections that have changed are saved with the state.
-func ExampleOptions_connections() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-
-	var rec *persist.Record
-	set, err := conn.Open(ctx, actor, &conn.Options{Save: func(ctx context.Context) error {
-		return rec.Save(ctx, &persist.SaveOptions{Immediate: true})
-	}})
-	check(err)
-	defer set.Close(ctx)
-	rec, err = persist.Open(ctx, actor, &persist.Options{Create: true, Connections: set})
-	check(err)
-	defer rec.Close(ctx)
-	state, err := persist.OpenState[room](ctx, rec, nil)
-	check(err)
-
-	c, err := set.Create(conn.Info{Path: "/connect"})
-	check(err)
-	check(c.SetState("ann"))
-	check(state.Mutate(ctx, func(r *room) error { r.Guests = []string{"ann"}; return nil }))
-	check(rec.Save(ctx, &persist.SaveOptions{Immediate: true}))
-	fmt.Println(set.Changed(), rec.Saved())
-	// Output: 0 true
 }
 
 // What is scheduled is stored, and runs in whatever process has the actor by then.
@@ -193,7 +167,7 @@ func ExampleSchedule() {
 }
 
 // The end of an event lands with what its action does to the database: exactly once.
-func ExampleFiring_StageDone() {
+func ExampleTx_Done() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
@@ -209,7 +183,9 @@ func ExampleFiring_StageDone() {
 	done := make(chan error)
 	check(rec.Schedule().Start(ctx, persist.Actions{"accrue": func(ctx context.Context, f *persist.Firing) error {
 		err := db.Update(ctx, func(tx *vfs.Tx) error {
-			f.StageDone(tx.Batch())
+			if err := rec.In(tx.Batch()).Done(f); err != nil {
+				return err
+			}
 			_, err := tx.ExecContext(ctx, "update interest set cents = cents + 7")
 			return err
 		})

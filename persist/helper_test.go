@@ -86,7 +86,7 @@ func (w *world) enter() *actorstore.Actor {
 	return w.actor
 }
 
-// leave ends the process: nothing is saved.
+// leave ends the process.
 func (w *world) leave() {
 	if w.rec != nil {
 		w.rec.drop()
@@ -98,17 +98,10 @@ func (w *world) leave() {
 	w.rec, w.actor, w.store = nil, nil, nil
 }
 
-// drop ends the Record without a save, as the end of the process does.
+// drop ends the Record, whatever its actor says.
 func (r *Record) drop() {
-	if err := r.sched.stop(ctx); err != nil {
+	if err := r.Close(ctx); err != nil {
 		panic(err)
-	}
-	r.mu.Lock()
-	gone := r.closed
-	r.closed = true
-	r.mu.Unlock()
-	if !gone {
-		r.shut()
 	}
 }
 
@@ -211,42 +204,7 @@ func (l *logs) lines(with string) (n int) {
 	return n
 }
 
-// conns stands for package conn: things that change, and go behind the record.
-type conns struct {
-	mu    sync.Mutex
-	items map[string]int
-	dirty batch.Dirty[string]
-	fail  error // of Stage
-}
-
-func (c *conns) set(id string, v int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.items == nil {
-		c.items = map[string]int{}
-	}
-	c.items[id] = v
-	c.dirty.Mark(id)
-}
-
-func (c *conns) Stage(b *batch.Batch) error {
-	if c.fail != nil {
-		return c.fail
-	}
-	all := c.dirty.Capture()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range all.Keys() {
-		b.Put(actorstore.AppendConnection(nil, id), []byte{byte(c.items[id])})
-	}
-	b.OnCommit(func() { c.dirty.Clear(all) })
-	return nil
-}
-
-// telling is conns that can say whether something has changed.
-type telling struct{ conns }
-
-func (c *telling) Changed() int { return c.dirty.Len() }
+const sec = time.Second
 
 // pass lets d pass in a synctest bubble, and what comes of it happen.
 func pass(d time.Duration) {

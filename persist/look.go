@@ -17,7 +17,7 @@ type Contents struct {
 }
 
 // Look returns what the record of the actor is in a snapshot or a view, without owning
-// the actor: a running host is not disturbed, and what it hasn't saved is not seen.
+// the actor: a running host is not disturbed.
 // Events whose notes can't be used are parked. ErrNoRecord and the errors of decoding
 // are those of Open.
 func Look(ctx context.Context, snap *actorstore.Snapshot) (*Contents, error) {

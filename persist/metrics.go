@@ -9,15 +9,11 @@ import (
 // Metrics returns what a Record tells Options.Metrics, for a Sink that wants to know
 // beforehand.
 func Metrics() []*metrics.Metric {
-	return []*metrics.Metric{metricSaves, metricSaveFailures, metricSaveTime, metricLarge,
-		metricEventsDone, metricEventsFailed, metricEventsParked, metricEventTime}
+	return []*metrics.Metric{metricLarge, metricEventsDone, metricEventsFailed, metricEventsParked, metricEventTime}
 }
 
 var (
-	metricSaves        = &metrics.Metric{Name: "persist_saves", Help: "Saves of states and connections that succeeded"}
-	metricSaveFailures = &metrics.Metric{Name: "persist_save_failures", Help: "Saves of states and connections that failed"}
-	metricSaveTime     = &metrics.Metric{Kind: metrics.Timer, Name: "persist_save", Help: "How long saves took that succeeded"}
-	metricLarge        = &metrics.Metric{Name: "persist_large_records", Help: "Records that came near their limit"}
+	metricLarge = &metrics.Metric{Name: "persist_large_records", Help: "Records that came near their limit"}
 
 	metricEventsDone   = &metrics.Metric{Name: "persist_events", Label: "outcome", Value: "done", Help: "Scheduled events that ran, by outcome"}
 	metricEventsFailed = &metrics.Metric{Name: "persist_events", Label: "outcome", Value: "failed", Help: "Scheduled events that ran, by outcome"}

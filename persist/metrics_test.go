@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -37,18 +36,12 @@ func TestMetrics(t *testing.T) {
 		})
 		v := state(t, w.rec)
 		must(t, v.Set(ctx, count{Pad: string(make([]byte, 760))})) // near the limit, with events and without
-		must(t, w.rec.Save(ctx, now))
-		must(t, v.Mutate(ctx, add(1)))
-		w.refuse(1)
-		wantErr(t, w.rec.Save(ctx, now), batch.ErrTooLarge)
-		pass(sec)
 		for _, a := range []string{"good", "bad"} {
 			_, err := s.After(ctx, 0, a)
 			must(t, err)
 		}
 		pass(time.Minute)
-		want := map[*metrics.Metric]int64{metricSaves: 2, metricSaveFailures: 1, metricSaveTime: 2, metricLarge: 1,
-			metricEventsDone: 1, metricEventsFailed: 2, metricEventsParked: 1, metricEventTime: 1}
+		want := map[*metrics.Metric]int64{metricLarge: 1, metricEventsDone: 1, metricEventsFailed: 2, metricEventsParked: 1, metricEventTime: 1}
 		for _, one := range Metrics() {
 			if m.n[one] != want[one] {
 				t.Errorf("%s %s is %d, want %d", one.Name, one.Value, m.n[one], want[one])

@@ -26,14 +26,9 @@ type model struct {
 	w   *world
 	d   *disk
 	s   *State[count]
-	c   *telling
 
 	memory int // the newest count
 	acked  int // the count that must survive a crash
-	gone   bool
-
-	conns  map[string]int // as set
-	ackedC map[string]int // that must survive
 
 	mu   sync.Mutex      // of what the action uses, for the race detector
 	jobs map[string]*job // that must be there, or have run
@@ -52,7 +47,7 @@ type job struct {
 
 // TestModel makes random operations, with restarts and failed writes between them: no
 // acknowledged state is lost, no event is lost or runs after it was cancelled, and what
-// is in memory is what is stored once it is saved.
+// is in memory is what is stored.
 func TestModel(t *testing.T) {
 	seeds := 200
 	if testing.Short() {
@@ -62,8 +57,8 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDisk()
-				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorldOn(t, d), d: d, c: &telling{}, conns: map[string]int{},
-					ackedC: map[string]int{}, jobs: map[string]*job{}, ran: map[string]int{}}
+				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorldOn(t, d), d: d,
+					jobs: map[string]*job{}, ran: map[string]int{}}
 				m.run()
 			})
 		})
@@ -71,7 +66,7 @@ func TestModel(t *testing.T) {
 }
 
 func (m *model) run() {
-	m.w.limits.Entries = 3 // so that saves have many parts
+	m.w.limits.Entries = 3 // so that batches have many parts
 	m.open()
 	for range 5 + m.draw(80) {
 		m.step()
@@ -85,20 +80,18 @@ func (m *model) run() {
 			m.t.Errorf("event %s of %v never ran", id, j.at)
 		}
 	}
-	m.save(now)
+	m.check()
 	must(m.t, m.w.rec.Close(ctx))
-	m.equal()
 	m.w.healthy()
 }
 
 // open opens the record, after a crash or at first.
 func (m *model) open() {
-	r, err := m.w.tryOpen(&Options{Connections: m.c, RetryMax: 10 * sec})
+	r, err := m.w.tryOpen(&Options{RetryMax: 10 * sec})
 	must(m.t, err)
 	m.s, err = OpenState[count](ctx, r, nil)
 	must(m.t, err)
 	must(m.t, r.Schedule().Start(ctx, func(string) Action { return m.action }))
-	m.gone = false
 }
 
 func (m *model) step() {
@@ -106,9 +99,8 @@ func (m *model) step() {
 		name string
 		do   func()
 	}{
-		{"mutate", m.mutate}, {"mutate", m.mutate}, {"stage", m.stage}, {"connection", m.connection},
-		{"save", func() { m.save(now) }}, {"save applied", func() { m.save(&SaveOptions{Immediate: true, Applied: true}) }},
-		{"save later", func() { m.save(&SaveOptions{MaxWait: sec}) }},
+		{"mutate", m.mutate}, {"mutate", m.mutate}, {"stage", func() { m.stage(batch.Atomic) }}, {"stage ordered", func() { m.stage(batch.Ordered) }},
+		{"apply", m.apply}, {"sync", m.sync},
 		{"schedule", m.schedule}, {"schedule", m.schedule}, {"cancel", m.cancel}, {"pass", m.pass},
 		{"fail", func() { m.locked(func() { m.fail = !m.fail }) }},
 		{"refuse", func() { m.w.refuse(1 + m.draw(3)) }},
@@ -126,18 +118,11 @@ func (m *model) step() {
 
 func (m *model) draw(n int) int { return m.rnd.IntN(n) }
 
-func (m *model) mutate() {
-	if m.s.Mutate(ctx, add(1)) == nil {
-		m.memory++
-	}
-}
+func (m *model) mutate() { m.changed(m.s.Mutate(ctx, add(1))) }
 
-// stage changes the state by a commit, or not at all.
-func (m *model) stage() {
-	var b batch.Batch
-	m.s.StageMutate(&b, add(1))
-	b.Put(actorstore.UserKey([]byte("with")), []byte{byte(m.memory + 1)})
-	switch err := m.w.actor.Commit(ctx, &b); {
+// changed is told what became of a durable change.
+func (m *model) changed(err error) {
+	switch {
 	case err == nil:
 		m.memory++
 		m.acked = m.memory
@@ -146,26 +131,30 @@ func (m *model) stage() {
 	}
 }
 
-func (m *model) connection() {
-	id := fmt.Sprint(m.draw(8))
-	m.conns[id]++
-	m.c.set(id, m.conns[id])
+// stage changes the state by a commit of five writes, or not at all.
+func (m *model) stage(mode batch.Mode) {
+	b := batch.Batch{Mode: mode}
+	must(m.t, Mutate(m.w.rec.In(&b), add(1)))
+	for i := range 4 {
+		b.Put(actorstore.UserKey([]byte{'w', byte(i)}), []byte{byte(m.memory + 1)})
+	}
+	m.changed(m.w.actor.Commit(ctx, &b))
 }
 
-func (m *model) save(o *SaveOptions) {
-	memory, conns := m.memory, clone(m.conns)
-	if m.w.rec.Save(ctx, o) == nil && !o.Applied {
-		m.acked, m.ackedC = memory, conns
+// apply changes the state without a wait for stable storage.
+func (m *model) apply() {
+	var b batch.Batch
+	must(m.t, Mutate(m.w.rec.In(&b), add(1)))
+	if m.w.actor.Apply(ctx, &b) == nil || m.w.actor.Err() != nil {
+		m.memory++
 	}
-	synctest.Wait()
 }
 
-func clone(m map[string]int) map[string]int {
-	c := map[string]int{}
-	for k, v := range m {
-		c[k] = v
+// sync makes durable what was applied.
+func (m *model) sync() {
+	if m.w.actor.Sync(ctx) == nil {
+		m.acked = m.memory
 	}
-	return c
 }
 
 func (m *model) schedule() {
@@ -235,10 +224,6 @@ func (m *model) crash() {
 		m.d = m.d.crash(m.t, m.draw(30))
 		m.w.eng = faultkv.New(m.d)
 	}
-	m.c.mu.Lock()
-	m.c.items = map[string]int{}
-	m.c.mu.Unlock()
-	m.c.dirty = batch.Dirty[string]{}
 	m.open()
 	n := got(m.t, m.s)
 	if n < m.acked || n > m.memory {
@@ -248,49 +233,12 @@ func (m *model) crash() {
 	if machine { // else nobody has waited for what is read
 		m.acked = n
 	}
-	for id, v := range m.ackedC {
-		if got := m.connectionIn(id); got < v || got > m.conns[id] {
-			m.t.Fatalf("connection %s is %d, %d was acknowledged", id, got, v)
-		}
-	}
-	for id := range m.conns {
-		m.conns[id] = m.connectionIn(id)
-	}
-	if machine {
-		m.ackedC = clone(m.conns)
-	}
 }
 
-func (m *model) connectionIn(id string) int {
-	v, err := m.w.actor.Get(ctx, actorstore.AppendConnection(nil, id), nil)
-	if errors.Is(err, actorstore.ErrNotFound) {
-		return 0
-	}
-	must(m.t, err)
-	return int(v[0])
-}
-
-// close closes the record and opens it again: then everything must be there.
+// close closes the record and opens it again.
 func (m *model) close() {
-	memory, conns := m.memory, clone(m.conns)
-	if m.w.rec.Close(ctx) == nil {
-		m.acked, m.ackedC = memory, conns
-		m.w.eng.Heal() // reading, too
-		m.equal()
-	}
+	must(m.t, m.w.rec.Close(ctx))
 	m.crash()
-}
-
-// equal compares what is stored with what is in memory.
-func (m *model) equal() {
-	if n := m.w.countIn(); n != m.memory {
-		m.t.Fatalf("stored %d, in memory %d", n, m.memory)
-	}
-	for id, v := range m.conns {
-		if n := m.connectionIn(id); n != v {
-			m.t.Fatalf("connection %s: stored %d, in memory %d", id, n, v)
-		}
-	}
 }
 
 // check compares memory with the store after a step.
@@ -303,17 +251,16 @@ func (m *model) check() {
 	if n := got(m.t, m.s); n != m.memory {
 		m.t.Fatalf("count %d, want %d", n, m.memory)
 	}
-	saved := r.Saved()
 	raw, err := m.w.actor.Get(ctx, recordKey(), nil)
 	if err != nil {
-		return // torn
+		return // it can't be read now
 	}
 	if _, isKnown := r.prior.Known(); isKnown && r.prior != batch.Stored(len(raw)) {
 		m.t.Fatalf("the prior is %v, of %d bytes", r.prior, len(raw))
 	}
 	stored := m.w.stored()
-	if saved && string(stored.State) != string(r.state) {
-		m.t.Fatalf("saved, and stored is %x, in memory %x", stored.State, r.state)
+	if string(stored.State) != string(r.state) {
+		m.t.Fatalf("stored is %x, in memory %x", stored.State, r.state)
 	}
 	events, err := r.Schedule().List()
 	must(m.t, err)

@@ -3,31 +3,27 @@
 // the inspector.
 //
 // The record is one value under one key, in the bytes that programs in other languages
-// read and write. A Record keeps it in memory. State (OpenState) is a Go value in it that
-// is read and changed in memory, and saved a little later, together with the connections
-// that changed; Schedule calls the actor's actions at times of day.
+// read and write. A Record keeps it in memory. State (OpenState) is a Go value in it;
+// Schedule calls the actor's actions at times of day.
 //
 // # What is stored when
 //
-// A change of the state is in memory at once and in the store with the next save: at
-// most Options.SaveInterval later, or when Save or Close ask for it. Save returns nil
-// only if the changes made before it are stored. A save that fails loses nothing: the
-// state stays as it is in memory, and is tried again. Changes can also be staged in a
-// batch (State.StageMutate), and are then made by its commit, or not at all.
+// Changes are staged in a batch (Record.In), and are made when it lands, or not at all:
 //
-// What is scheduled is stored when the call returns, and so is that an event is done: by
-// itself if the store has no room for the newest state.
+//	var b batch.Batch
+//	err := persist.Mutate(rec.In(&b), func(r *room) error { … })
+//	id, err := rec.In(&b).Add(persist.Job{Action: "remind", At: noon})
+//	err = actor.Commit(ctx, &b) // or Apply, which doesn't wait for stable storage
 //
-// A save is an Ordered batch: the record first, then the connections, cut into as many
-// commits as the limits want. A crash between two of them leaves the new state, and of
-// the connections, in the order in which they were staged, the first ones new and the
-// rest as they were before; each of them is whole.
+// Methods that take a context, such as State.Set and Schedule.Add, make one change with a
+// durable commit of their own. What is in memory is what is stored, so nothing is left to
+// be saved later.
 //
 // # What it is not
 //
-// It gives no meaning to the state, and doesn't know what a connection is: those come as
-// a batch.Stager. It isn't for large states: all of it is written with each save, and is
-// at most one value (128 KiB by default). Tables belong into the actor's database.
+// It gives no meaning to the state, and doesn't know what a connection is. It isn't for
+// large states: all of it is written with each change, and is at most one value (128 KiB by
+// default). Tables belong in the actor's database.
 package persist
 
 import (
@@ -46,9 +42,8 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultSaveInterval = 10 * time.Second
-	DefaultRetryMin     = time.Second
-	DefaultRetryMax     = 5 * time.Minute
+	DefaultRetryMin = time.Second
+	DefaultRetryMax = 5 * time.Minute
 )
 
 // Options change what Open does. The zero value is fine.
@@ -61,14 +56,6 @@ type Options struct {
 	Input any
 	// Codec encodes input and state; nil means CBOR.
 	Codec Codec
-	// SaveInterval is the time between the beginnings of two saves that nobody asks
-	// for at once. 0 means 10 seconds, a negative value none.
-	SaveInterval time.Duration
-	// Connections are staged behind the record in every save; nil means none. Stage is
-	// called under the actor's commit lock. Of a method Changed() int, if there is one,
-	// 0 says that there is nothing to stage; of a method Landed() uint64, the result is
-	// the number (actorstore.Actor.Seq) of the last commit that had some of them.
-	Connections batch.Stager
 	// RetryMin and RetryMax bound the time until an action that failed is called again,
 	// which doubles each time. 0 means a second, and 5 minutes.
 	RetryMin, RetryMax time.Duration
@@ -98,10 +85,6 @@ func (opts *Options) orDefault() Options {
 	if o.Codec == nil {
 		o.Codec = CBOR{}
 	}
-	if o.SaveInterval == 0 {
-		o.SaveInterval = DefaultSaveInterval
-	}
-	o.SaveInterval = max(o.SaveInterval, 0)
 	if o.RetryMin <= 0 {
 		o.RetryMin = DefaultRetryMin
 	}
@@ -130,35 +113,20 @@ type Record struct {
 
 	sched    Schedule
 	ownClock bool
-	saves    *alarm.Clock // of saver alone: saving is no reason to wake an actor
-	saver    *alarm.Source
-	tasks    sync.WaitGroup
+	tasks    sync.WaitGroup // of watchers that are called
+	end      sync.Once
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
-	// whose hooks take it.
+	// whose participants take it. What is stored changes under the actor's commit lock, too.
 	mu     sync.Mutex
-	init   bool     // as stored  +checklocks:mu
+	init   bool     // +checklocks:mu
 	state  []byte   // encoded; the bytes never change  +checklocks:mu
-	gen    uint64   // counts the states  +checklocks:mu
-	events []*event // as stored, by time; the slice never changes  +checklocks:mu
+	events []*event // by time; the slice never changes  +checklocks:mu
 	// eventBytes is what events take in the record.
 	eventBytes int         // +checklocks:mu
-	applied    uint64      // the state that is stored, by gen  +checklocks:mu
-	landed     uint64      // the last commit of the actor that had something of r  +checklocks:mu
-	loose      uint64      // the last of these that a save didn't wait for  +checklocks:mu
-	safe       uint64      // the last commit known to be on stable storage  +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
-	kept       []byte      // the state that is stored, nil if that isn't known  +checklocks:mu
-	crowded    bool        // the newest state was refused for its size, and hasn't landed since  +checklocks:mu
-	flight     *flight     // of the batch that is being committed  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
-	gone       error       // why nothing can be saved any more  +checklocks:mu
 	closed     bool        // +checklocks:mu
-
-	running, next *save     // see save.go  +checklocks:mu
-	lastSave      time.Time // when the last one began  +checklocks:mu
-	wake          time.Time // what the timer is set to  +checklocks:mu
-	failures      int       // saves in a row  +checklocks:mu
 
 	watchers []func(context.Context) error // +checklocks:mu
 	telling  bool                          // a goroutine calls the watchers  +checklocks:mu
@@ -182,14 +150,10 @@ func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (*Record,
 		return nil, err
 	}
 	r.free = free
-	// Whoever had the actor before need not have waited for what he applied.
-	r.landed, r.loose = actor.Seq(), actor.Seq()
 	if err := r.load(ctx); err != nil {
 		free()
 		return nil, err
 	}
-	r.saves = alarm.New(nil)
-	r.saver = r.saves.Source(r.ring)
 	r.sched.open(r)
 	return r, nil
 }
@@ -213,7 +177,7 @@ func (r *Record) load(ctx context.Context) (err error) {
 		return err
 	}
 	r.prior = batch.Stored(len(raw))
-	r.input, r.init, r.state, r.kept = rec.input, rec.init, rec.state, rec.state
+	r.input, r.init, r.state = rec.input, rec.init, rec.state
 	r.events, err = loadEvents(ctx, snap, rec.events, r.log)
 	r.eventBytes = sizeOfEvents(r.events)
 	return err
@@ -230,7 +194,7 @@ func noRecord(id actorstore.ID, err error) error {
 // create makes the record of a new actor. The commit would refuse one that is too large
 // as well; but the caller should be told that it was the input.
 func (r *Record) create(ctx context.Context) error {
-	r.state, r.kept = undefined, undefined
+	r.state = undefined
 	if r.opts.Input != nil {
 		var err error
 		if r.input, err = encode(r.opts.Codec, "input", r.opts.Input); err != nil {
@@ -257,7 +221,7 @@ func (r *Record) usable() error {
 	return r.actor.Err()
 }
 
-// check is usable for who doesn't have the lock.
+// check is usable for a caller that doesn't have the lock.
 func (r *Record) check() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,94 +260,50 @@ func (r *Record) Size() (used, limit int) {
 // Schedule returns the actor's schedule.
 func (r *Record) Schedule() *Schedule { return &r.sched }
 
-// Close ends the schedule, waits for the action that is being called, whose context it
-// cancels, and saves what isn't stored yet. It returns nil when all of it is on stable
-// storage, and then the Record refuses everything. After an error nothing is lost: the
-// Record is open, but for its schedule, and Close can be called again. Only when the
-// actor refuses everything the Record is closed in any case, and the error says if there
-// was something to save. Close isn't for an action to call. A second Close returns nil.
+// Close ends the schedule, and waits for the action that is being called, whose context it
+// cancels, and for a commit that is under way. Then the Record refuses everything. It has
+// nothing to write: what was applied and has to be on stable storage is for
+// actorstore.Actor.Sync. After an error, which is the context's, the Record is open, but for
+// its schedule, and Close can be called again. Close isn't for an action to call. A second
+// Close returns nil.
 func (r *Record) Close(ctx context.Context) error {
 	if err := r.sched.stop(ctx); err != nil {
 		return err
 	}
-	for flushed := false; ; flushed = true {
-		done, err := r.tryClose(flushed)
-		if done {
-			return err
-		}
-		if err := r.flush(ctx); err != nil && !r.actorGone(err) {
-			return err
-		}
+	// Under the commit lock no batch is between its staging of the record and its end.
+	var b batch.Batch
+	b.Late(func(*batch.Batch) error { r.refuse(); return nil })
+	if err := r.actor.Apply(ctx, &b); err != nil && ctx.Err() != nil {
+		return ctx.Err()
 	}
+	r.refuse() // also when the actor refuses everything
+	r.end.Do(r.shut)
+	return nil
 }
 
-// tryClose closes the Record if nothing is to be saved any more, or can be; flushed says
-// that a save has just succeeded.
-func (r *Record) tryClose(flushed bool) (done bool, err error) {
-	conns := r.connections() > 0
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
-		return true, nil
-	}
-	unsaved := r.gen != r.applied || conns
-	if err = r.gone; err == nil {
-		err = r.actor.Err()
-	}
-	busy := r.running != nil || r.flight != nil || r.safe < r.landed
-	if err == nil && (unsaved || busy || !flushed) {
-		r.mu.Unlock()
-		return false, nil
-	}
-	r.closed = true
-	if !unsaved && r.loose <= r.safe {
-		err = nil
-	}
-	r.release(err)
-	r.mu.Unlock()
-	r.shut()
-	return true, err
-}
-
-// actorGone says whether an error means that nothing can ever be saved again.
-func (r *Record) actorGone(err error) bool {
+// refuse has the Record refuse everything from now on.
+func (r *Record) refuse() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.gone == nil && (r.actor.Err() != nil || errors.Is(err, actorstore.ErrClosed)) {
-		r.gone = err
-	}
-	return r.gone != nil
-}
-
-// flush saves everything, and waits for what is under way.
-func (r *Record) flush(ctx context.Context) error {
-	r.mu.Lock()
-	var busy <-chan struct{}
-	switch {
-	case r.flight != nil:
-		busy = r.flight.over
-	case r.running != nil:
-		busy = r.running.done
-	}
-	r.mu.Unlock()
-	if busy != nil {
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return r.Save(ctx, &SaveOptions{Immediate: true})
+	r.closed = true
 }
 
 // shut ends what runs beside the calls.
 func (r *Record) shut() {
-	r.saver.Close()
-	r.saves.Close()
 	r.sched.shut()
 	if r.ownClock {
 		r.sched.clock.Close()
 	}
 	r.tasks.Wait()
 	r.free()
+}
+
+// commit lands b, which makes one change, durably.
+func (r *Record) commit(ctx context.Context, b *batch.Batch) error {
+	err := r.check()
+	if err == nil {
+		err = r.actor.Commit(ctx, b)
+	}
+	b.Abort(err) // settled already, unless it wasn't committed
+	return err
 }

@@ -39,11 +39,6 @@ type Firing struct {
 // given up if it doesn't.
 func (f *Firing) Batch() *batch.Batch { return &f.batch }
 
-// StageDone has the end of the event land with a batch of the action's own, such as that
-// of vfs.DB.Update: what the batch does is then done exactly once. When it has landed
-// the action isn't called for this event any more, whatever it returns.
-func (f *Firing) StageDone(b *batch.Batch) { f.s.stageDone(b, f.e) }
-
 // Args decodes the arguments, a CBOR array, into v: a pointer to a slice, or to a struct
 // that is encoded as an array. Without arguments v stays as it is.
 func (f *Firing) Args(v any) error {
@@ -202,8 +197,9 @@ func (s *Schedule) run(f *Firing, action Action) {
 		err = s.call(f, action)
 	}
 	if err == nil {
-		s.stageDone(&f.batch, f.e)
-		err = s.commit(ctx, &f.batch)
+		if err = r.In(&f.batch).Done(f); err == nil {
+			err = r.commit(ctx, &f.batch)
+		}
 	}
 	f.batch.Abort(err) // settled already if it has landed
 	if err == nil {
@@ -225,25 +221,6 @@ func (s *Schedule) call(f *Firing, action Action) error {
 		return fmt.Errorf("%w: %.80q", ErrNoAction, f.Event.Action)
 	}
 	return guard(func() error { return action(s.ctx, f) })
-}
-
-// stageDone has b end this coming of an event: remove it, or move it to its next time.
-// It does nothing if the event is gone.
-func (s *Schedule) stageDone(b *batch.Batch, e *event) {
-	s.stage(b, func(f *flight) error {
-		return s.end(f, e)
-	})
-}
-
-// +checklocks:s.r.mu
-func (s *Schedule) end(f *flight, e *event) error {
-	if e.times != nil && contains(f.events, e) {
-		if next := e.moved(s.clock.Now()); next != nil {
-			return s.replace(f, e, next)
-		}
-	}
-	_, err := s.remove(f, func(o *event) bool { return o == e })
-	return err
 }
 
 // errCutOff is what an attempt fails with if nobody is left to say with what.
@@ -305,8 +282,9 @@ func (s *Schedule) failed(ctx context.Context, f *Firing, cause error) {
 	}
 	if given && e.times != nil { // there is a next time for it
 		var b batch.Batch
-		s.stageDone(&b, e)
-		err = s.commit(ctx, &b)
+		if err = r.In(&b).end(e); err == nil {
+			err = r.commit(ctx, &b)
+		}
 	} else {
 		err = s.commitNote(ctx, e)
 	}
@@ -322,14 +300,25 @@ func (s *Schedule) about(e *event, err error) []any {
 // commitNote stores what is noted about an event that is there still.
 func (s *Schedule) commitNote(ctx context.Context, e *event) error {
 	var b batch.Batch
-	s.stage(&b, func(f *flight) error {
-		if !contains(f.events, e) {
+	err := s.r.In(&b).change(func(t *Tx) error {
+		if !contains(t.events, e) {
 			return nil
 		}
 		e.noted = true
-		return s.stageNote(f, e)
+		return t.note(e)
 	})
-	return s.commit(ctx, &b)
+	if err != nil {
+		return err
+	}
+	return s.r.commit(ctx, &b)
+}
+
+// backoff returns least·2ⁿ, at most most.
+func backoff(n int, least, most time.Duration) time.Duration {
+	for ; n > 0 && least < most; n-- {
+		least *= 2
+	}
+	return min(least, most)
 }
 
 func contains(events []*event, e *event) bool {

@@ -253,7 +253,7 @@ func TestStagedWithEnd(t *testing.T) {
 			d.write("done")
 			var b batch.Batch
 			b.Put(actorstore.UserKey([]byte("d")), nil)
-			f.StageDone(&b)
+			must(t, w.rec.In(&b).Done(f))
 			if err := w.actor.Commit(ctx, &b); err != nil {
 				return err
 			}
@@ -261,7 +261,7 @@ func TestStagedWithEnd(t *testing.T) {
 		}, "forgets": func(_ context.Context, f *Firing) error {
 			d.write("forgets")
 			var b batch.Batch
-			f.StageDone(&b)
+			must(t, w.rec.In(&b).Done(f))
 			b.Abort(nil)
 			return nil
 		}})
@@ -312,7 +312,7 @@ func TestActionSchedules(t *testing.T) {
 			if _, err := s.After(ctx, sec, "note", "next"); err != nil {
 				return err
 			}
-			_, err := s.StageAdd(f.Batch(), Job{Action: "note", Args: []any{"staged"}, At: time.Now().Add(2 * sec)})
+			_, err := w.rec.In(f.Batch()).Add(Job{Action: "note", Args: []any{"staged"}, At: time.Now().Add(2 * sec)})
 			return err
 		}, "cancel": func(ctx context.Context, f *Firing) error {
 			if _, err := s.Cancel(ctx, f.Event.ID); err != nil {

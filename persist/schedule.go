@@ -75,130 +75,47 @@ func (s *Schedule) Cron(ctx context.Context, expr, action string, args ...any) (
 // Errors: ErrJob; *SizeError when the record has no room for it; those of the actor.
 func (s *Schedule) Add(ctx context.Context, job Job) (id string, err error) {
 	var b batch.Batch
-	if id, err = s.StageAdd(&b, job); err != nil {
+	if id, err = s.r.In(&b).Add(job); err != nil {
 		return "", err
 	}
-	if err := s.commit(ctx, &b); err != nil {
-		return "", err
-	}
-	return id, nil
-}
-
-// StageAdd is Add, to be made by the commit of b, or not at all. The id is that of the
-// event in any case. Of its errors ErrJob comes at once, the others from the commit.
-func (s *Schedule) StageAdd(b *batch.Batch, job Job) (id string, err error) {
-	e, err := newEvent(&job, s.clock.Now())
-	if err != nil {
-		return "", err
-	}
-	s.stage(b, func(f *flight) error { return s.add(f, e, job.ID != "") })
-	return e.id, nil
-}
-
-// add has the batch add e, in the place of what has its id if that was chosen.
-//
-// +checklocks:s.r.mu
-func (s *Schedule) add(f *flight, e *event, chosen bool) error {
-	events := f.events
-	if chosen {
-		for _, o := range events {
-			if e.same(o) && !o.parked {
-				return nil
-			}
-		}
-		events = make([]*event, 0, len(f.events))
-		for _, o := range f.events {
-			if o.id == e.id {
-				f.leave(o)
-				continue
-			}
-			events = append(events, o)
-		}
-	}
-	if e.noted {
-		if err := s.stageNote(f, e); err != nil {
-			return err
-		}
-	}
-	return f.setEvents(insert(events, e))
+	return id, s.r.commit(ctx, &b)
 }
 
 // Cancel removes an event and says whether there was one. When it returns the event
 // doesn't begin to run any more; one that is running goes on, and is not tried again.
 func (s *Schedule) Cancel(ctx context.Context, id string) (found bool, err error) {
-	var b batch.Batch
-	s.stage(&b, func(f *flight) (err error) {
-		found, err = s.remove(f, func(e *event) bool { return e.id == id })
-		return err
-	})
-	if err := s.commit(ctx, &b); err != nil {
-		return false, err
-	}
-	return found, nil
-}
-
-// StageCancel is Cancel, to be made by the commit of b, or not at all. While b is being
-// committed the event doesn't begin to run.
-func (s *Schedule) StageCancel(b *batch.Batch, id string) {
-	s.stage(b, func(f *flight) error {
-		_, err := s.remove(f, func(e *event) bool { return e.id == id })
-		return err
-	})
+	n, err := s.clear(ctx, func(e *event) bool { return e.id == id })
+	return n > 0, err
 }
 
 // Clear removes all events and says how many there were. See Cancel.
 func (s *Schedule) Clear(ctx context.Context) (n int, err error) {
+	return s.clear(ctx, func(*event) bool { return true })
+}
+
+func (s *Schedule) clear(ctx context.Context, match func(*event) bool) (n int, err error) {
 	var b batch.Batch
-	s.stage(&b, func(f *flight) error {
-		n = len(f.events)
-		_, err := s.remove(f, func(*event) bool { return true })
+	err = s.r.In(&b).change(func(t *Tx) (err error) {
+		n, err = t.remove(match)
 		return err
 	})
-	if err := s.commit(ctx, &b); err != nil {
+	if err == nil {
+		err = s.r.commit(ctx, &b)
+	}
+	if err != nil {
 		return 0, err
 	}
 	return n, nil
-}
-
-// StageClear is Clear, to be made by the commit of b, or not at all.
-func (s *Schedule) StageClear(b *batch.Batch) {
-	s.stage(b, func(f *flight) error {
-		_, err := s.remove(f, func(*event) bool { return true })
-		return err
-	})
 }
 
 // Retry makes an event that waits for its next attempt, or is parked, due at once, with
 // no attempts counted. ErrNoEvent says that there is none of that id.
 func (s *Schedule) Retry(ctx context.Context, id string) error {
 	var b batch.Batch
-	s.stage(&b, func(f *flight) error {
-		found := false
-		for _, e := range f.events { // replace makes a list of its own
-			if e.id != id {
-				continue
-			}
-			found = true
-			if e.running {
-				continue // it is being tried
-			}
-			fresh := &event{stored: e.stored, times: e.times, noted: e.noted, note: note{cron: e.cron}}
-			if e.cron.set() && e.times == nil { // its rule can't be followed
-				var err error
-				if fresh.times, err = e.cron.parse(); err != nil {
-					return err
-				}
-			}
-			if err := s.replace(f, e, fresh); err != nil {
-				return err
-			}
-		}
-		if !found {
-			return fmt.Errorf("%w: %.80q", ErrNoEvent, id)
-		}
-		return nil
-	})
-	return s.commit(ctx, &b)
+	if err := s.r.In(&b).change(func(t *Tx) error { return t.retry(id) }); err != nil {
+		return err
+	}
+	return s.r.commit(ctx, &b)
 }
 
 // List returns the events, the next first.
@@ -243,111 +160,176 @@ func (s *Schedule) next(want func(*event) bool) time.Time {
 	return at
 }
 
-// stage has b change the events. fn runs under the actor's commit lock and Record.mu.
-func (s *Schedule) stage(b *batch.Batch, fn func(f *flight) error) {
-	b.Late(func(b *batch.Batch) error {
-		s.r.mu.Lock()
-		defer s.r.mu.Unlock()
-		f, err := s.r.board(b)
-		if err != nil {
-			return err
-		}
-		return fn(f)
-	})
-}
-
-// commit lands what was staged, with the newest state or, if there is no room for that,
-// with the one that is stored.
-func (s *Schedule) commit(ctx context.Context, b *batch.Batch) error {
-	err := s.r.check()
-	if err == nil {
-		var refused bool
-		if refused, err = s.try(ctx, b, false); refused {
-			_, err = s.try(ctx, b, true)
-		}
+// Add is Schedule.Add: the event is scheduled when the batch lands. The id is the
+// event's in any case. Of the errors of Add only a *SizeError comes from the commit.
+func (t *Tx) Add(job Job) (id string, err error) {
+	e, err := newEvent(&job, t.r.sched.clock.Now())
+	if err != nil {
+		return "", err
 	}
-	b.Abort(err) // settled already if it has landed
-	return err
+	return e.id, t.change(func(t *Tx) error { return t.add(e, job.ID != "") })
 }
 
-// try commits b, which stays as it is after an error: behind with the state that is
-// stored. It says whether b was refused for the newest state, perhaps.
-func (s *Schedule) try(ctx context.Context, b *batch.Batch, behind bool) (refused bool, err error) {
-	r := s.r
-	var f *flight
-	own := batch.Batch{Mode: b.Mode}
-	own.Late(func(own *batch.Batch) (err error) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if f, err = r.board(own); err == nil {
-			f.behind = behind
-		}
+// Cancel is Schedule.Cancel. While the batch is committed the event doesn't begin to run.
+func (t *Tx) Cancel(id string) error {
+	return t.change(func(t *Tx) error {
+		_, err := t.remove(func(e *event) bool { return e.id == id })
 		return err
 	})
-	own.Join(b)
-	err = r.actor.Commit(ctx, &own)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return err != nil && f != nil && f.refused, err
 }
 
-// remove has the batch remove the events that match, and what is noted about them.
+// Clear is Schedule.Clear.
+func (t *Tx) Clear() error {
+	return t.change(func(t *Tx) error {
+		_, err := t.remove(func(*event) bool { return true })
+		return err
+	})
+}
+
+// Done ends the event for which f is called: what the batch does is then done exactly once.
+// When it has landed the action isn't called for this event any more, whatever it returns.
+func (t *Tx) Done(f *Firing) error { return t.end(f.e) }
+
+// end has the batch end this coming of an event: remove it, or move it to its next time.
+// It does nothing if the event is gone.
+func (t *Tx) end(e *event) error {
+	return t.change(func(t *Tx) error {
+		if e.times != nil && contains(t.events, e) {
+			if next := e.moved(t.r.sched.clock.Now()); next != nil {
+				return t.replace(e, next)
+			}
+		}
+		_, err := t.remove(func(o *event) bool { return o == e })
+		return err
+	})
+}
+
+// change has the batch change the events. fn runs under Record.mu.
+func (t *Tx) change(fn func(t *Tx) error) error {
+	return t.do(func(t *Tx) error {
+		t.r.mu.Lock()
+		defer t.r.mu.Unlock()
+		return fn(t)
+	})
+}
+
+// retry has the batch make an event due at once.
 //
-// +checklocks:s.r.mu
-func (s *Schedule) remove(f *flight, match func(*event) bool) (found bool, err error) {
-	left := make([]*event, 0, len(f.events))
-	for _, e := range f.events {
+// +checklocks:t.r.mu
+func (t *Tx) retry(id string) error {
+	found := false
+	for _, e := range t.events { // replace makes a list of its own
+		if e.id != id {
+			continue
+		}
+		found = true
+		if e.running {
+			continue // it is being tried
+		}
+		fresh := &event{stored: e.stored, times: e.times, noted: e.noted, note: note{cron: e.cron}}
+		if e.cron.set() && e.times == nil { // its rule can't be followed
+			var err error
+			if fresh.times, err = e.cron.parse(); err != nil {
+				return err
+			}
+		}
+		if err := t.replace(e, fresh); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: %.80q", ErrNoEvent, id)
+	}
+	return nil
+}
+
+// add has the batch add e, in the place of what has its id if that was chosen.
+//
+// +checklocks:t.r.mu
+func (t *Tx) add(e *event, chosen bool) error {
+	events := t.events
+	if chosen {
+		for _, o := range events {
+			if e.same(o) && !o.parked {
+				return nil
+			}
+		}
+		events = make([]*event, 0, len(t.events))
+		for _, o := range t.events {
+			if o.id == e.id {
+				t.leave(o)
+				continue
+			}
+			events = append(events, o)
+		}
+	}
+	if e.noted {
+		if err := t.note(e); err != nil {
+			return err
+		}
+	}
+	t.setEvents(insert(events, e))
+	return nil
+}
+
+// remove has the batch remove the events that match, and what is noted about them, and
+// returns how many there are.
+//
+// +checklocks:t.r.mu
+func (t *Tx) remove(match func(*event) bool) (n int, err error) {
+	left := make([]*event, 0, len(t.events))
+	for _, e := range t.events {
 		if !match(e) {
 			left = append(left, e)
 			continue
 		}
-		found = true
-		f.leave(e)
+		n++
+		t.leave(e)
 		if !e.noted {
 			continue
 		}
-		if err := s.stageNoNote(f, e.id); err != nil {
-			return found, err
+		if err := t.noNote(e.id); err != nil {
+			return n, err
 		}
 	}
-	if !found {
-		return false, nil
+	if n > 0 {
+		t.setEvents(left)
 	}
-	return true, f.setEvents(left)
+	return n, nil
 }
 
 // replace has the batch put another event in the place of e.
 //
-// +checklocks:s.r.mu
-func (s *Schedule) replace(f *flight, e, by *event) error {
-	i := slices.Index(f.events, e)
+// +checklocks:t.r.mu
+func (t *Tx) replace(e, by *event) error {
+	i := slices.Index(t.events, e)
 	if i < 0 {
 		return errStays
 	}
-	f.leave(e)
+	t.leave(e)
 	if by.noted {
-		if err := s.stageNote(f, by); err != nil {
+		if err := t.note(by); err != nil {
 			return err
 		}
 	}
-	left := slices.Delete(slices.Clone(f.events), i, i+1)
+	left := slices.Delete(slices.Clone(t.events), i, i+1)
 	if by.at == e.at {
-		return f.setEvents(slices.Insert(left, i, by)) // it keeps its place
+		t.setEvents(slices.Insert(left, i, by)) // it keeps its place
+	} else {
+		t.setEvents(insert(left, by))
 	}
-	return f.setEvents(insert(left, by))
+	return nil
 }
 
-// stageNote has the note about e land with the batch, or go if there is nothing to note.
+// note has the note about e land with the batch, or go if there is nothing to note.
 //
-// +checklocks:s.r.mu
-func (s *Schedule) stageNote(f *flight, e *event) error {
+// +checklocks:t.r.mu
+func (t *Tx) note(e *event) error {
 	if e.note.empty() {
-		return s.stageNoNote(f, e.id)
+		return t.noNote(e.id)
 	}
-	return s.r.actor.StageNote(f.batch, noteKey(e.id), appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
+	return t.r.actor.StageNote(t.in, noteKey(e.id), appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
 }
 
-// +checklocks:s.r.mu
-func (s *Schedule) stageNoNote(f *flight, id string) error {
-	return s.r.actor.StageNote(f.batch, noteKey(id), nil)
-}
+// +checklocks:t.r.mu
+func (t *Tx) noNote(id string) error { return t.r.actor.StageNote(t.in, noteKey(id), nil) }

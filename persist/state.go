@@ -1,7 +1,6 @@
 package persist
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +26,7 @@ type StateOptions[T any] struct {
 // A State is the actor's state as a value of type T. It is safe for concurrent use.
 //
 // The state itself is the encoded bytes: what Get returns is a copy, and what is put in
-// is copied, so no pointer into it is ever shared. A change costs an encoding, and is
-// refused at once if the state can't be stored.
+// is copied, so no pointer into it is ever shared.
 type State[T any] struct {
 	r *Record
 
@@ -82,26 +80,25 @@ func (r *Record) initialize(ctx context.Context, first any) error {
 		return err
 	}
 	var b batch.Batch
-	b.Late(func(b *batch.Batch) error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		f, err := r.board(b)
-		if err != nil || f.init {
-			return err
+	err = r.In(&b).do(func(t *Tx) error {
+		if !t.init {
+			t.init, t.state, t.newState, t.changed = true, state, true, true
 		}
-		f.init = true
-		return f.setState(state)
+		return nil
 	})
-	return r.actor.Commit(ctx, &b)
+	if err != nil {
+		return err
+	}
+	return r.commit(ctx, &b)
 }
 
-// Get returns the newest state, saved or not, as a value of its own.
+// Get returns the state as a value of its own.
 func (s *State[T]) Get() (v T, err error) {
 	raw, err := s.r.newest()
 	if err != nil {
 		return v, err
 	}
-	return v, s.decode(raw, &v)
+	return v, s.r.decode(raw, &v)
 }
 
 // View is Get without the copy: what it returns is shared by all who look at the same
@@ -118,174 +115,58 @@ func (s *State[T]) View() (*T, error) {
 		return s.view, nil
 	}
 	v := new(T)
-	if err := s.decode(raw, v); err != nil {
+	if err := s.r.decode(raw, v); err != nil {
 		return nil, err
 	}
 	s.raw, s.view = raw, v
 	return v, nil
 }
 
-// Set replaces the state. It is in memory when Set returns, and stored by the next save.
-// The context bounds the wait for a commit that brings a state of its own.
+// Set replaces the state, with a durable commit of its own. Tx.SetState does it with other
+// writes.
 //
-// Errors, which leave the state as it was: *SizeError, those of the Codec, ErrClosed,
-// those of the actor.
+// Errors: those of the Codec, *SizeError, ErrClosed, those of the actor.
 func (s *State[T]) Set(ctx context.Context, v T) error {
-	state, err := encode(s.r.opts.Codec, "state", v)
-	if err != nil {
-		return err
-	}
-	return s.r.change(ctx, func([]byte) ([]byte, error) { return state, nil })
+	return s.r.update(ctx, func(t *Tx) error { return t.SetState(v) })
 }
 
-// Mutate changes the state: fn gets a copy, and what it leaves there is the new state. If
-// fn returns an error there is none, and Mutate returns it. fn may be called again if
-// somebody else changes the state meanwhile; it must not keep what it gets, nor commit
-// anything of the actor. Else it is like Set.
+// Mutate changes the state, with a durable commit of its own: fn gets a copy, and what it
+// leaves there is the new state. It must not keep what it gets, nor commit anything of the
+// actor. If fn returns an error nothing is changed, and Mutate returns it. Its other errors
+// are those of Set. Package function Mutate does it with other writes.
 func (s *State[T]) Mutate(ctx context.Context, fn func(v *T) error) error {
-	return s.r.change(ctx, s.mutation(fn))
+	return s.r.update(ctx, func(t *Tx) error { return Mutate(t, fn) })
 }
 
-// StageSet is Set, to be made by the commit of b, or not at all. Until b is settled
-// everybody sees the state before it.
-func (s *State[T]) StageSet(b *batch.Batch, v T) error {
-	state, err := encode(s.r.opts.Codec, "state", v)
-	if err != nil {
+// update changes the state by what stage does, and tells the watchers.
+func (r *Record) update(ctx context.Context, stage func(t *Tx) error) error {
+	var b batch.Batch
+	t := r.In(&b)
+	t.mine = true
+	if err := stage(t); err != nil {
 		return err
 	}
-	s.r.stageChange(b, func([]byte) ([]byte, error) { return state, nil })
-	return nil
-}
-
-// StageMutate is Mutate, to be made by the commit of b, or not at all: fn is called
-// during that commit, with the state that is the newest then, after what was staged
-// before. An error of it makes the commit fail. It is called once more if b is joined to
-// another batch after a failure. Set and Mutate wait from then on until b is settled, so
-// neither fn, nor Late functions and hooks of b, may call them.
-func (s *State[T]) StageMutate(b *batch.Batch, fn func(v *T) error) {
-	s.r.stageChange(b, s.mutation(fn))
-}
-
-// mutation turns a change of a value into one of its bytes.
-func (s *State[T]) mutation(fn func(v *T) error) func([]byte) ([]byte, error) {
-	return func(raw []byte) ([]byte, error) {
-		var v T
-		if err := s.decode(raw, &v); err != nil {
-			return nil, err
-		}
-		if err := fn(&v); err != nil {
-			return nil, err
-		}
-		return encode(s.r.opts.Codec, "state", v)
+	err := r.commit(ctx, &b)
+	if err == nil && t.tell && ctx.Value(hookKey{r}) == nil {
+		r.tell(ctx)
 	}
+	return err
 }
 
-func (s *State[T]) decode(raw []byte, v *T) error {
-	if err := s.r.opts.Codec.Unmarshal(raw, v); err != nil {
+func (r *Record) decode(raw []byte, v any) error {
+	if err := r.opts.Codec.Unmarshal(raw, v); err != nil {
 		return fmt.Errorf("persist: decode the state: %w", err)
 	}
 	return nil
 }
 
-// RawState returns the newest state as it is encoded. It must not be changed.
+// RawState returns the state as it is encoded. It must not be changed.
 func (r *Record) RawState() ([]byte, error) { return r.newest() }
 
 func (r *Record) newest() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state, r.usable()
-}
-
-// change replaces the state by what fn makes of it.
-func (r *Record) change(ctx context.Context, fn func(old []byte) ([]byte, error)) error {
-	for {
-		old, gen, err := r.thawed(ctx)
-		if err != nil {
-			return err
-		}
-		state, err := fn(old)
-		if err != nil {
-			return err
-		}
-		changed, raced, err := r.install(gen, state)
-		if raced {
-			continue // fn has seen a state that is over
-		}
-		if err == nil && changed && ctx.Value(hookKey{r}) == nil {
-			r.tell(ctx)
-		}
-		return err
-	}
-}
-
-// thawed returns the state when no commit is bringing another.
-func (r *Record) thawed(ctx context.Context) (state []byte, gen uint64, err error) {
-	for {
-		r.mu.Lock()
-		state, gen, err = r.state, r.gen, r.usable()
-		f := r.flight
-		frozen := err == nil && f != nil && f.newState
-		r.mu.Unlock()
-		if !frozen {
-			return state, gen, err
-		}
-		select {
-		case <-f.over:
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		}
-	}
-}
-
-// install makes state the newest one if none has come since gen.
-func (r *Record) install(gen uint64, state []byte) (changed, raced bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.usable(); err != nil {
-		return false, false, err
-	}
-	if r.gen != gen || r.flight != nil && r.flight.newState {
-		return false, true, nil
-	}
-	if bytes.Equal(r.state, state) {
-		return false, false, nil
-	}
-	events, count := r.eventBytes, len(r.events)
-	if f := r.flight; f != nil { // the larger list may be the one that stays
-		events, count = max(events, f.eventBytes), max(count, len(f.events))
-	}
-	if n := recordSize(r.input, state, count, events); n > r.limit {
-		return false, false, &SizeError{"state", n, r.limit}
-	}
-	r.state = state
-	r.gen++
-	r.warn()
-	r.saveWithin(0)
-	return true, false, nil
-}
-
-// stageChange has b replace the state by what fn makes of it.
-func (r *Record) stageChange(b *batch.Batch, fn func(old []byte) ([]byte, error)) {
-	b.Late(func(b *batch.Batch) error {
-		r.mu.Lock()
-		f, err := r.board(b)
-		if err != nil {
-			r.mu.Unlock()
-			return err
-		}
-		if !f.newState { // nobody changes it from here on
-			f.newState, f.state = true, r.state
-		}
-		old := f.state
-		r.mu.Unlock()
-		state, err := fn(old)
-		if err != nil {
-			return err
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return f.setState(state)
-	})
 }
 
 // hookKey marks the context of a hook of one Record.

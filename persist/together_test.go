@@ -26,8 +26,8 @@ func TestUpdate(t *testing.T) {
 			boom := errors.New("boom")
 			update := func(n int, fail error) error {
 				return db.Update(ctx, func(tx *vfs.Tx) error {
-					s.StageMutate(tx.Batch(), add(n))
-					if _, err := r.Schedule().StageAdd(tx.Batch(), Job{ID: fmt.Sprint(n), Action: "a"}); err != nil {
+					must(t, Mutate(r.In(tx.Batch()), add(n)))
+					if _, err := r.In(tx.Batch()).Add(Job{ID: fmt.Sprint(n), Action: "a"}); err != nil {
 						return err
 					}
 					_, err := tx.ExecContext(ctx, "insert into t values(zeroblob(3000000))")
@@ -60,7 +60,7 @@ func TestExactlyOnce(t *testing.T) {
 			var db *vfs.DB
 			actions := Actions{"add": func(ctx context.Context, f *Firing) error {
 				return db.Update(ctx, func(tx *vfs.Tx) error {
-					f.StageDone(tx.Batch())
+					must(t, w.rec.In(tx.Batch()).Done(f))
 					_, err := tx.ExecContext(ctx, "update t set n = n + 1")
 					return err
 				})

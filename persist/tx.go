@@ -1,0 +1,246 @@
+package persist
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A Tx is what one batch does to a Record: changes of the state and of the schedule that
+// are made when the batch lands, or not at all. They are computed while the batch is being
+// committed, one after the other, from the record as it is then. Until the batch has landed
+// every reader sees the record without them.
+//
+// However much of the record a batch changes, it is written once. A record that has become
+// too large fails the commit with a *SizeError. Of an Ordered batch the record is in the
+// last sub-batch, so that it isn't stored if only a part of the batch lands.
+//
+// The methods of a Tx return batch.ErrSettled if the batch has landed or was given up,
+// ErrClosed, and the errors of the actor. A Tx is no safer for concurrent use than its batch.
+type Tx struct {
+	r    *Record
+	b    *batch.Batch
+	ops  []func(t *Tx) error // in order; the argument is where their changes go
+	done int                 // how many of them have run for in
+
+	// What follows belongs to the commit that is under way, and so to the actor's commit lock.
+	in         *batch.Batch // what is committed: b, or a batch that b is joined to
+	init       bool
+	state      []byte
+	newState   bool
+	events     []*event // sorted; the slice never changes
+	eventBytes int
+	leaving    []*event // that the batch removes
+	changed    bool     // since the record was written
+	size       int      // of the record that was written, 0 if none was
+	mine       bool     // whoever commits tells the watchers
+	tell       bool     // there is something to tell them
+}
+
+// participant is a Tx as its batch sees it.
+type participant Tx
+
+// In returns what b does to the record: the same Tx whenever it is asked.
+func (r *Record) In(b *batch.Batch) *Tx {
+	if p, ok := b.Enlisted(r).(*participant); ok {
+		return (*Tx)(p)
+	}
+	t := &Tx{r: r, b: b}
+	if !b.Settled() {
+		b.Enlist(r, (*participant)(t))
+	}
+	return t
+}
+
+// do has the batch run op while it is committed.
+func (t *Tx) do(op func(t *Tx) error) error {
+	b := t.b
+	if b.Settled() {
+		return batch.ErrSettled
+	}
+	if err := t.r.check(); err != nil {
+		return err
+	}
+	t.ops = append(t.ops, op)
+	if t.in != nil && !t.in.Settled() {
+		b = t.in // it may be being sealed
+	}
+	b.Enlist(t.r, (*participant)(t)) // if Late was called already it is called once more
+	return nil
+}
+
+// SetState replaces the state by v, as the Record's codec encodes it. A state that is
+// what it was isn't written.
+func (t *Tx) SetState(v any) error {
+	state, err := encode(t.r.opts.Codec, "state", v)
+	if err != nil {
+		return err
+	}
+	return t.do(func(t *Tx) error { t.setState(state); return nil })
+}
+
+// Mutate has t change the state: fn gets a copy, and what it leaves there is the new state.
+// fn is called while the batch is committed, perhaps more than once; it must not keep what
+// it gets, nor commit anything of the actor. Its error fails the commit.
+func Mutate[T any](t *Tx, fn func(v *T) error) error {
+	return t.do(func(t *Tx) error {
+		var v T
+		if err := t.r.decode(t.state, &v); err != nil {
+			return err
+		}
+		if err := fn(&v); err != nil {
+			return err
+		}
+		state, err := encode(t.r.opts.Codec, "state", v)
+		if err == nil {
+			t.setState(state)
+		}
+		return err
+	})
+}
+
+func (t *Tx) setState(state []byte) {
+	if !bytes.Equal(t.state, state) {
+		t.state, t.newState, t.changed = state, true, true
+	}
+}
+
+// setEvents has the batch leave these events, sorted; the slice isn't changed any more.
+func (t *Tx) setEvents(events []*event) {
+	t.events, t.eventBytes, t.changed = events, sizeOfEvents(events), true
+}
+
+// leave keeps an event from running until the batch that removes it is settled.
+//
+// +checklocks:t.r.mu
+func (t *Tx) leave(e *event) {
+	e.leaving = true
+	t.leaving = append(t.leaving, e)
+}
+
+// stay undoes leave, and reports whether there was anything to undo.
+//
+// +checklocks:t.r.mu
+func (t *Tx) stay() bool {
+	some := len(t.leaving) > 0
+	for _, e := range t.leaving {
+		e.leaving = false
+	}
+	t.leaving = nil
+	return some
+}
+
+// begin prepares t for the commit of b, unless it is prepared already. A commit of
+// another batch, which t has heard nothing of, was refused.
+func (t *Tx) begin(b *batch.Batch) error {
+	r := t.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.in != b {
+		t.stay()
+		t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
+		t.init, t.state, t.events, t.eventBytes = r.init, r.state, r.events, r.eventBytes
+	}
+	return r.usable() // whoever opened the record anew doesn't know what is staged here
+}
+
+// Late runs what was asked for since the last call. If several batches with changes of the
+// record are joined, one of their participants has all of them, and writes the record.
+func (p *participant) Late(b *batch.Batch) error {
+	t := (*Tx)(p)
+	first, _ := b.Enlisted(t.r).(*participant)
+	for _, o := range []*Tx{(*Tx)(first), t} {
+		if err := o.begin(b); err != nil {
+			return err
+		}
+	}
+	for t.done < len(t.ops) {
+		op := t.ops[t.done]
+		t.done++
+		if err := op((*Tx)(first)); err != nil {
+			return err
+		}
+	}
+	return (*Tx)(first).write()
+}
+
+// write stages the record, if it has changed.
+func (t *Tx) write() error {
+	r := t.r
+	if !t.changed {
+		return nil
+	}
+	t.changed = false
+	size := recordSize(r.input, t.state, len(t.events), t.eventBytes)
+	if size > r.limit {
+		what := "events"
+		if t.newState {
+			what = "state"
+		}
+		return &SizeError{what, size, r.limit}
+	}
+	rec := record{input: r.input, init: t.init, state: t.state, events: make([]stored, len(t.events))}
+	for i, e := range t.events {
+		rec.events[i] = e.stored
+	}
+	// The store may read the value until the commit returns, which is after Landed, so its
+	// memory isn't used again.
+	value := appendRecord(make([]byte, 0, size), &rec)
+	t.size = len(value)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.in.Final().PutPrior(recordKey(), value, r.prior)
+	return nil
+}
+
+// Landed makes memory follow the store.
+func (p *participant) Landed() {
+	t := (*Tx)(p)
+	r := t.r
+	r.mu.Lock()
+	t.stay()
+	if t.size > 0 {
+		t.tell = string(r.state) != string(t.state)
+		r.prior, r.init, r.state = batch.Stored(t.size), t.init, t.state
+		r.events, r.eventBytes = t.events, t.eventBytes
+		r.warn()
+		if t.tell && !t.mine && len(r.watchers) > 0 && !r.closed {
+			r.tasks.Go(func() { r.tell(context.Background()) }) // not here: the commit lock is held
+		}
+	}
+	r.mu.Unlock()
+	if t.size > 0 {
+		r.sched.arm()
+	}
+}
+
+// Failed lets events run that were to be removed. A part of a batch that has landed
+// doesn't have the record.
+func (p *participant) Failed(error, bool) {
+	t := (*Tx)(p)
+	t.r.mu.Lock()
+	some := t.stay()
+	t.r.mu.Unlock()
+	if some {
+		t.r.sched.arm()
+	}
+}
+
+// warnAt is the part of the limit from which on the log says that it is near.
+const warnAt = 0.75
+
+// warn says once that the record has become large.
+//
+// +checklocks:r.mu
+func (r *Record) warn() {
+	n := recordSize(r.input, r.state, len(r.events), r.eventBytes)
+	large := float64(n) >= warnAt*float64(r.limit)
+	if large && !r.warned {
+		r.log.Warn("persist: the record is near its limit", slog.Int("bytes", n), slog.Int("limit", r.limit),
+			slog.Int("state", len(r.state)), slog.Int("events", len(r.events)))
+		r.count(metricLarge, 1)
+	}
+	r.warned = large
+}
