@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -17,20 +19,13 @@ import (
 )
 
 func TestRestore(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(1)
-	must(t, c.SetState(map[string]int{"counter": 7}))
-	must(t, c.Subscribe("tick"))
-	must(t, c.Subscribe("tock"))
-	must(t, c.Subscribe("tick"))
-	if _, err := c.Received(3, 10); err != nil {
-		t.Fatal(err)
-	}
-	if i, err := c.Sent(); err != nil || i != 1 {
-		t.Fatalf("the first message that went out is %d, %v, want 1", i, err)
-	}
+	r.setState(c, map[string]int{"counter": 7})
+	must(t, r.do(func(tx *Tx) error {
+		return errors.Join(tx.Subscribe(c, "tick"), tx.Subscribe(c, "tock"), tx.Subscribe(c, "tick"))
+	}))
 	r.create(2)
-	r.save()
 	want := r.set.Conns()
 	r.crash()
 	got := r.set.Conns()
@@ -55,9 +50,6 @@ func TestRestore(t *testing.T) {
 	if s := r.set.Subscribers(nil, "tock"); len(s) != 1 || s[0] != c {
 		t.Errorf("subscribers of tock: %v", s)
 	}
-	if s, cl := c.Indices(); s != 3 || cl != 1 {
-		t.Errorf("indices %d and %d, want 3 and 1", s, cl)
-	}
 	var state struct{ Counter int }
 	if err := c.DecodeState(&state); err != nil || state.Counter != 7 {
 		t.Errorf("state %+v, %v", state, err)
@@ -67,11 +59,14 @@ func TestRestore(t *testing.T) {
 // All of many connections come back: listing them has no bound of its own.
 func TestRestoreMany(t *testing.T) {
 	const n = 17_000 // more than a list of the engine has by default in other places
-	r := open(t, quiet())
+	r := openLimited(t, Options{}, batch.Limits{Entries: 1000})
+	b := batch.Batch{Mode: batch.Ordered}
 	for i := range n {
-		r.create(i)
+		if _, err := r.set.In(&b).Create(info(i)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	r.save()
+	must(t, r.actor.Commit(ctx, &b))
 	r.crash()
 	if got := r.set.Len(); got != n {
 		t.Errorf("%d of %d connections came back", got, n)
@@ -83,9 +78,8 @@ func TestRestoreMany(t *testing.T) {
 
 // A reconnect finds the connection and swaps the transport; nothing else changes.
 func TestReconnect(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(1)
-	r.save()
 	r.crash()
 	c, ok := r.set.Find(c.Gateway(), c.Request())
 	if !ok {
@@ -101,10 +95,6 @@ func TestReconnect(t *testing.T) {
 	if second(); c.Transport() != nil {
 		t.Errorf("transport %v after its end", c.Transport())
 	}
-	r.eng.Reset()
-	if r.save(); r.eng.Counts().Commits != 0 {
-		t.Errorf("a transport is stored: %+v", r.eng.Counts())
-	}
 	for _, absent := range []Info{{Gateway: c.Gateway()}, {Request: c.Request()}} {
 		if c, ok := r.set.Find(absent.Gateway, absent.Request); ok {
 			t.Errorf("Find(%v, %v) = %v", absent.Gateway, absent.Request, c.ID())
@@ -113,47 +103,35 @@ func TestReconnect(t *testing.T) {
 }
 
 func TestEphemeral(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	r.eng.Reset()
-	c, err := r.set.Create(Info{Ephemeral: true})
-	must(t, err)
+	var c *Conn
+	must(t, r.do(func(tx *Tx) (err error) {
+		c, err = tx.Create(Info{Ephemeral: true})
+		return err
+	}))
 	if !c.Ephemeral() {
 		t.Error("it isn't ephemeral")
 	}
-	must(t, c.SetState(strings.Repeat("x", 1<<20))) // it is never stored, so it may be as large as it likes
-	must(t, c.Subscribe("tick"))
-	if ahead, err := c.Received(2, 1<<20); err != nil || ahead != 2 {
-		t.Errorf("Received: %d, %v", ahead, err)
-	}
-	if _, err := c.Sent(); err != nil {
-		t.Error(err)
-	}
+	r.setState(c, strings.Repeat("x", 1<<20)) // it is never stored, so it may be as large as it likes
+	must(t, r.do(func(tx *Tx) error { return tx.Subscribe(c, "tick") }))
 	if _, ok := r.set.Find(GatewayID{}, RequestID{}); ok {
 		t.Error("Find finds an ephemeral connection")
 	}
 	if s := r.set.Subscribers(nil, "tick"); len(s) != 1 {
 		t.Errorf("%d subscribers, want 1", len(s))
 	}
-	r.save()
-	must(t, r.set.Disconnect(ctx, c, "bye"))
-	var b batch.Batch
-	staged, err := r.set.Create(Info{Ephemeral: true})
-	must(t, err)
-	must(t, r.set.StageDisconnect(&b, staged))
-	must(t, r.actor.Commit(ctx, &b))
-	if r.set.Len() != 0 || !staged.Gone() || len(r.set.Subscribers(nil, "tick")) != 0 {
+	r.disconnect(c)
+	if r.set.Len() != 0 || !c.Gone() || len(r.set.Subscribers(nil, "tick")) != 0 {
 		t.Error("an ephemeral connection is left")
 	}
 	if n := r.eng.Counts(); n != (faultkv.Counts{}) {
 		t.Errorf("ephemeral connections touched the store: %+v", n)
 	}
-	if a := r.acks.take(); len(a) != 0 {
-		t.Errorf("they were acknowledged: %v", a)
-	}
 }
 
 func TestCreateRefused(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	r.create(1)
 	with := func(change func(*Info)) Info {
 		i := info(2)
@@ -172,7 +150,7 @@ func TestCreateRefused(t *testing.T) {
 		"twice":      {info(1), ErrExists},
 		"large":      {with(func(i *Info) { i.Path = strings.Repeat("x", r.actor.Limits().ValueSize) }), ErrTooLarge},
 	} {
-		if _, err := r.set.Create(c.info); !errors.Is(err, c.err) {
+		if err := r.do(func(tx *Tx) error { _, err := tx.Create(c.info); return err }); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
 	}
@@ -184,55 +162,73 @@ func TestCreateRefused(t *testing.T) {
 // What can't be stored leaves the connection as it was, and doesn't keep others from
 // being saved.
 func TestChangeRefused(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c, other := r.create(1), r.create(2)
-	r.save()
 	before := c.Record()
 	limit := r.actor.Limits().ValueSize
-	for name, change := range map[string]struct {
-		do  func() error
-		err error
-	}{
-		"large state":  {func() error { return c.SetState(make([]byte, limit)) }, ErrTooLarge},
-		"large event":  {func() error { return c.Subscribe(strings.Repeat("e", limit)) }, ErrTooLarge},
-		"NaN":          {func() error { return c.SetState([]float64{math.NaN()}) }, ErrValue},
-		"raw":          {func() error { return c.SetRawState([]byte{0x61}) }, ErrValue},
-		"event":        {func() error { return c.Subscribe("\xff") }, ErrInfo},
-		"mutate":       {func() error { return Mutate(c, func(*int) error { return context.Canceled }) }, context.Canceled},
-		"mutate value": {func() error { return Mutate(c, func(f *float64) error { *f = math.Inf(1); return nil }) }, ErrValue},
+	var b batch.Batch
+	tx := r.set.In(&b)
+	for name, change := range map[string]struct{ got, want error }{
+		"large state": {tx.SetState(c, large(limit)), ErrTooLarge},
+		"large event": {tx.Subscribe(c, strings.Repeat("e", limit)), ErrTooLarge},
+		"raw":         {tx.SetState(c, []byte{0x61}), ErrValue},
+		"event":       {tx.Subscribe(c, "\xff"), ErrInfo},
 	} {
-		if err := change.do(); !errors.Is(err, change.err) {
-			t.Errorf("%s: %v, want %v", name, err, change.err)
+		if !errors.Is(change.got, change.want) {
+			t.Errorf("%s: %v, want %v", name, change.got, change.want)
 		}
 	}
+	if _, err := Encode([]float64{math.NaN()}); !errors.Is(err, ErrValue) {
+		t.Errorf("NaN: %v, want %v", err, ErrValue)
+	}
 	var size *SizeError
-	if err := c.SetState(make([]byte, limit)); !errors.As(err, &size) || size.Limit != limit || size.Size <= limit || size.ID != c.ID() {
+	if err := tx.SetState(c, large(limit)); !errors.As(err, &size) || size.Limit != limit || size.Size <= limit || size.ID != c.ID() {
 		t.Errorf("%v is no good SizeError", err)
 	}
+	must(t, r.actor.Commit(ctx, &b))
 	if !reflect.DeepEqual(c.Record(), before) {
 		t.Errorf("the connection became %+v", c.Record())
 	}
-	must(t, other.SetState("saved"))
-	r.save()
+	r.setState(other, "saved")
 	if got := r.stored()[other.ID()]; !reflect.DeepEqual(got, other.Record()) {
 		t.Errorf("the other is stored as %+v", got)
 	}
 	// To the last byte it is: an array of bytes has a head of 5 here, and the size of its
 	// length grows as well.
 	fits := limit - before.Size() - 5 - uintSize(limit) + 1 + 1
-	must(t, c.SetState(make([]byte, fits)))
-	if err := c.SetState(make([]byte, fits+1)); !errors.Is(err, ErrTooLarge) {
+	r.setState(c, make([]byte, fits))
+	if err := r.do(func(tx *Tx) error { return tx.SetState(c, large(fits+1)) }); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a byte more: %v", err)
 	}
-	r.save()
+	// Two batches that fit by themselves don't together.
+	r.setState(c, make([]byte, fits-100))
+	var late batch.Batch
+	must(t, r.set.In(&late).Subscribe(c, strings.Repeat("e", 90)))
+	r.setState(c, make([]byte, fits))
+	if err := r.actor.Commit(ctx, &late); !errors.Is(err, ErrTooLarge) || len(c.Subscriptions()) != 0 {
+		t.Errorf("an event that doesn't fit any more: %v", err)
+	}
+	r.same()
+}
+
+// large returns n bytes, in CBOR.
+func large(n int) []byte {
+	value, err := Encode(make([]byte, n))
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 func TestState(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	i := info(1)
 	i.Parameters = []byte{0x63, 'o', 'n', 'e'}
-	c, err := r.set.Create(i)
-	must(t, err)
+	var c *Conn
+	must(t, r.do(func(tx *Tx) (err error) {
+		c, err = tx.Create(i)
+		return err
+	}))
 	i.Parameters[1] = 'x'
 	var name string
 	if err := c.DecodeParameters(&name); err != nil || name != "one" || len(c.Parameters()) != 4 {
@@ -245,59 +241,56 @@ func TestState(t *testing.T) {
 	if err := c.DecodeState(&n); err != nil || n != 5 {
 		t.Errorf("undefined became %d, %v", n, err)
 	}
-	for range 3 {
-		must(t, Mutate(c, func(n *int) error { *n += 2; return nil }))
-	}
-	if err := c.DecodeState(&n); err != nil || n != 6 {
-		t.Errorf("state %d, %v, want 6", n, err)
-	}
+	r.setState(c, 6)
 	var text string
 	if err := c.DecodeState(&text); !errors.Is(err, ErrValue) {
 		t.Errorf("a number read as text: %v", err)
 	}
-	if err := Mutate(c, func(*string) error { return nil }); !errors.Is(err, ErrValue) {
-		t.Errorf("a number mutated as text: %v", err)
-	}
 	raw := []byte{0x18, 0x63}
-	must(t, c.SetRawState(raw))
-	raw[1] = 0
+	must(t, r.do(func(tx *Tx) error {
+		err := tx.SetState(c, raw)
+		raw[1] = 0
+		if s := tx.State(c); !bytes.Equal(s, []byte{0x18, 0x63}) || !bytes.Equal(c.State(), []byte{6}) {
+			t.Errorf("the batch shows %x, the connection %x", s, c.State())
+		}
+		return err
+	}))
 	if err := c.DecodeState(&n); err != nil || n != 99 {
 		t.Errorf("state %d, %v, want 99", n, err)
 	}
-	r.save()
 	r.eng.Reset()
-	must(t, c.SetState(99)) // what it is already
-	if r.save(); r.eng.Counts().Commits != 0 {
-		t.Error("a state that is as it was is saved")
+	r.setState(c, 99) // what it is already
+	if r.eng.Counts().Commits != 0 {
+		t.Error("a state that is as it was is stored")
 	}
-	must(t, c.SetRawState(nil))
+	must(t, r.do(func(tx *Tx) error { return tx.SetState(c, nil) }))
 	if s := c.State(); !bytes.Equal(s, undefined) {
 		t.Errorf("nil became %x", s)
 	}
 }
 
 func TestSubscriptions(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	a, b := r.create(1), r.create(2)
 	for _, c := range []*Conn{b, a} {
-		must(t, c.Subscribe("tick"))
+		must(t, r.do(func(tx *Tx) error { return tx.Subscribe(c, "tick") }))
 	}
-	must(t, a.Subscribe(""))
+	must(t, r.do(func(tx *Tx) error { return tx.Subscribe(a, "") }))
 	before := a.Subscriptions()
-	must(t, a.Unsubscribe("tick"))
-	must(t, a.Unsubscribe("tick"))
-	must(t, a.Subscribe("tock"))
+	must(t, r.do(func(tx *Tx) error {
+		return errors.Join(tx.Unsubscribe(a, "tick"), tx.Unsubscribe(a, "tick"), tx.Subscribe(a, "tock"))
+	}))
 	if !slices.Equal(before, []string{"tick", ""}) {
 		t.Errorf("what was returned has changed to %q", before)
 	}
 	if got := a.Subscriptions(); !slices.Equal(got, []string{"", "tock"}) {
 		t.Errorf("subscriptions %q", got)
 	}
-	must(t, a.Subscribe("tick"))
+	must(t, r.do(func(tx *Tx) error { return tx.Subscribe(a, "tick") }))
 	if got := r.set.Subscribers(nil, "tick"); !slices.Equal(got, []*Conn{b, a}) {
 		t.Errorf("subscribers %v", got)
 	}
-	must(t, r.set.Disconnect(ctx, b, ""))
+	r.disconnect(b)
 	if got := r.set.Subscribers([]*Conn{b}, "tick"); !slices.Equal(got, []*Conn{b, a}) {
 		t.Errorf("appended %v", got)
 	}
@@ -307,7 +300,7 @@ func TestSubscriptions(t *testing.T) {
 }
 
 func TestOneSet(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	if _, err := Open(ctx, r.actor, nil); !errors.Is(err, actorstore.ErrKept) {
 		t.Errorf("a second Set: %v", err)
 	}
@@ -327,50 +320,84 @@ func TestOneSet(t *testing.T) {
 	must(t, next.Close(ctx))
 }
 
-func TestClosed(t *testing.T) {
-	r := open(t, quiet())
-	c := r.create(1)
-	must(t, r.set.Close(ctx))
-	if len(r.stored()) != 1 {
-		t.Error("Close has not saved")
-	}
+// refusals returns what is said by all that would change c.
+func (r *room) refusals(c *Conn) map[string]error {
 	var b batch.Batch
-	_, received := c.Received(1, 1)
-	_, sent := c.Sent()
+	tx := r.set.In(&b)
 	_, attach := c.Attach(1)
-	_, create := r.set.Create(info(2))
-	_, cleanup := r.set.Cleanup(ctx, "")
-	for name, err := range map[string]error{
-		"Received": received, "Sent": sent, "Attach": attach, "Create": create, "Cleanup": cleanup,
-		"SetState": c.SetState(1), "Subscribe": c.Subscribe("x"), "Unsubscribe": c.Unsubscribe("x"),
-		"Save": r.set.Save(ctx), "Disconnect": r.set.Disconnect(ctx, c, ""),
-		"StageDisconnect": r.set.StageDisconnect(&b, c), "Discard": r.set.Discard(ctx, "x"),
-	} {
-		if !errors.Is(err, ErrClosed) && !(name == "Cleanup" && err == nil) {
-			t.Errorf("%s: %v, want %v", name, err, ErrClosed)
-		}
-	}
-	// Nothing is left to stage, and that is no error for whoever saves with it.
-	must(t, r.set.Stage(&b))
-	must(t, r.actor.Commit(ctx, &b))
-	if c.Gone() {
-		t.Error("the connection is gone: it should hibernate")
+	return map[string]error{
+		"Attach": attach, "SetState": tx.SetState(c, nil), "Subscribe": tx.Subscribe(c, "x"),
+		"Unsubscribe": tx.Unsubscribe(c, "x"), "Disconnect": tx.Disconnect(c),
 	}
 }
 
-func TestGone(t *testing.T) {
-	r := open(t, quiet())
+func TestClosed(t *testing.T) {
+	r := open(t, Options{})
 	c := r.create(1)
-	must(t, r.set.Disconnect(ctx, c, ""))
-	var b batch.Batch
-	_, received := c.Received(1, 1)
-	_, sent := c.Sent()
-	_, attach := c.Attach(1)
-	for name, err := range map[string]error{
-		"Received": received, "Sent": sent, "Attach": attach,
-		"SetState": c.SetState(1), "Subscribe": c.Subscribe("x"), "Unsubscribe": c.Unsubscribe("x"),
-		"Disconnect": r.set.Disconnect(ctx, c, ""), "StageDisconnect": r.set.StageDisconnect(&b, c),
-	} {
+	var staged batch.Batch
+	must(t, r.set.In(&staged).Disconnect(c))
+	var e *Conn
+	must(t, r.do(func(tx *Tx) (err error) {
+		e, err = tx.Create(Info{Ephemeral: true})
+		return err
+	}))
+	var empty batch.Batch
+	empty.Put(actorstore.UserKey([]byte("k")), nil)
+	r.set.In(&empty)
+	must(t, r.set.Close(ctx))
+	if len(r.stored()) != 1 || c.Gone() || !e.Gone() {
+		t.Error("what hibernates is gone, or what doesn't is left")
+	}
+	all := r.refusals(c)
+	all["Create"] = r.do(func(tx *Tx) error { _, err := tx.Create(info(2)); return err })
+	all["Discard"], all["Commit"] = r.set.Discard(ctx, "x"), r.actor.Commit(ctx, &staged)
+	for name, err := range all {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v, want %v", name, err, ErrClosed)
+		}
+	}
+	must(t, r.actor.Commit(ctx, &empty)) // it changes no connection
+}
+
+// TestCloseWaits: Close waits for the commit that is under way, as long as its context says.
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, Options{})
+		pause := r.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
+		made, closed := make(chan error, 1), make(chan error, 1)
+		go func() { made <- r.do(func(tx *Tx) error { _, err := tx.Create(info(1)); return err }) }()
+		<-pause.Reached()
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := r.set.Close(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+		go func() { closed <- r.set.Close(ctx) }()
+		synctest.Wait()
+		pause.Release()
+		must(t, <-closed)
+		must(t, <-made)
+		if r.set.Len() != 1 || len(r.stored()) != 1 {
+			t.Errorf("%d connections, %d stored", r.set.Len(), len(r.stored()))
+		}
+	})
+}
+
+func TestGone(t *testing.T) {
+	r := open(t, Options{})
+	c := r.create(1)
+	var late batch.Batch
+	state, err := Encode("late")
+	must(t, err)
+	must(t, r.set.In(&late).SetState(c, state))
+	r.disconnect(c)
+	all := r.refusals(c)
+	all["Commit"] = r.actor.Commit(ctx, &late)
+	all["twice"] = r.do(func(tx *Tx) error {
+		c := r.create(2)
+		return errors.Join(tx.Disconnect(c), tx.Disconnect(c))
+	})
+	for name, err := range all {
 		if !errors.Is(err, ErrGone) {
 			t.Errorf("%s: %v, want %v", name, err, ErrGone)
 		}
@@ -383,30 +410,25 @@ func TestGone(t *testing.T) {
 // Once the actor has failed nothing more is claimed; opening it again rebuilds what is
 // stored.
 func TestPoisoned(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(1)
-	r.save()
-	must(t, c.SetState("in doubt"))
+	state, err := Encode("in doubt")
+	must(t, err)
 	r.eng.Fail(faultkv.Rule{Point: faultkv.AfterApply})
-	if err := r.set.Save(ctx); !errors.Is(err, actorstore.ErrPoisoned) {
-		t.Fatalf("Save: %v, want %v", err, actorstore.ErrPoisoned)
+	if err := r.do(func(tx *Tx) error { return tx.SetState(c, state) }); !errors.Is(err, actorstore.ErrPoisoned) {
+		t.Fatalf("Commit: %v, want %v", err, actorstore.ErrPoisoned)
 	}
-	_, create := r.set.Create(info(2))
-	_, received := c.Received(1, 1)
-	var b batch.Batch
-	for name, err := range map[string]error{
-		"Create": create, "Received": received, "SetState": c.SetState(1), "Save": r.set.Save(ctx),
-		"Stage": r.set.Stage(&b), "Disconnect": r.set.Disconnect(ctx, c, ""), "Close": r.set.Close(ctx),
-	} {
+	for name, err := range r.refusals(c) {
 		if !errors.Is(err, actorstore.ErrPoisoned) {
 			t.Errorf("%s: %v, want %v", name, err, actorstore.ErrPoisoned)
 		}
 	}
+	must(t, r.set.Close(ctx))
 	r.crash()
 	c, ok := r.set.Get(c.ID())
-	var state string
-	if !ok || c.DecodeState(&state) != nil || state != "in doubt" {
-		t.Errorf("after reopening: %v, state %q", ok, state)
+	var got string
+	if !ok || c.DecodeState(&got) != nil || got != "in doubt" {
+		t.Errorf("after reopening: %v, state %q", ok, got)
 	}
 }
 
@@ -418,7 +440,7 @@ func TestMetrics(t *testing.T) {
 		}
 		seen[m.Name] = true
 	}
-	if len(seen) != 7 {
+	if len(seen) != 4 {
 		t.Error(fmt.Sprint(seen))
 	}
 }

@@ -3,7 +3,6 @@ package conn
 import (
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -24,13 +23,10 @@ type Info struct {
 	Parameters, State []byte
 }
 
-// A Conn is a connection. What its methods return stays readable when it is gone; to
-// change it then is ErrGone.
+// A Conn is a connection, as the batches that have landed left it; a Tx changes it. What
+// its methods return stays readable when it is gone.
 type Conn struct {
 	set *Set
-
-	// stating is held by who changes the state. It is taken before set.mu.
-	stating sync.Mutex
 
 	// All else is guarded by set.mu, but for what never changes: ephemeral, and of rec the
 	// id, parameters, gateway, request, path and headers. State and the list of
@@ -40,62 +36,11 @@ type Conn struct {
 	transport any
 	attached  uint64 // counts what was attached
 
-	gone     bool // disconnected
-	leaving  bool // a batch that isn't settled disconnects it
-	deleting bool // that batch is being committed
-
+	gone  bool        // disconnected, or never made
 	prior batch.Prior // what is stored under its key
-
-	// received counts the messages that came in, missing ones too: what rec.Server is,
-	// since the connection is in memory, without wrapping around. acked is the count that
-	// OnAck was told, or will be; with unacked it must be told again.
-	received, acked uint64
-	unacked         bool
-	// buffered is what came in and no save has.
-	buffered buffered
-
-	tries     int   // failed deletes
-	deleteErr error // the last one's
 }
 
 func (c *Conn) request() request { return request{c.rec.Gateway, c.rec.Request} }
-
-// Create makes a connection with a new id and indices of 0. It is saved soon, unless it
-// is ephemeral. Info's slices are not retained.
-//
-// Errors: ErrInfo, ErrValue, ErrTooLarge; ErrExists if a connection that hibernates has
-// the gateway and request; ErrClosed, and the actor's.
-func (s *Set) Create(info Info) (*Conn, error) {
-	c := &Conn{set: s, ephemeral: info.Ephemeral, prior: batch.Absent, rec: Record{
-		Gateway: info.Gateway, Request: info.Request, Path: info.Path,
-		Headers: slices.Clone(info.Headers), Parameters: orUndefined(info.Parameters), State: orUndefined(info.State),
-	}}
-	if info.Path == "" && !info.Ephemeral {
-		return nil, fmt.Errorf("%w: a connection that hibernates needs a path", ErrInfo)
-	}
-	if err := c.rec.Validate(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closing {
-		return nil, ErrClosed
-	}
-	if err := s.checkLocked(); err != nil {
-		return nil, err
-	}
-	if other := s.requests[c.request()]; len(other) > 0 && !info.Ephemeral {
-		return nil, fmt.Errorf("%w: %s has gateway %s, request %s", ErrExists, other[0].rec.ID, info.Gateway, info.Request)
-	}
-	c.rec.ID = s.unusedID()
-	if err := c.fits(&c.rec); err != nil {
-		return nil, err
-	}
-	s.enter(c)
-	s.count(metricCreated, 1)
-	c.mark(s.opts.Interval)
-	return c, nil
-}
 
 func orUndefined(value []byte) []byte {
 	if value == nil {
@@ -111,14 +56,27 @@ func (s *Set) unusedID() ID {
 	for {
 		id := newID()
 		_, there := s.findQuarantinedLocked(id)
-		if s.conns[id] == nil && s.deletes[id] == nil && !there {
+		if s.conns[id] == nil && !there {
 			return id
 		}
 	}
 }
 
-// fits says whether rec, which c is to become, can be stored: one record that can't would
-// keep all others from being saved with it.
+// free says whether a connection that is to be made is the only one of its client.
+//
+// +checklocks:s.mu
+func (s *Set) free(c *Conn) error {
+	if other := s.requests[c.request()]; len(other) > 0 && !c.ephemeral {
+		return exists(other[0])
+	}
+	return nil
+}
+
+func exists(c *Conn) error {
+	return fmt.Errorf("%w: %s has gateway %s, request %s", ErrExists, c.rec.ID, c.rec.Gateway, c.rec.Request)
+}
+
+// fits says whether rec, which c is to become, can be stored.
 func (c *Conn) fits(rec *Record) error {
 	if n := rec.Size(); n > c.set.limit && !c.ephemeral {
 		return &SizeError{rec.ID, n, c.set.limit}
@@ -126,18 +84,36 @@ func (c *Conn) fits(rec *Record) error {
 	return nil
 }
 
-// change runs fn, which changes c, under the lock, unless nothing may change any more.
-func (c *Conn) change(fn func() error) error {
+// Attach gives the connection a transport, in place of what it had; a client that is there
+// again needs nothing else. The func that it returns takes it away again, unless another
+// was attached since. Errors: ErrGone, ErrClosed, and the actor's.
+func (c *Conn) Attach(transport any) (detach func(), err error) {
 	s := c.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkLocked(); err != nil {
-		return err
+		return nil, err
 	}
 	if c.gone {
-		return fmt.Errorf("%w: %s", ErrGone, c.rec.ID)
+		return nil, fmt.Errorf("%w: %s", ErrGone, c.rec.ID)
 	}
-	return fn()
+	c.attached++
+	c.transport = transport
+	n := c.attached
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if c.attached == n {
+			c.transport = nil
+		}
+	}, nil
+}
+
+// Transport returns what was attached, nil if the client isn't there.
+func (c *Conn) Transport() any {
+	c.set.mu.Lock()
+	defer c.set.mu.Unlock()
+	return c.transport
 }
 
 // ID returns the connection's id.
@@ -158,7 +134,8 @@ func (c *Conn) Path() string { return c.rec.Path }
 // Headers returns the headers of that request. The slice must not be changed.
 func (c *Conn) Headers() []Header { return c.rec.Headers }
 
-// Gone reports whether the connection was disconnected.
+// Gone reports whether the connection was disconnected, or the batch that was to make it
+// has failed.
 func (c *Conn) Gone() bool {
 	c.set.mu.Lock()
 	defer c.set.mu.Unlock()

@@ -83,14 +83,13 @@ func TestDamagedRows(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d/%v", d.what, which, large), func(t *testing.T) {
-					r := open(t, quiet())
+					r := open(t, Options{})
 					for n := range 3 {
 						c := r.create(n)
 						if large {
-							must(t, c.SetState(bytes.Repeat([]byte("state"), 3000)))
+							r.setState(c, bytes.Repeat([]byte("state"), 3000))
 						}
 					}
-					r.save()
 					var ids []ID
 					for _, c := range r.set.Conns() {
 						ids = append(ids, c.ID())
@@ -127,10 +126,9 @@ func (r *room) damaged(ids []ID, bad ID, rows bool) {
 	}
 	r.listed(ids)
 	c, _ := r.set.Get(sound[0])
-	must(t, c.SetState("changed"))
-	r.save()
-	if _, err := r.set.Cleanup(ctx, ""); err != nil {
-		t.Error(err)
+	r.setState(c, "changed")
+	for _, c := range r.set.Conns() {
+		r.disconnect(c)
 	}
 	if stray {
 		if err := r.set.Discard(ctx, ""); !errors.Is(err, ErrUnknown) {
@@ -148,7 +146,6 @@ func (r *room) damaged(ids []ID, bad ID, rows bool) {
 		t.Errorf("%d are left", n)
 	}
 	r.create(7)
-	r.save()
 	r.healthy()
 }
 
@@ -185,11 +182,10 @@ func (r *room) listed(ids []ID) {
 // Much damage at once: each of it is found, in order, and what is discarded first doesn't
 // take from the quota what others have in it.
 func TestDamageEverywhere(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	for n := range 40 {
-		must(t, r.create(n).SetState(bytes.Repeat([]byte("x"), n*1000)))
+		r.setState(r.create(n), bytes.Repeat([]byte("x"), n*1000))
 	}
-	r.save()
 	var ids, bad []ID
 	for i, c := range r.set.Conns() {
 		ids = append(ids, c.ID())
@@ -221,9 +217,8 @@ func TestDamageEverywhere(t *testing.T) {
 
 // Rows that the quota has never counted are cleared all the same, and free nothing.
 func TestDiscardUncounted(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(0)
-	r.save()
 	row := r.rows(c.ID())[0]
 	bad := ID("x" + c.ID()[1:])
 	r.write(kv.Set(bytes.Replace(row, key(c.ID()), key(bad), 1), []byte{4}))
@@ -239,10 +234,9 @@ func TestDiscardUncounted(t *testing.T) {
 
 // A Discard that fails has discarded nothing; of two at once one finds nothing to do.
 func TestDiscardFails(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c, other := r.create(0), r.create(1)
-	must(t, other.SetState(bytes.Repeat([]byte("x"), 1000)))
-	r.save()
+	r.setState(other, bytes.Repeat([]byte("x"), 1000))
 	for _, c := range []*Conn{c, other} {
 		rows := r.rows(c.ID())
 		r.write(kv.Clear(rows[len(rows)-1]))

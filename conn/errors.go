@@ -13,8 +13,6 @@ import (
 var (
 	// ErrGone: the connection was disconnected.
 	ErrGone = errkind.New("conn: connection is gone", errkind.ErrClosed)
-	// ErrLeaving: a batch that isn't settled yet disconnects the connection.
-	ErrLeaving = errkind.New("conn: connection is being disconnected", errkind.ErrClosed)
 	// ErrClosed: the Set is closed, or being closed.
 	ErrClosed = errkind.New("conn: closed", errkind.ErrClosed)
 	// ErrExists: another connection has the gateway and the request.
@@ -28,9 +26,6 @@ var (
 	// ErrTooLarge: the connection's record would be larger than a value may be; it comes
 	// as a *SizeError. The connection is as it was.
 	ErrTooLarge = errkind.New("conn: connection is too large", errkind.ErrTooLarge)
-	// ErrDelete: a connection is gone, and its record isn't yet; it comes as a
-	// *DeleteError.
-	ErrDelete = errors.New("conn: record is not deleted yet")
 	// ErrID: a text is not the text of a GatewayID or a RequestID.
 	ErrID = errors.New("conn: bad id")
 	// ErrUnknown: no quarantined record has that id.
@@ -56,18 +51,3 @@ func (e *SizeError) Error() string {
 
 // Unwrap returns ErrTooLarge.
 func (e *SizeError) Unwrap() error { return ErrTooLarge }
-
-// A DeleteError says that the record of a connection that is gone is still stored, so
-// that after a crash the connection would be back. The delete is tried again with every
-// save. It wraps ErrDelete and Err.
-type DeleteError struct {
-	ID    ID
-	Tries int   // how often the delete has failed
-	Err   error // why it failed the last time
-}
-
-// Error names the connection and the reason.
-func (e *DeleteError) Error() string { return fmt.Sprintf("%v: %s: %v", ErrDelete, e.ID, e.Err) }
-
-// Unwrap returns ErrDelete and Err.
-func (e *DeleteError) Unwrap() []error { return []error{ErrDelete, e.Err} }

@@ -33,6 +33,15 @@ func open(ctx context.Context) (*actorstore.Store, *actorstore.Actor) {
 // quiet keeps what is logged off the examples.
 var quiet = slog.New(slog.DiscardHandler)
 
+// create makes a connection.
+func create(ctx context.Context, actor *actorstore.Actor, set *conn.Set) *conn.Conn {
+	var b batch.Batch
+	c, err := set.In(&b).Create(lobby)
+	check(err)
+	check(actor.Commit(ctx, &b))
+	return c
+}
+
 var lobby = conn.Info{Gateway: conn.GatewayID{1, 2, 3, 4}, Request: conn.RequestID{0, 0, 0, 7}, Path: "/connect"}
 
 // A connection outlives the actor's stay in memory.
@@ -43,9 +52,11 @@ func ExampleOpen() {
 
 	set, err := conn.Open(ctx, actor, nil)
 	check(err)
-	c, err := set.Create(lobby)
+	var b batch.Batch
+	c, err := set.In(&b).Create(lobby)
 	check(err)
-	check(c.Subscribe("tick"))
+	check(set.In(&b).Subscribe(c, "tick"))
+	check(actor.Commit(ctx, &b))
 	check(set.Close(ctx)) // the actor sleeps; the client stays with its gateway
 
 	set, err = conn.Open(ctx, actor, nil)
@@ -58,7 +69,7 @@ func ExampleOpen() {
 }
 
 // When a client is there again its connection gets a new transport, and is otherwise the
-// one that it was. Those whose clients don't come are removed.
+// one that it was.
 func ExampleSet_Find() {
 	ctx := context.Background()
 	store, actor := open(ctx)
@@ -66,8 +77,7 @@ func ExampleSet_Find() {
 	set, err := conn.Open(ctx, actor, nil)
 	check(err)
 	defer set.Close(ctx)
-	_, err = set.Create(lobby)
-	check(err)
+	create(ctx, actor, set)
 
 	c, ok := set.Find(lobby.Gateway, lobby.Request)
 	fmt.Println(ok)
@@ -75,108 +85,49 @@ func ExampleSet_Find() {
 	check(err)
 	fmt.Println(c.Transport())
 	detach()
-
-	n, err := set.Cleanup(ctx, "client is gone")
-	fmt.Println(n, err, set.Len())
+	fmt.Println(c.Transport())
 	// Output:
 	// true
 	// a websocket
-	// 1 <nil> 0
+	// <nil>
 }
 
-// What the actor keeps about a connection is any value of Go.
-func ExampleMutate() {
+// What the actor keeps about a connection is any value of Go, and lands with what else the
+// batch does.
+func ExampleTx_SetState() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
 	set, err := conn.Open(ctx, actor, nil)
 	check(err)
 	defer set.Close(ctx)
-	c, err := set.Create(lobby)
-	check(err)
+	c := create(ctx, actor, set)
 
 	type state struct {
 		Name string `cbor:"name"`
 		Seen int    `cbor:"seen"`
 	}
-	check(c.SetState(state{Name: "ann"}))
-	for range 3 {
-		check(conn.Mutate(c, func(s *state) error {
-			s.Seen++
-			return nil
-		}))
-	}
+	value, err := conn.Encode(state{Name: "ann", Seen: 3})
+	check(err)
+	var b batch.Batch
+	b.Put(actorstore.UserKey([]byte("newest")), []byte("ann"))
+	check(set.In(&b).SetState(c, value))
+	check(actor.Commit(ctx, &b))
 	var s state
 	check(c.DecodeState(&s))
 	fmt.Printf("%+v\n", s)
 	// Output: {Name:ann Seen:3}
 }
 
-// A gateway may forget a message when the connection that received it is safe; indices
-// start anew after 65535.
-func ExampleConn_Received() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-	set, err := conn.Open(ctx, actor, &conn.Options{
-		Save: func(context.Context) error { return nil }, // only when it is asked for
-		OnAck: func(acks []conn.Ack) {
-			for _, a := range acks {
-				fmt.Println("safe up to", a.Index)
-			}
-		},
-	})
-	check(err)
-	defer set.Close(ctx)
-	c, err := set.Create(lobby)
-	check(err)
-
-	for _, index := range []conn.Index{20_000, 40_000, 60_000, 65_535, 0, 0, 2} {
-		ahead, err := c.Received(index, 100)
-		check(err)
-		switch {
-		case ahead <= 0:
-			fmt.Println(index, "has come before")
-		case ahead == 2:
-			fmt.Println("one is missing before", index)
-		}
-	}
-	check(set.Save(ctx))
-	// Output:
-	// 0 has come before
-	// one is missing before 2
-	// safe up to 2
-}
-
-// The changed connections land with what else the actor saves, in one commit.
-func ExampleSet_Stage() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-	set, err := conn.Open(ctx, actor, nil)
-	check(err)
-	defer set.Close(ctx)
-	_, err = set.Create(lobby)
-	check(err)
-
-	var b batch.Batch
-	b.Put(actorstore.AppendPersist(nil), []byte("the actor's own record"))
-	check(set.Stage(&b))
-	check(actor.Commit(ctx, &b))
-	fmt.Println(set.Changed())
-	// Output: 0
-}
-
 // A connection, and the row that says that it is here, go together, or not at all.
-func ExampleSet_StageDisconnect() {
+func ExampleSet_In() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
 	set, err := conn.Open(ctx, actor, nil)
 	check(err)
 	defer set.Close(ctx)
-	c, err := set.Create(lobby)
-	check(err)
+	c := create(ctx, actor, set)
 	db, err := vfs.Open(ctx, actor, nil)
 	check(err)
 	defer db.Close()
@@ -190,7 +141,7 @@ func ExampleSet_StageDisconnect() {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM present WHERE id = ?", string(c.ID())); err != nil {
 				return err
 			}
-			if err := set.StageDisconnect(tx.Batch(), c); err != nil {
+			if err := set.In(tx.Batch()).Disconnect(c); err != nil {
 				return err
 			}
 			return reason
@@ -210,9 +161,7 @@ func ExampleList() {
 	set, err := conn.Open(ctx, actor, nil)
 	check(err)
 	defer set.Close(ctx)
-	_, err = set.Create(lobby)
-	check(err)
-	check(set.Save(ctx))
+	create(ctx, actor, set)
 
 	view, err := store.View(ctx, actor.ID())
 	check(err)

@@ -2,10 +2,10 @@ package conn
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"sync"
+	"reflect"
 	"testing"
-	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -34,32 +34,9 @@ type room struct {
 	actor *actorstore.Actor
 	set   *Set
 	opts  Options
-	acks  *ackLog
 }
 
-// An ackLog keeps what OnAck is told.
-type ackLog struct {
-	mu  sync.Mutex
-	all []Ack
-}
-
-func (l *ackLog) add(acks []Ack) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, acks...)
-}
-
-// take returns what has come since the last time.
-func (l *ackLog) take() []Ack {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
-	return all
-}
-
-// open returns a room on an empty engine in memory. Nothing is saved unless it is asked
-// for: see quiet.
+// open returns a room on an empty engine in memory.
 func open(t testing.TB, opts Options) *room {
 	t.Helper()
 	return openLimited(t, opts, batch.Limits{})
@@ -69,14 +46,11 @@ func openLimited(t testing.TB, opts Options, l batch.Limits) *room {
 	t.Helper()
 	l, err := envlimits.Apply(l)
 	must(t, err)
-	r := &room{t: t, eng: faultkv.New(memkv.New()), opts: opts, acks: &ackLog{}}
+	r := &room{t: t, eng: faultkv.New(memkv.New()), opts: opts}
 	if r.opts.Logger == nil {
 		r.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if r.opts.OnAck == nil {
-		r.opts.OnAck = r.acks.add
-	}
-	r.store, err = actorstore.Open(ctx, r.eng, &actorstore.Options{Limits: l, Now: r.opts.Now})
+	r.store, err = actorstore.Open(ctx, r.eng, &actorstore.Options{Limits: l})
 	must(t, err)
 	r.start()
 	t.Cleanup(func() {
@@ -86,12 +60,6 @@ func openLimited(t testing.TB, opts Options, l batch.Limits) *room {
 		must(t, r.eng.Close())
 	})
 	return r
-}
-
-// quiet are options with which nothing is saved by itself: the time to do so has not come
-// yet, and doesn't.
-func quiet() Options {
-	return Options{Save: func(context.Context) error { return nil }}
 }
 
 // start opens the actor and its Set.
@@ -117,8 +85,6 @@ func (r *room) stop() {
 // left behind.
 func (r *room) crash() {
 	r.t.Helper()
-	r.set.cancel()
-	r.set.clock.Close()
 	must(r.t, r.actor.Close())
 	r.start()
 }
@@ -131,12 +97,39 @@ func info(n int) Info {
 	}
 }
 
-// create makes a connection.
-func (r *room) create(n int) *Conn {
+// do commits what fn does.
+func (r *room) do(fn func(tx *Tx) error) error {
 	r.t.Helper()
-	c, err := r.set.Create(info(n))
-	must(r.t, err)
+	var b batch.Batch
+	if err := fn(r.set.In(&b)); err != nil {
+		b.Abort(err)
+		return err
+	}
+	return r.actor.Commit(ctx, &b)
+}
+
+// create makes a connection.
+func (r *room) create(n int) (c *Conn) {
+	r.t.Helper()
+	must(r.t, r.do(func(tx *Tx) (err error) {
+		c, err = tx.Create(info(n))
+		return err
+	}))
 	return c
+}
+
+// setState gives a connection a state.
+func (r *room) setState(c *Conn, v any) {
+	r.t.Helper()
+	value, err := Encode(v)
+	must(r.t, err)
+	must(r.t, r.do(func(tx *Tx) error { return tx.SetState(c, value) }))
+}
+
+// disconnect removes a connection.
+func (r *room) disconnect(c *Conn) {
+	r.t.Helper()
+	must(r.t, r.do(func(tx *Tx) error { return tx.Disconnect(c) }))
 }
 
 // stored returns what is stored, by id.
@@ -151,10 +144,39 @@ func (r *room) stored() map[ID]Record {
 	return all
 }
 
-// save saves.
-func (r *room) save() {
+// same fails the test unless what is stored is what the Set has in memory.
+func (r *room) same() {
 	r.t.Helper()
-	must(r.t, r.set.Save(ctx))
+	stored := r.stored()
+	for _, c := range r.set.Conns() {
+		if c.Ephemeral() {
+			continue
+		}
+		if got, ok := stored[c.ID()]; !ok || !reflect.DeepEqual(got, c.Record()) {
+			r.t.Errorf("stored (%v): %+v, in memory: %+v", ok, got, c.Record())
+		}
+		delete(stored, c.ID())
+	}
+	for id := range stored {
+		r.t.Errorf("%s is stored and not in memory", id)
+	}
+}
+
+// storedAnyway is stored for an actor that is poisoned.
+func (r *room) storedAnyway() map[ID]Record {
+	r.t.Helper()
+	v, err := r.store.View(ctx, actorstore.IDFromName("room"))
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return map[ID]Record{}
+	}
+	must(r.t, err)
+	all := map[ID]Record{}
+	for s, err := range List(ctx, v) {
+		must(r.t, err)
+		all[s.ID] = *s.Record
+	}
+	must(r.t, v.Close())
+	return all
 }
 
 // refuse makes the next engine commit fail in a way that leaves the actor healthy.
@@ -169,15 +191,4 @@ func (r *room) healthy() {
 		must(r.t, err)
 		r.t.Errorf("finding: %v", f)
 	}
-}
-
-// later is a channel receive that doesn't wait for ever.
-func later[T any](t testing.TB, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(5 * time.Minute):
-		t.Fatal("nothing came in 5 minutes")
-	}
-	return v
 }

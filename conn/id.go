@@ -58,17 +58,5 @@ func parseID(text string) (id [4]byte, err error) {
 	return [4]byte(b), nil
 }
 
-// An Index numbers the messages of a connection in one direction. After 65535 comes 0,
-// so that which of two is the later one can only be told of indices less than 32768
-// apart (https://www.rfc-editor.org/rfc/rfc1982).
+// An Index numbers the messages of a connection in one direction. After 65535 comes 0.
 type Index uint16
-
-// Next returns the index after i.
-func (i Index) Next() Index { return i + 1 }
-
-// Sub returns how many messages i is ahead of j, in [-32768, 32767]: negative if it is
-// the earlier one.
-func (i Index) Sub(j Index) int { return int(int16(i - j)) }
-
-// After reports whether i is later than j.
-func (i Index) After(j Index) bool { return i.Sub(j) > 0 }

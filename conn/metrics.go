@@ -6,8 +6,7 @@ import "github.com/greenroomdb/greenroom/metrics"
 // beforehand.
 func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
-		metricCreated, metricDisconnected, metricSaved, metricAcks, metricSaveFailures,
-		metricDeleteFailures, metricQuarantined,
+		metricCreated, metricDisconnected, metricSaved, metricQuarantined,
 	}
 }
 
@@ -15,11 +14,7 @@ var (
 	metricCreated      = counter("conn_created", "Connections that were made")
 	metricDisconnected = counter("conn_disconnected", "Connections that were disconnected")
 	metricSaved        = counter("conn_saved", "Records of connections that were stored")
-	metricAcks         = counter("conn_acks", "Acknowledgements to gateways")
-	metricSaveFailures = counter("conn_save_failures", "Saves of changed connections that failed, and will be tried again")
-
-	metricDeleteFailures = counter("conn_delete_failures", "Deletes of records that failed, and will be tried again")
-	metricQuarantined    = counter("conn_quarantined", "Stored records that can't be read")
+	metricQuarantined  = counter("conn_quarantined", "Stored records that can't be read")
 )
 
 func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }

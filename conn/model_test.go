@@ -1,20 +1,21 @@
 package conn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/cryptotest"
-	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A model is what a Set should have in memory and in the store. Its operations are
@@ -24,14 +25,9 @@ type model struct {
 	rand  *rand.Rand
 	steps []string
 
-	memory map[ID]Record // connections that hibernate
-	store  map[ID]Record // what is stored; those that are not in memory are to be deleted
+	memory map[ID]Record
+	store  map[ID]Record // other than memory only after a batch that landed in part
 	count  int           // connections made
-
-	mu sync.Mutex
-	// received counts the messages of each connection, and acked says up to which of them
-	// its gateway was told; both without wrapping around.
-	received, acked map[ID]uint64 // +checklocks:mu
 }
 
 // An outcome is what becomes of a commit.
@@ -60,15 +56,11 @@ func TestModel(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, uint64(seed)) // for the ids: the order of writes is theirs
-			m := &model{rand: rand.New(rand.NewPCG(uint64(seed), 7)), memory: map[ID]Record{},
-				store: map[ID]Record{}, received: map[ID]uint64{}, acked: map[ID]uint64{}}
-			opts := quiet()
-			opts.OnAck = m.onAck
-			m.room = openLimited(t, opts, batch.Limits{Entries: 1 + m.rand.IntN(8)})
+			m := &model{rand: rand.New(rand.NewPCG(uint64(seed), 7)), memory: map[ID]Record{}, store: map[ID]Record{}}
+			m.room = openLimited(t, Options{}, batch.Limits{Entries: 1 + m.rand.IntN(8)})
 			for range 150 {
 				m.step()
 				m.check()
-				m.acknowledged()
 				if t.Failed() {
 					t.Fatalf("after:\n%s", strings.Join(m.steps, "\n"))
 				}
@@ -80,52 +72,6 @@ func TestModel(t *testing.T) {
 
 func (m *model) note(format string, args ...any) {
 	m.steps = append(m.steps, fmt.Sprintf(format, args...))
-}
-
-// onAck checks that what is acknowledged is stored.
-func (m *model) onAck(acks []Ack) {
-	stored := m.storedAnyway()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, a := range acks {
-		rec, ok := stored[a.Conn.ID()]
-		if !ok && a.Conn.Gone() {
-			continue // since
-		}
-		if !ok || a.Index.After(rec.Server) {
-			m.t.Errorf("acknowledged %d of %s, stored is %d (%v)", a.Index, a.Conn.ID(), rec.Server, ok)
-		}
-		id := a.Conn.ID()
-		n := m.received[id] - uint64(Index(m.received[id])-a.Index)
-		if n < m.acked[id] {
-			m.t.Errorf("acknowledged %d of %s after %d", n, id, m.acked[id])
-		}
-		m.acked[id] = n
-	}
-}
-
-// acknowledged waits until nobody is being told any more, and checks that who has no
-// message that isn't saved has all of them acknowledged.
-func (m *model) acknowledged() {
-	m.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); ; runtime.Gosched() {
-		m.set.mu.Lock()
-		busy := len(m.set.acks.queue) > 0 || m.set.acks.giving
-		m.set.mu.Unlock()
-		if !busy {
-			break
-		}
-		if time.Now().After(deadline) {
-			m.t.Fatal("saves are not acknowledged")
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for id := range m.memory {
-		if !m.set.changed.Dirty(id) && m.acked[id] != m.received[id] {
-			m.t.Errorf("%s is saved, and acknowledged are %d of %d messages", id, m.acked[id], m.received[id])
-		}
-	}
 }
 
 // check compares memory and store.
@@ -146,18 +92,9 @@ func (m *model) check() {
 	stored := m.stored()
 	m.compare("in memory", got, m.memory)
 	m.compare("in the store", stored, m.store)
-	m.set.mu.Lock()
-	defer m.set.mu.Unlock()
-	for id, rec := range stored {
-		c := m.set.conns[id]
-		if c == nil {
-			if m.set.deletes[id] == nil {
-				m.t.Errorf("%s is stored, and nobody will delete it", id)
-			}
-			continue
-		}
-		if !reflect.DeepEqual(rec, c.rec) && !m.set.changed.Dirty(id) {
-			m.t.Errorf("%s has changed, and nobody will save it", id)
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(stored)), slices.Collect(maps.Keys(got))) {
+		if _, ok := stored[id]; (!ok || !reflect.DeepEqual(stored[id], got[id])) && !m.set.torn.Dirty(id) {
+			m.t.Errorf("%s is not stored as it is in memory, and the next batch won't write it", id)
 		}
 	}
 }
@@ -194,143 +131,159 @@ func clone(m map[ID]Record) map[ID]Record {
 	return c
 }
 
-func without1(m map[ID]Record, id ID) map[ID]Record {
-	m = clone(m)
-	delete(m, id)
-	return m
-}
-
 // step does something.
 func (m *model) step() {
-	c := m.pick()
-	switch n := m.rand.IntN(20); {
-	case n < 3 || c == nil:
-		m.count++
-		c = m.create(m.count)
-		m.memory[c.ID()] = c.Record()
-		m.note("create %s", c.ID())
-	case n < 11:
-		m.change(c, n)
-	case n < 14:
-		m.note("save")
-		o := m.fault()
-		m.settle(o, m.set.Save(ctx), clone(m.memory))
-	case n < 16:
-		m.disconnect(c)
-	case n < 19:
-		m.stage(c)
-	default:
+	if m.rand.IntN(20) == 0 {
 		m.restart()
+		return
 	}
-}
-
-// change changes c in memory.
-func (m *model) change(c *Conn, n int) {
-	rec := m.memory[c.ID()]
-	switch n {
-	case 3, 4:
-		value := strings.Repeat("s", m.rand.IntN(200))
-		m.note("state of %s: %d bytes", c.ID(), len(value))
-		must(m.t, c.SetState(value))
-		state, err := Encode(value)
-		must(m.t, err)
-		rec.State = state
-	case 5, 6:
-		event := string(rune('a' + m.rand.IntN(4)))
-		if i := slices.Index(rec.Subscriptions, event); i >= 0 {
-			m.note("%s unsubscribes from %s", c.ID(), event)
-			must(m.t, c.Unsubscribe(event))
-			if rec.Subscriptions = slices.Delete(slices.Clone(rec.Subscriptions), i, i+1); len(rec.Subscriptions) == 0 {
-				rec.Subscriptions = nil
-			}
-			break
-		}
-		m.note("%s subscribes to %s", c.ID(), event)
-		must(m.t, c.Subscribe(event))
-		rec.Subscriptions = append(slices.Clone(rec.Subscriptions), event)
-	case 7, 8, 9:
-		step := m.rand.IntN(20_000) - 2000
-		index := rec.Server + Index(step)
-		m.note("%s received %d", c.ID(), index)
-		if got := received(m.t, c, index); got != step {
-			m.t.Errorf("it is %d ahead, want %d", got, step)
-		}
-		if step > 0 {
-			rec.Server = index
-			m.mu.Lock()
-			m.received[c.ID()] += uint64(step)
-			m.mu.Unlock()
-		}
-	default:
-		m.note("%s sent", c.ID())
-		_, err := c.Sent()
-		must(m.t, err)
-		rec.Client++
-	}
-	m.memory[c.ID()] = rec
-}
-
-// disconnect disconnects c, which is gone from memory whatever happens.
-func (m *model) disconnect(c *Conn) {
-	m.note("disconnect %s", c.ID())
-	delete(m.memory, c.ID())
-	o := m.fault()
-	err := m.set.Disconnect(ctx, c, "")
-	if err != nil && !errors.Is(err, ErrDelete) {
-		m.t.Error(err)
-	}
-	m.settle(o, err, without1(m.store, c.ID()))
-}
-
-// stage has connections saved, or one removed, or both, by a batch with something else in
-// it; and something happens between staging and the commit.
-func (m *model) stage(c *Conn) {
 	var b batch.Batch
 	if m.rand.IntN(2) == 0 {
 		b.Mode = batch.Ordered
 	}
-	m.note("stage in a batch that is %v", b.Mode)
+	m.note("a batch that is %v", b.Mode)
+	tx, next := m.set.In(&b), clone(m.memory)
 	b.Put(actorstore.UserKey([]byte("k")), make([]byte, m.rand.IntN(100)))
-	all, one := m.rand.IntN(3) > 0, m.rand.IntN(2) == 0
-	if one && m.rand.IntN(2) == 0 {
-		m.note("  disconnect %s", c.ID())
-		must(m.t, m.set.StageDisconnect(&b, c))
-	} else {
-		one = false
+	for range m.rand.IntN(5) {
+		m.change(tx, next)
 	}
-	if all {
-		m.note("  what has changed")
-		must(m.t, m.set.Stage(&b))
+	if m.rand.IntN(4) == 0 {
+		m.note("  meanwhile another one")
+		var other batch.Batch
+		c := m.pick()
+		if c == nil {
+			return
+		}
+		if d := tx.draft(c); d == nil {
+			must(m.t, m.set.In(&other).Disconnect(c))
+			must(m.t, m.actor.Commit(ctx, &other))
+			delete(m.memory, c.ID())
+			delete(next, c.ID())
+			m.store = clone(m.memory) // it has mended what was torn
+		}
 	}
-	switch m.rand.IntN(4) {
-	case 0:
+	if m.rand.IntN(5) == 0 {
 		m.note("  given up")
 		b.Abort(nil)
 		return
-	case 1:
-		if other := m.pick(); other != c {
-			m.note("  meanwhile disconnect %s", other.ID())
-			must(m.t, m.set.Disconnect(ctx, other, ""))
-			delete(m.memory, other.ID())
-			delete(m.store, other.ID())
-		}
-	case 2:
-		m.change(c, 3)
-	}
-	next := clone(m.store)
-	if all {
-		next = clone(m.memory)
-	}
-	if one {
-		delete(next, c.ID())
 	}
 	o := m.fault()
 	err := m.actor.Commit(ctx, &b)
-	if err == nil && one {
-		delete(m.memory, c.ID())
+	if err == nil {
+		m.memory = next
 	}
 	m.settle(o, err, next)
-	if one && err == nil && !c.Gone() {
-		m.t.Errorf("%s is not gone", c.ID())
+}
+
+// change has tx change something, and next follow.
+func (m *model) change(tx *Tx, next map[ID]Record) {
+	var c *Conn
+	if all := tx.Conns(); len(all) > 0 {
+		c = all[m.rand.IntN(len(all))]
 	}
+	switch n := m.rand.IntN(10); {
+	case n < 3 || c == nil:
+		m.count++
+		c, err := tx.Create(info(m.count))
+		must(m.t, err)
+		next[c.ID()] = c.Record()
+		m.note("  create %s", c.ID())
+	case n < 6:
+		value := strings.Repeat("s", m.rand.IntN(200))
+		m.note("  state of %s: %d bytes", c.ID(), len(value))
+		state, err := Encode(value)
+		must(m.t, err)
+		must(m.t, tx.SetState(c, state))
+		if !bytes.Equal(tx.State(c), state) {
+			m.t.Errorf("the batch doesn't show the state of %s", c.ID())
+		}
+		rec := next[c.ID()]
+		rec.State = state
+		next[c.ID()] = rec
+	case n < 9:
+		m.subscribe(tx, c, next)
+	default:
+		m.note("  disconnect %s", c.ID())
+		must(m.t, tx.Disconnect(c))
+		delete(next, c.ID())
+	}
+}
+
+func (m *model) subscribe(tx *Tx, c *Conn, next map[ID]Record) {
+	event, rec := string(rune('a'+m.rand.IntN(4))), next[c.ID()]
+	if i := slices.Index(rec.Subscriptions, event); i >= 0 {
+		m.note("  %s unsubscribes from %s", c.ID(), event)
+		must(m.t, tx.Unsubscribe(c, event))
+		if rec.Subscriptions = slices.Delete(slices.Clone(rec.Subscriptions), i, i+1); len(rec.Subscriptions) == 0 {
+			rec.Subscriptions = nil
+		}
+	} else {
+		m.note("  %s subscribes to %s", c.ID(), event)
+		must(m.t, tx.Subscribe(c, event))
+		rec.Subscriptions = append(slices.Clone(rec.Subscriptions), event)
+	}
+	next[c.ID()] = rec
+}
+
+// fault sets what becomes of the next commit.
+func (m *model) fault() outcome {
+	o := outcome(m.rand.IntN(int(outcomes)))
+	if m.rand.IntN(3) > 0 {
+		o = lands
+	}
+	switch o {
+	case isRefused:
+		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+	case isPartly:
+		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
+	case isLost:
+		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit})
+	case isDoubted:
+		m.eng.Fail(faultkv.Rule{Point: faultkv.AfterApply})
+	}
+	return o
+}
+
+// settle says what became of a commit that was to make the store next, and restarts if
+// the actor is poisoned.
+func (m *model) settle(o outcome, err error, next map[ID]Record) {
+	m.t.Helper()
+	m.eng.Heal()
+	m.note("  %v: %v", o, err)
+	var part *batch.OrderedError
+	switch {
+	case err == nil:
+		m.store = next
+	case errors.As(err, &part) || o == isDoubted && m.actor.Err() != nil:
+		m.store = m.between(m.store, next)
+	}
+	if m.actor.Err() != nil {
+		m.restart()
+	}
+}
+
+// between returns what is stored, where each connection has to be as it was, in memory or
+// in the store, or as it was to become.
+func (m *model) between(before, after map[ID]Record) map[ID]Record {
+	m.t.Helper()
+	got := m.storedAnyway()
+	is := func(rec Record, ok bool, in map[ID]Record, id ID) bool {
+		want, there := in[id]
+		return ok == there && reflect.DeepEqual(rec, want)
+	}
+	for _, all := range []map[ID]Record{before, after, got} {
+		for id := range all {
+			if rec, ok := got[id]; !is(rec, ok, before, id) && !is(rec, ok, after, id) && !is(rec, ok, m.memory, id) {
+				m.t.Errorf("%s is neither as it was nor as it was to become: %+v (%v)", id, rec, ok)
+			}
+		}
+	}
+	return got
+}
+
+// restart loses what is in memory.
+func (m *model) restart() {
+	m.note("restart")
+	m.crash()
+	m.memory = clone(m.store)
 }

@@ -32,14 +32,13 @@ func TestWithPersist(t *testing.T) {
 	must(err)
 	state, err := persist.OpenState[int](ctx, rec, nil)
 	must(err)
-	set, err := conn.Open(ctx, actor, &conn.Options{Save: func(context.Context) error { return nil }})
+	set, err := conn.Open(ctx, actor, nil)
 	must(err)
 
-	_, err = set.Create(conn.Info{Path: "/"})
-	must(err)
 	both := func() error {
 		var b batch.Batch
-		must(set.Stage(&b))
+		_, err := set.In(&b).Create(conn.Info{Path: "/"})
+		must(err)
 		must(persist.Mutate(rec.In(&b), func(n *int) error { *n++; return nil }))
 		return actor.Commit(ctx, &b)
 	}

@@ -21,11 +21,10 @@ func (r *room) put(id ID, value []byte) {
 // A record that can't be read is reported, stays, and keeps nothing from working.
 func TestQuarantine(t *testing.T) {
 	var log bytes.Buffer
-	opts := quiet()
+	opts := Options{}
 	opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	r := open(t, opts)
 	c := r.create(1)
-	r.save()
 	other := c.Record()
 	other.ID = "somebody"
 	bad := map[ID][]byte{
@@ -62,11 +61,8 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("%d were logged of %d:\n%s", n, len(bad), log.String())
 	}
 	c, _ = r.set.Get(c.ID())
-	must(t, c.SetState("changed"))
-	r.save()
-	if _, err := r.set.Cleanup(ctx, ""); err != nil {
-		t.Error(err)
-	}
+	r.setState(c, "changed")
+	r.disconnect(c)
 	for id, value := range bad {
 		if got, err := r.actor.Get(ctx, key(id), nil); err != nil || !bytes.Equal(got, value) {
 			t.Errorf("%q became %x, %v", id, got, err)
@@ -85,9 +81,8 @@ func TestQuarantine(t *testing.T) {
 // Records that were stored twice for one client, as a delete that failed leaves them, are
 // both there, and the next takes the place of the first.
 func TestStoredTwice(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(1)
-	r.save()
 	rec := c.Record()
 	rec.ID = "00-ghost"
 	rec.Subscriptions = []string{"tick", "tick"}
@@ -97,7 +92,7 @@ func TestStoredTwice(t *testing.T) {
 	if !ok || ghost.ID() != "00-ghost" || len(r.set.Subscribers(nil, "tick")) != 1 {
 		t.Fatalf("found %v; %v", ghost, r.set.Subscribers(nil, "tick"))
 	}
-	must(t, r.set.Disconnect(ctx, ghost, ""))
+	r.disconnect(ghost)
 	if got, ok := r.set.Find(rec.Gateway, rec.Request); !ok || got.ID() != c.ID() {
 		t.Errorf("found %v, %v, want the other", got, ok)
 	}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -14,42 +13,12 @@ import (
 func TestConcurrent(t *testing.T) {
 	r := open(t, Options{})
 	const workers, rounds = 8, 40
+	shared := r.create(workers * rounds)
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
 			for i := range rounds {
-				c, err := r.set.Create(info(w*rounds + i))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				var b batch.Batch
-				b.Put(actorstore.UserKey([]byte{byte(w)}), []byte{byte(i)})
-				_, received := c.Received(1, 100_000)
-				_, sent := c.Sent()
-				errs := []error{
-					c.SetState(i), c.Subscribe(fmt.Sprint(w)), received, sent,
-					Mutate(c, func(n *int) error { *n++; return nil }), r.set.Stage(&b),
-				}
-				switch i % 4 {
-				case 0:
-					errs = append(errs, r.set.Disconnect(ctx, c, ""), r.actor.Commit(ctx, &b))
-				case 1:
-					errs = append(errs, r.set.StageDisconnect(&b, c), r.actor.Commit(ctx, &b))
-				case 2:
-					errs = append(errs, r.set.Save(ctx))
-					b.Abort(nil)
-				default:
-					errs = append(errs, r.actor.Apply(ctx, &b))
-				}
-				for _, c := range r.set.Subscribers(nil, "0") {
-					_, _ = c.Indices()
-					if c.ID() == "" || c.Path() == "" || c.Record().ID != c.ID() || len(c.Parameters()) == 0 {
-						t.Error("a connection without what it began with")
-					}
-				}
-				r.set.Conns()
-				if err := errors.Join(errs...); err != nil {
+				if err := r.round(shared, w, w*rounds+i); err != nil {
 					t.Error(err)
 					return
 				}
@@ -57,71 +26,55 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r.save()
 	r.same()
-	if n := r.set.Len(); n != workers*rounds/2 {
-		t.Errorf("%d connections, want %d", n, workers*rounds/2)
+	if n := r.set.Len(); n != 1+workers*rounds/2 {
+		t.Errorf("%d connections, want %d", n, 1+workers*rounds/2)
+	}
+	if n := len(shared.Subscriptions()); n != workers {
+		t.Errorf("%d subscriptions of %d", n, workers)
 	}
 	r.healthy()
 }
 
-// Many who mutate one state at once lose nothing.
-func TestMutateTogether(t *testing.T) {
-	r := open(t, quiet())
-	c := r.create(1)
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 50 {
-				if err := Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
-					t.Error(err)
-				}
-			}
-		})
+// round makes a connection, and every other time removes it again.
+func (r *room) round(shared *Conn, w, n int) error {
+	var b, after batch.Batch
+	tx := r.set.In(&b)
+	c, err := tx.Create(info(n))
+	if err != nil {
+		return err
 	}
-	all.Wait()
-	var n int
-	if err := c.DecodeState(&n); err != nil || n != 400 {
-		t.Errorf("state %d, %v, want 400", n, err)
+	state, err := Encode(n)
+	if err != nil {
+		return err
 	}
+	err = errors.Join(tx.SetState(c, state), tx.Subscribe(c, fmt.Sprint(w)), tx.Subscribe(shared, fmt.Sprint(w)))
+	if err != nil {
+		return err
+	}
+	if err := r.actor.Apply(ctx, &b); err != nil {
+		return err
+	}
+	for _, c := range r.set.Subscribers(nil, "0") {
+		if c.ID() == "" || c.Path() == "" || c.Record().ID != c.ID() || len(c.Parameters()) == 0 {
+			return errors.New("a connection without what it began with")
+		}
+	}
+	r.set.Conns()
+	if n%2 == 0 {
+		return nil
+	}
+	if err := r.set.In(&after).Disconnect(c); err != nil {
+		return err
+	}
+	return r.actor.Commit(ctx, &after)
 }
 
-// A message costs no memory: there are many, and each moves two numbers.
-func TestMessageAllocations(t *testing.T) {
-	r := open(t, quiet())
-	c := r.create(1)
-	var index Index
-	if n := testing.AllocsPerRun(100, func() {
-		index++
-		if _, err := c.Received(index, 10); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Sent(); err != nil {
-			t.Fatal(err)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations for a message in and one out, want 0", n)
-	}
-	rec, dst := c.Record(), make([]byte, 0, 1000)
+// To encode a record costs no memory but that of the bytes.
+func TestEncodeAllocations(t *testing.T) {
+	r := open(t, Options{})
+	rec, dst := r.create(1).Record(), make([]byte, 0, 1000)
 	if n := testing.AllocsPerRun(100, func() { dst = rec.Append(dst[:0]) }); n != 0 {
 		t.Errorf("%v allocations to encode a record, want 0", n)
-	}
-}
-
-// What a save costs beside the commit: in memory, of 100 connections.
-func BenchmarkSave(b *testing.B) {
-	r := open(b, quiet())
-	var conns []*Conn
-	for i := range 100 {
-		conns = append(conns, r.create(i))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, c := range conns {
-			if _, err := c.Sent(); err != nil {
-				b.Fatal(err)
-			}
-		}
-		r.save()
 	}
 }

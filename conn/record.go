@@ -38,10 +38,11 @@ type Record struct {
 	Subscriptions     []string // names of events, in the order in which they were subscribed to
 	Gateway           GatewayID
 	Request           RequestID
-	Server            Index    // of the last message that came in
-	Client            Index    // of the last message that went out
-	Path              string   // of the request
-	Headers           []Header // of the request, no two of one name
+	// Server and Client are the indices of the last message that came in, and of the last
+	// one that went out. A Set keeps what is stored of them; in new records they are 0.
+	Server, Client Index
+	Path           string   // of the request
+	Headers        []Header // of the request, no two of one name
 }
 
 // Append appends the stored form of r to dst. It allocates nothing when dst has room for

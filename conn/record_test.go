@@ -256,20 +256,3 @@ func TestIDs(t *testing.T) {
 		}
 	}
 }
-
-func TestIndex(t *testing.T) {
-	for _, c := range []struct {
-		i, j Index
-		sub  int
-	}{
-		{0, 0, 0}, {1, 0, 1}, {0, 1, -1}, {0, 65535, 1}, {65535, 0, -1}, {5, 65530, 11},
-		{32767, 0, 32767}, {32768, 0, -32768}, {32769, 0, -32767}, {0, 32768, -32768}, {10, 32778, -32768},
-	} {
-		if got := c.i.Sub(c.j); got != c.sub || c.i.After(c.j) != (c.sub > 0) {
-			t.Errorf("%d.Sub(%d) = %d, After %v, want %d", c.i, c.j, got, c.i.After(c.j), c.sub)
-		}
-	}
-	if got := Index(65535).Next(); got != 0 {
-		t.Errorf("after 65535 comes %d, want 0", got)
-	}
-}

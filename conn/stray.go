@@ -74,12 +74,12 @@ func (s *Set) stageStray(ctx context.Context, b *batch.Batch) (found bool, err e
 }
 
 // unknown says whether nobody knows of a record of that id: there is no connection, none
-// whose record couldn't be read, and none whose record is still to be deleted.
+// whose record couldn't be read.
 func (s *Set) unknown(id ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, bad := s.findQuarantinedLocked(id)
-	return !bad && s.conns[id] == nil && s.deletes[id] == nil
+	return !bad && s.conns[id] == nil
 }
 
 // stageClear has b clear [start, end), and write again what of it is to stay.

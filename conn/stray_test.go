@@ -48,7 +48,6 @@ func (r *room) discardStray(runs int64) {
 	if c := r.eng.Counts(); c.Commits != 0 {
 		t.Errorf("%d commits for nothing", c.Commits)
 	}
-	r.save()
 	r.same()
 	r.crash()
 	r.same()
@@ -70,11 +69,10 @@ func (r *room) wrapsTwo(id ID) {
 // TestDiscardStray removes rows from everywhere among the connections, also when there is
 // none.
 func TestDiscardStray(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	for n := range 5 {
 		r.create(n)
 	}
-	r.save()
 	conns := r.set.Conns()
 	r.breaksOff(conns[0].ID())
 	r.wrapsTwo(conns[2].ID())
@@ -86,7 +84,7 @@ func TestDiscardStray(t *testing.T) {
 	conns = r.set.Conns()
 	row := r.rows(conns[0].ID())[0]
 	for _, c := range conns {
-		must(t, r.set.Disconnect(ctx, c, "over"))
+		r.disconnect(c)
 	}
 	r.write(kv.Set(bytes.Clone(row[:bytes.LastIndex(row, []byte{0, 0})]), nil))
 	r.crash()
@@ -98,11 +96,10 @@ func TestDiscardStray(t *testing.T) {
 
 // TestDiscardStrayBehindDamage: what stands behind damage is removed when that is.
 func TestDiscardStrayBehindDamage(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	for n := range 3 {
 		r.create(n)
 	}
-	r.save()
 	conns := r.set.Conns()
 	first, bad := conns[0].ID(), conns[1].ID()
 	rows := r.rows(bad)
@@ -125,9 +122,8 @@ func TestDiscardStrayBehindDamage(t *testing.T) {
 
 // TestDiscardStrayUnreadable: a record that can't be read stays as it is before such rows.
 func TestDiscardStrayUnreadable(t *testing.T) {
-	r := open(t, quiet())
+	r := open(t, Options{})
 	c := r.create(0)
-	r.save()
 	newer := []byte{200, 0, 1, 2, 3}
 	must(t, r.actor.Put(ctx, key(c.ID()), newer))
 	r.wrapsTwo(c.ID())

@@ -88,19 +88,14 @@ func (c *Context) join(j *Join) (Joined, error) {
 		_, _ = rand.Read(info.Gateway[:]) // it never fails
 		_, _ = rand.Read(info.Request[:])
 	}
-	n, err := l.conns.Create(info)
+	n, err := l.conns.In(c.Batch()).Create(info)
 	if err != nil {
 		return Joined{}, err
 	}
-	c.undo = append(c.undo, func() {
-		// It was never stored, so that there is nothing to fail.
-		_ = l.conns.Disconnect(context.WithoutCancel(c.ctx), n, "refused")
-	})
 	detach, err := n.Attach(j.Transport)
 	if err != nil {
 		return Joined{}, err
 	}
-	c.wrote = true
 	c.turn.conn = n.ID()
 	if fn := l.kind.Connect; fn != nil {
 		if err := fn(c, &Conn{c, n}); err != nil {

@@ -1,13 +1,10 @@
 package host
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/actorotel"
@@ -156,64 +153,28 @@ type Conn struct {
 	n *conn.Conn
 }
 
-// A connDraft is what a turn has made of a connection.
-type connDraft struct {
-	n       *conn.Conn
-	state   *Raw
-	events  []subscription
-	leaving bool
-	reason  string
-}
-
-type subscription struct {
-	event string
-	on    bool
-}
-
 // Conn returns the connection through which the turn was asked for, nil if it was asked
 // for without one.
 func (c *Context) Conn() *Conn {
-	if n, ok := c.life.conns.Get(c.turn.conn); ok && c.turn.conn != "" {
-		return &Conn{c, n}
-	}
-	return nil
+	return c.FindConn(c.turn.conn)
 }
 
 // Conns returns the actor's connections, in the order of their ids, but for those that the
 // turn has disconnected.
 func (c *Context) Conns() []*Conn {
 	var all []*Conn
-	for _, n := range c.life.conns.Conns() {
-		if d := c.draft(n); d == nil || !d.leaving {
-			all = append(all, &Conn{c, n})
-		}
+	for _, n := range c.life.conns.In(&c.batch).Conns() {
+		all = append(all, &Conn{c, n})
 	}
 	return all
 }
 
 // FindConn returns the connection with that id; nil if there is none.
 func (c *Context) FindConn(id conn.ID) *Conn {
-	if n, ok := c.life.conns.Get(id); ok {
+	if n, ok := c.life.conns.In(&c.batch).Get(id); ok && id != "" {
 		return &Conn{c, n}
 	}
 	return nil
-}
-
-// draft returns what the turn has made of a connection, nil for nothing.
-func (c *Context) draft(n *conn.Conn) *connDraft {
-	if i := slices.IndexFunc(c.pending, func(d *connDraft) bool { return d.n == n }); i >= 0 {
-		return c.pending[i]
-	}
-	return nil
-}
-
-func (c *Context) drafted(n *conn.Conn) *connDraft {
-	d := c.draft(n)
-	if d == nil {
-		d = &connDraft{n: n}
-		c.pending = append(c.pending, d)
-	}
-	return d
 }
 
 // ID returns the connection's id.
@@ -228,10 +189,7 @@ func (n *Conn) Parameters(v any) error { return Raw(n.n.Parameters()).Decode(v) 
 // State decodes what the actor keeps about the connection into what v points to, which
 // stays as it is if that was never set.
 func (n *Conn) State(v any) error {
-	if d := n.c.draft(n.n); d != nil && d.state != nil {
-		return d.state.Decode(v)
-	}
-	return Raw(n.n.State()).Decode(v)
+	return Raw(n.c.life.conns.In(&n.c.batch).State(n.n)).Decode(v)
 }
 
 // SetState replaces what the actor keeps about the connection.
@@ -246,8 +204,7 @@ func (n *Conn) SetState(v any) error {
 	if len(r) == 0 {
 		r = undefined
 	}
-	n.c.drafted(n.n).state = &r
-	return nil
+	return n.c.life.conns.In(n.c.Batch()).SetState(n.n, r)
 }
 
 // Subscribe has the connection get the events of that name that the actor broadcasts.
@@ -260,9 +217,11 @@ func (n *Conn) subscribe(event string, on bool) error {
 	if err := n.c.check(); err != nil {
 		return err
 	}
-	d := n.c.drafted(n.n)
-	d.events = append(d.events, subscription{event, on})
-	return nil
+	tx := n.c.life.conns.In(n.c.Batch())
+	if on {
+		return tx.Subscribe(n.n, event)
+	}
+	return tx.Unsubscribe(n.n, event)
 }
 
 // Send sends an event to this connection's client, when the turn is durable. Without a
@@ -321,8 +280,7 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	d := c.drafted(n)
-	if d.leaving {
+	if slices.Contains(c.parted, n) {
 		return nil
 	}
 	if n.Gone() {
@@ -335,96 +293,24 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 		}
 	}
 	c.connEvent(actorotel.EventDisconnect, n)
-	d.leaving, d.reason = true, reason
+	if err := c.life.conns.In(c.Batch()).Disconnect(n); err != nil {
+		return err
+	}
+	c.parted = append(c.parted, n)
+	c.hangUp(n, reason)
 	return nil
 }
 
-// stageConns has what the turn has made of connections land with it. The changes are made
-// while the batch lands, under the actor's commit lock, so that nobody sees, or saves,
-// what may never be; and undone if it doesn't.
-func (c *Context) stageConns() error {
-	set := c.life.conns
-	if len(c.pending) == 0 && set.Changed() == 0 {
-		return nil
-	}
-	b := c.Batch()
-	for _, d := range c.pending {
-		if !d.leaving {
-			continue
-		}
-		if err := set.StageDisconnect(b, d.n); err != nil {
-			return err
-		}
-		c.parted(d)
-	}
-	b.Late(func(b *batch.Batch) error {
-		for _, d := range c.pending {
-			if d.leaving {
-				continue
-			}
-			if err := d.apply(b); err != nil {
-				return fmt.Errorf("host: connection %s: %w", d.n.ID(), err)
-			}
-		}
-		return nil
-	})
-	return set.Stage(b)
-}
-
-// apply makes the changes in memory.
-func (d *connDraft) apply(b *batch.Batch) error {
-	state, subscribed := Raw(d.n.State()), d.n.Subscriptions()
-	b.OnAbort(func(error) { d.restore(state, subscribed) })
-	if d.state != nil {
-		if err := d.n.SetRawState(*d.state); err != nil {
-			return err
-		}
-	}
-	for _, s := range d.events {
-		if err := d.subscribe(s.event, s.on); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *connDraft) subscribe(event string, on bool) error {
-	if on {
-		return d.n.Subscribe(event)
-	}
-	return d.n.Unsubscribe(event)
-}
-
-// restore undoes apply. It can't fail: what it restores was there before, unless the
-// connection or the actor is gone, and then it doesn't matter.
-func (d *connDraft) restore(state Raw, subscribed []string) {
-	_ = d.n.SetRawState(state)
-	for _, e := range d.n.Subscriptions() {
-		if !slices.Contains(subscribed, e) {
-			_ = d.n.Unsubscribe(e)
-		}
-	}
-	for _, e := range subscribed {
-		_ = d.n.Subscribe(e)
-	}
-}
-
-// parted has the transport of a connection that goes closed when that is durable.
-func (c *Context) parted(d *connDraft) {
-	l, t := c.life, d.n.Transport()
+// hangUp has the transport of a connection that goes closed when that is durable.
+func (c *Context) hangUp(n *conn.Conn, reason string) {
+	l, t := c.life, n.Transport()
 	c.After(func() {
-		l.host.away.take(l.name, d.n.ID())
-		if d.n.Ephemeral() {
+		l.host.away.take(l.name, n.ID())
+		if n.Ephemeral() {
 			l.hold(-1)
 		}
 		if t, ok := t.(Transport); ok {
-			t.Close(d.reason)
+			t.Close(reason)
 		}
 	})
-}
-
-// saveConns is how the connections save what nobody has asked for: in a turn, so that
-// it never carries half of one.
-func (l *life) saveConns(ctx context.Context) error {
-	return l.inward(ctx, newTurn("actor.save", func(*Context) error { return nil }))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/actorotel"
@@ -35,7 +36,7 @@ type Context struct {
 	sql     *transaction // nil until it is asked for
 	kv      *KV
 	state   *Raw         // nil until it is set
-	pending []*connDraft // connections with changes, in the order of the first one
+	parted  []*conn.Conn // that the turn disconnects
 	settled map[queue.ID]bool
 	events  []emission // to be sent when the turn has landed
 	letters []*letter  // to other actors
@@ -191,9 +192,6 @@ func (c *Context) stage() error {
 		if err := l.record.In(c.Batch()).SetState(*c.state); err != nil {
 			return err
 		}
-	}
-	if err := c.stageConns(); err != nil {
-		return err
 	}
 	if l.traces != nil && c.wrote {
 		return l.traces.StageContext(c.ctx, &c.batch)

@@ -56,9 +56,7 @@ func (l *life) openTraces() (err error) {
 }
 
 func (l *life) openConns() (err error) {
-	l.conns, err = conn.Open(l.ctx, l.actor, &conn.Options{
-		Save: l.saveConns, Logger: l.log, Metrics: l.host.meter,
-	})
+	l.conns, err = conn.Open(l.ctx, l.actor, &conn.Options{Logger: l.log, Metrics: l.host.meter})
 	if err != nil {
 		return err
 	}

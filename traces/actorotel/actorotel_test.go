@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
@@ -246,12 +247,11 @@ func TestSchedule(t *testing.T) {
 func TestConnections(t *testing.T) {
 	rec, spans := newRecorder(t)
 	reasons := make(chan string, 2)
-	set, err := conn.Open(t.Context(), open(t), &conn.Options{
-		OnDisconnect: rec.OnDisconnect(func(_ context.Context, _ *conn.Conn, reason string) error {
-			reasons <- reason
-			return nil
-		}),
+	disconnected := rec.OnDisconnect(func(_ context.Context, _ *conn.Conn, reason string) error {
+		reasons <- reason
+		return nil
 	})
+	set, err := conn.Open(t.Context(), open(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,8 @@ func TestConnections(t *testing.T) {
 	var want string
 	for _, info := range []conn.Info{{Path: "/"}, {Ephemeral: true}} {
 		spans.Reset()
-		c, err := set.Create(info)
+		var b batch.Batch
+		c, err := set.In(&b).Create(info)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +272,7 @@ func TestConnections(t *testing.T) {
 		Connected(ctx, c)
 		Sent(ctx, c, "news")
 		Finish(span, nil)
-		if err := set.Disconnect(t.Context(), c, "bye"); err != nil {
+		if err := disconnected(t.Context(), c, "bye"); err != nil {
 			t.Fatal(err)
 		}
 		attrs := " rivet.conn.id=" + string(c.ID()) + " rivet.conn.hibernatable=true rivet.conn.type=websocket"

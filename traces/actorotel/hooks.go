@@ -67,8 +67,8 @@ func OnChange[T any](r *Recorder, fn func(ctx context.Context, state T) error) f
 	}
 }
 
-// OnDisconnect returns fn, for conn's Options.OnDisconnect, in a span that says which
-// connection it was. fn may be nil.
+// OnDisconnect returns fn, which is called for a connection that goes, in a span that says
+// which connection it is. fn may be nil.
 func (r *Recorder) OnDisconnect(fn func(ctx context.Context, c *conn.Conn, reason string) error) func(context.Context, *conn.Conn, string) error {
 	return func(ctx context.Context, c *conn.Conn, reason string) error {
 		attrs := connAttrs(c)
