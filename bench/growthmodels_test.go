@@ -128,7 +128,7 @@ func growWorkflow(t *testing.T, n int) {
 	s := newStage(t)
 	code := func(c *workflow.Context, n int) (int, error) {
 		for i := range n {
-			if _, err := workflow.Step(c, fmt.Sprint("step ", i), func(context.Context) (int, error) { return i, nil }, nil); err != nil {
+			if _, err := workflow.Step(c, fmt.Sprint("step ", i), func(context.Context) (int, error) { return i, nil }); err != nil {
 				return 0, err
 			}
 		}

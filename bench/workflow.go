@@ -47,9 +47,9 @@ func beginSteps(ctx context.Context, a *actorstore.Actor, i int) (shift, error) 
 	opts := &workflow.StepOptions{Timeout: -1}
 	code := func(c *workflow.Context, in int) (int, error) {
 		return workflow.Loop(c, "loop", in, func(c *workflow.Context, _ *int) (int, bool, error) {
-			_, err := workflow.Step(c, "step", step, opts)
+			_, err := workflow.StepWith(c, "step", opts, step)
 			return 0, false, err
-		}, nil)
+		})
 	}
 	var err error
 	s.w, err = workflow.Open(ctx, a, code, &workflow.Options{

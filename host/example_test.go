@@ -209,7 +209,7 @@ func ExampleNewWorkflow() {
 					c.After(func() { fmt.Println("shipped", item); close(done) })
 					return host.SetState(c, "shipped")
 				})
-			}, nil)
+			})
 			return item, err
 		}, nil),
 	}

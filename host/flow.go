@@ -31,7 +31,7 @@ type Workflow struct {
 //			…
 //			return land(c.Batch(), seat)
 //		})
-//	}, nil)
+//	})
 func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *workflow.Options) *Workflow {
 	if fn == nil {
 		return &Workflow{} // Open refuses it

@@ -35,12 +35,12 @@ func order(c *workflow.Context, item string) (string, error) {
 			}
 			return land(c.Batch(), n)
 		})
-	}, nil)
+	})
 	if err != nil {
 		return "", err
 	}
 	c.Sleep("cool down", 24*time.Hour)
-	m, err := workflow.Receive[string](c, "approval", nil)
+	m, err := workflow.Receive[string](c, "approval")
 	if err != nil {
 		return "", err
 	}
@@ -120,7 +120,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 	})})
 	done := false
 	kind.Workflow = NewWorkflow(func(c *workflow.Context, _ any) (int, error) {
-		return 0, workflow.Do(c, "work", func(ctx context.Context) error {
+		return 0, workflow.DoWith(c, "work", &workflow.StepOptions{Timeout: time.Hour}, func(ctx context.Context) error {
 			select {
 			case <-time.After(10 * time.Minute):
 				done = true
@@ -128,7 +128,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-		}, &workflow.StepOptions{Timeout: time.Hour})
+		})
 	}, nil)
 	bubble(t, Options{}, func(r *rig) {
 		_, err := Invoke[any](r.ctx, r.Host, lobby, "go", nil)

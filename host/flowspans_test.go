@@ -40,7 +40,7 @@ func TestWorkflowTracesFailure(t *testing.T) {
 	kind.Workflow = NewWorkflow(func(c *workflow.Context, _ string) (int, error) {
 		return workflow.Step(c, "fail", func(context.Context) (int, error) {
 			return 0, fmt.Errorf("the kettle: %w", errRefused)
-		}, nil)
+		})
 	}, nil)
 	bubble(t, Options{Traces: &traces.Options{}}, func(r *rig) {
 		_, err := Invoke[any](r.ctx, r.Host, lobby, "order", "tea")

@@ -211,8 +211,8 @@ func TestOneTurnAtATime(t *testing.T) {
 				*n++
 				return none, *n == 20, workflow.Do(c, "step", func(ctx context.Context) error {
 					return Turn(ctx, func(*Context) error { return alone(5) })
-				}, nil)
-			}, nil)
+				})
+			})
 		}, nil),
 	}
 	talker := &Actor{Name: "talker", Actions: map[string]Handler{

@@ -25,7 +25,7 @@ func TestStepCommits(t *testing.T) {
 		fn := func(c *Context, _ int) (int, error) {
 			step := func(name string, o *StepOptions) {
 				n := r.counted(func() {
-					_, err := Step(c, name, work(r, name, 1), o)
+					_, err := StepWith(c, name, o, work(r, name, 1))
 					must(t, err)
 				})
 				if n.Gets+n.Scans > 0 {
@@ -40,7 +40,7 @@ func TestStepCommits(t *testing.T) {
 			c.Now("now")
 			step("after what was drawn", &StepOptions{Unrecorded: true})
 			n := r.counted(func() {
-				_, err := StepTx(c, "tx", func(_ context.Context, b *batch.Batch) (int, error) { return 0, nil }, nil)
+				_, err := StepTx(c, "tx", func(_ context.Context, b *batch.Batch) (int, error) { return 0, nil })
 				must(t, err)
 			})
 			counts = append(counts, n.Commits)
@@ -69,7 +69,7 @@ func TestStepTimeout(t *testing.T) {
 				r := newRig(t)
 				var went atomic.Bool
 				fn := func(w *Context, _ int) (string, error) {
-					_, err := StepTx(w, "slow", func(ctx context.Context, b *batch.Batch) (string, error) {
+					_, err := StepTxWith(w, "slow", &c.opts, func(ctx context.Context, b *batch.Batch) (string, error) {
 						r.do("slow")
 						b.Put([]byte("\x04k"), []byte("late"))
 						if c.grace {
@@ -79,7 +79,7 @@ func TestStepTimeout(t *testing.T) {
 						later(time.Hour)
 						went.Store(true)
 						return "late", nil
-					}, &c.opts)
+					})
 					if !errors.Is(err, ErrStepTimeout) {
 						t.Errorf("got %v", err)
 					}
@@ -110,7 +110,7 @@ func TestUnlimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		output(r, begin(r, func(c *Context, _ int) (int, error) {
-			return Step(c, "long", func(context.Context) (int, error) { later(48 * time.Hour); return 1, nil }, &StepOptions{Timeout: -1})
+			return StepWith(c, "long", &StepOptions{Timeout: -1}, func(context.Context) (int, error) { later(48 * time.Hour); return 1, nil })
 		}, 0), 1)
 	})
 }
@@ -119,9 +119,9 @@ func TestStepPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			_, err := Step(c, "s", func(context.Context) (int, error) {
+			_, err := StepWith(c, "s", &StepOptions{MaxAttempts: 1}, func(context.Context) (int, error) {
 				return len(any(nil).(string)), nil
-			}, &StepOptions{MaxAttempts: 1})
+			})
 			if !errors.Is(err, ErrPanic) || !strings.Contains(err.Error(), "interface conversion") {
 				t.Errorf("got %v", err)
 			}
@@ -145,12 +145,12 @@ func TestCrashingStep(t *testing.T) {
 		r := newRig(t)
 		crashed := make(chan struct{}, 1)
 		fn := func(c *Context, _ int) (string, error) {
-			_, err := Step(c, "killer", func(ctx context.Context) (int, error) {
+			_, err := StepWith(c, "killer", &StepOptions{MaxAttempts: 3, Backoff: -1}, func(ctx context.Context) (int, error) {
 				r.do("killer")
 				r.engine.Tear(0) // nothing lands any more
 				crashed <- struct{}{}
 				return 0, nil
-			}, &StepOptions{MaxAttempts: 3, Backoff: -1})
+			})
 			if !errors.Is(err, ErrInterrupted) {
 				t.Errorf("got %v", err)
 			}
@@ -177,7 +177,7 @@ func TestStorageErrors(t *testing.T) {
 			fn := func(c *Context, _ int) (int, error) {
 				sum := 0
 				for _, name := range []string{"a", "b", "c"} {
-					v, err := Step(c, name, work(r, name, 1), &StepOptions{MaxAttempts: 2, Backoff: -1})
+					v, err := StepWith(c, name, &StepOptions{MaxAttempts: 2, Backoff: -1}, work(r, name, 1))
 					if err != nil {
 						t.Errorf("failure %d: the code is told: %v", n, err)
 						return 0, err
@@ -211,7 +211,7 @@ func TestEvictedStep(t *testing.T) {
 				begun := make(chan struct{})
 				block := true
 				fn := func(c *Context, _ int) (int, error) {
-					v, err := Step(c, "s", func(ctx context.Context) (int, error) {
+					v, err := StepWith(c, "s", &StepOptions{MaxAttempts: 1}, func(ctx context.Context) (int, error) {
 						r.do("s")
 						if block {
 							close(begun)
@@ -221,7 +221,7 @@ func TestEvictedStep(t *testing.T) {
 							}
 						}
 						return 7, nil
-					}, &StepOptions{MaxAttempts: 1})
+					})
 					c.SleepUntil("long ago", time.Now())
 					return v, err
 				}
@@ -278,7 +278,7 @@ func TestTooLarge(t *testing.T) {
 			v, err := Step(c, "large", func(context.Context) (string, error) {
 				r.do("large")
 				return strings.Repeat("x", n), nil
-			}, nil)
+			})
 			if err != nil {
 				if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "large") || !strings.Contains(err.Error(), "131072") {
 					t.Errorf("got %v", err)
@@ -317,7 +317,7 @@ func TestStepTx(t *testing.T) {
 					return 0, errors.New("not yet")
 				}
 				return n, nil
-			}, nil)
+			})
 		}
 		w := begin(r, fn, 0)
 		output(r, w, 3)
@@ -351,11 +351,11 @@ func TestStepWithin(t *testing.T) {
 				return land(tx.Batch(), id+int64(n))
 			})
 		}
-		v, err := StepWithin(c, "book", insert, &StepOptions{Backoff: -1})
+		v, err := StepWithinWith(c, "book", &StepOptions{Backoff: -1}, insert)
 		if err != nil {
 			return 0, err
 		}
-		_, err = StepWithin(c, "forgets", func(context.Context, func(*batch.Batch, int) error) error { return nil }, nil)
+		_, err = StepWithin(c, "forgets", func(context.Context, func(*batch.Batch, int) error) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "did not land") {
 			t.Errorf("a step that didn't land: %v", err)
 		}
@@ -379,13 +379,13 @@ func TestPause(t *testing.T) {
 				r := newRig(t)
 				broken := true
 				fn := func(c *Context, _ int) (int, error) {
-					return Step(c, "s", func(context.Context) (int, error) {
+					return StepWith(c, "s", &StepOptions{MaxAttempts: 2, Pause: true}, func(context.Context) (int, error) {
 						r.do("s")
 						if broken {
 							return 0, errors.New("down")
 						}
 						return 5, nil
-					}, &StepOptions{MaxAttempts: 2, Pause: true})
+					})
 				}
 				w := begin(r, fn, 0)
 				done := make(chan error, 1)
@@ -456,7 +456,7 @@ func TestResultNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		w := begin(r, func(c *Context, _ int) (int, error) {
-			return Step(c, "s", work(r, "work", 1), nil)
+			return Step(c, "s", work(r, "work", 1))
 		}, 0)
 		fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
 		wantErr(t, "live", second(w.Live(ctx)), ErrStorage)

@@ -25,10 +25,10 @@ func TestJoin(t *testing.T) {
 					outs, err := Join(c, "j",
 						branchOf("sleeps", func(c *Context) (int, error) {
 							c.Sleep("s", time.Hour)
-							return Step(c, "s2", work(r, "slept", 1), nil)
+							return Step(c, "s2", work(r, "slept", 1))
 						}),
 						branchOf("waits", func(c *Context) (int, error) {
-							m, err := Receive[int](c, "m", nil)
+							m, err := Receive[int](c, "m")
 							if err != nil {
 								return 0, err
 							}
@@ -36,7 +36,7 @@ func TestJoin(t *testing.T) {
 							return m.Body, nil
 						}),
 						branchOf("retries", func(c *Context) (int, error) {
-							return Step(c, "s", fails(r, "try", 2, 100), &StepOptions{Backoff: 10 * time.Minute, MaxBackoff: time.Hour})
+							return StepWith(c, "s", &StepOptions{Backoff: 10 * time.Minute, MaxBackoff: time.Hour}, fails(r, "try", 2, 100))
 						}))
 					if err != nil {
 						return 0, err
@@ -88,9 +88,9 @@ func TestJoinFails(t *testing.T) {
 		r := newRigWith(t, Options{Errors: map[string]error{"down": errDown}})
 		fn := func(c *Context, _ int) (int, error) {
 			outs, err := Join(c, "j",
-				branchOf("good", func(c *Context) (int, error) { return Step(c, "s", work(r, "good", 5), nil) }),
+				branchOf("good", func(c *Context) (int, error) { return Step(c, "s", work(r, "good", 5)) }),
 				branchOf("bad", func(c *Context) (int, error) {
-					return Step(c, "s", func(context.Context) (int, error) { r.do("bad"); return 0, Permanent(errDown) }, nil)
+					return Step(c, "s", func(context.Context) (int, error) { r.do("bad"); return 0, Permanent(errDown) })
 				}),
 				branchOf("panics", func(*Context) (int, error) { panic("oh") }),
 			)
@@ -123,7 +123,7 @@ func TestGroup(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
 			g := NewGroup("g")
-			a := Go(g, "a", func(c *Context) (int, error) { return Step(c, "s", work(r, "a", 7), nil) })
+			a := Go(g, "a", func(c *Context) (int, error) { return Step(c, "s", work(r, "a", 7)) })
 			b := Go(g, "b", func(c *Context) (map[string]bool, error) { return map[string]bool{"x": true}, nil })
 			if err := g.Join(c); err != nil {
 				return "", err
@@ -149,7 +149,7 @@ func TestRace(t *testing.T) {
 			fn := func(c *Context, _ int) (string, error) {
 				winner, out, err := Race(c, "r",
 					Branch[*int]{"slow", func(c *Context) (*int, error) {
-						if err := Do(c, "s", func(context.Context) error { r.do("slow"); return nil }, nil); err != nil {
+						if err := Do(c, "s", func(context.Context) error { r.do("slow"); return nil }); err != nil {
 							return nil, err
 						}
 						c.Sleep("long", time.Hour)
@@ -196,7 +196,7 @@ func TestRaceFails(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (int, error) {
 			_, _, err := Race(c, "r",
-				branchOf("a", func(c *Context) (int, error) { return Step(c, "s", fails(r, "a", 9, 1), nil) }),
+				branchOf("a", func(c *Context) (int, error) { return Step(c, "s", fails(r, "a", 9, 1)) }),
 				branchOf("b", func(c *Context) (int, error) { return 0, errors.New("b") }))
 			var all *RaceError
 			if !errors.As(err, &all) || len(all.Branches) != 2 || all.Branches[1].Failure.Message != "b" {
@@ -231,12 +231,12 @@ func TestRaceStuck(t *testing.T) {
 		fn := func(c *Context, _ int) (int, error) {
 			_, n, err := Race(c, "r",
 				branchOf("stuck step", func(c *Context) (int, error) {
-					return Step(c, "s", func(context.Context) (int, error) { <-release; return 1, nil }, nil)
+					return Step(c, "s", func(context.Context) (int, error) { <-release; return 1, nil })
 				}),
 				branchOf("stuck code", func(c *Context) (int, error) {
 					<-release
 					defer late.Store(true)
-					return Step(c, "s", work(r, "late", 2), nil)
+					return Step(c, "s", work(r, "late", 2))
 				}),
 				branchOf("quick", func(c *Context) (int, error) { c.Sleep("s", time.Second); return 3, nil }))
 			c.Sleep("pause", time.Hour)
@@ -269,7 +269,7 @@ func TestRaceBoth(t *testing.T) {
 			fn := func(c *Context, _ int) (string, error) {
 				b := func(name string) Branch[int] {
 					return branchOf(name, func(c *Context) (int, error) {
-						n, err := Step(c, "s", func(context.Context) (int, error) { later(time.Second); return 1, nil }, nil)
+						n, err := Step(c, "s", func(context.Context) (int, error) { later(time.Second); return 1, nil })
 						c.Now("t")
 						return n, err
 					})
@@ -359,11 +359,11 @@ func TestParallelNames(t *testing.T) {
 			var bs []Branch[int]
 			for i := range 20 {
 				bs = append(bs, branchOf(fmt.Sprint(i), func(c *Context) (int, error) {
-					return Loop(c, "l", 0, func(c *Context, n *int) (int, bool, error) {
-						v, err := Step(c, "s", func(context.Context) (int, error) { return i, nil }, nil)
+					return LoopWith(c, "l", 0, &LoopOptions{Commit: 2, Keep: 1}, func(c *Context, n *int) (int, bool, error) {
+						v, err := Step(c, "s", func(context.Context) (int, error) { return i, nil })
 						*n += v
 						return *n, *n >= 3*i, err
-					}, &LoopOptions{Commit: 2, Keep: 1})
+					})
 				}))
 			}
 			outs, err := Join(c, "j", bs...)

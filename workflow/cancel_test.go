@@ -42,15 +42,15 @@ func TestCancelStored(t *testing.T) {
 					c.RollbackCheckpoint("from here")
 					switch when {
 					case "in a step":
-						return StepTx(c, "s", func(ctx context.Context, b *batch.Batch) (int, error) { return 1, effect(ctx, b, 1) }, nil)
+						return StepTx(c, "s", func(ctx context.Context, b *batch.Batch) (int, error) { return 1, effect(ctx, b, 1) })
 					case "in an undo":
-						if _, err := Step(c, "s", work(r, "s", 1), &StepOptions{Undo: UndoTx(effect)}); err != nil {
+						if _, err := StepWith(c, "s", &StepOptions{Undo: UndoTx(effect)}, work(r, "s", 1)); err != nil {
 							return 0, err
 						}
 						return 0, errors.New("failed")
 					}
 					wait()
-					return Step(c, "s", work(r, "effect", 1), nil)
+					return Step(c, "s", work(r, "effect", 1))
 				}, 0)
 				// Cancel is held up between its commit and the end of the run.
 				var held atomic.Bool

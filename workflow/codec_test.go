@@ -94,7 +94,7 @@ func TestCodecsRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRigWith(t, Options{Codec: c})
 				fn := func(c *Context, in map[string]int) (string, error) {
-					n, err := Step(c, "s", work(r, "s", big.NewInt(int64(in["n"]))), nil)
+					n, err := Step(c, "s", work(r, "s", big.NewInt(int64(in["n"]))))
 					if err != nil {
 						return "", err
 					}
@@ -102,7 +102,7 @@ func TestCodecsRun(t *testing.T) {
 						c.Sleep("s", time.Hour)
 						*i *= 2
 						return *i, *i > 3, nil
-					}, nil)
+					})
 					return fmt.Sprint(n.String(), sum, c.UUID("id") != "", c.Now("now").IsZero()), err
 				}
 				w := begin(r, fn, map[string]int{"n": 7})

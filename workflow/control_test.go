@@ -23,7 +23,11 @@ func TestCancel(t *testing.T) {
 				release := make(chan struct{})
 				fn := func(c *Context, _ int) (int, error) {
 					c.RollbackCheckpoint("from here")
-					_, err := StepTx(c, "s", func(ctx context.Context, b *batch.Batch) (int, error) {
+					_, err := StepTxWith(c, "s", &StepOptions{Undo: UndoStep(func(ctx context.Context, _ int) error {
+						close(begun)
+						<-ctx.Done()
+						return ctx.Err()
+					})}, func(ctx context.Context, b *batch.Batch) (int, error) {
 						b.Put([]byte("\x04k"), []byte("done"))
 						switch when {
 						case "in a step":
@@ -34,11 +38,7 @@ func TestCancel(t *testing.T) {
 							<-release
 						}
 						return 1, nil
-					}, &StepOptions{Undo: UndoWith(func(ctx context.Context, _ int) error {
-						close(begun)
-						<-ctx.Done()
-						return ctx.Err()
-					})})
+					})
 					if when == "while rolling back" {
 						return 0, errors.New("failed")
 					}
@@ -102,7 +102,7 @@ func TestReplayFrom(t *testing.T) {
 			step := func(c *Context, name string) (int, error) {
 				n++
 				later(time.Millisecond) // so that the order is that of time
-				return Step(c, name, work(r, name, n), nil)
+				return Step(c, name, work(r, name, n))
 			}
 			a, err := step(c, "a")
 			if err != nil {
@@ -112,7 +112,7 @@ func TestReplayFrom(t *testing.T) {
 				v, err := step(c, "in")
 				*s += v
 				return *s, *s > 4, err
-			}, nil)
+			})
 			if err != nil {
 				return "", err
 			}
@@ -182,20 +182,20 @@ func TestReplayOrder(t *testing.T) {
 					fn := func(c *Context, _ int) (int, error) {
 						// The names get their numbers here, in another order than that below.
 						_, err := Loop(c, "l", 0, func(c *Context, _ *int) (int, bool, error) {
-							_, err := Step(c, "second", work(r, "in loop", 1), nil)
+							_, err := Step(c, "second", work(r, "in loop", 1))
 							return 0, true, err
-						}, nil)
+						})
 						if err != nil {
 							return 0, err
 						}
-						if _, err := Step(c, "first", work(r, "first", 1), nil); err != nil {
+						if _, err := Step(c, "first", work(r, "first", 1)); err != nil {
 							return 0, err
 						}
 						if restart {
 							c.Sleep("wait", time.Nanosecond)
 						}
 						set.Store(int64(back))
-						_, err = Step(c, "second", work(r, "second", 1), nil)
+						_, err = Step(c, "second", work(r, "second", 1))
 						return 0, err
 					}
 					w := begin(r, fn, 0)
@@ -226,13 +226,13 @@ func TestResumeWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (int, error) {
-			return Step(c, "s", func(ctx context.Context) (int, error) {
+			return StepWith(c, "s", &StepOptions{Backoff: time.Hour, MaxBackoff: time.Hour}, func(ctx context.Context) (int, error) {
 				if len(r.did) == 0 {
 					r.do("fail")
 					return 0, errors.New("no")
 				}
 				return 1, nil
-			}, &StepOptions{Backoff: time.Hour, MaxBackoff: time.Hour})
+			})
 		}
 		w := begin(r, fn, 0)
 		status(r, w, Sleeping)

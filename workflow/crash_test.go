@@ -34,12 +34,12 @@ func (s *saga) count(c *Context, name, key string, undo bool) (int, error) {
 	if undo {
 		o.Undo = UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
 	}
-	return StepTx(c, name, func(ctx context.Context, b *batch.Batch) (int, error) {
+	return StepTxWith(c, name, o, func(ctx context.Context, b *batch.Batch) (int, error) {
 		if info, _ := StepInfoOf(ctx); strings.Contains(name, "flaky") && info.Attempt == 1 {
 			return 0, errors.New("not at first")
 		}
 		return 1, add(b, 1)
-	}, o)
+	})
 }
 
 // counter returns what an effect has counted.
@@ -68,27 +68,27 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 		return "", err
 	}
 	id, now := c.UUID("id"), c.Now("now")
-	if v, err := Step(c, "uses what was drawn", func(context.Context) (string, error) {
+	if v, err := StepWith(c, "uses what was drawn", &StepOptions{Unrecorded: true, MaxAttempts: -1}, func(context.Context) (string, error) {
 		v := fmt.Sprint(id, now.UnixMilli())
 		if before := s.drawn[gen]; before != "" && before != v {
 			s.r.t.Errorf("work has seen %s, and after a restart %s", before, v)
 		}
 		s.drawn[gen] = v
 		return v, nil
-	}, &StepOptions{Unrecorded: true, MaxAttempts: -1}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
+	}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
 		return "", fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
 	}
 	add(Version(c, "version", 3))
 	Removed(c, "gone", TypeSleep)
 
-	n, err := Loop(c, "loop", 0, func(c *Context, i *int) (int, bool, error) {
+	n, err := LoopWith(c, "loop", 0, &LoopOptions{Commit: 2, Keep: 1}, func(c *Context, i *int) (int, bool, error) {
 		if _, err := s.count(c, "in loop", key(fmt.Sprint("loop", *i)), false); err != nil {
 			return 0, false, err
 		}
 		c.Sleep("pause", time.Hour)
 		*i++
 		return *i, *i == 4, nil
-	}, &LoopOptions{Commit: 2, Keep: 1})
+	})
 	if add("loop ", n); err != nil {
 		return "", err
 	}
@@ -98,12 +98,12 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 	if _, err := Send(c, "send", queue.Send{Name: "self", Body: "to myself"}); err != nil {
 		return "", err
 	}
-	self, err := Receive[string](c, "from myself", &ReceiveOptions{Names: []string{"self"}})
+	self, err := ReceiveWith[string](c, "from myself", &ReceiveOptions{Names: []string{"self"}})
 	if err != nil {
 		return "", err
 	}
 	add(self.Body)
-	if _, err := Receive[string](c, "nobody", &ReceiveOptions{Names: []string{"nobody"}, Timeout: time.Hour}); !errors.Is(err, ErrTimedOut) {
+	if _, err := ReceiveWith[string](c, "nobody", &ReceiveOptions{Names: []string{"nobody"}, Timeout: time.Hour}); !errors.Is(err, ErrTimedOut) {
 		return "", fmt.Errorf("nobody: %w", err)
 	}
 	both, err := Join(c, "join",
@@ -113,7 +113,7 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 			return fmt.Sprint("counted ", n), err
 		}},
 		Branch[string]{"receives", func(c *Context) (string, error) {
-			m, err := Receive[string](c, "go", &ReceiveOptions{Names: []string{"go"}, Completable: true})
+			m, err := ReceiveWith[string](c, "go", &ReceiveOptions{Names: []string{"go"}, Completable: true})
 			if err != nil {
 				return "", err
 			}
@@ -125,7 +125,7 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 	}
 	winner, _, err := Race(c, "race",
 		branchOf("slow", func(c *Context) (int, error) {
-			if err := Do(c, "something", func(context.Context) error { return nil }, nil); err != nil {
+			if err := Do(c, "something", func(context.Context) error { return nil }); err != nil {
 				return 0, err
 			}
 			c.Sleep("long", 1000*time.Hour)
@@ -162,7 +162,7 @@ func (s *saga) others(c *Context, key func(string) string) (out []any, err error
 		out = append(out, m.Body)
 	}
 	out = append(out, SideEffect(c, "effect", func() string { return "drawn" }), c.Rand("rand").IntN(10) < 10)
-	free, err := Step(c, "free", func(context.Context) (string, error) { return "free", nil }, &StepOptions{Ephemeral: true})
+	free, err := StepWith(c, "free", &StepOptions{Ephemeral: true}, func(context.Context) (string, error) { return "free", nil })
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (s *saga) others(c *Context, key func(string) string) (out []any, err error
 				_, err := s.count(c, "in inner loop", key(fmt.Sprint("inner", *i)), true)
 				*i++
 				return *i, *i == 2, err
-			}, nil)
+			})
 		}))
 		return name, err
 	})

@@ -22,19 +22,19 @@ func TestCrowd(t *testing.T) {
 		store, err := actorstore.Open(ctx, memkv.New(), nil)
 		must(t, err)
 		fn := func(c *Context, in int) (int, error) {
-			a, err := Step(c, "a", func(context.Context) (int, error) { return in, nil }, nil)
+			a, err := Step(c, "a", func(context.Context) (int, error) { return in, nil })
 			if err != nil {
 				return 0, err
 			}
 			c.Sleep("pause", time.Duration(in%100)*time.Minute)
-			m, err := Receive[int](c, "m", nil)
+			m, err := Receive[int](c, "m")
 			if err != nil {
 				return 0, err
 			}
 			return StepTx(c, "b", func(_ context.Context, b *batch.Batch) (int, error) {
 				b.Put([]byte("\x04k"), []byte("v"))
 				return a + m.Body, nil
-			}, nil)
+			})
 		}
 		var wg sync.WaitGroup
 		queues := make([]*queue.Queue, crowd)

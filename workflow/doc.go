@@ -8,12 +8,12 @@
 //	func order(c *workflow.Context, o Order) (Receipt, error) {
 //		r, err := workflow.Step(c, "charge", func(ctx context.Context) (Receipt, error) {
 //			return charge(ctx, o)
-//		}, nil)
+//		})
 //		if err != nil {
 //			return r, err
 //		}
 //		c.Sleep("cool down", 24*time.Hour)
-//		return r, workflow.Do(c, "ship", func(ctx context.Context) error { return ship(ctx, o) }, nil)
+//		return r, workflow.Do(c, "ship", func(ctx context.Context) error { return ship(ctx, o) })
 //	}
 //
 //	w, err := workflow.Open(ctx, actor, order, nil)
@@ -26,6 +26,10 @@
 // (Receive), branches (Join, Race), values that are drawn once (SideEffect, Context.Now),
 // compensation (Context.RollbackCheckpoint, StepOptions.Undo), and ways to change the code
 // while workflows are under way (Version, Removed, ContinueAsNew).
+//
+// A function that takes a part of the code and can have options has a twin whose name ends
+// in With (StepWith, DoWith, StepTxWith, StepWithinWith, LoopWith): it takes them before the
+// part of the code, which comes last. So has Receive (ReceiveWith).
 //
 // # What is promised
 //

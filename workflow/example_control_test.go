@@ -33,7 +33,7 @@ func ExampleSend() {
 		if _, err := workflow.Send(c, "ask", queue.Send{Name: "question", Body: "how much?"}); err != nil {
 			return "", err // it is sent once, however often the code runs
 		}
-		m, err := workflow.Receive[string](c, "question", &workflow.ReceiveOptions{Names: []string{"question"}})
+		m, err := workflow.ReceiveWith[string](c, "question", &workflow.ReceiveOptions{Names: []string{"question"}})
 		if err != nil {
 			return "", err
 		}
@@ -47,13 +47,7 @@ func ExampleStepOptions() {
 	defer s.close()
 	errBusy := errors.New("busy")
 	run(s, func(c *workflow.Context, _ int) (string, error) {
-		return workflow.Step(c, "call", func(ctx context.Context) (string, error) {
-			info, _ := workflow.StepInfoOf(ctx)
-			if info.Attempt < 3 {
-				return "", errBusy
-			}
-			return fmt.Sprint("attempt ", info.Attempt), nil
-		}, &workflow.StepOptions{
+		return workflow.StepWith(c, "call", &workflow.StepOptions{
 			MaxAttempts: 10,
 			Backoff:     time.Millisecond,
 			MaxBackoff:  time.Second,
@@ -63,6 +57,12 @@ func ExampleStepOptions() {
 			Retry: func(err error, attempt uint32) (time.Duration, bool) {
 				return 0, errors.Is(err, errBusy) // the usual wait, or no more attempts
 			},
+		}, func(ctx context.Context) (string, error) {
+			info, _ := workflow.StepInfoOf(ctx)
+			if info.Attempt < 3 {
+				return "", errBusy
+			}
+			return fmt.Sprint("attempt ", info.Attempt), nil
 		})
 	}, 0)
 	// Output: attempt 3 <nil>
@@ -72,10 +72,10 @@ func ExampleRemoved() {
 	s := open()
 	defer s.close()
 	before := func(c *workflow.Context, _ int) (string, error) {
-		if err := workflow.Do(c, "wrap", func(context.Context) error { return nil }, nil); err != nil {
+		if err := workflow.Do(c, "wrap", func(context.Context) error { return nil }); err != nil {
 			return "", err
 		}
-		_, err := workflow.Receive[any](c, "address", nil)
+		_, err := workflow.Receive[any](c, "address")
 		return "wrapped", err
 	}
 	w, err := workflow.Open(ctx, s.actor, before, &workflow.Options{Queue: s.queue})
@@ -89,7 +89,7 @@ func ExampleRemoved() {
 	check(err)
 	run(s, func(c *workflow.Context, _ int) (string, error) {
 		workflow.Removed(c, "wrap", workflow.TypeStep)
-		_, err := workflow.Receive[any](c, "address", nil)
+		_, err := workflow.Receive[any](c, "address")
 		return "as it is", err
 	}, 0)
 	// Output: as it is <nil>
@@ -105,7 +105,7 @@ func ExampleWorkflow_Recover() {
 				return "", workflow.Permanent(errors.New("closed"))
 			}
 			return "tea", nil
-		}, nil)
+		})
 	}, nil)
 	check(err)
 	defer w.Close()
@@ -124,10 +124,10 @@ func ExampleWorkflow_ReplayFrom() {
 	defer s.close()
 	price := 7
 	w, err := workflow.Open(ctx, s.actor, func(c *workflow.Context, item string) (string, error) {
-		if err := workflow.Do(c, "order", func(context.Context) error { fmt.Println("ordering"); return nil }, nil); err != nil {
+		if err := workflow.Do(c, "order", func(context.Context) error { fmt.Println("ordering"); return nil }); err != nil {
 			return "", err
 		}
-		n, err := workflow.Step(c, "price", func(context.Context) (int, error) { return price, nil }, nil)
+		n, err := workflow.Step(c, "price", func(context.Context) (int, error) { return price, nil })
 		return fmt.Sprint(item, " for ", n), err
 	}, nil)
 	check(err)
@@ -152,7 +152,7 @@ func ExampleWorkflow_Evict() {
 			close(begun)
 			<-ctx.Done()
 			return ctx.Err()
-		}, nil)
+		})
 	}, nil)
 	check(err)
 	defer w.Close()

@@ -62,7 +62,7 @@ func Example() {
 		receipt, err := workflow.Step(c, "charge", func(ctx context.Context) (string, error) {
 			fmt.Println("charging for", item)
 			return "receipt 7", nil
-		}, nil)
+		})
 		if err != nil {
 			return "", err
 		}
@@ -70,7 +70,7 @@ func Example() {
 		return receipt, workflow.Do(c, "ship", func(ctx context.Context) error {
 			fmt.Println("shipping", item)
 			return nil
-		}, nil)
+		})
 	}
 	run(s, order, "tea")
 	// Output:
@@ -83,7 +83,7 @@ func ExampleRunner_Run() {
 	s := open()
 	defer s.close()
 	fn := func(c *workflow.Context, name string) (string, error) {
-		m, err := workflow.Receive[string](c, "answer", &workflow.ReceiveOptions{Names: []string{"yes", "no"}})
+		m, err := workflow.ReceiveWith[string](c, "answer", &workflow.ReceiveOptions{Names: []string{"yes", "no"}})
 		if err != nil {
 			return "", err
 		}
@@ -110,13 +110,15 @@ func ExampleStep() {
 	s := open()
 	defer s.close()
 	run(s, func(c *workflow.Context, _ int) (string, error) {
-		return workflow.Step(c, "call", func(ctx context.Context) (string, error) {
+		return workflow.StepWith(c, "call", &workflow.StepOptions{
+			MaxAttempts: 5, Backoff: time.Millisecond, Jitter: 0.2, Timeout: time.Minute,
+		}, func(ctx context.Context) (string, error) {
 			info, _ := workflow.StepInfoOf(ctx)
 			if info.Attempt < 3 {
 				return "", errors.New("line is busy")
 			}
 			return fmt.Sprint("attempt ", info.Attempt), nil
-		}, &workflow.StepOptions{MaxAttempts: 5, Backoff: time.Millisecond, Jitter: 0.2, Timeout: time.Minute})
+		})
 	}, 0)
 	// Output: attempt 3 <nil>
 }
@@ -126,7 +128,7 @@ func ExamplePermanent() {
 	defer s.close()
 	errDeclined := errors.New("card declined")
 	fn := func(c *workflow.Context, _ int) (string, error) {
-		err := workflow.Do(c, "charge", func(context.Context) error { return workflow.Permanent(errDeclined) }, nil)
+		err := workflow.Do(c, "charge", func(context.Context) error { return workflow.Permanent(errDeclined) })
 		if errors.Is(err, errDeclined) { // in a later run, too
 			return "asking for another card", nil
 		}
@@ -147,7 +149,7 @@ func ExampleStepTx() {
 		return workflow.StepTx(c, "book", func(ctx context.Context, b *batch.Batch) (int, error) {
 			b.Put(actorstore.UserKey([]byte("seat 12")), []byte("taken")) // lands with the result
 			return n * 2, nil
-		}, nil)
+		})
 	}, 21)
 	fmt.Println(s.actor.User().GetText(ctx, "seat 12"))
 	// Output:
@@ -176,7 +178,7 @@ func ExampleStepWithin() {
 				}
 				return land(tx.Batch(), id) // one commit: the row, and that the step is done
 			})
-		}, nil)
+		})
 	}, 12)
 	// Output: 1 <nil>
 }
@@ -187,14 +189,14 @@ func ExampleLoop() {
 	type state struct{ Page, Items int }
 	run(s, func(c *workflow.Context, pages int) (int, error) {
 		return workflow.Loop(c, "pages", state{}, func(c *workflow.Context, s *state) (int, bool, error) {
-			n, err := workflow.Step(c, "fetch", func(context.Context) (int, error) { return 10, nil }, nil)
+			n, err := workflow.Step(c, "fetch", func(context.Context) (int, error) { return 10, nil })
 			if err != nil {
 				return 0, false, err
 			}
 			s.Page++
 			s.Items += n
 			return s.Items, s.Page == pages, nil
-		}, nil)
+		})
 	}, 5)
 	// Output: 50 <nil>
 }
@@ -206,7 +208,7 @@ func ExampleReceive() {
 	check(err)
 	type approval struct{ By string }
 	run(s, func(c *workflow.Context, _ int) (string, error) {
-		m, err := workflow.Receive[approval](c, "approval", &workflow.ReceiveOptions{
+		m, err := workflow.ReceiveWith[approval](c, "approval", &workflow.ReceiveOptions{
 			Names: []string{"approval"}, Timeout: 24 * time.Hour, Completable: true,
 		})
 		if errors.Is(err, workflow.ErrTimedOut) {
@@ -244,7 +246,7 @@ func ExampleJoin() {
 	defer s.close()
 	warehouse := func(name string, items int) workflow.Branch[int] {
 		return workflow.Branch[int]{Name: name, Run: func(c *workflow.Context) (int, error) {
-			return workflow.Step(c, "count", func(context.Context) (int, error) { return items, nil }, nil)
+			return workflow.Step(c, "count", func(context.Context) (int, error) { return items, nil })
 		}}
 	}
 	run(s, func(c *workflow.Context, _ int) ([]int, error) {
@@ -291,12 +293,12 @@ func ExampleContext_RollbackCheckpoint() {
 	defer s.close()
 	run(s, func(c *workflow.Context, _ int) (int, error) {
 		c.RollbackCheckpoint("from here on")
-		_, err := workflow.Step(c, "charge", func(context.Context) (int, error) { return 30, nil }, &workflow.StepOptions{
-			Undo: workflow.UndoWith(func(ctx context.Context, sum int) error {
+		_, err := workflow.StepWith(c, "charge", &workflow.StepOptions{
+			Undo: workflow.UndoStep(func(ctx context.Context, sum int) error {
 				fmt.Println("paying back", sum)
 				return nil
 			}),
-		})
+		}, func(context.Context) (int, error) { return 30, nil })
 		if err != nil {
 			return 0, err
 		}
@@ -349,12 +351,12 @@ func ExampleWorkflow_Resume() {
 	defer s.close()
 	repaired := false
 	fn := func(c *workflow.Context, _ int) (string, error) {
-		return workflow.Step(c, "print", func(context.Context) (string, error) {
+		return workflow.StepWith(c, "print", &workflow.StepOptions{MaxAttempts: 2, Backoff: -1, Pause: true}, func(context.Context) (string, error) {
 			if !repaired {
 				return "", errors.New("out of paper")
 			}
 			return "printed", nil
-		}, &workflow.StepOptions{MaxAttempts: 2, Backoff: -1, Pause: true})
+		})
 	}
 	w, err := workflow.Open(ctx, s.actor, fn, nil)
 	check(err)
@@ -395,7 +397,7 @@ func ExampleRead() {
 	defer s.close()
 	run(s, func(c *workflow.Context, _ int) (string, error) {
 		c.SleepUntil("pause", time.Time{})
-		return "done", workflow.Do(c, "work", func(context.Context) error { return nil }, nil)
+		return "done", workflow.Do(c, "work", func(context.Context) error { return nil })
 	}, 0)
 	snap, err := s.actor.Snapshot(ctx)
 	check(err)

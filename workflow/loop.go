@@ -29,9 +29,14 @@ type LoopOptions struct {
 // was, and the ones before are forgotten.
 //
 // An error of fn ends the call, and is returned; in a later run the iteration begins
-// again. nil opts are the zero LoopOptions.
-func Loop[S, T any](c *Context, name string, state S, fn func(c *Context, state *S) (out T, done bool, err error),
-	opts *LoopOptions) (out T, err error) {
+// again.
+func Loop[S, T any](c *Context, name string, state S, fn func(c *Context, state *S) (out T, done bool, err error)) (T, error) {
+	return LoopWith(c, name, state, nil, fn)
+}
+
+// LoopWith is Loop with options; nil opts are the zero LoopOptions.
+func LoopWith[S, T any](c *Context, name string, state S, opts *LoopOptions,
+	fn func(c *Context, state *S) (out T, done bool, err error)) (out T, err error) {
 
 	l := c.loop(name, opts)
 	defer c.end()

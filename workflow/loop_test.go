@@ -18,7 +18,7 @@ func TestLoop(t *testing.T) {
 		fn := func(c *Context, n int) (int, error) {
 			return Loop(c, "sum", state{Last: 1}, func(c *Context, s *state) (int, bool, error) {
 				ran++
-				v, err := Step(c, "add", work(r, fmt.Sprint(s.Last), s.Last), nil)
+				v, err := Step(c, "add", work(r, fmt.Sprint(s.Last), s.Last))
 				if err != nil {
 					return 0, false, err
 				}
@@ -28,7 +28,7 @@ func TestLoop(t *testing.T) {
 				s.Last++
 				c.Sleep("pause", time.Hour)
 				return 0, false, nil
-			}, nil)
+			})
 		}
 		w := begin(r, fn, 5)
 		for i := range 4 {
@@ -57,7 +57,7 @@ func TestLoopVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (int, error) {
-			_, err := Loop(c, "l", 0, func(*Context, *int) (*int, bool, error) { r.do("l"); return nil, true, nil }, nil)
+			_, err := Loop(c, "l", 0, func(*Context, *int) (*int, bool, error) { r.do("l"); return nil, true, nil })
 			c.Sleep("pause", time.Hour)
 			return 1, err
 		}
@@ -84,11 +84,11 @@ func TestLoopPrunes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			fn := func(w *Context, n int) (int, error) {
-				return Loop(w, "l", 0, func(w *Context, i *int) (int, bool, error) {
+				return LoopWith(w, "l", 0, &c.opts, func(w *Context, i *int) (int, bool, error) {
 					w.Now("t")
 					*i++
 					return *i, *i == n, nil
-				}, &c.opts)
+				})
 			}
 			w := begin(r, fn, c.n)
 			n := r.counted(func() { output(r, w, c.n) })
@@ -120,16 +120,16 @@ func TestLoopRides(t *testing.T) {
 		}
 		const n, rest = 100, 3
 		fn := func(c *Context, _ int) (int, error) {
-			return Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
+			return LoopWith(c, "l", 0, &LoopOptions{Commit: 10}, func(c *Context, i *int) (int, bool, error) {
 				_, err := Join(c, "j", // whose branches land at the same time
-					Branch[int]{"a", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1), nil) }},
-					Branch[int]{"b", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1), nil) }})
+					Branch[int]{"a", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1)) }},
+					Branch[int]{"b", func(c *Context) (int, error) { return Step(c, "s", work(r, "step", 1)) }})
 				if *i == n-rest {
 					c.Sleep("pause", time.Hour)
 				}
 				*i++
 				return *i, *i == n, err
-			}, &LoopOptions{Commit: 10})
+			})
 		}
 		w := begin(r, fn, 0)
 		got := r.counted(func() { status(r, w, Sleeping) })
@@ -159,7 +159,7 @@ func TestLoopCrash(t *testing.T) {
 			return Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
 				v := SideEffect(c, "v", func() int { r.do(*i); return *i })
 				if *i == 7 {
-					_, err := Step(c, "s", work(r, "step", 1), nil)
+					_, err := Step(c, "s", work(r, "step", 1))
 					if err != nil {
 						return 0, false, err
 					}
@@ -167,7 +167,7 @@ func TestLoopCrash(t *testing.T) {
 				}
 				*i = v + 1
 				return v, v == 9, nil
-			}, nil)
+			})
 		}
 		w := begin(r, fn, 0)
 		status(r, w, Sleeping)
@@ -187,7 +187,7 @@ func TestNested(t *testing.T) {
 		fn := func(c *Context, _ int) (string, error) {
 			var all []string
 			one := func(c *Context, name, v string) error {
-				got, err := Step(c, name, work(r, v, v), nil)
+				got, err := Step(c, name, work(r, v, v))
 				all = append(all, got)
 				return err
 			}
@@ -209,7 +209,7 @@ func TestNested(t *testing.T) {
 					_, _, err := Race(c, "r\x00", Branch[int]{"x", func(c *Context) (int, error) { return 0, one(c, "x", "race") }})
 					*i++
 					return 0, *i == 2, err
-				}, nil)
+				})
 			}})
 			c.Sleep("pause", time.Hour)
 			return strings.Join(all, " "), err
@@ -231,12 +231,12 @@ func TestNested(t *testing.T) {
 func TestDiverged(t *testing.T) {
 	type code = func(c *Context, name string) error
 	step := func(c *Context, name string) error {
-		return Do(c, name, func(context.Context) error { return nil }, nil)
+		return Do(c, name, func(context.Context) error { return nil })
 	}
 	sleep := func(c *Context, name string) error { c.Sleep(name, time.Hour); return nil }
 	in := func(fn code) code {
 		return func(c *Context, name string) error {
-			_, err := Loop(c, name, 0, func(c *Context, _ *int) (int, bool, error) { return 0, true, fn(c, "x") }, nil)
+			_, err := Loop(c, name, 0, func(c *Context, _ *int) (int, bool, error) { return 0, true, fn(c, "x") })
 			return err
 		}
 	}
@@ -287,7 +287,7 @@ func TestStrict(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigWith(t, Options{Strict: strict})
 			was := func(c *Context, _ int) (int, error) {
-				_, err := Step(c, "old", work(r, "old", 1), nil)
+				_, err := Step(c, "old", work(r, "old", 1))
 				c.Sleep("pause", time.Hour)
 				return 1, err
 			}

@@ -47,11 +47,17 @@ type Message[T any] struct {
 	d *delivery
 }
 
-// Receive waits for a message and returns it: recorded, and taken from the queue, by one
-// commit. When the time is over the error is ErrTimedOut. Other errors: ErrPrevious;
-// ErrTooLarge for a message that doesn't fit into the history, and stays in the queue; and
-// those of decoding the body, which come with the message.
-func Receive[T any](c *Context, name string, opts *ReceiveOptions) (*Message[T], error) {
+// Receive waits for a message of any name, and returns it: recorded, and taken from the
+// queue, by one commit. Errors: ErrPrevious; ErrTooLarge for a message that doesn't fit into
+// the history, and stays in the queue; and those of decoding the body, which come with the
+// message.
+func Receive[T any](c *Context, name string) (*Message[T], error) {
+	return ReceiveWith[T](c, name, nil)
+}
+
+// ReceiveWith is Receive with options; nil opts are the zero ReceiveOptions. When the time
+// is over the error is ErrTimedOut.
+func ReceiveWith[T any](c *Context, name string, opts *ReceiveOptions) (*Message[T], error) {
 	o := ReceiveOptions{}
 	if opts != nil {
 		o = *opts
@@ -64,8 +70,8 @@ func Receive[T any](c *Context, name string, opts *ReceiveOptions) (*Message[T],
 	return ms[0], err
 }
 
-// ReceiveAll is Receive of up to opts.Count messages: those that are there as soon as there
-// is one. When the time is over it returns none, and no error.
+// ReceiveAll is ReceiveWith of up to opts.Count messages: those that are there as soon as
+// there is one. When the time is over it returns none, and no error.
 func ReceiveAll[T any](c *Context, name string, opts *ReceiveOptions) ([]*Message[T], error) {
 	ds, err := c.receive(name, opts)
 	if err != nil {
@@ -362,11 +368,11 @@ func Send(c *Context, name string, s queue.Send) (queue.ID, error) {
 	if q == nil {
 		c.misuse(name, "there is no Options.Queue")
 	}
-	return StepTx(c, name, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
+	return StepTxWith(c, name, &StepOptions{Unrecorded: true}, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
 		id, err := q.StageEnqueue(b, s)
 		if errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrStale) {
 			c.r.halt(storageError(err)) // which is not the fault of the workflow
 		}
 		return id, err
-	}, &StepOptions{Unrecorded: true})
+	})
 }

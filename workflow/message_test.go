@@ -24,7 +24,7 @@ func TestReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			m, err := Receive[string](c, "answer", &ReceiveOptions{Names: []string{"yes", "no", "yes"}})
+			m, err := ReceiveWith[string](c, "answer", &ReceiveOptions{Names: []string{"yes", "no", "yes"}})
 			if err != nil {
 				return "", err
 			}
@@ -77,11 +77,11 @@ func TestReceiveLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			m, err := Receive[string](c, "a", nil)
+			m, err := Receive[string](c, "a")
 			if err != nil {
 				return "", err
 			}
-			_, err = Receive[string](c, "b", &ReceiveOptions{Timeout: time.Hour})
+			_, err = ReceiveWith[string](c, "b", &ReceiveOptions{Timeout: time.Hour})
 			if !errors.Is(err, ErrTimedOut) {
 				t.Errorf("got %v", err)
 			}
@@ -117,7 +117,7 @@ func TestReceiveTimeout(t *testing.T) {
 			r := newRig(t)
 			fn := func(c *Context, _ int) (string, error) {
 				out := "none"
-				m, err := Receive[string](c, "a", &ReceiveOptions{Timeout: time.Hour})
+				m, err := ReceiveWith[string](c, "a", &ReceiveOptions{Timeout: time.Hour})
 				if err == nil {
 					out = m.Body
 				} else if !errors.Is(err, ErrTimedOut) {
@@ -157,16 +157,16 @@ func TestDecided(t *testing.T) {
 		latest := 1
 		fn := func(c *Context, _ int) (string, error) {
 			out := fmt.Sprint(Version(c, "version", latest))
-			if _, err := Receive[string](c, "a", &ReceiveOptions{Timeout: time.Hour}); errors.Is(err, ErrTimedOut) {
+			if _, err := ReceiveWith[string](c, "a", &ReceiveOptions{Timeout: time.Hour}); errors.Is(err, ErrTimedOut) {
 				out += " timed out"
 			}
-			return Step(c, "tells", func(context.Context) (string, error) {
+			return StepWith(c, "tells", &StepOptions{Unrecorded: true}, func(context.Context) (string, error) {
 				r.do(out)
 				if len(r.did) == 1 {
 					r.engine.Tear(0)
 				}
 				return out, nil
-			}, &StepOptions{Unrecorded: true})
+			})
 		}
 		w := begin(r, fn, 0)
 		_, err := w.Live(ctx)
@@ -186,7 +186,7 @@ func TestReceiveFailure(t *testing.T) {
 		for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply} {
 			r := newRig(t)
 			fn := func(c *Context, _ int) (string, error) {
-				m, err := Receive[string](c, "a", nil)
+				m, err := Receive[string](c, "a")
 				if err != nil {
 					t.Errorf("the code is told: %v", err)
 					return "", err
@@ -212,12 +212,12 @@ func TestCompletable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			m, err := Receive[string](c, "a", &ReceiveOptions{Completable: true})
+			m, err := ReceiveWith[string](c, "a", &ReceiveOptions{Completable: true})
 			if err != nil {
 				return "", err
 			}
 			c.Sleep("long", 48*time.Hour) // longer than any lease
-			_, err = Receive[string](c, "before it is completed", nil)
+			_, err = Receive[string](c, "before it is completed")
 			wantErr(t, "receive", err, ErrPrevious)
 			var invalid *queue.InvalidError
 			if err := m.Complete(c, func() {}); !errors.As(err, &invalid) {
@@ -227,7 +227,7 @@ func TestCompletable(t *testing.T) {
 				return "", err
 			}
 			wantErr(t, "complete", m.Complete(c, "done"), ErrCompleted)
-			n, err := Receive[string](c, "b", nil)
+			n, err := Receive[string](c, "b")
 			if err != nil {
 				return "", err
 			}
@@ -272,7 +272,7 @@ func TestGiveBack(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t)
 				receive := func(c *Context) (int, error) {
-					_, err := Receive[string](c, "a", &ReceiveOptions{Completable: true, Names: []string{"m"}})
+					_, err := ReceiveWith[string](c, "a", &ReceiveOptions{Completable: true, Names: []string{"m"}})
 					return 1, err
 				}
 				fn := func(c *Context, n int) (int, error) {
@@ -281,7 +281,7 @@ func TestGiveBack(t *testing.T) {
 					}
 					switch how {
 					case "iteration":
-						return Loop(c, "l", 0, func(c *Context, _ *int) (int, bool, error) { n, err := receive(c); return n, true, err }, nil)
+						return Loop(c, "l", 0, func(c *Context, _ *int) (int, bool, error) { n, err := receive(c); return n, true, err })
 					case "lost race":
 						_, n, err := Race(c, "r", Branch[int]{"l", func(c *Context) (int, error) {
 							_, _ = receive(c)
@@ -334,7 +334,7 @@ func TestSend(t *testing.T) {
 				t.Errorf("sent %v, %v", id, err)
 			}
 			c.Sleep("pause", time.Hour)
-			m, err := Receive[int](c, "receive", nil)
+			m, err := Receive[int](c, "receive")
 			return m.Body, err
 		}
 		w := begin(r, fn, 0)
@@ -370,7 +370,7 @@ func TestQueueCloses(t *testing.T) {
 						return 0, err
 					}
 					shut("receive")
-					m, err := Receive[any](c, "receive", &ReceiveOptions{Completable: true})
+					m, err := ReceiveWith[any](c, "receive", &ReceiveOptions{Completable: true})
 					if err != nil {
 						return 0, err
 					}
@@ -382,7 +382,7 @@ func TestQueueCloses(t *testing.T) {
 					}
 					shut("end")
 					if what == "wait" {
-						_, err = Receive[any](c, "wait", nil)
+						_, err = Receive[any](c, "wait")
 					}
 					return 1, err
 				}
@@ -413,7 +413,7 @@ func TestMessageBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			m, err := Receive[int](c, "m", nil)
+			m, err := Receive[int](c, "m")
 			if m == nil || err == nil {
 				t.Fatalf("got %v, %v", m, err)
 			}
@@ -431,7 +431,7 @@ func TestLargeMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (string, error) {
-			_, err := Receive[string](c, "m", nil)
+			_, err := Receive[string](c, "m")
 			wantErr(t, "receive", err, ErrTooLarge)
 			return "", nil
 		}

@@ -65,7 +65,7 @@ func TestManyMessages(t *testing.T) {
 				}
 				w := begin(r, func(c *Context, _ int) (string, error) {
 					got := 0
-					_, err := Loop(c, "loop", 0, func(c *Context, i *int) (int, bool, error) {
+					_, err := LoopWith(c, "loop", 0, &LoopOptions{Keep: -1, Commit: 1}, func(c *Context, i *int) (int, bool, error) {
 						ms, err := ReceiveAll[string](c, "all", &ReceiveOptions{Count: 1000})
 						for _, m := range ms {
 							if want := fmt.Sprintf("%0*d", size, got); m.Body != want {
@@ -74,7 +74,7 @@ func TestManyMessages(t *testing.T) {
 							got++
 						}
 						return 0, got == n, err
-					}, &LoopOptions{Keep: -1, Commit: 1})
+					})
 					return fmt.Sprint(got), err
 				}, 0)
 				output(r, w, fmt.Sprint(n))
@@ -99,12 +99,12 @@ func TestRecoverMany(t *testing.T) {
 				done := 0
 				_, err := Join(c, "join", Branch[int]{"one", func(c *Context) (int, error) {
 					for i := range n {
-						if Do(c, fmt.Sprint("s", i), func(context.Context) error {
+						if DoWith(c, fmt.Sprint("s", i), &StepOptions{MaxAttempts: 1}, func(context.Context) error {
 							if !lucky {
 								return errors.New("no luck")
 							}
 							return nil
-						}, &StepOptions{MaxAttempts: 1}) == nil {
+						}) == nil {
 							done++
 						}
 					}
@@ -143,12 +143,12 @@ func TestResumeMany(t *testing.T) {
 				var bs []Branch[int]
 				for i := range n {
 					bs = append(bs, Branch[int]{fmt.Sprint("b", i), func(c *Context) (int, error) {
-						return Step(c, "s", func(context.Context) (int, error) {
+						return StepWith(c, "s", &StepOptions{MaxAttempts: 1, Pause: true}, func(context.Context) (int, error) {
 							if !lucky.Load() {
 								return 0, errors.New("no luck")
 							}
 							return 1, nil
-						}, &StepOptions{MaxAttempts: 1, Pause: true})
+						})
 					}})
 				}
 				ones, err := Join(c, "join", bs...)

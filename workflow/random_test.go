@@ -56,18 +56,18 @@ func (r *rig) play(c *Context, ops []op) (sum int, err error) {
 func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 	switch o.kind {
 	case "step":
-		return Step(c, name, func(context.Context) (int, error) { return o.n, nil }, &StepOptions{
+		return StepWith(c, name, &StepOptions{
 			MaxAttempts: -1, Unrecorded: o.n%2 == 0, Ephemeral: o.n == 3,
-		})
+		}, func(context.Context) (int, error) { return o.n, nil })
 	case "fails":
-		return Step(c, name, func(ctx context.Context) (int, error) {
+		return StepWith(c, name, &StepOptions{MaxAttempts: -1, Backoff: time.Duration(o.n) * time.Second, Jitter: 0.5}, func(ctx context.Context) (int, error) {
 			if info, _ := StepInfoOf(ctx); int(info.Attempt) <= o.n%3 {
 				return 0, errors.New("not yet")
 			}
 			return o.n, nil
-		}, &StepOptions{MaxAttempts: -1, Backoff: time.Duration(o.n) * time.Second, Jitter: 0.5})
+		})
 	case "drop":
-		err := Do(c, name, func(context.Context) error { return Permanent(errors.New("for good")) }, &StepOptions{MaxAttempts: -1})
+		err := DoWith(c, name, &StepOptions{MaxAttempts: -1}, func(context.Context) error { return Permanent(errors.New("for good")) })
 		var s *StepError
 		if !errors.As(err, &s) {
 			return 0, fmt.Errorf("a step that fails: %w", err)
@@ -75,22 +75,22 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 		return o.n, nil
 	case "tx":
 		key := strings.ReplaceAll(c.Path(), "/", ".") + name
-		return StepTx(c, name, func(_ context.Context, b *batch.Batch) (int, error) {
+		return StepTxWith(c, name, &StepOptions{MaxAttempts: -1}, func(_ context.Context, b *batch.Batch) (int, error) {
 			n, err := r.counter(key)
 			b.Put([]byte("\x04"+key), []byte{byte(n + 1)})
 			return n + 1, err
-		}, &StepOptions{MaxAttempts: -1}) // those that a stop has cut off count
+		}) // those that a stop has cut off count
 	case "sleep":
 		c.Sleep(name, time.Duration(o.n*o.n)*time.Second)
 		return 1, nil
 	case "draw":
 		return min(c.Rand(name).IntN(100), 0), nil
 	case "loop":
-		return Loop(c, name, 0, func(c *Context, s *int) (int, bool, error) {
+		return LoopWith(c, name, 0, &LoopOptions{Commit: 1 + o.n%3, Keep: o.n%3 - 1}, func(c *Context, s *int) (int, bool, error) {
 			v, err := r.play(c, o.subs[0])
 			*s++
 			return v, *s >= o.n, err
-		}, &LoopOptions{Commit: 1 + o.n%3, Keep: o.n%3 - 1})
+		})
 	}
 	var bs []Branch[int]
 	for i, sub := range o.subs {

@@ -17,7 +17,7 @@ import (
 
 // undo notes that a step was undone.
 func (r *rig) undo(what string) Undo {
-	return UndoWith(func(ctx context.Context, out int) error {
+	return UndoStep(func(ctx context.Context, out int) error {
 		info, _ := StepInfoOf(ctx)
 		r.do("undo ", what, out, "#", info.Attempt)
 		return nil
@@ -30,7 +30,7 @@ func TestRollback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		step := func(c *Context, name string, n int) error {
-			_, err := Step(c, name, work(r, name, n), &StepOptions{Undo: r.undo(name)})
+			_, err := StepWith(c, name, &StepOptions{Undo: r.undo(name)}, work(r, name, n))
 			return err
 		}
 		fn := func(c *Context, _ int) (int, error) {
@@ -54,11 +54,11 @@ func TestRollback(t *testing.T) {
 				}
 				c.Sleep("pause", time.Hour)
 				if *i++; *i == 3 {
-					_, err := Step(c, "bad", func(context.Context) (int, error) { return 0, Permanent(errors.New("the end")) }, nil)
+					_, err := Step(c, "bad", func(context.Context) (int, error) { return 0, Permanent(errors.New("the end")) })
 					return 0, false, err
 				}
 				return 0, false, nil
-			}, nil)
+			})
 			return 0, err
 		}
 		w := begin(r, fn, 0)
@@ -105,7 +105,7 @@ func TestUndoFails(t *testing.T) {
 			for i, name := range []string{"a", "b", "c"} {
 				undo := r.undo(name)
 				if name == "b" {
-					undo = UndoWith(func(ctx context.Context, out int) error {
+					undo = UndoStep(func(ctx context.Context, out int) error {
 						r.do("try b")
 						if broken {
 							return errors.New("no way back")
@@ -113,7 +113,7 @@ func TestUndoFails(t *testing.T) {
 						return nil
 					})
 				}
-				if _, err := Step(c, name, work(r, name, i), &StepOptions{Undo: undo}); err != nil {
+				if _, err := StepWith(c, name, &StepOptions{Undo: undo}, work(r, name, i)); err != nil {
 					return 0, err
 				}
 			}
@@ -163,8 +163,8 @@ func TestUndoTx(t *testing.T) {
 		fn := func(c *Context, _ int) (int, error) {
 			c.RollbackCheckpoint("from here")
 			for i := range 3 {
-				_, err := StepTx(c, fmt.Sprint(i), func(_ context.Context, b *batch.Batch) (int, error) { return i + 1, add(b, i+1) },
-					&StepOptions{Undo: UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })})
+				undo := UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
+				_, err := StepTxWith(c, fmt.Sprint(i), &StepOptions{Undo: undo}, func(_ context.Context, b *batch.Batch) (int, error) { return i + 1, add(b, i+1) })
 				if err != nil {
 					return 0, err
 				}
@@ -202,11 +202,11 @@ func TestRecover(t *testing.T) {
 						c.RollbackCheckpoint("from here")
 						o.Undo = r.undo("a")
 					}
-					if _, err := Step(c, "a", work(r, "a", 1), o); err != nil {
+					if _, err := StepWith(c, "a", o, work(r, "a", 1)); err != nil {
 						return 0, err
 					}
 					outs, err := Join(c, "j",
-						branchOf("good", func(c *Context) (int, error) { return Step(c, "s", work(r, "good", 5), nil) }),
+						branchOf("good", func(c *Context) (int, error) { return Step(c, "s", work(r, "good", 5)) }),
 						branchOf("bad", func(c *Context) (int, error) {
 							return Step(c, "s", func(context.Context) (int, error) {
 								r.do("bad")
@@ -214,7 +214,7 @@ func TestRecover(t *testing.T) {
 									return 0, Permanent(errors.New("boom"))
 								}
 								return 6, nil
-							}, nil)
+							})
 						}))
 					if err != nil {
 						return 0, err
@@ -261,13 +261,13 @@ func TestUndoOptions(t *testing.T) {
 		tries := 0
 		fn := func(c *Context, _ int) (int, error) {
 			c.RollbackCheckpoint("from here")
-			err := Do(c, "a", func(context.Context) error { return nil }, &StepOptions{
-				Undo: UndoWith(func(ctx context.Context, _ struct{}) error {
+			err := DoWith(c, "a", &StepOptions{
+				Undo: UndoStep(func(ctx context.Context, _ struct{}) error {
 					tries++
 					<-ctx.Done()
 					return context.Cause(ctx)
 				}).With(UndoOptions{MaxAttempts: 3, Backoff: time.Hour, Timeout: time.Minute}),
-			})
+			}, func(context.Context) error { return nil })
 			return 0, errors.Join(err, errors.New("fails"))
 		}
 		w := begin(r, fn, 0)
@@ -287,13 +287,13 @@ func TestUndoGoexit(t *testing.T) {
 		exits := true
 		w := begin(r, func(c *Context, _ int) (int, error) {
 			c.RollbackCheckpoint("from here")
-			err := Do(c, "s", func(context.Context) error { return nil }, &StepOptions{Undo: UndoWith(func(context.Context, int) error {
+			err := DoWith(c, "s", &StepOptions{Undo: UndoStep(func(context.Context, int) error {
 				if exits {
 					runtime.Goexit()
 				}
 				r.do("undone")
 				return nil
-			}).With(UndoOptions{MaxAttempts: 1})})
+			}).With(UndoOptions{MaxAttempts: 1})}, func(context.Context) error { return nil })
 			return 0, cmp.Or(err, errors.New("failed"))
 		}, 0)
 		done := make(chan error, 1)

@@ -172,7 +172,7 @@ func TestGoexit(t *testing.T) {
 					t.Errorf("recovered %v", v)
 				}
 				r.do("left")
-				_, _ = Step(c, "deferred", work(r, "deferred", 1), nil)
+				_, _ = Step(c, "deferred", work(r, "deferred", 1))
 				t.Error("a deferred step returned")
 			}()
 			c.Sleep("long", time.Hour)
@@ -191,26 +191,26 @@ func TestGoexit(t *testing.T) {
 
 // TestMisuse: mistakes of the code end the run with their place, and are not recorded.
 func TestMisuse(t *testing.T) {
-	step := func(c *Context, name string) { _ = Do(c, name, func(context.Context) error { return nil }, nil) }
+	step := func(c *Context, name string) { _ = Do(c, name, func(context.Context) error { return nil }) }
 	for name, fn := range map[string]func(c *Context){
 		"twice": func(c *Context) { step(c, "a"); step(c, "a") },
 		"empty": func(c *Context) { step(c, "") },
 		"utf8":  func(c *Context) { step(c, "\xff") },
 		"long":  func(c *Context) { step(c, string(make([]byte, 5000))) },
 		"outer": func(c *Context) {
-			_, _ = Loop(c, "l", 0, func(*Context, *int) (int, bool, error) { step(c, "x"); return 0, true, nil }, nil)
+			_, _ = Loop(c, "l", 0, func(*Context, *int) (int, bool, error) { step(c, "x"); return 0, true, nil })
 		},
 		"undo": func(c *Context) {
-			_ = Do(c, "a", nil, &StepOptions{Undo: UndoWith(func(context.Context, int) error { return nil })})
+			_ = DoWith(c, "a", &StepOptions{Undo: UndoStep(func(context.Context, int) error { return nil })}, nil)
 		},
-		"options": func(c *Context) { _ = Do(c, "a", nil, &StepOptions{Jitter: 2}) },
+		"options": func(c *Context) { _ = DoWith(c, "a", &StepOptions{Jitter: 2}, nil) },
 		"value":   func(c *Context) { SideEffect(c, "f", func() func() { return nil }) },
 		"branches": func(c *Context) {
 			b := Branch[int]{"b", func(*Context) (int, error) { return 0, nil }}
 			_, _ = Join(c, "j", b, b)
 		},
 		"large state": func(c *Context) {
-			_, _ = Loop(c, "l", strings.Repeat("x", 200_000), func(*Context, *string) (int, bool, error) { return 0, true, nil }, nil)
+			_, _ = Loop(c, "l", strings.Repeat("x", 200_000), func(*Context, *string) (int, bool, error) { return 0, true, nil })
 		},
 		"large value": func(c *Context) { SideEffect(c, "v", func() []byte { return make([]byte, 200_000) }) },
 		"version":     func(c *Context) { Version(c, "v", 0) },
@@ -276,7 +276,7 @@ func TestLongError(t *testing.T) {
 		long := errors.New(strings.Repeat("\xffü", 1<<20))
 		fn := func(c *Context, _ int) (int, error) {
 			_, err := Join(c, "j", branchOf("b", func(*Context) (int, error) { return 0, long }))
-			if err == nil || Do(c, "s", func(context.Context) error { return Permanent(long) }, nil) == nil {
+			if err == nil || Do(c, "s", func(context.Context) error { return Permanent(long) }) == nil {
 				t.Error("no error")
 			}
 			return 0, long

@@ -21,17 +21,17 @@ func TestSpans(t *testing.T) {
 		defer func() { must(t, provider.Shutdown(ctx)) }()
 		r := newRigWith(t, Options{Tracing: provider})
 		fn := func(c *Context, _ int) (int, error) {
-			_, err := Step(c, "a", fails(r, "a", 1, 1), nil)
+			_, err := Step(c, "a", fails(r, "a", 1, 1))
 			if err != nil {
 				return 0, err
 			}
 			c.Sleep("pause", time.Hour)
-			return Step(c, "b", func(ctx context.Context) (int, error) {
+			return StepWith(c, "b", &StepOptions{MaxAttempts: 1}, func(ctx context.Context) (int, error) {
 				if !trace.SpanFromContext(ctx).IsRecording() {
 					t.Error("the step's context has no span")
 				}
 				panic(errors.New("oh"))
-			}, &StepOptions{MaxAttempts: 1})
+			})
 		}
 		w := begin(r, fn, 0)
 		status(r, w, Sleeping)
@@ -74,7 +74,7 @@ func TestObserve(t *testing.T) {
 		}})
 		fn := func(c *Context, _ int) (int, error) {
 			c.Now("now")
-			_, err := Step(c, "a", work(r, "a", 1), nil)
+			_, err := Step(c, "a", work(r, "a", 1))
 			return 1, err
 		}
 		output(r, begin(r, fn, 0), 1)

@@ -16,15 +16,19 @@ import (
 // succeeded once, and later runs return what was recorded. Whatever has an effect outside
 // the workflow, or an outcome that is not always the same, belongs in a step.
 //
-// fn may be called more than once: when it fails, as opts say, and when the process ends
-// while it runs. Its context is over when the attempt has taken too long or the run ends;
-// it should return then. StepInfoOf tells it which attempt it is. A panic is an error.
+// fn may be called more than once: when it fails, as StepOptions say, and when the process
+// ends while it runs. Its context is over when the attempt has taken too long or the run
+// ends; it should return then. StepInfoOf tells it which attempt it is. A panic is an error.
 //
 // The value that Step returns is decoded from what is recorded, so that it is the same in
 // every run. A step that fails for good returns a *StepError; with the work, the whole
-// step can be left to the code: it may go on, or return the error. nil opts are the zero
-// StepOptions.
-func Step[T any](c *Context, name string, fn func(ctx context.Context) (T, error), opts *StepOptions) (T, error) {
+// step can be left to the code: it may go on, or return the error.
+func Step[T any](c *Context, name string, fn func(ctx context.Context) (T, error)) (T, error) {
+	return StepWith(c, name, nil, fn)
+}
+
+// StepWith is Step with options; nil opts are the zero StepOptions.
+func StepWith[T any](c *Context, name string, opts *StepOptions, fn func(ctx context.Context) (T, error)) (T, error) {
 	return stepOf[T](c, name, opts, false, func(ctx context.Context, a *attempt) error {
 		v, err := fn(ctx)
 		if err != nil {
@@ -35,7 +39,12 @@ func Step[T any](c *Context, name string, fn func(ctx context.Context) (T, error
 }
 
 // Do is Step for work without a result.
-func Do(c *Context, name string, fn func(ctx context.Context) error, opts *StepOptions) error {
+func Do(c *Context, name string, fn func(ctx context.Context) error) error {
+	return DoWith(c, name, nil, fn)
+}
+
+// DoWith is Do with options.
+func DoWith(c *Context, name string, opts *StepOptions, fn func(ctx context.Context) error) error {
 	_, err := c.step(name, opts, false, func(ctx context.Context, a *attempt) error { return fn(ctx) })
 	return err
 }
@@ -43,8 +52,13 @@ func Do(c *Context, name string, fn func(ctx context.Context) error, opts *StepO
 // StepTx is Step for work whose effect is in the actor's own keys: what fn stages in b
 // lands in the very commit that records the result, so that it is done exactly once. b
 // must be left to StepTx to commit.
-func StepTx[T any](c *Context, name string, fn func(ctx context.Context, b *batch.Batch) (T, error), opts *StepOptions) (T, error) {
-	return StepWithin(c, name, func(ctx context.Context, land func(*batch.Batch, T) error) error {
+func StepTx[T any](c *Context, name string, fn func(ctx context.Context, b *batch.Batch) (T, error)) (T, error) {
+	return StepTxWith(c, name, nil, fn)
+}
+
+// StepTxWith is StepTx with options.
+func StepTxWith[T any](c *Context, name string, opts *StepOptions, fn func(ctx context.Context, b *batch.Batch) (T, error)) (T, error) {
+	return StepWithinWith(c, name, opts, func(ctx context.Context, land func(*batch.Batch, T) error) error {
 		var b batch.Batch
 		defer b.Abort(nil)
 		v, err := fn(ctx, &b)
@@ -55,11 +69,12 @@ func StepTx[T any](c *Context, name string, fn func(ctx context.Context, b *batc
 			return err
 		}
 		return c.r.wf.actor.Commit(context.WithoutCancel(ctx), &b)
-	}, opts)
+	})
 }
 
-// StepWithin is Step for work that ends with a commit of somebody else's: land has the
-// step's result land with b, or not at all. So SQL is done exactly once:
+// StepWithin is Step for work that ends with a commit of its own, such as that of a SQL
+// transaction: land has the step's result land with b, or not at all. So SQL is done
+// exactly once:
 //
 //	workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int64) error) error {
 //		return db.Update(ctx, func(tx *vfs.Tx) error {
@@ -67,11 +82,18 @@ func StepTx[T any](c *Context, name string, fn func(ctx context.Context, b *batc
 //			…
 //			return land(tx.Batch(), id)
 //		})
-//	}, nil)
+//	})
 //
 // fn calls land once, and commits b before it returns. If b doesn't land the attempt has
 // failed. b is refused when the attempt has taken too long.
-func StepWithin[T any](c *Context, name string, fn func(ctx context.Context, land func(*batch.Batch, T) error) error, opts *StepOptions) (T, error) {
+func StepWithin[T any](c *Context, name string, fn func(ctx context.Context, land func(*batch.Batch, T) error) error) (T, error) {
+	return StepWithinWith(c, name, nil, fn)
+}
+
+// StepWithinWith is StepWithin with options.
+func StepWithinWith[T any](c *Context, name string, opts *StepOptions,
+	fn func(ctx context.Context, land func(*batch.Batch, T) error) error) (T, error) {
+
 	return stepOf[T](c, name, opts, true, func(ctx context.Context, a *attempt) error {
 		return fn(ctx, func(b *batch.Batch, v T) error {
 			if err := a.encode(v); err != nil {

@@ -14,18 +14,18 @@ func TestSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, in string) (string, error) {
-			a, err := Step(c, "a", work(r, "a", in+"a"), nil)
+			a, err := Step(c, "a", work(r, "a", in+"a"))
 			if err != nil {
 				return "", err
 			}
-			if err := Do(c, "nothing", func(context.Context) error { r.do("nothing"); return nil }, nil); err != nil {
+			if err := Do(c, "nothing", func(context.Context) error { r.do("nothing"); return nil }); err != nil {
 				return "", err
 			}
-			p, err := Step(c, "null", work(r, "null", (*int)(nil)), nil)
+			p, err := Step(c, "null", work(r, "null", (*int)(nil)))
 			if err != nil || p != nil {
 				return "", fmt.Errorf("%v %w", p, err)
 			}
-			b, err := Step(c, "b", fails(r, "b", 2, a+"b"), nil)
+			b, err := Step(c, "b", fails(r, "b", 2, a+"b"))
 			return b, err
 		}
 		w := begin(r, fn, "x")
@@ -47,11 +47,11 @@ func TestVoid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ struct{}) (struct{}, error) {
-			err := Do(c, "void", func(context.Context) error { r.do("void"); return nil }, nil)
+			err := Do(c, "void", func(context.Context) error { r.do("void"); return nil })
 			if err != nil {
 				return struct{}{}, err
 			}
-			_, err = Step(c, "null", work[any](r, "null", nil), nil)
+			_, err = Step(c, "null", work[any](r, "null", nil))
 			c.Sleep("pause", time.Hour)
 			return struct{}{}, err
 		}
@@ -101,7 +101,7 @@ func TestStepFails(t *testing.T) {
 				r := newRigWith(t, Options{Errors: map[string]error{"declined": errDeclined}})
 				tries := 0
 				fn := func(c2 *Context, _ int) (string, error) {
-					_, err := Step(c2, "s", func(context.Context) (int, error) { tries++; return 0, c.err }, &c.opts)
+					_, err := StepWith(c2, "s", &c.opts, func(context.Context) (int, error) { tries++; return 0, c.err })
 					var s *StepError
 					if !errors.As(err, &s) || s.Path != "s" || int(s.Attempts) != tries && tries != 0 {
 						t.Errorf("got %#v", err)
@@ -145,10 +145,10 @@ func TestStepFails(t *testing.T) {
 // manySteps is a loop of steps.
 func manySteps(c *Context, n int) (int, error) {
 	return Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
-		_, err := Step(c, "s", func(context.Context) (int, error) { return 1, nil }, nil)
+		_, err := Step(c, "s", func(context.Context) (int, error) { return 1, nil })
 		*i++
 		return *i, *i >= n, err
-	}, nil)
+	})
 }
 
 // A step takes few objects on the heap: transactions, batches and their hooks are used

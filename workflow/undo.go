@@ -36,10 +36,10 @@ func (u Undo) With(o UndoOptions) Undo {
 // IsZero reports whether u does nothing.
 func (u Undo) IsZero() bool { return u.do == nil }
 
-// UndoWith returns an Undo that calls fn with the result of the step. It may be called
+// UndoStep returns an Undo that calls fn with the result of the step. It may be called
 // more than once: until it has succeeded, and again if the process ends before that is
 // recorded.
-func UndoWith[T any](fn func(ctx context.Context, out T) error) Undo {
+func UndoStep[T any](fn func(ctx context.Context, out T) error) Undo {
 	return Undo{do: func(ctx context.Context, codec Codec, out []byte, _ func(*batch.Batch) error) error {
 		v, err := decodeFor[T](codec, out)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 // TestVerify: new code is held against what workflows have done, and nothing happens.
 func TestVerify(t *testing.T) {
 	step := func(c *Context, name string) error {
-		return Do(c, name, func(context.Context) error { return nil }, nil)
+		return Do(c, name, func(context.Context) error { return nil })
 	}
 	was := func(end string) Func[int, int] {
 		return func(c *Context, _ int) (int, error) {

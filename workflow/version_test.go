@@ -25,7 +25,7 @@ func TestVersion(t *testing.T) {
 					}
 				}
 				version(c)
-				if err := Do(c, "a", func(context.Context) error { return nil }, nil); err != nil {
+				if err := Do(c, "a", func(context.Context) error { return nil }); err != nil {
 					return "", err
 				}
 				_, err := Loop(c, "l", 0, func(c *Context, i *int) (int, bool, error) {
@@ -33,7 +33,7 @@ func TestVersion(t *testing.T) {
 					c.Sleep("s", time.Hour)
 					*i++
 					return 0, *i == 3, nil
-				}, nil)
+				})
 				return fmt.Sprint(got), err
 			}
 		}
@@ -83,10 +83,10 @@ func TestVersionGone(t *testing.T) {
 func TestRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWith(t, Options{Strict: true})
-		b := func(c *Context) (int, error) { return Step(c, "s", work(r, "s", 1), nil) }
+		b := func(c *Context) (int, error) { return Step(c, "s", work(r, "s", 1)) }
 		was := func(c *Context, _ int) (int, error) {
-			_, err1 := Step(c, "step", work(r, "step", 1), nil)
-			_, err2 := Loop(c, "loop", 0, func(c *Context, _ *int) (int, bool, error) { n, err := b(c); return n, true, err }, nil)
+			_, err1 := Step(c, "step", work(r, "step", 1))
+			_, err2 := Loop(c, "loop", 0, func(c *Context, _ *int) (int, bool, error) { n, err := b(c); return n, true, err })
 			_, err3 := Join(c, "join", Branch[int]{"b", b})
 			_, _, err4 := Race(c, "race", Branch[int]{"b", b})
 			_, err5 := ReceiveAll[int](c, "message", &ReceiveOptions{Timeout: time.Minute, Count: 12})
@@ -190,7 +190,7 @@ func TestContinueAsNew(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			fn := func(c *Context, n int) (int, error) {
-				if _, err := Step(c, fmt.Sprint("s", n), work(r, fmt.Sprint(n), n), nil); err != nil {
+				if _, err := Step(c, fmt.Sprint("s", n), work(r, fmt.Sprint(n), n)); err != nil {
 					return 0, err
 				}
 				if n == 4 {

@@ -128,7 +128,7 @@ func runWorkflow(t *testing.T, actor, input string, ids *atomic.Int64) (state st
 // stops.
 func order(c *workflow.Context, in string) (map[string]any, error) {
 	workflow.Version(c, "code", 2)
-	_, err := workflow.Step(c, "charge", func(context.Context) (map[string]any, error) {
+	_, err := workflow.StepWith(c, "charge", &workflow.StepOptions{Backoff: time.Hour, MaxBackoff: time.Hour}, func(context.Context) (map[string]any, error) {
 		switch in {
 		case "declined":
 			return nil, workflow.Permanent(errors.New("card declined"))
@@ -140,21 +140,21 @@ func order(c *workflow.Context, in string) (map[string]any, error) {
 			}
 		}
 		return map[string]any{"receipt": 17}, nil
-	}, &workflow.StepOptions{Backoff: time.Hour, MaxBackoff: time.Hour})
+	})
 	if err != nil {
 		return nil, err
 	}
 	picked, err := workflow.Loop(c, "pick", 0, func(c *workflow.Context, n *int) (int, bool, error) {
-		err := workflow.Do(c, "shelf", func(context.Context) error { return nil }, nil)
+		err := workflow.Do(c, "shelf", func(context.Context) error { return nil })
 		*n++
 		return *n, *n == 2, err
-	}, nil)
+	})
 	if err != nil {
 		return nil, err
 	}
 	if _, err := workflow.Join(c, "ship",
 		workflow.Branch[string]{Name: "mail", Run: func(c *workflow.Context) (string, error) {
-			return workflow.Step(c, "a letter/now", func(context.Context) (string, error) { return "sent", nil }, nil)
+			return workflow.Step(c, "a letter/now", func(context.Context) (string, error) { return "sent", nil })
 		}},
 		workflow.Branch[string]{Name: "print", Run: func(*workflow.Context) (string, error) { return "", errors.New("no paper") }},
 	); err == nil {

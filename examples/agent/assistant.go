@@ -103,12 +103,12 @@ func find(c *host.Context, text string) (facts []string, err error) {
 // work is the workflow of an assistant: one task after the other, for ever.
 func (o *office) work(c *workflow.Context, _ struct{}) (struct{}, error) {
 	return workflow.Loop(c, "tasks", struct{}{}, func(c *workflow.Context, _ *struct{}) (none struct{}, done bool, err error) {
-		m, err := workflow.Receive[string](c, "task", &workflow.ReceiveOptions{Names: []string{"task"}})
+		m, err := workflow.ReceiveWith[string](c, "task", &workflow.ReceiveOptions{Names: []string{"task"}})
 		if err != nil {
 			return none, false, err
 		}
 		return none, false, o.task(c, fmt.Sprint(m.ID), m.Body)
-	}, nil)
+	})
 }
 
 // task does one task. Each step is done once, and what came of it is recorded: after a
@@ -120,11 +120,11 @@ func (o *office) task(c *workflow.Context, id, task string) error {
 			return err
 		})
 		return facts, err
-	}, nil)
+	})
 	if err != nil {
 		return err
 	}
-	p, err := workflow.Step(c, "think", func(context.Context) (plan, error) { return think(task, facts), nil }, nil)
+	p, err := workflow.Step(c, "think", func(context.Context) (plan, error) { return think(task, facts), nil })
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (o *office) task(c *workflow.Context, id, task string) error {
 			c.After(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
 			return land(c.Batch(), true)
 		})
-	}, nil)
+	})
 	return err
 }
 
@@ -153,7 +153,8 @@ func (o *office) carryOut(c *workflow.Context, id string, p plan) (string, error
 			return "not allowed", err
 		}
 	}
-	outcome, err := workflow.Step(c, "tool", func(ctx context.Context) (string, error) {
+	untilDone := &workflow.StepOptions{MaxAttempts: -1, Backoff: 10 * time.Millisecond}
+	outcome, err := workflow.StepWith(c, "tool", untilDone, func(ctx context.Context) (string, error) {
 		info, _ := workflow.StepInfoOf(ctx)
 		switch p.Tool {
 		case "add":
@@ -166,7 +167,7 @@ func (o *office) carryOut(c *workflow.Context, id string, p plan) (string, error
 			return "mailed", o.mail(info.ID, p)
 		}
 		return p.Text, nil
-	}, &workflow.StepOptions{MaxAttempts: -1, Backoff: 10 * time.Millisecond})
+	})
 	if errors.Is(err, errNumber) { // in a later run, too
 		return errNumber.Error(), nil
 	}
@@ -181,11 +182,11 @@ func (o *office) ask(c *workflow.Context, id string, p plan) (allowed bool, err 
 			c.After(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
 			return nil
 		})
-	}, nil)
+	})
 	if err != nil {
 		return false, err
 	}
-	m, err := workflow.Receive[bool](c, "answer", &workflow.ReceiveOptions{Names: []string{answerTo(id)}, Timeout: patience})
+	m, err := workflow.ReceiveWith[bool](c, "answer", &workflow.ReceiveOptions{Names: []string{answerTo(id)}, Timeout: patience})
 	switch {
 	case errors.Is(err, workflow.ErrTimedOut):
 		return false, nil

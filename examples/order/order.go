@@ -37,17 +37,17 @@ const (
 func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 	fmt.Println("works", o.Name)
 	c.RollbackCheckpoint("money is taken from here on")
-	charge, err := workflow.Step(c, "charge", func(ctx context.Context) (string, error) {
+	charge, err := workflow.StepWith(c, "charge", &workflow.StepOptions{
+		MaxAttempts: -1, Backoff: 10 * time.Millisecond, Timeout: 20 * time.Second,
+		Undo: workflow.UndoStep(func(ctx context.Context, charge string) error {
+			return b.book("back-"+charge, "pay-back", o)
+		}),
+	}, func(ctx context.Context) (string, error) {
 		info, _ := workflow.StepInfoOf(ctx)
 		if info.Attempt == 1 { // the line is bad, and works the second time
 			return "", errors.New("no connection")
 		}
 		return info.ID, b.book(info.ID, "charge", o)
-	}, &workflow.StepOptions{
-		MaxAttempts: -1, Backoff: 10 * time.Millisecond, Timeout: 20 * time.Second,
-		Undo: workflow.UndoWith(func(ctx context.Context, charge string) error {
-			return b.book("back-"+charge, "pay-back", o)
-		}),
 	})
 	if err != nil {
 		return "", err
@@ -58,13 +58,13 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 			return "", err
 		}
 	}
-	err = workflow.Do(c, "deliver", func(ctx context.Context) error {
+	err = workflow.DoWith(c, "deliver", &workflow.StepOptions{MaxAttempts: -1}, func(ctx context.Context) error {
 		info, _ := workflow.StepInfoOf(ctx)
 		if o.Item == "dodo" {
 			return workflow.Permanent(errExtinct)
 		}
 		return b.book(info.ID, "deliver", o)
-	}, &workflow.StepOptions{MaxAttempts: -1})
+	})
 	if errors.Is(err, errExtinct) { // in a later run, too
 		return "", errExtinct
 	}
@@ -76,12 +76,12 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 		// It lands with the record that the step is done: exactly once.
 		tx.Put(actorstore.UserKey([]byte("receipt")), []byte(charge))
 		return fmt.Sprintf("%s for %d.%02d", o.Item, o.Cents/100, o.Cents%100), nil
-	}, nil)
+	})
 }
 
 // approved waits for somebody to say yes.
 func approved(c *workflow.Context) error {
-	m, err := workflow.Receive[any](c, "approval", &workflow.ReceiveOptions{Names: []string{"approve", "reject"}, Timeout: reply})
+	m, err := workflow.ReceiveWith[any](c, "approval", &workflow.ReceiveOptions{Names: []string{"approve", "reject"}, Timeout: reply})
 	switch {
 	case errors.Is(err, workflow.ErrTimedOut):
 		return errNoReply

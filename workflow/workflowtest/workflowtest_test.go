@@ -18,13 +18,13 @@ var errDown = errors.New("down")
 
 // visit is a workflow to be tested.
 func visit(c *workflow.Context, name string) (string, error) {
-	room, err := workflow.Step(c, "book", func(context.Context) (string, error) { return "room for " + name, nil },
-		&workflow.StepOptions{Timeout: time.Minute, RetryTimeouts: true})
+	room, err := workflow.StepWith(c, "book", &workflow.StepOptions{Timeout: time.Minute, RetryTimeouts: true},
+		func(context.Context) (string, error) { return "room for " + name, nil })
 	if err != nil {
 		return "", err
 	}
 	c.Sleep("until the day", 7*24*time.Hour)
-	m, err := workflow.Receive[string](c, "arrival", &workflow.ReceiveOptions{Names: []string{"arrived"}, Timeout: time.Hour})
+	m, err := workflow.ReceiveWith[string](c, "arrival", &workflow.ReceiveOptions{Names: []string{"arrived"}, Timeout: time.Hour})
 	if errors.Is(err, workflow.ErrTimedOut) {
 		return room + " stays empty", nil
 	}
@@ -34,7 +34,7 @@ func visit(c *workflow.Context, name string) (string, error) {
 	return workflow.StepTx(c, "note", func(_ context.Context, b *batch.Batch) (string, error) {
 		b.Put([]byte("\x04note"), []byte(m.Body))
 		return room + ", " + m.Body, nil
-	}, nil)
+	})
 }
 
 func want(t *testing.T, what string, got, want any) {
