@@ -12,7 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
-// An attempt is one at a step. Its work has a goroutine of its own, which is left alone if
+// An attempt is one at a step. It takes part in the commit of its result. Its work has a goroutine of its own, which is left alone if
 // it doesn't return in time; what it does then has no effect on the workflow any more.
 type attempt struct {
 	s    *stepCall
@@ -48,37 +48,40 @@ func (a *attempt) stage(b *batch.Batch) error {
 	if err := p.put(tx, history.Step{Output: a.out}, p.completed()); err != nil {
 		return err
 	}
-	b.Late(func(b *batch.Batch) error {
-		if err := p.c.mayWrite(b); err != nil {
-			return err
-		}
-		return a.begin(b)
-	})
+	b.Enlist(a, a)
 	tx.Stage(b)
 	return nil
 }
 
-// begin is run under the actor's commit lock: from here on the attempt can't be given up
-// before it is known whether it lands.
-func (a *attempt) begin(b *batch.Batch) error {
+// Late says whether the result may land. From here on the attempt can't be given up before
+// it is known whether it does, also when its batch is refused and tried in another form.
+func (a *attempt) Late(*batch.Batch) error {
+	if err := a.p.c.mayWrite(); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.given || context.Cause(a.ctx) == ErrStepTimeout {
 		return errAttemptOver
 	}
-	done := make(chan struct{})
-	a.landing = done
-	settled := func(err error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if a.landing == done {
-			a.landing, a.landed, a.refused = nil, err == nil, err
-		}
-		close(done)
+	if a.landing == nil {
+		a.landing = make(chan struct{})
 	}
-	b.OnCommit(func() { settled(nil) })
-	b.OnAbort(settled)
 	return nil
+}
+
+func (a *attempt) Landed() { a.settled(nil) }
+
+func (a *attempt) Failed(reason error, _ bool) { a.settled(reason) }
+
+// settled notes what has become of the result.
+func (a *attempt) settled(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.landed, a.refused = a.landed || err == nil, err; a.landing != nil {
+		close(a.landing)
+		a.landing = nil
+	}
 }
 
 // giveUp has nothing land any more, and reports whether something has.
@@ -219,7 +222,7 @@ func (a *attempt) settle(k history.Step, err error) {
 // fault. If the run may not write any more it counts, as after the end of a process.
 func (a *attempt) back(k history.Step) {
 	s := a.s
-	if s.c.mayWrite(nil) != nil {
+	if s.c.mayWrite() != nil {
 		return
 	}
 	s.m.Attempts--

@@ -371,6 +371,50 @@ func TestStepWithin(t *testing.T) {
 	r.same(w.Workflow)
 }
 
+// TestStepTriedAgain: an attempt whose commit is refused, to be tried in another form, is
+// not given up in between.
+func TestStepTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		refused, again := make(chan struct{}), make(chan struct{})
+		w := begin(r, func(c *Context, _ int) (int, error) {
+			return StepWithin(c, "s", func(ctx context.Context, land func(*batch.Batch, int) error) error {
+				r.do("s")
+				var own, first, second batch.Batch
+				own.Put([]byte("\x04k"), []byte("done"))
+				if err := land(&own, 7); err != nil {
+					return err
+				}
+				first.Join(&own)
+				if err := first.Seal(); err != nil {
+					return err
+				}
+				first.Abort(nil)
+				close(refused)
+				<-again
+				second.Join(&own)
+				return r.actor.Commit(context.WithoutCancel(ctx), &second)
+			})
+		}, 0)
+		done := make(chan error, 1)
+		go func() {
+			_, err := w.Run(ctx)
+			done <- err
+		}()
+		<-refused
+		w.Evict()
+		later(DefaultGrace + time.Second)
+		close(again)
+		must(t, <-done)
+		output(r, w, 7)
+		r.key("k", "done")
+		if r.mu.Lock(); len(r.did) != 1 {
+			t.Errorf("did %q", r.did)
+		}
+		r.mu.Unlock()
+	})
+}
+
 // TestPause: a step without attempts waits for Resume, in memory or not.
 func TestPause(t *testing.T) {
 	for _, live := range []bool{false, true} {

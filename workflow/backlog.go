@@ -31,7 +31,7 @@ func (c *Context) deferIfRoom(tx *history.Tx) (done bool, err error) {
 func (c *Context) deferNow(tx *history.Tx) error {
 	c.r.writing.RLock()
 	defer c.r.writing.RUnlock()
-	if c.mayWrite(nil) != nil {
+	if c.mayWrite() != nil {
 		leave()
 	}
 	err := tx.Defer()

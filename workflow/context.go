@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -30,7 +29,6 @@ type Context struct {
 	seen   names
 	// pruning is of the loop of which this is an iteration; nil for none.
 	pruning *pruning
-	may     func(*batch.Batch) error // mayWrite, once it is needed
 }
 
 // names are those of a scope that the code has passed.

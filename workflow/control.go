@@ -30,21 +30,7 @@ func (w *Workflow) Cancel(ctx context.Context) error {
 	if w.h.State() == history.Cancelled {
 		return nil
 	}
-	tx := w.h.Begin()
-	err := tx.SetState(history.Cancelled)
-	if err == nil {
-		var b batch.Batch
-		defer b.Abort(nil)
-		b.Late(func(b *batch.Batch) error {
-			if s := w.h.State(); s == history.Completed || s == history.Failed {
-				return fmt.Errorf("%w: it is %v", ErrState, s)
-			}
-			return w.giveBack(context.WithoutCancel(ctx), b, "")
-		})
-		tx.Stage(&b)
-		err = w.actor.Commit(ctx, &b)
-	}
-	if err != nil {
+	if err := w.end(ctx, func(tx *history.Tx) error { return tx.SetState(history.Cancelled) }); err != nil {
 		return controlError(err)
 	}
 	w.mu.Lock()

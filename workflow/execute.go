@@ -264,23 +264,28 @@ func (w *Workflow) setState(ctx context.Context, s history.State) error {
 	return nil
 }
 
-// end records the end of a workflow: change is made, and messages are given back.
+// end records the end of a workflow: change is made, and messages are given back. One that
+// is over already is ErrState.
 func (w *Workflow) end(ctx context.Context, change func(tx *history.Tx) error) error {
 	tx := w.h.Begin()
 	if err := change(tx); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx)
 	var b batch.Batch
 	defer b.Abort(nil)
-	b.Late(func(b *batch.Batch) error { return w.giveBack(ctx, b, "") })
+	b.Late(func(b *batch.Batch) error {
+		if s := w.h.State(); s == history.Completed || s == history.Failed {
+			return fmt.Errorf("%w: it is %v", ErrState, s)
+		}
+		return w.giveBack(context.WithoutCancel(ctx), b, "")
+	})
 	tx.Stage(&b)
 	return w.actor.Commit(ctx, &b)
 }
 
 // complete records the output.
 func (w *Workflow) complete(ctx context.Context, r *run, out []byte) error {
-	err := w.end(ctx, func(tx *history.Tx) error {
+	err := w.end(context.WithoutCancel(ctx), func(tx *history.Tx) error {
 		err := tx.SetOutput(out)
 		if err == nil {
 			err = tx.SetState(history.Completed)
@@ -311,7 +316,7 @@ func (w *Workflow) fail(ctx context.Context, r *run, cause error) error {
 	if r.isGuarded() {
 		to = history.RollingBack
 	}
-	err := w.end(ctx, func(tx *history.Tx) error {
+	err := w.end(context.WithoutCancel(ctx), func(tx *history.Tx) error {
 		err := tx.SetError(stored)
 		if err == nil {
 			err = tx.SetState(to)
@@ -345,7 +350,7 @@ func (w *Workflow) rollBack(ctx context.Context) error {
 
 // renew begins the workflow anew.
 func (w *Workflow) renew(ctx context.Context, input []byte) error {
-	err := w.end(ctx, func(tx *history.Tx) error {
+	err := w.end(context.WithoutCancel(ctx), func(tx *history.Tx) error {
 		err := tx.Reset()
 		if err == nil {
 			err = tx.SetInput(input)

@@ -234,10 +234,7 @@ func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error
 			c.r.wf.batches.Put(b)
 		}
 	}()
-	if c.may == nil {
-		c.may = c.mayWrite
-	}
-	b.Late(c.may)
+	b.Enlist(c, (*writer)(c))
 	if stage != nil {
 		if err := stage(b); err != nil {
 			return err
@@ -252,12 +249,16 @@ func (c *Context) commit(tx *history.Tx, stage func(b *batch.Batch) error) error
 	c.prune(tx)
 	tx.Stage(b)
 	err := c.land(b)
-	if err == nil {
-		c.pruned()
-	}
 	known = stage != nil
 	return err
 }
+
+// A writer is a Context that takes part in a commit of its own.
+type writer Context
+
+func (w *writer) Late(*batch.Batch) error { return (*Context)(w).mayWrite() }
+func (w *writer) Landed()                 { (*Context)(w).pruned() }
+func (w *writer) Failed(error, bool)      {}
 
 // flush writes what was deferred.
 func (c *Context) flush() error {
@@ -299,7 +300,7 @@ var errLeft = errors.New("workflow: the run is over")
 
 // mayWrite is run under the actor's commit lock: whoever gives a context up does so under
 // it, too. What was done when a run is evicted is recorded.
-func (c *Context) mayWrite(*batch.Batch) error {
+func (c *Context) mayWrite() error {
 	if c.r.cancelled() {
 		return errLeft
 	}

@@ -7,8 +7,23 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// commit makes memory follow what tx has written.
-func (tx *Tx) commit() {
+// Landed does nothing: see flight.
+func (tx *Tx) Landed() {}
+
+// Failed does nothing: see flight.
+func (tx *Tx) Failed(error, bool) {}
+
+// A flight is a Tx in the batch that is committed. That is another one than the one in
+// which the Tx is staged if that one was joined to it, and then the Tx isn't told that the
+// commit was refused. A batch has one flight for each History.
+type flight Tx
+
+// Late does nothing: the Tx has staged everything.
+func (f *flight) Late(*batch.Batch) error { return nil }
+
+// Landed makes memory follow what the Tx has written.
+func (f *flight) Landed() {
+	tx := (*Tx)(f)
 	h := tx.h
 	h.mu.Lock()
 	tx.used = true
@@ -20,15 +35,16 @@ func (tx *Tx) commit() {
 	}
 }
 
-// abort leaves everything as it is.
-func (tx *Tx) abort(error) {
+// Failed leaves everything as it is. Nothing of an atomic batch lands in part.
+func (f *flight) Failed(error, bool) {
+	tx := (*Tx)(f)
 	tx.h.mu.Lock()
 	defer tx.h.mu.Unlock()
 	tx.keepOrphans()
 	tx.h.land()
 }
 
-// land ends what late has begun.
+// land ends what Late has begun.
 //
 // +checklocks:h.mu
 func (h *History) land() {

@@ -31,8 +31,9 @@ type write struct {
 	deferred bool
 }
 
-// late stages everything. It may run again, if its batch is joined to another one.
-func (tx *Tx) late(b *batch.Batch) error {
+// Late stages everything; it is called by the batch. It may be called again, if the batch
+// in which tx is staged is joined to another one.
+func (tx *Tx) Late(b *batch.Batch) error {
 	h := tx.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,8 +54,7 @@ func (tx *Tx) late(b *batch.Batch) error {
 	tx.stageDeletions(b, false)
 	tx.stageOrphans(b)
 	h.flying = true
-	b.OnCommit(tx.onCommit)
-	b.OnAbort(tx.onAbort)
+	b.Enlist(h, (*flight)(tx))
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (tx *Tx) ready(b *batch.Batch) error {
 		return errUsed
 	case b.Mode != batch.Atomic:
 		return errOrdered
-	case h.flying: // the commit lock is ours, so it is the same batch
+	case b.Enlisted(h) != nil:
 		return errTwo
 	}
 	if err := tx.allowed(); err != nil {

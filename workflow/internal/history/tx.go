@@ -39,11 +39,9 @@ type Tx struct {
 		changes [2]change
 		writes  [4]write
 	}
-
-	onLate   func(*batch.Batch) error
-	onCommit func()
-	onAbort  func(error)
 }
+
+var _, _ batch.Participant = (*Tx)(nil), (*flight)(nil)
 
 // A change is an entry that is put, or whose metadata are, or both.
 type change struct {
@@ -56,10 +54,9 @@ type change struct {
 // Begin returns an empty transaction. It takes no lock, and needn't be ended.
 func (h *History) Begin() *Tx { return h.txs.Get().(*Tx) }
 
-// newTx returns a transaction whose memory and hooks serve all that come after it.
+// newTx returns a transaction whose memory serves all that come after it.
 func (h *History) newTx() *Tx {
 	tx := &Tx{h: h}
-	tx.onLate, tx.onCommit, tx.onAbort = tx.late, tx.commit, tx.abort
 	tx.empty()
 	return tx
 }
@@ -302,7 +299,7 @@ func (tx *Tx) remove(s span) {
 // it was, and may be staged again.
 //
 // A commit reads nothing for it.
-func (tx *Tx) Stage(b *batch.Batch) { b.Late(tx.onLate) }
+func (tx *Tx) Stage(b *batch.Batch) { b.Enlist(tx, tx) }
 
 // Commit lands tx in a batch of its own and returns when it is on stable storage, and so
 // is everything that was committed before. Errors are those of the methods above and of

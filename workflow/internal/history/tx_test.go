@@ -220,10 +220,12 @@ func TestStage(t *testing.T) {
 	must(t, first.Seal())
 	first.Abort(nil)
 	r.wantPaths("refused")
+	must(t, r.h.Reload(ctx)) // which waits for what is being committed
+	r.commit(func(tx *Tx) { r.step(tx, "0", "between") })
 	second.Put([]byte{4, 'k'}, []byte("v"))
 	second.Join(&inner)
 	must(t, r.actor.Commit(ctx, &second))
-	r.wantPaths("landed", "a")
+	r.wantPaths("landed", "a", "between")
 	r.verify("landed")
 
 	ordered := batch.Batch{Mode: batch.Ordered}
