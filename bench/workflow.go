@@ -10,17 +10,19 @@ import (
 )
 
 // stepCommits is how many engine commits a step takes: its attempt, and its result.
-// stepOutput is the size of what it returns.
+// stepOutput is the size of what it returns. stepForgets is after how many iterations the
+// loop of the steps forgets some.
 const (
 	stepCommits = 2
 	stepOutput  = 100
+	stepForgets = 20
 )
 
 // stepJob is workflow/step: a step of a workflow that runs, recorded before it is tried and
 // with its result, two durable commits. The steps are those of a loop, one in each
 // iteration, of which some are forgotten now and then, with the commit of a step.
 func stepJob() job {
-	return job{"workflow/step", "step/s", stepCommits, workflow.DefaultCommit, beginSteps}
+	return job{"workflow/step", "step/s", stepCommits, stepForgets, beginSteps}
 }
 
 // steps is an actor whose workflow stands in a step, between its two commits. When it goes
@@ -46,7 +48,7 @@ func beginSteps(ctx context.Context, a *actorstore.Actor, i int) (shift, error) 
 	// It waits for its turn in the step, so an attempt may take long.
 	opts := &workflow.StepOptions{Timeout: -1}
 	code := func(c *workflow.Context, in int) (int, error) {
-		return workflow.Loop(c, "loop", in, func(c *workflow.Context, _ *int) (int, bool, error) {
+		return workflow.LoopWith(c, "loop", in, &workflow.LoopOptions{Commit: stepForgets}, func(c *workflow.Context, _ *int) (int, bool, error) {
 			_, err := workflow.StepWith(c, "step", opts, step)
 			return 0, false, err
 		})

@@ -403,7 +403,7 @@ func TestStepTriedAgain(t *testing.T) {
 		}()
 		<-refused
 		w.Evict()
-		later(DefaultGrace + time.Second)
+		later(defaultGrace + time.Second)
 		close(again)
 		must(t, <-done)
 		output(r, w, 7)

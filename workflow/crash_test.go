@@ -79,7 +79,7 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 		return "", fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
 	}
 	add(Version(c, "version", 3))
-	Removed(c, "gone", TypeSleep)
+	Removed[SleepEntry](c, "gone")
 
 	n, err := LoopWith(c, "loop", 0, &LoopOptions{Commit: 2, Keep: 1}, func(c *Context, i *int) (int, bool, error) {
 		if _, err := s.count(c, "in loop", key(fmt.Sprint("loop", *i)), false); err != nil {

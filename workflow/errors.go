@@ -138,30 +138,13 @@ func branchErrors(bs []*BranchError) (errs []error) {
 }
 
 // A FailedError is how a workflow failed. It wraps ErrFailed and the Failure.
-type FailedError struct {
-	Failure *Failure
-	// Rollback is why not everything could be undone; nil if it was, or if there was
-	// nothing to undo.
-	Rollback error
-}
+type FailedError struct{ Failure *Failure }
 
-// Error is the text of the failure, and of what could not be undone.
-func (e *FailedError) Error() string {
-	text := "workflow: failed: " + e.Failure.Message
-	if e.Rollback != nil {
-		text += "; rollback: " + e.Rollback.Error()
-	}
-	return text
-}
+// Error is the text of the failure.
+func (e *FailedError) Error() string { return "workflow: failed: " + e.Failure.Message }
 
-// Unwrap returns ErrFailed, the Failure, and the error of the rollback.
-func (e *FailedError) Unwrap() []error {
-	errs := []error{ErrFailed, e.Failure}
-	if e.Rollback != nil {
-		errs = append(errs, e.Rollback)
-	}
-	return errs
-}
+// Unwrap returns ErrFailed and the Failure.
+func (e *FailedError) Unwrap() []error { return []error{ErrFailed, e.Failure} }
 
 // A StorageError is why a run was stopped: it could not record what it did, or not read
 // it. Nothing is wrong with the workflow; it goes on where its history ends with the next

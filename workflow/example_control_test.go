@@ -88,7 +88,7 @@ func ExampleRemoved() {
 	_, err = s.queue.Enqueue(ctx, queue.Send{Name: "address"})
 	check(err)
 	run(s, func(c *workflow.Context, _ int) (string, error) {
-		workflow.Removed(c, "wrap", workflow.TypeStep)
+		workflow.Removed[workflow.StepEntry](c, "wrap")
 		_, err := workflow.Receive[any](c, "address")
 		return "as it is", err
 	}, 0)

@@ -327,7 +327,7 @@ func ExampleVersion() {
 		if workflow.Version(c, "by air", 2) == 1 {
 			return "by ship", nil // for workflows that were there before
 		}
-		workflow.Removed(c, "customs", workflow.TypeStep) // in the place of a step that is gone
+		workflow.Removed[workflow.StepEntry](c, "customs") // in the place of a step that is gone
 		return "by air", nil
 	}, 0)
 	// Output: by air <nil>

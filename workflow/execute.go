@@ -147,7 +147,7 @@ func (w *Workflow) rest(err error) {
 	case err == nil:
 		w.due(until)
 	case errors.As(err, &rollback):
-		w.due(w.clock.Now().Add(DefaultMaxBackoff))
+		w.due(w.clock.Now().Add(defaultMaxBackoff))
 	case errors.Is(err, ErrDiverged), errors.Is(err, ErrMisuse), errors.Is(err, ErrHistoryFull):
 		w.due(time.Time{}) // nothing helps but other code
 	case until.IsZero():

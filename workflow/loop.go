@@ -125,7 +125,7 @@ func (c *Context) loop(name string, opts *LoopOptions) *looping {
 	if opts != nil {
 		l.opts = *opts
 	}
-	l.opts.Commit = cmp.Or(l.opts.Commit, DefaultCommit)
+	l.opts.Commit = cmp.Or(l.opts.Commit, defaultCommit)
 	l.opts.Keep = max(0, cmp.Or(l.opts.Keep, l.opts.Commit))
 	if l.opts.Commit < 0 {
 		c.misuse(name, fmt.Sprintf("a commit after %d iterations", l.opts.Commit))

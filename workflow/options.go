@@ -68,15 +68,15 @@ type Options struct {
 
 // Defaults of Options and StepOptions.
 const (
-	DefaultShortWait  = 100 * time.Millisecond
-	DefaultGrace      = 5 * time.Second
-	DefaultMaxEntries = 10_000
-	DefaultMaxBytes   = 64 << 20
-	DefaultTimeout    = 30 * time.Second
-	DefaultAttempts   = 4
-	DefaultBackoff    = 100 * time.Millisecond
-	DefaultMaxBackoff = 30 * time.Second
-	DefaultCommit     = 20
+	defaultShortWait  = 100 * time.Millisecond
+	defaultGrace      = 5 * time.Second
+	defaultMaxEntries = 10_000
+	defaultMaxBytes   = 64 << 20
+	defaultTimeout    = 30 * time.Second
+	defaultAttempts   = 4
+	defaultBackoff    = 100 * time.Millisecond
+	defaultMaxBackoff = 30 * time.Second
+	defaultCommit     = 20
 )
 
 // check returns o with the defaults in.
@@ -91,10 +91,10 @@ func (o *Options) check() (Options, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	c.ShortWait = max(0, cmp.Or(c.ShortWait, DefaultShortWait))
-	c.Grace = max(0, cmp.Or(c.Grace, DefaultGrace))
-	c.MaxEntries = cmp.Or(c.MaxEntries, DefaultMaxEntries)
-	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.ShortWait = max(0, cmp.Or(c.ShortWait, defaultShortWait))
+	c.Grace = max(0, cmp.Or(c.Grace, defaultGrace))
+	c.MaxEntries = cmp.Or(c.MaxEntries, defaultMaxEntries)
+	c.MaxBytes = cmp.Or(c.MaxBytes, defaultMaxBytes)
 	return c, nil
 }
 
@@ -145,10 +145,10 @@ func (o *StepOptions) check() (StepOptions, error) {
 	if o != nil {
 		c = *o
 	}
-	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultAttempts)
-	c.Backoff = max(0, cmp.Or(c.Backoff, DefaultBackoff))
-	c.MaxBackoff = cmp.Or(c.MaxBackoff, DefaultMaxBackoff)
-	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, defaultAttempts)
+	c.Backoff = max(0, cmp.Or(c.Backoff, defaultBackoff))
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, defaultMaxBackoff)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	if c.Jitter < 0 || c.Jitter > 1 || c.MaxBackoff < 0 || c.MaxElapsed < 0 {
 		return c, fmt.Errorf("jitter %v, longest wait %v, time for all attempts %v", c.Jitter, c.MaxBackoff, c.MaxElapsed)
 	}

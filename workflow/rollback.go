@@ -49,7 +49,7 @@ type undoing struct {
 
 // collect notes what a completed step has to be undone with.
 func (r *run) collect(s *stepCall, out []byte) {
-	if r.undoing == nil || s.opts.Undo.IsZero() {
+	if r.undoing == nil || s.opts.Undo.isZero() {
 		return
 	}
 	r.mu.Lock()
@@ -98,7 +98,7 @@ func (r *run) undo(u *undoing) error {
 		return nil
 	}
 	o := u.undo.opts
-	most, backoff := uint32(max(1, cmp.Or(o.MaxAttempts, DefaultAttempts))), max(0, cmp.Or(o.Backoff, DefaultBackoff))
+	most, backoff := uint32(max(1, cmp.Or(o.MaxAttempts, defaultAttempts))), max(0, cmp.Or(o.Backoff, defaultBackoff))
 	for n := uint32(1); ; n++ {
 		if err := context.Cause(r.life); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (r *run) undo(u *undoing) error {
 		if err := r.pause(backoff); err != nil {
 			return err
 		}
-		backoff = min(2*backoff, DefaultMaxBackoff)
+		backoff = min(2*backoff, defaultMaxBackoff)
 	}
 }
 
@@ -140,7 +140,7 @@ var errUndoGoexit = errors.New("workflow: the undo has ended its goroutine (runt
 // tryUndo makes one attempt, and says whether it has landed already.
 func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 	ctx := context.WithValue(r.life, stepKey{}, info)
-	if d := cmp.Or(u.undo.opts.Timeout, DefaultTimeout); d > 0 {
+	if d := cmp.Or(u.undo.opts.Timeout, defaultTimeout); d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, ErrStepTimeout)
 		defer cancel()

@@ -274,7 +274,7 @@ func TestUndoOptions(t *testing.T) {
 		start := time.Now()
 		_, err := w.Run(ctx)
 		wantErr(t, "run", err, ErrStepTimeout)
-		if took := time.Since(start); tries != 3 || took != 3*time.Minute+time.Hour+DefaultMaxBackoff {
+		if took := time.Since(start); tries != 3 || took != 3*time.Minute+time.Hour+defaultMaxBackoff {
 			t.Errorf("%d attempts in %v", tries, took)
 		}
 	})

@@ -214,7 +214,6 @@ func TestMisuse(t *testing.T) {
 		},
 		"large value": func(c *Context) { SideEffect(c, "v", func() []byte { return make([]byte, 200_000) }) },
 		"version":     func(c *Context) { Version(c, "v", 0) },
-		"removed":     func(c *Context) { Removed(c, "v", "nonsense") },
 		"input":       func(c *Context) { ContinueAsNew(c, "text") },
 	} {
 		t.Run(name, func(t *testing.T) {

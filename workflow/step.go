@@ -158,7 +158,7 @@ func (c *Context) step(name string, opts *StepOptions, lands bool, do func(conte
 	if s.opts, err = opts.check(); err != nil {
 		c.misuse(name, err.Error())
 	}
-	if !s.opts.Undo.IsZero() && !c.r.isGuarded() {
+	if !s.opts.Undo.isZero() && !c.r.isGuarded() {
 		c.misuse(name, "it has an Undo and no RollbackCheckpoint before it")
 	}
 	for {

@@ -33,8 +33,8 @@ func (u Undo) With(o UndoOptions) Undo {
 	return u
 }
 
-// IsZero reports whether u does nothing.
-func (u Undo) IsZero() bool { return u.do == nil }
+// isZero reports whether u does nothing.
+func (u Undo) isZero() bool { return u.do == nil }
 
 // UndoStep returns an Undo that calls fn with the result of the step. It may be called
 // more than once: until it has succeeded, and again if the process ends before that is

@@ -48,34 +48,23 @@ func Version(c *Context, name string, latest int) int {
 	return int(k.Resolved)
 }
 
-// The types of what Removed stands for.
-const (
-	TypeStep       = "step"
-	TypeLoop       = "loop"
-	TypeSleep      = "sleep"
-	TypeMessage    = "message" // of Receive and ReceiveAll
-	TypeCheckpoint = "rollback_checkpoint"
-	TypeJoin       = "join"
-	TypeRace       = "race"
-	TypeVersion    = "version_check"
-)
+// Removed stands in the place of a call that the code had before, of that name, so that a
+// workflow which has passed it finds it there. K is what the call has recorded: a StepEntry
+// for Send and the functions that draw values, too, a MessageEntry for Receive and
+// ReceiveAll. It stays, with all that is inside.
+func Removed[K StepEntry | LoopEntry | SleepEntry | MessageEntry | CheckpointEntry | JoinEntry | RaceEntry | VersionEntry](c *Context, name string) {
+	c.removed(name, any(*new(K)).(Kind))
+}
 
-// Removed stands in the place of a call that the code had before, of that name and type
-// (one of the constants; Send and the functions that draw values are steps), so that a
-// workflow which has passed it finds it there. What is recorded of it stays, with all that
-// is inside.
-func Removed(c *Context, name, kind string) {
-	sub := name
-	switch kind {
-	case TypeStep, TypeLoop, TypeSleep, TypeCheckpoint, TypeJoin, TypeRace, TypeVersion:
-	case TypeMessage:
+func (c *Context) removed(name string, was Kind) {
+	sub, kind := name, was.Type()
+	_, message := was.(history.Message)
+	if message {
 		sub = subName(name, "count")
-	default:
-		c.misuse(name, fmt.Sprintf("there are no entries of the type %q", kind))
 	}
 	p := c.enter(sub)
 	defer c.end()
-	if kind == TypeMessage {
+	if message {
 		c.markSubs(name)
 	}
 	if p.found {

@@ -97,14 +97,14 @@ func TestRemoved(t *testing.T) {
 			return 1, errors.Join(err1, err2, err3, err4, err5)
 		}
 		is := func(c *Context, _ int) (int, error) {
-			Removed(c, "step", TypeStep)
-			Removed(c, "loop", TypeLoop)
-			Removed(c, "join", TypeJoin)
-			Removed(c, "race", TypeRace)
-			Removed(c, "message", TypeMessage)
-			Removed(c, "checkpoint", TypeCheckpoint)
-			Removed(c, "version", TypeVersion)
-			Removed(c, "sleep", TypeSleep)
+			Removed[StepEntry](c, "step")
+			Removed[LoopEntry](c, "loop")
+			Removed[JoinEntry](c, "join")
+			Removed[RaceEntry](c, "race")
+			Removed[MessageEntry](c, "message")
+			Removed[CheckpointEntry](c, "checkpoint")
+			Removed[VersionEntry](c, "version")
+			Removed[SleepEntry](c, "sleep")
 			c.Sleep("stay", time.Hour)
 			return 2, nil
 		}
@@ -139,21 +139,22 @@ func TestRemovedOther(t *testing.T) {
 				return 1, nil
 			}
 		}
-		removed := func(kind string) Func[int, int] { return code(func(c *Context) { Removed(c, "x", kind) }) }
+		asStep := code(func(c *Context) { Removed[StepEntry](c, "x") })
+		asSleep := code(func(c *Context) { Removed[SleepEntry](c, "x") })
+		asJoin := code(func(c *Context) { Removed[JoinEntry](c, "x") })
+		asRace := code(func(c *Context) { Removed[RaceEntry](c, "x") })
 		w := begin(r, code(func(c *Context) { c.SleepUntil("x", time.Time{}) }), 0)
 		status(r, w, Sleeping)
-		_, err := again(r, removed(TypeStep)).Run(ctx)
+		_, err := again(r, asStep).Run(ctx)
 		wantErr(t, "a sleep as a step", err, ErrDiverged)
-		status(r, again(r, removed(TypeSleep)), Sleeping)
+		status(r, again(r, asSleep), Sleeping)
 
 		r = newRig(t)
-		w = begin(r, removed(TypeJoin), 0)
+		w = begin(r, asJoin, 0)
 		status(r, w, Sleeping)
-		_, err = again(r, removed(TypeRace)).Run(ctx)
+		_, err = again(r, asRace).Run(ctx)
 		wantErr(t, "a join as a race", err, ErrDiverged)
-		_, err = again(r, removed("weather")).Run(ctx)
-		wantErr(t, "no type", err, ErrMisuse)
-		w = again(r, removed(TypeJoin))
+		w = again(r, asJoin)
 		later(time.Hour)
 		output(r, w, 1)
 		r.same(w.Workflow)

@@ -83,7 +83,7 @@ func TestSteps(t *testing.T) {
 		s, err := w.Run(t.Context())
 		want(t, "run", fmt.Sprint(s.State, err), "failed <nil>") // a minute is too long for its default
 		want(t, "attempts", note.Attempts(), 1)
-		want(t, "time", time.Since(start), workflow.DefaultTimeout)
+		want(t, "time", time.Since(start), 30*time.Second)
 		note.Slow(0)
 		if err := w.Recover(t.Context()); err != nil {
 			t.Fatal(err)
@@ -103,7 +103,7 @@ func TestSlow(t *testing.T) {
 		s := workflowtest.Rest(e, w)
 		want(t, "visit", s.State, workflow.Failed)
 		want(t, "is a timeout", errors.Is(s.Failure, workflow.ErrStepTimeout), true)
-		want(t, "attempts", book.Attempts(), workflow.DefaultAttempts)
+		want(t, "attempts", book.Attempts(), 4)
 	})
 }
 
