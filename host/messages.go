@@ -25,12 +25,12 @@ func (c *Context) due() error {
 }
 
 // Send puts a message into the queue, and returns the ID that it will have. See
-// queue.Queue.StageEnqueue.
+// queue.Tx.Enqueue.
 func (q Queue) Send(s queue.Send) (queue.ID, error) {
 	if err := q.c.due(); err != nil {
 		return 0, err
 	}
-	id, err := q.c.life.queue.StageEnqueue(q.c.Batch(), s)
+	id, err := q.c.life.queue.In(q.c.Batch()).Enqueue(s)
 	if err == nil {
 		q.c.sent(s.Name, traces.Int(string(actorotel.KeyQueueMessageID), int64(id)))
 	}
@@ -39,12 +39,12 @@ func (q Queue) Send(s queue.Send) (queue.ID, error) {
 
 // Receive takes messages: those that are visible now, and none if there are none. What
 // isn't completed, in this turn or later, comes again when its lease is over. See
-// queue.Queue.StageReceive.
+// queue.Tx.Receive.
 func (q Queue) Receive(opts *queue.ReceiveOptions) ([]*queue.Message, error) {
 	if err := q.c.due(); err != nil {
 		return nil, err
 	}
-	ms, err := q.c.life.queue.StageReceive(q.c.ctx, q.c.Batch(), opts)
+	ms, err := q.c.life.queue.In(q.c.Batch()).Receive(q.c.ctx, opts)
 	for _, m := range ms {
 		q.c.received(m)
 	}
@@ -60,7 +60,7 @@ func (q Queue) Complete(r queue.Receipt, response any) error {
 	if raw, ok := response.(Raw); ok {
 		response = queue.Raw(raw)
 	}
-	return q.settle(r, q.c.life.queue.StageComplete(q.c.Batch(), r, response))
+	return q.settle(r, q.c.life.queue.In(q.c.Batch()).Complete(r, response))
 }
 
 // Nack gives a message that was received back, to be visible after the delay.
@@ -68,7 +68,7 @@ func (q Queue) Nack(r queue.Receipt, delay time.Duration) error {
 	if err := q.c.due(); err != nil {
 		return err
 	}
-	return q.settle(r, q.c.life.queue.StageNack(q.c.ctx, q.c.Batch(), r, delay))
+	return q.settle(r, q.c.life.queue.In(q.c.Batch()).Nack(q.c.ctx, r, delay))
 }
 
 // settle notes that the turn has settled a message.

@@ -59,14 +59,14 @@ func TestSleep(t *testing.T) {
 		"given back later": {do: func(r *rig) { must(r.t, receive(r).Nack(ctx, 2*due)) }, want: 2 * due},
 		"completed by a batch that doesn't land": {do: func(r *rig) {
 			m := receive(r)
-			must(r.t, r.q.StageComplete(new(batch.Batch), m.Receipt(), nil))
+			must(r.t, r.q.In(new(batch.Batch)).Complete(m.Receipt(), nil))
 			later(time.Minute) // the clock rings for others meanwhile
 			r.enqueue("b", nil)
 			r.one(ReceiveOptions{Visibility: 2 * due})
 		}, want: due},
 		"overdue in a batch that doesn't land": {do: func(r *rig) {
 			m := receive(r)
-			must(r.t, r.q.StageComplete(new(batch.Batch), m.Receipt(), nil))
+			must(r.t, r.q.In(new(batch.Batch)).Complete(m.Receipt(), nil))
 			later(due + time.Minute)
 		}, want: due},
 		"a dead letter that can't be stored": {do: func(r *rig) {
@@ -114,7 +114,7 @@ func TestAlarmDuringBatch(t *testing.T) {
 		r.enqueue("a", nil)
 		m := r.one(ReceiveOptions{})
 		var b batch.Batch
-		must(t, r.q.StageComplete(&b, m.Receipt(), nil))
+		must(t, r.q.In(&b).Complete(m.Receipt(), nil))
 		for range 5 {
 			r.enqueue("b", nil)
 			synctest.Wait()
@@ -208,4 +208,29 @@ func TestCloseWaits(t *testing.T) {
 		}
 		r.verify("in the end")
 	})
+}
+
+// TestCloseDoesNotWait for a batch that nobody commits: one that is open, or that was
+// refused with another one that it is joined to.
+func TestCloseDoesNotWait(t *testing.T) {
+	r := newRig(t, Options{})
+	var open, refused batch.Batch
+	r.stageEnqueue(&open, Send{})
+	r.stageEnqueue(&refused, Send{})
+	no := errors.New("no")
+	for range 2 {
+		var whole batch.Batch
+		whole.Join(&refused)
+		whole.Late(func(*batch.Batch) error { return no }) // its writes are staged by then
+		wantErr(t, "commit", r.actor.Commit(ctx, &whole), no)
+	}
+	c := r.counted(func() { must(t, r.q.Close()) })
+	if c.Commits+c.Gets+c.Scans > 0 {
+		t.Errorf("Close asked the engine: %+v", c)
+	}
+	for _, b := range []*batch.Batch{&open, &refused} {
+		wantErr(t, "commit", r.actor.Commit(ctx, b), ErrClosed)
+	}
+	r.open2()
+	r.verify("in the end")
 }

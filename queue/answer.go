@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // An answer is what who waits for a message gets.
@@ -36,7 +34,7 @@ func (q *Queue) Expect(id ID) (*Answer, error) {
 	if err := q.usable(); err != nil {
 		return nil, err
 	}
-	if q.index.byID[id] == nil && q.staged[id] == nil {
+	if q.index.byID[id] == nil && !q.staged(id) {
 		return nil, fmt.Errorf("queue: expect message %s: %w", id, ErrNoAnswer)
 	}
 	a := &Answer{q, id, make(chan answer, 1)}
@@ -160,8 +158,8 @@ const maxTimeout = 100 * 365 * 24 * time.Hour
 
 // enqueueExpected is Enqueue with an Answer that is there before the commit.
 func (q *Queue) enqueueExpected(ctx context.Context, s Send) (a *Answer, err error) {
-	err = q.retryKeys(ctx, func(b *batch.Batch) error {
-		id, err := q.StageEnqueue(b, s)
+	err = q.retryKeys(ctx, func(tx *Tx) error {
+		id, err := tx.Enqueue(s)
 		if err == nil {
 			a, err = q.Expect(id)
 		}

@@ -226,7 +226,7 @@ func TestAnswerIsDurable(t *testing.T) {
 					return
 				}
 				var b batch.Batch
-				if err := r.q.StageComplete(&b, m.Receipt(), "paid"); err != nil {
+				if err := r.q.In(&b).Complete(m.Receipt(), "paid"); err != nil {
 					t.Error(err)
 				}
 				done <- r.actor.Apply(ctx, &b)
@@ -262,7 +262,7 @@ func TestAnswerIsLost(t *testing.T) {
 		"completed by a batch": func(r *rig, m *Message) error {
 			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeSync})
 			var b batch.Batch
-			must(r.t, r.q.StageComplete(&b, m.Receipt(), "paid"))
+			must(r.t, r.q.In(&b).Complete(m.Receipt(), "paid"))
 			must(r.t, r.actor.Apply(ctx, &b))
 			return actorstore.ErrPoisoned
 		},
@@ -289,7 +289,7 @@ func TestCloseWhileAnswering(t *testing.T) {
 		m := r.one(ReceiveOptions{})
 		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync})
 		var b batch.Batch
-		must(t, r.q.StageComplete(&b, m.Receipt(), "paid"))
+		must(t, r.q.In(&b).Complete(m.Receipt(), "paid"))
 		must(t, r.actor.Apply(ctx, &b))
 		<-pause.Reached()
 		closed := make(chan error, 1)

@@ -83,10 +83,10 @@ func (r *rig) handle(rng *rand.Rand, m *Message) (done bool, err error) {
 		}
 	case 2: // staged, and given up
 		var b batch.Batch
-		if err := r.q.StageComplete(&b, m.Receipt(), nil); err != nil {
+		if err := r.q.In(&b).Complete(m.Receipt(), nil); err != nil {
 			return false, err
 		}
-		if _, err := r.q.StageEnqueue(&b, Send{Name: "never"}); err != nil {
+		if _, err := r.q.In(&b).Enqueue(Send{Name: "never"}); err != nil {
 			return false, err
 		}
 		b.Abort(nil)
@@ -108,7 +108,7 @@ func TestExactlyOnceMany(t *testing.T) {
 	changed := errors.New("changed my mind")
 	work := func(worker int) (more bool, err error) {
 		err = w.db.Update(ctx, func(tx *vfs.Tx) error {
-			msgs, err := w.q.StageReceive(ctx, tx.Batch(), nil)
+			msgs, err := w.q.In(tx.Batch()).Receive(ctx, nil)
 			if more = len(msgs) == 1; err != nil || !more {
 				return err
 			}
@@ -116,7 +116,7 @@ func TestExactlyOnceMany(t *testing.T) {
 			if _, err := tx.ExecContext(ctx, "insert into done values(?, ?)", int64(id), worker); err != nil {
 				return err
 			}
-			if err := w.q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil); err != nil {
+			if err := w.q.In(tx.Batch()).Complete(msgs[0].Receipt(), nil); err != nil {
 				return err
 			}
 			if (int(id)+worker)%workers == 0 { // one of them can't do this message

@@ -100,7 +100,7 @@ func (w *worker) exec(sql string, args ...any) {
 func (w *worker) work(atMostOnce bool) (moved bool) {
 	w.t.Helper()
 	err := w.db.Update(ctx, func(tx *vfs.Tx) error {
-		msgs, err := w.q.StageReceive(ctx, tx.Batch(), &ReceiveOptions{AtMostOnce: atMostOnce})
+		msgs, err := w.q.In(tx.Batch()).Receive(ctx, &ReceiveOptions{AtMostOnce: atMostOnce})
 		if moved = len(msgs) == 1; err != nil || !moved {
 			return err
 		}
@@ -109,7 +109,7 @@ func (w *worker) work(atMostOnce bool) (moved bool) {
 		if err != nil || atMostOnce {
 			return err
 		}
-		return w.q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil)
+		return w.q.In(tx.Batch()).Complete(msgs[0].Receipt(), nil)
 	})
 	must(w.t, err)
 	return moved
@@ -237,10 +237,10 @@ func TestUpdateRollsBack(t *testing.T) {
 	must(t, err)
 	for try := range ID(2) {
 		err := w.db.Update(ctx, func(tx *vfs.Tx) error {
-			msgs, err := w.q.StageReceive(ctx, tx.Batch(), nil)
+			msgs, err := w.q.In(tx.Batch()).Receive(ctx, nil)
 			must(t, err)
-			must(t, w.q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil))
-			_, err = w.q.StageEnqueue(tx.Batch(), Send{Name: "next"})
+			must(t, w.q.In(tx.Batch()).Complete(msgs[0].Receipt(), nil))
+			_, err = w.q.In(tx.Batch()).Enqueue(Send{Name: "next"})
 			must(t, err)
 			_, err = tx.ExecContext(ctx, "insert into done values (1, 1)")
 			must(t, err)

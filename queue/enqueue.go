@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
-
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A Send is a message to be enqueued.
@@ -31,8 +29,8 @@ type Send struct {
 // Errors: *FullError, *SizeError, *InvalidError, ErrUnknownName, ErrKeysFull, ErrPlain,
 // ErrNoIDs, and those of actorstore.Actor.Commit.
 func (q *Queue) Enqueue(ctx context.Context, s Send) (id ID, err error) {
-	err = q.retryKeys(ctx, func(b *batch.Batch) (err error) {
-		id, err = q.StageEnqueue(b, s)
+	err = q.retryKeys(ctx, func(tx *Tx) (err error) {
+		id, err = tx.Enqueue(s)
 		return err
 	})
 	if err != nil {
@@ -46,10 +44,10 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 	if len(sends) == 0 {
 		return nil, q.check(ctx)
 	}
-	err = q.retryKeys(ctx, func(b *batch.Batch) error {
+	err = q.retryKeys(ctx, func(tx *Tx) error {
 		ids = ids[:0]
 		for _, s := range sends {
-			id, err := q.StageEnqueue(b, s)
+			id, err := tx.Enqueue(s)
 			if err != nil {
 				return err
 			}
@@ -65,7 +63,7 @@ func (q *Queue) EnqueueAll(ctx context.Context, sends []Send) (ids []ID, err err
 
 // retryKeys is commit, again and again while somebody is about to use a key: what comes
 // of that decides.
-func (q *Queue) retryKeys(ctx context.Context, stage func(b *batch.Batch) error) error {
+func (q *Queue) retryKeys(ctx context.Context, stage func(tx *Tx) error) error {
 	for {
 		err := q.commit(ctx, stage)
 		var busy *busyKey
@@ -78,33 +76,32 @@ func (q *Queue) retryKeys(ctx context.Context, stage func(b *batch.Batch) error)
 	}
 }
 
-// StageEnqueue stages a message in b and returns the ID that it will have. Its limits
-// are checked now, its place is reserved, and it becomes visible when b lands. On an
-// error nothing was staged.
+// Enqueue stages a message and returns the ID that it will have. Its limits are checked
+// now, its place is reserved, and it becomes visible when the batch lands.
 //
-// Errors: as Enqueue, and ErrBusy when a batch that isn't settled has the same key.
-func (q *Queue) StageEnqueue(b *batch.Batch, s Send) (ID, error) {
-	id, err := q.stageEnqueue(b, s)
+// Errors: as Queue.Enqueue, and ErrBusy when another open batch has the same key.
+func (tx *Tx) Enqueue(s Send) (ID, error) {
+	id, err := tx.enqueue(&s)
 	if err != nil {
 		return 0, fmt.Errorf("queue: enqueue %.80q: %w", s.Name, err)
 	}
 	return id, nil
 }
 
-func (q *Queue) stageEnqueue(b *batch.Batch, s Send) (ID, error) {
-	r, err := q.compose(&s)
+func (tx *Tx) enqueue(s *Send) (ID, error) {
+	q := tx.q
+	r, err := q.compose(s)
 	if err != nil {
 		return 0, err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st, err := q.staging(b)
-	if err != nil {
+	if err := tx.begin(); err != nil {
 		return 0, err
 	}
 	var k *keyed
 	if s.Key != "" {
-		if k, err = st.key(noteKeyOf(s.Name, s.Key), r.created); err != nil {
+		if k, err = tx.key(noteKeyOf(s.Name, s.Key), r.created); err != nil {
 			return 0, err
 		}
 		if k.id != 0 {
@@ -112,25 +109,25 @@ func (q *Queue) stageEnqueue(b *batch.Batch, s Send) (ID, error) {
 			return k.id, nil
 		}
 	}
-	it, err := st.admit(r)
+	it, err := tx.admit(r)
 	if err != nil {
 		return 0, err
 	}
 	if k != nil {
-		st.take(k, it.id, after(r.created, q.opts.KeyWindow))
+		tx.take(k, it.id, after(r.created, q.opts.KeyWindow))
 	}
 	return it.id, nil
 }
 
 // admit adds a message if there is room.
 //
-// +checklocks:st.q.mu
-func (st *staging) admit(r *record) (*item, error) {
-	q := st.q
+// +checklocks:tx.q.mu
+func (tx *Tx) admit(r *record) (*item, error) {
+	q := tx.q
 	if limit := q.opts.MaxMessages; limit >= 0 && len(q.index.byID)+q.reserved >= limit {
 		return nil, &FullError{limit}
 	}
-	return st.add(r, true)
+	return tx.add(r, true)
 }
 
 // compose checks what is to be sent, and returns what is to be stored.

@@ -64,7 +64,8 @@ func Example_exactlyOnce() {
 
 	check(q.WaitFor(ctx, "payment"))
 	err = db.Update(ctx, func(tx *vfs.Tx) error {
-		msgs, err := q.StageReceive(ctx, tx.Batch(), nil)
+		in := q.In(tx.Batch())
+		msgs, err := in.Receive(ctx, nil)
 		if err != nil || len(msgs) == 0 {
 			return err
 		}
@@ -75,7 +76,7 @@ func Example_exactlyOnce() {
 		if _, err := tx.ExecContext(ctx, "insert into payments values (?, ?)", int64(msgs[0].ID), cents); err != nil {
 			return err // the message is in the queue as it was
 		}
-		return q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil)
+		return in.Complete(msgs[0].Receipt(), nil)
 	})
 	check(err)
 
@@ -181,12 +182,12 @@ func ExampleSend_key() {
 }
 
 // What is staged lands with the batch, or not at all.
-func ExampleQueue_StageEnqueue() {
+func ExampleQueue_In() {
 	ctx := context.Background()
 	actor, q := open(ctx, nil)
 	defer q.Close()
 	var b batch.Batch
-	id, err := q.StageEnqueue(&b, queue.Send{Name: "job"})
+	id, err := q.In(&b).Enqueue(queue.Send{Name: "job"})
 	check(err)
 	b.Put(actorstore.UserKey([]byte("last job")), []byte(id.String()))
 	fmt.Println(id, q.Len())

@@ -11,13 +11,15 @@ import (
 )
 
 // full uses up all that the actor may store.
-func (r *rig) full() {
+func (r *rig) full() { r.fullBut(0) }
+
+func (r *rig) fullBut(left int64) {
 	r.t.Helper()
 	key := []byte{actorstore.NamespaceUser}
 	must(r.t, r.actor.Delete(ctx, key))
 	room := r.actor.Limits().Storage - r.actor.Used()
-	must(r.t, r.actor.Put(ctx, key, make([]byte, room-int64(len(key))-batch.WrapperBytes)))
-	if r.actor.Used() != r.actor.Limits().Storage {
+	must(r.t, r.actor.Put(ctx, key, make([]byte, room-left-int64(len(key))-batch.WrapperBytes)))
+	if r.actor.Used() != r.actor.Limits().Storage-left {
 		r.t.Fatalf("%d bytes are used", r.actor.Used())
 	}
 }
@@ -87,6 +89,35 @@ func TestFullStaged(t *testing.T) {
 	r.verify("in the end")
 }
 
+// TestFullLate: what is staged when the batch is sealed has the room that is left by what is
+// in the batch by then, and that stays as it is.
+func TestFullLate(t *testing.T) {
+	r := newRigWith(t, Options{}, batch.Limits{Storage: 1000})
+	r.enqueue("a", "x")
+	r.enqueue("a", "x")
+	r.fullBut(leaseRoom)
+	var b batch.Batch
+	first := r.stageReceive(&b, ReceiveOptions{})[0]
+	var second *Message
+	b.Late(func(b *batch.Batch) error {
+		second = r.stageReceive(b, ReceiveOptions{})[0]
+		return nil
+	})
+	must(t, r.actor.Commit(ctx, &b))
+	if a, b := r.record(1).inFlight.set, r.record(2).inFlight.set; !a || b {
+		t.Errorf("the leases are stored: %v, %v", a, b)
+	}
+	if a, b := first.Receipt().Nonce, second.Receipt().Nonce; a == 0 || b == 0 {
+		t.Errorf("receipts with %d and %d", a, b) // nothing says yet that the commit is durable
+	}
+	must(t, second.Complete(ctx, nil))
+	if a := first.Receipt().Nonce; a != 0 {
+		t.Errorf("a receipt with %d", a)
+	}
+	must(t, first.Complete(ctx, nil))
+	r.verify("in the end")
+}
+
 // TestFullDeadLetter: what an actor that is full has no room to lay aside waits, and nobody
 // gets it meanwhile. It goes when the queue makes room, or when others do and it is tried
 // again.
@@ -106,7 +137,7 @@ func TestFullDeadLetter(t *testing.T) {
 		must(t, msgs[1].Nack(ctx, 0))
 		synctest.Wait() // an attempt to lay them aside has an id until it is over
 		var b batch.Batch
-		must(t, r.q.StageNack(ctx, &b, msgs[2].Receipt(), 0))
+		must(t, r.q.In(&b).Nack(ctx, msgs[2].Receipt(), 0))
 		must(t, r.actor.Commit(ctx, &b))
 		want := func(what string, names ...NameStats) {
 			t.Helper()

@@ -292,9 +292,9 @@ func (r *rig) verify(where string) {
 	for _, l := range q.index.lines {
 		n += l.total
 	}
-	if n != len(q.index.byID) || len(q.stagings) != 0 || len(q.staged) != 0 || q.reserved != 0 || q.keys.forgetting != 0 {
-		r.t.Errorf("%s: %d messages in lines, %d stagings, %d ids staged, %d places reserved, %d keys being forgotten",
-			where, n, len(q.stagings), len(q.staged), q.reserved, q.keys.forgetting)
+	if n != len(q.index.byID) || len(q.open) != 0 || q.reserved != 0 || q.keys.forgetting != 0 {
+		r.t.Errorf("%s: %d messages in lines, %d open batches, %d places reserved, %d keys being forgotten",
+			where, n, len(q.open), q.reserved, q.keys.forgetting)
 	}
 	r.verifyOrders(where)
 	kept := 0

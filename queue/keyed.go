@@ -10,11 +10,11 @@ import (
 // A keyed is a sender's key that is remembered.
 type keyed struct {
 	key   noteKey
-	id    ID       // of the message that was sent with it; 0 while none is
-	until int64    // Unix ms
-	by    *staging // that is about to take or to forget it, nil for none
-	value []byte   // of the note, while it is about to be taken
-	old   *keyed   // that it replaces, while it is about to be taken
+	id    ID     // of the message that was sent with it; 0 while none is
+	until int64  // Unix ms
+	by    *Tx    // that is about to take or to forget it, nil for none
+	value []byte // of the note, while it is about to be taken
+	old   *keyed // that it replaces, while it is about to be taken
 }
 
 // A keyTable is the keys that are remembered. They lie in notes of the actor, one each.
@@ -44,19 +44,19 @@ func (b *busyKey) Unwrap() error { return ErrBusy }
 // key looks a key up: the keyed that is returned has an id if the key is in use, and is
 // new if it isn't.
 //
-// +checklocks:st.q.mu
-func (st *staging) key(n noteKey, now int64) (*keyed, error) {
-	t := &st.q.keys
+// +checklocks:tx.q.mu
+func (tx *Tx) key(n noteKey, now int64) (*keyed, error) {
+	t := &tx.q.keys
 	k := t.known[n]
 	switch {
 	case k == nil:
-	case k.by != nil && k.by != st:
+	case k.by != nil && k.by != tx:
 		return nil, &busyKey{k.by.done()}
 	case k.until > now || k.value != nil:
 		return k, nil
 	}
-	st.sweep(now)
-	if k == nil && len(t.known)-t.forgetting >= st.q.opts.MaxKeys {
+	tx.sweep(now)
+	if k == nil && len(t.known)-t.forgetting >= tx.q.opts.MaxKeys {
 		return nil, ErrKeysFull
 	}
 	return &keyed{key: n}, nil
@@ -64,9 +64,9 @@ func (st *staging) key(n noteKey, now int64) (*keyed, error) {
 
 // sweep stages that some keys that are over are forgotten.
 //
-// +checklocks:st.q.mu
-func (st *staging) sweep(now int64) {
-	t := &st.q.keys
+// +checklocks:tx.q.mu
+func (tx *Tx) sweep(now int64) {
+	t := &tx.q.keys
 	for range sweepKeys {
 		for len(t.ends) > 0 && t.known[t.ends[0].key] != t.ends[0] {
 			t.ends = t.ends[1:] // it was taken anew
@@ -76,49 +76,49 @@ func (st *staging) sweep(now int64) {
 		}
 		k := t.ends[0]
 		t.ends = t.ends[1:]
-		k.by = st
-		st.forget = append(st.forget, k)
+		k.by = tx
+		tx.forget = append(tx.forget, k)
 		t.forgetting++
 	}
 }
 
-// take has st remember a key. One that was over is replaced.
+// take has tx remember a key. One that was over is replaced.
 //
-// +checklocks:st.q.mu
-func (st *staging) take(k *keyed, id ID, until int64) {
-	t := &st.q.keys
-	if old := t.known[k.key]; old != nil && old.by == st {
+// +checklocks:tx.q.mu
+func (tx *Tx) take(k *keyed, id ID, until int64) {
+	t := &tx.q.keys
+	if old := t.known[k.key]; old != nil && old.by == tx {
 		// It was about to be forgotten: now the note is written anew.
-		st.forget = slices.DeleteFunc(st.forget, func(o *keyed) bool { return o == old })
+		tx.forget = slices.DeleteFunc(tx.forget, func(o *keyed) bool { return o == old })
 		t.forgetting--
 		old.by = nil
 	}
-	k.id, k.until, k.by, k.old = id, until, st, t.known[k.key]
+	k.id, k.until, k.by, k.old = id, until, tx, t.known[k.key]
 	k.value = appendNote(nil, id, until)
 	t.known[k.key] = k
-	st.keys = append(st.keys, k)
+	tx.keys = append(tx.keys, k)
 }
 
 // lateKeys stages the notes.
-func (st *staging) lateKeys(b *batch.Batch) error {
+func (tx *Tx) lateKeys(b *batch.Batch) error {
 	var errs []error
-	for _, k := range st.forget {
-		errs = append(errs, st.q.actor.StageNote(b, k.key[:], nil))
+	for _, k := range tx.forget {
+		errs = append(errs, tx.q.actor.StageNote(b, k.key[:], nil))
 	}
-	for _, k := range st.keys {
-		errs = append(errs, st.q.actor.StageNote(b, k.key[:], k.value))
+	for _, k := range tx.keys {
+		errs = append(errs, tx.q.actor.StageNote(b, k.key[:], k.value))
 	}
 	return errors.Join(errs...)
 }
 
-// +checklocks:st.q.mu
-func (st *staging) commitKeys() {
-	t := &st.q.keys
-	for _, k := range st.forget {
+// +checklocks:tx.q.mu
+func (tx *Tx) commitKeys() {
+	t := &tx.q.keys
+	for _, k := range tx.forget {
 		delete(t.known, k.key)
 	}
-	t.forgetting -= len(st.forget)
-	for _, k := range st.keys {
+	t.forgetting -= len(tx.forget)
+	for _, k := range tx.keys {
 		k.by, k.value, k.old = nil, nil, nil
 		t.ends = append(t.ends, k)
 	}
@@ -126,11 +126,11 @@ func (st *staging) commitKeys() {
 
 // abortKeys undoes take and sweep.
 //
-// +checklocks:st.q.mu
-func (st *staging) abortKeys() {
-	t := &st.q.keys
-	over := slices.Clone(st.forget)
-	for _, k := range st.keys {
+// +checklocks:tx.q.mu
+func (tx *Tx) abortKeys() {
+	t := &tx.q.keys
+	over := slices.Clone(tx.forget)
+	for _, k := range tx.keys {
 		if k.old == nil {
 			delete(t.known, k.key)
 			continue
@@ -138,9 +138,9 @@ func (st *staging) abortKeys() {
 		t.known[k.key] = k.old
 		over = append(over, k.old) // a second place among the ends does no harm
 	}
-	for _, k := range st.forget {
+	for _, k := range tx.forget {
 		k.by = nil
 	}
-	t.forgetting -= len(st.forget)
+	t.forgetting -= len(tx.forget)
 	t.ends = append(over, t.ends...)
 }

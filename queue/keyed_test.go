@@ -146,7 +146,7 @@ func TestKeyBusy(t *testing.T) {
 				t.Errorf("ids %s and %s in one batch", first, again)
 			}
 			var other batch.Batch
-			_, err := r.q.StageEnqueue(&other, Send{Name: "a", Key: "k"})
+			_, err := r.q.In(&other).Enqueue(Send{Name: "a", Key: "k"})
 			wantErr(t, "in another batch", err, ErrBusy)
 			other.Abort(nil)
 			got := make(chan ID, 1)

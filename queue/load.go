@@ -53,14 +53,14 @@ func (q *Queue) putAside(it *item, err error) {
 // removeBad stages that what is quarantined under a key is removed. What is there is read by the
 // store: nothing is known about it.
 //
-// +checklocks:st.q.mu
-func (st *staging) removeBad(key []byte) error {
-	q := st.q
+// +checklocks:tx.q.mu
+func (tx *Tx) removeBad(key []byte) error {
+	q := tx.q
 	i := slices.IndexFunc(q.bad, func(b Quarantined) bool { return bytes.Equal(b.Key, key) })
 	if i < 0 {
 		return ErrGone
 	}
-	st.bad = append(st.bad, q.bad[i])
+	tx.bad = append(tx.bad, q.bad[i])
 	q.bad = slices.Delete(slices.Clone(q.bad), i, i+1)
 	return nil
 }

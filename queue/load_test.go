@@ -168,8 +168,8 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("listed %v", listed)
 	}
 	var b batch.Batch
-	must(t, r.q.StageDelete(&b, 2))
-	wantErr(t, "twice", r.q.StageDelete(&b, 2), ErrGone)
+	must(t, r.q.In(&b).Delete(2))
+	wantErr(t, "twice", r.q.In(&b).Delete(2), ErrGone)
 	b.Abort(nil)
 	removed, err := r.q.Delete(ctx, 2, 3, 4)
 	must(t, err)

@@ -199,6 +199,13 @@ func (m *model) stage(mb *modelBatch) {
 // land commits a batch, or lets it fail, and reports whether the queue is as it was.
 func (m *model) land(mb *modelBatch) (alive bool) {
 	e := m.r.engine
+	if m.rng.IntN(3) == 0 {
+		mb.b.Late(func(*batch.Batch) error {
+			m.note("…more is staged when it is sealed")
+			m.stage(mb)
+			return nil
+		})
+	}
 	switch m.rng.IntN(12) {
 	case 0:
 		m.note("…given up")

@@ -16,7 +16,7 @@ func (m *model) enqueue(mb *modelBatch) {
 	if m.rng.IntN(3) == 0 {
 		s.Key = fmt.Sprint("key ", m.rng.IntN(4))
 	}
-	id, err := m.r.q.StageEnqueue(&mb.b, s)
+	id, err := m.r.q.In(&mb.b).Enqueue(s)
 	m.note("enqueue %v: %v, %v", s, id, err)
 	if s.Key != "" && m.duplicate(mb, s.Name+s.Key, id, err) {
 		return
@@ -87,7 +87,7 @@ func (m *model) visible(names []string, now time.Time) (msgs []*modelMessage) {
 
 func (m *model) receive(mb *modelBatch) {
 	o := ReceiveOptions{Names: m.names(), Count: 1 + m.rng.IntN(3), AtMostOnce: m.rng.IntN(4) == 0}
-	msgs, err := m.r.q.StageReceive(ctx, &mb.b, &o)
+	msgs, err := m.r.q.In(&mb.b).Receive(ctx, &o)
 	m.note("receive %+v: %v, %v", o, ids(msgs), err)
 	must(m.r.t, err)
 	want := m.visible(o.Names, time.Now())
@@ -116,7 +116,7 @@ func (m *model) receive(mb *modelBatch) {
 			m.receipts = append(m.receipts, modelReceipt{Receipt: Receipt{ID: r.ID, Deliveries: r.Deliveries}})
 		})
 		if m.rng.IntN(3) == 0 { // complete it right away
-			must(m.r.t, m.r.q.StageComplete(&mb.b, r, nil))
+			must(m.r.t, m.r.q.In(&mb.b).Complete(r, nil))
 			m.note("complete %s in the same batch", r)
 			mb.commit = append(mb.commit, func() { m.remove(msg) })
 		}
@@ -130,7 +130,7 @@ func (m *model) remove(msg *modelMessage) {
 
 func (m *model) delete(mb *modelBatch) {
 	id := ID(1 + m.rng.IntN(len(m.messages)+len(m.gone)+2))
-	err := m.r.q.StageDelete(&mb.b, id)
+	err := m.r.q.In(&mb.b).Delete(id)
 	m.note("delete %s: %v", id, err)
 	msg := m.messages[id]
 	switch {
@@ -173,10 +173,10 @@ func (m *model) settle(mb *modelBatch) {
 	what := "complete"
 	switch m.rng.IntN(3) {
 	case 0:
-		err, then = m.r.q.StageComplete(&mb.b, r.Receipt, nil), func() { m.remove(msg) }
+		err, then = m.r.q.In(&mb.b).Complete(r.Receipt, nil), func() { m.remove(msg) }
 	case 1:
 		what = "nack"
-		err = m.r.q.StageNack(ctx, &mb.b, r.Receipt, delay)
+		err = m.r.q.In(&mb.b).Nack(ctx, r.Receipt, delay)
 		var dead ID
 		if err == nil && msg != nil && msg.deliveries >= modelReceives && msg.name != "a.dlq" && len(msg.name) == 1 {
 			dead = m.r.q.next - 1
@@ -190,7 +190,7 @@ func (m *model) settle(mb *modelBatch) {
 		}
 	default:
 		what = "extend"
-		err = m.r.q.StageExtend(ctx, &mb.b, r.Receipt, delay+time.Second)
+		err = m.r.q.In(&mb.b).Extend(ctx, r.Receipt, delay+time.Second)
 		then = func() { msg.hidden = now.Add(delay + time.Second) }
 	}
 	m.note("%s %s, %v: %v", what, r, delay, err)

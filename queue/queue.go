@@ -10,13 +10,14 @@
 //
 // # Staging
 //
-// Every operation commits at once, or is staged in a batch that somebody else commits,
+// Every operation commits at once, or is staged by a Tx in a batch that the caller commits,
 // so that it lands with everything else there:
 //
 //	err := db.Update(ctx, func(tx *vfs.Tx) error { // receive, write and complete: one commit
-//		msgs, err := q.StageReceive(ctx, tx.Batch(), nil)
+//		in := q.In(tx.Batch())
+//		msgs, err := in.Receive(ctx, nil)
 //		…
-//		return q.StageComplete(tx.Batch(), msgs[0].Receipt(), nil)
+//		return in.Complete(msgs[0].Receipt(), nil)
 //	})
 //
 // What staging claims, ids, messages, keys, is reserved at once: two staged Enqueues
@@ -116,7 +117,7 @@ type Queue struct {
 	source   *alarm.Source
 	ctx      context.Context // of what the alarm does
 	cancel   context.CancelFunc
-	works    sync.WaitGroup // of what the queue does by itself; added to under mu, unless closed
+	works    sync.WaitGroup // of commits under way, and what the queue does by itself; added to under mu, unless closed
 	closing  chan struct{}  // closed by Close
 	durable  atomic.Uint64  // the newest commit that is known to be on stable storage
 
@@ -129,24 +130,23 @@ type Queue struct {
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose hooks take it.
 	mu       sync.Mutex
-	failed   error                     // why the index can't be trusted  +checklocks:mu
-	index    index                     // +checklocks:mu
-	meta     metadata                  // as stored: ids below next are taken  +checklocks:mu
-	rebuilt  bool                      // what is stored of them is missing or wrong  +checklocks:mu
-	prior    batch.Prior               // of the metadata's value  +checklocks:mu
-	next     ID                        // the next id to reserve  +checklocks:mu
-	shown    ID                        // above all that others were told of  +checklocks:mu
-	reserved int                       // messages that are staged and count  +checklocks:mu
-	stagings map[*batch.Batch]*staging // +checklocks:mu
-	staged   map[ID]*staging           // ids of staged messages  +checklocks:mu
-	answers  map[ID][]*Answer          // +checklocks:mu
-	waiters  map[*listener]struct{}    // +checklocks:mu
-	keys     keyTable                  // +checklocks:mu
-	bad      []Quarantined             // +checklocks:mu
-	retryAt  int64                     // when dead letters are tried again  +checklocks:mu
-	backoff  time.Duration             // +checklocks:mu
-	lacking  int64                     // the bytes that dead letters wait for, 0: none does  +checklocks:mu
-	closed   bool                      // +checklocks:mu
+	failed   error                  // why the index can't be trusted  +checklocks:mu
+	index    index                  // +checklocks:mu
+	meta     metadata               // as stored: ids below next are taken  +checklocks:mu
+	rebuilt  bool                   // what is stored of them is missing or wrong  +checklocks:mu
+	prior    batch.Prior            // of the metadata's value  +checklocks:mu
+	next     ID                     // the next id to reserve  +checklocks:mu
+	shown    ID                     // above all that others were told of  +checklocks:mu
+	reserved int                    // messages that are staged and count  +checklocks:mu
+	open     []*Tx                  // those that have staged something  +checklocks:mu
+	answers  map[ID][]*Answer       // +checklocks:mu
+	waiters  map[*listener]struct{} // +checklocks:mu
+	keys     keyTable               // +checklocks:mu
+	bad      []Quarantined          // +checklocks:mu
+	retryAt  int64                  // when dead letters are tried again  +checklocks:mu
+	backoff  time.Duration          // +checklocks:mu
+	lacking  int64                  // the bytes that dead letters wait for, 0: none does  +checklocks:mu
+	closed   bool                   // +checklocks:mu
 }
 
 // Defaults of Options.
@@ -169,7 +169,6 @@ const (
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, error) {
 	q := &Queue{
 		actor: a, closing: make(chan struct{}),
-		stagings: map[*batch.Batch]*staging{}, staged: map[ID]*staging{},
 		answers: map[ID][]*Answer{}, waiters: map[*listener]struct{}{},
 	}
 	if opts != nil {
@@ -249,11 +248,11 @@ func orDefault[T comparable](v, def T) T {
 	return v
 }
 
-// Close ends the queue, not the actor. Who waits for a message or an answer gets
-// ErrClosed, and what is staged can't be committed any more; a commit that is under way
-// is waited for. What is stored and due later goes on counting in Options.Clock, so that
-// who puts the actor to sleep knows when it must be awake. A second Close does nothing. It
-// must not be called by hooks of a batch.
+// Close ends the queue, not the actor. Whoever waits for a message or an answer gets
+// ErrClosed, and what is staged can't be committed any more; Close waits for commits of it
+// that are under way. What is stored and due later goes on counting in Options.Clock, so
+// that whoever puts the actor to sleep knows when it must be awake. A second Close does
+// nothing. Participants of a batch must not call it.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	if q.closed {
@@ -265,10 +264,6 @@ func (q *Queue) Close() error {
 	q.mu.Unlock()
 	q.cancel()
 	q.works.Wait()
-	// What was sealed before lands or fails until this gets its turn: who opens the queue
-	// next must see it. An empty batch writes nothing, and if the actor is lost nothing
-	// lands any more.
-	_ = q.actor.Apply(context.Background(), new(batch.Batch))
 	q.arm()
 	q.source.Close()
 	if q.ownClock {
@@ -304,57 +299,54 @@ func (q *Queue) usable() error {
 
 // commit stages and commits a batch of its own. What stage returns an error for is given
 // up.
-func (q *Queue) commit(ctx context.Context, stage func(b *batch.Batch) error) error {
-	w, _ := q.batches.Get().(*work)
-	if w == nil {
-		w = &work{}
-		w.staging.init(q, &w.batch)
-		w.staging.own = true
-	}
+func (q *Queue) commit(ctx context.Context, stage func(tx *Tx) error) error {
 	q.mu.Lock()
 	err := q.usable()
-	if err == nil {
-		w.staging.begin()
-	}
 	q.mu.Unlock()
 	if err != nil {
 		return err
 	}
+	w, _ := q.batches.Get().(*work)
+	if w == nil {
+		w = &work{}
+		w.tx.q, w.tx.batch, w.tx.own = q, &w.batch, true
+	}
+	w.batch.Enlist(q, (*participant)(&w.tx))
 	over := false
 	defer func() {
 		if !over { // a panic gives back what was claimed, and the memory is not used again
 			w.batch.Abort(nil)
 		}
 	}()
-	if err = stage(&w.batch); err != nil {
+	if err = stage(&w.tx); err != nil {
 		w.batch.Abort(err)
 	} else {
 		err = q.actor.Commit(ctx, &w.batch)
-		q.landed(&w.staging, err)
+		q.landed(&w.tx, err)
 	}
 	// Whatever became of it, nobody uses its memory any more.
 	w.batch.Reset()
-	w.staging.reset()
+	w.tx.reset()
 	over = true
 	q.batches.Put(w)
 	return err
 }
 
 // landed follows a commit of the queue's own, which is durable unless there is an error.
-func (q *Queue) landed(st *staging, err error) {
+func (q *Queue) landed(tx *Tx, err error) {
 	for err == nil {
 		old := q.durable.Load()
-		if old >= st.landed || q.durable.CompareAndSwap(old, st.landed) {
+		if old >= tx.landed || q.durable.CompareAndSwap(old, tx.landed) {
 			break
 		}
 	}
-	tell(st.told, err)
+	tell(tx.told, err)
 }
 
 // A work is a batch of the queue's own, and the memory that it takes.
 type work struct {
-	batch   batch.Batch
-	staging staging
+	batch batch.Batch
+	tx    Tx
 }
 
 // millis is the time of day in Unix milliseconds.

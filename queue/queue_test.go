@@ -90,7 +90,7 @@ func TestFull(t *testing.T) {
 	r := newRigWith(t, Options{MaxMessages: 2, MaxReceive: 1}, whole)
 	r.enqueue("a", nil)
 	var b batch.Batch
-	_, err := r.q.StageEnqueue(&b, Send{Name: "a"})
+	_, err := r.q.In(&b).Enqueue(Send{Name: "a"})
 	must(t, err)
 	_, err = r.q.Enqueue(ctx, Send{Name: "a"})
 	var full *FullError
@@ -178,7 +178,7 @@ func TestOptions(t *testing.T) {
 		wantErr(t, fmt.Sprintf("%+v", o), err, ErrInvalid)
 		_, err = r.q.TryReceive(ctx, o)
 		wantErr(t, fmt.Sprintf("%+v", o), err, ErrInvalid)
-		_, err = r.q.StageReceive(ctx, new(batch.Batch), o)
+		_, err = r.q.In(new(batch.Batch)).Receive(ctx, o)
 		wantErr(t, fmt.Sprintf("%+v", o), err, ErrInvalid)
 	}
 }
@@ -221,7 +221,7 @@ func TestDelete(t *testing.T) {
 	wantIDs(t, "removed", removed, m.ID, 77)
 	wantErr(t, "complete", m.Complete(ctx, nil), ErrGone)
 	var b batch.Batch
-	_, err = r.q.StageReceive(ctx, &b, nil)
+	_, err = r.q.In(&b).Receive(ctx, nil)
 	must(t, err)
 	_, err = r.q.Delete(ctx, 2)
 	wantErr(t, "one that a batch has", err, ErrBusy)
@@ -294,7 +294,7 @@ func TestClosed(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
 	var b batch.Batch
-	_, err := r.q.StageEnqueue(&b, Send{})
+	_, err := r.q.In(&b).Enqueue(Send{})
 	must(t, err)
 	must(t, r.q.Close())
 	must(t, r.q.Close())
@@ -304,7 +304,7 @@ func TestClosed(t *testing.T) {
 		"nack":     r.q.Nack(ctx, Receipt{ID: 1, Deliveries: 1}, 0),
 		"extend":   r.q.Extend(ctx, Receipt{ID: 1, Deliveries: 1}, time.Second),
 		"wait":     r.q.WaitFor(ctx),
-		"delete":   r.q.StageDelete(new(batch.Batch), 1),
+		"delete":   r.q.In(new(batch.Batch)).Delete(1),
 	} {
 		wantErr(t, what, err, ErrClosed)
 	}
@@ -312,7 +312,7 @@ func TestClosed(t *testing.T) {
 	wantErr(t, "enqueue", err, ErrClosed)
 	_, err = r.q.Receive(ctx, nil)
 	wantErr(t, "receive", err, ErrClosed)
-	_, err = r.q.StageReceive(ctx, new(batch.Batch), nil)
+	_, err = r.q.In(new(batch.Batch)).Receive(ctx, nil)
 	wantErr(t, "stage", err, ErrClosed)
 	// What was staged with the old queue can't get an id of the new one.
 	r.open2()
@@ -324,7 +324,7 @@ func TestClosed(t *testing.T) {
 	var settled batch.Batch
 	settled.Abort(nil)
 	r.open2()
-	_, err = r.q.StageEnqueue(&settled, Send{})
+	_, err = r.q.In(&settled).Enqueue(Send{})
 	wantErr(t, "a settled batch", err, batch.ErrSettled)
 }
 

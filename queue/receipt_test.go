@@ -57,7 +57,7 @@ func TestVoidReceipts(t *testing.T) {
 		var b batch.Batch
 		staged := r.stageReceive(&b, ReceiveOptions{})[0]
 		for _, v := range append(void, Receipt{ID: 1, Deliveries: 2}) {
-			wantErr(t, "a void receipt in a batch", r.q.StageComplete(&b, v, nil), ErrLeaseOver)
+			wantErr(t, "a void receipt in a batch", r.q.In(&b).Complete(v, nil), ErrLeaseOver)
 		}
 		must(t, r.actor.Commit(ctx, &b))
 		r.wantVoid("a void receipt of a lease that a batch made", void...)
@@ -75,7 +75,7 @@ func TestReceiptOfBatch(t *testing.T) {
 	var b batch.Batch
 	m := r.stageReceive(&b, ReceiveOptions{})[0]
 	first := m.Receipt()
-	must(t, r.q.StageExtend(ctx, &b, first, time.Hour))
+	must(t, r.q.In(&b).Extend(ctx, first, time.Hour))
 	must(t, r.actor.Apply(ctx, &b)) // nobody has waited for stable storage
 	if m.Receipt() != first || first.Nonce == 0 {
 		t.Errorf("the receipt is %s, before %s", m.Receipt(), first)
@@ -182,8 +182,8 @@ func TestDiscard(t *testing.T) {
 		wantErr(t, "a key of something else", r.q.Discard(ctx, key), ErrGone)
 	}
 	var b batch.Batch
-	must(t, r.q.StageDiscard(&b, odd))
-	wantErr(t, "twice", r.q.StageDiscard(&b, odd), ErrGone)
+	must(t, r.q.In(&b).discard(odd))
+	wantErr(t, "twice", r.q.In(&b).discard(odd), ErrGone)
 	b.Abort(nil)
 	must(t, r.q.Discard(ctx, odd))
 	must(t, r.q.Discard(ctx, appendMessageKey(nil, 2)))

@@ -102,8 +102,8 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 		return nil, nil
 	}
 	for some := *o; ; some.Count = len(msgs) / 2 {
-		err = q.commit(ctx, func(b *batch.Batch) error {
-			msgs, err = q.stageReceive(ctx, b, &some)
+		err = q.commit(ctx, func(tx *Tx) error {
+			msgs, err = tx.receive(ctx, &some)
 			return err
 		})
 		if err == nil {
@@ -116,36 +116,37 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 	}
 }
 
-// StageReceive stages in b that messages are handed out, and returns them: none when
-// none is visible now. Until b is settled nobody else gets them. If b doesn't land they
-// were not received, and the receipts are void. What is returned may be completed in b.
-// On an error nothing was staged.
-func (q *Queue) StageReceive(ctx context.Context, b *batch.Batch, opts *ReceiveOptions) ([]*Message, error) {
-	o, err := opts.check(q)
+// Receive stages that messages are handed out, and returns them; it never waits, and
+// returns none when none is visible now. No other receiver gets them until the batch is
+// settled. If it doesn't land they were not received, and the receipts are void. The same
+// batch may complete what it has received.
+func (tx *Tx) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
+	o, err := opts.check(tx.q)
 	if err == nil {
-		err = q.check(ctx)
+		err = tx.q.check(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("queue: receive: %w", err)
 	}
-	return q.stageReceive(ctx, b, &o)
+	return tx.receive(ctx, &o)
 }
 
-func (q *Queue) stageReceive(ctx context.Context, b *batch.Batch, o *ReceiveOptions) (msgs []*Message, err error) {
+func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, err error) {
+	q := tx.q
 	q.mu.Lock()
-	st, err := q.staging(b)
+	err = tx.begin()
 	q.mu.Unlock()
 	var claimed []*change
 	for err == nil && len(msgs) < o.Count {
 		var c *change
-		if c, err = st.first(o.Names); c == nil {
+		if c, err = tx.first(o.Names); c == nil {
 			break
 		}
 		var m *Message
-		m, err = st.hand(ctx, c, o)
+		m, err = tx.hand(ctx, c, o)
 		switch {
 		case damaged(err):
-			st.setAside(c, err)
+			tx.setAside(c, err)
 			err = nil
 		case err == nil:
 			msgs = append(msgs, m)
@@ -159,15 +160,15 @@ func (q *Queue) stageReceive(ctx context.Context, b *batch.Batch, o *ReceiveOpti
 	}
 	q.mu.Lock()
 	for _, c := range claimed {
-		st.unclaim(c)
+		tx.unclaim(c)
 	}
 	q.mu.Unlock()
 	return nil, fmt.Errorf("queue: receive: %w", err)
 }
 
 // first claims the first visible message, nil if there is none.
-func (st *staging) first(names []string) (*change, error) {
-	q := st.q
+func (tx *Tx) first(names []string) (*change, error) {
+	q := tx.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due()
@@ -175,12 +176,12 @@ func (st *staging) first(names []string) (*change, error) {
 	if it == nil {
 		return nil, nil
 	}
-	return st.claim(it)
+	return tx.claim(it)
 }
 
 // hand stages that a message is handed out.
-func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
-	q, it := st.q, c.it
+func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
+	q, it := tx.q, c.it
 	value, err := q.value(ctx, it)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Mes
 		return m, nil
 	}
 	m.Until = time.UnixMilli(after(now, o.Visibility))
-	st.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant}, now)
+	tx.lease(c, &r, lease{leased, m.Until.UnixMilli(), m.Deliveries, m.grant}, now)
 	m.grant.stored = c.rec != nil
 	return m, nil
 }
@@ -213,25 +214,25 @@ func (st *staging) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Mes
 // lease stages what becomes of a message that is r now. If that can't be stored, since
 // readers must not see it or the value has no room, memory alone knows.
 //
-// +checklocks:st.q.mu
-func (st *staging) lease(c *change, r *record, to lease, now int64) {
+// +checklocks:tx.q.mu
+func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
 	c.to, c.rec = to, nil
-	if st.q.opts.Plain {
+	if tx.q.opts.Plain {
 		return
 	}
 	r.setLease(to, now)
-	if r.size() <= st.q.limit {
+	if r.size() <= tx.q.limit {
 		c.rec = r.encode()
 	}
 }
 
 // setAside gives up a change of a message that can't be read, and the message with it.
-func (st *staging) setAside(c *change, err error) {
-	q := st.q
+func (tx *Tx) setAside(c *change, err error) {
+	q := tx.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it := c.it
-	st.forgetChange(c)
+	tx.forgetChange(c)
 	q.putAside(it, fmt.Errorf("it can't be read: %w", err))
 }
 

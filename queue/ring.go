@@ -87,8 +87,8 @@ func (q *Queue) nextRing() (next ringing) {
 		next.by(q.retryAt)
 	}
 	now := q.millis()
-	for _, st := range q.stagings {
-		for _, c := range st.changes {
+	for _, tx := range q.open {
+		for _, c := range tx.changes {
 			if c.it.state != ready || q.dying(c.it.line.name, c.it.lease) {
 				next.by(q.claimedRing(c.it.at, now, next.held))
 			}
@@ -136,8 +136,8 @@ func (q *Queue) buryAll() {
 			return
 		}
 		var dying []*item
-		err := q.commit(q.ctx, func(b *batch.Batch) (err error) {
-			dying, err = q.stageDying(b, most)
+		err := q.commit(q.ctx, func(tx *Tx) (err error) {
+			dying, err = tx.buryDying(most)
 			return err
 		})
 		if n := len(dying); n > 0 && errors.Is(err, batch.ErrTooLarge) {
@@ -181,8 +181,9 @@ func (q *Queue) park(it *item, err error) {
 	}
 }
 
-// stageDying stages dead letters, and returns of what.
-func (q *Queue) stageDying(b *batch.Batch, most int) (dying []*item, err error) {
+// buryDying stages dead letters, and returns of what.
+func (tx *Tx) buryDying(most int) (dying []*item, err error) {
+	q := tx.q
 	for range most {
 		q.mu.Lock()
 		it := q.index.dying.top()
@@ -190,10 +191,10 @@ func (q *Queue) stageDying(b *batch.Batch, most int) (dying []*item, err error) 
 			q.mu.Unlock()
 			return dying, nil
 		}
-		st, err := q.staging(b)
+		err := tx.begin()
 		var c *change
 		if err == nil {
-			c, err = st.claim(it)
+			c, err = tx.claim(it)
 		}
 		q.mu.Unlock()
 		if err != nil {
@@ -206,13 +207,13 @@ func (q *Queue) stageDying(b *batch.Batch, most int) (dying []*item, err error) 
 		}
 		if err != nil {
 			if damaged(err) {
-				st.setAside(c, err)
+				tx.setAside(c, err)
 				continue
 			}
 			return dying, err
 		}
 		q.mu.Lock()
-		st.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
+		tx.bury(c, &r) // or the message goes on as it is, if it can't be laid aside
 		q.mu.Unlock()
 		dying = append(dying, it)
 	}

@@ -14,33 +14,33 @@ func (q *Queue) room() int64 { return q.actor.Limits().Storage - q.actor.Used() 
 // given back, and dead letters. An actor that is full must be able to work off its
 // messages: else nothing would ever make room.
 //
-// +checklocks:st.q.mu
-func (st *staging) spareRoom() {
-	over := st.growth()
+// +checklocks:tx.q.mu
+func (tx *Tx) spareRoom() {
+	over := tx.growth()
 	if over <= 0 {
 		return
 	}
-	if over -= st.q.room(); over <= 0 {
+	if over -= tx.q.room(); over <= 0 {
 		return
 	}
-	for _, c := range st.changes {
-		if n := len(c.rec) - c.it.size; !c.remove && n > 0 {
+	for _, c := range tx.changes {
+		if n := len(c.rec) - c.it.size; !c.put && !c.remove && n > 0 {
 			over -= int64(n)
 			c.leaveStored()
 		}
 	}
-	for _, c := range slices.Backward(st.changes) {
-		if c.grave != nil && len(c.grave.rec) > c.it.size && over > 0 {
-			over -= st.exhume(c)
+	for _, c := range slices.Backward(tx.changes) {
+		if c.grave != nil && !c.put && len(c.grave.rec) > c.it.size && over > 0 {
+			over -= tx.exhume(c)
 		}
 	}
 }
 
-// growth is what the writes of st add to what the actor stores, in bytes.
+// growth is what the writes of tx add to what the actor stores, in bytes.
 //
-// +checklocks:st.q.mu
-func (st *staging) growth() (n int64) {
-	for _, c := range st.changes {
+// +checklocks:tx.q.mu
+func (tx *Tx) growth() (n int64) {
+	for _, c := range tx.changes {
 		switch {
 		case c.remove:
 			n -= messageKeySize + batch.WrapperBytes + int64(c.it.size)
@@ -48,7 +48,7 @@ func (st *staging) growth() (n int64) {
 			n += int64(len(c.rec) - c.it.size)
 		}
 	}
-	for _, a := range st.adds {
+	for _, a := range tx.adds {
 		n += messageKeySize + batch.WrapperBytes + int64(len(a.it.rec))
 	}
 	return n
@@ -64,18 +64,17 @@ func (c *change) leaveStored() {
 // exhume undoes bury, and returns how much room that saves. The message then waits, in
 // memory alone, until there is room for the dead letter, and nobody gets it.
 //
-// +checklocks:st.q.mu
-func (st *staging) exhume(c *change) int64 {
-	q, grave := st.q, c.grave
+// +checklocks:tx.q.mu
+func (tx *Tx) exhume(c *change) int64 {
+	q, grave := tx.q, c.grave
 	saved := int64(len(grave.rec) - c.it.size)
-	st.adds = slices.DeleteFunc(st.adds, func(a added) bool { return a.it == grave })
-	st.free--
-	delete(q.staged, grave.id)
+	tx.adds = slices.DeleteFunc(tx.adds, func(a added) bool { return a.it == grave })
+	tx.free--
 	q.answer(grave.id, answer{err: fmt.Errorf("%w: it was not stored", ErrNoAnswer)})
 	c.leaveStored()
 	c.remove, c.answer, c.grave, c.metric = false, answer{}, nil, c.alive
 	c.to = lease{deliveries: c.to.deliveries}
-	st.spared = true
+	tx.spared = true
 	// The last one counts, and not the smallest: with less room the same would happen.
 	q.lacking = saved
 	return saved
@@ -84,10 +83,10 @@ func (st *staging) exhume(c *change) int64 {
 // roomMade has dead letters that wait for room tried again if a commit has made enough,
 // and forgets the ids of those that had none.
 //
-// +checklocks:st.q.mu
-func (st *staging) roomMade() {
-	q := st.q
-	if st.spared {
+// +checklocks:tx.q.mu
+func (tx *Tx) roomMade() {
+	q := tx.q
+	if tx.spared {
 		q.rewind()
 	}
 	if q.lacking > 0 && q.room() >= q.lacking {

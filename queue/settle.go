@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -19,18 +18,18 @@ import (
 // is no good any more, ErrBusy, *InvalidError for a response that can't be encoded, and
 // those of actorstore.Actor.Commit.
 func (q *Queue) Complete(ctx context.Context, r Receipt, response any) error {
-	return q.commit(ctx, func(b *batch.Batch) error { return q.StageComplete(b, r, response) })
+	return q.commit(ctx, func(tx *Tx) error { return tx.Complete(r, response) })
 }
 
-// StageComplete stages Complete in b. The receipt is checked now; until b is settled the
-// lease doesn't end.
-func (q *Queue) StageComplete(b *batch.Batch, r Receipt, response any) error {
+// Complete stages Queue.Complete. The receipt is checked now; the lease doesn't end until
+// the batch is settled.
+func (tx *Tx) Complete(r Receipt, response any) error {
 	body, err := encodeValue(response, whatResponse)
 	if err == nil {
-		q.mu.Lock()
-		defer q.mu.Unlock()
+		tx.q.mu.Lock()
+		defer tx.q.mu.Unlock()
 		var c *change
-		if c, _, err = q.held(b, r); err == nil {
+		if c, _, err = tx.held(r); err == nil {
 			c.remove, c.answer, c.metric = true, answer{response: body}, metricCompleted
 			return nil
 		}
@@ -44,26 +43,26 @@ func (q *Queue) StageComplete(b *batch.Batch, r Receipt, response any) error {
 //
 // Errors: as Complete.
 func (q *Queue) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
-	return q.commit(ctx, func(b *batch.Batch) error { return q.StageNack(ctx, b, r, delay) })
+	return q.commit(ctx, func(tx *Tx) error { return tx.Nack(ctx, r, delay) })
 }
 
-// StageNack stages Nack in b, as StageComplete does.
-func (q *Queue) StageNack(ctx context.Context, b *batch.Batch, r Receipt, delay time.Duration) error {
+// Nack stages Queue.Nack, as Complete does. The context is for reading the message.
+func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
 	if delay < 0 {
 		return fmt.Errorf("queue: nack message %s: %w", r,
 			&InvalidError{What: whatOptions, Err: fmt.Errorf("the delay is %v", delay)})
 	}
-	return q.change(ctx, b, r, "nack", func(st *staging, c *change, rec *record) {
-		now := q.millis()
+	return tx.change(ctx, r, "nack", func(c *change, rec *record) {
+		now := tx.q.millis()
 		to := lease{state: ready, deliveries: r.Deliveries}
 		if delay > 0 {
 			to.state, to.at = delayed, after(now, delay)
 		}
 		c.metric = metricReturned
-		if q.dying(rec.name, to) && st.bury(c, rec) {
+		if tx.q.dying(rec.name, to) && tx.bury(c, rec) {
 			return
 		}
-		st.lease(c, rec, to, now)
+		tx.lease(c, rec, to, now)
 	})
 }
 
@@ -72,34 +71,33 @@ func (q *Queue) StageNack(ctx context.Context, b *batch.Batch, r Receipt, delay 
 //
 // Errors: as Complete.
 func (q *Queue) Extend(ctx context.Context, r Receipt, d time.Duration) error {
-	return q.commit(ctx, func(b *batch.Batch) error { return q.StageExtend(ctx, b, r, d) })
+	return q.commit(ctx, func(tx *Tx) error { return tx.Extend(ctx, r, d) })
 }
 
-// StageExtend stages Extend in b, as StageComplete does.
-func (q *Queue) StageExtend(ctx context.Context, b *batch.Batch, r Receipt, d time.Duration) error {
+// Extend stages Queue.Extend, as Complete does. The context is for reading the message.
+func (tx *Tx) Extend(ctx context.Context, r Receipt, d time.Duration) error {
 	if d < time.Millisecond {
 		return fmt.Errorf("queue: extend message %s: %w", r,
 			&InvalidError{What: whatOptions, Err: fmt.Errorf("by %v", d)})
 	}
-	return q.change(ctx, b, r, "extend", func(st *staging, c *change, rec *record) {
-		now := q.millis()
+	return tx.change(ctx, r, "extend", func(c *change, rec *record) {
+		now := tx.q.millis()
 		to := c.to
 		to.at = after(now, d)
-		st.lease(c, rec, to, now)
+		tx.lease(c, rec, to, now)
 	})
 }
 
 // change has fn change a message that was received, under q.mu.
-func (q *Queue) change(ctx context.Context, b *batch.Batch, r Receipt, what string,
-	fn func(st *staging, c *change, rec *record)) error {
-
+func (tx *Tx) change(ctx context.Context, r Receipt, what string, fn func(c *change, rec *record)) error {
+	q := tx.q
 	q.mu.Lock()
-	c, fresh, err := q.held(b, r)
+	c, fresh, err := tx.held(r)
 	q.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("queue: %s message %s: %w", what, r, err)
 	}
-	// It may be one that b has received: then it is not stored as it will be.
+	// The same batch may have received it: then it is not stored as it will be.
 	value, rec := c.rec, record{}
 	if value == nil {
 		value, err = q.value(ctx, c.it)
@@ -111,21 +109,21 @@ func (q *Queue) change(ctx context.Context, b *batch.Batch, r Receipt, what stri
 	defer q.mu.Unlock()
 	if err != nil {
 		if fresh {
-			c.st.unclaim(c)
+			tx.unclaim(c)
 		}
 		return fmt.Errorf("queue: %s message %s: %w", what, r, err)
 	}
-	fn(c.st, c, &rec)
+	fn(c, &rec)
 	return nil
 }
 
-// held claims a message for b, if the receipt is good; fresh says that b did nothing to
-// the message before.
+// held claims a message, if the receipt is good; fresh says that tx did nothing to the
+// message before.
 //
-// +checklocks:q.mu
-func (q *Queue) held(b *batch.Batch, r Receipt) (c *change, fresh bool, err error) {
-	st, err := q.staging(b)
-	if err != nil {
+// +checklocks:tx.q.mu
+func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
+	q := tx.q
+	if err := tx.begin(); err != nil {
 		return nil, false, err
 	}
 	q.due()
@@ -136,7 +134,7 @@ func (q *Queue) held(b *batch.Batch, r Receipt) (c *change, fresh bool, err erro
 	at := &it.lease
 	if c := it.claim; c != nil {
 		switch {
-		case c.st != st:
+		case c.tx != tx:
 			return nil, false, ErrBusy
 		case c.remove:
 			return nil, false, ErrGone
@@ -147,7 +145,7 @@ func (q *Queue) held(b *batch.Batch, r Receipt) (c *change, fresh bool, err erro
 		return nil, false, ErrLeaseOver
 	}
 	fresh = it.claim == nil
-	c, err = st.claim(it)
+	c, err = tx.claim(it)
 	return c, fresh, err
 }
 
@@ -155,9 +153,9 @@ func (q *Queue) held(b *batch.Batch, r Receipt) (c *change, fresh bool, err erro
 // takes its place. It reports false when there is no room for the longer name in the
 // value, or no id: the message then stays what it is.
 //
-// +checklocks:st.q.mu
-func (st *staging) bury(c *change, r *record) bool {
-	q := st.q
+// +checklocks:tx.q.mu
+func (tx *Tx) bury(c *change, r *record) bool {
+	q := tx.q
 	dead := record{name: r.name + q.opts.DeadLetter, body: r.body, created: r.created}
 	if !q.opts.Plain {
 		dead.setLease(lease{deliveries: c.to.deliveries}, 0)
@@ -166,7 +164,7 @@ func (st *staging) bury(c *change, r *record) bool {
 		c.it.stays = true
 		return false
 	}
-	it, err := st.add(&dead, false)
+	it, err := tx.add(&dead, false)
 	if err != nil {
 		c.it.stays = true
 		return false
@@ -177,15 +175,15 @@ func (st *staging) bury(c *change, r *record) bool {
 	return true
 }
 
-// StageDelete stages in b that a message is removed, leased or not, or one that is
-// quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy. What
-// is quarantined and has no id, StageDiscard removes.
-func (q *Queue) StageDelete(b *batch.Batch, id ID) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st, err := q.staging(b)
+// Delete stages that a message is removed, leased or not, or one that is quarantined. One
+// that isn't there is ErrGone, one that another batch has ErrBusy. Queue.Discard removes
+// what is quarantined and has no id.
+func (tx *Tx) Delete(id ID) error {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	err := tx.begin()
 	if err == nil {
-		err = st.remove(id, metricDeleted)
+		err = tx.remove(id, metricDeleted)
 	}
 	if err != nil {
 		return fmt.Errorf("queue: delete message %s: %w", id, err)
@@ -193,14 +191,14 @@ func (q *Queue) StageDelete(b *batch.Batch, id ID) error {
 	return nil
 }
 
-// +checklocks:st.q.mu
-func (st *staging) remove(id ID, m *metrics.Metric) error {
-	q := st.q
+// +checklocks:tx.q.mu
+func (tx *Tx) remove(id ID, m *metrics.Metric) error {
+	q := tx.q
 	it := q.index.byID[id]
 	if it == nil {
-		return st.removeBad(appendMessageKey(nil, id))
+		return tx.removeBad(appendMessageKey(nil, id))
 	}
-	c, err := st.claim(it)
+	c, err := tx.claim(it)
 	if err != nil {
 		return err
 	}
@@ -211,14 +209,18 @@ func (st *staging) remove(id ID, m *metrics.Metric) error {
 	return nil
 }
 
-// StageDiscard stages in b that what is quarantined under a key of the actor is removed.
-// Any other key is ErrGone.
-func (q *Queue) StageDiscard(b *batch.Batch, key []byte) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	st, err := q.staging(b)
+// Discard removes what is quarantined under a key of the actor, durably. Any other key is
+// ErrGone.
+func (q *Queue) Discard(ctx context.Context, key []byte) error {
+	return q.commit(ctx, func(tx *Tx) error { return tx.discard(key) })
+}
+
+func (tx *Tx) discard(key []byte) error {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	err := tx.begin()
 	if err == nil {
-		err = st.removeBad(key)
+		err = tx.removeBad(key)
 	}
 	if err != nil {
 		return fmt.Errorf("queue: discard %s: %w", actorstore.Describe(key), err)
@@ -226,12 +228,7 @@ func (q *Queue) StageDiscard(b *batch.Batch, key []byte) error {
 	return nil
 }
 
-// Discard removes what is quarantined under a key, as StageDiscard does.
-func (q *Queue) Discard(ctx context.Context, key []byte) error {
-	return q.commit(ctx, func(b *batch.Batch) error { return q.StageDiscard(b, key) })
-}
-
-// Delete removes messages, as StageDelete does, and returns which of them were there, in
+// Delete removes messages, as Tx.Delete does, and returns which of them were there, in
 // the order of ids. Many are removed by several commits, each within the limits of a
 // batch; on an error what is returned has been removed.
 func (q *Queue) Delete(ctx context.Context, ids ...ID) (removed []ID, err error) {
@@ -245,9 +242,9 @@ func (q *Queue) delete(ctx context.Context, ids []ID, skip func(error) bool) (re
 	for len(ids) > 0 {
 		n := min(len(ids), q.deletesAtOnce())
 		var some []ID
-		err := q.commit(ctx, func(b *batch.Batch) error {
+		err := q.commit(ctx, func(tx *Tx) error {
 			for _, id := range ids[:n] {
-				err := q.StageDelete(b, id)
+				err := tx.Delete(id)
 				switch {
 				case err == nil:
 					some = append(some, id)

@@ -18,14 +18,14 @@ import (
 
 func (r *rig) stageEnqueue(b *batch.Batch, s Send) ID {
 	r.t.Helper()
-	id, err := r.q.StageEnqueue(b, s)
+	id, err := r.q.In(b).Enqueue(s)
 	must(r.t, err)
 	return id
 }
 
 func (r *rig) stageReceive(b *batch.Batch, o ReceiveOptions) []*Message {
 	r.t.Helper()
-	msgs, err := r.q.StageReceive(ctx, b, &o)
+	msgs, err := r.q.In(b).Receive(ctx, &o)
 	must(r.t, err)
 	return msgs
 }
@@ -103,14 +103,14 @@ func TestReceiveAndComplete(t *testing.T) {
 	}
 	var b batch.Batch
 	msgs := r.stageReceive(&b, ReceiveOptions{Count: 5})
-	must(t, r.q.StageComplete(&b, msgs[0].Receipt(), nil))
-	wantErr(t, "twice", r.q.StageComplete(&b, msgs[0].Receipt(), nil), ErrGone)
-	must(t, r.q.StageNack(ctx, &b, msgs[1].Receipt(), 0)) // a dead letter
-	wantErr(t, "a dead one", r.q.StageComplete(&b, msgs[1].Receipt(), nil), ErrGone)
-	must(t, r.q.StageExtend(ctx, &b, msgs[2].Receipt(), time.Hour))
-	must(t, r.q.StageDelete(&b, msgs[3].ID))
-	wantErr(t, "deleted", r.q.StageDelete(&b, msgs[3].ID), ErrGone)
-	must(t, r.q.StageComplete(&b, msgs[4].Receipt(), nil))
+	must(t, r.q.In(&b).Complete(msgs[0].Receipt(), nil))
+	wantErr(t, "twice", r.q.In(&b).Complete(msgs[0].Receipt(), nil), ErrGone)
+	must(t, r.q.In(&b).Nack(ctx, msgs[1].Receipt(), 0)) // a dead letter
+	wantErr(t, "a dead one", r.q.In(&b).Complete(msgs[1].Receipt(), nil), ErrGone)
+	must(t, r.q.In(&b).Extend(ctx, msgs[2].Receipt(), time.Hour))
+	must(t, r.q.In(&b).Delete(msgs[3].ID))
+	wantErr(t, "deleted", r.q.In(&b).Delete(msgs[3].ID), ErrGone)
+	must(t, r.q.In(&b).Complete(msgs[4].Receipt(), nil))
 	r.wantCost("all of it", 1, 0, func() { must(t, r.actor.Commit(ctx, &b)) })
 	if n := b.Len(); n != 7 {
 		t.Errorf("%d writes, want the metadata, one for each message, and the dead letter", n)
@@ -356,17 +356,82 @@ func TestLateStaging(t *testing.T) {
 	r.enqueue("a", nil)
 	var b batch.Batch
 	b.Late(func(b *batch.Batch) error {
-		msgs, err := r.q.StageReceive(ctx, b, nil)
+		msgs, err := r.q.In(b).Receive(ctx, nil)
 		if err != nil {
 			return err
 		}
-		if _, err := r.q.StageEnqueue(b, Send{Name: "b"}); err != nil {
+		if _, err := r.q.In(b).Enqueue(Send{Name: "b"}); err != nil {
 			return err
 		}
-		return r.q.StageComplete(b, msgs[0].Receipt(), nil)
+		return r.q.In(b).Complete(msgs[0].Receipt(), nil)
 	})
 	must(t, r.actor.Commit(ctx, &b))
 	wantIDs(t, "left", ids(r.try(ReceiveOptions{Count: 9})), 2)
+	r.verify("in the end")
+}
+
+// TestLateStagingAgain stages from a Late function behind what was staged before, whose
+// writes are in the batch already: also in what the batch is joined to, by either name.
+func TestLateStagingAgain(t *testing.T) {
+	for _, how := range []string{"alone", "joined", "joined, by its own name", "kept"} {
+		r := newRig(t, Options{})
+		r.enqueue("a", nil)
+		r.enqueue("a", nil)
+		var o, outer batch.Batch
+		tx := r.q.In(&o)
+		m := r.stageReceive(&o, ReceiveOptions{})[0]
+		r.stageEnqueue(&o, Send{Name: "b", Key: "k"})
+		b := &o
+		late := func(b *batch.Batch) error {
+			in := tx
+			switch how {
+			case "alone", "joined":
+				in = r.q.In(b)
+			case "joined, by its own name":
+				in = r.q.In(&o)
+			}
+			if in != tx {
+				t.Errorf("%s: another Tx", how)
+			}
+			msgs, err := in.Receive(ctx, nil)
+			wantIDs(t, how, ids(msgs), 2)
+			_, more := in.Enqueue(Send{Name: "b", Key: "l"})
+			return errors.Join(err, more, in.Complete(m.Receipt(), nil))
+		}
+		if how == "joined" || how == "joined, by its own name" {
+			b = &outer
+			b.Join(&o)
+		}
+		b.Late(late)
+		must(t, r.actor.Commit(ctx, b))
+		r.verify(how)
+		wantIDs(t, how, ids(r.try(ReceiveOptions{Count: 9})), 3, 4)
+		r.reopen()
+		if n := r.q.Len(); n != 3 {
+			t.Errorf("%s: %d messages", how, n)
+		}
+	}
+}
+
+// TestTxOver: a Tx of a batch that is over stages nothing, also when the batch is used anew.
+func TestTxOver(t *testing.T) {
+	r := newRig(t, Options{})
+	var b batch.Batch
+	tx := r.q.In(&b)
+	if r.q.In(&b) != tx {
+		t.Error("a batch has two")
+	}
+	must(t, r.actor.Commit(ctx, &b))
+	for range 2 {
+		_, err := tx.Enqueue(Send{})
+		wantErr(t, "enqueue", err, batch.ErrSettled)
+		wantErr(t, "delete", tx.Delete(1), batch.ErrSettled)
+		b.Reset()
+	}
+	r.stageEnqueue(&b, Send{})
+	_, err := tx.Enqueue(Send{})
+	wantErr(t, "enqueue", err, batch.ErrSettled)
+	must(t, r.actor.Commit(ctx, &b))
 	r.verify("in the end")
 }
 
@@ -376,7 +441,7 @@ func TestJoined(t *testing.T) {
 	r.enqueue("a", nil)
 	var o batch.Batch
 	msgs := r.stageReceive(&o, ReceiveOptions{})
-	must(t, r.q.StageComplete(&o, msgs[0].Receipt(), nil))
+	must(t, r.q.In(&o).Complete(msgs[0].Receipt(), nil))
 	r.stageEnqueue(&o, Send{Name: "b", Key: "k"})
 	var first, second batch.Batch
 	first.Join(&o)
@@ -424,8 +489,8 @@ func TestStageReadErrors(t *testing.T) {
 	m := r.one(ReceiveOptions{})
 	broken := errors.New("broken")
 	for what, stage := range map[string]func(b *batch.Batch) error{
-		"nack":   func(b *batch.Batch) error { return r.q.StageNack(ctx, b, m.Receipt(), 0) },
-		"extend": func(b *batch.Batch) error { return r.q.StageExtend(ctx, b, m.Receipt(), time.Hour) },
+		"nack":   func(b *batch.Batch) error { return r.q.In(b).Nack(ctx, m.Receipt(), 0) },
+		"extend": func(b *batch.Batch) error { return r.q.In(b).Extend(ctx, m.Receipt(), time.Hour) },
 	} {
 		var b, other batch.Batch
 		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken})

@@ -257,9 +257,9 @@ func TestAllStaged(t *testing.T) {
 		}
 		switch got[len(got)-1] = m.ID; len(got) {
 		case 1:
-			must(t, r.q.StageComplete(&b, m.Receipt(), nil))
+			must(t, r.q.In(&b).Complete(m.Receipt(), nil))
 		case 2:
-			must(t, r.q.StageComplete(&other, m.Receipt(), nil))
+			must(t, r.q.In(&other).Complete(m.Receipt(), nil))
 			other.Abort(nil)
 		}
 	}

@@ -112,9 +112,9 @@ func (c *Context) complete(d *delivery, response any) error {
 	done.data.Completed = true
 	err := c.commit(tx, func(b *batch.Batch) error {
 		q := c.r.wf.opts.Queue
-		err := q.StageComplete(b, d.receipt(), response)
+		err := q.In(b).Complete(d.receipt(), response)
 		if errors.Is(err, queue.ErrLeaseOver) { // memory alone knew the lease
-			err = q.StageDelete(b, d.id)
+			err = q.In(b).Delete(d.id)
 		}
 		var invalid *queue.InvalidError
 		switch {
@@ -171,7 +171,7 @@ func (w *Workflow) giveBackAll(ctx context.Context, b *batch.Batch, entries []En
 		if !ok || d.parse(k) != nil || d.data.Completed {
 			continue
 		}
-		err := w.opts.Queue.StageNack(ctx, b, d.receipt(), 0)
+		err := w.opts.Queue.In(b).Nack(ctx, d.receipt(), 0)
 		if err != nil && !errors.Is(err, queue.ErrGone) && !errors.Is(err, queue.ErrLeaseOver) {
 			return err
 		}

@@ -276,7 +276,7 @@ func (v *receiving) takeUpTo(count int) (ds []*delivery, err error) {
 		if v.opts.Completable {
 			o.Visibility = held // it is the history that has the message now
 		}
-		msgs, err := r.wf.opts.Queue.StageReceive(context.WithoutCancel(v.c.life), b, o)
+		msgs, err := r.wf.opts.Queue.In(b).Receive(context.WithoutCancel(v.c.life), o)
 		if err != nil {
 			r.halt(storageError(err))
 			leave()
@@ -369,7 +369,7 @@ func Send(c *Context, name string, s queue.Send) (queue.ID, error) {
 		c.misuse(name, "there is no Options.Queue")
 	}
 	return StepTxWith(c, name, &StepOptions{Unrecorded: true}, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
-		id, err := q.StageEnqueue(b, s)
+		id, err := q.In(b).Enqueue(s)
 		if errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrStale) {
 			c.r.halt(storageError(err)) // which is not the fault of the workflow
 		}

@@ -1,0 +1,453 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// A Tx is everything that one batch does to the queue: see Queue.In. Its methods stage what
+// the Queue's methods of the same names commit, and may be called until the batch is
+// settled, also by its late participants; after that they return batch.ErrSettled. Like the
+// batch, a Tx is not safe for concurrent use.
+//
+// What is staged is claimed at once, and nothing else in memory changes before the commit.
+// If the batch doesn't land, what was claimed is given back. On an error nothing was staged.
+type Tx struct {
+	q     *Queue
+	batch *batch.Batch
+	own   bool // the batch is the queue's: nobody else knows what it would have done
+
+	// The fields below are guarded by q.mu. Writes are not put into the batch as they come,
+	// but when it is sealed, one for each message: what is received and completed in one
+	// batch is a single delete.
+	begun   bool // something was to be staged; tx is q.open[place]
+	place   int
+	sealed  *batch.Batch // what is being committed: the batch, or one that it is joined to; nil for nothing
+	adds    []added
+	free    int // adds that don't count against the limit: dead letters
+	changes []*change
+	bad     []Quarantined // to be removed
+	keys    []*keyed      // that the adds take
+	forget  []*keyed      // that are over
+
+	written metadata      // as they are in what is being committed
+	landed  uint64        // the number of the commit
+	told    []told        // answers that wait for stable storage
+	spared  bool          // a dead letter had no room
+	settled chan struct{} // closed when the batch is settled; nil while nobody waits
+
+	// What a Tx needs every time.
+	spare  change
+	writes []write
+	meta   [metadataSize]byte
+}
+
+// A participant is a Tx as its batch sees it.
+type participant Tx
+
+// An added is a new message.
+type added struct {
+	it   *item
+	name string
+}
+
+// A change is what a batch does to a message that is stored.
+type change struct {
+	tx     *Tx
+	it     *item
+	remove bool
+	put    bool   // the write is in what is being committed
+	rec    []byte // the value to be stored, nil: what is stored stays
+	grave  *item  // the dead letter that takes its place, nil: none does
+	to     lease  // what follows, unless the message is removed
+	// answer goes to who waits for it, if the message is removed.
+	answer  answer
+	granted *grant          // it is handed out, nil: it isn't
+	waited  time.Duration   // how long it was there then
+	metric  *metrics.Metric // what else happens to it, nil for nothing
+	alive   *metrics.Metric // the same, should there be no room for the grave
+}
+
+// In returns what b does to the queue, which lands with everything else in b, or not at
+// all. There is one Tx for each batch: In returns the same one every time. If b is joined
+// to another batch, and that one is being sealed, it is also found by the other one.
+func (q *Queue) In(b *batch.Batch) *Tx {
+	if b.Settled() {
+		return &Tx{q: q, batch: b} // its methods say so
+	}
+	p, _ := b.Enlisted(q).(*participant)
+	if p == nil {
+		p = &participant{q: q, batch: b}
+	}
+	b.Enlist(q, p)
+	return (*Tx)(p)
+}
+
+// begin is how every method begins: it has Late called, once more if it was called already.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) begin() error {
+	q, p := tx.q, batch.Participant((*participant)(tx))
+	if err := q.usable(); err != nil {
+		return err
+	}
+	if tx.batch.Settled() || tx.batch.Enlisted(q) != p {
+		return batch.ErrSettled
+	}
+	cmp.Or(tx.sealed, tx.batch).Enlist(q, p)
+	if !tx.begun {
+		tx.begun, tx.place = true, len(q.open)
+		q.open = append(q.open, tx)
+	}
+	return nil
+}
+
+// reset makes tx ready to begin again, once its batch has been Reset. It keeps memory for
+// work of the usual size.
+func (tx *Tx) reset() {
+	if cap(tx.adds)+cap(tx.changes)+cap(tx.writes) > maxKept {
+		tx.adds, tx.changes, tx.writes = nil, nil, nil
+	}
+	clear(tx.adds[:cap(tx.adds)])
+	clear(tx.changes[:cap(tx.changes)])
+	clear(tx.writes[:cap(tx.writes)])
+	tx.adds, tx.changes, tx.writes = tx.adds[:0], tx.changes[:0], tx.writes[:0]
+	tx.bad, tx.keys, tx.forget, tx.told = nil, nil, nil, nil
+	tx.free, tx.written, tx.landed, tx.settled, tx.spare, tx.spared = 0, metadata{}, 0, nil, change{}, false
+}
+
+// maxKept bounds what a Tx keeps when it isn't used.
+const maxKept = 256
+
+// done returns a channel that is closed when the batch is settled.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) done() <-chan struct{} {
+	if tx.settled == nil {
+		tx.settled = make(chan struct{})
+	}
+	return tx.settled
+}
+
+// claim takes a message for tx, or returns the change that tx is about to make already.
+//
+// +checklocks:q.mu
+func (tx *Tx) claim(it *item) (*change, error) {
+	if c := it.claim; c != nil {
+		if c.tx != tx {
+			return nil, ErrBusy
+		}
+		return c, nil
+	}
+	c := &tx.spare
+	if c.it != nil {
+		c = new(change)
+	}
+	*c = change{tx: tx, it: it, to: it.lease}
+	tx.q.index.take(it)
+	it.claim = c
+	tx.changes = append(tx.changes, c)
+	return c, nil
+}
+
+// unclaim forgets a change.
+//
+// +checklocks:q.mu
+func (tx *Tx) unclaim(c *change) {
+	it := c.it
+	tx.forgetChange(c)
+	tx.q.put(it)
+}
+
+// forgetChange takes a change back, and leaves its message in no order.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) forgetChange(c *change) {
+	tx.changes = slices.DeleteFunc(tx.changes, func(o *change) bool { return o == c })
+	c.it.claim = nil
+	*c = change{}
+}
+
+// put puts a message where it belongs, and wakes who waits for one.
+//
+// +checklocks:q.mu
+func (q *Queue) put(it *item) {
+	if q.index.put(it, q.mustDie(it)) {
+		q.wake(it.line.name)
+	}
+}
+
+// mustDie says whether a message is to become a dead letter instead of visible.
+//
+// +checklocks:q.mu
+func (q *Queue) mustDie(it *item) bool { return !it.stays && q.dying(it.line.name, it.lease) }
+
+// dying says whether a message of that name has been handed out often enough.
+func (q *Queue) dying(name string, l lease) bool {
+	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !q.isDead(name)
+}
+
+// add reserves an id for a message and stages it. Dead letters don't count.
+//
+// +checklocks:q.mu
+func (tx *Tx) add(r *record, counts bool) (*item, error) {
+	q := tx.q
+	if q.next > lastID {
+		return nil, ErrNoIDs
+	}
+	it := &item{id: q.next, created: r.created, rec: r.encode(), lease: r.lease(q.visibility())}
+	it.size = len(it.rec)
+	q.next++
+	if !tx.own {
+		q.shown = q.next
+	}
+	tx.adds = append(tx.adds, added{it, r.name})
+	if counts {
+		q.reserved++
+	} else {
+		tx.free++
+	}
+	return it, nil
+}
+
+// A write is one operation on a message's key.
+type write struct {
+	id    ID
+	value []byte // nil: delete
+	prior batch.Prior
+}
+
+// Late stages the writes: all of them again, if it is called again.
+func (p *participant) Late(b *batch.Batch) error {
+	tx := (*Tx)(p)
+	q := tx.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !tx.begun {
+		return nil
+	}
+	if err := q.usable(); err != nil {
+		return err // a Queue opened since doesn't know what is staged here
+	}
+	tx.seal(b)
+	tx.spareRoom()
+	writes := tx.writes[:0]
+	m := q.meta
+	for _, a := range tx.adds {
+		writes = append(writes, write{a.it.id, a.it.rec, batch.Absent})
+		// Ids that batches have shown to others are skipped, whether they land or not.
+		m.next = max(m.next, a.it.id+1, q.shown)
+		m.size++
+	}
+	for _, c := range tx.changes {
+		c.put = c.put || c.remove || c.rec != nil
+		switch prior := batch.Stored(c.it.size); {
+		case c.remove:
+			writes = append(writes, write{c.it.id, nil, prior})
+			m.size--
+		case c.rec != nil:
+			writes = append(writes, write{c.it.id, c.rec, prior})
+		}
+	}
+	// Each key lies below those before it, which spares the store a look at all of them;
+	// and if a batch lands in part, the next id is there before the message.
+	tx.writes = writes
+	var key [messageKeySize]byte
+	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
+	m.size -= int64(len(tx.bad))
+	stored := tx.written
+	if tx.written = m; m != stored || q.rebuilt {
+		b.PutPrior(actorstore.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
+	}
+	for _, w := range writes {
+		if k := appendMessageKey(key[:0], w.id); w.value == nil {
+			b.DeletePrior(k, w.prior)
+		} else {
+			b.PutPrior(k, w.value, w.prior)
+		}
+	}
+	for _, bad := range tx.bad {
+		b.Delete(bad.Key) // what is there is the store's to find out
+	}
+	return tx.lateKeys(b)
+}
+
+// seal has Close wait for the commit of b.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) seal(b *batch.Batch) {
+	if tx.sealed == b {
+		return
+	}
+	tx.q.works.Add(1)
+	tx.sealed, tx.written = b, tx.q.meta
+	for _, c := range tx.changes {
+		c.put = false
+	}
+	if b != tx.batch {
+		b.OnAbort(func(error) { // tx may be tried again, with another batch
+			tx.q.mu.Lock()
+			defer tx.q.mu.Unlock()
+			tx.unseal()
+		})
+	}
+}
+
+// +checklocks:tx.q.mu
+func (tx *Tx) unseal() {
+	if tx.sealed != nil {
+		tx.sealed = nil
+		tx.q.works.Done()
+	}
+}
+
+// Landed makes the index follow the store.
+func (p *participant) Landed() {
+	tx := (*Tx)(p)
+	q := tx.q
+	q.mu.Lock()
+	if !tx.begun {
+		q.mu.Unlock()
+		return
+	}
+	tx.landed = q.actor.Seq()
+	if tx.written != q.meta || q.rebuilt {
+		q.meta, q.prior, q.rebuilt = tx.written, batch.Stored(metadataSize), false
+	}
+	for _, a := range tx.adds {
+		q.index.enter(a.it, a.name)
+		q.put(a.it)
+	}
+	q.count(metricEnqueued, int64(len(tx.adds)))
+	for _, c := range tx.changes {
+		tx.apply(c)
+	}
+	q.count(metricDeleted, int64(len(tx.bad)))
+	tx.commitKeys()
+	tx.end()
+	tx.roomMade()
+	if !tx.own {
+		q.tellLater(tx.told)
+	}
+	q.mu.Unlock()
+	q.arm()
+}
+
+// apply does what a change says.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) apply(c *change) {
+	q, it := tx.q, c.it
+	it.claim = nil
+	if c.granted != nil {
+		c.granted.landed.Store(tx.landed)
+		q.count(metricReceived, 1)
+		q.observe(metricWait, c.waited)
+	}
+	if c.metric != nil {
+		q.count(c.metric, 1)
+	}
+	if c.remove {
+		q.index.leave(it)
+		if waiting := q.answers[it.id]; len(waiting) > 0 {
+			delete(q.answers, it.id)
+			tx.told = append(tx.told, told{waiting, c.answer})
+		}
+		return
+	}
+	if it.lease = c.to; c.rec != nil {
+		it.size = len(c.rec)
+		q.index.keep(it, c.rec)
+	}
+	q.put(it)
+}
+
+// Failed gives back what was claimed.
+func (p *participant) Failed(reason error, partly bool) {
+	tx := (*Tx)(p)
+	q := tx.q
+	q.mu.Lock()
+	if !tx.begun {
+		q.mu.Unlock()
+		return
+	}
+	for _, c := range tx.changes {
+		c.it.claim = nil
+		q.put(c.it)
+	}
+	for _, a := range tx.adds {
+		q.answer(a.it.id, answer{err: errors.Join(ErrNoAnswer, reason)})
+	}
+	tx.abortKeys()
+	q.bad = append(q.bad, tx.bad...)
+	if partly && q.failed == nil {
+		q.failed = errors.Join(ErrStale, reason)
+	}
+	tx.end()
+	q.rewind()
+	if q.failed != nil || q.actor.Err() != nil {
+		q.wakeAll() // to be told
+	}
+	q.mu.Unlock()
+	q.arm()
+}
+
+// rewind has the ids above all that are stored, staged, or known to others given again.
+//
+// +checklocks:q.mu
+func (q *Queue) rewind() {
+	q.next = max(q.meta.next, q.shown)
+	for _, tx := range q.open {
+		for _, a := range tx.adds {
+			q.next = max(q.next, a.it.id+1)
+		}
+	}
+}
+
+// staged reports whether a batch is about to enqueue the message.
+//
+// +checklocks:q.mu
+func (q *Queue) staged(id ID) bool {
+	for _, tx := range slices.Backward(q.open) { // the newest is asked for most
+		if slices.ContainsFunc(tx.adds, func(a added) bool { return a.it.id == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// end has the queue forget tx.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) end() {
+	q := tx.q
+	last := len(q.open) - 1
+	q.open[tx.place], q.open[last].place = q.open[last], tx.place
+	q.open[last] = nil
+	q.open = q.open[:last]
+	tx.begun = false
+	q.reserved -= len(tx.adds) - tx.free
+	tx.unseal()
+	if tx.settled != nil {
+		close(tx.settled)
+	}
+}
+
+// value returns the stored value of a message that is claimed, which nobody else can
+// change meanwhile. The slice must not be changed.
+func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
+	q.mu.Lock()
+	rec := it.rec
+	q.mu.Unlock()
+	if rec != nil {
+		return rec, nil
+	}
+	return q.actor.Get(ctx, appendMessageKey(nil, it.id), nil)
+}
