@@ -194,7 +194,7 @@ func (c *Context) stage() error {
 		}
 	}
 	if l.traces != nil && c.wrote {
-		return l.traces.StageContext(c.ctx, &c.batch)
+		return l.traces.In(&c.batch).Flush(c.ctx)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestTogether(t *testing.T) {
 					}
 				case 2:
 					var b batch.Batch
-					if err := r.Stage(&b); err != nil {
+					if err := r.In(&b).Flush(ctx); err != nil {
 						t.Errorf("stage: %v", err)
 					}
 					b.Put(actorstore.UserKey(nil), nil)

@@ -81,7 +81,7 @@ func TestCrash(t *testing.T) {
 				}
 				if i%3 == 1 {
 					var b batch.Batch
-					must(t, r.Stage(&b))
+					must(t, r.In(&b).Flush(ctx))
 					must(t, r.actor.Commit(ctx, &b))
 				}
 				r.flush()
@@ -305,7 +305,7 @@ func failing(t *testing.T, rule faultkv.Rule) bool {
 		unsure[name] = true
 		if i == 3 {
 			var b batch.Batch
-			if r.Stage(&b) == nil && r.actor.Commit(ctx, &b) == nil {
+			if r.In(&b).Flush(ctx) == nil && r.actor.Commit(ctx, &b) == nil {
 				acked[name] = true
 			}
 		}

@@ -87,13 +87,13 @@ func ExampleTraces_Read() {
 }
 
 // What was recorded lands in the commit of what it is about, or is written by itself.
-func ExampleTraces_Stage() {
+func ExampleTraces_In() {
 	ctx := context.Background()
 	actor, t := lobby(ctx, &traces.Options{Now: noon})
 	t.Begin("save", nil).End()
 	var b batch.Batch
 	b.Put(actorstore.UserKey([]byte("score")), []byte("7"))
-	if err := t.Stage(&b); err != nil {
+	if err := t.In(&b).Flush(ctx); err != nil {
 		log.Fatal(err)
 	}
 	if err := actor.Commit(ctx, &b); err != nil {

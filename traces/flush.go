@@ -2,11 +2,8 @@ package traces
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // A flush is somebody who waits until chunks are written.
@@ -134,56 +131,4 @@ func (t *Traces) failFlushes(err error) {
 		}
 		return f.tried
 	})
-}
-
-// Stage has everything that was recorded so far land with b. If b doesn't land it is
-// written as usual. What is being written at that moment lands by itself. t is a
-// batch.Stager. ctx is for the one read that the first chunk of a bucket takes.
-func (t *Traces) Stage(b *batch.Batch) error { return t.StageContext(t.ctx, b) }
-
-// StageContext is Stage with a context for the read that the first chunk of a bucket
-// takes.
-//
-// Errors: ErrClosed, and those of actorstore. Nothing is staged then.
-func (t *Traces) StageContext(ctx context.Context, b *batch.Batch) error {
-	claimed, err := t.claim()
-	if err != nil {
-		return err
-	}
-	for _, p := range claimed {
-		err = errors.Join(err, t.resolveAll(ctx, p))
-	}
-	if err != nil {
-		t.mu.Lock()
-		for _, p := range claimed {
-			t.unclaim(p)
-		}
-		t.unlock()
-		t.kick()
-		return fmt.Errorf("traces: stage: %w", err)
-	}
-	for _, p := range claimed {
-		t.stage(b, p)
-	}
-	return nil
-}
-
-// claim takes everything that nobody writes.
-func (t *Traces) claim() (claimed []*pending, err error) {
-	t.mu.Lock()
-	defer t.unlock()
-	switch {
-	case t.closed:
-		return nil, ErrClosed
-	case t.failed != nil:
-		return nil, t.failed
-	}
-	t.cutAll()
-	for _, p := range t.queue {
-		if p.state == waiting {
-			p.state = staged
-			claimed = append(claimed, p)
-		}
-	}
-	return claimed, nil
 }

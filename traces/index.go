@@ -7,16 +7,11 @@ import (
 )
 
 // An index is what the notes say, as far as writing needs it. It follows the store: what a
-// batch adds is apart until that is settled. Batches are settled one after the other,
-// under the actor's commit lock, so that there is one at a time.
+// batch changes is apart, in its Tx, until that has landed.
 type index struct {
 	buckets map[int64]bucketNotes
 	notes   int   // index notes, of all buckets
 	bytes   int64 // of all chunks
-
-	work map[int64]bucketNotes // what the batch has changed
-	of   *batch.Batch          // the batch, nil when none is under way
-	more int                   // index notes of it
 }
 
 // bucketNotes is a ledger, and the note of the index that has room left.
@@ -28,11 +23,12 @@ type bucketNotes struct {
 	tailPart uint16
 }
 
-// stage has the notes about a chunk land with b; since is that of the ledger. It is called
-// by a Late function of b, with Traces.mu held.
-func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending, since optional[numbered]) error {
-	key := p.key()
-	n := x.working(b, key.bucket)
+// enter has the notes about a chunk land with b; since is that of the ledger.
+//
+// +checklocks:tx.t.mu
+func (tx *Tx) enter(b *batch.Batch, p *pending, since optional[numbered]) error {
+	key, a := p.key(), tx.t.actor
+	n := tx.notes(key.bucket)
 	n.chunks++
 	n.next = max(n.next, key.id+1)
 	n.bytes += chunkBytes(key, p.size)
@@ -41,45 +37,38 @@ func (x *index) stage(a *actorstore.Actor, b *batch.Batch, p *pending, since opt
 	}
 	n.stored, n.since = true, since
 	notes := n.enter(key, p)
-	x.more += len(notes)
+	tx.more += len(notes)
 	if len(notes) > 0 && notes[0].tail {
-		x.more--
+		tx.more--
 	}
 	for _, note := range notes {
 		if err := a.StageNote(b, note.Key, note.Value); err != nil {
 			return err
 		}
 	}
-	x.work[key.bucket] = n
+	tx.buckets[key.bucket] = n
 	return a.StageNote(b, ledgerKey(key.bucket), n.ledger.append(nil))
 }
 
-// working returns the notes of a bucket as b has left them.
-func (x *index) working(b *batch.Batch, bucket int64) bucketNotes {
-	if x.of != b {
-		x.of, x.work, x.more = b, map[int64]bucketNotes{}, 0
-	}
-	if n, ok := x.work[bucket]; ok {
+// notes returns the notes of a bucket as tx leaves them.
+//
+// +checklocks:tx.t.mu
+func (tx *Tx) notes(bucket int64) bucketNotes {
+	if n, ok := tx.buckets[bucket]; ok {
 		return n
 	}
-	return x.buckets[bucket]
+	return tx.t.index.buckets[bucket]
 }
 
-// settle takes over what the batch has changed, if it has landed.
-func (x *index) settle(b *batch.Batch, landed bool) {
-	if x.of != b {
-		return
-	}
-	if landed {
-		for bucket, n := range x.work {
-			x.bytes += n.bytes - x.buckets[bucket].bytes
-			if x.buckets[bucket] = n; !n.stored && n.chunks == 0 {
-				delete(x.buckets, bucket)
-			}
+// follow takes over what a batch has changed that landed.
+func (x *index) follow(tx *Tx) {
+	for bucket, n := range tx.buckets {
+		x.bytes += n.bytes - x.buckets[bucket].bytes
+		if x.buckets[bucket] = n; !n.stored && n.chunks == 0 {
+			delete(x.buckets, bucket)
 		}
-		x.notes += x.more
 	}
-	x.of, x.work, x.more = nil, nil, 0
+	x.notes += tx.more
 }
 
 // An indexNote is a note to be stored; tail says that it replaces one that is there.

@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -37,7 +38,7 @@ func (g *gatherer) complete(ctx context.Context) error {
 	for _, s := range found {
 		s.since = s.horizon()
 	}
-	return g.between(ctx, found, orDefault(g.q.MaxChunks, DefaultMaxChunks))
+	return g.between(ctx, found, cmp.Or(g.q.MaxChunks, DefaultMaxChunks))
 }
 
 // elsewhereBegun reports whether a span with the id ran that began in a chunk of which

@@ -49,7 +49,7 @@ func (r *rig) awaitCut() error {
 func TestEndLost(t *testing.T) {
 	stage := func(r *rig, _ *watch) func() {
 		var b batch.Batch
-		must(t, r.Stage(&b))
+		must(t, r.In(&b).Flush(ctx))
 		r.Begin("other", nil).End()
 		wantErr(t, "flush", r.Flush(ctx), ErrBusy)
 		return func() { must(t, r.actor.Commit(ctx, &b)) }
@@ -148,7 +148,7 @@ func TestClosingLost(t *testing.T) {
 	r.crash()
 	r.open()
 	var b batch.Batch
-	must(t, r.Stage(&b))
+	must(t, r.In(&b).Flush(ctx))
 	r.Begin("other", nil).End()
 	wantErr(t, "flush", r.Flush(ctx), ErrBusy)
 	r.reopen()
@@ -286,7 +286,7 @@ func TestStagedClose(t *testing.T) {
 		r.flush()
 		r.Begin("staged", nil).End()
 		var b batch.Batch
-		must(t, r.Stage(&b))
+		must(t, r.In(&b).Flush(ctx))
 		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
 		committed, next := make(chan error), make(chan error)
 		go func() { committed <- r.actor.Commit(ctx, &b) }()
@@ -328,7 +328,7 @@ func TestRefusedInARow(t *testing.T) {
 		want(t, "waiting", r.Stats().Pending, 1)
 		for range hopelessTries {
 			var b batch.Batch // of somebody else's that doesn't land
-			must(t, r.Stage(&b))
+			must(t, r.In(&b).Flush(ctx))
 			b.Abort(batch.ErrTooLarge)
 		}
 		r.flush()

@@ -50,7 +50,7 @@ func (m *crashModel) end(rt *rapid.T) {
 
 func (m *crashModel) stage(*rapid.T) {
 	b := new(batch.Batch)
-	must(m.t, m.Stage(b))
+	must(m.t, m.In(b).Flush(ctx))
 	m.staged = append(m.staged, b)
 }
 

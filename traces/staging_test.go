@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -11,8 +12,6 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
-
-var _ batch.Stager = (*Traces)(nil)
 
 // TestStage has what was recorded land with a batch of somebody else's, in one commit.
 func TestStage(t *testing.T) {
@@ -23,7 +22,7 @@ func TestStage(t *testing.T) {
 		r.Begin("s", nil).End()
 		var b batch.Batch
 		b.PutPrior(actorstore.UserKey([]byte("k")), []byte("v"), batch.Absent)
-		must(t, r.Stage(&b))
+		must(t, r.In(&b).Flush(ctx))
 		want(t, "seen while it is staged", names(r.read(Query{})), "warm s")
 		wantErr(t, "flush of what is staged", r.Flush(ctx), ErrBusy)
 		r.Begin("later", nil).End()
@@ -48,7 +47,7 @@ func TestStageJoined(t *testing.T) {
 	for i := range 5 {
 		r.Begin("s", nil).End()
 		var part batch.Batch
-		must(t, r.Stage(&part))
+		must(t, r.In(&part).Flush(ctx))
 		if i%2 == 1 {
 			var refused batch.Batch
 			refused.Join(&part)
@@ -73,11 +72,11 @@ func TestStageAborted(t *testing.T) {
 	r.Begin("s", nil).End()
 	for range 2 {
 		var b batch.Batch
-		must(t, r.Stage(&b))
+		must(t, r.In(&b).Flush(ctx))
 		b.Abort(nil)
 	}
 	var b batch.Batch
-	must(t, r.Stage(&b))
+	must(t, r.In(&b).Flush(ctx))
 	failed := errors.New("no")
 	b.Late(func(*batch.Batch) error { return failed }) // the notes are staged by then
 	wantErr(t, "commit", r.actor.Commit(ctx, &b), failed)
@@ -93,9 +92,9 @@ func TestStageTogether(t *testing.T) {
 	r := newRig(t, quiet())
 	var a, b batch.Batch
 	r.Begin("one", nil).End()
-	must(t, r.Stage(&a))
+	must(t, r.In(&a).Flush(ctx))
 	r.Begin("two", nil).End()
-	must(t, r.Stage(&b))
+	must(t, r.In(&b).Flush(ctx))
 	r.Begin("three", nil).End()
 	wantErr(t, "flush", r.Flush(ctx), ErrBusy)
 	must(t, r.actor.Commit(ctx, &b))
@@ -127,7 +126,7 @@ func TestStageOrdered(t *testing.T) {
 		r.Traces.unlock()
 	}
 	b := batch.Batch{Mode: batch.Ordered}
-	must(t, r.Stage(&b))
+	must(t, r.In(&b).Flush(ctx))
 	pause.Release()
 	must(t, <-done)
 	f := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Err: kv.ErrTooLarge})
@@ -152,7 +151,7 @@ func TestStageOutlivesClose(t *testing.T) {
 	r.flush()
 	r.Begin("staged", nil).End()
 	var b batch.Batch
-	must(t, r.Stage(&b))
+	must(t, r.In(&b).Flush(ctx))
 	wantErr(t, "close", r.Traces.Close(ctx), ErrBusy)
 	traces, err := Open(ctx, r.actor, &r.opts)
 	must(t, err)
@@ -163,4 +162,119 @@ func TestStageOutlivesClose(t *testing.T) {
 	want(t, "spans", names(r.read(Query{})), "zero acknowledged")
 	want(t, "bytes", r.Stats().Bytes, r.actor.Used())
 	r.verify("after")
+}
+
+// TestStageLate stages in a batch that is being sealed, behind what was staged before: also
+// in what the batch is joined to.
+func TestStageLate(t *testing.T) {
+	for _, how := range []string{"alone", "joined", "kept"} {
+		r := newRig(t, quiet())
+		r.Begin("one", nil).End()
+		var o, outer batch.Batch
+		tx := r.In(&o)
+		must(t, tx.Flush(ctx))
+		b := &o
+		if how == "joined" {
+			b = &outer
+			b.Join(&o)
+		}
+		b.Late(func(b *batch.Batch) error {
+			r.Begin("two", nil).End()
+			in := tx
+			if how != "kept" {
+				in = r.In(b)
+			}
+			if in != tx {
+				t.Errorf("%s: another Tx", how)
+			}
+			return in.Flush(ctx)
+		})
+		must(t, r.actor.Commit(ctx, b))
+		want(t, how, r.Stats().Chunks, 2)
+		want(t, how, r.Stats().Bytes, r.actor.Used())
+		r.verify(how)
+		r.reopen()
+		want(t, how, names(r.read(Query{})), "one two")
+	}
+}
+
+// TestTxOver: a Tx of a batch that is over stages nothing, also when the batch is used anew.
+func TestTxOver(t *testing.T) {
+	r := newRig(t, quiet())
+	var b batch.Batch
+	tx := r.In(&b)
+	if r.In(&b) != tx {
+		t.Error("a batch has two")
+	}
+	must(t, r.actor.Commit(ctx, &b))
+	r.Begin("s", nil).End()
+	wantErr(t, "flush", tx.Flush(ctx), batch.ErrSettled)
+	wantErr(t, "flush", r.In(&b).Flush(ctx), batch.ErrSettled)
+	b.Reset()
+	wantErr(t, "flush", tx.Flush(ctx), batch.ErrSettled)
+	must(t, r.In(&b).Flush(ctx))
+	wantErr(t, "flush", tx.Flush(ctx), batch.ErrSettled)
+	must(t, r.actor.Commit(ctx, &b))
+	want(t, "chunks", r.Stats().Chunks, 1)
+	r.verify("in the end")
+}
+
+// TestCloseDoesNotWait for a batch that is not being committed: one that is open, or that was
+// refused with another one that it is joined to.
+func TestCloseDoesNotWait(t *testing.T) {
+	r := newRig(t, quiet())
+	r.Begin("zero", nil).End()
+	r.flush()
+	var open, refused batch.Batch
+	for _, b := range []*batch.Batch{&open, &refused} {
+		r.Begin("s", nil).End()
+		must(t, r.In(b).Flush(ctx))
+	}
+	no := errors.New("no")
+	for range 2 {
+		var whole batch.Batch
+		whole.Join(&refused)
+		whole.Late(func(*batch.Batch) error { return no }) // the notes are staged by then
+		wantErr(t, "commit", r.actor.Commit(ctx, &whole), no)
+	}
+	r.engine.Reset()
+	wantErr(t, "close", r.Traces.Close(ctx), ErrBusy)
+	if c := r.engine.Counts(); c.Commits+c.Gets+c.Scans+c.Snapshots > 0 {
+		t.Errorf("Close asked the engine: %+v", c)
+	}
+	for _, b := range []*batch.Batch{&open, &refused} {
+		wantErr(t, "commit", r.actor.Commit(ctx, b), ErrClosed)
+	}
+	r.open2()
+	want(t, "spans", names(r.read(Query{})), "zero")
+	r.verify("in the end")
+}
+
+// TestTrimClosed: Traces that are closed remove nothing any more. Others may be open.
+func TestTrimClosed(t *testing.T) {
+	w := newWatch(t0)
+	opts := quiet()
+	opts.Now, opts.MaxAge = w.now, -1
+	r := newRig(t, opts)
+	for i := range 2 {
+		w.set(at(7200 * i))
+		r.Begin("s", nil).End()
+		r.flush()
+	}
+	r.keep(time.Hour)
+	closed := r.Traces
+	must(t, closed.Close(ctx))
+	_, err := closed.Trim(ctx)
+	wantErr(t, "trim", err, ErrClosed)
+	r.open2()
+	want(t, "spans", names(r.read(Query{})), "s s")
+	r.verify("in the end")
+}
+
+// open2 opens the traces of the actor again.
+func (r *rig) open2() {
+	r.t.Helper()
+	traces, err := Open(ctx, r.actor, &r.opts)
+	must(r.t, err)
+	r.Traces = traces
 }

@@ -27,6 +27,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -153,6 +153,8 @@ type Traces struct {
 	wake   chan struct{} // holds a token when the writer has something to look at
 	done   chan struct{} // closed when the writer has ended
 
+	commits sync.WaitGroup // that are under way; added to under mu, unless closed
+
 	// betweenLooks, unless it is nil, is called by reads when they have looked at what is not
 	// written yet, and not at what is. Tests set it.
 	betweenLooks func()
@@ -163,7 +165,7 @@ type Traces struct {
 	trimming  sync.Mutex // held by Trim, and taken first
 
 	// mu is held for memory alone: never while the store is asked, nor during a commit,
-	// whose hooks take it.
+	// whose participants take it.
 	mu               sync.Mutex
 	tell             []func()          // what is called when mu is free  +checklocks:mu
 	closed           bool              // +checklocks:mu
@@ -190,7 +192,7 @@ type Traces struct {
 	flushes          []*flush          // +checklocks:mu
 	retryAt          time.Time         // no attempt before, unless somebody flushes  +checklocks:mu
 	backoff          time.Duration     // +checklocks:mu
-	written, synced  uint64            // chunks applied, and of these on stable storage  +checklocks:mu
+	written, synced  uint64            // commits applied, and of these on stable storage  +checklocks:mu
 	trimAt           uint64            // when to look for what is too old, Unix ns  +checklocks:mu
 	index            index             // +checklocks:mu
 	adopted          []*Span           // +checklocks:mu
@@ -231,23 +233,23 @@ func (t *Traces) options() error {
 	o := &t.opts
 	l := t.actor.Limits()
 	t.limit = min(l.ValueSize, l.Payload-maxKey, maxChunk)
-	o.BucketSize = orDefault(o.BucketSize, DefaultBucketSize)
-	o.ChunkBytes = orDefault(o.ChunkBytes, t.limit)
-	o.ChunkAge = orDefault(o.ChunkAge, DefaultChunkAge)
-	o.SnapshotInterval = orDefault(o.SnapshotInterval, DefaultSnapshotInterval)
-	o.SnapshotBytes = orDefault(o.SnapshotBytes, DefaultSnapshotBytes)
-	o.MaxPending = orDefault(o.MaxPending, DefaultMaxPending)
-	o.MaxPendingBytes = orDefault(o.MaxPendingBytes, DefaultMaxPendingBytes)
-	o.MaxBackoff = orDefault(o.MaxBackoff, DefaultMaxBackoff)
-	o.MaxAge = orDefault(o.MaxAge, DefaultMaxAge)
-	o.MaxBytes = orDefault(o.MaxBytes, DefaultMaxBytes)
-	o.MaxRead = orDefault(o.MaxRead, DefaultMaxRead)
+	o.BucketSize = cmp.Or(o.BucketSize, DefaultBucketSize)
+	o.ChunkBytes = cmp.Or(o.ChunkBytes, t.limit)
+	o.ChunkAge = cmp.Or(o.ChunkAge, DefaultChunkAge)
+	o.SnapshotInterval = cmp.Or(o.SnapshotInterval, DefaultSnapshotInterval)
+	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, DefaultSnapshotBytes)
+	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, DefaultMaxBackoff)
+	o.MaxAge = cmp.Or(o.MaxAge, DefaultMaxAge)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
+	o.MaxRead = cmp.Or(o.MaxRead, DefaultMaxRead)
 	for _, n := range []*int{&o.Limits.Attributes, &o.Limits.Events, &o.Limits.Links,
 		&o.Limits.EventAttributes, &o.Limits.LinkAttributes} {
-		*n = orDefault(*n, DefaultLimit)
+		*n = cmp.Or(*n, DefaultLimit)
 	}
 	most := min(maxRefs, t.limit/4) / activeSnapshotSize
-	t.maxActive = orDefault(o.MaxActive, most)
+	t.maxActive = cmp.Or(o.MaxActive, most)
 	t.target, t.bounds = min(o.ChunkBytes, t.limit), boundsOf(t.limit, o.Limits.ValueLength)
 	t.log, t.meter, t.now = o.Logger, o.Metrics, clock(o.Now)
 	if t.log == nil {
@@ -275,14 +277,6 @@ func (t *Traces) checkOptions(most int) error {
 		return fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
 	return nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // clock returns what tells the time in Unix ns. By default that is the time of day at
@@ -331,16 +325,12 @@ func (t *Traces) Close(ctx context.Context) error {
 	for len(t.open) > 0 {
 		t.cut(t.open[0])
 	}
-	staged := slices.ContainsFunc(t.queue, func(p *pending) bool { return p.state == staged })
 	t.unlock()
 	t.cancel()
 	<-t.done
-	if staged {
-		// A batch that has them may be on its way into the engine. Who opens the traces next
-		// looks for the places that are taken, and must find them: wait for it as Actor.Close
-		// would. No other gets there any more.
-		err = errors.Join(err, ignoreClosed(t.actor.Apply(context.WithoutCancel(ctx), new(batch.Batch))))
-	}
+	// Whoever opens the traces next looks for the places that are taken, and must find those
+	// of batches on their way into the engine. No other batch gets there any more.
+	t.commits.Wait()
 	t.mu.Lock()
 	t.giveUp(ErrClosed)
 	t.unlock()
@@ -349,14 +339,6 @@ func (t *Traces) Close(ctx context.Context) error {
 		return fmt.Errorf("traces: close: %w", err)
 	}
 	return nil
-}
-
-// ignoreClosed returns err unless it says that the actor is closed, or of no use any more.
-func ignoreClosed(err error) error {
-	if final(err) {
-		return nil
-	}
-	return err
 }
 
 // giveUp drops everything that waits to be written.

@@ -50,7 +50,7 @@ func (t *Traces) trimQuietly() {
 	t.mu.Lock()
 	t.trimAt = t.now() + uint64(trimRetry)
 	t.unlock()
-	if _, err := t.Trim(t.ctx); err != nil && t.ctx.Err() == nil {
+	if _, err := t.Trim(t.ctx); err != nil && t.ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 		t.log.Warn("traces: not trimmed", "actor", t.actor.ID(), "err", err)
 	}
 }
@@ -149,18 +149,7 @@ func (x *index) several() bool {
 func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 	var b batch.Batch
 	b.DeleteRange(bucketStart(start), bucketStart(start+1))
-	b.Late(func(b *batch.Batch) error {
-		t.mu.Lock()
-		defer t.unlock()
-		n := t.index.working(b, start)
-		n.chunks, n.bytes, n.tail = 0, 0, nil
-		t.index.work[start] = n
-		if !n.stored {
-			return nil
-		}
-		return t.actor.StageNote(b, ledgerKey(start), n.ledger.append(nil))
-	})
-	t.settleWith(&b)
+	t.In(&b).emptied = some(start)
 	if err := t.actor.Apply(ctx, &b); err != nil {
 		return err
 	}
@@ -177,19 +166,21 @@ func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 	return nil
 }
 
-// settleWith has the index follow b.
-func (t *Traces) settleWith(b *batch.Batch) {
-	b.OnCommit(func() {
-		t.mu.Lock()
-		defer t.unlock()
-		t.written++
-		t.index.settle(b, true)
-	})
-	b.OnAbort(func(error) {
-		t.mu.Lock()
-		defer t.unlock()
-		t.index.settle(b, false)
-	})
+// empty has the notes land with b of a bucket that has no chunks any more.
+//
+// +checklocks:tx.t.mu
+func (tx *Tx) empty(b *batch.Batch) error {
+	if !tx.emptied.set {
+		return nil
+	}
+	start := tx.emptied.value
+	n := tx.notes(start)
+	n.chunks, n.bytes, n.tail = 0, 0, nil
+	tx.buckets[start] = n
+	if !n.stored {
+		return nil
+	}
+	return tx.t.actor.StageNote(b, ledgerKey(start), n.ledger.append(nil))
 }
 
 // sweep removes the notes about buckets that are not there any more: those before the first
@@ -260,32 +251,35 @@ func (t *Traces) staleNotes(ctx context.Context, before int64, excess int) (inde
 // and notes of other buckets.
 func (t *Traces) removeNotes(ctx context.Context, keys [][]byte, before int64) error {
 	var b batch.Batch
-	b.Late(func(b *batch.Batch) error {
-		t.mu.Lock()
-		defer t.unlock()
-		for _, key := range keys {
-			k, kind, _ := parseNoteKey(key)
-			n := t.index.working(b, k.bucket)
-			if k.bucket < before && n.chunks > 0 {
-				continue
-			}
-			if n.tailAt == k {
-				n.tail = nil // the next chunk begins a note of its own
-			}
-			if kind == noteIndex {
-				t.index.more--
-			} else {
-				n.stored, n.ledger = false, ledger{next: n.next}
-			}
-			t.index.work[k.bucket] = n
-			if err := t.actor.StageNote(b, key, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	t.settleWith(&b)
+	tx := t.In(&b)
+	tx.stale, tx.before = keys, before
 	return t.actor.Apply(ctx, &b)
+}
+
+// forget has b remove notes, as removeNotes says.
+//
+// +checklocks:tx.t.mu
+func (tx *Tx) forget(b *batch.Batch) error {
+	for _, key := range tx.stale {
+		k, kind, _ := parseNoteKey(key)
+		n := tx.notes(k.bucket)
+		if k.bucket < tx.before && n.chunks > 0 {
+			continue
+		}
+		if n.tailAt == k {
+			n.tail = nil // the next chunk begins a note of its own
+		}
+		if kind == noteIndex {
+			tx.more--
+		} else {
+			n.stored, n.ledger = false, ledger{next: n.next}
+		}
+		tx.buckets[k.bucket] = n
+		if err := tx.t.actor.StageNote(b, key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setTrim notes when to trim first: at once if there is something that the index knows

@@ -175,59 +175,8 @@ func (t *Traces) commit(p *pending) error {
 		return err
 	}
 	var b batch.Batch
-	t.stage(&b, p)
+	t.In(&b).stage(p)
 	return t.actor.Apply(t.ctx, &b)
-}
-
-// stage puts a chunk into b, with the notes about it. Its bucket is resolved.
-func (t *Traces) stage(b *batch.Batch, p *pending) {
-	t.mu.Lock()
-	tried := p.tries > 0
-	p.tries++
-	t.unlock()
-	// With a prior the commit reads nothing: the id is above all that are stored.
-	prior := batch.Absent
-	if tried {
-		prior = batch.PriorUnknown // nobody knows what became of the attempt
-	}
-	b.PutPrior(appendChunkKey(nil, p.key()), p.encode(), prior)
-	// What the notes say depends on the chunks that land before: it is made under the
-	// actor's commit lock. Somebody may join b to another batch, which it lands with then.
-	whole := b
-	b.Late(func(b *batch.Batch) error {
-		t.mu.Lock()
-		defer t.unlock()
-		if whole != b {
-			b.OnAbort(func(error) { t.forsake(b) })
-		}
-		whole = b
-		if p.state == gone || t.closed {
-			return fmt.Errorf("traces: chunk %d/%d: %w", p.bucket.start, p.number, ErrClosed) // who came next may have its place
-		}
-		return t.index.stage(t.actor, b, p, t.since(p))
-	})
-	b.OnCommit(func() {
-		t.mu.Lock()
-		defer t.unlock()
-		t.index.settle(whole, true)
-		t.landed(p)
-	})
-	b.OnAbort(func(error) {
-		t.mu.Lock()
-		defer t.unlock()
-		t.index.settle(whole, false)
-		if p.state == staged {
-			t.unclaim(p)
-			t.kick()
-		}
-	})
-}
-
-// forsake has the index forget what b would have changed.
-func (t *Traces) forsake(b *batch.Batch) {
-	t.mu.Lock()
-	defer t.unlock()
-	t.index.settle(b, false)
 }
 
 // since says from what chunk on somebody who opens the actor has to look for spans that
@@ -264,7 +213,6 @@ func (t *Traces) since(p *pending) optional[numbered] {
 //
 // +checklocks:t.mu
 func (t *Traces) landed(p *pending) {
-	t.written++
 	t.stats.Chunks++
 	t.stats.Records += int64(p.count)
 	t.count(metricChunks, 1)

@@ -282,7 +282,7 @@ func TestClose(t *testing.T) {
 	r.Record(&SpanData{})
 	want(t, "ignored", r.Stats().Ignored, 4)
 	wantErr(t, "flush", r.Flush(ctx), ErrClosed)
-	wantErr(t, "stage", r.Stage(new(batch.Batch)), ErrClosed)
+	wantErr(t, "stage", r.In(new(batch.Batch)).Flush(ctx), ErrClosed)
 	_, err := r.Read(ctx, Query{})
 	wantErr(t, "read", err, ErrClosed)
 	r.reopen()

@@ -1,0 +1,216 @@
+package traces
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// A Tx is what one batch does to the traces: see Traces.In. Like the batch, it is not safe
+// for concurrent use.
+type Tx struct {
+	t     *Traces
+	batch *batch.Batch
+
+	chunks  []stagedChunk
+	emptied optional[int64] // the bucket whose chunks the batch removes
+	stale   [][]byte        // keys of notes that it removes; see removeNotes
+	before  int64
+
+	// What is being committed: the batch, or one that it is joined to; nil for nothing. Then
+	// the first put chunks are in it, and the others are the index as it leaves it: what has
+	// changed, and how many notes there are more. Batches are committed one after the other,
+	// under the actor's commit lock.
+	sealed  *batch.Batch          // +checklocks:t.mu
+	put     int                   // +checklocks:t.mu
+	buckets map[int64]bucketNotes // +checklocks:t.mu
+	more    int                   // +checklocks:t.mu
+}
+
+// A stagedChunk is a chunk that lands with a batch, as it is stored.
+type stagedChunk struct {
+	*pending
+	value []byte
+	prior batch.Prior
+}
+
+// A participant is a Tx as its batch sees it.
+type participant Tx
+
+// In returns what b does to the traces, which lands with everything else in b, or not at
+// all. There is one Tx for each batch: In returns the same one every time. If b is joined
+// to another batch, and that one is being sealed, it is also found by the other one.
+func (t *Traces) In(b *batch.Batch) *Tx {
+	if b.Settled() {
+		return &Tx{t: t, batch: b} // Flush says so
+	}
+	p, _ := b.Enlisted(t).(*participant)
+	if p == nil {
+		p = &participant{t: t, batch: b}
+	}
+	b.Enlist(t, p)
+	return (*Tx)(p)
+}
+
+// Flush has everything that was recorded so far land with the batch. If the batch doesn't
+// land it is written as usual. What is being written at that moment lands by itself. ctx is
+// for the one read that the first chunk of a bucket takes.
+//
+// Errors: ErrClosed, batch.ErrSettled, and those of actorstore. Nothing is staged then.
+func (tx *Tx) Flush(ctx context.Context) error {
+	t := tx.t
+	claimed, err := tx.claim()
+	if err != nil {
+		return err
+	}
+	for _, p := range claimed {
+		err = errors.Join(err, t.resolveAll(ctx, p))
+	}
+	if err != nil {
+		t.mu.Lock()
+		for _, p := range claimed {
+			t.unclaim(p)
+		}
+		t.unlock()
+		t.kick()
+		return fmt.Errorf("traces: flush: %w", err)
+	}
+	for _, p := range claimed {
+		tx.stage(p)
+	}
+	return nil
+}
+
+// claim takes everything that is not being written, and is in no other batch.
+func (tx *Tx) claim() (claimed []*pending, err error) {
+	t, self := tx.t, batch.Participant((*participant)(tx))
+	t.mu.Lock()
+	defer t.unlock()
+	switch {
+	case t.closed:
+		return nil, ErrClosed
+	case t.failed != nil:
+		return nil, t.failed
+	case tx.batch.Settled() || tx.batch.Enlisted(t) != self:
+		return nil, batch.ErrSettled
+	}
+	cmp.Or(tx.sealed, tx.batch).Enlist(t, self) // once more, if Late was called already
+	t.cutAll()
+	for _, p := range t.queue {
+		if p.state == waiting {
+			p.state = staged
+			claimed = append(claimed, p)
+		}
+	}
+	return claimed, nil
+}
+
+// stage has a chunk, whose bucket is resolved, land with the batch.
+func (tx *Tx) stage(p *pending) {
+	t := tx.t
+	t.mu.Lock()
+	tried := p.tries > 0
+	p.tries++
+	t.unlock()
+	// With a prior the commit reads nothing: the id is above all that are stored.
+	prior := batch.Absent
+	if tried {
+		prior = batch.PriorUnknown // an attempt may have landed
+	}
+	tx.chunks = append(tx.chunks, stagedChunk{p, p.encode(), prior})
+}
+
+// idle reports whether the batch does nothing to the traces.
+func (tx *Tx) idle() bool { return len(tx.chunks) == 0 && !tx.emptied.set && len(tx.stale) == 0 }
+
+// Late stages chunks, and the notes about them: what these say depends on the chunks that
+// land before. All notes are made anew if it is called again.
+func (p *participant) Late(b *batch.Batch) error {
+	tx := (*Tx)(p)
+	t := tx.t
+	t.mu.Lock()
+	defer t.unlock()
+	if tx.idle() {
+		return nil
+	}
+	if t.closed {
+		return ErrClosed // Traces opened since may have the places of its chunks
+	}
+	tx.seal(b)
+	for _, c := range tx.chunks[tx.put:] {
+		b.PutPrior(appendChunkKey(nil, c.key()), c.value, c.prior)
+	}
+	tx.put = len(tx.chunks)
+	tx.buckets, tx.more = map[int64]bucketNotes{}, 0
+	for _, c := range tx.chunks {
+		if c.state == gone {
+			return ErrClosed // recording has ended
+		}
+		if err := tx.enter(b, c.pending, t.since(c.pending)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(tx.empty(b), tx.forget(b))
+}
+
+// seal has Close wait for the commit of b.
+//
+// +checklocks:tx.t.mu
+func (tx *Tx) seal(b *batch.Batch) {
+	if tx.sealed == b {
+		return
+	}
+	tx.t.commits.Add(1)
+	tx.sealed, tx.put = b, 0
+	if b != tx.batch {
+		b.OnAbort(func(error) { // tx may be tried again, with another batch
+			tx.t.mu.Lock()
+			defer tx.t.unlock()
+			tx.unseal()
+		})
+	}
+}
+
+// +checklocks:tx.t.mu
+func (tx *Tx) unseal() {
+	if tx.sealed != nil {
+		tx.sealed = nil
+		tx.t.commits.Done()
+	}
+}
+
+// Landed takes over what the batch has changed.
+func (p *participant) Landed() {
+	tx := (*Tx)(p)
+	t := tx.t
+	t.mu.Lock()
+	defer t.unlock()
+	if tx.idle() {
+		return
+	}
+	t.index.follow(tx)
+	t.written++
+	for _, c := range tx.chunks {
+		t.landed(c.pending)
+	}
+	tx.unseal()
+}
+
+// Failed gives back what was claimed. Chunks that are there, if the batch landed in part,
+// are written again as they were.
+func (p *participant) Failed(error, bool) {
+	tx := (*Tx)(p)
+	t := tx.t
+	t.mu.Lock()
+	defer t.unlock()
+	for _, c := range tx.chunks {
+		if c.state == staged {
+			t.unclaim(c.pending)
+			t.kick()
+		}
+	}
+	tx.unseal()
+}
