@@ -50,7 +50,7 @@ func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *L
 	if opts != nil {
 		o = *opts
 	}
-	o.Visibility = orDefault(o.Visibility, DefaultVisibility)
+	o.Visibility = cmp.Or(o.Visibility, DefaultVisibility)
 	return func(yield func(Stored, error) bool) {
 		if o.After == math.MaxUint64 {
 			return

@@ -40,6 +40,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,18 +201,18 @@ const burialRoom = 2*(messageKeySize+batch.WrapperBytes) + 1 + batch.WrapperByte
 // options checks the options and puts the defaults in.
 func (q *Queue) options() error {
 	o := &q.opts
-	o.MaxMessages = orDefault(o.MaxMessages, DefaultMaxMessages)
-	o.Visibility = orDefault(o.Visibility, DefaultVisibility)
-	o.DeadLetter = orDefault(o.DeadLetter, DefaultDeadLetter)
-	o.KeyWindow = orDefault(o.KeyWindow, DefaultKeyWindow)
-	o.MaxKeys = orDefault(o.MaxKeys, DefaultMaxKeys)
-	o.MemoryBytes = orDefault(o.MemoryBytes, DefaultMemoryBytes)
+	o.MaxMessages = cmp.Or(o.MaxMessages, DefaultMaxMessages)
+	o.Visibility = cmp.Or(o.Visibility, DefaultVisibility)
+	o.DeadLetter = cmp.Or(o.DeadLetter, DefaultDeadLetter)
+	o.KeyWindow = cmp.Or(o.KeyWindow, DefaultKeyWindow)
+	o.MaxKeys = cmp.Or(o.MaxKeys, DefaultMaxKeys)
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, DefaultMemoryBytes)
 	limits := q.actor.Limits()
 	q.limit = limits.ValueSize
 	// As a dead letter it takes a commit with the message before and the metadata, and the
 	// length of its name may take a byte more.
 	most := min(q.limit, limits.Payload-burialRoom) - leaseRoom - len(o.DeadLetter) - 1
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, most)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, most)
 	switch {
 	case o.MaxMessageBytes > most || o.MaxMessageBytes < 0:
 		return fmt.Errorf("%w: MaxMessageBytes is %d, and a value may have %d", ErrOptions, o.MaxMessageBytes, most)
@@ -238,14 +239,6 @@ func (q *Queue) options() error {
 	}
 	q.meter = o.Metrics
 	return nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Close ends the queue, not the actor. Whoever waits for a message or an answer gets

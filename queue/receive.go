@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,8 +36,8 @@ func (o *ReceiveOptions) check(q *Queue) (ReceiveOptions, error) {
 		o = &ReceiveOptions{}
 	}
 	c := *o
-	c.Count = orDefault(c.Count, 1)
-	c.Visibility = orDefault(c.Visibility, q.opts.Visibility)
+	c.Count = cmp.Or(c.Count, 1)
+	c.Visibility = cmp.Or(c.Visibility, q.opts.Visibility)
 	if c.Count < 0 || c.Timeout < 0 || c.Visibility < time.Millisecond {
 		return c, &InvalidError{What: whatOptions,
 			Err: fmt.Errorf("count %d, timeout %v, visibility %v", c.Count, c.Timeout, c.Visibility)}
