@@ -190,6 +190,7 @@ func TestStageLate(t *testing.T) {
 			return in.Flush(ctx)
 		})
 		must(t, r.actor.Commit(ctx, b))
+		want(t, how, b.Len(), 2) // each chunk once
 		want(t, how, r.Stats().Chunks, 2)
 		want(t, how, r.Stats().Bytes, r.actor.Used())
 		r.verify(how)
