@@ -22,7 +22,7 @@ import (
 type Tx struct {
 	q     *Queue
 	batch *batch.Batch
-	own   bool // the batch is the queue's: nobody else knows what it would have done
+	own   bool // the batch is the queue's: no caller was told of its ids before the commit
 
 	// The fields below are guarded by q.mu. Writes are not put into the batch as they come,
 	// but when it is sealed, one for each message: what is received and completed in one
@@ -76,8 +76,8 @@ type change struct {
 }
 
 // In returns what b does to the queue, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time. If b is joined
-// to another batch, and that one is being sealed, it is also found by the other one.
+// all. There is one Tx for each batch: In returns the same one every time, and for a batch
+// that b is joined to as well.
 func (q *Queue) In(b *batch.Batch) *Tx {
 	if b.Settled() {
 		return &Tx{q: q, batch: b} // its methods say so

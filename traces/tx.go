@@ -41,8 +41,8 @@ type stagedChunk struct {
 type participant Tx
 
 // In returns what b does to the traces, which lands with everything else in b, or not at
-// all. There is one Tx for each batch: In returns the same one every time. If b is joined
-// to another batch, and that one is being sealed, it is also found by the other one.
+// all. There is one Tx for each batch: In returns the same one every time, and for a batch
+// that b is joined to as well.
 func (t *Traces) In(b *batch.Batch) *Tx {
 	if b.Settled() {
 		return &Tx{t: t, batch: b} // Flush says so
