@@ -62,6 +62,7 @@ type errorName struct {
 	wraps []string
 }
 
+// checkErrors holds the tree against PlainErrors.
 func checkErrors(t *Tree) []Finding { return compareErrors(t, PlainErrors) }
 
 // compareErrors wants each exported sentinel and type of errors that a program can import to be of a kind or
@@ -79,6 +80,7 @@ func compareErrors(t *Tree, list []plain) []Finding {
 		}
 	}
 	var fs []Finding
+	// First the list against the tree, then the tree against the list.
 	listed := map[string]bool{}
 	for _, reason := range list {
 		for _, name := range reason.Names {
@@ -91,6 +93,7 @@ func compareErrors(t *Tree, list []plain) []Finding {
 			}
 		}
 	}
+	// What a program can't import it can't name either.
 	for name, e := range names {
 		internal := strings.HasPrefix(name, "internal/") || strings.Contains(name, "/internal/")
 		if !internal && !listed[name] && !hasKind(names, name) {
@@ -100,6 +103,7 @@ func compareErrors(t *Tree, list []plain) []Finding {
 	return fs
 }
 
+// hasKind says whether a sentinel is of a kind, by itself or by what it wraps.
 func hasKind(names map[string]*errorName, name string) bool {
 	e := names[name]
 	return e != nil && (e.kind || slices.ContainsFunc(e.wraps, func(next string) bool { return hasKind(names, next) }))
@@ -119,6 +123,7 @@ func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
 			if d.Recv == nil || !ast.IsExported(receiver(d.Recv)) || f.AST.Name.Name == "main" {
 				continue
 			}
+			// One that wraps something is of that thing's kind.
 			name := errorFolder(p.Dir) + "." + receiver(d.Recv)
 			if d.Name.Name == "Error" && wrapper(p, receiver(d.Recv)) == nil {
 				names[name] = &errorName{pos: d.Pos()}
@@ -146,6 +151,7 @@ func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]
 		if !strings.HasPrefix(id.Name, "Err") || f.AST.Name.Name == "main" {
 			continue
 		}
+		// Without a value, or with one that only mentions other errors, it is of no kind.
 		e := &errorName{pos: id.Pos()}
 		names[errorFolder(p.Dir)+"."+id.Name] = e
 		if i >= len(v.Values) || isSelector(callee(v.Values[i]), "fmt", "Errorf") && !wraps(v.Values[i]) {

@@ -26,6 +26,7 @@ func (e exception) String() string {
 	return line
 }
 
+// parseException reads a line that is not a comment.
 func parseException(line string) (e exception, err error) {
 	fields := strings.Fields(line)
 	if len(fields) < 3 {
@@ -77,6 +78,7 @@ func checkRatchet(rule string) func(*Tree) []Finding {
 			fs = append(fs, e.compare(ms[i], line)...)
 			ms = slices.Delete(ms, i, i+1)
 		}
+		// What is left has no line.
 		for _, m := range ms {
 			if m.over {
 				fs = append(fs, m.finding(""))
@@ -86,6 +88,7 @@ func checkRatchet(rule string) func(*Tree) []Finding {
 	}
 }
 
+// howToLower is the command that takes the numbers down.
 const howToLower = "go test ./internal/lint -update"
 
 // compare says what is wrong with e, of line, today.
@@ -97,6 +100,7 @@ func (e exception) compare(m measured, line int) []Finding {
 		return []Finding{{exceptionsPage, line, e.name + " needs no exception any more: " + howToLower}}
 	case slices.Equal(e.counts, m.counts):
 		return nil
+	// Nothing grew, and something shrank.
 	case e.lowered(m).String() == exception{e.rule, e.name, m.counts}.String():
 		return []Finding{{exceptionsPage, line, fmt.Sprintf("%s got better, it is at %v: %s", e.name, m.counts, howToLower)}}
 	}
@@ -115,6 +119,7 @@ func (e exception) lowered(m measured) exception {
 // RenderExceptions returns exceptionsPage with lower numbers where the tree has got better, and without the
 // lines that nothing needs any more. It adds no line and raises no number: that is for people to do.
 func RenderExceptions(t *Tree) (string, error) {
+	// By rule and name, as a line begins.
 	now := map[string]measured{}
 	for rule, measure := range ratchets {
 		ms, broken := measure(t)
@@ -145,6 +150,7 @@ func RenderExceptions(t *Tree) (string, error) {
 	return b.String(), nil
 }
 
+// isComment says whether a line of exceptionsPage is for readers only.
 func isComment(line string) bool {
 	line = strings.TrimSpace(line)
 	return line == "" || line[0] == '#'

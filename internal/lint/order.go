@@ -12,6 +12,7 @@ const tries = 300
 // A refs says which file refers to which: refs[a][b] that file a refers to file b.
 type refs [][]bool
 
+// total returns how many references there are.
 func (r refs) total() int {
 	n := 0
 	for _, to := range r {
@@ -41,6 +42,7 @@ func (r refs) ups(order []int) (ups [][2]int) {
 // To find it for certain takes time that grows exponentially, so it searches: it moves single files as long as
 // that helps, then moves some at random, and begins again. The same references always give the same order.
 func (r refs) order() []int {
+	// A fixed seed: a number of references that changed from run to run could not be excepted.
 	random := rand.New(rand.NewPCG(1, 2))
 	best := make([]int, len(r))
 	for i := range best {
@@ -57,6 +59,7 @@ func (r refs) order() []int {
 			move(next, random.IntN(len(r)), random.IntN(len(r)))
 		}
 		r.improve(next)
+		// An order that is as good is taken, too, or the search would stay where it is.
 		if n := len(r.ups(next)); n <= fewest {
 			best, fewest = next, n
 		}
@@ -66,6 +69,7 @@ func (r refs) order() []int {
 
 // improve moves one file of order after another to its best place until none has a better one.
 func (r refs) improve(order []int) {
+	// Each move makes the number of references that run up smaller, so it ends.
 	for better := true; better; {
 		better = false
 		for file := range r {
@@ -81,6 +85,7 @@ func (r refs) improve(order []int) {
 // place returns where the file at from stands best, from itself if no place is better.
 func (r refs) place(order []int, from int) int {
 	// gain is how many references fewer run up with the file at to.
+	// Only its order with those that it passes changes.
 	file, best, most := order[from], from, 0
 	for gain, to := 0, from-1; to >= 0; to-- {
 		if gain += r.cost(order[to], file) - r.cost(file, order[to]); gain > most {

@@ -195,7 +195,8 @@ func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
 	return t.inRoot(importPath(spec))
 }
 
-// inRoot returns the folder of an import path of the root module.
+// inRoot returns the folder that an import path stands for when it is one of the
+// root module, as local does for an import of a file.
 func (t *Tree) inRoot(name string) (dir string, ok bool) {
 	if name == t.Module {
 		return ".", true

@@ -38,9 +38,10 @@ func (t *Tree) check(p *Package) (*checked, error) {
 	return c, nil
 }
 
-// An importer has the packages of the tree from their source, and all others from t.Importer.
+// An importer lets the type checker find what a package imports. It has the packages of the tree from their source, and all others from t.Importer.
 type importer struct{ t *Tree }
 
+// Import returns the package of an import path, checked if it is one of the tree.
 func (im importer) Import(name string) (*types.Package, error) {
 	dir, ok := im.t.inRoot(name)
 	if !ok && im.t.Importer == nil {
@@ -69,6 +70,7 @@ func built(t *Tree, p *Package) []*File {
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
 	var files []*File
+	// MatchFile looks at the name and at the build constraints.
 	for _, f := range p.Files {
 		if f.Test {
 			continue

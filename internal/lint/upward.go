@@ -73,6 +73,7 @@ func references(t *Tree, c *checked) refs {
 	for i := range r {
 		r[i] = make([]bool, len(c.files))
 	}
+	// What is declared in a function is declared in the file that uses it.
 	for id, obj := range c.uses {
 		if obj.Pkg() != c.pkg {
 			continue

@@ -54,6 +54,7 @@ func checkWords(t *Tree) []Finding {
 	return fs
 }
 
+// mayBeIn says whether a text in lower case has one of the parts of w.
 func (w Word) mayBeIn(lower string) bool {
 	return slices.ContainsFunc(w.Parts, func(part string) bool { return strings.Contains(lower, part) })
 }

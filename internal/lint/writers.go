@@ -27,6 +27,7 @@ var Writers = []Writer{
 	{"batch.Dirty.Clear", []string{"conn", "workflow"}, "what was dirty is forgotten only when the batch has landed that carried it"},
 }
 
+// checkWriters holds the tree against Writers.
 func checkWriters(t *Tree) []Finding { return compareWriters(t, Writers) }
 
 // compareWriters holds every call in the root module, tests apart, against list, and list against the calls.
@@ -37,6 +38,7 @@ func compareWriters(t *Tree, list []Writer) []Finding {
 		byName[w.Name] = w
 		verbs[w.Name[strings.LastIndexByte(w.Name, '.')+1:]] = true
 	}
+	// Each use must be in the list, and each line of the list must have a use.
 	called := map[[2]string]bool{} // by name and family
 	var fs []Finding
 	for _, p := range t.Packages {
@@ -48,6 +50,7 @@ func compareWriters(t *Tree, list []Writer) []Finding {
 			fs = append(fs, Finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
 			continue
 		}
+		// A use is a call, or makes one possible: a method value counts, too.
 		own, _, _ := family(p.Dir)
 		for id, obj := range c.uses {
 			fn, ok := obj.(*types.Func)
@@ -64,6 +67,7 @@ func compareWriters(t *Tree, list []Writer) []Finding {
 			}
 		}
 	}
+	// A permission that nothing needs is one that the next writer finds.
 	for _, w := range list {
 		for _, dir := range w.In {
 			if t.has(dir) && !called[[2]string{w.Name, dir}] {
@@ -84,6 +88,7 @@ func funcName(t *Tree, fn *types.Func) string {
 	if recv == nil {
 		return dir + "." + fn.Name()
 	}
+	// The methods of T and of *T are both T's, and those of an instance are the generic type's.
 	typ := recv.Type()
 	if p, ok := typ.(*types.Pointer); ok {
 		typ = p.Elem()
