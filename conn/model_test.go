@@ -149,7 +149,7 @@ func (m *model) step() {
 	}
 	if m.rand.IntN(4) == 0 {
 		m.note("  meanwhile another one")
-		var other batch.Batch
+		other := batch.Batch{Mode: batch.Ordered} // it may have much to mend
 		c := m.pick()
 		if c == nil {
 			return

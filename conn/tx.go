@@ -53,17 +53,26 @@ type change struct {
 	created, leave bool
 }
 
-// In returns what b does to the connections: the same Tx whenever it is asked.
+// In returns what b does to the connections: the same Tx whenever it is asked. Whoever
+// stages while b is being sealed asks for it then.
 func (s *Set) In(b *batch.Batch) *Tx {
-	if p, ok := b.Enlisted(s).(*participant); ok {
-		return (*Tx)(p)
+	p, ok := b.Enlisted(s).(*participant)
+	if !ok {
+		p = (*participant)(&Tx{s: s, b: b})
 	}
-	t := &Tx{s: s, b: b}
 	if !b.Settled() {
-		b.Enlist(s, (*participant)(t))
+		b.Enlist(s, p) // if Late was called already it is called once more
 	}
-	return t
+	return (*Tx)(p)
 }
+
+// A sealed is the participant that says that a Tx is prepared for the commit of a batch, until
+// that is Reset. Its owner is a field of the Tx.
+type sealed struct{}
+
+func (sealed) Late(*batch.Batch) error { return nil }
+func (sealed) Landed()                 {}
+func (sealed) Failed(error, bool)      {}
 
 // Create makes a connection with a new id. It is found by the Set when the batch has landed,
 // and is gone if the batch fails. Info's slices are not retained.
@@ -223,17 +232,13 @@ func (d *draft) apply(rec Record) Record {
 //
 // +checklocks:t.s.mu
 func (t *Tx) begin() error {
-	b := t.b
-	if b.Settled() {
+	if t.b.Settled() {
 		return batch.ErrSettled
 	}
 	if err := t.s.checkLocked(); err != nil {
 		return err
 	}
-	if t.in != nil && !t.in.Settled() {
-		b = t.in // it may be being sealed
-	}
-	b.Enlist(t.s, (*participant)(t))
+	t.b.Enlist(t.s, (*participant)(t))
 	return nil
 }
 
@@ -253,8 +258,8 @@ func (p *participant) Late(b *batch.Batch) error {
 	}
 	other, _ := b.Enlisted(s).(*participant)
 	first := (*Tx)(other)
-	t.in = b
-	if first.changes == nil || first.in != b {
+	if b.Enlisted(&first.in) == nil {
+		b.Enlist(&first.in, sealed{})
 		first.in, first.changes = b, make([]*change, 0, len(t.drafts))
 		first.mend()
 	}

@@ -187,7 +187,9 @@ func TestPartLanded(t *testing.T) {
 	if stored := r.stored(); len(stored) != 2 || stored[c.ID()].State[0] != 1 {
 		t.Errorf("stored %+v", stored) // the change and the new connection, not the one that was to go
 	}
-	must(t, r.do(func(*Tx) error { return nil }))
+	next := batch.Batch{Mode: batch.Ordered}
+	r.set.In(&next)
+	must(t, r.actor.Commit(ctx, &next))
 	r.same()
 	r.setState(c, 2)
 	r.disconnect(gone)

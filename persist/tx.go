@@ -42,32 +42,37 @@ type Tx struct {
 // participant is a Tx as its batch sees it.
 type participant Tx
 
-// In returns what b does to the record: the same Tx whenever it is asked.
+// In returns what b does to the record: the same Tx whenever it is asked. Whoever stages
+// while b is being sealed asks for it then.
 func (r *Record) In(b *batch.Batch) *Tx {
-	if p, ok := b.Enlisted(r).(*participant); ok {
-		return (*Tx)(p)
+	p, ok := b.Enlisted(r).(*participant)
+	if !ok {
+		p = (*participant)(&Tx{r: r, b: b})
 	}
-	t := &Tx{r: r, b: b}
 	if !b.Settled() {
-		b.Enlist(r, (*participant)(t))
+		b.Enlist(r, p) // if Late was called already it is called once more
 	}
-	return t
+	return (*Tx)(p)
 }
+
+// A sealed is the participant that says that a Tx is prepared for the commit of a batch, until
+// that is Reset. Its owner is a field of the Tx.
+type sealed struct{}
+
+func (sealed) Late(*batch.Batch) error { return nil }
+func (sealed) Landed()                 {}
+func (sealed) Failed(error, bool)      {}
 
 // do has the batch run op while it is committed.
 func (t *Tx) do(op func(t *Tx) error) error {
-	b := t.b
-	if b.Settled() {
+	if t.b.Settled() {
 		return batch.ErrSettled
 	}
 	if err := t.r.check(); err != nil {
 		return err
 	}
 	t.ops = append(t.ops, op)
-	if t.in != nil && !t.in.Settled() {
-		b = t.in // it may be being sealed
-	}
-	b.Enlist(t.r, (*participant)(t)) // if Late was called already it is called once more
+	t.b.Enlist(t.r, (*participant)(t))
 	return nil
 }
 
@@ -138,7 +143,8 @@ func (t *Tx) begin(b *batch.Batch) error {
 	r := t.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.in != b {
+	if b.Enlisted(&t.done) == nil {
+		b.Enlist(&t.done, sealed{})
 		t.stay()
 		t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
 		t.init, t.state, t.events, t.eventBytes = r.init, r.state, r.events, r.eventBytes
