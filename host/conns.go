@@ -286,9 +286,11 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 	if n.Gone() {
 		return ErrNoConn
 	}
+	c.parted = append(c.parted, n) // so the hook may ask for it again
 	if fn := c.life.kind.Disconnect; fn != nil {
 		err := c.hook(actorotel.SpanOnDisconnect, func() error { return fn(c, &Conn{c, n}, reason) })
 		if err != nil {
+			c.parted = slices.DeleteFunc(c.parted, func(o *conn.Conn) bool { return o == n })
 			return err
 		}
 	}
@@ -296,7 +298,6 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 	if err := c.life.conns.In(c.Batch()).Disconnect(n); err != nil {
 		return err
 	}
-	c.parted = append(c.parted, n)
 	c.hangUp(n, reason)
 	return nil
 }
