@@ -80,7 +80,7 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 	}()
 	limits := batch.DefaultLimits()
 	limits.Storage = 1 << 40
-	h.host, err = host.Open(ctx, h.engine, []*host.Actor{putter()}, &host.Options{
+	h.host, err = host.Open(ctx, h.engine, []*host.Type{putter()}, &host.Options{
 		Store: &actorstore.Options{Limits: limits}, MaxAwake: at.sizes.actors, Logger: slog.New(slog.DiscardHandler),
 		IdleTimeout: 1 << 60,
 	})
@@ -101,9 +101,9 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 }
 
 // putter is the type of the actors.
-func putter() *host.Actor {
+func putter() *host.Type {
 	key := []byte("key")
-	return &host.Actor{Name: "putter", Actions: map[string]host.Handler{
+	return &host.Type{Name: "putter", Actions: map[string]host.Handler{
 		"put": host.Action(func(c *host.Context, value []byte) (struct{}, error) {
 			return struct{}{}, c.KV().Put(key, value)
 		}),
@@ -258,7 +258,7 @@ func openFootprint(ctx context.Context, at site, most int) (_ runner, err error)
 		}
 	}()
 	visit := func(ctx context.Context, action string) (*host.Host, error) {
-		h, err := host.Open(ctx, engine, []*host.Actor{putter()}, &host.Options{
+		h, err := host.Open(ctx, engine, []*host.Type{putter()}, &host.Options{
 			MaxAwake: most, Logger: slog.New(slog.DiscardHandler), IdleTimeout: 1 << 60,
 		})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // clockThing schedules, and counts what came of it.
-func clockThing(d *diary) *Actor {
+func clockThing(d *diary) *Type {
 	kind := thing(map[string]Handler{
 		"plan": Action(func(c *Context, after time.Duration) (string, error) {
 			return c.Schedule().After(after, "ring", "bell")
@@ -242,7 +242,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 		var hosts [2]*Host
 		for i := range hosts {
 			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: strings.Repeat("h", i+1)}}}
-			h, err := Open(t.Context(), engine, []*Actor{clockThing(&d[i])}, &opts)
+			h, err := Open(t.Context(), engine, []*Type{clockThing(&d[i])}, &opts)
 			must(t, err)
 			hosts[i] = h
 		}

@@ -17,7 +17,7 @@ func benchHost(b *testing.B, opts Options) *Host {
 	engine, err := pebblekv.Open(b.TempDir(), nil)
 	must(b, err)
 	opts.Logger = quiet
-	h, err := Open(b.Context(), engine, []*Actor{thing(map[string]Handler{
+	h, err := Open(b.Context(), engine, []*Type{thing(map[string]Handler{
 		"add": add,
 		"put": Action(func(c *Context, n int) (int, error) {
 			return n, c.KV().Put([]byte("key"), []byte("value"))

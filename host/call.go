@@ -109,7 +109,7 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 	return id, nil
 }
 
-// Destroy removes an actor with everything that it has stored, after Actor.Destroy has let
+// Destroy removes an actor with everything that it has stored, after Type.Destroy has let
 // it; its connections are closed. ErrNoActor says that there is none.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
 	return h.turn(ctx, a, nil, newTurn(actorotel.SpanOnDestroy, (*Context).Destroy))

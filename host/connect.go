@@ -37,7 +37,7 @@ type Joined struct {
 }
 
 // Join makes a connection, which is durable when Join returns, if it hibernates: after
-// Actor.Connect has accepted it, whose error Join returns otherwise. The transport is not
+// Type.Connect has accepted it, whose error Join returns otherwise. The transport is not
 // closed then.
 func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	var joined Joined
@@ -114,7 +114,7 @@ func (c *Context) join(j *Join) (Joined, error) {
 }
 
 // Rejoin gives a hibernating connection, which a client finds by what Join told it, a new
-// transport; the old one, if there is one, is closed. Actor.Connect is not called.
+// transport; the old one, if there is one, is closed. Type.Connect is not called.
 // ErrNoConn says that the connection is gone.
 func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (conn.ID, error) {
 	var id conn.ID
@@ -166,7 +166,7 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 	l.expect()
 }
 
-// Leave disconnects a connection: Actor.Disconnect is called, and its record is gone for
+// Leave disconnects a connection: Type.Disconnect is called, and its record is gone for
 // good when Leave returns nil. ErrNoConn says that it was gone before. It is never
 // ErrOverloaded: it waits, as the context says.
 func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) error {

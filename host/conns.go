@@ -228,7 +228,7 @@ func (n *Conn) subscribe(event string, on bool) error {
 // client, while it is away, it is lost.
 func (n *Conn) Send(event string, v any) error { return n.c.emit(n.n, event, v) }
 
-// Disconnect ends the connection, with the turn; Actor.Disconnect is called now.
+// Disconnect ends the connection, with the turn; Type.Disconnect is called now.
 func (n *Conn) Disconnect(reason string) error { return n.c.disconnect(n.n, reason) }
 
 // Broadcast sends an event to all connections that have subscribed to it, when the turn

@@ -15,7 +15,7 @@ import (
 )
 
 // room is an actor that clients talk through.
-func room(d *diary) *Actor {
+func room(d *diary) *Type {
 	kind := thing(map[string]Handler{
 		"say": Action(func(c *Context, text string) (int, error) {
 			return len(c.Conns()), c.Broadcast("said", text)

@@ -72,7 +72,7 @@ func (c *Context) Log() *slog.Logger {
 	return slog.New(spanHandler{c.life.log.Handler(), c.span})
 }
 
-// Vars returns what Actor.Vars made, nil if there is none.
+// Vars returns what Type.Vars made, nil if there is none.
 func (c *Context) Vars() any { return c.life.vars }
 
 // Span returns the span of the turn, nil if the host records none; its methods may be
@@ -93,10 +93,10 @@ func (c *Context) Batch() *batch.Batch {
 }
 
 // Destroy has the actor removed, with everything that it has stored, when the turn has
-// landed: Actor.Destroy is called first, and if that fails so does the turn. The reply
+// landed: Type.Destroy is called first, and if that fails so does the turn. The reply
 // leaves when the actor is gone. A call that comes later creates the actor anew, and so does
-// one that has woken an actor which destroys itself in Actor.Wake. An actor that does so
-// when it has just been created, in Actor.Create or Wake, is ErrNoActor to who called it.
+// one that has woken an actor which destroys itself in Type.Wake. An actor that does so
+// when it has just been created, in Type.Create or Wake, is ErrNoActor to who called it.
 func (c *Context) Destroy() error {
 	if c.destroy {
 		return nil

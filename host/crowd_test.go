@@ -30,7 +30,7 @@ func TestCrowd(t *testing.T) {
 	engine, err := pebblekv.Open(t.TempDir(), nil)
 	must(t, err)
 	before := runtime.NumGoroutine()
-	h, err := Open(t.Context(), engine, []*Actor{kind}, &Options{MaxAwake: 20, IdleTimeout: time.Millisecond, Logger: quiet})
+	h, err := Open(t.Context(), engine, []*Type{kind}, &Options{MaxAwake: 20, IdleTimeout: time.Millisecond, Logger: quiet})
 	must(t, err)
 	var planned atomic.Int32
 	var total atomic.Int64

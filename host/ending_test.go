@@ -13,7 +13,7 @@ import (
 // called one that was just made is told, and nobody makes it again for ever.
 func TestDestroyWhileWaking(t *testing.T) {
 	var log []string
-	kind := func(name string, create, wake bool) *Actor {
+	kind := func(name string, create, wake bool) *Type {
 		hook := func(what string, die bool) func(c *Context) error {
 			return func(c *Context) error {
 				log = append(log, what)
@@ -23,7 +23,7 @@ func TestDestroyWhileWaking(t *testing.T) {
 				return nil
 			}
 		}
-		return &Actor{
+		return &Type{
 			Name: name, Actions: map[string]Handler{"add": add},
 			Create: hook("create", create), Wake: hook("wake", wake), Destroy: hook("destroy", false),
 		}

@@ -80,19 +80,19 @@ func TestBadTypes(t *testing.T) {
 	code := func(*workflow.Context, int) (int, error) { return 0, nil }
 	var none workflow.Func[int, int]
 	for _, c := range []struct {
-		types []*Actor
+		types []*Type
 		names []string // what the error says
 	}{
-		{[]*Actor{nil}, nil},
-		{[]*Actor{{}}, nil},
-		{[]*Actor{{Name: "a/b"}}, []string{"a/b"}},
-		{[]*Actor{{Name: "a"}, {Name: "a"}}, nil},
-		{[]*Actor{{Name: "a", Actions: map[string]Handler{"host:x": add}}}, []string{"host:x"}},
-		{[]*Actor{{Name: "a", Actions: map[string]Handler{"x": add, "y": nil}}}, []string{"a", `"y"`}},
-		{[]*Actor{{Name: "a", Actions: map[string]Handler{"y": Action[int, int](nil)}}}, []string{"a", `"y"`}},
-		{[]*Actor{{Name: "a", Workflow: NewWorkflow(none, nil)}}, []string{"a"}},
-		{[]*Actor{{Name: "a", Workflow: &Workflow{}}}, []string{"a"}},
-		{[]*Actor{{Name: "a", Workflow: NewWorkflow(code, nil), Message: inbox(nil).Message}}, []string{"a"}},
+		{[]*Type{nil}, nil},
+		{[]*Type{{}}, nil},
+		{[]*Type{{Name: "a/b"}}, []string{"a/b"}},
+		{[]*Type{{Name: "a"}, {Name: "a"}}, nil},
+		{[]*Type{{Name: "a", Actions: map[string]Handler{"host:x": add}}}, []string{"host:x"}},
+		{[]*Type{{Name: "a", Actions: map[string]Handler{"x": add, "y": nil}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Actions: map[string]Handler{"y": Action[int, int](nil)}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Workflow: NewWorkflow(none, nil)}}, []string{"a"}},
+		{[]*Type{{Name: "a", Workflow: &Workflow{}}}, []string{"a"}},
+		{[]*Type{{Name: "a", Workflow: NewWorkflow(code, nil), Message: inbox(nil).Message}}, []string{"a"}},
 	} {
 		_, err := Open(t.Context(), nil, c.types, nil)
 		wantErr(t, err, ErrTypes)
@@ -193,7 +193,7 @@ func TestNoArgs(t *testing.T) {
 		if string(out) != string(in) {
 			t.Errorf("got %x, want %x", out, in)
 		}
-	}, &Actor{Name: "thing", Actions: map[string]Handler{
+	}, &Type{Name: "thing", Actions: map[string]Handler{
 		"nothing": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil }),
 		"echo":    Action(func(_ *Context, in Raw) (Raw, error) { return in, nil }),
 	}, Other: func(c *Context, action string, args Raw) (Raw, error) {

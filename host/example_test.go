@@ -14,9 +14,9 @@ import (
 )
 
 // run opens a host in memory with one type.
-func run(kind *host.Actor, fn func(ctx context.Context, h *host.Host) error) {
+func run(kind *host.Type, fn func(ctx context.Context, h *host.Host) error) {
 	ctx, engine := context.Background(), memkv.New()
-	h, err := host.Open(ctx, engine, []*host.Actor{kind}, nil)
+	h, err := host.Open(ctx, engine, []*host.Type{kind}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func run(kind *host.Actor, fn func(ctx context.Context, h *host.Host) error) {
 
 // A counter keeps its number in its state.
 func Example() {
-	counter := &host.Actor{
+	counter := &host.Type{
 		Name: "counter",
 		Actions: map[string]host.Handler{
 			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
@@ -61,7 +61,7 @@ func Example() {
 
 // An account keeps a book in SQL. What a turn writes lands whole, or not at all.
 func ExampleContext_DB() {
-	account := &host.Actor{
+	account := &host.Type{
 		Name: "account",
 		Create: func(c *host.Context) error {
 			tx, err := c.DB()
@@ -123,7 +123,7 @@ func (p printer) Close(reason string) { fmt.Printf("%s is out: %s\n", p.name, re
 
 // Clients hear what is broadcast when it is durable.
 func ExampleHost_Join() {
-	room := &host.Actor{
+	room := &host.Type{
 		Name:    "room",
 		Connect: func(_ *host.Context, n *host.Conn) error { return n.Subscribe("said") },
 		Actions: map[string]host.Handler{
@@ -151,7 +151,7 @@ func ExampleHost_Join() {
 // An event of the schedule is done by the commit of the turn that it causes.
 func ExampleContext_Schedule() {
 	done := make(chan bool)
-	kind := &host.Actor{
+	kind := &host.Type{
 		Name: "reminder",
 		Actions: map[string]host.Handler{
 			"remind": host.Action(func(c *host.Context, of string) (id string, err error) {
@@ -174,7 +174,7 @@ func ExampleContext_Schedule() {
 // A message is completed by the commit of the turn that works on it.
 func ExampleHost_Send() {
 	done := make(chan bool)
-	kind := &host.Actor{
+	kind := &host.Type{
 		Name: "worker",
 		Message: func(c *host.Context, m *queue.Message) error {
 			var text string
@@ -196,7 +196,7 @@ func ExampleHost_Send() {
 // A workflow runs beside the turns of its actor, and reaches it with Turn.
 func ExampleNewWorkflow() {
 	done := make(chan bool)
-	kind := &host.Actor{
+	kind := &host.Type{
 		Name: "order",
 		Actions: map[string]host.Handler{
 			"place": host.Action(func(c *host.Context, item string) (struct{}, error) {

@@ -73,7 +73,7 @@ func lettersAfterFailover(t *testing.T, point faultkv.Point, step, lost int) (hi
 }
 
 // reluctant returns talkers whose ear doesn't wake before awake is true.
-func reluctant() (kinds []*Actor, awake *atomic.Bool) {
+func reluctant() (kinds []*Type, awake *atomic.Bool) {
 	kinds, awake = talkers(), new(atomic.Bool)
 	kinds[1].Wake = func(*Context) error {
 		if !awake.Load() {

@@ -216,7 +216,7 @@ func (c *Context) Workflow() (*workflow.Workflow, error) {
 	return c.life.workflow.Workflow, c.due()
 }
 
-// wants returns whose messages would give the actor something to do: Actor.Message, or
+// wants returns whose messages would give the actor something to do: Type.Message, or
 // the workflow.
 func (l *life) wants() func(name string) bool {
 	var s workflow.Status

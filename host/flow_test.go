@@ -50,7 +50,7 @@ func order(c *workflow.Context, item string) (string, error) {
 	return item + ", " + m.Body, nil
 }
 
-func orderThing() *Actor {
+func orderThing() *Type {
 	kind := wholeThing()
 	kind.Actions["order"] = Action(func(c *Context, item string) (struct{}, error) {
 		return struct{}{}, c.StartWorkflow(item)
@@ -145,7 +145,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 }
 
 // inbox takes messages, and fails as often as they say.
-func inbox(d *diary) *Actor {
+func inbox(d *diary) *Type {
 	kind := thing(map[string]Handler{"add": add})
 	kind.Queue = queue.Options{MaxReceive: 3}
 	kind.MessageNames = []string{"work"}

@@ -41,20 +41,20 @@ type rig struct {
 	*Host
 	ctx    context.Context
 	engine *faultkv.Engine
-	types  []*Actor
+	types  []*Type
 	opts   Options
 }
 
 // Failed is testing.TB's.
 func (r *rig) Failed() bool { return r.TB.Failed() }
 
-func newRig(t testing.TB, opts Options, types ...*Actor) *rig {
+func newRig(t testing.TB, opts Options, types ...*Type) *rig {
 	t.Helper()
 	return newRigOn(t, memkv.New(), opts, types...)
 }
 
 // newRigOn is newRig with an engine of its own.
-func newRigOn(t testing.TB, below kv.Engine, opts Options, types ...*Actor) *rig {
+func newRigOn(t testing.TB, below kv.Engine, opts Options, types ...*Type) *rig {
 	t.Helper()
 	r := &rig{TB: t, ctx: t.Context(), engine: faultkv.New(below), types: types, opts: opts}
 	if r.opts.Logger == nil {
@@ -89,7 +89,7 @@ func (r *rig) reopen() {
 }
 
 // bubble runs fn with a rig in a bubble with a clock of its own.
-func bubble(t *testing.T, opts Options, fn func(r *rig), types ...*Actor) {
+func bubble(t *testing.T, opts Options, fn func(r *rig), types ...*Type) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, opts, types...)
@@ -151,7 +151,7 @@ func (s *sink) end() string {
 // lobby is the actor of most tests.
 var lobby = Address{"thing", "lobby"}
 
-func thing(actions map[string]Handler) *Actor { return &Actor{Name: "thing", Actions: actions} }
+func thing(actions map[string]Handler) *Type { return &Type{Name: "thing", Actions: actions} }
 
 // add is an action that counts in the state.
 var add = Action(func(c *Context, n int) (total int, err error) {

@@ -1,10 +1,10 @@
 // Package host runs actors: it wakes them when somebody wants something of them, gives
 // each one turn at a time, and puts them to sleep when nobody does.
 //
-// A type of actors is an Actor: actions and hooks. An actor is addressed by its type and
+// A type of actors is a Type: actions and hooks. An actor is addressed by its type and
 // a key, and exists from its first use.
 //
-//	counter := &host.Actor{
+//	counter := &host.Type{
 //		Name: "counter",
 //		Actions: map[string]host.Handler{
 //			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
@@ -13,7 +13,7 @@
 //			}),
 //		},
 //	}
-//	h, err := host.Open(ctx, engine, []*host.Actor{counter}, nil)
+//	h, err := host.Open(ctx, engine, []*host.Type{counter}, nil)
 //	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: "lobby"}, "add", 2)
 //
 // # Turns
@@ -61,7 +61,7 @@ import (
 type Host struct {
 	engine   kv.Engine
 	store    *actorstore.Store
-	types    map[string]*Actor
+	types    map[string]*Type
 	opts     Options
 	log      *slog.Logger
 	meter    metrics.Sink
@@ -92,9 +92,9 @@ type Host struct {
 // woken, and begins to do so. nil opts are the zero Options.
 //
 // Errors: ErrTypes, and those of actorstore.Open and of the engine.
-func Open(ctx context.Context, engine kv.Engine, types []*Actor, opts *Options) (*Host, error) {
+func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (*Host, error) {
 	h := &Host{
-		engine: engine, types: map[string]*Actor{}, opts: opts.orDefault(), clock: time.Now,
+		engine: engine, types: map[string]*Type{}, opts: opts.orDefault(), clock: time.Now,
 		lives: map[string]*life{}, idle: list.New(),
 	}
 	h.started = h.clock()

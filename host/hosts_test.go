@@ -24,7 +24,7 @@ func TestHostHangs(t *testing.T) {
 		for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
 			opts := Options{Logger: quiet, IdleTimeout: time.Hour, Store: &actorstore.Options{
 				Host: actorstore.HostOptions{Name: []string{"first", "second"}[i]}}}
-			h, err := Open(t.Context(), engine, []*Actor{clockThing(&d[i])}, &opts)
+			h, err := Open(t.Context(), engine, []*Type{clockThing(&d[i])}, &opts)
 			must(t, err)
 			hosts[i] = h
 		}
@@ -92,11 +92,11 @@ func TestFencedMeanwhile(t *testing.T) {
 }
 
 // abacus counts in its state alone, or in SQL as well.
-func abacus() *Actor {
+func abacus() *Type {
 	count := func(c *Context) (n int, err error) {
 		return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 	}
-	return &Actor{Name: "thing", Actions: map[string]Handler{
+	return &Type{Name: "thing", Actions: map[string]Handler{
 		"get":   Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
 		"state": Action(func(c *Context, _ struct{}) (int, error) { return count(c) }),
 		"sql": Action(func(c *Context, _ struct{}) (int, error) {
@@ -117,7 +117,7 @@ func fencedMeanwhile(t *testing.T, action string, late faultkv.Rule) {
 	cut := faultkv.New(base)
 	var hosts [2]*Host
 	for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
-		h, err := Open(t.Context(), engine, []*Actor{abacus()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
+		h, err := Open(t.Context(), engine, []*Type{abacus()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
 		must(t, err)
 		hosts[i] = h
 	}

@@ -25,8 +25,8 @@ const killActors, killCallers = 4, 3
 
 // killed is an actor that counts in everything it has, so that it can be seen whether
 // each turn has landed whole.
-func killed() *Actor {
-	return &Actor{Name: "thing", Actions: map[string]Handler{
+func killed() *Type {
+	return &Type{Name: "thing", Actions: map[string]Handler{
 		"count": Action(func(c *Context, _ struct{}) (n int, err error) {
 			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			if err != nil {
@@ -84,7 +84,7 @@ func TestKillChild(t *testing.T) {
 	}
 	engine, err := pebblekv.Open(dir, nil)
 	must(t, err)
-	h, err := Open(t.Context(), engine, []*Actor{killed(), listener()}, &Options{MaxAwake: killActors - 1, IdleTimeout: time.Millisecond, Logger: quiet})
+	h, err := Open(t.Context(), engine, []*Type{killed(), listener()}, &Options{MaxAwake: killActors - 1, IdleTimeout: time.Millisecond, Logger: quiet})
 	must(t, err)
 	var out sync.Mutex
 	say := func(format string, args ...any) {
@@ -127,7 +127,7 @@ func TestKill(t *testing.T) {
 		killOnce(t, dir, 150, &acked, &joined)
 		engine, err := pebblekv.Open(dir, nil)
 		must(t, err)
-		h, err := Open(t.Context(), engine, []*Actor{killed(), listener()}, &Options{Logger: quiet})
+		h, err := Open(t.Context(), engine, []*Type{killed(), listener()}, &Options{Logger: quiet})
 		must(t, err)
 		if n := h.Stats().Alarms; n > 2*killActors {
 			t.Errorf("%d alarms", n)

@@ -16,7 +16,7 @@ import (
 
 // bombers are a type whose actors each send messages to fan others, which do the same, and
 // take a while for it. turns counts their messages.
-func bombers(fan int, turns *atomic.Int64) *Actor {
+func bombers(fan int, turns *atomic.Int64) *Type {
 	spread := func(c *Context) error {
 		for i := range fan {
 			to := Address{"bomb", fmt.Sprintf("%s.%d", c.Address().Key, i)}
@@ -26,7 +26,7 @@ func bombers(fan int, turns *atomic.Int64) *Actor {
 		}
 		return nil
 	}
-	return &Actor{
+	return &Type{
 		Name: "bomb",
 		Actions: map[string]Handler{
 			"light": Action(func(c *Context, _ struct{}) (int, error) { return 0, spread(c) }),
@@ -217,7 +217,7 @@ func TestSendMuch(t *testing.T) {
 			return each, nil
 		}),
 	})
-	listener := &Actor{
+	listener := &Type{
 		Name:    "ear",
 		Actions: map[string]Handler{"heard": Action(func(c *Context, _ struct{}) ([][]int, error) { return State[[][]int](c) })},
 		Wake: func(*Context) error {
@@ -275,7 +275,7 @@ func TestSendMuch(t *testing.T) {
 }
 
 // lettersType is a type whose actors send where they are told, under bounds.
-func lettersType(o *Letters) *Actor {
+func lettersType(o *Letters) *Type {
 	kind := thing(map[string]Handler{
 		"send": Action(func(c *Context, to []string) (int, error) {
 			for i, text := range to {

@@ -42,7 +42,7 @@ func (s *postState) post(c *Context, to string) error {
 
 // postKinds are the types of the model. An ear sends each third message on to box/fwd; a box
 // keeps what it gets in its queue until somebody empties it.
-func postKinds() []*Actor {
+func postKinds() []*Type {
 	actions := map[string]Handler{
 		"state": Action(func(c *Context, _ struct{}) (postState, error) { return State[postState](c) }),
 		"send": Action(func(c *Context, to []string) (int, error) {
@@ -80,7 +80,7 @@ func postKinds() []*Actor {
 		})
 	}
 	all := queue.Options{MaxMessages: -1}
-	return []*Actor{
+	return []*Type{
 		{Name: "thing", Actions: actions, Queue: all},
 		{Name: "ear", Actions: actions, Queue: all, Message: hear},
 		{Name: "box", Actions: actions, Queue: all},

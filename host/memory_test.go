@@ -14,9 +14,9 @@ import (
 )
 
 // rememberer keeps a number in memory, and tells it without a look at the store.
-func rememberer() *Actor {
+func rememberer() *Type {
 	vars := func(c *Context) *int { return c.Vars().(*int) }
-	return &Actor{
+	return &Type{
 		Name: "thing",
 		Vars: func(context.Context, Address) (any, error) { return new(int), nil },
 		Wake: func(c *Context) (err error) {
@@ -81,7 +81,7 @@ func memoryOfLostLease(t *testing.T, action string) {
 	cut := faultkv.New(base)
 	var hosts [2]*Host
 	for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
-		h, err := Open(t.Context(), engine, []*Actor{rememberer()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
+		h, err := Open(t.Context(), engine, []*Type{rememberer()}, &Options{Logger: quiet, IdleTimeout: time.Hour})
 		must(t, err)
 		hosts[i] = h
 	}

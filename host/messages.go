@@ -86,7 +86,7 @@ func (q Queue) settle(r queue.Receipt, err error) error {
 // has sent.
 func (q Queue) Len() int { return q.c.life.queue.Len() }
 
-// takeMessages is the goroutine that has Actor.Message called.
+// takeMessages is the goroutine that has Type.Message called.
 func (l *life) takeMessages() {
 	for {
 		if err := l.queue.WaitFor(l.ctx, l.kind.MessageNames...); err != nil {

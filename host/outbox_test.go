@@ -18,7 +18,7 @@ var ear = Address{"ear", "mine"}
 
 // talkers are a type that sends, and one that keeps what it gets in its state, where it
 // can be read with "heard".
-func talkers() []*Actor {
+func talkers() []*Type {
 	tell := Action(func(c *Context, n int) (int, error) {
 		for i := range n {
 			if err := c.Send(ear, queue.Send{Name: "word", Body: i}); err != nil {
@@ -44,11 +44,11 @@ func talkers() []*Actor {
 		}),
 		"numbered": Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
 	})
-	return []*Actor{talker, listener()}
+	return []*Type{talker, listener()}
 }
 
-func listener() *Actor {
-	return &Actor{
+func listener() *Type {
+	return &Type{
 		Name: "ear",
 		Actions: map[string]Handler{
 			"heard": Action(func(c *Context, _ struct{}) ([]string, error) { return State[[]string](c) }),

@@ -32,7 +32,7 @@ func TestPostgresHosts(t *testing.T) {
 		if i == 0 {
 			cut = engine
 		}
-		hosts[i], err = Open(t.Context(), sharedEngine{engine}, []*Actor{killed(), listener()}, &Options{Logger: quiet,
+		hosts[i], err = Open(t.Context(), sharedEngine{engine}, []*Type{killed(), listener()}, &Options{Logger: quiet,
 			Store: &actorstore.Options{Host: actorstore.HostOptions{TTL: 12 * time.Second}}})
 		must(t, err)
 	}

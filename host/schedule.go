@@ -15,7 +15,7 @@ import (
 // A Schedule is what the actor has to do at times of day, as a turn sees it: what the turn
 // schedules and cancels lands with it, and isn't seen by List before.
 //
-// An event calls the action of its name, or Actor.Alarm if there is none, in a turn of its
+// An event calls the action of its name, or Type.Alarm if there is none, in a turn of its
 // own: that the event is done lands with what the turn does, so that it is done exactly
 // once. After an error it comes again later.
 type Schedule struct{ c *Context }

@@ -336,7 +336,7 @@ func TestTwoHosts(t *testing.T) {
 		hosts := map[string]*Host{}
 		for _, name := range []string{"a", "b"} {
 			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
-			h, err := Open(t.Context(), engine, []*Actor{thing(map[string]Handler{"add": add})}, &opts)
+			h, err := Open(t.Context(), engine, []*Type{thing(map[string]Handler{"add": add})}, &opts)
 			must(t, err)
 			hosts[name] = h
 		}

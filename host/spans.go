@@ -23,7 +23,7 @@ import (
 // Names that package actorotel doesn't have.
 const (
 	spanTurn      = "actor.turn"      // of Turn
-	spanMessage   = "actor.onMessage" // of Actor.Message
+	spanMessage   = "actor.onMessage" // of Type.Message
 	eventSend     = "queue.message.send"
 	eventTo       = "greenroom.actor.to" // attribute: the address of another actor
 	exception     = "exception"          // https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-spans/

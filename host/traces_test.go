@@ -16,7 +16,7 @@ import (
 )
 
 // observed is a type that does everything of which a span or an event tells.
-func observed() *Actor {
+func observed() *Type {
 	ok := func(*Context) error { return nil }
 	kind := thing(map[string]Handler{
 		"everything": everything, "later": Action(func(*Context, struct{}) (int, error) { return 0, nil }),

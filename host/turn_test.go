@@ -104,7 +104,7 @@ func (r *rig) look() landed {
 	return l
 }
 
-func wholeThing() *Actor {
+func wholeThing() *Type {
 	return thing(map[string]Handler{"everything": everything, "look": look,
 		"later": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil })})
 }

@@ -184,7 +184,7 @@ func TestOneTurnAtATime(t *testing.T) {
 		busy.Store(false)
 		return nil
 	}
-	kind := &Actor{
+	kind := &Type{
 		Name: "thing",
 		Actions: map[string]Handler{
 			"call": Action(func(c *Context, _ struct{}) (string, error) {
@@ -215,7 +215,7 @@ func TestOneTurnAtATime(t *testing.T) {
 			})
 		}, nil),
 	}
-	talker := &Actor{Name: "talker", Actions: map[string]Handler{
+	talker := &Type{Name: "talker", Actions: map[string]Handler{
 		"tell": Action(func(c *Context, _ struct{}) (int, error) { return 0, c.Send(lobby, queue.Send{Name: "word"}) }),
 	}}
 	bubble(t, Options{}, func(r *rig) {

@@ -25,7 +25,7 @@ import (
 type typeSource interface {
 	// types returns the types that the flags ask for, and what is to be closed after the
 	// host, nil for nothing.
-	types(ctx context.Context) ([]*host.Actor, io.Closer, error)
+	types(ctx context.Context) ([]*host.Type, io.Closer, error)
 }
 
 // hostTypes are the sources of types of greenroom host. Each adds its flags to cmd.
@@ -136,7 +136,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 
 // actorTypes are the types of a host.
 type actorTypes struct {
-	actors  []*host.Actor
+	actors  []*host.Type
 	demo    bool
 	closers []io.Closer
 }

@@ -20,11 +20,11 @@ func newDemo(cmd *cobra.Command) *demo {
 	return d
 }
 
-func (d *demo) types(context.Context) ([]*host.Actor, io.Closer, error) {
+func (d *demo) types(context.Context) ([]*host.Type, io.Closer, error) {
 	if !d.on {
 		return nil, nil, nil
 	}
-	return []*host.Actor{demoCounter(), chat.Actor()}, nil, nil
+	return []*host.Type{demoCounter(), chat.Room()}, nil, nil
 }
 
 // demoLines are what there is to try, for curl.
@@ -42,12 +42,12 @@ type demoTally struct {
 
 // demoCounter counts: "add" adds a number and returns the sum, "later" has so many
 // milliseconds pass and then an alarm ring, "get" returns the sum and how many rang.
-func demoCounter() *host.Actor {
+func demoCounter() *host.Type {
 	change := func(c *host.Context, fn func(t *demoTally)) (t demoTally, err error) {
 		err = host.Mutate(c, func(v *demoTally) error { fn(v); t = *v; return nil })
 		return t, err
 	}
-	return &host.Actor{
+	return &host.Type{
 		Name: "counter",
 		Actions: map[string]host.Handler{
 			"add": host.Action(func(c *host.Context, n int) (int, error) {

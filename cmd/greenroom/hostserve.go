@@ -32,7 +32,7 @@ import (
 type hostServer struct {
 	flags    *hostFlags
 	tokens   []string
-	types    []*host.Actor
+	types    []*host.Type
 	demo     bool
 	listener net.Listener
 	out      io.Writer

@@ -41,7 +41,7 @@ func (ms modules) Close() (err error) {
 	return err
 }
 
-func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Actor, _ io.Closer, err error) {
+func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Type, _ io.Closer, err error) {
 	var ms modules
 	for _, arg := range w.files { // they may send messages to each other, and to nobody else
 		name, _, _ := strings.Cut(arg, "=")
@@ -61,7 +61,7 @@ func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Actor, _ io.Closer
 			return nil, ms, say(err, "%s can't be served: %v", file, err)
 		}
 		ms = append(ms, m)
-		kinds = append(kinds, m.Actor())
+		kinds = append(kinds, m.Type())
 	}
 	return kinds, ms, nil
 }

@@ -34,7 +34,7 @@ func TestAssistant(t *testing.T) {
 		o := &office{mails: t.TempDir(), out: &out}
 		open := func() {
 			var err error
-			o.host, err = host.Open(t.Context(), engine, []*host.Actor{o.assistant()}, &host.Options{Logger: slog.New(slog.DiscardHandler)})
+			o.host, err = host.Open(t.Context(), engine, []*host.Type{o.assistant()}, &host.Options{Logger: slog.New(slog.DiscardHandler)})
 			must(t, err)
 		}
 		restart := func() {

@@ -40,8 +40,8 @@ func (o *office) say(format string, args ...any) {
 const patience = 14 * 24 * time.Hour
 
 // assistant is the type of the actors.
-func (o *office) assistant() *host.Actor {
-	return &host.Actor{
+func (o *office) assistant() *host.Type {
+	return &host.Type{
 		Name: "assistant",
 		// The first turn of her life makes the memory, and starts the workflow: both or none.
 		Create: func(c *host.Context) error {

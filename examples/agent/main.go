@@ -70,7 +70,7 @@ func serve(ctx context.Context, folder string, in io.Reader, out io.Writer) (err
 		return err
 	}
 	// The host knows which assistants have something to do, and wakes them.
-	o.host, err = host.Open(ctx, engine, []*host.Actor{o.assistant()}, &host.Options{
+	o.host, err = host.Open(ctx, engine, []*host.Type{o.assistant()}, &host.Options{
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

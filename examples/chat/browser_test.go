@@ -42,7 +42,7 @@ func TestServeChild(t *testing.T) {
 	must(t, err)
 	engine, err := pebblekv.Open(dir, nil)
 	must(t, err)
-	h, err := host.Open(t.Context(), engine, []*host.Actor{Actor()}, &host.Options{IdleTimeout: 10 * time.Millisecond})
+	h, err := host.Open(t.Context(), engine, []*host.Type{Room()}, &host.Options{IdleTimeout: 10 * time.Millisecond})
 	must(t, err)
 	secret, err := front.StoredSecret(t.Context(), engine)
 	must(t, err)

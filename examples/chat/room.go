@@ -52,13 +52,13 @@ type Saying struct {
 	Name string `json:"name"`
 }
 
-// Actor returns the type: rooms with the actions "say", which takes a Saying and returns
+// Room returns the type: rooms with the actions "say", which takes a Saying and returns
 // the Message; "history", which takes the id of a message and returns those behind it, up
 // to 200; and "people", which returns names. Clients get the event "message" for each
 // message, and "history" when they join: the newest 200, or what history returns for
 // Hello.Since.
-func Actor() *host.Actor {
-	return &host.Actor{
+func Room() *host.Type {
+	return &host.Type{
 		Name:   Type,
 		Create: create,
 		Actions: map[string]host.Handler{

@@ -47,7 +47,7 @@ func newHouse(t *testing.T) *house {
 }
 
 func (h *house) open() {
-	actor := Actor()
+	actor := Room()
 	actor.Sleep = func(*host.Context) error {
 		select {
 		case h.slept <- struct{}{}:
@@ -58,7 +58,7 @@ func (h *house) open() {
 	quiet := slog.New(slog.DiscardHandler)
 	ctx := context.Background()
 	var err error
-	h.host, err = host.Open(ctx, h.engine, []*host.Actor{actor}, &host.Options{IdleTimeout: time.Millisecond, Logger: quiet})
+	h.host, err = host.Open(ctx, h.engine, []*host.Type{actor}, &host.Options{IdleTimeout: time.Millisecond, Logger: quiet})
 	must(h, err)
 	secret, err := front.StoredSecret(ctx, h.engine)
 	must(h, err)

@@ -29,10 +29,10 @@ import (
 // resetAfter is how long a counter keeps its number.
 const resetAfter = time.Minute
 
-// counter is the type. What is said of it in the documentation of host.Actor holds: an
+// counter is the type. What is said of it in the documentation of host.Type holds: an
 // action is a transaction, and the number is durable before anybody is told.
-func counter() *host.Actor {
-	return &host.Actor{
+func counter() *host.Type {
+	return &host.Type{
 		Name: "counter",
 		Actions: map[string]host.Handler{
 			"add":   host.Action(add),
@@ -104,7 +104,7 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, m.Close(ctx)) }()
-		kind = m.Actor()
+		kind = m.Type()
 	}
 	return (&sum{args[0], args[1], n}).do(ctx, out, kind)
 }
@@ -125,13 +125,13 @@ type sum struct {
 }
 
 // do does it with actors of a type, and prints the number.
-func (s *sum) do(ctx context.Context, out io.Writer, kind *host.Actor) (err error) {
+func (s *sum) do(ctx context.Context, out io.Writer, kind *host.Type) (err error) {
 	engine, err := pebblekv.Open(s.store, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	h, err := host.Open(ctx, engine, []*host.Actor{kind}, nil)
+	h, err := host.Open(ctx, engine, []*host.Type{kind}, nil)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func TestModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testReset(t, m.Actor())
+	testReset(t, m.Type())
 	if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -87,10 +87,10 @@ func TestModule(t *testing.T) {
 // TestReset waits until a counter is reset.
 func TestReset(t *testing.T) { testReset(t, counter()) }
 
-func testReset(t *testing.T, kind *host.Actor) {
+func testReset(t *testing.T, kind *host.Type) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h, err := host.Open(t.Context(), memkv.New(), []*host.Actor{kind}, nil)
+		h, err := host.Open(t.Context(), memkv.New(), []*host.Type{kind}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

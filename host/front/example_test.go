@@ -17,14 +17,14 @@ import (
 // A counter, served on loopback to whoever is on this machine.
 func ExampleNew() {
 	ctx := context.Background()
-	counter := &host.Actor{Name: "counter", Actions: map[string]host.Handler{
+	counter := &host.Type{Name: "counter", Actions: map[string]host.Handler{
 		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
 			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 			return total, err
 		}),
 	}}
 	engine := memkv.New()
-	h, err := host.Open(ctx, engine, []*host.Actor{counter}, nil)
+	h, err := host.Open(ctx, engine, []*host.Type{counter}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func must(t testing.TB, err error) {
 type rig struct {
 	testing.TB
 	engine kv.Engine
-	types  []*host.Actor
+	types  []*host.Type
 	opts   Options
 	hopts  host.Options
 	host   *host.Host
@@ -42,11 +42,11 @@ type rig struct {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func newRig(t testing.TB, opts Options, types ...*host.Actor) *rig {
+func newRig(t testing.TB, opts Options, types ...*host.Type) *rig {
 	t.Helper()
 	r := &rig{TB: t, engine: memkv.New(), types: types, opts: opts}
 	if len(types) == 0 {
-		r.types = []*host.Actor{room(nil)}
+		r.types = []*host.Type{room(nil)}
 	}
 	r.opts.WithoutToken = len(r.opts.Tokens) == 0
 	r.opts.Logger, r.hopts.Logger = quiet, quiet
@@ -248,8 +248,8 @@ func newSignal() *signal {
 }
 
 // room is the actor of most tests. s may be nil.
-func room(s *signal) *host.Actor {
-	a := &host.Actor{
+func room(s *signal) *host.Type {
+	a := &host.Type{
 		Name: "room",
 		Actions: map[string]host.Handler{
 			"add": host.Action(func(c *host.Context, n int) (total int, err error) {

@@ -33,12 +33,12 @@ type stage struct {
 
 // onStage runs fn with a front on a stage. When fn has returned the front, which must not
 // be under way with anything any more, is shut down.
-func onStage(t *testing.T, opts Options, a *host.Actor, fn func(s *stage)) {
+func onStage(t *testing.T, opts Options, a *host.Type, fn func(s *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		opts.WithoutToken, opts.Logger = true, quiet
 		opts.Secret = make([]byte, minSecret)
 		engine := memkv.New()
-		h, err := host.Open(context.Background(), engine, []*host.Actor{a}, &host.Options{Logger: quiet, TurnTimeout: time.Hour})
+		h, err := host.Open(context.Background(), engine, []*host.Type{a}, &host.Options{Logger: quiet, TurnTimeout: time.Hour})
 		must(t, err)
 		f, err := New(h, &opts)
 		must(t, err)

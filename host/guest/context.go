@@ -38,7 +38,7 @@ func (c *Context) Input(v any) error {
 }
 
 // Destroy has the actor removed, with everything that it has stored, when the turn has
-// landed. Actor.Destroy is called when the function that handles the event has returned,
+// landed. Type.Destroy is called when the function that handles the event has returned,
 // and if that fails so does the turn.
 func (c *Context) Destroy() error { return call(destroy, nil, nil) }
 

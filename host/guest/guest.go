@@ -6,7 +6,7 @@
 //	import "github.com/greenroomdb/greenroom/host/guest"
 //
 //	func init() {
-//		guest.Serve(&guest.Actor{
+//		guest.Serve(&guest.Type{
 //			Actions: map[string]guest.Handler{
 //				"add": guest.Action(func(c *guest.Context, n int) (total int, err error) {
 //					err = guest.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
@@ -29,7 +29,7 @@
 //
 // A module's variables live as long as its actor is awake, at most: the host throws them
 // away when it needs the memory, when a turn panics or takes too long, and when the
-// commit of a turn is refused. They are a cache, which Actor.Wake fills. What a turn has
+// commit of a turn is refused. They are a cache, which Type.Wake fills. What a turn has
 // changed in them before it returned an error stays as it is.
 //
 // # What it is not
@@ -49,11 +49,11 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
 
-// An Actor is what actors of a module's type do. All fields may be left out. What is said
-// of the fields of host.Actor holds here: each function that gets a *Context runs in a
+// A Type is what actors of a module's type do. All fields may be left out. What is said
+// of the fields of host.Type holds here: each function that gets a *Context runs in a
 // turn, and what it writes lands in one commit, or not at all if it returns an error or
 // panics.
-type Actor struct {
+type Type struct {
 	// Actions are what others may call, by name. See Action.
 	Actions map[string]Handler
 	// Other is called for actions that are not in Actions; nil means that there are none.
@@ -111,16 +111,16 @@ type Raw = abi.Raw
 // Encode returns v in CBOR; a Raw is returned as it is.
 func Encode(v any) (Raw, error) { return abi.Encode(v) }
 
-// serving is the Actor of the module: the exports of a module are functions without a
+// serving is the Type of the module: the exports of a module are functions without a
 // receiver, so there is one.
 var serving struct {
 	sync.Mutex
-	actor *Actor
+	actor *Type
 }
 
 // Serve says what the module does. It must be called once, while the program is
 // initialized: in an init function of package main.
-func Serve(a *Actor) {
+func Serve(a *Type) {
 	serving.Lock()
 	defer serving.Unlock()
 	if serving.actor != nil {
@@ -129,17 +129,17 @@ func Serve(a *Actor) {
 	serving.actor = a
 }
 
-func served() *Actor {
+func served() *Type {
 	serving.Lock()
 	defer serving.Unlock()
 	if serving.actor == nil {
-		return &Actor{}
+		return &Type{}
 	}
 	return serving.actor
 }
 
 // describe says what a does.
-func (a *Actor) describe() abi.Description {
+func (a *Type) describe() abi.Description {
 	d := abi.Description{
 		Actions: slices.Sorted(maps.Keys(a.Actions)), Other: a.Other != nil, Messages: a.MessageNames, Hooks: []string{},
 	}
@@ -159,7 +159,7 @@ func (a *Actor) describe() abi.Description {
 }
 
 // handle handles an event, and returns the reply.
-func (a *Actor) handle(event []byte) (Raw, error) {
+func (a *Type) handle(event []byte) (Raw, error) {
 	var e abi.Event
 	if err := abi.Unmarshal(event, &e); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (a *Actor) handle(event []byte) (Raw, error) {
 	return nil, a.hook(c, &e)
 }
 
-func (a *Actor) act(c *Context, e *abi.Event) (Raw, error) {
+func (a *Type) act(c *Context, e *abi.Event) (Raw, error) {
 	if h := a.Actions[e.Name]; h != nil {
 		return h(c, e.Args)
 	}
@@ -182,7 +182,7 @@ func (a *Actor) act(c *Context, e *abi.Event) (Raw, error) {
 }
 
 // hook calls a hook, which is there, since the host calls those that describe has named.
-func (a *Actor) hook(c *Context, e *abi.Event) error {
+func (a *Type) hook(c *Context, e *abi.Event) error {
 	switch e.Kind {
 	case abi.KindCreate:
 		return a.Create(c)

@@ -12,7 +12,7 @@ import (
 )
 
 // handle has a handle an event as if the host had called it.
-func handle(t *testing.T, f *fakeHost, a *Actor, e *abi.Event) {
+func handle(t *testing.T, f *fakeHost, a *Type, e *abi.Event) {
 	t.Helper()
 	serving.actor = a
 	t.Cleanup(func() { serving.actor = nil })
@@ -44,7 +44,7 @@ func TestDescribe(t *testing.T) {
 	serving.actor = nil
 	describeSelf()
 	hook := func(*Context) error { return nil }
-	Serve(&Actor{
+	Serve(&Type{
 		Actions: map[string]Handler{"b": nil, "a": nil}, Create: hook, Sleep: hook,
 		Other:   func(*Context, string, Raw) (Raw, error) { return nil, nil },
 		Message: func(*Context, *Message) error { return nil }, MessageNames: []string{"m"},
@@ -57,7 +57,7 @@ func TestDescribe(t *testing.T) {
 			t.Error("a second Serve has not panicked")
 		}
 	}()
-	Serve(&Actor{})
+	Serve(&Type{})
 }
 
 // TestHandle: each kind of event gets to its function, and what that returns to the host.
@@ -69,7 +69,7 @@ func TestHandle(t *testing.T) {
 		told = append(told, what)
 		return err
 	}
-	a := &Actor{
+	a := &Type{
 		Actions: map[string]Handler{
 			"double": Action(func(_ *Context, n int) (int, error) { return 2 * n, nil }),
 			"refuse": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, &Error{"no", "No."} }),

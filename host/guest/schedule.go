@@ -8,7 +8,7 @@ import (
 
 // Schedule is what the actor has to do at times of day: what the turn schedules and
 // cancels lands with it, and isn't seen by List before. An event calls the action of its
-// name, or Actor.Alarm if there is none.
+// name, or Type.Alarm if there is none.
 type Schedule struct{ c *Context }
 
 // Schedule returns the actor's schedule.

@@ -11,8 +11,8 @@ import (
 )
 
 // plainCounter is what the module's action "add" does, in Go.
-func plainCounter() *host.Actor {
-	return &host.Actor{Name: "thing", Actions: map[string]host.Handler{
+func plainCounter() *host.Type {
+	return &host.Type{Name: "thing", Actions: map[string]host.Handler{
 		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
 			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 			return total, err
@@ -27,14 +27,14 @@ func BenchmarkTurn(b *testing.B) {
 	b.Run("module", func(b *testing.B) {
 		m, err := goModule()
 		must(b, err)
-		benchTurns(b, m.Actor(), "add")
+		benchTurns(b, m.Type(), "add")
 	})
 	b.Run("empty module", func(b *testing.B) {
-		benchTurns(b, (&tiny{}).compile(b, Options{}).Actor(), "ok")
+		benchTurns(b, (&tiny{}).compile(b, Options{}).Type(), "ok")
 	})
 }
 
-func benchTurns(b *testing.B, kind *host.Actor, action string) {
+func benchTurns(b *testing.B, kind *host.Type, action string) {
 	r := newRigOf(b, kind, host.Options{})
 	call1[any](r, lobby, action, 1)
 	for b.Loop() {

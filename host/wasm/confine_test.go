@@ -314,7 +314,7 @@ func TestDeep(t *testing.T) {
 // all the same.
 func TestTempBytes(t *testing.T) {
 	m := thing(t)
-	kind := m.Actor()
+	kind := m.Type()
 	if kind.DB.TempBytes != DefaultTempBytes {
 		t.Errorf("an actor's temporary files have room for %d bytes", kind.DB.TempBytes)
 	}

@@ -62,7 +62,7 @@ type rig struct {
 	ctx    context.Context
 	engine *memkv.DB
 	opts   host.Options
-	kind   *host.Actor
+	kind   *host.Type
 }
 
 // Failed is testing.TB's.
@@ -70,10 +70,10 @@ func (r *rig) Failed() bool { return r.TB.Failed() }
 
 func newRig(t testing.TB, m *Module, opts host.Options) *rig {
 	t.Helper()
-	return newRigOf(t, m.Actor(), opts)
+	return newRigOf(t, m.Type(), opts)
 }
 
-func newRigOf(t testing.TB, kind *host.Actor, opts host.Options) *rig {
+func newRigOf(t testing.TB, kind *host.Type, opts host.Options) *rig {
 	t.Helper()
 	if opts.Logger == nil {
 		opts.Logger = quiet
@@ -87,7 +87,7 @@ func newRigOf(t testing.TB, kind *host.Actor, opts host.Options) *rig {
 func (r *rig) open() {
 	r.Helper()
 	var err error
-	r.Host, err = host.Open(r.ctx, r.engine, []*host.Actor{r.kind}, &r.opts)
+	r.Host, err = host.Open(r.ctx, r.engine, []*host.Type{r.kind}, &r.opts)
 	must(r, err)
 }
 

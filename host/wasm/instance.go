@@ -54,7 +54,7 @@ type call struct {
 	wrote   bool
 }
 
-// Close implements what host.Actor.Vars asks for: the actor has left memory.
+// Close implements what host.Type.Vars asks for: the actor has left memory.
 func (i *instance) Close() error {
 	i.module.crowd.remove(i)
 	i.drop()

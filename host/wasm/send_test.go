@@ -79,7 +79,7 @@ func TestSendRefused(t *testing.T) {
 // create each other, also over a restart.
 func TestLetters(t *testing.T) {
 	m := thing(t)
-	kind := m.Actor()
+	kind := m.Type()
 	if l := kind.Letters; !slices.Equal(l.To, []string{"thing/*"}) || l.Generations != DefaultGenerations || l.Rate != DefaultRate || l.Burst != DefaultBurst {
 		t.Errorf("the defaults are %+v", l)
 	}
@@ -141,7 +141,7 @@ func TestSendByHand(t *testing.T) {
 	)}
 	c := m.compile(t, Options{Interpret: true, Letters: host.Letters{To: []string{"ear/mine"}}})
 	heard := make(chan string, 10)
-	h, err := host.Open(t.Context(), memkv.New(), []*host.Actor{c.Actor(), {
+	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{c.Type(), {
 		Name:    ear.Type,
 		Message: func(_ *host.Context, m *queue.Message) error { heard <- m.Name; return nil },
 	}}, &host.Options{Logger: quiet})

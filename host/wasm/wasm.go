@@ -3,7 +3,7 @@
 // doesn't trust.
 //
 //	m, err := wasm.Compile(ctx, "counter", code, nil)
-//	h, err := host.Open(ctx, engine, []*host.Actor{m.Actor()}, nil)
+//	h, err := host.Open(ctx, engine, []*host.Type{m.Type()}, nil)
 //	…
 //	err = errors.Join(h.Close(ctx), m.Close(ctx))
 //
@@ -27,7 +27,7 @@
 //
 // No way to write workflows: these run beside the turns, and an instance does one thing
 // at a time. A type may have a workflow in Go, which its module starts (see
-// Module.Actor). Nor is there a Run, for the same reason; what happens by itself is
+// Module.Type). Nor is there a Run, for the same reason; what happens by itself is
 // scheduled.
 package wasm
 
@@ -185,12 +185,12 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 	return err
 }
 
-// Actor returns the type for host.Open, with the hooks that the module has. What modules
+// Type returns the type for host.Open, with the hooks that the module has. What modules
 // can't say may be set by the caller: its Queue, its DB, its Letters, and a Workflow in Go;
 // then the module must say which messages it wants. DB.Extensions has one already, which
 // confines modules: what the caller adds behind it, modules may use.
-func (m *Module) Actor() *host.Actor {
-	a := &host.Actor{
+func (m *Module) Type() *host.Type {
+	a := &host.Type{
 		Name:         m.name,
 		Vars:         func(context.Context, host.Address) (any, error) { return &instance{module: m}, nil },
 		MessageNames: slices.Clone(m.says.Messages),
@@ -221,7 +221,7 @@ func (m *Module) letters() *host.Letters {
 }
 
 // hook sets one hook of a. Kinds that aren't known are of a later SDK.
-func (m *Module) hook(a *host.Actor, kind string) {
+func (m *Module) hook(a *host.Type, kind string) {
 	plain := func(c *host.Context) error { return tell(c, &abi.Event{Kind: kind}) }
 	switch kind {
 	case abi.KindCreate:

@@ -24,8 +24,8 @@ type answer struct {
 
 // counter is an actor with a list of increments: all of it in SQL, and its tail in its state
 // and in a key besides. Of each increment it sends a letter.
-func counter(process string) *host.Actor {
-	return &host.Actor{
+func counter(process string) *host.Type {
+	return &host.Type{
 		Name: "counter",
 		Actions: map[string]host.Handler{
 			"add": host.Action(func(c *host.Context, id int) (answer, error) {
@@ -129,8 +129,8 @@ func list(c *host.Context) (ids []int, err error) {
 }
 
 // ledger is an actor that keeps the letters of one counter, in the order in which they came.
-func ledger() *host.Actor {
-	return &host.Actor{
+func ledger() *host.Type {
+	return &host.Type{
 		Name: "ledger",
 		Actions: map[string]host.Handler{
 			"list": host.Action(func(c *host.Context, _ struct{}) ([]int, error) { return list(c) }),

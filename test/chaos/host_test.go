@@ -66,7 +66,7 @@ func TestHost(t *testing.T) {
 func serve(ctx context.Context, db *pgkv.DB) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	process := os.Getenv(envProcess)
-	h, err := host.Open(ctx, db, []*host.Actor{counter(process), ledger()}, &host.Options{
+	h, err := host.Open(ctx, db, []*host.Type{counter(process), ledger()}, &host.Options{
 		Store:       &actorstore.Options{Host: actorstore.HostOptions{TTL: leaseTTL, Name: os.Getenv(envMachine)}},
 		IdleTimeout: idle,
 		Rescan:      leaseTTL,

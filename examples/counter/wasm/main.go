@@ -22,7 +22,7 @@ type tally struct {
 }
 
 func init() {
-	guest.Serve(&guest.Actor{
+	guest.Serve(&guest.Type{
 		Actions: map[string]guest.Handler{
 			"add":   guest.Action(add),
 			"reset": guest.Action(reset),

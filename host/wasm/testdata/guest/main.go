@@ -14,7 +14,7 @@ import (
 var memory, wakes int
 
 func init() {
-	guest.Serve(&guest.Actor{
+	guest.Serve(&guest.Type{
 		Actions: map[string]guest.Handler{
 			"add":       guest.Action(add),
 			"total":     guest.Action(total),

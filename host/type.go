@@ -13,12 +13,12 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// An Actor is a type of actors: what they do. All fields but Name may be left out.
+// A Type is a type of actors: what they do. All fields but Name may be left out.
 //
 // Each function that gets a *Context runs in a turn: alone with the actor, and what it
 // writes lands in one commit, or not at all if it returns an error or panics. It must
 // not keep the Context, nor wait for another turn of the same actor.
-type Actor struct {
+type Type struct {
 	// Name is that of the type: the first part of an Address. It has no slash.
 	Name string
 
@@ -106,23 +106,23 @@ func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
 }
 
 // check says what is wrong with a type.
-func (a *Actor) check() error {
+func (t *Type) check() error {
 	switch {
-	case a == nil:
+	case t == nil:
 		return fmt.Errorf("%w: there is a nil among them", ErrTypes)
-	case a.Name == "" || strings.Contains(a.Name, "/"):
-		return fmt.Errorf("%w: the name %q is empty or has a slash", ErrTypes, a.Name)
-	case a.Workflow != nil && a.Workflow.open == nil:
-		return fmt.Errorf("%w: %s has a workflow without a function", ErrTypes, a.Name)
-	case a.Message != nil && a.Workflow != nil && len(a.MessageNames) == 0:
-		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, a.Name)
+	case t.Name == "" || strings.Contains(t.Name, "/"):
+		return fmt.Errorf("%w: the name %q is empty or has a slash", ErrTypes, t.Name)
+	case t.Workflow != nil && t.Workflow.open == nil:
+		return fmt.Errorf("%w: %s has a workflow without a function", ErrTypes, t.Name)
+	case t.Message != nil && t.Workflow != nil && len(t.MessageNames) == 0:
+		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, t.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.Actions)) {
-		if a.Actions[name] == nil {
-			return fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, a.Name, name)
+	for _, name := range slices.Sorted(maps.Keys(t.Actions)) {
+		if t.Actions[name] == nil {
+			return fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, t.Name, name)
 		}
 		if strings.HasPrefix(name, ownPrefix) {
-			return fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, a.Name, name, ownPrefix)
+			return fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, t.Name, name, ownPrefix)
 		}
 	}
 	return nil
@@ -132,12 +132,12 @@ func (a *Actor) check() error {
 const ownPrefix = "host:"
 
 // handler returns what an action of that name calls, nil if there is none.
-func (a *Actor) handler(action string) Handler {
-	if h := a.Actions[action]; h != nil {
+func (t *Type) handler(action string) Handler {
+	if h := t.Actions[action]; h != nil {
 		return h
 	}
-	if a.Other == nil {
+	if t.Other == nil {
 		return nil
 	}
-	return func(c *Context, args Raw) (Raw, error) { return a.Other(c, action, args) }
+	return func(c *Context, args Raw) (Raw, error) { return t.Other(c, action, args) }
 }
