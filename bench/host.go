@@ -103,17 +103,16 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 // putter is the type of the actors.
 func putter() *host.Type {
 	key := []byte("key")
-	return &host.Type{Name: "putter", Actions: map[string]host.Handler{
-		"put": host.Action(func(c *host.Context, value []byte) (struct{}, error) {
-			return struct{}{}, c.KV().Put(key, value)
-		}),
-		"plan": host.Action(func(c *host.Context, _ struct{}) (string, error) {
+	put := host.NewCommand("put", func(c *host.Context, value []byte) error { return c.KV().Put(key, value) })
+	return &host.Type{Name: "putter", Actions: []host.AnyAction{
+		put,
+		host.NewAction("plan", func(c *host.Context, _ struct{}) (string, error) {
 			if err := c.KV().Put(key, key); err != nil {
 				return "", err
 			}
-			return c.Schedule().After(365*24*time.Hour, "put", nil)
+			return put.After(c, 365*24*time.Hour, nil)
 		}),
-		"get": host.Action(func(c *host.Context, _ struct{}) ([]byte, error) { return c.KV().Get(key, nil) }),
+		host.NewAction("get", func(c *host.Context, _ struct{}) ([]byte, error) { return c.KV().Get(key, nil) }),
 	}}
 }
 

@@ -16,20 +16,20 @@ import (
 
 // clockThing schedules, and counts what came of it.
 func clockThing(d *diary) *Type {
-	kind := thing(map[string]Handler{
-		"plan": Action(func(c *Context, after time.Duration) (string, error) {
+	kind := thing(
+		NewAction("plan", func(c *Context, after time.Duration) (string, error) {
 			return c.Schedule().After(after, "ring", "bell")
 		}),
-		"ring": Action(func(c *Context, what string) (int, error) {
+		NewAction("ring", func(c *Context, what string) (int, error) {
 			d.write(what)
 			return 0, Mutate(c, func(n *int) error { *n++; return nil })
 		}),
-		"rung": Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
-		"plan other": Action(func(c *Context, after time.Duration) (string, error) {
+		NewAction("rung", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		NewAction("plan other", func(c *Context, after time.Duration) (string, error) {
 			return c.Schedule().After(after, "other", 5)
 		}),
-		"cancel": Action(func(c *Context, id string) (struct{}, error) { return struct{}{}, c.Schedule().Cancel(id) }),
-	})
+		NewCommand("cancel", func(c *Context, id string) error { return c.Schedule().Cancel(id) }),
+	)
 	kind.Alarm = func(c *Context, e persist.Event) error {
 		d.write("alarm " + e.Action)
 		return nil
@@ -39,7 +39,7 @@ func clockThing(d *diary) *Type {
 
 func (r *rig) plan(action string, after time.Duration) string {
 	r.Helper()
-	id, err := Invoke[string](r.ctx, r.Host, lobby, action, after)
+	id, err := invoke[string](r.ctx, r.Host, lobby, action, after)
 	must(r, err)
 	return id
 }
@@ -50,7 +50,7 @@ func TestAlarmWakes(t *testing.T) {
 		r.plan("plan", time.Hour)
 		r.plan("plan other", 2*time.Hour)
 		cancelled := r.plan("plan", 3*time.Hour)
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "cancel", cancelled)
+		_, err := invoke[any](r.ctx, r.Host, lobby, "cancel", cancelled)
 		must(t, err)
 		pass(59 * time.Minute)
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
@@ -116,7 +116,7 @@ func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
 	var d diary
 	r := newRig(t, Options{IdleTimeout: 10 * time.Hour}, clockThing(&d))
 	fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
-	_, err := Invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
+	_, err := invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
 	fault.Remove()
 	hit := fault.Hits() > 0
 	old := r.crash()
@@ -175,7 +175,7 @@ func TestAlarmAfterServerCrash(t *testing.T) {
 				}
 				return nil
 			})
-			_, err := Invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
+			_, err := invoke[string](r.ctx, r.Host, lobby, "plan", time.Hour)
 			r.engine.Hook(nil)
 			r.engine.Tear(0) // the end of the process
 			next := newRigOn(t, server, opts, clockThing(&later))
@@ -246,7 +246,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 			must(t, err)
 			hosts[i] = h
 		}
-		_, err := Invoke[string](t.Context(), hosts[0], lobby, "plan", time.Hour)
+		_, err := invoke[string](t.Context(), hosts[0], lobby, "plan", time.Hour)
 		must(t, err)
 		must(t, hosts[0].Close(t.Context()))
 		pass(2 * time.Hour)

@@ -17,12 +17,12 @@ func benchHost(b *testing.B, opts Options) *Host {
 	engine, err := pebblekv.Open(b.TempDir(), nil)
 	must(b, err)
 	opts.Logger = quiet
-	h, err := Open(b.Context(), engine, []*Type{thing(map[string]Handler{
-		"add": add,
-		"put": Action(func(c *Context, n int) (int, error) {
+	h, err := Open(b.Context(), engine, []*Type{thing(
+		add,
+		NewAction("put", func(c *Context, n int) (int, error) {
 			return n, c.KV().Put([]byte("key"), []byte("value"))
 		}),
-		"insert": Action(func(c *Context, n int) (int, error) {
+		NewAction("insert", func(c *Context, n int) (int, error) {
 			tx, err := c.DB()
 			if err != nil {
 				return 0, err
@@ -30,8 +30,8 @@ func benchHost(b *testing.B, opts Options) *Host {
 			_, err = tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)")
 			return n, err
 		}),
-		"nothing": Action(func(_ *Context, n int) (int, error) { return n, nil }),
-	})}, &opts)
+		NewAction("nothing", func(_ *Context, n int) (int, error) { return n, nil }),
+	)}, &opts)
 	must(b, err)
 	b.Cleanup(func() {
 		must(b, h.Close(context.Background()))
@@ -52,7 +52,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.RunParallel(func(pb *testing.PB) {
 					a := Address{"thing", fmt.Sprint(int(next.Add(1)) % c.actors)}
 					for pb.Next() {
-						if _, err := Invoke[int](b.Context(), h, a, action, 1); err != nil {
+						if _, err := invoke[int](b.Context(), h, a, action, 1); err != nil {
 							b.Error(err)
 							return
 						}
@@ -71,7 +71,7 @@ func BenchmarkActors(b *testing.B) {
 			h := benchHost(b, Options{MaxAwake: b.N + 1, IdleTimeout: time.Hour})
 			before := liveHeap()
 			for i := range b.N {
-				if _, err := Invoke[int](b.Context(), h, Address{"thing", fmt.Sprint(i)}, action, 1); err != nil {
+				if _, err := invoke[int](b.Context(), h, Address{"thing", fmt.Sprint(i)}, action, 1); err != nil {
 					b.Fatal(err)
 				}
 			}

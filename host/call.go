@@ -26,7 +26,8 @@ type Call struct {
 	Span  traces.SpanID
 }
 
-// Do calls an action and returns its result, when what it did is durable. An actor that
+// Do calls an action by its name and returns its result, when what it did is durable: for
+// callers that have both from elsewhere. In Go, an Action calls itself. An actor that
 // doesn't exist is created.
 //
 // Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
@@ -63,23 +64,6 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 		return nil, err
 	}
 	return result, nil
-}
-
-// Invoke is Do for Go values: in is encoded, and the result decoded into an Out. A result
-// that is not one is an error as well, of a call that has landed.
-func Invoke[Out any](ctx context.Context, h *Host, a Address, action string, in any) (out Out, err error) {
-	args, err := Encode(in)
-	if err != nil {
-		return out, &argsError{action: action, err: err}
-	}
-	r, err := h.Do(ctx, &Call{Actor: a, Action: action, Args: args})
-	if err != nil {
-		return out, err
-	}
-	if err := r.Decode(&out); err != nil {
-		return out, fmt.Errorf("host: result of the action %q of %s: %w", action, a, err)
-	}
-	return out, nil
 }
 
 // Create creates an actor with an input, which its code finds with Context.Input. One that

@@ -16,24 +16,24 @@ import (
 
 // room is an actor that clients talk through.
 func room(d *diary) *Type {
-	kind := thing(map[string]Handler{
-		"say": Action(func(c *Context, text string) (int, error) {
+	kind := thing(
+		NewAction("say", func(c *Context, text string) (int, error) {
 			return len(c.Conns()), c.Broadcast("said", text)
 		}),
-		"whisper": Action(func(c *Context, text string) (struct{}, error) {
-			return struct{}{}, c.Conn().Send("whispered", text)
+		NewCommand("whisper", func(c *Context, text string) error {
+			return c.Conn().Send("whispered", text)
 		}),
-		"later": Action(func(c *Context, text string) (string, error) {
+		NewAction("later", func(c *Context, text string) (string, error) {
 			return c.Schedule().After(time.Hour, "say", text)
 		}),
-		"kick": Action(func(c *Context, id conn.ID) (struct{}, error) {
-			return struct{}{}, c.FindConn(id).Disconnect("kicked")
+		NewCommand("kick", func(c *Context, id conn.ID) error {
+			return c.FindConn(id).Disconnect("kicked")
 		}),
-		"kick and fail": Action(func(c *Context, id conn.ID) (struct{}, error) {
-			return struct{}{}, errors.Join(c.FindConn(id).Disconnect("kicked"), errRefused)
+		NewCommand("kick and fail", func(c *Context, id conn.ID) error {
+			return errors.Join(c.FindConn(id).Disconnect("kicked"), errRefused)
 		}),
-		"count": Action(func(c *Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
-	})
+		NewAction("count", func(c *Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
+	)
 	kind.Connect = func(c *Context, n *Conn) error {
 		var name string
 		if err := n.Parameters(&name); err != nil {
@@ -94,12 +94,12 @@ func TestConnections(t *testing.T) {
 		if s := r.Stats(); s.Awake != 1 {
 			t.Errorf("%+v with a connection that doesn't hibernate", s)
 		}
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "kick and fail", bobs.ID)
+		_, err = invoke[any](r.ctx, r.Host, lobby, "kick and fail", bobs.ID)
 		wantErr(t, err, errRefused)
 		if bob.end() != "" || r.call(lobby, "count", nil) != 2 {
 			t.Error("a turn that failed has disconnected bob")
 		}
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "kick", bobs.ID)
+		_, err = invoke[any](r.ctx, r.Host, lobby, "kick", bobs.ID)
 		must(t, err)
 		if bob.end() != "kicked" || r.call(lobby, "count", nil) != 1 {
 			t.Error("bob was not disconnected")
@@ -121,7 +121,7 @@ func TestHibernation(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {
 		ann, anns := r.enterRoom("ann", true)
-		_, err := Invoke[string](r.ctx, r.Host, lobby, "later", "good morning")
+		_, err := invoke[string](r.ctx, r.Host, lobby, "later", "good morning")
 		must(t, err)
 		pass(10 * time.Minute)
 		if s := r.Stats(); s.Awake != 0 {

@@ -155,17 +155,17 @@ func TestSendLastWords(t *testing.T) {
 // it has sent: others talk all the same.
 func TestCouriersPassTheSlow(t *testing.T) {
 	kinds := talkers()
-	kinds[0].Actions["to all"] = Action(func(c *Context, n int) (int, error) {
+	kinds[0].Actions = append(kinds[0].Actions, NewAction("to all", func(c *Context, n int) (int, error) {
 		for i := range n {
 			if err := c.Send(Address{"thing", fmt.Sprint(i)}, queue.Send{Name: "word"}); err != nil {
 				return 0, err
 			}
 		}
 		return n, nil
-	})
-	kinds[0].Actions["to slow"] = Action(func(c *Context, _ struct{}) (int, error) {
+	}))
+	kinds[0].Actions = append(kinds[0].Actions, NewAction("to slow", func(c *Context, _ struct{}) (int, error) {
 		return 0, c.Send(Address{"ear", "slow"}, queue.Send{Name: "word"})
-	})
+	}))
 	bubble(t, Options{MaxAwake: 100, Couriers: 8, Mailbox: 1, IdleTimeout: time.Hour}, func(r *rig) {
 		const all = 40
 		for i := range all {
@@ -183,7 +183,7 @@ func TestCouriersPassTheSlow(t *testing.T) {
 		hang := func(*Context) error { <-release; return nil }
 		begin(Address{"thing", "slow"}, func(c *Context) error {
 			<-send
-			_, err := c.life.kind.Actions["to all"](c, Raw{24, all})
+			_, err := c.life.kind.handler("to all")(c, Raw{24, all})
 			return err
 		})
 		begin(Address{"thing", "slow"}, hang)
@@ -217,7 +217,7 @@ func TestSendFaults(t *testing.T) {
 				r.call(lobby, "number", nil)
 				pass(time.Second)
 				fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
-				_, err := Invoke[int](r.ctx, r.Host, lobby, "number", nil)
+				_, err := invoke[int](r.ctx, r.Host, lobby, "number", nil)
 				pass(5 * time.Minute)
 				fault.Remove()
 				hit = fault.Hits() > 0
@@ -246,7 +246,7 @@ func TestSendAfterCrash(t *testing.T) {
 				pause := r.engine.Pause(faultkv.Rule{Point: point, Skip: skip, Err: faultkv.ErrInjected})
 				done := make(chan error, 1)
 				go func() {
-					_, err := Invoke[int](r.ctx, r.Host, lobby, "number", nil)
+					_, err := invoke[int](r.ctx, r.Host, lobby, "number", nil)
 					done <- err
 				}()
 				synctest.Wait()
@@ -287,13 +287,13 @@ func TestSendBetweenHosts(t *testing.T) {
 			must(t, err)
 			hosts[i] = h
 		}
-		_, err := Invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
+		_, err := invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
 		must(t, err)
-		_, err = Invoke[int](t.Context(), hosts[1], lobby, "number", nil)
+		_, err = invoke[int](t.Context(), hosts[1], lobby, "number", nil)
 		must(t, err)
 		must(t, hosts[1].Close(t.Context()))
 		pass(10 * time.Minute)
-		heard, err := Invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
+		heard, err := invoke[[]string](t.Context(), hosts[0], ear, "heard", nil)
 		must(t, err)
 		if !slices.Equal(heard, []string{"1"}) {
 			t.Errorf("heard %q", heard)

@@ -17,16 +17,16 @@ import (
 func TestCrowd(t *testing.T) {
 	const actors, callers, calls = 200, 16, 60
 	rung := make(chan bool, callers*calls)
-	kind := thing(map[string]Handler{
-		"add": add,
-		"plan": Action(func(c *Context, n int) (string, error) {
+	kind := thing(
+		add,
+		NewAction("plan", func(c *Context, n int) (string, error) {
 			return c.Schedule().After(time.Duration(n)*time.Millisecond, "ring", n)
 		}),
-		"ring": Action(func(c *Context, n int) (int, error) {
+		NewAction("ring", func(c *Context, n int) (int, error) {
 			c.After(func() { rung <- true })
 			return 0, Mutate(c, func(t *int) error { *t += n; return nil })
 		}),
-	})
+	)
 	engine, err := pebblekv.Open(t.TempDir(), nil)
 	must(t, err)
 	before := runtime.NumGoroutine()
@@ -66,7 +66,7 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	for i := range actors {
-		n, err := Invoke[int](t.Context(), h, Address{"thing", fmt.Sprint(i)}, "add", 0)
+		n, err := invoke[int](t.Context(), h, Address{"thing", fmt.Sprint(i)}, "add", 0)
 		must(t, err)
 		total.Add(-int64(n))
 	}

@@ -24,7 +24,7 @@ func TestDestroyWhileWaking(t *testing.T) {
 			}
 		}
 		return &Type{
-			Name: name, Actions: map[string]Handler{"add": add},
+			Name: name, Actions: []AnyAction{newAdd()},
 			Create: hook("create", create), Wake: hook("wake", wake), Destroy: hook("destroy", false),
 		}
 	}
@@ -32,7 +32,7 @@ func TestDestroyWhileWaking(t *testing.T) {
 		for name, want := range map[string][]string{"stillborn": {"create", "destroy"}, "shy": {"create", "wake", "destroy"}} {
 			log = nil
 			a := Address{name, "lobby"}
-			_, err := Invoke[int](r.ctx, r.Host, a, "add", 1)
+			_, err := invoke[int](r.ctx, r.Host, a, "add", 1)
 			wantErr(t, err, ErrNoActor)
 			if !slices.Equal(log, want) {
 				t.Errorf("%s: there was %q, want %q", name, log, want)
@@ -66,8 +66,8 @@ func TestGoexit(t *testing.T) {
 			return SetState(c, 0)
 		}
 	}
-	kind := thing(map[string]Handler{
-		"add": Action(func(c *Context, n int) (int, error) {
+	kind := thing(
+		NewAction("add", func(c *Context, n int) (int, error) {
 			c.After(func() { end("after") })
 			tx, err := c.DB()
 			if err != nil {
@@ -80,7 +80,7 @@ func TestGoexit(t *testing.T) {
 			end("action")
 			return n, err
 		}),
-	})
+	)
 	kind.Create, kind.Wake, kind.Sleep = hook("create"), hook("wake"), hook("sleep")
 	kind.Vars = func(context.Context, Address) (any, error) { end("vars"); return nil, nil }
 	kind.Run = func(ctx context.Context) error {
@@ -93,7 +93,7 @@ func TestGoexit(t *testing.T) {
 	for _, at := range []string{"create", "wake", "vars", "action"} {
 		bubble(t, Options{}, func(r *rig) {
 			where.Store(at)
-			_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+			_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
 			wantErr(t, err, ErrPanic)
 			if n := r.call(lobby, "add", 1); n != 1 {
 				t.Errorf("%s: the state is %d", at, n)

@@ -22,7 +22,7 @@ var (
 	ErrAddress = errors.New("host: bad address")
 	// ErrNoType: the host has no actors of that type.
 	ErrNoType = errkind.New("host: no such type", errkind.ErrNotFound)
-	// ErrNoAction: actors of the type have no such action.
+	// ErrNoAction: actors of the type have no such action, or no type of the host lists it.
 	ErrNoAction = errkind.New("host: no such action", errkind.ErrNotFound)
 	// ErrNoActor: there is no such actor, and nobody asked for it to be created.
 	ErrNoActor = errkind.New("host: no such actor", errkind.ErrNotFound)

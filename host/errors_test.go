@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 			}
 		}
 		must(t, r.Ready(r.ctx))
-	}, thing(map[string]Handler{"add": add}))
+	}, thing(add))
 }
 
 func TestBadTypes(t *testing.T) {
@@ -87,9 +87,12 @@ func TestBadTypes(t *testing.T) {
 		{[]*Type{{}}, nil},
 		{[]*Type{{Name: "a/b"}}, []string{"a/b"}},
 		{[]*Type{{Name: "a"}, {Name: "a"}}, nil},
-		{[]*Type{{Name: "a", Actions: map[string]Handler{"host:x": add}}}, []string{"host:x"}},
-		{[]*Type{{Name: "a", Actions: map[string]Handler{"x": add, "y": nil}}}, []string{"a", `"y"`}},
-		{[]*Type{{Name: "a", Actions: map[string]Handler{"y": Action[int, int](nil)}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{takes[int]("host:x")}}}, []string{"host:x"}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{add, nil}}}, []string{"a"}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{NewAction[int, int]("y", nil)}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{NewCommand[int]("y", nil)}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{takes[int]("y"), takes[int]("y")}}}, []string{"a", `"y"`}},
+		{[]*Type{{Name: "a", Actions: []AnyAction{add}}, {Name: "b", Actions: []AnyAction{add}}}, []string{"a", "b", `"add"`}},
 		{[]*Type{{Name: "a", Workflow: NewWorkflow(none, nil)}}, []string{"a"}},
 		{[]*Type{{Name: "a", Workflow: &Workflow{}}}, []string{"a"}},
 		{[]*Type{{Name: "a", Workflow: NewWorkflow(code, nil), Message: inbox(nil).Message}}, []string{"a"}},
@@ -130,7 +133,7 @@ func TestArguments(t *testing.T) {
 			{"order", map[string]any{"item": 1}, `The action "order" takes an object of item, n, Price.`},
 			{"int", Raw{0x18}, `The arguments of "int" are not one value in CBOR.`},
 		} {
-			_, err := Invoke[any](r.ctx, r.Host, lobby, c.action, c.args)
+			_, err := invoke[any](r.ctx, r.Host, lobby, c.action, c.args)
 			wantErr(t, err, ErrArgs)
 			if got := Message(err); got != c.want || Code(err) != "bad_arguments" {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -139,26 +142,21 @@ func TestArguments(t *testing.T) {
 				t.Errorf("got %q", text)
 			}
 		}
-		// A result that isn't what the caller wants is of a call, too.
-		_, err := Invoke[[]string](r.ctx, r.Host, lobby, "int", 1)
-		if err == nil || !strings.Contains(err.Error(), `"int" of thing/lobby`) || strings.Count(err.Error(), "cbor: ") != 1 {
-			t.Errorf("got %v", err)
-		}
-	}, thing(map[string]Handler{
-		"int":     takes[int](),
-		"pointer": takes[*int](),
-		"text":    takes[string](),
-		"flag":    takes[bool](),
-		"float":   takes[float64](),
-		"list":    takes[[]int](),
-		"map":     takes[map[string]int](),
-		"order":   takes[order](),
-	}))
+	}, thing(
+		takes[int]("int"),
+		takes[*int]("pointer"),
+		takes[string]("text"),
+		takes[bool]("flag"),
+		takes[float64]("float"),
+		takes[[]int]("list"),
+		takes[map[string]int]("map"),
+		takes[order]("order"),
+	))
 }
 
 // takes returns an action that takes a T.
-func takes[T any]() Handler {
-	return Action(func(_ *Context, in T) (T, error) { return in, nil })
+func takes[T any](name string) AnyAction {
+	return NewAction(name, func(_ *Context, in T) (T, error) { return in, nil })
 }
 
 func TestAddress(t *testing.T) {
@@ -193,9 +191,9 @@ func TestNoArgs(t *testing.T) {
 		if string(out) != string(in) {
 			t.Errorf("got %x, want %x", out, in)
 		}
-	}, &Type{Name: "thing", Actions: map[string]Handler{
-		"nothing": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil }),
-		"echo":    Action(func(_ *Context, in Raw) (Raw, error) { return in, nil }),
+	}, &Type{Name: "thing", Actions: []AnyAction{
+		NewCommand("nothing", func(*Context, struct{}) error { return nil }),
+		NewAction("echo", func(_ *Context, in Raw) (Raw, error) { return in, nil }),
 	}, Other: func(c *Context, action string, args Raw) (Raw, error) {
 		if action != "other" {
 			return nil, ErrNoAction

@@ -33,19 +33,14 @@ func run(kind *host.Type, fn func(ctx context.Context, h *host.Host) error) {
 
 // A counter keeps its number in its state.
 func Example() {
-	counter := &host.Type{
-		Name: "counter",
-		Actions: map[string]host.Handler{
-			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
-				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
-				return total, err
-			}),
-		},
-	}
+	add := host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
+		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		return total, err
+	})
+	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{add}}
 	run(counter, func(ctx context.Context, h *host.Host) error {
-		lobby := host.Address{Type: "counter", Key: "lobby"}
 		for n := range 3 {
-			total, err := host.Invoke[int](ctx, h, lobby, "add", n)
+			total, err := add.Call(ctx, h, "lobby", n)
 			if err != nil {
 				return err
 			}
@@ -59,8 +54,46 @@ func Example() {
 	// 3
 }
 
+// An action that takes and returns host.Raw leaves it to others to know what the values
+// are, and Host.Do calls an action whose name comes from elsewhere.
+func ExampleHost_Do() {
+	echo := host.NewAction("echo", func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil })
+	run(&host.Type{Name: "wall", Actions: []host.AnyAction{echo}}, func(ctx context.Context, h *host.Host) error {
+		args, err := host.Encode([]string{"hello", "there"})
+		if err != nil {
+			return err
+		}
+		call := &host.Call{Actor: host.Address{Type: "wall", Key: "north"}, Action: "echo", Args: args}
+		result, err := h.Do(ctx, call)
+		if err != nil {
+			return err
+		}
+		var words []string
+		err = result.Decode(&words)
+		fmt.Println(words)
+		return err
+	})
+	// Output: [hello there]
+}
+
 // An account keeps a book in SQL. What a turn writes lands whole, or not at all.
 func ExampleContext_DB() {
+	book := host.NewAction("book", func(c *host.Context, amount int) (balance int, err error) {
+		tx, err := c.DB()
+		if err != nil {
+			return 0, err
+		}
+		if _, err := tx.ExecContext(c.Context(), "insert into book values(?)", amount); err != nil {
+			return 0, err
+		}
+		if err := tx.QueryRowContext(c.Context(), "select sum(amount) from book").Scan(&balance); err != nil {
+			return 0, err
+		}
+		if balance < 0 {
+			return 0, &host.Error{Code: "overdrawn", Message: "There isn't so much."}
+		}
+		return balance, nil
+	})
 	account := &host.Type{
 		Name: "account",
 		Create: func(c *host.Context) error {
@@ -71,29 +104,11 @@ func ExampleContext_DB() {
 			_, err = tx.ExecContext(c.Context(), "create table book(amount int)")
 			return err
 		},
-		Actions: map[string]host.Handler{
-			"book": host.Action(func(c *host.Context, amount int) (balance int, err error) {
-				tx, err := c.DB()
-				if err != nil {
-					return 0, err
-				}
-				if _, err := tx.ExecContext(c.Context(), "insert into book values(?)", amount); err != nil {
-					return 0, err
-				}
-				if err := tx.QueryRowContext(c.Context(), "select sum(amount) from book").Scan(&balance); err != nil {
-					return 0, err
-				}
-				if balance < 0 {
-					return 0, &host.Error{Code: "overdrawn", Message: "There isn't so much."}
-				}
-				return balance, nil
-			}),
-		},
+		Actions: []host.AnyAction{book},
 	}
 	run(account, func(ctx context.Context, h *host.Host) error {
-		mine := host.Address{Type: "account", Key: "mine"}
 		for _, amount := range []int{100, -500, -30} {
-			balance, err := host.Invoke[int](ctx, h, mine, "book", amount)
+			balance, err := book.Call(ctx, h, "mine", amount)
 			if err != nil {
 				fmt.Println(host.Code(err), host.Message(err))
 				continue
@@ -123,14 +138,11 @@ func (p printer) Close(reason string) { fmt.Printf("%s is out: %s\n", p.name, re
 
 // Clients hear what is broadcast when it is durable.
 func ExampleHost_Join() {
+	say := host.NewCommand("say", func(c *host.Context, text string) error { return c.Broadcast("said", text) })
 	room := &host.Type{
 		Name:    "room",
 		Connect: func(_ *host.Context, n *host.Conn) error { return n.Subscribe("said") },
-		Actions: map[string]host.Handler{
-			"say": host.Action(func(c *host.Context, text string) (struct{}, error) {
-				return struct{}{}, c.Broadcast("said", text)
-			}),
-		},
+		Actions: []host.AnyAction{say},
 	}
 	run(room, func(ctx context.Context, h *host.Host) error {
 		lobby := host.Address{Type: "room", Key: "lobby"}
@@ -138,7 +150,7 @@ func ExampleHost_Join() {
 		if err != nil {
 			return err
 		}
-		if _, err := host.Invoke[any](ctx, h, lobby, "say", "hello"); err != nil {
+		if err := say.Call(ctx, h, "lobby", "hello"); err != nil {
 			return err
 		}
 		return h.Leave(ctx, lobby, ann.ID, "good bye")
@@ -148,27 +160,34 @@ func ExampleHost_Join() {
 	// ann is out: good bye
 }
 
-// An event of the schedule is done by the commit of the turn that it causes.
+// What is scheduled is done by the commit of the turn that it causes: an action of the
+// actor, or what Type.Alarm makes of it.
 func ExampleContext_Schedule() {
 	done := make(chan bool)
+	ring := host.NewCommand("ring", func(c *host.Context, of string) error {
+		_, err := c.Schedule().After(time.Millisecond, "all quiet", nil)
+		c.After(func() { fmt.Println("ring:", of) })
+		return err
+	})
+	remind := host.NewAction("remind", func(c *host.Context, of string) (id string, err error) {
+		return ring.After(c, time.Millisecond, of)
+	})
 	kind := &host.Type{
-		Name: "reminder",
-		Actions: map[string]host.Handler{
-			"remind": host.Action(func(c *host.Context, of string) (id string, err error) {
-				return c.Schedule().After(time.Millisecond, "ring", of)
-			}),
-		},
+		Name:    "reminder",
+		Actions: []host.AnyAction{remind, ring},
 		Alarm: func(c *host.Context, e persist.Event) error {
 			c.After(func() { fmt.Println(e.Action); close(done) })
 			return nil
 		},
 	}
 	run(kind, func(ctx context.Context, h *host.Host) error {
-		_, err := host.Invoke[string](ctx, h, host.Address{Type: "reminder", Key: "mine"}, "remind", "tea")
+		_, err := remind.Call(ctx, h, "mine", "tea")
 		<-done
 		return err
 	})
-	// Output: ring
+	// Output:
+	// ring: tea
+	// all quiet
 }
 
 // A message is completed by the commit of the turn that works on it.
@@ -196,13 +215,10 @@ func ExampleHost_Send() {
 // A workflow runs beside the turns of its actor, and reaches it with Turn.
 func ExampleNewWorkflow() {
 	done := make(chan bool)
+	place := host.NewCommand("place", func(c *host.Context, item string) error { return c.StartWorkflow(item) })
 	kind := &host.Type{
-		Name: "order",
-		Actions: map[string]host.Handler{
-			"place": host.Action(func(c *host.Context, item string) (struct{}, error) {
-				return struct{}{}, c.StartWorkflow(item)
-			}),
-		},
+		Name:    "order",
+		Actions: []host.AnyAction{place},
 		Workflow: host.NewWorkflow(func(c *workflow.Context, item string) (string, error) {
 			err := workflow.Do(c, "ship", func(ctx context.Context) error {
 				return host.Turn(ctx, func(c *host.Context) error {
@@ -214,7 +230,7 @@ func ExampleNewWorkflow() {
 		}, nil),
 	}
 	run(kind, func(ctx context.Context, h *host.Host) error {
-		_, err := host.Invoke[any](ctx, h, host.Address{Type: "order", Key: "7"}, "place", "tea")
+		err := place.Call(ctx, h, "7", "tea")
 		<-done
 		return err
 	})

@@ -49,7 +49,7 @@ func lettersAfterFailover(t *testing.T, point faultkv.Point, step, lost int) (hi
 	})
 	for range 3 {
 		for range 100 {
-			if _, err := Invoke[int](r.ctx, r.Host, lobby, "number", nil); err == nil {
+			if _, err := invoke[int](r.ctx, r.Host, lobby, "number", nil); err == nil {
 				break
 			} else if !errors.Is(err, kv.ErrUnknownOutcome) {
 				t.Error(err)
@@ -183,7 +183,7 @@ func lettersWait(t *testing.T, lost int) {
 		}
 		return nil
 	}
-	kinds[1].Actions["hang"] = Action(func(*Context, struct{}) (int, error) { <-hang; return 0, nil })
+	kinds[1].Actions = append(kinds[1].Actions, NewAction("hang", func(*Context, struct{}) (int, error) { <-hang; return 0, nil }))
 	r := newRigOn(t, server, Options{IdleTimeout: 5 * time.Second}, kinds...)
 	r.call(lobby, "number", nil)
 	pass(10 * time.Second) // both sleep
@@ -193,7 +193,7 @@ func lettersWait(t *testing.T, lost int) {
 	synctest.Wait() // its courier wakes the ear
 	done := make(chan error, 1)
 	go func() {
-		_, err := Invoke[int](r.ctx, r.Host, ear, "hang", nil)
+		_, err := invoke[int](r.ctx, r.Host, ear, "hang", nil)
 		done <- err
 	}()
 	synctest.Wait()
@@ -221,7 +221,7 @@ func TestBirthAfterCrash(t *testing.T) {
 	for name, want := range map[string]func(r *rig, heard chan<- error){
 		"a client": func(r *rig, heard chan<- error) {
 			go func() {
-				_, err := Invoke[[]string](r.ctx, r.Host, ear, "heard", nil)
+				_, err := invoke[[]string](r.ctx, r.Host, ear, "heard", nil)
 				heard <- err
 			}()
 		},

@@ -52,22 +52,22 @@ func order(c *workflow.Context, item string) (string, error) {
 
 func orderThing() *Type {
 	kind := wholeThing()
-	kind.Actions["order"] = Action(func(c *Context, item string) (struct{}, error) {
-		return struct{}{}, c.StartWorkflow(item)
-	})
-	kind.Actions["order and fail"] = Action(func(c *Context, item string) (struct{}, error) {
-		return struct{}{}, errors.Join(c.StartWorkflow(item), errRefused)
-	})
-	kind.Actions["approve"] = Action(func(c *Context, by string) (queue.ID, error) {
+	kind.Actions = append(kind.Actions, NewCommand("order", func(c *Context, item string) error {
+		return c.StartWorkflow(item)
+	}))
+	kind.Actions = append(kind.Actions, NewCommand("order and fail", func(c *Context, item string) error {
+		return errors.Join(c.StartWorkflow(item), errRefused)
+	}))
+	kind.Actions = append(kind.Actions, NewAction("approve", func(c *Context, by string) (queue.ID, error) {
 		return c.Queue().Send(queue.Send{Name: "approval", Body: by})
-	})
-	kind.Actions["status"] = Action(func(c *Context, _ struct{}) (string, error) {
+	}))
+	kind.Actions = append(kind.Actions, NewAction("status", func(c *Context, _ struct{}) (string, error) {
 		w, err := c.Workflow()
 		if err != nil {
 			return "", err
 		}
 		return w.Status().State.String(), nil
-	})
+	}))
 	kind.Workflow = NewWorkflow(order, nil)
 	return kind
 }
@@ -76,7 +76,7 @@ func (r *rig) status(want workflow.State) {
 	r.Helper()
 	r.look() // it wakes the actor, whose workflow then runs as far as it comes
 	synctest.Wait()
-	got, err := Invoke[string](r.ctx, r.Host, lobby, "status", nil)
+	got, err := invoke[string](r.ctx, r.Host, lobby, "status", nil)
 	must(r, err)
 	if got != want.String() {
 		r.Errorf("the workflow is %s, want %s", got, want)
@@ -85,13 +85,13 @@ func (r *rig) status(want workflow.State) {
 
 func TestWorkflow(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "order and fail", "tea")
+		_, err := invoke[any](r.ctx, r.Host, lobby, "order and fail", "tea")
 		wantErr(t, err, errRefused)
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", 17)
+		_, err = invoke[any](r.ctx, r.Host, lobby, "order", 17)
 		wantErr(t, err, ErrArgs)
 		pass(time.Minute)
 		r.status(workflow.Pending)
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "order", "tea")
+		_, err = invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
 		pass(time.Hour)
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
@@ -103,7 +103,7 @@ func TestWorkflow(t *testing.T) {
 		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
 			t.Errorf("%+v while the workflow waits for a message", s)
 		}
-		_, err = Invoke[queue.ID](r.ctx, r.Host, lobby, "approve", "the boss")
+		_, err = invoke[queue.ID](r.ctx, r.Host, lobby, "approve", "the boss")
 		must(t, err)
 		pass(time.Minute)
 		r.status(workflow.Completed)
@@ -115,9 +115,9 @@ func TestWorkflow(t *testing.T) {
 
 // TestWorkflowHoldsActor has a step take longer than the idle time.
 func TestWorkflowHoldsActor(t *testing.T) {
-	kind := thing(map[string]Handler{"go": Action(func(c *Context, _ struct{}) (struct{}, error) {
-		return struct{}{}, c.StartWorkflow(nil)
-	})})
+	kind := thing(NewCommand("go", func(c *Context, _ struct{}) error {
+		return c.StartWorkflow(nil)
+	}))
 	done := false
 	kind.Workflow = NewWorkflow(func(c *workflow.Context, _ any) (int, error) {
 		return 0, workflow.DoWith(c, "work", &workflow.StepOptions{Timeout: time.Hour}, func(ctx context.Context) error {
@@ -131,7 +131,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 		})
 	}, nil)
 	bubble(t, Options{}, func(r *rig) {
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "go", nil)
+		_, err := invoke[any](r.ctx, r.Host, lobby, "go", nil)
 		must(t, err)
 		pass(9 * time.Minute)
 		if s := r.Stats(); s.Awake != 1 || s.Idle != 0 {
@@ -146,7 +146,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 
 // inbox takes messages, and fails as often as they say.
 func inbox(d *diary) *Type {
-	kind := thing(map[string]Handler{"add": add})
+	kind := thing(add)
 	kind.Queue = queue.Options{MaxReceive: 3}
 	kind.MessageNames = []string{"work"}
 	kind.Message = func(c *Context, m *queue.Message) error {
@@ -210,7 +210,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	kind := thing(map[string]Handler{"add": add})
+	kind := thing(add)
 	ended := make(chan error, 10)
 	kind.Run = func(ctx context.Context) (err error) {
 		defer func() { ended <- err }()
@@ -244,11 +244,11 @@ func TestRun(t *testing.T) {
 // TestVars has things in memory live as long as the actor is.
 func TestVars(t *testing.T) {
 	var closed atomic.Int32
-	kind := thing(map[string]Handler{"next": Action(func(c *Context, _ struct{}) (int, error) {
+	kind := thing(NewAction("next", func(c *Context, _ struct{}) (int, error) {
 		v := c.Vars().(*vars)
 		v.n++
 		return v.n, nil
-	})})
+	}))
 	kind.Vars = func(_ context.Context, a Address) (any, error) {
 		if a.Key == "broken" {
 			return nil, errRefused
@@ -264,7 +264,7 @@ func TestVars(t *testing.T) {
 		if n := r.call(lobby, "next", nil); n != 1 || closed.Load() != 1 {
 			t.Errorf("after it has slept: got %d, closed %d", n, closed.Load())
 		}
-		_, err := Invoke[int](r.ctx, r.Host, Address{"thing", "broken"}, "next", nil)
+		_, err := invoke[int](r.ctx, r.Host, Address{"thing", "broken"}, "next", nil)
 		wantErr(t, err, errRefused)
 	}, kind)
 }

@@ -16,7 +16,7 @@ import (
 // those of the turns that its steps ask for.
 func TestWorkflowTraces(t *testing.T) {
 	bubble(t, Options{Traces: &traces.Options{}}, func(r *rig) {
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "order", "tea")
+		_, err := invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
 		pass(time.Second)
 		synctest.Wait()
@@ -43,7 +43,7 @@ func TestWorkflowTracesFailure(t *testing.T) {
 		})
 	}, nil)
 	bubble(t, Options{Traces: &traces.Options{}}, func(r *rig) {
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "order", "tea")
+		_, err := invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
 		pass(time.Second)
 		synctest.Wait()

@@ -105,9 +105,22 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// invoke calls an action by its name.
+func invoke[Out any](ctx context.Context, h *Host, a Address, action string, in any) (out Out, err error) {
+	args, err := Encode(in)
+	if err != nil {
+		return out, err
+	}
+	r, err := h.Do(ctx, &Call{Actor: a, Action: action, Args: args})
+	if err != nil {
+		return out, err
+	}
+	return out, r.Decode(&out)
+}
+
 func (r *rig) call(a Address, action string, in any) int {
 	r.Helper()
-	n, err := Invoke[int](r.ctx, r.Host, a, action, in)
+	n, err := invoke[int](r.ctx, r.Host, a, action, in)
 	if err != nil {
 		r.Fatalf("%s.%s: %v", a, action, err)
 	}
@@ -151,13 +164,17 @@ func (s *sink) end() string {
 // lobby is the actor of most tests.
 var lobby = Address{"thing", "lobby"}
 
-func thing(actions map[string]Handler) *Type { return &Type{Name: "thing", Actions: actions} }
+func thing(actions ...AnyAction) *Type { return &Type{Name: "thing", Actions: actions} }
 
-// add is an action that counts in the state.
-var add = Action(func(c *Context, n int) (total int, err error) {
-	err = Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
-	return total, err
-})
+// add is an action that counts in the state, and newAdd one for a second type.
+var add = newAdd()
+
+func newAdd() *Action[int, int] {
+	return NewAction("add", func(c *Context, n int) (total int, err error) {
+		err = Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		return total, err
+	})
+}
 
 // A sharedEngine may be used by other hosts, too.
 type sharedEngine struct{ kv.Engine }

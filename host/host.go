@@ -1,20 +1,17 @@
 // Package host runs actors: it wakes them when somebody wants something of them, gives
 // each one turn at a time, and puts them to sleep when nobody does.
 //
-// A type of actors is a Type: actions and hooks. An actor is addressed by its type and
-// a key, and exists from its first use.
+// A type of actors is a Type: actions and hooks. An actor is addressed by its type and a
+// key, and exists from its first use.
 //
-//	counter := &host.Type{
-//		Name: "counter",
-//		Actions: map[string]host.Handler{
-//			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
-//				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
-//				return total, err
-//			}),
-//		},
-//	}
+//	var Add = host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
+//		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+//		return total, err
+//	})
+//
+//	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{Add}}
 //	h, err := host.Open(ctx, engine, []*host.Type{counter}, nil)
-//	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: "lobby"}, "add", 2)
+//	total, err := Add.Call(ctx, h, "lobby", 2)
 //
 // # Turns
 //
@@ -61,7 +58,8 @@ import (
 type Host struct {
 	engine   kv.Engine
 	store    *actorstore.Store
-	types    map[string]*Type
+	types    map[string]*kind
+	owners   map[*action]*kind // whose actions they are
 	opts     Options
 	log      *slog.Logger
 	meter    metrics.Sink
@@ -94,19 +92,15 @@ type Host struct {
 // Errors: ErrTypes, and those of actorstore.Open and of the engine.
 func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (*Host, error) {
 	h := &Host{
-		engine: engine, types: map[string]*Type{}, opts: opts.orDefault(), clock: time.Now,
+		engine: engine, types: map[string]*kind{}, owners: map[*action]*kind{}, opts: opts.orDefault(), clock: time.Now,
 		lives: map[string]*life{}, idle: list.New(),
 	}
 	h.started = h.clock()
 	h.log, h.meter = h.opts.Logger, h.opts.Metrics
 	for _, t := range types {
-		if err := t.check(); err != nil {
+		if err := h.add(t); err != nil {
 			return nil, err
 		}
-		if h.types[t.Name] != nil {
-			return nil, fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
-		}
-		h.types[t.Name] = t
 	}
 	store, err := actorstore.Open(ctx, engine, h.opts.Store)
 	if err != nil {
@@ -121,6 +115,26 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
 	}
 	return h, nil
+}
+
+// add adds a type. None of its actions may be another one's, too: a call that names the
+// action alone would not know whose it is.
+func (h *Host) add(t *Type) error {
+	k, err := newKind(t)
+	if err != nil {
+		return err
+	}
+	if h.types[t.Name] != nil {
+		return fmt.Errorf("%w: there are two %q", ErrTypes, t.Name)
+	}
+	h.types[t.Name] = k
+	for _, a := range k.actions {
+		if o := h.owners[a]; o != nil {
+			return fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.name)
+		}
+		h.owners[a] = k
+	}
+	return nil
 }
 
 // Store returns the store of the host: to look at actors, and to list them. An actor

@@ -29,7 +29,7 @@ func TestHostHangs(t *testing.T) {
 			hosts[i] = h
 		}
 		call := func(i int, action string, in any) error {
-			_, err := Invoke[any](t.Context(), hosts[i], lobby, action, in)
+			_, err := invoke[any](t.Context(), hosts[i], lobby, action, in)
 			return err
 		}
 		must(t, call(0, "plan", 5*time.Minute))
@@ -62,7 +62,7 @@ func TestHostHangs(t *testing.T) {
 		}
 		pass(10 * time.Minute)
 		d[1].want(t, "second", "bell")
-		if n, err := Invoke[int](t.Context(), hosts[1], lobby, "rung", nil); n != 3 || err != nil {
+		if n, err := invoke[int](t.Context(), hosts[1], lobby, "rung", nil); n != 3 || err != nil {
 			t.Errorf("%d turns have landed, want 3; %v", n, err)
 		}
 		for _, h := range hosts {
@@ -96,10 +96,10 @@ func abacus() *Type {
 	count := func(c *Context) (n int, err error) {
 		return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 	}
-	return &Type{Name: "thing", Actions: map[string]Handler{
-		"get":   Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
-		"state": Action(func(c *Context, _ struct{}) (int, error) { return count(c) }),
-		"sql": Action(func(c *Context, _ struct{}) (int, error) {
+	return &Type{Name: "thing", Actions: []AnyAction{
+		NewAction("get", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		NewAction("state", func(c *Context, _ struct{}) (int, error) { return count(c) }),
+		NewAction("sql", func(c *Context, _ struct{}) (int, error) {
 			tx, err := c.DB()
 			if err != nil {
 				return 0, err
@@ -128,19 +128,19 @@ func fencedMeanwhile(t *testing.T, action string, late faultkv.Rule) {
 			}
 		}
 	}()
-	_, err := Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+	_, err := invoke[int](t.Context(), hosts[0], lobby, action, nil)
 	must(t, err)
 	pause := cut.Pause(late)
 	counted := make(chan error, 1)
 	go func() {
-		_, err := Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+		_, err := invoke[int](t.Context(), hosts[0], lobby, action, nil)
 		counted <- err
 	}()
 	<-pause.Reached()
 	away := cut.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever}) // the lease isn't renewed
 	n := 0
 	for n == 0 {
-		if n, err = Invoke[int](t.Context(), hosts[1], lobby, "get", nil); err != nil {
+		if n, err = invoke[int](t.Context(), hosts[1], lobby, "get", nil); err != nil {
 			wantErr(t, err, actorstore.ErrInUse)
 			pass(time.Second)
 		}

@@ -26,8 +26,8 @@ const killActors, killCallers = 4, 3
 // killed is an actor that counts in everything it has, so that it can be seen whether
 // each turn has landed whole.
 func killed() *Type {
-	return &Type{Name: "thing", Actions: map[string]Handler{
-		"count": Action(func(c *Context, _ struct{}) (n int, err error) {
+	return &Type{Name: "thing", Actions: []AnyAction{
+		NewAction("count", func(c *Context, _ struct{}) (n int, err error) {
 			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			if err != nil {
 				return 0, err
@@ -51,7 +51,7 @@ func killed() *Type {
 			_, err = c.Schedule().At(c.Now().Add(100*time.Hour), "count", nil)
 			return n, err
 		}),
-		"counted": Action(func(c *Context, _ struct{}) (n [5]int, err error) {
+		NewAction("counted", func(c *Context, _ struct{}) (n [5]int, err error) {
 			if n[0], err = State[int](c); err != nil || n[0] == 0 {
 				return n, err
 			}
@@ -96,7 +96,7 @@ func TestKillChild(t *testing.T) {
 		go func() {
 			for ; ; i++ {
 				a := Address{"thing", fmt.Sprint(i % killActors)}
-				n, err := Invoke[int](context.Background(), h, a, "count", nil)
+				n, err := invoke[int](context.Background(), h, a, "count", nil)
 				if err != nil {
 					say("failed %v", err)
 					return
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 		}
 		for i := range killActors {
 			a := Address{"thing", fmt.Sprint(i)}
-			n, err := Invoke[[5]int](t.Context(), h, a, "counted", nil)
+			n, err := invoke[[5]int](t.Context(), h, a, "counted", nil)
 			must(t, err)
 			if n[0] < acked[i] || n[1] != n[0] || n[2] != n[0] || n[3] != n[0] || n[4] != n[0] {
 				t.Errorf("round %d, actor %d: acknowledged %d, there are %d", round, i, acked[i], n)
@@ -179,7 +179,7 @@ func hearAll(t *testing.T, h *Host, i, n int) (heard []string) {
 	defer cancel()
 	for n > 0 && len(heard) < n {
 		var err error
-		heard, err = Invoke[[]string](ctx, h, Address{"ear", fmt.Sprint(i)}, "heard", nil)
+		heard, err = invoke[[]string](ctx, h, Address{"ear", fmt.Sprint(i)}, "heard", nil)
 		must(t, err)
 	}
 	return heard

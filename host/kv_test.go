@@ -65,7 +65,7 @@ func TestKVModel(t *testing.T) {
 			must(t, err)
 			stored = turn
 		}
-	}, thing(nil))
+	}, thing())
 }
 
 func randomKV(rnd *rand.Rand, kv *KV, m kvModel) error {

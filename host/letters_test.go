@@ -28,8 +28,8 @@ func bombers(fan int, turns *atomic.Int64) *Type {
 	}
 	return &Type{
 		Name: "bomb",
-		Actions: map[string]Handler{
-			"light": Action(func(c *Context, _ struct{}) (int, error) { return 0, spread(c) }),
+		Actions: []AnyAction{
+			NewAction("light", func(c *Context, _ struct{}) (int, error) { return 0, spread(c) }),
 		},
 		Message: func(c *Context, _ *queue.Message) error {
 			turns.Add(1)
@@ -93,7 +93,7 @@ func TestForkBomb(t *testing.T) {
 			t.Errorf("there are %d actors, want %d", n, want)
 		}
 		r.wantNoLetters()
-	}, bombers(fan, &turns), thing(map[string]Handler{"add": add}))
+	}, bombers(fan, &turns), thing(add))
 }
 
 // TestClientsFirst has couriers wait for room, and then a client, who gets it.
@@ -107,7 +107,7 @@ func TestClientsFirst(t *testing.T) {
 		r.wantSent(lobby, nil, "thing/a", "thing/b", "thing/c")
 		called := make(chan error, 1)
 		go func() {
-			_, err := Invoke[int](r.ctx, r.Host, Address{"thing", "x"}, "send", []string{})
+			_, err := invoke[int](r.ctx, r.Host, Address{"thing", "x"}, "send", []string{})
 			called <- err
 		}()
 		synctest.Wait()
@@ -128,7 +128,7 @@ func TestClientsFirst(t *testing.T) {
 // come all the same.
 func TestCouriersGoOn(t *testing.T) {
 	kinds := talkers()
-	kinds[0].Actions["add"] = Action(func(*Context, int) (int, error) { <-time.After(time.Millisecond); return 0, nil })
+	kinds[0].Actions = append(kinds[0].Actions, NewAction("add", func(*Context, int) (int, error) { <-time.After(time.Millisecond); return 0, nil }))
 	bubble(t, Options{MaxAwake: 1, IdleTimeout: time.Hour}, func(r *rig) {
 		var stop atomic.Bool
 		var calls atomic.Int64
@@ -165,14 +165,14 @@ func TestCouriersGoOn(t *testing.T) {
 // other while messages for others wait.
 func TestCouriersPassTheBusy(t *testing.T) {
 	kinds := talkers()
-	kinds[0].Actions["to others"] = Action(func(c *Context, n int) (int, error) {
+	kinds[0].Actions = append(kinds[0].Actions, NewAction("to others", func(c *Context, n int) (int, error) {
 		for i := range n {
 			if err := c.Send(Address{"thing", fmt.Sprint(i)}, queue.Send{Name: "word"}); err != nil {
 				return 0, err
 			}
 		}
 		return n, nil
-	})
+	}))
 	bubble(t, Options{MaxAwake: 2, IdleTimeout: time.Hour}, func(r *rig) {
 		r.heard()
 		r.call(lobby, "numbered", nil)
@@ -205,8 +205,8 @@ func TestSendMuch(t *testing.T) {
 	}
 	var closed atomic.Bool
 	closed.Store(true)
-	mouth := thing(map[string]Handler{
-		"tell": Action(func(c *Context, of [2]int) (int, error) { // ten, which fit any commit
+	mouth := thing(
+		NewAction("tell", func(c *Context, of [2]int) (int, error) { // ten, which fit any commit
 			from := of[0]
 			for n := of[1]; n < of[1]+10; n++ {
 				w := word{from, n, make([]byte, size)}
@@ -216,10 +216,10 @@ func TestSendMuch(t *testing.T) {
 			}
 			return each, nil
 		}),
-	})
+	)
 	listener := &Type{
 		Name:    "ear",
-		Actions: map[string]Handler{"heard": Action(func(c *Context, _ struct{}) ([][]int, error) { return State[[][]int](c) })},
+		Actions: []AnyAction{NewAction("heard", func(c *Context, _ struct{}) ([][]int, error) { return State[[][]int](c) })},
 		Wake: func(*Context) error {
 			if closed.Load() {
 				return errRefused
@@ -255,7 +255,7 @@ func TestSendMuch(t *testing.T) {
 		closed.Store(false)
 		pass(time.Hour)
 		for e := range ears {
-			heard, err := Invoke[[][]int](r.ctx, r.Host, Address{"ear", fmt.Sprint(e)}, "heard", nil)
+			heard, err := invoke[[][]int](r.ctx, r.Host, Address{"ear", fmt.Sprint(e)}, "heard", nil)
 			must(t, err)
 			var want []int
 			for n := e; n < each; n += ears {
@@ -276,8 +276,8 @@ func TestSendMuch(t *testing.T) {
 
 // lettersType is a type whose actors send where they are told, under bounds.
 func lettersType(o *Letters) *Type {
-	kind := thing(map[string]Handler{
-		"send": Action(func(c *Context, to []string) (int, error) {
+	kind := thing(
+		NewAction("send", func(c *Context, to []string) (int, error) {
 			for i, text := range to {
 				a, err := ParseAddress(text)
 				if err == nil {
@@ -289,14 +289,14 @@ func lettersType(o *Letters) *Type {
 			}
 			return len(to), nil
 		}),
-	})
+	)
 	kind.Letters = o
 	return kind
 }
 
 func (r *rig) wantSent(from Address, want error, to ...string) {
 	r.Helper()
-	_, err := Invoke[int](r.ctx, r.Host, from, "send", to)
+	_, err := invoke[int](r.ctx, r.Host, from, "send", to)
 	if !errors.Is(err, want) {
 		r.Errorf("%s sends to %.60q: %v, want %v", from, to, err, want)
 	}
@@ -308,7 +308,7 @@ func TestLettersTo(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.wantSent(lobby, nil, "thing/x", "ear/mine", "ear/m", "thing/lobby")
 		for _, not := range []string{"ear/min", "ear/mine2", "ear/", "thin/x"} {
-			_, err := Invoke[int](r.ctx, r.Host, lobby, "send", []string{not})
+			_, err := invoke[int](r.ctx, r.Host, lobby, "send", []string{not})
 			if code := Code(err); code != "not_allowed" && code != "bad_address" && code != "no_such_type" {
 				t.Errorf("%s: %v", not, err)
 			}

@@ -43,28 +43,30 @@ func (s *postState) post(c *Context, to string) error {
 // postKinds are the types of the model. An ear sends each third message on to box/fwd; a box
 // keeps what it gets in its queue until somebody empties it.
 func postKinds() []*Type {
-	actions := map[string]Handler{
-		"state": Action(func(c *Context, _ struct{}) (postState, error) { return State[postState](c) }),
-		"send": Action(func(c *Context, to []string) (int, error) {
-			return 0, Mutate(c, func(s *postState) error {
-				for _, name := range to {
-					if err := s.post(c, name); err != nil {
-						return err
+	actions := func() []AnyAction {
+		return []AnyAction{
+			NewAction("state", func(c *Context, _ struct{}) (postState, error) { return State[postState](c) }),
+			NewAction("send", func(c *Context, to []string) (int, error) {
+				return 0, Mutate(c, func(s *postState) error {
+					for _, name := range to {
+						if err := s.post(c, name); err != nil {
+							return err
+						}
 					}
+					return nil
+				})
+			}),
+			NewAction("empty", func(c *Context, _ struct{}) ([]string, error) {
+				ms, err := c.Queue().Receive(&queue.ReceiveOptions{Count: 50})
+				var all []string
+				for _, m := range ms {
+					var text string
+					err = errors.Join(err, m.Decode(&text), c.Queue().Complete(m.Receipt(), nil))
+					all = append(all, text)
 				}
-				return nil
-			})
-		}),
-		"empty": Action(func(c *Context, _ struct{}) ([]string, error) {
-			ms, err := c.Queue().Receive(&queue.ReceiveOptions{Count: 50})
-			var all []string
-			for _, m := range ms {
-				var text string
-				err = errors.Join(err, m.Decode(&text), c.Queue().Complete(m.Receipt(), nil))
-				all = append(all, text)
-			}
-			return all, err
-		}),
+				return all, err
+			}),
+		}
 	}
 	hear := func(c *Context, m *queue.Message) error {
 		var text string
@@ -81,9 +83,9 @@ func postKinds() []*Type {
 	}
 	all := queue.Options{MaxMessages: -1}
 	return []*Type{
-		{Name: "thing", Actions: actions, Queue: all},
-		{Name: "ear", Actions: actions, Queue: all, Message: hear},
-		{Name: "box", Actions: actions, Queue: all},
+		{Name: "thing", Actions: actions(), Queue: all},
+		{Name: "ear", Actions: actions(), Queue: all, Message: hear},
+		{Name: "box", Actions: actions(), Queue: all},
 	}
 }
 
@@ -240,7 +242,7 @@ func (m *postModel) load() *[4]atomic.Int64 {
 					}
 				}
 				one, done := context.WithTimeout(ctx, time.Duration(1+rnd.IntN(5000))*time.Millisecond)
-				if _, err := Invoke[int](one, h, Address{"thing", fmt.Sprint(i)}, "send", to); err == nil {
+				if _, err := invoke[int](one, h, Address{"thing", fmt.Sprint(i)}, "send", to); err == nil {
 					acked[i].Add(int64(len(to)))
 				}
 				done()
@@ -269,7 +271,7 @@ func ask[T any](m *postModel, name, action string) T {
 	must(m, err)
 	for range 1000 {
 		for _, h := range m.hosts {
-			v, err := Invoke[T](m.Context(), h.Host, a, action, nil)
+			v, err := invoke[T](m.Context(), h.Host, a, action, nil)
 			if err == nil {
 				return v
 			}

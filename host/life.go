@@ -30,7 +30,7 @@ type birth struct {
 // turns, and closes everything; what else it starts only asks for turns.
 type life struct {
 	host  *Host
-	kind  *Type
+	kind  *kind
 	addr  Address
 	name  string
 	birth *birth // nil: the actor must exist
@@ -86,7 +86,7 @@ type life struct {
 	destroy   bool           // the actor is to be removed, with everything that it has
 }
 
-func newLife(h *Host, kind *Type, a Address, name string, b *birth) *life {
+func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {
 	l := &life{
 		host: h, kind: kind, addr: a, name: name, birth: b,
 		log:   h.log.With(slog.String("actor", name)),

@@ -23,15 +23,15 @@ func rememberer() *Type {
 			*vars(c), err = State[int](c)
 			return err
 		},
-		Actions: map[string]Handler{
-			"add": Action(func(c *Context, _ struct{}) (n int, err error) {
+		Actions: []AnyAction{
+			NewAction("add", func(c *Context, _ struct{}) (n int, err error) {
 				c.After(func() { *vars(c) = n })
 				return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			}),
-			"state": Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
-			"vars":  Action(func(c *Context, _ struct{}) (int, error) { return *vars(c), nil }),
-			"queue": Action(func(c *Context, _ struct{}) (int, error) { return c.Queue().Len(), nil }),
-			"fail":  Action(func(c *Context, _ struct{}) (int, error) { return 0, &Error{Code: "full"} }),
+			NewAction("state", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+			NewAction("vars", func(c *Context, _ struct{}) (int, error) { return *vars(c), nil }),
+			NewAction("queue", func(c *Context, _ struct{}) (int, error) { return c.Queue().Len(), nil }),
+			NewAction("fail", func(c *Context, _ struct{}) (int, error) { return 0, &Error{Code: "full"} }),
 		},
 	}
 }
@@ -50,7 +50,7 @@ func TestMemoryAfterFailover(t *testing.T) {
 				r.call(lobby, "add", nil)
 				r.call(lobby, "add", nil)
 				server.Failover(1)
-				_, err := Invoke[int](r.ctx, r.Host, lobby, action, nil)
+				_, err := invoke[int](r.ctx, r.Host, lobby, action, nil)
 				wantErr(t, err, actorstore.ErrPoisoned)
 				wantErr(t, err, kv.ErrUnknownOutcome)
 				if code := Code(err); code == "full" {
@@ -85,19 +85,19 @@ func memoryOfLostLease(t *testing.T, action string) {
 		must(t, err)
 		hosts[i] = h
 	}
-	_, err := Invoke[int](t.Context(), hosts[0], lobby, "add", nil)
+	_, err := invoke[int](t.Context(), hosts[0], lobby, "add", nil)
 	must(t, err)
 	var away []*faultkv.Fault
 	for _, p := range []faultkv.Point{faultkv.BeforeCommit, faultkv.BeforeGet} {
 		away = append(away, cut.Fail(faultkv.Rule{Point: p, Times: faultkv.Forever}))
 	}
 	for n := 0; n == 0; {
-		if n, err = Invoke[int](t.Context(), hosts[1], lobby, "add", nil); err != nil {
+		if n, err = invoke[int](t.Context(), hosts[1], lobby, "add", nil); err != nil {
 			wantErr(t, err, actorstore.ErrInUse)
 			pass(time.Second)
 		}
 	}
-	_, err = Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+	_, err = invoke[int](t.Context(), hosts[0], lobby, action, nil)
 	wantErr(t, err, actorstore.ErrLeaseLost)
 	if code := Code(err); code != "unavailable" {
 		t.Errorf("the caller is told %q", code)
@@ -106,7 +106,7 @@ func memoryOfLostLease(t *testing.T, action string) {
 		f.Remove()
 	}
 	pass(time.Minute) // the first host finds out
-	_, err = Invoke[int](t.Context(), hosts[0], lobby, action, nil)
+	_, err = invoke[int](t.Context(), hosts[0], lobby, action, nil)
 	wantErr(t, err, actorstore.ErrInUse)
 	for _, h := range hosts {
 		if err := h.Close(t.Context()); err != nil && !errors.Is(err, actorstore.ErrLeaseLost) {

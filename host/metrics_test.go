@@ -36,9 +36,9 @@ func TestMetrics(t *testing.T) {
 	y := &tally{n: map[*metrics.Metric]int64{}}
 	bubble(t, Options{Metrics: y, MaxAwake: 1}, func(r *rig) {
 		r.plan("plan", time.Hour)
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "cancel", 17)
+		_, err := invoke[any](r.ctx, r.Host, lobby, "cancel", 17)
 		wantErr(t, err, ErrArgs)
-		_, err = Invoke[int](r.ctx, r.Host, Address{"thing", "other"}, "rung", nil)
+		_, err = invoke[int](r.ctx, r.Host, Address{"thing", "other"}, "rung", nil)
 		must(t, err)
 		pass(2 * time.Hour)
 		must(t, r.Destroy(r.ctx, lobby))

@@ -106,13 +106,13 @@ func runModel(t *testing.T, rnd *rand.Rand, server *faultkv.Server) {
 	}
 	pass(time.Hour)
 	for i := range counts {
-		n, err := Invoke[[5]int](r.ctx, r.Host, Address{"thing", fmt.Sprint(i)}, "counted", nil)
+		n, err := invoke[[5]int](r.ctx, r.Host, Address{"thing", fmt.Sprint(i)}, "counted", nil)
 		must(t, err)
 		acked, unknown := int(counts[i].acked.Load()), int(counts[i].unknown.Load())
 		if n[0] < acked || n[0] > acked+unknown || n[1] != n[0] || n[2] != n[0] || n[3] != n[0] || n[4] != n[0] {
 			t.Errorf("actor %d: %d were acknowledged, %d are unknown, there are %d", i, acked, unknown, n)
 		}
-		heard, err := Invoke[[]string](r.ctx, r.Host, Address{"ear", fmt.Sprint(i)}, "heard", nil)
+		heard, err := invoke[[]string](r.ctx, r.Host, Address{"ear", fmt.Sprint(i)}, "heard", nil)
 		must(t, err)
 		wantNumbers(t, heard, n[0])
 	}
@@ -129,7 +129,7 @@ func modelCall(ctx context.Context, rnd *rand.Rand, h *Host, counts *[modelActor
 	i := rnd.IntN(modelActors)
 	one, cancel := context.WithTimeout(ctx, time.Duration(1+rnd.IntN(5000))*time.Millisecond)
 	defer cancel()
-	_, err := Invoke[int](one, h, Address{"thing", fmt.Sprint(i)}, "count", nil)
+	_, err := invoke[int](one, h, Address{"thing", fmt.Sprint(i)}, "count", nil)
 	switch {
 	case err == nil:
 		counts[i].acked.Add(1)

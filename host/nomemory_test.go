@@ -16,10 +16,10 @@ import (
 // it has done is undone, the next turn works, and the actor gives its place to another.
 func TestNoMemory(t *testing.T) {
 	errBoom := errors.New("boom")
-	greedy := thing(map[string]Handler{
-		"everything": everything,
-		"look":       look,
-		"waste": Action(func(c *Context, statement string) (n int, err error) {
+	greedy := thing(
+		everything,
+		look,
+		NewAction("waste", func(c *Context, statement string) (n int, err error) {
 			tx, err := c.DB()
 			if err != nil {
 				return 0, err
@@ -38,7 +38,7 @@ func TestNoMemory(t *testing.T) {
 			}
 			return n, err
 		}),
-	})
+	)
 	greedy.DB = vfs.Options{
 		Logger:  quiet,
 		Pragmas: []string{"hard_heap_limit=6000000"},
@@ -66,7 +66,7 @@ func TestNoMemory(t *testing.T) {
 				before := one[landed](r, lobby, "look")
 				synctest.Wait()
 				stats := r.Stats()
-				_, err := Invoke[int](r.ctx, r.Host, lobby, "waste", c.statement)
+				_, err := invoke[int](r.ctx, r.Host, lobby, "waste", c.statement)
 				if !errors.Is(err, c.want) {
 					t.Errorf("got %v", err)
 				}
@@ -88,7 +88,7 @@ func TestNoMemory(t *testing.T) {
 // one returns what an action without arguments does.
 func one[T any](r *rig, a Address, action string) T {
 	r.Helper()
-	v, err := Invoke[T](r.ctx, r.Host, a, action, nil)
+	v, err := invoke[T](r.ctx, r.Host, a, action, nil)
 	if err != nil {
 		r.Fatalf("%s.%s: %v", a, action, err)
 	}

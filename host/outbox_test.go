@@ -19,7 +19,7 @@ var ear = Address{"ear", "mine"}
 // talkers are a type that sends, and one that keeps what it gets in its state, where it
 // can be read with "heard".
 func talkers() []*Type {
-	tell := Action(func(c *Context, n int) (int, error) {
+	tell := NewAction("tell", func(c *Context, n int) (int, error) {
 		for i := range n {
 			if err := c.Send(ear, queue.Send{Name: "word", Body: i}); err != nil {
 				return 0, err
@@ -27,31 +27,31 @@ func talkers() []*Type {
 		}
 		return n, nil
 	})
-	talker := thing(map[string]Handler{
-		"tell": tell,
-		"say": Action(func(c *Context, text string) (int, error) {
+	talker := thing(
+		tell,
+		NewAction("say", func(c *Context, text string) (int, error) {
 			return 0, c.Send(ear, queue.Send{Name: "word", Body: text})
 		}),
-		"fail": Action(func(c *Context, text string) (int, error) {
+		NewAction("fail", func(c *Context, text string) (int, error) {
 			return 0, errors.Join(c.Send(ear, queue.Send{Name: "word", Body: text}), errRefused)
 		}),
-		"last word": Action(func(c *Context, text string) (int, error) {
+		NewAction("last word", func(c *Context, text string) (int, error) {
 			return 0, errors.Join(c.Send(ear, queue.Send{Name: "word", Body: text}), c.Destroy())
 		}),
-		"number": Action(func(c *Context, _ struct{}) (n int, err error) {
+		NewAction("number", func(c *Context, _ struct{}) (n int, err error) {
 			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			return n, errors.Join(err, c.Send(ear, queue.Send{Name: "word", Body: n}))
 		}),
-		"numbered": Action(func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
-	})
+		NewAction("numbered", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+	)
 	return []*Type{talker, listener()}
 }
 
 func listener() *Type {
 	return &Type{
 		Name: "ear",
-		Actions: map[string]Handler{
-			"heard": Action(func(c *Context, _ struct{}) ([]string, error) { return State[[]string](c) }),
+		Actions: []AnyAction{
+			NewAction("heard", func(c *Context, _ struct{}) ([]string, error) { return State[[]string](c) }),
 		},
 		Message: func(c *Context, m *queue.Message) error {
 			var v any
@@ -66,7 +66,7 @@ func listener() *Type {
 
 func (r *rig) heard() []string {
 	r.Helper()
-	heard, err := Invoke[[]string](r.ctx, r.Host, ear, "heard", nil)
+	heard, err := invoke[[]string](r.ctx, r.Host, ear, "heard", nil)
 	must(r, err)
 	return heard
 }
@@ -109,7 +109,7 @@ func numbers(n int) (all []string) {
 func TestSend(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.call(lobby, "say", "hello")
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "fail", "never")
+		_, err := invoke[int](r.ctx, r.Host, lobby, "fail", "never")
 		wantErr(t, err, errRefused)
 		for i := range 5 {
 			r.call(lobby, "say", fmt.Sprint(i))
@@ -155,7 +155,7 @@ func TestSendRefused(t *testing.T) {
 				t.Errorf("%v: got %v, want %v", bad.s, err, bad.want)
 			}
 		}
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "tell", maxLetters+1)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "tell", maxLetters+1)
 		wantErr(t, err, ErrOutboxFull)
 		// What nobody can take holds up nothing.
 		must(t, send(ear, queue.Send{Name: "nobody's"}))
@@ -174,9 +174,9 @@ func TestSendRefused(t *testing.T) {
 // TestSendToItself is a message to the own queue, in the same commit.
 func TestSendToItself(t *testing.T) {
 	kind := listener()
-	kind.Actions["say"] = Action(func(c *Context, text string) (int, error) {
+	kind.Actions = append(kind.Actions, NewAction("say", func(c *Context, text string) (int, error) {
 		return c.Queue().Len(), c.Send(c.Address(), queue.Send{Name: "word", Body: Raw{0x63, 'y', 'e', 's'}})
-	})
+	}))
 	bubble(t, Options{}, func(r *rig) {
 		r.call(ear, "say", "x")
 		pass(time.Second)

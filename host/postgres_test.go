@@ -40,21 +40,21 @@ func TestPostgresHosts(t *testing.T) {
 	// register within it, or renew it, has none.
 	acked := 0
 	for range 5 {
-		c, err := Invoke[int](t.Context(), hosts[0], lobby, "count", nil)
+		c, err := invoke[int](t.Context(), hosts[0], lobby, "count", nil)
 		must(t, err)
 		acked = c
 	}
-	_, err := Invoke[int](t.Context(), hosts[1], lobby, "count", nil)
+	_, err := invoke[int](t.Context(), hosts[1], lobby, "count", nil)
 	wantErr(t, err, actorstore.ErrInUse)
 	for _, p := range []faultkv.Point{faultkv.BeforeCommit, faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeSync, faultkv.BeforeOutcome} {
 		cut.Fail(faultkv.Rule{Point: p, Times: faultkv.Forever})
 	}
-	if c, err := Invoke[int](t.Context(), hosts[0], lobby, "count", nil); err == nil {
+	if c, err := invoke[int](t.Context(), hosts[0], lobby, "count", nil); err == nil {
 		t.Errorf("a host that is cut off has counted to %d", c)
 	}
 	taken, deadline := false, time.After(5*time.Minute)
 	for tick := time.NewTicker(50 * time.Millisecond); !taken; {
-		_, err := Invoke[int](t.Context(), hosts[1], lobby, "count", nil)
+		_, err := invoke[int](t.Context(), hosts[1], lobby, "count", nil)
 		if taken = err == nil; !taken {
 			wantErr(t, err, actorstore.ErrInUse)
 		}
@@ -65,10 +65,10 @@ func TestPostgresHosts(t *testing.T) {
 		}
 	}
 	cut.Heal()
-	if _, err := Invoke[int](t.Context(), hosts[0], lobby, "count", nil); !errors.Is(err, actorstore.ErrInUse) && !errors.Is(err, actorstore.ErrFenced) {
+	if _, err := invoke[int](t.Context(), hosts[0], lobby, "count", nil); !errors.Is(err, actorstore.ErrInUse) && !errors.Is(err, actorstore.ErrFenced) {
 		t.Errorf("the first host: %v", err)
 	}
-	got, err := Invoke[[5]int](t.Context(), hosts[1], lobby, "counted", nil)
+	got, err := invoke[[5]int](t.Context(), hosts[1], lobby, "counted", nil)
 	must(t, err)
 	if want := acked + 1; got != [5]int{want, want, want, want, want} {
 		t.Errorf("there are %v, want %d of each", got, want)

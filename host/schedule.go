@@ -17,7 +17,7 @@ import (
 //
 // An event calls the action of its name, or Type.Alarm if there is none, in a turn of its
 // own: that the event is done lands with what the turn does, so that it is done exactly
-// once. After an error it comes again later.
+// once. After an error it comes again later. Action.At schedules an action that is declared.
 type Schedule struct{ c *Context }
 
 // Schedule returns the actor's schedule.
@@ -103,7 +103,7 @@ func (l *life) eventTurn(action string) func(c *Context, f *persist.Firing) erro
 	if action == startWorkflow && l.workflow != nil {
 		return l.workflow.startEvent
 	}
-	if h := l.kind.handler(action); h != nil && (l.kind.Actions[action] != nil || l.kind.Alarm == nil) {
+	if h := l.kind.handler(action); h != nil && (l.kind.actions[action] != nil || l.kind.Alarm == nil) {
 		return func(c *Context, f *persist.Firing) error {
 			var args Raw
 			if err := f.Arg(0, &args); err != nil {

@@ -51,7 +51,7 @@ func (d *diary) want(t testing.TB, want ...string) {
 
 func TestHooks(t *testing.T) {
 	var d diary
-	kind := thing(map[string]Handler{"add": add})
+	kind := thing(add)
 	kind.Create, kind.Wake, kind.Sleep, kind.Destroy = d.note("create"), d.note("wake"), d.note("sleep"), d.note("destroy")
 	bubble(t, Options{IdleTimeout: time.Minute}, func(r *rig) {
 		r.call(lobby, "add", 1)
@@ -81,7 +81,7 @@ func TestHooks(t *testing.T) {
 // TestCreateFails has the first turn fail: nothing lands, and the next call tries again.
 func TestCreateFails(t *testing.T) {
 	fail := true
-	kind := thing(map[string]Handler{"add": add})
+	kind := thing(add)
 	kind.Create = func(c *Context) error {
 		if err := SetState(c, 10); err != nil || !fail {
 			return err
@@ -89,7 +89,7 @@ func TestCreateFails(t *testing.T) {
 		return errRefused
 	}
 	bubble(t, Options{}, func(r *rig) {
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
 		wantErr(t, err, errRefused)
 		fail = false
 		if got := r.call(lobby, "add", 1); got != 11 {
@@ -111,7 +111,7 @@ func TestInput(t *testing.T) {
 		if in != "hello" {
 			t.Errorf("the input is %q", in)
 		}
-	}, thing(nil))
+	}, thing())
 }
 
 // TestBound has more actors than may be awake.
@@ -152,22 +152,22 @@ func TestBound(t *testing.T) {
 		if total != 105 {
 			t.Errorf("%d additions have landed, want 105", total)
 		}
-	}, thing(map[string]Handler{"add": add}))
+	}, thing(add))
 }
 
 // TestAllBusy has a call wait for room while all actors are busy.
 func TestAllBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		r := newRig(t, Options{MaxAwake: 1}, thing(map[string]Handler{"add": add,
-			"wait": Action(func(*Context, struct{}) (int, error) { <-release; return 0, nil })}))
+		r := newRig(t, Options{MaxAwake: 1}, thing(add,
+			NewAction("wait", func(*Context, struct{}) (int, error) { <-release; return 0, nil })))
 		var wg sync.WaitGroup
 		wg.Go(func() { r.call(lobby, "wait", nil) })
 		synctest.Wait()
 		other := Address{"thing", "other"}
 		ctx, cancel := context.WithTimeout(r.ctx, time.Second)
 		defer cancel()
-		_, err := Invoke[int](ctx, r.Host, other, "add", 1)
+		_, err := invoke[int](ctx, r.Host, other, "add", 1)
 		wantErr(t, err, context.DeadlineExceeded)
 		wg.Go(func() { r.call(other, "add", 1) })
 		synctest.Wait()
@@ -210,8 +210,8 @@ func TestNothingLeft(t *testing.T) {
 func TestCloseDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		r := newRig(t, Options{}, thing(map[string]Handler{"add": add,
-			"wait": Action(func(*Context, struct{}) (int, error) { <-release; return 0, nil })}))
+		r := newRig(t, Options{}, thing(add,
+			NewAction("wait", func(*Context, struct{}) (int, error) { <-release; return 0, nil })))
 		var wg sync.WaitGroup
 		wg.Go(func() { r.call(lobby, "wait", nil) })
 		synctest.Wait()
@@ -220,7 +220,7 @@ func TestCloseDrains(t *testing.T) {
 		closed := make(chan error)
 		go func() { closed <- r.Host.Close(r.ctx) }()
 		synctest.Wait()
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
 		wantErr(t, err, ErrClosed)
 		wantErr(t, r.Ready(r.ctx), ErrClosed)
 		close(release)
@@ -237,11 +237,11 @@ func TestCloseDrains(t *testing.T) {
 // TestCloseGivesUp closes the host while a turn takes longer than anybody waits.
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, thing(map[string]Handler{
-			"wait": Action(func(c *Context, _ struct{}) (int, error) { <-c.Context().Done(); return 1, SetState(c, 1) }), "add": add}))
+		r := newRig(t, Options{}, thing(
+			NewAction("wait", func(c *Context, _ struct{}) (int, error) { <-c.Context().Done(); return 1, SetState(c, 1) }), add))
 		failed := make(chan error)
 		go func() {
-			_, err := Invoke[int](r.ctx, r.Host, lobby, "wait", nil)
+			_, err := invoke[int](r.ctx, r.Host, lobby, "wait", nil)
 			failed <- err
 		}()
 		synctest.Wait()
@@ -262,7 +262,7 @@ func TestCloseGivesUp(t *testing.T) {
 // TestSyncShared has many turns share one wait for stable storage, in their order.
 func TestSyncShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, thing(map[string]Handler{"add": add}))
+		r := newRig(t, Options{}, thing(add))
 		r.call(lobby, "add", 0)
 		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync, Times: faultkv.Forever})
 		r.engine.Reset()
@@ -302,13 +302,13 @@ func TestSyncShared(t *testing.T) {
 // TestSyncFails has a wait for stable storage fail, on which several turns wait.
 func TestSyncFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, Options{}, thing(map[string]Handler{"add": add}))
+		r := newRig(t, Options{}, thing(add))
 		r.call(lobby, "add", 1)
 		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeSync, Err: faultkv.ErrInjected})
 		errs := make(chan error, 3)
 		for range 3 {
 			go func() {
-				_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+				_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
 				errs <- err
 			}()
 			synctest.Wait()
@@ -336,19 +336,19 @@ func TestTwoHosts(t *testing.T) {
 		hosts := map[string]*Host{}
 		for _, name := range []string{"a", "b"} {
 			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
-			h, err := Open(t.Context(), engine, []*Type{thing(map[string]Handler{"add": add})}, &opts)
+			h, err := Open(t.Context(), engine, []*Type{thing(add)}, &opts)
 			must(t, err)
 			hosts[name] = h
 		}
-		_, err := Invoke[int](t.Context(), hosts["a"], lobby, "add", 1)
+		_, err := invoke[int](t.Context(), hosts["a"], lobby, "add", 1)
 		must(t, err)
-		_, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		_, err = invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		var inUse *actorstore.InUseError
 		if !errors.As(err, &inUse) || inUse.Host.Name != "a" || Code(err) != "actor_in_use" {
 			t.Fatalf("got %v", err)
 		}
 		pass(2 * time.Minute) // it goes to sleep
-		n, err := Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		n, err := invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		must(t, err)
 		if n != 2 {
 			t.Errorf("the state is %d, want 2", n)
@@ -356,12 +356,12 @@ func TestTwoHosts(t *testing.T) {
 		// Somebody takes it by force: the host that had it finds out, and asks again.
 		taken, err := hosts["a"].Store().Named(t.Context(), lobby.String(), &actorstore.ActorOptions{Force: true})
 		must(t, err)
-		_, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		_, err = invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		if code := Code(err); code != "actor_moved" && code != "actor_in_use" {
 			t.Errorf("after the actor was taken: %v", err)
 		}
 		must(t, taken.Close())
-		n, err = Invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
+		n, err = invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		must(t, err)
 		if n != 3 {
 			t.Errorf("the state is %d, want 3", n)
@@ -376,16 +376,16 @@ var _ kv.Engine = sharedEngine{}
 
 // TestDestroyFromWithin has turns of all kinds destroy their actor.
 func TestDestroyFromWithin(t *testing.T) {
-	kind := thing(map[string]Handler{
-		"add": add,
-		"die": Action(func(c *Context, _ struct{}) (struct{}, error) { return struct{}{}, c.Destroy() }),
-		"die later": Action(func(c *Context, _ struct{}) (string, error) {
+	kind := thing(
+		add,
+		NewCommand("die", func(c *Context, _ struct{}) error { return c.Destroy() }),
+		NewAction("die later", func(c *Context, _ struct{}) (string, error) {
 			return c.Schedule().After(time.Hour, "die", nil)
 		}),
-		"die and fail": Action(func(c *Context, _ struct{}) (struct{}, error) {
-			return struct{}{}, errors.Join(c.Destroy(), errRefused)
+		NewCommand("die and fail", func(c *Context, _ struct{}) error {
+			return errors.Join(c.Destroy(), errRefused)
 		}),
-	})
+	)
 	doomed := false
 	kind.Wake = func(c *Context) error {
 		if doomed {
@@ -396,17 +396,17 @@ func TestDestroyFromWithin(t *testing.T) {
 	}
 	bubble(t, Options{}, func(r *rig) {
 		r.call(lobby, "add", 1)
-		_, err := Invoke[any](r.ctx, r.Host, lobby, "die and fail", nil)
+		_, err := invoke[any](r.ctx, r.Host, lobby, "die and fail", nil)
 		wantErr(t, err, errRefused)
 		if n := r.call(lobby, "add", 1); n != 2 {
 			t.Errorf("the state is %d", n)
 		}
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "die", nil)
+		_, err = invoke[any](r.ctx, r.Host, lobby, "die", nil)
 		must(t, err)
 		if n := r.call(lobby, "add", 1); n != 1 {
 			t.Errorf("the state is %d", n)
 		}
-		_, err = Invoke[any](r.ctx, r.Host, lobby, "die later", nil)
+		_, err = invoke[any](r.ctx, r.Host, lobby, "die later", nil)
 		must(t, err)
 		pass(2 * time.Hour)
 		r.wantRows(0)

@@ -18,9 +18,9 @@ import (
 // observed is a type that does everything of which a span or an event tells.
 func observed() *Type {
 	ok := func(*Context) error { return nil }
-	kind := thing(map[string]Handler{
-		"everything": everything, "later": Action(func(*Context, struct{}) (int, error) { return 0, nil }),
-		"talk": Action(func(c *Context, _ struct{}) (int, error) {
+	kind := thing(
+		everything, NewAction("later", func(*Context, struct{}) (int, error) { return 0, nil }),
+		NewAction("talk", func(c *Context, _ struct{}) (int, error) {
 			c.Log().With("k", "v").WithGroup("g").Warn("I talk")
 			for _, n := range c.Conns() {
 				if err := n.Send("direct", 1); err != nil {
@@ -29,8 +29,8 @@ func observed() *Type {
 			}
 			return 0, c.Send(Address{"thing", "other"}, queue.Send{Name: "hello"})
 		}),
-		"panic": Action(func(*Context, struct{}) (int, error) { panic("oops") }),
-		"part": Action(func(c *Context, _ struct{}) (int, error) {
+		NewAction("panic", func(*Context, struct{}) (int, error) { panic("oops") }),
+		NewAction("part", func(c *Context, _ struct{}) (int, error) {
 			for _, n := range c.Conns() {
 				if err := n.Disconnect("that's it"); err != nil {
 					return 0, err
@@ -38,8 +38,8 @@ func observed() *Type {
 			}
 			return 0, nil
 		}),
-		"end": Action(func(c *Context, _ struct{}) (int, error) { return 0, c.Destroy() }),
-	})
+		NewAction("end", func(c *Context, _ struct{}) (int, error) { return 0, c.Destroy() }),
+	)
 	kind.Create, kind.Wake, kind.Sleep = ok, ok, ok
 	kind.Destroy = func(*Context) error { return errRefused }
 	kind.Disconnect = func(*Context, *Conn, string) error { return nil }
@@ -102,7 +102,7 @@ func TestTraces(t *testing.T) {
 		at := time.Now().Add(time.Hour).UnixMilli()
 		r.call(lobby, "talk", nil)
 		pass(time.Second)
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "panic", nil)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "panic", nil)
 		wantErr(t, err, ErrPanic)
 		trace, span := traces.TraceID{1}, traces.SpanID{2}
 		_, err = r.Do(r.ctx, &Call{Actor: lobby, Action: "end", Conn: j.ID, Trace: trace, Span: span})
@@ -180,13 +180,13 @@ func wantParent(t *testing.T, all []traces.SpanData, child, parent string) {
 // it, with traces and without.
 func TestHookPanics(t *testing.T) {
 	for _, o := range []*traces.Options{nil, {}} {
-		kind := thing(map[string]Handler{"end": Action(func(c *Context, _ struct{}) (int, error) {
+		kind := thing(NewAction("end", func(c *Context, _ struct{}) (int, error) {
 			_ = c.Destroy()
 			return 1, nil
-		})})
+		}))
 		kind.Destroy = func(*Context) error { panic("oops") }
 		bubble(t, Options{Traces: o}, func(r *rig) {
-			_, err := Invoke[int](r.ctx, r.Host, lobby, "end", nil)
+			_, err := invoke[int](r.ctx, r.Host, lobby, "end", nil)
 			wantErr(t, err, ErrPanic)
 		}, kind)
 	}
@@ -195,10 +195,10 @@ func TestHookPanics(t *testing.T) {
 // TestPanicsOutsideTurns has code of the type panic where nobody waits for it: the host
 // goes on.
 func TestPanicsOutsideTurns(t *testing.T) {
-	kind := thing(map[string]Handler{"add": add, "after": Action(func(c *Context, _ struct{}) (int, error) {
+	kind := thing(add, NewAction("after", func(c *Context, _ struct{}) (int, error) {
 		c.After(func() { panic("after") })
 		return 1, nil
-	})})
+	}))
 	kind.Run = func(context.Context) error { panic("run") }
 	kind.Vars = func(_ context.Context, a Address) (any, error) {
 		if a.Key == "broken" {
@@ -211,7 +211,7 @@ func TestPanicsOutsideTurns(t *testing.T) {
 			t.Errorf("got %d", n)
 		}
 		r.call(lobby, "add", 1)
-		_, err := Invoke[int](r.ctx, r.Host, Address{"thing", "broken"}, "add", 1)
+		_, err := invoke[int](r.ctx, r.Host, Address{"thing", "broken"}, "add", 1)
 		wantErr(t, err, ErrPanic)
 		pass(time.Minute)
 		if n := r.call(lobby, "add", 1); n != 2 {

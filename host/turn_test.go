@@ -17,7 +17,7 @@ import (
 var errRefused = errors.New("refused")
 
 // everything writes to all that a Context has, and fails if it is told to.
-var everything = Action(func(c *Context, fail bool) (int, error) {
+var everything = NewAction("everything", func(c *Context, fail bool) (int, error) {
 	tx, err := c.DB()
 	if err != nil {
 		return 0, err
@@ -56,7 +56,7 @@ type landed struct {
 	Rows, Keys, Messages, Events, State, Conns int
 }
 
-var look = Action(func(c *Context, _ struct{}) (l landed, err error) {
+var look = NewAction("look", func(c *Context, _ struct{}) (l landed, err error) {
 	tx, err := c.DB()
 	if err != nil {
 		return l, err
@@ -99,14 +99,14 @@ var look = Action(func(c *Context, _ struct{}) (l landed, err error) {
 
 func (r *rig) look() landed {
 	r.Helper()
-	l, err := Invoke[landed](r.ctx, r.Host, lobby, "look", nil)
+	l, err := invoke[landed](r.ctx, r.Host, lobby, "look", nil)
 	must(r, err)
 	return l
 }
 
 func wholeThing() *Type {
-	return thing(map[string]Handler{"everything": everything, "look": look,
-		"later": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil })})
+	return thing(everything, look,
+		NewCommand("later", func(*Context, struct{}) error { return nil }))
 }
 
 // join connects a client that has subscribed to "told".
@@ -122,7 +122,7 @@ func (r *rig) join() (*sink, Joined) {
 func TestTurnIsATransaction(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		s, _ := r.join()
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "everything", true)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "everything", true)
 		wantErr(t, err, errRefused)
 		if got := r.look(); got != (landed{}) {
 			t.Errorf("a turn that failed has left %+v", got)
@@ -166,7 +166,7 @@ func TestFailedCommit(t *testing.T) {
 func failedCommit(r *rig, point faultkv.Point, skip int) bool {
 	s, _ := r.join()
 	fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})
-	_, err := Invoke[int](r.ctx, r.Host, lobby, "everything", false)
+	_, err := invoke[int](r.ctx, r.Host, lobby, "everything", false)
 	fault.Remove()
 	hit := fault.Hits() > 0
 	if !hit && err != nil {
@@ -191,7 +191,7 @@ func failedCommit(r *rig, point faultkv.Point, skip int) bool {
 
 func TestPanic(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "panic", nil)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "panic", nil)
 		wantErr(t, err, ErrPanic)
 		if code := Code(err); code != "actor_failed" {
 			t.Errorf("code %q", code)
@@ -199,7 +199,7 @@ func TestPanic(t *testing.T) {
 		if got := r.call(lobby, "add", 1); got != 1 {
 			t.Errorf("the state is %d after a panic and an addition", got)
 		}
-	}, thing(map[string]Handler{"add": add, "panic": Action(func(c *Context, _ struct{}) (int, error) {
+	}, thing(add, NewAction("panic", func(c *Context, _ struct{}) (int, error) {
 		if err := SetState(c, 100); err != nil {
 			return 0, err
 		}
@@ -207,23 +207,23 @@ func TestPanic(t *testing.T) {
 			return 0, err
 		}
 		panic("no")
-	})}))
+	})))
 }
 
 func TestTurnTimeout(t *testing.T) {
 	bubble(t, Options{TurnTimeout: time.Second}, func(r *rig) {
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "wait", nil)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "wait", nil)
 		wantErr(t, err, context.DeadlineExceeded)
 		if got := r.call(lobby, "add", 1); got != 1 {
 			t.Errorf("the state is %d", got)
 		}
-	}, thing(map[string]Handler{"add": add, "wait": Action(func(c *Context, _ struct{}) (int, error) {
+	}, thing(add, NewAction("wait", func(c *Context, _ struct{}) (int, error) {
 		if err := SetState(c, 100); err != nil {
 			return 0, err
 		}
 		<-c.Context().Done()
 		return 1, nil // it doesn't care, and lands nothing all the same
-	})}))
+	})))
 }
 
 // TestCallerLeaves has callers leave before and during their turns.
@@ -231,21 +231,21 @@ func TestCallerLeaves(t *testing.T) {
 	begun, release := make(chan bool, 1), make(chan bool)
 	synctest.Test(t, func(t *testing.T) {
 		begun, release = make(chan bool, 1), make(chan bool)
-		r := newRig(t, Options{}, thing(map[string]Handler{"add": add, "wait": Action(func(c *Context, n int) (int, error) {
+		r := newRig(t, Options{}, thing(add, NewAction("wait", func(c *Context, n int) (int, error) {
 			begun <- true
 			<-release
 			return n, SetState(c, n)
-		})}))
+		})))
 		ctx, cancel := context.WithCancel(r.ctx)
 		first := make(chan error)
 		go func() {
-			_, err := Invoke[int](ctx, r.Host, lobby, "wait", 5)
+			_, err := invoke[int](ctx, r.Host, lobby, "wait", 5)
 			first <- err
 		}()
 		<-begun
 		second := make(chan error)
 		go func() {
-			_, err := Invoke[int](ctx, r.Host, lobby, "add", 100)
+			_, err := invoke[int](ctx, r.Host, lobby, "add", 100)
 			second <- err
 		}()
 		synctest.Wait()
@@ -265,14 +265,14 @@ func TestCallerLeaves(t *testing.T) {
 func TestOverloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		r := newRig(t, Options{Mailbox: 2}, thing(map[string]Handler{"wait": Action(func(*Context, struct{}) (int, error) {
+		r := newRig(t, Options{Mailbox: 2}, thing(NewAction("wait", func(*Context, struct{}) (int, error) {
 			<-release
 			return 0, nil
-		})}))
+		})))
 		errs := make(chan error, 10)
 		for range 10 {
 			go func() {
-				_, err := Invoke[int](r.ctx, r.Host, lobby, "wait", nil)
+				_, err := invoke[int](r.ctx, r.Host, lobby, "wait", nil)
 				errs <- err
 			}()
 		}
@@ -307,7 +307,7 @@ func TestContextAfterTurn(t *testing.T) {
 		wantErr(t, err, ErrTurnOver)
 		_, err = kept.Queue().Send(queue.Send{})
 		wantErr(t, err, ErrTurnOver)
-	}, thing(nil))
+	}, thing())
 }
 
 // Do0 runs a function in a turn of the lobby.

@@ -3,9 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/persist"
@@ -22,8 +19,8 @@ type Type struct {
 	// Name is that of the type: the first part of an Address. It has no slash.
 	Name string
 
-	// Actions are what others may call, by name. See Action.
-	Actions map[string]Handler
+	// Actions are what others may call: each name is there once. See NewAction.
+	Actions []AnyAction
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
@@ -77,34 +74,6 @@ type Type struct {
 	DB    vfs.Options
 }
 
-// A Handler is an action as the host calls it: arguments and result are in CBOR.
-type Handler func(c *Context, args Raw) (Raw, error)
-
-// Action returns fn as a Handler: the arguments of a call are decoded into an In, and what
-// it returns is encoded. Arguments that don't fit are ErrArgs. A struct{} takes
-// anything, and returns undefined. That of a nil fn is nil, which Open refuses.
-func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
-	if fn == nil {
-		return nil
-	}
-	return func(c *Context, args Raw) (Raw, error) {
-		var in In
-		if _, none := any(in).(struct{}); !none {
-			if err := args.Decode(&in); err != nil {
-				return nil, &argsError{c.turn.action, reflect.TypeFor[In](), err}
-			}
-		}
-		out, err := fn(c, in)
-		if err != nil {
-			return nil, err
-		}
-		if _, none := any(out).(struct{}); none {
-			return nil, nil
-		}
-		return Encode(out)
-	}
-}
-
 // check says what is wrong with a type.
 func (t *Type) check() error {
 	switch {
@@ -117,27 +86,49 @@ func (t *Type) check() error {
 	case t.Message != nil && t.Workflow != nil && len(t.MessageNames) == 0:
 		return fmt.Errorf("%w: %s has a workflow, and takes its messages: say which ones in MessageNames", ErrTypes, t.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.Actions)) {
-		if t.Actions[name] == nil {
-			return fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, t.Name, name)
-		}
-		if strings.HasPrefix(name, ownPrefix) {
-			return fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, t.Name, name, ownPrefix)
-		}
-	}
 	return nil
+}
+
+// A kind is a type of a host.
+type kind struct {
+	*Type
+	actions map[string]*action // by name
+}
+
+// newKind returns a type with its actions looked up.
+func newKind(t *Type) (*kind, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	k := &kind{t, map[string]*action{}}
+	for _, declared := range t.Actions {
+		if declared == nil {
+			return nil, fmt.Errorf("%w: there is a nil among the actions of %s", ErrTypes, t.Name)
+		}
+		a := declared.declared()
+		switch {
+		case a.run == nil:
+			return nil, fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, t.Name, a.name)
+		case strings.HasPrefix(a.name, ownPrefix):
+			return nil, fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, t.Name, a.name, ownPrefix)
+		case k.actions[a.name] != nil:
+			return nil, fmt.Errorf("%w: %s has two actions %q", ErrTypes, t.Name, a.name)
+		}
+		k.actions[a.name] = a
+	}
+	return k, nil
 }
 
 // ownPrefix begins the names of the scheduled events that are the host's own.
 const ownPrefix = "host:"
 
 // handler returns what an action of that name calls, nil if there is none.
-func (t *Type) handler(action string) Handler {
-	if h := t.Actions[action]; h != nil {
-		return h
+func (k *kind) handler(action string) handler {
+	if a := k.actions[action]; a != nil {
+		return a.run
 	}
-	if t.Other == nil {
+	if k.Other == nil {
 		return nil
 	}
-	return func(c *Context, args Raw) (Raw, error) { return t.Other(c, action, args) }
+	return func(c *Context, args Raw) (Raw, error) { return k.Other(c, action, args) }
 }

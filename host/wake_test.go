@@ -21,7 +21,7 @@ import (
 func TestWakeRefused(t *testing.T) {
 	var broken atomic.Bool
 	broken.Store(true)
-	kind := thing(map[string]Handler{"add": add})
+	kind := thing(add)
 	kind.Wake = func(c *Context) error {
 		if c.Address().Key != "good" && broken.Load() {
 			return errRefused
@@ -32,7 +32,7 @@ func TestWakeRefused(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, key := range []string{"a", "b", "good", "a", "good", "b"} {
 			wg.Go(func() {
-				_, err := Invoke[int](r.ctx, r.Host, Address{"thing", key}, "add", 1)
+				_, err := invoke[int](r.ctx, r.Host, Address{"thing", key}, "add", 1)
 				if (key == "good") != (err == nil) || err != nil && !errors.Is(err, errRefused) {
 					t.Errorf("%s: %v", key, err)
 				}
@@ -55,14 +55,14 @@ func TestWakeRefused(t *testing.T) {
 func TestCallersLeaveWhileWaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		kind := thing(map[string]Handler{"add": add})
+		kind := thing(add)
 		kind.Wake = func(*Context) error { <-release; return nil }
 		r := newRig(t, Options{MaxAwake: 1}, kind)
 		ctx, cancel := context.WithCancel(r.ctx)
 		errs := make(chan error, 5)
 		for range 5 {
 			go func() {
-				_, err := Invoke[int](ctx, r.Host, lobby, "add", 1)
+				_, err := invoke[int](ctx, r.Host, lobby, "add", 1)
 				errs <- err
 			}()
 		}
@@ -87,12 +87,12 @@ func TestCallersLeaveWhileWaking(t *testing.T) {
 func TestCloseWhileWaking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		kind := thing(map[string]Handler{"add": add})
+		kind := thing(add)
 		kind.Wake = func(*Context) error { <-release; return nil }
 		r := newRig(t, Options{}, kind)
 		done := make(chan error, 2)
 		go func() {
-			_, err := Invoke[int](r.ctx, r.Host, lobby, "add", 1)
+			_, err := invoke[int](r.ctx, r.Host, lobby, "add", 1)
 			done <- err
 		}()
 		synctest.Wait()
@@ -112,12 +112,12 @@ func TestCloseWhileWaking(t *testing.T) {
 // has taken too long, and the actor goes on.
 func TestTurnWaitsForItself(t *testing.T) {
 	var h *Host
-	kind := thing(map[string]Handler{"add": add, "loop": Action(func(c *Context, _ struct{}) (int, error) {
-		return Invoke[int](c.Context(), h, c.Address(), "add", 1)
-	})})
+	kind := thing(add, NewAction("loop", func(c *Context, _ struct{}) (int, error) {
+		return invoke[int](c.Context(), h, c.Address(), "add", 1)
+	}))
 	bubble(t, Options{}, func(r *rig) {
 		h = r.Host
-		_, err := Invoke[int](r.ctx, r.Host, lobby, "loop", nil)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "loop", nil)
 		wantErr(t, err, context.DeadlineExceeded)
 		if n := r.call(lobby, "add", 1); n != 1 {
 			t.Errorf("the state is %d: a turn that nobody waited for has run", n)
@@ -141,9 +141,7 @@ func (r *rig) rows(without func(key []byte) bool) (keys [][]byte) {
 // engine: there is no row that has its id or its name.
 func TestDestroyLeavesNothing(t *testing.T) {
 	kinds := talkers()
-	for name, fn := range wholeThing().Actions {
-		kinds[0].Actions[name] = fn
-	}
+	kinds[0].Actions = append(kinds[0].Actions, wholeThing().Actions...)
 	kinds[0].Create = func(*Context) error { return nil }
 	bubble(t, Options{}, func(r *rig) {
 		id, receiver := actorstore.IDFromName(lobby.String()), actorstore.IDFromName(ear.String())
@@ -186,14 +184,14 @@ func TestOneTurnAtATime(t *testing.T) {
 	}
 	kind := &Type{
 		Name: "thing",
-		Actions: map[string]Handler{
-			"call": Action(func(c *Context, _ struct{}) (string, error) {
+		Actions: []AnyAction{
+			NewAction("call", func(c *Context, _ struct{}) (string, error) {
 				if err := errors.Join(alone(0), c.StartWorkflow(nil)); err != nil {
 					return "", err
 				}
 				return c.Schedule().After(time.Millisecond, "ring", nil)
 			}),
-			"ring": Action(func(*Context, struct{}) (int, error) { return 0, alone(1) }),
+			NewAction("ring", func(*Context, struct{}) (int, error) { return 0, alone(1) }),
 		},
 		Message:      func(*Context, *queue.Message) error { return alone(2) },
 		MessageNames: []string{"word"},
@@ -215,14 +213,14 @@ func TestOneTurnAtATime(t *testing.T) {
 			})
 		}, nil),
 	}
-	talker := &Type{Name: "talker", Actions: map[string]Handler{
-		"tell": Action(func(c *Context, _ struct{}) (int, error) { return 0, c.Send(lobby, queue.Send{Name: "word"}) }),
+	talker := &Type{Name: "talker", Actions: []AnyAction{
+		NewAction("tell", func(c *Context, _ struct{}) (int, error) { return 0, c.Send(lobby, queue.Send{Name: "word"}) }),
 	}}
 	bubble(t, Options{}, func(r *rig) {
 		var wg sync.WaitGroup
 		for range 20 {
 			wg.Go(func() {
-				if _, err := Invoke[string](r.ctx, r.Host, lobby, "call", nil); err != nil {
+				if _, err := invoke[string](r.ctx, r.Host, lobby, "call", nil); err != nil {
 					t.Error(err)
 				}
 			})

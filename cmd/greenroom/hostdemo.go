@@ -47,27 +47,28 @@ func demoCounter() *host.Type {
 		err = host.Mutate(c, func(v *demoTally) error { fn(v); t = *v; return nil })
 		return t, err
 	}
+	ring := host.NewCommand("ring", func(c *host.Context, _ struct{}) error {
+		t, err := change(c, func(t *demoTally) { t.Rung++ })
+		if err != nil {
+			return err
+		}
+		return c.Broadcast("rung", t.Rung)
+	})
 	return &host.Type{
 		Name: "counter",
-		Actions: map[string]host.Handler{
-			"add": host.Action(func(c *host.Context, n int) (int, error) {
+		Actions: []host.AnyAction{
+			host.NewAction("add", func(c *host.Context, n int) (int, error) {
 				t, err := change(c, func(t *demoTally) { t.Number += n })
 				if err != nil {
 					return 0, err
 				}
 				return t.Number, c.Broadcast("count", t.Number)
 			}),
-			"later": host.Action(func(c *host.Context, ms int64) (string, error) {
-				return c.Schedule().After(time.Duration(max(ms, 0))*time.Millisecond, "ring", nil)
+			host.NewAction("later", func(c *host.Context, ms int64) (string, error) {
+				return ring.After(c, time.Duration(max(ms, 0))*time.Millisecond, struct{}{})
 			}),
-			"ring": host.Action(func(c *host.Context, _ struct{}) (struct{}, error) {
-				t, err := change(c, func(t *demoTally) { t.Rung++ })
-				if err != nil {
-					return struct{}{}, err
-				}
-				return struct{}{}, c.Broadcast("rung", t.Rung)
-			}),
-			"get": host.Action(func(c *host.Context, _ struct{}) (map[string]int, error) {
+			ring,
+			host.NewAction("get", func(c *host.Context, _ struct{}) (map[string]int, error) {
 				t, err := host.State[demoTally](c)
 				return map[string]int{"number": t.Number, "rung": t.Rung}, err
 			}),

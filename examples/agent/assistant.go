@@ -54,16 +54,17 @@ func (o *office) assistant() *host.Type {
 			}
 			return c.StartWorkflow(nil)
 		},
-		Actions: map[string]host.Handler{
-			"learn": host.Action(func(c *host.Context, fact string) (struct{}, error) {
-				return struct{}{}, keep(c, fact)
-			}),
-			"recall": host.Action(find),
-		},
+		Actions:  []host.AnyAction{learn, recall},
 		Workflow: host.NewWorkflow(o.work, &workflow.Options{Errors: map[string]error{"number": errNumber}}),
 		DB:       vfs.Options{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
 	}
 }
+
+// What people tell assistants, and ask them.
+var (
+	learn  = host.NewCommand("learn", keep)
+	recall = host.NewAction("recall", find)
+)
 
 // keep remembers a fact, with the turn.
 func keep(c *host.Context, fact string) error {
@@ -216,12 +217,11 @@ func (o *office) at(name string) host.Address { return host.Address{Type: "assis
 // learn, recall, give and decide are what people do with assistants.
 
 func (o *office) learn(ctx context.Context, name, fact string) error {
-	_, err := host.Invoke[any](ctx, o.host, o.at(name), "learn", fact)
-	return err
+	return learn.Call(ctx, o.host, name, fact)
 }
 
 func (o *office) recall(ctx context.Context, name, text string) ([]string, error) {
-	return host.Invoke[[]string](ctx, o.host, o.at(name), "recall", text)
+	return recall.Call(ctx, o.host, name, text)
 }
 
 // give hands over a task and returns its number. The key makes one of a task that is given

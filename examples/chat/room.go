@@ -52,20 +52,24 @@ type Saying struct {
 	Name string `json:"name"`
 }
 
-// Room returns the type: rooms with the actions "say", which takes a Saying and returns
-// the Message; "history", which takes the id of a message and returns those behind it, up
-// to 200; and "people", which returns names. Clients get the event "message" for each
-// message, and "history" when they join: the newest 200, or what history returns for
-// Hello.Since.
+// The actions of a room.
+var (
+	// Say says something, and returns the message.
+	Say = host.NewAction("say", say)
+	// History returns the messages behind the one with that id, up to 200.
+	History = host.NewAction("history", history)
+	// People returns the names of those who are connected, or may come back.
+	People = host.NewAction("people", people)
+)
+
+// Room returns the type: rooms with the actions Say, History and People. Clients get the
+// event "message" for each message, and "history" when they join: the newest 200, or what
+// History returns for Hello.Since.
 func Room() *host.Type {
 	return &host.Type{
-		Name:   Type,
-		Create: create,
-		Actions: map[string]host.Handler{
-			"say":     host.Action(say),
-			"history": host.Action(history),
-			"people":  host.Action(people),
-		},
+		Name:    Type,
+		Create:  create,
+		Actions: []host.AnyAction{Say, History, People},
 		Connect: connect,
 	}
 }

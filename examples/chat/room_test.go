@@ -235,7 +235,7 @@ func TestChat(t *testing.T) {
 	if names := []string{ann.heard[0].Name, ann.heard[1].Name}; !reflect.DeepEqual(names, []string{"Ann", "Bob"}) {
 		t.Errorf("said by %q", names)
 	}
-	people, err := host.Invoke[[]string](t.Context(), h.host, host.Address{Type: Type, Key: "lobby"}, "people", nil)
+	people, err := People.Call(t.Context(), h.host, "lobby", struct{}{})
 	must(t, err)
 	if len(people) != 3 {
 		t.Errorf("there are %q", people)
@@ -245,8 +245,7 @@ func TestChat(t *testing.T) {
 // TestSay: what may be said, and that a key says it once.
 func TestSay(t *testing.T) {
 	h := newHouse(t)
-	lobby := host.Address{Type: Type, Key: "lobby"}
-	say := func(s Saying) (Message, error) { return host.Invoke[Message](t.Context(), h.host, lobby, "say", s) }
+	say := func(s Saying) (Message, error) { return Say.Call(t.Context(), h.host, "lobby", s) }
 	for range 3 {
 		m, err := say(Saying{Name: "Ann", Text: " hello ", Key: "k"})
 		if err != nil || m.ID != 1 || m.Text != "hello" {
@@ -281,15 +280,14 @@ func TestSay(t *testing.T) {
 // TestHistory: it is whole, a page at a time, and who joins gets the end of it.
 func TestHistory(t *testing.T) {
 	h := newHouse(t)
-	lobby := host.Address{Type: Type, Key: "lobby"}
 	const n = maxHistory*2 + 5
 	for i := range n {
-		_, err := host.Invoke[Message](t.Context(), h.host, lobby, "say", Saying{Name: "Ann", Text: fmt.Sprint(i + 1)})
+		_, err := Say.Call(t.Context(), h.host, "lobby", Saying{Name: "Ann", Text: fmt.Sprint(i + 1)})
 		must(t, err)
 	}
 	seen := int64(0)
 	for {
-		list, err := host.Invoke[[]Message](t.Context(), h.host, lobby, "history", seen)
+		list, err := History.Call(t.Context(), h.host, "lobby", seen)
 		must(t, err)
 		for _, m := range list {
 			if seen++; m.ID != seen || m.Text != fmt.Sprint(seen) {

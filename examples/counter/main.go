@@ -6,15 +6,11 @@
 // adds N, which is 1 unless it is given, and prints the number. STORE is a folder that is
 // made if it isn't there. A counter that was not touched for a minute is reset, by an
 // alarm that rings whenever a program has the store open by then.
-//
-// With -wasm FILE before STORE the counter is the WebAssembly module FILE, which folder
-// wasm has the source of.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,24 +18,8 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
-	"github.com/greenroomdb/greenroom/host/wasm"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
-
-// resetAfter is how long a counter keeps its number.
-const resetAfter = time.Minute
-
-// counter is the type. What is said of it in the documentation of host.Type holds: an
-// action is a transaction, and the number is durable before anybody is told.
-func counter() *host.Type {
-	return &host.Type{
-		Name: "counter",
-		Actions: map[string]host.Handler{
-			"add":   host.Action(add),
-			"reset": host.Action(reset),
-		},
-	}
-}
 
 // A tally is the state of a counter.
 type tally struct {
@@ -47,99 +27,55 @@ type tally struct {
 	Alarm  string `cbor:"alarm"` // the event that resets it
 }
 
-func add(c *host.Context, n int) (int, error) {
+// An action is a transaction: that the alarm is set lands with the number, or not at all,
+// and both are durable before the caller is told.
+var add = host.NewAction("add", func(c *host.Context, n int) (int, error) {
 	t, err := host.State[tally](c)
+	if err == nil {
+		err = c.Schedule().Cancel(t.Alarm)
+	}
 	if err != nil {
 		return 0, err
 	}
 	t.Number += n
-	if t.Alarm != "" {
-		if err := c.Schedule().Cancel(t.Alarm); err != nil {
-			return 0, err
-		}
-	}
-	// That the alarm is set lands with the number, or not at all.
-	if t.Alarm, err = c.Schedule().After(resetAfter, "reset", nil); err != nil {
+	if t.Alarm, err = reset.After(c, time.Minute, struct{}{}); err != nil {
 		return 0, err
 	}
 	return t.Number, host.SetState(c, t)
-}
+})
 
-func reset(c *host.Context, _ struct{}) (struct{}, error) {
-	return struct{}{}, host.SetState(c, tally{})
-}
+var reset = host.NewCommand("reset", func(c *host.Context, _ struct{}) error { return host.SetState(c, tally{}) })
+
+var counter = &host.Type{Name: "counter", Actions: []host.AnyAction{add, reset}}
 
 func main() {
 	if err := run(context.Background(), os.Stdout, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "counter:", host.Message(err))
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "counter:", err)
 		os.Exit(1)
 	}
 }
 
-// errUsage is what is said of arguments that can't be used.
-var errUsage = &host.Error{Code: "usage", Message: "usage: counter [-wasm FILE] STORE NAME [N]"}
-
 func run(ctx context.Context, out io.Writer, args []string) (err error) {
-	flags := flag.NewFlagSet("counter", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	file := flags.String("wasm", "", "")
-	if flags.Parse(args) != nil {
-		return errUsage
-	}
 	n := 1
-	switch args = flags.Args(); len(args) {
-	case 3:
-		if n, err = strconv.Atoi(args[2]); err != nil {
-			return errUsage
-		}
-	case 2:
-	default:
-		return errUsage
+	if len(args) == 3 {
+		n, err = strconv.Atoi(args[2])
 	}
-	kind := counter()
-	if *file != "" {
-		var m *wasm.Module
-		if m, err = module(ctx, *file); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, m.Close(ctx)) }()
-		kind = m.Type()
+	if err != nil || len(args) < 2 || len(args) > 3 {
+		return errors.New("usage: counter STORE NAME [N]")
 	}
-	return (&sum{args[0], args[1], n}).do(ctx, out, kind)
-}
-
-// module compiles a counter.
-func module(ctx context.Context, file string) (*wasm.Module, error) {
-	code, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	return wasm.Compile(ctx, "counter", code, nil)
-}
-
-// A sum is what is to be done: a number for a counter of a store.
-type sum struct {
-	store, name string
-	n           int
-}
-
-// do does it with actors of a type, and prints the number.
-func (s *sum) do(ctx context.Context, out io.Writer, kind *host.Type) (err error) {
-	engine, err := pebblekv.Open(s.store, nil)
+	engine, err := pebblekv.Open(args[0], nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
-	h, err := host.Open(ctx, engine, []*host.Type{kind}, nil)
+	h, err := host.Open(ctx, engine, []*host.Type{counter}, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close(ctx)) }()
-	total, err := host.Invoke[int](ctx, h, host.Address{Type: "counter", Key: s.name}, "add", s.n)
-	if err != nil {
-		return err
+	total, err := add.Call(ctx, h, args[1], n)
+	if err == nil {
+		_, err = fmt.Fprintln(out, total)
 	}
-	_, err = fmt.Fprintln(out, total)
 	return err
 }

@@ -17,12 +17,11 @@ import (
 // A counter, served on loopback to whoever is on this machine.
 func ExampleNew() {
 	ctx := context.Background()
-	counter := &host.Type{Name: "counter", Actions: map[string]host.Handler{
-		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
-			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
-			return total, err
-		}),
-	}}
+	add := host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
+		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		return total, err
+	})
+	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{add}}
 	engine := memkv.New()
 	h, err := host.Open(ctx, engine, []*host.Type{counter}, nil)
 	if err != nil {

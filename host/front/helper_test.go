@@ -251,36 +251,36 @@ func newSignal() *signal {
 func room(s *signal) *host.Type {
 	a := &host.Type{
 		Name: "room",
-		Actions: map[string]host.Handler{
-			"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+		Actions: []host.AnyAction{
+			host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
 				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 				return total, err
 			}),
-			"echo": host.Action(func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),
-			"say": host.Action(func(c *host.Context, v host.Raw) (struct{}, error) {
-				return struct{}{}, c.Broadcast("said", v)
+			host.NewAction("echo", func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),
+			host.NewCommand("say", func(c *host.Context, v host.Raw) error {
+				return c.Broadcast("said", v)
 			}),
-			"flood": host.Action(func(c *host.Context, n int) (struct{}, error) {
+			host.NewCommand("flood", func(c *host.Context, n int) error {
 				for range n {
 					if err := c.Broadcast("said", bytes.Repeat([]byte("x"), 1<<16)); err != nil {
-						return struct{}{}, err
+						return err
 					}
 				}
-				return struct{}{}, nil
+				return nil
 			}),
-			"who": host.Action(func(c *host.Context, _ struct{}) (string, error) {
+			host.NewAction("who", func(c *host.Context, _ struct{}) (string, error) {
 				if c.Conn() == nil {
 					return "", nil
 				}
 				return string(c.Conn().ID()), nil
 			}),
-			"conns":  host.Action(func(c *host.Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
-			"kick":   host.Action(func(c *host.Context, why string) (struct{}, error) { return struct{}{}, c.Conn().Disconnect(why) }),
-			"secret": host.Action(func(*host.Context, struct{}) (int, error) { return 0, errors.New("the password is x") }),
-			"deny": host.Action(func(*host.Context, struct{}) (int, error) {
+			host.NewAction("conns", func(c *host.Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
+			host.NewCommand("kick", func(c *host.Context, why string) error { return c.Conn().Disconnect(why) }),
+			host.NewAction("secret", func(*host.Context, struct{}) (int, error) { return 0, errors.New("the password is x") }),
+			host.NewAction("deny", func(*host.Context, struct{}) (int, error) {
 				return 0, &host.Error{Code: "out_of_stock", Message: "There are none left.", Err: errors.New("the password is x")}
 			}),
-			"panic": host.Action(func(*host.Context, struct{}) (int, error) { panic("the password is x") }),
+			host.NewAction("panic", func(*host.Context, struct{}) (int, error) { panic("the password is x") }),
 		},
 		Connect: func(c *host.Context, n *host.Conn) error {
 			var name string
@@ -298,7 +298,7 @@ func room(s *signal) *host.Type {
 	}
 	if s != nil {
 		a.Disconnect = func(_ *host.Context, _ *host.Conn, reason string) error { s.gone <- reason; return nil }
-		a.Actions["wait"] = host.Action(func(c *host.Context, _ struct{}) (int, error) {
+		a.Actions = append(a.Actions, host.NewAction("wait", func(c *host.Context, _ struct{}) (int, error) {
 			s.ready <- struct{}{}
 			select {
 			case <-s.going:
@@ -306,7 +306,7 @@ func room(s *signal) *host.Type {
 			case <-c.Context().Done():
 				return 0, c.Context().Err()
 			}
-		})
+		}))
 	}
 	return a
 }

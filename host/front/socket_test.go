@@ -220,9 +220,9 @@ func TestKick(t *testing.T) {
 // TestMoved: a socket whose actor is at another host is closed, so that its client goes there.
 func TestMoved(t *testing.T) {
 	a := room(nil)
-	a.Actions["move"] = host.Action(func(*host.Context, struct{}) (int, error) {
+	a.Actions = append(a.Actions, host.NewAction("move", func(*host.Context, struct{}) (int, error) {
 		return 0, fmt.Errorf("as if: %w", actorstore.ErrFenced)
-	})
+	}))
 	p := newRig(t, Options{}, a).join(mediaJSON, request{})
 	p.send(&request{Type: typeCall, ID: 1, Action: "move"})
 	if m := p.want(typeError); m.Code != "actor_moved" {

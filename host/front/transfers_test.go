@@ -276,10 +276,10 @@ func TestBodiesShutdown(t *testing.T) {
 func TestSlowResults(t *testing.T) {
 	a := room(nil)
 	ready := 0
-	a.Actions["big"] = host.Action(func(*host.Context, host.Raw) (string, error) {
+	a.Actions = append(a.Actions, host.NewAction("big", func(*host.Context, host.Raw) (string, error) {
 		ready++
 		return strings.Repeat("x", 1<<20), nil
-	})
+	}))
 	onStage(t, Options{MaxCalls: 1, MaxTransfers: 4, MaxTransfersPerAddress: 4}, a, func(s *stage) {
 		var slow []net.Conn
 		for range 8 {

@@ -12,8 +12,8 @@ import (
 
 // plainCounter is what the module's action "add" does, in Go.
 func plainCounter() *host.Type {
-	return &host.Type{Name: "thing", Actions: map[string]host.Handler{
-		"add": host.Action(func(c *host.Context, n int) (total int, err error) {
+	return &host.Type{Name: "thing", Actions: []host.AnyAction{
+		host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
 			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 			return total, err
 		}),

@@ -92,7 +92,7 @@ func FuzzABI(f *testing.F) {
 		must(t, err)
 		_, err = r.Join(r.ctx, &host.Join{Actor: lobby, Transport: &sink{}, Parameters: p, Hibernate: true})
 		must(t, err)
-		_, err = host.Invoke[any](r.ctx, r.Host, lobby, long, nil)
+		_, err = invoke[any](r.ctx, r.Host, lobby, long, nil)
 		if err != nil && strings.Contains(err.Error(), "recovered by wazero") {
 			t.Errorf("the host has panicked: %v", err)
 		}

@@ -65,7 +65,7 @@ func TestFailures(t *testing.T) {
 			withGo(t, func(r *rig) {
 				call1[int](r, lobby, "add", 5)
 				call1[int](r, lobby, "memory", "")
-				_, err := host.Invoke[any](r.ctx, r.Host, lobby, test.action, test.in)
+				_, err := invoke[any](r.ctx, r.Host, lobby, test.action, test.in)
 				if got := host.Code(err); got != test.code || strings.Contains(host.Message(err), "secret") {
 					t.Errorf("got %q, %q, of %v", got, host.Message(err), err)
 				}

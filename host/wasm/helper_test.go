@@ -116,10 +116,23 @@ func withGo(t *testing.T, fn func(r *rig)) {
 	r.close()
 }
 
+// invoke calls an action by its name.
+func invoke[Out any](ctx context.Context, h *host.Host, a host.Address, action string, in any) (out Out, err error) {
+	args, err := host.Encode(in)
+	if err != nil {
+		return out, err
+	}
+	r, err := h.Do(ctx, &host.Call{Actor: a, Action: action, Args: args})
+	if err != nil {
+		return out, err
+	}
+	return out, r.Decode(&out)
+}
+
 // call1 calls an action that must succeed.
 func call1[Out any](r *rig, a host.Address, action string, in any) Out {
 	r.Helper()
-	out, err := host.Invoke[Out](r.ctx, r.Host, a, action, in)
+	out, err := invoke[Out](r.ctx, r.Host, a, action, in)
 	if err != nil {
 		r.Fatalf("%s.%s: %v", a, action, err)
 	}
@@ -129,7 +142,7 @@ func call1[Out any](r *rig, a host.Address, action string, in any) Out {
 // code calls an action and returns the code of its error.
 func (r *rig) code(a host.Address, action string, in any) string {
 	r.Helper()
-	_, err := host.Invoke[any](r.ctx, r.Host, a, action, in)
+	_, err := invoke[any](r.ctx, r.Host, a, action, in)
 	if err == nil {
 		return ""
 	}

@@ -40,7 +40,7 @@ func attack(t *testing.T, m *tiny, opts Options) (err error) {
 	if limit > 0 {
 		c.opts.TurnTimeout = limit // nobody reads it between turns
 	}
-	_, err = host.Invoke[any](r.ctx, r.Host, lobby, long, nil)
+	_, err = invoke[any](r.ctx, r.Host, lobby, long, nil)
 	c.opts.TurnTimeout = plenty
 	r.fine(lobby)
 	r.fine(other)
@@ -147,7 +147,7 @@ func TestDestroyAgain(t *testing.T) {
 	c := m.compile(t, Options{})
 	r := newRig(t, c, host.Options{})
 	for range 2 {
-		if _, err := host.Invoke[any](r.ctx, r.Host, lobby, "x", nil); err != nil {
+		if _, err := invoke[any](r.ctx, r.Host, lobby, "x", nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestFlood(t *testing.T) {
 	c := m.compile(t, Options{LogBytes: 6000})
 	var book logBook
 	r := newRig(t, c, host.Options{Logger: slog.New(slog.NewTextHandler(&book, nil))})
-	if _, err := host.Invoke[any](r.ctx, r.Host, lobby, long, nil); err != nil {
+	if _, err := invoke[any](r.ctx, r.Host, lobby, long, nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(book.String(), "xxx "); n != 10 {
@@ -321,10 +321,10 @@ func TestParallel(t *testing.T) {
 				work.Go(func() {
 					a := host.Address{Type: "thing", Key: string(rune('a' + i))}
 					for range 30 {
-						if ok, err := host.Invoke[bool](r.ctx, r.Host, a, "ok", nil); !ok || err != nil {
+						if ok, err := invoke[bool](r.ctx, r.Host, a, "ok", nil); !ok || err != nil {
 							t.Errorf("got %v, %v", ok, err)
 						}
-						if _, err := host.Invoke[any](r.ctx, r.Host, a, long, nil); !errors.Is(err, ErrTrap) {
+						if _, err := invoke[any](r.ctx, r.Host, a, long, nil); !errors.Is(err, ErrTrap) {
 							t.Errorf("got %v", err)
 						}
 					}

@@ -66,7 +66,7 @@ func TestSendRefused(t *testing.T) {
 				t.Errorf("%.60q/%.60q: %q, want %q", test.letter.Type, test.letter.Key, got, test.want)
 			}
 		}
-		_, err := host.Invoke[int](r.ctx, r.Host, lobby, "shout", other.Key)
+		_, err := invoke[int](r.ctx, r.Host, lobby, "shout", other.Key)
 		if host.Code(err) != "outbox_full" || host.Message(err) != "1000" || !errors.Is(err, host.ErrOutboxFull) {
 			t.Errorf("got %v of %q", err, host.Code(err))
 		}
@@ -147,11 +147,11 @@ func TestSendByHand(t *testing.T) {
 	}}, &host.Options{Logger: quiet})
 	must(t, err)
 	for i := range 3 {
-		_, err := host.Invoke[any](t.Context(), h, lobby, long+strings.Repeat("x", much), nil)
+		_, err := invoke[any](t.Context(), h, lobby, long+strings.Repeat("x", much), nil)
 		if !errors.Is(err, ErrTrap) {
 			t.Errorf("got %v", err)
 		}
-		_, err = host.Invoke[any](t.Context(), h, lobby, long, nil)
+		_, err = invoke[any](t.Context(), h, lobby, long, nil)
 		must(t, err)
 		if got := <-heard; got != "word" {
 			t.Errorf("%d: heard %q", i, got)

@@ -195,12 +195,13 @@ func (m *Module) Type() *host.Type {
 		Vars:         func(context.Context, host.Address) (any, error) { return &instance{module: m}, nil },
 		MessageNames: slices.Clone(m.says.Messages),
 		Letters:      m.letters(),
-		Actions:      map[string]host.Handler{},
 	}
 	a.DB.Extensions = []func(*sqlite3.Conn) error{m.confine}
 	a.DB.TempBytes = m.opts.TempBytes
-	for _, name := range m.says.Actions {
-		a.Actions[name] = func(c *host.Context, args host.Raw) (host.Raw, error) { return act(c, name, args) }
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(m.says.Actions))) {
+		a.Actions = append(a.Actions, host.NewAction(name, func(c *host.Context, args host.Raw) (host.Raw, error) {
+			return act(c, name, args)
+		}))
 	}
 	if m.says.Other {
 		a.Other = act

@@ -27,15 +27,15 @@ type answer struct {
 func counter(process string) *host.Type {
 	return &host.Type{
 		Name: "counter",
-		Actions: map[string]host.Handler{
-			"add": host.Action(func(c *host.Context, id int) (answer, error) {
+		Actions: []host.AnyAction{
+			host.NewAction("add", func(c *host.Context, id int) (answer, error) {
 				if err := add(c, id); err != nil {
 					return answer{}, err
 				}
 				return tails(c, process)
 			}),
-			"get": host.Action(func(c *host.Context, _ struct{}) (answer, error) { return tails(c, process) }),
-			"list": host.Action(func(c *host.Context, _ struct{}) ([]int, error) {
+			host.NewAction("get", func(c *host.Context, _ struct{}) (answer, error) { return tails(c, process) }),
+			host.NewAction("list", func(c *host.Context, _ struct{}) ([]int, error) {
 				return list(c)
 			}),
 		},
@@ -132,8 +132,8 @@ func list(c *host.Context) (ids []int, err error) {
 func ledger() *host.Type {
 	return &host.Type{
 		Name: "ledger",
-		Actions: map[string]host.Handler{
-			"list": host.Action(func(c *host.Context, _ struct{}) ([]int, error) { return list(c) }),
+		Actions: []host.AnyAction{
+			host.NewAction("list", func(c *host.Context, _ struct{}) ([]int, error) { return list(c) }),
 		},
 		Create: createList,
 		Message: func(c *host.Context, m *queue.Message) error {

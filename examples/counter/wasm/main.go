@@ -1,7 +1,7 @@
 // Command wasm is the actor of examples/counter once more, as a WebAssembly module:
 //
 //	GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o counter.wasm ./examples/counter/wasm
-//	go run ./examples/counter -wasm counter.wasm STORE NAME [N]
+//	go run ./cmd/greenroom host STORE --wasm counter=counter.wasm
 //
 // Both understand what the other has stored. Built for another platform it does nothing.
 package main

@@ -1,0 +1,149 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// An Action is what others may call of an actor, declared once: its name, by which
+// programs elsewhere call it, and its function. A Type lists it, and Go code calls it by
+// its own name, so that the compiler checks both ends:
+//
+//	var Add = host.NewAction("add", func(c *host.Context, n int) (total int, err error) {…})
+//
+//	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{Add}}
+//	…
+//	total, err := Add.Call(ctx, h, "lobby", 2)
+//
+// An Action doesn't change, and may be listed in any number of hosts. In each of them it
+// belongs to one type.
+type Action[In, Out any] struct{ target[In] }
+
+// A Command is an action without a result.
+type Command[In any] struct{ target[In] }
+
+// An AnyAction is an *Action or a *Command, whatever it takes and returns.
+type AnyAction interface{ declared() *action }
+
+// An action is one without its types.
+type action struct {
+	name string
+	run  handler
+}
+
+// A handler is an action as the host calls it: arguments and result are in CBOR.
+type handler func(c *Context, args Raw) (Raw, error)
+
+func (a *action) declared() *action { return a }
+
+// Name returns the name with which the action was declared.
+func (a *action) Name() string { return a.name }
+
+// A target is what an Action and a Command have in common.
+type target[In any] struct{ action }
+
+// NewAction declares an action. The arguments of a call are one value in CBOR, which is
+// decoded into an In, and what fn returns is encoded. Arguments that don't fit are
+// ErrArgs.
+//
+// An In that is a struct{} takes anything, and stands for an action without arguments. An
+// In or Out that is a Raw is the value as it is: an action that takes and returns Raw
+// leaves it to others to know what they mean. fn must not change or keep such an In.
+func NewAction[In, Out any](name string, fn func(c *Context, in In) (Out, error)) *Action[In, Out] {
+	a := &Action[In, Out]{target[In]{action{name: name}}}
+	if fn == nil {
+		return a // Open refuses it
+	}
+	a.run = func(c *Context, args Raw) (Raw, error) {
+		var in In
+		if err := decodeArgs(args, &in); err != nil {
+			return nil, &argsError{name, reflect.TypeFor[In](), err}
+		}
+		out, err := fn(c, in)
+		if err != nil {
+			return nil, err
+		}
+		return Encode(out)
+	}
+	return a
+}
+
+// NewCommand declares an action without a result; callers in other languages get undefined.
+// See NewAction.
+func NewCommand[In any](name string, fn func(c *Context, in In) error) *Command[In] {
+	if fn == nil {
+		return &Command[In]{target[In]{action{name: name}}}
+	}
+	return &Command[In]{NewAction(name, func(c *Context, in In) (Raw, error) { return nil, fn(c, in) }).target}
+}
+
+// decodeArgs decodes args, which are nothing or one value, into what in points to.
+func decodeArgs(args Raw, in any) error {
+	switch in := in.(type) {
+	case *struct{}:
+		return nil
+	case *Raw:
+		*in = args
+		return nil
+	}
+	return args.Decode(in)
+}
+
+// Call calls the action of the actor with that key, as Host.Do does. Errors are those of
+// Do; ErrNoAction says that no type of the host lists the action. A result that can't be
+// decoded into an Out again is an error as well, of a call that has landed.
+func (a *Action[In, Out]) Call(ctx context.Context, h *Host, key string, in In) (out Out, err error) {
+	r, err := a.call(ctx, h, key, in)
+	if err != nil {
+		return out, err
+	}
+	if err := r.Decode(&out); err != nil {
+		return out, fmt.Errorf("host: result of the action %q of %q: %w", a.name, key, err)
+	}
+	return out, nil
+}
+
+// Call calls the command of the actor with that key, as Host.Do does. Errors are those of
+// Do; ErrNoAction says that no type of the host lists the command.
+func (a *Command[In]) Call(ctx context.Context, h *Host, key string, in In) error {
+	_, err := a.call(ctx, h, key, in)
+	return err
+}
+
+func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw, error) {
+	k := h.owners[a.declared()]
+	if k == nil {
+		return nil, fmt.Errorf("%w: no type of the host lists %.80q", ErrNoAction, a.name)
+	}
+	args, err := Encode(a.args(in))
+	if err != nil {
+		return nil, &argsError{action: a.name, err: err}
+	}
+	return h.Do(ctx, &Call{Actor: Address{k.Name, key}, Action: a.name, Args: args})
+}
+
+// args returns in as a value to be encoded: nil for none.
+func (a *target[In]) args(in In) any {
+	if _, none := any(in).(struct{}); none {
+		return nil
+	}
+	return in
+}
+
+// At has the turn's own actor do the action at a time, and returns the id of the event.
+// See Schedule.At, which also serves an action that schedules itself: a variable's function
+// can't name the variable. ErrNoAction says that the actor's type doesn't list the action.
+func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) {
+	if c.life.host.owners[a.declared()] != c.life.kind {
+		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.name)
+	}
+	return c.Schedule().At(at, a.name, a.args(in))
+}
+
+// After has the turn's own actor do the action when d has passed since the turn began. See
+// At.
+func (a *target[In]) After(c *Context, d time.Duration, in In) (id string, err error) {
+	return a.At(c, c.now.Add(d), in)
+}
