@@ -27,7 +27,7 @@ func benchHost(b *testing.B, opts Options) *Host {
 			if err != nil {
 				return 0, err
 			}
-			_, err = tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)")
+			_, err = tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)")
 			return n, err
 		}),
 		NewAction("nothing", func(_ *Context, n int) (int, error) { return n, nil }),

@@ -16,13 +16,14 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// A Context is what a turn does everything through. It is the turn's own: it ends with it,
-// and is not safe for concurrent use.
+// A Context is what a turn does everything through. It is the turn's own, and but for the
+// methods of context.Context not safe for concurrent use. As a context it ends with the
+// turn, or before it, when it takes too long (Options.TurnTimeout) or the host gives up.
 //
 // What is written through it is staged, and lands when the turn's function has returned
 // nil. The turn sees its own writes where that is said.
 type Context struct {
-	ctx  *turnContext
+	*turnContext
 	life *life
 	turn *turn
 	now  time.Time
@@ -46,13 +47,11 @@ type Context struct {
 	destroy bool
 }
 
-func newContext(l *life, t *turn) *Context {
-	return &Context{life: l, turn: t, now: l.host.clock(), ctx: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
-}
+var _ context.Context = (*Context)(nil)
 
-// Context returns a context that ends with the turn, or before it, when it takes too long
-// (Options.TurnTimeout) or the host gives up.
-func (c *Context) Context() context.Context { return c.ctx }
+func newContext(l *life, t *turn) *Context {
+	return &Context{life: l, turn: t, now: l.host.clock(), turnContext: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
+}
 
 // Address returns whose turn it is.
 func (c *Context) Address() Address { return c.life.addr }
@@ -128,11 +127,11 @@ func (c *Context) DB() (*vfs.Tx, error) {
 		return nil, err
 	}
 	if c.sql == nil {
-		db, err := c.life.database(c.ctx)
+		db, err := c.life.database(c)
 		if err != nil {
 			return nil, err
 		}
-		if c.sql, err = begin(c.ctx, db); err != nil {
+		if c.sql, err = begin(c, db); err != nil {
 			return nil, err
 		}
 	}
@@ -150,8 +149,8 @@ func (c *Context) check() error {
 // the turn had been alone, and nothing of it has left.
 func (c *Context) commit() error {
 	err := c.stage()
-	if err == nil && c.ctx.Err() != nil {
-		err = c.ctx.Err() // too late: the caller may have been told so
+	if err == nil && c.Err() != nil {
+		err = c.Err() // too late: the caller may have been told so
 	}
 	if err != nil {
 		c.abort(err)
@@ -170,9 +169,9 @@ func (c *Context) commit() error {
 		})
 	case c.wrote:
 		c.batch.OnCommit(landed)
-		err = c.life.actor.ApplyIn(c.ctx, &c.batch, c.turn.in)
+		err = c.life.actor.ApplyIn(c, &c.batch, c.turn.in)
 	default:
-		err = c.life.actor.Owned(c.ctx) // what it says may be from memory alone
+		err = c.life.actor.Owned(c) // what it says may be from memory alone
 	}
 	if err != nil {
 		c.giveUp(err)
@@ -194,7 +193,7 @@ func (c *Context) stage() error {
 		}
 	}
 	if l.traces != nil && c.wrote {
-		return l.traces.In(&c.batch).Flush(c.ctx)
+		return l.traces.In(&c.batch).Flush(c)
 	}
 	return nil
 }

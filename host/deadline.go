@@ -20,8 +20,6 @@ type turnContext struct {
 	over   bool // +checklocks:mu
 }
 
-var _ context.Context = (*turnContext)(nil)
-
 func newTurnContext(parent context.Context, timeout time.Duration) *turnContext {
 	c := &turnContext{parent: parent}
 	if timeout > 0 {

@@ -73,3 +73,24 @@ func TestTurnContext(t *testing.T) {
 		t.Error("it goes on")
 	}
 }
+
+// TestContextOfTurn: a Context is a context that has the turn's deadline, and ends with the
+// turn, as those do that were made of it.
+func TestContextOfTurn(t *testing.T) {
+	bubble(t, Options{TurnTimeout: time.Minute}, func(r *rig) {
+		var kept, child context.Context
+		must(t, r.Do0(func(c *Context) error {
+			var cancel context.CancelFunc
+			kept = c
+			child, cancel = context.WithCancel(c)
+			t.Cleanup(cancel)
+			if at, ok := c.Deadline(); !ok || !at.Equal(time.Now().Add(time.Minute)) {
+				t.Errorf("it ends at %v, %v", at, ok)
+			}
+			return errors.Join(c.Err(), child.Err())
+		}))
+		synctest.Wait()
+		wantErr(t, kept.Err(), context.Canceled)
+		wantErr(t, child.Err(), context.Canceled)
+	}, thing())
+}

@@ -73,7 +73,7 @@ func TestGoexit(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x)"); err != nil {
+			if _, err := tx.ExecContext(c, "create table if not exists t(x)"); err != nil {
 				return 0, err
 			}
 			err = Mutate(c, func(total *int) error { *total += n; n = *total; return nil })

@@ -83,10 +83,10 @@ func ExampleContext_DB() {
 		if err != nil {
 			return 0, err
 		}
-		if _, err := tx.ExecContext(c.Context(), "insert into book values(?)", amount); err != nil {
+		if _, err := tx.ExecContext(c, "insert into book values(?)", amount); err != nil {
 			return 0, err
 		}
-		if err := tx.QueryRowContext(c.Context(), "select sum(amount) from book").Scan(&balance); err != nil {
+		if err := tx.QueryRowContext(c, "select sum(amount) from book").Scan(&balance); err != nil {
 			return 0, err
 		}
 		if balance < 0 {
@@ -101,7 +101,7 @@ func ExampleContext_DB() {
 			if err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(c.Context(), "create table book(amount int)")
+			_, err = tx.ExecContext(c, "create table book(amount int)")
 			return err
 		},
 		Actions: []host.AnyAction{book},

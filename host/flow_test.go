@@ -23,14 +23,14 @@ func order(c *workflow.Context, item string) (string, error) {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x)"); err != nil {
+			if _, err := tx.ExecContext(c, "create table if not exists t(x)"); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(c.Context(), "insert into t values(?)", item); err != nil {
+			if _, err := tx.ExecContext(c, "insert into t values(?)", item); err != nil {
 				return err
 			}
 			var n int
-			if err := tx.QueryRowContext(c.Context(), "select count(*) from t").Scan(&n); err != nil {
+			if err := tx.QueryRowContext(c, "select count(*) from t").Scan(&n); err != nil {
 				return err
 			}
 			return land(c.Batch(), n)

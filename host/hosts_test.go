@@ -104,7 +104,7 @@ func abacus() *Type {
 			if err != nil {
 				return 0, err
 			}
-			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)"); err != nil {
+			if _, err := tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)"); err != nil {
 				return 0, err
 			}
 			return count(c)

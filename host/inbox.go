@@ -79,7 +79,7 @@ func (c *Context) seen(from sender) (s seen, err error) {
 	if s, ok := l.seen[from]; ok {
 		return s, nil
 	}
-	value, err := l.actor.Get(c.ctx, seenKey(from), nil)
+	value, err := l.actor.Get(c, seenKey(from), nil)
 	if errors.Is(err, actorstore.ErrNotFound) {
 		return s, c.sweepSeen()
 	}
@@ -108,7 +108,7 @@ func (c *Context) sweepSeen() error {
 	_, _ = rand.Read(at[:]) // it never fails
 	_, end := seenRange()
 	long := c.now.Add(-seenFor).UnixMilli()
-	for e, err := range c.life.actor.List(c.ctx, actorstore.ListOptions{Start: seenKey(at), End: end, Limit: seenSwept}) {
+	for e, err := range c.life.actor.List(c, actorstore.ListOptions{Start: seenKey(at), End: end, Limit: seenSwept}) {
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func killed() *Type {
 			if err != nil {
 				return 0, err
 			}
-			if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)"); err != nil {
+			if _, err := tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)"); err != nil {
 				return 0, err
 			}
 			if err := c.KV().Put(strconv.AppendInt(nil, int64(n), 10), nil); err != nil {
@@ -59,7 +59,7 @@ func killed() *Type {
 			if err != nil {
 				return n, err
 			}
-			if err := tx.QueryRowContext(c.Context(), "select count(*) from t").Scan(&n[1]); err != nil {
+			if err := tx.QueryRowContext(c, "select count(*) from t").Scan(&n[1]); err != nil {
 				return n, err
 			}
 			for _, err := range c.KV().List(actorstore.ListOptions{KeysOnly: true}) {

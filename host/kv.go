@@ -49,7 +49,7 @@ func (k *KV) Get(key, dst []byte) ([]byte, error) {
 	if k.isCleared(key) {
 		return dst, actorstore.ErrNotFound
 	}
-	return k.c.life.actor.User().Get(k.c.ctx, key, dst)
+	return k.c.life.actor.User().Get(k.c, key, dst)
 }
 
 func (k *KV) isCleared(key []byte) bool {
@@ -133,7 +133,7 @@ func (k *KV) merged(opts actorstore.ListOptions) iter.Seq2[actorstore.Entry, err
 	return func(yield func(actorstore.Entry, error) bool) {
 		own := k.drafted(&opts)
 		before := func(a, b []byte) bool { return (bytes.Compare(a, b) < 0) != opts.Reverse }
-		for e, err := range k.c.life.actor.User().List(k.c.ctx, opts) {
+		for e, err := range k.c.life.actor.User().List(k.c, opts) {
 			if err != nil {
 				yield(actorstore.Entry{}, err)
 				return

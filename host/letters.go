@@ -100,10 +100,10 @@ func (h *Host) exists(c *Context, a Address) (bool, error) {
 	if h.serves(a.String()) {
 		return true, nil
 	}
-	id, err := h.store.Lookup(c.ctx, a.String())
+	id, err := h.store.Lookup(c, a.String())
 	if err == nil {
 		var v *actorstore.View
-		if v, err = h.store.View(c.ctx, id); err == nil {
+		if v, err = h.store.View(c, id); err == nil {
 			return true, v.Close()
 		}
 	}
@@ -140,7 +140,7 @@ func (c *Context) loadAccount() error {
 	}
 	out := &c.life.out
 	if out.account == nil {
-		value, err := c.life.actor.Get(c.ctx, accountKey(), nil)
+		value, err := c.life.actor.Get(c, accountKey(), nil)
 		if errors.Is(err, actorstore.ErrNotFound) {
 			c.account = newAccount()
 			return nil

@@ -44,7 +44,7 @@ func (q Queue) Receive(opts *queue.ReceiveOptions) ([]*queue.Message, error) {
 	if err := q.c.due(); err != nil {
 		return nil, err
 	}
-	ms, err := q.c.life.queue.In(q.c.Batch()).Receive(q.c.ctx, opts)
+	ms, err := q.c.life.queue.In(q.c.Batch()).Receive(q.c, opts)
 	for _, m := range ms {
 		q.c.received(m)
 	}
@@ -68,7 +68,7 @@ func (q Queue) Nack(r queue.Receipt, delay time.Duration) error {
 	if err := q.c.due(); err != nil {
 		return err
 	}
-	return q.settle(r, q.c.life.queue.In(q.c.Batch()).Nack(q.c.ctx, r, delay))
+	return q.settle(r, q.c.life.queue.In(q.c.Batch()).Nack(q.c, r, delay))
 }
 
 // settle notes that the turn has settled a message.

@@ -24,15 +24,15 @@ func TestNoMemory(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			if _, err := tx.ExecContext(c.Context(), "delete from t"); err != nil {
+			if _, err := tx.ExecContext(c, "delete from t"); err != nil {
 				return 0, err
 			}
-			s, err := tx.PrepareContext(c.Context(), statement)
+			s, err := tx.PrepareContext(c, statement)
 			if err != nil {
 				return 0, err
 			}
 			defer s.Close()
-			err = s.QueryRowContext(c.Context()).Scan(&n)
+			err = s.QueryRowContext(c).Scan(&n)
 			if errors.Is(err, sql.ErrNoRows) {
 				err = nil
 			}

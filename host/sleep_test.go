@@ -238,7 +238,7 @@ func TestCloseDrains(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, thing(
-			NewAction("wait", func(c *Context, _ struct{}) (int, error) { <-c.Context().Done(); return 1, SetState(c, 1) }), add))
+			NewAction("wait", func(c *Context, _ struct{}) (int, error) { <-c.Done(); return 1, SetState(c, 1) }), add))
 		failed := make(chan error)
 		go func() {
 			_, err := invoke[int](r.ctx, r.Host, lobby, "wait", nil)

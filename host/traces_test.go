@@ -82,7 +82,7 @@ func told(spans []traces.SpanData) map[string]string {
 func (r *rig) spans(a Address) (spans []traces.SpanData) {
 	r.Helper()
 	must(r, r.turn(r.ctx, a, nil, newTurn("test", func(c *Context) error {
-		res, err := c.life.traces.Read(c.Context(), traces.Query{End: c.Now().Add(time.Hour)})
+		res, err := c.life.traces.Read(c, traces.Query{End: c.Now().Add(time.Hour)})
 		if err == nil {
 			spans = res.Spans
 		}

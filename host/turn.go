@@ -207,7 +207,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		c.abort(err)
 		err = c.refusal(err)
 	}
-	c.ctx.end()
+	c.end()
 	endSpan(c.span, err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = c.unknown(cause, err)
@@ -248,10 +248,10 @@ func (c *Context) unknown(cause, err error) error {
 // refusal is what the caller of a turn is told that has failed with err: not why, if the
 // actor has another owner or was lost, for that may be from a memory that is old.
 func (c *Context) refusal(err error) error {
-	if errors.Is(err, ErrPanic) || c.ctx.Err() != nil {
+	if errors.Is(err, ErrPanic) || c.Err() != nil {
 		return err // it says nothing of the actor
 	}
-	if lost := c.life.actor.Owned(c.ctx); lost != nil && !errors.Is(err, lost) {
+	if lost := c.life.actor.Owned(c); lost != nil && !errors.Is(err, lost) {
 		return fmt.Errorf("%w (the turn has failed: %v)", lost, err)
 	}
 	return err

@@ -22,7 +22,7 @@ var everything = NewAction("everything", func(c *Context, fail bool) (int, error
 	if err != nil {
 		return 0, err
 	}
-	if _, err := tx.ExecContext(c.Context(), "create table if not exists t(x); insert into t values(1)"); err != nil {
+	if _, err := tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)"); err != nil {
 		return 0, err
 	}
 	if err := c.KV().Put([]byte("key"), []byte("value")); err != nil {
@@ -61,12 +61,12 @@ var look = NewAction("look", func(c *Context, _ struct{}) (l landed, err error) 
 	if err != nil {
 		return l, err
 	}
-	err = tx.QueryRowContext(c.Context(), "select count(*) from sqlite_schema").Scan(&l.Rows)
+	err = tx.QueryRowContext(c, "select count(*) from sqlite_schema").Scan(&l.Rows)
 	if err != nil {
 		return l, err
 	}
 	if l.Rows > 0 {
-		if err := tx.QueryRowContext(c.Context(), "select count(*) from t").Scan(&l.Rows); err != nil {
+		if err := tx.QueryRowContext(c, "select count(*) from t").Scan(&l.Rows); err != nil {
 			return l, err
 		}
 	}
@@ -221,7 +221,7 @@ func TestTurnTimeout(t *testing.T) {
 		if err := SetState(c, 100); err != nil {
 			return 0, err
 		}
-		<-c.Context().Done()
+		<-c.Done()
 		return 1, nil // it doesn't care, and lands nothing all the same
 	})))
 }

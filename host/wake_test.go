@@ -113,7 +113,7 @@ func TestCloseWhileWaking(t *testing.T) {
 func TestTurnWaitsForItself(t *testing.T) {
 	var h *Host
 	kind := thing(add, NewAction("loop", func(c *Context, _ struct{}) (int, error) {
-		return invoke[int](c.Context(), h, c.Address(), "add", 1)
+		return invoke[int](c, h, c.Address(), "add", 1)
 	}))
 	bubble(t, Options{}, func(r *rig) {
 		h = r.Host

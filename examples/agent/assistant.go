@@ -49,7 +49,7 @@ func (o *office) assistant() *host.Type {
 			if err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(c.Context(), "create virtual table memory using fts5(fact, tokenize = porter)"); err != nil {
+			if _, err := tx.ExecContext(c, "create virtual table memory using fts5(fact, tokenize = porter)"); err != nil {
 				return err
 			}
 			return c.StartWorkflow(nil)
@@ -72,7 +72,7 @@ func keep(c *host.Context, fact string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(c.Context(), "insert into memory values (?)", fact)
+	_, err = tx.ExecContext(c, "insert into memory values (?)", fact)
 	return err
 }
 
@@ -86,7 +86,7 @@ func find(c *host.Context, text string) (facts []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(c.Context(), "select fact from memory where memory match ? order by rank, rowid limit 3", match)
+	rows, err := tx.QueryContext(c, "select fact from memory where memory match ? order by rank, rowid limit 3", match)
 	if err != nil {
 		return nil, err
 	}

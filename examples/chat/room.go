@@ -80,7 +80,7 @@ func create(c *host.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(c.Context(), `create table message(
+	_, err = tx.ExecContext(c, `create table message(
 		id integer primary key, at integer not null, name text not null, text text not null, key text unique)`)
 	return err
 }
@@ -104,7 +104,7 @@ func connect(c *host.Context, n *host.Conn) error {
 	if err != nil {
 		return err
 	}
-	missed, err := messages(c.Context(), tx, query, since, maxHistory)
+	missed, err := messages(c, tx, query, since, maxHistory)
 	if err != nil {
 		return err
 	}
@@ -140,11 +140,11 @@ func say(c *host.Context, s Saying) (m Message, err error) {
 		return m, err
 	}
 	// A message that was sent again is found by its key, and not said again.
-	ms, err := messages(c.Context(), tx, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
+	ms, err := messages(c, tx, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
 	if err != nil || len(ms) > 0 {
 		return first(ms), err
 	}
-	ms, err = messages(c.Context(), tx, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
+	ms, err = messages(c, tx, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
 		returning id, at, name, text`, c.Now().UnixMilli(), name, text, s.Key)
 	if err != nil {
 		return m, err
@@ -171,7 +171,7 @@ func history(c *host.Context, since int64) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return messages(c.Context(), tx, behind, since, maxHistory)
+	return messages(c, tx, behind, since, maxHistory)
 }
 
 // messages returns what a query returns.

@@ -303,8 +303,8 @@ func room(s *signal) *host.Type {
 			select {
 			case <-s.going:
 				return 1, nil
-			case <-c.Context().Done():
-				return 0, c.Context().Err()
+			case <-c.Done():
+				return 0, c.Err()
 			}
 		}))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -27,11 +28,11 @@ type instance struct {
 	place  *list.Element // in crowd.idle  +checklocks:module.crowd.mu
 	stale  atomic.Bool   // its memory knows of a turn that hasn't landed
 
-	turn  context.Context // of the turn that the next fields are about
-	spent int             // of Options.TurnBytes
-	told  []string        // the hooks that must not be called twice in a turn
-	later []*abi.Event    // what the call under way has brought about
-	busy  bool            // a call is under way
+	turn  weak.Pointer[host.Context] // of the turn that the next fields are about
+	spent int                        // of Options.TurnBytes
+	told  []string                   // the hooks that must not be called twice in a turn
+	later []*abi.Event               // what the call under way has brought about
+	busy  bool                       // a call is under way
 
 	tx         *vfs.Tx // of the turn, if it has used SQL
 	rolledBack bool    // SQLite has ended it
@@ -63,8 +64,8 @@ func (i *instance) Close() error {
 
 // handle has the module handle an event in a turn, and then what that has brought about.
 func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
-	if i.turn != c.Context() {
-		i.turn, i.spent, i.told, i.tx, i.rolledBack = c.Context(), 0, i.told[:0], nil, false
+	if turn := weak.Make(c); i.turn != turn {
+		i.turn, i.spent, i.told, i.tx, i.rolledBack = turn, 0, i.told[:0], nil, false
 	}
 	if !i.first(e) {
 		return nil, nil
@@ -79,7 +80,7 @@ func (i *instance) handle(c *host.Context, e *abi.Event) (abi.Raw, error) {
 	defer func() { i.busy, i.later = false, nil }()
 	i.module.crowd.enter(i)
 	defer i.module.crowd.leave(i)
-	ctx, cancel := context.WithTimeout(c.Context(), i.module.opts.TurnTimeout)
+	ctx, cancel := context.WithTimeout(c, i.module.opts.TurnTimeout)
 	defer cancel()
 	reply, wrote, err := i.tell(ctx, c, e)
 	for n := 0; err == nil && n < len(i.later); n++ {

@@ -49,7 +49,7 @@ func add(c *host.Context, id int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(c.Context(), "insert into list(id) values(?)", id); err != nil {
+	if _, err := tx.ExecContext(c, "insert into list(id) values(?)", id); err != nil {
 		return err
 	}
 	err = host.Mutate(c, func(t *tail) error { *t = tail{t.N + 1, id}; return nil })
@@ -73,7 +73,7 @@ func createList(c *host.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(c.Context(), "create table list(n integer primary key, id integer)")
+	_, err = tx.ExecContext(c, "create table list(n integer primary key, id integer)")
 	return err
 }
 
@@ -103,7 +103,7 @@ func tails(c *host.Context, process string) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	err = tx.QueryRowContext(c.Context(), "select count(*), coalesce((select id from list order by n desc limit 1), 0) from list").Scan(&a.SQL.N, &a.SQL.ID)
+	err = tx.QueryRowContext(c, "select count(*), coalesce((select id from list order by n desc limit 1), 0) from list").Scan(&a.SQL.N, &a.SQL.ID)
 	return a, err
 }
 
@@ -113,7 +113,7 @@ func list(c *host.Context) (ids []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(c.Context(), "select id from list order by n")
+	rows, err := tx.QueryContext(c, "select id from list order by n")
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func ledger() *host.Type {
 			if err != nil {
 				return err
 			}
-			_, err = tx.ExecContext(c.Context(), "insert into list(id) values(?)", id)
+			_, err = tx.ExecContext(c, "insert into list(id) values(?)", id)
 			return err
 		},
 		Queue: queue.Options{MaxMessages: 1000},
