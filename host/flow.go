@@ -17,10 +17,8 @@ type Workflow struct {
 	open func(l *life) (*flow, error)
 }
 
-// NewWorkflow returns the workflow that fn is the code of; nil opts are the zero Options.
-// What is the host's business in them (the queue, the clock, the logger, OnDue) is
-// ignored. Without a provider of spans its runs and steps are spans in the actor's own
-// traces, if the host records any.
+// NewWorkflow returns the workflow that fn is the code of; nil opts are the zero
+// WorkflowOptions.
 //
 // It runs while its actor is awake, beside the turns, and wakes the actor when it has
 // something to do. A step reaches the actor with Turn and the context that it gets; with
@@ -32,21 +30,13 @@ type Workflow struct {
 //			return land(c.Batch(), seat)
 //		})
 //	})
-func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *workflow.Options) *Workflow {
+func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *WorkflowOptions) *Workflow {
 	if fn == nil {
 		return &Workflow{} // Open refuses it
 	}
 	return &Workflow{func(l *life) (*flow, error) {
 		f := &flow{life: l, poke: make(chan struct{}, 1)}
-		var o workflow.Options
-		if opts != nil {
-			o = *opts
-		}
-		o.Queue, o.Clock, o.Logger, o.OnDue = l.queue, l.clock, l.log, f.due
-		if o.Tracing == nil && l.traces != nil {
-			o.Tracing = flowTracer{life: l}
-		}
-		r, err := workflow.Open(l.ctx, l.actor, fn, &o)
+		r, err := workflow.Open(l.ctx, l.actor, fn, opts.options(l, f.due))
 		if err != nil {
 			return nil, err
 		}

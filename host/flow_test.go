@@ -147,7 +147,7 @@ func TestWorkflowHoldsActor(t *testing.T) {
 // inbox takes messages, and fails as often as they say.
 func inbox(d *diary) *Type {
 	kind := thing(add)
-	kind.Queue = queue.Options{MaxReceive: 3}
+	kind.Queue = QueueOptions{MaxReceive: 3}
 	kind.MessageNames = []string{"work"}
 	kind.Message = func(c *Context, m *queue.Message) error {
 		var text string

@@ -73,7 +73,7 @@ func killed() *Type {
 			n[4] = len(events)
 			return n, err
 		}),
-	}, Queue: queue.Options{MaxMessages: -1}}
+	}, Queue: QueueOptions{MaxMessages: -1}}
 }
 
 // TestKillChild is the process that is killed. It says what was acknowledged.

@@ -81,7 +81,7 @@ func postKinds() []*Type {
 			return nil
 		})
 	}
-	all := queue.Options{MaxMessages: -1}
+	all := QueueOptions{MaxMessages: -1}
 	return []*Type{
 		{Name: "thing", Actions: actions(), Queue: all},
 		{Name: "ear", Actions: actions(), Queue: all, Message: hear},

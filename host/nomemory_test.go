@@ -39,8 +39,7 @@ func TestNoMemory(t *testing.T) {
 			return n, err
 		}),
 	)
-	greedy.DB = vfs.Options{
-		Logger:  quiet,
+	greedy.DB = DBOptions{
 		Pragmas: []string{"hard_heap_limit=6000000"},
 		Extensions: []func(*sqlite3.Conn) error{func(c *sqlite3.Conn) error {
 			return errors.Join(

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
@@ -48,10 +47,8 @@ func (l *life) openTraces() (err error) {
 	if l.host.opts.Traces == nil {
 		return nil
 	}
-	o := *l.host.opts.Traces
-	o.Logger, o.Metrics = l.log, l.host.meter
 	l.describe()
-	l.traces, err = traces.Open(l.ctx, l.actor, &o)
+	l.traces, err = traces.Open(l.ctx, l.actor, l.host.opts.Traces.options(l))
 	return err
 }
 
@@ -84,9 +81,7 @@ func (l *life) openRecord() (err error) {
 }
 
 func (l *life) openQueue() (err error) {
-	o := l.kind.Queue
-	o.Clock, o.Logger, o.Metrics = l.clock, l.log, l.host.meter
-	l.queue, err = queue.Open(l.ctx, l.actor, &o)
+	l.queue, err = queue.Open(l.ctx, l.actor, l.kind.Queue.options(l))
 	return err
 }
 
@@ -112,25 +107,18 @@ func (l *life) openVars() (err error) {
 	return nil
 }
 
-// database opens the actor's database, for its first turn that asks for it. Turns commit
-// below synchronous=FULL: the gate waits for what they have written.
+// database opens the actor's database, for its first turn that asks for it.
 func (l *life) database(ctx context.Context) (*vfs.DB, error) {
 	if l.db != nil {
 		return l.db, nil
 	}
-	o := l.kind.DB
-	o.Pragmas = append(slices.Clone(o.Pragmas), "synchronous=NORMAL")
-	o.MaxConns, o.Logger, o.Metrics = databaseConns, l.log, l.host.meter
-	db, err := vfs.Open(ctx, l.actor, &o)
+	db, err := vfs.Open(ctx, l.actor, l.kind.DB.options(l))
 	if err != nil {
 		return nil, err
 	}
 	l.db = db
 	return db, nil
 }
-
-// databaseConns bounds the connections to an actor's database: turns come one at a time.
-const databaseConns = 1
 
 // noteCreated is the key of the note that says that Create has landed. Its first byte is
 // ownSpace, which makes it the host's.

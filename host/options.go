@@ -6,7 +6,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/metrics"
-	"github.com/greenroomdb/greenroom/traces"
 )
 
 // Defaults of Options.
@@ -53,8 +52,8 @@ type Options struct {
 	// sleep, on an engine that others may use. 0 means a minute.
 	Rescan time.Duration
 	// Traces has the turns of each actor recorded as spans in the actor's own keys; nil
-	// means that nothing is. Its clock, logger and metrics are the host's.
-	Traces *traces.Options
+	// means that nothing is.
+	Traces *TracesOptions
 	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what happens (Metrics lists it); nil means nobody.

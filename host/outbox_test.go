@@ -60,7 +60,7 @@ func listener() *Type {
 			}
 			return Mutate(c, func(heard *[]string) error { *heard = append(*heard, fmt.Sprint(v)); return nil })
 		},
-		Queue: queue.Options{MaxMessages: 1000},
+		Queue: QueueOptions{MaxMessages: 1000},
 	}
 }
 

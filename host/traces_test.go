@@ -95,7 +95,7 @@ func (r *rig) spans(a Address) (spans []traces.SpanData) {
 // attributes and events.
 func TestTraces(t *testing.T) {
 	var log bytes.Buffer
-	opts := Options{Traces: &traces.Options{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	opts := Options{Traces: &TracesOptions{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bubble(t, opts, func(r *rig) {
 		_, j := r.join()
 		r.call(lobby, "everything", false)
@@ -179,7 +179,7 @@ func wantParent(t *testing.T, all []traces.SpanData, child, parent string) {
 // TestHookPanics has a hook panic within a turn, which fails, whatever its action makes of
 // it, with traces and without.
 func TestHookPanics(t *testing.T) {
-	for _, o := range []*traces.Options{nil, {}} {
+	for _, o := range []*TracesOptions{nil, {}} {
 		kind := thing(NewAction("end", func(c *Context, _ struct{}) (int, error) {
 			_ = c.Destroy()
 			return 1, nil

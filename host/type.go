@@ -7,7 +7,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A Type is a type of actors: what they do. All fields but Name may be left out.
@@ -68,10 +67,9 @@ type Type struct {
 	// Letters bound what the actors send to others. nil means as Options.Letters says.
 	Letters *Letters
 
-	// Queue and DB change the actors' queues and databases. What is the host's business in
-	// them (the clock, the logger, the metrics, how many connections) is ignored.
-	Queue queue.Options
-	DB    vfs.Options
+	// Queue and DB change the actors' queues and databases.
+	Queue QueueOptions
+	DB    DBOptions
 }
 
 // check says what is wrong with a type.

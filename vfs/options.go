@@ -57,17 +57,24 @@ type Options struct {
 	// Extensions are called with every new connection of a pool, before Pragmas are
 	// run: the Register functions of go-sqlite3's ext packages (fts5, rtree, …), or
 	// functions that create functions and collations.
-	Extensions []func(*sqlite3.Conn) error
+	Extensions []Extension
 	// Wrap puts another VFS on top of this one when it is registered, as
 	// func(v sqlitevfs.VFS) sqlitevfs.VFS { return adiantum.Wrap(v, nil) }. Its files
 	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks
 	// for comes first in Pragmas. nil means that there is none.
-	Wrap func(v sqlitevfs.VFS) sqlitevfs.VFS
+	Wrap Wrapper
 	// Logger gets what no caller can be told. nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what Metrics() lists; nil is nobody.
 	Metrics metrics.Sink
 }
+
+// An Extension adds to a new connection, as the Register functions of go-sqlite3's ext
+// packages do. See Options.Extensions.
+type Extension = func(*sqlite3.Conn) error
+
+// A Wrapper puts another VFS on top of one. See Options.Wrap.
+type Wrapper = func(v sqlitevfs.VFS) sqlitevfs.VFS
 
 const (
 	defaultTempMemory = 4 << 20

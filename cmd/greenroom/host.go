@@ -18,7 +18,6 @@ import (
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/traces"
 )
 
 // A typeSource is where a host's types come from: it has flags of its own.
@@ -198,9 +197,9 @@ func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	var spans *traces.Options
+	var spans *host.TracesOptions
 	if s.flags.traces {
-		spans = &traces.Options{MaxBytes: tracesBytes}
+		spans = &host.TracesOptions{MaxBytes: tracesBytes}
 	}
 	return &host.Options{
 		Traces:      spans,

@@ -17,7 +17,6 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
-	"github.com/greenroomdb/greenroom/vfs"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -55,8 +54,8 @@ func (o *office) assistant() *host.Type {
 			return c.StartWorkflow(nil)
 		},
 		Actions:  []host.AnyAction{learn, recall},
-		Workflow: host.NewWorkflow(o.work, &workflow.Options{Errors: map[string]error{"number": errNumber}}),
-		DB:       vfs.Options{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
+		Workflow: host.NewWorkflow(o.work, &host.WorkflowOptions{Errors: map[string]error{"number": errNumber}}),
+		DB:       host.DBOptions{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
 	}
 }
 

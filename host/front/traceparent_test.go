@@ -25,7 +25,7 @@ func TestTraceparent(t *testing.T) {
 		t.Errorf("pages may send %q", got)
 	}
 	r.close()
-	r.hopts.Traces = &traces.Options{}
+	r.hopts.Traces = &host.TracesOptions{}
 	r.open()
 	const right = "00-" + callersTrace + "-" + callersSpan + "-01"
 	for i, c := range []struct {

@@ -148,6 +148,6 @@ func ledger() *host.Type {
 			_, err = tx.ExecContext(c, "insert into list(id) values(?)", id)
 			return err
 		},
-		Queue: queue.Options{MaxMessages: 1000},
+		Queue: host.QueueOptions{MaxMessages: 1000},
 	}
 }
