@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"time"
+
+	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
 
 // An Action is what others may call of an actor, declared once: its name, by which
@@ -27,22 +29,16 @@ type Command[In any] struct{ target[In] }
 // An AnyAction is an *Action or a *Command, whatever it takes and returns.
 type AnyAction interface{ declared() *action }
 
-// An action is one without its types.
-type action struct {
-	name string
-	run  handler
-}
-
-// A handler is an action as the host calls it: arguments and result are in CBOR.
-type handler func(c *Context, args Raw) (Raw, error)
-
-func (a *action) declared() *action { return a }
-
-// Name returns the name with which the action was declared.
-func (a *action) Name() string { return a.name }
+// An action is one without its types: as the host calls it.
+type action = abi.Action[*Context]
 
 // A target is what an Action and a Command have in common.
-type target[In any] struct{ action }
+type target[In any] struct{ action action }
+
+func (a *target[In]) declared() *action { return &a.action }
+
+// Name returns the name with which the action was declared.
+func (a *target[In]) Name() string { return a.action.Name }
 
 // NewAction declares an action. The arguments of a call are one value in CBOR, which is
 // decoded into an In, and what fn returns is encoded. Arguments that don't fit are
@@ -52,43 +48,18 @@ type target[In any] struct{ action }
 // In or Out that is a Raw is the value as it is: an action that takes and returns Raw
 // leaves it to others to know what they mean. fn must not change or keep such an In.
 func NewAction[In, Out any](name string, fn func(c *Context, in In) (Out, error)) *Action[In, Out] {
-	a := &Action[In, Out]{target[In]{action{name: name}}}
-	if fn == nil {
-		return a // Open refuses it
-	}
-	a.run = func(c *Context, args Raw) (Raw, error) {
-		var in In
-		if err := decodeArgs(args, &in); err != nil {
-			return nil, &argsError{name, reflect.TypeFor[In](), err}
-		}
-		out, err := fn(c, in)
-		if err != nil {
-			return nil, err
-		}
-		return Encode(out)
-	}
-	return a
+	return &Action[In, Out]{target[In]{abi.NewAction(name, fn, refusal[In](name))}}
 }
 
 // NewCommand declares an action without a result; callers in other languages get undefined.
 // See NewAction.
 func NewCommand[In any](name string, fn func(c *Context, in In) error) *Command[In] {
-	if fn == nil {
-		return &Command[In]{target[In]{action{name: name}}}
-	}
-	return &Command[In]{NewAction(name, func(c *Context, in In) (Raw, error) { return nil, fn(c, in) }).target}
+	return &Command[In]{target[In]{abi.NewCommand(name, fn, refusal[In](name))}}
 }
 
-// decodeArgs decodes args, which are nothing or one value, into what in points to.
-func decodeArgs(args Raw, in any) error {
-	switch in := in.(type) {
-	case *struct{}:
-		return nil
-	case *Raw:
-		*in = args
-		return nil
-	}
-	return args.Decode(in)
+// refusal returns what makes an error of arguments that don't fit.
+func refusal[In any](name string) func(error) error {
+	return func(err error) error { return &argsError{name, reflect.TypeFor[In](), err} }
 }
 
 // Call calls the action of the actor with that key, as Host.Do does. Errors are those of
@@ -100,7 +71,7 @@ func (a *Action[In, Out]) Call(ctx context.Context, h *Host, key string, in In) 
 		return out, err
 	}
 	if err := r.Decode(&out); err != nil {
-		return out, fmt.Errorf("host: result of the action %q of %q: %w", a.name, key, err)
+		return out, fmt.Errorf("host: result of the action %q of %q: %w", a.action.Name, key, err)
 	}
 	return out, nil
 }
@@ -115,21 +86,13 @@ func (a *Command[In]) Call(ctx context.Context, h *Host, key string, in In) erro
 func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw, error) {
 	k := h.owners[a.declared()]
 	if k == nil {
-		return nil, fmt.Errorf("%w: no type of the host lists %.80q", ErrNoAction, a.name)
+		return nil, fmt.Errorf("%w: no type of the host lists %.80q", ErrNoAction, a.action.Name)
 	}
-	args, err := Encode(a.args(in))
+	args, err := Encode(abi.Args(in))
 	if err != nil {
-		return nil, &argsError{action: a.name, err: err}
+		return nil, &argsError{action: a.action.Name, err: err}
 	}
-	return h.Do(ctx, &Call{Actor: Address{k.Name, key}, Action: a.name, Args: args})
-}
-
-// args returns in as a value to be encoded: nil for none.
-func (a *target[In]) args(in In) any {
-	if _, none := any(in).(struct{}); none {
-		return nil
-	}
-	return in
+	return h.Do(ctx, &Call{Actor: Address{k.Name, key}, Action: a.action.Name, Args: args})
 }
 
 // At has the turn's own actor do the action at a time, and returns the id of the event.
@@ -137,9 +100,9 @@ func (a *target[In]) args(in In) any {
 // can't name the variable. ErrNoAction says that the actor's type doesn't list the action.
 func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) {
 	if c.life.host.owners[a.declared()] != c.life.kind {
-		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.name)
+		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.action.Name)
 	}
-	return c.Schedule().At(at, a.name, a.args(in))
+	return c.Schedule().At(at, a.action.Name, abi.Args(in))
 }
 
 // After has the turn's own actor do the action when d has passed since the turn began. See

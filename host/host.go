@@ -130,7 +130,7 @@ func (h *Host) add(t *Type) error {
 	h.types[t.Name] = k
 	for _, a := range k.actions {
 		if o := h.owners[a]; o != nil {
-			return fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.name)
+			return fmt.Errorf("%w: both %s and %s list the same action %q", ErrTypes, o.Name, t.Name, a.Name)
 		}
 		h.owners[a] = k
 	}

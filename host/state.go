@@ -1,5 +1,7 @@
 package host
 
+import "github.com/greenroomdb/greenroom/host/internal/abi"
+
 // RawState returns the actor's state, with what the turn has made of it; undefined if it
 // was never set. It must not be changed.
 func (c *Context) RawState() (Raw, error) {
@@ -31,32 +33,11 @@ func (c *Context) SetRawState(value Raw) error {
 
 // State returns the actor's state as a T, with what the turn has made of it: the zero T
 // if it was never set.
-func State[T any](c *Context) (v T, err error) {
-	r, err := c.RawState()
-	if err != nil {
-		return v, err
-	}
-	return v, r.Decode(&v)
-}
+func State[T any](c *Context) (T, error) { return abi.State[T](c) }
 
 // SetState replaces the actor's state.
-func SetState[T any](c *Context, v T) error {
-	r, err := Encode(v)
-	if err != nil {
-		return err
-	}
-	return c.SetRawState(r)
-}
+func SetState[T any](c *Context, v T) error { return abi.SetState(c, v) }
 
 // Mutate changes the actor's state: fn gets a copy, and what it leaves there is the new
 // state, unless it returns an error.
-func Mutate[T any](c *Context, fn func(v *T) error) error {
-	v, err := State[T](c)
-	if err != nil {
-		return err
-	}
-	if err := fn(&v); err != nil {
-		return err
-	}
-	return SetState(c, v)
-}
+func Mutate[T any](c *Context, fn func(v *T) error) error { return abi.Mutate(c, fn) }

@@ -105,14 +105,14 @@ func newKind(t *Type) (*kind, error) {
 		}
 		a := declared.declared()
 		switch {
-		case a.run == nil:
-			return nil, fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, t.Name, a.name)
-		case strings.HasPrefix(a.name, ownPrefix):
-			return nil, fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, t.Name, a.name, ownPrefix)
-		case k.actions[a.name] != nil:
-			return nil, fmt.Errorf("%w: %s has two actions %q", ErrTypes, t.Name, a.name)
+		case a.Run == nil:
+			return nil, fmt.Errorf("%w: %s has the action %q without a function", ErrTypes, t.Name, a.Name)
+		case strings.HasPrefix(a.Name, ownPrefix):
+			return nil, fmt.Errorf("%w: %s has the action %q; names with %q are the host's", ErrTypes, t.Name, a.Name, ownPrefix)
+		case k.actions[a.Name] != nil:
+			return nil, fmt.Errorf("%w: %s has two actions %q", ErrTypes, t.Name, a.Name)
 		}
-		k.actions[a.name] = a
+		k.actions[a.Name] = a
 	}
 	return k, nil
 }
@@ -121,9 +121,9 @@ func newKind(t *Type) (*kind, error) {
 const ownPrefix = "host:"
 
 // handler returns what an action of that name calls, nil if there is none.
-func (k *kind) handler(action string) handler {
+func (k *kind) handler(action string) func(c *Context, args Raw) (Raw, error) {
 	if a := k.actions[action]; a != nil {
-		return a.run
+		return a.Run
 	}
 	if k.Other == nil {
 		return nil

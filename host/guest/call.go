@@ -9,22 +9,12 @@ import (
 // ErrNoHost: the program doesn't run in a host, but by itself.
 var ErrNoHost = errors.New("guest: there is no host")
 
-// An Error is an error with a code. Those of the host are of this type: their codes are
+// An Error is an error with a code, a word for programs such as "out_of_stock", and a
+// message, a sentence for people. Those of the host are of this type: their codes are
 // those of host.Code, and "sql", "bad_argument", "too_large" and a few more. An action
-// that returns one has its caller told; of any other error only the log is told.
-type Error struct {
-	Code    string // a word for programs, such as "out_of_stock"
-	Message string // a sentence for people
-}
-
-// Error is the message.
-func (e *Error) Error() string { return e.Message }
-
-// Is says that errors of one code are the same.
-func (e *Error) Is(target error) bool {
-	o, ok := target.(*Error)
-	return ok && o.Code == e.Code
-}
+// that returns one has its caller told; of any other error only the log is told. Errors of
+// one code are the same to errors.Is.
+type Error = abi.Fault
 
 // A function is one of the host's that take a value and give one: it returns the length of
 // the result, or with a minus of a fault.
@@ -69,11 +59,11 @@ func exchange(f function, arg []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fault abi.Fault
+	var fault Error
 	if err := abi.Unmarshal(b, &fault); err != nil {
 		return nil, err
 	}
-	return nil, &Error{fault.Code, fault.Message}
+	return nil, &fault
 }
 
 // fetch takes what the host has for the module.
@@ -107,10 +97,9 @@ func handleTurn(size int32) {
 	if err == nil {
 		return
 	}
-	fault := abi.Fault{Message: err.Error()}
-	var own *Error
-	if errors.As(err, &own) {
-		fault = abi.Fault{Code: own.Code, Message: own.Message}
+	var fault *Error
+	if !errors.As(err, &fault) {
+		fault = &Error{Message: err.Error()}
 	}
 	if err := call(fail, fault, nil); err != nil {
 		panic(err) // a trap fails the turn as well

@@ -59,35 +59,14 @@ func (c *Context) SetRawState(value Raw) error { return callRaw(stateSet, value,
 
 // State returns the actor's state as a T, with what the turn has made of it: the zero T
 // if it was never set.
-func State[T any](c *Context) (v T, err error) {
-	r, err := c.RawState()
-	if err != nil {
-		return v, err
-	}
-	return v, r.Decode(&v)
-}
+func State[T any](c *Context) (T, error) { return abi.State[T](c) }
 
 // SetState replaces the actor's state.
-func SetState[T any](c *Context, v T) error {
-	r, err := Encode(v)
-	if err != nil {
-		return err
-	}
-	return c.SetRawState(r)
-}
+func SetState[T any](c *Context, v T) error { return abi.SetState(c, v) }
 
 // Mutate changes the actor's state: fn gets a copy, and what it leaves there is the new
 // state, unless it returns an error.
-func Mutate[T any](c *Context, fn func(v *T) error) error {
-	v, err := State[T](c)
-	if err != nil {
-		return err
-	}
-	if err := fn(&v); err != nil {
-		return err
-	}
-	return SetState(c, v)
-}
+func Mutate[T any](c *Context, fn func(v *T) error) error { return abi.Mutate(c, fn) }
 
 // StartWorkflow starts the actor's workflow, which is written in Go and part of the host,
 // when the turn has landed.
@@ -106,10 +85,7 @@ func (c *Context) WorkflowStatus() (state string, failure *Error, err error) {
 	if err := call(workflowStatus, nil, &w); err != nil {
 		return "", nil, err
 	}
-	if w.Failure != nil {
-		failure = &Error{w.Failure.Code, w.Failure.Message}
-	}
-	return w.State, failure, nil
+	return w.State, w.Failure, nil
 }
 
 // logHandler sends the lines of a slog.Logger to the host.

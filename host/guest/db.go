@@ -63,7 +63,7 @@ func (DB) Query(query string, args ...any) (*Rows, error) {
 }
 
 // ErrNoRows: a statement has found nothing.
-var ErrNoRows = &Error{"no_rows", "There is no such row."}
+var ErrNoRows = &Error{Code: "no_rows", Message: "There is no such row."}
 
 // QueryRow scans the first row that a statement finds into dest; ErrNoRows if there is
 // none.

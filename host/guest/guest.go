@@ -5,16 +5,12 @@
 //
 //	import "github.com/greenroomdb/greenroom/host/guest"
 //
-//	func init() {
-//		guest.Serve(&guest.Type{
-//			Actions: map[string]guest.Handler{
-//				"add": guest.Action(func(c *guest.Context, n int) (total int, err error) {
-//					err = guest.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
-//					return total, err
-//				}),
-//			},
-//		})
-//	}
+//	var Add = guest.NewAction("add", func(c *guest.Context, n int) (total int, err error) {
+//		err = guest.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+//		return total, err
+//	})
+//
+//	func init() { guest.Serve(&guest.Type{Actions: []guest.AnyAction{Add}}) }
 //
 //	func main() {} // is not called
 //
@@ -54,8 +50,8 @@ import (
 // turn, and what it writes lands in one commit, or not at all if it returns an error or
 // panics.
 type Type struct {
-	// Actions are what others may call, by name. See Action.
-	Actions map[string]Handler
+	// Actions are what others may call: each name is there once. See NewAction.
+	Actions []AnyAction
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
@@ -80,31 +76,6 @@ type Type struct {
 	MessageNames []string
 }
 
-// A Handler is an action as the host calls it: arguments and result are in CBOR.
-type Handler func(c *Context, args Raw) (Raw, error)
-
-// Action returns fn as a Handler: the arguments of a call are decoded into an In, and what
-// it returns is encoded. Arguments that don't fit are an *Error with the code
-// "bad_arguments". A struct{} takes anything, and returns undefined.
-func Action[In, Out any](fn func(c *Context, in In) (Out, error)) Handler {
-	return func(c *Context, args Raw) (Raw, error) {
-		var in In
-		if _, none := any(in).(struct{}); !none {
-			if err := args.Decode(&in); err != nil {
-				return nil, &Error{"bad_arguments", "The arguments are not what the action takes."}
-			}
-		}
-		out, err := fn(c, in)
-		if err != nil {
-			return nil, err
-		}
-		if _, none := any(out).(struct{}); none {
-			return nil, nil
-		}
-		return Encode(out)
-	}
-}
-
 // Raw is a value in CBOR, as package host has it. nil is undefined.
 type Raw = abi.Raw
 
@@ -115,41 +86,60 @@ func Encode(v any) (Raw, error) { return abi.Encode(v) }
 // receiver, so there is one.
 var serving struct {
 	sync.Mutex
-	actor *Type
+	kind *kind
+}
+
+// A kind is a Type with its actions by name.
+type kind struct {
+	*Type
+	actions map[string]*action
+}
+
+func newKind(t *Type) *kind {
+	k := &kind{t, map[string]*action{}}
+	for _, declared := range t.Actions {
+		a := declared.declared()
+		if a.Run == nil || k.actions[a.Name] != nil {
+			panic(fmt.Sprintf("guest: the action %q is there twice, or without a function", a.Name))
+		}
+		k.actions[a.Name] = a
+	}
+	return k
 }
 
 // Serve says what the module does. It must be called once, while the program is
-// initialized: in an init function of package main.
-func Serve(a *Type) {
+// initialized: in an init function of package main. It panics if it is called again, and if
+// an action has no function, or another one's name.
+func Serve(t *Type) {
 	serving.Lock()
 	defer serving.Unlock()
-	if serving.actor != nil {
+	if serving.kind != nil {
 		panic("guest: Serve was called twice")
 	}
-	serving.actor = a
+	serving.kind = newKind(t)
 }
 
-func served() *Type {
+func served() *kind {
 	serving.Lock()
 	defer serving.Unlock()
-	if serving.actor == nil {
-		return &Type{}
+	if serving.kind == nil {
+		return newKind(&Type{})
 	}
-	return serving.actor
+	return serving.kind
 }
 
-// describe says what a does.
-func (a *Type) describe() abi.Description {
+// describe says what k does.
+func (k *kind) describe() abi.Description {
 	d := abi.Description{
-		Actions: slices.Sorted(maps.Keys(a.Actions)), Other: a.Other != nil, Messages: a.MessageNames, Hooks: []string{},
+		Actions: slices.Sorted(maps.Keys(k.actions)), Other: k.Other != nil, Messages: k.MessageNames, Hooks: []string{},
 	}
 	for _, h := range []struct {
 		kind string
 		has  bool
 	}{
-		{abi.KindCreate, a.Create != nil}, {abi.KindWake, a.Wake != nil}, {abi.KindSleep, a.Sleep != nil},
-		{abi.KindDestroy, a.Destroy != nil}, {abi.KindConnect, a.Connect != nil},
-		{abi.KindDisconnect, a.Disconnect != nil}, {abi.KindAlarm, a.Alarm != nil}, {abi.KindMessage, a.Message != nil},
+		{abi.KindCreate, k.Create != nil}, {abi.KindWake, k.Wake != nil}, {abi.KindSleep, k.Sleep != nil},
+		{abi.KindDestroy, k.Destroy != nil}, {abi.KindConnect, k.Connect != nil},
+		{abi.KindDisconnect, k.Disconnect != nil}, {abi.KindAlarm, k.Alarm != nil}, {abi.KindMessage, k.Message != nil},
 	} {
 		if h.has {
 			d.Hooks = append(d.Hooks, h.kind)
@@ -159,47 +149,47 @@ func (a *Type) describe() abi.Description {
 }
 
 // handle handles an event, and returns the reply.
-func (a *Type) handle(event []byte) (Raw, error) {
+func (k *kind) handle(event []byte) (Raw, error) {
 	var e abi.Event
 	if err := abi.Unmarshal(event, &e); err != nil {
 		return nil, err
 	}
 	c := &Context{conn: e.Conn}
 	if e.Kind == abi.KindAction {
-		return a.act(c, &e)
+		return k.act(c, &e)
 	}
-	return nil, a.hook(c, &e)
+	return nil, k.hook(c, &e)
 }
 
-func (a *Type) act(c *Context, e *abi.Event) (Raw, error) {
-	if h := a.Actions[e.Name]; h != nil {
-		return h(c, e.Args)
+func (k *kind) act(c *Context, e *abi.Event) (Raw, error) {
+	if a := k.actions[e.Name]; a != nil {
+		return a.Run(c, e.Args)
 	}
-	if a.Other == nil {
-		return nil, &Error{"no_such_action", "Actors of this type have no such action."}
+	if k.Other == nil {
+		return nil, &Error{Code: "no_such_action", Message: "Actors of this type have no such action."}
 	}
-	return a.Other(c, e.Name, e.Args)
+	return k.Other(c, e.Name, e.Args)
 }
 
 // hook calls a hook, which is there, since the host calls those that describe has named.
-func (a *Type) hook(c *Context, e *abi.Event) error {
+func (k *kind) hook(c *Context, e *abi.Event) error {
 	switch e.Kind {
 	case abi.KindCreate:
-		return a.Create(c)
+		return k.Create(c)
 	case abi.KindWake:
-		return a.Wake(c)
+		return k.Wake(c)
 	case abi.KindSleep:
-		return a.Sleep(c)
+		return k.Sleep(c)
 	case abi.KindDestroy:
-		return a.Destroy(c)
+		return k.Destroy(c)
 	case abi.KindConnect:
-		return a.Connect(c, &Conn{id: e.Conn})
+		return k.Connect(c, &Conn{id: e.Conn})
 	case abi.KindDisconnect:
-		return a.Disconnect(c, &Conn{id: e.Conn}, e.Reason)
+		return k.Disconnect(c, &Conn{id: e.Conn}, e.Reason)
 	case abi.KindAlarm:
-		return a.Alarm(c, eventOf(e.Alarm))
+		return k.Alarm(c, eventOf(e.Alarm))
 	case abi.KindMessage:
-		return a.Message(c, messageOf(e.Message))
+		return k.Message(c, messageOf(e.Message))
 	}
 	return fmt.Errorf("guest: an event of kind %q, which this package doesn't know", e.Kind)
 }

@@ -4,7 +4,10 @@ package guest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +17,8 @@ import (
 // handle has a handle an event as if the host had called it.
 func handle(t *testing.T, f *fakeHost, a *Type, e *abi.Event) {
 	t.Helper()
-	serving.actor = a
-	t.Cleanup(func() { serving.actor = nil })
+	serving.kind = newKind(a)
+	t.Cleanup(func() { serving.kind = nil })
 	b, err := Encode(e)
 	if err != nil {
 		t.Fatal(err)
@@ -37,15 +40,59 @@ func TestNoHost(t *testing.T) {
 	}
 }
 
+// nothing is an action that does nothing.
+func nothing(name string) AnyAction {
+	return NewCommand(name, func(*Context, struct{}) error { return nil })
+}
+
+// TestBadActions: a module that serves an action without a function, or two of one name,
+// says so when it is initialized.
+func TestBadActions(t *testing.T) {
+	for name, actions := range map[string][]AnyAction{
+		"a": {nothing("a"), nothing("a")}, "b": {NewCommand[int]("b", nil)}, "c": {NewAction[int, int]("c", nil)},
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), strconv.Quote(name)) {
+					t.Errorf("%s: got %v", name, p)
+				}
+			}()
+			Serve(&Type{Actions: actions})
+		}()
+	}
+}
+
+// TestScheduledAction: an action is scheduled with its name and what it takes, and one that
+// isn't served is not.
+func TestScheduledAction(t *testing.T) {
+	f := &fakeHost{answer: map[string]any{"schedule_add": "id"}}
+	f.install(t)
+	double := NewAction("double", func(_ *Context, n int) (int, error) { return 2 * n, nil })
+	tick := NewCommand("tick", func(*Context, struct{}) error { return nil })
+	serving.kind = newKind(&Type{Actions: []AnyAction{double, tick}})
+	defer func() { serving.kind = nil }()
+	c := &Context{}
+	if id, err := double.After(c, time.Second, 21); id != "id" || err != nil {
+		t.Errorf("got %q, %v", id, err)
+	}
+	if _, err := tick.At(c, time.UnixMilli(5), struct{}{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewCommand("tick", func(*Context, int) error { return nil }).After(c, 1, 1); err == nil {
+		t.Error("an action that isn't served is scheduled")
+	}
+	f.want(t, "schedule_add map[action:double args:21 at:2000]", "schedule_add map[action:tick args:<nil> at:5]")
+}
+
 // TestDescribe: what an actor has is what it says.
 func TestDescribe(t *testing.T) {
 	f := &fakeHost{}
 	f.install(t)
-	serving.actor = nil
+	serving.kind = nil
 	describeSelf()
 	hook := func(*Context) error { return nil }
 	Serve(&Type{
-		Actions: map[string]Handler{"b": nil, "a": nil}, Create: hook, Sleep: hook,
+		Actions: []AnyAction{nothing("b"), nothing("a")}, Create: hook, Sleep: hook,
 		Other:   func(*Context, string, Raw) (Raw, error) { return nil, nil },
 		Message: func(*Context, *Message) error { return nil }, MessageNames: []string{"m"},
 	})
@@ -53,7 +100,7 @@ func TestDescribe(t *testing.T) {
 	f.want(t, "reply map[actions:[] hooks:[] messages:[] other:false]",
 		"reply map[actions:[a b] hooks:[create sleep message] messages:[m] other:true]")
 	defer func() {
-		if serving.actor = nil; recover() == nil {
+		if serving.kind = nil; recover() == nil {
 			t.Error("a second Serve has not panicked")
 		}
 	}()
@@ -70,11 +117,11 @@ func TestHandle(t *testing.T) {
 		return err
 	}
 	a := &Type{
-		Actions: map[string]Handler{
-			"double": Action(func(_ *Context, n int) (int, error) { return 2 * n, nil }),
-			"refuse": Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, &Error{"no", "No."} }),
-			"break":  Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, errors.New("broken") }),
-			"quiet":  Action(func(*Context, struct{}) (struct{}, error) { return struct{}{}, nil }),
+		Actions: []AnyAction{
+			NewAction("double", func(_ *Context, n int) (int, error) { return 2 * n, nil }),
+			NewCommand("refuse", func(*Context, struct{}) error { return &Error{Code: "no", Message: "No."} }),
+			NewCommand("break", func(*Context, struct{}) error { return errors.New("broken") }),
+			nothing("quiet"),
 		},
 		Create:     func(*Context) error { return tell("create", nil) },
 		Wake:       func(*Context) error { return tell("wake", nil) },

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrNotFound: there is no such key. It is the only error of KV.Get for that.
-var ErrNotFound = &Error{"not_found", "There is no such key."}
+var ErrNotFound = &Error{Code: "not_found", Message: "There is no such key."}
 
 // KV is the actor's user keys, as a turn sees them: with its own writes.
 type KV struct{}
@@ -44,22 +44,14 @@ func (KV) DeleteRange(start, end []byte) error {
 	return call(kvDeleteRange, abi.Span{Start: start, End: end}, nil)
 }
 
-// ListOptions select entries; the zero value means all of them, in ascending order.
-type ListOptions struct {
-	// Start and End select the keys in [Start, End); empty means no bound.
-	Start, End []byte
-	// Prefix selects, of those, the keys that begin with it.
-	Prefix []byte
-	// Limit is the largest number of entries; 0 means all.
-	Limit int
-	// Reverse yields the entries in descending order.
-	Reverse bool
-	// KeysOnly leaves Entry.Value empty.
-	KeysOnly bool
-}
+// ListOptions select entries; the zero value means all of them, in ascending order. Prefix
+// selects the keys that begin with it, and Start and End, of those, the keys in
+// [Start, End); empty means no bound. Limit is the largest number of entries, 0 for all,
+// Reverse yields them in descending order, and KeysOnly leaves Entry.Value empty.
+type ListOptions = abi.ListOptions
 
 // An Entry is one key with its value.
-type Entry struct{ Key, Value []byte }
+type Entry = abi.Entry
 
 // List yields the entries that opts select, and fetches them page by page: what the turn
 // writes meanwhile may be seen or not. An error is yielded once, with a zero Entry.
@@ -67,27 +59,25 @@ func (KV) List(opts ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for {
 			var page abi.Listed
-			if err := call(kvList, abi.List{
-				Prefix: opts.Prefix, Start: opts.Start, End: opts.End, Reverse: opts.Reverse, Limit: opts.Limit, KeysOnly: opts.KeysOnly,
-			}, &page); err != nil {
+			if err := call(kvList, opts, &page); err != nil {
 				yield(Entry{}, err)
 				return
 			}
 			for _, e := range page.Entries {
-				if !yield(Entry{e.Key, e.Value}, nil) {
+				if !yield(e, nil) {
 					return
 				}
 			}
 			if !page.More {
 				return
 			}
-			opts.next(page.Entries)
+			next(&opts, page.Entries)
 		}
 	}
 }
 
-// next has opts select what comes behind a page, which isn't empty.
-func (o *ListOptions) next(page []abi.Entry) {
+// next has o select what comes behind a page, which isn't empty.
+func next(o *ListOptions, page []Entry) {
 	last := page[len(page)-1].Key
 	if o.Reverse {
 		o.End = last

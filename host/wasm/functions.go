@@ -201,7 +201,7 @@ func now(ctx context.Context, _ api.Module, stack []uint64) {
 }
 
 func setReply(c *call, v host.Raw) (any, error) {
-	c.reply = abi.Raw(v)
+	c.reply = v
 	return nil, nil
 }
 
@@ -226,7 +226,7 @@ func self(c *call) (any, error) {
 func input(c *call) (any, error) {
 	var v host.Raw
 	err := c.host.Input(&v)
-	return abi.Raw(v), err
+	return v, err
 }
 
 // destroy refuses what an actor is destroyed by before it has done anything: whoever wants
@@ -240,7 +240,7 @@ func destroy(c *call) (any, error) {
 
 func stateGet(c *call) (any, error) {
 	v, err := c.host.RawState()
-	return abi.Raw(v), err
+	return v, err
 }
 
 func stateSet(c *call, v host.Raw) (any, error) { return nil, c.host.SetRawState(v) }

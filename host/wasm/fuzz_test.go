@@ -24,7 +24,7 @@ type preset struct{ at, size uint32 }
 func presets(t testing.TB, madeUp []byte) (data []byte, at []preset) {
 	t.Helper()
 	for _, v := range []any{
-		abi.Entry{Key: []byte("k"), Value: []byte("v")}, []byte("k"), abi.Span{}, abi.List{}, abi.Job{Action: "a", After: 1},
+		abi.Entry{Key: []byte("k"), Value: []byte("v")}, []byte("k"), abi.Span{}, abi.ListOptions{}, abi.Job{Action: "a", After: 1},
 		abi.Statement{Query: "create table t(x unique)", Args: []abi.Raw{}}, abi.Statement{Query: "insert or rollback into t values(1)", Args: []abi.Raw{}},
 		abi.Statement{Query: "select * from t", Args: []abi.Raw{}}, abi.Send{Name: "n"}, abi.Receive{Count: 3}, abi.Fault{Code: "c"},
 		abi.Completion{Receipt: "1/1"}, abi.Return{Receipt: "1/1"}, abi.Record{Message: "m"}, abi.Broadcast{Event: "e"},

@@ -33,7 +33,7 @@ func queueSend(c *call, s *abi.Send) (any, error) {
 // send puts a message into the actor's outbox. There is no id to return: the other queue
 // gives it one when the message has come.
 func send(c *call, l *abi.Letter) (any, error) {
-	return nil, c.host.Send(host.Address{Type: l.To.Type, Key: l.To.Key}, toSend(&l.Message))
+	return nil, c.host.Send(host.Address(l.To), toSend(&l.Message))
 }
 
 // toSend returns a message as the queue takes it.
@@ -78,7 +78,7 @@ func queueComplete(c *call, m *abi.Completion) (any, error) {
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Queue().Complete(r, host.Raw(m.Response))
+	return nil, c.host.Queue().Complete(r, m.Response)
 }
 
 func queueNack(c *call, m *abi.Return) (any, error) {

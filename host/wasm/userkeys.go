@@ -49,7 +49,7 @@ func bound(key []byte) []byte {
 const entryCost = 16
 
 // keyList returns one page of entries, as many as fit.
-func keyList(c *call, l *abi.List) (any, error) {
+func keyList(c *call, l *abi.ListOptions) (any, error) {
 	page := abi.Listed{Entries: []abi.Entry{}}
 	room := c.module.opts.MaxBytes - 64
 	for e, err := range c.host.KV().List(actorstore.ListOptions{

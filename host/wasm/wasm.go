@@ -258,12 +258,11 @@ func (m *Module) hook(a *host.Type, kind string) {
 
 // act runs an action.
 func act(c *host.Context, name string, args host.Raw) (host.Raw, error) {
-	e := &abi.Event{Kind: abi.KindAction, Name: name, Args: abi.Raw(args)}
+	e := &abi.Event{Kind: abi.KindAction, Name: name, Args: args}
 	if n := c.Conn(); n != nil {
 		e.Conn = string(n.ID())
 	}
-	r, err := instanceOf(c).handle(c, e)
-	return host.Raw(r), err
+	return instanceOf(c).handle(c, e)
 }
 
 // tell runs a hook.

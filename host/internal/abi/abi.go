@@ -94,10 +94,19 @@ func Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// A Fault is an error on its way.
+// A Fault is an error on its way, which is an error of a module, too.
 type Fault struct {
 	Code    string `cbor:"code"`
 	Message string `cbor:"message"`
+}
+
+// Error is the message.
+func (f *Fault) Error() string { return f.Message }
+
+// Is says that errors of one code are the same.
+func (f *Fault) Is(target error) bool {
+	o, ok := target.(*Fault)
+	return ok && o.Code == f.Code
 }
 
 // A Description is what a module says about itself.

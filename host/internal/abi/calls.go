@@ -17,14 +17,19 @@ type Span struct {
 	End   []byte
 }
 
-// A List selects user keys.
-type List struct {
-	Prefix   []byte `cbor:"prefix,omitempty"`
-	Start    []byte `cbor:"start,omitempty"`
-	End      []byte `cbor:"end,omitempty"`
-	Reverse  bool   `cbor:"reverse,omitempty"`
-	Limit    int    `cbor:"limit,omitempty"`
-	KeysOnly bool   `cbor:"keys_only,omitempty"`
+// ListOptions select user keys; the zero value means all of them, in ascending order.
+type ListOptions struct {
+	// Prefix selects the keys that begin with it, and Start and End, of those, the keys in
+	// [Start, End); empty means no bound.
+	Prefix []byte `cbor:"prefix,omitempty"`
+	Start  []byte `cbor:"start,omitempty"`
+	End    []byte `cbor:"end,omitempty"`
+	// Reverse yields the entries in descending order.
+	Reverse bool `cbor:"reverse,omitempty"`
+	// Limit is the largest number of entries; 0 means all.
+	Limit int `cbor:"limit,omitempty"`
+	// KeysOnly leaves Entry.Value empty.
+	KeysOnly bool `cbor:"keys_only,omitempty"`
 }
 
 // A Listed is a page of entries. More says that it ended because it was full.

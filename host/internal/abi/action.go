@@ -1,0 +1,95 @@
+package abi
+
+// What actors in Go and actors in modules do alike, each with a Context of their own.
+
+// An Action is an action of actors whose turns have a C: its name, and its function over
+// values in CBOR, nil if it was declared without one.
+type Action[C any] struct {
+	Name string
+	Run  func(c C, args Raw) (Raw, error)
+}
+
+// NewAction returns an action that decodes arguments into an In, and encodes what fn
+// returns. Of arguments that don't fit, the error is what refuse makes of it.
+func NewAction[C, In, Out any](name string, fn func(c C, in In) (Out, error), refuse func(error) error) Action[C] {
+	if fn == nil {
+		return Action[C]{Name: name}
+	}
+	return Action[C]{name, func(c C, args Raw) (Raw, error) {
+		var in In
+		if err := decodeArgs(args, &in); err != nil {
+			return nil, refuse(err)
+		}
+		out, err := fn(c, in)
+		if err != nil {
+			return nil, err
+		}
+		return Encode(out)
+	}}
+}
+
+// NewCommand is NewAction for a function without a result.
+func NewCommand[C, In any](name string, fn func(c C, in In) error, refuse func(error) error) Action[C] {
+	if fn == nil {
+		return Action[C]{Name: name}
+	}
+	return NewAction(name, func(c C, in In) (Raw, error) { return nil, fn(c, in) }, refuse)
+}
+
+// decodeArgs decodes args, which are nothing or one value, into what in points to. A
+// struct{} takes anything, and a Raw is args themselves.
+func decodeArgs(args Raw, in any) error {
+	switch in := in.(type) {
+	case *struct{}:
+		return nil
+	case *Raw:
+		*in = args
+		return nil
+	}
+	return args.Decode(in)
+}
+
+// Args returns in as a value to be encoded for an action: nil for a struct{}.
+func Args[In any](in In) any {
+	if _, none := any(in).(struct{}); none {
+		return nil
+	}
+	return in
+}
+
+// A Stater has a state in CBOR: undefined if it was never set.
+type Stater interface {
+	RawState() (Raw, error)
+	SetRawState(value Raw) error
+}
+
+// State returns the state of c as a T, the zero T if it was never set.
+func State[T any](c Stater) (v T, err error) {
+	r, err := c.RawState()
+	if err != nil {
+		return v, err
+	}
+	return v, r.Decode(&v)
+}
+
+// SetState replaces the state of c.
+func SetState[T any](c Stater, v T) error {
+	r, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	return c.SetRawState(r)
+}
+
+// Mutate changes the state of c: fn gets a copy, and what it leaves there is the new state,
+// unless it returns an error.
+func Mutate[T any](c Stater, fn func(v *T) error) error {
+	v, err := State[T](c)
+	if err != nil {
+		return err
+	}
+	if err := fn(&v); err != nil {
+		return err
+	}
+	return SetState(c, v)
+}
