@@ -12,10 +12,10 @@ require (
 	github.com/jedib0t/go-pretty/v6 v6.8.3 // cmd/greenroom, bench: tables
 	github.com/ncruces/go-sqlite3 v0.35.6 // vfs: SQLite, and its VFS interface
 	github.com/netresearch/go-cron v0.9.1 // persist: the parser of cron expressions; MIT, looked after, nothing but the standard library
+	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // greenroom: who would wait for itself; Apache-2.0, no requirements
 	github.com/prometheus/client_golang v1.25.0 // metrics/prom: the adapter; Pebble needs it anyway
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
-	github.com/petermattis/goid v0.0.0-20260820044319-269ab09b5261 // greenroom: who would wait for itself; Apache-2.0, no requirements
 	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
 	go.opentelemetry.io/otel v1.47.0 // traces/actorotel, traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of

@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -34,7 +32,7 @@ type Context struct {
 	landing bool // the commit has begun
 	landed  bool // it was applied
 	over    bool
-	sql     *transaction // nil until it is asked for
+	sql     *vfs.Tx // nil until it is asked for
 	kv      *KV
 	state   *Raw         // nil until it is set
 	parted  []*conn.Conn // that the turn disconnects
@@ -131,11 +129,11 @@ func (c *Context) DB() (*vfs.Tx, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.sql, err = begin(c, db); err != nil {
+		if c.sql, err = db.BeginUpdate(c, &c.batch); err != nil {
 			return nil, err
 		}
 	}
-	return c.sql.tx, nil
+	return c.sql, nil
 }
 
 func (c *Context) check() error {
@@ -157,18 +155,11 @@ func (c *Context) commit() error {
 		return err
 	}
 	c.over, c.landing = true, true
-	landed := func() { c.landed = true }
+	c.batch.OnCommit(func() { c.landed = true })
 	switch {
 	case c.sql != nil:
-		err = c.sql.end(func(tx *vfs.Tx) error {
-			tx.Batch().OnCommit(landed)
-			if c.wrote {
-				tx.Batch().Join(&c.batch)
-			}
-			return nil
-		})
+		err = c.sql.Commit()
 	case c.wrote:
-		c.batch.OnCommit(landed)
 		err = c.life.actor.ApplyIn(c, &c.batch, c.turn.in)
 	default:
 		err = c.life.actor.Owned(c) // what it says may be from memory alone
@@ -203,7 +194,7 @@ func (c *Context) abort(err error) {
 	c.over = true
 	if c.sql != nil {
 		// What comes back is err, with what went wrong on the way, which changes nothing.
-		_ = c.sql.end(func(*vfs.Tx) error { return err })
+		_ = c.sql.Rollback(err)
 	}
 	c.giveUp(err)
 }
@@ -214,44 +205,4 @@ func (c *Context) giveUp(err error) {
 		c.undo[i]()
 	}
 	c.out = nil
-}
-
-// A transaction is a vfs.DB.Update that is under way: the function that it runs waits, as
-// a coroutine, while the turn that uses the transaction goes on.
-type transaction struct {
-	tx     *vfs.Tx
-	next   func() (*vfs.Tx, bool)
-	decide func(*vfs.Tx) error
-	err    error
-}
-
-// begin begins a transaction.
-func begin(ctx context.Context, db *vfs.DB) (*transaction, error) {
-	t := &transaction{}
-	next, stop := iter.Pull(func(yield func(*vfs.Tx) bool) {
-		t.err = db.Update(ctx, func(tx *vfs.Tx) error {
-			if !yield(tx) {
-				return errGivenUp
-			}
-			return t.decide(tx)
-		})
-	})
-	t.next = next
-	tx, ok := next()
-	if !ok {
-		stop()
-		return nil, t.err
-	}
-	t.tx = tx
-	return t, nil
-}
-
-// errGivenUp can't be seen: a transaction is always ended by end.
-var errGivenUp = errors.New("host: transaction was given up")
-
-// end ends the transaction as decide says, and returns what Update does.
-func (t *transaction) end(decide func(tx *vfs.Tx) error) error {
-	t.decide = decide
-	t.next()
-	return t.err
 }

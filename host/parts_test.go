@@ -66,7 +66,7 @@ func TestPartsOptions(t *testing.T) {
 		own       []string // what the host says
 	}{
 		{q, q.options(l), []string{"Clock", "Logger", "Metrics"}},
-		{d, d.options(l), []string{"MaxConns", "Logger", "Metrics"}},
+		{d, d.options(l), []string{"MaxConns", "MayWrite", "Logger", "Metrics"}},
 		{w, w.options(l, func() {}), []string{"Queue", "Clock", "OnDue", "Logger"}},
 		{s, s.options(l), []string{"Adopt", "Now", "Logger", "Metrics"}},
 	} {

@@ -34,7 +34,7 @@ var PlainErrors = []plain{
 		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",
 	}},
 	{"the answer of the one call that returns it, which means nothing behind another", []string{
-		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrDelete", "conn.ErrExists",
+		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists",
 		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
 		"traces.ErrDropped", "traces/otlp.ErrStatus",
 		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
@@ -49,7 +49,7 @@ var PlainErrors = []plain{
 		"workflow.ErrPanic", "workflow.ErrStepTimeout",
 	}},
 	{"a rule of the program's that the actor broke", []string{"host.ErrGenerations", "host.ErrNotAllowed"}},
-	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "persist.ErrConnections", "workflow.ErrStorage"}},
+	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "workflow.ErrStorage"}},
 	{"it is about code in a module, where the kinds aren't", []string{"host/guest.ErrNoHost", "host/guest.ErrNoRows", "host/guest.ErrNotFound"}},
 	{"tests alone meet it", []string{"kv/faultkv.ErrCrashed", "kv/faultkv.ErrInjected", "kv/faultkv.ErrTorn"}},
 }
