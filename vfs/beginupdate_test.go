@@ -1,0 +1,103 @@
+package vfs
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestBeginUpdate: each end of a transaction that is begun without a function settles its
+// batch, gives the connection back, and costs what it says.
+func TestBeginUpdate(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tt := range []struct {
+		name             string
+		end              func(tx *Tx) error
+		want             error
+		rows             int
+		commits, durable int64
+	}{
+		{"commit", (*Tx).Commit, nil, 1, 1, 1},
+		{"apply", (*Tx).Apply, nil, 1, 1, 0},
+		{"rollback", func(tx *Tx) error { return tx.Rollback(boom) }, boom, 0, 0, 0},
+		{"over", func(tx *Tx) error {
+			_, err := tx.ExecContext(t.Context(), "rollback")
+			return errors.Join(err, tx.Commit())
+		}, ErrTxOver, 0, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, batch.Limits{})
+			db := r.open(t, &Options{MaxConns: 1}) // a connection that isn't given back is missed
+			exec(t, db, table)
+			for range 2 {
+				exec(t, db, "delete from t")
+				if err := r.actor.Delete(t.Context(), mark); err != nil {
+					t.Fatal(err)
+				}
+				r.engine.Reset()
+				var b batch.Batch
+				var told []string
+				b.OnCommit(func() { told = append(told, "landed") })
+				b.OnAbort(func(err error) {
+					if told = append(told, "failed"); !errors.Is(err, tt.want) {
+						t.Errorf("the batch is told %v", err)
+					}
+				})
+				tx, err := db.BeginUpdate(t.Context(), &b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				exec(t, tx, "insert into t(b) values ('x')")
+				tx.Batch().Put(mark, []byte("1"))
+				if err := tt.end(tx); !errors.Is(err, tt.want) {
+					t.Errorf("got %v, want %v", err, tt.want)
+				}
+				if want := map[bool]string{true: "landed", false: "failed"}[tt.want == nil]; len(told) != 1 || told[0] != want {
+					t.Errorf("the batch is told %q, want %s", told, want)
+				}
+				if c := r.engine.Counts(); c.Commits != tt.commits || c.Durable != tt.durable {
+					t.Errorf("it took %+v, want %d commits, %d durable", c, tt.commits, tt.durable)
+				}
+				if n := one[int](t, db, "select count(*) from t"); n != tt.rows {
+					t.Errorf("%d rows, want %d", n, tt.rows)
+				}
+				if marked, err := has(t.Context(), r.actor, mark); err != nil || marked != (tt.rows == 1) {
+					t.Errorf("what was staged is there: %v, %v", marked, err)
+				}
+			}
+		})
+	}
+}
+
+// TestMayWrite: who isn't to write is refused when it begins to, with the reason, but for
+// BeginUpdate.
+func TestMayWrite(t *testing.T) {
+	refused := errors.New("refused")
+	var reason error
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, &Options{MayWrite: func() error { return reason }})
+	exec(t, db, table)
+	reason = refused
+	for _, query := range []string{"insert into t(b) values (1)", "begin immediate", "begin; insert into t(b) values (1)"} {
+		c := oneConn(t, db)
+		if _, err := c.ExecContext(t.Context(), query); !errors.Is(err, refused) {
+			t.Errorf("%s: got %v, want %v", query, err, refused)
+		}
+		_, _ = c.ExecContext(t.Context(), "rollback")
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := one[int](t, db, "select count(*) from t"); n != 0 {
+		t.Errorf("%d rows", n)
+	}
+	if err := db.Update(t.Context(), func(tx *Tx) error {
+		_, err := tx.ExecContext(t.Context(), "insert into t(b) values (1)")
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	reason = nil
+	exec(t, db, "insert into t(b) values (1)")
+}
