@@ -19,7 +19,7 @@ func checkClaims(t *Tree) []Finding {
 			}
 			for _, d := range f.AST.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
-					tests[p.Dir+"."+fn.Name.Name] = true
+					tests[folderName(p.Dir)+"."+fn.Name.Name] = true
 				}
 			}
 		}

@@ -124,7 +124,7 @@ func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
 				continue
 			}
 			// One that wraps something is of that thing's kind.
-			name := errorFolder(p.Dir) + "." + receiver(d.Recv)
+			name := folderName(p.Dir) + "." + receiver(d.Recv)
 			if d.Name.Name == "Error" && wrapper(p, receiver(d.Recv)) == nil {
 				names[name] = &errorName{pos: d.Pos()}
 			}
@@ -153,7 +153,7 @@ func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]
 		}
 		// Without a value, or with one that only mentions other errors, it is of no kind.
 		e := &errorName{pos: id.Pos()}
-		names[errorFolder(p.Dir)+"."+id.Name] = e
+		names[folderName(p.Dir)+"."+id.Name] = e
 		if i >= len(v.Values) || isSelector(callee(v.Values[i]), "fmt", "Errorf") && !wraps(v.Values[i]) {
 			continue
 		}
@@ -167,7 +167,7 @@ func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]
 				}
 				return false
 			case *ast.Ident:
-				e.wraps = append(e.wraps, errorFolder(p.Dir)+"."+n.Name)
+				e.wraps = append(e.wraps, folderName(p.Dir)+"."+n.Name)
 			}
 			return true
 		})
@@ -186,12 +186,4 @@ func callee(e ast.Expr) ast.Expr {
 func wraps(e ast.Expr) bool {
 	format, ok := e.(*ast.CallExpr).Args[0].(*ast.BasicLit)
 	return ok && strings.Contains(format.Value, "%w")
-}
-
-// errorFolder is a folder as PlainErrors writes it: the root is called as its package is.
-func errorFolder(dir string) string {
-	if dir == "." {
-		return "greenroom"
-	}
-	return dir
 }

@@ -21,7 +21,7 @@ type Layer struct {
 // have their place all the same; the table of docs/design.md says so of them.
 var Layers = []Layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
-	{0, []string{"batch"}, "limits, the splitter, ordered writes with commit hooks, rollback-safe dirty flags. Standard library only"},
+	{0, []string{"batch"}, "limits, the splitter, ordered writes and who takes part in their commit, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},

@@ -274,3 +274,11 @@ func isStd(imp string) bool {
 	first, _, _ := strings.Cut(imp, "/")
 	return !strings.Contains(first, ".")
 }
+
+// folderName is a folder as tables and pages name it: the root is called as its package is.
+func folderName(dir string) string {
+	if dir == "." {
+		return "greenroom"
+	}
+	return dir
+}
