@@ -27,8 +27,9 @@ type model struct {
 	d   *disk
 	s   *State[count]
 
-	memory int // the newest count
-	acked  int // the count that must survive a crash
+	late   bool // the record is made by the first commit that changes it
+	memory int  // the newest count
+	acked  int  // the count that must survive a crash
 
 	mu   sync.Mutex      // of what the action uses, for the race detector
 	jobs map[string]*job // that must be there, or have run
@@ -57,7 +58,7 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDisk()
-				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorldOn(t, d), d: d,
+				m := &model{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 6)), w: newWorldOn(t, d), d: d, late: seed%2 == 1,
 					jobs: map[string]*job{}, ran: map[string]int{}}
 				m.run()
 			})
@@ -87,7 +88,7 @@ func (m *model) run() {
 
 // open opens the record, after a crash or at first.
 func (m *model) open() {
-	r, err := m.w.tryOpen(&Options{RetryMax: 10 * sec})
+	r, err := m.w.tryOpen(&Options{RetryMax: 10 * sec, CreateLate: m.late})
 	must(m.t, err)
 	m.s, err = OpenState[count](ctx, r, nil)
 	must(m.t, err)

@@ -48,9 +48,13 @@ const (
 
 // Options change what Open does. The zero value is fine.
 type Options struct {
-	// Create makes a record, durably, if the actor has none, with Input. Else that is
-	// ErrNoRecord.
+	// Create makes a record, durably, if the actor has none, with Input. Without Create
+	// and CreateLate an actor that has none is ErrNoRecord.
 	Create bool
+	// CreateLate is Create, but Open writes nothing: until the first commit that changes
+	// something of the record it exists in memory alone, and that commit stores it, with
+	// Input. After a commit that failed, or a crash before it, the actor has no record.
+	CreateLate bool
 	// Input is what the actor is created with, for its first initialisation; nil is
 	// none. One that is too large is a *SizeError, and no record is made.
 	Input any
@@ -167,7 +171,7 @@ func (r *Record) load(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, snap.Close()) }()
 	raw, err := snap.Get(ctx, recordKey(), nil)
 	switch {
-	case errors.Is(err, actorstore.ErrNotFound) && r.opts.Create:
+	case errors.Is(err, actorstore.ErrNotFound) && (r.opts.Create || r.opts.CreateLate):
 		return r.create(ctx)
 	case err != nil:
 		return noRecord(r.actor.ID(), err)
@@ -191,8 +195,9 @@ func noRecord(id actorstore.ID, err error) error {
 	return err
 }
 
-// create makes the record of a new actor. The commit would refuse one that is too large
-// as well; but the caller should be told that it was the input.
+// create makes the record of a new actor, and stores it unless that is left to the first
+// commit that changes it. The commit would refuse one that is too large as well; but the
+// caller should be told that it was the input.
 func (r *Record) create(ctx context.Context) error {
 	r.state = undefined
 	if r.opts.Input != nil {
@@ -205,8 +210,11 @@ func (r *Record) create(ctx context.Context) error {
 	if len(value) > r.limit {
 		return &SizeError{"input", len(value), r.limit}
 	}
+	if r.prior = batch.Absent; r.opts.CreateLate {
+		return nil
+	}
 	var b batch.Batch
-	b.PutPrior(recordKey(), value, batch.Absent)
+	b.PutPrior(recordKey(), value, r.prior)
 	r.prior = batch.Stored(len(value))
 	return r.actor.Commit(ctx, &b)
 }
