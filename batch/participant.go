@@ -1,6 +1,9 @@
 package batch
 
-import "errors"
+import (
+	"errors"
+	"iter"
+)
 
 // A Participant is what takes part in the commit of a batch: a queue, a record, the
 // tables of connections. There is one for each owner and batch, see Batch.Enlist.
@@ -63,6 +66,24 @@ func (b *Batch) Enlisted(owner any) Participant {
 		}
 	}
 	return nil
+}
+
+// Participants yields owner's participants in b and in the batches that are joined to it, in
+// the order in which their Late is called. There is more than one only if batches were
+// staged apart and then joined; Enlisted returns the first.
+func (b *Batch) Participants(owner any) iter.Seq[Participant] {
+	return func(yield func(Participant) bool) { b.eachOf(owner, yield) }
+}
+
+// eachOf calls fn for owner's participants until it returns false, and reports whether it
+// never did.
+func (b *Batch) eachOf(owner any, fn func(Participant) bool) bool {
+	for _, p := range b.parts {
+		if j, ok := p.Participant.(joined); ok && !j.of.eachOf(owner, fn) || p.owner == owner && !fn(p.Participant) {
+			return false
+		}
+	}
+	return true
 }
 
 // OnCommit has fn called as the Landed of a participant.

@@ -99,6 +99,15 @@ func (e *event) export() Event {
 	return x
 }
 
+// export returns events for others to see.
+func export(events []*event) []Event {
+	all := make([]Event, len(events))
+	for i, e := range events {
+		all[i] = e.export()
+	}
+	return all
+}
+
 // newEvent returns the event of a job; now is the time from which a Cron counts.
 func newEvent(job *Job, now time.Time) (*event, error) {
 	e := &event{stored: stored{id: job.ID, action: job.Action}}

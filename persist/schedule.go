@@ -122,11 +122,7 @@ func (s *Schedule) Retry(ctx context.Context, id string) error {
 func (s *Schedule) List() ([]Event, error) {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
-	all := make([]Event, len(s.r.events))
-	for i, e := range s.r.events {
-		all[i] = e.export()
-	}
-	return all, s.r.usable()
+	return export(s.r.events), s.r.usable()
 }
 
 // Next returns when the actor must be awake for its schedule, the zero time for never. An
@@ -328,8 +324,16 @@ func (t *Tx) note(e *event) error {
 	if e.note.empty() {
 		return t.noNote(e.id)
 	}
-	return t.r.actor.StageNote(t.in, noteKey(e.id), appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
+	return t.stageNote(e.id, appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
 }
 
 // +checklocks:t.r.mu
-func (t *Tx) noNote(id string) error { return t.r.actor.StageNote(t.in, noteKey(id), nil) }
+func (t *Tx) noNote(id string) error { return t.stageNote(id, nil) }
+
+// +checklocks:t.r.mu
+func (t *Tx) stageNote(id string, value []byte) error {
+	if t.in == nil { // a preview
+		return nil
+	}
+	return t.r.actor.StageNote(t.in, noteKey(id), value)
+}

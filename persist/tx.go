@@ -11,7 +11,7 @@ import (
 // A Tx is what one batch does to a Record: changes of the state and of the schedule that
 // are made when the batch lands, or not at all. They are computed while the batch is being
 // committed, one after the other, from the record as it is then. Until the batch has landed
-// every reader sees the record without them.
+// every reader sees the record without them, but for RawState and List of the Tx itself.
 //
 // However much of the record a batch changes, it is written once. A record that has become
 // too large fails the commit with a *SizeError. Of an Ordered batch the record is in the
@@ -26,7 +26,7 @@ type Tx struct {
 	done int                 // how many of them have run for in
 
 	// What follows belongs to the commit that is under way, and so to the actor's commit lock.
-	in         *batch.Batch // what is committed: b, or a batch that b is joined to
+	in         *batch.Batch // what is committed: b, or a batch that b is joined to; nil in a preview
 	init       bool
 	state      []byte
 	newState   bool
@@ -87,8 +87,8 @@ func (t *Tx) SetState(v any) error {
 }
 
 // Mutate has t change the state: fn gets a copy, and what it leaves there is the new state.
-// fn is called while the batch is committed, perhaps more than once; it must not keep what
-// it gets, nor commit anything of the actor. Its error fails the commit.
+// fn is called while the batch is committed, and by RawState and List, perhaps often; it
+// must not keep what it gets, nor commit anything of the actor. Its error fails the commit.
 func Mutate[T any](t *Tx, fn func(v *T) error) error {
 	return t.do(func(t *Tx) error {
 		var v T
@@ -121,6 +121,9 @@ func (t *Tx) setEvents(events []*event) {
 //
 // +checklocks:t.r.mu
 func (t *Tx) leave(e *event) {
+	if t.in == nil { // a preview
+		return
+	}
 	e.leaving = true
 	t.leaving = append(t.leaving, e)
 }
@@ -147,9 +150,64 @@ func (t *Tx) begin(b *batch.Batch) error {
 		b.Enlist(&t.done, sealed{})
 		t.stay()
 		t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
-		t.init, t.state, t.events, t.eventBytes = r.init, r.state, r.events, r.eventBytes
+		t.copyRecord()
 	}
 	return r.usable() // whoever opened the record anew doesn't know what is staged here
+}
+
+// copyRecord has t begin with the record as it is.
+//
+// +checklocks:t.r.mu
+func (t *Tx) copyRecord() {
+	r := t.r
+	t.init, t.state, t.events, t.eventBytes = r.init, r.state, r.events, r.eventBytes
+}
+
+// RawState returns the state, encoded, as it will be when the batch lands: by what the
+// batch and those joined to it have asked for so far, on the record as it is now. Each call
+// computes that anew, and calls the functions given to Mutate. The slice must not be
+// changed. An error may be one that the commit will fail with.
+func (t *Tx) RawState() ([]byte, error) {
+	p, err := t.preview()
+	if err != nil {
+		return nil, err
+	}
+	return p.state, nil
+}
+
+// List returns the events as they will be when the batch lands, the next first; see
+// RawState. An event that the batch adds has its id already, and can be cancelled.
+func (t *Tx) List() ([]Event, error) {
+	p, err := t.preview()
+	if err != nil {
+		return nil, err
+	}
+	t.r.mu.Lock()
+	defer t.r.mu.Unlock()
+	return export(p.events), nil
+}
+
+// preview returns a Tx that has the record as it will be, and belongs to no commit.
+func (t *Tx) preview() (*Tx, error) {
+	if t.b.Settled() {
+		return nil, batch.ErrSettled
+	}
+	p := &Tx{r: t.r, b: t.b}
+	t.r.mu.Lock()
+	p.copyRecord()
+	err := t.r.usable()
+	t.r.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	for one := range t.b.Participants(t.r) {
+		for _, op := range (*Tx)(one.(*participant)).ops {
+			if err := op(p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
 }
 
 // Late runs what was asked for since the last call. If several batches with changes of the
