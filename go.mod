@@ -17,9 +17,9 @@ require (
 	github.com/spf13/cobra v1.10.2 // cmd/greenroom: commands, flags, completion
 	github.com/tetratelabs/wazero v1.12.0 // host/wasm: the WebAssembly runtime; Apache-2.0, nothing but golang.org/x/sys
 	github.com/tidwall/btree v1.8.2 // kv, kv/memkv: ordered trees that are copied on write
-	go.opentelemetry.io/otel v1.47.0 // traces/actorotel, traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
+	go.opentelemetry.io/otel v1.47.0 // traces/otelsdk, workflow, host: attributes of OpenTelemetry's API, and today's names
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
-	go.opentelemetry.io/otel/trace v1.47.0 // traces/actorotel, traces/otelsdk, workflow, host: OpenTelemetry's API of spans
+	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
 	google.golang.org/protobuf v1.36.12 // traces/otlp: their encoding, in binary and JSON; Pebble's metrics need it anyway

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A client of a hibernating connection may be away for a while: its network was lost, or
@@ -71,7 +70,7 @@ func (l *life) missed() {
 
 // missConns is rung by the clock: it disconnects those whose clients didn't come back.
 func (l *life) missConns() {
-	err := l.inward(context.WithoutCancel(l.ctx), newTurn(actorotel.SpanOnDisconnect, func(c *Context) error {
+	err := l.inward(context.WithoutCancel(l.ctx), newTurn(spanOnDisconnect, func(c *Context) error {
 		overdue, _ := l.absentees()
 		for _, n := range overdue {
 			if err := c.disconnect(n, "the client didn't come back"); err != nil {

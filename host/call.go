@@ -7,7 +7,6 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Call is one call of an action.
@@ -96,5 +95,5 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 // Destroy removes an actor with everything that it has stored, after Type.Destroy has let
 // it; its connections are closed. ErrNoActor says that there is none.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
-	return h.turn(ctx, a, nil, newTurn(actorotel.SpanOnDestroy, (*Context).Destroy))
+	return h.turn(ctx, a, nil, newTurn(spanOnDestroy, (*Context).Destroy))
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Join is a client that wants to be connected to an actor.
@@ -44,7 +43,7 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	if err := checkArgs(j.Parameters); err != nil {
 		return joined, err
 	}
-	t := newTurn(actorotel.SpanOnConnect, func(c *Context) (err error) {
+	t := newTurn(spanOnConnect, func(c *Context) (err error) {
 		joined, err = c.join(j)
 		return err
 	})
@@ -61,7 +60,7 @@ func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 // unjoin disconnects a client that wasn't told that it is connected, if it is: in a turn
 // behind that which has, or has not, filled joined.
 func (h *Host) unjoin(a Address, joined *Joined) {
-	t := newTurn(actorotel.SpanOnDisconnect, func(c *Context) error {
+	t := newTurn(spanOnDisconnect, func(c *Context) error {
 		if joined.ID == "" {
 			return nil
 		}
@@ -102,7 +101,7 @@ func (c *Context) join(j *Join) (Joined, error) {
 			return Joined{}, err
 		}
 	}
-	c.connEvent(actorotel.EventConnect, n)
+	c.connEvent(eventConnect, n)
 	if j.Hibernate {
 		l.host.away.put(l.name, n.ID(), j.Transport, detach)
 		c.undo = append(c.undo, func() { l.host.away.take(l.name, n.ID()) })
@@ -170,7 +169,7 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 // good when Leave returns nil. ErrNoConn says that it was gone before. It is never
 // ErrOverloaded: it waits, as the context says.
 func (h *Host) Leave(ctx context.Context, a Address, id conn.ID, reason string) error {
-	t := newTurn(actorotel.SpanOnDisconnect, func(c *Context) error {
+	t := newTurn(spanOnDisconnect, func(c *Context) error {
 		n, ok := c.life.conns.Get(id)
 		if !ok {
 			return ErrNoConn

@@ -7,7 +7,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // An Event is a message on its way to a client.
@@ -253,9 +252,9 @@ func (c *Context) emit(to *conn.Conn, name string, v any) error {
 	switch {
 	case c.span == nil:
 	case to == nil:
-		c.span.Event(actorotel.EventMessageBroadcast, traces.String(string(actorotel.KeyEventName), name))
+		c.span.Event(eventMessageBroadcast, traces.String(keyEventName, name))
 	default:
-		c.connEvent(actorotel.EventMessageSend, to, traces.String(string(actorotel.KeyEventName), name))
+		c.connEvent(eventMessageSend, to, traces.String(keyEventName, name))
 	}
 	return nil
 }
@@ -288,13 +287,13 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 	}
 	c.parted = append(c.parted, n) // so the hook may ask for it again
 	if fn := c.life.kind.Disconnect; fn != nil {
-		err := c.hook(actorotel.SpanOnDisconnect, func() error { return fn(c, &Conn{c, n}, reason) })
+		err := c.hook(spanOnDisconnect, func() error { return fn(c, &Conn{c, n}, reason) })
 		if err != nil {
 			c.parted = slices.DeleteFunc(c.parted, func(o *conn.Conn) bool { return o == n })
 			return err
 		}
 	}
-	c.connEvent(actorotel.EventDisconnect, n)
+	c.connEvent(eventDisconnect, n)
 	if err := c.life.conns.In(c.Batch()).Disconnect(n); err != nil {
 		return err
 	}

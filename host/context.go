@@ -10,7 +10,6 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -102,7 +101,7 @@ func (c *Context) Destroy() error {
 		return err
 	}
 	if fn := c.life.kind.Destroy; fn != nil {
-		if err := c.hook(actorotel.SpanOnDestroy, func() error { return fn(c) }); err != nil {
+		if err := c.hook(spanOnDestroy, func() error { return fn(c) }); err != nil {
 			return err
 		}
 	}

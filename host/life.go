@@ -15,7 +15,6 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -180,10 +179,10 @@ func (l *life) serving(fn func()) {
 // fallAsleep closes everything of an actor that is to sleep.
 func (l *life) fallAsleep() {
 	if len(l.ephemeral()) > 0 { // the host is being closed
-		l.report("disconnect", l.first(actorotel.SpanOnDisconnect, l.disconnectEphemeral))
+		l.report("disconnect", l.first(spanOnDisconnect, l.disconnectEphemeral))
 	}
 	if l.kind.Sleep != nil {
-		l.report("sleep", l.first(actorotel.SpanOnSleep, l.kind.Sleep))
+		l.report("sleep", l.first(spanOnSleep, l.kind.Sleep))
 		if !l.host.closing() {
 			l.awaitArrival()
 		}

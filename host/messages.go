@@ -7,7 +7,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Queue is the actor's queue, as a turn sees it: what the turn does lands with it.
@@ -32,7 +31,7 @@ func (q Queue) Send(s queue.Send) (queue.ID, error) {
 	}
 	id, err := q.c.life.queue.In(q.c.Batch()).Enqueue(s)
 	if err == nil {
-		q.c.sent(s.Name, traces.Int(string(actorotel.KeyQueueMessageID), int64(id)))
+		q.c.sent(s.Name, traces.Int(keyQueueMessageID, int64(id)))
 	}
 	return id, err
 }

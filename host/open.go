@@ -11,7 +11,6 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -97,7 +96,7 @@ func (l *life) openVars() (err error) {
 	if l.kind.Vars == nil {
 		return nil
 	}
-	err = l.traced(actorotel.SpanCreateVars, func() (err error) {
+	err = l.traced(spanCreateVars, func() (err error) {
 		l.vars, err = l.kind.Vars(l.ctx, l.addr)
 		return err
 	})
@@ -132,13 +131,13 @@ func (l *life) firstTurns() error {
 			return err
 		}
 		if !created {
-			if err := l.first(actorotel.SpanOnCreate, l.createOnce); err != nil {
+			if err := l.first(spanOnCreate, l.createOnce); err != nil {
 				return err
 			}
 		}
 	}
 	if l.kind.Wake != nil && !l.destroy {
-		return l.first(actorotel.SpanOnWake, l.kind.Wake)
+		return l.first(spanOnWake, l.kind.Wake)
 	}
 	return nil
 }
@@ -195,7 +194,7 @@ func (l *life) run() {
 	ctx := withLife(l.ctx, l)
 	var span *traces.Span
 	if l.traces != nil {
-		ctx, span = l.traces.Start(ctx, actorotel.SpanRun, l.spanOf(nil))
+		ctx, span = l.traces.Start(ctx, spanRun, l.spanOf(nil))
 	}
 	err := shield(func() error { return l.kind.Run(ctx) })
 	if l.ctx.Err() != nil && errors.Is(err, context.Canceled) {

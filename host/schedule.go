@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/persist"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A Schedule is what the actor has to do at times of day, as a turn sees it: what the turn
@@ -37,7 +36,7 @@ func (s Schedule) add(job persist.Job) (id string, err error) {
 		return "", err
 	}
 	if id, err = s.c.life.record.In(s.c.Batch()).Add(job); err == nil {
-		s.c.scheduleEvent(actorotel.EventScheduleCreated, &persist.Event{ID: id, Action: job.Action, At: job.At})
+		s.c.scheduleEvent(eventScheduleCreated, &persist.Event{ID: id, Action: job.Action, At: job.At})
 	}
 	return id, err
 }
@@ -82,7 +81,7 @@ func (l *life) alarmAction(action string) persist.Action {
 		// The context ends when the schedule is closed, which waits for the action: so the
 		// turn, which the actor runs on its way to sleep, too, goes by its own.
 		t := newTurn("", func(c *Context) error {
-			c.scheduleEvent(actorotel.EventScheduleTriggered, &f.Event)
+			c.scheduleEvent(eventScheduleTriggered, &f.Event)
 			if err := l.record.In(c.Batch()).Done(f); err != nil {
 				return err
 			}

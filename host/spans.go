@@ -12,15 +12,14 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // Every turn is a span in the actor's own traces, if the host records any; hooks that a
 // turn calls are spans below it, and what it does are its events. Names and attributes
-// are those of package actorotel, which tools of other runtimes know, and turns that
+// are those of spannames.go, which tools of other runtimes know, and turns that
 // those don't have are called likewise.
 
-// Names that package actorotel doesn't have.
+// Names of this host alone.
 const (
 	spanTurn      = "actor.turn"      // of Turn
 	spanMessage   = "actor.onMessage" // of Type.Message
@@ -39,11 +38,11 @@ func (l *life) span(t *turn) *traces.Span {
 	}
 	attrs := append(make([]traces.Attr, 0, len(l.spanAttrs)+4), l.spanAttrs...)
 	if t.action != "" {
-		attrs = append(attrs, traces.String(string(actorotel.KeyActionName), t.action),
-			traces.Bool(string(actorotel.KeyActionScheduled), t.scheduled))
+		attrs = append(attrs, traces.String(keyActionName, t.action),
+			traces.Bool(keyActionScheduled, t.scheduled))
 	}
 	if t.conn != "" {
-		attrs = append(attrs, traces.String(string(actorotel.KeyConnID), string(t.conn)))
+		attrs = append(attrs, traces.String(keyConnID, string(t.conn)))
 	}
 	o := &traces.StartOptions{Kind: traces.KindInternal, Attributes: attrs, Parent: t.parent, TraceID: t.trace, ParentID: t.above}
 	if t.action != "" && !t.scheduled {
@@ -55,9 +54,9 @@ func (l *life) span(t *turn) *traces.Span {
 // describe has the actor's spans say whose they are.
 func (l *life) describe() {
 	l.spanAttrs = []traces.Attr{
-		traces.String(string(actorotel.KeyActorID), l.actor.ID().String()),
-		traces.String(string(actorotel.KeyActorName), l.addr.Type),
-		traces.String(string(actorotel.KeyActorKey), l.addr.Key),
+		traces.String(keyActorID, l.actor.ID().String()),
+		traces.String(keyActorName, l.addr.Type),
+		traces.String(keyActorKey, l.addr.Key),
 	}
 }
 
@@ -80,11 +79,11 @@ func endSpan(s *traces.Span, err error) {
 	var p *panicError
 	if errors.As(err, &p) {
 		attrs = append(attrs, traces.String(exceptionAt, string(p.stack)))
-		s.Event(actorotel.EventCrash, traces.String(string(actorotel.KeyErrorType), kind),
-			traces.String(string(actorotel.KeyErrorMessage), err.Error()))
+		s.Event(eventCrash, traces.String(keyErrorType, kind),
+			traces.String(keyErrorMessage, err.Error()))
 	}
 	s.Event(exception, attrs...)
-	s.SetAttributes(traces.String(string(actorotel.KeyErrorType), kind))
+	s.SetAttributes(traces.String(keyErrorType, kind))
 	s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
 }
 
@@ -132,16 +131,16 @@ func (c *Context) received(m *queue.Message) {
 	if c.span == nil {
 		return
 	}
-	c.span.Event(actorotel.EventQueueReceive,
-		traces.String(string(actorotel.KeyQueueName), m.Name),
-		traces.Int(string(actorotel.KeyQueueMessageID), int64(m.ID)),
-		traces.Int(string(actorotel.KeyQueueCreated), m.Created.UnixMilli()),
-		traces.Int(string(actorotel.KeyQueueLatency), max(c.now.Sub(m.Created).Milliseconds(), 0)),
-		traces.String(string(actorotel.KeyMessagingSystem), actorotel.System),
-		traces.String(string(actorotel.KeyMessagingDestination), m.Name),
-		traces.String(string(actorotel.KeyMessagingMessageID), m.ID.String()),
-		traces.String(string(actorotel.KeyMessagingOperation), "receive"),
-		traces.String(string(actorotel.KeyMessagingType), "receive"))
+	c.span.Event(eventQueueReceive,
+		traces.String(keyQueueName, m.Name),
+		traces.Int(keyQueueMessageID, int64(m.ID)),
+		traces.Int(keyQueueCreated, m.Created.UnixMilli()),
+		traces.Int(keyQueueLatency, max(c.now.Sub(m.Created).Milliseconds(), 0)),
+		traces.String(keyMessagingSystem, messagingSystem),
+		traces.String(keyMessagingDestination, m.Name),
+		traces.String(keyMessagingMessageID, m.ID.String()),
+		traces.String(keyMessagingOperation, "receive"),
+		traces.String(keyMessagingType, "receive"))
 }
 
 // sent records that a message was put into a queue, or into the outbox for another one.
@@ -150,11 +149,11 @@ func (c *Context) sent(name string, more traces.Attr) {
 		return
 	}
 	c.span.Event(eventSend,
-		traces.String(string(actorotel.KeyQueueName), name), more,
-		traces.String(string(actorotel.KeyMessagingSystem), actorotel.System),
-		traces.String(string(actorotel.KeyMessagingDestination), name),
-		traces.String(string(actorotel.KeyMessagingOperation), "send"),
-		traces.String(string(actorotel.KeyMessagingType), "send"))
+		traces.String(keyQueueName, name), more,
+		traces.String(keyMessagingSystem, messagingSystem),
+		traces.String(keyMessagingDestination, name),
+		traces.String(keyMessagingOperation, "send"),
+		traces.String(keyMessagingType, "send"))
 }
 
 // scheduleEvent records something about an event of the schedule.
@@ -163,11 +162,11 @@ func (c *Context) scheduleEvent(name string, e *persist.Event) {
 		return
 	}
 	attrs := []traces.Attr{
-		traces.String(string(actorotel.KeyScheduleEventID), e.ID),
-		traces.String(string(actorotel.KeyScheduleAction), e.Action),
+		traces.String(keyScheduleEventID, e.ID),
+		traces.String(keyScheduleAction, e.Action),
 	}
 	if !e.At.IsZero() { // else a rule says when
-		attrs = append(attrs, traces.Int(string(actorotel.KeyScheduleTimestamp), e.At.UnixMilli()))
+		attrs = append(attrs, traces.Int(keyScheduleTimestamp, e.At.UnixMilli()))
 	}
 	c.span.Event(name, attrs...)
 }
@@ -178,10 +177,10 @@ func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
 		return
 	}
 	attrs := append(make([]traces.Attr, 0, 3+len(more)),
-		traces.String(string(actorotel.KeyConnID), string(n.ID())),
-		traces.Bool(string(actorotel.KeyConnHibernatable), !n.Ephemeral()))
+		traces.String(keyConnID, string(n.ID())),
+		traces.Bool(keyConnHibernatable, !n.Ephemeral()))
 	if !n.Ephemeral() {
-		attrs = append(attrs, traces.String(string(actorotel.KeyConnType), "websocket"))
+		attrs = append(attrs, traces.String(keyConnType, "websocket"))
 	}
 	c.span.Event(name, append(attrs, more...)...)
 }
@@ -195,9 +194,9 @@ type spanHandler struct {
 
 // Handle implements slog.Handler.
 func (h spanHandler) Handle(ctx context.Context, r slog.Record) error {
-	h.span.AddEvent(traces.Event{Name: actorotel.EventLog, Time: r.Time, Attributes: []traces.Attr{
-		traces.String(string(actorotel.KeyLogLevel), strings.ToLower(r.Level.String())),
-		traces.String(string(actorotel.KeyLogMessage), r.Message),
+	h.span.AddEvent(traces.Event{Name: eventLog, Time: r.Time, Attributes: []traces.Attr{
+		traces.String(keyLogLevel, strings.ToLower(r.Level.String())),
+		traces.String(keyLogMessage, r.Message),
 	}})
 	return h.Handler.Handle(ctx, r)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/actorotel"
 )
 
 // A turn is something to be done alone with an actor.
@@ -45,7 +44,7 @@ type turnOrigin struct {
 // spanName returns the name of the turn's span.
 func (t *turn) spanName() string {
 	if t.name == "" {
-		return actorotel.ActionSpan(t.action)
+		return spanAction + t.action
 	}
 	return t.name
 }

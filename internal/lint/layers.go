@@ -41,7 +41,6 @@ var Layers = []Layer{
 	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
 	{4, []string{"traces/otlp"}, "spans in OTLP and back, and to an endpoint. Links neither OpenTelemetry's SDK nor gRPC"},
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
-	{4, []string{"traces/actorotel"}, "the names of an actor's spans and events, and who records them through OpenTelemetry's API"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},

@@ -10,7 +10,7 @@ import (
 // gRPC nothing, unless they import this package.
 func TestWhoLinksTheSDK(t *testing.T) {
 	const root, sdk = "github.com/greenroomdb/greenroom", "go.opentelemetry.io/otel/sdk/trace"
-	for _, pkg := range []string{"traces", "traces/otlp", "traces/actorotel", "cmd/greenroom", "bench"} {
+	for _, pkg := range []string{"traces", "traces/otlp", "cmd/greenroom", "bench"} {
 		for _, dep := range deps(t, root+"/"+pkg) {
 			if strings.HasPrefix(dep, "go.opentelemetry.io/otel/sdk") || strings.HasPrefix(dep, "google.golang.org/grpc") {
 				t.Errorf("%s links %s", pkg, dep)
