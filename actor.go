@@ -4,14 +4,22 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/petermattis/goid"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // ActorOptions change what Store.Actor does; nil is the zero ActorOptions.
@@ -23,24 +31,40 @@ type ActorOptions struct {
 	Wait bool
 	// Force takes the actor from a host that is alive, which is fenced.
 	Force bool
-	// Pragmas are run on every connection to the database, as "foreign_keys=ON". Not those
-	// that say how a transaction ends (journal_mode, synchronous, locking_mode): Update is
-	// ErrUnsupported with any but their defaults.
-	Pragmas []string
+	// Create stores an actor that there isn't yet before Store.Actor returns, and not only
+	// with its first commit.
+	Create bool
+	// Input is what a new actor is created with, one value in CBOR: Tx.Input has it from
+	// then on. Of an actor that has a record already it is ignored.
+	Input []byte
+	// DB and Queue change the actor's database and its queue; nil is the zero value.
+	DB    *DBOptions
+	Queue *QueueOptions
+	// Traces has spans recorded, one for every Update; nil has none recorded.
+	Traces *TracesOptions
 }
 
 // An Actor is one actor that this process owns. All methods are safe for concurrent use.
 type Actor struct {
-	store *Store
-	actor *actorstore.Actor
-	opts  ActorOptions
+	store      *Store
+	actor      *actorstore.Actor
+	opts       ActorOptions
+	log        *slog.Logger
+	clock      *alarm.Clock
+	deliveries *deliveries
 
 	updates chan struct{} // holds a token while an Update runs
 	updater atomic.Int64  // the goroutine that runs it, 0 for none
+	leaving chan struct{} // closed when Close begins
 
-	mu     sync.Mutex
-	closed bool    // +checklocks:mu
-	db     *vfs.DB // nil until it is first used  +checklocks:mu
+	mu       sync.Mutex
+	closed   bool               // it is, or is being closed: no part is opened any more  +checklocks:mu
+	db       *vfs.DB            // this and the following are nil until they are first used  +checklocks:mu
+	queue    *queue.Queue       // +checklocks:mu
+	record   *persist.Record    // +checklocks:mu
+	conns    *conn.Set          // +checklocks:mu
+	traces   *traces.Traces     // +checklocks:mu
+	workflow *workflow.Workflow // that runs, nil for none  +checklocks:mu
 }
 
 // Actor takes the actor of that name, and creates it if there is none: it exists from its
@@ -49,12 +73,19 @@ type Actor struct {
 //
 // Errors: ErrInUse, ErrNotFound, ErrReadOnly, ErrCorrupt, those of the engine.
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
-	a := &Actor{store: s, updates: make(chan struct{}, 1)}
+	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
 	if opts != nil {
 		a.opts = *opts
 	}
+	a.deliveries = newDeliveries(a)
+	a.log = s.opts.Logger.With(slog.String("name", name))
 	var err error
 	a.actor, err = s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
+	if err == nil && a.opts.Create {
+		if _, err = a.Record(ctx); err != nil {
+			err = errors.Join(err, a.actor.Close())
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -87,30 +118,61 @@ func (a *Actor) check() error {
 	return a.actor.Err()
 }
 
-// Close gives the actor up. An Update that runs is waited for; its function must not call
-// Close. What UpdateApplied has landed stays applied, and is not waited for. Open rows and
-// transactions of SQL make it fail with vfs.ErrBusy: close it again. A Close after that
-// succeeded does nothing.
+// Close gives the actor up. Run and a workflow that runs are ended, and an Update that
+// runs is waited for; its function must not call Close. What UpdateApplied has landed stays
+// applied, and is not waited for. Open rows and transactions of SQL make it fail with
+// vfs.ErrBusy: end them and close it again; nothing else can be done with it meanwhile. A
+// Close after one that succeeded does nothing.
 func (a *Actor) Close() error {
 	if a.inside() {
 		return ErrNested
 	}
-	a.updates <- struct{}{}
-	defer func() { <-a.updates }()
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return nil
-	}
-	if a.db != nil {
-		if err := a.db.Close(); err != nil {
+	w := a.workflow
+	first := !a.closed
+	a.closed = true
+	a.mu.Unlock()
+	if w != nil {
+		if err := w.Close(); err != nil {
 			return err
 		}
-		a.db = nil
 	}
-	a.closed = true
-	return a.actor.Close()
+	if first {
+		close(a.leaving)
+	}
+	a.deliveries.close()
+	a.updates <- struct{}{}
+	defer func() { <-a.updates }()
+	return a.shut()
 }
+
+// Handle has Run call fn for messages and events of that name. fn runs in a transaction,
+// with which the message is completed, unless fn settles it, or the event is done: what fn
+// does is done exactly once. After an error, or a panic, it is called again later, with
+// nothing of it done. A second Handle of a name replaces the first one.
+func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
+	a.deliveries.handle(name, fn)
+}
+
+// Run calls the handlers (see Handle) for the messages of the queue and for the events of
+// the schedule that are due, one of each kind at a time, until ctx is done, which is nil, or
+// the actor is closed or lost, whose error it returns. What has no handler stays where it
+// is, and is logged once. Run can be called once.
+func (a *Actor) Run(ctx context.Context) error { return a.deliveries.run(ctx) }
+
+// View is Store.View of the actor. It may run beside an Update, and within one: it does
+// not see what that has not landed yet. An actor that has never been written to is
+// ErrNotFound.
+func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
+	if err := a.check(); err != nil {
+		return err
+	}
+	return a.store.View(ctx, a.Name(), fn)
+}
+
+// Clock returns the alarm clock that the parts of the actor share. Its Next is when the
+// actor must be open for what is due, as far as the parts that are open know.
+func (a *Actor) Clock() *alarm.Clock { return a.clock }
 
 // SQL returns the actor's database as a pool of connections, which Actor.Close closes: the
 // caller must not. Transactions begin as writers and wait for each other, and for an
@@ -125,26 +187,6 @@ func (a *Actor) SQL() *sql.DB {
 		return sql.OpenDB(refusal{err})
 	}
 	return db.DB
-}
-
-// database opens the database when it is first asked for.
-func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.db != nil {
-		return a.db, nil
-	}
-	if a.closed {
-		return nil, ErrClosed
-	}
-	db, err := vfs.Open(ctx, a.actor, &vfs.Options{
-		Pragmas: a.opts.Pragmas, MayWrite: a.mayWrite, Logger: a.store.opts.Logger, Metrics: a.store.opts.Metrics,
-	})
-	if err != nil {
-		return nil, err
-	}
-	a.db = db
-	return db, nil
 }
 
 // mayWrite refuses writes through SQL to the goroutine of an Update, which would keep
@@ -166,6 +208,8 @@ func (a *Actor) enter(ctx context.Context) error {
 	}
 	select {
 	case a.updates <- struct{}{}:
+	case <-a.leaving:
+		return ErrClosed
 	case <-ctx.Done():
 		return fmt.Errorf("greenroom: update of %q: %w", a.Name(), ctx.Err())
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -16,106 +16,49 @@ import (
 // written. It is a context, that of Update, and belongs to one goroutine at a time. Its
 // methods return ErrClosed when the function has returned.
 type Tx struct {
-	ctx   context.Context
-	actor *Actor
-	over  bool
-	batch batch.Batch
-	sql   *vfs.Tx // nil until it is asked for
-	keys  keys
+	txContext
+	actor   *Actor
+	open    *OpenTx
+	over    bool
+	wrote   bool // something may have been staged
+	batch   batch.Batch
+	sql     *vfs.Tx // nil until it is asked for
+	keys    keys
+	settled []queue.ID // messages
 }
 
 var _ context.Context = (*Tx)(nil)
 
-// Update runs fn in a transaction, and commits it when fn returns nil. When Update returns
-// nil, everything that fn has written is on stable storage. On an error of fn or of the
-// commit, on a panic, and when ctx is done before fn returns, nothing of it has landed, in
-// memory either; but for ErrUnknownOutcome and ErrPoisoned, after which all of it has
-// landed or nothing, and whoever opens the actor next finds out.
-//
-// fn runs exactly once. Updates of one actor run one after the other, in no certain order.
-// An Update within fn is ErrNested, and so is a write through SQL.
-//
-// A transaction without SQL opens no database; one that writes nothing commits nothing.
-// Up to the engine's limits a transaction is one commit of the engine. A larger one lands
-// whole, too: pages of the database go through SQLite's journal, and everything else lands
-// in the commit that ends the journal. Without SQL it is ErrTooLarge.
-func (a *Actor) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	return a.update(ctx, kv.Durable, fn)
-}
-
-// UpdateApplied is Update without the wait for stable storage: when it returns, every
-// reader sees the transaction, and after a crash it is there only if everything that was
-// applied before it is there too. Sync waits for all of it at once.
-func (a *Actor) UpdateApplied(ctx context.Context, fn func(tx *Tx) error) error {
-	return a.update(ctx, kv.Applied, fn)
-}
-
-func (a *Actor) update(ctx context.Context, d kv.Durability, fn func(tx *Tx) error) error {
-	if err := a.enter(ctx); err != nil {
-		return err
-	}
-	defer a.leave()
-	tx := &Tx{ctx: ctx, actor: a}
-	returned := false
-	defer func() {
-		if !returned { // fn panics, or ends its goroutine
-			tx.over = true
-			_ = tx.rollback(nil)
-		}
-	}()
-	err := fn(tx)
-	returned, tx.over = true, true
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
-		return tx.rollback(err)
-	}
-	return tx.commit(d)
-}
-
-// commit lands the transaction.
-func (tx *Tx) commit(d kv.Durability) error {
-	switch applied := d == kv.Applied; {
-	case tx.sql != nil && applied:
-		return tx.sql.Apply()
-	case tx.sql != nil:
-		return tx.sql.Commit()
-	case applied:
-		return tx.actor.actor.Apply(tx.ctx, &tx.batch)
-	}
-	return tx.actor.actor.Commit(tx.ctx, &tx.batch)
-}
-
-// rollback gives the transaction up and returns reason, with what went wrong at that.
-func (tx *Tx) rollback(reason error) error {
-	if tx.sql != nil {
-		return tx.sql.Rollback(reason)
-	}
-	tx.batch.Abort(reason)
-	return reason
+// A txContext is the context of a transaction: that of Update, by which an Update within
+// the function knows where it is.
+type txContext struct {
+	ctx context.Context
+	tx  *Tx
 }
 
 // Deadline is that of Update's context.
-func (tx *Tx) Deadline() (time.Time, bool) { return tx.ctx.Deadline() }
+func (c txContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
 
 // Done is that of Update's context.
-func (tx *Tx) Done() <-chan struct{} { return tx.ctx.Done() }
+func (c txContext) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Err is that of Update's context.
-func (tx *Tx) Err() error { return tx.ctx.Err() }
+func (c txContext) Err() error { return c.ctx.Err() }
 
 // Value is that of Update's context.
-func (tx *Tx) Value(key any) any {
-	if key == (updating{tx.actor}) && !tx.over {
-		return tx
+func (c txContext) Value(key any) any {
+	if key == (updating{c.tx.actor}) && !c.tx.over {
+		return c.tx
 	}
-	return tx.ctx.Value(key)
+	return c.ctx.Value(key)
 }
 
 // Batch returns what lands with the transaction, for parts that stage in it what Tx has no
 // method for. It must not be committed or given up.
-func (tx *Tx) Batch() *batch.Batch { return &tx.batch }
+func (tx *Tx) Batch() *batch.Batch {
+	tx.wrote = true
+	return &tx.batch
+}
 
 func (tx *Tx) check() error {
 	if tx.over {
@@ -124,8 +67,10 @@ func (tx *Tx) check() error {
 	return nil
 }
 
-// begin returns the SQL transaction, which begins with the first call.
-func (tx *Tx) begin() (*vfs.Tx, error) {
+// SQL returns the transaction of the database, which begins with the first call, for
+// libraries that take one: it has ExecContext, QueryContext, QueryRowContext and
+// PrepareContext. It must not be committed or rolled back.
+func (tx *Tx) SQL() (*vfs.Tx, error) {
 	if err := tx.check(); err != nil {
 		return nil, err
 	}
@@ -144,7 +89,7 @@ func (tx *Tx) begin() (*vfs.Tx, error) {
 // Exec executes a query that returns no rows, as sql.Tx.Exec. COMMIT and ROLLBACK are
 // Update's: after one of them Update is vfs.ErrTxOver, and nothing has landed.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
-	s, err := tx.begin()
+	s, err := tx.SQL()
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +99,7 @@ func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 // Query executes a query that returns rows, as sql.Tx.Query. Rows that are still open when
 // the function returns are closed.
 func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
-	s, err := tx.begin()
+	s, err := tx.SQL()
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +109,7 @@ func (tx *Tx) Query(query string, args ...any) (*sql.Rows, error) {
 // QueryRow executes a query that returns at most one row, as sql.Tx.QueryRow: an error is
 // that of Row.Scan, sql.ErrNoRows if there is no row.
 func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
-	s, err := tx.begin()
+	s, err := tx.SQL()
 	if err != nil {
 		return failedRow(tx.ctx, err)
 	}

@@ -2,6 +2,8 @@ package greenroom_test
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,11 +11,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -53,7 +60,10 @@ func (r *rig) open(t *testing.T) {
 		}
 	}
 	var err error
-	if r.actor, err = r.store.Actor(ctx, "shop", &greenroom.ActorOptions{Pragmas: []string{"foreign_keys=ON"}}); err != nil {
+	if r.actor, err = r.store.Actor(ctx, "shop", &greenroom.ActorOptions{
+		DB:     &greenroom.DBOptions{Pragmas: []string{"foreign_keys=ON"}},
+		Traces: &greenroom.TracesOptions{ChunkAge: time.Hour}, // by itself nothing is written
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,33 +75,38 @@ func (r *rig) update(t *testing.T, fn func(tx *greenroom.Tx) error) {
 	}
 }
 
-// holds returns what the actor has: the rows of table t, and the value of key k, as a
-// transaction sees them and as a view does, which must be the same.
+// holds returns what the actor has: the rows of table t, the value of key k, its state, the
+// argument of the event "e", and how many messages and connections there are; as a
+// transaction sees it and as a view does, which must be the same.
 func (r *rig) holds(t *testing.T) string {
 	t.Helper()
-	type reader interface {
-		Get(key []byte) ([]byte, error)
-	}
-	read := func(r reader, rows func(...any) error) (got string) {
-		var n int
-		if err := rows(&n); err != nil {
-			t.Fatal(err)
-		}
-		v, err := r.Get([]byte("k"))
-		if err != nil && !errors.Is(err, greenroom.ErrNotFound) {
-			t.Fatal(err)
-		}
-		return fmt.Sprintf("%d rows, k=%s", n, v)
-	}
-	const count = "select count(*) from t"
 	var own, seen string
 	r.update(t, func(tx *greenroom.Tx) error {
-		own = read(tx, tx.QueryRow(count).Scan)
-		return nil
+		q, err := r.actor.Queue(ctx)
+		if err != nil {
+			return err
+		}
+		conns, err := tx.Connections()
+		if err != nil {
+			return err
+		}
+		own, err = describe(tx, q.Len(), len(conns.Conns()))
+		return err
 	})
-	if err := r.actor.View(ctx, func(v *greenroom.View) error {
-		seen = read(v, v.QueryRow(count).Scan)
-		return nil
+	if err := r.actor.View(ctx, func(v *greenroom.View) (err error) {
+		messages, conns := 0, 0
+		for m, err := range v.Messages(nil) {
+			if messages++; err != nil || m.Err != nil {
+				return errors.Join(err, m.Err)
+			}
+		}
+		for c, err := range v.Connections() {
+			if conns++; err != nil || c.Err != nil {
+				return errors.Join(err, c.Err)
+			}
+		}
+		seen, err = describe(v, messages, conns)
+		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +116,64 @@ func (r *rig) holds(t *testing.T) string {
 	return own
 }
 
-// write is what the transactions of the tests do: a row and a key.
+// A reader is what transactions and views have in common.
+type reader interface {
+	QueryRow(query string, args ...any) *sql.Row
+	Get(key []byte) ([]byte, error)
+	RawState() ([]byte, error)
+	Events() ([]persist.Event, error)
+}
+
+func describe(r reader, messages, conns int) (string, error) {
+	var rows int
+	if err := r.QueryRow("select count(*) from t").Scan(&rows); err != nil {
+		return "", err
+	}
+	v, err := r.Get([]byte("k"))
+	if err != nil && !errors.Is(err, greenroom.ErrNotFound) {
+		return "", err
+	}
+	state, err := greenroom.State[string](r)
+	if err != nil {
+		return "", err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return "", err
+	}
+	scheduled := ""
+	for _, e := range events {
+		scheduled += fmt.Sprintf("%s(%s)", e.ID, e.Args[2:])
+	}
+	return fmt.Sprintf("%d rows, k=%s, state %s, %s, %d messages, %d connections", rows, v, state, scheduled, messages, conns), nil
+}
+
+// has is what holds returns after n writes, the last one of that value.
+func has(n int, value string) string {
+	return fmt.Sprintf("%[1]d rows, k=%[2]s, state %[2]s, e(%[2]s), %[1]d messages, %[1]d connections", n, value)
+}
+
+// write is what the transactions of the tests do: something with every part of the actor.
 func write(tx *greenroom.Tx, value string) error {
 	if _, err := tx.Exec("insert into t(b) values (?)", value); err != nil {
 		return err
 	}
-	return tx.Put([]byte("k"), []byte(value))
+	conns, err := tx.Connections()
+	if err != nil {
+		return err
+	}
+	_, err = conns.Create(conn.Info{Path: "/", Request: conn.RequestID([]byte(rand.Text()[:4])), Parameters: []byte{0xf6}})
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Enqueue(queue.Send{Name: "m", Body: value}); err != nil {
+		return err
+	}
+	if _, err := tx.Schedule(persist.Job{ID: "e", Action: "remind", Args: []any{value}, At: time.Now().Add(time.Hour)}); err != nil {
+		return err
+	}
+	tx.Span().Event("wrote", traces.String("value", value))
+	return errors.Join(greenroom.SetState(tx, value), tx.Put([]byte("k"), []byte(value)))
 }
 
 func create(tx *greenroom.Tx) error {
@@ -136,7 +203,7 @@ func TestUpdateIsOneCommit(t *testing.T) {
 		}, 0},
 		{"a key", func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) }, 1},
 		{"a row", func(tx *greenroom.Tx) error { _, err := tx.Exec("insert into t values (null, 'new')"); return err }, 1},
-		{"both", func(tx *greenroom.Tx) error { return write(tx, "new") }, 1},
+		{"everything", func(tx *greenroom.Tx) error { return write(tx, "new") }, 1},
 	} {
 		r.engine.Reset()
 		r.update(t, tt.fn)
@@ -161,12 +228,19 @@ func TestUpdateIsOneCommit(t *testing.T) {
 	}
 }
 
-// TestUpdateWithoutSQL: a transaction of keys opens no database.
-func TestUpdateWithoutSQL(t *testing.T) {
+// TestUpdateOpensLittle: a transaction opens the parts that it uses, and no others.
+func TestUpdateOpensLittle(t *testing.T) {
 	r := newRig(t, batch.Limits{})
+	a, err := r.store.Actor(ctx, "keys", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
 	r.engine.Reset()
-	r.update(t, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte("v")) })
-	if c := r.engine.Counts(); c.Gets+c.Scans > 1 || c.Snapshots != 0 {
+	if err := a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte("v")) }); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.engine.Counts(); c.Gets+c.Scans > 1 || c.Snapshots != 0 || c.Commits != 1 {
 		t.Errorf("a key took %+v", c)
 	}
 }
@@ -235,11 +309,11 @@ func TestUpdateFails(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			r.engine.Heal()
-			if got := r.holds(t); got != "1 rows, k=old" {
+			if got := r.holds(t); got != has(1, "old") {
 				t.Errorf("the actor has %s", got)
 			}
 			r.update(t, func(tx *greenroom.Tx) error { return write(tx, "new") })
-			if got := r.holds(t); got != "2 rows, k=new" {
+			if got := r.holds(t); got != has(2, "new") {
 				t.Errorf("after the next transaction: %s", got)
 			}
 		})
@@ -271,7 +345,7 @@ func TestUpdatePanics(t *testing.T) {
 			if p := <-done; (p != nil) != (name == "panic") {
 				t.Errorf("recovered %v", p)
 			}
-			if got := r.holds(t); got != "1 rows, k=old" {
+			if got := r.holds(t); got != has(1, "old") {
 				t.Errorf("the actor has %s", got)
 			}
 		})
@@ -288,10 +362,10 @@ func TestUpdateOutcome(t *testing.T) {
 		want error
 		has  string
 	}{
-		{"before the commit", faultkv.Rule{Point: faultkv.BeforeCommit, Err: boom}, greenroom.ErrPoisoned, "1 rows, k=old"},
-		{"behind the commit", faultkv.Rule{Point: faultkv.AfterApply, Err: boom}, greenroom.ErrPoisoned, "2 rows, k=new"},
-		{"unknown", faultkv.Rule{Point: faultkv.AfterApply, Err: greenroom.ErrUnknownOutcome}, greenroom.ErrUnknownOutcome, "2 rows, k=new"},
-		{"not durable", faultkv.Rule{Point: faultkv.AfterCommit, Err: boom}, greenroom.ErrPoisoned, "2 rows, k=new"},
+		{"before the commit", faultkv.Rule{Point: faultkv.BeforeCommit, Err: boom}, greenroom.ErrPoisoned, has(1, "old")},
+		{"behind the commit", faultkv.Rule{Point: faultkv.AfterApply, Err: boom}, greenroom.ErrPoisoned, has(2, "new")},
+		{"unknown", faultkv.Rule{Point: faultkv.AfterApply, Err: greenroom.ErrUnknownOutcome}, greenroom.ErrUnknownOutcome, has(2, "new")},
+		{"not durable", faultkv.Rule{Point: faultkv.AfterCommit, Err: boom}, greenroom.ErrPoisoned, has(2, "new")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
@@ -448,7 +522,7 @@ func TestUpdateLarge(t *testing.T) {
 	if c := r.engine.Counts(); c.Commits < 2 {
 		t.Errorf("it took %d commits", c.Commits)
 	}
-	if got := r.holds(t); got != "2 rows, k=new" {
+	if got := r.holds(t); got != has(2, "new") {
 		t.Errorf("the actor has %s", got)
 	}
 	err := r.actor.Update(ctx, func(tx *greenroom.Tx) error {
@@ -460,7 +534,7 @@ func TestUpdateLarge(t *testing.T) {
 		}
 		return errors.New("no")
 	})
-	if err == nil || r.holds(t) != "2 rows, k=new" {
+	if err == nil || r.holds(t) != has(2, "new") {
 		t.Errorf("after a large transaction that fails (%v): %s", err, r.holds(t))
 	}
 }

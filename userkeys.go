@@ -33,7 +33,7 @@ func (tx *Tx) Get(key []byte) ([]byte, error) {
 
 // Put stores value under key. It keeps neither.
 func (tx *Tx) Put(key, value []byte) error {
-	if err := tx.write(); err != nil {
+	if err := writes(tx); err != nil {
 		return err
 	}
 	stored := actorstore.UserKey(key)
@@ -45,7 +45,7 @@ func (tx *Tx) Put(key, value []byte) error {
 
 // Delete removes key; one that is not there is no error.
 func (tx *Tx) Delete(key []byte) error {
-	if err := tx.write(); err != nil {
+	if err := writes(tx); err != nil {
 		return err
 	}
 	stored := actorstore.UserKey(key)
@@ -56,7 +56,7 @@ func (tx *Tx) Delete(key []byte) error {
 
 // DeleteRange removes the keys in [start, end); a nil end means all from start on.
 func (tx *Tx) DeleteRange(start, end []byte) error {
-	if err := tx.write(); err != nil {
+	if err := writes(tx); err != nil {
 		return err
 	}
 	from := actorstore.UserKey(start)
@@ -72,11 +72,12 @@ func (tx *Tx) DeleteRange(start, end []byte) error {
 	return nil
 }
 
-// write begins a write of keys.
-func (tx *Tx) write() error {
+// writes notes that a transaction writes keys, and returns why it may not.
+func writes(tx *Tx) error {
 	if tx.keys.at.IsZero() {
 		tx.keys.at = time.Now()
 	}
+	tx.wrote = true
 	return tx.check()
 }
 

@@ -5,9 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A View is everything that one actor stores, as of one moment, for reading. It belongs to
@@ -41,16 +47,6 @@ func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) (
 		}
 	}()
 	return fn(v)
-}
-
-// View is Store.View of the actor. It may run beside an Update, and within one: it does
-// not see what that has not landed yet. An actor that has never been written to is
-// ErrNotFound.
-func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
-	if err := a.check(); err != nil {
-		return err
-	}
-	return a.store.View(ctx, a.Name(), fn)
 }
 
 // Info returns what the store has recorded about the actor.
@@ -115,4 +111,66 @@ func (v *View) QueryRow(query string, args ...any) *sql.Row {
 		return failedRow(v.ctx, err)
 	}
 	return db.QueryRowContext(v.ctx, query, args...)
+}
+
+// RawState returns the actor's state in CBOR, nil if there is none. It must not be changed.
+// See State.
+func (v *View) RawState() ([]byte, error) {
+	c, err := v.record()
+	return c.State, err
+}
+
+// Events returns the schedule, the next event first.
+func (v *View) Events() ([]persist.Event, error) {
+	c, err := v.record()
+	return c.Events, err
+}
+
+// record reads what has the state and the schedule; an actor without one has none of it.
+func (v *View) record() (persist.Contents, error) {
+	if err := v.check(); err != nil {
+		return persist.Contents{}, err
+	}
+	c, err := persist.Look(v.ctx, v.at.Snapshot)
+	switch {
+	case errors.Is(err, persist.ErrNoRecord):
+		return persist.Contents{}, nil
+	case err != nil:
+		return persist.Contents{}, err
+	}
+	return *c, nil
+}
+
+// Messages yields the messages of the queue that opts select, in the order of their ids; nil
+// is all of them. An error that is about one message comes in its Stored; any other is
+// yielded once, and ends it.
+func (v *View) Messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] {
+	if err := v.check(); err != nil {
+		return func(yield func(queue.Stored, error) bool) { yield(queue.Stored{}, err) }
+	}
+	return queue.List(v.ctx, v.at.Snapshot, time.Now(), opts)
+}
+
+// Connections yields the connections that are stored.
+func (v *View) Connections() iter.Seq2[conn.Stored, error] {
+	if err := v.check(); err != nil {
+		return func(yield func(conn.Stored, error) bool) { yield(conn.Stored{}, err) }
+	}
+	return conn.List(v.ctx, v.at)
+}
+
+// Spans returns the spans that q selects of those that are stored.
+func (v *View) Spans(q traces.Query) (*traces.Result, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	return traces.Read(v.ctx, v.at.Snapshot, q, 0)
+}
+
+// Workflow returns the history of the actor's workflow, with what of it can't be read.
+func (v *View) Workflow() (*workflow.Snapshot, []workflow.Damage, error) {
+	if err := v.check(); err != nil {
+		return nil, nil, err
+	}
+	return workflow.Read(v.ctx, v.at.Snapshot)
 }

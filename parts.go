@@ -1,0 +1,132 @@
+package greenroom
+
+import (
+	"context"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/vfs"
+)
+
+// open returns a part of an actor, and opens it when it is first asked for.
+func open[T any](a *Actor, part **T, fn func() (*T, error)) (*T, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if *part == nil {
+		if a.closed {
+			return nil, ErrClosed
+		}
+		p, err := fn()
+		if err != nil {
+			return nil, err
+		}
+		*part = p
+	}
+	return *part, nil
+}
+
+// database returns the actor's database.
+func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
+	return open(a, &a.db, func() (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB.options(a)) })
+}
+
+// Queue returns the actor's queue, for what is no part of an Update: waiting for messages
+// and answers, lists and counts. Actor.Close closes it, and so it does the other parts: the
+// caller must not.
+func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
+	return open(a, &a.queue, func() (*queue.Queue, error) { return queue.Open(ctx, a.actor, a.opts.Queue.options(a)) })
+}
+
+// Record returns what holds the actor's state, its input and its schedule. It is stored by
+// the first commit that changes it.
+func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
+	return open(a, &a.record, func() (*persist.Record, error) {
+		o := &persist.Options{
+			Create: a.opts.Create, CreateLate: true, Codec: encoded{}, Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
+		}
+		if a.opts.Input != nil {
+			o.Input = a.opts.Input
+		}
+		return persist.Open(ctx, a.actor, o)
+	})
+}
+
+// Connections returns the actor's connections.
+func (a *Actor) Connections(ctx context.Context) (*conn.Set, error) {
+	return open(a, &a.conns, func() (*conn.Set, error) {
+		return conn.Open(ctx, a.actor, &conn.Options{Logger: a.log, Metrics: a.store.opts.Metrics})
+	})
+}
+
+// Traces returns the actor's spans, for recording and reading: ErrUnsupported without
+// ActorOptions.Traces.
+func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
+	if a.opts.Traces == nil {
+		return nil, ErrUnsupported
+	}
+	return open(a, &a.traces, func() (*traces.Traces, error) { return traces.Open(ctx, a.actor, a.opts.Traces.options(a)) })
+}
+
+// shut closes the parts and the actor: those first that may be at work, and need the others
+// for it.
+func (a *Actor) shut() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ctx := context.Background()
+	var parts []func() error
+	if a.record != nil {
+		parts = append(parts, func() error { return a.record.Close(ctx) })
+	}
+	if a.conns != nil {
+		parts = append(parts, func() error { return a.conns.Close(ctx) })
+	}
+	if a.traces != nil {
+		parts = append(parts, func() error { return a.traces.Close(ctx) })
+	}
+	if a.queue != nil {
+		parts = append(parts, a.queue.Close)
+	}
+	if a.db != nil {
+		parts = append(parts, a.db.Close)
+	}
+	for _, end := range parts {
+		// A part of an actor that was lost can't store what it has, and says so.
+		if err := end(); err != nil && (a.actor.Err() == nil || errors.Is(err, vfs.ErrBusy)) {
+			return err
+		}
+	}
+	a.record, a.conns, a.traces, a.queue, a.db = nil, nil, nil, nil, nil
+	a.clock.Close()
+	return a.actor.Close()
+}
+
+// An encoded is persist's codec of what is CBOR already.
+type encoded struct{}
+
+// undefined is JavaScript's value of that name in CBOR: the state that was never set.
+var undefined = []byte{0xf7}
+
+// Marshal returns v, which is bytes.
+func (encoded) Marshal(v any) ([]byte, error) {
+	b, ok := v.([]byte)
+	if !ok {
+		return nil, errors.New("greenroom: a state is encoded already")
+	}
+	if len(b) == 0 {
+		return undefined, nil
+	}
+	return b, cbor.Wellformed(b)
+}
+
+// Unmarshal decodes into the bytes that v points to, or else what they mean.
+func (encoded) Unmarshal(data []byte, v any) error {
+	if to, ok := v.(*[]byte); ok {
+		*to = append([]byte{}, data...)
+		return nil
+	}
+	return cbor.Unmarshal(data, v)
+}

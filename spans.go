@@ -1,0 +1,127 @@
+package greenroom
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// Names of spans, events and attributes, which other runtimes of actors, and tools, know.
+// Those of exceptions and of messaging are OpenTelemetry's:
+// https://opentelemetry.io/docs/specs/semconv/.
+const (
+	spanUpdate = "actor.update"
+
+	eventEnqueue         = "queue.message.send"
+	eventQueueReceive    = "queue.message.receive"
+	eventScheduleCreated = "schedule.created"
+
+	exception     = "exception"
+	exceptionType = "exception.type"
+	exceptionText = "exception.message"
+
+	keyActorID              = "rivet.actor.id"
+	keyActorName            = "rivet.actor.name"
+	keyQueueName            = "rivet.queue.name"
+	keyQueueMessageID       = "rivet.queue.message_id"    // integer
+	keyQueueCreated         = "rivet.queue.created_at_ms" // Unix milliseconds
+	keyQueueLatency         = "rivet.queue.latency_ms"    // milliseconds
+	keyScheduleEventID      = "rivet.schedule.event_id"
+	keyScheduleAction       = "rivet.schedule.action"
+	keyScheduleTimestamp    = "rivet.schedule.timestamp_ms" // Unix milliseconds
+	keyMessagingSystem      = "messaging.system"
+	keyMessagingDestination = "messaging.destination.name"
+	keyMessagingMessageID   = "messaging.message.id"
+	keyMessagingOperation   = "messaging.operation.name"
+	keyMessagingType        = "messaging.operation.type"
+	messagingSystem         = "greenroom"
+)
+
+// spanOf begins the span of an Update, nil if none are recorded.
+func spanOf(ctx context.Context, a *Actor) (*traces.Span, error) {
+	if a.opts.Traces == nil {
+		return nil, nil
+	}
+	t, err := a.Traces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.Begin(spanUpdate, &traces.StartOptions{Kind: traces.KindInternal, Parent: traces.FromContext(ctx), Attributes: []traces.Attr{
+		traces.String(keyActorID, a.actor.ID().String()),
+		traces.String(keyActorName, a.Name()),
+	}}), nil
+}
+
+// endSpan ends a span, which may be nil, and says what went wrong unless err is nil.
+func endSpan(s *traces.Span, err error) {
+	switch {
+	case s == nil:
+	case err == nil:
+		s.End()
+	default:
+		s.Event(exception, traces.String(exceptionType, fmt.Sprintf("%T", err)), traces.String(exceptionText, err.Error()))
+		s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
+	}
+}
+
+// flushSpans has what was recorded so far land with the transaction.
+func flushSpans(tx *Tx) error {
+	if tx.actor.opts.Traces == nil {
+		return nil
+	}
+	t, err := tx.actor.Traces(tx.ctx)
+	if err != nil {
+		return err
+	}
+	return t.In(&tx.batch).Flush(tx.ctx)
+}
+
+// received records that a message was received.
+func received(s *traces.Span, m *queue.Message, now time.Time) {
+	if s == nil {
+		return
+	}
+	s.Event(eventQueueReceive,
+		traces.String(keyQueueName, m.Name),
+		traces.Int(keyQueueMessageID, int64(m.ID)),
+		traces.Int(keyQueueCreated, m.Created.UnixMilli()),
+		traces.Int(keyQueueLatency, max(now.Sub(m.Created).Milliseconds(), 0)),
+		traces.String(keyMessagingSystem, messagingSystem),
+		traces.String(keyMessagingDestination, m.Name),
+		traces.String(keyMessagingMessageID, m.ID.String()),
+		traces.String(keyMessagingOperation, "receive"),
+		traces.String(keyMessagingType, "receive"))
+}
+
+// enqueued records that a message was put into the queue.
+func enqueued(s *traces.Span, name string, id queue.ID) {
+	if s == nil {
+		return
+	}
+	s.Event(eventEnqueue,
+		traces.String(keyQueueName, name),
+		traces.Int(keyQueueMessageID, int64(id)),
+		traces.String(keyMessagingSystem, messagingSystem),
+		traces.String(keyMessagingDestination, name),
+		traces.String(keyMessagingOperation, "send"),
+		traces.String(keyMessagingType, "send"))
+}
+
+// scheduled records that an event was scheduled.
+func scheduled(s *traces.Span, id string, job persist.Job) {
+	if s == nil {
+		return
+	}
+	attrs := []traces.Attr{
+		traces.String(keyScheduleEventID, id),
+		traces.String(keyScheduleAction, job.Action),
+	}
+	if !job.At.IsZero() { // else a rule says when
+		attrs = append(attrs, traces.Int(keyScheduleTimestamp, job.At.UnixMilli()))
+	}
+	s.Event(eventScheduleCreated, attrs...)
+}

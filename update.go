@@ -1,0 +1,153 @@
+package greenroom
+
+import (
+	"context"
+	"errors"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/traces"
+)
+
+// Update runs fn in a transaction, and commits it when fn returns nil. When Update returns
+// nil, everything that fn has written is on stable storage. On an error of fn or of the
+// commit, on a panic, and when ctx is done before fn returns, nothing of it has landed, in
+// memory either; but for ErrUnknownOutcome and ErrPoisoned, after which all of it has
+// landed or nothing, and whoever opens the actor next finds out.
+//
+// fn runs exactly once. Updates of one actor run one after the other, in no certain order.
+// An Update within fn is ErrNested, and so is a write through SQL.
+//
+// A part of the actor that fn doesn't use isn't opened; a transaction that writes nothing
+// commits nothing. Up to the engine's limits a transaction is one commit of the engine. A
+// larger one lands whole, too: pages of the database go through SQLite's journal, and
+// everything else lands in the commit that ends the journal. Without SQL it is ErrTooLarge.
+func (a *Actor) Update(ctx context.Context, fn func(tx *Tx) error) error {
+	return a.update(ctx, fn, (*OpenTx).Commit)
+}
+
+// UpdateApplied is Update without the wait for stable storage: when it returns, every
+// reader sees the transaction, and after a crash it is there only if everything that was
+// applied before it is there too. Sync waits for all of it at once.
+func (a *Actor) UpdateApplied(ctx context.Context, fn func(tx *Tx) error) error {
+	return a.update(ctx, fn, (*OpenTx).Apply)
+}
+
+func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*OpenTx) error) error {
+	o, err := a.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Span, err = spanOf(ctx, a); err != nil {
+		return o.Rollback(err)
+	}
+	err = errPanic // unless fn returns
+	defer func() {
+		if err == errPanic {
+			_ = o.Rollback(err)
+		}
+		endSpan(o.Span, err)
+	}()
+	if err = fn(&o.Tx); err != nil {
+		err = o.Rollback(err)
+	} else {
+		err = commit(o)
+	}
+	return err
+}
+
+// errPanic is why a transaction is given up whose function panics, or ends its goroutine.
+var errPanic = errors.New("greenroom: the function of the update panicked")
+
+// An OpenTx is a transaction that its caller ends, by one of Commit, Apply and Rollback, as
+// Update does for its function.
+type OpenTx struct {
+	Tx Tx
+	// Span, unless it is nil, gets what the transaction does as events.
+	Span *traces.Span
+	// Due, unless it is nil, is called before something is written for which the actor must
+	// be open later: a message, or an event of the schedule. Its error is that of the write.
+	Due func() error
+	// Incarnation, unless it is 0, is the one of the engine in which alone a transaction
+	// without SQL may land by Apply: in another it is kv.ErrIncarnation.
+	Incarnation kv.Incarnation
+}
+
+// Begin begins a transaction, when the one before has ended. The goroutine that called
+// it counts as the transaction's, to which another Begin is ErrNested. ctx is the
+// transaction's.
+func (a *Actor) Begin(ctx context.Context) (*OpenTx, error) {
+	if err := a.enter(ctx); err != nil {
+		return nil, err
+	}
+	o := &OpenTx{Tx: Tx{actor: a}}
+	o.Tx.open, o.Tx.txContext = o, txContext{ctx, &o.Tx}
+	return o, nil
+}
+
+// due is called before something is written for which the actor must be open later.
+func (o *OpenTx) due() error {
+	if o.Due == nil {
+		return nil
+	}
+	return o.Due()
+}
+
+// Commit lands the transaction durably, unless its context is done. On an error nothing has
+// landed but where Update says so.
+func (o *OpenTx) Commit() error {
+	return o.land(func(tx *Tx) error {
+		if tx.sql != nil {
+			return tx.sql.Commit()
+		}
+		return tx.actor.actor.Commit(tx.ctx, &tx.batch)
+	})
+}
+
+// Apply is Commit without the wait for stable storage. One that has written nothing makes
+// sure that the actor is still its handle's own.
+func (o *OpenTx) Apply() error {
+	return o.land(func(tx *Tx) error {
+		switch {
+		case tx.sql != nil:
+			return tx.sql.Apply()
+		case tx.wrote:
+			return tx.actor.actor.ApplyIn(tx.ctx, &tx.batch, o.Incarnation)
+		}
+		err := tx.actor.actor.Owned(tx.ctx)
+		tx.batch.Abort(err)
+		return err
+	})
+}
+
+func (o *OpenTx) land(commit func(tx *Tx) error) error {
+	tx := &o.Tx
+	if tx.over {
+		return ErrClosed
+	}
+	err := context.Cause(tx.ctx)
+	if err == nil && tx.wrote {
+		err = flushSpans(tx)
+	}
+	if err != nil {
+		return o.Rollback(err)
+	}
+	tx.over = true
+	defer tx.actor.leave()
+	return commit(tx)
+}
+
+// Rollback gives the transaction up and returns reason, with what went wrong at that. After
+// the end of the transaction it does nothing.
+func (o *OpenTx) Rollback(reason error) error {
+	tx := &o.Tx
+	if tx.over {
+		return reason
+	}
+	tx.over = true
+	defer tx.actor.leave()
+	if tx.sql != nil {
+		return tx.sql.Rollback(reason)
+	}
+	tx.batch.Abort(reason)
+	return reason
+}

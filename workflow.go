@@ -1,0 +1,93 @@
+package greenroom
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/workflow"
+)
+
+// RunWorkflow runs the workflow fn in an actor until it is over, and returns its result.
+// The first call gives it its input. After a crash, or when ctx was done, the next call goes
+// on where its history ends; when it is over already the call returns what it returned. It
+// has the actor's queue, and steps change the actor by StepTx.
+//
+// Errors: those of OpenWorkflow, and of workflow.Runner's Start and Live.
+func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], in In) (out Out, err error) {
+	w, err := OpenWorkflow(ctx, a, fn, nil)
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		a.mu.Lock()
+		a.workflow = nil
+		a.mu.Unlock()
+		err = errors.Join(err, w.Close())
+	}()
+	if err := w.Start(ctx, in); err != nil {
+		return out, err
+	}
+	return w.Live(ctx)
+}
+
+// OpenWorkflow returns the workflow of an actor, with fn as its code, to run it and to look
+// at it and control it beside that. Actor.Close closes it, unless the caller does. There is
+// one at a time: another is actorstore.ErrKept. Nil opts are the zero WorkflowOptions.
+func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], opts *WorkflowOptions) (*workflow.Runner[In, Out], error) {
+	q, err := a.Queue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := opts.options(a)
+	o.Queue = q
+	w, err := workflow.Open(ctx, a.actor, fn, o)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, errors.Join(ErrClosed, w.Close())
+	}
+	a.workflow = w.Workflow
+	return w, nil
+}
+
+// An Updater runs transactions: an Actor, or what has it take turns.
+type Updater interface {
+	Update(ctx context.Context, fn func(tx *Tx) error) error
+}
+
+// updaterKey is the key of an Updater in contexts.
+type updaterKey struct{}
+
+// WithUpdater returns a context with which the steps of a workflow that are transactions
+// are run by u, and not by the actor itself.
+func WithUpdater(ctx context.Context, u Updater) context.Context {
+	return context.WithValue(ctx, updaterKey{}, u)
+}
+
+// StepTx is a step whose effect is in the actor: fn runs in a transaction (see Actor.Update),
+// with which the result of the step lands, so that it is done exactly once.
+func StepTx[T any](c *workflow.Context, name string, fn func(tx *Tx) (T, error)) (T, error) {
+	return StepTxWith(c, name, nil, fn)
+}
+
+// StepTxWith is StepTx with options; nil opts are the zero workflow.StepOptions.
+func StepTxWith[T any](c *workflow.Context, name string, opts *workflow.StepOptions, fn func(tx *Tx) (T, error)) (T, error) {
+	return workflow.StepWithinWith(c, name, opts, func(ctx context.Context, land func(*batch.Batch, T) error) error {
+		u, ok := ctx.Value(updaterKey{}).(Updater)
+		if !ok {
+			return workflow.Permanent(fmt.Errorf("greenroom: step %q: the workflow is not run by an actor of this package", name))
+		}
+		return u.Update(ctx, func(tx *Tx) error {
+			v, err := fn(tx)
+			if err != nil {
+				return err
+			}
+			return land(tx.Batch(), v)
+		})
+	})
+}
