@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -31,8 +30,8 @@ type ActorOptions struct {
 	Wait bool
 	// Force takes the actor from a host that is alive, which is fenced.
 	Force bool
-	// Create stores an actor that there isn't yet before Store.Actor returns, and not only
-	// with its first commit.
+	// Create has a new actor stored when its record is first opened, by a commit of its own:
+	// before anything is changed that the record has, and not with that.
 	Create bool
 	// Input is what a new actor is created with, one value in CBOR: Tx.Input has it from
 	// then on. Of an actor that has a record already it is ignored.
@@ -81,11 +80,6 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	a.log = s.opts.Logger.With(slog.String("name", name))
 	var err error
 	a.actor, err = s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
-	if err == nil && a.opts.Create {
-		if _, err = a.Record(ctx); err != nil {
-			err = errors.Join(err, a.actor.Close())
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +117,16 @@ func (a *Actor) check() error {
 // applied, and is not waited for. Open rows and transactions of SQL make it fail with
 // vfs.ErrBusy: end them and close it again; nothing else can be done with it meanwhile. A
 // Close after one that succeeded does nothing.
-func (a *Actor) Close() error {
+func (a *Actor) Close() error { return a.end(func() error { return nil }) }
+
+// Drop removes everything that the actor stores, and its name, and closes the actor, which
+// it does as Close.
+func (a *Actor) Drop(ctx context.Context) error {
+	return a.end(func() error { return a.actor.Drop(ctx) })
+}
+
+// end closes the actor, and calls last before the handle is given up.
+func (a *Actor) end(last func() error) error {
 	if a.inside() {
 		return ErrNested
 	}
@@ -143,7 +146,7 @@ func (a *Actor) Close() error {
 	a.deliveries.close()
 	a.updates <- struct{}{}
 	defer func() { <-a.updates }()
-	return a.shut()
+	return a.shut(last)
 }
 
 // Handle has Run call fn for messages and events of that name. fn runs in a transaction,
@@ -208,10 +211,14 @@ func (a *Actor) enter(ctx context.Context) error {
 	}
 	select {
 	case a.updates <- struct{}{}:
-	case <-a.leaving:
-		return ErrClosed
-	case <-ctx.Done():
-		return fmt.Errorf("greenroom: update of %q: %w", a.Name(), ctx.Err())
+	default: // only now a context that makes its channel when it is asked for it does so
+		select {
+		case a.updates <- struct{}{}:
+		case <-a.leaving:
+			return ErrClosed
+		case <-ctx.Done():
+			return fmt.Errorf("greenroom: update of %q: %w", a.Name(), ctx.Err())
+		}
 	}
 	a.updater.Store(goid.Get())
 	return nil

@@ -253,7 +253,7 @@ func (d *deliveries) takeMessage(ctx context.Context, fn func(tx *Tx, m *Message
 func (d *deliveries) deliver(tx *Tx, m *Message) error {
 	h := d.handler(m.Name)
 	to := &Delivery{Name: m.Name, Attempt: int(m.Deliveries), Message: m, arg: m.Body}
-	if err := guard(func() error { return h(tx, to) }); err != nil || slices.Contains(tx.settled, m.ID) {
+	if err := guard(func() error { return h(tx, to) }); err != nil || m.Settled() {
 		return err
 	}
 	return m.Complete(nil)

@@ -1,16 +1,12 @@
 package greenroom
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
-	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // What a program may say about the parts of its actors: the options of the packages below,
@@ -91,41 +87,4 @@ func (o *TracesOptions) options(a *Actor) *traces.Options {
 		MaxPendingBytes: o.MaxPendingBytes, MaxBackoff: o.MaxBackoff, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes, MaxRead: o.MaxRead,
 		Resource: o.Resource, Logger: a.log, Metrics: a.store.opts.Metrics,
 	}
-}
-
-// WorkflowOptions change the workflow of an actor: see workflow.Options.
-type WorkflowOptions struct {
-	Codec      workflow.Codec
-	Errors     map[string]error
-	ShortWait  time.Duration
-	Grace      time.Duration
-	MaxEntries int
-	MaxBytes   int64
-	Strict     bool
-	Observe    func(workflow.Change)
-	Around     func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error
-	// Tracing provides spans of runs and steps.
-	Tracing trace.TracerProvider
-	OnDue   func()
-	NewID   func() string
-}
-
-func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
-	if o == nil {
-		o = &WorkflowOptions{}
-	}
-	w := &workflow.Options{
-		Codec: o.Codec, Errors: o.Errors, ShortWait: o.ShortWait, Grace: o.Grace, MaxEntries: o.MaxEntries, MaxBytes: o.MaxBytes,
-		Strict: o.Strict, Observe: o.Observe, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
-	}
-	w.Around = func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error {
-		if ctx.Value(updaterKey{}) == nil {
-			ctx = WithUpdater(ctx, a)
-		}
-		if o.Around == nil {
-			return do(ctx)
-		}
-		return o.Around(ctx, s, do)
-	}
-	return w
 }

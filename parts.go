@@ -71,9 +71,9 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 	return open(a, &a.traces, func() (*traces.Traces, error) { return traces.Open(ctx, a.actor, a.opts.Traces.options(a)) })
 }
 
-// shut closes the parts and the actor: those first that may be at work, and need the others
-// for it.
-func (a *Actor) shut() error {
+// shut closes the parts, those first that may be at work and need the others for it, calls
+// last, and closes the actor.
+func (a *Actor) shut(last func() error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ctx := context.Background()
@@ -101,7 +101,7 @@ func (a *Actor) shut() error {
 	}
 	a.record, a.conns, a.traces, a.queue, a.db = nil, nil, nil, nil, nil
 	a.clock.Close()
-	return a.actor.Close()
+	return errors.Join(last(), a.actor.Close())
 }
 
 // An encoded is persist's codec of what is CBOR already.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -60,9 +61,12 @@ func (tx *Tx) Batch() *batch.Batch {
 	return &tx.batch
 }
 
+// errTxOver says that a transaction was used after its end.
+var errTxOver = errkind.New("greenroom: the transaction is over", ErrClosed)
+
 func (tx *Tx) check() error {
 	if tx.over {
-		return ErrClosed
+		return errTxOver
 	}
 	return nil
 }

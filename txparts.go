@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/conn"
@@ -20,7 +21,7 @@ func (tx *Tx) Queue() (*queue.Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.open.due(); err != nil {
+	if err := tx.open.due(""); err != nil {
 		return nil, err
 	}
 	return q.In(tx.Batch()), nil
@@ -67,6 +68,19 @@ func (tx *Tx) ReceiveWith(opts *queue.ReceiveOptions) ([]*Message, error) {
 	return ms, err
 }
 
+// Messages returns how many messages the queue has, visible or not, without what the
+// transaction does to it.
+func (tx *Tx) Messages() (int, error) {
+	if err := tx.check(); err != nil {
+		return 0, err
+	}
+	q, err := tx.actor.Queue(tx.ctx)
+	if err != nil {
+		return 0, err
+	}
+	return q.Len(), nil
+}
+
 // Complete removes a message that was received, by this transaction or before it, and gives
 // response to whoever waits for an answer; nil is null.
 func (tx *Tx) Complete(r queue.Receipt, response any) error {
@@ -102,6 +116,9 @@ type Message struct {
 // Complete is Tx.Complete of the message.
 func (m *Message) Complete(response any) error { return m.tx.Complete(m.Receipt(), response) }
 
+// Settled reports whether the transaction has completed the message or given it back.
+func (m *Message) Settled() bool { return slices.Contains(m.tx.settled, m.ID) }
+
 // Nack is Tx.Nack of the message.
 func (m *Message) Nack(delay time.Duration) error { return m.tx.Nack(m.Receipt(), delay) }
 
@@ -122,7 +139,7 @@ func (tx *Tx) record() (*persist.Tx, error) {
 func (tx *Tx) Schedule(job persist.Job) (id string, err error) {
 	r, err := tx.record()
 	if err == nil {
-		err = tx.open.due()
+		err = tx.open.due(job.Action)
 	}
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/traces"
 )
@@ -65,8 +66,9 @@ type OpenTx struct {
 	// Span, unless it is nil, gets what the transaction does as events.
 	Span *traces.Span
 	// Due, unless it is nil, is called before something is written for which the actor must
-	// be open later: a message, or an event of the schedule. Its error is that of the write.
-	Due func() error
+	// be open later: an event of the schedule, with its action, or, with "", a message. Its
+	// error is that of the write.
+	Due func(action string) error
 	// Incarnation, unless it is 0, is the one of the engine in which alone a transaction
 	// without SQL may land by Apply: in another it is kv.ErrIncarnation.
 	Incarnation kv.Incarnation
@@ -85,12 +87,16 @@ func (a *Actor) Begin(ctx context.Context) (*OpenTx, error) {
 }
 
 // due is called before something is written for which the actor must be open later.
-func (o *OpenTx) due() error {
+func (o *OpenTx) due(action string) error {
 	if o.Due == nil {
 		return nil
 	}
-	return o.Due()
+	return o.Due(action)
 }
+
+// Peek returns the batch of the transaction for reading what it shows, and for hooks: what
+// writes anything takes Tx.Batch.
+func (o *OpenTx) Peek() *batch.Batch { return &o.Tx.batch }
 
 // Commit lands the transaction durably, unless its context is done. On an error nothing has
 // landed but where Update says so.
@@ -122,7 +128,7 @@ func (o *OpenTx) Apply() error {
 func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	tx := &o.Tx
 	if tx.over {
-		return ErrClosed
+		return errTxOver
 	}
 	err := context.Cause(tx.ctx)
 	if err == nil && tx.wrote {

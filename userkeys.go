@@ -24,7 +24,7 @@ func (tx *Tx) Get(key []byte) ([]byte, error) {
 	}
 	if p, ok := tx.keys.written.Get(actorstore.UserKey(key)); ok {
 		if p.Kind == overlay.Cleared {
-			return nil, ErrNotFound
+			return nil, actorstore.ErrNotFound
 		}
 		return append([]byte{}, p.Value...), nil
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -53,6 +56,43 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	}
 	a.workflow = w.Workflow
 	return w, nil
+}
+
+// WorkflowOptions change the workflow of an actor: see workflow.Options.
+type WorkflowOptions struct {
+	Codec      workflow.Codec
+	Errors     map[string]error
+	ShortWait  time.Duration
+	Grace      time.Duration
+	MaxEntries int
+	MaxBytes   int64
+	Strict     bool
+	Observe    func(workflow.Change)
+	Around     func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error
+	// Tracing provides spans of runs and steps.
+	Tracing trace.TracerProvider
+	OnDue   func()
+	NewID   func() string
+}
+
+func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
+	if o == nil {
+		o = &WorkflowOptions{}
+	}
+	w := &workflow.Options{
+		Codec: o.Codec, Errors: o.Errors, ShortWait: o.ShortWait, Grace: o.Grace, MaxEntries: o.MaxEntries, MaxBytes: o.MaxBytes,
+		Strict: o.Strict, Observe: o.Observe, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
+	}
+	w.Around = func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error {
+		if ctx.Value(updaterKey{}) == nil {
+			ctx = WithUpdater(ctx, a)
+		}
+		if o.Around == nil {
+			return do(ctx)
+		}
+		return o.Around(ctx, s, do)
+	}
+	return w
 }
 
 // An Updater runs transactions: an Actor, or what has it take turns.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/kv"
@@ -81,7 +81,7 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 	limits := batch.DefaultLimits()
 	limits.Storage = 1 << 40
 	h.host, err = host.Open(ctx, h.engine, []*host.Type{putter()}, &host.Options{
-		Store: &actorstore.Options{Limits: limits}, MaxAwake: at.sizes.actors, Logger: slog.New(slog.DiscardHandler),
+		Store: &greenroom.Options{Limits: limits}, MaxAwake: at.sizes.actors, Logger: slog.New(slog.DiscardHandler),
 		IdleTimeout: 1 << 60,
 	})
 	if err != nil {
@@ -103,16 +103,16 @@ func openTurns(ctx context.Context, at site) (h *turnHost, err error) {
 // putter is the type of the actors.
 func putter() *host.Type {
 	key := []byte("key")
-	put := host.NewCommand("put", func(c *host.Context, value []byte) error { return c.KV().Put(key, value) })
+	put := host.NewCommand("put", func(c *host.Context, value []byte) error { return c.Put(key, value) })
 	return &host.Type{Name: "putter", Actions: []host.AnyAction{
 		put,
 		host.NewAction("plan", func(c *host.Context, _ struct{}) (string, error) {
-			if err := c.KV().Put(key, key); err != nil {
+			if err := c.Put(key, key); err != nil {
 				return "", err
 			}
 			return put.After(c, 365*24*time.Hour, nil)
 		}),
-		host.NewAction("get", func(c *host.Context, _ struct{}) ([]byte, error) { return c.KV().Get(key, nil) }),
+		host.NewAction("get", func(c *host.Context, _ struct{}) ([]byte, error) { return c.Get(key) }),
 	}}
 }
 

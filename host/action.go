@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/persist"
 )
 
 // An Action is what others may call of an actor, declared once: its name, by which
@@ -96,13 +97,17 @@ func (a *target[In]) call(ctx context.Context, h *Host, key string, in In) (Raw,
 }
 
 // At has the turn's own actor do the action at a time, and returns the id of the event.
-// See Schedule.At, which also serves an action that schedules itself: a variable's function
+// See greenroom.Tx.At, which also serves an action that schedules itself: a variable's function
 // can't name the variable. ErrNoAction says that the actor's type doesn't list the action.
 func (a *target[In]) At(c *Context, at time.Time, in In) (id string, err error) {
 	if c.life.host.owners[a.declared()] != c.life.kind {
 		return "", fmt.Errorf("%w: %s doesn't list %.80q", ErrNoAction, c.life.kind.Name, a.action.Name)
 	}
-	return c.Schedule().At(at, a.action.Name, abi.Args(in))
+	job := persist.Job{Action: a.action.Name, At: at}
+	if args := abi.Args(in); args != nil {
+		job.Args = []any{args}
+	}
+	return c.Schedule(job)
 }
 
 // After has the turn's own actor do the action when d has passed since the turn began. See

@@ -6,15 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestTypedActions: one declaration is both ends of a call, in every host whose types list
 // it, under the name of the type that does.
 func TestTypedActions(t *testing.T) {
-	set := NewCommand("set", func(c *Context, n int) error { return SetState(c, n) })
-	get := NewAction("get", func(c *Context, _ struct{}) (int, error) { return State[int](c) })
-	refuse := NewCommand("refuse", func(c *Context, _ struct{}) error { return errors.Join(SetState(c, -1), errRefused) })
+	set := NewCommand("set", func(c *Context, n int) error { return greenroom.SetState(c, n) })
+	get := NewAction("get", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) })
+	refuse := NewCommand("refuse", func(c *Context, _ struct{}) error { return errors.Join(greenroom.SetState(c, -1), errRefused) })
 	for _, name := range []string{"thing", "other"} {
 		h, err := Open(t.Context(), memkv.New(), []*Type{{Name: name, Actions: []AnyAction{set, get, refuse}}}, &Options{Logger: quiet})
 		must(t, err)
@@ -66,7 +67,7 @@ func (*oneWay) UnmarshalCBOR([]byte) error { return errOneWay }
 // can't be decoded is an error of one that has landed.
 func TestTypedActionFails(t *testing.T) {
 	send := NewCommand("send", func(*Context, chan int) error { return nil })
-	lost := NewAction("lost", func(c *Context, _ struct{}) (oneWay, error) { return oneWay{}, SetState(c, 1) })
+	lost := NewAction("lost", func(c *Context, _ struct{}) (oneWay, error) { return oneWay{}, greenroom.SetState(c, 1) })
 	bubble(t, Options{}, func(r *rig) {
 		wantErr(t, send.Call(r.ctx, r.Host, "lobby", nil), ErrArgs)
 		_, err := lost.Call(r.ctx, r.Host, "lobby", struct{}{})
@@ -85,10 +86,10 @@ func TestTypedActionFails(t *testing.T) {
 func TestScheduledAction(t *testing.T) {
 	var done []string
 	note := NewCommand("note", func(c *Context, what string) error {
-		c.After(func() { done = append(done, what) })
+		c.AfterCommit(func() { done = append(done, what) })
 		return nil
 	})
-	tick := NewCommand("tick", func(c *Context, _ struct{}) error { c.After(func() { done = append(done, "tick") }); return nil })
+	tick := NewCommand("tick", func(c *Context, _ struct{}) error { c.AfterCommit(func() { done = append(done, "tick") }); return nil })
 	plan := NewCommand("plan", func(c *Context, d time.Duration) error {
 		_, err := note.After(c, d, "noted")
 		if err == nil {

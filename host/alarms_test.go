@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -18,17 +19,17 @@ import (
 func clockThing(d *diary) *Type {
 	kind := thing(
 		NewAction("plan", func(c *Context, after time.Duration) (string, error) {
-			return c.Schedule().After(after, "ring", "bell")
+			return c.After(after, "ring", "bell")
 		}),
 		NewAction("ring", func(c *Context, what string) (int, error) {
 			d.write(what)
-			return 0, Mutate(c, func(n *int) error { *n++; return nil })
+			return 0, greenroom.Mutate(c, func(n *int) error { *n++; return nil })
 		}),
-		NewAction("rung", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		NewAction("rung", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) }),
 		NewAction("plan other", func(c *Context, after time.Duration) (string, error) {
-			return c.Schedule().After(after, "other", 5)
+			return c.After(after, "other", 5)
 		}),
-		NewCommand("cancel", func(c *Context, id string) error { return c.Schedule().Cancel(id) }),
+		NewCommand("cancel", func(c *Context, id string) error { return c.Cancel(id) }),
 	)
 	kind.Alarm = func(c *Context, e persist.Event) error {
 		d.write("alarm " + e.Action)
@@ -139,7 +140,7 @@ func alarmAfterCrash(t *testing.T, point faultkv.Point, skip int) bool {
 // planned says whether an event of the lobby's schedule is stored.
 func (r *rig) planned() bool {
 	r.Helper()
-	look, err := r.Store().View(r.ctx, actorstore.IDFromName(lobby.String()))
+	look, err := r.Store().Lower().View(r.ctx, actorstore.IDFromName(lobby.String()))
 	if errors.Is(err, actorstore.ErrUnknownActor) {
 		return false
 	}
@@ -241,7 +242,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 		var d [2]diary
 		var hosts [2]*Host
 		for i := range hosts {
-			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: strings.Repeat("h", i+1)}}}
+			opts := Options{Logger: quiet, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: strings.Repeat("h", i+1)}}}
 			h, err := Open(t.Context(), engine, []*Type{clockThing(&d[i])}, &opts)
 			must(t, err)
 			hosts[i] = h

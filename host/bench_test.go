@@ -20,10 +20,10 @@ func benchHost(b *testing.B, opts Options) *Host {
 	h, err := Open(b.Context(), engine, []*Type{thing(
 		add,
 		NewAction("put", func(c *Context, n int) (int, error) {
-			return n, c.KV().Put([]byte("key"), []byte("value"))
+			return n, c.Put([]byte("key"), []byte("value"))
 		}),
 		NewAction("insert", func(c *Context, n int) (int, error) {
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return 0, err
 			}

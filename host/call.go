@@ -83,7 +83,7 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 		s.Body = queue.Raw(r)
 	}
 	err = h.turn(ctx, a, &birth{}, newTurn("actor.send", func(c *Context) (err error) {
-		id, err = c.Queue().Send(s)
+		id, err = c.Enqueue(s)
 		return err
 	}))
 	if err != nil {

@@ -131,7 +131,7 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 		}
 		l.host.away.put(l.name, id, to, detach)
 		if old != nil {
-			c.After(func() { old.Close("the client has connected anew") })
+			c.AfterCommit(func() { old.Close("the client has connected anew") })
 		}
 		return nil
 	}))

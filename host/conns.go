@@ -162,7 +162,7 @@ func (c *Context) Conn() *Conn {
 // turn has disconnected.
 func (c *Context) Conns() []*Conn {
 	var all []*Conn
-	for _, n := range c.life.conns.In(&c.batch).Conns() {
+	for _, n := range c.life.conns.In(c.open.Peek()).Conns() {
 		all = append(all, &Conn{c, n})
 	}
 	return all
@@ -170,7 +170,7 @@ func (c *Context) Conns() []*Conn {
 
 // FindConn returns the connection with that id; nil if there is none.
 func (c *Context) FindConn(id conn.ID) *Conn {
-	if n, ok := c.life.conns.In(&c.batch).Get(id); ok && id != "" {
+	if n, ok := c.life.conns.In(c.open.Peek()).Get(id); ok && id != "" {
 		return &Conn{c, n}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (n *Conn) Parameters(v any) error { return Raw(n.n.Parameters()).Decode(v) 
 // State decodes what the actor keeps about the connection into what v points to, which
 // stays as it is if that was never set.
 func (n *Conn) State(v any) error {
-	return Raw(n.c.life.conns.In(&n.c.batch).State(n.n)).Decode(v)
+	return Raw(n.c.life.conns.In(n.c.open.Peek()).State(n.n)).Decode(v)
 }
 
 // SetState replaces what the actor keeps about the connection.
@@ -250,9 +250,9 @@ func (c *Context) emit(to *conn.Conn, name string, v any) error {
 	}
 	c.events = append(c.events, emission{to, Event{name, r}})
 	switch {
-	case c.span == nil:
+	case c.Span() == nil:
 	case to == nil:
-		c.span.Event(eventMessageBroadcast, traces.String(keyEventName, name))
+		c.Span().Event(eventMessageBroadcast, traces.String(keyEventName, name))
 	default:
 		c.connEvent(eventMessageSend, to, traces.String(keyEventName, name))
 	}
@@ -304,7 +304,7 @@ func (c *Context) disconnect(n *conn.Conn, reason string) error {
 // hangUp has the transport of a connection that goes closed when that is durable.
 func (c *Context) hangUp(n *conn.Conn, reason string) {
 	l, t := c.life, n.Transport()
-	c.After(func() {
+	c.AfterCommit(func() {
 		l.host.away.take(l.name, n.ID())
 		if n.Ephemeral() {
 			l.hold(-1)

@@ -24,7 +24,7 @@ func room(d *diary) *Type {
 			return c.Conn().Send("whispered", text)
 		}),
 		NewAction("later", func(c *Context, text string) (string, error) {
-			return c.Schedule().After(time.Hour, "say", text)
+			return c.After(time.Hour, "say", text)
 		}),
 		NewCommand("kick", func(c *Context, id conn.ID) error {
 			return c.FindConn(id).Disconnect("kicked")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -67,7 +68,7 @@ func sendFullQueue(t *testing.T, stored bool) {
 	kinds[1].Queue.MaxMessages = 5
 	var open atomic.Bool
 	hear := kinds[1].Message
-	kinds[1].Message = func(c *Context, m *queue.Message) error {
+	kinds[1].Message = func(c *Context, m *greenroom.Message) error {
 		if !open.Load() {
 			return errRefused
 		}
@@ -282,7 +283,7 @@ func TestSendBetweenHosts(t *testing.T) {
 		engine := sharedEngine{memkv.New()}
 		var hosts [2]*Host
 		for i := range hosts {
-			opts := Options{Logger: quiet, IdleTimeout: time.Minute, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}}}
+			opts := Options{Logger: quiet, IdleTimeout: time.Minute, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}}}
 			h, err := Open(t.Context(), engine, talkers(), &opts)
 			must(t, err)
 			hosts[i] = h

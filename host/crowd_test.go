@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -20,11 +21,11 @@ func TestCrowd(t *testing.T) {
 	kind := thing(
 		add,
 		NewAction("plan", func(c *Context, n int) (string, error) {
-			return c.Schedule().After(time.Duration(n)*time.Millisecond, "ring", n)
+			return c.After(time.Duration(n)*time.Millisecond, "ring", n)
 		}),
 		NewAction("ring", func(c *Context, n int) (int, error) {
-			c.After(func() { rung <- true })
-			return 0, Mutate(c, func(t *int) error { *t += n; return nil })
+			c.AfterCommit(func() { rung <- true })
+			return 0, greenroom.Mutate(c, func(t *int) error { *t += n; return nil })
 		}),
 	)
 	engine, err := pebblekv.Open(t.TempDir(), nil)

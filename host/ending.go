@@ -29,15 +29,7 @@ func (l *life) dontWake(err error) {
 
 // remove drops the actor, and tells who asked for it.
 func (l *life) remove() error {
-	if l.queue != nil {
-		l.report("close the queue", l.queue.Close())
-	}
-	l.clock.Close()
-	if l.db != nil {
-		l.report("close the database", l.db.Close())
-		l.db = nil
-	}
-	err := l.actor.Drop(context.WithoutCancel(l.ctx))
+	err := l.door.Drop(context.WithoutCancel(l.ctx))
 	if err != nil {
 		err = fmt.Errorf("host: destroy %s: %w", l.name, err)
 		l.log.Error("host: destroy", slog.Any("error", err))
@@ -47,7 +39,6 @@ func (l *life) remove() error {
 		l.host.count(metricDestroyed, 1)
 	}
 	l.gate.destroyed(err)
-	l.queue = nil
 	l.shut(false)
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom"
 )
 
 // TestDestroyWhileWaking has actors destroy themselves before they are awake. Who has
@@ -59,24 +61,24 @@ func TestGoexit(t *testing.T) {
 	}
 	hook := func(here string) func(c *Context) error {
 		return func(c *Context) error {
-			if err := Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
+			if err := greenroom.Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
 				return err
 			}
 			end(here)
-			return SetState(c, 0)
+			return greenroom.SetState(c, 0)
 		}
 	}
 	kind := thing(
 		NewAction("add", func(c *Context, n int) (int, error) {
-			c.After(func() { end("after") })
-			tx, err := c.DB()
+			c.AfterCommit(func() { end("after") })
+			tx, err := c.SQL()
 			if err != nil {
 				return 0, err
 			}
 			if _, err := tx.ExecContext(c, "create table if not exists t(x)"); err != nil {
 				return 0, err
 			}
-			err = Mutate(c, func(total *int) error { *total += n; n = *total; return nil })
+			err = greenroom.Mutate(c, func(total *int) error { *total += n; n = *total; return nil })
 			end("action")
 			return n, err
 		}),

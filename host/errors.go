@@ -48,8 +48,6 @@ var (
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
 	ErrUnknownOutcome = errkind.New("host: outcome of the turn is not known", errkind.ErrUnknownOutcome)
-	// ErrTurnOver: a Context was used after its turn.
-	ErrTurnOver = errkind.New("host: turn is over", errkind.ErrClosed)
 	// ErrNotAwake: the actor, for whose stay in memory the context was, is going to sleep.
 	ErrNotAwake = errors.New("host: actor is going to sleep")
 	// ErrClosed: the host is closed, or being closed.

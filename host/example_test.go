@@ -6,6 +6,7 @@ import (
 	"log"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
@@ -34,7 +35,7 @@ func run(kind *host.Type, fn func(ctx context.Context, h *host.Host) error) {
 // A counter keeps its number in its state.
 func Example() {
 	add := host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
-		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 		return total, err
 	})
 	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{add}}
@@ -77,9 +78,9 @@ func ExampleHost_Do() {
 }
 
 // An account keeps a book in SQL. What a turn writes lands whole, or not at all.
-func ExampleContext_DB() {
+func ExampleContext() {
 	book := host.NewAction("book", func(c *host.Context, amount int) (balance int, err error) {
-		tx, err := c.DB()
+		tx, err := c.SQL()
 		if err != nil {
 			return 0, err
 		}
@@ -97,7 +98,7 @@ func ExampleContext_DB() {
 	account := &host.Type{
 		Name: "account",
 		Create: func(c *host.Context) error {
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return err
 			}
@@ -165,8 +166,8 @@ func ExampleHost_Join() {
 func ExampleContext_Schedule() {
 	done := make(chan bool)
 	ring := host.NewCommand("ring", func(c *host.Context, of string) error {
-		_, err := c.Schedule().After(time.Millisecond, "all quiet", nil)
-		c.After(func() { fmt.Println("ring:", of) })
+		_, err := c.After(time.Millisecond, "all quiet")
+		c.AfterCommit(func() { fmt.Println("ring:", of) })
 		return err
 	})
 	remind := host.NewAction("remind", func(c *host.Context, of string) (id string, err error) {
@@ -176,7 +177,7 @@ func ExampleContext_Schedule() {
 		Name:    "reminder",
 		Actions: []host.AnyAction{remind, ring},
 		Alarm: func(c *host.Context, e persist.Event) error {
-			c.After(func() { fmt.Println(e.Action); close(done) })
+			c.AfterCommit(func() { fmt.Println(e.Action); close(done) })
 			return nil
 		},
 	}
@@ -195,13 +196,13 @@ func ExampleHost_Send() {
 	done := make(chan bool)
 	kind := &host.Type{
 		Name: "worker",
-		Message: func(c *host.Context, m *queue.Message) error {
+		Message: func(c *host.Context, m *greenroom.Message) error {
 			var text string
 			if err := m.Decode(&text); err != nil {
 				return err
 			}
-			c.After(func() { fmt.Println(m.Name, text); close(done) })
-			return host.SetState(c, text)
+			c.AfterCommit(func() { fmt.Println(m.Name, text); close(done) })
+			return greenroom.SetState(c, text)
 		},
 	}
 	run(kind, func(ctx context.Context, h *host.Host) error {
@@ -222,8 +223,8 @@ func ExampleNewWorkflow() {
 		Workflow: host.NewWorkflow(func(c *workflow.Context, item string) (string, error) {
 			err := workflow.Do(c, "ship", func(ctx context.Context) error {
 				return host.Turn(ctx, func(c *host.Context) error {
-					c.After(func() { fmt.Println("shipped", item); close(done) })
-					return host.SetState(c, "shipped")
+					c.AfterCommit(func() { fmt.Println("shipped", item); close(done) })
+					return greenroom.SetState(c, "shipped")
 				})
 			})
 			return item, err

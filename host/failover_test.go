@@ -132,7 +132,7 @@ func lettersOfTheDestroyed(t *testing.T, crash func(s *faultkv.Server)) (again i
 	if crash != nil {
 		crash(server)
 		want = nil
-		if id, err := r.Store().Lookup(r.ctx, lobby.String()); err == nil {
+		if id, err := r.Store().Lower().Lookup(r.ctx, lobby.String()); err == nil {
 			again = r.lettersOf(id)
 			want = numbers(1 + again)[1:]
 		}
@@ -153,7 +153,7 @@ func lettersOfTheDestroyed(t *testing.T, crash func(s *faultkv.Server)) (again i
 // lettersOf returns how many messages are in the outbox of an actor.
 func (r *rig) lettersOf(id actorstore.ID) (n int) {
 	r.Helper()
-	v, err := r.Store().View(r.ctx, id)
+	v, err := r.Store().Lower().View(r.ctx, id)
 	must(r, err)
 	start, end := letterRange()
 	for _, err := range v.List(r.ctx, actorstore.ListOptions{Start: start, End: end}) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -21,22 +22,30 @@ type Workflow struct {
 // WorkflowOptions.
 //
 // It runs while its actor is awake, beside the turns, and wakes the actor when it has
-// something to do. A step reaches the actor with Turn and the context that it gets; with
-// workflow.StepWithin its result lands with such a turn:
-//
-//	workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int) error) error {
-//		return host.Turn(ctx, func(c *host.Context) error {
-//			…
-//			return land(c.Batch(), seat)
-//		})
-//	})
-func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *WorkflowOptions) *Workflow {
+// something to do. A step reaches the actor with Turn and the context that it gets; the
+// function of a greenroom.StepTx is a turn, with which the result of the step lands. Without
+// Tracing, runs and steps are spans in the actor's own traces, if the host records any.
+func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.WorkflowOptions) *Workflow {
 	if fn == nil {
 		return &Workflow{} // Open refuses it
 	}
+	var said greenroom.WorkflowOptions
+	if opts != nil {
+		said = *opts
+	}
 	return &Workflow{func(l *life) (*flow, error) {
 		f := &flow{life: l, poke: make(chan struct{}, 1)}
-		r, err := workflow.Open(l.ctx, l.actor, fn, opts.options(l, f.due))
+		o := said
+		o.OnDue = func() {
+			f.due()
+			if said.OnDue != nil {
+				said.OnDue()
+			}
+		}
+		if o.Tracing == nil && l.traces != nil {
+			o.Tracing = flowTracer{life: l}
+		}
+		r, err := greenroom.OpenWorkflow(l.ctx, l.door, fn, &o)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +131,7 @@ func (f *flow) once() (workflow.Status, error) {
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}
-	return f.run(withLife(l.ctx, l))
+	return f.run(greenroom.WithUpdater(withLife(l.ctx, l), l))
 }
 
 // wait returns when the workflow may have something to do, false when the actor is to
@@ -189,21 +198,31 @@ func (c *Context) StartWorkflow(input any) error {
 	if err != nil {
 		return err
 	}
+	if err := c.check(); err != nil {
+		return err
+	}
 	if err := f.check(in); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	_, err = c.Schedule().add(persist.Job{ID: startWorkflow, Action: startWorkflow, Args: []any{in}, At: c.now})
+	if err := c.life.markDue(); err != nil {
+		return err
+	}
+	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: []any{in}, At: c.now}
+	_, err = c.life.record.In(c.Batch()).Add(job)
 	return err
 }
 
 // Workflow returns the actor's workflow, to look at it and to control it. What is done to
-// it is done at once, and is no part of the turn. Errors: ErrNoWorkflow, ErrTurnOver, and
+// it is done at once, and is no part of the turn. Errors: ErrNoWorkflow, greenroom.ErrClosed, and
 // those of the store.
 func (c *Context) Workflow() (*workflow.Workflow, error) {
 	if c.life.workflow == nil {
 		return nil, ErrNoWorkflow
 	}
-	return c.life.workflow.Workflow, c.due()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c.life.workflow.Workflow, c.life.markDue()
 }
 
 // wants returns whose messages would give the actor something to do: Type.Message, or

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -17,24 +17,14 @@ import (
 // order is a workflow that books in the actor's database, sleeps, and waits for somebody
 // to approve.
 func order(c *workflow.Context, item string) (string, error) {
-	n, err := workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int) error) error {
-		return Turn(ctx, func(c *Context) error {
-			tx, err := c.DB()
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(c, "create table if not exists t(x)"); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(c, "insert into t values(?)", item); err != nil {
-				return err
-			}
-			var n int
-			if err := tx.QueryRowContext(c, "select count(*) from t").Scan(&n); err != nil {
-				return err
-			}
-			return land(c.Batch(), n)
-		})
+	n, err := greenroom.StepTx(c, "book", func(tx *greenroom.Tx) (n int, err error) {
+		if _, err := tx.Exec("create table if not exists t(x)"); err != nil {
+			return 0, err
+		}
+		if _, err := tx.Exec("insert into t values(?)", item); err != nil {
+			return 0, err
+		}
+		return n, tx.QueryRow("select count(*) from t").Scan(&n)
 	})
 	if err != nil {
 		return "", err
@@ -59,7 +49,7 @@ func orderThing() *Type {
 		return errors.Join(c.StartWorkflow(item), errRefused)
 	}))
 	kind.Actions = append(kind.Actions, NewAction("approve", func(c *Context, by string) (queue.ID, error) {
-		return c.Queue().Send(queue.Send{Name: "approval", Body: by})
+		return c.Enqueue(queue.Send{Name: "approval", Body: by})
 	}))
 	kind.Actions = append(kind.Actions, NewAction("status", func(c *Context, _ struct{}) (string, error) {
 		w, err := c.Workflow()
@@ -147,14 +137,14 @@ func TestWorkflowHoldsActor(t *testing.T) {
 // inbox takes messages, and fails as often as they say.
 func inbox(d *diary) *Type {
 	kind := thing(add)
-	kind.Queue = QueueOptions{MaxReceive: 3}
+	kind.Queue = greenroom.QueueOptions{MaxReceive: 3}
 	kind.MessageNames = []string{"work"}
-	kind.Message = func(c *Context, m *queue.Message) error {
+	kind.Message = func(c *Context, m *greenroom.Message) error {
 		var text string
 		if err := m.Decode(&text); err != nil {
 			return err
 		}
-		if err := Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
+		if err := greenroom.Mutate(c, func(n *int) error { *n++; return nil }); err != nil {
 			return err
 		}
 		if text == "never" || text == "later" && m.Deliveries == 1 {
@@ -162,7 +152,7 @@ func inbox(d *diary) *Type {
 		}
 		if text == "answer" {
 			d.write(text)
-			return c.Queue().Complete(m.Receipt(), "thanks")
+			return c.Complete(m.Receipt(), "thanks")
 		}
 		d.write(text)
 		return nil
@@ -194,7 +184,7 @@ func TestMessages(t *testing.T) {
 		d.want(t, "one", "answer", "later", "tomorrow")
 		var names []string
 		must(t, r.Do0(func(c *Context) error {
-			ms, err := c.Queue().Receive(&queue.ReceiveOptions{Count: 10})
+			ms, err := c.ReceiveWith(&queue.ReceiveOptions{Count: 10})
 			for _, m := range ms {
 				names = append(names, m.Name)
 			}
@@ -216,7 +206,7 @@ func TestRun(t *testing.T) {
 		defer func() { ended <- err }()
 		for {
 			if err := Turn(ctx, func(c *Context) error {
-				return Mutate(c, func(n *int) error { *n++; return nil })
+				return greenroom.Mutate(c, func(n *int) error { *n++; return nil })
 			}); err != nil {
 				return err
 			}

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // TestWorkflowTraces looks for the spans of a workflow in the actor's own traces, above
 // those of the turns that its steps ask for.
 func TestWorkflowTraces(t *testing.T) {
-	bubble(t, Options{Traces: &TracesOptions{}}, func(r *rig) {
+	bubble(t, Options{Traces: &greenroom.TracesOptions{}}, func(r *rig) {
 		_, err := invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
 		pass(time.Second)
@@ -41,7 +42,7 @@ func TestWorkflowTracesFailure(t *testing.T) {
 			return 0, fmt.Errorf("the kettle: %w", errRefused)
 		})
 	}, nil)
-	bubble(t, Options{Traces: &TracesOptions{}}, func(r *rig) {
+	bubble(t, Options{Traces: &greenroom.TracesOptions{}}, func(r *rig) {
 		_, err := invoke[any](r.ctx, r.Host, lobby, "order", "tea")
 		must(t, err)
 		pass(time.Second)

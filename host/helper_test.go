@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
@@ -63,7 +63,7 @@ func newRigOn(t testing.TB, below kv.Engine, opts Options, types ...*Type) *rig 
 	limits, err := envlimits.Apply(batch.Limits{})
 	must(t, err)
 	if r.opts.Store == nil {
-		r.opts.Store = &actorstore.Options{Limits: limits}
+		r.opts.Store = &greenroom.Options{Limits: limits}
 	}
 	r.open()
 	return r
@@ -171,7 +171,7 @@ var add = newAdd()
 
 func newAdd() *Action[int, int] {
 	return NewAction("add", func(c *Context, n int) (total int, err error) {
-		err = Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 		return total, err
 	})
 }

@@ -5,7 +5,7 @@
 // key, and exists from its first use.
 //
 //	var Add = host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
-//		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+//		err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 //		return total, err
 //	})
 //
@@ -15,10 +15,10 @@
 //
 // # Turns
 //
-// A turn is a transaction. What it writes through its Context (SQL, user keys, messages,
-// state, connections, what is scheduled) lands in one commit when its function returns
-// nil, and not at all when it returns an error, panics, or the commit is refused. One
-// turn of an actor runs at a time; many actors run side by side.
+// A turn is a transaction, a greenroom.Tx. What it writes through its Context (SQL, user
+// keys, messages, state, connections, what is scheduled) lands in one commit when its
+// function returns nil, and not at all when it returns an error, panics, or the commit is
+// refused. One turn of an actor runs at a time; many actors run side by side.
 //
 // The next turn begins as soon as a commit is applied, and doesn't wait until it is on
 // stable storage. What a turn sends does: replies, events and everything else leave, in
@@ -39,6 +39,7 @@
 package host
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -49,6 +50,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -57,7 +59,8 @@ import (
 // A Host runs the actors of one store. It is safe for concurrent use.
 type Host struct {
 	engine   kv.Engine
-	store    *actorstore.Store
+	door     *greenroom.Store
+	store    *actorstore.Store // of door
 	types    map[string]*kind
 	owners   map[*action]*kind // whose actions they are
 	opts     Options
@@ -102,11 +105,19 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 			return nil, err
 		}
 	}
-	store, err := actorstore.Open(ctx, engine, h.opts.Store)
+	var o greenroom.Options
+	if h.opts.Store != nil {
+		o = *h.opts.Store
+	}
+	o.Logger = cmp.Or(o.Logger, h.log)
+	if o.Metrics == nil {
+		o.Metrics = h.meter
+	}
+	store, err := greenroom.New(ctx, engine, &o)
 	if err != nil {
 		return nil, err
 	}
-	h.store = store
+	h.door, h.store = store, store.Lower()
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.alarms = newWakeTable(h)
 	h.couriers = newCouriers(h)
@@ -139,7 +150,7 @@ func (h *Host) add(t *Type) error {
 
 // Store returns the store of the host: to look at actors, and to list them. An actor
 // that is taken over through it is lost to the host.
-func (h *Host) Store() *actorstore.Store { return h.store }
+func (h *Host) Store() *greenroom.Store { return h.door }
 
 // Types returns the names of the types, sorted.
 func (h *Host) Types() []string { return slices.Sorted(maps.Keys(h.types)) }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -22,7 +23,7 @@ func TestHostHangs(t *testing.T) {
 		var d [2]diary
 		var hosts [2]*Host
 		for i, engine := range []kv.Engine{sharedEngine{cut}, sharedEngine{base}} {
-			opts := Options{Logger: quiet, IdleTimeout: time.Hour, Store: &actorstore.Options{
+			opts := Options{Logger: quiet, IdleTimeout: time.Hour, Store: &greenroom.Options{
 				Host: actorstore.HostOptions{Name: []string{"first", "second"}[i]}}}
 			h, err := Open(t.Context(), engine, []*Type{clockThing(&d[i])}, &opts)
 			must(t, err)
@@ -94,13 +95,13 @@ func TestFencedMeanwhile(t *testing.T) {
 // abacus counts in its state alone, or in SQL as well.
 func abacus() *Type {
 	count := func(c *Context) (n int, err error) {
-		return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+		return n, greenroom.Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 	}
 	return &Type{Name: "thing", Actions: []AnyAction{
-		NewAction("get", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		NewAction("get", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) }),
 		NewAction("state", func(c *Context, _ struct{}) (int, error) { return count(c) }),
 		NewAction("sql", func(c *Context, _ struct{}) (int, error) {
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return 0, err
 			}

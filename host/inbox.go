@@ -57,7 +57,7 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 // receive puts a letter into the queue.
 func (c *Context) receive(l *letter) error {
 	due := time.UnixMilli(l.sent).Add(time.Duration(l.delay) * time.Millisecond)
-	_, err := c.Queue().Send(queue.Send{
+	_, err := c.Enqueue(queue.Send{
 		Name: l.name, Body: queue.Raw(l.body), Key: l.key, Delay: max(due.Sub(c.now), 0),
 	})
 	return err
@@ -93,7 +93,7 @@ func (c *Context) seen(from sender) (s seen, err error) {
 func (c *Context) note(from sender, s seen) {
 	l := c.life
 	c.Batch().Put(seenKey(from), s.append(nil))
-	c.batch.OnCommit(func() {
+	c.Batch().OnCommit(func() {
 		if l.seen == nil || len(l.seen) >= seenInMemory {
 			l.seen = map[sender]seen{}
 		}
@@ -120,7 +120,7 @@ func (c *Context) sweepSeen() error {
 			continue
 		}
 		c.Batch().Delete(slices.Clone(e.Key))
-		c.batch.OnCommit(func() { clear(c.life.seen) })
+		c.Batch().OnCommit(func() { clear(c.life.seen) })
 	}
 	return nil
 }

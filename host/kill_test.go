@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/queue"
@@ -28,52 +29,52 @@ const killActors, killCallers = 4, 3
 func killed() *Type {
 	return &Type{Name: "thing", Actions: []AnyAction{
 		NewAction("count", func(c *Context, _ struct{}) (n int, err error) {
-			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+			err = greenroom.Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			if err != nil {
 				return 0, err
 			}
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return 0, err
 			}
 			if _, err := tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)"); err != nil {
 				return 0, err
 			}
-			if err := c.KV().Put(strconv.AppendInt(nil, int64(n), 10), nil); err != nil {
+			if err := c.Put(strconv.AppendInt(nil, int64(n), 10), nil); err != nil {
 				return 0, err
 			}
-			if _, err := c.Queue().Send(queue.Send{Name: "n"}); err != nil {
+			if _, err := c.Enqueue(queue.Send{Name: "n"}); err != nil {
 				return 0, err
 			}
 			if err := c.Send(Address{"ear", c.Address().Key}, queue.Send{Name: "n", Body: n}); err != nil {
 				return 0, err
 			}
-			_, err = c.Schedule().At(c.Now().Add(100*time.Hour), "count", nil)
+			_, err = c.At(c.Now().Add(100*time.Hour), "count")
 			return n, err
 		}),
 		NewAction("counted", func(c *Context, _ struct{}) (n [5]int, err error) {
-			if n[0], err = State[int](c); err != nil || n[0] == 0 {
+			if n[0], err = greenroom.State[int](c); err != nil || n[0] == 0 {
 				return n, err
 			}
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return n, err
 			}
 			if err := tx.QueryRowContext(c, "select count(*) from t").Scan(&n[1]); err != nil {
 				return n, err
 			}
-			for _, err := range c.KV().List(actorstore.ListOptions{KeysOnly: true}) {
+			for _, err := range c.List(actorstore.ListOptions{KeysOnly: true}) {
 				if err != nil {
 					return n, err
 				}
 				n[2]++
 			}
-			n[3] = c.Queue().Len()
-			events, err := c.Schedule().List()
+			n[3] = c.life.queue.Len()
+			events, err := c.Events()
 			n[4] = len(events)
 			return n, err
 		}),
-	}, Queue: QueueOptions{MaxMessages: -1}}
+	}, Queue: greenroom.QueueOptions{MaxMessages: -1}}
 }
 
 // TestKillChild is the process that is killed. It says what was acknowledged.

@@ -166,5 +166,5 @@ func (c *Context) stageAccount() {
 		return
 	}
 	c.Batch().Put(accountKey(), c.account.append(nil))
-	c.batch.OnCommit(func() { out.account = c.account })
+	c.Batch().OnCommit(func() { out.account = c.account })
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -31,7 +32,7 @@ func bombers(fan int, turns *atomic.Int64) *Type {
 		Actions: []AnyAction{
 			NewAction("light", func(c *Context, _ struct{}) (int, error) { return 0, spread(c) }),
 		},
-		Message: func(c *Context, _ *queue.Message) error {
+		Message: func(c *Context, _ *greenroom.Message) error {
 			turns.Add(1)
 			<-time.After(time.Millisecond)
 			if err := spread(c); !errors.Is(err, ErrGenerations) {
@@ -45,7 +46,7 @@ func bombers(fan int, turns *atomic.Int64) *Type {
 // stored returns how many actors of a type there are.
 func (r *rig) stored(kind string) (n int) {
 	r.Helper()
-	for info, err := range r.Store().Names(r.ctx) {
+	for info, err := range r.Store().Lower().Names(r.ctx) {
 		must(r, err)
 		if strings.HasPrefix(info.Name, kind+"/") {
 			n++
@@ -219,19 +220,19 @@ func TestSendMuch(t *testing.T) {
 	)
 	listener := &Type{
 		Name:    "ear",
-		Actions: []AnyAction{NewAction("heard", func(c *Context, _ struct{}) ([][]int, error) { return State[[][]int](c) })},
+		Actions: []AnyAction{NewAction("heard", func(c *Context, _ struct{}) ([][]int, error) { return greenroom.State[[][]int](c) })},
 		Wake: func(*Context) error {
 			if closed.Load() {
 				return errRefused
 			}
 			return nil
 		},
-		Message: func(c *Context, m *queue.Message) error {
+		Message: func(c *Context, m *greenroom.Message) error {
 			var w word
 			if err := m.Decode(&w); err != nil {
 				return err
 			}
-			return Mutate(c, func(heard *[][]int) error {
+			return greenroom.Mutate(c, func(heard *[][]int) error {
 				if *heard == nil {
 					*heard = make([][]int, senders)
 				}

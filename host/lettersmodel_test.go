@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -45,9 +46,9 @@ func (s *postState) post(c *Context, to string) error {
 func postKinds() []*Type {
 	actions := func() []AnyAction {
 		return []AnyAction{
-			NewAction("state", func(c *Context, _ struct{}) (postState, error) { return State[postState](c) }),
+			NewAction("state", func(c *Context, _ struct{}) (postState, error) { return greenroom.State[postState](c) }),
 			NewAction("send", func(c *Context, to []string) (int, error) {
-				return 0, Mutate(c, func(s *postState) error {
+				return 0, greenroom.Mutate(c, func(s *postState) error {
 					for _, name := range to {
 						if err := s.post(c, name); err != nil {
 							return err
@@ -57,23 +58,23 @@ func postKinds() []*Type {
 				})
 			}),
 			NewAction("empty", func(c *Context, _ struct{}) ([]string, error) {
-				ms, err := c.Queue().Receive(&queue.ReceiveOptions{Count: 50})
+				ms, err := c.ReceiveWith(&queue.ReceiveOptions{Count: 50})
 				var all []string
 				for _, m := range ms {
 					var text string
-					err = errors.Join(err, m.Decode(&text), c.Queue().Complete(m.Receipt(), nil))
+					err = errors.Join(err, m.Decode(&text), c.Complete(m.Receipt(), nil))
 					all = append(all, text)
 				}
 				return all, err
 			}),
 		}
 	}
-	hear := func(c *Context, m *queue.Message) error {
+	hear := func(c *Context, m *greenroom.Message) error {
 		var text string
 		if err := m.Decode(&text); err != nil {
 			return err
 		}
-		return Mutate(c, func(s *postState) error {
+		return greenroom.Mutate(c, func(s *postState) error {
 			s.Heard = append(s.Heard, text)
 			if len(s.Heard)%3 == 0 {
 				return s.post(c, "box/fwd")
@@ -81,7 +82,7 @@ func postKinds() []*Type {
 			return nil
 		})
 	}
-	all := QueueOptions{MaxMessages: -1}
+	all := greenroom.QueueOptions{MaxMessages: -1}
 	return []*Type{
 		{Name: "thing", Actions: actions(), Queue: all},
 		{Name: "ear", Actions: actions(), Queue: all, Message: hear},
@@ -176,7 +177,7 @@ func (m *postModel) open() {
 	for i := range n {
 		h := &postHost{engine: faultkv.New(m.server), opts: Options{
 			MaxAwake: []int{2, 3, 8, 100}[m.rnd.IntN(4)], IdleTimeout: idles[m.rnd.IntN(len(idles))], Logger: quiet,
-			Store: &actorstore.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}},
+			Store: &greenroom.Options{Host: actorstore.HostOptions{Name: fmt.Sprint(i)}},
 		}}
 		m.start(h)
 		h.engine.Delay(time.Duration(m.rnd.IntN(4)) * 3 * time.Millisecond)

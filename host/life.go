@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
@@ -15,7 +16,6 @@ import (
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A birth is what an actor is created with.
@@ -62,16 +62,15 @@ type life struct {
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
-	actor     *actorstore.Actor
+	door      *greenroom.Actor
+	actor     *actorstore.Actor // of door, and so are its parts
 	clock     *alarm.Clock
 	conns     *conn.Set
 	record    *persist.Record
-	state     *persist.State[Raw]
 	queue     *queue.Queue
 	traces    *traces.Traces
 	spanAttrs []traces.Attr // of all spans; must not change
 	workflow  *flow
-	db        *vfs.DB // nil until a turn asks for it
 	vars      any
 	gate      gate
 	out       outbox
@@ -294,17 +293,8 @@ func (l *life) shut(lost bool) {
 		report = func(string, error) {}
 		l.shutLost()
 	}
-	if l.queue != nil {
-		report("close the queue", l.queue.Close())
-	}
-	if l.clock != nil {
-		l.clock.Close()
-	}
-	if l.db != nil {
-		report("close the database", l.db.Close())
-	}
-	if l.actor != nil {
-		report("close the actor", l.actor.Close())
+	if l.door != nil {
+		report("close the actor", l.door.Close())
 	}
 	if c, ok := l.vars.(interface{ Close() error }); ok {
 		l.report("close the variables", shield(c.Close))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -20,17 +21,17 @@ func rememberer() *Type {
 		Name: "thing",
 		Vars: func(context.Context, Address) (any, error) { return new(int), nil },
 		Wake: func(c *Context) (err error) {
-			*vars(c), err = State[int](c)
+			*vars(c), err = greenroom.State[int](c)
 			return err
 		},
 		Actions: []AnyAction{
 			NewAction("add", func(c *Context, _ struct{}) (n int, err error) {
-				c.After(func() { *vars(c) = n })
-				return n, Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+				c.AfterCommit(func() { *vars(c) = n })
+				return n, greenroom.Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			}),
-			NewAction("state", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+			NewAction("state", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) }),
 			NewAction("vars", func(c *Context, _ struct{}) (int, error) { return *vars(c), nil }),
-			NewAction("queue", func(c *Context, _ struct{}) (int, error) { return c.Queue().Len(), nil }),
+			NewAction("queue", func(c *Context, _ struct{}) (int, error) { return c.life.queue.Len(), nil }),
 			NewAction("fail", func(c *Context, _ struct{}) (int, error) { return 0, &Error{Code: "full"} }),
 		},
 	}

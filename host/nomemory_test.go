@@ -9,6 +9,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -20,7 +21,7 @@ func TestNoMemory(t *testing.T) {
 		everything,
 		look,
 		NewAction("waste", func(c *Context, statement string) (n int, err error) {
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return 0, err
 			}
@@ -39,7 +40,7 @@ func TestNoMemory(t *testing.T) {
 			return n, err
 		}),
 	)
-	greedy.DB = DBOptions{
+	greedy.DB = greenroom.DBOptions{
 		Pragmas: []string{"hard_heap_limit=6000000"},
 		Extensions: []func(*sqlite3.Conn) error{func(c *sqlite3.Conn) error {
 			return errors.Join(

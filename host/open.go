@@ -4,29 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/alarm"
-	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/persist"
-	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // open takes the actor over, opens everything of it that may want to be woken, and runs
 // its first turns. What it has opened when it fails is shut by main.
 func (l *life) open() (err error) {
-	l.actor, err = l.host.store.Named(l.ctx, l.name, &actorstore.ActorOptions{MustExist: l.birth == nil})
+	l.door, err = l.host.door.Actor(l.ctx, l.name, l.options())
 	if errors.Is(err, actorstore.ErrUnknownActor) {
 		return ErrNoActor
 	}
 	if err != nil {
 		return err
 	}
+	l.actor, l.clock = l.door.Lower(), l.door.Clock()
 	l.existed = l.actor.Used() > 0
 	l.known = l.host.alarms.waking(l)
-	l.clock = alarm.New(nil)
 	for _, part := range []func() error{l.openAccount, l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err
@@ -42,17 +40,31 @@ func (l *life) open() (err error) {
 	return l.firstTurns()
 }
 
+// options returns those of the actor. The gate waits until what turns have written is on
+// stable storage, so that its database doesn't.
+func (l *life) options() *greenroom.ActorOptions {
+	db := l.kind.DB
+	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
+	o := &greenroom.ActorOptions{
+		MustExist: l.birth == nil, Create: true, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
+	}
+	if l.birth != nil {
+		o.Input = l.birth.input
+	}
+	return o
+}
+
 func (l *life) openTraces() (err error) {
 	if l.host.opts.Traces == nil {
 		return nil
 	}
 	l.describe()
-	l.traces, err = traces.Open(l.ctx, l.actor, l.host.opts.Traces.options(l))
+	l.traces, err = l.door.Traces(l.ctx)
 	return err
 }
 
 func (l *life) openConns() (err error) {
-	l.conns, err = conn.Open(l.ctx, l.actor, &conn.Options{Logger: l.log, Metrics: l.host.meter})
+	l.conns, err = l.door.Connections(l.ctx)
 	if err != nil {
 		return err
 	}
@@ -68,19 +80,15 @@ func (l *life) openConns() (err error) {
 }
 
 func (l *life) openRecord() (err error) {
-	o := &persist.Options{Create: true, Codec: rawCodec{}, Clock: l.clock, Logger: l.log, Metrics: l.host.meter}
-	if l.birth != nil && l.birth.input != nil {
-		o.Input = l.birth.input
-	}
-	if l.record, err = persist.Open(l.ctx, l.actor, o); err != nil {
+	if l.record, err = l.door.Record(l.ctx); err != nil {
 		return err
 	}
-	l.state, err = persist.OpenState[Raw](l.ctx, l.record, nil)
+	_, err = persist.OpenState[[]byte](l.ctx, l.record, nil) // from now on it has one
 	return err
 }
 
 func (l *life) openQueue() (err error) {
-	l.queue, err = queue.Open(l.ctx, l.actor, l.kind.Queue.options(l))
+	l.queue, err = l.door.Queue(l.ctx)
 	return err
 }
 
@@ -104,19 +112,6 @@ func (l *life) openVars() (err error) {
 		return fmt.Errorf("host: variables of %s: %w", l.name, err)
 	}
 	return nil
-}
-
-// database opens the actor's database, for its first turn that asks for it.
-func (l *life) database(ctx context.Context) (*vfs.DB, error) {
-	if l.db != nil {
-		return l.db, nil
-	}
-	db, err := vfs.Open(ctx, l.actor, l.kind.DB.options(l))
-	if err != nil {
-		return nil, err
-	}
-	l.db = db
-	return db, nil
 }
 
 // noteCreated is the key of the note that says that Create has landed. Its first byte is

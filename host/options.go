@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -22,8 +22,9 @@ const (
 // Options change what Open does. The zero value is fine.
 type Options struct {
 	// Store are the options of the store that the host opens on the engine; its Host says
-	// who the host is to others on the same engine. nil means the zero Options.
-	Store *actorstore.Options
+	// who the host is to others on the same engine. nil means the zero Options. Logger and
+	// Metrics are the host's where the store's are nil.
+	Store *greenroom.Options
 	// MaxAwake bounds the actors in memory. For one more, the one that has been idle for
 	// longest is put to sleep; if none is idle, whoever wants one more waits as long as
 	// the context allows. 0 means 1000.
@@ -53,7 +54,7 @@ type Options struct {
 	Rescan time.Duration
 	// Traces has the turns of each actor recorded as spans in the actor's own keys; nil
 	// means that nothing is.
-	Traces *TracesOptions
+	Traces *greenroom.TracesOptions
 	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what happens (Metrics lists it); nil means nobody.

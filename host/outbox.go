@@ -56,7 +56,7 @@ const (
 // Letters may bound which actors it may be sent to, whether it may create one, and how
 // much is sent in a time. Such bounds don't count what an actor sends to itself.
 //
-// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, ErrTurnOver, those of
+// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of
 // Letters, and those of the store. They say that nothing is sent, also if the turn lands.
 func (c *Context) Send(to Address, s queue.Send) error {
 	if _, err := to.check(); err != nil {
@@ -69,10 +69,13 @@ func (c *Context) Send(to Address, s queue.Send) error {
 		if r, ok := s.Body.(Raw); ok {
 			s.Body = queue.Raw(r)
 		}
-		_, err := c.Queue().Send(s)
+		_, err := c.Enqueue(s)
 		return err
 	}
-	if err := c.due(); err != nil {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if err := c.life.markDue(); err != nil {
 		return err
 	}
 	l, err := c.write(to, s)
@@ -244,7 +247,7 @@ func (l *life) resend() {
 		l.discardForeign(c)
 		letters := l.out.pending(func(*letter) bool { return true })
 		in := l.host.engine.Incarnation()
-		c.After(func() { l.host.couriers.hand(l.addr, in, letters) })
+		c.AfterCommit(func() { l.host.couriers.hand(l.addr, in, letters) })
 		return nil
 	}))
 	switch {
@@ -265,7 +268,7 @@ func (l *life) discardForeign(c *Context) {
 	for _, key := range l.out.foreign {
 		c.Batch().Delete(key)
 	}
-	c.batch.OnCommit(func() {
+	c.Batch().OnCommit(func() {
 		l.out.foreign = nil
 		l.expectArrival()
 	})
@@ -285,7 +288,7 @@ func (c *Context) arrived(letters []*letter) {
 	for _, letter := range letters {
 		c.Batch().Delete(letterKey(letter.number))
 	}
-	c.batch.OnCommit(func() {
+	c.Batch().OnCommit(func() {
 		for _, letter := range letters {
 			delete(l.out.letters, letter.number)
 		}

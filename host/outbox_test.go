@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -39,10 +40,10 @@ func talkers() []*Type {
 			return 0, errors.Join(c.Send(ear, queue.Send{Name: "word", Body: text}), c.Destroy())
 		}),
 		NewAction("number", func(c *Context, _ struct{}) (n int, err error) {
-			err = Mutate(c, func(v *int) error { *v++; n = *v; return nil })
+			err = greenroom.Mutate(c, func(v *int) error { *v++; n = *v; return nil })
 			return n, errors.Join(err, c.Send(ear, queue.Send{Name: "word", Body: n}))
 		}),
-		NewAction("numbered", func(c *Context, _ struct{}) (int, error) { return State[int](c) }),
+		NewAction("numbered", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) }),
 	)
 	return []*Type{talker, listener()}
 }
@@ -51,16 +52,16 @@ func listener() *Type {
 	return &Type{
 		Name: "ear",
 		Actions: []AnyAction{
-			NewAction("heard", func(c *Context, _ struct{}) ([]string, error) { return State[[]string](c) }),
+			NewAction("heard", func(c *Context, _ struct{}) ([]string, error) { return greenroom.State[[]string](c) }),
 		},
-		Message: func(c *Context, m *queue.Message) error {
+		Message: func(c *Context, m *greenroom.Message) error {
 			var v any
 			if err := m.Decode(&v); err != nil {
 				return err
 			}
-			return Mutate(c, func(heard *[]string) error { *heard = append(*heard, fmt.Sprint(v)); return nil })
+			return greenroom.Mutate(c, func(heard *[]string) error { *heard = append(*heard, fmt.Sprint(v)); return nil })
 		},
-		Queue: QueueOptions{MaxMessages: 1000},
+		Queue: greenroom.QueueOptions{MaxMessages: 1000},
 	}
 }
 
@@ -175,7 +176,7 @@ func TestSendRefused(t *testing.T) {
 func TestSendToItself(t *testing.T) {
 	kind := listener()
 	kind.Actions = append(kind.Actions, NewAction("say", func(c *Context, text string) (int, error) {
-		return c.Queue().Len(), c.Send(c.Address(), queue.Send{Name: "word", Body: Raw{0x63, 'y', 'e', 's'}})
+		return c.life.queue.Len(), c.Send(c.Address(), queue.Send{Name: "word", Body: Raw{0x63, 'y', 'e', 's'}})
 	}))
 	bubble(t, Options{}, func(r *rig) {
 		r.call(ear, "say", "x")
@@ -252,7 +253,7 @@ func TestSendFromFork(t *testing.T) {
 func TestSeenIsForgotten(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		count := func() (n int) {
-			v, err := r.Store().View(r.ctx, actorstore.IDFromName(ear.String()))
+			v, err := r.Store().Lower().View(r.ctx, actorstore.IDFromName(ear.String()))
 			must(t, err)
 			start, end := seenRange()
 			for e, err := range v.List(r.ctx, actorstore.ListOptions{Start: start, End: end}) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -33,7 +34,7 @@ func TestPostgresHosts(t *testing.T) {
 			cut = engine
 		}
 		hosts[i], err = Open(t.Context(), sharedEngine{engine}, []*Type{killed(), listener()}, &Options{Logger: quiet,
-			Store: &actorstore.Options{Host: actorstore.HostOptions{TTL: 12 * time.Second}}})
+			Store: &greenroom.Options{Host: actorstore.HostOptions{TTL: 12 * time.Second}}})
 		must(t, err)
 	}
 	// The lease is long enough for a machine that stands still for a while: who can't

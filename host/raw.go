@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/host/internal/abi"
-	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // Raw is a value in CBOR, in the form that programs in JavaScript write it with cbor-x.
@@ -27,21 +26,3 @@ func Encode(v any) (Raw, error) {
 
 // undefined is the CBOR of it.
 var undefined = Raw{0xf7}
-
-// rawCodec is persist's Codec of a state that is a Raw: what it means is for who reads it.
-type rawCodec struct{}
-
-func (rawCodec) Marshal(v any) ([]byte, error) {
-	if r, ok := v.(Raw); ok {
-		return r.MarshalCBOR()
-	}
-	return cbor.Marshal(v) // the input
-}
-
-func (rawCodec) Unmarshal(data []byte, v any) error {
-	if r, ok := v.(*Raw); ok {
-		*r = append(Raw{}, data...)
-		return nil
-	}
-	return cbor.Unmarshal(data, v)
-}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -83,7 +84,7 @@ func TestCreateFails(t *testing.T) {
 	fail := true
 	kind := thing(add)
 	kind.Create = func(c *Context) error {
-		if err := SetState(c, 10); err != nil || !fail {
+		if err := greenroom.SetState(c, 10); err != nil || !fail {
 			return err
 		}
 		return errRefused
@@ -238,7 +239,7 @@ func TestCloseDrains(t *testing.T) {
 func TestCloseGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{}, thing(
-			NewAction("wait", func(c *Context, _ struct{}) (int, error) { <-c.Done(); return 1, SetState(c, 1) }), add))
+			NewAction("wait", func(c *Context, _ struct{}) (int, error) { <-c.Done(); return 1, greenroom.SetState(c, 1) }), add))
 		failed := make(chan error)
 		go func() {
 			_, err := invoke[int](r.ctx, r.Host, lobby, "wait", nil)
@@ -335,7 +336,7 @@ func TestTwoHosts(t *testing.T) {
 		engine := sharedEngine{memkv.New()}
 		hosts := map[string]*Host{}
 		for _, name := range []string{"a", "b"} {
-			opts := Options{Logger: quiet, Store: &actorstore.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
+			opts := Options{Logger: quiet, Store: &greenroom.Options{Host: actorstore.HostOptions{Name: name}}, IdleTimeout: time.Minute}
 			h, err := Open(t.Context(), engine, []*Type{thing(add)}, &opts)
 			must(t, err)
 			hosts[name] = h
@@ -354,7 +355,7 @@ func TestTwoHosts(t *testing.T) {
 			t.Errorf("the state is %d, want 2", n)
 		}
 		// Somebody takes it by force: the host that had it finds out, and asks again.
-		taken, err := hosts["a"].Store().Named(t.Context(), lobby.String(), &actorstore.ActorOptions{Force: true})
+		taken, err := hosts["a"].Store().Lower().Named(t.Context(), lobby.String(), &actorstore.ActorOptions{Force: true})
 		must(t, err)
 		_, err = invoke[int](t.Context(), hosts["b"], lobby, "add", 1)
 		if code := Code(err); code != "actor_moved" && code != "actor_in_use" {
@@ -380,7 +381,7 @@ func TestDestroyFromWithin(t *testing.T) {
 		add,
 		NewCommand("die", func(c *Context, _ struct{}) error { return c.Destroy() }),
 		NewAction("die later", func(c *Context, _ struct{}) (string, error) {
-			return c.Schedule().After(time.Hour, "die", nil)
+			return c.After(time.Hour, "die")
 		}),
 		NewCommand("die and fail", func(c *Context, _ struct{}) error {
 			return errors.Join(c.Destroy(), errRefused)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/persist"
-	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
@@ -98,15 +97,15 @@ func errorType(err error) string {
 // hook calls fn, a hook of the type, in a span below that of the turn, unless the turn is
 // for nothing else.
 func (c *Context) hook(name string, fn func() error) error {
-	if c.span == nil || c.turn.name == name {
+	if c.Span() == nil || c.turn.name == name {
 		return fn()
 	}
-	around := c.span
-	c.span = c.life.traces.Begin(name, c.life.spanOf(around))
+	around := c.Span()
+	c.open.Span = c.life.traces.Begin(name, c.life.spanOf(around))
 	err := errHookPanic // which goes on, to the end of the turn
 	defer func() {
-		endSpan(c.span, err)
-		c.span = around
+		endSpan(c.Span(), err)
+		c.open.Span = around
 	}()
 	err = fn()
 	return err
@@ -126,29 +125,12 @@ func (l *life) traced(name string, fn func() error) error {
 	return err
 }
 
-// received records that a message was received.
-func (c *Context) received(m *queue.Message) {
-	if c.span == nil {
-		return
-	}
-	c.span.Event(eventQueueReceive,
-		traces.String(keyQueueName, m.Name),
-		traces.Int(keyQueueMessageID, int64(m.ID)),
-		traces.Int(keyQueueCreated, m.Created.UnixMilli()),
-		traces.Int(keyQueueLatency, max(c.now.Sub(m.Created).Milliseconds(), 0)),
-		traces.String(keyMessagingSystem, messagingSystem),
-		traces.String(keyMessagingDestination, m.Name),
-		traces.String(keyMessagingMessageID, m.ID.String()),
-		traces.String(keyMessagingOperation, "receive"),
-		traces.String(keyMessagingType, "receive"))
-}
-
-// sent records that a message was put into a queue, or into the outbox for another one.
+// sent records that a message to another actor was put into the outbox.
 func (c *Context) sent(name string, more traces.Attr) {
-	if c.span == nil {
+	if c.Span() == nil {
 		return
 	}
-	c.span.Event(eventSend,
+	c.Span().Event(eventSend,
 		traces.String(keyQueueName, name), more,
 		traces.String(keyMessagingSystem, messagingSystem),
 		traces.String(keyMessagingDestination, name),
@@ -158,7 +140,7 @@ func (c *Context) sent(name string, more traces.Attr) {
 
 // scheduleEvent records something about an event of the schedule.
 func (c *Context) scheduleEvent(name string, e *persist.Event) {
-	if c.span == nil {
+	if c.Span() == nil {
 		return
 	}
 	attrs := []traces.Attr{
@@ -168,12 +150,12 @@ func (c *Context) scheduleEvent(name string, e *persist.Event) {
 	if !e.At.IsZero() { // else a rule says when
 		attrs = append(attrs, traces.Int(keyScheduleTimestamp, e.At.UnixMilli()))
 	}
-	c.span.Event(name, attrs...)
+	c.Span().Event(name, attrs...)
 }
 
 // connEvent records something about a connection.
 func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
-	if c.span == nil {
+	if c.Span() == nil {
 		return
 	}
 	attrs := append(make([]traces.Attr, 0, 3+len(more)),
@@ -182,7 +164,7 @@ func (c *Context) connEvent(name string, n *conn.Conn, more ...traces.Attr) {
 	if !n.Ephemeral() {
 		attrs = append(attrs, traces.String(keyConnType, "websocket"))
 	}
-	c.span.Event(name, append(attrs, more...)...)
+	c.Span().Event(name, append(attrs, more...)...)
 }
 
 // A spanHandler records what is logged in a turn as events of its span, beside the log:

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -43,7 +44,7 @@ func observed() *Type {
 	kind.Create, kind.Wake, kind.Sleep = ok, ok, ok
 	kind.Destroy = func(*Context) error { return errRefused }
 	kind.Disconnect = func(*Context, *Conn, string) error { return nil }
-	kind.Message = func(*Context, *queue.Message) error { return nil }
+	kind.Message = func(*Context, *greenroom.Message) error { return nil }
 	kind.Alarm = func(*Context, persist.Event) error { return nil }
 	kind.Vars = func(context.Context, Address) (any, error) { return 1, nil }
 	kind.Run = func(ctx context.Context) error {
@@ -95,7 +96,7 @@ func (r *rig) spans(a Address) (spans []traces.SpanData) {
 // attributes and events.
 func TestTraces(t *testing.T) {
 	var log bytes.Buffer
-	opts := Options{Traces: &TracesOptions{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	opts := Options{Traces: &greenroom.TracesOptions{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	bubble(t, opts, func(r *rig) {
 		_, j := r.join()
 		r.call(lobby, "everything", false)
@@ -179,7 +180,7 @@ func wantParent(t *testing.T, all []traces.SpanData, child, parent string) {
 // TestHookPanics has a hook panic within a turn, which fails, whatever its action makes of
 // it, with traces and without.
 func TestHookPanics(t *testing.T) {
-	for _, o := range []*TracesOptions{nil, {}} {
+	for _, o := range []*greenroom.TracesOptions{nil, {}} {
 		kind := thing(NewAction("end", func(c *Context, _ struct{}) (int, error) {
 			_ = c.Destroy()
 			return 1, nil
@@ -196,7 +197,7 @@ func TestHookPanics(t *testing.T) {
 // goes on.
 func TestPanicsOutsideTurns(t *testing.T) {
 	kind := thing(add, NewAction("after", func(c *Context, _ struct{}) (int, error) {
-		c.After(func() { panic("after") })
+		c.AfterCommit(func() { panic("after") })
 		return 1, nil
 	}))
 	kind.Run = func(context.Context) error { panic("run") }

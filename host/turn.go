@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv"
@@ -167,6 +168,12 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	return err
 }
 
+// Update runs fn in a turn, for the steps of the actor's workflow: it is a
+// greenroom.Updater.
+func (l *life) Update(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
+	return Turn(ctx, func(c *Context) error { return fn(c.Tx) })
+}
+
 // exec runs a turn and commits what it has done. Its outcome is told by the gate.
 func (l *life) exec(t *turn) {
 	if !t.took.CompareAndSwap(false, true) {
@@ -174,8 +181,11 @@ func (l *life) exec(t *turn) {
 		return
 	}
 	began := time.Now()
-	c := newContext(l, t)
-	c.span = l.span(t)
+	c, refused := newContext(l, t)
+	if refused != nil {
+		t.finish(refused)
+		return
+	}
 	err := errGoexit // unless it returns
 	// Deferred, because code that ends its goroutine returns to nowhere else. Who calls exec
 	// sees to it that there is another one then.
@@ -206,8 +216,8 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		c.abort(err)
 		err = c.refusal(err)
 	}
-	c.end()
-	endSpan(c.span, err)
+	c.ends.end()
+	endSpan(c.Span(), err)
 	if cause := l.actor.Err(); cause != nil && err != nil && c.landing {
 		err = c.unknown(cause, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/persist"
@@ -18,20 +19,20 @@ var errRefused = errors.New("refused")
 
 // everything writes to all that a Context has, and fails if it is told to.
 var everything = NewAction("everything", func(c *Context, fail bool) (int, error) {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return 0, err
 	}
 	if _, err := tx.ExecContext(c, "create table if not exists t(x); insert into t values(1)"); err != nil {
 		return 0, err
 	}
-	if err := c.KV().Put([]byte("key"), []byte("value")); err != nil {
+	if err := c.Put([]byte("key"), []byte("value")); err != nil {
 		return 0, err
 	}
-	if _, err := c.Queue().Send(queue.Send{Name: "m"}); err != nil {
+	if _, err := c.Enqueue(queue.Send{Name: "m"}); err != nil {
 		return 0, err
 	}
-	if _, err := c.Schedule().After(time.Hour, "later", nil); err != nil {
+	if _, err := c.After(time.Hour, "later"); err != nil {
 		return 0, err
 	}
 	for _, n := range c.Conns() {
@@ -39,7 +40,7 @@ var everything = NewAction("everything", func(c *Context, fail bool) (int, error
 			return 0, err
 		}
 	}
-	if err := SetState(c, 7); err != nil {
+	if err := greenroom.SetState(c, 7); err != nil {
 		return 0, err
 	}
 	if err := c.Broadcast("told", 1); err != nil {
@@ -57,7 +58,7 @@ type landed struct {
 }
 
 var look = NewAction("look", func(c *Context, _ struct{}) (l landed, err error) {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return l, err
 	}
@@ -70,19 +71,19 @@ var look = NewAction("look", func(c *Context, _ struct{}) (l landed, err error) 
 			return l, err
 		}
 	}
-	for _, err := range c.KV().List(actorstore.ListOptions{}) {
+	for _, err := range c.List(actorstore.ListOptions{}) {
 		if err != nil {
 			return l, err
 		}
 		l.Keys++
 	}
-	l.Messages = c.Queue().Len()
-	events, err := c.Schedule().List()
+	l.Messages = c.life.queue.Len()
+	events, err := c.Events()
 	if err != nil {
 		return l, err
 	}
 	l.Events = len(events)
-	if l.State, err = State[int](c); err != nil {
+	if l.State, err = greenroom.State[int](c); err != nil {
 		return l, err
 	}
 	for _, n := range c.Conns() {
@@ -200,10 +201,10 @@ func TestPanic(t *testing.T) {
 			t.Errorf("the state is %d after a panic and an addition", got)
 		}
 	}, thing(add, NewAction("panic", func(c *Context, _ struct{}) (int, error) {
-		if err := SetState(c, 100); err != nil {
+		if err := greenroom.SetState(c, 100); err != nil {
 			return 0, err
 		}
-		if _, err := c.DB(); err != nil {
+		if _, err := c.SQL(); err != nil {
 			return 0, err
 		}
 		panic("no")
@@ -218,7 +219,7 @@ func TestTurnTimeout(t *testing.T) {
 			t.Errorf("the state is %d", got)
 		}
 	}, thing(add, NewAction("wait", func(c *Context, _ struct{}) (int, error) {
-		if err := SetState(c, 100); err != nil {
+		if err := greenroom.SetState(c, 100); err != nil {
 			return 0, err
 		}
 		<-c.Done()
@@ -234,7 +235,7 @@ func TestCallerLeaves(t *testing.T) {
 		r := newRig(t, Options{}, thing(add, NewAction("wait", func(c *Context, n int) (int, error) {
 			begun <- true
 			<-release
-			return n, SetState(c, n)
+			return n, greenroom.SetState(c, n)
 		})))
 		ctx, cancel := context.WithCancel(r.ctx)
 		first := make(chan error)
@@ -298,15 +299,15 @@ func TestContextAfterTurn(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		var kept *Context
 		must(r, r.Do0(func(c *Context) error { kept = c; return nil }))
-		_, err := kept.DB()
-		wantErr(t, err, ErrTurnOver)
-		wantErr(t, kept.KV().Put(nil, nil), ErrTurnOver)
-		wantErr(t, SetState(kept, 1), ErrTurnOver)
-		wantErr(t, kept.Broadcast("x", nil), ErrTurnOver)
-		_, err = kept.Schedule().Add(persist.Job{})
-		wantErr(t, err, ErrTurnOver)
-		_, err = kept.Queue().Send(queue.Send{})
-		wantErr(t, err, ErrTurnOver)
+		_, err := kept.SQL()
+		wantErr(t, err, greenroom.ErrClosed)
+		wantErr(t, kept.Put(nil, nil), greenroom.ErrClosed)
+		wantErr(t, greenroom.SetState(kept, 1), greenroom.ErrClosed)
+		wantErr(t, kept.Broadcast("x", nil), greenroom.ErrClosed)
+		_, err = kept.Schedule(persist.Job{})
+		wantErr(t, err, greenroom.ErrClosed)
+		_, err = kept.Enqueue(queue.Send{})
+		wantErr(t, err, greenroom.ErrClosed)
 	}, thing())
 }
 

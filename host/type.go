@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
-	"github.com/greenroomdb/greenroom/queue"
 )
 
 // A Type is a type of actors: what they do. All fields but Name may be left out.
@@ -39,7 +39,7 @@ type Type struct {
 	Connect    func(c *Context, n *Conn) error
 	Disconnect func(c *Context, n *Conn, reason string) error
 
-	// Alarm is called for what was scheduled (Context.Schedule) with a name that no action
+	// Alarm is called for what was scheduled (greenroom.Tx.Schedule) with a name that no action
 	// has. The event is done by the commit of the turn; after an error it comes again later.
 	Alarm func(c *Context, e persist.Event) error
 
@@ -47,7 +47,7 @@ type Type struct {
 	// MessageNames, or for all if that is empty. The message is completed by the commit of
 	// the turn, without an answer, unless Message has settled it itself. After an error it
 	// comes again later, and after Queue.MaxReceive times it is a dead letter.
-	Message      func(c *Context, m *queue.Message) error
+	Message      func(c *Context, m *greenroom.Message) error
 	MessageNames []string
 
 	// Run is started when the actor has woken, on a goroutine of its own and outside of any
@@ -68,8 +68,8 @@ type Type struct {
 	Letters *Letters
 
 	// Queue and DB change the actors' queues and databases.
-	Queue QueueOptions
-	DB    DBOptions
+	Queue greenroom.QueueOptions
+	DB    greenroom.DBOptions
 }
 
 // check says what is wrong with a type.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/queue"
@@ -189,11 +190,11 @@ func TestOneTurnAtATime(t *testing.T) {
 				if err := errors.Join(alone(0), c.StartWorkflow(nil)); err != nil {
 					return "", err
 				}
-				return c.Schedule().After(time.Millisecond, "ring", nil)
+				return c.After(time.Millisecond, "ring")
 			}),
 			NewAction("ring", func(*Context, struct{}) (int, error) { return 0, alone(1) }),
 		},
-		Message:      func(*Context, *queue.Message) error { return alone(2) },
+		Message:      func(*Context, *greenroom.Message) error { return alone(2) },
 		MessageNames: []string{"word"},
 		Connect:      func(*Context, *Conn) error { return alone(3) },
 		Run: func(ctx context.Context) error {

@@ -77,7 +77,7 @@ func (p *planter) rows(part []byte, change func(kv.Entry) []kv.Op) {
 func (p *planter) check(args ...string) result {
 	p.t.Helper()
 	before := p.files()
-	r := greenroom(p.t.Context(), strings.NewReader(""), append([]string{"check"}, args...)...)
+	r := program(p.t.Context(), strings.NewReader(""), append([]string{"check"}, args...)...)
 	if after := p.files(); after != before {
 		p.t.Errorf("check %q changed the store: it had\n%sand has\n%s", args, before, after)
 	}

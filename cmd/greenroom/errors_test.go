@@ -37,7 +37,7 @@ func TestNewerFormat(t *testing.T) {
 			{"put", dir, "music", "k", "w"},
 			{"sql", dir, "music", "select 1"},
 		} {
-			r := greenroom(t.Context(), strings.NewReader(""), args...)
+			r := program(t.Context(), strings.NewReader(""), args...)
 			if r.code != exitFailed || !want.MatchString(r.stderr) {
 				t.Errorf("%s, %s: status %d, %q, want %q", test.name, args[0], r.code, r.stderr, want)
 			}
@@ -92,7 +92,7 @@ func TestPutLimits(t *testing.T) {
 		{"hex:" + hex.EncodeToString([]byte(long)), "v", "key too long: " + quoted},
 		{"big", strings.Repeat("v", 200_000), `value too large: key "big": 200000 bytes of the value, limit 131072` + "\n"},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(test.value), "put", dir, "music", test.key)
+		r := program(t.Context(), strings.NewReader(test.value), "put", dir, "music", test.key)
 		if r.code != exitFailed || !strings.HasPrefix(r.stderr, "greenroom: "+test.want) || len(r.stderr) > 200 {
 			t.Errorf("%.10s: status %d, %q, want %q", test.key, r.code, r.stderr, test.want)
 		}

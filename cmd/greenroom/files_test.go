@@ -83,7 +83,7 @@ func TestChinook(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		r := greenroom(t.Context(), bytes.NewReader(text), "sql", store, "again")
+		r := program(t.Context(), bytes.NewReader(text), "sql", store, "again")
 		if r.code != exitOK {
 			t.Fatal(r.stderr)
 		}
@@ -209,7 +209,7 @@ func TestImportRefuses(t *testing.T) {
 		{"a folder", dir, "is a folder, not an SQLite database"},
 	}
 	for _, test := range tests {
-		r := greenroom(t.Context(), strings.NewReader(""), "import", store, "music", test.file)
+		r := program(t.Context(), strings.NewReader(""), "import", store, "music", test.file)
 		if r.code != exitFailed || !strings.Contains(r.stderr, test.want) {
 			t.Errorf("%s: status %d, %q, want %q", test.name, r.code, r.stderr, test.want)
 		}
@@ -470,7 +470,7 @@ func TestStoreInUse(t *testing.T) {
 		{"put", store, "music", "k", "v"},
 		{"get", store, "music", "k"},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		r := program(t.Context(), strings.NewReader(""), args...)
 		want := "greenroom: the store " + store + " is in use: another process has it open, and a store can be open only once\n"
 		if r.code != exitFailed || r.stderr != want || r.stdout != "" {
 			t.Errorf("%s: %+v, want %q", args[0], r, want)
@@ -518,7 +518,7 @@ func TestCutOff(t *testing.T) {
 		{"export", dead, "music", out},
 		{"sql", "--read-only", dead, "music", "select count(*) from t"},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		r := program(t.Context(), strings.NewReader(""), args...)
 		if want := "greenroom: the last transaction of the actor music was cut off: "; r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
 			t.Errorf("%s: status %d, %q, want %q", args[0], r.code, r.stderr, want)
 		}

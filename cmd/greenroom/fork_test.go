@@ -25,7 +25,7 @@ func TestFork(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := greenroom(over, strings.NewReader(""), "fork", "data", "music", "other"); r.code != exitFailed ||
+	if r := program(over, strings.NewReader(""), "fork", "data", "music", "other"); r.code != exitFailed ||
 		r.stderr != "greenroom: interrupted\n" {
 		t.Errorf("status %d, %s", r.code, r.stderr)
 	}
@@ -57,7 +57,7 @@ func TestForkCutOff(t *testing.T) {
 	must(t, "put", "data", "music", "b", "2")
 	forkCutOff(t, "data", "music", "rehearsal", "crashed")
 
-	r := greenroom(t.Context(), strings.NewReader(""), "check", "crashed")
+	r := program(t.Context(), strings.NewReader(""), "check", "crashed")
 	id := actorstore.IDFromName("rehearsal").String()
 	want := "note: id:" + id + ": head: a fork to this actor isn't complete; who opens the actor next removes its 5 bytes\n" +
 		"1 actor, 2 keys, no problems, 1 unfinished transaction\n"
@@ -67,7 +67,7 @@ func TestForkCutOff(t *testing.T) {
 	if got := must(t, "ls", "crashed"); strings.Contains(got, id) {
 		t.Errorf("ls shows it:\n%s", got)
 	}
-	if r := greenroom(t.Context(), strings.NewReader(""), "get", "crashed", "rehearsal", "a"); r.code != exitFailed {
+	if r := program(t.Context(), strings.NewReader(""), "get", "crashed", "rehearsal", "a"); r.code != exitFailed {
 		t.Errorf("get: %s", r.stdout)
 	}
 	must(t, "fork", "crashed", "music", "rehearsal")

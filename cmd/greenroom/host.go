@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
@@ -197,13 +197,13 @@ func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	var spans *host.TracesOptions
+	var spans *greenroom.TracesOptions
 	if s.flags.traces {
-		spans = &host.TracesOptions{MaxBytes: tracesBytes}
+		spans = &greenroom.TracesOptions{MaxBytes: tracesBytes}
 	}
 	return &host.Options{
 		Traces:      spans,
-		Store:       &actorstore.Options{Limits: limits},
+		Store:       &greenroom.Options{Limits: limits},
 		MaxAwake:    s.flags.awake,
 		IdleTimeout: s.flags.idle,
 		AwayTimeout: s.flags.away,

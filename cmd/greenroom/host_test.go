@@ -168,7 +168,7 @@ func TestHostRefuses(t *testing.T) {
 		{[]string{filepath.Join(dir, "data")}, exitUsage, "nothing to serve"},
 		{nil, exitUsage, "nothing to serve"},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(""), append([]string{"host"}, c.args...)...)
+		r := program(t.Context(), strings.NewReader(""), append([]string{"host"}, c.args...)...)
 		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {
 			t.Errorf("%q: status %d, %s", c.args, r.code, r.stderr)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
 )
@@ -44,7 +45,7 @@ type demoTally struct {
 // milliseconds pass and then an alarm ring, "get" returns the sum and how many rang.
 func demoCounter() *host.Type {
 	change := func(c *host.Context, fn func(t *demoTally)) (t demoTally, err error) {
-		err = host.Mutate(c, func(v *demoTally) error { fn(v); t = *v; return nil })
+		err = greenroom.Mutate(c, func(v *demoTally) error { fn(v); t = *v; return nil })
 		return t, err
 	}
 	ring := host.NewCommand("ring", func(c *host.Context, _ struct{}) error {
@@ -69,7 +70,7 @@ func demoCounter() *host.Type {
 			}),
 			ring,
 			host.NewAction("get", func(c *host.Context, _ struct{}) (map[string]int, error) {
-				t, err := host.State[demoTally](c)
+				t, err := greenroom.State[demoTally](c)
 				return map[string]int{"number": t.Number, "rung": t.Rung}, err
 			}),
 		},

@@ -137,7 +137,7 @@ func TestImportSuperJournal(t *testing.T) {
 	if err := os.Remove(super); err != nil {
 		t.Fatal(err)
 	}
-	r := greenroom(t.Context(), strings.NewReader(""), "import", o.store, "music", cut)
+	r := program(t.Context(), strings.NewReader(""), "import", o.store, "music", cut)
 	if r.code == exitOK {
 		if got := must(t, "sql", o.store, "music", "SELECT count(*) FROM t"); got == "500\n" {
 			t.Error("a committed transaction was rolled back")
@@ -185,7 +185,7 @@ func TestImportLogUnreadable(t *testing.T) {
 	if err := os.Mkdir(file+"-wal", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := greenroom(t.Context(), strings.NewReader(""), "import", o.store, "music", file)
+	r := program(t.Context(), strings.NewReader(""), "import", o.store, "music", file)
 	if want := "greenroom: import of " + file + ": "; r.code != exitFailed || !strings.HasPrefix(r.stderr, want) || !strings.Contains(r.stderr, file+"-wal") {
 		t.Errorf("status %d, %q", r.code, r.stderr)
 	}

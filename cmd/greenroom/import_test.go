@@ -68,7 +68,7 @@ func (o *old) unchanged() {
 // refuses imports a file that is to be refused with one line that ends like want.
 func (o *old) refuses(file, want string) {
 	o.t.Helper()
-	r := greenroom(o.t.Context(), strings.NewReader(""), "import", o.store, "music", file)
+	r := program(o.t.Context(), strings.NewReader(""), "import", o.store, "music", file)
 	if r.code != exitFailed || r.stdout != "" || r.stderr != "greenroom: "+want+"\n" {
 		o.t.Errorf("status %d, %q, want %q", r.code, r.stderr, want)
 	}

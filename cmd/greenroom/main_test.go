@@ -19,8 +19,8 @@ type result struct {
 	code           int
 }
 
-// greenroom runs the program in this process.
-func greenroom(ctx context.Context, stdin io.Reader, args ...string) result {
+// program runs it in this process.
+func program(ctx context.Context, stdin io.Reader, args ...string) result {
 	var stdout, stderr strings.Builder
 	e := &env{
 		stdin: stdin, stdout: &stdout, stderr: &stderr,
@@ -34,7 +34,7 @@ func greenroom(ctx context.Context, stdin io.Reader, args ...string) result {
 // must runs the program and returns its output; the test ends if it fails.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
-	r := greenroom(t.Context(), strings.NewReader(""), args...)
+	r := program(t.Context(), strings.NewReader(""), args...)
 	if r.code != exitOK {
 		t.Fatalf("greenroom %q: status %d, %s%s", args, r.code, r.stderr, r.stdout)
 	}
@@ -83,7 +83,7 @@ func directive(t *testing.T, d *datadriven.TestData) string {
 // transcript runs the command line that input begins with, on the rest of it.
 func transcript(t *testing.T, input string) string {
 	line, stdin, _ := strings.Cut(input, "\n")
-	return report(greenroom(t.Context(), strings.NewReader(stdin), words(line)...))
+	return report(program(t.Context(), strings.NewReader(stdin), words(line)...))
 }
 
 // report writes what a run left as the files in testdata have it.

@@ -37,7 +37,7 @@ func TestNoPassword(t *testing.T) {
 		{[]string{"ls", "data", "id:postgres://u:secret@h/d"}, ""},
 		{[]string{"import", "data", "a", "postgres://u:sec\"ret@h/d"}, ""},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(""), test.args...)
+		r := program(t.Context(), strings.NewReader(""), test.args...)
 		if r.code == exitOK || r.stderr == "" || !strings.Contains(r.stderr, test.want) {
 			t.Errorf("%q: status %d, %q, want %q", test.args, r.code, r.stderr, test.want)
 		}

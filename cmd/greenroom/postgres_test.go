@@ -49,7 +49,7 @@ func TestCommandsPostgres(t *testing.T) {
 						args[i] = name
 					}
 				}
-				out := report(greenroom(t.Context(), strings.NewReader(stdin), args...))
+				out := report(program(t.Context(), strings.NewReader(stdin), args...))
 				return strings.ReplaceAll(out, storeurl.Display(name), "data")
 			})
 		})
@@ -78,7 +78,7 @@ func TestRecordsPostgres(t *testing.T) {
 			for j := range args {
 				args[j] = strings.Replace(args[j], "STORE", store, 1)
 			}
-			out := report(greenroom(t.Context(), strings.NewReader(""), args...))
+			out := report(program(t.Context(), strings.NewReader(""), args...))
 			out = millis.ReplaceAllString(strings.ReplaceAll(out, storeurl.Display(store), "data"), "MILLIS")
 			said[i] += "$ " + line + "\n" + out
 		}
@@ -152,7 +152,7 @@ func TestPostgresMessages(t *testing.T) {
 		{[]string{"ls", strings.Replace(secret, "postgres://", "postgres:/", 1)}, exitUsage, "not the name of a store"},
 		{[]string{"ls", "postgres://u:secret@" + nobody + "/d?sslmode=disable&retry=10ms"}, exitFailed, "no server is available"},
 	} {
-		r := greenroom(t.Context(), strings.NewReader(""), test.args...)
+		r := program(t.Context(), strings.NewReader(""), test.args...)
 		if r.code != test.code || !strings.Contains(r.stderr, test.want) || strings.Contains(r.stderr, "secret") {
 			t.Errorf("%s %s: status %d, %q, want %q", test.args[0], storeurl.Display(test.args[1]), r.code, r.stderr, test.want)
 		}

@@ -106,11 +106,11 @@ func TestSendLimit(t *testing.T) {
 	}
 	must(t, "queue", "send", store, "shop", "order", "1")
 	must(t, "queue", "send", store, "shop", "order", "1", "--max", "1002")
-	r := greenroom(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "1002")
+	r := program(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "1002")
 	if r.code != exitFailed || !strings.Contains(r.stderr, "Limit is 1002 messages") {
 		t.Errorf("%+v", r)
 	}
-	if r := greenroom(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "-1"); r.code != exitUsage {
+	if r := program(t.Context(), strings.NewReader(""), "queue", "send", store, "shop", "order", "1", "--max", "-1"); r.code != exitUsage {
 		t.Errorf("%+v", r)
 	}
 }

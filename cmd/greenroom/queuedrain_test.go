@@ -49,14 +49,14 @@ func newDrained(t *testing.T, n int) (store string) {
 func TestDrain(t *testing.T) {
 	const n = 2*drainPage + 17
 	store := newDrained(t, n)
-	r := greenroom(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop")
+	r := program(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop")
 	if lines := strings.Split(r.stdout, "\n"); r.code != exitOK || len(lines) != n+1 || !strings.HasPrefix(lines[n-1], fmt.Sprintf("%d\tready\t", n+1)) {
 		t.Errorf("status %d, %d lines", r.code, len(lines))
 	}
 	if want := fmt.Sprintf("%d messages drained; left: 1 delayed, 1 leased, 1 unreadable\n", n); r.stderr != want {
 		t.Errorf("it says %q, want %q", r.stderr, want)
 	}
-	r = greenroom(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop", "--all", "--json")
+	r = program(t.Context(), strings.NewReader(""), "queue", "drain", store, "shop", "--all", "--json")
 	if r.code != exitOK || r.stderr != "2 messages drained; left: 1 unreadable\n" ||
 		!strings.Contains(r.stdout, `"name":"leased"`) || !strings.Contains(r.stdout, `"state":"leased","deliveries":1,`) || strings.Count(r.stdout, "\n") != 2 {
 		t.Errorf("%+v", r)

@@ -349,14 +349,14 @@ func TestOutOfMemory(t *testing.T) {
 	if err != nil || !strings.HasSuffix(out, "\n7\n") || !strings.Contains(screen, "error: out of memory") {
 		t.Errorf("%q, %q, %v", out, screen, err)
 	}
-	r := greenroom(t.Context(), strings.NewReader("pragma hard_heap_limit=6000000;\nselect hex(zeroblob(20000000)); select 2;"), "sql", "mem:", "music")
+	r := program(t.Context(), strings.NewReader("pragma hard_heap_limit=6000000;\nselect hex(zeroblob(20000000)); select 2;"), "sql", "mem:", "music")
 	if r.stdout != "6000000\n" || r.code != exitFailed || !strings.Contains(r.stderr, "statement 2, line 2: out of memory") {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestNUL(t *testing.T) {
-	r := greenroom(t.Context(), strings.NewReader("select 1;\nselect\n\x00 2; select 3;"), "sql", "mem:", "music")
+	r := program(t.Context(), strings.NewReader("select 1;\nselect\n\x00 2; select 3;"), "sql", "mem:", "music")
 	if r.stdout != "1\n" || r.code != exitFailed || !strings.Contains(r.stderr, "statement 2, line 3: a NUL byte") {
 		t.Errorf("%+v", r)
 	}

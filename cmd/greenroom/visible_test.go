@@ -130,7 +130,7 @@ func TestErrorsVisible(t *testing.T) {
 		{"queue", "ls", data, evil}, {"workflow", "show", data, evil}, {evil}, {"sql", "--" + evil}, {"host", "--listen", evil, data},
 	}
 	for _, args := range failing {
-		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		r := program(t.Context(), strings.NewReader(""), args...)
 		if r.code == exitOK {
 			t.Errorf("%q didn't fail: %s%s", args, r.stdout, r.stderr)
 		}
@@ -138,7 +138,7 @@ func TestErrorsVisible(t *testing.T) {
 	}
 	for _, args := range [][]string{{"check", "--json", data}, {"queue", "ls", data, "music"}, {"queue", "ls", "--json", data, "music"},
 		{"queue", "peek", data, "music"}, {"queue", "drain", "--json", data, "music"}, {"ls", "--json", data, "bad"}} {
-		r := greenroom(t.Context(), strings.NewReader(""), args...)
+		r := program(t.Context(), strings.NewReader(""), args...)
 		harmless(t, strings.Join(args[:2], " "), r.stderr+strings.ReplaceAll(r.stdout, "\t", " ")) // tabs are between fields
 	}
 }

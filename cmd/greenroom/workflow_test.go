@@ -66,7 +66,7 @@ func TestWorkflowListDamage(t *testing.T) {
 		return []kv.Op{kv.Set(e.Key, e.Value[:10])}
 	})
 	for _, args := range [][]string{nil, {"--named", "flow-"}} {
-		r := greenroom(t.Context(), strings.NewReader(""), append([]string{"workflow", "ls", p.dir}, args...)...)
+		r := program(t.Context(), strings.NewReader(""), append([]string{"workflow", "ls", p.dir}, args...)...)
 		if r.code != exitOK || r.stderr != "" {
 			t.Errorf("%q: status %d, %q", args, r.code, r.stderr)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/ext/fts5"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
@@ -44,7 +45,7 @@ func (o *office) assistant() *host.Type {
 		Name: "assistant",
 		// The first turn of her life makes the memory, and starts the workflow: both or none.
 		Create: func(c *host.Context) error {
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return err
 			}
@@ -54,8 +55,8 @@ func (o *office) assistant() *host.Type {
 			return c.StartWorkflow(nil)
 		},
 		Actions:  []host.AnyAction{learn, recall},
-		Workflow: host.NewWorkflow(o.work, &host.WorkflowOptions{Errors: map[string]error{"number": errNumber}}),
-		DB:       host.DBOptions{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
+		Workflow: host.NewWorkflow(o.work, &greenroom.WorkflowOptions{Errors: map[string]error{"number": errNumber}}),
+		DB:       greenroom.DBOptions{Extensions: []func(*sqlite3.Conn) error{fts5.Register}},
 	}
 }
 
@@ -67,7 +68,7 @@ var (
 
 // keep remembers a fact, with the turn.
 func keep(c *host.Context, fact string) error {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func find(c *host.Context, text string) (facts []string, err error) {
 	if match == "" {
 		return nil, nil
 	}
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func (o *office) task(c *workflow.Context, id, task string) error {
 			if err := keep(c, "task: "+task+": "+outcome); err != nil {
 				return err
 			}
-			c.After(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
+			c.AfterCommit(func() { o.say("done %s %s %s", c.Address().Key, id, outcome) })
 			return land(c.Batch(), true)
 		})
 	})
@@ -179,7 +180,7 @@ func (o *office) carryOut(c *workflow.Context, id string, p plan) (string, error
 func (o *office) ask(c *workflow.Context, id string, p plan) (allowed bool, err error) {
 	err = workflow.Do(c, "ask", func(ctx context.Context) error {
 		return host.Turn(ctx, func(c *host.Context) error {
-			c.After(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
+			c.AfterCommit(func() { o.say("asks %s %s %s %s: %s", c.Address().Key, id, p.Tool, p.To, p.Text) })
 			return nil
 		})
 	})

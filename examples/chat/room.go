@@ -76,7 +76,7 @@ func Room() *host.Type {
 
 // create makes the table, in the transaction in which the room comes to be.
 func create(c *host.Context) error {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func connect(c *host.Context, n *host.Conn) error {
 	if since <= 0 {
 		query = newest
 	}
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func say(c *host.Context, s Saying) (m Message, err error) {
 	if text == "" || utf8.RuneCountInString(text) > maxText || len(s.Key) > maxKey {
 		return m, &host.Error{Code: "bad_text", Message: "A message has between 1 and 2000 characters."}
 	}
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return m, err
 	}
@@ -167,7 +167,7 @@ const (
 
 // history returns messages behind one. Who gets as many as there may be asks again.
 func history(c *host.Context, since int64) ([]Message, error) {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -30,9 +31,9 @@ type tally struct {
 // An action is a transaction: that the alarm is set lands with the number, or not at all,
 // and both are durable before the caller is told.
 var add = host.NewAction("add", func(c *host.Context, n int) (int, error) {
-	t, err := host.State[tally](c)
+	t, err := greenroom.State[tally](c)
 	if err == nil {
-		err = c.Schedule().Cancel(t.Alarm)
+		err = c.Cancel(t.Alarm)
 	}
 	if err != nil {
 		return 0, err
@@ -41,10 +42,10 @@ var add = host.NewAction("add", func(c *host.Context, n int) (int, error) {
 	if t.Alarm, err = reset.After(c, time.Minute, struct{}{}); err != nil {
 		return 0, err
 	}
-	return t.Number, host.SetState(c, t)
+	return t.Number, greenroom.SetState(c, t)
 })
 
-var reset = host.NewCommand("reset", func(c *host.Context, _ struct{}) error { return host.SetState(c, tally{}) })
+var reset = host.NewCommand("reset", func(c *host.Context, _ struct{}) error { return greenroom.SetState(c, tally{}) })
 
 var counter = &host.Type{Name: "counter", Actions: []host.AnyAction{add, reset}}
 

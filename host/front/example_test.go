@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -18,7 +19,7 @@ import (
 func ExampleNew() {
 	ctx := context.Background()
 	add := host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
-		err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+		err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 		return total, err
 	})
 	counter := &host.Type{Name: "counter", Actions: []host.AnyAction{add}}

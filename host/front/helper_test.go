@@ -15,6 +15,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -253,7 +254,7 @@ func room(s *signal) *host.Type {
 		Name: "room",
 		Actions: []host.AnyAction{
 			host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
-				err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+				err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 				return total, err
 			}),
 			host.NewAction("echo", func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),

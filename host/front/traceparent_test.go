@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/traces"
 )
@@ -25,7 +26,7 @@ func TestTraceparent(t *testing.T) {
 		t.Errorf("pages may send %q", got)
 	}
 	r.close()
-	r.hopts.Traces = &host.TracesOptions{}
+	r.hopts.Traces = &greenroom.TracesOptions{}
 	r.open()
 	const right = "00-" + callersTrace + "-" + callersSpan + "-01"
 	for i, c := range []struct {
@@ -75,9 +76,9 @@ func (r *rig) spanOf(key, action string) *traces.SpanData {
 	r.Helper()
 	h, err := host.Open(r.Context(), r.engine, r.types, &host.Options{Logger: quiet})
 	must(r, err)
-	id, err := h.Store().Lookup(r.Context(), "room/"+key)
+	id, err := h.Store().Lower().Lookup(r.Context(), "room/"+key)
 	must(r, err)
-	v, err := h.Store().View(r.Context(), id)
+	v, err := h.Store().Lower().View(r.Context(), id)
 	must(r, err)
 	res, err := traces.Read(r.Context(), v.Snapshot, traces.Query{Match: func(s *traces.SpanData) bool {
 		for _, a := range s.Attributes {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 )
 
@@ -14,7 +15,7 @@ import (
 func plainCounter() *host.Type {
 	return &host.Type{Name: "thing", Actions: []host.AnyAction{
 		host.NewAction("add", func(c *host.Context, n int) (total int, err error) {
-			err = host.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
+			err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 			return total, err
 		}),
 	}}

@@ -240,7 +240,7 @@ func destroy(c *call) (any, error) {
 
 func stateGet(c *call) (any, error) {
 	v, err := c.host.RawState()
-	return v, err
+	return host.Raw(v), err
 }
 
 func stateSet(c *call, v host.Raw) (any, error) { return nil, c.host.SetRawState(v) }

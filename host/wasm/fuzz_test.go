@@ -109,9 +109,9 @@ func FuzzABI(f *testing.F) {
 // rowsOf returns all that the engine has of an actor, in a form that can be compared.
 func (r *rig) rowsOf(a host.Address) string {
 	r.Helper()
-	id, err := r.Store().Lookup(r.ctx, a.String())
+	id, err := r.Store().Lower().Lookup(r.ctx, a.String())
 	must(r, err)
-	view, err := r.Store().View(r.ctx, id)
+	view, err := r.Store().Lower().View(r.ctx, id)
 	must(r, err)
 	var b strings.Builder
 	for e, err := range view.List(r.ctx, actorstore.ListOptions{}) {

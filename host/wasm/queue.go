@@ -3,6 +3,7 @@ package wasm
 import (
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 	"github.com/greenroomdb/greenroom/queue"
@@ -26,7 +27,7 @@ func duration(ms abi.Int) time.Duration {
 }
 
 func queueSend(c *call, s *abi.Send) (any, error) {
-	id, err := c.host.Queue().Send(toSend(s))
+	id, err := c.host.Enqueue(toSend(s))
 	return abi.Int(id), err
 }
 
@@ -49,7 +50,7 @@ const maxMessage = 129 << 10
 // than maxMessage.
 func queueReceive(c *call, r *abi.Receive) (any, error) {
 	fit := max(c.module.opts.MaxBytes/maxMessage, 1)
-	msgs, err := c.host.Queue().Receive(&queue.ReceiveOptions{
+	msgs, err := c.host.ReceiveWith(&queue.ReceiveOptions{
 		Names: r.Names, Count: min(max(r.Count, 1), fit), Visibility: duration(max(r.Visibility, 0)), AtMostOnce: r.AtMostOnce,
 	})
 	if err != nil {
@@ -63,7 +64,7 @@ func queueReceive(c *call, r *abi.Receive) (any, error) {
 }
 
 // message returns a message as modules get it.
-func message(m *queue.Message) *abi.Message {
+func message(m *greenroom.Message) *abi.Message {
 	r := &abi.Message{
 		ID: abi.Int(m.ID), Name: m.Name, Body: abi.Raw(m.Body), Created: abi.Int(m.Created.UnixMilli()), Deliveries: m.Deliveries,
 	}
@@ -78,7 +79,7 @@ func queueComplete(c *call, m *abi.Completion) (any, error) {
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Queue().Complete(r, m.Response)
+	return nil, c.host.Complete(r, m.Response)
 }
 
 func queueNack(c *call, m *abi.Return) (any, error) {
@@ -86,7 +87,7 @@ func queueNack(c *call, m *abi.Return) (any, error) {
 	if err != nil {
 		return nil, badArgument(err)
 	}
-	return nil, c.host.Queue().Nack(r, duration(m.Delay))
+	return nil, c.host.Nack(r, duration(m.Delay))
 }
 
-func queueLen(c *call) (any, error) { return c.host.Queue().Len(), nil }
+func queueLen(c *call) (any, error) { return c.host.Messages() }

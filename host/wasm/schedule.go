@@ -34,13 +34,13 @@ func scheduleAdd(c *call, j *abi.Job) (any, error) {
 	if len(j.Args) > 0 {
 		job.Args = []any{j.Args}
 	}
-	return c.host.Schedule().Add(job)
+	return c.host.Schedule(job)
 }
 
-func scheduleCancel(c *call, id *string) (any, error) { return nil, c.host.Schedule().Cancel(*id) }
+func scheduleCancel(c *call, id *string) (any, error) { return nil, c.host.Cancel(*id) }
 
 func scheduleList(c *call) (any, error) {
-	events, err := c.host.Schedule().List()
+	events, err := c.host.Events()
 	if err != nil {
 		return nil, err
 	}

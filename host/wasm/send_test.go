@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -91,7 +92,7 @@ func TestLetters(t *testing.T) {
 	}
 	r.total(lobby, 1)
 	var names []string
-	for info, err := range r.Store().Names(r.ctx) {
+	for info, err := range r.Store().Lower().Names(r.ctx) {
 		must(t, err)
 		names = append(names, info.Name)
 	}
@@ -143,7 +144,7 @@ func TestSendByHand(t *testing.T) {
 	heard := make(chan string, 10)
 	h, err := host.Open(t.Context(), memkv.New(), []*host.Type{c.Type(), {
 		Name:    ear.Type,
-		Message: func(_ *host.Context, m *queue.Message) error { heard <- m.Name; return nil },
+		Message: func(_ *host.Context, m *greenroom.Message) error { heard <- m.Name; return nil },
 	}}, &host.Options{Logger: quiet})
 	must(t, err)
 	for i := range 3 {

@@ -51,7 +51,7 @@ func (c *call) prepare(q *abi.Statement) (*statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	tx, err := c.host.DB()
+	tx, err := c.host.SQL()
 	if err != nil {
 		return nil, err
 	}

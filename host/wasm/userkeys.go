@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 )
@@ -19,22 +20,19 @@ var keyFunctions = []function{
 }
 
 func keyGet(c *call, key *[]byte) (any, error) {
-	v, err := c.host.KV().Get(*key, nil)
-	if errors.Is(err, actorstore.ErrNotFound) {
+	v, err := c.host.Get(*key)
+	if errors.Is(err, greenroom.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return append([]byte{}, v...), nil // an empty one is bytes, too
+	return v, err
 }
 
-func keyPut(c *call, e *abi.Entry) (any, error) { return nil, c.host.KV().Put(e.Key, e.Value) }
+func keyPut(c *call, e *abi.Entry) (any, error) { return nil, c.host.Put(e.Key, e.Value) }
 
-func keyDelete(c *call, key *[]byte) (any, error) { return nil, c.host.KV().Delete(*key) }
+func keyDelete(c *call, key *[]byte) (any, error) { return nil, c.host.Delete(*key) }
 
 func keyDeleteRange(c *call, s *abi.Span) (any, error) {
-	return nil, c.host.KV().DeleteRange(s.Start, bound(s.End))
+	return nil, c.host.DeleteRange(s.Start, bound(s.End))
 }
 
 // bound returns the end of a range: an empty one is none.
@@ -52,7 +50,7 @@ const entryCost = 16
 func keyList(c *call, l *abi.ListOptions) (any, error) {
 	page := abi.Listed{Entries: []abi.Entry{}}
 	room := c.module.opts.MaxBytes - 64
-	for e, err := range c.host.KV().List(actorstore.ListOptions{
+	for e, err := range c.host.List(actorstore.ListOptions{
 		Start: bound(l.Start), End: bound(l.End), Prefix: l.Prefix,
 		Limit: max(l.Limit, 0), Reverse: l.Reverse, KeysOnly: l.KeysOnly,
 	}) {

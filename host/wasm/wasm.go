@@ -43,10 +43,10 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
 	"github.com/greenroomdb/greenroom/persist"
-	"github.com/greenroomdb/greenroom/queue"
 )
 
 // A Module is a compiled module: a type of actors. It is safe for concurrent use.
@@ -250,7 +250,7 @@ func (m *Module) hook(a *host.Type, kind string) {
 			return tell(c, &abi.Event{Kind: kind, Alarm: &s})
 		}
 	case abi.KindMessage:
-		a.Message = func(c *host.Context, msg *queue.Message) error {
+		a.Message = func(c *host.Context, msg *greenroom.Message) error {
 			return tell(c, &abi.Event{Kind: kind, Message: message(msg)})
 		}
 	}

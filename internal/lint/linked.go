@@ -43,6 +43,7 @@ var LinkedModules = []Linked{
 	{"github.com/ncruces/go-sqlite3-wasm/v6", "MIT-0", "go-sqlite3: SQLite, compiled to Go"},
 	{"github.com/ncruces/julianday", "MIT", "go-sqlite3: times"},
 	{"github.com/netresearch/go-cron", "MIT", "persist: cron expressions"},
+	{"github.com/petermattis/goid", "Apache-2.0", "greenroom: the number of a goroutine, to refuse an Update that would wait for itself"},
 	{"github.com/pkg/errors", "BSD-2-Clause", "cockroachdb/errors: takes its errors, too. Archived, and finished: it wraps errors and does nothing else"},
 	{"github.com/prometheus/client_golang", "Apache-2.0", "metrics/prom, and Pebble's metrics"},
 	{"github.com/prometheus/client_model", "Apache-2.0", "client_golang: metrics as messages"},

@@ -17,7 +17,7 @@ func TestRenderLayers(t *testing.T) {
 		"| floor | package | is |\n| --- | --- | --- |\n| 0 | `tuple` (planned) |",
 		"| 1 | `kv` | the contract",
 		"| 1 | `kv/memkv` `kv/pebblekv` (planned) `kv/pgkv` (planned) | engines |\n",
-		"| 6 | `cmd/greenroom` `bench` (planned) |",
+		"| 7 | `cmd/greenroom` `bench` (planned) |",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/queue"
@@ -45,14 +46,14 @@ func counter(process string) *host.Type {
 
 // add appends an increment in every place.
 func add(c *host.Context, id int) error {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(c, "insert into list(id) values(?)", id); err != nil {
 		return err
 	}
-	err = host.Mutate(c, func(t *tail) error { *t = tail{t.N + 1, id}; return nil })
+	err = greenroom.Mutate(c, func(t *tail) error { *t = tail{t.N + 1, id}; return nil })
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func add(c *host.Context, id int) error {
 	if err != nil {
 		return err
 	}
-	if err := c.KV().Put(tailKey, fmt.Appendf(nil, "%d %d", k.N+1, id)); err != nil {
+	if err := c.Put(tailKey, fmt.Appendf(nil, "%d %d", k.N+1, id)); err != nil {
 		return err
 	}
 	return c.Send(host.Address{Type: "ledger", Key: c.Address().Key}, queue.Send{Name: "added", Body: id})
@@ -69,7 +70,7 @@ func add(c *host.Context, id int) error {
 // createList makes the list of a new actor. Its rows are never removed, so they are numbered
 // without gaps.
 func createList(c *host.Context) error {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func createList(c *host.Context) error {
 var tailKey = []byte("tail")
 
 func keyTail(c *host.Context) (t tail, err error) {
-	b, err := c.KV().Get(tailKey, nil)
+	b, err := c.Get(tailKey)
 	if errors.Is(err, actorstore.ErrNotFound) {
 		return tail{}, nil
 	}
@@ -93,13 +94,13 @@ func keyTail(c *host.Context) (t tail, err error) {
 // tails returns the tail in every place.
 func tails(c *host.Context, process string) (a answer, err error) {
 	a.Process = process
-	if a.State, err = host.State[tail](c); err != nil {
+	if a.State, err = greenroom.State[tail](c); err != nil {
 		return a, err
 	}
 	if a.Key, err = keyTail(c); err != nil {
 		return a, err
 	}
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return a, err
 	}
@@ -109,7 +110,7 @@ func tails(c *host.Context, process string) (a answer, err error) {
 
 // list returns the ids of a list, in order.
 func list(c *host.Context) (ids []int, err error) {
-	tx, err := c.DB()
+	tx, err := c.SQL()
 	if err != nil {
 		return nil, err
 	}
@@ -136,18 +137,18 @@ func ledger() *host.Type {
 			host.NewAction("list", func(c *host.Context, _ struct{}) ([]int, error) { return list(c) }),
 		},
 		Create: createList,
-		Message: func(c *host.Context, m *queue.Message) error {
+		Message: func(c *host.Context, m *greenroom.Message) error {
 			var id int
 			if err := m.Decode(&id); err != nil {
 				return err
 			}
-			tx, err := c.DB()
+			tx, err := c.SQL()
 			if err != nil {
 				return err
 			}
 			_, err = tx.ExecContext(c, "insert into list(id) values(?)", id)
 			return err
 		},
-		Queue: host.QueueOptions{MaxMessages: 1000},
+		Queue: greenroom.QueueOptions{MaxMessages: 1000},
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
@@ -67,7 +68,7 @@ func serve(ctx context.Context, db *pgkv.DB) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	process := os.Getenv(envProcess)
 	h, err := host.Open(ctx, db, []*host.Type{counter(process), ledger()}, &host.Options{
-		Store:       &actorstore.Options{Host: actorstore.HostOptions{TTL: leaseTTL, Name: os.Getenv(envMachine)}},
+		Store:       &greenroom.Options{Host: actorstore.HostOptions{TTL: leaseTTL, Name: os.Getenv(envMachine)}},
 		IdleTimeout: idle,
 		Rescan:      leaseTTL,
 		Logger:      log,
