@@ -127,7 +127,7 @@ func (tx *Tx) admit(r *record) (*item, error) {
 	if limit := q.opts.MaxMessages; limit >= 0 && len(q.index.byID)+q.reserved >= limit {
 		return nil, &FullError{limit}
 	}
-	return tx.add(r, true)
+	return tx.add(r, false)
 }
 
 // compose checks what is to be sent, and returns what is to be stored.

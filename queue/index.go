@@ -24,7 +24,7 @@ type lease struct {
 // An item is a stored message in memory.
 type item struct {
 	id      ID
-	line    *line
+	line    *line // nil before it has landed
 	created int64
 	size    int    // of the stored value, in bytes
 	rec     []byte // the stored value, nil when it must be read; never changed

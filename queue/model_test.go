@@ -57,7 +57,8 @@ type modelBatch struct {
 	b       batch.Batch
 	commit  []func()
 	claimed []*modelMessage
-	keys    map[string]ID // that it is about to take
+	added   []*modelMessage // which it may receive
+	keys    map[string]ID   // that it is about to take
 	until   map[string]time.Time
 }
 
@@ -175,6 +176,8 @@ func (m *model) several() {
 		first, second = second, first
 	}
 	if m.land(first) {
+		synctest.Wait() // a lease may have ended meanwhile
+		m.bury()
 		m.land(second)
 		return
 	}

@@ -35,6 +35,7 @@ func (m *model) enqueue(mb *modelBatch) {
 	if s.Delay > 0 {
 		msg.hidden = time.Now().Add(s.Delay)
 	}
+	mb.added = append(mb.added, msg)
 	mb.commit = append(mb.commit, func() { m.messages[id] = msg })
 	if s.Key != "" {
 		if mb.keys == nil {
@@ -91,6 +92,11 @@ func (m *model) receive(mb *modelBatch) {
 	m.note("receive %+v: %v, %v", o, ids(msgs), err)
 	must(m.r.t, err)
 	want := m.visible(o.Names, time.Now())
+	for _, msg := range mb.added {
+		if msg.by == nil && msg.hidden.IsZero() && (len(o.Names) == 0 || slices.Contains(o.Names, msg.name)) {
+			want = append(want, msg)
+		}
+	}
 	want = want[:min(len(want), o.Count)]
 	if len(msgs) != len(want) {
 		m.r.t.Errorf("got %v, want %d messages", ids(msgs), len(want))
@@ -115,10 +121,11 @@ func (m *model) receive(mb *modelBatch) {
 			msg.deliveries, msg.leased, msg.hidden, msg.nonce = r.Deliveries, true, got.Until, r.Nonce
 			m.receipts = append(m.receipts, modelReceipt{Receipt: Receipt{ID: r.ID, Deliveries: r.Deliveries}})
 		})
-		if m.rng.IntN(3) == 0 { // complete it right away
-			must(m.r.t, m.r.q.In(&mb.b).Complete(r, nil))
-			m.note("complete %s in the same batch", r)
-			mb.commit = append(mb.commit, func() { m.remove(msg) })
+		if m.rng.IntN(3) == 0 {
+			m.note("in the same batch:")
+			err, then := m.act(mb, r, msg, r.Deliveries)
+			must(m.r.t, err)
+			mb.commit = append(mb.commit, then)
 		}
 	}
 }
@@ -128,11 +135,19 @@ func (m *model) remove(msg *modelMessage) {
 	m.gone[msg.id] = true
 }
 
+// find returns a message that is stored, or that mb adds.
+func (m *model) find(mb *modelBatch, id ID) *modelMessage {
+	if i := slices.IndexFunc(mb.added, func(a *modelMessage) bool { return a.id == id }); i >= 0 {
+		return mb.added[i]
+	}
+	return m.messages[id]
+}
+
 func (m *model) delete(mb *modelBatch) {
 	id := ID(1 + m.rng.IntN(len(m.messages)+len(m.gone)+2))
 	err := m.r.q.In(&mb.b).Delete(id)
 	m.note("delete %s: %v", id, err)
-	msg := m.messages[id]
+	msg := m.find(mb, id)
 	switch {
 	case msg == nil:
 		wantErr(m.r.t, "delete", err, ErrGone)
@@ -153,7 +168,7 @@ func (m *model) settle(mb *modelBatch) {
 		return
 	}
 	r := m.receipts[len(m.receipts)-1-m.rng.IntN(min(8, len(m.receipts)))]
-	msg := m.messages[r.ID]
+	msg := m.find(mb, r.ID)
 	now := time.Now()
 	var want error
 	switch {
@@ -167,18 +182,33 @@ func (m *model) settle(mb *modelBatch) {
 		r.Nonce != 0 && (r.Nonce != msg.nonce || r.opening != m.openings):
 		want = ErrLeaseOver
 	}
+	deliveries := r.Deliveries
+	if msg != nil {
+		deliveries = msg.deliveries
+	}
+	err, then := m.act(mb, r.Receipt, msg, deliveries)
+	if want != nil || err != nil {
+		wantErr(m.r.t, "settle", err, want)
+		return
+	}
+	mb.claim(msg)
+	mb.commit = append(mb.commit, then)
+}
+
+// act completes, gives back or extends by a receipt, and returns what follows for the
+// message, nil if there is none, when that has been handed out so often.
+func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uint32) (err error, then func()) {
+	now := time.Now()
 	delay := time.Duration(m.rng.IntN(3)) * 5 * time.Second
-	var err error
-	var then func()
 	what := "complete"
 	switch m.rng.IntN(3) {
 	case 0:
-		err, then = m.r.q.In(&mb.b).Complete(r.Receipt, nil), func() { m.remove(msg) }
+		err, then = m.r.q.In(&mb.b).Complete(r, nil), func() { m.remove(msg) }
 	case 1:
 		what = "nack"
-		err = m.r.q.In(&mb.b).Nack(ctx, r.Receipt, delay)
+		err = m.r.q.In(&mb.b).Nack(ctx, r, delay)
 		var dead ID
-		if err == nil && msg != nil && msg.deliveries >= modelReceives && msg.name != "a.dlq" && len(msg.name) == 1 {
+		if err == nil && msg != nil && deliveries >= modelReceives && len(msg.name) == 1 {
 			dead = m.r.q.next - 1
 		}
 		then = func() {
@@ -190,16 +220,11 @@ func (m *model) settle(mb *modelBatch) {
 		}
 	default:
 		what = "extend"
-		err = m.r.q.In(&mb.b).Extend(ctx, r.Receipt, delay+time.Second)
+		err = m.r.q.In(&mb.b).Extend(ctx, r, delay+time.Second)
 		then = func() { msg.hidden = now.Add(delay + time.Second) }
 	}
 	m.note("%s %s, %v: %v", what, r, delay, err)
-	if want != nil || err != nil {
-		wantErr(m.r.t, what, err, want)
-		return
-	}
-	mb.claim(msg)
-	mb.commit = append(mb.commit, then)
+	return err, then
 }
 
 // die moves a message to its dead-letter name.

@@ -118,9 +118,12 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 }
 
 // Receive stages that messages are handed out, and returns them; it never waits, and
-// returns none when none is visible now. No other receiver gets them until the batch is
+// returns none when none is visible now. Behind those that are stored come those that the
+// same batch has enqueued without a delay. No other receiver gets them until the batch is
 // settled. If it doesn't land they were not received, and the receipts are void. The same
-// batch may complete what it has received.
+// batch may settle what it has received: a message that it enqueues and completes is never
+// stored, and its id is used up. Dead letters that the batch makes can be received when it
+// has landed.
 func (tx *Tx) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, error) {
 	o, err := opts.check(tx.q)
 	if err == nil {
@@ -167,13 +170,20 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 	return nil, fmt.Errorf("queue: receive: %w", err)
 }
 
-// first claims the first visible message, nil if there is none.
+// first claims the first visible message: a stored one, else one that tx adds; nil if there
+// is none.
 func (tx *Tx) first(names []string) (*change, error) {
 	q := tx.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due()
 	it := q.index.first(names)
+	for i := 0; it == nil && i < len(tx.adds); i++ {
+		a := &tx.adds[i]
+		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) {
+			it = a.it
+		}
+	}
 	if it == nil {
 		return nil, nil
 	}

@@ -42,14 +42,17 @@ func (tx *Tx) spareRoom() {
 func (tx *Tx) growth() (n int64) {
 	for _, c := range tx.changes {
 		switch {
+		case c.it.line == nil: // it is among the adds
 		case c.remove:
 			n -= messageKeySize + batch.WrapperBytes + int64(c.it.size)
 		case c.rec != nil:
 			n += int64(len(c.rec) - c.it.size)
 		}
 	}
-	for _, a := range tx.adds {
-		n += messageKeySize + batch.WrapperBytes + int64(len(a.it.rec))
+	for i := range tx.adds {
+		if value := tx.adds[i].value(); value != nil {
+			n += messageKeySize + batch.WrapperBytes + int64(len(value))
+		}
 	}
 	return n
 }

@@ -127,7 +127,7 @@ func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
 		return nil, false, err
 	}
 	q.due()
-	it := q.index.byID[r.ID]
+	it := tx.find(r.ID)
 	if it == nil {
 		return nil, false, ErrGone
 	}
@@ -164,7 +164,7 @@ func (tx *Tx) bury(c *change, r *record) bool {
 		c.it.stays = true
 		return false
 	}
-	it, err := tx.add(&dead, false)
+	it, err := tx.add(&dead, true)
 	if err != nil {
 		c.it.stays = true
 		return false
@@ -175,8 +175,8 @@ func (tx *Tx) bury(c *change, r *record) bool {
 	return true
 }
 
-// Delete stages that a message is removed, leased or not, or one that is quarantined. One
-// that isn't there is ErrGone, one that another batch has ErrBusy. Queue.Discard removes
+// Delete stages that a message is removed, leased or not, also one that the batch itself
+// enqueues, or one that is quarantined. One that isn't there is ErrGone, one that another batch has ErrBusy. Queue.Discard removes
 // what is quarantined and has no id.
 func (tx *Tx) Delete(id ID) error {
 	tx.q.mu.Lock()
@@ -193,8 +193,7 @@ func (tx *Tx) Delete(id ID) error {
 
 // +checklocks:tx.q.mu
 func (tx *Tx) remove(id ID, m *metrics.Metric) error {
-	q := tx.q
-	it := q.index.byID[id]
+	it := tx.find(id)
 	if it == nil {
 		return tx.removeBad(appendMessageKey(nil, id))
 	}

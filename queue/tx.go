@@ -52,19 +52,22 @@ type Tx struct {
 // A participant is a Tx as its batch sees it.
 type participant Tx
 
-// An added is a new message.
+// An added is a new message. Its item is in no order, and not in the index, before the
+// batch has landed.
 type added struct {
 	it   *item
 	name string
+	dead bool // it takes the place of another one, and isn't to be had before it has landed
+	put  bool // the write is in what is being committed
 }
 
-// A change is what a batch does to a message that is stored.
+// A change is what a batch does to a message that is stored, or that the batch adds.
 type change struct {
 	tx     *Tx
 	it     *item
 	remove bool
 	put    bool   // the write is in what is being committed
-	rec    []byte // the value to be stored, nil: what is stored stays
+	rec    []byte // the value to be stored, nil: what is stored, or added, stays
 	grave  *item  // the dead letter that takes its place, nil: none does
 	to     lease  // what follows, unless the message is removed
 	// answer goes to who waits for it, if the message is removed.
@@ -175,10 +178,28 @@ func (tx *Tx) forgetChange(c *change) {
 	*c = change{}
 }
 
-// put puts a message where it belongs, and wakes who waits for one.
+// find returns a message that is stored, or that tx adds; nil if there is none.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) find(id ID) *item {
+	if it := tx.q.index.byID[id]; it != nil {
+		return it
+	}
+	i, ok := slices.BinarySearchFunc(tx.adds, id, func(a added, id ID) int { return cmp.Compare(a.it.id, id) })
+	if !ok || tx.adds[i].dead {
+		return nil
+	}
+	return tx.adds[i].it
+}
+
+// put puts a message where it belongs, and wakes whoever waits for one. One that hasn't
+// landed belongs nowhere.
 //
 // +checklocks:q.mu
 func (q *Queue) put(it *item) {
+	if it.line == nil {
+		return
+	}
 	if q.index.put(it, q.mustDie(it)) {
 		q.wake(it.line.name)
 	}
@@ -194,10 +215,11 @@ func (q *Queue) dying(name string, l lease) bool {
 	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !q.isDead(name)
 }
 
-// add reserves an id for a message and stages it. Dead letters don't count.
+// add reserves an id for a message and stages it. Dead letters don't count against the
+// limit.
 //
 // +checklocks:q.mu
-func (tx *Tx) add(r *record, counts bool) (*item, error) {
+func (tx *Tx) add(r *record, dead bool) (*item, error) {
 	q := tx.q
 	if q.next > lastID {
 		return nil, ErrNoIDs
@@ -208,11 +230,11 @@ func (tx *Tx) add(r *record, counts bool) (*item, error) {
 	if !tx.own {
 		q.shown = q.next
 	}
-	tx.adds = append(tx.adds, added{it, r.name})
-	if counts {
-		q.reserved++
-	} else {
+	tx.adds = append(tx.adds, added{it: it, name: r.name, dead: dead})
+	if dead {
 		tx.free++
+	} else {
+		q.reserved++
 	}
 	return it, nil
 }
@@ -240,15 +262,23 @@ func (p *participant) Late(b *batch.Batch) error {
 	tx.spareRoom()
 	writes := tx.writes[:0]
 	m := q.meta
-	for _, a := range tx.adds {
-		writes = append(writes, write{a.it.id, a.it.rec, batch.Absent})
+	for i := range tx.adds {
+		a := &tx.adds[i]
 		// Ids that batches have shown to others are skipped, whether they land or not.
 		m.next = max(m.next, a.it.id+1, q.shown)
-		m.size++
+		value := a.value()
+		if value != nil {
+			m.size++
+		}
+		if value != nil || a.put {
+			writes = append(writes, write{a.it.id, value, batch.Absent})
+			a.put = true
+		}
 	}
 	for _, c := range tx.changes {
 		c.put = c.put || c.remove || c.rec != nil
 		switch prior := batch.Stored(c.it.size); {
+		case c.it.line == nil: // it is among the adds
 		case c.remove:
 			writes = append(writes, write{c.it.id, nil, prior})
 			m.size--
@@ -279,6 +309,19 @@ func (p *participant) Late(b *batch.Batch) error {
 	return tx.lateKeys(b)
 }
 
+// value returns what is to be stored of a new message: nil if the batch that adds it
+// removes it, too.
+func (a *added) value() []byte {
+	switch c := a.it.claim; {
+	case c == nil:
+	case c.remove:
+		return nil
+	case c.rec != nil:
+		return c.rec
+	}
+	return a.it.rec
+}
+
 // seal has Close wait for the commit of b.
 //
 // +checklocks:tx.q.mu
@@ -290,6 +333,9 @@ func (tx *Tx) seal(b *batch.Batch) {
 	tx.sealed, tx.written = b, tx.q.meta
 	for _, c := range tx.changes {
 		c.put = false
+	}
+	for i := range tx.adds {
+		tx.adds[i].put = false
 	}
 	if b != tx.batch {
 		b.OnAbort(func(error) { // tx may be tried again, with another batch
@@ -322,8 +368,9 @@ func (p *participant) Landed() {
 		q.meta, q.prior, q.rebuilt = tx.written, batch.Stored(metadataSize), false
 	}
 	for _, a := range tx.adds {
-		q.index.enter(a.it, a.name)
-		q.put(a.it)
+		if q.index.enter(a.it, a.name); a.it.claim == nil {
+			q.put(a.it)
+		}
 	}
 	q.count(metricEnqueued, int64(len(tx.adds)))
 	for _, c := range tx.changes {
