@@ -177,13 +177,7 @@ func (tx *Tx) first(names []string) (*change, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due()
-	it := q.index.first(names)
-	for i := 0; it == nil && i < len(tx.adds); i++ {
-		a := &tx.adds[i]
-		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) {
-			it = a.it
-		}
-	}
+	it := cmp.Or(q.index.first(names), tx.adds.first(names))
 	if it == nil {
 		return nil, nil
 	}

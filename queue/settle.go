@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,7 +128,7 @@ func (tx *Tx) held(r Receipt) (c *change, fresh bool, err error) {
 		return nil, false, err
 	}
 	q.due()
-	it := tx.find(r.ID)
+	it := cmp.Or(q.index.byID[r.ID], tx.adds.find(r.ID))
 	if it == nil {
 		return nil, false, ErrGone
 	}
@@ -193,7 +194,7 @@ func (tx *Tx) Delete(id ID) error {
 
 // +checklocks:tx.q.mu
 func (tx *Tx) remove(id ID, m *metrics.Metric) error {
-	it := tx.find(id)
+	it := cmp.Or(tx.q.index.byID[id], tx.adds.find(id))
 	if it == nil {
 		return tx.removeBad(appendMessageKey(nil, id))
 	}

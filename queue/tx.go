@@ -30,7 +30,7 @@ type Tx struct {
 	begun   bool // something was to be staged; tx is q.open[place]
 	place   int
 	sealed  *batch.Batch // what is being committed: the batch, or one that it is joined to; nil for nothing
-	adds    []added
+	adds    additions
 	free    int // adds that don't count against the limit: dead letters
 	changes []*change
 	bad     []Quarantined // to be removed
@@ -59,6 +59,43 @@ type added struct {
 	name string
 	dead bool // it takes the place of another one, and isn't to be had before it has landed
 	put  bool // the write is in what is being committed
+}
+
+// value returns what is to be stored of a new message: nil if the batch that adds it
+// removes it, too.
+func (a *added) value() []byte {
+	switch c := a.it.claim; {
+	case c == nil:
+	case c.remove:
+		return nil
+	case c.rec != nil:
+		return c.rec
+	}
+	return a.it.rec
+}
+
+// additions are the new messages of a batch, in the order of their ids.
+type additions []added
+
+// find returns the message of that id, nil if there is none or it is a dead letter.
+func (all additions) find(id ID) *item {
+	i, ok := slices.BinarySearchFunc(all, id, func(a added, id ID) int { return cmp.Compare(a.it.id, id) })
+	if !ok || all[i].dead {
+		return nil
+	}
+	return all[i].it
+}
+
+// first returns the first message that can be handed out, of those names if there are any;
+// nil if there is none.
+func (all additions) first(names []string) *item {
+	for i := range all {
+		a := &all[i]
+		if a.it.state == ready && a.it.claim == nil && !a.dead && (len(names) == 0 || slices.Contains(names, a.name)) {
+			return a.it
+		}
+	}
+	return nil
 }
 
 // A change is what a batch does to a message that is stored, or that the batch adds.
@@ -178,20 +215,6 @@ func (tx *Tx) forgetChange(c *change) {
 	*c = change{}
 }
 
-// find returns a message that is stored, or that tx adds; nil if there is none.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) find(id ID) *item {
-	if it := tx.q.index.byID[id]; it != nil {
-		return it
-	}
-	i, ok := slices.BinarySearchFunc(tx.adds, id, func(a added, id ID) int { return cmp.Compare(a.it.id, id) })
-	if !ok || tx.adds[i].dead {
-		return nil
-	}
-	return tx.adds[i].it
-}
-
 // put puts a message where it belongs, and wakes whoever waits for one. One that hasn't
 // landed belongs nowhere.
 //
@@ -307,19 +330,6 @@ func (p *participant) Late(b *batch.Batch) error {
 		b.Delete(bad.Key) // what is there is the store's to find out
 	}
 	return tx.lateKeys(b)
-}
-
-// value returns what is to be stored of a new message: nil if the batch that adds it
-// removes it, too.
-func (a *added) value() []byte {
-	switch c := a.it.claim; {
-	case c == nil:
-	case c.remove:
-		return nil
-	case c.rec != nil:
-		return c.rec
-	}
-	return a.it.rec
 }
 
 // seal has Close wait for the commit of b.
