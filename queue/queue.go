@@ -135,6 +135,8 @@ type Queue struct {
 	index    index                  // +checklocks:mu
 	meta     metadata               // as stored: ids below next are taken  +checklocks:mu
 	rebuilt  bool                   // what is stored of them is missing or wrong  +checklocks:mu
+	landing  metadata               // as the commit that is under way leaves them  +checklocks:mu
+	sealed   int                    // how many Txs are in that commit  +checklocks:mu
 	prior    batch.Prior            // of the metadata's value  +checklocks:mu
 	next     ID                     // the next id to reserve  +checklocks:mu
 	shown    ID                     // above all that others were told of  +checklocks:mu

@@ -454,6 +454,45 @@ func TestJoined(t *testing.T) {
 	wantIDs(t, "left", ids(r.try(ReceiveOptions{Count: 9})), 2, 3)
 }
 
+// TestJoinedTogether: batches that were staged apart and land together leave the metadata as
+// all of them make it, also if one stages more behind the others, and after a refusal.
+func TestJoinedTogether(t *testing.T) {
+	r := newRig(t, Options{})
+	r.enqueue("a", nil)
+	var a, b batch.Batch
+	must(t, r.q.In(&a).Complete(r.stageReceive(&a, ReceiveOptions{})[0].Receipt(), nil))
+	r.stageEnqueue(&a, Send{Name: "a"})
+	r.stageEnqueue(&b, Send{Name: "b"})
+	r.stageEnqueue(&a, Send{Name: "a"})
+	for _, refused := range []bool{true, false} {
+		var outer batch.Batch
+		r.stageEnqueue(&outer, Send{Name: "c"})
+		outer.Join(&a)
+		outer.Join(&b)
+		outer.Late(func(*batch.Batch) error {
+			_, err := r.q.In(&a).Enqueue(Send{Name: "late"})
+			return err
+		})
+		if !refused {
+			must(t, r.actor.Commit(ctx, &outer))
+			break
+		}
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.ErrTooLarge})
+		wantErr(t, "the first", r.actor.Commit(ctx, &outer), batch.ErrTooLarge)
+		r.enqueue("between", nil)
+	}
+	r.verify("landed")
+	if n := r.q.Len(); n != 7 {
+		t.Errorf("%d messages", n)
+	}
+	next := r.enqueue("a", nil)
+	r.reopen()
+	if id := r.enqueue("a", nil); id != next+1 {
+		t.Errorf("the next id is %s, behind %s", id, next)
+	}
+	r.verify("opened")
+}
+
 // TestReadErrors: who receives is told that the store can't be read, and loses nothing.
 func TestReadErrors(t *testing.T) {
 	r := newRig(t, Options{MemoryBytes: -1})

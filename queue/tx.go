@@ -37,7 +37,7 @@ type Tx struct {
 	keys    []*keyed      // that the adds take
 	forget  []*keyed      // that are over
 
-	written metadata      // as they are in what is being committed
+	grown   int64         // how many messages more there are by what is being committed
 	landed  uint64        // the number of the commit
 	told    []told        // answers that wait for stable storage
 	spared  bool          // a dead letter had no room
@@ -160,7 +160,7 @@ func (tx *Tx) reset() {
 	clear(tx.writes[:cap(tx.writes)])
 	tx.adds, tx.changes, tx.writes = tx.adds[:0], tx.changes[:0], tx.writes[:0]
 	tx.bad, tx.keys, tx.forget, tx.told = nil, nil, nil, nil
-	tx.free, tx.written, tx.landed, tx.settled, tx.spare, tx.spared = 0, metadata{}, 0, nil, change{}, false
+	tx.free, tx.grown, tx.landed, tx.settled, tx.spare, tx.spared = 0, 0, 0, nil, change{}, false
 }
 
 // maxKept bounds what a Tx keeps when it isn't used.
@@ -269,7 +269,8 @@ type write struct {
 	prior batch.Prior
 }
 
-// Late stages the writes: all of them again, if it is called again.
+// Late stages the writes: all of them again, if it is called again. The metadata are made of
+// what all batches do to the queue that land together.
 func (p *participant) Late(b *batch.Batch) error {
 	tx := (*Tx)(p)
 	q := tx.q
@@ -284,14 +285,14 @@ func (p *participant) Late(b *batch.Batch) error {
 	tx.seal(b)
 	tx.spareRoom()
 	writes := tx.writes[:0]
-	m := q.meta
+	m, grown := q.landing, int64(0)
 	for i := range tx.adds {
 		a := &tx.adds[i]
 		// Ids that batches have shown to others are skipped, whether they land or not.
 		m.next = max(m.next, a.it.id+1, q.shown)
 		value := a.value()
 		if value != nil {
-			m.size++
+			grown++
 		}
 		if value != nil || a.put {
 			writes = append(writes, write{a.it.id, value, batch.Absent})
@@ -304,7 +305,7 @@ func (p *participant) Late(b *batch.Batch) error {
 		case c.it.line == nil: // it is among the adds
 		case c.remove:
 			writes = append(writes, write{c.it.id, nil, prior})
-			m.size--
+			grown--
 		case c.rec != nil:
 			writes = append(writes, write{c.it.id, c.rec, prior})
 		}
@@ -314,9 +315,11 @@ func (p *participant) Late(b *batch.Batch) error {
 	tx.writes = writes
 	var key [messageKeySize]byte
 	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
-	m.size -= int64(len(tx.bad))
-	stored := tx.written
-	if tx.written = m; m != stored || q.rebuilt {
+	grown -= int64(len(tx.bad))
+	m.size += grown - tx.grown
+	tx.grown = grown
+	if m != q.landing || q.rebuilt {
+		q.landing = m
 		b.PutPrior(actorstore.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
 	}
 	for _, w := range writes {
@@ -339,8 +342,12 @@ func (tx *Tx) seal(b *batch.Batch) {
 	if tx.sealed == b {
 		return
 	}
+	if tx.q.sealed == 0 {
+		tx.q.landing = tx.q.meta
+	}
+	tx.q.sealed++
 	tx.q.works.Add(1)
-	tx.sealed, tx.written = b, tx.q.meta
+	tx.sealed, tx.grown = b, 0
 	for _, c := range tx.changes {
 		c.put = false
 	}
@@ -360,6 +367,7 @@ func (tx *Tx) seal(b *batch.Batch) {
 func (tx *Tx) unseal() {
 	if tx.sealed != nil {
 		tx.sealed = nil
+		tx.q.sealed--
 		tx.q.works.Done()
 	}
 }
@@ -374,8 +382,8 @@ func (p *participant) Landed() {
 		return
 	}
 	tx.landed = q.actor.Seq()
-	if tx.written != q.meta || q.rebuilt {
-		q.meta, q.prior, q.rebuilt = tx.written, batch.Stored(metadataSize), false
+	if q.landing != q.meta || q.rebuilt {
+		q.meta, q.prior, q.rebuilt = q.landing, batch.Stored(metadataSize), false
 	}
 	for _, a := range tx.adds {
 		if q.index.enter(a.it, a.name); a.it.claim == nil {
