@@ -81,13 +81,6 @@ func (m Mode) String() string {
 	return "atomic"
 }
 
-// A Stager adds what it wants written to a batch that somebody else commits.
-// Stage must leave the Stager's own committed state alone; it changes that in
-// hooks of the batch. When Stage fails the caller gives the batch up (Abort).
-type Stager interface {
-	Stage(b *Batch) error
-}
-
 // A Batch is the writes of one commit in order, and its hooks. The embedded
 // Group holds the ordinary writes. The zero value is an empty atomic batch, ready
 // for use; Reset makes a used one ready again without giving up its memory.

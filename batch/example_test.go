@@ -131,28 +131,6 @@ func ExampleBatch_Settle() {
 	// next 1
 }
 
-// counter stages its value whenever it changed.
-type counter struct{ n int }
-
-func (c *counter) Stage(b *batch.Batch) error {
-	b.Put([]byte("counter"), fmt.Append(nil, c.n))
-	return nil
-}
-
-func ExampleStager() {
-	var b batch.Batch
-	for _, s := range []batch.Stager{&counter{5}, &counter{6}} {
-		if err := s.Stage(&b); err != nil {
-			b.Abort(err)
-			return
-		}
-	}
-	if err := commit(&b, batch.DefaultLimits(), printSub); err != nil {
-		fmt.Println(err)
-	}
-	// Output: 20 bytes: put counter put counter
-}
-
 func ExamplePrior() {
 	var b batch.Batch
 	b.PutPrior([]byte("page 1"), make([]byte, 4096), batch.Stored(4096))

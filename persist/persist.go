@@ -40,12 +40,6 @@ import (
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-// Defaults of Options.
-const (
-	DefaultRetryMin = time.Second
-	DefaultRetryMax = 5 * time.Minute
-)
-
 // Options change what Open does. The zero value is fine.
 type Options struct {
 	// Create makes a record, durably, if the actor has none, with Input. Without Create
@@ -90,10 +84,10 @@ func (opts *Options) orDefault() Options {
 		o.Codec = CBOR{}
 	}
 	if o.RetryMin <= 0 {
-		o.RetryMin = DefaultRetryMin
+		o.RetryMin = time.Second
 	}
 	if o.RetryMax <= 0 {
-		o.RetryMax = DefaultRetryMax
+		o.RetryMax = 5 * time.Minute
 	}
 	o.RetryMax = max(o.RetryMax, o.RetryMin)
 	if o.Logger == nil {

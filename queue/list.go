@@ -22,7 +22,7 @@ type ListOptions struct {
 	// Limit is the largest number of messages; 0 means all.
 	Limit int
 	// Visibility is the length of leases that were stored without their ends; 0 means
-	// DefaultVisibility.
+	// 30 seconds.
 	Visibility time.Duration
 }
 
@@ -50,7 +50,7 @@ func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *L
 	if opts != nil {
 		o = *opts
 	}
-	o.Visibility = cmp.Or(o.Visibility, DefaultVisibility)
+	o.Visibility = cmp.Or(o.Visibility, defaultVisibility)
 	return func(yield func(Stored, error) bool) {
 		if o.After == math.MaxUint64 {
 			return

@@ -154,12 +154,12 @@ type Queue struct {
 
 // Defaults of Options.
 const (
-	DefaultMaxMessages = 1000
-	DefaultVisibility  = 30 * time.Second
-	DefaultDeadLetter  = ".dlq"
-	DefaultKeyWindow   = 5 * time.Minute
-	DefaultMaxKeys     = 10_000
-	DefaultMemoryBytes = 1 << 20
+	defaultMaxMessages = 1000
+	defaultVisibility  = 30 * time.Second
+	defaultDeadLetter  = ".dlq"
+	defaultKeyWindow   = 5 * time.Minute
+	defaultMaxKeys     = 10_000
+	defaultMemoryBytes = 1 << 20
 )
 
 // Open reads the queue of an actor; nil opts are the zero Options. It writes nothing.
@@ -203,12 +203,12 @@ const burialRoom = 2*(messageKeySize+batch.WrapperBytes) + 1 + batch.WrapperByte
 // options checks the options and puts the defaults in.
 func (q *Queue) options() error {
 	o := &q.opts
-	o.MaxMessages = cmp.Or(o.MaxMessages, DefaultMaxMessages)
-	o.Visibility = cmp.Or(o.Visibility, DefaultVisibility)
-	o.DeadLetter = cmp.Or(o.DeadLetter, DefaultDeadLetter)
-	o.KeyWindow = cmp.Or(o.KeyWindow, DefaultKeyWindow)
-	o.MaxKeys = cmp.Or(o.MaxKeys, DefaultMaxKeys)
-	o.MemoryBytes = cmp.Or(o.MemoryBytes, DefaultMemoryBytes)
+	o.MaxMessages = cmp.Or(o.MaxMessages, defaultMaxMessages)
+	o.Visibility = cmp.Or(o.Visibility, defaultVisibility)
+	o.DeadLetter = cmp.Or(o.DeadLetter, defaultDeadLetter)
+	o.KeyWindow = cmp.Or(o.KeyWindow, defaultKeyWindow)
+	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
+	o.MemoryBytes = cmp.Or(o.MemoryBytes, defaultMemoryBytes)
 	limits := q.actor.Limits()
 	q.limit = limits.ValueSize
 	// As a dead letter it takes a commit with the message before and the metadata, and the

@@ -109,7 +109,7 @@ func TestFull(t *testing.T) {
 	}
 	r.verify("in the end")
 	open := newRigWith(t, Options{MaxMessages: -1}, whole)
-	_, err = open.q.EnqueueAll(ctx, make([]Send, DefaultMaxMessages+1))
+	_, err = open.q.EnqueueAll(ctx, make([]Send, defaultMaxMessages+1))
 	must(t, err)
 }
 

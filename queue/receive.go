@@ -242,8 +242,8 @@ func (tx *Tx) setAside(c *change, err error) {
 }
 
 // All yields messages one after the other, each when the one before is settled, and
-// waits for them. It is Receive of one message at a time; opts.Count is ignored. With a
-// Timeout it ends when none came for so long.
+// waits for them. It is Receive of one message at a time: a Count above 1 is an
+// *InvalidError. With a Timeout it ends when none came for so long.
 //
 // It ends quietly when the queue is closed or the context is over. Any other error is
 // yielded once, and ends it: ErrPrevious when the consumer goes on while the lease of the
@@ -254,7 +254,10 @@ func (q *Queue) All(ctx context.Context, opts *ReceiveOptions) iter.Seq2[*Messag
 		if opts != nil {
 			o = *opts
 		}
-		o.Count = 1
+		if o.Count > 1 {
+			yield(nil, &InvalidError{What: whatOptions, Err: fmt.Errorf("count %d, and All receives one at a time", o.Count)})
+			return
+		}
 		for {
 			msgs, err := q.Receive(ctx, &o)
 			switch {

@@ -162,6 +162,11 @@ func TestWaitFor(t *testing.T) {
 		}
 		must(t, r.q.WaitFor(ctx))
 		wantIDs(t, "still there", ids(r.try(ReceiveOptions{Count: 9})), 1, 2)
+		for m, err := range r.q.All(ctx, &ReceiveOptions{Count: 2}) {
+			if wantErr(t, "two at once", err, ErrInvalid); m != nil {
+				t.Errorf("got %v", m)
+			}
+		}
 		over, stop := context.WithCancel(ctx)
 		stop()
 		wantErr(t, "cancelled", r.q.WaitFor(over), context.Canceled)
@@ -189,7 +194,7 @@ func TestAll(t *testing.T) {
 			case 1:
 				must(t, m.Complete(ctx, nil))
 			case 2:
-				later(DefaultVisibility) // the lease ends: it is nobody's
+				later(defaultVisibility) // the lease ends: it is nobody's
 			case 3:
 				if m.ID != 2 { // and comes again
 					t.Errorf("got %s", m.ID)

@@ -94,8 +94,9 @@ func TestSendLimit(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// Not more at once than the smallest atomic batch holds.
-		for sends := range slices.Chunk(make([]queue.Send, queue.DefaultMaxMessages-2), 100) {
+		// With the two, as many as a queue takes. Not more at once than the smallest atomic
+		// batch holds.
+		for sends := range slices.Chunk(make([]queue.Send, 998), 100) {
 			_, serr := q.EnqueueAll(t.Context(), sends)
 			err = errors.Join(err, serr)
 		}
