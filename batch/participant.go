@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"iter"
+	"slices"
 )
 
 // A Participant is what takes part in the commit of a batch: a queue, a record, the
@@ -84,6 +85,20 @@ func (b *Batch) eachOf(owner any, fn func(Participant) bool) bool {
 		}
 	}
 	return true
+}
+
+// In returns owner's participant in b, or in a batch that is joined to it; if there is none
+// it enlists what begin returns. In both cases Late of the participant is called, once more
+// if it was called already. If b was settled nothing is enlisted.
+func In[P Participant](b *Batch, owner any, begin func() P) P {
+	p, ok := b.Enlisted(owner).(P)
+	if !ok {
+		p = begin()
+	}
+	if !b.settled {
+		b.Enlist(owner, p)
+	}
+	return p
 }
 
 // OnCommit has fn called as the Landed of a participant.
@@ -183,8 +198,9 @@ func (b *Batch) Settled() bool { return b.settled }
 
 // Join makes the writes of o a part of what b commits: behind those that b has, and
 // its final ones behind b's. Late of o's participants is called when b is sealed, with b.
-// When b is applied o is settled with it; when b is refused o stays as it is, and may be
-// joined to another batch.
+// When b is applied o is settled with it. When b is refused o stays as it is, and may be
+// joined to another batch: those participants of o that have a method Refused() are told so
+// by that, in the reverse of their order, since Late will be called anew, if ever.
 //
 // o must not change until b is settled, and may belong to one open batch at a time.
 // Its Mode is ignored. Joining a settled o panics.
@@ -208,5 +224,14 @@ func (j joined) Late(b *Batch) error {
 	return nil
 }
 
-func (j joined) Landed()          { j.of.Settle(nil) }
-func (joined) Failed(error, bool) {}
+func (j joined) Landed()            { j.of.Settle(nil) }
+func (j joined) Failed(error, bool) { j.Refused() }
+
+// Refused tells the participants, and those of batches that are joined in turn.
+func (j joined) Refused() {
+	for _, p := range slices.Backward(j.of.parts) {
+		if r, ok := p.Participant.(interface{ Refused() }); ok {
+			r.Refused()
+		}
+	}
+}

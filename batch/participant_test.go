@@ -279,3 +279,88 @@ type silent struct{}
 func (*silent) Late(*batch.Batch) error { return nil }
 func (*silent) Landed()                 {}
 func (*silent) Failed(error, bool)      {}
+
+// A party notes what it is told.
+type party struct {
+	name string
+	log  *[]string
+}
+
+func (p *party) note(what string) error {
+	*p.log = append(*p.log, p.name+" "+what)
+	return nil
+}
+
+func (p *party) Late(*batch.Batch) error { return p.note("late") }
+func (p *party) Landed()                 { _ = p.note("landed") }
+func (p *party) Failed(error, bool)      { _ = p.note("failed") }
+func (p *party) Refused()                { _ = p.note("refused") }
+
+// TestRefused: participants of a batch that is joined hear of the refusal of the other one,
+// backwards and however deep, and hear the end of their own once.
+func TestRefused(t *testing.T) {
+	var log []string
+	var o, inner batch.Batch
+	o.Enlist(new(int), &party{"a", &log})
+	inner.Enlist(new(int), &party{"b", &log})
+	o.Join(&inner)
+	o.OnAbort(func(error) { t.Error("o is given up") })
+	o.Enlist(new(int), &party{"c", &log})
+	for _, err := range []error{errBoom, nil} {
+		var outer batch.Batch
+		outer.Join(&o)
+		if err := outer.Seal(); err != nil {
+			t.Fatal(err)
+		}
+		outer.Settle(err)
+	}
+	want := []string{"a late", "b late", "c late", "c refused", "b refused", "a refused",
+		"a late", "b late", "c late", "a landed", "b landed", "c landed"}
+	if !slices.Equal(log, want) {
+		t.Errorf("got %q, want %q", log, want)
+	}
+}
+
+// TestIn: an owner has one participant in a batch, joined ones counted, and Late of it is
+// called again if it is asked for when that has been called.
+func TestIn(t *testing.T) {
+	var log []string
+	owner, made := new(int), 0
+	in := func(b *batch.Batch) *party {
+		return batch.In(b, owner, func() *party { made++; return &party{fmt.Sprint(made), &log} })
+	}
+	var b, o, twice batch.Batch
+	p := in(&o)
+	b.Join(&o)
+	if in(&b) != p || in(&o) != p || made != 1 {
+		t.Errorf("%d participants", made)
+	}
+	b.Late(func(b *batch.Batch) error { in(b); return nil })
+	in(&twice)
+	b.Join(&twice)
+	var names []string
+	for p := range b.Participants(owner) {
+		names = append(names, p.(*party).name)
+	}
+	for range b.Participants(owner) {
+		break
+	}
+	if !slices.Equal(names, []string{"1", "2"}) || b.Enlisted(owner) != batch.Participant(p) {
+		t.Errorf("participants %q", names)
+	}
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b.Settle(nil)
+	if in(&b) != p || in(new(batch.Batch)) == p {
+		t.Error("a batch that is settled forgets its participants, or a new one has them")
+	}
+	if want := []string{"1 late", "1 late", "2 late", "1 late", "1 landed", "2 landed"}; !slices.Equal(log, want) {
+		t.Errorf("got %q, want %q", log, want)
+	}
+	b.Reset()
+	b.Abort(nil)
+	if in(&b); b.Enlisted(owner) != nil {
+		t.Error("a settled batch has taken a participant")
+	}
+}

@@ -76,8 +76,8 @@ type Set struct {
 	requests    map[request][]*Conn // more than one only if stored so  +checklocks:mu
 	events      map[string][]*Conn  // who has subscribed, in that order  +checklocks:mu
 	quarantined []Quarantined       // +checklocks:mu
-	closed      bool                // +checklocks:mu
 
+	gate batch.Gate      // of commits
 	torn batch.Dirty[ID] // connections whose records may not be as memory has them
 }
 
@@ -186,14 +186,7 @@ func without[K comparable](lists map[K][]*Conn, k K, c *Conn) {
 
 // check says why nothing may be changed any more.
 func (s *Set) check() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.checkLocked()
-}
-
-// +checklocks:s.mu
-func (s *Set) checkLocked() error {
-	if s.closed {
+	if s.gate.Closed() {
 		return ErrClosed
 	}
 	return s.actor.Err()
@@ -251,25 +244,21 @@ func (s *Set) Subscribers(dst []*Conn, event string) []*Conn {
 // gone then; those that hibernate are stored, and stay. After an error, which is the
 // context's, Close can be called again. A second Close returns nil.
 func (s *Set) Close(ctx context.Context) error {
-	// Under the commit lock no batch is between its staging of connections and its end.
-	var b batch.Batch
-	b.Late(func(*batch.Batch) error { s.shut(); return nil })
-	if err := s.actor.Apply(ctx, &b); err != nil && ctx.Err() != nil {
-		return ctx.Err()
+	if err := s.gate.Close(ctx); err != nil {
+		return err
 	}
-	s.shut() // also when the actor refuses everything
-	s.end.Do(s.unkeep)
+	s.end.Do(s.shut)
 	return nil
 }
 
-// shut has the Set refuse everything from now on.
+// shut ends the ephemeral connections, and lets another Set be opened.
 func (s *Set) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	for _, c := range s.conns {
 		if c.ephemeral {
 			s.leave(c)
 		}
 	}
+	s.unkeep()
 }

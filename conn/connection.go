@@ -91,7 +91,7 @@ func (c *Conn) Attach(transport any) (detach func(), err error) {
 	s := c.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.checkLocked(); err != nil {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
 	if c.gone {

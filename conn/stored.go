@@ -174,6 +174,10 @@ func (s *Set) Discard(ctx context.Context, id ID) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if !s.gate.Enter() {
+		return ErrClosed
+	}
+	defer s.gate.Leave()
 	q, ok := s.findQuarantined(id)
 	if !ok {
 		return fmt.Errorf("%w: %.80q", ErrUnknown, string(id))

@@ -22,6 +22,10 @@ func (s *Set) DiscardStray(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	if !s.gate.Enter() {
+		return ErrClosed
+	}
+	defer s.gate.Leave()
 	for more := true; more; {
 		var b batch.Batch
 		b.Late(func(b *batch.Batch) (err error) {

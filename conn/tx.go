@@ -25,7 +25,7 @@ type Tx struct {
 	drafts []*draft // in the order of the first change
 
 	// What follows belongs to the commit that is under way, and is guarded by the Set's lock.
-	in      *batch.Batch // what is committed: b, or a batch that b is joined to
+	in      *batch.Batch // what is committed: b, or a batch that b is joined to; nil for nothing
 	changes []*change
 	torn    batch.Captured[ID]
 }
@@ -56,23 +56,8 @@ type change struct {
 // In returns what b does to the connections: the same Tx whenever it is asked. Whoever
 // stages while b is being sealed asks for it then.
 func (s *Set) In(b *batch.Batch) *Tx {
-	p, ok := b.Enlisted(s).(*participant)
-	if !ok {
-		p = (*participant)(&Tx{s: s, b: b})
-	}
-	if !b.Settled() {
-		b.Enlist(s, p) // if Late was called already it is called once more
-	}
-	return (*Tx)(p)
+	return (*Tx)(batch.In(b, s, func() *participant { return &participant{s: s, b: b} }))
 }
-
-// A sealed is the participant that says that a Tx is prepared for the commit of a batch, until
-// that is Reset. Its owner is a field of the Tx.
-type sealed struct{}
-
-func (sealed) Late(*batch.Batch) error { return nil }
-func (sealed) Landed()                 {}
-func (sealed) Failed(error, bool)      {}
 
 // Create makes a connection with a new id. It is found by the Set when the batch has landed,
 // and is gone if the batch fails. Info's slices are not retained.
@@ -232,13 +217,14 @@ func (d *draft) apply(rec Record) Record {
 //
 // +checklocks:t.s.mu
 func (t *Tx) begin() error {
-	if t.b.Settled() {
+	p := (*participant)(t)
+	if t.b.Settled() || t.b.Enlisted(t.s) != batch.Participant(p) {
 		return batch.ErrSettled
 	}
-	if err := t.s.checkLocked(); err != nil {
+	if err := t.s.check(); err != nil {
 		return err
 	}
-	t.b.Enlist(t.s, (*participant)(t))
+	t.b.Enlist(t.s, p)
 	return nil
 }
 
@@ -250,16 +236,17 @@ func (p *participant) Late(b *batch.Batch) error {
 	s := t.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed && len(t.drafts) == 0 {
-		return nil
-	}
-	if err := s.checkLocked(); err != nil {
-		return err
-	}
 	other, _ := b.Enlisted(s).(*participant)
 	first := (*Tx)(other)
-	if b.Enlisted(&first.in) == nil {
-		b.Enlist(&first.in, sealed{})
+	if first.in == nil {
+		switch err := s.check(); {
+		case s.gate.Closed() && len(t.drafts) == 0:
+			return nil
+		case err != nil:
+			return err
+		case !s.gate.Enter():
+			return ErrClosed
+		}
 		first.in, first.changes = b, make([]*change, 0, len(t.drafts))
 		first.mend()
 	}
@@ -338,6 +325,24 @@ func (p *participant) Landed() {
 	for _, ch := range p.changes {
 		s.install(ch)
 	}
+	(*Tx)(p).over()
+}
+
+// over follows a commit, whatever became of it.
+//
+// +checklocks:t.s.mu
+func (t *Tx) over() {
+	if t.in != nil {
+		t.in, t.changes, t.torn = nil, nil, batch.Captured[ID]{}
+		t.s.gate.Leave()
+	}
+}
+
+// Refused forgets a commit.
+func (p *participant) Refused() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	(*Tx)(p).over()
 }
 
 // install makes a change in memory.
@@ -383,13 +388,11 @@ func (p *participant) Failed(_ error, partly bool) {
 			d.c.gone, d.c.transport = true, nil
 		}
 	}
-	if !partly {
-		return
-	}
 	for _, ch := range p.changes {
-		if !ch.c.ephemeral {
+		if partly && !ch.c.ephemeral {
 			ch.c.prior = batch.PriorUnknown
 			p.s.torn.Mark(ch.c.rec.ID)
 		}
 	}
+	(*Tx)(p).over()
 }

@@ -111,6 +111,7 @@ type Record struct {
 
 	sched    Schedule
 	ownClock bool
+	gate     batch.Gate     // of commits
 	tasks    sync.WaitGroup // of watchers that are called
 	end      sync.Once
 
@@ -124,7 +125,6 @@ type Record struct {
 	eventBytes int         // +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
-	closed     bool        // +checklocks:mu
 
 	watchers []func(context.Context) error // +checklocks:mu
 	telling  bool                          // a goroutine calls the watchers  +checklocks:mu
@@ -217,7 +217,7 @@ func (r *Record) create(ctx context.Context) error {
 //
 // +checklocks:r.mu
 func (r *Record) usable() error {
-	if r.closed {
+	if r.gate.Closed() {
 		return ErrClosed
 	}
 	return r.actor.Err()
@@ -272,22 +272,11 @@ func (r *Record) Close(ctx context.Context) error {
 	if err := r.sched.stop(ctx); err != nil {
 		return err
 	}
-	// Under the commit lock no batch is between its staging of the record and its end.
-	var b batch.Batch
-	b.Late(func(*batch.Batch) error { r.refuse(); return nil })
-	if err := r.actor.Apply(ctx, &b); err != nil && ctx.Err() != nil {
-		return ctx.Err()
+	if err := r.gate.Close(ctx); err != nil {
+		return err
 	}
-	r.refuse() // also when the actor refuses everything
 	r.end.Do(r.shut)
 	return nil
-}
-
-// refuse has the Record refuse everything from now on.
-func (r *Record) refuse() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
 }
 
 // shut ends what runs beside the calls.

@@ -258,7 +258,7 @@ func (s *Schedule) postpone(e *event) {
 func (s *Schedule) failed(ctx context.Context, f *Firing, cause error) {
 	r, e := s.r, f.e
 	r.mu.Lock()
-	if r.actor.Err() != nil || r.closed {
+	if r.usable() != nil {
 		r.mu.Unlock()
 		return // nothing can be stored, and what was is tried again by the next owner
 	}

@@ -26,7 +26,7 @@ type Tx struct {
 	done int                 // how many of them have run for in
 
 	// What follows belongs to the commit that is under way, and so to the actor's commit lock.
-	in         *batch.Batch // what is committed: b, or a batch that b is joined to; nil in a preview
+	in         *batch.Batch // what is committed: b, or a batch that b is joined to; nil for nothing
 	init       bool
 	state      []byte
 	newState   bool
@@ -45,34 +45,20 @@ type participant Tx
 // In returns what b does to the record: the same Tx whenever it is asked. Whoever stages
 // while b is being sealed asks for it then.
 func (r *Record) In(b *batch.Batch) *Tx {
-	p, ok := b.Enlisted(r).(*participant)
-	if !ok {
-		p = (*participant)(&Tx{r: r, b: b})
-	}
-	if !b.Settled() {
-		b.Enlist(r, p) // if Late was called already it is called once more
-	}
-	return (*Tx)(p)
+	return (*Tx)(batch.In(b, r, func() *participant { return &participant{r: r, b: b} }))
 }
-
-// A sealed is the participant that says that a Tx is prepared for the commit of a batch, until
-// that is Reset. Its owner is a field of the Tx.
-type sealed struct{}
-
-func (sealed) Late(*batch.Batch) error { return nil }
-func (sealed) Landed()                 {}
-func (sealed) Failed(error, bool)      {}
 
 // do has the batch run op while it is committed.
 func (t *Tx) do(op func(t *Tx) error) error {
-	if t.b.Settled() {
+	p := (*participant)(t)
+	if t.b.Settled() || t.b.Enlisted(t.r) != batch.Participant(p) {
 		return batch.ErrSettled
 	}
 	if err := t.r.check(); err != nil {
 		return err
 	}
 	t.ops = append(t.ops, op)
-	t.b.Enlist(t.r, (*participant)(t))
+	t.b.Enlist(t.r, p)
 	return nil
 }
 
@@ -140,19 +126,39 @@ func (t *Tx) stay() bool {
 	return some
 }
 
-// begin prepares t for the commit of b, unless it is prepared already. A commit of
-// another batch, which t has heard nothing of, was refused.
+// begin prepares t for the commit of b, unless it is prepared already.
 func (t *Tx) begin(b *batch.Batch) error {
 	r := t.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b.Enlisted(&t.done) == nil {
-		b.Enlist(&t.done, sealed{})
-		t.stay()
-		t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
-		t.copyRecord()
+	if t.in != nil {
+		return nil
 	}
-	return r.usable() // whoever opened the record anew doesn't know what is staged here
+	if err := r.usable(); err != nil {
+		return err // whoever opened the record anew doesn't know what is staged here
+	}
+	if !r.gate.Enter() {
+		return ErrClosed
+	}
+	t.in, t.done, t.changed, t.newState, t.size = b, 0, false, false, 0
+	t.copyRecord()
+	return nil
+}
+
+// over follows a commit, whatever became of it: events that were to leave, and are there
+// still, may run.
+func (t *Tx) over(changed bool) {
+	t.r.mu.Lock()
+	changed = t.stay() || changed
+	under := t.in != nil
+	t.in = nil
+	t.r.mu.Unlock()
+	if changed {
+		t.r.sched.arm()
+	}
+	if under {
+		t.r.gate.Leave()
+	}
 }
 
 // copyRecord has t begin with the record as it is.
@@ -263,34 +269,25 @@ func (t *Tx) write() error {
 func (p *participant) Landed() {
 	t := (*Tx)(p)
 	r := t.r
-	r.mu.Lock()
-	t.stay()
 	if t.size > 0 {
+		r.mu.Lock()
 		t.tell = string(r.state) != string(t.state)
 		r.prior, r.init, r.state = batch.Stored(t.size), t.init, t.state
 		r.events, r.eventBytes = t.events, t.eventBytes
 		r.warn()
-		if t.tell && !t.mine && len(r.watchers) > 0 && !r.closed {
+		if t.tell && !t.mine && len(r.watchers) > 0 && !r.gate.Closed() {
 			r.tasks.Go(func() { r.tell(context.Background()) }) // not here: the commit lock is held
 		}
+		r.mu.Unlock()
 	}
-	r.mu.Unlock()
-	if t.size > 0 {
-		r.sched.arm()
-	}
+	t.over(t.size > 0)
 }
 
-// Failed lets events run that were to be removed. A part of a batch that has landed
-// doesn't have the record.
-func (p *participant) Failed(error, bool) {
-	t := (*Tx)(p)
-	t.r.mu.Lock()
-	some := t.stay()
-	t.r.mu.Unlock()
-	if some {
-		t.r.sched.arm()
-	}
-}
+// Failed changes nothing: a part of a batch that has landed doesn't have the record.
+func (p *participant) Failed(error, bool) { (*Tx)(p).over(false) }
+
+// Refused is Failed for one commit.
+func (p *participant) Refused() { (*Tx)(p).over(false) }
 
 // warnAt is the part of the limit from which on the log says that it is near.
 const warnAt = 0.75

@@ -119,15 +119,7 @@ type change struct {
 // all. There is one Tx for each batch: In returns the same one every time, and for a batch
 // that b is joined to as well.
 func (q *Queue) In(b *batch.Batch) *Tx {
-	if b.Settled() {
-		return &Tx{q: q, batch: b} // its methods say so
-	}
-	p, _ := b.Enlisted(q).(*participant)
-	if p == nil {
-		p = &participant{q: q, batch: b}
-	}
-	b.Enlist(q, p)
-	return (*Tx)(p)
+	return (*Tx)(batch.In(b, q, func() *participant { return &participant{q: q, batch: b} }))
 }
 
 // begin is how every method begins: it has Late called, once more if it was called already.
@@ -354,13 +346,13 @@ func (tx *Tx) seal(b *batch.Batch) {
 	for i := range tx.adds {
 		tx.adds[i].put = false
 	}
-	if b != tx.batch {
-		b.OnAbort(func(error) { // tx may be tried again, with another batch
-			tx.q.mu.Lock()
-			defer tx.q.mu.Unlock()
-			tx.unseal()
-		})
-	}
+}
+
+// Refused has Close wait no longer: tx may be tried again, with another batch.
+func (p *participant) Refused() {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	(*Tx)(p).unseal()
 }
 
 // +checklocks:tx.q.mu

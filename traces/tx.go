@@ -44,15 +44,7 @@ type participant Tx
 // all. There is one Tx for each batch: In returns the same one every time, and for a batch
 // that b is joined to as well.
 func (t *Traces) In(b *batch.Batch) *Tx {
-	if b.Settled() {
-		return &Tx{t: t, batch: b} // Flush says so
-	}
-	p, _ := b.Enlisted(t).(*participant)
-	if p == nil {
-		p = &participant{t: t, batch: b}
-	}
-	b.Enlist(t, p)
-	return (*Tx)(p)
+	return (*Tx)(batch.In(b, t, func() *participant { return &participant{t: t, batch: b} }))
 }
 
 // Flush has everything that was recorded so far land with the batch. If the batch doesn't
@@ -165,13 +157,13 @@ func (tx *Tx) seal(b *batch.Batch) {
 	}
 	tx.t.commits.Add(1)
 	tx.sealed, tx.put = b, 0
-	if b != tx.batch {
-		b.OnAbort(func(error) { // tx may be tried again, with another batch
-			tx.t.mu.Lock()
-			defer tx.t.unlock()
-			tx.unseal()
-		})
-	}
+}
+
+// Refused has Close wait no longer: tx may be tried again, with another batch.
+func (p *participant) Refused() {
+	p.t.mu.Lock()
+	defer p.t.unlock()
+	(*Tx)(p).unseal()
 }
 
 // +checklocks:tx.t.mu

@@ -1,0 +1,58 @@
+package batch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// TestGate: Close waits for all that is inside and lets nothing in meanwhile; one that
+// gives up opens the gate again, unless it is closed by then.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g batch.Gate
+		if !g.Enter() || !g.Enter() || g.Closed() {
+			t.Fatal("the zero Gate is closed")
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		closed, gaveUp := make(chan error, 1), make(chan error, 1)
+		go func() { gaveUp <- g.Close(short) }()
+		synctest.Wait()
+		if g.Enter() || !g.Closed() {
+			t.Error("entered a gate that is being closed")
+		}
+		if err := <-gaveUp; err != context.DeadlineExceeded {
+			t.Errorf("Close: %v", err)
+		}
+		if g.Closed() || !g.Enter() {
+			t.Error("the gate stays closed")
+		}
+		g.Leave()
+		long, stop := context.WithCancel(t.Context())
+		go func() { closed <- g.Close(t.Context()) }()
+		go func() { gaveUp <- g.Close(long) }()
+		synctest.Wait()
+		g.Leave()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Fatal("Close returned, and one is inside")
+		default:
+		}
+		stop()
+		if err := <-gaveUp; err != context.Canceled {
+			t.Errorf("Close: %v", err)
+		}
+		g.Leave()
+		if err := <-closed; err != nil || !g.Closed() || g.Enter() {
+			t.Errorf("Close: %v, closed %v", err, g.Closed())
+		}
+		if err := g.Close(long); err != nil {
+			t.Errorf("a second Close: %v", err)
+		}
+	})
+}
