@@ -12,6 +12,22 @@
 //	...                                    // write the sub-batches
 //	b.Settle(err)                          // memory follows the store
 //
+// # Participants
+//
+// A part of an actor that stages in a batch has a Participant there, which is told when the
+// batch is about to land, when it has landed and when it has not. A method of the part gives
+// callers what the batch does to it, and In sees to it that this is one value for each batch:
+//
+//	func (q *Queue) In(b *batch.Batch) *Tx {
+//		return batch.In(b, q, func() *Tx { return &Tx{queue: q, batch: b} })
+//	}
+//
+// Batches that were staged apart may land together (Batch.Join). Then an owner has several
+// participants in one commit, and they must not write one key from the same base: the first
+// one, which Batch.Enlisted returns, writes for all, or they share what they write.
+//
+// # What it is not
+//
 // batch does no I/O and knows no store: it doesn't check quotas, doesn't merge
 // writes to the same key and doesn't read what is stored.
 package batch
@@ -22,7 +38,7 @@ type Kind uint8
 const (
 	// Put stores Value under Key.
 	Put Kind = iota
-	// Delete removes Key; a missing key is no error.
+	// Delete removes Key; it is not an error if nothing is stored there.
 	Delete
 	// DeleteRange removes every key in [Key, Value).
 	DeleteRange
@@ -115,7 +131,7 @@ func (b *Batch) Empty() bool { return len(b.ops) == 0 && len(b.final.ops) == 0 }
 
 // Reset empties b for reuse and keeps its memory, so that a batch reused for work
 // of similar size allocates nothing. It sets Mode to Atomic. A batch that was not
-// settled is given up first: what its participants give back must not leak.
+// settled is given up first, so that its participants give back what they hold.
 //
 // Slices that Ops and Split returned before are invalid afterwards.
 func (b *Batch) Reset() {

@@ -6,9 +6,10 @@ import (
 )
 
 // A Gate counts the commits that are under way with changes of one owner of participants,
-// such as a record, so that closing the owner waits for them. Whoever opens the same thing
-// next then sees what became of them. A participant enters when its Late is called for a
-// commit, and leaves when that is over: at the end of Landed, Failed or Refused.
+// such as a record, so that closing the owner waits for them, without asking the store.
+// Whoever opens the record next then reads what became of them. A participant enters when
+// its Late is called for a commit, and leaves when that commit is over for it: at the end of
+// Landed, Failed or Refused.
 //
 // The zero Gate is open. It is safe for concurrent use.
 type Gate struct {

@@ -6,28 +6,34 @@ import (
 	"slices"
 )
 
-// A Participant is what takes part in the commit of a batch: a queue, a record, the
-// tables of connections. There is one for each owner and batch, see Batch.Enlist.
+// A Participant takes part in the commit of a batch for an owner, such as a queue or a
+// record: it holds what the batch does to the owner until the batch lands. An owner has
+// one participant in a batch, which In finds or makes.
 //
 // Landed and Failed make memory follow the store: exactly one of them is called, once.
 // They must be quick, must not fail and must not call into the store, which may hold a
-// lock.
+// lock. The goroutine that commits calls all methods, so a participant locks what it
+// shares with others.
 type Participant interface {
-	// Late stages what depends on what else lands, such as a counter shared by all. It
-	// is called when the batch is sealed, under the store's commit lock, with the batch
-	// that is committed: another one, if the participant's own is joined to it. It may
-	// stage more and enlist others, whose Late is called after it. It may be called again,
-	// each time with a batch of its own, when a commit is refused and tried in another
+	// Late stages what depends on what else lands, such as a counter that all batches
+	// change. It is called when the batch is sealed, under the store's commit lock, so
+	// what it reads of its owner is what the commit before has left. b is the batch that
+	// is committed: another one than the participant's own if that is joined to it.
+	//
+	// Late may stage more and enlist others, whose Late is called after it. It is called
+	// again when its participant is enlisted again, and with another b when the commit
+	// of a batch to which its own was joined has been refused and is tried in another
 	// form. An error makes the commit fail before anything is written.
 	Late(b *Batch) error
 
-	// Landed is called when the batch has been applied, before anybody waits for stable
-	// storage, in the order in which participants were enlisted.
+	// Landed is called when the batch has been applied, in the order in which
+	// participants were enlisted. The writes may not be on stable storage yet.
 	Landed()
 
-	// Failed is called when the batch has not been applied, or only in part: then partly
-	// is set, and reason is, or wraps, an *OrderedError. It runs in the reverse of the
-	// order in which participants were enlisted, as what they undo was built up.
+	// Failed is called when the batch has not been applied, or was given up. If only a
+	// part of it has landed, partly is true, and reason is, or wraps, an *OrderedError.
+	// Participants are called in the reverse of the order in which they were enlisted, so
+	// that each finds what it built on as it left it.
 	Failed(reason error, partly bool)
 }
 
@@ -37,9 +43,9 @@ type part struct {
 	Participant
 }
 
-// Enlist has p take part in what b commits, for owner, by which Enlisted finds it; owner is a pointer. To
-// enlist a participant again whose Late has been called has it called once more.
-// It panics if b was settled already, since p would hear of nothing.
+// Enlist has p take part in the commit of b. owner is a pointer, to whatever p takes part
+// for; Enlisted finds p by it. Enlisting p again has its Late called once more, if that
+// was called already. Enlist panics if b was settled, since p would hear of nothing.
 func (b *Batch) Enlist(owner any, p Participant) {
 	b.mustBeOpen()
 	if b.Enlisted(owner) == nil {
@@ -53,8 +59,9 @@ func (b *Batch) Enlist(owner any, p Participant) {
 	b.late = append(b.late, p)
 }
 
-// Enlisted returns owner's participant in b, or in a batch that is joined to it; nil if
-// there is none.
+// Enlisted returns owner's participant in b, or in a batch that is joined to it. It returns
+// nil if there is none. A batch that is settled keeps its participants until it is Reset,
+// so a participant that Enlisted doesn't return belongs to an earlier use of the batch.
 func (b *Batch) Enlisted(owner any) Participant {
 	for _, p := range b.parts {
 		if p.owner == owner {
@@ -101,7 +108,8 @@ func In[P Participant](b *Batch, owner any, begin func() P) P {
 	return p
 }
 
-// OnCommit has fn called as the Landed of a participant.
+// OnCommit has fn called as the Landed of a participant without an owner. It panics if b
+// was settled, as OnAbort and Late do.
 func (b *Batch) OnCommit(fn func()) {
 	b.mustBeOpen()
 	b.parts = append(b.parts, part{nil, onLanded(fn)})
@@ -147,8 +155,8 @@ func (b *Batch) mustBeOpen() {
 // Seal calls Late of the participants in order, and returns the first error; so does
 // every later Seal, since the batch is then staged in part only. The store calls it
 // under its commit lock just before Split. Sealing again after success calls only those
-// that were enlisted since, so a commit may be retried. On a settled batch Seal returns
-// ErrSettled.
+// that were enlisted since, so the store may try a commit again. On a settled batch Seal
+// returns ErrSettled.
 func (b *Batch) Seal() error {
 	if b.settled {
 		return ErrSettled
@@ -162,11 +170,12 @@ func (b *Batch) Seal() error {
 }
 
 // Settle tells the participants what became of b: Landed if err is nil, else Failed.
-// Only the first Settle or Abort of a batch counts, later ones do nothing: whoever
-// stages can defer an Abort.
+// Only the first Settle or Abort of a batch counts, later ones do nothing: a function
+// that stages can defer an Abort.
 //
-// The store calls Settle(nil) when the batch is applied, before it waits for
-// durability; a failed sync poisons the store and unsettles nothing.
+// The store calls Settle(nil) when the batch is applied, before it waits for stable
+// storage. A sync that fails after that poisons the store: what participants were told
+// stands, and whoever opens the store next finds out what is there.
 func (b *Batch) Settle(err error) {
 	if b.settled {
 		return
@@ -198,9 +207,12 @@ func (b *Batch) Settled() bool { return b.settled }
 
 // Join makes the writes of o a part of what b commits: behind those that b has, and
 // its final ones behind b's. Late of o's participants is called when b is sealed, with b.
-// When b is applied o is settled with it. When b is refused o stays as it is, and may be
-// joined to another batch: those participants of o that have a method Refused() are told so
-// by that, in the reverse of their order, since Late will be called anew, if ever.
+// When b is applied o is settled with it.
+//
+// When b is refused o stays as it is, and may be joined to another batch. Participants of o
+// that have a method Refused() are told by it that the commit is over for them, in the
+// reverse of their order; if o is committed after all, Late is called anew. So a participant
+// that keeps something for one commit gives it up in Landed, Failed and Refused.
 //
 // o must not change until b is settled, and may belong to one open batch at a time.
 // Its Mode is ignored. Joining a settled o panics.
