@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func branchOf(name string, fn func(c *Context) (int, error)) Branch[int] {
@@ -94,7 +96,7 @@ func TestJoinFails(t *testing.T) {
 				}),
 				branchOf("panics", func(*Context) (int, error) { panic("oh") }),
 			)
-			var j *JoinError
+			var j *BranchesError
 			if !errors.As(err, &j) || len(j.Branches) != 2 || j.Branches[0].Name != "bad" || j.Path != "j" ||
 				!errors.Is(err, errDown) || !errors.Is(err, ErrPanic) || !strings.Contains(err.Error(), "down") {
 				t.Errorf("got %v", err)
@@ -183,7 +185,7 @@ func TestRace(t *testing.T) {
 			}
 			e, _ := r.entry(w.Workflow, "r")
 			k := e.Kind.(RaceEntry)
-			if *k.Winner != "fast" || k.Branches[0].Status != BranchCancelled || k.Branches[2].Status != BranchCompleted {
+			if *k.Winner != "fast" || k.Branches[0].Status != history.BranchCancelled || k.Branches[2].Status != history.BranchCompleted {
 				t.Errorf("%+v", k)
 			}
 			r.same(w.Workflow)
@@ -198,7 +200,7 @@ func TestRaceFails(t *testing.T) {
 			_, _, err := Race(c, "r",
 				branchOf("a", func(c *Context) (int, error) { return Step(c, "s", fails(r, "a", 9, 1)) }),
 				branchOf("b", func(c *Context) (int, error) { return 0, errors.New("b") }))
-			var all *RaceError
+			var all *BranchesError
 			if !errors.As(err, &all) || len(all.Branches) != 2 || all.Branches[1].Failure.Message != "b" {
 				t.Errorf("got %v", err)
 			}
@@ -282,7 +284,7 @@ func TestRaceBoth(t *testing.T) {
 			must(t, err)
 			e, _ := r.entry(w.Workflow, "r")
 			for _, b := range e.Kind.(RaceEntry).Branches {
-				if (b.Status == BranchCompleted) != (b.Name == winner) {
+				if (b.Status == history.BranchCompleted) != (b.Name == winner) {
 					t.Errorf("%s has won, and %s is %v", winner, b.Name, b.Status)
 				}
 			}

@@ -128,7 +128,7 @@ func kind[K history.Kind](p *place) (k K, ok bool) {
 		return k, false
 	}
 	if k, ok = p.entry.Kind.(K); !ok {
-		p.diverged("the history has a %s there, and the code a %s", p.entry.Kind.Type(), k.Type())
+		p.diverged("the history has a %s there, and the code a %s", p.entry.Type(), history.Entry{Kind: k}.Type())
 	}
 	return k, ok
 }
@@ -138,7 +138,7 @@ func (p *place) path() string { return p.c.r.wf.h.Path(p.at) }
 
 // diverged ends the run.
 func (p *place) diverged(format string, args ...any) {
-	p.c.r.halt(&DivergedError{p.path(), fmt.Sprintf(format, args...)})
+	p.c.r.halt(diverged(p.path(), fmt.Sprintf(format, args...)))
 	leave()
 }
 
@@ -148,7 +148,7 @@ func (c *Context) misuse(name, why string) {
 	if scope := c.r.wf.h.Path(c.scope); c.scope != "" {
 		path = scope + "/" + name
 	}
-	c.r.halt(&MisuseError{path, why})
+	c.r.halt(misused(path, why))
 	leave()
 }
 
@@ -188,7 +188,7 @@ func (p *place) must(err error) {
 	case err == nil:
 		return
 	case errors.Is(err, ErrTooLarge):
-		p.c.r.halt(&MisuseError{p.path(), err.Error()})
+		p.c.r.halt(misused(p.path(), err.Error()))
 	default:
 		p.c.r.halt(storageError(fmt.Errorf("%s: %w", p.path(), err)))
 	}
@@ -225,7 +225,7 @@ func (p *place) completed() history.Metadata {
 // nothing. What is inside of it was passed, or belongs to what wasn't.
 func (c *Context) unvisited() error {
 	if at, found := c.r.wf.h.FirstIn(c.scope, c.seen.has); found {
-		return &DivergedError{c.r.wf.h.Path(at), "it is in the history, and the code has not passed it"}
+		return diverged(c.r.wf.h.Path(at), "it is in the history, and the code has not passed it")
 	}
 	return nil
 }

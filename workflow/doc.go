@@ -37,12 +37,12 @@
 // machine, and goes on. The work of a step is done at least once, and its result is
 // recorded once; what a step stages in the commit of its result is done exactly once. A
 // message is consumed by the very commit that records it. A failure of the store is never
-// taken for a failure of a step: it ends the run (StorageError), and the next one goes on
+// taken for a failure of a step: it ends the run (ErrStorage), and the next one goes on
 // with what is stored.
 //
 // What the code does apart from its Context must be the same every time. If it isn't, or
 // was changed under a workflow's feet, the run ends with an error that names the place
-// (DivergedError), and nothing is recorded that the right code couldn't go on with.
+// (ErrDiverged), and nothing is recorded that the right code couldn't go on with.
 //
 // # What it is not
 //

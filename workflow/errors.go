@@ -15,7 +15,7 @@ var (
 	ErrNotStarted = errors.New("workflow: not started")
 	// ErrUnfinished: the workflow has no output yet.
 	ErrUnfinished = errors.New("workflow: not finished")
-	// ErrFailed: the workflow has failed; it comes as a *FailedError.
+	// ErrFailed: the workflow has failed; it comes with the Failure.
 	ErrFailed = errors.New("workflow: failed")
 	// ErrCancelled: the workflow was cancelled, for ever.
 	ErrCancelled = errors.New("workflow: cancelled")
@@ -32,19 +32,26 @@ var (
 	// ErrNoStep: there is no such step.
 	ErrNoStep = errkind.New("workflow: no such step", errkind.ErrNotFound)
 
-	// ErrStorage: the store failed, or the actor belongs to somebody else by now. The run
-	// was stopped where it was; it comes as a *StorageError.
+	// ErrStorage: the store failed, or the actor belongs to another owner by now. The run
+	// was stopped where it was, and the next one goes on there; it comes with the reason.
 	ErrStorage = errors.New("workflow: storage failed")
-	// ErrDiverged: the history holds something else than what the code does; it comes as a
-	// *DivergedError.
+	// ErrDiverged: the history holds something else than what the code does, because the
+	// code was changed in a way that a workflow under way can't follow, or isn't
+	// deterministic. The text names the entry. The run was stopped, and nothing of it was
+	// recorded from there on: with the right code the workflow goes on.
 	ErrDiverged = errors.New("workflow: code and history differ")
 	// ErrMisuse: the code of the workflow does what makes no sense, whatever is in the
-	// history; it comes as a *MisuseError.
+	// history, such as using one name twice in a scope. The text names the place. The run was
+	// stopped, and nothing of it was recorded from there on.
 	ErrMisuse = errors.New("workflow: misuse")
 	// ErrHistoryFull: the history has as many entries as it may, Options.MaxEntries; the
 	// run was stopped where it was.
 	ErrHistoryFull = errkind.New("workflow: history is full", errkind.ErrTooLarge)
 )
+
+// errRollback is why a run ends whose rollback can't go on; it comes with the step and the
+// Failure of its Undo.
+var errRollback = errors.New("workflow: undo")
 
 // What a workflow's code gets from steps, branches and messages.
 var (
@@ -93,34 +100,18 @@ func (e *BranchError) Error() string { return fmt.Sprintf("branch %s: %s", e.Nam
 // Unwrap returns the Failure.
 func (e *BranchError) Unwrap() error { return e.Failure }
 
-// A JoinError is the failure of a Join: at least one branch has failed, and all have
-// ended. It wraps their errors.
-type JoinError struct {
-	Path     string
+// A BranchesError is the failure of a Join, of which at least one branch has failed and all
+// have ended, or of a Race, of which no branch has succeeded. It wraps the errors of the
+// branches.
+type BranchesError struct {
+	Path     string         // of the join or the race
 	Branches []*BranchError // those that failed, in the order of the code
 }
 
-// Error names the join and its failed branches.
-func (e *JoinError) Error() string { return branchesText("join", e.Path, e.Branches) }
-
-// Unwrap returns the errors of the branches.
-func (e *JoinError) Unwrap() []error { return branchErrors(e.Branches) }
-
-// A RaceError is the failure of a Race: no branch has succeeded. It wraps their errors.
-type RaceError struct {
-	Path     string
-	Branches []*BranchError // all, in the order of the code
-}
-
-// Error names the race and its branches.
-func (e *RaceError) Error() string { return branchesText("race", e.Path, e.Branches) }
-
-// Unwrap returns the errors of the branches.
-func (e *RaceError) Unwrap() []error { return branchErrors(e.Branches) }
-
-func branchesText(what, path string, bs []*BranchError) string {
-	text := fmt.Sprintf("workflow: %s %s", what, path)
-	for i, b := range bs {
+// Error names the place and its failed branches.
+func (e *BranchesError) Error() string {
+	text := "workflow: " + e.Path
+	for i, b := range e.Branches {
 		sep := "; "
 		if i == 0 {
 			sep = ": "
@@ -130,75 +121,13 @@ func branchesText(what, path string, bs []*BranchError) string {
 	return text
 }
 
-func branchErrors(bs []*BranchError) (errs []error) {
-	for _, b := range bs {
+// Unwrap returns the errors of the branches.
+func (e *BranchesError) Unwrap() (errs []error) {
+	for _, b := range e.Branches {
 		errs = append(errs, b)
 	}
 	return errs
 }
-
-// A FailedError is how a workflow failed. It wraps ErrFailed and the Failure.
-type FailedError struct{ Failure *Failure }
-
-// Error is the text of the failure.
-func (e *FailedError) Error() string { return "workflow: failed: " + e.Failure.Message }
-
-// Unwrap returns ErrFailed and the Failure.
-func (e *FailedError) Unwrap() []error { return []error{ErrFailed, e.Failure} }
-
-// A StorageError is why a run was stopped: it could not record what it did, or not read
-// it. Nothing is wrong with the workflow; it goes on where its history ends with the next
-// run, of this owner or another one. It wraps ErrStorage and the reason.
-type StorageError struct{ Err error }
-
-// Error is the text of the reason.
-func (e *StorageError) Error() string { return "workflow: storage: " + e.Err.Error() }
-
-// Unwrap returns ErrStorage and the reason.
-func (e *StorageError) Unwrap() []error { return []error{ErrStorage, e.Err} }
-
-// A DivergedError says where the history holds something else than what the code does:
-// the code was changed in a way that a workflow under way can't follow, or it isn't
-// deterministic. The run was stopped, and nothing of it was recorded from there on: with
-// the right code the workflow goes on. It wraps ErrDiverged.
-type DivergedError struct {
-	Path string // of the entry
-	Why  string // a clause
-}
-
-// Error names the place and says what differs.
-func (e *DivergedError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrDiverged, e.Path, e.Why) }
-
-// Unwrap returns ErrDiverged.
-func (e *DivergedError) Unwrap() error { return ErrDiverged }
-
-// A MisuseError says what the code of a workflow does wrong, for example that it uses one
-// name twice in a scope. The run was stopped, and nothing of it was recorded from there
-// on. It wraps ErrMisuse.
-type MisuseError struct {
-	Path string // of the entry
-	Why  string // a clause
-}
-
-// Error names the place and says what is wrong.
-func (e *MisuseError) Error() string { return fmt.Sprintf("%v: %s: %s", ErrMisuse, e.Path, e.Why) }
-
-// Unwrap returns ErrMisuse.
-func (e *MisuseError) Unwrap() error { return ErrMisuse }
-
-// A RollbackError says which step could not be undone. It wraps the reason.
-type RollbackError struct {
-	Path    string
-	Failure *Failure
-}
-
-// Error names the step and the reason.
-func (e *RollbackError) Error() string {
-	return fmt.Sprintf("workflow: undo of %s: %s", e.Path, e.Failure.Message)
-}
-
-// Unwrap returns the reason.
-func (e *RollbackError) Unwrap() error { return e.Failure }
 
 // tooLarge returns err as an ErrTooLarge if it is about the size of an entry, else nil.
 func tooLarge(err error) error {
@@ -209,14 +138,21 @@ func tooLarge(err error) error {
 	return nil
 }
 
-// storageError returns err as a *StorageError.
+// storageError returns err such that it wraps ErrStorage: a run could not record what it did,
+// or not read it. Nothing is wrong with the workflow, which goes on where its history ends
+// with the next run, of this owner or another one.
 func storageError(err error) error {
-	var s *StorageError
-	if errors.As(err, &s) {
+	if errors.Is(err, ErrStorage) {
 		return err
 	}
-	return &StorageError{err}
+	return fmt.Errorf("%w: %w", ErrStorage, err)
 }
+
+// diverged returns an ErrDiverged that names the place in the history.
+func diverged(path, why string) error { return fmt.Errorf("%w: %s: %s", ErrDiverged, path, why) }
+
+// misused returns an ErrMisuse that names the place in the code.
+func misused(path, why string) error { return fmt.Errorf("%w: %s: %s", ErrMisuse, path, why) }
 
 // handleFailed says whether an error of a landing is about the store, and not about what
 // was to land.

@@ -405,7 +405,7 @@ func ExampleRead() {
 	h, damage, err := workflow.Read(ctx, snap)
 	check(err)
 	for _, e := range h.ByAge() {
-		fmt.Println(h.Path(e.Location), e.Kind.Type(), e.Metadata.Status)
+		fmt.Println(h.Path(e.Location), e.Type(), e.Metadata.Status)
 	}
 	fmt.Println(h.State, len(damage))
 	// Output:

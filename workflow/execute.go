@@ -94,7 +94,7 @@ func (w *Workflow) start(ctx context.Context, input []byte) error {
 	return nil
 }
 
-// broken returns a *StorageError, and has the next run read the store again.
+// broken returns an ErrStorage, and has the next run read the store again.
 func (w *Workflow) broken(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,14 +139,13 @@ func (w *Workflow) rest(err error) {
 	w.mu.Lock()
 	until, busy := w.rested.Until, w.busy
 	w.mu.Unlock()
-	var rollback *RollbackError
 	switch {
 	case busy: // somebody runs it again, and sets it
 	case !w.unfinished():
 		w.due(time.Time{})
 	case err == nil:
 		w.due(until)
-	case errors.As(err, &rollback):
+	case errors.Is(err, errRollback):
 		w.due(w.clock.Now().Add(defaultMaxBackoff))
 	case errors.Is(err, ErrDiverged), errors.Is(err, ErrMisuse), errors.Is(err, ErrHistoryFull):
 		w.due(time.Time{}) // nothing helps but other code
@@ -361,7 +360,7 @@ func (w *Workflow) renew(ctx context.Context, input []byte) error {
 		return err
 	})
 	if large := tooLarge(err); large != nil {
-		return &MisuseError{".", large.Error()}
+		return misused(".", large.Error())
 	}
 	if err != nil {
 		return w.broken(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -286,4 +287,16 @@ func later(d time.Duration) { <-time.After(d) }
 // newClock returns a clock that stands still.
 func newClock(at time.Time) *alarm.Clock {
 	return alarm.New(&alarm.Options{Now: func() time.Time { return at }})
+}
+
+// placeOf returns the path that an error which ends a run is about, "" if it is about none.
+func placeOf(err error) string {
+	for _, is := range []error{ErrDiverged, ErrMisuse, errRollback} {
+		if errors.Is(err, is) {
+			_, rest, _ := strings.Cut(err.Error(), is.Error()+": ")
+			path, _, _ := strings.Cut(rest, ": ")
+			return path
+		}
+	}
+	return ""
 }

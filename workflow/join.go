@@ -2,7 +2,7 @@ package workflow
 
 // Join runs branches side by side and returns what they return, in their order, when all
 // have ended. Those that have come to an end are not run again by later runs. If branches
-// fail the error is a *JoinError, and the results of the others are there all the same.
+// fail the error is a *BranchesError, and the results of the others are there all the same.
 func Join[T any](c *Context, name string, branches ...Branch[T]) ([]T, error) {
 	bs := make([]branch, len(branches))
 	for i, b := range branches {
@@ -41,7 +41,7 @@ func (f *fork) output(i int, decode func(codec Codec, out []byte) error) {
 // joined returns the error of a join.
 func (f *fork) joined() error {
 	if errs := f.failed(); len(errs) > 0 {
-		return &JoinError{f.path(), errs}
+		return &BranchesError{f.path(), errs}
 	}
 	return nil
 }

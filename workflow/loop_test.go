@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
 func TestLoop(t *testing.T) {
@@ -46,7 +48,7 @@ func TestLoop(t *testing.T) {
 		r.wantDid("5")
 		r.same(w.Workflow)
 		e, _ := r.entry(w.Workflow, "sum")
-		if k := e.Kind.(LoopEntry); k.Iteration != 4 || e.Metadata.Status != StatusCompleted {
+		if k := e.Kind.(LoopEntry); k.Iteration != 4 || e.Metadata.Status != history.StatusCompleted {
 			t.Errorf("%+v %+v", k, e.Metadata)
 		}
 	})
@@ -267,8 +269,7 @@ func TestDiverged(t *testing.T) {
 				later(time.Hour)
 				w = again(r, is)
 				_, err := w.Run(ctx)
-				var d *DivergedError
-				if !errors.As(err, &d) || d.Path != c.path || !errors.Is(err, ErrDiverged) {
+				if placeOf(err) != c.path || !errors.Is(err, ErrDiverged) {
 					t.Errorf("got %v, want something about %s", err, c.path)
 				}
 				if s := w.Status().State; s != Sleeping {

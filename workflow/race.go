@@ -13,7 +13,7 @@ import (
 // happened all the same, messages that they received are gone unless they were
 // Completable, and nothing of it is undone if the workflow fails.
 //
-// If all branches fail the error is a *RaceError.
+// If all branches fail the error is a *BranchesError.
 func Race[T any](c *Context, name string, branches ...Branch[T]) (winner string, out T, err error) {
 	bs := make([]branch, len(branches))
 	for i, b := range branches {
@@ -32,7 +32,7 @@ func Race[T any](c *Context, name string, branches ...Branch[T]) (winner string,
 		return bs[won].name, out, nil
 	}
 	f.close()
-	return "", out, &RaceError{f.path(), f.failed()}
+	return "", out, &BranchesError{f.path(), f.failed()}
 }
 
 func (f *fork) winner() int {

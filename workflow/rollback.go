@@ -184,7 +184,7 @@ func (r *run) notUndone(u *undoing, cause error) error {
 	if err != nil {
 		return err
 	}
-	return &RollbackError{r.wf.h.Path(u.at), f}
+	return fmt.Errorf("%w: %s: %w", errRollback, r.wf.h.Path(u.at), f)
 }
 
 func (r *run) mark(u *undoing, b *batch.Batch, change func(*history.Metadata)) error {

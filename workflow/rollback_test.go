@@ -121,8 +121,8 @@ func TestUndoFails(t *testing.T) {
 		}
 		w := begin(r, fn, 0)
 		_, err := w.Run(ctx)
-		var u *RollbackError
-		if !errors.As(err, &u) || u.Path != "b" || u.Failure.Message != "no way back" {
+		var f *Failure
+		if !errors.As(err, &f) || placeOf(err) != "b" || f.Message != "no way back" {
 			t.Errorf("run: %v", err)
 		}
 		first.wakeDue() // its alarm rang before the code failed, and was held up
@@ -301,9 +301,8 @@ func TestUndoGoexit(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-done:
-			var rollback *RollbackError
-			if !errors.As(err, &rollback) || rollback.Path != "s" {
-				t.Errorf("got error %v, want a RollbackError of s", err)
+			if placeOf(err) != "s" || !errors.Is(err, errRollback) {
+				t.Errorf("got error %v, want that of the undo of s", err)
 			}
 		default:
 			t.Fatal("the undo has ended the goroutine of who runs the workflow")

@@ -116,7 +116,7 @@ func (r *run) start(input []byte) {
 	})
 }
 
-var errGoexit = &MisuseError{".", "the code has ended its goroutine (runtime.Goexit)"}
+var errGoexit = misused(".", "the code has ended its goroutine (runtime.Goexit)")
 
 // spawn runs fn, a part of the code, on a goroutine of its own, and then end, on the
 // same one: with what fn returned, or with an error in the place of its panic. fn may

@@ -25,8 +25,6 @@ type (
 	Metadata = history.Metadata
 	// Millis is a time of day in milliseconds since 1970, UTC.
 	Millis = history.Millis
-	// An EntryStatus says how far an entry has come.
-	EntryStatus = history.Status
 	// A Kind is what an entry records: one of the next types.
 	Kind = history.Kind
 
@@ -36,8 +34,6 @@ type (
 	LoopEntry = history.Loop
 	// A SleepEntry is a time that is waited for.
 	SleepEntry = history.Sleep
-	// A SleepState says what became of it.
-	SleepState = history.SleepState
 	// A MessageEntry is a received message, or the number of those received together.
 	MessageEntry = history.Message
 	// A CheckpointEntry is a RollbackCheckpoint.
@@ -48,15 +44,10 @@ type (
 	RaceEntry = history.Race
 	// A BranchEntry is one of their branches.
 	BranchEntry = history.Branch
-	// A BranchStatus says how far one has come.
-	BranchStatus = history.BranchStatus
 	// A RemovedEntry stands for an entry whose code is gone.
 	RemovedEntry = history.Removed
 	// A VersionEntry is the version of the code that goes on at a place.
 	VersionEntry = history.Version
-
-	// A StoredError is the error with which a workflow failed, as stored.
-	StoredError = history.Failure
 )
 
 // The states of a workflow. One that was started is Pending until its first run has
@@ -71,30 +62,15 @@ const (
 	RollingBack = history.RollingBack
 )
 
-// The statuses of entries.
+// What a step that has failed is at. The other statuses, and those of branches and sleeps, are
+// printed by their methods String.
 const (
-	StatusPending   = history.StatusPending
-	StatusRunning   = history.StatusRunning
-	StatusCompleted = history.StatusCompleted
 	StatusFailed    = history.StatusFailed    // and is tried again
 	StatusExhausted = history.StatusExhausted // and is not
 )
 
-// The statuses of branches.
-const (
-	BranchPending   = history.BranchPending
-	BranchRunning   = history.BranchRunning
-	BranchCompleted = history.BranchCompleted
-	BranchFailed    = history.BranchFailed
-	BranchCancelled = history.BranchCancelled // it has lost its race
-)
-
-// The states of sleeps.
-const (
-	SleepPending     = history.SleepPending
-	SleepCompleted   = history.SleepCompleted
-	SleepInterrupted = history.SleepInterrupted // a message came first
-)
+// SleepPending is the State of a SleepEntry that is waited for.
+const SleepPending = history.SleepPending
 
 // Read returns what is stored of the workflow of an actor, owned or not (a View has a
 // Snapshot), and what is wrong with it. It reads one range of the engine. An error is the engine's.

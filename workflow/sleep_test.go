@@ -254,8 +254,8 @@ func TestStates(t *testing.T) {
 			_, err = w.Live(ctx)
 			wantErr(t, "live", err, ErrFailed)
 		}
-		var f *FailedError
-		if !errors.As(err, &f) || f.Failure.Message != "negative" {
+		var f *Failure
+		if !errors.As(err, &f) || f.Message != "negative" {
 			t.Errorf("got %v", err)
 		}
 		r.wantDid("-1")

@@ -68,7 +68,7 @@ func TestObserve(t *testing.T) {
 		r := newRigWith(t, Options{Observe: func(ch Change) {
 			text := ch.State.String()
 			for _, e := range ch.Entries {
-				text += fmt.Sprint(" ", e.Kind.Type(), " ", e.Metadata.Status)
+				text += fmt.Sprint(" ", e.Type(), " ", e.Metadata.Status)
 			}
 			seen = append(seen, text)
 		}})

@@ -114,7 +114,7 @@ func stepOf[T any](c *Context, name string, opts *StepOptions, lands bool,
 	}
 	if err := c.r.wf.opts.Codec.Decode(out, &v); err != nil {
 		i, _ := c.r.wf.h.Lookup(name)
-		c.r.halt(&DivergedError{c.r.wf.h.Path(c.scope.Name(i)), fmt.Sprintf("its output is no %T: %v", v, err)})
+		c.r.halt(diverged(c.r.wf.h.Path(c.scope.Name(i)), fmt.Sprintf("its output is no %T: %v", v, err)))
 		leave()
 	}
 	return v, nil

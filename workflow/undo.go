@@ -17,7 +17,7 @@ type Undo struct {
 // UndoOptions say how an Undo is tried. The zero value is fine.
 type UndoOptions struct {
 	// MaxAttempts is how often it is tried by one run, in memory; after that the run ends
-	// with a *RollbackError, and the next one tries again. 0 means 4.
+	// with an error that names the step, and the next one tries again. 0 means 4.
 	MaxAttempts int
 	// Backoff is the wait after the first attempt; it doubles with each one, up to 30
 	// seconds. 0 means 100 milliseconds.

@@ -7,7 +7,7 @@ import (
 )
 
 // Verify runs the code over the history as far as that goes, does nothing and records
-// nothing, and returns what differs: a *DivergedError, or a *MisuseError. So it says
+// nothing, and returns what differs: ErrDiverged, or ErrMisuse. So it says
 // whether workflows that are under way can go on with new code. Other errors are those of
 // Run.
 //
@@ -60,7 +60,7 @@ func (w *Workflow) verdict(r *run) error {
 		why = "the workflow has failed, and the code completes"
 	}
 	if why != "" {
-		return &DivergedError{".", why}
+		return diverged(".", why)
 	}
 	return nil
 }

@@ -82,17 +82,7 @@ func TestVerify(t *testing.T) {
 				if n.Commits > 0 || w.Status().State != s.State {
 					t.Errorf("%d commits, and it is %v", n.Commits, w.Status().State)
 				}
-				path := ""
-				var d *DivergedError
-				var m *MisuseError
-				if errors.As(err, &d) {
-					path = d.Path
-				} else if errors.As(err, &m) {
-					path = m.Path
-				} else if err != nil {
-					t.Error(err)
-				}
-				if path != c.path {
+				if path := placeOf(err); path != c.path {
 					t.Errorf("got %v, want something about %q", err, c.path)
 				}
 				r.same(w.Workflow)

@@ -57,7 +57,7 @@ func Removed[K StepEntry | LoopEntry | SleepEntry | MessageEntry | CheckpointEnt
 }
 
 func (c *Context) removed(name string, was Kind) {
-	sub, kind := name, was.Type()
+	sub, kind := name, history.Entry{Kind: was}.Type()
 	_, message := was.(history.Message)
 	if message {
 		sub = subName(name, "count")
@@ -68,10 +68,10 @@ func (c *Context) removed(name string, was Kind) {
 		c.markSubs(name)
 	}
 	if p.found {
-		if have, ok := p.entry.Kind.(history.Removed); ok && have.Original == kind || p.entry.Kind.Type() == kind {
+		if have, ok := p.entry.Kind.(history.Removed); ok && have.Original == kind || p.entry.Type() == kind {
 			return
 		}
-		p.diverged("the history has a %s there, and the code says that a %s was removed", p.entry.Kind.Type(), kind)
+		p.diverged("the history has a %s there, and the code says that a %s was removed", p.entry.Type(), kind)
 	}
 	if c.r.undoing != nil {
 		return // it does nothing

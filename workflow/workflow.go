@@ -92,7 +92,7 @@ func Open[In, Out any](ctx context.Context, a *actorstore.Actor, fn Func[In, Out
 }
 
 func (w *Workflow) unreadable(c *Context, why string) {
-	c.r.halt(&DivergedError{".", why})
+	c.r.halt(diverged(".", why))
 	leave()
 }
 
@@ -240,7 +240,7 @@ func (w *Workflow) setRun(r *run) {
 }
 
 // Start gives the workflow its input, durably. One that was started keeps the input that it
-// has, and nothing is done. Errors: ErrCancelled, ErrTooLarge, ErrClosed, *StorageError,
+// has, and nothing is done. Errors: ErrCancelled, ErrTooLarge, ErrClosed, ErrStorage,
 // and those of the codec.
 func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
 	data, err := r.opts.Codec.Encode(in)
@@ -256,13 +256,13 @@ func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
 //
 // When ctx is over, or Evict is called, the code is stopped at its next call and the error
 // is ErrEvicted, which wraps the context's. Other errors: ErrNotStarted, ErrRunning,
-// ErrClosed; *StorageError; *DivergedError and *MisuseError; ErrHistoryFull; a
-// *RollbackError of a workflow whose rollback can't go on. After each of them the workflow
-// goes on with the next run where its history ends.
+// ErrClosed, ErrStorage, ErrDiverged, ErrMisuse, ErrHistoryFull; and the Failure of an Undo,
+// if the rollback of the workflow can't go on. After each of them the workflow goes on with
+// the next run where its history ends.
 func (r *Runner[In, Out]) Run(ctx context.Context) (Status, error) { return r.execute(ctx, false) }
 
 // Live runs the workflow until it is over, and returns its output: it stays in memory when
-// it waits. Errors are those of Run, *FailedError and ErrCancelled.
+// it waits. Errors are those of Run, ErrFailed and ErrCancelled.
 func (r *Runner[In, Out]) Live(ctx context.Context) (out Out, err error) {
 	if _, err := r.execute(ctx, true); err != nil {
 		return out, err
@@ -270,7 +270,7 @@ func (r *Runner[In, Out]) Live(ctx context.Context) (out Out, err error) {
 	return r.Output()
 }
 
-// Output returns what the workflow has returned. Errors: *FailedError, ErrCancelled,
+// Output returns what the workflow has returned. Errors: ErrFailed with the Failure, ErrCancelled,
 // ErrNotStarted, ErrUnfinished, and those of the codec.
 func (r *Runner[In, Out]) Output() (out Out, err error) {
 	s := r.Status()
@@ -281,7 +281,7 @@ func (r *Runner[In, Out]) Output() (out Out, err error) {
 		}
 		return out, nil
 	case Failed:
-		return out, &FailedError{Failure: s.Failure}
+		return out, fmt.Errorf("%w: %w", ErrFailed, s.Failure)
 	case Cancelled:
 		return out, ErrCancelled
 	}

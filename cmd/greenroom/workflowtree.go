@@ -29,7 +29,7 @@ func newWorkflowTree(s *workflow.Snapshot) *workflowNode {
 	for i := range s.Entries {
 		e := &s.Entries[i]
 		n := t.node(e.Location)
-		n.entry, n.kind = e, e.Kind.Type()
+		n.entry, n.kind = e, e.Type()
 		switch k := e.Kind.(type) {
 		case workflow.JoinEntry:
 			t.branches(e, k.Branches)

@@ -135,7 +135,7 @@ func (e *Env) Crash() {
 }
 
 // CrashAfter has a Crash begin after n more commits: everything that the store is asked
-// then fails, and runs end with a *workflow.StorageError. The test goes on with Crash. It
+// then fails, and runs end with workflow.ErrStorage. The test goes on with Crash. It
 // is how every moment is tried:
 //
 //	for n := 0; !done; n++ {

@@ -39,17 +39,17 @@ func appendEntry(dst []byte, e *Entry) []byte {
 func appendEntryBody(dst []byte, e *Entry) []byte {
 	dst = bare.AppendString(dst, e.ID)
 	n := 0
-	for range e.Location.Segments() {
+	for range e.Location.segments() {
 		n++
 	}
 	dst = bare.AppendUint(dst, uint64(n))
-	for s := range e.Location.Segments() {
+	for s := range e.Location.segments() {
 		dst = appendSegment(dst, s)
 	}
 	return appendKind(bare.AppendU8(dst, uint8(e.Kind.kind())), e.Kind)
 }
 
-func appendSegment(dst []byte, s Segment) []byte {
+func appendSegment(dst []byte, s segment) []byte {
 	if !s.Loop {
 		return bare.AppendU32(bare.AppendU8(dst, 0), uint32(s.Name))
 	}
@@ -151,18 +151,18 @@ func reader(b []byte) (*bare.Reader, error) {
 	v, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	case v > formatVersion:
-		return nil, fmt.Errorf("%w: version %d", ErrNewerFormat, v)
+		return nil, fmt.Errorf("%w: version %d", errNewerFormat, v)
 	case v != formatVersion:
-		return nil, fmt.Errorf("%w: version %d", ErrCorrupt, v)
+		return nil, fmt.Errorf("%w: version %d", errCorrupt, v)
 	}
 	return bare.NewReader(body), nil
 }
 
 func done(r *bare.Reader) error {
 	if err := r.Done(); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	return nil
 }

@@ -110,11 +110,11 @@ func TestCodecRoundTrip(t *testing.T) {
 		}
 		// Damage is noticed: of each byte that is missing, and one too many.
 		for n := range b {
-			if _, err := parseEntry(b[:n]); !errors.Is(err, ErrCorrupt) {
+			if _, err := parseEntry(b[:n]); !errors.Is(err, errCorrupt) {
 				t.Fatalf("%x of %x: %v", b[:n], b, err)
 			}
 		}
-		if _, err := parseEntry(append(b, 0)); !errors.Is(err, ErrCorrupt) {
+		if _, err := parseEntry(append(b, 0)); !errors.Is(err, errCorrupt) {
 			t.Fatalf("%x and one more: %v", b, err)
 		}
 	}
@@ -130,16 +130,16 @@ func TestCodecCorrupt(t *testing.T) {
 		"branch twice": "0100" + id + at + "05" + "02" + "0161000000" + "0161000000",
 		"no name":      "0100" + id + at + "04",
 	} {
-		if e, err := parseEntry(unhex(t, s)); !errors.Is(err, ErrCorrupt) {
+		if e, err := parseEntry(unhex(t, s)); !errors.Is(err, errCorrupt) {
 			t.Errorf("%s: got %+v, %v", what, e, err)
 		}
 	}
 	_, err := parseEntry(unhex(t, "0200"+id))
-	wantErr(t, "a newer entry", err, ErrNewerFormat)
+	wantErr(t, "a newer entry", err, errNewerFormat)
 	_, err = parseMetadata(unhex(t, "0200"))
-	wantErr(t, "newer metadata", err, ErrNewerFormat)
+	wantErr(t, "newer metadata", err, errNewerFormat)
 	_, err = parseMetadata(unhex(t, "010005"))
-	wantErr(t, "unknown status", err, ErrCorrupt)
+	wantErr(t, "unknown status", err, errCorrupt)
 	for what, v := range map[string]any{
 		"a number": 1, "no message": cbor.Object{{Name: "name", Value: "Error"}},
 		"a message that is a number": cbor.Object{{Name: "name", Value: "Error"}, {Name: "message", Value: 1}},
@@ -147,10 +147,10 @@ func TestCodecCorrupt(t *testing.T) {
 		b, err := cbor.Marshal(v)
 		must(t, err)
 		_, err = parseFailure(b)
-		wantErr(t, what, err, ErrCorrupt)
+		wantErr(t, what, err, errCorrupt)
 	}
 	_, err = parseFailure(nil)
-	wantErr(t, "nothing", err, ErrCorrupt)
+	wantErr(t, "nothing", err, errCorrupt)
 }
 
 // randomSnapshot has no damage.
@@ -185,7 +185,7 @@ func TestSnapshotRoundTrip(t *testing.T) {
 			saved.Entries = []Entry{}
 		}
 		wantEqual(t, "JSON", saved, s)
-		moved, err := ParseTransport(s.AppendTransport(nil))
+		moved, err := parseTransport(s.appendTransport(nil))
 		must(t, err)
 		if moved.Entries == nil {
 			moved.Entries = []Entry{}
@@ -217,7 +217,7 @@ func TestSavedInvalid(t *testing.T) {
 		"error is no CBOR": head + `],"error":{"value":"AA=="}}`,
 		"input is no text": head + `],"input":5}`,
 	} {
-		if err := (&Snapshot{}).UnmarshalJSON([]byte(s)); !errors.Is(err, ErrInvalid) {
+		if err := (&Snapshot{}).UnmarshalJSON([]byte(s)); !errors.Is(err, errInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -258,11 +258,11 @@ func FuzzParseTransport(f *testing.F) {
 		f.Add(unhex(f, v.Hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := ParseTransport(b)
+		s, err := parseTransport(b)
 		if err != nil {
 			return
 		}
-		again, err := ParseTransport(s.AppendTransport(nil))
+		again, err := parseTransport(s.appendTransport(nil))
 		if must(t, err); !reflect.DeepEqual(again, s) {
 			t.Errorf("%+v becomes %+v", s, again)
 		}
@@ -298,7 +298,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k, err := parseKey(b)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, errCorrupt) {
 				t.Error(err)
 			}
 			return
@@ -326,7 +326,7 @@ func FuzzSaved(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &Snapshot{}
 		if err := s.UnmarshalJSON(b); err != nil {
-			if !errors.Is(err, ErrInvalid) {
+			if !errors.Is(err, errInvalid) {
 				t.Error(err)
 			}
 			return

@@ -12,20 +12,6 @@ import (
 // be recorded.
 const maxText = 16 << 10
 
-// Check returns the error that Tx.Put would return for an entry, with a new ID if it has
-// none: a *SizeError when it, or metadata of it, can't be stored because of a size, and
-// ErrInvalid when nothing like it can. A runner asks before it does what can't be recorded.
-func (h *History) Check(e Entry) error {
-	if e.ID == "" {
-		e.ID = noID
-	}
-	_, err := h.encode(&e, nil)
-	return err
-}
-
-// noID is as long as any UUID.
-const noID = "00000000-0000-0000-0000-000000000000"
-
 // encode makes e what can be stored, and appends its stored form to dst, of which the
 // result is a part that nothing else writes to.
 func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
@@ -40,7 +26,7 @@ func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
 		err = h.named(e.Location)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w entry %s: %w", ErrInvalid, h.Path(e.Location), err)
+		return nil, fmt.Errorf("%w entry %s: %w", errInvalid, h.Path(e.Location), err)
 	}
 	e.Kind = kind
 	value := piece(dst, appendEntry(dst, e))
@@ -54,7 +40,7 @@ func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
 // encodeMetadata does the same for metadata.
 func (h *History) encodeMetadata(l Location, id string, m *Metadata, dst []byte) ([]byte, error) {
 	if int(m.Status) >= len(statuses) {
-		return nil, fmt.Errorf("%w metadata of %s: status %d", ErrInvalid, h.Path(l), m.Status)
+		return nil, fmt.Errorf("%w metadata of %s: status %d", errInvalid, h.Path(l), m.Status)
 	}
 	m.Error, m.RollbackError = cleanText(m.Error), cleanText(m.RollbackError)
 	value := piece(dst, appendMetadata(dst, m))
@@ -69,7 +55,7 @@ func piece(dst, extended []byte) []byte { return extended[len(dst):] }
 func (h *History) named(l Location) error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	for s := range l.Segments() {
+	for s := range l.segments() {
 		if int64(s.Name) >= int64(len(h.m.names)) {
 			return fmt.Errorf("there is no name %d", s.Name)
 		}

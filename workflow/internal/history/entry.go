@@ -17,6 +17,10 @@ type Entry struct {
 	Metadata *Metadata
 }
 
+// Type is the name of the entry's Kind, which must not be nil, as Removed.Original has it: "step",
+// "loop", "sleep", "message", "rollback_checkpoint", "join", "race", "removed" or "version_check".
+func (e Entry) Type() string { return typeNames[e.Kind.kind()] }
+
 // A Status says how far an entry has come.
 type Status uint8
 

@@ -21,7 +21,7 @@ type Failure struct {
 // Error returns the name and the message.
 func (f *Failure) Error() string { return f.Name + ": " + f.Message }
 
-// encode returns the stored form of f, and ErrInvalid if its metadata can't be stored.
+// encode returns the stored form of f, and errInvalid if its metadata can't be stored.
 func (f *Failure) encode() ([]byte, error) {
 	o := cbor.Object{{Name: "name", Value: f.Name}, {Name: "message", Value: f.Message}}
 	if f.Stack != "" {
@@ -32,7 +32,7 @@ func (f *Failure) encode() ([]byte, error) {
 	}
 	b, err := cbor.Marshal(o)
 	if err != nil {
-		return nil, fmt.Errorf("%w error: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w error: %w", errInvalid, err)
 	}
 	return b, nil
 }
@@ -46,7 +46,7 @@ func (f *Failure) clean() (*Failure, error) {
 			m.Value = errorText(v)
 		case nil, bool, int, int32, int64, uint, uint32, uint64, float32, float64:
 		default:
-			return nil, fmt.Errorf("%w error: metadata %q is a %T", ErrInvalid, m.Name, v)
+			return nil, fmt.Errorf("%w error: metadata %q is a %T", errInvalid, m.Name, v)
 		}
 		m.Name = errorText(m.Name)
 		c.Metadata = append(c.Metadata, m)
@@ -59,13 +59,13 @@ func (f *Failure) clean() (*Failure, error) {
 func parseFailure(b []byte) (*Failure, error) {
 	v, err := cbor.Decode(b)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	o, _ := v.(cbor.Object)
 	name, ok1 := o.Get("name").(string)
 	message, ok2 := o.Get("message").(string)
 	if !ok1 || !ok2 {
-		return nil, fmt.Errorf("%w: not an error with a name and a message", ErrCorrupt)
+		return nil, fmt.Errorf("%w: not an error with a name and a message", errCorrupt)
 	}
 	f := &Failure{Name: name, Message: message}
 	f.Stack, _ = o.Get("stack").(string)

@@ -5,14 +5,14 @@ import "fmt"
 // SetState changes the workflow's state. Unless tx says otherwise, Completed removes the
 // error and the output, and Failed and RollingBack the output.
 //
-// A change that the state doesn't allow (State.May) is a *TransitionError, now or when tx
+// A change that the state doesn't allow (State.may) is a *transitionError, now or when tx
 // is written, and then all of tx is refused.
 func (tx *Tx) SetState(s State) error {
 	if tx.used {
 		return errUsed
 	}
-	if from := tx.from(); !from.May(s) {
-		return &TransitionError{from, s}
+	if from := tx.from(); !from.may(s) {
+		return &transitionError{from, s}
 	}
 	tx.set[fieldState], tx.to = true, s
 	return nil
@@ -98,7 +98,7 @@ func (tx *Tx) Reset() error {
 }
 
 // Restore makes the workflow what a Snapshot is, with new ids for entries that have none.
-// Orphans are left out. The workflow must be empty, with no names: else ErrInvalid.
+// Orphans are left out. The workflow must be empty, with no names: else errInvalid.
 func (tx *Tx) Restore(s *Snapshot) error {
 	if err := tx.h.restoreNames(s.Names); err != nil {
 		return err
@@ -141,11 +141,11 @@ func (h *History) restoreNames(names []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.m.names) > 0 || len(h.m.order) > 0 {
-		return fmt.Errorf("%w: there is a history already", ErrInvalid)
+		return fmt.Errorf("%w: there is a history already", errInvalid)
 	}
 	for i, name := range names {
 		if h.m.register(name) != NameIndex(i) {
-			return fmt.Errorf("%w name %q: it comes twice", ErrInvalid, clip(name))
+			return fmt.Errorf("%w name %q: it comes twice", errInvalid, clip(name))
 		}
 	}
 	return nil
@@ -163,8 +163,8 @@ func (tx *Tx) allowed() error {
 	if tx.reset {
 		from = Pending
 	}
-	if tx.set[fieldState] && !from.May(tx.to) {
-		return &TransitionError{from, tx.to}
+	if tx.set[fieldState] && !from.may(tx.to) {
+		return &transitionError{from, tx.to}
 	}
 	return nil
 }

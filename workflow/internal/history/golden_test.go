@@ -159,7 +159,7 @@ func TestEntryGolden(t *testing.T) {
 		var in goldenEntry
 		must(t, json.Unmarshal(v.Input, &in))
 		want := in.entry(t)
-		kinds[want.Kind.Type()] = true
+		kinds[want.Type()] = true
 		if got := hex.EncodeToString(appendEntry(nil, &want)); got != v.Hex {
 			t.Errorf("%s: got %s, want %s", v.Name, got, v.Hex)
 		}
@@ -221,10 +221,10 @@ func TestTransportGolden(t *testing.T) {
 			i := slices.IndexFunc(want.Entries, func(e Entry) bool { return e.ID == id })
 			want.Entries[i].Metadata = m.metadata(t)
 		}
-		if got := hex.EncodeToString(want.AppendTransport(nil)); got != v.Hex {
+		if got := hex.EncodeToString(want.appendTransport(nil)); got != v.Hex {
 			t.Errorf("%s: got %s, want %s", v.Name, got, v.Hex)
 		}
-		got, err := ParseTransport(unhex(t, v.Hex))
+		got, err := parseTransport(unhex(t, v.Hex))
 		must(t, err)
 		wantEqual(t, v.Name, got, want)
 	}
@@ -242,7 +242,7 @@ func TestFieldsGolden(t *testing.T) {
 			switch what {
 			case "state":
 				key = appendFieldKey(nil, fieldState)
-				s, err := ParseState(string(want))
+				s, err := parseState(string(want))
 				if must(t, err); s == Pending { // is what nothing stored means
 					if s.String() != string(want) {
 						t.Errorf("got %q", s)

@@ -241,3 +241,34 @@ func unhex(t testing.TB, s string) []byte {
 	must(t, err)
 	return b
 }
+
+// check returns the error that Tx.Put would return for an entry, with a new ID if it has
+// none: a *SizeError when it, or metadata of it, can't be stored because of a size, and
+// errInvalid when nothing like it can.
+func (h *History) check(e Entry) error {
+	if e.ID == "" {
+		e.ID = noID
+	}
+	_, err := h.encode(&e, nil)
+	return err
+}
+
+// noID is as long as any UUID.
+const noID = "00000000-0000-0000-0000-000000000000"
+
+// failure returns why nothing can be staged: ErrClosed, or what the actor's Err says.
+func (h *History) failure() error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.usable()
+}
+
+// byID returns the entry that has the id.
+func (h *History) byID(id string) (Entry, bool) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if l, ok := h.m.ids[id]; ok {
+		return h.m.records[l].Entry, true
+	}
+	return Entry{}, false
+}

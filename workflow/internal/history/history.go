@@ -26,7 +26,7 @@
 // # What it is not
 //
 // history runs nothing, knows no time, and gives no meaning to values. It doesn't repair:
-// what can't be read as it was written is a [DamageError], since a run that doesn't see an
+// what can't be read as it was written is a [damageError], since a run that doesn't see an
 // entry would do its work once more.
 package history
 
@@ -113,7 +113,7 @@ const (
 // before the actor is.
 //
 // It reads one range of the engine, however much there is, and takes time and memory in
-// proportion. Damage that isn't harmless is a *DamageError.
+// proportion. Damage that isn't harmless is a *damageError.
 func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*History, error) {
 	h := &History{actor: a, limits: a.Limits()}
 	h.works.New = func() any { return new(batch.Batch) }
@@ -220,7 +220,7 @@ func (h *History) read(ctx context.Context) (l *loader, err error) {
 	}
 	for _, d := range l.damages {
 		if !d.Harmless {
-			return nil, &DamageError{d}
+			return nil, &damageError{d}
 		}
 	}
 	return l, nil
@@ -242,14 +242,7 @@ func (h *History) take(l *loader, lands uint64) bool {
 	return true
 }
 
-// Err returns why nothing can be staged: ErrClosed, or what the actor's Err says.
-func (h *History) Err() error {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.usable()
-}
-
-// usable is Err.
+// usable returns why nothing can be staged: ErrClosed, or what the actor's Err says.
 //
 // +checklocksread:h.mu
 func (h *History) usable() error {
@@ -294,16 +287,6 @@ func (h *History) Get(l Location) (Entry, bool) {
 	defer h.mu.RUnlock()
 	if rec, ok := h.m.records[l]; ok {
 		return rec.Entry, true
-	}
-	return Entry{}, false
-}
-
-// ByID returns the entry that has the id.
-func (h *History) ByID(id string) (Entry, bool) {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if l, ok := h.m.ids[id]; ok {
-		return h.m.records[l].Entry, true
 	}
 	return Entry{}, false
 }

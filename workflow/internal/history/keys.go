@@ -76,7 +76,7 @@ type parsedKey struct {
 	id       string
 }
 
-// parseKey takes a key apart. One that no workflow has is ErrCorrupt.
+// parseKey takes a key apart. One that no workflow has is errCorrupt.
 func parseKey(key []byte) (k parsedKey, err error) {
 	part, rest, ok := actorstore.ParseWorkflowKey(key)
 	if k.part = part; !ok {
@@ -84,7 +84,7 @@ func parseKey(key []byte) (k parsedKey, err error) {
 	}
 	switch part {
 	case actorstore.WorkflowHistory:
-		if k.location, err = ParseLocation(rest); err == nil && k.location == "" {
+		if k.location, err = parseLocation(rest); err == nil && k.location == "" {
 			err = errNoKey
 		}
 		return k, err
@@ -108,4 +108,4 @@ func parseKey(key []byte) (k parsedKey, err error) {
 	return k, nil
 }
 
-var errNoKey = fmt.Errorf("%w: not a key of a workflow", ErrCorrupt)
+var errNoKey = fmt.Errorf("%w: not a key of a workflow", errCorrupt)

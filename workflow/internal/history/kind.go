@@ -8,12 +8,7 @@ package history
 // Where a text or a value may be missing it is a pointer, or a slice, that is nil then.
 // Values are encoded as the workflow's codec does it, and opaque here; an empty value is
 // not nil, and is not missing.
-type Kind interface {
-	// Type is the name of the kind, as Removed.Type has it: "step", "loop", "sleep",
-	// "message", "rollback_checkpoint", "join", "race", "removed", "version_check".
-	Type() string
-	kind() tag
-}
+type Kind interface{ kind() tag }
 
 // A Step is a piece of work with a result. Whether it completed is said by the entry's
 // metadata alone: a step without output has none here either.
@@ -87,7 +82,7 @@ const (
 
 // A Removed stands for an entry whose code is gone.
 type Removed struct {
-	Original string  // the Type of the Kind that was there
+	Original string  // the Type of the Entry that was there
 	Name     *string // of what was there
 }
 
@@ -126,33 +121,6 @@ func (Join) kind() tag       { return tagJoin }
 func (Race) kind() tag       { return tagRace }
 func (Removed) kind() tag    { return tagRemoved }
 func (Version) kind() tag    { return tagVersion }
-
-// Type implements Kind.
-func (k Step) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Loop) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Sleep) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Message) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Checkpoint) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Join) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Race) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Removed) Type() string { return typeNames[k.kind()] }
-
-// Type implements Kind.
-func (k Version) Type() string { return typeNames[k.kind()] }
 
 // String returns "pending", "completed" or "interrupted".
 func (s SleepState) String() string { return word(s, sleepStates[:]) }

@@ -13,7 +13,7 @@ import (
 func wantSize(t testing.TB, what string, err error, path string, size, limit int) {
 	t.Helper()
 	var e *SizeError
-	if !errors.As(err, &e) || !errors.Is(err, ErrTooLarge) {
+	if !errors.As(err, &e) || !errors.Is(err, errTooLarge) {
 		t.Errorf("%s: got error %v", what, err)
 		return
 	}
@@ -38,12 +38,12 @@ func TestValueLimit(t *testing.T) {
 	if n := len(appendEntry(nil, &e)); n != limit {
 		t.Fatalf("%d bytes", n)
 	}
-	must(t, r.h.Check(e))
+	must(t, r.h.check(e))
 	r.commit(func(tx *Tx) { must(t, tx.Put(e)) })
 	r.verify("the largest")
 	tx := r.h.Begin()
 	e.Kind = Step{Output: make([]byte, limit-rest+1)}
-	wantSize(t, "check", r.h.Check(e), "order/charge", limit+1, limit)
+	wantSize(t, "check", r.h.check(e), "order/charge", limit+1, limit)
 	wantSize(t, "put", tx.Put(e), "order/charge", limit+1, limit)
 	// The transaction is good for what says so.
 	must(t, tx.Put(Entry{Location: l, Kind: Step{Error: new("too large")}}))
@@ -64,20 +64,20 @@ func TestKeyLimit(t *testing.T) {
 	}
 	_, err := r.h.Name("x")
 	must(t, err)
-	must(t, r.h.Check(Entry{Location: l, Kind: Step{}}))
+	must(t, r.h.check(Entry{Location: l, Kind: Step{}}))
 	r.commit(func(tx *Tx) { must(t, tx.Put(Entry{Location: l, Kind: Step{}})) })
 	r.verify("the deepest")
 	deeper := l.Name(0)
 	path := r.h.Path(deeper)
-	wantSize(t, "one more", r.h.Check(Entry{Location: deeper, Kind: Step{}}), path, 2049, 2048)
-	wantSize(t, "a long id", r.h.Check(Entry{ID: strings.Repeat("i", 3000), Location: l, Kind: Step{}}), r.h.Path(l), 3007, 2048)
+	wantSize(t, "one more", r.h.check(Entry{Location: deeper, Kind: Step{}}), path, 2049, 2048)
+	wantSize(t, "a long id", r.h.check(Entry{ID: strings.Repeat("i", 3000), Location: l, Kind: Step{}}), r.h.Path(l), 3007, 2048)
 }
 
 func TestNames(t *testing.T) {
 	r := newRig(t, Options{}, whole)
 	tx := r.h.Begin()
 	var want []string
-	for _, name := range []string{"", "a/b", "~1", "a\x00b", "日本", strings.Repeat("x", 2048), strings.Repeat("y", MaxName)} {
+	for _, name := range []string{"", "a/b", "~1", "a\x00b", "日本", strings.Repeat("x", 2048), strings.Repeat("y", maxName)} {
 		i, err := r.h.Name(name)
 		must(t, err)
 		if again, err := r.h.Name(name); again != i || err != nil || r.h.NameOf(i) != name {
@@ -87,9 +87,9 @@ func TestNames(t *testing.T) {
 		want = append(want, name)
 	}
 	_, err := r.h.Name("\xff")
-	wantErr(t, "not UTF-8", err, ErrInvalid)
-	_, err = r.h.Name(strings.Repeat("z", MaxName+1))
-	wantErr(t, "too long", err, ErrTooLarge)
+	wantErr(t, "not UTF-8", err, errInvalid)
+	_, err = r.h.Name(strings.Repeat("z", maxName+1))
+	wantErr(t, "too long", err, errTooLarge)
 	must(t, tx.Commit(ctx))
 	r.verify("names")
 	r.reopen()
@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 	}
 	small := newRig(t, Options{}, batch.Limits{ValueSize: 100})
 	_, err = small.h.Name(strings.Repeat("z", 101))
-	wantErr(t, "too long for the store", err, ErrTooLarge)
+	wantErr(t, "too long for the store", err, errTooLarge)
 }
 
 // What can't be read again is not written.
@@ -127,9 +127,9 @@ func TestInvalid(t *testing.T) {
 		"somebody else's id": {ID: "taken", Location: r.at("other"), Kind: Step{}},
 	} {
 		tx := r.h.Begin()
-		wantErr(t, what, tx.Put(e), ErrInvalid)
+		wantErr(t, what, tx.Put(e), errInvalid)
 		if what != "somebody else's id" {
-			wantErr(t, what+", checked", r.h.Check(e), ErrInvalid)
+			wantErr(t, what+", checked", r.h.check(e), errInvalid)
 		}
 		c := r.counted(func() { must(t, tx.Commit(ctx)) })
 		if c.Commits != 0 {
@@ -137,13 +137,13 @@ func TestInvalid(t *testing.T) {
 		}
 	}
 	tx := r.h.Begin()
-	wantErr(t, "metadata of nothing", tx.PutMetadata(r.at("nothing"), Metadata{}), ErrInvalid)
-	wantErr(t, "status", tx.PutMetadata(l, Metadata{Status: 5}), ErrInvalid)
+	wantErr(t, "metadata of nothing", tx.PutMetadata(r.at("nothing"), Metadata{}), errInvalid)
+	wantErr(t, "status", tx.PutMetadata(l, Metadata{Status: 5}), errInvalid)
 	must(t, tx.Put(Entry{ID: "new", Location: r.at("x"), Kind: Step{}}))
-	wantErr(t, "an id twice", tx.Put(Entry{ID: "new", Location: r.at("y"), Kind: Step{}}), ErrInvalid)
+	wantErr(t, "an id twice", tx.Put(Entry{ID: "new", Location: r.at("y"), Kind: Step{}}), errInvalid)
 	must(t, tx.PutMetadata(l, Metadata{}))
 	tx.Delete(l)
-	wantErr(t, "metadata of what is deleted", tx.PutMetadata(l, Metadata{}), ErrInvalid)
+	wantErr(t, "metadata of what is deleted", tx.PutMetadata(l, Metadata{}), errInvalid)
 	must(t, tx.Commit(ctx))
 	r.verify("after all")
 
@@ -152,7 +152,7 @@ func TestInvalid(t *testing.T) {
 	late := r.h.Begin()
 	must(t, late.PutMetadata(l, Metadata{}))
 	r.commit(func(tx *Tx) { tx.Delete(l) })
-	wantErr(t, "metadata of what is gone", late.Commit(ctx), ErrInvalid)
+	wantErr(t, "metadata of what is gone", late.Commit(ctx), errInvalid)
 	r.verify("after that")
 }
 
@@ -186,7 +186,7 @@ func TestErrorTexts(t *testing.T) {
 	if f := small.h.Failure(); f.Stack != "" || f.Message != "m" {
 		t.Errorf("got %+v", f)
 	}
-	if err := small.h.Begin().SetError(&Failure{Message: long}); !errors.Is(err, ErrTooLarge) {
+	if err := small.h.Begin().SetError(&Failure{Message: long}); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v", err)
 	}
 }

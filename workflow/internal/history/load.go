@@ -25,7 +25,7 @@ func load(ctx context.Context, snap *actorstore.Snapshot) (*loader, error) {
 	l := &loader{memory: newMemory()}
 	next, end := actorstore.NamespaceRange(actorstore.NamespaceWorkflow)
 	for e, err := range snap.List(ctx, actorstore.ListOptions{Start: next, End: end}) {
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, errCorrupt) {
 			return l, l.carefully(ctx, snap, next, end)
 		}
 		if err != nil {
@@ -40,14 +40,14 @@ func load(ctx context.Context, snap *actorstore.Snapshot) (*loader, error) {
 // carefully goes on where rows are damaged: it asks for each key by itself.
 func (l *loader) carefully(ctx context.Context, snap *actorstore.Snapshot, start, end []byte) error {
 	for e, err := range snap.Survey(ctx, start, end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+		if err != nil && (e.Key == nil || !errors.Is(err, errCorrupt)) {
 			return err
 		}
 		var value []byte
 		if err == nil {
 			value, err = snap.Get(ctx, e.Key, nil)
 		}
-		if err != nil && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, errCorrupt) {
 			return err
 		}
 		l.found(e.Key, value, err)
@@ -81,7 +81,7 @@ func (l *loader) found(key, value []byte, err error) {
 
 func (l *loader) foundName(i NameIndex, value []byte) error {
 	if l.gap = l.gap || int(i) != len(l.names); l.gap {
-		return fmt.Errorf("%w: there is no name %d below it", ErrCorrupt, len(l.names))
+		return fmt.Errorf("%w: there is no name %d below it", errCorrupt, len(l.names))
 	}
 	name := string(value)
 	l.names = append(l.names, name)
@@ -89,9 +89,9 @@ func (l *loader) foundName(i NameIndex, value []byte) error {
 	other, twice := l.index[name]
 	switch {
 	case twice:
-		return fmt.Errorf("%w: it is name %d as well", ErrCorrupt, other)
+		return fmt.Errorf("%w: it is name %d as well", errCorrupt, other)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: not UTF-8", ErrCorrupt)
+		return fmt.Errorf("%w: not UTF-8", errCorrupt)
 	}
 	l.index[name] = i
 	return nil
@@ -103,18 +103,18 @@ func (l *loader) foundEntry(at Location, value []byte) error {
 		return err
 	}
 	if e.Location != at {
-		return fmt.Errorf("%w: the entry says that it is at %x", ErrCorrupt, string(e.Location))
+		return fmt.Errorf("%w: the entry says that it is at %x", errCorrupt, string(e.Location))
 	}
 	e.Location = at
 	l.records[at] = &record{Entry: e, size: len(value), metaSize: absent}
 	l.order = append(l.order, at)
 	if other, twice := l.ids[e.ID]; twice {
-		return fmt.Errorf("%w: %s has its id, too", ErrCorrupt, l.describe(other))
+		return fmt.Errorf("%w: %s has its id, too", errCorrupt, l.describe(other))
 	}
 	l.ids[e.ID] = at
-	for s := range at.Segments() {
+	for s := range at.segments() {
 		if int(s.Name) >= len(l.names) {
-			return fmt.Errorf("%w: there is no name %d", ErrCorrupt, s.Name)
+			return fmt.Errorf("%w: there is no name %d", errCorrupt, s.Name)
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (l *loader) foundField(key actorstore.WorkflowField, value []byte) (err err
 	l.sizes[i], l.values[i] = len(value), append([]byte{}, value...)
 	switch field(i) {
 	case fieldState:
-		l.state, err = ParseState(string(value))
+		l.state, err = parseState(string(value))
 	case fieldError:
 		l.failure, err = parseFailure(value)
 	}
@@ -148,7 +148,7 @@ func (l *loader) foundMetadata(key []byte, id string, value []byte) error {
 		l.orphans[id] = orphan{m, len(value)}
 		l.lost = append(l.lost, id)
 		l.damages = append(l.damages, Damage{Key: bytes.Clone(key), Harmless: true,
-			Err: fmt.Errorf("%w: there is no such entry", ErrCorrupt)})
+			Err: fmt.Errorf("%w: there is no such entry", errCorrupt)})
 		return nil
 	}
 	rec := l.records[at]

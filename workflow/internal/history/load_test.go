@@ -101,10 +101,10 @@ func TestOneAtATime(t *testing.T) {
 	wantErr(t, "commit", tx.Commit(ctx), ErrClosed)
 	wantErr(t, "defer", tx.Defer(), ErrClosed)
 	wantErr(t, "reload", r.h.Reload(ctx), ErrClosed)
-	wantErr(t, "err", r.h.Err(), ErrClosed)
+	wantErr(t, "err", r.h.failure(), ErrClosed)
 	r.h, err = Open(ctx, r.actor, nil)
 	must(t, err)
-	must(t, r.h.Err())
+	must(t, r.h.failure())
 	r.wantPaths("nothing landed")
 }
 
@@ -120,26 +120,26 @@ func TestDamage(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"an entry without a name", appendEntryKey(nil, root.Name(9)), entry("x", root.Name(9)), false, ErrCorrupt, "no name 9"},
+		{"an entry without a name", appendEntryKey(nil, root.Name(9)), entry("x", root.Name(9)), false, errCorrupt, "no name 9"},
 		{"an iteration of a loop without a name", appendEntryKey(nil, root.Name(0).Iteration(9, 1).Name(0)),
-			entry("x", root.Name(0).Iteration(9, 1).Name(0)), false, ErrCorrupt, "no name 9"},
-		{"an entry at another place", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(0)), false, ErrCorrupt, "says that it is at"},
-		{"an id twice", appendEntryKey(nil, root.Name(1)), entry("first", root.Name(1)), false, ErrCorrupt, "has its id"},
-		{"an entry cut short", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(1))[:9], false, ErrCorrupt, "malformed"},
-		{"an entry of a newer version", appendEntryKey(nil, root.Name(1)), []byte{2, 0}, false, ErrNewerFormat, "version 2"},
-		{"a key that is no location", appendEntryKey(nil, "\x02a\x00"), entry("x", ""), false, ErrCorrupt, "not a location"},
-		{"an entry at the root", appendEntryKey(nil, ""), entry("x", ""), false, ErrCorrupt, "not a key"},
-		{"an unknown part", []byte{7, 0x15, 0x05, 0x14}, nil, false, ErrCorrupt, "not a key"},
-		{"an unknown field", []byte{7, 0x15, 0x03, 0x15, 0x06}, nil, false, ErrCorrupt, "not a key"},
+			entry("x", root.Name(0).Iteration(9, 1).Name(0)), false, errCorrupt, "no name 9"},
+		{"an entry at another place", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(0)), false, errCorrupt, "says that it is at"},
+		{"an id twice", appendEntryKey(nil, root.Name(1)), entry("first", root.Name(1)), false, errCorrupt, "has its id"},
+		{"an entry cut short", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(1))[:9], false, errCorrupt, "malformed"},
+		{"an entry of a newer version", appendEntryKey(nil, root.Name(1)), []byte{2, 0}, false, errNewerFormat, "version 2"},
+		{"a key that is no location", appendEntryKey(nil, "\x02a\x00"), entry("x", ""), false, errCorrupt, "not a location"},
+		{"an entry at the root", appendEntryKey(nil, ""), entry("x", ""), false, errCorrupt, "not a key"},
+		{"an unknown part", []byte{7, 0x15, 0x05, 0x14}, nil, false, errCorrupt, "not a key"},
+		{"an unknown field", []byte{7, 0x15, 0x03, 0x15, 0x06}, nil, false, errCorrupt, "not a key"},
 		{"the version, which means nothing", []byte{7, 0x15, 0x03, 0x15, 0x04}, []byte("1"), false, nil, ""},
-		{"an unknown state", appendFieldKey(nil, fieldState), []byte("odd"), false, ErrCorrupt, `"odd"`},
-		{"an error that is none", appendFieldKey(nil, fieldError), []byte{0xf6}, false, ErrCorrupt, "not an error"},
-		{"a name behind a gap", appendNameKey(nil, 7), []byte("seven"), false, ErrCorrupt, "no name 3"},
-		{"a name twice", appendNameKey(nil, 3), []byte("a"), false, ErrCorrupt, "name 0"},
-		{"a name that is not UTF-8", appendNameKey(nil, 3), []byte{0xff}, false, ErrCorrupt, "UTF-8"},
-		{"metadata of nothing", appendMetadataKey(nil, "nobody"), metadata, true, ErrCorrupt, "no such entry"},
-		{"metadata cut short", appendMetadataKey(nil, "first"), metadata[:7], false, ErrCorrupt, "malformed"},
-		{"a key of metadata that is none", append(appendMetadataKey(nil, "a"), 0x14), metadata, false, ErrCorrupt, "not a key"},
+		{"an unknown state", appendFieldKey(nil, fieldState), []byte("odd"), false, errCorrupt, `"odd"`},
+		{"an error that is none", appendFieldKey(nil, fieldError), []byte{0xf6}, false, errCorrupt, "not an error"},
+		{"a name behind a gap", appendNameKey(nil, 7), []byte("seven"), false, errCorrupt, "no name 3"},
+		{"a name twice", appendNameKey(nil, 3), []byte("a"), false, errCorrupt, "name 0"},
+		{"a name that is not UTF-8", appendNameKey(nil, 3), []byte{0xff}, false, errCorrupt, "UTF-8"},
+		{"metadata of nothing", appendMetadataKey(nil, "nobody"), metadata, true, errCorrupt, "no such entry"},
+		{"metadata cut short", appendMetadataKey(nil, "first"), metadata[:7], false, errCorrupt, "malformed"},
+		{"a key of metadata that is none", append(appendMetadataKey(nil, "a"), 0x14), metadata, false, errCorrupt, "not a key"},
 	} {
 		r := newRig(t, Options{}, batch.Limits{})
 		r.commit(func(tx *Tx) {
@@ -170,7 +170,7 @@ func TestDamage(t *testing.T) {
 			s.Path(e.Location)
 		}
 		h, err := Open(ctx, r.actor, nil)
-		var damage *DamageError
+		var damage *damageError
 		switch {
 		case tt.harmless:
 			if must(t, err); h.Snapshot().Orphans["nobody"] == nil {
@@ -259,7 +259,7 @@ func TestDamagedRows(t *testing.T) {
 		t.Errorf("%v, %d entries", damages, len(s.Entries))
 	}
 	_, err := Open(ctx, r.actor, nil)
-	var damage *DamageError
+	var damage *damageError
 	if !errors.As(err, &damage) || !bytes.Equal(damage.Key, key) {
 		t.Errorf("open: %v", err)
 	}

@@ -13,9 +13,9 @@ import (
 // It never changes: names are appended, and stay.
 type NameIndex uint32
 
-// A Segment is one element of a Location: a name, or an iteration of the loop of that
+// A segment is one element of a Location: a name, or an iteration of the loop of that
 // name.
-type Segment struct {
+type segment struct {
 	Name      NameIndex
 	Loop      bool   // whether it is an iteration of the loop Name
 	Iteration uint32 // which one; 0 unless Loop
@@ -31,7 +31,7 @@ type Segment struct {
 //	a join j, and s in its branch b   [j]    [j, b, s]
 //
 // The zero value is the root, which has no entry. Only the methods below and
-// ParseLocation make others; one that was converted from another string makes methods
+// parseLocation make others; one that was converted from another string makes methods
 // panic.
 type Location string
 
@@ -58,9 +58,9 @@ func (l Location) Within(scope Location) bool {
 	return strings.HasPrefix(string(l), string(scope))
 }
 
-// Segments yields the segments of l, the outermost first.
-func (l Location) Segments() iter.Seq[Segment] {
-	return func(yield func(Segment) bool) {
+// segments yields the segments of l, the outermost first.
+func (l Location) segments() iter.Seq[segment] {
+	return func(yield func(segment) bool) {
 		for rest := []byte(l); len(rest) > 0; {
 			s, r, ok := nextSegment(rest)
 			if !ok {
@@ -74,7 +74,7 @@ func (l Location) Segments() iter.Seq[Segment] {
 }
 
 // Parent returns the scope in which l lies, and its last segment; ok is false for the root.
-func (l Location) Parent() (parent Location, last Segment, ok bool) {
+func (l Location) Parent() (parent Location, last segment, ok bool) {
 	for rest := []byte(l); len(rest) > 0; {
 		parent, ok = l[:len(l)-len(rest)], true
 		last, rest, _ = nextSegment(rest)
@@ -91,13 +91,13 @@ func (l Location) nameIn(scope Location) (i NameIndex, ok bool) {
 	return s.Name, ok && !s.Loop && len(rest) == 0
 }
 
-// ParseLocation returns the Location whose packed tuple b is: the rest of an entry's key.
-// Anything else is ErrCorrupt. b is not kept.
-func ParseLocation(b []byte) (Location, error) {
+// parseLocation returns the Location whose packed tuple b is: the rest of an entry's key.
+// Anything else is errCorrupt. b is not kept.
+func parseLocation(b []byte) (Location, error) {
 	for rest := b; len(rest) > 0; {
 		_, r, ok := nextSegment(rest)
 		if !ok {
-			return "", fmt.Errorf("%w: %x is not a location", ErrCorrupt, b)
+			return "", fmt.Errorf("%w: %x is not a location", errCorrupt, b)
 		}
 		rest = r
 	}
@@ -105,17 +105,17 @@ func ParseLocation(b []byte) (Location, error) {
 }
 
 // nextSegment decodes the first segment of b.
-func nextSegment(b []byte) (s Segment, rest []byte, ok bool) {
+func nextSegment(b []byte) (s segment, rest []byte, ok bool) {
 	if b[0] != nestedStart {
 		n, rest, ok := actorstore.ParseWorkflowNumber(b)
-		return Segment{Name: NameIndex(n)}, rest, ok
+		return segment{Name: NameIndex(n)}, rest, ok
 	}
 	loop, rest, ok1 := actorstore.ParseWorkflowNumber(b[1:])
 	iteration, rest, ok2 := actorstore.ParseWorkflowNumber(rest)
 	if !ok1 || !ok2 || len(rest) == 0 || rest[0] != 0 {
-		return Segment{}, nil, false
+		return segment{}, nil, false
 	}
-	return Segment{Name: NameIndex(loop), Loop: true, Iteration: iteration}, rest[1:], true
+	return segment{Name: NameIndex(loop), Loop: true, Iteration: iteration}, rest[1:], true
 }
 
 // nestedStart is the byte with which a nested tuple begins.

@@ -163,7 +163,7 @@ func (mt *modelTx) run(s modelState) (modelState, error) {
 		op(&s, l)
 	}
 	if l.to != nil && l.err == nil {
-		if !s.state.May(*l.to) {
+		if !s.state.may(*l.to) {
 			return s, ErrTransition
 		}
 		s.state = *l.to
@@ -175,7 +175,7 @@ func (mt *modelTx) run(s modelState) (modelState, error) {
 		}
 	}
 	if l.err == nil && len(l.gone) > 0 {
-		l.err = ErrInvalid
+		l.err = errInvalid
 	}
 	return s, l.err
 }
@@ -222,8 +222,8 @@ func (m *model) land(mt *modelTx) {
 			must(t, err)
 			break
 		}
-		if err == nil || m.r.h.Err() == nil {
-			t.Errorf("commit says %v, and then %v", err, m.r.h.Err())
+		if err == nil || m.r.h.failure() == nil {
+			t.Errorf("commit says %v, and then %v", err, m.r.h.failure())
 		}
 		if point == faultkv.AfterApply {
 			m.stored = want.clone()

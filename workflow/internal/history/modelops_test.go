@@ -16,7 +16,7 @@ func (m *model) put(mt *modelTx) {
 	}
 	must(m.r.t, mt.tx.Put(e))
 	e.ID = mt.tx.find(e.Location).entry.ID
-	m.note("put %x %s %s", string(e.Location), e.ID, e.Kind.Type())
+	m.note("put %x %s %s", string(e.Location), e.ID, e.Type())
 	mt.add(func(s *modelState, l *landing) {
 		old, ok := s.entries[e.Location]
 		if !ok || old.ID != e.ID {
@@ -33,7 +33,7 @@ func (m *model) put(mt *modelTx) {
 func (m *model) putMetadata(mt *modelTx) {
 	l, meta := m.location(), m.rng.metadata()
 	err := mt.tx.PutMetadata(l, *meta)
-	if errors.Is(err, ErrInvalid) {
+	if errors.Is(err, errInvalid) {
 		return // nothing is there
 	}
 	must(m.r.t, err)

@@ -9,12 +9,12 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// MaxName is the length of the longest name, in bytes.
-const MaxName = 4096
+// maxName is the length of the longest name, in bytes.
+const maxName = 4096
 
 // Name returns the index of a name, which is registered if it is new; it is written with
-// the next commit of anything. A name that is not UTF-8 is ErrInvalid, and one of more
-// than MaxName bytes, or than a value may have, ErrTooLarge.
+// the next commit of anything. A name that is not UTF-8 is errInvalid, and one of more
+// than maxName bytes, or than a value may have, errTooLarge.
 func (h *History) Name(name string) (NameIndex, error) {
 	if i, ok := h.Lookup(name); ok {
 		return i, nil
@@ -30,9 +30,9 @@ func (h *History) Name(name string) (NameIndex, error) {
 // checkName says why a name can't be stored.
 func (h *History) checkName(name string) error {
 	if !utf8.ValidString(name) {
-		return fmt.Errorf("%w name %q: not UTF-8", ErrInvalid, clip(name))
+		return fmt.Errorf("%w name %q: not UTF-8", errInvalid, clip(name))
 	}
-	if limit := min(MaxName, h.limits.ValueSize); len(name) > limit {
+	if limit := min(maxName, h.limits.ValueSize); len(name) > limit {
 		err := &batch.LimitError{Err: batch.ErrValueTooLarge, What: "bytes of the name", Size: len(name), Limit: limit}
 		return &SizeError{Path: strconv.Quote(clip(name)), What: err.What, Size: err.Size, Limit: err.Limit, Err: err}
 	}

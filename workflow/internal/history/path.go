@@ -12,11 +12,11 @@ func appendPath(dst []byte, l Location, names []string) []byte {
 		return append(dst, '.')
 	}
 	first := true
-	var before Segment // of dst's last segment
-	for s := range l.Segments() {
+	var before segment // of dst's last segment
+	for s := range l.segments() {
 		// An iteration follows its loop, of which it is an attribute. Anywhere else, where no
 		// program puts one, it is a segment by itself.
-		if s.Loop && (first || before != Segment{Name: s.Name}) {
+		if s.Loop && (first || before != segment{Name: s.Name}) {
 			if !first {
 				dst = append(dst, '/')
 			}

@@ -68,18 +68,18 @@ func TestLocation(t *testing.T) {
 	root := Location("")
 	loop := root.Name(300)
 	x := loop.Iteration(300, 256).Name(0)
-	var got []Segment
-	for s := range x.Segments() {
+	var got []segment
+	for s := range x.segments() {
 		got = append(got, s)
 	}
-	if want := []Segment{{Name: 300}, {300, true, 256}, {}}; !slices.Equal(got, want) {
+	if want := []segment{{Name: 300}, {300, true, 256}, {}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for range x.Segments() {
+	for range x.segments() {
 		break
 	}
 	parent, last, ok := x.Parent()
-	if parent != loop.Iteration(300, 256) || last != (Segment{}) || !ok {
+	if parent != loop.Iteration(300, 256) || last != (segment{}) || !ok {
 		t.Errorf("parent %x, %v", string(parent), last)
 	}
 	if _, _, ok := root.Parent(); ok {
@@ -103,15 +103,15 @@ func TestLocation(t *testing.T) {
 		t.Errorf("%x is not sorted", order)
 	}
 	for _, s := range []string{"05", "0514", "051414", "051414ff", "13fe", "02610000", "190100000000", "0514141400"} {
-		_, err := ParseLocation(unhex(t, s))
-		wantErr(t, s, err, ErrCorrupt)
+		_, err := parseLocation(unhex(t, s))
+		wantErr(t, s, err, errCorrupt)
 	}
 	defer func() {
 		if recover() == nil {
 			t.Error("a text was a location")
 		}
 	}()
-	for range Location("text").Segments() {
+	for range Location("text").segments() {
 		continue
 	}
 }

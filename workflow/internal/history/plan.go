@@ -80,15 +80,15 @@ func (tx *Tx) ready(b *batch.Batch) error {
 	for i := range tx.changes {
 		c := &tx.changes[i]
 		if rec := tx.record(c.entry.Location); c.value == nil && (rec == nil || rec.ID != c.entry.ID) {
-			return fmt.Errorf("%w metadata: the entry %s is gone", ErrInvalid, appendPath(nil, c.entry.Location, h.m.names))
+			return fmt.Errorf("%w metadata: the entry %s is gone", errInvalid, appendPath(nil, c.entry.Location, h.m.names))
 		}
 	}
 	return nil
 }
 
-var errTwo = fmt.Errorf("%w batch: it has another transaction of this history", ErrInvalid)
+var errTwo = fmt.Errorf("%w batch: it has another transaction of this history", errInvalid)
 
-var errOrdered = fmt.Errorf("%w batch: a history lands whole, and the batch is %v", ErrInvalid, batch.Ordered)
+var errOrdered = fmt.Errorf("%w batch: a history lands whole, and the batch is %v", errInvalid, batch.Ordered)
 
 // collect puts the entries and then the metadata that are written into the plan, each
 // sorted by location.
@@ -175,7 +175,7 @@ func (p *plan) needed() NameIndex {
 	n := p.names
 	for _, w := range p.writes {
 		if w.what == whatEntry {
-			for s := range w.at.Segments() {
+			for s := range w.at.segments() {
 				n = max(n, s.Name+1)
 			}
 		}

@@ -76,7 +76,7 @@ type savedMetadata struct {
 }
 
 // A savedSegment is the index of a name, or {loop, iteration}.
-type savedSegment Segment
+type savedSegment segment
 
 type savedMarker struct {
 	Loop      NameIndex `json:"loop"`
@@ -117,10 +117,10 @@ func (s *Snapshot) MarshalJSON() ([]byte, error) {
 	}
 	for _, e := range s.Entries {
 		var at []savedSegment
-		for seg := range e.Location.Segments() {
+		for seg := range e.Location.segments() {
 			at = append(at, savedSegment(seg))
 		}
-		out.Entries = append(out.Entries, savedEntry{s.Path(e.Location), e.ID, at, e.Kind.Type(), saveKind(e.Kind), saveMetadata(e.Metadata)})
+		out.Entries = append(out.Entries, savedEntry{s.Path(e.Location), e.ID, at, e.Type(), saveKind(e.Kind), saveMetadata(e.Metadata)})
 	}
 	for id, m := range s.Orphans {
 		if out.Orphans == nil {
@@ -187,18 +187,18 @@ func saveMetadata(m *Metadata) *savedMetadata {
 }
 
 // UnmarshalJSON reads what MarshalJSON makes. Paths, and what is for people, are not
-// looked at. What makes no sense, as an entry with a name that is missing, is ErrInvalid.
+// looked at. What makes no sense, as an entry with a name that is missing, is errInvalid.
 func (s *Snapshot) UnmarshalJSON(b []byte) error {
 	var in saved
 	if err := json.Unmarshal(b, &in); err != nil {
-		return fmt.Errorf("%w history: %w", ErrInvalid, err)
+		return fmt.Errorf("%w history: %w", errInvalid, err)
 	}
 	if in.Format != savedFormat {
-		return fmt.Errorf("%w history: format %.80q", ErrInvalid, in.Format)
+		return fmt.Errorf("%w history: format %.80q", errInvalid, in.Format)
 	}
 	out, err := in.load()
 	if err != nil {
-		return fmt.Errorf("%w history: %w", ErrInvalid, err)
+		return fmt.Errorf("%w history: %w", errInvalid, err)
 	}
 	*s = *out
 	return nil
@@ -207,7 +207,7 @@ func (s *Snapshot) UnmarshalJSON(b []byte) error {
 func (in *saved) load() (*Snapshot, error) {
 	s := &Snapshot{Input: kept(in.Input), Output: kept(in.Output), Names: in.Names}
 	var err error
-	if s.State, err = ParseState(in.State); err != nil {
+	if s.State, err = parseState(in.State); err != nil {
 		return nil, err
 	}
 	if in.Error != nil {

@@ -25,16 +25,16 @@ func (s State) String() string { return word(s, states[:]) }
 
 var states = [...]string{"pending", "running", "sleeping", "failed", "completed", "cancelled", "rolling_back"}
 
-// ParseState returns the State that has the text. Any other text is ErrCorrupt.
-func ParseState(text string) (State, error) {
+// parseState returns the State that has the text. Any other text is errCorrupt.
+func parseState(text string) (State, error) {
 	i := slices.Index(states[:], text)
 	if i < 0 {
-		return 0, fmt.Errorf("%w: %.80q is not the state of a workflow", ErrCorrupt, text)
+		return 0, fmt.Errorf("%w: %.80q is not the state of a workflow", errCorrupt, text)
 	}
 	return State(i), nil
 }
 
-// May reports whether a workflow in the state s may be put into the state to:
+// may reports whether a workflow in the state s may be put into the state to:
 //
 //   - Cancelled stays;
 //   - RollingBack ends as Failed or Cancelled;
@@ -42,7 +42,7 @@ func ParseState(text string) (State, error) {
 //
 // A workflow that failed or completed may run again, over its history. To stay is
 // allowed.
-func (s State) May(to State) bool {
+func (s State) may(to State) bool {
 	switch {
 	case s == to:
 		return true

@@ -11,13 +11,13 @@ import (
 
 func TestStateText(t *testing.T) {
 	for s := range State(len(states)) {
-		if got, err := ParseState(s.String()); got != s || err != nil {
+		if got, err := parseState(s.String()); got != s || err != nil {
 			t.Errorf("%v: got %v, %v", s, got, err)
 		}
 	}
 	for _, text := range []string{"", "Running", "paused", "unknown"} {
-		_, err := ParseState(text)
-		wantErr(t, text, err, ErrCorrupt)
+		_, err := parseState(text)
+		wantErr(t, text, err, errCorrupt)
 	}
 	if s := State(99).String(); s != "unknown" {
 		t.Errorf("got %q", s)
@@ -38,7 +38,7 @@ func TestTransitions(t *testing.T) {
 			if rest = rest[n*len(text):]; rest != "" {
 				rest = rest[1:]
 			}
-			s, err := ParseState(text)
+			s, err := parseState(text)
 			must(t, err)
 			want[s] = true
 		}
@@ -48,7 +48,7 @@ func TestTransitions(t *testing.T) {
 				r.commit(func(tx *Tx) { must(t, tx.SetState(from)) })
 			}
 			err := r.h.Begin().SetState(to)
-			var transition *TransitionError
+			var transition *transitionError
 			switch {
 			case want[to] != (err == nil):
 				t.Errorf("%v to %v: %v", from, to, err)
@@ -140,7 +140,7 @@ func TestOutcomes(t *testing.T) {
 	r.commit(func(tx *Tx) { must(t, tx.SetState(Sleeping)); must(t, tx.SetError(nil)) })
 	look("recovered", "", "")
 	wantErr(t, "metadata of an odd kind",
-		r.h.Begin().SetError(&Failure{Metadata: cbor.Object{{Name: "x", Value: []int{1}}}}), ErrInvalid)
+		r.h.Begin().SetError(&Failure{Metadata: cbor.Object{{Name: "x", Value: []int{1}}}}), errInvalid)
 }
 
 // After Reset it is as if nothing had been, but for the names; and what follows is the
@@ -202,7 +202,7 @@ func TestRestore(t *testing.T) {
 	to.commit(func(tx *Tx) { must(t, tx.Restore(saved)) })
 	wantEqual(t, "restored", to.h.Snapshot(), saved)
 	to.verify("restored")
-	wantErr(t, "again", to.h.Begin().Restore(saved), ErrInvalid)
+	wantErr(t, "again", to.h.Begin().Restore(saved), errInvalid)
 	empty := newRig(t, Options{}, batch.Limits{})
-	wantErr(t, "a name twice", empty.h.Begin().Restore(&Snapshot{Names: []string{"a", "a"}}), ErrInvalid)
+	wantErr(t, "a name twice", empty.h.Begin().Restore(&Snapshot{Names: []string{"a", "a"}}), errInvalid)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// AppendTransport appends s in the form in which inspectors take it: BARE without a
+// appendTransport appends s in the form in which inspectors take it: BARE without a
 // version, {names list<str>, entries list<Entry>, metadata map<str, Metadata>}. The state,
 // the input, the output and the error are not in it. Metadata come in the order of the
 // entries, and then the orphans' by id. Names that are no UTF-8 come with what is wrong
 // replaced.
-func (s *Snapshot) AppendTransport(dst []byte) []byte {
+func (s *Snapshot) appendTransport(dst []byte) []byte {
 	dst = bare.AppendUint(dst, uint64(len(s.Names)))
 	for _, name := range s.Names {
 		dst = bare.AppendString(dst, strings.ToValidUTF8(name, "\uFFFD"))
@@ -39,9 +39,9 @@ func (s *Snapshot) AppendTransport(dst []byte) []byte {
 	return dst
 }
 
-// ParseTransport decodes what AppendTransport makes; entries and metadata may come in any
-// order. Other bytes are ErrCorrupt.
-func ParseTransport(b []byte) (*Snapshot, error) {
+// parseTransport decodes what appendTransport makes; entries and metadata may come in any
+// order. Other bytes are errCorrupt.
+func parseTransport(b []byte) (*Snapshot, error) {
 	r := bare.NewReader(b)
 	s := &Snapshot{}
 	for range r.Len(math.MaxInt) {
@@ -61,7 +61,7 @@ func ParseTransport(b []byte) (*Snapshot, error) {
 	}
 	s.readTransportMetadata(r, ids)
 	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	slices.SortStableFunc(s.Entries, byLocation)
 	return s, nil

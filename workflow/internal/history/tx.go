@@ -11,7 +11,7 @@ import (
 // A Tx is changes that land together, in the order of the calls: what is put after a
 // Delete stays, what was put before doesn't. It keeps what it is given, which must not be
 // changed. It is not safe for concurrent use, and reads of the History don't see it before
-// it lands. Then, or when it was deferred, it is used up, and its methods are ErrInvalid.
+// it lands. Then, or when it was deferred, it is used up, and its methods are errInvalid.
 // Free has another Begin use its memory.
 type Tx struct {
 	h *History
@@ -78,14 +78,14 @@ func (tx *Tx) Free() {
 	tx.h.txs.Put(tx)
 }
 
-var errUsed = fmt.Errorf("%w transaction: it has landed", ErrInvalid)
+var errUsed = fmt.Errorf("%w transaction: it has landed", errInvalid)
 
 // Put adds an entry, or replaces the one at its location. One without an ID gets that of
 // the entry that it replaces, or a new one. With the same ID the metadata stay; with
 // another they are removed. e.Metadata is ignored. Errors in it that are longer than 16
 // KiB are cut.
 //
-// Errors are a *SizeError, when the entry is larger than the store takes, and ErrInvalid;
+// Errors are a *SizeError, when the entry is larger than the store takes, and errInvalid;
 // then tx is as it was.
 func (tx *Tx) Put(e Entry) error {
 	if tx.used {
@@ -134,7 +134,7 @@ func (tx *Tx) unique(e *Entry) error {
 		}
 	}
 	if taken && other != e.Location {
-		return fmt.Errorf("%w entry: %s has the id %q", ErrInvalid, appendPath(nil, other, tx.h.m.names), e.ID)
+		return fmt.Errorf("%w entry: %s has the id %q", errInvalid, appendPath(nil, other, tx.h.m.names), e.ID)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (tx *Tx) PutMetadata(l Location, m Metadata) error {
 	} else if rec != nil {
 		id = rec.ID
 	} else {
-		return fmt.Errorf("%w metadata: there is no entry %s", ErrInvalid, tx.h.Path(l))
+		return fmt.Errorf("%w metadata: there is no entry %s", errInvalid, tx.h.Path(l))
 	}
 	value, err := tx.h.encodeMetadata(l, id, &m, tx.buf)
 	if err != nil {

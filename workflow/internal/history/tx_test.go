@@ -40,11 +40,11 @@ func TestPut(t *testing.T) {
 	want := r.h.Snapshot()
 	r.reopen()
 	wantEqual(t, "after a restart", r.h.Snapshot(), want)
-	e, ok := r.h.ByID(first.ID)
+	e, ok := r.h.byID(first.ID)
 	if !ok || string(e.Kind.(Step).Output) != "ok" || *e.Metadata.CompletedAt != 7 || e.Location != l {
 		t.Errorf("got %+v", e)
 	}
-	if _, ok := r.h.ByID("nobody"); ok || r.h.NameOf(0) != "charge" || r.h.NameOf(1) != "" {
+	if _, ok := r.h.byID("nobody"); ok || r.h.NameOf(0) != "charge" || r.h.NameOf(1) != "" {
 		t.Error("something is there that isn't")
 	}
 }
@@ -199,13 +199,13 @@ func TestAbort(t *testing.T) {
 	must(t, tx.Commit(ctx))
 	r.wantPaths("tried again", "b")
 	r.verify("tried again")
-	wantErr(t, "a third time", tx.Commit(ctx), ErrInvalid)
-	wantErr(t, "put", tx.Put(Entry{Location: r.at("c"), Kind: Step{}}), ErrInvalid)
-	wantErr(t, "state", tx.SetState(Running), ErrInvalid)
-	wantErr(t, "metadata", tx.PutMetadata(r.at("b"), Metadata{}), ErrInvalid)
-	wantErr(t, "output", tx.SetOutput(nil), ErrInvalid)
-	wantErr(t, "reset", tx.Reset(), ErrInvalid)
-	wantErr(t, "defer", tx.Defer(), ErrInvalid)
+	wantErr(t, "a third time", tx.Commit(ctx), errInvalid)
+	wantErr(t, "put", tx.Put(Entry{Location: r.at("c"), Kind: Step{}}), errInvalid)
+	wantErr(t, "state", tx.SetState(Running), errInvalid)
+	wantErr(t, "metadata", tx.PutMetadata(r.at("b"), Metadata{}), errInvalid)
+	wantErr(t, "output", tx.SetOutput(nil), errInvalid)
+	wantErr(t, "reset", tx.Reset(), errInvalid)
+	wantErr(t, "defer", tx.Defer(), errInvalid)
 }
 
 // A transaction lands with what else is in a batch, also in one that is joined to another
@@ -232,11 +232,11 @@ func TestStage(t *testing.T) {
 	tx = r.h.Begin()
 	r.step(tx, "2", "b")
 	tx.Stage(&ordered)
-	wantErr(t, "ordered", r.actor.Commit(ctx, &ordered), ErrInvalid)
+	wantErr(t, "ordered", r.actor.Commit(ctx, &ordered), errInvalid)
 	var twice batch.Batch
 	tx.Stage(&twice)
 	r.h.Begin().Stage(&twice)
-	wantErr(t, "two in a batch", r.actor.Commit(ctx, &twice), ErrInvalid)
+	wantErr(t, "two in a batch", r.actor.Commit(ctx, &twice), errInvalid)
 	must(t, tx.Commit(ctx))
 	r.verify("after those")
 }

@@ -62,7 +62,7 @@ func TestKeysGolden(t *testing.T) {
 		case actorstore.WorkflowHistory:
 			got = appendEntryKey(nil, k.location)
 			again := Location("")
-			for s := range k.location.Segments() {
+			for s := range k.location.segments() {
 				if s.Loop {
 					again = again.Iteration(s.Name, s.Iteration)
 				} else {
