@@ -172,12 +172,12 @@ func simpleValue(x any) (v Value, ok bool) {
 	case []byte:
 		return BytesValue(x), true
 	case time.Time:
-		return TimeValue(x), true
+		return timeValue(x), true
 	case *big.Int:
 		if x == nil {
 			return Value{}, true
 		}
-		return BigValue(new(big.Int).Set(x)), true
+		return bigValue(new(big.Int).Set(x)), true
 	case []Value:
 		return ArrayValue(slices.Clone(x)...), true
 	case []Attr:
@@ -220,7 +220,7 @@ func numberValue(x any) (v Value, ok bool) {
 
 func uintValue(n uint64) Value {
 	if n > math.MaxInt64 {
-		return BigValue(new(big.Int).SetUint64(n))
+		return bigValue(new(big.Int).SetUint64(n))
 	}
 	return IntValue(int64(n))
 }

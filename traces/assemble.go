@@ -61,7 +61,7 @@ func (g *gathered) horizon() horizon {
 			// Nothing says how long the buckets of others are: they are taken to be of the usual
 			// length.
 			from.at = r.start
-			from.gaps = from.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(DefaultBucketSize/time.Second), 0), 0})
+			from.gaps = from.gaps.min(chunkKey{max(int64(r.start/1e9)-int64(defaultBucketSize/time.Second), 0), 0})
 		}
 		h = h.join(from)
 	}
@@ -148,7 +148,7 @@ func (m resources) of(r *record, strings []string) *Resource {
 	res := &Resource{}
 	for _, a := range r.attrs {
 		if v := decodeValue(a.value); strings[a.key] == keySchema {
-			res.SchemaURL = v.AsString()
+			res.SchemaURL, _ = v.Any().(string)
 		} else {
 			res.Attributes = append(res.Attributes, Attr{strings[a.key], v})
 		}
@@ -271,11 +271,11 @@ func (d *SpanData) update(rows []attrRow, strings []string) {
 // reserved reports whether an attribute was for a field, which it then sets.
 func (d *SpanData) reserved(a *Attr) bool {
 	switch {
-	case a.Key == keyDroppedEvents && a.Value.typ == TypeInt:
-		d.DroppedEvents = uint32(min(max(a.Value.AsInt(), 0), 1<<32-1))
-	case a.Key == keyScopeAttrs && a.Value.typ == TypeMap:
-		d.Scope.Attributes = a.Value.AsMap()
-	case a.Value.typ != TypeString:
+	case a.Key == keyDroppedEvents && a.Value.typ == typeInt:
+		d.DroppedEvents = uint32(min(max(a.Value.asInt(), 0), 1<<32-1))
+	case a.Key == keyScopeAttrs && a.Value.typ == typeMap:
+		d.Scope.Attributes = a.Value.asMap()
+	case a.Value.typ != typeString:
 		return false
 	case a.Key == keyScopeName:
 		d.Scope.Name = a.Value.text

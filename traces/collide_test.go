@@ -93,7 +93,7 @@ func TestSameSpanIDOpen(t *testing.T) {
 			r.open()
 			want(t, "adopted", len(r.Adopted()) == 2, adopt)
 			for _, s := range r.Adopted() {
-				d := s.Data()
+				d := s.data()
 				want(t, "adopted", fmt.Sprint("t", attr(&d, "i"), d.TraceID), fmt.Sprint(d.Name, TraceID{d.Name[1] - '0'}))
 			}
 			for range 2 {

@@ -207,7 +207,7 @@ func TestLeftOpen(t *testing.T) {
 	if len(adopted) != 1 || !adopted[0].Active() || adopted[0].SpanID() != s.SpanID() || adopted[0].TraceID() != s.TraceID() {
 		t.Fatalf("%v", adopted)
 	}
-	d := adopted[0].Data()
+	d := adopted[0].data()
 	if attr(&d, "a") != "1" || attr(&d, "b") != "2" || d.Scope.Name != "lib" || d.Flags != 1 || !d.Start.Equal(at(5000)) {
 		t.Errorf("%+v", d)
 	}

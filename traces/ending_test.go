@@ -16,7 +16,7 @@ func TestEndDatedBack(t *testing.T) {
 		"whole, for its size": func(w *watch, s *Span) { w.set(at(3700)); s.SetAttributes(Int("a", 1)) },
 		"whole, for its age":  func(w *watch, s *Span) { w.set(at(3700)); s.Event("e") },
 		"a status":            func(w *watch, s *Span) { w.set(at(3700)); s.SetStatus(StatusOK, "first") },
-		"restated":            func(w *watch, s *Span) { w.set(at(3700)); d := s.Data(); s.Restate(&d) },
+		"restated":            func(w *watch, s *Span) { w.set(at(3700)); d := s.data(); s.Restate(&d) },
 	} {
 		for _, end := range []int{3650, 3500} { // in the same bucket, and in the one before
 			w := newWatch(t0)

@@ -280,3 +280,23 @@ func hasChunk(key []byte) bool {
 
 // isBusy reports whether a flush met what another batch has staged.
 func isBusy(err error) bool { return errors.Is(err, ErrBusy) }
+
+// data returns the span as it is now, without its events.
+func (s *Span) data() SpanData {
+	if s == nil {
+		return SpanData{}
+	}
+	s.t.mu.Lock()
+	defer s.t.unlock()
+	d := SpanData{
+		TraceID: s.trace, SpanID: s.id, Parent: s.parent, Name: s.name, Kind: s.kind,
+		Start: timeOf(s.began), TraceState: s.traceState, Flags: s.flags, Status: s.status.value,
+		Attributes: append([]Attr(nil), s.attrs...), Links: append([]Link(nil), s.links...),
+		DroppedAttributes: s.dropped, DroppedLinks: s.droppedLinks, DroppedEvents: uint32(s.lostEvents),
+		Resource: s.resource,
+	}
+	if s.scope != nil {
+		d.Scope = *s.scope
+	}
+	return d
+}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// DefaultMaxChunks is Query.MaxChunks unless it says otherwise.
-const DefaultMaxChunks = 64
+// defaultMaxChunks is Query.MaxChunks unless it says otherwise.
+const defaultMaxChunks = 64
 
 // complete reads what is missing of the spans of the range: what they began with, and
 // what was recorded of them before the range, wherever that is.
@@ -38,7 +38,7 @@ func (g *gatherer) complete(ctx context.Context) error {
 	for _, s := range found {
 		s.since = s.horizon()
 	}
-	return g.between(ctx, found, cmp.Or(g.q.MaxChunks, DefaultMaxChunks))
+	return g.between(ctx, found, cmp.Or(g.q.MaxChunks, defaultMaxChunks))
 }
 
 // elsewhereBegun reports whether a span with the id ran that began in a chunk of which

@@ -45,7 +45,7 @@ func (t *Traces) reading(ctx context.Context, fn func(snap *actorstore.Snapshot,
 // somebody else owns (actorstore.View has a Snapshot), or of an earlier state. maxRead is
 // Options.MaxRead, with the same default.
 func Read(ctx context.Context, s *actorstore.Snapshot, q Query, maxRead int) (*Result, error) {
-	return read(ctx, s, q, cmp.Or(maxRead, DefaultMaxRead), nil)
+	return read(ctx, s, q, cmp.Or(maxRead, defaultMaxRead), nil)
 }
 
 // unwritten returns the chunks that are not known to be stored: those that wait, and what

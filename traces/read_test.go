@@ -116,7 +116,7 @@ func TestRange(t *testing.T) {
 			{0, 99, "long short brief", "1", "2", "[one two]", false},
 		} {
 			res := r.read(between(c.from, c.to))
-			if names(res) != c.names || res.Clamped || res.Limit != DefaultMaxRead || len(res.Damaged) > 0 {
+			if names(res) != c.names || res.Clamped || res.Limit != defaultMaxRead || len(res.Damaged) > 0 {
 				t.Errorf("%d to %d: %s, want %s; %+v", c.from, c.to, names(res), c.names, res)
 				continue
 			}
@@ -425,7 +425,7 @@ func TestReadWire(t *testing.T) {
 			bases, records       int
 		}{
 			{0, 99, 10, 10, false, 0, 1 + 5*3}, {20, 40, 10, 10, false, 1, 2 * 3}, {20, 40, 2, 2, true, 1, 2 + 2},
-			{20, 40, 20_000, DefaultMaxRead, true, 1, 2 * 3}, {20, 20, 10, 0, false, 0, 0}, {20, 40, 0, 0, false, 0, 0}, {60, 99, 9, 9, false, 0, 0},
+			{20, 40, 20_000, defaultMaxRead, true, 1, 2 * 3}, {20, 20, 10, 0, false, 0, 0}, {20, 40, 0, 0, false, 0, 0}, {60, 99, 9, 9, false, 0, 0},
 		} {
 			b, err := r.ReadWire(ctx, at(c.from), at(c.to), c.limit)
 			must(t, err)

@@ -91,7 +91,7 @@ func anything(t *Traces, w *watch, limit int) {
 		case 2:
 			s.SetAttributes(Int(fmt.Sprint("key ", i), int64(i)))
 		case 3:
-			d := s.Data()
+			d := s.data()
 			s.Restate(&d)
 		case 4:
 			s.AddEvent(Event{Name: "dated back", Time: w.now().Add(-time.Duration(rnd.IntN(5000)) * time.Second)})

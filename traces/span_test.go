@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 	defer func() { must(t, view.Close()) }()
 	res, err := Read(ctx, view.Snapshot, Query{}, 0)
 	must(t, err)
-	if len(res.Spans) != 2 || !reflect.DeepEqual(res.Spans[0], wantRoot) || res.Limit != DefaultMaxRead || res.Clamped || res.Chunks != 1 {
+	if len(res.Spans) != 2 || !reflect.DeepEqual(res.Spans[0], wantRoot) || res.Limit != defaultMaxRead || res.Clamped || res.Chunks != 1 {
 		t.Errorf("in a view: %+v", res)
 	}
 }
@@ -82,10 +82,10 @@ func TestValues(t *testing.T) {
 	at := time.Unix(1_700_006_400, 123_456_000).UTC()
 	values := []Value{
 		{}, BoolValue(false), BoolValue(true), StringValue(""), StringValue("日本語"), BytesValue(nil), BytesValue([]byte{0, 255}),
-		TimeValue(at), TimeValue(t0), TimeValue(time.Unix(-5, 0).UTC()), ArrayValue(), MapValue(),
+		timeValue(at), timeValue(t0), timeValue(time.Unix(-5, 0).UTC()), ArrayValue(), MapValue(),
 		ArrayValue(IntValue(1), StringValue("a"), ArrayValue(FloatValue(1))), MapValue(Attr{"k", IntValue(1)}, Attr{"", MapValue()}),
-		BigValue(new(big.Int).Lsh(big.NewInt(1), 63)), BigValue(new(big.Int).Lsh(big.NewInt(-1), 64)), BigValue(new(big.Int).Lsh(big.NewInt(3), 200)),
-		BigValue(new(big.Int).Lsh(big.NewInt(-3), 200)),
+		bigValue(new(big.Int).Lsh(big.NewInt(1), 63)), bigValue(new(big.Int).Lsh(big.NewInt(-1), 64)), bigValue(new(big.Int).Lsh(big.NewInt(3), 200)),
+		bigValue(new(big.Int).Lsh(big.NewInt(-3), 200)),
 	}
 	for _, n := range []int64{0, 1, -1, 23, 24, -24, -25, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, -1 << 32, -1<<32 - 1,
 		1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
@@ -104,7 +104,7 @@ func TestValues(t *testing.T) {
 	e := valueEncoder{}
 	nan := FloatValue(math.NaN())
 	b, ok := e.append(nil, &nan, 0)
-	if got := decodeValue(b); !ok || got.Type() != TypeFloat || !math.IsNaN(got.AsFloat()) {
+	if got := decodeValue(b); !ok || got.Type() != typeFloat || !math.IsNaN(got.asFloat()) {
 		t.Errorf("NaN: %x comes back as %#v", b, got)
 	}
 }
@@ -237,7 +237,7 @@ func TestHuge(t *testing.T) {
 	s := r.Begin(long, &StartOptions{Attributes: attrs, Links: links, TraceState: long,
 		Scope: Scope{Name: long, Attributes: attrs}, Resource: &Resource{Attributes: attrs}})
 	s.Event(long, attrs...)
-	s.Update(attrs, 1, &Status{StatusError, long})
+	s.update(attrs, 1, &Status{StatusError, long})
 	s.Restate(&SpanData{Name: "\xff", Attributes: attrs, Links: links})
 	s.SetAttributes(String(long, "x"), String("\xff", "not UTF-8"))
 	s.End()
@@ -261,7 +261,7 @@ func TestRestate(t *testing.T) {
 	r := newRig(t, quiet())
 	s := r.Begin("before", &StartOptions{Attributes: []Attr{Int("a", 1)}})
 	s.Event("event")
-	d := s.Data()
+	d := s.data()
 	d.Name, d.Kind, d.DroppedEvents = "after", KindClient, 9
 	d.Links = append(d.Links, Link{TraceID: TraceID{9}, SpanID: SpanID{9}})
 	d.Attributes = append(d.Attributes, Int("b", 2))

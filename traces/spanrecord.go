@@ -29,26 +29,6 @@ func (s *Span) Active() bool {
 	return s.state == spanActive && !s.t.over()
 }
 
-// Data returns the span as it is now, without its events.
-func (s *Span) Data() SpanData {
-	if s == nil {
-		return SpanData{}
-	}
-	s.t.mu.Lock()
-	defer s.t.unlock()
-	d := SpanData{
-		TraceID: s.trace, SpanID: s.id, Parent: s.parent, Name: s.name, Kind: s.kind,
-		Start: timeOf(s.began), TraceState: s.traceState, Flags: s.flags, Status: s.status.value,
-		Attributes: append([]Attr(nil), s.attrs...), Links: append([]Link(nil), s.links...),
-		DroppedAttributes: s.dropped, DroppedLinks: s.droppedLinks, DroppedEvents: uint32(s.lostEvents),
-		Resource: s.resource,
-	}
-	if s.scope != nil {
-		d.Scope = *s.scope
-	}
-	return d
-}
-
 // record calls fn with t.mu held, if the span is being recorded; otherwise that is
 // counted. fn gets the time.
 func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
@@ -77,16 +57,16 @@ func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
 }
 
 // SetAttributes sets attributes, replacing those that have the same keys.
-func (s *Span) SetAttributes(attrs ...Attr) { s.Update(attrs, 0, nil) }
+func (s *Span) SetAttributes(attrs ...Attr) { s.update(attrs, 0, nil) }
 
 // SetStatus sets the status.
 func (s *Span) SetStatus(code StatusCode, message string) {
-	s.Update(nil, 0, &Status{code, message})
+	s.update(nil, 0, &Status{code, message})
 }
 
-// Update is SetAttributes and SetStatus in one record; a nil status leaves it as it is.
+// update is SetAttributes and SetStatus in one record; a nil status leaves it as it is.
 // dropped are attributes that are not given here; nothing at all records nothing.
-func (s *Span) Update(attrs []Attr, dropped uint32, status *Status) {
+func (s *Span) update(attrs []Attr, dropped uint32, status *Status) {
 	if len(attrs) == 0 && dropped == 0 && status == nil {
 		return
 	}

@@ -109,17 +109,17 @@ type Limits struct {
 
 // Defaults of Options.
 const (
-	DefaultBucketSize       = time.Hour
-	DefaultChunkAge         = 5 * time.Second
-	DefaultSnapshotInterval = 5 * time.Minute
-	DefaultSnapshotBytes    = 256 << 10
-	DefaultMaxPending       = 64
-	DefaultMaxPendingBytes  = 8 << 20
-	DefaultMaxBackoff       = 30 * time.Second
-	DefaultMaxAge           = 7 * 24 * time.Hour
-	DefaultMaxBytes         = 256 << 20
-	DefaultMaxRead          = 10_000
-	DefaultLimit            = 128
+	defaultBucketSize       = time.Hour
+	defaultChunkAge         = 5 * time.Second
+	defaultSnapshotInterval = 5 * time.Minute
+	defaultSnapshotBytes    = 256 << 10
+	defaultMaxPending       = 64
+	defaultMaxPendingBytes  = 8 << 20
+	defaultMaxBackoff       = 30 * time.Second
+	defaultMaxAge           = 7 * 24 * time.Hour
+	defaultMaxBytes         = 256 << 20
+	defaultMaxRead          = 10_000
+	defaultLimit            = 128
 )
 
 // maxRefs bounds the list of the spans that run, in bytes of a chunk.
@@ -233,20 +233,20 @@ func (t *Traces) options() error {
 	o := &t.opts
 	l := t.actor.Limits()
 	t.limit = min(l.ValueSize, l.Payload-maxKey, maxChunk)
-	o.BucketSize = cmp.Or(o.BucketSize, DefaultBucketSize)
+	o.BucketSize = cmp.Or(o.BucketSize, defaultBucketSize)
 	o.ChunkBytes = cmp.Or(o.ChunkBytes, t.limit)
-	o.ChunkAge = cmp.Or(o.ChunkAge, DefaultChunkAge)
-	o.SnapshotInterval = cmp.Or(o.SnapshotInterval, DefaultSnapshotInterval)
-	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, DefaultSnapshotBytes)
-	o.MaxPending = cmp.Or(o.MaxPending, DefaultMaxPending)
-	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, DefaultMaxPendingBytes)
-	o.MaxBackoff = cmp.Or(o.MaxBackoff, DefaultMaxBackoff)
-	o.MaxAge = cmp.Or(o.MaxAge, DefaultMaxAge)
-	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
-	o.MaxRead = cmp.Or(o.MaxRead, DefaultMaxRead)
+	o.ChunkAge = cmp.Or(o.ChunkAge, defaultChunkAge)
+	o.SnapshotInterval = cmp.Or(o.SnapshotInterval, defaultSnapshotInterval)
+	o.SnapshotBytes = cmp.Or(o.SnapshotBytes, defaultSnapshotBytes)
+	o.MaxPending = cmp.Or(o.MaxPending, defaultMaxPending)
+	o.MaxPendingBytes = cmp.Or(o.MaxPendingBytes, defaultMaxPendingBytes)
+	o.MaxBackoff = cmp.Or(o.MaxBackoff, defaultMaxBackoff)
+	o.MaxAge = cmp.Or(o.MaxAge, defaultMaxAge)
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	o.MaxRead = cmp.Or(o.MaxRead, defaultMaxRead)
 	for _, n := range []*int{&o.Limits.Attributes, &o.Limits.Events, &o.Limits.Links,
 		&o.Limits.EventAttributes, &o.Limits.LinkAttributes} {
-		*n = cmp.Or(*n, DefaultLimit)
+		*n = cmp.Or(*n, defaultLimit)
 	}
 	most := min(maxRefs, t.limit/4) / activeSnapshotSize
 	t.maxActive = cmp.Or(o.MaxActive, most)

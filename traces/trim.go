@@ -103,7 +103,7 @@ func (t *Traces) expired(k optional[chunkKey]) bool {
 // Nothing says how long the buckets of other writers are, or were here with other options:
 // they are taken to be of the usual length at least.
 func (t *Traces) oldAt(start int64) uint64 {
-	return uint64(start)*1e9 + uint64(max(t.opts.BucketSize, DefaultBucketSize)) + uint64(t.opts.MaxAge)
+	return uint64(start)*1e9 + uint64(max(t.opts.BucketSize, defaultBucketSize)) + uint64(t.opts.MaxAge)
 }
 
 // live reports whether something of the bucket is still to be written.

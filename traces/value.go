@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// A Type is that of a Value.
-type Type uint8
+// A valueType is that of a Value.
+type valueType uint8
 
-// The types there are. TypeBig is an integer beyond 64 bits; TypeTime a JavaScript Date,
+// The types there are. typeBig is an integer beyond 64 bits; typeTime a JavaScript Date,
 // to the millisecond when JavaScript wrote it.
 const (
-	TypeNull Type = iota
-	TypeBool
-	TypeInt
-	TypeFloat
-	TypeString
-	TypeBytes
-	TypeTime
-	TypeBig
-	TypeArray
-	TypeMap
+	typeNull valueType = iota
+	typeBool
+	typeInt
+	typeFloat
+	typeString
+	typeBytes
+	typeTime
+	typeBig
+	typeArray
+	typeMap
 	typeAny // any value of Go, as it will be stored
 )
 
@@ -32,7 +32,7 @@ const (
 // How it is stored is in docs/traces.md; what is stored is read back as it was, NaN, the
 // sign of zero and the difference between 3 and 3.0 included.
 type Value struct {
-	typ  Type
+	typ  valueType
 	num  uint64 // bool, int64, bits of a float64, Unix nanoseconds
 	text string // string and bytes; the CBOR of a typeAny, "" if it has none
 	list any    // []Value, []Attr, *big.Int, time.Time beyond num
@@ -44,15 +44,15 @@ type Attr struct {
 	Value Value
 }
 
-// Type returns the type of v.
-func (v Value) Type() Type { return v.typ }
+// valueType returns the type of v.
+func (v Value) Type() valueType { return v.typ }
 
 // BoolValue, IntValue and the rest return the Value of their argument. Slices are not
 // copied, and must not change afterwards; bytes are copied.
 
 // BoolValue returns the Value of b.
 func BoolValue(b bool) Value {
-	v := Value{typ: TypeBool}
+	v := Value{typ: typeBool}
 	if b {
 		v.num = 1
 	}
@@ -60,30 +60,30 @@ func BoolValue(b bool) Value {
 }
 
 // IntValue returns the Value of n.
-func IntValue(n int64) Value { return Value{typ: TypeInt, num: uint64(n)} }
+func IntValue(n int64) Value { return Value{typ: typeInt, num: uint64(n)} }
 
 // FloatValue returns the Value of f.
-func FloatValue(f float64) Value { return Value{typ: TypeFloat, num: math.Float64bits(f)} }
+func FloatValue(f float64) Value { return Value{typ: typeFloat, num: math.Float64bits(f)} }
 
 // StringValue returns the Value of s. What of it is not UTF-8 is replaced when it is
 // stored.
-func StringValue(s string) Value { return Value{typ: TypeString, text: s} }
+func StringValue(s string) Value { return Value{typ: typeString, text: s} }
 
 // BytesValue returns the Value of b.
-func BytesValue(b []byte) Value { return Value{typ: TypeBytes, text: string(b)} }
+func BytesValue(b []byte) Value { return Value{typ: typeBytes, text: string(b)} }
 
-// TimeValue returns the Value of t, which is stored to the microsecond.
-func TimeValue(t time.Time) Value { return Value{typ: TypeTime, list: t} }
+// timeValue returns the Value of t, which is stored to the microsecond.
+func timeValue(t time.Time) Value { return Value{typ: typeTime, list: t} }
 
-// BigValue returns the Value of n, a TypeInt if it has at most 64 bits.
-func BigValue(n *big.Int) Value {
+// bigValue returns the Value of n, a typeInt if it has at most 64 bits.
+func bigValue(n *big.Int) Value {
 	if n == nil {
 		return Value{}
 	}
 	if n.IsInt64() {
 		return IntValue(n.Int64())
 	}
-	return Value{typ: TypeBig, list: n}
+	return Value{typ: typeBig, list: n}
 }
 
 // ArrayValue returns the Value of a list of values of any types.
@@ -91,7 +91,7 @@ func ArrayValue(list ...Value) Value {
 	if list == nil {
 		list = []Value{}
 	}
-	return Value{typ: TypeArray, list: list}
+	return Value{typ: typeArray, list: list}
 }
 
 // MapValue returns the Value of an object with the members in this order.
@@ -99,7 +99,7 @@ func MapValue(members ...Attr) Value {
 	if members == nil {
 		members = []Attr{}
 	}
-	return Value{typ: TypeMap, list: members}
+	return Value{typ: typeMap, list: members}
 }
 
 // AnyValue returns the Value of anything: of the types above and of slices and maps of
@@ -132,77 +132,70 @@ func Float(key string, f float64) Attr { return Attr{key, FloatValue(f)} }
 // String returns an attribute that is a text.
 func String(key, s string) Attr { return Attr{key, StringValue(s)} }
 
-// Bytes returns an attribute that is bytes, which it copies.
-func Bytes(key string, b []byte) Attr { return Attr{key, BytesValue(b)} }
-
-// Time returns an attribute that is a time.
-func Time(key string, t time.Time) Attr { return Attr{key, TimeValue(t)} }
-
 // Any returns an attribute of AnyValue(x).
 func Any(key string, x any) Attr { return Attr{key, AnyValue(x)} }
 
-// AsBool returns the bool, false of any other type.
-func (v Value) AsBool() bool { return v.typ == TypeBool && v.num != 0 }
+// Any returns v as a value of Go: nil, a bool, an int64, a float64, a string, []byte, a time.Time,
+// a *big.Int for an integer beyond 64 bits, []Value, or []Attr for an object. Bytes are a
+// copy; the integer and the lists must not be changed. A time is that of a JavaScript Date, to
+// the millisecond, when JavaScript wrote it.
+func (v Value) Any() any {
+	switch v.typ {
+	case typeNull:
+		return nil
+	case typeBool:
+		return v.num != 0
+	case typeInt:
+		return v.asInt()
+	case typeFloat:
+		return v.asFloat()
+	case typeString:
+		return v.text
+	case typeBytes:
+		return []byte(v.text)
+	case typeAny:
+		if v.text == "" {
+			return nil
+		}
+		stored := decodeValue([]byte(v.text))
+		return stored.Any()
+	}
+	return v.list
+}
 
-// AsInt returns the integer, 0 of any other type.
-func (v Value) AsInt() int64 {
-	if v.typ != TypeInt {
+// asInt returns the integer, 0 of any other type.
+func (v Value) asInt() int64 {
+	if v.typ != typeInt {
 		return 0
 	}
 	return int64(v.num)
 }
 
-// AsFloat returns the number, of a TypeInt too; 0 of any other type.
-func (v Value) AsFloat() float64 {
+// asFloat returns the number, of a typeInt too; 0 of any other type.
+func (v Value) asFloat() float64 {
 	switch v.typ {
-	case TypeFloat:
+	case typeFloat:
 		return math.Float64frombits(v.num)
-	case TypeInt:
+	case typeInt:
 		return float64(int64(v.num))
 	}
 	return 0
 }
 
-// AsString returns the text, "" of any other type; String prints any.
-func (v Value) AsString() string {
-	if v.typ != TypeString {
-		return ""
-	}
-	return v.text
-}
-
-// AsBytes returns a copy of the bytes, nil of any other type.
-func (v Value) AsBytes() []byte {
-	if v.typ != TypeBytes {
-		return nil
-	}
-	return []byte(v.text)
-}
-
-// AsTime returns the time, the zero time of any other type.
-func (v Value) AsTime() time.Time {
+// asTime returns the time, the zero time of any other type.
+func (v Value) asTime() time.Time {
 	t, _ := v.list.(time.Time)
 	return t
 }
 
-// AsBig returns the integer, of a TypeInt too; nil of any other type. It must not be
-// changed.
-func (v Value) AsBig() *big.Int {
-	if v.typ == TypeInt {
-		return big.NewInt(int64(v.num))
-	}
-	n, _ := v.list.(*big.Int)
-	return n
-}
-
-// AsArray returns the elements, nil of any other type. They must not be changed.
-func (v Value) AsArray() []Value {
+// asArray returns the elements, nil of any other type.
+func (v Value) asArray() []Value {
 	list, _ := v.list.([]Value)
 	return list
 }
 
-// AsMap returns the members, nil of any other type. They must not be changed.
-func (v Value) AsMap() []Attr {
+// asMap returns the members, nil of any other type.
+func (v Value) asMap() []Attr {
 	list, _ := v.list.([]Attr)
 	return list
 }
@@ -211,31 +204,31 @@ func (v Value) AsMap() []Attr {
 // them but for that.
 func (v Value) String() string {
 	switch v.typ {
-	case TypeNull:
+	case typeNull:
 		return "null"
-	case TypeBool:
+	case typeBool:
 		return strconv.FormatBool(v.num != 0)
-	case TypeInt:
+	case typeInt:
 		return strconv.FormatInt(int64(v.num), 10)
-	case TypeFloat:
-		return strconv.FormatFloat(v.AsFloat(), 'g', -1, 64)
-	case TypeString:
+	case typeFloat:
+		return strconv.FormatFloat(v.asFloat(), 'g', -1, 64)
+	case typeString:
 		return v.text
-	case TypeBytes:
+	case typeBytes:
 		return fmt.Sprintf("%x", v.text)
-	case TypeTime:
-		return v.AsTime().UTC().Format(time.RFC3339Nano)
-	case TypeBig:
-		return v.AsBig().String()
-	case TypeArray:
-		parts := make([]string, len(v.AsArray()))
-		for i, x := range v.AsArray() {
+	case typeTime:
+		return v.asTime().UTC().Format(time.RFC3339Nano)
+	case typeBig:
+		return v.list.(*big.Int).String()
+	case typeArray:
+		parts := make([]string, len(v.asArray()))
+		for i, x := range v.asArray() {
 			parts[i] = x.quoted()
 		}
 		return "[" + strings.Join(parts, ",") + "]"
-	case TypeMap:
-		parts := make([]string, len(v.AsMap()))
-		for i, a := range v.AsMap() {
+	case typeMap:
+		parts := make([]string, len(v.asMap()))
+		for i, a := range v.asMap() {
 			parts[i] = strconv.Quote(a.Key) + ":" + a.Value.quoted()
 		}
 		return "{" + strings.Join(parts, ",") + "}"
@@ -249,7 +242,7 @@ func (v Value) String() string {
 
 // quoted is String for a value within another one.
 func (v Value) quoted() string {
-	if v.typ == TypeString || v.typ == TypeBytes || v.typ == TypeTime {
+	if v.typ == typeString || v.typ == typeBytes || v.typ == typeTime {
 		return strconv.Quote(v.String())
 	}
 	return v.String()

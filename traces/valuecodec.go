@@ -65,17 +65,17 @@ type valueEncoder struct {
 // appended is to be thrown away.
 func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 	switch v.typ {
-	case TypeNull:
+	case typeNull:
 		return append(dst, headNull), true
-	case TypeBool:
+	case typeBool:
 		return append(dst, headFalse+byte(v.num)), true
-	case TypeInt:
+	case typeInt:
 		return appendInt(dst, int64(v.num)), true
-	case TypeFloat:
+	case typeFloat:
 		return appendFloat(dst, math.Float64frombits(v.num)), true
-	case TypeString:
+	case typeString:
 		return e.appendText(dst, v.text), true
-	case TypeBytes:
+	case typeBytes:
 		b := v.text
 		for _, most := range [...]int{e.limit, e.bytes} {
 			if most > 0 && len(b) > most {
@@ -83,19 +83,19 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 			}
 		}
 		return append(appendHead(dst, majorBytes, uint64(len(b))), b...), true
-	case TypeTime:
-		return appendTime(dst, v.AsTime()), true
-	case TypeBig:
-		return appendBig(dst, v.AsBig()), true
+	case typeTime:
+		return appendTime(dst, v.asTime()), true
+	case typeBig:
+		return appendBig(dst, v.list.(*big.Int)), true
 	}
 	if depth > maxDepth || e.most > 0 && len(dst) > e.most {
 		return dst, false
 	}
 	switch v.typ {
-	case TypeArray:
-		return e.appendArray(dst, v.AsArray(), depth+1)
-	case TypeMap:
-		return e.appendMap(dst, v.AsMap(), depth+1)
+	case typeArray:
+		return e.appendArray(dst, v.asArray(), depth+1)
+	case typeMap:
+		return e.appendMap(dst, v.asMap(), depth+1)
 	}
 	return append(dst, v.text...), v.text != ""
 }
@@ -166,7 +166,7 @@ func cutBytes(s string, most int) string {
 }
 
 // cuttable reports whether a part of the value is of use.
-func (v *Value) cuttable() bool { return v.typ == TypeString || v.typ == TypeBytes }
+func (v *Value) cuttable() bool { return v.typ == typeString || v.typ == typeBytes }
 
 // appendHead appends the shortest head.
 func appendHead(dst []byte, major byte, arg uint64) []byte {

@@ -72,7 +72,7 @@ func (d *valueDecoder) item(depth int) Value {
 		return uintValue(arg)
 	case majorNeg:
 		if arg > math.MaxInt64 {
-			return BigValue(new(big.Int).Not(new(big.Int).SetUint64(arg)))
+			return bigValue(new(big.Int).Not(new(big.Int).SetUint64(arg)))
 		}
 		return IntValue(-1 - int64(arg))
 	case majorBytes:
@@ -159,7 +159,7 @@ func (d *valueDecoder) members(n uint64, depth int) Value {
 		if d.bad {
 			return Value{}
 		}
-		named = named && key.typ == TypeString
+		named = named && key.typ == typeString
 		members, pairs = append(members, Attr{key.text, value}), append(pairs, ArrayValue(key, value))
 	}
 	if !named {
@@ -180,12 +180,12 @@ func (d *valueDecoder) tagged(tag uint64, depth int) Value {
 		return Value{}
 	case tag == tagDate:
 		return d.date(v)
-	case tag == tagBig && v.typ == TypeBytes:
-		return BigValue(new(big.Int).SetBytes([]byte(v.text)))
-	case tag == tagNegBig && v.typ == TypeBytes:
+	case tag == tagBig && v.typ == typeBytes:
+		return bigValue(new(big.Int).SetBytes([]byte(v.text)))
+	case tag == tagNegBig && v.typ == typeBytes:
 		n := new(big.Int).SetBytes([]byte(v.text))
-		return BigValue(n.Not(n))
-	case tag >= firstTyped && tag <= lastTyped && v.typ == TypeBytes:
+		return bigValue(n.Not(n))
+	case tag >= firstTyped && tag <= lastTyped && v.typ == typeBytes:
 		return typedArray(tag, []byte(v.text))
 	}
 	return v
@@ -193,15 +193,15 @@ func (d *valueDecoder) tagged(tag uint64, depth int) Value {
 
 // date returns the time of a Date, to the precision of a float64.
 func (d *valueDecoder) date(seconds Value) Value {
-	if seconds.typ == TypeInt {
-		return TimeValue(time.Unix(seconds.AsInt(), 0).UTC())
+	if seconds.typ == typeInt {
+		return timeValue(time.Unix(seconds.asInt(), 0).UTC())
 	}
-	whole, part := math.Modf(seconds.AsFloat())
-	if seconds.typ != TypeFloat || !(math.Abs(whole) < maxJSInt) { // also NaN: an invalid Date
+	whole, part := math.Modf(seconds.asFloat())
+	if seconds.typ != typeFloat || !(math.Abs(whole) < maxJSInt) { // also NaN: an invalid Date
 		return Value{}
 	}
 	// A float64 holds times of today to a quarter of a microsecond.
-	return TimeValue(time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC())
+	return timeValue(time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC())
 }
 
 // Typed arrays, RFC 8746 §2.1: the bits of a tag say what it holds. Uint8Array, which is

@@ -28,12 +28,12 @@ func TestAge(t *testing.T) {
 		r := newRig(t, Options{})
 		defer r.close()
 		s := r.Begin("s", nil)
-		later(DefaultChunkAge - time.Millisecond)
+		later(defaultChunkAge - time.Millisecond)
 		want(t, "chunks before", r.Stats().Chunks, 0)
 		later(time.Millisecond)
 		want(t, "chunks after", r.Stats().Chunks, 1)
 		s.End()
-		later(DefaultChunkAge)
+		later(defaultChunkAge)
 		want(t, "chunks at last", r.Stats().Chunks, 2)
 		later(time.Hour)
 		want(t, "chunks of nothing", r.Stats().Chunks, 2)
@@ -92,7 +92,7 @@ func TestBackoff(t *testing.T) {
 		r.Begin("s", nil).End()
 		r.full(true)
 		begin := time.Now()
-		later(DefaultChunkAge)
+		later(defaultChunkAge)
 		var tries []time.Duration
 		for n := int64(0); len(tries) < 7; later(10 * time.Millisecond) {
 			if m := r.Stats().Retries; m > n {

@@ -17,12 +17,12 @@ import (
 
 // Defaults of ClientOptions.
 const (
-	DefaultTimeout    = 10 * time.Second
-	DefaultGiveUp     = time.Minute
-	DefaultFirstWait  = 500 * time.Millisecond
-	DefaultMaxWait    = 30 * time.Second
-	DefaultBatchSpans = 512
-	DefaultBatchBytes = 4 << 20
+	defaultTimeout    = 10 * time.Second
+	defaultGiveUp     = time.Minute
+	defaultFirstWait  = 500 * time.Millisecond
+	defaultMaxWait    = 30 * time.Second
+	defaultBatchSpans = 512
+	defaultBatchBytes = 4 << 20
 )
 
 // ClientOptions change what NewClient does. The zero value is fine.
@@ -64,12 +64,12 @@ func (opts *ClientOptions) orDefault() ClientOptions {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &client
 	o.Header = o.Header.Clone()
-	def(&o.Timeout, DefaultTimeout)
-	def(&o.GiveUp, DefaultGiveUp)
-	def(&o.FirstWait, DefaultFirstWait)
-	def(&o.MaxWait, DefaultMaxWait)
-	def(&o.BatchSpans, DefaultBatchSpans)
-	def(&o.BatchBytes, DefaultBatchBytes)
+	def(&o.Timeout, defaultTimeout)
+	def(&o.GiveUp, defaultGiveUp)
+	def(&o.FirstWait, defaultFirstWait)
+	def(&o.MaxWait, defaultMaxWait)
+	def(&o.BatchSpans, defaultBatchSpans)
+	def(&o.BatchBytes, defaultBatchBytes)
 	return o
 }
 
@@ -245,7 +245,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // the statuses, and what got no answer may have been nobody's fault.
 func retryable(err error) bool {
 	if status := (*StatusError)(nil); errors.As(err, &status) {
-		return status.Temporary()
+		return status.temporary()
 	}
 	// A URL that can't be asked, or a redirect for ever, stays what it is.
 	return !errors.Is(err, ErrOptions)

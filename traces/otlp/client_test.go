@@ -239,7 +239,7 @@ func TestGiveUp(t *testing.T) {
 			if status := (*StatusError)(nil); errors.As(err, &status) != errors.Is(err, ErrStatus) {
 				t.Errorf("%v is half a status", err)
 			}
-			if d := time.Since(began); d > DefaultGiveUp {
+			if d := time.Since(began); d > defaultGiveUp {
 				t.Errorf("%v: it took %v", err, d)
 			}
 		}

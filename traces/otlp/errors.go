@@ -40,8 +40,8 @@ func (e *StatusError) Error() string {
 // Unwrap returns ErrStatus.
 func (e *StatusError) Unwrap() error { return ErrStatus }
 
-// Temporary reports whether OTLP has the sender try again.
-func (e *StatusError) Temporary() bool {
+// temporary reports whether OTLP has the sender try again.
+func (e *StatusError) temporary() bool {
 	switch e.Code {
 	case 429, 502, 503, 504:
 		return true

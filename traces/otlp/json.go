@@ -43,7 +43,7 @@ func ParseJSON(b []byte) ([]traces.SpanData, error) {
 	if err := eachID(&d, bytesOfHex); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return FromProto(&d)
+	return fromProto(&d)
 }
 
 // OTLP's JSON is that of protobuf, but for ids, which are in hex and not in base64

@@ -107,11 +107,11 @@ func key(m proto.Message, schema string) string {
 // text returns s with what isn't UTF-8 replaced: protobuf refuses it.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// FromProto returns the spans that the messages have, in their order; those of one
+// fromProto returns the spans that the messages have, in their order; those of one
 // ResourceSpans have the same Resource. They share nothing with the messages but bytes.
 //
 // Errors: ErrInvalid for ids of wrong sizes or of zeros, and for times beyond the year 2262.
-func FromProto(d *tracepb.TracesData) ([]traces.SpanData, error) {
+func fromProto(d *tracepb.TracesData) ([]traces.SpanData, error) {
 	var spans []traces.SpanData
 	for _, rs := range d.GetResourceSpans() {
 		var r *traces.Resource
@@ -149,5 +149,5 @@ func ParseBinary(b []byte) ([]traces.SpanData, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &d); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return FromProto(&d)
+	return fromProto(&d)
 }

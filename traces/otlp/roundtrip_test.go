@@ -16,7 +16,7 @@ import (
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spans := rapid.SliceOfN(rapid.Custom(genSpan), 1, 4).Draw(t, "spans")
-		want, err := FromProto(Proto(spans))
+		want, err := fromProto(Proto(spans))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,28 +32,27 @@ func attributes(list []traces.Attr) []*commonpb.KeyValue {
 // value returns a value as a message: null is one without a value.
 func value(v traces.Value) *commonpb.AnyValue {
 	p := &commonpb.AnyValue{}
-	switch v.Type() {
-	case traces.TypeNull:
-	case traces.TypeBool:
-		p.Value = &commonpb.AnyValue_BoolValue{BoolValue: v.AsBool()}
-	case traces.TypeInt:
-		p.Value = &commonpb.AnyValue_IntValue{IntValue: v.AsInt()}
-	case traces.TypeFloat:
-		p.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: v.AsFloat()}
-	case traces.TypeBytes:
-		p.Value = &commonpb.AnyValue_BytesValue{BytesValue: v.AsBytes()}
-	case traces.TypeTime:
-		at := v.AsTime().UTC().Format(time.RFC3339Nano)
+	switch x := v.Any().(type) {
+	case nil:
+	case bool:
+		p.Value = &commonpb.AnyValue_BoolValue{BoolValue: x}
+	case int64:
+		p.Value = &commonpb.AnyValue_IntValue{IntValue: x}
+	case float64:
+		p.Value = &commonpb.AnyValue_DoubleValue{DoubleValue: x}
+	case []byte:
+		p.Value = &commonpb.AnyValue_BytesValue{BytesValue: x}
+	case time.Time:
+		at := x.UTC().Format(time.RFC3339Nano)
 		p.Value = &commonpb.AnyValue_StringValue{StringValue: at}
-	case traces.TypeArray:
-		list := v.AsArray()
-		a := &commonpb.ArrayValue{Values: make([]*commonpb.AnyValue, len(list))}
-		for i, x := range list {
-			a.Values[i] = value(x)
+	case []traces.Value:
+		a := &commonpb.ArrayValue{Values: make([]*commonpb.AnyValue, len(x))}
+		for i, v := range x {
+			a.Values[i] = value(v)
 		}
 		p.Value = &commonpb.AnyValue_ArrayValue{ArrayValue: a}
-	case traces.TypeMap:
-		p.Value = &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{Values: attributes(v.AsMap())}}
+	case []traces.Attr:
+		p.Value = &commonpb.AnyValue_KvlistValue{KvlistValue: &commonpb.KeyValueList{Values: attributes(x)}}
 	default: // text; integers beyond 64 bits in decimal
 		p.Value = &commonpb.AnyValue_StringValue{StringValue: text(v.String())}
 	}
