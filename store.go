@@ -25,8 +25,7 @@ type Options struct {
 	// fields are those of batch.DefaultLimits.
 	Limits batch.Limits
 	// CacheBytes bounds the memory for what is kept of values that were read, of all actors
-	// that the process owns, in bytes. 0 means actorstore.DefaultCacheBytes, a negative
-	// value none.
+	// that the process owns, in bytes. 0 means 32 MiB, a negative value none.
 	CacheBytes int64
 	// Host says who this process is to others, on an engine that several processes use at
 	// once.

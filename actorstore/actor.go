@@ -237,27 +237,6 @@ func (a *Actor) shut() bool {
 	return first
 }
 
-// GetMany returns the values of keys, all of one state, in the order of keys: nil
-// for a key that is not there, never nil for one that is.
-func (a *Actor) GetMany(ctx context.Context, keys [][]byte) (values [][]byte, err error) {
-	snap, err := a.PageSnapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
-	values = make([][]byte, len(keys))
-	for i, key := range keys {
-		v, err := snap.Get(ctx, key, []byte{})
-		switch {
-		case err == nil:
-			values[i] = v
-		case !errors.Is(err, ErrNotFound):
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
 // Sync returns when everything that was applied before the call is on stable
 // storage: at once, if a later Commit or Sync has waited for it already. A failure poisons
 // the handle, unless it is the context's. If the engine has lost what was applied

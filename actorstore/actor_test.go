@@ -96,20 +96,6 @@ func TestPage(t *testing.T) {
 	}
 }
 
-func TestGetMany(t *testing.T) {
-	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
-	must(t, a.Put(ctx, user("a"), []byte("1")))
-	must(t, a.Put(ctx, user("e"), nil))
-	got, err := a.GetMany(ctx, [][]byte{user("e"), user("x"), user("a"), user("a")})
-	must(t, err)
-	if len(got) != 4 || got[0] == nil || len(got[0]) != 0 || got[1] != nil || string(got[2]) != "1" || string(got[3]) != "1" {
-		t.Errorf("got %q", got)
-	}
-	if got, err := a.GetMany(ctx, nil); len(got) != 0 || err != nil {
-		t.Errorf("of no keys: got %q, %v", got, err)
-	}
-}
-
 func TestActorOptions(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{})
 	if _, err := s.Actor(ctx, ID{}, nil); !errors.Is(err, ErrID) {
@@ -163,7 +149,6 @@ func checkRefused(t *testing.T, a *Actor, want error) {
 	got := map[string]error{
 		"get":       second(a.Get(ctx, user("k"), nil)),
 		"page":      second(a.Page(ctx, user("k"), nil)),
-		"get many":  second(a.GetMany(ctx, [][]byte{user("k")})),
 		"put":       a.Put(ctx, user("k"), nil),
 		"delete":    a.Delete(ctx, user("k")),
 		"range":     a.DeleteRange(ctx, user("k"), nil),

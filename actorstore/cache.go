@@ -31,8 +31,8 @@ type cache struct {
 }
 
 const (
-	// DefaultCacheBytes is the size of the cache unless Options say otherwise.
-	DefaultCacheBytes = 32 << 20
+	// defaultCacheBytes is the size of the cache unless Options say otherwise.
+	defaultCacheBytes = 32 << 20
 	// maxShards is enough for the readers of one machine; a shard should hold some
 	// hundred pages, or the bound of one is reached long before that of all.
 	maxShards  = 16

@@ -167,7 +167,7 @@ func TestCacheBound(t *testing.T) {
 // TestCacheHit: what was written or read isn't read again, nor that there is nothing.
 func TestCacheHit(t *testing.T) {
 	s, eng := openFar(t, 0)
-	if !s.Caching() {
+	if s.cache == nil {
 		t.Fatal("a store on a far engine has no cache")
 	}
 	a := openActor(t, s)
@@ -253,7 +253,7 @@ func TestCacheOptions(t *testing.T) {
 		s, err := Open(ctx, tt.eng, &Options{CacheBytes: tt.bytes})
 		must(t, err)
 		a := openActor(t, s)
-		if got := s.Caching(); got != tt.want {
+		if got := s.cache != nil; got != tt.want {
 			t.Errorf("%T, %d bytes: caching is %v", tt.eng, tt.bytes, got)
 		}
 		if _, isFar := tt.eng.(far); isFar != (a.tip != nil) || (!isFar && tt.want) != (a.near != nil) {
@@ -326,7 +326,7 @@ func TestCacheReopen(t *testing.T) {
 func TestCacheFork(t *testing.T) {
 	s := openStore(t, alone{memkv.New()}, batch.Limits{})
 	a := openActor(t, s)
-	writePages(t, a, 2*s.Limits().Entries)
+	writePages(t, a, 2*s.limits.Entries)
 	id := NewID()
 	b, err := s.Actor(ctx, id, nil)
 	must(t, err)

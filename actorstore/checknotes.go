@@ -26,9 +26,9 @@ func (c *checker) note(k noteRow, value []byte) error {
 			return err
 		}
 	}
-	if len(k.Key) == 0 || len(k.Key) > MaxNoteKey || len(value) > MaxNoteValue {
+	if len(k.Key) == 0 || len(k.Key) > maxNoteKey || len(value) > MaxNoteValue {
 		return c.find(k.ID, "notes", "the key %x has %d bytes, limit %d, and the value %d, limit %d",
-			k.Key, len(k.Key), MaxNoteKey, len(value), MaxNoteValue)
+			k.Key, len(k.Key), maxNoteKey, len(value), MaxNoteValue)
 	}
 	return nil
 }

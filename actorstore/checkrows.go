@@ -109,7 +109,7 @@ func (s *Snapshot) Survey(ctx context.Context, start, end []byte) iter.Seq2[Entr
 	return func(yield func(Entry, error) bool) {
 		err := s.check()
 		if err == nil && !s.lists {
-			err = ErrPagesOnly
+			err = errPagesOnly
 		}
 		if err == nil && (end == nil || bytes.Compare(start, end) < 0) {
 			err = s.survey(ctx, s.space.bounds(start, end), yield)

@@ -36,12 +36,12 @@ var (
 	// ErrPoisoned: an earlier commit or sync failed in a way that leaves it open
 	// what is stored. The handle refuses everything; open the actor again.
 	ErrPoisoned = errkind.New("actorstore: poisoned by an earlier failure", errkind.ErrPoisoned)
-	// ErrNotPinned: a commit would have changed what open Snapshots show, and the
+	// errNotPinned: a commit would have changed what open Snapshots show, and the
 	// engine couldn't pin it for them; nothing was written. A Snapshot returns it
 	// whose state could not be pinned when the handle was closed.
-	ErrNotPinned = errors.New("actorstore: the state of a snapshot could not be pinned")
-	// ErrPagesOnly: a snapshot made by PageSnapshot was asked for a list.
-	ErrPagesOnly = errkind.New("actorstore: a page snapshot has no lists", errkind.ErrUnsupported)
+	errNotPinned = errors.New("actorstore: the state of a snapshot could not be pinned")
+	// errPagesOnly: a snapshot made by PageSnapshot was asked for a list.
+	errPagesOnly = errkind.New("actorstore: a page snapshot has no lists", errkind.ErrUnsupported)
 	// ErrClosed: the handle, the snapshot, the view or the Store is closed.
 	ErrClosed = errkind.New("actorstore: closed", errkind.ErrClosed)
 	// ErrNewerFormat: the store was written by a newer version of this package;

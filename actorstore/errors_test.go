@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 	s := openStore(t, memkv.New(), batch.Limits{Entries: 5, AtomicBatches: 7})
 	want := batch.DefaultLimits()
 	want.Entries, want.AtomicBatches = 5, 7
-	if got := openActor(t, s).Limits(); got != want || s.Limits() != want {
+	if got := openActor(t, s).Limits(); got != want || s.limits != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -206,7 +206,7 @@ func (r *replayer) prefetch(w []string) (err error) {
 		end = []byte(unquote(w[2]))
 	}
 	n, err := p.snap.Prefetch(ctx, []byte(unquote(w[1])), end, limit)
-	if limit > 0 && n > limit || n > 0 && !r.store.Caching() {
+	if limit > 0 && n > limit || n > 0 && r.store.cache == nil {
 		return fmt.Errorf("prefetched %d", n)
 	}
 	return err

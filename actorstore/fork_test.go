@@ -479,7 +479,7 @@ func TestForkMemory(t *testing.T) {
 	c, n := copier{to: b}, 0
 	c.progress = func(int64) { n++ }
 	must(t, c.run(ctx, snap, false))
-	if limit := 2 * s.Limits().Payload; cap(c.values) > limit || n < 10 {
+	if limit := 2 * s.limits.Payload; cap(c.values) > limit || n < 10 {
 		t.Errorf("%d commits, %d bytes kept, want at most %d", n, cap(c.values), limit)
 	}
 }

@@ -108,9 +108,9 @@ func (h *hostRow) info(id HostID) HostInfo {
 	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.ttl()}
 }
 
-// Host returns what this Store is to the other hosts, the zero HostInfo if it is
+// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it is
 // none: before it has owned an actor, and on an engine that one process has open.
-func (s *Store) Host() HostInfo {
+func (s *Store) hostInfo() HostInfo {
 	h := s.hosting.now.Load()
 	if h == nil {
 		return HostInfo{}

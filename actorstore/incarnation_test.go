@@ -324,10 +324,10 @@ func TestLeaseOfServer(t *testing.T) {
 		}()
 		// The other host sees the lease, which is renewed once more.
 		time.Sleep(leaseTTL/3 - time.Millisecond)
-		renewed := m.Host().Expires
+		renewed := m.hostInfo().Expires
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if !m.Host().Expires.After(renewed) {
+		if !m.hostInfo().Expires.After(renewed) {
 			t.Fatal("the lease was not renewed")
 		}
 		m.eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Times: faultkv.Forever})

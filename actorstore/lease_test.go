@@ -147,11 +147,11 @@ func TestLeaseRenewals(t *testing.T) {
 			synctest.Wait()
 			return m.eng.Counts().Commits
 		}
-		if n := commits(time.Hour); n != 0 || !m.Host().ID.IsZero() {
+		if n := commits(time.Hour); n != 0 || !m.hostInfo().ID.IsZero() {
 			t.Errorf("nothing is owned, and there are %d commits", n)
 		}
 		a := m.take(t, nil)
-		if h := m.Host(); h.Name != "one" || h.TTL != leaseTTL || h.Expires != time.Now().Add(leaseTTL) {
+		if h := m.hostInfo(); h.Name != "one" || h.TTL != leaseTTL || h.Expires != time.Now().Add(leaseTTL) {
 			t.Errorf("got %+v", h)
 		}
 		if n := commits(10 * leaseTTL); n != 30 {
@@ -162,7 +162,7 @@ func TestLeaseRenewals(t *testing.T) {
 		if n := commits(time.Hour); n != 0 {
 			t.Errorf("%d renewals of a closed store", n)
 		}
-		s := openStore(t, m.eng, m.Limits())
+		s := openStore(t, m.eng, m.limits)
 		if got := hostRows(t, s); len(got) != 0 {
 			t.Errorf("left are %q", got)
 		}
@@ -176,7 +176,7 @@ func TestRenewalFails(t *testing.T) {
 		m := boot(t, memkv.New(), HostOptions{})
 		a := m.take(t, nil)
 		must(t, a.Put(ctx, user("k"), []byte("v")))
-		host := m.Host().ID
+		host := m.hostInfo().ID
 		reads := func() int64 {
 			m.eng.Reset()
 			must(t, a.Owned(ctx))
@@ -202,8 +202,8 @@ func TestRenewalFails(t *testing.T) {
 		m.eng.Heal()
 		time.Sleep(leaseTTL / 3)
 		synctest.Wait()
-		if n := reads(); n != 0 || m.Host().ID != host {
-			t.Errorf("the lease is renewed, and there are %d reads; the host is %s, was %s", n, m.Host().ID, host)
+		if n := reads(); n != 0 || m.hostInfo().ID != host {
+			t.Errorf("the lease is renewed, and there are %d reads; the host is %s, was %s", n, m.hostInfo().ID, host)
 		}
 	})
 }
@@ -217,7 +217,7 @@ func TestJoinAfterSilence(t *testing.T) {
 			below := memkv.New()
 			one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 			a := one.take(t, nil)
-			was, renewal := one.Host().ID, one.renewals()
+			was, renewal := one.hostInfo().ID, one.renewals()
 			over := make(chan struct{})
 			one.eng.Hook(func(op faultkv.Op) error {
 				if op.Point != faultkv.BeforeCommit || !renewal(op) {
@@ -243,7 +243,7 @@ func TestJoinAfterSilence(t *testing.T) {
 			time.Sleep(2 * leaseTTL)
 			synctest.Wait()
 			must(t, a.Owned(ctx))
-			if now := one.Host().ID; now == was {
+			if now := one.hostInfo().ID; now == was {
 				t.Errorf("it is still host %s", now)
 			}
 		})
@@ -351,7 +351,7 @@ func TestRenewalHangs(t *testing.T) {
 			time.Sleep(time.Second)
 			p.Release()
 			must(t, <-closed)
-			if got := hostRows(t, openStore(t, m.eng, m.Limits())); len(got) > 0 {
+			if got := hostRows(t, openStore(t, m.eng, m.limits)); len(got) > 0 {
 				t.Errorf("left are %q", got)
 			}
 		})

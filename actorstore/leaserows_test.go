@@ -58,7 +58,7 @@ func TestLeaseOfOneProcess(t *testing.T) {
 				t.Errorf("there is a row %x", e.Key)
 			}
 		}
-		if h, err := s.Owner(ctx, testID); !h.ID.IsZero() || err != nil || !s.Host().ID.IsZero() {
+		if h, err := s.Owner(ctx, testID); !h.ID.IsZero() || err != nil || !s.hostInfo().ID.IsZero() {
 			t.Errorf("the owner is %+v, %v", h, err)
 		}
 	})
@@ -206,7 +206,7 @@ func TestDamagedHostRows(t *testing.T) {
 		one, two := boot(t, below, HostOptions{}), boot(t, below, HostOptions{})
 		must(t, one.take(t, nil).Put(ctx, user("k"), nil))
 		one.die()
-		key, row := hostKey(one.Host().ID), one.hosting.now.Load().stored
+		key, row := hostKey(one.hostInfo().ID), one.hosting.now.Load().stored
 		for _, set := range []kv.Op{kv.Set(headOwnerKey(testID), []byte("x")), kv.Set(key, []byte("x"))} {
 			old, err := below.Get(ctx, set.Key, nil)
 			must(t, err)

@@ -321,8 +321,8 @@ func (r *replayer) list(w []string) error {
 	var got []string
 	for e, err := range from.List(ctx, o) {
 		if p, ok := r.snaps[w[0]]; ok && !p.snap.lists {
-			if !errors.Is(err, ErrPagesOnly) {
-				return fmt.Errorf("got %v, want %w", err, ErrPagesOnly)
+			if !errors.Is(err, errPagesOnly) {
+				return fmt.Errorf("got %v, want %w", err, errPagesOnly)
 			}
 			return done()
 		}

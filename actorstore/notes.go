@@ -20,7 +20,7 @@ import (
 
 // Bounds of notes. The number is kept by who writes them, and looked at by Check.
 const (
-	MaxNoteKey   = 64      // bytes of a note's key, at least 1
+	maxNoteKey   = 64      // bytes of a note's key, at least 1
 	MaxNoteValue = 256     // bytes of its value
 	MaxNotes     = 1 << 16 // notes of one actor
 )
@@ -28,8 +28,8 @@ const (
 // notesOfCommit is how many notes Fork copies with one commit.
 const notesOfCommit = 512
 
-// ErrNote: the key of a note is empty, or something of it is too large.
-var ErrNote = errors.New("actorstore: bad note")
+// errNote: the key of a note is empty, or something of it is too large.
+var errNote = errors.New("actorstore: bad note")
 
 // A Note is one of the rows. Package comments of who writes them say what they mean; the
 // first byte of a key says whose it is, and is that of the namespace it belongs to.
@@ -43,11 +43,11 @@ type Note struct {
 //
 // It may be called while b is open, and by Late functions of b.
 //
-// Errors: ErrNote, and then nothing is staged.
+// Errors: errNote, and then nothing is staged.
 func (a *Actor) StageNote(b *batch.Batch, key, value []byte) error {
-	if len(key) == 0 || len(key) > MaxNoteKey || len(value) > MaxNoteValue {
+	if len(key) == 0 || len(key) > maxNoteKey || len(value) > MaxNoteValue {
 		return fmt.Errorf("%w: a key of %d bytes (limit %d), a value of %d (limit %d)",
-			ErrNote, len(key), MaxNoteKey, len(value), MaxNoteValue)
+			errNote, len(key), maxNoteKey, len(value), MaxNoteValue)
 	}
 	// Late functions run under the commit lock, so what they collect is of one flight.
 	b.Late(func(*batch.Batch) error {
@@ -81,7 +81,7 @@ func (s *Snapshot) Notes(ctx context.Context, prefix []byte) iter.Seq2[Note, err
 	return func(yield func(Note, error) bool) {
 		err := s.check()
 		if err == nil && !s.lists {
-			err = ErrPagesOnly
+			err = errPagesOnly
 		}
 		if err == nil {
 			var on bool

@@ -78,7 +78,7 @@ func TestNotes(t *testing.T) {
 		must(t, err)
 		if !pages.lists {
 			for _, err := range pages.Notes(ctx, nil) {
-				if !errors.Is(err, ErrPagesOnly) {
+				if !errors.Is(err, errPagesOnly) {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -124,8 +124,8 @@ func TestNotesFail(t *testing.T) {
 		}
 	}
 	var b batch.Batch
-	for _, n := range []Note{{}, {Key: make([]byte, MaxNoteKey+1)}, {Key: []byte("k"), Value: make([]byte, MaxNoteValue+1)}} {
-		if err := a.StageNote(&b, n.Key, n.Value); !errors.Is(err, ErrNote) {
+	for _, n := range []Note{{}, {Key: make([]byte, maxNoteKey+1)}, {Key: []byte("k"), Value: make([]byte, MaxNoteValue+1)}} {
+		if err := a.StageNote(&b, n.Key, n.Value); !errors.Is(err, errNote) {
 			t.Errorf("a key of %d bytes and a value of %d: %v", len(n.Key), len(n.Value), err)
 		}
 	}

@@ -195,7 +195,7 @@ func TestSurveyFar(t *testing.T) {
 	must(t, err)
 	defer pages.Close()
 	for _, err := range pages.Survey(ctx, nil, nil) {
-		if !errors.Is(err, ErrPagesOnly) {
+		if !errors.Is(err, errPagesOnly) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -35,7 +35,7 @@ func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return a.snapshot(ctx, true)
 }
 
-// PageSnapshot is Snapshot for who reads single keys: List is ErrPagesOnly. On a far
+// PageSnapshot is Snapshot for who reads single keys: List is errPagesOnly. On a far
 // engine the next commit pins nothing for it, as it must for a Snapshot, when memory
 // has the values that the commit replaces.
 func (a *Actor) PageSnapshot(ctx context.Context) (*Snapshot, error) {
@@ -169,7 +169,7 @@ func (s *Snapshot) List(ctx context.Context, opts ListOptions) iter.Seq2[Entry, 
 			return err
 		}
 		if !s.lists {
-			return ErrPagesOnly
+			return errPagesOnly
 		}
 		return s.owned(ctx)
 	})

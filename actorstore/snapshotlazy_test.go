@@ -122,8 +122,8 @@ func TestLazyPinFails(t *testing.T) {
 	b.Put(chunk(0), pageOf(9))
 	b.OnAbort(func(error) { aborted++ })
 	err = a.Commit(ctx, &b)
-	if !errors.Is(err, ErrNotPinned) || !errors.Is(err, faultkv.ErrInjected) || aborted != 1 {
-		t.Errorf("got %v, want %v; aborted %d times", err, ErrNotPinned, aborted)
+	if !errors.Is(err, errNotPinned) || !errors.Is(err, faultkv.ErrInjected) || aborted != 1 {
+		t.Errorf("got %v, want %v; aborted %d times", err, errNotPinned, aborted)
 	}
 	if n := eng.Counts().Commits; n != 0 || f.Hits() != 1 || a.Err() != nil {
 		t.Errorf("%d commits, %d hits, handle: %v", n, f.Hits(), a.Err())
@@ -142,7 +142,7 @@ func TestLazyPinFails(t *testing.T) {
 	must(t, a.Close())
 	readPage(t, snap, 1) // memory has it
 	s.cache.remove(a.tip.tenant, chunk(1))
-	if _, err := snap.Page(ctx, chunk(1), nil); !errors.Is(err, ErrNotPinned) || !errors.Is(err, faultkv.ErrInjected) {
+	if _, err := snap.Page(ctx, chunk(1), nil); !errors.Is(err, errNotPinned) || !errors.Is(err, faultkv.ErrInjected) {
 		t.Errorf("a snapshot that couldn't be pinned when the handle was closed: %v", err)
 	}
 	must(t, errors.Join(snap.Close(), other.Close()))
@@ -209,7 +209,7 @@ func TestLazyRefused(t *testing.T) {
 func TestLazyOrdered(t *testing.T) {
 	s, eng := openFar(t, 0)
 	a := openActor(t, s)
-	n := s.Limits().Entries
+	n := s.limits.Entries
 	writePages(t, a, 2*n)
 	snap, err := a.PageSnapshot(ctx)
 	must(t, err)
@@ -222,8 +222,8 @@ func TestLazyOrdered(t *testing.T) {
 	}
 	err = a.Commit(ctx, &b)
 	var part *batch.OrderedError
-	if !errors.As(err, &part) || part.Landed != 1 || !errors.Is(err, ErrNotPinned) {
-		t.Errorf("got %v, want %v of the second part", err, ErrNotPinned)
+	if !errors.As(err, &part) || part.Landed != 1 || !errors.Is(err, errNotPinned) {
+		t.Errorf("got %v, want %v of the second part", err, errNotPinned)
 	}
 	middle, err := a.PageSnapshot(ctx)
 	must(t, err)

@@ -51,7 +51,7 @@ func (t *tip) needed() (any, all bool) {
 }
 
 // depart prepares the undo of what f is about to send. When the old state can't be
-// kept for those who read it, nothing may be sent: ErrNotPinned.
+// kept for those who read it, nothing may be sent: errNotPinned.
 func (t *tip) depart(ctx context.Context, f *flight) error {
 	var pin kv.Snapshot
 	for {
@@ -73,7 +73,7 @@ func (t *tip) depart(ctx context.Context, f *flight) error {
 func (t *tip) pin(ctx context.Context) (kv.Snapshot, error) {
 	pin, err := t.a.store.eng.Snapshot(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotPinned, err)
+		return nil, fmt.Errorf("%w: %w", errNotPinned, err)
 	}
 	if err := t.a.owned(ctx, pin); err != nil {
 		return nil, errors.Join(err, pin.Close()) // it may be another's state

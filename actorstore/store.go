@@ -71,7 +71,7 @@ type Options struct {
 	// ReadOnly refuses to own actors, and writes nothing.
 	ReadOnly bool
 	// CacheBytes bounds the memory for what is kept of values, of all actors that the
-	// Store owns, in bytes. 0 means DefaultCacheBytes; a negative value means none.
+	// Store owns, in bytes. 0 means 32 MiB; a negative value means none.
 	CacheBytes int64
 	// Host says who this Store is to the others, where several hosts may use the
 	// engine: one that is no kv.Sharer.
@@ -133,7 +133,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	if err := s.hosting.init(s, opts.Host); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
 	}
-	s.cache = newCache(cmp.Or(opts.CacheBytes, DefaultCacheBytes))
+	s.cache = newCache(cmp.Or(opts.CacheBytes, defaultCacheBytes))
 	s.bufs.New = func() any { return new(buf) }
 	if err := s.format(ctx); err != nil {
 		return nil, fmt.Errorf("actorstore: open store: %w", err)
@@ -178,15 +178,8 @@ func (s *Store) format(ctx context.Context) error {
 	}
 }
 
-// Caching says whether the Store keeps values in memory, so that reading ahead pays:
-// see Snapshot.Prefetch.
-func (s *Store) Caching() bool { return s.cache != nil }
-
 // millis is the time in Unix milliseconds.
 func (s *Store) millis() int64 { return s.now().UnixMilli() }
-
-// Limits returns the limits of every actor, none of them zero but AtomicBatches.
-func (s *Store) Limits() batch.Limits { return s.limits }
 
 // Close closes every handle of s, waiting for commits until they are applied, and
 // refuses new ones; who waits for an actor gets ErrClosed. Other hosts may take the

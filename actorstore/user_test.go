@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -85,5 +86,21 @@ func TestUserStops(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d entries after break", n)
+	}
+}
+
+// TestUserReadOnly: the user keys of a snapshot can't be written.
+func TestUserReadOnly(t *testing.T) {
+	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
+	snap, err := a.Snapshot(ctx)
+	must(t, err)
+	defer func() { must(t, snap.Close()) }()
+	u := snap.User()
+	for what, err := range map[string]error{
+		"put": u.Put(ctx, []byte("k"), nil), "delete": u.Delete(ctx, []byte("k")), "delete range": u.DeleteRange(ctx, nil, nil),
+	} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

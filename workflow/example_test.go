@@ -151,7 +151,8 @@ func ExampleStepTx() {
 			return n * 2, nil
 		})
 	}, 21)
-	fmt.Println(s.actor.User().GetText(ctx, "seat 12"))
+	seat, err := s.actor.User().Get(ctx, []byte("seat 12"), nil)
+	fmt.Println(string(seat), err)
 	// Output:
 	// 42 <nil>
 	// taken <nil>

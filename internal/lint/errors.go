@@ -21,7 +21,7 @@ type plain struct {
 // PlainErrors lists them all.
 var PlainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
-		"actorstore.ErrID", "actorstore.ErrName", "actorstore.ErrNote", "batch.ErrSettled",
+		"actorstore.ErrID", "actorstore.ErrName", "batch.ErrSettled",
 		"conn.ErrID", "conn.ErrInfo", "conn.ErrValue",
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrSeveral", "kv.ErrUnreadable",
@@ -40,7 +40,7 @@ var PlainErrors = []plain{
 		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{
-		"actorstore.ErrLeaseLost", "actorstore.ErrNotPinned", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
+		"actorstore.ErrLeaseLost", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
 		"kv.ErrIncarnation", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
 	}},
 	{"what became of the caller's own code", []string{
