@@ -46,7 +46,7 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*DB, error) 
 // keeps view open until the pool is closed.
 func OpenView(ctx context.Context, view *actorstore.View, opts *Options) (*DB, error) {
 	v := New(opts)
-	return v.open(ctx, v.MountView(ctx, mountName, view))
+	return v.open(ctx, v.mountView(ctx, mountName, view))
 }
 
 // open registers v under a name of its own and opens the pool.

@@ -95,9 +95,9 @@ func (v *VFS) Mount(ctx context.Context, name string, a *actorstore.Actor) error
 	return v.mount(ctx, name, actorSource{a}, a)
 }
 
-// MountView makes the database that view shows available as file:/name, for
+// mountView makes the database that view shows available as file:/name, for
 // reading. The caller keeps view open until Unmount.
-func (v *VFS) MountView(ctx context.Context, name string, view *actorstore.View) error {
+func (v *VFS) mountView(ctx context.Context, name string, view *actorstore.View) error {
 	return v.mount(ctx, name, viewSource{view}, nil)
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// Type is the name of the type.
-const Type = "chat"
+// roomType is the name of the type.
+const roomType = "chat"
 
 // Bounds of what may be said.
 const (
@@ -27,23 +27,23 @@ const (
 	maxHistory = 200  // messages at once
 )
 
-// A Message is what somebody has said.
-type Message struct {
+// A message is what somebody has said.
+type message struct {
 	ID   int64  `json:"id"` // grows by one
 	At   int64  `json:"at"` // Unix milliseconds
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// A Hello is what a client gives when it connects.
-type Hello struct {
+// A hello is what a client gives when it connects.
+type hello struct {
 	Name string `json:"name"`
 	// Since is the newest message that the client has, 0 for none.
 	Since int64 `json:"since"`
 }
 
-// A Saying is what somebody wants to say.
-type Saying struct {
+// A saying is what somebody wants to say.
+type saying struct {
 	Text string `json:"text"`
 	// Key is the client's own for this message, and makes it safe to send it again when the
 	// answer was lost: the same key says nothing twice. Empty for none.
@@ -64,10 +64,10 @@ var (
 
 // Room returns the type: rooms with the actions Say, History and People. Clients get the
 // event "message" for each message, and "history" when they join: the newest 200, or what
-// History returns for Hello.Since.
+// History returns for hello.Since.
 func Room() *host.Type {
 	return &host.Type{
-		Name:    Type,
+		Name:    roomType,
 		Create:  create,
 		Actions: []host.AnyAction{Say, History, People},
 		Connect: connect,
@@ -88,7 +88,7 @@ func create(c *host.Context) error {
 // connect lets somebody in. The name is kept with the connection, for as long as that is
 // there: also while the room sleeps, and after a restart.
 func connect(c *host.Context, n *host.Conn) error {
-	var hello Hello
+	var hello hello
 	if err := n.Parameters(&hello); err != nil {
 		return &host.Error{Code: "bad_arguments", Message: "To join takes a name.", Err: err}
 	}
@@ -121,7 +121,7 @@ func checkName(name string) (string, error) {
 }
 
 // say adds a message and tells everybody. Nobody is told before it is durable.
-func say(c *host.Context, s Saying) (m Message, err error) {
+func say(c *host.Context, s saying) (m message, err error) {
 	name := s.Name
 	if n := c.Conn(); n != nil {
 		if err := n.State(&name); err != nil {
@@ -152,7 +152,7 @@ func say(c *host.Context, s Saying) (m Message, err error) {
 	return first(ms), c.Broadcast("message", first(ms))
 }
 
-func first(ms []Message) (m Message) {
+func first(ms []message) (m message) {
 	if len(ms) > 0 {
 		m = ms[0]
 	}
@@ -166,7 +166,7 @@ const (
 )
 
 // history returns messages behind one. Who gets as many as there may be asks again.
-func history(c *host.Context, since int64) ([]Message, error) {
+func history(c *host.Context, since int64) ([]message, error) {
 	tx, err := c.SQL()
 	if err != nil {
 		return nil, err
@@ -175,15 +175,15 @@ func history(c *host.Context, since int64) ([]Message, error) {
 }
 
 // messages returns what a query returns.
-func messages(ctx context.Context, tx *vfs.Tx, query string, args ...any) (ms []Message, err error) {
+func messages(ctx context.Context, tx *vfs.Tx, query string, args ...any) (ms []message, err error) {
 	rows, err := tx.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	ms = []Message{}
+	ms = []message{}
 	for rows.Next() {
-		var m Message
+		var m message
 		if err := rows.Scan(&m.ID, &m.At, &m.Name, &m.Text); err != nil {
 			return nil, err
 		}

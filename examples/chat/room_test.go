@@ -90,7 +90,7 @@ type guest struct {
 	*house
 	ws          *websocket.Conn
 	conn, token string
-	heard       []Message // in the order in which they came, as far as the guest was there
+	heard       []message // in the order in which they came, as far as the guest was there
 }
 
 // A wire is a message, in either direction.
@@ -144,11 +144,11 @@ func (g *guest) hear(kind string) wire {
 		m := g.receive()
 		switch m.Event {
 		case "message":
-			var one Message
+			var one message
 			must(g, json.Unmarshal(m.Body, &one))
 			g.heard = append(g.heard, one)
 		case "history":
-			var list []Message
+			var list []message
 			must(g, json.Unmarshal(m.Body, &list))
 			g.heard = append(g.heard, list...)
 		}
@@ -164,7 +164,7 @@ func (g *guest) hear(kind string) wire {
 func (h *house) join(name string) *guest {
 	h.Helper()
 	g := &guest{house: h}
-	m := g.dial(wire{Type: "connect", Params: Hello{Name: name}})
+	m := g.dial(wire{Type: "connect", Params: hello{Name: name}})
 	if m.Type != "connected" {
 		h.Fatalf("%s: %+v", name, m)
 	}
@@ -175,7 +175,7 @@ func (h *house) join(name string) *guest {
 
 func (g *guest) say(text string) {
 	g.Helper()
-	g.send(wire{Type: "call", ID: 1, Action: "say", Args: Saying{Text: text}})
+	g.send(wire{Type: "call", ID: 1, Action: "say", Args: saying{Text: text}})
 	g.hear("result")
 }
 
@@ -190,7 +190,7 @@ func (g *guest) back() {
 		since = g.heard[n-1].ID
 	}
 	g.send(wire{Type: "call", ID: 2, Action: "history", Args: since})
-	var missed []Message
+	var missed []message
 	must(g, json.Unmarshal(g.hear("result").Body, &missed))
 	g.heard = append(g.heard, missed...)
 }
@@ -245,19 +245,19 @@ func TestChat(t *testing.T) {
 // TestSay: what may be said, and that a key says it once.
 func TestSay(t *testing.T) {
 	h := newHouse(t)
-	say := func(s Saying) (Message, error) { return Say.Call(t.Context(), h.host, "lobby", s) }
+	say := func(s saying) (message, error) { return Say.Call(t.Context(), h.host, "lobby", s) }
 	for range 3 {
-		m, err := say(Saying{Name: "Ann", Text: " hello ", Key: "k"})
+		m, err := say(saying{Name: "Ann", Text: " hello ", Key: "k"})
 		if err != nil || m.ID != 1 || m.Text != "hello" {
 			t.Errorf("got %+v, %v", m, err)
 		}
 	}
 	for i := range 2 {
-		if m, err := say(Saying{Name: "Ann", Text: "hello"}); err != nil || m.ID != int64(i+2) {
+		if m, err := say(saying{Name: "Ann", Text: "hello"}); err != nil || m.ID != int64(i+2) {
 			t.Errorf("without a key: %+v, %v", m, err)
 		}
 	}
-	for code, bad := range map[string][]Saying{
+	for code, bad := range map[string][]saying{
 		"bad_name": {{Text: "x"}, {Name: " ", Text: "x"}, {Name: strings.Repeat("ü", 41), Text: "x"}},
 		"bad_text": {{Name: "Ann"}, {Name: "Ann", Text: " \n"}, {Name: "Ann", Text: strings.Repeat("ü", 2001)}, {Name: "Ann", Text: "x", Key: strings.Repeat("k", 65)}},
 	} {
@@ -282,7 +282,7 @@ func TestHistory(t *testing.T) {
 	h := newHouse(t)
 	const n = maxHistory*2 + 5
 	for i := range n {
-		_, err := Say.Call(t.Context(), h.host, "lobby", Saying{Name: "Ann", Text: fmt.Sprint(i + 1)})
+		_, err := Say.Call(t.Context(), h.host, "lobby", saying{Name: "Ann", Text: fmt.Sprint(i + 1)})
 		must(t, err)
 	}
 	seen := int64(0)

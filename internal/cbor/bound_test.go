@@ -47,13 +47,13 @@ func wrapped(b []byte) map[string][]byte {
 // written, one byte more is malformed, wherever it stands and whatever is wanted.
 func TestBigint(t *testing.T) {
 	for _, tag := range []uint64{tagBig, tagNegBig} {
-		for _, piece := range []int{1, 100, MaxBigint, MaxBigint + 1} {
-			for name, b := range wrapped(bignum(tag, MaxBigint, piece)) {
+		for _, piece := range []int{1, 100, maxBigint, maxBigint + 1} {
+			for name, b := range wrapped(bignum(tag, maxBigint, piece)) {
 				if err := Wellformed(b); err != nil {
 					t.Errorf("%s, tag %d, pieces of %d: %v", name, tag, piece, err)
 				}
 			}
-			for name, b := range wrapped(bignum(tag, MaxBigint+1, piece)) {
+			for name, b := range wrapped(bignum(tag, maxBigint+1, piece)) {
 				_, err := Decode(b)
 				refused(t, name+": Decode", err)
 				var n int
@@ -70,7 +70,7 @@ func TestBigint(t *testing.T) {
 		}
 	}
 
-	largest := new(big.Int).Lsh(big.NewInt(1), 8*MaxBigint) // one more than the largest
+	largest := new(big.Int).Lsh(big.NewInt(1), 8*maxBigint) // one more than the largest
 	for _, n := range []*big.Int{new(big.Int).Sub(largest, big.NewInt(1)), new(big.Int).Neg(largest)} {
 		b := marshal(t, Object{{"n", n}})
 		var got struct{ N *big.Int }
@@ -108,9 +108,9 @@ func TestErrorTexts(t *testing.T) {
 	var v any
 	var at time.Time
 	_, date := Decode(append([]byte{0xc1}, item...))
-	_, path := Marshal(Object{{long, Object{{long, json.Number("1")}, {"nan", bignumOf(MaxBigint + 1)}}}})
+	_, path := Marshal(Object{{long, Object{{long, json.Number("1")}, {"nan", bignumOf(maxBigint + 1)}}}})
 	for what, err := range map[string]error{
-		"a bigint for an int8":  Unmarshal(bignum(tagBig, MaxBigint, MaxBigint), &n),
+		"a bigint for an int8":  Unmarshal(bignum(tagBig, maxBigint, maxBigint), &n),
 		"a text for an int8":    Unmarshal(item, &n),
 		"a text for a time":     Unmarshal(append([]byte{0xc0}, item...), &at),
 		"a member twice":        Unmarshal(twice, &v),

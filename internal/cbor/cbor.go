@@ -12,7 +12,7 @@
 //     is written as an integer, beyond that as a 64-bit float. So an integer of Go
 //     becomes a float there if a float holds it exactly, and a reader takes an
 //     integral float for an integer.
-//   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint, of at most MaxBigint
+//   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint, of at most maxBigint
 //     bytes.
 //   - undefined (F7) is not null (F6).
 //   - There is no NaN and no infinity: what is stored must mean something to everybody.
@@ -56,10 +56,10 @@ func (e *ValueError) Error() string {
 // Unwrap returns ErrUnsupported.
 func (e *ValueError) Unwrap() error { return ErrUnsupported }
 
-// MaxBigint is the length in bytes of the largest bigint that is read or written, 8192
+// maxBigint is the length in bytes of the largest bigint that is read or written, 8192
 // bits. A number is more than a run of bytes: to print one takes time that grows faster
 // than its length.
-const MaxBigint = 1024
+const maxBigint = 1024
 
 // maxText bounds, in bytes, what an error quotes of the input or of what is below.
 const maxText = 512
@@ -120,7 +120,7 @@ func must[T any](v T, err error) T {
 // defined; an Object keeps its own.
 //
 // What JavaScript couldn't have written is ErrUnsupported: NaN and infinities (as a
-// *ValueError), bigints of more than MaxBigint bytes (too), channels, functions.
+// *ValueError), bigints of more than maxBigint bytes (too), channels, functions.
 func Marshal(v any) ([]byte, error) {
 	b, err := encoding.Marshal(v)
 	if err != nil {
@@ -161,14 +161,14 @@ func unmarshal(data []byte, v any) error {
 }
 
 // Wellformed returns ErrMalformed unless data is exactly one value, and its bigints have at
-// most MaxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
+// most maxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
 // of one name.
 func Wellformed(data []byte) error {
 	if err := decoding.Wellformed(data); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, bare{err})
 	}
-	if size := largestBigint(data); size > MaxBigint {
-		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", ErrMalformed, size, MaxBigint)
+	if size := largestBigint(data); size > maxBigint {
+		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", ErrMalformed, size, maxBigint)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func Wellformed(data []byte) error {
 // largestBigint returns the length of the largest bigint in well-formed data; 0 if data is
 // too short to hold one beyond the limit.
 func largestBigint(data []byte) int {
-	if len(data) <= MaxBigint {
+	if len(data) <= maxBigint {
 		return 0
 	}
 	largest, tagged := 0, false

@@ -238,7 +238,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte{0x9f, 0x5f, 0x41, 1, 0xff, 0xbf, 0x61, 'a', 1, 0xff, 0xff})
-	for _, size := range []int{MaxBigint, MaxBigint + 1} {
+	for _, size := range []int{maxBigint, maxBigint + 1} {
 		for _, b := range wrapped(bignum(tagNegBig, size, 1000)) {
 			f.Add(b)
 		}

@@ -234,8 +234,8 @@ func (w *rewriter) bigint(tag head) error {
 	h := readHead(w.src[tag.size:])
 	switch {
 	case h.major == majorBytes && h.info != infoIndefinite && h.arg <= 8:
-	case h.major == majorBytes && h.info != infoIndefinite && h.arg > MaxBigint:
-		return &ValueError{w.where(), fmt.Sprintf("a bigint of %d bytes, limit %d", h.arg, MaxBigint)}
+	case h.major == majorBytes && h.info != infoIndefinite && h.arg > maxBigint:
+		return &ValueError{w.where(), fmt.Sprintf("a bigint of %d bytes, limit %d", h.arg, maxBigint)}
 	default:
 		w.copy(tag.size)
 		return w.item(tag.arg)

@@ -20,7 +20,7 @@ type (
 	Object []Member
 
 	// A Map is a JavaScript Map, whose keys are any values.
-	Map []Pair
+	Map []pair
 
 	// A Set is a JavaScript Set.
 	Set []any
@@ -42,8 +42,8 @@ type Member struct {
 	Value any
 }
 
-// A Pair is a key and a value of a Map.
-type Pair struct{ Key, Value any }
+// A pair is a key and a value of a Map.
+type pair struct{ Key, Value any }
 
 // Get returns the value of the first member of that name, nil if there is none.
 func (o Object) Get(name string) any {
@@ -274,7 +274,7 @@ func (d *decoder) each(h head, fn func() error) error {
 func (d *decoder) pairs(h head) (m Map, err error) {
 	m = Map{}
 	err = d.each(h, func() (err error) {
-		var p Pair
+		var p pair
 		if p.Key, err = d.item(); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 var claim = regexp.MustCompile("`([a-z0-9/_]+)\\.((?:Test|Fuzz|Example)[A-Za-z0-9_]*)`")
 
 // checkClaims wants every test that a Markdown page names to be there.
-func checkClaims(t *Tree) []Finding {
+func checkClaims(t *tree) []finding {
 	tests := map[string]bool{}
 	for _, p := range t.Packages {
 		for _, f := range p.Files {
@@ -24,7 +24,7 @@ func checkClaims(t *Tree) []Finding {
 			}
 		}
 	}
-	var fs []Finding
+	var fs []finding
 	for f, text := range t.markdown() {
 		for _, m := range claim.FindAllStringSubmatch(text, -1) {
 			if name := m[1] + "." + m[2]; !tests[name] {

@@ -18,8 +18,8 @@ type plain struct {
 	Names []string
 }
 
-// PlainErrors lists them all.
-var PlainErrors = []plain{
+// plainErrors lists them all.
+var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
 		"actorstore.ErrID", "actorstore.ErrName", "batch.ErrSettled",
 		"conn.ErrID", "conn.ErrInfo", "conn.ErrValue",
@@ -62,12 +62,12 @@ type errorName struct {
 	wraps []string
 }
 
-// checkErrors holds the tree against PlainErrors.
-func checkErrors(t *Tree) []Finding { return compareErrors(t, PlainErrors) }
+// checkErrors holds the tree against plainErrors.
+func checkErrors(t *tree) []finding { return compareErrors(t, plainErrors) }
 
 // compareErrors wants each exported sentinel and type of errors that a program can import to be of a kind or
 // in list, and list to have no other.
-func compareErrors(t *Tree, list []plain) []Finding {
+func compareErrors(t *tree, list []plain) []finding {
 	names, here := map[string]*errorName{}, map[string]bool{}
 	for _, p := range t.Packages {
 		if here[p.Dir] = !p.Nested; p.Nested {
@@ -79,7 +79,7 @@ func compareErrors(t *Tree, list []plain) []Finding {
 			}
 		}
 	}
-	var fs []Finding
+	var fs []finding
 	// First the list against the tree, then the tree against the list.
 	listed := map[string]bool{}
 	for _, reason := range list {
@@ -89,7 +89,7 @@ func compareErrors(t *Tree, list []plain) []Finding {
 			if e := names[name]; e != nil && hasKind(names, name) {
 				fs = append(fs, t.at(e.pos, "%s is of a kind: take it out of PlainErrors", name))
 			} else if e == nil && here[dir] {
-				fs = append(fs, Finding{dir, 0, "has no " + name + ": take it out of PlainErrors"})
+				fs = append(fs, finding{dir, 0, "has no " + name + ": take it out of PlainErrors"})
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func hasKind(names map[string]*errorName, name string) bool {
 }
 
 // errorNames enters what f declares. A type is of a kind by what it wraps, which a value of it knows.
-func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
+func errorNames(t *tree, p *pkg, f *sourceFile, names map[string]*errorName) {
 	for _, d := range f.AST.Decls {
 		switch d := d.(type) {
 		case *ast.GenDecl:
@@ -133,7 +133,7 @@ func errorNames(t *Tree, p *Package, f *File, names map[string]*errorName) {
 }
 
 // wrapper returns the method by which errors.Is looks behind an error of a type, nil if it has none.
-func wrapper(p *Package, typ string) *ast.FuncDecl {
+func wrapper(p *pkg, typ string) *ast.FuncDecl {
 	for _, f := range p.Files {
 		for _, d := range f.AST.Decls {
 			fn, ok := d.(*ast.FuncDecl)
@@ -146,7 +146,7 @@ func wrapper(p *Package, typ string) *ast.FuncDecl {
 }
 
 // sentinels enters the variables of v whose names begin with Err.
-func sentinels(t *Tree, p *Package, f *File, v *ast.ValueSpec, names map[string]*errorName) {
+func sentinels(t *tree, p *pkg, f *sourceFile, v *ast.ValueSpec, names map[string]*errorName) {
 	for i, id := range v.Names {
 		if !strings.HasPrefix(id.Name, "Err") || f.AST.Name.Name == "main" {
 			continue

@@ -58,7 +58,7 @@ func TestPlainErrors(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	seen := map[string]bool{}
-	for _, p := range PlainErrors {
+	for _, p := range plainErrors {
 		for _, name := range p.Names {
 			if seen[name] || p.Reason == "" {
 				t.Errorf("%s is there twice, or without a reason", name)

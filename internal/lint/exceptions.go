@@ -44,14 +44,14 @@ func parseException(line string) (e exception, err error) {
 }
 
 // ratchets are the rules with exceptions, by name.
-var ratchets = map[string]func(*Tree) ([]measured, []Finding){
+var ratchets = map[string]func(*tree) ([]measured, []finding){
 	"methods": measureMethods,
 	"upward":  measureUpward,
 }
 
 // checkRatchet returns the check of a rule with exceptions.
-func checkRatchet(rule string) func(*Tree) []Finding {
-	return func(t *Tree) []Finding {
+func checkRatchet(rule string) func(*tree) []finding {
+	return func(t *tree) []finding {
 		ms, fs := ratchets[rule](t)
 		page, _ := t.text(exceptionsPage)
 		line := 0
@@ -65,14 +65,14 @@ func checkRatchet(rule string) func(*Tree) []Finding {
 				err = fmt.Errorf("lint: no rule %s has exceptions", e.rule)
 			}
 			if err != nil {
-				fs = append(fs, Finding{exceptionsPage, line, err.Error()})
+				fs = append(fs, finding{exceptionsPage, line, err.Error()})
 			}
 			if err != nil || e.rule != rule {
 				continue
 			}
 			i := slices.IndexFunc(ms, func(m measured) bool { return m.name == e.name })
 			if i < 0 {
-				fs = append(fs, Finding{exceptionsPage, line, e.name + " isn't there any more: " + howToLower})
+				fs = append(fs, finding{exceptionsPage, line, e.name + " isn't there any more: " + howToLower})
 				continue
 			}
 			fs = append(fs, e.compare(ms[i], line)...)
@@ -92,19 +92,19 @@ func checkRatchet(rule string) func(*Tree) []Finding {
 const howToLower = "go test ./internal/lint -update"
 
 // compare says what is wrong with e, of line, today.
-func (e exception) compare(m measured, line int) []Finding {
+func (e exception) compare(m measured, line int) []finding {
 	switch {
 	case len(e.counts) != len(m.counts):
-		return []Finding{{exceptionsPage, line, fmt.Sprintf("%s has %d numbers, not %d", e.name, len(m.counts), len(e.counts))}}
+		return []finding{{exceptionsPage, line, fmt.Sprintf("%s has %d numbers, not %d", e.name, len(m.counts), len(e.counts))}}
 	case !m.over:
-		return []Finding{{exceptionsPage, line, e.name + " needs no exception any more: " + howToLower}}
+		return []finding{{exceptionsPage, line, e.name + " needs no exception any more: " + howToLower}}
 	case slices.Equal(e.counts, m.counts):
 		return nil
 	// Nothing grew, and something shrank.
 	case e.lowered(m).String() == exception{e.rule, e.name, m.counts}.String():
-		return []Finding{{exceptionsPage, line, fmt.Sprintf("%s got better, it is at %v: %s", e.name, m.counts, howToLower)}}
+		return []finding{{exceptionsPage, line, fmt.Sprintf("%s got better, it is at %v: %s", e.name, m.counts, howToLower)}}
 	}
-	return []Finding{m.finding(fmt.Sprintf(" (%v are excepted)", e.counts))}
+	return []finding{m.finding(fmt.Sprintf(" (%v are excepted)", e.counts))}
 }
 
 // lowered returns e with the counts of m where those are less.
@@ -116,9 +116,9 @@ func (e exception) lowered(m measured) exception {
 	return exception{e.rule, e.name, counts}
 }
 
-// RenderExceptions returns exceptionsPage with lower numbers where the tree has got better, and without the
+// renderExceptions returns exceptionsPage with lower numbers where the tree has got better, and without the
 // lines that nothing needs any more. It adds no line and raises no number: that is for people to do.
-func RenderExceptions(t *Tree) (string, error) {
+func renderExceptions(t *tree) (string, error) {
 	// By rule and name, as a line begins.
 	now := map[string]measured{}
 	for rule, measure := range ratchets {

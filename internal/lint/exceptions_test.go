@@ -170,12 +170,12 @@ func TestRenderExceptions(t *testing.T) {
 		"conn/a.go", methodsOf(0, 33),
 		"conn/b.go", methodsOf(33, 1)+"type T int\n",
 		exceptionsPage, "# What is excepted.\n\nmethods conn.T 40 1\nmethods host.T 40 1\nmethods queue.T 30 1\nupward vfs 5\n"))
-	got, err := RenderExceptions(tree)
+	got, err := renderExceptions(tree)
 	if want := "# What is excepted.\n\nmethods conn.T 34 1\nmethods queue.T 30 1\nupward vfs 2\n"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, bad := range []map[string]string{{exceptionsPage: "methods\n"}, {"vfs/a.go": "package vfs\nvar a = b\n", "vfs/b.go": "package vfs\n"}} {
-		if got, err := RenderExceptions(fake(t, bad)); err == nil {
+		if got, err := renderExceptions(fake(t, bad)); err == nil {
 			t.Errorf("of %v: got %q", bad, got)
 		}
 	}

@@ -7,15 +7,15 @@ import (
 
 // checkRequires wants a comment behind every direct requirement of every
 // module: who needs it. The go command writes "// indirect" behind the others.
-func checkRequires(t *Tree) []Finding {
-	var fs []Finding
+func checkRequires(t *tree) []finding {
+	var fs []finding
 	for _, x := range t.Texts {
 		if path.Base(x.Path) != "go.mod" {
 			continue
 		}
 		for _, r := range requirements(x.Data) {
 			if r.comment == "" {
-				fs = append(fs, Finding{x.Path, r.line, r.module + " has no comment saying who needs it"})
+				fs = append(fs, finding{x.Path, r.line, r.module + " has no comment saying who needs it"})
 			}
 		}
 	}

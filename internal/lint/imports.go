@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Restriction says where an import is allowed.
-type Restriction struct {
+// A restriction says where an import is allowed.
+type restriction struct {
 	// Import is a package or module path; everything below it is meant too.
 	// One that starts with "./" is relative to the root module.
 	Import string
@@ -19,8 +19,8 @@ type Restriction struct {
 	Reason string
 }
 
-// Restricted lists the imports that are not free to use in the root module.
-var Restricted = []Restriction{
+// restricted lists the imports that are not free to use in the root module.
+var restricted = []restriction{
 	{"github.com/cockroachdb/pebble", []string{"kv/pebblekv"}, false, "the embedded engine can be replaced by replacing one package"},
 	{"github.com/jackc/pgx", []string{"kv/pgkv"}, false, "the SQL engine can be replaced by replacing one package"},
 	{"github.com/ncruces/go-sqlite3", []string{"vfs", "bench", "cmd/greenroom", "host/wasm", "examples/agent"}, true, "SQLite is reached through vfs, which sets connections up right; the program is a SQLite shell besides, modules get connections with limits, and the example needs full-text search"},
@@ -49,9 +49,9 @@ var Restricted = []Restriction{
 
 // exactly reports whether r names a standard package, which has neighbours
 // below it (log/slog, testing/synctest) that are judged by themselves.
-func (r Restriction) exactly() bool { return isStd(r.Import) }
+func (r restriction) exactly() bool { return isStd(r.Import) }
 
-func (r Restriction) matches(t *Tree, imp string) bool {
+func (r restriction) matches(t *tree, imp string) bool {
 	want := r.Import
 	if rest, ok := strings.CutPrefix(want, "./"); ok {
 		want = t.Module + "/" + rest
@@ -62,7 +62,7 @@ func (r Restriction) matches(t *Tree, imp string) bool {
 	return within(imp, want)
 }
 
-func (r Restriction) allows(dir string, test bool) bool {
+func (r restriction) allows(dir string, test bool) bool {
 	if r.Tests && test {
 		return true
 	}
@@ -71,16 +71,16 @@ func (r Restriction) allows(dir string, test bool) bool {
 	return ok && (own || slices.Contains(r.In, name))
 }
 
-// checkRestricted holds every import of the root module against Restricted.
-func checkRestricted(t *Tree) []Finding {
-	return t.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
-		if p.Nested || Outside[p.Dir] != "" {
+// checkRestricted holds every import of the root module against restricted.
+func checkRestricted(t *tree) []finding {
+	return t.eachImport(func(p *pkg, f *sourceFile, spec *ast.ImportSpec) []finding {
+		if p.Nested || outside[p.Dir] != "" {
 			return nil
 		}
 		imp := importPath(spec)
-		for _, r := range Restricted {
+		for _, r := range restricted {
 			if r.matches(t, imp) && !r.allows(p.Dir, f.Test) {
-				return []Finding{t.at(spec.Pos(), "imports %s: %s", imp, r.Reason)}
+				return []finding{t.at(spec.Pos(), "imports %s: %s", imp, r.Reason)}
 			}
 		}
 		return nil
@@ -88,47 +88,47 @@ func checkRestricted(t *Tree) []Finding {
 }
 
 // checkFloorZero keeps the ground floor to the standard library, tests apart.
-func checkFloorZero(t *Tree) []Finding {
-	return t.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
+func checkFloorZero(t *tree) []finding {
+	return t.eachImport(func(p *pkg, f *sourceFile, spec *ast.ImportSpec) []finding {
 		_, floor, ok := family(p.Dir)
 		imp := importPath(spec)
 		if !ok || floor > 0 || f.Test || isStd(imp) || within(imp, t.Module) {
 			return nil
 		}
-		return []Finding{t.at(spec.Pos(), "imports %s on floor 0: standard library only", imp)}
+		return []finding{t.at(spec.Pos(), "imports %s on floor 0: standard library only", imp)}
 	})
 }
 
 // checkBlank refuses imports without a name. embed and unsafe have no side
 // effects: their blank import only permits a directive.
-func checkBlank(t *Tree) []Finding {
-	return t.eachImport(func(_ *Package, f *File, spec *ast.ImportSpec) []Finding {
+func checkBlank(t *tree) []finding {
+	return t.eachImport(func(_ *pkg, f *sourceFile, spec *ast.ImportSpec) []finding {
 		imp := importPath(spec)
 		blank := spec.Name != nil && spec.Name.Name == "_"
 		if !blank || f.Test || f.AST.Name.Name == "main" || imp == "embed" || imp == "unsafe" {
 			return nil
 		}
-		return []Finding{t.at(spec.Pos(), "imports %s for its side effects outside a program", imp)}
+		return []finding{t.at(spec.Pos(), "imports %s for its side effects outside a program", imp)}
 	})
 }
 
 // sqliteVFS is go-sqlite3's package that shares its name with ours.
 const sqliteVFS = "github.com/ncruces/go-sqlite3/vfs"
 
-func checkAlias(t *Tree) []Finding {
-	return t.eachImport(func(_ *Package, _ *File, spec *ast.ImportSpec) []Finding {
+func checkAlias(t *tree) []finding {
+	return t.eachImport(func(_ *pkg, _ *sourceFile, spec *ast.ImportSpec) []finding {
 		if importPath(spec) != sqliteVFS || spec.Name != nil && spec.Name.Name == "sqlitevfs" {
 			return nil
 		}
-		return []Finding{t.at(spec.Pos(), "import go-sqlite3's vfs as sqlitevfs")}
+		return []finding{t.at(spec.Pos(), "import go-sqlite3's vfs as sqlitevfs")}
 	})
 }
 
-func checkCgo(t *Tree) []Finding {
-	return t.eachImport(func(_ *Package, _ *File, spec *ast.ImportSpec) []Finding {
+func checkCgo(t *tree) []finding {
+	return t.eachImport(func(_ *pkg, _ *sourceFile, spec *ast.ImportSpec) []finding {
 		if importPath(spec) != "C" {
 			return nil
 		}
-		return []Finding{t.at(spec.Pos(), "uses cgo")}
+		return []finding{t.at(spec.Pos(), "uses cgo")}
 	})
 }

@@ -11,18 +11,18 @@ import (
 const layoutTitle = "Key layout:"
 
 // checkKeys wants a table of the keys in every keys.go.
-func checkKeys(t *Tree) []Finding {
-	return t.eachFile(func(_ *Package, f *File) []Finding {
+func checkKeys(t *tree) []finding {
+	return t.eachFile(func(_ *pkg, f *sourceFile) []finding {
 		if path.Base(f.Path) != "keys.go" || keyLayout(f) != "" {
 			return nil
 		}
-		return []Finding{{f.Path, 0, "has no comment with a line \"" + layoutTitle + "\" and an indented table below"}}
+		return []finding{{f.Path, 0, "has no comment with a line \"" + layoutTitle + "\" and an indented table below"}}
 	})
 }
 
 // keyLayout returns the table of a keys.go without its indentation, "" when it
 // has none.
-func keyLayout(f *File) string {
+func keyLayout(f *sourceFile) string {
 	for _, c := range f.AST.Comments {
 		_, table, ok := strings.Cut("\n"+c.Text(), "\n"+layoutTitle+"\n")
 		if !ok {
@@ -40,9 +40,9 @@ func keyLayout(f *File) string {
 	return ""
 }
 
-// RenderKeyspace returns docs/keyspace.md: the key tables of the tree. It ends
+// renderKeyspace returns docs/keyspace.md: the key tables of the tree. It ends
 // with a newline.
-func RenderKeyspace(t *Tree) string {
+func renderKeyspace(t *tree) string {
 	var b strings.Builder
 	b.WriteString("# Keyspace\n\n" +
 		"What is stored under which key. This page is put together from the `keys.go` files,\n" +

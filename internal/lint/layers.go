@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A Layer is some packages of one floor of the house. Imports only go down: a
+// A layer is some packages of one floor of the house. Imports only go down: a
 // package may import those of lower floors, and of its own floor none but those
-// that an Edge allows. A package's own internal folders live on its floor.
-type Layer struct {
+// that an edge allows. A package's own internal folders live on its floor.
+type layer struct {
 	// Floor counts from 0, the ground.
 	Floor int
 	// Packages are folders relative to the root.
@@ -17,9 +17,9 @@ type Layer struct {
 	Is string
 }
 
-// Layers is the house, ground floor first. Packages that aren't in the tree yet
+// layers is the house, ground floor first. Packages that aren't in the tree yet
 // have their place all the same; the table of docs/design.md says so of them.
-var Layers = []Layer{
+var layers = []layer{
 	{0, []string{"tuple"}, "FoundationDB's ordered tuple encoding, and `Subspace`. Standard library only"},
 	{0, []string{"batch"}, "limits, the splitter, ordered writes and who takes part in their commit, rollback-safe dirty flags. Standard library only"},
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
@@ -57,16 +57,16 @@ var Layers = []Layer{
 	{7, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }
 
-// An Edge allows one package to import another of its own floor.
-type Edge struct {
+// An edge allows one package to import another of its own floor.
+type edge struct {
 	// From and To are folders relative to the root.
 	From, To string
 	// Reason says why neither can move to another floor.
 	Reason string
 }
 
-// Sideways lists every import within a floor.
-var Sideways = []Edge{
+// edges lists every import within a floor.
+var edges = []edge{
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
 	{"kv", "internal/overlay", "a transaction reads what it has written, and lies beside what is stored"},
 	{"kv/memkv", "kv", "an engine implements the contract"},
@@ -82,17 +82,17 @@ var Sideways = []Edge{
 	{"bench", "internal/storeurl", "the measurements open stores"},
 }
 
-// Outside lists the packages that are part of no program, with what they are:
+// outside lists the packages that are part of no program, with what they are:
 // they import nothing of the tree, and nothing imports them.
-var Outside = map[string]string{
+var outside = map[string]string{
 	"internal/lint":      "the rules of the tree",
 	"internal/lint/size": "counts how much there is in it",
 }
 
-// family returns the entry of Layers that dir belongs to: the package itself,
+// family returns the entry of layers that dir belongs to: the package itself,
 // or the one whose internal folder it is in.
 func family(dir string) (name string, floor int, ok bool) {
-	for _, l := range Layers {
+	for _, l := range layers {
 		for _, p := range l.Packages {
 			if dir == p || strings.HasPrefix(dir, p+"/internal/") {
 				return p, l.Floor, true
@@ -103,7 +103,7 @@ func family(dir string) (name string, floor int, ok bool) {
 }
 
 func sideways(from, to string) bool {
-	for _, e := range Sideways {
+	for _, e := range edges {
 		if e.From == from && e.To == to {
 			return true
 		}
@@ -111,16 +111,16 @@ func sideways(from, to string) bool {
 	return false
 }
 
-// checkLayers holds every package of the root module against Layers. Nested
+// checkLayers holds every package of the root module against layers. Nested
 // modules are programs around the house, and may import any of it.
-func checkLayers(t *Tree) []Finding {
-	var fs []Finding
+func checkLayers(t *tree) []finding {
+	var fs []finding
 	for _, p := range t.Packages {
 		if p.Nested {
 			continue
 		}
-		if _, _, ok := family(p.Dir); !ok && Outside[p.Dir] == "" {
-			fs = append(fs, Finding{p.Dir, 0, "has no floor: give it a place in lint.Layers"})
+		if _, _, ok := family(p.Dir); !ok && outside[p.Dir] == "" {
+			fs = append(fs, finding{p.Dir, 0, "has no floor: give it a place in the table layers of internal/lint"})
 			continue
 		}
 		for _, f := range p.Files {
@@ -140,7 +140,7 @@ func checkLayers(t *Tree) []Finding {
 // Tests may look sideways, because an engine is tested with its siblings, and a
 // writer together with those it shares commits with; up they may not look.
 func badEdge(from, to string, test bool) string {
-	if Outside[from] != "" || Outside[to] != "" {
+	if outside[from] != "" || outside[to] != "" {
 		return "neither is part of the house"
 	}
 	a, lower, _ := family(from)
@@ -156,12 +156,12 @@ func badEdge(from, to string, test bool) string {
 	return ""
 }
 
-// RenderLayers returns the layer table in Markdown, as docs/design.md prints it.
+// renderLayers returns the layer table in Markdown, as docs/design.md prints it.
 // It ends with a newline.
-func RenderLayers(t *Tree) string {
+func renderLayers(t *tree) string {
 	var b strings.Builder
 	b.WriteString("| floor | package | is |\n| --- | --- | --- |\n")
-	for _, l := range Layers {
+	for _, l := range layers {
 		var names []string
 		for _, p := range l.Packages {
 			name := "`" + p + "`"

@@ -1,16 +1,16 @@
 package lint
 
-// A Linked is a module that the program greenroom links, on Linux.
-type Linked struct {
+// A linked is a module that the program greenroom links, on Linux.
+type linked struct {
 	Module, License string
 	// Why says who brings it in, and for one that is no longer looked after why it stays.
 	Why string
 }
 
-// LinkedModules are all of them, in the order of their paths. A module that isn't here
+// linkedModules are all of them, in the order of their paths. A module that isn't here
 // doesn't get into the program unseen. Licences that ask for more than to be named have no
 // place here.
-var LinkedModules = []Linked{
+var linkedModules = []linked{
 	{"github.com/DataDog/zstd", "BSD-3-Clause", "Pebble: Zstandard, where cgo is on"},
 	{"github.com/RaduBerinde/axisds", "Apache-2.0", "Pebble: sets of intervals"},
 	{"github.com/RaduBerinde/btreemap", "Apache-2.0", "Pebble: ordered maps"},

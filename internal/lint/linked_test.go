@@ -12,7 +12,7 @@ import (
 // permissive are the licences that ask for no more than to be named.
 var permissive = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0"}
 
-// TestLinked compares what the program links, with cgo and without, with LinkedModules.
+// TestLinked compares what the program links, with cgo and without, with linkedModules.
 func TestLinked(t *testing.T) {
 	linked := map[string]bool{}
 	for _, cgo := range []string{"0", "1"} {
@@ -31,7 +31,7 @@ func TestLinked(t *testing.T) {
 		}
 	}
 	previous := ""
-	for _, m := range LinkedModules {
+	for _, m := range linkedModules {
 		switch {
 		case !linked[m.Module]:
 			t.Errorf("%s is in LinkedModules, and the program doesn't link it", m.Module)

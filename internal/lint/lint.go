@@ -20,28 +20,28 @@ import (
 	"slices"
 )
 
-// A Rule is one property that the whole tree must have.
-type Rule struct {
+// A rule is one property that the whole tree must have.
+type rule struct {
 	// Name is the rule's name in test output.
 	Name string
 	// Reason says what the rule is good for. It is printed with a break.
 	Reason string
 	// Check returns the breaks of the rule in t, in any order.
-	Check func(t *Tree) []Finding
+	Check func(t *tree) []finding
 }
 
-// A Finding is one place that breaks a rule.
-type Finding struct {
+// A finding is one place that breaks a rule.
+type finding struct {
 	// Path is the file or folder, slash-separated and relative to the root.
 	Path string
 	// Line counts from 1; 0 means the file or folder as a whole.
 	Line int
-	// Text says what is wrong, without the place.
+	// textFile says what is wrong, without the place.
 	Text string
 }
 
 // String returns "path:line: text", or "path: text" without a line.
-func (f Finding) String() string {
+func (f finding) String() string {
 	if f.Line == 0 {
 		return f.Path + ": " + f.Text
 	}
@@ -49,8 +49,8 @@ func (f Finding) String() string {
 }
 
 // sortFindings orders findings by place, so that output is stable.
-func sortFindings(fs []Finding) []Finding {
-	slices.SortFunc(fs, func(a, b Finding) int {
+func sortFindings(fs []finding) []finding {
+	slices.SortFunc(fs, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text))
 	})
 	return fs
@@ -61,7 +61,7 @@ type measured struct {
 	// name is a package's folder, or a type's with the type behind a dot.
 	name string
 	// place is where a break is reported.
-	place Finding
+	place finding
 	// counts are what an exception allows, or less.
 	counts []int
 	// over says that it needs an exception.
@@ -71,7 +71,7 @@ type measured struct {
 }
 
 // finding reports m. hint says what is excepted.
-func (m measured) finding(hint string) Finding {
+func (m measured) finding(hint string) finding {
 	f := m.place
 	f.Text = m.says + hint
 	if m.more != "" {

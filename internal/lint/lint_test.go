@@ -24,8 +24,8 @@ var update = flag.Bool("update", false, "write the rendered parts of the pages, 
 const root = "../.."
 
 // loadOnce parses the checkout for all tests, which only read it.
-var loadOnce = sync.OnceValues(func() (*Tree, error) {
-	tree, err := Load(os.DirFS(root))
+var loadOnce = sync.OnceValues(func() (*tree, error) {
+	tree, err := load(os.DirFS(root))
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ var loadOnce = sync.OnceValues(func() (*Tree, error) {
 	return tree, nil
 })
 
-func loadRoot(t *testing.T) *Tree {
+func loadRoot(t *testing.T) *tree {
 	t.Helper()
 	tree, err := loadOnce()
 	if err != nil {
@@ -50,10 +50,10 @@ func loadRoot(t *testing.T) *Tree {
 
 // exportData returns the files in which the compiler has written down what each package outside of the tree
 // exports that the tree imports, by import path.
-func exportData(tree *Tree) (map[string]string, error) {
+func exportData(tree *tree) (map[string]string, error) {
 	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
 	imports := map[string]bool{}
-	tree.eachImport(func(p *Package, f *File, spec *ast.ImportSpec) []Finding {
+	tree.eachImport(func(p *pkg, f *sourceFile, spec *ast.ImportSpec) []finding {
 		if _, own := tree.local(spec); !own && !p.Nested && !f.Test {
 			imports[importPath(spec)] = true
 		}
@@ -80,14 +80,14 @@ func exportData(tree *Tree) (map[string]string, error) {
 func TestTree(t *testing.T) {
 	tree := loadRoot(t)
 	if *update {
-		text, err := RenderExceptions(tree)
+		text, err := renderExceptions(tree)
 		if err != nil {
 			t.Fatal(err)
 		}
 		writePage(t, exceptionsPage, readPage(t, exceptionsPage), text)
 		return
 	}
-	for _, rule := range Rules() {
+	for _, rule := range rules() {
 		t.Run(rule.Name, func(t *testing.T) {
 			for _, f := range sortFindings(rule.Check(tree)) {
 				t.Errorf("%v\n\t(%s)", f, rule.Reason)
@@ -96,7 +96,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestTreeIsSeen fails when Load finds next to nothing: then every rule would
+// TestTreeIsSeen fails when load finds next to nothing: then every rule would
 // hold.
 func TestTreeIsSeen(t *testing.T) {
 	tree := loadRoot(t)
@@ -112,20 +112,20 @@ func TestTreeIsSeen(t *testing.T) {
 	}
 }
 
-// TestDesignLayers holds the layer table of docs/design.md against Layers.
+// TestDesignLayers holds the layer table of docs/design.md against layers.
 func TestDesignLayers(t *testing.T) {
 	const name = "docs/design.md"
 	page := readPage(t, name)
-	want := "\n" + RenderLayers(loadRoot(t)) + "\n"
+	want := "\n" + renderLayers(loadRoot(t)) + "\n"
 	if *update {
-		text, err := Replace(page, "layers", want)
+		text, err := replace(page, "layers", want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		writePage(t, name, page, text)
 		return
 	}
-	got, err := Between(page, "layers")
+	got, err := between(page, "layers")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestDesignLayers(t *testing.T) {
 func TestReadmeCommands(t *testing.T) {
 	page := readPage(t, "README.md")
 	for _, name := range []string{"test-command", "first-command"} {
-		if _, err := Command(page, name); err != nil {
+		if _, err := command(page, name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -147,7 +147,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // TestKeyspacePage holds docs/keyspace.md against the tables in keys.go.
 func TestKeyspacePage(t *testing.T) {
-	want := RenderKeyspace(loadRoot(t))
+	want := renderKeyspace(loadRoot(t))
 	name := "docs/keyspace.md"
 	if *update {
 		writePage(t, name, "", want)

@@ -12,15 +12,15 @@ import (
 var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
 
 // markdown yields every line of every Markdown page, as a finding without a text.
-func (t *Tree) markdown() iter.Seq2[Finding, string] {
-	return func(yield func(Finding, string) bool) {
+func (t *tree) markdown() iter.Seq2[finding, string] {
+	return func(yield func(finding, string) bool) {
 		for _, x := range t.Texts {
 			if path.Ext(x.Path) != ".md" {
 				continue
 			}
 			line := 0
 			for text := range strings.Lines(x.Data) {
-				if line++; !yield(Finding{Path: x.Path, Line: line}, text) {
+				if line++; !yield(finding{Path: x.Path, Line: line}, text) {
 					return
 				}
 			}
@@ -29,8 +29,8 @@ func (t *Tree) markdown() iter.Seq2[Finding, string] {
 }
 
 // checkLinks wants a file behind every relative link of a Markdown page.
-func checkLinks(t *Tree) []Finding {
-	var fs []Finding
+func checkLinks(t *tree) []finding {
+	var fs []finding
 	for f, text := range t.markdown() {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(m[1], "://") && !t.Paths[path.Join(path.Dir(f.Path), m[1])] {
@@ -42,16 +42,16 @@ func checkLinks(t *Tree) []Finding {
 	return fs
 }
 
-// Between returns the text between the lines "<!-- name -->" and
+// between returns the text between the lines "<!-- name -->" and
 // "<!-- /name -->" of a Markdown page, and an error when one of them is missing
 // or stands there twice.
-func Between(page, name string) (string, error) {
+func between(page, name string) (string, error) {
 	_, body, _, err := cut(page, name)
 	return body, err
 }
 
-// Replace returns page with the text between the two lines replaced by body.
-func Replace(page, name, body string) (string, error) {
+// replace returns page with the text between the two lines replaced by body.
+func replace(page, name, body string) (string, error) {
 	before, _, after, err := cut(page, name)
 	return before + body + after, err
 }
@@ -71,10 +71,10 @@ func cut(page, name string) (before, body, after string, err error) {
 	return before + open, body, end + after, nil
 }
 
-// Command returns the one command in the fenced block between the markers of
+// command returns the one command in the fenced block between the markers of
 // name: what .ci/run runs because the page says so.
-func Command(page, name string) (string, error) {
-	body, err := Between(page, name)
+func command(page, name string) (string, error) {
+	body, err := between(page, name)
 	if err != nil {
 		return "", err
 	}

@@ -13,11 +13,11 @@ import (
 const maxMethods, maxMethodFiles = 30, 3
 
 // measureMethods counts the methods of each type, without those in tests, and the files that they are in.
-func measureMethods(t *Tree) (ms []measured, _ []Finding) {
+func measureMethods(t *tree) (ms []measured, _ []finding) {
 	for _, p := range t.Packages {
 		// By the name of the type. A method that each platform has in a file of its own counts once.
 		methods, files := map[string]map[string]bool{}, map[string]map[string]bool{}
-		place := map[string]Finding{}
+		place := map[string]finding{}
 		for _, f := range p.Files {
 			if f.Test {
 				continue

@@ -57,7 +57,7 @@ func TestSnippetFails(t *testing.T) {
 
 // snippet makes a file of a function's body, with imports of the packages of the
 // tree that it names. A line of the body is one line further down.
-func snippet(t *Tree, body string) (string, error) {
+func snippet(t *tree, body string) (string, error) {
 	const head, end = "package snippet; ", "return nil }\n"
 	function := "func _(ctx context.Context) error {"
 	file, err := parser.ParseFile(token.NewFileSet(), "snippet.go", head+function+"\n"+body+end, parser.SkipObjectResolution)

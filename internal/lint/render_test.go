@@ -7,7 +7,7 @@ import (
 )
 
 func TestRenderLayers(t *testing.T) {
-	got := RenderLayers(fake(t, map[string]string{
+	got := renderLayers(fake(t, map[string]string{
 		"kv/kv.go":              "package kv",
 		"kv/memkv/memkv.go":     "package memkv",
 		"kv/pgkv/pgkv_test.go":  "package pgkv",
@@ -26,7 +26,7 @@ func TestRenderLayers(t *testing.T) {
 }
 
 func TestRenderKeyspace(t *testing.T) {
-	got := RenderKeyspace(fake(t, map[string]string{
+	got := renderKeyspace(fake(t, map[string]string{
 		"queue/keys.go": "// Package queue is.\npackage queue\n\n// Keys of a queue.\n//\n// Key layout:\n//\n//\t[5] id  → message\n//\n//\t[6]     → metadata\n//\n// Ids are big-endian.\nconst x = 5\n",
 		"conn/keys.go":  "// Package conn is.\n//\n// Key layout:\n//\n//\t[2] id → connection\npackage conn\n",
 		"vfs/a.go":      "package vfs\n\n// Key layout:\n//\n//\tnot a keys.go\n",
@@ -40,29 +40,29 @@ func TestRenderKeyspace(t *testing.T) {
 
 func TestMarkers(t *testing.T) {
 	const page = "a\n<!-- x -->\nold\n<!-- /x -->\nb\n"
-	got, err := Replace(page, "x", "new\n")
+	got, err := replace(page, "x", "new\n")
 	if want := "a\n<!-- x -->\nnew\n<!-- /x -->\nb\n"; err != nil || got != want {
 		t.Errorf("Replace: got %q, %v, want %q", got, err, want)
 	}
-	if got, err := Between(page, "x"); err != nil || got != "old\n" {
+	if got, err := between(page, "x"); err != nil || got != "old\n" {
 		t.Errorf("Between: got %q, %v", got, err)
 	}
 	for _, bad := range []string{
 		"", "<!-- x -->\n", "<!-- /x -->\n", "<!-- /x -->\n<!-- x -->\n", page + page, "<!-- x --> <!-- /x -->",
 	} {
-		if got, err := Replace(bad, "x", "new\n"); err == nil {
+		if got, err := replace(bad, "x", "new\n"); err == nil {
 			t.Errorf("Replace in %q: got %q, want an error", bad, got)
 		}
 	}
 }
 
 func TestCommand(t *testing.T) {
-	got, err := Command("<!-- x -->\n```sh\ngo run . \\\n  a\n```\n<!-- /x -->\n", "x")
+	got, err := command("<!-- x -->\n```sh\ngo run . \\\n  a\n```\n<!-- /x -->\n", "x")
 	if want := "go run . \\\n  a"; err != nil || got != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	for _, bad := range []string{"", "<!-- x -->\ngo test\n<!-- /x -->\n", "<!-- x -->\n```\n```\n<!-- /x -->\n"} {
-		if got, err := Command(bad, "x"); err == nil {
+		if got, err := command(bad, "x"); err == nil {
 			t.Errorf("in %q: got %q, want an error", bad, got)
 		}
 	}
@@ -74,7 +74,7 @@ func TestLoadRefuses(t *testing.T) {
 		"broken file":  {"go.mod": {Data: []byte("module m\n")}, "a.go": {Data: []byte("package")}},
 		"empty go.mod": {"go.mod": {}},
 	} {
-		if _, err := Load(fsys); err == nil {
+		if _, err := load(fsys); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -1,8 +1,8 @@
 package lint
 
-// Rules returns every rule, in the order in which they are reported.
-func Rules() []Rule {
-	return []Rule{
+// rules returns every rule, in the order in which they are reported.
+func rules() []rule {
+	return []rule{
 		{"layers", "a package can be understood knowing only what lies below it", checkLayers},
 		{"restricted", "a dependency that is used in one place can be replaced there", checkRestricted},
 		{"floor0", "formats and limits must not move with somebody else's release", checkFloorZero},

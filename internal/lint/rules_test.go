@@ -8,13 +8,13 @@ import (
 )
 
 // fake is a tree with a go.mod and the given files: content by path.
-func fake(t *testing.T, files map[string]string) *Tree {
+func fake(t *testing.T, files map[string]string) *tree {
 	t.Helper()
 	fsys := fstest.MapFS{"go.mod": {Data: []byte("module example.com/house\n\ngo 1.26.0\n")}}
 	for name, text := range files {
 		fsys[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	tree, err := Load(fsys)
+	tree, err := load(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 		fails[c.rule] = fails[c.rule] || len(c.want) > 0
 		t.Run(c.rule+"/"+c.name, c.run)
 	}
-	for _, r := range Rules() {
+	for _, r := range rules() {
 		if !fails[r.Name] {
 			t.Errorf("rule %s: no case shows that it can fail", r.Name)
 		}
@@ -44,11 +44,11 @@ func TestRules(t *testing.T) {
 }
 
 func (c ruleCase) run(t *testing.T) {
-	i := slices.IndexFunc(Rules(), func(r Rule) bool { return r.Name == c.rule })
+	i := slices.IndexFunc(rules(), func(r rule) bool { return r.Name == c.rule })
 	if i < 0 {
 		t.Fatalf("no rule is named %q", c.rule)
 	}
-	got := sortFindings(Rules()[i].Check(fake(t, c.files)))
+	got := sortFindings(rules()[i].Check(fake(t, c.files)))
 	if len(got) != len(c.want) {
 		t.Fatalf("got %d findings %v, want %q", len(got), got, c.want)
 	}
@@ -344,12 +344,12 @@ var textCases = []ruleCase{
 
 // TestLists checks the lists themselves.
 func TestLists(t *testing.T) {
-	for _, r := range Restricted {
+	for _, r := range restricted {
 		if r.Reason == "" {
 			t.Errorf("%s has no reason", r.Import)
 		}
 	}
-	for _, e := range Sideways {
+	for _, e := range edges {
 		_, from, ok1 := family(e.From)
 		_, to, ok2 := family(e.To)
 		if !ok1 || !ok2 || from != to || e.Reason == "" {
@@ -357,7 +357,7 @@ func TestLists(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, l := range Layers {
+	for _, l := range layers {
 		for _, p := range l.Packages {
 			if seen[p] {
 				t.Errorf("%s has two places", p)

@@ -12,9 +12,9 @@ import (
 const maxLines = 600
 
 // checkInit refuses func init outside programs.
-func checkInit(t *Tree) []Finding {
-	return t.eachFile(func(_ *Package, f *File) []Finding {
-		var fs []Finding
+func checkInit(t *tree) []finding {
+	return t.eachFile(func(_ *pkg, f *sourceFile) []finding {
+		var fs []finding
 		for _, d := range f.AST.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if ok && fn.Recv == nil && fn.Name.Name == "init" && f.AST.Name.Name != "main" {
@@ -27,10 +27,10 @@ func checkInit(t *Tree) []Finding {
 
 // checkPackageDoc wants "Package x …" (or "Command x …") in one file of each
 // package; with several, godoc shows them run together.
-func checkPackageDoc(t *Tree) []Finding {
-	var fs []Finding
+func checkPackageDoc(t *tree) []finding {
+	var fs []finding
 	for _, p := range t.Packages {
-		var docs []*File
+		var docs []*sourceFile
 		name := packageName(p)
 		for _, f := range p.Files {
 			if f.AST.Doc != nil && f.AST.Name.Name == name {
@@ -39,7 +39,7 @@ func checkPackageDoc(t *Tree) []Finding {
 		}
 		switch {
 		case len(docs) == 0:
-			fs = append(fs, Finding{p.Dir, 0, "package " + name + " has no package comment"})
+			fs = append(fs, finding{p.Dir, 0, "package " + name + " has no package comment"})
 		case len(docs) > 1:
 			fs = append(fs, t.at(docs[1].AST.Package, "second package comment, the first is in %s", docs[0].Path))
 		case !startsPackageDoc(docs[0].AST.Doc.Text(), name):
@@ -51,7 +51,7 @@ func checkPackageDoc(t *Tree) []Finding {
 
 // packageName returns the name that the folder's comment must explain: the
 // package's, or in a folder with external tests alone theirs.
-func packageName(p *Package) string {
+func packageName(p *pkg) string {
 	name := p.Files[0].AST.Name.Name
 	for _, f := range p.Files {
 		if n := f.AST.Name.Name; !strings.HasSuffix(n, "_test") {
@@ -73,12 +73,12 @@ func startsPackageDoc(doc, name string) bool {
 
 // checkExportedDoc wants a comment on every exported declaration of a package,
 // methods of exported types among them.
-func checkExportedDoc(t *Tree) []Finding {
-	return t.eachFile(func(_ *Package, f *File) []Finding {
+func checkExportedDoc(t *tree) []finding {
+	return t.eachFile(func(_ *pkg, f *sourceFile) []finding {
 		if f.Test || f.AST.Name.Name == "main" {
 			return nil
 		}
-		var fs []Finding
+		var fs []finding
 		for _, d := range f.AST.Decls {
 			for _, name := range undocumented(d) {
 				fs = append(fs, t.at(name.Pos(), "exported %s has no doc comment", name.Name))
@@ -142,24 +142,24 @@ func receiver(recv *ast.FieldList) string {
 	}
 }
 
-func checkLength(t *Tree) []Finding {
-	return t.eachFile(func(_ *Package, f *File) []Finding {
+func checkLength(t *tree) []finding {
+	return t.eachFile(func(_ *pkg, f *sourceFile) []finding {
 		if f.Lines <= maxLines || ast.IsGenerated(f.AST) {
 			return nil
 		}
-		return []Finding{{f.Path, f.Lines, "more than 600 lines"}}
+		return []finding{{f.Path, f.Lines, "more than 600 lines"}}
 	})
 }
 
 // checkSleep refuses time.Sleep in tests, also in a synctest bubble, where a
 // timer and a channel say what is waited for.
-func checkSleep(t *Tree) []Finding {
-	return t.eachFile(func(_ *Package, f *File) []Finding {
+func checkSleep(t *tree) []finding {
+	return t.eachFile(func(_ *pkg, f *sourceFile) []finding {
 		name := importName(f.AST, "time")
 		if !f.Test || name == "" {
 			return nil
 		}
-		var fs []Finding
+		var fs []finding
 		bubble := path.Base(importName(f.AST, "testing/synctest")) // "." without it
 		ast.Inspect(f.AST, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok && isSelector(call.Fun, bubble, "Test") {

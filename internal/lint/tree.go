@@ -14,38 +14,38 @@ import (
 	"strings"
 )
 
-// A Tree is a checkout, parsed. It is read-only after Load, but for what check remembers.
-type Tree struct {
+// A tree is a checkout, parsed. It is read-only after load, but for what check remembers.
+type tree struct {
 	// Module is the import path of the module at the root.
 	Module string
 	// Nested holds the folders of the other modules, sorted.
 	Nested []string
 	// Packages holds every folder with Go files, sorted by Dir.
-	Packages []*Package
+	Packages []*pkg
 	// Texts holds every source and text file, sorted by Path.
-	Texts []Text
+	Texts []textFile
 	// Paths holds every file and folder, whatever it is.
 	Paths map[string]bool
 	// Importer knows the packages outside of the tree that the tree's import, for the rules that look at
-	// types. Load leaves it nil, and such a rule then reports a package with such an import.
+	// types. load leaves it nil, and such a rule then reports a package with such an import.
 	Importer types.Importer
 
 	fset    *token.FileSet
 	checked map[string]*checked // by Dir
 }
 
-// A Package is the Go files of one folder: the package and its tests.
-type Package struct {
+// A pkg is the Go files of one folder: the package and its tests.
+type pkg struct {
 	// Dir is slash-separated and relative to the root; the root itself is ".".
 	Dir string
 	// Nested says that the package belongs to a module below the root's.
 	Nested bool
 	// Files are sorted by Path.
-	Files []*File
+	Files []*sourceFile
 }
 
-// A File is one Go file.
-type File struct {
+// A sourceFile is one Go file.
+type sourceFile struct {
 	// Path is slash-separated and relative to the root.
 	Path string
 	// Test says that the name ends in _test.go.
@@ -56,19 +56,19 @@ type File struct {
 	Lines int
 }
 
-// A Text is one file as it is.
-type Text struct {
+// A textFile is one file as it is.
+type textFile struct {
 	// Path is slash-separated and relative to the root.
 	Path string
 	// Data is the file's content.
 	Data string
 }
 
-// Load parses the tree at the root of fsys. Folders named testdata, and those
+// load parses the tree at the root of fsys. Folders named testdata, and those
 // whose name starts with "_" or "." (but for .ci and .github), are left out.
-func Load(fsys fs.FS) (*Tree, error) {
-	t := &Tree{Paths: map[string]bool{}, fset: token.NewFileSet(), checked: map[string]*checked{}}
-	byDir := map[string]*Package{}
+func load(fsys fs.FS) (*tree, error) {
+	t := &tree{Paths: map[string]bool{}, fset: token.NewFileSet(), checked: map[string]*checked{}}
+	byDir := map[string]*pkg{}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -97,8 +97,8 @@ func Load(fsys fs.FS) (*Tree, error) {
 }
 
 // add takes one file in.
-func (t *Tree) add(name string, data []byte, byDir map[string]*Package) error {
-	t.Texts = append(t.Texts, Text{name, string(data)})
+func (t *tree) add(name string, data []byte, byDir map[string]*pkg) error {
+	t.Texts = append(t.Texts, textFile{name, string(data)})
 	if path.Base(name) == "go.mod" {
 		if dir := path.Dir(name); dir == "." {
 			t.Module = modulePath(string(data))
@@ -116,11 +116,11 @@ func (t *Tree) add(name string, data []byte, byDir map[string]*Package) error {
 	dir := path.Dir(name)
 	p := byDir[dir]
 	if p == nil {
-		p = &Package{Dir: dir}
+		p = &pkg{Dir: dir}
 		byDir[dir] = p
 		t.Packages = append(t.Packages, p)
 	}
-	p.Files = append(p.Files, &File{
+	p.Files = append(p.Files, &sourceFile{
 		Path:  name,
 		Test:  strings.HasSuffix(name, "_test.go"),
 		AST:   file,
@@ -131,27 +131,27 @@ func (t *Tree) add(name string, data []byte, byDir map[string]*Package) error {
 
 // finish sorts, and says which packages belong to nested modules: their go.mod
 // may have been walked after them.
-func (t *Tree) finish(byDir map[string]*Package) {
+func (t *tree) finish(byDir map[string]*pkg) {
 	slices.Sort(t.Nested)
-	slices.SortFunc(t.Packages, func(a, b *Package) int { return cmp.Compare(a.Dir, b.Dir) })
-	slices.SortFunc(t.Texts, func(a, b Text) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(t.Packages, func(a, b *pkg) int { return cmp.Compare(a.Dir, b.Dir) })
+	slices.SortFunc(t.Texts, func(a, b textFile) int { return cmp.Compare(a.Path, b.Path) })
 	for _, p := range byDir {
 		p.Nested = slices.ContainsFunc(t.Nested, func(m string) bool { return within(p.Dir, m) })
 	}
 }
 
 // has reports whether dir holds a package of the tree that is more than tests.
-func (t *Tree) has(dir string) bool {
+func (t *tree) has(dir string) bool {
 	for _, p := range t.Packages {
 		if p.Dir == dir {
-			return slices.ContainsFunc(p.Files, func(f *File) bool { return !f.Test })
+			return slices.ContainsFunc(p.Files, func(f *sourceFile) bool { return !f.Test })
 		}
 	}
 	return false
 }
 
 // text returns the content of one file.
-func (t *Tree) text(name string) (data string, ok bool) {
+func (t *tree) text(name string) (data string, ok bool) {
 	for _, x := range t.Texts {
 		if x.Path == name {
 			return x.Data, true
@@ -161,14 +161,14 @@ func (t *Tree) text(name string) (data string, ok bool) {
 }
 
 // at makes a finding at a place in a parsed file.
-func (t *Tree) at(pos token.Pos, format string, args ...any) Finding {
+func (t *tree) at(pos token.Pos, format string, args ...any) finding {
 	p := t.fset.Position(pos)
-	return Finding{p.Filename, p.Line, fmt.Sprintf(format, args...)}
+	return finding{p.Filename, p.Line, fmt.Sprintf(format, args...)}
 }
 
 // eachFile collects what check finds in each Go file.
-func (t *Tree) eachFile(check func(*Package, *File) []Finding) []Finding {
-	var fs []Finding
+func (t *tree) eachFile(check func(*pkg, *sourceFile) []finding) []finding {
+	var fs []finding
 	for _, p := range t.Packages {
 		for _, f := range p.Files {
 			fs = append(fs, check(p, f)...)
@@ -178,8 +178,8 @@ func (t *Tree) eachFile(check func(*Package, *File) []Finding) []Finding {
 }
 
 // eachImport collects what check finds in each import of each file.
-func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding) []Finding {
-	var fs []Finding
+func (t *tree) eachImport(check func(*pkg, *sourceFile, *ast.ImportSpec) []finding) []finding {
+	var fs []finding
 	for _, p := range t.Packages {
 		for _, f := range p.Files {
 			for _, spec := range f.AST.Imports {
@@ -191,13 +191,13 @@ func (t *Tree) eachImport(check func(*Package, *File, *ast.ImportSpec) []Finding
 }
 
 // local returns the folder that spec imports when it is one of the root module.
-func (t *Tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
+func (t *tree) local(spec *ast.ImportSpec) (dir string, ok bool) {
 	return t.inRoot(importPath(spec))
 }
 
 // inRoot returns the folder that an import path stands for when it is one of the
 // root module, as local does for an import of a file.
-func (t *Tree) inRoot(name string) (dir string, ok bool) {
+func (t *tree) inRoot(name string) (dir string, ok bool) {
 	if name == t.Module {
 		return ".", true
 	}
@@ -205,7 +205,7 @@ func (t *Tree) inRoot(name string) (dir string, ok bool) {
 }
 
 // imported returns the folder of the root module's package that x names in f, "" if it names none.
-func (t *Tree) imported(f *File, x ast.Expr) string {
+func (t *tree) imported(f *sourceFile, x ast.Expr) string {
 	id, ok := x.(*ast.Ident)
 	if !ok {
 		return ""

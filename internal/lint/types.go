@@ -14,12 +14,12 @@ import (
 // A checked is a package of the tree with the meaning of its names.
 type checked struct {
 	pkg   *types.Package
-	files []*File // as built returns them
+	files []*sourceFile // as built returns them
 	uses  map[*ast.Ident]types.Object
 }
 
 // check finds out what each name in p means. It remembers the answer, and is for one goroutine at a time.
-func (t *Tree) check(p *Package) (*checked, error) {
+func (t *tree) check(p *pkg) (*checked, error) {
 	if c := t.checked[p.Dir]; c != nil {
 		return c, nil
 	}
@@ -39,7 +39,7 @@ func (t *Tree) check(p *Package) (*checked, error) {
 }
 
 // An importer lets the type checker find what a package imports. It has the packages of the tree from their source, and all others from t.Importer.
-type importer struct{ t *Tree }
+type importer struct{ t *tree }
 
 // Import returns the package of an import path, checked if it is one of the tree.
 func (im importer) Import(name string) (*types.Package, error) {
@@ -49,7 +49,7 @@ func (im importer) Import(name string) (*types.Package, error) {
 	} else if !ok {
 		return im.t.Importer.Import(name)
 	}
-	i := slices.IndexFunc(im.t.Packages, func(p *Package) bool { return p.Dir == dir })
+	i := slices.IndexFunc(im.t.Packages, func(p *pkg) bool { return p.Dir == dir })
 	if i < 0 {
 		return nil, fmt.Errorf("lint: no package %s", name)
 	}
@@ -61,7 +61,7 @@ func (im importer) Import(name string) (*types.Package, error) {
 }
 
 // built returns the files of p that the go command compiles on Linux on amd64, without tests.
-func built(t *Tree, p *Package) []*File {
+func built(t *tree, p *pkg) []*sourceFile {
 	ctx := build.Default
 	ctx.GOOS, ctx.GOARCH, ctx.CgoEnabled = "linux", "amd64", true
 	ctx.JoinPath = path.Join
@@ -69,7 +69,7 @@ func built(t *Tree, p *Package) []*File {
 		text, _ := t.text(name)
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
-	var files []*File
+	var files []*sourceFile
 	// MatchFile looks at the name and at the build constraints.
 	for _, f := range p.Files {
 		if f.Test {

@@ -20,14 +20,14 @@ const maxUpward = 15
 // put on top of each other in the order in which the fewest references run from a file to one above it:
 // those are the references that run up. So a package has none if its files use each other in no circle. Tests
 // don't count, nor do the files of platforms other than Linux on amd64.
-func measureUpward(t *Tree) (ms []measured, broken []Finding) {
+func measureUpward(t *tree) (ms []measured, broken []finding) {
 	for _, p := range t.Packages {
 		if p.Nested {
 			continue
 		}
 		c, err := t.check(p)
 		if err != nil {
-			broken = append(broken, Finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
+			broken = append(broken, finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
 			continue
 		}
 		if len(c.files) < 2 {
@@ -38,7 +38,7 @@ func measureUpward(t *Tree) (ms []measured, broken []Finding) {
 		ups, total := refs.ups(order), refs.total()
 		ms = append(ms, measured{
 			name:   p.Dir,
-			place:  Finding{Path: p.Dir},
+			place:  finding{Path: p.Dir},
 			counts: []int{len(ups)},
 			over:   len(ups) > 1 && len(ups)*100 > total*maxUpward,
 			says:   fmt.Sprintf("%d of %d references between files run up", len(ups), total),
@@ -49,7 +49,7 @@ func measureUpward(t *Tree) (ms []measured, broken []Finding) {
 }
 
 // upwardNames lists some references for the person who has to turn one around.
-func upwardNames(files []*File, ups [][2]int) string {
+func upwardNames(files []*sourceFile, ups [][2]int) string {
 	const most = 12
 	var names []string
 	for _, up := range ups {
@@ -63,7 +63,7 @@ func upwardNames(files []*File, ups [][2]int) string {
 }
 
 // references says which of a checked package's files refers to which.
-func references(t *Tree, c *checked) refs {
+func references(t *tree, c *checked) refs {
 	number := map[string]int{}
 	for i, f := range c.files {
 		number[f.Path] = i

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// A Word is something that no file may contain.
-type Word struct {
+// A word is something that no file may contain.
+type word struct {
 	// Pattern matches it within one line.
 	Pattern *regexp.Regexp
 	// Parts are in lower case. Every match has one of them, so that most files need no Pattern, which is slow.
 	Parts []string
 	// Code limits the rule to Go files.
 	Code bool
-	// Text says what is wrong with it.
+	// textFile says what is wrong with it.
 	Text string
 }
 
-// Words lists them. The patterns are written so that they don't match their own
+// words lists them. The patterns are written so that they don't match their own
 // source.
-var Words = []Word{
+var words = []word{
 	{regexp.MustCompile(`\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b`), []string{"tod", "fixm", "xx", "hac"}, false, "something is left open: do it, or write down under \"planned\" what is missing"},
 	{regexp.MustCompile(`(?i)\b(not |un)implemente[d]\b`), []string{"implemente"}, true, "a stub: leave the function out until it works"},
 	{regexp.MustCompile(`(^|[\s"'` + "`" + `(=:])/(wor[k]|tm[p])\b`), []string{"/wor", "/tm"}, false, "a path of one machine: ask for a temporary folder"},
@@ -32,13 +32,13 @@ var Words = []Word{
 	{regexp.MustCompile(`(?i)\b(subagen[t]s?|workplac[e]|chatgp[t]|claud[e]|anthropi[c]|this sessio[n]|my brie[f])\b`), []string{"subagen", "workplac", "chatgp", "claud", "anthropi", "this sessio", "my brie"}, false, "who wrote it is no part of the project"},
 }
 
-// checkWords looks for Words in every file that people write. The rule about
+// checkWords looks for words in every file that people write. The rule about
 // numbers of issues spares links, which say whose issue it is.
-func checkWords(t *Tree) []Finding {
-	var fs []Finding
+func checkWords(t *tree) []finding {
+	var fs []finding
 	for _, x := range t.Texts {
 		text := strings.ToLower(x.Data)
-		for _, w := range Words {
+		for _, w := range words {
 			if w.Code && path.Ext(x.Path) != ".go" || !w.mayBeIn(text) {
 				continue
 			}
@@ -46,7 +46,7 @@ func checkWords(t *Tree) []Finding {
 			for text := range strings.Lines(x.Data) {
 				line++
 				if m := w.Pattern.FindString(text); m != "" {
-					fs = append(fs, Finding{x.Path, line, "says " + strings.TrimSpace(m) + ": " + w.Text})
+					fs = append(fs, finding{x.Path, line, "says " + strings.TrimSpace(m) + ": " + w.Text})
 				}
 			}
 		}
@@ -55,6 +55,6 @@ func checkWords(t *Tree) []Finding {
 }
 
 // mayBeIn says whether a text in lower case has one of the parts of w.
-func (w Word) mayBeIn(lower string) bool {
+func (w word) mayBeIn(lower string) bool {
 	return slices.ContainsFunc(w.Parts, func(part string) bool { return strings.Contains(lower, part) })
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Writer is a function by which something gets into the store, or is forgotten in memory because it has.
-type Writer struct {
+// A writer is a function by which something gets into the store, or is forgotten in memory because it has.
+type writer struct {
 	// Name is the folder, the type if it is a method, and the function.
 	Name string
 	// In lists the packages, besides its own, that call it. Their internal folders may, too.
@@ -16,9 +16,9 @@ type Writer struct {
 	Reason string
 }
 
-// Writers are the only way to write: whatever changes in an actor is put into a batch, Actor.Commit cuts that, and
+// writers are the only way to write: whatever changes in an actor is put into a batch, Actor.Commit cuts that, and
 // the batch says what became of it.
-var Writers = []Writer{
+var writers = []writer{
 	{"kv.Engine.Commit", []string{"kv/faultkv", "kv/kvtest", "actorstore", "host", "host/front"}, "what an actor keeps is written by actorstore, which fences and counts it. Hosts and fronts write rows of their own beside that"},
 	{"kv.NewDB", []string{"kv/kvtest"}, "a transaction over the bare engine knows no owner"},
 	{"batch.Batch.Split", []string{"actorstore", "vfs"}, "there is one splitter, before one commit. SQL asks it what doesn't fit, and writes that through a journal"},
@@ -27,12 +27,12 @@ var Writers = []Writer{
 	{"batch.Dirty.Clear", []string{"conn", "workflow"}, "what was dirty is forgotten only when the batch has landed that carried it"},
 }
 
-// checkWriters holds the tree against Writers.
-func checkWriters(t *Tree) []Finding { return compareWriters(t, Writers) }
+// checkWriters holds the tree against writers.
+func checkWriters(t *tree) []finding { return compareWriters(t, writers) }
 
 // compareWriters holds every call in the root module, tests apart, against list, and list against the calls.
-func compareWriters(t *Tree, list []Writer) []Finding {
-	byName := map[string]Writer{}
+func compareWriters(t *tree, list []writer) []finding {
+	byName := map[string]writer{}
 	verbs := map[string]bool{} // the functions' own names
 	for _, w := range list {
 		byName[w.Name] = w
@@ -40,14 +40,14 @@ func compareWriters(t *Tree, list []Writer) []Finding {
 	}
 	// Each use must be in the list, and each line of the list must have a use.
 	called := map[[2]string]bool{} // by name and family
-	var fs []Finding
+	var fs []finding
 	for _, p := range t.Packages {
 		if p.Nested {
 			continue
 		}
 		c, err := t.check(p)
 		if err != nil {
-			fs = append(fs, Finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
+			fs = append(fs, finding{p.Dir, 0, "doesn't type-check: " + err.Error()})
 			continue
 		}
 		// A use is a call, or makes one possible: a method value counts, too.
@@ -71,15 +71,15 @@ func compareWriters(t *Tree, list []Writer) []Finding {
 	for _, w := range list {
 		for _, dir := range w.In {
 			if t.has(dir) && !called[[2]string{w.Name, dir}] {
-				fs = append(fs, Finding{dir, 0, "doesn't use " + w.Name + " any more: take it out of Writers"})
+				fs = append(fs, finding{dir, 0, "doesn't use " + w.Name + " any more: take it out of Writers"})
 			}
 		}
 	}
 	return fs
 }
 
-// funcName returns the name of a function of the tree as a Writer has it, "" for any other.
-func funcName(t *Tree, fn *types.Func) string {
+// funcName returns the name of a function of the tree as a writer has it, "" for any other.
+func funcName(t *tree, fn *types.Func) string {
 	dir, ok := t.inRoot(fn.Pkg().Path())
 	if !ok {
 		return ""

@@ -39,7 +39,7 @@ var writerCases = []ruleCase{
 // TestWriters: each of them is there.
 func TestWriters(t *testing.T) {
 	tree := loadRoot(t)
-	for _, w := range Writers {
+	for _, w := range writers {
 		dir, name, _ := strings.Cut(w.Name, ".")
 		declared := false
 		for _, p := range tree.Packages {

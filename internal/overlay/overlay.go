@@ -12,12 +12,12 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// A Kind says what a Point is.
-type Kind uint8
+// A opKind says what a Point is.
+type opKind uint8
 
 const (
 	// Cleared: the key is missing.
-	Cleared Kind = iota
+	Cleared opKind = iota
 	// Value: the key has Value.
 	Value
 	// Pending: what the key has is up to P, which package overlay doesn't look into.
@@ -29,7 +29,7 @@ type Point[P any] struct {
 	Key     []byte
 	Value   []byte
 	Pending P
-	Kind    Kind
+	Kind    opKind
 }
 
 // A gap is a cleared range [start, end). Keys in it that have a Point are what that

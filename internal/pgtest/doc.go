@@ -3,9 +3,9 @@
 // pglocal.
 //
 // Only tests import it. A machine without the server's programs skips the tests that
-// want one; where the variable Require says so, that is a failure instead.
+// want one; where the variable that require names says so, that is a failure instead.
 package pgtest
 
-// Require is the name of the variable that makes a missing server a failure of the
+// require is the name of the variable that makes a missing server a failure of the
 // test that wants one, if it is 1.
-const Require = "GREENROOM_REQUIRE_POSTGRES"
+const require = "GREENROOM_REQUIRE_POSTGRES"

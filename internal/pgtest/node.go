@@ -21,8 +21,8 @@ func find(t testing.TB) *pglocal.Programs {
 	switch {
 	case err == nil:
 		return p
-	case os.Getenv(Require) == "1":
-		t.Fatalf("%v, and %s=1", err, Require)
+	case os.Getenv(require) == "1":
+		t.Fatalf("%v, and %s=1", err, require)
 	default:
 		t.Skipf("needs a PostgreSQL server: %v", err)
 	}

@@ -73,14 +73,14 @@ func (s *Store) Exposed() (bool, error) {
 	return false, nil
 }
 
-// A Kind is a kind of engine.
-type Kind string
+// A kind is a kind of engine.
+type kind string
 
 // The kinds that Parse knows.
 const (
-	Memory   Kind = "mem"
-	Pebble   Kind = "pebble"
-	Postgres Kind = "postgres"
+	memory   kind = "mem"
+	pebble   kind = "pebble"
+	Postgres kind = "postgres"
 )
 
 // Parse takes the name of a store apart:
@@ -99,14 +99,14 @@ const (
 // a name is written ./NAME or pebble:NAME.
 //
 // Errors hold no password.
-func Parse(name string) (kind Kind, address string, err error) {
+func Parse(name string) (kind kind, address string, err error) {
 	scheme, rest, found := strings.Cut(name, ":")
 	if !found || !isScheme(scheme) {
 		if looksLikeAddress(name) {
 			return "", "", fmt.Errorf("%w: %q looks like the address of a server with a slip in it; "+
 				"an address begins with postgres://, and a directory of that name is written ./NAME or pebble:NAME", ErrURL, Redact(name))
 		}
-		scheme, rest = string(Pebble), name
+		scheme, rest = string(pebble), name
 	}
 	switch scheme {
 	case "pebble":
@@ -116,12 +116,12 @@ func Parse(name string) (kind Kind, address string, err error) {
 		if strings.HasPrefix(rest, "//") && strings.Contains(rest, "@") {
 			return "", "", fmt.Errorf("%w: %q: pebble: takes a directory, and that looks like a server", ErrURL, Redact(name))
 		}
-		return Pebble, rest, nil
+		return pebble, rest, nil
 	case "mem":
 		if rest != "" {
 			return "", "", fmt.Errorf("%w: %q: mem: takes no address", ErrURL, Redact(name))
 		}
-		return Memory, "", nil
+		return memory, "", nil
 	case "postgres", "postgresql":
 		return Postgres, name, nil
 	}
@@ -188,9 +188,9 @@ func openEngine(ctx context.Context, name string, opts *Options) (kv.Engine, err
 		return nil, err
 	}
 	switch kind {
-	case Pebble:
+	case pebble:
 		return openPebble(address, opts)
-	case Memory:
+	case memory:
 		if !opts.Create || opts.ReadOnly {
 			return nil, fmt.Errorf("storeurl: open mem: %w", kv.ErrNoStore)
 		}

@@ -14,22 +14,22 @@ import (
 func TestParse(t *testing.T) {
 	tests := []struct {
 		url     string
-		kind    Kind
+		kind    kind
 		address string
 		err     error
 	}{
-		{"pebble:data", Pebble, "data", nil},
-		{"pebble:/var/lib/data", Pebble, "/var/lib/data", nil},
-		{"pebble:odd:name", Pebble, "odd:name", nil},
-		{"pebble:a%20b", Pebble, "a%20b", nil},
-		{"data", Pebble, "data", nil},
-		{"./mem:", Pebble, "./mem:", nil},
-		{"/srv/a:b", Pebble, "/srv/a:b", nil},
-		{`C:\data`, Pebble, `C:\data`, nil},
-		{"2024:data", Pebble, "2024:data", nil},
-		{"a b:c", Pebble, "a b:c", nil},
-		{":data", Pebble, ":data", nil},
-		{"mem:", Memory, "", nil},
+		{"pebble:data", pebble, "data", nil},
+		{"pebble:/var/lib/data", pebble, "/var/lib/data", nil},
+		{"pebble:odd:name", pebble, "odd:name", nil},
+		{"pebble:a%20b", pebble, "a%20b", nil},
+		{"data", pebble, "data", nil},
+		{"./mem:", pebble, "./mem:", nil},
+		{"/srv/a:b", pebble, "/srv/a:b", nil},
+		{`C:\data`, pebble, `C:\data`, nil},
+		{"2024:data", pebble, "2024:data", nil},
+		{"a b:c", pebble, "a b:c", nil},
+		{":data", pebble, ":data", nil},
+		{"mem:", memory, "", nil},
 		{"postgres://user@host/db", Postgres, "postgres://user@host/db", nil},
 		{"postgresql:///db", Postgres, "postgresql:///db", nil},
 		{"", "", "", ErrURL},
@@ -37,16 +37,16 @@ func TestParse(t *testing.T) {
 		{"mem:data", "", "", ErrURL},
 		{"peble:data", "", "", ErrURL},
 		{"http://host/db", "", "", ErrURL},
-		{"pebble:data//a", Pebble, "data//a", nil},
-		{"pebble:postgres//u:secret@h/d", Pebble, "postgres//u:secret@h/d", nil},
-		{"./postgres//u:secret@h/d", Pebble, "./postgres//u:secret@h/d", nil},
-		{"../a:b@c", Pebble, "../a:b@c", nil},
-		{"/srv/a:b@c", Pebble, "/srv/a:b@c", nil},
-		{"//server/share", Pebble, "//server/share", nil},
-		{`C:\data@home`, Pebble, `C:\data@home`, nil},
-		{"C:/data@home", Pebble, "C:/data@home", nil},
-		{"me@home", Pebble, "me@home", nil},
-		{"a/b//c", Pebble, "a/b//c", nil},
+		{"pebble:data//a", pebble, "data//a", nil},
+		{"pebble:postgres//u:secret@h/d", pebble, "postgres//u:secret@h/d", nil},
+		{"./postgres//u:secret@h/d", pebble, "./postgres//u:secret@h/d", nil},
+		{"../a:b@c", pebble, "../a:b@c", nil},
+		{"/srv/a:b@c", pebble, "/srv/a:b@c", nil},
+		{"//server/share", pebble, "//server/share", nil},
+		{`C:\data@home`, pebble, `C:\data@home`, nil},
+		{"C:/data@home", pebble, "C:/data@home", nil},
+		{"me@home", pebble, "me@home", nil},
+		{"a/b//c", pebble, "a/b//c", nil},
 		{"data//a", "", "", ErrURL},
 	}
 	for _, test := range tests {

@@ -59,7 +59,7 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, open) })
 	}
-	t.Run("Transactions", func(t *testing.T) { RunTransactions(t, open) })
+	t.Run("Transactions", func(t *testing.T) { runTransactions(t, open) })
 }
 
 var ctx = context.Background()

@@ -10,10 +10,10 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// RunTransactions runs the part of the suite that is about transactions, which is also
+// runTransactions runs the part of the suite that is about transactions, which is also
 // part of Run. It skips what the engine says that it doesn't offer; without kv.TxExact
 // it takes every conflict as it comes, and tests that what does commit is serializable.
-func RunTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
+func runTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 	tests := []struct {
 		name string
 		caps kv.TxCaps

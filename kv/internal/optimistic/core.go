@@ -3,7 +3,7 @@
 // when one commits, it is compared with what was committed since it was pinned, and
 // fails if that has written what it has read (kv.TxCommit has the rule).
 //
-// The engine brings a Store: snapshots, and commits under a lock that orders them.
+// The engine brings a store: snapshots, and commits under a lock that orders them.
 // While no attempt is pinned and no key watched, the engine's own commits see one
 // boolean of this package, and nothing else.
 //
@@ -17,10 +17,10 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A Store is what an engine brings. Its Lock is the one under which every commit of
+// A store is what an engine brings. Its Lock is the one under which every commit of
 // the engine is checked and applied; it isn't held during an fsync. The methods that
 // say so are called with it held.
-type Store interface {
+type store interface {
 	sync.Locker
 
 	// Enter begins a commit, before anything is locked; Leave must follow when it
@@ -58,7 +58,7 @@ type Store interface {
 // A Core is the transactions of one store. It must not be copied. What isn't the
 // queue is guarded by the lock of the store.
 type Core struct {
-	store Store
+	store store
 	// busy: the engine has to tell about its own commits.
 	busy bool
 	// pinned are the attempts that may still conflict, in the order of their
@@ -72,7 +72,7 @@ type Core struct {
 }
 
 // New returns the transactions of s.
-func New(s Store) *Core { return &Core{store: s} }
+func New(s store) *Core { return &Core{store: s} }
 
 // Busy reports whether Applied must be called. Called with the lock held.
 func (c *Core) Busy() bool { return c.busy }

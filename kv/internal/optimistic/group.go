@@ -108,7 +108,7 @@ func (c *Core) admit(r *request, version uint64, order uint16) error {
 func short(key []byte) []byte { return key[:min(len(key), 64)] }
 
 // add resolves one operation and appends it.
-func (g *group) add(s Store, o *kv.TxOp, stamp kv.Stamp) error {
+func (g *group) add(s store, o *kv.TxOp, stamp kv.Stamp) error {
 	switch o.Kind {
 	case kv.TxSet:
 		g.ops = append(g.ops, kv.Set(o.Key, o.Value))
@@ -138,7 +138,7 @@ func (g *group) add(s Store, o *kv.TxOp, stamp kv.Stamp) error {
 
 // atomic evaluates an atomic operation against the newest state and the operations
 // before it in the group.
-func (g *group) atomic(s Store, o *kv.TxOp) error {
+func (g *group) atomic(s store, o *kv.TxOp) error {
 	if !o.Mutation.Valid() {
 		return fmt.Errorf("%w: mutation %d", kv.ErrInvalid, o.Mutation)
 	}

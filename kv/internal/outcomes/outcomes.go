@@ -9,12 +9,12 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Remembered is how many commits a Memory remembers: four times what the
+// remembered is how many commits a Memory remembers: four times what the
 // contract of kv.Engine asks for, so that a burst of other commits between a
 // failure and the question does not push the answer out.
-const Remembered = 4096
+const remembered = 4096
 
-// A Memory holds the outcomes of the last Remembered commits. The zero value is
+// A Memory holds the outcomes of the last remembered commits. The zero value is
 // ready, a Memory must not be copied, and all methods are safe for concurrent
 // use. Nothing is allocated after the first Record.
 //
@@ -42,7 +42,7 @@ func (m *Memory) Record(id kv.CommitID, o kv.Outcome) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ring == nil {
-		m.ring = make([]record, Remembered)
+		m.ring = make([]record, remembered)
 	}
 	m.ring[m.next] = record{id, o}
 	m.next = (m.next + 1) % len(m.ring)

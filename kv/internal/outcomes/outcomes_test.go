@@ -17,7 +17,7 @@ func TestMemory(t *testing.T) {
 	if got := m.Outcome(id(1)); got != kv.OutcomeUnknown {
 		t.Errorf("empty memory: got %v, want unknown", got)
 	}
-	const total = 3*Remembered + 7
+	const total = 3*remembered + 7
 	for i := 1; i <= total; i++ {
 		o := kv.OutcomeApplied
 		if i%3 == 0 {
@@ -26,12 +26,12 @@ func TestMemory(t *testing.T) {
 		m.Record(id(i), o)
 	}
 	for i := 1; i <= total; i++ {
-		if (i-total+Remembered+100)%Remembered > 200 && i%97 != 0 {
+		if (i-total+remembered+100)%remembered > 200 && i%97 != 0 {
 			continue // all around the edges, and a few between
 		}
 		want := kv.OutcomeApplied
 		switch {
-		case i <= total-Remembered:
+		case i <= total-remembered:
 			want = kv.OutcomeUnknown
 		case i%3 == 0:
 			want = kv.OutcomeNotApplied
@@ -64,7 +64,7 @@ func TestZeroID(t *testing.T) {
 func TestRecordDoesNotAllocate(t *testing.T) {
 	var m Memory
 	n := 0
-	if got := testing.AllocsPerRun(2*Remembered, func() { n++; m.Record(id(n), kv.OutcomeApplied) }); got != 0 {
+	if got := testing.AllocsPerRun(2*remembered, func() { n++; m.Record(id(n), kv.OutcomeApplied) }); got != 0 {
 		t.Errorf("got %v allocations per Record, want 0", got)
 	}
 }
