@@ -156,7 +156,7 @@ func (k *noteRow) Elements(e *kv.Elements) {
 	e.Bytes(&k.Key)
 }
 
-func (noteRow) Value() kv.Codec[[]byte] { return kv.Bytes{} }
+func (noteRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
 
 // noteRange returns the range of the notes of an actor.
 func noteRange(id ID) (start, end []byte) { return kv.Sub(notesOf{id}).Range() }

@@ -59,7 +59,7 @@ func (k *recordRow) Elements(e *kv.Elements) {
 	}
 }
 
-func (recordRow) Value() kv.Codec[[]byte] { return kv.Bytes{} }
+func (recordRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
 
 // known says whether this package knows what the row holds.
 func (k *recordRow) known() bool { return k.Part >= headItself && k.Part <= headHints }
@@ -88,7 +88,7 @@ func (k *leaseRow) Elements(e *kv.Elements) {
 	e.Fixed(k.Host[:])
 }
 
-func (leaseRow) Value() kv.Codec[[]byte] { return kv.Bytes{} }
+func (leaseRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
 
 // appendRowKey appends a key. It panics if it can't be packed: names are checked.
 func appendRowKey[K any, P kv.KeyPointer[K]](dst []byte, key K) []byte {

@@ -193,4 +193,4 @@ func (k *stampedImage) Elements(e *kv.Elements) {
 	at := tuple.IncompleteVersionstamp(0)
 	e.Versionstamp(&at)
 }
-func (stampedImage) Value() kv.Codec[[]byte] { return kv.Chunked(kv.Bytes{}) }
+func (stampedImage) Value() kv.Codec[[]byte] { return kv.Chunked(kv.Bytes()) }

@@ -49,7 +49,7 @@ func (k *MessageKey) Elements(e *kv.Elements) {
 	e.Int64(&k.Number)
 }
 
-func (MessageKey) Value() kv.Codec[Message] { return kv.JSON[Message]{} }
+func (MessageKey) Value() kv.Codec[Message] { return kv.JSON[Message]() }
 
 // In returns the subspace of the room, and OnDay that of a day in it.
 func (k MessageKey) In() tuple.Subspace    { return kv.Sub(InRoom{Room: k.Room}) }
@@ -70,7 +70,7 @@ func (k *SeenKey) Elements(e *kv.Elements) {
 	e.String(&k.Who)
 }
 
-func (SeenKey) Value() kv.Codec[time.Time] { return kv.Time{} }
+func (SeenKey) Value() kv.Codec[time.Time] { return kv.Time() }
 
 // chat is a database with two days of a room in it. Its transactions are run once, however
 // long the machine takes.
@@ -201,7 +201,7 @@ func (k *TopicKey) Elements(e *kv.Elements) {
 	e.Const(nameTopic)
 }
 
-func (TopicKey) Value() kv.Codec[string] { return kv.Chunked(kv.String{}) }
+func (TopicKey) Value() kv.Codec[string] { return kv.Chunked(kv.String()) }
 
 // A value that is too large for one entry is stored in pieces.
 func ExampleChunked() {
@@ -223,7 +223,7 @@ func ExampleChunked() {
 type VoteKey struct{ Choice string }
 
 func (k *VoteKey) Elements(e *kv.Elements) { e.String(&k.Choice) }
-func (VoteKey) Value() kv.Codec[int64]     { return kv.Counter{} }
+func (VoteKey) Value() kv.Codec[int64]     { return kv.Counter() }
 
 // In a scope, keys begin where the subspace ends.
 func ExampleTx_In() {

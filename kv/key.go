@@ -23,7 +23,7 @@ import (
 //		e.Const(workflowID)
 //	}
 //
-//	func (WorkflowID) Value() kv.Codec[int64] { return kv.Int64{} }
+//	func (WorkflowID) Value() kv.Codec[int64] { return kv.Int64() }
 //
 // That is all: Get, Put, All and the other functions here take it from there, and the
 // compiler finds V and P by itself. A key is packed as a tuple, so keys of a type sort
@@ -59,9 +59,9 @@ func Get[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key K)
 
 // Find returns the value of key, and whether there is one. An error is a *KeyError.
 func Find[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key K) (v V, ok bool, err error) {
-	s, m := getScratch(), meterOf(r)
+	s := getScratch()
 	defer s.release()
-	packed, err := packComplete[K, P](s, m, key)
+	packed, err := packComplete[K, P](s, key)
 	if err != nil {
 		return v, false, keyError[K](opGet, packed, err)
 	}
@@ -75,7 +75,6 @@ func Find[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key K
 		v, err = codec.Decode(s.value)
 		ok = err == nil
 	}
-	m.done(opGet, len(s.value))
 	if err != nil {
 		return v, false, keyError[K](opGet, packed, err)
 	}
@@ -94,9 +93,9 @@ func read(ctx context.Context, r Reader, key, dst []byte) (value []byte, ok bool
 // Exists reports whether key has a value. The value isn't looked at, so a damaged one
 // exists as well. An error is a *KeyError.
 func Exists[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key K) (ok bool, err error) {
-	s, m := getScratch(), meterOf(r)
+	s := getScratch()
 	defer s.release()
-	packed, err := packComplete[K, P](s, m, key)
+	packed, err := packComplete[K, P](s, key)
 	if err == nil {
 		if _, chunks := key.Value().(chunker); chunks {
 			ok, err = anyChunk(ctx, r, packed)
@@ -104,7 +103,6 @@ func Exists[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key
 			s.value, ok, err = read(ctx, r, packed, s.value[:0])
 		}
 	}
-	m.done(opExists, 0)
 	if err != nil {
 		return false, keyError[K](opExists, packed, err)
 	}
@@ -115,19 +113,18 @@ func Exists[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, key
 // Elements.Versionstamp), or as the value (see Versionstamp), is filled in when the
 // transaction commits; w must be a Stamper then. An error is a *KeyError.
 func Put[K Key[V], V any, P KeyPointer[K]](w Writer, key K, v V) error {
-	s, m := getScratch(), meterOf(w)
+	s := getScratch()
 	defer s.release()
-	packed, err := packKey[K, P](s, m, key)
+	packed, err := packKey[K, P](s, key)
 	if err != nil {
 		return keyError[K](opPut, packed, err)
 	}
 	codec := key.Value()
 	s.value, err = codec.Append(s.value[:0], v)
-	m.done(opPut, len(s.value))
 	if err == nil {
 		if _, chunks := codec.(chunker); chunks {
 			err = putChunks(w, s)
-		} else if _, stamp := any(codec).(Versionstamp); stamp || s.e.stamps > 0 {
+		} else if _, stamp := any(codec).(versionstampCodec); stamp || s.e.stamps > 0 {
 			err = putStamped(w, s, stamp)
 		} else {
 			err = w.Set(packed, s.value)
@@ -142,9 +139,9 @@ func Put[K Key[V], V any, P KeyPointer[K]](w Writer, key K, v V) error {
 // Delete removes key and its value; a missing key is no error. An error is a
 // *KeyError.
 func Delete[K Key[V], V any, P KeyPointer[K]](w Writer, key K) error {
-	s, m := getScratch(), meterOf(w)
+	s := getScratch()
 	defer s.release()
-	packed, err := packComplete[K, P](s, m, key)
+	packed, err := packComplete[K, P](s, key)
 	if err == nil {
 		if _, chunks := key.Value().(chunker); chunks {
 			err = w.ClearRange(tuple.Range(packed))
@@ -152,7 +149,6 @@ func Delete[K Key[V], V any, P KeyPointer[K]](w Writer, key K) error {
 			err = w.Clear(packed)
 		}
 	}
-	m.done(opDelete, 0)
 	if err != nil {
 		return keyError[K](opDelete, packed, err)
 	}
@@ -162,11 +158,7 @@ func Delete[K Key[V], V any, P KeyPointer[K]](w Writer, key K) error {
 // DeleteSubspace removes all keys in sub, of whatever type. The key that is the
 // prefix of sub itself isn't in it.
 func DeleteSubspace(w Writer, sub tuple.Subspace) error {
-	m := meterOf(w)
-	begin, end := sub.Range()
-	err := w.ClearRange(begin, end)
-	m.done(opDeleteSubspace, 0)
-	if err != nil {
+	if err := w.ClearRange(sub.Range()); err != nil {
 		return fmt.Errorf("kv: delete subspace %s: %w", keyWords(sub.Bytes()), err)
 	}
 	return nil
@@ -189,7 +181,7 @@ func Sub[K any, P KeyPointer[K]](key K) tuple.Subspace {
 func AppendKey[K any, P KeyPointer[K]](dst []byte, key K) ([]byte, error) {
 	s := getScratch()
 	defer s.release()
-	packed, err := packKey[K, P](s, meter{}, key)
+	packed, err := packKey[K, P](s, key)
 	if err != nil {
 		return dst, fmt.Errorf("kv: pack %s: %w", reflect.TypeFor[K](), err)
 	}
@@ -240,20 +232,19 @@ func unpackKey[K any, P KeyPointer[K]](e *Elements, p P, packed []byte) (ok bool
 	return e.err == nil, nil
 }
 
-// packKey packs key into s, and counts that.
-func packKey[K any, P KeyPointer[K]](s *scratch, m meter, key K) ([]byte, error) {
+// packKey packs key into s.
+func packKey[K any, P KeyPointer[K]](s *scratch, key K) ([]byte, error) {
 	p := boxOf[K, P](s)
 	*p = key
 	s.e.pack(s.e.buf[:0])
 	p.Elements(&s.e)
-	m.packed(p)
 	*p = *new(K) // keeps nothing of the caller's alive
 	return s.e.packed()
 }
 
 // packComplete is packKey for what an incomplete versionstamp makes no sense for.
-func packComplete[K any, P KeyPointer[K]](s *scratch, m meter, key K) ([]byte, error) {
-	packed, err := packKey[K, P](s, m, key)
+func packComplete[K any, P KeyPointer[K]](s *scratch, key K) ([]byte, error) {
+	packed, err := packKey[K, P](s, key)
 	if err == nil && s.e.stamps > 0 {
 		err = fmt.Errorf("the versionstamp in it is incomplete: %w", ErrMisuse)
 	}

@@ -78,7 +78,7 @@ func (k *everythingKey) Elements(e *kv.Elements) {
 	kv.Optional(e, &k.Name, e.String)
 }
 
-func (everythingKey) Value() kv.Codec[tuple.Tuple] { return kv.Tuple{} }
+func (everythingKey) Value() kv.Codec[tuple.Tuple] { return kv.Tuple() }
 
 // tuple is the key as package tuple would have it.
 func (k *everythingKey) tuple() tuple.Tuple {
@@ -225,7 +225,7 @@ func (k *evenKey) Elements(e *kv.Elements) {
 	}
 }
 
-func (evenKey) Value() kv.Codec[struct{}] { return kv.Empty{} }
+func (evenKey) Value() kv.Codec[struct{}] { return kv.Empty() }
 
 // TestRequire: a type can say more than which elements there are.
 func TestRequire(t *testing.T) {
@@ -244,7 +244,7 @@ func TestRequire(t *testing.T) {
 type mistakenKey struct{ when time.Duration }
 
 func (k *mistakenKey) Elements(e *kv.Elements) { e.Const(k.when) }
-func (mistakenKey) Value() kv.Codec[int64]     { return kv.Int64{} }
+func (mistakenKey) Value() kv.Codec[int64]     { return kv.Int64() }
 
 // TestMistakenKey: a mistake in a type is told, and no reason to skip its entries.
 func TestMistakenKey(t *testing.T) {

@@ -2,14 +2,12 @@ package kv
 
 import (
 	"bytes"
-	"fmt"
-	"reflect"
 
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
-// A Case is one key type of a Walk, with what is done with its entries. On, Into and
-// Maybe return one.
+// A Case is one key type of a Walk, with what is done with its entries. On
+// returns one.
 type Case interface {
 	// begin is called once, before the first row.
 	begin(reverse bool)
@@ -19,12 +17,8 @@ type Case interface {
 	// then, or at the end of the range, comes close.
 	more(e Entry) (bool, error)
 	close() error
-	// finish comes when everything was read.
-	finish() error
 	// chunks says whether values are chunked.
 	chunks() bool
-	// pointer returns a pointer to a key of the type, for KeyMetrics.
-	pointer() any
 }
 
 // A verdict is what a Case says of a row.
@@ -42,43 +36,10 @@ func On[K Key[V], V any, P KeyPointer[K]](fn func(key K, value V) error) Case {
 	return newTyped[K, V, P](func(_ []byte, k K, v V) error { return fn(k, v) })
 }
 
-// Into stores the value of the one key of type K into v. That there is none is
-// ErrNotFound, that there are several is ErrSeveral.
-func Into[K Key[V], V any, P KeyPointer[K]](v *V) Case {
-	found := false
-	c := newTyped[K, V, P](func(row []byte, _ K, value V) error {
-		if found {
-			return keyError[K](opScan, row, ErrSeveral)
-		}
-		*v, found = value, true
-		return nil
-	})
-	c.atEnd = func() error {
-		if !found {
-			return fmt.Errorf("%s: %w", reflect.TypeFor[K](), ErrNotFound)
-		}
-		return nil
-	}
-	return c
-}
-
-// Maybe is Into for a key that may be missing: then *v is nil after the Walk.
-func Maybe[K Key[V], V any, P KeyPointer[K]](v **V) Case {
-	*v = nil
-	return newTyped[K, V, P](func(row []byte, _ K, value V) error {
-		if *v != nil {
-			return keyError[K](opScan, row, ErrSeveral)
-		}
-		*v = &value
-		return nil
-	})
-}
-
 // A typed is the Case of a type whose entries go to fn, with the last row of each.
 type typed[K Key[V], V any, P KeyPointer[K]] struct {
 	fn    func(row []byte, k K, v V) error
-	atEnd func() error // or nil
-	parts bool         // the codec is a chunker
+	parts bool // the codec is a chunker
 	e     Elements
 	key   K
 	// Of a chunked value whose pieces are being read: its key, and its last row.
@@ -94,14 +55,6 @@ func newTyped[K Key[V], V any, P KeyPointer[K]](fn func(row []byte, k K, v V) er
 
 func (c *typed[K, V, P]) begin(reverse bool) { c.join.reverse = reverse }
 func (c *typed[K, V, P]) chunks() bool       { return c.parts }
-func (c *typed[K, V, P]) pointer() any       { return P(&c.key) }
-
-func (c *typed[K, V, P]) finish() error {
-	if c.atEnd == nil {
-		return nil
-	}
-	return c.atEnd()
-}
 
 func (c *typed[K, V, P]) take(e Entry) (verdict, error) {
 	c.key = *new(K) // what the item before holds must not be overwritten

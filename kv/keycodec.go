@@ -27,60 +27,68 @@ func wrongLength(got, want int) error {
 	return fmt.Errorf("value of %d bytes, want %d: %w", got, want, ErrCorrupt)
 }
 
-// Int64 stores an int64 as 8 bytes, big-endian, in two's complement.
-type Int64 struct{}
+// Int64 returns the Codec that stores an int64 as 8 bytes, big-endian, in two's complement.
+func Int64() Codec[int64] { return int64Codec{} }
+
+type int64Codec struct{}
 
 // Append appends v. See Codec.
-func (Int64) Append(dst []byte, v int64) ([]byte, error) {
+func (int64Codec) Append(dst []byte, v int64) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(dst, uint64(v)), nil
 }
 
 // Decode reads an int64. See Codec.
-func (Int64) Decode(b []byte) (int64, error) {
+func (int64Codec) Decode(b []byte) (int64, error) {
 	if len(b) != 8 {
 		return 0, wrongLength(len(b), 8)
 	}
 	return int64(binary.BigEndian.Uint64(b)), nil
 }
 
-// Uint64 stores a uint64 as 8 bytes, big-endian.
-type Uint64 struct{}
+// Uint64 returns the Codec that stores a uint64 as 8 bytes, big-endian.
+func Uint64() Codec[uint64] { return uint64Codec{} }
+
+type uint64Codec struct{}
 
 // Append appends v. See Codec.
-func (Uint64) Append(dst []byte, v uint64) ([]byte, error) {
+func (uint64Codec) Append(dst []byte, v uint64) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(dst, v), nil
 }
 
 // Decode reads a uint64. See Codec.
-func (Uint64) Decode(b []byte) (uint64, error) {
+func (uint64Codec) Decode(b []byte) (uint64, error) {
 	if len(b) != 8 {
 		return 0, wrongLength(len(b), 8)
 	}
 	return binary.BigEndian.Uint64(b), nil
 }
 
-// Counter stores an int64 that Add can add to without reading it: 8 bytes,
+// Counter returns the Codec that stores an int64 that Add can add to without reading it: 8 bytes,
 // little-endian, in two's complement, which is how MutationAdd counts.
-type Counter struct{}
+func Counter() Codec[int64] { return counterCodec{} }
+
+type counterCodec struct{}
 
 // Append appends v. See Codec.
-func (Counter) Append(dst []byte, v int64) ([]byte, error) {
+func (counterCodec) Append(dst []byte, v int64) ([]byte, error) {
 	return binary.LittleEndian.AppendUint64(dst, uint64(v)), nil
 }
 
 // Decode reads an int64. See Codec.
-func (Counter) Decode(b []byte) (int64, error) {
+func (counterCodec) Decode(b []byte) (int64, error) {
 	if len(b) != 8 {
 		return 0, wrongLength(len(b), 8)
 	}
 	return int64(binary.LittleEndian.Uint64(b)), nil
 }
 
-// Bool stores a truth value as one byte, 0 or 1.
-type Bool struct{}
+// Bool returns the Codec that stores a truth value as one byte, 0 or 1.
+func Bool() Codec[bool] { return boolCodec{} }
+
+type boolCodec struct{}
 
 // Append appends v. See Codec.
-func (Bool) Append(dst []byte, v bool) ([]byte, error) {
+func (boolCodec) Append(dst []byte, v bool) ([]byte, error) {
 	if v {
 		return append(dst, 1), nil
 	}
@@ -88,7 +96,7 @@ func (Bool) Append(dst []byte, v bool) ([]byte, error) {
 }
 
 // Decode reads a truth value. See Codec.
-func (Bool) Decode(b []byte) (bool, error) {
+func (boolCodec) Decode(b []byte) (bool, error) {
 	switch {
 	case len(b) != 1:
 		return false, wrongLength(len(b), 1)
@@ -98,11 +106,13 @@ func (Bool) Decode(b []byte) (bool, error) {
 	return b[0] == 1, nil
 }
 
-// String stores a text in UTF-8 as it is.
-type String struct{}
+// String returns the Codec that stores a text in UTF-8 as it is.
+func String() Codec[string] { return stringCodec{} }
+
+type stringCodec struct{}
 
 // Append appends v. A text that isn't valid UTF-8 is ErrMisuse. See Codec.
-func (String) Append(dst []byte, v string) ([]byte, error) {
+func (stringCodec) Append(dst []byte, v string) ([]byte, error) {
 	if !utf8.ValidString(v) {
 		return dst, fmt.Errorf("text is not valid UTF-8: %w", ErrMisuse)
 	}
@@ -110,59 +120,67 @@ func (String) Append(dst []byte, v string) ([]byte, error) {
 }
 
 // Decode reads a text. See Codec.
-func (String) Decode(b []byte) (string, error) {
+func (stringCodec) Decode(b []byte) (string, error) {
 	if !utf8.Valid(b) {
 		return "", fmt.Errorf("text is not valid UTF-8: %w", ErrCorrupt)
 	}
 	return string(b), nil
 }
 
-// Bytes stores bytes as they are. A nil slice is an empty one.
-type Bytes struct{}
+// Bytes returns the Codec that stores bytes as they are. A nil slice is an empty one.
+func Bytes() Codec[[]byte] { return bytesCodec{} }
+
+type bytesCodec struct{}
 
 // Append appends v. See Codec.
-func (Bytes) Append(dst, v []byte) ([]byte, error) { return append(dst, v...), nil }
+func (bytesCodec) Append(dst, v []byte) ([]byte, error) { return append(dst, v...), nil }
 
 // Decode returns a copy of b, which is not nil. See Codec.
-func (Bytes) Decode(b []byte) ([]byte, error) { return append(make([]byte, 0, len(b)), b...), nil }
+func (bytesCodec) Decode(b []byte) ([]byte, error) { return append(make([]byte, 0, len(b)), b...), nil }
 
-// Time stores a time as Unix milliseconds, as Int64 does; what is finer is cut off.
-type Time struct{}
+// Time returns the Codec that stores a time as Unix milliseconds, as Int64 does; what is finer is cut off.
+func Time() Codec[time.Time] { return timeCodec{} }
+
+type timeCodec struct{}
 
 // Append appends v. See Codec.
-func (Time) Append(dst []byte, v time.Time) ([]byte, error) {
-	return Int64{}.Append(dst, v.UnixMilli())
+func (timeCodec) Append(dst []byte, v time.Time) ([]byte, error) {
+	return int64Codec{}.Append(dst, v.UnixMilli())
 }
 
 // Decode reads a time, in UTC. See Codec.
-func (Time) Decode(b []byte) (time.Time, error) {
-	ms, err := Int64{}.Decode(b)
+func (timeCodec) Decode(b []byte) (time.Time, error) {
+	ms, err := int64Codec{}.Decode(b)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return time.UnixMilli(ms).UTC(), nil
 }
 
-// Empty is for keys that say everything: the entries of an index, the members of a
+// Empty returns the Codec of keys that say everything: the entries of an index, the members of a
 // set. The value has no bytes.
-type Empty struct{}
+func Empty() Codec[struct{}] { return emptyCodec{} }
+
+type emptyCodec struct{}
 
 // Append appends nothing. See Codec.
-func (Empty) Append(dst []byte, _ struct{}) ([]byte, error) { return dst, nil }
+func (emptyCodec) Append(dst []byte, _ struct{}) ([]byte, error) { return dst, nil }
 
 // Decode wants no bytes. See Codec.
-func (Empty) Decode(b []byte) (struct{}, error) {
+func (emptyCodec) Decode(b []byte) (struct{}, error) {
 	if len(b) != 0 {
 		return struct{}{}, wrongLength(len(b), 0)
 	}
 	return struct{}{}, nil
 }
 
-// JSON stores a T as JSON, by the rules of encoding/json.
-type JSON[T any] struct{}
+// JSON returns the Codec that stores a T as JSON, by the rules of encoding/json.
+func JSON[T any]() Codec[T] { return jsonCodec[T]{} }
+
+type jsonCodec[T any] struct{}
 
 // Append appends v. See Codec.
-func (JSON[T]) Append(dst []byte, v T) ([]byte, error) {
+func (jsonCodec[T]) Append(dst []byte, v T) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return dst, err
@@ -172,21 +190,23 @@ func (JSON[T]) Append(dst []byte, v T) ([]byte, error) {
 
 // Decode reads a T. JSON that isn't one is ErrCorrupt, and wraps what encoding/json
 // says. See Codec.
-func (JSON[T]) Decode(b []byte) (v T, err error) {
+func (jsonCodec[T]) Decode(b []byte) (v T, err error) {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return *new(T), fmt.Errorf("%w: %w", err, ErrCorrupt)
 	}
 	return v, nil
 }
 
-// Tuple stores a packed tuple.
-type Tuple struct{}
+// Tuple returns the Codec that stores a packed tuple.
+func Tuple() Codec[tuple.Tuple] { return tupleCodec{} }
+
+type tupleCodec struct{}
 
 // Append appends v. See Codec.
-func (Tuple) Append(dst []byte, v tuple.Tuple) ([]byte, error) { return tuple.Append(dst, v) }
+func (tupleCodec) Append(dst []byte, v tuple.Tuple) ([]byte, error) { return tuple.Append(dst, v) }
 
 // Decode reads a tuple. See Codec.
-func (Tuple) Decode(b []byte) (tuple.Tuple, error) {
+func (tupleCodec) Decode(b []byte) (tuple.Tuple, error) {
 	t, err := tuple.Unpack(b)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
@@ -194,20 +214,22 @@ func (Tuple) Decode(b []byte) (tuple.Tuple, error) {
 	return t, nil
 }
 
-// Versionstamp stores a place in the order of commits as 12 bytes: transaction and
+// Versionstamp returns the Codec that stores a place in the order of commits as 12 bytes: transaction and
 // user. Put lets the commit fill in an incomplete one.
-type Versionstamp struct{}
+func Versionstamp() Codec[tuple.Versionstamp] { return versionstampCodec{} }
+
+type versionstampCodec struct{}
 
 // stampSize is the length of a stored versionstamp.
 const stampSize = 10 + 2
 
 // Append appends v. See Codec.
-func (Versionstamp) Append(dst []byte, v tuple.Versionstamp) ([]byte, error) {
+func (versionstampCodec) Append(dst []byte, v tuple.Versionstamp) ([]byte, error) {
 	return binary.BigEndian.AppendUint16(append(dst, v.Transaction[:]...), v.User), nil
 }
 
 // Decode reads a versionstamp. See Codec.
-func (Versionstamp) Decode(b []byte) (tuple.Versionstamp, error) {
+func (versionstampCodec) Decode(b []byte) (tuple.Versionstamp, error) {
 	if len(b) != stampSize {
 		return tuple.Versionstamp{}, wrongLength(len(b), stampSize)
 	}

@@ -12,8 +12,6 @@ import (
 var (
 	// ErrOtherKey: bytes are not a key of the type that was asked for.
 	ErrOtherKey = errors.New("kv: key of another type")
-	// ErrSeveral: a Walk met a second key of a type that it wants one of.
-	ErrSeveral = errors.New("kv: more than one key of the type")
 	// ErrMisuse: a key or value can't be used in this way: an incomplete versionstamp
 	// that isn't put, a key that Add is of no use for. It is a mistake in the program.
 	ErrMisuse = errors.New("kv: misuse of a typed key")
@@ -36,6 +34,17 @@ func (e *KeyError) Error() string {
 func (e *KeyError) Unwrap() error { return e.Err }
 
 // keyError returns a *KeyError, with a copy of the packed key.
-func keyError[K any](o op, packed []byte, err error) error {
-	return &KeyError{Op: o.String(), Type: reflect.TypeFor[K]().String(), Key: bytes.Clone(packed), Err: err}
+func keyError[K any](op string, packed []byte, err error) error {
+	return &KeyError{Op: op, Type: reflect.TypeFor[K]().String(), Key: bytes.Clone(packed), Err: err}
 }
+
+// What is done with a typed key, as a KeyError says it.
+const (
+	opGet    = "get"
+	opExists = "exists"
+	opPut    = "put"
+	opDelete = "delete"
+	opMutate = "mutate"
+	opScan   = "scan"
+	opParse  = "parse"
+)

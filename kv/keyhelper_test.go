@@ -39,7 +39,7 @@ func (k *workflowKey) Elements(e *kv.Elements) {
 	e.Const(workflowID)
 }
 
-func (workflowKey) Value() kv.Codec[int64] { return kv.Int64{} }
+func (workflowKey) Value() kv.Codec[int64] { return kv.Int64() }
 
 // An under is the subspace (actor, data, user) that the types below lie in.
 type under struct{ User string }
@@ -53,7 +53,7 @@ func (u *under) Elements(e *kv.Elements) {
 type wakeKey struct{ under }
 
 func (k *wakeKey) Elements(e *kv.Elements) { k.under.Elements(e); e.Const(wakeTime) }
-func (wakeKey) Value() kv.Codec[time.Time] { return kv.Time{} }
+func (wakeKey) Value() kv.Codec[time.Time] { return kv.Time() }
 
 // A person is the value of a profileKey.
 type person struct {
@@ -65,7 +65,7 @@ type person struct {
 type profileKey struct{ under }
 
 func (k *profileKey) Elements(e *kv.Elements) { k.under.Elements(e); e.Const(profile) }
-func (profileKey) Value() kv.Codec[person]    { return kv.JSON[person]{} }
+func (profileKey) Value() kv.Codec[person]    { return kv.JSON[person]() }
 
 // An imageKey is (under, image, number), of chunked values.
 type imageKey struct {
@@ -79,7 +79,7 @@ func (k *imageKey) Elements(e *kv.Elements) {
 	e.Int64(&k.Number)
 }
 
-func (imageKey) Value() kv.Codec[[]byte] { return kv.Chunked(kv.Bytes{}) }
+func (imageKey) Value() kv.Codec[[]byte] { return kv.Chunked(kv.Bytes()) }
 
 // A memberKey is (under, member, number): an entry without a value.
 type memberKey struct {
@@ -93,25 +93,25 @@ func (k *memberKey) Elements(e *kv.Elements) {
 	e.Int(&k.Number)
 }
 
-func (memberKey) Value() kv.Codec[struct{}] { return kv.Empty{} }
+func (memberKey) Value() kv.Codec[struct{}] { return kv.Empty() }
 
 // A visitsKey is (under, visits): a counter.
 type visitsKey struct{ under }
 
 func (k *visitsKey) Elements(e *kv.Elements) { k.under.Elements(e); e.Const(visits) }
-func (visitsKey) Value() kv.Codec[int64]     { return kv.Counter{} }
+func (visitsKey) Value() kv.Codec[int64]     { return kv.Counter() }
 
 // A logKey is (log, versionstamp): an entry in the order of commits.
 type logKey struct{ At tuple.Versionstamp }
 
 func (k *logKey) Elements(e *kv.Elements) { e.Const("log"); e.Versionstamp(&k.At) }
-func (logKey) Value() kv.Codec[string]    { return kv.String{} }
+func (logKey) Value() kv.Codec[string]    { return kv.String() }
 
 // A changedKey is (changed): when something was changed, in the order of commits.
 type changedKey struct{}
 
 func (k *changedKey) Elements(e *kv.Elements)          { e.Const("changed") }
-func (changedKey) Value() kv.Codec[tuple.Versionstamp] { return kv.Versionstamp{} }
+func (changedKey) Value() kv.Codec[tuple.Versionstamp] { return kv.Versionstamp() }
 func (u under) image(n int64) imageKey                 { return imageKey{u, n} }
 func (u under) member(n int) memberKey                 { return memberKey{u, n} }
 func (u under) put(t testing.TB, w kv.Writer, when int64) {

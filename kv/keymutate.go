@@ -43,7 +43,7 @@ type Stamper interface {
 // missing value counts as 0; it wraps around. The codec of the key must be Counter,
 // or the error is ErrMisuse. An error is a *KeyError.
 func Add[K Key[int64], P KeyPointer[K]](w Mutator, key K, n int64) error {
-	if _, ok := key.Value().(Counter); !ok {
+	if _, ok := key.Value().(counterCodec); !ok {
 		packed, _ := AppendKey[K, P](nil, key)
 		return keyError[K](opMutate, packed, fmt.Errorf("values of the codec %T can't be added to: %w", key.Value(), ErrMisuse))
 	}
@@ -55,16 +55,15 @@ func Add[K Key[int64], P KeyPointer[K]](w Mutator, key K, n int64) error {
 // larger one of Uint64 and Time (since 1970), and the later string; MutationAdd is
 // for Counter, see Add; MutationCompareAndClear is for all. An error is a *KeyError.
 func Mutate[K Key[V], V any, P KeyPointer[K]](w Mutator, m Mutation, key K, v V) error {
-	s, count := getScratch(), meterOf(w)
+	s := getScratch()
 	defer s.release()
-	packed, err := packComplete[K, P](s, count, key)
+	packed, err := packComplete[K, P](s, key)
 	if err == nil {
 		codec := key.Value()
 		s.value, err = codec.Append(s.value[:0], v)
 		if _, chunks := codec.(chunker); chunks {
 			err = fmt.Errorf("mutation %s of a chunked value: %w", m, ErrMisuse)
 		}
-		count.done(opMutate, len(s.value))
 	}
 	if err == nil {
 		err = w.Atomic(m, packed, s.value)

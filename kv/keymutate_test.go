@@ -112,12 +112,12 @@ func TestStampsMisuse(t *testing.T) {
 // A twiceStamped key is one whose value is a versionstamp as well.
 type twiceStamped struct{ logKey }
 
-func (twiceStamped) Value() kv.Codec[tuple.Versionstamp] { return kv.Versionstamp{} }
+func (twiceStamped) Value() kv.Codec[tuple.Versionstamp] { return kv.Versionstamp() }
 
 // A twoStamps key has two.
 type twoStamps struct{}
 
-func (twoStamps) Value() kv.Codec[string] { return kv.String{} }
+func (twoStamps) Value() kv.Codec[string] { return kv.String() }
 func (*twoStamps) Elements(e *kv.Elements) {
 	at := tuple.IncompleteVersionstamp(0)
 	e.Versionstamp(&at)

@@ -113,23 +113,14 @@ func Page[K Key[V], V any, P KeyPointer[K]](ctx context.Context, r Reader, sub t
 // Walk reads the entries in sub once, in order, and gives each to the first of cases
 // that takes it: a type switch over stored keys.
 //
-//	var name string
 //	err := kv.Walk(ctx, tx, sub, nil,
-//		kv.Into[NameKey](&name),
+//		kv.On(func(k NameKey, name string) error { … }),
 //		kv.On(func(k StepKey, s Step) error { … }))
 //
 // Entries that none takes are skipped. A Case is used for one Walk. See All for sub,
 // opts and errors.
 func Walk(ctx context.Context, r Reader, sub tuple.Subspace, opts *ScanOptions, cases ...Case) error {
-	if err := scan(ctx, r, sub, opts, &scanner{cases: cases}); err != nil {
-		return err
-	}
-	for _, c := range cases {
-		if err := c.finish(); err != nil {
-			return fmt.Errorf("kv: walk %s: %w", keyWords(sub.Bytes()), err)
-		}
-	}
-	return nil
+	return scan(ctx, r, sub, opts, &scanner{cases: cases})
 }
 
 // errStop ends a scan whose consumer wants no more.
@@ -172,9 +163,7 @@ type scanner struct {
 	cases  []Case
 	limit  int // items; 0 is no limit
 	strict bool
-	n      int // items so far
-	bytes  int // of values of entries that were taken
-	m      meter
+	n      int         // items so far
 	spent  func() bool // says that the time is over; nil: there is no bound
 
 	open    Case   // the case that waits for more pieces of a value, or nil
@@ -192,16 +181,14 @@ func scan(ctx context.Context, r Reader, sub tuple.Subspace, o *ScanOptions, s *
 	if err != nil {
 		return err
 	}
-	s.limit, s.strict, s.m = o.Limit, o.Strict, meterOf(r)
+	s.limit, s.strict = o.Limit, o.Strict
 	for _, c := range s.cases {
 		c.begin(o.Reverse)
 	}
-	err = s.run(ctx, r, rng)
-	s.m.done(opScan, s.bytes)
-	if err == errStop {
-		return nil
+	if err := s.run(ctx, r, rng); err != errStop {
+		return err
 	}
-	return err
+	return nil
 }
 
 // run reads rng, in several scans if a limit of rows turns out too low.
@@ -250,7 +237,7 @@ func (s *scanner) row(e Entry) error {
 			return err
 		}
 		if more {
-			s.passed(e, s.open)
+			s.passed(e)
 			return nil
 		}
 		if err := s.close(); err != nil || s.stopped {
@@ -270,25 +257,19 @@ func (s *scanner) row(e Entry) error {
 		case other:
 			continue
 		}
-		s.passed(e, c)
+		s.passed(e)
 		return nil
 	}
 	if s.strict {
 		return fmt.Errorf("kv: scan: %s: %w", keyWords(e.Key), ErrOtherKey)
 	}
-	s.passed(e, nil)
+	s.passed(e)
 	return nil
 }
 
-// passed says that c took a row, or nobody did.
-func (s *scanner) passed(e Entry, c Case) {
+// passed says that the scan is done with a row.
+func (s *scanner) passed(e Entry) {
 	s.last = append(s.last[:0], e.Key...)
-	if c == nil {
-		s.m.unpacked(nil)
-	} else {
-		s.bytes += len(e.Value)
-		s.m.unpacked(c.pointer())
-	}
 	if s.spent != nil && s.open == nil && s.spent() {
 		s.stopped = true
 	}

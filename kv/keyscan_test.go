@@ -328,12 +328,12 @@ func (s spy2) Scan(c context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 func TestWalk(t *testing.T) {
 	d := mixed(t)
 	var when time.Time
-	var who, nobody *person
+	var who *person
 	var got []string
 	b := kv.Sub(under{"b"})
 	err := kv.Walk(ctx, d, b, nil,
-		kv.Into[wakeKey](&when),
-		kv.Maybe[profileKey](&who),
+		kv.On(func(_ wakeKey, at time.Time) error { when = at; return nil }),
+		kv.On(func(_ profileKey, p person) error { who = &p; return nil }),
 		kv.On(func(k memberKey, _ struct{}) error { got = append(got, fmt.Sprint(k)); return nil }),
 		kv.On(func(k imageKey, v []byte) error { got = append(got, fmt.Sprint(k, len(v))); return nil }))
 	must(t, err)
@@ -341,19 +341,6 @@ func TestWalk(t *testing.T) {
 		t.Errorf("got %v, %v", when, who)
 	}
 	equal(t, "others", got, "{{b} 7} 10000", "{{b} 0}", "{{b} 1}", "{{b} 2}", "{{b} 3}")
-	must(t, kv.Walk(ctx, d, sub("x"), nil, kv.Maybe[profileKey](&nobody)))
-	if nobody != nil {
-		t.Errorf("got %v", nobody)
-	}
-	if err := kv.Walk(ctx, d, sub("x"), nil, kv.Into[wakeKey](&when)); !errors.Is(err, kv.ErrNotFound) ||
-		err.Error() != `kv: walk ("x"): kv_test.wakeKey: kv: key not found` {
-		t.Errorf("missing: got %v", err)
-	}
-	for name, c := range map[string]kv.Case{"into": kv.Into[wakeKey](&when), "maybe": kv.Maybe[profileKey](&who)} {
-		if err := kv.Walk(ctx, d, sub(), nil, c); !errors.Is(err, kv.ErrSeveral) {
-			t.Errorf("%s: got %v, want %v", name, err, kv.ErrSeveral)
-		}
-	}
 	no := errors.New("no")
 	if err := kv.Walk(ctx, d, sub(), nil, kv.On(func(memberKey, struct{}) error { return no })); err != no {
 		t.Errorf("got %v, want %v", err, no)

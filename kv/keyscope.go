@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -22,8 +21,7 @@ type ReadWriter interface {
 // and ranges alike, lies in the subspace, and keys come back as they went in. Nothing
 // done through a Scope touches a key outside of it, also not a range without bounds.
 //
-// It is a Mutator and a Stamper if what it stands on is one, and counts for the same
-// Sink. It is as safe for concurrent use as what it stands on.
+// It is a Mutator and a Stamper if what it stands on is one. It is as safe for concurrent use as what it stands on.
 type Scope struct {
 	readScope
 	w Writer
@@ -33,7 +31,6 @@ var (
 	_ ReadWriter = (*Scope)(nil)
 	_ Mutator    = (*Scope)(nil)
 	_ Stamper    = (*Scope)(nil)
-	_ Metered    = (*Scope)(nil)
 )
 
 // In returns the scope of sub in rw. Scopes can stand on each other.
@@ -91,9 +88,6 @@ func (s *readScope) Scan(ctx context.Context, r Range) iter.Seq2[Entry, error] {
 		}
 	}
 }
-
-// KeySink returns the Sink of what the scope stands on. See Metered.
-func (s *readScope) KeySink() metrics.Sink { return keySink(s.r) }
 
 func (s *readScope) appendKey(dst, key []byte) []byte {
 	return append(append(dst, s.prefix...), key...)
@@ -175,9 +169,6 @@ func (s *Scope) SetVersionstampedValue(key, value []byte) error {
 	}
 	return s.with(key, func(key []byte) error { return w.SetVersionstampedValue(key, value) })
 }
-
-// KeySink returns the Sink of what the scope stands on. See Metered.
-func (s *Scope) KeySink() metrics.Sink { return keySink(s.w) }
 
 // with calls f with the whole key, which is scratch memory.
 func (s *Scope) with(key []byte, f func(key []byte) error) error {

@@ -15,8 +15,6 @@ var (
 	_ kv.ReadWriter = (*kv.Tx)(nil)
 	_ kv.Mutator    = (*kv.Tx)(nil)
 	_ kv.Stamper    = (*kv.Tx)(nil)
-	_ kv.Metered    = (*kv.Tx)(nil)
-	_ kv.Metered    = kv.TxSnapshot{}
 )
 
 func openDB(t *testing.T) *kv.DB {

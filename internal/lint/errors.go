@@ -24,7 +24,7 @@ var plainErrors = []plain{
 		"actorstore.ErrID", "actorstore.ErrName", "batch.ErrSettled",
 		"conn.ErrID", "conn.ErrInfo", "conn.ErrValue",
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
-		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrSeveral", "kv.ErrUnreadable",
+		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrUnreadable",
 		"kv.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
 		"greenroom.ErrNested", "persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",

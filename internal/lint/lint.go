@@ -36,7 +36,7 @@ type finding struct {
 	Path string
 	// Line counts from 1; 0 means the file or folder as a whole.
 	Line int
-	// textFile says what is wrong, without the place.
+	// Text says what is wrong, without the place.
 	Text string
 }
 

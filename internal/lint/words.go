@@ -15,7 +15,7 @@ type word struct {
 	Parts []string
 	// Code limits the rule to Go files.
 	Code bool
-	// textFile says what is wrong with it.
+	// Text says what is wrong with it.
 	Text string
 }
 

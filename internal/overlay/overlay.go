@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// A opKind says what a Point is.
+// An opKind says what a Point is.
 type opKind uint8
 
 const (
