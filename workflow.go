@@ -3,7 +3,6 @@ package greenroom
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -81,16 +80,13 @@ func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
 	}
 	w := &workflow.Options{
 		Codec: o.Codec, Errors: o.Errors, ShortWait: o.ShortWait, Grace: o.Grace, MaxEntries: o.MaxEntries, MaxBytes: o.MaxBytes,
-		Strict: o.Strict, Observe: o.Observe, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
+		Strict: o.Strict, Observe: o.Observe, Around: o.Around, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
 	}
-	w.Around = func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error {
+	w.RunContext = func(ctx context.Context) context.Context {
 		if ctx.Value(updaterKey{}) == nil {
 			ctx = WithUpdater(ctx, a)
 		}
-		if o.Around == nil {
-			return do(ctx)
-		}
-		return o.Around(ctx, s, do)
+		return ctx
 	}
 	return w
 }
@@ -118,11 +114,7 @@ func StepTx[T any](c *workflow.Context, name string, fn func(tx *Tx) (T, error))
 // StepTxWith is StepTx with options; nil opts are the zero workflow.StepOptions.
 func StepTxWith[T any](c *workflow.Context, name string, opts *workflow.StepOptions, fn func(tx *Tx) (T, error)) (T, error) {
 	return workflow.StepWithinWith(c, name, opts, func(ctx context.Context, land func(*batch.Batch, T) error) error {
-		u, ok := ctx.Value(updaterKey{}).(Updater)
-		if !ok {
-			return workflow.Permanent(fmt.Errorf("greenroom: step %q: the workflow is not run by an actor of this package", name))
-		}
-		return u.Update(ctx, func(tx *Tx) error {
+		return update(ctx, func(tx *Tx) error {
 			v, err := fn(tx)
 			if err != nil {
 				return err
@@ -130,4 +122,26 @@ func StepTxWith[T any](c *workflow.Context, name string, opts *workflow.StepOpti
 			return land(tx.Batch(), v)
 		})
 	})
+}
+
+// UndoTx is workflow.UndoStep for what is undone in the actor: fn runs in a transaction, with
+// which it lands that the step was undone, so that it is done exactly once.
+func UndoTx[T any](fn func(tx *Tx, out T) error) workflow.Undo {
+	return workflow.UndoWithin(func(ctx context.Context, out T, land func(*batch.Batch) error) error {
+		return update(ctx, func(tx *Tx) error {
+			if err := fn(tx, out); err != nil {
+				return err
+			}
+			return land(tx.Batch())
+		})
+	})
+}
+
+// update runs fn in a transaction of the actor whose workflow has ctx.
+func update(ctx context.Context, fn func(tx *Tx) error) error {
+	u, ok := ctx.Value(updaterKey{}).(Updater)
+	if !ok {
+		return workflow.Permanent(errors.New("greenroom: the workflow is not run by an actor of this package"))
+	}
+	return u.Update(ctx, fn)
 }

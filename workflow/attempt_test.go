@@ -40,7 +40,7 @@ func TestStepCommits(t *testing.T) {
 			c.Now("now")
 			step("after what was drawn", &StepOptions{Unrecorded: true})
 			n := r.counted(func() {
-				_, err := StepTx(c, "tx", func(_ context.Context, b *batch.Batch) (int, error) { return 0, nil })
+				_, err := stepIn(c, "tx", nil, func(_ context.Context, b *batch.Batch) (int, error) { return 0, nil })
 				must(t, err)
 			})
 			counts = append(counts, n.Commits)
@@ -69,7 +69,7 @@ func TestStepTimeout(t *testing.T) {
 				r := newRig(t)
 				var went atomic.Bool
 				fn := func(w *Context, _ int) (string, error) {
-					_, err := StepTxWith(w, "slow", &c.opts, func(ctx context.Context, b *batch.Batch) (string, error) {
+					_, err := stepIn(w, "slow", &c.opts, func(ctx context.Context, b *batch.Batch) (string, error) {
 						r.do("slow")
 						b.Put([]byte("\x04k"), []byte("late"))
 						if c.grace {
@@ -305,13 +305,13 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestStepTx: what a step stages lands with its result, once.
-func TestStepTx(t *testing.T) {
+// TestStepIn: what a step stages lands with its result, once.
+func TestStepIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		fn := func(c *Context, _ int) (int, error) {
 			n := 0
-			return StepTx(c, "tx", func(_ context.Context, b *batch.Batch) (int, error) {
+			return stepIn(c, "tx", nil, func(_ context.Context, b *batch.Batch) (int, error) {
 				b.Put([]byte("\x04k"), fmt.Append(nil, n))
 				if n++; n < 3 {
 					return 0, errors.New("not yet")

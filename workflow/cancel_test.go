@@ -42,9 +42,9 @@ func TestCancelStored(t *testing.T) {
 					c.RollbackCheckpoint("from here")
 					switch when {
 					case "in a step":
-						return StepTx(c, "s", func(ctx context.Context, b *batch.Batch) (int, error) { return 1, effect(ctx, b, 1) })
+						return stepIn(c, "s", nil, func(ctx context.Context, b *batch.Batch) (int, error) { return 1, effect(ctx, b, 1) })
 					case "in an undo":
-						if _, err := StepWith(c, "s", &StepOptions{Undo: UndoTx(effect)}, work(r, "s", 1)); err != nil {
+						if _, err := StepWith(c, "s", &StepOptions{Undo: undoIn(r, effect)}, work(r, "s", 1)); err != nil {
 							return 0, err
 						}
 						return 0, errors.New("failed")

@@ -23,7 +23,7 @@ func TestCancel(t *testing.T) {
 				release := make(chan struct{})
 				fn := func(c *Context, _ int) (int, error) {
 					c.RollbackCheckpoint("from here")
-					_, err := StepTxWith(c, "s", &StepOptions{Undo: UndoStep(func(ctx context.Context, _ int) error {
+					_, err := stepIn(c, "s", &StepOptions{Undo: UndoStep(func(ctx context.Context, _ int) error {
 						close(begun)
 						<-ctx.Done()
 						return ctx.Err()

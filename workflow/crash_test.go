@@ -32,9 +32,9 @@ func (s *saga) count(c *Context, name, key string, undo bool) (int, error) {
 	}
 	o := &StepOptions{Backoff: time.Minute, MaxBackoff: time.Hour}
 	if undo {
-		o.Undo = UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
+		o.Undo = undoIn(s.r, func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
 	}
-	return StepTxWith(c, name, o, func(ctx context.Context, b *batch.Batch) (int, error) {
+	return stepIn(c, name, o, func(ctx context.Context, b *batch.Batch) (int, error) {
 		if info, _ := StepInfoOf(ctx); strings.Contains(name, "flaky") && info.Attempt == 1 {
 			return 0, errors.New("not at first")
 		}

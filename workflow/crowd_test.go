@@ -31,7 +31,7 @@ func TestCrowd(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			return StepTx(c, "b", func(_ context.Context, b *batch.Batch) (int, error) {
+			return stepIn(c, "b", nil, func(_ context.Context, b *batch.Batch) (int, error) {
 				b.Put([]byte("\x04k"), []byte("v"))
 				return a + m.Body, nil
 			})

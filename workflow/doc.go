@@ -21,14 +21,14 @@
 //	receipt, err := w.Live(ctx)
 //
 // There are steps that are tried again (Step, Do), steps whose effect is in the actor's
-// own keys or its database and lands with their result (StepTx, StepWithin), loops that
+// own keys or its database and lands with their result (StepWithin; greenroom.StepTx with everything that an actor has), loops that
 // forget (Loop), waiting for time (Context.Sleep) and for messages of the actor's queue
 // (Receive), branches (Join, Race), values that are drawn once (SideEffect, Context.Now),
 // compensation (Context.RollbackCheckpoint, StepOptions.Undo), and ways to change the code
 // while workflows are under way (Version, Removed, ContinueAsNew).
 //
 // A function that takes a part of the code and can have options has a twin whose name ends
-// in With (StepWith, DoWith, StepTxWith, StepWithinWith, LoopWith): it takes them before the
+// in With (StepWith, DoWith, StepWithinWith, LoopWith): it takes them before the
 // part of the code, which comes last. So has Receive (ReceiveWith).
 //
 // # What is promised

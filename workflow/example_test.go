@@ -142,22 +142,6 @@ func ExamplePermanent() {
 	// Output: asking for another card <nil>
 }
 
-func ExampleStepTx() {
-	s := open()
-	defer s.close()
-	run(s, func(c *workflow.Context, n int) (int, error) {
-		return workflow.StepTx(c, "book", func(ctx context.Context, b *batch.Batch) (int, error) {
-			b.Put(actorstore.UserKey([]byte("seat 12")), []byte("taken")) // lands with the result
-			return n * 2, nil
-		})
-	}, 21)
-	seat, err := s.actor.User().Get(ctx, []byte("seat 12"), nil)
-	fmt.Println(string(seat), err)
-	// Output:
-	// 42 <nil>
-	// taken <nil>
-}
-
 func ExampleStepWithin() {
 	s := open()
 	defer s.close()

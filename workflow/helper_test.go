@@ -300,3 +300,19 @@ func placeOf(err error) string {
 	}
 	return ""
 }
+
+// undoIn returns an Undo whose effect is what fn stages.
+func undoIn[T any](r *rig, fn func(ctx context.Context, b *batch.Batch, out T) error) Undo {
+	return UndoWithin(func(ctx context.Context, out T, land func(*batch.Batch) error) error {
+		var b batch.Batch
+		defer b.Abort(nil)
+		err := fn(ctx, &b, out)
+		if err == nil {
+			err = land(&b)
+		}
+		if err != nil {
+			return err
+		}
+		return r.actor.Commit(context.WithoutCancel(ctx), &b)
+	})
+}

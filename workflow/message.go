@@ -368,7 +368,7 @@ func Send(c *Context, name string, s queue.Send) (queue.ID, error) {
 	if q == nil {
 		c.misuse(name, "there is no Options.Queue")
 	}
-	return StepTxWith(c, name, &StepOptions{Unrecorded: true}, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
+	return stepIn(c, name, &StepOptions{Unrecorded: true}, func(_ context.Context, b *batch.Batch) (queue.ID, error) {
 		id, err := q.In(b).Enqueue(s)
 		if errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrStale) {
 			c.r.halt(storageError(err)) // which is not the fault of the workflow

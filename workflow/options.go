@@ -57,6 +57,9 @@ type Options struct {
 	// calls do, which makes it and returns what it returned: for logs, measures and tests.
 	// The error that it returns is that of the attempt.
 	Around func(ctx context.Context, s StepInfo, do func(context.Context) error) error
+	// RunContext, unless it is nil, makes the context of each run, whose values those of its
+	// steps have, of that of the call.
+	RunContext func(ctx context.Context) context.Context
 	// Tracing, unless it is nil, provides spans: "workflow.run" of each run, and
 	// "workflow.step" of each attempt at a step in it, whose context carries it.
 	Tracing trace.TracerProvider

@@ -75,7 +75,7 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 		return o.n, nil
 	case "tx":
 		key := strings.ReplaceAll(c.Path(), "/", ".") + name
-		return StepTxWith(c, name, &StepOptions{MaxAttempts: -1}, func(_ context.Context, b *batch.Batch) (int, error) {
+		return stepIn(c, name, &StepOptions{MaxAttempts: -1}, func(_ context.Context, b *batch.Batch) (int, error) {
 			n, err := r.counter(key)
 			b.Put([]byte("\x04"+key), []byte{byte(n + 1)})
 			return n + 1, err

@@ -110,7 +110,7 @@ func (r *run) undo(u *undoing) error {
 		case err == nil && landed:
 			return nil
 		case err == nil:
-			return r.undone(u, nil)
+			return r.undone(u)
 		case context.Cause(r.life) != nil:
 			return context.Cause(r.life)
 		case n >= most || final(err):
@@ -157,41 +157,45 @@ func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 			}
 		}()
 		err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
-			landed = true
-			return r.undone(u, b)
+			b.OnCommit(func() { landed = true })
+			return r.stageMark(u, b, r.isUndone)
 		})
 	}()
 	<-over
+	switch {
+	case errors.Is(err, errLeft):
+		err = context.Cause(r.life)
+	case err == nil && u.undo.lands && !landed:
+		err = Permanent(errors.New("workflow: the undo has returned, and its batch did not land"))
+	}
 	if broken := r.wf.actor.Err(); err != nil && broken != nil {
 		err = storageError(broken)
 	}
 	return landed && err == nil, err
 }
 
-// undone records that a step was undone, with what is in b.
-func (r *run) undone(u *undoing, b *batch.Batch) error {
-	return r.mark(u, b, func(m *history.Metadata) {
-		now := r.wf.now()
-		m.RollbackCompletedAt, m.RollbackError = &now, nil
-	})
+// undone records that a step was undone.
+func (r *run) undone(u *undoing) error { return r.mark(u, r.isUndone) }
+
+// isUndone says in the metadata of a step that it was undone.
+func (r *run) isUndone(m *history.Metadata) {
+	now := r.wf.now()
+	m.RollbackCompletedAt, m.RollbackError = &now, nil
 }
 
 // notUndone records why a step could not be undone, and returns that.
 func (r *run) notUndone(u *undoing, cause error) error {
 	f := r.wf.failures.of(cause)
 	text := f.text()
-	err := r.mark(u, nil, func(m *history.Metadata) { m.RollbackError = &text })
+	err := r.mark(u, func(m *history.Metadata) { m.RollbackError = &text })
 	if err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %s: %w", errRollback, r.wf.h.Path(u.at), f)
 }
 
-func (r *run) mark(u *undoing, b *batch.Batch, change func(*history.Metadata)) error {
-	if b == nil {
-		b = &batch.Batch{}
-		defer b.Abort(nil)
-	}
+// stageMark has a change of a step's metadata land with b.
+func (r *run) stageMark(u *undoing, b *batch.Batch, change func(*history.Metadata)) error {
 	e, ok := r.wf.h.Get(u.at)
 	if !ok || e.Metadata == nil {
 		return storageError(fmt.Errorf("entry %s is gone", r.wf.h.Path(u.at)))
@@ -209,7 +213,17 @@ func (r *run) mark(u *undoing, b *batch.Batch, change func(*history.Metadata)) e
 		return nil
 	})
 	tx.Stage(b)
-	err := r.wf.actor.Commit(context.WithoutCancel(r.life), b)
+	return nil
+}
+
+// mark changes a step's metadata.
+func (r *run) mark(u *undoing, change func(*history.Metadata)) error {
+	var b batch.Batch
+	defer b.Abort(nil)
+	if err := r.stageMark(u, &b, change); err != nil {
+		return err
+	}
+	err := r.wf.actor.Commit(context.WithoutCancel(r.life), &b)
 	var limit *batch.LimitError
 	switch {
 	case err == nil || errors.As(err, &limit):

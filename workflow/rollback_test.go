@@ -145,9 +145,9 @@ func TestUndoFails(t *testing.T) {
 	})
 }
 
-// TestUndoTx: what an Undo stages lands with the record that it was done, and a failure of
+// TestUndoWithin: what an Undo stages lands with the record that it was done, and a failure of
 // the store is no failure of the Undo.
-func TestUndoTx(t *testing.T) {
+func TestUndoWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		add := func(b *batch.Batch, n int) error {
@@ -163,8 +163,8 @@ func TestUndoTx(t *testing.T) {
 		fn := func(c *Context, _ int) (int, error) {
 			c.RollbackCheckpoint("from here")
 			for i := range 3 {
-				undo := UndoTx(func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
-				_, err := StepTxWith(c, fmt.Sprint(i), &StepOptions{Undo: undo}, func(_ context.Context, b *batch.Batch) (int, error) { return i + 1, add(b, i+1) })
+				undo := undoIn(r, func(_ context.Context, b *batch.Batch, n int) error { return add(b, -n) })
+				_, err := stepIn(c, fmt.Sprint(i), &StepOptions{Undo: undo}, func(_ context.Context, b *batch.Batch) (int, error) { return i + 1, add(b, i+1) })
 				if err != nil {
 					return 0, err
 				}

@@ -72,6 +72,9 @@ func (renewal) Error() string { return "workflow: continues as new" }
 func (w *Workflow) newRun(ctx context.Context, live bool) *run {
 	r := &run{wf: w, live: live, idle: make(chan struct{}, 1), done: make(chan struct{}), waits: map[*parked]struct{}{}, active: 1}
 	r.steady = context.WithoutCancel(ctx)
+	if values := w.opts.RunContext; values != nil {
+		r.steady = values(r.steady)
+	}
 	r.life, r.kill = context.WithCancelCause(r.steady)
 	return r
 }

@@ -49,32 +49,9 @@ func DoWith(c *Context, name string, opts *StepOptions, fn func(ctx context.Cont
 	return err
 }
 
-// StepTx is Step for work whose effect is in the actor's own keys: what fn stages in b
-// lands in the very commit that records the result, so that it is done exactly once. b
-// must be left to StepTx to commit.
-func StepTx[T any](c *Context, name string, fn func(ctx context.Context, b *batch.Batch) (T, error)) (T, error) {
-	return StepTxWith(c, name, nil, fn)
-}
-
-// StepTxWith is StepTx with options.
-func StepTxWith[T any](c *Context, name string, opts *StepOptions, fn func(ctx context.Context, b *batch.Batch) (T, error)) (T, error) {
-	return StepWithinWith(c, name, opts, func(ctx context.Context, land func(*batch.Batch, T) error) error {
-		var b batch.Batch
-		defer b.Abort(nil)
-		v, err := fn(ctx, &b)
-		if err == nil {
-			err = land(&b, v)
-		}
-		if err != nil {
-			return err
-		}
-		return c.r.wf.actor.Commit(context.WithoutCancel(ctx), &b)
-	})
-}
-
-// StepWithin is Step for work that ends with a commit of its own, such as that of a SQL
-// transaction: land has the step's result land with b, or not at all. So SQL is done
-// exactly once:
+// StepWithin is Step for work whose effect is in the actor, and which ends with a commit of
+// its own, such as that of a SQL transaction: land has the step's result land with b, or not
+// at all. So SQL is done exactly once:
 //
 //	workflow.StepWithin(c, "book", func(ctx context.Context, land func(*batch.Batch, int64) error) error {
 //		return db.Update(ctx, func(tx *vfs.Tx) error {
@@ -101,6 +78,22 @@ func StepWithinWith[T any](c *Context, name string, opts *StepOptions,
 			}
 			return a.stage(b)
 		})
+	})
+}
+
+// stepIn is StepWithin for what fn stages in b, which is committed here.
+func stepIn[T any](c *Context, name string, opts *StepOptions, fn func(ctx context.Context, b *batch.Batch) (T, error)) (T, error) {
+	return StepWithinWith(c, name, opts, func(ctx context.Context, land func(*batch.Batch, T) error) error {
+		var b batch.Batch
+		defer b.Abort(nil)
+		v, err := fn(ctx, &b)
+		if err == nil {
+			err = land(&b, v)
+		}
+		if err != nil {
+			return err
+		}
+		return c.r.wf.actor.Commit(context.WithoutCancel(ctx), &b)
 	})
 }
 

@@ -10,8 +10,9 @@ import (
 // An Undo compensates for a step whose result is known: it is called when the workflow
 // fails after the step, with what the step returned.
 type Undo struct {
-	do   func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error
-	opts UndoOptions
+	do    func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error
+	lands bool // do has the record that the step was undone land with what it does
+	opts  UndoOptions
 }
 
 // UndoOptions say how an Undo is tried. The zero value is fine.
@@ -49,20 +50,16 @@ func UndoStep[T any](fn func(ctx context.Context, out T) error) Undo {
 	}}
 }
 
-// UndoTx returns an Undo whose effect is in the actor's own keys: what fn stages in b
-// lands in the very commit that records that the step was undone.
-func UndoTx[T any](fn func(ctx context.Context, b *batch.Batch, out T) error) Undo {
-	return Undo{do: func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error {
+// UndoWithin returns an Undo whose effect is in the actor, and which ends with a commit of
+// its own: land has the record that the step was undone land with b, or not at all. fn calls
+// land once, and commits b before it returns. See StepWithin.
+func UndoWithin[T any](fn func(ctx context.Context, out T, land func(*batch.Batch) error) error) Undo {
+	return Undo{lands: true, do: func(ctx context.Context, codec Codec, out []byte, land func(*batch.Batch) error) error {
 		v, err := decodeFor[T](codec, out)
 		if err != nil {
 			return err
 		}
-		var b batch.Batch
-		defer b.Abort(nil)
-		if err := fn(ctx, &b, v); err != nil {
-			return err
-		}
-		return land(&b)
+		return fn(ctx, v, land)
 	}}
 }
 

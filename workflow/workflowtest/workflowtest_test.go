@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow"
 	"github.com/greenroomdb/greenroom/workflow/workflowtest"
 )
@@ -31,10 +30,7 @@ func visit(c *workflow.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return workflow.StepTx(c, "note", func(_ context.Context, b *batch.Batch) (string, error) {
-		b.Put([]byte("\x04note"), []byte(m.Body))
-		return room + ", " + m.Body, nil
-	})
+	return workflow.Step(c, "note", func(context.Context) (string, error) { return room + ", " + m.Body, nil })
 }
 
 func want(t *testing.T, what string, got, want any) {
