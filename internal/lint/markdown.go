@@ -31,7 +31,14 @@ func (t *tree) markdown() iter.Seq2[finding, string] {
 // checkLinks wants a file behind every relative link of a Markdown page.
 func checkLinks(t *tree) []finding {
 	var fs []finding
+	code := false // in a fenced block
 	for f, text := range t.markdown() {
+		if fence := strings.HasPrefix(text, "```"); fence || f.Line == 1 {
+			code = fence && (!code || f.Line == 1)
+		}
+		if code {
+			continue
+		}
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(m[1], "://") && !t.Paths[path.Join(path.Dir(f.Path), m[1])] {
 				f.Text = "links to " + m[1] + ", which isn't there"

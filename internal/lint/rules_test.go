@@ -316,15 +316,15 @@ var textCases = []ruleCase{
 	}, []string{"docs/a.md:2: names the test kv/memkv.TestNot", "docs/a.md:2: names the test vfs.TestA"}},
 
 	{"found", "links", map[string]string{
-		"docs/a.md": "[the b](b.md#part), [up](../LICENSE), [web](https://example.com/x), [here](#part) [dir](../vfs)\n",
+		"docs/a.md": "[the b](b.md#part), [up](../LICENSE), [web](https://example.com/x), [here](#part) [dir](../vfs)\n```go\nf := g[T](x)\n```\n",
 		"docs/b.md": "",
 		"LICENSE":   "",
 		"vfs/a.go":  "package vfs // [x](nowhere)\n",
 	}, nil},
 	{"lost", "links", map[string]string{
-		"docs/a.md": "x\n[b](b.md) and [c](c.md#part)\n",
+		"docs/a.md": "```\n```\n[b](b.md) and [c](c.md#part)\n",
 		"b.md":      "",
-	}, []string{"docs/a.md:2: links to b.md", "docs/a.md:2: links to c.md"}},
+	}, []string{"docs/a.md:3: links to b.md", "docs/a.md:3: links to c.md"}},
 
 	{"explained", "requires", map[string]string{
 		"bench/peers/go.mod": "module m\n\nrequire (\n\ta.com/b v1.0.0 // bench\n\n\ta.com/c v1.0.0 // indirect\n)\n\nreplace (\n\ta.com/d => ../d\n)\n\nrequire a.com/e v1.0.0 // vfs\n",

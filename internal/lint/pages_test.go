@@ -1,0 +1,241 @@
+package lint
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fence is a fenced block of Go, or of what was typed and printed, on a Markdown page.
+var fence = regexp.MustCompile("(?ms)^```(go|console)\n(.*?)^```$")
+
+// here is the address at which a page has its server listen.
+const here = "127.0.0.1:8080"
+
+// TestReadmeProgram runs what the README has a reader paste.
+func TestReadmeProgram(t *testing.T) {
+	page := readPage(t, "README.md")
+	programs, runs := checkPage(t, page)
+	if programs != 1 || runs == 0 {
+		t.Errorf("README.md has %d programs and %d runs, want one that is run", programs, runs)
+	}
+	if n := strings.Count(page, "\n"); n > 140 {
+		t.Errorf("README.md has %d lines, want at most 140", n)
+	}
+	if program := fence.FindStringSubmatch(page)[2]; strings.Count(program, "\n") >= 45 {
+		t.Error("the program of README.md has 45 lines or more")
+	}
+}
+
+// TestTutorial runs each step of the tutorial.
+func TestTutorial(t *testing.T) {
+	if _, runs := checkPage(t, readPage(t, "docs/tutorial.md")); runs < 5 {
+		t.Errorf("docs/tutorial.md has %d runs, want some for each of its five steps", runs)
+	}
+}
+
+// TestPageFails: what a page shows and doesn't happen is seen.
+func TestPageFails(t *testing.T) {
+	const hello = "```go\npackage main\n\nfunc main() { println(\"on stderr\"); print() }\n```\n"
+	for _, tt := range []struct{ page, want string }{
+		{"```go\npackage main\n\nfunc main() { nothing() }\n```\n```console\n$ go run .\n```\n", "undefined: nothing"},
+		{hello + "```console\n$ go run .\nhello\n```\n", `printed "", want "hello\n"`},
+		{hello + "```console\n$ rm -r /\n```\n", `can't be typed: "rm -r /"`},
+		{hello, "is not run"},
+	} {
+		err := newReader(t).read(tt.page)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("got %v, want an error with %q", err, tt.want)
+		}
+	}
+}
+
+// checkPage does what a page says, and returns how many files it has and how many
+// commands.
+func checkPage(t *testing.T, page string) (files, commands int) {
+	t.Helper()
+	r := newReader(t)
+	if err := r.read(page); err != nil {
+		t.Error(err)
+	}
+	return r.written, r.typed
+}
+
+// A reader does what a page says, in a folder of its own: the files of a program are
+// what the blocks of Go say whose first lines name them, until a later block does.
+type reader struct {
+	t      *testing.T
+	folder string
+	files  map[string]string
+
+	program        string // built of files, "" if they have changed
+	server         *exec.Cmd
+	address        string // of the server
+	written, typed int
+}
+
+func newReader(t *testing.T) *reader {
+	return &reader{t: t, folder: t.TempDir(), files: map[string]string{}}
+}
+
+// read does what the blocks of a page say, one after the other. A server runs until the end of
+// the block that starts it.
+func (r *reader) read(page string) (err error) {
+	defer func() { err = errors.Join(err, r.stop()) }()
+	for _, block := range fence.FindAllStringSubmatch(page, -1) {
+		if block[1] == "go" {
+			name, _ := strings.CutPrefix(block[2][:strings.IndexByte(block[2], '\n')], "// ")
+			if !strings.HasSuffix(name, ".go") {
+				name = "main.go"
+			}
+			r.files[name] = block[2]
+			r.program = ""
+			r.written++
+			continue
+		}
+		commands := strings.Split(block[2], "$ ")
+		if commands[0] != "" {
+			return fmt.Errorf("a block begins with %q, and not with a command", commands[0])
+		}
+		for _, c := range commands[1:] {
+			command, want, _ := strings.Cut(c, "\n")
+			got, err := r.do(command)
+			if err != nil {
+				return fmt.Errorf("%s: %w", command, err)
+			}
+			if got != want {
+				return fmt.Errorf("%s: printed %q, want %q", command, got, want)
+			}
+			r.typed++
+		}
+		if err := r.stop(); err != nil {
+			return err
+		}
+	}
+	if len(r.files) > 0 && r.program == "" {
+		return fmt.Errorf("the program of %q is not run", slices.Sorted(maps.Keys(r.files)))
+	}
+	return nil
+}
+
+// do does one command, and returns what is printed.
+func (r *reader) do(command string) (string, error) {
+	words := strings.Fields(command)
+	switch {
+	case strings.HasPrefix(command, "go run ."):
+		return r.run(words[3:])
+	case words[0] == "curl":
+		method, text, url := http.MethodGet, "", words[len(words)-1]
+		if body, ok := strings.CutPrefix(command, "curl -d '"); ok {
+			method = http.MethodPost
+			text, _, _ = strings.Cut(body, "'")
+		}
+		return r.curl(method, strings.Replace(url, here, r.address, 1), text)
+	}
+	return "", fmt.Errorf("can't be typed: %q", command)
+}
+
+// run runs the program, and until stop if its argument is an address: the program has to
+// print which one it got in place of that.
+func (r *reader) run(args []string) (string, error) {
+	if err := r.build(); err != nil {
+		return "", err
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(r.t.Context(), r.program, args...)
+	cmd.Dir, cmd.Stderr = r.folder, &stderr
+	if !slices.Equal(args, []string{here}) {
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("%w\n%s", err, &stderr)
+		}
+		return string(out), err
+	}
+	cmd.Args[1], cmd.Stderr = "127.0.0.1:0", os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	r.server = cmd
+	line, err := bufio.NewReader(out).ReadString('\n')
+	r.address = strings.TrimPrefix(strings.TrimSpace(line), "http://")
+	return strings.Replace(line, r.address, here, 1), err
+}
+
+// stop interrupts the server, if there is one, and waits for its end.
+func (r *reader) stop() error {
+	if r.server == nil {
+		return nil
+	}
+	err := r.server.Process.Signal(os.Interrupt)
+	err = errors.Join(err, r.server.Wait())
+	r.server = nil
+	return err
+}
+
+func (r *reader) curl(method, url, text string) (string, error) {
+	req, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(resp.Body)
+	return string(body), errors.Join(err, resp.Body.Close())
+}
+
+// build builds the program of the files, if it isn't built, in the module, which they only
+// seem to be in.
+func (r *reader) build() error {
+	if r.program != "" {
+		return nil
+	}
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	dir := r.t.TempDir()
+	replace := map[string]string{}
+	for name, text := range r.files {
+		if strings.Contains(text, "/internal/") {
+			return fmt.Errorf("%s imports what a reader can't", name)
+		}
+		file := filepath.Join(dir, name)
+		replace[filepath.Join(abs, "page", name)] = file
+		err = cmp.Or(err, os.WriteFile(file, []byte(text), 0o600))
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	data, jsonErr := json.Marshal(map[string]any{"Replace": replace})
+	if err = cmp.Or(err, jsonErr); err == nil {
+		err = os.WriteFile(overlay, data, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	program := filepath.Join(dir, "program")
+	cmd := exec.CommandContext(r.t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./page")
+	cmd.Dir = abs
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	r.program = program
+	return nil
+}
