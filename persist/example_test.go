@@ -34,8 +34,8 @@ type room struct {
 	Guests []string `json:"guests"`
 }
 
-// A state is changed by commits, here each with one of its own.
-func Example() {
+// A record alone: its state is changed by commits, here each with one of its own.
+func Example_alone() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()

@@ -10,7 +10,6 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 func check(err error) {
@@ -30,7 +29,8 @@ func open(ctx context.Context, opts *queue.Options) (*actorstore.Actor, *queue.Q
 	return actor, q
 }
 
-func Example() {
+// A queue alone, on an actor that has nothing else.
+func Example_alone() {
 	ctx := context.Background()
 	_, q := open(ctx, nil)
 	defer q.Close()
@@ -47,43 +47,6 @@ func Example() {
 		check(m.Complete(ctx, nil))
 	}
 	// Output: 1 greeting world
-}
-
-// Exactly once in three lines: receive, write, complete, in one commit.
-func Example_exactlyOnce() {
-	ctx := context.Background()
-	actor, q := open(ctx, nil)
-	defer q.Close()
-	db, err := vfs.Open(ctx, actor, nil)
-	check(err)
-	defer db.Close()
-	_, err = db.ExecContext(ctx, "create table payments(id integer primary key, cents)")
-	check(err)
-	_, err = q.Enqueue(ctx, queue.Send{Name: "payment", Body: 250})
-	check(err)
-
-	check(q.WaitFor(ctx, "payment"))
-	err = db.Update(ctx, func(tx *vfs.Tx) error {
-		in := q.In(tx.Batch())
-		msgs, err := in.Receive(ctx, nil)
-		if err != nil || len(msgs) == 0 {
-			return err
-		}
-		var cents int
-		if err := msgs[0].Decode(&cents); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, "insert into payments values (?, ?)", int64(msgs[0].ID), cents); err != nil {
-			return err // the message is in the queue as it was
-		}
-		return in.Complete(msgs[0].Receipt(), nil)
-	})
-	check(err)
-
-	var id, cents int
-	check(db.QueryRowContext(ctx, "select * from payments").Scan(&id, &cents))
-	fmt.Println("payment", id, "of", cents, "cents;", q.Len(), "messages left")
-	// Output: payment 1 of 250 cents; 0 messages left
 }
 
 // A worker takes one message after the other.

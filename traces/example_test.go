@@ -32,8 +32,8 @@ func lobby(ctx context.Context, opts *traces.Options) (*actorstore.Actor, *trace
 	return actor, t
 }
 
-// Spans are recorded in an actor and read back, while they run.
-func Example() {
+// Traces alone: spans are recorded in an actor and read back, while they run.
+func Example_alone() {
 	ctx := context.Background()
 	_, t := lobby(ctx, nil)
 	ctx, join := t.Start(ctx, "join", &traces.StartOptions{Kind: traces.KindServer})

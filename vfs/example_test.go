@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// Open gives a database/sql pool on an actor's database.
-func Example() {
+// A database alone: Open gives a database/sql pool on it.
+func Example_alone() {
 	ctx := context.Background()
 	engine := memkv.New()
 	defer engine.Close()

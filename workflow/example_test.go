@@ -55,7 +55,8 @@ func run[In, Out any](s *shop, fn workflow.Func[In, Out], in In) {
 	fmt.Println(w.Live(ctx))
 }
 
-func Example() {
+// A workflow alone, on an actor and its queue.
+func Example_alone() {
 	s := open()
 	defer s.close()
 	order := func(c *workflow.Context, item string) (string, error) {

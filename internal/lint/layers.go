@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -89,6 +90,10 @@ var outside = map[string]string{
 	"internal/lint/size": "counts how much there is in it",
 }
 
+// doorExample is the name of the files that show a part as most programs have it, through
+// the package at the root: these may import that, although it is above them.
+const doorExample = "example_door_test.go"
+
 // family returns the entry of layers that dir belongs to: the package itself,
 // or the one whose internal folder it is in.
 func family(dir string) (name string, floor int, ok bool) {
@@ -125,7 +130,7 @@ func checkLayers(t *tree) []finding {
 		}
 		for _, f := range p.Files {
 			for _, spec := range f.AST.Imports {
-				if to, ok := t.local(spec); ok {
+				if to, ok := t.local(spec); ok && !(to == "." && path.Base(f.Path) == doorExample) {
 					if why := badEdge(p.Dir, to, f.Test); why != "" {
 						fs = append(fs, t.at(spec.Pos(), "imports %s: %s", to, why))
 					}

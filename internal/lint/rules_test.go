@@ -69,6 +69,12 @@ var layerCases = []ruleCase{
 	{"up in a test", "layers", map[string]string{
 		"kv/kv_test.go": `package kv_test; import "example.com/house/vfs"`,
 	}, []string{"kv/kv_test.go:1: imports vfs: up"}},
+	{"the door in a test", "layers", map[string]string{
+		"kv/kv_test.go": `package kv_test; import "example.com/house"`,
+	}, []string{"kv/kv_test.go:1: imports .: up"}},
+	{"the door in its example", "layers", map[string]string{
+		"kv/example_door_test.go": `package kv_test; import "example.com/house"`,
+	}, nil},
 	{"sideways", "layers", map[string]string{
 		"queue/queue.go": `package queue; import "example.com/house/persist"`,
 	}, []string{"queue/queue.go:1: imports persist: sideways on floor 3"}},
