@@ -30,8 +30,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -52,86 +51,57 @@ func main() {
 
 // A shop is a store whose actors are orders.
 type shop struct {
-	store *actorstore.Store
-	bank  *bank
-
-	mu     sync.Mutex
+	store  *greenroom.Store
+	bank   *bank
 	orders map[string]*order
 	runs   sync.WaitGroup
 }
 
-// An order is an actor with a queue and a workflow.
+// An order is an actor and its workflow.
 type order struct {
-	actor *actorstore.Actor
-	queue *queue.Queue
-	run   *workflow.Runner[Order, string]
+	*greenroom.Actor
+	run *workflow.Runner[Order, string]
 }
 
 // serve opens the shop in a folder, goes on with what is there, and does what the lines of
 // in say, until it ends or ctx is over.
 func serve(ctx context.Context, folder string, in io.Reader) (err error) {
-	engine, err := pebblekv.Open(filepath.Join(folder, "store"), nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	store, err := actorstore.Open(ctx, engine, nil)
+	store, err := greenroom.Open(ctx, filepath.Join(folder, "store"), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	s := &shop{store: store, bank: &bank{file: filepath.Join(folder, "ledger.txt")}, orders: map[string]*order{}}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.resume(ctx); err != nil {
-		return err
-	}
-	return s.obey(ctx, in)
-}
-
-// resume goes on with the orders that are in the store.
-func (s *shop) resume(ctx context.Context) error {
-	var names []string
-	for a, err := range s.store.Actors(ctx, &actorstore.ActorsOptions{Prefix: "order/"}) {
+	for a, err := range store.Actors(ctx, &greenroom.ActorsOptions{Prefix: "order/"}) {
 		if err != nil {
 			return err
 		}
-		names = append(names, strings.TrimPrefix(a.Name, "order/"))
-	}
-	for _, name := range names {
+		name := strings.TrimPrefix(a.Name, "order/")
 		o, err := s.open(ctx, name)
 		if err != nil {
 			return err
 		}
 		s.start(ctx, name, o)
 	}
-	return nil
+	return s.obey(ctx, in)
 }
 
 // open opens the actor of an order.
-func (s *shop) open(ctx context.Context, name string) (o *order, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *shop) open(ctx context.Context, name string) (*order, error) {
 	if o := s.orders[name]; o != nil {
 		return o, nil
 	}
-	o = &order{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, o.close())
-		}
-	}()
-	if o.actor, err = s.store.Named(ctx, "order/"+name, nil); err != nil {
-		return nil, err
-	}
-	if o.queue, err = queue.Open(ctx, o.actor, nil); err != nil {
-		return nil, err
-	}
-	o.run, err = workflow.Open(ctx, o.actor, s.bank.order, &workflow.Options{Queue: o.queue, Errors: sentinels})
+	actor, err := s.store.Actor(ctx, "order/"+name, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.orders[name] = o
-	return o, nil
+	run, err := greenroom.OpenWorkflow(ctx, actor, s.bank.order, &greenroom.WorkflowOptions{Errors: sentinels})
+	if err != nil {
+		return nil, errors.Join(err, actor.Close())
+	}
+	s.orders[name] = &order{actor, run}
+	return s.orders[name], nil
 }
 
 // start has an order be worked on.
@@ -192,7 +162,10 @@ func (s *shop) do(ctx context.Context, words []string) error {
 			return err
 		}
 		// The key makes one message of an answer that is given twice.
-		_, err = o.queue.Enqueue(ctx, queue.Send{Name: words[0], Key: "answer"})
+		err = o.Update(ctx, func(tx *greenroom.Tx) error {
+			_, err := tx.Enqueue(queue.Send{Name: words[0], Key: "answer"})
+			return err
+		})
 		if err == nil {
 			fmt.Println("answered", words[1])
 		}
@@ -203,24 +176,9 @@ func (s *shop) do(ctx context.Context, words []string) error {
 
 // close stops all orders where they are.
 func (s *shop) close() (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, o := range s.orders {
-		err = errors.Join(err, o.close())
+		err = errors.Join(err, o.Close())
 	}
 	s.runs.Wait()
-	return err
-}
-
-func (o *order) close() (err error) {
-	if o.run != nil {
-		err = o.run.Close()
-	}
-	if o.queue != nil {
-		err = errors.Join(err, o.queue.Close())
-	}
-	if o.actor != nil {
-		err = errors.Join(err, o.actor.Close())
-	}
 	return err
 }

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -72,10 +71,9 @@ func (b *bank) order(c *workflow.Context, o Order) (string, error) {
 		return "", err
 	}
 	fmt.Println("delivered", o.Name)
-	return workflow.StepTx(c, "file", func(_ context.Context, tx *batch.Batch) (string, error) {
+	return greenroom.StepTx(c, "file", func(tx *greenroom.Tx) (string, error) {
 		// It lands with the record that the step is done: exactly once.
-		tx.Put(actorstore.UserKey([]byte("receipt")), []byte(charge))
-		return fmt.Sprintf("%s for %d.%02d", o.Item, o.Cents/100, o.Cents%100), nil
+		return fmt.Sprintf("%s for %d.%02d", o.Item, o.Cents/100, o.Cents%100), tx.Put([]byte("receipt"), []byte(charge))
 	})
 }
 
