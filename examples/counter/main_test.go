@@ -7,33 +7,46 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/wasm"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
 // TestRun runs the program several times on one store.
 func TestRun(t *testing.T) {
-	dir := t.TempDir()
-	var out strings.Builder
-	for _, args := range []string{"hits 2", "hits 40", "misses", "hits"} {
-		if err := run(t.Context(), &out, append([]string{dir}, strings.Fields(args)...)); err != nil {
-			t.Fatal(err)
+	program, dir := buildProgram(t), t.TempDir()
+	for _, tt := range []struct{ args, want string }{
+		{"hits 2", "2\n"}, {"hits 40", "42\n"}, {"misses 1", "1\n"}, {"hits 1", "43\n"},
+	} {
+		if got := runProgram(t, program, dir, tt.args); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.args, got, tt.want)
 		}
 	}
-	if got, want := out.String(), "2\n42\n1\n43\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	if out, err := exec.Command(program, dir, "hits", "many").CombinedOutput(); err == nil || !strings.HasPrefix(string(out), "counter: ") {
+		t.Errorf("a number that is none: %v, %q", err, out)
 	}
-	for _, args := range []string{"", "a", "a b c", "a b 1 2"} {
-		if err := run(t.Context(), &out, strings.Fields(args)); err == nil || !strings.HasPrefix(err.Error(), "usage: ") {
-			t.Errorf("%q: %v", args, err)
-		}
+}
+
+// buildProgram builds the program.
+func buildProgram(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "counter")
+	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
+	return file
+}
+
+// runProgram returns what the program prints.
+func runProgram(t *testing.T, program, dir, args string) string {
+	t.Helper()
+	out, err := exec.Command(program, append([]string{dir}, strings.Fields(args)...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", args, err, out)
+	}
+	return string(out)
 }
 
 // build builds the module.
@@ -48,8 +61,7 @@ func build(t *testing.T) (file string) {
 	return file
 }
 
-// TestModule has the Go program and the module count in one store, in turn, and the
-// module's alarm reset the counter.
+// TestModule has the Go program and the module count in one store, in turn.
 func TestModule(t *testing.T) {
 	if raced {
 		t.Skip("a module in Go takes minutes to compile with the race detector")
@@ -62,12 +74,10 @@ func TestModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	program, dir := buildProgram(t), t.TempDir()
 	var out strings.Builder
 	for _, n := range []string{"2", "41"} {
-		if err := run(t.Context(), &out, []string{dir, "hits", n}); err != nil {
-			t.Fatal(err)
-		}
+		out.WriteString(runProgram(t, program, dir, "hits "+n))
 		engine, err := pebblekv.Open(dir, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -80,30 +90,9 @@ func TestModule(t *testing.T) {
 	if got, want := out.String(), "2\n42\n83\n123\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	testReset(t, m.Type())
 	if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestReset waits until a counter is reset.
-func TestReset(t *testing.T) { testReset(t, counter) }
-
-func testReset(t *testing.T, kind *host.Type) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		onHost(t, memkv.New(), kind, func(add func(n int) int) {
-			for _, step := range []struct {
-				wait time.Duration
-				want int
-			}{{0, 1}, {40 * time.Second, 2}, {40 * time.Second, 3}, {2 * time.Minute, 1}} {
-				time.Sleep(step.wait)
-				if got := add(1); got != step.want {
-					t.Errorf("after %v: got %d, want %d", step.wait, got, step.want)
-				}
-			}
-		})
-	})
 }
 
 // onHost runs fn with what adds to the counter "hits", by the action's name: a module has

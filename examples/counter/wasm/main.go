@@ -6,36 +6,14 @@
 // Both understand what the other has stored. Built for another platform it does nothing.
 package main
 
-import (
-	"time"
+import "github.com/greenroomdb/greenroom/host/guest"
 
-	"github.com/greenroomdb/greenroom/host/guest"
-)
-
-// A tally is the state of a counter.
-type tally struct {
-	Number int    `cbor:"number"`
-	Alarm  string `cbor:"alarm"` // the event that resets it
-}
-
-var add = guest.NewAction("add", func(c *guest.Context, n int) (int, error) {
-	t, err := guest.State[tally](c)
-	if err == nil {
-		err = c.Schedule().Cancel(t.Alarm)
-	}
-	if err != nil {
-		return 0, err
-	}
-	t.Number += n
-	if t.Alarm, err = reset.After(c, time.Minute, struct{}{}); err != nil {
-		return 0, err
-	}
-	return t.Number, guest.SetState(c, t)
+var add = guest.NewAction("add", func(c *guest.Context, n int) (total int, err error) {
+	err = guest.Mutate(c, func(number *int) error { *number += n; total = *number; return nil })
+	return total, err
 })
 
-var reset = guest.NewCommand("reset", func(c *guest.Context, _ struct{}) error { return guest.SetState(c, tally{}) })
-
-func init() { guest.Serve(&guest.Type{Actions: []guest.AnyAction{add, reset}}) }
+func init() { guest.Serve(&guest.Type{Actions: []guest.AnyAction{add}}) }
 
 // main is not called: the host calls the actor.
 func main() {}
