@@ -2,7 +2,9 @@ package persist
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -123,13 +125,84 @@ func TestAlarmFailing(t *testing.T) {
 		w, h := newWorld(t), newHost()
 		clock := h.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock, MaxAttempts: 2, RetryMin: 10 * sec}, Actions{})
-		_, err := s.After(ctx, sec, "missing")
+		s := w.start(&Options{Clock: clock, MaxAttempts: 2, RetryMin: 10 * sec},
+			Actions{"fails": func(context.Context, *Firing) error { return errors.New("no") }})
+		_, err := s.After(ctx, sec, "fails")
 		must(t, err)
 		pass(2 * sec)
 		h.want(t, "failed once", "1s", "11s")
 		pass(10 * sec)
 		h.want(t, "parked", "never")
+	})
+}
+
+// TestActionMissing: an event whose action is missing stays as it is, costs nothing, wakes
+// no host and keeps no other event waiting, until its action is there.
+func TestActionMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, h, d := newWorld(t), newHost(), newDiary()
+		clock := h.clock()
+		defer clock.Close()
+		actions := Actions{"note": d.note}
+		opts := &Options{Clock: clock, MaxAttempts: 1, CountFirst: true, Logger: w.log.logger()}
+		s := w.start(opts, actions)
+		for range 2 {
+			_, err := s.After(ctx, sec, "missing", "m")
+			must(t, err)
+		}
+		_, err := s.After(ctx, 2*sec, "note", "n")
+		must(t, err)
+		w.eng.Reset()
+		pass(time.Second)
+		h.want(t, "without an action", "1s", "2s")
+		if c := w.eng.Counts(); c.Commits != 0 || w.notes() != 0 {
+			t.Errorf("%d commits, %d notes", c.Commits, w.notes())
+		}
+		pass(time.Hour)
+		h.want(t, "after the last other event", "never")
+		if got := d.take(); got != "n@2s" {
+			t.Errorf("ran %s", got)
+		}
+		if n := w.log.lines("there is no action"); n != 1 {
+			t.Errorf("it was logged %d times: %s", n, w.log.b.String())
+		}
+		if !s.Next().IsZero() {
+			t.Errorf("the actor must be awake at %v", s.Next())
+		}
+		all, err := s.List()
+		must(t, err)
+		if len(all) != 2 || all[0].Attempts != 0 || all[0].Parked || all[0].LastError != "" {
+			t.Errorf("listed %+v", all)
+		}
+		must(t, s.Retry(ctx, all[0].ID)) // which finds it missing again
+		pass(0)
+		if got, again := d.take(), s.Next(); got != "" || !again.IsZero() {
+			t.Errorf("ran %s, the next at %v", got, again)
+		}
+		w.leave()
+		opts.Clock = nil
+		s = w.start(opts, Actions{})
+		pass(sec)
+		if n := w.log.lines("there is no action"); n != 2 {
+			t.Errorf("after a restart it was logged %d times", n)
+		}
+		w.leave()
+		found := func(string) Action { return nil }
+		r := w.open(opts)
+		if next := r.Schedule().Next(); next.IsZero() {
+			t.Error("before the look nothing is due")
+		}
+		must(t, r.Schedule().Start(ctx, func(name string) Action { return found(name) }))
+		pass(sec)
+		found = Actions{"missing": d.note}.Lookup
+		r.Schedule().Reconsider()
+		pass(0)
+		if got := d.take(); strings.Count(got, "m@") != 2 {
+			t.Errorf("ran %s", got)
+		}
+		if all, err := r.Schedule().List(); err != nil || len(all) != 0 {
+			t.Errorf("left %+v, %v", all, err)
+		}
 	})
 }
 

@@ -21,8 +21,6 @@ var (
 	ErrNoInput = errkind.New("persist: no input", errkind.ErrNotFound)
 	// ErrStarted: Start was called before.
 	ErrStarted = errors.New("persist: schedule is started")
-	// ErrNoAction: an event names an action that there is none of.
-	ErrNoAction = errkind.New("persist: no such action", errkind.ErrNotFound)
 	// ErrPanic: an action or a hook panicked. It says with what.
 	ErrPanic = errors.New("persist: panic")
 	// ErrJob: what was to be scheduled makes no sense: no action, a text that isn't

@@ -75,16 +75,17 @@ type event struct {
 	note         // guarded by Record.mu
 	running bool // +checklocks:Record.mu
 	leaving bool // a batch that is being committed removes it  +checklocks:Record.mu
+	aside   bool // its action is missing  +checklocks:Record.mu
 }
 
 // due returns when e may be run, Unix ms.
 func (e *event) due() int64 { return max(e.at, e.notBefore) }
 
-// waiting says whether e, as it is stored, is to be run when its time comes.
-func (e *event) waiting() bool { return !e.parked }
+// waiting reports whether e is to be run when its time comes.
+func (e *event) waiting() bool { return !e.parked && !e.aside }
 
-// idle says whether e is to be run when its time comes, and nobody is at it.
-func (e *event) idle() bool { return !e.parked && !e.running && !e.leaving }
+// idle reports whether e is to be run when its time comes, and isn't being run or removed.
+func (e *event) idle() bool { return e.waiting() && !e.running && !e.leaving }
 
 // export returns e for others to see.
 func (e *event) export() Event {

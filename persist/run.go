@@ -73,10 +73,10 @@ func (f *Firing) Arg(i int, v any) error {
 	return nil
 }
 
-// Start begins to call actions; lookup returns the one of a name, nil for none, which is
-// an error of the events that name it. What is overdue runs at once. The values of ctx
-// are those of the actions' contexts; its end stops the schedule. It can be started
-// once: ErrStarted.
+// Start begins to call actions; lookup returns the one of a name, nil for none: an event
+// that names it stays as it is, and is logged once (see Reconsider). What is overdue runs
+// at once. The values of ctx are those of the actions' contexts; its end stops the
+// schedule. It can be started once: ErrStarted.
 func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action) error {
 	r := s.r
 	r.mu.Lock()
@@ -155,9 +155,50 @@ func (s *Schedule) ring() {
 		if f == nil {
 			break
 		}
-		s.run(f, s.lookup(f.Event.Action))
+		if action := s.lookup(f.Event.Action); action != nil {
+			s.run(f, action)
+		} else {
+			s.setAside(f.e)
+		}
 	}
 	s.arm()
+}
+
+// setAside ends what begin began, for an event without an action: it isn't due until
+// Reconsider, or another Record, finds one. Nothing of that is stored.
+func (s *Schedule) setAside(e *event) {
+	r := s.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.ran(e)
+	if s.over() {
+		return // lookup may have ended with it
+	}
+	e.aside = true
+	if _, known := s.missing[e.action]; !known {
+		s.missing[e.action] = struct{}{}
+		r.log.Warn("persist: there is no action of that name: its events stay", slog.String("action", e.action))
+	}
+}
+
+// Reconsider looks again for the actions that were missing when an event was due, for a
+// caller whose lookup returns more than it did. An event whose action is missing is not
+// waited for (see Next), and costs nothing.
+func (s *Schedule) Reconsider() {
+	s.r.mu.Lock()
+	for _, e := range s.r.events {
+		e.aside = false
+	}
+	s.r.mu.Unlock()
+	s.arm()
+}
+
+// ran notes that an event doesn't run any more.
+//
+// +checklocks:s.r.mu
+func (s *Schedule) ran(e *event) {
+	e.running = false
+	close(s.idle)
 }
 
 // begin takes the next event that is due, and marks that it runs.
@@ -194,7 +235,7 @@ func (s *Schedule) run(f *Firing, action Action) {
 	ctx := context.WithoutCancel(s.ctx)
 	err := s.countFirst(ctx, f.e)
 	if err == nil {
-		err = s.call(f, action)
+		err = guard(func() error { return action(s.ctx, f) })
 	}
 	if err == nil {
 		if err = r.In(&f.batch).Done(f); err == nil {
@@ -210,17 +251,8 @@ func (s *Schedule) run(f *Firing, action Action) {
 		s.failed(ctx, f, err)
 	}
 	r.mu.Lock()
-	f.e.running = false
-	close(s.idle)
+	s.ran(f.e)
 	r.mu.Unlock()
-}
-
-// call calls the action.
-func (s *Schedule) call(f *Firing, action Action) error {
-	if action == nil {
-		return fmt.Errorf("%w: %.80q", ErrNoAction, f.Event.Action)
-	}
-	return guard(func() error { return action(s.ctx, f) })
 }
 
 // errCutOff is what an attempt fails with if nobody is left to say with what.

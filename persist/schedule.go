@@ -37,7 +37,8 @@ type Schedule struct {
 	stopped bool
 	ctx     context.Context // of the actions
 	cancel  context.CancelFunc
-	idle    chan struct{} // closed while no event runs
+	idle    chan struct{}       // closed while no event runs
+	missing map[string]struct{} // actions of which it was logged that they are
 }
 
 // open makes s the schedule of r.
@@ -46,7 +47,7 @@ func (s *Schedule) open(r *Record) {
 	if s.clock == nil {
 		s.clock, r.ownClock = alarm.New(nil), true
 	}
-	s.idle = make(chan struct{})
+	s.idle, s.missing = make(chan struct{}), map[string]struct{}{}
 	close(s.idle)
 	s.stored = s.clock.Lasting(sourceName, func() {}) // it is never set, only held
 	s.arm()
@@ -126,7 +127,8 @@ func (s *Schedule) List() ([]Event, error) {
 }
 
 // Next returns when the actor must be awake for its schedule, the zero time for never. An
-// event that is being run counts until its end is stored, one that is parked doesn't.
+// event that is being run counts until its end is stored; one that is parked, or whose
+// action is missing, doesn't.
 func (s *Schedule) Next() time.Time {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()

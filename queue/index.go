@@ -1,6 +1,9 @@
 package queue
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+)
 
 // A state is where a message stands between being stored and being settled.
 type state uint8
@@ -162,4 +165,15 @@ func (x *index) first(names []string) (it *item) {
 		}
 	}
 	return it
+}
+
+// other returns the name of a visible message that has none of the names, and whether there
+// is one.
+func (x *index) other(names []string) (string, bool) {
+	for name, l := range x.lines {
+		if l.ready.top() != nil && !slices.Contains(names, name) {
+			return name, true
+		}
+	}
+	return "", false
 }

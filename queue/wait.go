@@ -14,6 +14,22 @@ import (
 // is visible; who is first may have it. It returns the errors of the context and of the
 // queue.
 func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
+	return q.waitUntil(ctx, names, func() bool { return q.index.first(names) != nil })
+}
+
+// WaitForOther is WaitFor of a message that has none of the names, and returns the name
+// that it has.
+func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string, err error) {
+	err = q.waitUntil(ctx, nil, func() (visible bool) {
+		name, visible = q.index.other(names)
+		return visible
+	})
+	return name, err
+}
+
+// waitUntil returns when look, which is called with the lock, has found what it looks for:
+// messages of the names, of any if there are none.
+func (q *Queue) waitUntil(ctx context.Context, names []string, look func() bool) error {
 	l := q.listen(names) // before the look
 	defer q.unlisten(l)
 	for {
@@ -22,7 +38,7 @@ func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
 		}
 		q.mu.Lock()
 		q.due()
-		visible := q.index.first(names) != nil
+		visible := look()
 		q.mu.Unlock()
 		if visible {
 			return nil

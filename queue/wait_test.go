@@ -141,6 +141,45 @@ func TestPingPong(t *testing.T) {
 	})
 }
 
+// TestWaitForOther returns the name of a message that is visible and has none of the names.
+func TestWaitForOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{})
+		r.enqueue("a", nil)
+		got := make(chan string, 1)
+		wait := func(ctx context.Context, names ...string) {
+			go func() {
+				name, err := r.q.WaitForOther(ctx, names...)
+				if err != nil {
+					name = err.Error()
+				}
+				got <- name
+			}()
+			synctest.Wait()
+		}
+		wait(ctx)
+		if name := <-got; name != "a" {
+			t.Errorf("got %q", name)
+		}
+		wait(ctx, "a", "b")
+		r.enqueue("b", nil)
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Fatalf("woken by a message of one of the names: %q", <-got)
+		}
+		r.enqueue("c", nil)
+		if name := <-got; name != "c" {
+			t.Errorf("got %q", name)
+		}
+		over, cancel := context.WithCancel(ctx)
+		wait(over, "a", "b", "c")
+		cancel()
+		if name := <-got; name != context.Canceled.Error() {
+			t.Errorf("got %q", name)
+		}
+	})
+}
+
 // TestWaitFor tells that a message is there, and leaves it there.
 func TestWaitFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
