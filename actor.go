@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -50,14 +51,17 @@ type Actor struct {
 	opts       ActorOptions
 	log        *slog.Logger
 	clock      *alarm.Clock
-	deliveries *deliveries
+	deliveries deliveries
 
 	updates chan struct{} // holds a token while an Update runs
 	updater atomic.Int64  // the goroutine that runs it, 0 for none
-	leaving chan struct{} // closed when Close begins
+	leaving chan struct{} // closed, once, when no Update begins any more
+	left    sync.Once
 
 	mu       sync.Mutex
-	closed   bool               // it is, or is being closed: no part is opened any more  +checklocks:mu
+	ending   bool               // no workflow is opened any more  +checklocks:mu
+	closed   bool               // no part is used any more  +checklocks:mu
+	refused  *sql.DB            // what SQL returns if the database can't be opened  +checklocks:mu
 	db       *vfs.DB            // this and the following are nil until they are first used  +checklocks:mu
 	queue    *queue.Queue       // +checklocks:mu
 	record   *persist.Record    // +checklocks:mu
@@ -76,7 +80,7 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	if opts != nil {
 		a.opts = *opts
 	}
-	a.deliveries = newDeliveries(a)
+	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
 	a.log = s.opts.Logger.With(slog.String("name", name))
 	var err error
 	a.actor, err = s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
@@ -112,9 +116,9 @@ func (a *Actor) check() error {
 	return a.actor.Err()
 }
 
-// Close gives the actor up. Run and a workflow that runs are ended, and an Update that
-// runs is waited for; its function must not call Close. What UpdateApplied has landed stays
-// applied, and is not waited for. Open rows and transactions of SQL make it fail with
+// Close gives the actor up. Run and a workflow that runs are ended, and an Update that runs
+// is waited for: neither its function nor a step of the workflow may call Close. What
+// UpdateApplied has landed stays applied, and is not waited for. Open rows and transactions of SQL make it fail with
 // vfs.ErrBusy: end them and close it again; nothing else can be done with it meanwhile. A
 // Close after one that succeeded does nothing.
 func (a *Actor) Close() error { return a.end(func() error { return nil }) }
@@ -131,22 +135,25 @@ func (a *Actor) end(last func() error) error {
 		return ErrNested
 	}
 	a.mu.Lock()
-	w := a.workflow
-	first := !a.closed
-	a.closed = true
+	a.ending = true
 	a.mu.Unlock()
-	if w != nil {
+	if w := a.running(); w != nil {
 		if err := w.Close(); err != nil {
 			return err
 		}
 	}
-	if first {
-		close(a.leaving)
-	}
-	a.deliveries.close()
+	a.deliveries.close() // what it has begun may still change the actor
+	a.left.Do(func() { close(a.leaving) })
 	a.updates <- struct{}{}
 	defer func() { <-a.updates }()
 	return a.shut(last)
+}
+
+// running returns the workflow that is open, nil if there is none.
+func (a *Actor) running() *workflow.Workflow {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.workflow
 }
 
 // Handle has Run call fn for messages and events of that name. fn runs in a transaction,
@@ -160,7 +167,8 @@ func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 // Run calls the handlers (see Handle) for the messages of the queue and for the events of
 // the schedule that are due, one of each kind at a time, until ctx is done, which is nil, or
 // the actor is closed or lost, whose error it returns. What has no handler stays where it
-// is, and is logged once. Run can be called once.
+// is, and is logged once. A message that a handler fails for waits for longer after each
+// failure, unless the queue can't be written: Run returns why. Run can be called once.
 func (a *Actor) Run(ctx context.Context) error { return a.deliveries.run(ctx) }
 
 // View is Store.View of the actor. It may run beside an Update, and within one: it does
@@ -186,10 +194,18 @@ func (a *Actor) Clock() *alarm.Clock { return a.clock }
 // If the database can't be opened every use of the pool returns why.
 func (a *Actor) SQL() *sql.DB {
 	db, err := a.database(context.Background())
-	if err != nil {
-		return sql.OpenDB(refusal{err})
+	if err == nil {
+		return db.DB
 	}
-	return db.DB
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.refused == nil {
+		a.refused = sql.OpenDB(refusal{func(ctx context.Context) error {
+			_, err := a.database(ctx)
+			return cmp.Or(err, error(driver.ErrBadConn)) // SQL has another pool by now
+		}})
+	}
+	return a.refused
 }
 
 // mayWrite refuses writes through SQL to the goroutine of an Update, which would keep
@@ -220,8 +236,14 @@ func (a *Actor) enter(ctx context.Context) error {
 			return fmt.Errorf("greenroom: update of %q: %w", a.Name(), ctx.Err())
 		}
 	}
-	a.updater.Store(goid.Get())
-	return nil
+	select {
+	case <-a.leaving:
+		<-a.updates
+		return ErrClosed
+	default:
+		a.updater.Store(goid.Get())
+		return nil
+	}
 }
 
 func (a *Actor) leave() {
@@ -233,8 +255,8 @@ func (a *Actor) leave() {
 type updating struct{ *Actor }
 
 // A refusal is the connector of a database that can't be opened.
-type refusal struct{ err error }
+type refusal struct{ why func(context.Context) error }
 
-func (r refusal) Connect(context.Context) (driver.Conn, error) { return nil, r.err }
-func (r refusal) Driver() driver.Driver                        { return r }
-func (r refusal) Open(string) (driver.Conn, error)             { return nil, r.err }
+func (r refusal) Connect(ctx context.Context) (driver.Conn, error) { return nil, r.why(ctx) }
+func (r refusal) Driver() driver.Driver                            { return r }
+func (r refusal) Open(string) (driver.Conn, error)                 { return r.Connect(context.Background()) }

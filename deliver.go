@@ -41,50 +41,41 @@ type handler func(tx *Tx, d *Delivery) error
 type deliveries struct {
 	actor *Actor
 
-	mu        sync.Mutex
-	handlers  map[string]handler // +checklocks:mu
-	changed   chan struct{}      // closed when there is another handler, and replaced  +checklocks:mu
-	unhandled map[string]bool    // names of which it was logged that they have no handler  +checklocks:mu
-	begun     bool               // +checklocks:mu
-	ended     bool               // nothing is run any more  +checklocks:mu
-	end       context.CancelFunc // ends run, nil while it hasn't begun  +checklocks:mu
-	runs      sync.WaitGroup
-}
-
-func newDeliveries(a *Actor) *deliveries {
-	return &deliveries{actor: a, handlers: map[string]handler{}, changed: make(chan struct{}), unhandled: map[string]bool{}}
+	mu       sync.Mutex
+	handlers map[string]handler // +checklocks:mu
+	// renew ends the waits that began with fewer handlers, and schedule is what looks again
+	// for them; nil while nothing runs.
+	renew    context.CancelFunc // +checklocks:mu
+	schedule *persist.Schedule  // +checklocks:mu
+	begun    bool               // +checklocks:mu
+	ended    bool               // no handler is called any more  +checklocks:mu
+	end      context.CancelFunc // ends run, nil while it hasn't begun  +checklocks:mu
+	runs     sync.WaitGroup     // run, and the handlers that it has called
 }
 
 // handle sets the handler of a name.
 func (d *deliveries) handle(name string, h handler) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.handlers[name] = h
-	close(d.changed)
-	d.changed = make(chan struct{})
+	schedule := d.schedule
+	if d.renew != nil {
+		d.renew()
+	}
+	d.mu.Unlock()
+	if schedule != nil {
+		schedule.Reconsider()
+	}
 }
 
-// handler returns what is called for a name, nil for nothing, which is logged once.
+// handler returns what is called for a name, nil for nothing.
 func (d *deliveries) handler(name string) handler {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.handlers[name]
-	if h == nil && !d.unhandled[name] {
-		d.unhandled[name] = true
-		d.actor.log.Warn("greenroom: there is no handler: what is for it stays", slog.String("handler", name))
-	}
-	return h
-}
-
-// names returns those that have handlers, and what tells that there are others.
-func (d *deliveries) names() (names []string, changed <-chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Collect(maps.Keys(d.handlers)), d.changed
+	return d.handlers[name]
 }
 
 // begin returns a context that ends with close.
-func (d *deliveries) begin(ctx context.Context) (context.Context, error) {
+func (d *deliveries) begin(ctx context.Context, s *persist.Schedule) (context.Context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -93,20 +84,25 @@ func (d *deliveries) begin(ctx context.Context) (context.Context, error) {
 	case d.begun:
 		return nil, fmt.Errorf("greenroom: run of %q: %w", d.actor.Name(), persist.ErrStarted)
 	}
-	d.begun = true
+	d.begun, d.schedule = true, s
 	ctx, d.end = context.WithCancel(ctx)
 	d.runs.Add(1)
 	return ctx, nil
 }
 
-// close ends what run does, and waits for it.
-func (d *deliveries) close() {
+// stop has no handler called any more.
+func (d *deliveries) stop() {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.ended = true
 	if d.end != nil {
 		d.end()
 	}
-	d.mu.Unlock()
+}
+
+// close ends what run does, and waits for it.
+func (d *deliveries) close() {
+	d.stop()
 	d.runs.Wait()
 }
 
@@ -121,28 +117,15 @@ func (d *deliveries) run(outer context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, err := d.begin(outer)
+	ctx, err := d.begin(outer, r.Schedule())
 	if err != nil {
 		return err
 	}
+	defer d.runs.Wait()
 	defer d.runs.Done()
-	defer d.end()
-	for _, n := range q.Stats().Names {
-		d.handler(n.Name)
-	}
-	var firing sync.WaitGroup
-	defer firing.Wait()
-	err = r.Schedule().Start(ctx, func(action string) persist.Action {
-		h := d.handler(action)
-		if h == nil {
-			return nil
-		}
-		firing.Add(1)
-		return func(_ context.Context, f *persist.Firing) error {
-			defer firing.Done()
-			return fire(context.WithoutCancel(ctx), r, a, h, f)
-		}
-	})
+	defer d.stop()
+	d.runs.Go(func() { d.reportOthers(ctx, q) })
+	err = r.Schedule().Start(ctx, func(action string) persist.Action { return d.action(ctx, r, action) })
 	if err == nil {
 		err = d.takeMessages(ctx, q)
 	}
@@ -155,6 +138,21 @@ func (d *deliveries) run(outer context.Context) error {
 		return ErrClosed
 	}
 	return err
+}
+
+// action returns what an event calls, nil for nothing; close waits until it has returned.
+func (d *deliveries) action(ctx context.Context, r *persist.Record, name string) persist.Action {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.handlers[name]
+	if h == nil || d.ended {
+		return nil
+	}
+	d.runs.Add(1)
+	return func(_ context.Context, f *persist.Firing) error {
+		defer d.runs.Done()
+		return fire(context.WithoutCancel(ctx), r, d.actor, h, f)
+	}
 }
 
 // fire calls the handler of an event.
@@ -183,63 +181,89 @@ func (r *rawArg) UnmarshalCBOR(b []byte) error {
 // takeMessages calls handlers for messages until ctx is done.
 func (d *deliveries) takeMessages(ctx context.Context, q *queue.Queue) error {
 	for {
-		if err := d.awaitMessage(ctx, q); err != nil {
+		names, err := d.awaitMessage(ctx, q)
+		if err != nil {
 			return err
 		}
-		err := d.takeMessage(ctx, d.deliver)
-		if err == nil || ctx.Err() != nil {
+		var called *Message
+		err = d.takeMessage(ctx, names, func(tx *Tx, m *Message) error {
+			called = m
+			return d.deliver(tx, m)
+		})
+		if err == nil {
 			continue
 		}
-		d.actor.log.Error("greenroom: message", slog.Any("error", err))
-		// Nothing of the transaction has landed, the receipt neither: what is given back now
-		// is the message that failed, the oldest one.
-		if err := d.takeMessage(ctx, func(_ *Tx, m *Message) error { return m.Nack(pause(int(m.Deliveries))) }); err != nil {
+		if called == nil {
+			return err
+		}
+		d.actor.log.Error("greenroom: a message's handler failed",
+			slog.String("handler", called.Name), slog.Any("message", called.ID), slog.Any("error", err))
+		// Nothing of the transaction has landed, the receipt neither: the message comes again
+		// at once, unless an older one has become visible meanwhile.
+		err = d.takeMessage(ctx, []string{called.Name}, func(_ *Tx, m *Message) error {
+			if m.ID != called.ID {
+				return errOther
+			}
+			return m.Nack(pause(int(m.Deliveries)))
+		})
+		if err != nil && err != errOther {
 			return err
 		}
 	}
 }
+
+// errOther: it is another message than the one that is to be given back.
+var errOther = errors.New("greenroom: another message")
 
 // pause is how long a message waits after attempts that failed.
 func pause(attempts int) time.Duration {
 	return min(time.Second<<min(max(attempts-1, 0), 10), 5*time.Minute)
 }
 
-// awaitMessage returns nil when there is a message that has a handler.
-func (d *deliveries) awaitMessage(ctx context.Context, q *queue.Queue) error {
+// awaitMessage returns when there is a message that has a handler, with the names of those
+// that have one.
+func (d *deliveries) awaitMessage(ctx context.Context, q *queue.Queue) ([]string, error) {
 	for {
-		names, changed := d.names()
-		if len(names) == 0 {
-			select {
-			case <-changed:
-				continue
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		waiting, renew := context.WithCancel(ctx)
+		d.mu.Lock()
+		names := slices.Collect(maps.Keys(d.handlers))
+		d.renew = renew
+		d.mu.Unlock()
+		var err error
+		if len(names) > 0 {
+			err = q.WaitFor(waiting, names...)
+		} else {
+			<-waiting.Done()
 		}
-		waiting, cancel := context.WithCancel(ctx)
-		stop := context.AfterFunc(ctx, cancel)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			select {
-			case <-changed:
-				cancel()
-			case <-waiting.Done():
-			}
-		}()
-		err := q.WaitFor(waiting, names...)
-		cancel()
-		stop()
-		<-done
-		if !errors.Is(err, context.Canceled) || ctx.Err() != nil {
-			return err
+		renewed := waiting.Err() != nil
+		renew()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !renewed:
+			return names, err
 		}
 	}
 }
 
-// takeMessage runs fn in a transaction that has received a message which has a handler.
-func (d *deliveries) takeMessage(ctx context.Context, fn func(tx *Tx, m *Message) error) error {
-	names, _ := d.names()
+// reportOthers logs, once for each name, that a message has no handler.
+func (d *deliveries) reportOthers(ctx context.Context, q *queue.Queue) {
+	var known []string
+	for {
+		name, err := q.WaitForOther(ctx, known...)
+		if err != nil {
+			return // the queue, or the wait, is over
+		}
+		known = append(known, name)
+		if d.handler(name) == nil && d.actor.running() == nil { // which may receive it
+			d.actor.log.Warn("greenroom: there is no handler of that name: its messages stay", slog.String("handler", name))
+		}
+	}
+}
+
+// takeMessage runs fn in a transaction that has received a message with one of the names,
+// if there is one.
+func (d *deliveries) takeMessage(ctx context.Context, names []string, fn func(tx *Tx, m *Message) error) error {
 	return d.actor.Update(context.WithoutCancel(ctx), func(tx *Tx) error {
 		m, err := tx.Receive(names...)
 		if err != nil || m == nil {

@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -16,10 +17,10 @@ import (
 func open[T any](a *Actor, part **T, fn func() (*T, error)) (*T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return nil, ErrClosed
+	}
 	if *part == nil {
-		if a.closed {
-			return nil, ErrClosed
-		}
 		p, err := fn()
 		if err != nil {
 			return nil, err
@@ -75,33 +76,37 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 // last, and closes the actor.
 func (a *Actor) shut(last func() error) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.closed = true
+	record, conns, recorded, messages, db := a.record, a.conns, a.traces, a.queue, a.db
+	a.mu.Unlock()
 	ctx := context.Background()
 	var parts []func() error
-	if a.record != nil {
-		parts = append(parts, func() error { return a.record.Close(ctx) })
+	if record != nil {
+		parts = append(parts, func() error { return record.Close(ctx) })
 	}
-	if a.conns != nil {
-		parts = append(parts, func() error { return a.conns.Close(ctx) })
+	if conns != nil {
+		parts = append(parts, func() error { return conns.Close(ctx) })
 	}
-	if a.traces != nil {
-		parts = append(parts, func() error { return a.traces.Close(ctx) })
+	if recorded != nil {
+		parts = append(parts, func() error { return recorded.Close(ctx) })
 	}
-	if a.queue != nil {
-		parts = append(parts, a.queue.Close)
+	if messages != nil {
+		parts = append(parts, messages.Close)
 	}
-	if a.db != nil {
-		parts = append(parts, a.db.Close)
+	if db != nil {
+		parts = append(parts, db.Close)
 	}
+	var lost error
 	for _, end := range parts {
-		// A part of an actor that was lost can't store what it has, and says so.
-		if err := end(); err != nil && (a.actor.Err() == nil || errors.Is(err, vfs.ErrBusy)) {
+		switch err := end(); {
+		case errors.Is(err, vfs.ErrBusy):
 			return err
+		case a.actor.Err() == nil: // else it can't store what it has, and says so
+			lost = errors.Join(lost, err)
 		}
 	}
-	a.record, a.conns, a.traces, a.queue, a.db = nil, nil, nil, nil, nil
 	a.clock.Close()
-	return errors.Join(last(), a.actor.Close())
+	return errors.Join(lost, last(), a.actor.Close())
 }
 
 // An encoded is persist's codec of what is CBOR already.
@@ -119,7 +124,7 @@ func (encoded) Marshal(v any) ([]byte, error) {
 	if len(b) == 0 {
 		return undefined, nil
 	}
-	return b, cbor.Wellformed(b)
+	return bytes.Clone(b), cbor.Wellformed(b)
 }
 
 // Unmarshal decodes into the bytes that v points to, or else what they mean.

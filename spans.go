@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -68,7 +69,8 @@ func endSpan(s *traces.Span, err error) {
 	}
 }
 
-// flushSpans has what was recorded so far land with the transaction.
+// flushSpans has what was recorded so far land with the transaction, if that turns out to
+// write anything.
 func flushSpans(tx *Tx) error {
 	if tx.actor.opts.Traces == nil {
 		return nil
@@ -77,7 +79,13 @@ func flushSpans(tx *Tx) error {
 	if err != nil {
 		return err
 	}
-	return t.In(&tx.batch).Flush(tx.ctx)
+	tx.batch.Late(func(b *batch.Batch) error {
+		if b.Len() == 0 && b.Final().Len() == 0 {
+			return nil
+		}
+		return t.In(b).Flush(tx.ctx)
+	})
+	return nil
 }
 
 // received records that a message was received.

@@ -3,6 +3,7 @@ package greenroom
 import (
 	"context"
 	"database/sql"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -20,7 +21,7 @@ type Tx struct {
 	txContext
 	actor   *Actor
 	open    *OpenTx
-	over    bool
+	over    atomic.Bool
 	wrote   bool // something may have been staged
 	batch   batch.Batch
 	sql     *vfs.Tx // nil until it is asked for
@@ -48,7 +49,7 @@ func (c txContext) Err() error { return c.ctx.Err() }
 
 // Value is that of Update's context.
 func (c txContext) Value(key any) any {
-	if key == (updating{c.tx.actor}) && !c.tx.over {
+	if key == (updating{c.tx.actor}) && !c.tx.over.Load() {
 		return c.tx
 	}
 	return c.ctx.Value(key)
@@ -65,7 +66,7 @@ func (tx *Tx) Batch() *batch.Batch {
 var errTxOver = errkind.New("greenroom: the transaction is over", ErrClosed)
 
 func (tx *Tx) check() error {
-	if tx.over {
+	if tx.over.Load() {
 		return errTxOver
 	}
 	return nil
@@ -122,7 +123,7 @@ func (tx *Tx) QueryRow(query string, args ...any) *sql.Row {
 
 // failedRow returns a row whose Scan returns err.
 func failedRow(ctx context.Context, err error) *sql.Row {
-	db := sql.OpenDB(refusal{err})
+	db := sql.OpenDB(refusal{func(context.Context) error { return err }})
 	defer func() { _ = db.Close() }() // it has no connection
 	return db.QueryRowContext(context.WithoutCancel(ctx), "")
 }

@@ -127,17 +127,17 @@ func (o *OpenTx) Apply() error {
 
 func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	tx := &o.Tx
-	if tx.over {
+	if tx.over.Load() {
 		return errTxOver
 	}
 	err := context.Cause(tx.ctx)
-	if err == nil && tx.wrote {
+	if err == nil && (tx.wrote || tx.sql != nil) {
 		err = flushSpans(tx)
 	}
 	if err != nil {
 		return o.Rollback(err)
 	}
-	tx.over = true
+	tx.over.Store(true)
 	defer tx.actor.leave()
 	return commit(tx)
 }
@@ -146,10 +146,10 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 // the end of the transaction it does nothing.
 func (o *OpenTx) Rollback(reason error) error {
 	tx := &o.Tx
-	if tx.over {
+	if tx.over.Load() {
 		return reason
 	}
-	tx.over = true
+	tx.over.Store(true)
 	defer tx.actor.leave()
 	if tx.sql != nil {
 		return tx.sql.Rollback(reason)

@@ -113,8 +113,8 @@ func (v *View) QueryRow(query string, args ...any) *sql.Row {
 	return db.QueryRowContext(v.ctx, query, args...)
 }
 
-// RawState returns the actor's state in CBOR, nil if there is none. It must not be changed.
-// See State.
+// RawState returns the actor's state in CBOR, the undefined of JavaScript if there is none.
+// It must not be changed. See State.
 func (v *View) RawState() ([]byte, error) {
 	c, err := v.record()
 	return c.State, err
@@ -134,7 +134,7 @@ func (v *View) record() (persist.Contents, error) {
 	c, err := persist.Look(v.ctx, v.at.Snapshot)
 	switch {
 	case errors.Is(err, persist.ErrNoRecord):
-		return persist.Contents{}, nil
+		return persist.Contents{State: undefined}, nil
 	case err != nil:
 		return persist.Contents{}, err
 	}

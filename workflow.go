@@ -22,12 +22,7 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 	if err != nil {
 		return out, err
 	}
-	defer func() {
-		a.mu.Lock()
-		a.workflow = nil
-		a.mu.Unlock()
-		err = errors.Join(err, w.Close())
-	}()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	if err := w.Start(ctx, in); err != nil {
 		return out, err
 	}
@@ -44,14 +39,14 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	}
 	o := opts.options(a)
 	o.Queue = q
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ending {
+		return nil, ErrClosed
+	}
 	w, err := workflow.Open(ctx, a.actor, fn, o)
 	if err != nil {
 		return nil, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return nil, errors.Join(ErrClosed, w.Close())
 	}
 	a.workflow = w.Workflow
 	return w, nil
