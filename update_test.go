@@ -3,7 +3,6 @@ package greenroom_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"runtime"
 	"strings"
 	"sync"
@@ -364,49 +363,6 @@ func TestUpdateLarge(t *testing.T) {
 	})
 	if err == nil || r.holds(t) != has(2, "new") {
 		t.Errorf("after a large transaction that fails (%v): %s", err, r.holds(t))
-	}
-}
-
-// TestTxOver: a Tx, and a View, that are used after their end say so.
-func TestTxOver(t *testing.T) {
-	r := newRig(t, batch.Limits{})
-	var tx *greenroom.Tx
-	var view *greenroom.View
-	r.update(t, func(inner *greenroom.Tx) error { tx = inner; return create(inner) })
-	if err := r.actor.View(ctx, func(v *greenroom.View) error { view = v; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	list := func(entries iter.Seq2[greenroom.Entry, error]) (err error) {
-		for _, err = range entries {
-		}
-		return err
-	}
-	_, get := tx.Get(nil)
-	_, exec := tx.Exec("select 1")
-	_, query := tx.Query("select 1")
-	_, viewGet := view.Get(nil)
-	_, viewQuery := view.Query("select 1")
-	for name, err := range map[string]error{
-		"Get": get, "Exec": exec, "Query": query, "QueryRow": tx.QueryRow("select 1").Scan(new(int)),
-		"Put": tx.Put(nil, nil), "Delete": tx.Delete(nil), "DeleteRange": tx.DeleteRange(nil, nil),
-		"List":     list(tx.List(greenroom.ListOptions{})),
-		"View.Get": viewGet, "View.Query": viewQuery, "View.QueryRow": view.QueryRow("select 1").Scan(new(int)),
-		"View.List": list(view.List(greenroom.ListOptions{})),
-	} {
-		if !errors.Is(err, greenroom.ErrClosed) {
-			t.Errorf("%s: %v, want %v", name, err, greenroom.ErrClosed)
-		}
-	}
-	if err := r.actor.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, err := range map[string]error{
-		"Update": r.actor.Update(ctx, create), "View": r.actor.View(ctx, func(*greenroom.View) error { return nil }),
-		"SQL": r.actor.SQL().PingContext(ctx), "Sync": r.actor.Sync(ctx),
-	} {
-		if !errors.Is(err, greenroom.ErrClosed) {
-			t.Errorf("%s of a closed actor: %v, want %v", name, err, greenroom.ErrClosed)
-		}
 	}
 }
 
