@@ -1,0 +1,5 @@
+//go:build !race
+
+package greenroom_test
+
+const raceDetector = false
