@@ -74,11 +74,14 @@ func (tx *Tx) DeleteRange(start, end []byte) error {
 
 // writes notes that a transaction writes keys, and returns why it may not.
 func writes(tx *Tx) error {
+	if err := tx.check(); err != nil {
+		return err
+	}
 	if tx.keys.at.IsZero() {
 		tx.keys.at = time.Now()
 	}
 	tx.wrote = true
-	return tx.check()
+	return nil
 }
 
 // List yields the entries that opts select, in the order of their keys. Keys and values

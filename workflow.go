@@ -22,7 +22,14 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 	if err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() {
+		err = errors.Join(err, w.Close())
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.workflow == w.Workflow {
+			a.workflow = nil
+		}
+	}()
 	if err := w.Start(ctx, in); err != nil {
 		return out, err
 	}
