@@ -30,8 +30,8 @@ func TestNoAllocations(t *testing.T) {
 	w, v := workflowKey{tuple.UUID{1}, 2}, visitsKey{u}
 	must(t, kv.Put(d, w, 7))
 	must(t, kv.Put(d, v, 7))
-	scope := kv.In(readWriter{d.DB, nowhere{}}, sub())
-	var r kv.Reader = d.DB
+	scope := kv.In(readWriter{d.Engine, nowhere{}}, sub())
+	var r kv.Reader = d.Engine
 	for name, f := range map[string]func() error{
 		"get": func() error { _, err := kv.Get(ctx, r, w); return err },
 		"get of many": func() error {
@@ -65,7 +65,7 @@ func orErr(a, b error) error {
 func BenchmarkKeys(b *testing.B) {
 	d := memkv.New()
 	k := workflowKey{tuple.UUID{1}, 2}
-	must(b, kv.Put(&direct{DB: d}, k, 7))
+	must(b, kv.Put(&direct{Engine: d}, k, 7))
 	b.Run("typed", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

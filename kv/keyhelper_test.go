@@ -121,11 +121,11 @@ func (u under) put(t testing.TB, w kv.Writer, when int64) {
 func at(ms int64) time.Time                   { return time.UnixMilli(ms).UTC() }
 func sub(els ...tuple.Element) tuple.Subspace { return tuple.NewSubspace(els) }
 func pack(els ...tuple.Element) []byte        { return tuple.Tuple(els).Pack() }
-func store(ops ...kv.Op) *direct              { d := &direct{DB: memkv.New()}; d.apply(ops...); return d }
+func store(ops ...kv.Op) *direct              { d := &direct{Engine: memkv.New()}; d.apply(ops...); return d }
 
 // direct commits every change at once: the simplest kv.ReadWriter.
 type direct struct {
-	*memkv.DB
+	kv.Engine
 	err error // of every write
 }
 

@@ -166,7 +166,7 @@ func TestAllKeeps(t *testing.T) {
 func TestLimitReadsNoMore(t *testing.T) {
 	mem := memkv.New()
 	eng := faultkv.New(mem)
-	d := &direct{DB: mem}
+	d := &direct{Engine: mem}
 	for n := range 100 {
 		must(t, kv.Put(d, under{"u"}.member(n), struct{}{}))
 		if n%3 == 0 {

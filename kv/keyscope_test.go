@@ -48,7 +48,7 @@ func TestScope(t *testing.T) {
 func TestScopeModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := rapid.SampledFrom([]string{"", "p", "p\x00", "p\xff", "\xff", "\xff\xff"}).Draw(t, "prefix")
-		whole, alone := store(), &direct{DB: memkv.New()}
+		whole, alone := store(), &direct{Engine: memkv.New()}
 		outside := []string{}
 		if prefix != "" {
 			for _, k := range []string{"o", "p", "p\x00", "p\x00\x00", "p\xfe", "p\xff", "q", "\xff", "\xff\x00", "\xff\xff"} {

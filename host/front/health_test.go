@@ -11,7 +11,7 @@ import (
 
 // A mortal is an engine that can fail for good.
 type mortal struct {
-	*memkv.DB
+	kv.Engine
 	failed chan struct{}
 }
 
@@ -22,7 +22,7 @@ func (m *mortal) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	case <-m.failed:
 		return dst, fmt.Errorf("mortal: %w", kv.ErrPoisoned)
 	default:
-		return m.DB.Get(ctx, key, dst)
+		return m.Engine.Get(ctx, key, dst)
 	}
 }
 

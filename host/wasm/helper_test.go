@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -60,7 +61,7 @@ type rig struct {
 	testing.TB
 	*host.Host
 	ctx    context.Context
-	engine *memkv.DB
+	engine kv.Engine
 	opts   host.Options
 	kind   *host.Type
 }

@@ -53,12 +53,13 @@ cancel t3
 
 // A txLiar is a memory engine whose transactions break the contract in one way.
 type txLiar struct {
-	*memkv.DB
+	kv.Engine
+	kv.Transactor
 	commit func(c *kv.TxCommit)
 }
 
 func (l *txLiar) Attempt(ctx context.Context, o kv.AttemptOptions) (kv.Attempt, error) {
-	a, err := l.DB.Attempt(ctx, o)
+	a, err := l.Transactor.Attempt(ctx, o)
 	return &lyingAttempt{a, l}, err
 }
 
@@ -107,7 +108,8 @@ func TestRandomFindsLies(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newTxReplayer(newTxDB(t, &txLiar{DB: memkv.New(), commit: lie}, nil))
+			eng := memkv.New()
+			r := newTxReplayer(newTxDB(t, &txLiar{eng, kv.TransactorOf(eng), lie}, nil))
 			defer r.close()
 			g := &txGenerator{generator: generator{rnd: rand.New(rand.NewPCG(1, 1))}}
 			for range 3000 {

@@ -21,8 +21,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// A DB is one store in memory. It implements kv.Engine and kv.Transactor.
-type DB struct {
+// An engine is one store in memory. It implements kv.Engine and kv.Transactor.
+type engine struct {
 	outcomes outcomes.Memory
 	shared   sync.Map
 	closed   atomic.Bool
@@ -42,20 +42,20 @@ type DB struct {
 }
 
 var (
-	_ kv.Engine     = (*DB)(nil)
-	_ kv.Sharer     = (*DB)(nil)
-	_ kv.Transactor = (*DB)(nil)
+	_ kv.Engine     = (*engine)(nil)
+	_ kv.Sharer     = (*engine)(nil)
+	_ kv.Transactor = (*engine)(nil)
 )
 
 // New returns an empty store.
-func New() *DB {
-	db := &DB{tree: newTree()}
+func New() kv.Engine {
+	db := &engine{tree: newTree()}
 	db.txs = optimistic.New((*txStore)(db))
 	return db
 }
 
 func newTree() *btree.BTreeG[kv.Entry] {
-	// The tree's own locks are off: DB.mu guards the newest state, and a frozen
+	// The tree's own locks are off: engine.mu guards the newest state, and a frozen
 	// copy is never written to.
 	return btree.NewBTreeGOptions(func(a, b kv.Entry) bool {
 		return bytes.Compare(a.Key, b.Key) < 0
@@ -63,7 +63,7 @@ func newTree() *btree.BTreeG[kv.Entry] {
 }
 
 // check says why no call may go on: the context is done or the store is closed.
-func (db *DB) check(ctx context.Context) error {
+func (db *engine) check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (db *DB) check(ctx context.Context) error {
 }
 
 // Get appends the newest value of key to dst. See kv.Reader.
-func (db *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+func (db *engine) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	if err := db.check(ctx); err != nil {
 		return dst, err
 	}
@@ -89,7 +89,7 @@ func (db *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 
 // missing is what the absence of a key means. Close may have come between check
 // and the lock, and has emptied the tree.
-func (db *DB) missing() error {
+func (db *engine) missing() error {
 	if db.closed.Load() {
 		return kv.ErrClosed
 	}
@@ -98,7 +98,7 @@ func (db *DB) missing() error {
 
 // Scan yields the entries of r in the state at the start of the iteration. See
 // kv.Reader.
-func (db *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+func (db *engine) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		if err := db.check(ctx); err != nil {
 			yield(kv.Entry{}, err)
@@ -114,7 +114,7 @@ func (db *DB) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 }
 
 // Snapshot pins the newest state. See kv.Engine.
-func (db *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+func (db *engine) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	if err := db.check(ctx); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (db *DB) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 }
 
 // freeze returns an immutable copy of the newest state.
-func (db *DB) freeze() (*btree.BTreeG[kv.Entry], error) {
+func (db *engine) freeze() (*btree.BTreeG[kv.Entry], error) {
 	db.mu.RLock()
 	f := db.frozen
 	db.mu.RUnlock()
@@ -145,7 +145,7 @@ func (db *DB) freeze() (*btree.BTreeG[kv.Entry], error) {
 }
 
 // Commit applies c; every Durability is reached at once. See kv.Engine.
-func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
+func (db *engine) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := db.check(ctx); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func validate(ops []kv.Op) error {
 	return nil
 }
 
-func (db *DB) apply(c *kv.Commit) error {
+func (db *engine) apply(c *kv.Commit) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	// Close may have come between check and the lock, and has emptied the tree.
@@ -204,7 +204,7 @@ func (db *DB) apply(c *kv.Commit) error {
 
 // applyOps makes a new newest state.
 // +checklocks:db.mu
-func (db *DB) applyOps(ops []kv.Op) {
+func (db *engine) applyOps(ops []kv.Op) {
 	db.frozen = nil
 	for i := range ops {
 		db.applyOp(&ops[i])
@@ -213,7 +213,7 @@ func (db *DB) applyOps(ops []kv.Op) {
 
 // applyOp applies one operation to the tree.
 // +checklocks:db.mu
-func (db *DB) applyOp(o *kv.Op) {
+func (db *engine) applyOp(o *kv.Op) {
 	switch o.Kind {
 	case kv.OpSet:
 		// Key and value share one allocation; both slices are full, so that no
@@ -244,7 +244,7 @@ func (db *DB) applyOp(o *kv.Op) {
 }
 
 // Outcome tells what became of a recent commit of this DB. See kv.Engine.
-func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
+func (db *engine) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 	if err := db.check(ctx); err != nil {
 		return kv.OutcomeUnknown, err
 	}
@@ -252,20 +252,20 @@ func (db *DB) Outcome(ctx context.Context, id kv.CommitID) (kv.Outcome, error) {
 }
 
 // Sync does nothing: memory is all the storage there is.
-func (db *DB) Sync(ctx context.Context, _ kv.Incarnation) error { return db.check(ctx) }
+func (db *engine) Sync(ctx context.Context, _ kv.Incarnation) error { return db.check(ctx) }
 
 // Incarnation returns 0: nothing is lost but with the process.
-func (db *DB) Incarnation() kv.Incarnation { return 0 }
+func (db *engine) Incarnation() kv.Incarnation { return 0 }
 
 // Limits returns the zero Limits: memory is the only bound.
-func (db *DB) Limits() kv.Limits { return kv.Limits{} }
+func (db *engine) Limits() kv.Limits { return kv.Limits{} }
 
 // Shared returns what the users of this DB share. See kv.Sharer.
-func (db *DB) Shared() *sync.Map { return &db.shared }
+func (db *engine) Shared() *sync.Map { return &db.shared }
 
 // Close forgets everything. Calls after it, or running beside it, return
 // kv.ErrClosed or what they would have returned before.
-func (db *DB) Close() error {
+func (db *engine) Close() error {
 	if db.closed.Swap(true) {
 		return nil
 	}

@@ -8,11 +8,11 @@ import (
 	"github.com/tidwall/btree"
 )
 
-var _, _ kv.RangesScanner = (*DB)(nil), (*snapshot)(nil)
+var _, _ kv.RangesScanner = (*engine)(nil), (*snapshot)(nil)
 
 // ScanRanges yields the entries of several ranges of the state at the start of the
 // iteration. See kv.RangesScanner.
-func (db *DB) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
+func (db *engine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
 		if err := db.check(ctx); err != nil {
 			yield(kv.Entry{}, err)
@@ -39,7 +39,7 @@ func (s *snapshot) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[
 }
 
 // scanRanges yields the entries of ranges that tree, which must not change, holds.
-func (db *DB) scanRanges(ctx context.Context, tree *btree.BTreeG[kv.Entry], ranges []kv.Range, yield func(kv.Entry, error) bool) {
+func (db *engine) scanRanges(ctx context.Context, tree *btree.BTreeG[kv.Entry], ranges []kv.Range, yield func(kv.Entry, error) bool) {
 	on := true
 	for _, r := range ranges {
 		db.scan(ctx, tree, r, func(e kv.Entry, err error) bool {

@@ -15,7 +15,7 @@ import (
 const ctxEvery = 64
 
 // scan yields the entries of r that tree, which must not change, holds.
-func (db *DB) scan(ctx context.Context, tree *btree.BTreeG[kv.Entry], r kv.Range, yield func(kv.Entry, error) bool) {
+func (db *engine) scan(ctx context.Context, tree *btree.BTreeG[kv.Entry], r kv.Range, yield func(kv.Entry, error) bool) {
 	if r.End != nil && bytes.Compare(r.Start, r.End) >= 0 {
 		return
 	}
@@ -65,7 +65,7 @@ func inside(key []byte, r kv.Range) bool {
 
 // A snapshot is a Reader of a frozen tree.
 type snapshot struct {
-	db     *DB
+	db     *engine
 	tree   *btree.BTreeG[kv.Entry]
 	closed atomic.Bool
 }

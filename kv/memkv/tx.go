@@ -8,23 +8,23 @@ import (
 )
 
 // TxCaps returns everything but checkpoints. See kv.Transactor.
-func (db *DB) TxCaps() kv.TxCaps {
+func (db *engine) TxCaps() kv.TxCaps {
 	return kv.TxSerializable | kv.TxExact | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize
 }
 
 // Attempt begins an attempt at a transaction. See kv.Transactor.
-func (db *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+func (db *engine) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
 	return db.txs.Attempt(ctx, opts)
 }
 
 // Watch returns a channel that receives after changes of key. See kv.Transactor.
-func (db *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
+func (db *engine) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
 	return db.txs.Watch(key)
 }
 
 // EstimatedSize returns how many bytes the keys of [start, end) and their values
 // have, exactly; it looks at each of them. See kv.Transactor.
-func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
+func (db *engine) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
 	n := int64(0)
 	for e, err := range db.Scan(ctx, kv.Range{Start: start, End: end}) {
 		if err != nil {
@@ -36,12 +36,12 @@ func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, erro
 }
 
 // Checkpoint returns kv.ErrUnsupported: there is no directory to copy.
-func (db *DB) Checkpoint(context.Context, string) error {
+func (db *engine) Checkpoint(context.Context, string) error {
 	return fmt.Errorf("memkv: checkpoint: %w", kv.ErrUnsupported)
 }
 
 // A txStore is a DB as the transactions see it, an optimistic.Store.
-type txStore DB
+type txStore engine
 
 // Lock takes the lock under which commits are applied.
 func (s *txStore) Lock() { s.mu.Lock() }
@@ -50,18 +50,18 @@ func (s *txStore) Lock() { s.mu.Lock() }
 func (s *txStore) Unlock() { s.mu.Unlock() }
 
 // Enter begins a commit.
-func (s *txStore) Enter(ctx context.Context) error { return (*DB)(s).check(ctx) }
+func (s *txStore) Enter(ctx context.Context) error { return (*engine)(s).check(ctx) }
 
 // Leave ends a commit.
 func (s *txStore) Leave() {}
 
 // Snapshot pins the newest state.
-func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*DB)(s).Snapshot(ctx) }
+func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*engine)(s).Snapshot(ctx) }
 
 // Pin is Snapshot with the lock held.
 // +checklocks:s.mu
 func (s *txStore) Pin(ctx context.Context) (kv.Snapshot, error) {
-	db := (*DB)(s)
+	db := (*engine)(s)
 	if err := db.check(ctx); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	if s.closed.Load() {
 		return nil, kv.ErrClosed
 	}
-	(*DB)(s).applyOps(ops)
+	(*engine)(s).applyOps(ops)
 	s.version = version
 	return func() error { return nil }, nil
 }
