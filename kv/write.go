@@ -94,7 +94,7 @@ const stampEnd = 4
 
 // SetVersionstampedKey stores value under a key that has the commit's Stamp in it: of
 // key, the last 4 bytes are a little-endian offset and no part of it, and the 10 bytes
-// at the offset are replaced. tuple.Subspace.PackWithVersionstamp makes such keys.
+// at the offset are replaced. tuple.PackWithVersionstamp makes such keys.
 // Until the commit nobody knows the key, so reading where it may be is ErrUnreadable.
 // An offset that doesn't fit is ErrInvalid, an engine that can't is ErrUnsupported.
 func (tx *Tx) SetVersionstampedKey(key, value []byte) error {

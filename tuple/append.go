@@ -12,12 +12,12 @@ import (
 // slice. They allocate nothing when dst has room: for keys on hot paths, where
 // a Tuple of interfaces would cost. They retain no argument.
 
-// AppendNull appends null, outside of nested tuples.
-func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
+// appendNull appends null, outside of nested tuples.
+func appendNull(dst []byte) []byte { return append(dst, codeNull) }
 
-// AppendNestedNull appends null inside a nested tuple, where a bare 00 would end
+// appendNestedNull appends null inside a nested tuple, where a bare 00 would end
 // the tuple.
-func AppendNestedNull(dst []byte) []byte { return append(dst, codeNull, escape) }
+func appendNestedNull(dst []byte) []byte { return append(dst, codeNull, escape) }
 
 // AppendBytes appends a byte string.
 func AppendBytes(dst, b []byte) []byte {
@@ -76,9 +76,9 @@ func appendLow(dst []byte, v uint64, n int) []byte {
 	return dst
 }
 
-// AppendBigInt appends an integer of any size up to 255 bytes; a larger one, and
+// appendBigInt appends an integer of any size up to 255 bytes; a larger one, and
 // nil, is ErrUnsupported, and dst is returned as it was.
-func AppendBigInt(dst []byte, v *big.Int) ([]byte, error) {
+func appendBigInt(dst []byte, v *big.Int) ([]byte, error) {
 	if v == nil {
 		return dst, unsupported("nil *big.Int")
 	}
@@ -112,13 +112,13 @@ func invert(b []byte) {
 	}
 }
 
-// AppendFloat32 appends a float32. Every bit pattern is kept, and sorts: negative
+// appendFloat32 appends a float32. Every bit pattern is kept, and sorts: negative
 // NaNs, −∞, …, −0, +0, …, +∞, NaNs.
-func AppendFloat32(dst []byte, f float32) []byte {
+func appendFloat32(dst []byte, f float32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, codeFloat32), orderedFloat32(f))
 }
 
-// AppendFloat64 appends a float64, as AppendFloat32 does a float32.
+// AppendFloat64 appends a float64, as appendFloat32 does a float32.
 func AppendFloat64(dst []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, codeFloat64), orderedFloat64(f))
 }
@@ -163,9 +163,9 @@ func AppendVersionstamp(dst []byte, v Versionstamp) []byte {
 	return binary.BigEndian.AppendUint16(dst, v.User)
 }
 
-// AppendUser appends an element of a user code with its body as it is, also one
+// appendUser appends an element of a user code with its body as it is, also one
 // that Unpack doesn't know. It panics if the code is not a user code.
-func AppendUser(dst []byte, u User) []byte {
+func appendUser(dst []byte, u User) []byte {
 	if u.Code < codeUserFirst || u.Code > codeUserLast {
 		panic("tuple: not a user code")
 	}
@@ -173,7 +173,7 @@ func AppendUser(dst []byte, u User) []byte {
 }
 
 // AppendNestedStart begins a nested tuple. Its elements follow, with
-// AppendNestedNull for null, and then AppendNestedEnd.
+// appendNestedNull for null, and then AppendNestedEnd.
 func AppendNestedStart(dst []byte) []byte { return append(dst, codeNested) }
 
 // AppendNestedEnd ends a nested tuple.

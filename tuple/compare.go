@@ -15,7 +15,7 @@ import (
 //   - elements of different kinds: null, bytes, string, tuple, integer, float32,
 //     float64, false, true, UUID, versionstamp, user code;
 //   - bytes and strings byte by byte, integers by value whatever their Go type,
-//     floats as AppendFloat32 says.
+//     floats as appendFloat32 says.
 //
 // It panics on an element of a type that a tuple can't hold.
 func Compare(a, b Tuple) int {

@@ -33,9 +33,9 @@ func (p *packer) element(el Element, depth int) error {
 	switch v := el.(type) {
 	case nil:
 		if depth > 0 {
-			p.dst = AppendNestedNull(p.dst)
+			p.dst = appendNestedNull(p.dst)
 		} else {
-			p.dst = AppendNull(p.dst)
+			p.dst = appendNull(p.dst)
 		}
 	case []byte:
 		p.dst = AppendBytes(p.dst, v)
@@ -57,9 +57,9 @@ func (p *packer) element(el Element, depth int) error {
 	case uint64:
 		p.dst = AppendUint(p.dst, v)
 	case *big.Int:
-		p.dst, err = AppendBigInt(p.dst, v)
+		p.dst, err = appendBigInt(p.dst, v)
 	case float32:
-		p.dst = AppendFloat32(p.dst, v)
+		p.dst = appendFloat32(p.dst, v)
 	case float64:
 		p.dst = AppendFloat64(p.dst, v)
 	case bool:
@@ -75,7 +75,7 @@ func (p *packer) element(el Element, depth int) error {
 		if err := checkUser(v); err != nil {
 			return err
 		}
-		p.dst = AppendUser(p.dst, v)
+		p.dst = appendUser(p.dst, v)
 	default:
 		return unsupported("type %T", el)
 	}

@@ -28,7 +28,7 @@ func (s Subspace) Sub(els ...Element) Subspace { return Subspace{s.Pack(els)} }
 // Pack returns the key of t in s. It panics if t has an element that can't be
 // packed, as Tuple.Pack does.
 func (s Subspace) Pack(t Tuple) []byte {
-	return t.AppendPack(append(make([]byte, 0, len(s.prefix)+spareKey), s.prefix...))
+	return t.appendPack(append(make([]byte, 0, len(s.prefix)+spareKey), s.prefix...))
 }
 
 // spareKey is room for the elements of most keys.
@@ -41,12 +41,6 @@ func (s Subspace) Append(dst []byte, t Tuple) ([]byte, error) {
 		return dst, err
 	}
 	return key, nil
-}
-
-// PackWithVersionstamp returns the key of t in s in the form of the function of
-// that name.
-func (s Subspace) PackWithVersionstamp(t Tuple) ([]byte, error) {
-	return PackWithVersionstamp(s.prefix, t)
 }
 
 // Unpack returns the elements of key behind the prefix. A key outside of s is

@@ -99,7 +99,7 @@ func TestPackWithVersionstamp(t *testing.T) {
 		{"", tuple.Tuple{tuple.Tuple{nil, stamp}}, "0500ff33" + ff + "00" + "04000000"},
 		{"", tuple.Tuple{tuple.Versionstamp{User: 1}, stamp}, "3300000000000000000000000133" + ff + "0e000000"},
 	} {
-		got, err := tuple.FromBytes([]byte(c.prefix)).PackWithVersionstamp(c.t)
+		got, err := tuple.PackWithVersionstamp([]byte(c.prefix), c.t)
 		if err != nil || !bytes.Equal(got, unhex(t, c.want)) {
 			t.Errorf("%v: got %x, %v, want %s", c.t, got, err, c.want)
 		}

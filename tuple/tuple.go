@@ -99,11 +99,11 @@ const (
 
 // Pack returns the encoding of t. It panics if t has an element that can't be
 // packed, which is a mistake in the program; Append returns the error.
-func (t Tuple) Pack() []byte { return t.AppendPack(nil) }
+func (t Tuple) Pack() []byte { return t.appendPack(nil) }
 
-// AppendPack appends the encoding of t to dst and returns the extended slice. It
+// appendPack appends the encoding of t to dst and returns the extended slice. It
 // panics as Pack does. When dst has room nothing is allocated.
-func (t Tuple) AppendPack(dst []byte) []byte {
+func (t Tuple) appendPack(dst []byte) []byte {
 	dst, err := Append(dst, t)
 	if err != nil {
 		panic(err.Error())

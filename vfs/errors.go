@@ -24,8 +24,8 @@ var (
 	ErrNotMounted = errkind.New("vfs: name is not mounted", errkind.ErrNotFound)
 	// ErrBusy: the database still has open connections.
 	ErrBusy = errkind.New("vfs: database has open connections", errkind.ErrInUse)
-	// ErrRegistered: another VFS has the name that SQLite should know this one by.
-	ErrRegistered = errors.New("vfs: VFS name is already registered")
+	// errRegistered: another VFS has the name that SQLite should know this one by.
+	errRegistered = errors.New("vfs: VFS name is already registered")
 	// ErrUnsupported: a file or mode of SQLite that this VFS refuses; the error
 	// says which and why.
 	ErrUnsupported = errkind.New("vfs: unsupported", errkind.ErrUnsupported)

@@ -50,12 +50,12 @@ func New(opts *Options) *VFS {
 }
 
 // Register makes SQLite know v as name, the "vfs" parameter of a URI. Names are
-// process-wide; one that is taken is ErrRegistered.
+// process-wide; one that is taken is errRegistered.
 func (v *VFS) Register(name string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if name == "" || v.registered != "" || sqlitevfs.Find(name) != nil {
-		return fmt.Errorf("%w: %q", ErrRegistered, name)
+		return fmt.Errorf("%w: %q", errRegistered, name)
 	}
 	top := sqlitevfs.VFS(v)
 	if v.opts.Wrap != nil {

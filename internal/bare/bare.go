@@ -20,15 +20,18 @@
 //
 // The types of BARE, and how they are written here:
 //
-//	uint, int        AppendUint, AppendInt: 7 bits a byte, the low ones first, at most 10 bytes; int zigzag
-//	u8 … i64         AppendU8 … AppendI64: little-endian
-//	f32, f64         AppendF32, AppendF64: IEEE 754, little-endian
+//	uint             AppendUint: 7 bits a byte, the low ones first, at most 10 bytes
+//	u8 … u64, i64    AppendU8 … AppendU64, AppendI64: little-endian
 //	bool             AppendBool: one byte, 0 or 1
 //	str, data        AppendString, AppendData: a uint of length and the bytes; str is UTF-8
 //	data[n]          AppendFixed: the bytes
 //	optional<T>      AppendBool(present), then T if present
 //	list<T>, map<K,V> AppendUint(count), then the elements, or keys and values in turn
 //	enum, union      AppendU8(tag), then the value of a union; tags here stay below 128
+//
+// Other integers of BARE with a sign, and its floats, are in nothing that is stored here, so
+// that there is nothing to write them with: floats within values are those of package
+// cbor, and times are u64 or i64.
 //
 // Writers of a map emit it in a fixed order, so that equal values are equal bytes.
 package bare
@@ -37,7 +40,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 )
 
 // ErrMalformed: bytes are not a BARE message of the expected type. Every error of
@@ -71,9 +73,6 @@ func Version(b []byte) (v uint16, rest []byte, err error) {
 // AppendUint appends a uint in its shortest form.
 func AppendUint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
 
-// AppendInt appends an int in its shortest form.
-func AppendInt(dst []byte, v int64) []byte { return binary.AppendVarint(dst, v) }
-
 // AppendU8 appends a u8, or the tag of a union or an enum.
 func AppendU8(dst []byte, v uint8) []byte { return append(dst, v) }
 
@@ -86,23 +85,8 @@ func AppendU32(dst []byte, v uint32) []byte { return binary.LittleEndian.AppendU
 // AppendU64 appends a u64.
 func AppendU64(dst []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(dst, v) }
 
-// AppendI8 appends an i8.
-func AppendI8(dst []byte, v int8) []byte { return append(dst, uint8(v)) }
-
-// AppendI16 appends an i16.
-func AppendI16(dst []byte, v int16) []byte { return AppendU16(dst, uint16(v)) }
-
-// AppendI32 appends an i32.
-func AppendI32(dst []byte, v int32) []byte { return AppendU32(dst, uint32(v)) }
-
 // AppendI64 appends an i64.
 func AppendI64(dst []byte, v int64) []byte { return AppendU64(dst, uint64(v)) }
-
-// AppendF32 appends an f32 with its bits as they are.
-func AppendF32(dst []byte, v float32) []byte { return AppendU32(dst, math.Float32bits(v)) }
-
-// AppendF64 appends an f64 with its bits as they are.
-func AppendF64(dst []byte, v float64) []byte { return AppendU64(dst, math.Float64bits(v)) }
 
 // AppendBool appends a bool, or says whether an optional is present.
 func AppendBool(dst []byte, v bool) []byte {

@@ -11,17 +11,11 @@ import (
 // steps read one value each and append what they read to dst.
 var steps = []func(r *bare.Reader, dst []byte) []byte{
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendUint(dst, r.Uint()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendInt(dst, r.Int()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendU8(dst, r.U8()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendU16(dst, r.U16()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendU32(dst, r.U32()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendU64(dst, r.U64()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendI8(dst, r.I8()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendI16(dst, r.I16()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendI32(dst, r.I32()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendI64(dst, r.I64()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendF32(dst, r.F32()) },
-	func(r *bare.Reader, dst []byte) []byte { return bare.AppendF64(dst, r.F64()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendBool(dst, r.Bool()) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendU8(dst, r.Tag(5)) },
 	func(r *bare.Reader, dst []byte) []byte { return bare.AppendString(dst, r.String()) },

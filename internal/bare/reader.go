@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"unicode/utf8"
 )
 
@@ -113,23 +112,8 @@ func (r *Reader) U64() uint64 {
 	return 0
 }
 
-// I8 reads an i8.
-func (r *Reader) I8() int8 { return int8(r.U8()) }
-
-// I16 reads an i16.
-func (r *Reader) I16() int16 { return int16(r.U16()) }
-
-// I32 reads an i32.
-func (r *Reader) I32() int32 { return int32(r.U32()) }
-
 // I64 reads an i64.
 func (r *Reader) I64() int64 { return int64(r.U64()) }
-
-// F32 reads an f32.
-func (r *Reader) F32() float32 { return math.Float32frombits(r.U32()) }
-
-// F64 reads an f64.
-func (r *Reader) F64() float64 { return math.Float64frombits(r.U64()) }
 
 // Uint reads a uint. One that is not in its shortest form, or over 64 bits, is an
 // error.
@@ -150,13 +134,6 @@ func (r *Reader) Uint() uint64 {
 		return v
 	}
 	return 0
-}
-
-// Int reads an int, with the errors of Uint.
-func (r *Reader) Int() int64 {
-	// Zigzag: the lowest bit is the sign.
-	u := r.Uint()
-	return int64(u>>1) ^ -int64(u&1)
 }
 
 // Bool reads a bool, or whether an optional is present: 0 or 1, else an error.

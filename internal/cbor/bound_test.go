@@ -89,7 +89,7 @@ func TestBigint(t *testing.T) {
 
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), "bigint") {
+	if !errors.Is(err, errMalformed) || !strings.Contains(err.Error(), "bigint") {
 		t.Errorf("%s: %v, want ErrMalformed for a bigint", what, err)
 	}
 }

@@ -32,8 +32,8 @@ import (
 // Errors of this package. Others wrap what github.com/fxamacker/cbor says. However long
 // the input, their texts aren't: what is quoted of it is cut.
 var (
-	// ErrMalformed: bytes are not one well-formed value of the profile.
-	ErrMalformed = errors.New("cbor: malformed")
+	// errMalformed: bytes are not one well-formed value of the profile.
+	errMalformed = errors.New("cbor: malformed")
 	// ErrUnsupported: a value can't be written in the profile. It comes as a
 	// *ValueError where the place in the value is known.
 	ErrUnsupported = errors.New("cbor: value can't be stored")
@@ -134,7 +134,7 @@ func Marshal(v any) ([]byte, error) {
 // []byte, time.Time, []any and map[any]any; Decode keeps more. An UnmarshalCBOR that keeps
 // what it is given must do so with Keep.
 //
-// Damaged or trailing bytes are ErrMalformed; a value of another type is an error of
+// Damaged or trailing bytes are errMalformed; a value of another type is an error of
 // github.com/fxamacker/cbor.
 func Unmarshal(data []byte, v any) error {
 	if err := Wellformed(data); err != nil {
@@ -160,15 +160,15 @@ func unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// Wellformed returns ErrMalformed unless data is exactly one value, and its bigints have at
+// Wellformed returns errMalformed unless data is exactly one value, and its bigints have at
 // most maxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
 // of one name.
 func Wellformed(data []byte) error {
 	if err := decoding.Wellformed(data); err != nil {
-		return fmt.Errorf("%w: %w", ErrMalformed, bare{err})
+		return fmt.Errorf("%w: %w", errMalformed, bare{err})
 	}
 	if size := largestBigint(data); size > maxBigint {
-		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", ErrMalformed, size, maxBigint)
+		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", errMalformed, size, maxBigint)
 	}
 	return nil
 }

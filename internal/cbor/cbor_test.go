@@ -201,14 +201,14 @@ func TestMalformed(t *testing.T) {
 	deep := append(bytes.Repeat([]byte{0x81}, maxDepth+1), 0)
 	for _, b := range [][]byte{nil, {0x18}, {0x61}, {0x81}, {0xa1, 1}, {0xc1}, {0xff}, {0x9f}, {0, 0}, {0x1c}, deep} {
 		var v any
-		if err := Unmarshal(b, &v); !errors.Is(err, ErrMalformed) {
+		if err := Unmarshal(b, &v); !errors.Is(err, errMalformed) {
 			t.Errorf("Unmarshal(%x): %v", b, err)
 		}
-		if _, err := Decode(b); !errors.Is(err, ErrMalformed) {
+		if _, err := Decode(b); !errors.Is(err, errMalformed) {
 			t.Errorf("Decode(%x): %v", b, err)
 		}
 	}
-	if v, err := Decode([]byte{0xf8, 0x20}); !errors.Is(err, ErrMalformed) {
+	if v, err := Decode([]byte{0xf8, 0x20}); !errors.Is(err, errMalformed) {
 		t.Errorf("an unknown simple value is %v, %v", v, err)
 	}
 	var v map[string]int
@@ -252,7 +252,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		v, err := Decode(data)
 		if err != nil {
-			if !errors.Is(err, ErrMalformed) || len(err.Error()) > mostText {
+			if !errors.Is(err, errMalformed) || len(err.Error()) > mostText {
 				t.Errorf("Decode(%x): %v", data, err)
 			}
 			return
@@ -272,7 +272,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%x became %x, and then %x", data, b, c)
 		}
 		var anything any
-		if err := Unmarshal(data, &anything); errors.Is(err, ErrMalformed) {
+		if err := Unmarshal(data, &anything); errors.Is(err, errMalformed) {
 			t.Errorf("Unmarshal(%x): %v", data, err)
 		}
 	})

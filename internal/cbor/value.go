@@ -154,7 +154,7 @@ func (Undefined) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 // of it: nil, bool, int64, float64, *big.Int (of integers of 8 bytes as well), string,
 // []byte, time.Time, []any, and the types of this package. It accepts what other
 // writers of CBOR produce too; then the bytes may come out differently. Errors are
-// ErrMalformed.
+// errMalformed.
 func Decode(data []byte) (any, error) {
 	if err := Wellformed(data); err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func simple(b byte) (any, error) {
 	case headUndefined:
 		return Undefined{}, nil
 	}
-	return nil, fmt.Errorf("%w: the simple value %x", ErrMalformed, b)
+	return nil, fmt.Errorf("%w: the simple value %x", errMalformed, b)
 }
 
 // text returns a copy of text or bytes.
@@ -341,11 +341,11 @@ func date(seconds any) (any, error) {
 	}
 	b, err := encoding.Marshal(cbor.Tag{Number: tagDate, Content: seconds})
 	if err != nil {
-		return nil, fmt.Errorf("%w: a time of %T", ErrMalformed, seconds)
+		return nil, fmt.Errorf("%w: a time of %T", errMalformed, seconds)
 	}
 	var t time.Time
 	if err := decoding.Unmarshal(b, &t); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, bare{err})
+		return nil, fmt.Errorf("%w: %w", errMalformed, bare{err})
 	}
 	return t, nil
 }

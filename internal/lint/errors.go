@@ -30,7 +30,7 @@ var plainErrors = []plain{
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
 		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrInvalid", "traces/otlp.ErrOptions",
 		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",
-		"vfs.ErrName", "vfs.ErrRegistered",
+		"vfs.ErrName",
 		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",
 	}},
 	{"the answer of the one call that returns it, which means nothing behind another", []string{

@@ -9,11 +9,11 @@ import (
 // A Match selects operations. It must not keep anything of the Op.
 type Match func(Op) bool
 
-// Key matches the operations that touch key: see Op.Touches.
+// Key matches the operations that touch key: see Op.touches.
 func Key(key []byte) Match {
 	start := bytes.Clone(key)
 	end := append(bytes.Clone(key), 0) // the next key
-	return func(op Op) bool { return op.Touches(start, end) }
+	return func(op Op) bool { return op.touches(start, end) }
 }
 
 // Prefix matches the operations that touch a key which begins with prefix.
@@ -27,42 +27,14 @@ func Prefix(prefix []byte) Match {
 	} else {
 		end[len(end)-1]++
 	}
-	return func(op Op) bool { return op.Touches(start, end) }
+	return func(op Op) bool { return op.touches(start, end) }
 }
 
-// Keys matches the operations that name a key for which pred is true: the key of a
-// Get and of an entry, the start of a Scan's range, and of a commit the key of every
-// Op (of an OpClearRange: the start) and of every Check.
-func Keys(pred func(key []byte) bool) Match {
-	return func(op Op) bool {
-		switch op.Point {
-		case BeforeGet, BeforeEntry:
-			return pred(op.Key)
-		case BeforeScan:
-			return pred(op.Range.Start)
-		}
-		if op.Commit == nil {
-			return false
-		}
-		for i := range op.Commit.Checks {
-			if pred(op.Commit.Checks[i].Key) {
-				return true
-			}
-		}
-		for i := range op.Commit.Ops {
-			if pred(op.Commit.Ops[i].Key) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// Touches reports whether op reads, checks or changes what is stored in [start,
+// touches reports whether op reads, checks or changes what is stored in [start,
 // end), or would: the range of a Scan counts whole, whatever is in it, and so does
 // that of an OpClearRange. A nil end is no bound. A snapshot, a sync and a question
 // for an outcome touch no key.
-func (op Op) Touches(start, end []byte) bool {
+func (op Op) touches(start, end []byte) bool {
 	switch op.Point {
 	case BeforeGet, BeforeEntry:
 		return inside(op.Key, start, end)

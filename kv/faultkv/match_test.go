@@ -1,7 +1,6 @@
 package faultkv_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -22,45 +21,41 @@ func TestMatch(t *testing.T) {
 	}
 	b := func(s string) []byte { return []byte(s) }
 	check := faultkv.Op{Point: faultkv.BeforeCommit, Commit: &kv.Commit{Checks: []kv.Check{{Key: b("ab")}}}}
-	isAB := func(key []byte) bool { return bytes.Equal(key, b("ab")) }
 
 	for name, tt := range map[string]struct {
-		op                faultkv.Op
-		key, prefix, keys bool // whether Key("ab"), Prefix("ab"), Keys(isAB) match
+		op          faultkv.Op
+		key, prefix bool // whether Key("ab") and Prefix("ab") match
 	}{
-		"get":              {read("ab"), true, true, true},
-		"get longer":       {read("abc"), false, true, false},
-		"get shorter":      {read("a"), false, false, false},
-		"get other":        {read("ac"), false, false, false},
-		"entry":            {faultkv.Op{Point: faultkv.BeforeEntry, Key: b("ab"), Range: kv.Range{}}, true, true, true},
-		"entry beside":     {faultkv.Op{Point: faultkv.BeforeEntry, Key: b("b"), Range: kv.Range{}}, false, false, false},
-		"scan all":         {scan("", "∞"), true, true, false},
-		"scan from":        {scan("ab", "∞"), true, true, true},
-		"scan below":       {scan("a", "ab"), false, false, false},
-		"scan beyond":      {scan("abc", "b"), false, true, false},
-		"scan after":       {scan("ac", "∞"), false, false, false},
-		"scan nothing":     {scan("b", "a"), false, false, false},
-		"scan empty end":   {scan("", ""), false, false, false},
-		"check":            {check, true, true, true},
-		"set":              {write(kv.Set(b("x"), b("ab")), kv.Set(b("ab"), nil)), true, true, true},
-		"set longer":       {write(kv.Set(b("ab\x00"), nil)), false, true, false},
-		"set value only":   {write(kv.Set(b("x"), b("ab"))), false, false, false},
-		"clear":            {write(kv.Clear(b("ab"))), true, true, true},
-		"clear range over": {write(kv.ClearRange(nil, b("z"))), true, true, false},
-		"clear range at":   {write(kv.ClearRange(b("ab"), b("abc"))), true, true, true},
-		"clear range up":   {write(kv.ClearRange(b("a"), b("ab"))), false, false, false},
-		"nothing":          {write(), false, false, false},
-		"snapshot":         {faultkv.Op{Point: faultkv.BeforeSnapshot}, false, false, false},
-		"outcome":          {faultkv.Op{Point: faultkv.BeforeOutcome, ID: kv.CommitID{1}}, false, false, false},
+		"get":              {read("ab"), true, true},
+		"get longer":       {read("abc"), false, true},
+		"get shorter":      {read("a"), false, false},
+		"get other":        {read("ac"), false, false},
+		"entry":            {faultkv.Op{Point: faultkv.BeforeEntry, Key: b("ab"), Range: kv.Range{}}, true, true},
+		"entry beside":     {faultkv.Op{Point: faultkv.BeforeEntry, Key: b("b"), Range: kv.Range{}}, false, false},
+		"scan all":         {scan("", "∞"), true, true},
+		"scan from":        {scan("ab", "∞"), true, true},
+		"scan below":       {scan("a", "ab"), false, false},
+		"scan beyond":      {scan("abc", "b"), false, true},
+		"scan after":       {scan("ac", "∞"), false, false},
+		"scan nothing":     {scan("b", "a"), false, false},
+		"scan empty end":   {scan("", ""), false, false},
+		"check":            {check, true, true},
+		"set":              {write(kv.Set(b("x"), b("ab")), kv.Set(b("ab"), nil)), true, true},
+		"set longer":       {write(kv.Set(b("ab\x00"), nil)), false, true},
+		"set value only":   {write(kv.Set(b("x"), b("ab"))), false, false},
+		"clear":            {write(kv.Clear(b("ab"))), true, true},
+		"clear range over": {write(kv.ClearRange(nil, b("z"))), true, true},
+		"clear range at":   {write(kv.ClearRange(b("ab"), b("abc"))), true, true},
+		"clear range up":   {write(kv.ClearRange(b("a"), b("ab"))), false, false},
+		"nothing":          {write(), false, false},
+		"snapshot":         {faultkv.Op{Point: faultkv.BeforeSnapshot}, false, false},
+		"outcome":          {faultkv.Op{Point: faultkv.BeforeOutcome, ID: kv.CommitID{1}}, false, false},
 	} {
 		if got := faultkv.Key(b("ab"))(tt.op); got != tt.key {
 			t.Errorf("%s: Key says %v", name, got)
 		}
 		if got := faultkv.Prefix(b("ab"))(tt.op); got != tt.prefix {
 			t.Errorf("%s: Prefix says %v", name, got)
-		}
-		if got := faultkv.Keys(isAB)(tt.op); got != tt.keys {
-			t.Errorf("%s: Keys says %v", name, got)
 		}
 	}
 }

@@ -56,7 +56,9 @@ func (s *txStore) Enter(ctx context.Context) error { return (*engine)(s).check(c
 func (s *txStore) Leave() {}
 
 // Snapshot pins the newest state.
-func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) { return (*engine)(s).Snapshot(ctx) }
+func (s *txStore) Snapshot(ctx context.Context) (kv.Snapshot, error) {
+	return (*engine)(s).Snapshot(ctx)
+}
 
 // Pin is Snapshot with the lock held.
 // +checklocks:s.mu

@@ -20,7 +20,7 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	}
 	defer d.life.leave()
 	if d.readOnly {
-		return ErrReadOnly
+		return errReadOnly
 	}
 	b, err := d.run(ctx, c)
 	if bad := d.fault.get(); bad != nil {

@@ -8,16 +8,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Errors of this engine beside those of package kv.
-var (
-	// ErrNewerFormat: Open found a store in a format of Pebble's that this version
-	// of the program does not know; it comes as a *kv.FormatError. It is
-	// kv.ErrNewerFormat.
-	ErrNewerFormat = kv.ErrNewerFormat
-	// ErrReadOnly: the store was opened with Options.ReadOnly; nothing was
-	// applied.
-	ErrReadOnly = errkind.New("pebblekv: the store is open for reading only", errkind.ErrReadOnly)
-)
+// errReadOnly: the store was opened with Options.ReadOnly; nothing was
+// applied.
+var errReadOnly = errkind.New("pebblekv: the store is open for reading only", errkind.ErrReadOnly)
 
 // wrap gives an error of Pebble its place in the contract.
 func wrap(err error) error {

@@ -237,8 +237,8 @@ func TestReadOnly(t *testing.T) {
 	if v, err := db.Get(ctx, []byte("k"), nil); string(v) != "v" {
 		t.Errorf("got %q, %v", v, err)
 	}
-	if err := db.Commit(ctx, record(0)); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("Commit: got %v, want %v", err, ErrReadOnly)
+	if err := db.Commit(ctx, record(0)); !errors.Is(err, errReadOnly) {
+		t.Errorf("Commit: got %v, want %v", err, errReadOnly)
 	}
 	if err := db.Sync(ctx, db.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)

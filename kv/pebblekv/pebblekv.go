@@ -35,7 +35,7 @@ type Options struct {
 	MustExist bool
 	// ReadOnly opens an existing store without changing anything in it (but it
 	// takes the store's lock: a store can't be read while it is open elsewhere).
-	// It implies MustExist; commits return ErrReadOnly.
+	// It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool
 	// Logger receives what Pebble reports: errors at level Error, everything
 	// else at level Debug. Nil means that nothing is logged.

@@ -95,7 +95,7 @@ func (s *txStore) Enter(ctx context.Context) error {
 	}
 	err := d.gate.wait(ctx)
 	if d.readOnly {
-		err = ErrReadOnly
+		err = errReadOnly
 	}
 	if err == nil {
 		// With much to spare: the lock is not to be held while the disk syncs.

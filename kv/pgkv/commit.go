@@ -39,7 +39,7 @@ func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 
 func (db *DB) commit(ctx context.Context, c *kv.Commit) error {
 	if db.opts.ReadOnly {
-		return ErrReadOnly
+		return errReadOnly
 	}
 	p := db.plans.Get().(*plan)
 	defer db.plans.Put(p)

@@ -70,7 +70,7 @@ func dialError(err error) error {
 	case !errors.As(err, &pe):
 		return &lostError{err}
 	case pe.Code == codeUnknownParameter:
-		return ErrVersion
+		return errVersion
 	case pe.Code == codeUndefinedData:
 		return fmt.Errorf("%w: %w", kv.ErrNoStore, clean(pe))
 	}

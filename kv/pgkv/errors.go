@@ -13,18 +13,18 @@ var (
 	// ErrURL: the text names no PostgreSQL store. The error doesn't quote it, because
 	// it may hold a password.
 	ErrURL = errors.New("pgkv: not the address of a PostgreSQL store")
-	// ErrReadOnly: the store was opened to be read.
-	ErrReadOnly = errkind.New("pgkv: store is opened read-only", errkind.ErrReadOnly)
+	// errReadOnly: the store was opened to be read.
+	errReadOnly = errkind.New("pgkv: store is opened read-only", errkind.ErrReadOnly)
 	// ErrUnavailable: no server answered that takes the request, for as long as
 	// Options.RetryFor says. Nothing was applied.
 	ErrUnavailable = errors.New("pgkv: no server is available")
 	// ErrBusy: all of Options.Pins were in use for as long as Options.PinWait says.
 	ErrBusy = errors.New("pgkv: too many open snapshots and scans")
-	// ErrSnapshotLost: the connection that held a snapshot broke, and the state that
+	// errSnapshotLost: the connection that held a snapshot broke, and the state that
 	// it showed can't be had again. Closing it is all that is left to do.
-	ErrSnapshotLost = errkind.New("pgkv: snapshot lost with its connection", errkind.ErrSnapshotTooOld)
-	// ErrVersion: the server is too old.
-	ErrVersion = errkind.New("pgkv: PostgreSQL 14 or newer is needed", errkind.ErrUnsupported)
+	errSnapshotLost = errkind.New("pgkv: snapshot lost with its connection", errkind.ErrSnapshotTooOld)
+	// errVersion: the server is too old.
+	errVersion = errkind.New("pgkv: PostgreSQL 14 or newer is needed", errkind.ErrUnsupported)
 )
 
 // A ServerError is what the server says of a request that it refused.

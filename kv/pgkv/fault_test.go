@@ -202,11 +202,11 @@ func TestSnapshotLost(t *testing.T) {
 	wantGet(t, s, "a", "1")
 	pgtest.Shared(t).SQL(t, fmt.Sprintf("SELECT pg_terminate_backend(%d, 60000)", s.(*snapshot).c.pg.PID()))
 	for range 2 {
-		if _, err := s.Get(ctx, []byte("a"), nil); !errors.Is(err, ErrSnapshotLost) {
-			t.Errorf("Get: got %v, want %v", err, ErrSnapshotLost)
+		if _, err := s.Get(ctx, []byte("a"), nil); !errors.Is(err, errSnapshotLost) {
+			t.Errorf("Get: got %v, want %v", err, errSnapshotLost)
 		}
-		if err := drain(s, kv.Range{}); !errors.Is(err, ErrSnapshotLost) {
-			t.Errorf("Scan: got %v, want %v", err, ErrSnapshotLost)
+		if err := drain(s, kv.Range{}); !errors.Is(err, errSnapshotLost) {
+			t.Errorf("Scan: got %v, want %v", err, errSnapshotLost)
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -155,8 +155,8 @@ func TestReadOnly(t *testing.T) {
 	}
 	db := openAt(t, url, &Options{ReadOnly: true})
 	wantGet(t, db, "k", "v")
-	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "w")}}); !errors.Is(err, ErrReadOnly) {
-		t.Errorf("Commit: got %v, want %v", err, ErrReadOnly)
+	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "w")}}); !errors.Is(err, errReadOnly) {
+		t.Errorf("Commit: got %v, want %v", err, errReadOnly)
 	}
 	if err := db.Sync(ctx, db.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)

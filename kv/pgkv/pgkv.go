@@ -35,7 +35,7 @@ type Options struct {
 	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
 	MustExist bool
 	// ReadOnly opens an existing store without changing anything in it; a standby
-	// will do for that. It implies MustExist; commits return ErrReadOnly.
+	// will do for that. It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool
 	// Calls is the largest number of connections for commits, and again for reads;
 	// 0 means 16. A call waits for a free one as its context says.

@@ -218,7 +218,7 @@ func (db *DB) trySchema(outer context.Context) error {
 		case db.opts.MustExist && version == 0, db.opts.ReadOnly && version == 0:
 			return kv.ErrNoStore
 		case db.opts.ReadOnly:
-			return fmt.Errorf("%w, and its tables have the older version %d", ErrReadOnly, version)
+			return fmt.Errorf("%w, and its tables have the older version %d", errReadOnly, version)
 		}
 		err = db.migrate(ctx, c)
 	}

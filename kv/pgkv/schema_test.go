@@ -66,8 +66,8 @@ func checkUpgraded(t *testing.T, url, schema string) {
 func TestUpgrade(t *testing.T) {
 	for version := 1; version < schemaVersion; version++ {
 		url, schema := olderStore(t, version)
-		if _, err := Open(ctx, url, &Options{ReadOnly: true}); !errors.Is(err, ErrReadOnly) {
-			t.Errorf("version %d, to be read: got %v, want %v", version, err, ErrReadOnly)
+		if _, err := Open(ctx, url, &Options{ReadOnly: true}); !errors.Is(err, errReadOnly) {
+			t.Errorf("version %d, to be read: got %v, want %v", version, err, errReadOnly)
 		}
 		checkUpgraded(t, url, schema)
 	}

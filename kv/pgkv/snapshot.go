@@ -12,7 +12,7 @@ import (
 )
 
 // A snapshot is a transaction at REPEATABLE READ on a connection of its own, which its
-// readers take turns at. If the connection breaks the state is gone: ErrSnapshotLost.
+// readers take turns at. If the connection breaks the state is gone, and reads say so.
 type snapshot struct {
 	db *DB
 	// turn holds the token of who may use the connection.
@@ -126,7 +126,7 @@ func (s *snapshot) run(fn func(context.Context, *conn) error) error {
 	case closed:
 		return kv.ErrClosed
 	case c.bad:
-		return ErrSnapshotLost
+		return errSnapshotLost
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.db.opts.Timeout)
 	defer cancel()
@@ -136,11 +136,11 @@ func (s *snapshot) run(fn func(context.Context, *conn) error) error {
 	case err == nil:
 		return nil
 	case c.bad:
-		return fmt.Errorf("%w: %w", ErrSnapshotLost, &lostError{err})
+		return fmt.Errorf("%w: %w", errSnapshotLost, &lostError{err})
 	case c.pg.TxStatus() != 'T':
 		// The server has given up the transaction, whatever for.
 		c.bad = true
-		return fmt.Errorf("%w: %w", ErrSnapshotLost, clean(err))
+		return fmt.Errorf("%w: %w", errSnapshotLost, clean(err))
 	}
 	return err
 }

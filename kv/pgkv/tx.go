@@ -94,7 +94,7 @@ func (a *attempt) tooOld() bool {
 
 // retryable has whoever runs the transaction run it again when its snapshot is lost.
 func retryable(err error) error {
-	if errors.Is(err, ErrSnapshotLost) {
+	if errors.Is(err, errSnapshotLost) {
 		return fmt.Errorf("%w: %w", kv.ErrConflict, err)
 	}
 	return err
@@ -171,7 +171,7 @@ type txCommit struct {
 func (t *txCommit) run(ctx context.Context) error {
 	db := t.a.db
 	if db.opts.ReadOnly {
-		return ErrReadOnly
+		return errReadOnly
 	}
 	if err := t.prepare(); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 	}
 	if c.bad {
 		db.pins.give(c)
-		return retryable(ErrSnapshotLost)
+		return retryable(errSnapshotLost)
 	}
 	at := db.slots.take(t.c.ID)
 	db.trips.Add(1)
@@ -213,7 +213,7 @@ func (t *txCommit) pinned(ctx context.Context, p *plan) error {
 	}
 	db.slots.give(at)
 	if err != nil && worth(ctx, err) {
-		return retryable(fmt.Errorf("%w: %w", ErrSnapshotLost, clean(err)))
+		return retryable(fmt.Errorf("%w: %w", errSnapshotLost, clean(err)))
 	}
 	return err
 }
