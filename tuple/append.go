@@ -12,7 +12,8 @@ import (
 // slice. They allocate nothing when dst has room: for keys on hot paths, where
 // a Tuple of interfaces would cost. They retain no argument.
 
-// appendNull appends null, outside of nested tuples.
+// appendNull appends null, outside of nested tuples. There, appendNestedNull does: a null
+// must not look like the end of the tuple.
 func appendNull(dst []byte) []byte { return append(dst, codeNull) }
 
 // appendNestedNull appends null inside a nested tuple, where a bare 00 would end

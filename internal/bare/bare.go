@@ -31,7 +31,8 @@
 //
 // Other integers of BARE with a sign, and its floats, are in nothing that is stored here, so
 // that there is nothing to write them with: floats within values are those of package
-// cbor, and times are u64 or i64.
+// cbor, and times are u64 or i64. A format that needs one adds it here, with its test, and
+// with golden bytes of the format.
 //
 // Writers of a map emit it in a fixed order, so that equal values are equal bytes.
 package bare

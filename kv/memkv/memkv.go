@@ -47,7 +47,8 @@ var (
 	_ kv.Transactor = (*engine)(nil)
 )
 
-// New returns an empty store.
+// New returns an empty store. It is a kv.Transactor, a kv.Sharer and a kv.RangesScanner as well, and
+// safe for concurrent use. The caller closes it.
 func New() kv.Engine {
 	db := &engine{tree: newTree()}
 	db.txs = optimistic.New((*txStore)(db))

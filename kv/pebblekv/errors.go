@@ -9,7 +9,8 @@ import (
 )
 
 // errReadOnly: the store was opened with Options.ReadOnly; nothing was
-// applied.
+// applied. It is of the kind errkind.ErrReadOnly, by which callers know it, whatever
+// engine they have: a name of its own would be one more to ask for.
 var errReadOnly = errkind.New("pebblekv: the store is open for reading only", errkind.ErrReadOnly)
 
 // wrap gives an error of Pebble its place in the contract.

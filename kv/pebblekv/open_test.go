@@ -201,7 +201,7 @@ func TestOpenNewerFormat(t *testing.T) {
 	if err := os.Rename(markers[0], newer); err != nil {
 		t.Fatal(err)
 	}
-	wantOpenErr(t, dir, nil, ErrNewerFormat)
+	wantOpenErr(t, dir, nil, kv.ErrNewerFormat)
 	_, err = Open(dir, nil)
 	var format *kv.FormatError
 	if !errors.As(err, &format) || format.Found != uint64(pebble.FormatNewest)+1 || format.Known != uint64(pebble.FormatNewest) {
