@@ -1,5 +1,5 @@
-// Package conn keeps the connections of an actor: who is connected, what each has
-// subscribed to, and what the actor has noted about it.
+// Package conn keeps the connections of an actor: which clients are connected, which
+// events each has subscribed to, and what the actor has noted about it.
 //
 // A hibernating connection outlives the actor's stay in memory: its client stays
 // connected to a gateway, the actor sleeps, and when it wakes its Set is as it was. Such
@@ -16,6 +16,10 @@
 // lands, in neither if it doesn't. The records are put together under the actor's commit
 // lock, when the batch is about to land: so a batch that was staged before a connection
 // went away doesn't bring its record back, and each record in the store is the newest.
+//
+// Two batches may change one connection at the same time. Neither is refused: the one that
+// lands later replaces what it has set itself, and leaves the rest as the other one made
+// it. A batch that changes a connection that has gone meanwhile is refused as a whole.
 //
 // # What it is not
 //
@@ -38,9 +42,10 @@ import (
 
 // Options change what a Set does. The zero value is fine.
 type Options struct {
-	// Logger gets what nobody else is told; nil means slog.Default().
+	// Logger gets what no caller is told, such as a stored record that can't be read; nil
+	// means slog.Default().
 	Logger *slog.Logger
-	// Metrics is told what Metrics() lists; nil is nobody.
+	// Metrics is told what the function Metrics lists; nil means that nothing is counted.
 	Metrics metrics.Sink
 }
 
@@ -63,7 +68,12 @@ type request struct {
 }
 
 // A Set is the connections of an actor. It is safe for concurrent use, and so are its
-// connections. It is the only one that writes their records.
+// connections. It is the only one that writes their records: what is in memory is what the
+// store has, so no method but Discard and DiscardStray reads the store.
+//
+// When the actor refuses everything, because it is fenced or poisoned, the Set refuses
+// changes, and what it shows may not be what is stored. Open the actor again then, and a new
+// Set, which reads what has landed.
 type Set struct {
 	actor  *actorstore.Actor
 	opts   Options
@@ -74,17 +84,20 @@ type Set struct {
 	mu          sync.Mutex
 	conns       map[ID]*Conn        // +checklocks:mu
 	requests    map[request][]*Conn // more than one only if stored so  +checklocks:mu
-	events      map[string][]*Conn  // who has subscribed, in that order  +checklocks:mu
+	events      map[string][]*Conn  // its subscribers, the first one first  +checklocks:mu
 	quarantined []Quarantined       // +checklocks:mu
 
-	gate batch.Gate      // of commits
-	torn batch.Dirty[ID] // connections whose records may not be as memory has them
+	// gate has those commits inside that change a connection, and calls of Discard.
+	gate batch.Gate
+	// torn are the connections whose records may not be as memory has them, because only a
+	// part of an Ordered batch has landed.
+	torn batch.Dirty[ID]
 }
 
 // Open returns the Set of an actor's connections, with all that are stored, none of
-// them with a transport. A
-// record that can't be read, or whose rows are damaged, is logged and quarantined. A nil
-// opts is the zero Options.
+// them with a transport. It writes nothing. A record that can't be read, or whose rows are
+// damaged, is logged and quarantined: it stays where it is, its connection isn't there, and
+// everything else works. A nil opts is the zero Options.
 //
 // There is one Set of an actor at a time: another is actorstore.ErrKept. It must be
 // closed before the actor is.
@@ -114,7 +127,7 @@ func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (_ *Set, 
 
 // restore reads all that is stored.
 func (s *Set) restore(ctx context.Context) error {
-	s.mu.Lock() // nobody else has s yet, but what is called wants it
+	s.mu.Lock() // no other goroutine has s yet, but the methods below ask for the lock
 	defer s.mu.Unlock()
 	for e, err := range List(ctx, s.actor) {
 		if err != nil {
@@ -240,9 +253,12 @@ func (s *Set) Subscribers(dst []*Conn, event string) []*Conn {
 	return append(dst, s.events[event]...)
 }
 
-// Close ends the Set, and waits for a commit that is under way. Ephemeral connections are
-// gone then; those that hibernate are stored, and stay. After an error, which is the
-// context's, Close can be called again. A second Close returns nil.
+// Close ends the Set, and waits for the commits of it that are under way. It asks the
+// engine nothing. Ephemeral connections are gone then; those that hibernate are stored, and
+// stay. What is staged and not being committed fails with ErrClosed.
+//
+// After an error, which is the context's, the Set is as it was, and Close can be called
+// again. A second Close returns nil. Participants of a batch must not call it.
 func (s *Set) Close(ctx context.Context) error {
 	if err := s.gate.Close(ctx); err != nil {
 		return err

@@ -62,7 +62,8 @@ func (s *Set) unusedID() ID {
 	}
 }
 
-// free says whether a connection that is to be made is the only one of its client.
+// free returns ErrExists if a connection that is to be made would be the second one that a
+// gateway knows under its ids.
 //
 // +checklocks:s.mu
 func (s *Set) free(c *Conn) error {
@@ -76,7 +77,9 @@ func exists(c *Conn) error {
 	return fmt.Errorf("%w: %s has gateway %s, request %s", ErrExists, c.rec.ID, c.rec.Gateway, c.rec.Request)
 }
 
-// fits says whether rec, which c is to become, can be stored.
+// fits returns a *SizeError if rec, which c is to become, has no room under one key. It is
+// asked when a change is staged, so that the caller who makes it is told, and again in the
+// commit, when the changes of other batches are known.
 func (c *Conn) fits(rec *Record) error {
 	if n := rec.Size(); n > c.set.limit && !c.ephemeral {
 		return &SizeError{rec.ID, n, c.set.limit}

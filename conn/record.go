@@ -18,7 +18,7 @@ const (
 	oldestVersion = 3
 )
 
-// undefined is JavaScript's undefined in CBOR: the state of who has none.
+// undefined is JavaScript's undefined in CBOR: the state of a connection that was given none.
 var undefined = []byte{0xf7}
 
 // A Header is one of the headers of the request by which a connection was made.

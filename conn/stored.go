@@ -80,7 +80,7 @@ type walk struct {
 	r         actorstore.Reader
 	next, end []byte // what is left
 	yield     func(Stored) bool
-	over      bool // nothing is left, or nobody wants it
+	over      bool // nothing is left, or the caller wants no more
 }
 
 // found yields s; the walk goes on behind its key.
@@ -183,7 +183,7 @@ func (s *Set) Discard(ctx context.Context, id ID) error {
 		return fmt.Errorf("%w: %.80q", ErrUnknown, string(id))
 	}
 	var b batch.Batch
-	if q.Damaged || q.Size == 0 { // nobody writes an empty record: its row is lost
+	if q.Damaged || q.Size == 0 { // no record is empty: its row is lost
 		b.Late(func(b *batch.Batch) error { return s.stageDamaged(ctx, b, key(id)) })
 	} else {
 		b.Delete(key(id))
@@ -219,7 +219,7 @@ func (s *Set) stageDamaged(ctx context.Context, b *batch.Batch, key []byte) (err
 		}
 	}
 	if !there {
-		return nil // somebody was faster
+		return nil // another goroutine was faster
 	}
 	if others {
 		left = min(left, least)

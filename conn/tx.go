@@ -18,7 +18,7 @@ import (
 // The methods that change something return batch.ErrSettled if the batch has landed or was
 // given up, ErrClosed, and the errors of the actor. For a connection that is gone, or that
 // the batch disconnects, they return ErrGone; the commit fails with it if the connection
-// went meanwhile. A Tx is no safer for concurrent use than its batch.
+// went meanwhile. Like its batch, a Tx is not safe for concurrent use.
 type Tx struct {
 	s      *Set
 	b      *batch.Batch
@@ -33,7 +33,8 @@ type Tx struct {
 // participant is a Tx as its batch sees it.
 type participant Tx
 
-// A draft is what a batch makes of one connection.
+// A draft is what a batch makes of one connection: not the record as it will be, which isn't
+// known before the commit, but what the batch has asked for.
 type draft struct {
 	c                *Conn
 	state            []byte // nil: as it is
@@ -46,15 +47,16 @@ type subscription struct {
 	on    bool
 }
 
-// A change is what a commit makes of one connection.
+// A change is what a commit makes of one connection, by the drafts of all batches that land
+// with it. It exists while the commit is under way.
 type change struct {
 	c              *Conn
 	rec            Record // as it will be
 	created, leave bool
 }
 
-// In returns what b does to the connections: the same Tx whenever it is asked. Whoever
-// stages while b is being sealed asks for it then.
+// In returns what b does to the connections: the same Tx each time. A participant that
+// stages while b is being sealed calls In then, so that what it stages lands too.
 func (s *Set) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, s, func() *participant { return &participant{s: s, b: b} }))
 }
@@ -120,13 +122,14 @@ func (t *Tx) Unsubscribe(c *Conn, event string) error {
 	return t.change(c, func(d *draft) { d.events = append(d.events, subscription{event, false}) })
 }
 
-// Disconnect removes a connection. If another batch does so first that is no error of the
-// commit.
+// Disconnect removes a connection. The commit doesn't fail if another batch has removed it
+// meanwhile.
 func (t *Tx) Disconnect(c *Conn) error {
 	return t.change(c, func(d *draft) { d.leaving = true })
 }
 
-// Get returns the connection with that id, also if the batch makes or disconnects it.
+// Get returns the connection with that id, also if the batch makes it. One that the batch
+// disconnects is there until the batch has landed.
 func (t *Tx) Get(id ID) (c *Conn, ok bool) {
 	for _, d := range t.drafts {
 		if d.c.rec.ID == id {
@@ -167,7 +170,8 @@ func (t *Tx) draft(c *Conn) *draft {
 	return nil
 }
 
-// change has fn change the draft of c, if what comes of it can be stored.
+// change has fn change the draft of c, if what comes of it can be stored. fn gets a copy, so
+// that nothing is staged when there is an error.
 func (t *Tx) change(c *Conn, fn func(d *draft)) error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -196,7 +200,8 @@ func (t *Tx) change(c *Conn, fn func(d *draft)) error {
 	return nil
 }
 
-// apply returns what the draft makes of rec.
+// apply returns what the draft makes of rec. It never changes a slice of rec in place: Conn's
+// methods have returned them.
 func (d *draft) apply(rec Record) Record {
 	if d.state != nil {
 		rec.State = d.state
@@ -258,7 +263,8 @@ func (p *participant) Late(b *batch.Batch) error {
 	return nil
 }
 
-// mend writes again what a batch may have changed of which only a part has landed.
+// mend writes again the records of connections that an earlier batch has changed, if only a
+// part of that has landed. Their priors are not known, so the store looks them up.
 //
 // +checklocks:t.s.mu
 func (t *Tx) mend() {
@@ -273,7 +279,9 @@ func (t *Tx) mend() {
 	}
 }
 
-// stage adds a draft to what the commit does, and writes the record.
+// stage adds a draft to what the commit does, and writes the record. A connection that
+// several drafts change is written by each of them, and the last one counts: the store
+// merges writes to one key.
 //
 // +checklocks:t.s.mu
 func (t *Tx) stage(d *draft) error {
@@ -328,7 +336,7 @@ func (p *participant) Landed() {
 	(*Tx)(p).over()
 }
 
-// over follows a commit, whatever became of it.
+// over follows a commit, whatever became of it: a Set that is being closed waits for it.
 //
 // +checklocks:t.s.mu
 func (t *Tx) over() {
@@ -345,7 +353,8 @@ func (p *participant) Refused() {
 	(*Tx)(p).over()
 }
 
-// install makes a change in memory.
+// install makes a change in memory, once it has landed. The lists of subscribers change by
+// what is new and what is gone, so that the others keep their order.
 //
 // +checklocks:s.mu
 func (s *Set) install(ch *change) {
@@ -378,8 +387,9 @@ func (s *Set) install(ch *change) {
 	}
 }
 
-// Failed ends the connections that the batch was to make. Which records a batch has written
-// that landed in part isn't known: so they are written again with the next one.
+// Failed ends the connections that the batch was to make. If only a part of the batch has
+// landed, it isn't known which records are stored: they are written again with the next
+// batch that changes a connection.
 func (p *participant) Failed(_ error, partly bool) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()

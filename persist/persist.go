@@ -68,9 +68,10 @@ type Options struct {
 	// its time to the clock. The clock's OnChange may be called under the actor's commit
 	// lock, and so must not commit. nil means a clock of its own.
 	Clock *alarm.Clock
-	// Logger takes what goes wrong while nobody waits. nil means slog.Default().
+	// Logger takes what goes wrong while no caller waits for it, such as an action that
+	// fails. nil means slog.Default().
 	Logger *slog.Logger
-	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	// Metrics is told what the function Metrics lists; nil means that nothing is counted.
 	Metrics metrics.Sink
 }
 
@@ -263,11 +264,14 @@ func (r *Record) Size() (used, limit int) {
 func (r *Record) Schedule() *Schedule { return &r.sched }
 
 // Close ends the schedule, and waits for the action that is being called, whose context it
-// cancels, and for a commit that is under way. Then the Record refuses everything. It has
-// nothing to write: what was applied and has to be on stable storage is for
-// actorstore.Actor.Sync. After an error, which is the context's, the Record is open, but for
-// its schedule, and Close can be called again. Close isn't for an action to call. A second
-// Close returns nil.
+// cancels, and for the commits of the record that are under way. From then on the Record
+// refuses everything, and what was staged fails with ErrClosed. Close has nothing to write
+// and asks the engine nothing: to have on stable storage what was applied, call
+// actorstore.Actor.Sync.
+//
+// After an error, which is the context's, the Record is open, but for its schedule, and
+// Close can be called again. A second Close returns nil. An action must not call Close, nor
+// may a participant of a batch.
 func (r *Record) Close(ctx context.Context) error {
 	if err := r.sched.stop(ctx); err != nil {
 		return err

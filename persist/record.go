@@ -37,7 +37,7 @@ var undefined = []byte{0xf7}
 // values holds far less.
 const maxListed = 1 << 22
 
-// A record is what is stored. Its slices belong to nobody and are never changed.
+// A record is what is stored. Its slices are never changed.
 type record struct {
 	version uint16 // as read
 	input   []byte // nil: none

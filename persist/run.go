@@ -95,7 +95,7 @@ func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action)
 	r.mu.Lock()
 	stopped := s.stopped
 	r.mu.Unlock()
-	if !stopped { // else nobody would take the source away again
+	if !stopped { // else no stop would take the source away again
 		s.source = s.clock.Source(s.ring)
 	}
 	s.arming.Unlock()
@@ -255,7 +255,7 @@ func (s *Schedule) run(f *Firing, action Action) {
 	r.mu.Unlock()
 }
 
-// errCutOff is what an attempt fails with if nobody is left to say with what.
+// errCutOff is what an attempt has failed with if the process ended before the action did.
 var errCutOff = errors.New("persist: the process ended during the last attempt")
 
 // countFirst notes that an action is going to be called, if that is wanted: as an attempt

@@ -181,7 +181,7 @@ func (r *Record) watch(fn func(context.Context) error) {
 
 // tell calls the watchers, or has whoever does call them once more.
 func (r *Record) tell(ctx context.Context) {
-	// What is told has happened, whatever becomes of who did it.
+	// What is told has happened, whatever becomes of the caller that did it.
 	ctx = context.WithValue(context.WithoutCancel(ctx), hookKey{r}, true)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -33,7 +33,7 @@ func OpenToken(ctx context.Context, actor *actorstore.Actor) (*Token, error) {
 	key := actorstore.AppendInspector(nil)
 	stored, err := actor.Get(ctx, key, nil)
 	if errors.Is(err, actorstore.ErrNotFound) {
-		// Somebody else may be at it: whose commit comes first has made the token.
+		// Another goroutine may make one too: the first commit stores its token.
 		var b batch.Batch
 		b.Late(func(b *batch.Batch) (err error) {
 			if stored, err = actor.Get(ctx, key, nil); errors.Is(err, actorstore.ErrNotFound) {

@@ -18,7 +18,7 @@ import (
 // last sub-batch, so that it isn't stored if only a part of the batch lands.
 //
 // The methods of a Tx return batch.ErrSettled if the batch has landed or was given up,
-// ErrClosed, and the errors of the actor. A Tx is no safer for concurrent use than its batch.
+// ErrClosed, and the errors of the actor. Like its batch, a Tx is not safe for concurrent use.
 type Tx struct {
 	r    *Record
 	b    *batch.Batch
@@ -42,8 +42,8 @@ type Tx struct {
 // participant is a Tx as its batch sees it.
 type participant Tx
 
-// In returns what b does to the record: the same Tx whenever it is asked. Whoever stages
-// while b is being sealed asks for it then.
+// In returns what b does to the record: the same Tx each time. A participant that stages
+// while b is being sealed calls In then, so that what it stages lands too.
 func (r *Record) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, r, func() *participant { return &participant{r: r, b: b} }))
 }
@@ -135,7 +135,7 @@ func (t *Tx) begin(b *batch.Batch) error {
 		return nil
 	}
 	if err := r.usable(); err != nil {
-		return err // whoever opened the record anew doesn't know what is staged here
+		return err // a Record that was opened since doesn't know what is staged here
 	}
 	if !r.gate.Enter() {
 		return ErrClosed
