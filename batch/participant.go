@@ -51,12 +51,18 @@ func (b *Batch) Enlist(owner any, p Participant) {
 	if b.Enlisted(owner) == nil {
 		b.parts = append(b.parts, part{owner, p})
 	}
-	for _, waiting := range b.late[b.lateRun:] {
-		if waiting == p {
-			return
-		}
+	if !awaits(b.late[b.lateRun:], p) {
+		b.late = append(b.late, p)
 	}
-	b.late = append(b.late, p)
+}
+
+// awaits reports whether p, or a batch that is joined and has p, is among those whose Late
+// is yet to be called.
+func awaits(late []Participant, p Participant) bool {
+	return slices.ContainsFunc(late, func(o Participant) bool {
+		j, ok := o.(joined)
+		return o == p || ok && awaits(j.of.late, p)
+	})
 }
 
 // Enlisted returns owner's participant in b, or in a batch that is joined to it. It returns

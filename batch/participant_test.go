@@ -355,7 +355,7 @@ func TestIn(t *testing.T) {
 	if in(&b) != p || in(new(batch.Batch)) == p {
 		t.Error("a batch that is settled forgets its participants, or a new one has them")
 	}
-	if want := []string{"1 late", "1 late", "2 late", "1 late", "1 landed", "2 landed"}; !slices.Equal(log, want) {
+	if want := []string{"1 late", "2 late", "1 late", "1 landed", "2 landed"}; !slices.Equal(log, want) {
 		t.Errorf("got %q, want %q", log, want)
 	}
 	b.Reset()

@@ -162,7 +162,8 @@ func (t *Tx) State(c *Conn) []byte {
 	return c.State()
 }
 
-// draft returns what the batch makes of c, nil for nothing.
+// draft returns what the batch makes of c, nil for nothing. A batch changes few connections,
+// so they are looked through.
 func (t *Tx) draft(c *Conn) *draft {
 	if i := slices.IndexFunc(t.drafts, func(d *draft) bool { return d.c == c }); i >= 0 {
 		return t.drafts[i]
