@@ -123,7 +123,7 @@ func (m *model) receive(mb *modelBatch) {
 		})
 		if m.rng.IntN(3) == 0 {
 			m.note("in the same batch:")
-			err, then := m.act(mb, r, msg, r.Deliveries)
+			then, err := m.act(mb, r, msg, r.Deliveries)
 			must(m.r.t, err)
 			mb.commit = append(mb.commit, then)
 		}
@@ -186,7 +186,7 @@ func (m *model) settle(mb *modelBatch) {
 	if msg != nil {
 		deliveries = msg.deliveries
 	}
-	err, then := m.act(mb, r.Receipt, msg, deliveries)
+	then, err := m.act(mb, r.Receipt, msg, deliveries)
 	if want != nil || err != nil {
 		wantErr(m.r.t, "settle", err, want)
 		return
@@ -197,7 +197,7 @@ func (m *model) settle(mb *modelBatch) {
 
 // act completes, gives back or extends by a receipt, and returns what follows for the
 // message, nil if there is none, when that has been handed out so often.
-func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uint32) (err error, then func()) {
+func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uint32) (then func(), err error) {
 	now := time.Now()
 	delay := time.Duration(m.rng.IntN(3)) * 5 * time.Second
 	what := "complete"
@@ -224,7 +224,7 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 		then = func() { msg.hidden = now.Add(delay + time.Second) }
 	}
 	m.note("%s %s, %v: %v", what, r, delay, err)
-	return err, then
+	return then, err
 }
 
 // die moves a message to its dead-letter name.
