@@ -10,7 +10,9 @@ import (
 
 // errReadOnly: the store was opened with Options.ReadOnly; nothing was
 // applied. It is of the kind errkind.ErrReadOnly, by which callers know it, whatever
-// engine they have: a name of its own would be one more to ask for.
+// engine they have: a name of its own would be one more to ask for. Where a store of a newer
+// format is opened the error is kv.ErrNewerFormat, as a *kv.FormatError, and one of damage
+// wraps kv.ErrCorrupt.
 var errReadOnly = errkind.New("pebblekv: the store is open for reading only", errkind.ErrReadOnly)
 
 // wrap gives an error of Pebble its place in the contract.
