@@ -34,6 +34,9 @@ func BenchmarkIndex(b *testing.B) { benchmark(b, "sqlite/index") }
 
 func BenchmarkVacuum(b *testing.B) { benchmark(b, "sqlite/vacuum") }
 
+// BenchmarkUpdate makes transactions of one row through package greenroom, and below it.
+func BenchmarkUpdate(b *testing.B) { benchmarkLines(b, doorLines(enginePebble)) }
+
 // BenchmarkOpen opens a database that is nowhere open, reads a row and closes it.
 func BenchmarkOpen(b *testing.B) { benchmarkLines(b, openLines(enginePebble)) }
 

@@ -114,6 +114,6 @@ func allLines(engine string, drivers bool) []line {
 	if drivers {
 		lines = append(lines, driverLines(engine)...)
 	}
-	return slices.Concat(lines, openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
+	return slices.Concat(lines, doorLines(engine), openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
 		crowdLines(engine), hostLines(engine), tracesLines(engine))
 }

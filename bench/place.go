@@ -128,11 +128,14 @@ func (p *actorPlace) open(ctx context.Context) (err error) {
 	return err
 }
 
-// openStore opens the actors of an engine. A measurement that runs for long enough outgrows
-// the default quota.
+// maxStorage is the quota of actors: a measurement that runs for long enough outgrows the
+// default one.
+const maxStorage = 1 << 40
+
+// openStore opens the actors of an engine.
 func openStore(ctx context.Context, engine kv.Engine) (*actorstore.Store, error) {
 	limits := batch.DefaultLimits()
-	limits.Storage = 1 << 40
+	limits.Storage = maxStorage
 	return actorstore.Open(ctx, engine, &actorstore.Options{Limits: limits})
 }
 

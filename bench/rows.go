@@ -48,10 +48,15 @@ func newRows(length int) *rows {
 	return r
 }
 
-// insert runs stmt, an insertRow, with the next row.
-func (r *rows) insert(stmt *sqlite3.Stmt) error {
+// next makes up the next row.
+func (r *rows) next() {
 	r.a++
 	noise(r.rnd, r.b[:blobSize])
+}
+
+// insert runs stmt, an insertRow, with the next row.
+func (r *rows) insert(stmt *sqlite3.Stmt) error {
+	r.next()
 	if err := stmt.BindInt64(1, r.a); err != nil {
 		return err
 	}

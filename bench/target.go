@@ -8,6 +8,7 @@ func target(title string) (atLeast float64, ok bool) {
 		"sqlite/insert-1 " + fileWALFull:      1,
 		"sqlite/insert-1 " + fileDeleteFull:   2.5,
 		"sqlite/insert-1 " + rawEngine:        0.9,
+		"door/update " + belowDoor:            0.95,
 		"sqlite/insert-200 " + fileWALFull:    4,
 		"sqlite/insert-200 " + rawEngine:      0.85,
 		"sqlite/bulk " + fileWALFull:          1,

@@ -14,13 +14,13 @@ import (
 // is visible; who is first may have it. It returns the errors of the context and of the
 // queue.
 func (q *Queue) WaitFor(ctx context.Context, names ...string) error {
-	return q.waitUntil(ctx, names, func() bool { return q.index.first(names) != nil })
+	return waitUntil(ctx, q, names, func() bool { return q.index.first(names) != nil })
 }
 
 // WaitForOther is WaitFor of a message that has none of the names, and returns the name
 // that it has.
 func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string, err error) {
-	err = q.waitUntil(ctx, nil, func() (visible bool) {
+	err = waitUntil(ctx, q, nil, func() (visible bool) {
 		name, visible = q.index.other(names)
 		return visible
 	})
@@ -29,7 +29,7 @@ func (q *Queue) WaitForOther(ctx context.Context, names ...string) (name string,
 
 // waitUntil returns when look, which is called with the lock, has found what it looks for:
 // messages of the names, of any if there are none.
-func (q *Queue) waitUntil(ctx context.Context, names []string, look func() bool) error {
+func waitUntil(ctx context.Context, q *Queue, names []string, look func() bool) error {
 	l := q.listen(names) // before the look
 	defer q.unlisten(l)
 	for {
@@ -78,7 +78,7 @@ func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan tim
 		case <-q.actor.Done():
 			return came, cmp.Or(q.actor.Err(), error(actorstore.ErrClosed))
 		case <-look:
-			if err := q.lost(ctx); err != nil {
+			if err := lost(ctx, q); err != nil {
 				return came, err
 			}
 		}
@@ -87,7 +87,7 @@ func await[T any](ctx context.Context, q *Queue, comes <-chan T, over <-chan tim
 
 // lost says why nothing will come any more. While the actor's owner is known, which is
 // nearly always, that is a look at memory.
-func (q *Queue) lost(ctx context.Context) error {
+func lost(ctx context.Context, q *Queue) error {
 	err := q.actor.Owned(ctx)
 	q.mu.Lock()
 	defer q.mu.Unlock()
