@@ -80,14 +80,10 @@ func ExampleHost_Do() {
 // An account keeps a book in SQL. What a turn writes lands whole, or not at all.
 func ExampleContext() {
 	book := host.NewAction("book", func(c *host.Context, amount int) (balance int, err error) {
-		tx, err := c.SQL()
-		if err != nil {
+		if _, err := c.Exec("insert into book values(?)", amount); err != nil {
 			return 0, err
 		}
-		if _, err := tx.ExecContext(c, "insert into book values(?)", amount); err != nil {
-			return 0, err
-		}
-		if err := tx.QueryRowContext(c, "select sum(amount) from book").Scan(&balance); err != nil {
+		if err := c.QueryRow("select sum(amount) from book").Scan(&balance); err != nil {
 			return 0, err
 		}
 		if balance < 0 {
@@ -98,11 +94,7 @@ func ExampleContext() {
 	account := &host.Type{
 		Name: "account",
 		Create: func(c *host.Context) error {
-			tx, err := c.SQL()
-			if err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(c, "create table book(amount int)")
+			_, err := c.Exec("create table book(amount int)")
 			return err
 		},
 		Actions: []host.AnyAction{book},

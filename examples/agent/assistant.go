@@ -45,11 +45,7 @@ func (o *office) assistant() *host.Type {
 		Name: "assistant",
 		// The first turn of her life makes the memory, and starts the workflow: both or none.
 		Create: func(c *host.Context) error {
-			tx, err := c.SQL()
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(c, "create virtual table memory using fts5(fact, tokenize = porter)"); err != nil {
+			if _, err := c.Exec("create virtual table memory using fts5(fact, tokenize = porter)"); err != nil {
 				return err
 			}
 			return c.StartWorkflow(nil)
@@ -68,11 +64,7 @@ var (
 
 // keep remembers a fact, with the turn.
 func keep(c *host.Context, fact string) error {
-	tx, err := c.SQL()
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(c, "insert into memory values (?)", fact)
+	_, err := c.Exec("insert into memory values (?)", fact)
 	return err
 }
 
@@ -82,11 +74,7 @@ func find(c *host.Context, text string) (facts []string, err error) {
 	if match == "" {
 		return nil, nil
 	}
-	tx, err := c.SQL()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := tx.QueryContext(c, "select fact from memory where memory match ? order by rank, rowid limit 3", match)
+	rows, err := c.Query("select fact from memory where memory match ? order by rank, rowid limit 3", match)
 	if err != nil {
 		return nil, err
 	}

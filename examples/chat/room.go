@@ -7,13 +7,11 @@
 package chat
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/host"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // roomType is the name of the type.
@@ -76,11 +74,7 @@ func Room() *host.Type {
 
 // create makes the table, in the transaction in which the room comes to be.
 func create(c *host.Context) error {
-	tx, err := c.SQL()
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(c, `create table message(
+	_, err := c.Exec(`create table message(
 		id integer primary key, at integer not null, name text not null, text text not null, key text unique)`)
 	return err
 }
@@ -100,11 +94,7 @@ func connect(c *host.Context, n *host.Conn) error {
 	if since <= 0 {
 		query = newest
 	}
-	tx, err := c.SQL()
-	if err != nil {
-		return err
-	}
-	missed, err := messages(c, tx, query, since, maxHistory)
+	missed, err := messages(c, query, since, maxHistory)
 	if err != nil {
 		return err
 	}
@@ -135,16 +125,12 @@ func say(c *host.Context, s saying) (m message, err error) {
 	if text == "" || utf8.RuneCountInString(text) > maxText || len(s.Key) > maxKey {
 		return m, &host.Error{Code: "bad_text", Message: "A message has between 1 and 2000 characters."}
 	}
-	tx, err := c.SQL()
-	if err != nil {
-		return m, err
-	}
 	// A message that was sent again is found by its key, and not said again.
-	ms, err := messages(c, tx, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
+	ms, err := messages(c, `select id, at, name, text from message where key = nullif(?, '')`, s.Key)
 	if err != nil || len(ms) > 0 {
 		return first(ms), err
 	}
-	ms, err = messages(c, tx, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
+	ms, err = messages(c, `insert into message(at, name, text, key) values (?, ?, ?, nullif(?, ''))
 		returning id, at, name, text`, c.Now().UnixMilli(), name, text, s.Key)
 	if err != nil {
 		return m, err
@@ -167,16 +153,12 @@ const (
 
 // history returns messages behind one. Who gets as many as there may be asks again.
 func history(c *host.Context, since int64) ([]message, error) {
-	tx, err := c.SQL()
-	if err != nil {
-		return nil, err
-	}
-	return messages(c, tx, behind, since, maxHistory)
+	return messages(c, behind, since, maxHistory)
 }
 
 // messages returns what a query returns.
-func messages(ctx context.Context, tx *vfs.Tx, query string, args ...any) (ms []message, err error) {
-	rows, err := tx.QueryContext(ctx, query, args...)
+func messages(c *host.Context, query string, args ...any) (ms []message, err error) {
+	rows, err := c.Query(query, args...)
 	if err != nil {
 		return nil, err
 	}
