@@ -46,7 +46,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -349,9 +348,6 @@ func (q *Queue) millis() int64 { return q.clock.Now().UnixMilli() }
 
 // visibility is Options.Visibility in milliseconds.
 func (q *Queue) visibility() int64 { return after(0, q.opts.Visibility) }
-
-// isDead says whether a name is one of dead letters.
-func (q *Queue) isDead(name string) bool { return strings.HasSuffix(name, q.opts.DeadLetter) }
 
 // after returns the millisecond at which d from now is over. Any d will do: what rounds it
 // up is not added to it, which may be Forever.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -227,7 +228,7 @@ func (q *Queue) mustDie(it *item) bool { return !it.stays && q.dying(it.line.nam
 
 // dying says whether a message of that name has been handed out often enough.
 func (q *Queue) dying(name string, l lease) bool {
-	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !q.isDead(name)
+	return q.opts.MaxReceive > 0 && l.deliveries >= uint32(q.opts.MaxReceive) && !strings.HasSuffix(name, q.opts.DeadLetter)
 }
 
 // add reserves an id for a message and stages it. Dead letters don't count against the

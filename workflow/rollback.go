@@ -110,7 +110,7 @@ func (r *run) undo(u *undoing) error {
 		case err == nil && landed:
 			return nil
 		case err == nil:
-			return r.undone(u)
+			return r.mark(u, undoneAt(r.wf.now()))
 		case context.Cause(r.life) != nil:
 			return context.Cause(r.life)
 		case n >= most || final(err):
@@ -158,7 +158,7 @@ func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 		}()
 		err = u.undo.do(ctx, r.wf.opts.Codec, u.out, func(b *batch.Batch) error {
 			b.OnCommit(func() { landed = true })
-			return r.stageMark(u, b, r.isUndone)
+			return stageMark(r, u, b, undoneAt(r.wf.now()))
 		})
 	}()
 	<-over
@@ -174,13 +174,9 @@ func (r *run) tryUndo(u *undoing, info StepInfo) (landed bool, err error) {
 	return landed && err == nil, err
 }
 
-// undone records that a step was undone.
-func (r *run) undone(u *undoing) error { return r.mark(u, r.isUndone) }
-
-// isUndone says in the metadata of a step that it was undone.
-func (r *run) isUndone(m *history.Metadata) {
-	now := r.wf.now()
-	m.RollbackCompletedAt, m.RollbackError = &now, nil
+// undoneAt says in the metadata of a step that it was undone.
+func undoneAt(now history.Millis) func(*history.Metadata) {
+	return func(m *history.Metadata) { m.RollbackCompletedAt, m.RollbackError = &now, nil }
 }
 
 // notUndone records why a step could not be undone, and returns that.
@@ -195,7 +191,7 @@ func (r *run) notUndone(u *undoing, cause error) error {
 }
 
 // stageMark has a change of a step's metadata land with b.
-func (r *run) stageMark(u *undoing, b *batch.Batch, change func(*history.Metadata)) error {
+func stageMark(r *run, u *undoing, b *batch.Batch, change func(*history.Metadata)) error {
 	e, ok := r.wf.h.Get(u.at)
 	if !ok || e.Metadata == nil {
 		return storageError(fmt.Errorf("entry %s is gone", r.wf.h.Path(u.at)))
@@ -220,7 +216,7 @@ func (r *run) stageMark(u *undoing, b *batch.Batch, change func(*history.Metadat
 func (r *run) mark(u *undoing, change func(*history.Metadata)) error {
 	var b batch.Batch
 	defer b.Abort(nil)
-	if err := r.stageMark(u, &b, change); err != nil {
+	if err := stageMark(r, u, &b, change); err != nil {
 		return err
 	}
 	err := r.wf.actor.Commit(context.WithoutCancel(r.life), &b)
