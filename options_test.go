@@ -72,7 +72,7 @@ func TestPartsOptions(t *testing.T) {
 	}{
 		{q, q.options(a), []string{"Clock", "Logger", "Metrics"}, nil},
 		{d, d.options(a), []string{"MayWrite", "Logger", "Metrics"}, []string{"MaxConns"}},
-		{w, w.options(a), []string{"Clock", "Logger"}, []string{"Queue"}}, // of OpenWorkflow
+		{w, w.options(a), []string{"Clock", "Logger", "RunContext"}, []string{"Queue"}}, // of OpenWorkflow
 		{s, s.options(a), []string{"Logger", "Metrics"}, []string{"Adopt", "Now"}},
 	} {
 		said, got := reflect.ValueOf(part.said).Elem(), reflect.ValueOf(part.got).Elem()
