@@ -234,21 +234,21 @@ func TestWorkflowAndRun(t *testing.T) {
 		r := newRigOn(t, memkv.New(), batch.Limits{})
 		r.actor.Handle("other", note)
 		end := r.runs(t)
-		done := make(chan error, 1)
-		go func() {
-			_, err := greenroom.RunWorkflow(ctx, r.actor, book, "new")
-			done <- err
-		}()
-		synctest.Wait()
+		w, err := greenroom.OpenWorkflow(ctx, r.actor, book, nil)
+		must(t, err)
+		must(t, w.Start(ctx, "new"))
 		r.update(t, func(tx *greenroom.Tx) error {
 			_, err := tx.Enqueue(queue.Send{Name: "other", Body: "x"})
 			return err
 		})
-		must(t, <-done)
-		synctest.Wait()
+		out, err := w.Live(ctx)
+		if synctest.Wait(); out != "newnew" || err != nil {
+			t.Errorf("the workflow returns %q, %v", out, err)
+		}
 		if n := r.log.lines("no handler"); n != 0 || r.notes(t) != "other x 1;" {
 			t.Errorf("%d warnings, handled %s", n, r.notes(t))
 		}
+		must(t, w.Close())
 		must(t, end())
 	})
 }
