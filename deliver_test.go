@@ -189,7 +189,7 @@ func TestRunSettled(t *testing.T) {
 		q, err := r.actor.Queue(ctx)
 		must(t, err)
 		answer, err := q.EnqueueAndWait(ctx, queue.Send{Name: "answers"}, time.Minute)
-		if got := fmt.Sprintf("%s", answer); err != nil || !strings.Contains(got, "yes") {
+		if got := string(answer); err != nil || !strings.Contains(got, "yes") {
 			t.Errorf("answered %s, %v", got, err)
 		}
 		_, err = q.Enqueue(ctx, queue.Send{Name: "waits", Body: "x"})

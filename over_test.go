@@ -94,7 +94,7 @@ func TestTxOver(t *testing.T) {
 	} {
 		wantErr(t, name+" of a closed actor", err, greenroom.ErrClosed)
 	}
-	if r.actor.SQL() != r.actor.SQL() {
+	if first, second := r.actor.SQL(), r.actor.SQL(); first != second {
 		t.Error("each pool of a closed actor is another one")
 	}
 }

@@ -181,7 +181,7 @@ func TestActionMissing(t *testing.T) {
 		}
 		w.leave()
 		opts.Clock = nil
-		s = w.start(opts, Actions{})
+		w.start(opts, Actions{})
 		pass(sec)
 		if n := w.log.lines("there is no action"); n != 2 {
 			t.Errorf("after a restart it was logged %d times", n)
