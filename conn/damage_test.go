@@ -121,7 +121,7 @@ func (r *room) damaged(ids []ID, bad ID, rows bool) {
 		t.Errorf("there are %v, want %v", there, sound)
 	}
 	found := r.set.Quarantined()
-	if len(found) != 1 || !errors.Is(found[0].Err, ErrCorrupt) || found[0].Stray != stray || found[0].Damaged != rows || found[0].ID != bad {
+	if len(found) != 1 || !errors.Is(found[0].Err, actorstore.ErrCorrupt) || found[0].Stray != stray || found[0].Damaged != rows || found[0].ID != bad {
 		t.Fatalf("quarantined: %+v", found)
 	}
 	r.listed(ids)

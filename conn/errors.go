@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -30,11 +29,6 @@ var (
 	ErrID = errors.New("conn: bad id")
 	// ErrUnknown: no quarantined record has that id.
 	ErrUnknown = errkind.New("conn: no such record", errkind.ErrNotFound)
-	// ErrCorrupt: a stored record can't be read. It is actorstore.ErrCorrupt.
-	ErrCorrupt = actorstore.ErrCorrupt
-	// ErrNewerFormat: a stored record is of a version that is not known yet; it comes as
-	// an *actorstore.FormatError. It is actorstore.ErrNewerFormat.
-	ErrNewerFormat = actorstore.ErrNewerFormat
 )
 
 // A SizeError says how large a connection's record would have become. It wraps ErrTooLarge.

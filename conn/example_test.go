@@ -184,7 +184,7 @@ func ExampleSet_Quarantined() {
 	defer set.Close(ctx)
 
 	for _, q := range set.Quarantined() {
-		fmt.Println(q.ID, q.Size, errors.Is(q.Err, conn.ErrCorrupt))
+		fmt.Println(q.ID, q.Size, errors.Is(q.Err, actorstore.ErrCorrupt))
 		check(set.Discard(ctx, q.ID))
 	}
 	fmt.Println(len(set.Quarantined()))

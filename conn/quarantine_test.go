@@ -49,9 +49,9 @@ func TestQuarantine(t *testing.T) {
 		t.Errorf("quarantined: %+v", found)
 	}
 	for _, q := range found {
-		want := ErrCorrupt
+		want := actorstore.ErrCorrupt
 		if q.ID == "c-newer" {
-			want = ErrNewerFormat
+			want = actorstore.ErrNewerFormat
 		}
 		if !errors.Is(q.Err, want) || q.Size != len(bad[q.ID]) {
 			t.Errorf("%q: size %d, %v, want %d, %v", q.ID, q.Size, q.Err, len(bad[q.ID]), want)

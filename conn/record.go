@@ -120,16 +120,16 @@ func (r *Record) Validate() error {
 // ParseRecord decodes what Append wrote, of version 3 too. It keeps nothing of b. Whether
 // Parameters and State are CBOR is for who reads them.
 //
-// Errors: ErrNewerFormat for a later version, ErrCorrupt for anything else.
+// Errors: actorstore.ErrNewerFormat for a later version, actorstore.ErrCorrupt for anything else.
 func ParseRecord(b []byte) (*Record, error) {
 	version, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("conn: record: %w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("conn: record: %w: %w", err, actorstore.ErrCorrupt)
 	case version > recordVersion:
 		return nil, fmt.Errorf("conn: %w", &actorstore.FormatError{What: "record", Found: uint64(version), Known: recordVersion})
 	case version < oldestVersion:
-		return nil, fmt.Errorf("conn: record: there is no version %d: %w", version, ErrCorrupt)
+		return nil, fmt.Errorf("conn: record: there is no version %d: %w", version, actorstore.ErrCorrupt)
 	}
 	rd := bare.NewReader(body)
 	r := &Record{ID: ID(rd.String()), Parameters: rd.DataCopy(), State: rd.DataCopy()}
@@ -145,7 +145,7 @@ func ParseRecord(b []byte) (*Record, error) {
 	r.Path = rd.String()
 	r.Headers = readHeaders(rd)
 	if err := rd.Done(); err != nil {
-		return nil, fmt.Errorf("conn: record: %w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("conn: record: %w: %w", err, actorstore.ErrCorrupt)
 	}
 	return r, nil
 }

@@ -158,8 +158,8 @@ func TestRecordCorrupt(t *testing.T) {
 		Subscriptions: []string{"tick"}, Headers: []Header{{"a", "1"}, {"b", "2"}}}
 	good := rec.Append(nil)
 	for n := range good {
-		if _, err := ParseRecord(good[:n]); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("the first %d bytes of %x: %v, want %v", n, good, err, ErrCorrupt)
+		if _, err := ParseRecord(good[:n]); !errors.Is(err, actorstore.ErrCorrupt) {
+			t.Errorf("the first %d bytes of %x: %v, want %v", n, good, err, actorstore.ErrCorrupt)
 		}
 	}
 	for _, bad := range []struct {
@@ -167,14 +167,14 @@ func TestRecordCorrupt(t *testing.T) {
 		b    []byte
 		err  error
 	}{
-		{"trailing", append(bytes.Clone(good), 0), ErrCorrupt},
-		{"version 2", append([]byte{2, 0}, good[2:]...), ErrCorrupt},
-		{"version 0", append([]byte{0, 0}, good[2:]...), ErrCorrupt},
-		{"version 5", append([]byte{5, 0}, good[2:]...), ErrNewerFormat},
-		{"version 1024", append([]byte{0, 4}, good[2:]...), ErrNewerFormat},
-		{"text", bytes.Replace(good, []byte("tick"), []byte("ti\xffk"), 1), ErrCorrupt},
-		{"headers", bytes.Replace(good, []byte("\x01b\x012"), []byte("\x01a\x012"), 1), ErrCorrupt},
-		{"count", bytes.Replace(good, []byte("\x01\x04tick"), []byte("\x7f\x04tick"), 1), ErrCorrupt},
+		{"trailing", append(bytes.Clone(good), 0), actorstore.ErrCorrupt},
+		{"version 2", append([]byte{2, 0}, good[2:]...), actorstore.ErrCorrupt},
+		{"version 0", append([]byte{0, 0}, good[2:]...), actorstore.ErrCorrupt},
+		{"version 5", append([]byte{5, 0}, good[2:]...), actorstore.ErrNewerFormat},
+		{"version 1024", append([]byte{0, 4}, good[2:]...), actorstore.ErrNewerFormat},
+		{"text", bytes.Replace(good, []byte("tick"), []byte("ti\xffk"), 1), actorstore.ErrCorrupt},
+		{"headers", bytes.Replace(good, []byte("\x01b\x012"), []byte("\x01a\x012"), 1), actorstore.ErrCorrupt},
+		{"count", bytes.Replace(good, []byte("\x01\x04tick"), []byte("\x7f\x04tick"), 1), actorstore.ErrCorrupt},
 	} {
 		if _, err := ParseRecord(bad.b); !errors.Is(err, bad.err) {
 			t.Errorf("%s: %v, want %v", bad.name, err, bad.err)
@@ -214,8 +214,8 @@ func FuzzParseRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := ParseRecord(b)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
-				t.Fatalf("%v is neither %v nor %v", err, ErrCorrupt, ErrNewerFormat)
+			if !errors.Is(err, actorstore.ErrCorrupt) && !errors.Is(err, actorstore.ErrNewerFormat) {
+				t.Fatalf("%v is neither %v nor %v", err, actorstore.ErrCorrupt, actorstore.ErrNewerFormat)
 			}
 			return
 		}

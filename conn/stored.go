@@ -17,7 +17,7 @@ import (
 type Stored struct {
 	ID      ID        // as the key has it
 	Record  *Record   // nil if it can't be read
-	Err     error     // why it can't: ErrCorrupt or ErrNewerFormat
+	Err     error     // why it can't: actorstore.ErrCorrupt or actorstore.ErrNewerFormat
 	Size    int       // bytes of the value
 	Updated time.Time // when it was written, to the millisecond
 	// Damaged: not only what the value means is lost, but the rows that hold it are
@@ -33,7 +33,7 @@ type Stored struct {
 // is the caller's.
 //
 // An error is yielded once, with a zero Stored, and ends the sequence: the engine's, or
-// ErrCorrupt for damaged rows that r can't read around.
+// actorstore.ErrCorrupt for damaged rows that r can't read around.
 func List(ctx context.Context, r actorstore.Reader) iter.Seq2[Stored, error] {
 	return func(yield func(Stored, error) bool) {
 		if err := list(ctx, r, func(s Stored) bool { return yield(s, nil) }); err != nil {
@@ -60,7 +60,7 @@ func list(ctx context.Context, r actorstore.Reader, yield func(Stored) bool) (er
 	w := walk{r: r, next: start, end: end, yield: yield}
 	for !w.over {
 		err := w.sound(ctx)
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
 			err = w.around(ctx, err)
 		}
 		if err != nil {
@@ -111,7 +111,7 @@ func (w *walk) around(ctx context.Context, damage error) error {
 		return damage
 	}
 	for e, err := range s.Survey(ctx, w.next, w.end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return err
 		}
 		if err != nil {
@@ -138,7 +138,7 @@ func readEntry(e actorstore.Entry) Stored {
 	s.Record, s.Err = ParseRecord(e.Value)
 	// Under another key it would be saved there, and be two connections.
 	if s.Err == nil && s.Record.ID != s.ID {
-		s.Err = fmt.Errorf("conn: record: it is that of %q: %w", s.Record.ID, ErrCorrupt)
+		s.Err = fmt.Errorf("conn: record: it is that of %q: %w", s.Record.ID, actorstore.ErrCorrupt)
 		s.Record = nil
 	}
 	return s
@@ -149,7 +149,7 @@ func readEntry(e actorstore.Entry) Stored {
 type Quarantined struct {
 	ID   ID    // as the key has it
 	Size int   // bytes of the value, 0 if it is Damaged or Stray
-	Err  error // ErrCorrupt, or ErrNewerFormat
+	Err  error // actorstore.ErrCorrupt, or actorstore.ErrNewerFormat
 	// Damaged and Stray are those of Stored. Stray rows have no ID to Discard them by:
 	// DiscardStray removes them all, and a check of the store (actorstore.Store.CheckActor)
 	// says which they are.
@@ -212,7 +212,7 @@ func (s *Set) stageDamaged(ctx context.Context, b *batch.Batch, key []byte) (err
 			there = true
 		case err == nil:
 			left -= int64(len(e.Key) + batch.WrapperBytes + e.Size)
-		case e.Key == nil || !errors.Is(err, ErrCorrupt):
+		case e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt):
 			return err
 		default:
 			others = true

@@ -17,7 +17,7 @@ import (
 // any nothing is written.
 //
 // Behind a record whose own rows are damaged there may be more: it must be discarded first.
-// Where that is seen the error is ErrCorrupt, and what was found before it has been removed.
+// Where that is seen the error is actorstore.ErrCorrupt, and what was found before it has been removed.
 func (s *Set) DiscardStray(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err

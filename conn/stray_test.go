@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -108,7 +109,7 @@ func TestDiscardStrayBehindDamage(t *testing.T) {
 	r.breaksOff(conns[2].ID())
 	r.write(kv.Clear(rows[len(rows)-1]))
 	r.crash()
-	if err := r.set.DiscardStray(ctx); !errors.Is(err, ErrCorrupt) {
+	if err := r.set.DiscardStray(ctx); !errors.Is(err, actorstore.ErrCorrupt) {
 		t.Errorf("behind a damaged record: %v", err)
 	}
 	must(t, r.set.Discard(ctx, bad))

@@ -12,11 +12,11 @@ import (
 const (
 	DefaultMaxAwake    = 1000
 	DefaultIdleTimeout = 30 * time.Second
-	DefaultTurnTimeout = 30 * time.Second
-	DefaultMailbox     = 64
+	defaultTurnTimeout = 30 * time.Second
+	defaultMailbox     = 64
 	DefaultAwayTimeout = time.Minute
-	DefaultCouriers    = 64
-	DefaultRescan      = time.Minute
+	defaultCouriers    = 64
+	defaultRescan      = time.Minute
 )
 
 // Options change what Open does. The zero value is fine.
@@ -68,12 +68,12 @@ func (o *Options) orDefault() Options {
 		r = *o
 	}
 	r.MaxAwake = orInt(r.MaxAwake, DefaultMaxAwake)
-	r.Couriers = orInt(r.Couriers, min(max(1, r.MaxAwake/4), DefaultCouriers))
-	r.Mailbox = orInt(r.Mailbox, DefaultMailbox)
+	r.Couriers = orInt(r.Couriers, min(max(1, r.MaxAwake/4), defaultCouriers))
+	r.Mailbox = orInt(r.Mailbox, defaultMailbox)
 	r.IdleTimeout = orTime(r.IdleTimeout, DefaultIdleTimeout)
-	r.TurnTimeout = orTime(r.TurnTimeout, DefaultTurnTimeout)
+	r.TurnTimeout = orTime(r.TurnTimeout, defaultTurnTimeout)
 	r.AwayTimeout = orTime(r.AwayTimeout, DefaultAwayTimeout)
-	r.Rescan = orTime(r.Rescan, DefaultRescan)
+	r.Rescan = orTime(r.Rescan, defaultRescan)
 	if r.Logger == nil {
 		r.Logger = slog.Default()
 	}

@@ -117,7 +117,7 @@ func (c *checker) metadata() error {
 			c.find(key, false, "it is missing, and there are %d messages", c.found.size)
 		}
 		return nil
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, actorstore.ErrCorrupt):
 		return nil // which was found before
 	case err != nil:
 		return err

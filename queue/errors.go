@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -53,8 +52,6 @@ var (
 	ErrID = errors.New("queue: bad id")
 	// ErrNoIDs: all ids have been given; none is given twice.
 	ErrNoIDs = errors.New("queue: there are no ids left")
-	// ErrCorrupt: a stored message is damaged. It is actorstore.ErrCorrupt.
-	ErrCorrupt = actorstore.ErrCorrupt
 )
 
 // A FullError says how many messages a queue may have. It wraps ErrFull.

@@ -77,7 +77,7 @@ func (e *entry) stored(now time.Time, visibility time.Duration) Stored {
 	m := Stored{Key: e.key, Size: len(e.value), Err: e.err}
 	id, ok := parseMessageKey(e.key)
 	if m.ID = id; !ok && m.Err == nil {
-		m.Err = fmt.Errorf("%w: the key is no message's", ErrCorrupt)
+		m.Err = fmt.Errorf("%w: the key is no message's", actorstore.ErrCorrupt)
 	}
 	if m.Err != nil {
 		return m

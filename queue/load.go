@@ -20,7 +20,7 @@ type Quarantined struct {
 	ID   ID     // 0 when the key is no message's
 	Key  []byte // of the actor
 	Size int    // of the value in bytes, 0 when that isn't known
-	Err  error  // what is wrong with it; often wraps ErrCorrupt or actorstore.ErrNewerFormat
+	Err  error  // what is wrong with it; often wraps actorstore.ErrCorrupt or actorstore.ErrNewerFormat
 }
 
 // Quarantined returns what is set aside, in the order in which it was found.
@@ -88,7 +88,7 @@ func (q *Queue) load(ctx context.Context) (err error) {
 		found.size++
 		id, ok := parseMessageKey(e.key)
 		if !ok {
-			q.quarantine(Quarantined{Key: e.key, Size: len(e.value), Err: fmt.Errorf("%w: the key is no message's", ErrCorrupt)})
+			q.quarantine(Quarantined{Key: e.key, Size: len(e.value), Err: fmt.Errorf("%w: the key is no message's", actorstore.ErrCorrupt)})
 			continue
 		}
 		found.taken(id)
@@ -127,7 +127,7 @@ func (q *Queue) loadMetadata(ctx context.Context, r actorstore.Reader, found met
 	if err == nil {
 		q.prior = batch.Stored(len(value))
 		if stored, err = parseMetadata(value); err == nil && stored.next > lastID+1 {
-			err = fmt.Errorf("%w: the next id is %s", ErrCorrupt, stored.next)
+			err = fmt.Errorf("%w: the next id is %s", actorstore.ErrCorrupt, stored.next)
 		}
 	}
 	q.meta, q.rebuilt = found, true

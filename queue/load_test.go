@@ -140,7 +140,7 @@ func TestQuarantine(t *testing.T) {
 	var got []ID
 	for _, b := range bad {
 		got = append(got, b.ID)
-		if want := map[bool]error{true: actorstore.ErrNewerFormat, false: ErrCorrupt}[b.ID == 4]; !errors.Is(b.Err, want) {
+		if want := map[bool]error{true: actorstore.ErrNewerFormat, false: actorstore.ErrCorrupt}[b.ID == 4]; !errors.Is(b.Err, want) {
 			t.Errorf("message %s: %v", b.ID, b.Err)
 		}
 	}
@@ -198,8 +198,8 @@ func TestDamagedLater(t *testing.T) {
 	defer cancel()
 	_, err = waits.Wait(soon)
 	wantErr(t, "nobody can answer", err, ErrNoAnswer)
-	wantErr(t, "and why", err, ErrCorrupt)
-	if bad := r.q.Quarantined(); len(bad) != 2 || !errors.Is(bad[0].Err, ErrCorrupt) || !errors.Is(bad[1].Err, actorstore.ErrNotFound) {
+	wantErr(t, "and why", err, actorstore.ErrCorrupt)
+	if bad := r.q.Quarantined(); len(bad) != 2 || !errors.Is(bad[0].Err, actorstore.ErrCorrupt) || !errors.Is(bad[1].Err, actorstore.ErrNotFound) {
 		t.Errorf("quarantined %+v", bad)
 	}
 }

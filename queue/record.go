@@ -107,7 +107,7 @@ func parseRecord(b []byte) (m record, err error) {
 		m.since = some(r.I64())
 	}
 	if err := r.Done(); err != nil {
-		return record{}, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return record{}, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return m, nil
 }
@@ -117,11 +117,11 @@ func open(b []byte, first, known uint16) (*bare.Reader, error) {
 	v, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	case v > known:
 		return nil, fmt.Errorf("version %d, known is %d: %w", v, known, actorstore.ErrNewerFormat)
 	case v < first:
-		return nil, fmt.Errorf("version %d, the first is %d: %w", v, first, ErrCorrupt)
+		return nil, fmt.Errorf("version %d, the first is %d: %w", v, first, actorstore.ErrCorrupt)
 	}
 	return bare.NewReader(body), nil
 }
@@ -187,7 +187,7 @@ func parseMetadata(b []byte) (m metadata, err error) {
 	}
 	m.next, m.size = ID(r.U64()), int64(r.U32())
 	if err := r.Done(); err != nil {
-		return metadata{}, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return metadata{}, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return m, nil
 }
@@ -204,7 +204,7 @@ func parseNote(b []byte) (id ID, until int64, err error) {
 	}
 	id, until = ID(r.U64()), r.I64()
 	if err := r.Done(); err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return 0, 0, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return id, until, nil
 }

@@ -138,16 +138,16 @@ func TestCorrupt(t *testing.T) {
 		value := values[what]
 		must(t, decode(value))
 		for n := range len(value) {
-			if err := decode(value[:n]); !errors.Is(err, ErrCorrupt) {
+			if err := decode(value[:n]); !errors.Is(err, actorstore.ErrCorrupt) {
 				t.Errorf("%s cut to %d bytes: %v", what, n, err)
 			}
 		}
-		wantErr(t, what+" with a byte too many", decode(append(bytes.Clone(value), 0)), ErrCorrupt)
+		wantErr(t, what+" with a byte too many", decode(append(bytes.Clone(value), 0)), actorstore.ErrCorrupt)
 		newer := bytes.Clone(value)
 		newer[0]++
 		wantErr(t, what+" of the next version", decode(newer), actorstore.ErrNewerFormat)
 		newer[0] = 0
-		wantErr(t, what+" of version 0", decode(newer), ErrCorrupt)
+		wantErr(t, what+" of version 0", decode(newer), actorstore.ErrCorrupt)
 	}
 }
 

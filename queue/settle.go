@@ -277,5 +277,5 @@ func (q *Queue) Purge(ctx context.Context, names ...string) (n int, err error) {
 
 // damaged reports whether err says that a stored message can't be understood.
 func damaged(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) || errors.Is(err, actorstore.ErrNotFound)
+	return errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) || errors.Is(err, actorstore.ErrNotFound)
 }

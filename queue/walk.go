@@ -49,7 +49,7 @@ type walk struct {
 func (w *walk) page(ctx context.Context) error {
 	n := 0
 	for e, err := range w.snap.List(ctx, actorstore.ListOptions{Start: w.next, End: w.end, Limit: pageSize}) {
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
 			return w.carefully(ctx)
 		}
 		if err != nil {
@@ -68,14 +68,14 @@ func (w *walk) page(ctx context.Context) error {
 func (w *walk) carefully(ctx context.Context) error {
 	n := 0
 	for e, err := range w.snap.Survey(ctx, w.next, w.end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return err
 		}
 		found := entry{key: bytes.Clone(e.Key), err: err}
 		if err == nil {
 			found.value, found.err = w.snap.Get(ctx, found.key, []byte{})
 		}
-		if found.err != nil && !errors.Is(found.err, ErrCorrupt) {
+		if found.err != nil && !errors.Is(found.err, actorstore.ErrCorrupt) {
 			return found.err
 		}
 		n++

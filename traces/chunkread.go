@@ -22,7 +22,7 @@ func parseChunk(b []byte) (c *chunk, err error) {
 	r := bare.NewReader(body)
 	c = readChunk(r)
 	if err := r.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return c, nil
 }
@@ -32,11 +32,11 @@ func openVersion(b []byte, known uint16) (body []byte, err error) {
 	v, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	case v > known:
 		return nil, fmt.Errorf("version %d, known is %d: %w", v, known, actorstore.ErrNewerFormat)
 	case v == 0:
-		return nil, fmt.Errorf("version 0: %w", ErrCorrupt)
+		return nil, fmt.Errorf("version 0: %w", actorstore.ErrCorrupt)
 	}
 	return body, nil
 }

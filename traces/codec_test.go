@@ -206,7 +206,7 @@ func TestRangeVectors(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: decoded\n%+v, want\n%+v", v.Name, got, want)
 		}
-		if _, err := parseWireRange(append(b, 1)); !errors.Is(err, ErrCorrupt) {
+		if _, err := parseWireRange(append(b, 1)); !errors.Is(err, actorstore.ErrCorrupt) {
 			t.Errorf("%s: a byte behind it: %v", v.Name, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestChunkCorrupt(t *testing.T) {
 	whole, err := hex.DecodeString(vs[len(vs)-1].Hex)
 	must(t, err)
 	for n := range whole {
-		if _, err := parseChunk(whole[:n]); !errors.Is(err, ErrCorrupt) {
+		if _, err := parseChunk(whole[:n]); !errors.Is(err, actorstore.ErrCorrupt) {
 			t.Fatalf("the first %d bytes: %v", n, err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestChunkCorrupt(t *testing.T) {
 		"a start that overflows":      {strings: []string{"a"}, records: []record{{kind: kindSnapshot, start: 1 << 63}}},
 		"a status that no status has": {records: []record{{kind: kindEnd, status: some(statusRow{code: 3})}}},
 	} {
-		if _, err := parseChunk(c.append([]byte{1, 0})); !errors.Is(err, ErrCorrupt) {
+		if _, err := parseChunk(c.append([]byte{1, 0})); !errors.Is(err, actorstore.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -247,7 +247,7 @@ func FuzzChunk(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := parseChunk(b)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, actorstore.ErrNewerFormat) {
+			if !errors.Is(err, actorstore.ErrCorrupt) && !errors.Is(err, actorstore.ErrNewerFormat) {
 				t.Errorf("error %v", err)
 			}
 			return

@@ -21,8 +21,6 @@ var (
 	ErrDropped = errors.New("traces: dropped before it was written")
 	// ErrBusy: a batch that isn't settled yet has staged what was recorded before.
 	ErrBusy = errkind.New("traces: another batch has it", errkind.ErrConflict)
-	// ErrCorrupt: stored bytes are damaged. It is actorstore.ErrCorrupt.
-	ErrCorrupt = actorstore.ErrCorrupt
 
-	errKey = fmt.Errorf("it is the key of no chunk: %w", ErrCorrupt)
+	errKey = fmt.Errorf("it is the key of no chunk: %w", actorstore.ErrCorrupt)
 )

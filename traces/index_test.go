@@ -271,7 +271,7 @@ func FuzzNote(f *testing.F) {
 	f.Add((&ledger{next: 1}).append(nil), uint64(0))
 	f.Fuzz(func(t *testing.T, b []byte, hash uint64) {
 		entries, err := parseEntries(b, chunkKey{t0.Unix(), 7})
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, actorstore.ErrNewerFormat) {
+		if err != nil && !errors.Is(err, actorstore.ErrCorrupt) && !errors.Is(err, actorstore.ErrNewerFormat) {
 			t.Errorf("error %v", err)
 		}
 		for _, e := range entries {

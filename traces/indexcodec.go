@@ -79,7 +79,7 @@ func parseEntries(b []byte, k chunkKey) (entries []entry, err error) {
 			r.Fail("chunk %d, %d ms and %d", id, from, long)
 		}
 		if r.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", r.Err(), ErrCorrupt)
+			return nil, fmt.Errorf("%w: %w", r.Err(), actorstore.ErrCorrupt)
 		}
 		e.id = k.id + uint32(id)
 		e.min = k.bucket*1000 + int64(from)
@@ -214,7 +214,7 @@ func parseLedger(b []byte) (l ledger, err error) {
 		l.since = some(numbered{chunkKey{int64(bucket), r.U32()}, r.U64()})
 	}
 	if err := r.Done(); err != nil {
-		return ledger{}, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return ledger{}, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	l.bytes = int64(bytes)
 	return l, nil

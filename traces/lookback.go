@@ -6,6 +6,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // defaultMaxChunks is Query.MaxChunks unless it says otherwise.
@@ -204,7 +206,7 @@ func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) 
 	gaps := keyRange{appendChunkKey(nil, all.gaps), bucketStart(int64(g.from/1e9) + 1)}
 	for _, r := range g.cat.ranges(gaps, func(*covered) bool { return false }) {
 		for e, err := range g.snap.Survey(ctx, r.start, r.end) {
-			if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+			if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 				return nil, err
 			}
 			if k, ok := parseChunkKey(e.Key); ok && !g.taken(k) && !g.inMemory(k) {

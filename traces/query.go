@@ -49,5 +49,5 @@ type Result struct {
 type Damage struct {
 	Key   []byte // of the actor
 	Words string // the key for people
-	Err   error  // wraps ErrCorrupt
+	Err   error  // wraps actorstore.ErrCorrupt
 }

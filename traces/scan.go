@@ -87,7 +87,7 @@ func (s *scanner) page(ctx context.Context, r keyRange, yield func(keyed) error)
 	type raw struct{ key, value []byte }
 	var page []raw
 	for e, err := range s.snap.List(ctx, actorstore.ListOptions{Start: r.start, End: r.end, Limit: pageChunks}) {
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
 			// List says nothing about which keys are sound: look at each.
 			return nil, s.carefully(ctx, r, yield)
 		}
@@ -118,7 +118,7 @@ func (s *scanner) carefully(ctx context.Context, r keyRange, yield func(keyed) e
 		switch {
 		case err == nil:
 			err = s.found(key, value, yield)
-		case key != nil && errors.Is(err, ErrCorrupt):
+		case key != nil && errors.Is(err, actorstore.ErrCorrupt):
 			s.damage(key, err)
 			err = nil
 		}

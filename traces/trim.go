@@ -64,7 +64,7 @@ func (t *Traces) firstChunk(ctx context.Context) (k optional[chunkKey], err erro
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
 	for e, err := range snap.Survey(ctx, start, end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return k, err
 		}
 		if key, ok := parseChunkKey(e.Key); ok {

@@ -125,7 +125,7 @@ func parseWireRange(b []byte) (w *wireRange, err error) {
 		}
 	}
 	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrCorrupt)
+		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
 	}
 	return w, nil
 }

@@ -285,7 +285,7 @@ func (t *Traces) resolveAll(ctx context.Context, p *pending) error {
 // place is taken.
 func lastKey(ctx context.Context, r actorstore.Reader, start, end []byte) (k optional[chunkKey], err error) {
 	for e, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, Reverse: true, KeysOnly: true}) {
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
 			return lastSurveyed(ctx, r, start, end)
 		}
 		if err != nil {
@@ -309,7 +309,7 @@ func lastSurveyed(ctx context.Context, r actorstore.Reader, start, end []byte) (
 		defer func() { err = errors.Join(err, s.Close()) }()
 	}
 	for e, err := range s.Survey(ctx, start, end) {
-		if err != nil && (e.Key == nil || !errors.Is(err, ErrCorrupt)) {
+		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return k, err
 		}
 		if key, ok := parseChunkKey(e.Key); ok {

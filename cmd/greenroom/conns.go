@@ -100,7 +100,7 @@ func discardConn(ctx context.Context, url, actor string, id conn.ID) error {
 func discardStray(ctx context.Context, url, actor string) error {
 	return withConns(ctx, url, actor, func(set *conn.Set) error {
 		err := set.DiscardStray(ctx)
-		if errors.Is(err, conn.ErrCorrupt) {
+		if errors.Is(err, actorstore.ErrCorrupt) {
 			err = say(err, "a connection of actor %s in %s has damaged rows, and there may be more behind them: "+
 				`discard it first, see "greenroom conns ls"`, actor, storeurl.Display(url))
 		}

@@ -185,7 +185,7 @@ func TestShort(t *testing.T) {
 func TestTracesWarn(t *testing.T) {
 	res := &traces.Result{
 		Spans: []traces.SpanData{{Partial: true}, {}}, Clamped: true,
-		Damaged: []traces.Damage{{Words: "traces/1/2", Err: fmt.Errorf("a\x1b[31m: %w", traces.ErrCorrupt)}},
+		Damaged: []traces.Damage{{Words: "traces/1/2", Err: fmt.Errorf("a\x1b[31m: %w", actorstore.ErrCorrupt)}},
 	}
 	for name, flags := range map[string]string{"ls": ": see --since and --until", "show": ""} {
 		var out bytes.Buffer

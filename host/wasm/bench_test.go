@@ -96,6 +96,6 @@ func BenchmarkInstance(b *testing.B) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(min(n, DefaultInstances)), "B/instance")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/float64(min(n, defaultInstances)), "B/instance")
 	r.close()
 }

@@ -315,7 +315,7 @@ func TestDeep(t *testing.T) {
 func TestTempBytes(t *testing.T) {
 	m := thing(t)
 	kind := m.Type()
-	if kind.DB.TempBytes != DefaultTempBytes {
+	if kind.DB.TempBytes != defaultTempBytes {
 		t.Errorf("an actor's temporary files have room for %d bytes", kind.DB.TempBytes)
 	}
 	kind.DB.TempBytes = 1 << 20

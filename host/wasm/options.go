@@ -12,14 +12,14 @@ import (
 const (
 	DefaultMemoryPages = 256
 	DefaultTurnTimeout = 10 * time.Second
-	DefaultMaxBytes    = 1 << 20
-	DefaultTurnBytes   = 16 << 20
-	DefaultTempBytes   = 64 << 20
-	DefaultLogBytes    = 64 << 10
-	DefaultInstances   = 256
-	DefaultGenerations = 2
-	DefaultRate        = 100
-	DefaultBurst       = 1000
+	defaultMaxBytes    = 1 << 20
+	defaultTurnBytes   = 16 << 20
+	defaultTempBytes   = 64 << 20
+	defaultLogBytes    = 64 << 10
+	defaultInstances   = 256
+	defaultGenerations = 2
+	defaultRate        = 100
+	defaultBurst       = 1000
 )
 
 // Options change what Compile does. The zero value is fine.
@@ -79,20 +79,20 @@ func (o *Options) orDefault() Options {
 		r = *o
 	}
 	r.MemoryPages = min(orInt(r.MemoryPages, DefaultMemoryPages), maxPages)
-	r.Instances = orInt(r.Instances, DefaultInstances)
-	r.MaxBytes = max(orInt(r.MaxBytes, DefaultMaxBytes), leastBytes)
-	r.TurnBytes = orInt(r.TurnBytes, DefaultTurnBytes)
+	r.Instances = orInt(r.Instances, defaultInstances)
+	r.MaxBytes = max(orInt(r.MaxBytes, defaultMaxBytes), leastBytes)
+	r.TurnBytes = orInt(r.TurnBytes, defaultTurnBytes)
 	if r.TempBytes <= 0 {
-		r.TempBytes = DefaultTempBytes
+		r.TempBytes = defaultTempBytes
 	}
-	r.LogBytes = orInt(r.LogBytes, DefaultLogBytes)
+	r.LogBytes = orInt(r.LogBytes, defaultLogBytes)
 	if r.Letters.Generations == 0 {
-		r.Letters.Generations = DefaultGenerations
+		r.Letters.Generations = defaultGenerations
 	}
 	if r.Letters.Rate == 0 {
-		r.Letters.Rate = DefaultRate
+		r.Letters.Rate = defaultRate
 	}
-	r.Letters.Burst = orInt(r.Letters.Burst, DefaultBurst)
+	r.Letters.Burst = orInt(r.Letters.Burst, defaultBurst)
 	if r.TurnTimeout <= 0 {
 		r.TurnTimeout = DefaultTurnTimeout
 	}

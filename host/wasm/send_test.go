@@ -81,7 +81,7 @@ func TestSendRefused(t *testing.T) {
 func TestLetters(t *testing.T) {
 	m := thing(t)
 	kind := m.Type()
-	if l := kind.Letters; !slices.Equal(l.To, []string{"thing/*"}) || l.Generations != DefaultGenerations || l.Rate != DefaultRate || l.Burst != DefaultBurst {
+	if l := kind.Letters; !slices.Equal(l.To, []string{"thing/*"}) || l.Generations != defaultGenerations || l.Rate != defaultRate || l.Burst != defaultBurst {
 		t.Errorf("the defaults are %+v", l)
 	}
 	kind.Letters.To = []string{"thing/lobby", "thing/a*"}
