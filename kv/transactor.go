@@ -139,7 +139,7 @@ type TxCommit struct {
 	Writes []Span
 	// Ops are applied in order. As long as none is a TxStampKey they come in this
 	// form: first ranges, disjoint and ascending; then keys, ascending, each with
-	// one TxSet, TxClear or TxStampValue, or with one or more TxAtomic, which may also
+	// one OpSet, OpClear or TxStampValue, or with one or more TxAtomic, which may also
 	// follow its TxStampValue.
 	Ops []TxOp
 }
@@ -150,20 +150,11 @@ type Span struct {
 	Start, End []byte
 }
 
-// TxOpKind says what a TxOp does.
-type TxOpKind uint8
-
+// Kinds of TxOp, beside OpSet, OpClear, and OpClearRange, whose Value is not empty.
 const (
-	// TxSet stores Value under Key.
-	TxSet TxOpKind = iota
-	// TxClear removes Key.
-	TxClear
-	// TxClearRange removes every key in [Key, Value), where Key may be empty and
-	// Value is not.
-	TxClearRange
 	// TxAtomic replaces the value of Key by what Mutation makes of it and of Value,
 	// evaluated against the state that the commit is applied to.
-	TxAtomic
+	TxAtomic OpKind = OpClearRange + 1 + iota
 	// TxStampKey stores Value under Key, of which the 10 bytes at Offset are replaced
 	// by the stamp of the commit.
 	TxStampKey
@@ -174,7 +165,7 @@ const (
 
 // A TxOp is one change of a TxCommit.
 type TxOp struct {
-	Kind     TxOpKind
+	Kind     OpKind
 	Mutation Mutation // of a TxAtomic
 	Key      []byte
 	Value    []byte

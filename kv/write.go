@@ -20,7 +20,7 @@ func (tx *Tx) Set(key, value []byte) error {
 	if err := tx.writing(key, len(value)); err != nil {
 		return err
 	}
-	op := TxOp{Kind: TxSet, Key: tx.copy(key), Value: tx.copy(value)}
+	op := TxOp{Kind: OpSet, Key: tx.copy(key), Value: tx.copy(value)}
 	tx.own.Set(op.Key, op.Value)
 	tx.append(op)
 	return nil
@@ -31,7 +31,7 @@ func (tx *Tx) Clear(key []byte) error {
 	if err := tx.writing(key, 0); err != nil {
 		return err
 	}
-	op := TxOp{Kind: TxClear, Key: tx.copy(key)}
+	op := TxOp{Kind: OpClear, Key: tx.copy(key)}
 	tx.own.Clear(op.Key)
 	tx.append(op)
 	return nil
@@ -53,7 +53,7 @@ func (tx *Tx) ClearRange(start, end []byte) error {
 	if err := tx.fits(max(len(start), len(end))-1, 0, len(start)+len(end)); err != nil {
 		return err
 	}
-	op := TxOp{Kind: TxClearRange, Key: tx.copy(start), Value: tx.copy(end)}
+	op := TxOp{Kind: OpClearRange, Key: tx.copy(start), Value: tx.copy(end)}
 	tx.own.ClearRange(op.Key, op.Value)
 	tx.append(op)
 	return nil
@@ -262,14 +262,14 @@ func (tx *Tx) operations() []TxOp {
 	}
 	ops := make([]TxOp, 0, tx.own.Len()+1)
 	tx.own.Gaps(func(start, end []byte) {
-		ops = append(ops, TxOp{Kind: TxClearRange, Key: start, Value: end})
+		ops = append(ops, TxOp{Kind: OpClearRange, Key: start, Value: end})
 	})
 	for c := tx.own.Cursor(nil, nil, false); c.Valid(); c.Next() {
 		switch p := c.Point(); p.Kind {
 		case overlay.Value:
-			ops = append(ops, TxOp{Kind: TxSet, Key: p.Key, Value: p.Value})
+			ops = append(ops, TxOp{Kind: OpSet, Key: p.Key, Value: p.Value})
 		case overlay.Cleared:
-			ops = append(ops, TxOp{Kind: TxClear, Key: p.Key})
+			ops = append(ops, TxOp{Kind: OpClear, Key: p.Key})
 		case overlay.Pending:
 			ops = append(ops, p.Pending...)
 		}

@@ -45,7 +45,7 @@ func TestDelay(t *testing.T) {
 					return err
 				}
 				_, got := a.Get(ctx, key, nil)
-				_, err = a.Commit(ctx, &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.TxClear, Key: key}}})
+				_, err = a.Commit(ctx, &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.OpClear, Key: key}}})
 				return errors.Join(got, err, a.Close())
 			}},
 			{"limits and closing", 0, func() error { e.Limits(); return errors.Join(s.Close(), e.Close()) }},

@@ -114,9 +114,9 @@ func asCommit(c *kv.TxCommit) *kv.Commit {
 	as := &kv.Commit{ID: c.ID, Ops: make([]kv.Op, 0, len(c.Ops))}
 	for i := range c.Ops {
 		switch o := &c.Ops[i]; o.Kind {
-		case kv.TxClear:
+		case kv.OpClear:
 			as.Ops = append(as.Ops, kv.Clear(o.Key))
-		case kv.TxClearRange:
+		case kv.OpClearRange:
 			as.Ops = append(as.Ops, kv.ClearRange(o.Key, o.Value))
 		default:
 			as.Ops = append(as.Ops, kv.Set(o.Key, o.Value))

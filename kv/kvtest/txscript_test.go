@@ -91,7 +91,7 @@ func TestRandomFindsLies(t *testing.T) {
 		},
 		"writes as reads": func(c *kv.TxCommit) {
 			for _, o := range c.Ops {
-				if o.Kind != kv.TxClearRange {
+				if o.Kind != kv.OpClearRange {
 					c.Reads = append(c.Reads, keySpan(o.Key))
 				}
 			}
@@ -103,7 +103,7 @@ func TestRandomFindsLies(t *testing.T) {
 		},
 		"atomic as set": func(c *kv.TxCommit) {
 			for i := range c.Ops {
-				c.Ops[i].Kind = min(c.Ops[i].Kind, kv.TxClearRange)
+				c.Ops[i].Kind = min(c.Ops[i].Kind, kv.OpClearRange)
 			}
 		},
 	} {

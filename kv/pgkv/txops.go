@@ -14,7 +14,7 @@ import (
 
 // plain says whether an operation can be part of a plan.
 func plain(o *kv.TxOp) bool {
-	return o.Kind == kv.TxSet || o.Kind == kv.TxClear || o.Kind == kv.TxClearRange
+	return o.Kind == kv.OpSet || o.Kind == kv.OpClear || o.Kind == kv.OpClearRange
 }
 
 // prepare checks the operations and brings them into the order to send them in.
@@ -51,9 +51,9 @@ func (t *txCommit) changed() []kv.Op {
 	out := make([]kv.Op, 0, len(t.c.Ops))
 	for i := range t.c.Ops {
 		switch o := &t.c.Ops[i]; o.Kind {
-		case kv.TxClear:
+		case kv.OpClear:
 			out = append(out, kv.Clear(o.Key))
-		case kv.TxClearRange:
+		case kv.OpClearRange:
 			out = append(out, kv.ClearRange(o.Key, o.Value))
 		case kv.TxStampKey:
 			out = append(out, kv.Set(stamped(o.Key, o.Offset, t.stamp), o.Value))
@@ -139,9 +139,9 @@ func (f *flow) plain(p *plan, ops []kv.TxOp) {
 	for i := range ops {
 		o := &ops[i]
 		switch o.Kind {
-		case kv.TxSet:
+		case kv.OpSet:
 			c.Ops = append(c.Ops, kv.Set(o.Key, o.Value))
-		case kv.TxClear:
+		case kv.OpClear:
 			c.Ops = append(c.Ops, kv.Clear(o.Key))
 		default:
 			c.Ops = append(c.Ops, kv.ClearRange(o.Key, o.Value))

@@ -203,7 +203,7 @@ func TestGroup(t *testing.T) {
 func TestGroupConflicts(t *testing.T) {
 	for _, second := range []string{"a", "b"} {
 		s, c := newFake()
-		ops := func(key string) []kv.TxOp { return []kv.TxOp{{Kind: kv.TxSet, Key: []byte(key)}} }
+		ops := func(key string) []kv.TxOp { return []kv.TxOp{{Kind: kv.OpSet, Key: []byte(key)}} }
 		x, y := c.test(t, "r", 0, nil).(*attempt), c.test(t, "r", 0, nil).(*attempt)
 		rx := &request{attempt: x, commit: &kv.TxCommit{ID: kv.CommitID{1}, Reads: span("r"), Ops: ops("a")}}
 		ry := &request{attempt: y, commit: &kv.TxCommit{ID: kv.CommitID{2}, Reads: span(second), Ops: ops("y")}}
@@ -240,7 +240,7 @@ func TestFailures(t *testing.T) {
 		var rs []*request
 		for i := range 3 {
 			rs = append(rs, &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{
-				ID: kv.CommitID{byte(i + 1)}, Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("k")}}}})
+				ID: kv.CommitID{byte(i + 1)}, Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("k")}}}})
 		}
 		err := c.commit(rs)()
 		for i, r := range rs {
@@ -253,7 +253,7 @@ func TestFailures(t *testing.T) {
 	s, c := newFake()
 	s.rows["n"] = "\x05"
 	one := func(o kv.TxOp) *request {
-		return &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("with"), Value: []byte("it")}, o}}}
+		return &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("with"), Value: []byte("it")}, o}}}
 	}
 	add := kv.TxOp{Kind: kv.TxAtomic, Key: []byte("n"), Value: []byte{1}}
 	good := []*request{one(add), one(add)}
@@ -300,7 +300,7 @@ func TestWindow(t *testing.T) {
 	if c.history.size != 0 || c.Busy() || len(c.pinned) != 0 {
 		t.Errorf("%d boundaries, %d attempts after the window", c.history.size, len(c.pinned))
 	}
-	tc := &kv.TxCommit{Reads: span("r"), Ops: []kv.TxOp{{Kind: kv.TxSet, Key: []byte("k")}}}
+	tc := &kv.TxCommit{Reads: span("r"), Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("k")}}}
 	if _, err := old.Commit(ctx, tc); !errors.Is(err, kv.ErrTooOld) {
 		t.Errorf("Commit after the window: %v", err)
 	}

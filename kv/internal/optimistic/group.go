@@ -110,11 +110,11 @@ func short(key []byte) []byte { return key[:min(len(key), 64)] }
 // add resolves one operation and appends it.
 func (g *group) add(s store, o *kv.TxOp, stamp kv.Stamp) error {
 	switch o.Kind {
-	case kv.TxSet:
+	case kv.OpSet:
 		g.ops = append(g.ops, kv.Set(o.Key, o.Value))
-	case kv.TxClear:
+	case kv.OpClear:
 		g.ops = append(g.ops, kv.Clear(o.Key))
-	case kv.TxClearRange:
+	case kv.OpClearRange:
 		g.ops = append(g.ops, kv.ClearRange(o.Key, o.Value))
 	case kv.TxAtomic:
 		return g.atomic(s, o)
