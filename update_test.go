@@ -379,3 +379,35 @@ func TestUpdateUnsupported(t *testing.T) {
 		t.Errorf("got %v, want %v", err, greenroom.ErrUnsupported)
 	}
 }
+
+// TestUpdateFenced: an actor that another store takes over in the middle of a transaction
+// has nothing of it, and its handle is of no more use.
+func TestUpdateFenced(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	other, err := greenroom.New(ctx, r.engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken *greenroom.Actor
+	err = r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+		if err := write(tx, "new"); err != nil {
+			return err
+		}
+		taken, err = other.Actor(ctx, "shop", &greenroom.ActorOptions{Force: true})
+		return err
+	})
+	if !errors.Is(err, greenroom.ErrFenced) || !errors.Is(r.actor.Err(), greenroom.ErrFenced) {
+		t.Errorf("got %v, and the handle says %v, want %v", err, r.actor.Err(), greenroom.ErrFenced)
+	}
+	if err := r.actor.Update(ctx, func(*greenroom.Tx) error { return nil }); !errors.Is(err, greenroom.ErrFenced) {
+		t.Errorf("the next transaction: %v", err)
+	}
+	now := &rig{engine: r.engine, store: other, actor: taken}
+	if got := now.holds(t); got != has(1, "old") {
+		t.Errorf("the actor has %s", got)
+	}
+	if err := errors.Join(taken.Close(), other.Close()); err != nil {
+		t.Error(err)
+	}
+}
