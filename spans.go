@@ -80,7 +80,7 @@ func flushSpans(tx *Tx) error {
 		return err
 	}
 	tx.batch.Late(func(b *batch.Batch) error {
-		if b.Len() == 0 && b.Final().Len() == 0 {
+		if b.Empty() {
 			return nil
 		}
 		return t.In(b).Flush(tx.ctx)

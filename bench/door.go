@@ -59,6 +59,7 @@ func openUpdates(ctx context.Context, at site, way func(context.Context, *update
 	return u, err
 }
 
+// throughDoor has statements run by the root package, which opens the database with the first.
 func throughDoor(ctx context.Context, u *updates) error {
 	a, err := u.store.Actor(ctx, "bench", nil)
 	if err != nil {
@@ -74,6 +75,8 @@ func throughDoor(ctx context.Context, u *updates) error {
 	return nil
 }
 
+// throughVFS has statements run by package vfs, on the same kind of store and with the same
+// options, so that what differs is the door.
 func throughVFS(ctx context.Context, u *updates) error {
 	a, err := u.store.Lower().Named(ctx, "bench", nil)
 	if err != nil {
@@ -94,6 +97,7 @@ func throughVFS(ctx context.Context, u *updates) error {
 	return nil
 }
 
+// run inserts n rows, each in a transaction that is durable before the next one begins.
 func (u *updates) run(ctx context.Context, n int) error {
 	for range n {
 		u.rows.next()
@@ -104,6 +108,7 @@ func (u *updates) run(ctx context.Context, n int) error {
 	return nil
 }
 
+// counts are the engine's, by which a test holds that both sides cost the same.
 func (u *updates) counts() faultkv.Counts { return u.engine.Counts() }
 
 func (u *updates) close() error {

@@ -236,14 +236,10 @@ func (s *Set) Conns() []*Conn {
 	return list
 }
 
+// byID is the order of ids, which is that of the stored records. Nothing follows from it but
+// that two calls without a change between them return the same list: ids of connections that
+// were made one after the other are random.
 func byID(a, b *Conn) int { return cmp.Compare(a.rec.ID, b.rec.ID) }
-
-// Len returns the number of connections.
-func (s *Set) Len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
 
 // Subscribers appends to dst the connections that have subscribed to event, in the order
 // in which they did.

@@ -29,8 +29,8 @@ func TestRestore(t *testing.T) {
 	want := r.set.Conns()
 	r.crash()
 	got := r.set.Conns()
-	if len(got) != 2 || r.set.Len() != 2 {
-		t.Fatalf("%d connections, Len %d, want 2", len(got), r.set.Len())
+	if len(got) != 2 || len(r.set.Conns()) != 2 {
+		t.Fatalf("%d connections, Len %d, want 2", len(got), len(r.set.Conns()))
 	}
 	for i := range got {
 		if g, w := got[i].Record(), want[i].Record(); !reflect.DeepEqual(g, w) {
@@ -68,7 +68,7 @@ func TestRestoreMany(t *testing.T) {
 	}
 	must(t, r.actor.Commit(ctx, &b))
 	r.crash()
-	if got := r.set.Len(); got != n {
+	if got := len(r.set.Conns()); got != n {
 		t.Errorf("%d of %d connections came back", got, n)
 	}
 	if c, ok := r.set.Find(info(n-1).Gateway, info(n-1).Request); !ok || c.Request() != info(n-1).Request {
@@ -122,7 +122,7 @@ func TestEphemeral(t *testing.T) {
 		t.Errorf("%d subscribers, want 1", len(s))
 	}
 	r.disconnect(c)
-	if r.set.Len() != 0 || !c.Gone() || len(r.set.Subscribers(nil, "tick")) != 0 {
+	if len(r.set.Conns()) != 0 || !c.Gone() || len(r.set.Subscribers(nil, "tick")) != 0 {
 		t.Error("an ephemeral connection is left")
 	}
 	if n := r.eng.Counts(); n != (faultkv.Counts{}) {
@@ -154,8 +154,8 @@ func TestCreateRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
 	}
-	if r.set.Len() != 1 {
-		t.Errorf("%d connections, want the one", r.set.Len())
+	if len(r.set.Conns()) != 1 {
+		t.Errorf("%d connections, want the one", len(r.set.Conns()))
 	}
 }
 
@@ -231,7 +231,7 @@ func TestState(t *testing.T) {
 	}))
 	i.Parameters[1] = 'x'
 	var name string
-	if err := c.DecodeParameters(&name); err != nil || name != "one" || len(c.Parameters()) != 4 {
+	if err := decode(c.Parameters(), &name); err != nil || name != "one" || len(c.Parameters()) != 4 {
 		t.Errorf("parameters %q, %v", name, err)
 	}
 	if s := c.State(); !bytes.Equal(s, undefined) {
@@ -377,8 +377,8 @@ func TestCloseWaits(t *testing.T) {
 		pause.Release()
 		must(t, <-closed)
 		must(t, <-made)
-		if r.set.Len() != 1 || len(r.stored()) != 1 {
-			t.Errorf("%d connections, %d stored", r.set.Len(), len(r.stored()))
+		if len(r.set.Conns()) != 1 || len(r.stored()) != 1 {
+			t.Errorf("%d connections, %d stored", len(r.set.Conns()), len(r.stored()))
 		}
 	})
 }

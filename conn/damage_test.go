@@ -142,7 +142,7 @@ func (r *room) damaged(ids []ID, bad ID, rows bool) {
 		t.Errorf("discarded twice: %v", err)
 	}
 	r.crash()
-	if n := len(r.set.Quarantined()) + r.set.Len(); n != 0 {
+	if n := len(r.set.Quarantined()) + len(r.set.Conns()); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 	r.create(7)
@@ -198,8 +198,8 @@ func TestDamageEverywhere(t *testing.T) {
 	r.crash()
 	r.listed(ids)
 	found := r.set.Quarantined()
-	if len(found) != len(bad) || r.set.Len() != len(ids)-len(bad) {
-		t.Fatalf("%d found, %d there; %d damaged of %d", len(found), r.set.Len(), len(bad), len(ids))
+	if len(found) != len(bad) || len(r.set.Conns()) != len(ids)-len(bad) {
+		t.Fatalf("%d found, %d there; %d damaged of %d", len(found), len(r.set.Conns()), len(bad), len(ids))
 	}
 	for i, q := range found {
 		if q.ID != bad[i] || !q.Damaged {

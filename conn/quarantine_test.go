@@ -41,8 +41,8 @@ func TestQuarantine(t *testing.T) {
 	}
 	log.Reset()
 	r.crash()
-	if c, ok := r.set.Get(c.ID()); !ok || r.set.Len() != 1 {
-		t.Fatalf("%v, %d connections, want the one that is sound", c, r.set.Len())
+	if c, ok := r.set.Get(c.ID()); !ok || len(r.set.Conns()) != 1 {
+		t.Fatalf("%v, %d connections, want the one that is sound", c, len(r.set.Conns()))
 	}
 	found := r.set.Quarantined()
 	if len(found) != len(bad) || !slices.IsSortedFunc(found, func(a, b Quarantined) int { return strings.Compare(string(a.ID), string(b.ID)) }) {

@@ -27,7 +27,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 	r.same()
-	if n := r.set.Len(); n != 1+workers*rounds/2 {
+	if n := len(r.set.Conns()); n != 1+workers*rounds/2 {
 		t.Errorf("%d connections, want %d", n, 1+workers*rounds/2)
 	}
 	if n := len(shared.Subscriptions()); n != workers {

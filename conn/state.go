@@ -30,10 +30,6 @@ func decode(value []byte, v any) error {
 // be changed.
 func (c *Conn) Parameters() []byte { return c.rec.Parameters }
 
-// DecodeParameters reads the parameters into what v points to; undefined ones leave it as
-// it is. What doesn't fit is ErrValue.
-func (c *Conn) DecodeParameters(v any) error { return decode(c.rec.Parameters, v) }
-
 // State returns what the actor keeps about the connection, in CBOR. The slice must not be
 // changed, and doesn't change.
 func (c *Conn) State() []byte {

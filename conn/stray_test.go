@@ -90,8 +90,8 @@ func TestDiscardStray(t *testing.T) {
 	r.write(kv.Set(bytes.Clone(row[:bytes.LastIndex(row, []byte{0, 0})]), nil))
 	r.crash()
 	r.discardStray(1)
-	if r.set.Len() != 0 || r.actor.Used() != 0 {
-		t.Errorf("%d connections, %d bytes used", r.set.Len(), r.actor.Used())
+	if len(r.set.Conns()) != 0 || r.actor.Used() != 0 {
+		t.Errorf("%d connections, %d bytes used", len(r.set.Conns()), r.actor.Used())
 	}
 }
 
@@ -114,8 +114,8 @@ func TestDiscardStrayBehindDamage(t *testing.T) {
 	}
 	must(t, r.set.Discard(ctx, bad))
 	must(t, r.set.DiscardStray(ctx))
-	if len(r.set.Quarantined()) != 0 || r.set.Len() != 2 {
-		t.Errorf("%d are quarantined, %d there", len(r.set.Quarantined()), r.set.Len())
+	if len(r.set.Quarantined()) != 0 || len(r.set.Conns()) != 2 {
+		t.Errorf("%d are quarantined, %d there", len(r.set.Quarantined()), len(r.set.Conns()))
 	}
 	r.same()
 	r.healthy()

@@ -65,7 +65,7 @@ func TestStaged(t *testing.T) {
 		if got, ok := tx.Get(made.ID()); !ok || got != made || len(tx.Conns()) != 2 || r.set.In(&b) != tx {
 			t.Errorf("the batch doesn't show what it does: %v", tx.Conns())
 		}
-		if _, ok := r.set.Get(made.ID()); ok || gone.Gone() || len(c.Subscriptions()) != 0 || r.set.Len() != 2 {
+		if _, ok := r.set.Get(made.ID()); ok || gone.Gone() || len(c.Subscriptions()) != 0 || len(r.set.Conns()) != 2 {
 			t.Error("others see what has not landed")
 		}
 		if land {
@@ -109,8 +109,8 @@ func TestJoined(t *testing.T) {
 	second.Join(&a)
 	second.Join(&b)
 	must(t, r.actor.Commit(ctx, &second))
-	if len(c.Subscriptions()) != 1 || c.State()[0] != 1 || r.set.Len() != 2 {
-		t.Errorf("%+v, %d connections", c.Record(), r.set.Len())
+	if len(c.Subscriptions()) != 1 || c.State()[0] != 1 || len(r.set.Conns()) != 2 {
+		t.Errorf("%+v, %d connections", c.Record(), len(r.set.Conns()))
 	}
 	r.same()
 	r.healthy()
@@ -143,7 +143,7 @@ func TestNoResurrection(t *testing.T) {
 		t.Errorf("a change of what is gone: %v", err)
 	}
 	must(t, r.actor.Commit(ctx, &end)) // another batch was faster
-	if len(r.stored()) != 0 || r.set.Len() != 0 {
+	if len(r.stored()) != 0 || len(r.set.Conns()) != 0 {
 		t.Error("the connection is back")
 	}
 	r.healthy()
@@ -158,8 +158,8 @@ func TestCreateTogether(t *testing.T) {
 	second, err := r.set.In(&b).Create(info(1))
 	must(t, err)
 	must(t, r.actor.Commit(ctx, &a))
-	if err := r.actor.Commit(ctx, &b); !errors.Is(err, ErrExists) || !second.Gone() || r.set.Len() != 1 {
-		t.Errorf("%v, gone %v, %d connections", err, second.Gone(), r.set.Len())
+	if err := r.actor.Commit(ctx, &b); !errors.Is(err, ErrExists) || !second.Gone() || len(r.set.Conns()) != 1 {
+		t.Errorf("%v, gone %v, %d connections", err, second.Gone(), len(r.set.Conns()))
 	}
 	r.same()
 }
@@ -181,7 +181,7 @@ func TestPartLanded(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	f.Remove()
-	if gone.Gone() || r.set.Len() != 2 || c.State()[0] == 1 {
+	if gone.Gone() || len(r.set.Conns()) != 2 || c.State()[0] == 1 {
 		t.Error("memory has what has failed")
 	}
 	if stored := r.stored(); len(stored) != 2 || stored[c.ID()].State[0] != 1 {

@@ -104,7 +104,7 @@ func TestValues(t *testing.T) {
 	e := valueEncoder{}
 	nan := FloatValue(math.NaN())
 	b, ok := e.append(nil, &nan, 0)
-	if got := decodeValue(b); !ok || got.Type() != typeFloat || !math.IsNaN(got.asFloat()) {
+	if got := decodeValue(b); !ok || got.typ != typeFloat || !math.IsNaN(got.asFloat()) {
 		t.Errorf("NaN: %x comes back as %#v", b, got)
 	}
 }
@@ -152,7 +152,7 @@ func FuzzValue(f *testing.F) {
 			return // deeper than what is written
 		}
 		w := decodeValue(again)
-		if v.String() != w.String() || v.Type() != w.Type() {
+		if v.String() != w.String() || v.typ != w.typ {
 			t.Errorf("%x is %v, and %x is %v", b, v, again, w)
 		}
 	})

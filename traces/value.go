@@ -44,9 +44,6 @@ type Attr struct {
 	Value Value
 }
 
-// valueType returns the type of v.
-func (v Value) Type() valueType { return v.typ }
-
 // BoolValue, IntValue and the rest return the Value of their argument. Slices are not
 // copied, and must not change afterwards; bytes are copied.
 

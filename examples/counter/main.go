@@ -27,7 +27,7 @@ func main() {
 	engine := must(pebblekv.Open(os.Args[1], nil))
 	defer engine.Close()
 	h := must(host.Open(ctx, engine, []*host.Type{counter}, nil))
-	defer h.Close(ctx)
+	defer h.Close(ctx) // what was answered is on the disk already
 	fmt.Println(must(add.Call(ctx, h, os.Args[2], must(strconv.Atoi(os.Args[3])))))
 }
 

@@ -26,6 +26,8 @@ func duration(ms abi.Int) time.Duration {
 	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
 }
 
+// queueSend puts a message into the actor's own queue, and returns the id that it has if the
+// turn lands.
 func queueSend(c *call, s *abi.Send) (any, error) {
 	id, err := c.host.Enqueue(toSend(s))
 	return abi.Int(id), err

@@ -19,6 +19,8 @@ var keyFunctions = []function{
 	{name: "kv_list", body: with(keyList)},
 }
 
+// keyGet returns nil for a key that is not there, as undefined tells a module. An empty value
+// is bytes.
 func keyGet(c *call, key *[]byte) (any, error) {
 	v, err := c.host.Get(*key)
 	if errors.Is(err, greenroom.ErrNotFound) {
@@ -31,6 +33,7 @@ func keyPut(c *call, e *abi.Entry) (any, error) { return nil, c.host.Put(e.Key, 
 
 func keyDelete(c *call, key *[]byte) (any, error) { return nil, c.host.Delete(*key) }
 
+// keyDeleteRange removes the keys of [Start, End).
 func keyDeleteRange(c *call, s *abi.Span) (any, error) {
 	return nil, c.host.DeleteRange(s.Start, bound(s.End))
 }

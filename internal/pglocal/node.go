@@ -143,15 +143,6 @@ func (n *Node) Start() error {
 
 func (n *Node) logPath() string { return n.Dir + ".log" }
 
-// Log returns what the server has logged.
-func (n *Node) Log() string {
-	b, err := os.ReadFile(n.logPath())
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
-}
-
 func (n *Node) pidPath() string { return filepath.Join(n.Dir, "postmaster.pid") }
 
 // pidFile returns the server's process and what it says of itself, as in the lines

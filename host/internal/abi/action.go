@@ -57,14 +57,15 @@ func Args[In any](in In) any {
 	return in
 }
 
-// A Stater has a state in CBOR: undefined if it was never set.
-type Stater interface {
+// A stater has a state in CBOR: undefined if it was never set.
+type stater interface {
 	RawState() (Raw, error)
 	SetRawState(value Raw) error
 }
 
-// State returns the state of c as a T, the zero T if it was never set.
-func State[T any](c Stater) (v T, err error) {
+// State returns the state of c as a T, the zero T if it was never set. It is a copy: what is
+// done to it changes nothing before it is set.
+func State[T any](c stater) (v T, err error) {
 	r, err := c.RawState()
 	if err != nil {
 		return v, err
@@ -72,8 +73,9 @@ func State[T any](c Stater) (v T, err error) {
 	return v, r.Decode(&v)
 }
 
-// SetState replaces the state of c.
-func SetState[T any](c Stater, v T) error {
+// SetState replaces the state of c, for the rest of the turn at once, and for others when the
+// turn lands. All of it is encoded, and written whole.
+func SetState[T any](c stater, v T) error {
 	r, err := Encode(v)
 	if err != nil {
 		return err
@@ -82,8 +84,9 @@ func SetState[T any](c Stater, v T) error {
 }
 
 // Mutate changes the state of c: fn gets a copy, and what it leaves there is the new state,
-// unless it returns an error.
-func Mutate[T any](c Stater, fn func(v *T) error) error {
+// unless it returns an error, which Mutate returns. fn may read c and change other things of it;
+// a state that it sets itself is replaced.
+func Mutate[T any](c stater, fn func(v *T) error) error {
 	v, err := State[T](c)
 	if err != nil {
 		return err
