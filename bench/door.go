@@ -23,11 +23,12 @@ func doorLines(engine string) []line {
 	}}
 }
 
-// An updates is an actor whose database gets one row after the other.
+// An updates is an actor whose database gets one row after the other: as wide as those of
+// sqlite/insert-1, beside which the line stands, so that the two can be compared.
 type updates struct {
-	engine *faultkv.Engine
+	engine *faultkv.Engine // counts
 	store  *greenroom.Store
-	rows   *rows
+	rows   *rows // what is inserted
 	// exec runs a statement in a transaction of its own.
 	exec func(ctx context.Context, query string, args ...any) error
 	// end closes the actor; nil if there is none.
@@ -111,6 +112,7 @@ func (u *updates) run(ctx context.Context, n int) error {
 // counts are the engine's, by which a test holds that both sides cost the same.
 func (u *updates) counts() faultkv.Counts { return u.engine.Counts() }
 
+// close ends what is open, in reverse order, also after a start that failed half way.
 func (u *updates) close() error {
 	var errs []error
 	if u.end != nil {

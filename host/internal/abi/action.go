@@ -57,7 +57,8 @@ func Args[In any](in In) any {
 	return in
 }
 
-// A stater has a state in CBOR: undefined if it was never set.
+// A stater has a state, one value in CBOR: undefined if it was never set. A Context of
+// either end is one.
 type stater interface {
 	RawState() (Raw, error)
 	SetRawState(value Raw) error
