@@ -352,3 +352,27 @@ func TestLeaveToOtherLine(t *testing.T) {
 		}
 	}, talkers()...)
 }
+
+// TestComeAndNotTold has a letter come, and its sender not be told: it is in the outbox, and
+// when it is read there it is carried again.
+func TestComeAndNotTold(t *testing.T) {
+	bubble(t, Options{}, func(r *rig) {
+		cs := newCouriers(r.Host)
+		cs.most = 0 // nobody goes
+		m := &mail{name: lobby.String(), from: lobby, trips: map[string]*trip{}, stored: true}
+		l := &letter{to: ear.String(), number: 1}
+		cs.mu.Lock()
+		cs.add(m, l)
+		on := m.trips[l.to]
+		on.came, m.couriers[far] = 1, 1
+		cs.visits[way{far, l.to}] = &visit{couriers: 1}
+		cs.mu.Unlock()
+		cs.returned(on, far, errRefused)
+		pass(backoff(1))
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if on.state != fresh || !m.unread() || !cs.add(m, l) || len(m.trips[l.to].letters) != 1 {
+			t.Errorf("the trip is %d with %d letters, to be read: %v", on.state, len(on.letters), m.unread())
+		}
+	}, talkers()...)
+}

@@ -186,7 +186,9 @@ func (cs *couriers) again(t *trip) {
 		cs.ready(t)
 		return
 	}
-	t.state, t.mail.changed = fresh, true
+	// What had come may still be in the outbox, if the sender could not be told: it is carried
+	// once more, and told then.
+	t.state, t.newest, t.mail.changed = fresh, nil, true
 	cs.tidy(t.mail)
 }
 
