@@ -1,12 +1,10 @@
 package greenroom
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -46,13 +44,10 @@ func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 // the first commit that changes it.
 func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 	return open(a, &a.record, func() (*persist.Record, error) {
-		o := &persist.Options{
-			Create: a.opts.Create, CreateLate: true, Codec: encoded{}, Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
-		}
-		if a.opts.Input != nil {
-			o.Input = a.opts.Input
-		}
-		return persist.Open(ctx, a.actor, o)
+		return persist.Open(ctx, a.actor, &persist.Options{
+			Create: a.opts.Create, CreateLate: true, Input: a.opts.Input,
+			Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
+		})
 	})
 }
 
@@ -107,31 +102,4 @@ func (a *Actor) shut(last func() error) error {
 	}
 	a.clock.Close()
 	return errors.Join(lost, last(), a.actor.Close())
-}
-
-// An encoded is persist's codec of what is CBOR already.
-type encoded struct{}
-
-// undefined is JavaScript's value of that name in CBOR: the state that was never set.
-var undefined = []byte{0xf7}
-
-// Marshal returns v, which is bytes.
-func (encoded) Marshal(v any) ([]byte, error) {
-	b, ok := v.([]byte)
-	if !ok {
-		return nil, errors.New("greenroom: a state is encoded already")
-	}
-	if len(b) == 0 {
-		return undefined, nil
-	}
-	return bytes.Clone(b), cbor.Wellformed(b)
-}
-
-// Unmarshal decodes into the bytes that v points to, or else what they mean.
-func (encoded) Unmarshal(data []byte, v any) error {
-	if to, ok := v.(*[]byte); ok {
-		*to = append([]byte{}, data...)
-		return nil
-	}
-	return cbor.Unmarshal(data, v)
 }

@@ -3,7 +3,8 @@ package greenroom
 import "github.com/greenroomdb/greenroom/internal/cbor"
 
 // State returns the actor's state as a T, as the transaction or the view shows it: a copy,
-// the zero T if it was never set. A state that is no T is an error.
+// the zero T if it was never set. A state that isn't a T is an error. A persist.Record that
+// stands alone, and its Tx, can be given instead, to SetState and Mutate the Tx.
 func State[T any](tx interface{ RawState() ([]byte, error) }) (v T, err error) {
 	raw, err := tx.RawState()
 	if err != nil {

@@ -113,7 +113,11 @@ func TestInput(t *testing.T) {
 			own := []byte(input)
 			a, err := r.store.Actor(ctx, name, &greenroom.ActorOptions{Create: create, Input: own})
 			must(t, err)
+			r.engine.Reset()
 			must(t, second(a.Record(ctx)))
+			if n := r.engine.Counts().Commits; (n == 1) != (create && input == "\x65hello") || n > 1 {
+				t.Errorf("%s: opening the record took %d commits", name, n)
+			}
 			clear(own) // it was taken
 			must(t, a.Update(ctx, func(tx *greenroom.Tx) error {
 				var got string

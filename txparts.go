@@ -198,7 +198,7 @@ func (tx *Tx) SetRawState(value []byte) error {
 		return err
 	}
 	tx.wrote = true
-	return r.SetState(value)
+	return r.SetRawState(value)
 }
 
 // Input decodes what the actor was created with into what v points to, which stays as it is

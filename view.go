@@ -134,7 +134,7 @@ func (v *View) record() (persist.Contents, error) {
 	c, err := persist.Look(v.ctx, v.at.Snapshot)
 	switch {
 	case errors.Is(err, persist.ErrNoRecord):
-		return persist.Contents{State: undefined}, nil
+		return persist.Contents{State: []byte{0xf7}}, nil // undefined
 	case err != nil:
 		return persist.Contents{}, err
 	}

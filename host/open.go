@@ -8,7 +8,6 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
@@ -80,10 +79,7 @@ func (l *life) openConns() (err error) {
 }
 
 func (l *life) openRecord() (err error) {
-	if l.record, err = l.door.Record(l.ctx); err != nil {
-		return err
-	}
-	_, err = persist.OpenState[[]byte](l.ctx, l.record, nil) // from now on it has one
+	l.record, err = l.door.Record(l.ctx)
 	return err
 }
 

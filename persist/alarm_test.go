@@ -56,13 +56,13 @@ func TestAlarmOutlives(t *testing.T) {
 		o := &Options{Clock: clock}
 		s := w.open(o).Schedule()
 		h.want(t, "opened")
-		_, err := s.After(ctx, 5*sec, "note", "a")
+		_, err := addAfter(s, 5*sec, "note", "a")
 		must(t, err)
 		h.want(t, "added, not started", "5s")
-		_, err = s.After(ctx, 3*sec, "note", "b")
+		_, err = addAfter(s, 3*sec, "note", "b")
 		must(t, err)
 		h.want(t, "an earlier one", "3s")
-		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
 		pass(4 * sec)
 		h.want(t, "one has run", "5s")
 		must(t, w.rec.Close(ctx))
@@ -78,7 +78,7 @@ func TestAlarmOutlives(t *testing.T) {
 		s = w.open(&Options{Clock: clock}).Schedule()
 		pass(sec)
 		h.want(t, "opened again", "5s")
-		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
 		h.want(t, "all has run", "never")
 		if got := d.take(); got != "a@25s" {
 			t.Errorf("ran %s", got)
@@ -96,21 +96,21 @@ func TestAlarmWhileRunning(t *testing.T) {
 		clock := h.clock()
 		defer clock.Close()
 		var s *Schedule
-		s = w.start(&Options{Clock: clock}, Actions{"late": func(context.Context, *Firing) error { return nil },
+		s = w.start(&Options{Clock: clock}, acts{"late": func(context.Context, *Firing) error { return nil },
 			"adds": func(ctx context.Context, f *Firing) error {
-				if _, err := s.After(ctx, time.Hour, "late"); err != nil {
+				if _, err := addAfter(s, time.Hour, "late"); err != nil {
 					return err
 				}
 				pass(sec)
 				return nil
 			}})
-		_, err := s.After(ctx, sec, "adds")
+		_, err := addAfter(s, sec, "adds")
 		must(t, err)
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 1, Times: 1})
 		pass(5 * sec)
 		<-pause.Reached()
 		h.want(t, "the end isn't stored", "1s")
-		if next := s.Next().Sub(h.start); next != sec {
+		if next := s.wakes().Sub(h.start); next != sec {
 			t.Errorf("the schedule says %v", next)
 		}
 		pause.Release()
@@ -126,8 +126,8 @@ func TestAlarmFailing(t *testing.T) {
 		clock := h.clock()
 		defer clock.Close()
 		s := w.start(&Options{Clock: clock, MaxAttempts: 2, RetryMin: 10 * sec},
-			Actions{"fails": func(context.Context, *Firing) error { return errors.New("no") }})
-		_, err := s.After(ctx, sec, "fails")
+			acts{"fails": func(context.Context, *Firing) error { return errors.New("no") }})
+		_, err := addAfter(s, sec, "fails")
 		must(t, err)
 		pass(2 * sec)
 		h.want(t, "failed once", "1s", "11s")
@@ -143,14 +143,14 @@ func TestActionMissing(t *testing.T) {
 		w, h, d := newWorld(t), newHost(), newDiary()
 		clock := h.clock()
 		defer clock.Close()
-		actions := Actions{"note": d.note}
+		actions := acts{"note": d.note}
 		opts := &Options{Clock: clock, MaxAttempts: 1, CountFirst: true, Logger: w.log.logger()}
 		s := w.start(opts, actions)
 		for range 2 {
-			_, err := s.After(ctx, sec, "missing", "m")
+			_, err := addAfter(s, sec, "missing", "m")
 			must(t, err)
 		}
-		_, err := s.After(ctx, 2*sec, "note", "n")
+		_, err := addAfter(s, 2*sec, "note", "n")
 		must(t, err)
 		w.eng.Reset()
 		pass(time.Second)
@@ -166,8 +166,8 @@ func TestActionMissing(t *testing.T) {
 		if n := w.log.lines("there is no action"); n != 1 {
 			t.Errorf("it was logged %d times: %s", n, w.log.b.String())
 		}
-		if !s.Next().IsZero() {
-			t.Errorf("the actor must be awake at %v", s.Next())
+		if !s.wakes().IsZero() {
+			t.Errorf("the actor must be awake at %v", s.wakes())
 		}
 		all, err := s.List()
 		must(t, err)
@@ -176,12 +176,12 @@ func TestActionMissing(t *testing.T) {
 		}
 		must(t, s.Retry(ctx, all[0].ID)) // which finds it missing again
 		pass(0)
-		if got, again := d.take(), s.Next(); got != "" || !again.IsZero() {
+		if got, again := d.take(), s.wakes(); got != "" || !again.IsZero() {
 			t.Errorf("ran %s, the next at %v", got, again)
 		}
 		w.leave()
 		opts.Clock = nil
-		w.start(opts, Actions{})
+		w.start(opts, acts{})
 		pass(sec)
 		if n := w.log.lines("there is no action"); n != 2 {
 			t.Errorf("after a restart it was logged %d times", n)
@@ -189,12 +189,12 @@ func TestActionMissing(t *testing.T) {
 		w.leave()
 		found := func(string) Action { return nil }
 		r := w.open(opts)
-		if next := r.Schedule().Next(); next.IsZero() {
+		if next := r.Schedule().wakes(); next.IsZero() {
 			t.Error("before the look nothing is due")
 		}
 		must(t, r.Schedule().Start(ctx, func(name string) Action { return found(name) }))
 		pass(sec)
-		found = Actions{"missing": d.note}.Lookup
+		found = acts{"missing": d.note}.lookup
 		r.Schedule().Reconsider()
 		pass(0)
 		if got := d.take(); strings.Count(got, "m@") != 2 {
@@ -213,8 +213,8 @@ func TestAlarmShared(t *testing.T) {
 		w, h := newWorld(t), newHost()
 		clock := h.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, Actions{})
-		id, err := s.After(ctx, time.Hour, "a")
+		s := w.start(&Options{Clock: clock}, acts{})
+		id, err := addAfter(s, time.Hour, "a")
 		must(t, err)
 		must(t, w.rec.Close(ctx))
 		r, err := Open(ctx, w.actor, &Options{Clock: clock, Logger: w.log.logger()})

@@ -17,22 +17,22 @@ import (
 func TestClose(t *testing.T) {
 	w := newWorld(t)
 	r := w.open(nil)
-	s := state(t, r)
-	must(t, s.Mutate(ctx, add(3)))
+	s := counter{r}
+	must(t, s.mutate(ctx, add(3)))
 	var b batch.Batch
-	must(t, r.In(&b).SetState(count{Count: 9}))
+	must(t, r.In(&b).SetRawState(encoded(count{Count: 9})))
 	w.eng.Reset()
 	must(t, r.Close(ctx))
 	must(t, r.Close(ctx))
 	if n := w.eng.Counts(); n.Commits+n.Syncs != 0 {
 		t.Errorf("Close made %d commits and %d syncs", n.Commits, n.Syncs)
 	}
-	wantErr(t, s.Mutate(ctx, add(1)), ErrClosed)
+	wantErr(t, s.mutate(ctx, add(1)), ErrClosed)
 	wantErr(t, w.actor.Commit(ctx, &b), ErrClosed) // it was staged before
-	_, err := s.Get()
+	_, err := s.get()
 	wantErr(t, err, ErrClosed)
-	if r := w.open(nil); got(t, state(t, r)) != 3 {
-		t.Errorf("count %d", got(t, state(t, r)))
+	if r := w.open(nil); got(t, r) != 3 {
+		t.Errorf("count %d", got(t, r))
 	}
 }
 
@@ -44,18 +44,18 @@ func TestCloseWaits(t *testing.T) {
 		clock := alarm.New(nil)
 		defer clock.Close()
 		r := w.open(&Options{Clock: clock})
-		s := state(t, r)
+		s := counter{r}
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
 		changed, at := make(chan error, 1), time.Now().Add(time.Hour)
 		go func() {
-			_, err := r.Schedule().At(ctx, at, "a")
+			_, err := addAt(r.Schedule(), at, "a")
 			changed <- err
 		}()
 		<-pause.Reached()
 		short, cancel := context.WithTimeout(ctx, sec)
 		defer cancel()
 		wantErr(t, r.Close(short), context.DeadlineExceeded)
-		if _, err := s.Get(); err != nil {
+		if _, err := s.get(); err != nil {
 			t.Errorf("closed after an error: %v", err)
 		}
 		closed := make(chan error, 1)
@@ -86,22 +86,22 @@ func TestQuota(t *testing.T) {
 		w := newWorld(t)
 		w.limits.Storage = 4000
 		r := w.open(nil)
-		s := state(t, r)
-		id, err := r.Schedule().After(ctx, time.Hour, "a")
+		s := counter{r}
+		id, err := addAfter(r.Schedule(), time.Hour, "a")
 		must(t, err)
-		must(t, s.Set(ctx, count{Count: 1}))
+		must(t, s.set(ctx, count{Count: 1}))
 		must(t, w.actor.Put(ctx, actorstore.UserKey(nil), make([]byte, 3000)))
-		wantErr(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}), actorstore.ErrQuota)
-		if got(t, s) != 1 || w.countIn() != 1 {
-			t.Errorf("count %d, stored %d", got(t, s), w.countIn())
+		wantErr(t, s.set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}), actorstore.ErrQuota)
+		if got(t, r) != 1 || w.countIn() != 1 {
+			t.Errorf("count %d, stored %d", got(t, r), w.countIn())
 		}
 		if found, err := r.Schedule().Cancel(ctx, id); err != nil || !found {
 			t.Errorf("Cancel: %v, %v", found, err)
 		}
 		must(t, w.actor.Delete(ctx, actorstore.UserKey(nil)))
-		must(t, s.Set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}))
+		must(t, s.set(ctx, count{Count: 2, Pad: string(make([]byte, 2000))}))
 		// What a change replaces is credited: twice the state would not fit.
-		must(t, s.Set(ctx, count{Count: 3, Pad: string(make([]byte, 2100))}))
+		must(t, s.set(ctx, count{Count: 3, Pad: string(make([]byte, 2100))}))
 		if w.countIn() != 3 {
 			t.Errorf("stored %d", w.countIn())
 		}
@@ -113,14 +113,13 @@ func BenchmarkSet(b *testing.B) {
 	for _, size := range []int{100, 10_000} {
 		w := newWorld(b)
 		r := w.open(nil)
-		s, err := OpenState[count](ctx, r, nil)
-		must(b, err)
+		s := counter{r}
 		v := count{Pad: string(make([]byte, size))}
 		b.Run("set/"+strconv.Itoa(size), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				v.Count++
-				must(b, s.Set(ctx, v))
+				must(b, s.set(ctx, v))
 			}
 		})
 		b.Run("put/"+strconv.Itoa(size), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 func TestCronEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // in a bubble it is midnight, on the first of January 2000
 		w, d := newWorld(t), newDiary()
-		actions := Actions{"note": d.note}
+		actions := acts{"note": d.note}
 		s := w.start(nil, actions)
 		job := Job{ID: "nightly", Action: "note", Args: []any{"n"}, Cron: "0 3 * * *", Zone: "Europe/Berlin"} // 02:00 UTC
 		_, err := s.Add(ctx, job)
@@ -65,14 +65,14 @@ func TestCronEvent(t *testing.T) {
 func TestCronFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(&Options{MaxAttempts: 2, RetryMin: time.Minute}, Actions{"bad": func(_ context.Context, f *Firing) error {
+		s := w.start(&Options{MaxAttempts: 2, RetryMin: time.Minute}, acts{"bad": func(_ context.Context, f *Firing) error {
 			d.write("%d@%v", f.Attempt, time.Since(d.start))
 			if len(d.lines) == 3 {
 				return nil
 			}
 			return errors.New("no")
 		}})
-		_, err := s.Cron(ctx, "@hourly", "bad")
+		_, err := addCron(s, "@hourly", "bad")
 		must(t, err)
 		pass(3*time.Hour + 30*time.Minute)
 		if got, want := d.take(), "1@1h0m0s 2@1h1m0s 1@2h0m0s 1@3h0m0s 2@3h1m0s"; got != want {
@@ -93,10 +93,10 @@ func TestClockJumps(t *testing.T) {
 		c := &clockAt{}
 		clock := c.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, Actions{"note": d.note})
-		_, err := s.At(ctx, time.Now().Add(24*time.Hour), "note", "tomorrow")
+		s := w.start(&Options{Clock: clock}, acts{"note": d.note})
+		_, err := addAt(s, time.Now().Add(24*time.Hour), "note", "tomorrow")
 		must(t, err)
-		_, err = s.Cron(ctx, "0 * * * *", "note", "hour")
+		_, err = addCron(s, "0 * * * *", "note", "hour")
 		must(t, err)
 		c.jump(25 * time.Hour)
 		pass(time.Minute)
@@ -124,14 +124,14 @@ func TestClockBackMeanwhile(t *testing.T) {
 		c := &clockAt{}
 		clock := c.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, Actions{"back": func(context.Context, *Firing) error {
+		s := w.start(&Options{Clock: clock}, acts{"back": func(context.Context, *Firing) error {
 			d.write("%v", time.Since(d.start))
 			if c.ahead == 0 {
 				c.jump(-30 * time.Minute)
 			}
 			return nil
 		}})
-		_, err := s.Cron(ctx, "@hourly", "back")
+		_, err := addCron(s, "@hourly", "back")
 		must(t, err)
 		pass(2*time.Hour + 40*time.Minute)
 		if got, want := d.take(), "1h0m0s 2h30m0s"; got != want {
@@ -152,14 +152,14 @@ func TestDamagedNote(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, d := newWorld(t), newDiary()
 			s := w.open(nil).Schedule()
-			id, err := s.Cron(ctx, "@hourly", "note", "hour")
+			id, err := addCron(s, "@hourly", "note", "hour")
 			must(t, err)
-			_, err = s.After(ctx, sec, "note", "n")
+			_, err = addAfter(s, sec, "note", "n")
 			must(t, err)
 			var b batch.Batch
 			must(t, w.actor.StageNote(&b, noteKey(id), value))
 			must(t, w.actor.Commit(ctx, &b))
-			s = w.start(nil, Actions{"note": d.note})
+			s = w.start(nil, acts{"note": d.note})
 			pass(2 * time.Hour)
 			if got := d.take(); got != "n@1s" || w.log.lines("can't be used") != 1 {
 				t.Errorf("%s: ran %s, log %s", name, got, w.log.b.String())
@@ -188,7 +188,7 @@ func TestCronParkedAnew(t *testing.T) {
 		parked := note{cron: rule{"@hourly", ""}, attempts: 7, parked: true, problem: "no"}
 		must(t, w.actor.StageNote(&b, noteKey(job.ID), appendNote(nil, &parked)))
 		must(t, w.actor.Commit(ctx, &b))
-		s = w.start(nil, Actions{"note": d.note})
+		s = w.start(nil, acts{"note": d.note})
 		pass(90 * time.Minute)
 		if all, err := s.List(); err != nil || d.take() != "" || len(all) != 1 || !all[0].Parked {
 			t.Errorf("parked: listed %+v, %v", all, err)
@@ -219,7 +219,7 @@ func TestForeignEvents(t *testing.T) {
 			{"", at - 5, "note", []byte("\x81\x61e")},
 		}}
 		must(t, w.actor.Put(ctx, recordKey(), appendRecord(nil, &rec)))
-		s = w.start(nil, Actions{"note": d.note})
+		s = w.start(nil, acts{"note": d.note})
 		pass(2 * time.Hour)
 		if got, want := d.take(), "e@0s x@1s y@1s b@2s"; got != want {
 			t.Errorf("ran %s, want %s", got, want)

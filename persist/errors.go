@@ -17,11 +17,9 @@ var (
 	ErrTooLarge = errkind.New("persist: record too large", errkind.ErrTooLarge)
 	// ErrClosed: the Record is closed, or being closed.
 	ErrClosed = errkind.New("persist: closed", errkind.ErrClosed)
-	// ErrNoInput: the actor was created without an input.
-	ErrNoInput = errkind.New("persist: no input", errkind.ErrNotFound)
 	// ErrStarted: Start was called before.
 	ErrStarted = errors.New("persist: schedule is started")
-	// ErrPanic: an action or a hook panicked. It says with what.
+	// ErrPanic: an action panicked. It says with what.
 	ErrPanic = errors.New("persist: panic")
 	// ErrJob: what was to be scheduled makes no sense: no action, a text that isn't
 	// UTF-8, a bad cron expression, an unknown time zone, a time out of range.

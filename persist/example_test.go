@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -29,102 +30,32 @@ func open(ctx context.Context) (*actorstore.Store, *actorstore.Actor) {
 	return store, actor
 }
 
-type room struct {
-	Topic  string   `json:"topic"`
-	Guests []string `json:"guests"`
-}
-
-// A record alone: its state is changed by commits, here each with one of its own.
-func Example_alone() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-
-	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true, Input: "the weather"})
-	check(err)
-	state, err := persist.OpenState(ctx, rec, &persist.StateOptions[room]{
-		Initial: func(_ context.Context, r *persist.Record) (v room, err error) {
-			err = r.Input(&v.Topic)
-			return v, err
-		},
-	})
-	check(err)
-	check(state.Mutate(ctx, func(r *room) error {
-		r.Guests = append(r.Guests, "ann")
-		return nil
-	}))
-	check(state.Set(ctx, room{Topic: "the end"}))
-	check(rec.Close(ctx))
-
-	rec, err = persist.Open(ctx, actor, nil)
-	check(err)
-	defer rec.Close(ctx)
-	state, err = persist.OpenState[room](ctx, rec, nil)
-	check(err)
-	now, err := state.Get()
-	fmt.Println(now.Topic, len(now.Guests), err)
-	// Output: the end 0 <nil>
-}
-
-// What can't be stored changes nothing.
-func ExampleState_Mutate() {
+// The state is one value in CBOR. One that can't be stored changes nothing.
+func ExampleTx_SetRawState() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
 	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true})
 	check(err)
 	defer rec.Close(ctx)
-	state, err := persist.OpenState[room](ctx, rec, nil)
-	check(err)
 
-	err = state.Mutate(ctx, func(r *room) error {
-		r.Topic = string(make([]byte, 1<<20))
-		return nil
-	})
-	var size *persist.SizeError
-	fmt.Println(errors.As(err, &size), size.What, size.Limit)
-	v, err := state.View() // is not a copy, and must not be changed
-	fmt.Printf("%q %v\n", v.Topic, err)
-	// Output:
-	// true state 131072
-	// "" <nil>
-}
-
-// State and SQL change with one commit, or not at all.
-func ExampleRecord_In() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true})
-	check(err)
-	defer rec.Close(ctx)
-	state, err := persist.OpenState[room](ctx, rec, nil)
-	check(err)
-	db, err := vfs.Open(ctx, actor, nil)
-	check(err)
-	defer db.Close()
-	_, err = db.ExecContext(ctx, "create table guest(name text primary key)")
-	check(err)
-
-	join := func(name string) error {
-		return db.Update(ctx, func(tx *vfs.Tx) error {
-			err := persist.Mutate(rec.In(tx.Batch()), func(r *room) error {
-				r.Guests = append(r.Guests, name)
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			_, err = tx.ExecContext(ctx, "insert into guest values(?)", name)
+	set := func(value []byte) error {
+		var b batch.Batch
+		if err := rec.In(&b).SetRawState(value); err != nil {
 			return err
-		})
+		}
+		return actor.Commit(ctx, &b)
 	}
-	fmt.Println(join("ann"), join("ann") != nil)
-	v, err := state.Get()
-	fmt.Println(v.Guests, err)
+	check(set([]byte("\x65hello")))          // a text of five bytes
+	fmt.Println(set([]byte("hello")) != nil) // which is no such value
+	var size *persist.SizeError
+	fmt.Println(errors.As(set(append([]byte{0x5a, 0, 2, 0, 0}, make([]byte, 1<<17)...)), &size), size.What, size.Limit)
+	raw, err := rec.RawState()
+	fmt.Printf("%q %v\n", raw, err)
 	// Output:
-	// <nil> true
-	// [ann] <nil>
+	// true
+	// true state 131072
+	// "ehello" <nil>
 }
 
 // What is scheduled is stored, and runs in whatever process has the actor by then.
@@ -135,7 +66,7 @@ func ExampleSchedule() {
 	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true})
 	check(err)
 	sched := rec.Schedule()
-	_, err = sched.After(ctx, 0, "greet", "ann", 3)
+	_, err = sched.Add(ctx, persist.Job{Action: "greet", Args: []any{"ann", 3}, At: time.Now()})
 	check(err)
 	_, err = sched.Add(ctx, persist.Job{ID: "sweep", Action: "sweep", Cron: "30 2 * * *", Zone: "UTC"})
 	check(err)
@@ -146,7 +77,7 @@ func ExampleSchedule() {
 	defer rec.Close(ctx)
 	sched = rec.Schedule()
 	done := make(chan struct{})
-	check(sched.Start(ctx, persist.Actions{
+	actions := map[string]persist.Action{
 		"greet": func(_ context.Context, f *persist.Firing) error {
 			var name string
 			var times int
@@ -157,7 +88,8 @@ func ExampleSchedule() {
 			close(done)
 			return nil
 		},
-	}.Lookup))
+	}
+	check(sched.Start(ctx, func(name string) persist.Action { return actions[name] }))
 	<-done
 	found, err := sched.Cancel(ctx, "sweep")
 	fmt.Println(found, err)
@@ -181,7 +113,7 @@ func ExampleTx_Done() {
 	check(err)
 
 	done := make(chan error)
-	check(rec.Schedule().Start(ctx, persist.Actions{"accrue": func(ctx context.Context, f *persist.Firing) error {
+	accrue := func(ctx context.Context, f *persist.Firing) error {
 		err := db.Update(ctx, func(tx *vfs.Tx) error {
 			if err := rec.In(tx.Batch()).Done(f); err != nil {
 				return err
@@ -191,8 +123,9 @@ func ExampleTx_Done() {
 		})
 		done <- err
 		return err
-	}}.Lookup))
-	_, err = rec.Schedule().At(ctx, time.Now(), "accrue")
+	}
+	check(rec.Schedule().Start(ctx, func(string) persist.Action { return accrue }))
+	_, err = rec.Schedule().Add(ctx, persist.Job{Action: "accrue", At: time.Now()})
 	check(err)
 	fmt.Println(<-done)
 	var cents int
@@ -223,7 +156,7 @@ func ExampleLook() {
 	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true, Logger: slog.New(slog.DiscardHandler)})
 	check(err)
 	defer rec.Close(ctx)
-	_, err = rec.Schedule().At(ctx, time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC), "party")
+	_, err = rec.Schedule().Add(ctx, persist.Job{Action: "party", At: time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)})
 	check(err)
 
 	v, err := store.View(ctx, actor.ID())
@@ -232,5 +165,5 @@ func ExampleLook() {
 	c, err := persist.Look(ctx, v.Snapshot)
 	check(err)
 	fmt.Println(c.Version, c.Initialized, c.Events[0].Action, c.Events[0].At)
-	// Output: 4 false party 2100-01-02 03:04:05 +0000 UTC
+	// Output: 4 true party 2100-01-02 03:04:05 +0000 UTC
 }

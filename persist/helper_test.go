@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -146,12 +147,57 @@ type count struct {
 	Pad   string `json:"pad,omitempty"`
 }
 
-// state opens the state of a record.
-func state(t testing.TB, r *Record) *State[count] {
-	t.Helper()
-	s, err := OpenState[count](ctx, r, nil)
-	must(t, err)
-	return s
+// encoded returns v in CBOR.
+func encoded(v any) []byte {
+	b, err := cbor.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// decode returns the count in CBOR.
+func decode(raw []byte, err error) (v count, _ error) {
+	if err != nil {
+		return v, err
+	}
+	return v, cbor.Unmarshal(raw, &v)
+}
+
+// mutate has tx replace the state by what fn makes of the one that tx shows now.
+func mutate(tx *Tx, fn func(*count) error) error {
+	v, err := decode(tx.RawState())
+	if err == nil {
+		err = fn(&v)
+	}
+	if err != nil {
+		return err
+	}
+	return tx.SetRawState(encoded(v))
+}
+
+// later is mutate when b is committed, of the state as it is then.
+func later(r *Record, b *batch.Batch, fn func(*count) error) {
+	b.Late(func(b *batch.Batch) error { return mutate(r.In(b), fn) })
+}
+
+// A counter changes a record's state by commits of its own.
+type counter struct{ r *Record }
+
+func (c counter) get() (count, error) { return decode(c.r.RawState()) }
+
+func (c counter) set(ctx context.Context, v count) error {
+	var b batch.Batch
+	if err := c.r.In(&b).SetRawState(encoded(v)); err != nil {
+		return err
+	}
+	return c.r.commit(ctx, &b)
+}
+
+func (c counter) mutate(ctx context.Context, fn func(*count) error) error {
+	var b batch.Batch
+	later(c.r, &b, fn)
+	return c.r.commit(ctx, &b)
 }
 
 func add(n int) func(*count) error {
@@ -159,9 +205,9 @@ func add(n int) func(*count) error {
 }
 
 // got returns the count in memory.
-func got(t testing.TB, s *State[count]) int {
+func got(t testing.TB, r *Record) int {
 	t.Helper()
-	v, err := s.Get()
+	v, err := counter{r}.get()
 	must(t, err)
 	return v.Count
 }
@@ -169,8 +215,8 @@ func got(t testing.TB, s *State[count]) int {
 // countIn returns the count that is stored.
 func (w *world) countIn() int {
 	w.t.Helper()
-	var v count
-	must(w.t, CBOR{}.Unmarshal(w.stored().State, &v))
+	v, err := decode(w.stored().State, nil)
+	must(w.t, err)
 	return v.Count
 }
 

@@ -10,9 +10,9 @@ import (
 // Contents are what is stored in the record of an actor.
 type Contents struct {
 	Version     int    // of the record, 1 to 4
-	Input       []byte // encoded, nil for none
-	Initialized bool
-	State       []byte // encoded
+	Input       []byte // in CBOR, nil for none
+	Initialized bool   // see Tx
+	State       []byte // in CBOR
 	Events      []Event
 }
 

@@ -30,14 +30,13 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newWorld(t), &sums{n: map[*metrics.Metric]int64{}}
 		w.limits.ValueSize = 1000
-		s := w.start(&Options{Metrics: m, MaxAttempts: 2}, Actions{
+		s := w.start(&Options{Metrics: m, MaxAttempts: 2}, acts{
 			"good": func(context.Context, *Firing) error { return nil },
 			"bad":  func(context.Context, *Firing) error { return errors.New("no") },
 		})
-		v := state(t, w.rec)
-		must(t, v.Set(ctx, count{Pad: string(make([]byte, 760))})) // near the limit, with events and without
+		must(t, counter{w.rec}.set(ctx, count{Pad: string(make([]byte, 760))})) // near the limit, with events and without
 		for _, a := range []string{"good", "bad"} {
-			_, err := s.After(ctx, 0, a)
+			_, err := addAfter(s, 0, a)
 			must(t, err)
 		}
 		pass(time.Minute)

@@ -25,7 +25,6 @@ type model struct {
 	rnd *rand.Rand
 	w   *world
 	d   *disk
-	s   *State[count]
 
 	late   bool // the record is made by the first commit that changes it
 	memory int  // the newest count
@@ -90,8 +89,6 @@ func (m *model) run() {
 func (m *model) open() {
 	r, err := m.w.tryOpen(&Options{RetryMax: 10 * sec, CreateLate: m.late})
 	must(m.t, err)
-	m.s, err = OpenState[count](ctx, r, nil)
-	must(m.t, err)
 	must(m.t, r.Schedule().Start(ctx, func(string) Action { return m.action }))
 }
 
@@ -119,7 +116,7 @@ func (m *model) step() {
 
 func (m *model) draw(n int) int { return m.rnd.IntN(n) }
 
-func (m *model) mutate() { m.changed(m.s.Mutate(ctx, add(1))) }
+func (m *model) mutate() { m.changed(counter{m.w.rec}.mutate(ctx, add(1))) }
 
 // changed is told what became of a durable change.
 func (m *model) changed(err error) {
@@ -135,7 +132,7 @@ func (m *model) changed(err error) {
 // stage changes the state by a commit of five writes, or not at all.
 func (m *model) stage(mode batch.Mode) {
 	b := batch.Batch{Mode: mode}
-	must(m.t, Mutate(m.w.rec.In(&b), add(1)))
+	must(m.t, mutate(m.w.rec.In(&b), add(1)))
 	for i := range 4 {
 		b.Put(actorstore.UserKey([]byte{'w', byte(i)}), []byte{byte(m.memory + 1)})
 	}
@@ -145,7 +142,7 @@ func (m *model) stage(mode batch.Mode) {
 // apply changes the state without a wait for stable storage.
 func (m *model) apply() {
 	var b batch.Batch
-	must(m.t, Mutate(m.w.rec.In(&b), add(1)))
+	must(m.t, mutate(m.w.rec.In(&b), add(1)))
 	if m.w.actor.Apply(ctx, &b) == nil || m.w.actor.Err() != nil {
 		m.memory++
 	}
@@ -226,7 +223,7 @@ func (m *model) crash() {
 		m.w.eng = faultkv.New(m.d)
 	}
 	m.open()
-	n := got(m.t, m.s)
+	n := got(m.t, m.w.rec)
 	if n < m.acked || n > m.memory {
 		m.t.Fatalf("count %d after a crash, %d was acknowledged, %d the newest", n, m.acked, m.memory)
 	}
@@ -249,7 +246,7 @@ func (m *model) check() {
 	if m.w.actor.Err() != nil {
 		return
 	}
-	if n := got(m.t, m.s); n != m.memory {
+	if n := got(m.t, r); n != m.memory {
 		m.t.Fatalf("count %d, want %d", n, m.memory)
 	}
 	raw, err := m.w.actor.Get(ctx, recordKey(), nil)
@@ -271,15 +268,15 @@ func (m *model) check() {
 	if !same {
 		m.t.Fatalf("stored events %+v, in memory %+v", stored.Events, events)
 	}
-	if next := r.sched.stored.At(); !next.Equal(r.Schedule().Next()) {
-		m.t.Fatalf("the alarm is %v, want %v", next, r.Schedule().Next())
+	if next := r.sched.stored.At(); !next.Equal(r.Schedule().wakes()) {
+		m.t.Fatalf("the alarm is %v, want %v", next, r.Schedule().wakes())
 	}
 	for _, e := range events {
 		due := e.At
 		if e.NotBefore.After(due) {
 			due = e.NotBefore
 		}
-		if next := r.Schedule().Next(); !e.Parked && (next.IsZero() || next.After(due)) {
+		if next := r.Schedule().wakes(); !e.Parked && (next.IsZero() || next.After(due)) {
 			m.t.Fatalf("the alarm is %v, and an event is due at %v", next, due)
 		}
 	}

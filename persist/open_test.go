@@ -1,7 +1,7 @@
 package persist
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -30,19 +30,19 @@ func TestOpenMissing(t *testing.T) {
 	must(t, r.Close(ctx))
 }
 
-// TestBootstrap stores the golden bytes of a new actor, in one commit.
+// TestBootstrap stores the golden bytes of a new actor, with the mark, in one commit.
 func TestBootstrap(t *testing.T) {
-	for _, c := range []struct {
-		input any
+	for i, c := range []struct {
+		input []byte
 		hex   string
 	}{
-		{nil, "0400000001f700"},
-		{cbor.Object{{Name: "seed", Value: 1}}, "04000109b900016473656564010001f700"},
+		{nil, "0400000101f700"},
+		{encoded(cbor.Object{{Name: "seed", Value: 1}}), "04000109b900016473656564010101f700"},
 	} {
 		w := newWorld(t)
 		w.enter()
 		w.eng.Reset()
-		r, err := Open(ctx, w.actor, &Options{Create: true, Input: c.input})
+		r, err := Open(ctx, w.actor, &Options{Create: true, CreateLate: i > 0, Input: c.input})
 		must(t, err)
 		if n := w.eng.Counts(); n.Commits != 1 || n.Durable != 1 {
 			t.Errorf("%d commits, %d durable", n.Commits, n.Durable)
@@ -52,8 +52,12 @@ func TestBootstrap(t *testing.T) {
 		if string(raw) != string(unhex(t, c.hex)) {
 			t.Errorf("stored %x, want %s", raw, c.hex)
 		}
-		if r.Initialized() {
-			t.Error("initialised before its first state")
+		w.eng.Reset()
+		var b batch.Batch
+		must(t, r.In(&b).SetRawState(undefined))
+		must(t, w.actor.Commit(ctx, &b))
+		if n := w.eng.Counts(); n.Commits != 0 {
+			t.Errorf("%d commits for the state that it has", n.Commits)
 		}
 		must(t, r.Close(ctx))
 	}
@@ -65,7 +69,7 @@ func TestInputTooLarge(t *testing.T) {
 	w := newWorld(t)
 	w.enter()
 	fits := strings.Repeat("x", 128<<10-2-1-3-5-1-2-1) // version, optional, two lengths, flag, state, events
-	_, err := Open(ctx, w.actor, &Options{Create: true, Input: fits + "x"})
+	_, err := Open(ctx, w.actor, &Options{Create: true, Input: encoded(fits + "x")})
 	var size *SizeError
 	if !errors.As(err, &size) || size.What != "input" || size.Size != 128<<10+1 || size.Limit != 128<<10 {
 		t.Fatalf("got %v", err)
@@ -73,10 +77,9 @@ func TestInputTooLarge(t *testing.T) {
 	if _, err := w.actor.Get(ctx, recordKey(), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("something is stored: %v", err)
 	}
-	r, err := Open(ctx, w.actor, &Options{Create: true, Input: fits, Logger: w.log.logger()})
+	r, err := Open(ctx, w.actor, &Options{Create: true, Input: encoded(fits), Logger: w.log.logger()})
 	must(t, err)
-	var in string
-	if must(t, r.Input(&in)); in != fits {
+	if string(r.RawInput()) != string(encoded(fits)) {
 		t.Error("another input")
 	}
 	must(t, r.Close(ctx))
@@ -85,77 +88,69 @@ func TestInputTooLarge(t *testing.T) {
 // TestInput reads the input, whenever.
 func TestInput(t *testing.T) {
 	w := newWorld(t)
-	r := w.open(&Options{Input: map[string]int{"seed": 7}})
+	want := encoded(map[string]int{"seed": 7})
+	mine := bytes.Clone(want)
+	r := w.open(&Options{Input: mine})
+	clear(mine)
 	for range 2 {
-		var in struct{ Seed int }
-		if must(t, r.Input(&in)); in.Seed != 7 || r.RawInput() == nil {
-			t.Errorf("input %+v", in)
+		if !bytes.Equal(r.RawInput(), want) || !bytes.Equal(w.stored().Input, want) {
+			t.Errorf("input %x, stored %x", r.RawInput(), w.stored().Input)
 		}
-		wantCBOR := new(chan int)
-		if r.Input(wantCBOR) == nil {
-			t.Error("decoded into a channel")
-		}
-		r = w.open(&Options{Input: "of a record that is there already"})
+		r = w.open(&Options{Input: encoded("of a record that is there already")})
 	}
-	r = newWorld(t).open(nil)
-	wantErr(t, r.Input(new(int)), ErrNoInput)
+	if in := newWorld(t).open(nil).RawInput(); in != nil {
+		t.Errorf("input %x", in)
+	}
+	w = newWorld(t)
+	if _, err := w.tryOpen(&Options{Input: []byte{0x61}}); err == nil {
+		t.Error("half a value is an input")
+	}
+	w.absent()
 }
 
-// TestInitialize: the first state and the mark are stored before OpenState returns, and
-// made once.
-func TestInitialize(t *testing.T) {
-	w := newWorld(t)
-	r := w.open(&Options{Input: 5})
-	calls := 0
-	initial := func(_ context.Context, r *Record) (c count, err error) {
-		calls++
-		if w.stored().Initialized {
-			t.Error("initialised before there is a state")
+// TestMark: a record that another program has made, and not come to initialise, stays as it
+// is when it is opened, and gets the mark with the first change that lands: of the schedule,
+// of the state, or of a state that is set to what it is.
+func TestMark(t *testing.T) {
+	for name, change := range map[string]func(tx *Tx) error{
+		"event":      func(tx *Tx) error { _, err := tx.Add(Job{ID: "e", Action: "a"}); return err },
+		"state":      func(tx *Tx) error { return tx.SetRawState(encoded("s")) },
+		"same state": func(tx *Tx) error { return tx.SetRawState(undefined) },
+	} {
+		for _, v := range vectors(t) {
+			if v.Input.HasInitialized {
+				continue
+			}
+			w := newWorld(t)
+			raw := unhex(t, v.Hex)
+			must(t, w.enter().Put(ctx, recordKey(), raw))
+			r := w.open(nil)
+			if now, err := w.actor.Get(ctx, recordKey(), nil); err != nil || !bytes.Equal(now, raw) {
+				t.Errorf("%s: opened, it is %x, %v", v.Name, now, err)
+			}
+			make := func() error {
+				var b batch.Batch
+				must(t, change(r.In(&b)))
+				return w.actor.Commit(ctx, &b)
+			}
+			w.refuse(1)
+			wantErr(t, make(), batch.ErrTooLarge)
+			if w.stored().Initialized {
+				t.Errorf("%s, %s: the mark is there, and the commit failed", v.Name, name)
+			}
+			for i := range 2 {
+				w.eng.Reset()
+				must(t, make())
+				if n := w.eng.Counts().Commits; !w.stored().Initialized || n > 1 || i == 0 && n == 0 || i > 0 && n > 0 && name != "event" {
+					t.Errorf("%s, %s: %d commits, stored %+v", v.Name, name, n, w.stored())
+				}
+			}
+			if got, want := w.stored(), v.record(t); got.Version != version || !bytes.Equal(got.Input, want.input) ||
+				name != "state" && !bytes.Equal(got.State, want.state) || len(got.Events) < len(want.events) {
+				t.Errorf("%s, %s: stored %+v", v.Name, name, got)
+			}
 		}
-		err = r.Input(&c.Count)
-		return c, err
 	}
-	boom := errors.New("boom")
-	_, err := OpenState(ctx, r, &StateOptions[count]{Initial: func(context.Context, *Record) (count, error) { return count{}, boom }})
-	wantErr(t, err, boom)
-	_, err = OpenState(ctx, r, &StateOptions[func()]{})
-	wantErr(t, err, cbor.ErrUnsupported)
-	for range 2 {
-		w.eng.Reset()
-		s, err := OpenState(ctx, r, &StateOptions[count]{Initial: initial})
-		must(t, err)
-		if got(t, s) != 5 || !r.Initialized() || !w.stored().Initialized || w.countIn() != 5 || calls != 1 {
-			t.Fatalf("count %d, initialised %v, stored %+v, %d calls", got(t, s), r.Initialized(), w.stored(), calls)
-		}
-	}
-	if s := state(t, w.open(nil)); got(t, s) != 5 {
-		t.Errorf("count %d after a restart", got(t, s))
-	}
-	// A state of another type is an error, and no reason to begin anew.
-	_, err = OpenState[[]string](ctx, w.rec, nil)
-	if err == nil || w.countIn() != 5 {
-		t.Errorf("opened as another type: %v", err)
-	}
-}
-
-// TestInitializeFails: a first state that isn't stored isn't there.
-func TestInitializeFails(t *testing.T) {
-	w := newWorld(t)
-	r := w.open(nil)
-	w.refuse(1)
-	_, err := OpenState[count](ctx, r, nil)
-	wantErr(t, err, batch.ErrTooLarge)
-	if r.Initialized() {
-		t.Error("initialised all the same")
-	}
-	if state(t, r); !r.Initialized() {
-		t.Error("not initialised")
-	}
-	r = newWorld(t).open(nil)
-	_, err = OpenState(ctx, r, &StateOptions[string]{Initial: func(context.Context, *Record) (string, error) {
-		return strings.Repeat("x", 128<<10), nil
-	}})
-	wantErr(t, err, ErrTooLarge)
 }
 
 // TestOldVersions: what old records hold is there, and the next save writes the newest.
@@ -168,15 +163,11 @@ func TestOldVersions(t *testing.T) {
 		want := v.record(t)
 		events, err := r.Schedule().List()
 		must(t, err)
-		if r.Initialized() != want.init || string(r.state) != string(want.state) || len(events) != len(want.events) {
+		if w.stored().Initialized != want.init || string(r.state) != string(want.state) || len(events) != len(want.events) {
 			t.Errorf("%s: %+v", v.Name, r)
 		}
 		w.eng.Reset()
-		if !want.init {
-			state(t, r)
-		} else {
-			must(t, state(t, r).Mutate(ctx, add(1)))
-		}
+		must(t, counter{r}.mutate(ctx, add(1)))
 		if c := w.stored(); c.Version != version || len(c.Events) != len(want.events) || !c.Initialized {
 			t.Errorf("%s: saved %+v", v.Name, c)
 		}
@@ -222,24 +213,22 @@ func TestGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			r := w.open(nil)
-			s := state(t, r)
+			s := counter{r}
 			want := lose(w)
-			wantErr(t, s.Mutate(ctx, add(1)), want)
-			_, err := s.Get()
-			wantErr(t, err, want)
-			_, err = s.View()
+			wantErr(t, s.mutate(ctx, add(1)), want)
+			_, err := s.get()
 			wantErr(t, err, want)
 			_, err = r.Schedule().List()
 			wantErr(t, err, want)
-			wantErr(t, s.Set(ctx, count{Count: 9}), want)
-			_, err = r.Schedule().After(ctx, 0, "a")
+			wantErr(t, s.set(ctx, count{Count: 9}), want)
+			_, err = addAfter(r.Schedule(), 0, "a")
 			wantErr(t, err, want)
 			_, err = r.Schedule().Cancel(ctx, "a")
 			wantErr(t, err, want)
 			var b batch.Batch
-			wantErr(t, r.In(&b).Clear(), want)
+			wantErr(t, r.In(&b).Cancel("a"), want)
 			must(t, r.Close(ctx))
-			wantErr(t, s.Set(ctx, count{}), ErrClosed)
+			wantErr(t, s.set(ctx, count{}), ErrClosed)
 		})
 	}
 }

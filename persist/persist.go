@@ -3,7 +3,7 @@
 // the inspector.
 //
 // The record is one value under one key, in the bytes that programs in other languages
-// read and write. A Record keeps it in memory. State (OpenState) is a Go value in it;
+// read and write. A Record keeps it in memory: the state is one value in CBOR, and
 // Schedule calls the actor's actions at times of day.
 //
 // # What is stored when
@@ -11,13 +11,17 @@
 // Changes are staged in a batch (Record.In), and are made when it lands, or not at all:
 //
 //	var b batch.Batch
-//	err := persist.Mutate(rec.In(&b), func(r *room) error { … })
+//	err := rec.In(&b).SetRawState(value)
 //	id, err := rec.In(&b).Add(persist.Job{Action: "remind", At: noon})
 //	err = actor.Commit(ctx, &b) // or Apply, which doesn't wait for stable storage
 //
-// Methods that take a context, such as State.Set and Schedule.Add, make one change with a
-// durable commit of their own. What is in memory is what is stored, so nothing is left to
-// be saved later.
+// Methods that take a context, such as Schedule.Add, make one change with a durable commit
+// of their own. What is in memory is what is stored, so nothing is left to be saved later.
+//
+// # The state as a value of Go
+//
+// Here state and input are bytes. Package greenroom's functions State, SetState and Mutate,
+// which make values of Go of them, take a Tx of this package, too.
 //
 // # What it is not
 //
@@ -27,6 +31,7 @@
 package persist
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +42,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -48,12 +54,12 @@ type Options struct {
 	// CreateLate is Create, but Open writes nothing: until the first commit that changes
 	// something of the record it exists in memory alone, and that commit stores it, with
 	// Input. After a commit that failed, or a crash before it, the actor has no record.
+	// With Create it has no effect.
 	CreateLate bool
-	// Input is what the actor is created with, for its first initialisation; nil is
-	// none. One that is too large is a *SizeError, and no record is made.
-	Input any
-	// Codec encodes input and state; nil means CBOR.
-	Codec Codec
+	// Input is what the actor is created with, one value in CBOR; empty is none. Open keeps a
+	// copy. An input that isn't such a value is an error, one that is too large a *SizeError;
+	// no record is made then.
+	Input []byte
 	// RetryMin and RetryMax bound the time until an action that failed is called again,
 	// which doubles each time. 0 means a second, and 5 minutes.
 	RetryMin, RetryMax time.Duration
@@ -65,8 +71,10 @@ type Options struct {
 	CountFirst bool
 	// Clock is the actor's alarm clock, of which the schedule becomes a source, with what
 	// is stored: from Open on, started or not, and when the Record is closed it leaves
-	// its time to the clock. The clock's OnChange may be called under the actor's commit
-	// lock, and so must not commit. nil means a clock of its own.
+	// its time to the clock. An event that is being run counts until its end is stored; one
+	// that is parked, or whose action is missing, doesn't count. The clock's OnChange may
+	// be called under the actor's commit lock, and so must not commit. nil means a clock of
+	// its own.
 	Clock *alarm.Clock
 	// Logger takes what goes wrong while no caller waits for it, such as an action that
 	// fails. nil means slog.Default().
@@ -80,9 +88,6 @@ func (opts *Options) orDefault() Options {
 	var o Options
 	if opts != nil {
 		o = *opts
-	}
-	if o.Codec == nil {
-		o.Codec = CBOR{}
 	}
 	if o.RetryMin <= 0 {
 		o.RetryMin = time.Second
@@ -112,24 +117,19 @@ type Record struct {
 
 	sched    Schedule
 	ownClock bool
-	gate     batch.Gate     // of commits
-	tasks    sync.WaitGroup // of watchers that are called
+	gate     batch.Gate // of commits
 	end      sync.Once
 
 	// mu is held for memory alone: never while the engine is asked, nor during a commit,
 	// whose participants take it. What is stored changes under the actor's commit lock, too.
 	mu     sync.Mutex
-	init   bool     // +checklocks:mu
+	init   bool     // the stored record says that the actor is initialised  +checklocks:mu
 	state  []byte   // encoded; the bytes never change  +checklocks:mu
 	events []*event // by time; the slice never changes  +checklocks:mu
 	// eventBytes is what events take in the record.
 	eventBytes int         // +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
-
-	watchers []func(context.Context) error // +checklocks:mu
-	telling  bool                          // a goroutine calls the watchers  +checklocks:mu
-	again    bool                          // and must once more  +checklocks:mu
 }
 
 // Open reads the record of an actor; nil opts are the zero Options. There can be one
@@ -195,23 +195,31 @@ func noRecord(id actorstore.ID, err error) error {
 // caller should be told that it was the input.
 func (r *Record) create(ctx context.Context) error {
 	r.state = undefined
-	if r.opts.Input != nil {
-		var err error
-		if r.input, err = encode(r.opts.Codec, "input", r.opts.Input); err != nil {
+	if len(r.opts.Input) > 0 {
+		if err := wellformed("input", r.opts.Input); err != nil {
 			return err
 		}
+		r.input = bytes.Clone(r.opts.Input)
 	}
-	value := appendRecord(nil, &record{input: r.input, state: r.state})
+	value := appendRecord(nil, &record{input: r.input, init: true, state: r.state})
 	if len(value) > r.limit {
 		return &SizeError{"input", len(value), r.limit}
 	}
-	if r.prior = batch.Absent; r.opts.CreateLate {
+	if r.prior = batch.Absent; !r.opts.Create {
 		return nil
 	}
 	var b batch.Batch
 	b.PutPrior(recordKey(), value, r.prior)
-	r.prior = batch.Stored(len(value))
+	r.init, r.prior = true, batch.Stored(len(value))
 	return r.actor.Commit(ctx, &b)
+}
+
+// wellformed checks that a value is one in CBOR.
+func wellformed(what string, value []byte) error {
+	if err := cbor.Wellformed(value); err != nil {
+		return fmt.Errorf("persist: %s: %w", what, err)
+	}
+	return nil
 }
 
 // usable says why no call may go on.
@@ -231,33 +239,16 @@ func (r *Record) check() error {
 	return r.usable()
 }
 
-// Initialized says whether the actor has got its first state.
-func (r *Record) Initialized() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.init
-}
-
-// Input decodes what the actor was created with into v. ErrNoInput says that there was
-// nothing; other errors are the codec's.
-func (r *Record) Input(v any) error {
-	if r.input == nil {
-		return ErrNoInput
-	}
-	if err := r.opts.Codec.Unmarshal(r.input, v); err != nil {
-		return fmt.Errorf("persist: decode the input: %w", err)
-	}
-	return nil
-}
-
-// RawInput returns the encoded input, nil for none. It must not be changed.
+// RawInput returns what the actor was created with, in CBOR, nil for nothing. It must not be
+// changed.
 func (r *Record) RawInput() []byte { return r.input }
 
-// Size returns the bytes that the record takes as it is in memory, and how many it may.
-func (r *Record) Size() (used, limit int) {
+// RawState returns the state as it is stored, in CBOR: the undefined of JavaScript if it was
+// never set. It must not be changed. Errors: ErrClosed; those of the actor.
+func (r *Record) RawState() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return recordSize(r.input, r.state, len(r.events), r.eventBytes), r.limit
+	return r.state, r.usable()
 }
 
 // Schedule returns the actor's schedule.
@@ -289,7 +280,6 @@ func (r *Record) shut() {
 	if r.ownClock {
 		r.sched.clock.Close()
 	}
-	r.tasks.Wait()
 	r.free()
 }
 

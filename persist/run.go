@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -14,12 +15,6 @@ import (
 // An Action is what an event calls. It has succeeded when it returns nil; an error, and
 // a panic, have it called again later. Its context ends when the Record is closed.
 type Action func(ctx context.Context, f *Firing) error
-
-// Actions are actions by name.
-type Actions map[string]Action
-
-// Lookup returns the action of that name, nil if there is none: an argument for Start.
-func (a Actions) Lookup(name string) Action { return a[name] }
 
 // A Firing is one call of an action. It is the action's own until that returns, and not
 // safe for concurrent use.
@@ -39,18 +34,6 @@ type Firing struct {
 // given up if it doesn't.
 func (f *Firing) Batch() *batch.Batch { return &f.batch }
 
-// Args decodes the arguments, a CBOR array, into v: a pointer to a slice, or to a struct
-// that is encoded as an array. Without arguments v stays as it is.
-func (f *Firing) Args(v any) error {
-	if f.Event.Args == nil {
-		return nil
-	}
-	if err := cbor.Unmarshal(f.Event.Args, v); err != nil {
-		return fmt.Errorf("persist: arguments of %.80q: %w", f.Event.Action, err)
-	}
-	return nil
-}
-
 // rawArg is an argument that isn't decoded.
 type rawArg []byte
 
@@ -63,11 +46,15 @@ func (a *rawArg) UnmarshalCBOR(b []byte) error {
 // Arg decodes the argument of that number, from 0, into what v points to. Without such
 // an argument v stays as it is.
 func (f *Firing) Arg(i int, v any) error {
-	var args []rawArg
-	if err := f.Args(&args); err != nil || i < 0 || i >= len(args) {
-		return err
+	if f.Event.Args == nil {
+		return nil
 	}
-	if err := cbor.Unmarshal(args[i], v); err != nil {
+	var args []rawArg
+	err := cbor.Unmarshal(f.Event.Args, &args)
+	if err == nil && i >= 0 && i < len(args) {
+		err = cbor.Unmarshal(args[i], v)
+	}
+	if err != nil {
 		return fmt.Errorf("persist: argument %d of %.80q: %w", i, f.Event.Action, err)
 	}
 	return nil
@@ -183,7 +170,7 @@ func (s *Schedule) setAside(e *event) {
 
 // Reconsider looks again for the actions that were missing when an event was due, for a
 // caller whose lookup returns more than it did. An event whose action is missing is not
-// waited for (see Next), and costs nothing.
+// waited for (see Options.Clock), and costs nothing.
 func (s *Schedule) Reconsider() {
 	s.r.mu.Lock()
 	for _, e := range s.r.events {
@@ -343,6 +330,20 @@ func (s *Schedule) commitNote(ctx context.Context, e *event) error {
 		return err
 	}
 	return s.r.commit(ctx, &b)
+}
+
+// guard calls fn and turns a panic into an error.
+func guard(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			cause, ok := p.(error)
+			if !ok {
+				cause = errors.New(fmt.Sprint(p))
+			}
+			err = fmt.Errorf("%w: %w\n%s", ErrPanic, cause, debug.Stack())
+		}
+	}()
+	return fn()
 }
 
 // backoff returns least·2ⁿ, at most most.

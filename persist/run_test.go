@@ -21,7 +21,7 @@ func TestFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		calls := 0
-		actions := Actions{"note": d.note, "bad": func(_ context.Context, f *Firing) error {
+		actions := acts{"note": d.note, "bad": func(_ context.Context, f *Firing) error {
 			calls++
 			d.write("bad%d@%v", f.Attempt, time.Since(d.start))
 			switch {
@@ -33,10 +33,10 @@ func TestFailing(t *testing.T) {
 			return fmt.Errorf("no %d", calls)
 		}}
 		s := w.start(nil, actions)
-		_, err := s.After(ctx, sec, "bad")
+		_, err := addAfter(s, sec, "bad")
 		must(t, err)
 		for i := range 3 {
-			_, err = s.After(ctx, time.Duration(i+1)*sec, "note", "n")
+			_, err = addAfter(s, time.Duration(i+1)*sec, "note", "n")
 			must(t, err)
 		}
 		pass(2500 * time.Millisecond)
@@ -73,7 +73,7 @@ func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		good := false
-		actions := Actions{"bad": func(context.Context, *Firing) error {
+		actions := acts{"bad": func(context.Context, *Firing) error {
 			d.write("%v", time.Since(d.start))
 			if good {
 				return nil
@@ -82,7 +82,7 @@ func TestParked(t *testing.T) {
 		}}
 		o := &Options{MaxAttempts: 3, RetryMin: sec, RetryMax: sec}
 		s := w.start(o, actions)
-		id, err := s.After(ctx, 0, "bad")
+		id, err := addAfter(s, 0, "bad")
 		must(t, err)
 		pass(time.Minute)
 		if got := d.take(); got != "0s 1s 2s" {
@@ -91,7 +91,7 @@ func TestParked(t *testing.T) {
 		s = w.start(o, actions)
 		pass(time.Minute)
 		all, err := s.List()
-		if must(t, err); d.take() != "" || len(all) != 1 || !all[0].Parked || all[0].Attempts != 3 || !s.Next().IsZero() {
+		if must(t, err); d.take() != "" || len(all) != 1 || !all[0].Parked || all[0].Attempts != 3 || !s.wakes().IsZero() {
 			t.Errorf("listed %+v", all)
 		}
 		good = true
@@ -109,7 +109,7 @@ func TestRetryOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		good := false
-		actions := Actions{"note": func(ctx context.Context, f *Firing) error {
+		actions := acts{"note": func(ctx context.Context, f *Firing) error {
 			if !good {
 				return errors.New("no")
 			}
@@ -142,14 +142,14 @@ func TestRetryRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		var s *Schedule
-		s = w.start(nil, Actions{"self": func(ctx context.Context, f *Firing) error {
+		s = w.start(nil, acts{"self": func(ctx context.Context, f *Firing) error {
 			d.write("%d@%v", f.Attempt, time.Since(d.start))
 			if err := s.Retry(ctx, f.Event.ID); err != nil || f.Attempt > 1 {
 				return err
 			}
 			return errors.New("once")
 		}})
-		_, err := s.After(ctx, sec, "self")
+		_, err := addAfter(s, sec, "self")
 		must(t, err)
 		pass(time.Minute)
 		if got := d.take(); got != "1@1s 2@2s" || len(list(t, s)) != 0 || w.notes() != 0 {
@@ -165,14 +165,14 @@ func TestCountFirst(t *testing.T) {
 		o := &Options{MaxAttempts: 2, CountFirst: true, RetryMin: sec}
 		calls := 0
 		hang := make(chan struct{})
-		deadly := Actions{"kill": func(context.Context, *Firing) error { // as far as the store can tell
+		deadly := acts{"kill": func(context.Context, *Firing) error { // as far as the store can tell
 			calls++
 			w.eng.Tear(0)
 			<-hang
 			return nil
 		}}
 		s := w.start(o, deadly)
-		_, err := s.After(ctx, 0, "kill")
+		_, err := addAfter(s, 0, "kill")
 		must(t, err)
 		for i := range 2 {
 			synctest.Wait()
@@ -201,7 +201,7 @@ func TestAtLeastOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			var torn bool
-			actions := Actions{"visit": func(_ context.Context, f *Firing) error {
+			actions := acts{"visit": func(_ context.Context, f *Firing) error {
 				n, err := w.actor.Get(ctx, actorstore.UserKey([]byte("n")), nil)
 				if err != nil && !errors.Is(err, actorstore.ErrNotFound) {
 					return err
@@ -215,7 +215,7 @@ func TestAtLeastOnce(t *testing.T) {
 			}}
 			s := w.start(nil, actions)
 			for range 2 {
-				_, err := s.After(ctx, sec, "visit")
+				_, err := addAfter(s, sec, "visit")
 				must(t, err)
 			}
 			pass(2 * sec)
@@ -237,7 +237,7 @@ func TestStagedWithEnd(t *testing.T) {
 		var fail atomic.Bool
 		fail.Store(true)
 		var aborted error
-		s := w.start(nil, Actions{"put": func(_ context.Context, f *Firing) error {
+		s := w.start(nil, acts{"put": func(_ context.Context, f *Firing) error {
 			f.Batch().Put(actorstore.UserKey([]byte("k")), []byte("v"))
 			f.Batch().OnAbort(func(reason error) { aborted = reason })
 			if fail.Load() {
@@ -260,7 +260,7 @@ func TestStagedWithEnd(t *testing.T) {
 			b.Abort(nil)
 			return nil
 		}})
-		_, err := s.After(ctx, 0, "put")
+		_, err := addAfter(s, 0, "put")
 		must(t, err)
 		synctest.Wait()
 		_, err = w.actor.Get(ctx, actorstore.UserKey([]byte("k")), nil)
@@ -276,7 +276,7 @@ func TestStagedWithEnd(t *testing.T) {
 		}
 		// A commit that is refused is a failure of the attempt.
 		fail.Store(true)
-		_, err = s.After(ctx, 0, "put")
+		_, err = addAfter(s, 0, "put")
 		must(t, err)
 		synctest.Wait()
 		fail.Store(false)
@@ -288,7 +288,7 @@ func TestStagedWithEnd(t *testing.T) {
 		}
 		pass(2 * sec)
 		for _, a := range []string{"done", "forgets"} {
-			_, err = s.After(ctx, 0, a)
+			_, err = addAfter(s, 0, a)
 			must(t, err)
 		}
 		pass(time.Minute)
@@ -303,8 +303,8 @@ func TestActionSchedules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		var s *Schedule
-		s = w.start(nil, Actions{"note": d.note, "chain": func(ctx context.Context, f *Firing) error {
-			if _, err := s.After(ctx, sec, "note", "next"); err != nil {
+		s = w.start(nil, acts{"note": d.note, "chain": func(ctx context.Context, f *Firing) error {
+			if _, err := addAfter(s, sec, "note", "next"); err != nil {
 				return err
 			}
 			_, err := w.rec.In(f.Batch()).Add(Job{Action: "note", Args: []any{"staged"}, At: time.Now().Add(2 * sec)})
@@ -323,7 +323,7 @@ func TestActionSchedules(t *testing.T) {
 			return err
 		}})
 		for _, a := range []string{"chain", "cancel"} {
-			_, err := s.After(ctx, 0, a)
+			_, err := addAfter(s, 0, a)
 			must(t, err)
 		}
 		_, err := s.Add(ctx, Job{ID: "x", Action: "again", Args: []any{}, At: time.Now()})
@@ -343,24 +343,23 @@ func TestArgs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		ran := 0
-		s := w.start(nil, Actions{"a": func(_ context.Context, f *Firing) error {
+		s := w.start(nil, acts{"a": func(_ context.Context, f *Firing) error {
 			ran++
-			var all []any
 			var s string
 			var v struct{ X float64 }
 			none := 7
-			if err := errors.Join(f.Args(&all), f.Arg(0, &s), f.Arg(1, &v), f.Arg(2, &none), f.Arg(-1, &none)); err != nil {
+			if err := errors.Join(f.Arg(0, &s), f.Arg(1, &v), f.Arg(2, &none), f.Arg(-1, &none)); err != nil {
 				return err
 			}
-			if len(all) != 2 || s != "é" || v.X != 1.5 || none != 7 {
-				t.Errorf("%v, %q, %v, %d", all, s, v, none)
+			if s != "é" || v.X != 1.5 || none != 7 {
+				t.Errorf("%q, %v, %d", s, v, none)
 			}
-			if f.Arg(0, &none) == nil || f.Args(&none) == nil {
+			if f.Arg(0, &none) == nil {
 				t.Error("a text is a number")
 			}
 			return nil
 		}})
-		_, err := s.After(ctx, 0, "a", "é", map[string]float64{"x": 1.5})
+		_, err := addAfter(s, 0, "a", "é", map[string]float64{"x": 1.5})
 		must(t, err)
 		if synctest.Wait(); ran != 1 {
 			t.Errorf("ran %d times", ran)
@@ -373,15 +372,15 @@ func TestArgs(t *testing.T) {
 func TestCloseSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(nil, Actions{"note": d.note, "long": func(ctx context.Context, f *Firing) error {
+		s := w.start(nil, acts{"note": d.note, "long": func(ctx context.Context, f *Firing) error {
 			<-ctx.Done()
 			<-time.After(5 * sec)
 			d.write("long")
 			return nil
 		}})
-		_, err := s.After(ctx, 0, "long")
+		_, err := addAfter(s, 0, "long")
 		must(t, err)
-		_, err = s.After(ctx, 0, "note", "n")
+		_, err = addAfter(s, 0, "note", "n")
 		must(t, err)
 		synctest.Wait()
 		short, cancel := context.WithTimeout(ctx, sec)
@@ -392,9 +391,9 @@ func TestCloseSchedule(t *testing.T) {
 			t.Errorf("ran %s, stored %v", got, w.stored().Events)
 		}
 		pass(time.Hour)
-		_, err = s.After(ctx, 0, "note")
+		_, err = addAfter(s, 0, "note")
 		wantErr(t, err, ErrClosed)
-		wantErr(t, s.Start(ctx, Actions{}.Lookup), ErrClosed)
+		wantErr(t, s.Start(ctx, acts{}.lookup), ErrClosed)
 		if got := d.take(); got != "" {
 			t.Errorf("ran %s", got)
 		}
@@ -406,13 +405,14 @@ func TestStartContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		s := w.open(nil).Schedule()
-		mine, cancel := context.WithCancel(context.WithValue(ctx, hookKey{}, "v"))
-		must(t, s.Start(mine, Actions{"v": func(ctx context.Context, _ *Firing) error { d.write("%v", ctx.Value(hookKey{})); return nil }}.Lookup))
-		_, err := s.After(ctx, sec, "v")
+		type key struct{}
+		mine, cancel := context.WithCancel(context.WithValue(ctx, key{}, "v"))
+		must(t, s.Start(mine, acts{"v": func(ctx context.Context, _ *Firing) error { d.write("%v", ctx.Value(key{})); return nil }}.lookup))
+		_, err := addAfter(s, sec, "v")
 		must(t, err)
 		pass(2 * sec)
 		cancel()
-		_, err = s.After(ctx, sec, "v")
+		_, err = addAfter(s, sec, "v")
 		must(t, err)
 		pass(time.Hour)
 		if got := d.take(); got != "v" || len(list(t, s)) != 1 {

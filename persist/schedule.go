@@ -56,21 +56,6 @@ func (s *Schedule) open(r *Record) {
 // sourceName is that of the schedule among the lasting sources of an actor's clock.
 const sourceName = "schedule"
 
-// At has action called at a time, with args. See Job and Add.
-func (s *Schedule) At(ctx context.Context, at time.Time, action string, args ...any) (id string, err error) {
-	return s.Add(ctx, Job{Action: action, Args: args, At: at})
-}
-
-// After has action called when d has passed. See Job and Add.
-func (s *Schedule) After(ctx context.Context, d time.Duration, action string, args ...any) (id string, err error) {
-	return s.At(ctx, s.clock.Now().Add(d), action, args...)
-}
-
-// Cron has action called again and again, as a cron expression says, in UTC. See Job.
-func (s *Schedule) Cron(ctx context.Context, expr, action string, args ...any) (id string, err error) {
-	return s.Add(ctx, Job{Action: action, Args: args, Cron: expr})
-}
-
 // Add schedules a job and returns the id of the event. It is on stable storage then.
 //
 // Errors: ErrJob; *SizeError when the record has no room for it; those of the actor.
@@ -85,28 +70,15 @@ func (s *Schedule) Add(ctx context.Context, job Job) (id string, err error) {
 // Cancel removes an event and says whether there was one. When it returns the event
 // doesn't begin to run any more; one that is running goes on, and is not tried again.
 func (s *Schedule) Cancel(ctx context.Context, id string) (found bool, err error) {
-	n, err := s.clear(ctx, func(e *event) bool { return e.id == id })
-	return n > 0, err
-}
-
-// Clear removes all events and says how many there were. See Cancel.
-func (s *Schedule) Clear(ctx context.Context) (n int, err error) {
-	return s.clear(ctx, func(*event) bool { return true })
-}
-
-func (s *Schedule) clear(ctx context.Context, match func(*event) bool) (n int, err error) {
 	var b batch.Batch
 	err = s.r.In(&b).change(func(t *Tx) (err error) {
-		n, err = t.remove(match)
+		found, err = t.remove(func(e *event) bool { return e.id == id })
 		return err
 	})
 	if err == nil {
 		err = s.r.commit(ctx, &b)
 	}
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	return found && err == nil, err
 }
 
 // Retry makes an event that waits for its next attempt, or is parked, due at once, with
@@ -126,16 +98,8 @@ func (s *Schedule) List() ([]Event, error) {
 	return export(s.r.events), s.r.usable()
 }
 
-// Next returns when the actor must be awake for its schedule, the zero time for never. An
-// event that is being run counts until its end is stored; one that is parked, or whose
-// action is missing, doesn't.
-func (s *Schedule) Next() time.Time {
-	s.r.mu.Lock()
-	defer s.r.mu.Unlock()
-	return s.next((*event).waiting)
-}
-
-// next returns when the first of the events is due for which want is true.
+// next returns when the first of the events is due for which want is true, the zero time for
+// never.
 //
 // +checklocks:s.r.mu
 func (s *Schedule) next(want func(*event) bool) time.Time {
@@ -172,14 +136,6 @@ func (t *Tx) Add(job Job) (id string, err error) {
 func (t *Tx) Cancel(id string) error {
 	return t.change(func(t *Tx) error {
 		_, err := t.remove(func(e *event) bool { return e.id == id })
-		return err
-	})
-}
-
-// Clear is Schedule.Clear.
-func (t *Tx) Clear() error {
-	return t.change(func(t *Tx) error {
-		_, err := t.remove(func(*event) bool { return true })
 		return err
 	})
 }
@@ -271,29 +227,29 @@ func (t *Tx) add(e *event, chosen bool) error {
 }
 
 // remove has the batch remove the events that match, and what is noted about them, and
-// returns how many there are.
+// reports whether there are any.
 //
 // +checklocks:t.r.mu
-func (t *Tx) remove(match func(*event) bool) (n int, err error) {
+func (t *Tx) remove(match func(*event) bool) (found bool, err error) {
 	left := make([]*event, 0, len(t.events))
 	for _, e := range t.events {
 		if !match(e) {
 			left = append(left, e)
 			continue
 		}
-		n++
+		found = true
 		t.leave(e)
 		if !e.noted {
 			continue
 		}
 		if err := t.noNote(e.id); err != nil {
-			return n, err
+			return found, err
 		}
 	}
-	if n > 0 {
+	if found {
 		t.setEvents(left)
 	}
-	return n, nil
+	return found, nil
 }
 
 // replace has the batch put another event in the place of e.

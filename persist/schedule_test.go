@@ -54,12 +54,37 @@ func (d *diary) note(_ context.Context, f *Firing) error {
 
 func newDiary() *diary { return &diary{start: time.Now()} }
 
+// acts are actions by name.
+type acts map[string]Action
+
+func (a acts) lookup(name string) Action { return a[name] }
+
+// addAt schedules an event at a time, addAfter when d has passed, addCron by an expression.
+func addAt(s *Schedule, at time.Time, action string, args ...any) (id string, err error) {
+	return s.Add(ctx, Job{Action: action, Args: args, At: at})
+}
+
+func addAfter(s *Schedule, d time.Duration, action string, args ...any) (id string, err error) {
+	return addAt(s, s.clock.Now().Add(d), action, args...)
+}
+
+func addCron(s *Schedule, expr, action string, args ...any) (id string, err error) {
+	return s.Add(ctx, Job{Action: action, Args: args, Cron: expr})
+}
+
 // start opens a record and starts its schedule.
-func (w *world) start(opts *Options, actions Actions) *Schedule {
+func (w *world) start(opts *Options, actions acts) *Schedule {
 	w.t.Helper()
 	s := w.open(opts).Schedule()
-	must(w.t, s.Start(ctx, actions.Lookup))
+	must(w.t, s.Start(ctx, actions.lookup))
 	return s
+}
+
+// wakes returns when the actor must be awake for its schedule, the zero time for never.
+func (s *Schedule) wakes() time.Time {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	return s.next((*event).waiting)
 }
 
 // list returns the ids of the events.
@@ -91,7 +116,7 @@ func (w *world) notes() (n int) {
 func TestScheduleOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(nil, Actions{"note": d.note})
+		s := w.start(nil, acts{"note": d.note})
 		at := time.Now().Add(10 * sec)
 		for _, j := range []struct {
 			id  string
@@ -103,8 +128,8 @@ func TestScheduleOrder(t *testing.T) {
 		if got, want := list(t, s), []string{"a", "a2", "b1", "b2", "b3", "c", "late"}; !slices.Equal(got, want) {
 			t.Errorf("listed %v, want %v", got, want)
 		}
-		if !s.Next().Equal(at) {
-			t.Errorf("next at %v, want %v", s.Next(), at)
+		if !s.wakes().Equal(at) {
+			t.Errorf("next at %v, want %v", s.wakes(), at)
 		}
 		pass(12 * sec)
 		if got, want := d.take(), "a@10s a2@10s b1@11s b2@11s b3@11s c@12s"; got != want {
@@ -123,7 +148,7 @@ func TestScheduleOverdue(t *testing.T) {
 		w, d := newWorld(t), newDiary()
 		s := w.open(nil).Schedule()
 		for i := range 5 {
-			_, err := s.After(ctx, time.Duration(5-i)*sec, "note", fmt.Sprint(i))
+			_, err := addAfter(s, time.Duration(5-i)*sec, "note", fmt.Sprint(i))
 			must(t, err)
 		}
 		w.leave()
@@ -132,12 +157,12 @@ func TestScheduleOverdue(t *testing.T) {
 		if synctest.Wait(); d.take() != "" {
 			t.Error("something ran before the start")
 		}
-		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
 		synctest.Wait()
 		if got, want := d.take(), "4@1m0s 3@1m0s 2@1m0s 1@1m0s 0@1m0s"; got != want {
 			t.Errorf("ran %s, want %s", got, want)
 		}
-		wantErr(t, s.Start(ctx, Actions{}.Lookup), ErrStarted)
+		wantErr(t, s.Start(ctx, acts{}.lookup), ErrStarted)
 	})
 }
 
@@ -146,7 +171,7 @@ func TestScheduleOverdue(t *testing.T) {
 func TestScheduleStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(nil, Actions{"note": d.note})
+		s := w.start(nil, acts{"note": d.note})
 		w.eng.Reset()
 		one := func(what string) {
 			t.Helper()
@@ -156,7 +181,7 @@ func TestScheduleStored(t *testing.T) {
 			}
 			w.eng.Reset()
 		}
-		id, err := s.After(ctx, sec, "note", "x", 1, true)
+		id, err := addAfter(s, sec, "note", "x", 1, true)
 		must(t, err)
 		one("after")
 		e := w.stored().Events
@@ -170,12 +195,14 @@ func TestScheduleStored(t *testing.T) {
 			t.Errorf("stored %+v", w.stored().Events)
 		}
 		w.eng.Reset()
-		_, err = s.Cron(ctx, "0 0 * * *", "note")
+		id, err = addCron(s, "0 0 * * *", "note")
 		must(t, err)
 		one("cron")
-		n, err := s.Clear(ctx)
-		if must(t, err); n != 1 || w.notes() != 0 {
-			t.Errorf("cleared %d, %d notes left", n, w.notes())
+		found, err := s.Cancel(ctx, id)
+		must(t, err)
+		one("cancel")
+		if !found || w.notes() != 0 {
+			t.Errorf("cancelled %v, %d notes left", found, w.notes())
 		}
 	})
 }
@@ -188,8 +215,7 @@ func TestScheduleVector(t *testing.T) {
 		}
 		w := newWorld(t)
 		r := w.open(nil)
-		_, err := OpenState(ctx, r, &StateOptions[count]{Initial: func(context.Context, *Record) (count, error) { return count{Count: 5}, nil }})
-		must(t, err)
+		must(t, counter{r}.set(ctx, count{Count: 5}))
 		want := v.record(t)
 		for i := len(want.events) - 1; i >= 0; i-- {
 			e := want.events[i]
@@ -222,7 +248,7 @@ func TestScheduleTimes(t *testing.T) {
 			{time.UnixMilli(-1000), -1000}, {time.UnixMilli(-1000).Add(1), -999}, {time.UnixMilli(-1000).Add(-1), -1000},
 			{time.Time{}, time.Time{}.UnixMilli()}, {time.Unix(0, 1), 1}, {time.Unix(0, -1), 0},
 		} {
-			id, err := s.At(ctx, c.at, "note", fmt.Sprint(c.ms))
+			id, err := addAt(s, c.at, "note", fmt.Sprint(c.ms))
 			must(t, err)
 			i := slices.IndexFunc(w.rec.events, func(e *event) bool { return e.id == id })
 			if got := w.rec.events[i].at; got != c.ms {
@@ -230,14 +256,14 @@ func TestScheduleTimes(t *testing.T) {
 			}
 		}
 		soon := time.Now().Add(1500 * time.Microsecond)
-		_, err := s.At(ctx, soon, "note", "soon")
+		_, err := addAt(s, soon, "note", "soon")
 		must(t, err)
 		far := time.UnixMilli(math.MaxInt64 / 2).UTC()
-		_, err = s.At(ctx, far, "note", "far")
+		_, err = addAt(s, far, "note", "far")
 		must(t, err)
-		_, err = s.At(ctx, time.Unix(math.MaxInt64/1000, 0), "note")
+		_, err = addAt(s, time.Unix(math.MaxInt64/1000, 0), "note")
 		wantErr(t, err, ErrJob)
-		must(t, s.Start(ctx, Actions{"note": d.note}.Lookup))
+		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
 		pass(1500 * time.Microsecond)
 		if got, want := d.take(), "-62135596800000@0s -1000@0s -1000@0s -999@0s 0@0s 1@0s 1000@0s 1000@0s 1001@0s"; got != want {
 			t.Errorf("ran %s, want %s", got, want)
@@ -273,7 +299,7 @@ func TestScheduleRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := s.At(ctx, time.Now(), "a", strings.Repeat("x", 128<<10))
+	_, err := addAt(s, time.Now(), "a", strings.Repeat("x", 128<<10))
 	var size *SizeError
 	if !errors.As(err, &size) || size.What != "events" {
 		t.Errorf("got %v", err)
@@ -287,17 +313,17 @@ func TestScheduleRefuses(t *testing.T) {
 func TestScheduleFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(nil, Actions{"note": d.note})
+		s := w.start(nil, acts{"note": d.note})
 		w.refuse(1)
-		_, err := s.After(ctx, sec, "note", "never")
+		_, err := addAfter(s, sec, "note", "never")
 		wantErr(t, err, batch.ErrTooLarge)
-		id, err := s.After(ctx, sec, "note", "kept")
+		id, err := addAfter(s, sec, "note", "kept")
 		must(t, err)
-		w.refuse(2)
-		_, err = s.Cancel(ctx, id)
-		wantErr(t, err, batch.ErrTooLarge)
-		_, err = s.Clear(ctx)
-		wantErr(t, err, batch.ErrTooLarge)
+		w.refuse(1)
+		found, err := s.Cancel(ctx, id)
+		if wantErr(t, err, batch.ErrTooLarge); found {
+			t.Error("removed, and not removed")
+		}
 		pass(2 * sec)
 		if got := d.take(); got != "kept@1s" {
 			t.Errorf("ran %s", got)
@@ -310,10 +336,10 @@ func TestScheduleFails(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d := newWorld(t), newDiary()
-		s := w.start(nil, Actions{"note": d.note})
-		id, err := s.After(ctx, sec, "note", "a")
+		s := w.start(nil, acts{"note": d.note})
+		id, err := addAfter(s, sec, "note", "a")
 		must(t, err)
-		_, err = s.After(ctx, 3*sec, "note", "b")
+		_, err = addAfter(s, 3*sec, "note", "b")
 		must(t, err)
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
 		cancelled := make(chan bool)
@@ -339,7 +365,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("ran %s", got)
 		}
 		// One whose removal fails runs then.
-		id, err = s.After(ctx, sec, "note", "c")
+		id, err = addAfter(s, sec, "note", "c")
 		must(t, err)
 		pause = w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1, Err: batch.ErrTooLarge})
 		pause.Release()
@@ -358,27 +384,25 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestClear: with the events the alarm goes, too.
-func TestClear(t *testing.T) {
+// TestCancelAll: with the events the alarm goes, too.
+func TestCancelAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		c := alarm.New(nil)
 		defer c.Close()
-		s := w.start(&Options{Clock: c}, Actions{})
+		s := w.start(&Options{Clock: c}, acts{})
+		var b batch.Batch
 		for range 3 {
-			_, err := s.After(ctx, sec, "a")
+			id, err := addAfter(s, sec, "a")
 			must(t, err)
+			must(t, w.rec.In(&b).Cancel(id))
 		}
 		if c.Next().IsZero() {
 			t.Error("no alarm")
 		}
-		n, err := s.Clear(ctx)
-		if must(t, err); n != 3 || !c.Next().IsZero() || !s.Next().IsZero() {
-			t.Errorf("cleared %d, alarm at %v", n, c.Next())
-		}
-		n, err = s.Clear(ctx)
-		if must(t, err); n != 0 {
-			t.Errorf("cleared %d", n)
+		must(t, w.actor.Commit(ctx, &b))
+		if left := list(t, s); len(left) != 0 || !c.Next().IsZero() || !s.wakes().IsZero() {
+			t.Errorf("left %v, alarm at %v", left, c.Next())
 		}
 	})
 }
@@ -397,11 +421,11 @@ func TestOneSource(t *testing.T) {
 		}})
 		defer c.Close()
 		other := c.Source(func() { d.write("other@%v", time.Since(d.start)) })
-		s := w.start(&Options{Clock: c}, Actions{"note": d.note})
-		_, err := s.After(ctx, 5*sec, "note", "e")
+		s := w.start(&Options{Clock: c}, acts{"note": d.note})
+		_, err := addAfter(s, 5*sec, "note", "e")
 		must(t, err)
 		other.Set(d.start.Add(3 * sec))
-		_, err = s.After(ctx, 7*sec, "note", "f")
+		_, err = addAfter(s, 7*sec, "note", "f")
 		must(t, err)
 		pass(10 * sec)
 		if got, want := d.take(), "other@3s e@5s f@7s"; got != want {

@@ -17,7 +17,7 @@ func TestUpdate(t *testing.T) {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
 			w := newWorld(t)
 			r := w.open(nil)
-			s := state(t, r)
+			s := counter{r}
 			db, err := vfs.Open(ctx, w.actor, &vfs.Options{TxMemory: memory})
 			must(t, err)
 			defer db.Close()
@@ -26,7 +26,7 @@ func TestUpdate(t *testing.T) {
 			boom := errors.New("boom")
 			update := func(n int, fail error) error {
 				return db.Update(ctx, func(tx *vfs.Tx) error {
-					must(t, Mutate(r.In(tx.Batch()), add(n)))
+					must(t, mutate(r.In(tx.Batch()), add(n)))
 					if _, err := r.In(tx.Batch()).Add(Job{ID: fmt.Sprint(n), Action: "a"}); err != nil {
 						return err
 					}
@@ -34,13 +34,13 @@ func TestUpdate(t *testing.T) {
 					return errors.Join(err, fail)
 				})
 			}
-			must(t, s.Mutate(ctx, add(100)))
+			must(t, s.mutate(ctx, add(100)))
 			must(t, update(1, nil))
 			wantErr(t, update(10, boom), boom)
 			var rows int
 			must(t, db.QueryRowContext(ctx, "select count(*) from t").Scan(&rows))
-			if rows != 1 || got(t, s) != 101 || w.countIn() != 101 || len(list(t, r.Schedule())) != 1 || len(w.stored().Events) != 1 {
-				t.Errorf("%d rows, count %d, stored %d, events %v", rows, got(t, s), w.countIn(), list(t, r.Schedule()))
+			if rows != 1 || got(t, r) != 101 || w.countIn() != 101 || len(list(t, r.Schedule())) != 1 || len(w.stored().Events) != 1 {
+				t.Errorf("%d rows, count %d, stored %d, events %v", rows, got(t, r), w.countIn(), list(t, r.Schedule()))
 			}
 			if n := db.Stats().JournalCommits; (n > 0) != (memory > 0) {
 				t.Errorf("%d commits through the journal", n)
@@ -58,7 +58,7 @@ func TestExactlyOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
 			var db *vfs.DB
-			actions := Actions{"add": func(ctx context.Context, f *Firing) error {
+			actions := acts{"add": func(ctx context.Context, f *Firing) error {
 				return db.Update(ctx, func(tx *vfs.Tx) error {
 					must(t, w.rec.In(tx.Batch()).Done(f))
 					_, err := tx.ExecContext(ctx, "update t set n = n + 1")
@@ -78,10 +78,10 @@ func TestExactlyOnce(t *testing.T) {
 			}
 			s := restart(true)
 			for range 3 {
-				_, err := s.After(ctx, sec, "add")
+				_, err := addAfter(s, sec, "add")
 				must(t, err)
 			}
-			must(t, s.Start(ctx, actions.Lookup))
+			must(t, s.Start(ctx, actions.lookup))
 			w.eng.Tear(landed)
 			pass(5 * sec)
 			done = w.actor.Err() == nil
@@ -93,7 +93,7 @@ func TestExactlyOnce(t *testing.T) {
 			if left := len(list(t, s)); n+left != 3 {
 				t.Errorf("%d commits landed: %d are done, %d are left", landed, n, left)
 			}
-			must(t, s.Start(ctx, actions.Lookup))
+			must(t, s.Start(ctx, actions.lookup))
 			pass(5 * sec)
 			must(t, db.QueryRowContext(ctx, "select n from t").Scan(&n))
 			if n != 3 || len(list(t, s)) != 0 {

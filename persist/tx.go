@@ -2,7 +2,6 @@ package persist
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -16,6 +15,10 @@ import (
 // However much of the record a batch changes, it is written once. A record that has become
 // too large fails the commit with a *SizeError. Of an Ordered batch the record is in the
 // last sub-batch, so that it isn't stored if only a part of the batch lands.
+//
+// A record that is written has the mark that the actor is initialised. One without the mark
+// is from another program, which hasn't come to the actor's first state, or from an older
+// version of this one.
 //
 // The methods of a Tx return batch.ErrSettled if the batch has landed or was given up,
 // ErrClosed, and the errors of the actor. Like its batch, a Tx is not safe for concurrent use.
@@ -35,8 +38,6 @@ type Tx struct {
 	leaving    []*event // that the batch removes
 	changed    bool     // since the record was written
 	size       int      // of the record that was written, 0 if none was
-	mine       bool     // whoever commits tells the watchers
-	tell       bool     // there is something to tell them
 }
 
 // participant is a Tx as its batch sees it.
@@ -62,40 +63,26 @@ func (t *Tx) do(op func(t *Tx) error) error {
 	return nil
 }
 
-// SetState replaces the state by v, as the Record's codec encodes it. A state that is
-// what it was isn't written.
-func (t *Tx) SetState(v any) error {
-	state, err := encode(t.r.opts.Codec, "state", v)
-	if err != nil {
+// SetRawState replaces the state by one value in CBOR, of which it keeps a copy; empty is
+// undefined, and anything else is an error. A state that is what it was isn't written, unless
+// the record doesn't have the mark that the actor is initialised.
+//
+// A state that is computed from the one before, as by greenroom.Mutate, also replaces what
+// another batch has landed meanwhile: callers who do so have to take turns.
+func (t *Tx) SetRawState(value []byte) error {
+	if len(value) == 0 {
+		value = undefined
+	}
+	if err := wellformed("state", value); err != nil {
 		return err
 	}
-	return t.do(func(t *Tx) error { t.setState(state); return nil })
-}
-
-// Mutate has t change the state: fn gets a copy, and what it leaves there is the new state.
-// fn is called while the batch is committed, and by RawState and List, perhaps often; it
-// must not keep what it gets, nor commit anything of the actor. Its error fails the commit.
-func Mutate[T any](t *Tx, fn func(v *T) error) error {
+	state := bytes.Clone(value)
 	return t.do(func(t *Tx) error {
-		var v T
-		if err := t.r.decode(t.state, &v); err != nil {
-			return err
+		if !t.init || !bytes.Equal(t.state, state) {
+			t.init, t.state, t.newState, t.changed = true, state, true, true
 		}
-		if err := fn(&v); err != nil {
-			return err
-		}
-		state, err := encode(t.r.opts.Codec, "state", v)
-		if err == nil {
-			t.setState(state)
-		}
-		return err
+		return nil
 	})
-}
-
-func (t *Tx) setState(state []byte) {
-	if !bytes.Equal(t.state, state) {
-		t.state, t.newState, t.changed = state, true, true
-	}
 }
 
 // setEvents has the batch leave these events, sorted; the slice isn't changed any more.
@@ -169,10 +156,10 @@ func (t *Tx) copyRecord() {
 	t.init, t.state, t.events, t.eventBytes = r.init, r.state, r.events, r.eventBytes
 }
 
-// RawState returns the state, encoded, as it will be when the batch lands: by what the
+// RawState returns the state, in CBOR, as it will be when the batch lands: by what the
 // batch and those joined to it have asked for so far, on the record as it is now. Each call
-// computes that anew, and calls the functions given to Mutate. The slice must not be
-// changed. An error may be one that the commit will fail with.
+// computes that anew. The slice must not be changed. An error may be one that the commit will
+// fail with.
 func (t *Tx) RawState() ([]byte, error) {
 	p, err := t.preview()
 	if err != nil {
@@ -251,7 +238,7 @@ func (t *Tx) write() error {
 		}
 		return &SizeError{what, size, r.limit}
 	}
-	rec := record{input: r.input, init: t.init, state: t.state, events: make([]stored, len(t.events))}
+	rec := record{input: r.input, init: true, state: t.state, events: make([]stored, len(t.events))}
 	for i, e := range t.events {
 		rec.events[i] = e.stored
 	}
@@ -271,13 +258,9 @@ func (p *participant) Landed() {
 	r := t.r
 	if t.size > 0 {
 		r.mu.Lock()
-		t.tell = string(r.state) != string(t.state)
-		r.prior, r.init, r.state = batch.Stored(t.size), t.init, t.state
+		r.prior, r.init, r.state = batch.Stored(t.size), true, t.state
 		r.events, r.eventBytes = t.events, t.eventBytes
 		r.warn()
-		if t.tell && !t.mine && len(r.watchers) > 0 && !r.gate.Closed() {
-			r.tasks.Go(func() { r.tell(context.Background()) }) // not here: the commit lock is held
-		}
 		r.mu.Unlock()
 	}
 	t.over(t.size > 0)

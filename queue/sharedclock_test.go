@@ -30,6 +30,11 @@ func newSleeper(t *testing.T) *sleeper {
 	return s
 }
 
+// schedule adds an event that is due when d has passed.
+func (s *sleeper) schedule(d time.Duration) (id string, err error) {
+	return s.rec.Schedule().Add(ctx, persist.Job{Action: "note", At: time.Now().Add(d)})
+}
+
 // wake opens both, the queue first or last.
 func (s *sleeper) wake(first bool) {
 	s.t.Helper()
@@ -41,10 +46,12 @@ func (s *sleeper) wake(first bool) {
 	var err error
 	s.rec, err = persist.Open(ctx, s.actor, &persist.Options{Create: true, Clock: s.clock})
 	must(s.t, err)
-	must(s.t, s.rec.Schedule().Start(ctx, persist.Actions{"note": func(_ context.Context, f *persist.Firing) error {
-		s.note("event " + f.Event.ID)
-		return nil
-	}}.Lookup))
+	must(s.t, s.rec.Schedule().Start(ctx, func(string) persist.Action {
+		return func(_ context.Context, f *persist.Firing) error {
+			s.note("event " + f.Event.ID)
+			return nil
+		}
+	}))
 	if !first {
 		s.open2()
 	}
@@ -81,7 +88,7 @@ func TestSharedClock(t *testing.T) {
 					d := time.Duration(1+rng.IntN(5000)) * time.Second
 					at := time.Since(s.start) + d
 					if coin() {
-						id, err := s.rec.Schedule().After(ctx, d, "note")
+						id, err := s.schedule(d)
 						must(t, err)
 						want = append(want, fmt.Sprintf("%v event %s", at, id))
 						continue
@@ -140,13 +147,13 @@ func TestSharedClockAwake(t *testing.T) {
 				t.Errorf("%s: the host wakes the actor in %v, want %v", what, got, d)
 			}
 		}
-		_, err := s.rec.Schedule().After(ctx, 3*time.Hour, "note")
+		_, err := s.schedule(3 * time.Hour)
 		must(t, err)
 		in(3*time.Hour, "an event")
 		_, err = s.q.Enqueue(ctx, Send{Name: "a", Delay: 2 * time.Hour})
 		must(t, err)
 		in(2*time.Hour, "a message before it")
-		id, err := s.rec.Schedule().After(ctx, time.Hour, "note")
+		id, err := s.schedule(time.Hour)
 		must(t, err)
 		in(time.Hour, "an event before that")
 		_, err = s.rec.Schedule().Cancel(ctx, id)

@@ -11,7 +11,10 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -59,7 +62,6 @@ func storeRecord(ctx context.Context, a *actorstore.Actor, text string) (err err
 			Count int    `json:"count"`
 			Name  string `json:"name,omitempty"`
 		}
-		Text   bool // keep them as JSON
 		Events []persist.Job
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -67,9 +69,11 @@ func storeRecord(ctx context.Context, a *actorstore.Actor, text string) (err err
 	if err := dec.Decode(&in); err != nil {
 		return err
 	}
-	o := &persist.Options{Create: true, Input: in.Input}
-	if in.Text {
-		o.Codec = persist.JSON{}
+	o := &persist.Options{Create: true}
+	if in.Input != nil {
+		if o.Input, err = cbor.Marshal(in.Input); err != nil {
+			return err
+		}
 	}
 	r, err := persist.Open(ctx, a, o)
 	if err != nil {
@@ -84,9 +88,9 @@ func storeRecord(ctx context.Context, a *actorstore.Actor, text string) (err err
 	if in.State == nil {
 		return nil
 	}
-	s, err := persist.OpenState[any](ctx, r, nil)
-	if err != nil {
+	var b batch.Batch
+	if err := greenroom.SetState(r.In(&b), in.State); err != nil {
 		return err
 	}
-	return s.Set(ctx, in.State)
+	return a.Commit(ctx, &b)
 }

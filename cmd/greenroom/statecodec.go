@@ -9,7 +9,7 @@ import (
 )
 
 // A stateCodec is what input and state of an actor are encoded with. The record doesn't
-// say it: the format is CBOR, and persist.JSON is for actors that are Go's alone.
+// say it: the format is CBOR, and a program of Go alone may have stored JSON.
 type stateCodec string
 
 const (
