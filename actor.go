@@ -178,7 +178,9 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err := a.check(); err != nil {
 		return err
 	}
-	return a.store.View(ctx, a.Name(), fn)
+	db := a.opts.DB.options(a)
+	db.MayWrite = nil // nothing is written
+	return a.store.look(ctx, a.Name(), db, fn)
 }
 
 // Clock returns the alarm clock that the parts of the actor share. Its Next is when the

@@ -186,9 +186,11 @@ func (d *deliveries) takeMessages(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 		var called *Message
-		err = d.takeMessage(ctx, names, func(tx *Tx, m *Message) error {
-			called = m
-			return d.deliver(tx, m)
+		err = apart(func() error {
+			return d.takeMessage(ctx, names, func(tx *Tx, m *Message) error {
+				called = m
+				return d.deliver(tx, m)
+			})
 		})
 		if err == nil {
 			continue
@@ -281,6 +283,18 @@ func (d *deliveries) deliver(tx *Tx, m *Message) error {
 		return err
 	}
 	return m.Complete(nil)
+}
+
+// apart calls fn on a goroutine of its own, which a handler may end.
+func apart(fn func() error) (err error) {
+	err = errPanic
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = fn()
+	}()
+	<-done
+	return err
 }
 
 // guard calls fn, and makes an error of a panic.

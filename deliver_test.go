@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -318,5 +319,62 @@ func TestRunEnds(t *testing.T) {
 			}
 			must(t, end())
 		})
+	})
+}
+
+// TestRunSettledByPart: a handler may settle its message through the queue's own Tx.
+func TestRunSettledByPart(t *testing.T) {
+	for name, settle := range map[string]func(q *queue.Tx, m *greenroom.Message) error{
+		"complete": func(q *queue.Tx, m *greenroom.Message) error { return q.Complete(m.Receipt(), "done") },
+		"nack":     func(q *queue.Tx, m *greenroom.Message) error { return q.Nack(ctx, m.Receipt(), 24*time.Hour) },
+		"delete":   func(q *queue.Tx, m *greenroom.Message) error { return q.Delete(m.ID) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, batch.Limits{})
+			calls := 0
+			r.actor.Handle("m", func(tx *greenroom.Tx, d *greenroom.Delivery) error {
+				calls++
+				q, err := tx.Queue()
+				if err != nil || d.Message.Settled() {
+					t.Errorf("%s: settled before, or %v", name, err)
+				}
+				return settle(q, d.Message)
+			})
+			r.update(t, func(tx *greenroom.Tx) error { _, err := tx.Enqueue(queue.Send{Name: "m"}); return err })
+			end := r.runs(t)
+			pass(time.Hour)
+			must(t, end())
+			if calls != 1 {
+				t.Errorf("%s: called %d times", name, calls)
+			}
+		})
+	}
+}
+
+// TestRunGoexit: a handler that ends its goroutine has failed, and what comes next is
+// delivered.
+func TestRunGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, batch.Limits{})
+		r.actor.Handle("ends", func(*greenroom.Tx, *greenroom.Delivery) error { runtime.Goexit(); return nil })
+		r.actor.Handle("next", note)
+		r.update(t, func(tx *greenroom.Tx) error {
+			_, err1 := tx.After(0, "ends")
+			_, err2 := tx.After(time.Second, "next", "event")
+			_, err3 := tx.Enqueue(queue.Send{Name: "ends"})
+			_, err4 := tx.Enqueue(queue.Send{Name: "next", Body: "message"})
+			return errors.Join(err1, err2, err3, err4)
+		})
+		end := r.runs(t)
+		pass(500 * time.Millisecond)
+		if got := r.notes(t); got != "next message 1;" {
+			t.Errorf("handled %s", got)
+		}
+		pass(time.Minute)
+		if got := r.notes(t); got != "next message 1;next event 1;" {
+			t.Errorf("handled %s", got)
+		}
+		must(t, end())
+		must(t, r.actor.Close())
 	})
 }

@@ -1,15 +1,19 @@
 package greenroom_test
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ncruces/go-sqlite3"
+
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A room is a state.
@@ -221,4 +225,23 @@ func TestSpans(t *testing.T) {
 		return err
 	}))
 	must(t, without.Close())
+}
+
+// TestViewOptions: a view of an actor opens its database as the actor does.
+func TestViewOptions(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	a, err := r.store.Actor(ctx, "backwards", &greenroom.ActorOptions{DB: &greenroom.DBOptions{Extensions: []vfs.Extension{func(c *sqlite3.Conn) error {
+		return c.CreateCollation("backwards", func(a, b []byte) int { return bytes.Compare(b, a) })
+	}}}})
+	must(t, err)
+	must(t, a.Update(ctx, func(tx *greenroom.Tx) error {
+		_, err := tx.Exec("create table t(x collate backwards); insert into t values ('a'), ('b')")
+		return err
+	}))
+	var first string
+	must(t, a.View(ctx, func(v *greenroom.View) error { return v.QueryRow("select x from t order by x").Scan(&first) }))
+	if first != "b" {
+		t.Errorf("the first is %s", first)
+	}
+	must(t, a.Close())
 }

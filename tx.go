@@ -9,7 +9,6 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
-	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -19,14 +18,13 @@ import (
 // methods return ErrClosed when the function has returned.
 type Tx struct {
 	txContext
-	actor   *Actor
-	open    *OpenTx
-	over    atomic.Bool
-	wrote   bool // something may have been staged
-	batch   batch.Batch
-	sql     *vfs.Tx // nil until it is asked for
-	keys    keys
-	settled []queue.ID // messages
+	actor *Actor
+	open  *OpenTx
+	over  atomic.Bool
+	wrote bool // something may have been staged
+	batch batch.Batch
+	sql   *vfs.Tx // nil until it is asked for
+	keys  keys
 }
 
 var _ context.Context = (*Tx)(nil)

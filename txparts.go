@@ -1,7 +1,6 @@
 package greenroom
 
 import (
-	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/conn"
@@ -62,7 +61,7 @@ func (tx *Tx) ReceiveWith(opts *queue.ReceiveOptions) ([]*Message, error) {
 	leased, err := q.Receive(tx.ctx, opts)
 	ms := make([]*Message, len(leased))
 	for i, m := range leased {
-		ms[i] = &Message{m, tx}
+		ms[i] = &Message{m, tx, q}
 		received(tx.open.Span, m, tx.actor.clock.Now())
 	}
 	return ms, err
@@ -85,25 +84,19 @@ func (tx *Tx) Messages() (int, error) {
 // response to whoever waits for an answer; nil is null.
 func (tx *Tx) Complete(r queue.Receipt, response any) error {
 	q, err := tx.Queue()
-	if err == nil {
-		err = q.Complete(r, response)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		tx.settled = append(tx.settled, r.ID)
-	}
-	return err
+	return q.Complete(r, response)
 }
 
 // Nack gives a message that was received back, to be visible after the delay.
 func (tx *Tx) Nack(r queue.Receipt, delay time.Duration) error {
 	q, err := tx.Queue()
-	if err == nil {
-		err = q.Nack(tx.ctx, r, delay)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		tx.settled = append(tx.settled, r.ID)
-	}
-	return err
+	return q.Nack(tx.ctx, r, delay)
 }
 
 // A Message is one that a transaction has received. Its methods are for that transaction;
@@ -111,13 +104,15 @@ func (tx *Tx) Nack(r queue.Receipt, delay time.Duration) error {
 type Message struct {
 	*queue.Message
 	tx *Tx
+	in *queue.Tx
 }
 
 // Complete is Tx.Complete of the message.
 func (m *Message) Complete(response any) error { return m.tx.Complete(m.Receipt(), response) }
 
-// Settled reports whether the transaction has completed the message or given it back.
-func (m *Message) Settled() bool { return slices.Contains(m.tx.settled, m.ID) }
+// Settled reports whether the transaction has completed the message, given it back or
+// deleted it.
+func (m *Message) Settled() bool { return m.Until.IsZero() || m.in.Settled(m.ID) }
 
 // Nack is Tx.Nack of the message.
 func (m *Message) Nack(delay time.Duration) error { return m.tx.Nack(m.Receipt(), delay) }

@@ -21,7 +21,7 @@ import (
 type View struct {
 	ctx  context.Context
 	at   *actorstore.View
-	opts *Options
+	opts *vfs.Options
 	db   *vfs.DB // nil until it is asked for
 	over bool
 }
@@ -30,12 +30,17 @@ type View struct {
 // the actor open. It disturbs no writer, and owns nothing.
 //
 // Errors: fn's; ErrNotFound; those of the engine.
-func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) (err error) {
+func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) error {
+	return s.look(ctx, name, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, fn)
+}
+
+// look is View, with what opens the database.
+func (s *Store) look(ctx context.Context, name string, db *vfs.Options, fn func(v *View) error) (err error) {
 	at, err := s.view(ctx, name)
 	if err != nil {
 		return err
 	}
-	v := &View{ctx: ctx, at: at, opts: &s.opts}
+	v := &View{ctx: ctx, at: at, opts: db}
 	defer func() {
 		v.over = true
 		var closed error
@@ -85,7 +90,7 @@ func (v *View) SQL() (*sql.DB, error) {
 		return nil, err
 	}
 	if v.db == nil {
-		db, err := vfs.OpenView(v.ctx, v.at, &vfs.Options{Logger: v.opts.Logger, Metrics: v.opts.Metrics})
+		db, err := vfs.OpenView(v.ctx, v.at, v.opts)
 		if err != nil {
 			return nil, err
 		}

@@ -85,8 +85,8 @@ func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
 		Strict: o.Strict, Observe: o.Observe, Around: o.Around, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
 	}
 	w.RunContext = func(ctx context.Context) context.Context {
-		if ctx.Value(updaterKey{}) == nil {
-			ctx = WithUpdater(ctx, a)
+		if u, _ := ctx.Value(updaterKey{}).(updaterOf); u.actor != a { // none, or that of another actor's step
+			ctx = WithUpdater(ctx, a, a)
 		}
 		return ctx
 	}
@@ -98,13 +98,19 @@ type Updater interface {
 	Update(ctx context.Context, fn func(tx *Tx) error) error
 }
 
-// updaterKey is the key of an Updater in contexts.
+// updaterKey is the key of an updaterOf in contexts.
 type updaterKey struct{}
 
-// WithUpdater returns a context with which the steps of a workflow that are transactions
+// An updaterOf runs the transactions of an actor.
+type updaterOf struct {
+	actor *Actor
+	Updater
+}
+
+// WithUpdater returns a context with which the steps of a's workflow that are transactions
 // are run by u, and not by the actor itself.
-func WithUpdater(ctx context.Context, u Updater) context.Context {
-	return context.WithValue(ctx, updaterKey{}, u)
+func WithUpdater(ctx context.Context, a *Actor, u Updater) context.Context {
+	return context.WithValue(ctx, updaterKey{}, updaterOf{a, u})
 }
 
 // StepTx is a step whose effect is in the actor: fn runs in a transaction (see Actor.Update),
@@ -141,7 +147,7 @@ func UndoTx[T any](fn func(tx *Tx, out T) error) workflow.Undo {
 
 // update runs fn in a transaction of the actor whose workflow has ctx.
 func update(ctx context.Context, fn func(tx *Tx) error) error {
-	u, ok := ctx.Value(updaterKey{}).(Updater)
+	u, ok := ctx.Value(updaterKey{}).(updaterOf)
 	if !ok {
 		return workflow.Permanent(errors.New("greenroom: the workflow is not run by an actor of this package"))
 	}

@@ -164,7 +164,7 @@ func TestUpdater(t *testing.T) {
 	}
 	w, err := greenroom.OpenWorkflow(ctx, r.actor, step, &greenroom.WorkflowOptions{
 		Around: func(ctx context.Context, _ workflow.StepInfo, do func(context.Context) error) error {
-			return do(greenroom.WithUpdater(ctx, u))
+			return do(greenroom.WithUpdater(ctx, r.actor, u))
 		},
 	})
 	must(t, err)
@@ -251,4 +251,34 @@ func TestWorkflowAndRun(t *testing.T) {
 		must(t, w.Close())
 		must(t, end())
 	})
+}
+
+// TestWorkflowInStep: a workflow that is run in a step of another actor's workflow changes
+// its own actor.
+func TestWorkflowInStep(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	other, err := r.store.Actor(ctx, "other", nil)
+	must(t, err)
+	inner := func(c *workflow.Context, in int) (int, error) {
+		return greenroom.StepTx(c, "inner", func(tx *greenroom.Tx) (int, error) { return in, tx.Put([]byte("by"), []byte("inner")) })
+	}
+	out, err := greenroom.RunWorkflow(ctx, r.actor, func(c *workflow.Context, _ int) (int, error) {
+		return workflow.Step(c, "outer", func(ctx context.Context) (int, error) { return greenroom.RunWorkflow(ctx, other, inner, 7) })
+	}, 0)
+	if err != nil || out != 7 {
+		t.Errorf("got %d, %v", out, err)
+	}
+	for a, want := range map[*greenroom.Actor]error{r.actor: greenroom.ErrNotFound, other: nil} {
+		must(t, a.View(ctx, func(v *greenroom.View) error {
+			_, err := v.Get([]byte("by"))
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", a.Name(), err, want)
+			}
+			return nil
+		}))
+	}
+	must(t, other.Close())
+	for f, err := range r.store.Lower().Check(ctx) {
+		t.Errorf("check: %v, %v", f, err)
+	}
 }

@@ -332,6 +332,10 @@ func (l *life) replaceMark(op kv.Op) {
 // have a row.
 func (t *wakeTable) waking(l *life) bool { return t.take(l.name) }
 
+// lookAgain is when an actor is woken that has nothing to do but events of which its type has
+// no action: a later version of the type may have it.
+const lookAgain = 5 * time.Minute
+
 // asleep notes when an actor that has been put to sleep must be woken: at once if there
 // is something for it to do.
 func (t *wakeTable) asleep(l *life, ready bool) {
@@ -340,6 +344,9 @@ func (t *wakeTable) asleep(l *life, ready bool) {
 		at = t.host.clock()
 	}
 	key := alarmKey(l.name)
+	if again := t.host.clock().Add(lookAgain); l.record.Schedule().Missing() && (at.IsZero() || again.Before(at)) {
+		at = again
+	}
 	if at.IsZero() {
 		l.replaceMark(kv.Clear(key))
 		return

@@ -279,3 +279,26 @@ func TestAlarmRowGolden(t *testing.T) {
 		t.Errorf("got %x, want %x", got, want)
 	}
 }
+
+// TestAlarmOfLaterType: an event whose action one version of the type doesn't have is run
+// soon after a host has a version that has it.
+func TestAlarmOfLaterType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, ran := memkv.New(), 0
+		plan := NewCommand("plan", func(c *Context, _ struct{}) error { _, err := c.After(time.Minute, "later"); return err })
+		later := NewCommand("later", func(c *Context, _ struct{}) error { ran++; return nil })
+		for i, actions := range [][]AnyAction{{plan, later}, {plan}, {plan, later}} {
+			h, err := Open(t.Context(), engine, []*Type{{Name: "thing", Actions: actions}}, &Options{Logger: quiet, IdleTimeout: time.Second})
+			must(t, err)
+			if i == 0 {
+				must(t, plan.Call(t.Context(), h, "lobby", struct{}{}))
+			} else {
+				pass(time.Hour)
+			}
+			if want := i / 2; ran != want {
+				t.Errorf("with version %d the event has run %d times, want %d", i, ran, want)
+			}
+			must(t, h.Close(t.Context()))
+		}
+	})
+}

@@ -131,7 +131,7 @@ func (f *flow) once() (workflow.Status, error) {
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}
-	return f.run(greenroom.WithUpdater(withLife(l.ctx, l), l))
+	return f.run(greenroom.WithUpdater(withLife(l.ctx, l), l.door, l))
 }
 
 // wait returns when the workflow may have something to do, false when the actor is to

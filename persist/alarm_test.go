@@ -227,3 +227,28 @@ func TestAlarmShared(t *testing.T) {
 		must(t, r.Close(ctx))
 	})
 }
+
+// TestActionFoundMeanwhile: an action that comes while the schedule finds it missing is
+// called.
+func TestActionFoundMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := newWorld(t), newDiary()
+		r := w.open(nil)
+		s := r.Schedule()
+		_, err := addAfter(s, 0, "late", "l")
+		must(t, err)
+		looked := 0
+		must(t, s.Start(ctx, func(string) Action {
+			if looked++; looked == 1 {
+				s.Reconsider() // which has come before the answer
+				return nil
+			}
+			return d.note
+		}))
+		pass(0)
+		if got := d.take(); got != "l@0s" || s.Missing() {
+			t.Errorf("ran %q, missing %v", got, s.Missing())
+		}
+		w.leave()
+	})
+}

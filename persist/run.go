@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -26,6 +27,7 @@ type Firing struct {
 
 	s     *Schedule
 	e     *event
+	asked int // Schedule.asked, when it began
 	batch batch.Batch
 }
 
@@ -145,7 +147,7 @@ func (s *Schedule) ring() {
 		if action := s.lookup(f.Event.Action); action != nil {
 			s.run(f, action)
 		} else {
-			s.setAside(f.e)
+			s.setAside(f)
 		}
 	}
 	s.arm()
@@ -153,13 +155,16 @@ func (s *Schedule) ring() {
 
 // setAside ends what begin began, for an event without an action: it isn't due until
 // Reconsider, or another Record, finds one. Nothing of that is stored.
-func (s *Schedule) setAside(e *event) {
-	r := s.r
+func (s *Schedule) setAside(f *Firing) {
+	r, e := s.r, f.e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.ran(e)
 	if s.over() {
 		return // lookup may have ended with it
+	}
+	if s.asked != f.asked {
+		return // there may be an action by now
 	}
 	e.aside = true
 	if _, known := s.missing[e.action]; !known {
@@ -173,6 +178,7 @@ func (s *Schedule) setAside(e *event) {
 // waited for (see Options.Clock), and costs nothing.
 func (s *Schedule) Reconsider() {
 	s.r.mu.Lock()
+	s.asked++
 	for _, e := range s.r.events {
 		e.aside = false
 	}
@@ -204,7 +210,7 @@ func (s *Schedule) begin() *Firing {
 		if e.idle() && e.due() <= now {
 			e.running = true
 			s.idle = make(chan struct{})
-			return &Firing{Event: e.export(), Attempt: int(e.attempts) + 1, s: s, e: e}
+			return &Firing{Event: e.export(), Attempt: int(e.attempts) + 1, s: s, e: e, asked: s.asked}
 		}
 	}
 	return nil
@@ -222,7 +228,7 @@ func (s *Schedule) run(f *Firing, action Action) {
 	ctx := context.WithoutCancel(s.ctx)
 	err := s.countFirst(ctx, f.e)
 	if err == nil {
-		err = guard(func() error { return action(s.ctx, f) })
+		err = apart(func() error { return action(s.ctx, f) })
 	}
 	if err == nil {
 		if err = r.In(&f.batch).Done(f); err == nil {
@@ -241,6 +247,29 @@ func (s *Schedule) run(f *Firing, action Action) {
 	s.ran(f.e)
 	r.mu.Unlock()
 }
+
+// Missing reports whether there are events whose action is missing: for a caller that must
+// open the actor again when it may be there.
+func (s *Schedule) Missing() bool {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	return slices.ContainsFunc(s.r.events, func(e *event) bool { return e.aside })
+}
+
+// apart calls fn on a goroutine of its own, which fn may end, as guard does.
+func apart(fn func() error) (err error) {
+	err = errGoexit
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = guard(fn)
+	}()
+	<-done
+	return err
+}
+
+// errGoexit is what an action fails with that ends its goroutine.
+var errGoexit = errors.New("persist: the action called runtime.Goexit")
 
 // errCutOff is what an attempt has failed with if the process ended before the action did.
 var errCutOff = errors.New("persist: the process ended during the last attempt")

@@ -39,6 +39,7 @@ type Schedule struct {
 	cancel  context.CancelFunc
 	idle    chan struct{}       // closed while no event runs
 	missing map[string]struct{} // actions of which it was logged that they are
+	asked   int                 // how often Reconsider was called  +checklocks:r.mu
 }
 
 // open makes s the schedule of r.

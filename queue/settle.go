@@ -67,6 +67,19 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
 	})
 }
 
+// Settled reports whether tx ends the lease of a message that it has received: by Complete,
+// Nack or Delete.
+func (tx *Tx) Settled(id ID) bool {
+	tx.q.mu.Lock()
+	defer tx.q.mu.Unlock()
+	it := cmp.Or(tx.q.index.byID[id], tx.adds.find(id))
+	if it == nil {
+		return true
+	}
+	c := it.claim
+	return c != nil && c.tx == tx && (c.remove || c.to.state != leased)
+}
+
 // Extend has the lease of a message that was received end d from now, durably; the
 // receipt stays good.
 //
