@@ -3,8 +3,10 @@ package greenroom
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -70,7 +72,8 @@ func endSpan(s *traces.Span, err error) {
 }
 
 // flushSpans has what was recorded so far land with the transaction, if that turns out to
-// write anything.
+// write anything, and has room for it: no transaction fails for its spans, which are written
+// later otherwise.
 func flushSpans(tx *Tx) error {
 	if tx.actor.opts.Traces == nil {
 		return nil
@@ -80,12 +83,40 @@ func flushSpans(tx *Tx) error {
 		return err
 	}
 	tx.batch.Late(func(b *batch.Batch) error {
-		if b.Empty() {
+		if b.Empty() || !hasRoom(tx.actor.actor, t, b) {
 			return nil
 		}
-		return t.In(b).Flush(tx.ctx)
+		if err := t.In(b).Flush(tx.ctx); err != nil {
+			tx.actor.log.Warn("greenroom: spans are written later", slog.Any("error", err))
+		}
+		return nil
 	})
 	return nil
+}
+
+// largestTx bounds what a transaction that is one commit of the engine makes an actor grow,
+// in bytes.
+const largestTx = 64 << 20
+
+// hasRoom reports whether the spans that wait fit into the actor, and into the commit of b,
+// beside b.
+func hasRoom(a *actorstore.Actor, t *traces.Traces, b *batch.Batch) bool {
+	l := a.Limits()
+	spans := int64(t.Stats().PendingBytes + 2*l.ValueSize) // what waits, what is no chunk yet, and the index
+	if l.AtomicBatches == 0 && a.Used()+spans+largestTx <= l.Storage {
+		return true
+	}
+	subs, err := b.Split(l, nil)
+	if err != nil {
+		return false // which the commit says
+	}
+	size := int64(0)
+	for _, s := range subs {
+		size += int64(s.Payload)
+	}
+	fits := l.AtomicBatches == 0 || len(subs) < l.AtomicBatches ||
+		len(subs) == 1 && spans+size <= int64(l.Payload) && len(subs[0].Ops) < l.Entries/2
+	return fits && a.Used()+spans+size <= l.Storage
 }
 
 // received records that a message was received.

@@ -245,3 +245,21 @@ func TestViewOptions(t *testing.T) {
 	}
 	must(t, a.Close())
 }
+
+// TestSpansOfFullActor: an actor that may store no more still lands what makes it smaller,
+// with its spans recorded.
+func TestSpansOfFullActor(t *testing.T) {
+	r := newRig(t, batch.Limits{Storage: 300_000})
+	key := func(i int) []byte { return []byte{byte(i >> 8), byte(i)} }
+	var err error
+	for i := 0; err == nil; i++ {
+		err = r.actor.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put(key(i), make([]byte, 1000)) })
+	}
+	wantErr(t, "a full actor", err, greenroom.ErrQuota)
+	for i := range 20 {
+		r.update(t, func(tx *greenroom.Tx) error {
+			tx.Span().Event("deletes", traces.String("why", strings.Repeat("x", 1000)))
+			return tx.Delete(key(i))
+		})
+	}
+}
