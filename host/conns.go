@@ -158,9 +158,10 @@ func (c *Context) Conn() *Conn {
 	return c.FindConn(c.turn.conn)
 }
 
-// Conns returns the actor's connections, in the order of their ids, but for those that the
-// turn has disconnected.
-func (c *Context) Conns() []*Conn {
+// Connections returns the actor's connections, in the order of their ids, but for those that
+// the turn has disconnected. It stands before the method of greenroom.Tx, whose changes the
+// clients would not hear of.
+func (c *Context) Connections() []*Conn {
 	var all []*Conn
 	for _, n := range c.life.conns.In(c.open.Peek()).Conns() {
 		all = append(all, &Conn{c, n})

@@ -18,7 +18,7 @@ import (
 func room(d *diary) *Type {
 	kind := thing(
 		NewAction("say", func(c *Context, text string) (int, error) {
-			return len(c.Conns()), c.Broadcast("said", text)
+			return len(c.Connections()), c.Broadcast("said", text)
 		}),
 		NewCommand("whisper", func(c *Context, text string) error {
 			return c.Conn().Send("whispered", text)
@@ -32,7 +32,7 @@ func room(d *diary) *Type {
 		NewCommand("kick and fail", func(c *Context, id conn.ID) error {
 			return errors.Join(c.FindConn(id).Disconnect("kicked"), errRefused)
 		}),
-		NewAction("count", func(c *Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
+		NewAction("count", func(c *Context, _ struct{}) (int, error) { return len(c.Connections()), nil }),
 	)
 	kind.Connect = func(c *Context, n *Conn) error {
 		var name string

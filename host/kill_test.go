@@ -144,7 +144,7 @@ func TestKill(t *testing.T) {
 			wantNumbers(t, hearAll(t, h, i, n[0]), n[0])
 			conns := 0
 			must(t, h.turn(t.Context(), a, nil, newTurn("test", func(c *Context) error {
-				conns = len(c.Conns())
+				conns = len(c.Connections())
 				return nil
 			})))
 			if conns < joined[i] {

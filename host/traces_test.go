@@ -23,7 +23,7 @@ func observed() *Type {
 		everything, NewAction("later", func(*Context, struct{}) (int, error) { return 0, nil }),
 		NewAction("talk", func(c *Context, _ struct{}) (int, error) {
 			c.Log().With("k", "v").WithGroup("g").Warn("I talk")
-			for _, n := range c.Conns() {
+			for _, n := range c.Connections() {
 				if err := n.Send("direct", 1); err != nil {
 					return 0, err
 				}
@@ -32,7 +32,7 @@ func observed() *Type {
 		}),
 		NewAction("panic", func(*Context, struct{}) (int, error) { panic("oops") }),
 		NewAction("part", func(c *Context, _ struct{}) (int, error) {
-			for _, n := range c.Conns() {
+			for _, n := range c.Connections() {
 				if err := n.Disconnect("that's it"); err != nil {
 					return 0, err
 				}

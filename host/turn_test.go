@@ -35,7 +35,7 @@ var everything = NewAction("everything", func(c *Context, fail bool) (int, error
 	if _, err := c.After(time.Hour, "later"); err != nil {
 		return 0, err
 	}
-	for _, n := range c.Conns() {
+	for _, n := range c.Connections() {
 		if err := errors.Join(n.SetState("changed"), n.Subscribe("news")); err != nil {
 			return 0, err
 		}
@@ -86,7 +86,7 @@ var look = NewAction("look", func(c *Context, _ struct{}) (l landed, err error) 
 	if l.State, err = greenroom.State[int](c); err != nil {
 		return l, err
 	}
-	for _, n := range c.Conns() {
+	for _, n := range c.Connections() {
 		var s string
 		if err := n.State(&s); err != nil {
 			return l, err

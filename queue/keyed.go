@@ -51,7 +51,7 @@ func (tx *Tx) key(n noteKey, now int64) (*keyed, error) {
 	switch {
 	case k == nil:
 	case k.by != nil && k.by != tx:
-		return nil, &busyKey{k.by.done()}
+		return nil, &busyKey{settledChan(k.by)}
 	case k.until > now || k.value != nil:
 		return k, nil
 	}

@@ -159,10 +159,10 @@ func (tx *Tx) reset() {
 // maxKept bounds what a Tx keeps when it isn't used.
 const maxKept = 256
 
-// done returns a channel that is closed when the batch is settled.
+// settledChan returns a channel that is closed when the batch is settled.
 //
 // +checklocks:tx.q.mu
-func (tx *Tx) done() <-chan struct{} {
+func settledChan(tx *Tx) <-chan struct{} {
 	if tx.settled == nil {
 		tx.settled = make(chan struct{})
 	}

@@ -177,7 +177,7 @@ func messages(c *host.Context, query string, args ...any) (ms []message, err err
 // people returns the names of those who are connected, or may come back.
 func people(c *host.Context, _ struct{}) ([]string, error) {
 	names := []string{}
-	for _, n := range c.Conns() {
+	for _, n := range c.Connections() {
 		var name string
 		if err := n.State(&name); err != nil {
 			return nil, err

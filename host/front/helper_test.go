@@ -275,7 +275,7 @@ func room(s *signal) *host.Type {
 				}
 				return string(c.Conn().ID()), nil
 			}),
-			host.NewAction("conns", func(c *host.Context, _ struct{}) (int, error) { return len(c.Conns()), nil }),
+			host.NewAction("conns", func(c *host.Context, _ struct{}) (int, error) { return len(c.Connections()), nil }),
 			host.NewCommand("kick", func(c *host.Context, why string) error { return c.Conn().Disconnect(why) }),
 			host.NewAction("secret", func(*host.Context, struct{}) (int, error) { return 0, errors.New("the password is x") }),
 			host.NewAction("deny", func(*host.Context, struct{}) (int, error) {

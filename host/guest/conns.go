@@ -14,9 +14,9 @@ func (c *Context) Conn() *Conn {
 	return &Conn{c.conn}
 }
 
-// Conns returns the actor's connections, in the order of their ids, but for those that the
+// Connections returns the actor's connections, in the order of their ids, but for those that the
 // turn has disconnected.
-func (c *Context) Conns() ([]*Conn, error) {
+func (c *Context) Connections() ([]*Conn, error) {
 	var ids []string
 	if err := call(connList, nil, &ids); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ var connFunctions = []function{
 
 func connList(c *call) (any, error) {
 	ids := []string{}
-	for _, n := range c.host.Conns() {
+	for _, n := range c.host.Connections() {
 		ids = append(ids, string(n.ID()))
 	}
 	return ids, nil

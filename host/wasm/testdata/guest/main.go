@@ -422,7 +422,7 @@ func say(c *guest.Context, text string) (string, error) {
 
 // kick disconnects everybody.
 func kick(c *guest.Context, reason string) (int, error) {
-	all, err := c.Conns()
+	all, err := c.Connections()
 	if err != nil {
 		return 0, err
 	}
@@ -431,12 +431,12 @@ func kick(c *guest.Context, reason string) (int, error) {
 			return 0, err
 		}
 	}
-	left, err := c.Conns()
+	left, err := c.Connections()
 	return len(left), err
 }
 
 func people(c *guest.Context, _ struct{}) (names []string, err error) {
-	all, err := c.Conns()
+	all, err := c.Connections()
 	for _, n := range all {
 		var name string
 		if err := n.State(&name); err != nil {
