@@ -106,16 +106,8 @@ func hasRoom(a *actorstore.Actor, t *traces.Traces, b *batch.Batch) bool {
 	if l.AtomicBatches == 0 && a.Used()+spans+largestTx <= l.Storage {
 		return true
 	}
-	subs, err := b.Split(l, nil)
-	if err != nil {
-		return false // which the commit says
-	}
-	size := int64(0)
-	for _, s := range subs {
-		size += int64(s.Payload)
-	}
-	fits := l.AtomicBatches == 0 || len(subs) < l.AtomicBatches ||
-		len(subs) == 1 && spans+size <= int64(l.Payload) && len(subs[0].Ops) < l.Entries/2
+	size, n := int64(b.Payload()), b.Len()+b.Final().Len()
+	fits := l.AtomicBatches == 0 || spans+size <= int64(l.Payload) && n <= l.Entries/2
 	return fits && a.Used()+spans+size <= l.Storage
 }
 

@@ -125,6 +125,18 @@ type Batch struct {
 // final group doesn't fit into one sub-batch.
 func (b *Batch) Final() *Group { return &b.final }
 
+// Payload returns the sum of Op.Payload over the writes of b, the final ones included, in
+// bytes. What participants will stage late doesn't count. It is what a store is asked to write,
+// and more than what an actor grows by: of a key that is there the old value goes.
+func (b *Batch) Payload() (n int) {
+	for _, ops := range [][]Op{b.ops, b.final.ops} {
+		for i := range ops {
+			n += ops[i].Payload()
+		}
+	}
+	return n
+}
+
 // Empty reports whether b has neither ordinary nor final writes. What
 // participants will stage late doesn't count.
 func (b *Batch) Empty() bool { return len(b.ops) == 0 && len(b.final.ops) == 0 }

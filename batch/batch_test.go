@@ -49,6 +49,9 @@ delete-range "" ""
 	if got, want := text(b.Final().Ops()), "put \"z\" \"\"\n"; got != want {
 		t.Errorf("final ops %q, want %q", got, want)
 	}
+	if sum := payloadOf(t, &b); b.Payload() != sum {
+		t.Errorf("Payload = %d, want %d", b.Payload(), sum)
+	}
 	if b.Len() != 8 || b.Final().Len() != 1 || b.Empty() {
 		t.Errorf("Len = %d, Final().Len = %d, Empty = %v, want 8, 1, false", b.Len(), b.Final().Len(), b.Empty())
 	}
@@ -235,4 +238,17 @@ func BenchmarkSplit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// payloadOf returns the sum over the sub-batches.
+func payloadOf(t *testing.T, b *batch.Batch) (n int) {
+	t.Helper()
+	subs, err := b.Split(batch.Limits{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subs {
+		n += s.Payload
+	}
+	return n
 }
