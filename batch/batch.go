@@ -127,7 +127,8 @@ func (b *Batch) Final() *Group { return &b.final }
 
 // Payload returns the sum of Op.Payload over the writes of b, the final ones included, in
 // bytes. What participants will stage late doesn't count. It is what a store is asked to write,
-// and more than what an actor grows by: of a key that is there the old value goes.
+// and more than what an actor grows by: of a key that is there the old value goes. Split adds
+// it up for each sub-batch.
 func (b *Batch) Payload() (n int) {
 	for _, ops := range [][]Op{b.ops, b.final.ops} {
 		for i := range ops {
