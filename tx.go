@@ -90,7 +90,9 @@ func (tx *Tx) SQL() (*vfs.Tx, error) {
 }
 
 // Exec executes a query that returns no rows, as sql.Tx.Exec. COMMIT and ROLLBACK are
-// Update's: after one of them Update is vfs.ErrTxOver, and nothing has landed.
+// Update's. After a ROLLBACK, by INSERT OR ROLLBACK too, every write is vfs.ErrTxOver, and so
+// is Update: nothing lands. A COMMIT must not be executed: it lands the SQL so far, and Update
+// is vfs.ErrTxOver with nothing else landed.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	s, err := tx.SQL()
 	if err != nil {

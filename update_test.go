@@ -3,6 +3,7 @@ package greenroom_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -86,6 +87,15 @@ func TestUpdateFails(t *testing.T) {
 		{"cancelled", batch.Limits{}, func(_ *rig, _ *greenroom.Tx, cancel func()) error { cancel(); return nil }, context.Canceled},
 		{"rolled back", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
 			_, err := tx.Exec("rollback")
+			return err
+		}, vfs.ErrTxOver},
+		{"rolled back, and on", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			_, err := tx.Exec("rollback")
+			for _, q := range []string{"insert into t(b) values ('new')", "begin immediate", "begin; delete from t", "insert into t(b) values ('new')"} {
+				if _, err := tx.Exec(q); !errors.Is(err, vfs.ErrTxOver) {
+					return fmt.Errorf("%s after it: %w", q, err)
+				}
+			}
 			return err
 		}, vfs.ErrTxOver},
 		{"committed", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {

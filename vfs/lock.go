@@ -32,6 +32,9 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if level > sqlitevfs.LOCK_SHARED && h.readOnly {
 		return sqlite3.READONLY
 	}
+	if h.staged != nil && h.staged.over && (level > sqlitevfs.LOCK_SHARED || h.wantWrite) {
+		return h.sqliteError(ErrTxOver, sqlite3.IOERR_LOCK) // it would land by itself
+	}
 	if becomesWriter(h, level) {
 		if err := h.db.opts.MayWrite(); err != nil {
 			return h.sqliteError(err, sqlite3.IOERR_LOCK)
