@@ -109,10 +109,15 @@ func TestLettersAfterCrash(t *testing.T) {
 func TestLettersOfTheDestroyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { lettersOfTheDestroyed(t, nil) })
 	seen := map[int]bool{} // how many messages there are again, -1 for no actor
-	for lost := range 8 {
-		synctest.Test(t, func(t *testing.T) {
-			seen[lettersOfTheDestroyed(t, func(s *faultkv.Server) { s.Failover(lost) })] = true
-		})
+	for range 10 { // which commits are the last ones is not the same every time
+		for lost := range 7 {
+			synctest.Test(t, func(t *testing.T) {
+				seen[lettersOfTheDestroyed(t, func(s *faultkv.Server) { s.Failover(lost) })] = true
+			})
+		}
+		if seen[-1] && seen[2] {
+			break
+		}
 	}
 	if !seen[-1] || !seen[2] {
 		t.Errorf("the end was never lost, or always: %v", seen)
