@@ -84,12 +84,12 @@ func TestTypedActionFails(t *testing.T) {
 // TestScheduledAction has an actor do an action later: what is scheduled with the
 // declaration is what the action gets, and an action without arguments gets none.
 func TestScheduledAction(t *testing.T) {
-	var done []string
+	var done diary
 	note := NewCommand("note", func(c *Context, what string) error {
-		c.AfterCommit(func() { done = append(done, what) })
+		c.AfterCommit(func() { done.write(what) })
 		return nil
 	})
-	tick := NewCommand("tick", func(c *Context, _ struct{}) error { c.AfterCommit(func() { done = append(done, "tick") }); return nil })
+	tick := NewCommand("tick", func(c *Context, _ struct{}) error { c.AfterCommit(func() { done.write("tick") }); return nil })
 	plan := NewCommand("plan", func(c *Context, d time.Duration) error {
 		_, err := note.After(c, d, "noted")
 		if err == nil {
@@ -100,11 +100,11 @@ func TestScheduledAction(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		must(t, plan.Call(r.ctx, r.Host, "lobby", time.Hour))
 		pass(time.Hour)
-		if got := strings.Join(done, " "); got != "noted" {
+		if got := strings.Join(done.read(), " "); got != "noted" {
 			t.Errorf("after an hour %q", got)
 		}
 		pass(time.Hour)
-		if got := strings.Join(done, " "); got != "noted tick" {
+		if got := strings.Join(done.read(), " "); got != "noted tick" {
 			t.Errorf("after two hours %q", got)
 		}
 	}, thing(note, tick, plan))
