@@ -109,7 +109,7 @@ func TestLettersAfterCrash(t *testing.T) {
 func TestLettersOfTheDestroyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { lettersOfTheDestroyed(t, nil) })
 	seen := map[int]bool{} // how many messages there are again, -1 for no actor
-	for range 10 { // which commits are the last ones is not the same every time
+	for range 10 {         // which commits are the last ones is not the same every time
 		for lost := range 7 {
 			synctest.Test(t, func(t *testing.T) {
 				seen[lettersOfTheDestroyed(t, func(s *faultkv.Server) { s.Failover(lost) })] = true
