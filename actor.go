@@ -31,11 +31,12 @@ type ActorOptions struct {
 	Wait bool
 	// Force takes the actor from a host that is alive, which is fenced.
 	Force bool
-	// Create has a new actor stored when its record is first opened, by a commit of its own:
-	// before anything is changed that the record has, and not with that.
+	// Create has a new actor's record stored when it is first opened, by a commit of its own,
+	// and not with the first change of it.
 	Create bool
-	// Input is what a new actor is created with, one value in CBOR: Tx.Input has it from
-	// then on. Of an actor that has a record already it is ignored.
+	// Input is what a new actor is created with, one value in CBOR, for Tx.Input. It is stored
+	// with the actor's record: by the first commit that changes the state or the schedule, or
+	// see Create. Of an actor that has a record already it is ignored.
 	Input []byte
 	// DB and Queue change the actor's database and its queue; nil is the zero value.
 	DB    *DBOptions
@@ -118,9 +119,9 @@ func (a *Actor) check() error {
 
 // Close gives the actor up. Run and a workflow that runs are ended, and an Update that runs
 // is waited for: neither its function nor a step of the workflow may call Close. What
-// UpdateApplied has landed stays applied, and is not waited for. Open rows and transactions of SQL make it fail with
-// vfs.ErrBusy: end them and close it again; nothing else can be done with it meanwhile. A
-// Close after one that succeeded does nothing.
+// UpdateApplied has landed stays applied, and is not waited for. Open rows and transactions of
+// SQL make it fail with vfs.ErrBusy: end them and close it again; nothing else can be done
+// with it meanwhile. A Close after one that succeeded does nothing.
 func (a *Actor) Close() error { return a.end(func() error { return nil }) }
 
 // Drop removes everything that the actor stores, and its name, and closes the actor, which
@@ -159,7 +160,8 @@ func (a *Actor) running() *workflow.Workflow {
 // Handle has Run call fn for messages and events of that name. fn runs in a transaction,
 // with which the message is completed, unless fn settles it, or the event is done: what fn
 // does is done exactly once. After an error, or a panic, it is called again later, with
-// nothing of it done. A second Handle of a name replaces the first one.
+// nothing of it done. Its context doesn't end with Run's: Run and Close wait for fn, which
+// must not wait for ever. A second Handle of a name replaces the first one.
 func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 	a.deliveries.handle(name, fn)
 }
@@ -168,7 +170,7 @@ func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
 // the schedule that are due, one of each kind at a time, until ctx is done, which is nil, or
 // the actor is closed or lost, whose error it returns. What has no handler stays where it
 // is, and is logged once. A message that a handler fails for waits for longer after each
-// failure, unless the queue can't be written: Run returns why. Run can be called once.
+// failure, unless the queue can't be written: Run returns why. A second Run is persist.ErrStarted.
 func (a *Actor) Run(ctx context.Context) error { return a.deliveries.run(ctx) }
 
 // View is Store.View of the actor. It may run beside an Update, and within one: it does

@@ -79,10 +79,10 @@ func (d *deliveries) begin(ctx context.Context, s *persist.Schedule) (context.Co
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case d.ended:
-		return nil, ErrClosed
 	case d.begun:
 		return nil, fmt.Errorf("greenroom: run of %q: %w", d.actor.Name(), persist.ErrStarted)
+	case d.ended:
+		return nil, ErrClosed
 	}
 	d.begun, d.schedule = true, s
 	ctx, d.end = context.WithCancel(ctx)
@@ -109,6 +109,9 @@ func (d *deliveries) close() {
 // run delivers until ctx is done.
 func (d *deliveries) run(outer context.Context) error {
 	a := d.actor
+	if outer.Err() != nil {
+		return a.check()
+	}
 	q, err := a.Queue(outer)
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("four deliveries took %+v", c)
 		}
 		must(t, end())
-		wantErr(t, "run again", r.actor.Run(ctx), greenroom.ErrClosed)
+		wantErr(t, "run again", r.actor.Run(ctx), persist.ErrStarted)
 		r.update(t, func(tx *greenroom.Tx) error {
 			_, err := tx.Enqueue(queue.Send{Name: "m", Body: "later"})
 			return err
@@ -376,5 +376,20 @@ func TestRunGoexit(t *testing.T) {
 		}
 		must(t, end())
 		must(t, r.actor.Close())
+	})
+}
+
+// TestRunOnce: a Run whose context is done before it begins does nothing, and a second one
+// is refused.
+func TestRunOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, batch.Limits{})
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		must(t, r.actor.Run(over))
+		must(t, r.runs(t)())
+		wantErr(t, "a second Run", r.actor.Run(ctx), persist.ErrStarted)
+		must(t, r.actor.Close())
+		wantErr(t, "Run of a closed actor", r.actor.Run(over), greenroom.ErrClosed)
 	})
 }

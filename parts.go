@@ -33,9 +33,9 @@ func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
 	return open(a, &a.db, func() (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB.options(a)) })
 }
 
-// Queue returns the actor's queue, for what is no part of an Update: waiting for messages
-// and answers, lists and counts. Actor.Close closes it, and so it does the other parts: the
-// caller must not.
+// Queue returns the actor's queue, for what is not part of an Update: waiting for messages
+// and answers, lists and counts. Actor.Close closes it, as it does the other parts: the caller
+// must not.
 func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 	return open(a, &a.queue, func() (*queue.Queue, error) { return queue.Open(ctx, a.actor, a.opts.Queue.options(a)) })
 }
@@ -72,7 +72,7 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 func (a *Actor) shut(last func() error) error {
 	a.mu.Lock()
 	a.closed = true
-	record, conns, recorded, messages, db := a.record, a.conns, a.traces, a.queue, a.db
+	record, conns, recorded, messages, db, refused := a.record, a.conns, a.traces, a.queue, a.db, a.refused
 	a.mu.Unlock()
 	ctx := context.Background()
 	var parts []func() error
@@ -90,6 +90,9 @@ func (a *Actor) shut(last func() error) error {
 	}
 	if db != nil {
 		parts = append(parts, db.Close)
+	}
+	if refused != nil {
+		parts = append(parts, refused.Close)
 	}
 	var lost error
 	for _, end := range parts {

@@ -50,9 +50,10 @@ func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*
 	}()
 	if err = fn(&o.Tx); err != nil {
 		err = o.Rollback(err)
-	} else {
-		err = commit(o)
+		return err
 	}
+	err = errPanic // unless commit returns: what takes part in it may panic
+	err = commit(o)
 	return err
 }
 

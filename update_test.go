@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -419,5 +420,32 @@ func TestUpdateFenced(t *testing.T) {
 	}
 	if err := errors.Join(taken.Close(), other.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUpdatePanicsLate: a panic of what takes part in the commit goes on, and the span of
+// the transaction says that it has failed.
+func TestUpdatePanicsLate(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, create)
+	func() {
+		defer func() {
+			if p := recover(); p != "boom" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+			tx.Batch().Late(func(*batch.Batch) error { panic("boom") })
+			return tx.Put([]byte("k"), []byte("new"))
+		})
+	}()
+	recorded, err := r.actor.Traces(ctx)
+	must(t, err)
+	got, err := recorded.Read(ctx, traces.Query{Status: []traces.StatusCode{traces.StatusError}})
+	if err != nil || len(got.Spans) != 1 {
+		t.Errorf("%d spans have failed, %v", len(got.Spans), err)
+	}
+	if got := r.holds(t); got != has(1, "old") {
+		t.Errorf("the actor has %s", got)
 	}
 }

@@ -35,7 +35,7 @@ func (a *Actor) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return a.snapshot(ctx, true)
 }
 
-// PageSnapshot is Snapshot for who reads single keys: List is errPagesOnly. On a far
+// PageSnapshot is Snapshot for a caller that reads single keys: List is errPagesOnly. On a far
 // engine the next commit pins nothing for it, as it must for a Snapshot, when memory
 // has the values that the commit replaces.
 func (a *Actor) PageSnapshot(ctx context.Context) (*Snapshot, error) {
