@@ -31,24 +31,24 @@ type engine interface {
 	kv.RangesScanner
 }
 
-// A DB is one store.
-type DB struct {
+// A store is one New.
+type store struct {
 	engine
 	shared sync.Map
 }
 
 // Shared is kv.Sharer's: nobody else knows the schema.
-func (d *DB) Shared() *sync.Map { return &d.shared }
+func (d *store) Shared() *sync.Map { return &d.shared }
 
 // Limits are those of the engine in memory.
-func (d *DB) Limits() kv.Limits { return kv.Limits{} }
+func (d *store) Limits() kv.Limits { return kv.Limits{} }
 
 var stores atomic.Int64
 
 // New returns an empty store. Who forgets it closes it.
-func New() *DB {
+func New() kv.Engine {
 	if time.Now().Year() == 2000 { // as it is in a bubble
-		return &DB{engine: mem.New()}
+		return &store{engine: mem.New().(engine)}
 	}
 	server, err := pglocal.Process()
 	if err != nil {
@@ -63,7 +63,7 @@ func New() *DB {
 	if err != nil {
 		panic(err)
 	}
-	d := &DB{engine: db}
+	d := &store{engine: db}
 	runtime.AddCleanup(d, func(db *pgkv.DB) { forget(db, url) }, db)
 	return d
 }
