@@ -11,7 +11,9 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -420,6 +422,58 @@ func TestUpdateFenced(t *testing.T) {
 	}
 	if err := errors.Join(taken.Close(), other.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestUpdateLate: what is staged when the transaction is being committed lands with it, also
+// in parts that it has changed before.
+func TestUpdateLate(t *testing.T) {
+	for _, sql := range []bool{false, true} {
+		r := newRig(t, batch.Limits{})
+		r.update(t, func(tx *greenroom.Tx) error { return second(tx.Exec("create table x (y)")) })
+		record, err := r.actor.Record(ctx)
+		must(t, err)
+		messages, err := r.actor.Queue(ctx)
+		must(t, err)
+		r.engine.Reset()
+		r.update(t, func(tx *greenroom.Tx) error {
+			if sql {
+				must(t, second(tx.Exec("insert into x values (1)")))
+			}
+			must(t, greenroom.SetState(tx, "early"))
+			_, err := tx.Enqueue(queue.Send{Name: "m", Body: "early"})
+			must(t, err)
+			early, err := tx.Connections()
+			must(t, err)
+			must(t, second(early.Create(conn.Info{Path: "/early"})))
+			state := record.In(tx.Batch())
+			tx.Batch().Late(func(b *batch.Batch) error {
+				return errors.Join(
+					greenroom.SetState(state, "late"),
+					second(early.Create(conn.Info{Path: "/late", Request: conn.RequestID{1}})),
+					second(messages.In(b).Enqueue(queue.Send{Name: "m", Body: "late"})),
+				)
+			})
+			return nil
+		})
+		if n := r.engine.Counts().Commits; n != 1 {
+			t.Errorf("%d commits", n)
+		}
+		for range 2 { // in memory, and in the store
+			r.update(t, func(tx *greenroom.Tx) error {
+				state, err := greenroom.State[string](tx)
+				must(t, err)
+				all, err := tx.Connections()
+				must(t, err)
+				messages, err := r.actor.Queue(ctx)
+				must(t, err)
+				if state != "late" || len(all.Conns()) != 2 || messages.Len() != 2 {
+					t.Errorf("with SQL %t: state %q, %d connections, %d messages", sql, state, len(all.Conns()), messages.Len())
+				}
+				return nil
+			})
+			r.open(t)
+		}
 	}
 }
 

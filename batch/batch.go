@@ -110,6 +110,7 @@ type Batch struct {
 	final Group
 
 	parts []part // in the order in which they were enlisted
+	into  *Batch // the open batch that it is joined to, nil for none
 
 	// Late of late[:lateRun] has been called. lateErr is what the first failed one
 	// returned: a batch whose staging failed halfway must not be committed later on.
@@ -157,5 +158,5 @@ func (b *Batch) Reset() {
 	clear(b.parts)
 	clear(b.late)
 	b.parts, b.late = b.parts[:0], b.late[:0]
-	b.lateRun, b.lateErr, b.settled = 0, nil, false
+	b.lateRun, b.lateErr, b.settled, b.into = 0, nil, false, nil
 }

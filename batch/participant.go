@@ -45,9 +45,14 @@ type part struct {
 
 // Enlist has p take part in the commit of b. owner is a pointer, to whatever p takes part
 // for; Enlisted finds p by it. Enlisting p again has its Late called once more, if that
-// was called already. Enlist panics if b was settled, since p would hear of nothing.
+// was called already. If b is joined to a batch, p takes part in the commit of that one. Enlist
+// panics if b was settled, since p would hear of nothing.
 func (b *Batch) Enlist(owner any, p Participant) {
 	b.mustBeOpen()
+	if b.into != nil {
+		b.into.Enlist(owner, p)
+		return
+	}
 	if b.Enlisted(owner) == nil {
 		b.parts = append(b.parts, part{owner, p})
 	}
@@ -65,18 +70,13 @@ func awaits(late []Participant, p Participant) bool {
 	})
 }
 
-// Enlisted returns owner's participant in b, or in a batch that is joined to it. It returns
-// nil if there is none. A batch that is settled keeps its participants until it is Reset,
+// Enlisted returns owner's participant in b, or in a batch that is joined to it, or else in
+// one that b is joined to. It returns nil if there is none. A batch that is settled keeps its participants until it is Reset,
 // so a participant that Enlisted doesn't return belongs to an earlier use of the batch.
 func (b *Batch) Enlisted(owner any) Participant {
-	for _, p := range b.parts {
-		if p.owner == owner {
-			return p.Participant
-		}
-		if j, ok := p.Participant.(joined); ok {
-			if found := j.of.Enlisted(owner); found != nil {
-				return found
-			}
+	for ; b != nil; b = b.into {
+		for p := range b.Participants(owner) {
+			return p
 		}
 	}
 	return nil
@@ -130,6 +130,10 @@ func (b *Batch) OnAbort(fn func(reason error)) {
 // Late has fn called as the Late of a participant.
 func (b *Batch) Late(fn func(*Batch) error) {
 	b.mustBeOpen()
+	if b.into != nil {
+		b.into.Late(fn)
+		return
+	}
 	b.late = append(b.late, onLate(fn))
 }
 
@@ -220,10 +224,12 @@ func (b *Batch) Settled() bool { return b.settled }
 // reverse of their order; if o is committed after all, Late is called anew. So a participant
 // that keeps something for one commit gives it up in Landed, Failed and Refused.
 //
-// o must not change until b is settled, and may belong to one open batch at a time.
+// No writes may be staged in o until b is settled: participants of o that are enlisted again
+// stage in b. A batch may be joined to one open batch at a time.
 // Its Mode is ignored. Joining a settled o panics.
 func (b *Batch) Join(o *Batch) {
 	o.mustBeOpen()
+	o.into = b
 	b.ops = append(b.ops, o.ops...)
 	b.final.ops = append(b.final.ops, o.final.ops...)
 	b.parts = append(b.parts, part{nil, joined{of: o}})
@@ -242,11 +248,16 @@ func (j joined) Late(b *Batch) error {
 	return nil
 }
 
-func (j joined) Landed()            { j.of.Settle(nil) }
+func (j joined) Landed() {
+	j.of.into = nil
+	j.of.Settle(nil)
+}
+
 func (j joined) Failed(error, bool) { j.Refused() }
 
 // Refused tells the participants, and those of batches that are joined in turn.
 func (j joined) Refused() {
+	j.of.into = nil
 	for _, p := range slices.Backward(j.of.parts) {
 		if r, ok := p.Participant.(interface{ Refused() }); ok {
 			r.Refused()

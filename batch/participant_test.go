@@ -253,6 +253,49 @@ func TestEnlistJoined(t *testing.T) {
 	r.check(t, "late p", "landed p")
 }
 
+// TestEnlistWhileJoined: what a joined batch has staged while the other one is being sealed is
+// a part of that commit, and of no later one.
+func TestEnlistWhileJoined(t *testing.T) {
+	x, y := new(int), new(int)
+	var r recorder
+	var o, b batch.Batch
+	px, py := &member{r: &r, name: "x"}, &member{r: &r, name: "y"}
+	o.Enlist(x, px)
+	stage := func(*batch.Batch) error {
+		o.Enlist(x, px)
+		if got := batch.In(&o, y, func() *member { return py }); got != py || o.Enlisted(y) != batch.Participant(py) {
+			t.Errorf("In returned %v, Enlisted %v", got, o.Enlisted(y))
+		}
+		o.Late(func(*batch.Batch) error { r.events = append(r.events, "late"); return nil })
+		return nil
+	}
+	b.Join(&o)
+	b.Late(stage)
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	r.check(t, "late x", "late x", "late y", "late")
+	r.events = nil
+	b.Abort(errBoom)
+	r.check(t, "failed boom false y")
+	if o.Enlisted(y) != nil {
+		t.Error("a participant of the refused commit is still found")
+	}
+	r.events = nil
+	b.Reset()
+	b.Join(&o)
+	if err := b.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b.Settle(nil)
+	r.check(t, "late x", "landed x")
+	b.Reset()
+	b.Enlist(y, py)
+	if o.Enlisted(y) != nil {
+		t.Error("a landed batch finds what a later use of the other one has")
+	}
+}
+
 // TestEnlistAllocs: a batch that is used again allocates nothing for its participants.
 func TestEnlistAllocs(t *testing.T) {
 	owner := new(int)

@@ -134,7 +134,7 @@ func (tx *Tx) begin() error {
 	if tx.batch.Settled() || tx.batch.Enlisted(q) != p {
 		return batch.ErrSettled
 	}
-	cmp.Or(tx.sealed, tx.batch).Enlist(q, p)
+	tx.batch.Enlist(q, p)
 	if !tx.begun {
 		tx.begun, tx.place = true, len(q.open)
 		q.open = append(q.open, tx)

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +88,7 @@ func (tx *Tx) claim() (claimed []*pending, err error) {
 	case tx.batch.Settled() || tx.batch.Enlisted(t) != self:
 		return nil, batch.ErrSettled
 	}
-	cmp.Or(tx.sealed, tx.batch).Enlist(t, self) // once more, if Late was called already
+	tx.batch.Enlist(t, self) // once more, if Late was called already
 	t.cutAll()
 	for _, p := range t.queue {
 		if p.state == waiting {
