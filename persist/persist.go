@@ -130,6 +130,7 @@ type Record struct {
 	eventBytes int         // +checklocks:mu
 	prior      batch.Prior // of the record  +checklocks:mu
 	warned     bool        // that the record is large  +checklocks:mu
+	landings   uint64      // how many commits have changed the record  +checklocks:mu
 }
 
 // Open reads the record of an actor; nil opts are the zero Options. There can be one

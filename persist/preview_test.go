@@ -113,7 +113,14 @@ func TestPreviewComesTrue(t *testing.T) {
 				firing = f
 				var batches [2]batch.Batch
 				for range 6 {
-					change(t, rnd, r.In(&batches[rnd.IntN(2)]), f)
+					in := r.In(&batches[rnd.IntN(2)])
+					if change(t, rnd, in, f); rnd.IntN(2) == 0 {
+						seen(t, in)
+					}
+					if rnd.IntN(6) == 0 { // another one lands
+						must(t, counter{r}.mutate(ctx, add(100)))
+						must(t, r.Schedule().Retry(ctx, "2"))
+					}
 				}
 				if rnd.IntN(2) == 0 {
 					batches[0].Join(&batches[1])
@@ -143,6 +150,29 @@ func TestPreviewComesTrue(t *testing.T) {
 		})
 	}
 }
+
+// TestPreviewGoesOn: what a Tx has shown it doesn't compute again.
+func TestPreviewGoesOn(t *testing.T) {
+	w := newWorld(t)
+	r := w.open(nil)
+	var b batch.Batch
+	in, ran := r.In(&b), 0
+	for range 10 {
+		must(t, in.do(func(*Tx) error { ran++; return nil }))
+		seen(t, in)
+		must(t, second(in.RawState()))
+	}
+	if ran != 10 {
+		t.Errorf("10 changes were computed %d times", ran)
+	}
+	must(t, counter{r}.mutate(ctx, add(1))) // what they are changes of is another record now
+	if seen(t, in); ran != 20 {
+		t.Errorf("10 changes of another record were computed %d times", ran-10)
+	}
+}
+
+// second returns the error.
+func second[T any](_ T, err error) error { return err }
 
 // change stages a random change.
 func change(t *testing.T, rnd *rand.Rand, in *Tx, f *Firing) {

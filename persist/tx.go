@@ -38,6 +38,11 @@ type Tx struct {
 	leaving    []*event // that the batch removes
 	changed    bool     // since the record was written
 	size       int      // of the record that was written, 0 if none was
+
+	// shown is the record as RawState or List showed it last, by the first shown.done of
+	// ops; nil if there is none that can be gone on from.
+	shown *Tx
+	base  uint64 // of a Tx that is shown: Record.landings when it began
 }
 
 // participant is a Tx as its batch sees it.
@@ -157,8 +162,8 @@ func (t *Tx) copyRecord() {
 }
 
 // RawState returns the state, in CBOR, as it will be when the batch lands: by what the
-// batch and those joined to it have asked for so far, on the record as it is now. Each call
-// computes that anew. The slice must not be changed. An error may be one that the commit will
+// batch and those joined to it have asked for so far, on the record as it is now. The slice
+// must not be changed. An error may be one that the commit will
 // fail with.
 func (t *Tx) RawState() ([]byte, error) {
 	p, err := t.preview()
@@ -180,25 +185,39 @@ func (t *Tx) List() ([]Event, error) {
 	return export(p.events), nil
 }
 
-// preview returns a Tx that has the record as it will be, and belongs to no commit.
+// preview returns a Tx that has the record as it will be, and belongs to no commit: the one
+// of the call before with what was asked for since, unless another batch has landed.
 func (t *Tx) preview() (*Tx, error) {
 	if t.b.Settled() {
 		return nil, batch.ErrSettled
 	}
-	p := &Tx{r: t.r, b: t.b}
+	p := t.shown
+	t.shown = nil // also if an op fails midway
 	t.r.mu.Lock()
-	p.copyRecord()
+	if p == nil || p.base != t.r.landings {
+		p = &Tx{r: t.r, b: t.b, base: t.r.landings}
+		p.copyRecord()
+	}
 	err := t.r.usable()
 	t.r.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
+	n, parts := 0, 0
 	for one := range t.b.Participants(t.r) {
+		parts++
 		for _, op := range (*Tx)(one.(*participant)).ops {
+			if n++; n <= p.done {
+				continue
+			}
 			if err := op(p); err != nil {
 				return nil, err
 			}
+			p.done = n
 		}
+	}
+	if parts == 1 { // what the first of several asks for next comes before what the others have
+		t.shown = p
 	}
 	return p, nil
 }
@@ -260,6 +279,7 @@ func (p *participant) Landed() {
 		r.mu.Lock()
 		r.prior, r.init, r.state = batch.Stored(t.size), true, t.state
 		r.events, r.eventBytes = t.events, t.eventBytes
+		r.landings++
 		r.warn()
 		r.mu.Unlock()
 	}
