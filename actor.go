@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -35,8 +36,8 @@ type ActorOptions struct {
 	// and not with the first change of it.
 	Create bool
 	// Input is what a new actor is created with, one value in CBOR, for Tx.Input. It is stored
-	// with the actor's record: by the first commit that changes the state or the schedule, or
-	// see Create. Of an actor that has a record already it is ignored.
+	// by the first Update that writes anything, or see Create. An actor that has been created
+	// already keeps the input that it has.
 	Input []byte
 	// DB and Queue change the actor's database and its queue; nil is the zero value.
 	DB    *DBOptions
@@ -59,6 +60,8 @@ type Actor struct {
 	leaving chan struct{} // closed, once, when no Update begins any more
 	left    sync.Once
 
+	kept atomic.Bool // the input is stored, or another one
+
 	mu       sync.Mutex
 	ending   bool               // no workflow is opened any more  +checklocks:mu
 	closed   bool               // no part is used any more  +checklocks:mu
@@ -80,6 +83,7 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
 	if opts != nil {
 		a.opts = *opts
+		a.opts.Input = bytes.Clone(opts.Input)
 	}
 	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
 	a.log = s.opts.Logger.With(slog.String("name", name))

@@ -142,6 +142,53 @@ func TestInput(t *testing.T) {
 	})
 }
 
+// TestInputLandsFirst: the first Update that writes anything stores the input, in its one
+// commit, and one that writes nothing does not.
+func TestInputLandsFirst(t *testing.T) {
+	read := func(tx *greenroom.Tx) error { return tx.QueryRow("select 1").Scan(new(int)) }
+	for name, write := range map[string]func(tx *greenroom.Tx) error{
+		"key": func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) },
+		"sql": func(tx *greenroom.Tx) error { return second(tx.Exec("insert into t values (1)")) },
+		"both": func(tx *greenroom.Tx) error {
+			return errors.Join(tx.Put([]byte("k"), nil), second(tx.Exec("insert into t values (1)")), greenroom.SetState(tx, "s"))
+		},
+	} {
+		r := newRig(t, batch.Limits{})
+		open := func(input string) *greenroom.Actor {
+			a, err := r.store.Actor(ctx, name, &greenroom.ActorOptions{Input: []byte(input)})
+			must(t, err)
+			return a
+		}
+		commits := func(a *greenroom.Actor, fn func(tx *greenroom.Tx) error) int64 {
+			r.engine.Reset()
+			must(t, a.Update(ctx, fn))
+			return int64(r.engine.Counts().Commits)
+		}
+		a := open("") // has a database, so that reading it writes nothing
+		must(t, a.Update(ctx, func(tx *greenroom.Tx) error { return second(tx.Exec("create table t (x)")) }))
+		must(t, a.Close())
+		a = open("\x65first")
+		if n := commits(a, read); n != 0 {
+			t.Errorf("%s: an Update that reads took %d commits", name, n)
+		}
+		must(t, a.Close())
+		a = open("\x65hello")
+		if n := commits(a, write); n != 1 {
+			t.Errorf("%s: the first took %d commits, want 1", name, n)
+		}
+		must(t, a.Close())
+		a = open("\x65other")
+		must(t, a.Update(ctx, func(tx *greenroom.Tx) error {
+			var got string
+			if err := tx.Input(&got); err != nil || got != "hello" {
+				t.Errorf("%s: the input is %q, %v", name, got, err)
+			}
+			return nil
+		}))
+		must(t, a.Close())
+	}
+}
+
 // TestViewIsEverything: one view shows every part as of the moment at which it began.
 func TestViewIsEverything(t *testing.T) {
 	r := newRig(t, batch.Limits{})

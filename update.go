@@ -133,7 +133,7 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	}
 	err := context.Cause(tx.ctx)
 	if err == nil && (tx.wrote || tx.sql != nil) {
-		err = flushSpans(tx)
+		err = errors.Join(keepInput(tx), flushSpans(tx))
 	}
 	if err != nil {
 		return o.Rollback(err)
@@ -141,6 +141,31 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	tx.over.Store(true)
 	defer tx.actor.leave()
 	return commit(tx)
+}
+
+// keepInput has the actor's input land with the first transaction that writes anything.
+func keepInput(tx *Tx) error {
+	a := tx.actor
+	if len(a.opts.Input) == 0 || a.kept.Load() {
+		return nil
+	}
+	r, err := a.Record(tx.ctx)
+	if err != nil {
+		return err
+	}
+	tx.batch.Late(func(b *batch.Batch) error {
+		if b.Empty() {
+			return nil
+		}
+		b.OnCommit(func() { a.kept.Store(true) })
+		staged := r.In(b)
+		state, err := staged.RawState()
+		if err != nil {
+			return err
+		}
+		return staged.SetRawState(state) // which writes the record, if there is none
+	})
+	return nil
 }
 
 // Rollback gives the transaction up and returns reason, with what went wrong at that. After
