@@ -36,7 +36,7 @@ var plainErrors = []plain{
 	{"the answer of the one call that returns it, which means nothing behind another", []string{
 		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists",
 		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
-		"traces.ErrDropped", "traces/otlp.ErrStatus",
+		"traces.ErrDropped",
 		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{

@@ -40,7 +40,7 @@ var layers = []layer{
 	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
 	{3, []string{"vfs"}, "SQLite over an actor's keys"},
 	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
-	{4, []string{"traces/otlp"}, "spans in OTLP and back, and to an endpoint. Links neither OpenTelemetry's SDK nor gRPC"},
+	{4, []string{"traces/otlp"}, "spans in OTLP and back, and to an endpoint by a client that is given. Links neither OpenTelemetry's SDK nor gRPC"},
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},

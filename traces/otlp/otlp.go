@@ -1,8 +1,8 @@
 // Package otlp turns the spans of package traces into OTLP, the format in which
 // OpenTelemetry's programs give traces to each other
 // (https://opentelemetry.io/docs/specs/otlp/), and back: as messages of the official
-// protobuf types, as their bytes, and as JSON. A Client sends them to an endpoint, and Push
-// all that a range has.
+// protobuf types, as their bytes, and as JSON. Push sends all that a range has to an
+// endpoint, with one of OpenTelemetry's own clients.
 //
 // # What OTLP has no place for
 //
@@ -13,9 +13,9 @@
 //
 // # What it is not
 //
-// No receiver, and no exporter of the OpenTelemetry SDK, which this package doesn't link:
-// programs with the SDK have exporters of their own. Nor does it link gRPC: it uses
-// TracesData, which has the bytes of the request of OTLP's service.
+// It is not a receiver, and speaks no protocol itself: whoever pushes spans chooses the
+// client. It links neither OpenTelemetry's SDK nor gRPC: it uses TracesData, which has the
+// bytes of the request of OTLP's service.
 package otlp
 
 import (

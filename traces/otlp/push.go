@@ -6,8 +6,25 @@ import (
 	"math"
 	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/traces"
+)
+
+// An Exporter sends spans to an endpoint. OpenTelemetry's own clients are such: those of
+// go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp and otlptracegrpc, which
+// compress, wait, try again, and tell otel.Handle what the endpoint has thrown away.
+type Exporter interface {
+	UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error
+}
+
+// One upload has at most so many spans, and so many bytes unless one span is larger: fewer
+// than the 4 MiB that servers of gRPC take.
+const (
+	batchSpans = 512
+	batchBytes = 3 << 20
 )
 
 // A Reader is what Push reads: a *traces.Traces, or a Stored.
@@ -34,7 +51,8 @@ func (s Stored) Read(ctx context.Context, q traces.Query) (*traces.Result, error
 
 // Pushed is what Push has done.
 type Pushed struct {
-	Sent
+	Spans   int // that the endpoint took
+	Uploads int // in which they were
 	// Partial counts the spans of which some could not be read (SpanData.Partial); they
 	// were sent as they are.
 	Partial int
@@ -42,22 +60,21 @@ type Pushed struct {
 	Damaged []traces.Damage
 }
 
-// Push sends, with c, the spans that q selects and that ended in [q.Start, q.End). Each is
+// Push sends, with e, the spans that q selects and that ended in [q.Start, q.End). Each is
 // sent whole, and once: so the pushes of ranges that follow each other send each span once,
-// but for what was recorded behind their back, with an end that had passed. Spans that run
-// wait for the range that has their end.
+// but for spans that were recorded later with an end in a range that was pushed before. A span
+// that is still running is sent with the range in which it ends.
 //
 // There are as many reads as it takes; a zero q.Start means all that there is, a zero q.End
 // now. q.Limit bounds the spans of one read, not the push. After an error some of the range
 // is sent, as Pushed says, and pushing it again sends that once more.
 //
-// Errors: those of reading, of Client.Send, ErrTooMany, and ErrOptions for a negative
-// Limit.
-func Push(ctx context.Context, r Reader, q traces.Query, c *Client) (Pushed, error) {
+// Errors: those of reading and of e, ErrTooMany, and ErrOptions for a negative Limit.
+func Push(ctx context.Context, r Reader, q traces.Query, e Exporter) (Pushed, error) {
 	if q.Limit < 0 {
 		return Pushed{}, fmt.Errorf("%w: a negative limit", ErrOptions)
 	}
-	p := &pusher{r: r, q: q, c: c}
+	p := &pusher{r: r, q: q, e: e}
 	start, end := int64(0), time.Now().UnixNano()
 	if !q.Start.IsZero() {
 		start = clampNano(q.Start)
@@ -84,7 +101,7 @@ func clampNano(t time.Time) int64 {
 type pusher struct {
 	r    Reader
 	q    traces.Query
-	c    *Client
+	e    Exporter
 	done Pushed
 	seen map[string]bool // keys of damaged chunks
 }
@@ -123,21 +140,28 @@ func (p *pusher) window(ctx context.Context, start, end int64) error {
 	return p.window(ctx, middle, end)
 }
 
+// send uploads spans, one batch after the other.
 func (p *pusher) send(ctx context.Context, spans []traces.SpanData) error {
-	for i := range spans {
-		if spans[i].Partial {
-			p.done.Partial++
+	for len(spans) > 0 {
+		n := min(len(spans), batchSpans)
+		d := Proto(spans[:n])
+		for n > 1 && proto.Size(d) > batchBytes {
+			n = (n + 1) / 2
+			d = Proto(spans[:n])
 		}
+		if err := p.e.UploadTraces(ctx, d.ResourceSpans); err != nil {
+			return fmt.Errorf("otlp: %w", err)
+		}
+		p.done.Uploads++
+		p.done.Spans += n
+		for i := range spans[:n] {
+			if spans[i].Partial {
+				p.done.Partial++
+			}
+		}
+		spans = spans[n:]
 	}
-	sent, err := p.c.Send(ctx, spans)
-	p.done.Spans += sent.Spans
-	p.done.Rejected += sent.Rejected
-	p.done.Requests += sent.Requests
-	p.done.Retries += sent.Retries
-	if sent.Message != "" {
-		p.done.Message = sent.Message
-	}
-	return err
+	return nil
 }
 
 // damaged keeps damage, which two windows may meet, once.

@@ -3,10 +3,12 @@ package otlp
 import (
 	"context"
 	"errors"
-	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/traces"
@@ -49,14 +51,28 @@ func (s *shelf) Read(_ context.Context, q traces.Query) (*traces.Result, error) 
 	return res, nil
 }
 
-// counted returns how often each span is in the requests.
+// An endpoint keeps what is uploaded, and fails the upload of that number, from 1 on.
+type endpoint struct {
+	spans   [][]traces.SpanData
+	uploads int
+	fails   int
+}
+
+var errNetwork = errors.New("no network")
+
+func (e *endpoint) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpans) error {
+	if e.uploads++; e.uploads == e.fails {
+		return errNetwork
+	}
+	got, err := fromProto(&tracepb.TracesData{ResourceSpans: spans})
+	e.spans = append(e.spans, got)
+	return err
+}
+
+// counted returns how often each span was uploaded.
 func counted(t interface{ Fatal(...any) }, e *endpoint) map[traces.SpanID]int {
 	n := map[traces.SpanID]int{}
-	for _, r := range e.reqs {
-		spans, err := ParseBinary(r.body)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, spans := range e.spans {
 		for i := range spans {
 			if spans[i].Running() {
 				t.Fatal("a span was sent while it ran")
@@ -65,6 +81,50 @@ func counted(t interface{ Fatal(...any) }, e *endpoint) map[traces.SpanID]int {
 		}
 	}
 	return n
+}
+
+// some returns n spans.
+func some(n int) []traces.SpanData {
+	spans := make([]traces.SpanData, n)
+	for i := range spans {
+		spans[i] = order()
+		spans[i].SpanID = traces.SpanID{1, byte(i >> 8), byte(i)}
+	}
+	return spans
+}
+
+// TestBatches holds the bounds of one upload: in spans, and in bytes but for a larger span.
+func TestBatches(t *testing.T) {
+	large := func(spans []traces.SpanData, kib int) []traces.SpanData {
+		for i := range spans {
+			spans[i].Attributes = []traces.Attr{traces.String("large", strings.Repeat("x", kib<<10))}
+		}
+		return spans
+	}
+	for _, tt := range []struct {
+		name  string
+		spans []traces.SpanData
+		want  []int // spans of each upload
+	}{
+		{"none", nil, nil},
+		{"full", some(batchSpans), []int{batchSpans}},
+		{"one more", some(batchSpans + 1), []int{batchSpans, 1}},
+		{"of a MiB", large(some(6), 1<<10), []int{2, 2, 2}},
+		{"larger than an upload", large(some(2), 4<<10), []int{1, 1}},
+	} {
+		e := &endpoint{}
+		done, err := Push(t.Context(), &shelf{max: 1000, spans: tt.spans}, traces.Query{}, e)
+		if err != nil || done.Spans != len(tt.spans) || done.Uploads != len(tt.want) {
+			t.Errorf("%s: %+v, %v", tt.name, done, err)
+		}
+		var got []int
+		for _, spans := range e.spans {
+			got = append(got, len(spans))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: uploads of %v spans, want %v", tt.name, got, tt.want)
+		}
+	}
 }
 
 // TestPush pushes one range after the other: each span that ended in one of them is sent
@@ -87,11 +147,7 @@ func TestPush(t *testing.T) {
 			}
 			s.spans = append(s.spans, d)
 		}
-		e := &endpoint{answers: []func(*http.Request) (*http.Response, error){status200("")}}
-		c, err := NewClient("http://collector", &ClientOptions{HTTP: &http.Client{Transport: e}, Uncompressed: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := &endpoint{}
 		cut := rapid.Int64Range(0, 200).Draw(t, "cut")
 		limit := rapid.IntRange(0, 8).Draw(t, "limit")
 		total := 0
@@ -99,7 +155,7 @@ func TestPush(t *testing.T) {
 			if q.Limit > 0 && q.Limit < s.max {
 				q.Limit = 0
 			}
-			done, err := Push(context.Background(), s, q, c)
+			done, err := Push(context.Background(), s, q, e)
 			if err != nil || len(done.Damaged) > 1 {
 				t.Fatalf("got %+v, %v", done, err)
 			}
@@ -125,15 +181,13 @@ func TestPush(t *testing.T) {
 func unix(ns int64) time.Time { return time.Unix(1_700_000_000, ns) }
 
 func TestPushErrors(t *testing.T) {
-	e := &endpoint{answers: []func(*http.Request) (*http.Response, error){status200(""), statusOf(400, "")}}
-	c := newTestClient(t, e, ClientOptions{BatchSpans: 1, Uncompressed: true})
-	s := &shelf{max: 2, spans: some(2)}
+	c := &endpoint{fails: 2}
+	s := &shelf{max: 2 * batchSpans, spans: some(batchSpans + 1)}
 	s.spans[0].Partial = true
-	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, ErrStatus) || done.Spans != 1 || done.Partial != 1 {
+	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, errNetwork) || done.Spans != batchSpans || done.Partial != 1 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	s = &shelf{max: 2, spans: some(3)} // all of them at once
-	e.answers = e.answers[:1]
 	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, ErrTooMany) || done.Spans != 0 {
 		t.Errorf("got %+v, %v", done, err)
 	}

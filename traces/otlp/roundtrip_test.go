@@ -181,19 +181,3 @@ func again(t *testing.T, spans []traces.SpanData) {
 		t.Fatalf("got %+v, %v\nwant %+v\n%s", got, err, grouped, j)
 	}
 }
-
-// answers of endpoints are read from the network, too.
-func FuzzAnswer(f *testing.F) {
-	f.Add([]byte("\x0a\x06\x08\x03\x12\x02no"))
-	f.Add([]byte(`{"partialSuccess":{"rejectedSpans":"3","errorMessage":"no"}}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, kind := range []string{typeBinary, typeJSON} {
-			if a := partial(kind, b); a.rejected < 0 || len(a.message) > maxMessage+len("…") {
-				t.Errorf("got %+v", a)
-			}
-		}
-		if m := printable(statusMessage(b)); len(m) > maxMessage+len("…") {
-			t.Errorf("got %q", m)
-		}
-	})
-}

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -168,25 +169,42 @@ func everything() []traces.SpanData {
 	}
 }
 
-// TestReceived sends spans of all shapes, in both encodings, compressed and not: what the
-// collector has of it is what was meant.
+// shelf reads spans out of a slice.
+type shelf []traces.SpanData
+
+func (s shelf) Read(context.Context, traces.Query) (*traces.Result, error) {
+	return &traces.Result{Spans: s, Limit: len(s)}, nil
+}
+
+// client is OpenTelemetry's own of an endpoint, which gives up at the first refusal.
+func client(t *testing.T, url string, opts ...otlptracehttp.Option) otlptrace.Client {
+	t.Helper()
+	c := otlptracehttp.NewClient(append(opts, otlptracehttp.WithEndpointURL(url+"/v1/traces"), otlptracehttp.WithTimeout(patience),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))...)
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestReceived pushes spans of all shapes with OpenTelemetry's client, compressed and not:
+// what the collector has of them is what was meant.
 func TestReceived(t *testing.T) {
 	want := sorted(otlp.Proto(everything()))
-	for _, asJSON := range []bool{false, true} {
-		for _, plain := range []bool{false, true} {
-			t.Run(fmt.Sprintf("json=%v,plain=%v", asJSON, plain), func(t *testing.T) {
-				col := newCollector(t)
-				c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, Uncompressed: plain, Timeout: patience})
-				if err != nil {
-					t.Fatal(err)
-				}
-				sent, err := c.Send(t.Context(), everything())
-				if err != nil || sent != (otlp.Sent{Spans: 2, Requests: 1}) {
-					t.Fatalf("got %+v, %v", sent, err)
-				}
-				wantSame(t, col.received(t), want)
-			})
-		}
+	for name, compression := range map[string]otlptracehttp.Compression{"plain": otlptracehttp.NoCompression, "gzip": otlptracehttp.GzipCompression} {
+		t.Run(name, func(t *testing.T) {
+			col := newCollector(t)
+			done, err := otlp.Push(t.Context(), shelf(everything()), traces.Query{}, client(t, col.url, otlptracehttp.WithCompression(compression)))
+			if err != nil || done.Spans != 2 || done.Uploads != 1 {
+				t.Fatalf("got %+v, %v", done, err)
+			}
+			wantSame(t, col.received(t), want)
+		})
 	}
 }
 
@@ -230,26 +248,13 @@ func TestCollectorsJSON(t *testing.T) {
 	wantSame(t, sorted(otlp.Proto(got)), sorted(otlp.Proto(everything())))
 }
 
-// TestRefused has the collector refuse what is no OTLP, and the client say so.
+// TestRefused has the collector refuse spans, and Push say so.
 func TestRefused(t *testing.T) {
 	col := newCollectorTo(t, func(*consumertest.TracesSink) consumer.Traces { return consumertest.NewErr(errors.New("not today")) })
-	for _, asJSON := range []bool{false, true} {
-		c, err := otlp.NewClient(col.url, &otlp.ClientOptions{JSON: asJSON, Timeout: patience, GiveUp: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
+	for _, url := range []string{col.url, col.url + "/nowhere"} {
+		if done, err := otlp.Push(t.Context(), shelf(everything()), traces.Query{}, client(t, url)); err == nil || done.Spans != 0 {
+			t.Errorf("%s: got %+v, %v", url, done, err)
 		}
-		_, err = c.Send(t.Context(), everything())
-		status := (*otlp.StatusError)(nil)
-		if !errors.As(err, &status) || status.Code != 503 || status.Message != "not today" {
-			t.Errorf("got %v", err)
-		}
-	}
-	c, err := otlp.NewClient(col.url+"/nowhere", &otlp.ClientOptions{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Send(t.Context(), everything()); !errors.Is(err, otlp.ErrStatus) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -292,11 +297,7 @@ func TestSDK(t *testing.T) {
 	if err := provider.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, err := otlp.NewClient(ours.url, &otlp.ClientOptions{Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pushed, err := otlp.Push(t.Context(), tr, traces.Query{End: last}, c)
+	pushed, err := otlp.Push(t.Context(), tr, traces.Query{End: last}, client(t, ours.url))
 	if err != nil || pushed.Spans != n || pushed.Partial != 0 || len(pushed.Damaged) != 0 {
 		t.Fatalf("got %+v, %v", pushed, err)
 	}

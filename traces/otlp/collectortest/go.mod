@@ -15,6 +15,7 @@ require (
 	go.opentelemetry.io/collector/receiver/otlpreceiver v0.162.0 // the collector's receiver of OTLP; later ones need a module that is not to be had
 	go.opentelemetry.io/collector/receiver/receivertest v0.162.0 // settings for the receiver
 	go.opentelemetry.io/otel v1.47.0 // attributes
+	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // what its clients have in common
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0 // OpenTelemetry's own exporter, to compare with
 	go.opentelemetry.io/otel/sdk v1.47.0 // the program that is traced
 	go.opentelemetry.io/otel/trace v1.47.0 // its spans
@@ -84,7 +85,6 @@ require (
 	go.opentelemetry.io/collector/receiver/xreceiver v0.162.0 // indirect
 	go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc v0.71.0 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.71.0 // indirect
-	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/metric v1.47.0 // indirect
 	go.opentelemetry.io/otel/sdk/metric v1.47.0 // indirect
