@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,15 @@ type modelMessage struct {
 	leased     bool
 	nonce      uint64      // of the receipt by which it is leased
 	by         *modelBatch // that has claimed it
+	freed      time.Time   // when the last batch that had claimed it was settled
+}
+
+// dies returns when the message becomes a dead letter, if it was received often enough.
+func (msg *modelMessage) dies() time.Time {
+	if msg.freed.After(msg.hidden) {
+		return msg.freed
+	}
+	return msg.hidden
 }
 
 // A modelReceipt is one that was given out.
@@ -256,9 +266,7 @@ func (m *model) land(mb *modelBatch) (alive bool) {
 }
 
 func (m *model) landed(mb *modelBatch) {
-	for _, msg := range mb.claimed {
-		msg.by = nil
-	}
+	m.giveUp(mb)
 	for _, fn := range mb.commit {
 		fn()
 	}
@@ -268,8 +276,9 @@ func (m *model) landed(mb *modelBatch) {
 }
 
 func (m *model) giveUp(mb *modelBatch) {
+	m.open = slices.DeleteFunc(m.open, func(o *modelBatch) bool { return o == mb })
 	for _, msg := range mb.claimed {
-		msg.by = nil
+		msg.by, msg.freed = nil, time.Now()
 	}
 }
 

@@ -239,7 +239,7 @@ func (m *model) bury() {
 	now := time.Now()
 	dying := m.visible([]string{"a", "b", "c"}, now)
 	dying = slices.DeleteFunc(dying, func(msg *modelMessage) bool { return msg.deliveries < modelReceives })
-	slices.SortStableFunc(dying, func(a, b *modelMessage) int { return a.hidden.Compare(b.hidden) })
+	slices.SortStableFunc(dying, func(a, b *modelMessage) int { return a.dies().Compare(b.dies()) })
 	for i, msg := range dying {
 		m.die(msg, m.r.q.next-ID(len(dying)-i))
 	}
