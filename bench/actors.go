@@ -1,27 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/ncruces/go-sqlite3"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A census is what many small actors cost, at one number of them. Each has a database with a
-// table of one row. It is no ratio: what matters is how it grows with the number of actors.
+// table of one row. It is not a ratio: what matters is how it grows with the number of actors.
 type census struct {
 	Actors int `json:"actors"`
 	// CreateUS and ReopenUS are medians in microseconds: to make an actor with its database,
@@ -53,8 +49,7 @@ const (
 
 // A population is a store of small actors that grows.
 type population struct {
-	*visitor
-	at     site
+	*stand
 	rnd    *rand.Rand
 	actors int
 	took   []float64 // microseconds, of each creation since the last census
@@ -65,14 +60,11 @@ type population struct {
 	calm time.Duration
 }
 
-// openPopulation makes an empty one below at.dir.
-func openPopulation(ctx context.Context, at site) (*population, error) {
+// newPopulation makes an empty one in a folder below the stand's.
+func newPopulation(s *stand, name string, calm time.Duration) *population {
+	at := s.site
 	at.lean = true
-	v, err := openDoors(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return &population{visitor: v, at: at, rnd: newRand(5), calm: calm}, nil
+	return &population{stand: s.newStand(at, name), rnd: newRand(5), calm: calm}
 }
 
 // calm is for how long an engine must not have written for that it counts as having nothing
@@ -82,240 +74,145 @@ const (
 	mostCalm = time.Minute
 )
 
-// shut closes the store until it is settled, so that it has no part in the memory of others.
-// An engine in memory stays as it is.
-func (p *population) shut() error {
-	if p.at.engine == engineMem {
-		return nil
-	}
-	v := p.visitor
-	p.visitor = &visitor{end: func() error { return nil }}
-	return v.close()
-}
-
-// openAs opens the store again with the options of a site, which is the population's own but
-// for these.
-func (p *population) openAs(ctx context.Context, at site) error {
-	if err := p.shut(); err != nil {
-		return err
-	}
-	v, err := openDoors(ctx, at)
-	if err == nil {
-		p.visitor = v
-	}
-	return err
-}
-
-// settle opens the engine again and lets it come to rest. However many actors there are it is
-// in the same state then: what it holds is in tables, and nothing of it in memory. Else few
-// actors would be in its memtable and cache, where many don't fit.
-func (p *population) settle(ctx context.Context) error {
-	if p.at.engine == engineMem {
-		return nil
-	}
-	at := p.at
-	at.lean = false // what a program gets
-	if err := p.openAs(ctx, at); err != nil {
-		return err
-	}
-	for start, last := time.Now(), int64(-1); time.Since(start) < mostCalm; {
-		now := p.at.fsyncs.count()
-		if !now.known || now.n == last {
-			return nil
-		}
-		last = now.n
+// settle opens the engine again, with the options that a program gets, and lets it come to
+// rest. However many actors there are it is in the same state then: what it holds is in
+// tables, and nothing of it in memory. Else few actors would be in its memtable and cache,
+// where many don't fit. An engine in memory stays as it is.
+func (p *population) settle() {
+	p.restart()
+	p.lean = false
+	p.openStore()
+	p.lean = true
+	for start, last := time.Now(), -1.0; p.fsyncs.known && p.fsyncs.count() != last && time.Since(start) < mostCalm; {
+		last = p.fsyncs.count()
 		select {
 		case <-time.After(p.calm):
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-p.ctx.Done():
+			check(p.ctx.Err())
 		}
 	}
-	return nil
 }
 
-// grow creates actors until there are n.
-func (p *population) grow(ctx context.Context, n int) error {
-	for ; p.actors < n; p.actors++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		start := time.Now()
-		err := p.visit(ctx, p.actors, func(c *sqlite3.Conn) error {
-			return c.Exec(`PRAGMA synchronous = FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER NOT NULL); INSERT INTO t VALUES(1, 1)`)
-		})
-		if err != nil {
-			return err
-		}
-		p.took = append(p.took, micros(time.Since(start)))
+// visitActor calls do with the database of the i-th actor open, and returns how many
+// microseconds all of it took.
+func (p *population) visitActor(i int, do func(*stand, *sqlite3.Conn)) float64 {
+	start := time.Now()
+	check(p.visit(func(s *stand) { do(s, enterActor(s, i)) }))
+	return micros(time.Since(start))
+}
+
+// grow creates actors until there are n, or ctx ends.
+func (p *population) grow(ctx context.Context, n int) {
+	p.openStore()
+	for ; p.actors < n && ctx.Err() == nil; p.actors++ {
+		p.took = append(p.took, p.visitActor(p.actors, func(_ *stand, c *sqlite3.Conn) {
+			check(c.Exec(`PRAGMA synchronous = FULL; CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER NOT NULL); INSERT INTO t VALUES(1, 1)`))
+		}))
 	}
-	return nil
 }
 
-// keepFew makes a store of the size that p has, unless there is one.
-func (p *population) keepFew(ctx context.Context) error {
+// keepFew makes a store of the size that p has, unless there is one. Closed until it is
+// settled, it has no part in the memory of others.
+func (p *population) keepFew() {
 	if p.few != nil {
-		return nil
+		return
 	}
-	at := p.at.own("few")
-	if err := os.Mkdir(at.dir, 0o755); err != nil {
-		return err
-	}
-	var err error
-	if p.few, err = openPopulation(ctx, at); err != nil {
-		return err
-	}
-	p.few.calm = p.calm
-	return errors.Join(p.few.grow(ctx, p.actors), p.few.shut())
-}
-
-// closeAll closes p and what it has beside it.
-func (p *population) closeAll() error {
-	if p.few == nil {
-		return p.close()
-	}
-	return errors.Join(p.close(), p.few.close(), dropStore(context.Background(), p.few.at))
+	p.restart() // lets go of all but what p keeps, to which few is added
+	p.few = newPopulation(p.stand, "few", p.calm)
+	p.kept = len(p.ends)
+	p.few.grow(p.ctx, p.actors)
+	p.few.restart()
 }
 
 // count takes the census: what the actors that were made left in memory and on disk, and then
 // what it takes to open some of them again.
-func (p *population) count(ctx context.Context) (census, error) {
-	c := census{Actors: p.actors}
+func (p *population) count() census {
+	c := census{Actors: p.actors, HeapBytes: liveHeap()}
 	if len(p.took) > 0 {
 		c.CreateUS = median(p.took)
 	}
 	p.took = p.took[:0]
-	c.HeapBytes = liveHeap()
 	if p.first.Actors == 0 {
 		p.first = c
 	} else {
 		c.HeapPerActor = float64(c.HeapBytes-p.first.HeapBytes) / float64(c.Actors-p.first.Actors)
 	}
-	disk, err := folderSize(filepath.Join(p.at.dir, storeFolder))
-	if err != nil {
-		return c, err
-	}
-	c.DiskPerActor = float64(disk) / float64(p.actors)
-	return c, p.reopen(ctx, &c)
+	c.DiskPerActor = float64(must(folderSize(filepath.Join(p.dir, storeFolder)))) / float64(p.actors)
+	p.reopen(&c)
+	return c
 }
 
 // reopen opens some actors, each once after the engine was, in turns with as many of p.few.
-func (p *population) reopen(ctx context.Context, c *census) error {
+func (p *population) reopen(c *census) {
 	both := []*population{p}
 	if p.few != nil {
 		both = append(both, p.few)
 	}
 	once := min(mostReopens, both[len(both)-1].actors)
-	var asked faultkv.Counts
+	var asked tally
 	took := make([][]float64, len(both))
 	for range max(1, min(mostRounds, mostReopens/once)) {
 		orders := make([][]int, len(both))
 		for i, of := range both {
-			if err := of.settle(ctx); err != nil {
-				return err
-			}
+			of.settle()
 			orders[i] = p.rnd.Perm(of.actors)
 		}
-		before := p.counts()
+		before := p.tally()
 		for i := range once * len(both) {
-			who := i % len(both)
-			start := time.Now()
-			if err := both[who].visit(ctx, orders[who][i/len(both)], firstRow); err != nil {
-				return err
-			}
-			took[who] = append(took[who], micros(time.Since(start)))
+			which := i % len(both)
+			took[which] = append(took[which], both[which].visitActor(orders[which][i/len(both)], func(s *stand, c *sqlite3.Conn) { readRow(s, c, 1) }))
 		}
-		asked = plus(asked, minus(p.counts(), before))
+		asked = asked.plus(p.tally().plus(before, -1), 1)
 	}
 	slices.Sort(took[0])
 	c.ReopenUS, c.Reopen99US = quantile(took[0], 0.5), quantile(took[0], 0.99)
 	if p.few != nil {
 		c.ReopenFewUS = median(took[1])
-		if err := p.few.shut(); err != nil {
-			return err
-		}
+		p.few.restart()
 	}
-	if p.at.engine != engineMem {
-		if err := p.openAs(ctx, p.at); err != nil { // to grow
-			return err
-		}
-	}
-	c.ReadsPerReopen = float64(asked.Gets+asked.Scans) / float64(len(took[0]))
-	c.CommitsPerReopen = float64(asked.Commits) / float64(len(took[0]))
-	return nil
+	p.restart() // to grow
+	c.ReadsPerReopen = float64(asked.reads()) / float64(len(took[0]))
+	c.CommitsPerReopen = float64(asked.counts.Commits) / float64(len(took[0]))
 }
 
 // actorSteps returns the numbers of actors at which a census is taken, up to n.
 func actorSteps(n int) []int {
-	var steps []int
-	for _, part := range []int{100, 10, 1} {
-		if at := n / part; at > 0 && !slices.Contains(steps, at) {
-			steps = append(steps, at)
-		}
-	}
-	return steps
+	steps := slices.Compact([]int{n / 100, n / 10, n})
+	return slices.DeleteFunc(steps, func(at int) bool { return at == 0 })
 }
 
 // countActors lets a population grow to o.actors, and prints what it costs at some numbers in
 // between. When o.actorsTime is over it takes the last census, of those that there are.
-func (o options) countActors(ctx context.Context, at site, out io.Writer) (err error) {
-	at = at.own("actors")
-	if err := os.Mkdir(at.dir, 0o755); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dropStore(ctx, at)) }()
-	p, err := openPopulation(ctx, at)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.closeAll()) }()
-	growing := ctx
-	if o.actorsTime > 0 {
-		var cancel context.CancelFunc
-		growing, cancel = context.WithTimeout(ctx, o.actorsTime)
-		defer cancel()
-	}
-	var all []census
+func (o options) countActors(s *stand, out io.Writer) {
+	p := newPopulation(s, "actors", calm)
+	growing, cancel := context.WithTimeout(s.ctx, cmp.Or(o.actorsTime, 1<<62)) // or a century
+	defer cancel()
+	var rows [][]string
 	for _, n := range actorSteps(o.actors) {
-		// What is half done when the time is over is left as it is, and not counted.
-		over := p.grow(growing, n)
-		if over != nil && (growing.Err() == nil || ctx.Err() != nil || p.actors == 0) {
-			return over
+		p.grow(growing, n)
+		if p.actors == 0 || s.ctx.Err() != nil {
+			check(growing.Err())
 		}
-		c, err := p.count(ctx)
-		if err != nil {
-			return err
-		}
-		all = append(all, c)
-		if o.json {
-			if err := json.NewEncoder(out).Encode(c); err != nil {
-				return err
-			}
-		}
-		if over != nil || n == o.actors {
+		c := p.count()
+		o.object(out, c)
+		rows = append(rows, c.row())
+		if growing.Err() != nil || n == o.actors {
 			break
 		}
-		if err := p.keepFew(ctx); err != nil {
-			return err
-		}
+		p.keepFew()
 	}
-	if o.json {
-		return nil
-	}
-	return writeCensuses(out, all)
+	o.table(out, 0, []string{
+		"actors", "create µs", "reopen µs", "99 %", "of as few as first µs", "reads", "commits", "heap MiB", "heap B/actor", "disk B/actor",
+	}, rows)
 }
 
-// writeCensuses writes them for people.
-func writeCensuses(w io.Writer, all []census) error {
-	t := newTable(nil, "actors", "create µs", "reopen µs", "99 %", "of as few as first µs", "reads", "commits", "heap MiB", "heap B/actor", "disk B/actor")
-	for _, c := range all {
-		t.AppendRow(table.Row{
-			c.Actors, significant(c.CreateUS), significant(c.ReopenUS), significant(c.Reopen99US), given(c.ReopenFewUS),
-			significant(c.ReadsPerReopen), significant(c.CommitsPerReopen), significant(float64(c.HeapBytes) / (1 << 20)),
-			significant(c.HeapPerActor), significant(c.DiskPerActor),
-		})
+// row is the census for people.
+func (c census) row() []string {
+	return []string{
+		fmt.Sprint(c.Actors), significant(c.CreateUS), significant(c.ReopenUS), significant(c.Reopen99US), given(c.ReopenFewUS),
+		significant(c.ReadsPerReopen), significant(c.CommitsPerReopen), significant(float64(c.HeapBytes) / (1 << 20)),
+		significant(c.HeapPerActor), significant(c.DiskPerActor),
 	}
-	_, err := fmt.Fprintln(w, t.Render())
-	return err
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -333,21 +230,16 @@ func liveHeap() int64 {
 // folderSize is how many bytes the files below dir have. One that goes meanwhile has none.
 func folderSize(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return ignoreMissing(err)
+		if err == nil && !e.IsDir() {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				n += info.Size()
+			}
 		}
-		info, err := e.Info()
-		if err == nil {
-			n += info.Size()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		return ignoreMissing(err)
+		return err
 	})
 	return n, err
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

@@ -1,11 +1,10 @@
 package main
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // The workloads as standard benchmarks, one sub-benchmark for each place, for
@@ -35,50 +34,47 @@ func BenchmarkIndex(b *testing.B) { benchmark(b, "sqlite/index") }
 func BenchmarkVacuum(b *testing.B) { benchmark(b, "sqlite/vacuum") }
 
 // BenchmarkUpdate makes transactions of one row through package greenroom, and below it.
-func BenchmarkUpdate(b *testing.B) { benchmarkLines(b, doorLines(enginePebble)) }
+func BenchmarkUpdate(b *testing.B) { benchmarkLines(b, linesOf("door/update ")) }
 
 // BenchmarkOpen opens a database that is nowhere open, reads a row and closes it.
-func BenchmarkOpen(b *testing.B) { benchmarkLines(b, openLines(enginePebble)) }
+func BenchmarkOpen(b *testing.B) { benchmarkLines(b, linesOf("sqlite/open ")) }
 
 // BenchmarkReaders has four connections read ranges, at half the rate that they reach alone,
 // beside one that commits. What they keep of that rate is "kept".
 func BenchmarkReaders(b *testing.B) {
-	s := readersLines(enginePebble)[0].subject
+	s := linesOf("sqlite/readers ")[0].subject
 	b.Run(s.name, func(b *testing.B) { s.benchmark(b, enginePebble) })
 }
 
 // BenchmarkSpeedtest1 runs SQLite's speedtest1 in a program of its own, which is built first.
-func BenchmarkSpeedtest1(b *testing.B) { benchmarkLines(b, speedtestLines(enginePebble)) }
+func BenchmarkSpeedtest1(b *testing.B) { benchmarkLines(b, linesOf("sqlite/speedtest1 ")) }
 
 // BenchmarkTurn calls actions of a host's actors, 200 at once; BenchmarkTurnMany 2,000.
-func BenchmarkTurn(b *testing.B) { benchmarkLines(b, linesOf(hostLines(enginePebble), "host/turn")) }
+func BenchmarkTurn(b *testing.B) { benchmarkLines(b, linesOf("host/turn ")) }
 
-func BenchmarkTurnMany(b *testing.B) {
-	benchmarkLines(b, linesOf(hostLines(enginePebble), "host/turn-many"))
-}
+func BenchmarkTurnMany(b *testing.B) { benchmarkLines(b, linesOf("host/turn-many ")) }
 
 // BenchmarkSpan records spans; its peer is a program of its own, which is built first.
-func BenchmarkSpan(b *testing.B) { benchmarkLines(b, tracesLines(enginePebble)) }
+func BenchmarkSpan(b *testing.B) { benchmarkLines(b, linesOf("traces/span ")) }
 
-// BenchmarkCrowd is every job on Pebble, on all sides: by many actors, but for NAME/one,
+// BenchmarkCrowd is what many actors do at once, on Pebble and on all sides, but for NAME/one,
 // which is by a single one.
 func BenchmarkCrowd(b *testing.B) {
-	for _, j := range jobs() {
-		b.Run(j.name, func(b *testing.B) {
-			lines := linesOf(crowdLines(enginePebble), j.name)
-			if peers := crowdPeers[j.name]; len(peers) == 0 || peers[0].actors != 1 {
-				benchmarkLines(b, lines)
+	for _, name := range []string{"sqlite/insert-200", "kv/put", "queue/cycle", "workflow/step"} {
+		b.Run(name, func(b *testing.B) {
+			if name != "queue/cycle" {
+				benchmarkLines(b, linesOf(name+" "))
 				return
 			}
-			benchmarkLines(b, lines[1:])
-			b.Run("one", func(b *testing.B) { benchmarkLines(b, lines[:1]) })
+			benchmarkLines(b, linesOf("queue/cycle "+rawEngine))
+			b.Run("one", func(b *testing.B) { benchmarkLines(b, linesOf("queue/cycle "+sqliteFile)) })
 		})
 	}
 }
 
-// linesOf returns the lines of a workload.
-func linesOf(lines []line, name string) []line {
-	return slices.DeleteFunc(lines, func(l line) bool { return l.name != name })
+// linesOf returns the lines on Pebble whose titles begin with what is given.
+func linesOf(title string) []line {
+	return slices.DeleteFunc(lines(enginePebble, false), func(l line) bool { return !strings.HasPrefix(l.title(), title) })
 }
 
 // benchmarkLines runs both sides of lines of one workload, each side once.
@@ -98,71 +94,52 @@ func benchmarkLines(b *testing.B, lines []line) {
 // benchmark runs a workload on both engines and in the places of its peers, and in memory,
 // which is what a VFS costs at least.
 func benchmark(b *testing.B, name string) {
-	for _, w := range workloads() {
-		if w.name != name {
-			continue
-		}
-		places := append([]string{"greenroom-pebble"}, w.peers...)
-		if !slices.Contains(places, memoryVFS) {
-			places = append(places, memoryVFS)
-		}
-		b.Run("greenroom-mem", func(b *testing.B) { w.side("greenroom-mem").benchmark(b, engineMem) })
-		for _, place := range places {
-			b.Run(place, func(b *testing.B) { w.side(place).benchmark(b, enginePebble) })
-		}
-		return
+	all := linesOf(name + " ")
+	b.Run(greenroomOn(engineMem), func(b *testing.B) { all[0].subject.benchmark(b, engineMem) })
+	benchmarkLines(b, all)
+	if !slices.ContainsFunc(all, func(l line) bool { return l.peer.name == memoryVFS }) {
+		s := side{memoryVFS, workloadOf(name).in(memoryVFS)}
+		b.Run(s.name, func(b *testing.B) { s.benchmark(b, enginePebble) })
 	}
-	b.Fatalf("no workload is called %q", name)
+}
+
+// workloadOf returns the first workload of that name.
+func workloadOf(name string) workload {
+	all := workloads()
+	return all[slices.IndexFunc(all, func(w workload) bool { return w.name == name })]
 }
 
 // benchmark runs one side. Its first operations, of each actor where there are many, are
 // other ones than the later, and not counted.
-func (s side) benchmark(b *testing.B, engine string) {
-	at := site{dir: b.TempDir(), engine: engine, sizes: fullSizes(), fsyncs: new(fsyncMeter)}
-	r, err := s.open(b.Context(), at)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := r.close(); err != nil {
-			b.Error(err)
+func (of side) benchmark(b *testing.B, engine string) {
+	staged(b, site{on: engine, sizes: fullSizes, bin: b.TempDir()}, func(s *stand) {
+		of.open(s)
+		first := 1
+		if many := len(s.workers); many > 1 {
+			first = 2 * many
+		}
+		check(s.do(first))
+		if s.memory == ownMemory {
+			b.ReportAllocs()
+		}
+		before := s.tally()
+		b.ResetTimer()
+		check(s.do(b.N))
+		b.StopTimer()
+		t := s.tally().plus(before, -1)
+		if s.say != nil {
+			s.say(b.N, &t)
+		}
+		if *s.pace > 0 {
+			b.ReportMetric(rate(b.N, t.took) / *s.pace, "kept")
+		}
+		each := func(n float64) float64 { return n / float64(b.N) }
+		if strings.HasPrefix(of.name, "greenroom") {
+			b.ReportMetric(each(float64(t.reads())), "reads/op")
+			b.ReportMetric(each(float64(t.counts.Commits)), "commits/op")
+		}
+		if !math.IsNaN(t.fsyncs) {
+			b.ReportMetric(each(t.fsyncs), "fsyncs/op")
 		}
 	})
-	first := 1
-	switch r.(type) {
-	case *crowd, *rawCrowd, *turnHost:
-		first = 2 * at.sizes.actors
-	}
-	if err := r.run(b.Context(), first); err != nil {
-		b.Fatal(err)
-	}
-	c := &contestant{runner: r, fsyncs: at.fsyncs.count}
-	if p, ok := r.(*peer); ok {
-		c.fsyncs = func() measured { return p.fsyncs }
-	} else {
-		b.ReportAllocs()
-	}
-	before, fsyncs, spent := r.counts(), c.fsyncs(), ownClock(r)
-	b.ResetTimer()
-	if err := r.run(b.Context(), b.N); err != nil {
-		b.Fatal(err)
-	}
-	b.StopTimer()
-	if r, ok := r.(*readers); ok {
-		b.ReportMetric(rate(b.N, ownClock(r)-spent)/r.pace, "kept")
-	}
-	report(b, minus(r.counts(), before), c.fsyncs().since(fsyncs), strings.HasPrefix(s.name, "greenroom"))
-}
-
-// report says what an operation asked of the engine: of a subject always, of others where
-// they have one.
-func report(b *testing.B, c faultkv.Counts, fsyncs measured, subject bool) {
-	each := func(n int64) float64 { return float64(n) / float64(b.N) }
-	if subject {
-		b.ReportMetric(each(c.Gets+c.Scans), "reads/op")
-		b.ReportMetric(each(c.Commits), "commits/op")
-	}
-	if fsyncs.known {
-		b.ReportMetric(each(fsyncs.n), "fsyncs/op")
-	}
 }

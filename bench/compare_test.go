@@ -13,9 +13,7 @@ func TestReadRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.json")
 	var b bytes.Buffer
 	for range 2 {
-		if err := writeJSON(&b, sampled()); err != nil {
-			t.Fatal(err)
-		}
+		options{json: true}.object(&b, sampled())
 	}
 	// As the program wrote them before there were intervals.
 	b.WriteString(`{"name":"kv/put","subject":"greenroom-pebble","peer":"raw","ratio":0.5}` + "\n")
@@ -23,7 +21,7 @@ func TestReadRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := readRecords(file)
-	if err != nil || len(got) != 3 || !reflect.DeepEqual(got[0], sampled().record()) || got[2].Ratio != 0.5 {
+	if err != nil || len(got) != 3 || !reflect.DeepEqual(got[0], sampled()) || got[2].Ratio != 0.5 {
 		t.Errorf("read %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "{}", "workload peer", `{"name":"a","ratio":1}{"name":"b"}`} {
@@ -36,7 +34,7 @@ func TestReadRecords(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestSince(t *testing.T) {
 	for _, tt := range []struct {
 		before, after [2]float64 // intervals
 		want          string
@@ -47,8 +45,8 @@ func TestVerdict(t *testing.T) {
 		{[2]float64{0.9, 1.1}, [2]float64{0.5, 0.9}, ""},
 		{[2]float64{}, [2]float64{5, 6}, ""},
 	} {
-		c := change{record{RatioLow: tt.before[0], RatioHigh: tt.before[1]}, record{RatioLow: tt.after[0], RatioHigh: tt.after[1]}}
-		if got := c.verdict(); got != tt.want {
+		before, after := record{RatioLow: tt.before[0], RatioHigh: tt.before[1]}, record{RatioLow: tt.after[0], RatioHigh: tt.after[1]}
+		if got := after.since(before); got != tt.want {
 			t.Errorf("%v then %v is %q, want %q", tt.before, tt.after, got, tt.want)
 		}
 	}
@@ -57,13 +55,13 @@ func TestVerdict(t *testing.T) {
 // TestWriteChanges: lines are paired by workload, subject and peer, and the newest record of
 // before counts.
 func TestWriteChanges(t *testing.T) {
-	older, old := sampled().record(), sampled().record()
+	older, old := sampled(), sampled()
 	older.Ratio, old.Ratio, old.RatioLow, old.RatioHigh = 9, 0.5, 0.4, 0.6
 	old.Environment = "a laptop"
 	other := old
 	other.Subject = "greenroom-mem"
 	var b strings.Builder
-	if err := writeChanges(&b, []record{older, old, other}, []result{sampled()}); err != nil {
+	if err := writeChanges(&b, []record{older, old, other}, []record{sampled()}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
@@ -76,7 +74,7 @@ func TestWriteChanges(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := writeChanges(&b, []record{other}, []result{sampled()}); err != nil || !strings.HasPrefix(b.String(), "nothing to compare") {
+	if err := writeChanges(&b, []record{other}, []record{sampled()}); err != nil || !strings.HasPrefix(b.String(), "nothing to compare") {
 		t.Errorf("without pairs: %q, %v", b.String(), err)
 	}
 }
@@ -86,14 +84,14 @@ func TestWriteChanges(t *testing.T) {
 func TestProgramCompares(t *testing.T) {
 	old, page := filepath.Join(t.TempDir(), "old.json"), filepath.Join(t.TempDir(), "page.html")
 	var out, info bytes.Buffer
-	if err := tiny(t, "-json", "-run", "sqlite/insert-1 raw").profiled(t.Context(), &out, &info); err != nil {
+	if err := tiny(t, "-json", "-run", "sqlite/insert-1 raw").measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(old, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out.Reset()
-	if err := tiny(t, "-run", "sqlite/insert-1 raw", "-compare", old, "-html", page).profiled(t.Context(), &out, &info); err != nil {
+	if err := tiny(t, "-run", "sqlite/insert-1 raw", "-compare", old, "-html", page).measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "after/before") {
@@ -108,7 +106,7 @@ func TestProgramCompares(t *testing.T) {
 			t.Errorf("the page lacks %q", what)
 		}
 	}
-	if err := tiny(t, "-run", "sqlite/insert-1 raw", "-compare", old+".missing").profiled(t.Context(), &out, &info); err == nil {
+	if err := tiny(t, "-run", "sqlite/insert-1 raw", "-compare", old+".missing").measureAll(t.Context(), &out, &info); err == nil {
 		t.Error("no error for a file that isn't there")
 	}
 }
@@ -117,12 +115,12 @@ func TestProgramCompares(t *testing.T) {
 func TestTargets(t *testing.T) {
 	titles := map[string]bool{}
 	promised := 0
-	for _, l := range allLines(enginePebble, false) {
+	for _, l := range lines(enginePebble, false) {
 		if titles[l.title()] {
 			t.Errorf("two lines are called %q", l.title())
 		}
 		titles[l.title()] = true
-		if _, ok := target(l.title()); ok {
+		if l.atLeast > 0 {
 			promised++
 		}
 	}
@@ -133,7 +131,7 @@ func TestTargets(t *testing.T) {
 
 // TestDriverLines: other drivers are measured on request alone.
 func TestDriverLines(t *testing.T) {
-	all, few := allLines(enginePebble, true), allLines(enginePebble, false)
+	all, few := lines(enginePebble, true), lines(enginePebble, false)
 	if got := len(all) - len(few); got != 10 {
 		t.Errorf("%d lines more with other drivers, want 10", got)
 	}

@@ -4,237 +4,171 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"log/slog"
+
+	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// A job is what many actors do at once, each for itself, sharing fsyncs as they do in a
-// host. Its peer makes the same commits, of as many at once, through kv.Engine alone.
-type job struct {
-	name, unit string
-	// commits is how many durable engine commits an operation makes, each of them.
-	commits int
-	// kept is how many operations of each actor the peer records and plays back.
-	kept int
-	// begin has an actor, the i-th, take up the job.
-	begin func(ctx context.Context, a *actorstore.Actor, i int) (shift, error)
-}
-
-// A shift is one actor at its job, used from one goroutine at a time.
-type shift interface {
-	// work does one operation after the other, as long as more says so.
-	work(ctx context.Context, more func() bool) error
-	// close ends the shift, not the actor.
-	close() error
-}
-
-// jobs returns all there are, in the order of the table.
-func jobs() []job { return []job{insertsJob(), putJob(), cycleJob(), stepJob()} }
-
-// crowdLines pairs every job with its peers.
-func crowdLines(engine string) []line {
-	var lines []line
-	for _, j := range jobs() {
-		if engine != enginePostgres {
-			for _, peer := range crowdPeers[j.name] {
-				lines = append(lines, line{j.name, j.unit, j.side(engine, peer.actors), peer.side})
-			}
-		}
-		lines = append(lines, line{
-			j.name, j.unit, j.side(engine, 0),
-			side{rawEngine, func(ctx context.Context, at site) (runner, error) { return openRawCrowd(ctx, j, at) }},
-		})
-	}
-	return lines
-}
-
-// A crowdPeer is a peer of a job that keeps what it does in SQLite databases elsewhere, and
-// by how many actors the job is done then; 0 leaves it to the sizes.
-type crowdPeer struct {
-	actors int
-	side   side
-}
-
-var crowdPeers = map[string][]crowdPeer{
-	"sqlite/insert-200": {{0, side{fileWALFull, openFiles}}, {0, side{memoryVFS, openMemories}}},
-	"queue/cycle":       {{1, side{sqliteFile, openFileQueue}}},
-}
-
-// side is j done by some actors, or as many as the sizes say.
-func (j job) side(engine string, actors int) side {
-	return side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) {
-		if actors > 0 {
-			at.sizes.actors = actors
-		}
-		return openCrowd(ctx, j, at)
-	}}
-}
-
-// A crowd is actors of one store at a job.
-type crowd struct {
-	engine *faultkv.Engine
-	store  *actorstore.Store
-	actors []*actorstore.Actor
-	shifts []shift
-}
-
-var _ runner = (*crowd)(nil)
-
-func openCrowd(ctx context.Context, j job, at site) (c *crowd, err error) {
-	engine, err := openEngine(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	c = &crowd{engine: faultkv.New(engine)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.close())
-		}
-	}()
-	if c.store, err = openStore(ctx, c.engine); err != nil {
-		return nil, err
-	}
-	for i := range at.sizes.actors {
-		a, err := c.store.Named(ctx, fmt.Sprint("bench ", i), nil)
-		if err != nil {
-			return nil, err
-		}
-		c.actors = append(c.actors, a)
-		s, err := j.begin(ctx, a, i)
-		if err != nil {
-			return nil, err
-		}
-		c.shifts = append(c.shifts, s)
-	}
-	return c, nil
-}
-
-func (c *crowd) run(ctx context.Context, n int) error {
-	return together(len(c.shifts), n, func(i int, more func() bool) error { return c.shifts[i].work(ctx, more) })
-}
-
-func (c *crowd) counts() faultkv.Counts { return c.engine.Counts() }
-
-func (c *crowd) close() error {
-	var errs []error
-	for _, s := range c.shifts {
-		errs = append(errs, s.close())
-	}
-	for _, a := range c.actors {
-		errs = append(errs, a.Close())
-	}
-	if c.store != nil {
-		errs = append(errs, c.store.Close())
-	}
-	return errors.Join(append(errs, c.engine.Close())...)
-}
-
-// together does n operations by some workers at once, each with its number, as long as
-// more says that there are some left, and returns the first error of each.
-func together(workers, n int, work func(worker int, more func() bool) error) error {
-	errs := make([]error, workers)
-	var left atomic.Int64
-	left.Store(int64(n))
-	more := func() bool { return left.Add(-1) >= 0 }
-	var done sync.WaitGroup
-	for i := range workers {
-		done.Go(func() { errs[i] = work(i, more) })
-	}
-	done.Wait()
-	return errors.Join(errs...)
-}
-
-// repeat does an operation as long as more says so.
-func repeat(more func() bool, operation func() error) error {
-	for more() {
-		if err := operation(); err != nil {
-			return err
+// crowd opens a side on which many actors of one store work at once, each for itself,
+// sharing fsyncs as they do in a host. The i-th begins with begin.
+func crowd(begin func(s *stand, a *actorstore.Actor, i int) worker) func(*stand) {
+	return func(s *stand) {
+		for i := range s.sizes.actors {
+			s.workers = append(s.workers, begin(s, s.actor(name(i)), i))
 		}
 	}
-	return nil
 }
 
-// A rawCrowd plays the commits of a crowd back, each actor its own.
-type rawCrowd struct {
-	engine  *faultkv.Engine
-	each    int           // commits of an operation
-	commits [][]kv.Commit // by actor
-	next    []int
-}
+// putKeys is how many user keys an actor has.
+const putKeys = 64
 
-var _ runner = (*rawCrowd)(nil)
-
-// openRawCrowd records some operations of each actor in memory.
-func openRawCrowd(ctx context.Context, j job, at site) (runner, error) {
-	commits, err := j.record(ctx, at)
-	if err != nil {
-		return nil, err
+// beginPuts is kv/put: a durable put of a new value under a user key that is there, each in
+// its turn.
+func beginPuts(s *stand, a *actorstore.Actor, i int) worker {
+	user, noise, value := a.User(), newNoise(byte(i)), noisy(i)
+	var keys [putKeys][]byte
+	var b batch.Batch
+	for k := range keys {
+		keys[k] = fmt.Appendf(nil, "setting/%04d", k)
+		b.Put(actorstore.AppendUserKey(nil, keys[k]), value)
 	}
-	engine, err := openEngine(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return &rawCrowd{faultkv.New(engine), j.commits, commits, make([]int, len(commits))}, nil
-}
-
-// record returns the commits of j.kept operations of each actor. As many run before,
-// because the first ones make what the later ones find.
-func (j job) record(ctx context.Context, at site) (commits [][]kv.Commit, err error) {
-	at.engine = engineMem
-	c, err := openCrowd(ctx, j, at)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, c.close()) }()
-	for _, s := range c.shifts {
-		if err := doMany(ctx, s, j.kept); err != nil {
-			return nil, err
-		}
-		var of []kv.Commit
-		c.engine.Hook(func(op faultkv.Op) error {
-			if op.Point == faultkv.BeforeCommit {
-				of = append(of, keep(op.Commit))
-			}
-			return nil
-		})
-		err := doMany(ctx, s, j.kept)
-		c.engine.Hook(nil)
-		if err != nil {
-			return nil, err
-		}
-		if len(of) != j.kept*j.commits {
-			return nil, errManyCommits
-		}
-		commits = append(commits, of)
-	}
-	return commits, nil
-}
-
-func doMany(ctx context.Context, s shift, n int) error {
-	return s.work(ctx, func() bool { n--; return n >= 0 })
-}
-
-func (c *rawCrowd) run(ctx context.Context, n int) error {
-	return together(len(c.commits), n, func(i int, more func() bool) error {
-		return repeat(more, func() error { return c.play(ctx, i) })
+	check(a.Apply(s.ctx, &b))
+	next := 0
+	return repeat(func() error {
+		noise.Read(value) // never fails
+		next = (next + 1) % putKeys
+		return user.Put(s.ctx, keys[next], value)
 	})
 }
 
-// play makes the commits of an operation of the i-th actor.
-func (c *rawCrowd) play(ctx context.Context, i int) error {
-	for range c.each {
-		if err := c.engine.Commit(ctx, &c.commits[i][c.next[i]]); err != nil {
+// cycleCommits is how many engine commits a cycle takes.
+const cycleCommits = 3
+
+// beginCycles is queue/cycle: a message is enqueued, received and completed, three durable
+// commits.
+func beginCycles(s *stand, a *actorstore.Actor, i int) worker {
+	q := owned(s, must(queue.Open(s.ctx, a, &queue.Options{Logger: slog.New(slog.DiscardHandler)})))
+	body := inCBOR(noisy(i))
+	return repeat(func() error {
+		if _, err := q.Enqueue(s.ctx, queue.Send{Name: "job", Body: body}); err != nil {
 			return err
 		}
-		c.next[i] = (c.next[i] + 1) % len(c.commits[i])
-	}
-	return nil
+		msgs, err := q.TryReceive(s.ctx, nil)
+		if err != nil {
+			return err
+		}
+		if len(msgs) != 1 {
+			return fmt.Errorf("received %d messages", len(msgs))
+		}
+		return msgs[0].Complete(s.ctx, nil)
+	})
 }
 
-func (c *rawCrowd) counts() faultkv.Counts { return c.engine.Counts() }
+// sqliteFile is a queue as one makes it with a SQLite file: a table, in WAL mode, with
+// synchronous=FULL.
+const sqliteFile = "sqlite-file"
 
-func (c *rawCrowd) close() error { return c.engine.Close() }
+// openFileQueue is the peer of queue/cycle with one actor: a message is inserted, taken and
+// deleted, three durable transactions. It has no leases that run out, no retries and no
+// waiting receivers: it is what everybody writes first.
+func openFileQueue(s *stand) {
+	c := openPlace(s, fileWALFull, "queue")()
+	check(c.Exec(`CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, body BLOB NOT NULL, taken INTEGER)`))
+	enqueue := statement(s, c, `INSERT INTO message(name, body) VALUES('job', ?)`)
+	receive := statement(s, c, `UPDATE message SET taken = unixepoch() WHERE id =
+		(SELECT id FROM message WHERE taken IS NULL ORDER BY id LIMIT 1) RETURNING id, body`)
+	complete := statement(s, c, `DELETE FROM message WHERE id = ?`)
+	body := noisy(0)
+	s.workers = []worker{repeat(func() error {
+		if err := errors.Join(enqueue.BindBlob(1, body), enqueue.Exec()); err != nil {
+			return err
+		}
+		id, err := takeMessage(receive, len(body))
+		if err != nil {
+			return err
+		}
+		return errors.Join(complete.BindInt64(1, id), complete.Exec())
+	})}
+}
+
+// takeMessage runs a statement that returns the id of one message and its body, of that
+// length.
+func takeMessage(receive *sqlite3.Stmt, length int) (id int64, err error) {
+	if receive.Step() && len(receive.ColumnRawBlob(1)) == length {
+		id = receive.ColumnInt64(0)
+	}
+	if id == 0 || receive.Step() {
+		err = errors.New("not one message was received")
+	}
+	return id, errors.Join(err, receive.Reset()) // Reset reports what Step did
+}
+
+// stepCommits is how many engine commits a step takes: its attempt, and its result.
+// stepForgets is after how many iterations the loop of the steps forgets some.
+const (
+	stepCommits = 2
+	stepForgets = 20
+)
+
+var errStepsEnded = errors.New("the workflow has ended")
+
+// beginSteps is workflow/step: a step of a workflow that runs, recorded before it is tried
+// and with its result, two durable commits. The steps are those of a loop, one in each
+// iteration, of which some are forgotten now and then, with the commit of a step.
+//
+// The workflow stands in a step, between its two commits, until it has a turn. When it goes
+// on it asks by itself whether there is more to do: a switch between goroutines for each
+// step would be the measurement's own cost.
+func beginSteps(s *stand, a *actorstore.Actor, i int) worker {
+	type turn struct {
+		more func() bool
+		over func() // is called when there is no more
+	}
+	turns, now := make(chan turn), turn{func() bool { return false }, func() {}}
+	output := noisy(i)
+	step := func(ctx context.Context) ([]byte, error) {
+		for !now.more() {
+			now.over()
+			select {
+			case now = <-turns:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return output, nil
+	}
+	// It waits for its turn in the step, so an attempt may take long.
+	opts := &workflow.StepOptions{Timeout: -1}
+	code := func(c *workflow.Context, in int) (int, error) {
+		return workflow.LoopWith(c, "loop", in, &workflow.LoopOptions{Commit: stepForgets}, func(c *workflow.Context, _ *int) (int, bool, error) {
+			_, err := workflow.StepWith(c, "step", opts, step)
+			return 0, false, err
+		})
+	}
+	w := owned(s, must(workflow.Open(s.ctx, a, code, &workflow.Options{
+		Logger: slog.New(slog.DiscardHandler), MaxEntries: -1, MaxBytes: -1,
+	})))
+	check(w.Start(s.ctx, 0))
+	live, end := context.WithCancelCause(s.ctx)
+	go func() {
+		_, err := w.Live(s.ctx)
+		end(errors.Join(errStepsEnded, err))
+	}()
+	work := func(more func() bool) error {
+		mine, over := context.WithCancel(live)
+		defer over()
+		select {
+		case turns <- turn{more, over}:
+			<-mine.Done() // also when the workflow ends
+		case <-live.Done():
+		}
+		return context.Cause(live) // nil while the workflow lives
+	}
+	check(work(now.more)) // it stands in its first step
+	return work
+}

@@ -22,31 +22,25 @@ func TestDistance(t *testing.T) {
 	}
 	s := tinySizes()
 	s.scan = 20_000 // of fewer rows all pages are read ahead
-	for _, e := range errands(engineMem) {
+	for _, e := range errands() {
 		t.Run(e.name, func(t *testing.T) {
 			dir := t.TempDir()
-			var near journey
-			synctest.Test(t, func(t *testing.T) { // where no lease has to be renewed
-				var err error
-				near, err = e.travel(t.Context(), site{dir: dir, engine: engineMem, sizes: s}, 0, onePass(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-			})
-			synctest.Test(t, func(t *testing.T) {
-				far, err := e.travel(t.Context(), site{dir: dir, engine: engineMem, sizes: s}, trip, onePass(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, ok := trips[e.name]
-				if !ok || far.TripsPerOp < want[0] || far.TripsPerOp > want[1] || far.TripsPerOp != near.TripsPerOp {
-					t.Errorf("%v trips, and %v with none to take, want %v", far.TripsPerOp, near.TripsPerOp, want)
-				}
-				if each := far.TripsPerOp * micros(trip); far.MedianUS != each || far.SlowestUS != each {
-					t.Errorf("takes %v µs, %v at most; want %v trips of %v", far.MedianUS, far.SlowestUS, far.TripsPerOp, trip)
-				}
-				t.Logf("%+v", far)
-			})
+			var near, far journey
+			travel := func(j *journey, trip time.Duration) {
+				synctest.Test(t, func(t *testing.T) { // where no lease has to be renewed
+					staged(t, site{dir: dir, on: engineMem, sizes: s}, func(s *stand) { *j = must(e.travel(s, trip, onePass(1))) })
+				})
+			}
+			travel(&near, 0)
+			travel(&far, trip)
+			want, ok := trips[e.name]
+			if !ok || far.TripsPerOp < want[0] || far.TripsPerOp > want[1] || far.TripsPerOp != near.TripsPerOp {
+				t.Errorf("%v trips, and %v with none to take, want %v", far.TripsPerOp, near.TripsPerOp, want)
+			}
+			if each := far.TripsPerOp * micros(trip); far.MedianUS != each || far.SlowestUS != each {
+				t.Errorf("takes %v µs, %v at most; want %v trips of %v", far.MedianUS, far.SlowestUS, far.TripsPerOp, trip)
+			}
+			t.Logf("%+v", far)
 		})
 	}
 }
@@ -54,7 +48,7 @@ func TestDistance(t *testing.T) {
 // TestProgramDistance runs the program with -distance, for programs and for people.
 func TestProgramDistance(t *testing.T) {
 	var out, info bytes.Buffer
-	if err := tiny(t, "-distance", "1us,2us", "-run", "point|put", "-json").profiled(t.Context(), &out, &info); err != nil {
+	if err := tiny(t, "-distance", "1us,2us", "-run", "point|put", "-json").measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -74,10 +68,10 @@ func TestProgramDistance(t *testing.T) {
 	}
 	out.Reset()
 	o := tiny(t, "-distance", "1us", "-run", "put")
-	if err := o.profiled(t.Context(), &out, &info); err != nil || !strings.Contains(out.String(), "µs at 1µs") {
+	if err := o.measureAll(t.Context(), &out, &info); err != nil || !strings.Contains(out.String(), "µs at 1µs") {
 		t.Errorf("%v, and the output is\n%s", err, out.String())
 	}
-	if err := tiny(t, "-distance", "1us", "-run", "nothing").profiled(t.Context(), &out, &info); err == nil {
+	if err := tiny(t, "-distance", "1us", "-run", "nothing").measureAll(t.Context(), &out, &info); err == nil {
 		t.Error("a -run that matches nothing was accepted")
 	}
 }

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // Engines that a subject can stand on.
@@ -23,62 +29,116 @@ const (
 // storeFolder is where in its folder a site has a store on Pebble.
 const storeFolder = "store"
 
-// leanCache and leanMemtable are Pebble's memory where that of many actors is counted: so
-// little that whether it is full makes no difference.
-const (
-	leanCache    = 4 << 20
-	leanMemtable = 4 << 20
-)
+// leanMemory is the size of Pebble's cache and of its memtable where the memory of many
+// actors is counted: so little that whether it is full makes no difference.
+const leanMemory = 4 << 20
 
-// openEngine opens the engine of a site, with the options that a program gets when it
-// asks for none. What a site holds is there when its engine is opened again, but for
-// the memory engine.
-func openEngine(ctx context.Context, at site) (kv.Engine, error) {
-	engine, err := openNear(ctx, at)
-	if err != nil || !at.far {
-		return engine, err
+// openEngine opens the engine of the stand with the options that a program gets when it
+// asks for none, unless it is open. It counts what it is asked for.
+func (s *stand) openEngine() *faultkv.Engine {
+	if s.engine == nil {
+		engine := must(s.newEngine())
+		if s.far {
+			engine = farEngine{engine}
+		}
+		s.engine = faultkv.New(engine)
+		s.engine.Delay(s.trip)
+		s.end(func() error {
+			engine := s.engine
+			s.engine = nil
+			return engine.Close()
+		})
+		if s.on == engineMem {
+			s.kept = len(s.ends)
+		}
 	}
-	return putAway(engine, at.trip), nil
+	return s.engine
 }
 
-func openNear(ctx context.Context, at site) (kv.Engine, error) {
-	switch at.engine {
+func (s *stand) newEngine() (kv.Engine, error) {
+	switch s.on {
 	case enginePebble:
-		opts := &pebblekv.Options{Metrics: at.fsyncs.sink()}
-		if at.lean {
-			opts.CacheBytes, opts.MemtableBytes = leanCache, leanMemtable
+		opts := &pebblekv.Options{Metrics: &s.fsyncs}
+		if s.lean {
+			opts.CacheBytes, opts.MemtableBytes = leanMemory, leanMemory
 		}
-		return opened(pebblekv.Open(filepath.Join(at.dir, storeFolder), opts))
+		s.fsyncs.known = true
+		return pebblekv.Open(filepath.Join(s.dir, storeFolder), opts)
 	case engineMem:
 		return memkv.New(), nil
 	case enginePostgres:
-		return opened(pgkv.Open(ctx, at.url, nil))
+		return pgkv.Open(s.ctx, s.url, nil)
 	}
-	return nil, fmt.Errorf("no engine is called %q", at.engine)
+	return nil, fmt.Errorf("no engine is called %q", s.on)
 }
 
-// opened keeps a nil pointer from becoming an Engine that isn't nil.
-func opened[E kv.Engine](e E, err error) (kv.Engine, error) {
-	if err != nil {
-		return nil, err
+// limits are those of actors whose quota no measurement outgrows, however long it runs.
+func limits() batch.Limits {
+	return batch.Limits{Storage: 1 << 40}
+}
+
+// openStore opens the actors of the stand's engine, unless they are open.
+func (s *stand) openStore() {
+	if s.store == nil {
+		s.store = must(actorstore.Open(s.ctx, s.openEngine(), &actorstore.Options{Limits: limits()}))
+		s.end(func() error {
+			store := s.store
+			s.store = nil
+			return store.Close()
+		})
 	}
-	return e, nil
+}
+
+// actor opens an actor of the stand's store.
+func (s *stand) actor(name string) *actorstore.Actor {
+	s.openStore()
+	return owned(s, must(s.store.Named(s.ctx, name, nil)))
 }
 
 // dropTimeout is how long removing a store from a server may take. It is done after an
 // interrupt as well.
 const dropTimeout = 30 * time.Second
 
-// dropStore removes what is not below the folder of a site: its store on a server, if
-// one was made there. Nobody may have it open.
-func dropStore(ctx context.Context, at site) error {
-	if at.engine != enginePostgres {
-		return nil
-	}
+// dropStore removes the store at url, if a side made one there. Nothing may have it open.
+func dropStore(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
-	if err := pgkv.Drop(ctx, at.url); !errors.Is(err, kv.ErrNoStore) {
+	if err := pgkv.Drop(ctx, url); !errors.Is(err, kv.ErrNoStore) {
 		return err
 	}
 	return nil // a side that has no engine, or failed before it had one
+}
+
+// fsyncsName is what package pebblekv counts fsyncs under, whatever the file.
+const fsyncsName = "pebblekv_fsyncs"
+
+// An fsyncMeter counts the fsyncs of the engines that one side opens in this process. It is
+// the metrics.Sink of those that can tell.
+type fsyncMeter struct {
+	known  bool // whether there was such an engine
+	n      atomic.Int64
+	during func() // of a test: is called as a part of every fsync
+}
+
+var _ metrics.Sink = (*fsyncMeter)(nil)
+
+// Add implements metrics.Sink.
+func (m *fsyncMeter) Add(of *metrics.Metric, n int64) {
+	if of.Name == fsyncsName {
+		m.n.Add(n)
+		if m.during != nil {
+			m.during()
+		}
+	}
+}
+
+// Observe implements metrics.Sink.
+func (m *fsyncMeter) Observe(*metrics.Metric, time.Duration) {}
+
+// count is the number of fsyncs so far, and not a number if there is no engine that tells.
+func (m *fsyncMeter) count() float64 {
+	if !m.known {
+		return math.NaN()
+	}
+	return float64(m.n.Load())
 }

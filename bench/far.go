@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"iter"
-	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // A farEngine has an engine on this machine look like one behind a network, but for the time
@@ -15,13 +13,6 @@ import (
 type farEngine struct{ kv.Engine }
 
 var _, _ kv.RangesScanner = farEngine{}, farSnapshot{}
-
-// putAway puts an engine at a distance, and closes it with what it returns.
-func putAway(engine kv.Engine, trip time.Duration) kv.Engine {
-	away := faultkv.New(farEngine{engine})
-	away.Delay(trip)
-	return away
-}
 
 // Limits is kv.Engine's.
 func (e farEngine) Limits() kv.Limits {

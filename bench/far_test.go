@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestFarEngine: several ranges are one state and one call, of an engine and of a snapshot,
 // and nothing below is shared.
 func TestFarEngine(t *testing.T) {
-	e := putAway(memkv.New(), 0)
+	e := faultkv.New(farEngine{memkv.New()})
 	if kv.Shared(e) != nil || kv.TransactorOf(e) != nil && kv.TransactorOf(e).TxCaps() != 0 || !e.Limits().Far {
 		t.Errorf("an engine that is far shares %v, with limits %+v", kv.Shared(e), e.Limits())
 	}

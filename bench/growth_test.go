@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -20,54 +18,23 @@ type growth struct {
 // open it, to read one row of it with nothing in SQLite's cache, to append one, to change one.
 func measureGrowth(t *testing.T, rows int) (g growth) {
 	t.Helper()
-	p, err := openActor(t.Context(), site{dir: t.TempDir(), engine: enginePebble, sizes: sizes{scan: rows}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := (workload{load: loadScan}).fill(t.Context(), p, p.at.sizes); err != nil {
-		t.Fatal(err)
-	}
-	c, err := p.connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	last := p.counts()
-	step := func(to *faultkv.Counts, sql string) {
-		t.Helper()
-		if err := c.Exec(sql); err != nil {
-			t.Fatal(err)
+	staged(t, site{on: enginePebble}, func(s *stand) {
+		c := loaded(s, anActor, name(0), rows)()
+		step := func(sql string) faultkv.Counts {
+			before := s.tally()
+			check(c.Exec(sql))
+			return s.tally().plus(before, -1).counts
 		}
-		*to = minus(p.counts(), last)
-		last = p.counts()
-	}
-	g.open = p.counts() // since the place was opened again
-	step(&g.read, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, rows/2))
-	const insert = `INSERT INTO t(a, b) VALUES(1, randomblob(100))`
-	step(&g.insert, insert)
-	step(&g.again, insert)
-	step(&g.update, fmt.Sprintf(`UPDATE t SET b = randomblob(100) WHERE id = %d`, rows/3))
-	g.pages = pageCount(t, c)
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := p.close(); err != nil {
-		t.Error(err)
-	}
+		g.open = s.engine.Counts() // since it was opened again
+		g.read = step(fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, rows/2))
+		const insert = `INSERT INTO t(a, b) VALUES(1, randomblob(100))`
+		g.insert, g.again = step(insert), step(insert)
+		g.update = step(fmt.Sprintf(`UPDATE t SET b = randomblob(100) WHERE id = %d`, rows/3))
+		pages := statement(s, c, `PRAGMA page_count`)
+		pages.Step()
+		g.pages = pages.ColumnInt64(0)
+	})
 	return g
-}
-
-func pageCount(t *testing.T, c *sqlite3.Conn) int64 {
-	t.Helper()
-	stmt, err := prepare(c, `PRAGMA page_count`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stmt.Step()
-	n := stmt.ColumnInt64(0)
-	if err := stmt.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // TestGrowth: what an operation asks of the engine grows with the height of the tree, and not

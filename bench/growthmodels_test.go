@@ -116,12 +116,12 @@ func growKeys(t *testing.T, n int) {
 	u := s.actor.User()
 	key := func(i int) []byte { return fmt.Appendf(nil, "setting/%06d", i) }
 	for i := range n {
-		s.must(u.Put(t.Context(), key(i), make([]byte, putValue)))
+		s.must(u.Put(t.Context(), key(i), make([]byte, bodySize)))
 	}
 	s.open()
 	u = s.actor.User()
-	costs(t, "put", s.counts(func(ctx context.Context) error { return u.Put(ctx, key(n/2), make([]byte, putValue)) }), 2, 1)
-	costs(t, "again", s.counts(func(ctx context.Context) error { return u.Put(ctx, key(n/2), make([]byte, putValue)) }), 0, 1)
+	costs(t, "put", s.counts(func(ctx context.Context) error { return u.Put(ctx, key(n/2), make([]byte, bodySize)) }), 2, 1)
+	costs(t, "again", s.counts(func(ctx context.Context) error { return u.Put(ctx, key(n/2), make([]byte, bodySize)) }), 0, 1)
 }
 
 func growWorkflow(t *testing.T, n int) {

@@ -14,24 +14,17 @@ func turnCounts(t *testing.T, r result) {
 }
 
 // TestFootprint weighs actors: an awake one has some KiB, one that sleeps next to nothing.
-func TestFootprint(t *testing.T) { alone(t, testFootprint) }
+func TestFootprint(t *testing.T) { inOwnProcess(t, testFootprint) }
 
 func testFootprint(t *testing.T) {
-	at := site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}
+	at := site{on: engineMem, sizes: tinySizes()}
 	at.sizes.actors = 20
 	each := map[string]float64{}
-	for _, l := range hostLines(engineMem)[2:] {
-		r, err := l.subject.open(t.Context(), at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.run(t.Context(), 1000); err != nil {
-			t.Fatal(err)
-		}
-		each[l.name] = r.(clocked).clock().Seconds() * (1 << 30) / 1000
-		if err := r.close(); err != nil {
-			t.Error(err)
-		}
+	for _, name := range []string{"host/awake", "host/asleep"} {
+		staged(t, at, func(s *stand) {
+			linesOf(name)[0].subject.open(s)
+			each[name] = s.measured(1000).took.Seconds() * (1 << 30) / 1000
+		})
 	}
 	if awake, asleep := each["host/awake"], each["host/asleep"]; awake < 2000 || awake > 100_000 || asleep > awake/5 {
 		t.Errorf("an awake actor has %.0f bytes, a sleeping one %.0f", awake, asleep)

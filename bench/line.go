@@ -1,21 +1,22 @@
 package main
 
 import (
-	"context"
-	"path/filepath"
-	"slices"
-	"time"
+	"cmp"
 
-	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/ncruces/go-sqlite3"
 )
 
-// A line compares one subject with one peer on the same work.
+// A line compares a subject with a peer on the same work.
 type line struct {
 	// name is the workload, "sqlite/insert-1".
 	name string
 	// unit is what throughputs are counted in, "txn/s".
 	unit          string
 	subject, peer side
+	// atLeast is the ratio that the line should have on Pebble; 0 if nothing is promised.
+	// A line that stays below is not an error of a run; docs/performance.md says what it is
+	// up against.
+	atLeast float64
 }
 
 // title names a line among those of the same workload.
@@ -25,95 +26,142 @@ func (l line) title() string { return l.name + " " + l.peer.name }
 type side struct {
 	// name is what it is called in the output, "file-wal-full".
 	name string
-	// open prepares its data below at.dir and returns what does the work. The
-	// folder is its own, there, and empty. Nothing of it is timed.
-	open func(ctx context.Context, at site) (runner, error)
+	open func(*stand)
 }
 
-// A runner does the work of one side of a line. It is used from one goroutine, and may
-// have more of its own.
-type runner interface {
-	// run does n operations. This is what is timed.
-	run(ctx context.Context, n int) error
-	// counts returns how often the side called its engine since it was opened;
-	// zero for a side that has none.
-	counts() faultkv.Counts
-	// close gives everything back but the files.
-	close() error
+// A workload is what the subjects of some lines do, and with whom they are compared.
+type workload struct {
+	name, unit string
+	// open opens the subject. It is nil for a workload on a SQLite database, which start
+	// begins on a connection; many says that it is done in many databases at once.
+	open  func(*stand)
+	start func(s *stand, c *sqlite3.Conn) (operation func() error)
+	many  bool
+	// rows is how many rows the database has before; nil leaves it empty. reads is how many
+	// of them an operation reads; 0 of what reads all.
+	rows  func(sizes) int
+	reads int
+	// commits is how many engine commits an operation makes that reads nothing, and kept how
+	// many operations of each worker the peer raw records and plays back.
+	commits, kept int
+	// on is the engine of the subject if that isn't the run's.
+	on    string
+	peers []peer
 }
 
-// A site is where a side lives, and how much it shall hold.
-type site struct {
-	// dir is a folder of the side's own.
-	dir string
-	// bin is the folder for the programs that are built for a run; dir if empty.
-	bin string
-	// engine is "pebble", "mem" or "postgres".
-	engine string
-	sizes  sizes
-	// fsyncs counts those of the side's engines; nil if nobody wants to know.
-	fsyncs *fsyncMeter
-	// far puts the engine behind a network of this round trip.
-	far  bool
-	trip time.Duration
-	// lean has an engine on this machine use little memory.
-	lean bool
-	// server is where stores in PostgreSQL are, and url the address of the side's own,
-	// which isn't there before the side opens it.
-	server *server
-	url    string
+// A peer is who a workload is compared with.
+type peer struct {
+	name    string
+	atLeast float64 // see line
+	where   where
+	// open is nil for a peer that does the workload itself, in another place.
+	open func(*stand)
 }
 
-// own returns the part of a site that one side gets.
-func (s site) own(name string) site {
-	s.dir = filepath.Join(s.dir, name)
-	s.fsyncs = new(fsyncMeter)
-	if s.server != nil {
-		s.url = s.server.newStore()
+// where says with which engines there is a peer: with all, with those of this machine, or
+// with one behind a network, where a local file is not a choice that anybody has.
+type where int
+
+const (
+	anywhere where = iota
+	near
+	far
+	withPeers // near, and only if other drivers are asked for
+)
+
+// workloads are all there are, in the order of the table.
+func workloads() []workload {
+	point, scan := func(s sizes) int { return s.point }, func(s sizes) int { return s.scan }
+	return []workload{
+		{name: "sqlite/insert-1", unit: "txn/s", start: startInsert, commits: 1, kept: 256,
+			peers: []peer{{fileWALFull, 1, near, nil}, {fileDeleteFull, 2.5, near, nil}, {memoryVFS, 0, near, nil}, {rawEngine, 0.9, anywhere, nil}, {modernc, 0, withPeers, nil}, {mattn, 0, withPeers, nil}}},
+		// Recorded, eight transactions of a full measurement are 100 MB.
+		{name: "sqlite/bulk", unit: "txn/s", start: startBulk, commits: 1, kept: 8,
+			peers: []peer{{fileWALFull, 1, near, nil}, {rawEngine, 0, far, nil}, {modernc, 0, withPeers, nil}, {mattn, 0, withPeers, nil}}},
+		{name: "sqlite/blob", unit: "txn/s", start: startBlobs, commits: 1, kept: 4,
+			peers: []peer{{fileWALFull, 1, near, nil}, {rawEngine, 0, far, nil}}},
+		// Reads from the cache ask no engine for anything, so only where that saves a way
+		// through the network there is a raw that does.
+		{name: "sqlite/point", unit: "query/s", rows: point, reads: 1, start: startPoint,
+			peers: []peer{{rawEngine, 0, far, nil}, {fileWALFull, 1, anywhere, nil}, {memoryVFS, 0.85, anywhere, nil}, {modernc, 0, withPeers, nil}, {mattn, 0, withPeers, nil}}},
+		{name: "sqlite/range", unit: "query/s", rows: point, reads: rangeRows, start: startRange,
+			peers: []peer{{rawEngine, 0, far, nil}, {fileWALFull, 1, anywhere, nil}, {memoryVFS, 0.85, anywhere, nil}, {modernc, 0, withPeers, nil}, {mattn, 0, withPeers, nil}}},
+		{name: "sqlite/scan", unit: "query/s", rows: scan, start: startScan,
+			peers: []peer{{fileWALFull, 1, near, nil}, {memoryVFS, 0.85, near, nil}, {rawEngine, 0, far, nil}, {modernc, 0, withPeers, nil}, {mattn, 0, withPeers, nil}}},
+		{name: "sqlite/mix", unit: "op/s", rows: point, start: startMix, peers: []peer{{fileWALFull, 0, anywhere, nil}}},
+		{name: "sqlite/index", unit: "index/s", rows: scan, start: startIndex, peers: []peer{{fileWALFull, 0, anywhere, nil}}},
+		{name: "sqlite/vacuum", unit: "vacuum/s", rows: scan, start: startVacuum, peers: []peer{{fileWALFull, 0, anywhere, nil}}},
+		{name: "door/update", unit: "txn/s", open: updates(throughDoor), peers: []peer{{belowDoor, 0.95, anywhere, updates(throughVFS)}}},
+		{name: "sqlite/open", unit: "open/s", open: openActors, peers: []peer{{fileWALFull, 1, anywhere, openFiles}}},
+		{name: "sqlite/readers", unit: "query/s", open: openReaders,
+			peers: []peer{{pacePeer, 0.95, anywhere, metronome(func(s *stand) float64 { return *s.pace })}}},
+		{name: "sqlite/ops", unit: "txn/call", open: openCalls,
+			peers: []peer{{rivetkit, rivetkitOps, anywhere, metronome(func(*stand) float64 { return 1.0 / rivetkitOps })}}},
+		{name: "sqlite/speedtest1", unit: "run/s", open: speedtest(anActor),
+			peers: []peer{{fileDeleteFull, 1, anywhere, speedtest(fileDeleteFull)}, {memoryVFS, 0.8, anywhere, speedtest(memoryVFS)}}},
+		{name: "sqlite/insert-200", unit: "txn/s", start: startInsert, many: true, commits: 1, kept: 8,
+			peers: []peer{{fileWALFull, 4, near, nil}, {memoryVFS, 0, near, nil}, {rawEngine, 0.85, anywhere, nil}}},
+		{name: "kv/put", unit: "put/s", open: crowd(beginPuts), commits: 1, kept: putKeys, peers: []peer{{rawEngine, 0.8, anywhere, nil}}},
+		{name: "queue/cycle", unit: "cycle/s", open: workBy(alone, crowd(beginCycles)), peers: []peer{{sqliteFile, 2, near, openFileQueue}}},
+		{name: "queue/cycle", unit: "cycle/s", open: crowd(beginCycles), commits: cycleCommits, kept: 8, peers: []peer{{rawEngine, 0.8, anywhere, nil}}},
+		{name: "workflow/step", unit: "step/s", open: crowd(beginSteps), commits: stepCommits, kept: stepForgets, peers: []peer{{rawEngine, 0.8, anywhere, nil}}},
+		{name: "host/turn", unit: "turn/s", open: openTurns, commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
+		{name: "host/turn-many", unit: "turn/s", open: workBy(byThousands, openTurns), commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
+		// How many actors there may be in a GiB of memory.
+		{name: "host/awake", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAwake),
+			peers: []peer{{"goroutine", 0, anywhere, workBy(byThousands, openGoroutines)}}},
+		{name: "host/asleep", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAsleep),
+			peers: []peer{{"timer", 0, anywhere, workBy(byThousands, openTimers)}}},
+		{name: "traces/span", unit: "span/s", open: openTraces,
+			peers: []peer{{otelNoop, 0.5, anywhere, func(s *stand) { program(s, "otelnoop") }}}},
 	}
-	return s
 }
 
-// sizes says how much data the workloads use.
-type sizes struct {
-	// bulk is the number of rows of one bulk transaction.
-	bulk int
-	// blobs is the number of blobs of blobLength of one transaction.
-	blobs int
-	// point is the number of rows that point reads and ranges choose from: they fit the
-	// page cache of SQLite.
-	point int
-	// scan is the number of rows of a full scan: they don't fit scanCache.
-	scan int
-	// recorded is how many transactions the raw peer records and plays back.
-	recorded int
-	// actors is how many actors are at work at once where there are many.
-	actors int
-	// opens is how many databases are opened one after the other.
-	opens int
-	// speedtest is speedtest1's own measure of work, in percent.
-	speedtest int
-}
-
-// fullSizes are the sizes of a measurement; tests use smaller ones.
-func fullSizes() sizes {
-	return sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, recorded: 256, actors: 200, opens: 50, speedtest: 25}
-}
-
-// quickSizes are those of -quick: what would take it longest is smaller.
-func quickSizes() sizes {
-	s := fullSizes()
-	s.bulk, s.scan, s.speedtest = 10_000, 20_000, 5
-	return s
-}
-
-// allLines returns every line there is, in the order of the table; those of other drivers
-// only if they are asked for.
-func allLines(engine string, drivers bool) []line {
-	lines := sqliteLines(engine)
-	if drivers {
-		lines = append(lines, driverLines(engine)...)
+// subject returns what opens the workload on an actor, or on many.
+func (w workload) subject() func(*stand) {
+	if w.open != nil {
+		return w.open
 	}
-	return slices.Concat(lines, doorLines(engine), openLines(engine), readersLines(engine), opsLines(engine), speedtestLines(engine),
-		crowdLines(engine), hostLines(engine), tracesLines(engine))
+	return w.in(anActor)
 }
+
+// by returns what opens the workload in the place that a peer is called.
+func (w workload) by(name string) func(*stand) {
+	switch {
+	case name == modernc || name == mattn:
+		return driver(w, name)
+	case name != rawEngine:
+		return w.in(name)
+	case w.rows == nil:
+		return w.openRaw
+	case w.reads == 0:
+		return w.openReadback
+	}
+	return w.openGlances
+}
+
+// lines returns every line there is with an engine; those of other drivers only if they are
+// asked for, and those with a program of bench/peers only where its source is and Go to build
+// it with, which a copy of this program on another machine hasn't.
+func lines(engine string, drivers bool) (all []line) {
+	_, built := peersDir()
+	for _, w := range workloads() {
+		subject := side{greenroomOn(cmp.Or(w.on, engine)), w.subject()}
+		for _, p := range w.peers {
+			needsSource := p.where == withPeers || p.name == otelNoop || w.name == "sqlite/speedtest1"
+			switch {
+			case engine == enginePostgres && (p.where == near || p.where == withPeers), engine != enginePostgres && p.where == far:
+				continue
+			case p.where == withPeers && !drivers, needsSource && !built:
+				continue
+			case p.open == nil:
+				p.open = w.by(p.name)
+			}
+			all = append(all, line{w.name, w.unit, subject, side{p.name, p.open}, p.atLeast})
+		}
+	}
+	return all
+}
+
+// greenroomOn is what a subject on an engine is called.
+func greenroomOn(engine string) string { return "greenroom-" + engine }

@@ -21,7 +21,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,7 +32,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"runtime/pprof"
 	"syscall"
 	"time"
@@ -48,7 +49,7 @@ func main() {
 	case err != nil:
 		os.Exit(2) // parse has said why
 	}
-	if err := o.profiled(ctx, os.Stdout, os.Stderr); err != nil {
+	if err := o.measureAll(ctx, os.Stdout, os.Stderr); err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = errors.New("interrupted")
 		}
@@ -59,17 +60,17 @@ func main() {
 
 // options are the flags.
 type options struct {
-	run                    *regexp.Regexp
-	quick, json            bool
-	engine                 string
-	url                    string // of a PostgreSQL server that is there
-	dir                    string
-	compare, html          string
-	peers                  bool
-	actors                 int
-	actorsTime             time.Duration
-	distances              []time.Duration
-	cpuProfile, memProfile string
+	run           *regexp.Regexp
+	quick, json   bool
+	engine        string
+	url           string // of a PostgreSQL server that is there
+	dir           string
+	compare, html string
+	peers         bool
+	actors        int
+	actorsTime    time.Duration
+	distances     []time.Duration
+	cpuProfile    string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
 	sizes sizes
@@ -77,10 +78,13 @@ type options struct {
 
 // parse reads the command line. What is wrong with it is printed to w.
 func parse(args []string, w io.Writer) (options, error) {
-	o := options{plan: fullPlan, sizes: fullSizes()}
+	o := options{run: regexp.MustCompile(""), plan: fullPlan, sizes: fullSizes}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(w)
-	run := f.String("run", "", "measure only the lines whose workload and peer match this `regexp`, as in 'insert-1 raw'")
+	f.Func("run", "measure only the lines whose workload and peer match this `regexp`, as in 'insert-1 raw'", func(text string) (err error) {
+		o.run, err = regexp.Compile(text)
+		return err
+	})
 	f.BoolVar(&o.quick, "quick", false, "fewer and shorter rounds: all lines within two minutes")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line instead of a table")
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
@@ -95,24 +99,18 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
-	f.StringVar(&o.memProfile, "memprofile", "", "write a profile of all allocations to this `file`")
-	err := f.Parse(args)
-	if err != nil {
+	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.run, err = regexp.Compile(*run); err == nil && f.NArg() > 0 {
+	if o.quick {
+		o.plan, o.sizes = quickPlan, quickSizes
+	}
+	var err error
+	o.engine, o.url, err = parseEngine(*engine) // not a flag's own function: flag would print a password
+	if f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
-	if err == nil {
-		o.engine, o.url, err = parseEngine(*engine)
-	}
-	if err == nil {
-		err = o.checkModes(f)
-	}
-	if o.quick {
-		o.plan, o.sizes = quickPlan, quickSizes()
-	}
-	if err != nil {
+	if err = cmp.Or(err, o.checkModes(f)); err != nil {
 		fmt.Fprintln(w, "bench:", err)
 	}
 	return o, err
@@ -120,188 +118,115 @@ func parse(args []string, w io.Writer) (options, error) {
 
 // checkModes refuses what -actors and -distance don't go with.
 func (o *options) checkModes(f *flag.FlagSet) (err error) {
-	switch {
-	case o.actors < 0:
-		return fmt.Errorf("-actors %d: less than none", o.actors)
-	case o.actorsTime < 0:
-		return fmt.Errorf("-actors-time %v: less than none", o.actorsTime)
-	case o.distances != nil && o.actors > 0:
-		return errors.New("-distance and -actors measure different things")
-	case o.distances != nil && o.engine == enginePostgres:
-		return errors.New("-distance puts an engine on this machine away, and a server is away already")
+	lines, actors := o.actors == 0 && o.distances == nil, o.actors > 0
+	for _, m := range []struct {
+		flag    string
+		refused bool
+		why     string
+	}{
+		{"actors", o.actors < 0, "less than none"},
+		{"actors-time", o.actorsTime < 0 || !actors, "needs -actors, and not less than no time"},
+		{"distance", actors, "measures something else than -actors"},
+		{"distance", o.engine == enginePostgres, "puts an engine on this machine away, and a server is away already"},
+		{"run", actors, "is about lines, and -actors measures none"},
+		{"peers", !lines, "is about lines, and -actors and -distance measure none"},
+		{"compare", !lines, "is about lines, and -actors and -distance measure none"},
+		{"html", !lines, "is about lines, and -actors and -distance measure none"},
+	} {
+		f.Visit(func(given *flag.Flag) {
+			if given.Name == m.flag && m.refused && err == nil {
+				err = fmt.Errorf("-%s %s %s", m.flag, given.Value, m.why)
+			}
+		})
 	}
-	f.Visit(func(given *flag.Flag) {
-		switch given.Name {
-		case "actors-time":
-			if o.actors == 0 {
-				err = errors.New("-actors-time without -actors")
-			}
-		case "run":
-			if o.actors > 0 {
-				err = errors.New("-run is about lines, and -actors measures none")
-			}
-		case "peers", "compare", "html":
-			if o.actors > 0 || o.distances != nil {
-				err = fmt.Errorf("-%s is about lines, and -actors and -distance measure none", given.Name)
-			}
-		}
-	})
 	return err
 }
 
-// memProfileRate is how many allocated bytes stand behind one sample of an
-// allocation profile: few, since operations allocate little.
-const memProfileRate = 4096
-
-// profiled is measureAll with the profiles that were asked for.
-func (o options) profiled(ctx context.Context, out, info io.Writer) (returned error) {
-	// What can't be written is known before anything is measured.
-	for _, path := range []string{o.memProfile, o.html} {
-		if path == "" {
-			continue
+// measureAll measures what was asked for. Results go to out, what they were measured on to
+// info when out is for programs.
+func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
+	return begin(ctx).visit(func(s *stand) {
+		// What can't be read or written is known before anything is measured.
+		var before []record
+		if o.compare != "" {
+			before = must(readRecords(o.compare))
 		}
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
-		if err != nil {
-			return err
+		if o.html != "" {
+			owned(s, must(os.OpenFile(o.html, os.O_WRONLY|os.O_CREATE, 0o644)))
 		}
-		if err := f.Close(); err != nil {
-			return err
+		if o.cpuProfile != "" {
+			check(pprof.StartCPUProfile(owned(s, must(os.Create(o.cpuProfile)))))
+			s.end(func() error { pprof.StopCPUProfile(); return nil })
 		}
-	}
-	if o.memProfile != "" {
-		runtime.MemProfileRate = memProfileRate
-		defer func() { returned = errors.Join(returned, writeAllocs(o.memProfile)) }()
-	}
-	if o.cpuProfile != "" {
-		stop, err := startCPU(o.cpuProfile)
-		if err != nil {
-			return err
+		s.dir = must(os.MkdirTemp(o.dir, "greenroom-bench-"))
+		s.end(func() error { return os.RemoveAll(s.dir) })
+		s.bin, s.on, s.sizes = filepath.Join(s.dir, "bin"), o.engine, o.sizes
+		if o.engine == enginePostgres {
+			// Not below s.dir: only the user of this process may enter that.
+			s.server = must(openServer(o.dir, o.url))
+			s.end(s.server.stop)
 		}
-		defer func() { returned = errors.Join(returned, stop()) }()
-	}
-	return o.measureAll(ctx, out, info)
+		if !o.json {
+			info = out
+		}
+		var on facts
+		check(s.visit(func(*stand) { on = inspect(s) }))
+		for _, f := range on {
+			must(fmt.Fprintf(info, "%-9s %s\n", f[0], f[1]))
+		}
+		switch {
+		case o.actors > 0:
+			o.countActors(s, out)
+		case o.distances != nil:
+			o.measureDistances(s, out)
+		default:
+			records := o.measureLines(s, on.environment(o.quick), out, info)
+			if o.compare != "" {
+				check(writeChanges(info, before, records))
+			}
+			if o.html != "" {
+				writePage(s, o.html, page{Facts: on, Before: before, Lines: records})
+			}
+		}
+	})
 }
 
-// startCPU starts a CPU profile; stop ends it.
-func startCPU(path string) (stop func() error, err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
-}
-
-func writeAllocs(path string) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return pprof.Lookup("allocs").WriteTo(f, 0)
-}
-
-// measureAll measures the selected lines. Results go to out, what they were
-// measured on to info when out is for programs.
-func (o options) measureAll(ctx context.Context, out, info io.Writer) (err error) {
-	var before []record
-	if o.compare != "" { // what can't be read is known before anything is measured
-		if before, err = readRecords(o.compare); err != nil {
-			return err
-		}
-	}
-	dir, err := os.MkdirTemp(o.dir, "greenroom-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at := site{dir: dir, bin: filepath.Join(dir, "bin"), engine: o.engine, sizes: o.sizes}
-	if o.engine == enginePostgres {
-		// Not below dir: only the user of this process may enter that.
-		if at.server, err = openServer(o.dir, o.url); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, at.server.stop()) }()
-	}
-	m, err := o.introduce(at, out, info)
-	if err != nil {
-		return err
-	}
-	if o.actors > 0 {
-		return o.countActors(ctx, at, out)
-	}
-	if o.distances != nil {
-		return o.measureDistances(ctx, at, out)
-	}
-	results, err := o.lines(ctx, at, m.environment(o.quick), out, info)
-	if err != nil {
-		return err
-	}
-	if !o.json {
-		info = out
-		if err := writeTable(out, results); err != nil {
-			return err
-		}
-	}
-	if o.compare != "" {
-		if err := writeChanges(info, before, results); err != nil {
-			return err
-		}
-	}
-	if o.html != "" {
-		return writePage(ctx, at, o.html, page{Facts: m.facts(), Before: before, Lines: records(results)})
-	}
-	return nil
-}
-
-// introduce says what is measured on.
-func (o options) introduce(at site, out, info io.Writer) (machine, error) {
-	m, err := inspect(at.dir)
-	if err != nil {
-		return m, err
-	}
-	if at.server != nil {
-		m.server = at.server.describe()
-	}
-	if !o.json {
-		info = out
-	}
-	return m, m.write(info)
-}
-
-// lines measures the selected lines; for programs it prints each as it is done. A line whose
-// peer can't be had is left out, and info is told why.
-func (o options) lines(ctx context.Context, at site, environment string, out, info io.Writer) ([]result, error) {
-	var results []result
-	found := false
-	for _, l := range allLines(o.engine, o.peers) {
+// measureLines measures the selected lines, and returns and prints them. A line with a
+// program that can't be had is left out, and info is told why.
+func (o options) measureLines(s *stand, environment string, out, info io.Writer) (records []record) {
+	var rows [][]string
+	for _, l := range lines(o.engine, o.peers) {
 		if !o.run.MatchString(l.title()) {
 			continue
 		}
-		found = true
-		r, err := measure(ctx, l, at, o.plan)
-		if errors.Is(err, errBuild) && ctx.Err() == nil {
-			fmt.Fprintf(info, "skipped: %v\n", err)
+		r, err := s.measure(l, o.plan)
+		if errors.Is(err, errBuild) && s.ctx.Err() == nil {
+			must(fmt.Fprintf(info, "skipped: %v\n", err))
 			continue
 		}
-		if err != nil {
-			return results, err
-		}
-		r.environment = environment
-		results = append(results, r)
-		if o.json {
-			if err := writeJSON(out, r); err != nil {
-				return results, err
-			}
-		}
+		check(err)
+		of := r.record()
+		of.Environment = environment
+		o.object(out, of)
+		records, rows = append(records, of), append(rows, of.row())
 	}
-	if !found {
-		return nil, fmt.Errorf("no line matches -run %q", o.run)
+	o.table(out, texts, columns, rows)
+	return records
+}
+
+// object prints a result for programs, as soon as there is one.
+func (o options) object(out io.Writer, result any) {
+	if o.json {
+		check(json.NewEncoder(out).Encode(result))
 	}
-	return results, nil
+}
+
+// table prints all results for people, of which there must be some.
+func (o options) table(out io.Writer, texts int, heads []string, rows [][]string) {
+	if len(rows) == 0 {
+		check(fmt.Errorf("-run %q selects nothing that can be measured here", o.run))
+	}
+	if !o.json {
+		check(writeTable(out, texts, heads, rows))
+	}
 }

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	if !o.run.MatchString("sqlite/scan raw") || o.run.MatchString("sqlite/bulk raw") {
 		t.Errorf("-run gave %v", o.run)
 	}
-	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != quickSizes() {
+	if !o.quick || !o.json || o.engine != engineMem || o.dir != "d" || o.plan != quickPlan || o.sizes != quickSizes {
 		t.Errorf("options %+v", o)
 	}
 	if o, err = parse([]string{"-engine", "postgres://h/d"}, t.Output()); err != nil || o.engine != enginePostgres || o.url != "postgres://h/d" {
@@ -57,11 +57,11 @@ func tiny(t *testing.T, args ...string) options {
 
 // TestProgramJSON runs the program for programs: its output is objects alone.
 func TestProgramJSON(t *testing.T) {
-	profiles := t.TempDir()
+	profile := filepath.Join(t.TempDir(), "cpu")
 	o := tiny(t, "-run", "point file|insert-1 raw", "-json",
-		"-cpuprofile", filepath.Join(profiles, "cpu"), "-memprofile", filepath.Join(profiles, "mem"))
+		"-cpuprofile", profile)
 	var out, info bytes.Buffer
-	if err := o.profiled(t.Context(), &out, &info); err != nil {
+	if err := o.measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -86,10 +86,8 @@ func TestProgramJSON(t *testing.T) {
 			t.Errorf("the machine's description lacks %q:\n%s", what, info.String())
 		}
 	}
-	for _, name := range []string{"cpu", "mem"} {
-		if f, err := os.Stat(filepath.Join(profiles, name)); err != nil || f.Size() == 0 {
-			t.Errorf("profile %s: %v, %v", name, f, err)
-		}
+	if f, err := os.Stat(profile); err != nil || f.Size() == 0 {
+		t.Errorf("profile: %v, %v", f, err)
 	}
 	if left, err := os.ReadDir(o.dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
@@ -98,7 +96,7 @@ func TestProgramJSON(t *testing.T) {
 
 func TestProgramTable(t *testing.T) {
 	var out, info bytes.Buffer
-	if err := tiny(t, "-run", "sqlite/point").profiled(t.Context(), &out, &info); err != nil {
+	if err := tiny(t, "-run", "sqlite/point").measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"fsync ", "workload", "sqlite/point", "query/s"} {
@@ -113,17 +111,17 @@ func TestProgramTable(t *testing.T) {
 
 func TestProgramFindsNothing(t *testing.T) {
 	var out, info bytes.Buffer
-	if err := tiny(t, "-run", "nothing").profiled(t.Context(), &out, &info); err == nil {
+	if err := tiny(t, "-run", "nothing").measureAll(t.Context(), &out, &info); err == nil {
 		t.Error("a -run that matches nothing was accepted")
 	}
 }
 
 // TestProgramCantWrite: a file that can't be written is refused before anything is measured.
 func TestProgramCantWrite(t *testing.T) {
-	for _, name := range []string{"-html", "-memprofile", "-cpuprofile"} {
+	for _, name := range []string{"-html", "-cpuprofile"} {
 		var out, info bytes.Buffer
 		o := tiny(t, "-run", "sqlite/point", name, filepath.Join(t.TempDir(), "missing", "file"))
-		if err := o.profiled(t.Context(), &out, &info); err == nil || out.Len()+info.Len() > 0 {
+		if err := o.measureAll(t.Context(), &out, &info); err == nil || out.Len()+info.Len() > 0 {
 			t.Errorf("%s: %v, %s%s", name, err, out.String(), info.String())
 		}
 	}

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"math"
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 	"runtime/pprof"
 	"time"
 
@@ -43,237 +41,175 @@ var (
 	quickPlan = plan{rounds: 9, round: 60 * time.Millisecond, warm: 120 * time.Millisecond, all: 1500 * time.Millisecond}
 )
 
+// A tally is what was measured of one side. What isn't known is not a number.
+type tally struct {
+	took time.Duration
+	// counts are the calls of the engine.
+	counts faultkv.Counts
+	// fsyncs are those of the engine, what it does in the background included.
+	fsyncs float64
+	// allocs and allocBytes are the heap objects and bytes that the process allocated.
+	allocs, allocBytes float64
+}
+
+// plus adds another tally so many times.
+func (t tally) plus(o tally, times int64) tally {
+	a, b := t.counts, o.counts
+	return tally{
+		took: t.took + time.Duration(times)*o.took,
+		counts: faultkv.Counts{
+			Gets: a.Gets + times*b.Gets, Scans: a.Scans + times*b.Scans, Snapshots: a.Snapshots + times*b.Snapshots,
+			Commits: a.Commits + times*b.Commits, Durable: a.Durable + times*b.Durable,
+			Ops: a.Ops + times*b.Ops, Bytes: a.Bytes + times*b.Bytes, Syncs: a.Syncs + times*b.Syncs, Attempts: a.Attempts + times*b.Attempts,
+		},
+		fsyncs: t.fsyncs + float64(times)*o.fsyncs,
+		allocs: t.allocs + float64(times)*o.allocs, allocBytes: t.allocBytes + float64(times)*o.allocBytes,
+	}
+}
+
+// reads is the number of reads that the engine was asked for.
+func (t tally) reads() int64 { return t.counts.Gets + t.counts.Scans }
+
+// waits is how often the engine was asked to have something on disk before it goes on.
+// Engines answer several at once: fsyncs are fewer where many actors commit.
+func (t tally) waits() int64 { return t.counts.Durable + t.counts.Syncs }
+
 // A result is what was measured of one line.
 type result struct {
 	line
 	rates sample
 	// ops is the number of operations of one side in one round.
 	ops int
-	// counts are the subject's calls of its engine, in all rounds together.
-	counts faultkv.Counts
-	// fsyncs are those of the subject's engine, in all rounds together, what it does in the
-	// background included.
-	fsyncs measured
-	// allocs and allocBytes are the heap objects and bytes that the process
-	// allocated while the subject ran, in all rounds together; not known of one that runs in
-	// a program of its own.
-	allocs, allocBytes measured
+	// tally is the subject's of all rounds together.
+	tally
 	// subjectPeak and peerPeak are the most bytes of memory that the process of a side had
 	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
 	// all the time, so that of a side in this process holds what the other one keeps.
 	subjectPeak, peerPeak int64
-	environment           string // what it was measured on, see record
 }
 
 // perOp divides a count of all rounds by the number of operations.
-func (r result) perOp(n int64) float64 {
-	return float64(n) / float64(r.ops*len(r.rates.subject))
-}
-
-// reads is the number of reads that the engine was asked for.
-func (r result) reads() int64 { return r.counts.Gets + r.counts.Scans }
+func (r result) perOp(n int64) float64 { return float64(n) / float64(r.ops*len(r.rates.subject)) }
 
 // perOpOf is perOp of what may not be known: nil then.
-func (r result) perOpOf(m measured) *float64 {
-	if !m.known {
+func (r result) perOpOf(n float64) *float64 {
+	if math.IsNaN(n) {
 		return nil
 	}
-	x := r.perOp(m.n)
-	return &x
+	n /= float64(r.ops * len(r.rates.subject))
+	return &n
 }
 
-// waits is how often the engine was asked to have something on disk before it goes on.
-// Engines answer several at once: fsyncs are fewer where many actors commit.
-func (r result) waits() int64 { return r.counts.Durable + r.counts.Syncs }
-
-// A clocked runner has a clock of its own, and its operations take the time that passes
-// there: a pace that is kept by definition, or counts instead of seconds.
-type clocked interface {
-	// clock returns how much time has passed.
-	clock() time.Duration
-}
-
-// A contestant is a side at work.
-type contestant struct {
-	runner
-	// memory is the meter of the process in which it works.
-	memory peakMeter
-	// fsyncs tells how many there were so far.
-	fsyncs func() measured
-	// ctx carries a label for the profiler, so that samples of one side can be
-	// told from others: pprof -tagfocus 'side=subject of sqlite/scan'.
-	ctx context.Context
-	// pace is how long one operation took at the end of the warm-up.
-	pace time.Duration
-}
-
-// measure runs both sides of l in turns, in folders below at.dir and in new stores on
-// at.server, both of which it leaves as it found them. The order within a round alternates, so that neither side
-// always finds the other's mess.
-func measure(ctx context.Context, l line, at site, p plan) (r result, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", l.title(), err)
-		}
-	}()
+// measure runs both sides of l in turns, in folders and stores of their own, which it leaves
+// as it found them. The order within a round alternates, so that neither side always finds
+// the other's mess.
+func (s *stand) measure(l line, p plan) (r result, err error) {
 	debug.FreeOSMemory() // the peaks of this line hold nothing of the one before
-	dir, err := os.MkdirTemp(at.dir, "line-")
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	at.dir = dir
-	var sides [2]*contestant
-	for i, which := range []string{"subject", "peer"} {
-		own := at.own(which)
-		defer func() { err = errors.Join(err, dropStore(ctx, own)) }()
-		if sides[i], err = enter(ctx, l, which, own); err != nil {
-			return result{}, err
-		}
-		defer func() { err = errors.Join(err, sides[i].close()) }()
-	}
-	return compete(l, sides[0], sides[1], p)
-}
-
-// enter opens one side of l in its own site, whose folder it makes.
-func enter(ctx context.Context, l line, which string, at site) (*contestant, error) {
-	s := l.subject
-	if which == "peer" {
-		s = l.peer
-	}
-	if err := os.Mkdir(at.dir, 0o755); err != nil {
-		return nil, err
-	}
-	c := &contestant{}
-	var err error
-	// Goroutines inherit the label, but for Pebble's own, which have labels of theirs.
-	pprof.Do(ctx, pprof.Labels("side", which+" of "+l.title()), func(ctx context.Context) {
-		c.ctx = ctx
-		c.runner, err = s.open(ctx, at)
+	err = s.visit(func(*stand) {
+		at := s.site
+		at.pace = new(float64)
+		r = compete(l, s.enter(at, l.subject, "subject of "+l.title()), s.enter(at, l.peer, "peer of "+l.title()), p)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", s.name, err)
+		err = fmt.Errorf("%s: %w", l.title(), err)
 	}
-	c.memory, c.fsyncs = ownMemory, at.fsyncs.count
-	if p, ok := c.runner.(*peer); ok {
-		c.memory, c.fsyncs = p.memory(), func() measured { return p.fsyncs }
-	}
-	return c, nil
+	return r, err
+}
+
+// enter opens one side of a line. The profiler has it under label.
+func (s *stand) enter(at site, of side, label string) *stand {
+	own := s.newStand(at, of.name)
+	// Goroutines inherit the label, but for Pebble's own, which have labels of theirs.
+	pprof.Do(s.ctx, pprof.Labels("side", label), func(ctx context.Context) {
+		own.ctx = ctx
+		of.open(own)
+	})
+	return own
 }
 
 // compete warms both up and plays the rounds.
-func compete(l line, subject, peer *contestant, p plan) (result, error) {
-	for _, c := range []*contestant{subject, peer} {
-		if err := c.warmUp(p.warm); err != nil {
-			return result{}, err
-		}
-	}
-	r := result{line: l, ops: max(1, int(2*p.round/(subject.pace+peer.pace)))}
-	for i := range p.within(time.Duration(r.ops) * (subject.pace + peer.pace)) {
+func compete(l line, subject, peer *stand, p plan) result {
+	each := subject.warmUp(p.warm) + peer.warmUp(p.warm) // an operation on both sides
+	r := result{line: l, ops: max(1, int(2*p.round/each))}
+	for i := range p.within(time.Duration(r.ops) * each) {
 		if i%2 == 1 {
-			if err := r.playPeer(peer); err != nil {
-				return result{}, err
-			}
+			r.playPeer(peer)
 		}
-		if err := r.playSubject(subject); err != nil {
-			return result{}, err
-		}
+		r.playSubject(subject)
 		if i%2 == 0 {
-			if err := r.playPeer(peer); err != nil {
-				return result{}, err
-			}
+			r.playPeer(peer)
 		}
 	}
-	return r, nil
+	return r
 }
 
-func (r *result) playPeer(c *contestant) error {
-	c.memory.reset()
-	took, err := c.play(r.ops)
-	r.peerPeak = max(r.peerPeak, c.memory.peak())
-	r.rates.peer = append(r.rates.peer, rate(r.ops, took))
-	return err
+func (r *result) playSubject(s *stand) {
+	t, peak := s.play(r.ops)
+	r.tally, r.subjectPeak = r.tally.plus(t, 1), max(r.subjectPeak, peak)
+	r.rates.subject = append(r.rates.subject, rate(r.ops, t.took))
 }
 
-func (r *result) playSubject(c *contestant) error {
-	c.memory.reset()
-	before, fsyncs, objects, bytes := c.counts(), c.fsyncs(), heapMeter(allocObjects), heapMeter(allocBytes)
-	took, err := c.play(r.ops)
-	r.fsyncs = r.fsyncs.and(c.fsyncs().since(fsyncs))
-	r.subjectPeak = max(r.subjectPeak, c.memory.peak())
-	r.rates.subject = append(r.rates.subject, rate(r.ops, took))
-	if _, elsewhere := c.runner.(*peer); !elsewhere {
-		r.allocs = r.allocs.and(heapMeter(allocObjects).since(objects))
-		r.allocBytes = r.allocBytes.and(heapMeter(allocBytes).since(bytes))
-	}
-	r.counts = plus(r.counts, minus(c.counts(), before))
-	return err
+func (r *result) playPeer(s *stand) {
+	t, peak := s.play(r.ops)
+	r.peerPeak = max(r.peerPeak, peak)
+	r.rates.peer = append(r.rates.peer, rate(r.ops, t.took))
 }
 
-// warmUp runs more and more operations until they take at least d together, and
-// notes the pace.
-func (c *contestant) warmUp(d time.Duration) error {
-	var spent time.Duration
-	for n := 1; ; n *= 2 {
-		took, err := c.play(n)
-		if err != nil {
-			return err
-		}
-		c.pace = max(took/time.Duration(n), 1)
-		if spent += took; spent >= d {
-			return nil
+// warmUp runs more and more operations until they take at least d together, and returns how
+// long one took at the end.
+func (s *stand) warmUp(d time.Duration) (pace time.Duration) {
+	for n, spent := 1, time.Duration(0); ; n *= 2 {
+		t, _ := s.play(n)
+		if spent += t.took; spent >= d {
+			return max(t.took/time.Duration(n), 1)
 		}
 	}
 }
 
-// play times n operations. Garbage of what ran before is not on their bill.
-func (c *contestant) play(n int) (took time.Duration, err error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
+// play measures n operations, and the peak of the process's memory. Garbage of what ran
+// before is not on their bill.
+func (s *stand) play(n int) (t tally, peak int64) {
+	check(s.ctx.Err())
 	runtime.GC()
-	pprof.SetGoroutineLabels(c.ctx)
+	pprof.SetGoroutineLabels(s.ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
-	if own, ok := c.runner.(clocked); ok {
-		start := own.clock()
-		err = c.run(c.ctx, n)
-		return own.clock() - start, err
+	s.memory.reset()
+	t = s.measured(n)
+	return t, s.memory.peak()
+}
+
+// measured does n operations, and measures them.
+func (s *stand) measured(n int) tally {
+	t := s.time(func() { check(s.do(n)) })
+	if s.say != nil {
+		s.say(n, &t)
 	}
-	start := time.Now()
-	err = c.run(c.ctx, n)
-	return time.Since(start), err
+	return t
+}
+
+// time measures what f does.
+func (s *stand) time(f func()) tally {
+	before, start := s.tally(), time.Now()
+	f()
+	took := time.Since(start)
+	t := s.tally().plus(before, -1)
+	t.took = took
+	return t
+}
+
+// tally is what the stand's engines and its process count, up to now.
+func (s *stand) tally() (t tally) {
+	if s.engine != nil {
+		t.counts = s.engine.Counts()
+	}
+	var heap runtime.MemStats
+	runtime.ReadMemStats(&heap) // to the last object, which package metrics doesn't tell between collections
+	t.fsyncs, t.allocs, t.allocBytes = s.fsyncs.count(), float64(heap.Mallocs), float64(heap.TotalAlloc)
+	return t
 }
 
 // rate is a throughput in operations per second. A clock that did not move counts
 // as its smallest step.
 func rate(n int, took time.Duration) float64 {
 	return float64(n) / max(took, 1).Seconds()
-}
-
-// Metrics of the runtime; reading them stops nothing.
-const (
-	allocObjects = "/gc/heap/allocs:objects"
-	allocBytes   = "/gc/heap/allocs:bytes"
-)
-
-func heapMeter(name string) measured {
-	s := []metrics.Sample{{Name: name}}
-	metrics.Read(s)
-	return measured{int64(s[0].Value.Uint64()), true}
-}
-
-func plus(a, b faultkv.Counts) faultkv.Counts {
-	return faultkv.Counts{
-		Gets: a.Gets + b.Gets, Scans: a.Scans + b.Scans, Snapshots: a.Snapshots + b.Snapshots,
-		Commits: a.Commits + b.Commits, Durable: a.Durable + b.Durable,
-		Ops: a.Ops + b.Ops, Bytes: a.Bytes + b.Bytes, Syncs: a.Syncs + b.Syncs, Attempts: a.Attempts + b.Attempts,
-	}
-}
-
-func minus(a, b faultkv.Counts) faultkv.Counts {
-	return plus(a, faultkv.Counts{
-		Gets: -b.Gets, Scans: -b.Scans, Snapshots: -b.Snapshots,
-		Commits: -b.Commits, Durable: -b.Durable,
-		Ops: -b.Ops, Bytes: -b.Bytes, Syncs: -b.Syncs, Attempts: -b.Attempts,
-	})
 }

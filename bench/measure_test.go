@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -12,40 +15,39 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// A script is a runner that notes what it is asked for.
+// A script is a side that notes what it is asked for.
 type script struct {
 	name string
 	log  *[]string
 	// fail is the call of run that fails, counted from 1; 0 is none.
 	fail  int
 	calls int
-	n     int64
 }
 
 var errScript = errors.New("script failed")
 
-func (s *script) run(_ context.Context, n int) error {
-	*s.log = append(*s.log, s.name)
-	s.n += int64(n)
-	if s.calls++; s.calls == s.fail {
-		return errScript
-	}
-	return nil
-}
-
-func (s *script) counts() faultkv.Counts {
-	return faultkv.Counts{Gets: 2 * s.n, Commits: s.n, Bytes: 10 * s.n}
-}
-
-func (s *script) close() error {
-	*s.log = append(*s.log, s.name+" closed")
-	return nil
-}
-
-func (s *script) side() side {
-	return side{s.name, func(_ context.Context, at site) (runner, error) {
-		return s, os.WriteFile(filepath.Join(at.dir, "data"), nil, 0o600)
+func (c *script) side() side {
+	return side{c.name, func(s *stand) {
+		check(os.WriteFile(filepath.Join(s.dir, "data"), nil, 0o600))
+		s.end(func() error { *c.log = append(*c.log, c.name+" closed"); return nil })
+		s.run = func(int) error {
+			*c.log = append(*c.log, c.name)
+			if c.calls++; c.calls == c.fail {
+				return errScript
+			}
+			return nil
+		}
+		s.say = func(n int, t *tally) {
+			t.counts = faultkv.Counts{Gets: 2 * int64(n), Commits: int64(n), Bytes: 10 * int64(n)}
+		}
 	}}
+}
+
+// measureIn measures a line in a folder.
+func measureIn(ctx context.Context, dir string, l line, p plan) (result, error) {
+	s := begin(ctx)
+	s.dir = dir
+	return s.measure(l, p)
 }
 
 // onePass is a plan whose warm-up is one call of each side.
@@ -56,7 +58,7 @@ func TestMeasureTakesTurns(t *testing.T) {
 	subject, peer := &script{name: "s", log: &log}, &script{name: "p", log: &log}
 	dir := t.TempDir()
 	l := line{name: "test/turns", unit: "op/s", subject: subject.side(), peer: peer.side()}
-	r, err := measure(t.Context(), l, site{dir: dir}, onePass(3))
+	r, err := measureIn(t.Context(), dir, l, onePass(3))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func TestMeasureFails(t *testing.T) {
 			subject, peer := &script{name: "s", log: &log, fail: tt.subject}, &script{name: "p", log: &log, fail: tt.peer}
 			dir := t.TempDir()
 			l := line{name: "test/fails", subject: subject.side(), peer: peer.side()}
-			if _, err := measure(t.Context(), l, site{dir: dir}, onePass(2)); !errors.Is(err, errScript) {
+			if _, err := measureIn(t.Context(), dir, l, onePass(2)); !errors.Is(err, errScript) {
 				t.Errorf("error %v, want %v", err, errScript)
 			}
 			if n := len(log); n < 2 || log[n-2] != "p closed" || log[n-1] != "s closed" {
@@ -111,8 +113,8 @@ func TestMeasureFails(t *testing.T) {
 func TestMeasureClosesSubject(t *testing.T) {
 	var log []string
 	subject := &script{name: "s", log: &log}
-	peer := side{"p", func(context.Context, site) (runner, error) { return nil, errScript }}
-	_, err := measure(t.Context(), line{subject: subject.side(), peer: peer}, site{dir: t.TempDir()}, onePass(1))
+	peer := side{"p", func(*stand) { check(errScript) }}
+	_, err := measureIn(t.Context(), t.TempDir(), line{subject: subject.side(), peer: peer}, onePass(1))
 	if !errors.Is(err, errScript) {
 		t.Errorf("error %v, want %v", err, errScript)
 	}
@@ -127,7 +129,7 @@ func TestMeasureStops(t *testing.T) {
 	subject, peer := &script{name: "s", log: &log}, &script{name: "p", log: &log}
 	cancel()
 	l := line{subject: subject.side(), peer: peer.side()}
-	if _, err := measure(ctx, l, site{dir: t.TempDir()}, onePass(1)); !errors.Is(err, context.Canceled) {
+	if _, err := measureIn(ctx, t.TempDir(), l, onePass(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	if slices.Contains(log, "s") || slices.Contains(log, "p") {
@@ -135,14 +137,34 @@ func TestMeasureStops(t *testing.T) {
 	}
 }
 
-func TestCountsMinus(t *testing.T) {
-	a := faultkv.Counts{Gets: 9, Scans: 8, Snapshots: 7, Commits: 6, Durable: 5, Ops: 4, Bytes: 3, Syncs: 2}
-	b := faultkv.Counts{Gets: 1, Scans: 1, Snapshots: 1, Commits: 1, Durable: 1, Ops: 1, Bytes: 1, Syncs: 1}
-	want := faultkv.Counts{Gets: 8, Scans: 7, Snapshots: 6, Commits: 5, Durable: 4, Ops: 3, Bytes: 2, Syncs: 1}
-	if got := minus(a, b); got != want {
-		t.Errorf("minus = %+v, want %+v", got, want)
+// TestTallyPlus: every number of a tally is added.
+func TestTallyPlus(t *testing.T) {
+	a, b := tally{took: 50, fsyncs: 40, allocs: 30, allocBytes: 20}, tally{took: 5, fsyncs: 4, allocs: 3, allocBytes: 2}
+	want := tally{took: 40, fsyncs: 32, allocs: 24, allocBytes: 16}
+	for i := range reflect.TypeFor[faultkv.Counts]().NumField() {
+		for at, n := range map[*tally]int{&a: 90, &b: i, &want: 90 - 2*i} {
+			reflect.ValueOf(&at.counts).Elem().Field(i).SetInt(int64(n))
+		}
 	}
-	if got := plus(want, b); got != a {
-		t.Errorf("plus = %+v, want %+v", got, a)
+	if got := a.plus(b, -2); got != want {
+		t.Errorf("%+v less twice %+v is %+v, want %+v", a, b, got, want)
 	}
+	if got := a.plus(tally{fsyncs: math.NaN()}, 1).fsyncs; !math.IsNaN(got) {
+		t.Errorf("%v fsyncs, part of which aren't known", got)
+	}
+}
+
+// TestAllocations: what is allocated counts at once, and not when a collection comes by.
+func TestAllocations(t *testing.T) {
+	const n = 100
+	var kept [n]*[32]byte
+	got := begin(t.Context()).time(func() {
+		for i := range kept {
+			kept[i] = new([32]byte)
+		}
+	})
+	if got.allocs < n || got.allocBytes < 32*n {
+		t.Errorf("%v objects of %v bytes, want at least %d of %d", got.allocs, got.allocBytes, n, 32*n)
+	}
+	runtime.KeepAlive(&kept)
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 )
 
 // A peakMeter tells the most memory that a process had resident: the folder of that process
@@ -23,11 +21,4 @@ func (m peakMeter) reset() {
 }
 
 // peak returns the peak since reset, in bytes.
-func (m peakMeter) peak() int64 {
-	kib, ok := strings.CutSuffix(procValue(string(m)+"/status", "VmHWM"), " kB")
-	n, err := strconv.ParseInt(kib, 10, 64)
-	if !ok || err != nil {
-		return 0
-	}
-	return n << 10
-}
+func (m peakMeter) peak() int64 { return procSize(string(m)+"/status", "VmHWM") }

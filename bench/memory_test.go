@@ -11,9 +11,9 @@ import (
 // aloneEnv tells a test that its process runs no other.
 const aloneEnv = "GREENROOM_TEST_ALONE"
 
-// alone runs a test of memory in a process of its own, where nothing lets go of memory
+// inOwnProcess runs a test of memory in a process of its own, where nothing lets go of memory
 // meanwhile that another test has left.
-func alone(t *testing.T, test func(t *testing.T)) {
+func inOwnProcess(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv(aloneEnv) != "" {
 		test(t)
@@ -33,7 +33,7 @@ func TestPeak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has /proc/self/status")
 	}
-	alone(t, testPeak)
+	inOwnProcess(t, testPeak)
 }
 
 func testPeak(t *testing.T) {

@@ -1,139 +1,70 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 
 	"github.com/ncruces/go-sqlite3"
-
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // openRows is how many rows the databases of sqlite/open have.
 const openRows = 100
 
-// openLines is sqlite/open: a database that is nowhere open is opened, its first row read,
-// and all closed again, one database after the other. The subject takes the actor and
-// mounts its database for that; its engine, as the file system of the peer, stays.
-func openLines(engine string) []line {
-	return []line{{
-		"sqlite/open", "open/s",
-		side{"greenroom-" + engine, func(ctx context.Context, at site) (runner, error) { return openActorDoors(ctx, at) }},
-		side{fileWALFull, func(ctx context.Context, at site) (runner, error) { return openFileDoors(at) }},
-	}}
-}
-
-// A visitor does sqlite/open: enter opens the i-th database, and leave closes what is below
-// the connection.
-type visitor struct {
-	databases int
-	next      int
-	enter     func(ctx context.Context, i int) (c *sqlite3.Conn, leave func() error, err error)
-	called    func() faultkv.Counts
-	end       func() error
-}
-
-var _ runner = (*visitor)(nil)
-
-func (v *visitor) run(ctx context.Context, n int) error {
-	for range n {
-		if err := v.visit(ctx, v.next, firstRow); err != nil {
-			return err
-		}
-		v.next = (v.next + 1) % v.databases
+// openings opens sqlite/open: a database that is nowhere open is opened, its first row read,
+// and all closed again, one database after the other. What enter opens for that is closed by
+// the visit that it is in.
+func openings(s *stand, enter func(s *stand, i int) *sqlite3.Conn) {
+	for i := range s.sizes.opens {
+		check(s.visit(func(*stand) { load(s, enter(s, i), openRows) }))
 	}
-	return nil
+	next := 0
+	s.workers = []worker{repeat(func() error {
+		next = (next + 1) % s.sizes.opens
+		return s.visit(func(*stand) { readRow(s, enter(s, next), 1) })
+	})}
 }
 
-// visit opens a database, does something there, and closes it.
-func (v *visitor) visit(ctx context.Context, i int, do func(*sqlite3.Conn) error) error {
-	c, leave, err := v.enter(ctx, i)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(c), c.Close(), leave())
+// openFiles visits files. Their mode is in them: only the first visit changes it.
+func openFiles(s *stand) {
+	openings(s, func(s *stand, i int) *sqlite3.Conn {
+		return connect(s, filepath.Join(s.dir, name(i)), "journal_mode=WAL")
+	})
 }
 
-// fill makes all databases, and closes the visitor if that fails.
-func (v *visitor) fill(ctx context.Context) (runner, error) {
-	for i := range v.databases {
-		if err := v.visit(ctx, i, func(c *sqlite3.Conn) error { return load(c, openRows) }); err != nil {
-			return nil, errors.Join(err, v.close())
-		}
-	}
-	return v, nil
+// openActors visits actors, and mounts their databases for that; their store stays open, as
+// the file system does.
+func openActors(s *stand) {
+	s.openStore()
+	openings(s, enterActor)
 }
 
-func (v *visitor) counts() faultkv.Counts { return v.called() }
+// enterActor opens the database of the i-th actor.
+func enterActor(s *stand, i int) *sqlite3.Conn { return connect(s, mount(s, s.actor(name(i)))) }
 
-func (v *visitor) close() error { return v.end() }
+// rowStride is so far that the rows are of different pages, and no divisor of their number.
+const rowStride = 7919
 
-func firstRow(c *sqlite3.Conn) error { return readRow(c, 1) }
-
-// readRow reads the row of that id.
-func readRow(c *sqlite3.Conn, id int) (err error) {
-	stmt, err := prepare(c, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, id))
-	if err != nil {
-		return err
+// strangers opens a side that opens a database of which its process knows nothing, each time
+// with a store of its own on one engine. What is measured is either the way to a connection,
+// or the first row, of a table as large as that of sqlite/scan: each another one, since a
+// database that is opened again is read ahead where it was read the last time.
+func strangers(row bool) func(*stand) {
+	return func(s *stand) {
+		s.openEngine()
+		check(s.visit(func(*stand) { load(s, enterActor(s, 0), s.sizes.scan) }))
+		next := 0
+		var spent tally
+		s.workers = []worker{repeat(func() error {
+			return s.visit(func(*stand) {
+				s.openStore()
+				if !row {
+					spent = spent.plus(s.time(func() { enterActor(s, 0) }), 1)
+					return
+				}
+				c := enterActor(s, 0)
+				next = (next + rowStride) % s.sizes.scan
+				spent = spent.plus(s.time(func() { readRow(s, c, 1+next) }), 1)
+			})
+		})}
+		s.say = func(_ int, t *tally) { *t, spent = spent, tally{} }
 	}
-	defer func() { err = errors.Join(err, stmt.Close()) }()
-	if !stmt.Step() || stmt.ColumnInt64(0) == 0 {
-		return errors.Join(fmt.Errorf("row %d was not read", id), stmt.Err())
-	}
-	return nil
-}
-
-func openFileDoors(at site) (runner, error) {
-	v := &visitor{databases: at.sizes.opens, enter: func(_ context.Context, i int) (*sqlite3.Conn, func() error, error) {
-		// The mode is in the file: only the first visit changes it.
-		c, err := connect(filepath.Join(at.dir, fmt.Sprintf("%d.db", i)), "journal_mode=WAL")
-		return c, func() error { return nil }, err
-	}, called: func() faultkv.Counts { return faultkv.Counts{} }, end: func() error { return nil }}
-	return v.fill(context.Background())
-}
-
-func openActorDoors(ctx context.Context, at site) (runner, error) {
-	v, err := openDoors(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	v.databases = at.sizes.opens
-	return v.fill(ctx)
-}
-
-// openDoors opens a new store whose actors are visited.
-func openDoors(ctx context.Context, at site) (*visitor, error) {
-	engine, err := openEngine(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	counting := faultkv.New(engine)
-	store, err := openStore(ctx, counting)
-	if err != nil {
-		return nil, errors.Join(err, engine.Close())
-	}
-	return actorDoors(store, counting), nil
-}
-
-// actorDoors visits the actors of a store, which it closes with its engine.
-func actorDoors(store *actorstore.Store, engine *faultkv.Engine) *visitor {
-	return &visitor{enter: func(ctx context.Context, i int) (*sqlite3.Conn, func() error, error) {
-		actor, err := store.Named(ctx, fmt.Sprint("bench ", i), nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		db, err := mount(ctx, actor)
-		if err != nil {
-			return nil, nil, errors.Join(err, actor.Close())
-		}
-		leave := func() error { return errors.Join(db.close(), actor.Close()) }
-		c, err := db.connect()
-		if err != nil {
-			return nil, nil, errors.Join(err, leave())
-		}
-		return c, leave, nil
-	}, called: engine.Counts, end: func() error { return errors.Join(store.Close(), engine.Close()) }}
 }

@@ -3,11 +3,10 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,52 @@ import (
 
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
+
+// Other SQLite drivers for Go, on a file in WAL mode with synchronous=FULL. Those are
+// programs of bench/peers, and work through database/sql as their users do.
+const (
+	modernc = "modernc-wal-full" // SQLite translated from C to Go
+	mattn   = "mattn-wal-full"   // SQLite in C, through cgo
+)
+
+// driver opens the workload in a driver's program, which calls it by the last word of its
+// name without a number.
+func driver(w workload, peer string) func(*stand) {
+	return func(s *stand) {
+		what := strings.TrimSuffix(strings.TrimPrefix(w.name, "sqlite/"), "-1")
+		rows := map[string]int{"bulk": s.sizes.bulk, "point": s.sizes.point, "range": s.sizes.point, "scan": s.sizes.scan}[what]
+		program(s, strings.TrimSuffix(peer, "-wal-full"), filepath.Join(must(filepath.Abs(s.dir)), "bench.db"), what, fmt.Sprint(rows))
+	}
+}
+
+// speedtest opens sqlite/speedtest1: SQLite's own measure of a bit of everything, in a new
+// database each time. It is compiled into go-sqlite3's build of SQLite, but reached only
+// from below that module's path: both sides are a program of another module.
+// See https://sqlite.org/cpu.html.
+func speedtest(place string) func(*stand) {
+	return func(s *stand) {
+		program(s, "speedtest", cmp.Or(place, greenroomOn(s.on)), strconv.Itoa(s.sizes.speedtest), must(filepath.Abs(s.dir)), s.url)
+	}
+}
+
+// rivetkit is the system whose formats Greenroom keeps: RivetKit's @rivetkit/sqlite-vfs
+// 2.1.3, a SQLite VFS over a key-value store in JavaScript. bench/peers/rivetkit runs it.
+const rivetkit = "rivetkit"
+
+// rivetkitOps is how many calls of its key-value store that makes for a transaction of one
+// row, with the settings that RivetKit gives its databases: counted, not timed. It is not a
+// measurement of a run, since few machines have Node.
+const rivetkitOps = 23
+
+// openCalls opens sqlite/ops: how many reads and commits of the engine a durable transaction
+// of one row takes, which is what a network would have to carry. The clock goes on by a
+// second with every call, so that the ratio is the same on every machine.
+func openCalls(s *stand) {
+	workload{start: startInsert}.in(anActor)(s)
+	s.say = func(_ int, t *tally) {
+		t.took = time.Duration(t.reads()+t.counts.Commits+t.counts.Syncs) * time.Second
+	}
+}
 
 // peersDir returns the folder of the module bench/peers, seen from the root of the tree or
 // from here.
@@ -33,100 +78,74 @@ func peersDir() (dir string, ok bool) {
 	return "", false
 }
 
-// A peer is a program that does the work of one side: it is told how many operations on its
-// standard input, and answers with that number when they are done. Behind it, after a space,
-// may be what they asked of an engine, as JSON of asked.
-type peer struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Scanner
-	called faultkv.Counts
-	fsyncs measured
-}
+// errBuild means that a program can't be had here.
+var errBuild = errors.New("the program can't be built")
 
-// asked is what a program says of its engine; without Fsyncs those aren't known.
-type asked struct {
-	faultkv.Counts
-	Fsyncs *int64
-}
-
-var _ runner = (*peer)(nil)
-
-// errBuild means that a peer can't be had here.
-var errBuild = errors.New("the peer can't be built")
-
-// openPeer builds a program in dir, unless this run has, and starts it with args.
-func openPeer(ctx context.Context, at site, dir, name string, args ...string) (p *peer, err error) {
-	program, err := buildPeer(ctx, at, dir, name)
-	if err != nil {
-		return nil, err
-	}
-	p = &peer{cmd: exec.Command(program, args...)}
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewScanner(out)
-	return p, p.cmd.Start()
-}
-
-func buildPeer(ctx context.Context, at site, dir, name string) (program string, err error) {
-	if program, err = filepath.Abs(filepath.Join(cmp.Or(at.bin, at.dir), name)); err != nil {
-		return "", err
-	}
+// build builds the program in a folder of the source, unless this run has. Some programs are
+// modules of their own.
+func build(s *stand, folder string) (program string) {
+	program = must(filepath.Abs(filepath.Join(s.bin, filepath.Base(folder))))
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
 	if _, err := os.Stat(program); err == nil {
-		return program, nil
+		return program
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".")
-	build.Dir = filepath.Join(dir, name) // some are modules of their own
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s: %w\n%s", errBuild, build.Dir, err, out)
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", program, ".")
+	cmd.Dir = folder
+	if out, err := cmd.CombinedOutput(); err != nil {
+		check(fmt.Errorf("%w: %s: %w\n%s", errBuild, folder, err, out))
 	}
-	return program, nil
+	return program
 }
-
-func (p *peer) run(_ context.Context, n int) error {
-	if _, err := fmt.Fprintln(p.in, n); err != nil {
-		return err
-	}
-	if !p.out.Scan() {
-		return errors.Join(fmt.Errorf("%s has ended", p.cmd.Path), p.out.Err())
-	}
-	done, counts, more := strings.Cut(p.out.Text(), " ")
-	if done != strconv.Itoa(n) {
-		return fmt.Errorf("%s answers %q to %d", p.cmd.Path, p.out.Text(), n)
-	}
-	if !more {
-		return nil
-	}
-	var a asked
-	if err := json.Unmarshal([]byte(counts), &a); err != nil {
-		return fmt.Errorf("%s answers %q: %w", p.cmd.Path, p.out.Text(), err)
-	}
-	p.called = plus(p.called, a.Counts)
-	if a.Fsyncs != nil {
-		p.fsyncs = p.fsyncs.and(measured{*a.Fsyncs, true})
-	}
-	return nil
-}
-
-func (p *peer) counts() faultkv.Counts { return p.called }
-
-// memory is the meter of the program.
-func (p *peer) memory() peakMeter { return memoryOf(p.cmd.Process.Pid) }
 
 // stopTimeout is how long a program may take that was told to end.
 const stopTimeout = time.Minute
 
-func (p *peer) close() error {
-	timer := time.AfterFunc(stopTimeout, func() { _ = p.cmd.Process.Kill() }) // Wait says so
-	defer timer.Stop()
-	return errors.Join(p.in.Close(), p.cmd.Wait())
+// program opens a side whose work a program of bench/peers does, with args: it is told how
+// many operations on its standard input, and answers with that number when they are done.
+// Behind it, after a space, may be what they asked of an engine, as JSON: faultkv.Counts, and
+// Fsyncs if the program knows them.
+func program(s *stand, name string, args ...string) {
+	dir, _ := peersDir()
+	cmd := exec.Command(build(s, filepath.Join(dir, name)), args...)
+	cmd.Stderr = os.Stderr
+	in, out := must(cmd.StdinPipe()), bufio.NewScanner(must(cmd.StdoutPipe()))
+	check(cmd.Start())
+	s.end(func() error {
+		timer := time.AfterFunc(stopTimeout, func() { _ = cmd.Process.Kill() }) // Wait says so
+		defer timer.Stop()
+		return errors.Join(in.Close(), cmd.Wait())
+	})
+	s.memory = memoryOf(cmd.Process.Pid)
+	var asked struct {
+		faultkv.Counts
+		Fsyncs *float64
+	}
+	s.run = func(n int) error {
+		if _, err := fmt.Fprintln(in, n); err != nil {
+			return err
+		}
+		if !out.Scan() {
+			return errors.Join(fmt.Errorf("%s has ended", name), out.Err())
+		}
+		done, counts, more := strings.Cut(out.Text(), " ")
+		asked.Counts, asked.Fsyncs = faultkv.Counts{}, nil
+		if more {
+			if err := json.Unmarshal([]byte(counts), &asked); err != nil {
+				return fmt.Errorf("%s answers %q: %w", name, out.Text(), err)
+			}
+		}
+		if done != strconv.Itoa(n) {
+			return fmt.Errorf("%s answers %q to %d", name, out.Text(), n)
+		}
+		return nil
+	}
+	// What it allocates isn't known.
+	s.say = func(_ int, t *tally) {
+		t.counts, t.fsyncs, t.allocs, t.allocBytes = asked.Counts, math.NaN(), math.NaN(), math.NaN()
+		if asked.Fsyncs != nil {
+			t.fsyncs = *asked.Fsyncs
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // TestSkips: a line whose peer can't be built is left out, with the reason, and the others
@@ -22,7 +24,7 @@ func TestSkips(t *testing.T) {
 	}
 	t.Setenv("PATH", bin)
 	var out, info bytes.Buffer
-	if err := tiny(t, "-json", "-run", "traces/span|sqlite/ops").profiled(t.Context(), &out, &info); err != nil {
+	if err := tiny(t, "-json", "-run", "traces/span|sqlite/ops").measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "sqlite/ops") {
@@ -31,7 +33,7 @@ func TestSkips(t *testing.T) {
 	if got := info.String(); !strings.Contains(got, "skipped: traces/span "+otelNoop) || !strings.Contains(got, "no compiler today") {
 		t.Errorf("said aside\n%s", got)
 	}
-	err := tiny(t, "-html", filepath.Join(bin, "page.html"), "-run", "sqlite/ops").profiled(t.Context(), &out, &info)
+	err := tiny(t, "-html", filepath.Join(bin, "page.html"), "-run", "sqlite/ops").measureAll(t.Context(), &out, &info)
 	if !errors.Is(err, errBuild) {
 		t.Errorf("a page that can't be drawn: error %v, want %v", err, errBuild)
 	}
@@ -50,20 +52,20 @@ func TestPeerMisbehaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It is there already, so that it isn't built.
-		p, err := openPeer(t.Context(), site{bin: bin}, "", name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = p.run(t.Context(), 5)
-		if good := name == "good"; good != (err == nil) {
-			t.Errorf("%s: error %v", name, err)
-		} else if good {
-			if err := p.run(t.Context(), 5); err != nil || p.counts().Gets != 4 {
-				t.Errorf("%s: %+v, %v", name, p.counts(), err)
+		staged(t, site{bin: bin}, func(s *stand) {
+			program(s, name)
+			err := s.do(5)
+			if good := name == "good"; good != (err == nil) {
+				t.Errorf("%s: error %v", name, err)
+			} else if good {
+				first, second := tally{}, tally{counts: faultkv.Counts{Gets: 1}}
+				s.say(5, &first)
+				check(s.do(5))
+				s.say(5, &second)
+				if first.counts.Gets != 4 || second.counts.Gets != 0 {
+					t.Errorf("its engine was asked for %+v, then %+v; want 4 gets, then nothing", first.counts, second.counts)
+				}
 			}
-		}
-		if err := p.close(); err != nil {
-			t.Errorf("%s: close: %v", name, err)
-		}
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/kv/pgkv"
 )
 
 // onPostgres are options of a run of seconds on the tests' server, given args.
@@ -43,7 +44,7 @@ func TestPostgres(t *testing.T) {
 	n := pgtest.Shared(t)
 	o := onPostgres(t, n, "-json", "-run", "sqlite/(insert|bulk|point|range|scan|mix|open|ops)|kv|queue")
 	var out, info bytes.Buffer
-	if err := o.profiled(t.Context(), &out, &info); err != nil {
+	if err := o.measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]float64{ // commits of an operation
@@ -93,7 +94,7 @@ func TestPostgresInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := &cancelAt{cancel: cancel}
 	var info bytes.Buffer
-	if err := o.profiled(ctx, out, &info); err == nil || ctx.Err() == nil {
+	if err := o.measureAll(ctx, out, &info); err == nil || ctx.Err() == nil {
 		t.Errorf("an interrupted run returned %v", err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 1 {
@@ -107,11 +108,11 @@ func TestPostgresInterrupted(t *testing.T) {
 func TestDropStore(t *testing.T) {
 	n := pgtest.Shared(t)
 	o := onPostgres(t, n)
-	at := site{dir: o.dir, engine: enginePostgres, server: &server{url: o.url}}.own("side")
-	if err := dropStore(t.Context(), at); err != nil {
+	url := (&server{url: o.url}).newStore()
+	if err := dropStore(t.Context(), url); err != nil {
 		t.Errorf("no store: %v", err)
 	}
-	e, err := openEngine(t.Context(), at)
+	e, err := pgkv.Open(t.Context(), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestDropStore(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := dropStore(ctx, at); err != nil {
+	if err := dropStore(ctx, url); err != nil {
 		t.Errorf("after an interrupt: %v", err)
 	}
 	emptied(t, n, o)
@@ -138,7 +139,7 @@ func TestPostgresStarted(t *testing.T) {
 		}
 	}
 	var out, info bytes.Buffer
-	if err := o.profiled(t.Context(), &out, &info); err != nil {
+	if err := o.measureAll(t.Context(), &out, &info); err != nil {
 		t.Fatal(err)
 	}
 	if got := info.String(); !strings.Contains(got, "started for this run") {

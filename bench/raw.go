@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 
@@ -10,155 +9,132 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// A playback is the peer "raw" of what writes: the engine commits of a workload through
-// kv.Engine alone, one durable commit after the other. It shows what is left for
+// errManyCommits means that an operation doesn't make the commits that it should: then
+// playing back commits isn't playing back operations.
+var errManyCommits = errors.New("the workload does not make as many engine commits per operation as it says")
+
+// openRaw is the peer "raw" of what writes: the engine commits of a workload through
+// kv.Engine alone, each of them durable, by as many workers. It shows what is left for
 // everything above the engine to lose.
 //
-// The commits are recorded from the workload itself: same keys, same bytes, same
+// The commits are recorded from the workload itself, in memory: same keys, same bytes, same
 // number. Only the checks are missing, since they would not hold a second time.
-type playback struct {
-	engine  *faultkv.Engine
-	commits []kv.Commit
-	next    int
+func (w workload) openRaw(s *stand) {
+	recorded := w.record(s)
+	engine := s.openEngine()
+	for _, commits := range recorded {
+		next := 0
+		s.workers = append(s.workers, repeat(func() error {
+			for range w.commits {
+				if err := engine.Commit(s.ctx, &commits[next]); err != nil {
+					return err
+				}
+				next = (next + 1) % len(commits)
+			}
+			return nil
+		}))
+	}
 }
 
-var _ runner = (*playback)(nil)
-
-// openRaw records w in memory and prepares to play it back on a new engine. What a
-// workload that was given something to load does is read it, which takes no recording.
-func (w workload) openRaw(ctx context.Context, at site) (runner, error) {
-	switch {
-	case w.pages != nil:
-		return w.openGlances(ctx, at)
-	case w.load != nil:
-		return w.openReadback(ctx, at)
-	}
-	commits, err := w.record(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	engine, err := openEngine(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	return &playback{engine: faultkv.New(engine), commits: commits}, nil
-}
-
-// errManyCommits means that an operation is no single commit: then playing back
-// commits isn't playing back operations.
-var errManyCommits = errors.New("the workload does not make one engine commit per operation")
-
-// record runs w on a memory engine and returns the commits of its operations.
-// As many again run before, because the first ones create the database.
-func (w workload) record(ctx context.Context, at site) (commits []kv.Commit, err error) {
-	at.engine = engineMem
-	p, err := openActor(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := w.open(ctx, p, at.sizes)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	n := at.sizes.recorded
-	if w.recorded > 0 {
-		n = min(n, w.recorded)
-	}
-	if err := s.run(ctx, n); err != nil {
-		return nil, err
-	}
-	p.count.Hook(func(op faultkv.Op) error {
-		if op.Point == faultkv.BeforeCommit {
-			commits = append(commits, keep(op.Commit))
+// record runs the workload on a memory engine and returns the commits of w.kept operations
+// of each worker. As many run before, because the first ones make what the later ones find.
+func (w workload) record(s *stand) (recorded [][]kv.Commit) {
+	mem := begin(s.ctx)
+	mem.site, mem.on = s.site, engineMem
+	check(mem.visit(func(*stand) {
+		w.subject()(mem)
+		for _, work := range mem.workers {
+			check(work(countdown(w.kept)))
+			var commits []kv.Commit
+			mem.engine.Hook(func(op faultkv.Op) error {
+				if op.Point == faultkv.BeforeCommit {
+					commits = append(commits, keep(op.Commit))
+				}
+				return nil
+			})
+			check(work(countdown(w.kept)))
+			mem.engine.Hook(nil)
+			if len(commits) != w.kept*w.commits {
+				check(errManyCommits)
+			}
+			recorded = append(recorded, commits)
 		}
-		return nil
-	})
-	if err := s.run(ctx, n); err != nil {
-		return nil, err
-	}
-	p.count.Hook(nil)
-	if len(commits) != n {
-		return nil, errManyCommits
-	}
-	return commits, nil
+	}))
+	return recorded
 }
 
-// keep copies what a commit changes.
+// keep copies what a commit changes, to be waited for: what isn't is by somebody else.
 func keep(c *kv.Commit) kv.Commit {
-	kept := kv.Commit{Durability: c.Durability, Ops: make([]kv.Op, len(c.Ops))}
+	kept := kv.Commit{Durability: kv.Durable, Ops: make([]kv.Op, len(c.Ops))}
 	for i, op := range c.Ops {
 		kept.Ops[i] = kv.Op{Kind: op.Kind, Key: bytes.Clone(op.Key), Value: bytes.Clone(op.Value)}
 	}
 	return kept
 }
 
-// run makes the next n commits, over and over the same ones.
-func (p *playback) run(ctx context.Context, n int) error {
-	for range n {
-		if err := p.engine.Commit(ctx, &p.commits[p.next]); err != nil {
-			return err
+// filled fills the workload's database and returns its engine, with nothing else open.
+func (w workload) filled(s *stand) *faultkv.Engine {
+	loaded(s, anActor, name(0), w.rows(s.sizes))
+	s.restart()
+	return s.openEngine()
+}
+
+// scanAgain has every operation scan a range, in which there is always as much.
+func scanAgain(s *stand, next func() kv.Range) {
+	scan := func() (n int, err error) {
+		for _, err := range s.engine.Scan(s.ctx, next()) {
+			if err != nil {
+				return 0, err
+			}
+			n++
 		}
-		p.next = (p.next + 1) % len(p.commits)
+		return n, nil
 	}
-	return nil
-}
-
-func (p *playback) counts() faultkv.Counts { return p.engine.Counts() }
-
-func (p *playback) close() error { return p.engine.Close() }
-
-// A readback is the peer "raw" of a full scan: every operation reads all that the
-// store holds, from the first key to the last, with one scan of the engine. That is the
-// same pages, their metadata rows besides, and no SQLite.
-type readback struct {
-	place *actorPlace
-	rows  int
-}
-
-var _ runner = (*readback)(nil)
-
-func (w workload) openReadback(ctx context.Context, at site) (runner, error) {
-	p, err := openActor(ctx, at)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(w.fill(ctx, p, at.sizes), p.shut()); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	r := &readback{place: p}
-	if r.rows, err = r.read(ctx); err == nil && r.rows == 0 {
-		err = errors.New("the workload loads nothing")
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.close())
-	}
-	return r, nil
-}
-
-func (r *readback) run(ctx context.Context, n int) error {
-	for range n {
-		rows, err := r.read(ctx)
-		if err != nil {
-			return err
+	want := must(scan())
+	s.workers = []worker{repeat(func() error {
+		n, err := scan()
+		if err == nil && (n != want || n == 0) {
+			err = fmt.Errorf("a scan found %d rows, not %d", n, want)
 		}
-		if rows != r.rows {
-			return fmt.Errorf("a scan found %d rows, not %d", rows, r.rows)
+		return err
+	})}
+}
+
+// openReadback is the peer "raw" of a full scan: every operation reads all that the store
+// holds, from the first key to the last, with one scan of the engine. That is the same
+// pages, their metadata rows besides, and no SQLite.
+func (w workload) openReadback(s *stand) {
+	w.filled(s)
+	scanAgain(s, func() kv.Range { return kv.Range{} })
+}
+
+// pageSize is SQLite's, as no workload changes it.
+const pageSize = 4096
+
+// openGlances is the peer "raw" of queries for some of the rows: every operation asks the
+// engine for as many pages as a query reads if all pages hold as many rows, from a random
+// one on. It is what a query costs at least where no pages are kept in memory.
+func (w workload) openGlances(s *stand) {
+	engine := w.filled(s)
+	var pages [][]byte // by their keys: they are the only values of their length
+	for e, err := range engine.Scan(s.ctx, kv.Range{}) {
+		check(err)
+		if len(e.Value) == pageSize {
+			pages = append(pages, bytes.Clone(e.Key))
 		}
 	}
-	return nil
-}
-
-func (r *readback) read(ctx context.Context) (rows int, err error) {
-	for _, err := range r.place.count.Scan(ctx, kv.Range{}) {
-		if err != nil {
-			return 0, err
-		}
-		rows++
+	many := (len(pages)*w.reads + s.sizes.point - 1) / s.sizes.point
+	rnd := newRand(2)
+	if many > 1 {
+		scanAgain(s, func() kv.Range {
+			from := rnd.IntN(len(pages) - many + 1)
+			return kv.Range{Start: pages[from], End: append(bytes.Clone(pages[from+many-1]), 0)}
+		})
+		return
 	}
-	return rows, nil
+	var dst []byte
+	s.workers = []worker{repeat(func() (err error) {
+		dst, err = engine.Get(s.ctx, pages[rnd.IntN(len(pages))], dst[:0])
+		return err
+	})}
 }
-
-func (r *readback) counts() faultkv.Counts { return r.place.counts() }
-
-func (r *readback) close() error { return r.place.close() }

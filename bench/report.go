@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -61,8 +60,8 @@ func (r record) spread() string {
 func (r result) record() record {
 	in := r.rates.spread()
 	var atLeast float64
-	if r.subject.name == "greenroom-"+enginePebble {
-		atLeast, _ = target(r.title())
+	if r.subject.name == greenroomOn(enginePebble) {
+		atLeast = r.atLeast
 	}
 	return record{
 		Name: r.name, Subject: r.subject.name, Peer: r.peer.name,
@@ -73,46 +72,29 @@ func (r result) record() record {
 		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
 		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
 		AllocsPerOp: r.perOpOf(r.allocs), HeapBytesPerOp: r.perOpOf(r.allocBytes),
-		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak, Environment: r.environment,
+		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak,
 		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: r.perOpOf(r.fsyncs),
 	}
 }
 
-// records returns what -json prints of results.
-func records(results []result) []record {
-	var rs []record
-	for _, r := range results {
-		rs = append(rs, r.record())
-	}
-	return rs
+// columns are the heads of the table, of which the first texts are over texts and the others
+// over numbers.
+var columns = []string{
+	"workload", "peer", "ratio", "95 %", "at least", "subject", "peer's", "rounds", "reads/op", "commits/op", "waits/op",
+	"fsyncs/op", "written B/op", "allocs/op", "heap B/op", "peak MiB", "peer's",
 }
 
-// writeJSON writes r as one line.
-func writeJSON(w io.Writer, r result) error { return json.NewEncoder(w).Encode(r.record()) }
+const texts = 2
 
-// columns are the heads of the table and how a record shows there. All but the
-// first two are numbers.
-var columns = []struct {
-	head string
-	cell func(record) string
-}{
-	{"workload", func(r record) string { return r.Name }},
-	{"peer", func(r record) string { return r.Peer }},
-	{"ratio", func(r record) string { return significant(r.Ratio) }},
-	{"95 %", record.spread},
-	{"at least", func(r record) string { return given(r.AtLeast) }},
-	{"subject", func(r record) string { return significant(r.SubjectMedian) + " " + r.Unit }},
-	{"peer's", func(r record) string { return significant(r.PeerMedian) + " " + r.Unit }},
-	{"rounds", func(r record) string { return strconv.Itoa(r.Rounds) }},
-	{"reads/op", func(r record) string { return significant(r.ReadsPerOp) }},
-	{"commits/op", func(r record) string { return significant(r.CommitsPerOp) }},
-	{"waits/op", func(r record) string { return significant(r.WaitsPerOp) }},
-	{"fsyncs/op", func(r record) string { return known(r.FsyncsPerOp) }},
-	{"written B/op", func(r record) string { return significant(r.BytesPerOp) }},
-	{"allocs/op", func(r record) string { return known(r.AllocsPerOp) }},
-	{"heap B/op", func(r record) string { return known(r.HeapBytesPerOp) }},
-	{"peak MiB", func(r record) string { return given(float64(r.SubjectPeak >> 20)) }},
-	{"peer's", func(r record) string { return given(float64(r.PeerPeak >> 20)) }},
+// row is the record in those columns.
+func (r record) row() []string {
+	return []string{
+		r.Name, r.Peer, significant(r.Ratio), r.spread(), given(r.AtLeast),
+		significant(r.SubjectMedian) + " " + r.Unit, significant(r.PeerMedian) + " " + r.Unit, strconv.Itoa(r.Rounds),
+		significant(r.ReadsPerOp), significant(r.CommitsPerOp), significant(r.WaitsPerOp), known(r.FsyncsPerOp),
+		significant(r.BytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp),
+		given(float64(r.SubjectPeak >> 20)), given(float64(r.PeerPeak >> 20)),
+	}
 }
 
 // known is x as text, empty for what isn't known.
@@ -131,42 +113,29 @@ func given(x float64) string {
 	return significant(x)
 }
 
-// newTable makes a table with a head, whose columns behind the first ones hold numbers.
-func newTable(texts []string, numbers ...string) table.Writer {
+// writeTable writes a table, whose columns behind so many first ones hold numbers.
+func writeTable(w io.Writer, texts int, heads []string, rows [][]string) error {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault
-	var head table.Row
-	for _, name := range texts {
-		head = append(head, name)
+	var numbers []table.ColumnConfig
+	for i := texts; i < len(heads); i++ {
+		numbers = append(numbers, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
-	var right []table.ColumnConfig
-	for _, name := range numbers {
-		head = append(head, name)
-		right = append(right, table.ColumnConfig{Number: len(head), Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.AppendHeader(head)
-	t.SetColumnConfigs(right)
-	return t
-}
-
-// writeTable writes results for people.
-func writeTable(w io.Writer, results []result) error {
-	var heads []string
-	for _, c := range columns {
-		heads = append(heads, c.head)
-	}
-	t := newTable(heads[:2], heads[2:]...)
-	for _, r := range results {
-		of := r.record()
-		var row table.Row
-		for _, c := range columns {
-			row = append(row, c.cell(of))
-		}
-		t.AppendRow(row)
+	t.SetColumnConfigs(numbers)
+	t.AppendHeader(cells(heads))
+	for _, r := range rows {
+		t.AppendRow(cells(r))
 	}
 	_, err := fmt.Fprintln(w, t.Render())
 	return err
+}
+
+func cells(texts []string) (row table.Row) {
+	for _, text := range texts {
+		row = append(row, text)
+	}
+	return row
 }
 
 // significant prints x with three significant digits, and integers that have

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/ncruces/go-sqlite3"
@@ -21,63 +21,78 @@ const blobSize = 100
 // both sides of a line, and every run, work on the same data.
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// noise fills b with what no compression makes smaller.
-func noise(rnd *rand.Rand, b []byte) {
-	for len(b) >= 8 {
-		binary.LittleEndian.PutUint64(b, rnd.Uint64())
-		b = b[8:]
-	}
-	var last [8]byte
-	binary.LittleEndian.PutUint64(last[:], rnd.Uint64())
-	copy(b, last[:])
+// newNoise returns a generator of bytes that no compression makes smaller. They, too, depend
+// on the seed alone.
+func newNoise(seed byte) *rand.ChaCha8 { return rand.NewChaCha8([32]byte{seed}) }
+
+// bodySize is the size of the values of user keys, messages and results of steps.
+const bodySize = 100
+
+// noisy returns a body made of noise.
+func noisy(seed int) []byte {
+	body := make([]byte, bodySize)
+	newNoise(byte(seed)).Read(body) // never fails
+	return body
 }
+
+// inCBOR returns a body as a byte string in CBOR.
+func inCBOR(body []byte) []byte { return append([]byte{0x58, bodySize}, body...) }
 
 // rows makes up rows: a counts up from 1, as the row ids do, and b is noise, so that no
 // compression makes it smaller than SQLite sees it. Of a long one only the beginning is
 // made anew for each row: that would take longer than to store it.
 type rows struct {
-	rnd *rand.Rand
-	a   int64
-	b   []byte
+	noise *rand.ChaCha8
+	a     int64
+	b     []byte
 }
 
 // newRows makes rows whose b has length bytes, blobSize at least.
 func newRows(length int) *rows {
-	r := &rows{rnd: newRand(1), b: make([]byte, length)}
-	noise(r.rnd, r.b)
+	r := &rows{noise: newNoise(1), b: make([]byte, length)}
+	r.noise.Read(r.b) // never fails
 	return r
 }
 
 // next makes up the next row.
 func (r *rows) next() {
 	r.a++
-	noise(r.rnd, r.b[:blobSize])
+	r.noise.Read(r.b[:blobSize])
 }
 
 // insert runs stmt, an insertRow, with the next row.
 func (r *rows) insert(stmt *sqlite3.Stmt) error {
 	r.next()
-	if err := stmt.BindInt64(1, r.a); err != nil {
-		return err
+	return errors.Join(stmt.BindInt64(1, r.a), stmt.BindBlob(2, r.b), stmt.Exec())
+}
+
+// appends prepares transactions that append n rows with blobs of that length to the table,
+// which is there.
+func appends(s *stand, c *sqlite3.Conn, n, length int) func() error {
+	begin, insert, commit := statement(s, c, "BEGIN IMMEDIATE"), statement(s, c, insertRow), statement(s, c, "COMMIT")
+	rows := newRows(length)
+	return func() error {
+		err := begin.Exec()
+		for i := 0; i < n && err == nil; i++ {
+			err = rows.insert(insert)
+		}
+		if err != nil {
+			return err
+		}
+		return commit.Exec()
 	}
-	if err := stmt.BindBlob(2, r.b); err != nil {
-		return err
-	}
-	return stmt.Exec()
 }
 
 // load creates the table with n rows, in one transaction.
-func load(c *sqlite3.Conn, n int) error {
-	if err := c.Exec(createTable); err != nil {
-		return err
-	}
-	op, err := newBulk(c, n, newRows(blobSize))
-	if err != nil {
-		return err
-	}
-	return errors.Join(op.run(1), op.close())
+func load(s *stand, c *sqlite3.Conn, n int) {
+	check(c.Exec(createTable))
+	check(appends(s, c, n, blobSize)())
 }
 
-func loadPoint(c *sqlite3.Conn, s sizes) error { return load(c, s.point) }
-
-func loadScan(c *sqlite3.Conn, s sizes) error { return load(c, s.scan) }
+// readRow reads the row of that id.
+func readRow(s *stand, c *sqlite3.Conn, id int) {
+	stmt := statement(s, c, fmt.Sprintf(`SELECT a FROM t WHERE id = %d`, id))
+	if !stmt.Step() || stmt.ColumnInt64(0) == 0 {
+		check(errors.Join(fmt.Errorf("row %d was not read", id), stmt.Err()))
+	}
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -63,13 +62,11 @@ func (s *server) describe() string {
 
 // newStore returns the address of a store that isn't there: in a schema of a new name.
 func (s *server) newStore() string {
-	var name [8]byte
-	rand.Read(name[:]) // never fails
 	separator := "?"
 	if strings.Contains(s.url, "?") {
 		separator = "&"
 	}
-	return s.url + separator + "schema=greenroom_bench_" + hex.EncodeToString(name[:])
+	return s.url + separator + "schema=greenroom_bench_" + strings.ToLower(rand.Text())
 }
 
 // parseEngine takes the value of -engine apart: an engine, and the address of a

@@ -48,7 +48,7 @@ func TestNewStore(t *testing.T) {
 		s := &server{url: url}
 		for range 10 {
 			got := s.newStore()
-			if name, ok := strings.CutPrefix(got, want); !ok || len(name) != 16 || seen[name] {
+			if name, ok := strings.CutPrefix(got, want); !ok || len(name) != 26 || seen[name] {
 				t.Errorf("%s: got %s after %v", url, got, seen)
 			} else {
 				seen[name] = true

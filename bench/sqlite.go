@@ -1,14 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/vfs/memdb"
 
-	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // Peers of the SQLite workloads.
@@ -19,167 +23,225 @@ const (
 	rawEngine      = "raw"
 )
 
-// A workload is something to do to a connection, the same wherever it leads.
-type workload struct {
-	name, unit string
-	// peers are those of the workload on an engine of this machine, farPeers those on
-	// one behind a network: there a local file is no choice that anybody has.
-	peers, farPeers []string
-	// load fills the database, nil leaves it empty. When there is something to
-	// load, the place is reopened afterwards: reads shall find the data where it
-	// comes to rest, not where it was just written.
-	load func(*sqlite3.Conn, sizes) error
-	// start prepares the statements.
-	start func(*sqlite3.Conn, sizes) (operation, error)
-	// pages is how many pages of all of them an operation reads; nil of what reads all, or
-	// writes.
-	pages func(all int, s sizes) int
-	// recorded is how many operations the raw peer records at most; 0 leaves it to
-	// the sizes.
-	recorded int
-}
+// anActor is the place of the subjects.
+const anActor = ""
 
-// An operation is a workload under way on one connection.
-type operation interface {
-	// run does n operations.
-	run(n int) error
-	// close closes the statements.
-	close() error
-}
+// A place opens connections to one database, which the stand closes. What a workload does
+// to a connection is the same wherever it leads, so that places alone make the difference.
+type place func() *sqlite3.Conn
 
-// workloads returns the SQLite workloads that one connection does in a database, in the
-// order of the table.
-func workloads() []workload {
-	file, memory := []string{fileWALFull}, []string{fileWALFull, memoryVFS}
-	raw := []string{rawEngine}
-	return []workload{
-		{name: "sqlite/insert-1", unit: "txn/s", start: startInsert,
-			peers: []string{fileWALFull, fileDeleteFull, memoryVFS, rawEngine}, farPeers: raw},
-		// Recorded, eight transactions of a full measurement are 100 MB.
-		{name: "sqlite/bulk", unit: "txn/s", start: startBulk, recorded: 8, peers: file, farPeers: raw},
-		{name: "sqlite/blob", unit: "txn/s", start: startBlobs, recorded: 4, peers: file, farPeers: raw},
-		// Reads from the cache ask no engine for anything, so only where that saves a way
-		// through the network there is a raw that does.
-		{name: "sqlite/point", unit: "query/s", load: loadPoint, start: startPoint, pages: pointPages, peers: memory, farPeers: append(raw, memory...)},
-		{name: "sqlite/range", unit: "query/s", load: loadPoint, start: startRange, pages: rangePages, peers: memory, farPeers: append(raw, memory...)},
-		{name: "sqlite/scan", unit: "query/s", load: loadScan, start: startScan, peers: memory, farPeers: raw},
-		{name: "sqlite/mix", unit: "op/s", load: loadPoint, start: startMix, peers: file, farPeers: file},
-		{name: "sqlite/index", unit: "index/s", load: loadScan, start: startIndex, peers: file, farPeers: file},
-		{name: "sqlite/vacuum", unit: "vacuum/s", load: loadScan, start: startVacuum, peers: file, farPeers: file},
-	}
-}
-
-// sqliteLines pairs every workload on an actor's database with each of its peers.
-func sqliteLines(engine string) []line {
-	var lines []line
-	for _, w := range workloads() {
-		peers := w.peers
-		if engine == enginePostgres {
-			peers = w.farPeers
-		}
-		for _, peer := range peers {
-			lines = append(lines, line{w.name, w.unit, w.side("greenroom-" + engine), w.side(peer)})
-		}
-	}
-	return lines
-}
-
-// side is w in the place called name: a peer's name, or else the subject's.
-func (w workload) side(name string) side {
-	return side{name, func(ctx context.Context, at site) (runner, error) {
-		if name == rawEngine {
-			return w.openRaw(ctx, at)
-		}
-		p, err := openPlace(ctx, name, at)
-		if err != nil {
-			return nil, err
-		}
-		return w.open(ctx, p, at.sizes)
-	}}
-}
-
-// openPlace opens the place of a peer that has one, or else the subject's.
-func openPlace(ctx context.Context, name string, at site) (place, error) {
-	switch name {
-	case fileWALFull:
-		return &filePlace{filepath.Join(at.dir, "bench.db"), "WAL"}, nil
-	case fileDeleteFull:
-		return &filePlace{filepath.Join(at.dir, "bench.db"), "DELETE"}, nil
+// openPlace returns the database of that name in a file, through the VFS that go-sqlite3 brings;
+// in its VFS memdb, which keeps pages in memory, knows nothing of the disk and is what a VFS
+// in Go costs at least; or in an actor.
+func openPlace(s *stand, kind, name string) place {
+	file := filepath.Join(s.dir, name+".db")
+	switch kind {
+	case fileWALFull, fileDeleteFull:
+		mode := map[string]string{fileWALFull: "WAL", fileDeleteFull: "DELETE"}[kind]
+		return func() *sqlite3.Conn { return connect(s, file, "journal_mode="+mode, "synchronous=FULL") }
 	case memoryVFS:
-		return openMemory(at), nil
+		file = strings.TrimLeft(filepath.ToSlash(file), "/") // unique in the process
+		memdb.Create(file, nil)
+		s.end(func() error { memdb.Delete(file); return nil })
+		// Connections share a database whose name begins with a slash.
+		dsn := "file:/" + (&url.URL{Path: file}).EscapedPath() + "?vfs=memdb"
+		return func() *sqlite3.Conn { return connect(s, dsn, "synchronous=FULL") }
 	}
-	p, err := openActor(ctx, at)
-	if err != nil {
-		return nil, err // and no place that is a nil pointer
-	}
-	return p, nil
+	dsn := mount(s, s.actor(name))
+	return func() *sqlite3.Conn { return connect(s, dsn, "synchronous=FULL") }
 }
 
-// open prepares w in p, which it closes if that fails.
-func (w workload) open(ctx context.Context, p place, s sizes) (*session, error) {
-	if err := w.fill(ctx, p, s); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	c, err := p.connect()
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	op, err := w.start(c, s)
-	if err != nil {
-		return nil, errors.Join(err, c.Close(), p.close())
-	}
-	return &session{p, c, op}, nil
+// mount makes the database of an actor ready for connections, and returns its address.
+func mount(s *stand, a *actorstore.Actor) (dsn string) {
+	const database = "bench.db"
+	v := vfs.New(nil)
+	name := fmt.Sprintf("greenroom-bench-%p", v) // unique in the process
+	check(v.Mount(s.ctx, database, a))
+	s.end(func() error { return v.Unmount(database) })
+	check(v.Register(name))
+	s.end(v.Unregister)
+	return "file:/" + database + "?vfs=" + url.QueryEscape(name)
 }
 
-// fill loads what w needs in p through a connection of its own.
-func (w workload) fill(ctx context.Context, p place, s sizes) error {
-	if w.load == nil {
-		return nil
+// connect opens a connection and runs pragmas on it.
+func connect(s *stand, dsn string, pragmas ...string) *sqlite3.Conn {
+	c := owned(s, must(sqlite3.Open(dsn)))
+	for _, p := range pragmas {
+		check(c.Exec("PRAGMA " + p))
 	}
-	c, err := p.connect()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(w.load(c, s), c.Close()); err != nil {
-		return err
-	}
-	return p.reopen(ctx)
+	return c
 }
 
-// A session is a workload at work in a place: the runner of its side.
-type session struct {
-	place place
-	conn  *sqlite3.Conn
-	op    operation
-}
-
-var _ runner = (*session)(nil)
-
-func (s *session) run(_ context.Context, n int) error { return s.op.run(n) }
-
-func (s *session) counts() faultkv.Counts { return s.place.counts() }
-
-func (s *session) close() error {
-	return errors.Join(s.op.close(), s.conn.Close(), s.place.close())
-}
-
-// prepare prepares one statement.
-func prepare(c *sqlite3.Conn, sql string) (*sqlite3.Stmt, error) {
+// statement prepares one statement.
+func statement(s *stand, c *sqlite3.Conn, sql string) *sqlite3.Stmt {
 	stmt, _, err := c.Prepare(sql)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", sql, err)
-	}
-	return stmt, nil
+	check(err)
+	return owned(s, stmt)
 }
 
-// prepareAll prepares statements, each to where it goes. The caller closes those that are
-// not nil, also after an error.
-func prepareAll(c *sqlite3.Conn, to map[string]**sqlite3.Stmt) error {
-	for sql, stmt := range to {
-		var err error
-		if *stmt, err = prepare(c, sql); err != nil {
+// loaded returns a place with n rows in it, or an empty one for none.
+func loaded(s *stand, kind, name string, n int) place {
+	connect := openPlace(s, kind, name)
+	if n == 0 {
+		return connect
+	}
+	check(s.visit(func(*stand) { load(s, connect(), n) }))
+	if kind != anActor { // closing the last connection forgot what can be forgotten
+		return connect
+	}
+	s.restart()
+	return openPlace(s, kind, name)
+}
+
+// in opens the workload on SQLite in a kind of place: with one connection to one database,
+// or to each of many.
+func (w workload) in(kind string) func(*stand) {
+	return func(s *stand) {
+		databases, rows := 1, 0
+		if w.many {
+			databases = s.sizes.actors
+		}
+		if w.rows != nil {
+			rows = w.rows(s.sizes)
+		}
+		for i := range databases {
+			op := w.start(s, loaded(s, kind, name(i), rows)())
+			if w.many {
+				// The first transaction finds nothing in SQLite's cache: with many databases it
+				// would not be over with the warm-up.
+				check(op())
+			}
+			if w.many && kind == memoryVFS {
+				op = yielding(op)
+			}
+			s.workers = append(s.workers, repeat(op))
+		}
+	}
+}
+
+// yielding is for where nothing waits for a disk: else one worker would make many
+// transactions on end, with what it needs in the caches of the processor, which none of 200
+// has otherwise.
+func yielding(op func() error) func() error {
+	return func() error {
+		defer runtime.Gosched()
+		return op()
+	}
+}
+
+// startInsert is sqlite/insert-1: every operation is a durable transaction of one row.
+func startInsert(s *stand, c *sqlite3.Conn) func() error {
+	check(c.Exec(createTable))
+	stmt, rows := statement(s, c, insertRow), newRows(blobSize)
+	return func() error { return rows.insert(stmt) }
+}
+
+// startBulk is sqlite/bulk: every operation is a transaction that appends many rows.
+func startBulk(s *stand, c *sqlite3.Conn) func() error {
+	check(c.Exec(createTable))
+	return appends(s, c, s.sizes.bulk, blobSize)
+}
+
+// blobLength is the size of the blobs of sqlite/blob.
+const blobLength = 1 << 20
+
+// startBlobs is sqlite/blob: every operation is a transaction that appends a few large
+// blobs.
+func startBlobs(s *stand, c *sqlite3.Conn) func() error {
+	check(c.Exec(createTable))
+	return appends(s, c, s.sizes.blobs, blobLength)
+}
+
+// startPoint is sqlite/point: every operation reads one random row by its primary key. All
+// pages are in SQLite's own cache, so that what is measured is how a read transaction begins
+// and ends.
+func startPoint(s *stand, c *sqlite3.Conn) func() error {
+	return warm(s, statement(s, c, `SELECT a, b FROM t WHERE id = ?`), 1)
+}
+
+// rangeRows is how many rows a query of sqlite/range reads.
+const rangeRows = 100
+
+// startRange is sqlite/range: every operation reads some rows that follow each other, from a
+// random one on. All pages are in SQLite's own cache.
+func startRange(s *stand, c *sqlite3.Conn) func() error {
+	return warm(s, statement(s, c, `SELECT a, b FROM t WHERE id >= ? AND id < ?`), rangeRows)
+}
+
+// warm reads all rows, so many at a time, and returns what reads some from a random one on.
+func warm(s *stand, stmt *sqlite3.Stmt, rows int) func() error {
+	last := s.sizes.point - rows + 1
+	for id := 1; id <= last; id += rows {
+		check(readRows(stmt, int64(id), rows))
+	}
+	rnd := newRand(uint64(1 + min(rows, 3)))
+	return func() error { return readRows(stmt, 1+rnd.Int64N(int64(last)), rows) }
+}
+
+// readRows runs stmt for the rows from one id on. Its first parameter is that id, and its
+// second, if it has one, the id behind the last row.
+func readRows(stmt *sqlite3.Stmt, from int64, rows int) error {
+	for i := range stmt.BindCount() {
+		if err := stmt.BindInt64(i+1, from+int64(i*rows)); err != nil {
 			return err
 		}
 	}
-	return nil
+	for id := from; id < from+int64(rows); id++ {
+		if !stmt.Step() {
+			return errors.Join(fmt.Errorf("row %d was not read", id), stmt.Reset())
+		}
+		if a, b := stmt.ColumnInt64(0), stmt.ColumnRawBlob(1); a != id || len(b) != blobSize {
+			return errors.Join(fmt.Errorf("row %d has a = %d and a blob of %d bytes", id, a, len(b)), stmt.Reset())
+		}
+	}
+	return stmt.Reset()
+}
+
+// scanCache is what SQLite may cache during a scan, in KiB: 64 pages, so that every page of
+// the table is read through the VFS every time.
+const scanCache = `PRAGMA cache_size = -256`
+
+// startScan is sqlite/scan: every operation reads the whole table.
+func startScan(s *stand, c *sqlite3.Conn) func() error {
+	check(c.Exec(scanCache))
+	stmt, n := statement(s, c, `SELECT count(a), sum(a) FROM t`), int64(s.sizes.scan)
+	return func() error {
+		stmt.Step() // Reset reports its error
+		count, sum := stmt.ColumnInt64(0), stmt.ColumnInt64(1)
+		if err := stmt.Reset(); err != nil {
+			return err
+		}
+		if count != n || sum != n*(n+1)/2 {
+			return fmt.Errorf("a scan found %d rows with the sum %d, not %d", count, sum, n)
+		}
+		return nil
+	}
+}
+
+// mixReads is how many of ten operations of sqlite/mix read.
+const mixReads = 9
+
+// startMix is sqlite/mix: of ten operations nine are sqlite/point, and one is a durable
+// transaction that updates a random row.
+func startMix(s *stand, c *sqlite3.Conn) func() error {
+	point, update := startPoint(s, c), statement(s, c, `UPDATE t SET b = ? WHERE id = ?`)
+	rnd, noise, b, next := newRand(3), newNoise(3), make([]byte, blobSize), 0
+	return func() error {
+		if next++; next%(mixReads+1) != 0 {
+			return point()
+		}
+		noise.Read(b) // never fails
+		return errors.Join(update.BindBlob(1, b), update.BindInt64(2, 1+rnd.Int64N(int64(s.sizes.point))), update.Exec())
+	}
+}
+
+// startIndex is sqlite/index: an index on the random column of the whole table is made, and
+// dropped.
+func startIndex(_ *stand, c *sqlite3.Conn) func() error {
+	return func() error { return c.Exec(`CREATE INDEX i ON t(b); DROP INDEX i`) }
+}
+
+// startVacuum is sqlite/vacuum: the whole database is written anew.
+func startVacuum(_ *stand, c *sqlite3.Conn) func() error {
+	return func() error { return c.Exec(`VACUUM`) }
 }

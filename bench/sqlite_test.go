@@ -3,33 +3,34 @@ package main
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 // tinySizes let every workload run in milliseconds. The scanned table is still
 // larger than scanCache.
 func tinySizes() sizes {
-	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, recorded: 4, actors: 5, opens: 2, speedtest: 1}
+	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, actors: 5, opens: 2, speedtest: 1}
 }
 
 // TestLines runs every line at a tiny size over the memory engine, and holds what
 // each workload asks of its engine: a faster clock must not hide another work.
 func TestLines(t *testing.T) {
-	lines := allLines(engineMem, false)
-	for _, l := range allLines(enginePostgres, false) { // those that only a far engine has
-		if !slices.ContainsFunc(lines, func(m line) bool { return m.title() == l.title() }) {
-			lines = append(lines, l)
+	all := lines(engineMem, false)
+	for _, l := range lines(enginePostgres, false) { // those that only a far engine has
+		if !slices.ContainsFunc(all, func(m line) bool { return m.title() == l.title() }) {
+			all = append(all, l)
 		}
 	}
 	bin := t.TempDir()
-	for _, l := range lines {
+	for _, l := range all {
 		t.Run(l.title(), func(t *testing.T) {
-			r, err := measure(t.Context(), l, site{dir: t.TempDir(), bin: bin, engine: engineMem, sizes: tinySizes()}, onePass(2))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := measured(t, l, site{bin: bin, on: engineMem, sizes: tinySizes()}, onePass(2))
 			check := checks[l.name]
 			if check == nil {
 				t.Fatal("no check of its counts")
@@ -134,80 +135,79 @@ func silently(t *testing.T, r result) {
 	}
 }
 
-// TestRawPlaysTheSameBytes holds that the peer "raw" writes what the subject
-// writes, operation by operation.
+// TestRawPlaysTheSameBytes holds that the peer "raw" writes what the subject writes,
+// operation by operation, and of every actor where there are many.
 func TestRawPlaysTheSameBytes(t *testing.T) {
-	w := workloads()[0]
-	at := site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}
-	n := at.sizes.recorded
-	subject, err := w.side("greenroom-mem").open(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at.dir = t.TempDir()
-	raw, err := w.side(rawEngine).open(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := subject.run(t.Context(), n); err != nil { // what isn't recorded
-		t.Fatal(err)
-	}
-	before := subject.counts()
-	for _, r := range []runner{subject, raw} {
-		if err := r.run(t.Context(), n); err != nil {
-			t.Fatal(err)
+	for _, w := range workloads() {
+		if w.kept == 0 {
+			continue
 		}
-	}
-	got, want := raw.counts(), minus(subject.counts(), before)
-	want.Snapshots = 0 // the subject's readers
-	if got != want {
-		t.Errorf("raw asks the engine for %+v, the subject for %+v", got, want)
-	}
-	for _, r := range []runner{subject, raw} {
-		if err := r.close(); err != nil {
-			t.Error(err)
-		}
+		t.Run(w.name, func(t *testing.T) {
+			at := site{on: engineMem, sizes: tinySizes()}
+			played := func(open func(*stand), before int) (c faultkv.Counts, workers int) {
+				staged(t, at, func(s *stand) {
+					open(s)
+					all := func() { check(together(s.workers, func(int) func() bool { return countdown(w.kept) })) }
+					for range before { // what isn't recorded
+						all()
+					}
+					c = s.time(all).counts
+					workers = len(s.workers)
+				})
+				return c, workers
+			}
+			want, workers := played(w.subject(), 1)
+			got, _ := played(w.openRaw, 0)
+			if commits := int64(workers * w.kept * w.commits); got.Commits != commits || got.Durable != commits {
+				t.Errorf("raw makes %d commits, %d of them durable, in %d operations; want %d of each", got.Commits, got.Durable, workers*w.kept, commits)
+			}
+			want.Gets, want.Scans, want.Snapshots = 0, 0, 0 // the subject's readers
+			if strings.HasPrefix(w.name, "host/") {         // waits apart, which many share
+				want.Durable, want.Syncs = want.Commits, 0
+			}
+			if got != want {
+				t.Errorf("raw asks the engine for %+v, the subject for %+v", got, want)
+			}
+		})
 	}
 }
 
-// TestRawRefuses: playing back commits makes sense only where one commit is one
-// operation.
+// TestRawRefuses: playing back commits makes sense only where an operation makes as many as
+// the workload says.
 func TestRawRefuses(t *testing.T) {
-	w := workload{name: "test", start: func(c *sqlite3.Conn, s sizes) (operation, error) {
-		if err := loadPoint(c, s); err != nil {
-			return nil, err
-		}
-		return startPoint(c, s)
+	w := workload{name: "test", commits: 1, kept: 4, start: func(s *stand, c *sqlite3.Conn) func() error {
+		load(s, c, s.sizes.point)
+		return startPoint(s, c)
 	}}
-	if _, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}); !errors.Is(err, errManyCommits) {
-		t.Errorf("error %v, want %v", err, errManyCommits)
-	}
+	staged(t, site{on: engineMem, sizes: tinySizes()}, func(s *stand) {
+		if err := s.visit(w.openRaw); !errors.Is(err, errManyCommits) {
+			t.Errorf("error %v, want %v", err, errManyCommits)
+		}
+	})
 }
 
 // TestReadback: the peer "raw" of a scan reads at least the pages that the subject reads,
 // with one scan of its engine.
 func TestReadback(t *testing.T) {
-	w := workloads()[slices.IndexFunc(workloads(), func(w workload) bool { return w.name == "sqlite/scan" })]
-	r, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := r.counts()
-	if err := r.run(t.Context(), 3); err != nil {
-		t.Error(err)
-	}
-	if c := minus(r.counts(), before); c.Scans != 3 || c.Gets != 0 || c.Commits != 0 {
-		t.Errorf("3 operations took %+v, want 3 scans", c)
-	}
-	// Each page has a metadata row and a row of data.
-	if got := r.(*readback).rows; got < 2*140 {
-		t.Errorf("a scan finds %d rows, want two for each of at least 140 pages", got)
-	}
-	if err := r.close(); err != nil {
-		t.Error(err)
-	}
-	w.load = func(*sqlite3.Conn, sizes) error { return errScript }
-	if _, err := w.openRaw(t.Context(), site{dir: t.TempDir(), engine: engineMem, sizes: tinySizes()}); !errors.Is(err, errScript) {
-		t.Errorf("error %v, want %v", err, errScript)
-	}
+	w := workloadOf("sqlite/scan")
+	staged(t, site{on: engineMem, sizes: tinySizes()}, func(s *stand) {
+		w.openReadback(s)
+		if c := s.measured(3).counts; c.Scans != 3 || c.Gets != 0 || c.Commits != 0 {
+			t.Errorf("3 operations took %+v, want 3 scans", c)
+		}
+		// Each page has a metadata row and a row of data.
+		rows := 0
+		for _, err := range s.engine.Scan(t.Context(), kv.Range{}) {
+			check(err)
+			rows++
+		}
+		if rows < 2*140 {
+			t.Errorf("a scan finds %d rows, want two for each of at least 140 pages", rows)
+		}
+		// What isn't there any more is noticed.
+		check(s.engine.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set([]byte("more"), nil)}}))
+		if err := s.do(1); err == nil {
+			t.Error("a scan that found another number of rows was no error")
+		}
+	})
 }
