@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -33,117 +34,134 @@ var (
 	yellow = color.RGBA{0xc9, 0xa2, 0x0a, 0xff}
 )
 
-// colour is what a verdict looks like; the page's legend says the same.
-func (v verdict) colour() color.RGBA {
-	switch v {
-	case reached:
-		return blue
-	case near:
-		return yellow
-	case missed:
-		return orange
-	}
-	return grey
-}
+// colours are what verdicts look like; the page's legend says the same.
+var colours = map[verdict]color.RGBA{reached: blue, near: yellow, missed: orange, open: grey}
 
-// A point is a value in a row of a chart, with the interval that it lies in.
+// A point is a value in a row of a chart, with the interval that it lies in; that is 0 where
+// there is none.
 type point struct {
 	row          int // counted from the top
 	x, low, high float64
 }
 
-// A chart has a row for each name, from the top, and points in them.
-type chart struct {
-	plot *plot.Plot
-	rows []string
+// A layer is points of one kind.
+type layer struct {
+	shape  draw.GlyphDrawer
+	paint  color.Color
+	points []point
 }
 
-// newChart makes a chart whose x axis is logarithmic and holds at least [low, high].
-func newChart(rows []string, title string, low, high float64) *chart {
+// add adds a point, and its interval.
+func (l *layer) add(row int, x, low, high float64) {
+	l.points = append(l.points, point{row, x, low, high})
+}
+
+// Plot implements plot.Plotter: it draws intervals, with a short line across each end, and a
+// glyph on each of them. The first row is at 0, and the others are below.
+func (l *layer) Plot(c draw.Canvas, p *plot.Plot) {
+	const half = 2.5
+	x, y := p.Transforms(&c)
+	line := draw.LineStyle{Color: l.paint, Width: 1.5}
+	for _, of := range l.points {
+		at := vg.Point{X: x(of.x), Y: y(float64(-of.row))}
+		if of.high > 0 {
+			c.StrokeLine2(line, x(of.low), at.Y, x(of.high), at.Y)
+			for _, end := range []vg.Length{x(of.low), x(of.high)} {
+				c.StrokeLine2(line, end, at.Y-half, end, at.Y+half)
+			}
+		}
+		c.DrawGlyph(draw.GlyphStyle{Color: l.paint, Radius: 4, Shape: l.shape}, at)
+	}
+}
+
+// A chart has a row for each name, from the top, and layers of points, the last on top. Its
+// axis is logarithmic and has a 1, unless it is linear and begins at 0.
+type chart struct {
+	title  string
+	rows   []string
+	across bool // a line at 1 through all rows
+	linear bool
+	layers []*layer
+}
+
+// svg draws the chart as an element of a page. What stands in it is escaped by the library. A
+// chart without rows is empty.
+func (c chart) svg() (template.HTML, error) {
+	if len(c.rows) == 0 {
+		return "", nil
+	}
 	p := plot.New()
 	text := font.Font{Typeface: "Liberation", Variant: "Sans"}
-	p.X.Label.Text = title
+	p.X.Label.Text, p.X.Label.Padding = c.title, 6
 	for _, style := range []*draw.TextStyle{&p.X.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
 		style.Font, style.Color = text, ink
 		style.Font.Size = 10
 	}
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
 	p.X.Color, p.X.Tick.Color = ink, ink
-	p.X.Label.Padding = 6
-	upside := slices.Clone(rows)
-	slices.Reverse(upside)
-	p.NominalY(upside...)
+	c.scale(p)
+	var names plot.ConstantTicks
+	for i, row := range c.rows {
+		names = append(names, plot.Tick{Value: float64(-i), Label: row})
+	}
 	// Room for names in a wider font, where a browser has none of those of the page: they
 	// begin where Liberation's would.
-	p.Y.Padding, p.Y.LineStyle.Width = 22, 0
+	p.Y.Padding, p.Y.LineStyle.Width, p.Y.Tick.Length, p.Y.Tick.Marker = 22, 0, 0, names
+	p.Y.Min, p.Y.Max = 0.3-float64(len(c.rows)), 0.7
+	grid := plotter.NewGrid() // a pale line along every row, and across for every named value
+	grid.Vertical.Color, grid.Horizontal.Color = pale, pale
+	p.Add(grid)
+	if c.across {
+		p.Add(across{})
+	}
+	for _, l := range c.layers {
+		p.Add(l)
+	}
+	p.BackgroundColor = color.Transparent
+	canvas := vgsvg.New(width, margins+rowHeight*vg.Length(len(c.rows)))
+	// The last value of the axis stands half behind its end.
+	p.Draw(draw.Crop(draw.New(canvas), 0, -0.6*vg.Centimeter, 0, 0))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return "", err
+	}
+	// A document's head has no place inside of another.
+	_, element, found := strings.Cut(b.String(), "<svg")
+	if !found {
+		return "", errors.New("the chart is not an SVG")
+	}
+	return template.HTML("<svg" + element), nil
+}
+
+// scale has the axis hold all points and their intervals.
+func (c chart) scale(p *plot.Plot) {
+	low, high := 1.0, 1.0
+	for _, l := range c.layers {
+		for _, of := range l.points {
+			low, high = min(low, of.x), max(high, of.x, of.high)
+			if of.high > 0 {
+				low = min(low, of.low)
+			}
+		}
+	}
 	// The axis ends at values that have a name.
-	p.X.Min, p.X.Max = round(low, math.Floor), round(high, math.Ceil)
+	if c.linear {
+		p.X.Min, p.X.Max, p.X.Tick.Marker = 0, round(high, true), whole{}
+		return
+	}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+	p.X.Min, p.X.Max = round(low, false), round(high, true)
 	if p.X.Min == p.X.Max { // an axis has a length
 		p.X.Min, p.X.Max = p.X.Min/2, 2*p.X.Max
 	}
-	p.Y.Min, p.Y.Max = -0.7, float64(len(rows))-0.3
-	return &chart{p, rows}
 }
 
-// y is where a row is.
-func (c *chart) y(row int) float64 { return float64(len(c.rows) - 1 - row) }
+// across is a line at 1 through all rows.
+type across struct{}
 
-// grid draws a pale line along every row, and across for every named value.
-func (c *chart) grid() {
-	g := plotter.NewGrid()
-	g.Vertical.Color, g.Horizontal.Color = pale, pale
-	c.plot.Add(g)
-}
-
-// across draws a line at x through all rows.
-func (c *chart) across(x float64) error {
-	l, err := plotter.NewLine(plotter.XYs{{X: x, Y: c.plot.Y.Min}, {X: x, Y: c.plot.Y.Max}})
-	if err != nil {
-		return err
-	}
-	l.Color, l.Width = ink, 1
-	c.plot.Add(l)
-	return nil
-}
-
-// points draws points of one kind.
-func (c *chart) points(ps []point, shape draw.GlyphDrawer, paint color.Color) error {
-	if len(ps) == 0 {
-		return nil
-	}
-	var at plotter.XYs
-	for _, p := range ps {
-		at = append(at, plotter.XY{X: p.x, Y: c.y(p.row)})
-	}
-	s, err := plotter.NewScatter(at)
-	if err != nil {
-		return err
-	}
-	s.GlyphStyle = draw.GlyphStyle{Color: paint, Radius: 4, Shape: shape}
-	c.plot.Add(s)
-	return nil
-}
-
-// intervals draws the intervals of points.
-func (c *chart) intervals(ps []point, paint color.Color) error {
-	if len(ps) == 0 {
-		return nil
-	}
-	var bars struct {
-		plotter.XYs
-		plotter.XErrors
-	}
-	for _, p := range ps {
-		bars.XYs = append(bars.XYs, plotter.XY{X: p.x, Y: c.y(p.row)})
-		bars.XErrors = append(bars.XErrors, struct{ Low, High float64 }{p.low - p.x, p.high - p.x})
-	}
-	e, err := plotter.NewXErrorBars(bars)
-	if err != nil {
-		return err
-	}
-	e.Color, e.Width, e.CapWidth = paint, 1.5, 5
-	c.plot.Add(e)
-	return nil
+// Plot implements plot.Plotter.
+func (across) Plot(c draw.Canvas, p *plot.Plot) {
+	x, _ := p.Transforms(&c)
+	c.StrokeLine2(draw.LineStyle{Color: ink, Width: 1}, x(1), c.Min.Y, x(1), c.Max.Y)
 }
 
 // A mark is a glyph: an upright line that is higher than the others, so that what lies on it
@@ -153,11 +171,7 @@ type mark struct{}
 // DrawGlyph implements draw.GlyphDrawer.
 func (mark) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	const half = 7
-	c.SetLineStyle(draw.LineStyle{Color: s.Color, Width: 2})
-	var p vg.Path
-	p.Move(vg.Point{X: at.X, Y: at.Y - half})
-	p.Line(vg.Point{X: at.X, Y: at.Y + half})
-	c.Stroke(p)
+	c.StrokeLine2(draw.LineStyle{Color: s.Color, Width: 2}, at.X, at.Y-half, at.X, at.Y+half)
 }
 
 // A halo is a glyph: a ring so wide that a point of another kind fits in, and is seen where
@@ -173,30 +187,6 @@ func (halo) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	p.Arc(at, radius, 0, 2*math.Pi)
 	p.Close()
 	c.Stroke(p)
-}
-
-// svg draws the chart as an element of a page. What stands in it is escaped by the library.
-func (c *chart) svg() (template.HTML, error) {
-	canvas := vgsvg.New(width, margins+rowHeight*vg.Length(len(c.rows)))
-	c.plot.BackgroundColor = color.Transparent
-	// The last value of the axis stands half behind its end.
-	c.plot.Draw(draw.Crop(draw.New(canvas), 0, -0.6*vg.Centimeter, 0, 0))
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return "", err
-	}
-	// A document's head has no place inside of another.
-	start := bytes.Index(b.Bytes(), []byte("<svg"))
-	if start < 0 {
-		return "", errors.New("the chart is no SVG")
-	}
-	return template.HTML(b.Bytes()[start:]), nil
-}
-
-// linear has the axis begin at 0 and go on in equal steps.
-func (c *chart) linear() {
-	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LinearScale{}, whole{}
-	c.plot.X.Min = 0
 }
 
 // whole are the ticks of a linear axis, whose labels have no digits that say nothing.
@@ -215,20 +205,14 @@ func (whole) Ticks(low, high float64) []plot.Tick {
 // steps are the values with a name in every power of ten.
 var steps = []float64{1, 2, 5, 10}
 
-// round moves x to a value with a name, below or above it as by says.
-func round(x float64, by func(float64) float64) float64 {
+// round moves x to a value with a name, above it if up says so, or else below.
+func round(x float64, up bool) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
-	up := by(0.5) == 1
-	found := power
-	for _, s := range steps {
-		switch v := s * power; {
-		case v <= x*(1+1e-9) && !up:
-			found = v
-		case v >= x*(1-1e-9) && up:
-			return v
-		}
+	i := slices.IndexFunc(steps, func(s float64) bool { return s*power >= x*(1-1e-9) })
+	if !up && steps[i]*power > x*(1+1e-9) {
+		i--
 	}
-	return found
+	return steps[i] * power
 }
 
 // digits is how many digits behind the point a value with a name has.

@@ -12,44 +12,28 @@ var pageSource string
 
 // A page is what the template is filled with. Charts that are empty aren't shown.
 type page struct {
-	Facts                           [][2]string
-	Lines                           []line
+	run
 	Ratios, Changes, Calls, Memory  template.HTML
 	Reached, Near, Missed, Promised int
 }
 
 func writePage(w io.Writer, r run) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
-		"significant": significant, "known": known, "mib": mib,
-		"verdict": func(l line) string { return string(l.verdict()) },
+		"significant": significant, "known": known, "mib": mib, "verdict": line.verdict,
 	}).Parse(pageSource)
 	if err != nil {
 		return err
 	}
-	p := page{Facts: r.Facts, Lines: r.Lines}
+	count := map[verdict]int{}
 	for _, l := range r.Lines {
-		switch l.verdict() {
-		case reached:
-			p.Reached++
-		case near:
-			p.Near++
-		case missed:
-			p.Missed++
-		case open:
-			continue
-		}
-		p.Promised++
+		count[l.verdict()]++
 	}
-	for _, c := range []struct {
-		to   *template.HTML
-		draw func() (template.HTML, error)
-	}{
-		{&p.Ratios, func() (template.HTML, error) { return ratioChart(r.Lines) }},
-		{&p.Changes, func() (template.HTML, error) { return changeChart(r.Before, r.Lines) }},
-		{&p.Calls, func() (template.HTML, error) { return callChart(r.Lines) }},
-		{&p.Memory, func() (template.HTML, error) { return memoryChart(r.Lines) }},
+	p := page{run: r, Reached: count[reached], Near: count[near], Missed: count[missed], Promised: len(r.Lines) - count[open]}
+	for to, c := range map[*template.HTML]chart{
+		&p.Ratios: ratioChart(r.Lines), &p.Changes: changeChart(r.Before, r.Lines),
+		&p.Calls: callChart(r.Lines), &p.Memory: memoryChart(r.Lines),
 	} {
-		if *c.to, err = c.draw(); err != nil {
+		if *to, err = c.svg(); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
 )
 
 // sampled are lines of every verdict.
@@ -83,7 +85,7 @@ func TestSelfContained(t *testing.T) {
 func TestMemoryChart(t *testing.T) {
 	both := sampled()[0]
 	both.PeerPeak = both.SubjectPeak
-	chart, err := memoryChart([]line{both})
+	chart, err := memoryChart([]line{both}).svg()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +93,24 @@ func TestMemoryChart(t *testing.T) {
 	ring := strings.Index(string(chart), "stroke:#D96B0B")
 	if at < 0 || ring < 0 || ring > at || !strings.Contains(string(chart), "fill:none;stroke:#D96B0B") {
 		t.Errorf("the chart has its point at %d and its ring at %d:\n%s", at, ring, chart)
+	}
+}
+
+// TestScale: an axis holds all points and their intervals, and ends at values with a name; a
+// linear one begins at 0.
+func TestScale(t *testing.T) {
+	l := &layer{}
+	l.add(0, 3, 0.3, 30)
+	l.add(1, 60, 0, 0)
+	for _, tt := range []struct {
+		linear    bool
+		low, high float64
+	}{{false, 0.2, 100}, {true, 0, 100}} {
+		p := plot.New()
+		chart{linear: tt.linear, layers: []*layer{l}}.scale(p)
+		if math.Abs(p.X.Min-tt.low) > 1e-9 || math.Abs(p.X.Max-tt.high) > 1e-9 {
+			t.Errorf("linear %v: %v to %v, want %v to %v", tt.linear, p.X.Min, p.X.Max, tt.low, tt.high)
+		}
 	}
 }
 
@@ -114,7 +134,7 @@ func TestRound(t *testing.T) {
 	for _, tt := range []struct{ x, low, high float64 }{
 		{1, 1, 1}, {0.3, 0.2, 0.5}, {7, 5, 10}, {5, 5, 5}, {23, 20, 50}, {0.99, 0.5, 1}, {1000, 1000, 1000},
 	} {
-		low, high := round(tt.x, math.Floor), round(tt.x, math.Ceil)
+		low, high := round(tt.x, false), round(tt.x, true)
 		if math.Abs(low-tt.low) > 1e-9 || math.Abs(high-tt.high) > 1e-9 {
 			t.Errorf("round(%v) = %v, %v, want %v, %v", tt.x, low, high, tt.low, tt.high)
 		}
