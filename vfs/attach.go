@@ -25,7 +25,6 @@ type shared struct {
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlpdb
 func (h *handle) SetDB(conn any) {
-	h.use.belongs(conn)
 	if conn == nil || h.conn != nil {
 		return
 	}

@@ -38,7 +38,6 @@ type handle struct {
 	counterSeq uint64
 	shown      bool
 
-	use  logUse                 // in WAL mode
 	shm  sqlitevfs.SharedMemory // nil where there is none
 	conn any                    // the connection, once SQLite has said which
 	busy func() bool            // asks its busy handler

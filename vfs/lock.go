@@ -165,7 +165,6 @@ func (h *handle) lockExclusive() error {
 		db.stats.busyWriter.Add(1)
 		return sqlite3.BUSY
 	case h.logged:
-		h.usesIndex() // it does without from now on
 		h.strict = true
 	case h.view != db.cur:
 		db.stats.busySnapshot.Add(1)

@@ -41,8 +41,8 @@ type Options struct {
 	// newest ones. Beyond either bound, the next read of a page that isn't in SQLite's
 	// cache fails with ErrSnapshotTooOld (see Cause), and the transaction must be
 	// rolled back. A transaction that reads the newest state is not bounded, nor is
-	// the writer. In WAL mode it is the log that is kept alive, and MaxSnapshotAge
-	// bounds that. 0 means 5 minutes and 64, a negative number no bound.
+	// the writer. In WAL mode they mean nothing: there a reader keeps the log alive.
+	// 0 means 5 minutes and 64, a negative number no bound.
 	MaxSnapshotAge time.Duration
 	MaxSnapshots   int
 	// MaxConns bounds the open connections of a pool. Each one costs about a

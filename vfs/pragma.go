@@ -34,7 +34,6 @@ func (h *handle) pragma(name, value string) (string, error) {
 			if err := h.db.owned(h.ctx); err != nil {
 				return "", h.sqliteError(err, sqlite3.IOERR_LOCK)
 			}
-			h.db.takeTurn(h)
 		}
 		return "", nil
 	case "journal_mode":

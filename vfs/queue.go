@@ -16,7 +16,8 @@ import (
 //
 // They wait before they read anything: SQLite announces that a transaction will write
 // (beginHint). One that has read something and then wants to write can't wait: what
-// it has read would be old when its turn comes. In WAL mode, too: see walturn.go.
+// it has read would be old when its turn comes. In WAL mode there is no queue: writers
+// compete for the lock in SQLite's index, as they do in a file.
 
 // A waiter is a connection in the queue.
 type waiter struct {
@@ -26,9 +27,6 @@ type waiter struct {
 	// for any more: then it looks again.
 	turn  chan struct{}
 	since int64 // how many had become the writer when this one queued up
-
-	idle     int   // how often in a row the turn was found unused, in WAL mode
-	idleTurn int64 // which turn that was
 }
 
 // askAfter is how often the busy handler is asked. Most keep a time in milliseconds.
@@ -79,7 +77,6 @@ func (w *waiter) wait() bool {
 		case <-ctx.Done():
 			return false
 		case <-ask.C:
-			w.ask()
 			if w.h.busy == nil || !w.h.busy() {
 				return false
 			}
@@ -93,23 +90,19 @@ func (w *waiter) wait() bool {
 func (db *database) passOn() {
 	// Readers need no turn. If a journal was left behind, nobody does: whoever
 	// comes first rolls it back, and the others wait again.
-	// Nor does who wants to write with a journal when others are in WAL mode: he will
-	// see that the database is, and queue up again.
+	// Nor does a connection that wants to write with a journal when others are in WAL
+	// mode: it will see that the database is.
 	db.queue = slices.DeleteFunc(db.queue, func(w *waiter) bool {
-		if w.writes && !db.hot && w.h.logged == (db.wal.users > 0) {
+		if w.writes && !db.hot && db.wal.users == 0 {
 			return false
 		}
 		close(w.turn)
 		return true
 	})
-	if len(db.queue) > 0 && db.owner.Load() == nil && db.wal.turns.holder.Load() == nil {
+	if len(db.queue) > 0 && db.owner.Load() == nil {
 		w := db.queue[0]
 		db.queue = slices.Delete(db.queue, 0, 1)
-		if w.h.logged {
-			db.giveTurn(w.h)
-		} else {
-			db.begin(w.h)
-		}
+		db.begin(w.h)
 		if behind := db.turns - w.since - 1; behind > db.stats.mostBehind.Load() {
 			db.stats.mostBehind.Store(behind)
 		}

@@ -17,17 +17,6 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
-// writeMode puts the database in a journal mode in which writers queue up.
-func writeMode(t testing.TB, db queryer, mode string) {
-	t.Helper()
-	if mode == "wal" && !canSeeLocks {
-		t.Skip("SQLite's locks can't be seen here")
-	}
-	if got := one[string](t, db, "PRAGMA journal_mode="+mode); got != mode {
-		t.Fatalf("PRAGMA journal_mode=%s: %s", mode, got)
-	}
-}
-
 // A writingKind is a way to run a transaction that writes. Each returns which one of
 // all transactions it was.
 type writingKind struct {
@@ -68,14 +57,12 @@ var writingKinds = []writingKind{
 // two rounds of the others, neither with transactions that begin as writers nor with
 // single statements, and also when some are rolled back.
 func TestFairness(t *testing.T) {
-	for _, mode := range []string{"delete", "wal"} {
-		for _, kind := range writingKinds {
-			t.Run(mode+"/"+kind.name, func(t *testing.T) { fairly(t, mode, kind) })
-		}
+	for _, kind := range writingKinds {
+		t.Run(kind.name, func(t *testing.T) { fairly(t, kind) })
 	}
 }
 
-func fairly(t *testing.T, mode string, kind writingKind) {
+func fairly(t *testing.T, kind writingKind) {
 	const writers, most = 10, 20
 	each := 1000
 	if raceDetector || testing.Short() {
@@ -83,7 +70,6 @@ func fairly(t *testing.T, mode string, kind writingKind) {
 	}
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{MaxConns: writers + 1})
-	writeMode(t, db, mode)
 	exec(t, db, "create table t(b)")
 	exec(t, db, "insert into t values (0)")
 	// All of them wait before one may write, or on one core each might be done before
@@ -135,21 +121,12 @@ func raise(a *atomic.Int64, n int64) {
 	}
 }
 
-// TestQueueOrder: connections write in the order in which they asked. The time stands
-// still while one of them can run: in WAL mode a turn that is not used for a while, as on
-// a machine that stalls, goes to the next.
-func TestQueueOrder(t *testing.T) {
-	for _, mode := range []string{"delete", "wal"} {
-		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { inOrder(t, mode) })
-		})
-	}
-}
+// TestQueueOrder: connections write in the order in which they asked.
+func TestQueueOrder(t *testing.T) { synctest.Test(t, inOrder) }
 
-func inOrder(t *testing.T, mode string) {
+func inOrder(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{MaxConns: 6})
-	writeMode(t, db, mode)
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	exec(t, first, "begin immediate")
@@ -180,8 +157,8 @@ func inOrder(t *testing.T, mode string) {
 	}
 }
 
-// TestWaitEnds: the busy handler and the context end the wait, and who has gone
-// away holds up nobody.
+// TestWaitEnds: the busy handler and the context end the wait for another writer, and a
+// connection that has given up holds up no other one.
 func TestWaitEnds(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		t.Run(mode, func(t *testing.T) { waitEnds(t, mode) })
@@ -190,8 +167,7 @@ func TestWaitEnds(t *testing.T) {
 
 func waitEnds(t *testing.T, mode string) {
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, nil)
-	writeMode(t, db, mode)
+	db := r.open(t, &Options{Pragmas: []string{"journal_mode=" + mode}})
 	exec(t, db, "create table t(b)")
 	first := oneConn(t, db)
 	for _, q := range []string{"begin immediate", "insert into t values (1)"} {

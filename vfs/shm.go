@@ -22,7 +22,6 @@ type shmDir struct {
 	offered bool // the platform has shared memory
 	path    string
 	made    bool
-	probe   *indexFile // sees who holds locks; for everybody who has the log open
 }
 
 // init chooses a name in the folder dir, "" for the system's.
@@ -39,13 +38,8 @@ func (s *shmDir) open() sqlitevfs.SharedMemory {
 	if !s.offered {
 		return nil
 	}
-	return patient{sqlitevfs.NewSharedMemory(s.file(), sqlitevfs.OPEN_MAIN_DB)}
+	return sqlitevfs.NewSharedMemory(s.file(), sqlitevfs.OPEN_MAIN_DB)
 }
-
-// patient hides that the shared memory takes a timeout for its locks
-// (SQLITE_FCNTL_LOCK_TIMEOUT). With one SQLite would try to get the lock for writing
-// before it announces that it will write, and be quicker than those in the queue.
-type patient struct{ sqlitevfs.SharedMemory }
 
 func (s *shmDir) file() string { return filepath.Join(s.path, "index") }
 
@@ -73,11 +67,6 @@ func (s *shmDir) make() error {
 		return fmt.Errorf("vfs: shared memory: %w", err)
 	}
 	s.made = true
-	probe, err := openIndex(s.file())
-	if err != nil {
-		return fmt.Errorf("vfs: shared memory: %w", err)
-	}
-	s.probe = probe
 	return nil
 }
 
@@ -87,8 +76,6 @@ func (s *shmDir) remove(db *database) {
 		return
 	}
 	s.made = false
-	s.probe.close()
-	s.probe = nil
 	if err := os.RemoveAll(s.path); err != nil {
 		db.log.Warn("vfs: removing shared memory", "database", db.name, "error", err)
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -59,26 +57,6 @@ func TestCheckTooOld(t *testing.T) {
 		}
 		exec(t, attached, "detach x")
 	}
-}
-
-// TestCheckTooOldWAL: it is the same where the state is in the log.
-func TestCheckTooOldWAL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := agingRig(t, Options{MaxSnapshotAge: time.Hour})
-		old := oneConn(t, db)
-		exec(t, old, "begin; select count(*) from t where a < 3")
-		exec(t, db, "update t set b = randomblob(3000)")
-		time.Sleep(2 * time.Hour)
-		found, err := answer(t.Context(), old, "pragma integrity_check")
-		if carries(t, err, lockedOut, ErrSnapshotTooOld); found != "" {
-			t.Errorf("found %q", found)
-		}
-		exec(t, old, "rollback")
-		intact(t, old)
-		if err := old.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // TestRefusedReads fails every read of the engine once, of checks and of what else looks

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -64,10 +63,7 @@ type sharedLog struct {
 	// stored. What it had must be in the main file first.
 	restarted bool // +checklocks:write
 
-	users    int           // connections that have the log open  +checklocks:database.mu
-	turns    turns         // who of them writes
-	commits  atomic.Uint64 // transactions that were stored
-	logAging               // +checklocks:database.mu
+	users int // connections that have the log open  +checklocks:database.mu
 }
 
 // errKept: SQLite deletes a log of which the main file lacks a part.

@@ -19,18 +19,9 @@ type walFile struct {
 
 var _ sqlitevfs.File = (*walFile)(nil)
 
-// openLog is h's way into WAL mode. Somebody who writes with a rollback journal, or has
-// the file for himself, must be gone first.
+// openLog is h's way into WAL mode. A connection that writes with a rollback journal, or
+// has the file for itself, must be gone first.
 func (h *handle) openLog() (*walFile, error) {
-	f, err := h.enterLog()
-	if err == nil && h.wantWrite {
-		h.db.takeTurn(h) // it was announced before the log was open
-	}
-	return f, err
-}
-
-// enterLog opens the log.
-func (h *handle) enterLog() (*walFile, error) {
 	db, w := h.db, &h.db.wal
 	if err := db.healthy(); err != nil {
 		return nil, err
@@ -58,10 +49,6 @@ func (h *handle) enterLog() (*walFile, error) {
 		w.kept = nil // the index is made anew, from all of the log
 	}
 	w.users++
-	if w.open == nil {
-		w.open = map[*handle]bool{}
-	}
-	w.open[h] = true
 	if h.view != nil {
 		db.release(h.view)
 		h.view = nil
@@ -118,7 +105,6 @@ func (f *walFile) Close() error {
 	db.mu.Lock()
 	w.users--
 	last := w.users == 0
-	h.leaveLog()
 	db.mu.Unlock()
 	err := db.healthy()
 	if last && err == nil {
@@ -158,11 +144,6 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
 		piece, found := h.db.wal.overlaid(f, b[n:], pos)
 		if len(piece) == 0 {
-			// SQLite takes what is behind the end for zeros; for a reader whose state is
-			// gone there was more.
-			if err := h.current(); err != nil {
-				return 0, err
-			}
 			return n, io.EOF
 		}
 		if !found {
@@ -175,9 +156,6 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 			h.db.stats.pageReads.Add(1)
 		}
 		n += len(piece)
-	}
-	if err := h.current(); err != nil {
-		return 0, err // go-sqlite3 looks at no error of a read that is whole
 	}
 	return len(b), nil
 }
@@ -247,7 +225,6 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	h.unstored = true
 	end := w.note(b, off)
-	h.use.blind = w.frame == 0
 	if db.full(&w.file) || h.synchronous() < syncFull && (end || w.frame == 0) {
 		err = f.store(false)
 	}
@@ -263,9 +240,6 @@ func (f *walFile) store(durable bool) error {
 	ends := db.wal.committed
 	err := db.storeLog(f.h.ctx, durable)
 	f.h.ended = f.h.ended || err == nil && (ends || db.wal.frame == 0)
-	if ends && err == nil {
-		db.logAged() // before anybody can read what is new
-	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"github.com/ncruces/go-sqlite3"
+	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
 
 // The main file of a connection in WAL mode.
@@ -74,20 +75,12 @@ func (h *handle) syncLogged() error {
 // checksums that SQLite writes anew when it has overwritten a frame. They need no room,
 // so a failure is one that nobody can undo.
 func (h *handle) commitLogged() error {
-	defer h.db.turnOver(h)
-	if !h.unstored && !h.use.blind {
+	if !h.unstored {
 		return nil
 	}
 	db, w := h.db, &h.db.wal
 	w.write.Lock()
 	defer w.write.Unlock()
-	if h.use.blind {
-		h.use.blind = false
-		db.logAged()
-	}
-	if !h.unstored {
-		return nil
-	}
 	h.unstored = false
 	err := db.healthy()
 	if err == nil {
@@ -96,6 +89,32 @@ func (h *handle) commitLogged() error {
 		}
 	}
 	return h.sqliteError(err, sqlite3.IOERR_WRITE)
+}
+
+// SharedMemory is where SQLite keeps its index of the log, with the locks of readers,
+// writers and checkpoints in it.
+func (h *handle) SharedMemory() sqlitevfs.SharedMemory { return h.shm }
+
+// CheckpointStart is called when SQLite begins to copy from the log to the main file.
+func (h *handle) CheckpointStart() {}
+
+// CheckpointDone is called when it has. That is the last chance to store a part of the
+// log that is not waited for; what is refused stays in memory.
+//
+// https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlckptstart
+func (h *handle) CheckpointDone() {
+	if !h.logged {
+		return
+	}
+	db := h.db
+	db.wal.write.Lock()
+	defer db.wal.write.Unlock()
+	if err := h.mayLog(); err != nil {
+		return
+	}
+	if err := db.storeMain(h.ctx); err != nil {
+		_ = h.sqliteError(err, sqlite3.IOERR_WRITE) // for its Cause; SQLite can't be told
+	}
 }
 
 // sizeLogged is Size.
