@@ -136,8 +136,8 @@ func (a *Actor) Drop(ctx context.Context) error {
 
 // end closes the actor, and calls last before the handle is given up.
 func (a *Actor) end(last func() error) error {
-	if a.inside() {
-		return ErrNested
+	if err := a.outside(context.Background()); err != nil {
+		return err
 	}
 	a.mu.Lock()
 	a.ending = true
@@ -197,7 +197,7 @@ func (a *Actor) Clock() *alarm.Clock { return a.clock }
 // caller must not. Transactions begin as writers and wait for each other, and for an
 // Update that has begun to use SQL. A COMMIT is on stable storage when it returns.
 // The function of an Update uses its Tx instead: a write through the pool is ErrNested
-// there.
+// there, and on another goroutine if its context is the Tx.
 //
 // If the database can't be opened every use of the pool returns why.
 func (a *Actor) SQL() *sql.DB {
@@ -216,22 +216,19 @@ func (a *Actor) SQL() *sql.DB {
 	return a.refused
 }
 
-// mayWrite refuses writes through SQL to the goroutine of an Update, which would keep
-// what it waits for.
-func (a *Actor) mayWrite() error {
-	if a.inside() {
+// outside refuses what would wait for an Update of the actor to the goroutine that runs
+// one, and to others with its transaction as their context: it may wait for them.
+func (a *Actor) outside(ctx context.Context) error {
+	if a.updater.Load() == goid.Get() || ctx.Value(updating{a}) != nil {
 		return ErrNested
 	}
 	return nil
 }
 
-// inside reports whether the calling goroutine runs an Update of the actor.
-func (a *Actor) inside() bool { return a.updater.Load() == goid.Get() }
-
 // enter waits until no other Update runs.
 func (a *Actor) enter(ctx context.Context) error {
-	if a.inside() || ctx.Value(updating{a}) != nil {
-		return ErrNested
+	if err := a.outside(ctx); err != nil {
+		return err
 	}
 	select {
 	case a.updates <- struct{}{}:

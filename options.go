@@ -58,7 +58,7 @@ func (o *DBOptions) options(a *Actor) *vfs.Options {
 	return &vfs.Options{
 		TempMemory: o.TempMemory, TempBytes: o.TempBytes, TempDir: o.TempDir, TxMemory: o.TxMemory,
 		MaxSnapshotAge: o.MaxSnapshotAge, MaxSnapshots: o.MaxSnapshots, Pragmas: slices.Clone(o.Pragmas),
-		Extensions: o.Extensions, Wrap: o.Wrap, MayWrite: a.mayWrite, Logger: a.log, Metrics: a.store.opts.Metrics,
+		Extensions: o.Extensions, Wrap: o.Wrap, MayWrite: a.outside, Logger: a.log, Metrics: a.store.opts.Metrics,
 	}
 }
 

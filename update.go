@@ -16,7 +16,8 @@ import (
 // landed or nothing, and whoever opens the actor next finds out.
 //
 // fn runs exactly once. Updates of one actor run one after the other, in no certain order.
-// An Update within fn is ErrNested, and so is a write through SQL.
+// An Update within fn is ErrNested, and so is a write through SQL, also on another goroutine
+// with tx as its context.
 //
 // A part of the actor that fn doesn't use isn't opened; a transaction that writes nothing
 // commits nothing. Up to the engine's limits a transaction is one commit of the engine. A

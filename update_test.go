@@ -232,20 +232,32 @@ func TestUpdateOutcome(t *testing.T) {
 	}
 }
 
-// TestUpdateNested: what would wait for itself is an error at once.
+// TestUpdateNested: what would wait for itself is an error at once, in WAL mode too, where
+// SQLite itself would not wait.
 func TestUpdateNested(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	r.update(t, create)
 	put := func(tx *greenroom.Tx) error { return tx.Put([]byte("nested"), nil) }
-	for _, sqlFirst := range []bool{false, true} {
+	for _, state := range []string{"nothing written", "sql written", "wal"} {
+		if state == "wal" {
+			for _, q := range []string{"pragma journal_mode=wal", "update t set b = b"} { // by then the log is open
+				_, err := r.actor.SQL().ExecContext(ctx, q)
+				must(t, err)
+			}
+		}
 		r.update(t, func(tx *greenroom.Tx) error {
-			if sqlFirst {
+			if state == "sql written" {
 				if err := write(tx, "new"); err != nil {
 					return err
 				}
 			}
 			apart := make(chan error)
 			go func() { apart <- r.actor.Update(tx, put) }()
+			pooledApart := make(chan error)
+			go func() {
+				_, err := r.actor.SQL().ExecContext(tx, "delete from t")
+				pooledApart <- err
+			}()
 			pooled, err := r.actor.SQL().BeginTx(ctx, nil)
 			if err == nil {
 				err = pooled.Rollback()
@@ -254,10 +266,10 @@ func TestUpdateNested(t *testing.T) {
 			for name, err := range map[string]error{
 				"update": r.actor.Update(ctx, put), "update with the transaction": r.actor.Update(tx, put),
 				"update of another goroutine": <-apart, "applied": r.actor.UpdateApplied(ctx, put),
-				"exec": execErr, "transaction": err, "close": r.actor.Close(),
+				"exec": execErr, "transaction": err, "close": r.actor.Close(), "exec of another goroutine": <-pooledApart,
 			} {
 				if !errors.Is(err, greenroom.ErrNested) {
-					t.Errorf("%s: %v, want %v", name, err, greenroom.ErrNested)
+					t.Errorf("%s, %s: %v, want %v", state, name, err, greenroom.ErrNested)
 				}
 			}
 			var n int

@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"testing"
 
@@ -70,34 +72,64 @@ func TestBeginUpdate(t *testing.T) {
 	}
 }
 
-// TestMayWrite: who isn't to write is refused when it begins to, with the reason, but for
-// BeginUpdate.
+// TestMayWrite: a connection that isn't to write is refused when it begins to, with the
+// reason, but for BeginUpdate, which WAL mode hasn't. The function gets the statement's
+// context.
 func TestMayWrite(t *testing.T) {
+	for _, mode := range []string{"delete", "wal"} {
+		t.Run(mode, func(t *testing.T) { testMayWrite(t, mode) })
+	}
+}
+
+func testMayWrite(t *testing.T, mode string) {
+	type key struct{}
 	refused := errors.New("refused")
-	var reason error
 	r := newRig(t, batch.Limits{})
-	db := r.open(t, &Options{MayWrite: func() error { return reason }})
+	db := r.open(t, &Options{Pragmas: []string{"journal_mode=" + mode}, MayWrite: func(ctx context.Context) error {
+		if ctx.Value(key{}) != nil {
+			return refused
+		}
+		return nil
+	}})
 	exec(t, db, table)
-	reason = refused
-	for _, query := range []string{"insert into t(b) values (1)", "begin immediate", "begin; insert into t(b) values (1)"} {
-		c := oneConn(t, db)
-		if _, err := c.ExecContext(t.Context(), query); !errors.Is(err, refused) {
-			t.Errorf("%s: got %v, want %v", query, err, refused)
+	inside := context.WithValue(t.Context(), key{}, true)
+	queries := []string{"insert into t(b) values (1)", "begin; select count(*) from t; insert into t(b) values (1); commit"}
+	if mode == "delete" { // in WAL mode they are refused when they write to the log
+		queries = append(queries, "begin immediate", "begin; insert into t(b) values (1)")
+	}
+	for _, query := range queries {
+		for _, warm := range []bool{false, true} {
+			c := oneConn(t, db)
+			if warm { // in WAL mode it has the log open
+				exec(t, c, "select count(*) from t")
+			}
+			if _, err := c.ExecContext(inside, query); !errors.Is(err, refused) {
+				t.Errorf("%s: got %v, want %v", query, err, refused)
+			}
+			_, _ = c.ExecContext(t.Context(), "rollback")
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		_, _ = c.ExecContext(t.Context(), "rollback")
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+	}
+	if tx, err := db.BeginTx(inside, nil); !errors.Is(err, refused) {
+		t.Errorf("BeginTx: %v, %v", tx, err)
+	}
+	tx, err := db.BeginTx(inside, &sql.TxOptions{ReadOnly: true})
+	if err == nil {
+		err = tx.Rollback()
+	}
+	if err != nil {
+		t.Errorf("a transaction that reads: %v", err)
 	}
 	if n := one[int](t, db, "select count(*) from t"); n != 0 {
 		t.Errorf("%d rows", n)
 	}
-	if err := db.Update(t.Context(), func(tx *Tx) error {
-		_, err := tx.ExecContext(t.Context(), "insert into t(b) values (1)")
+	if err := db.Update(inside, func(tx *Tx) error {
+		_, err := tx.ExecContext(inside, "insert into t(b) values (1)")
 		return err
-	}); err != nil {
-		t.Error(err)
+	}); mode == "delete" && err != nil || mode == "wal" && !errors.Is(err, ErrUnsupported) {
+		t.Errorf("Update: %v", err)
 	}
-	reason = nil
 	exec(t, db, "insert into t(b) values (1)")
 }

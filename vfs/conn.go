@@ -179,7 +179,11 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 
 // BeginTx is driver.ConnBeginTx's.
 func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx, err error) {
-	if err := c.enter(ctx); err != nil {
+	err = c.enter(ctx)
+	if mayWrite := c.db.opts.MayWrite; err == nil && mayWrite != nil && !opts.ReadOnly {
+		err = mayWrite(ctx) // in WAL mode no lock of the file would ask
+	}
+	if err != nil {
 		return nil, err
 	}
 	err = errLeft

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 
 	"github.com/ncruces/go-sqlite3"
@@ -35,8 +36,8 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if h.staged != nil && h.staged.over && (level > sqlitevfs.LOCK_SHARED || h.wantWrite) {
 		return h.sqliteError(ErrTxOver, sqlite3.IOERR_LOCK) // it would land by itself
 	}
-	if becomesWriter(h, level) {
-		if err := h.db.opts.MayWrite(); err != nil {
+	if level > sqlitevfs.LOCK_SHARED || h.wantWrite {
+		if err := h.mayWrite(); err != nil {
 			return h.sqliteError(err, sqlite3.IOERR_LOCK)
 		}
 	}
@@ -57,10 +58,21 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	return nil
 }
 
-// becomesWriter says whether Options.MayWrite is to be asked: h is about to become the
-// writer, or to wait for that, and not for BeginUpdate.
-func becomesWriter(h *handle, level sqlitevfs.LockLevel) bool {
-	return h.db.opts.MayWrite != nil && !h.begun && !h.owns() && (level >= sqlitevfs.LOCK_RESERVED || h.wantWrite)
+// mayWrite asks Options.MayWrite, before h becomes the writer or waits for that, unless it
+// is for BeginUpdate.
+func (h *handle) mayWrite() error {
+	if h.db.opts.MayWrite == nil || h.begun || h.owns() {
+		return nil
+	}
+	return h.db.opts.MayWrite(h.statement())
+}
+
+// statement returns the context of the statement that h's connection executes.
+func (h *handle) statement() context.Context {
+	if c, ok := h.conn.(*sqlite3.Conn); ok {
+		return c.GetInterrupt()
+	}
+	return h.ctx
 }
 
 // lockShared starts a read of the newest committed view. It is refused only to a

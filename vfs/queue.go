@@ -1,11 +1,8 @@
 package vfs
 
 import (
-	"context"
 	"slices"
 	"time"
-
-	"github.com/ncruces/go-sqlite3"
 )
 
 // Connections that want to write while another one does wait in a queue, first come,
@@ -64,10 +61,7 @@ func (db *database) await(h *handle, writes bool) bool {
 // wait returns true when the turn comes, false when the busy handler or the context
 // wants no more waiting.
 func (w *waiter) wait() bool {
-	ctx := context.Background()
-	if c, ok := w.h.conn.(*sqlite3.Conn); ok {
-		ctx = c.GetInterrupt()
-	}
+	ctx := w.h.statement()
 	ask := time.NewTicker(askAfter)
 	defer ask.Stop()
 	for {

@@ -213,7 +213,11 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	h, db, w := f.h, f.h.db, &f.h.db.wal
 	w.write.Lock()
 	defer w.write.Unlock()
-	if err := h.mayLog(); err != nil {
+	err := h.mayLog()
+	if err == nil && !h.unstored {
+		err = h.mayWrite() // SQLite has locked its index without asking
+	}
+	if err != nil {
 		return 0, h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
 	w.mem.Lock()
