@@ -91,8 +91,7 @@ func (tx *Tx) SQL() (*vfs.Tx, error) {
 
 // Exec executes a query that returns no rows, as sql.Tx.Exec. COMMIT and ROLLBACK are
 // Update's. After a ROLLBACK, by INSERT OR ROLLBACK too, every write is vfs.ErrTxOver, and so
-// is Update: nothing lands. A COMMIT must not be executed: it lands the SQL so far, and Update
-// is vfs.ErrTxOver with nothing else landed.
+// is Update: nothing lands. A COMMIT is such a ROLLBACK, and an error.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	s, err := tx.SQL()
 	if err != nil {

@@ -92,6 +92,24 @@ func TestUpdateFails(t *testing.T) {
 			_, err := tx.Exec("rollback")
 			return err
 		}, vfs.ErrTxOver},
+		{"committed by itself", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			_, _ = tx.Exec("commit")
+			_, err := tx.Exec("insert into t(b) values ('new')")
+			return err
+		}, vfs.ErrTxOver},
+		{"committed by itself in a journal", batch.Limits{AtomicBatches: 1, Entries: 64}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			if _, err := tx.Exec("create table big as with n(i) as (select 1 union all select i + 1 from n limit 100) select randomblob(4000) from n"); err != nil {
+				return fmt.Errorf("filling a table: %v", err)
+			}
+			_, err := tx.Exec("end")
+			return err
+		}, vfs.ErrTxOver},
+		{"committed, and it is ignored", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+			if _, err := tx.Exec("commit"); !errors.Is(err, vfs.ErrTxOver) {
+				return fmt.Errorf("commit: %w", err)
+			}
+			return nil
+		}, vfs.ErrTxOver},
 		{"rolled back, and on", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
 			_, err := tx.Exec("rollback")
 			for _, q := range []string{"insert into t(b) values ('new')", "begin immediate", "begin; delete from t", "insert into t(b) values ('new')"} {

@@ -35,7 +35,10 @@ func (h *handle) CommitAtomicWrite() error {
 	if err := h.writable(); err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_WRITE)
 	}
-	err := db.commitAll(h.ctx)
+	err := h.ownCommit()
+	if err == nil {
+		err = db.commitAll(h.ctx)
+	}
 	switch {
 	case err == nil:
 		h.window = false

@@ -327,15 +327,23 @@ func (db *database) resizeMain(ctx context.Context, size int64) error {
 }
 
 // Sync has work only when no journal guards the transaction: otherwise its
-// commit point is the journal's end, and that is durable itself.
+// commit point is the journal's end, and that is durable itself. For a journal it is the
+// last moment to refuse a COMMIT, and have it rolled back as usual.
 func (h *handle) Sync(sqlitevfs.SyncFlag) error {
 	if h.logged {
 		return h.syncLogged()
 	}
-	if !h.owns() || h.db.journal.active() {
+	if !h.owns() {
 		return nil
 	}
-	if err := h.db.healthy(); err != nil {
+	err := h.ownCommit()
+	if err == nil && h.db.journal.active() {
+		return nil
+	}
+	if err == nil {
+		err = h.db.healthy()
+	}
+	if err != nil {
 		return h.sqliteError(err, sqlite3.IOERR_FSYNC)
 	}
 	return h.sqliteError(h.db.landMain(h.ctx), sqlite3.IOERR_FSYNC)

@@ -270,9 +270,14 @@ func (f *journalFile) Truncate(size int64) error {
 	return f.sqliteError(j.file.truncate(f.ctx, size), sqlite3.IOERR_TRUNCATE)
 }
 
-// Sync does nothing: the journal is stored before any change of the main file
+// Sync stores nothing: the journal is stored before any change of the main file
 // is, and until then there is nothing that it would have to undo.
-func (f *journalFile) Sync(sqlitevfs.SyncFlag) error { return nil }
+func (f *journalFile) Sync(sqlitevfs.SyncFlag) error {
+	if !f.readOnly {
+		f.db.synced()
+	}
+	return nil
+}
 
 func (f *journalFile) Size() (int64, error) {
 	j := &f.db.journal

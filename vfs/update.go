@@ -66,10 +66,11 @@ func (tx *Tx) PrepareContext(ctx context.Context, query string) (*sql.Stmt, erro
 
 // Update runs fn in a write transaction and commits it. What fn staged in tx.Batch()
 // lands in the very commit that makes the SQL visible, or not at all. When fn
-// returns an error, or the transaction is over before fn returns (a ROLLBACK or
-// COMMIT of its own, INSERT OR ROLLBACK, RAISE(ROLLBACK)), or the commit fails,
-// nothing lands and the batch is aborted. If the SQL changes nothing the batch is
-// committed by itself. What is staged does not follow ROLLBACK TO.
+// returns an error, or the transaction is over before fn returns (a ROLLBACK of its
+// own, INSERT OR ROLLBACK, RAISE(ROLLBACK)), or the commit fails, nothing lands and the
+// batch is aborted. A COMMIT of fn's own is such a ROLLBACK, and an error (ErrTxOver). If
+// the SQL changes nothing the batch is committed by itself. What is staged does not follow
+// ROLLBACK TO.
 //
 // Update waits for other writers as every transaction of the pool does. So fn must not
 // wait for one, with an Update or a transaction of its own: that would wait for fn. fn is
@@ -144,7 +145,7 @@ func (tx *Tx) Commit() (err error) {
 	if tx.over {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
 	}
-	tx.armed = true
+	tx.armed, tx.reading = true, false
 	_, err = tx.conn.ExecContext(tx.ctx, "COMMIT")
 	turnedBack := !tx.armed
 	tx.armed = false
@@ -242,6 +243,11 @@ func writerOf(pooled *sql.Conn) (c *conn, err error) {
 // its own, and then it reads the journal. A commit never does, but for what lies behind
 // its end. An encrypting VFS on top does, before it writes a part of one of its blocks:
 // so a read that a write of the same place follows is none of SQLite's.
+//
+// Before the call a COMMIT is one of the function's SQL, which is refused: where an atomic
+// write ends, and where SQLite syncs the main file. A rollback syncs it, too, but has read
+// the journal. So has a ROLLBACK TO; but SQLite syncs the journal before it writes to the
+// main file what a transaction has changed, and never after it has begun to roll back.
 type staged struct {
 	batch *batch.Batch
 	armed bool
@@ -251,21 +257,40 @@ type staged struct {
 
 	panicked any // what a hook or a Late function did in the commit; nil if none did
 
-	reading bool  // the journal was read, and not written since
+	reading bool  // the journal was read, and neither synced nor, in COMMIT, written since
 	at      int64 // where
 }
 
 // lookedBack is told that something of the journal was read at off.
 func (db *database) lookedBack(off int64) {
-	s := db.landing()
-	if s == nil {
+	h := db.owner.Load()
+	if h == nil || h.staged == nil {
 		return
 	}
+	s := h.staged
 	if s.reading || s.batch.Settled() {
 		db.disarm(errTurnedBack)
 	}
 	s.reading, s.at = true, off
 }
+
+// synced is told that the journal is synced: SQLite goes on, whatever it has read there.
+func (db *database) synced() {
+	if h := db.owner.Load(); h != nil && h.staged != nil {
+		h.staged.reading = false
+	}
+}
+
+// ownCommit returns an error if what SQLite is about to do is a COMMIT in the SQL of an
+// Update: what is staged would not land with it.
+func (h *handle) ownCommit() error {
+	if s := h.staged; s == nil || s.armed || s.reading {
+		return nil
+	}
+	return errOwnCommit
+}
+
+var errOwnCommit = fmt.Errorf("%w: COMMIT is Update's, and its SQL is rolled back", ErrTxOver)
 
 // wentOn is told that the journal is written at off.
 func (db *database) wentOn(off int64) {

@@ -103,6 +103,17 @@ var updateEnds = map[string]updateEnd{
 		cancel()
 		return nil
 	}},
+	"own commit":         {false, statement("commit")},
+	"own end":            {false, ignoring("end")},
+	"own commit and on":  {false, ignoring("commit; begin immediate; insert into log values ('second')")},
+	"own commit, undone": {false, statement("savepoint s; delete from t; rollback to s; commit")},
+	"own commit, failed": {false, func(ctx context.Context, _ func(), tx *Tx) error {
+		if _, err := tx.ExecContext(ctx, "insert into p values (1), (1)"); err == nil {
+			return errors.New("the statement should have failed")
+		}
+		return statement("commit")(ctx, nil, tx)
+	}},
+	"released": {true, statement("savepoint s; release s")},
 	"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
 	"commit of another":  {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
 	"locking mode":       {false, statement("pragma locking_mode=exclusive")},

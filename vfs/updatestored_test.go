@@ -13,10 +13,12 @@ import (
 func TestUpdateStored(t *testing.T) {
 	const rows = 1200
 	ends := map[string]updateEnd{
-		"commit":       {true, func(context.Context, func(), *Tx) error { return nil }},
-		"an error":     {false, func(context.Context, func(), *Tx) error { return errChanged }},
-		"or rollback":  {false, ignoring("insert or rollback into t select * from t limit 1")},
-		"deferred key": {false, statement("insert into c values (77)")},
+		"commit":             {true, func(context.Context, func(), *Tx) error { return nil }},
+		"an error":           {false, func(context.Context, func(), *Tx) error { return errChanged }},
+		"own commit":         {false, statement("commit")},
+		"own commit, undone": {false, ignoring("savepoint s; delete from t; rollback to s; commit")},
+		"or rollback":        {false, ignoring("insert or rollback into t select * from t limit 1")},
+		"deferred key":       {false, statement("insert into c values (77)")},
 		"interrupt": {false, func(ctx context.Context, cancel func(), tx *Tx) error {
 			cancel()
 			_, err := tx.ExecContext(ctx, "delete from t")
