@@ -88,7 +88,7 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
 	a.log = s.opts.Logger.With(slog.String("name", name))
 	var err error
-	a.actor, err = s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
+	a.actor, err = s.take(ctx, name, actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
 	if err != nil {
 		return nil, err
 	}
@@ -184,9 +184,13 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err := a.check(); err != nil {
 		return err
 	}
+	at, err := a.store.lower.View(ctx, a.actor.ID())
+	if err != nil {
+		return err
+	}
 	db := a.opts.DB.options(a)
 	db.MayWrite = nil // nothing is written
-	return a.store.look(ctx, a.Name(), db, fn)
+	return look(ctx, at, db, fn)
 }
 
 // Clock returns the alarm clock that the parts of the actor share. Its Next is when the

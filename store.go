@@ -3,8 +3,10 @@ package greenroom
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -30,6 +32,10 @@ type Options struct {
 	// Host says who this process is to others, on an engine that several processes use at
 	// once.
 	Host actorstore.HostOptions
+	// IDs has names of the form "id:TEXT" stand for the actor of that id, in the text of
+	// actorstore.ID, whatever its name is or if it has none. It is for tools: if names come
+	// from others, one of them may ask for any actor in this way.
+	IDs bool
 	// Logger takes what goes wrong while no caller waits; nil means slog.Default().
 	Logger *slog.Logger
 	// Metrics is told what the engine and the parts of the actors count; nil means no one.
@@ -132,18 +138,51 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 // Drop removes everything that the actor stores, and its name. An actor that is open is
 // ErrInUse.
 func (s *Store) Drop(ctx context.Context, name string) error {
-	a, err := s.lower.Named(ctx, name, &actorstore.ActorOptions{MustExist: true})
+	a, err := s.take(ctx, name, actorstore.ActorOptions{MustExist: true})
 	if err != nil {
 		return err
 	}
 	return errors.Join(a.Drop(ctx), a.Close())
 }
 
-// view pins the newest state of an actor.
-func (s *Store) view(ctx context.Context, name string) (*actorstore.View, error) {
+// isID says whether a name is the text of an id; see Options.IDs.
+func (s *Store) isID(name string) bool { return s.opts.IDs && strings.HasPrefix(name, "id:") }
+
+// ID returns the id of the actor of that name, or of the one that Actor would create.
+//
+// Errors: actorstore.ErrName, those of the engine.
+func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
+	if s.isID(name) {
+		return actorstore.ParseID(strings.TrimPrefix(name, "id:"))
+	}
 	id, err := s.lower.Lookup(ctx, name)
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return actorstore.IDFromName(name), nil
+	}
+	return id, err
+}
+
+// take returns the handle of an actor.
+func (s *Store) take(ctx context.Context, name string, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
+	id, err := s.ID(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return s.lower.View(ctx, id)
+	if !s.isID(name) {
+		opts.Name = name
+	}
+	return s.lower.Actor(ctx, id, &opts)
+}
+
+// view pins the newest state of an actor.
+func (s *Store) view(ctx context.Context, name string) (*actorstore.View, error) {
+	id, err := s.ID(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.lower.View(ctx, id)
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		err = fmt.Errorf("greenroom: actor %q: %w", name, actorstore.ErrUnknownActor)
+	}
+	return v, err
 }

@@ -2,10 +2,14 @@ package greenroom_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // TestStore: actors are made, copied, listed and removed, in a directory that is opened
@@ -106,5 +110,55 @@ func TestViewIsOneState(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIDs: with Options.IDs an actor that has no name is reached by its id, as any other is;
+// without, the text of an id is a name.
+func TestIDs(t *testing.T) {
+	engine := memkv.New()
+	defer engine.Close()
+	nameless := actorstore.NewID()
+	text := "id:" + nameless.String()
+	put := func(value string) func(*greenroom.Tx) error {
+		return func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte(value)) }
+	}
+	for _, ids := range []bool{false, true} {
+		s, err := greenroom.New(ctx, engine, &greenroom.Options{IDs: ids})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.Actor(ctx, text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := s.ID(ctx, text)
+		if err != nil || id != a.Lower().ID() || ids != (id == nameless) || ids != (a.Name() == "") {
+			t.Errorf("IDs %v: the actor %s is called %q, %v", ids, id, a.Name(), err)
+		}
+		value := fmt.Sprint("by id: ", ids)
+		if err := a.Update(ctx, put(value)); err != nil {
+			t.Fatal(err)
+		}
+		look := func(v *greenroom.View) error {
+			got, err := v.Get([]byte("k"))
+			below, berr := v.Lower().Get(ctx, actorstore.UserKey([]byte("k")), nil)
+			if string(got) != value || string(below) != value {
+				t.Errorf("IDs %v: %q, and %q below", ids, got, below)
+			}
+			return errors.Join(err, berr)
+		}
+		if err := errors.Join(s.View(ctx, text, look), a.View(ctx, look), a.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Actor(ctx, "id:short", &greenroom.ActorOptions{MustExist: true}); errors.Is(err, actorstore.ErrID) != ids || err == nil {
+			t.Errorf("IDs %v: a short id: %v", ids, err)
+		}
+		if err := s.View(ctx, "nobody", look); !errors.Is(err, greenroom.ErrNotFound) || !strings.Contains(err.Error(), `"nobody"`) {
+			t.Errorf("IDs %v: no actor: %v", ids, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

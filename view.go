@@ -31,15 +31,15 @@ type View struct {
 //
 // Errors: fn's; ErrNotFound; those of the engine.
 func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) error {
-	return s.look(ctx, name, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, fn)
-}
-
-// look is View, with what opens the database.
-func (s *Store) look(ctx context.Context, name string, db *vfs.Options, fn func(v *View) error) (err error) {
 	at, err := s.view(ctx, name)
 	if err != nil {
 		return err
 	}
+	return look(ctx, at, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, fn)
+}
+
+// look runs fn with the state at, and closes that. The options are of the database.
+func look(ctx context.Context, at *actorstore.View, db *vfs.Options, fn func(v *View) error) (err error) {
 	v := &View{ctx: ctx, at: at, opts: db}
 	defer func() {
 		v.over = true
@@ -53,6 +53,9 @@ func (s *Store) look(ctx context.Context, name string, db *vfs.Options, fn func(
 	}()
 	return fn(v)
 }
+
+// Lower returns the layer below: keys alone, of all parts. It is closed with the View.
+func (v *View) Lower() *actorstore.View { return v.at }
 
 // Info returns what the store has recorded about the actor.
 func (v *View) Info() ActorInfo { return v.at.Info() }

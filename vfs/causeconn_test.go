@@ -10,6 +10,7 @@ import (
 
 	sqlitedriver "github.com/ncruces/go-sqlite3/driver"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -182,5 +183,29 @@ func TestCauseAllocs(t *testing.T) {
 	}
 	if err := theirs.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRawConn: a program that has the pool alone learns from a connection what the DB says.
+func TestRawConn(t *testing.T) {
+	r := newRig(t, batch.Limits{Storage: 64 << 10})
+	db := r.open(t, nil)
+	c := oneConn(t, db)
+	exec(t, c, "create table t(a)")
+	if _, err := c.ExecContext(t.Context(), "insert into t values (zeroblob(100000))"); err == nil {
+		t.Fatal("it fits")
+	}
+	err := c.Raw(func(raw any) error {
+		below := raw.(interface {
+			Cause() error
+			DSN() string
+		})
+		if err := below.Cause(); !errors.Is(err, actorstore.ErrQuota) || err != db.Cause() || below.DSN() != db.DSN() {
+			t.Errorf("%v, %s; the DB says %v, %s", err, below.DSN(), db.Cause(), db.DSN())
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

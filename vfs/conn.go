@@ -34,6 +34,7 @@ type connector struct {
 	driver.Connector
 	db  *database
 	vfs *VFS
+	dsn string
 }
 
 // newConnector returns the connector for dsn, which leads to db in v.
@@ -42,7 +43,7 @@ func newConnector(dsn string, db *database, v *VFS) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{base, db, v}, nil
+	return &connector{base, db, v, dsn}, nil
 }
 
 // A driverConn is what go-sqlite3's connections are to database/sql.
@@ -57,7 +58,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 	if err := c.db.refusal(ctx); err != nil {
 		return nil, err
 	}
-	conn := &conn{db: c.db, temp: c.vfs.temp, told: new(toldMemory)}
+	conn := &conn{db: c.db, dsn: c.dsn, temp: c.vfs.temp, told: new(toldMemory)}
 	conn.tx.conn = conn
 	err = errLeft
 	defer conn.guard(&err)
@@ -85,6 +86,7 @@ func (c *connector) Connect(ctx context.Context) (_ driver.Conn, err error) {
 type conn struct {
 	driverConn
 	db        *database
+	dsn       string
 	file      *handle // nil if a VFS on top hides it
 	told      *toldMemory
 	temp      *tempRoom
@@ -96,6 +98,13 @@ type conn struct {
 
 	tempRefused int64 // of temp, when the statement began
 }
+
+// Cause and DSN are those of the DB, for a program that has its *sql.DB alone: the function of
+// sql.Conn.Raw gets a value with these two methods, and Raw.
+func (c *conn) Cause() error { return c.db.lastCause() }
+
+// DSN says how to open more connections.
+func (c *conn) DSN() string { return c.dsn }
 
 // setUp runs prepare, which ctx interrupts.
 func (c *conn) setUp(ctx context.Context, prepare func(*sqlite3.Conn) error) error {

@@ -118,7 +118,12 @@ func (db *DB) Cause() error {
 	if err != nil {
 		return nil
 	}
-	if p := d.cause.Load(); p != nil {
+	return d.lastCause()
+}
+
+// lastCause is DB.Cause.
+func (db *database) lastCause() error {
+	if p := db.cause.Load(); p != nil {
 		return *p
 	}
 	return nil

@@ -54,7 +54,7 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 		if len(args) == 1 {
 			return c.all(ctx)
 		}
-		id, err := findActor(ctx, s, args[1])
+		id, err := s.ID(ctx, args[1])
 		if err == nil {
 			err = c.one(ctx, id)
 		}
@@ -94,10 +94,10 @@ func (c *storeCheck) all(ctx context.Context) error {
 	if err := c.access(); err != nil {
 		return err
 	}
-	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
+	if err := c.walk(ctx, actorstore.ID{}, c.store.Lower().Check(ctx)); err != nil {
 		return err
 	}
-	for id, err := range c.store.IDs(ctx) {
+	for id, err := range c.store.Lower().IDs(ctx) {
 		if err == nil {
 			err = c.actor(ctx, id)
 		}
@@ -124,7 +124,7 @@ func (c *storeCheck) access() (err error) {
 // one checks one actor.
 func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 	c.hint(c.labelOf(ctx, id))
-	if err := c.walk(ctx, id, c.store.CheckActor(ctx, id)); err != nil {
+	if err := c.walk(ctx, id, c.store.Lower().CheckActor(ctx, id)); err != nil {
 		return err
 	}
 	return c.actor(ctx, id)
@@ -135,7 +135,7 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	c.hint(c.labelOf(ctx, id))
 	c.actors++
-	v, err := c.store.View(ctx, id)
+	v, err := c.store.Lower().View(ctx, id)
 	switch {
 	case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat), errors.Is(err, actorstore.ErrUnknownActor):
 		return nil // so its head is damaged, which was found before
@@ -200,7 +200,7 @@ func (c *storeCheck) labelOf(ctx context.Context, id actorstore.ID) string {
 		return c.label
 	}
 	c.named, c.label = id, "id:"+id.String()
-	if v, err := c.store.View(ctx, id); err == nil {
+	if v, err := c.store.Lower().View(ctx, id); err == nil {
 		if name := v.Info().Name; name != "" {
 			c.label = name
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
@@ -38,7 +39,7 @@ func newPlanter(t *testing.T) *planter {
 // own changes the actor music with the means of actorstore.
 func (p *planter) own(change func(context.Context, *actorstore.Actor) error) {
 	p.t.Helper()
-	err := own(p.t.Context(), target{url: p.dir, actor: "music"}, func(a *actorstore.Actor) error {
+	err := ownBelow(p.t.Context(), target{url: p.dir, actor: "music"}, func(a *actorstore.Actor) error {
 		return change(p.t.Context(), a)
 	})
 	if err != nil {
@@ -377,7 +378,7 @@ func TestCheckInterrupted(t *testing.T) {
 // TestCheckEmpty checks a store in which nothing is.
 func TestCheckEmpty(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	s, err := storeurl.Open(t.Context(), dir, &storeurl.Options{Create: true})
+	s, err := storeurl.Open(t.Context(), dir, greenroom.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

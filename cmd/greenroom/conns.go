@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -110,19 +110,18 @@ func discardStray(ctx context.Context, url, actor string) error {
 
 // withConns owns an actor and its connections while do works on them.
 func withConns(ctx context.Context, url, actor string, do func(*conn.Set) error) error {
-	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
-		set, err := conn.Open(ctx, a, &conn.Options{Logger: slog.New(slog.DiscardHandler)})
+	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
+		set, err := a.Connections(ctx)
 		if err != nil {
 			return err
 		}
-		err = do(set)
-		return errors.Join(err, set.Close(ctx))
+		return do(set)
 	})
 }
 
 func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) error {
 	out := bufio.NewWriter(e.stdout)
-	err := view(ctx, url, actor, func(v *actorstore.View) error {
+	err := view(ctx, url, actor, func(v *greenroom.View) error {
 		if asJSON {
 			return writeConns(ctx, v, out)
 		}
@@ -131,9 +130,9 @@ func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) erro
 	return errors.Join(err, out.Flush())
 }
 
-func printConns(ctx context.Context, v *actorstore.View, p printer) error {
+func printConns(ctx context.Context, v *greenroom.View, p printer) error {
 	p.begin([]string{"id", "gateway", "request", "in", "out", "subscriptions", "path", "size", "updated", "problem"})
-	for c, err := range conn.List(ctx, v) {
+	for c, err := range v.Connections() {
 		if err != nil {
 			return err
 		}
@@ -208,11 +207,11 @@ type connJSON struct {
 }
 
 // writeConns writes an array with an object on each line.
-func writeConns(ctx context.Context, v *actorstore.View, w *bufio.Writer) error {
+func writeConns(ctx context.Context, v *greenroom.View, w *bufio.Writer) error {
 	line := &bytes.Buffer{}
 	enc := newJSON(line)
 	separator := "["
-	for c, err := range conn.List(ctx, v) {
+	for c, err := range v.Connections() {
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func storeConn(t *testing.T, d *datadriven.TestData) {
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}
-	err = own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+	err = ownBelow(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
 		return a.Put(context.Background(), actorstore.AppendConnection(nil, id), value)
 	})
 	if err != nil {

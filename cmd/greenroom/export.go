@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,10 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/ncruces/go-sqlite3"
 	"github.com/spf13/cobra"
-
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 func newExport(e *env) *cobra.Command {
@@ -43,12 +41,12 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 	if err := mayWrite(args.file, args.force); err != nil {
 		return err
 	}
-	return viewDatabase(ctx, args.url, args.actor, func(db *vfs.DB) error {
+	return viewDatabase(ctx, args.url, args.actor, func(db *sql.DB) error {
 		tmp, err := createBeside(args.file)
 		if err != nil {
 			return err
 		}
-		err = exportTo(ctx, e, db, tmp)
+		err = onConn(ctx, db, func(c sqliteConn) error { return exportTo(ctx, e, c, tmp) })
 		if err == nil {
 			err = publish(tmp, args)
 		}
@@ -90,17 +88,12 @@ func createBeside(file string) (string, error) {
 }
 
 // exportTo copies the database to the file tmp, onto stable storage.
-func exportTo(ctx context.Context, e *env, db *vfs.DB, tmp string) error {
-	src, err := sqlite3.OpenFlags(db.DSN(), sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
-	if err != nil {
-		return withCause(err, db.Cause)
-	}
+func exportTo(ctx context.Context, e *env, c sqliteConn, tmp string) error {
 	// If it fails it is thrown away: no journal, and one fsync at the end.
 	uri, err := fileURI(tmp, "journal_mode(off)", "synchronous(off)")
 	if err == nil {
-		err = trimmed(withCause(copyDatabase(ctx, src, uri, e.progress), db.Cause))
+		err = trimmed(withCause(copyDatabase(ctx, c.Raw(), uri, e.progress), c.Cause))
 	}
-	closeConn(src, &err)
 	if err != nil {
 		return err
 	}

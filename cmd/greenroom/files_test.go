@@ -16,6 +16,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -304,11 +305,11 @@ func TestImportForeignChecks(t *testing.T) {
 // An actorDB is an actor's database in a store in memory.
 func actorDB(t *testing.T, limits batch.Limits) *vfs.DB {
 	t.Helper()
-	s, err := storeurl.Open(t.Context(), "mem:", &storeurl.Options{Create: true, Limits: limits})
+	s, err := storeurl.Open(t.Context(), "mem:", greenroom.Options{Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.Named(t.Context(), "music", nil)
+	a, err := s.Lower().Named(t.Context(), "music", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +461,7 @@ func TestExportOddNames(t *testing.T) {
 // TestStoreInUse runs commands on a store that somebody has open.
 func TestStoreInUse(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "data")
-	s, err := storeurl.Open(t.Context(), store, &storeurl.Options{Create: true})
+	s, err := storeurl.Open(t.Context(), store, greenroom.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,8 +493,8 @@ func TestStoreInUse(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	live, dead, out := filepath.Join(dir, "live"), filepath.Join(dir, "dead"), filepath.Join(dir, "out.db")
-	err := withStore(t.Context(), live, &storeurl.Options{Create: true}, func(store *storeurl.Store) error {
-		a, err := store.Named(t.Context(), "music", nil)
+	err := withStore(t.Context(), live, greenroom.Options{}, func(store *storeurl.Store) error {
+		a, err := store.Lower().Named(t.Context(), "music", nil)
 		if err != nil {
 			return err
 		}
@@ -501,13 +502,13 @@ func TestCutOff(t *testing.T) {
 		if err != nil {
 			return errors.Join(err, a.Close())
 		}
-		err = withSession(t.Context(), db, bufio.NewWriter(io.Discard), func(s *session) error {
+		err = withSession(t.Context(), db.DB, bufio.NewWriter(io.Discard), func(s *session) error {
 			_, err := s.run(t.Context(), piece{text: `PRAGMA cache_size = 10; CREATE TABLE t(a);
 				WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 5000)
 				INSERT INTO t SELECT 'old' || hex(zeroblob(100)) FROM c;
 				BEGIN; UPDATE t SET a = 'new' || hex(zeroblob(100))`})
 			// The process that ends here is the copy of the store.
-			return errors.Join(err, store.Engine.(kv.Transactor).Checkpoint(t.Context(), dead), s.rollback())
+			return errors.Join(err, store.Engine().(kv.Transactor).Checkpoint(t.Context(), dead), s.rollback())
 		})
 		return errors.Join(err, db.Close(), a.Close())
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
@@ -42,20 +43,14 @@ func fork(ctx context.Context, e *env, url, actor, name string) error {
 	} else if opts.Name = name; name == "" {
 		return &usageError{"the name of the new actor is empty"}
 	}
-	return withStore(ctx, url, &storeurl.Options{Limits: e.limits}, func(s *storeurl.Store) error {
-		id, err := findActor(ctx, s, actor)
-		if err != nil {
-			return actorError(url, actor, err)
-		}
-		from, err := s.View(ctx, id)
-		if err != nil {
-			return actorError(url, actor, err)
-		}
-		p := newProgress(e.progress)
-		opts.Progress = func(used int64) { p.show(used, max(used, from.Info().Used)) }
-		_, err = s.Fork(ctx, from.Snapshot, &opts)
-		p.end()
-		return errors.Join(forkError(url, name, err), from.Close())
+	return withStore(ctx, url, greenroom.Options{MustExist: true, Limits: e.limits}, func(s *storeurl.Store) error {
+		return viewIn(ctx, s, target{url: url, actor: actor}, func(from *greenroom.View) error {
+			p := newProgress(e.progress)
+			defer p.end()
+			opts.Progress = func(used int64) { p.show(used, max(used, from.Info().Used)) }
+			_, err := s.Lower().Fork(ctx, from.Lower().Snapshot, &opts)
+			return forkError(url, name, err)
+		})
 	})
 }
 

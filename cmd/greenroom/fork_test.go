@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -83,16 +84,16 @@ func TestForkCutOff(t *testing.T) {
 // first, as a crash would leave it.
 func forkCutOff(t *testing.T, url, actor, name, crashed string) {
 	t.Helper()
-	opts := &storeurl.Options{Limits: batch.Limits{Entries: 1}}
+	opts := greenroom.Options{MustExist: true, Limits: batch.Limits{Entries: 1}}
 	err := withStore(t.Context(), url, opts, func(s *storeurl.Store) error {
-		from, err := s.View(t.Context(), actorstore.IDFromName(actor))
+		from, err := s.Lower().View(t.Context(), actorstore.IDFromName(actor))
 		if err != nil {
 			return err
 		}
-		_, err = s.Fork(t.Context(), from.Snapshot, &actorstore.ForkOptions{Name: name, Progress: func(int64) {
+		_, err = s.Lower().Fork(t.Context(), from.Snapshot, &actorstore.ForkOptions{Name: name, Progress: func(int64) {
 			if _, err := os.Stat(crashed); errors.Is(err, fs.ErrNotExist) {
 				// Not a copy of the files, some of which go while it is made.
-				if err := s.Engine.(kv.Transactor).Checkpoint(t.Context(), crashed); err != nil {
+				if err := s.Engine().(kv.Transactor).Checkpoint(t.Context(), crashed); err != nil {
 					t.Error(err)
 				}
 			}

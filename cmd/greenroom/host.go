@@ -124,7 +124,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	if err != nil {
 		return err
 	}
-	err = withStore(ctx, url, &storeurl.Options{Create: true, Limits: e.limits, Logger: s.log, Metrics: s.sink}, func(st *storeurl.Store) error {
+	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: s.log, Metrics: s.sink}, func(st *storeurl.Store) error {
 		return s.serve(ctx, st, registry, e.limits)
 	})
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -47,7 +47,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(ctx, store.Engine, s.types, opts)
+	h, err := host.Open(ctx, store.Engine(), s.types, opts)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err := watchStats(registry, h); err != nil {
 		return err
 	}
-	secret, err := front.StoredSecret(ctx, store.Engine)
+	secret, err := front.StoredSecret(ctx, store.Engine())
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -45,9 +46,10 @@ func importFile(ctx context.Context, e *env, url, actor, file string) (err error
 		return sourceError(file, err)
 	}
 	to := target{url: url, actor: actor, create: true, limits: e.limits}
-	return ownDatabase(ctx, to, func(db *vfs.DB) error {
-		err := copyDatabase(ctx, src.conn, db.DSN(), e.progress)
-		return src.copyError(actor, withCause(err, db.Cause))
+	return ownDatabase(ctx, to, func(db *sql.DB) error {
+		return onConn(ctx, db, func(c sqliteConn) error {
+			return src.copyError(actor, withCause(copyDatabase(ctx, src.conn, c.DSN(), e.progress), c.Cause))
+		})
 	})
 }
 

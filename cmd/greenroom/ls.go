@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
@@ -82,7 +83,7 @@ func list(ctx context.Context, e *env, l layout, args listArgs) error {
 	p := l.printer(out)
 	var err error
 	if args.keys {
-		err = view(ctx, args.url, args.actor, func(v *actorstore.View) error {
+		err = view(ctx, args.url, args.actor, func(v *greenroom.View) error {
 			return listKeys(ctx, v, p, args.prefix)
 		})
 	} else {
@@ -114,7 +115,7 @@ func listActors(ctx context.Context, s *storeurl.Store, p printer, o *actorstore
 // none. One that has died may still be named by the actors that it had.
 func hostNames(ctx context.Context, s *storeurl.Store) (map[actorstore.HostID]string, error) {
 	names := map[actorstore.HostID]string{}
-	for host, err := range s.Hosts(ctx) {
+	for host, err := range s.Lower().Hosts(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -133,9 +134,9 @@ func optionalCell(text string) cell {
 	return textCell(text)
 }
 
-func listKeys(ctx context.Context, v *actorstore.View, p printer, prefix string) error {
+func listKeys(ctx context.Context, v *greenroom.View, p printer, prefix string) error {
 	p.begin([]string{"key", "size", "updated"})
-	for entry, err := range v.List(ctx, actorstore.ListOptions{KeysOnly: true}) {
+	for entry, err := range v.Lower().List(ctx, actorstore.ListOptions{KeysOnly: true}) {
 		if err != nil {
 			return err
 		}

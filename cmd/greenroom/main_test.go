@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 )
 
 // A result is what a run of the program left.
@@ -39,6 +42,11 @@ func must(t *testing.T, args ...string) string {
 		t.Fatalf("greenroom %q: status %d, %s%s", args, r.code, r.stderr, r.stdout)
 	}
 	return r.stdout
+}
+
+// ownBelow is own for what only the layers below can do.
+func ownBelow(ctx context.Context, t target, fn func(*actorstore.Actor) error) error {
+	return own(ctx, t, func(a *greenroom.Actor) error { return fn(a.Lower()) })
 }
 
 // times are what no two runs have the same.

@@ -95,7 +95,7 @@ func TestRecordsPostgres(t *testing.T) {
 func storeRecords(t *testing.T, store string) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	err := own(t.Context(), target{url: store, actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+	err := ownBelow(t.Context(), target{url: store, actor: "lobby", create: true}, func(a *actorstore.Actor) error {
 		rec, err := connRecord("a", `{"gateway": "01020304", "request": "0a0b0c0d", "path": "/"}`)
 		err = errors.Join(err, a.Put(t.Context(), actorstore.AppendConnection(nil, "a"), rec),
 			a.Put(t.Context(), actorstore.AppendConnection(nil, "b"), []byte{4, 0, 1}),

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -14,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -64,7 +65,7 @@ func newQueuePeek(e *env) *cobra.Command {
 }
 
 // command completes a command that looks.
-func (c *queueCommand) command(e *env, cmd *cobra.Command, run func(context.Context, *actorstore.View, printer) error) *cobra.Command {
+func (c *queueCommand) command(e *env, cmd *cobra.Command, run func(context.Context, *greenroom.View, printer) error) *cobra.Command {
 	limit := 0
 	switch cmd.Name() {
 	case "peek":
@@ -81,15 +82,15 @@ func (c *queueCommand) command(e *env, cmd *cobra.Command, run func(context.Cont
 		c.opts.Names = args[2:]
 		out := bufio.NewWriter(e.stdout)
 		p := listLayout(c.json, terminal(e.stdout) != nil).printer(out)
-		err := view(cmd.Context(), args[0], args[1], func(v *actorstore.View) error { return run(cmd.Context(), v, p) })
+		err := view(cmd.Context(), args[0], args[1], func(v *greenroom.View) error { return run(cmd.Context(), v, p) })
 		return errors.Join(err, out.Flush())
 	}
 	return cmd
 }
 
-func (c *queueCommand) list(ctx context.Context, v *actorstore.View, p printer) error {
+func (c *queueCommand) list(ctx context.Context, v *greenroom.View, p printer) error {
 	p.begin([]string{"id", "name", "state", "until", "deliveries", "size", "created", "problem"})
-	for m, err := range queue.List(ctx, v.Snapshot, time.Now(), &c.opts) {
+	for m, err := range v.Messages(&c.opts) {
 		if err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (c *queueCommand) list(ctx context.Context, v *actorstore.View, p printer) 
 	return nil
 }
 
-func (c *queueCommand) stats(ctx context.Context, v *actorstore.View, p printer) error {
+func (c *queueCommand) stats(ctx context.Context, v *greenroom.View, p printer) error {
 	type count struct {
 		name              cell
 		total             int64
@@ -110,7 +111,7 @@ func (c *queueCommand) stats(ctx context.Context, v *actorstore.View, p printer)
 	}
 	var order []string // as they came: by their oldest messages
 	counts := map[string]*count{}
-	for m, err := range queue.List(ctx, v.Snapshot, time.Now(), nil) {
+	for m, err := range v.Messages(nil) {
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (c *queueCommand) stats(ctx context.Context, v *actorstore.View, p printer)
 	return nil
 }
 
-func (c *queueCommand) peek(ctx context.Context, v *actorstore.View, p printer) error {
+func (c *queueCommand) peek(ctx context.Context, v *greenroom.View, p printer) error {
 	columns := []string{"id", "name", "created", "deliveries", "body"}
 	if c.json {
 		columns = append(columns, "cbor")
@@ -153,7 +154,7 @@ func (c *queueCommand) peek(ctx context.Context, v *actorstore.View, p printer) 
 	p.begin(columns)
 	opts, n := c.opts, 0
 	opts.Limit = 0 // those that aren't ready don't count
-	for m, err := range queue.List(ctx, v.Snapshot, time.Now(), &opts) {
+	for m, err := range v.Messages(&opts) {
 		if err != nil {
 			return err
 		}
@@ -263,15 +264,12 @@ func newQueueSend(e *env) *cobra.Command {
 }
 
 func send(ctx context.Context, e *env, t target, s queue.Send, limit int) error {
-	if limit == 0 {
-		limit = -1 // which is none, and 0 would be the library's default
-	}
-	return own(ctx, t, func(a *actorstore.Actor) (err error) {
-		q, err := queue.Open(ctx, a, &queue.Options{MaxMessages: limit, Logger: quiet().Logger})
+	t.queue = &greenroom.QueueOptions{MaxMessages: cmp.Or(limit, -1)} // -1 is none, and 0 would be the library's default
+	return own(ctx, t, func(a *greenroom.Actor) error {
+		q, err := a.Queue(ctx)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, q.Close()) }()
 		id, err := q.Enqueue(ctx, s)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestQueueUnreadable(t *testing.T) {
 	store := t.TempDir() + "/data"
 	must(t, "put", store, "shop", "k", "v")
 	must(t, "queue", "send", store, "shop", "order", "1")
-	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
+	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
 		return a.Put(context.Background(), actorstore.AppendQueueMessage(nil, 1), []byte{4, 0, 9})
 	})
 	if err != nil {
@@ -65,7 +66,7 @@ func TestParseJSON(t *testing.T) {
 func TestPeekBeyondJSON(t *testing.T) {
 	store := t.TempDir() + "/data"
 	must(t, "put", store, "shop", "k", "v")
-	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
+	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
 		q, err := queue.Open(t.Context(), a, nil)
 		if err != nil {
 			return err
@@ -89,8 +90,8 @@ func TestPeekBeyondJSON(t *testing.T) {
 // let in, unless he says otherwise.
 func TestSendLimit(t *testing.T) {
 	store := newDrained(t, 0) // with two messages and one that can't be read
-	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
-		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet().Logger})
+	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
+		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}

@@ -5,15 +5,13 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -68,18 +66,12 @@ hold; with --json there is the body's CBOR in hexadecimal, too.`,
 func (d *drain) run(ctx context.Context, t target) error {
 	d.out = bufio.NewWriter(d.env.stdout)
 	opened := false
-	err := own(ctx, t, func(a *actorstore.Actor) (err error) {
-		if d.q, err = queue.Open(ctx, a, &queue.Options{Logger: quiet().Logger}); err != nil {
+	err := own(ctx, t, func(a *greenroom.Actor) (err error) {
+		if d.q, err = a.Queue(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, d.q.Close()) }()
 		opened = true
-		snap, err := a.Snapshot(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, snap.Close()) }()
-		return d.messages(ctx, snap)
+		return a.View(ctx, func(v *greenroom.View) error { return d.messages(ctx, v) })
 	})
 	if opened {
 		fmt.Fprintln(d.env.stderr, d.summary())
@@ -87,9 +79,9 @@ func (d *drain) run(ctx context.Context, t target) error {
 	return err
 }
 
-// messages writes and removes the messages that snap shows.
-func (d *drain) messages(ctx context.Context, snap *actorstore.Snapshot) error {
-	for m, err := range queue.List(ctx, snap, time.Now(), &queue.ListOptions{Names: d.names}) {
+// messages writes and removes the messages that v shows.
+func (d *drain) messages(ctx context.Context, v *greenroom.View) error {
+	for m, err := range v.Messages(&queue.ListOptions{Names: d.names}) {
 		switch {
 		case err != nil:
 			return err

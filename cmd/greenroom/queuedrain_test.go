@@ -37,7 +37,7 @@ func newDrained(t *testing.T, n int) (store string) {
 		}
 		return errors.Join(err, q.Close(), a.Put(ctx, actorstore.AppendQueueMessage(nil, uint64(n+3)), []byte{4, 0, 9}))
 	}
-	err := own(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error { return fill(t.Context(), a) })
+	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error { return fill(t.Context(), a) })
 	if err != nil {
 		t.Fatal(err)
 	}

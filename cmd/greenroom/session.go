@@ -3,13 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
-	"github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -36,17 +36,12 @@ func (e *stepError) Unwrap() error { return e.err }
 
 // withSession runs fn with a connection of db, on which nothing else runs. What
 // fn leaves uncommitted is rolled back.
-func withSession(ctx context.Context, db *vfs.DB, out *bufio.Writer, fn func(*session) error) error {
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	err = conn.Raw(func(c any) error {
-		raw := c.(driver.Conn).Raw()
+func withSession(ctx context.Context, db *sql.DB, out *bufio.Writer, fn func(*session) error) error {
+	return onConn(ctx, db, func(c sqliteConn) error {
+		raw := c.Raw()
 		defer raw.SetInterrupt(raw.SetInterrupt(ctx))
-		return fn(&session{conn: raw, cause: db.Cause, out: out})
+		return fn(&session{conn: raw, cause: c.Cause, out: out})
 	})
-	return errors.Join(err, conn.Close())
 }
 
 // run runs the statements of p, of which there is one, or none if it is all

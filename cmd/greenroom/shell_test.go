@@ -12,6 +12,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -313,11 +314,11 @@ func TestClosedOutput(t *testing.T) {
 func TestCause(t *testing.T) {
 	limits := batch.DefaultLimits()
 	limits.Storage = 64 << 10
-	s, err := storeurl.Open(t.Context(), "mem:", &storeurl.Options{Create: true, Limits: limits})
+	s, err := storeurl.Open(t.Context(), "mem:", greenroom.Options{Limits: limits})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.Named(t.Context(), "music", nil)
+	a, err := s.Lower().Named(t.Context(), "music", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +326,7 @@ func TestCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = withSession(t.Context(), db, bufio.NewWriter(io.Discard), func(s *session) error {
+	err = withSession(t.Context(), db.DB, bufio.NewWriter(io.Discard), func(s *session) error {
 		sh := &shell{session: s}
 		return sh.run(t.Context(), newReaderSource(strings.NewReader("create table t(a);\ninsert into t values (zeroblob(100000));")))
 	})

@@ -3,14 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // A sqlCommand is the call of greenroom sql.
@@ -74,7 +73,7 @@ func (c *sqlCommand) layout() layout {
 }
 
 // open runs fn with the database, which may be written unless --read-only.
-func (c *sqlCommand) open(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
+func (c *sqlCommand) open(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
 	if c.readOnly {
 		return viewDatabase(ctx, url, actor, fn)
 	}
@@ -82,7 +81,7 @@ func (c *sqlCommand) open(ctx context.Context, url, actor string, fn func(*vfs.D
 }
 
 func (c *sqlCommand) run(ctx context.Context, args []string) error {
-	return c.open(ctx, args[0], args[1], func(db *vfs.DB) error {
+	return c.open(ctx, args[0], args[1], func(db *sql.DB) error {
 		out := bufio.NewWriter(c.env.stdout)
 		return withSession(ctx, db, out, func(s *session) error {
 			s.layout = c.layout()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -49,8 +49,8 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 
 func showState(ctx context.Context, e *env, url, actor string, o stateOutput) error {
 	out := bufio.NewWriter(e.stdout)
-	err := view(ctx, url, actor, func(v *actorstore.View) error {
-		c, err := persist.Look(ctx, v.Snapshot)
+	err := view(ctx, url, actor, func(v *greenroom.View) error {
+		c, err := persist.Look(ctx, v.Lower().Snapshot)
 		switch {
 		case errors.Is(err, persist.ErrNoRecord):
 			return say(nil, "the actor %s has no state", actor)

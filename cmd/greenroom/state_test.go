@@ -46,7 +46,7 @@ func TestState(t *testing.T) {
 }
 
 func storeState(t *testing.T, d *datadriven.TestData) error {
-	return own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
+	return ownBelow(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) error {
 		if d.Cmd == "damaged" {
 			value, err := hex.DecodeString(d.Input)
 			return errors.Join(err, a.Put(context.Background(), actorstore.AppendPersist(nil), value))

@@ -1,25 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
-	"log/slog"
-	"strings"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/vfs"
 )
 
 // readStore runs fn with the store that url names, which is open for reading.
 func readStore(ctx context.Context, url string, fn func(*storeurl.Store) error) error {
-	return withStore(ctx, url, &storeurl.Options{ReadOnly: true}, fn)
+	return withStore(ctx, url, greenroom.Options{ReadOnly: true}, fn)
 }
 
-func withStore(ctx context.Context, url string, opts *storeurl.Options, fn func(*storeurl.Store) error) error {
+func withStore(ctx context.Context, url string, opts greenroom.Options, fn func(*storeurl.Store) error) error {
 	s, err := storeurl.Open(ctx, url, opts)
 	if err != nil {
 		return storeError(url, err)
@@ -28,32 +28,21 @@ func withStore(ctx context.Context, url string, opts *storeurl.Options, fn func(
 }
 
 // view runs fn with the state of an actor as it is now.
-func view(ctx context.Context, url, actor string, fn func(*actorstore.View) error) error {
-	return readStore(ctx, url, func(s *storeurl.Store) error {
-		id, err := findActor(ctx, s, actor)
-		if err != nil {
-			return actorError(url, actor, err)
-		}
-		v, err := s.View(ctx, id)
-		if err != nil {
-			return actorError(url, actor, err)
-		}
-		return errors.Join(fn(v), v.Close())
-	})
+func view(ctx context.Context, url, actor string, fn func(*greenroom.View) error) error {
+	return readStore(ctx, url, func(s *storeurl.Store) error { return viewIn(ctx, s, target{url: url, actor: actor}, fn) })
 }
 
-// findActor returns the id that the text of an actor stands for. That of a name
-// which no actor has is the one that the name leads to: an actor that was created
-// by its id alone may be there.
-func findActor(ctx context.Context, s *storeurl.Store, actor string) (actorstore.ID, error) {
-	if text, ok := strings.CutPrefix(actor, "id:"); ok {
-		return actorstore.ParseID(text)
+// viewIn is view in a store that is open.
+func viewIn(ctx context.Context, s *storeurl.Store, t target, fn func(*greenroom.View) error) error {
+	found := false
+	err := s.View(ctx, t.actor, func(v *greenroom.View) error {
+		found = true
+		return fn(v)
+	})
+	if !found {
+		err = actorError(t.url, t.actor, err)
 	}
-	id, err := s.Lookup(ctx, actor)
-	if errors.Is(err, actorstore.ErrUnknownActor) {
-		return actorstore.IDFromName(actor), nil
-	}
-	return id, err
+	return err
 }
 
 // A target is an actor that a command writes to.
@@ -63,13 +52,13 @@ type target struct {
 	// with its first write.
 	create bool
 	limits batch.Limits // zero: the default
+	queue  *greenroom.QueueOptions
 }
 
-// own runs fn with the handle of an actor. What was written is on stable storage
-// when own returns nil.
-func own(ctx context.Context, t target, fn func(*actorstore.Actor) error) error {
-	return withStore(ctx, t.url, &storeurl.Options{Create: t.create, Limits: t.limits}, func(s *storeurl.Store) error {
-		a, err := takeActor(ctx, s, t.actor, &actorstore.ActorOptions{MustExist: !t.create})
+// own runs fn with an actor. What was written is on stable storage when own returns nil.
+func own(ctx context.Context, t target, fn func(*greenroom.Actor) error) error {
+	return withStore(ctx, t.url, greenroom.Options{MustExist: !t.create, Limits: t.limits}, func(s *storeurl.Store) error {
+		a, err := s.Actor(ctx, t.actor, &greenroom.ActorOptions{MustExist: !t.create, Queue: t.queue})
 		if err != nil {
 			return actorError(t.url, t.actor, err)
 		}
@@ -83,61 +72,51 @@ func own(ctx context.Context, t target, fn func(*actorstore.Actor) error) error 
 	})
 }
 
-func takeActor(ctx context.Context, s *storeurl.Store, actor string, opts *actorstore.ActorOptions) (*actorstore.Actor, error) {
-	text, ok := strings.CutPrefix(actor, "id:")
-	if !ok {
-		return s.Named(ctx, actor, opts)
-	}
-	id, err := actorstore.ParseID(text)
+// A sqliteConn is what a connection of an actor's database is below database/sql.
+type sqliteConn interface {
+	Raw() *sqlite3.Conn
+	Cause() error // as vfs.DB.Cause
+	DSN() string  // as vfs.DB.DSN
+}
+
+// onConn runs fn with a connection of db.
+func onConn(ctx context.Context, db *sql.DB, fn func(sqliteConn) error) error {
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return s.Actor(ctx, id, opts)
+	err = conn.Raw(func(c any) error { return fn(c.(sqliteConn)) })
+	return errors.Join(err, conn.Close())
 }
 
 // ownDatabase is own for the actor's SQLite database.
-func ownDatabase(ctx context.Context, t target, fn func(*vfs.DB) error) error {
-	return own(ctx, t, func(a *actorstore.Actor) error {
-		db, err := vfs.Open(ctx, a, quiet())
+//
+// After an error SQLite looks at the database once more. A transaction that failed
+// half way has left its journal, which the next one to look rolls back: that
+// should not be left to a command that may only read. Where it can't be done now,
+// the next owner does it, and what is to be told is the first error.
+func ownDatabase(ctx context.Context, t target, fn func(*sql.DB) error) error {
+	return own(ctx, t, func(a *greenroom.Actor) error {
+		err := fn(a.SQL())
 		if err != nil {
-			return err
+			var one int
+			_ = a.SQL().QueryRowContext(context.WithoutCancel(ctx), "SELECT count(*) FROM sqlite_schema").Scan(&one)
 		}
-		err = fn(db)
-		if err != nil {
-			settle(ctx, db)
-		}
-		return errors.Join(err, db.Close())
+		return err
 	})
 }
 
-// quiet are the options of a database whose events go nowhere: what goes wrong is the
-// command's one line on standard error.
-func quiet() *vfs.Options { return &vfs.Options{Logger: slog.New(slog.DiscardHandler)} }
-
-// settle lets SQLite look at a database after an error. A transaction that failed
-// half way has left its journal, which the next one to look rolls back: that
-// should not be left to somebody who may only read. Where it can't be done now,
-// the next owner does it, and what is to be told is the first error.
-func settle(ctx context.Context, db *vfs.DB) {
-	var one int
-	_ = db.QueryRowContext(context.WithoutCancel(ctx), "SELECT count(*) FROM sqlite_schema").Scan(&one)
-}
-
 // viewDatabase is view for the actor's SQLite database.
-func viewDatabase(ctx context.Context, url, actor string, fn func(*vfs.DB) error) error {
-	return view(ctx, url, actor, func(v *actorstore.View) error {
-		found, err := hasDatabase(ctx, v)
+func viewDatabase(ctx context.Context, url, actor string, fn func(*sql.DB) error) error {
+	return view(ctx, url, actor, func(v *greenroom.View) error {
+		if found, err := hasDatabase(ctx, v.Lower()); err != nil || !found {
+			return cmp.Or(err, say(nil, "the actor %s has no database", actor))
+		}
+		db, err := v.SQL()
 		if err != nil {
 			return err
 		}
-		if !found {
-			return say(nil, "the actor %s has no database", actor)
-		}
-		db, err := vfs.OpenView(ctx, v, quiet())
-		if err != nil {
-			return err
-		}
-		return errors.Join(cutOff(url, actor, fn(db)), db.Close())
+		return cutOff(url, actor, fn(db))
 	})
 }
 

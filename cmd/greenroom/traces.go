@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/otlp"
 )
@@ -135,8 +135,8 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query, fn func(*bufio.Writer, []string, *traces.Result) error) error {
 	out := bufio.NewWriter(c.e.stdout)
 	var res *traces.Result
-	err := view(ctx, args[0], args[1], func(v *actorstore.View) (err error) {
-		res, err = traces.Read(ctx, v.Snapshot, q, 0)
+	err := view(ctx, args[0], args[1], func(v *greenroom.View) (err error) {
+		res, err = v.Spans(q)
 		return err
 	})
 	if err == nil {

@@ -58,7 +58,7 @@ func TestTraces(t *testing.T) {
 // storeSpans records spans, which may be years old.
 func storeSpans(t *testing.T, spans []traces.SpanData) {
 	t.Helper()
-	err := own(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) (err error) {
+	err := ownBelow(t.Context(), target{url: "data", actor: "lobby", create: true}, func(a *actorstore.Actor) (err error) {
 		tr, err := traces.Open(t.Context(), a, &traces.Options{MaxAge: -1, Adopt: true})
 		if err != nil {
 			return err
@@ -86,7 +86,7 @@ func storeSpans(t *testing.T, spans []traces.SpanData) {
 // damageTraces stores a chunk that is none, in the hour of the spans, behind them.
 func damageTraces(t *testing.T) {
 	t.Helper()
-	err := own(t.Context(), target{url: "data", actor: "lobby"}, func(a *actorstore.Actor) error {
+	err := ownBelow(t.Context(), target{url: "data", actor: "lobby"}, func(a *actorstore.Actor) error {
 		key := []byte{actorstore.NamespaceTraces}
 		for _, n := range []int64{1, 1_699_999_200, 9} {
 			key = tuple.AppendInt(key, n)
@@ -255,7 +255,7 @@ func TestTracesLeaveNoMark(t *testing.T) {
 	storeSpans(t, []traces.SpanData{{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Name: "work", Start: time.Unix(1, 0), End: time.Unix(2, 0)}})
 	dump := func() (keys string) {
 		err := readStore(t.Context(), "data", func(s *storeurl.Store) error {
-			for e, err := range s.Check(t.Context()) {
+			for e, err := range s.Lower().Check(t.Context()) {
 				return errors.Join(err, fmt.Errorf("%v", e))
 			}
 			return nil

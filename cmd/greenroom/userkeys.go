@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -36,8 +37,8 @@ func get(ctx context.Context, e *env, url, actor, text string) error {
 	if err != nil {
 		return err
 	}
-	return view(ctx, url, actor, func(v *actorstore.View) error {
-		value, err := v.Get(ctx, actorstore.UserKey(key), nil)
+	return view(ctx, url, actor, func(v *greenroom.View) error {
+		value, err := v.Get(key)
 		if err != nil {
 			return keyError(actor, text, err)
 		}
@@ -94,8 +95,8 @@ func put(ctx context.Context, url, actor, text string, value []byte) error {
 	if err != nil {
 		return err
 	}
-	return own(ctx, target{url: url, actor: actor, create: true}, func(a *actorstore.Actor) error {
-		return keyError(actor, text, a.Put(ctx, actorstore.UserKey(key), value))
+	return own(ctx, target{url: url, actor: actor, create: true}, func(a *greenroom.Actor) error {
+		return keyError(actor, text, a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put(key, value) }))
 	})
 }
 
@@ -144,9 +145,8 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 		if len(prefix) == 0 && !c.all { // "hex:" is empty too
 			return &usageError{"an empty prefix: --all removes all keys"}
 		}
-		start := actorstore.UserKey(prefix)
-		return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
-			return a.DeleteRange(ctx, start, prefixEnd(start))
+		return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
+			return a.Update(ctx, func(tx *greenroom.Tx) error { return tx.DeleteRange(prefix, prefixEnd(prefix)) })
 		})
 	}
 	keys := make([][]byte, len(texts))
@@ -155,24 +155,30 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 		if err != nil {
 			return err
 		}
-		keys[i] = actorstore.UserKey(key)
+		keys[i] = key
 	}
-	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) error {
-		var b batch.Batch
-		for i, key := range keys {
-			if _, err := a.Get(ctx, key, nil); err != nil {
-				return keyError(actor, texts[i], err)
+	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
+		return a.Update(ctx, func(tx *greenroom.Tx) (err error) {
+			for i, key := range keys {
+				if _, err := tx.Get(key); err != nil {
+					return keyError(actor, texts[i], err)
+				}
 			}
-			b.Delete(key)
-		}
-		return a.Commit(ctx, &b)
+			for _, key := range keys {
+				err = errors.Join(err, tx.Delete(key))
+			}
+			return err
+		})
 	})
 }
 
-// prefixEnd returns the key after all keys that begin with prefix, whose first
-// byte is a namespace and so never the highest.
+// prefixEnd returns the key after all keys that begin with prefix, nil if there is none
+// because they are the last ones.
 func prefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(bytes.TrimRight(prefix, "\xff"))
+	if len(end) == 0 {
+		return nil
+	}
 	end[len(end)-1]++
 	return end
 }

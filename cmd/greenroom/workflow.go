@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -70,14 +69,14 @@ func listWorkflows(ctx context.Context, s *storeurl.Store, p printer, prefix str
 func listed(ctx context.Context, s *storeurl.Store, prefix string) iter.Seq2[actorstore.ActorInfo, error] {
 	return func(yield func(actorstore.ActorInfo, error) bool) {
 		if prefix == "" {
-			for id, err := range s.IDs(ctx) {
+			for id, err := range s.Lower().IDs(ctx) {
 				if !yield(actorstore.ActorInfo{ID: id}, err) {
 					return
 				}
 			}
 			return
 		}
-		for n, err := range s.Names(ctx) {
+		for n, err := range s.Lower().Names(ctx) {
 			if err == nil && !strings.HasPrefix(n.Name, prefix) {
 				if n.Name > prefix {
 					return
@@ -94,7 +93,7 @@ func listed(ctx context.Context, s *storeurl.Store, prefix string) iter.Seq2[act
 // workflowCells returns the row of an actor, nil if there is no workflow. One that can't be
 // read has a row that says why: others are listed all the same.
 func workflowCells(ctx context.Context, s *storeurl.Store, at actorstore.ActorInfo) ([]cell, error) {
-	v, err := s.View(ctx, at.ID)
+	v, err := s.Lower().View(ctx, at.ID)
 	var snap *workflow.Snapshot
 	var damages []workflow.Damage
 	if err == nil {
@@ -178,8 +177,8 @@ replays histories on new code. Values are in base64, as they are stored.`,
 
 // readWorkflow runs fn with what is stored of the workflow of an actor.
 func readWorkflow(ctx context.Context, url, actor string, fn func(*workflow.Snapshot, []workflow.Damage) error) error {
-	return view(ctx, url, actor, func(v *actorstore.View) error {
-		s, damages, err := workflow.Read(ctx, v.Snapshot)
+	return view(ctx, url, actor, func(v *greenroom.View) error {
+		s, damages, err := v.Workflow()
 		if err != nil {
 			return err
 		}
@@ -262,24 +261,17 @@ Effects that steps had stay, and messages that were received are gone.`,
 
 // control runs fn with the workflow of an actor, of which there must be one.
 func control(ctx context.Context, url, actor string, fn func(*workflow.Workflow) error) error {
-	return own(ctx, target{url: url, actor: actor}, func(a *actorstore.Actor) (err error) {
-		logger := slog.New(slog.DiscardHandler)
-		// Messages that the workflow holds are given back.
-		q, err := queue.Open(ctx, a, &queue.Options{Logger: logger})
+	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
+		// It is not run: its code is elsewhere.
+		w, err := greenroom.OpenWorkflow(ctx, a, func(*workflow.Context, any) (any, error) { return nil, workflow.ErrState }, nil)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, q.Close()) }()
-		w, err := workflow.Attach(ctx, a, &workflow.Options{Queue: q, Logger: logger})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, w.Close()) }()
 		s := w.Snapshot()
 		if noWorkflow(s, nil) {
 			return say(nil, "the actor %s has no workflow", actor)
 		}
-		err = fn(w)
+		err = fn(w.Workflow)
 		switch {
 		case errors.Is(err, workflow.ErrCancelled):
 			return say(err, "the workflow of %s is cancelled, which nothing can change", actor)

@@ -87,7 +87,7 @@ func plantWorkflow(t *testing.T, d *datadriven.TestData) {
 	key, err := hex.DecodeString(d.CmdArgs[1].String())
 	value, verr := hex.DecodeString(d.Input)
 	if err = errors.Join(err, verr); err == nil {
-		err = own(t.Context(), target{url: "data", actor: d.CmdArgs[0].String()}, func(a *actorstore.Actor) error {
+		err = ownBelow(t.Context(), target{url: "data", actor: d.CmdArgs[0].String()}, func(a *actorstore.Actor) error {
 			return a.Put(context.Background(), key, value)
 		})
 	}
@@ -99,7 +99,7 @@ func plantWorkflow(t *testing.T, d *datadriven.TestData) {
 // runWorkflow returns the state, on a line.
 func runWorkflow(t *testing.T, actor, input string, ids *atomic.Int64) (state string) {
 	t.Helper()
-	err := own(t.Context(), target{url: "data", actor: actor, create: true}, func(a *actorstore.Actor) error {
+	err := ownBelow(t.Context(), target{url: "data", actor: actor, create: true}, func(a *actorstore.Actor) error {
 		quiet := slog.New(slog.DiscardHandler)
 		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet})
 		if err != nil {

@@ -169,7 +169,7 @@ func (d *doubtful) moves(t *testing.T, s *Store) {
 	if err := d.close(); err != nil {
 		t.Error(err)
 	}
-	a, db, err := openBoth(t.Context(), s.Store, d.write.actor)
+	a, db, err := openBoth(t.Context(), s.Lower(), d.write.actor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func epochOf(ctx context.Context, s *actorstore.Store, a *actorstore.Actor) (int
 // later checks that an actor that s has opened is of a later epoch than before.
 func later(t *testing.T, s *Store, a *actorstore.Actor, before int) {
 	t.Helper()
-	if got, err := epochOf(t.Context(), s.Store, a); err != nil || before == 0 || got <= before {
+	if got, err := epochOf(t.Context(), s.Lower(), a); err != nil || before == 0 || got <= before {
 		t.Errorf("actor %s has epoch %d after %d, %v", a.Name(), got, before, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -25,25 +25,31 @@ func ExampleParse() {
 
 func ExampleOpen() {
 	ctx := context.Background()
-	_, err := storeurl.Open(ctx, "pebble:/nowhere/at/all", nil)
+	_, err := storeurl.Open(ctx, "pebble:/nowhere/at/all", greenroom.Options{MustExist: true})
 	fmt.Println(errors.Is(err, kv.ErrNoStore)) // nothing is created unless asked for
 
-	store, err := storeurl.Open(ctx, "mem:", &storeurl.Options{Create: true})
+	store, err := storeurl.Open(ctx, "mem:", greenroom.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer store.Close() // the engine with it
-	lobby, err := store.Named(ctx, "lobby", nil)
+	lobby, err := store.Actor(ctx, "lobby", nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lobby.Close()
-	if err := lobby.User().Put(ctx, []byte("greeting"), []byte("good evening")); err != nil {
+	err = lobby.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("greeting"), []byte("good evening")) })
+	if err != nil {
 		log.Fatal(err)
 	}
-	value, err := lobby.Get(ctx, actorstore.UserKey([]byte("greeting")), nil)
-	fmt.Printf("%s %v\n", value, err)
+	err = store.View(ctx, "id:"+lobby.Lower().ID().String(), func(v *greenroom.View) error {
+		value, err := v.Get([]byte("greeting"))
+		fmt.Printf("%s\n", value)
+		return err
+	})
+	fmt.Println(err)
 	// Output:
 	// true
-	// good evening <nil>
+	// good evening
+	// <nil>
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
@@ -342,7 +343,7 @@ func TestNodeLoss(t *testing.T) {
 	if err := patient.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, cluster.URL(""), &Options{})
+	s := open(t, cluster.URL(""), greenroom.Options{MustExist: true})
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -384,7 +385,7 @@ func TestNodeLoss(t *testing.T) {
 // taken opens an actor of a host that has stopped, and writes to it.
 func taken(t *testing.T, s *Store, name string, h *hostProcess) {
 	t.Helper()
-	a, db, err := openBoth(t.Context(), s.Store, name)
+	a, db, err := openBoth(t.Context(), s.Lower(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,7 +423,7 @@ func newest(t *testing.T, a *actorstore.Actor, db *vfs.DB) int {
 // compare holds what is in an actor against what its host has said.
 func compare(t *testing.T, s *Store, name string, h *hostProcess) {
 	t.Helper()
-	a, db, err := openBoth(t.Context(), s.Store, name)
+	a, db, err := openBoth(t.Context(), s.Lower(), name)
 	if err != nil {
 		t.Fatal(err)
 	}

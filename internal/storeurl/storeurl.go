@@ -13,8 +13,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -24,7 +23,7 @@ import (
 )
 
 // Sentinels of this package. What else Open returns comes from the engine
-// (kv.ErrNoStore, kv.ErrNotAStore, kv.ErrStoreInUse, …) or from actorstore.
+// (kv.ErrNoStore, kv.ErrNotAStore, kv.ErrStoreInUse, …) or from greenroom.New.
 var (
 	// ErrURL: the text names no store.
 	ErrURL = errors.New("storeurl: not the name of a store")
@@ -32,42 +31,23 @@ var (
 	ErrEnvironment = errors.New("storeurl: bad environment")
 )
 
-// Options say how to open a store; nil is the zero Options.
-type Options struct {
-	// Create makes a store where there is none; otherwise that is kv.ErrNoStore.
-	Create bool
-	// ReadOnly opens a store that is there without ever writing to it. It wins
-	// over Create.
-	ReadOnly bool
-	// Limits are those of actors; zero means batch.DefaultLimits. The environment
-	// may lower what they leave open; see package internal/envlimits.
-	Limits batch.Limits
-	// Logger gets what the engine has to say; nil means that nobody does.
-	Logger *slog.Logger
-	// Metrics is told what Metrics() lists, by an engine that measures itself; nil is nobody.
-	Metrics metrics.Sink
-}
-
-// Metrics returns what the engines tell Options.Metrics, for a Sink that wants to know
+// Metrics returns what the engines tell the Metrics of the options, for a Sink that wants to know
 // beforehand.
 func Metrics() []*metrics.Metric { return pebblekv.Metrics() }
 
-// A Store is an open actor store together with the engine below it.
-type Store struct {
-	*actorstore.Store
-	// Engine is what the store stands on. It is closed with the store.
-	Engine kv.Engine
-}
+// A Store is an open store together with the engine below it. It takes actors by their
+// ids, too; see greenroom.Options.IDs.
+type Store struct{ *greenroom.Store }
 
 // Close closes the store, then its engine.
 func (s *Store) Close() error {
-	return errors.Join(s.Store.Close(), s.Engine.Close())
+	return errors.Join(s.Store.Close(), s.Engine().Close())
 }
 
 // Exposed reports whether other users of this machine can read or change the store, as
 // pebblekv.DB.Exposed does. It is false for engines that keep no files of their own.
 func (s *Store) Exposed() (bool, error) {
-	if db, ok := s.Engine.(*pebblekv.DB); ok {
+	if db, ok := s.Engine().(*pebblekv.DB); ok {
 		return db.Exposed()
 	}
 	return false, nil
@@ -159,73 +139,49 @@ func isScheme(s string) bool {
 	return len(s) > 1
 }
 
-// Open opens the store of that name; see Parse. The caller closes it.
+// Open opens the store of that name; see Parse. The caller closes it. Without a Logger
+// nothing is logged. The environment may lower the limits that are left open; see package
+// internal/envlimits.
 //
-// A store in memory is always new, so that without opts.Create, or with
-// opts.ReadOnly, it is kv.ErrNoStore.
-func Open(ctx context.Context, name string, opts *Options) (*Store, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
-	limits, err := envlimits.Apply(opts.Limits)
-	if err != nil {
+// A store in memory is always new, so that with MustExist, or ReadOnly, it is
+// kv.ErrNoStore.
+func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error) {
+	var err error
+	if o.Limits, err = envlimits.Apply(o.Limits); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	engine, err := openEngine(ctx, name, opts)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	engine, err := openEngine(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
-	s, err := actorstore.Open(ctx, engine, &actorstore.Options{Limits: limits, ReadOnly: opts.ReadOnly})
+	o.IDs = true
+	s, err := greenroom.New(ctx, engine, &o)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}
-	return &Store{Store: s, Engine: engine}, nil
+	return &Store{s}, nil
 }
 
-func openEngine(ctx context.Context, name string, opts *Options) (kv.Engine, error) {
+// openEngine opens what Parse says. What is not an address of PostgreSQL comes from there
+// as an error that doesn't repeat it, because it may hold a password.
+func openEngine(ctx context.Context, name string, o greenroom.Options) (engine kv.Engine, err error) {
 	kind, address, err := Parse(name)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	switch kind {
-	case pebble:
-		return openPebble(address, opts)
-	case memory:
-		if !opts.Create || opts.ReadOnly {
-			return nil, fmt.Errorf("storeurl: open mem: %w", kv.ErrNoStore)
+	case kind == pebble:
+		return pebblekv.Open(address, &pebblekv.Options{MustExist: o.MustExist, ReadOnly: o.ReadOnly, Logger: o.Logger, Metrics: o.Metrics})
+	case kind == Postgres:
+		engine, err = pgkv.Open(ctx, address, &pgkv.Options{MustExist: o.MustExist, ReadOnly: o.ReadOnly, Logger: o.Logger})
+		if errors.Is(err, pgkv.ErrURL) {
+			err = fmt.Errorf("%w: %s", ErrURL, strings.TrimPrefix(err.Error(), pgkv.ErrURL.Error()+": "))
 		}
-		return memkv.New(), nil
+		return engine, err
+	case o.MustExist || o.ReadOnly:
+		return nil, fmt.Errorf("storeurl: open mem: %w", kv.ErrNoStore)
 	}
-	return openPostgres(ctx, address, opts)
-}
-
-// openPebble keeps a nil *pebblekv.DB from becoming an Engine that isn't nil.
-func openPebble(dir string, opts *Options) (kv.Engine, error) {
-	db, err := pebblekv.Open(dir, &pebblekv.Options{
-		MustExist: !opts.Create,
-		ReadOnly:  opts.ReadOnly,
-		Logger:    opts.Logger,
-		Metrics:   opts.Metrics,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
-}
-
-// openPostgres is openPebble for PostgreSQL. What is no address comes from there as an
-// error that doesn't repeat it, because it may hold a password.
-func openPostgres(ctx context.Context, address string, opts *Options) (kv.Engine, error) {
-	db, err := pgkv.Open(ctx, address, &pgkv.Options{
-		MustExist: !opts.Create,
-		ReadOnly:  opts.ReadOnly,
-		Logger:    opts.Logger,
-	})
-	if errors.Is(err, pgkv.ErrURL) {
-		return nil, fmt.Errorf("%w: %s", ErrURL, strings.TrimPrefix(err.Error(), pgkv.ErrURL.Error()+": "))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return db, nil
+	return memkv.New(), nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -65,40 +66,40 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	missing := filepath.Join(dir, "missing")
+	missing, mustExist := filepath.Join(dir, "missing"), greenroom.Options{MustExist: true}
 	tests := []struct {
 		name string
 		url  string
-		opts *Options
+		opts greenroom.Options
 		want error
 	}{
-		{"missing", missing, nil, kv.ErrNoStore},
-		{"missing, with its kind", "pebble:" + missing, nil, kv.ErrNoStore},
-		{"read-only wins", missing, &Options{Create: true, ReadOnly: true}, kv.ErrNoStore},
-		{"memory is always new", "mem:", nil, kv.ErrNoStore},
-		{"memory, read-only", "mem:", &Options{Create: true, ReadOnly: true}, kv.ErrNoStore},
-		{"a file", file, &Options{Create: true}, kv.ErrNotAStore},
-		{"postgres", "postgres://user:secret@host/db?pins=0", &Options{Create: true}, ErrURL},
-		{"postgres, with a slip", "postgres:user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a slip in a kind", "postgress://user:secret@host/db", nil, ErrURL},
-		{"no colon", "postgres//user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"no colon, a slip besides", "postgers//user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"no colon, password as a parameter", "postgres//host/db?password=secret", &Options{Create: true}, ErrURL},
-		{"one slash", "postgres:/user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"one slash, no colon", "postgres/user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"another colon", "postgres;//user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a space", " postgres://user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a space, password as a parameter", " postgres://host/db?password=secret", &Options{Create: true}, ErrURL},
-		{"no scheme", "//user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"user only", "user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a short user only", "u:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a short scheme", "p://u:secret@host/db", &Options{Create: true}, ErrURL},
-		{"an unknown scheme", "mysql://user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"an unknown scheme, password as a parameter", "mysql://host/db?password=secret", &Options{Create: true}, ErrURL},
-		{"pebble at a server", "pebble://user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"mem at a server", "mem://user:secret@host/db", &Options{Create: true}, ErrURL},
-		{"a password that isn't escaped", "postgres//user:sec@ret?secret@host/db", &Options{Create: true}, ErrURL},
-		{"unknown kind", "peble:data", &Options{Create: true}, ErrURL},
+		{"missing", missing, mustExist, kv.ErrNoStore},
+		{"missing, with its kind", "pebble:" + missing, mustExist, kv.ErrNoStore},
+		{"read-only", missing, greenroom.Options{ReadOnly: true}, kv.ErrNoStore},
+		{"memory is always new", "mem:", mustExist, kv.ErrNoStore},
+		{"memory, read-only", "mem:", greenroom.Options{ReadOnly: true}, kv.ErrNoStore},
+		{"a file", file, greenroom.Options{}, kv.ErrNotAStore},
+		{"postgres", "postgres://user:secret@host/db?pins=0", greenroom.Options{}, ErrURL},
+		{"postgres, with a slip", "postgres:user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a slip in a kind", "postgress://user:secret@host/db", mustExist, ErrURL},
+		{"no colon", "postgres//user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"no colon, a slip besides", "postgers//user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"no colon, password as a parameter", "postgres//host/db?password=secret", greenroom.Options{}, ErrURL},
+		{"one slash", "postgres:/user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"one slash, no colon", "postgres/user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"another colon", "postgres;//user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a space", " postgres://user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a space, password as a parameter", " postgres://host/db?password=secret", greenroom.Options{}, ErrURL},
+		{"no scheme", "//user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"user only", "user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a short user only", "u:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a short scheme", "p://u:secret@host/db", greenroom.Options{}, ErrURL},
+		{"an unknown scheme", "mysql://user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"an unknown scheme, password as a parameter", "mysql://host/db?password=secret", greenroom.Options{}, ErrURL},
+		{"pebble at a server", "pebble://user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"mem at a server", "mem://user:secret@host/db", greenroom.Options{}, ErrURL},
+		{"a password that isn't escaped", "postgres//user:sec@ret?secret@host/db", greenroom.Options{}, ErrURL},
+		{"unknown kind", "peble:data", greenroom.Options{}, ErrURL},
 	}
 	for _, test := range tests {
 		s, err := Open(t.Context(), test.url, test.opts)
@@ -119,43 +120,36 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestOpenPebble(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	write := open(t, "pebble:"+dir, &Options{Create: true})
-	if _, err := Open(t.Context(), dir, nil); !errors.Is(err, kv.ErrStoreInUse) {
+	write := open(t, "pebble:"+dir, greenroom.Options{})
+	if _, err := Open(t.Context(), dir, greenroom.Options{MustExist: true}); !errors.Is(err, kv.ErrStoreInUse) {
 		t.Errorf("second Open = %v, want %v", err, kv.ErrStoreInUse)
 	}
 	put(t, write)
 	if err := write.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := write.Engine.Get(t.Context(), []byte("k"), nil); !errors.Is(err, kv.ErrClosed) {
+	if _, err := write.Engine().Get(t.Context(), []byte("k"), nil); !errors.Is(err, kv.ErrClosed) {
 		t.Errorf("the engine after Close: %v, want %v", err, kv.ErrClosed)
 	}
 
-	for _, opts := range []*Options{nil, {ReadOnly: true}} {
+	for _, opts := range []greenroom.Options{{MustExist: true}, {ReadOnly: true}} {
 		s := open(t, dir, opts)
-		view, err := s.View(t.Context(), actorstore.IDFromName("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := view.Get(t.Context(), actorstore.UserKey([]byte("k")), nil)
-		if string(got) != "v" || err != nil {
-			t.Errorf("Get = %q, %v, want %q", got, err, "v")
-		}
-		if err := errors.Join(view.Close(), s.Close()); err != nil {
+		holds(t, s)
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 func TestOpenMemory(t *testing.T) {
-	s := open(t, "mem:", &Options{Create: true})
+	s := open(t, "mem:", greenroom.Options{})
 	put(t, s)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func open(t *testing.T, url string, opts *Options) *Store {
+func open(t *testing.T, url string, opts greenroom.Options) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), url, opts)
 	if err != nil {
@@ -167,14 +161,31 @@ func open(t *testing.T, url string, opts *Options) *Store {
 // put stores v under the user key k of the actor a.
 func put(t *testing.T, s *Store) {
 	t.Helper()
-	a, err := s.Named(t.Context(), "a", nil)
+	a, err := s.Actor(t.Context(), "a", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.User().Put(t.Context(), []byte("k"), []byte("v")); err != nil {
+	if err := a.Update(t.Context(), func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), []byte("v")) }); err != nil {
 		t.Error(err)
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// holds looks for what put has stored, by the actor's name and by its id.
+func holds(t *testing.T, s *Store) {
+	t.Helper()
+	for _, name := range []string{"a", "id:" + actorstore.IDFromName("a").String()} {
+		err := s.View(t.Context(), name, func(v *greenroom.View) error {
+			got, err := v.Get([]byte("k"))
+			if string(got) != "v" {
+				t.Errorf("%s: got %q", name, got)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(name, err)
+		}
 	}
 }
