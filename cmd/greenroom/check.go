@@ -13,7 +13,9 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // errProblems: a check found problems, and has written them.
@@ -50,9 +52,9 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 	out := bufio.NewWriter(e.stdout)
 	c := &storeCheck{env: e, url: args[0], out: out, json: json, hide: func() {}}
 	err := readStore(ctx, args[0], func(s *storeurl.Store) error {
-		c.store = s
+		c.store = s.Lower()
 		if len(args) == 1 {
-			return c.all(ctx)
+			return c.all(ctx, s)
 		}
 		id, err := s.ID(ctx, args[1])
 		if err == nil {
@@ -62,10 +64,9 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 	})
 	c.hide()
 	if err == nil {
-		c.summary()
+		c.summarize()
 	}
-	err = errors.Join(err, out.Flush())
-	if err == nil && c.problems > 0 {
+	if err = errors.Join(err, out.Flush()); err == nil && c.summary.Problems > 0 {
 		return errProblems
 	}
 	return err
@@ -75,7 +76,7 @@ func check(ctx context.Context, e *env, args []string, json bool) error {
 type storeCheck struct {
 	env   *env
 	url   string
-	store *storeurl.Store
+	store *actorstore.Store
 	out   *bufio.Writer // its Flush reports errors
 	json  bool
 	hide  func() // takes the hint from the terminal
@@ -83,21 +84,19 @@ type storeCheck struct {
 	named actorstore.ID // whose label that is
 	label string
 
-	exposed                        bool // see storeurl.Store.Exposed
-	actors, keys                   int
-	problems, harmless, unfinished int
+	summary summaryLine
 }
 
 // all checks the store.
-func (c *storeCheck) all(ctx context.Context) error {
+func (c *storeCheck) all(ctx context.Context, s *storeurl.Store) error {
 	c.hint("the store")
-	if err := c.access(); err != nil {
+	if err := c.access(s); err != nil {
 		return err
 	}
-	if err := c.walk(ctx, actorstore.ID{}, c.store.Lower().Check(ctx)); err != nil {
+	if err := c.walk(ctx, actorstore.ID{}, c.store.Check(ctx)); err != nil {
 		return err
 	}
-	for id, err := range c.store.Lower().IDs(ctx) {
+	for id, err := range c.store.IDs(ctx) {
 		if err == nil {
 			err = c.actor(ctx, id)
 		}
@@ -109,14 +108,13 @@ func (c *storeCheck) all(ctx context.Context) error {
 }
 
 // access looks at who can read the store.
-func (c *storeCheck) access() (err error) {
-	if c.exposed, err = c.store.Exposed(); err != nil || !c.exposed {
+func (c *storeCheck) access(s *storeurl.Store) (err error) {
+	if c.summary.Exposed, err = s.Exposed(); err != nil || !c.summary.Exposed {
 		return err
 	}
 	_, dir, err := storeurl.Parse(c.url)
 	if err == nil && !c.json {
-		c.hide()
-		fmt.Fprintln(c.out, oneLine("note: the store: other users of this machine can read or change its files (chmod -R go= "+dir+" ends that)"))
+		c.write(nil, "note: the store: other users of this machine can read or change its files (chmod -R go= "+dir+" ends that)")
 	}
 	return err
 }
@@ -124,7 +122,7 @@ func (c *storeCheck) access() (err error) {
 // one checks one actor.
 func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 	c.hint(c.labelOf(ctx, id))
-	if err := c.walk(ctx, id, c.store.Lower().CheckActor(ctx, id)); err != nil {
+	if err := c.walk(ctx, id, c.store.CheckActor(ctx, id)); err != nil {
 		return err
 	}
 	return c.actor(ctx, id)
@@ -134,8 +132,8 @@ func (c *storeCheck) one(ctx context.Context, id actorstore.ID) error {
 // traces.
 func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 	c.hint(c.labelOf(ctx, id))
-	c.actors++
-	v, err := c.store.Lower().View(ctx, id)
+	c.summary.Actors++
+	v, err := c.store.View(ctx, id)
 	switch {
 	case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat), errors.Is(err, actorstore.ErrUnknownActor):
 		return nil // so its head is damaged, which was found before
@@ -150,18 +148,64 @@ func (c *storeCheck) actor(ctx context.Context, id actorstore.ID) (err error) {
 		if err != nil && !errors.Is(err, actorstore.ErrCorrupt) {
 			break // vfs.Check meets it again
 		}
-		c.keys++
+		c.summary.Keys++
 	}
-	if err := c.walk(ctx, id, vfs.Check(ctx, v, nil)); err != nil {
-		return err
+	for _, findings := range []iter.Seq2[actorstore.Finding, error]{
+		vfs.Check(ctx, v, nil), queue.Check(ctx, v), checkWorkflow(ctx, v), checkTraces(ctx, v),
+	} {
+		if err := c.walk(ctx, id, findings); err != nil {
+			return err
+		}
 	}
-	if err := c.walk(ctx, id, queue.Check(ctx, v)); err != nil {
-		return err
+	return nil
+}
+
+// findings yields those that look returns, or its error.
+func findings(look func() ([]actorstore.Finding, error)) iter.Seq2[actorstore.Finding, error] {
+	return func(yield func(actorstore.Finding, error) bool) {
+		found, err := look()
+		if err != nil {
+			yield(actorstore.Finding{}, err)
+			return
+		}
+		all(found)(yield)
 	}
-	if err := c.walk(ctx, id, checkWorkflow(ctx, v)); err != nil {
-		return err
+}
+
+// checkTraces yields where an actor's traces and their index don't agree. An index that is
+// wrong loses no span; it keeps some from being found by their trace.
+func checkTraces(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
+	return findings(func() (found []actorstore.Finding, err error) {
+		texts, err := traces.Check(ctx, v.Snapshot)
+		for _, what := range texts {
+			found = append(found, actorstore.Finding{Actor: v.Info().ID, Where: "traces", What: what})
+		}
+		return found, err
+	})
+}
+
+// checkWorkflow yields what is wrong with the workflow of an actor. Rows that are damaged,
+// and keys that nobody knows, are left out: the check of the store has found them.
+func checkWorkflow(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
+	return findings(func() (found []actorstore.Finding, err error) {
+		_, damages, err := workflow.Read(ctx, v.Snapshot)
+		for _, d := range damages {
+			where, what := actorstore.Describe(d.Key), damageText(d.Err)
+			if !strings.HasPrefix(where, "unknown/") && !strings.Contains(what, "actorstore: ") {
+				found = append(found, actorstore.Finding{Actor: v.Info().ID, Where: where, What: what, Harmless: d.Harmless})
+			}
+		}
+		return found, err
+	})
+}
+
+// damageText is what is wrong, without which kind of error it is.
+func damageText(err error) string {
+	text := err.Error()
+	if errors.Is(err, actorstore.ErrCorrupt) {
+		text = strings.TrimPrefix(text, actorstore.ErrCorrupt.Error()+": ")
 	}
-	return c.walk(ctx, id, checkTraces(ctx, v))
+	return text
 }
 
 // walk writes findings, those about the actor id, or about the store if that is the
@@ -200,7 +244,7 @@ func (c *storeCheck) labelOf(ctx context.Context, id actorstore.ID) string {
 		return c.label
 	}
 	c.named, c.label = id, "id:"+id.String()
-	if v, err := c.store.Lower().View(ctx, id); err == nil {
+	if v, err := c.store.View(ctx, id); err == nil {
 		if name := v.Info().Name; name != "" {
 			c.label = name
 		}
@@ -225,30 +269,34 @@ func (c *storeCheck) find(ctx context.Context, f actorstore.Finding) {
 	kind := ""
 	switch {
 	case f.Unfinished:
-		c.unfinished++
+		c.summary.Unfinished++
 		kind = "note: "
 	case f.Harmless:
-		c.problems++
-		c.harmless++
+		c.summary.Harmless++
 		kind = "harmless: "
+		fallthrough
 	default:
-		c.problems++
+		c.summary.Problems++
 	}
 	line := findingLine{Where: f.Where, What: f.What, Harmless: f.Harmless, Unfinished: f.Unfinished}
-	whose := ""
 	if !f.Actor.IsZero() {
 		line.Actor, line.ID = c.labelOf(ctx, f.Actor), f.Actor.String()
-		whose = line.Actor + ": "
+		kind += line.Actor + ": "
 	}
-	c.hide()
-	if c.json {
-		c.object(line)
-	} else {
-		fmt.Fprintln(c.out, oneLine(kind+whose+f.Where+": "+f.What))
-	}
+	c.write(line, kind+f.Where+": "+f.What)
 	if terminal(c.env.stdout) != nil {
 		_ = c.out.Flush() // the last Flush reports it again
 	}
+}
+
+// write writes a line: v as an object, or the text, what doesn't print in it escaped.
+func (c *storeCheck) write(v any, text string) {
+	c.hide()
+	if c.json {
+		_ = newJSON(c.out).Encode(v) // nothing in it can fail but out, whose Flush reports it
+		return
+	}
+	fmt.Fprintln(c.out, oneLine(text))
 }
 
 // A summaryLine is the last line as an object. Problems counts the harmless ones too.
@@ -262,24 +310,20 @@ type summaryLine struct {
 	Exposed bool `json:"exposed,omitempty"`
 }
 
-// summary writes the last line.
-func (c *storeCheck) summary() {
-	if c.json {
-		c.object(summaryLine{c.actors, c.keys, c.problems, c.harmless, c.unfinished, c.exposed})
-		return
+// summarize writes the last line.
+func (c *storeCheck) summarize() {
+	s := c.summary
+	text := count(s.Actors, "actor") + ", " + count(s.Keys, "key") + ", no problems"
+	if s.Problems > 0 {
+		text = strings.TrimSuffix(text, "no problems") + count(s.Problems, "problem")
 	}
-	problems := "no problems"
-	if c.problems > 0 {
-		problems = count(c.problems, "problem")
+	if s.Harmless > 0 {
+		text += fmt.Sprintf(" (%d harmless)", s.Harmless)
 	}
-	parts := []string{count(c.actors, "actor"), count(c.keys, "key"), problems}
-	if c.harmless > 0 {
-		parts[2] += fmt.Sprintf(" (%d harmless)", c.harmless)
+	if s.Unfinished > 0 {
+		text += ", " + count(s.Unfinished, "unfinished transaction")
 	}
-	if c.unfinished > 0 {
-		parts = append(parts, count(c.unfinished, "unfinished transaction"))
-	}
-	fmt.Fprintln(c.out, strings.Join(parts, ", "))
+	c.write(s, text)
 }
 
 // count is a number of things in words.
@@ -288,11 +332,6 @@ func count(n int, thing string) string {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// object writes v as JSON on a line.
-func (c *storeCheck) object(v any) {
-	_ = newJSON(c.out).Encode(v) // nothing in it can fail but out, whose Flush reports it
 }
 
 // oneLine is visible for what must stay on its line.

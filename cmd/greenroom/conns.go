@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -120,37 +117,22 @@ func withConns(ctx context.Context, url, actor string, do func(*conn.Set) error)
 }
 
 func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) error {
-	out := bufio.NewWriter(e.stdout)
-	err := view(ctx, url, actor, func(v *greenroom.View) error {
+	return view(ctx, url, actor, func(v *greenroom.View) error {
 		if asJSON {
-			return writeConns(ctx, v, out)
+			return list(output{e, true, ""}, v.Connections(), func(c conn.Stored) ([]any, error) {
+				return []any{jsonCell(newConnJSON(c))}, nil
+			})
 		}
-		return printConns(ctx, v, listLayout(false, terminal(e.stdout) != nil).printer(out))
+		const columns = "id gateway request in out subscriptions path size updated problem"
+		return list(output{e, false, columns}, v.Connections(), func(c conn.Stored) ([]any, error) {
+			j := newConnJSON(c)
+			if c.Record != nil {
+				j.Problem = "" // that is of a value, which is not shown
+			}
+			return []any{j.ID, maybe(j.Gateway), maybe(j.Request), j.In, j.Out, maybe(strings.Join(j.Subscriptions, " ")),
+				maybe(j.Path), j.Size, c.Updated, maybe(j.Problem)}, nil
+		})
 	})
-	return errors.Join(err, out.Flush())
-}
-
-func printConns(ctx context.Context, v *greenroom.View, p printer) error {
-	p.begin([]string{"id", "gateway", "request", "in", "out", "subscriptions", "path", "size", "updated", "problem"})
-	for c, err := range v.Connections() {
-		if err != nil {
-			return err
-		}
-		row := []cell{textCell(connID(c.ID)), {}, {}, {}, {}, {}, {}, {}, optionalTimeCell(c.Updated), {}}
-		if !c.Damaged && !c.Stray {
-			row[7] = intCell(int64(c.Size))
-		}
-		if r := c.Record; r != nil {
-			row[1], row[2] = textCell(r.Gateway.String()), textCell(r.Request.String())
-			row[3], row[4] = intCell(int64(r.Server)), intCell(int64(r.Client))
-			row[5], row[6] = textCell(strings.Join(r.Subscriptions, " ")), textCell(r.Path)
-		} else {
-			row[9] = textCell(problem(c))
-		}
-		p.row(row)
-	}
-	p.end()
-	return nil
 }
 
 // connID is an id as parseConnID reads it, in characters that a command line can hold.
@@ -206,38 +188,10 @@ type connJSON struct {
 	Problem       string            `json:"problem,omitempty"`
 }
 
-// writeConns writes an array with an object on each line.
-func writeConns(ctx context.Context, v *greenroom.View, w *bufio.Writer) error {
-	line := &bytes.Buffer{}
-	enc := newJSON(line)
-	separator := "["
-	for c, err := range v.Connections() {
-		if err != nil {
-			return err
-		}
-		line.Reset()
-		if err := enc.Encode(newConnJSON(c)); err != nil {
-			return err
-		}
-		for _, part := range []string{separator, strings.TrimSuffix(line.String(), "\n")} {
-			if _, err := io.WriteString(w, part); err != nil {
-				return err
-			}
-		}
-		separator = ",\n"
-	}
-	if separator == "[" {
-		_, err := w.WriteString("[]\n")
-		return err
-	}
-	_, err := w.WriteString("]\n")
-	return err
-}
-
 func newConnJSON(c conn.Stored) connJSON {
 	j := connJSON{ID: connID(c.ID)}
 	if !c.Damaged && !c.Stray {
-		j.Size, j.Updated = &c.Size, string(timeCell(c.Updated).text)
+		j.Size, j.Updated = &c.Size, stamp(c.Updated)
 	}
 	r := c.Record
 	if r == nil {
@@ -246,9 +200,7 @@ func newConnJSON(c conn.Stored) connJSON {
 	}
 	j.Gateway, j.Request, j.In, j.Out = r.Gateway.String(), r.Request.String(), &r.Server, &r.Client
 	j.Subscriptions, j.Path = r.Subscriptions, r.Path
-	if len(r.Headers) > 0 {
-		j.Headers = make(map[string]string, len(r.Headers))
-	}
+	j.Headers = make(map[string]string, len(r.Headers)) // left out if it is empty
 	for _, h := range r.Headers {
 		j.Headers[h.Name] = h.Value
 	}

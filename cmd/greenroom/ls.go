@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +13,7 @@ import (
 
 func newList(e *env) *cobra.Command {
 	var json bool
-	var o actorstore.ActorsOptions
+	var o greenroom.ActorsOptions
 	cmd := &cobra.Command{
 		Use:   "ls STORE [ACTOR [PREFIX]]",
 		Short: "List the actors, or the keys of one actor in words",
@@ -37,7 +34,6 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
   greenroom ls data music sqlite/`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l := listLayout(json, terminal(e.stdout) != nil)
 			keys := len(args) > 1
 			for _, flag := range []string{"named", "by-name", "limit"} {
 				if keys && cmd.Flags().Changed(flag) {
@@ -47,8 +43,12 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 			if o.Limit < 0 {
 				return &usageError{"a negative --limit"}
 			}
-			args = append(args, "", "")
-			return list(cmd.Context(), e, l, listArgs{args[0], args[1], args[2], keys, o})
+			if keys {
+				return listKeys(cmd.Context(), e, append(args, ""), json)
+			}
+			return readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
+				return listActors(cmd.Context(), output{e, json, "name id size created owner"}, s, &o)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "write an array of objects")
@@ -58,57 +58,14 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	return cmd
 }
 
-// listLayout is the layout of a list: a name stays on its line in all of them.
-func listLayout(json, tty bool) layout {
-	m := modeList
-	switch {
-	case json:
-		m = modeJSON
-	case tty:
-		m = modeTable
-	}
-	l := newLayout(m)
-	l.separated = true
-	return l
-}
-
-type listArgs struct {
-	url, actor, prefix string
-	keys               bool // of the actor, instead of actors
-	actors             actorstore.ActorsOptions
-}
-
-func list(ctx context.Context, e *env, l layout, args listArgs) error {
-	out := bufio.NewWriter(e.stdout)
-	p := l.printer(out)
-	var err error
-	if args.keys {
-		err = view(ctx, args.url, args.actor, func(v *greenroom.View) error {
-			return listKeys(ctx, v, p, args.prefix)
-		})
-	} else {
-		err = readStore(ctx, args.url, func(s *storeurl.Store) error {
-			return listActors(ctx, s, p, &args.actors)
-		})
-	}
-	return errors.Join(err, out.Flush())
-}
-
-func listActors(ctx context.Context, s *storeurl.Store, p printer, o *actorstore.ActorsOptions) error {
-	p.begin([]string{"name", "id", "size", "created", "owner"})
+func listActors(ctx context.Context, out output, s *storeurl.Store, o *greenroom.ActorsOptions) error {
 	var hosts map[actorstore.HostID]string
-	for info, err := range s.Actors(ctx, o) {
-		if err == nil && hosts == nil && !info.Host.IsZero() {
+	return list(out, s.Actors(ctx, o), func(info greenroom.ActorInfo) (_ []any, err error) {
+		if hosts == nil && !info.Host.IsZero() {
 			hosts, err = hostNames(ctx, s)
 		}
-		if err != nil {
-			return err
-		}
-		p.row([]cell{optionalCell(info.Name), textCell(info.ID.String()), intCell(info.Used),
-			timeCell(info.Created), optionalCell(hosts[info.Host])})
-	}
-	p.end()
-	return nil
+		return []any{maybe(info.Name), info.ID, info.Used, info.Created, maybe(hosts[info.Host])}, err
+	})
 }
 
 // hostNames returns the hosts that there are, by their names, or their ids if they have
@@ -126,28 +83,16 @@ func hostNames(ctx context.Context, s *storeurl.Store) (map[actorstore.HostID]st
 	return names, nil
 }
 
-// optionalCell is a text, or nothing.
-func optionalCell(text string) cell {
-	if text == "" {
-		return cell{}
-	}
-	return textCell(text)
+// listKeys lists the keys of the actor args[1] whose words begin with args[2].
+func listKeys(ctx context.Context, e *env, args []string, json bool) error {
+	return view(ctx, args[0], args[1], func(v *greenroom.View) error {
+		keys := v.Lower().List(ctx, actorstore.ListOptions{KeysOnly: true})
+		return list(output{e, json, "key size updated"}, keys, func(k actorstore.Entry) ([]any, error) {
+			words := actorstore.Describe(k.Key)
+			if !strings.HasPrefix(words, args[2]) {
+				return nil, nil
+			}
+			return []any{words, k.Size, k.Updated}, nil
+		})
+	})
 }
-
-func listKeys(ctx context.Context, v *greenroom.View, p printer, prefix string) error {
-	p.begin([]string{"key", "size", "updated"})
-	for entry, err := range v.Lower().List(ctx, actorstore.ListOptions{KeysOnly: true}) {
-		if err != nil {
-			return err
-		}
-		words := actorstore.Describe(entry.Key)
-		if strings.HasPrefix(words, prefix) {
-			p.row([]cell{textCell(words), intCell(int64(entry.Size)), timeCell(entry.Updated)})
-		}
-	}
-	p.end()
-	return nil
-}
-
-// timeCell is a time in UTC, to the millisecond that is recorded.
-func timeCell(t time.Time) cell { return textCell(t.UTC().Format("2006-01-02T15:04:05.000Z")) }

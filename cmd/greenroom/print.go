@@ -2,14 +2,23 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A mode is how rows are written.
@@ -43,8 +52,64 @@ type cell struct {
 	real float64
 }
 
-func textCell(s string) cell { return cell{kind: cellText, text: []byte(s)} }
-func intCell(n int64) cell   { return cell{kind: cellInt, text: strconv.AppendInt(nil, n, 10)} }
+// A maybe is a text that is NULL if it is empty.
+type maybe string
+
+// newCell returns a value as a list shows it: a text, a maybe, an error or a Stringer as a
+// text, a time as stamp does, and an integer, or a pointer to one. NULL are nil, the zero
+// time, and an id of a message that is 0.
+func newCell(v any) cell {
+	switch v := v.(type) {
+	case cell:
+		return v
+	case string:
+		return cell{kind: cellText, text: []byte(v)}
+	case maybe:
+		if v != "" {
+			return newCell(string(v))
+		}
+	case error:
+		return newCell(v.Error())
+	case time.Time:
+		return newCell(maybe(stamp(v)))
+	case queue.ID:
+		if v != 0 {
+			return newCell(uint64(v))
+		}
+	case fmt.Stringer:
+		return newCell(v.String())
+	default:
+		if n := reflect.Indirect(reflect.ValueOf(v)); n.IsValid() {
+			return cell{kind: cellInt, text: fmt.Append(nil, n.Interface())}
+		}
+	}
+	return cell{}
+}
+
+// jsonCell is a value in JSON, NULL if JSON can't hold it.
+func jsonCell(v any) cell {
+	var b bytes.Buffer
+	if err := newJSON(&b).Encode(v); err != nil {
+		return cell{}
+	}
+	return cell{kind: cellJSON, text: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
+}
+
+// stamp is a time in UTC, to the millisecond that is recorded; nothing for the zero time.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// dated is a time that a workflow has recorded; 0 is the zero time.
+func dated(m workflow.Millis) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return m.Time()
+}
 
 // A printer writes the rows of one result. Write errors stay in the
 // bufio.Writer, whose Flush reports them.
@@ -93,6 +158,81 @@ func (l layout) printer(w *bufio.Writer) printer {
 	return lines
 }
 
+// cells returns the cells of some values.
+func cells[T any](values []T) []cell {
+	cells := make([]cell, len(values))
+	for i, v := range values {
+		cells[i] = newCell(v)
+	}
+	return cells
+}
+
+// listLayout is the layout of a list: a name stays on its line in all of them.
+func listLayout(json, tty bool) layout {
+	m := modeList
+	switch {
+	case json:
+		m = modeJSON
+	case tty:
+		m = modeTable
+	}
+	l := newLayout(m)
+	l.separated = true
+	return l
+}
+
+// An output is a list that a command writes: a table on a terminal, elsewhere lines with
+// fields separated by tabs, or an array of JSON. The columns are words; without any JSON
+// has what row returns as it is.
+type output struct {
+	env     *env
+	json    bool
+	columns string
+}
+
+// list writes a row for each of items. row returns its values, nil to leave
+// it out, and io.EOF instead of those at which the list ends.
+func list[T any](o output, items iter.Seq2[T, error], row func(T) ([]any, error)) error {
+	out := bufio.NewWriter(o.env.stdout)
+	p := listLayout(o.json, terminal(o.env.stdout) != nil).printer(out)
+	p.begin(strings.Fields(o.columns))
+	for item, err := range items {
+		var values []any
+		if err == nil {
+			values, err = row(item)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if values != nil {
+			p.row(cells(values))
+		}
+	}
+	p.end()
+	return out.Flush()
+}
+
+// all yields the items of a list that can't fail.
+func all[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// object writes one value in JSON, on one line unless there is an indent.
+func (e *env) object(v any, indent string) error {
+	enc := newJSON(e.stdout)
+	enc.SetIndent("", indent)
+	return enc.Encode(v)
+}
+
 // A linePrinter writes each row as it comes, on a line.
 type linePrinter struct {
 	w         *bufio.Writer
@@ -106,11 +246,7 @@ func (p *linePrinter) begin(columns []string) {
 	if !p.header {
 		return
 	}
-	cells := make([]cell, len(columns))
-	for i, name := range columns {
-		cells[i] = textCell(name)
-	}
-	p.row(cells)
+	p.row(cells(columns))
 }
 
 func (p *linePrinter) row(cells []cell) {
@@ -177,7 +313,7 @@ func appendBlob(dst, blob []byte) []byte {
 }
 
 // A jsonPrinter writes an array with an object per row. Two columns of the same
-// name give an object with two members of that name.
+// name give an object with two members of that name. Without columns a row is one value.
 type jsonPrinter struct {
 	w    *bufio.Writer
 	keys [][]byte
@@ -197,16 +333,16 @@ func (p *jsonPrinter) row(cells []cell) {
 	if p.rows++; p.rows > 1 {
 		p.buf = append(p.buf, ",\n"...)
 	}
-	for i, c := range cells {
-		sep := byte(',')
-		if i == 0 {
-			sep = '{'
-		}
-		p.buf = append(p.buf, sep)
-		p.buf = append(p.buf, p.keys[i]...)
-		p.buf = appendJSON(p.buf, c)
+	for i, key := range p.keys {
+		p.buf = append(append(p.buf, "{,"[min(i, 1)]), key...)
+		p.buf = appendJSON(p.buf, cells[i])
 	}
-	p.w.Write(append(p.buf, '}'))
+	if len(p.keys) == 0 {
+		p.buf = appendJSON(p.buf, cells[0])
+	} else {
+		p.buf = append(p.buf, '}')
+	}
+	p.w.Write(p.buf)
 }
 
 func (p *jsonPrinter) end() { p.w.WriteString("]\n") }
@@ -247,13 +383,7 @@ func appendReal(dst []byte, f float64) []byte {
 }
 
 // appendJSONString replaces what isn't UTF-8.
-func appendJSONString(dst, s []byte) []byte {
-	var b strings.Builder
-	if err := newJSON(&b).Encode(string(s)); err != nil {
-		panic("greenroom: a string that JSON can't hold: " + err.Error())
-	}
-	return append(dst, strings.TrimSuffix(b.String(), "\n")...)
-}
+func appendJSONString(dst, s []byte) []byte { return append(dst, jsonCell(string(s)).text...) }
 
 // A tablePrinter keeps all rows: how wide a column is, the last one may say.
 type tablePrinter struct {

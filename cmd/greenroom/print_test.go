@@ -27,13 +27,13 @@ func printed(l layout, columns []string, rows ...[]cell) string {
 // TestListLayout: whatever an actor's name holds, it is one line of a list.
 func TestListLayout(t *testing.T) {
 	for _, test := range []struct{ json, tty bool }{{false, false}, {false, true}, {true, false}} {
-		got := printed(listLayout(test.json, test.tty), []string{"name"}, []cell{textCell("two\nlines")})
+		got := printed(listLayout(test.json, test.tty), []string{"name"}, []cell{newCell("two\nlines")})
 		if !strings.Contains(got, `two\nlines`) || strings.Contains(got, "two\n") {
 			t.Errorf("%+v: got %q", test, got)
 		}
 	}
 	// SQL's own tables show text as it is.
-	if got := printed(newLayout(modeTable), []string{"a"}, []cell{textCell("two\nlines")}); strings.Contains(got, `\n`) {
+	if got := printed(newLayout(modeTable), []string{"a"}, []cell{newCell("two\nlines")}); strings.Contains(got, `\n`) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -41,9 +41,9 @@ func TestListLayout(t *testing.T) {
 func TestPrint(t *testing.T) {
 	columns := []string{"n", "a b", "n"}
 	rows := [][]cell{
-		{intCell(math.MinInt64), textCell("x,\"y\"\n\x1b[2J"), {kind: cellBlob, text: []byte{0, 0xab, '|'}}},
-		{{}, textCell(""), {kind: cellBlob, text: []byte{}}},
-		{realCell("0.1", 0.1), textCell("größe"), realCell("Inf", math.Inf(1))},
+		{newCell(math.MinInt64), newCell("x,\"y\"\n\x1b[2J"), {kind: cellBlob, text: []byte{0, 0xab, '|'}}},
+		{{}, newCell(""), {kind: cellBlob, text: []byte{}}},
+		{realCell("0.1", 0.1), newCell("größe"), realCell("Inf", math.Inf(1))},
 	}
 	tests := []struct {
 		name string
@@ -107,7 +107,7 @@ func FuzzPrint(f *testing.F) {
 	f.Add("a,b", "\"\r\n")
 	f.Add("", "é\xff")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		row := []cell{textCell(a), textCell(b)}
+		row := []cell{newCell(a), newCell(b)}
 		r := csv.NewReader(strings.NewReader(printed(newLayout(modeCSV), []string{"a", "b"}, row)))
 		records, err := r.ReadAll()
 		if err != nil {

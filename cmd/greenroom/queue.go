@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,13 +23,14 @@ func newQueue(e *env) *cobra.Command {
 
 // A queueCommand is the call of one of the commands that look.
 type queueCommand struct {
+	env  *env
 	json bool
 	opts queue.ListOptions
 }
 
 func newQueueList(e *env) *cobra.Command {
-	c := &queueCommand{}
-	return c.command(e, &cobra.Command{
+	c := &queueCommand{env: e}
+	return c.command(&cobra.Command{
 		Use:     "ls STORE ACTOR [NAME…]",
 		Short:   "List the messages, oldest first",
 		Long:    "List the messages of the names, or all, in the order of their ids: whether each is\nready, until when it isn't, how often it was handed out, and its size in bytes.",
@@ -43,8 +40,8 @@ func newQueueList(e *env) *cobra.Command {
 }
 
 func newQueueStats(e *env) *cobra.Command {
-	c := &queueCommand{}
-	return c.command(e, &cobra.Command{
+	c := &queueCommand{env: e}
+	return c.command(&cobra.Command{
 		Use:     "stats STORE ACTOR",
 		Short:   "Count the messages of each name",
 		Long:    "Count the messages of each name, by whether they are ready, with their bytes and the\ntime of the oldest. What can't be read is a line without a name.",
@@ -54,8 +51,8 @@ func newQueueStats(e *env) *cobra.Command {
 }
 
 func newQueuePeek(e *env) *cobra.Command {
-	c := &queueCommand{}
-	return c.command(e, &cobra.Command{
+	c := &queueCommand{env: e}
+	return c.command(&cobra.Command{
 		Use:     "peek STORE ACTOR [NAME…]",
 		Short:   "Show the next messages with their bodies, and leave them there",
 		Long:    "Show the messages that would be received next, of the names or of any, with their\nbodies as JSON: bytes are in base64, undefined is null. One message, unless --limit says\nanother number; 0 means all. JSON can't say all that a body may hold; with --json there\nis the body's CBOR in hexadecimal, too, and the body is null if there is no JSON for it.",
@@ -65,7 +62,7 @@ func newQueuePeek(e *env) *cobra.Command {
 }
 
 // command completes a command that looks.
-func (c *queueCommand) command(e *env, cmd *cobra.Command, run func(context.Context, *greenroom.View, printer) error) *cobra.Command {
+func (c *queueCommand) command(cmd *cobra.Command, run func(*greenroom.View) error) *cobra.Command {
 	limit := 0
 	switch cmd.Name() {
 	case "peek":
@@ -80,53 +77,44 @@ func (c *queueCommand) command(e *env, cmd *cobra.Command, run func(context.Cont
 			return &usageError{"a negative --limit"}
 		}
 		c.opts.Names = args[2:]
-		out := bufio.NewWriter(e.stdout)
-		p := listLayout(c.json, terminal(e.stdout) != nil).printer(out)
-		err := view(cmd.Context(), args[0], args[1], func(v *greenroom.View) error { return run(cmd.Context(), v, p) })
-		return errors.Join(err, out.Flush())
+		return view(cmd.Context(), args[0], args[1], run)
 	}
 	return cmd
 }
 
-func (c *queueCommand) list(ctx context.Context, v *greenroom.View, p printer) error {
-	p.begin([]string{"id", "name", "state", "until", "deliveries", "size", "created", "problem"})
-	for m, err := range v.Messages(&c.opts) {
-		if err != nil {
-			return err
-		}
-		p.row([]cell{idCell(m.ID), nameCell(&m), optionalCell(m.State), optionalTimeCell(m.Available),
-			intCell(int64(m.Deliveries)), intCell(int64(m.Size)), optionalTimeCell(m.Created), problemCell(m.Err)})
-	}
-	p.end()
-	return nil
+func (c *queueCommand) list(v *greenroom.View) error {
+	const columns = "id name state until deliveries size created problem"
+	return list(output{c.env, c.json, columns}, v.Messages(&c.opts), func(m queue.Stored) ([]any, error) {
+		return []any{m.ID, nameCell(&m), maybe(m.State), m.Available, m.Deliveries, m.Size, m.Created, m.Err}, nil
+	})
 }
 
-func (c *queueCommand) stats(ctx context.Context, v *greenroom.View, p printer) error {
-	type count struct {
-		name              cell
-		total             int64
-		state             map[string]int64
-		bytes, unreadable int64
-		oldest            time.Time
-	}
-	var order []string // as they came: by their oldest messages
-	counts := map[string]*count{}
+// A queueCount counts the messages of a name, or those that can't be read.
+type queueCount struct {
+	name              cell
+	total             int
+	state             map[string]int
+	bytes, unreadable int
+	oldest            time.Time
+}
+
+func (c *queueCommand) stats(v *greenroom.View) error {
+	var order []*queueCount // as they came: by their oldest messages
+	counts := map[string]*queueCount{}
 	for m, err := range v.Messages(nil) {
 		if err != nil {
 			return err
 		}
-		key := "name " + m.Name
-		if m.Err != nil {
-			key = "none"
-		}
+		name := nameCell(&m)
+		key := fmt.Sprint(name)
 		n := counts[key]
 		if n == nil {
-			n = &count{name: nameCell(&m), state: map[string]int64{}, oldest: m.Created}
+			n = &queueCount{name: name, state: map[string]int{}, oldest: m.Created}
 			counts[key] = n
-			order = append(order, key)
+			order = append(order, n)
 		}
 		n.total++
-		n.bytes += int64(m.Size)
+		n.bytes += m.Size
 		if m.Err != nil {
 			n.unreadable++
 			continue
@@ -136,60 +124,43 @@ func (c *queueCommand) stats(ctx context.Context, v *greenroom.View, p printer) 
 			n.oldest = m.Created
 		}
 	}
-	p.begin([]string{"name", "messages", "ready", "delayed", "leased", "unreadable", "bytes", "oldest"})
-	for _, key := range order {
-		n := counts[key]
-		p.row([]cell{n.name, intCell(n.total), intCell(n.state["ready"]), intCell(n.state["delayed"]),
-			intCell(n.state["leased"]), intCell(n.unreadable), intCell(n.bytes), optionalTimeCell(n.oldest)})
-	}
-	p.end()
-	return nil
+	const columns = "name messages ready delayed leased unreadable bytes oldest"
+	return list(output{c.env, c.json, columns}, all(order), func(n *queueCount) ([]any, error) {
+		return []any{n.name, n.total, n.state["ready"], n.state["delayed"], n.state["leased"], n.unreadable, n.bytes, n.oldest}, nil
+	})
 }
 
-func (c *queueCommand) peek(ctx context.Context, v *greenroom.View, p printer) error {
-	columns := []string{"id", "name", "created", "deliveries", "body"}
+func (c *queueCommand) peek(v *greenroom.View) error {
+	columns := "id name created deliveries body"
 	if c.json {
-		columns = append(columns, "cbor")
+		columns += " cbor"
 	}
-	p.begin(columns)
 	opts, n := c.opts, 0
 	opts.Limit = 0 // those that aren't ready don't count
-	for m, err := range v.Messages(&opts) {
-		if err != nil {
-			return err
+	return list(output{c.env, c.json, columns}, v.Messages(&opts), func(m queue.Stored) ([]any, error) {
+		switch {
+		case n > 0 && n == c.opts.Limit:
+			return nil, io.EOF
+		case m.Err != nil || m.State != "ready":
+			return nil, nil
 		}
-		if m.Err != nil || m.State != "ready" {
-			continue
-		}
-		p.row(c.message(&m))
-		if n++; n == c.opts.Limit {
-			break
-		}
-	}
-	p.end()
-	return nil
+		n++
+		return c.message(&m), nil
+	})
 }
 
 // message is the line of a message with its body. What isn't to be had in JSON is nothing
 // there: as the text that other bytes are in JSON it would pass for a body that is one.
-func (c *queueCommand) message(m *queue.Stored) []cell {
+func (c *queueCommand) message(m *queue.Stored) []any {
 	body := bodyCell(m.Body)
-	line := []cell{idCell(m.ID), nameCell(m), timeCell(m.Created), intCell(int64(m.Deliveries)), body}
-	if !c.json {
-		return line
+	if c.json && body.kind != cellJSON {
+		body = cell{}
 	}
-	if body.kind != cellJSON {
-		line[len(line)-1] = cell{}
+	line := []any{m.ID, nameCell(m), m.Created, m.Deliveries, body}
+	if c.json {
+		line = append(line, hex.EncodeToString(m.Body))
 	}
-	return append(line, textCell(hex.EncodeToString(m.Body)))
-}
-
-// idCell is the id of a message, nothing for a key that is no message's.
-func idCell(id queue.ID) cell {
-	if id == 0 {
-		return cell{}
-	}
-	return cell{kind: cellInt, text: []byte(id.String())}
+	return line
 }
 
 // nameCell is the name of a message, which may be empty, and is nothing if it can't be
@@ -198,30 +169,14 @@ func nameCell(m *queue.Stored) cell {
 	if m.Err != nil {
 		return cell{}
 	}
-	return textCell(m.Name)
-}
-
-func optionalTimeCell(t time.Time) cell {
-	if t.IsZero() {
-		return cell{}
-	}
-	return timeCell(t)
-}
-
-func problemCell(err error) cell {
-	if err == nil {
-		return cell{}
-	}
-	return textCell(err.Error())
+	return newCell(m.Name)
 }
 
 // bodyCell is a body in JSON, or its bytes if that can't be done.
-func bodyCell(body queue.Raw) cell {
-	v, err := cbor.Decode(body)
-	if err == nil {
-		var b bytes.Buffer
-		if err = newJSON(&b).Encode(v); err == nil {
-			return cell{kind: cellJSON, text: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}
+func bodyCell(body []byte) cell {
+	if v, err := cbor.Decode(body); err == nil {
+		if c := jsonCell(v); c.kind == cellJSON {
+			return c
 		}
 	}
 	return cell{kind: cellBlob, text: body}
@@ -237,20 +192,14 @@ func newQueueSend(e *env) *cobra.Command {
 		Example: "  greenroom queue send data lobby greeting '{\"hello\":\"world\"}'",
 		Args:    cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := []byte(nil)
-			if len(args) == 4 && args[3] != "-" {
-				text = []byte(args[3])
-			} else {
-				var err error
-				if text, err = readValue(cmd.Context(), e.stdin); err != nil {
-					return err
-				}
+			text, err := e.value(cmd.Context(), args)
+			if err != nil {
+				return err
 			}
 			if limit < 0 {
 				return &usageError{"a negative --max"}
 			}
-			var err error
-			if s.Body, err = parseJSON(text); err != nil {
+			if s.Body, err = cbor.FromJSON(text); err != nil {
 				return &usageError{"the body is not JSON: " + strings.TrimPrefix(err.Error(), "json: ")}
 			}
 			s.Name = args[2]
@@ -277,71 +226,4 @@ func send(ctx context.Context, e *env, t target, s queue.Send, limit int) error 
 		_, err = fmt.Fprintln(e.stdout, id)
 		return err
 	})
-}
-
-// parseJSON returns the one value that text holds, objects with their members in order.
-func parseJSON(text []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	v, err := readJSON(dec)
-	if err == nil {
-		if _, more := dec.Token(); more != io.EOF {
-			err = errors.New("there is something behind the value")
-		}
-	}
-	return v, err
-}
-
-// readJSON reads the next value.
-func readJSON(dec *json.Decoder) (any, error) {
-	token, err := dec.Token()
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, err
-	}
-	switch token := token.(type) {
-	case json.Number:
-		if n, err := token.Int64(); err == nil {
-			return n, nil
-		}
-		return token.Float64()
-	case json.Delim:
-		if token == '[' {
-			return readArray(dec)
-		}
-		return readObject(dec)
-	}
-	return token, nil
-}
-
-func readArray(dec *json.Decoder) (any, error) {
-	values := []any{}
-	for dec.More() {
-		v, err := readJSON(dec)
-		if err != nil {
-			return nil, err
-		}
-		values = append(values, v)
-	}
-	_, err := dec.Token()
-	return values, err
-}
-
-func readObject(dec *json.Decoder) (any, error) {
-	o := cbor.Object{}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		v, err := readJSON(dec)
-		if err != nil {
-			return nil, err
-		}
-		o = append(o, cbor.Member{Name: name.(string), Value: v}) // the decoder allows no other name
-	}
-	_, err := dec.Token()
-	return o, err
 }

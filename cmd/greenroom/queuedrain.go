@@ -118,11 +118,10 @@ type drainLine struct {
 func (d *drain) write(m *queue.Stored) error {
 	body := bodyCell(m.Body)
 	if !d.json {
-		listLayout(false, false).printer(d.out).row([]cell{
-			idCell(m.ID), nameCell(m), timeCell(m.Created), intCell(int64(m.Deliveries)), body})
+		layout{mode: modeList, separated: true}.printer(d.out).row(cells((&queueCommand{}).message(m)))
 		return nil // the Flush before the removal says what went wrong
 	}
-	line := drainLine{ID: m.ID, Name: m.Name, Created: string(timeCell(m.Created).text), State: m.State,
+	line := drainLine{ID: m.ID, Name: m.Name, Created: stamp(m.Created), State: m.State,
 		Deliveries: m.Deliveries, CBOR: hex.EncodeToString(m.Body)}
 	if body.kind == cellJSON {
 		line.Body = body.text

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,8 +46,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 }
 
 func showState(ctx context.Context, e *env, url, actor string, o stateOutput) error {
-	out := bufio.NewWriter(e.stdout)
-	err := view(ctx, url, actor, func(v *greenroom.View) error {
+	return view(ctx, url, actor, func(v *greenroom.View) error {
 		c, err := persist.Look(ctx, v.Lower().Snapshot)
 		switch {
 		case errors.Is(err, persist.ErrNoRecord):
@@ -57,53 +54,34 @@ func showState(ctx context.Context, e *env, url, actor string, o stateOutput) er
 		case err != nil:
 			return err
 		case o.asJSON:
-			return writeState(out, c, o.codec.of(c))
+			return e.object(newStateJSON(c, o.codec.of(c)), "")
 		}
-		s := statePrinter{out, listLayout(false, terminal(e.stdout) != nil), o.codec.of(c)}
-		s.print(c)
-		return nil
+		return printState(e, c, o.codec.of(c))
 	})
-	return errors.Join(err, out.Flush())
 }
 
-// A statePrinter prints records as tables or lines.
-type statePrinter struct {
-	out    *bufio.Writer
-	layout layout
-	codec  stateCodec
-}
-
-// print prints the record, and the events if there are any.
-func (s *statePrinter) print(c *persist.Contents) {
-	initialized := "no"
+// printState prints the record, and the events if there are any.
+func printState(e *env, c *persist.Contents, codec stateCodec) error {
+	record := [][]any{{"initialized", "no"}, {"input", codec.cell(c.Input)}, {"state", codec.cell(c.State)}}
 	if c.Initialized {
-		initialized = "yes"
+		record[0][1] = "yes"
 	}
-	p := s.layout.printer(s.out)
-	p.begin([]string{"record", "value"})
-	p.row([]cell{textCell("initialized"), textCell(initialized)})
-	if c.Input != nil {
-		p.row([]cell{textCell("input"), s.codec.cell(c.Input)})
+	if c.Input == nil {
+		record[1] = nil
 	}
-	p.row([]cell{textCell("state"), s.codec.cell(c.State)})
-	p.end()
-	if len(c.Events) == 0 {
-		return
+	err := list(output{e, false, "record value"}, all(record), func(row []any) ([]any, error) { return row, nil })
+	if err != nil || len(c.Events) == 0 {
+		return err
 	}
-	p = s.layout.printer(s.out)
-	p.begin([]string{"event", "at", "action", "arguments", "cron", "zone", "attempts", "again", "problem"})
-	for _, ev := range c.Events {
-		args, again := cell{}, optionalTimeCell(ev.NotBefore)
-		if ev.Args != nil {
-			args = bodyCell(ev.Args)
-		}
+	const columns = "event at action arguments cron zone attempts again problem"
+	return list(output{e, false, columns}, all(c.Events), func(ev persist.Event) ([]any, error) {
+		again := newCell(ev.NotBefore)
 		if ev.Parked {
-			again = textCell("parked")
+			again = newCell("parked")
 		}
-		p.row([]cell{textCell(ev.ID), timeCell(ev.At), textCell(ev.Action), args, optionalCell(ev.Cron), optionalCell(ev.Zone),
-			intCell(int64(ev.Attempts)), again, optionalCell(ev.LastError)})
-	}
-	p.end()
+		return []any{ev.ID, ev.At, ev.Action, optionalCell(ev.Args, bodyCell), maybe(ev.Cron), maybe(ev.Zone),
+			ev.Attempts, again, maybe(ev.LastError)}, nil
+	})
 }
 
 // A stateJSON is the record in JSON.
@@ -127,15 +105,15 @@ type eventJSON struct {
 	Problem  string          `json:"problem,omitempty"`
 }
 
-func writeState(out *bufio.Writer, c *persist.Contents, codec stateCodec) error {
-	j := stateJSON{Initialized: c.Initialized, Input: storedJSON(codec, c.Input), State: storedJSON(codec, c.State), Events: []eventJSON{}}
+func newStateJSON(c *persist.Contents, codec stateCodec) *stateJSON {
+	j := &stateJSON{Initialized: c.Initialized, Input: storedJSON(codec, c.Input), State: storedJSON(codec, c.State), Events: []eventJSON{}}
 	for _, ev := range c.Events {
 		j.Events = append(j.Events, eventJSON{
-			ID: ev.ID, At: string(timeCell(ev.At).text), Action: ev.Action, Args: storedJSON(codecCBOR, ev.Args), Cron: ev.Cron, Zone: ev.Zone,
-			Attempts: ev.Attempts, Again: string(optionalTimeCell(ev.NotBefore).text), Parked: ev.Parked, Problem: ev.LastError,
+			ID: ev.ID, At: stamp(ev.At), Action: ev.Action, Args: storedJSON(codecCBOR, ev.Args), Cron: ev.Cron, Zone: ev.Zone,
+			Attempts: ev.Attempts, Again: stamp(ev.NotBefore), Parked: ev.Parked, Problem: ev.LastError,
 		})
 	}
-	return newJSON(out).Encode(&j)
+	return j
 }
 
 // storedJSON is the cell of a value in JSON, nil for no value.
@@ -143,5 +121,5 @@ func storedJSON(codec stateCodec, value []byte) json.RawMessage {
 	if value == nil {
 		return nil
 	}
-	return bytes.Clone(appendJSON(nil, codec.cell(value)))
+	return appendJSON(nil, codec.cell(value))
 }

@@ -62,6 +62,14 @@ func storedCell(value []byte) cell {
 	return codecJSON.cell(value)
 }
 
+// optionalCell is the cell of a value, NULL for none.
+func optionalCell(value []byte, of func([]byte) cell) cell {
+	if value == nil {
+		return cell{}
+	}
+	return of(value)
+}
+
 // cell is a value in JSON, or its bytes if it isn't of the codec. An actor without a
 // state has the undefined of CBOR, whatever its codec.
 func (s stateCodec) cell(value []byte) cell {

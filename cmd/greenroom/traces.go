@@ -1,11 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -131,21 +130,18 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return now.Add(-ago), nil
 }
 
-// read runs fn with what q selects, and says on standard error what is missing in it.
-func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query, fn func(*bufio.Writer, []string, *traces.Result) error) error {
-	out := bufio.NewWriter(c.e.stdout)
-	var res *traces.Result
-	err := view(ctx, args[0], args[1], func(v *greenroom.View) (err error) {
-		res, err = v.Spans(q)
-		return err
+// read runs fn with the spans that q selects, and says on standard error what is missing.
+func (c *tracesCommand) read(ctx context.Context, args []string, q traces.Query, fn func([]string, []traces.SpanData) error) error {
+	return view(ctx, args[0], args[1], func(v *greenroom.View) error {
+		res, err := v.Spans(q)
+		if err == nil {
+			err = fn(args, res.Spans)
+		}
+		if err != nil {
+			return err
+		}
+		return c.warn(res)
 	})
-	if err == nil {
-		err = fn(out, args, res)
-	}
-	if err = errors.Join(err, out.Flush()); err != nil {
-		return err
-	}
-	return c.warn(res)
 }
 
 func (c *tracesCommand) warn(res *traces.Result) error {
@@ -154,7 +150,7 @@ func (c *tracesCommand) warn(res *traces.Result) error {
 		fmt.Fprintf(&b, "greenroom: %s can't be read: %s\n", d.Words, message(d.Err))
 	}
 	if res.Clamped {
-		fmt.Fprintf(&b, "greenroom: there may be more than %s%s\n", plural(len(res.Spans), "span"), c.more)
+		fmt.Fprintf(&b, "greenroom: there may be more than %s%s\n", count(len(res.Spans), "span"), c.more)
 	}
 	partial := 0
 	for i := range res.Spans {
@@ -163,7 +159,7 @@ func (c *tracesCommand) warn(res *traces.Result) error {
 		}
 	}
 	if partial > 0 {
-		fmt.Fprintf(&b, "greenroom: some of %s could not be read\n", plural(partial, "span"))
+		fmt.Fprintf(&b, "greenroom: some of %s could not be read\n", count(partial, "span"))
 	}
 	_, err := fmt.Fprint(c.e.stderr, b.String())
 	return err
@@ -173,27 +169,25 @@ func (c *tracesCommand) warn(res *traces.Result) error {
 type traceRow struct {
 	id               traces.TraceID
 	name             string
+	root             bool      // the name is that of a root
+	named            time.Time // when the span began that it has its name of
 	start, end       time.Time
 	spans            int
 	running, errored int
 }
 
-func (c *tracesCommand) list(out *bufio.Writer, _ []string, res *traces.Result) error {
+func (c *tracesCommand) list(_ []string, spans []traces.SpanData) error {
 	if c.json {
-		return writeOTLP(out, res.Spans)
+		return writeOTLP(c.e.stdout, spans)
 	}
-	p := listLayout(false, terminal(c.e.stdout) != nil).printer(out)
-	p.begin([]string{"trace", "started", "duration", "spans", "running", "errors", "name"})
-	for _, r := range traceRows(res.Spans) {
-		length := textCell(r.end.Sub(r.start).String())
+	const columns = "trace started duration spans running errors name"
+	return list(output{c.e, false, columns}, all(traceRows(spans)), func(r *traceRow) ([]any, error) {
+		length := newCell(r.end.Sub(r.start))
 		if r.running > 0 {
 			length = cell{}
 		}
-		p.row([]cell{textCell(r.id.String()), timeCell(r.start), length, intCell(int64(r.spans)),
-			intCell(int64(r.running)), intCell(int64(r.errored)), textCell(r.name)})
-	}
-	p.end()
-	return nil
+		return []any{r.id, r.start, length, r.spans, r.running, r.errored, r.name}, nil
+	})
 }
 
 // traceRows puts spans together to traces, oldest first. A trace has the name of the span
@@ -201,7 +195,6 @@ func (c *tracesCommand) list(out *bufio.Writer, _ []string, res *traces.Result) 
 func traceRows(spans []traces.SpanData) []*traceRow {
 	var rows []*traceRow
 	byID := map[traces.TraceID]*traceRow{}
-	named := map[traces.TraceID]*traces.SpanData{}
 	for i := range spans {
 		s := &spans[i]
 		r := byID[s.TraceID]
@@ -210,18 +203,11 @@ func traceRows(spans []traces.SpanData) []*traceRow {
 			byID[s.TraceID] = r
 			rows = append(rows, r)
 		}
-		if n := named[s.TraceID]; n == nil || s.Parent.IsZero() && !n.Parent.IsZero() ||
-			s.Parent.IsZero() == n.Parent.IsZero() && s.Start.Before(n.Start) {
-			named[s.TraceID] = s
-			r.name = s.Name
+		if root := s.Parent.IsZero(); r.spans == 0 || root && !r.root || root == r.root && s.Start.Before(r.named) {
+			r.name, r.root, r.named = s.Name, root, s.Start
 		}
 		r.spans++
-		if s.Start.Before(r.start) {
-			r.start = s.Start
-		}
-		if s.End.After(r.end) {
-			r.end = s.End
-		}
+		r.start, r.end = earlier(r.start, s.Start), later(r.end, s.End)
 		if s.Running() {
 			r.running++
 		}
@@ -235,12 +221,12 @@ func traceRows(spans []traces.SpanData) []*traceRow {
 	return rows
 }
 
-func (c *tracesCommand) show(out *bufio.Writer, args []string, res *traces.Result) error {
-	if len(res.Spans) == 0 {
+func (c *tracesCommand) show(args []string, spans []traces.SpanData) error {
+	switch {
+	case len(spans) == 0:
 		return fmt.Errorf("%s has no trace %s", args[1], args[2])
-	}
-	if c.json {
-		return writeOTLP(out, res.Spans)
+	case c.json:
+		return writeOTLP(c.e.stdout, spans)
 	}
 	w := &waterfall{width: defaultWidth, details: c.details}
 	if tty := terminal(c.e.stdout); tty != nil {
@@ -248,13 +234,11 @@ func (c *tracesCommand) show(out *bufio.Writer, args []string, res *traces.Resul
 			w.width = width
 		}
 	}
-	for _, line := range w.lines(res.Spans) {
-		fmt.Fprintln(out, line) // Flush reports errors
-	}
-	return nil
+	_, err := io.WriteString(c.e.stdout, strings.Join(w.lines(spans), "\n")+"\n")
+	return err
 }
 
-func writeOTLP(out *bufio.Writer, spans []traces.SpanData) error {
+func writeOTLP(out io.Writer, spans []traces.SpanData) error {
 	b, err := otlp.AppendJSON(nil, spans)
 	if err != nil {
 		return err

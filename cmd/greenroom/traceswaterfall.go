@@ -46,40 +46,40 @@ func (w *waterfall) lines(spans []traces.SpanData) []string {
 	running, errors := 0, 0
 	for i := range spans {
 		s := &spans[i]
-		if s.Start.Before(w.start) {
-			w.start = s.Start
-		}
-		for _, at := range []time.Time{s.Start, s.End} {
-			if at.After(w.end) {
-				w.end = at
-			}
-		}
+		w.start = earlier(w.start, s.Start)
+		w.end = later(later(w.end, s.Start), s.End)
 		if s.Running() {
 			running++
-			for _, e := range s.Events { // it ran until then, at least
-				if e.Time.After(w.end) {
-					w.end = e.Time
-				}
+			for _, e := range s.Events {
+				w.end = later(w.end, e.Time) // it ran until then, at least
 			}
 		}
 		if s.Status.Code == traces.StatusError {
 			errors++
 		}
 	}
-	head := fmt.Sprintf("trace %s: %s from %s", spans[0].TraceID, short(w.end.Sub(w.start)), timeCell(w.start).text)
-	lines := []string{head, plural(len(spans), "span") + ", " + fmt.Sprint(running) + " running, " + plural(errors, "error"), ""}
-	roots := tree(spans)
-	for _, b := range roots {
+	lines := []string{
+		fmt.Sprintf("trace %s: %s from %s", spans[0].TraceID, short(w.end.Sub(w.start)), stamp(w.start)),
+		fmt.Sprintf("%s, %d running, %s", count(len(spans), "span"), running, count(errors, "error")), "",
+	}
+	for _, b := range tree(spans) {
 		lines = w.branch(lines, b, "", "")
 	}
 	return lines
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // tree puts spans below their parents. Those without one, or with one that isn't there, are
@@ -218,7 +218,7 @@ func details(s *traces.SpanData) (lines []string) {
 		what string
 	}{{s.DroppedAttributes, "attribute"}, {s.DroppedLinks, "link"}, {s.DroppedEvents, "event"}} {
 		if d.n > 0 {
-			lines = append(lines, plural(int(d.n), d.what)+" dropped")
+			lines = append(lines, count(int(d.n), d.what)+" dropped")
 		}
 	}
 	return lines

@@ -59,14 +59,9 @@ func newPut(e *env) *cobra.Command {
 		Example: `  greenroom put data lobby greeting "good evening"`,
 		Args:    cobra.RangeArgs(3, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var value []byte
-			if len(args) == 4 && args[3] != "-" {
-				value = []byte(args[3])
-			} else {
-				var err error
-				if value, err = readValue(cmd.Context(), e.stdin); err != nil {
-					return err
-				}
+			value, err := e.value(cmd.Context(), args)
+			if err != nil {
+				return err
 			}
 			return put(cmd.Context(), args[0], args[1], args[2], value)
 		},
@@ -77,11 +72,14 @@ func newPut(e *env) *cobra.Command {
 // values, and far less than memory.
 const maxValue = 64 << 20
 
-// readValue reads a value from r, before the store is opened: whoever writes it
-// may take a while.
-func readValue(ctx context.Context, r io.Reader) ([]byte, error) {
+// value returns the value that is args[3], or on standard input. It is read before the
+// store is opened: whoever writes it may take a while.
+func (e *env) value(ctx context.Context, args []string) ([]byte, error) {
+	if len(args) == 4 && args[3] != "-" {
+		return []byte(args[3]), nil
+	}
 	value, err := await(ctx, func() (string, error) {
-		b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
+		b, err := io.ReadAll(io.LimitReader(e.stdin, maxValue+1))
 		return string(b), err
 	})
 	if err == nil && len(value) > maxValue {

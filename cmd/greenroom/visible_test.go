@@ -57,7 +57,7 @@ func TestVisible(t *testing.T) {
 		harmless(t, "visible", visible(in))
 		for _, l := range []layout{newLayout(modeTable), newLayout(modeJSON), {mode: modeList, separated: true},
 			{mode: modeList, tty: true}, {mode: modeCSV, header: true, tty: true}, {mode: modeJSON, tty: true}} {
-			harmless(t, string(l.mode), printed(l, []string{in}, []cell{textCell(in)}))
+			harmless(t, string(l.mode), printed(l, []string{in}, []cell{newCell(in)}))
 		}
 		if r < 0x20 {
 			continue // JSON has none of them in its strings

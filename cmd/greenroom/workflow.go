@@ -1,11 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,10 +35,9 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 		Example: "  greenroom workflow ls data\n  greenroom workflow ls data --named order- --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := bufio.NewWriter(e.stdout)
-			p := listLayout(asJSON, terminal(e.stdout) != nil).printer(out)
-			err := readStore(cmd.Context(), args[0], func(s *storeurl.Store) error { return listWorkflows(cmd.Context(), s, p, prefix) })
-			return errors.Join(err, out.Flush())
+			return readStore(cmd.Context(), args[0], func(s *storeurl.Store) error {
+				return listWorkflows(cmd.Context(), output{e, asJSON, "name id state entries until problem"}, s.Lower(), prefix)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write an array of objects")
@@ -46,71 +45,49 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	return cmd
 }
 
-func listWorkflows(ctx context.Context, s *storeurl.Store, p printer, prefix string) error {
-	p.begin([]string{"name", "id", "state", "entries", "until", "problem"})
-	for at, err := range listed(ctx, s, prefix) {
-		var cells []cell
+func listWorkflows(ctx context.Context, out output, s *actorstore.Store, prefix string) error {
+	return list(out, listed(ctx, s, prefix), func(at actorstore.NameInfo) ([]any, error) {
+		v, err := s.View(ctx, at.ID)
+		var snap *workflow.Snapshot
+		var damages []workflow.Damage
 		if err == nil {
-			cells, err = workflowCells(ctx, s, at)
+			at.Name = v.Info().Name
+			snap, damages, err = workflow.Read(ctx, v.Snapshot)
+			err = errors.Join(err, v.Close())
 		}
-		if err != nil {
-			return err
+		switch {
+		case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
+			return nil, nil
+		case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat): // others are listed all the same
+			return []any{maybe(at.Name), at.ID, nil, nil, nil, "damaged: " + oneLine(err.Error())}, nil
+		case err != nil || noWorkflow(snap, damages):
+			return nil, err
 		}
-		if cells != nil {
-			p.row(cells)
-		}
-	}
-	p.end()
-	return nil
+		return []any{maybe(at.Name), at.ID, snap.State, len(snap.Entries), wakes(snap), workflowProblem(snap, damages)}, nil
+	})
 }
 
 // listed yields the actors whose names begin with prefix, by name; with none all actors, by
 // id and without a name. Those with a damaged head are among them: Store.Actors ends there.
-func listed(ctx context.Context, s *storeurl.Store, prefix string) iter.Seq2[actorstore.ActorInfo, error] {
-	return func(yield func(actorstore.ActorInfo, error) bool) {
+func listed(ctx context.Context, s *actorstore.Store, prefix string) iter.Seq2[actorstore.NameInfo, error] {
+	return func(yield func(actorstore.NameInfo, error) bool) {
 		if prefix == "" {
-			for id, err := range s.Lower().IDs(ctx) {
-				if !yield(actorstore.ActorInfo{ID: id}, err) {
+			for id, err := range s.IDs(ctx) {
+				if !yield(actorstore.NameInfo{ID: id}, err) {
 					return
 				}
 			}
 			return
 		}
-		for n, err := range s.Lower().Names(ctx) {
-			if err == nil && !strings.HasPrefix(n.Name, prefix) {
-				if n.Name > prefix {
-					return
-				}
+		for n, err := range s.Names(ctx) {
+			if err == nil && n.Name < prefix {
 				continue
 			}
-			if !yield(actorstore.ActorInfo{ID: n.ID, Name: n.Name}, err) {
+			if err == nil && !strings.HasPrefix(n.Name, prefix) || !yield(n, err) {
 				return
 			}
 		}
 	}
-}
-
-// workflowCells returns the row of an actor, nil if there is no workflow. One that can't be
-// read has a row that says why: others are listed all the same.
-func workflowCells(ctx context.Context, s *storeurl.Store, at actorstore.ActorInfo) ([]cell, error) {
-	v, err := s.Lower().View(ctx, at.ID)
-	var snap *workflow.Snapshot
-	var damages []workflow.Damage
-	if err == nil {
-		at.Name = v.Info().Name
-		snap, damages, err = workflow.Read(ctx, v.Snapshot)
-		err = errors.Join(err, v.Close())
-	}
-	switch {
-	case errors.Is(err, actorstore.ErrUnknownActor): // it is gone
-		return nil, nil
-	case errors.Is(err, actorstore.ErrCorrupt), errors.Is(err, actorstore.ErrNewerFormat):
-		return []cell{optionalCell(at.Name), textCell(at.ID.String()), {}, {}, {}, textCell("damaged: " + oneLine(err.Error()))}, nil
-	case err != nil || noWorkflow(snap, damages):
-		return nil, err
-	}
-	return []cell{optionalCell(at.Name), textCell(at.ID.String()), textCell(snap.State.String()),
-		intCell(int64(len(snap.Entries))), nextCell(snap), workflowProblem(snap, damages)}, nil
 }
 
 // noWorkflow says whether nothing is stored of a workflow.
@@ -118,38 +95,29 @@ func noWorkflow(s *workflow.Snapshot, damages []workflow.Damage) bool {
 	return s.Input == nil && s.State == workflow.Pending && len(s.Entries)+len(s.Names)+len(damages) == 0
 }
 
-// nextCell is the next time that a workflow sleeps until, as far as its history says it.
-func nextCell(s *workflow.Snapshot) cell {
-	if s.State != workflow.Sleeping && s.State != workflow.Running {
-		return cell{}
-	}
+// wakes is the next time that a workflow sleeps until, as far as its history says it.
+func wakes(s *workflow.Snapshot) time.Time {
 	next := workflow.Millis(0)
 	for _, e := range s.Entries {
-		if k, ok := e.Kind.(workflow.SleepEntry); ok && k.State == workflow.SleepPending && (next == 0 || k.Deadline < next) {
+		k, ok := e.Kind.(workflow.SleepEntry)
+		if ok && k.State == workflow.SleepPending && (next == 0 || k.Deadline < next) && (s.State == workflow.Sleeping || s.State == workflow.Running) {
 			next = k.Deadline
 		}
 	}
-	return millisCell(next)
+	return dated(next)
 }
 
-// millisCell is a time of day, nothing for none.
-func millisCell(m workflow.Millis) cell {
-	if m == 0 {
-		return cell{}
-	}
-	return timeCell(m.Time())
-}
-
-func workflowProblem(s *workflow.Snapshot, damages []workflow.Damage) cell {
+// workflowProblem is what is damaged, or the error of the workflow.
+func workflowProblem(s *workflow.Snapshot, damages []workflow.Damage) maybe {
 	for _, d := range damages {
 		if !d.Harmless {
-			return textCell("damaged: " + actorstore.Describe(d.Key) + ": " + damageText(d.Err))
+			return maybe("damaged: " + actorstore.Describe(d.Key) + ": " + damageText(d.Err))
 		}
 	}
 	if s.Error != nil {
-		return textCell(s.Error.Error())
+		return maybe(s.Error.Error())
 	}
-	return cell{}
+	return ""
 }
 
 func newWorkflowSave(e *env) *cobra.Command {
@@ -161,16 +129,12 @@ replays histories on new code. Values are in base64, as they are stored.`,
 		Example: "  greenroom workflow save data order-1 > testdata/order-1.json",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := bufio.NewWriter(e.stdout)
-			err := readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
-				if p := workflowProblem(&workflow.Snapshot{}, damages); p.kind != cellNull {
-					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p.text)
+			return readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+				if p := workflowProblem(&workflow.Snapshot{}, damages); p != "" {
+					return say(actorstore.ErrCorrupt, "the workflow of %s is %s", args[1], p)
 				}
-				enc := newJSON(out)
-				enc.SetIndent("", " ")
-				return enc.Encode(s)
+				return e.object(s, " ")
 			})
-			return errors.Join(err, out.Flush())
 		},
 	}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -31,15 +29,13 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 		Example: "  greenroom workflow show data order-1\n  greenroom workflow show --json data order-1",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := bufio.NewWriter(e.stdout)
-			err := readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+			return readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
+				rows := workflowRows(newWorkflowTree(s).inside, 0)
 				if asJSON {
-					return newJSON(out).Encode(newWorkflowJSON(s, damages))
+					return e.object(newWorkflowJSON(s, rows, damages), "")
 				}
-				printWorkflow(out, listLayout(false, terminal(e.stdout) != nil), s, damages)
-				return nil
+				return printWorkflow(e, s, rows, damages)
 			})
-			return errors.Join(err, out.Flush())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write one object")
@@ -47,50 +43,39 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 }
 
 // printWorkflow prints the fields, the tree, and what is damaged.
-func printWorkflow(out *bufio.Writer, l layout, s *workflow.Snapshot, damages []workflow.Damage) {
-	p := l.printer(out)
-	p.begin([]string{"workflow", "value"})
-	p.row([]cell{textCell("state"), textCell(s.State.String())})
-	for _, field := range []struct {
-		name  string
-		value []byte
-	}{{"input", s.Input}, {"output", s.Output}} {
-		if field.value != nil {
-			p.row([]cell{textCell(field.name), storedCell(field.value)})
-		}
-	}
+func printWorkflow(e *env, s *workflow.Snapshot, rows []*workflowRow, damages []workflow.Damage) error {
+	fields := [][]any{{"state", s.State}, {"input", optionalCell(s.Input, storedCell)}, {"output", optionalCell(s.Output, storedCell)}, {"error", nil}}
 	if s.Error != nil {
-		p.row([]cell{textCell("error"), textCell(s.Error.Error())})
+		fields[3][1] = s.Error.Error()
 	}
-	p.end()
-	if len(s.Entries) > 0 {
-		p = l.printer(out)
-		p.begin([]string{"entry", "kind", "status", "attempts", "created", "value", "error"})
-		printNodes(p, newWorkflowTree(s).inside, 0)
-		p.end()
-	}
-	if len(damages) > 0 {
-		p = l.printer(out)
-		p.begin([]string{"damaged", "problem"})
-		for _, d := range damages {
-			p.row([]cell{textCell(actorstore.Describe(d.Key)), textCell(damageText(d.Err))})
+	err := list(output{e, false, "workflow value"}, all(fields), func(field []any) ([]any, error) {
+		if newCell(field[1]).kind == cellNull {
+			return nil, nil
 		}
-		p.end()
+		return field, nil
+	})
+	if err == nil && len(rows) > 0 {
+		const columns = "entry kind status attempts created value error"
+		err = list(output{e, false, columns}, all(rows), func(r *workflowRow) ([]any, error) {
+			return []any{strings.Repeat("  ", r.depth) + r.label, r.Kind, maybe(r.Status), r.Attempts, maybe(r.Created), r.value, maybe(r.Error)}, nil
+		})
 	}
+	if err == nil && len(damages) > 0 {
+		err = list(output{e, false, "damaged problem"}, all(damages), func(d workflow.Damage) ([]any, error) {
+			return []any{actorstore.Describe(d.Key), damageText(d.Err)}, nil
+		})
+	}
+	return err
 }
 
-// printNodes prints what is inside something, each two spaces further to the right.
-func printNodes(p printer, nodes []*workflowNode, depth int) {
+// workflowRows returns the rows of some nodes, each followed by those of what is inside.
+func workflowRows(nodes []*workflowNode, depth int) (rows []*workflowRow) {
 	for _, n := range nodes {
 		r := newWorkflowRow(n)
-		attempts := cell{}
-		if r.Attempts > 0 {
-			attempts = intCell(int64(r.Attempts))
-		}
-		p.row([]cell{textCell(strings.Repeat("  ", depth) + n.label), textCell(r.Kind), optionalCell(r.Status), attempts,
-			millisCell(r.created), r.value, optionalCell(r.Error)})
-		printNodes(p, n.inside, depth+1)
+		r.label, r.depth = n.label, depth
+		rows = append(append(rows, r), workflowRows(n.inside, depth+1)...)
 	}
+	return rows
 }
 
 // A workflowRow is what is shown of a place.
@@ -99,7 +84,7 @@ type workflowRow struct {
 	ID        string          `json:"id,omitempty"` // of an entry
 	Kind      string          `json:"kind"`
 	Status    string          `json:"status,omitempty"`
-	Attempts  uint32          `json:"attempts,omitempty"`
+	Attempts  *uint32         `json:"attempts,omitempty"`
 	Created   string          `json:"created,omitempty"`
 	Completed string          `json:"completed,omitempty"`
 	Undone    string          `json:"undone,omitempty"`
@@ -108,15 +93,17 @@ type workflowRow struct {
 	Bytes     []byte          `json:"bytes,omitempty"` // a value that is neither CBOR nor JSON
 	Error     string          `json:"error,omitempty"`
 
-	value   cell
-	created workflow.Millis
+	value    cell
+	recorded bool   // of an entry or a branch
+	label    string // in the tree
+	depth    int    // there, 0 for the outermost
 }
 
 func newWorkflowRow(n *workflowNode) *workflowRow {
-	r := &workflowRow{Path: n.path, Kind: n.kind}
+	r := &workflowRow{Path: n.path, Kind: n.kind, recorded: n.entry != nil || n.branch != nil}
 	switch {
 	case n.branch != nil:
-		r.Status, r.value, r.Error = n.branch.Status.String(), optionalValue(n.branch.Output), textOf(n.branch.Error)
+		r.Status, r.value, r.Error = n.branch.Status.String(), optionalCell(n.branch.Output, storedCell), textOf(n.branch.Error)
 	case n.entry != nil:
 		r.ID = n.entry.ID
 		r.ofKind(n.entry.Kind)
@@ -129,7 +116,7 @@ func newWorkflowRow(n *workflowNode) *workflowRow {
 	case cellBlob:
 		r.Bytes = r.value.text
 	default:
-		r.Value, _ = json.Marshal(string(r.value.text)) // a text can't fail
+		r.Value = jsonCell(string(r.value.text)).text
 	}
 	return r
 }
@@ -138,24 +125,24 @@ func newWorkflowRow(n *workflowNode) *workflowRow {
 func (r *workflowRow) ofKind(kind workflow.Kind) {
 	switch k := kind.(type) {
 	case workflow.StepEntry:
-		r.value, r.Error = optionalValue(k.Output), textOf(k.Error)
+		r.value, r.Error = optionalCell(k.Output, storedCell), textOf(k.Error)
 	case workflow.LoopEntry:
 		r.Iteration = &k.Iteration
-		if r.value = optionalValue(k.Output); k.Output == nil {
+		if r.value = optionalCell(k.Output, storedCell); k.Output == nil {
 			r.value = storedCell(k.State)
 		}
 	case workflow.SleepEntry:
-		r.Status, r.value = k.State.String(), timeCell(k.Deadline.Time())
+		r.Status, r.value = k.State.String(), newCell(k.Deadline.Time())
 	case workflow.MessageEntry:
 		r.value = storedCell(k.Data)
 	case workflow.RaceEntry:
 		if k.Winner != nil {
-			r.value = textCell(*k.Winner)
+			r.value = newCell(*k.Winner)
 		}
 	case workflow.RemovedEntry:
-		r.value = textCell(strings.TrimSpace(k.Original + " " + textOf(k.Name)))
+		r.value = newCell(strings.TrimSpace(k.Original + " " + textOf(k.Name)))
 	case workflow.VersionEntry:
-		r.value = textCell(fmt.Sprintf("%d of %d", k.Resolved, k.Latest))
+		r.value = newCell(fmt.Sprintf("%d of %d", k.Resolved, k.Latest))
 	}
 }
 
@@ -167,26 +154,22 @@ func (r *workflowRow) ofMetadata(m *workflow.Metadata) {
 	if r.Status == "" || m.Status == workflow.StatusFailed || m.Status == workflow.StatusExhausted {
 		r.Status = m.Status.String()
 	}
-	r.Attempts, r.created, r.Created = m.Attempts, m.CreatedAt, string(millisCell(m.CreatedAt).text)
+	r.Created = stamp(dated(m.CreatedAt))
+	if m.Attempts > 0 {
+		r.Attempts = &m.Attempts
+	}
 	if r.Error == "" {
 		r.Error = textOf(m.Error)
 	}
 	if m.CompletedAt != nil {
-		r.Completed = string(timeCell(m.CompletedAt.Time()).text)
+		r.Completed = stamp(m.CompletedAt.Time())
 	}
 	if m.RollbackCompletedAt != nil {
-		r.Status, r.Undone = "undone", string(timeCell(m.RollbackCompletedAt.Time()).text)
+		r.Status, r.Undone = "undone", stamp(m.RollbackCompletedAt.Time())
 	}
 	if m.RollbackError != nil {
 		r.Error = strings.TrimSpace(r.Error + " undo: " + *m.RollbackError)
 	}
-}
-
-func optionalValue(v []byte) cell {
-	if v == nil {
-		return cell{}
-	}
-	return storedCell(v)
 }
 
 func textOf(s *string) string {
@@ -218,21 +201,16 @@ type damageJSON struct {
 	Harmless bool   `json:"harmless"`
 }
 
-func newWorkflowJSON(s *workflow.Snapshot, damages []workflow.Damage) workflowJSON {
+func newWorkflowJSON(s *workflow.Snapshot, rows []*workflowRow, damages []workflow.Damage) workflowJSON {
 	j := workflowJSON{State: s.State.String(), Input: rawJSON(s.Input), Output: rawJSON(s.Output), Entries: []*workflowRow{}}
 	if s.Error != nil {
 		j.Error = &failureJSON{s.Error.Name, s.Error.Message, s.Error.Stack}
 	}
-	var walk func(nodes []*workflowNode)
-	walk = func(nodes []*workflowNode) {
-		for _, n := range nodes {
-			if n.entry != nil || n.branch != nil {
-				j.Entries = append(j.Entries, newWorkflowRow(n))
-			}
-			walk(n.inside)
+	for _, r := range rows {
+		if r.recorded {
+			j.Entries = append(j.Entries, r)
 		}
 	}
-	walk(newWorkflowTree(s).inside)
 	for _, d := range damages {
 		j.Damages = append(j.Damages, damageJSON{actorstore.Describe(d.Key), damageText(d.Err), d.Harmless})
 	}
@@ -241,10 +219,9 @@ func newWorkflowJSON(s *workflow.Snapshot, damages []workflow.Damage) workflowJS
 
 // rawJSON is a value in JSON; its bytes in base64, as a text, if it is none.
 func rawJSON(v []byte) json.RawMessage {
-	c := optionalValue(v)
+	c := optionalCell(v, storedCell)
 	if c.kind == cellBlob {
-		b, _ := json.Marshal(c.text) // bytes can't fail
-		return b
+		c = jsonCell(c.text)
 	}
 	return c.text
 }

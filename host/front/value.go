@@ -1,12 +1,10 @@
 package front
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"strconv"
@@ -39,103 +37,19 @@ func (v *value) UnmarshalCBOR(b []byte) error {
 	return nil
 }
 
-// maxDepth is how deep arrays and objects may be nested, as in package cbor.
-const maxDepth = 128
-
 var errJSON = errors.New("front: bad JSON")
 
-// fromJSON returns one value in JSON as one in CBOR. Integers up to 64 bits stay what they
-// are, other numbers become 64-bit floats. Of members of one name the last counts.
+// fromJSON returns one value in JSON as one in CBOR; see cbor.FromJSON.
 func fromJSON(text []byte) (host.Raw, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	v, err := readJSON(d, 0)
+	v, err := cbor.FromJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w: %w", host.ErrArgs, errJSON, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: %w: there is more than one value", host.ErrArgs, errJSON)
 	}
 	r, err := host.Encode(v)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", host.ErrArgs, err)
 	}
 	return r, nil
-}
-
-// readJSON reads a value.
-func readJSON(d *json.Decoder, depth int) (any, error) {
-	t, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := t.(type) {
-	case json.Number:
-		return number(t)
-	case json.Delim:
-		if depth == maxDepth {
-			return nil, errors.New("too deep")
-		}
-		if t == '[' {
-			return readArray(d, depth+1)
-		}
-		return readObject(d, depth+1)
-	}
-	return t, nil // nil, bool, string
-}
-
-func readArray(d *json.Decoder, depth int) (any, error) {
-	list := []any{}
-	for d.More() {
-		v, err := readJSON(d, depth)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	_, err := d.Token() // the bracket, or what is there instead
-	return list, err
-}
-
-func readObject(d *json.Decoder, depth int) (any, error) {
-	object, at := cbor.Object{}, map[string]int{}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		text, ok := name.(string)
-		if !ok {
-			return nil, fmt.Errorf("%v where a name is expected", name)
-		}
-		v, err := readJSON(d, depth)
-		if err != nil {
-			return nil, err
-		}
-		if i, again := at[text]; again {
-			object[i].Value = v
-			continue
-		}
-		at[text] = len(object)
-		object = append(object, cbor.Member{Name: text, Value: v})
-	}
-	_, err := d.Token()
-	return object, err
-}
-
-// number returns an int64, a *big.Int of up to 64 bits, or a float64.
-func number(n json.Number) (any, error) {
-	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
-		return i, nil
-	}
-	if u, err := strconv.ParseUint(string(n), 10, 64); err == nil {
-		return u, nil
-	}
-	f, err := n.Float64()
-	if err != nil {
-		return nil, errors.New("a number beyond the range of a 64-bit float") // the error would quote all of it
-	}
-	return f, nil
 }
 
 // toJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:
