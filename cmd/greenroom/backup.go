@@ -88,16 +88,17 @@ func pragmaInt(c *sqlite3.Conn, p string) (int64, error) {
 // opened, as "synchronous(off)".
 //
 // https://sqlite.org/uri.html
-func fileURI(path string, pragmas ...string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+func fileURI(path string, pragmas ...string) string {
+	if abs, err := filepath.Abs(path); err == nil { // else SQLite says what is wrong
+		path = abs
 	}
-	u := url.URL{Scheme: "file", Path: filepath.ToSlash(abs)}
-	if len(pragmas) > 0 {
-		u.RawQuery = url.Values{"_pragma": pragmas}.Encode()
-	}
-	return u.String(), nil
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	return u.String()
+}
+
+// openFile opens the database file at path.
+func openFile(path string, flags sqlite3.OpenFlag, pragmas ...string) (*sqlite3.Conn, error) {
+	return sqlite3.OpenFlags(fileURI(path, pragmas...), flags|sqlite3.OPEN_URI)
 }
 
 // A progress is a bar on a terminal, or nothing.
@@ -145,11 +146,4 @@ func showHint(w io.Writer, text string) (hide func()) {
 		return func() {}
 	}
 	return func() { _, _ = fmt.Fprint(w, clearLine) }
-}
-
-// closeConn closes c; its error counts when there is no other.
-func closeConn(c *sqlite3.Conn, err *error) {
-	if cerr := c.Close(); *err == nil {
-		*err = cerr
-	}
 }

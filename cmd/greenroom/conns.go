@@ -72,11 +72,11 @@ id that one could name.`,
 			case len(args) == 2:
 				return &usageError{"neither an ID nor --stray"}
 			}
-			id, err := parseConnID(args[2])
+			id, err := parseBytes(args[2], "id")
 			if err != nil {
 				return err
 			}
-			return discardConn(cmd.Context(), args[0], args[1], id)
+			return discardConn(cmd.Context(), args[0], args[1], conn.ID(id))
 		},
 	}
 	cmd.Flags().BoolVar(&stray, "stray", false, "delete the rows that belong to no connection")
@@ -135,7 +135,7 @@ func listConns(ctx context.Context, e *env, url, actor string, asJSON bool) erro
 	})
 }
 
-// connID is an id as parseConnID reads it, in characters that a command line can hold.
+// connID is an id as parseBytes reads it, in characters that a command line can hold.
 func connID(id conn.ID) string {
 	text := string(id)
 	unprinted := func(r rune) bool { return !unicode.IsPrint(r) }
@@ -143,18 +143,6 @@ func connID(id conn.ID) string {
 		return "hex:" + hex.EncodeToString([]byte(text))
 	}
 	return text
-}
-
-func parseConnID(text string) (conn.ID, error) {
-	digits, ok := strings.CutPrefix(text, "hex:")
-	if !ok {
-		return conn.ID(text), nil
-	}
-	id, err := hex.DecodeString(digits)
-	if err != nil {
-		return "", &usageError{fmt.Sprintf("%s: the id has to be pairs of hexadecimal digits after hex:", text)}
-	}
-	return conn.ID(id), nil
 }
 
 // problem says why a record can't be read.

@@ -51,7 +51,7 @@ func TestConns(t *testing.T) {
 // testConnID is the id that a directive names, as the commands do.
 func testConnID(t *testing.T, d *datadriven.TestData) string {
 	t.Helper()
-	id, err := parseConnID(d.CmdArgs[0].String())
+	id, err := parseBytes(d.CmdArgs[0].String(), "id")
 	if err != nil {
 		d.Fatalf(t, "%v", err)
 	}

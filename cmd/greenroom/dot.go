@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,17 +70,14 @@ func (sh *shell) help(context.Context, string) error {
 
 func (sh *shell) tables(ctx context.Context, _ string) error {
 	_, err := sh.session.lines(ctx, `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')
-		AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`, "")
+		AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name`)
 	return err
 }
 
 func (sh *shell) schema(ctx context.Context, pattern string) error {
-	like := pattern
-	if like == "" {
-		like = "%"
-	}
+	like := strings.ReplaceAll(cmp.Or(pattern, "%"), "'", "''")
 	n, err := sh.session.lines(ctx, `SELECT sql || ';' FROM sqlite_schema
-		WHERE sql IS NOT NULL AND tbl_name LIKE ?1 ORDER BY rowid`, like)
+		WHERE sql IS NOT NULL AND tbl_name LIKE '`+like+`' ORDER BY rowid`)
 	if err == nil && n == 0 && pattern != "" {
 		return fmt.Errorf("no such table: %s", pattern)
 	}
@@ -91,21 +89,17 @@ func (sh *shell) mode(_ context.Context, name string) error {
 	if !slices.Contains(modes, m) {
 		return fmt.Errorf("no mode %q: there are table, list, csv and json", name)
 	}
-	tty := sh.session.layout.tty
+	before := sh.session.layout
 	sh.session.layout = newLayout(m)
-	sh.session.layout.tty = tty
+	sh.session.layout.tty = before.tty
 	return nil
 }
 
 func (sh *shell) headers(_ context.Context, arg string) error {
-	switch arg {
-	case "on":
-		sh.session.layout.header = true
-	case "off":
-		sh.session.layout.header = false
-	default:
+	if arg != "on" && arg != "off" {
 		return errors.New("headers are on or off")
 	}
+	sh.session.layout.header = arg == "on"
 	return nil
 }
 

@@ -49,26 +49,20 @@ func message(err error) string {
 // poison returns what has made a store fail, of an error that is kv.ErrPoisoned.
 func poison(err error) error {
 	for _, below := range unwrap(err) {
-		if below == kv.ErrPoisoned {
-			return rootCause(err)
-		}
-		if errors.Is(below, kv.ErrPoisoned) {
+		if below != kv.ErrPoisoned && errors.Is(below, kv.ErrPoisoned) {
 			return poison(below)
 		}
 	}
-	return err
+	return rootCause(err)
 }
 
 // rootCause returns the last of a chain of errors, which says it without names and
 // addresses.
 func rootCause(err error) error {
-	for {
-		next := unwrap(err)
-		if len(next) == 0 {
-			return err
-		}
+	for next := unwrap(err); len(next) > 0; next = unwrap(err) {
 		err = next[len(next)-1]
 	}
+	return err
 }
 
 // unwrap returns the errors that err wraps.

@@ -51,9 +51,9 @@ func exportFile(ctx context.Context, e *env, args exportArgs) error {
 			err = publish(tmp, args)
 		}
 		if err != nil {
-			return errors.Join(err, os.Remove(tmp))
+			err = errors.Join(err, os.Remove(tmp))
 		}
-		return nil
+		return err
 	})
 }
 
@@ -90,12 +90,9 @@ func createBeside(file string) (string, error) {
 // exportTo copies the database to the file tmp, onto stable storage.
 func exportTo(ctx context.Context, e *env, c sqliteConn, tmp string) error {
 	// If it fails it is thrown away: no journal, and one fsync at the end.
-	uri, err := fileURI(tmp, "journal_mode(off)", "synchronous(off)")
-	if err == nil {
-		err = trimmed(withCause(copyDatabase(ctx, c.Raw(), uri, e.progress), c.Cause))
-	}
+	err := copyDatabase(ctx, c.Raw(), fileURI(tmp, "journal_mode(off)", "synchronous(off)"), e.progress)
 	if err != nil {
-		return err
+		return trimmed(withCause(err, c.Cause))
 	}
 	return syncFile(tmp)
 }
@@ -113,20 +110,18 @@ func publish(tmp string, args exportArgs) error {
 
 // syncFile brings a file onto stable storage. Windows does that only for those who
 // may write to it.
-func syncFile(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func syncFile(path string) error { return syncOpen(path, os.O_RDWR) }
 
 // syncDir brings the names in a folder onto stable storage, where a system has that.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // a folder can't be opened for writing
 	}
-	f, err := os.Open(path)
+	return syncOpen(path, os.O_RDONLY)
+}
+
+func syncOpen(path string, flag int) error {
+	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return err
 	}

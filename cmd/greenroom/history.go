@@ -44,35 +44,29 @@ func historyPath(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "greenroom", "history"), nil
 }
 
-// openHistory reads the history in file, and cuts it when it has grown to twice
-// what it keeps. There need not be one yet.
-func openHistory(file string) (*history, error) {
+// open reads the history in file, and cuts it when it has grown to twice what it keeps.
+// There need not be one yet. After an error nothing is kept in the file.
+func (h *history) open(file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	h := &history{file: file}
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimRight(line, "\n"); line != "" {
-			h.lines = append(h.lines, line)
-		}
-	}
-	if len(h.lines) < 2*maxHistory {
-		return h, nil
-	}
-	h.lines = h.lines[len(h.lines)-maxHistory:]
-	return h, h.rewrite()
-}
-
-func (h *history) rewrite() error {
-	tmp := h.file + ".new"
-	if err := os.WriteFile(tmp, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(tmp, h.file)
+	h.lines = strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+	if n := len(h.lines) - maxHistory; n >= maxHistory {
+		h.lines = h.lines[n:]
+		text = []byte(strings.Join(h.lines, "\n") + "\n")
+		if err = os.WriteFile(file+".new", text, 0o600); err == nil {
+			err = os.Rename(file+".new", file)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	h.file = file
+	return nil
 }
 
 // Add keeps a line. That it can't be written down is not worth stopping for.

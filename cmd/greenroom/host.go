@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,23 +13,12 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 )
-
-// A typeSource is where a host's types come from: it has flags of its own.
-type typeSource interface {
-	// types returns the types that the flags ask for, and what is to be closed after the
-	// host, nil for nothing.
-	types(ctx context.Context) ([]*host.Type, io.Closer, error)
-}
-
-// hostTypes are the sources of types of greenroom host. Each adds its flags to cmd.
-func hostTypes(cmd *cobra.Command) []typeSource {
-	return []typeSource{newDemo(cmd), newWasm(cmd)}
-}
 
 // hostFlags are what greenroom host is told.
 type hostFlags struct {
@@ -44,8 +32,8 @@ type hostFlags struct {
 	drain     time.Duration
 	traces    bool
 	verbose   bool
-
-	sources []typeSource
+	demo      bool
+	wasm      wasmTypes
 }
 
 func newHost(e *env) *cobra.Command {
@@ -86,7 +74,8 @@ should start it again. What was acknowledged is stored.`,
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
 	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
-	f.sources = hostTypes(cmd)
+	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
+	f.wasm.flags(flags)
 	return cmd
 }
 
@@ -97,16 +86,25 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		return err
 	}
 	// Types are named, and demands refused, before anything is created.
-	types, err := f.types(ctx)
+	types, modules, err := f.types(ctx)
+	defer func() { err = errors.Join(err, modules.Close()) }()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, types.close()) }()
-	url, remove, err := f.store(args)
-	if err != nil {
-		return err
+	var url string
+	switch {
+	case len(args) > 0:
+		url = args[0]
+	case !f.demo:
+		return &usageError{"STORE is missing: only --demo does without one"}
+	default:
+		dir, err := os.MkdirTemp("", "greenroom-demo-")
+		if err != nil {
+			return err
+		}
+		url = "pebble:" + dir
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	defer func() { err = errors.Join(err, remove()) }()
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
 		return say(err, "can't listen on %s: %v", f.listen, rootCause(err))
@@ -117,7 +115,7 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		level = slog.LevelDebug
 	}
 	s := &hostServer{
-		flags: f, tokens: tokens, types: types.actors, listener: ln, out: e.stdout, demo: types.demo,
+		flags: f, tokens: tokens, types: types, listener: ln, out: e.stdout,
 		log: slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level})),
 	}
 	registry, err := s.measure()
@@ -133,58 +131,17 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 	return err
 }
 
-// actorTypes are the types of a host.
-type actorTypes struct {
-	actors  []*host.Type
-	demo    bool
-	closers []io.Closer
-}
-
-func (t *actorTypes) close() (err error) {
-	for _, c := range t.closers {
-		err = errors.Join(err, c.Close())
+// types returns the types that the flags ask for, and what of them is to be closed after the
+// host, also if there is an error.
+func (f *hostFlags) types(ctx context.Context) ([]*host.Type, modules, error) {
+	types, ms, err := f.wasm.types(ctx)
+	if f.demo {
+		types = append(types, demoCounter(), chat.Room())
 	}
-	return err
-}
-
-// types asks all sources.
-func (f *hostFlags) types(ctx context.Context) (*actorTypes, error) {
-	t := &actorTypes{}
-	for _, source := range f.sources {
-		actors, closer, err := source.types(ctx)
-		if closer != nil {
-			t.closers = append(t.closers, closer)
-		}
-		if err != nil {
-			return nil, errors.Join(err, t.close())
-		}
-		t.actors = append(t.actors, actors...)
-		if d, ok := source.(*demo); ok {
-			t.demo = d.on
-		}
+	if err == nil && len(types) == 0 {
+		err = &usageError{"there is nothing to serve: --wasm NAME=FILE serves a module, --demo an example"}
 	}
-	if len(t.actors) == 0 {
-		return nil, &usageError{"there is nothing to serve: --wasm NAME=FILE serves a module, --demo an example"}
-	}
-	return t, nil
-}
-
-// store returns the store to be served. The one of a demonstration without a name is
-// removed.
-func (f *hostFlags) store(args []string) (url string, remove func() error, err error) {
-	if len(args) > 0 {
-		return args[0], func() error { return nil }, nil
-	}
-	for _, source := range f.sources {
-		if d, ok := source.(*demo); ok && d.on {
-			dir, err := os.MkdirTemp("", "greenroom-demo-")
-			if err != nil {
-				return "", nil, err
-			}
-			return "pebble:" + dir, func() error { return os.RemoveAll(dir) }, nil
-		}
-	}
-	return "", nil, &usageError{"STORE is missing: only --demo does without one"}
+	return types, ms, err
 }
 
 // tracesBytes bounds what an actor's spans take: they are kept of every turn, whether
@@ -214,12 +171,15 @@ func (s *hostServer) hostOptions(limits batch.Limits) (*host.Options, error) {
 
 // frontOptions returns the options of the front.
 func (s *hostServer) frontOptions(secret []byte) *front.Options {
-	return &front.Options{
+	o := &front.Options{
 		Tokens: s.tokens, WithoutToken: len(s.tokens) == 0, Secret: secret,
 		Origins: s.flags.origins, Hosts: s.flags.names,
-		MetricsPage: s.page, Pages: s.pages(),
-		Logger: s.log, Metrics: s.sink,
+		MetricsPage: s.page, Logger: s.log, Metrics: s.sink,
 	}
+	if s.flags.demo {
+		o.Pages = chat.Page()
+	}
+	return o
 }
 
 // address returns how the listener is reached.

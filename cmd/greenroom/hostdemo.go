@@ -1,32 +1,11 @@
 package main
 
 import (
-	"context"
-	"io"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
 )
-
-// A demo is the source of the types of --demo.
-type demo struct{ on bool }
-
-func newDemo(cmd *cobra.Command) *demo {
-	d := &demo{}
-	cmd.Flags().BoolVar(&d.on, "demo", false, "serve counters, chat rooms and a page to chat")
-	return d
-}
-
-func (d *demo) types(context.Context) ([]*host.Type, io.Closer, error) {
-	if !d.on {
-		return nil, nil, nil
-	}
-	return []*host.Type{demoCounter(), chat.Room()}, nil, nil
-}
 
 // demoLines are what there is to try, for curl.
 var demoLines = []string{

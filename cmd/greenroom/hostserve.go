@@ -17,7 +17,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/examples/chat"
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
@@ -33,7 +32,6 @@ type hostServer struct {
 	flags    *hostFlags
 	tokens   []string
 	types    []*host.Type
-	demo     bool
 	listener net.Listener
 	out      io.Writer
 	log      *slog.Logger
@@ -134,14 +132,6 @@ func watchStats(registry *prometheus.Registry, h *host.Host) error {
 	return err
 }
 
-// pages returns the pages that are served besides, nil for none.
-func (s *hostServer) pages() http.Handler {
-	if s.demo {
-		return chat.Page()
-	}
-	return nil
-}
-
 // announce says where the host is, and what can be tried.
 func (s *hostServer) announce(h *host.Host) error {
 	var b strings.Builder
@@ -154,7 +144,7 @@ func (s *hostServer) announce(h *host.Host) error {
 		fmt.Fprintln(&b, "a token is needed: put one of the token file into $TOKEN")
 		token, page = `-H "Authorization: Bearer $TOKEN" `, at+"/#token=TOKEN"
 	}
-	if s.demo {
+	if s.flags.demo {
 		for _, line := range demoLines {
 			fmt.Fprintf(&b, "  curl %s%s\n", token, strings.ReplaceAll(line, "URL", at))
 		}

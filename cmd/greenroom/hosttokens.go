@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"net"
 	"os"
@@ -28,24 +27,19 @@ func (f *hostFlags) tokens() ([]string, error) {
 
 // readTokens reads a token file. No error repeats what is in it.
 func readTokens(name string) (tokens []string, err error) {
-	file, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // it was only read
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		if len(line) < front.MinToken || strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, say(nil, "%s, line %d: a token has at least %d characters, all of them printable ASCII without spaces", name, n, front.MinToken)
+			return nil, say(nil, "%s, line %d: a token has at least %d characters, all of them printable ASCII without spaces", name, i+1, front.MinToken)
 		}
 		tokens = append(tokens, line)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(tokens) == 0 {
 		return nil, say(nil, "there is no token in %s", name)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/wasm"
@@ -20,14 +19,11 @@ type wasmTypes struct {
 	options wasm.Options
 }
 
-func newWasm(cmd *cobra.Command) *wasmTypes {
-	w := &wasmTypes{}
-	flags := cmd.Flags()
+func (w *wasmTypes) flags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&w.files, "wasm", nil, "serve a WebAssembly module: `NAME=FILE` (may be repeated)")
 	flags.StringVar(&w.options.CacheDir, "wasm-cache", "", "`folder` of compiled modules, to start sooner; what is in it is run")
 	flags.IntVar(&w.options.MemoryPages, "wasm-pages", wasm.DefaultMemoryPages, "how much memory an actor of a module may have, in pages of 64 KiB")
 	flags.DurationVar(&w.options.TurnTimeout, "wasm-timeout", wasm.DefaultTurnTimeout, "how long a turn of a module may take")
-	return w
 }
 
 // modules are what a host's types were compiled from.
@@ -41,8 +37,7 @@ func (ms modules) Close() (err error) {
 	return err
 }
 
-func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Type, _ io.Closer, err error) {
-	var ms modules
+func (w *wasmTypes) types(ctx context.Context) (kinds []*host.Type, ms modules, err error) {
 	for _, arg := range w.files { // they may send messages to each other, and to nobody else
 		name, _, _ := strings.Cut(arg, "=")
 		w.options.Letters.To = append(w.options.Letters.To, name+"/*")

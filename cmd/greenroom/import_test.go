@@ -398,11 +398,7 @@ func TestImportOddNames(t *testing.T) {
 		o := newOld(t)
 		tempFolder(t)
 		file := o.path(name)
-		uri, err := fileURI(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := sqlite3.Open(uri)
+		c, err := sqlite3.Open(fileURI(file))
 		if err != nil {
 			t.Logf("this system has no files of the name %q: %v", name, err)
 			continue

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,8 @@ const (
 
 var modes = []mode{modeTable, modeList, modeCSV, modeJSON}
 
-// A cellKind is the type of a value: SQLite's five, and one more.
+// A cellKind is the type of a value: SQLite's five, with its numbers but for NULL's, and one
+// more.
 type cellKind byte
 
 const (
@@ -243,21 +243,17 @@ type linePrinter struct {
 }
 
 func (p *linePrinter) begin(columns []string) {
-	if !p.header {
-		return
+	if p.header {
+		p.row(cells(columns))
 	}
-	p.row(cells(columns))
 }
 
 func (p *linePrinter) row(cells []cell) {
 	p.buf = p.buf[:0]
-	for i, c := range cells {
-		if i > 0 {
-			p.buf = append(p.buf, p.separator...)
-		}
-		p.buf = p.field(p.buf, c)
+	for _, c := range cells {
+		p.buf = p.field(append(p.buf, p.separator...), c)
 	}
-	p.w.Write(append(p.buf, '\n'))
+	p.w.Write(append(p.buf[len(p.separator):], '\n'))
 }
 
 func (p *linePrinter) end() {}
@@ -289,27 +285,12 @@ func appendCSV(dst []byte, c cell) []byte {
 	case c.kind != cellText || len(c.text) > 0 && !strings.ContainsAny(string(c.text), "\",\r\n"):
 		return append(dst, c.text...)
 	}
-	dst = append(dst, '"')
-	for _, b := range c.text {
-		if b == '"' {
-			dst = append(dst, '"')
-		}
-		dst = append(dst, b)
-	}
-	return append(dst, '"')
+	return fmt.Appendf(dst, `"%s"`, bytes.ReplaceAll(c.text, []byte(`"`), []byte(`""`)))
 }
 
 // appendBlob writes a blob as a literal of SQL.
 func appendBlob(dst, blob []byte) []byte {
-	dst = append(dst, "X'"...)
-	from := len(dst)
-	dst = hex.AppendEncode(dst, blob)
-	for i := from; i < len(dst); i++ {
-		if dst[i] >= 'a' {
-			dst[i] -= 'a' - 'A'
-		}
-	}
-	return append(dst, '\'')
+	return fmt.Appendf(dst, "X'%X'", blob)
 }
 
 // A jsonPrinter writes an array with an object per row. Two columns of the same
@@ -368,11 +349,8 @@ func appendJSON(dst []byte, c cell) []byte {
 }
 
 func appendReal(dst []byte, f float64) []byte {
-	switch {
-	case math.IsInf(f, 1):
-		return append(dst, "9.0e+999"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-9.0e+999"...)
+	if math.IsInf(f, 0) {
+		return fmt.Appendf(dst, "%.1fe+999", math.Copysign(9, f))
 	}
 	from := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
@@ -406,20 +384,17 @@ func (p *tablePrinter) begin(columns []string) {
 func (p *tablePrinter) row(cells []cell) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
-		switch c.kind {
-		case cellNull:
-			row[i] = "NULL"
-			continue
-		case cellBlob:
-			row[i] = string(appendBlob(nil, c.text))
-		default:
-			s := visible(string(c.text))
-			if p.oneLine {
-				s = onOneLine(s)
-			}
-			row[i] = s
+		shown := visible(string(c.text))
+		switch {
+		case c.kind == cellNull:
+			shown = "NULL"
+		case c.kind == cellBlob:
+			shown = string(appendBlob(nil, c.text))
+		case p.oneLine:
+			shown = onOneLine(shown)
 		}
-		p.numbers[i] = p.numbers[i] && (c.kind == cellInt || c.kind == cellReal)
+		row[i] = shown
+		p.numbers[i] = p.numbers[i] && c.kind <= cellReal
 	}
 	p.table.AppendRow(row)
 }

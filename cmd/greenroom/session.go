@@ -21,18 +21,10 @@ type session struct {
 	out    *bufio.Writer
 	layout layout
 
-	cells []cell
-	bytes []byte // what cells are made of
+	printed int // rows, since it was set to 0
+	cells   []cell
+	bytes   []byte // what cells are made of
 }
-
-// A stepError is an error of one statement.
-type stepError struct {
-	line int // in the stream the statement is from
-	err  error
-}
-
-func (e *stepError) Error() string { return sqliteText(e.err) }
-func (e *stepError) Unwrap() error { return e.err }
 
 // withSession runs fn with a connection of db, on which nothing else runs. What
 // fn leaves uncommitted is rolled back.
@@ -46,26 +38,26 @@ func withSession(ctx context.Context, db *sql.DB, out *bufio.Writer, fn func(*se
 
 // run runs the statements of p, of which there is one, or none if it is all
 // comment. After each one its rows are written and flushed. ran counts those that
-// began. An error of SQLite's is a *stepError; any other is that of out.
+// began. An error of SQLite's is a *statementError, in the piece alone; any other is that of out.
 func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 	if i := strings.IndexByte(p.text, 0); i >= 0 {
-		return 1, &stepError{p.lineAt(i), errors.New("a NUL byte in SQL, which would end there for SQLite")}
+		return 1, p.failed(i, errors.New("a NUL byte in SQL, which would end there for SQLite"))
 	}
 	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
 	offset := 0
 	defer func() {
 		if v := recover(); v != nil {
-			ran, err = max(ran, 1), &stepError{p.lineAt(max(offset, p.head)), s.exhausted(v)}
+			ran, err = max(ran, 1), p.failed(offset, s.exhausted(v))
 		}
 	}()
 	for offset < len(p.text) {
 		stmt, tail, err := s.conn.Prepare(p.text[offset:])
 		if err != nil {
-			at := max(offset, p.head)
+			at := offset
 			if e := (*sqlite3.Error)(nil); errors.As(err, &e) && e.SQL() != "" {
 				at = len(p.text) - len(e.SQL())
 			}
-			return ran + 1, &stepError{p.lineAt(at), s.explain(ctx, err)}
+			return ran + 1, p.failed(at, s.explain(ctx, err))
 		}
 		if stmt == nil {
 			break
@@ -79,7 +71,7 @@ func (s *session) run(ctx context.Context, p piece) (ran int, err error) {
 			return ran, ferr
 		}
 		if err != nil {
-			return ran, &stepError{p.lineAt(max(offset, p.head)), s.explain(ctx, err)}
+			return ran, p.failed(offset, s.explain(ctx, err))
 		}
 		offset = len(p.text) - len(tail)
 	}
@@ -112,25 +104,17 @@ func (s *session) rows(stmt *sqlite3.Stmt) error {
 		columns[i] = stmt.ColumnName(i)
 	}
 	p := s.layout.printer(s.out)
-	started := false
-	for stmt.Step() {
-		if !started {
-			p.begin(columns)
-			started = true
-		}
+	more := stmt.Step()
+	if !more && stmt.Err() != nil {
+		return stmt.Err()
+	}
+	p.begin(columns)
+	for ; more; more = stmt.Step() {
 		p.row(s.row(stmt, n))
-	}
-	if err := stmt.Err(); err != nil {
-		if started {
-			p.end()
-		}
-		return err
-	}
-	if !started {
-		p.begin(columns)
+		s.printed++
 	}
 	p.end()
-	return nil
+	return stmt.Err()
 }
 
 // row reads the current row. Numbers get the text that SQLite converts them to.
@@ -138,19 +122,9 @@ func (s *session) rows(stmt *sqlite3.Stmt) error {
 func (s *session) row(stmt *sqlite3.Stmt, n int) []cell {
 	s.cells, s.bytes = s.cells[:0], s.bytes[:0]
 	for i := range n {
-		var c cell
-		switch stmt.ColumnType(i) { // before a conversion, which may change it
-		case sqlite3.INTEGER:
-			c.kind = cellInt
-		case sqlite3.FLOAT:
-			c.kind, c.real = cellReal, stmt.ColumnFloat(i)
-		case sqlite3.TEXT:
-			c.kind = cellText
-		case sqlite3.BLOB:
-			c.kind = cellBlob
-		default:
-			s.cells = append(s.cells, c)
-			continue
+		c := cell{kind: cellKind(stmt.ColumnType(i) % sqlite3.NULL)} // before a conversion, which may change it
+		if c.kind == cellReal {
+			c.real = stmt.ColumnFloat(i)
 		}
 		from := len(s.bytes)
 		if c.kind == cellBlob {
@@ -164,35 +138,16 @@ func (s *session) row(stmt *sqlite3.Stmt, n int) []cell {
 	return s.cells
 }
 
-// lines writes the first column of a query's rows, a line each, and says how
-// many there were. text is bound to its one parameter.
-func (s *session) lines(ctx context.Context, query, text string) (n int, err error) {
-	defer s.conn.SetInterrupt(s.conn.SetInterrupt(ctx))
-	stmt, _, err := s.conn.Prepare(query)
-	if err != nil {
-		return 0, s.explain(ctx, err)
+// lines writes the rows of a query as a list, and returns how many there are.
+func (s *session) lines(ctx context.Context, query string) (n int, err error) {
+	before := s.layout
+	defer func() { s.layout = before }()
+	s.layout, s.printed = layout{mode: modeList, tty: before.tty}, 0
+	_, err = s.run(ctx, piece{text: query})
+	if at := (*statementError)(nil); errors.As(err, &at) {
+		err = trimmed(at.err) // where in the query is nothing to the user
 	}
-	if stmt.BindCount() > 0 {
-		err = stmt.BindText(1, text)
-	}
-	for err == nil && stmt.Step() {
-		n++
-		line := stmt.ColumnText(0)
-		if s.layout.tty {
-			line = visible(line)
-		}
-		fmt.Fprintln(s.out, line)
-	}
-	if err == nil {
-		err = stmt.Err()
-	}
-	if cerr := stmt.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return n, s.explain(ctx, err)
-	}
-	return n, s.out.Flush()
+	return s.printed, err
 }
 
 // inTransaction says whether a BEGIN waits for its COMMIT.
@@ -213,7 +168,7 @@ func (s *session) explain(ctx context.Context, err error) error {
 	}
 	err = withCause(err, s.cause)
 	if errors.Is(err, vfs.ErrNotMounted) {
-		return say(err, "%s (a file of the operating system is written 'file:NAME?vfs=os')", sqliteText(err))
+		return say(err, "%v (a file of the operating system is written 'file:NAME?vfs=os')", trimmed(err))
 	}
 	return err
 }
@@ -233,6 +188,3 @@ func withCause(err error, cause func() error) error {
 	}
 	return err
 }
-
-// sqliteText is the text of an error without the name of the library.
-func sqliteText(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }

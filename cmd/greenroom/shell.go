@@ -45,7 +45,7 @@ func (e *statementError) Error() string {
 	if e.number > 0 {
 		fmt.Fprintf(&b, "statement %d, ", e.number)
 	}
-	fmt.Fprintf(&b, "line %d: %v", e.line, e.err)
+	fmt.Fprintf(&b, "line %d: %v", e.line, trimmed(e.err))
 	if e.undone {
 		b.WriteString(" (the open transaction is rolled back)")
 	}
@@ -112,7 +112,7 @@ func (sh *shell) feed(ctx context.Context, in lineSource, file string) error {
 // report tells of an error on a terminal, which knows itself what line it is on.
 func (sh *shell) report(err error) {
 	if at := (*statementError)(nil); errors.As(err, &at) && at.file == "" {
-		err = at.err
+		err = trimmed(at.err)
 	}
 	fmt.Fprintf(sh.errs, "error: %s\n", message(err))
 }
@@ -169,8 +169,8 @@ func (f *feeder) execute(ctx context.Context, p piece) error {
 	}
 	ran, err := f.session.run(ctx, p)
 	f.count += ran
-	if e := (*stepError)(nil); errors.As(err, &e) {
-		return &statementError{file: f.file, number: f.count, line: e.line, err: e}
+	if at := (*statementError)(nil); errors.As(err, &at) {
+		at.file, at.number = f.file, f.count
 	}
 	return err
 }

@@ -145,16 +145,16 @@ const (
 
 func TestHistory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dir", "history")
-	h, err := openHistory(file)
-	if err != nil {
+	h := &history{}
+	if err := h.open(file); err != nil {
 		t.Fatal(err)
 	}
 	out, _, err := interact(t, h, "select 1;\r", "select 1;\r", " select 'secret';\r", "\r", "select 2;\r", keyUp+keyUp+"\r")
 	if want := "1\n1\nsecret\n2\n1\n"; out != want || err != nil {
 		t.Errorf("wrote %q, %v, want %q", out, err, want)
 	}
-	again, err := openHistory(file)
-	if err != nil {
+	again := &history{}
+	if err := again.open(file); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := strings.Join(again.lines, ","), "select 1;,select 2;,select 1;"; got != want {
@@ -176,8 +176,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := openHistory(file)
-	if err != nil {
+	h := &history{}
+	if err := h.open(file); err != nil {
 		t.Fatal(err)
 	}
 	if h.Len() != maxHistory || h.At(0) != "new" {

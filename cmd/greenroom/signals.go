@@ -31,25 +31,19 @@ func watchSignals(ctx context.Context) (_ context.Context, s *signals, stop func
 	// end of the program, so that the store is closed first.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	done := make(chan struct{})
 	go func() {
-		for {
-			select {
-			case <-done:
-				return
-			case sig := <-ch:
-				if sig == os.Interrupt {
-					s.interrupt()
-				} else {
-					cancel()
-				}
+		for sig := range ch {
+			if sig == os.Interrupt {
+				s.interrupt()
+			} else {
+				cancel()
 			}
 		}
 	}()
 	return ctx, s, func() {
 		cancel()
 		signal.Stop(pipe)
-		close(done)
+		close(ch) // to which nothing is sent any more
 	}
 }
 

@@ -75,11 +75,7 @@ func mayRead(name string) error {
 
 // begin opens the database at path, and keeps the state that it has.
 func (s *source) begin(ctx context.Context, path string, flags sqlite3.OpenFlag) error {
-	uri, err := fileURI(path)
-	if err != nil {
-		return err
-	}
-	c, err := sqlite3.OpenFlags(uri, flags|sqlite3.OPEN_URI)
+	c, err := openFile(path, flags)
 	if err != nil {
 		return err
 	}
@@ -120,39 +116,25 @@ func (s *source) complete(path string) error {
 		return err
 	}
 	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if info.Size() < s.size {
-		return cutShort(count, size, info.Size())
-	}
-	return nil
-}
-
-// Close closes the database and removes the copy. A second Close returns nil.
-func (s *source) Close() error {
-	var err error
-	if s.conn != nil {
-		err = s.conn.Close()
-		s.conn = nil
-	}
-	if s.dir != "" {
-		err = errors.Join(err, os.RemoveAll(s.dir))
-		s.dir = ""
+	if err == nil && info.Size() < s.size {
+		err = cutShort(count, size, info.Size())
 	}
 	return err
 }
 
+// Close closes the database and removes the copy. A second Close returns nil.
+func (s *source) Close() error {
+	conn, dir := s.conn, s.dir
+	s.conn, s.dir = nil, ""
+	return errors.Join(conn.Close(), os.RemoveAll(dir)) // which take nil, and ""
+}
+
 // tempDir returns a folder that Close removes.
-func (s *source) tempDir() (string, error) {
+func (s *source) tempDir() (_ string, err error) {
 	if s.dir == "" {
-		dir, err := os.MkdirTemp("", "greenroom-import-")
-		if err != nil {
-			return "", err
-		}
-		s.dir = dir
+		s.dir, err = os.MkdirTemp("", "greenroom-import-")
 	}
-	return s.dir, nil
+	return s.dir, err
 }
 
 // check refuses a damaged database, before a good one is replaced by it: a
@@ -197,26 +179,20 @@ func (s *source) rollbackMode(ctx context.Context) error {
 		return err
 	}
 	path := filepath.Join(dir, "plain.db")
-	uri, err := fileURI(path, "synchronous(off)")
-	if err == nil {
-		err = copyDatabase(ctx, s.conn, uri, nil)
-	}
-	if err == nil {
-		err = leaveWAL(uri)
-	}
-	if err == nil {
-		err = s.conn.Close()
-		s.conn = nil
+	if err = copyDatabase(ctx, s.conn, fileURI(path, "synchronous(off)"), nil); err == nil {
+		err = leaveWAL(path)
 	}
 	if err != nil {
 		return err
 	}
-	return s.begin(ctx, path, sqlite3.OPEN_READONLY)
+	wal := s.conn
+	s.conn = nil
+	return errors.Join(wal.Close(), s.begin(ctx, path, sqlite3.OPEN_READONLY))
 }
 
-// leaveWAL gives the database that uri names a rollback journal.
-func leaveWAL(uri string) error {
-	c, err := sqlite3.Open(uri)
+// leaveWAL gives the copy at path a rollback journal.
+func leaveWAL(path string) error {
+	c, err := openFile(path, sqlite3.OPEN_READWRITE, "synchronous(off)")
 	if err != nil {
 		return err
 	}

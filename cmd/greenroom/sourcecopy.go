@@ -56,11 +56,7 @@ func (s *source) openCopy(ctx context.Context, path, companion string, hint io.W
 		}
 		return s.begin(ctx, copied, sqlite3.OPEN_READWRITE)
 	}
-	uri, err := fileURI(copied, "synchronous(off)")
-	if err != nil {
-		return err
-	}
-	if err := leaveWAL(uri); err != nil {
+	if err := leaveWAL(copied); err != nil {
 		return err
 	}
 	return s.begin(ctx, copied, sqlite3.OPEN_READONLY)
@@ -71,15 +67,11 @@ func (s *source) openCopy(ctx context.Context, path, companion string, hint io.W
 //
 // https://sqlite.org/lockingv3.html
 func copyLocked(ctx context.Context, path, companion, to string) (err error) {
-	uri, err := fileURI(path)
+	c, err := openFile(path, sqlite3.OPEN_READONLY)
 	if err != nil {
 		return err
 	}
-	c, err := sqlite3.OpenFlags(uri, sqlite3.OPEN_READONLY|sqlite3.OPEN_URI)
-	if err != nil {
-		return err
-	}
-	defer closeConn(c, &err) // which unlocks
+	defer func() { err = errors.Join(err, c.Close()) }() // which unlocks
 	pointer, err := c.FileControl("main", sqlite3.FCNTL_FILE_POINTER)
 	if err != nil {
 		return err
@@ -92,17 +84,14 @@ func copyLocked(ctx context.Context, path, companion, to string) (err error) {
 		return err
 	}
 	size, err := file.Size()
-	if err != nil {
+	before, ierr := readIndex(path)
+	if err = errors.Join(err, ierr); err != nil {
 		return err
 	}
-	before, err := readIndex(path)
-	if err != nil {
-		return err
+	if err = writeFile(ctx, to, io.NewSectionReader(file, 0, size)); err == nil {
+		err = copyFile(ctx, path+companion, to+companion)
 	}
-	if err := writeFile(ctx, to, io.NewSectionReader(file, 0, size)); err != nil {
-		return err
-	}
-	if err := copyFile(ctx, path+companion, to+companion); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	// The lock doesn't keep anybody from the log. But who writes to it, or begins to
@@ -176,7 +165,11 @@ func refuseSuperJournal(name, journal string) error {
 // superJournal returns the name of the super-journal that ends a journal, "" if
 // there is none: the name, its length, its checksum, and the magic of a journal.
 func superJournal(journal string) (name string, err error) {
-	const magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+	const (
+		magic   = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+		maxName = 4096
+		tail    = 16 // what is behind the name
+	)
 	f, err := os.Open(journal)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -189,18 +182,14 @@ func superJournal(journal string) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var tail [16]byte
-	if info.Size() < int64(len(tail)) {
-		return "", nil
-	}
-	if _, err := f.ReadAt(tail[:], info.Size()-int64(len(tail))); err != nil {
+	b := make([]byte, min(info.Size(), maxName+tail))
+	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil || len(b) < tail {
 		return "", err
 	}
-	length := int64(binary.BigEndian.Uint32(tail[:]))
-	if string(tail[8:]) != magic || length > 4096 || length > info.Size()-int64(len(tail)) {
+	b, end := b[:len(b)-tail], b[len(b)-tail:]
+	length := int(binary.BigEndian.Uint32(end))
+	if string(end[8:]) != magic || length > len(b) {
 		return "", nil
 	}
-	b := make([]byte, length)
-	_, err = f.ReadAt(b, info.Size()-int64(len(tail))-length)
-	return string(b), err
+	return string(b[len(b)-length:]), nil
 }

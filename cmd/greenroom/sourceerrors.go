@@ -74,16 +74,11 @@ func readHead(path string) (head []byte, size int64, err error) {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	head = make([]byte, 100)
-	n, err := io.ReadFull(f, head)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if head, err = io.ReadAll(io.LimitReader(f, 100)); err != nil {
 		return nil, 0, err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, 0, err
-	}
-	return head[:n], info.Size(), nil
+	size, err = f.Seek(0, io.SeekEnd)
+	return head, size, err
 }
 
 // companionError says which of the files beside a database can't be read, which
@@ -152,8 +147,5 @@ func trimmed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text, ok := strings.CutPrefix(err.Error(), "sqlite3: "); ok {
-		return say(err, "%s", text)
-	}
-	return err
+	return say(err, "%s", strings.TrimPrefix(err.Error(), "sqlite3: "))
 }

@@ -222,43 +222,32 @@ func (s *splitter) endWord() {
 // semicolon says whether a semicolon ends the statement. Those with no token
 // before them are passed by: they end nothing.
 func (s *splitter) semicolon() bool {
-	switch s.stmt {
-	case stmtTrigger, stmtSemi:
+	if s.stmt == stmtTrigger || s.stmt == stmtSemi {
 		s.stmt = stmtSemi
 		return false
 	}
 	return s.head >= 0
 }
 
-// step takes a token that is no semicolon: a word in lower case, or "" for
-// anything else.
+// steps says which words lead from one state to which other.
+var steps = map[stmtState]map[string]stmtState{
+	stmtStart:   {"create": stmtCreate, "explain": stmtExplain},
+	stmtExplain: {"create": stmtCreate, "query": stmtExplain, "plan": stmtExplain},
+	stmtCreate:  {"temp": stmtCreate, "temporary": stmtCreate, "trigger": stmtTrigger},
+	stmtSemi:    {"end": stmtEnd},
+}
+
+// step takes a token that is not a semicolon: a word in lower case, or "" for anything else.
+// What is not in steps is part of a trigger's body, or of a statement of any other kind.
 func (s *splitter) step(word string) {
-	switch s.stmt {
-	case stmtStart, stmtExplain:
-		switch {
-		case word == "create":
-			s.stmt = stmtCreate
-		case word == "explain" && s.stmt == stmtStart:
-			s.stmt = stmtExplain
-		case s.stmt == stmtExplain && (word == "query" || word == "plan"):
-		default:
-			s.stmt = stmtNormal
-		}
-	case stmtCreate:
-		switch word {
-		case "temp", "temporary":
-		case "trigger":
-			s.stmt = stmtTrigger
-		default:
-			s.stmt = stmtNormal
-		}
-	case stmtSemi:
+	next, ok := steps[s.stmt][word]
+	switch {
+	case ok:
+		s.stmt = next
+	case s.stmt >= stmtTrigger:
 		s.stmt = stmtTrigger
-		if word == "end" {
-			s.stmt = stmtEnd
-		}
-	case stmtEnd:
-		s.stmt = stmtTrigger
+	default:
+		s.stmt = stmtNormal
 	}
 }
 
@@ -268,4 +257,9 @@ func (p piece) lineAt(offset int) int {
 		return p.line
 	}
 	return p.line + strings.Count(p.text[p.head:min(offset, len(p.text))], "\n")
+}
+
+// failed returns err as that of the statement at offset.
+func (p piece) failed(offset int, err error) error {
+	return &statementError{line: p.lineAt(max(offset, p.head)), err: err}
 }

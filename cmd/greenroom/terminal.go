@@ -155,10 +155,7 @@ func interactiveInput(in, out *os.File, getenv func(string) string) (src *termin
 	h := &history{}
 	path, err := historyPath(getenv)
 	if err == nil {
-		var kept *history
-		if kept, err = openHistory(path); err == nil {
-			h = kept
-		}
+		err = h.open(path)
 	}
 	rw := struct {
 		io.Reader

@@ -33,8 +33,8 @@ type waterfall struct {
 // A branch is a span in the tree.
 type branch struct {
 	*traces.SpanData
+	above    *branch // nil for a root
 	children []*branch
-	shown    bool
 }
 
 // lines returns the picture.
@@ -46,8 +46,7 @@ func (w *waterfall) lines(spans []traces.SpanData) []string {
 	running, errors := 0, 0
 	for i := range spans {
 		s := &spans[i]
-		w.start = earlier(w.start, s.Start)
-		w.end = later(later(w.end, s.Start), s.End)
+		w.start, w.end = earlier(w.start, s.Start), later(later(w.end, s.Start), s.End)
 		if s.Running() {
 			running++
 			for _, e := range s.Events {
@@ -68,19 +67,8 @@ func (w *waterfall) lines(spans []traces.SpanData) []string {
 	return lines
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}
+func earlier(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
+func later(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
 // tree puts spans below their parents. Those without one, or with one that isn't there, are
 // roots; of spans that are below each other in a circle, the first one is.
@@ -94,36 +82,23 @@ func tree(spans []traces.SpanData) (roots []*branch) {
 	slices.SortStableFunc(all, func(a, b *branch) int {
 		return cmp.Or(a.Start.Compare(b.Start), slices.Compare(a.SpanID[:], b.SpanID[:]))
 	})
-	for _, b := range all {
-		if parent := byID[b.Parent]; parent != nil && parent != b {
-			parent.children = append(parent.children, b)
-		} else {
-			roots = append(roots, b)
+	for _, b := range slices.Backward(all) {
+		above := byID[b.Parent]
+		for p := above; p != nil; p = p.above {
+			if p == b {
+				above = nil // it would close a circle
+			}
 		}
-	}
-	for _, b := range roots {
-		b.mark()
+		b.above = above
 	}
 	for _, b := range all {
-		if !b.shown {
-			parent := byID[b.Parent]
-			parent.children = slices.DeleteFunc(parent.children, func(c *branch) bool { return c == b })
-			b.mark()
+		if b.above == nil {
 			roots = append(roots, b)
+		} else {
+			b.above.children = append(b.above.children, b)
 		}
 	}
 	return roots
-}
-
-// mark notes what is in the tree below b.
-func (b *branch) mark() {
-	if b.shown {
-		return
-	}
-	b.shown = true
-	for _, c := range b.children {
-		c.mark()
-	}
 }
 
 // branch appends the lines of a span and of those below it. lead stands before the span
@@ -187,13 +162,11 @@ func (w *waterfall) bar(s *traces.SpanData) string {
 	}
 	n := max(column(end)-from, 0)
 	from = min(from, w.bars-1)
-	switch {
-	case s.Running():
-		return strings.Repeat(" ", from) + strings.Repeat("░", max(n, 1)) + "▸"
-	case n == 0:
-		return strings.Repeat(" ", from) + "▏"
+	bar := strings.Repeat("█", n)
+	if s.Running() {
+		bar = strings.Repeat("░", max(n, 1)) + "▸"
 	}
-	return strings.Repeat(" ", from) + strings.Repeat("█", n)
+	return strings.Repeat(" ", from) + cmp.Or(bar, "▏")
 }
 
 // details returns what else a span has.

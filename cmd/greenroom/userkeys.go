@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -116,14 +117,8 @@ func newRemove(*env) *cobra.Command {
   greenroom rm data lobby --prefix room:`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			prefixed := cmd.Flags().Changed("prefix")
-			ways := 0
-			for _, way := range []bool{len(args) > 2, prefixed, c.all} {
-				if way {
-					ways++
-				}
-			}
-			if ways != 1 {
+			ways := []bool{len(args) > 2, cmd.Flags().Changed("prefix"), c.all}
+			if len(slices.DeleteFunc(ways, func(asked bool) bool { return !asked })) != 1 {
 				return &usageError{"name the keys, or --prefix, or --all: one of the three"}
 			}
 			return c.run(cmd.Context(), args[0], args[1], args[2:])
@@ -135,34 +130,28 @@ func newRemove(*env) *cobra.Command {
 }
 
 func (c *removeCommand) run(ctx context.Context, url, actor string, texts []string) error {
-	if len(texts) == 0 {
-		prefix, err := parseKey(c.prefix)
-		if err != nil {
-			return err
-		}
-		if len(prefix) == 0 && !c.all { // "hex:" is empty too
-			return &usageError{"an empty prefix: --all removes all keys"}
-		}
-		return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
-			return a.Update(ctx, func(tx *greenroom.Tx) error { return tx.DeleteRange(prefix, prefixEnd(prefix)) })
-		})
+	prefix, err := parseKey(c.prefix)
+	if err == nil && len(texts) == 0 && len(prefix) == 0 && !c.all { // "hex:" is empty too
+		err = &usageError{"an empty prefix: --all removes all keys"}
 	}
 	keys := make([][]byte, len(texts))
-	for i, text := range texts {
-		key, err := parseKey(text)
-		if err != nil {
-			return err
-		}
-		keys[i] = key
+	for i := 0; i < len(texts) && err == nil; i++ {
+		keys[i], err = parseKey(texts[i])
+	}
+	if err != nil {
+		return err
 	}
 	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
 		return a.Update(ctx, func(tx *greenroom.Tx) (err error) {
+			if len(keys) == 0 {
+				return tx.DeleteRange(prefix, prefixEnd(prefix))
+			}
 			for i, key := range keys {
 				if _, err := tx.Get(key); err != nil {
 					return keyError(actor, texts[i], err)
 				}
 			}
-			for _, key := range keys {
+			for _, key := range keys { // of which one may be there twice
 				err = errors.Join(err, tx.Delete(key))
 			}
 			return err
@@ -182,28 +171,19 @@ func prefixEnd(prefix []byte) []byte {
 }
 
 // parseKey reads a key as the command line has it.
-func parseKey(text string) ([]byte, error) {
+func parseKey(text string) ([]byte, error) { return parseBytes(text, "key") }
+
+// parseBytes reads text, or hex: and bytes in hexadecimal, which are what.
+func parseBytes(text, what string) ([]byte, error) {
 	digits, ok := strings.CutPrefix(text, "hex:")
 	if !ok {
 		return []byte(text), nil
 	}
-	key, err := hex.DecodeString(digits)
+	b, err := hex.DecodeString(digits)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("%s: the key has to be pairs of hexadecimal digits after hex:", text)}
+		return nil, &usageError{fmt.Sprintf("%s: the %s has to be pairs of hexadecimal digits after hex:", text, what)}
 	}
-	return key, nil
-}
-
-// limitError says which limit the key that was named is over, or its value. The
-// key that limit knows has Greenroom's own byte before the user's.
-func limitError(text string, limit *batch.LimitError) error {
-	key, err := parseKey(text)
-	if err != nil {
-		return err
-	}
-	named := *limit
-	named.Key = key
-	return say(limit, "%s", strings.TrimPrefix(named.Error(), "batch: "))
+	return b, nil
 }
 
 // keyError says what is wrong with a key that was named, or its value.
@@ -216,7 +196,9 @@ func keyError(actor, text string, err error) error {
 	case errors.Is(err, actorstore.ErrNotFound):
 		return say(err, "the actor %s has no key %s", actor, text)
 	case errors.As(err, &limit):
-		return limitError(text, limit)
+		named := *limit // whose key has Greenroom's own byte before the user's
+		named.Key, err = parseKey(text)
+		return say(errors.Join(limit, err), "%s", strings.TrimPrefix(named.Error(), "batch: "))
 	case errors.As(err, &quota):
 		return say(err, "the actor %s is full: it has %d bytes of %d, and would need %d", actor, quota.Used, quota.Limit, quota.Wanted)
 	}

@@ -28,15 +28,14 @@ import (
 // UTF-8. Line feeds stay. What is escaped already stays as it is.
 func visible(s string) string {
 	var b strings.Builder
-	for from := 0; from < len(s); {
-		r, n := utf8.DecodeRuneInString(s[from:])
-		part := s[from : from+n]
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		part := s[:n]
 		if r == utf8.RuneError && n == 1 || r != '\n' && !unicode.IsPrint(r) {
-			q := strconv.QuoteToASCII(part)
-			part = q[1 : len(q)-1]
+			part = strings.Trim(strconv.QuoteToASCII(part), `"`)
 		}
 		b.WriteString(part)
-		from += n
+		s = s[n:]
 	}
 	return b.String()
 }
@@ -72,20 +71,16 @@ func (j jsonWriter) Write(p []byte) (int, error) {
 // Beyond ASCII that is in its strings. encoding/json escapes what is below a blank, and no
 // more: not the controls from 7F to 9F, nor those that turn the direction.
 func appendVisibleJSON(dst, text []byte) []byte {
-	for len(text) > 0 {
-		r, n := utf8.DecodeRune(text)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(dst, `\ufffd`...)
-		case r < 0x7f || unicode.IsPrint(r):
+	for n := 0; len(text) > 0; text = text[n:] {
+		var r rune
+		r, n = utf8.DecodeRune(text)
+		if r < 0x7f || unicode.IsPrint(r) && (r != utf8.RuneError || n > 1) {
 			dst = append(dst, text[:n]...)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			dst = fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
-		default:
-			dst = fmt.Appendf(dst, `\u%04x`, r)
+			continue
 		}
-		text = text[n:]
+		for _, unit := range utf16.AppendRune(nil, r) {
+			dst = fmt.Appendf(dst, `\u%04x`, unit)
+		}
 	}
 	return dst
 }

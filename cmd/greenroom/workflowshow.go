@@ -30,7 +30,7 @@ They are tables on a terminal, and elsewhere lines with fields separated by tabs
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return readWorkflow(cmd.Context(), args[0], args[1], func(s *workflow.Snapshot, damages []workflow.Damage) error {
-				rows := workflowRows(newWorkflowTree(s).inside, 0)
+				rows := workflowRows(s)
 				if asJSON {
 					return e.object(newWorkflowJSON(s, rows, damages), "")
 				}
@@ -68,16 +68,6 @@ func printWorkflow(e *env, s *workflow.Snapshot, rows []*workflowRow, damages []
 	return err
 }
 
-// workflowRows returns the rows of some nodes, each followed by those of what is inside.
-func workflowRows(nodes []*workflowNode, depth int) (rows []*workflowRow) {
-	for _, n := range nodes {
-		r := newWorkflowRow(n)
-		r.label, r.depth = n.label, depth
-		rows = append(append(rows, r), workflowRows(n.inside, depth+1)...)
-	}
-	return rows
-}
-
 // A workflowRow is what is shown of a place.
 type workflowRow struct {
 	Path      string          `json:"path"`
@@ -97,28 +87,14 @@ type workflowRow struct {
 	recorded bool   // of an entry or a branch
 	label    string // in the tree
 	depth    int    // there, 0 for the outermost
+	inside   []*workflowRow
 }
 
-func newWorkflowRow(n *workflowNode) *workflowRow {
-	r := &workflowRow{Path: n.path, Kind: n.kind, recorded: n.entry != nil || n.branch != nil}
-	switch {
-	case n.branch != nil:
-		r.Status, r.value, r.Error = n.branch.Status.String(), optionalCell(n.branch.Output, storedCell), textOf(n.branch.Error)
-	case n.entry != nil:
-		r.ID = n.entry.ID
-		r.ofKind(n.entry.Kind)
-		r.ofMetadata(n.entry.Metadata)
-	}
-	switch r.value.kind {
-	case cellNull:
-	case cellJSON:
-		r.Value = r.value.text
-	case cellBlob:
-		r.Bytes = r.value.text
-	default:
-		r.Value = jsonCell(string(r.value.text)).text
-	}
-	return r
+// record fills in what an entry says.
+func (r *workflowRow) record(e *workflow.Entry) {
+	r.ID, r.Kind, r.recorded = e.ID, e.Type(), true
+	r.ofKind(e.Kind)
+	r.ofMetadata(e.Metadata)
 }
 
 // ofKind fills in what the kind of an entry says.
@@ -128,17 +104,15 @@ func (r *workflowRow) ofKind(kind workflow.Kind) {
 		r.value, r.Error = optionalCell(k.Output, storedCell), textOf(k.Error)
 	case workflow.LoopEntry:
 		r.Iteration = &k.Iteration
-		if r.value = optionalCell(k.Output, storedCell); k.Output == nil {
-			r.value = storedCell(k.State)
+		if r.value = storedCell(k.State); k.Output != nil {
+			r.value = storedCell(k.Output)
 		}
 	case workflow.SleepEntry:
 		r.Status, r.value = k.State.String(), newCell(k.Deadline.Time())
 	case workflow.MessageEntry:
 		r.value = storedCell(k.Data)
 	case workflow.RaceEntry:
-		if k.Winner != nil {
-			r.value = newCell(*k.Winner)
-		}
+		r.value = newCell(maybe(textOf(k.Winner)))
 	case workflow.RemovedEntry:
 		r.value = newCell(strings.TrimSpace(k.Original + " " + textOf(k.Name)))
 	case workflow.VersionEntry:
