@@ -8,7 +8,7 @@ import (
 )
 
 // The workloads as standard benchmarks, one sub-benchmark for each place, for
-// benchstat, the profilers and whoever tunes one of them:
+// benchstat, the profilers and for tuning one of them:
 //
 //	go test ./bench -run '^$' -bench 'Insert1/greenroom' -count 10 -cpuprofile cpu.out
 //

@@ -26,6 +26,13 @@ func testFootprint(t *testing.T) {
 			each[name] = s.measured(1000).took.Seconds() * (1 << 30) / 1000
 		})
 	}
+	staged(t, at, func(s *stand) {
+		linesOf("host/asleep")[0].peer.open(s)
+		s.measured(1000)
+		if again := s.measured(1000).took.Seconds() * (1 << 30) / 1000; again < 50 {
+			t.Errorf("a timer has %.0f bytes when it is weighed again: the ones before are still there", again)
+		}
+	})
 	if awake, asleep := each["host/awake"], each["host/asleep"]; awake < 2000 || awake > 100_000 || asleep > awake/5 {
 		t.Errorf("an awake actor has %.0f bytes, a sleeping one %.0f", awake, asleep)
 	}

@@ -13,7 +13,7 @@
 // machine and the minute. Besides time, every line says how often the subject
 // called its engine, which is what a network would multiply.
 //
-// It is no load test: one goroutine works at a time, but where many actors do at once on
+// It is not a load test: one goroutine works at a time, but where many actors do at once on
 // both sides, or readers beside a writer. Every side has a store of its own in a
 // temporary folder, or in a schema of its own on a PostgreSQL server, which is started for
 // the run unless an address names one. All of it is removed at the end, and after an

@@ -21,7 +21,7 @@ type plan struct {
 	// warm is how long each side runs before the first round.
 	warm time.Duration
 	// all is how long all rounds of a line may take together; where operations take long
-	// there are fewer rounds, but at least leastRounds. 0 is no bound.
+	// there are fewer rounds, but at least leastRounds. 0 means no bound.
 	all time.Duration
 }
 
@@ -48,7 +48,8 @@ type tally struct {
 	counts faultkv.Counts
 	// fsyncs are those of the engine, what it does in the background included.
 	fsyncs float64
-	// allocs and allocBytes are the heap objects and bytes that the process allocated.
+	// allocs and allocBytes are the heap objects and bytes that the process allocated, of
+	// which play alone takes notice.
 	allocs, allocBytes float64
 }
 
@@ -166,15 +167,20 @@ func (s *stand) warmUp(d time.Duration) (pace time.Duration) {
 	}
 }
 
-// play measures n operations, and the peak of the process's memory. Garbage of what ran
-// before is not on their bill.
+// play measures n operations, with what they allocate, and the peak of the process's memory.
+// Garbage of what ran before is not on their bill.
 func (s *stand) play(n int) (t tally, peak int64) {
 	check(s.ctx.Err())
 	runtime.GC()
 	pprof.SetGoroutineLabels(s.ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
 	s.memory.reset()
+	var before, after runtime.MemStats // to the last object, which package metrics tells after a collection only
+	runtime.ReadMemStats(&before)
 	t = s.measured(n)
+	runtime.ReadMemStats(&after)
+	t.allocs += float64(after.Mallocs - before.Mallocs)
+	t.allocBytes += float64(after.TotalAlloc - before.TotalAlloc)
 	return t, s.memory.peak()
 }
 
@@ -197,14 +203,12 @@ func (s *stand) time(f func()) tally {
 	return t
 }
 
-// tally is what the stand's engines and its process count, up to now.
+// tally is what the stand's engines count, up to now.
 func (s *stand) tally() (t tally) {
 	if s.engine != nil {
 		t.counts = s.engine.Counts()
 	}
-	var heap runtime.MemStats
-	runtime.ReadMemStats(&heap) // to the last object, which package metrics doesn't tell between collections
-	t.fsyncs, t.allocs, t.allocBytes = s.fsyncs.count(), float64(heap.Mallocs), float64(heap.TotalAlloc)
+	t.fsyncs = s.fsyncs.count()
 	return t
 }
 

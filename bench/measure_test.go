@@ -154,17 +154,19 @@ func TestTallyPlus(t *testing.T) {
 	}
 }
 
-// TestAllocations: what is allocated counts at once, and not when a collection comes by.
+// TestAllocations: what is allocated counts at once, and not when a collection comes by; of
+// another process it isn't known.
 func TestAllocations(t *testing.T) {
+	var kept *[32]byte
+	s := begin(t.Context())
+	s.workers = []worker{repeat(func() error { kept = new([32]byte); return nil })}
 	const n = 100
-	var kept [n]*[32]byte
-	got := begin(t.Context()).time(func() {
-		for i := range kept {
-			kept[i] = new([32]byte)
-		}
-	})
-	if got.allocs < n || got.allocBytes < 32*n {
+	if got, _ := s.play(n); got.allocs < n || got.allocBytes < 32*n {
 		t.Errorf("%v objects of %v bytes, want at least %d of %d", got.allocs, got.allocBytes, n, 32*n)
 	}
-	runtime.KeepAlive(&kept)
+	s.say = func(_ int, t *tally) { t.allocs, t.allocBytes = math.NaN(), math.NaN() }
+	if got, _ := s.play(n); !math.IsNaN(got.allocs) || !math.IsNaN(got.allocBytes) {
+		t.Errorf("%v objects of %v bytes of another process", got.allocs, got.allocBytes)
+	}
+	runtime.KeepAlive(kept)
 }

@@ -63,7 +63,8 @@ func (w workload) record(s *stand) (recorded [][]kv.Commit) {
 	return recorded
 }
 
-// keep copies what a commit changes, to be waited for: what isn't is by somebody else.
+// keep copies what a commit changes, as a durable one: where the workload doesn't wait for a
+// commit, its callers wait for it afterwards.
 func keep(c *kv.Commit) kv.Commit {
 	kept := kv.Commit{Durability: kv.Durable, Ops: make([]kv.Op, len(c.Ops))}
 	for i, op := range c.Ops {
