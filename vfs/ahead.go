@@ -112,15 +112,6 @@ type fileState struct {
 	size int64
 }
 
-// appendChunkEnd appends the key behind the chunks of a file below number end.
-func appendChunkEnd(dst []byte, tag actorstore.FileTag, end int64) []byte {
-	if end >= maxChunks {
-		dst = actorstore.AppendFileChunk(dst, tag, uint32(maxChunks-1))
-		return append(dst, 0)
-	}
-	return actorstore.AppendFileChunk(dst, tag, uint32(end))
-}
-
 // has says whether memory has a chunk. It is the predictor's, too.
 func (a *ahead) has(chunk int64) bool {
 	a.key = actorstore.AppendFileChunk(a.key[:0], a.tag, uint32(chunk%fileBase))

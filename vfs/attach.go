@@ -8,10 +8,10 @@ import "sync"
 
 // connections says what the files of one connection share. It is process-wide because
 // connections are: two databases of one may come from two VFSes.
-var connections struct {
+var connections = struct {
 	sync.Mutex
 	of map[any]*shared // +checklocks:Mutex
-}
+}{of: map[any]*shared{}}
 
 // A shared is what the files of one connection share.
 type shared struct {
@@ -33,9 +33,6 @@ func (h *handle) SetDB(conn any) {
 	c := connections.of[conn]
 	if c == nil {
 		c = &shared{told: h.told}
-		if connections.of == nil {
-			connections.of = map[any]*shared{}
-		}
 		connections.of[conn] = c
 	}
 	c.files++

@@ -146,20 +146,16 @@ func (c *checker) files() error {
 	if err == nil {
 		err = c.load(log)
 	}
-	if err == nil {
-		c.logged = log.size > 0 && main.size > 0
-		err = c.file(main, journal)
-	}
-	if err == nil {
-		err = c.file(journal, main)
-	}
-	if err == nil {
-		err = c.file(log, main)
-	}
-	if err == nil {
-		err = c.unread(tagged(actorstore.FileSHM))
-	}
 	if err != nil {
+		return err
+	}
+	c.logged = log.size > 0 && main.size > 0
+	for _, pair := range [...][2]*keyedFile{{main, journal}, {journal, main}, {log, main}} {
+		if err := c.file(pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	if err := c.unread(tagged(actorstore.FileSHM)); err != nil {
 		return err
 	}
 	return c.oldFiles(main, journal)

@@ -126,19 +126,8 @@ func (c *checker) unread(f *keyedFile) error {
 	if err := c.load(f); err != nil {
 		return err
 	}
-	has := f.has
-	start, end := f.chunks(0)
-	for e, err := range c.survey(start, end) {
-		if err != nil {
-			return err
-		}
-		if _, ok := f.number(e.Key); ok {
-			has = true
-			break
-		}
-	}
-	if !has {
-		return nil
+	if _, n, err := c.count(f, 0); err != nil || n == 0 && !f.has {
+		return err
 	}
 	return c.find(fault, f.appendMeta(nil), "there is a %s file, which nothing here reads or writes", f.tag)
 }
@@ -146,12 +135,23 @@ func (c *checker) unread(f *keyedFile) error {
 // unsized reports the chunks of a file without a size record, if there are any. Of a
 // main file the record is stored first, so it is lost.
 func (c *checker) unsized(f *keyedFile) error {
-	start, end := f.chunks(0)
-	var first []byte
-	n := 0
+	first, n, err := c.count(f, 0)
+	switch {
+	case err != nil || n == 0:
+		return err
+	case f.tag == actorstore.FileMain && !f.old:
+		return c.find(fault, first, "chunks without a size record%s: the record is lost, and the database doesn't open", inAll(n))
+	}
+	return c.find(harmless, first, "chunks without a size record%s: a file that was never complete; the next owner removes them", inAll(n))
+}
+
+// count returns how many chunks there are under the keys of f, from number from on, and the
+// key of the first one.
+func (c *checker) count(f *keyedFile, from uint32) (first []byte, n int64, err error) {
+	start, end := f.chunks(from)
 	for e, err := range c.survey(start, end) {
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		if _, ok := f.number(e.Key); !ok {
 			continue
@@ -160,13 +160,7 @@ func (c *checker) unsized(f *keyedFile) error {
 			first = append(first, e.Key...)
 		}
 	}
-	switch {
-	case n == 0:
-		return nil
-	case f.tag == actorstore.FileMain && !f.old:
-		return c.find(fault, first, "chunks without a size record%s: the record is lost, and the database doesn't open", inAll(n))
-	}
-	return c.find(harmless, first, "chunks without a size record%s: a file that was never complete; the next owner removes them", inAll(n))
+	return first, n, nil
 }
 
 // chunks checks the chunks of a file with a size record and, unless whole is false,
@@ -177,24 +171,19 @@ func (c *checker) chunks(f *keyedFile, whole bool) error {
 	}
 	count := chunkCount(f.size)
 	next, err := c.walk(f, 0, count, c.gap(f))
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.gap(f)(next, count)
 	}
-	if err := c.gap(f)(next, count); err != nil {
-		return err
+	if err == nil {
+		err = c.holes.finish()
 	}
-	if err := c.holes.finish(); err != nil {
-		return err
+	if err == nil {
+		err = c.beyond(f, f.size)
 	}
-	for _, g := range [...]*keyedFile{f, f.moved} {
-		if g == nil {
-			continue
-		}
-		if err := c.beyond(g, f.size); err != nil {
-			return err
-		}
+	if err == nil && f.moved != nil {
+		err = c.beyond(f.moved, f.size)
 	}
-	return nil
+	return err
 }
 
 // gap returns what takes the chunks [from, to) that f doesn't have under its keys: they
@@ -252,22 +241,9 @@ func (c *checker) beyond(f *keyedFile, size int64) error {
 	if chunkCount(size) >= maxChunks {
 		return nil
 	}
-	var first []byte
-	n := int64(0)
-	start, end := f.chunks(uint32(chunkCount(size)))
-	for e, err := range c.survey(start, end) {
-		if err != nil {
-			return err
-		}
-		if _, ok := f.number(e.Key); !ok {
-			continue
-		}
-		if n++; n == 1 {
-			first = append(first, e.Key...)
-		}
-	}
-	if n == 0 {
-		return nil
+	first, n, err := c.count(f, uint32(chunkCount(size)))
+	if err != nil || n == 0 {
+		return err
 	}
 	return c.find(harmless, first, "it lies beyond the size of %d bytes%s; the next owner removes it", size, alike(n-1))
 }
@@ -281,7 +257,7 @@ func alike(n int64) string {
 }
 
 // inAll says how many there are, if that is more than one.
-func inAll(n int) string {
+func inAll(n int64) string {
 	if n == 1 {
 		return ""
 	}

@@ -189,23 +189,17 @@ func (f *chunked) modify(ctx context.Context, i uint32, whole bool) (*chunkBuf, 
 	if p := f.dirty.get(i); p != nil {
 		return p, nil
 	}
-	if whole {
-		return f.dirty.add(i), nil
-	}
-	start := int64(i) * chunkSize
-	if start >= f.size {
-		// Never mind what an earlier, longer file left here.
-		p := f.dirty.add(i)
-		clear(p[:])
-		return p, nil
-	}
-	p := f.dirty.add(i)
-	if err := f.readStored(ctx, p[:], i, 0); err != nil {
-		f.dirty.remove(i)
-		return nil, err
-	}
-	if end := f.size - start; end < chunkSize {
-		clear(p[end:])
+	p, end := f.dirty.add(i), f.size-int64(i)*chunkSize
+	switch {
+	case whole:
+	case end <= 0:
+		clear(p[:]) // never mind what an earlier, longer file left here
+	default:
+		if err := f.readStored(ctx, p[:], i, 0); err != nil {
+			f.dirty.remove(i)
+			return nil, err
+		}
+		clear(p[min(end, chunkSize):])
 	}
 	return p, nil
 }
@@ -284,10 +278,8 @@ func (f *chunked) stageRemoval(g *batch.Group, from int64) {
 	if from >= count {
 		return
 	}
-	start, end := actorstore.FileChunks(f.tag, uint32(from))
-	if count < maxChunks {
-		end = actorstore.AppendFileChunk(nil, f.tag, uint32(count))
-	}
+	start := actorstore.AppendFileChunk(nil, f.tag, uint32(from))
+	end := appendChunkEnd(nil, f.tag, count)
 	prior := batch.PriorUnknown
 	if n, ok := f.lens.stored(from, count, len(start)+batch.WrapperBytes); ok {
 		prior = batch.Freed(n)
@@ -327,4 +319,13 @@ const maxChunks = int64(1) << 32
 // chunkLen is the length of chunk i: what the file's size leaves of it.
 func (f *chunked) chunkLen(i uint32) int {
 	return int(min(f.size-int64(i)*chunkSize, chunkSize))
+}
+
+// appendChunkEnd appends the key behind the chunks of a file below number end.
+func appendChunkEnd(dst []byte, tag actorstore.FileTag, end int64) []byte {
+	if end >= maxChunks {
+		dst = actorstore.AppendFileChunk(dst, tag, uint32(maxChunks-1))
+		return append(dst, 0)
+	}
+	return actorstore.AppendFileChunk(dst, tag, uint32(end))
 }

@@ -143,23 +143,27 @@ func (c *conn) begin() {
 }
 
 // Ping is driver.Pinger's: it says whether a statement would be refused.
-func (c *conn) Ping(ctx context.Context) error {
-	if err := c.usable(); err != nil {
-		return err
+func (c *conn) Ping(ctx context.Context) error { return c.enter(ctx) }
+
+// call returns what fn returns, which calls SQLite: an error with the reason behind it, or
+// that of a panic. It is a function of its own so that fn stays on the stack.
+func call[T any](ctx context.Context, c *conn, fn func() (T, error)) (out T, err error) {
+	err = errLeft
+	defer c.guard(&err)
+	if out, err = fn(); err != nil {
+		err = c.explain(ctx, err)
 	}
-	return c.db.refusal(ctx)
+	return out, err
 }
 
 // PrepareContext is driver.ConnPrepareContext's.
-func (c *conn) PrepareContext(ctx context.Context, query string) (_ driver.Stmt, err error) {
+func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	err = errLeft
-	defer c.guard(&err)
-	s, err := c.driverConn.PrepareContext(ctx, query)
+	s, err := call(ctx, c, func() (driver.Stmt, error) { return c.driverConn.PrepareContext(ctx, query) })
 	if err != nil {
-		return nil, c.explain(ctx, err)
+		return nil, err
 	}
 	ds, ok := s.(driverStmt)
 	if !ok {
@@ -169,7 +173,7 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (_ driver.Stmt,
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
-func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (_ driver.Result, err error) {
+func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
@@ -177,29 +181,21 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	c.begin()
-	err = errLeft
-	defer c.guard(&err)
-	res, err := c.driverConn.ExecContext(ctx, query, args)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	return res, nil
+	return call(ctx, c, func() (driver.Result, error) { return c.driverConn.ExecContext(ctx, query, args) })
 }
 
 // BeginTx is driver.ConnBeginTx's.
-func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (_ driver.Tx, err error) {
-	err = c.enter(ctx)
+func (c *conn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	err := c.enter(ctx)
 	if mayWrite := c.db.opts.MayWrite; err == nil && mayWrite != nil && !opts.ReadOnly {
 		err = mayWrite(ctx) // in WAL mode no lock of the file would ask
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = errLeft
-	defer c.guard(&err)
-	tx, err := c.driverConn.BeginTx(ctx, opts)
+	tx, err := call(ctx, c, func() (driver.Tx, error) { return c.driverConn.BeginTx(ctx, opts) })
 	if err != nil {
-		return nil, c.explain(ctx, err)
+		return nil, err
 	}
 	c.tx.Tx, c.tx.open, c.tx.keep = tx, true, opts.ReadOnly && c.queryOnly
 	return &c.tx, nil
@@ -214,39 +210,36 @@ type connTx struct {
 }
 
 // Commit is driver.Tx's.
-func (t *connTx) Commit() (err error) {
-	t.open = false
+func (t *connTx) Commit() error {
 	if err := t.conn.usable(); err != nil {
+		t.open = false
 		return err
 	}
-	t.conn.begin()
-	err = errLeft
-	defer t.conn.guard(&err)
-	return t.end(t.Tx.Commit())
+	return t.end(t.Tx.Commit)
 }
 
 // Rollback is driver.Tx's. What a connection that was lost had begun is rolled back.
-func (t *connTx) Rollback() (err error) {
-	t.open = false
+func (t *connTx) Rollback() error {
 	if t.conn.lost != nil {
+		t.open = false
 		return nil
 	}
-	t.conn.begin()
-	err = errLeft
-	defer t.conn.guard(&err)
-	return t.end(t.Tx.Rollback())
+	return t.end(t.Tx.Rollback)
 }
 
-// end leaves a connection that only reads one that does: the driver ends a read-only
-// transaction by turning query_only off.
-func (t *connTx) end(err error) error {
-	if t.keep {
-		err = errors.Join(err, t.conn.Raw().Exec("PRAGMA query_only=on"))
-	}
-	if err != nil {
-		return t.conn.explain(context.Background(), err)
-	}
-	return nil
+// end ends the transaction by how. It leaves a connection that only reads one that does:
+// the driver ends a read-only transaction by turning query_only off.
+func (t *connTx) end(how func() error) error {
+	t.open = false
+	t.conn.begin()
+	_, err := call(context.Background(), t.conn, func() (struct{}, error) {
+		err := how()
+		if t.keep {
+			err = errors.Join(err, t.conn.Raw().Exec("PRAGMA query_only=on"))
+		}
+		return struct{}{}, err
+	})
+	return err
 }
 
 // A driverStmt is what go-sqlite3's statements are to database/sql.
@@ -266,13 +259,7 @@ type stmt struct {
 
 // NumInput is driver.Stmt's; -1 leaves the number to SQLite.
 func (s *stmt) NumInput() int {
-	if s.conn.lost != nil {
-		return -1
-	}
-	n, err := -1, errLeft
-	defer s.conn.guard(&err)
-	n, err = s.driverStmt.NumInput(), nil
-	return n
+	return ask(s.conn, -1, func() int { return s.driverStmt.NumInput() })
 }
 
 // Close is driver.Stmt's.
@@ -286,29 +273,21 @@ func (s *stmt) Close() (err error) {
 }
 
 // ExecContext is driver.StmtExecContext's.
-func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (_ driver.Result, err error) {
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	if err := s.conn.enter(ctx); err != nil {
 		return nil, err
 	}
-	err = errLeft
-	defer s.conn.guard(&err)
-	res, err := s.driverStmt.ExecContext(ctx, args)
-	if err != nil {
-		return nil, s.conn.explain(ctx, err)
-	}
-	return res, nil
+	return call(ctx, s.conn, func() (driver.Result, error) { return s.driverStmt.ExecContext(ctx, args) })
 }
 
 // QueryContext is driver.StmtQueryContext's.
-func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (_ driver.Rows, err error) {
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	if err := s.conn.enter(ctx); err != nil {
 		return nil, err
 	}
-	err = errLeft
-	defer s.conn.guard(&err)
-	base, err := s.driverStmt.QueryContext(ctx, args)
+	base, err := call(ctx, s.conn, func() (driver.Rows, error) { return s.driverStmt.QueryContext(ctx, args) })
 	if err != nil {
-		return nil, s.conn.explain(ctx, err)
+		return nil, err
 	}
 	dr, ok := base.(driverRows)
 	if !ok {
@@ -340,14 +319,8 @@ type rows struct {
 }
 
 // Columns is driver.Rows's. After a panic there are none, and Next returns the error.
-func (r *rows) Columns() (names []string) {
-	if r.conn.lost != nil {
-		return nil
-	}
-	err := errLeft
-	defer r.conn.guard(&err)
-	names, err = r.driverRows.Columns(), nil
-	return names
+func (r *rows) Columns() []string {
+	return ask(r.conn, nil, func() []string { return r.driverRows.Columns() })
 }
 
 // Next is driver.Rows's.
@@ -392,33 +365,31 @@ func (r *rows) Close() (err error) {
 
 // ColumnTypeDatabaseTypeName is driver.RowsColumnTypeDatabaseTypeName's.
 func (r *rows) ColumnTypeDatabaseTypeName(i int) string {
-	return column(r, func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
+	return ask(r.conn, "", func() string { return r.driverRows.ColumnTypeDatabaseTypeName(i) })
 }
 
 // ColumnTypeNullable is driver.RowsColumnTypeNullable's.
 func (r *rows) ColumnTypeNullable(i int) (nullable, ok bool) {
-	column(r, func() bool {
+	nullable = ask(r.conn, false, func() bool {
 		nullable, ok = r.driverRows.ColumnTypeNullable(i)
-		return ok
+		return nullable
 	})
 	return nullable, ok
 }
 
 // ColumnTypeScanType is driver.RowsColumnTypeScanType's.
 func (r *rows) ColumnTypeScanType(i int) reflect.Type {
-	if t := column(r, func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) }); t != nil {
-		return t
-	}
-	return reflect.TypeFor[any]()
+	return ask(r.conn, reflect.TypeFor[any](), func() reflect.Type { return r.driverRows.ColumnTypeScanType(i) })
 }
 
-// column returns what ask does, the zero value after a panic.
-func column[T any](r *rows, ask func() T) (answer T) {
-	if r.conn.lost != nil {
+// ask returns what fn returns, which asks SQLite, and otherwise after a panic, now or
+// earlier.
+func ask[T any](c *conn, otherwise T, fn func() T) (answer T) {
+	if answer = otherwise; c.lost != nil {
 		return answer
 	}
 	err := errLeft
-	defer r.conn.guard(&err)
-	answer, err = ask(), nil
+	defer c.guard(&err)
+	answer, err = fn(), nil
 	return answer
 }

@@ -48,10 +48,8 @@ func (h *handle) overlayCounter(b []byte, off int64, hdr *header, v *view) {
 		var counter [4]byte
 		binary.BigEndian.PutUint32(counter[:], n)
 		at := [...]int64{headerCounter, headerVersionOf}[k]
-		for i, c := range counter {
-			if pos := at + int64(i); pos >= off && pos < end {
-				b[pos-off] = c
-			}
+		if from := max(at, off); from < min(at+4, end) {
+			copy(b[from-off:], counter[from-at:])
 		}
 	}
 }

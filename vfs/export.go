@@ -43,6 +43,7 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	w = contextWriter{ctx, w}
 	h := d.openHandle(ctx, true)
 	patience := time.Now().Add(busyTimeout)
 	h.busy = func() bool { return ctx.Err() == nil && time.Now().Before(patience) }
@@ -58,7 +59,7 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 		// log all the same, and the copy that it makes would be in the clear.
 		err = fmt.Errorf("%w: the log of an encrypted database; leave WAL mode first", ErrUnsupported)
 	default:
-		size, err = h.writeTo(ctx, w)
+		size, err = h.writeTo(w)
 	}
 	if err != nil {
 		return size, fmt.Errorf("vfs: export: %w", err)
@@ -67,12 +68,9 @@ func (db *DB) Export(ctx context.Context, w io.Writer) (size int64, err error) {
 }
 
 // writeTo writes the file as h's view shows it.
-func (h *handle) writeTo(ctx context.Context, w io.Writer) (n int64, err error) {
+func (h *handle) writeTo(w io.Writer) (n int64, err error) {
 	buf := make([]byte, min(exportStep, h.view.size))
 	for n < h.view.size {
-		if err := ctx.Err(); err != nil {
-			return n, err
-		}
 		b := buf[:min(int64(len(buf)), h.view.size-n)]
 		if _, err := h.readView(h.view, b, n); err != nil {
 			return n, err
@@ -103,7 +101,7 @@ func (db *DB) exportLogged(ctx context.Context, w io.Writer) (n int64, err error
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.Copy(contextWriter{ctx, w}, f)
+	return io.Copy(w, f)
 }
 
 // copyTo makes the file at path a copy of the database.

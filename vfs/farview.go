@@ -17,7 +17,6 @@ type farView struct {
 	mu    sync.Mutex
 	pages map[string][]byte // nil for what isn't there  +checklocks:mu
 	order []string          // of pages, oldest first  +checklocks:mu
-	first int               // of order  +checklocks:mu
 	bytes int               // +checklocks:mu
 }
 
@@ -98,14 +97,10 @@ func (v *farView) keep(key, value []byte) {
 	v.pages[k] = append([]byte(nil), value...)
 	v.order = append(v.order, k)
 	v.bytes += len(value)
-	for v.bytes > viewBytes && v.first < len(v.order) {
-		old := v.order[v.first]
+	for v.bytes > viewBytes {
+		old := v.order[0]
 		v.bytes -= len(v.pages[old])
 		delete(v.pages, old)
-		v.first++
-	}
-	if v.first > len(v.order)/2 {
-		v.order = append(v.order[:0], v.order[v.first:]...)
-		v.first = 0
+		v.order = v.order[1:] // what append moves to a larger array is without it
 	}
 }

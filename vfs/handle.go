@@ -126,7 +126,7 @@ func (h *handle) ReadAt(b []byte, off int64) (int, error) {
 		} else {
 			if err = h.pinWriter(); err == nil {
 				if h.ahead != nil {
-					h.prepareWriter(b, off)
+					h.prepareNewest(&db.main, db.main.reader, off, int64(len(b)))
 				}
 				n, err = db.main.readAt(h.ctx, b, off)
 			}
@@ -179,21 +179,26 @@ func (h *handle) pinWriter() error {
 	return nil
 }
 
-// prepareWriter has what the writer is about to read fetched, unless it wrote that
-// itself.
-func (h *handle) prepareWriter(b []byte, off int64) {
-	db := h.db
-	if i := off / chunkSize; db.main.dirty.get(uint32(i)) != nil || i >= db.main.cut {
+// prepareNewest has fetched what is about to be read of f, whose stored chunks are r's,
+// unless memory has it because it isn't stored yet.
+func (h *handle) prepareNewest(f *chunked, r actorstore.Reader, off, n int64) {
+	w := &h.db.wal
+	w.mem.RLock() // the writer with a journal needs none, but is alone with it
+	i := off / chunkSize
+	here := f.dirty.get(uint32(i)) != nil || i >= f.cut
+	state := fileState{f.tag, min(f.size, max(f.stored, 0))}
+	w.mem.RUnlock()
+	if here {
 		return
 	}
-	f := fileState{actorstore.FileMain, min(db.main.size, max(db.main.stored, 0))}
-	if db.main.reader != actorstore.Reader(db.source) {
-		h.ahead.prepare(h, db.main.reader, f, off, int64(len(b)))
+	if r != actorstore.Reader(h.db.source) {
+		h.ahead.prepare(h, r, state, off, n)
 		return
 	}
-	// The store has parts of the transaction: the newest state is what it reads.
-	if s, err := db.source.Snapshot(h.ctx); err == nil {
-		h.ahead.prepare(h, s, f, off, int64(len(b)))
+	// In WAL mode, or when the store has parts of the transaction, the newest state is
+	// what it reads.
+	if s, err := h.db.source.Snapshot(h.ctx); err == nil {
+		h.ahead.prepare(h, s, state, off, n)
 		_ = s.Close() // it asked the engine for nothing
 	}
 }
@@ -351,17 +356,26 @@ func (h *handle) Sync(sqlitevfs.SyncFlag) error {
 
 // Size is the size of the state that ReadAt reads.
 func (h *handle) Size() (int64, error) {
-	switch {
-	case h.logged:
-		return h.sizeLogged()
-	case h.owns():
-		return h.db.main.size, nil
-	case h.view != nil:
-		return h.view.size, nil
+	if h.logged {
+		return h.db.wal.size(&h.db.main)
 	}
-	h.db.mu.Lock()
-	defer h.db.mu.Unlock()
-	return h.db.cur.size, nil
+	size, _ := h.seen()
+	return size, nil
+}
+
+// seen returns the size and the header of the state that h reads without a log: the
+// writer's, that of its view, or the newest one.
+func (h *handle) seen() (int64, *header) {
+	if h.owns() {
+		return h.db.main.size, &h.db.header
+	}
+	v := h.view
+	if v == nil {
+		h.db.mu.Lock()
+		v = h.db.cur
+		h.db.mu.Unlock()
+	}
+	return v.size, &v.header
 }
 
 // SectorSize is one chunk: what the store never tears.
@@ -387,13 +401,6 @@ func (h *handle) DeviceCharacteristics() sqlitevfs.DeviceCharacteristic {
 
 // plain says whether the file is plain SQLite, or empty.
 func (h *handle) plain() bool {
-	switch {
-	case h.owns():
-		return h.db.main.size == 0 || h.db.header.plain()
-	case h.view != nil:
-		return h.view.size == 0 || h.view.header.plain()
-	}
-	h.db.mu.Lock()
-	defer h.db.mu.Unlock()
-	return h.db.cur.size == 0 || h.db.cur.header.plain()
+	size, header := h.seen()
+	return size == 0 || header.plain()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -98,10 +99,8 @@ type hints struct {
 
 // newHints returns the hints of an actor that is being opened, and what they ask for.
 func newHints(stored []byte) (*hints, []chunkRun) {
-	h := &hints{pages: map[int64]int64{}}
 	runs := asked(stored)
-	h.known = chunksOf(runs)
-	return h, runs
+	return &hints{pages: map[int64]int64{}, known: chunksOf(runs)}, runs
 }
 
 // asked returns what stored hints ask for.
@@ -187,13 +186,8 @@ func (h *hints) encode(end int64) []byte {
 	for _, chunk := range h.older {
 		add(chunk, 1)
 	}
-	chunks := make([]int64, 0, len(set))
-	for c := range set {
-		chunks = append(chunks, c)
-	}
-	slices.Sort(chunks)
 	var runs []chunkRun
-	for _, c := range chunks {
+	for _, c := range slices.Sorted(maps.Keys(set)) {
 		if n := len(runs); n > 0 && runs[n-1].to == c {
 			runs[n-1].to++
 		} else {

@@ -13,10 +13,7 @@ import (
 
 // claimed are the actors whose database is mounted. It is process-wide because two
 // pools are two VFSes.
-var claimed struct {
-	sync.Mutex
-	actors map[*actorstore.Actor]bool // +checklocks:Mutex
-}
+var claimed sync.Map // of *actorstore.Actor
 
 // claim makes a's database this one's, unless it is another one's already. A view, of
 // no actor, there may be many of.
@@ -24,21 +21,11 @@ func claim(a *actorstore.Actor) error {
 	if a == nil {
 		return nil
 	}
-	claimed.Lock()
-	defer claimed.Unlock()
-	if claimed.actors[a] {
+	if _, there := claimed.LoadOrStore(a, nil); there {
 		return fmt.Errorf("%w: the database of actor %s, by another pool or VFS", ErrMounted, a.ID())
 	}
-	if claimed.actors == nil {
-		claimed.actors = map[*actorstore.Actor]bool{}
-	}
-	claimed.actors[a] = true
 	return nil
 }
 
 // unclaim takes claim back.
-func unclaim(a *actorstore.Actor) {
-	claimed.Lock()
-	defer claimed.Unlock()
-	delete(claimed.actors, a)
-}
+func unclaim(a *actorstore.Actor) { claimed.Delete(a) }

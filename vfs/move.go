@@ -57,9 +57,7 @@ func (db *database) move(ctx context.Context, old *namedSource, f *chunked) erro
 	if err := m.run(ctx, name); err != nil {
 		return err
 	}
-	b := &db.batch
-	b.Reset()
-	b.Mode = batch.Ordered
+	b := db.fresh(batch.Ordered)
 	if f.tag == actorstore.FileMain {
 		for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
 			stageNamedRemoval(&b.Group, old.file(tag))
@@ -192,9 +190,7 @@ func (m *mover) todays(at int) []byte {
 // of the file in its last one. The removals come last, so that a step which takes
 // several commits loses nothing between two.
 func (m *mover) write(ctx context.Context) error {
-	b := &m.db.batch
-	b.Reset()
-	b.Mode = batch.Ordered
+	b := m.db.fresh(batch.Ordered)
 	for at, c := range m.chunks {
 		if int64(c.number) < m.keep && !c.moved {
 			b.PutPrior(m.todays(at), m.values[c.from:][:c.size], c.prior)

@@ -65,21 +65,20 @@ type namedReader struct {
 
 // Get is the Reader's.
 func (r *namedReader) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
-	v, err := r.Reader.Get(ctx, key, dst)
-	if errors.Is(err, actorstore.ErrNotFound) {
-		if old, ok := namedKey(r.base, key); ok {
-			return r.Reader.Get(ctx, old, dst)
-		}
-	}
-	return v, err
+	return r.either(ctx, key, dst, r.Reader.Get)
 }
 
 // Page is the Reader's.
 func (r *namedReader) Page(ctx context.Context, key, dst []byte) ([]byte, error) {
-	v, err := r.Reader.Page(ctx, key, dst)
+	return r.either(ctx, key, dst, r.Reader.Page)
+}
+
+// either reads key or, if it is missing, its older name.
+func (r *namedReader) either(ctx context.Context, key, dst []byte, read func(context.Context, []byte, []byte) ([]byte, error)) ([]byte, error) {
+	v, err := read(ctx, key, dst)
 	if errors.Is(err, actorstore.ErrNotFound) {
 		if old, ok := namedKey(r.base, key); ok {
-			return r.Reader.Page(ctx, old, dst)
+			return read(ctx, old, dst)
 		}
 	}
 	return v, err

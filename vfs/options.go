@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -95,27 +96,12 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		r = *o
 	}
-	if r.TempMemory == 0 {
-		r.TempMemory = defaultTempMemory
-	}
-	if r.TempBytes == 0 {
-		r.TempBytes = defaultTempBytes
-	}
-	if r.TxMemory == 0 {
-		r.TxMemory = defaultTxMemory
-	}
-	r.TxMemory = max(r.TxMemory, leastTxMemory)
-	if r.MaxSnapshotAge == 0 {
-		r.MaxSnapshotAge = defaultMaxAge
-	}
-	if r.MaxSnapshots == 0 {
-		r.MaxSnapshots = defaultMaxSnaps
-	}
-	if r.MaxConns <= 0 {
-		r.MaxConns = defaultMaxConns
-	}
-	if r.Logger == nil {
-		r.Logger = slog.Default()
-	}
+	r.TempMemory = cmp.Or(r.TempMemory, defaultTempMemory)
+	r.TempBytes = cmp.Or(r.TempBytes, defaultTempBytes)
+	r.TxMemory = max(cmp.Or(r.TxMemory, defaultTxMemory), leastTxMemory)
+	r.MaxSnapshotAge = cmp.Or(r.MaxSnapshotAge, defaultMaxAge)
+	r.MaxSnapshots = cmp.Or(r.MaxSnapshots, defaultMaxSnaps)
+	r.MaxConns = cmp.Or(max(r.MaxConns, 0), defaultMaxConns)
+	r.Logger = cmp.Or(r.Logger, slog.Default())
 	return r
 }

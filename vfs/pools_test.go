@@ -440,9 +440,7 @@ func TestManyPools(t *testing.T) {
 	if n := lastingGoroutines(before + 2); n > before+2 {
 		t.Errorf("%d goroutines, %d in the beginning", n, before)
 	}
-	claimed.Lock()
-	defer claimed.Unlock()
-	if claimed.actors[r.actor] {
+	if _, there := claimed.Load(r.actor); there {
 		t.Error("the actor is still mounted")
 	}
 }

@@ -84,9 +84,7 @@ func (db *database) beforeCommit(ctx context.Context) error {
 // storeOrdered stores what is new in f in as many parts as the limits ask for,
 // the size record last. It doesn't wait for stable storage.
 func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
-	b := &db.batch
-	b.Reset()
-	b.Mode = batch.Ordered
+	b := db.fresh(batch.Ordered)
 	if f.tag == actorstore.FileMain {
 		f.announce(b)
 	}
@@ -152,11 +150,32 @@ func (db *database) landMain(ctx context.Context) error {
 	if h := db.owner.Load(); h != nil && h.synchronous() < syncFull {
 		return nil
 	}
-	if err := db.actor.Sync(ctx); err != nil {
+	return db.durable(ctx)
+}
+
+// durable waits until everything that was stored is on stable storage. If that fails
+// nobody knows what is.
+func (db *database) durable(ctx context.Context) error {
+	err := db.actor.Sync(ctx)
+	if err != nil {
 		db.fail(err)
-		return err
 	}
-	return nil
+	return err
+}
+
+// fresh returns the database's batch, with nothing in it. It is the writer's.
+func (db *database) fresh(mode batch.Mode) *batch.Batch {
+	db.batch.Reset()
+	db.batch.Mode = mode
+	return &db.batch
+}
+
+// staging returns a batch with what is new in f, of its chunks those below number to.
+func (db *database) staging(f *chunked, to int64) *batch.Batch {
+	b := db.fresh(batch.Atomic)
+	f.stage(b, 0, to)
+	f.stageSize(b.Final())
+	return b
 }
 
 // commitAll lands what is new in the main file with one atomic, durable commit, after
@@ -179,12 +198,7 @@ func (db *database) commitMain(ctx context.Context) error {
 	if err := db.beginChange(ctx); err != nil {
 		return err
 	}
-	b := &db.batch
-	b.Reset()
-	b.Mode = batch.Atomic
-	db.main.stage(b, 0, maxChunks)
-	db.main.stageSize(b.Final())
-	if err := db.commit(ctx, b); err != nil {
+	if err := db.commit(ctx, db.staging(&db.main, maxChunks)); err != nil {
 		return err
 	}
 	db.main.settled()
@@ -200,22 +214,13 @@ func (db *database) commitInParts(ctx context.Context) error {
 	if f.size <= f.stored || f.dirty.len() == 0 {
 		return batch.ErrTooLarge
 	}
-	b := &db.batch
-	b.Reset()
-	b.Mode = batch.Atomic
-	f.stage(b, 0, split)
-	f.stageSize(b.Final())
-	if err := db.fits(b); err != nil {
+	if err := db.fits(db.staging(f, split)); err != nil {
 		return err
 	}
 	if err := db.appendChunks(ctx, split); err != nil {
 		return err
 	}
-	b.Reset()
-	b.Mode = batch.Atomic
-	f.stage(b, 0, split)
-	f.stageSize(b.Final())
-	if err := db.commit(ctx, b); err != nil {
+	if err := db.commit(ctx, db.staging(f, split)); err != nil {
 		return errors.Join(err, db.dropAppended(ctx, split))
 	}
 	f.settled()
@@ -248,9 +253,7 @@ func (db *database) fits(b *batch.Batch) (err error) {
 
 // appendChunks stores the new chunks from number from on.
 func (db *database) appendChunks(ctx context.Context, from int64) error {
-	b := &db.batch
-	b.Reset()
-	b.Mode = batch.Ordered
+	b := db.fresh(batch.Ordered)
 	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
 	if err := db.apply(ctx, b); err != nil {
@@ -266,8 +269,7 @@ func (db *database) dropAppended(ctx context.Context, from int64) error {
 	if db.healthy() != nil {
 		return nil
 	}
-	b := &db.batch
-	b.Reset()
+	b := db.fresh(batch.Atomic)
 	start, end := actorstore.FileChunks(actorstore.FileMain, uint32(from))
 	b.DeleteRange(start, end)
 	if err := db.apply(ctx, b); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
@@ -108,23 +109,11 @@ func (f *tempFile) write(b []byte, off, end int64) (int, error) {
 	if f.file != nil {
 		return f.file.WriteAt(b, off)
 	}
-	if end > int64(len(f.mem)) {
-		f.resize(end)
+	if have := len(f.mem); end > int64(have) {
+		f.mem = slices.Grow(f.mem, int(end)-have)[:end]
+		clear(f.mem[have:]) // of a longer file that was cut
 	}
 	return copy(f.mem[off:], b), nil
-}
-
-// resize makes mem longer; new bytes are zero.
-func (f *tempFile) resize(size int64) {
-	have := int64(len(f.mem))
-	if size > int64(cap(f.mem)) {
-		next := make([]byte, size, min(max(size, 2*int64(cap(f.mem)), chunkSize), max(f.bound, size)))
-		copy(next, f.mem)
-		f.mem = next
-		return
-	}
-	f.mem = f.mem[:size]
-	clear(f.mem[have:])
 }
 
 // spill moves the content to a file, which has no name any more where the

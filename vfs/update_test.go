@@ -113,7 +113,7 @@ var updateEnds = map[string]updateEnd{
 		}
 		return statement("commit")(ctx, nil, tx)
 	}},
-	"released": {true, statement("savepoint s; release s")},
+	"released":           {true, statement("savepoint s; release s")},
 	"rollback and begin": {false, statement("rollback; begin; insert into log values ('second')")},
 	"commit of another":  {false, statement("rollback; begin; insert into log values ('second'); commit; begin")},
 	"locking mode":       {false, statement("pragma locking_mode=exclusive")},

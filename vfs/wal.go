@@ -106,10 +106,24 @@ func frameOf(head []byte) int64 {
 func (w *sharedLog) reset() {
 	w.write.Lock()
 	defer w.write.Unlock()
+	w.removed()
+}
+
+// removed is reset.
+//
+// +checklocks:w.write
+func (w *sharedLog) removed() {
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	w.file.removed()
 	w.exists, w.frame, w.committed, w.restarted, w.kept, w.tailOf = false, 0, false, false, nil, -1
+}
+
+// size returns the size of f, one of the two files, as the newest state has it.
+func (w *sharedLog) size(f *chunked) (int64, error) {
+	w.mem.RLock()
+	defer w.mem.RUnlock()
+	return f.size, nil
 }
 
 // there says whether the log exists.
@@ -175,10 +189,7 @@ func (w *sharedLog) keepTail() {
 //
 // +checklocks:db.wal.write
 func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
-	b := &db.batch
-	b.Reset()
-	f.stage(b, 0, maxChunks)
-	f.stageSize(b.Final())
+	b := db.staging(f, maxChunks)
 	if err := db.fits(b); tooLarge(err) {
 		b.Mode = batch.Ordered
 	} else if err != nil {
@@ -284,17 +295,12 @@ func (db *database) deleteLog(ctx context.Context) error {
 		return err
 	}
 	if w.file.stored >= 0 {
-		b := &db.batch
-		b.Reset()
-		b.Mode = batch.Ordered
+		b := db.fresh(batch.Ordered)
 		w.file.stageDelete(&b.Group)
 		if err := db.apply(ctx, b); err != nil {
 			return err
 		}
 	}
-	w.mem.Lock()
-	defer w.mem.Unlock()
-	w.file.removed()
-	w.exists, w.frame, w.tailOf = false, 0, -1
+	w.removed()
 	return nil
 }

@@ -137,7 +137,7 @@ func (f *walFile) Close() error {
 // sees to it that nobody overwrites what another connection may still read.
 func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 	if h.ahead != nil {
-		h.prepareNewest(f, off, int64(len(b)))
+		h.prepareNewest(f, h.db.source, off, int64(len(b)))
 	}
 	for n := 0; n < len(b); {
 		pos := off + int64(n)
@@ -158,23 +158,6 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 		n += len(piece)
 	}
 	return len(b), nil
-}
-
-// prepareNewest has what is about to be read of f fetched, unless memory has it.
-func (h *handle) prepareNewest(f *chunked, off, n int64) {
-	w := &h.db.wal
-	w.mem.RLock()
-	i := off / chunkSize
-	here := f.dirty.get(uint32(i)) != nil || i >= f.cut
-	state := fileState{f.tag, min(f.size, max(f.stored, 0))}
-	w.mem.RUnlock()
-	if here {
-		return
-	}
-	if s, err := h.db.source.Snapshot(h.ctx); err == nil {
-		h.ahead.prepare(h, s, state, off, n)
-		_ = s.Close()
-	}
 }
 
 // overlaid returns the beginning of b that lies in one chunk of f, at off, nothing
@@ -261,49 +244,42 @@ func (h *handle) mayLog() error {
 // Truncate happens after a checkpoint of the whole log, and to a log that has become
 // too long.
 func (f *walFile) Truncate(size int64) error {
-	h, w := f.h, &f.h.db.wal
-	w.write.Lock()
-	defer w.write.Unlock()
-	err := h.mayLog()
-	if err == nil && size < w.file.size {
-		if err = f.store(false); err == nil {
+	w := &f.h.db.wal
+	return f.h.logging(sqlite3.IOERR_TRUNCATE, func() error {
+		if size >= w.file.size {
+			return nil
+		}
+		err := f.store(false)
+		if err == nil {
 			w.restarted = true
 			w.mem.Lock()
-			err = w.file.truncate(h.ctx, size)
+			err = w.file.truncate(f.h.ctx, size)
 			w.mem.Unlock()
 		}
 		if err == nil {
 			w.tailOf = -1
 			err = f.store(false)
 		}
-	}
-	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+		return err
+	})
 }
 
 // Sync ends a transaction with synchronous=FULL. Other calls have nothing to wait for:
 // the log's header, before the first frame, and the log before a checkpoint.
 func (f *walFile) Sync(sqlitevfs.SyncFlag) error {
 	h, w := f.h, &f.h.db.wal
-	w.write.Lock()
-	defer w.write.Unlock()
-	err := h.mayLog()
-	full := h.synchronous() >= syncFull
-	if err == nil && (w.committed || w.frame == 0) {
-		err = f.store(full)
-	}
-	if err == nil && full {
-		// The end of the transaction may have been stored before: because memory was
-		// full, or by a checkpoint of a connection that doesn't wait.
-		if err = h.db.actor.Sync(h.ctx); err != nil {
-			h.db.fail(err)
+	return h.logging(sqlite3.IOERR_FSYNC, func() (err error) {
+		full := h.synchronous() >= syncFull
+		if w.committed || w.frame == 0 {
+			err = f.store(full)
 		}
-	}
-	return h.sqliteError(err, sqlite3.IOERR_FSYNC)
+		if err == nil && full {
+			// The end of the transaction may have been stored before: because memory was
+			// full, or by a checkpoint of a connection that doesn't wait.
+			err = h.db.durable(h.ctx)
+		}
+		return err
+	})
 }
 
-func (f *walFile) Size() (int64, error) {
-	w := &f.h.db.wal
-	w.mem.RLock()
-	defer w.mem.RUnlock()
-	return w.file.size, nil
-}
+func (f *walFile) Size() (int64, error) { return f.h.db.wal.size(&f.h.db.wal.file) }

@@ -7,6 +7,18 @@ import (
 
 // The main file of a connection in WAL mode.
 
+// logging has fn change the two files, unless h may not, and returns what SQLite should
+// see of an error. fn is called under sharedLog.write.
+func (h *handle) logging(code sqlite3.ExtendedErrorCode, fn func() error) error {
+	h.db.wal.write.Lock()
+	defer h.db.wal.write.Unlock()
+	err := h.mayLog()
+	if err == nil {
+		err = fn()
+	}
+	return h.sqliteError(err, code)
+}
+
 // readLogged is ReadAt.
 func (h *handle) readLogged(b []byte, off int64) (int, error) {
 	n, err := h.readNewest(&h.db.main, b, off)
@@ -39,36 +51,26 @@ func (h *handle) writeLogged(b []byte, off int64) (int, error) {
 // truncateLogged is Truncate, after a checkpoint of the whole log: the last call that
 // comes at every level of synchronous before SQLite believes that the main file has all.
 func (h *handle) truncateLogged(size int64) error {
-	db, w := h.db, &h.db.wal
-	w.write.Lock()
-	defer w.write.Unlock()
-	err := h.mayLog()
-	if err == nil {
-		w.mem.Lock()
-		err = db.resizeMain(h.ctx, size)
-		w.mem.Unlock()
-	}
-	if err == nil {
-		err = db.storeMain(h.ctx)
-	}
-	return h.sqliteError(err, sqlite3.IOERR_TRUNCATE)
+	return h.logging(sqlite3.IOERR_TRUNCATE, func() error {
+		h.db.wal.mem.Lock()
+		err := h.db.resizeMain(h.ctx, size)
+		h.db.wal.mem.Unlock()
+		if err == nil {
+			err = h.db.storeMain(h.ctx)
+		}
+		return err
+	})
 }
 
 // syncLogged is Sync: the checkpoint is whole, and the log may be overwritten.
 func (h *handle) syncLogged() error {
-	db, w := h.db, &h.db.wal
-	w.write.Lock()
-	defer w.write.Unlock()
-	err := h.mayLog()
-	if err == nil {
-		err = db.storeMain(h.ctx)
-	}
-	if err == nil {
-		if err = db.actor.Sync(h.ctx); err != nil {
-			db.fail(err)
+	return h.logging(sqlite3.IOERR_FSYNC, func() error {
+		err := h.db.storeMain(h.ctx)
+		if err == nil {
+			err = h.db.durable(h.ctx)
 		}
-	}
-	return h.sqliteError(err, sqlite3.IOERR_FSYNC)
+		return err
+	})
 }
 
 // commitLogged follows every commit. It stores what the commit has left in memory: the
@@ -103,24 +105,7 @@ func (h *handle) CheckpointStart() {}
 //
 // https://sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntlckptstart
 func (h *handle) CheckpointDone() {
-	if !h.logged {
-		return
+	if h.logged {
+		_ = h.logging(sqlite3.IOERR_WRITE, func() error { return h.db.storeMain(h.ctx) }) // for its Cause; SQLite can't be told
 	}
-	db := h.db
-	db.wal.write.Lock()
-	defer db.wal.write.Unlock()
-	if err := h.mayLog(); err != nil {
-		return
-	}
-	if err := db.storeMain(h.ctx); err != nil {
-		_ = h.sqliteError(err, sqlite3.IOERR_WRITE) // for its Cause; SQLite can't be told
-	}
-}
-
-// sizeLogged is Size.
-func (h *handle) sizeLogged() (int64, error) {
-	w := &h.db.wal
-	w.mem.RLock()
-	defer w.mem.RUnlock()
-	return h.db.main.size, nil
 }
