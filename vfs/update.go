@@ -145,7 +145,7 @@ func (tx *Tx) Commit() (err error) {
 	if tx.over {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
 	}
-	tx.armed, tx.reading = true, false
+	tx.called, tx.armed, tx.reading = true, true, false
 	_, err = tx.conn.ExecContext(tx.ctx, "COMMIT")
 	turnedBack := !tx.armed
 	tx.armed = false
@@ -249,9 +249,10 @@ func writerOf(pooled *sql.Conn) (c *conn, err error) {
 // the journal. So has a ROLLBACK TO; but SQLite syncs the journal before it writes to the
 // main file what a transaction has changed, and never after it has begun to roll back.
 type staged struct {
-	batch *batch.Batch
-	armed bool
-	over  bool // the transaction ended before COMMIT was called
+	batch  *batch.Batch
+	armed  bool
+	over   bool // the transaction ended before COMMIT was called
+	called bool // Update has called COMMIT: what ends the transaction from now on is no other one
 
 	applied bool // the commit is not waited for, whatever synchronous is
 
@@ -284,7 +285,7 @@ func (db *database) synced() {
 // ownCommit returns an error if what SQLite is about to do is a COMMIT in the SQL of an
 // Update: what is staged would not land with it.
 func (h *handle) ownCommit() error {
-	if s := h.staged; s == nil || s.armed || s.reading {
+	if s := h.staged; s == nil || s.called || s.reading {
 		return nil
 	}
 	return errOwnCommit
