@@ -118,11 +118,11 @@ func (db *DB) Cause() error {
 	if err != nil {
 		return nil
 	}
-	return d.lastCause()
+	return lastCause(d)
 }
 
 // lastCause is DB.Cause.
-func (db *database) lastCause() error {
+func lastCause(db *database) error {
 	if p := db.cause.Load(); p != nil {
 		return *p
 	}

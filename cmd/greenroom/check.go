@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -245,9 +246,7 @@ func (c *storeCheck) labelOf(ctx context.Context, id actorstore.ID) string {
 	}
 	c.named, c.label = id, "id:"+id.String()
 	if v, err := c.store.View(ctx, id); err == nil {
-		if name := v.Info().Name; name != "" {
-			c.label = name
-		}
+		c.label = cmp.Or(v.Info().Name, c.label)
 		_ = v.Close() // its name was read
 	}
 	return c.label

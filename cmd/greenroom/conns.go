@@ -67,52 +67,41 @@ id that one could name.`,
 			switch {
 			case stray && len(args) == 3:
 				return &usageError{"--stray is for rows without an id"}
-			case stray:
-				return discardStray(cmd.Context(), args[0], args[1])
-			case len(args) == 2:
+			case !stray && len(args) == 2:
 				return &usageError{"neither an ID nor --stray"}
 			}
-			id, err := parseBytes(args[2], "id")
+			id, err := parseBytes(append(args, "")[2], "id")
 			if err != nil {
 				return err
 			}
-			return discardConn(cmd.Context(), args[0], args[1], conn.ID(id))
+			return discardConn(cmd.Context(), target{url: args[0], actor: args[1]}, conn.ID(id), stray)
 		},
 	}
 	cmd.Flags().BoolVar(&stray, "stray", false, "delete the rows that belong to no connection")
 	return cmd
 }
 
-func discardConn(ctx context.Context, url, actor string, id conn.ID) error {
-	return withConns(ctx, url, actor, func(set *conn.Set) error {
-		err := set.Discard(ctx, id)
-		if errors.Is(err, conn.ErrUnknown) {
-			err = say(err, "actor %s in %s has no connection %q that can't be read", actor, storeurl.Display(url), string(id))
-		}
-		return err
-	})
-}
-
-// discardStray says what stands in the way where there may be more rows than it reached.
-func discardStray(ctx context.Context, url, actor string) error {
-	return withConns(ctx, url, actor, func(set *conn.Set) error {
-		err := set.DiscardStray(ctx)
-		if errors.Is(err, actorstore.ErrCorrupt) {
-			err = say(err, "a connection of actor %s in %s has damaged rows, and there may be more behind them: "+
-				`discard it first, see "greenroom conns ls"`, actor, storeurl.Display(url))
-		}
-		return err
-	})
-}
-
-// withConns owns an actor and its connections while do works on them.
-func withConns(ctx context.Context, url, actor string, do func(*conn.Set) error) error {
-	return own(ctx, target{url: url, actor: actor}, func(a *greenroom.Actor) error {
+// discardConn deletes what is stored of a connection, or else stray rows. Of these it says
+// what stands in the way where there may be more than it reached.
+func discardConn(ctx context.Context, t target, id conn.ID, stray bool) error {
+	return own(ctx, t, func(a *greenroom.Actor) error {
 		set, err := a.Connections(ctx)
 		if err != nil {
 			return err
 		}
-		return do(set)
+		if stray {
+			err = set.DiscardStray(ctx)
+		} else {
+			err = set.Discard(ctx, id)
+		}
+		switch {
+		case stray && errors.Is(err, actorstore.ErrCorrupt):
+			err = say(err, "a connection of actor %s in %s has damaged rows, and there may be more behind them: "+
+				`discard it first, see "greenroom conns ls"`, t.actor, storeurl.Display(t.url))
+		case !stray && errors.Is(err, conn.ErrUnknown):
+			err = say(err, "actor %s in %s has no connection %q that can't be read", t.actor, storeurl.Display(t.url), string(id))
+		}
+		return err
 	})
 }
 

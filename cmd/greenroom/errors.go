@@ -124,14 +124,12 @@ func storeError(url string, err error) error {
 		return say(err, "%s is there, but it is not a store", url)
 	case errors.Is(err, storeurl.ErrURL):
 		return &usageError{strings.TrimPrefix(err.Error(), "storeurl: ")}
-	}
-	if errors.Is(err, storeurl.ErrEnvironment) {
+	case errors.Is(err, storeurl.ErrEnvironment):
 		_, text, _ := strings.Cut(err.Error(), "envlimits: ")
 		text, _, _ = strings.Cut(text, ": strconv.")
 		return say(err, "in the environment, %s", text)
-	}
-	if said := formatError(url, err); said != err {
-		return said
+	case errors.As(err, new(*kv.FormatError)):
+		return formatError(url, err)
 	}
 	return fmt.Errorf("store %s: %w", url, err)
 }

@@ -40,11 +40,10 @@ type piece struct {
 type lexState byte
 
 const (
-	lexPlain   lexState = 0
-	lexLine    lexState = '-' // a comment that ends with the line
-	lexBlock   lexState = '*' // a comment that ends with */
-	lexBracket lexState = ']' // a name in brackets
-	// Any other value is the quote that ends a string or a name.
+	lexPlain lexState = 0
+	lexLine  lexState = '-' // a comment that ends with the line
+	lexBlock lexState = '*' // a comment that ends with */
+	// Any other value is the quote, or the bracket, that ends a string or a name.
 )
 
 // stmtState says what of a statement has been seen.
@@ -156,12 +155,8 @@ func (s *splitter) plain(c byte) bool {
 		return false
 	}
 	s.endWord()
-	switch {
-	case c == '-' && s.last == '-':
-		s.lex, s.last = lexLine, 0
-		return false
-	case c == '*' && s.last == '/':
-		s.lex, s.last = lexBlock, 0
+	if c == '-' && s.last == '-' || c == '*' && s.last == '/' {
+		s.lex, s.last = lexState(c), 0
 		return false
 	}
 	s.operator()
@@ -171,14 +166,11 @@ func (s *splitter) plain(c byte) bool {
 		return s.semicolon()
 	case '-', '/':
 		s.last = c // a token, unless it begins a comment
-	case '\'', '"', '`':
-		s.other()
-		s.lex = lexState(c)
-	case '[':
-		s.other()
-		s.lex = lexBracket
 	default:
 		s.other()
+		if i := strings.IndexByte("'\"`[", c); i >= 0 {
+			s.lex = lexState("'\"`]"[i])
+		}
 	}
 	return false
 }

@@ -97,10 +97,10 @@ func (c *tracesCommand) query(now time.Time) (q traces.Query, err error) {
 	if c.limit < 0 || c.minLength < 0 || c.maxLength < 0 {
 		return q, &usageError{"a negative --limit, --min-duration or --max-duration"}
 	}
-	if q.Start, err = parseTime(c.since, now); err != nil {
-		return q, err
+	if q.Start, err = parseTime(c.since, now); err == nil {
+		q.End, err = parseTime(c.until, now)
 	}
-	if q.End, err = parseTime(c.until, now); err != nil {
+	if err != nil {
 		return q, err
 	}
 	for _, s := range c.status {
