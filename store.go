@@ -145,12 +145,14 @@ func (s *Store) Drop(ctx context.Context, name string) error {
 	return errors.Join(a.Drop(ctx), a.Close())
 }
 
-// isID says whether a name is the text of an id; see Options.IDs.
+// isID says whether a name is the text of an id; see Options.IDs. What begins as one and is
+// not well-formed is not a name either: ID says so.
 func (s *Store) isID(name string) bool { return s.opts.IDs && strings.HasPrefix(name, "id:") }
 
-// ID returns the id of the actor of that name, or of the one that Actor would create.
+// ID returns the id of the actor of that name, or of the one that Actor would create: for
+// what is done to an actor by Lower.
 //
-// Errors: actorstore.ErrName, those of the engine.
+// Errors: actorstore.ErrName; actorstore.ErrID with Options.IDs; those of the engine.
 func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
 	if s.isID(name) {
 		return actorstore.ParseID(strings.TrimPrefix(name, "id:"))
@@ -162,7 +164,8 @@ func (s *Store) ID(ctx context.Context, name string) (actorstore.ID, error) {
 	return id, err
 }
 
-// take returns the handle of an actor.
+// take returns the handle of an actor, which gets the name if it is new, unless that is the
+// text of an id.
 func (s *Store) take(ctx context.Context, name string, opts actorstore.ActorOptions) (*actorstore.Actor, error) {
 	id, err := s.ID(ctx, name)
 	if err != nil {
@@ -174,7 +177,7 @@ func (s *Store) take(ctx context.Context, name string, opts actorstore.ActorOpti
 	return s.lower.Actor(ctx, id, &opts)
 }
 
-// view pins the newest state of an actor.
+// view pins the newest state of an actor. The caller closes it.
 func (s *Store) view(ctx context.Context, name string) (*actorstore.View, error) {
 	id, err := s.ID(ctx, name)
 	if err != nil {

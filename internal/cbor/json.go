@@ -9,12 +9,18 @@ import (
 	"strconv"
 )
 
-// maxJSON is how deep arrays and objects of JSON may be nested.
-const maxJSON = 128
-
-// FromJSON returns the one value in JSON that text holds, for Marshal. Integers up to 64
-// bits stay what they are, other numbers become 64-bit floats; objects keep the order of
-// their members, and of those of one name the last counts.
+// FromJSON returns the one value in JSON that text holds, as Marshal takes it: nil, a bool, a
+// string, an int64 or uint64 for an integer that fits, a float64 for any other number, a
+// []any, or an Object with its members in their order. Of members of one name the first has
+// the place, and the last the value. It keeps nothing of text.
+//
+// It reads token by token, since the maps of encoding/json have no order, and its floats no
+// integers. A value that Marshal would refuse, because it is nested too deep, is an error
+// here already, before the stack grows with it.
+//
+// Errors are those of encoding/json, or say that the value is too deep, that a number is
+// beyond the range of a float64, or that there is more than one value. Apart from those of
+// encoding/json they quote nothing of text, which may be long.
 func FromJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -28,7 +34,7 @@ func FromJSON(text []byte) (any, error) {
 	return v, nil
 }
 
-// readJSON reads a value.
+// readJSON reads a value that is inside of depth arrays and objects.
 func readJSON(d *json.Decoder, depth int) (any, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -38,7 +44,7 @@ func readJSON(d *json.Decoder, depth int) (any, error) {
 	case json.Number:
 		return number(t)
 	case json.Delim:
-		if depth == maxJSON {
+		if depth == maxDepth {
 			return nil, errors.New("too deep")
 		}
 		if t == '[' {
@@ -49,6 +55,7 @@ func readJSON(d *json.Decoder, depth int) (any, error) {
 	return t, nil // nil, bool, string
 }
 
+// readArray reads the elements of an array, and its end.
 func readArray(d *json.Decoder, depth int) (any, error) {
 	list := []any{}
 	for d.More() {
@@ -62,6 +69,7 @@ func readArray(d *json.Decoder, depth int) (any, error) {
 	return list, err
 }
 
+// readObject reads the members of an object, and its end.
 func readObject(d *json.Decoder, depth int) (any, error) {
 	object, at := Object{}, map[string]int{}
 	for d.More() {
@@ -88,7 +96,8 @@ func readObject(d *json.Decoder, depth int) (any, error) {
 	return object, err
 }
 
-// number returns an int64, a *big.Int of up to 64 bits, or a float64.
+// number returns an int64, a uint64 for what is larger, or a float64: of an integer beyond
+// 64 bits the nearest, as JavaScript reads it.
 func number(n json.Number) (any, error) {
 	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
 		return i, nil

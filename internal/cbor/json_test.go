@@ -13,7 +13,7 @@ func TestFromJSON(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v, %v, want %#v", got, err, want)
 	}
-	if got, err := FromJSON([]byte(strings.Repeat("[", maxJSON+1) + strings.Repeat("]", maxJSON+1))); err == nil {
+	if got, err := FromJSON([]byte(strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1))); err == nil {
 		t.Errorf("took %v", got)
 	}
 }
