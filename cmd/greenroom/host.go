@@ -75,7 +75,7 @@ should start it again. What was acknowledged is stored.`,
 	flags.BoolVar(&f.traces, "traces", true, "record every turn as a span in its actor's keys, for greenroom traces")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what clients are refused, too")
 	flags.BoolVar(&f.demo, "demo", false, "serve counters, chat rooms and a page to chat")
-	f.wasm.flags(flags)
+	f.wasm.flags(cmd)
 	return cmd
 }
 

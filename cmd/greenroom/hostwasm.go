@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/wasm"
@@ -19,7 +19,8 @@ type wasmTypes struct {
 	options wasm.Options
 }
 
-func (w *wasmTypes) flags(flags *pflag.FlagSet) {
+func (w *wasmTypes) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringArrayVar(&w.files, "wasm", nil, "serve a WebAssembly module: `NAME=FILE` (may be repeated)")
 	flags.StringVar(&w.options.CacheDir, "wasm-cache", "", "`folder` of compiled modules, to start sooner; what is in it is run")
 	flags.IntVar(&w.options.MemoryPages, "wasm-pages", wasm.DefaultMemoryPages, "how much memory an actor of a module may have, in pages of 64 KiB")
