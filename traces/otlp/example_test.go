@@ -62,7 +62,7 @@ func ExamplePush() {
 	var collector printer
 	// The next push begins where this one ends.
 	until := time.Now().Add(time.Second)
-	pushed, err := otlp.Push(ctx, tr, traces.Query{End: until}, collector)
+	pushed, err := otlp.Push(ctx, tr.Read, traces.Query{End: until}, collector)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
@@ -27,28 +26,6 @@ const (
 	batchBytes = 3 << 20
 )
 
-// A Reader is what Push reads: a *traces.Traces, or a Stored.
-type Reader interface {
-	Read(ctx context.Context, q traces.Query) (*traces.Result, error)
-}
-
-// A Stored reads the spans that are stored of an actor that somebody else owns, or was in
-// an earlier state. MaxRead is the largest number of spans of one read; 0 means 10,000.
-type Stored struct {
-	Snapshot *actorstore.Snapshot
-	MaxRead  int
-}
-
-var (
-	_ Reader = Stored{}
-	_ Reader = (*traces.Traces)(nil)
-)
-
-// Read is traces.Read.
-func (s Stored) Read(ctx context.Context, q traces.Query) (*traces.Result, error) {
-	return traces.Read(ctx, s.Snapshot, q, s.MaxRead)
-}
-
 // Pushed is what Push has done.
 type Pushed struct {
 	Spans   int // that the endpoint took
@@ -60,7 +37,8 @@ type Pushed struct {
 	Damaged []traces.Damage
 }
 
-// Push sends, with e, the spans that q selects and that ended in [q.Start, q.End). Each is
+// Push sends, with e, the spans that q selects and that ended in [q.Start, q.End). It reads
+// them by read, such as the method Read of a traces.Traces, or greenroom.View's Spans. Each is
 // sent whole, and once: so the pushes of ranges that follow each other send each span once,
 // but for spans that were recorded later with an end in a range that was pushed before. A span
 // that is still running is sent with the range in which it ends.
@@ -70,11 +48,11 @@ type Pushed struct {
 // is sent, as Pushed says, and pushing it again sends that once more.
 //
 // Errors: those of reading and of e, ErrTooMany, and ErrOptions for a negative Limit.
-func Push(ctx context.Context, r Reader, q traces.Query, e Exporter) (Pushed, error) {
+func Push(ctx context.Context, read func(context.Context, traces.Query) (*traces.Result, error), q traces.Query, e Exporter) (Pushed, error) {
 	if q.Limit < 0 {
 		return Pushed{}, fmt.Errorf("%w: a negative limit", ErrOptions)
 	}
-	p := &pusher{r: r, q: q, e: e}
+	p := &pusher{read: read, q: q, e: e}
 	start, end := int64(0), time.Now().UnixNano()
 	if !q.Start.IsZero() {
 		start = clampNano(q.Start)
@@ -99,7 +77,7 @@ func clampNano(t time.Time) int64 {
 
 // A pusher is one Push.
 type pusher struct {
-	r    Reader
+	read func(context.Context, traces.Query) (*traces.Result, error)
 	q    traces.Query
 	e    Exporter
 	done Pushed
@@ -118,7 +96,7 @@ func (p *pusher) window(ctx context.Context, start, end int64) error {
 	q.Match = func(s *traces.SpanData) bool {
 		return !s.Running() && !s.End.Before(q.Start) && s.End.Before(q.End) && (p.q.Match == nil || p.q.Match(s))
 	}
-	res, err := p.r.Read(ctx, q)
+	res, err := p.read(ctx, q)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func TestBatches(t *testing.T) {
 		{"larger than an upload", large(some(2), 4<<10), []int{1, 1}},
 	} {
 		e := &endpoint{}
-		done, err := Push(t.Context(), &shelf{max: 1000, spans: tt.spans}, traces.Query{}, e)
+		done, err := Push(t.Context(), (&shelf{max: 1000, spans: tt.spans}).Read, traces.Query{}, e)
 		if err != nil || done.Spans != len(tt.spans) || done.Uploads != len(tt.want) {
 			t.Errorf("%s: %+v, %v", tt.name, done, err)
 		}
@@ -155,7 +155,7 @@ func TestPush(t *testing.T) {
 			if q.Limit > 0 && q.Limit < s.max {
 				q.Limit = 0
 			}
-			done, err := Push(context.Background(), s, q, e)
+			done, err := Push(context.Background(), s.Read, q, e)
 			if err != nil || len(done.Damaged) > 1 {
 				t.Fatalf("got %+v, %v", done, err)
 			}
@@ -184,35 +184,35 @@ func TestPushErrors(t *testing.T) {
 	c := &endpoint{fails: 2}
 	s := &shelf{max: 2 * batchSpans, spans: some(batchSpans + 1)}
 	s.spans[0].Partial = true
-	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, errNetwork) || done.Spans != batchSpans || done.Partial != 1 {
+	if done, err := Push(t.Context(), s.Read, traces.Query{}, c); !errors.Is(err, errNetwork) || done.Spans != batchSpans || done.Partial != 1 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	s = &shelf{max: 2, spans: some(3)} // all of them at once
-	if done, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, ErrTooMany) || done.Spans != 0 {
+	if done, err := Push(t.Context(), s.Read, traces.Query{}, c); !errors.Is(err, ErrTooMany) || done.Spans != 0 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	broken := errors.New("broken")
 	s = &shelf{max: 2, spans: some(3), err: broken}
-	if _, err := Push(t.Context(), s, traces.Query{}, c); !errors.Is(err, broken) {
+	if _, err := Push(t.Context(), s.Read, traces.Query{}, c); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Push(t.Context(), s, traces.Query{Limit: -1}, c); !errors.Is(err, ErrOptions) {
+	if _, err := Push(t.Context(), s.Read, traces.Query{Limit: -1}, c); !errors.Is(err, ErrOptions) {
 		t.Errorf("got %v", err)
 	}
 	// Only what the query selects.
 	s = &shelf{max: 5, spans: some(4)}
 	s.spans[3].TraceID = traces.TraceID{9}
 	match := func(d *traces.SpanData) bool { return d.SpanID != s.spans[1].SpanID }
-	if done, err := Push(t.Context(), s, traces.Query{TraceID: s.spans[0].TraceID, Match: match}, c); err != nil || done.Spans != 2 {
+	if done, err := Push(t.Context(), s.Read, traces.Query{TraceID: s.spans[0].TraceID, Match: match}, c); err != nil || done.Spans != 2 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	// An empty range, and one beyond all times.
 	s.reads = 0
-	if done, err := Push(t.Context(), s, traces.Query{Start: unix(5), End: unix(5)}, c); err != nil || done.Spans != 0 || s.reads != 0 {
+	if done, err := Push(t.Context(), s.Read, traces.Query{Start: unix(5), End: unix(5)}, c); err != nil || done.Spans != 0 || s.reads != 0 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 	late := traces.Query{Start: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), End: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}
-	if done, err := Push(t.Context(), s, late, c); err != nil || done.Spans != 4 {
+	if done, err := Push(t.Context(), s.Read, late, c); err != nil || done.Spans != 4 {
 		t.Errorf("got %+v, %v", done, err)
 	}
 }

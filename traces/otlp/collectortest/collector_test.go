@@ -199,7 +199,7 @@ func TestReceived(t *testing.T) {
 	for name, compression := range map[string]otlptracehttp.Compression{"plain": otlptracehttp.NoCompression, "gzip": otlptracehttp.GzipCompression} {
 		t.Run(name, func(t *testing.T) {
 			col := newCollector(t)
-			done, err := otlp.Push(t.Context(), shelf(everything()), traces.Query{}, client(t, col.url, otlptracehttp.WithCompression(compression)))
+			done, err := otlp.Push(t.Context(), shelf(everything()).Read, traces.Query{}, client(t, col.url, otlptracehttp.WithCompression(compression)))
 			if err != nil || done.Spans != 2 || done.Uploads != 1 {
 				t.Fatalf("got %+v, %v", done, err)
 			}
@@ -252,7 +252,7 @@ func TestCollectorsJSON(t *testing.T) {
 func TestRefused(t *testing.T) {
 	col := newCollectorTo(t, func(*consumertest.TracesSink) consumer.Traces { return consumertest.NewErr(errors.New("not today")) })
 	for _, url := range []string{col.url, col.url + "/nowhere"} {
-		if done, err := otlp.Push(t.Context(), shelf(everything()), traces.Query{}, client(t, url)); err == nil || done.Spans != 0 {
+		if done, err := otlp.Push(t.Context(), shelf(everything()).Read, traces.Query{}, client(t, url)); err == nil || done.Spans != 0 {
 			t.Errorf("%s: got %+v, %v", url, done, err)
 		}
 	}
@@ -297,7 +297,7 @@ func TestSDK(t *testing.T) {
 	if err := provider.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	pushed, err := otlp.Push(t.Context(), tr, traces.Query{End: last}, client(t, ours.url))
+	pushed, err := otlp.Push(t.Context(), tr.Read, traces.Query{End: last}, client(t, ours.url))
 	if err != nil || pushed.Spans != n || pushed.Partial != 0 || len(pushed.Damaged) != 0 {
 		t.Fatalf("got %+v, %v", pushed, err)
 	}
