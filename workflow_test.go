@@ -69,6 +69,53 @@ func TestStepTxCrash(t *testing.T) {
 	}
 }
 
+// TestUndoTxCrash stops a workflow that gives up after every commit of the engine, and has the
+// next process end it: what its steps have done is undone, the last first, each once.
+func TestUndoTxCrash(t *testing.T) {
+	note := func(tx *greenroom.Tx, what string) error {
+		must(t, second(tx.Exec("create table if not exists u (what)")))
+		must(t, second(tx.Exec("insert into u values (?)", what)))
+		return greenroom.Mutate(tx, func(all *string) error { *all += what + " "; return nil })
+	}
+	fails := func(c *workflow.Context, _ int) (int, error) {
+		c.RollbackCheckpoint("all")
+		for _, name := range []string{"one", "two"} {
+			undo := greenroom.UndoTx(func(tx *greenroom.Tx, out string) error { return note(tx, "un"+out) })
+			if _, err := greenroom.StepTxWith(c, name, &workflow.StepOptions{Undo: undo}, func(tx *greenroom.Tx) (string, error) {
+				return name, note(tx, name)
+			}); err != nil {
+				return 0, err
+			}
+		}
+		return workflow.Step(c, "three", func(context.Context) (int, error) { return 0, workflow.Permanent(errors.New("no")) })
+	}
+	tape := newTape()
+	ends := func(r *rig) {
+		t.Helper()
+		if _, err := greenroom.RunWorkflow(ctx, r.actor, fails, 0); !errors.Is(err, workflow.ErrFailed) {
+			t.Errorf("the workflow returns %v", err)
+		}
+		r.update(t, func(tx *greenroom.Tx) error {
+			state, err := greenroom.State[string](tx)
+			must(t, err)
+			var rows string
+			must(t, tx.QueryRow("select group_concat(what, ' ') || ' ' from (select what from u order by rowid)").Scan(&rows))
+			if want := "one two untwo unone "; state != want || rows != want {
+				t.Errorf("done were %q by the state and %q by the rows, want %q", state, rows, want)
+			}
+			return nil
+		})
+	}
+	ends(newRigOn(t, tape, batch.Limits{}))
+	commits := len(tape.commits)
+	for n := range commits {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { ends(newRigOn(t, after(t, n, tape), batch.Limits{})) })
+	}
+	if commits < 5 {
+		t.Errorf("there were %d commits", commits)
+	}
+}
+
 // TestStepTx: a step that fails, panics or takes too long leaves nothing of its attempt.
 func TestStepTx(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
