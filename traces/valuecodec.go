@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // Values are stored in CBOR (RFC 8949, https://www.rfc-editor.org/rfc/rfc8949) such that
@@ -82,7 +84,7 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 				b, e.cut = b[:most], true
 			}
 		}
-		return append(appendHead(dst, majorBytes, uint64(len(b))), b...), true
+		return append(cbor.AppendHead(dst, majorBytes, uint64(len(b))), b...), true
 	case typeTime:
 		return appendTime(dst, v.asTime()), true
 	case typeBig:
@@ -101,7 +103,7 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 }
 
 func (e *valueEncoder) appendArray(dst []byte, list []Value, depth int) ([]byte, bool) {
-	dst, ok := appendHead(dst, majorArray, uint64(len(list))), true
+	dst, ok := cbor.AppendHead(dst, majorArray, uint64(len(list))), true
 	for i := range list {
 		if e.most > 0 && len(dst) > e.most {
 			return dst, false
@@ -120,7 +122,7 @@ func (e *valueEncoder) appendMap(dst []byte, members []Attr, depth int) ([]byte,
 	dst, ok := binary.BigEndian.AppendUint16(append(dst, headMap16), uint16(len(members))), true
 	for i := range members {
 		key := strings.ToValidUTF8(members[i].Key, "\uFFFD")
-		dst = append(appendHead(dst, majorText, uint64(len(key))), key...)
+		dst = append(cbor.AppendHead(dst, majorText, uint64(len(key))), key...)
 		if dst, ok = e.append(dst, &members[i].Value, depth); !ok {
 			return dst, false
 		}
@@ -135,7 +137,7 @@ func (e *valueEncoder) appendText(dst []byte, s string) []byte {
 	if short := cutBytes(cutText(s, e.limit), e.bytes); len(short) < len(s) {
 		s, e.cut = short, true
 	}
-	return append(appendHead(dst, majorText, uint64(len(s))), s...)
+	return append(cbor.AppendHead(dst, majorText, uint64(len(s))), s...)
 }
 
 // cutText returns the first limit characters of s, all if limit isn't positive.
@@ -168,26 +170,11 @@ func cutBytes(s string, most int) string {
 // cuttable reports whether a part of the value is of use.
 func (v *Value) cuttable() bool { return v.typ == typeString || v.typ == typeBytes }
 
-// appendHead appends the shortest head.
-func appendHead(dst []byte, major byte, arg uint64) []byte {
-	switch {
-	case arg < 24:
-		return append(dst, major|byte(arg))
-	case arg <= math.MaxUint8:
-		return append(dst, major|24, byte(arg))
-	case arg <= math.MaxUint16:
-		return binary.BigEndian.AppendUint16(append(dst, major|25), uint16(arg))
-	case arg <= math.MaxUint32:
-		return binary.BigEndian.AppendUint32(append(dst, major|26), uint32(arg))
-	}
-	return binary.BigEndian.AppendUint64(append(dst, major|head64), arg)
-}
-
 func appendInt(dst []byte, n int64) []byte {
 	if n < 0 {
-		return appendHead(dst, majorNeg, uint64(-(n + 1)))
+		return cbor.AppendHead(dst, majorNeg, uint64(-(n + 1)))
 	}
-	return appendHead(dst, majorUint, uint64(n))
+	return cbor.AppendHead(dst, majorUint, uint64(n))
 }
 
 func appendFloat(dst []byte, f float64) []byte {
@@ -195,7 +182,7 @@ func appendFloat(dst []byte, f float64) []byte {
 		if short := float32(f); float64(short) == f {
 			return binary.BigEndian.AppendUint32(append(dst, headFloat32), math.Float32bits(short))
 		}
-		dst = appendHead(dst, majorTag, tagTransport)
+		dst = cbor.AppendHead(dst, majorTag, tagTransport)
 	}
 	return binary.BigEndian.AppendUint64(append(dst, headFloat64), math.Float64bits(f))
 }
@@ -208,7 +195,7 @@ func isJSInt(f float64) bool {
 
 // appendTime appends a Date: the seconds, as an integer if they are whole.
 func appendTime(dst []byte, t time.Time) []byte {
-	dst = appendHead(dst, majorTag, tagDate)
+	dst = cbor.AppendHead(dst, majorTag, tagDate)
 	if t.Nanosecond() == 0 {
 		return appendInt(dst, t.Unix())
 	}
@@ -219,15 +206,15 @@ func appendTime(dst []byte, t time.Time) []byte {
 func appendBig(dst []byte, n *big.Int) []byte {
 	if n.Sign() >= 0 {
 		if n.IsUint64() {
-			return appendHead(dst, majorUint, n.Uint64())
+			return cbor.AppendHead(dst, majorUint, n.Uint64())
 		}
 		b := n.Bytes()
-		return append(appendHead(appendHead(dst, majorTag, tagBig), majorBytes, uint64(len(b))), b...)
+		return append(cbor.AppendHead(cbor.AppendHead(dst, majorTag, tagBig), majorBytes, uint64(len(b))), b...)
 	}
 	m := new(big.Int).Not(n) // −1−n
 	if m.IsUint64() {
-		return appendHead(dst, majorNeg, m.Uint64())
+		return cbor.AppendHead(dst, majorNeg, m.Uint64())
 	}
 	b := m.Bytes()
-	return append(appendHead(appendHead(dst, majorTag, tagNegBig), majorBytes, uint64(len(b))), b...)
+	return append(cbor.AppendHead(cbor.AppendHead(dst, majorTag, tagNegBig), majorBytes, uint64(len(b))), b...)
 }

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"time"
 	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/internal/cbor"
 )
 
 // decodeValue returns the value that b holds. What is no value of the profile comes as the
@@ -100,7 +102,7 @@ func (d *valueDecoder) simple(info byte, arg uint64) Value {
 	case headNull, headUndef:
 		return Value{}
 	case headFloat16:
-		return FloatValue(float16(uint16(arg)))
+		return FloatValue(cbor.Float16(uint16(arg)))
 	case headFloat32:
 		return FloatValue(float64(math.Float32frombits(uint32(arg))))
 	case headFloat64:
@@ -111,26 +113,6 @@ func (d *valueDecoder) simple(info byte, arg uint64) Value {
 		return FloatValue(f)
 	}
 	return d.fail()
-}
-
-// float16 is RFC 8949 appendix D.
-func float16(h uint16) float64 {
-	exp, mant := int(h>>10&31), float64(h&1023)
-	var f float64
-	switch exp {
-	case 0:
-		f = math.Ldexp(mant, -24)
-	case 31:
-		if f = math.Inf(1); mant != 0 {
-			f = math.NaN()
-		}
-	default:
-		f = math.Ldexp(mant+1024, exp-25)
-	}
-	if h&0x8000 != 0 {
-		return -f
-	}
-	return f
 }
 
 func (d *valueDecoder) array(n uint64, depth int) Value {
@@ -246,7 +228,7 @@ func typedElement(order binary.ByteOrder, b []byte, float, signed bool) Value {
 	shift := 64 - 8*len(b)
 	switch {
 	case float && len(b) == 2:
-		return FloatValue(float16(uint16(n)))
+		return FloatValue(cbor.Float16(uint16(n)))
 	case float && len(b) == 4:
 		return FloatValue(float64(math.Float32frombits(uint32(n))))
 	case float:

@@ -12,21 +12,21 @@ import (
 
 // bignum returns a bignum of size bytes in pieces of at most piece, of tag 2 or 3.
 func bignum(tag uint64, size, piece int) []byte {
-	b := appendHead(nil, majorTag, tag)
+	b := AppendHead(nil, majorTag, tag)
 	if piece >= size {
-		return append(appendHead(b, majorBytes, uint64(size)), bytes.Repeat([]byte{0xff}, size)...)
+		return append(AppendHead(b, majorBytes, uint64(size)), bytes.Repeat([]byte{0xff}, size)...)
 	}
-	b = append(b, majorBytes<<5|infoIndefinite)
+	b = append(b, majorBytes|infoIndefinite)
 	for ; size > 0; size -= piece {
 		piece = min(piece, size)
-		b = append(appendHead(b, majorBytes, uint64(piece)), bytes.Repeat([]byte{0xff}, piece)...)
+		b = append(AppendHead(b, majorBytes, uint64(piece)), bytes.Repeat([]byte{0xff}, piece)...)
 	}
 	return append(b, headBreak)
 }
 
 // wrapped returns b in everything that can hold a value, each as a value of its own.
 func wrapped(b []byte) map[string][]byte {
-	tagged := func(tag uint64, rest ...byte) []byte { return append(appendHead(nil, majorTag, tag), rest...) }
+	tagged := func(tag uint64, rest ...byte) []byte { return append(AppendHead(nil, majorTag, tag), rest...) }
 	return map[string][]byte{
 		"itself":               b,
 		"in an array":          append([]byte{0x82, 0x01}, b...),
@@ -101,7 +101,7 @@ const mostText = 2 * maxText
 func TestErrorTexts(t *testing.T) {
 	text := strings.Repeat("long\x00\xff", 1<<18)
 	long := strings.ToValidUTF8(text, "é")
-	item := append(appendHead(nil, majorText, uint64(len(long))), long...)
+	item := append(AppendHead(nil, majorText, uint64(len(long))), long...)
 	twice := append([]byte{0xa2}, item...)
 	twice = append(append(append(twice, 1), item...), 2)
 	var n int8

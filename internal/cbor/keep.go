@@ -24,12 +24,12 @@ func integers(data []byte) []byte {
 		if ok && !date && f == math.Trunc(f) && math.Abs(f) <= maxExact && f != 0 {
 			dst = append(dst, data[done:pos]...)
 			if math.Abs(f) > math.MaxUint32 {
-				dst = appendHead(dst, majorTag, tagNumber)
+				dst = AppendHead(dst, majorTag, tagNumber)
 			}
 			if f > 0 {
-				dst = appendHead(dst, majorUint, uint64(f))
+				dst = AppendHead(dst, majorUint, uint64(f))
 			} else {
-				dst = appendHead(dst, majorNegative, uint64(-f)-1)
+				dst = AppendHead(dst, majorNegative, uint64(-f)-1)
 			}
 			done = pos + size
 		}
@@ -43,7 +43,7 @@ func integers(data []byte) []byte {
 }
 
 // headNumber is the head of tagNumber.
-var headNumber = appendHead(nil, majorTag, tagNumber)
+var headNumber = AppendHead(nil, majorTag, tagNumber)
 
 // Keep returns a copy of what an UnmarshalCBOR was given by Unmarshal, as it was: numbers
 // which Unmarshal has made integers of are floats again, where an integer would be a

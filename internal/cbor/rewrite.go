@@ -10,7 +10,7 @@ import (
 
 // The major types of a head, RFC 8949 §3.1.
 const (
-	majorUint = iota
+	majorUint = iota << 5
 	majorNegative
 	majorBytes
 	majorText
@@ -53,7 +53,7 @@ type head struct {
 
 // readHead reads the head at the beginning of b, which is well-formed.
 func readHead(b []byte) head {
-	h := head{major: b[0] >> 5, info: b[0] & 31, size: 1}
+	h := head{major: b[0] &^ 31, info: b[0] & 31, size: 1}
 	switch h.info {
 	case 24:
 		h.arg, h.size = uint64(b[1]), 2
@@ -77,7 +77,7 @@ func (h head) float() (f float64, ok bool) {
 	}
 	switch h.info {
 	case 25:
-		return float16(uint16(h.arg)), true
+		return Float16(uint16(h.arg)), true
 	case 26:
 		return float64(math.Float32frombits(uint32(h.arg))), true
 	case 27:
@@ -86,8 +86,8 @@ func (h head) float() (f float64, ok bool) {
 	return 0, false
 }
 
-// float16 returns the value of a half-precision float, RFC 8949 appendix D.
-func float16(h uint16) float64 {
+// Float16 returns the value of a half-precision float (RFC 8949 appendix D).
+func Float16(h uint16) float64 {
 	exp, mant := int(h>>10&31), float64(h&1023)
 	var f float64
 	switch exp {
@@ -112,20 +112,20 @@ func appendNumber(dst []byte, f float64) []byte {
 	case f == 0:
 		return append(dst, 0) // also −0
 	case f > 0 && f <= math.MaxUint32:
-		return appendHead(dst, majorUint, uint64(f))
+		return AppendHead(dst, majorUint, uint64(f))
 	case f < 0 && f >= -1<<32:
-		return appendHead(dst, majorNegative, uint64(-f)-1)
+		return AppendHead(dst, majorNegative, uint64(-f)-1)
 	}
 	return appendFloat(dst, f)
 }
 
 func appendFloat(dst []byte, f float64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, majorSimple<<5|infoFloat64), math.Float64bits(f))
+	return binary.BigEndian.AppendUint64(append(dst, majorSimple|infoFloat64), math.Float64bits(f))
 }
 
-// appendHead appends the shortest head.
-func appendHead(dst []byte, major byte, arg uint64) []byte {
-	major <<= 5
+// AppendHead appends the shortest head of an item: its major type, in the highest three bits
+// of major, and its argument, as RFC 8949 §3 has them.
+func AppendHead(dst []byte, major byte, arg uint64) []byte {
 	switch {
 	case arg < 24:
 		return append(dst, major|byte(arg))
@@ -246,7 +246,7 @@ func (w *rewriter) bigint(tag head) error {
 		n = n<<8 | uint64(b)
 	}
 	major := byte(tag.arg - tagBig) // tag 2 is 0, tag 3 is 1, as the types are
-	w.dst = binary.BigEndian.AppendUint64(append(w.dst, major<<5|head64), n)
+	w.dst = binary.BigEndian.AppendUint64(append(w.dst, major|head64), n)
 	w.src = w.src[from+int(h.arg):]
 	return nil
 }

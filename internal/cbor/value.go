@@ -63,9 +63,9 @@ func (Undefined) UnmarshalCBOR([]byte) error { return nil }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (o Object) MarshalCBOR() ([]byte, error) {
-	b := appendHead(nil, majorMap, uint64(len(o)))
+	b := AppendHead(nil, majorMap, uint64(len(o)))
 	for _, m := range o {
-		b = appendHead(b, majorText, uint64(len(m.Name)))
+		b = AppendHead(b, majorText, uint64(len(m.Name)))
 		b = append(b, m.Name...)
 		var err error
 		if b, err = appendValue(b, m.Value); err != nil {
@@ -91,7 +91,7 @@ func (o *Object) UnmarshalCBOR(b []byte) error {
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (m Map) MarshalCBOR() ([]byte, error) {
-	b := appendHead(appendHead(nil, majorTag, tagMap), majorMap, uint64(len(m)))
+	b := AppendHead(AppendHead(nil, majorTag, tagMap), majorMap, uint64(len(m)))
 	for _, p := range m {
 		for _, v := range []any{p.Key, p.Value} {
 			var err error
@@ -105,17 +105,17 @@ func (m Map) MarshalCBOR() ([]byte, error) {
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (s Set) MarshalCBOR() ([]byte, error) {
-	return appendValue(appendHead(nil, majorTag, tagSet), append([]any{}, s...))
+	return appendValue(AppendHead(nil, majorTag, tagSet), append([]any{}, s...))
 }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (a Uint8Array) MarshalCBOR() ([]byte, error) {
-	return appendValue(appendHead(nil, majorTag, tagUint8s), []byte(a))
+	return appendValue(AppendHead(nil, majorTag, tagUint8s), []byte(a))
 }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (t Tag) MarshalCBOR() ([]byte, error) {
-	return appendValue(appendHead(nil, majorTag, t.Number), t.Value)
+	return appendValue(AppendHead(nil, majorTag, t.Number), t.Value)
 }
 
 // appendValue appends v, not yet in the profile.
