@@ -8,11 +8,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -455,55 +458,72 @@ func TestUpdateFenced(t *testing.T) {
 	}
 }
 
-// TestUpdateLate: what is staged when the transaction is being committed lands with it, also
-// in parts that it has changed before.
+// TestUpdateLate: what is staged when the transaction is being committed lands with it, once,
+// in parts that it has changed before and in others.
 func TestUpdateLate(t *testing.T) {
-	for _, sql := range []bool{false, true} {
-		r := newRig(t, batch.Limits{})
-		r.update(t, func(tx *greenroom.Tx) error { return second(tx.Exec("create table x (y)")) })
-		record, err := r.actor.Record(ctx)
-		must(t, err)
-		messages, err := r.actor.Queue(ctx)
-		must(t, err)
-		r.engine.Reset()
+	for _, rows := range []int{0, 1} {
+		for _, before := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d rows, before=%t", rows, before), func(t *testing.T) { updateLate(t, rows, before) })
+		}
+	}
+}
+
+func updateLate(t *testing.T, rows int, before bool) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, func(tx *greenroom.Tx) error { return second(tx.Exec("create table x (y)")) })
+	record, err := r.actor.Record(ctx)
+	must(t, err)
+	conns, err := r.actor.Connections(ctx)
+	must(t, err)
+	messages, err := r.actor.Queue(ctx)
+	must(t, err)
+	stage := func(b *batch.Batch, n byte) error {
+		_, err := record.In(b).Add(persist.Job{Action: "a", At: time.Unix(1<<33, 0)})
+		return errors.Join(err, greenroom.SetState(record.In(b), n),
+			second(conns.In(b).Create(conn.Info{Path: "/", Request: conn.RequestID{n}})),
+			second(messages.In(b).Enqueue(queue.Send{Name: "m", Body: "x"})))
+	}
+	r.engine.Reset()
+	called, want := 0, 1
+	r.update(t, func(tx *greenroom.Tx) error {
+		for range rows {
+			must(t, second(tx.Exec("insert into x values (randomblob(4000))")))
+		}
+		if before {
+			must(t, stage(tx.Batch(), 1))
+			want++
+		}
+		own := tx.Batch()
+		own.Late(func(b *batch.Batch) error {
+			called++
+			own.Put(actorstore.UserKey([]byte("own")), nil)
+			b.Put(actorstore.UserKey([]byte("given")), nil)
+			return stage(b, 2)
+		})
+		return nil
+	})
+	if n := r.engine.Counts().Commits; called != 1 || n != 1 {
+		t.Errorf("called %d times, %d commits", called, n)
+	}
+	for range 2 { // in memory, and in the store
 		r.update(t, func(tx *greenroom.Tx) error {
-			if sql {
-				must(t, second(tx.Exec("insert into x values (1)")))
+			state, err := greenroom.State[byte](tx)
+			must(t, err)
+			events, err := tx.Events()
+			must(t, err)
+			all, err := tx.Connections()
+			must(t, err)
+			messages, err := r.actor.Queue(ctx)
+			must(t, err)
+			for _, key := range []string{"own", "given"} {
+				must(t, second(tx.Get([]byte(key))))
 			}
-			must(t, greenroom.SetState(tx, "early"))
-			_, err := tx.Enqueue(queue.Send{Name: "m", Body: "early"})
-			must(t, err)
-			early, err := tx.Connections()
-			must(t, err)
-			must(t, second(early.Create(conn.Info{Path: "/early"})))
-			state := record.In(tx.Batch())
-			tx.Batch().Late(func(b *batch.Batch) error {
-				return errors.Join(
-					greenroom.SetState(state, "late"),
-					second(early.Create(conn.Info{Path: "/late", Request: conn.RequestID{1}})),
-					second(messages.In(b).Enqueue(queue.Send{Name: "m", Body: "late"})),
-				)
-			})
+			if state != 2 || len(events) != want || len(all.Conns()) != want || messages.Len() != want {
+				t.Errorf("state %d, %d events, %d connections, %d messages, want %d", state, len(events), len(all.Conns()), messages.Len(), want)
+			}
 			return nil
 		})
-		if n := r.engine.Counts().Commits; n != 1 {
-			t.Errorf("%d commits", n)
-		}
-		for range 2 { // in memory, and in the store
-			r.update(t, func(tx *greenroom.Tx) error {
-				state, err := greenroom.State[string](tx)
-				must(t, err)
-				all, err := tx.Connections()
-				must(t, err)
-				messages, err := r.actor.Queue(ctx)
-				must(t, err)
-				if state != "late" || len(all.Conns()) != 2 || messages.Len() != 2 {
-					t.Errorf("with SQL %t: state %q, %d connections, %d messages", sql, state, len(all.Conns()), messages.Len())
-				}
-				return nil
-			})
-			r.open(t)
-		}
+		r.open(t)
 	}
 }
 

@@ -240,10 +240,16 @@ func (b *Batch) Join(o *Batch) {
 type joined struct{ of *Batch }
 
 func (j joined) Late(b *Batch) error {
-	for _, p := range j.of.late {
+	o := j.of
+	n, last := len(o.ops), len(o.final.ops)
+	for _, p := range o.late {
 		if err := p.Late(b); err != nil {
 			return err
 		}
+		// What a function has staged in its own batch is b's: it stages it anew for another b.
+		b.ops = append(b.ops, o.ops[n:]...)
+		b.final.ops = append(b.final.ops, o.final.ops[last:]...)
+		o.ops, o.final.ops = o.ops[:n], o.final.ops[:last]
 	}
 	return nil
 }
