@@ -124,10 +124,23 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 // +checklocks:tx.q.mu
 func (tx *Tx) admit(r *record) (*item, error) {
 	q := tx.q
-	if limit := q.opts.MaxMessages; limit >= 0 && len(q.index.byID)+q.reserved >= limit {
+	n := len(q.index.byID) + q.reserved
+	if limit := q.opts.MaxMessages; limit >= 0 && n >= limit && n-tx.removes() >= limit {
 		return nil, &FullError{limit}
 	}
 	return tx.add(r, false)
+}
+
+// removes returns how many messages the batch removes, in whose place others may come.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) removes() (n int) {
+	for _, c := range tx.changes {
+		if c.remove && c.grave == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // compose checks what is to be sent, and returns what is to be stored.
