@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -84,6 +85,11 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 	if opts != nil {
 		a.opts = *opts
 		a.opts.Input = bytes.Clone(opts.Input)
+	}
+	if len(a.opts.Input) > 0 {
+		if err := cbor.Wellformed(a.opts.Input); err != nil {
+			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
+		}
 	}
 	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
 	a.log = s.opts.Logger.With(slog.String("name", name))
@@ -165,8 +171,11 @@ func (a *Actor) running() *workflow.Workflow {
 // with which the message is completed, unless fn settles it, or the event is done: what fn
 // does is done exactly once. After an error, or a panic, it is called again later, with
 // nothing of it done. Its context doesn't end with Run's: Run and Close wait for fn, which
-// must not wait for ever. A second Handle of a name replaces the first one.
+// must not wait for ever. A second Handle of a name replaces the first one. A nil fn panics.
 func (a *Actor) Handle(name string, fn func(tx *Tx, d *Delivery) error) {
+	if fn == nil {
+		panic("greenroom: a handler that is nil")
+	}
 	a.deliveries.handle(name, fn)
 }
 

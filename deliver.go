@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -304,7 +305,7 @@ func apart(fn func() error) (err error) {
 func guard(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("greenroom: a handler panicked: %v", p)
+			err = fmt.Errorf("greenroom: a handler panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return fn()

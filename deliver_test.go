@@ -393,3 +393,30 @@ func TestRunOnce(t *testing.T) {
 		wantErr(t, "Run of a closed actor", r.actor.Run(over), greenroom.ErrClosed)
 	})
 }
+
+// TestDeliverFull: where the queue is full, a message can be passed on by the transaction that
+// completes it, and no more than that.
+func TestDeliverFull(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	a, err := r.store.Actor(ctx, "full", &greenroom.ActorOptions{Queue: &greenroom.QueueOptions{MaxMessages: 2}})
+	must(t, err)
+	defer a.Close()
+	send := func(tx *greenroom.Tx, body string) error {
+		return second(tx.Enqueue(queue.Send{Name: "m", Body: body}))
+	}
+	must(t, a.Update(ctx, func(tx *greenroom.Tx) error { return errors.Join(send(tx, "1"), send(tx, "2")) }))
+	must(t, a.Update(ctx, func(tx *greenroom.Tx) error {
+		wantErr(t, "into a full queue", send(tx, "3"), greenroom.ErrQuota)
+		m, err := tx.Receive("m")
+		must(t, err)
+		must(t, m.Complete(nil))
+		must(t, send(tx, "3"))
+		wantErr(t, "a second one", send(tx, "4"), greenroom.ErrQuota)
+		return nil
+	}))
+	q, err := a.Queue(ctx)
+	must(t, err)
+	if n := q.Len(); n != 2 {
+		t.Errorf("%d messages", n)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -148,6 +149,13 @@ func TestInputLandsFirst(t *testing.T) {
 	read := func(tx *greenroom.Tx) error { return tx.QueryRow("select 1").Scan(new(int)) }
 	for name, write := range map[string]func(tx *greenroom.Tx) error{
 		"key": func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) },
+		"late": func(tx *greenroom.Tx) error {
+			tx.Batch().Late(func(b *batch.Batch) error {
+				b.Late(func(b *batch.Batch) error { b.Put(actorstore.UserKey([]byte("k")), nil); return nil })
+				return nil
+			})
+			return nil
+		},
 		"sql": func(tx *greenroom.Tx) error { return second(tx.Exec("insert into t values (1)")) },
 		"both": func(tx *greenroom.Tx) error {
 			return errors.Join(tx.Put([]byte("k"), nil), second(tx.Exec("insert into t values (1)")), greenroom.SetState(tx, "s"))
@@ -187,6 +195,17 @@ func TestInputLandsFirst(t *testing.T) {
 		}))
 		must(t, a.Close())
 	}
+}
+
+// TestInputRefused: an input that is not CBOR is refused when the actor is opened.
+func TestInputRefused(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	if _, err := r.store.Actor(ctx, "new", &greenroom.ActorOptions{Input: []byte("\xff")}); err == nil {
+		t.Error("it was taken")
+	}
+	a, err := r.store.Actor(ctx, "new", nil)
+	must(t, err)
+	must(t, a.Close())
 }
 
 // TestViewIsEverything: one view shows every part as of the moment at which it began.

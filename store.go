@@ -131,7 +131,14 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
-	_, err = s.lower.Fork(ctx, view.Snapshot, &actorstore.ForkOptions{Name: to})
+	o := actorstore.ForkOptions{Name: to}
+	if s.isID(to) || to == "" { // or it would be an actor without a name, with a random id
+		o.Name = ""
+		if o.ID, err = s.ID(ctx, to); err != nil {
+			return err
+		}
+	}
+	_, err = s.lower.Fork(ctx, view.Snapshot, &o)
 	return err
 }
 

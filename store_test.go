@@ -151,6 +151,14 @@ func TestIDs(t *testing.T) {
 		if err := errors.Join(s.View(ctx, text, look), a.View(ctx, look), a.Close()); err != nil {
 			t.Error(err)
 		}
+		to := "id:" + actorstore.NewID().String()
+		if err := errors.Join(s.Fork(ctx, text, to), s.View(ctx, to, look)); err != nil {
+			t.Errorf("IDs %v: fork: %v", ids, err)
+		}
+		wantErr(t, "fork without a name", s.Fork(ctx, text, ""), actorstore.ErrName)
+		if err := s.Fork(ctx, text, "id:brief"); errors.Is(err, actorstore.ErrID) != ids {
+			t.Errorf("IDs %v: fork to a short id: %v", ids, err)
+		}
 		if _, err := s.Actor(ctx, "id:short", &greenroom.ActorOptions{MustExist: true}); errors.Is(err, actorstore.ErrID) != ids || err == nil {
 			t.Errorf("IDs %v: a short id: %v", ids, err)
 		}

@@ -72,7 +72,8 @@ func (tx *Tx) check() error {
 
 // SQL returns the transaction of the database, which begins with the first call, for
 // libraries that take one: it has ExecContext, QueryContext, QueryRowContext and
-// PrepareContext. It must not be committed or rolled back.
+// PrepareContext. It must not be committed or rolled back, and the rows of statements that it
+// prepares must be closed: Update waits for them.
 func (tx *Tx) SQL() (*vfs.Tx, error) {
 	if err := tx.check(); err != nil {
 		return nil, err

@@ -132,6 +132,9 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	if tx.over.Load() {
 		return errTxOver
 	}
+	if tx.batch.Settled() { // by who was given it, or the transaction of the database
+		return o.Rollback(errTxOver)
+	}
 	err := context.Cause(tx.ctx)
 	if err == nil && (tx.wrote || tx.sql != nil) {
 		err = errors.Join(keepInput(tx), flushSpans(tx))
@@ -144,27 +147,32 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	return commit(tx)
 }
 
-// keepInput has the actor's input land with the first transaction that writes anything.
+// keepInput has the actor's input land with the first transaction that stages anything, or
+// changes the database. A record that can't be read is there, and so has its own.
 func keepInput(tx *Tx) error {
 	a := tx.actor
 	if len(a.opts.Input) == 0 || a.kept.Load() {
 		return nil
 	}
 	r, err := a.Record(tx.ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+		return nil
+	case err != nil:
 		return err
 	}
+	staged := tx.wrote
 	tx.batch.Late(func(b *batch.Batch) error {
-		if b.Empty() {
+		if b.Empty() && !staged {
 			return nil
 		}
 		b.OnCommit(func() { a.kept.Store(true) })
-		staged := r.In(b)
-		state, err := staged.RawState()
+		in := r.In(b)
+		state, err := in.RawState()
 		if err != nil {
 			return err
 		}
-		return staged.SetRawState(state) // which writes the record, if there is none
+		return in.SetRawState(state) // which writes the record, if there is none
 	})
 	return nil
 }

@@ -18,6 +18,9 @@ import (
 //
 // Errors: those of OpenWorkflow, and of workflow.Runner's Start and Live.
 func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], in In) (out Out, err error) {
+	if err := a.outside(ctx); err != nil {
+		return out, err // its steps would wait for this transaction
+	}
 	w, err := OpenWorkflow(ctx, a, fn, nil)
 	if err != nil {
 		return out, err

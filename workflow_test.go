@@ -116,6 +116,22 @@ func TestUndoTxCrash(t *testing.T) {
 	}
 }
 
+// TestRunWorkflowNested: within an Update of the actor no workflow of it is run, or begun.
+func TestRunWorkflowNested(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	r.update(t, func(tx *greenroom.Tx) error {
+		_, err := greenroom.RunWorkflow(tx, r.actor, book, "new")
+		wantErr(t, "within an Update", err, greenroom.ErrNested)
+		return create(tx)
+	})
+	must(t, r.actor.View(ctx, func(v *greenroom.View) error {
+		if w, _, err := v.Workflow(); err != nil || w != nil && len(w.Entries) > 0 {
+			t.Errorf("there is a workflow: %+v, %v", w, err)
+		}
+		return nil
+	}))
+}
+
 // TestStepTx: a step that fails, panics or takes too long leaves nothing of its attempt.
 func TestStepTx(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
