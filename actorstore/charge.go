@@ -39,7 +39,7 @@ func (f *flight) delta(i int) int64 {
 
 // charge refuses a batch that makes the actor grow beyond its quota. One that
 // doesn't make it grow lands also when the quota is exceeded already: it may be how
-// somebody makes room.
+// its user makes room. So does one that is marked OverQuota.
 func (f *flight) charge() error {
 	was := f.a.head.Used
 	used := was
@@ -49,7 +49,7 @@ func (f *flight) charge() error {
 				f.op(i).Kind, Describe(f.op(i).Key), ErrCorrupt)
 		}
 	}
-	if limit := f.a.store.limits.Storage; used > was && used > limit {
+	if limit := f.a.store.limits.Storage; used > was && used > limit && !f.b.OverQuota {
 		return &QuotaError{Used: was, Wanted: used, Limit: limit}
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 // must not change until Commit returns. An empty b writes nothing.
 //
 // Refused before anything is written, with a handle that stays healthy: limits of
-// the batch or of the engine (batch.ErrTooLarge and its kin), ErrQuota, which a
-// batch that doesn't make the actor grow never is, errors of Late functions and of
+// the batch or of the engine (batch.ErrTooLarge and its kin), ErrQuota, unless
+// b doesn't make the actor grow or is marked OverQuota, errors of Late functions and of
 // reading what is replaced, and the context's while nothing is applied. An
 // *batch.OrderedError says that a part of an Ordered batch landed.
 //

@@ -216,6 +216,10 @@ func TestQuota(t *testing.T) {
 		if err := a.Put(ctx, user("b"), make([]byte, 901)); !errors.Is(err, ErrQuota) {
 			t.Errorf("growing: got %v, want %v", err, ErrQuota)
 		}
+		var over batch.Batch
+		over.OverQuota = true
+		over.Put(user("b"), make([]byte, 901))
+		must(t, a.Commit(ctx, &over))
 		must(t, a.Delete(ctx, user("none")))
 		must(t, a.Delete(ctx, user("b")))
 		if a.Used() != 0 {

@@ -106,6 +106,10 @@ type Batch struct {
 	// Mode says whether the batch lands whole or sub-batch by sub-batch.
 	Mode Mode
 
+	// OverQuota has the batch land although the actor then stores more than its quota. It
+	// is for a writer that makes the actor smaller next, and can't otherwise.
+	OverQuota bool
+
 	Group
 	final Group
 
@@ -150,7 +154,7 @@ func (b *Batch) Empty() bool { return len(b.ops) == 0 && len(b.final.ops) == 0 }
 // Slices that Ops and Split returned before are invalid afterwards.
 func (b *Batch) Reset() {
 	b.Abort(ErrAborted)
-	b.Mode = Atomic
+	b.Mode, b.OverQuota = Atomic, false
 	// Split lays the final writes out behind the ordinary ones, in the same
 	// array; they must not keep values alive either.
 	b.Group.reset(len(b.final.ops))

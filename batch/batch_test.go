@@ -144,7 +144,7 @@ func TestStrings(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	var b batch.Batch
-	b.Mode = batch.Ordered
+	b.Mode, b.OverQuota = batch.Ordered, true
 	value := []byte("v")
 	b.Put([]byte("a"), value)
 	b.Final().Put([]byte("z"), value)
@@ -158,7 +158,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("op %d keeps %q = %q alive after Reset", i, op.Key, op.Value)
 		}
 	}
-	if b.Mode != batch.Atomic || !b.Empty() || b.Settled() || b.Final().Len() != 0 {
+	if b.Mode != batch.Atomic || b.OverQuota || !b.Empty() || b.Settled() || b.Final().Len() != 0 {
 		t.Errorf("after Reset: mode %v, empty %v, settled %v", b.Mode, b.Empty(), b.Settled())
 	}
 	fired := false

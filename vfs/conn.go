@@ -128,9 +128,28 @@ func (c *conn) enter(ctx context.Context) error {
 		err = c.db.refusal(ctx)
 	}
 	if err == nil {
+		err = c.makeRoom(ctx)
+	}
+	if err == nil {
 		c.begin()
 	}
 	return err
+}
+
+// makeRoom has a log that leaves the actor little room checkpointed, as far as its readers
+// allow and without a wait for them, so that the next commit begins it again. SQLite
+// itself would do so behind a commit, for which there may be no room. What the
+// checkpoint returns doesn't matter: without it the log stays as it was.
+func (c *conn) makeRoom(ctx context.Context) error {
+	if !c.db.wal.crowded(c.db.actor) || c.queryOnly || !c.Raw().GetAutocommit() {
+		return nil
+	}
+	_, _ = call(ctx, c, func() (struct{}, error) {
+		raw := c.Raw()
+		defer raw.SetInterrupt(raw.SetInterrupt(ctx))
+		return struct{}{}, raw.Exec("PRAGMA main.wal_checkpoint(PASSIVE)")
+	})
+	return c.usable()
 }
 
 // begin forgets what was seen of the statement before this one.
@@ -178,6 +197,9 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 		return nil, err
 	}
 	if err := c.db.refusal(ctx); err != nil && !strings.EqualFold(strings.TrimSpace(query), "rollback") {
+		return nil, err
+	}
+	if err := c.makeRoom(ctx); err != nil {
 		return nil, err
 	}
 	c.begin()

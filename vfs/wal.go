@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -44,8 +46,9 @@ type sharedLog struct {
 	// mem is held while what memory has of the two files is looked at or changed.
 	mem sync.RWMutex
 
-	file   chunked // changed under both locks
-	exists bool    // +checklocks:mem
+	file   chunked      // changed under both locks
+	stored atomic.Int64 // file.stored, for crowded
+	exists bool         // +checklocks:mem
 
 	frame     int64 // length of a frame, 0 when nobody can tell: encrypted  +checklocks:write
 	commitEnd int64 // the end of the frame that commits, once its header was written  +checklocks:write
@@ -79,6 +82,7 @@ func (w *sharedLog) load(ctx context.Context, mainSize int64) (dead bool, err er
 	if err := w.file.load(ctx); err != nil {
 		return false, err
 	}
+	w.stored.Store(w.file.stored)
 	dead = w.file.size == 0 || mainSize == 0
 	w.exists = w.file.stored >= 0 && !dead
 	w.frame, w.tailOf = 0, -1
@@ -116,6 +120,7 @@ func (w *sharedLog) removed() {
 	w.mem.Lock()
 	defer w.mem.Unlock()
 	w.file.removed()
+	w.stored.Store(0)
 	w.exists, w.frame, w.committed, w.restarted, w.kept, w.tailOf = false, 0, false, false, nil, -1
 }
 
@@ -185,7 +190,8 @@ func (w *sharedLog) keepTail() {
 }
 
 // store stores what is new in f, atomically if that can be, and waits for stable
-// storage if durable says so. Readers go on meanwhile.
+// storage if durable says so. Readers go on meanwhile. The quota doesn't bound the main
+// file, because the log that fills it up can't be freed before the main file has its pages.
 //
 // +checklocks:db.wal.write
 func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
@@ -195,6 +201,7 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 	} else if err != nil {
 		return err
 	}
+	b.OverQuota = f == &db.main
 	err := db.write(ctx, b, durable, nil)
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
 	if err == nil {
@@ -208,6 +215,14 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 // +checklocks:db.wal.write
 func (db *database) full(f *chunked) bool {
 	return int64(f.dirty.len())*chunkSize >= db.opts.TxMemory
+}
+
+// crowded says whether the log takes more than the room that a, which has it, has left; a is
+// nil for a view. It is then time for a checkpoint, and for the log to become shorter
+// when it begins again.
+func (w *sharedLog) crowded(a *actorstore.Actor) bool {
+	stored := w.stored.Load()
+	return stored > 0 && a != nil && stored > a.Limits().Storage-a.Used()
 }
 
 // storeMain stores what checkpoints have written to the main file. Connections that
@@ -266,6 +281,7 @@ func (db *database) storeLog(ctx context.Context, durable bool) error {
 	} else {
 		w.keepTail()
 		w.file.settled()
+		w.stored.Store(w.file.stored)
 	}
 	w.committed, w.restarted = false, false
 	return err
