@@ -125,17 +125,15 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 func (tx *Tx) admit(r *record) (*item, error) {
 	q := tx.q
 	n := len(q.index.byID) + q.reserved
-	if limit := q.opts.MaxMessages; limit >= 0 && n >= limit && n-tx.removes() >= limit {
+	if limit := q.opts.MaxMessages; limit >= 0 && n >= limit && n-removed(tx.changes) >= limit {
 		return nil, &FullError{limit}
 	}
 	return tx.add(r, false)
 }
 
-// removes returns how many messages the batch removes, in whose place others may come.
-//
-// +checklocks:tx.q.mu
-func (tx *Tx) removes() (n int) {
-	for _, c := range tx.changes {
+// removed returns how many messages the changes remove, in whose place others may come.
+func removed(changes []*change) (n int) {
+	for _, c := range changes {
 		if c.remove && c.grave == nil {
 			n++
 		}
