@@ -132,7 +132,7 @@ func (s *Store) Fork(ctx context.Context, from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, view.Close()) }()
 	o := actorstore.ForkOptions{Name: to}
-	if s.isID(to) || to == "" { // or it would be an actor without a name, with a random id
+	if s.isID(to) || to == "" { // no name is ErrName: Fork below would choose a random id
 		o.Name = ""
 		if o.ID, err = s.ID(ctx, to); err != nil {
 			return err

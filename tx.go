@@ -92,7 +92,8 @@ func (tx *Tx) SQL() (*vfs.Tx, error) {
 
 // Exec executes a query that returns no rows, as sql.Tx.Exec. COMMIT and ROLLBACK are
 // Update's. After a ROLLBACK, by INSERT OR ROLLBACK too, every write is vfs.ErrTxOver, and so
-// is Update: nothing lands. A COMMIT is such a ROLLBACK, and an error.
+// is Update: nothing lands. A COMMIT is such a ROLLBACK, and an error if the transaction has
+// changed the database.
 func (tx *Tx) Exec(query string, args ...any) (sql.Result, error) {
 	s, err := tx.SQL()
 	if err != nil {

@@ -132,7 +132,7 @@ func (o *OpenTx) land(commit func(tx *Tx) error) error {
 	if tx.over.Load() {
 		return errTxOver
 	}
-	if tx.batch.Settled() { // by who was given it, or the transaction of the database
+	if tx.batch.Settled() { // the function, or its use of Tx.SQL, has ended it
 		return o.Rollback(errTxOver)
 	}
 	err := context.Cause(tx.ctx)

@@ -79,82 +79,101 @@ func TestUpdateOpensLittle(t *testing.T) {
 	}
 }
 
+// A failure is a function of a transaction that does not land, and what Update returns then,
+// nil for any error.
+type failure struct {
+	name   string
+	limits batch.Limits
+	fn     func(r *rig, tx *greenroom.Tx, cancel func()) error
+	want   error
+}
+
+// failures are those of TestUpdateFails.
+var failures = []failure{
+	{"error", batch.Limits{}, func(*rig, *greenroom.Tx, func()) error { return errBoom }, errBoom},
+	{"cancelled", batch.Limits{}, func(_ *rig, _ *greenroom.Tx, cancel func()) error { cancel(); return nil }, context.Canceled},
+	{"rolled back", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, err := tx.Exec("rollback")
+		return err
+	}, vfs.ErrTxOver},
+	{"committed by itself", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, _ = tx.Exec("commit")
+		_, err := tx.Exec("insert into t(b) values ('new')")
+		return err
+	}, vfs.ErrTxOver},
+	{"committed by itself in a journal", batch.Limits{AtomicBatches: 1, Entries: 64}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		if _, err := tx.Exec("create table big as with n(i) as (select 1 union all select i + 1 from n limit 100) select randomblob(4000) from n"); err != nil {
+			return fmt.Errorf("filling a table: %v", err)
+		}
+		_, err := tx.Exec("end")
+		return err
+	}, vfs.ErrTxOver},
+	{"committed, and it is ignored", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		if _, err := tx.Exec("commit"); !errors.Is(err, vfs.ErrTxOver) {
+			return fmt.Errorf("commit: %w", err)
+		}
+		return nil
+	}, vfs.ErrTxOver},
+	{"committed by itself without a change", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, _ = tx.Exec("commit")
+		return nil
+	}, vfs.ErrTxOver},
+	{"ended through SQL", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		s, err := tx.SQL()
+		if err != nil {
+			return err
+		}
+		return s.Rollback(nil)
+	}, greenroom.ErrClosed},
+	{"rolled back, and on", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, err := tx.Exec("rollback")
+		for _, q := range []string{"insert into t(b) values ('new')", "begin immediate", "begin; delete from t", "insert into t(b) values ('new')"} {
+			if _, err := tx.Exec(q); !errors.Is(err, vfs.ErrTxOver) {
+				return fmt.Errorf("%s after it: %w", q, err)
+			}
+		}
+		return err
+	}, vfs.ErrTxOver},
+	{"committed", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, _ = tx.Exec("rollback; begin immediate")
+		return nil
+	}, vfs.ErrTxOver},
+	{"foreign key", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		_, err := tx.Exec("insert into t(b) values ('nowhere')")
+		return err
+	}, nil},
+	{"quota", batch.Limits{Storage: 200_000}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		for i := range 8 {
+			if err := tx.Put([]byte{byte(i)}, make([]byte, 30_000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, greenroom.ErrQuota},
+	{"too large", batch.Limits{ValueSize: 8192}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
+		return tx.Put([]byte("large"), make([]byte, 10_000))
+	}, nil},
+	{"fault of a read", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: errBoom, Times: faultkv.Forever})
+		for _, err := range tx.List(greenroom.ListOptions{}) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, errBoom},
+	{"fault of the commit's reads", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
+		r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Err: errBoom, Times: faultkv.Forever})
+		return tx.Put([]byte("another key"), nil) // the commit looks for what it replaces
+	}, errBoom},
+}
+
+var errBoom = errors.New("boom")
+
 // TestUpdateFails: whatever keeps a transaction from landing, nothing of it is there, and
 // the next one goes on.
 func TestUpdateFails(t *testing.T) {
-	boom := errors.New("boom")
-	for _, tt := range []struct {
-		name   string
-		limits batch.Limits
-		fn     func(r *rig, tx *greenroom.Tx, cancel func()) error
-		want   error
-	}{
-		{"error", batch.Limits{}, func(*rig, *greenroom.Tx, func()) error { return boom }, boom},
-		{"cancelled", batch.Limits{}, func(_ *rig, _ *greenroom.Tx, cancel func()) error { cancel(); return nil }, context.Canceled},
-		{"rolled back", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			_, err := tx.Exec("rollback")
-			return err
-		}, vfs.ErrTxOver},
-		{"committed by itself", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			_, _ = tx.Exec("commit")
-			_, err := tx.Exec("insert into t(b) values ('new')")
-			return err
-		}, vfs.ErrTxOver},
-		{"committed by itself in a journal", batch.Limits{AtomicBatches: 1, Entries: 64}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			if _, err := tx.Exec("create table big as with n(i) as (select 1 union all select i + 1 from n limit 100) select randomblob(4000) from n"); err != nil {
-				return fmt.Errorf("filling a table: %v", err)
-			}
-			_, err := tx.Exec("end")
-			return err
-		}, vfs.ErrTxOver},
-		{"committed, and it is ignored", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			if _, err := tx.Exec("commit"); !errors.Is(err, vfs.ErrTxOver) {
-				return fmt.Errorf("commit: %w", err)
-			}
-			return nil
-		}, vfs.ErrTxOver},
-		{"rolled back, and on", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			_, err := tx.Exec("rollback")
-			for _, q := range []string{"insert into t(b) values ('new')", "begin immediate", "begin; delete from t", "insert into t(b) values ('new')"} {
-				if _, err := tx.Exec(q); !errors.Is(err, vfs.ErrTxOver) {
-					return fmt.Errorf("%s after it: %w", q, err)
-				}
-			}
-			return err
-		}, vfs.ErrTxOver},
-		{"committed", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			_, _ = tx.Exec("rollback; begin immediate")
-			return nil
-		}, vfs.ErrTxOver},
-		{"foreign key", batch.Limits{}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			_, err := tx.Exec("insert into t(b) values ('nowhere')")
-			return err
-		}, nil},
-		{"quota", batch.Limits{Storage: 200_000}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			for i := range 8 {
-				if err := tx.Put([]byte{byte(i)}, make([]byte, 30_000)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, greenroom.ErrQuota},
-		{"too large", batch.Limits{ValueSize: 8192}, func(_ *rig, tx *greenroom.Tx, _ func()) error {
-			return tx.Put([]byte("large"), make([]byte, 10_000))
-		}, nil},
-		{"fault of a read", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
-			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: boom, Times: faultkv.Forever})
-			for _, err := range tx.List(greenroom.ListOptions{}) {
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		}, boom},
-		{"fault of the commit's reads", batch.Limits{}, func(r *rig, tx *greenroom.Tx, _ func()) error {
-			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeGet, Err: boom, Times: faultkv.Forever})
-			return tx.Put([]byte("another key"), nil) // the commit looks for what it replaces
-		}, boom},
-	} {
+	for _, tt := range failures {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRig(t, tt.limits)
 			r.update(t, create)
@@ -178,6 +197,21 @@ func TestUpdateFails(t *testing.T) {
 				t.Errorf("after the next transaction: %s", got)
 			}
 		})
+	}
+}
+
+// TestUpdateEndedInside: a function that commits through Tx.SQL, which it must not, is told so.
+func TestUpdateEndedInside(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	err := r.actor.Update(ctx, func(tx *greenroom.Tx) error {
+		must(t, create(tx))
+		s, err := tx.SQL()
+		must(t, err)
+		return s.Commit()
+	})
+	wantErr(t, "Update", err, greenroom.ErrClosed)
+	if got := r.holds(t); got != has(1, "old") { // what had been written before
+		t.Errorf("the actor has %s", got)
 	}
 }
 

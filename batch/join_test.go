@@ -20,6 +20,7 @@ func TestJoin(t *testing.T) {
 		b.Put([]byte("late"), nil)
 		o.Put([]byte("own late"), nil)
 		o.Final().Put([]byte("own last"), nil)
+		o.Late(func(*Batch) error { o.Put([]byte("later"), nil); return nil })
 		b.OnCommit(note("late commit"))
 		b.OnAbort(func(error) { note("late abort")() })
 		return nil
@@ -42,7 +43,7 @@ func TestJoin(t *testing.T) {
 		b.Final().Put([]byte("bf"), nil)
 		b.OnCommit(note("b commit"))
 		b.Join(&o)
-		if got, want := keys(&b), []string{"b", "o", "late", "own late", "bf", "of", "own last"}; !slices.Equal(got, want) {
+		if got, want := keys(&b), []string{"b", "o", "late", "own late", "later", "bf", "of", "own last"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		b.Abort(errors.New("too large"))

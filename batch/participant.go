@@ -70,9 +70,10 @@ func awaits(late []Participant, p Participant) bool {
 	})
 }
 
-// Enlisted returns owner's participant in b, or in a batch that is joined to it, or else in
-// one that b is joined to. It returns nil if there is none. A batch that is settled keeps its participants until it is Reset,
-// so a participant that Enlisted doesn't return belongs to an earlier use of the batch.
+// Enlisted returns owner's participant in b, or in a batch that is joined to b, or else in the
+// batch that b is joined to; nil if owner has none. A settled batch keeps its participants
+// until it is Reset, so a participant that Enlisted doesn't return belongs to an earlier use
+// of the batch.
 func (b *Batch) Enlisted(owner any) Participant {
 	for ; b != nil; b = b.into {
 		for p := range b.Participants(owner) {
@@ -127,11 +128,13 @@ func (b *Batch) OnAbort(fn func(reason error)) {
 	b.parts = append(b.parts, part{nil, onFailed(fn)})
 }
 
-// Late has fn called as the Late of a participant.
+// Late has fn called as the Late of a participant: perhaps several times, with another batch
+// each time. What fn stages by In in a part of the actor that b has changed before stays there
+// between these calls.
 func (b *Batch) Late(fn func(*Batch) error) {
 	b.mustBeOpen()
 	if b.into != nil {
-		b.into.Late(fn)
+		b.into.Late(func(into *Batch) error { return b.lateIn(into, onLate(fn)) })
 		return
 	}
 	b.late = append(b.late, onLate(fn))
@@ -224,8 +227,8 @@ func (b *Batch) Settled() bool { return b.settled }
 // reverse of their order; if o is committed after all, Late is called anew. So a participant
 // that keeps something for one commit gives it up in Landed, Failed and Refused.
 //
-// No writes may be staged in o until b is settled: participants of o that are enlisted again
-// stage in b. A batch may be joined to one open batch at a time.
+// Until b is settled, only the Late of o's participants may write in o, and what it writes
+// there belongs to b. A batch may be joined to one open batch at a time.
 // Its Mode is ignored. Joining a settled o panics.
 func (b *Batch) Join(o *Batch) {
 	o.mustBeOpen()
@@ -240,18 +243,23 @@ func (b *Batch) Join(o *Batch) {
 type joined struct{ of *Batch }
 
 func (j joined) Late(b *Batch) error {
-	o := j.of
-	n, last := len(o.ops), len(o.final.ops)
-	for _, p := range o.late {
-		if err := p.Late(b); err != nil {
+	for _, p := range j.of.late {
+		if err := j.of.lateIn(b, p); err != nil {
 			return err
 		}
-		// What a function has staged in its own batch is b's: it stages it anew for another b.
-		b.ops = append(b.ops, o.ops[n:]...)
-		b.final.ops = append(b.final.ops, o.final.ops[last:]...)
-		o.ops, o.final.ops = o.ops[:n], o.final.ops[:last]
 	}
 	return nil
+}
+
+// lateIn calls Late of p with b, to which o is joined. What p writes in o is b's alone: p
+// writes it again if o is committed with another batch.
+func (o *Batch) lateIn(b *Batch, p Participant) error {
+	n, last := len(o.ops), len(o.final.ops)
+	err := p.Late(b)
+	b.ops = append(b.ops, o.ops[n:]...)
+	b.final.ops = append(b.final.ops, o.final.ops[last:]...)
+	o.ops, o.final.ops = o.ops[:n], o.final.ops[:last]
+	return err
 }
 
 func (j joined) Landed() {

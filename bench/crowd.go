@@ -127,7 +127,7 @@ var errStepsEnded = errors.New("the workflow has ended")
 func beginSteps(s *stand, a *actorstore.Actor, i int) worker {
 	type turn struct {
 		more func() bool
-		over func() // is called when there is no more
+		over func() // called after the last step
 	}
 	turns, now := make(chan turn), turn{func() bool { return false }, func() {}}
 	output := noisy(i)

@@ -135,7 +135,7 @@ func (m *fsyncMeter) Add(of *metrics.Metric, n int64) {
 // Observe implements metrics.Sink.
 func (m *fsyncMeter) Observe(*metrics.Metric, time.Duration) {}
 
-// count is the number of fsyncs so far, NaN if there is no engine that tells.
+// count returns the number of fsyncs so far, NaN if the engine doesn't report them.
 func (m *fsyncMeter) count() float64 {
 	if !m.known {
 		return math.NaN()

@@ -55,8 +55,8 @@ type change struct {
 	created, leave bool
 }
 
-// In returns what b does to the connections: the same Tx each time. What is
-// staged while b is being sealed lands too.
+// In returns what b does to the connections: the same Tx each time. What is staged
+// while b is being sealed lands too.
 func (s *Set) In(b *batch.Batch) *Tx {
 	return (*Tx)(batch.In(b, s, func() *participant { return &participant{s: s, b: b} }))
 }

@@ -330,7 +330,7 @@ func TestLeaveToOtherLine(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		r.heard() // which wakes it
 		cs := newCouriers(r.Host)
-		cs.most = 0 // nobody goes
+		cs.most = 0 // no courier sets out
 		m := &mail{trips: map[string]*trip{}}
 		at := way{far, ear.String()}
 		v := &visit{couriers: 2}
@@ -358,7 +358,7 @@ func TestLeaveToOtherLine(t *testing.T) {
 func TestComeAndNotTold(t *testing.T) {
 	bubble(t, Options{}, func(r *rig) {
 		cs := newCouriers(r.Host)
-		cs.most = 0 // nobody goes
+		cs.most = 0 // no courier sets out
 		m := &mail{name: lobby.String(), from: lobby, trips: map[string]*trip{}, stored: true}
 		l := &letter{to: ear.String(), number: 1}
 		cs.mu.Lock()

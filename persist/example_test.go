@@ -47,7 +47,7 @@ func ExampleTx_SetRawState() {
 		return actor.Commit(ctx, &b)
 	}
 	check(set([]byte("\x65hello")))          // a text of five bytes
-	fmt.Println(set([]byte("hello")) != nil) // which is no such value
+	fmt.Println(set([]byte("hello")) != nil) // not a value in CBOR
 	var size *persist.SizeError
 	fmt.Println(errors.As(set(append([]byte{0x5a, 0, 2, 0, 0}, make([]byte, 1<<17)...)), &size), size.What, size.Limit)
 	raw, err := rec.RawState()

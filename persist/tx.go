@@ -39,8 +39,8 @@ type Tx struct {
 	changed    bool     // since the record was written
 	size       int      // of the record that was written, 0 if none was
 
-	// shown is the record as RawState or List showed it last, by the first shown.done of
-	// ops; nil if there is none that can be gone on from.
+	// shown is the record as RawState or List showed it last, with the first shown.done of
+	// ops applied; nil if the next call has to begin anew.
 	shown *Tx
 	base  uint64 // of a Tx that is shown: Record.landings when it began
 }
@@ -163,8 +163,7 @@ func (t *Tx) copyRecord() {
 
 // RawState returns the state, in CBOR, as it will be when the batch lands: by what the
 // batch and those joined to it have asked for so far, on the record as it is now. The slice
-// must not be changed. An error may be one that the commit will
-// fail with.
+// must not be changed. An error may be one that the commit will fail with.
 func (t *Tx) RawState() ([]byte, error) {
 	p, err := t.preview()
 	if err != nil {

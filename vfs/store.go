@@ -154,7 +154,7 @@ func (db *database) landMain(ctx context.Context) error {
 }
 
 // durable waits until everything that was stored is on stable storage. If that fails
-// nobody knows what is.
+// it is not known what is, and the database refuses everything.
 func (db *database) durable(ctx context.Context) error {
 	err := db.actor.Sync(ctx)
 	if err != nil {

@@ -252,7 +252,7 @@ type staged struct {
 	batch  *batch.Batch
 	armed  bool
 	over   bool // the transaction ended before COMMIT was called
-	called bool // Update has called COMMIT: what ends the transaction from now on is no other one
+	called bool // Update has called COMMIT; before that a COMMIT is one of the function's SQL
 
 	applied bool // the commit is not waited for, whatever synchronous is
 

@@ -205,7 +205,7 @@ func (f *walFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	w.mem.Lock()
 	if off == 0 && len(b) == logHeader && w.crowded(db.actor) {
-		// It begins again, and nobody reads what it had. SQLite writes the header alone
+		// It begins again, and no reader needs what it had. SQLite writes the header alone
 		// at no other time; a VFS on top that encrypts writes whole blocks.
 		err = w.file.truncate(h.ctx, 0)
 	}

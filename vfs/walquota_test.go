@@ -17,7 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestWALCheckpointRefused: a checkpoint whose pages the engine refuses stops nobody:
+// TestWALCheckpointRefused: a checkpoint whose pages the engine refuses stops no writer:
 // transactions are stored as long as the log has room, those with synchronous=FULL
 // durably, and a crash finds them. When the engine takes the pages they are stored.
 func TestWALCheckpointRefused(t *testing.T) {

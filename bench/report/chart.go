@@ -37,8 +37,8 @@ var (
 // colours are what verdicts look like; the page's legend says the same.
 var colours = map[verdict]color.RGBA{reached: blue, near: yellow, missed: orange, open: grey}
 
-// A point is a value in a row of a chart, with the interval that it lies in; that is 0 where
-// there is none.
+// A point is a value in a row of a chart, with the interval that it lies in. A value without
+// an interval has zeros there.
 type point struct {
 	row          int // counted from the top
 	x, low, high float64

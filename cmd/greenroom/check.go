@@ -185,8 +185,8 @@ func checkTraces(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.F
 	})
 }
 
-// checkWorkflow yields what is wrong with the workflow of an actor. Rows that are damaged,
-// and keys that nobody knows, are left out: the check of the store has found them.
+// checkWorkflow yields what is wrong with the workflow of an actor. It leaves out
+// damaged rows and unknown keys: the check of the store has found them.
 func checkWorkflow(ctx context.Context, v *actorstore.View) iter.Seq2[actorstore.Finding, error] {
 	return findings(func() (found []actorstore.Finding, err error) {
 		_, damages, err := workflow.Read(ctx, v.Snapshot)

@@ -159,8 +159,8 @@ func (c *removeCommand) run(ctx context.Context, url, actor string, texts []stri
 	})
 }
 
-// prefixEnd returns the key after all keys that begin with prefix, nil if there is none
-// because they are the last ones.
+// prefixEnd returns the first key after all keys that begin with prefix, nil if no key can
+// come after them.
 func prefixEnd(prefix []byte) []byte {
 	end := bytes.Clone(bytes.TrimRight(prefix, "\xff"))
 	if len(end) == 0 {
