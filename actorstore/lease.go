@@ -74,6 +74,7 @@ type host struct {
 	handles map[ID]*Actor // +checklocks:mu
 	// unclaimed are the owner rows that are still to be removed.
 	unclaimed map[ID]unclaim // +checklocks:mu
+	released  released       // +checklocks:mu
 }
 
 // errHostLost is why the handles of a host are fenced whose lease somebody ended.
@@ -139,6 +140,7 @@ func (g *hosting) newHost() *host {
 		hosting: g, every: g.opts.TTL / 3, retry: g.opts.TTL / 24,
 		hurry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 		handles: map[ID]*Actor{}, unclaimed: map[ID]unclaim{},
+		released: released{in: g.store.eng.Incarnation()},
 	}
 	rand.Read(h.id[:]) // never fails
 	h.key = hostKey(h.id)
@@ -207,11 +209,11 @@ func (h *host) run(ctx context.Context) {
 		case surveying <- struct{}{}:
 			surveys.Go(func() {
 				h.survey(ctx)
+				h.giveUp(ctx)
 				<-surveying
 			})
 		default: // one is under way
 		}
-		h.giveUp(ctx)
 		if n%sweepEvery == 0 {
 			h.hosting.sweep(ctx)
 		}

@@ -1,57 +1,126 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// An unclaim is an owner row that is to be removed, so that other hosts may have the
-// actor without asking.
+// An unclaim is an actor whose owner row is to be removed, if it names this host, so that
+// other hosts may have the actor without asking.
 type unclaim struct {
-	row   []byte
-	tries int // how often it may be found missing: the claim is perhaps still to land
+	row   []byte // the row, nil if that isn't known
+	tries int    // how often it may be found missing: the claim is perhaps still to land
 }
 
 // triesInDoubt is how many renewals a claim whose outcome isn't known is looked for: a
 // TTL, in which an engine has long ended what it heard of a lost connection.
 const triesInDoubt = 4
 
+// released are the actors whose owner rows a host has removed lately. A server that takes over
+// and knows less has some of these rows, and nobody else could open the actors then for as
+// long as the host lives.
+type released struct {
+	in         kv.Incarnation // in which all of them were removed
+	ids, older map[ID]bool
+	since      time.Time // of ids
+}
+
+// What a server may lack that takes over is the last seconds: ids are kept for at least
+// releasedFor, unless there are more than maxReleased.
+const (
+	releasedFor = time.Minute
+	maxReleased = 8192
+)
+
+func (r *released) add(id ID) {
+	if now := monotonic(); r.ids == nil || len(r.ids) == maxReleased || now.Sub(r.since) > releasedFor {
+		r.ids, r.older, r.since = map[ID]bool{}, r.ids, now
+	}
+	r.ids[id] = true
+}
+
+// releaseAgain has the owner rows looked for, in a new incarnation of the engine, that were
+// removed in the one before.
+func (h *host) releaseAgain() {
+	in := h.hosting.store.eng.Incarnation()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &h.released
+	if r.in == in || h.lost {
+		return
+	}
+	for _, ids := range []map[ID]bool{r.older, r.ids} {
+		for id := range ids {
+			h.unclaimed[id] = unclaim{tries: max(h.unclaimed[id].tries, 1)}
+		}
+	}
+	h.released = released{in: in}
+}
+
 // leave removes a handle, and its claim. What can't be removed now is tried again with
 // the renewals, and ends with the host.
 func (h *host) leave(a *Actor) {
+	u := unclaim{a.claim, 1}
+	if !a.claimed {
+		u.tries = triesInDoubt
+	}
 	h.mu.Lock()
 	if h.handles[a.id] == a {
 		delete(h.handles, a.id)
 	}
-	lost := h.lost
-	h.mu.Unlock()
-	if a.claim == nil || lost || h.hosting.store.check() != nil {
-		return // a host that has gone has claimed nothing
+	claimed := a.claim != nil && !h.lost && h.hosting.store.check() == nil // a host that has gone has claimed nothing
+	if claimed {
+		h.unclaimed[a.id] = u
 	}
-	u := unclaim{a.claim, 1}
-	if !a.claimed {
-		u.tries = triesInDoubt
-	} else {
+	h.mu.Unlock()
+	if claimed && a.claimed {
 		ctx, cancel := context.WithTimeout(context.Background(), h.every)
 		defer cancel()
-		if _, err := h.remove(ctx, a.id, a.claim); err == nil {
-			return
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.lost {
-		h.unclaimed[a.id] = u
+		_ = h.release(ctx, a.id, u) // it is tried again
 	}
 }
 
-// remove removes an owner row. It is not there to be removed when it is somebody
-// else's by now.
+// release removes the owner row of an actor that the host doesn't have open.
+func (h *host) release(ctx context.Context, id ID, u unclaim) error {
+	in := h.hosting.store.eng.Incarnation()
+	there, err := h.remove(ctx, id, u.row)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch now, ok := h.unclaimed[id]; {
+	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
+	case !there && now.tries > 1:
+		h.unclaimed[id] = unclaim{u.row, now.tries - 1}
+	case in != h.released.in: // it may be there again
+		h.unclaimed[id] = unclaim{tries: 1}
+	default:
+		delete(h.unclaimed, id)
+		h.released.add(id)
+	}
+	return nil
+}
+
+// remove removes an owner row, any of this host if row is nil. It is not there to be removed
+// when it is somebody else's by now, or of an open handle.
 func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err error) {
 	key := headOwnerKey(id)
+	if row == nil {
+		row, err = h.hosting.store.eng.Get(ctx, key, nil)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return false, err
+		}
+		o, damaged := parseOwner(id, row) // a check tells of it
+		if err != nil || damaged != nil || o.Host != h.id || h.handle(id) != nil {
+			return false, nil // the claim of a handle that is opened after this is another row
+		}
+	}
 	err = h.hosting.store.eng.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: key, Value: row}},
 		Ops:    []kv.Op{kv.Clear(key)},
@@ -62,29 +131,16 @@ func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err e
 	return err == nil, err
 }
 
-// giveUp removes the owner rows that are left.
+// giveUp removes the owner rows that are left, and those that are there again.
 func (h *host) giveUp(ctx context.Context) {
+	h.releaseAgain()
 	h.mu.Lock()
-	left := make(map[ID]unclaim, len(h.unclaimed))
-	for id, u := range h.unclaimed {
-		left[id] = u
-	}
+	left := maps.Clone(h.unclaimed)
 	h.mu.Unlock()
 	for id, u := range left {
-		there, err := h.remove(ctx, id, u.row)
-		if err != nil {
+		if h.release(ctx, id, u) != nil {
 			return // they wait for the next renewal
 		}
-		h.mu.Lock()
-		// The actor may have been opened and closed again meanwhile.
-		if now, ok := h.unclaimed[id]; ok && string(now.row) == string(u.row) {
-			if now.tries--; now.tries > 0 && !there {
-				h.unclaimed[id] = now
-			} else {
-				delete(h.unclaimed, id)
-			}
-		}
-		h.mu.Unlock()
 	}
 }
 

@@ -264,13 +264,17 @@ func (t *wakeTable) wake(e *sleeper) {
 	}
 }
 
-// drop removes the row of an actor that doesn't exist, unless it was just written.
+// drop removes the row of an actor that doesn't exist. It was read before that is found out:
+// a row that is written later is of one that has been created since.
 func (t *wakeTable) drop(name string) {
 	h := t.host
 	err := h.onEngine(func(e kv.Engine) error {
 		key := alarmKey(name)
 		old, err := e.Get(h.ctx, key, nil)
 		if err != nil {
+			return err
+		}
+		if _, err := h.store.Lookup(h.ctx, name); !errors.Is(err, actorstore.ErrUnknownActor) {
 			return err
 		}
 		return e.Commit(h.ctx, &kv.Commit{
