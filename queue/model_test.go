@@ -25,6 +25,7 @@ type modelMessage struct {
 	leased     bool
 	nonce      uint64      // of the receipt by which it is leased
 	by         *modelBatch // that has claimed it
+	again      uint32      // not 0: that batch may receive it, which was handed out so often
 	freed      time.Time   // when the last batch that had claimed it was settled
 }
 
@@ -278,7 +279,7 @@ func (m *model) landed(mb *modelBatch) {
 func (m *model) giveUp(mb *modelBatch) {
 	m.open = slices.DeleteFunc(m.open, func(o *modelBatch) bool { return o == mb })
 	for _, msg := range mb.claimed {
-		msg.by, msg.freed = nil, time.Now()
+		msg.by, msg.again, msg.freed = nil, 0, time.Now()
 	}
 }
 
@@ -287,4 +288,5 @@ func (mb *modelBatch) claim(msg *modelMessage) {
 		msg.by = mb
 		mb.claimed = append(mb.claimed, msg)
 	}
+	msg.again = 0
 }

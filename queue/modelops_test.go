@@ -92,11 +92,14 @@ func (m *model) receive(mb *modelBatch) {
 	m.note("receive %+v: %v, %v", o, ids(msgs), err)
 	must(m.r.t, err)
 	want := m.visible(o.Names, time.Now())
-	for _, msg := range mb.added {
-		if msg.by == nil && msg.hidden.IsZero() && (len(o.Names) == 0 || slices.Contains(o.Names, msg.name)) {
+	for _, msg := range slices.Concat(mb.added, mb.claimed) {
+		if (msg.by == nil && msg.hidden.IsZero() || msg.again > 0) && !slices.Contains(want, msg) &&
+			(len(o.Names) == 0 || slices.Contains(o.Names, msg.name)) {
 			want = append(want, msg)
 		}
 	}
+	own := func(msg *modelMessage) int { return min(slices.Index(mb.added, msg), 0) } // -1: it isn't
+	slices.SortFunc(want, func(a, b *modelMessage) int { return cmp.Or(cmp.Compare(own(a), own(b)), cmp.Compare(a.id, b.id)) })
 	want = want[:min(len(want), o.Count)]
 	if len(msgs) != len(want) {
 		m.r.t.Errorf("got %v, want %d messages", ids(msgs), len(want))
@@ -104,7 +107,7 @@ func (m *model) receive(mb *modelBatch) {
 	}
 	for i, msg := range want {
 		got := msgs[i]
-		if got.ID != msg.id || got.Name != msg.name || text(m.r.t, got.Body) != msg.body || got.Deliveries != msg.deliveries+1 {
+		if got.ID != msg.id || got.Name != msg.name || text(m.r.t, got.Body) != msg.body || got.Deliveries != max(msg.deliveries, msg.again)+1 {
 			m.r.t.Errorf("got %+v, want %+v", got, msg)
 		}
 		mb.claim(msg)
@@ -191,7 +194,9 @@ func (m *model) settle(mb *modelBatch) {
 		wantErr(m.r.t, "settle", err, want)
 		return
 	}
+	again := msg.again
 	mb.claim(msg)
+	msg.again = again
 	mb.commit = append(mb.commit, then)
 }
 
@@ -208,8 +213,12 @@ func (m *model) act(mb *modelBatch, r Receipt, msg *modelMessage, deliveries uin
 		what = "nack"
 		err = m.r.q.In(&mb.b).Nack(ctx, r, delay)
 		var dead ID
-		if err == nil && msg != nil && deliveries >= modelReceives && len(msg.name) == 1 {
+		switch {
+		case err != nil || msg == nil:
+		case deliveries >= modelReceives && len(msg.name) == 1:
 			dead = m.r.q.next - 1
+		case delay == 0:
+			defer func() { msg.again = deliveries }()
 		}
 		then = func() {
 			if dead != 0 {

@@ -119,7 +119,8 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 
 // Receive stages that messages are handed out, and returns them; it never waits, and
 // returns none when none is visible now. Behind those that are stored come those that the
-// same batch has enqueued without a delay. No other receiver gets them until the batch is
+// same batch has enqueued without a delay. Those that it gives back without one are in their
+// places again. No other receiver gets them until the batch is
 // settled. If it doesn't land they were not received, and the receipts are void. The same
 // batch may settle what it has received: a message that it enqueues and completes is never
 // stored, and its id is used up. Dead letters that the batch makes can be received when it
@@ -140,12 +141,17 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 	q.mu.Lock()
 	err = tx.begin()
 	q.mu.Unlock()
-	var claimed []*change
+	type claim struct {
+		c   *change
+		was change
+	}
+	var claims []claim
 	for err == nil && len(msgs) < o.Count {
 		var c *change
 		if c, err = tx.first(o.Names); c == nil {
 			break
 		}
+		was := *c
 		var m *Message
 		m, err = tx.hand(ctx, c, o)
 		switch {
@@ -156,40 +162,73 @@ func (tx *Tx) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message, 
 			msgs = append(msgs, m)
 			fallthrough
 		default:
-			claimed = append(claimed, c)
+			claims = append(claims, claim{c, was})
 		}
 	}
 	if err == nil {
 		return msgs, nil
 	}
 	q.mu.Lock()
-	for _, c := range claimed {
-		tx.unclaim(c)
+	for _, cl := range claims {
+		if cl.was.back {
+			*cl.c = cl.was
+		} else {
+			tx.unclaim(cl.c)
+		}
 	}
 	q.mu.Unlock()
 	return nil, fmt.Errorf("queue: receive: %w", err)
 }
 
-// first claims the first visible message: a stored one, else one that tx adds; nil if there
-// is none.
+// first claims the first visible message: one that is stored, or that tx gives back or adds;
+// nil if there is none.
 func (tx *Tx) first(names []string) (*change, error) {
 	q := tx.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due()
 	it := cmp.Or(q.index.first(names), tx.adds.first(names))
+	if c := tx.firstBack(names); c != nil && (it == nil || c.it.before(it)) {
+		return c, nil
+	}
 	if it == nil {
 		return nil, nil
 	}
 	return tx.claim(it)
 }
 
+// firstBack returns the first message that tx has received and given back, nil if there is none.
+//
+// +checklocks:tx.q.mu
+func (tx *Tx) firstBack(names []string) (first *change) {
+	if !tx.back {
+		return nil
+	}
+	for _, c := range tx.changes {
+		if c.back && !c.remove && (first == nil || c.it.before(first.it)) && (len(names) == 0 || slices.Contains(names, c.name)) {
+			first = c
+		}
+	}
+	return first
+}
+
+// before says whether a batch that adds one of two messages, or both, hands out it first.
+func (it *item) before(other *item) bool {
+	if own := it.line == nil; own != (other.line == nil) {
+		return !own
+	}
+	return it.id < other.id
+}
+
 // hand stages that a message is handed out.
 func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message, error) {
 	q, it := tx.q, c.it
-	value, err := q.value(ctx, it)
-	if err != nil {
-		return nil, err
+	value := c.rec
+	if value == nil {
+		var err error
+		if value, err = q.value(ctx, it); err != nil {
+			return nil, err
+		}
 	}
 	r, err := parseRecord(value)
 	if err != nil {
@@ -198,7 +237,7 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 	now := q.millis()
 	m := &Message{
 		ID: it.id, Name: r.name, Body: slices.Clone(r.body), Created: time.UnixMilli(r.created),
-		Deliveries: it.deliveries + 1, q: q, grant: newGrant(),
+		Deliveries: c.to.deliveries + 1, q: q, grant: newGrant(),
 	}
 	if m.Deliveries == 0 { // it has gone round
 		m.Deliveries = 1
@@ -221,7 +260,7 @@ func (tx *Tx) hand(ctx context.Context, c *change, o *ReceiveOptions) (*Message,
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) lease(c *change, r *record, to lease, now int64) {
-	c.to, c.rec = to, nil
+	c.to, c.rec, c.back = to, nil, false
 	if tx.q.opts.Plain {
 		return
 	}

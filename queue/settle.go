@@ -64,6 +64,8 @@ func (tx *Tx) Nack(ctx context.Context, r Receipt, delay time.Duration) error {
 			return
 		}
 		tx.lease(c, rec, to, now)
+		c.back, c.name = delay == 0, rec.name
+		tx.back = tx.back || c.back
 	})
 }
 

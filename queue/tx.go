@@ -34,6 +34,7 @@ type Tx struct {
 	adds    additions
 	free    int // adds that don't count against the limit: dead letters
 	changes []*change
+	back    bool          // one of them is back, or was
 	bad     []Quarantined // to be removed
 	keys    []*keyed      // that the adds take
 	forget  []*keyed      // that are over
@@ -108,6 +109,8 @@ type change struct {
 	rec    []byte // the value to be stored, nil: what is stored, or added, stays
 	grave  *item  // the dead letter that takes its place, nil: none does
 	to     lease  // what follows, unless the message is removed
+	back   bool   // it was received and given back, to be handed out again at once
+	name   string // of a message that is back
 	// answer goes to who waits for it, if the message is removed.
 	answer  answer
 	granted *grant          // it is handed out, nil: it isn't
@@ -153,7 +156,7 @@ func (tx *Tx) reset() {
 	clear(tx.writes[:cap(tx.writes)])
 	tx.adds, tx.changes, tx.writes = tx.adds[:0], tx.changes[:0], tx.writes[:0]
 	tx.bad, tx.keys, tx.forget, tx.told = nil, nil, nil, nil
-	tx.free, tx.grown, tx.landed, tx.settled, tx.spare, tx.spared = 0, 0, 0, nil, change{}, false
+	tx.back, tx.free, tx.grown, tx.landed, tx.settled, tx.spare, tx.spared = false, 0, 0, 0, nil, change{}, false
 }
 
 // maxKept bounds what a Tx keeps when it isn't used.
