@@ -91,10 +91,8 @@ func (w *suitor) stay(ctx context.Context, v *visit, owned []byte) error {
 			pause = min(pause, left+time.Millisecond)
 		}
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", &InUseError{Host: v.row.info(v.host)}, ctx.Err())

@@ -77,6 +77,7 @@ type request struct {
 type Set struct {
 	actor  *actorstore.Actor
 	opts   Options
+	meter  metrics.Meter
 	limit  int    // bytes of a record
 	unkeep func() // lets another Set keep the namespace
 	end    sync.Once
@@ -119,6 +120,7 @@ func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (_ *Set, 
 		requests: map[request][]*Conn{},
 		events:   map[string][]*Conn{},
 	}
+	s.meter.To = s.opts.Metrics
 	if err := s.restore(ctx); err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func (s *Set) restore(ctx context.Context) error {
 			s.opts.Logger.Error("a stored connection can't be read and is left alone",
 				"actor", s.actor.ID().String(), "connection", string(e.ID), "error", e.Err)
 			s.quarantined = append(s.quarantined, Quarantined{e.ID, e.Size, e.Err, e.Damaged, e.Stray})
-			s.count(metricQuarantined, 1)
+			s.meter.Count(metricQuarantined, 1)
 			continue
 		}
 		c := &Conn{set: s, rec: *e.Record, prior: batch.Stored(e.Size)}
@@ -183,7 +185,7 @@ func (s *Set) leave(c *Conn) {
 	for _, event := range c.rec.Subscriptions {
 		without(s.events, event, c)
 	}
-	s.count(metricDisconnected, 1)
+	s.meter.Count(metricDisconnected, 1)
 }
 
 // without removes c from the list under k, and the list when it is empty.

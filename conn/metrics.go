@@ -11,17 +11,8 @@ func Metrics() []*metrics.Metric {
 }
 
 var (
-	metricCreated      = counter("conn_created", "Connections that were made")
-	metricDisconnected = counter("conn_disconnected", "Connections that were disconnected")
-	metricSaved        = counter("conn_saved", "Records of connections that were stored")
-	metricQuarantined  = counter("conn_quarantined", "Stored records that can't be read")
+	metricCreated      = metrics.NewCounter("conn_created", "Connections that were made")
+	metricDisconnected = metrics.NewCounter("conn_disconnected", "Connections that were disconnected")
+	metricSaved        = metrics.NewCounter("conn_saved", "Records of connections that were stored")
+	metricQuarantined  = metrics.NewCounter("conn_quarantined", "Stored records that can't be read")
 )
-
-func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
-
-// count adds n to a metric, if anybody wants to know.
-func (s *Set) count(m *metrics.Metric, n int) {
-	if s.opts.Metrics != nil && n > 0 {
-		s.opts.Metrics.Add(m, int64(n))
-	}
-}

@@ -376,7 +376,7 @@ func (s *Set) install(ch *change) {
 	c.rec.State, c.rec.Subscriptions = ch.rec.State, ch.rec.Subscriptions
 	if ch.created {
 		s.enter(c)
-		s.count(metricCreated, 1)
+		s.meter.Count(metricCreated, 1)
 	}
 	switch {
 	case ch.leave:
@@ -384,7 +384,7 @@ func (s *Set) install(ch *change) {
 		s.leave(c)
 	case !c.ephemeral:
 		c.prior = batch.Stored(ch.rec.Size())
-		s.count(metricSaved, 1)
+		s.meter.Count(metricSaved, 1)
 	}
 }
 

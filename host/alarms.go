@@ -1,7 +1,7 @@
 package host
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/tidwall/btree"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
@@ -30,11 +32,11 @@ type wakeTable struct {
 	host *Host
 
 	mu     sync.Mutex
-	heap   sleepers            // +checklocks:mu
-	of     map[string]*sleeper // +checklocks:mu
-	rung   map[string]bool     // those that are being woken by the table  +checklocks:mu
-	poke   chan struct{}       // of one: the heap has changed
-	ctx    context.Context     // ends with close
+	next   *btree.BTreeG[*sleeper] // +checklocks:mu
+	of     map[string]*sleeper     // +checklocks:mu
+	rung   map[string]bool         // those that are being woken by the table  +checklocks:mu
+	poke   chan struct{}           // of one: next has changed
+	ctx    context.Context         // ends with close
 	end    context.CancelFunc
 	closed bool // +checklocks:mu
 	work   sync.WaitGroup
@@ -45,29 +47,11 @@ type sleeper struct {
 	name     string
 	at       time.Time
 	failures int // attempts to wake it, in a row
-	index    int // in the heap
 }
 
-// sleepers is a heap by time.
-type sleepers []*sleeper
-
-func (s sleepers) Len() int           { return len(s) }
-func (s sleepers) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
-func (s sleepers) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
-}
-func (s *sleepers) Push(x any) {
-	e := x.(*sleeper)
-	e.index = len(*s)
-	*s = append(*s, e)
-}
-func (s *sleepers) Pop() any {
-	old := *s
-	e := old[len(old)-1]
-	old[len(old)-1] = nil
-	*s = old[:len(old)-1]
-	return e
+// before is the order in which actors are woken.
+func (e *sleeper) before(o *sleeper) bool {
+	return cmp.Or(e.at.Compare(o.at), cmp.Compare(e.name, o.name)) < 0
 }
 
 // wakers bounds how many actors are being woken by the table at once.
@@ -75,7 +59,10 @@ const wakers = 16
 
 // newWakeTable returns an empty table.
 func newWakeTable(h *Host) *wakeTable {
-	t := &wakeTable{host: h, of: map[string]*sleeper{}, rung: map[string]bool{}, poke: make(chan struct{}, 1)}
+	t := &wakeTable{
+		host: h, of: map[string]*sleeper{}, rung: map[string]bool{}, poke: make(chan struct{}, 1),
+		next: btree.NewBTreeGOptions((*sleeper).before, btree.Options{NoLocks: true}),
+	}
 	t.ctx, t.end = context.WithCancel(h.ctx)
 	return t
 }
@@ -141,22 +128,23 @@ func (t *wakeTable) add(name string, at time.Time, failures int) {
 	if t.closed {
 		return
 	}
-	switch e := t.of[name]; {
-	case e == nil:
+	e := t.of[name]
+	if e == nil {
 		e = &sleeper{name: name, at: at, failures: failures}
 		t.of[name] = e
-		heap.Push(&t.heap, e)
-	case at.Before(e.at):
+	} else if at.Before(e.at) {
+		t.next.Delete(e)
 		e.at = at
-		heap.Fix(&t.heap, e.index)
 	}
+	t.next.Set(e)
 	select {
 	case t.poke <- struct{}{}:
 	default:
 	}
 }
 
-// take forgets an actor, and says whether it was known.
+// take forgets an actor, which is being woken or destroyed, and says whether it was known, so
+// that it may have a row.
 func (t *wakeTable) take(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,14 +153,14 @@ func (t *wakeTable) take(name string) bool {
 		return t.rung[name]
 	}
 	delete(t.of, name)
-	heap.Remove(&t.heap, e.index)
+	t.next.Delete(e)
 	return true
 }
 
 func (t *wakeTable) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.heap)
+	return t.next.Len()
 }
 
 // close ends the waking, not what has been woken.
@@ -189,14 +177,15 @@ func (t *wakeTable) close() {
 func (t *wakeTable) due() (e *sleeper, in time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.heap) == 0 {
+	e, ok := t.next.Min()
+	if !ok {
 		return nil, -1
 	}
-	if in = t.heap[0].at.Sub(t.host.clock()); in > 0 {
+	if in = e.at.Sub(t.host.clock()); in > 0 {
 		// Timers don't count the time that a machine is suspended.
 		return nil, min(in, time.Minute)
 	}
-	e = heap.Pop(&t.heap).(*sleeper)
+	t.next.PopMin()
 	delete(t.of, e.name)
 	t.rung[e.name] = true
 	return e, 0
@@ -248,7 +237,7 @@ func (t *wakeTable) wake(e *sleeper) {
 		var l *life
 		if l, err = h.enter(t.ctx, a, nil, false); err == nil {
 			l.leave()
-			h.count(metricAlarms, 1)
+			h.meter.Count(metricAlarms, 1)
 			return
 		}
 	}
@@ -331,10 +320,6 @@ func (l *life) replaceMark(op kv.Op) {
 		l.report("note when it must be woken", err) // else it is woken too early
 	}
 }
-
-// waking takes an actor that is being woken out of the table, and says whether it may
-// have a row.
-func (t *wakeTable) waking(l *life) bool { return t.take(l.name) }
 
 // lookAgain is when an actor is woken that has nothing to do but events of which its type has
 // no action: a later version of the type may have it.

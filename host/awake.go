@@ -113,7 +113,7 @@ func (h *Host) room(ctx context.Context, name string, courier bool) error {
 	ch := make(chan struct{})
 	remove := h.waiters.add(ch, courier)
 	h.evict()
-	h.count(metricCrowded, 1)
+	h.meter.Count(metricCrowded, 1)
 	h.mu.Unlock()
 	var err error
 	select {
@@ -178,7 +178,7 @@ func (w *waiters) next() chan struct{} {
 func (h *Host) evict() {
 	for h.leaving < h.waiters.len() && h.idle.Len() > 0 {
 		l := h.idle.Front().Value.(*life)
-		h.count(metricEvicted, 1)
+		h.meter.Count(metricEvicted, 1)
 		l.rest()
 	}
 }

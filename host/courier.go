@@ -123,7 +123,7 @@ func (cs *couriers) take(from Address, in kv.Incarnation, letters []*letter, las
 	}
 	switch {
 	case last && cs.held+size > 2*maxHeld:
-		cs.host.count(metricUndeliverable, int64(len(letters)))
+		cs.host.meter.Count(metricUndeliverable, int64(len(letters)))
 		cs.host.log.Error("host: messages of a destroyed actor are dropped", slog.String("from", m.name), slog.Int("messages", len(letters)))
 	case last || !m.stored && cs.held+size <= cs.limit:
 		for _, l := range letters {
@@ -286,7 +286,7 @@ func (cs *couriers) carry(t *trip, which int) {
 		return
 	}
 	if err != nil {
-		h.count(metricRetried, 1)
+		h.meter.Count(metricRetried, 1)
 		h.log.Warn("host: message to another actor", slog.String("actor", t.mail.name), slog.String("to", t.to), slog.Any("error", err))
 	}
 	cs.returned(t, which, err)
@@ -356,7 +356,7 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 
 // dropped tells of a letter that can't come.
 func (h *Host) dropped(from Address, l *letter, err error) {
-	h.count(metricUndeliverable, 1)
+	h.meter.Count(metricUndeliverable, 1)
 	h.log.Error("host: message is dropped", slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name), slog.Any("error", err))
 }
 

@@ -36,7 +36,7 @@ func (l *life) remove() error {
 	} else {
 		l.host.alarms.destroyed(l)
 		l.host.away.drop(l.name, "the actor is gone")
-		l.host.count(metricDestroyed, 1)
+		l.host.meter.Count(metricDestroyed, 1)
 	}
 	l.gate.destroyed(err)
 	l.shut(false)

@@ -157,9 +157,7 @@ func (f *flow) wait(s workflow.Status, again time.Duration) bool {
 	}
 	var retry <-chan time.Time
 	if again >= 0 {
-		timer := time.NewTimer(again)
-		defer timer.Stop()
-		retry = timer.C
+		retry = time.After(again)
 	}
 	select {
 	case <-f.poke:

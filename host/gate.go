@@ -82,7 +82,7 @@ func (g *gate) sync(seq uint64) error {
 	}
 	l := g.life
 	newest := l.actor.Seq()
-	l.host.count(metricSyncs, 1)
+	l.host.meter.Count(metricSyncs, 1)
 	if err := l.actor.Sync(l.steady); err != nil {
 		l.log.Error("host: wait for stable storage", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)

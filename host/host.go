@@ -65,7 +65,7 @@ type Host struct {
 	owners   map[*action]*kind // whose actions they are
 	opts     Options
 	log      *slog.Logger
-	meter    metrics.Sink
+	meter    metrics.Meter
 	alarms   *wakeTable
 	away     transports
 	couriers *couriers
@@ -99,7 +99,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 		lives: map[string]*life{}, idle: list.New(),
 	}
 	h.started = h.clock()
-	h.log, h.meter = h.opts.Logger, h.opts.Metrics
+	h.log, h.meter.To = h.opts.Logger, h.opts.Metrics
 	for _, t := range types {
 		if err := h.add(t); err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	}
 	o.Logger = cmp.Or(o.Logger, h.log)
 	if o.Metrics == nil {
-		o.Metrics = h.meter
+		o.Metrics = h.meter.To
 	}
 	store, err := greenroom.New(ctx, engine, &o)
 	if err != nil {

@@ -30,13 +30,13 @@ func (c *Context) take(from Address, letters []*letter) (came int, err error) {
 	before := known
 	for _, l := range letters {
 		if known.has(l) {
-			c.life.host.count(metricRepeated, 1)
+			c.life.host.meter.Count(metricRepeated, 1)
 			came++
 			continue
 		}
 		switch err = c.receive(l); {
 		case err == nil:
-			c.life.host.count(metricArrived, 1)
+			c.life.host.meter.Count(metricArrived, 1)
 		case hopeless(err):
 			c.life.host.dropped(from, l, err)
 			err = nil

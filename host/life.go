@@ -109,8 +109,8 @@ func (l *life) main() {
 		l.dontWake(err)
 		return
 	}
-	l.host.observe(metricWakeTime, time.Since(began))
-	l.host.count(metricWoken, 1)
+	l.host.meter.Observe(metricWakeTime, time.Since(began))
+	l.host.meter.Count(metricWoken, 1)
 	h := l.host
 	h.mu.Lock()
 	l.phase, l.began = awake, h.clock()
@@ -200,7 +200,7 @@ func (l *life) fallAsleep() {
 	ready := l.waiting() || l.unsent()
 	l.shut(false)
 	l.host.alarms.asleep(l, ready)
-	l.host.count(metricSlept, 1)
+	l.host.meter.Count(metricSlept, 1)
 	l.host.forget(l)
 	l.missed()
 	close(l.left)
@@ -212,7 +212,7 @@ func (l *life) close() {
 	if l.destroy && err == nil {
 		_ = l.remove() // it has told
 	} else {
-		l.host.count(metricLost, 1)
+		l.host.meter.Count(metricLost, 1)
 		if err != nil {
 			l.log.Error("host: actor was lost", slog.Any("error", err))
 		}

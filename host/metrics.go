@@ -1,10 +1,6 @@
 package host
 
-import (
-	"time"
-
-	"github.com/greenroomdb/greenroom/metrics"
-)
+import "github.com/greenroomdb/greenroom/metrics"
 
 // Metrics returns what a Host tells Options.Metrics, for a Sink that wants to know
 // beforehand. The packages that it uses have their own.
@@ -17,10 +13,10 @@ func Metrics() []*metrics.Metric {
 }
 
 var (
-	metricTurns    = counter("host_turns", "Turns that were run")
-	metricFailed   = counter("host_turns_failed", "Turns that did not land")
-	metricSyncs    = counter("host_syncs", "Waits for stable storage, each for all turns that were made meanwhile")
-	metricTurnTime = timer("host_turn", "How long turns took, without the wait for stable storage")
+	metricTurns    = metrics.NewCounter("host_turns", "Turns that were run")
+	metricFailed   = metrics.NewCounter("host_turns_failed", "Turns that did not land")
+	metricSyncs    = metrics.NewCounter("host_syncs", "Waits for stable storage, each for all turns that were made meanwhile")
+	metricTurnTime = metrics.NewTimer("host_turn", "How long turns took, without the wait for stable storage")
 
 	metricWoken     = actors("woken")
 	metricSlept     = actors("slept")
@@ -29,7 +25,7 @@ var (
 	metricEvicted   = actors("evicted")
 	metricCrowded   = actors("waited for room")
 	metricAlarms    = actors("woken by an alarm")
-	metricWakeTime  = timer("host_wake", "How long waking took")
+	metricWakeTime  = metrics.NewTimer("host_wake", "How long waking took")
 
 	metricSent          = messages("sent")
 	metricArrived       = messages("arrived")
@@ -38,28 +34,8 @@ var (
 	metricUndeliverable = messages("dropped")
 )
 
-func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
+var actors = metrics.Labelled("host_actors", "what",
+	"Actors, by what happened to them")
 
-func timer(name, help string) *metrics.Metric {
-	return &metrics.Metric{Kind: metrics.Timer, Name: name, Help: help}
-}
-
-func actors(what string) *metrics.Metric {
-	return &metrics.Metric{Name: "host_actors", Label: "what", Value: what, Help: "Actors, by what happened to them"}
-}
-
-func messages(what string) *metrics.Metric {
-	return &metrics.Metric{Name: "host_messages", Label: "what", Value: what, Help: "Messages from one actor to another, by what happened to them"}
-}
-
-func (h *Host) count(m *metrics.Metric, n int64) {
-	if h.meter != nil {
-		h.meter.Add(m, n)
-	}
-}
-
-func (h *Host) observe(m *metrics.Metric, d time.Duration) {
-	if h.meter != nil {
-		h.meter.Observe(m, max(d, 0))
-	}
-}
+var messages = metrics.Labelled("host_messages", "what",
+	"Messages from one actor to another, by what happened to them")

@@ -23,7 +23,7 @@ func (l *life) open() (err error) {
 	}
 	l.actor, l.clock = l.door.Lower(), l.door.Clock()
 	l.existed = l.actor.Used() > 0
-	l.known = l.host.alarms.waking(l)
+	l.known = l.host.alarms.take(l.name)
 	for _, part := range []func() error{l.openAccount, l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err

@@ -87,7 +87,7 @@ func (c *Context) Send(to Address, s queue.Send) error {
 	}
 	c.Batch().Put(letterKey(l.number), l.append(nil))
 	c.letters = append(c.letters, l)
-	c.life.host.count(metricSent, 1)
+	c.life.host.meter.Count(metricSent, 1)
 	c.sent(s.Name, traces.String(eventTo, l.to))
 	return nil
 }
@@ -199,13 +199,12 @@ func (l *life) expectArrival() {
 // awaitArrival waits a moment for what the actor has sent when it was about to sleep: what
 // comes after that wakes it again, to sleep and to send once more.
 func (l *life) awaitArrival() {
-	timer := time.NewTimer(arrivalTime)
-	defer timer.Stop()
+	over := time.After(arrivalTime)
 	for !l.out.empty() && l.actor.Err() == nil {
 		select {
 		case t := <-l.inner:
 			apart(func() { l.exec(t) })
-		case <-timer.C:
+		case <-over:
 			return
 		case <-l.actor.Done():
 		}

@@ -222,13 +222,13 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 		err = c.unknown(cause, err)
 	}
 	if err != nil {
-		l.host.count(metricFailed, 1)
+		l.host.meter.Count(metricFailed, 1)
 		l.logFailure(t, err)
 	} else {
 		l.destroy = l.destroy || c.destroy
 	}
-	l.host.count(metricTurns, 1)
-	l.host.observe(metricTurnTime, time.Since(began))
+	l.host.meter.Count(metricTurns, 1)
+	l.host.meter.Observe(metricTurnTime, time.Since(began))
 	l.gate.push(output{turn: t, err: err, send: c.out, seq: l.actor.Seq(), destroy: err == nil && c.destroy})
 }
 

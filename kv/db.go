@@ -20,6 +20,8 @@ type DB struct {
 	tr   Transactor
 	opts DBOptions
 	name *txMetrics
+
+	meter metrics.Meter
 }
 
 // DBOptions are the options of NewDB. The zero value is what a nil *DBOptions means.
@@ -77,7 +79,7 @@ func NewDB(e Engine, opts *DBOptions) (*DB, error) {
 		db.opts = *opts
 	}
 	db.opts.setDefaults(e.Limits())
-	db.name = db.opts.Names.find("")
+	db.name, db.meter.To = db.opts.Names.find(""), db.opts.Metrics
 	return db, nil
 }
 
@@ -148,7 +150,7 @@ func (db *DB) Begin(ctx context.Context) (*Tx, error) {
 	}
 	tx := newTx(db, false)
 	tx.metered, tx.begun = true, db.begin()
-	db.count(db.name.attempts, 1)
+	db.meter.Count(db.name.attempts, 1)
 	return tx, nil
 }
 

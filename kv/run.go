@@ -16,13 +16,13 @@ func (db *DB) run(ctx context.Context, readOnly bool, fn func(tx *Tx) error) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		db.count(db.name.attempts, 1)
+		db.meter.Count(db.name.attempts, 1)
 		err := db.try(ctx, readOnly, fn)
 		if err == nil || !Retryable(err) {
 			return err
 		}
 		if errors.Is(err, ErrConflict) {
-			db.count(db.name.conflicts, 1)
+			db.meter.Count(db.name.conflicts, 1)
 		}
 		if db.opts.MaxAttempts > 0 && n >= db.opts.MaxAttempts {
 			return fmt.Errorf("kv: gave up after %d attempts: %w", n, err)
@@ -55,10 +55,8 @@ func (db *DB) pause(ctx context.Context, n int) error {
 	if longest <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(rand.N(longest))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(rand.N(longest)):
 		return ctx.Err()
 	case <-ctx.Done():
 		return ctx.Err()

@@ -199,7 +199,7 @@ func (tx *Tx) release() {
 		// would help, and the next call of a broken engine reports it again.
 		_ = tx.attempt.Close()
 	}
-	tx.db.count(tx.db.name.bytesRead, tx.bytesRead)
+	tx.db.meter.Count(tx.db.name.bytesRead, tx.bytesRead)
 	if tx.metered {
 		tx.db.end(tx.begun)
 	}
@@ -211,7 +211,7 @@ func (tx *Tx) wrote(c *TxCommit) {
 	for i := range c.Ops {
 		n += len(c.Ops[i].Key) + len(c.Ops[i].Value)
 	}
-	tx.db.count(tx.db.name.bytesWritten, int64(n))
+	tx.db.meter.Count(tx.db.name.bytesWritten, int64(n))
 }
 
 // Versionstamp returns the stamp of the transaction's commit: the 10 bytes that its

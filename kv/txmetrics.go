@@ -63,25 +63,18 @@ func (n *TxNames) find(name string) *txMetrics {
 	return n.names[otherTx]
 }
 
-// count adds to a counter, if anybody wants to know.
-func (db *DB) count(m *metrics.Metric, n int64) {
-	if db.opts.Metrics != nil && n > 0 {
-		db.opts.Metrics.Add(m, n)
-	}
-}
-
 // begin counts a transaction that begins; end must follow, with what it returned.
 func (db *DB) begin() (begun time.Time) {
 	if db.opts.Metrics == nil {
 		return begun
 	}
-	db.count(db.name.begun, 1)
+	db.meter.Count(db.name.begun, 1)
 	return db.opts.Now()
 }
 
 func (db *DB) end(begun time.Time) {
 	if db.opts.Metrics != nil {
-		db.count(db.name.ended, 1)
-		db.opts.Metrics.Observe(db.name.time, db.opts.Now().Sub(begun))
+		db.meter.Count(db.name.ended, 1)
+		db.meter.Observe(db.name.time, db.opts.Now().Sub(begun))
 	}
 }

@@ -41,3 +41,31 @@ type Sink interface {
 	// Observe records one duration of a Timer.
 	Observe(m *Metric, d time.Duration)
 }
+
+// A Meter tells To, unless that is nil. It may be copied.
+type Meter struct{ To Sink }
+
+// Count tells of n more, if it is more than none.
+func (m Meter) Count(metric *Metric, n int64) {
+	if m.To != nil && n > 0 {
+		m.To.Add(metric, n)
+	}
+}
+
+// Observe tells of a duration. One below 0, by a clock that was set back, is 0.
+func (m Meter) Observe(metric *Metric, d time.Duration) {
+	if m.To != nil {
+		m.To.Observe(metric, max(d, 0))
+	}
+}
+
+// NewCounter returns a Counter without a label.
+func NewCounter(name, help string) *Metric { return &Metric{Name: name, Help: help} }
+
+// NewTimer returns a Timer without a label.
+func NewTimer(name, help string) *Metric { return &Metric{Kind: Timer, Name: name, Help: help} }
+
+// Labelled returns what makes the Counters of one name, one for each value of the label.
+func Labelled(name, label, help string) func(value string) *Metric {
+	return func(value string) *Metric { return &Metric{Name: name, Label: label, Value: value, Help: help} }
+}

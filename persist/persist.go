@@ -111,6 +111,7 @@ type Record struct {
 	actor *actorstore.Actor
 	opts  Options
 	log   *slog.Logger
+	meter metrics.Meter
 	limit int    // of the record, in bytes
 	free  func() // gives the namespace back
 	input []byte // nil: none
@@ -142,6 +143,7 @@ type Record struct {
 // of the actor.
 func Open(ctx context.Context, actor *actorstore.Actor, opts *Options) (*Record, error) {
 	r := &Record{actor: actor, opts: opts.orDefault()}
+	r.meter.To = r.opts.Metrics
 	r.log = r.opts.Logger.With("actor", actor.ID().String())
 	l := actor.Limits()
 	r.limit = min(l.ValueSize, l.Payload-batch.WrapperBytes-len(recordKey()))

@@ -237,10 +237,10 @@ func (s *Schedule) run(f *Firing, action Action) {
 	}
 	f.batch.Abort(err) // settled already if it has landed
 	if err == nil {
-		r.count(metricEventsDone, 1)
-		r.observe(metricEventTime, time.Since(began))
+		r.meter.Count(metricEventsDone, 1)
+		r.meter.Observe(metricEventTime, time.Since(began))
 	} else {
-		r.count(metricEventsFailed, 1)
+		r.meter.Count(metricEventsFailed, 1)
 		s.failed(ctx, f, err)
 	}
 	r.mu.Lock()
@@ -326,7 +326,7 @@ func (s *Schedule) failed(ctx context.Context, f *Firing, cause error) {
 	r.log.Error("persist: action failed", append(s.about(e, cause), slog.Int("attempt", f.Attempt))...)
 	var err error
 	if given {
-		r.count(metricEventsParked, 1)
+		r.meter.Count(metricEventsParked, 1)
 	}
 	if given && e.times != nil { // there is a next time for it
 		var b batch.Batch

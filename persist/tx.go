@@ -303,7 +303,7 @@ func (r *Record) warn() {
 	if large && !r.warned {
 		r.log.Warn("persist: the record is near its limit", slog.Int("bytes", n), slog.Int("limit", r.limit),
 			slog.Int("state", len(r.state)), slog.Int("events", len(r.events)))
-		r.count(metricLarge, 1)
+		r.meter.Count(metricLarge, 1)
 	}
 	r.warned = large
 }

@@ -105,7 +105,7 @@ func (tx *Tx) enqueue(s *Send) (ID, error) {
 			return 0, err
 		}
 		if k.id != 0 {
-			q.count(metricDuplicate, 1)
+			q.meter.Count(metricDuplicate, 1)
 			return k.id, nil
 		}
 	}

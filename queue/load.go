@@ -35,7 +35,7 @@ func (q *Queue) Quarantined() []Quarantined {
 // +checklocks:q.mu
 func (q *Queue) quarantine(bad Quarantined) {
 	q.bad = append(q.bad, bad)
-	q.count(metricQuarantined, 1)
+	q.meter.Count(metricQuarantined, 1)
 	q.log.Warn("queue: a stored message is set aside", "actor", q.actor.ID(),
 		"key", actorstore.Describe(bad.Key), "err", bad.Err)
 }

@@ -253,3 +253,69 @@ func TestOwnFull(t *testing.T) {
 		r.verify("in the end")
 	})
 }
+
+// TestReceiveAgain: what a batch gives back it can receive once more, in its place.
+func TestReceiveAgain(t *testing.T) {
+	r := newRig(t, Options{MaxReceive: 3})
+	ids := []ID{r.enqueue("a", nil), r.enqueue("b", nil)}
+	var b batch.Batch
+	tx := r.q.In(&b)
+	own, err := tx.Enqueue(Send{Name: "a"})
+	must(t, err)
+	ids = append(ids, own)
+	receive := func(opts ReceiveOptions, want ...ID) []*Message {
+		t.Helper()
+		opts.Count = 5
+		msgs := r.stageReceive(&b, opts)
+		if len(msgs) != len(want) {
+			t.Fatalf("received %d messages, want %d", len(msgs), len(want))
+		}
+		for i, m := range msgs {
+			if m.ID != want[i] {
+				t.Errorf("message %d is %s, want %s", i, m.ID, want[i])
+			}
+		}
+		return msgs
+	}
+	first := receive(ReceiveOptions{}, ids...)
+	receive(ReceiveOptions{})
+	must(t, tx.Nack(ctx, first[2].Receipt(), 0))
+	must(t, tx.Nack(ctx, first[1].Receipt(), 0))
+	must(t, tx.Nack(ctx, first[0].Receipt(), time.Second))
+	receive(ReceiveOptions{Names: []string{"c"}})
+	again := receive(ReceiveOptions{Names: []string{"a"}}, own)[0]
+	if again.Deliveries != 2 {
+		t.Errorf("%d deliveries, want 2", again.Deliveries)
+	}
+	wantErr(t, "the first receipt", tx.Complete(first[2].Receipt(), nil), ErrLeaseOver)
+	must(t, tx.Nack(ctx, again.Receipt(), 0))
+	third := receive(ReceiveOptions{}, ids[1], own)
+	must(t, tx.Nack(ctx, third[1].Receipt(), 0)) // a dead letter
+	must(t, tx.Nack(ctx, third[0].Receipt(), 0))
+	receive(ReceiveOptions{AtMostOnce: true}, ids[1])
+	receive(ReceiveOptions{})
+	must(t, r.actor.Commit(ctx, &b))
+	r.verify("in the end")
+	if s := r.q.Stats(); s.Messages != 2 || s.Names[0].Name != "a" || s.Names[0].Delayed != 1 || s.Names[1].Name != "a.dlq" {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// TestReceiveAgainFails: what can't be received once more has been given back all the same.
+func TestReceiveAgainFails(t *testing.T) {
+	r := newRigWith(t, Options{MemoryBytes: -1}, whole)
+	id := r.enqueue("a", nil)
+	r.enqueue("a", nil)
+	var b batch.Batch
+	tx := r.q.In(&b)
+	must(t, tx.Nack(ctx, r.stageReceive(&b, ReceiveOptions{})[0].Receipt(), 0))
+	broken := errors.New("broken")
+	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeScan, Err: broken}) // the other one can't be read
+	_, err := tx.Receive(ctx, &ReceiveOptions{Count: 2})
+	wantErr(t, "receive", err, broken)
+	must(t, r.actor.Commit(ctx, &b))
+	r.verify("in the end")
+	if m := r.one(ReceiveOptions{}); m.ID != id || m.Deliveries != 2 {
+		t.Errorf("received %s for the %dth time", m.ID, m.Deliveries)
+	}
+}

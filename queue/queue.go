@@ -110,7 +110,7 @@ type Queue struct {
 	limit int             // of a stored value
 	free  func()          // gives the namespace back
 	log   *slog.Logger
-	meter metrics.Sink
+	meter metrics.Meter
 
 	clock    *alarm.Clock
 	ownClock bool
@@ -238,7 +238,7 @@ func (q *Queue) options() error {
 	if q.log = o.Logger; q.log == nil {
 		q.log = slog.Default()
 	}
-	q.meter = o.Metrics
+	q.meter.To = o.Metrics
 	return nil
 }
 

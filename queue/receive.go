@@ -60,9 +60,7 @@ func (q *Queue) Receive(ctx context.Context, opts *ReceiveOptions) ([]*Message, 
 	}
 	var over <-chan time.Time
 	if o.Timeout > 0 {
-		timer := time.NewTimer(o.Timeout)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(o.Timeout)
 	}
 	// Listening begins before the look: what comes between the two is not missed.
 	l := q.listen(o.Names)
@@ -188,7 +186,7 @@ func (tx *Tx) first(names []string) (*change, error) {
 	defer q.mu.Unlock()
 	q.due()
 	it := cmp.Or(q.index.first(names), tx.adds.first(names))
-	if c := tx.firstBack(names); c != nil && (it == nil || c.it.before(it)) {
+	if c := firstBack(tx, names); c != nil && (it == nil || c.it.before(it)) {
 		return c, nil
 	}
 	if it == nil {
@@ -200,7 +198,7 @@ func (tx *Tx) first(names []string) (*change, error) {
 // firstBack returns the first message that tx has received and given back, nil if there is none.
 //
 // +checklocks:tx.q.mu
-func (tx *Tx) firstBack(names []string) (first *change) {
+func firstBack(tx *Tx, names []string) (first *change) {
 	if !tx.back {
 		return nil
 	}

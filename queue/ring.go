@@ -20,7 +20,7 @@ func (q *Queue) due() {
 	now := q.millis()
 	for it := x.timed.top(); it != nil && it.at <= now; it = x.timed.top() {
 		if it.state == leased {
-			q.count(metricExpired, 1)
+			q.meter.Count(metricExpired, 1)
 		}
 		x.take(it)
 		it.state, it.at = ready, 0

@@ -386,11 +386,11 @@ func (p *participant) Landed() {
 			q.put(a.it)
 		}
 	}
-	q.count(metricEnqueued, int64(len(tx.adds)))
+	q.meter.Count(metricEnqueued, int64(len(tx.adds)))
 	for _, c := range tx.changes {
 		tx.apply(c)
 	}
-	q.count(metricDeleted, int64(len(tx.bad)))
+	q.meter.Count(metricDeleted, int64(len(tx.bad)))
 	tx.commitKeys()
 	tx.end()
 	tx.roomMade()
@@ -409,11 +409,11 @@ func (tx *Tx) apply(c *change) {
 	it.claim = nil
 	if c.granted != nil {
 		c.granted.landed.Store(tx.landed)
-		q.count(metricReceived, 1)
-		q.observe(metricWait, c.waited)
+		q.meter.Count(metricReceived, 1)
+		q.meter.Observe(metricWait, c.waited)
 	}
 	if c.metric != nil {
-		q.count(c.metric, 1)
+		q.meter.Count(c.metric, 1)
 	}
 	if c.remove {
 		q.index.leave(it)

@@ -18,7 +18,6 @@ type gathered struct {
 	traces  []uint64 // hashes of the traces that these are of
 	inRange bool     // there is a record in the range
 	first   moment   // of these the first
-	at      int      // its place in the heap of those that are kept
 	late    bool     // something of it may have been left out before
 	ended   bool
 	judged  bool // or is going to be

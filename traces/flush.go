@@ -42,11 +42,8 @@ func (t *Traces) Flush(ctx context.Context) error {
 func (t *Traces) beginFlush() (*flush, error) {
 	t.mu.Lock()
 	defer t.unlock()
-	switch {
-	case t.closed:
-		return nil, ErrClosed
-	case t.failed != nil:
-		return nil, t.failed
+	if err := t.usable(); err != nil {
+		return nil, err
 	}
 	t.cutAll()
 	if len(t.queue) == 0 {

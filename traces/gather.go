@@ -1,11 +1,14 @@
 package traces
 
 import (
-	"container/heap"
+	"bytes"
+	"cmp"
 	"context"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/tidwall/btree"
 )
 
 // widest is how long a bucket is at most.
@@ -27,10 +30,10 @@ type gatherer struct {
 
 	foreign map[SpanID]timed // what spans of other traces than the query's begin with
 
-	// Of queries without filters. kept are the spans with records in the range, the one
-	// whose first is the latest on top: it makes room for one that turns out to be
-	// earlier. lossy says that spans were left out, and parts of others with them.
-	kept  laterFirst
+	// Of queries without filters. kept are the spans with records in the range: the last
+	// makes room for one that turns out to be earlier. lossy says that spans were left out,
+	// and parts of others with them.
+	kept  *btree.BTreeG[*gathered]
 	lossy bool
 
 	// Of queries with filters. What says how a span ended may stand behind its end, most
@@ -47,6 +50,7 @@ type gatherer struct {
 
 // gather reads everything.
 func (g *gatherer) gather(ctx context.Context) error {
+	g.kept = btree.NewBTreeGOptions(startsBefore, btree.Options{NoLocks: true})
 	g.actives = map[SpanID][]active{}
 	g.foreign = map[SpanID]timed{}
 	g.scanned = map[chunkKey]scanState{}
@@ -176,7 +180,10 @@ func (g *gatherer) take(r timed) {
 // wanted reports whether a span whose first record in the range is at m is among those
 // that are wanted so far. One more than the limit is left out, and the result says so.
 func (g *gatherer) wanted(m moment) bool {
-	if !g.full() || m.compare(g.kept[0].first) < 0 {
+	if !g.full() {
+		return true
+	}
+	if last, _ := g.kept.Max(); m.compare(last.first) < 0 {
 		return true
 	}
 	g.clamped, g.lossy = true, true
@@ -190,8 +197,11 @@ func (g *gatherer) enter(s *gathered, m moment) bool {
 	case s.inRange && m.compare(s.first) >= 0:
 		return true
 	case s.inRange:
+		if g.counts() {
+			g.kept.Delete(s)
+		}
 		if s.first = m; g.counts() {
-			heap.Fix(&g.kept, s.at)
+			g.kept.Set(s)
 		}
 		return true
 	case !g.wanted(m): // a record from before the range didn't tell
@@ -203,11 +213,11 @@ func (g *gatherer) enter(s *gathered, m moment) bool {
 		return true
 	}
 	if g.full() {
-		last := heap.Pop(&g.kept).(*gathered)
+		last, _ := g.kept.PopMax()
 		delete(g.spans, last.id)
 		g.clamped, g.lossy = true, true
 	}
-	heap.Push(&g.kept, s)
+	g.kept.Set(s)
 	return true
 }
 
@@ -218,7 +228,7 @@ func (g *gatherer) counts() bool {
 }
 
 // full reports whether there are as many as the limit allows.
-func (g *gatherer) full() bool { return g.counts() && len(g.kept) >= g.limit }
+func (g *gatherer) full() bool { return g.counts() && g.kept.Len() >= g.limit }
 
 // elsewhere reports whether a record of a span that is not gathered is of another trace
 // than the one that is wanted: it says so itself, or what the span began with did.
@@ -324,30 +334,7 @@ func (g *gatherer) result() []SpanData {
 	return out
 }
 
-// A laterFirst is a heap of spans: on top is the one whose first record in the range is the
-// latest.
-type laterFirst []*gathered
-
-func (h laterFirst) Len() int           { return len(h) }
-func (h laterFirst) Less(i, j int) bool { return h[i].first.compare(h[j].first) > 0 }
-
-func (h laterFirst) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-// Push is for package heap.
-func (h *laterFirst) Push(x any) {
-	s := x.(*gathered)
-	s.at = len(*h)
-	*h = append(*h, s)
-}
-
-// Pop is for package heap.
-func (h *laterFirst) Pop() any {
-	old := *h
-	s := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return s
+// startsBefore is the order of spans by their first records in the range.
+func startsBefore(s, o *gathered) bool {
+	return cmp.Or(s.first.compare(o.first), bytes.Compare(s.id[:], o.id[:])) < 0
 }

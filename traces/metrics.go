@@ -19,20 +19,14 @@ var (
 	metricRetries       = chunks("failed")
 	metricDroppedChunks = chunks("dropped")
 
-	metricDroppedSpans = &metrics.Metric{Name: "traces_dropped_spans",
-		Help: "Spans that are recorded no more because too many ran"}
-	metricIgnored = &metrics.Metric{Name: "traces_ignored_calls",
-		Help: "Calls of spans that had ended or were dropped"}
-	metricTrimmed = &metrics.Metric{Name: "traces_trimmed_buckets",
-		Help: "Buckets that were removed because of their age or size"}
-	metricWrite = &metrics.Metric{Kind: metrics.Timer, Name: "traces_write",
-		Help: "How long writing a chunk took"}
+	metricDroppedSpans = metrics.NewCounter("traces_dropped_spans", "Spans that are recorded no more because too many ran")
+	metricIgnored      = metrics.NewCounter("traces_ignored_calls", "Calls of spans that had ended or were dropped")
+	metricTrimmed      = metrics.NewCounter("traces_trimmed_buckets", "Buckets that were removed because of their age or size")
+	metricWrite        = metrics.NewTimer("traces_write", "How long writing a chunk took")
 )
 
-func chunks(what string) *metrics.Metric {
-	return &metrics.Metric{Name: "traces_chunks", Label: "what", Value: what,
-		Help: "Chunks of spans, by what happened to them; one that failed is tried again"}
-}
+var chunks = metrics.Labelled("traces_chunks", "what",
+	"Chunks of spans, by what happened to them; one that failed is tried again")
 
 // later has fn called when t.mu is free. Loggers and sinks are the program's, and may ask
 // for Stats, or record; those who wait hear of something when these have.
@@ -54,14 +48,14 @@ func (t *Traces) unlock() {
 
 // +checklocks:t.mu
 func (t *Traces) count(m *metrics.Metric, n int64) {
-	if t.meter != nil && n > 0 {
-		t.later(func() { t.meter.Add(m, n) })
+	if t.meter.To != nil && n > 0 {
+		t.later(func() { t.meter.Count(m, n) })
 	}
 }
 
 // +checklocks:t.mu
 func (t *Traces) observe(m *metrics.Metric, d time.Duration) {
-	if t.meter != nil {
-		t.later(func() { t.meter.Observe(m, max(d, 0)) })
+	if t.meter.To != nil {
+		t.later(func() { t.meter.Observe(m, d) })
 	}
 }

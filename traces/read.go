@@ -117,7 +117,7 @@ func newGatherer(ctx context.Context, snap *actorstore.Snapshot, q Query, maxRea
 // restart gathers everything once more.
 func (g *gatherer) restart(ctx context.Context) error {
 	g.spans, g.first, g.only, g.fresh, g.ripe = map[SpanID]*gathered{}, nil, nil, nil, nil
-	g.matched, g.pruned, g.lossy, g.kept = 0, false, false, nil
+	g.matched, g.pruned, g.lossy = 0, false, false
 	g.clamped = g.q.Limit > g.limit
 	return g.gather(ctx)
 }

@@ -121,17 +121,11 @@ func (t *Traces) begin(around *Span, name string, o *StartOptions) *Span {
 	case o.TraceID.IsZero() && around != nil:
 		s.inherit(around)
 	}
-	if s.trace.IsZero() {
-		s.trace = newTraceID()
-	}
-	if s.id.IsZero() {
-		s.id = newSpanID()
-	}
-	s.hash = hashTrace(s.trace)
+	s.identify()
 	t.mu.Lock()
 	defer t.unlock()
 	t.heal()
-	if t.over() {
+	if t.usable() != nil {
 		t.ignore()
 		return s
 	}
@@ -167,6 +161,17 @@ func (t *Traces) fill(s *Span, name string, o *StartOptions) {
 	_, more := t.merge(s, o.Attributes)
 	s.dropped = addCounts(s.dropped, more)
 	t.setLinks(s, o.Links)
+}
+
+// identify gives the span the ids that it doesn't have.
+func (s *Span) identify() {
+	if s.trace.IsZero() {
+		s.trace = newTraceID()
+	}
+	if s.id.IsZero() {
+		s.id = newSpanID()
+	}
+	s.hash = hashTrace(s.trace)
 }
 
 // merge sets attributes of the span as far as the limit allows. It returns those that it

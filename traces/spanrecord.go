@@ -26,7 +26,7 @@ func (s *Span) Active() bool {
 	}
 	s.t.mu.Lock()
 	defer s.t.unlock()
-	return s.state == spanActive && !s.t.over()
+	return s.state == spanActive && s.t.usable() == nil
 }
 
 // record calls fn with t.mu held, if the span is being recorded; otherwise that is
@@ -38,7 +38,7 @@ func (s *Span) record(at time.Time, fn func(t *Traces, now uint64)) {
 	t := s.t
 	t.mu.Lock()
 	defer t.unlock()
-	if s.state != spanActive || t.over() {
+	if s.state != spanActive || t.usable() != nil {
 		t.ignore()
 		return
 	}
@@ -259,17 +259,11 @@ func (s *Span) beginsBeside(end seat) bool {
 // now.
 func (t *Traces) Record(d *SpanData) {
 	s := &Span{t: t, id: d.SpanID, trace: d.TraceID, parent: d.Parent, began: unixNano(d.Start)}
-	if s.trace.IsZero() {
-		s.trace = newTraceID()
-	}
-	if s.id.IsZero() {
-		s.id = newSpanID()
-	}
-	s.hash = hashTrace(s.trace)
+	s.identify()
 	t.mu.Lock()
 	defer t.unlock()
 	t.heal()
-	if t.over() {
+	if t.usable() != nil {
 		t.ignore()
 		return
 	}

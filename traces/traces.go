@@ -145,7 +145,7 @@ type Traces struct {
 	maxActive int
 	free      func() // gives the namespace back
 	log       *slog.Logger
-	meter     metrics.Sink
+	meter     metrics.Meter
 	now       func() uint64 // Unix ns
 
 	ctx    context.Context // of what the writer does
@@ -251,7 +251,7 @@ func (t *Traces) options() error {
 	most := min(maxRefs, t.limit/4) / activeSnapshotSize
 	t.maxActive = cmp.Or(o.MaxActive, most)
 	t.target, t.bounds = min(o.ChunkBytes, t.limit), boundsOf(t.limit, o.Limits.ValueLength)
-	t.log, t.meter, t.now = o.Logger, o.Metrics, clock(o.Now)
+	t.log, t.meter.To, t.now = o.Logger, o.Metrics, clock(o.Now)
 	if t.log == nil {
 		t.log = slog.Default()
 	}
@@ -291,10 +291,15 @@ func clock(now func() time.Time) func() uint64 {
 	return func() uint64 { return begin + uint64(time.Since(anchor)) }
 }
 
-// over reports whether nothing is recorded any more.
+// usable says why nothing is recorded any more.
 //
 // +checklocks:t.mu
-func (t *Traces) over() bool { return t.closed || t.failed != nil }
+func (t *Traces) usable() error {
+	if t.closed {
+		return ErrClosed
+	}
+	return t.failed
+}
 
 // ignore counts a call that does nothing.
 //

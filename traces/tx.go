@@ -80,11 +80,9 @@ func (tx *Tx) claim() (claimed []*pending, err error) {
 	t, self := tx.t, batch.Participant((*participant)(tx))
 	t.mu.Lock()
 	defer t.unlock()
-	switch {
-	case t.closed:
-		return nil, ErrClosed
-	case t.failed != nil:
-		return nil, t.failed
+	switch err := t.usable(); {
+	case err != nil:
+		return nil, err
 	case tx.batch.Settled() || tx.batch.Enlisted(t) != self:
 		return nil, batch.ErrSettled
 	}

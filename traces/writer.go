@@ -45,10 +45,8 @@ func (t *Traces) write() {
 
 // nap sleeps until there may be something to do.
 func (t *Traces) nap(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-t.wake:
 	case <-t.ctx.Done():
 	}

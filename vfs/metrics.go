@@ -18,10 +18,8 @@ func Metrics() []*metrics.Metric {
 }
 
 var (
-	metricFailures = &metrics.Metric{Name: "vfs_failures",
-		Help: "Databases that began to refuse everything, because their actor has another owner or a write failed"}
-	metricWaitTime = &metrics.Metric{Kind: metrics.Timer, Name: "vfs_writer_wait",
-		Help: "How long connections waited in the queue of those that want to write"}
+	metricFailures    = metrics.NewCounter("vfs_failures", "Databases that began to refuse everything, because their actor has another owner or a write failed")
+	metricWaitTime    = metrics.NewTimer("vfs_writer_wait", "How long connections waited in the queue of those that want to write")
 	metricApplyTime   = engineTime("applied")
 	metricDurableTime = engineTime("durable")
 )
@@ -40,28 +38,28 @@ var counted = [...]struct {
 	{commits("buffered"), func(s *Stats) int64 { return s.BufferedCommits }},
 	{commits("journal"), func(s *Stats) int64 { return s.JournalCommits }},
 	{commits("log"), func(s *Stats) int64 { return s.LogCommits }},
-	{counter("vfs_fallbacks", "Transactions that were too large for one atomic commit"),
+	{metrics.NewCounter("vfs_fallbacks", "Transactions that were too large for one atomic commit"),
 		func(s *Stats) int64 { return s.Fallbacks }},
-	{counter("vfs_spills", "Parts of transactions that were stored before the commit"),
+	{metrics.NewCounter("vfs_spills", "Parts of transactions that were stored before the commit"),
 		func(s *Stats) int64 { return s.Spills }},
-	{counter("vfs_checkpoints", "Checkpoints of a log that were stored"),
+	{metrics.NewCounter("vfs_checkpoints", "Checkpoints of a log that were stored"),
 		func(s *Stats) int64 { return s.Checkpoints }},
-	{counter("vfs_published", "Committed states that readers were given"),
+	{metrics.NewCounter("vfs_published", "Committed states that readers were given"),
 		func(s *Stats) int64 { return s.Published }},
-	{counter("vfs_snapshots", "Snapshots that states were given, of which actors may share those of the engine"),
+	{metrics.NewCounter("vfs_snapshots", "Snapshots that states were given, of which actors may share those of the engine"),
 		func(s *Stats) int64 { return s.Snapshots }},
-	{counter("vfs_snapshots_expired", "Engine snapshots let go of while a transaction still read them"),
+	{metrics.NewCounter("vfs_snapshots_expired", "Engine snapshots let go of while a transaction still read them"),
 		func(s *Stats) int64 { return s.Expired }},
-	{counter("vfs_page_reads", "Chunks asked of the actor, of which the store's cache may have some on a near engine"),
+	{metrics.NewCounter("vfs_page_reads", "Chunks asked of the actor, of which the store's cache may have some on a near engine"),
 		func(s *Stats) int64 { return s.PageReads }},
-	{counter("vfs_cache_hits", "Chunks read from the cache of a store on a far engine"),
+	{metrics.NewCounter("vfs_cache_hits", "Chunks read from the cache of a store on a far engine"),
 		func(s *Stats) int64 { return s.CacheHits }},
-	{counter("vfs_prefetches", "Engine reads that brought several chunks at once"),
+	{metrics.NewCounter("vfs_prefetches", "Engine reads that brought several chunks at once"),
 		func(s *Stats) int64 { return s.Prefetches }},
 	{prefetched("read"), func(s *Stats) int64 { return s.Prefetched }},
 	{prefetched("used"), func(s *Stats) int64 { return s.PrefetchUsed }},
 	{prefetched("wasted"), func(s *Stats) int64 { return s.PrefetchWasted }},
-	{counter("vfs_recoveries", "Journals that were found left behind"),
+	{metrics.NewCounter("vfs_recoveries", "Journals that were found left behind"),
 		func(s *Stats) int64 { return s.Recoveries }},
 	{waits("writer"), func(s *Stats) int64 { return s.WriterWaits }},
 	{waits("reader"), func(s *Stats) int64 { return s.ReaderWaits }},
@@ -69,26 +67,17 @@ var counted = [...]struct {
 	{busy("snapshot"), func(s *Stats) int64 { return s.BusySnapshot }},
 }
 
-func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
+var commits = metrics.Labelled("vfs_commits", "path",
+	"Transactions that were committed, by the way that they took to the engine")
 
-func commits(path string) *metrics.Metric {
-	return &metrics.Metric{Name: "vfs_commits", Label: "path", Value: path,
-		Help: "Transactions that were committed, by the way that they took to the engine"}
-}
+var prefetched = metrics.Labelled("vfs_prefetched_chunks", "became",
+	"Chunks that were read ahead of being asked for, and what became of them")
 
-func prefetched(what string) *metrics.Metric {
-	return &metrics.Metric{Name: "vfs_prefetched_chunks", Label: "became", Value: what,
-		Help: "Chunks that were read ahead of being asked for, and what became of them"}
-}
+var waits = metrics.Labelled("vfs_waits", "who",
+	"Connections that had to wait for their turn")
 
-func waits(who string) *metrics.Metric {
-	return &metrics.Metric{Name: "vfs_waits", Label: "who", Value: who, Help: "Connections that had to wait for their turn"}
-}
-
-func busy(why string) *metrics.Metric {
-	return &metrics.Metric{Name: "vfs_busy", Label: "why", Value: why,
-		Help: "Connections that were told that the database is busy, because of another writer or an old snapshot"}
-}
+var busy = metrics.Labelled("vfs_busy", "why",
+	"Connections that were told that the database is busy, because of another writer or an old snapshot")
 
 // A meter hands what a database counts to a Sink. A nil one does nothing, which is all
 // that a program without a Sink pays for it. The counters themselves are counted in

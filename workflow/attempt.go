@@ -136,12 +136,10 @@ func (a *attempt) watch(ctx context.Context) error {
 		return a.verdict(ctx, err)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(a.s.c.r.wf.opts.Grace)
-	defer timer.Stop()
 	select {
 	case err := <-ch:
 		return a.verdict(ctx, err)
-	case <-timer.C:
+	case <-time.After(a.s.c.r.wf.opts.Grace):
 		a.s.c.r.wf.opts.Logger.Warn("workflow: a step doesn't return after its context is over", "step", a.info.Path)
 		if context.Cause(ctx) == ErrStepTimeout {
 			return a.timeout()

@@ -194,9 +194,7 @@ func (f *fork) wait() {
 		case <-decided:
 			decided = nil
 			// Longer than a step waits for its work.
-			timer := time.NewTimer(r.wf.opts.Grace + r.wf.opts.Grace/4 + time.Millisecond)
-			defer timer.Stop()
-			patience = timer.C
+			patience = time.After(r.wf.opts.Grace + r.wf.opts.Grace/4 + time.Millisecond)
 		case <-patience:
 			f.leaveAlone()
 		case <-f.c.life.Done():

@@ -125,10 +125,8 @@ func (r *run) undo(u *undoing) error {
 
 // pause waits between two attempts.
 func (r *run) pause(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-r.life.Done():
 		return context.Cause(r.life)

@@ -204,11 +204,9 @@ func (r *run) join() {
 		r.workers.Wait()
 		close(all)
 	}()
-	timer := time.NewTimer(2*r.wf.opts.Grace + time.Second)
-	defer timer.Stop()
 	select {
 	case <-all:
-	case <-timer.C:
+	case <-time.After(2*r.wf.opts.Grace + time.Second):
 		r.wf.opts.Logger.Warn("workflow: code doesn't return after its run has ended")
 	}
 }

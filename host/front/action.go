@@ -78,10 +78,10 @@ func (f *Front) call(w http.ResponseWriter, r *http.Request, in media) (host.Raw
 
 // do calls an action, and counts.
 func (f *Front) do(ctx context.Context, call *host.Call) (host.Raw, error) {
-	f.count(metricCalls, 1)
+	f.meter.Count(metricCalls, 1)
 	result, err := f.host.Do(ctx, call)
 	if err != nil {
-		f.count(metricFailed, 1)
+		f.meter.Count(metricFailed, 1)
 	}
 	return result, err
 }

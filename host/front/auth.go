@@ -24,7 +24,7 @@ const bearerProtocol = "greenroom.bearer."
 func (f *Front) authorized(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !f.allows(r) {
-			f.count(metricRefused, 1)
+			f.meter.Count(metricRefused, 1)
 			f.refuse(w, r, errToken)
 			return
 		}
@@ -110,7 +110,7 @@ func (f *Front) checkHost(r *http.Request) error {
 		ok = isLoopback(name)
 	}
 	if !ok {
-		f.count(metricRefused, 1)
+		f.meter.Count(metricRefused, 1)
 		return errHost
 	}
 	return nil
@@ -129,7 +129,7 @@ func (f *Front) checkOrigin(w http.ResponseWriter, r *http.Request) (done bool) 
 		return false
 	}
 	if !slices.Contains(f.opts.Origins, origin) {
-		f.count(metricRefused, 1)
+		f.meter.Count(metricRefused, 1)
 		f.refuse(w, r, errOrigin)
 		return true
 	}

@@ -72,7 +72,7 @@ func (f *Front) serveSocket(s *socket, a host.Address, path string) {
 	defer f.delist(s)
 	s.watch()
 	c.part(c.read())
-	f.count(metricClosed, 1)
+	f.meter.Count(metricClosed, 1)
 }
 
 // refuse tells the client why it isn't connected, and ends the socket.
@@ -173,7 +173,7 @@ func (c *client) join(ctx context.Context, r *request, path string) (err error) 
 	if err != nil {
 		return err
 	}
-	c.front.count(metricOpened, 1)
+	c.front.meter.Count(metricOpened, 1)
 	hello := &response{Type: typeConnected, Conn: c.joined.ID}
 	if c.stays {
 		hello.Token = c.front.resumeToken(c.actor, c.joined)
@@ -196,7 +196,7 @@ func (c *client) rejoin(ctx context.Context, r *request) error {
 		return err
 	}
 	c.joined, c.stays = j, true
-	c.front.count(metricResumed, 1)
+	c.front.meter.Count(metricResumed, 1)
 	c.welcome(&response{Type: typeConnected, Conn: j.ID, Token: r.Token})
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // A Front serves one host. It is safe for concurrent use.
@@ -36,6 +37,7 @@ type Front struct {
 	host  *host.Host
 	opts  Options
 	log   *slog.Logger
+	meter metrics.Meter
 	mux   *http.ServeMux
 	keys  []digest // of the bearer tokens
 	types []string
@@ -64,7 +66,7 @@ func New(h *host.Host, opts *Options) (*Front, error) {
 	if f.opts, err = opts.orDefault(); err != nil {
 		return nil, err
 	}
-	f.log = f.opts.Logger
+	f.log, f.meter.To = f.opts.Logger, f.opts.Metrics
 	f.transfers = transfers{opts: &f.opts, from: map[netip.Addr]*list.List{}}
 	for _, token := range f.opts.Tokens {
 		f.keys = append(f.keys, digestOf(token))

@@ -12,10 +12,10 @@ func Metrics() []*metrics.Metric {
 }
 
 var (
-	metricCalls   = counter("front_calls", "Calls of actions, over HTTP and sockets")
-	metricFailed  = counter("front_calls_failed", "Calls that were answered with an error")
-	metricRefused = counter("front_refused", "Requests without a token, or for another host or origin")
-	metricEvents  = counter("front_events", "Events that were written to sockets")
+	metricCalls   = metrics.NewCounter("front_calls", "Calls of actions, over HTTP and sockets")
+	metricFailed  = metrics.NewCounter("front_calls_failed", "Calls that were answered with an error")
+	metricRefused = metrics.NewCounter("front_refused", "Requests without a token, or for another host or origin")
+	metricEvents  = metrics.NewCounter("front_events", "Events that were written to sockets")
 
 	metricOpened  = sockets("opened")
 	metricResumed = sockets("resumed")
@@ -24,14 +24,5 @@ var (
 	metricSilent  = sockets("silent")
 )
 
-func counter(name, help string) *metrics.Metric { return &metrics.Metric{Name: name, Help: help} }
-
-func sockets(what string) *metrics.Metric {
-	return &metrics.Metric{Name: "front_sockets", Label: "what", Value: what, Help: "Sockets, by what happened to them"}
-}
-
-func (f *Front) count(m *metrics.Metric, n int64) {
-	if f.opts.Metrics != nil {
-		f.opts.Metrics.Add(m, n)
-	}
-}
+var sockets = metrics.Labelled("front_sockets", "what",
+	"Sockets, by what happened to them")

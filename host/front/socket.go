@@ -90,7 +90,7 @@ func (s *socket) push(o outgoing, size int) {
 	opts := &s.front.opts
 	// One message may be larger than all that may wait.
 	if len(s.queue) >= opts.MaxQueued || len(s.queue) > 0 && s.size+size > opts.MaxQueuedBytes {
-		s.front.count(metricSlow, 1)
+		s.front.meter.Count(metricSlow, 1)
 		s.queue, s.size = nil, 0
 		s.end = &ending{closeSlow, "what was sent was not read in time"}
 	} else {
@@ -200,7 +200,7 @@ func (s *socket) writeOne(o *outgoing) error {
 		return err
 	}
 	if r.Type == typeEvent {
-		s.front.count(metricEvents, 1)
+		s.front.meter.Count(metricEvents, 1)
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (s *socket) ping() {
 	idled := idle > 0 && time.Since(s.heard) >= idle && !s.serving
 	s.mu.Unlock()
 	if idled {
-		s.front.count(metricSilent, 1)
+		s.front.meter.Count(metricSilent, 1)
 		s.finish(closeSilent, "nothing was asked for")
 		return
 	}
@@ -255,7 +255,7 @@ func (s *socket) ping() {
 	err := s.ws.Ping(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		// It would be told in vain.
-		s.front.count(metricSilent, 1)
+		s.front.meter.Count(metricSilent, 1)
 		s.abandon()
 	}
 	if err != nil { // else it is being closed

@@ -22,10 +22,8 @@ func (e *Engine) Delay(trip time.Duration) {
 func (p Point) call() bool { return p.before() && p != BeforeEntry }
 
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -263,7 +263,7 @@ func (e *Engine) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &snapshot{s, e}, nil
+	return &snapshot{reader{s, e}}, nil
 }
 
 // Outcome is kv.Engine's.
@@ -292,18 +292,21 @@ func (e *Engine) Limits() kv.Limits { return e.below.Limits() }
 // Close closes the engine below. No fault keeps it from that.
 func (e *Engine) Close() error { return e.below.Close() }
 
-// A snapshot counts the reads of a snapshot, and makes them fail.
-type snapshot struct {
+// A reader counts the reads of a snapshot or an attempt, and makes them fail.
+type reader struct {
 	below kv.Snapshot
 	e     *Engine
 }
 
-func (s *snapshot) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
+// A snapshot is the reader of one.
+type snapshot struct{ reader }
+
+func (s *reader) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 	return s.e.get(ctx, s.below, key, dst, true)
 }
 
-func (s *snapshot) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+func (s *reader) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 	return s.e.scan(ctx, s.below, r, true)
 }
 
-func (s *snapshot) Close() error { return s.below.Close() }
+func (s *reader) Close() error { return s.below.Close() }

@@ -3,7 +3,6 @@ package faultkv
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -33,7 +32,7 @@ func (e *Engine) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attemp
 	if err != nil {
 		return nil, err
 	}
-	return &attempt{a, e}, nil
+	return &attempt{reader{a, e}, a}, nil
 }
 
 // Watch is kv.Transactor's. No fault meets it.
@@ -62,25 +61,15 @@ func (e *Engine) Checkpoint(ctx context.Context, dir string) error {
 
 // An attempt counts what an attempt does, and makes it fail.
 type attempt struct {
-	below kv.Attempt
-	e     *Engine
+	reader
+	attempt kv.Attempt
 }
-
-func (a *attempt) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
-	return a.e.get(ctx, a.below, key, dst, true)
-}
-
-func (a *attempt) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
-	return a.e.scan(ctx, a.below, r, true)
-}
-
-func (a *attempt) Close() error { return a.below.Close() }
 
 // Commit meets the points of a commit. AfterApply comes after the commit below has
 // returned: there is nothing to call in between.
 func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
 	if len(c.Ops) == 0 && len(c.Writes) == 0 {
-		return a.below.Commit(ctx, c)
+		return a.attempt.Commit(ctx, c)
 	}
 	e := a.e
 	as := asCommit(c)
@@ -95,7 +84,7 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 	if !t.admit() {
 		return kv.Stamp{}, ErrTorn
 	}
-	stamp, err := a.below.Commit(ctx, c)
+	stamp, err := a.attempt.Commit(ctx, c)
 	t.done(err == nil)
 	if err == nil {
 		err = e.at(ctx, Op{Point: AfterApply, Commit: as})

@@ -100,17 +100,24 @@ func (db *engine) missing() error {
 // Scan yields the entries of r in the state at the start of the iteration. See
 // kv.Reader.
 func (db *engine) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
+	return reading(ctx, db, func(tree *btree.BTreeG[kv.Entry], yield func(kv.Entry, error) bool) {
+		db.scan(ctx, tree, r, yield)
+	})
+}
+
+// reading yields what read yields of the state at the start of the iteration.
+func reading(ctx context.Context, db *engine, read func(tree *btree.BTreeG[kv.Entry], yield func(kv.Entry, error) bool)) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {
-		if err := db.check(ctx); err != nil {
-			yield(kv.Entry{}, err)
-			return
+		err := db.check(ctx)
+		var tree *btree.BTreeG[kv.Entry]
+		if err == nil {
+			tree, err = db.freeze()
 		}
-		tree, err := db.freeze()
 		if err != nil {
 			yield(kv.Entry{}, err)
 			return
 		}
-		db.scan(ctx, tree, r, yield)
+		read(tree, yield)
 	}
 }
 

@@ -13,18 +13,9 @@ var _, _ kv.RangesScanner = (*engine)(nil), (*snapshot)(nil)
 // ScanRanges yields the entries of several ranges of the state at the start of the
 // iteration. See kv.RangesScanner.
 func (db *engine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
-	return func(yield func(kv.Entry, error) bool) {
-		if err := db.check(ctx); err != nil {
-			yield(kv.Entry{}, err)
-			return
-		}
-		tree, err := db.freeze()
-		if err != nil {
-			yield(kv.Entry{}, err)
-			return
-		}
+	return reading(ctx, db, func(tree *btree.BTreeG[kv.Entry], yield func(kv.Entry, error) bool) {
 		db.scanRanges(ctx, tree, ranges, yield)
-	}
+	})
 }
 
 // ScanRanges is kv.RangesScanner's.

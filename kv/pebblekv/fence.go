@@ -55,8 +55,8 @@ type fence struct {
 	// failures counts the failed operations on tables since the last that
 	// succeeded.
 	failures atomic.Int32
-	// meter is told of fsyncs; nil is nobody.
-	meter metrics.Sink
+	// meter is told of fsyncs.
+	meter metrics.Meter
 }
 
 var (
@@ -137,10 +137,8 @@ func (f *fence) pace() error {
 	if n == 0 {
 		return nil
 	}
-	timer := time.NewTimer(min(time.Second, 10*time.Millisecond<<min(n, 10)))
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(min(time.Second, 10*time.Millisecond<<min(n, 10))):
 	case <-f.closing:
 	case <-f.fault.done:
 	}
@@ -305,9 +303,7 @@ func (f *fencedFile) SyncTo(length int64) (full bool, err error) {
 
 // synced tells the meter of one fsync.
 func (f *fencedFile) synced() {
-	if f.fence.meter != nil {
-		f.fence.meter.Add(fsyncsOf(f.name), 1)
-	}
+	f.fence.meter.Count(fsyncsOf(f.name), 1)
 }
 
 // Preallocate is a hint: Pebble ignores its errors, and so must the fence.

@@ -24,10 +24,8 @@ var (
 	metricOtherFsyncs = fsyncs("other")
 )
 
-func fsyncs(file string) *metrics.Metric {
-	return &metrics.Metric{Name: "pebblekv_fsyncs", Label: "file", Value: file,
-		Help: "Fsyncs of the files of a store in a directory, by the kind of file"}
-}
+var fsyncs = metrics.Labelled("pebblekv_fsyncs", "file",
+	"Fsyncs of the files of a store in a directory, by the kind of file")
 
 // fsyncsOf is what counts those of a file.
 func fsyncsOf(name string) *metrics.Metric {

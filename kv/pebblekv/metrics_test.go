@@ -145,7 +145,7 @@ func (p partly) SyncTo(int64) (bool, error) { return p.full, nil }
 // TestFsyncsPartly: what only has the disk begin is no fsync.
 func TestFsyncsPartly(t *testing.T) {
 	m := &meter{n: map[string]int64{}}
-	f := &fence{FS: vfs.NewMem(), dir: "store", fault: newFault(), meter: m}
+	f := &fence{FS: vfs.NewMem(), dir: "store", fault: newFault(), meter: metrics.Meter{To: m}}
 	for want, full := range []bool{false, true} {
 		file := &fencedFile{File: partly{full: full}, fence: f, name: "store/000001.sst", table: true}
 		if got, err := file.SyncTo(1); got != full || err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
+	"github.com/greenroomdb/greenroom/metrics"
 )
 
 // closeTimeout is how long closing a poisoned store may take; it takes
@@ -74,7 +75,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
 	d := &DB{
 		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}}, memtable: memtable,
-		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: opts.Metrics},
+		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
 		gate:  newGate(fault, life.closing, memtable),
 	}
 	o := pebbleOptions(opts, d)
@@ -131,12 +132,10 @@ func (d *DB) closePebble() error {
 		return wrap(err)
 	case <-d.fault.done:
 	}
-	timer := time.NewTimer(closeTimeout)
-	defer timer.Stop()
 	select {
 	case err := <-done:
 		return wrap(err)
-	case <-timer.C:
+	case <-time.After(closeTimeout):
 		return errors.New("pebblekv: the poisoned store could not be closed, and stays locked until the process ends")
 	}
 }

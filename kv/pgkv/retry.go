@@ -47,10 +47,8 @@ func (r *retry) pause(ctx context.Context, err error) error {
 	pause = pause/2 + rand.N(pause)
 	r.tries++
 	r.db.opts.Logger.Debug("postgres: trying again", "error", clean(err), "try", r.tries)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
