@@ -102,7 +102,8 @@ func (v *View) SQL() (*sql.DB, error) {
 	return v.db.DB, nil
 }
 
-// Query executes a query that returns rows, as sql.DB.Query.
+// Query executes a query that returns rows, as sql.DB.Query. They must be closed before the
+// function returns: View is vfs.ErrBusy otherwise.
 func (v *View) Query(query string, args ...any) (*sql.Rows, error) {
 	db, err := v.SQL()
 	if err != nil {
