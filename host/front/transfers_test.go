@@ -135,7 +135,9 @@ type answer struct {
 func (s *stage) well(from string) {
 	s.Helper()
 	before := time.Now()
-	if a := <-s.ask(s.dial(from), promise("echo", 1)+"7"); a.status != 200 || a.body != "7" {
+	a := <-s.ask(s.dial(from), promise("echo", 1)+"7")
+	synctest.Wait() // its answer is no transfer any more
+	if a.status != 200 || a.body != "7" {
 		s.Errorf("another client of %s: %+v", from, a)
 	}
 	if d := time.Since(before); d != 0 {
