@@ -4,6 +4,9 @@
 //
 // It has no registry, keeps no numbers, and starts nothing: without a Sink nothing is
 // counted for one.
+//
+// Each package has its metrics in variables, all of them in the result of its function
+// Metrics, and a Meter in whatever counts.
 package metrics
 
 import "time"
@@ -42,30 +45,41 @@ type Sink interface {
 	Observe(m *Metric, d time.Duration)
 }
 
-// A Meter tells To, unless that is nil. It may be copied.
+// A Meter tells To, unless that is nil: what counts something has a Meter in the place of the
+// Sink of its options, and needn't ask whether there is one. The zero Meter tells nobody, and
+// costs no more than that question. It may be copied, and used by many goroutines at once if
+// To may be.
 type Meter struct{ To Sink }
 
-// Count tells of n more, if it is more than none.
+// Count tells of n more of a Counter, if it is more than none: a Sink never hears of 0, nor of
+// less.
 func (m Meter) Count(metric *Metric, n int64) {
 	if m.To != nil && n > 0 {
 		m.To.Add(metric, n)
 	}
 }
 
-// Observe tells of a duration. One below 0, by a clock that was set back, is 0.
+// Observe tells of one duration of a Timer. One below 0, which a clock makes that was set back,
+// is 0.
 func (m Meter) Observe(metric *Metric, d time.Duration) {
 	if m.To != nil {
 		m.To.Observe(metric, max(d, 0))
 	}
 }
 
-// NewCounter returns a Counter without a label.
+// NewCounter returns a Counter without a label, for a variable of a package. Name and help are
+// as Metric says; they are not checked, and no two metrics should have the same name.
 func NewCounter(name, help string) *Metric { return &Metric{Name: name, Help: help} }
 
-// NewTimer returns a Timer without a label.
+// NewTimer returns a Timer without a label, as NewCounter returns a Counter. What it is told is
+// a time.Duration: whoever shows it chooses the unit.
 func NewTimer(name, help string) *Metric { return &Metric{Kind: Timer, Name: name, Help: help} }
 
-// Labelled returns what makes the Counters of one name, one for each value of the label.
+// Labelled returns what makes the Counters of one name: one for each value of the label, which
+// says what they have in common, as "path" of "journal" and "log" does. Each call returns
+// another Metric, so it is called once for each value, in a package's variables. There are as
+// many values as the package has variables: none comes from what a user does, or a server that
+// gathers metrics would have one more line for each.
 func Labelled(name, label, help string) func(value string) *Metric {
 	return func(value string) *Metric { return &Metric{Name: name, Label: label, Value: value, Help: help} }
 }
