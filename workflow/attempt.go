@@ -48,14 +48,16 @@ func (a *attempt) stage(b *batch.Batch) error {
 	if err := p.put(tx, history.Step{Output: a.out}, p.completed()); err != nil {
 		return err
 	}
-	b.Enlist(a, a)
 	tx.Stage(b)
+	b.Enlist(a, a) // behind it, as Late says
 	return nil
 }
 
 // Late says whether the result may land. From here on the attempt can't be given up before
-// it is known whether it does, also when its batch is refused and tried in another form.
-func (a *attempt) Late(*batch.Batch) error {
+// it is known whether it does, also when its batch is refused and tried in another form. The
+// history, whose Late was called before, hears of that first: the step goes on at once, and
+// must find its result there.
+func (a *attempt) Late(b *batch.Batch) error {
 	if err := a.p.c.mayWrite(); err != nil {
 		return err
 	}
@@ -67,10 +69,12 @@ func (a *attempt) Late(*batch.Batch) error {
 	if a.landing == nil {
 		a.landing = make(chan struct{})
 	}
+	b.OnCommit(func() { a.settled(nil) })
 	return nil
 }
 
-func (a *attempt) Landed() { a.settled(nil) }
+// Landed does nothing: see Late.
+func (a *attempt) Landed() {}
 
 func (a *attempt) Failed(reason error, _ bool) { a.settled(reason) }
 

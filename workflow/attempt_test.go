@@ -372,7 +372,7 @@ func TestStepWithin(t *testing.T) {
 }
 
 // TestStepTriedAgain: an attempt whose commit is refused, to be tried in another form, is
-// not given up in between.
+// not given up in between, and goes on when the history knows of its result.
 func TestStepTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -393,6 +393,7 @@ func TestStepTriedAgain(t *testing.T) {
 				close(refused)
 				<-again
 				second.Join(&own)
+				second.OnCommit(func() { later(time.Second) }) // the history hears of it later
 				return r.actor.Commit(context.WithoutCancel(ctx), &second)
 			})
 		}, 0)
