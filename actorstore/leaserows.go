@@ -21,16 +21,16 @@ type unclaim struct {
 // TTL, in which an engine has long ended what it heard of a lost connection.
 const triesInDoubt = 4
 
-// released are the actors whose owner rows a host has removed lately. A server that takes over
-// and knows less has some of these rows, and nobody else could open the actors then for as
-// long as the host lives.
+// released are the actors whose owner rows a host has removed lately. After a failover to a
+// server that has missed these commits, some of the rows are back, and would keep every other
+// host from opening the actors for as long as this one lives.
 type released struct {
 	in         kv.Incarnation // in which all of them were removed
 	ids, older map[ID]bool
 	since      time.Time // of ids
 }
 
-// What a server may lack that takes over is the last seconds: ids are kept for at least
+// A server that takes over may have missed the last seconds, so ids are kept for at least
 // releasedFor, unless there are more than maxReleased.
 const (
 	releasedFor = time.Minute
@@ -44,7 +44,7 @@ func (r *released) add(id ID) {
 	r.ids[id] = true
 }
 
-// releaseAgain has the owner rows looked for, in a new incarnation of the engine, that were
+// releaseAgain has giveUp look, in a new incarnation of the engine, for the owner rows that were
 // removed in the one before.
 func (h *host) releaseAgain() {
 	in := h.hosting.store.eng.Incarnation()
@@ -107,8 +107,8 @@ func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 	return nil
 }
 
-// remove removes an owner row, any of this host if row is nil. It is not there to be removed
-// when it is somebody else's by now, or of an open handle.
+// remove removes an owner row; if row is nil, whichever one names this host. there is false if
+// the row belongs to another host by now, or to a handle that is open.
 func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err error) {
 	key := headOwnerKey(id)
 	if row == nil {
@@ -118,7 +118,7 @@ func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err e
 		}
 		o, damaged := parseOwner(id, row) // a check tells of it
 		if err != nil || damaged != nil || o.Host != h.id || h.handle(id) != nil {
-			return false, nil // the claim of a handle that is opened after this is another row
+			return false, nil // a handle opened after this writes another row, and the check fails
 		}
 	}
 	err = h.hosting.store.eng.Commit(ctx, &kv.Commit{

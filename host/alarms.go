@@ -253,8 +253,8 @@ func (t *wakeTable) wake(e *sleeper) {
 	}
 }
 
-// drop removes the row of an actor that doesn't exist. It was read before that is found out:
-// a row that is written later is of one that has been created since.
+// drop removes the row of an actor that doesn't exist. It reads the row first and looks for the
+// actor then, so that the row of an actor that is created meanwhile stays.
 func (t *wakeTable) drop(name string) {
 	h := t.host
 	err := h.onEngine(func(e kv.Engine) error {

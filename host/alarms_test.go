@@ -217,6 +217,21 @@ func TestStaleRows(t *testing.T) {
 	}, clockThing(&d))
 }
 
+// TestDropRow: the row of an actor that doesn't exist is removed, and none of one that was
+// created meanwhile.
+func TestDropRow(t *testing.T) {
+	var d diary
+	bubble(t, Options{}, func(r *rig) {
+		r.plan("plan", time.Hour) // after another host has found that there is no such actor
+		r.alarms.drop(lobby.String())
+		r.wantRows(1)
+		must(t, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey("thing/nobody"), alarmRow{at: 1}.append(nil))}}))
+		r.wantRows(2)
+		r.alarms.drop("thing/nobody")
+		r.wantRows(1)
+	}, clockThing(&d))
+}
+
 // TestWakeFails has the store fail when an actor must be woken.
 func TestWakeFails(t *testing.T) {
 	var d diary

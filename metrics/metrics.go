@@ -75,11 +75,10 @@ func NewCounter(name, help string) *Metric { return &Metric{Name: name, Help: he
 // a time.Duration: whoever shows it chooses the unit.
 func NewTimer(name, help string) *Metric { return &Metric{Kind: Timer, Name: name, Help: help} }
 
-// Labelled returns what makes the Counters of one name: one for each value of the label, which
-// says what they have in common, as "path" of "journal" and "log" does. Each call returns
-// another Metric, so it is called once for each value, in a package's variables. There are as
-// many values as the package has variables: none comes from what a user does, or a server that
-// gathers metrics would have one more line for each.
+// Labelled returns a function that makes the Counters of one name: one for each value of the
+// label, such as "journal" and "log" of the label "path". Every call of the function returns a
+// new Metric, so a package calls it once for each value, in its variables. Values never come
+// from what a user does: a server that gathers metrics keeps a time series for each.
 func Labelled(name, label, help string) func(value string) *Metric {
 	return func(value string) *Metric { return &Metric{Name: name, Label: label, Value: value, Help: help} }
 }

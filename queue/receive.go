@@ -117,8 +117,8 @@ func (q *Queue) receive(ctx context.Context, o *ReceiveOptions) (msgs []*Message
 
 // Receive stages that messages are handed out, and returns them; it never waits, and
 // returns none when none is visible now. Behind those that are stored come those that the
-// same batch has enqueued without a delay. Those that it gives back without one are in their
-// places again. No other receiver gets them until the batch is
+// same batch has enqueued without a delay. One that it gives back without a delay takes its
+// place again. No other receiver gets them until the batch is
 // settled. If it doesn't land they were not received, and the receipts are void. The same
 // batch may settle what it has received: a message that it enqueues and completes is never
 // stored, and its id is used up. Dead letters that the batch makes can be received when it
@@ -210,7 +210,7 @@ func firstBack(tx *Tx, names []string) (first *change) {
 	return first
 }
 
-// before says whether a batch that adds one of two messages, or both, hands out it first.
+// before says whether a batch that adds one of two messages, or both, hands it out first.
 func (it *item) before(other *item) bool {
 	if own := it.line == nil; own != (other.line == nil) {
 		return !own
