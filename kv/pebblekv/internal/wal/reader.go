@@ -1,0 +1,164 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ErrGone is what a Reader returns when the log doesn't have its next record any more, or never had
+// it: a crash can leave it to the tables alone. Who follows the log has to begin anew, with a copy
+// of the tables.
+var ErrGone = errors.New("wal: the record is no longer in the log")
+
+// A Reader reads the records that are on stable storage, in order. Files that it hasn't passed are
+// kept, up to Options.KeepBytes. Its methods must not be called concurrently.
+type Reader struct {
+	log  *Log
+	pos  *position // changes under log.mu
+	upto uint64    // up to where the records may be read as the scanner's window has them
+	file *file
+	in   vfs.File
+	scan scanner
+}
+
+// NewReader returns a Reader of the records from number on. It must be closed.
+func (l *Log) NewReader(number uint64) (*Reader, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return nil, l.err
+	}
+	if number == 0 || number > l.last+1 || number <= l.last && l.fileOf(number) == nil {
+		return nil, ErrGone
+	}
+	r := &Reader{log: l, pos: &position{number}}
+	l.readers[r.pos] = struct{}{}
+	return r, nil
+}
+
+// fileOf returns the file with a record, nil if there is none.
+//
+// +checklocks:l.mu
+func (l *Log) fileOf(number uint64) *file {
+	for _, f := range slices.Backward(l.files) {
+		if f.first <= number {
+			return f
+		}
+	}
+	return nil
+}
+
+// Next returns the next record, when there is one; the batch is the Reader's, until the next call.
+// It waits until one is on stable storage. Errors: ErrGone, that of ctx, and that of the log when it
+// is closed or has failed and there are no more.
+func (r *Reader) Next(ctx context.Context) (number uint64, batch []byte, err error) {
+	if err := r.wait(ctx); err != nil {
+		return 0, nil, err
+	}
+	for {
+		f, err := r.position()
+		if err != nil {
+			return 0, nil, err
+		}
+		batch, err := r.scan.record()
+		if !r.has(f) { // it may have been another file by then
+			return 0, nil, ErrGone
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		if batch == nil {
+			return 0, nil, ErrGone
+		}
+		if number := r.scan.next - 1; number == r.pos.next {
+			r.log.mu.Lock()
+			r.pos.next++
+			r.log.mu.Unlock()
+			return number, batch, nil
+		}
+	}
+}
+
+// wait returns when the next record is on stable storage.
+func (r *Reader) wait(ctx context.Context) error {
+	l := r.log
+	for r.pos.next > r.upto {
+		l.mu.Lock()
+		upto, err := l.synced, l.err
+		if l.news == nil {
+			l.news = make(chan struct{})
+		}
+		news := l.news
+		l.mu.Unlock()
+		if r.pos.next <= upto {
+			// What was read beyond the end is not what is there now.
+			r.upto, r.scan.buf = upto, r.scan.buf[:0]
+			break
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// position has the scanner be in the file of the next record, which it returns.
+func (r *Reader) position() (*file, error) {
+	r.log.mu.Lock()
+	f := r.log.fileOf(r.pos.next)
+	r.log.mu.Unlock()
+	if f == nil {
+		return nil, ErrGone
+	}
+	if f != r.file {
+		in, err := r.log.opts.FS.Open(f.path)
+		if !r.has(f) {
+			err = errors.Join(ErrGone, err)
+		}
+		if err != nil {
+			if in != nil {
+				err = errors.Join(err, in.Close())
+			}
+			return nil, err
+		}
+		r.leave()
+		r.file, r.in = f, in
+		r.scan = scanner{in: in, salt: f.salt, at: headerSize, next: f.first, buf: r.scan.buf[:0]}
+	}
+	info, err := r.in.Stat()
+	if err == nil {
+		r.scan.size = info.Size()
+	}
+	return f, err
+}
+
+// has says whether the log still has a file.
+func (r *Reader) has(f *file) bool {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	return slices.Contains(r.log.files, f)
+}
+
+func (r *Reader) leave() {
+	if r.in != nil {
+		_ = r.in.Close() // it was read only
+		r.in = nil
+	}
+}
+
+// Close lets go of the files.
+func (r *Reader) Close() error {
+	r.log.mu.Lock()
+	defer r.log.mu.Unlock()
+	delete(r.log.readers, r.pos)
+	r.leave()
+	return nil
+}

@@ -1,0 +1,344 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TestCrash crashes at writes, syncs and renames: what is left is a prefix with everything that was
+// synced, and the log goes on behind it. Then it crashes again: what the first crash has torn doesn't come
+// back behind what was written after it.
+func TestCrash(t *testing.T) {
+	for name, size := range map[string]struct{ file, record int }{"small": {4 << 10, 1500}, "several blocks": {100 << 10, 12_000}} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(2) {
+				testCrash(t, seed, size.file, size.record)
+			}
+		})
+	}
+}
+
+func testCrash(t *testing.T, seed uint64, file, record int) {
+	rnd := rand.New(rand.NewPCG(seed, 77))
+	mem := vfs.NewCrashableMem()
+	var synced, flushed atomic.Int64
+	type crash struct {
+		fs              *vfs.MemFS
+		synced, flushed int64
+		op              errorfs.Op
+	}
+	var crashes []crash
+	on := false
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if on && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && len(crashes) < 400 && (op.Kind != errorfs.OpFileWriteAt || rnd.IntN(3) == 0) {
+			crashes = append(crashes, crash{
+				mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rnd.IntN(5) * 25, RNG: rnd}),
+				synced.Load(), flushed.Load(), op,
+			})
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	s.opts.FileBytes = int64(file)
+	on = true
+	l := s.open(0, 0)
+	for range 200 {
+		n := s.add(l, 1+rnd.IntN(record)+max(0, rnd.IntN(20)-18)*6*record) // some are written at once
+		switch rnd.IntN(4) {
+		case 0:
+			s.must(l.Sync(n))
+			synced.Store(int64(n))
+		case 1:
+			s.must(l.Write(n))
+		case 2:
+			if k := n - min(n, uint64(rnd.IntN(12))); k > uint64(flushed.Load()) {
+				flushed.Store(int64(k)) // the tables may be ahead of what is synced
+				l.Release(k)
+			}
+		}
+	}
+	s.must(l.Close())
+	if len(crashes) < 100 {
+		t.Errorf("%d crashes", len(crashes))
+	}
+	for _, c := range crashes {
+		left := &side{t: t, fs: c.fs, opts: s.opts, batches: slices.Clone(s.batches)}
+		left.opts.FS = c.fs
+		l, err := Open(left.opts, uint64(c.flushed), left.replay(int(c.flushed)))
+		if err != nil {
+			t.Fatalf("seed %d, crash at %v of %s: %v", seed, c.op.Kind, c.op.Path, err)
+		}
+		if int64(l.Last()) < max(c.synced, c.flushed) {
+			t.Fatalf("seed %d, crash at %v of %s: %d records are left of %d", seed, c.op.Kind, c.op.Path, l.Last(), c.synced)
+		}
+		left.batches = left.batches[:l.Last()]
+		last := int(l.Last())
+		for range 12 {
+			n := left.add(l, record)
+			if rnd.IntN(2) == 0 {
+				left.must(l.Sync(n))
+				last = int(n)
+			}
+		}
+		again := &side{t: t, fs: c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rnd.IntN(5) * 25, RNG: rnd}), opts: left.opts, batches: left.batches}
+		again.opts.FS = again.fs
+		again.must(again.open(int(c.flushed), last).Close())
+	}
+}
+
+// TestDamage changes each byte of a log that was closed: it is refused, or the byte says nothing.
+func TestDamage(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	l := s.open(0, 0)
+	for range 12 {
+		s.must(l.Sync(s.add(l, 700)))
+	}
+	s.must(l.Close())
+	names := s.files()
+	if len(names) < 3 {
+		t.Fatalf("%d files", len(names))
+	}
+	for i, name := range names {
+		path := "log/" + name
+		in, err := s.fs.Open(path)
+		s.must(err)
+		info, err := in.Stat()
+		s.must(err)
+		data := make([]byte, info.Size())
+		_, err = in.ReadAt(data, 0)
+		s.must(errors.Join(err, in.Close()))
+		f, err := s.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+		s.must(err)
+		end := len(bytes.TrimRight(data, "\x00"))
+		for at := 0; at < end; at += 1 + at%3 {
+			_, err := f.WriteAt([]byte{data[at] ^ 0x40}, int64(at))
+			s.must(err)
+			n, err := Read(s.fs, "log", 0, s.replay(0))
+			mark := i == len(names)-1 && at >= end-recordHeader-8
+			if !errors.Is(err, kv.ErrCorrupt) && !errors.As(err, new(*kv.FormatError)) && !(mark && err == nil && n == 12) {
+				t.Fatalf("%s changed at %d: %d records, %v", name, at, n, err)
+			}
+			_, err = f.WriteAt(data[at:at+1], int64(at))
+			s.must(err)
+		}
+		s.must(f.Close())
+	}
+	// A file that is gone.
+	for _, name := range names {
+		s.must(s.fs.Rename("log/"+name, "elsewhere"))
+		_, err := Read(s.fs, "log", 3, func(uint64, []byte) error { return nil })
+		if last := name == names[len(names)-1]; !last && !errors.Is(err, kv.ErrCorrupt) && name != names[0] {
+			t.Errorf("without %s: %v", name, err)
+		}
+		s.must(s.fs.Rename("elsewhere", "log/"+name))
+	}
+	for _, name := range names {
+		s.must(s.fs.Remove("log/" + name))
+	}
+	if _, err := Read(s.fs, "log", 3, s.replay(3)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("without any file: %v", err)
+	}
+	if n, err := Read(s.fs, "log", 0, s.replay(0)); n != 0 || err != nil {
+		t.Errorf("where there was never one: %d, %v", n, err)
+	}
+}
+
+// TestDiskFull has the disk be full at each operation that takes room, for a while: the record is
+// refused, and nothing else has happened.
+func TestDiskFull(t *testing.T) {
+	for step := 0; ; step += 1 + step/10 {
+		n, failed := 0, 0
+		mem := vfs.NewMem()
+		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			switch op.Kind {
+			case errorfs.OpCreate, errorfs.OpRename:
+			case errorfs.OpFileWriteAt:
+				info, err := mem.Stat(op.Path)
+				if err != nil || op.Offset < info.Size() {
+					return nil // it has its place
+				}
+			default:
+				return nil
+			}
+			if n++; n > step && n <= step+3 {
+				failed++
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		s := newSide(t, fs)
+		s.opts.Failed = func(err error) { t.Errorf("step %d: the log has failed: %v", step, err) }
+		l := s.open(0, 0)
+		refused := 0
+		for i := range 60 {
+			b := bytes.Repeat([]byte{byte(i)}, 300*(1+i%40))
+			number, err := l.Append(b)
+			if errors.Is(err, syscall.ENOSPC) {
+				refused++
+				continue
+			}
+			s.must(err)
+			s.batches = append(s.batches, b)
+			s.must(l.Sync(number))
+			if i%5 == 0 {
+				l.Release(number)
+			}
+		}
+		s.must(l.Close())
+		s.must(s.open(int(l.released), len(s.batches)).Close())
+		if failed == 0 {
+			return
+		}
+		if refused == 0 {
+			t.Errorf("step %d: nothing was refused", step)
+		}
+	}
+}
+
+// TestEveryFailure has each operation fail, and all after it or it alone: everything that was synced is
+// there, and the log says what has happened.
+func TestEveryFailure(t *testing.T) {
+	broken := errors.New("broken")
+	for _, forever := range []bool{true, false} {
+		for step := 0; ; step++ {
+			n := 0
+			mem := vfs.NewCrashableMem()
+			fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || op.Kind == errorfs.OpMkdirAll || op.Path == "" {
+					return nil
+				}
+				if n++; n == step+1 || forever && n > step {
+					return broken
+				}
+				return nil
+			}))
+			s := newSide(t, fs)
+			l := s.open(0, 0)
+			synced := 0
+			for i := range 30 {
+				b := bytes.Repeat([]byte{byte(i)}, 500)
+				number, err := l.Append(b)
+				if err == nil {
+					s.batches = append(s.batches, b)
+					err = l.Sync(number)
+				}
+				if err != nil {
+					if !errors.Is(err, broken) {
+						t.Fatal(err)
+					}
+					if _, err := l.Append(b); !errors.Is(err, broken) {
+						t.Fatalf("step %d: Append to a log that has failed: %v", step, err)
+					}
+					break
+				}
+				synced = int(number)
+			}
+			err := l.Close()
+			if n <= step {
+				s.must(err)
+				break
+			}
+			if err != nil && !errors.Is(err, broken) {
+				t.Errorf("Close: %v", err)
+			}
+			left := &side{t: t, fs: mem.CrashClone(vfs.CrashCloneCfg{}), opts: s.opts, batches: s.batches}
+			left.opts.FS = left.fs
+			left.must(left.open(0, synced).Close())
+		}
+	}
+}
+
+// TestMarkWithoutRoom: closing leaves its mark where the file ends with the last record, too.
+func TestMarkWithoutRoom(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	s.opts.FileBytes = 1 << 20
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 100)))
+	n := int(l.room-l.end) - recordHeader - 10
+	s.must(l.Sync(s.add(l, n)))
+	at := l.end - 5
+	s.must(l.Close())
+	f, err := s.fs.OpenReadWrite("log/"+s.files()[0], vfs.WriteCategoryUnspecified)
+	s.must(err)
+	_, err = f.WriteAt([]byte{1, 2, 3, 4, 5}, at)
+	s.must(err)
+	s.must(f.Close())
+	k, err := Read(s.fs, "log", 0, s.replay(0))
+	if !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("damage of the last record of a closed log: %d records, %v", k, err)
+	}
+}
+
+// TestWriteOutlivesProcess: what is written is what a crash of the process leaves, and a log that is
+// created, or read after that, is there after one of the machine.
+func TestWriteOutlivesProcess(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := newSide(t, mem)
+	s.must(Create(mem, "log", 0))
+	if names := (&side{t: t, fs: mem.CrashClone(vfs.CrashCloneCfg{})}).files(); len(names) != 1 {
+		t.Errorf("a crash has left %v", names)
+	}
+	l := s.open(0, 0)
+	s.must(l.Write(s.add(l, 100)))
+	left := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	s.fs, s.opts.FS = left, left
+	l = s.open(0, 1)
+	r, err := l.NewReader(1)
+	s.must(err)
+	if n, _, err := r.Next(t.Context()); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	again := left.CrashClone(vfs.CrashCloneCfg{})
+	if n, err := Read(again, "log", 0, s.replay(0)); n != 1 || err != nil {
+		t.Errorf("a reader has seen a record that a crash takes away: %d, %v", n, err)
+	}
+	s.must(r.Close())
+}
+
+// TestFailedLog: behind the first failure nothing is written, and who waits is told.
+func TestFailedLog(t *testing.T) {
+	broken, failing, after := errors.New("broken"), false, 0
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch {
+		case failing && op.Kind == errorfs.OpFileSyncData:
+			return broken
+		case failing && op.Kind == errorfs.OpFileWriteAt:
+			after++
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 10)))
+	r, err := l.NewReader(2)
+	s.must(err)
+	told := make(chan error)
+	go func() {
+		_, _, err := r.Next(t.Context())
+		told <- err
+	}()
+	n := s.add(l, 10)
+	failing = true
+	if err := l.Sync(n); !errors.Is(err, broken) || after != 1 {
+		t.Errorf("%v, %d writes", err, after)
+	}
+	if err := <-told; !errors.Is(err, broken) {
+		t.Errorf("a reader gets %v", err)
+	}
+	_, err = l.Append([]byte("more"))
+	for _, err := range []error{err, l.Write(n + 1), l.Sync(n + 1), l.Close()} {
+		if !errors.Is(err, broken) || after != 1 {
+			t.Errorf("%v, %d writes", err, after)
+		}
+	}
+}

@@ -1,0 +1,522 @@
+// Package wal is the write-ahead log of a store: the batches that were committed, in the order
+// in which they were applied, each with a number. What isn't in the store's tables yet is read
+// from it when the store is opened.
+//
+// It is a sequence of files in the store's directory. Each is filled to a size, with zeros
+// written ahead of its end, and is used again under a new name when the tables have what is in
+// it: a sync of bytes that are overwritten in place waits for the bytes alone, one of a file
+// that has grown for the file system's own journal too. The goroutine that waits for stable
+// storage writes and syncs for all that wait at that moment; no other one is in between.
+//
+// See format.go for what is in a file. The models are SQLite's WAL, for the salt, and Pebble's
+// log, for the number up to which records are known to be durable.
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
+)
+
+// Options say where a log is.
+type Options struct {
+	FS  vfs.FS
+	Dir string
+	// FileBytes is the size to which a file is filled. One record may be larger.
+	FileBytes int64
+	// KeepBytes bounds what is kept for readers alone.
+	KeepBytes int64
+	// Failed is told of the error of a write or a sync, after which the log takes nothing any
+	// more: what is on stable storage is unknown then.
+	Failed func(error)
+	// Synced is told of each call that had the disk write out a file or a directory, Wrote of how many
+	// bytes of records were written. They may be called concurrently.
+	Synced func()
+	Wrote  func(bytes int)
+}
+
+const (
+	// minAhead and maxAhead bound how many zeros are written at once.
+	minAhead = 128 << 10
+	maxAhead = 1 << 20
+	// directBytes is from which size on a batch is written at once, not copied first.
+	directBytes = 64 << 10
+	// maxSpare is how many files are kept to be used again.
+	maxSpare = 2
+)
+
+var zeros [minAhead]byte
+
+// A Log takes batches, one at a time: the calls of Append, and that of Close, must not be
+// concurrent. All other methods are safe for concurrent use with each other and with these.
+type Log struct {
+	opts Options
+
+	// These change in Append.
+	end, room int64 // of the records in the current file, and of what is written of it, with zeros
+
+	// turn is held by who syncs, then io by who writes, then mu for what they share.
+	turn, io sync.Mutex
+	mu       sync.Mutex
+	files    []*file  // by sequence; if out is open the last one is written to  +checklocks:mu
+	out      vfs.File // nil before the first record  +checklocks:mu
+	buf      []byte   // records that aren't written yet  +checklocks:mu
+	spare    []byte   // memory for the next  +checklocks:mu
+	at       int64    // where in the file they go  +checklocks:mu
+	last     uint64   // number of the last record  +checklocks:mu
+	wrote    uint64   // up to which they are written  +checklocks:mu
+	taken    uint64   // up to which atWork syncs  +checklocks:mu
+	synced   uint64   // up to which they are on stable storage  +checklocks:mu
+	released uint64   // up to which the tables have them  +checklocks:mu
+	atWork   *group   // that is being synced  +checklocks:mu
+	waiting  *group   // that is synced next  +checklocks:mu
+	idle     *group   // that can be used again, if any  +checklocks:mu
+	err      error    // of the first write or sync that failed  +checklocks:mu
+
+	readers map[*position]struct{} // +checklocks:mu
+	news    chan struct{}          // closed when synced or err change, nil if nobody waits for that  +checklocks:mu
+}
+
+// A group is who waits for the same sync. The first one leads: it does the work.
+type group struct {
+	led  bool
+	done chan struct{} // nil if nobody follows
+	err  error
+}
+
+// A position is that of a reader: the number of the record that it reads next.
+type position struct{ next uint64 }
+
+// errClosed is what calls get after Close.
+var errClosed = errors.New("wal: closed")
+
+// Append appends a batch, which isn't kept, and returns its number. Nothing is promised of it
+// yet: see Write and Sync. If the disk is full it fails, and the log is as before.
+func (l *Log) Append(batch []byte) (uint64, error) {
+	if len(batch) == 0 || int64(len(batch)) > maxBatch {
+		return 0, fmt.Errorf("wal: a batch of %d bytes", len(batch))
+	}
+	size := recordHeader + int64(len(batch))
+	if err := l.makeRoom(size); err != nil {
+		return 0, err
+	}
+	direct := len(batch) >= directBytes
+	if direct { // nobody may write the header alone
+		l.io.Lock()
+		defer l.io.Unlock()
+	}
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return 0, l.err
+	}
+	l.last++
+	l.end += size
+	number := l.last
+	l.buf = appendHead(l.buf, l.files[len(l.files)-1].salt, number, l.synced, batch)
+	if !direct {
+		l.buf = append(l.buf, batch...)
+	}
+	l.mu.Unlock()
+	if direct {
+		return number, l.write(batch, nil)
+	}
+	return number, nil
+}
+
+// Write returns when the system has the records up to number, so that they outlive the process.
+func (l *Log) Write(number uint64) error {
+	l.mu.Lock()
+	done, err := l.wrote >= number, l.err
+	l.mu.Unlock()
+	if done || err != nil {
+		return err
+	}
+	l.io.Lock()
+	defer l.io.Unlock()
+	return l.write(nil, nil)
+}
+
+// Sync returns when the records up to number are on stable storage.
+func (l *Log) Sync(number uint64) error {
+	l.mu.Lock()
+	if l.err != nil || l.synced >= number {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	g := l.waiting
+	if l.atWork != nil && l.taken >= number {
+		g = l.atWork
+	}
+	if g.led {
+		if g.done == nil {
+			g.done = make(chan struct{})
+		}
+		l.mu.Unlock()
+		<-g.done
+		return g.err
+	}
+	g.led = true
+	l.mu.Unlock()
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	return l.sync(g)
+}
+
+// Last returns the number of the last record.
+func (l *Log) Last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// sync writes and syncs what was appended, for g if there is one, with turn held.
+func (l *Log) sync(g *group) error {
+	l.io.Lock()
+	err := l.write(nil, g)
+	l.io.Unlock()
+	l.mu.Lock()
+	out, upto := l.out, l.wrote
+	needed := err == nil && l.synced < upto
+	l.mu.Unlock()
+	if needed {
+		l.told()
+		err = out.SyncData()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.atWork = nil
+	if err != nil {
+		err = l.fail(err)
+	} else {
+		l.synced = max(l.synced, upto)
+		l.tell()
+	}
+	switch {
+	case g == nil:
+	case g.done != nil:
+		g.err = err
+		close(g.done)
+	default:
+		*g = group{}
+		l.idle = g
+	}
+	return err
+}
+
+// write writes what was appended, and more behind it, with io held. If there is a group, it is the
+// one that is synced then.
+func (l *Log) write(more []byte, g *group) error {
+	l.mu.Lock()
+	if g != nil {
+		l.waiting, l.atWork, l.taken, l.idle = l.idle, g, l.last, nil
+		if l.waiting == nil {
+			l.waiting = new(group)
+		}
+	}
+	b, at, out, upto, err := l.buf, l.at, l.out, l.last, l.err
+	if err == nil {
+		l.buf, l.at = l.spare[:0], at+int64(len(b)+len(more))
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if len(b) > 0 {
+		_, err = out.WriteAt(b, at)
+	}
+	if len(more) > 0 && err == nil {
+		_, err = out.WriteAt(more, at+int64(len(b)))
+	}
+	if l.opts.Wrote != nil && len(b) > 0 {
+		l.opts.Wrote(len(b) + len(more))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		return l.fail(err)
+	}
+	l.wrote = upto
+	if l.spare = b; cap(b) > maxAhead {
+		l.spare = nil
+	}
+	return nil
+}
+
+// told tells of a sync.
+func (l *Log) told() {
+	if l.opts.Synced != nil {
+		l.opts.Synced()
+	}
+}
+
+// tell wakes readers.
+//
+// +checklocks:l.mu
+func (l *Log) tell() {
+	if l.news != nil {
+		close(l.news)
+		l.news = nil
+	}
+}
+
+// fail notes that a write or a sync has failed, and returns the first such error.
+//
+// +checklocks:l.mu
+func (l *Log) fail(err error) error {
+	if l.err == nil {
+		l.err = fmt.Errorf("write-ahead log: %w", err)
+		if l.opts.Failed != nil {
+			l.opts.Failed(l.err)
+		}
+		l.tell()
+	}
+	return l.err
+}
+
+// refuse returns the error of what was to find room for a record: if the disk is full nothing else
+// has happened, and otherwise the log has failed.
+func (l *Log) refuse(err error) error {
+	if vfs.IsNoSpaceError(err) {
+		return fmt.Errorf("no room for the write-ahead log: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fail(err)
+}
+
+// makeRoom sees to it that size bytes can be written behind the last record without the disk
+// having to find room for them.
+func (l *Log) makeRoom(size int64) error {
+	if l.room == 0 || l.end > headerSize && l.end+size > l.opts.FileBytes {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	if l.end+size <= l.room {
+		return nil
+	}
+	l.mu.Lock()
+	out := l.out
+	l.mu.Unlock()
+	end := l.end + size
+	if size > maxAhead { // or a record that is refused would fill the disk first
+		if u, err := l.opts.FS.GetDiskUsage(l.opts.Dir); err == nil && u.AvailBytes < uint64(end-l.room) {
+			return fmt.Errorf("no room for %d bytes of the write-ahead log: %w", size, errkind.ErrNoSpace)
+		}
+	}
+	ahead := min(max(l.room/8, minAhead), maxAhead)
+	for to := min((end+ahead)/minAhead*minAhead, max(end, l.opts.FileBytes)); l.room < to; {
+		n, err := out.WriteAt(zeros[:min(to-l.room, minAhead)], l.room)
+		if err != nil {
+			if l.room >= end {
+				return nil
+			}
+			if err = l.refuse(err); l.end == headerSize && end > l.opts.FileBytes {
+				err = errors.Join(err, l.drop())
+			}
+			return err
+		}
+		l.room += int64(n)
+	}
+	return nil
+}
+
+// drop removes the current file, in which there is no record.
+func (l *Log) drop() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.files) - 1
+	f, out := l.files[n], l.out
+	l.files, l.out, l.room = l.files[:n], nil, 0
+	return errors.Join(out.Close(), l.opts.FS.Remove(f.path))
+}
+
+// rotate begins the next file. All records before it are on stable storage then. If the disk is full
+// the log is as before.
+func (l *Log) rotate() error {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	if err := l.sync(nil); err != nil {
+		return err
+	}
+	f, err := l.next()
+	if err != nil {
+		return l.refuse(err)
+	}
+	err = l.syncDir()
+	out := vfs.File(nil)
+	if err == nil {
+		out, err = l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && l.out != nil {
+		l.files[len(l.files)-1].size = l.room
+		err = l.out.Close()
+	}
+	if err != nil {
+		return l.fail(err)
+	}
+	l.files, l.out, l.at = append(l.files, f), out, headerSize
+	l.end, l.room = headerSize, f.size
+	return nil
+}
+
+// next makes the next file, of one that isn't needed any more if there is one. Its name isn't on
+// stable storage yet.
+func (l *Log) next() (_ *file, err error) {
+	l.mu.Lock()
+	f := &file{seq: 1, first: l.last + 1, salt: rand.Uint32(), size: headerSize}
+	var old *file
+	if n := len(l.files); n > 0 {
+		f.seq = l.files[n-1].seq + 1
+	}
+	if l.unneeded() > 0 {
+		old = l.files[0]
+		l.files = slices.Delete(l.files, 0, 1)
+	}
+	l.mu.Unlock()
+	fs, temp, out := l.opts.FS, l.opts.FS.PathJoin(l.opts.Dir, temporary), vfs.File(nil)
+	f.path = fs.PathJoin(l.opts.Dir, fileName(f.seq))
+	if old != nil && old.size <= 2*l.opts.FileBytes {
+		f.size = old.size
+		// A crash may leave it with the old name and the new header. Nobody reads it then: it was not
+		// needed any more.
+		if err = fs.Rename(old.path, temp); err == nil {
+			out, err = fs.OpenReadWrite(temp, vfs.WriteCategoryUnspecified)
+		}
+	} else {
+		if old != nil {
+			_ = fs.Remove(old.path) // as in Release
+		}
+		out, err = fs.Create(temp, vfs.WriteCategoryUnspecified)
+	}
+	if err == nil {
+		if _, err = out.WriteAt(f.header(), 0); err == nil {
+			l.told()
+			err = out.Sync()
+		}
+		err = errors.Join(err, out.Close())
+	}
+	if err == nil {
+		err = fs.Rename(temp, f.path)
+	}
+	return f, err
+}
+
+// syncDir has names that were given outlive a crash.
+func (l *Log) syncDir() error {
+	d, err := l.opts.FS.OpenDir(l.opts.Dir)
+	if err != nil {
+		return err
+	}
+	l.told()
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// unneeded returns how many of the first files nobody needs any more. The last one is always
+// needed: it says up to where there were records.
+//
+// +checklocks:l.mu
+func (l *Log) unneeded() (n int) {
+	for n+1 < len(l.files) && l.files[n+1].first <= l.released+1 {
+		n++
+	}
+	oldest := l.last + 1
+	for r := range l.readers {
+		oldest = min(oldest, r.next)
+	}
+	for kept := int64(0); n > 0 && l.files[n].first > oldest; n-- {
+		if kept += l.files[n-1].size; kept > l.opts.KeepBytes {
+			break
+		}
+	}
+	return n
+}
+
+// Release says that the tables have the records up to number.
+func (l *Log) Release(number uint64) {
+	l.mu.Lock()
+	l.released = max(l.released, number)
+	var old []*file
+	if n := l.unneeded() - maxSpare; n > 0 {
+		old = slices.Clone(l.files[:n])
+		l.files = slices.Delete(l.files, 0, n)
+	}
+	l.mu.Unlock()
+	for _, f := range old {
+		// A file too many hurts nobody, and is found again when the log is opened.
+		_ = l.opts.FS.Remove(f.path)
+	}
+}
+
+// Size returns how many bytes of files have records that the tables don't have, as Release has
+// been told.
+func (l *Log) Size() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.released >= l.last {
+		return 0
+	}
+	for i, f := range l.files {
+		switch {
+		case i == len(l.files)-1:
+			n += l.at + int64(len(l.buf))
+		case l.files[i+1].first > l.released+1:
+			n += f.size
+		}
+	}
+	return n
+}
+
+// Fail has the log take nothing any more, since err has happened elsewhere.
+func (l *Log) Fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.fail(err)
+}
+
+// Close syncs the log, unless it has failed, and releases it. Nothing can be appended then.
+func (l *Log) Close() error {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	l.mu.Lock()
+	out := l.out
+	l.mu.Unlock()
+	err := l.sync(nil)
+	if out != nil && err == nil && l.end > headerSize {
+		if err = l.mark(out); vfs.IsNoSpaceError(err) {
+			err = nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = errClosed
+		l.tell()
+	}
+	if out != nil {
+		err = errors.Join(err, out.Close())
+		l.out = nil
+	}
+	return err
+}
+
+// mark says behind the last record that it is on stable storage.
+func (l *Log) mark(out vfs.File) error {
+	l.mu.Lock()
+	b := appendHead(nil, l.files[len(l.files)-1].salt, l.last, l.last, nil)
+	l.mu.Unlock()
+	if _, err := out.WriteAt(b, l.end); err != nil {
+		return err
+	}
+	l.told()
+	return out.SyncData()
+}

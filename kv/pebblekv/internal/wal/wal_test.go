@@ -1,0 +1,357 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// A side is what a test has of a log: its disk, and its batches as they must be read back.
+type side struct {
+	t       testing.TB
+	fs      vfs.FS
+	opts    Options
+	batches [][]byte
+}
+
+// newSide returns one with files of some 4 KiB, so that there are many.
+func newSide(t testing.TB, fs vfs.FS) *side {
+	if err := errors.Join(fs.MkdirAll("log", 0o700), sync1(fs)); err != nil {
+		t.Fatal(err)
+	}
+	return &side{t: t, fs: fs, opts: Options{FS: fs, Dir: "log", FileBytes: 4 << 10}}
+}
+
+// sync1 has the directory itself be on stable storage.
+func sync1(fs vfs.FS) error {
+	d, err := fs.OpenDir("")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// open opens the log, whose records behind after must be the batches from there on, the first least of
+// them at least.
+func (s *side) open(after, least int) *Log {
+	s.t.Helper()
+	l, err := Open(s.opts, uint64(after), s.replay(after))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if n := int(l.Last()); n < least {
+		s.t.Fatalf("%d records are left of %d", n, least)
+	}
+	s.batches = s.batches[:max(l.Last(), uint64(after))]
+	return l
+}
+
+// replay returns a function that compares what is replayed.
+func (s *side) replay(after int) func(uint64, []byte) error {
+	next := after + 1
+	return func(number uint64, batch []byte) error {
+		if number != uint64(next) {
+			return fmt.Errorf("record %d comes in place of %d", number, next)
+		}
+		if next > len(s.batches) || !bytes.Equal(batch, s.batches[next-1]) {
+			return fmt.Errorf("record %d has %d other bytes", number, len(batch))
+		}
+		next++
+		return nil
+	}
+}
+
+// add appends a batch of n bytes that are like no others.
+func (s *side) add(l *Log, n int) uint64 {
+	s.t.Helper()
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	number, err := l.Append(b)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.batches = append(s.batches, b); number != uint64(len(s.batches)) {
+		s.t.Fatalf("record %d of %d", number, len(s.batches))
+	}
+	return number
+}
+
+func (s *side) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// files returns the names of the log's files.
+func (s *side) files() []string {
+	s.t.Helper()
+	names, err := s.fs.List("log")
+	s.must(err)
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(n string) bool { _, ok := fileSeq(n); return !ok })
+}
+
+// TestLog writes many files, and reads them back: all, or what is behind a number.
+func TestLog(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	l := s.open(0, 0)
+	for i := range 200 {
+		n := s.add(l, 1+i*7)
+		s.must([]func(uint64) error{l.Write, l.Sync, func(uint64) error { return nil }}[i%3](n))
+	}
+	s.add(l, 300_000) // many times the size of a file
+	s.add(l, 3)
+	s.must(l.Close())
+	if _, err := l.Append([]byte("x")); !errors.Is(err, errClosed) {
+		t.Errorf("Append to a closed log: %v", err)
+	}
+	if n := len(s.files()); n < 30 {
+		t.Errorf("%d files", n)
+	}
+	for _, after := range []int{0, 1, 100, 201, 202} {
+		if n, err := Read(s.fs, "log", uint64(after), s.replay(after)); err != nil || n != 202 {
+			t.Errorf("behind %d: up to %d, %v", after, n, err)
+		}
+	}
+	// The tables can be ahead of the log, which goes on behind them.
+	if n, err := Read(s.fs, "log", 300, s.replay(300)); err != nil || n != 300 {
+		t.Errorf("behind 300: up to %d, %v", n, err)
+	}
+	s.batches = append(s.batches, make([][]byte, 98)...)
+	l = s.open(300, 300)
+	s.add(l, 10)
+	s.must(l.Close())
+	s.must(s.open(300, 301).Close())
+	if _, err := Read(s.fs, "log", 202, s.replay(202)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("behind 202, where records up to 300 are missing: %v", err)
+	}
+}
+
+// TestReuse: files whose records the tables have are used again, so that there are never many.
+func TestReuse(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	l := s.open(0, 0)
+	most := 0
+	for i := range 500 {
+		n := s.add(l, 500)
+		s.must(l.Sync(n))
+		if l.Release(n - min(n, 10)); l.Size() > 3*(minAhead+5<<10) {
+			t.Fatalf("the tables lack %d bytes", l.Size())
+		}
+		if most = max(most, len(s.files())); i == 400 {
+			s.must(l.Close())
+			after := len(s.batches) - 10
+			l = s.open(after, len(s.batches))
+		}
+	}
+	if most > 3+maxSpare {
+		t.Errorf("there were %d files", most)
+	}
+	l.Release(500)
+	if n := l.Size(); n != 0 {
+		t.Errorf("the tables have everything, and lack %d bytes", n)
+	}
+	s.must(l.Close())
+	s.must(s.open(490, 500).Close())
+}
+
+// TestGrowsSeldom: a file grows once for many records, and one that is used again never.
+func TestGrowsSeldom(t *testing.T) {
+	grown := 0
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWriteAt {
+			grown++
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	s.opts.FileBytes = 1 << 20
+	writes := 0
+	s.opts.Wrote = func(int) { writes++ }
+	l := s.open(0, 0)
+	for range 3000 { // in three files
+		n := s.add(l, 1000)
+		s.must(l.Sync(n))
+		l.Release(n)
+	}
+	// Beside the records three headers, and up to eight pieces of zeros for two files.
+	if n := grown - writes; n > 3+2*9 {
+		t.Errorf("%d writes beside %d records", n, writes)
+	}
+	s.must(l.Close())
+}
+
+// TestConcurrent: many wait for the same syncs, and nobody for another's record.
+func TestConcurrent(t *testing.T) {
+	var syncs atomic.Int64
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData {
+			syncs.Add(1)
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	l := s.open(0, 0)
+	var appending sync.Mutex
+	var all sync.WaitGroup
+	const workers, each = 16, 200
+	for w := range workers {
+		all.Go(func() {
+			for i := range each {
+				appending.Lock()
+				n := s.add(l, 1+i)
+				appending.Unlock()
+				err := l.Sync(n)
+				if w%4 == 0 {
+					err = l.Write(n)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if l.mu.Lock(); w%4 != 0 && l.synced < n || l.wrote < n {
+					t.Errorf("record %d is promised, and up to %d and %d they are written and synced", n, l.wrote, l.synced)
+				}
+				l.mu.Unlock()
+				if i%50 == 0 {
+					l.Release(n / 2)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := syncs.Load(); n > workers*each {
+		t.Errorf("%d syncs", n)
+	}
+	s.must(l.Close())
+	s.must(s.open(workers*each/2, workers*each).Close())
+}
+
+// TestLateRecord: a record that is appended while the disk syncs isn't promised by that sync.
+func TestLateRecord(t *testing.T) {
+	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
+	on := false
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if on && op.Kind == errorfs.OpFileSyncData {
+			begun <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 10)))
+	on = true
+	first, second := s.add(l, 10), uint64(0)
+	done := make(chan error, 2)
+	go func() { done <- l.Sync(first) }()
+	<-begun
+	second = s.add(l, 10)
+	late := make(chan error, 1)
+	go func() { late <- l.Sync(second) }()
+	for waits := false; !waits; {
+		l.mu.Lock()
+		waits = l.waiting.led || l.atWork != nil && l.atWork.done != nil
+		l.mu.Unlock()
+	}
+	goOn <- struct{}{}
+	s.must(<-done)
+	l.mu.Lock()
+	if l.synced != first {
+		t.Errorf("synced up to %d, want %d", l.synced, first)
+	}
+	l.mu.Unlock()
+	select {
+	case <-late:
+		t.Fatal("promised by the sync that had begun before")
+	case <-begun:
+	}
+	goOn <- struct{}{}
+	s.must(<-late)
+}
+
+// TestReuseReads: to find the end of a file that was used before takes no longer than to read it, whatever
+// an earlier use has left there.
+func TestReuseReads(t *testing.T) {
+	read := int64(0)
+	for _, piece := range []string{"any text will do ", "\x02\x00\x00\x00\x00\x00\x00\x00", "\xa9\x17\x03\x9e\x55\xf1\x80\x2c\x71\x0d\xee"} {
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt {
+				read++
+			}
+			return nil
+		}))
+		s := newSide(t, fs)
+		s.opts.FileBytes = 1 << 20
+		l := s.open(0, 0)
+		batch := bytes.Repeat([]byte(piece), 30_000/len(piece))
+		for range 182 {
+			n, err := l.Append(batch)
+			s.must(err)
+			s.must(l.Sync(n))
+			l.Release(n)
+		}
+		s.must(l.Close())
+		read = 0
+		_, err := Read(s.fs, "log", 182, nil)
+		if s.must(err); read > 30 {
+			t.Errorf("%q: %d reads", piece[:8], read)
+		}
+	}
+}
+
+// TestRefused: a record that is larger than the disk has room leaves no zeros there.
+func TestRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	used := func() (n int64) {
+		names, err := mem.List("log")
+		for _, name := range names {
+			info, serr := mem.Stat("log/" + name)
+			if err = errors.Join(err, serr); err == nil {
+				n += info.Size()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	full := false
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full && op.Kind == errorfs.OpFileWriteAt && used() > 8<<20 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	s.opts.FileBytes = 256 << 10
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 1000)))
+	before := used()
+	full = true
+	if _, err := l.Append(make([]byte, 16<<20)); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if n := used(); n > before {
+		t.Errorf("%d bytes are used after %d", n, before)
+	}
+	for range 20 {
+		s.must(l.Sync(s.add(l, 30_000)))
+	}
+	s.must(l.Close())
+	s.must(s.open(0, 21).Close())
+}
