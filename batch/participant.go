@@ -90,6 +90,10 @@ func (b *Batch) Participants(owner any) iter.Seq[Participant] {
 	return func(yield func(Participant) bool) { b.eachOf(owner, yield) }
 }
 
+// Attended reports whether anything takes part in the commit of b: a participant or a
+// function.
+func Attended(b *Batch) bool { return len(b.parts)+len(b.late) > 0 }
+
 // eachOf calls fn for owner's participants until it returns false, and reports whether it
 // never did.
 func (b *Batch) eachOf(owner any, fn func(Participant) bool) bool {

@@ -13,8 +13,6 @@ const (
 	maxChecked      = 4 << 10
 	maxCheckedKey   = 128
 	maxCheckedValue = 128
-	// maxCleared is how many ranges are kept that rows may be in.
-	maxCleared = 16
 )
 
 // checked are the newest values of rows that one commit after the other checks and
@@ -26,10 +24,7 @@ const (
 // that what is remembered is what a Get would return.
 type checked struct {
 	rows map[string]*checkedRow
-	// cleared are the last ranges that were cleared, in which there may be rows. To look
-	// for them takes as long as reading many, so it is done for several ranges at once.
-	cleared []clearedRange
-	ops     uint64 // counts operations that were applied
+	cleared
 }
 
 type checkedRow struct {
@@ -38,31 +33,14 @@ type checkedRow struct {
 	op    uint64 // that has set it
 }
 
-// A clearedRange is [start, end), whose rows that were set before op are no more.
-type clearedRange struct {
-	start, end []byte
-	op         uint64
-}
-
 // row returns what is remembered of key, nil for nothing.
 func (m *checked) row(key []byte) *checkedRow {
 	row := m.rows[string(key)]
-	if row == nil || !m.gone(row) {
+	if row == nil || !m.gone(row.key, row.op) {
 		return row
 	}
 	delete(m.rows, row.key)
 	return nil
-}
-
-// gone reports whether row was cleared with a range.
-func (m *checked) gone(row *checkedRow) bool {
-	for i := range m.cleared {
-		r := &m.cleared[i]
-		if row.op < r.op && string(r.start) <= row.key && row.key < string(r.end) {
-			return true
-		}
-	}
-	return false
 }
 
 // holds evaluates ch; known is false if it takes a Get.
@@ -83,7 +61,13 @@ func (m *checked) landed(c *kv.Commit) {
 		o := &c.Ops[i]
 		m.ops++
 		if o.Kind == kv.OpClearRange {
-			m.clear(o.Key, o.Value)
+			m.clear(o.Key, o.Value, func() {
+				for key, row := range m.rows {
+					if m.gone(key, row.op) {
+						delete(m.rows, key)
+					}
+				}
+			})
 			continue
 		}
 		row, there := m.rows[string(o.Key)]
@@ -98,24 +82,6 @@ func (m *checked) landed(c *kv.Commit) {
 	for i := range c.Checks {
 		m.remember(c, c.Checks[i].Key)
 	}
-}
-
-// clear forgets the rows of [start, end).
-func (m *checked) clear(start, end []byte) {
-	n := len(m.cleared)
-	if n == maxCleared {
-		for key, row := range m.rows {
-			if m.gone(row) {
-				delete(m.rows, key)
-			}
-		}
-		n = 0
-	}
-	m.cleared = slices.Grow(m.cleared[:n], 1)[:n+1]
-	// No row has a longer key, so more of the bounds makes no difference.
-	start, end = start[:min(len(start), maxCheckedKey+1)], end[:min(len(end), maxCheckedKey+1)]
-	r := &m.cleared[n] // whose memory served another before
-	r.start, r.end, r.op = append(r.start[:0], start...), append(r.end[:0], end...), m.ops
 }
 
 // remember adds the value that c has given key, if it has.

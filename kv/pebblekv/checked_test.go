@@ -74,7 +74,7 @@ func TestChecked(t *testing.T) {
 		scribble(c) // whose bytes are its caller's again
 		most = max(most, len(db.checked.rows))
 		for k, row := range db.checked.rows {
-			if db.checked.gone(row) {
+			if db.checked.gone(row.key, row.op) {
 				continue
 			}
 			if got := newest([]byte(k)); got == nil || !bytes.Equal(got, row.value) {
@@ -162,11 +162,11 @@ func TestCheckedBounds(t *testing.T) {
 		t.Error("it remembers a megabyte")
 	}
 	size := 0
-	for _, r := range m.cleared {
+	for _, r := range m.ranges {
 		size += cap(r.start) + cap(r.end)
 	}
-	if len(m.cleared) > maxCleared || size > 64<<10 {
-		t.Errorf("%d ranges of %d bytes", len(m.cleared), size)
+	if len(m.ranges) > maxCleared || size > 64<<10 {
+		t.Errorf("%d ranges of %d bytes", len(m.ranges), size)
 	}
 	// A bound that is cut still holds what it held.
 	key := long[:maxCheckedKey]

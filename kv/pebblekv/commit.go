@@ -3,6 +3,7 @@ package pebblekv
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if d.readOnly {
 		return errReadOnly
 	}
-	b, err := d.run(ctx, c)
+	b, number, err := d.run(ctx, c)
 	if bad := d.fault.get(); bad != nil {
 		return bad // and whether c was applied is in doubt
 	}
@@ -30,54 +31,52 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
 		return err
 	}
-	return d.finish(c, b)
+	return d.finish(c, b, number)
 }
 
-// run applies c and returns its batch, which is not yet durable. On an error of
-// a store that isn't poisoned nothing was applied.
-func (d *DB) run(ctx context.Context, c *kv.Commit) (*pebble.Batch, error) {
+// run applies c and returns its batch, which is not yet durable, and its number in the log. On an
+// error of a store that isn't poisoned nothing was applied.
+func (d *DB) run(ctx context.Context, c *kv.Commit) (_ *pebble.Batch, number uint64, err error) {
 	size, err := measure(c)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := d.gate.wait(ctx); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	// The version is read before the batch is encoded from the state at that
 	// version or a later one; apply encodes it again if it was a later one.
 	version := d.version.Load()
-	b := d.newBatch(size)
-	if err := d.encode(b, c, size); err != nil {
-		return nil, errors.Join(err, b.Close())
+	b, e := d.newBatch(size), encodings.Get().(*encoding)
+	defer encodings.Put(e)
+	if err := d.encode(b, c, size, e); err != nil {
+		return nil, 0, errors.Join(err, b.Close())
 	}
-	if err := d.apply(c, b, size, version); err != nil {
-		return nil, err
-	}
-	return b, nil
+	number, err = d.apply(c, b, size, version, e)
+	return b, number, err
 }
 
 // apply evaluates the checks of c and makes b visible, atomically. On an error
 // b is done with.
-func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64) error {
+func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64, e *encoding) (number uint64, err error) {
 	d.commit.Lock()
 	defer d.commit.Unlock()
 	// A commit that waited for the lock while the store was poisoned must not go
 	// on: it would be applied to nothing.
 	if err := d.fault.get(); err != nil {
-		return err
+		return 0, err
 	}
-	err := d.check(c.Checks)
-	if err == nil && d.version.Load() != version && hasRanges(c) {
+	err = d.check(c.Checks)
+	if err == nil && d.version.Load() != version && (hasRanges(c) || !d.recent.holds(e)) {
 		b.Reset()
-		err = d.encode(b, c, size)
+		err = d.encode(b, c, size, e)
 	}
 	if err != nil {
-		return errors.Join(err, b.Close())
+		return 0, errors.Join(err, b.Close())
 	}
-	if err := d.write(b, c.Durability == kv.Durable); err != nil {
-		return wrap(err)
+	if number, err = d.write(b, c, e); err != nil {
+		return 0, err
 	}
-	d.checked.landed(c)
 	// After the application: who sees the new version sees the new state.
 	if now := d.version.Add(1); d.txs.Busy() {
 		d.txs.Applied(c.Ops, now)
@@ -85,27 +84,70 @@ func (d *DB) apply(c *kv.Commit, b *pebble.Batch, size int, version uint64) erro
 	if d.fault.get() == nil {
 		d.outcomes.Record(c.ID, kv.OutcomeApplied)
 	}
-	return nil
+	return number, nil
 }
 
-// finish does what follows when c is visible.
-func (d *DB) finish(c *kv.Commit, b *pebble.Batch) error {
+// write has b, which is c as e says, be in the log and visible, and returns its number. If the log
+// has no room for it nothing has happened, but b is done with; after any other error the store is
+// poisoned. The commit lock is held.
+func (d *DB) write(b *pebble.Batch, c *kv.Commit, e *encoding) (number uint64, err error) {
+	d.recent.apply()
+	if number, err = put(d, b); err != nil {
+		d.recent.gaveUp()
+		return 0, d.verdict(full(errors.Join(err, b.Close())))
+	}
+	d.checked.landed(c)
+	d.recent.landed(c, e)
+	return number, nil
+}
+
+// put writes a batch to the log and applies it. The commit lock is held.
+func put(d *DB, b *pebble.Batch) (number uint64, err error) {
+	if b.Empty() {
+		return d.log.Last(), nil
+	}
+	if number, err = d.log.Append(b.Repr()[seqNumBytes:]); err != nil {
+		return 0, err
+	}
+	d.logged += int64(b.Len())
+	err = d.guard(func() error {
+		binary.BigEndian.PutUint64(d.number[:], number)
+		if err := b.Set(numberKey, d.number[:], nil); err != nil {
+			return err
+		}
+		if d.large(b) {
+			d.passage.begin(d.db)
+			defer d.passage.end()
+		}
+		return d.db.Apply(b, pebble.NoSync)
+	})
+	if err != nil {
+		d.fault.set(err) // it is in the log, and not in the tables
+	}
+	if d.logged > d.logFile/2 {
+		d.logged = 0
+		d.gate.poke()
+	}
+	return number, err
+}
+
+// finish does what follows when c is visible: it has its batch, with a number, be as safe as c says.
+func (d *DB) finish(c *kv.Commit, b *pebble.Batch, number uint64) error {
 	if c.OnApply != nil {
 		c.OnApply()
 	}
-	var err error
+	// A durable commit makes all earlier ones durable, also when it changes nothing itself.
+	safe := d.log.Write
 	if c.Durability == kv.Durable {
-		err = b.SyncWait()
+		safe = d.log.Sync
 	}
-	if err = errors.Join(err, b.Close()); err != nil {
-		// The fence keeps failures of the disk from Pebble, so this is another;
-		// it leaves as much doubt.
+	if err := errors.Join(safe(number), b.Close()); err != nil {
 		d.fault.set(err)
 	}
 	return d.fault.get()
 }
 
-// lookup is Pebble's Get, without the row that isn't anybody's.
+// lookup is Pebble's Get, without the store's own rows.
 func (d *DB) lookup(key []byte) ([]byte, io.Closer, error) {
 	if isOwn(key) {
 		return nil, nil, pebble.ErrNotFound

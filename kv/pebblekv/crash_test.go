@@ -40,12 +40,17 @@ func newHistory(rnd *rand.Rand, commits int) *history {
 			case 1:
 				c.Ops = append(c.Ops, kv.Clear([]byte(k)))
 				delete(state, k)
-			default:
+			case 2, 3:
 				v := make([]byte, rnd.IntN(3)*rnd.IntN(20_000))
 				for j := range v {
 					v[j] = byte(rnd.Uint32())
 				}
 				set(k, string(v))
+			default: // a little is changed
+				if v := []byte(state[k]); len(v) > 0 {
+					v[rnd.IntN(len(v))]++
+					set(k, string(v))
+				}
 			}
 		}
 		h.commits = append(h.commits, c)

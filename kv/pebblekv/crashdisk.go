@@ -18,7 +18,7 @@ func NewCrashDisk() *CrashDisk { return &CrashDisk{vfs.NewCrashableMem()} }
 // Open opens the one store of the disk, as Open does, creating it when there is
 // none.
 func (d *CrashDisk) Open(opts *Options) (*DB, error) {
-	return open("store", opts, cloneable{d.mem})
+	return open("store", opts, d.mem)
 }
 
 // Crash returns a disk with what a crash of d at this moment may leave: everything
@@ -27,17 +27,4 @@ func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 // itself doesn't change, and its store goes on beside.
 func (d *CrashDisk) Crash(unsynced int, rnd *rand.Rand) *CrashDisk {
 	return &CrashDisk{d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rnd})}
-}
-
-// cloneable is a MemFS of which a clone can be made at any time. MemFS's own
-// ReuseForWrite takes a lock twice for reading, and a clone that wants it between
-// the two waits for ever, as does everybody else.
-type cloneable struct{ *vfs.MemFS }
-
-// ReuseForWrite is vfs.FS's.
-func (c cloneable) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := c.Rename(old, name); err != nil {
-		return nil, err
-	}
-	return c.OpenReadWrite(name, category)
 }

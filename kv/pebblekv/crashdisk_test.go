@@ -19,7 +19,7 @@ func TestCrashDisk(t *testing.T) {
 	go func() {
 		defer close(durable)
 		for i := range records {
-			if err := db.Commit(ctx, record(i)); err != nil {
+			if err := db.Commit(ctx, numbered(i)); err != nil {
 				t.Error(err)
 				return
 			}

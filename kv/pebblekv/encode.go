@@ -62,7 +62,7 @@ func measure(c *kv.Commit) (int, error) {
 			return 0, fmt.Errorf("pebblekv: commit of over %d bytes: %w", maxBytes, kv.ErrTooLarge)
 		}
 	}
-	return batchHeader + size + opHeader*len(c.Ops), nil
+	return batchHeader + size + opHeader*len(c.Ops) + numberBytes, nil
 }
 
 // hasRanges reports whether what c is encoded to depends on what is stored.
@@ -89,13 +89,24 @@ func (d *DB) newBatch(size int) *pebble.Batch {
 	return d.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(retain))
 }
 
-// encode copies the operations of c into b, which is empty.
-func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int) (err error) {
+// encode copies the operations of c into b, which is empty, and says in e what it supposes to
+// be stored.
+func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int, e *encoding) (err error) {
+	e.begin()
+	patching := !hasRanges(c) // in which a row may be
 	for i := range c.Ops {
 		o := &c.Ops[i]
+		var patch []byte
+		if patching {
+			patch = d.recent.patch(e, c.Ops[:i+1])
+		}
 		switch o.Kind {
 		case kv.OpSet:
-			err = b.Set(o.Key, o.Value, nil)
+			if patch != nil {
+				err = b.Merge(o.Key, patch, nil)
+			} else {
+				err = b.Set(o.Key, o.Value, nil)
+			}
 		case kv.OpClear:
 			err = b.Delete(o.Key, nil)
 		case kv.OpClearRange:
@@ -105,26 +116,22 @@ func (d *DB) encode(b *pebble.Batch, c *kv.Commit, size int) (err error) {
 			return wrap(err)
 		}
 	}
-	if b.Empty() && c.Durability == kv.Durable {
-		// A durable commit makes all earlier ones durable, also when it changes
-		// nothing itself; Pebble would skip an empty batch.
-		err = b.LogData(nil, nil)
-	}
 	return wrap(err)
 }
 
-// clearAround encodes the i-th operation of c, an OpClearRange, and keeps the row
-// that isn't anybody's.
+// clearAround encodes the i-th operation of c, an OpClearRange, and keeps the
+// store's own rows.
 func (d *DB) clearAround(b *pebble.Batch, c *kv.Commit, i, longest int) error {
 	start, end := c.Ops[i].Key, c.Ops[i].Value
 	if !coversOwn(start, end) {
 		return d.clearRange(b, c, i, longest, start, end)
 	}
-	err := d.clearRange(b, c, i, longest, start, versionKey)
-	if err == nil {
-		err = d.clearRange(b, c, i, longest, afterVersionKey, end)
+	if bytes.Compare(end, afterOwn) > 0 {
+		if err := d.clearRange(b, c, i, longest, afterOwn, end); err != nil {
+			return err
+		}
 	}
-	return err
+	return d.clearRange(b, c, i, longest, start, versionKey)
 }
 
 // clearRange encodes the clearing of [start, end), for the i-th operation of c.

@@ -46,7 +46,7 @@ func TestClearRangeEncoding(t *testing.T) {
 	} {
 		c := &kv.Commit{Ops: tt.ops}
 		b := db.db.NewBatch()
-		if err := db.encode(b, c, 0); err != nil {
+		if err := db.encode(b, c, 0, new(encoding)); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.Count() - uint32(len(tt.ops)-1); got != tt.count {
@@ -75,14 +75,14 @@ func TestClearRangeRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, b := db.version.Load(), db.db.NewBatch()
-	if err := db.encode(b, c, size); err != nil {
+	version, b, e := db.version.Load(), db.db.NewBatch(), new(encoding)
+	if err := db.encode(b, c, size, e); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set([]byte("aa"), nil)}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.apply(c, b, size, version); err != nil {
+	if _, err := db.apply(c, b, size, version, e); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Close(); err != nil {

@@ -20,7 +20,7 @@ type fault struct {
 	cause, err error
 }
 
-// A diskFull is what callers get after the disk was full: an error of that kind, too.
+// A diskFull is what callers get if the disk is full: an error of that kind, too.
 type diskFull struct{ error }
 
 func (d *diskFull) Unwrap() error { return d.error }
@@ -28,16 +28,21 @@ func (d *diskFull) Unwrap() error { return d.error }
 // Is reports whether target is errkind.ErrNoSpace.
 func (d *diskFull) Is(target error) bool { return target == errkind.ErrNoSpace }
 
+// full gives err the kind of a full disk if it is of one.
+func full(err error) error {
+	if vfs.IsNoSpaceError(err) {
+		return &diskFull{err}
+	}
+	return err
+}
+
 func newFault() *fault { return &fault{done: make(chan struct{})} }
 
 // set records the first cause; later ones are consequences and are dropped.
 func (f *fault) set(cause error) {
 	f.once.Do(func() {
 		f.cause = cause
-		f.err = fmt.Errorf("pebblekv: %w: %w", kv.ErrPoisoned, cause)
-		if vfs.IsNoSpaceError(cause) {
-			f.err = &diskFull{f.err}
-		}
+		f.err = full(fmt.Errorf("pebblekv: %w: %w", kv.ErrPoisoned, cause))
 		close(f.done)
 	})
 }

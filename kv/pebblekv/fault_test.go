@@ -60,34 +60,9 @@ func newDisk(mem *vfs.MemFS) *disk {
 	return d
 }
 
-// ReuseForWrite makes the log files fail too that Pebble uses again, which
-// errorfs forgets to wrap.
-func (d *disk) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	at := func(op errorfs.Op) error {
-		if f := d.fail.Load(); f != nil {
-			op.Path = name
-			return (*f)(op)
-		}
-		return nil
-	}
-	if err := at(errorfs.Op{Kind: errorfs.OpReuseForWrite}); err != nil {
-		return nil, err
-	}
-	// Not MemFS.ReuseForWrite, which deadlocks with a CrashClone beside it: it
-	// takes the same read lock twice.
-	if err := d.mem.Rename(old, name); err != nil {
-		return nil, err
-	}
-	f, err := d.mem.OpenReadWrite(name, c)
-	if err != nil {
-		return nil, err
-	}
-	return errorfs.WrapFile(f, errorfs.InjectorFunc(at)), nil
-}
-
 func (d *disk) set(fail func(errorfs.Op) error) { d.fail.Store(&fail) }
 
-func isLog(op errorfs.Op) bool      { return strings.HasSuffix(op.Path, ".log") }
+func isLog(op errorfs.Op) bool      { return strings.Contains(op.Path, ".wal") }
 func isManifest(op errorfs.Op) bool { return strings.Contains(op.Path, "MANIFEST-") }
 func isDir(op errorfs.Op) bool      { return op.Path == "store" }
 func writes(op errorfs.Op) bool     { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }
@@ -99,7 +74,7 @@ var errBroken = errors.New("the disk is broken")
 
 // record is one commit of the fault tests: it is numbered, and big enough for a
 // tiny memtable to be full soon.
-func record(n int) *kv.Commit {
+func numbered(n int) *kv.Commit {
 	return &kv.Commit{Ops: []kv.Op{
 		kv.Set(fmt.Appendf(nil, "%06d", n), []byte(strings.Repeat(fmt.Sprint(n%10), 4096))),
 		kv.Clear([]byte("nothing")),
@@ -119,7 +94,7 @@ func wantPrefix(t testing.TB, mem vfs.FS, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := record(i).Ops[0]
+		want := numbered(i).Ops[0]
 		if string(e.Key) != string(want.Key) || string(e.Value) != string(want.Value) {
 			t.Fatalf("entry %d is %q: a hole, or a wrong value", i, e.Key)
 		}
@@ -138,12 +113,12 @@ func wantPrefix(t testing.TB, mem vfs.FS, n int) {
 // that nothing acknowledged is lost.
 func TestBrokenDisk(t *testing.T) {
 	for name, breaks := range map[string]func(errorfs.Op) bool{
-		"log write": func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWrite },
+		"log write": func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWriteAt },
 		"log sync":  func(op errorfs.Op) bool { return isLog(op) && isSync(op) },
 		"log create": func(op errorfs.Op) bool {
-			return isLog(op) && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite)
+			return isLog(op) && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpOpen)
 		},
-		"log stat":       func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileStat },
+		"log rename":     func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpRename },
 		"MANIFEST write": func(op errorfs.Op) bool { return isManifest(op) && op.Kind == errorfs.OpFileWrite },
 		"MANIFEST sync":  func(op errorfs.Op) bool { return isManifest(op) && isSync(op) },
 		"directory sync": func(op errorfs.Op) bool { return isDir(op) && isSync(op) },
@@ -160,10 +135,9 @@ func TestBrokenDisk(t *testing.T) {
 			}, errBroken)
 		})
 	}
-	t.Run("disk full", func(t *testing.T) {
+	t.Run("disk full for a MANIFEST", func(t *testing.T) {
 		testBroken(t, func(op errorfs.Op) error {
-			switch op.Kind {
-			case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFilePreallocate, errorfs.OpReuseForWrite:
+			if isManifest(op) && writes(op) {
 				return syscall.ENOSPC
 			}
 			return nil
@@ -179,7 +153,7 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 	}
 	const before = 100
 	for n := range before {
-		if err := db.Commit(ctx, record(n)); err != nil {
+		if err := db.Commit(ctx, numbered(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,7 +173,7 @@ func testBroken(t *testing.T, fail func(errorfs.Op) error, cause error) {
 	within(t, "committing on a broken disk", func() { acked = commitUntilPoisoned(t, db, before, cause) })
 	within(t, "Failed of a poisoned store", func() { <-db.Failed() })
 	within(t, "a call of a poisoned store", func() { wantPoisoned(t, db, snap) })
-	if err := db.Commit(ctx, record(0)); errors.Is(err, errkind.ErrNoSpace) != errors.Is(cause, syscall.ENOSPC) {
+	if err := db.Commit(ctx, numbered(0)); errors.Is(err, errkind.ErrNoSpace) != errors.Is(cause, syscall.ENOSPC) {
 		t.Errorf("after %v a commit says %v, which is or isn't of the kind %v", cause, err, errkind.ErrNoSpace)
 	}
 	within(t, "Close of a poisoned store", func() {
@@ -248,7 +222,7 @@ func commitUntilPoisoned(t *testing.T, db *DB, n int, cause error) (acked int) {
 	defer wg.Wait()
 	acked = n
 	for ; ; n++ {
-		c := record(n)
+		c := numbered(n)
 		if n%3 == 0 {
 			c.Durability = kv.Applied
 		}
@@ -285,8 +259,8 @@ func wantPoisoned(t *testing.T, db *DB, snap kv.Snapshot) {
 		"Get": getErr, "Get of a snapshot": snapGetErr, "Snapshot": newSnapErr, "Outcome": outcomeErr,
 		"Scan": last(db), "Scan of a snapshot": last(snap),
 		"Sync":           db.Sync(ctx, db.Incarnation()),
-		"Commit":         db.Commit(ctx, record(0)),
-		"Commit Applied": db.Commit(ctx, &kv.Commit{Ops: record(0).Ops, Durability: kv.Applied}),
+		"Commit":         db.Commit(ctx, numbered(0)),
+		"Commit Applied": db.Commit(ctx, &kv.Commit{Ops: numbered(0).Ops, Durability: kv.Applied}),
 	} {
 		if !errors.Is(err, kv.ErrPoisoned) {
 			t.Errorf("%s: got %v, want %v", call, err, kv.ErrPoisoned)
@@ -323,7 +297,7 @@ func testFailureAt(t *testing.T, index int32) (reached bool) {
 	within(t, "a store on a disk that breaks", func() {
 		db, err := open("store", tiny, d)
 		for n := 0; err == nil && n < 200; n++ {
-			c := record(n)
+			c := numbered(n)
 			c.Durability = kv.Durability(n / 5 % 2)
 			if err = db.Commit(ctx, c); err == nil && c.Durability == kv.Durable {
 				acked = n + 1
@@ -355,7 +329,7 @@ func TestOpenOnBrokenDisk(t *testing.T) {
 			}
 			const records = 50
 			for i := range records {
-				if err := db.Commit(ctx, record(i)); err != nil {
+				if err := db.Commit(ctx, numbered(i)); err != nil {
 					t.Fatal(err)
 				}
 			}

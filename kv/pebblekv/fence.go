@@ -18,14 +18,10 @@ import (
 // A fence stands between Pebble and the file system, and lets Pebble believe
 // that the files it can't live without never fail.
 //
-// Why: Pebble ends the process when it can't write its write-ahead log or its
-// MANIFEST, and there is no clean way to stop it from doing so afterwards. A
-// failing MANIFEST write calls Logger.Fatalf, which one may let return. A
-// failing log record panics with the commit pipeline's mutex held. A log that
-// can't be closed or created (a full disk, met when a memtable is full) panics
-// inside a function that deferred the unlocking of a mutex which is not locked
-// at that point, which is a fatal error of the Go runtime that no recover
-// catches. So the error must not reach Pebble at all.
+// Why: Pebble ends the process when it can't write its MANIFEST, and there is no
+// clean way to stop it from doing so afterwards: it calls Logger.Fatalf, which one
+// may let return, and goes on with its state in doubt. So the error must not reach
+// Pebble at all. (The log isn't Pebble's, see package wal, and not behind the fence.)
 //
 // Instead, the first such failure sets the fault, which poisons the store, and
 // from then on the fence writes nothing more: what is on the disk is what a
@@ -118,11 +114,7 @@ func (f *fence) opened(op, name string, file vfs.File, err error) (vfs.File, err
 	if err != nil {
 		file = nil // swallowed
 	}
-	fenced := &fencedFile{File: file, fence: f, name: name, table: isTable(name)}
-	if file != nil && strings.HasSuffix(name, ".log") {
-		fenced.log = newLogTail(file)
-	}
-	return fenced, nil
+	return &fencedFile{File: file, fence: f, name: name, table: isTable(name)}, nil
 }
 
 // pace delays the making of a table after failures, up to a second. On a
@@ -170,14 +162,6 @@ func (f *fence) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.
 	}
 	file, err := f.FS.OpenReadWrite(name, c, opts...)
 	return f.opened("open", name, file, err)
-}
-
-func (f *fence) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if f.dead() {
-		return f.opened("reuse", name, nil, nil)
-	}
-	file, err := f.FS.ReuseForWrite(old, name, c)
-	return f.opened("reuse", name, file, err)
 }
 
 // OpenDir opens a directory, which Pebble does in order to sync it.
@@ -238,7 +222,6 @@ type fencedFile struct {
 	fence *fence
 	name  string
 	table bool
-	log   *logTail // of a write-ahead log, else nil
 }
 
 // do runs one writing operation: not at all once the store is dead, and with
@@ -255,11 +238,7 @@ func (f *fencedFile) do(op string, fn func() error) error {
 
 func (f *fencedFile) Write(p []byte) (int, error) {
 	n := len(p)
-	err := f.do("write", func() (err error) {
-		n, err = f.File.Write(p)
-		f.log.wrote(n)
-		return err
-	})
+	err := f.do("write", func() (err error) { n, err = f.File.Write(p); return err })
 	if err == nil {
 		return len(p), nil
 	}
@@ -284,7 +263,6 @@ func (f *fencedFile) Sync() error {
 
 func (f *fencedFile) SyncData() error {
 	return f.do("sync", func() error {
-		f.log.grow(f.File)
 		f.synced()
 		return f.File.SyncData()
 	})

@@ -72,7 +72,7 @@ func (g *gate) wait(ctx context.Context) error {
 			break
 		}
 		if failing != nil {
-			return fmt.Errorf("pebblekv: writing is held up by a failing flush or compaction: %w", failing)
+			return full(fmt.Errorf("pebblekv: writing is held up by a failing flush or compaction: %w", failing))
 		}
 		select {
 		case <-changed:
@@ -113,10 +113,18 @@ func (g *gate) signal() {
 	g.changed = make(chan struct{})
 }
 
-// watch opens and closes the gate until the store closes. It runs on its own
-// goroutine because Pebble's events come with Pebble's mutex held, which
-// Metrics takes.
-func (g *gate) watch(db *pebble.DB) {
+// state returns a channel that is closed when the error of the newest background work changes, and that
+// error or nil.
+func (g *gate) state() (changed <-chan struct{}, failing error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed, g.failing
+}
+
+// watch opens and closes the gate until the store closes, by what Pebble says and whether the
+// tables lack too much of the log. It runs on its own goroutine because Pebble's events come with Pebble's
+// mutex held, which Metrics takes.
+func (g *gate) watch(db *pebble.DB, lacking func() bool) {
 	defer close(g.gone)
 	for {
 		select {
@@ -125,7 +133,7 @@ func (g *gate) watch(db *pebble.DB) {
 			return
 		}
 		m := db.Metrics()
-		behind := m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels
+		behind := lacking() || m.MemTable.Size >= g.maxUnflushed || m.Levels[0].Sublevels >= maxSublevels
 		g.mu.Lock()
 		if g.behind.Swap(behind) != behind {
 			g.signal()

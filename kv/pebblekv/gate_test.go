@@ -31,16 +31,16 @@ func TestFailingFlush(t *testing.T) {
 	within(t, "committing while flushes fail", func() {
 		err := error(nil)
 		for ; err == nil; n++ {
-			err = db.Commit(ctx, record(n))
+			err = db.Commit(ctx, numbered(n))
 		}
 		n--
 		if !errors.Is(err, errBroken) || errors.Is(err, kv.ErrPoisoned) {
 			t.Errorf("got %v, want %v and no poisoning", err, errBroken)
 		}
-		if _, err := db.Get(ctx, record(n).Ops[0].Key, nil); !errors.Is(err, kv.ErrNotFound) {
+		if _, err := db.Get(ctx, numbered(n).Ops[0].Key, nil); !errors.Is(err, kv.ErrNotFound) {
 			t.Errorf("the refused commit: Get returned %v, want %v", err, kv.ErrNotFound)
 		}
-		c := record(n)
+		c := numbered(n)
 		c.ID = kv.CommitID{1}
 		if err := db.Commit(ctx, c); !errors.Is(err, errBroken) {
 			t.Errorf("got %v, want %v", err, errBroken)
@@ -49,13 +49,13 @@ func TestFailingFlush(t *testing.T) {
 			t.Errorf("outcome of the refused commit: got %v, %v", o, err)
 		}
 		d.set(func(errorfs.Op) error { return nil })
-		for err = errBroken; err != nil; err = db.Commit(ctx, record(n)) {
+		for err = errBroken; err != nil; err = db.Commit(ctx, numbered(n)) {
 			if !errors.Is(err, errBroken) {
 				t.Fatalf("while the disk recovers: %v", err)
 			}
 		}
 		for end := n + 100; n < end; n++ {
-			if err := db.Commit(ctx, record(n)); err != nil {
+			if err := db.Commit(ctx, numbered(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -74,7 +74,7 @@ func fillUp(t *testing.T, db *DB) int {
 	go func() {
 		n := 0
 		for ; ; n++ {
-			if err := db.Commit(c, record(n)); err != nil {
+			if err := db.Commit(c, numbered(n)); err != nil {
 				if !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
@@ -111,7 +111,7 @@ func TestGate(t *testing.T) {
 		c, cancel := context.WithCancel(ctx)
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			never := record(n)
+			never := numbered(n)
 			never.OnApply = func() { t.Error("a cancelled commit was applied") }
 			if err := db.Commit(c, never); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled at the gate: got %v", err)
@@ -121,7 +121,7 @@ func TestGate(t *testing.T) {
 		waiting.Wait()
 
 		waiting.Go(func() {
-			if err := db.Commit(ctx, record(n)); err != nil {
+			if err := db.Commit(ctx, numbered(n)); err != nil {
 				t.Errorf("waiting for the flush: %v", err)
 			}
 		})
@@ -152,7 +152,7 @@ func TestCloseAtGate(t *testing.T) {
 		var waiting sync.WaitGroup
 		for range 4 {
 			waiting.Go(func() {
-				if err := db.Commit(ctx, record(n)); !errors.Is(err, kv.ErrClosed) {
+				if err := db.Commit(ctx, numbered(n)); !errors.Is(err, kv.ErrClosed) {
 					t.Errorf("got %v, want %v", err, kv.ErrClosed)
 				}
 			})
@@ -184,7 +184,7 @@ func TestBigBatch(t *testing.T) {
 		v[0], v[size-1] = byte(i), byte(i>>8)
 		c.Ops = append(c.Ops, kv.Set([]byte{'k', byte(i >> 8), byte(i)}, v))
 	}
-	for _, c := range []*kv.Commit{c, record(0)} {
+	for _, c := range []*kv.Commit{c, numbered(0)} {
 		if err := db.Commit(ctx, c); err != nil {
 			t.Fatal(err)
 		}

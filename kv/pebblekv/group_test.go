@@ -22,6 +22,9 @@ func TestGroupCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := db.Commit(ctx, numbered(0)); err != nil { // the log's first file
+		t.Fatal(err)
+	}
 	var syncs atomic.Int64
 	var applied atomic.Pointer[sync.WaitGroup]
 	d.set(func(op errorfs.Op) error {
@@ -62,12 +65,15 @@ func TestGroupCommit(t *testing.T) {
 }
 
 // TestSyncs counts syncs of the log: one for a durable commit, none for an
-// applied one, one for Sync, and one for a durable commit of nothing, which has
-// to make the applied ones before it durable.
+// applied one, and one for Sync or a durable commit of nothing if there are applied
+// ones before it, which it has to make durable.
 func TestSyncs(t *testing.T) {
 	d := newDisk(vfs.NewMem())
 	db, err := open("store", nil, d)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Commit(ctx, numbered(0)); err != nil { // the log's first file
 		t.Fatal(err)
 	}
 	var syncs atomic.Int64
@@ -85,11 +91,16 @@ func TestSyncs(t *testing.T) {
 	}{
 		{"applied", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}) }, 0},
 		{"durable", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops}) }, 1},
+		{"durable, empty, with nothing before it", func() error { return db.Commit(ctx, &kv.Commit{}) }, 0},
+		{"applied again", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}) }, 0},
 		{"durable, empty", func() error { return db.Commit(ctx, &kv.Commit{}) }, 1},
+		{"applied a third time", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}) }, 0},
 		{"durable, only an inverted range", func() error {
 			return db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.ClearRange([]byte("b"), []byte("a"))}})
 		}, 1},
 		{"applied, empty", func() error { return db.Commit(ctx, &kv.Commit{Durability: kv.Applied}) }, 0},
+		{"Sync of nothing", func() error { return db.Sync(ctx, db.Incarnation()) }, 0},
+		{"applied at last", func() error { return db.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied}) }, 0},
 		{"Sync", func() error { return db.Sync(ctx, db.Incarnation()) }, 1},
 	} {
 		syncs.Store(0)

@@ -40,20 +40,6 @@ func (d *DB) large(b *pebble.Batch) bool {
 	return int64(b.Len())+entry*int64(b.Count()) >= d.memtable/4
 }
 
-// write applies b with the commit lock held.
-func (d *DB) write(b *pebble.Batch, durable bool) error {
-	return d.guard(func() error {
-		if d.large(b) {
-			d.passage.begin(d.db)
-			defer d.passage.end()
-		}
-		if durable {
-			return d.db.ApplyNoSyncWait(b, pebble.Sync)
-		}
-		return d.db.Apply(b, pebble.NoSync)
-	})
-}
-
 // begin and end enclose the application of a large batch.
 func (p *passage) begin(db *pebble.DB) {
 	p.mu.Lock()

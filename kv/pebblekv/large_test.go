@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -8,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -46,8 +47,8 @@ func rounds(t testing.TB, r kv.Reader, reverse bool) string {
 	return seen
 }
 
-// TestReadsBesideLargeBatch holds a large batch up where it is in the log and not
-// visible, and reads: nobody waits, and what is seen is the state before.
+// TestReadsBesideLargeBatch reads while a large batch is applied, as put does that: nobody waits, and
+// what is seen is the state before.
 func TestReadsBesideLargeBatch(t *testing.T) {
 	d := newDisk(vfs.NewMem())
 	db, err := open("store", &Options{MemtableBytes: 16 << 10}, d)
@@ -66,18 +67,19 @@ func TestReadsBesideLargeBatch(t *testing.T) {
 	if turns := db.passage.turns.Load(); turns != 2 {
 		t.Fatalf("%d turns after a small batch", turns)
 	}
-	// The log of the next memtable is made while the batch is on its way.
-	held, reading := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	d.set(func(op errorfs.Op) error {
-		if isLog(op) && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite) {
-			once.Do(func() { close(held); <-reading })
+	db.passage.begin(db.db)
+	b := db.db.NewBatch()
+	for _, o := range largeCommit(2).Ops {
+		if err := b.Set(o.Key, o.Value, nil); err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	done := make(chan error, 1)
-	go func() { done <- db.Commit(ctx, largeCommit(2)) }()
-	within(t, "the log of the next memtable", func() { <-held })
+	}
+	if !db.large(b) {
+		t.Fatal("the batch isn't large")
+	}
+	if err := errors.Join(db.db.Apply(b, pebble.NoSync), b.Close(), db.db.Flush()); err != nil {
+		t.Fatal(err)
+	}
 	var s kv.Snapshot
 	within(t, "a read beside a large batch", func() {
 		if turns := db.passage.turns.Load(); turns != 3 {
@@ -95,10 +97,7 @@ func TestReadsBesideLargeBatch(t *testing.T) {
 			t.Errorf("Get of a missing key: %v", err)
 		}
 	})
-	close(reading)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	db.passage.end()
 	if got := rounds(t, db, false); got != "2" {
 		t.Errorf("after the commit: %s", got)
 	}

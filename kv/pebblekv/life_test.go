@@ -20,7 +20,7 @@ func TestCloseInScan(t *testing.T) {
 	}
 	const records = 10 * ctxEvery
 	for n := range records {
-		if err := db.Commit(ctx, record(n)); err != nil {
+		if err := db.Commit(ctx, numbered(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -79,7 +79,7 @@ func TestOnApplyWhileClosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := make(chan error)
-	c := record(0)
+	c := numbered(0)
 	c.OnApply = func() {
 		go func() { closed <- db.Close() }()
 		for !db.life.closed() {
@@ -122,13 +122,13 @@ func TestAllocations(t *testing.T) {
 		}
 	}()
 	ctx := context.Background()
-	commit := record(1)
+	commit := numbered(1)
 	commit.ID = kv.CommitID{1}
-	commit.Checks = []kv.Check{{Key: []byte("absent"), Absent: true}, {Key: record(0).Ops[0].Key, Value: record(0).Ops[0].Value}}
-	if err := db.Commit(ctx, record(0)); err != nil {
+	commit.Checks = []kv.Check{{Key: []byte("absent"), Absent: true}, {Key: numbered(0).Ops[0].Key, Value: numbered(0).Ops[0].Value}}
+	if err := db.Commit(ctx, numbered(0)); err != nil {
 		t.Fatal(err)
 	}
-	key, missing, dst := record(0).Ops[0].Key, []byte("missing"), make([]byte, 0, 4096)
+	key, missing, dst := numbered(0).Ops[0].Key, []byte("missing"), make([]byte, 0, 4096)
 	for name, call := range map[string]func() error{
 		"Get": func() error { _, err := db.Get(ctx, key, dst); return err },
 		"Get of a missing key": func() error {
@@ -163,7 +163,7 @@ func TestSnapshotAllocations(t *testing.T) {
 	ctx := context.Background()
 	const n = 200
 	for i := range n {
-		if err := db.Commit(ctx, record(i)); err != nil {
+		if err := db.Commit(ctx, numbered(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestSnapshotAllocations(t *testing.T) {
 	}
 	var keys [][]byte
 	for i := range n {
-		keys = append(keys, record(i).Ops[0].Key)
+		keys = append(keys, numbered(i).Ops[0].Key)
 	}
 	dst := make([]byte, 0, 8192)
 	read := func() {

@@ -74,36 +74,94 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	fault, life := newFault(), newLife()
 	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
 	d := &DB{
-		dir: dir, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}}, memtable: memtable,
-		fence: &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
-		gate:  newGate(fault, life.closing, memtable),
+		dir: dir, onDisk: disk == onDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}},
+		memtable: memtable, logFile: min(memtable, maxLogFile, cmp.Or(opts.maxLog, maxLog)/4),
+		recent: newRecent(max(0, cmp.Or(opts.PatchBytes, defaultPatch))),
+		fence:  &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
+		gate:   newGate(fault, life.closing, memtable),
 	}
-	o := pebbleOptions(opts, d)
-	defer o.Cache.Unref()
 	d.spare.guard, d.spare.keep = d.guard, spareTime
 	d.txs = optimistic.New((*txStore)(d))
-	err := d.guard(func() (err error) {
-		d.db, err = pebble.Open(dir, o)
-		return err
-	})
-	if fault.get() != nil {
-		// Not poisoned, just not opened: what counts is the cause.
-		if err = fault.cause; d.db != nil {
+	if err := openStore(d, opts, disk); err != nil {
+		if fault.get() != nil {
+			err = full(fault.cause) // not poisoned, just not opened
+		}
+		if d.db != nil {
 			close(life.closing)
 			close(d.gate.gone)
 			err = errors.Join(err, d.closePebble())
 		}
-	}
-	if err != nil {
 		return nil, openError(err)
 	}
 	d.fence.armed.Store(true)
-	go d.gate.watch(d.db)
-	if err := d.loadVersion(); err != nil {
-		close(life.closing)
-		return nil, errors.Join(openError(err), d.closePebble())
+	if d.readOnly {
+		close(d.gate.gone)
+	} else {
+		go d.gate.watch(d.db, lacking(d, cmp.Or(opts.maxLog, maxLog)))
 	}
 	return d, nil
+}
+
+// openStore opens d's Pebble, and takes in what is only in the log. What it returns with an error
+// has to be closed all the same.
+func openStore(d *DB, opts *Options, disk vfs.FS) error {
+	format, err := storeFormat(disk, d.dir)
+	if err != nil {
+		return err
+	}
+	if format == pebbleLog && !d.readOnly {
+		// What is in Pebble's log is in the tables when it is open.
+		if err := openPebble(d, opts, format); err != nil {
+			return err
+		}
+		if err := errors.Join(leavePebble(d), d.fault.get()); err != nil {
+			return err
+		}
+		if err := raiseFormat(disk, d.dir); err != nil {
+			return err
+		}
+		format = ownLog
+	}
+	if err := errors.Join(openPebble(d, opts, format), d.fault.get()); err != nil {
+		return err
+	}
+	switch {
+	case d.readOnly && format == ownLog:
+		var with vfs.FS
+		if with, err = readLog(d.db, d.dir, disk); with != nil {
+			d.fence.FS = with
+			if err = errors.Join(err, leavePebble(d)); err == nil {
+				err = openPebble(d, opts, format)
+			}
+		}
+	case !d.readOnly:
+		// A conversion that was cut short may have left some.
+		if err = removeLogs(disk, d.dir); err == nil {
+			err = openLog(d, disk)
+		}
+	}
+	if err == nil {
+		err = d.loadVersion()
+	}
+	return errors.Join(err, d.fault.get())
+}
+
+// leavePebble closes a Pebble that is opened in another way then.
+func leavePebble(d *DB) error {
+	db := d.db
+	d.db = nil
+	return d.guard(db.Close)
+}
+
+// openPebble opens Pebble with a store of a format.
+func openPebble(d *DB, opts *Options, format string) error {
+	o := pebbleOptions(opts, d)
+	defer o.Cache.Unref()
+	o.WALDir, o.DisableWAL = format, format == ownLog
+	return d.guard(func() (err error) {
+		d.db, err = pebble.Open(d.dir, o)
+		return err
+	})
 }
 
 // teardown closes Pebble and gives the directory back. Nothing uses d.db then.
@@ -125,7 +183,14 @@ func (d *DB) closePebble() error {
 	go func() {
 		<-d.gate.gone // it uses Pebble
 		d.spare.close()
-		done <- d.guard(d.db.Close)
+		var err error
+		if d.log != nil {
+			if bad := d.fault.get(); bad != nil {
+				d.log.Fail(bad)
+			}
+			err = d.log.Close()
+		}
+		done <- errors.Join(err, d.guard(d.db.Close))
 	}()
 	select {
 	case err := <-done:
@@ -195,11 +260,7 @@ func makeDir(dir string, disk vfs.FS) error {
 		return err
 	}
 	for _, p := range parents {
-		f, err := disk.OpenDir(p)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		if err := syncDir(disk, p); err != nil {
 			return err
 		}
 	}
@@ -233,7 +294,7 @@ func checkFormat(disk vfs.FS, dir string) error {
 // store was cut short: before the manifest marker is placed, these are all that
 // Pebble has made. (A file system's root may also have a lost+found.)
 func leftover(name string) bool {
-	return name == "LOCK" || name == "lost+found" ||
+	return name == "LOCK" || name == "lost+found" || name == logDir ||
 		strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.")
 }
 

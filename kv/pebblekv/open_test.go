@@ -216,16 +216,16 @@ func TestReadOnly(t *testing.T) {
 	create(t, dir)
 	files := func() map[string]string {
 		got := map[string]string{}
-		names, err := vfs.Default.List(dir)
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			got[path] = string(b)
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		for _, name := range names {
-			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got[name] = string(b)
 		}
 		return got
 	}
@@ -237,7 +237,7 @@ func TestReadOnly(t *testing.T) {
 	if v, err := db.Get(ctx, []byte("k"), nil); string(v) != "v" {
 		t.Errorf("got %q, %v", v, err)
 	}
-	if err := db.Commit(ctx, record(0)); !errors.Is(err, errReadOnly) {
+	if err := db.Commit(ctx, numbered(0)); !errors.Is(err, errReadOnly) {
 		t.Errorf("Commit: got %v, want %v", err, errReadOnly)
 	}
 	if err := db.Sync(ctx, db.Incarnation()); err != nil {
@@ -269,7 +269,7 @@ func TestCorrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range records {
-			if err := db.Commit(ctx, record(n)); err != nil {
+			if err := db.Commit(ctx, numbered(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -304,7 +304,7 @@ func TestCorrupt(t *testing.T) {
 		}
 		corrupt := 0
 		for n := range records {
-			want := record(n).Ops[0]
+			want := numbered(n).Ops[0]
 			v, err := db.Get(ctx, want.Key, nil)
 			switch {
 			case errors.Is(err, kv.ErrCorrupt):

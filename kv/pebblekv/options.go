@@ -17,6 +17,7 @@ import (
 const (
 	defaultCache    = 256 << 20
 	defaultMemtable = 64 << 20
+	defaultPatch    = 16 << 20
 )
 
 // pebbleOptions are Pebble's options for a store of d; the caller must Unref the
@@ -41,6 +42,7 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 		FS:               d.fence,
 		Lock:             d.lock,
 		ReadOnly:         opts.ReadOnly,
+		Merger:           patches(),
 		ErrorIfNotExists: opts.MustExist || opts.ReadOnly,
 		Logger:           log,
 		EventListener:    d.events(log),
@@ -81,8 +83,6 @@ func pebbleOptions(opts *Options, d *DB) *pebble.Options {
 // mutex held.
 func (d *DB) events(log logger) *pebble.EventListener {
 	return &pebble.EventListener{
-		// A new log means a new memtable.
-		WALCreated:      func(pebble.WALCreateInfo) { d.gate.poke() },
 		FlushEnd:        func(i pebble.FlushInfo) { d.gate.worked(failure(i.Err)) },
 		CompactionEnd:   func(i pebble.CompactionInfo) { d.gate.worked(failure(i.Err)) },
 		BackgroundError: func(err error) { log.Errorf("background work: %v", err) },

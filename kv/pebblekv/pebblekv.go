@@ -4,8 +4,9 @@
 // It adds to Pebble what package kv promises and Pebble doesn't: checks that
 // are atomic with the commit, outcomes, a failing disk that poisons the store
 // instead of ending the process, closing beside running calls, and refusing to
-// write into a directory that is no store. It is the only package that imports
-// Pebble, and no type of Pebble shows in its API. It is not a way to tune Pebble:
+// write into a directory that is no store. It also writes less: the differences of
+// values, to a log of its own (package wal below it) in place of Pebble's. No other
+// package imports Pebble, and no type of Pebble shows in the API. It is not a way to tune Pebble:
 // the options are chosen here, with their reasons, for entries of about 4 KiB.
 package pebblekv
 
@@ -20,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -28,13 +30,18 @@ type Options struct {
 	// CacheBytes is the size of the cache of uncompressed blocks; 0 means 256 MiB.
 	CacheBytes int64
 	// MemtableBytes is how much is written before it goes from memory into a
-	// table; 0 means 64 MiB. Up to about four times as much can be in memory,
-	// and after a crash that much is read back from the log.
+	// table; 0 means 64 MiB. Up to about four times as much can be in memory.
+	// What is there is read back from the log when the store is opened after a
+	// crash: no more than about 256 MiB, however large this is.
 	MemtableBytes int64
+	// PatchBytes bounds the memory of values that were written lately, of which a commit then
+	// writes only what has changed; 0 means 16 MiB, a negative value that there is none.
+	PatchBytes int
 	// MustExist makes Open fail with kv.ErrNoStore instead of creating a store.
 	MustExist bool
 	// ReadOnly opens an existing store without changing anything in it (but it
 	// takes the store's lock: a store can't be read while it is open elsewhere).
+	// What is in the log alone is held in memory then.
 	// It implies MustExist; commits are refused, with an error of the kind greenroom.ErrReadOnly.
 	ReadOnly bool
 	// Logger receives what Pebble reports: errors at level Error, everything
@@ -42,12 +49,15 @@ type Options struct {
 	Logger *slog.Logger
 	// Metrics is told what Metrics() lists; nil is nobody.
 	Metrics metrics.Sink
+
+	maxLog int64 // in place of the constant, for tests
 }
 
 // A DB is one open store. It implements kv.Engine and kv.Transactor.
 type DB struct {
 	db       *pebble.DB
 	dir      string
+	onDisk   bool // not in a test's memory
 	readOnly bool
 	lock     *pebble.Lock
 	fence    *fence
@@ -59,23 +69,30 @@ type DB struct {
 
 	// commit orders commits: between the checks of one and its application
 	// there is no other, so every commit takes it, also one without checks. It
-	// is never held while waiting for the disk, with one exception that Pebble
-	// leaves no choice in: when a memtable is full its log is closed and synced.
+	// is never held while waiting for the disk, with two exceptions: when the log
+	// goes on in the next file, and see reserve.
 	commit sync.Mutex
 	// version grows with every applied commit, and never falls, see loadVersion; it
 	// changes under commit.
 	version atomic.Uint64
 	// ceiling is up to which version commits of transactions may be seen, see reserve,
-	// which changes it under reserving; commit may be held then.
-	ceiling   atomic.Uint64
-	reserving sync.Mutex
-	// txs are the transactions, checked what is remembered of rows; guarded by commit.
+	// which changes it under commit.
+	ceiling atomic.Uint64
+	// txs are the transactions, checked what is remembered of rows; guarded by commit. recent are
+	// values that can be patched.
 	txs     *optimistic.Core
 	checked checked
+	recent  *recent
+	// log is the write-ahead log, nil in a store that is only read; Append wants commit. logged are
+	// the bytes that it took since the gate's watcher was last poked for that, guarded by commit.
+	log    *wal.Log
+	logged int64
+	number [8]byte // memory for that of a batch; guarded by commit
 	// passage is what reads go by while a large batch is applied; memtable is the size
 	// that large is relative to, in bytes.
 	passage  passage
 	memtable int64
+	logFile  int64 // to which size a file of the log is filled
 	spare    spare
 }
 
@@ -127,9 +144,7 @@ func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {
 	if d.readOnly {
 		return nil
 	}
-	// An empty log record, synced, has everything before it in the log synced.
-	err := d.guard(func() error { return d.db.LogData(nil, pebble.Sync) })
-	return d.verdict(err)
+	return d.verdict(d.log.Sync(d.log.Last()))
 }
 
 // Incarnation returns 0: a store that lost something is poisoned. See kv.Engine.

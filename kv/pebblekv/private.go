@@ -85,7 +85,7 @@ func (p private) Unwrap() vfs.FS { return p.FS }
 // unless its owner, or a program that doesn't set modes, made it so. Where modes mean nothing,
 // as on Windows, the answer is false.
 func (d *DB) Exposed() (bool, error) {
-	if runtime.GOOS == "windows" || d.fence.FS != onDisk {
+	if runtime.GOOS == "windows" || !d.onDisk {
 		return false, nil
 	}
 	const read, write, enter = 4, 2, 1
@@ -105,21 +105,26 @@ func (d *DB) Exposed() (bool, error) {
 			break
 		}
 	}
-	files, err := os.ReadDir(d.dir)
-	if err != nil {
-		return false, wrap(err)
-	}
-	for _, f := range files {
+	err = filepath.WalkDir(d.dir, func(path string, f fs.DirEntry, err error) error {
+		if err != nil || path == d.dir {
+			return err
+		}
 		info, err := f.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the store has removed it
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the store has removed it
+			return nil
+		case err != nil:
+			return err
+		case !info.IsDir():
+			exposed = exposed || others(info)&(read|write) != 0
+			return nil
 		}
-		if err != nil {
-			return false, wrap(err)
+		if exposed = exposed || others(info)&write != 0; others(info)&enter == 0 {
+			return fs.SkipDir
 		}
-		exposed = exposed || others(info)&(read|write) != 0
-	}
-	return exposed, nil
+		return nil
+	})
+	return exposed, wrap(err)
 }
 
 // others returns what users other than the owner may do with a file: those of its group, or

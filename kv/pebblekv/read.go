@@ -57,6 +57,9 @@ func (d *DB) Get(ctx context.Context, key, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	defer d.life.leave()
+	if out, ok := d.recent.get(key, dst); ok {
+		return out, nil
+	}
 	for {
 		turn := d.passage.turns.Load()
 		if turn%2 == 0 {
@@ -153,6 +156,9 @@ func (d *DB) walk(ctx context.Context, it *pebble.Iterator, r kv.Range, yield fu
 	n, own := 0, coversOwn(r.Start, r.End)
 	for ; ok; ok = step() {
 		if own && isOwn(it.Key()) {
+			if r.Reverse { // one of them has a version for each commit since the last flush
+				step = func() bool { step = it.Prev; return it.SeekLT(versionKey) }
+			}
 			continue
 		}
 		v, err := it.ValueAndErr()

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -43,7 +42,7 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 	}
 	defer d.life.leave()
 	if end == nil {
-		end = afterVersionKey // nobody has much behind it
+		end = afterOwn // nobody has much behind it
 	}
 	if string(start) >= string(end) {
 		return 0, nil
@@ -55,27 +54,27 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 // Checkpoint makes a copy of the newest state in the directory dir, which must not
 // exist and not be inside the store's. It is a store that Open opens; it shares
 // tables with this one by hard links where the file system can, and those keep their mode;
-// what is made has the modes that Open says. See kv.Transactor.
+// what is made has the modes that Open says. A store that is only read can't be copied. See
+// kv.Transactor.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.life.leave()
+	if d.readOnly {
+		return errReadOnly
+	}
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("pebblekv: checkpoint: %w", err)
 	}
-	if d.fence.FS != onDisk {
+	if !d.onDisk {
 		path = dir
 	}
 	if path == d.dir || strings.HasPrefix(path, d.dir+string(filepath.Separator)) {
 		return fmt.Errorf("pebblekv: checkpoint into the store's own directory %s: %w", d.dir, kv.ErrInvalid)
 	}
-	if d.readOnly {
-		// What is only in the log can't be flushed, and needn't be: it is copied.
-		return d.verdict(d.guard(func() error { return d.db.Checkpoint(path) }))
-	}
-	return d.verdict(d.guard(func() error { return d.db.Checkpoint(path, pebble.WithFlushedWAL()) }))
+	return d.verdict(checkpoint(ctx, d, path))
 }
 
 // A txStore is a DB as the transactions see it, an optimistic.Store.
@@ -97,9 +96,11 @@ func (s *txStore) Enter(ctx context.Context) error {
 	if d.readOnly {
 		err = errReadOnly
 	}
-	if err == nil {
-		// With much to spare: the lock is not to be held while the disk syncs.
-		err = d.reserve(d.version.Load() + versionGap/2)
+	// With much to spare, so that Apply seldom has to.
+	if least := d.version.Load() + versionGap/2; err == nil && d.ceiling.Load() < least {
+		d.commit.Lock()
+		err = d.reserve(least)
+		d.commit.Unlock()
 	}
 	if err != nil {
 		d.life.leave()
@@ -142,16 +143,17 @@ func (s *txStore) Apply(ops []kv.Op, version uint64) (wait func() error, err err
 	if err != nil {
 		return nil, err
 	}
-	b := d.newBatch(size)
-	if err = d.encode(b, c, size); err != nil {
+	b, e := d.newBatch(size), encodings.Get().(*encoding)
+	defer encodings.Put(e)
+	if err = d.encode(b, c, size, e); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	if err := d.write(b, true); err != nil {
-		return nil, d.verdict(err)
+	number, err := d.write(b, c, e)
+	if err != nil {
+		return nil, err
 	}
-	d.checked.landed(c)
 	d.version.Store(version)
-	return func() error { return d.finish(c, b) }, nil
+	return func() error { return d.finish(c, b, number) }, nil
 }
 
 // Record remembers an outcome.

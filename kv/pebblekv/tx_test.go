@@ -53,7 +53,7 @@ func TestOwnRow(t *testing.T) {
 	if err := txs(t, d).Update(ctx, setter("a", "1")); err != nil {
 		t.Fatal(err)
 	}
-	around := []kv.Op{kv.Set([]byte("\xff"), []byte("2")), kv.Set(versionKey[:len(versionKey)-1], []byte("3")), kv.Set(afterVersionKey, []byte("4"))}
+	around := []kv.Op{kv.Set([]byte("\xff"), []byte("2")), kv.Set(versionKey[:len(versionKey)-1], []byte("3")), kv.Set(afterOwn, []byte("4"))}
 	if err := d.Commit(ctx, &kv.Commit{Ops: around}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +65,14 @@ func TestOwnRow(t *testing.T) {
 		if _, err := r.Get(ctx, versionKey, nil); !errors.Is(err, kv.ErrNotFound) {
 			t.Errorf("Get: %v", err)
 		}
-		want := fmt.Sprintf("a=1 \xff=2 %s=3 %s=4 ", versionKey[:len(versionKey)-1], afterVersionKey)
+		want := fmt.Sprintf("a=1 \xff=2 %s=3 %s=4 ", versionKey[:len(versionKey)-1], afterOwn)
 		if got := dump(t, r, kv.Range{}); got != want {
 			t.Errorf("Scan: got %q, want %q", got, want)
 		}
-		if got := dump(t, r, kv.Range{Start: versionKey, Limit: 1}); got != string(afterVersionKey)+"=4 " {
+		if got := dump(t, r, kv.Range{Start: versionKey, Limit: 1}); got != string(afterOwn)+"=4 " {
 			t.Errorf("Scan from the row: %q", got)
 		}
-		if got := dump(t, r, kv.Range{End: afterVersionKey, Reverse: true, Limit: 1}); got != string(versionKey[:len(versionKey)-1])+"=3 " {
+		if got := dump(t, r, kv.Range{End: afterOwn, Reverse: true, Limit: 1}); got != string(versionKey[:len(versionKey)-1])+"=3 " {
 			t.Errorf("Scan backwards from the row: %q", got)
 		}
 	}
@@ -123,7 +123,7 @@ func TestOwnRowStays(t *testing.T) {
 	}
 	version := ownRow(t, d)
 	// Cleared in few and in many, with and without keys of the commit's own.
-	for n, end := range [][]byte{afterVersionKey, []byte("\xff\xff\xff"), append(versionKey, "zz"...)} {
+	for n, end := range [][]byte{afterOwn, []byte("\xff\xff\xff"), append(versionKey, "zz"...)} {
 		var ops []kv.Op
 		for i := range 200 * n {
 			ops = append(ops, kv.Set(fmt.Appendf(nil, "\xff\xff/%d", i), nil))
@@ -187,7 +187,12 @@ func TestVersionAcrossRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.db.Set(versionKey, []byte("short"), nil), d.Close()); err != nil {
+	b := d.db.NewBatch()
+	err = b.Set(versionKey, []byte("short"), nil)
+	if err == nil {
+		_, err = put(d, b)
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := open("store", nil, mem); !errors.Is(err, kv.ErrCorrupt) {

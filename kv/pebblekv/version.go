@@ -10,24 +10,30 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// The one row that a store keeps for itself: a version that no commit of transactions
-// that anybody has seen is above, 8 bytes big-endian. It is where it is so that ranges
-// that people read and clear don't reach it; where one does, the row is skipped. No read
-// shows it, a check finds it missing, and writing it is kv.ErrInvalid. A store without
-// transactions doesn't have it.
+// The two rows that a store keeps for itself, next to each other, each a number of 8 bytes,
+// big-endian: a version that no commit of transactions that anybody has seen is above, and the
+// number in the log of the newest batch. They are where they are so that ranges that people read
+// and clear don't reach them; where one does, the rows are skipped. No read shows them, a check
+// finds them missing, and writing them is kv.ErrInvalid. A store without transactions doesn't have
+// the first.
 var (
-	versionKey      = []byte("\xff\xff/greenroom/version")
-	afterVersionKey = append(versionKey[:len(versionKey):len(versionKey)], 0)
+	versionKey = []byte("\xff\xff/greenroom/version")
+	numberKey  = append(versionKey[:len(versionKey):len(versionKey)], 0)
+	afterOwn   = append(numberKey[:len(numberKey):len(numberKey)], 0)
 )
 
-// isOwn reports whether key is that of the row.
+// numberBytes is what setting the number adds to a batch, at most.
+const numberBytes = 64
+
+// isOwn reports whether key is that of one of the rows.
 func isOwn(key []byte) bool {
-	return len(key) == len(versionKey) && key[0] == versionKey[0] && string(key) == string(versionKey)
+	n := len(versionKey)
+	return len(key) >= n && len(key) <= n+1 && key[0] == versionKey[0] && (string(key) == string(versionKey) || string(key) == string(numberKey))
 }
 
-// coversOwn reports whether the row is in [start, end); a nil end is no bound.
+// coversOwn reports whether one of the rows is in [start, end); a nil end is no bound.
 func coversOwn(start, end []byte) bool {
-	return (end == nil || bytes.Compare(versionKey, end) < 0) && bytes.Compare(start, versionKey) <= 0
+	return (end == nil || bytes.Compare(versionKey, end) < 0) && bytes.Compare(start, numberKey) <= 0
 }
 
 // versionGap is how many versions are reserved at a time. Until the row is on stable
@@ -43,31 +49,41 @@ func (d *DB) loadVersion() error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
+	version, err := ownNumber(v, err)
 	if err != nil {
 		return err
 	}
-	if len(v) != 8 {
-		return errors.Join(fmt.Errorf("%w: a version of %d bytes", kv.ErrCorrupt, len(v)), closer.Close())
-	}
-	d.version.Store(binary.BigEndian.Uint64(v) + versionGap)
+	d.version.Store(version + versionGap)
 	return closer.Close()
 }
 
-// reserve sees to it that versions up to least may be seen.
+// ownNumber returns what is in one of the rows, as it was read.
+func ownNumber(v []byte, err error) (uint64, error) {
+	if err == nil && len(v) != 8 {
+		err = fmt.Errorf("%w: a number of %d bytes", kv.ErrCorrupt, len(v))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return binary.BigEndian.Uint64(v), nil
+}
+
+// reserve sees to it that versions up to least may be seen. The commit lock is held, while the disk
+// syncs too: that is once in half a gap of commits.
 func (d *DB) reserve(least uint64) error {
 	if d.ceiling.Load() >= least {
 		return nil
 	}
-	d.reserving.Lock()
-	defer d.reserving.Unlock()
-	if d.ceiling.Load() >= least {
-		return nil
+	ceiling, b := least+versionGap, d.newBatch(0)
+	err := b.Set(versionKey, binary.BigEndian.AppendUint64(nil, ceiling), nil)
+	if err == nil {
+		var number uint64
+		if number, err = put(d, b); err == nil {
+			err = d.log.Sync(number)
+		}
 	}
-	ceiling := least + versionGap
-	err := d.guard(func() error { return d.db.Set(versionKey, binary.BigEndian.AppendUint64(nil, ceiling), pebble.Sync) })
-	if err := d.verdict(err); err != nil {
-		return err
+	if err = d.verdict(full(errors.Join(err, b.Close()))); err == nil {
+		d.ceiling.Store(ceiling)
 	}
-	d.ceiling.Store(ceiling)
-	return nil
+	return err
 }
