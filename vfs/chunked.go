@@ -196,7 +196,7 @@ func (f *chunked) modify(ctx context.Context, i uint32, whole bool) (*chunkBuf, 
 		clear(p[:]) // never mind what an earlier, longer file left here
 	default:
 		if err := f.readStored(ctx, p[:], i, 0); err != nil {
-			f.dirty.remove(i)
+			f.dirty.drop(int64(i), int64(i)+1)
 			return nil, err
 		}
 		clear(p[min(end, chunkSize):])
@@ -215,7 +215,7 @@ func (f *chunked) truncate(ctx context.Context, size int64) error {
 		}
 		clear(p[at:])
 	}
-	f.dirty.drop(chunkCount(size))
+	f.dirty.drop(chunkCount(size), maxChunks)
 	f.size, f.cut = size, min(f.cut, chunkCount(size))
 	return nil
 }
@@ -238,11 +238,9 @@ func (f *chunked) stage(b *batch.Batch, from, to int64) {
 	if from <= f.cut && f.cut < min(chunkCount(f.stored), to) {
 		f.stageRemoval(&b.Group, f.cut)
 	}
-	for _, i := range f.dirty.sorted() {
-		if int64(i) >= from && int64(i) < to {
-			f.key = actorstore.AppendFileChunk(f.key[:0], f.tag, i)
-			b.PutPrior(f.key, f.dirty.get(i)[:f.chunkLen(i)], f.lens.prior(i))
-		}
+	for _, p := range f.dirty.within(from, to) {
+		f.key = actorstore.AppendFileChunk(f.key[:0], f.tag, p.number)
+		b.PutPrior(f.key, p.buf[:f.chunkLen(p.number)], f.lens.prior(p.number))
 	}
 }
 
@@ -289,10 +287,8 @@ func (f *chunked) stageRemoval(g *batch.Group, from int64) {
 
 // landed records that the chunks of [from, to) that were staged are stored.
 func (f *chunked) landed(from, to int64) {
-	for i := range f.dirty.pages {
-		if int64(i) >= from && int64(i) < to {
-			f.lens.set(i, f.chunkLen(i))
-		}
+	for _, p := range f.dirty.within(from, to) {
+		f.lens.set(p.number, f.chunkLen(p.number))
 	}
 }
 
@@ -312,9 +308,6 @@ func (f *chunked) removed() {
 	f.size, f.stored, f.cut = 0, -1, maxChunks
 	f.lens.reset(0, 0)
 }
-
-// maxChunks is more than any chunk number.
-const maxChunks = int64(1) << 32
 
 // chunkLen is the length of chunk i: what the file's size leaves of it.
 func (f *chunked) chunkLen(i uint32) int {

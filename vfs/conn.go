@@ -91,6 +91,7 @@ type conn struct {
 	told      *toldMemory
 	temp      *tempRoom
 	tx        connTx
+	kept      kept
 	queryOnly bool        // by a PRAGMA of the options
 	spent     atomic.Bool // it isn't used again
 	lost      *lostError  // nothing runs on it any more, see lost.go; nil if it was not lost
@@ -180,6 +181,9 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
+	if s := c.kept.take(query); s != nil {
+		return &stmt{driverStmt: s, conn: c, query: query}, nil
+	}
 	s, err := call(ctx, c, func() (driver.Stmt, error) { return c.driverConn.PrepareContext(ctx, query) })
 	if err != nil {
 		return nil, err
@@ -188,11 +192,14 @@ func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, e
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("%w: go-sqlite3's statements are not what they were", ErrUnsupported), s.Close())
 	}
-	return &stmt{driverStmt: ds, conn: c}, nil
+	return &stmt{driverStmt: ds, conn: c, query: query}, nil
 }
 
 // ExecContext is driver.ExecerContext's. A transaction can be rolled back in any case.
 func (c *conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if frames(query) && len(args) == 0 {
+		return execFrame(ctx, c, query)
+	}
 	if err := c.usable(); err != nil {
 		return nil, err
 	}
@@ -204,6 +211,20 @@ func (c *conn) ExecContext(ctx context.Context, query string, args []driver.Name
 	}
 	c.begin()
 	return call(ctx, c, func() (driver.Result, error) { return c.driverConn.ExecContext(ctx, query, args) })
+}
+
+// execFrame executes what begins or ends the transaction of an Update, by a statement that
+// is kept.
+func execFrame(ctx context.Context, c *conn, query string) (driver.Result, error) {
+	s, err := c.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.(driver.StmtExecContext).ExecContext(ctx, nil)
+	if closed := s.Close(); err == nil {
+		err = closed
+	}
+	return result, err
 }
 
 // BeginTx is driver.ConnBeginTx's.
@@ -264,19 +285,13 @@ func (t *connTx) end(how func() error) error {
 	return err
 }
 
-// A driverStmt is what go-sqlite3's statements are to database/sql.
-type driverStmt interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
-	driver.NamedValueChecker
-}
-
 // A stmt is a prepared statement of a pool.
 type stmt struct {
 	driverStmt
-	conn *conn
-	rows rows // of the query that is under way
+	conn   *conn
+	query  string
+	closed bool
+	rows   rows // of the query that is under way
 }
 
 // NumInput is driver.Stmt's; -1 leaves the number to SQLite.
@@ -284,14 +299,21 @@ func (s *stmt) NumInput() int {
 	return ask(s.conn, -1, func() int { return s.driverStmt.NumInput() })
 }
 
-// Close is driver.Stmt's.
+// Close is driver.Stmt's. The connection may keep the statement.
 func (s *stmt) Close() (err error) {
 	if s.conn.lost != nil {
 		return nil
 	}
 	err = errLeft
 	defer s.conn.guard(&err)
-	return s.driverStmt.Close()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if last := s.conn.kept.put(s.query, s.driverStmt); last != nil {
+		return last.Close()
+	}
+	return nil
 }
 
 // ExecContext is driver.StmtExecContext's.

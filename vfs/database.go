@@ -46,6 +46,11 @@ type database struct {
 	shm     shmDir    // +checklocks:mu
 	aging             // +checklocks:mu
 
+	// opening is held while a connection is opened, and by a writer that is alone while it
+	// commits: closed says so. It is locked before mu.
+	opening sync.Mutex
+	closed  bool // +checklocks:mu
+
 	// dirty: the store may differ from cur. hot: an unfinished transaction left
 	// its journal behind, and the next reader rolls it back. torn: hot since
 	// before this process, so that cur can't be read until that is done.

@@ -67,6 +67,8 @@ var (
 
 // openHandle opens the main file for one connection.
 func (db *database) openHandle(ctx context.Context, readOnly bool) *handle {
+	db.opening.Lock()
+	defer db.opening.Unlock()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.handles++

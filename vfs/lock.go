@@ -265,6 +265,7 @@ func (h *handle) endWrite() {
 	case db.dirty || db.hot:
 		db.publish(h)
 	}
+	admit(db)
 	db.main.reader = db.source
 	db.shed()
 	h.strict = false

@@ -15,12 +15,12 @@ import (
 // TestManyActors opens, writes and closes actors one after the other, and looks what
 // is left of them in the process.
 func TestManyActors(t *testing.T) {
-	// After the first few the engine remembers as many actors' rows as it ever does.
+	// After the first few the engine remembers as many rows and pages as it ever does.
 	few, many := 4500, 13_500
 	if testing.Short() || raceDetector {
 		few, many = 200, 1000
 	}
-	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20, PatchBytes: 512 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

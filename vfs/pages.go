@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -12,19 +13,28 @@ const chunkSize = 4096
 // maxFileSize is the size at which the u32 chunk numbers end: 16 TiB.
 const maxFileSize = chunkSize << 32
 
+// maxChunks is more than any chunk number.
+const maxChunks = int64(1) << 32
+
 // chunkCount is the number of chunks that a file of size bytes has.
 func chunkCount(size int64) int64 { return (size + chunkSize - 1) / chunkSize }
 
 // A chunkBuf holds one chunk.
 type chunkBuf [chunkSize]byte
 
-// pageSet holds the chunks that were written and not yet stored, by number. Its
-// buffers are reused, so that a steady stream of transactions allocates nothing.
-// The zero value is empty and ready. It isn't safe for concurrent use.
+// A page is one chunk that was written and not yet stored.
+type page struct {
+	number uint32
+	buf    *chunkBuf
+}
+
+// pageSet holds the chunks that were written and not yet stored, in ascending order, which
+// is that in which SQLite writes the pages of a transaction. Its buffers are reused, so that
+// a steady stream of transactions allocates nothing. The zero value is empty and ready. It
+// isn't safe for concurrent use.
 type pageSet struct {
-	pages map[uint32]*chunkBuf
+	pages []page
 	free  []*chunkBuf
-	order []uint32
 }
 
 // maxFree bounds the buffers that a set keeps for reuse: 1 MiB.
@@ -36,59 +46,53 @@ var chunkBufs = sync.Pool{New: func() any { return new(chunkBuf) }}
 
 func (s *pageSet) len() int { return len(s.pages) }
 
+// from returns the place of the first chunk whose number is at least i.
+func (s *pageSet) from(i int64) int {
+	if n := len(s.pages); n == 0 || int64(s.pages[n-1].number) < i {
+		return n
+	}
+	at, _ := slices.BinarySearchFunc(s.pages, i, func(p page, i int64) int { return cmp.Compare(int64(p.number), i) })
+	return at
+}
+
+// within returns the chunks in [from, to). They are the set's.
+func (s *pageSet) within(from, to int64) []page { return s.pages[s.from(from):s.from(to)] }
+
 // get returns the buffer of chunk i, nil when it isn't in the set.
-func (s *pageSet) get(i uint32) *chunkBuf { return s.pages[i] }
+func (s *pageSet) get(i uint32) *chunkBuf {
+	if at := s.from(int64(i)); at < len(s.pages) && s.pages[at].number == i {
+		return s.pages[at].buf
+	}
+	return nil
+}
 
 // add puts an uninitialised buffer for chunk i, which isn't in the set, into it.
 func (s *pageSet) add(i uint32) *chunkBuf {
-	if s.pages == nil {
-		s.pages = make(map[uint32]*chunkBuf)
-	}
 	var p *chunkBuf
 	if n := len(s.free); n > 0 {
 		p, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		p = chunkBufs.Get().(*chunkBuf)
 	}
-	s.pages[i] = p
+	s.pages = slices.Insert(s.pages, s.from(int64(i)), page{i, p})
 	return p
 }
 
-// remove takes chunk i out of the set.
-func (s *pageSet) remove(i uint32) {
-	s.recycle(s.pages[i])
-	delete(s.pages, i)
-}
-
-// sorted returns the chunk numbers in ascending order. The slice is the set's,
-// valid until the next call.
-func (s *pageSet) sorted() []uint32 {
-	s.order = s.order[:0]
-	for i := range s.pages {
-		s.order = append(s.order, i)
+// drop removes the chunks in [from, to).
+func (s *pageSet) drop(from, to int64) {
+	for _, p := range s.within(from, to) {
+		s.recycle(p.buf)
 	}
-	slices.Sort(s.order)
-	return s.order
-}
-
-// drop removes the chunks from number `from` on.
-func (s *pageSet) drop(from int64) {
-	for i := range s.pages {
-		if int64(i) >= from {
-			s.remove(i)
-		}
-	}
+	s.pages = slices.Delete(s.pages, s.from(from), s.from(to))
 }
 
 // clear empties the set. Of a set that grew large the first buffers are kept, the
-// rest and the map's memory are given back.
+// rest is given back.
 func (s *pageSet) clear() {
 	large := len(s.pages) > maxFree
-	for _, p := range s.pages {
-		s.recycle(p)
-	}
-	if clear(s.pages); large {
-		s.pages, s.order = nil, nil
+	s.drop(0, maxChunks)
+	if large {
+		s.pages = nil
 	}
 }
 

@@ -106,7 +106,7 @@ func (db *database) flushMain(ctx context.Context) error {
 	if err := db.flushJournal(ctx); err != nil {
 		return err
 	}
-	if err := db.beginChange(ctx); err != nil {
+	if err := db.beginChange(ctx, false); err != nil {
 		return err
 	}
 	return db.storeOrdered(ctx, &db.main)
@@ -195,10 +195,12 @@ func (db *database) commitMain(ctx context.Context) error {
 	if !db.main.changed() {
 		return nil
 	}
-	if err := db.beginChange(ctx); err != nil {
+	s := db.landing()
+	if err := db.beginChange(ctx, s == nil || !batch.Attended(s.batch)); err != nil {
 		return err
 	}
 	if err := db.commit(ctx, db.staging(&db.main, maxChunks)); err != nil {
+		unchanged(db)
 		return err
 	}
 	db.main.settled()
@@ -215,6 +217,9 @@ func (db *database) commitInParts(ctx context.Context) error {
 		return batch.ErrTooLarge
 	}
 	if err := db.fits(db.staging(f, split)); err != nil {
+		return err
+	}
+	if err := db.beginChange(ctx, false); err != nil {
 		return err
 	}
 	if err := db.appendChunks(ctx, split); err != nil {

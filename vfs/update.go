@@ -116,7 +116,7 @@ func (db *DB) BeginUpdate(ctx context.Context, b *batch.Batch) (tx *Tx, err erro
 	tx = &Tx{db: db, ctx: ctx, conn: pooled, c: c, staged: staged{batch: b}}
 	tx.open, tx.close = context.WithCancel(context.Background())
 	c.file.begun = true
-	if _, err = pooled.ExecContext(ctx, "BEGIN IMMEDIATE"); err == nil {
+	if _, err = pooled.ExecContext(ctx, beginUpdate); err == nil {
 		if err = c.file.stage(&tx.staged); err == nil {
 			return tx, nil
 		}
@@ -146,7 +146,7 @@ func (tx *Tx) Commit() (err error) {
 		return errors.Join(ErrTxOver, rollback(tx.ctx, tx.conn, tx.c))
 	}
 	tx.called, tx.armed, tx.reading = true, true, false
-	_, err = tx.conn.ExecContext(tx.ctx, "COMMIT")
+	_, err = tx.conn.ExecContext(tx.ctx, commitUpdate)
 	turnedBack := !tx.armed
 	tx.armed = false
 	switch landed := b.Settled(); {

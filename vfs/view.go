@@ -43,9 +43,9 @@ func (h *header) logged() bool {
 	return bytes.HasPrefix(h[:], headerMagic) && h[headerReadVersion] == 2
 }
 
-// A view is one committed state of the database. What it says never changes,
-// but for the snapshot, which is made when the first reader misses its own
-// cache, or by the writer before it first changes the store.
+// A view is one committed state of the database. What it says never changes unless the
+// only connection replaces it, but for the snapshot, which is made when the first reader
+// misses its own cache, or by the writer before it first changes the store.
 type view struct {
 	seq    uint64 // counts up by one with every view of the database
 	size   int64
@@ -59,8 +59,8 @@ type view struct {
 
 // pin makes v's snapshot. It is the actor's newest state that is pinned, so v
 // must be the current view and the store unchanged since v was published: the
-// writer pins before its first change, so for a view that somebody holds both
-// are true whenever it has no snapshot yet.
+// writer pins before its first change, unless it is alone, so for a view that another
+// connection holds both are true whenever it has no snapshot yet.
 //
 // +checklocks:db.mu
 func (db *database) pin(ctx context.Context, v *view) error {
@@ -102,17 +102,21 @@ func (db *database) pinned(ctx context.Context, v *view) (*pin, error) {
 }
 
 // beginChange is called by the writer before the store first changes in a
-// transaction: readers keep the state they have.
-func (db *database) beginChange(ctx context.Context) error {
+// transaction: readers keep the state they have. whole says that the change is one commit of
+// the engine, which ends the transaction and waits for no connection; see alone.
+func (db *database) beginChange(ctx context.Context, whole bool) error {
 	if err := db.takeOver(ctx); err != nil {
 		return err
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.dirty {
+	switch {
+	case db.dirty:
 		return nil
-	}
-	if !db.torn { // else the change is the rollback of what tore it
+	case db.torn: // the change is the rollback of what tore it
+	case whole && db.cur.snap.Load() == nil && alone(db):
+		db.closed = true
+	default:
 		if err := db.pin(ctx, db.cur); err != nil {
 			return err
 		}
@@ -120,6 +124,35 @@ func (db *database) beginChange(ctx context.Context) error {
 	db.dirty = true
 	db.main.reader = db.source // from now on only the newest state is the writer's
 	return nil
+}
+
+// alone says whether no other connection is open, and keeps others from being opened until
+// admit: then the writer replaces the current view without a snapshot of it, which is a part
+// of what a small commit costs. It says no on a far engine, whose commits may take long and
+// whose snapshots cost nothing.
+//
+// +checklocks:db.mu
+func alone(db *database) bool { return db.handles == 1 && !db.far && db.opening.TryLock() }
+
+// admit lets connections be opened that wait because of alone.
+//
+// +checklocks:db.mu
+func admit(db *database) {
+	if db.closed {
+		db.closed = false
+		db.opening.Unlock()
+	}
+}
+
+// unchanged ends what beginChange has begun, with whole, when the commit was refused. If
+// anything landed the database has failed.
+func unchanged(db *database) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		db.dirty = false
+		admit(db)
+	}
 }
 
 // acquire takes the current view for a reader.
@@ -162,10 +195,27 @@ func (db *database) unpin(v *view) {
 //
 // +checklocks:db.mu
 func (db *database) publish(h *handle) {
-	old := db.cur
-	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
+	seq := db.cur.seq
+	if db.closed { // only h has the view, or ever looks at it
+		db.cur.seq, db.cur.size, db.cur.header = seq+1, db.main.size, db.header
+		admit(db)
+	} else {
+		replaceView(db, h)
+	}
 	db.dirty, db.hot, db.torn = false, false, false
 	db.main.reader = db.source
+	if h != nil && h.counterSeq == seq {
+		h.counterSeq = db.cur.seq // the writer's own cache is right
+	}
+	db.stats.published.Add(1)
+}
+
+// replaceView makes the writer's state the current view.
+//
+// +checklocks:db.mu
+func replaceView(db *database, h *handle) {
+	old := db.cur
+	db.cur = &view{seq: old.seq + 1, size: db.main.size, header: db.header}
 	if h != nil && h.view == old { // else it would hold what it has replaced itself
 		old.refs--
 		h.view = db.acquire()
@@ -175,8 +225,4 @@ func (db *database) publish(h *handle) {
 	} else {
 		db.outdate(old)
 	}
-	if h != nil && h.counterSeq == old.seq {
-		h.counterSeq = db.cur.seq // the writer's own cache is right
-	}
-	db.stats.published.Add(1)
 }

@@ -233,7 +233,7 @@ func (db *database) storeMain(ctx context.Context) error {
 	if !db.main.changed() {
 		return nil
 	}
-	if err := db.beginChange(ctx); err != nil {
+	if err := db.beginChange(ctx, false); err != nil {
 		return err
 	}
 	err := db.store(ctx, &db.main, false)

@@ -1,0 +1,96 @@
+package vfs
+
+import (
+	"database/sql/driver"
+	"slices"
+	"strings"
+)
+
+// A driverStmt is what go-sqlite3's statements are to database/sql.
+type driverStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+	driver.NamedValueChecker
+	ColumnCount() int
+	Reset() error
+	ClearBindings() error
+}
+
+// A program executes the same few statements again and again, and database/sql closes each
+// one behind its execution unless the program has prepared it. So a connection keeps some
+// that were closed, for whoever prepares the same text next: to compile an INSERT takes
+// longer than to execute it. SQLite itself compiles one anew when the schema has changed.
+//
+// Those that return rows are not kept: the driver asks a statement for its columns before
+// the first step, which is where SQLite looks at the schema. Nor are PRAGMAs, some of which
+// take effect when they are compiled.
+//
+// https://sqlite.org/c3ref/prepare.html
+type kept []keptStmt // the one that was closed last is the last
+
+type keptStmt struct {
+	query string
+	driverStmt
+}
+
+const (
+	// maxKept bounds the statements of a connection, each of which takes some KB of
+	// SQLite's memory.
+	maxKept = 8
+	// maxKeptText bounds their texts, in bytes. Longer ones are mostly made for one use.
+	maxKeptText = 1 << 10
+)
+
+// take returns a statement of that text, nil if there is none. It is the caller's.
+func (k *kept) take(query string) driverStmt {
+	for i, s := range *k {
+		if s.query == query {
+			*k = slices.Delete(*k, i, i+1)
+			return s.driverStmt
+		}
+	}
+	return nil
+}
+
+// put takes a statement that is closed, and returns the one that is to be finalized: s if it
+// isn't kept, the oldest if there are too many, nil for none.
+func (k *kept) put(query string, s driverStmt) driverStmt {
+	if !keeps(query) || s.ColumnCount() > 0 {
+		return s
+	}
+	_ = s.Reset() // the error is that of its last step
+	if s.ClearBindings() != nil {
+		return s
+	}
+	*k = append(*k, keptStmt{query, s})
+	if len(*k) <= maxKept {
+		return nil
+	}
+	s = (*k)[0].driverStmt
+	*k = slices.Delete(*k, 0, 1)
+	return s
+}
+
+// The statements by which an Update begins and ends its transaction.
+const (
+	beginUpdate  = "BEGIN IMMEDIATE"
+	commitUpdate = "COMMIT"
+)
+
+// frames says whether query is one of them.
+func frames(query string) bool { return query == beginUpdate || query == commitUpdate }
+
+// keeps says whether a statement of that text may be kept, as far as the text says so.
+func keeps(query string) bool {
+	if len(query) > maxKeptText {
+		return false
+	}
+	verb, _, _ := strings.Cut(query, " ")
+	for _, kept := range [...]string{"INSERT", "UPDATE", "DELETE", "REPLACE"} {
+		if strings.EqualFold(verb, kept) {
+			return true
+		}
+	}
+	return frames(query)
+}

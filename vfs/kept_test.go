@@ -1,0 +1,122 @@
+package vfs
+
+import (
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// openStatements returns the texts of the statements that are open on a connection, in order.
+func openStatements(t *testing.T, c *sql.Conn) (texts []string) {
+	t.Helper()
+	if err := c.Raw(func(dc any) error {
+		for s := range dc.(*conn).Raw().Stmts() {
+			texts = append(texts, s.SQL())
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// TestKept: a connection compiles a statement that changes something once, and others every
+// time.
+func TestKept(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	c := oneConn(t, db)
+	exec(t, c, "CREATE TABLE t(x, y)")
+	const insert, changed = "INSERT INTO t(x) VALUES(?)", "UPDATE t SET y = ? WHERE x = ?"
+	for i := range 3 {
+		exec(t, c, insert, i)
+		exec(t, c, changed, "y", i)
+		one[int](t, c, "SELECT max(x) FROM t WHERE x <= ?", i)
+		one[int](t, c, "INSERT INTO t VALUES(?, 1) RETURNING x", i)
+		exec(t, c, "PRAGMA cache_size = 100")
+		exec(t, c, "DELETE FROM t WHERE x = ? /* "+strings.Repeat("long", maxKeptText/4)+" */", -1)
+	}
+	if got, want := openStatements(t, c), []string{insert, changed}; !slices.Equal(got, want) {
+		t.Errorf("kept are %q, want %q", got, want)
+	}
+	// What was bound once is nothing to the next one.
+	const named = "INSERT INTO t VALUES(:x, :y)"
+	exec(t, c, named, sql.Named("x", "both"), sql.Named("y", 1))
+	exec(t, c, named, sql.Named("x", "one"))
+	if got := one[sql.NullInt64](t, c, "SELECT y FROM t WHERE x = 'one'"); got.Valid {
+		t.Errorf("a value that was not given is %d", got.Int64)
+	}
+	// The schema may change in between.
+	exec(t, c, "DROP TABLE t")
+	if _, err := c.ExecContext(t.Context(), insert, 1); err == nil {
+		t.Error("an INSERT into a table that was dropped is executed")
+	}
+	exec(t, c, "CREATE TABLE t(y DEFAULT 'new', x)")
+	exec(t, c, insert, 7)
+	if got := one[string](t, c, "SELECT y || x FROM t"); got != "new7" {
+		t.Errorf("the row is %q, want new7", got)
+	}
+	for i := range 2 * maxKept {
+		exec(t, c, fmt.Sprintf("UPDATE t SET x = ? + %d", i), 1)
+	}
+	if got := openStatements(t, c); len(got) != maxKept {
+		t.Errorf("%d statements are kept, want %d", len(got), maxKept)
+	}
+}
+
+// TestKeptByUpdate: an Update compiles nothing the second time.
+func TestKeptByUpdate(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	db := r.open(t, nil)
+	exec(t, db, "CREATE TABLE t(x)")
+	for range 2 {
+		if err := db.Update(t.Context(), func(tx *Tx) error {
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES(?)", 1)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"BEGIN IMMEDIATE", "COMMIT", "INSERT INTO t VALUES(?)"}
+	if got := openStatements(t, oneConn(t, db)); !slices.Equal(got, want) {
+		t.Errorf("kept are %q, want %q", got, want)
+	}
+}
+
+// TestKeptTwice: of two statements of one text, both in use, each is the user's own.
+func TestKeptTwice(t *testing.T) {
+	r := newRig(t, batch.Limits{})
+	c := oneConn(t, r.open(t, nil))
+	exec(t, c, "CREATE TABLE t(x)")
+	const insert = "INSERT INTO t VALUES(?)"
+	exec(t, c, insert, 1)
+	a, err := c.PrepareContext(t.Context(), insert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := c.PrepareContext(t.Context(), insert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := openStatements(t, c); len(got) != 2 {
+		t.Errorf("two statements are %q", got)
+	}
+	for _, s := range []*sql.Stmt{a, b, a} {
+		if _, err := s.ExecContext(t.Context(), 2); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range []*sql.Stmt{a, a, b} {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := one[int](t, c, "SELECT sum(x) FROM t"); n != 7 {
+		t.Errorf("the sum is %d, want 7", n)
+	}
+}
