@@ -52,6 +52,7 @@ func TestSettle(t *testing.T) {
 		if p.engine == before || p.engine == nil {
 			t.Error("the engine was not opened again")
 		}
+		p.visitActor(0, func(s *stand, c *sqlite3.Conn) { readRow(s, c, 1) }) // the log's first file
 		rested := p.fsyncs.count()
 		for i := range 3 {
 			p.visitActor(i, func(s *stand, c *sqlite3.Conn) { readRow(s, c, 1) })

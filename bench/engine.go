@@ -112,23 +112,30 @@ func dropStore(ctx context.Context, url string) error {
 // fsyncsName is what package pebblekv counts fsyncs under, whatever the file.
 const fsyncsName = "pebblekv_fsyncs"
 
-// An fsyncMeter counts the fsyncs of the engines that one side opens in this process. It is
-// the metrics.Sink of those that can tell.
+// logBytesName is what it counts the bytes of logs under.
+const logBytesName = "pebblekv_log_bytes"
+
+// An fsyncMeter counts the fsyncs of the engines that one side opens in this process, and the
+// bytes of their logs. It is the metrics.Sink of those that can tell.
 type fsyncMeter struct {
 	known  bool // whether there was such an engine
 	n      atomic.Int64
-	during func() // of a test: is called as a part of every fsync
+	logged atomic.Int64 // bytes
+	during func()       // of a test: is called as a part of every fsync
 }
 
 var _ metrics.Sink = (*fsyncMeter)(nil)
 
 // Add implements metrics.Sink.
 func (m *fsyncMeter) Add(of *metrics.Metric, n int64) {
-	if of.Name == fsyncsName {
+	switch of.Name {
+	case fsyncsName:
 		m.n.Add(n)
 		if m.during != nil {
 			m.during()
 		}
+	case logBytesName:
+		m.logged.Add(n)
 	}
 }
 
@@ -136,9 +143,15 @@ func (m *fsyncMeter) Add(of *metrics.Metric, n int64) {
 func (m *fsyncMeter) Observe(*metrics.Metric, time.Duration) {}
 
 // count returns the number of fsyncs so far, NaN if the engine doesn't report them.
-func (m *fsyncMeter) count() float64 {
+func (m *fsyncMeter) count() float64 { return m.told(&m.n) }
+
+// logBytes returns the number of bytes in logs so far, NaN if the engine doesn't report them.
+func (m *fsyncMeter) logBytes() float64 { return m.told(&m.logged) }
+
+// told returns a number, NaN if the engine doesn't report it.
+func (m *fsyncMeter) told(n *atomic.Int64) float64 {
 	if !m.known {
 		return math.NaN()
 	}
-	return float64(m.n.Load())
+	return float64(n.Load())
 }

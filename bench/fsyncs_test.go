@@ -35,7 +35,7 @@ func TestFsyncs(t *testing.T) {
 	for _, title := range []string{"sqlite/insert-200 " + rawEngine, "kv/put " + rawEngine, "host/turn " + rawEngine} {
 		n := 20 * s.actors
 		r := onPebble(t, title, s, n)
-		t.Logf("%s: %v fsyncs an operation, %v waits, %v commits", title, *r.perOpOf(r.fsyncs), r.perOp(r.waits()), r.perOp(r.counts.Commits))
+		t.Logf("%s: %v fsyncs an operation, %v waits, %v commits", title, r.each(r.fsyncs), r.perOp(r.waits()), r.perOp(r.counts.Commits))
 		if commits := r.counts.Commits; !(r.fsyncs > 0 && 2*r.fsyncs <= float64(commits)) {
 			t.Errorf("%s: %d commits of %d actors at once take %v fsyncs, want half as many at most", title, commits, s.actors, r.fsyncs)
 		}

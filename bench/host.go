@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"sync"
@@ -75,7 +76,7 @@ func weigh(s *stand, hold func()) {
 		})
 	}
 	s.say = func(n int, t *tally) {
-		t.took, t.counts = time.Duration(float64(n)*each*float64(time.Second)), faultkv.Counts{}
+		t.took, t.cpu, t.counts = time.Duration(float64(n)*each*float64(time.Second)), math.NaN(), faultkv.Counts{}
 	}
 }
 

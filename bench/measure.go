@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -44,10 +43,15 @@ var (
 // A tally is what was measured of one side. What isn't known is not a number.
 type tally struct {
 	took time.Duration
+	// cpu are the seconds of processor time of the process, what it does in the background
+	// included.
+	cpu float64
 	// counts are the calls of the engine.
 	counts faultkv.Counts
 	// fsyncs are those of the engine, what it does in the background included.
 	fsyncs float64
+	// logged are the bytes of the engine's log.
+	logged float64
 	// allocs and allocBytes are the heap objects and bytes that the process allocated, of
 	// which play alone takes notice.
 	allocs, allocBytes float64
@@ -58,12 +62,13 @@ func (t tally) plus(o tally, times int64) tally {
 	a, b := t.counts, o.counts
 	return tally{
 		took: t.took + time.Duration(times)*o.took,
+		cpu:  t.cpu + float64(times)*o.cpu,
 		counts: faultkv.Counts{
 			Gets: a.Gets + times*b.Gets, Scans: a.Scans + times*b.Scans, Snapshots: a.Snapshots + times*b.Snapshots,
 			Commits: a.Commits + times*b.Commits, Durable: a.Durable + times*b.Durable,
 			Ops: a.Ops + times*b.Ops, Bytes: a.Bytes + times*b.Bytes, Syncs: a.Syncs + times*b.Syncs, Attempts: a.Attempts + times*b.Attempts,
 		},
-		fsyncs: t.fsyncs + float64(times)*o.fsyncs,
+		fsyncs: t.fsyncs + float64(times)*o.fsyncs, logged: t.logged + float64(times)*o.logged,
 		allocs: t.allocs + float64(times)*o.allocs, allocBytes: t.allocBytes + float64(times)*o.allocBytes,
 	}
 }
@@ -81,8 +86,12 @@ type result struct {
 	rates sample
 	// ops is the number of operations of one side in one round.
 	ops int
-	// tally is the subject's of all rounds together.
+	// tally is the subject's of all rounds together, and peerCPU the peer's part of what is
+	// in its own.
 	tally
+	peerCPU float64
+	// subjectTook and peerTook are how long the operations of all rounds took.
+	subjectTook, peerTook latencies
 	// subjectPeak and peerPeak are the most bytes of memory that the process of a side had
 	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
 	// all the time, so that of a side in this process holds what the other one keeps.
@@ -90,16 +99,9 @@ type result struct {
 }
 
 // perOp divides a count of all rounds by the number of operations.
-func (r result) perOp(n int64) float64 { return float64(n) / float64(r.ops*len(r.rates.subject)) }
+func (r result) perOp(n int64) float64 { return r.each(float64(n)) }
 
-// perOpOf is perOp of what may not be known: nil then.
-func (r result) perOpOf(n float64) *float64 {
-	if math.IsNaN(n) {
-		return nil
-	}
-	n /= float64(r.ops * len(r.rates.subject))
-	return &n
-}
+func (r result) each(n float64) float64 { return n / float64(r.ops*len(r.rates.subject)) }
 
 // measure runs both sides of l in turns, in folders and stores of their own, which it leaves
 // as it found them. The order within a round alternates, so that neither side always finds
@@ -148,12 +150,14 @@ func (r *result) playSubject(s *stand) {
 	t, peak := s.play(r.ops)
 	r.tally, r.subjectPeak = r.tally.plus(t, 1), max(r.subjectPeak, peak)
 	r.rates.subject = append(r.rates.subject, rate(r.ops, t.took))
+	r.subjectTook.add(s.took)
 }
 
 func (r *result) playPeer(s *stand) {
 	t, peak := s.play(r.ops)
-	r.peerPeak = max(r.peerPeak, peak)
+	r.peerCPU, r.peerPeak = r.peerCPU+t.cpu, max(r.peerPeak, peak)
 	r.rates.peer = append(r.rates.peer, rate(r.ops, t.took))
+	r.peerTook.add(s.took)
 }
 
 // warmUp runs more and more operations until they take at least d together, and returns how
@@ -203,12 +207,12 @@ func (s *stand) time(f func()) tally {
 	return t
 }
 
-// tally is what the stand's engines count, up to now.
+// tally is what the stand's engines and its process have counted up to now.
 func (s *stand) tally() (t tally) {
 	if s.engine != nil {
 		t.counts = s.engine.Counts()
 	}
-	t.fsyncs = s.fsyncs.count()
+	t.cpu, t.fsyncs, t.logged = cpuTime(), s.fsyncs.count(), s.fsyncs.logBytes()
 	return t
 }
 

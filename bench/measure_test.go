@@ -139,8 +139,8 @@ func TestMeasureStops(t *testing.T) {
 
 // TestTallyPlus: every number of a tally is added.
 func TestTallyPlus(t *testing.T) {
-	a, b := tally{took: 50, fsyncs: 40, allocs: 30, allocBytes: 20}, tally{took: 5, fsyncs: 4, allocs: 3, allocBytes: 2}
-	want := tally{took: 40, fsyncs: 32, allocs: 24, allocBytes: 16}
+	a, b := tally{took: 50, cpu: 60, fsyncs: 40, logged: 70, allocs: 30, allocBytes: 20}, tally{took: 5, cpu: 6, fsyncs: 4, logged: 7, allocs: 3, allocBytes: 2}
+	want := tally{took: 40, cpu: 48, fsyncs: 32, logged: 56, allocs: 24, allocBytes: 16}
 	for i := range reflect.TypeFor[faultkv.Counts]().NumField() {
 		for at, n := range map[*tally]int{&a: 90, &b: i, &want: 90 - 2*i} {
 			reflect.ValueOf(&at.counts).Elem().Field(i).SetInt(int64(n))

@@ -141,9 +141,9 @@ func program(s *stand, name string, args ...string) {
 		}
 		return nil
 	}
-	// What it allocates isn't known.
+	// What it allocates and computes isn't known.
 	s.say = func(_ int, t *tally) {
-		t.counts, t.fsyncs, t.allocs, t.allocBytes = asked.Counts, math.NaN(), math.NaN(), math.NaN()
+		t.cpu, t.counts, t.fsyncs, t.logged, t.allocs, t.allocBytes = math.NaN(), asked.Counts, math.NaN(), math.NaN(), math.NaN(), math.NaN()
 		if asked.Fsyncs != nil {
 			t.fsyncs = *asked.Fsyncs
 		}

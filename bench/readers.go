@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 )
@@ -20,7 +21,9 @@ const (
 func metronome(perSecond func(*stand) float64) func(*stand) {
 	return func(s *stand) {
 		s.run = func(int) error { return nil }
-		s.say = func(n int, t *tally) { t.took = time.Duration(float64(n) / perSecond(s) * float64(time.Second)) }
+		s.say = func(n int, t *tally) {
+			t.took, t.cpu = time.Duration(float64(n)/perSecond(s)*float64(time.Second)), math.NaN()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -47,6 +48,34 @@ type record struct {
 	// Of engines that can't tell, which are all but Pebble, FsyncsPerOp is absent.
 	WaitsPerOp  float64  `json:"waits_per_op"`
 	FsyncsPerOp *float64 `json:"fsyncs_per_op,omitempty"`
+	// LogBytesPerOp is what the engine wrote to its log; absent if it can't tell.
+	LogBytesPerOp *float64 `json:"log_bytes_per_op,omitempty"`
+	// CPU is the processor time of an operation, background work included; P50 and P99 are
+	// within which half and 99 % of the operations were done.
+	CPU versus `json:"cpu_us"`
+	P50 versus `json:"p50_us"`
+	P99 versus `json:"p99_us"`
+}
+
+// A versus has how many microseconds an operation takes on both sides. Ratio is the peer's
+// over the subject's: above 1 the subject takes less. What isn't known is absent.
+type versus struct {
+	Subject *float64 `json:"subject,omitempty"`
+	Peer    *float64 `json:"peer,omitempty"`
+	Ratio   *float64 `json:"ratio,omitempty"`
+}
+
+// compared makes a versus of seconds.
+func compared(subject, peer float64) versus {
+	return versus{number(1e6 * subject), number(1e6 * peer), number(peer / subject)}
+}
+
+// number is x, or nil for what isn't known.
+func number(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
 }
 
 // spread is the 95 % interval as text, empty where there is none.
@@ -71,20 +100,37 @@ func (r result) record() record {
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
 		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
 		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
-		AllocsPerOp: r.perOpOf(r.allocs), HeapBytesPerOp: r.perOpOf(r.allocBytes),
+		AllocsPerOp: number(r.each(r.allocs)), HeapBytesPerOp: number(r.each(r.allocBytes)),
 		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak,
-		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: r.perOpOf(r.fsyncs),
+		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: number(r.each(r.fsyncs)), LogBytesPerOp: number(r.each(r.logged)),
+		CPU: compared(r.each(r.cpu), r.each(r.peerCPU)),
+		P50: compared(r.subjectTook.quantile(0.5), r.peerTook.quantile(0.5)),
+		P99: compared(r.subjectTook.quantile(0.99), r.peerTook.quantile(0.99)),
 	}
 }
 
-// columns are the heads of the table, of which the first texts are over texts and the others
-// over numbers.
-var columns = []string{
-	"workload", "peer", "ratio", "95 %", "at least", "subject", "peer's", "rounds", "reads/op", "commits/op", "waits/op",
-	"fsyncs/op", "written B/op", "allocs/op", "heap B/op", "peak MiB", "peer's",
-}
+// columns are the heads of the table, and timeColumns those of a second one for what an
+// operation takes. Of both, the first texts are over texts and the others over numbers.
+var (
+	columns = []string{
+		"workload", "peer", "ratio", "95 %", "at least", "subject", "peer's", "rounds", "reads/op", "commits/op", "waits/op",
+		"fsyncs/op", "written B/op", "log B/op", "allocs/op", "heap B/op", "peak MiB", "peer's",
+	}
+	timeColumns = []string{
+		"workload", "peer", "cpu µs/op", "peer's", "ratio", "p50 µs", "peer's", "ratio", "p99 µs", "peer's", "ratio",
+	}
+)
 
 const texts = 2
+
+// times is the record in timeColumns.
+func (r record) times() []string {
+	row := []string{r.Name, r.Peer}
+	for _, v := range []versus{r.CPU, r.P50, r.P99} {
+		row = append(row, known(v.Subject), known(v.Peer), known(v.Ratio))
+	}
+	return row
+}
 
 // row is the record in those columns.
 func (r record) row() []string {
@@ -92,7 +138,7 @@ func (r record) row() []string {
 		r.Name, r.Peer, significant(r.Ratio), r.spread(), given(r.AtLeast),
 		significant(r.SubjectMedian) + " " + r.Unit, significant(r.PeerMedian) + " " + r.Unit, strconv.Itoa(r.Rounds),
 		significant(r.ReadsPerOp), significant(r.CommitsPerOp), significant(r.WaitsPerOp), known(r.FsyncsPerOp),
-		significant(r.BytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp),
+		significant(r.BytesPerOp), known(r.LogBytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp),
 		given(float64(r.SubjectPeak >> 20)), given(float64(r.PeerPeak >> 20)),
 	}
 }

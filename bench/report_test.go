@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,8 +19,10 @@ func sampledResult() result {
 		ops:   50,
 		tally: tally{
 			counts: faultkv.Counts{Gets: 90, Scans: 10, Commits: 200, Bytes: 820_000, Ops: 400, Durable: 100, Syncs: 50},
-			allocs: 1000, allocBytes: 64_000, fsyncs: 20,
+			allocs: 1000, allocBytes: 64_000, fsyncs: 20, logged: 60_000, cpu: 0.004,
 		},
+		peerCPU:     0.006,
+		subjectTook: latencies{100_000: 40, 200_000: 120, 1_000_000: 40}, peerTook: latencies{100_000: 200},
 		subjectPeak: 5 << 20, peerPeak: 4 << 20,
 	}
 }
@@ -41,7 +44,8 @@ func TestJSONLine(t *testing.T) {
 		`"subject_median":250,"peer_median":100,"rounds":4,"reads_per_op":0.5,"commits_per_op":1,` +
 		`"ratio_low":1,"ratio_high":4,"at_least":1,"syncs_per_op":0.75,"bytes_per_op":4100,` +
 		`"allocs_per_op":5,"heap_bytes_per_op":320,"subject_peak_bytes":5242880,"peer_peak_bytes":4194304,"environment":"a server",` +
-		`"waits_per_op":0.75,"fsyncs_per_op":0.1}` + "\n"
+		`"waits_per_op":0.75,"fsyncs_per_op":0.1,"log_bytes_per_op":300,` +
+		`"cpu_us":{"subject":20,"peer":30,"ratio":1.5},"p50_us":{"subject":200,"peer":100,"ratio":0.5},"p99_us":{"subject":1000,"peer":100,"ratio":0.1}}` + "\n"
 	if got := b.String(); got != want+want {
 		t.Errorf("two results print\n%swant twice\n%s", got, want)
 	}
@@ -58,7 +62,8 @@ func TestJSONLine(t *testing.T) {
 func TestJSONUnknown(t *testing.T) {
 	r := sampledResult()
 	nan := math.NaN()
-	r.allocs, r.allocBytes, r.fsyncs, r.subjectPeak, r.peerPeak = nan, nan, nan, 0, 0
+	r.allocs, r.allocBytes, r.fsyncs, r.logged, r.subjectPeak, r.peerPeak = nan, nan, nan, nan, 0, 0
+	r.cpu, r.peerTook = nan, nil
 	text, err := json.Marshal(r.record())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +72,7 @@ func TestJSONUnknown(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"allocs_per_op", "heap_bytes_per_op", "fsyncs_per_op", "subject_peak_bytes", "peer_peak_bytes"} {
+	for _, name := range []string{"allocs_per_op", "heap_bytes_per_op", "fsyncs_per_op", "log_bytes_per_op", "subject_peak_bytes", "peer_peak_bytes"} {
 		if v, ok := got[name]; ok {
 			t.Errorf("%s is %v, want none", name, v)
 		}
@@ -79,6 +84,10 @@ func TestJSONUnknown(t *testing.T) {
 		if unknown := i == 11 || i > 12; unknown != (cell == "") {
 			t.Errorf("%s is %q", columns[i], cell)
 		}
+	}
+	want := []string{"sqlite/point", "file-wal-full", "", "30", "", "200", "", "", "1000", "", ""}
+	if got := r.record().times(); !slices.Equal(got, want) || len(got) != len(timeColumns) {
+		t.Errorf("of what an operation takes %q is known, want %q", got, want)
 	}
 	// Nothing allocated is known.
 	r.allocs = 0
@@ -104,7 +113,7 @@ func TestTable(t *testing.T) {
 	in := sampledResult().rates.spread()
 	want := []string{
 		"sqlite/point", "file-wal-full", "2.5", significant(in.low) + "–" + significant(in.high),
-		"1", "250 query/s", "100 query/s", "4", "0.5", "1", "0.75", "0.1", "4100", "5", "320", "5", "4",
+		"1", "250 query/s", "100 query/s", "4", "0.5", "1", "0.75", "0.1", "4100", "300", "5", "320", "5", "4",
 	}
 	var got []string
 	for _, cell := range strings.Split(strings.Trim(lines[3], "│"), "│") {

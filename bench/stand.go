@@ -91,6 +91,9 @@ type stand struct {
 	// own or works in another process. Nil says that nothing is to be corrected.
 	say func(n int, t *tally)
 
+	// took is how long each of the operations took that workers did last.
+	took []time.Duration
+
 	ends []func() error
 	kept int // how many ends restart leaves
 }
@@ -137,8 +140,9 @@ func (s *stand) do(n int) error {
 	if s.run != nil {
 		return s.run(n)
 	}
-	all := countdown(n)
-	return together(s.workers, func(int) func() bool { return all })
+	s.took = slices.Grow(s.took[:0], n)[:n]
+	all := stopwatch{took: s.took}
+	return together(s.workers, func(int) func() bool { return all.more() })
 }
 
 // newStand makes a stand in a new folder below at.dir and with a new store on at.server,
