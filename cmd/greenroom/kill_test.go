@@ -261,7 +261,10 @@ func (k *killer) leftovers() {
 	k.t.Helper()
 	out, err := k.command("check", k.store).Output()
 	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitFailed) {
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitFailed || len(exit.Stderr) > 0) {
+		if exit != nil {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
 		k.t.Fatalf("check: %v, %s", err, out)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")

@@ -1,10 +1,12 @@
 package pebblekv
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -63,19 +65,28 @@ func newHistory(rnd *rand.Rand, commits int) *history {
 // state must be the one after exactly that many.
 func (h *history) check(t testing.TB, left vfs.FS) int {
 	t.Helper()
+	reading := *tiny
+	reading.ReadOnly = true
+	read := map[string]string{}
+	switch db, err := open("store", &reading, left); {
+	case err == nil:
+		read = all(t, db)
+		if err := db.Close(); err != nil {
+			t.Errorf("Close of what is only read: %v", err)
+		}
+	case !errors.Is(err, kv.ErrNoStore): // which was never made
+		t.Fatalf("opening after a crash for reading: %v", err)
+	}
 	db, err := open("store", tiny, left)
 	if err != nil {
 		t.Fatalf("opening after a crash: %v", err)
 	}
-	got := map[string]string{}
-	for e, err := range db.Scan(ctx, kv.Range{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[string(e.Key)] = string(e.Value)
-	}
+	got := all(t, db)
 	if err := db.Close(); err != nil {
 		t.Errorf("Close after a crash: %v", err)
+	}
+	if !maps.Equal(read, got) {
+		t.Fatalf("who only reads sees commit %q, and the owner %q", read["n"], got["n"])
 	}
 	n := 0
 	if s, ok := got["n"]; ok {
@@ -179,5 +190,61 @@ func TestCrashAtWrite(t *testing.T) {
 	}
 	if n < 100 {
 		t.Errorf("only %d crashes were tried", n)
+	}
+}
+
+// TestCrashAtOpen crashes a store whose newest commits are in the log alone, and then at each write
+// of opening it: nothing is lost, to who only reads it either.
+func TestCrashAtOpen(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(11, 11))
+	h := newHistory(rnd, 40)
+	mem := vfs.NewCrashableMem()
+	var db *DB
+	var err error
+	for range 5 { // so that Pebble's numbers are larger than any other
+		if db != nil {
+			err = db.Close()
+		}
+		if err == nil {
+			db, err = open("store", nil, mem)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range h.commits {
+		if err := db.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crashed := vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rnd}
+	left := mem.CrashClone(crashed)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := newDisk(left)
+	var mu sync.Mutex
+	var crashes []*vfs.MemFS
+	d.set(func(op errorfs.Op) error {
+		if writes(op) {
+			mu.Lock()
+			defer mu.Unlock()
+			crashes = append(crashes, left.CrashClone(crashed), left.CrashClone(vfs.CrashCloneCfg{}))
+		}
+		return nil
+	})
+	if db, err = open("store", tiny, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, fs := range crashes {
+		if n := h.check(t, fs); n != len(h.commits) {
+			t.Fatalf("crash %d of %d: %d commits left, of %d", i, len(crashes), n, len(h.commits))
+		}
+	}
+	if len(crashes) < 40 {
+		t.Errorf("only %d crashes were tried", len(crashes))
 	}
 }

@@ -226,18 +226,22 @@ func readLog(db *pebble.DB, dir string, disk vfs.FS) (vfs.FS, error) {
 			seqNum = max(seqNum, uint64(tables[i].LargestSeqNum)+1)
 		}
 	}
-	names, err := disk.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	dir = disk.PathJoin(dir, logDir)
+	logs := disk.PathJoin(dir, logDir)
 	newest := uint64(0)
-	for _, name := range names {
-		if digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }); len(digits) > 0 {
-			n, _ := strconv.ParseUint(digits[0], 10, 64) // 0 for what is no number of Pebble's
-			newest = max(newest, n)
+	// Pebble makes an empty log of its own while it is opened, which a crash may leave among ours.
+	for _, in := range []string{dir, logs} {
+		names, err := disk.List(in)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if digits := strings.FieldsFunc(name, func(r rune) bool { return r < '0' || r > '9' }); len(digits) > 0 {
+				n, _ := strconv.ParseUint(digits[0], 10, 64) // 0 for what is no number of Pebble's
+				newest = max(newest, n)
+			}
 		}
 	}
+	dir = logs
 	c := &copyLog{FS: disk, dir: dir, name: fmt.Sprintf("%06d.log", newest+1), mem: vfs.NewMem()}
 	f, err := c.mem.Create(c.name, vfs.WriteCategoryUnspecified)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // all returns what a store has.
-func all(t *testing.T, r kv.Reader) map[string]string {
+func all(t testing.TB, r kv.Reader) map[string]string {
 	t.Helper()
 	got := map[string]string{}
 	for e, err := range r.Scan(ctx, kv.Range{}) {
