@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -239,6 +240,35 @@ func TestConcurrent(t *testing.T) {
 	}
 	s.must(l.Close())
 	s.must(s.open(workers*each/2, workers*each).Close())
+}
+
+// TestCrowd: who syncs lets others append first, if the last sync was for several.
+func TestCrowd(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	syncs := 0
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData {
+			syncs++
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 10)))
+	const rounds = 20
+	for range rounds {
+		s.add(l, 10)
+		s.must(l.Sync(s.add(l, 10)))
+		n, done := s.add(l, 10), make(chan error)
+		go func() { done <- l.Sync(s.add(l, 10)) }()
+		s.must(l.Sync(n))
+		s.must(<-done)
+	}
+	// Now and then Go's scheduler goes on with who yields.
+	if syncs -= 1 + rounds; syncs > rounds*3/2 {
+		t.Errorf("%d syncs for %d pairs that came together", syncs, rounds)
+	}
+	s.must(l.Close())
 }
 
 // TestLateRecord: a record that is appended while the disk syncs isn't promised by that sync.
