@@ -360,3 +360,27 @@ func TestOpenOnBrokenDisk(t *testing.T) {
 		}
 	}
 }
+
+// TestPoisonedMeanwhile: a commit that waited while the store was poisoned isn't applied, nor is it
+// in the log.
+func TestPoisonedMeanwhile(t *testing.T) {
+	db, err := open("store", nil, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Commit(ctx, numbered(1)); err != nil {
+		t.Fatal(err)
+	}
+	broken, last := errors.New("broken"), db.log.Last()
+	db.fault.set(broken)
+	// Commit itself would have looked before it waits.
+	if _, _, err := db.run(ctx, numbered(2)); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	if n := db.log.Last(); n != last {
+		t.Errorf("record %d is in the log", n)
+	}
+	if err := db.Close(); !errors.Is(err, kv.ErrPoisoned) {
+		t.Errorf("Close: %v", err)
+	}
+}

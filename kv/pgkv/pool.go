@@ -98,13 +98,14 @@ func (p *pool) give(c *conn) {
 		c.bad = true
 	}
 	p.mu.Lock()
-	keep := !c.bad && !p.closed
-	if keep {
+	bad := c.bad
+	keep := !bad && !p.closed
+	if keep { // it may be another's from here on
 		c.used = time.Now()
 		p.idle = append(p.idle, c)
 	}
 	p.mu.Unlock()
-	if c.bad {
+	if bad {
 		p.db.broken.Store(time.Now().UnixNano())
 	}
 	if !keep {

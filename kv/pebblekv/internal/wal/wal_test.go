@@ -242,6 +242,86 @@ func TestConcurrent(t *testing.T) {
 	s.must(s.open(workers*each/2, workers*each).Close())
 }
 
+// TestRotateBesideSync: a file that is full isn't closed while others have it be synced.
+func TestRotateBesideSync(t *testing.T) {
+	var syncs atomic.Int64
+	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData && syncs.Add(1)%2 == 0 {
+			for range 10_000 { // the others go on
+				runtime.Gosched()
+			}
+		}
+		return nil
+	}))
+	s := &side{t: t, fs: fs, opts: Options{FS: fs, Dir: t.TempDir(), FileBytes: 4 << 10}}
+	l := s.open(0, 0)
+	var all sync.WaitGroup
+	for range 100 {
+		n := s.add(l, 1000)
+		all.Go(func() {
+			if err := l.Sync(n); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	s.must(l.Close())
+}
+
+// TestLargeBesideSync: a sync that comes while a large batch is appended doesn't promise it.
+func TestLargeBesideSync(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := newSide(t, mem)
+	s.opts.FileBytes = 256 << 10
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 1)))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := l.Sync(l.Last()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 200 {
+		n := s.add(l, directBytes)
+		s.must(l.Sync(n))
+		left := *s
+		left.opts.FS = mem.CrashClone(vfs.CrashCloneCfg{})
+		s.must(left.open(int(n)-1, int(n)).Close())
+		l.Release(n)
+	}
+	close(stop)
+	<-stopped
+	s.must(l.Close())
+}
+
+// TestSpare: what a burst of records took in memory isn't kept.
+func TestSpare(t *testing.T) {
+	s := newSide(t, vfs.NewMem())
+	s.opts.FileBytes = 64 << 20
+	l := s.open(0, 0)
+	n := uint64(0)
+	for range 100 {
+		n = s.add(l, directBytes-1)
+	}
+	s.must(l.Sync(n))
+	s.must(l.Sync(s.add(l, 1)))
+	l.mu.Lock()
+	if got := cap(l.buf) + cap(l.spare); got > 2*maxAhead {
+		t.Errorf("%d bytes are kept", got)
+	}
+	l.mu.Unlock()
+	s.must(l.Close())
+}
+
 // TestCrowd: who syncs lets others append first, if the last sync was for several.
 func TestCrowd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
