@@ -65,7 +65,7 @@ func write(t testing.TB, fs vfs.FS, name string, b []byte) {
 	}
 	f, err := fs.Create(fs.PathJoin("log", name), vfs.WriteCategoryUnspecified)
 	if err == nil {
-		_, err = f.Write(b)
+		_, err = f.Write(slices.Clone(b)) // which it may change
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -64,7 +65,6 @@ type Log struct {
 
 	// turn is held by who syncs, then io by who writes, then mu for what they share.
 	turn, io sync.Mutex
-	crowd    bool // the last sync was for more than one record  +checklocks:turn
 	mu       sync.Mutex
 	files    []*file  // by sequence; if out is open the last one is written to  +checklocks:mu
 	out      vfs.File // nil before the first record  +checklocks:mu
@@ -79,6 +79,8 @@ type Log struct {
 	atWork   *group   // that is being synced  +checklocks:mu
 	waiting  *group   // that is synced next  +checklocks:mu
 	idle     *group   // that can be used again, if any  +checklocks:mu
+	crowd    bool     // several waited for the last sync  +checklocks:mu
+	patience patience // with others  +checklocks:mu
 	err      error    // of the first write or sync that failed  +checklocks:mu
 
 	readers map[*position]struct{} // +checklocks:mu
@@ -165,15 +167,59 @@ func (l *Log) Sync(number uint64) error {
 		return g.err
 	}
 	g.led = true
+	yield := l.crowd && l.patience.any()
 	l.mu.Unlock()
+	if yield {
+		l.yield()
+	}
 	l.turn.Lock()
 	defer l.turn.Unlock()
-	if l.crowd {
-		// Who is about to append does so first. Without, the groups are as small as the disk is fast,
-		// and what each sync costs the processor is a fifth of a small transaction.
-		runtime.Gosched()
-	}
 	return l.sync(g)
+}
+
+// yield lets those append who are about to. Without, groups are as small as the disk is fast, and
+// what each sync costs the processor is a fifth of a small transaction.
+func (l *Log) yield() {
+	before, begin := l.Last(), time.Now()
+	runtime.Gosched()
+	took := time.Since(begin)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.patience.learn(took, l.last-before)
+}
+
+// A patience says whether it is worth it to let other goroutines go on: they may be busy with anything,
+// for milliseconds each.
+type patience struct {
+	left, pause int // for how many syncs there is none yet, and how many those were last
+}
+
+const (
+	// maxWait is how long one may wait for a record of others.
+	maxWait = time.Millisecond
+	// minPause and maxPause bound for how many syncs that isn't tried after it took longer.
+	minPause = 16
+	maxPause = 4096
+)
+
+// any says whether there is some, once for each sync.
+func (p *patience) any() bool {
+	if p.left == 0 {
+		return true
+	}
+	p.left--
+	return false
+}
+
+// learn notes how long it took until others went on, and how many records they appended.
+func (p *patience) learn(took time.Duration, records uint64) {
+	switch {
+	case took > maxWait*time.Duration(max(1, records)):
+		p.pause = min(max(minPause, 2*p.pause), maxPause)
+		p.left = p.pause
+	case p.pause > 0:
+		p.pause--
+	}
 }
 
 // Last returns the number of the last record.
@@ -191,7 +237,6 @@ func (l *Log) sync(g *group) error {
 	l.mu.Lock()
 	out, upto := l.out, l.wrote
 	needed := err == nil && l.synced < upto
-	l.crowd = upto > l.synced+1
 	l.mu.Unlock()
 	if needed {
 		l.told()
@@ -205,6 +250,9 @@ func (l *Log) sync(g *group) error {
 	} else {
 		l.synced = max(l.synced, upto)
 		l.tell()
+	}
+	if g != nil {
+		l.crowd = g.done != nil
 	}
 	switch {
 	case g == nil:

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -322,7 +323,7 @@ func TestSpare(t *testing.T) {
 	s.must(l.Close())
 }
 
-// TestCrowd: who syncs lets others append first, if the last sync was for several.
+// TestCrowd: who syncs lets others append first, if several waited for the last sync.
 func TestCrowd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	syncs := 0
@@ -335,20 +336,99 @@ func TestCrowd(t *testing.T) {
 	s := newSide(t, fs)
 	l := s.open(0, 0)
 	s.must(l.Sync(s.add(l, 10)))
-	const rounds = 20
-	for range rounds {
-		s.add(l, 10)
-		s.must(l.Sync(s.add(l, 10)))
-		n, done := s.add(l, 10), make(chan error)
-		go func() { done <- l.Sync(s.add(l, 10)) }()
-		s.must(l.Sync(n))
-		s.must(<-done)
+	pairs := func(crowd bool) int {
+		before := syncs
+		for range 20 {
+			l.mu.Lock()
+			l.crowd, l.patience = crowd, patience{}
+			l.mu.Unlock()
+			// These aren't waited for by anybody.
+			s.add(l, 10)
+			s.add(l, 10)
+			n, done := s.add(l, 10), make(chan error)
+			go func() { done <- l.Sync(s.add(l, 10)) }()
+			s.must(l.Sync(n))
+			s.must(<-done)
+		}
+		return syncs - before
+	}
+	if n := pairs(false); n != 40 {
+		t.Errorf("%d syncs for 20 pairs one after the other", n)
 	}
 	// Now and then Go's scheduler goes on with who yields.
-	if syncs -= 1 + rounds; syncs > rounds*3/2 {
-		t.Errorf("%d syncs for %d pairs that came together", syncs, rounds)
+	if n := pairs(true); n > 30 {
+		t.Errorf("%d syncs for 20 pairs that came together", n)
 	}
 	s.must(l.Close())
+}
+
+// TestCrowdNoticed: it is a crowd when somebody waits for a sync that another has asked for, however
+// many records it is for.
+func TestCrowdNoticed(t *testing.T) {
+	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
+	var on atomic.Bool
+	s := newSide(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if on.Load() && op.Kind == errorfs.OpFileSyncData {
+			begun <- struct{}{}
+			<-goOn
+		}
+		return nil
+	})))
+	l := s.open(0, 0)
+	crowd := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.crowd
+	}
+	s.add(l, 10)
+	s.must(l.Sync(s.add(l, 10)))
+	if crowd() {
+		t.Error("one who waits for two records is a crowd")
+	}
+	on.Store(true)
+	n, done := s.add(l, 10), make(chan error, 2)
+	for range 2 {
+		go func() { done <- l.Sync(n) }()
+	}
+	<-begun
+	for waits := false; !waits; {
+		l.mu.Lock()
+		waits = l.atWork.done != nil
+		l.mu.Unlock()
+	}
+	goOn <- struct{}{}
+	s.must(errors.Join(<-done, <-done))
+	if !crowd() {
+		t.Error("two who wait for one sync are no crowd")
+	}
+	goOn <- struct{}{}
+	s.must(l.Sync(s.add(l, 10)))
+	goOn <- struct{}{}
+	s.must(l.Close())
+}
+
+// TestPatience: where others take long, and append little, they are seldom waited for.
+func TestPatience(t *testing.T) {
+	var p patience
+	tried := func(syncs int, took time.Duration, records uint64) (n int) {
+		for range syncs {
+			if p.any() {
+				n++
+				p.learn(took, records)
+			}
+		}
+		return n
+	}
+	if n := tried(1000, 5*time.Millisecond, 60); n != 1000 {
+		t.Errorf("tried %d times where many append", n)
+	}
+	if n := tried(100_000, 40*time.Millisecond, 2); n < 20 || n > 40 {
+		t.Errorf("tried %d times where others are busy", n)
+	}
+	p.left = 0
+	if n := tried(10_000, 5*time.Millisecond, 60); n != 10_000 {
+		t.Errorf("tried %d times where many append again", n)
+	}
 }
 
 // TestLateRecord: a record that is appended while the disk syncs isn't promised by that sync.
