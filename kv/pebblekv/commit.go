@@ -126,6 +126,9 @@ func put(d *DB, b *pebble.Batch) (number uint64, err error) {
 	}
 	if d.logged > d.logFile/2 {
 		d.logged = 0
+		if d.log.Size() >= d.mostLog {
+			d.gate.shut()
+		}
 		d.gate.poke()
 	}
 	return number, err

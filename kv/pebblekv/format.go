@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"strconv"
 	"strings"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
 
 // What a store holds, besides what Pebble's own format says, is told by the directory for logs that
@@ -22,25 +26,69 @@ const (
 	// package wal. To Pebble it is a directory in the store's.
 	ownLog = "{store_path}/" + logDir
 	logDir = "log.2"
+	// formatNumber is that of the newest, and at the end of logDir.
+	formatNumber = 2
 )
 
 const formatLine = "\n  wal_dir="
 
-// storeFormat returns the format of the store in dir, the newest one for one that is to be made.
-func storeFormat(disk vfs.FS, dir string) (string, error) {
+// storeFormat returns the format of the store in dir, the newest one for one that is yet to be made.
+func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) {
 	name, text, err := readOptions(disk, dir)
 	if err != nil || name == "" {
-		return ownLog, err
+		return ownLog, false, err
 	}
 	_, rest, ok := strings.Cut(text, formatLine)
-	format, _, _ := strings.Cut(rest, "\n")
-	switch {
-	case !ok:
-		return "", fmt.Errorf("%w: %s names no directory for logs", kv.ErrCorrupt, name)
-	case format != pebbleLog && format != ownLog:
-		return "", fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
+	if !ok {
+		return "", true, fmt.Errorf("%w: %s names no directory for logs", kv.ErrCorrupt, name)
 	}
-	return format, nil
+	format, _, _ = strings.Cut(rest, "\n")
+	if format == pebbleLog || format == ownLog {
+		return format, true, nil
+	}
+	digits, _ := strings.CutPrefix(format, strings.TrimRight(ownLog, "0123456789"))
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil && n > formatNumber {
+		return "", true, &kv.FormatError{What: "store", Found: n, Known: formatNumber}
+	}
+	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
+}
+
+// foreign refuses a store of the first format that has a row where the second has its own.
+func foreign(db *pebble.DB) error {
+	_, closer, err := db.Get(numberKey)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = errors.Join(fmt.Errorf("pebblekv: this version keeps a row of its own at the key %q, where the store has another: remove that with the version before", numberKey), closer.Close())
+	}
+	return err
+}
+
+// makeLog makes an empty log in the directory of a store, if there is none.
+func makeLog(disk vfs.FS, dir string) error {
+	logs := disk.PathJoin(dir, logDir)
+	if err := disk.MkdirAll(logs, dirMode); err != nil {
+		return err
+	}
+	there, err := wal.Exists(disk, logs)
+	if err == nil && !there {
+		err = wal.Create(disk, logs, 0)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(disk, dir)
+}
+
+// findLog returns an error if the store in dir has lost its log.
+func findLog(disk vfs.FS, dir string) error {
+	logs := disk.PathJoin(dir, logDir)
+	there, err := wal.Exists(disk, logs)
+	if err == nil && !there || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: the write-ahead log %s is missing", kv.ErrCorrupt, logs)
+	}
+	return err
 }
 
 // raiseFormat makes a store, whose tables have everything, one of the newest format, in one step that

@@ -96,6 +96,8 @@ func TestFormatUnknown(t *testing.T) {
 		want error
 	}{
 		{strings.Replace(text, formatLine, formatLine+"log.9", 1), kv.ErrNewerFormat},
+		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.9", 1), kv.ErrNewerFormat},
+		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.1", 1), kv.ErrNewerFormat},
 		{strings.Replace(text, formatLine, "\n  other=", 1), kv.ErrCorrupt},
 	} {
 		if err := replaceFile(disk, "store", name, tt.text); err != nil {
@@ -103,6 +105,58 @@ func TestFormatUnknown(t *testing.T) {
 		}
 		if _, err := open("store", nil, disk); !errors.Is(err, tt.want) {
 			t.Errorf("got %v, want %v", err, tt.want)
+		}
+	}
+	text = strings.Replace(text, formatLine, formatLine+"{store_path}/log.9", 1)
+	if err := replaceFile(disk, "store", name, text); err != nil {
+		t.Fatal(err)
+	}
+	var format *kv.FormatError
+	if _, err := open("store", nil, disk); !errors.As(err, &format) || format.Found != 9 || format.Known != 2 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFormatForeign: a store of the first format that has a row where the second keeps its own isn't
+// converted.
+func TestFormatForeign(t *testing.T) {
+	disk := vfs.NewMem()
+	older(t, disk, []byte("page"))
+	db, err := pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Set(numberKey, []byte("8 bytes!"), pebble.Sync), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := open("store", nil, disk); err == nil || !strings.Contains(err.Error(), "a row of its own") {
+			t.Errorf("got %v", err)
+		}
+		if f := formatOf(t, disk); f != pebbleLog {
+			t.Errorf("it is %q", f)
+		}
+	}
+}
+
+// TestLostLog: a store that has lost its log isn't taken for an empty one.
+func TestLostLog(t *testing.T) {
+	for _, lose := range []func(fs vfs.FS, logs string) error{
+		func(fs vfs.FS, logs string) error { return fs.RemoveAll(logs) },
+		func(fs vfs.FS, logs string) error { return errors.Join(fs.RemoveAll(logs), fs.MkdirAll(logs, dirMode)) },
+	} {
+		disk := vfs.NewMem()
+		db, err := open("store", nil, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Commit(ctx, numbered(1)), db.Close(), lose(disk, disk.PathJoin("store", logDir))); err != nil {
+			t.Fatal(err)
+		}
+		for _, opts := range []*Options{{ReadOnly: true}, nil} {
+			if _, err := open("store", opts, disk); !errors.Is(err, kv.ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, kv.ErrCorrupt)
+			}
 		}
 	}
 }

@@ -107,6 +107,15 @@ func (g *gate) poke() {
 	}
 }
 
+// shut closes the gate until the watcher has looked, which has to be poked then: it may be late.
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.behind.Swap(true) {
+		g.signal()
+	}
+}
+
 // +checklocks:g.mu
 func (g *gate) signal() {
 	close(g.changed)

@@ -72,10 +72,10 @@ func open(dir string, opts *Options, disk vfs.FS) (_ *DB, err error) {
 // start opens Pebble in a directory that is locked and fit for it.
 func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, error) {
 	fault, life := newFault(), newLife()
-	memtable := cmp.Or(opts.MemtableBytes, defaultMemtable)
+	memtable, mostLog := cmp.Or(opts.MemtableBytes, defaultMemtable), cmp.Or(opts.maxLog, maxLog)
 	d := &DB{
 		dir: dir, onDisk: disk == onDisk, readOnly: opts.ReadOnly, lock: lock, fault: fault, life: life, checked: checked{rows: map[string]*checkedRow{}},
-		memtable: memtable, logFile: min(memtable, maxLogFile, cmp.Or(opts.maxLog, maxLog)/4),
+		memtable: memtable, mostLog: mostLog, logFile: min(memtable, maxLogFile, mostLog/4),
 		recent: newRecent(max(0, cmp.Or(opts.PatchBytes, defaultPatch))),
 		fence:  &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
 		gate:   newGate(fault, life.closing, memtable),
@@ -97,7 +97,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 	if d.readOnly {
 		close(d.gate.gone)
 	} else {
-		go d.gate.watch(d.db, lacking(d, cmp.Or(opts.maxLog, maxLog)))
+		go d.gate.watch(d.db, lacking(d, d.mostLog))
 	}
 	return d, nil
 }
@@ -105,7 +105,15 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 // openStore opens d's Pebble, and takes in what is only in the log. What it returns with an error
 // has to be closed all the same.
 func openStore(d *DB, opts *Options, disk vfs.FS) error {
-	format, err := storeFormat(disk, d.dir)
+	format, made, err := storeFormat(disk, d.dir)
+	if err == nil && format == ownLog {
+		// A log is there before the store is, so that one that is lost is missed.
+		if made {
+			err = findLog(disk, d.dir)
+		} else {
+			err = makeLog(disk, d.dir)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -114,7 +122,10 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		if err := openPebble(d, opts, format); err != nil {
 			return err
 		}
-		if err := errors.Join(leavePebble(d), d.fault.get()); err != nil {
+		if err := errors.Join(foreign(d.db), leavePebble(d), d.fault.get()); err != nil {
+			return err
+		}
+		if err := makeLog(disk, d.dir); err != nil {
 			return err
 		}
 		if err := raiseFormat(disk, d.dir); err != nil {

@@ -93,6 +93,7 @@ type DB struct {
 	passage  passage
 	memtable int64
 	logFile  int64 // to which size a file of the log is filled
+	mostLog  int64 // how many bytes of the log the tables may lack before writers wait
 	spare    spare
 }
 

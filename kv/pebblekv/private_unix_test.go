@@ -119,7 +119,7 @@ func testPrivateOld(t *testing.T) {
 	for p, mode := range modes(t, dir) {
 		if was, ok := old[p]; ok && mode != was {
 			t.Errorf("%s had mode %v, and has %v", p, was, mode)
-		} else if !ok && mode.Perm() != fileMode {
+		} else if !ok && mode.Perm() != fileMode && filepath.Ext(p) != ".wal" { // which is an old one used again
 			t.Errorf("%s is new, and has mode %v", p, mode)
 		}
 	}

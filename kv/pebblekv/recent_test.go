@@ -383,3 +383,49 @@ func TestPatchTwice(t *testing.T) {
 		t.Error("what the patches belong to is there")
 	}
 }
+
+// TestClearedMeanwhile: a patch that was encoded before another commit cleared the value below it, with
+// a range or by its key, isn't written.
+func TestClearedMeanwhile(t *testing.T) {
+	key := []byte("key")
+	for _, clear := range []kv.Op{kv.ClearRange([]byte("k"), []byte("l")), kv.Clear(key), kv.Set(key, bytes.Repeat([]byte("x"), 1000))} {
+		db, err := open("store", nil, vfs.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := bytes.Repeat([]byte("value"), 200)
+		if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, value)}}); err != nil {
+			t.Fatal(err)
+		}
+		value[7]++
+		c := &kv.Commit{Ops: []kv.Op{kv.Set(key, value)}}
+		size, err := measure(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, b, e := db.version.Load(), db.newBatch(size), new(encoding)
+		if err := db.encode(b, c, size, e); err != nil {
+			t.Fatal(err)
+		}
+		if len(e.patched) != 1 {
+			t.Fatalf("%d patches", len(e.patched))
+		}
+		if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{clear}}); err != nil {
+			t.Fatal(err)
+		}
+		number, err := db.apply(c, b, size, version, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.finish(c, b, number); err != nil {
+			t.Fatal(err)
+		}
+		it, closer, err := db.lookup(key) // what is stored, whatever is remembered
+		if err != nil || !bytes.Equal(it, value) {
+			t.Fatalf("%d bytes are stored, %v", len(it), err)
+		}
+		if err := errors.Join(closer.Close(), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -49,12 +49,14 @@ func (d *DB) loadVersion() error {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
-	version, err := ownNumber(v, err)
 	if err != nil {
 		return err
 	}
-	d.version.Store(version + versionGap)
-	return closer.Close()
+	version, err := ownNumber(v, nil)
+	if err = errors.Join(err, closer.Close()); err == nil {
+		d.version.Store(version + versionGap)
+	}
+	return err
 }
 
 // ownNumber returns what is in one of the rows, as it was read.

@@ -57,6 +57,15 @@ func Read(fs vfs.FS, dir string, after uint64, replay func(number uint64, batch 
 	return max(last, after), err
 }
 
+// Exists says whether there is a log in a directory, be it an empty one.
+func Exists(fs vfs.FS, dir string) (bool, error) {
+	names, err := fs.List(dir)
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := fileSeq(name)
+		return ok
+	}), err
+}
+
 // Create makes an empty log whose first record will have number after and one, in a directory that
 // has none.
 func Create(fs vfs.FS, dir string, after uint64) error {
