@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
 
 // What a store holds, besides what Pebble's own format says, is told by the directory for logs that
@@ -61,32 +59,6 @@ func foreign(db *pebble.DB) error {
 	}
 	if err == nil {
 		err = errors.Join(fmt.Errorf("pebblekv: this version keeps a row of its own at the key %q, where the store has another: remove that with the version before", numberKey), closer.Close())
-	}
-	return err
-}
-
-// makeLog makes an empty log in the directory of a store, if there is none.
-func makeLog(disk vfs.FS, dir string) error {
-	logs := disk.PathJoin(dir, logDir)
-	if err := disk.MkdirAll(logs, dirMode); err != nil {
-		return err
-	}
-	there, err := wal.Exists(disk, logs)
-	if err == nil && !there {
-		err = wal.Create(disk, logs, 0)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(disk, dir)
-}
-
-// findLog returns an error if the store in dir has lost its log.
-func findLog(disk vfs.FS, dir string) error {
-	logs := disk.PathJoin(dir, logDir)
-	there, err := wal.Exists(disk, logs)
-	if err == nil && !there || errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: the write-ahead log %s is missing", kv.ErrCorrupt, logs)
 	}
 	return err
 }

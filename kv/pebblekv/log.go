@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -38,12 +39,7 @@ func openLog(d *DB, disk vfs.FS) error {
 	if err != nil {
 		return err
 	}
-	opts := wal.Options{
-		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.set,
-		Synced: func() { d.fence.meter.Count(metricLogFsyncs, 1) },
-		Wrote:  func(bytes int) { d.fence.meter.Count(metricLogBytes, int64(bytes)) },
-	}
-	d.log, err = wal.Open(opts, after, func(number uint64, batch []byte) error {
+	d.log, err = wal.Open(logOptions(d, disk), after, func(number uint64, batch []byte) error {
 		b := d.db.NewBatch()
 		err := setRepr(b, number, batch, 0)
 		if err == nil {
@@ -60,6 +56,42 @@ func openLog(d *DB, disk vfs.FS) error {
 	}
 	if after, err = flushed(d.db); err == nil {
 		d.log.Release(after)
+	}
+	return err
+}
+
+// logOptions are those of the log of d.
+func logOptions(d *DB, disk vfs.FS) wal.Options {
+	return wal.Options{
+		FS: disk, Dir: disk.PathJoin(d.dir, logDir), FileBytes: d.logFile, Failed: d.fault.set,
+		Synced: func() { d.fence.meter.Count(metricLogFsyncs, 1) },
+		Wrote:  func(bytes int) { d.fence.meter.Count(metricLogBytes, int64(bytes)) },
+	}
+}
+
+// makeLog makes an empty log in the directory of a store, if there is none.
+func makeLog(d *DB, disk vfs.FS) error {
+	opts := logOptions(d, disk)
+	if err := disk.MkdirAll(opts.Dir, dirMode); err != nil {
+		return err
+	}
+	there, err := wal.Exists(disk, opts.Dir)
+	if err == nil && !there {
+		err = wal.Create(opts, 0)
+	}
+	if err == nil {
+		d.fence.meter.Count(metricOtherFsyncs, 1)
+		err = syncDir(disk, d.dir)
+	}
+	return err
+}
+
+// findLog returns an error if a store has lost its log.
+func findLog(disk vfs.FS, dir string) error {
+	logs := disk.PathJoin(dir, logDir)
+	there, err := wal.Exists(disk, logs)
+	if err == nil && !there || errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: the write-ahead log %s is missing", kv.ErrCorrupt, logs)
 	}
 	return err
 }
@@ -165,7 +197,7 @@ func checkpoint(ctx context.Context, d *DB, dir string) error {
 		err = fs.MkdirAll(logs, dirMode)
 	}
 	if err == nil {
-		err = wal.Create(fs, logs, after)
+		err = wal.Create(wal.Options{FS: fs, Dir: logs}, after)
 	}
 	if err == nil {
 		err = syncDir(fs, dir)

@@ -111,7 +111,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		if made {
 			err = findLog(disk, d.dir)
 		} else {
-			err = makeLog(disk, d.dir)
+			err = makeLog(d, disk)
 		}
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		if err := errors.Join(foreign(d.db), leavePebble(d), d.fault.get()); err != nil {
 			return err
 		}
-		if err := makeLog(disk, d.dir); err != nil {
+		if err := makeLog(d, disk); err != nil {
 			return err
 		}
 		if err := raiseFormat(disk, d.dir); err != nil {

@@ -68,8 +68,8 @@ func Exists(fs vfs.FS, dir string) (bool, error) {
 
 // Create makes an empty log whose first record will have number after and one, in a directory that
 // has none.
-func Create(fs vfs.FS, dir string, after uint64) error {
-	l := &Log{opts: Options{FS: fs, Dir: dir}, last: after}
+func Create(opts Options, after uint64) error {
+	l := &Log{opts: opts, last: after}
 	if _, err := l.next(); err != nil {
 		return err
 	}

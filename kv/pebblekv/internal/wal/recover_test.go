@@ -284,7 +284,7 @@ func TestMarkWithoutRoom(t *testing.T) {
 func TestWriteOutlivesProcess(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	s := newSide(t, mem)
-	s.must(Create(mem, "log", 0))
+	s.must(Create(Options{FS: mem, Dir: "log"}, 0))
 	if names := (&side{t: t, fs: mem.CrashClone(vfs.CrashCloneCfg{})}).files(); len(names) != 1 {
 		t.Errorf("a crash has left %v", names)
 	}
