@@ -136,8 +136,9 @@ func errPatch(why string) error {
 // patches is Pebble's merge operator. It has the name of Pebble's default, which is in the tables of
 // stores that had no patches: a store's format says that it may have some.
 func patches() *pebble.Merger {
-	return &pebble.Merger{Name: pebble.DefaultMerger.Name, Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+	return &pebble.Merger{Name: pebble.DefaultMerger.Name, Merge: func(key, value []byte) (pebble.ValueMerger, error) {
 		m := merges.Get().(*merge)
+		m.key = append(m.key[:0], key...)
 		m.parts, m.buf, m.newer = append(m.parts[:0], 0), append(m.buf[:0], value...), false
 		return m, nil
 	}}
@@ -149,6 +150,7 @@ var merges = sync.Pool{New: func() any { return new(merge) }}
 // it hands over, so all of it is copied into one buffer, which serves the next merge when the
 // result isn't used any more.
 type merge struct {
+	key   []byte
 	buf   []byte // operands, and at one end the value, in the order in which they came
 	parts []int  // where each begins
 	newer bool   // the newest came last
@@ -181,7 +183,7 @@ func (m *merge) part(i int) []byte {
 func (m *merge) Finish(includesBase bool) (_ []byte, _ io.Closer, err error) {
 	m.value = append(m.value[:0], m.part(0)...)
 	if includesBase && len(m.parts) == 1 {
-		return nil, nil, errPatch("there is no value to which it belongs")
+		return nil, nil, m.wrong(errPatch("there is no value to which it belongs"))
 	}
 	for i := 1; i < len(m.parts); i++ {
 		p := m.part(i)
@@ -191,12 +193,15 @@ func (m *merge) Finish(includesBase bool) (_ []byte, _ io.Closer, err error) {
 		}
 		for len(p) > 0 {
 			if m.value, p, err = applyPatch(m.value, p); err != nil {
-				return nil, nil, err
+				return nil, nil, m.wrong(err)
 			}
 		}
 	}
 	return m.value, m, nil
 }
+
+// wrong says whose value err is about.
+func (m *merge) wrong(err error) error { return fmt.Errorf("row %q: %w", m.key, err) }
 
 // Close says that the result isn't used any more.
 func (m *merge) Close() error {

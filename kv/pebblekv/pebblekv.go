@@ -32,7 +32,8 @@ type Options struct {
 	// MemtableBytes is how much is written before it goes from memory into a
 	// table; 0 means 64 MiB. Up to about four times as much can be in memory.
 	// What is there is read back from the log when the store is opened after a
-	// crash: no more than about 256 MiB, however large this is.
+	// crash: no more than about 256 MiB, however large this is. A file of the log
+	// becomes as large, 64 MiB at most, or as large as one commit.
 	MemtableBytes int64
 	// PatchBytes bounds the memory of values that were written lately, of which a commit then
 	// writes only what has changed; 0 means 16 MiB, a negative value that there is none.
