@@ -153,6 +153,32 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// damage changes five bytes of the first file.
+func (s *side) damage(at int64) {
+	s.t.Helper()
+	f, err := s.fs.OpenReadWrite("log/"+s.files()[0], vfs.WriteCategoryUnspecified)
+	s.must(err)
+	_, err = f.WriteAt([]byte{1, 2, 3, 4, 5}, at)
+	s.must(errors.Join(err, f.Close()))
+}
+
+// TestDamageFar: the header that says that a damaged record was on stable storage is found wherever it is, also
+// where one piece of the file that is read ends in it.
+func TestDamageFar(t *testing.T) {
+	for _, into := range []int{1, recordHeader / 2, recordHeader - 1} {
+		s := newSide(t, vfs.NewMem())
+		s.opts.FileBytes = 1 << 20
+		l := s.open(0, 0)
+		s.must(l.Sync(s.add(l, window-recordHeader-into)))
+		s.must(l.Write(s.add(l, 100)))
+		s.damage(headerSize + recordHeader)
+		if n, err := Read(s.fs, "log", 0, s.replay(0)); !errors.Is(err, kv.ErrCorrupt) {
+			t.Errorf("%d bytes of the header are in the first piece: %d records, %v", into, n, err)
+		}
+		s.must(l.Close())
+	}
+}
+
 // TestDiskFull has the disk be full at each operation that takes room, for a while: the record is
 // refused, and nothing else has happened.
 func TestDiskFull(t *testing.T) {
@@ -258,9 +284,11 @@ func TestEveryFailure(t *testing.T) {
 	}
 }
 
-// TestMarkWithoutRoom: closing leaves its mark where the file ends with the last record, too.
+// TestMarkWithoutRoom: closing leaves its mark where the file ends with the last record, too, and a crash
+// doesn't take it away.
 func TestMarkWithoutRoom(t *testing.T) {
-	s := newSide(t, vfs.NewMem())
+	mem := vfs.NewCrashableMem()
+	s := newSide(t, mem)
 	s.opts.FileBytes = 1 << 20
 	l := s.open(0, 0)
 	s.must(l.Sync(s.add(l, 100)))
@@ -268,11 +296,8 @@ func TestMarkWithoutRoom(t *testing.T) {
 	s.must(l.Sync(s.add(l, n)))
 	at := l.end - 5
 	s.must(l.Close())
-	f, err := s.fs.OpenReadWrite("log/"+s.files()[0], vfs.WriteCategoryUnspecified)
-	s.must(err)
-	_, err = f.WriteAt([]byte{1, 2, 3, 4, 5}, at)
-	s.must(err)
-	s.must(f.Close())
+	s.fs = mem.CrashClone(vfs.CrashCloneCfg{})
+	s.damage(at)
 	k, err := Read(s.fs, "log", 0, s.replay(0))
 	if !errors.Is(err, kv.ErrCorrupt) {
 		t.Errorf("damage of the last record of a closed log: %d records, %v", k, err)
@@ -290,22 +315,19 @@ func TestWriteOutlivesProcess(t *testing.T) {
 	}
 	l := s.open(0, 0)
 	s.must(l.Write(s.add(l, 100)))
-	left := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
-	s.fs, s.opts.FS = left, left
-	l = s.open(0, 1)
+	l = s.open(0, 1) // as the next process does
 	r, err := l.NewReader(1)
 	s.must(err)
 	if n, _, err := r.Next(t.Context()); n != 1 || err != nil {
 		t.Error(n, err)
 	}
-	again := left.CrashClone(vfs.CrashCloneCfg{})
-	if n, err := Read(again, "log", 0, s.replay(0)); n != 1 || err != nil {
+	if n, err := Read(mem.CrashClone(vfs.CrashCloneCfg{}), "log", 0, s.replay(0)); n != 1 || err != nil {
 		t.Errorf("a reader has seen a record that a crash takes away: %d, %v", n, err)
 	}
 	s.must(r.Close())
 }
 
-// TestFailedLog: behind the first failure nothing is written, and who waits is told.
+// TestFailedLog: behind the first failure nothing is written, and a reader that waits is told of it.
 func TestFailedLog(t *testing.T) {
 	broken, failing, after := errors.New("broken"), false, 0
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -328,6 +350,11 @@ func TestFailedLog(t *testing.T) {
 		told <- err
 	}()
 	n := s.add(l, 10)
+	for waits := false; !waits; {
+		l.mu.Lock()
+		waits = l.news != nil
+		l.mu.Unlock()
+	}
 	failing = true
 	if err := l.Sync(n); !errors.Is(err, broken) || after != 1 {
 		t.Errorf("%v, %d writes", err, after)

@@ -63,7 +63,8 @@ type Log struct {
 	// These change in Append.
 	end, room int64 // of the records in the current file, and of what is written of it, with zeros
 
-	// turn is held by who syncs, then io by who writes, then mu for what they share.
+	// turn is held by the goroutine that syncs, io by the one that writes, and mu for what they share. They
+	// are taken in this order.
 	turn, io sync.Mutex
 	mu       sync.Mutex
 	files    []*file  // by sequence; if out is open the last one is written to  +checklocks:mu
@@ -80,17 +81,17 @@ type Log struct {
 	waiting  *group   // that is synced next  +checklocks:mu
 	idle     *group   // that can be used again, if any  +checklocks:mu
 	crowd    bool     // several waited for the last sync  +checklocks:mu
-	patience patience // with others  +checklocks:mu
+	patience patience // of a leader with other goroutines  +checklocks:mu
 	err      error    // of the first write or sync that failed  +checklocks:mu
 
 	readers map[*position]struct{} // +checklocks:mu
 	news    chan struct{}          // closed when synced or err change, nil if nobody waits for that  +checklocks:mu
 }
 
-// A group is who waits for the same sync. The first one leads: it does the work.
+// A group is the goroutines that wait for the same sync. The first one leads it: it does the work.
 type group struct {
 	led  bool
-	done chan struct{} // nil if nobody follows
+	done chan struct{} // closed after the sync, nil if the leader is alone
 	err  error
 }
 
@@ -177,7 +178,7 @@ func (l *Log) Sync(number uint64) error {
 	return l.sync(g)
 }
 
-// yield lets those append who are about to. Without, groups are as small as the disk is fast, and
+// yield lets goroutines that are about to append do so. Without it groups are small where the disk is fast, and
 // what each sync costs the processor is a fifth of a small transaction.
 func (l *Log) yield() {
 	before, begin := l.Last(), time.Now()
@@ -188,21 +189,22 @@ func (l *Log) yield() {
 	l.patience.learn(took, l.last-before)
 }
 
-// A patience says whether it is worth it to let other goroutines go on: they may be busy with anything,
-// for milliseconds each.
+// A patience says whether it is worth it to let other goroutines go on before a sync: they may be busy with
+// anything, for milliseconds each.
 type patience struct {
-	left, pause int // for how many syncs there is none yet, and how many those were last
+	left  int // how many syncs don't wait from now on
+	pause int // how many did not after the last time that it took too long
 }
 
 const (
-	// maxWait is how long one may wait for a record of others.
+	// maxWait is how long a leader waits for each record of others.
 	maxWait = time.Millisecond
-	// minPause and maxPause bound for how many syncs that isn't tried after it took longer.
+	// minPause and maxPause bound how many syncs don't wait after one that took longer.
 	minPause = 16
 	maxPause = 4096
 )
 
-// any says whether there is some, once for each sync.
+// any reports whether a sync waits. It is asked once for each.
 func (p *patience) any() bool {
 	if p.left == 0 {
 		return true

@@ -107,6 +107,16 @@ func (s *side) files() []string {
 	return slices.DeleteFunc(names, func(n string) bool { _, ok := fileSeq(n); return !ok })
 }
 
+// onSync returns fs with a function that is called before each sync of a file's data.
+func onSync(fs vfs.FS, f func()) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData {
+			f()
+		}
+		return nil
+	}))
+}
+
 // TestLog writes many files, and reads them back: all, or what is behind a number.
 func TestLog(t *testing.T) {
 	s := newSide(t, vfs.NewMem())
@@ -200,13 +210,7 @@ func TestGrowsSeldom(t *testing.T) {
 // TestConcurrent: many wait for the same syncs, and nobody for another's record.
 func TestConcurrent(t *testing.T) {
 	var syncs atomic.Int64
-	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData {
-			syncs.Add(1)
-		}
-		return nil
-	}))
-	s := newSide(t, fs)
+	s := newSide(t, onSync(vfs.NewMem(), func() { syncs.Add(1) }))
 	l := s.open(0, 0)
 	var appending sync.Mutex
 	var all sync.WaitGroup
@@ -246,14 +250,13 @@ func TestConcurrent(t *testing.T) {
 // TestRotateBesideSync: a file that is full isn't closed while others have it be synced.
 func TestRotateBesideSync(t *testing.T) {
 	var syncs atomic.Int64
-	fs := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData && syncs.Add(1)%2 == 0 {
+	fs := onSync(vfs.Default, func() {
+		if syncs.Add(1)%2 == 0 {
 			for range 10_000 { // the others go on
 				runtime.Gosched()
 			}
 		}
-		return nil
-	}))
+	})
 	s := &side{t: t, fs: fs, opts: Options{FS: fs, Dir: t.TempDir(), FileBytes: 4 << 10}}
 	l := s.open(0, 0)
 	var all sync.WaitGroup
@@ -323,17 +326,11 @@ func TestSpare(t *testing.T) {
 	s.must(l.Close())
 }
 
-// TestCrowd: who syncs lets others append first, if several waited for the last sync.
+// TestCrowd: the goroutine that syncs lets others append first, if several waited for the last sync.
 func TestCrowd(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	syncs := 0
-	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind == errorfs.OpFileSyncData {
-			syncs++
-		}
-		return nil
-	}))
-	s := newSide(t, fs)
+	s := newSide(t, onSync(vfs.NewMem(), func() { syncs++ }))
 	l := s.open(0, 0)
 	s.must(l.Sync(s.add(l, 10)))
 	pairs := func(crowd bool) int {
@@ -342,7 +339,7 @@ func TestCrowd(t *testing.T) {
 			l.mu.Lock()
 			l.crowd, l.patience = crowd, patience{}
 			l.mu.Unlock()
-			// These aren't waited for by anybody.
+			// Nobody waits for these.
 			s.add(l, 10)
 			s.add(l, 10)
 			n, done := s.add(l, 10), make(chan error)
@@ -355,7 +352,7 @@ func TestCrowd(t *testing.T) {
 	if n := pairs(false); n != 40 {
 		t.Errorf("%d syncs for 20 pairs one after the other", n)
 	}
-	// Now and then Go's scheduler goes on with who yields.
+	// Now and then Go's scheduler goes on with the goroutine that yields.
 	if n := pairs(true); n > 30 {
 		t.Errorf("%d syncs for 20 pairs that came together", n)
 	}
@@ -367,13 +364,12 @@ func TestCrowd(t *testing.T) {
 func TestCrowdNoticed(t *testing.T) {
 	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
 	var on atomic.Bool
-	s := newSide(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if on.Load() && op.Kind == errorfs.OpFileSyncData {
+	s := newSide(t, onSync(vfs.NewMem(), func() {
+		if on.Load() {
 			begun <- struct{}{}
 			<-goOn
 		}
-		return nil
-	})))
+	}))
 	l := s.open(0, 0)
 	crowd := func() bool {
 		l.mu.Lock()
@@ -383,7 +379,7 @@ func TestCrowdNoticed(t *testing.T) {
 	s.add(l, 10)
 	s.must(l.Sync(s.add(l, 10)))
 	if crowd() {
-		t.Error("one who waits for two records is a crowd")
+		t.Error("one goroutine that waits for two records is a crowd")
 	}
 	on.Store(true)
 	n, done := s.add(l, 10), make(chan error, 2)
@@ -399,7 +395,7 @@ func TestCrowdNoticed(t *testing.T) {
 	goOn <- struct{}{}
 	s.must(errors.Join(<-done, <-done))
 	if !crowd() {
-		t.Error("two who wait for one sync are no crowd")
+		t.Error("two goroutines that wait for one sync are no crowd")
 	}
 	goOn <- struct{}{}
 	s.must(l.Sync(s.add(l, 10)))
@@ -435,14 +431,12 @@ func TestPatience(t *testing.T) {
 func TestLateRecord(t *testing.T) {
 	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
 	on := false
-	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if on && op.Kind == errorfs.OpFileSyncData {
+	s := newSide(t, onSync(vfs.NewMem(), func() {
+		if on {
 			begun <- struct{}{}
 			<-goOn
 		}
-		return nil
 	}))
-	s := newSide(t, fs)
 	l := s.open(0, 0)
 	s.must(l.Sync(s.add(l, 10)))
 	on = true
