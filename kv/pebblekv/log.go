@@ -252,7 +252,7 @@ func readLog(db *pebble.DB, dir string, disk vfs.FS) (vfs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	seqNum := uint64(1) << 20
+	seqNum := uint64(1) << 8 // Pebble has no rows below 10
 	for _, tables := range levels {
 		for i := range tables {
 			seqNum = max(seqNum, uint64(tables[i].LargestSeqNum)+1)

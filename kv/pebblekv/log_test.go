@@ -2,6 +2,7 @@ package pebblekv
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
@@ -63,6 +65,9 @@ func TestKeptFormats(t *testing.T) {
 				if got := all(t, db); !maps.Equal(got, want) {
 					t.Errorf("opened with %+v it has %d rows, or other ones", opts, len(got))
 				}
+				if number, err := flushed(db.db); opts == nil && (err != nil || number != db.log.Last()) {
+					t.Errorf("the tables have the log up to %d, %v, and it ends at %d", number, err, db.log.Last())
+				}
 				if v := db.version.Load(); v < version || v == 0 {
 					t.Errorf("version %d after %d", v, version)
 				} else {
@@ -100,7 +105,7 @@ func TestReadOnlyLog(t *testing.T) {
 			}
 		}
 	}
-	put(db, 5)
+	put(db, 500) // so that the sequence numbers in the tables are large
 	if err := db.db.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +247,56 @@ func TestLogBound(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLacking: the tables are asked for what has been applied, not for a batch that is only in the log yet, and
+// those of a poisoned store aren't believed.
+func TestLacking(t *testing.T) {
+	db, err := open("store", &Options{maxLog: 1 << 30}, vfs.NewMem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Commit(ctx, numbered(0)); err != nil {
+		t.Fatal(err)
+	}
+	lacking, looked := lacking(db, 1), make(chan struct{})
+	db.commit.Lock()
+	b := db.newBatch(0)
+	err = b.Set([]byte("a"), nil, nil)
+	number, lerr := db.log.Append(b.Repr()[seqNumBytes:])
+	go func() {
+		defer close(looked)
+		lacking()
+	}()
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	select {
+	case <-looked:
+		t.Error("it didn't wait for the commit that is being applied")
+	default:
+	}
+	err = errors.Join(err, lerr, b.Set(numberKey, binary.BigEndian.AppendUint64(nil, number), nil), db.db.Apply(b, pebble.NoSync), b.Close())
+	db.commit.Unlock()
+	if <-looked; err != nil {
+		t.Fatal(err)
+	}
+	for lacking() { // until the tables have it
+		runtime.Gosched()
+	}
+	if n, err := flushed(db.db); n != number || err != nil {
+		t.Errorf("the tables have the log up to %d, %v, want %d", n, err, number)
+	}
+	if err := errors.Join(db.Commit(ctx, numbered(1)), db.db.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	db.fault.set(errBroken)
+	if lacking(); db.log.Size() == 0 {
+		t.Error("the log lets go of what the tables of a poisoned store have")
+	}
+	if err := db.Close(); !errors.Is(err, kv.ErrPoisoned) {
+		t.Error(err)
 	}
 }
 

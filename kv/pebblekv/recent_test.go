@@ -384,6 +384,20 @@ func TestPatchTwice(t *testing.T) {
 	}
 }
 
+// TestLargeNotRemembered: the values of a commit with many operations are not patched.
+func TestLargeNotRemembered(t *testing.T) {
+	for n, want := range map[int]bool{maxRemembered: true, maxRemembered + 1: false} {
+		m, c := newRecent(16<<20), &kv.Commit{}
+		for i := range n {
+			c.Ops = append(c.Ops, kv.Set(fmt.Append(nil, i), make([]byte, 4096)))
+		}
+		m.landed(c, new(encoding))
+		if got := m.patch(new(encoding), c.Ops[:1]) != nil; got != want {
+			t.Errorf("after %d operations: a patch is %v", n, got)
+		}
+	}
+}
+
 // TestClearedMeanwhile: a patch that was encoded before another commit cleared the value below it, with
 // a range or by its key, isn't written.
 func TestClearedMeanwhile(t *testing.T) {
