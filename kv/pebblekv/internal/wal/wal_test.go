@@ -427,6 +427,35 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestBusyNoticed: a leader that lets others go on notices that they compute for long and append nothing.
+func TestBusyNoticed(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s := newSide(t, vfs.NewMem())
+	l := s.open(0, 0)
+	noticed := false
+	for range 200 { // now and then Go's scheduler goes on with the goroutine that yields
+		if noticed {
+			break
+		}
+		l.mu.Lock()
+		l.crowd = true
+		l.mu.Unlock()
+		n := s.add(l, 10)
+		go func() {
+			for begin := time.Now(); time.Since(begin) < 5*maxWait; {
+			}
+		}()
+		s.must(l.Sync(n))
+		l.mu.Lock()
+		noticed = l.patience.left > 0
+		l.mu.Unlock()
+	}
+	if !noticed {
+		t.Error("it waits for a goroutine that is busy, before each sync")
+	}
+	s.must(l.Close())
+}
+
 // TestLateRecord: a record that is appended while the disk syncs isn't promised by that sync.
 func TestLateRecord(t *testing.T) {
 	begun, goOn := make(chan struct{}, 10), make(chan struct{}, 10)
