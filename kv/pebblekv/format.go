@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -51,14 +52,14 @@ func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) 
 	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
 }
 
-// foreign returns kv.ErrInvalid for a store of the first format that has a row where the second has its own.
+// foreign returns errkind.ErrUnsupported for a store of the first format that has a row where the second has its own.
 func foreign(db *pebble.DB) error {
 	_, closer, err := db.Get(numberKey)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
 	if err == nil {
-		err = errors.Join(fmt.Errorf("%w: this version keeps a row of its own at the key %q, where the store has another: remove that with the version before", kv.ErrInvalid, numberKey), closer.Close())
+		err = errors.Join(fmt.Errorf("%w: this version keeps a row of its own at the key %q, where the store has another: remove that with the version before", errkind.ErrUnsupported, numberKey), closer.Close())
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -130,7 +131,7 @@ func TestFormatForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := open("store", nil, disk); !errors.Is(err, kv.ErrInvalid) || !strings.Contains(err.Error(), "a row of its own") {
+		if _, err := open("store", nil, disk); !errors.Is(err, errkind.ErrUnsupported) || !strings.Contains(err.Error(), "a row of its own") {
 			t.Errorf("got %v", err)
 		}
 		if f := formatOf(t, disk); f != pebbleLog {

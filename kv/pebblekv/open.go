@@ -33,8 +33,8 @@ const closeTimeout = 10 * time.Second
 //
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,
-// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, kv.ErrInvalid when a store
-// of the first format has a row where this one keeps the number of its log.
+// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, greenroom.ErrUnsupported when a
+// store of the first format has a row where this one keeps the number of its log.
 func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts, onDisk)
 }
