@@ -294,3 +294,21 @@ func Example() {
 	// <nil> {1700000000000 [tea]}
 	// cbor: value can't be stored: NaN at price
 }
+
+// TestNegativeBigint: a bigint below zero that 8 bytes can hold is one after it was written.
+func TestNegativeBigint(t *testing.T) {
+	for text, want := range map[string]string{
+		"-1":                    "3b0000000000000000",
+		"-10":                   "3b0000000000000009",
+		"-18446744073709551616": "3bffffffffffffffff",
+		"-18446744073709551617": "c349010000000000000000",
+	} {
+		b, err := Marshal(bigInt(text))
+		if got := hex.EncodeToString(b); err != nil || got != want {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
+		if v, err := Decode(b); err != nil || fmt.Sprint(v) != text {
+			t.Errorf("%s is read as %v, %v", text, v, err)
+		}
+	}
+}

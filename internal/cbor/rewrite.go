@@ -245,7 +245,7 @@ func (w *rewriter) bigint(tag head) error {
 	for _, b := range w.src[from : from+int(h.arg)] {
 		n = n<<8 | uint64(b)
 	}
-	major := byte(tag.arg - tagBig) // tag 2 is 0, tag 3 is 1, as the types are
+	major := byte(tag.arg-tagBig) * majorNegative // tag 2 is majorUint, tag 3 majorNegative
 	w.dst = binary.BigEndian.AppendUint64(append(w.dst, major|head64), n)
 	w.src = w.src[from+int(h.arg):]
 	return nil
