@@ -6,7 +6,7 @@ import "github.com/greenroomdb/greenroom/internal/bare"
 type Checkpoint struct {
 	Actor      string // the actor's id
 	Generation uint32 // how often the engine has started the actor
-	Index      int64  // grows by one from 0 in each generation, in each direction
+	Index      int64  // 0 for the first event or command of a generation, then one more for each
 }
 
 func (c Checkpoint) append(w *writer) {
@@ -32,7 +32,7 @@ type Event struct {
 // An EventBody is one of Intent, Running, Stopped and SetAlarm.
 type EventBody interface{ event(w *writer) }
 
-// An Intent is what an actor asks the engine for, which answers with StopActor.
+// An Intent says what an actor wants to become. The engine answers with StopActor.
 type Intent uint8
 
 // The intents.
@@ -48,7 +48,7 @@ type Running struct{}
 // Stopped says that the actor has ended, for any reason.
 type Stopped struct {
 	Code    StopCode
-	Message Optional[string] // for people
+	Message Optional[string] // says more, for the log
 }
 
 // A StopCode says why an actor ended. A code other than StopOK means that it ended by an error.
@@ -140,8 +140,8 @@ func readState(r *bare.Reader) EventBody {
 	return Stopped{StopCode(r.Tag(stopCodes)), readOptional(r, (*bare.Reader).String)}
 }
 
-// Commands tell a runner what to do with actors. The engine sends those again that weren't acknowledged when
-// the runner connects anew.
+// Commands tell a runner what to do with actors. When the runner connects anew, the engine sends those again that
+// the runner hasn't acknowledged.
 type Commands []Command
 
 // A Command is what a runner is to do with one actor.
@@ -215,7 +215,7 @@ func readCommand(r *bare.Reader) Command {
 	return c
 }
 
-// AckCommands tell the engine which commands the runner has seen: of each actor the last.
+// AckCommands tell the engine which commands the runner has seen: the last one of each actor.
 type AckCommands []Checkpoint
 
 func (a AckCommands) toEngine(w *writer) {
@@ -223,7 +223,7 @@ func (a AckCommands) toEngine(w *writer) {
 	appendList(w, a, Checkpoint.append)
 }
 
-// AckEvents tell the runner which events the engine has seen: of each actor the last.
+// AckEvents tell the runner which events the engine has seen: the last one of each actor.
 type AckEvents []Checkpoint
 
 func (a AckEvents) toRunner(w *writer) {

@@ -6,8 +6,8 @@ import (
 	"github.com/greenroomdb/greenroom/internal/bare"
 )
 
-// A TunnelID names one HTTP request or one WebSocket of a client: which gateway took it, and which of that gateway's
-// it is. The engine chooses both.
+// A TunnelID names one HTTP request or one WebSocket of a client: the gateway that took it, and its number there.
+// The engine chooses both.
 type TunnelID struct{ Gateway, Request [4]byte }
 
 // String returns both parts in hexadecimal, with a slash between them.
@@ -27,7 +27,9 @@ func readTunnelID(r *bare.Reader) (id TunnelID) {
 // A MessageID names one message of a request or a socket, in one direction.
 type MessageID struct {
 	Tunnel TunnelID
-	Index  uint16 // 0 for the first, then one more for each, and 0 again after 65535
+	// Index is 0 for the first message, then one more for each, and 0 again after 65535. A message that the engine sends
+	// again keeps its index. A runner counts from 0 again after the actor has slept.
+	Index uint16
 }
 
 func (id MessageID) append(w *writer) {
@@ -37,8 +39,8 @@ func (id MessageID) append(w *writer) {
 
 func readMessageID(r *bare.Reader) MessageID { return MessageID{readTunnelID(r), r.U16()} }
 
-// A Header is a header of an HTTP request or response, with its name in lower case. A message has no two of one name, and keeps their
-// order.
+// A Header is a header of an HTTP request or response, with its name in lower case. A message has at most one header of
+// a name. Messages keep the order of their headers.
 type Header struct{ Name, Value string }
 
 func (h Header) name() string { return h.Name }
