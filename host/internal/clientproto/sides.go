@@ -31,10 +31,14 @@ func fromServer(dst []byte, e Encoding, client Version, message string) (*writer
 	return newWriter(dst, e, client.answer(), client), nil
 }
 
-// atClient returns a reader of a message to a client, and its version. In BARE it must be of a version from first up
-// to that of the client, and to the last in which a server writes.
+// atClient returns a reader of a message to a client, and its version. In BARE both versions must
+// be from first on, and that of the message at most the client's, and the last in which a
+// server writes.
 func atClient(message string, e Encoding, client Version, b []byte, first Version) (*reader, Version) {
 	r := newReader(message, e, b)
+	if e == Bare && !r.failed() {
+		r.err = client.between(first, lastVersion, message)
+	}
 	v := r.version(first, min(client, lastAnswer))
 	r.unescapes = client >= escapeVersion
 	return r, v

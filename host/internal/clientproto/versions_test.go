@@ -119,8 +119,11 @@ func TestVersions(t *testing.T) {
 			}
 		}
 	}
-	if _, err := clientproto.ParseHTTPActionResponse(clientproto.Bare, 2, []byte{3, 0, 1, 1}); !errors.Is(err, clientproto.ErrVersion) {
-		t.Errorf("a client of version 2 reads version 3: %v", err)
+	for client, ok := range map[version]bool{0: false, 2: false, 3: true, 4: true, 5: false} {
+		_, err := clientproto.ParseHTTPActionResponse(clientproto.Bare, client, []byte{3, 0, 1, 1})
+		if ok && err != nil || !ok && !errors.Is(err, clientproto.ErrVersion) {
+			t.Errorf("a client of version %d reads version 3: %v", client, err)
+		}
 	}
 }
 
