@@ -244,3 +244,17 @@ func unhex(t *testing.T, s string) []byte {
 	}
 	return b
 }
+
+// TestLengthPosition: of a length or a count that is too large the error says where it is.
+func TestLengthPosition(t *testing.T) {
+	for what, read := range map[string]func(*bare.Reader){
+		"data":  func(r *bare.Reader) { r.Data() },
+		"count": func(r *bare.Reader) { r.Len(10) },
+	} {
+		r := bare.NewReader([]byte{7, 9, 1})
+		r.U8()
+		if read(r); r.Err() == nil || !strings.Contains(r.Err().Error(), "at byte 1:") {
+			t.Errorf("%s: got %v", what, r.Err())
+		}
+	}
+}

@@ -163,7 +163,8 @@ func (r *Reader) Tag(n int) uint8 {
 // that is an error, and so is a count larger than the number of bytes left:
 // every element takes at least one, so memory may be set aside for the count.
 func (r *Reader) Len(limit int) int {
-	at, n := r.at, r.Uint()
+	at := r.at
+	n := r.Uint()
 	if left := len(r.b) - r.at; r.err == nil && (n > uint64(limit) || n > uint64(left)) {
 		r.at = at
 		r.Fail("count %d, limit %d, %d bytes left", n, limit, left)
@@ -175,7 +176,8 @@ func (r *Reader) Len(limit int) int {
 // Data reads data of any length. The result is a part of the message and keeps
 // all of it in memory; DataCopy returns bytes of their own. After an error it is nil.
 func (r *Reader) Data() []byte {
-	at, n := r.at, r.Uint()
+	at := r.at
+	n := r.Uint()
 	if left := len(r.b) - r.at; r.err == nil && n > uint64(left) {
 		r.at = at
 		r.Fail("length %d, %d bytes left", n, left)
