@@ -60,7 +60,7 @@ func (tx *Tx) DeleteRange(start, end []byte) error {
 		return err
 	}
 	from := actorstore.UserKey(start)
-	_, to := actorstore.NamespaceRange(actorstore.NamespaceUser)
+	_, to := actorstore.LayoutGreenroom.Range(actorstore.NamespaceUser) // as in any layout
 	if end != nil {
 		to = actorstore.UserKey(end)
 	}

@@ -30,8 +30,18 @@ type ActorOptions struct {
 	// one process has open taking over is immediate in any case.
 	Force bool
 
+	// Layout is that of an actor that doesn't exist yet. One that exists keeps its own; if
+	// Layout isn't LayoutGreenroom and the actor has another one, it is ErrLayout.
+	Layout Layout
+
 	fresh bool // refuses an actor that exists: ErrExists
 }
+
+// An arrangement is part of everything that has the keys of one actor.
+type arrangement struct{ layout Layout }
+
+// Layout returns the layout of the actor's keys. It doesn't change.
+func (l *arrangement) Layout() Layout { return l.layout }
 
 // An Actor is the owner's handle to one actor: the only way to write to it. It is
 // a Reader of the newest applied state, and safe for concurrent use.
@@ -40,6 +50,7 @@ type ActorOptions struct {
 // Drop (ErrClosed), another owner (ErrFenced), a failure after which it is not known
 // what is stored (ErrPoisoned). It must be closed in any case.
 type Actor struct {
+	arrangement
 	store   *Store
 	id      ID
 	place   *place
@@ -347,6 +358,7 @@ type ActorInfo struct {
 	Used    int64  // bytes stored: Σ(key + 2 + value)
 	Seq     uint64 // number of the newest commit
 	Epoch   uint64 // how often the actor was taken over, counting from 1
+	Layout  Layout // of its keys
 	// Host has claimed the actor, where several hosts use the store; zero for none. It
 	// is gone if it isn't among Store.Hosts.
 	Host HostID
@@ -355,7 +367,7 @@ type ActorInfo struct {
 func (rec *record) info(id ID) ActorInfo {
 	info := ActorInfo{
 		ID: id, Name: rec.name, Created: time.UnixMilli(rec.head.Created),
-		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch,
+		Used: rec.head.Used, Seq: rec.head.Seq, Epoch: rec.head.Epoch, Layout: rec.layout,
 	}
 	if rec.owner == nil {
 		return info

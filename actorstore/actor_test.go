@@ -202,7 +202,7 @@ func TestDrop(t *testing.T) {
 				t.Errorf("a new actor has seq %d, %d bytes, name %q", a.Seq(), a.Used(), a.Name())
 			}
 			must(t, a.Put(ctx, user("big"), make([]byte, 50_000)))
-			must(t, a.Put(ctx, AppendFileMeta(nil, FileMain), nil))
+			must(t, a.Put(ctx, LayoutGreenroom.AppendFileMeta(nil, FileMain), nil))
 			must(t, a.Drop(ctx))
 			checkRefused(t, a, ErrClosed)
 			if _, err := s.View(ctx, testID); !errors.Is(err, ErrUnknownActor) {

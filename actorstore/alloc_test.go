@@ -31,9 +31,9 @@ func (s *sink) Commit(ctx context.Context, c *kv.Commit) error {
 func pages(b *batch.Batch, key, page []byte, n int) {
 	b.Reset()
 	for i := range n {
-		b.PutPrior(AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+		b.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
 	}
-	b.Final().PutPrior(AppendFileMeta(key, FileMain), page[:10], batch.Absent)
+	b.Final().PutPrior(LayoutGreenroom.AppendFileMeta(key, FileMain), page[:10], batch.Absent)
 }
 
 // fewestAllocs is testing.AllocsPerRun at its best of some times: it counts what the whole
@@ -59,9 +59,9 @@ func TestCommitAllocates(t *testing.T) {
 		"pages out of order, and a known range": func(n int) {
 			b.Reset()
 			for _, i := range shuffled[:n] {
-				b.PutPrior(AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
+				b.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, uint32(i)), page, batch.Absent)
 			}
-			start := AppendFileMeta(key, FileJournal)
+			start := LayoutGreenroom.AppendFileMeta(key, FileJournal)
 			b.DeleteRangePrior(start, append(start, 0), batch.Freed(0))
 		},
 		"ordered": func(n int) { pages(&b, key, page, n); b.Mode = batch.Ordered },
@@ -86,7 +86,7 @@ func TestPageAllocates(t *testing.T) {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
-	key, dst := AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	key, dst := LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
 	must(t, a.Put(ctx, key, make([]byte, 4096)))
 	snap, err := a.Snapshot(ctx)
 	must(t, err)
@@ -136,7 +136,7 @@ func BenchmarkCommit(b *testing.B) {
 
 func BenchmarkPage(b *testing.B) {
 	a := openActor(b, openStore(b, memkv.New(), batch.Limits{}))
-	key, dst := AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
+	key, dst := LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), make([]byte, 0, 4096)
 	must(b, a.Put(ctx, key, make([]byte, 4096)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -12,7 +12,7 @@ import (
 )
 
 // chunk is the key of a page.
-func chunk(i int) []byte { return AppendFileChunk(nil, FileMain, uint32(i)) }
+func chunk(i int) []byte { return LayoutGreenroom.AppendFileChunk(nil, FileMain, uint32(i)) }
 
 // writePages gives the actor n pages that say which they are.
 func writePages(t testing.TB, a *Actor, n int) {

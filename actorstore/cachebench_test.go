@@ -38,7 +38,7 @@ func BenchmarkCachedPage(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				i = (i + 1) % 1024
-				if _, err := snap.Page(ctx, AppendFileChunk(key, FileMain, i), dst); err != nil {
+				if _, err := snap.Page(ctx, LayoutGreenroom.AppendFileChunk(key, FileMain, i), dst); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -56,7 +56,7 @@ func BenchmarkCachedPageParallel(b *testing.B) {
 		i := n.Add(1)
 		for pb.Next() {
 			i = (i + 1) % 16
-			if _, err := a.Page(ctx, AppendFileChunk(key, FileMain, i), dst); err != nil {
+			if _, err := a.Page(ctx, LayoutGreenroom.AppendFileChunk(key, FileMain, i), dst); err != nil {
 				b.Error(err)
 			}
 		}
@@ -88,7 +88,7 @@ func BenchmarkSnapshotCommit(b *testing.B) {
 					snap, err := a.PageSnapshot(ctx)
 					must(b, err)
 					bt.Reset()
-					bt.PutPrior(AppendFileChunk(key, FileMain, i), page, batch.Stored(4096))
+					bt.PutPrior(LayoutGreenroom.AppendFileChunk(key, FileMain, i), page, batch.Stored(4096))
 					must(b, a.Apply(ctx, &bt))
 					must(b, snap.Close())
 				}

@@ -127,6 +127,7 @@ type checker struct {
 	rows   stream // the rows of actors that were not walked yet
 	format bool   // the format row was seen, or reported missing
 	notes  noted  // whose notes are being walked
+	layout Layout // of the actor whose rows are being walked
 }
 
 // run walks and yields the error that ended it.

@@ -53,7 +53,7 @@ func plant(t testing.TB, eng kv.Engine) *Store {
 			for _, n := range []int{0, 1, rowSize, rowSize + 1, 3*rowSize - 1} {
 				must(t, a.User().Put(ctx, fmt.Appendf(nil, "%05d", n), bytes.Repeat([]byte{1}, n)))
 			}
-			must(t, a.Put(ctx, AppendQueueMessage(nil, 7), []byte("message")))
+			must(t, a.Put(ctx, LayoutGreenroom.AppendQueueMessage(nil, 7), []byte("message")))
 		}
 		if name == "C" {
 			must(t, a.DeleteRange(ctx, nil, nil))
@@ -305,7 +305,7 @@ func TestCheckRandom(t *testing.T) {
 					}
 					want := []string{}
 					for _, k := range sortedKeys(r.model) {
-						if describe([]byte(k)) == "" {
+						if LayoutGreenroom.describe([]byte(k)) == "" {
 							want = append(want, fmt.Sprintf("actor %s: %s: no namespace", testID, Describe([]byte(k))))
 						}
 					}

@@ -17,6 +17,7 @@ type trace struct {
 	name []byte // the head name's value, nil when there is none
 	own  []byte // the owner row, nil when there is none
 	hint []byte // the hints, nil when there are none
+	laid []byte // the layout of the keys, nil when the record doesn't say one
 }
 
 // part returns where a row of the actor's record goes.
@@ -28,6 +29,8 @@ func (t *trace) part(part int64) *[]byte {
 		return &t.own
 	case headHints:
 		return &t.hint
+	case headLayout:
+		return &t.laid
 	}
 	return &t.head
 }
@@ -163,7 +166,7 @@ func (c *checker) formatted() error {
 // actor checks the actor of which all own rows were there, if any, and those before
 // it that have rows and no head.
 func (c *checker) actor(at *trace) error {
-	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && !c.single {
+	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && at.laid == nil && !c.single {
 		return nil // before the first
 	}
 	p := newPrefix(at.id)
@@ -174,6 +177,9 @@ func (c *checker) actor(at *trace) error {
 		if err := c.find(ID{}, "head", "it is that of the zero id, which names no actor"); err != nil {
 			return err
 		}
+	}
+	if err := checkLayout(c, at); err != nil {
+		return err
 	}
 	t, err := c.walkRows(at.id, &p)
 	if err != nil {
@@ -192,6 +198,23 @@ func (c *checker) actor(at *trace) error {
 		return nil
 	}
 	return c.headName(at)
+}
+
+// checkLayout checks the row that says which layout the keys of an actor have, and has c check them by that.
+func checkLayout(c *checker, at *trace) (err error) {
+	c.layout = LayoutGreenroom
+	if at.laid == nil {
+		return nil
+	}
+	if at.head == nil {
+		err = c.find(at.id, "layout", "it is that of an actor without a head")
+	}
+	if err == nil {
+		if c.layout, err = parseLayout(at.id, at.laid); err != nil {
+			err = c.find(at.id, "layout", "%s", clause(err))
+		}
+	}
+	return err
 }
 
 // hints checks the hints of an actor, of which there is little to say: they are others'
@@ -221,6 +244,7 @@ func (c *checker) headless(bound []byte) error {
 			continue
 		}
 		p := newPrefix(id)
+		c.layout = LayoutGreenroom
 		t, err := c.walkRows(id, &p)
 		if err == nil {
 			err = c.head(&trace{id: id}, t)

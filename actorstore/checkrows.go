@@ -200,7 +200,7 @@ func (c *checker) key(id ID, k *surveyed, t *tally) error {
 		t.damaged = true
 		return c.find(id, rowWords(k.key), "%s%s", k.fault, andMore(k.rows-1))
 	}
-	where, known := describe(k.key), true
+	where, known := c.layout.describe(k.key), true
 	if where == "" {
 		where, known = Describe(k.key), false
 	}

@@ -39,7 +39,7 @@ func TestCommitOfOnePage(t *testing.T) {
 	onEngines(t, func(t *testing.T, below kv.Engine) {
 		eng := faultkv.New(below)
 		a := openActor(t, openStore(t, eng, batch.Limits{}))
-		key, page := AppendFileChunk(nil, FileMain, 3), make([]byte, 4096)
+		key, page := LayoutGreenroom.AppendFileChunk(nil, FileMain, 3), make([]byte, 4096)
 		prior := batch.Absent
 		for range 3 {
 			var b batch.Batch

@@ -12,22 +12,23 @@ import (
 
 // Describe returns a logical key in words, as in the table of keys.go:
 // "sqlite/chunks/main/17", "user/greeting", "workflow/history/0/2~5/3". Different
-// keys have different words. A key that nothing here writes is "unknown/" and its
+// keys of one layout have different words. A key that nothing here writes in any layout is "unknown/" and its
 // bytes in hexadecimal.
 func Describe(key []byte) string {
-	if words := describe(key); words != "" {
-		return words
+	for l := range Layout(layouts) {
+		if words := l.describe(key); words != "" {
+			return words
+		}
 	}
 	return "unknown/" + hex.EncodeToString(key)
 }
 
-// describe returns "" for a key that no namespace has.
-func describe(key []byte) string {
+// describe returns "" for a key that no namespace of the layout has.
+func (l Layout) describe(key []byte) string {
 	if len(key) == 0 {
 		return ""
 	}
-	rest := key[1:]
-	switch key[0] {
+	switch rest := key[1:]; key[0] {
 	case NamespacePersist:
 		return describeSingle("persist", rest)
 	case NamespaceConnections:
@@ -36,22 +37,33 @@ func describe(key []byte) string {
 		return describeSingle("inspector", rest)
 	case NamespaceUser:
 		return "user/" + quote(rest)
+	case NamespaceHost:
+		return describeHost(rest)
+	}
+	for namespace := NamespaceQueue; namespace <= NamespaceSQLite; namespace++ {
+		if rest, ok := l.cut(key, namespace); ok {
+			return describeIn(namespace, rest)
+		}
+	}
+	return ""
+}
+
+// describeIn describes what follows the prefix of a namespace.
+func describeIn(namespace byte, rest []byte) string {
+	switch namespace {
 	case NamespaceQueue:
 		if len(rest) == 8 {
 			return "queue/messages/" + strconv.FormatUint(binary.BigEndian.Uint64(rest), 10)
 		}
+		return ""
 	case NamespaceQueueMetadata:
 		return describeSingle("queue/metadata", rest)
 	case NamespaceWorkflow:
 		return describeWorkflow(rest)
 	case NamespaceTraces:
 		return describeTraces(rest)
-	case NamespaceSQLite:
-		return describeFile(rest)
-	case NamespaceHost:
-		return describeHost(rest)
 	}
-	return ""
+	return describeFile(rest)
 }
 
 // describeSingle is for namespaces of one key.

@@ -19,6 +19,8 @@ var (
 	ErrCorrupt = kv.ErrCorrupt
 	// ErrUnknownActor: the actor, or the name, has never been written to.
 	ErrUnknownActor = errkind.New("actorstore: unknown actor", errkind.ErrNotFound)
+	// ErrLayout: the actor exists, and its keys don't have the layout that was asked for.
+	ErrLayout = errkind.New("actorstore: the actor has another layout", errkind.ErrUnsupported)
 	// ErrInUse: this Store has a handle to the actor already, or a host that is alive
 	// has, which comes as an *InUseError.
 	ErrInUse = errkind.New("actorstore: actor is in use", errkind.ErrInUse)

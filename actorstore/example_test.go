@@ -53,7 +53,7 @@ func ExampleActor_Commit() {
 	defer store.Close()
 
 	var b batch.Batch
-	b.Put(actorstore.AppendQueueMessage(nil, 1), []byte("message"))
+	b.Put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 1), []byte("message"))
 	b.Put(actorstore.UserKey([]byte("sent")), []byte("1"))
 	b.OnCommit(func() { fmt.Println("landed") })
 	b.OnAbort(func(err error) { fmt.Println("did not land:", err) })
@@ -167,7 +167,7 @@ func ExampleActor_Snapshot() {
 }
 
 func ExampleDescribe() {
-	fmt.Println(actorstore.Describe(actorstore.AppendFileChunk(nil, actorstore.FileMain, 17)))
+	fmt.Println(actorstore.Describe(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 17)))
 	fmt.Println(actorstore.Describe([]byte{0x07, 0x15, 0x02, 0x14, 0x05, 0x15, 0x02, 0x15, 0x05, 0x00}))
 	fmt.Println(actorstore.Describe([]byte{0xaa, 0xbb}))
 	// Output:

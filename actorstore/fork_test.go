@@ -33,11 +33,11 @@ func fill(t testing.TB, a *Actor, n int) map[string]string {
 		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*rowSize))
 		put(user(fmt.Sprint("key ", i)), string(value), true)
 	}
-	put(AppendQueueMessage(nil, 1), "message", true)
-	put(AppendQueueMetadata(nil), "queue", true)
-	put(AppendFileMeta(nil, FileMain), "size", true)
-	put(AppendFileChunk(nil, FileMain, 0), "page", true)
-	put(AppendFileMeta(nil, FileJournal), "size", true)
+	put(LayoutGreenroom.AppendQueueMessage(nil, 1), "message", true)
+	put(LayoutGreenroom.AppendQueueMetadata(nil), "queue", true)
+	put(LayoutGreenroom.AppendFileMeta(nil, FileMain), "size", true)
+	put(LayoutGreenroom.AppendFileChunk(nil, FileMain, 0), "page", true)
+	put(LayoutGreenroom.AppendFileMeta(nil, FileJournal), "size", true)
 	return want
 }
 

@@ -16,6 +16,7 @@ const (
 	nameVersion   = 1
 	ownerVersion  = 1
 	hostVersion   = 1
+	layoutVersion = 1
 )
 
 // A head is what the store knows of an actor as a whole. Every commit of the
@@ -91,6 +92,28 @@ func checkFormat(row []byte) error {
 	return nil
 }
 
+// appendRow appends the row that says that an actor has the layout.
+func (l Layout) appendRow(dst []byte) []byte {
+	return bare.AppendU8(bare.AppendVersion(dst, layoutVersion), uint8(l))
+}
+
+// parseLayout decodes that row.
+func parseLayout(id ID, row []byte) (Layout, error) {
+	what := "layout of actor " + id.String()
+	r, err := open(row, layoutVersion, what)
+	if err != nil {
+		return 0, err
+	}
+	l := Layout(r.U8())
+	if err := r.Done(); err != nil {
+		return 0, fmt.Errorf("actorstore: %s: %w: %w", what, err, ErrCorrupt)
+	}
+	if l >= layouts {
+		return 0, &FormatError{What: what, Found: uint64(l), Known: layouts - 1}
+	}
+	return l, nil
+}
+
 // A named is the value of a name row.
 type named struct {
 	ID      ID
@@ -122,6 +145,8 @@ type record struct {
 	name  string
 	owner []byte // the row of the owner, nil when there is none
 	hints []byte // what is read first, nil when nobody has said
+
+	layout Layout
 }
 
 // written says whether the actor exists. A head of no commit is a claim: somebody
@@ -176,6 +201,8 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 		rec.owner = row
 	case headHints:
 		rec.hints = row
+	case headLayout:
+		rec.layout, err = parseLayout(k.ID, row)
 	default:
 		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}

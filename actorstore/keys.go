@@ -26,6 +26,17 @@
 //	02 wal, 03 shm. ID, KEY and NAME are quoted if they hold more than letters,
 //	digits and plain signs.
 //
+//	That is the layout of an actor, unless its record says that it has RivetKit's, which
+//	has other prefixes for five of them. What follows a prefix is the same, and so are
+//	the values.
+//
+//	LayoutGreenroom                    LayoutRivetKit
+//	05                                 05 01 02
+//	06                                 05 01 01
+//	07                                 06 01
+//	08                                 07 01
+//	09                                 08 01
+//
 //	row of a store                     value
 //	("greenroom", 1, 0)                v1: created i64 ms; its version is the store's format
 //	("greenroom", 1, 1, id)            v1: the actor's head: epoch u64, seq u64, used u64,
@@ -38,6 +49,8 @@
 //	("greenroom", 1, 1, id, 3)         v1: what of the actor's database is read first,
 //	                                   chunk numbers of its main file: pairs of varints,
 //	                                   the gap before a run and its length less 1
+//	("greenroom", 1, 1, id, 4)         v1: the layout of the actor's keys, if it isn't
+//	                                   LayoutGreenroom: u8, 1 for LayoutRivetKit
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
@@ -62,7 +75,8 @@ import (
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
-// The namespaces: the first byte of every logical key says whose it is.
+// The namespaces. In LayoutGreenroom a namespace is the first byte of its keys; in any layout it is the
+// first byte of the keys of the notes that its package writes.
 const (
 	NamespacePersist       byte = 1 // the actor's own record
 	NamespaceConnections   byte = 2 // hibernating connections
@@ -76,6 +90,65 @@ const (
 
 	NamespaceHost byte = 'h' // what whoever runs the actor keeps: far from the others, whose format is shared
 )
+
+// A Layout says under which keys the parts of an actor lie. An actor has one for ever: see
+// ActorOptions.Layout. No key belongs to two layouts, but those of the namespaces that lie under
+// the same keys in all of them: persist, connections, inspector, user and host.
+type Layout uint8
+
+// The layouts.
+const (
+	LayoutGreenroom Layout = 0 // what RivetKit's main branch had in February 2026
+	LayoutRivetKit  Layout = 1 // what RivetKit has released, from 2.1.0-rc.1 to 2.2.1
+
+	layouts = 2 // their number
+)
+
+// String returns "greenroom" or "rivetkit".
+func (l Layout) String() string {
+	if l < layouts {
+		return layoutNames[l]
+	}
+	return "unknown"
+}
+
+var layoutNames = [layouts]string{"greenroom", "rivetkit"}
+
+// prefixes are what the keys of the namespaces begin with that differ between layouts. The second byte of
+// LayoutRivetKit is its version of each.
+var prefixes = [layouts][NamespaceSQLite + 1]string{
+	LayoutGreenroom: {
+		NamespaceQueue: "\x05", NamespaceQueueMetadata: "\x06", NamespaceWorkflow: "\x07",
+		NamespaceTraces: "\x08", NamespaceSQLite: "\x09",
+	},
+	LayoutRivetKit: {
+		NamespaceQueue: "\x05\x01\x02", NamespaceQueueMetadata: "\x05\x01\x01", NamespaceWorkflow: "\x06\x01",
+		NamespaceTraces: "\x07\x01", NamespaceSQLite: "\x08\x01",
+	},
+}
+
+// Prefix returns what the keys of a namespace begin with.
+func (l Layout) Prefix(namespace byte) string {
+	if namespace >= NamespaceQueue && namespace <= NamespaceSQLite {
+		return prefixes[l][namespace]
+	}
+	return string([]byte{namespace})
+}
+
+// Range returns the half-open range of all keys of a namespace, in slices of their own.
+func (l Layout) Range(namespace byte) (start, end []byte) {
+	start = []byte(l.Prefix(namespace))
+	return start, successor(start)
+}
+
+// cut returns what follows the prefix of a namespace in key.
+func (l Layout) cut(key []byte, namespace byte) (rest []byte, ok bool) {
+	p := l.Prefix(namespace)
+	if len(key) < len(p) || string(key[:len(p)]) != p {
+		return nil, false
+	}
+	return key[len(p):], true
+}
 
 // A FileTag says which of the files of an SQLite database a key belongs to.
 type FileTag byte
@@ -101,17 +174,12 @@ var fileNames = [...]string{"main", "journal", "wal", "shm"}
 const (
 	sqliteMetadata = 0
 	sqliteChunks   = 1
-	fileMetaSize   = 3
-	fileChunkSize  = 7
+	fileChunkRest  = 1 + 1 + 4 // of the key of a chunk, behind its prefix: kind, tag and number
 )
 
-// NamespaceRange returns the half-open range of all keys of a namespace.
-func NamespaceRange(namespace byte) (start, end []byte) {
-	return []byte{namespace}, []byte{namespace + 1}
-}
-
 // The Append functions append one logical key to dst and return the extended
-// slice. They allocate nothing when dst has room.
+// slice. They allocate nothing when dst has room. Those of a Layout are of one
+// of the layouts there are: others panic.
 
 // AppendPersist appends the key of the actor's own record.
 func AppendPersist(dst []byte) []byte { return append(dst, NamespacePersist) }
@@ -131,37 +199,51 @@ func AppendUserKey(dst, k []byte) []byte { return append(append(dst, NamespaceUs
 func UserKey(k []byte) []byte { return AppendUserKey(make([]byte, 0, 1+len(k)), k) }
 
 // AppendQueueMessage appends the key of a queue message; ids sort as numbers.
-func AppendQueueMessage(dst []byte, id uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, NamespaceQueue), id)
+func (l Layout) AppendQueueMessage(dst []byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, l.Prefix(NamespaceQueue)...), id)
+}
+
+// ParseQueueMessage decodes the key of a queue message.
+func (l Layout) ParseQueueMessage(key []byte) (id uint64, ok bool) {
+	rest, ok := l.cut(key, NamespaceQueue)
+	if !ok || len(rest) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(rest), true
 }
 
 // AppendQueueMetadata appends the key of the queue's metadata.
-func AppendQueueMetadata(dst []byte) []byte { return append(dst, NamespaceQueueMetadata) }
+func (l Layout) AppendQueueMetadata(dst []byte) []byte {
+	return append(dst, l.Prefix(NamespaceQueueMetadata)...)
+}
 
 // AppendFileMeta appends the key of the metadata of an SQLite file.
-func AppendFileMeta(dst []byte, tag FileTag) []byte {
-	return append(dst, NamespaceSQLite, sqliteMetadata, byte(tag))
+func (l Layout) AppendFileMeta(dst []byte, tag FileTag) []byte {
+	return append(append(dst, l.Prefix(NamespaceSQLite)...), sqliteMetadata, byte(tag))
 }
 
 // AppendFileChunk appends the key of a chunk of an SQLite file.
-func AppendFileChunk(dst []byte, tag FileTag, chunk uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(dst, NamespaceSQLite, sqliteChunks, byte(tag)), chunk)
+func (l Layout) AppendFileChunk(dst []byte, tag FileTag, chunk uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(append(dst, l.Prefix(NamespaceSQLite)...), sqliteChunks, byte(tag)), chunk)
 }
 
 // FileChunks returns the half-open range of the chunks of a file from number from
 // on, in slices of their own.
-func FileChunks(tag FileTag, from uint32) (start, end []byte) {
-	b := AppendFileChunk(make([]byte, 0, fileChunkSize+fileMetaSize), tag, from)
-	b = append(b, NamespaceSQLite, sqliteChunks, byte(tag)+1)
-	return b[:fileChunkSize:fileChunkSize], b[fileChunkSize:]
+func (l Layout) FileChunks(tag FileTag, from uint32) (start, end []byte) {
+	p := l.Prefix(NamespaceSQLite)
+	b := l.AppendFileChunk(make([]byte, 0, 2*len(p)+fileChunkRest+2), tag, from)
+	n := len(b)
+	b = append(append(b, p...), sqliteChunks, byte(tag)+1)
+	return b[:n:n], b[n:]
 }
 
 // ParseFileChunk decodes the key of a chunk.
-func ParseFileChunk(key []byte) (tag FileTag, chunk uint32, ok bool) {
-	if len(key) != fileChunkSize || key[0] != NamespaceSQLite || key[1] != sqliteChunks || key[2] > byte(FileSHM) {
+func (l Layout) ParseFileChunk(key []byte) (tag FileTag, chunk uint32, ok bool) {
+	rest, ok := l.cut(key, NamespaceSQLite)
+	if !ok || len(rest) != fileChunkRest || rest[0] != sqliteChunks || rest[1] > byte(FileSHM) {
 		return 0, 0, false
 	}
-	return FileTag(key[2]), binary.BigEndian.Uint32(key[3:]), true
+	return FileTag(rest[1]), binary.BigEndian.Uint32(rest[2:]), true
 }
 
 // The older form of the keys of SQLite files says by name whose they are. A name is not
@@ -169,35 +251,35 @@ func ParseFileChunk(key []byte) (tag FileTag, chunk uint32, ok bool) {
 // be told from one. Nothing is written in this form any more.
 
 // AppendNamedFileMeta appends the older key of the metadata of the file name.
-func AppendNamedFileMeta(dst []byte, name string) []byte {
-	return append(append(dst, NamespaceSQLite, sqliteMetadata), name...)
+func (l Layout) AppendNamedFileMeta(dst []byte, name string) []byte {
+	return append(append(append(dst, l.Prefix(NamespaceSQLite)...), sqliteMetadata), name...)
 }
 
 // AppendNamedFileChunk appends the older key of a chunk of the file name.
-func AppendNamedFileChunk(dst []byte, name string, chunk uint32) []byte {
-	dst = append(append(append(dst, NamespaceSQLite, sqliteChunks), name...), 0)
+func (l Layout) AppendNamedFileChunk(dst []byte, name string, chunk uint32) []byte {
+	dst = append(append(append(append(dst, l.Prefix(NamespaceSQLite)...), sqliteChunks), name...), 0)
 	return binary.BigEndian.AppendUint32(dst, chunk)
 }
 
 // NamedFileChunks returns the half-open range of the older keys of the chunks of the
 // file name.
-func NamedFileChunks(name string) (start, end []byte) {
-	start = append(append([]byte{NamespaceSQLite, sqliteChunks}, name...), 0)
-	return start, append(start[:len(start)-1:len(start)-1], 1)
+func (l Layout) NamedFileChunks(name string) (start, end []byte) {
+	start = append(append(append([]byte(l.Prefix(NamespaceSQLite)), sqliteChunks), name...), 0)
+	return start, successor(start)
 }
 
 // NamedFileMetas returns the half-open range of the older keys of metadata.
-func NamedFileMetas() (start, end []byte) {
-	return AppendFileMeta(nil, FileSHM+1), []byte{NamespaceSQLite, sqliteChunks}
+func (l Layout) NamedFileMetas() (start, end []byte) {
+	return l.AppendFileMeta(nil, FileSHM+1), append([]byte(l.Prefix(NamespaceSQLite)), sqliteChunks)
 }
 
 // ParseNamedFileChunk decodes the older key of a chunk.
-func ParseNamedFileChunk(key []byte) (name string, chunk uint32, ok bool) {
-	rest, ok := bytes.CutPrefix(key, []byte{NamespaceSQLite, sqliteChunks})
-	if !ok {
+func (l Layout) ParseNamedFileChunk(key []byte) (name string, chunk uint32, ok bool) {
+	rest, ok := l.cut(key, NamespaceSQLite)
+	if !ok || len(rest) == 0 || rest[0] != sqliteChunks {
 		return "", 0, false
 	}
-	b, number, ok := bytes.Cut(rest, []byte{0})
+	b, number, ok := bytes.Cut(rest[1:], []byte{0})
 	if !ok || len(number) != 4 || len(b) == 0 || b[0] <= byte(FileSHM) {
 		return "", 0, false
 	}
@@ -228,20 +310,20 @@ const (
 )
 
 // AppendWorkflowPart appends the prefix of the keys of a part of a workflow.
-func AppendWorkflowPart(dst []byte, part WorkflowPart) []byte {
-	return tuple.AppendUint(append(dst, NamespaceWorkflow), uint64(part))
+func (l Layout) AppendWorkflowPart(dst []byte, part WorkflowPart) []byte {
+	return tuple.AppendUint(append(dst, l.Prefix(NamespaceWorkflow)...), uint64(part))
 }
 
 // AppendWorkflowName appends the key of the name of that index.
-func AppendWorkflowName(dst []byte, index uint32) []byte {
-	return tuple.AppendUint(AppendWorkflowPart(dst, WorkflowNames), uint64(index))
+func (l Layout) AppendWorkflowName(dst []byte, index uint32) []byte {
+	return tuple.AppendUint(l.AppendWorkflowPart(dst, WorkflowNames), uint64(index))
 }
 
 // AppendWorkflowHistory appends the key of the entry at a location, which is what
 // AppendWorkflowSegment and AppendWorkflowIteration made. Behind it, with more segments,
 // are the keys of the entries inside: they begin with it, and no others do.
-func AppendWorkflowHistory[T string | []byte](dst []byte, location T) []byte {
-	return append(AppendWorkflowPart(dst, WorkflowHistory), location...)
+func (l Layout) AppendWorkflowHistory(dst []byte, location string) []byte {
+	return append(l.AppendWorkflowPart(dst, WorkflowHistory), location...)
 }
 
 // AppendWorkflowSegment appends a name to a location.
@@ -256,23 +338,24 @@ func AppendWorkflowIteration(dst []byte, loop, iteration uint32) []byte {
 }
 
 // AppendWorkflowField appends the key of a field of a workflow.
-func AppendWorkflowField(dst []byte, field WorkflowField) []byte {
-	return tuple.AppendUint(AppendWorkflowPart(dst, WorkflowFields), uint64(field))
+func (l Layout) AppendWorkflowField(dst []byte, field WorkflowField) []byte {
+	return tuple.AppendUint(l.AppendWorkflowPart(dst, WorkflowFields), uint64(field))
 }
 
 // AppendWorkflowEntry appends the key of the metadata of the entry id, which is UTF-8.
-func AppendWorkflowEntry(dst []byte, id string) []byte {
-	return tuple.AppendString(AppendWorkflowPart(dst, WorkflowEntries), id)
+func (l Layout) AppendWorkflowEntry(dst []byte, id string) []byte {
+	return tuple.AppendString(l.AppendWorkflowPart(dst, WorkflowEntries), id)
 }
 
 // ParseWorkflowKey splits the key of a workflow into its part and the packed rest of the
 // tuple, a piece of key. Of a name or a field the rest is a number, see
 // ParseWorkflowNumber, of an entry its location, of metadata a string.
-func ParseWorkflowKey(key []byte) (part WorkflowPart, rest []byte, ok bool) {
-	if len(key) == 0 || key[0] != NamespaceWorkflow {
+func (l Layout) ParseWorkflowKey(key []byte) (part WorkflowPart, rest []byte, ok bool) {
+	rest, ok = l.cut(key, NamespaceWorkflow)
+	if !ok {
 		return 0, nil, false
 	}
-	n, rest, err := tuple.NextInt(key[1:])
+	n, rest, err := tuple.NextInt(rest)
 	if err != nil || n < int64(WorkflowNames) || n > int64(WorkflowEntries) {
 		return 0, nil, false
 	}

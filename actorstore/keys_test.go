@@ -23,12 +23,12 @@ func TestKeysGolden(t *testing.T) {
 		case "raw":
 			got = map[byte][]byte{
 				NamespacePersist: AppendPersist(nil), NamespaceInspector: AppendInspector(nil),
-				NamespaceQueueMetadata: AppendQueueMetadata(nil), NamespaceQueue: {NamespaceQueue},
+				NamespaceQueueMetadata: LayoutGreenroom.AppendQueueMetadata(nil), NamespaceQueue: {NamespaceQueue},
 			}[in.Prefix]
 		case "[5]+u64 BE":
 			id, err := strconv.ParseUint(in.ID, 10, 64)
 			must(t, err)
-			got = AppendQueueMessage(nil, id)
+			got = LayoutGreenroom.AppendQueueMessage(nil, id)
 		case "[2]+utf8(connId)":
 			got = AppendConnection(nil, in.ConnID)
 		case "[4]+utf8(key)":
@@ -36,9 +36,9 @@ func TestKeysGolden(t *testing.T) {
 		case "[4]+bytes":
 			got = UserKey(unhex(t, in.Hex))
 		case "[9,0,tag]":
-			got = AppendFileMeta(nil, in.Tag)
+			got = LayoutGreenroom.AppendFileMeta(nil, in.Tag)
 		case "[9,1,tag]+u32 BE":
-			got = AppendFileChunk(nil, in.Tag, in.Chunk)
+			got = LayoutGreenroom.AppendFileChunk(nil, in.Tag, in.Chunk)
 		default: // tuples: TestWorkflowKeysGolden, and those of traces, whose package builds them
 			continue
 		}
@@ -67,15 +67,15 @@ func TestWorkflowKeysGolden(t *testing.T) {
 		var got []byte
 		switch {
 		case v.Schema == "workflow-range-start":
-			got = AppendWorkflowIteration(AppendWorkflowHistory(nil, packLocation(t, in.LoopLocation)), in.Loop, in.From)
+			got = AppendWorkflowIteration(LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.From)
 		case v.Schema == "workflow-range-end (exclusive)":
-			got = AppendWorkflowIteration(AppendWorkflowHistory(nil, packLocation(t, in.LoopLocation)), in.Loop, in.To)
+			got = AppendWorkflowIteration(LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.LoopLocation))), in.Loop, in.To)
 		case in.Location != nil:
-			got = AppendWorkflowHistory(nil, packLocation(t, in.Location))
+			got = LayoutGreenroom.AppendWorkflowHistory(nil, string(packLocation(t, in.Location)))
 		case in.Tuple != nil:
 			got = packWorkflowKey(t, in.Tuple)
 		default:
-			got, _ = NamespaceRange(NamespaceWorkflow)
+			got, _ = LayoutGreenroom.Range(NamespaceWorkflow)
 		}
 		if want := unhex(t, v.Hex); !bytes.Equal(got, want) {
 			t.Errorf("%s: got %x, want %s", v.Name, got, v.Hex)
@@ -83,8 +83,8 @@ func TestWorkflowKeysGolden(t *testing.T) {
 		if len(got) == 1 {
 			continue
 		}
-		part, rest, ok := ParseWorkflowKey(got)
-		if again := append(AppendWorkflowPart(nil, part), rest...); !ok || !bytes.Equal(again, got) {
+		part, rest, ok := LayoutGreenroom.ParseWorkflowKey(got)
+		if again := append(LayoutGreenroom.AppendWorkflowPart(nil, part), rest...); !ok || !bytes.Equal(again, got) {
 			t.Errorf("%s: taken apart it is %d and %x, %v", v.Name, part, rest, ok)
 		}
 	}
@@ -98,19 +98,19 @@ func packWorkflowKey(t *testing.T, els []json.RawMessage) []byte {
 	var part WorkflowPart
 	must(t, json.Unmarshal(els[0], &part))
 	if len(els) == 1 {
-		return AppendWorkflowPart(nil, part)
+		return LayoutGreenroom.AppendWorkflowPart(nil, part)
 	}
 	if part == WorkflowEntries {
 		var id string
 		must(t, json.Unmarshal(els[1], &id))
-		return AppendWorkflowEntry(nil, id)
+		return LayoutGreenroom.AppendWorkflowEntry(nil, id)
 	}
 	var number uint32
 	must(t, json.Unmarshal(els[1], &number))
 	if part == WorkflowNames {
-		return AppendWorkflowName(nil, number)
+		return LayoutGreenroom.AppendWorkflowName(nil, number)
 	}
-	return AppendWorkflowField(nil, WorkflowField(number))
+	return LayoutGreenroom.AppendWorkflowField(nil, WorkflowField(number))
 }
 
 func packLocation(t *testing.T, segments []json.RawMessage) (packed []byte) {
@@ -129,7 +129,7 @@ func packLocation(t *testing.T, segments []json.RawMessage) (packed []byte) {
 
 func TestParseWorkflowKey(t *testing.T) {
 	for _, s := range []string{"", "04", "07", "0714", "071505", "071300", "0716ffff", "071601", "07020100"} {
-		if part, rest, ok := ParseWorkflowKey(unhex(t, s)); ok {
+		if part, rest, ok := LayoutGreenroom.ParseWorkflowKey(unhex(t, s)); ok {
 			t.Errorf("%s: got %d and %x", s, part, rest)
 		}
 	}
@@ -150,16 +150,16 @@ func TestFileChunks(t *testing.T) {
 		return bytes.Compare(start, key) <= 0 && bytes.Compare(key, end) < 0
 	}
 	for tag := FileMain; tag <= FileSHM; tag++ {
-		start, end := FileChunks(tag, 7)
+		start, end := LayoutGreenroom.FileChunks(tag, 7)
 		tests := []struct {
 			key  []byte
 			want bool
 		}{
-			{AppendFileChunk(nil, tag, 6), false},
-			{AppendFileChunk(nil, tag, 7), true},
-			{AppendFileChunk(nil, tag, 1<<32-1), true},
-			{AppendFileChunk(nil, tag+1, 7), false},
-			{AppendFileMeta(nil, tag), false},
+			{LayoutGreenroom.AppendFileChunk(nil, tag, 6), false},
+			{LayoutGreenroom.AppendFileChunk(nil, tag, 7), true},
+			{LayoutGreenroom.AppendFileChunk(nil, tag, 1<<32-1), true},
+			{LayoutGreenroom.AppendFileChunk(nil, tag+1, 7), false},
+			{LayoutGreenroom.AppendFileMeta(nil, tag), false},
 		}
 		for _, tt := range tests {
 			if got := in(tt.key, start, end); got != tt.want {

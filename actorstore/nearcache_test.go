@@ -115,7 +115,7 @@ func TestNearRanges(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	start, end := FileChunks(FileMain, 1)
+	start, end := LayoutGreenroom.FileChunks(FileMain, 1)
 	var b batch.Batch
 	b.DeleteRange(start, end)
 	b.Put(chunk(2), pageOf(5))

@@ -56,6 +56,11 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		if rec.written() && opts.fresh {
 			return ErrExists
 		}
+		if a.layout = opts.Layout; rec.written() {
+			if a.layout = rec.layout; opts.Layout != LayoutGreenroom && opts.Layout != rec.layout {
+				return fmt.Errorf("%w: %v", ErrLayout, rec.layout)
+			}
+		}
 		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)
 		if err != nil {
 			return err

@@ -15,6 +15,9 @@ import (
 //
 // Damage is ErrCorrupt, with the key in words.
 type Reader interface {
+	// Layout returns the layout of the actor's keys.
+	Layout() Layout
+
 	// Get appends the whole value of key, of whatever size, to dst and returns the
 	// extended slice. A missing key is ErrNotFound; after an error dst is as it was.
 	// It reads one range of the engine.

@@ -69,7 +69,7 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 	}
 	if opts.Limit > 0 {
 		// Enough if all have all there is, and the one behind them to tell.
-		o.Limit = opts.Limit*(headHints+1) + 1
+		o.Limit = opts.Limit*headParts + 1
 	}
 	return func(yield func(ActorInfo, error) bool) {
 		var at ID

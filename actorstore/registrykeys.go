@@ -25,7 +25,9 @@ const (
 	headName   = 1
 	headOwner  = 2
 	headHints  = 3
-	lastPart   = math.MaxInt64 // sorts behind all of them
+	headLayout = 4
+	headParts  = headLayout + 1 // their number
+	lastPart   = math.MaxInt64  // sorts behind all of them
 )
 
 // ofKind is the subspace of the rows of one kind.
@@ -44,7 +46,7 @@ func (s *recordOf) Elements(e *kv.Elements) {
 	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
 }
 
-// A recordRow is the key of one row of it: Part is headItself to headHints.
+// A recordRow is the key of one row of it: Part is headItself to headLayout.
 // What it holds depends on that, see record.add.
 type recordRow struct {
 	recordOf
@@ -62,7 +64,7 @@ func (k *recordRow) Elements(e *kv.Elements) {
 func (recordRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
 
 // known says whether this package knows what the row holds.
-func (k *recordRow) known() bool { return k.Part >= headItself && k.Part <= headHints }
+func (k *recordRow) known() bool { return k.Part >= headItself && k.Part < headParts }
 
 // A nameRow is the key of the row that leads from a name to an actor.
 type nameRow struct{ Name string }
@@ -114,8 +116,11 @@ func headNameKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}
 // headOwnerKey returns the key of the row with an actor's owner, behind its name.
 func headOwnerKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headOwner}) }
 
-// headHintsKey returns the key of the row with an actor's hints, the last of its record.
+// headHintsKey returns the key of the row with an actor's hints.
 func headHintsKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headHints}) }
+
+// headLayoutKey returns the key of the row with the layout of an actor's keys, the last of its record.
+func headLayoutKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headLayout}) }
 
 // hostKey returns the key of a host's lease.
 func hostKey(id HostID) []byte { return appendRowKey(nil, leaseRow{id}) }

@@ -16,6 +16,7 @@ import (
 // versions of the whole store alive, or makes the next commit do so: close it soon. It is
 // safe for concurrent use.
 type Snapshot struct {
+	arrangement
 	space  space
 	snap   kv.Snapshot // nil: see tip
 	tip    *tip        // nil: a view's, or of a near engine
@@ -80,7 +81,7 @@ func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("actorstore: snapshot of actor %s: %w", a.id, err)
 	}
-	s := newSnapshot(a.store, a.id, snap)
+	s := newSnapshot(a.store, a.id, a.layout, snap)
 	s.seq, s.owner, s.tip = seq, a, a.tip
 	// A handle that is closed by now may have been when the engine made the snapshot, and
 	// then it is another's state.
@@ -98,8 +99,8 @@ func (a *Actor) snapshotNow(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-func newSnapshot(store *Store, id ID, snap kv.Snapshot) *Snapshot {
-	return &Snapshot{space: space{src: snap, store: store, prefix: newPrefix(id)}, snap: snap}
+func newSnapshot(store *Store, id ID, l Layout, snap kv.Snapshot) *Snapshot {
+	return &Snapshot{arrangement: arrangement{l}, space: space{src: snap, store: store, prefix: newPrefix(id)}, snap: snap}
 }
 
 func (s *Snapshot) check() error {
@@ -204,9 +205,9 @@ func (s *Store) View(ctx context.Context, id ID) (*View, error) {
 	if err != nil {
 		return nil, fmt.Errorf("actorstore: view of actor %s: %w", id, err)
 	}
-	v := &View{Snapshot: newSnapshot(s, id, snap)}
-	v.lists = true
 	rec, err := loadRecord(ctx, snap, id)
+	v := &View{Snapshot: newSnapshot(s, id, rec.layout, snap)}
+	v.lists = true
 	if err == nil && !rec.written() {
 		err = ErrUnknownActor
 	}

@@ -90,7 +90,7 @@ func (t *tip) register(lists bool) (*Snapshot, error) {
 		t.states = append(t.states, openState{seq: seq})
 	}
 	t.states[len(t.states)-1].count(lists, 1)
-	s := newSnapshot(t.a.store, t.a.id, nil)
+	s := newSnapshot(t.a.store, t.a.id, t.a.layout, nil)
 	s.owner, s.tip, s.seq, s.lists = t.a, t, seq, lists
 	s.space.src = lazySource{s}
 	return s, nil

@@ -26,6 +26,9 @@ func (f *flight) stage(from, to int) {
 	f.next.append(f.row[:0])
 	f.checkHead()
 	f.opsBuf = append(f.opsBuf, kv.Set(a.headKey, f.row[:]))
+	if a.layout != LayoutGreenroom && f.next.Seq == 1 {
+		f.opsBuf = append(f.opsBuf, kv.Set(headLayoutKey(a.id), a.layout.appendRow(nil)))
+	}
 	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
 	}

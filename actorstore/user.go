@@ -76,7 +76,7 @@ func (u *User) DeleteRange(ctx context.Context, start, end []byte) error {
 	if u.to == nil {
 		return ErrReadOnly
 	}
-	_, last := NamespaceRange(NamespaceUser)
+	_, last := LayoutGreenroom.Range(NamespaceUser) // as in any layout
 	if end != nil {
 		last = UserKey(end)
 	}

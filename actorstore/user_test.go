@@ -15,7 +15,7 @@ import (
 func TestUserKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		a := openActor(t, openStore(t, eng, batch.Limits{}))
-		others := [][]byte{{}, {1}, {3}, {3, 0xff}, {5}, AppendQueueMessage(nil, 0), AppendFileMeta(nil, FileMain), {0xff}}
+		others := [][]byte{{}, {1}, {3}, {3, 0xff}, {5}, LayoutGreenroom.AppendQueueMessage(nil, 0), LayoutGreenroom.AppendFileMeta(nil, FileMain), {0xff}}
 		for _, k := range others {
 			must(t, a.Put(ctx, k, []byte("other")))
 		}

@@ -24,5 +24,5 @@ func keyID(key []byte) ID { return ID(key[1:]) }
 
 // keyRange returns the half-open range of the keys of all connections.
 func keyRange() (start, end []byte) {
-	return actorstore.NamespaceRange(actorstore.NamespaceConnections)
+	return actorstore.LayoutGreenroom.Range(actorstore.NamespaceConnections) // as in any layout
 }

@@ -70,7 +70,7 @@ func (c *checker) messages() error {
 
 func (c *checker) message(e entry) {
 	c.found.size++
-	id, ok := parseMessageKey(e.key)
+	id, ok := parseMessageKey(c.view.Layout(), e.key)
 	if !ok {
 		return
 	}
@@ -109,7 +109,7 @@ func (c *checker) senders() error {
 
 // metadata comes last: it holds what is stored against what was found.
 func (c *checker) metadata() error {
-	key := metadataKey()
+	key := metadataKey(c.view.Layout())
 	value, err := c.view.Get(c.ctx, key, nil)
 	switch {
 	case errors.Is(err, actorstore.ErrNotFound):

@@ -36,7 +36,7 @@ func (r *rig) checked() (found []string) {
 // can with the next commit.
 func TestCheck(t *testing.T) {
 	meta := func(next ID, size int64) func(r *rig) {
-		return func(r *rig) { r.stored(metadataKey(), (&metadata{next, size}).append(nil)) }
+		return func(r *rig) { r.stored(metadataKey(layout), (&metadata{next, size}).append(nil)) }
 	}
 	note := func(key, value []byte) func(r *rig) {
 		return func(r *rig) {
@@ -53,18 +53,18 @@ func TestCheck(t *testing.T) {
 		stays bool   // after the next commit
 	}{
 		{what: "nothing", do: func(*rig) {}},
-		{what: "missing", do: func(r *rig) { must(r.t, r.actor.Delete(ctx, metadataKey())) },
+		{what: "missing", do: func(r *rig) { must(r.t, r.actor.Delete(ctx, metadataKey(layout))) },
 			want: "queue/metadata: it is missing, and there are 3 messages"},
-		{what: "rubbish", do: func(r *rig) { r.stored(metadataKey(), []byte{4, 0, 1}) }, want: "queue/metadata: bare: "},
-		{what: "newer", do: func(r *rig) { r.stored(metadataKey(), []byte{5, 0, 1}) }, want: "queue/metadata: version 5"},
+		{what: "rubbish", do: func(r *rig) { r.stored(metadataKey(layout), []byte{4, 0, 1}) }, want: "queue/metadata: bare: "},
+		{what: "newer", do: func(r *rig) { r.stored(metadataKey(layout), []byte{5, 0, 1}) }, want: "queue/metadata: version 5"},
 		{what: "behind", do: meta(3, 3), want: "queue/metadata: the next id is 3, and 3 was given"},
 		{what: "the end", do: meta(math.MaxUint64, 3), want: "queue/metadata: the next id is 18446744073709551615, which nobody"},
 		{what: "size", do: meta(4, 7), want: "harmless: queue/metadata: it counts 7 messages, and there are 3"},
 		{what: "both", do: meta(2, 7), want: "queue/metadata: the next id is 2, and 3 was given | harmless: queue/metadata: it counts 7"},
 		{what: "ahead", do: meta(400, 3)},
-		{what: "a message", do: func(r *rig) { r.stored(appendMessageKey(nil, 2), []byte{4, 0, 9}) }, want: "queue/messages/2: bare: ", stays: true},
+		{what: "a message", do: func(r *rig) { r.stored(appendMessageKey(layout, nil, 2), []byte{4, 0, 9}) }, want: "queue/messages/2: bare: ", stays: true},
 		{what: "an id that is none", do: func(r *rig) {
-			r.stored(appendMessageKey(nil, math.MaxUint64), (&record{name: "a"}).encode())
+			r.stored(appendMessageKey(layout, nil, math.MaxUint64), (&record{name: "a"}).encode())
 			meta(4, 4)(r)
 		}, want: "queue/messages/18446744073709551615: ids are between 1 and 9223372036854775807", stays: true},
 		{what: "a sender's key", do: note(key[:], []byte{1, 0, 5}), want: "notes: a sender's key, 05", stays: true},
@@ -96,8 +96,8 @@ func TestCheckEnds(t *testing.T) {
 		r.enqueue("a", nil)
 	}
 	must(t, r.q.Close())
-	r.stored(appendMessageKey(nil, 2), []byte{4, 0, 9})
-	r.stored(metadataKey(), (&metadata{2, 7}).append(nil))
+	r.stored(appendMessageKey(layout, nil, 2), []byte{4, 0, 9})
+	r.stored(metadataKey(layout), (&metadata{2, 7}).append(nil))
 	all := len(r.checked())
 	if all != 3 {
 		t.Fatalf("%d findings", all)
@@ -131,14 +131,14 @@ func TestCheckEnds(t *testing.T) {
 	// twice.
 	r2 := newRig(t, Options{})
 	r2.enqueue("a", nil)
-	r2.damage(metadataKey())
+	r2.damage(metadataKey(layout))
 	if found := r2.checked(); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
 	n := 0
 	for f, err := range r2.store.CheckActor(ctx, r2.actor.ID()) {
 		must(t, err)
-		if n++; f.Where != actorstore.Describe(metadataKey()) {
+		if n++; f.Where != actorstore.Describe(metadataKey(layout)) {
 			t.Errorf("the store's check found %s", f)
 		}
 	}

@@ -93,7 +93,7 @@ func (r *rig) tryOpen() (err error) {
 	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
 		return err
 	}
-	if r.actor, err = r.store.Named(ctx, "lobby", nil); err != nil {
+	if r.actor, err = r.store.Named(ctx, "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		return err
 	}
 	r.q, err = Open(ctx, r.actor, &r.opts)
@@ -185,7 +185,7 @@ func text(t testing.TB, r Raw) string {
 // record returns what is stored of a message.
 func (r *rig) record(id ID) record {
 	r.t.Helper()
-	v, err := r.actor.Get(ctx, appendMessageKey(nil, id), nil)
+	v, err := r.actor.Get(ctx, appendMessageKey(layout, nil, id), nil)
 	must(r.t, err)
 	rec, err := parseRecord(v)
 	must(r.t, err)
@@ -234,7 +234,7 @@ func (r *rig) verify(where string) {
 	for e, err := range entries(ctx, snap, nil) {
 		must(r.t, err)
 		size++
-		id, ok := parseMessageKey(e.key)
+		id, ok := parseMessageKey(layout, e.key)
 		rec, err := parseRecord(e.value)
 		if !ok || e.err != nil || err != nil {
 			continue
@@ -275,7 +275,7 @@ func (r *rig) verify(where string) {
 		got.Keys[key] = fmt.Sprint(k.id, k.until)
 	}
 	if !q.rebuilt {
-		if v, err := snap.Get(ctx, metadataKey(), nil); err == nil {
+		if v, err := snap.Get(ctx, metadataKey(layout), nil); err == nil {
 			m, err := parseMetadata(v)
 			must(r.t, err)
 			want.Meta = fmt.Sprint(m)

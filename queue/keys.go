@@ -24,24 +24,25 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 )
 
-// messageKeySize is the length of the key of a message in bytes.
-const messageKeySize = 9
+// maxMessageKey is the longest key of a message, in bytes.
+const maxMessageKey = 11
+
+// messageKeySize returns the length of the key of a message in bytes.
+func messageKeySize(l actorstore.Layout) int { return len(l.Prefix(actorstore.NamespaceQueue)) + 8 }
 
 // appendMessageKey appends the key of a message.
-func appendMessageKey(dst []byte, id ID) []byte {
-	return actorstore.AppendQueueMessage(dst, uint64(id))
+func appendMessageKey(l actorstore.Layout, dst []byte, id ID) []byte {
+	return l.AppendQueueMessage(dst, uint64(id))
 }
 
 // parseMessageKey decodes the key of a message.
-func parseMessageKey(key []byte) (ID, bool) {
-	if len(key) != messageKeySize || key[0] != actorstore.NamespaceQueue {
-		return 0, false
-	}
-	return ID(binary.BigEndian.Uint64(key[1:])), true
+func parseMessageKey(l actorstore.Layout, key []byte) (ID, bool) {
+	id, ok := l.ParseQueueMessage(key)
+	return ID(id), ok
 }
 
 // metadataKey returns the key of the metadata.
-func metadataKey() []byte { return actorstore.AppendQueueMetadata(nil) }
+func metadataKey(l actorstore.Layout) []byte { return l.AppendQueueMetadata(nil) }
 
 // A noteKey is the key of the note about a sender's key. Notes have room for no key of
 // any length, hence the hash.

@@ -248,7 +248,7 @@ func TestForeignLarge(t *testing.T) {
 		for rec.size() < limit {
 			rec.name += "a"
 		}
-		r.stored(appendMessageKey(nil, 1), rec.encode())
+		r.stored(appendMessageKey(layout, nil, 1), rec.encode())
 		r.open2()
 		for n := range 3 {
 			m := r.one(ReceiveOptions{})
@@ -273,7 +273,7 @@ func TestDeliveriesBegin(t *testing.T) {
 	r := newRig(t, Options{})
 	must(t, r.q.Close())
 	rec := record{name: "a", body: undefined, deliveries: some(uint32(math.MaxUint32)), inFlight: some(false)}
-	r.stored(appendMessageKey(nil, 1), rec.encode())
+	r.stored(appendMessageKey(layout, nil, 1), rec.encode())
 	r.open2()
 	m := r.one(ReceiveOptions{})
 	if stored := r.record(1).deliveries; m.Deliveries != 1 || stored.value != 1 {

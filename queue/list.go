@@ -56,12 +56,12 @@ func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *L
 			return
 		}
 		n := 0
-		for e, err := range entries(ctx, snap, appendMessageKey(nil, o.After+1)) {
+		for e, err := range entries(ctx, snap, appendMessageKey(snap.Layout(), nil, o.After+1)) {
 			if err != nil {
 				yield(Stored{}, fmt.Errorf("queue: list: %w", err))
 				return
 			}
-			m := e.stored(now, o.Visibility)
+			m := e.stored(snap.Layout(), now, o.Visibility)
 			if len(o.Names) > 0 && (m.Err != nil || !slices.Contains(o.Names, m.Name)) {
 				continue
 			}
@@ -73,9 +73,9 @@ func List(ctx context.Context, snap *actorstore.Snapshot, now time.Time, opts *L
 }
 
 // stored says what an entry is.
-func (e *entry) stored(now time.Time, visibility time.Duration) Stored {
+func (e *entry) stored(l actorstore.Layout, now time.Time, visibility time.Duration) Stored {
 	m := Stored{Key: e.key, Size: len(e.value), Err: e.err}
-	id, ok := parseMessageKey(e.key)
+	id, ok := parseMessageKey(l, e.key)
 	if m.ID = id; !ok && m.Err == nil {
 		m.Err = fmt.Errorf("%w: the key is no message's", actorstore.ErrCorrupt)
 	}
@@ -87,13 +87,13 @@ func (e *entry) stored(now time.Time, visibility time.Duration) Stored {
 		m.Err = err
 		return m
 	}
-	l := r.lease(after(0, visibility))
-	if l.at <= now.UnixMilli() {
-		l.state = ready
+	lease := r.lease(after(0, visibility))
+	if lease.at <= now.UnixMilli() {
+		lease.state = ready
 	}
-	m.Name, m.Body, m.Created, m.Deliveries = r.name, r.body, time.UnixMilli(r.created), l.deliveries
-	if m.State = stateNames[l.state]; l.state != ready {
-		m.Available = time.UnixMilli(l.at)
+	m.Name, m.Body, m.Created, m.Deliveries = r.name, r.body, time.UnixMilli(r.created), lease.deliveries
+	if m.State = stateNames[lease.state]; lease.state != ready {
+		m.Available = time.UnixMilli(lease.at)
 	}
 	return m
 }

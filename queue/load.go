@@ -47,7 +47,7 @@ func (q *Queue) quarantine(bad Quarantined) {
 func (q *Queue) putAside(it *item, err error) {
 	q.index.leave(it)
 	q.answer(it.id, answer{err: fmt.Errorf("%w: %w", ErrNoAnswer, err)})
-	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(nil, it.id), Size: it.size, Err: err})
+	q.quarantine(Quarantined{ID: it.id, Key: appendMessageKey(q.actor.Layout(), nil, it.id), Size: it.size, Err: err})
 }
 
 // removeBad stages that what is quarantined under a key is removed. What is there is read by the
@@ -86,7 +86,7 @@ func (q *Queue) load(ctx context.Context) (err error) {
 			return err
 		}
 		found.size++
-		id, ok := parseMessageKey(e.key)
+		id, ok := parseMessageKey(snap.Layout(), e.key)
 		if !ok {
 			q.quarantine(Quarantined{Key: e.key, Size: len(e.value), Err: fmt.Errorf("%w: the key is no message's", actorstore.ErrCorrupt)})
 			continue
@@ -121,7 +121,7 @@ func (q *Queue) loadMessage(id ID, e entry) {
 //
 // +checklocks:q.mu
 func (q *Queue) loadMetadata(ctx context.Context, r actorstore.Reader, found metadata) error {
-	value, err := r.Get(ctx, metadataKey(), nil)
+	value, err := r.Get(ctx, metadataKey(r.Layout()), nil)
 	var stored metadata
 	q.prior = batch.Absent
 	if err == nil {

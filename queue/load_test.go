@@ -18,17 +18,23 @@ import (
 // given is never given again.
 func TestMetadata(t *testing.T) {
 	damage := map[string]func(r *rig){
-		"missing": func(r *rig) { must(r.t, r.actor.Delete(ctx, metadataKey())) },
-		"empty":   func(r *rig) { r.stored(metadataKey(), nil) },
-		"cut":     func(r *rig) { r.stored(metadataKey(), []byte{4, 0, 1}) },
-		"newer":   func(r *rig) { r.stored(metadataKey(), []byte{5, 0, 1}) },
-		"long":    func(r *rig) { r.stored(metadataKey(), make([]byte, 25_000)) },
-		"behind":  func(r *rig) { r.stored(metadataKey(), (&metadata{1, 0}).append(nil)) },
-		"size":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, 77}).append(nil)) },
-		"end":     func(r *rig) { r.stored(metadataKey(), (&metadata{math.MaxUint64, 3}).append(nil)) },
-		"absurd":  func(r *rig) { r.stored(metadataKey(), (&metadata{lastID + 2, 3}).append(nil)) },
-		"full":    func(r *rig) { r.stored(metadataKey(), (&metadata{4, math.MaxUint32}).append(nil)) },
-		"zero":    func(r *rig) { r.stored(metadataKey(), (&metadata{0, 3}).append(nil)) },
+		"missing": func(r *rig) { must(r.t, r.actor.Delete(ctx, metadataKey(layout))) },
+		"empty":   func(r *rig) { r.stored(metadataKey(layout), nil) },
+		"cut":     func(r *rig) { r.stored(metadataKey(layout), []byte{4, 0, 1}) },
+		"newer":   func(r *rig) { r.stored(metadataKey(layout), []byte{5, 0, 1}) },
+		"long":    func(r *rig) { r.stored(metadataKey(layout), make([]byte, 25_000)) },
+		"behind":  func(r *rig) { r.stored(metadataKey(layout), (&metadata{1, 0}).append(nil)) },
+		"size":    func(r *rig) { r.stored(metadataKey(layout), (&metadata{4, 77}).append(nil)) },
+		"end": func(r *rig) {
+			r.stored(metadataKey(layout), (&metadata{math.MaxUint64, 3}).append(nil))
+		},
+		"absurd": func(r *rig) {
+			r.stored(metadataKey(layout), (&metadata{lastID + 2, 3}).append(nil))
+		},
+		"full": func(r *rig) {
+			r.stored(metadataKey(layout), (&metadata{4, math.MaxUint32}).append(nil))
+		},
+		"zero": func(r *rig) { r.stored(metadataKey(layout), (&metadata{0, 3}).append(nil)) },
 	}
 	for what, damage := range damage {
 		r := newRig(t, Options{})
@@ -64,7 +70,7 @@ func TestMetadataRowDamaged(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
 	must(t, r.q.Close())
-	r.damage(metadataKey())
+	r.damage(metadataKey(layout))
 	r.wantNoWrites("damaged rows")
 	if id := r.enqueue("a", nil); id != 2 {
 		t.Errorf("the next id is %s", id)
@@ -128,13 +134,13 @@ func TestQuarantine(t *testing.T) {
 		}
 	}
 	must(t, r.q.Close())
-	good, err := r.actor.Get(ctx, appendMessageKey(nil, 1), nil)
+	good, err := r.actor.Get(ctx, appendMessageKey(layout, nil, 1), nil)
 	must(t, err)
-	r.stored(appendMessageKey(nil, 2), []byte("\x04\x00rubbish"))
-	r.stored(appendMessageKey(nil, 3), append(bytes.Clone(good), 0))
-	r.stored(appendMessageKey(nil, 4), append([]byte{5, 0}, good[2:]...))
+	r.stored(appendMessageKey(layout, nil, 2), []byte("\x04\x00rubbish"))
+	r.stored(appendMessageKey(layout, nil, 3), append(bytes.Clone(good), 0))
+	r.stored(appendMessageKey(layout, nil, 4), append([]byte{5, 0}, good[2:]...))
 	r.stored([]byte{actorstore.NamespaceQueue, 9}, good)
-	r.damage(appendMessageKey(nil, 5))
+	r.damage(appendMessageKey(layout, nil, 5))
 	r.wantNoWrites("quarantine")
 	bad := r.q.Quarantined()
 	var got []ID
@@ -189,8 +195,8 @@ func TestDamagedLater(t *testing.T) {
 	for range 3 {
 		r.enqueue("a", "x")
 	}
-	r.stored(appendMessageKey(nil, 1), []byte("\x04\x00rubbish"))
-	must(t, r.actor.Delete(ctx, appendMessageKey(nil, 2)))
+	r.stored(appendMessageKey(layout, nil, 1), []byte("\x04\x00rubbish"))
+	must(t, r.actor.Delete(ctx, appendMessageKey(layout, nil, 2)))
 	waits, err := r.q.Expect(1)
 	must(t, err)
 	wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})), 3)
@@ -216,7 +222,7 @@ func TestPages(t *testing.T) {
 			must(t, r.q.Close())
 			want := n
 			if damaged > 0 && n > 0 {
-				r.damage(appendMessageKey(nil, ID(damaged)))
+				r.damage(appendMessageKey(layout, nil, ID(damaged)))
 				want--
 			}
 			r.open2()
@@ -235,7 +241,7 @@ func TestIDsBeyond(t *testing.T) {
 	must(t, r.q.Close())
 	odd := []ID{lastID + 1, math.MaxUint64 - 1, math.MaxUint64}
 	for _, id := range odd {
-		r.stored(appendMessageKey(nil, id), (&record{name: "a", body: []byte{0xf6}}).encode())
+		r.stored(appendMessageKey(layout, nil, id), (&record{name: "a", body: []byte{0xf6}}).encode())
 	}
 	r.open2()
 	if id := r.enqueue("a", nil); id != 2 {
@@ -260,7 +266,7 @@ func TestIDsOfKeys(t *testing.T) {
 	id := r.keyed("a", "k")
 	r.one(ReceiveOptions{AtMostOnce: true})
 	must(t, r.q.Close())
-	must(t, r.actor.Delete(ctx, metadataKey()))
+	must(t, r.actor.Delete(ctx, metadataKey(layout)))
 	r.open2()
 	if next := r.enqueue("a", nil); next == id {
 		t.Errorf("id %s was given twice", next)
@@ -272,7 +278,7 @@ func TestIDsOfKeys(t *testing.T) {
 func TestIDsEnd(t *testing.T) {
 	r := newRig(t, Options{})
 	must(t, r.q.Close())
-	r.stored(metadataKey(), (&metadata{lastID, 0}).append(nil))
+	r.stored(metadataKey(layout), (&metadata{lastID, 0}).append(nil))
 	r.open2()
 	if id := r.enqueue("a", nil); id != lastID {
 		t.Errorf("id %s", id)

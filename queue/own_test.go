@@ -217,7 +217,7 @@ func TestOwnFull(t *testing.T) {
 		r := newRigWith(t, Options{MaxReceive: 1}, batch.Limits{Storage: 1000})
 		r.enqueue("a", "x")
 		m := r.one(ReceiveOptions{AtMostOnce: true})
-		one := int64(messageKeySize + batch.WrapperBytes + (&record{name: "a", body: m.Body}).size())
+		one := int64(messageKeySize(layout) + batch.WrapperBytes + (&record{name: "a", body: m.Body}).size())
 
 		r.full()
 		var none batch.Batch

@@ -197,7 +197,7 @@ func Open(ctx context.Context, a *actorstore.Actor, opts *Options) (*Queue, erro
 }
 
 // burialRoom is what a commit that makes a dead letter takes besides its value, in bytes.
-const burialRoom = 2*(messageKeySize+batch.WrapperBytes) + 1 + batch.WrapperBytes + metadataSize
+const burialRoom = 3*(maxMessageKey+batch.WrapperBytes) + metadataSize
 
 // options checks the options and puts the defaults in.
 func (q *Queue) options() error {

@@ -72,12 +72,12 @@ func TestFirstRecord(t *testing.T) {
 	id := r.enqueue("a", nil)
 	rec := r.record(id)
 	want := record{name: "a", body: []byte{0xf6}, created: rec.created}
-	value, err := r.actor.Get(ctx, appendMessageKey(nil, 1), nil)
+	value, err := r.actor.Get(ctx, appendMessageKey(layout, nil, 1), nil)
 	must(t, err)
 	if !bytes.Equal(value, want.encode()) || id != 1 {
 		t.Errorf("message %s is %x", id, value)
 	}
-	meta, err := r.actor.Get(ctx, metadataKey(), nil)
+	meta, err := r.actor.Get(ctx, metadataKey(layout), nil)
 	must(t, err)
 	if got := fmt.Sprintf("%x", meta); got != "0400020000000000000001000000" {
 		t.Errorf("the metadata are %s", got)

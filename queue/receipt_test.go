@@ -100,13 +100,13 @@ func TestReceiptOfBatch(t *testing.T) {
 func TestReceiptOfLostLease(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
-	value, err := r.actor.Get(ctx, appendMessageKey(nil, 1), nil)
+	value, err := r.actor.Get(ctx, appendMessageKey(layout, nil, 1), nil)
 	must(t, err)
 	var b batch.Batch
 	m := r.stageReceive(&b, ReceiveOptions{})[0]
 	must(t, r.actor.Apply(ctx, &b))
 	must(t, r.q.Close())
-	r.stored(appendMessageKey(nil, 1), value) // as the crash leaves it
+	r.stored(appendMessageKey(layout, nil, 1), value) // as the crash leaves it
 	r.open2()
 	other := r.one(ReceiveOptions{})
 	r.wantVoid("the receipt of a lease that is lost", m.Receipt())
@@ -170,15 +170,15 @@ func TestDiscard(t *testing.T) {
 	r := newRig(t, Options{})
 	r.enqueue("a", nil)
 	must(t, r.q.Close())
-	odd := []byte{actorstore.NamespaceQueue, 9}
+	odd := append([]byte(layout.Prefix(actorstore.NamespaceQueue)), 9)
 	r.stored(odd, []byte("rubbish"))
-	r.stored(appendMessageKey(nil, 2), []byte("rubbish"))
-	r.stored(appendMessageKey(nil, 0), []byte("rubbish"))
+	r.stored(appendMessageKey(layout, nil, 2), []byte("rubbish"))
+	r.stored(appendMessageKey(layout, nil, 0), []byte("rubbish"))
 	r.open2()
 	if n := len(r.q.Quarantined()); n != 3 {
 		t.Fatalf("%d are quarantined", n)
 	}
-	for _, key := range [][]byte{appendMessageKey(nil, 1), {actorstore.NamespaceUser}, nil} {
+	for _, key := range [][]byte{appendMessageKey(layout, nil, 1), {actorstore.NamespaceUser}, nil} {
 		wantErr(t, "a key of something else", r.q.Discard(ctx, key), ErrGone)
 	}
 	var b batch.Batch
@@ -186,7 +186,7 @@ func TestDiscard(t *testing.T) {
 	wantErr(t, "twice", r.q.In(&b).discard(odd), ErrGone)
 	b.Abort(nil)
 	must(t, r.q.Discard(ctx, odd))
-	must(t, r.q.Discard(ctx, appendMessageKey(nil, 2)))
+	must(t, r.q.Discard(ctx, appendMessageKey(layout, nil, 2)))
 	if removed, err := r.q.Delete(ctx, 0); len(removed) != 1 || err != nil {
 		t.Errorf("removed %v, %v", removed, err)
 	}

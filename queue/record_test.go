@@ -97,20 +97,20 @@ func TestKeyVectors(t *testing.T) {
 		must(t, json.Unmarshal(v.Input, &in))
 		switch {
 		case in.Prefix == actorstore.NamespaceQueueMetadata:
-			if got := metadataKey(); !bytes.Equal(got, golden) {
+			if got := metadataKey(layout); !bytes.Equal(got, golden) {
 				t.Errorf("%s: got %x, want %x", v.Name, got, golden)
 			}
 		case in.ID == "":
-			if start, _ := actorstore.NamespaceRange(actorstore.NamespaceQueue); !bytes.Equal(start, golden) {
+			if start, _ := layout.Range(actorstore.NamespaceQueue); !bytes.Equal(start, golden) {
 				t.Errorf("%s: got %x, want %x", v.Name, start, golden)
 			}
 		default:
 			id, err := strconv.ParseUint(in.ID, 10, 64)
 			must(t, err)
-			if got := appendMessageKey(nil, ID(id)); !bytes.Equal(got, golden) {
+			if got := appendMessageKey(layout, nil, ID(id)); !bytes.Equal(got, golden) {
 				t.Errorf("%s: got %x, want %x", v.Name, got, golden)
 			}
-			if got, ok := parseMessageKey(golden); !ok || got != ID(id) {
+			if got, ok := parseMessageKey(layout, golden); !ok || got != ID(id) {
 				t.Errorf("%s: decoded %v, %v", v.Name, got, ok)
 			}
 		}
@@ -119,7 +119,7 @@ func TestKeyVectors(t *testing.T) {
 		t.Errorf("%d vectors were about the queue", n)
 	}
 	for _, key := range [][]byte{nil, {5}, {5, 0, 0, 0, 0, 0, 0, 1}, {4, 0, 0, 0, 0, 0, 0, 0, 1}, {5, 0, 0, 0, 0, 0, 0, 0, 1, 0}} {
-		if _, ok := parseMessageKey(key); ok {
+		if _, ok := parseMessageKey(layout, key); ok {
 			t.Errorf("%x is the key of a message", key)
 		}
 	}

@@ -40,18 +40,19 @@ func (tx *Tx) spareRoom() {
 //
 // +checklocks:tx.q.mu
 func (tx *Tx) growth() (n int64) {
+	key := int64(messageKeySize(tx.q.actor.Layout()) + batch.WrapperBytes)
 	for _, c := range tx.changes {
 		switch {
 		case c.it.line == nil: // it is among the adds
 		case c.remove:
-			n -= messageKeySize + batch.WrapperBytes + int64(c.it.size)
+			n -= key + int64(c.it.size)
 		case c.rec != nil:
 			n += int64(len(c.rec) - c.it.size)
 		}
 	}
 	for i := range tx.adds {
 		if value := tx.adds[i].value(); value != nil {
-			n += messageKeySize + batch.WrapperBytes + int64(len(value))
+			n += key + int64(len(value))
 		}
 	}
 	return n

@@ -211,7 +211,7 @@ func (tx *Tx) Delete(id ID) error {
 func (tx *Tx) remove(id ID, m *metrics.Metric) error {
 	it := cmp.Or(tx.q.index.byID[id], tx.adds.find(id))
 	if it == nil {
-		return tx.removeBad(appendMessageKey(nil, id))
+		return tx.removeBad(appendMessageKey(tx.q.actor.Layout(), nil, id))
 	}
 	c, err := tx.claim(it)
 	if err != nil {

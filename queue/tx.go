@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -309,17 +308,17 @@ func (p *participant) Late(b *batch.Batch) error {
 	// Each key lies below those before it, which spares the store a look at all of them;
 	// and if a batch lands in part, the next id is there before the message.
 	tx.writes = writes
-	var key [messageKeySize]byte
+	layout, key := q.actor.Layout(), [maxMessageKey]byte{}
 	slices.SortFunc(writes, func(a, b write) int { return cmp.Compare(b.id, a.id) })
 	grown -= int64(len(tx.bad))
 	m.size += grown - tx.grown
 	tx.grown = grown
 	if m != q.landing || q.rebuilt {
 		q.landing = m
-		b.PutPrior(actorstore.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
+		b.PutPrior(layout.AppendQueueMetadata(key[:0]), m.append(tx.meta[:0]), q.prior)
 	}
 	for _, w := range writes {
-		if k := appendMessageKey(key[:0], w.id); w.value == nil {
+		if k := appendMessageKey(layout, key[:0], w.id); w.value == nil {
 			b.DeletePrior(k, w.prior)
 		} else {
 			b.PutPrior(k, w.value, w.prior)
@@ -510,5 +509,5 @@ func (q *Queue) value(ctx context.Context, it *item) ([]byte, error) {
 	if rec != nil {
 		return rec, nil
 	}
-	return q.actor.Get(ctx, appendMessageKey(nil, it.id), nil)
+	return q.actor.Get(ctx, appendMessageKey(q.actor.Layout(), nil, it.id), nil)
 }

@@ -23,7 +23,7 @@ type entry struct {
 // of one ends nothing; any other error does.
 func entries(ctx context.Context, snap *actorstore.Snapshot, start []byte) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
-		first, end := actorstore.NamespaceRange(actorstore.NamespaceQueue)
+		first, end := snap.Layout().Range(actorstore.NamespaceQueue)
 		w := walk{snap: snap, next: first, end: end, yield: func(e entry) bool { return yield(e, nil) }}
 		if bytes.Compare(start, first) > 0 {
 			w.next = start

@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 	defer func() { must(t, snap.Close()) }()
 	s, err := newScanner(ctx, snap, nil)
 	must(t, err)
-	start, end := chunksRange()
+	start, end := chunksRange(layout)
 	var pages []int
 	for start != nil {
 		n := 0

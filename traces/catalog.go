@@ -28,6 +28,7 @@ func (c *covered) has(hash uint64) bool {
 // A catalog is what the notes say: the chunks that are covered, in the order of their
 // keys, and the ledgers.
 type catalog struct {
+	layout  actorstore.Layout // of the keys of chunks
 	chunks  []covered
 	ledgers map[int64]ledger
 	notes   int     // of the index
@@ -36,7 +37,7 @@ type catalog struct {
 
 // loadCatalog reads the notes of an actor.
 func loadCatalog(ctx context.Context, s *actorstore.Snapshot) (*catalog, error) {
-	c := &catalog{ledgers: map[int64]ledger{}}
+	c := &catalog{layout: s.Layout(), ledgers: map[int64]ledger{}}
 	for n, err := range s.Notes(ctx, notePrefix()) {
 		if err != nil {
 			return nil, err
@@ -111,10 +112,10 @@ func (c *catalog) since(m numbered) (ranges []keyRange) {
 	}
 	slices.Sort(back)
 	for _, start := range back {
-		ranges = append(ranges, keyRange{bucketStart(start), bucketStart(start + 1)})
+		ranges = append(ranges, keyRange{bucketStart(c.layout, start), bucketStart(c.layout, start+1)})
 	}
-	_, end := chunksRange()
-	return append(ranges, keyRange{appendChunkKey(nil, m.key), end})
+	_, end := chunksRange(c.layout)
+	return append(ranges, keyRange{appendChunkKey(c.layout, nil, m.key), end})
 }
 
 // A keyRange is [start, end).
@@ -146,11 +147,11 @@ func (c *catalog) ranges(gaps keyRange, keep func(*covered) bool) (out []keyRang
 	var next []byte // the key right behind the chunk before
 	for i := range c.chunks {
 		k := &c.chunks[i]
-		key := appendChunkKey(nil, k.key)
+		key := appendChunkKey(c.layout, nil, k.key)
 		if !bytes.Equal(key, next) { // ids that follow each other leave no gap
 			gap(key)
 		}
-		next = appendChunkKey(nil, chunkKey{k.key.bucket, k.key.id + 1})
+		next = appendChunkKey(c.layout, nil, chunkKey{k.key.bucket, k.key.id + 1})
 		if keep(k) {
 			add(key, next)
 		}

@@ -11,12 +11,12 @@ func (s *scanner) check(ctx context.Context) (findings []string, err error) {
 	for _, err := range s.cat.bad {
 		find("a note of the index: %v", err)
 	}
-	start, end := chunksRange()
+	start, end := chunksRange(s.cat.layout)
 	stored := map[int64]ledger{}
 	err = s.stored(ctx, []keyRange{{start, end}}, func(c keyed) error {
 		l := stored[c.key.bucket]
 		l.chunks, l.next = l.chunks+1, c.key.id+1
-		l.bytes += chunkBytes(c.key, len(c.append([]byte{0, 0})))
+		l.bytes += chunkBytes(s.cat.layout, c.key, len(c.append([]byte{0, 0})))
 		stored[c.key.bucket] = l
 		if k, ok := s.cat.find(c.key); ok {
 			s.checkCovered(k, c, find)

@@ -282,21 +282,21 @@ func TestKeyVectors(t *testing.T) {
 		b, err := hex.DecodeString(v.Hex)
 		must(t, err)
 		if len(j.Tuple) == 1 {
-			start, end := chunksRange()
+			start, end := chunksRange(layout)
 			if !bytes.Equal(start, b) || bytes.Compare(start, end) >= 0 {
 				t.Errorf("%s: the range of all chunks is %x to %x", v.Name, start, end)
 			}
 			continue
 		}
 		want := chunkKey{j.Tuple[1], uint32(j.Tuple[2])}
-		k, ok := parseChunkKey(b)
+		k, ok := parseChunkKey(layout, b)
 		if j.Tuple[2] > math.MaxUint32 { // what is above all chunks is no chunk
 			if ok {
 				t.Errorf("%s: is the key of %v", v.Name, k)
 			}
 			continue
 		}
-		if got := appendChunkKey(nil, want); !bytes.Equal(got, b) || !ok || k != want {
+		if got := appendChunkKey(layout, nil, want); !bytes.Equal(got, b) || !ok || k != want {
 			t.Errorf("%s: %x, and %v, %v of %x", v.Name, got, k, ok, b)
 		}
 	}
@@ -308,11 +308,11 @@ func TestKeyOrder(t *testing.T) {
 	var last []byte
 	for _, bucket := range []int64{0, 3600, 1 << 24, 1_700_006_400, 1_700_010_000, 1 << 33} {
 		for _, id := range []uint32{0, 1, 255, 256, 1 << 24, math.MaxUint32} {
-			key := appendChunkKey(nil, chunkKey{bucket, id})
-			if bytes.Compare(last, key) >= 0 || bytes.Compare(key, afterChunk(chunkKey{bucket, id})) >= 0 {
+			key := appendChunkKey(layout, nil, chunkKey{bucket, id})
+			if bytes.Compare(last, key) >= 0 || bytes.Compare(key, afterChunk(layout, chunkKey{bucket, id})) >= 0 {
 				t.Errorf("%x doesn't come behind %x", key, last)
 			}
-			if bytes.Compare(key, bucketStart(bucket)) < 0 || bytes.Compare(key, bucketStart(bucket+1)) >= 0 {
+			if bytes.Compare(key, bucketStart(layout, bucket)) < 0 || bytes.Compare(key, bucketStart(layout, bucket+1)) >= 0 {
 				t.Errorf("%x is not in its bucket", key)
 			}
 			last = key
@@ -321,7 +321,7 @@ func TestKeyOrder(t *testing.T) {
 	for _, key := range []string{"", "08", "081501", "08150114", "0815021414", "081501141400", "08150114160001", "0515011414"} {
 		b, err := hex.DecodeString(key)
 		must(t, err)
-		if k, ok := parseChunkKey(b); ok {
+		if k, ok := parseChunkKey(layout, b); ok {
 			t.Errorf("%s is the key of %v", key, k)
 		}
 	}

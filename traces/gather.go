@@ -79,17 +79,17 @@ func (g *gatherer) gather(ctx context.Context) error {
 // candidates returns where the chunks are that may have records of the range, or of the
 // trace.
 func (g *gatherer) candidates() []keyRange {
-	start, end := chunksRange()
+	start, end := chunksRange(g.cat.layout)
 	gaps := keyRange{start, end}
 	if g.to < math.MaxInt64 {
-		gaps.end = bucketStart(int64(g.to/1e9) + 1)
+		gaps.end = bucketStart(g.cat.layout, int64(g.to/1e9)+1)
 	}
 	if !g.q.TraceID.IsZero() {
 		hash := hashTrace(g.q.TraceID)
 		return g.cat.ranges(gaps, func(c *covered) bool { return c.min < g.to && c.has(hash) })
 	}
 	if back := uint64(widest / time.Second); g.from/1e9 > back {
-		gaps.start = bucketStart(int64(g.from/1e9 - back))
+		gaps.start = bucketStart(g.cat.layout, int64(g.from/1e9-back))
 	}
 	return g.cat.ranges(gaps, func(c *covered) bool { return c.min < g.to && c.max > g.from })
 }

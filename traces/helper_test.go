@@ -79,7 +79,7 @@ func (r *rig) tryOpen() (err error) {
 	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
 		return err
 	}
-	if r.actor, err = r.store.Named(ctx, "lobby", nil); err != nil {
+	if r.actor, err = r.store.Named(ctx, "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		return err
 	}
 	r.Traces, err = Open(ctx, r.actor, &r.opts)
@@ -150,10 +150,10 @@ func (r *rig) one(q Query) SpanData {
 // chunks returns what is stored, by key, and the size of the values.
 func (r *rig) chunks() (keys []chunkKey, chunks []*chunk, sizes []int) {
 	r.t.Helper()
-	start, end := actorstore.NamespaceRange(actorstore.NamespaceTraces)
+	start, end := layout.Range(actorstore.NamespaceTraces)
 	for e, err := range r.actor.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
 		must(r.t, err)
-		k, ok := parseChunkKey(e.Key)
+		k, ok := parseChunkKey(layout, e.Key)
 		if !ok {
 			r.t.Fatalf("the key %x", e.Key)
 		}

@@ -31,7 +31,7 @@ func (tx *Tx) enter(b *batch.Batch, p *pending, since optional[numbered]) error 
 	n := tx.notes(key.bucket)
 	n.chunks++
 	n.next = max(n.next, key.id+1)
-	n.bytes += chunkBytes(key, p.size)
+	n.bytes += chunkBytes(a.Layout(), key, p.size)
 	if !n.stored || p.seq > n.seq {
 		n.seq, n.last = p.seq, key.id
 	}

@@ -221,8 +221,8 @@ func parseLedger(b []byte) (l ledger, err error) {
 }
 
 // chunkBytes is what a chunk of so many bytes takes as a quota counts it.
-func chunkBytes(k chunkKey, size int) int64 {
-	return int64(len(appendChunkKey(make([]byte, 0, 32), k)) + 2 + size)
+func chunkBytes(l actorstore.Layout, k chunkKey, size int) int64 {
+	return int64(len(appendChunkKey(l, make([]byte, 0, 32), k)) + 2 + size)
 }
 
 // dedupe sorts the hashes and removes those that occur twice.

@@ -55,35 +55,36 @@ func (k chunkKey) min(o chunkKey) chunkKey {
 }
 
 // appendChunkKey appends the key of a chunk.
-func appendChunkKey(dst []byte, k chunkKey) []byte {
-	return tuple.AppendInt(appendBucket(dst, k.bucket), int64(k.id))
+func appendChunkKey(l actorstore.Layout, dst []byte, k chunkKey) []byte {
+	return tuple.AppendInt(appendBucket(l, dst, k.bucket), int64(k.id))
 }
 
 // appendBucket appends what all keys of a bucket begin with.
-func appendBucket(dst []byte, bucket int64) []byte {
-	return tuple.AppendInt(tuple.AppendInt(append(dst, actorstore.NamespaceTraces), keyPrefix), bucket)
+func appendBucket(l actorstore.Layout, dst []byte, bucket int64) []byte {
+	return tuple.AppendInt(tuple.AppendInt(append(dst, l.Prefix(actorstore.NamespaceTraces)...), keyPrefix), bucket)
 }
 
 // bucketStart returns the smallest key of a bucket, which is the upper bound of all those
 // before: no bucket's key begins with another's.
-func bucketStart(bucket int64) []byte { return appendBucket(nil, bucket) }
+func bucketStart(l actorstore.Layout, bucket int64) []byte { return appendBucket(l, nil, bucket) }
 
 // afterChunk returns the smallest key behind that of a chunk.
-func afterChunk(k chunkKey) []byte { return append(appendChunkKey(nil, k), 0) }
+func afterChunk(l actorstore.Layout, k chunkKey) []byte { return append(appendChunkKey(l, nil, k), 0) }
 
 // chunksRange returns the half-open range of all chunks, whatever is beside them.
-func chunksRange() (start, end []byte) {
-	start = tuple.AppendInt([]byte{actorstore.NamespaceTraces}, keyPrefix)
-	return start, tuple.AppendInt([]byte{actorstore.NamespaceTraces}, keyPrefix+1)
+func chunksRange(l actorstore.Layout) (start, end []byte) {
+	p := l.Prefix(actorstore.NamespaceTraces)
+	return tuple.AppendInt([]byte(p), keyPrefix), tuple.AppendInt([]byte(p), keyPrefix+1)
 }
 
 // parseChunkKey decodes the key of a chunk.
-func parseChunkKey(key []byte) (k chunkKey, ok bool) {
-	if len(key) == 0 || key[0] != actorstore.NamespaceTraces {
+func parseChunkKey(l actorstore.Layout, key []byte) (k chunkKey, ok bool) {
+	p := l.Prefix(actorstore.NamespaceTraces)
+	if len(key) < len(p) || string(key[:len(p)]) != p {
 		return chunkKey{}, false
 	}
 	var n [3]int64
-	rest, err := key[1:], error(nil)
+	rest, err := key[len(p):], error(nil)
 	for i := range n {
 		if n[i], rest, err = tuple.NextInt(rest); err != nil {
 			return chunkKey{}, false
@@ -92,7 +93,7 @@ func parseChunkKey(key []byte) (k chunkKey, ok bool) {
 	k = chunkKey{n[1], uint32(n[2])}
 	// What isn't in its shortest form is another key, which nothing here writes.
 	return k, len(rest) == 0 && n[0] == keyPrefix && n[1] >= 0 && int64(k.id) == n[2] &&
-		string(appendChunkKey(nil, k)) == string(key)
+		string(appendChunkKey(l, nil, k)) == string(key)
 }
 
 // The kinds of notes.

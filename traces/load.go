@@ -80,7 +80,7 @@ func (s *scanner) newest(ctx context.Context) (k keyed, err error) {
 			tip, seq = some(chunkKey{start, l.last}), l.seq
 		}
 	}
-	start, end := chunksRange()
+	start, end := chunksRange(s.cat.layout)
 	last, err := lastKey(ctx, s.snap, start, end)
 	if err != nil || !last.set {
 		return keyed{}, err

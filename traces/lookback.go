@@ -203,13 +203,13 @@ func (g *gatherer) keysBetween(ctx context.Context, spans map[SpanID]*gathered) 
 		}
 	}
 	// A record isn't earlier than its bucket: those that begin behind the range have none.
-	gaps := keyRange{appendChunkKey(nil, all.gaps), bucketStart(int64(g.from/1e9) + 1)}
+	gaps := keyRange{appendChunkKey(g.cat.layout, nil, all.gaps), bucketStart(g.cat.layout, int64(g.from/1e9)+1)}
 	for _, r := range g.cat.ranges(gaps, func(*covered) bool { return false }) {
 		for e, err := range g.snap.Survey(ctx, r.start, r.end) {
 			if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 				return nil, err
 			}
-			if k, ok := parseChunkKey(e.Key); ok && !g.taken(k) && !g.inMemory(k) {
+			if k, ok := parseChunkKey(g.cat.layout, e.Key); ok && !g.taken(k) && !g.inMemory(k) {
 				keys = append(keys, k)
 			}
 		}
@@ -247,7 +247,7 @@ func (g *gatherer) backwards(ctx context.Context, keys []chunkKey, budget int, s
 			return nil
 		}
 		damaged := len(g.damaged)
-		if err := g.stored(ctx, []keyRange{{appendChunkKey(nil, k), afterChunk(k)}}, take); err != nil {
+		if err := g.stored(ctx, []keyRange{{appendChunkKey(g.cat.layout, nil, k), afterChunk(g.cat.layout, k)}}, take); err != nil {
 			return err
 		}
 		if len(g.damaged) > damaged {

@@ -203,7 +203,7 @@ func TestNewestDamaged(t *testing.T) {
 		r.flush()
 		keys, _, _ := r.chunks()
 		r.crash()
-		breakRow(t, r.engine.Unwrap(), appendChunkKey(nil, keys[len(keys)-1]))
+		breakRow(t, r.engine.Unwrap(), appendChunkKey(layout, nil, keys[len(keys)-1]))
 		r.open()
 		res := r.read(Query{})
 		want(t, "spans", names(res), "a b c")

@@ -342,7 +342,9 @@ func TestDamage(t *testing.T) {
 		r.Begin(fmt.Sprint("s", i), nil).End()
 		r.flush()
 	}
-	k := func(id uint32) []byte { return appendChunkKey(nil, chunkKey{t0.Unix(), id}) }
+	k := func(id uint32) []byte {
+		return appendChunkKey(layout, nil, chunkKey{t0.Unix(), id})
+	}
 	must(t, r.actor.Put(ctx, k(1), []byte{1, 0, 9}))
 	must(t, r.actor.Put(ctx, k(2), []byte{9, 0}))
 	must(t, r.actor.Put(ctx, append(k(3), 0x15, 1), []byte("another key")))
@@ -387,7 +389,7 @@ func TestForeign(t *testing.T) {
 		var b []byte
 		_, err := fmt.Sscanf(v.Hex, "%x", &b)
 		must(t, err)
-		must(t, r.actor.Put(ctx, appendChunkKey(nil, chunkKey{t0.Unix(), uint32(i)}), b))
+		must(t, r.actor.Put(ctx, appendChunkKey(layout, nil, chunkKey{t0.Unix(), uint32(i)}), b))
 	}
 	res := r.read(Query{})
 	if len(res.Spans) != 1 || len(res.Damaged) > 0 {

@@ -132,7 +132,7 @@ func (s *scanner) carefully(ctx context.Context, r keyRange, yield func(keyed) e
 // found decodes a chunk and yields it.
 func (s *scanner) found(key, value []byte, yield func(keyed) error) error {
 	s.read++
-	k, ok := parseChunkKey(key)
+	k, ok := parseChunkKey(s.snap.Layout(), key)
 	if !ok {
 		s.damage(key, errKey)
 		return nil
@@ -157,7 +157,7 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 	if i, ok := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) }); ok {
 		return s.memory[i].chunk, nil
 	}
-	r := keyRange{appendChunkKey(nil, k), afterChunk(k)}
+	r := keyRange{appendChunkKey(s.snap.Layout(), nil, k), afterChunk(s.snap.Layout(), k)}
 	err = s.stored(ctx, []keyRange{r}, func(found keyed) error {
 		c = found.chunk
 		return nil
@@ -167,8 +167,8 @@ func (s *scanner) chunk(ctx context.Context, k chunkKey) (c *chunk, err error) {
 
 // keyBefore returns the key of the last chunk before another.
 func (s *scanner) keyBefore(ctx context.Context, k chunkKey) (before optional[chunkKey], err error) {
-	start, _ := chunksRange()
-	if before, err = lastKey(ctx, s.snap, start, appendChunkKey(nil, k)); err != nil {
+	start, _ := chunksRange(s.snap.Layout())
+	if before, err = lastKey(ctx, s.snap, start, appendChunkKey(s.snap.Layout(), nil, k)); err != nil {
 		return before, err
 	}
 	i, _ := slices.BinarySearchFunc(s.memory, k, func(c keyed, k chunkKey) int { return c.key.compare(k) })

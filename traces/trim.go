@@ -57,7 +57,7 @@ func (t *Traces) trimQuietly() {
 
 // firstChunk returns the key of the first chunk there is.
 func (t *Traces) firstChunk(ctx context.Context) (k optional[chunkKey], err error) {
-	start, end := chunksRange()
+	start, end := chunksRange(t.actor.Layout())
 	snap, err := t.actor.Snapshot(ctx)
 	if err != nil {
 		return k, err
@@ -67,7 +67,7 @@ func (t *Traces) firstChunk(ctx context.Context) (k optional[chunkKey], err erro
 		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return k, err
 		}
-		if key, ok := parseChunkKey(e.Key); ok {
+		if key, ok := parseChunkKey(snap.Layout(), e.Key); ok {
 			return some(key), nil // damaged or not, it is for the bucket to go
 		}
 	}
@@ -148,7 +148,7 @@ func (x *index) several() bool {
 // it is removed by sweep.
 func (t *Traces) removeBucket(ctx context.Context, start int64) error {
 	var b batch.Batch
-	b.DeleteRange(bucketStart(start), bucketStart(start+1))
+	b.DeleteRange(bucketStart(t.actor.Layout(), start), bucketStart(t.actor.Layout(), start+1))
 	t.In(&b).emptied = some(start)
 	if err := t.actor.Apply(ctx, &b); err != nil {
 		return err

@@ -130,7 +130,7 @@ func (p *participant) Late(b *batch.Batch) error {
 	}
 	tx.seal(b)
 	for _, c := range tx.chunks[tx.put:] {
-		b.PutPrior(appendChunkKey(nil, c.key()), c.value, c.prior)
+		b.PutPrior(appendChunkKey(t.actor.Layout(), nil, c.key()), c.value, c.prior)
 	}
 	tx.put = len(tx.chunks)
 	tx.buckets, tx.more = map[int64]bucketNotes{}, 0

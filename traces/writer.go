@@ -245,7 +245,7 @@ func (t *Traces) resolve(ctx context.Context, k *bucket) error {
 	if resolved {
 		return nil
 	}
-	last, err := lastKey(ctx, t.actor, bucketStart(k.start), bucketStart(k.start+1))
+	last, err := lastKey(ctx, t.actor, bucketStart(t.actor.Layout(), k.start), bucketStart(t.actor.Layout(), k.start+1))
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func lastKey(ctx context.Context, r actorstore.Reader, start, end []byte) (k opt
 		if err != nil {
 			return k, err
 		}
-		if key, ok := parseChunkKey(e.Key); ok {
+		if key, ok := parseChunkKey(r.Layout(), e.Key); ok {
 			return some(key), nil
 		}
 		return lastSurveyed(ctx, r, start, end) // some other key
@@ -310,7 +310,7 @@ func lastSurveyed(ctx context.Context, r actorstore.Reader, start, end []byte) (
 		if err != nil && (e.Key == nil || !errors.Is(err, actorstore.ErrCorrupt)) {
 			return k, err
 		}
-		if key, ok := parseChunkKey(e.Key); ok {
+		if key, ok := parseChunkKey(r.Layout(), e.Key); ok {
 			k = some(key)
 		}
 	}

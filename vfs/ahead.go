@@ -34,8 +34,9 @@ type ahead struct {
 	told prefetchCounts // what the database's counters know
 
 	// What is being read, during a call.
-	state fetcher
-	tag   actorstore.FileTag
+	state  fetcher
+	layout actorstore.Layout
+	tag    actorstore.FileTag
 
 	key, end []byte // scratch
 }
@@ -75,7 +76,7 @@ func (a *ahead) prepare(h *handle, r actorstore.Reader, f fileState, off, n int6
 	if last <= first {
 		return
 	}
-	a.state, a.tag = state, f.tag
+	a.state, a.layout, a.tag = state, r.Layout(), f.tag
 	defer a.flush()
 	base := int64(f.tag) * fileBase
 	held := int64(0)
@@ -99,8 +100,8 @@ func (a *ahead) prepare(h *handle, r actorstore.Reader, f fileState, off, n int6
 		return // it is read by itself
 	}
 	a.db.stats.prefetches.Add(1)
-	a.key = actorstore.AppendFileChunk(a.key[:0], f.tag, uint32(from-base))
-	a.end = appendChunkEnd(a.end[:0], f.tag, to-base)
+	a.key = a.layout.AppendFileChunk(a.key[:0], f.tag, uint32(from-base))
+	a.end = appendChunkEnd(a.end[:0], a.layout, f.tag, to-base)
 	if _, err := state.Prefetch(h.ctx, a.key, a.end, 0); err != nil {
 		a.failed(base + first)
 	}
@@ -114,7 +115,7 @@ type fileState struct {
 
 // has says whether memory has a chunk. It is the predictor's, too.
 func (a *ahead) has(chunk int64) bool {
-	a.key = actorstore.AppendFileChunk(a.key[:0], a.tag, uint32(chunk%fileBase))
+	a.key = a.layout.AppendFileChunk(a.key[:0], a.tag, uint32(chunk%fileBase))
 	return a.state.Cached(a.key)
 }
 

@@ -85,7 +85,7 @@ var causeCases = []causeCase{
 			exec(t, db, "insert into t(b) select zeroblob(2000) from generate_series(1, 20)")
 			long := make([]byte, chunkSize+1)
 			for i := range uint32(10) {
-				if err := r.actor.Put(t.Context(), actorstore.AppendFileChunk(nil, actorstore.FileMain, i+1), long); err != nil {
+				if err := r.actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, i+1), long); err != nil {
 					t.Fatal(err)
 				}
 			}

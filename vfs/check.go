@@ -142,7 +142,7 @@ func (c *checker) survey(start, end []byte) iter.Seq2[actorstore.Entry, error] {
 // files checks all files that there are.
 func (c *checker) files() error {
 	main, journal, err := c.database()
-	log := tagged(actorstore.FileWAL)
+	log := tagged(c.r.Layout(), actorstore.FileWAL)
 	if err == nil {
 		err = c.load(log)
 	}
@@ -155,7 +155,7 @@ func (c *checker) files() error {
 			return err
 		}
 	}
-	if err := c.unread(tagged(actorstore.FileSHM)); err != nil {
+	if err := c.unread(tagged(c.r.Layout(), actorstore.FileSHM)); err != nil {
 		return err
 	}
 	return c.oldFiles(main, journal)
@@ -165,7 +165,7 @@ func (c *checker) files() error {
 // today's keys, unless only the older form has a main file. What is rewritten is so
 // chunk by chunk, and its size record last.
 func (c *checker) database() (main, journal *keyedFile, err error) {
-	main, journal = tagged(actorstore.FileMain), tagged(actorstore.FileJournal)
+	main, journal = tagged(c.r.Layout(), actorstore.FileMain), tagged(c.r.Layout(), actorstore.FileJournal)
 	if err := errors.Join(c.load(main), c.load(journal)); err != nil {
 		return nil, nil, err
 	}
@@ -193,12 +193,12 @@ func (c *checker) database() (main, journal *keyedFile, err error) {
 // nobody knows which is the database, and none is opened.
 func (c *checker) onlyOld() (*keyedFile, error) {
 	var only *keyedFile
-	start, end := actorstore.NamedFileMetas()
+	start, end := c.r.Layout().NamedFileMetas()
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return nil, err
 		}
-		if f, ok := oldFileOf(e.Key); ok && f.tag == actorstore.FileMain {
+		if f, ok := oldFileOf(c.r.Layout(), e.Key); ok && f.tag == actorstore.FileMain {
 			if only != nil {
 				return nil, nil
 			}
@@ -211,12 +211,12 @@ func (c *checker) onlyOld() (*keyedFile, error) {
 // oldFiles checks the files of the older form but for those of the database: those with
 // a size record, and those that have only chunks.
 func (c *checker) oldFiles(main, journal *keyedFile) error {
-	start, end := actorstore.NamedFileMetas()
+	start, end := c.r.Layout().NamedFileMetas()
 	for e, err := range c.survey(start, end) {
 		if err != nil {
 			return err
 		}
-		f, ok := oldFileOf(e.Key)
+		f, ok := oldFileOf(c.r.Layout(), e.Key)
 		if !ok || main.old && f.name == main.name || journal.old && f.name == journal.name {
 			continue
 		}
@@ -229,8 +229,8 @@ func (c *checker) oldFiles(main, journal *keyedFile) error {
 			return err
 		}
 	}
-	from, _ := actorstore.FileChunks(actorstore.FileSHM+1, 0)
-	for from = from[:3]; ; {
+	_, from := c.r.Layout().FileChunks(actorstore.FileSHM, 0)
+	for {
 		f, err := c.nextOld(from)
 		if f == nil || err != nil {
 			return err
@@ -250,13 +250,13 @@ func (c *checker) oldFiles(main, journal *keyedFile) error {
 // nextOld returns the file of the first chunk of the older form from the key from on,
 // nil if there is none.
 func (c *checker) nextOld(from []byte) (*keyedFile, error) {
-	_, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	_, end := c.r.Layout().Range(actorstore.NamespaceSQLite)
 	for e, err := range c.survey(from, end) {
 		if err != nil {
 			return nil, err
 		}
-		if name, _, ok := actorstore.ParseNamedFileChunk(e.Key); ok {
-			return oldFile(name), nil
+		if name, _, ok := c.r.Layout().ParseNamedFileChunk(e.Key); ok {
+			return oldFile(c.r.Layout(), name), nil
 		}
 	}
 	return nil, nil

@@ -35,7 +35,7 @@ func ExampleCheck() {
 	if err := db.Close(); err != nil {
 		log.Fatal(err)
 	}
-	lost, extra := actorstore.AppendFileChunk(nil, actorstore.FileMain, 2), actorstore.AppendFileChunk(nil, actorstore.FileMain, 9)
+	lost, extra := actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 2), actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 9)
 	if err := actor.Delete(ctx, lost); err != nil {
 		log.Fatal(err)
 	}

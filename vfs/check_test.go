@@ -73,20 +73,20 @@ type planter struct {
 }
 
 func (p *planter) meta(tag actorstore.FileTag, size int64) {
-	p.Put(actorstore.AppendFileMeta(nil, tag), appendMeta(nil, size))
+	p.Put(layout.AppendFileMeta(nil, tag), appendMeta(nil, size))
 }
 
 func (p *planter) chunk(tag actorstore.FileTag, i uint32, n int, with byte) {
-	p.Put(actorstore.AppendFileChunk(nil, tag, i), bytes.Repeat([]byte{with}, n))
+	p.Put(layout.AppendFileChunk(nil, tag, i), bytes.Repeat([]byte{with}, n))
 }
 
 func (p *planter) lose(i uint32) {
-	p.Delete(actorstore.AppendFileChunk(nil, actorstore.FileMain, i))
+	p.Delete(layout.AppendFileChunk(nil, actorstore.FileMain, i))
 }
 
 func (p *planter) loseAll() {
-	p.Delete(actorstore.AppendFileMeta(nil, actorstore.FileMain))
-	p.DeleteRange(actorstore.FileChunks(actorstore.FileMain, 0))
+	p.Delete(layout.AppendFileMeta(nil, actorstore.FileMain))
+	p.DeleteRange(layout.FileChunks(actorstore.FileMain, 0))
 }
 
 const (
@@ -109,15 +109,17 @@ var plants = []struct {
 }{
 	{"nothing", func(*planter) {}, nil},
 
-	{"size record of bad BARE", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, main), []byte{1, 0, 7}) },
+	{"size record of bad BARE", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), []byte{1, 0, 7}) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: "}},
-	{"size record of no bytes", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, main), nil) },
+	{"size record of no bytes", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), nil) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: "}},
-	{"size record with bytes behind", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, main), append(appendMeta(nil, 4096), 0)) },
+	{"size record with bytes behind", func(p *planter) {
+		p.Put(layout.AppendFileMeta(nil, main), append(appendMeta(nil, 4096), 0))
+	},
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: "}},
-	{"size record of version 0", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, main), make([]byte, metaSize)) },
+	{"size record of version 0", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), make([]byte, metaSize)) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata of version 0"}},
-	{"size record of a newer version", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, main), []byte{2, 0}) },
+	{"size record of a newer version", func(p *planter) { p.Put(layout.AppendFileMeta(nil, main), []byte{2, 0}) },
 		[]string{"sqlite/metadata/main: it is of version 2, known are versions up to 1"}},
 	{"impossible size", func(p *planter) { p.meta(main, math.MaxInt64) },
 		[]string{"sqlite/metadata/main: it can't be read: vfs: file metadata: size 9223372036854775807 is over"}},
@@ -135,11 +137,11 @@ var plants = []struct {
 	{"first chunk missing", func(p *planter) { p.lose(0) }, []string{"sqlite/chunks/main/0: " + missed}},
 	{"first chunks missing", func(p *planter) { p.lose(0); p.lose(1) }, []string{"sqlite/chunks/main/0: " + missed}},
 	{"last chunk missing", func(p *planter) { p.lose(uint32(chunkCount(p.size) - 1)) }, []string{"sqlite/chunks/main/"}},
-	{"all chunks missing", func(p *planter) { p.DeleteRange(actorstore.FileChunks(main, 0)) }, []string{"sqlite/chunks/main/0: " + missed}},
+	{"all chunks missing", func(p *planter) { p.DeleteRange(layout.FileChunks(main, 0)) }, []string{"sqlite/chunks/main/0: " + missed}},
 	{"size too large", func(p *planter) { p.meta(main, 1<<43) }, []string{"sqlite/chunks/main/"}},
 	{"size as large as can be", func(p *planter) { p.meta(main, maxFileSize) }, []string{"sqlite/chunks/main/"}},
 
-	{"chunks without a size record", func(p *planter) { p.Delete(actorstore.AppendFileMeta(nil, main)) },
+	{"chunks without a size record", func(p *planter) { p.Delete(layout.AppendFileMeta(nil, main)) },
 		[]string{"sqlite/chunks/main/0: " + sized}},
 	{"nothing of the database", func(p *planter) { p.loseAll() }, nil},
 	{"journal's chunks without a size record", func(p *planter) { p.chunk(jrnl, 0, 100, 1) },
@@ -153,7 +155,7 @@ var plants = []struct {
 	{"journal of an empty database", func(p *planter) { p.loseAll(); p.meta(jrnl, 100); p.chunk(jrnl, 0, 100, 1) },
 		[]string{"harmless: sqlite/metadata/journal: " + over}},
 	{"journal of a database without a size record", func(p *planter) {
-		p.Delete(actorstore.AppendFileMeta(nil, main))
+		p.Delete(layout.AppendFileMeta(nil, main))
 		p.meta(jrnl, 100)
 		p.chunk(jrnl, 0, 100, 1)
 	}, []string{"sqlite/chunks/main/0: " + sized, "harmless: sqlite/metadata/journal: " + over}},
@@ -175,7 +177,7 @@ var plants = []struct {
 		[]string{"harmless: sqlite/chunks/wal/7: " + beyond}},
 	{"log without a size record", func(p *planter) { p.chunk(wal, 0, 5, 1) },
 		[]string{"harmless: sqlite/chunks/wal/0: chunks without a size record"}},
-	{"log with a broken size record", func(p *planter) { p.Put(actorstore.AppendFileMeta(nil, wal), []byte{1, 0, 1}) },
+	{"log with a broken size record", func(p *planter) { p.Put(layout.AppendFileMeta(nil, wal), []byte{1, 0, 1}) },
 		[]string{"sqlite/metadata/wal: it can't be read"}},
 	{"WAL index without a size record", func(p *planter) { p.chunk(shm, 0, 5, 1); p.chunk(shm, 7, 5, 1) },
 		[]string{"sqlite/metadata/shm: there is a shm file, which nothing here reads or writes"}},
@@ -185,7 +187,7 @@ var plants = []struct {
 		page := make([]byte, 4096)
 		copy(page, headerMagic)
 		page[16], page[18], page[19], page[31] = 16, 1, 1, 32
-		p.Put(actorstore.AppendFileChunk(nil, main, 0), page)
+		p.Put(layout.AppendFileChunk(nil, main, 0), page)
 	}, []string{"sqlite: SQLite refuses it: sqlite3: "}},
 	{"encrypted", func(p *planter) { p.chunk(main, 0, 4096, 1); p.lose(3) }, nil},
 	{"encrypted without a beginning", func(p *planter) { p.lose(0) }, []string{"sqlite/chunks/main/0: " + missed}},
@@ -225,7 +227,7 @@ func plantedStore(t testing.TB, now func() time.Time) (*actorstore.Store, *actor
 // plant commits what the function stages.
 func plant(t testing.TB, a *actorstore.Actor, f func(p *planter)) {
 	t.Helper()
-	record, err := a.Get(t.Context(), actorstore.AppendFileMeta(nil, main), nil)
+	record, err := a.Get(t.Context(), layout.AppendFileMeta(nil, main), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +275,7 @@ func TestCheckFilesOnly(t *testing.T) {
 // its loss is known for what it is, and nothing is removed.
 func TestCheckLostRecord(t *testing.T) {
 	store, actor, _ := plantedStore(t, nil)
-	plant(t, actor, func(p *planter) { p.Delete(actorstore.AppendFileMeta(nil, main)) })
+	plant(t, actor, func(p *planter) { p.Delete(layout.AppendFileMeta(nil, main)) })
 	compareFindings(t, checkView(t, store, actor.ID(), nil),
 		[]string{"sqlite/chunks/main/0: chunks without a size record, 32 in all: the record is lost"})
 	used := actor.Used()
@@ -286,7 +288,7 @@ func TestCheckLostRecord(t *testing.T) {
 // look then.
 func TestCheckDamagedRows(t *testing.T) {
 	for _, key := range [][]byte{
-		actorstore.AppendFileChunk(nil, main, 3), actorstore.AppendFileMeta(nil, main), actorstore.AppendFileChunk(nil, main, 0),
+		layout.AppendFileChunk(nil, main, 3), layout.AppendFileMeta(nil, main), layout.AppendFileChunk(nil, main, 0),
 	} {
 		store, actor, eng := plantedStore(t, nil)
 		var row []byte // METADATA is the last row of its key
@@ -356,8 +358,8 @@ func TestCheckFails(t *testing.T) {
 		p.lose(3)
 		p.chunk(jrnl, 0, 1, 1)
 		p.chunk(shm, 0, 1, 1)
-		p.Put(actorstore.AppendNamedFileMeta(nil, "a-journal"), appendMeta(nil, 7))
-		p.Put(actorstore.AppendNamedFileChunk(nil, "b", 1), nil)
+		p.Put(layout.AppendNamedFileMeta(nil, "a-journal"), appendMeta(nil, 7))
+		p.Put(layout.AppendNamedFileChunk(nil, "b", 1), nil)
 	})
 	snap, err := actor.Snapshot(t.Context())
 	if err != nil {

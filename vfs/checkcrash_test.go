@@ -130,10 +130,10 @@ func FuzzCheck(f *testing.F) {
 			t.Fatal(err)
 		}
 		var b batch.Batch
-		b.Put(actorstore.AppendFileMeta(nil, main), appendMeta(nil, 8*chunkSize))
+		b.Put(layout.AppendFileMeta(nil, main), appendMeta(nil, 8*chunkSize))
 		for i := range uint32(8) {
 			if i != 5 || !hole {
-				b.Put(actorstore.AppendFileChunk(nil, main, i), page1(4096, 2))
+				b.Put(layout.AppendFileChunk(nil, main, i), page1(4096, 2))
 			}
 		}
 		b.Put(append([]byte{actorstore.NamespaceSQLite}, suffix...), value)

@@ -15,7 +15,7 @@ import (
 // missing returns the numbers of the chunks that the main file doesn't have.
 func missing(t testing.TB, a *actorstore.Actor) (holes []uint32, count int64) {
 	t.Helper()
-	f := tagged(main)
+	f := tagged(layout, main)
 	snap, err := a.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestCheckFreePages(t *testing.T) {
 				if slices.Contains(holes, i) {
 					continue
 				}
-				key := actorstore.AppendFileChunk(nil, main, i)
+				key := layout.AppendFileChunk(nil, main, i)
 				v, err := r.actor.Get(t.Context(), key, nil)
 				if err != nil {
 					t.Fatal(err)

@@ -10,9 +10,10 @@ import (
 
 // A keyedFile is a file as its keys say it: by tag or, in the older form, by name.
 type keyedFile struct {
-	tag  actorstore.FileTag
-	old  bool   // the older form: by name, whose end says the tag
-	name string // of the older form
+	layout actorstore.Layout
+	tag    actorstore.FileTag
+	old    bool   // the older form: by name, whose end says the tag
+	name   string // of the older form
 
 	// moved is the file in today's form, if f is being rewritten to that: each
 	// chunk is under one of the two keys, and counts under today's if under both.
@@ -25,11 +26,13 @@ type keyedFile struct {
 }
 
 // tagged returns the file of a tag.
-func tagged(tag actorstore.FileTag) *keyedFile { return &keyedFile{tag: tag} }
+func tagged(l actorstore.Layout, tag actorstore.FileTag) *keyedFile {
+	return &keyedFile{layout: l, tag: tag}
+}
 
 // oldFile returns the file of a name.
-func oldFile(name string) *keyedFile {
-	f := &keyedFile{old: true, name: name}
+func oldFile(l actorstore.Layout, name string) *keyedFile {
+	f := &keyedFile{layout: l, old: true, name: name}
 	for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
 		if strings.HasSuffix(name, namedSuffixes[tag]) {
 			f.tag = tag
@@ -41,33 +44,33 @@ func oldFile(name string) *keyedFile {
 // sibling returns another file of the same database.
 func (f *keyedFile) sibling(tag actorstore.FileTag) *keyedFile {
 	if !f.old {
-		return tagged(tag)
+		return tagged(f.layout, tag)
 	}
-	return &keyedFile{tag: tag, old: true, name: strings.TrimSuffix(f.name, namedSuffixes[f.tag]) + namedSuffixes[tag]}
+	return &keyedFile{layout: f.layout, tag: tag, old: true, name: strings.TrimSuffix(f.name, namedSuffixes[f.tag]) + namedSuffixes[tag]}
 }
 
 // appendMeta appends the key of the size record.
 func (f *keyedFile) appendMeta(dst []byte) []byte {
 	if f.old {
-		return actorstore.AppendNamedFileMeta(dst, f.name)
+		return f.layout.AppendNamedFileMeta(dst, f.name)
 	}
-	return actorstore.AppendFileMeta(dst, f.tag)
+	return f.layout.AppendFileMeta(dst, f.tag)
 }
 
 // appendChunk appends the key of chunk i.
 func (f *keyedFile) appendChunk(dst []byte, i uint32) []byte {
 	if f.old {
-		return actorstore.AppendNamedFileChunk(dst, f.name, i)
+		return f.layout.AppendNamedFileChunk(dst, f.name, i)
 	}
-	return actorstore.AppendFileChunk(dst, f.tag, i)
+	return f.layout.AppendFileChunk(dst, f.tag, i)
 }
 
 // chunks returns the half-open range in which the chunks from number from on lie.
 func (f *keyedFile) chunks(from uint32) (start, end []byte) {
 	if !f.old {
-		return actorstore.FileChunks(f.tag, from)
+		return f.layout.FileChunks(f.tag, from)
 	}
-	_, end = actorstore.NamedFileChunks(f.name)
+	_, end = f.layout.NamedFileChunks(f.name)
 	return f.appendChunk(nil, from), end
 }
 
@@ -82,7 +85,7 @@ func (f *keyedFile) number(key []byte) (i uint32, ok bool) {
 }
 
 // oldFileOf returns the file whose size record of the older form key is.
-func oldFileOf(key []byte) (*keyedFile, bool) {
-	f := oldFile(string(key[2:]))
-	return f, f.name != "" && strings.IndexByte(f.name, 0) < 0
+func oldFileOf(l actorstore.Layout, key []byte) (*keyedFile, bool) {
+	name, ok := strings.CutPrefix(string(key), string(l.AppendNamedFileMeta(nil, "")))
+	return oldFile(l, name), ok && name != "" && strings.IndexByte(name, 0) < 0
 }

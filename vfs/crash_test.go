@@ -247,7 +247,7 @@ func openRig(t *testing.T, engine kv.Engine, limits batch.Limits) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	actor, err := store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Force: true})
+	actor, err := store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Force: true, Layout: layout})
 	if err != nil {
 		t.Fatal(err)
 	}

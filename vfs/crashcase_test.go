@@ -166,8 +166,8 @@ var metadataEnd = tuple.AppendUint(nil, 44)
 // fileMark tells the rows of one of a database's files: they hold the beginning of
 // its keys, escaped.
 func fileMark(tag actorstore.FileTag) func(row []byte) bool {
-	chunk := tuple.AppendBytes(nil, actorstore.AppendFileChunk(nil, tag, 0)[:3])
-	meta := tuple.AppendBytes(nil, actorstore.AppendFileMeta(nil, tag))
+	chunk := tuple.AppendBytes(nil, layout.AppendFileChunk(nil, tag, 0)[:len(layout.Prefix(actorstore.NamespaceSQLite))+2])
+	meta := tuple.AppendBytes(nil, layout.AppendFileMeta(nil, tag))
 	return func(row []byte) bool {
 		return bytes.Contains(row, chunk[:len(chunk)-1]) || bytes.Contains(row, meta)
 	}

@@ -249,7 +249,7 @@ func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunke
 	if over {
 		from = 0
 		if f.stored >= 0 {
-			b.Delete(actorstore.AppendFileMeta(nil, f.tag))
+			b.Delete(f.layout().AppendFileMeta(nil, f.tag))
 		}
 	}
 	return db.collectChunks(ctx, b, f, from)
@@ -261,7 +261,7 @@ func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunke
 	if from >= maxChunks {
 		return nil
 	}
-	start, end := actorstore.FileChunks(f.tag, uint32(from))
+	start, end := f.layout().FileChunks(f.tag, uint32(from))
 	return collectRange(ctx, b, db.source, start, end)
 }
 

@@ -307,13 +307,13 @@ func TestExportHole(t *testing.T) {
 	put := func(i uint32, last byte) {
 		p := bytes.Clone(page)
 		p[chunkSize-1] = last
-		b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, i), p)
+		b.Put(layout.AppendFileChunk(nil, actorstore.FileMain, i), p)
 	}
 	put(0, 1)
 	clear(page)
 	put(lockPage/chunkSize-1, 2)
 	put(lockPage/chunkSize+1, 3)
-	b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, lockPage+2*chunkSize))
+	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, lockPage+2*chunkSize))
 	if err := r.actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

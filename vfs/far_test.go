@@ -67,7 +67,7 @@ func (r *farRig) start(t testing.TB) {
 	}
 	r.store = store
 	r.engine.Reset()
-	if r.actor, err = store.Actor(t.Context(), farID, nil); err != nil {
+	if r.actor, err = store.Actor(t.Context(), farID, &actorstore.ActorOptions{Layout: layout}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -127,14 +127,16 @@ func TestFarOpenFails(t *testing.T) {
 // TestFarLeftovers finds what a crash left: later than on a near engine, and before
 // anything is written beside it.
 func TestFarLeftovers(t *testing.T) {
-	chunk := func(tag actorstore.FileTag, i uint32) []byte { return actorstore.AppendFileChunk(nil, tag, i) }
+	chunk := func(tag actorstore.FileTag, i uint32) []byte {
+		return layout.AppendFileChunk(nil, tag, i)
+	}
 	for name, keys := range map[string][][]byte{
 		"nothing":           nil,
 		"beyond the end":    {chunk(actorstore.FileMain, 1000), chunk(actorstore.FileMain, 2000)},
 		"of a journal":      {chunk(actorstore.FileJournal, 0), chunk(actorstore.FileJournal, 9)},
 		"of a log":          {chunk(actorstore.FileWAL, 3)},
-		"of the older form": {actorstore.AppendNamedFileChunk(nil, "a.db", 3)},
-		"of all":            {chunk(actorstore.FileMain, 1000), chunk(actorstore.FileJournal, 0), chunk(actorstore.FileWAL, 0), actorstore.AppendNamedFileChunk(nil, "a.db", 3)},
+		"of the older form": {layout.AppendNamedFileChunk(nil, "a.db", 3)},
+		"of all":            {chunk(actorstore.FileMain, 1000), chunk(actorstore.FileJournal, 0), chunk(actorstore.FileWAL, 0), layout.AppendNamedFileChunk(nil, "a.db", 3)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newFarRig(t)

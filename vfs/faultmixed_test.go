@@ -243,7 +243,7 @@ func (m *mixed) reopen(t *testing.T, kind faultKind, where string) {
 		t.Errorf("%s: %v", where, err)
 	}
 	var err error
-	if m.rig.actor, err = m.rig.store.Named(t.Context(), "lobby", nil); err != nil {
+	if m.rig.actor, err = m.rig.store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		t.Fatalf("%s: %v", where, err)
 	}
 	want, got := kv.OutcomeApplied, kv.OutcomeUnknown

@@ -231,7 +231,7 @@ func (h *handle) readPinned(r actorstore.Reader, v *view, b []byte, off int64) (
 		pos := off + int64(n)
 		i, at := uint32(pos/chunkSize), int(pos%chunkSize)
 		want := min(len(b)-n, chunkSize-at, int(min(v.size-pos, chunkSize)))
-		h.key = actorstore.AppendFileChunk(h.key[:0], actorstore.FileMain, i)
+		h.key = r.Layout().AppendFileChunk(h.key[:0], actorstore.FileMain, i)
 		got, err := readChunk(h.ctx, r, h.key, b[n:n+want], at, &h.scratch)
 		if err != nil {
 			return n, err

@@ -172,7 +172,7 @@ func TestStaleSize(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	first := actorstore.AppendFileChunk(nil, actorstore.FileMain, 0)
+	first := layout.AppendFileChunk(nil, actorstore.FileMain, 0)
 	page, err := r.actor.Get(t.Context(), first, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestLockBytePage(t *testing.T) {
 	}
 	// A database of nearly 1 GiB, most of which is holes.
 	const pages = lockChunk - 8
-	first := actorstore.AppendFileChunk(nil, actorstore.FileMain, 0)
+	first := layout.AppendFileChunk(nil, actorstore.FileMain, 0)
 	page, err := r.actor.Get(t.Context(), first, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestLockBytePage(t *testing.T) {
 	copy(page[headerVersionOf:headerVersionOf+4], page[headerCounter:])
 	var b batch.Batch
 	b.Put(first, page)
-	b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, pages*chunkSize))
+	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, pages*chunkSize))
 	if err := r.actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestLockBytePage(t *testing.T) {
 	if n := one[int](t, db, "PRAGMA page_count"); n <= lockChunk+4 {
 		t.Fatalf("%d pages: the file does not reach over the lock-byte page", n)
 	}
-	if _, err := r.actor.Get(t.Context(), actorstore.AppendFileChunk(nil, actorstore.FileMain, lockChunk), nil); !errors.Is(err, actorstore.ErrNotFound) {
+	if _, err := r.actor.Get(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, lockChunk), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("the lock-byte page is stored: %v", err)
 	}
 	want := "abcdefghijklmnopqrst"
@@ -270,7 +270,7 @@ func TestDelete(t *testing.T) {
 	exec(t, db, table)
 	exec(t, db, fill)
 	durable := 0
-	meta := actorstore.AppendFileMeta(nil, actorstore.FileJournal)
+	meta := layout.AppendFileMeta(nil, actorstore.FileJournal)
 	r.engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.AfterCommit && op.Commit.Durability == 0 {
 			durable++

@@ -367,7 +367,7 @@ func TestCloseInUse(t *testing.T) {
 // TestDamagedSize: a size record that can't be true costs no memory.
 func TestDamagedSize(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	key := actorstore.AppendFileMeta(nil, actorstore.FileMain)
+	key := layout.AppendFileMeta(nil, actorstore.FileMain)
 	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 1<<43)); err != nil {
 		t.Fatal(err)
 	}
@@ -409,8 +409,8 @@ func TestNullIO(t *testing.T) {
 func TestForeignTail(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	var b batch.Batch
-	b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, 0), bytes.Repeat([]byte("x"), chunkSize))
-	b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, 100))
+	b.Put(layout.AppendFileChunk(nil, actorstore.FileMain, 0), bytes.Repeat([]byte("x"), chunkSize))
+	b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, 100))
 	if err := r.actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}

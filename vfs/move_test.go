@@ -63,7 +63,7 @@ func TestMoveHotJournal(t *testing.T) {
 	for n := from; n < tp.len(); n++ {
 		source := tp.rebuild(t, nil, n)
 		r := openRig(t, source, batch.Limits{})
-		if ok, err := has(t.Context(), r.actor, actorstore.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+		if ok, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
 			t.Fatal(err)
 		} else if ok {
 			hot++
@@ -125,7 +125,7 @@ func wholeAndMoved(t *testing.T, tp *tape, limits batch.Limits, want []string, w
 		}
 		intact(t, db)
 	}
-	if hot, err := has(t.Context(), &namedReader{r.actor, "x"}, actorstore.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
+	if hot, err := has(t.Context(), &namedReader{r.actor, "x"}, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
 		t.Fatal(err)
 	} else if !hot { // a view can't roll back
 		pinned, err := r.store.View(t.Context(), r.actor.ID())
@@ -213,14 +213,14 @@ func TestNamedTorn(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	content := older(t, r, "x")
 	for i, chunk := range []uint32{0, 3, 5} {
-		v, err := r.actor.Get(t.Context(), actorstore.AppendNamedFileChunk(nil, "x", chunk), nil)
+		v, err := r.actor.Get(t.Context(), layout.AppendNamedFileChunk(nil, "x", chunk), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i == 2 {
 			v = nil // an empty one reads as none
 		}
-		if err := r.actor.Put(t.Context(), actorstore.AppendFileChunk(nil, actorstore.FileMain, chunk), v); err != nil {
+		if err := r.actor.Put(t.Context(), layout.AppendFileChunk(nil, actorstore.FileMain, chunk), v); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,7 +3,6 @@ package vfs
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,21 +32,14 @@ var namedSuffixes = [...]string{
 
 // namedKey returns the older key for which the tag-form key stands in the database
 // base.
-func namedKey(base string, key []byte) ([]byte, bool) {
-	if len(key) < 3 || int(key[2]) >= len(namedSuffixes) {
-		return nil, false
+func namedKey(l actorstore.Layout, base string, key []byte) ([]byte, bool) {
+	if tag, i, ok := l.ParseFileChunk(key); ok {
+		return l.AppendNamedFileChunk(nil, base+namedSuffixes[tag], i), true
 	}
-	name := base + namedSuffixes[key[2]]
-	tag := actorstore.FileTag(key[2])
-	if bytes.Equal(key, actorstore.AppendFileMeta(nil, tag)) {
-		return actorstore.AppendNamedFileMeta(nil, name), true
-	}
-	if len(key) != len(actorstore.AppendFileChunk(nil, tag, 0)) {
-		return nil, false
-	}
-	i := binary.BigEndian.Uint32(key[len(key)-4:])
-	if bytes.Equal(key, actorstore.AppendFileChunk(nil, tag, i)) {
-		return actorstore.AppendNamedFileChunk(nil, name, i), true
+	for tag, suffix := range namedSuffixes {
+		if bytes.Equal(key, l.AppendFileMeta(nil, actorstore.FileTag(tag))) {
+			return l.AppendNamedFileMeta(nil, base+suffix), true
+		}
 	}
 	return nil, false
 }
@@ -77,7 +69,7 @@ func (r *namedReader) Page(ctx context.Context, key, dst []byte) ([]byte, error)
 func (r *namedReader) either(ctx context.Context, key, dst []byte, read func(context.Context, []byte, []byte) ([]byte, error)) ([]byte, error) {
 	v, err := read(ctx, key, dst)
 	if errors.Is(err, actorstore.ErrNotFound) {
-		if old, ok := namedKey(r.base, key); ok {
+		if old, ok := namedKey(r.Layout(), r.base, key); ok {
 			return read(ctx, old, dst)
 		}
 	}
@@ -121,9 +113,10 @@ func (s *namedSnapshot) Close() error { return s.snapshot.Close() }
 // if there is none. What this package can't take over is ErrUnsupported.
 func findNamed(ctx context.Context, src source) (*namedSource, error) {
 	var base string
-	start, end := actorstore.NamedFileMetas()
+	layout := src.Layout()
+	start, end := layout.NamedFileMetas()
 	for e, err := range src.List(ctx, actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
-		name := strings.TrimPrefix(string(e.Key), string(end[:1])+"\x00")
+		name := strings.TrimPrefix(string(e.Key), string(layout.AppendNamedFileMeta(nil, "")))
 		switch {
 		case err != nil:
 			return nil, err
@@ -160,29 +153,29 @@ func isCompanion(name string) bool {
 // collect stages the removal of the journal, which is over or moved by now, and of
 // the main file's chunks from number from on.
 func (s *namedSource) collect(ctx context.Context, b *batch.Batch, from int64) error {
-	journal, main := s.file(actorstore.FileJournal), s.file(actorstore.FileMain)
-	there, err := has(ctx, s.source, actorstore.AppendNamedFileMeta(nil, journal))
+	layout, journal, main := s.Layout(), s.file(actorstore.FileJournal), s.file(actorstore.FileMain)
+	there, err := has(ctx, s.source, layout.AppendNamedFileMeta(nil, journal))
 	if err != nil {
 		return err
 	}
 	if there {
-		b.Delete(actorstore.AppendNamedFileMeta(nil, journal))
+		b.Delete(layout.AppendNamedFileMeta(nil, journal))
 	}
-	start, end := actorstore.NamedFileChunks(journal)
+	start, end := layout.NamedFileChunks(journal)
 	if err := collectRange(ctx, b, s.source, start, end); err != nil || from >= maxChunks {
 		return err
 	}
-	_, end = actorstore.NamedFileChunks(main)
-	return collectRange(ctx, b, s.source, actorstore.AppendNamedFileChunk(nil, main, uint32(from)), end)
+	_, end = layout.NamedFileChunks(main)
+	return collectRange(ctx, b, s.source, layout.AppendNamedFileChunk(nil, main, uint32(from)), end)
 }
 
 // collectNamed stages the removal of chunks of the older form that belong to no file:
 // those without a metadata record. A whole file beside a database of today's form
 // is left alone, and never read; somebody else wrote it.
 func collectNamed(ctx context.Context, b *batch.Batch, r actorstore.Reader) error {
-	from, _ := actorstore.FileChunks(actorstore.FileSHM+1, 0)
-	from = from[:3]
-	_, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	layout := r.Layout()
+	_, from := layout.FileChunks(actorstore.FileSHM, 0)
+	_, end := layout.Range(actorstore.NamespaceSQLite)
 	for from != nil {
 		var next []byte
 		for e, err := range r.List(ctx, actorstore.ListOptions{Start: from, End: end, Limit: 1, KeysOnly: true}) {
@@ -190,16 +183,16 @@ func collectNamed(ctx context.Context, b *batch.Batch, r actorstore.Reader) erro
 				return err
 			}
 			next = append(bytes.Clone(e.Key), 0)
-			name, _, ok := actorstore.ParseNamedFileChunk(e.Key)
+			name, _, ok := layout.ParseNamedFileChunk(e.Key)
 			if !ok {
 				continue
 			}
-			there, err := has(ctx, r, actorstore.AppendNamedFileMeta(nil, name))
+			there, err := has(ctx, r, layout.AppendNamedFileMeta(nil, name))
 			if err != nil {
 				return err
 			}
 			var start []byte
-			if start, next = actorstore.NamedFileChunks(name); !there {
+			if start, next = layout.NamedFileChunks(name); !there {
 				b.DeleteRange(start, next)
 			}
 		}

@@ -23,7 +23,7 @@ func rename(t testing.TB, a *actorstore.Actor, base string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, ok := namedKey(base, e.Key)
+		key, ok := namedKey(layout, base, e.Key)
 		if !ok {
 			t.Fatalf("%s has no older name", actorstore.Describe(e.Key))
 		}
@@ -116,10 +116,10 @@ func testNamed(t *testing.T, limits batch.Limits, base string) {
 	content := older(t, r, base)
 	r.reopen(t, limits)
 	put := func(name string, size int64) {
-		if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
+		if err := r.actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileChunk(nil, name, 0), make([]byte, 20)); err != nil {
+		if err := r.actor.Put(t.Context(), layout.AppendNamedFileChunk(nil, name, 0), make([]byte, 20)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,10 +188,10 @@ func TestNamedBounds(t *testing.T) {
 		}
 	}
 	ff := bytes.Repeat([]byte{0xff}, chunkSize)
-	put(actorstore.AppendNamedFileMeta(nil, "f"), appendMeta(nil, size))
-	put(actorstore.AppendNamedFileChunk(nil, "f", 0), ff[:10])
-	put(actorstore.AppendNamedFileChunk(nil, "f", 1), nil)
-	put(actorstore.AppendNamedFileChunk(nil, "f", 3), ff) // its end is beyond the file's
+	put(layout.AppendNamedFileMeta(nil, "f"), appendMeta(nil, size))
+	put(layout.AppendNamedFileChunk(nil, "f", 0), ff[:10])
+	put(layout.AppendNamedFileChunk(nil, "f", 1), nil)
+	put(layout.AppendNamedFileChunk(nil, "f", 3), ff) // its end is beyond the file's
 	want := make([]byte, size, size+2*chunkSize)
 	copy(want, ff[:10])
 	copy(want[3*chunkSize:], ff)
@@ -200,8 +200,8 @@ func TestNamedBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Beyond the end, written when the database was open: opening collects them.
-	put(actorstore.AppendNamedFileChunk(nil, "f", 4), ff)
-	put(actorstore.AppendNamedFileChunk(nil, "f", 1<<32-1), ff)
+	put(layout.AppendNamedFileChunk(nil, "f", 4), ff)
+	put(layout.AppendNamedFileChunk(nil, "f", 1<<32-1), ff)
 	check := func(when string) {
 		t.Helper()
 		got := make([]byte, len(want)+chunkSize)
@@ -243,7 +243,7 @@ func TestNamedRefused(t *testing.T) {
 	} {
 		r := newRig(t, batch.Limits{})
 		for name, size := range tt.files {
-			if err := r.actor.Put(t.Context(), actorstore.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
+			if err := r.actor.Put(t.Context(), layout.AppendNamedFileMeta(nil, name), appendMeta(nil, size)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -278,10 +278,10 @@ func TestNamedLeftover(t *testing.T) {
 	var b batch.Batch
 	for _, name := range []string{"gone", "gone-journal", "kept"} {
 		for i := range uint32(3) {
-			b.Put(actorstore.AppendNamedFileChunk(nil, name, i<<20), []byte("some"))
+			b.Put(layout.AppendNamedFileChunk(nil, name, i<<20), []byte("some"))
 		}
 	}
-	b.Put(actorstore.AppendNamedFileMeta(nil, "kept"), appendMeta(nil, 4096))
+	b.Put(layout.AppendNamedFileMeta(nil, "kept"), appendMeta(nil, 4096))
 	other := append([]byte{actorstore.NamespaceSQLite, 1}, "other\x01\x02\x03"...)
 	b.Put(other, []byte("of no known form"))
 	if err := r.actor.Commit(t.Context(), &b); err != nil {

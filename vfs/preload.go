@@ -59,17 +59,18 @@ func (db *database) preload(ctx context.Context) (quick bool, done func()) {
 	var runs []chunkRun
 	db.hints, runs = newHints(from.Hints())
 	r := &metaReader{source: db.source, metas: map[string][]byte{}}
-	r.start = actorstore.AppendFileMeta(nil, actorstore.FileMain)
-	_, r.end = actorstore.NamedFileMetas()
+	layout := db.source.Layout()
+	r.start = layout.AppendFileMeta(nil, actorstore.FileMain)
+	_, r.end = layout.NamedFileMetas()
 	each := func(e actorstore.Entry) error {
 		if bytes.Compare(e.Key, r.end) < 0 {
 			r.metas[string(e.Key)] = bytes.Clone(e.Value)
-		} else if _, i, ok := actorstore.ParseFileChunk(e.Key); ok {
+		} else if _, i, ok := layout.ParseFileChunk(e.Key); ok {
 			db.hints.fetched(int64(i), e.Value)
 		}
 		return nil
 	}
-	if err := from.Preload(ctx, hintedRanges(r.start, runs), each); err != nil {
+	if err := from.Preload(ctx, hintedRanges(layout, runs), each); err != nil {
 		return false, done
 	}
 	if !r.tidy(from.Seq()) {
@@ -97,11 +98,10 @@ func (r *metaReader) tidy(seq uint64) bool {
 	return ok && len(r.metas) == 1
 }
 
-// hintedRanges returns the ranges of keys to fetch: from the key start, of the first
-// metadata, to the first chunks, and the runs.
-func hintedRanges(start []byte, runs []chunkRun) []actorstore.KeyRange {
-	chunk := func(i int64) []byte { return appendChunkEnd(nil, actorstore.FileMain, i) }
-	ranges := []actorstore.KeyRange{{Start: start, End: chunk(firstChunks)}}
+// hintedRanges returns the ranges of keys to fetch: from the first metadata to the first chunks, and the runs.
+func hintedRanges(l actorstore.Layout, runs []chunkRun) []actorstore.KeyRange {
+	chunk := func(i int64) []byte { return appendChunkEnd(nil, l, actorstore.FileMain, i) }
+	ranges := []actorstore.KeyRange{{Start: l.AppendFileMeta(nil, actorstore.FileMain), End: chunk(firstChunks)}}
 	for _, r := range runs {
 		if r.from = max(r.from, firstChunks); r.from < r.to {
 			ranges = append(ranges, actorstore.KeyRange{Start: chunk(r.from), End: chunk(r.to)})
@@ -117,11 +117,11 @@ func (db *database) tidyLate(ctx context.Context) error {
 		return nil
 	}
 	from := chunkCount(max(db.main.stored, 0))
-	start, _ := actorstore.FileChunks(actorstore.FileJournal, 0)
+	start, _ := db.main.layout().FileChunks(actorstore.FileJournal, 0)
 	if from < maxChunks {
-		start, _ = actorstore.FileChunks(actorstore.FileMain, uint32(from))
+		start, _ = db.main.layout().FileChunks(actorstore.FileMain, uint32(from))
 	}
-	_, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	_, end := db.main.layout().Range(actorstore.NamespaceSQLite)
 	for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		if err == nil {
 			err = db.collectLate(ctx, from)

@@ -26,7 +26,7 @@ func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
 	hot := 0
 	for n := acks[0].after; n <= tp.len(); n++ {
 		r := openRig(t, tp.rebuild(t, nil, n), oneBatch)
-		found, err := has(t.Context(), r.actor, actorstore.AppendFileMeta(nil, actorstore.FileJournal))
+		found, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestRecoverLeavesEncrypted(t *testing.T) {
 	hotStores(t, func(build func() *tape, _ []string) {
 		tp := build()
 		r := openRig(t, tp, oneBatch)
-		key := actorstore.AppendFileChunk(nil, actorstore.FileJournal, 0)
+		key := layout.AppendFileChunk(nil, actorstore.FileJournal, 0)
 		chunk, err := r.actor.Get(t.Context(), key, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -28,10 +28,10 @@ func TestShortChunks(t *testing.T) {
 		} {
 			r := newRig(t, batch.Limits{})
 			var b batch.Batch
-			b.Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, size))
+			b.Put(layout.AppendFileMeta(nil, actorstore.FileMain), appendMeta(nil, size))
 			for i, chunk := range [][]byte{ff[:10], {}, ff[:chunkSize-1], nil, ff} {
 				if chunk != nil {
-					b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, uint32(i)), chunk)
+					b.Put(layout.AppendFileChunk(nil, actorstore.FileMain, uint32(i)), chunk)
 				}
 			}
 			if err := r.actor.Commit(t.Context(), &b); err != nil {
@@ -88,7 +88,7 @@ func TestShortChunksSQL(t *testing.T) {
 		}
 		var b batch.Batch
 		short := 0
-		start, end := actorstore.FileChunks(actorstore.FileMain, 0)
+		start, end := layout.FileChunks(actorstore.FileMain, 0)
 		for e, err := range r.actor.List(t.Context(), actorstore.ListOptions{Start: start, End: end}) {
 			if err != nil {
 				t.Fatal(err)

@@ -62,7 +62,7 @@ func (r *rig) reopen(t testing.TB, limits batch.Limits) {
 		t.Fatal(err)
 	}
 	r.store = store
-	if r.actor, err = store.Named(t.Context(), "lobby", nil); err != nil {
+	if r.actor, err = store.Named(t.Context(), "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		t.Fatal(err)
 	}
 	actor := r.actor

@@ -27,7 +27,7 @@ func storedFiles(t testing.TB, a *actorstore.Actor) map[actorstore.FileTag]int64
 	t.Helper()
 	files := map[actorstore.FileTag]int64{}
 	for tag := actorstore.FileMain; tag <= actorstore.FileSHM; tag++ {
-		record, err := a.Get(t.Context(), actorstore.AppendFileMeta(nil, tag), nil)
+		record, err := a.Get(t.Context(), layout.AppendFileMeta(nil, tag), nil)
 		if errors.Is(err, actorstore.ErrNotFound) {
 			continue
 		}

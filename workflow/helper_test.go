@@ -81,7 +81,7 @@ func (r *rig) tryOpen() (err error) {
 	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
 		return err
 	}
-	if r.actor, err = r.store.Named(ctx, "lobby", nil); err != nil {
+	if r.actor, err = r.store.Named(ctx, "lobby", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		return err
 	}
 	r.clock = alarm.New(nil)

@@ -105,7 +105,7 @@ var metadataRow, dataRow = []byte{0x15, 0x2c}, []byte{0x15, 0x04}
 
 // TestCheckFinds plants each kind of damage in one actor.
 func TestCheckFinds(t *testing.T) {
-	chunk := func(n uint32) []byte { return actorstore.AppendFileChunk(nil, actorstore.FileMain, n) }
+	chunk := func(n uint32) []byte { return actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, n) }
 	needle := []byte("\x04needle\x00\x00")
 	put := func(key, value []byte) func(*planter) {
 		return func(p *planter) {
@@ -144,7 +144,7 @@ func TestCheckFinds(t *testing.T) {
 		want     string // how the line begins
 		harmless bool
 	}{
-		{"chunks without metadata", remove(actorstore.AppendFileMeta(nil, actorstore.FileMain)), "music: sqlite/chunks/main/0: ", false},
+		{"chunks without metadata", remove(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain)), "music: sqlite/chunks/main/0: ", false},
 		{"missing DATA row", only(append(dataRow, 0x15, 0x01), clearRow), "music: user/needle: ", false},
 		{"missing METADATA row", only(metadataRow, clearRow), "music: user/needle: ", false},
 		{"extra DATA row", only(append(dataRow, 0x15, 0x02), func(e kv.Entry) []kv.Op {
@@ -156,13 +156,13 @@ func TestCheckFinds(t *testing.T) {
 		{"unknown namespace", edit(needle, func(e kv.Entry) []kv.Op {
 			return []kv.Op{kv.Clear(e.Key), kv.Set(bytes.Replace(e.Key, []byte("\x04needle"), []byte("\x77needle"), 1), e.Value)}
 		}), "music: unknown/", false},
-		{"bad size record", put(actorstore.AppendFileMeta(nil, actorstore.FileMain), []byte("bad")), "music: sqlite/metadata/main: ", false},
+		{"bad size record", put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), []byte("bad")), "music: sqlite/metadata/main: ", false},
 		{"missing chunk", remove(chunk(3)), "music: sqlite/chunks/main/3: ", false},
 		{"chunk beyond the size", put(chunk(5000), make([]byte, 4096)), "harmless: music: sqlite/chunks/main/5000: ", true},
 		{"chunk too large", put(chunk(2), make([]byte, 4097)), "music: sqlite/chunks/main/2: ", false},
 		{"a page of garbage", put(chunk(4), bytes.Repeat([]byte("garbage "), 512)), "music: sqlite: ", false},
-		{"orphan journal", put(actorstore.AppendFileChunk(nil, actorstore.FileJournal, 0), []byte("x")), "harmless: music: sqlite/chunks/journal/0: ", true},
-		{"a journal that is over", put(actorstore.AppendFileMeta(nil, actorstore.FileJournal), []byte{1, 0, 0, 2, 0, 0, 0, 0, 0, 0}), "harmless: music: sqlite/metadata/journal: ", true},
+		{"orphan journal", put(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileJournal, 0), []byte("x")), "harmless: music: sqlite/chunks/journal/0: ", true},
+		{"a journal that is over", put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileJournal), []byte{1, 0, 0, 2, 0, 0, 0, 0, 0, 0}), "harmless: music: sqlite/metadata/journal: ", true},
 		{"wrong used bytes", edit(idOf("music"), func(e kv.Entry) []kv.Op {
 			if !bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) || len(e.Value) < 40 || bytes.Contains(e.Value, idOf("music")) {
 				return nil
@@ -176,14 +176,14 @@ func TestCheckFinds(t *testing.T) {
 			}
 			return clearRow(e)
 		}), "music: head: it counts ", false},
-		{"a message that can't be read", put(actorstore.AppendQueueMessage(nil, 7), []byte{4, 0, 9}), "music: queue/messages/7: ", false},
-		{"messages without metadata", put(actorstore.AppendQueueMessage(nil, 7), emptyMessage), "music: queue/metadata: it is missing, and there are 1 messages", false},
-		{"queue metadata that can't be read", put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 9}), "music: queue/metadata: ", false},
+		{"a message that can't be read", put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), []byte{4, 0, 9}), "music: queue/messages/7: ", false},
+		{"messages without metadata", put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage), "music: queue/metadata: it is missing, and there are 1 messages", false},
+		{"queue metadata that can't be read", put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 9}), "music: queue/metadata: ", false},
 		{"a next id that was given", func(p *planter) {
-			put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})(p)
-			put(actorstore.AppendQueueMessage(nil, 7), emptyMessage)(p)
+			put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})(p)
+			put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage)(p)
 		}, "music: queue/metadata: the next id is 7, and 7 was given", false},
-		{"a wrong number of messages", put(actorstore.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
+		{"a wrong number of messages", put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
 			"harmless: music: queue/metadata: it counts 1 messages, and there are 0", true},
 		{"chunks of traces that are gone", func(p *planter) {
 			p.own(func(ctx context.Context, a *actorstore.Actor) error {
@@ -249,7 +249,7 @@ func TestCheckFinds(t *testing.T) {
 func TestCheckBrokenHead(t *testing.T) {
 	p := newPlanter(t)
 	p.own(func(ctx context.Context, a *actorstore.Actor) error {
-		return a.Delete(ctx, actorstore.AppendFileChunk(nil, actorstore.FileMain, 3))
+		return a.Delete(ctx, actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 3))
 	})
 	for _, name := range []string{"fine", "nameless"} {
 		p.rows(idOf(name), func(e kv.Entry) []kv.Op {
@@ -281,8 +281,8 @@ func TestCheckJSON(t *testing.T) {
 	p := newPlanter(t)
 	p.own(func(ctx context.Context, a *actorstore.Actor) error {
 		return errors.Join(
-			a.Delete(ctx, actorstore.AppendFileChunk(nil, actorstore.FileMain, 3)),
-			a.Put(ctx, actorstore.AppendFileChunk(nil, actorstore.FileMain, 5000), []byte("x")),
+			a.Delete(ctx, actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 3)),
+			a.Put(ctx, actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, 5000), []byte("x")),
 		)
 	})
 	for _, args := range [][]string{{p.dir}, {p.dir, "music"}} {

@@ -18,7 +18,7 @@ func TestQueueUnreadable(t *testing.T) {
 	must(t, "put", store, "shop", "k", "v")
 	must(t, "queue", "send", store, "shop", "order", "1")
 	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
-		return a.Put(context.Background(), actorstore.AppendQueueMessage(nil, 1), []byte{4, 0, 9})
+		return a.Put(context.Background(), actorstore.LayoutGreenroom.AppendQueueMessage(nil, 1), []byte{4, 0, 9})
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func newDrained(t *testing.T, n int) (store string) {
 		if err == nil {
 			_, err = q.Enqueue(ctx, queue.Send{Name: "delayed", Delay: time.Hour})
 		}
-		return errors.Join(err, q.Close(), a.Put(ctx, actorstore.AppendQueueMessage(nil, uint64(n+3)), []byte{4, 0, 9}))
+		return errors.Join(err, q.Close(), a.Put(ctx, actorstore.LayoutGreenroom.AppendQueueMessage(nil, uint64(n+3)), []byte{4, 0, 9}))
 	}
 	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error { return fill(t.Context(), a) })
 	if err != nil {

@@ -132,7 +132,7 @@ func cutOff(url, actor string, err error) error {
 
 // hasDatabase says whether there is a key of an SQLite file.
 func hasDatabase(ctx context.Context, r actorstore.Reader) (bool, error) {
-	start, end := actorstore.NamespaceRange(actorstore.NamespaceSQLite)
+	start, end := r.Layout().Range(actorstore.NamespaceSQLite)
 	for _, err := range r.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		return err == nil, err
 	}

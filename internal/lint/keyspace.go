@@ -46,7 +46,8 @@ func renderKeyspace(t *tree) string {
 	var b strings.Builder
 	b.WriteString("# Keyspace\n\n" +
 		"What is stored under which key. This page is put together from the `keys.go` files,\n" +
-		"which are the only ones that build keys; `go test ./internal/lint -update` writes it.\n")
+		"which are the only ones that build keys; `go test ./internal/lint -update` writes it.\n" +
+		"Keys of an actor are given in LayoutGreenroom; the section on `actorstore` says what differs in LayoutRivetKit.\n")
 	for _, p := range t.Packages {
 		for _, f := range p.Files {
 			if path.Base(f.Path) == "keys.go" {

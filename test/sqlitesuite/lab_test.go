@@ -180,9 +180,9 @@ func writeImage(ctx context.Context, a *actorstore.Actor, image []byte) error {
 	b := &batch.Batch{Mode: batch.Ordered}
 	for i := 0; i*chunkSize < len(image); i++ {
 		chunk := image[i*chunkSize : min(len(image), (i+1)*chunkSize)]
-		b.Put(actorstore.AppendFileChunk(nil, actorstore.FileMain, uint32(i)), chunk)
+		b.Put(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, uint32(i)), chunk)
 	}
 	size := binary.LittleEndian.AppendUint64([]byte{1, 0}, uint64(len(image))) // version 1, then the size
-	b.Final().Put(actorstore.AppendFileMeta(nil, actorstore.FileMain), size)
+	b.Final().Put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), size)
 	return a.Commit(ctx, b)
 }

@@ -159,7 +159,7 @@ func randomSnapshot(r random) *Snapshot {
 	if r.IntN(2) == 0 {
 		s.Error = &Failure{Name: "Error", Message: r.text(), Stack: r.text(), Metadata: cbor.Object{{Name: "code", Value: int64(7)}, {Name: "s", Value: "t"}}}
 	}
-	m := newMemory()
+	m := newMemory(layout)
 	for i := range r.IntN(10) {
 		rec, _ := m.put(Entry{ID: string(rune('A' + i)), Location: r.location(len(s.Names)), Kind: r.kind()})
 		if r.IntN(2) == 0 {
@@ -296,7 +296,7 @@ func FuzzParseKey(f *testing.F) {
 		f.Add(unhex(f, v.Hex))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, err := parseKey(b)
+		k, err := parseKey(layout, b)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
 				t.Error(err)
@@ -304,7 +304,7 @@ func FuzzParseKey(f *testing.F) {
 			return
 		}
 		if k.location != "" {
-			if again := appendEntryKey(nil, k.location); !bytes.Equal(again, b) {
+			if again := appendEntryKey(layout, nil, k.location); !bytes.Equal(again, b) {
 				t.Errorf("%x becomes %x", b, again)
 			}
 			parent, last, ok := k.location.Parent()

@@ -31,10 +31,10 @@ func (h *History) encode(e *Entry, dst []byte) ([]byte, error) {
 	e.Kind = kind
 	value := piece(dst, appendEntry(dst, e))
 	var buf [128]byte
-	if err := h.fitsAt(e.Location, appendEntryKey(buf[:0], e.Location), value); err != nil {
+	if err := h.fitsAt(e.Location, appendEntryKey(h.actor.Layout(), buf[:0], e.Location), value); err != nil {
 		return nil, err
 	}
-	return value, h.fitsAt(e.Location, appendMetadataKey(buf[:0], e.ID), nil)
+	return value, h.fitsAt(e.Location, appendMetadataKey(h.actor.Layout(), buf[:0], e.ID), nil)
 }
 
 // encodeMetadata does the same for metadata.
@@ -45,7 +45,7 @@ func (h *History) encodeMetadata(l Location, id string, m *Metadata, dst []byte)
 	m.Error, m.RollbackError = cleanText(m.Error), cleanText(m.RollbackError)
 	value := piece(dst, appendMetadata(dst, m))
 	var buf [64]byte
-	return value, h.fitsAt(l, appendMetadataKey(buf[:0], id), value)
+	return value, h.fitsAt(l, appendMetadataKey(h.actor.Layout(), buf[:0], id), value)
 }
 
 // piece returns what was appended to dst.

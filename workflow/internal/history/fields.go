@@ -72,7 +72,7 @@ func (tx *Tx) setValue(f field, v []byte) error {
 	if !tx.reset && tx.h.State() == Cancelled {
 		return fmt.Errorf("history: %s: %w", fieldNames[f], ErrCancelled)
 	}
-	if err := tx.h.fits(fieldNames[f], appendFieldKey(nil, f), v); err != nil {
+	if err := tx.h.fits(fieldNames[f], appendFieldKey(tx.h.actor.Layout(), nil, f), v); err != nil {
 		return err
 	}
 	tx.set[f], tx.values[f] = true, v

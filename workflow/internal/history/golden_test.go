@@ -241,7 +241,7 @@ func TestFieldsGolden(t *testing.T) {
 			tx := r.h.Begin()
 			switch what {
 			case "state":
-				key = appendFieldKey(nil, fieldState)
+				key = appendFieldKey(layout, nil, fieldState)
 				s, err := parseState(string(want))
 				if must(t, err); s == Pending { // is what nothing stored means
 					if s.String() != string(want) {
@@ -251,16 +251,16 @@ func TestFieldsGolden(t *testing.T) {
 				}
 				must(t, tx.SetState(s))
 			case "name":
-				key = appendNameKey(nil, 0)
+				key = appendNameKey(layout, nil, 0)
 				must(t, tx.Put(Entry{Location: r.at(string(want)), Kind: Step{}}))
 			case "output":
-				key = appendFieldKey(nil, fieldOutput)
+				key = appendFieldKey(layout, nil, fieldOutput)
 				must(t, tx.SetOutput(golden(t, v.Input)))
 			case "input":
-				key = appendFieldKey(nil, fieldInput)
+				key = appendFieldKey(layout, nil, fieldInput)
 				must(t, tx.SetInput(golden(t, v.Input)))
 			case "error":
-				key = appendFieldKey(nil, fieldError)
+				key = appendFieldKey(layout, nil, fieldError)
 				must(t, tx.SetError(goldenFailure(t, v.Input)))
 			default:
 				t.Fatalf("what is %q?", what)

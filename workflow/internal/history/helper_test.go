@@ -67,7 +67,7 @@ func (r *rig) open() (err error) {
 	if r.store, err = actorstore.Open(ctx, r.engine, &actorstore.Options{Limits: r.limits}); err != nil {
 		return err
 	}
-	if r.actor, err = r.store.Named(ctx, "order-1", nil); err != nil {
+	if r.actor, err = r.store.Named(ctx, "order-1", &actorstore.ActorOptions{Layout: layout}); err != nil {
 		return err
 	}
 	r.h, err = Open(ctx, r.actor, &r.opts)
@@ -176,7 +176,7 @@ func (r *rig) verify(where string) {
 	defer r.h.mu.RUnlock()
 	m := &r.h.m
 	used := int64(0)
-	for e, err := range r.actor.List(ctx, actorstore.ListOptions{Prefix: []byte{actorstore.NamespaceWorkflow}}) {
+	for e, err := range r.actor.List(ctx, actorstore.ListOptions{Prefix: []byte(layout.Prefix(actorstore.NamespaceWorkflow))}) {
 		must(r.t, err)
 		used += int64(len(e.Key) + 2 + len(e.Value))
 	}

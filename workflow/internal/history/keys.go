@@ -41,31 +41,33 @@ var fieldKeys = [fields]actorstore.WorkflowField{actorstore.WorkflowState, actor
 
 var fieldNames = [fields]string{"state", "output", "error", "input"}
 
-func appendNameKey(dst []byte, i NameIndex) []byte {
-	return actorstore.AppendWorkflowName(dst, uint32(i))
+func appendNameKey(l actorstore.Layout, dst []byte, i NameIndex) []byte {
+	return l.AppendWorkflowName(dst, uint32(i))
 }
 
-func appendEntryKey(dst []byte, l Location) []byte {
-	return actorstore.AppendWorkflowHistory(dst, string(l))
+func appendEntryKey(layout actorstore.Layout, dst []byte, at Location) []byte {
+	return layout.AppendWorkflowHistory(dst, string(at))
 }
 
-func appendFieldKey(dst []byte, f field) []byte {
-	return actorstore.AppendWorkflowField(dst, fieldKeys[f])
+func appendFieldKey(l actorstore.Layout, dst []byte, f field) []byte {
+	return l.AppendWorkflowField(dst, fieldKeys[f])
 }
 
-func appendMetadataKey(dst []byte, id string) []byte {
-	return actorstore.AppendWorkflowEntry(dst, id)
+func appendMetadataKey(l actorstore.Layout, dst []byte, id string) []byte {
+	return l.AppendWorkflowEntry(dst, id)
 }
 
 // partSize is the length of what all keys of a part begin with, in bytes.
-const partSize = 3
+func partSize(l actorstore.Layout) int { return len(l.Prefix(actorstore.NamespaceWorkflow)) + 2 }
 
 // entryKeySize is the length of the key of an entry in bytes.
-func entryKeySize(l Location) int { return partSize + len(l) }
+func entryKeySize(l actorstore.Layout, at Location) int { return partSize(l) + len(at) }
 
 // metadataKeySize is the length of the key of metadata in bytes: the id, two bytes around
 // it, and one for each NUL in it.
-func metadataKeySize(id string) int { return partSize + 2 + len(id) + strings.Count(id, "\x00") }
+func metadataKeySize(l actorstore.Layout, id string) int {
+	return partSize(l) + 2 + len(id) + strings.Count(id, "\x00")
+}
 
 // A parsedKey is the key of one of a workflow's values.
 type parsedKey struct {
@@ -77,8 +79,8 @@ type parsedKey struct {
 }
 
 // parseKey takes a key apart. One that no workflow has is errCorrupt.
-func parseKey(key []byte) (k parsedKey, err error) {
-	part, rest, ok := actorstore.ParseWorkflowKey(key)
+func parseKey(l actorstore.Layout, key []byte) (k parsedKey, err error) {
+	part, rest, ok := l.ParseWorkflowKey(key)
 	if k.part = part; !ok {
 		return k, errNoKey
 	}

@@ -77,7 +77,7 @@ func (tx *Tx) apply() (change Change) {
 	tx.dropOrphans()
 	change.FirstName = m.stored
 	for ; m.stored < p.names; m.stored++ {
-		m.count(len(appendNameKey(p.key[:0], m.stored)), absent, len(m.names[m.stored]))
+		m.count(len(appendNameKey(m.layout, p.key[:0], m.stored)), absent, len(m.names[m.stored]))
 	}
 	if tx.h.opts.Changed != nil {
 		change.Names = slices.Clone(m.names[change.FirstName:m.stored])
@@ -111,10 +111,10 @@ func (m *memory) landed(writes []write) {
 		rec := m.records[w.at]
 		switch {
 		case w.what == whatEntry:
-			m.count(entryKeySize(w.at), rec.size, len(w.value))
+			m.count(entryKeySize(m.layout, w.at), rec.size, len(w.value))
 			rec.size = len(w.value)
 		default:
-			m.count(metadataKeySize(w.id), rec.metaSize, len(w.value))
+			m.count(metadataKeySize(m.layout, w.id), rec.metaSize, len(w.value))
 			rec.metaSize = len(w.value)
 		}
 	}
@@ -147,7 +147,7 @@ func (tx *Tx) applyFields() {
 		if m.values[f] != nil {
 			size = len(m.values[f])
 		}
-		m.count(len(appendFieldKey(p.key[:0], f)), m.sizes[f], size)
+		m.count(len(appendFieldKey(m.layout, p.key[:0], f)), m.sizes[f], size)
 		m.sizes[f] = size
 	}
 }

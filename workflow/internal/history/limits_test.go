@@ -59,7 +59,7 @@ func TestValueLimit(t *testing.T) {
 func TestKeyLimit(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	l := Location("")
-	for len(appendEntryKey(nil, l)) < 2046 {
+	for len(appendEntryKey(layout, nil, l)) < 2046 {
 		l = l.Name(0)
 	}
 	_, err := r.h.Name("x")

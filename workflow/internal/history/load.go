@@ -22,8 +22,8 @@ type loader struct {
 
 // load reads everything, all of one state.
 func load(ctx context.Context, snap *actorstore.Snapshot) (*loader, error) {
-	l := &loader{memory: newMemory()}
-	next, end := actorstore.NamespaceRange(actorstore.NamespaceWorkflow)
+	l := &loader{memory: newMemory(snap.Layout())}
+	next, end := l.layout.Range(actorstore.NamespaceWorkflow)
 	for e, err := range snap.List(ctx, actorstore.ListOptions{Start: next, End: end}) {
 		if errors.Is(err, errCorrupt) {
 			return l, l.carefully(ctx, snap, next, end)
@@ -60,7 +60,7 @@ func (l *loader) found(key, value []byte, err error) {
 	l.bytes += int64(len(key) + batch.WrapperBytes + len(value))
 	var k parsedKey
 	if err == nil {
-		k, err = parseKey(key)
+		k, err = parseKey(l.layout, key)
 	}
 	if err == nil {
 		switch k.part {
@@ -121,7 +121,9 @@ func (l *loader) foundEntry(at Location, value []byte) error {
 }
 
 // describe returns the key of an entry in words.
-func (l *loader) describe(at Location) string { return actorstore.Describe(appendEntryKey(nil, at)) }
+func (l *loader) describe(at Location) string {
+	return actorstore.Describe(appendEntryKey(l.layout, nil, at))
+}
 
 func (l *loader) foundField(key actorstore.WorkflowField, value []byte) (err error) {
 	i := slices.Index(fieldKeys[:], key)

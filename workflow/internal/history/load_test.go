@@ -120,26 +120,26 @@ func TestDamage(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"an entry without a name", appendEntryKey(nil, root.Name(9)), entry("x", root.Name(9)), false, errCorrupt, "no name 9"},
-		{"an iteration of a loop without a name", appendEntryKey(nil, root.Name(0).Iteration(9, 1).Name(0)),
+		{"an entry without a name", appendEntryKey(layout, nil, root.Name(9)), entry("x", root.Name(9)), false, errCorrupt, "no name 9"},
+		{"an iteration of a loop without a name", appendEntryKey(layout, nil, root.Name(0).Iteration(9, 1).Name(0)),
 			entry("x", root.Name(0).Iteration(9, 1).Name(0)), false, errCorrupt, "no name 9"},
-		{"an entry at another place", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(0)), false, errCorrupt, "says that it is at"},
-		{"an id twice", appendEntryKey(nil, root.Name(1)), entry("first", root.Name(1)), false, errCorrupt, "has its id"},
-		{"an entry cut short", appendEntryKey(nil, root.Name(1)), entry("x", root.Name(1))[:9], false, errCorrupt, "malformed"},
-		{"an entry of a newer version", appendEntryKey(nil, root.Name(1)), []byte{2, 0}, false, errNewerFormat, "version 2"},
-		{"a key that is no location", appendEntryKey(nil, "\x02a\x00"), entry("x", ""), false, errCorrupt, "not a location"},
-		{"an entry at the root", appendEntryKey(nil, ""), entry("x", ""), false, errCorrupt, "not a key"},
+		{"an entry at another place", appendEntryKey(layout, nil, root.Name(1)), entry("x", root.Name(0)), false, errCorrupt, "says that it is at"},
+		{"an id twice", appendEntryKey(layout, nil, root.Name(1)), entry("first", root.Name(1)), false, errCorrupt, "has its id"},
+		{"an entry cut short", appendEntryKey(layout, nil, root.Name(1)), entry("x", root.Name(1))[:9], false, errCorrupt, "malformed"},
+		{"an entry of a newer version", appendEntryKey(layout, nil, root.Name(1)), []byte{2, 0}, false, errNewerFormat, "version 2"},
+		{"a key that is no location", appendEntryKey(layout, nil, "\x02a\x00"), entry("x", ""), false, errCorrupt, "not a location"},
+		{"an entry at the root", appendEntryKey(layout, nil, ""), entry("x", ""), false, errCorrupt, "not a key"},
 		{"an unknown part", []byte{7, 0x15, 0x05, 0x14}, nil, false, errCorrupt, "not a key"},
 		{"an unknown field", []byte{7, 0x15, 0x03, 0x15, 0x06}, nil, false, errCorrupt, "not a key"},
 		{"the version, which means nothing", []byte{7, 0x15, 0x03, 0x15, 0x04}, []byte("1"), false, nil, ""},
-		{"an unknown state", appendFieldKey(nil, fieldState), []byte("odd"), false, errCorrupt, `"odd"`},
-		{"an error that is none", appendFieldKey(nil, fieldError), []byte{0xf6}, false, errCorrupt, "not an error"},
-		{"a name behind a gap", appendNameKey(nil, 7), []byte("seven"), false, errCorrupt, "no name 3"},
-		{"a name twice", appendNameKey(nil, 3), []byte("a"), false, errCorrupt, "name 0"},
-		{"a name that is not UTF-8", appendNameKey(nil, 3), []byte{0xff}, false, errCorrupt, "UTF-8"},
-		{"metadata of nothing", appendMetadataKey(nil, "nobody"), metadata, true, errCorrupt, "no such entry"},
-		{"metadata cut short", appendMetadataKey(nil, "first"), metadata[:7], false, errCorrupt, "malformed"},
-		{"a key of metadata that is none", append(appendMetadataKey(nil, "a"), 0x14), metadata, false, errCorrupt, "not a key"},
+		{"an unknown state", appendFieldKey(layout, nil, fieldState), []byte("odd"), false, errCorrupt, `"odd"`},
+		{"an error that is none", appendFieldKey(layout, nil, fieldError), []byte{0xf6}, false, errCorrupt, "not an error"},
+		{"a name behind a gap", appendNameKey(layout, nil, 7), []byte("seven"), false, errCorrupt, "no name 3"},
+		{"a name twice", appendNameKey(layout, nil, 3), []byte("a"), false, errCorrupt, "name 0"},
+		{"a name that is not UTF-8", appendNameKey(layout, nil, 3), []byte{0xff}, false, errCorrupt, "UTF-8"},
+		{"metadata of nothing", appendMetadataKey(layout, nil, "nobody"), metadata, true, errCorrupt, "no such entry"},
+		{"metadata cut short", appendMetadataKey(layout, nil, "first"), metadata[:7], false, errCorrupt, "malformed"},
+		{"a key of metadata that is none", append(appendMetadataKey(layout, nil, "a"), 0x14), metadata, false, errCorrupt, "not a key"},
 	} {
 		r := newRig(t, Options{}, batch.Limits{})
 		r.commit(func(tx *Tx) {
@@ -186,8 +186,8 @@ func TestDamage(t *testing.T) {
 // Metadata that have lost their entry are counted, and taken by an entry of their id.
 func TestOrphans(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
-	must(t, r.actor.Put(ctx, appendMetadataKey(nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
-	must(t, r.actor.Put(ctx, appendMetadataKey(nil, "y"), appendMetadata(nil, &Metadata{Attempts: 4})))
+	must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, "x"), appendMetadata(nil, &Metadata{Attempts: 3})))
+	must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, "y"), appendMetadata(nil, &Metadata{Attempts: 4})))
 	r.reopen()
 	r.commit(func(tx *Tx) { must(t, tx.Put(Entry{ID: "x", Location: r.at("a"), Kind: Step{}})) })
 	if e, _ := r.h.Get(r.at("a")); e.Metadata == nil || e.Metadata.Attempts != 3 {
@@ -212,7 +212,7 @@ func TestOrphansGo(t *testing.T) {
 	r := newRig(t, Options{}, batch.Limits{})
 	for i := range 20 {
 		id := fmt.Sprint(i)
-		must(t, r.actor.Put(ctx, appendMetadataKey(nil, id), appendMetadata(nil, &Metadata{Attempts: 3, Error: &id})))
+		must(t, r.actor.Put(ctx, appendMetadataKey(layout, nil, id), appendMetadata(nil, &Metadata{Attempts: 3, Error: &id})))
 	}
 	r.reopen()
 	r.commit(func(*Tx) {}) // nothing to write
@@ -244,7 +244,7 @@ func TestDamagedRows(t *testing.T) {
 	})
 	r.h.Close()
 	r.h = nil
-	key := appendEntryKey(nil, Location("").Name(1))
+	key := appendEntryKey(layout, nil, Location("").Name(1))
 	var row []byte // of the data of that key
 	for e, err := range r.engine.Unwrap().Scan(ctx, kv.Range{End: []byte{0xff}}) {
 		must(t, err)

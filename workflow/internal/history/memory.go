@@ -3,6 +3,7 @@ package history
 import (
 	"slices"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -34,6 +35,8 @@ func prior(size int) batch.Prior {
 
 // A memory is a history as it is in memory.
 type memory struct {
+	layout actorstore.Layout // of the keys
+
 	names  []string
 	index  map[string]NameIndex
 	stored NameIndex // the names below it are stored
@@ -52,8 +55,8 @@ type memory struct {
 	bytes int64 // stored, as a quota counts them
 }
 
-func newMemory() memory {
-	m := memory{index: map[string]NameIndex{}, records: map[Location]*record{}, ids: map[string]Location{},
+func newMemory(l actorstore.Layout) memory {
+	m := memory{layout: l, index: map[string]NameIndex{}, records: map[Location]*record{}, ids: map[string]Location{},
 		orphans: map[string]orphan{}}
 	for f := range m.sizes {
 		m.sizes[f] = absent
@@ -108,7 +111,7 @@ func (m *memory) put(e Entry) (rec *record, gone *Entry) {
 
 // dropMetadata takes the metadata of a record off the count.
 func (m *memory) dropMetadata(rec *record) {
-	m.count(metadataKeySize(rec.ID), rec.metaSize, absent)
+	m.count(metadataKeySize(m.layout, rec.ID), rec.metaSize, absent)
 	rec.Metadata, rec.metaValue, rec.metaSize = nil, nil, absent
 }
 
@@ -122,7 +125,7 @@ func (m *memory) remove(s span) []*record {
 	for _, l := range m.order[from:to] {
 		rec := m.records[l]
 		e := rec.Entry
-		m.count(entryKeySize(l), rec.size, absent)
+		m.count(entryKeySize(m.layout, l), rec.size, absent)
 		m.dropMetadata(rec)
 		delete(m.ids, rec.ID)
 		delete(m.records, l)

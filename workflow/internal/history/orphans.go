@@ -3,7 +3,6 @@ package history
 import (
 	"slices"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -40,7 +39,7 @@ func (tx *Tx) stageOrphans(b *batch.Batch) {
 		if m.lost = m.lost[1:]; ok {
 			delete(m.orphans, id)
 			p.orphans = append(p.orphans, lostOrphan{id, o})
-			p.key = actorstore.AppendWorkflowEntry(p.key[:0], id)
+			p.key = appendMetadataKey(p.layout, p.key[:0], id)
 			b.DeletePrior(p.key, batch.Stored(o.size))
 		}
 	}
@@ -57,7 +56,7 @@ type lostOrphan struct {
 // +checklocks:tx.h.mu
 func (tx *Tx) dropOrphans() {
 	for _, o := range tx.plan.orphans {
-		tx.h.m.count(metadataKeySize(o.id), o.size, absent)
+		tx.h.m.count(metadataKeySize(tx.h.m.layout, o.id), o.size, absent)
 	}
 	tx.plan.orphans = nil
 }
@@ -81,7 +80,7 @@ func (tx *Tx) keepOrphans() {
 // removeOrphans forgets all.
 func (m *memory) removeOrphans() {
 	for id, o := range m.orphans {
-		m.count(metadataKeySize(id), o.size, absent)
+		m.count(metadataKeySize(m.layout, id), o.size, absent)
 	}
 	clear(m.orphans)
 	m.lost = nil

@@ -11,6 +11,7 @@ import (
 
 // A plan is what one commit writes: a transaction, and what was deferred.
 type plan struct {
+	layout   actorstore.Layout // of the keys
 	writes   []write
 	deferred batch.Captured[deferred]
 	names    NameIndex // those below it are stored then
@@ -42,7 +43,7 @@ func (tx *Tx) Late(b *batch.Batch) error {
 	}
 	p := &tx.plan
 	tx.keepOrphans() // if this is not the first time
-	*p = plan{writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
+	*p = plan{layout: h.m.layout, writes: p.writes[:0], key: p.key[:0], names: h.m.stored}
 	if h.dirty.Len() > 0 && tx.naming == 0 {
 		p.deferred = h.dirty.Capture()
 	}
@@ -162,7 +163,7 @@ func (tx *Tx) stageNames(b *batch.Batch) {
 		end = p.needed() // the others' may be too many for a commit
 	}
 	for ; p.names < end; p.names++ {
-		p.key = appendNameKey(p.key[:0], p.names)
+		p.key = appendNameKey(p.layout, p.key[:0], p.names)
 		b.PutPrior(p.key, []byte(m.names[p.names]), batch.Absent)
 	}
 }
@@ -186,9 +187,9 @@ func (p *plan) needed() NameIndex {
 func (p *plan) stageWrites(b *batch.Batch) {
 	for _, w := range p.writes {
 		if w.what == whatEntry {
-			p.key = appendEntryKey(p.key[:0], w.at)
+			p.key = appendEntryKey(p.layout, p.key[:0], w.at)
 		} else {
-			p.key = appendMetadataKey(p.key[:0], w.id)
+			p.key = appendMetadataKey(p.layout, p.key[:0], w.id)
 		}
 		b.PutPrior(p.key, w.value, prior(w.before))
 	}
@@ -216,7 +217,7 @@ func (tx *Tx) stageFields(b *batch.Batch) {
 			continue
 		}
 		p.fields[f] = true
-		p.key = appendFieldKey(p.key[:0], f)
+		p.key = appendFieldKey(p.layout, p.key[:0], f)
 		if f == fieldState {
 			p.text = value
 		}
@@ -254,13 +255,13 @@ func (tx *Tx) stageDeletions(b *batch.Batch, early bool) {
 			continue
 		}
 		if s == everything {
-			p.stageRange(b, actorstore.AppendWorkflowPart(nil, actorstore.WorkflowHistory),
-				actorstore.AppendWorkflowPart(nil, actorstore.WorkflowHistory+1), m.freed(s))
-			p.stageRange(b, actorstore.AppendWorkflowPart(nil, actorstore.WorkflowEntries),
-				actorstore.AppendWorkflowPart(nil, actorstore.WorkflowEntries+1), m.freedMetadata())
+			p.stageRange(b, p.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory),
+				p.layout.AppendWorkflowPart(nil, actorstore.WorkflowHistory+1), m.freed(s))
+			p.stageRange(b, p.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries),
+				p.layout.AppendWorkflowPart(nil, actorstore.WorkflowEntries+1), m.freedMetadata())
 			continue
 		}
-		p.stageRange(b, appendEntryKey(nil, s.start), appendEntryKey(nil, s.end), m.freed(s))
+		p.stageRange(b, appendEntryKey(p.layout, nil, s.start), appendEntryKey(p.layout, nil, s.end), m.freed(s))
 		from, to := m.span(s)
 		for _, l := range m.order[from:to] {
 			p.deleteMetadata(b, m.records[l])
@@ -291,7 +292,7 @@ func (p *plan) stageRange(b *batch.Batch, start, end []byte, freed int64) {
 
 func (p *plan) deleteMetadata(b *batch.Batch, rec *record) {
 	if rec.metaSize != absent {
-		p.key = appendMetadataKey(p.key[:0], rec.ID)
+		p.key = appendMetadataKey(p.layout, p.key[:0], rec.ID)
 		b.DeletePrior(p.key, prior(rec.metaSize))
 	}
 }
@@ -301,7 +302,7 @@ func (m *memory) freed(s span) (n int64) {
 	from, to := m.span(s)
 	for _, l := range m.order[from:to] {
 		if size := m.records[l].size; size != absent {
-			n += int64(entryKeySize(l) + batch.WrapperBytes + size)
+			n += int64(entryKeySize(m.layout, l) + batch.WrapperBytes + size)
 		}
 	}
 	return n
@@ -311,11 +312,11 @@ func (m *memory) freed(s span) (n int64) {
 func (m *memory) freedMetadata() (n int64) {
 	for _, rec := range m.records {
 		if rec.metaSize != absent {
-			n += int64(metadataKeySize(rec.ID) + batch.WrapperBytes + rec.metaSize)
+			n += int64(metadataKeySize(m.layout, rec.ID) + batch.WrapperBytes + rec.metaSize)
 		}
 	}
 	for id, o := range m.orphans {
-		n += int64(metadataKeySize(id) + batch.WrapperBytes + o.size)
+		n += int64(metadataKeySize(m.layout, id) + batch.WrapperBytes + o.size)
 	}
 	return n
 }

@@ -53,14 +53,14 @@ func TestKeysGolden(t *testing.T) {
 		}
 		n++
 		key := unhex(t, v.Hex)
-		k, err := parseKey(key)
+		k, err := parseKey(layout, key)
 		must(t, err)
 		var got []byte
 		switch k.part {
 		case actorstore.WorkflowNames:
-			got = appendNameKey(nil, k.name)
+			got = appendNameKey(layout, nil, k.name)
 		case actorstore.WorkflowHistory:
-			got = appendEntryKey(nil, k.location)
+			got = appendEntryKey(layout, nil, k.location)
 			again := Location("")
 			for s := range k.location.segments() {
 				if s.Loop {
@@ -73,10 +73,10 @@ func TestKeysGolden(t *testing.T) {
 				t.Errorf("%s: got %x", v.Name, string(again))
 			}
 		case actorstore.WorkflowEntries:
-			got = appendMetadataKey(nil, k.id)
+			got = appendMetadataKey(layout, nil, k.id)
 		default:
 			if i := slices.Index(fieldKeys[:], k.field); i >= 0 {
-				got = appendFieldKey(nil, field(i))
+				got = appendFieldKey(layout, nil, field(i))
 			} else if got = key; k.field != actorstore.WorkflowVersion {
 				t.Errorf("%s: field %d", v.Name, k.field)
 			}

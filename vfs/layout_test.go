@@ -1,0 +1,25 @@
+package vfs
+
+import (
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// layout is that of the keys of new actors.
+var layout = actorstore.LayoutGreenroom
+
+// TestRivetKitLayout runs other tests with RivetKit's layout.
+func TestRivetKitLayout(t *testing.T) {
+	layout = actorstore.LayoutRivetKit
+	defer func() { layout = actorstore.LayoutGreenroom }()
+	t.Run("ChunkedModel", TestChunkedModel)
+	t.Run("FaultMixed", TestFaultMixed)
+	t.Run("Crash", TestCrash)
+	t.Run("FarOpen", TestFarOpen)
+	t.Run("FarLeftovers", TestFarLeftovers)
+	t.Run("WALTakenOver", TestWALTakenOver)
+	t.Run("RecoverOnMount", TestRecoverOnMount)
+	t.Run("ExportIsBackup", TestExportIsBackup)
+	t.Run("ForkInUse", TestForkInUse)
+}
