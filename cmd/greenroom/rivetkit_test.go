@@ -1,0 +1,115 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/pebblekv"
+)
+
+// rivetKitStore makes a store with what a program on RivetKit 2.1.5 has stored: a room with state, a
+// queue, user keys, a scheduled event, a hibernating connection and traces; a ledger with a database of
+// 200 rows; an order with a workflow. It returns the id of the connection.
+func rivetKitStore(t *testing.T, dir string) (connection string) {
+	t.Helper()
+	f, err := os.Open("testdata/rivetkit/store-2.1.5.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dump struct {
+		Seen   struct{ ConnID string }
+		Actors []struct {
+			Name, Key string
+			KV        [][2]string
+		}
+	}
+	if err := json.NewDecoder(z).Decode(&dump); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := pebblekv.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	store, err := actorstore.Open(t.Context(), engine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for _, a := range dump.Actors {
+		actor, err := store.Named(t.Context(), a.Name+"/"+a.Key, &actorstore.ActorOptions{Layout: actorstore.LayoutRivetKit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b batch.Batch
+		for _, e := range a.KV {
+			k, err := hex.DecodeString(e[0])
+			v, verr := hex.DecodeString(e[1])
+			if err != nil || verr != nil {
+				t.Fatal(err, verr)
+			}
+			b.Put(k, v)
+		}
+		if err := actor.Commit(t.Context(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if err := actor.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dump.Seen.ConnID
+}
+
+// TestRivetKitStore reads all that RivetKit has stored with the program's commands, there and in copies.
+func TestRivetKitStore(t *testing.T) {
+	store := t.TempDir() + "/data"
+	connection := rivetKitStore(t, store)
+	const room, ledger, order = `room/golden/a\/b`, "ledger/books", "order/o1"
+	for _, of := range []string{room, ledger, order} {
+		must(t, "fork", store, of, of+" again")
+	}
+	for _, again := range []string{"", " again"} {
+		for _, tt := range []struct {
+			args []string
+			want []string // in the output
+		}{
+			{[]string{"state", "show", store, room + again}, []string{"Gölden"}},
+			{[]string{"queue", "ls", store, room + again}, []string{"1\tjobs\tready", "2\tjobs\tready", "3\tlater\tready"}},
+			{[]string{"queue", "stats", store, room + again}, []string{"jobs\t2\t2", "later\t1\t1"}},
+			{[]string{"traces", "ls", store, room + again}, []string{"bump"}},
+			{[]string{"get", store, room + again, "greeting"}, []string{"hello"}},
+			{[]string{"sql", store, ledger + again, "select count(*), sum(amount) from entry; pragma integrity_check"}, []string{"200|29850.0\n", "ok\n"}},
+			{[]string{"sql", store, ledger + again, "insert into entry(what) values ('by greenroom'); select count(*) from entry"}, []string{"201\n"}},
+			{[]string{"workflow", "show", store, order + again}, []string{"completed", "price", "flaky", "poll", "for long"}},
+		} {
+			got := must(t, tt.args...)
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q: got %q, want %q in it", tt.args, got, want)
+				}
+			}
+		}
+		for _, of := range []string{room, ledger, order} {
+			if got := must(t, "ls", store, of+again); strings.Contains(got, "unknown/") {
+				t.Errorf("the keys of %s are %s", of, got)
+			}
+		}
+	}
+	if got := must(t, "conns", "ls", store, room); !strings.Contains(got, connection) {
+		t.Errorf("the connections are %q, want %q among them", got, connection)
+	}
+	if got := must(t, "check", store); !strings.Contains(got, "no problems") {
+		t.Errorf("check says %q", got)
+	}
+}
