@@ -30,14 +30,14 @@ type ActorOptions struct {
 	// one process has open taking over is immediate in any case.
 	Force bool
 
-	// Layout is that of an actor that doesn't exist yet. One that exists keeps its own; if
-	// Layout isn't LayoutGreenroom and the actor has another one, it is ErrLayout.
+	// Layout is the layout that a new actor gets. An actor that exists keeps its own: opening it
+	// is ErrLayout if Layout is another one, and not LayoutGreenroom, which asks for none.
 	Layout Layout
 
 	fresh bool // refuses an actor that exists: ErrExists
 }
 
-// An arrangement is part of everything that has the keys of one actor.
+// An arrangement is embedded by the types that read and write the keys of one actor.
 type arrangement struct{ layout Layout }
 
 // Layout returns the layout of the actor's keys. It doesn't change.
@@ -112,7 +112,7 @@ var _, _, _ Reader = (*Actor)(nil), (*Snapshot)(nil), (*View)(nil)
 // another host, and is alive, the actor is ErrInUse. An actor needs no creation: it
 // exists with its first commit. Nothing waits for stable storage within one process.
 //
-// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrReadOnly,
+// Errors: ErrInUse, ErrUnknownActor, ErrNameTaken, ErrName, ErrID, ErrLayout, ErrReadOnly,
 // ErrClosed, ErrCorrupt, ErrNewerFormat, and those of the engine.
 func (s *Store) Actor(ctx context.Context, id ID, opts *ActorOptions) (*Actor, error) {
 	if opts == nil {
@@ -150,6 +150,9 @@ func (s *Store) own(ctx context.Context, id ID, opts *ActorOptions) (*Actor, err
 	}
 	if id.IsZero() {
 		return nil, fmt.Errorf("%w: the zero id", ErrID)
+	}
+	if opts.Layout >= layouts {
+		return nil, fmt.Errorf("%w: %d is not a layout", ErrLayout, opts.Layout)
 	}
 	if opts.Name != "" {
 		if err := checkName(opts.Name); err != nil {

@@ -200,14 +200,14 @@ func (c *checker) actor(at *trace) error {
 	return c.headName(at)
 }
 
-// checkLayout checks the row that says which layout the keys of an actor have, and has c check them by that.
+// checkLayout checks the row that says which layout the keys of an actor have. c checks the keys by it.
 func checkLayout(c *checker, at *trace) (err error) {
 	c.layout = LayoutGreenroom
 	if at.laid == nil {
 		return nil
 	}
 	if at.head == nil {
-		err = c.find(at.id, "layout", "it is that of an actor without a head")
+		err = c.find(at.id, "layout", "the actor has a layout and no head")
 	}
 	if err == nil {
 		if c.layout, err = parseLayout(at.id, at.laid); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Describe returns a logical key in words, as in the table of keys.go:
 // "sqlite/chunks/main/17", "user/greeting", "workflow/history/0/2~5/3". Different
-// keys of one layout have different words. A key that nothing here writes in any layout is "unknown/" and its
+// keys of one layout have different words. A key that no layout has is "unknown/" and its
 // bytes in hexadecimal.
 func Describe(key []byte) string {
 	for l := range Layout(layouts) {

@@ -19,8 +19,9 @@ var (
 	ErrCorrupt = kv.ErrCorrupt
 	// ErrUnknownActor: the actor, or the name, has never been written to.
 	ErrUnknownActor = errkind.New("actorstore: unknown actor", errkind.ErrNotFound)
-	// ErrLayout: the actor exists, and its keys don't have the layout that was asked for.
-	ErrLayout = errkind.New("actorstore: the actor has another layout", errkind.ErrUnsupported)
+	// ErrLayout: the actor exists with another layout of its keys than the caller asked for, or
+	// there is no such layout.
+	ErrLayout = errkind.New("actorstore: wrong layout of keys", errkind.ErrUnsupported)
 	// ErrInUse: this Store has a handle to the actor already, or a host that is alive
 	// has, which comes as an *InUseError.
 	ErrInUse = errkind.New("actorstore: actor is in use", errkind.ErrInUse)

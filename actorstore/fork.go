@@ -32,7 +32,8 @@ type ForkOptions struct {
 // it, and what is there of it is removed on an error, or, after a crash, by whoever
 // opens an actor of that id next, with another Fork for instance.
 //
-// The new actor has the layout of the one that from is of. Not copied are what belongs to the one actor and not to its content: its
+// The new actor has the same layout of keys. Not copied are what belongs to the one
+// actor and not to its content: its
 // connections, whose clients talk to the original, and the inspector's token, a
 // secret that would open both. Everything else is, and so is what the original was
 // about to do: messages that are not completed, sleeping workflows and scheduled

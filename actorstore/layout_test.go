@@ -121,7 +121,10 @@ func TestLayout(t *testing.T) {
 	if _, err := store.Named(ctx, "own", &ActorOptions{Layout: LayoutRivetKit}); !errors.Is(err, ErrLayout) {
 		t.Errorf("another layout: %v, want %v", err, ErrLayout)
 	}
-	for _, name := range []string{"rivet", "copy"} { // whoever opens it
+	if _, err := store.Named(ctx, "new", &ActorOptions{Layout: layouts}); !errors.Is(err, ErrLayout) {
+		t.Errorf("no layout: %v, want %v", err, ErrLayout)
+	}
+	for _, name := range []string{"rivet", "copy"} { // whatever layout the caller asks for
 		for _, l := range []Layout{LayoutGreenroom, LayoutRivetKit} {
 			a := open(name, l, LayoutRivetKit)
 			put(a)

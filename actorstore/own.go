@@ -58,7 +58,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		if a.layout = opts.Layout; rec.written() {
 			if a.layout = rec.layout; opts.Layout != LayoutGreenroom && opts.Layout != rec.layout {
-				return fmt.Errorf("%w: %v", ErrLayout, rec.layout)
+				return fmt.Errorf("%w: %v was asked for, and the actor has %v", ErrLayout, opts.Layout, rec.layout)
 			}
 		}
 		unsaid, err := a.checkTaken(ctx, rec.name, opts.Name)

@@ -98,7 +98,7 @@ func mark(v any) any {
 }
 
 // unmark returns what a decoded value, which it changes, is without marks. A number of
-// JSON is no bigint, however large: as in JavaScript it is the nearest float.
+// JSON isn't a bigint, however large: it is the nearest float, as in JavaScript.
 func unmark(v any) (any, error) {
 	var err error
 	switch v := v.(type) {

@@ -102,7 +102,7 @@ const (
 type HTTPQueueSendResponse struct {
 	// Status is StatusCompleted or StatusTimedOut. Other texts are neither written nor refused.
 	Status string
-	// Response is a value in CBOR, nil if there is none.
+	// Response is a value in CBOR, nil if it is absent.
 	Response []byte
 }
 
@@ -129,7 +129,7 @@ func ParseHTTPQueueSendResponse(e Encoding, client Version, b []byte) (m HTTPQue
 // An HTTPResponseError says why a call failed.
 type HTTPResponseError struct {
 	Group, Code, Message string
-	// Metadata is a value in CBOR, nil if there is none.
+	// Metadata is a value in CBOR, nil if it is absent.
 	Metadata []byte
 }
 

@@ -62,8 +62,8 @@ func newReader(message string, e Encoding, b []byte) *reader {
 	return r
 }
 
-// version reads the version, which is an error unless it is from first to last. In other encodings
-// than BARE there is none, and it is 0.
+// version reads the version. One that isn't from first to last is an error. Only BARE has a version; in
+// the other encodings it is 0.
 func (r *reader) version(first, last Version) Version {
 	if r.bare == nil || r.failed() {
 		return 0

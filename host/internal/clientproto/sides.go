@@ -63,7 +63,7 @@ func appendOptional[T any](w *writer, name string, v *T, put func(name string, v
 	put(name, *v)
 }
 
-// appendValue writes an optional value, which is nil if there is none.
+// appendValue writes an optional value, nil if it is absent.
 func appendValue(w *writer, name string, v []byte) {
 	if v == nil {
 		w.absent(name)
@@ -82,7 +82,7 @@ func readOptional[T any](r *reader, name string, get func(name string) T) *T {
 	return &v
 }
 
-// readValue reads an optional value, which is nil if there is none. In CBOR and JSON undefined is
+// readValue reads an optional value, nil if it is absent. In CBOR and JSON undefined is
 // none, but null is a value.
 func readValue(r *reader, name string) []byte {
 	switch {

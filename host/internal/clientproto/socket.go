@@ -105,7 +105,7 @@ func (m Init) Append(dst []byte, e Encoding, client Version) ([]byte, error) {
 // An Error says that an action failed, or something else on the connection.
 type Error struct {
 	Group, Code, Message string
-	// Metadata is a value in CBOR, nil if there is none.
+	// Metadata is a value in CBOR, nil if it is absent.
 	Metadata []byte
 	// ActionID is the action's, nil if the error isn't one of an action.
 	ActionID *ActionID
