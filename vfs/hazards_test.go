@@ -499,3 +499,39 @@ func TestErrorCodes(t *testing.T) {
 		t.Errorf("io.EOF became %v, which go-sqlite3 does not fill up with zeros", err)
 	}
 }
+
+// TestLeaveLog: who has removed the log keeps the file for itself until the header says so,
+// though SQLite lowers its lock between the two: nobody opens another log meanwhile.
+func TestLeaveLog(t *testing.T) {
+	db := newRigDatabase(t, newRig(t, batch.Limits{}))
+	h, other := db.openHandle(t.Context(), false), db.openHandle(t.Context(), true)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(h.Lock(sqlitevfs.LOCK_SHARED))
+	log, err := h.openLog()
+	must(err)
+	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
+	must(log.Close())
+	must(db.deleteLog(t.Context()))
+	refused := func(when string) {
+		t.Helper()
+		if err := other.Lock(sqlitevfs.LOCK_SHARED); !errors.Is(err, sqlite3.BUSY) {
+			t.Errorf("another connection begins %s: %v", when, err)
+		}
+	}
+	must(h.Unlock(sqlitevfs.LOCK_SHARED))
+	refused("when the log is gone")
+	must(h.Lock(sqlitevfs.LOCK_RESERVED))
+	must(h.Lock(sqlitevfs.LOCK_EXCLUSIVE))
+	refused("while the header is written")
+	must(h.Unlock(sqlitevfs.LOCK_SHARED))
+	must(h.Unlock(sqlitevfs.LOCK_NONE))
+	must(other.Lock(sqlitevfs.LOCK_SHARED))
+	must(h.Lock(sqlitevfs.LOCK_SHARED))
+	must(h.Lock(sqlitevfs.LOCK_RESERVED))
+	must(errors.Join(h.Close(), other.Close()))
+}

@@ -205,6 +205,9 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 		return nil
 	}
 	db := h.db
+	if level != sqlitevfs.LOCK_NONE && leftLog(h) {
+		return nil
+	}
 	if level < sqlitevfs.LOCK_RESERVED && h.owns() {
 		h.endWrite()
 	}
@@ -225,6 +228,19 @@ func (h *handle) Unlock(level sqlitevfs.LockLevel) error {
 		db.meter.flush(&db.stats)
 	}
 	return nil
+}
+
+// leftLog says whether h is on its way out of WAL mode: it has removed the log, and the header
+// doesn't say so yet. SQLite gives up EXCLUSIVE between the two, and asks for it again. Who
+// opened the log meanwhile would have SQLite write the new header, and what follows, to a log
+// that it takes for none: a VACUUM that changes the size of pages is damage then. So h keeps
+// the file for itself until it needs no lock at all.
+//
+// https://sqlite.org/wal.html#activating_and_configuring_wal_mode
+func leftLog(h *handle) bool {
+	h.db.mu.Lock()
+	defer h.db.mu.Unlock()
+	return h.strict && !h.logged
 }
 
 // endWrite makes h stop being the writer. Whatever it left in memory is dropped:
