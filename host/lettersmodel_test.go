@@ -212,6 +212,9 @@ func (m *postModel) crash(faultkv.Op) error {
 	}
 	m.due = n + int64(1+m.rndCrash.IntN(m.every))
 	m.crashes++
+	if m.crashes%10 == 0 {
+		m.due += 100 // several that wait for their syncs in step would else never have them
+	}
 	if m.lossless || m.rndCrash.IntN(2) == 0 {
 		m.server.Crash(m.rndCrash.IntN(4))
 	} else {
