@@ -170,6 +170,12 @@ func describeHost(rest []byte) string {
 		return "host/out/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[1:]), 10)
 	case string(rest) == "s":
 		return "host/nonce"
+	case string(rest) == "e":
+		return "host/engine"
+	case len(rest) == 1+8 && rest[0] == 'g':
+		return "host/sockets/" + hex.EncodeToString(rest[1:])
+	case len(rest) == 1+8+8 && rest[0] == 'g':
+		return "host/sockets/" + hex.EncodeToString(rest[1:9]) + "/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[9:]), 10)
 	}
 	return ""
 }

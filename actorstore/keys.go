@@ -19,6 +19,9 @@
 //	68 69 + sender uuid, label u16be   what has come from another     host/in/HEX
 //	68 6f + number u64be               a message to another actor     host/out/NUMBER
 //	68 73                              the nonce of those             host/nonce
+//	68 65                              what RivetKit's engine knows   host/engine
+//	68 67 + id of 8 bytes              a client's socket              host/sockets/ID
+//	68 67 + id, number u64be           a message that waits there     host/sockets/ID/NUMBER
 //	anything else                      unknown                        unknown/HEX
 //
 //	( ) is a packed tuple. A SEGMENT is the index of a name, or the nested tuple
