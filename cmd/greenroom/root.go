@@ -32,7 +32,7 @@ actor; host creates both as they are needed; all others refuse what isn't there.
 		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
 		newConns(e), newState(e), newTraces(e),
-		newWorkflow(e), newHost(e),
+		newWorkflow(e), newHost(e), newEngine(e),
 	)
 	noteStart(root, started)
 	return root

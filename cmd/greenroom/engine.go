@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/host/engine"
+	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/storeurl"
+)
+
+// engineFlags are what greenroom engine is told.
+type engineFlags struct {
+	listen     string
+	runnerFile string
+	clientFile string
+	origins    []string
+	names      []string
+	drain      time.Duration
+	verbose    bool
+}
+
+// engineStore is the store of an engine that is told no other one.
+const engineStore = "greenroom.store"
+
+func newEngine(e *env) *cobra.Command {
+	f := &engineFlags{}
+	cmd := &cobra.Command{
+		Use:   "engine [STORE]",
+		Short: "Run the actors of RivetKit programs",
+		Long: `Serve as the engine of RivetKit programs, 2.0.33 to 2.2.1: a program that is started with
+RIVET_ENDPOINT=http://127.0.0.1:6420 connects to it, and keeps everything that its actors
+store here: their state, their SQLite databases, queues, workflows and traces. All other
+commands read them. See docs/rivetkit.md.
+
+STORE is created if it isn't there; without it the store is ` + engineStore + `, in the working
+directory. It is this process's until it ends, but for one in PostgreSQL, which several
+processes may serve.
+
+It listens on loopback, where no token is needed. To listen elsewhere takes a file with the
+tokens of runners, which open everything, and may take one with those of clients: lines with
+a token each, at least 16 characters long; lines that begin with # are left out. There is no
+TLS: that is for a proxy.`,
+		Example: `  greenroom engine data
+  RIVET_ENDPOINT=http://127.0.0.1:6420 node app.js`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url := engineStore
+			if len(args) > 0 {
+				url = args[0]
+			}
+			return serveEngine(cmd.Context(), e, f, url)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:6420", "`address` and port; port 0 takes any that is free")
+	flags.StringVar(&f.runnerFile, "runner-tokens", "", "`file` of the tokens with which runners connect")
+	flags.StringVar(&f.clientFile, "client-tokens", "", "`file` of the tokens of clients")
+	flags.StringArrayVar(&f.origins, "origin", nil, "`origin` whose pages may come from elsewhere (may be repeated)")
+	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
+	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
+	return cmd
+}
+
+// options returns the options of the engine. Where others than this machine get there are tokens.
+func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*engine.Options, error) {
+	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version()}
+	var err error
+	if f.runnerFile != "" {
+		if o.RunnerTokens, err = readTokens(f.runnerFile); err != nil {
+			return nil, err
+		}
+	} else if _, err := (&hostFlags{listen: f.listen}).tokens(); err != nil {
+		return nil, &usageError{fmt.Sprintf("to listen on %s takes --runner-tokens: others than this machine get there", f.listen)}
+	}
+	if f.clientFile != "" {
+		o.ClientTokens, err = readTokens(f.clientFile)
+	}
+	return o, err
+}
+
+// serveEngine serves until ctx ends.
+func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error {
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
+	limits, err := envlimits.Apply(e.limits)
+	if err != nil {
+		return err
+	}
+	opts, err := f.options(log, &actorstore.Options{Limits: limits})
+	if err != nil {
+		return err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return say(err, "can't listen on %s: %v", f.listen, rootCause(err))
+	}
+	defer ln.Close() // again, unless it was never served
+	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
+		en, err := engine.Open(ctx, st.Engine(), opts)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, en.Close()) }()
+		server := &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		failed := make(chan error, 1)
+		go func() { failed <- server.Serve(ln) }()
+		if _, err = fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr()); err == nil {
+			select {
+			case err = <-failed:
+			case <-ctx.Done():
+				log.Info("greenroom: shutting down")
+			}
+		}
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
+		defer cancel()
+		err = errors.Join(err, en.Close(), server.Shutdown(end))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.Join(err, server.Close())
+		}
+		return err
+	})
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // to be ended is how it ends
+	}
+	return err
+}

@@ -1,0 +1,314 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/host/internal/gateway"
+	"github.com/greenroomdb/greenroom/host/internal/rivetstore"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// alarms has actors started whose time has come. The times are rows of the store, one an actor at most; a row stays until
+// the actor has run after its time, or has set another one.
+type alarms struct {
+	e *Engine
+
+	mu   sync.Mutex
+	next *btree.BTreeG[alarm]    // +checklocks:mu
+	of   map[actorstore.ID]alarm // +checklocks:mu
+	wake chan struct{}           // of one: next has changed
+}
+
+// An alarm is when an actor must be started.
+type alarm struct {
+	id     actorstore.ID
+	row    int64     // the time in the row, 0 if there is none
+	rung   bool      // as soon as there is a runner
+	behind time.Time // tried before, and not again until then
+}
+
+// due returns when the actor is tried next.
+func (a alarm) due() time.Time {
+	at := time.UnixMilli(a.row)
+	if a.rung || a.behind.After(at) {
+		return a.behind
+	}
+	return at
+}
+
+func (a alarm) before(b alarm) bool {
+	return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.id.String(), b.id.String())) < 0
+}
+
+// retry is after how long an actor is tried again that has no runner, or has failed.
+const retry = 5 * time.Second
+
+// rescan is how often rows are read that other processes may have written.
+const rescan = 30 * time.Second
+
+func newAlarms(e *Engine) *alarms {
+	return &alarms{
+		e: e, of: map[actorstore.ID]alarm{}, wake: make(chan struct{}, 1),
+		next: btree.NewBTreeGOptions(alarm.before, btree.Options{NoLocks: true}),
+	}
+}
+
+// load reads the rows.
+func (s *alarms) load(ctx context.Context) error {
+	for row, err := range s.e.kv.Scan(ctx, rivetstore.WakeRange()) {
+		if err != nil {
+			return err
+		}
+		id, err := rivetstore.ParseWakeKey(row.Key)
+		if err != nil {
+			return err
+		}
+		ms, err := rivetstore.ParseTime(row.Value)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if old, ok := s.of[id]; !ok || old.row != ms {
+			s.put(alarm{id: id, row: ms, rung: old.rung})
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// put replaces the actor's alarm.
+//
+// +checklocks:s.mu
+func (s *alarms) put(a alarm) {
+	if old, ok := s.of[a.id]; ok {
+		s.next.Delete(old)
+	}
+	s.of[a.id] = a
+	s.next.Set(a)
+	s.poke()
+}
+
+// drop removes it.
+//
+// +checklocks:s.mu
+func (s *alarms) drop(id actorstore.ID) {
+	if old, ok := s.of[id]; ok {
+		s.next.Delete(old)
+		delete(s.of, id)
+	}
+}
+
+func (s *alarms) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// set stores when the actor must be started, 0 for never, and returns when that is durable.
+func (s *alarms) set(ctx context.Context, id actorstore.ID, ms int64) error {
+	s.mu.Lock()
+	old, ok := s.of[id]
+	s.mu.Unlock()
+	if ms == 0 && (!ok || old.row == 0) {
+		s.mu.Lock()
+		s.drop(id)
+		s.mu.Unlock()
+		return nil
+	}
+	op := kv.Clear(rivetstore.WakeKey(id))
+	if ms != 0 {
+		op = kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, ms))
+	}
+	if err := s.e.kv.Commit(ctx, kvCommitRow(op)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ms == 0 {
+		s.drop(id)
+		return nil
+	}
+	s.put(alarm{id: id, row: ms})
+	return nil
+}
+
+// ring has an actor started as soon as there is a runner. It isn't stored.
+func (s *alarms) ring(id actorstore.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(alarm{id: id, row: s.of[id].row, rung: true})
+}
+
+// arrived has the actors tried again that had no runner.
+func (s *alarms) arrived() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var late []alarm
+	s.next.Scan(func(a alarm) bool {
+		if !a.behind.IsZero() {
+			late = append(late, a)
+		}
+		return true
+	})
+	for _, a := range late {
+		a2 := a
+		a2.behind = time.Time{}
+		s.put(a2)
+	}
+}
+
+// served removes the alarm of an actor that runs now, if its time has come.
+//
+// +checklocks:s.e.mu
+func (s *alarms) served(a *actor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.of[a.id]
+	if !ok {
+		return
+	}
+	if old.row == 0 || old.row > s.e.now().UnixMilli() {
+		if s.drop(a.id); old.row != 0 {
+			s.put(alarm{id: a.id, row: old.row})
+		}
+		return
+	}
+	s.drop(a.id)
+	a.do(0, func() {
+		s.mu.Lock()
+		_, again := s.of[a.id]
+		s.mu.Unlock()
+		if again {
+			return
+		}
+		c := kvCommitRow(kv.Clear(rivetstore.WakeKey(a.id)))
+		c.Durability = kv.Applied
+		if err := s.e.kv.Commit(s.e.ctx, c); err != nil {
+			s.e.log.Warn("engine: remove an alarm", slog.Any("error", err))
+		}
+	})
+}
+
+// run starts who is due.
+func (s *alarms) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	scan := time.NewTicker(rescan)
+	defer scan.Stop()
+	others := kv.Shared(s.e.kv) == nil
+	busy := make(chan struct{}, 16)
+	for {
+		a, in := s.due()
+		if in == 0 {
+			select {
+			case busy <- struct{}{}:
+			case <-s.e.ctx.Done():
+				return
+			}
+			s.e.mu.Lock()
+			s.e.spawn(func() {
+				s.try(a)
+				<-busy
+			})
+			s.e.mu.Unlock()
+			continue
+		}
+		if in > 0 {
+			timer.Reset(in)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-scan.C:
+			if others {
+				if err := s.load(s.e.ctx); err != nil && s.e.ctx.Err() == nil {
+					s.e.log.Warn("engine: read alarms", slog.Any("error", err))
+				}
+			}
+		case <-s.e.ctx.Done():
+			return
+		}
+	}
+}
+
+// due returns the next actor that is due, and puts it behind, or how long that takes; a negative time if there is none.
+func (s *alarms) due() (a alarm, in time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.next.Min()
+	if !ok {
+		return a, -1
+	}
+	now := s.e.now()
+	if in = a.due().Sub(now); in > 0 {
+		return a, min(in, time.Minute) // timers don't count the time that a machine is suspended
+	}
+	again := a
+	again.behind = now.Add(retry)
+	s.next.Delete(a)
+	s.of[a.id] = again
+	s.next.Set(again)
+	return a, 0
+}
+
+// try has an actor started. If it runs already it knows by itself, and is tried again until it has set another time, or has
+// slept and run again.
+func (s *alarms) try(due alarm) {
+	e := s.e
+	if due.row != 0 && !due.rung {
+		if ok, err := s.stands(due); !ok {
+			if err != nil && e.ctx.Err() == nil {
+				e.log.Error("engine: read an alarm", slog.Any("error", err))
+			}
+			return
+		}
+	}
+	a, err := e.enter(e.ctx, due.id)
+	switch {
+	case errors.Is(err, gateway.ErrNotFound), errors.Is(err, errNotRivetKit):
+		if err := s.set(e.ctx, due.id, 0); err != nil && e.ctx.Err() == nil {
+			e.log.Warn("engine: remove the alarm of an actor that isn't there", slog.Any("error", err))
+		}
+		return
+	case err != nil:
+		if e.ctx.Err() == nil && !errors.Is(err, gateway.ErrUnavailable) {
+			e.log.Error("engine: start an actor by its alarm", slog.String("id", due.id.String()), slog.Any("error", err))
+		}
+		return
+	}
+	defer e.leave(a)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a.wake()
+}
+
+// stands says whether the row is what it was when it was read: another process may have changed it.
+func (s *alarms) stands(a alarm) (bool, error) {
+	value, err := s.e.kv.Get(s.e.ctx, rivetstore.WakeKey(a.id), nil)
+	row := int64(0)
+	if err == nil {
+		row, err = rivetstore.ParseTime(value)
+	}
+	if err != nil && !errors.Is(err, kv.ErrNotFound) || row == a.row {
+		return err == nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of[a.id].row == a.row { // else this process has
+		if s.drop(a.id); row != 0 {
+			s.put(alarm{id: a.id, row: row})
+		}
+	}
+	return false, nil
+}

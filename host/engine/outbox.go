@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// writeTimeout is how long a peer may take to take one message.
+const writeTimeout = 30 * time.Second
+
+// An outbox sends messages over a WebSocket in their order, and keeps those that wait. Its methods don't wait.
+type outbox struct {
+	ws    *websocket.Conn
+	limit int // of bytes that wait
+
+	mu      sync.Mutex
+	queue   []message // +checklocks:mu
+	bytes   int       // +checklocks:mu
+	writing bool      // +checklocks:mu
+	ended   bool      // nothing is taken any more  +checklocks:mu
+	code    websocket.StatusCode
+	reason  string
+}
+
+type message struct {
+	kind websocket.MessageType
+	data []byte
+}
+
+// send queues a message. If too much waits the socket is cut off.
+func (o *outbox) send(kind websocket.MessageType, data []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	o.bytes += len(data) + 64
+	if o.bytes > o.limit {
+		o.ended, o.queue = true, nil
+		go func() { _ = o.ws.CloseNow() }() // it is lost in any case
+		return
+	}
+	o.queue = append(o.queue, message{kind, data})
+	o.start()
+}
+
+// close closes the socket when everything that was queued is sent.
+func (o *outbox) close(code websocket.StatusCode, reason string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	o.ended, o.code, o.reason = true, code, reason[:min(len(reason), 123)]
+	o.start()
+}
+
+// +checklocks:o.mu
+func (o *outbox) start() {
+	if !o.writing {
+		o.writing = true
+		go o.write()
+	}
+}
+
+// write sends until there is nothing to send.
+func (o *outbox) write() {
+	for {
+		o.mu.Lock()
+		batch := o.queue
+		o.queue, o.bytes = nil, 0
+		if len(batch) == 0 {
+			o.writing = false
+			ended, code, reason := o.ended, o.code, o.reason
+			o.mu.Unlock()
+			if ended && code != 0 {
+				_ = o.ws.Close(code, reason) // the peer has gone, or goes
+			}
+			return
+		}
+		o.mu.Unlock()
+		for _, m := range batch {
+			ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+			err := o.ws.Write(ctx, m.kind, m.data)
+			cancel()
+			if err != nil { // whoever reads hears of it
+				o.mu.Lock()
+				o.ended, o.queue = true, nil
+				o.mu.Unlock()
+				_ = o.ws.CloseNow()
+				return
+			}
+		}
+	}
+}
