@@ -324,25 +324,22 @@ func (e *Engine) create(ctx context.Context, s gateway.Spec) (id actorstore.ID, 
 	if len(name) > actorstore.MaxName {
 		return id, false, &gateway.Error{Group: "actor", Code: "key_too_large", Message: fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName), Status: http.StatusBadRequest}
 	}
+	done := make(chan struct{})
 	for {
-		if id, err = e.store.Lookup(ctx, name); !errors.Is(err, actorstore.ErrUnknownActor) {
-			return id, false, err
-		}
 		e.mu.Lock()
 		other := e.creating[name]
 		if other == nil {
+			e.creating[name] = done
+			e.mu.Unlock()
 			break
 		}
 		e.mu.Unlock()
 		select {
-		case <-other:
+		case <-other: // it is there, and closed again
 		case <-ctx.Done():
 			return id, false, ctx.Err()
 		}
 	}
-	done := make(chan struct{})
-	e.creating[name] = done
-	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
