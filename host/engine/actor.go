@@ -395,7 +395,7 @@ func (a *actor) remove() {
 	a.notify()
 	a.do(0, func() {
 		e := a.e
-		err := e.alarms.set(e.ctx, a.id, 0)
+		err := e.alarms.remove(a.id)
 		if err == nil {
 			err = a.handle.Drop(e.ctx)
 		}

@@ -16,28 +16,31 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// alarms has actors started whose time has come. The times are rows of the store, one an actor at most; a row stays until
-// the actor has run after its time, or has set another one.
+// alarms has actors started whose time has come. What sleeping actors wait for is stored in rows, one an actor at most.
+// The row of an actor that runs says that it must be started at once: whoever finds it, after a crash, or a
+// loss of the process that had the actor, doesn't know what the actor has set meanwhile. So an alarm that is set costs nothing, and a row is
+// never too late. Rows are applied and not waited for: what is applied before something else that is durable is there after a crash.
 type alarms struct {
 	e *Engine
 
 	mu   sync.Mutex
 	next *btree.BTreeG[alarm]    // +checklocks:mu
 	of   map[actorstore.ID]alarm // +checklocks:mu
+	here map[actorstore.ID]bool  // those that run in this process: their rows say nothing  +checklocks:mu
 	wake chan struct{}           // of one: next has changed
 }
 
 // An alarm is when an actor must be started.
 type alarm struct {
 	id     actorstore.ID
-	row    int64     // the time in the row, 0 if there is none
+	at     int64     // Unix milliseconds, 0 for never
 	rung   bool      // as soon as there is a runner
 	behind time.Time // tried before, and not again until then
 }
 
 // due returns when the actor is tried next.
 func (a alarm) due() time.Time {
-	at := time.UnixMilli(a.row)
+	at := time.UnixMilli(a.at)
 	if a.rung || a.behind.After(at) {
 		return a.behind
 	}
@@ -56,7 +59,7 @@ const rescan = 30 * time.Second
 
 func newAlarms(e *Engine) *alarms {
 	return &alarms{
-		e: e, of: map[actorstore.ID]alarm{}, wake: make(chan struct{}, 1),
+		e: e, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{}, wake: make(chan struct{}, 1),
 		next: btree.NewBTreeGOptions(alarm.before, btree.Options{NoLocks: true}),
 	}
 }
@@ -76,8 +79,8 @@ func (s *alarms) load(ctx context.Context) error {
 			return err
 		}
 		s.mu.Lock()
-		if old, ok := s.of[id]; !ok || old.row != ms {
-			s.put(alarm{id: id, row: ms, rung: old.rung})
+		if old, ok := s.of[id]; !s.here[id] && (!ok || old.at != ms) {
+			s.put(alarm{id: id, at: ms, rung: old.rung})
 		}
 		s.mu.Unlock()
 	}
@@ -113,39 +116,52 @@ func (s *alarms) poke() {
 	}
 }
 
-// set stores when the actor must be started, 0 for never, and returns when that is durable.
-func (s *alarms) set(ctx context.Context, id actorstore.ID, ms int64) error {
+// began notes that the actor is about to be started: before anything that it does is stored.
+func (s *alarms) began(id actorstore.ID) error {
 	s.mu.Lock()
-	old, ok := s.of[id]
+	s.here[id] = true
 	s.mu.Unlock()
-	if ms == 0 && (!ok || old.row == 0) {
-		s.mu.Lock()
-		s.drop(id)
-		s.mu.Unlock()
-		return nil
-	}
-	op := kv.Clear(rivetstore.WakeKey(id))
-	if ms != 0 {
-		op = kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, ms))
-	}
-	if err := s.e.kv.Commit(ctx, kvCommitRow(op)); err != nil {
-		return err
-	}
+	return s.commit(kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, 1)))
+}
+
+// set notes when an actor that runs must be started when it sleeps, 0 for never.
+func (s *alarms) set(id actorstore.ID, ms int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ms == 0 {
-		s.drop(id)
-		return nil
+	if s.drop(id); ms != 0 {
+		s.put(alarm{id: id, at: ms})
 	}
-	s.put(alarm{id: id, row: ms})
-	return nil
+}
+
+// ended stores when the actor, which has stopped, must be started.
+func (s *alarms) ended(id actorstore.ID) error {
+	s.mu.Lock()
+	delete(s.here, id)
+	at := s.of[id].at
+	s.mu.Unlock()
+	if at == 0 {
+		return s.commit(kv.Clear(rivetstore.WakeKey(id)))
+	}
+	return s.commit(kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, at)))
+}
+
+// remove forgets an actor that is destroyed.
+func (s *alarms) remove(id actorstore.ID) error {
+	s.mu.Lock()
+	s.drop(id)
+	s.mu.Unlock()
+	return s.ended(id)
+}
+
+func (s *alarms) commit(op kv.Op) error {
+	return s.e.kv.Commit(s.e.ctx, &kv.Commit{Ops: []kv.Op{op}, Durability: kv.Applied})
 }
 
 // ring has an actor started as soon as there is a runner. It isn't stored.
 func (s *alarms) ring(id actorstore.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(alarm{id: id, row: s.of[id].row, rung: true})
+	s.put(alarm{id: id, at: s.of[id].at, rung: true})
 }
 
 // arrived has the actors tried again that had no runner.
@@ -166,36 +182,17 @@ func (s *alarms) arrived() {
 	}
 }
 
-// served removes the alarm of an actor that runs now, if its time has come.
-//
-// +checklocks:s.e.mu
-func (s *alarms) served(a *actor) {
+// served takes the alarm of an actor that runs now, if its time has come.
+func (s *alarms) served(id actorstore.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, ok := s.of[a.id]
+	old, ok := s.of[id]
 	if !ok {
 		return
 	}
-	if old.row == 0 || old.row > s.e.now().UnixMilli() {
-		if s.drop(a.id); old.row != 0 {
-			s.put(alarm{id: a.id, row: old.row})
-		}
-		return
+	if s.drop(id); old.at > s.e.now().UnixMilli() {
+		s.put(alarm{id: id, at: old.at})
 	}
-	s.drop(a.id)
-	a.do(0, func() {
-		s.mu.Lock()
-		_, again := s.of[a.id]
-		s.mu.Unlock()
-		if again {
-			return
-		}
-		c := kvCommitRow(kv.Clear(rivetstore.WakeKey(a.id)))
-		c.Durability = kv.Applied
-		if err := s.e.kv.Commit(s.e.ctx, c); err != nil {
-			s.e.log.Warn("engine: remove an alarm", slog.Any("error", err))
-		}
-	})
 }
 
 // run starts who is due.
@@ -266,7 +263,7 @@ func (s *alarms) due() (a alarm, in time.Duration) {
 // slept and run again.
 func (s *alarms) try(due alarm) {
 	e := s.e
-	if due.row != 0 && !due.rung {
+	if !due.rung && kv.Shared(e.kv) == nil {
 		if ok, err := s.stands(due); !ok {
 			if err != nil && e.ctx.Err() == nil {
 				e.log.Error("engine: read an alarm", slog.Any("error", err))
@@ -277,12 +274,22 @@ func (s *alarms) try(due alarm) {
 	a, err := e.enter(e.ctx, due.id)
 	switch {
 	case errors.Is(err, gateway.ErrNotFound), errors.Is(err, errNotRivetKit):
-		if err := s.set(e.ctx, due.id, 0); err != nil && e.ctx.Err() == nil {
+		if err := s.remove(due.id); err != nil && e.ctx.Err() == nil {
 			e.log.Warn("engine: remove the alarm of an actor that isn't there", slog.Any("error", err))
 		}
 		return
+	case err == error(gateway.ErrUnavailable): // another process has it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if old, ok := s.of[due.id]; ok {
+			s.next.Delete(old)
+			old.behind = e.now().Add(rescan)
+			s.of[due.id] = old
+			s.next.Set(old)
+		}
+		return
 	case err != nil:
-		if e.ctx.Err() == nil && !errors.Is(err, gateway.ErrUnavailable) {
+		if e.ctx.Err() == nil {
 			e.log.Error("engine: start an actor by its alarm", slog.String("id", due.id.String()), slog.Any("error", err))
 		}
 		return
@@ -296,19 +303,20 @@ func (s *alarms) try(due alarm) {
 // stands says whether the row is what it was when it was read: another process may have changed it.
 func (s *alarms) stands(a alarm) (bool, error) {
 	value, err := s.e.kv.Get(s.e.ctx, rivetstore.WakeKey(a.id), nil)
-	row := int64(0)
+	at := int64(0)
 	if err == nil {
-		row, err = rivetstore.ParseTime(value)
+		at, err = rivetstore.ParseTime(value)
 	}
-	if err != nil && !errors.Is(err, kv.ErrNotFound) || row == a.row {
-		return err == nil, err
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return false, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.of[a.id].row == a.row { // else this process has
-		if s.drop(a.id); row != 0 {
-			s.put(alarm{id: a.id, row: row})
-		}
+	if at == a.at || s.here[a.id] {
+		return true, nil
+	}
+	if s.drop(a.id); at != 0 {
+		s.put(alarm{id: a.id, at: at})
 	}
 	return false, nil
 }

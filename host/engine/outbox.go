@@ -17,10 +17,11 @@ type outbox struct {
 	limit int // of bytes that wait
 
 	mu      sync.Mutex
-	queue   []message // +checklocks:mu
-	bytes   int       // +checklocks:mu
-	writing bool      // +checklocks:mu
-	ended   bool      // nothing is taken any more  +checklocks:mu
+	queue   []message     // +checklocks:mu
+	bytes   int           // +checklocks:mu
+	writing bool          // +checklocks:mu
+	idle    chan struct{} // closed when writing ends  +checklocks:mu
+	ended   bool          // nothing is taken any more  +checklocks:mu
 	code    websocket.StatusCode
 	reason  string
 }
@@ -61,7 +62,7 @@ func (o *outbox) close(code websocket.StatusCode, reason string) {
 // +checklocks:o.mu
 func (o *outbox) start() {
 	if !o.writing {
-		o.writing = true
+		o.writing, o.idle = true, make(chan struct{})
 		go o.write()
 	}
 }
@@ -74,6 +75,7 @@ func (o *outbox) write() {
 		o.queue, o.bytes = nil, 0
 		if len(batch) == 0 {
 			o.writing = false
+			close(o.idle)
 			ended, code, reason := o.ended, o.code, o.reason
 			o.mu.Unlock()
 			if ended && code != 0 {
@@ -88,11 +90,32 @@ func (o *outbox) write() {
 			cancel()
 			if err != nil { // whoever reads hears of it
 				o.mu.Lock()
-				o.ended, o.queue = true, nil
+				o.ended, o.queue, o.writing = true, nil, false
+				close(o.idle)
 				o.mu.Unlock()
 				_ = o.ws.CloseNow()
 				return
 			}
 		}
+	}
+}
+
+// inStep is how long messages to other clients wait for a message to one.
+const inStep = 20 * time.Millisecond
+
+// wait returns when everything is sent, or the client is slow. So clients that aren't get what an actor sends
+// in the order in which it sends it, over whichever socket.
+func (o *outbox) wait() {
+	o.mu.Lock()
+	idle, slow := o.idle, !o.writing || len(o.queue) > 8
+	o.mu.Unlock()
+	if slow {
+		return
+	}
+	timer := time.NewTimer(inStep)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -14,7 +15,6 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/gateway"
 	"github.com/greenroomdb/greenroom/host/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
-	"github.com/greenroomdb/greenroom/kv"
 )
 
 // An actor without a key has one in the store that no key is written as.
@@ -90,7 +90,10 @@ func (a *actor) wake() bool {
 	a.do(0, func() {
 		var b batch.Batch
 		b.Put(rivetstore.RecordKey(), rec.Append(nil))
-		err := a.handle.Commit(a.e.ctx, &b)
+		err := a.e.alarms.began(a.id)
+		if err == nil {
+			err = a.handle.Commit(a.e.ctx, &b)
+		}
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
 		if a.phase != starting || a.rec.Generation != rec.Generation {
@@ -182,7 +185,7 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		a.phase, a.since = running, a.e.now()
 		a.timer.Stop()
 		a.notify()
-		a.e.alarms.served(a)
+		a.e.alarms.served(a.id)
 	case rp.Stopped:
 		if body.Code != rp.StopOK {
 			a.e.log.Warn("engine: an actor has ended by an error", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.String("message", body.Message.Value))
@@ -193,11 +196,7 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		if body.At.Set {
 			at = max(body.At.Value, 1)
 		}
-		a.do(0, func() {
-			if err := a.e.alarms.set(a.e.ctx, a.id, at); err != nil {
-				a.e.log.Error("engine: store an alarm", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
-			}
-		})
+		a.e.alarms.set(a.id, at)
 	}
 }
 
@@ -242,6 +241,9 @@ func (a *actor) stopped() {
 		return
 	}
 	a.phase, a.rec.Slept = asleep, a.e.now().UnixMilli()
+	if a.e.closed {
+		return // its row says that it is to be started
+	}
 	waits := a.again
 	for _, t := range a.tunnels {
 		switch {
@@ -265,7 +267,7 @@ func (a *actor) stopped() {
 		for _, key := range gone {
 			b.Delete(key)
 		}
-		if err := a.handle.Apply(a.e.ctx, &b); err != nil {
+		if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
 			a.e.log.Warn("engine: note that an actor sleeps", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
 		}
 	})
@@ -273,6 +275,3 @@ func (a *actor) stopped() {
 		a.e.rouse(a.id)
 	}
 }
-
-// kvCommitRow is a commit of one row of the engine.
-func kvCommitRow(op kv.Op) *kv.Commit { return &kv.Commit{Ops: []kv.Op{op}, Durability: kv.Durable} }

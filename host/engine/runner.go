@@ -37,6 +37,7 @@ type runnerConn struct {
 	e       *Engine
 	version rp.Version
 	r       *runner // nil until it has said who it is; guarded by Engine.mu
+	sent    *outbox // of the client to whom the message went that is being taken
 	heard   time.Time
 }
 
@@ -166,7 +167,11 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 		if err != nil {
 			return &runnerError{"ws.invalid_message", err}
 		}
-		if err := c.take(m, at, len(b)); err != nil {
+		err = c.take(m, at, len(b))
+		if c.sent != nil {
+			c.sent.wait()
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -177,6 +182,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	e := c.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	c.sent = nil
 	c.heard = e.now()
 	if init, ok := m.(rp.RunnerInit); ok {
 		if c.r != nil || init.Name == "" {
@@ -253,11 +259,10 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	e.alarms.arrived()
 }
 
-// events takes events of actors, and has them acknowledged when what they say is stored.
+// events takes events of actors, and acknowledges them.
 //
 // +checklocks:r.e.mu
 func (r *runner) events(list rp.Events) {
-	conn := r.conn
 	last := map[string]rp.Checkpoint{}
 	for _, ev := range list {
 		last[ev.Checkpoint.Actor] = ev.Checkpoint
@@ -266,11 +271,7 @@ func (r *runner) events(list rp.Events) {
 		}
 	}
 	for _, p := range last {
-		if a := r.e.byText(p.Actor); a != nil && a.working {
-			a.do(0, func() { conn.send(rp.AckEvents{p}) })
-			continue
-		}
-		conn.send(rp.AckEvents{p})
+		r.send(rp.AckEvents{p})
 	}
 }
 

@@ -274,6 +274,7 @@ func (t *tunnel) takeSocket(m rp.FromActor) {
 			kind = websocket.MessageBinary
 		}
 		t.client.send(kind, b.Data)
+		t.a.runner.conn.sent = &t.client.outbox
 	case rp.SocketAck:
 		t.acknowledged(b.Index)
 	case rp.ActorClose:
