@@ -172,6 +172,8 @@ func describeHost(rest []byte) string {
 		return "host/nonce"
 	case string(rest) == "e":
 		return "host/engine"
+	case string(rest) == "m":
+		return "host/import"
 	case len(rest) == 1+8 && rest[0] == 'g':
 		return "host/sockets/" + hex.EncodeToString(rest[1:])
 	case len(rest) == 1+8+8 && rest[0] == 'g':

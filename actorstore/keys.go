@@ -20,6 +20,7 @@
 //	68 6f + number u64be               a message to another actor     host/out/NUMBER
 //	68 73                              the nonce of those             host/nonce
 //	68 65                              what RivetKit's engine knows   host/engine
+//	68 6d                              the mark of an import          host/import
 //	68 67 + id of 8 bytes              a client's socket              host/sockets/ID
 //	68 67 + id, number u64be           a message that waits there     host/sockets/ID/NUMBER
 //	anything else                      unknown                        unknown/HEX

@@ -27,6 +27,7 @@ import (
 //	68 65                                v1: the engine's record: created i64 ms, runner str,
 //	                                     generation u32, input optional<data>, started i64 ms,
 //	                                     slept i64 ms; 0 for never
+//	68 6d                                v1: the actor is being imported (nothing follows)
 //	68 67 + gateway, request             v1: a client's WebSocket that outlives the actor's sleep
 //	                                     (nothing follows)
 //	68 67 + gateway, request, n u64be    v1: a message of the client that the actor hasn't
@@ -44,6 +45,7 @@ const (
 	version       = 1
 
 	recordByte = 'e'
+	importByte = 'm'
 	socketByte = 'g'
 )
 
@@ -141,6 +143,13 @@ func Own(key []byte) bool { return len(key) > 0 && key[0] == actorstore.Namespac
 
 // RecordKey returns the key of the engine's record of an actor.
 func RecordKey() []byte { return []byte{actorstore.NamespaceHost, recordByte} }
+
+// ImportKey returns the key of the mark of an actor whose import isn't complete. The commit that writes its record
+// removes it.
+func ImportKey() []byte { return []byte{actorstore.NamespaceHost, importByte} }
+
+// AppendImport appends the value of an ImportKey to dst.
+func AppendImport(dst []byte) []byte { return bare.AppendVersion(dst, version) }
 
 // SocketRange returns the range, within the keys of an actor, of what the engine keeps of WebSockets. [start, end).
 func SocketRange() (start, end []byte) {
