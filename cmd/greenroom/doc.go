@@ -7,6 +7,7 @@
 //
 //	greenroom sql STORE ACTOR [SQL]             run SQL, or an interactive shell
 //	greenroom import STORE ACTOR FILE.db        an SQLite file becomes the actor's database
+//	greenroom import-rivetkit STORE DIR         copy the actors of a RivetKit program
 //	greenroom export STORE ACTOR FILE.db        the actor's database becomes an SQLite file
 //	greenroom fork STORE ACTOR NEW              make a new actor with all that an actor has
 //	greenroom ls STORE [ACTOR [PREFIX]]         list actors, or an actor's keys in words
@@ -38,7 +39,7 @@
 // KEY is text, or hex: and bytes in hexadecimal. What begins with a dash and is no
 // flag comes after "--".
 //
-// sql, import and put create the store and the actor that they name, host the store; all others
+// sql, import and put create the store and the actor that they name, host and import-rivetkit the store; all others
 // refuse what isn't there. Those that only read (ls, get, export, check, and
 // sql with --read-only) write nothing to the store and see one state of it throughout.
 //
@@ -122,6 +123,20 @@
 // connections and the inspector's token. It appears when it is whole; of a fork that
 // was cut off check notes what is left, and whoever opens NEW next removes it, another
 // fork for instance.
+//
+// # RivetKit
+//
+//	$ greenroom import-rivetkit data rivetkit-files
+//	room/lobby    imported  9   446    t96hpk6j3ivhlga1ytd7bh5g3z0000  20fe92c7241f12c9
+//	ledger/books  imported  21  69853  xo8s9areywgcaqu9mmqc10jyxl0000  94bd18598008b245
+//	2 actors imported
+//
+// import-rivetkit copies the actors of a program on RivetKit 2.1 or 2.2, from the
+// directory of its file-system driver. The columns are the actor, what became of it, the
+// keys that were written and their bytes, its id, and its id in that directory. An actor
+// is imported; resumed, after an import that was cut off; present, and left as it is,
+// because an earlier import was complete; or destroyed, and left out. What can't be
+// imported is a line on standard error, and the status is 1.
 //
 // # Keys
 //

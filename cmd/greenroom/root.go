@@ -17,7 +17,8 @@ func newRoot(e *env, started *bool) *cobra.Command {
 STORE is the directory of a store, pebble:DIR, or postgres://USER@HOST/DATABASE.
 ACTOR is the name of an actor, or id: and the text of its id. The commands sql,
 import and put create the store that they name, and with their first write the
-actor; host creates both as they are needed; all others refuse what isn't there.`,
+actor; host and import-rivetkit create both as they are needed; all others refuse
+what isn't there.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -29,7 +30,7 @@ actor; host creates both as they are needed; all others refuse what isn't there.
 	root.SetErr(e.stderr)
 	root.SetVersionTemplate("greenroom {{.Version}}\n")
 	root.AddCommand(
-		newSQL(e), newImport(e), newExport(e), newFork(e), newList(e),
+		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
 		newConns(e), newState(e), newTraces(e),
 		newWorkflow(e), newHost(e), newEngine(e),

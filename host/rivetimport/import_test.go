@@ -113,7 +113,11 @@ func contents(t *testing.T, engine kv.Engine) (keys []string, wake int64, comple
 
 // TestImport imports an actor, and imports it again.
 func TestImport(t *testing.T) {
-	engine := memkv.New()
+	t.Run("near", func(t *testing.T) { testImport(t, memkv.New()) })
+	t.Run("far", func(t *testing.T) { testImport(t, faultkv.NewServer(func() kv.Engine { return memkv.New() })) })
+}
+
+func testImport(t *testing.T, engine kv.Engine) {
 	r, err := imports(t, engine, source(300, 10))
 	if err != nil || r.Outcome != rivetimport.Imported || r.Keys != 300 || r.Bytes != 300*16 {
 		t.Fatalf("%+v, %v", r, err)

@@ -16,6 +16,12 @@ var ErrVersion = errkind.New("rivetimport: unknown version of a file", errkind.E
 // fileVersion is the version of the files of states and alarms.
 const fileVersion = 3
 
+// Bounds of what a file may claim to have, so that a damaged one takes little memory.
+const (
+	maxParts   = 1 << 10 // of a key; the name of an actor is shorter
+	maxEntries = 1 << 20
+)
+
 // A State is what the driver's file of an actor has. All times are in Unix milliseconds, 0 for never.
 type State struct {
 	ID        string // the driver's, which is the name of the file
@@ -50,16 +56,13 @@ func ParseState(b []byte) (State, error) {
 		return State{}, err
 	}
 	s := State{ID: r.String(), Name: r.String()}
-	for range r.Len(len(b)) {
+	for range r.Len(maxParts) {
 		s.Key = append(s.Key, r.String())
 	}
-	// Each entry takes two bytes at least, so what the count claims is bounded by the file.
-	for range r.Len(len(b)) {
+	for range r.Len(maxEntries) {
 		e := Entry{Key: r.Data(), Value: r.Data()}
 		e.Size = len(e.Value)
-		if s.Entries = append(s.Entries, e); r.Err() != nil {
-			break
-		}
+		s.Entries = append(s.Entries, e)
 	}
 	s.Created = milliseconds(r, r.U64())
 	s.Started, _ = optionalTime(r)
