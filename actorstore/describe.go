@@ -174,8 +174,6 @@ func describeHost(rest []byte) string {
 		return "host/engine"
 	case string(rest) == "m":
 		return "host/import"
-	case len(rest) == 1+8 && rest[0] == 'g':
-		return "host/sockets/" + hex.EncodeToString(rest[1:])
 	case len(rest) == 1+8+8 && rest[0] == 'g':
 		return "host/sockets/" + hex.EncodeToString(rest[1:9]) + "/" + strconv.FormatUint(binary.BigEndian.Uint64(rest[9:]), 10)
 	}

@@ -21,8 +21,7 @@
 //	68 73                              the nonce of those             host/nonce
 //	68 65                              what RivetKit's engine knows   host/engine
 //	68 6d                              the mark of an import          host/import
-//	68 67 + id of 8 bytes              a client's socket              host/sockets/ID
-//	68 67 + id, number u64be           a message that waits there     host/sockets/ID/NUMBER
+//	68 67 + socket of 8 bytes, u64be   a message that waits there     host/sockets/SOCKET/NUMBER
 //	anything else                      unknown                        unknown/HEX
 //
 //	( ) is a packed tuple. A SEGMENT is the index of a name, or the nested tuple

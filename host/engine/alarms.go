@@ -21,7 +21,8 @@ import (
 // loss of the process that had the actor, doesn't know what the actor has set meanwhile. So an alarm that is set costs nothing, and a row is
 // never too late. Rows are applied and not waited for: what is applied before something else that is durable is there after a crash.
 type alarms struct {
-	e *Engine
+	e     *core
+	start func(id actorstore.ID) error // starts an actor that sleeps; nil where there is no runner
 
 	mu   sync.Mutex
 	next *btree.BTreeG[alarm]    // +checklocks:mu
@@ -57,9 +58,9 @@ const retry = 5 * time.Second
 // rescan is how often rows are read that other processes may have written.
 const rescan = 30 * time.Second
 
-func newAlarms(e *Engine) *alarms {
+func newAlarms(e *core, start func(id actorstore.ID) error) *alarms {
 	return &alarms{
-		e: e, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{}, wake: make(chan struct{}, 1),
+		e: e, start: start, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{}, wake: make(chan struct{}, 1),
 		next: btree.NewBTreeGOptions(alarm.before, btree.Options{NoLocks: true}),
 	}
 }
@@ -271,14 +272,13 @@ func (s *alarms) try(due alarm) {
 			return
 		}
 	}
-	a, err := e.enter(e.ctx, due.id)
-	switch {
+	switch err := s.start(due.id); {
 	case errors.Is(err, gateway.ErrNotFound), errors.Is(err, errNotRivetKit):
 		if err := s.remove(due.id); err != nil && e.ctx.Err() == nil {
 			e.log.Warn("engine: remove the alarm of an actor that isn't there", slog.Any("error", err))
 		}
 		return
-	case err == error(gateway.ErrUnavailable): // another process has it
+	case err == error(gateway.ErrUnavailable), err == error(errHalf): // another process has it, or is to finish it
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if old, ok := s.of[due.id]; ok {
@@ -288,16 +288,9 @@ func (s *alarms) try(due alarm) {
 			s.next.Set(old)
 		}
 		return
-	case err != nil:
-		if e.ctx.Err() == nil {
-			e.log.Error("engine: start an actor by its alarm", slog.String("id", due.id.String()), slog.Any("error", err))
-		}
-		return
+	case err != nil && e.ctx.Err() == nil:
+		e.log.Error("engine: start an actor by its alarm", slog.String("id", due.id.String()), slog.Any("error", err))
 	}
-	defer e.leave(a)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a.wake()
 }
 
 // stands says whether the row is what it was when it was read: another process may have changed it.

@@ -40,7 +40,7 @@ func (b backend) Authorize(r *http.Request, namespace, token string) error {
 	if namespace == "" {
 		return nil
 	}
-	return b.known(r.Context(), namespace)
+	return knownNamespace(r.Context(), &b.core, namespace)
 }
 
 // Find implements gateway.Backend.
@@ -52,7 +52,7 @@ func (b backend) Find(ctx context.Context, s gateway.Spec) (gateway.Actor, error
 	if err != nil {
 		return gateway.Actor{}, err
 	}
-	return b.look(ctx, id)
+	return look(ctx, &b.core, id)
 }
 
 // ByID implements gateway.Backend.
@@ -61,7 +61,7 @@ func (b backend) ByID(ctx context.Context, namespace, id string) (gateway.Actor,
 	if err != nil {
 		return gateway.Actor{}, gateway.ErrNotFound
 	}
-	a, err := b.look(ctx, parsed)
+	a, err := look(ctx, &b.core, parsed)
 	if err == nil && namespace != "" && a.Namespace != namespace {
 		return gateway.Actor{}, gateway.ErrNotFound
 	}
@@ -81,7 +81,7 @@ func (b backend) List(ctx context.Context, namespace, name, after string, limit 
 		if !strings.HasPrefix(n.Name, prefix) || after != "" && n.Name[len(prefix):] <= after {
 			continue
 		}
-		a, err := b.look(ctx, n.ID)
+		a, err := look(ctx, &b.core, n.ID)
 		if errors.Is(err, gateway.ErrNotFound) {
 			continue
 		}
@@ -95,14 +95,14 @@ func (b backend) List(ctx context.Context, namespace, name, after string, limit 
 
 // Create implements gateway.Backend. A new actor is started at once.
 func (b backend) Create(ctx context.Context, s gateway.Spec) (gateway.Actor, bool, error) {
-	id, created, err := b.create(ctx, s)
+	id, created, err := create(ctx, &b.core, s)
 	if err != nil {
 		return gateway.Actor{}, false, err
 	}
 	if created {
-		b.rouse(id)
+		b.alarms.ring(id)
 	}
-	a, err := b.look(ctx, id)
+	a, err := look(ctx, &b.core, id)
 	return a, created, err
 }
 
@@ -116,7 +116,7 @@ func (b backend) Destroy(ctx context.Context, namespace, id string) error {
 	if err != nil {
 		return err
 	}
-	return b.destroy(ctx, parsed)
+	return destroy(ctx, &b.core, parsed)
 }
 
 // Serve implements gateway.Backend.
@@ -127,31 +127,45 @@ func (b backend) Serve(w http.ResponseWriter, r *http.Request, a gateway.Actor, 
 		return
 	}
 	if gateway.IsWebSocket(r) {
-		b.serveSocket(w, r, id, target)
+		serveSocket(&b.core, w, r, id, target)
 		return
 	}
-	b.serveRequest(w, r, id, target)
+	serveRequest(&b.core, w, r, id, target)
 }
 
 // routes serves what only an engine has.
-func (e *Engine) routes() http.Handler {
+func routes(e *Engine) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /runners/connect", e.serveRunner)
-	mux.HandleFunc("GET /runners", e.listRunners)
-	mux.HandleFunc("POST /namespaces", e.postNamespace)
+	mux.HandleFunc("GET /runners/connect", func(w http.ResponseWriter, r *http.Request) { serveRunner(e, w, r) })
+	mux.HandleFunc("GET /runners", func(w http.ResponseWriter, r *http.Request) {
+		if err := e.tokens.allow(gateway.Token(r), false); err != nil {
+			gateway.WriteError(w, err)
+			return
+		}
+		listRunners(&e.core, w, r)
+	})
+	mux.HandleFunc("POST /namespaces", func(w http.ResponseWriter, r *http.Request) {
+		if err := e.tokens.allow(gateway.Token(r), true); err != nil {
+			gateway.WriteError(w, err)
+			return
+		}
+		postNamespace(&e.core, w, r)
+	})
 	mux.HandleFunc("GET /datacenters", func(w http.ResponseWriter, _ *http.Request) {
 		gateway.WriteJSON(w, http.StatusOK, map[string]any{"datacenters": []any{map[string]any{"label": 1, "name": "default"}}})
 	})
-	mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", e.getKey)
+	mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", func(w http.ResponseWriter, r *http.Request) {
+		if err := e.tokens.allow(gateway.Token(r), false); err != nil {
+			gateway.WriteError(w, err)
+			return
+		}
+		getKey(&e.core, w, r)
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { gateway.WriteError(w, gateway.ErrNoRoute) })
 	return mux
 }
 
-func (e *Engine) listRunners(w http.ResponseWriter, r *http.Request) {
-	if err := e.tokens.allow(gateway.Token(r), false); err != nil {
-		gateway.WriteError(w, err)
-		return
-	}
+func listRunners(e *core, w http.ResponseWriter, r *http.Request) {
 	ns, name := gateway.Namespace(r), r.URL.Query().Get("name")
 	list := []any{}
 	e.mu.Lock()
@@ -164,21 +178,18 @@ func (e *Engine) listRunners(w http.ResponseWriter, r *http.Request) {
 	gateway.WriteJSON(w, http.StatusOK, map[string]any{"runners": list, "pagination": map[string]any{"cursor": nil}})
 }
 
-func (e *Engine) postNamespace(w http.ResponseWriter, r *http.Request) {
+func postNamespace(e *core, w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Name        string `json:"name"`
 		DisplayName string `json:"display_name"`
 	}
-	err := e.tokens.allow(gateway.Token(r), true)
-	if err == nil {
-		err = json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
-		if err != nil || body.Name == "" || len(body.Name) > 256 {
-			err = &gateway.Error{Group: "api", Code: "invalid_request", Message: "Invalid request: a name of at most 256 bytes is missing.", Status: http.StatusBadRequest}
-		}
+	err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
+	if err != nil || body.Name == "" || len(body.Name) > 256 {
+		err = &gateway.Error{Group: "api", Code: "invalid_request", Message: "Invalid request: a name of at most 256 bytes is missing.", Status: http.StatusBadRequest}
 	}
 	var made time.Time
 	if err == nil {
-		made, err = e.makeNamespace(r.Context(), body.Name)
+		made, err = makeNamespace(r.Context(), e, body.Name)
 	}
 	if err != nil {
 		gateway.WriteError(w, err)
@@ -187,4 +198,17 @@ func (e *Engine) postNamespace(w http.ResponseWriter, r *http.Request) {
 	gateway.WriteJSON(w, http.StatusOK, map[string]any{"namespace": map[string]any{
 		"namespace_id": body.Name, "name": body.Name, "display_name": body.DisplayName, "create_ts": max(made.UnixMilli(), 0),
 	}})
+}
+
+// startUnasked has an actor started for which nobody waits.
+func startUnasked(e *core, id actorstore.ID) error {
+	a, err := enter(e.ctx, e, id)
+	if err != nil {
+		return err
+	}
+	defer a.leave()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a.wake()
+	return nil
 }

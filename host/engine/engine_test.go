@@ -484,3 +484,25 @@ func TestPages(t *testing.T) {
 		t.Errorf("%v %+v", err, resp)
 	}
 }
+
+// TestForeignActors: an actor that isn't RivetKit's, or only a part of one, isn't started.
+func TestForeignActors(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	s, err := actorstore.Open(t.Context(), r.kv, nil)
+	must(t, err)
+	for name, half := range map[string]bool{"counter/go": false, "counter/half": true} {
+		opts := &actorstore.ActorOptions{Name: name}
+		key := []byte{4, 'x'}
+		if half {
+			opts.Layout, key = actorstore.LayoutRivetKit, rivetstore.ImportKey()
+		}
+		a, err := s.Actor(t.Context(), actorstore.NewID(), opts)
+		must(t, err)
+		must(t, a.Put(t.Context(), key, rivetstore.AppendImport(nil)))
+		must(t, a.Close())
+	}
+	must(t, s.Close())
+	r.connect("default", "k")
+	r.want(400, "import_incomplete", "PUT", "/actors", `{"name":"counter","key":"half"}`)
+	r.want(400, "not_found", "GET", "/gateway/counter/?rvt-method=get&rvt-key=go", "")
+}

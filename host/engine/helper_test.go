@@ -348,8 +348,12 @@ func (p *program) list(id string, q rp.KVList) string {
 // eventually waits until ok says so.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	timeout, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout:
 			t.Fatalf("%s: it doesn't happen", what)
 		}
 	}

@@ -14,17 +14,11 @@ import (
 )
 
 var (
-	// errStopped says that the actor stopped before it answered.
-	errStopped = &gateway.Error{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
-	// errUnknownOutcome says that the runner was lost.
-	errUnknownOutcome = &gateway.Error{
-		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
-	}
 	errTooLong = &gateway.Error{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
 	errAnswer  = &gateway.Error{Group: "message", Code: "outgoing_too_long", Message: "The answer is too long.", Status: http.StatusBadRequest}
 )
 
-// A request is what a client waits for. Its fields are guarded by Engine.mu.
+// A request is a client that waits for an answer. Its fields are guarded by core.mu.
 type request struct {
 	limit  int64
 	parts  []rp.FromActorBody
@@ -33,9 +27,9 @@ type request struct {
 	signal chan struct{} // of one: there is more
 }
 
-// take takes a part of the answer.
-func (q *request) take(body rp.FromActorBody) {
-	switch b := body.(type) {
+// take implements client.
+func (q *request) take(m rp.FromActor) {
+	switch b := m.Body.(type) {
 	case rp.ResponseStart:
 		q.bytes += int64(len(b.Body))
 	case rp.ResponseChunk:
@@ -51,10 +45,11 @@ func (q *request) take(body rp.FromActorBody) {
 		q.fail(errAnswer)
 		return
 	}
-	q.parts = append(q.parts, body)
+	q.parts = append(q.parts, m.Body)
 	q.poke()
 }
 
+// fail implements client.
 func (q *request) fail(err error) {
 	if q.err == nil {
 		q.err = err
@@ -73,26 +68,26 @@ func (q *request) poke() {
 const attempts = 4
 
 // serveRequest passes a request on to an actor.
-func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		err = errTooLong
 	}
 	var a *actor
 	if err == nil {
-		a, err = e.enter(r.Context(), id)
+		a, err = enter(r.Context(), e, id)
 	}
 	if err != nil {
 		gateway.WriteError(w, err)
 		return
 	}
-	defer e.leave(a)
+	defer a.leave()
 	start := rp.RequestStart{Actor: a.text, Method: r.Method, Path: target, Headers: headersOf(r)}
 	if len(body) > 0 {
 		start.Body = body
 	}
 	for n := 1; ; n++ {
-		began, err := e.attempt(w, r, a, start)
+		began, err := attempt(w, r, a, start)
 		if err == nil || began {
 			return
 		}
@@ -109,7 +104,8 @@ func (e *Engine) serveRequest(w http.ResponseWriter, r *http.Request, id actorst
 }
 
 // attempt sends a request to the actor, and answers the client. began says that the answer has begun.
-func (e *Engine) attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestStart) (began bool, err error) {
+func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestStart) (began bool, err error) {
+	e := a.e
 	if err := a.await(r.Context()); err != nil {
 		return false, err
 	}
@@ -118,9 +114,8 @@ func (e *Engine) attempt(w http.ResponseWriter, r *http.Request, a *actor, start
 		e.mu.Unlock()
 		return false, errStopped
 	}
-	t := a.openTunnel()
 	q := &request{limit: e.opts.MaxBody, signal: make(chan struct{}, 1)}
-	t.request = q
+	t := openTunnel(a, q)
 	t.send(start)
 	e.mu.Unlock()
 	defer func() {

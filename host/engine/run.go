@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/host/internal/gateway"
 	"github.com/greenroomdb/greenroom/host/internal/rivetstore"
@@ -27,6 +27,15 @@ func newNoKey() string {
 }
 
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
+
+var (
+	// errStopped says that the actor stopped before it answered.
+	errStopped = &gateway.Error{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
+	// errUnknownOutcome says that the runner was lost.
+	errUnknownOutcome = &gateway.Error{
+		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
+	}
+)
 
 // errNotReady says that no runner has started the actor in time.
 var errNotReady = &gateway.Error{
@@ -66,8 +75,22 @@ func (a *actor) await(ctx context.Context) error {
 	}
 }
 
-// rouse has an actor started for which nobody waits, as soon as there is a runner.
-func (e *Engine) rouse(id actorstore.ID) { e.alarms.ring(id) }
+// pick returns a runner that can run a, nil if there is none.
+//
+// +checklocks:a.e.mu
+func pick(a *actor) *runner {
+	var best *runner
+	n := 0
+	for k, r := range a.e.runners {
+		if k.namespace != a.public.Namespace || k.name != a.rec.Runner || r.conn == nil || r.stopping {
+			continue
+		}
+		if n++; mathrand.IntN(n) == 0 {
+			best = r
+		}
+	}
+	return best
+}
 
 // wake has the actor started if it sleeps, and says whether that is under way.
 //
@@ -76,7 +99,7 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	r := a.e.pick(a)
+	r := pick(a)
 	if r == nil || a.closing {
 		return false
 	}
@@ -248,9 +271,9 @@ func (a *actor) stopped() {
 	for _, t := range a.tunnels {
 		switch {
 		case !t.hibernates:
-			t.lost()
+			t.fail(errStopped)
 		case t.client == nil && t.sent > t.first(): // it has come, and nobody waits for the rest
-			t.discard()
+			t.remove()
 		default:
 			waits = waits || len(t.pending) > 0
 		}
@@ -272,6 +295,27 @@ func (a *actor) stopped() {
 		}
 	})
 	if waits && !a.wake() {
-		a.e.rouse(a.id)
+		a.e.alarms.ring(a.id)
 	}
+}
+
+// remove drops the actor, which has stopped.
+//
+// +checklocks:a.e.mu
+func (a *actor) remove() {
+	a.phase = gone
+	for _, t := range a.tunnels {
+		t.fail(gateway.ErrNotFound)
+	}
+	a.notify()
+	a.do(0, func() {
+		e := a.e
+		err := e.alarms.remove(a.id)
+		if err == nil {
+			err = a.handle.Drop(e.ctx)
+		}
+		if err != nil {
+			e.log.Error("engine: destroy an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+		}
+	})
 }

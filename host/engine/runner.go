@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -15,77 +14,6 @@ import (
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
 )
 
-// A runnerKey tells runners apart: one that comes with the key of another takes its place.
-type runnerKey struct{ namespace, name, key string }
-
-// A runner is a program that runs actors. It outlives its connection by Options.LostThreshold. All fields are guarded by
-// Engine.mu.
-type runner struct {
-	e        *Engine
-	at       runnerKey
-	id       string
-	types    []string
-	conn     *runnerConn // nil while it is lost
-	stopping bool        // it takes no more actors
-	actors   map[*actor]struct{}
-	lost     *time.Timer
-}
-
-// A runnerConn is the connection of a runner.
-type runnerConn struct {
-	outbox
-	e       *Engine
-	version rp.Version
-	r       *runner // nil until it has said who it is; guarded by Engine.mu
-	sent    *outbox // of the client to whom the message went that is being taken
-	heard   time.Time
-}
-
-// send sends a message to the runner, if it is connected.
-//
-// +checklocks:r.e.mu
-func (r *runner) send(m rp.ToRunner) {
-	if r.conn != nil {
-		r.conn.send(m)
-	}
-}
-
-// send sends a message.
-func (c *runnerConn) send(m rp.ToRunner) {
-	b, err := rp.AppendToRunner(nil, c.version, m)
-	if err != nil {
-		c.e.log.Error("engine: message to a runner", slog.Any("error", err))
-		return
-	}
-	c.outbox.send(websocket.MessageBinary, b)
-}
-
-// end closes the connection.
-//
-// +checklocks:r.e.mu
-func (r *runner) end(reason string) {
-	if r.conn != nil {
-		r.conn.close(websocket.StatusNormalClosure, reason)
-	}
-}
-
-// pick returns a runner that can run a, nil if there is none.
-//
-// +checklocks:e.mu
-func (e *Engine) pick(a *actor) *runner {
-	var best *runner
-	n := 0
-	for k, r := range e.runners {
-		if k.namespace != a.public.Namespace || k.name != a.rec.Runner || r.conn == nil || r.stopping {
-			continue
-		}
-		if n++; rand.IntN(n) == 0 {
-			best = r
-		}
-	}
-	return best
-}
-
 // maxMessage bounds a message of a runner, in bytes.
 const maxMessage = 64 << 20
 
@@ -93,12 +21,12 @@ const maxMessage = 64 << 20
 const initTimeout = 10 * time.Second
 
 // serveRunner is GET /runners/connect.
-func (e *Engine) serveRunner(w http.ResponseWriter, r *http.Request) {
+func serveRunner(en *Engine, w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	at := runnerKey{namespace: gateway.Namespace(r), key: q.Get("runner_key")}
-	err := e.tokens.allow(gateway.Token(r), true)
+	e, err := &en.core, en.tokens.allow(gateway.Token(r), true)
 	if err == nil {
-		err = e.known(r.Context(), at.namespace)
+		err = knownNamespace(r.Context(), e, at.namespace)
 	}
 	version, bad := rp.ParseVersion(q.Get("protocol_version"))
 	if err == nil && (bad != nil || at.key == "" || len(at.key) > 1024) {
@@ -208,7 +136,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	case rp.Stopping:
 		c.r.stop()
 	case rp.KVRequest:
-		e.asked(c.r, m, size)
+		asked(e, c.r, m, size)
 	case rp.FromActor:
 		c.r.fromActor(m)
 	}
@@ -278,7 +206,7 @@ func (r *runner) events(list rp.Events) {
 // byText returns an actor that is open, nil if it isn't.
 //
 // +checklocks:e.mu
-func (e *Engine) byText(text string) *actor {
+func byText(e *core, text string) *actor {
 	id, err := actorstore.ParseID(text)
 	if err != nil {
 		return nil
@@ -290,7 +218,7 @@ func (e *Engine) byText(text string) *actor {
 //
 // +checklocks:r.e.mu
 func (r *runner) actor(text string) *actor {
-	if a := r.e.byText(text); a != nil && a.runner == r {
+	if a := byText(r.e, text); a != nil && a.runner == r {
 		return a
 	}
 	return nil
@@ -329,9 +257,16 @@ func (r *runner) stop() {
 func (r *runner) fromActor(m rp.FromActor) {
 	t := r.e.tunnel(m.ID.Tunnel)
 	if t == nil || t.a.runner != r {
-		return // the client has gone, or it is none of the runner's
+		return // it has ended, or is none of the runner's
 	}
-	t.take(m)
+	if ack, ok := m.Body.(rp.SocketAck); ok {
+		t.acknowledged(ack.Index)
+		return
+	}
+	if t.client == nil {
+		return
+	}
+	t.client.take(m)
 }
 
 // disconnect ends what doesn't outlive the connection of the runner.
@@ -342,7 +277,7 @@ func (r *runner) disconnect() {
 	for a := range r.actors {
 		for _, t := range a.tunnels {
 			if !t.hibernates {
-				t.cut()
+				t.fail(errUnknownOutcome)
 			}
 		}
 	}

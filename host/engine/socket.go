@@ -17,7 +17,8 @@ import (
 // A socket is the WebSocket of a client.
 type socket struct {
 	outbox
-	e      *Engine
+	e      *core
+	t      *tunnel    // guarded by core.mu
 	answer chan error // of one: whether the actor takes it; set for each attempt
 }
 
@@ -25,7 +26,7 @@ type socket struct {
 const maxKept = maxValue - 64
 
 // serveSocket connects a client's WebSocket with an actor.
-func (e *Engine) serveSocket(w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
 	headers := headersOf(r)
 	ws, err := gateway.Accept(w, r)
 	if err != nil {
@@ -44,12 +45,12 @@ func (e *Engine) serveSocket(w http.ResponseWriter, r *http.Request, id actorsto
 	defer e.work.Done()
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
-	a, err := e.enter(ctx, id)
+	a, err := enter(ctx, e, id)
 	if err != nil {
 		s.close(websocket.StatusInternalError, gateway.CloseReason(err))
 		return
 	}
-	defer e.leave(a)
+	defer a.leave()
 	in := &incoming{ctx: ctx, ws: ws, messages: make(chan received)}
 	go in.read()
 	t, err := s.connect(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
@@ -120,8 +121,8 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 		return nil, errStopped
 	}
 	s.answer = make(chan error, 1)
-	t := a.openTunnel()
-	t.client = s
+	t := openTunnel(a, s)
+	s.t = t
 	t.send(open)
 	e.mu.Unlock()
 	messages := in.messages
@@ -141,10 +142,10 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 				continue
 			}
 			in.gone = true
-			t.hangUp(in.err)
+			s.hangUp(t, in.err)
 			return nil, in.err
 		case <-ctx.Done():
-			t.hangUp(ctx.Err())
+			s.hangUp(t, ctx.Err())
 			return nil, ctx.Err()
 		}
 	}
@@ -162,7 +163,7 @@ func (s *socket) serve(ctx context.Context, t *tunnel, in *incoming) {
 			return
 		}
 	}
-	t.hangUp(in.err)
+	s.hangUp(t, in.err)
 }
 
 // pass passes a message on, and waits while too much waits for the actor. It returns false at the end of the tunnel.
@@ -171,7 +172,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for {
-		if t.client != s || e.tunnel(t.id) != t {
+		if t.client != client(s) || e.tunnel(t.id) != t {
 			return false
 		}
 		if !t.hibernates {
@@ -179,7 +180,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 			return true
 		}
 		if len(m.data) > maxKept {
-			t.endSocket(errTooLong, "message.incoming_too_long")
+			t.fail(errTooLong)
 			return false
 		}
 		if t.bytes == 0 || t.bytes+len(m.data) <= e.opts.MaxPending {
@@ -202,14 +203,14 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 		a.again = true
 	case asleep:
 		if !a.wake() {
-			e.rouse(a.id)
+			e.alarms.ring(a.id)
 		}
 	}
 	return true
 }
 
 // hangUp follows the end of the client.
-func (t *tunnel) hangUp(err error) {
+func (s *socket) hangUp(t *tunnel, err error) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
 	if t.e.tunnel(t.id) != t || t.e.closed {
@@ -232,51 +233,45 @@ func (t *tunnel) hangUp(err error) {
 	t.remove()
 }
 
-// endSocket closes the socket, and ends the tunnel.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) endSocket(err error, reason string) {
-	t.finish(err, websocket.StatusInternalError, reason)
+// fail implements client.
+func (s *socket) fail(err error) {
+	reason := gateway.CloseReason(err)
+	if err == error(errStopped) || err == error(errUnknownOutcome) {
+		reason = "ws.downstream_closed"
+	}
+	s.finish(err, websocket.StatusInternalError, reason)
 }
 
-// +checklocks:t.e.mu
-func (t *tunnel) finish(err error, code websocket.StatusCode, reason string) {
-	s := t.client
-	t.client = nil
-	t.remove()
-	if s == nil {
-		return
-	}
-	if !t.opened {
+// finish ends the socket, or the attempt to have the actor take it.
+//
+// +checklocks:s.e.mu
+func (s *socket) finish(err error, code websocket.StatusCode, reason string) {
+	if !s.t.opened {
 		s.answer <- err
 		return
 	}
 	s.close(code, reason)
 }
 
-// takeSocket takes what the actor says to the client.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) takeSocket(m rp.FromActor) {
+// take implements client.
+func (s *socket) take(m rp.FromActor) {
+	t := s.t
 	switch b := m.Body.(type) {
 	case rp.SocketAccept:
-		if t.opened || t.client == nil {
-			return
+		if !t.opened {
+			t.opened, t.hibernates = true, b.CanHibernate
+			s.answer <- nil
 		}
-		t.opened, t.hibernates = true, b.CanHibernate
-		t.client.answer <- nil
 	case rp.SocketMessage:
-		if t.client == nil || !t.opened {
+		if !t.opened {
 			return
 		}
 		kind := websocket.MessageText
 		if b.Binary {
 			kind = websocket.MessageBinary
 		}
-		t.client.send(kind, b.Data)
-		t.a.runner.conn.sent = &t.client.outbox
-	case rp.SocketAck:
-		t.acknowledged(b.Index)
+		s.send(kind, b.Data)
+		t.a.runner.conn.sent = &s.outbox
 	case rp.ActorClose:
 		if b.Hibernate && t.hibernates {
 			return
@@ -285,8 +280,10 @@ func (t *tunnel) takeSocket(m rp.FromActor) {
 		if b.Code.Set {
 			code = websocket.StatusCode(b.Code.Value)
 		}
-		t.finish(gateway.ErrUnavailable, code, b.Reason.Value)
+		t.client = nil
+		t.remove()
+		s.finish(gateway.ErrUnavailable, code, b.Reason.Value)
 	default:
-		t.e.log.Debug("engine: a part of an answer for a socket", slog.String("id", t.id.String()))
+		s.e.log.Debug("engine: a part of an answer for a socket", slog.String("id", t.id.String()))
 	}
 }

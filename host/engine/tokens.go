@@ -25,13 +25,13 @@ func newTokens(o *Options) (t tokens) {
 	return t
 }
 
-// needed reports whether anybody needs a token.
-func (t *tokens) needed() bool { return len(t.runner)+len(t.client) > 0 }
+// guarded reports whether anybody needs a token.
+func (o *Options) guarded() bool { return len(o.RunnerTokens)+len(o.ClientTokens) > 0 }
 
 // allow returns an error unless a token is one of a runner, or of a client if that will do. The time that it takes doesn't depend
 // on how much of a token is right.
 func (t *tokens) allow(token string, runner bool) error {
-	if !t.needed() {
+	if len(t.runner)+len(t.client) == 0 {
 		return nil
 	}
 	given, found := sha256.Sum256([]byte(token)), 0
@@ -51,20 +51,20 @@ func (t *tokens) allow(token string, runner bool) error {
 
 // allowHost says whether a request names the engine as it may be named. A page of the web whose own name leads to this machine is
 // told by that name.
-func (e *Engine) allowHost(r *http.Request) bool {
+func (o *Options) allowHost(r *http.Request) bool {
 	name := hostName(r.Host)
-	if len(e.opts.Hosts) > 0 {
-		return slices.ContainsFunc(e.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+	if len(o.Hosts) > 0 {
+		return slices.ContainsFunc(o.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
 	}
-	return e.tokens.needed() || isLoopback(name)
+	return o.guarded() || isLoopback(name)
 }
 
 // allowOrigin says whether a page may read answers.
-func (e *Engine) allowOrigin(_ *http.Request, origin string) bool {
-	if len(e.opts.Origins) > 0 {
-		return slices.Contains(e.opts.Origins, origin)
+func (o *Options) allowOrigin(_ *http.Request, origin string) bool {
+	if len(o.Origins) > 0 {
+		return slices.Contains(o.Origins, origin)
 	}
-	if e.tokens.needed() {
+	if o.guarded() {
 		return true
 	}
 	u, err := url.Parse(origin)

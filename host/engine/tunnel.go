@@ -12,42 +12,10 @@ import (
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
 )
 
-// A tunnel is one request of a client, or one WebSocket, on its way through a runner to an actor. All fields are guarded by
-// Engine.mu.
-//
-// The messages to an actor are numbered. The index in a message is its number modulo 65536: 0 is for the one that opens the
-// tunnel.
-type tunnel struct {
-	e  *Engine
-	a  *actor
-	id rp.TunnelID
-	n  uint64 // the number of the next message
-
-	request *request // nil for a socket
-	client  *socket  // nil for a request, and when the client of a socket has gone
-
-	opened     bool // the actor has taken the socket
-	hibernates bool // it outlives the actor's sleep
-	// pending are the messages of a socket that hibernates which the actor hasn't acknowledged, in order.
-	pending []*pendingMessage
-	bytes   int    // of pending
-	sent    uint64 // the first number that wasn't sent to this start of the actor
-	closing bool   // the client has gone, and the actor is told so behind the last of pending
-	ending  rp.ClientClose
-	room    chan struct{} // closed when pending has become shorter
-}
-
-// A pendingMessage is what a client has sent.
-type pendingMessage struct {
-	n      uint64
-	m      rivetstore.Message
-	stored bool // it is durable
-}
-
 // tunnel returns the tunnel with an id, nil if there is none.
 //
 // +checklocks:e.mu
-func (e *Engine) tunnel(id rp.TunnelID) *tunnel {
+func (e *core) tunnel(id rp.TunnelID) *tunnel {
 	t := e.tunnels[binary.BigEndian.Uint32(id.Request[:])]
 	if t == nil || t.id != id {
 		return nil
@@ -55,12 +23,12 @@ func (e *Engine) tunnel(id rp.TunnelID) *tunnel {
 	return t
 }
 
-// open makes a tunnel to the actor, which runs.
+// openTunnel makes a tunnel of a client to the actor, which runs.
 //
 // +checklocks:a.e.mu
-func (a *actor) openTunnel() *tunnel {
+func openTunnel(a *actor, c client) *tunnel {
 	number := a.e.number()
-	t := &tunnel{e: a.e, a: a, id: rp.TunnelID{Gateway: a.e.gateway, Request: requestBytes(number)}, room: make(chan struct{})}
+	t := &tunnel{e: a.e, a: a, client: c, id: rp.TunnelID{Gateway: a.e.gateway, Request: requestBytes(number)}, room: make(chan struct{})}
 	t.track(number)
 	return t
 }
@@ -108,51 +76,16 @@ func (t *tunnel) sendAs(n uint64, body rp.ToActorBody) {
 	}
 }
 
-// take takes what the actor says.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) take(m rp.FromActor) {
-	if t.request != nil {
-		t.request.take(m.Body)
-		return
-	}
-	t.takeSocket(m)
-}
-
-// lost follows the end of the actor in its runner.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) lost() {
-	if t.request != nil {
-		t.request.fail(errStopped)
-		t.remove()
-		return
-	}
-	t.endSocket(gateway.ErrUnavailable, "ws.downstream_closed")
-}
-
-// cut follows the loss of the runner: what it has done isn't known.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) cut() {
-	if t.request != nil {
-		t.request.fail(errUnknownOutcome)
-		t.remove()
-		return
-	}
-	t.endSocket(gateway.ErrUnavailable, "ws.downstream_closed")
-}
-
 // fail ends the tunnel with an error.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) fail(err error) {
-	if t.request != nil {
-		t.request.fail(err)
-		t.remove()
-		return
+	c := t.client
+	t.client = nil
+	t.remove()
+	if c != nil {
+		c.fail(err)
 	}
-	t.endSocket(err, gateway.CloseReason(err))
 }
 
 // first returns the number of the oldest message that isn't acknowledged.
@@ -204,7 +137,7 @@ func (t *tunnel) keep(m rivetstore.Message) {
 	t.pending = append(t.pending, &pendingMessage{n: t.n, m: m})
 	t.n++
 	t.bytes += len(m.Data) + 128
-	t.a.storeMessages()
+	storeMessages(t.a)
 }
 
 // acknowledged forgets the messages up to the one with an index.
@@ -235,19 +168,14 @@ func (t *tunnel) forget(p *pendingMessage) {
 	a := t.a
 	a.forgotten = append(a.forgotten, rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
 	if len(a.forgotten) >= 64 && a.phase != gone {
-		a.storeMessages()
+		storeMessages(a)
 	}
 }
-
-// discard ends a socket whose client has gone.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) discard() { t.remove() }
 
 // storeMessages has the messages stored that aren't, in one commit, and then sent.
 //
 // +checklocks:a.e.mu
-func (a *actor) storeMessages() {
+func storeMessages(a *actor) {
 	if a.unstored {
 		return
 	}
@@ -271,7 +199,7 @@ func (a *actor) storeMessages() {
 		for _, key := range gone {
 			b.Delete(key)
 		}
-		err := a.commitMessages(&b, len(fresh) > 0)
+		err := commitMessages(a, &b, len(fresh) > 0)
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
 		if err != nil {
@@ -294,7 +222,7 @@ func (a *actor) storeMessages() {
 	})
 }
 
-func (a *actor) commitMessages(b *batch.Batch, durable bool) error {
+func commitMessages(a *actor, b *batch.Batch, durable bool) error {
 	b.Mode = batch.Ordered // as many as there are
 	if durable {
 		return a.handle.Commit(a.e.ctx, b)
@@ -303,19 +231,16 @@ func (a *actor) commitMessages(b *batch.Batch, durable bool) error {
 }
 
 // loadMessages reads the messages that weren't acknowledged before the engine ended. Their clients have gone.
-func (a *actor) loadMessages(ctx context.Context, h *actorstore.Actor) error {
+func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
 	start, end := rivetstore.SocketRange()
 	of := map[rp.TunnelID]*tunnel{}
 	for e, err := range h.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
 		if err != nil {
 			return err
 		}
-		s, n, message, err := rivetstore.ParseSocketKey(e.Key)
+		s, n, err := rivetstore.ParseMessageKey(e.Key)
 		if err != nil {
 			return err
-		}
-		if !message {
-			continue
 		}
 		m, err := rivetstore.ParseMessage(append([]byte(nil), e.Value...))
 		if err != nil {

@@ -28,8 +28,6 @@ import (
 //	                                     generation u32, input optional<data>, started i64 ms,
 //	                                     slept i64 ms; 0 for never
 //	68 6d                                v1: the actor is being imported (nothing follows)
-//	68 67 + gateway, request             v1: a client's WebSocket that outlives the actor's sleep
-//	                                     (nothing follows)
 //	68 67 + gateway, request, n u64be    v1: a message of the client that the actor hasn't
 //	                                     acknowledged: binary bool, data
 //
@@ -159,32 +157,21 @@ func SocketRange() (start, end []byte) {
 // A Socket names a WebSocket of a client: the gateway that took it, and its number there.
 type Socket struct{ Gateway, Request [4]byte }
 
-// SocketKey returns the key of a socket that outlives the actor's sleep.
-func SocketKey(s Socket) []byte {
+// MessageKey returns the key of a message of the socket, by its number.
+func MessageKey(s Socket, n uint64) []byte {
 	k := append([]byte{actorstore.NamespaceHost, socketByte}, s.Gateway[:]...)
-	return append(k, s.Request[:]...)
+	return binary.BigEndian.AppendUint64(append(k, s.Request[:]...), n)
 }
 
-// MessageKey returns the key of a message of the socket, by its number.
-func MessageKey(s Socket, n uint64) []byte { return binary.BigEndian.AppendUint64(SocketKey(s), n) }
-
-// ParseSocketKey returns the socket of a key in SocketRange, and the number of the message whose key it is, or none
-// for the socket's own. Its error wraps kv.ErrCorrupt.
-func ParseSocketKey(key []byte) (s Socket, n uint64, message bool, err error) {
-	const own = 2 + 8
-	if len(key) != own && len(key) != own+8 || key[0] != actorstore.NamespaceHost || key[1] != socketByte {
-		return s, 0, false, fmt.Errorf("rivetstore: socket: %w: key %x", kv.ErrCorrupt, key)
+// ParseMessageKey returns the socket and the number of the message whose key, in SocketRange, it is. Its error wraps kv.ErrCorrupt.
+func ParseMessageKey(key []byte) (s Socket, n uint64, err error) {
+	if len(key) != len(MessageKey(s, 0)) || key[0] != actorstore.NamespaceHost || key[1] != socketByte {
+		return s, 0, fmt.Errorf("rivetstore: message of a socket: %w: key %x", kv.ErrCorrupt, key)
 	}
 	copy(s.Gateway[:], key[2:])
 	copy(s.Request[:], key[6:])
-	if len(key) == own {
-		return s, 0, false, nil
-	}
-	return s, binary.BigEndian.Uint64(key[own:]), true, nil
+	return s, binary.BigEndian.Uint64(key[10:]), nil
 }
-
-// AppendSocket appends the value of a SocketKey to dst.
-func AppendSocket(dst []byte) []byte { return bare.AppendVersion(dst, version) }
 
 // A Message is what a client has sent.
 type Message struct {

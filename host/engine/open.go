@@ -16,55 +16,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A phase is where an actor stands.
-type phase uint8
-
-const (
-	asleep   phase = iota
-	starting       // a runner was told to start it, or is about to be
-	running
-	stopping // the runner was told to stop it
-	gone     // it is destroyed, or another process has it
-)
-
-// An actor is one that the engine has open. It is until it sleeps and nobody waits for it. All fields from phase on are
-// guarded by Engine.mu.
-type actor struct {
-	e    *Engine
-	id   actorstore.ID
-	text string // the id as runners and clients know it
-
-	opened chan struct{} // closed when handle or err is set
-	closed chan struct{} // closed when the actor may be opened anew
-	err    error
-	handle *actorstore.Actor
-	public gateway.Actor // but for what changes
-
-	phase   phase
-	rec     rivetstore.Record
-	users   int           // who needs it open
-	closing bool          // its handle is being closed
-	changed chan struct{} // closed when the phase changes, or a runner has come
-	runner  *runner       // who runs it
-	told    bool          // the runner was told to start it
-	command int64         // index of the next command
-	event   int64         // index of the last event
-	unacked []rp.Command
-	destroy bool // it is to be destroyed when it has stopped
-	again   bool // it is to be started again then
-	since   time.Time
-	timer   *time.Timer
-	tunnels map[uint32]*tunnel
-
-	jobs      []func() // what is done with its keys, in order
-	jobBytes  int
-	working   bool
-	unstored  bool     // a job will store messages
-	forgotten [][]byte // keys of messages that were acknowledged
-}
-
 // enter returns the actor with an id, open. The caller leaves it.
-func (e *Engine) enter(ctx context.Context, id actorstore.ID) (*actor, error) {
+func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -79,7 +32,7 @@ func (e *Engine) enter(ctx context.Context, id actorstore.ID) (*actor, error) {
 			}
 			e.actors[id] = a
 			e.mu.Unlock()
-			return a, a.open(ctx)
+			return a, open(ctx, a)
 		}
 		if a.closing || a.phase == gone {
 			e.mu.Unlock()
@@ -101,14 +54,14 @@ func (e *Engine) enter(ctx context.Context, id actorstore.ID) (*actor, error) {
 }
 
 // open opens the actor for whoever has asked for it first.
-func (a *actor) open(ctx context.Context) error {
-	err := a.load(context.WithoutCancel(ctx))
+func open(ctx context.Context, a *actor) error {
+	err := load(context.WithoutCancel(ctx), a)
 	e := a.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(a.opened)
 	if err == nil {
-		e.spawn(a.watch)
+		e.spawn(func() { watch(a) })
 		return nil
 	}
 	switch {
@@ -124,7 +77,7 @@ func (a *actor) open(ctx context.Context) error {
 }
 
 // load reads what the engine keeps of the actor.
-func (a *actor) load(ctx context.Context) (err error) {
+func load(ctx context.Context, a *actor) (err error) {
 	h, err := a.e.store.Actor(ctx, a.id, &actorstore.ActorOptions{MustExist: true})
 	if err != nil {
 		return err
@@ -137,7 +90,7 @@ func (a *actor) load(ctx context.Context) (err error) {
 	if a.public, a.rec, err = readActor(ctx, h, h.ID(), h.Name(), a.e.now()); err != nil {
 		return err
 	}
-	if err := a.loadMessages(ctx, h); err != nil {
+	if err := loadMessages(ctx, a, h); err != nil {
 		return err
 	}
 	a.handle = h
@@ -147,6 +100,11 @@ func (a *actor) load(ctx context.Context) (err error) {
 // errNotRivetKit says that an actor is one of Greenroom's own.
 var errNotRivetKit = &gateway.Error{
 	Group: "actor", Code: "not_of_rivetkit", Message: "The actor of this name wasn't made by a RivetKit program.", Status: http.StatusBadRequest,
+}
+
+// errHalf says that a part of the actor is missing.
+var errHalf = &gateway.Error{
+	Group: "actor", Code: "import_incomplete", Message: "The import of the actor was cut off. Import it again.", Status: http.StatusBadRequest,
 }
 
 // readActor returns what clients are told of an actor, and the engine's record of it. One without a record, which was
@@ -161,6 +119,11 @@ func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name 
 	if err == nil {
 		rec, err = rivetstore.ParseRecord(value)
 	}
+	if errors.Is(err, kv.ErrNotFound) {
+		if _, err = r.Get(ctx, rivetstore.ImportKey(), nil); err == nil {
+			err = errHalf
+		}
+	}
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return gateway.Actor{}, rec, err
 	}
@@ -170,7 +133,7 @@ func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name 
 }
 
 // look returns what clients are told of an actor, without opening it.
-func (e *Engine) look(ctx context.Context, id actorstore.ID) (gateway.Actor, error) {
+func look(ctx context.Context, e *core, id actorstore.ID) (gateway.Actor, error) {
 	e.mu.Lock()
 	a := e.actors[id]
 	e.mu.Unlock()
@@ -183,7 +146,7 @@ func (e *Engine) look(ctx context.Context, id actorstore.ID) (gateway.Actor, err
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if a.err == nil && (a.phase != gone && !a.destroy) {
-			return a.describe(), nil
+			return describe(a), nil
 		}
 		if a.destroy {
 			return gateway.Actor{}, gateway.ErrNotFound
@@ -209,7 +172,7 @@ func (e *Engine) look(ctx context.Context, id actorstore.ID) (gateway.Actor, err
 // describe returns what clients are told of a.
 //
 // +checklocks:a.e.mu
-func (a *actor) describe() gateway.Actor {
+func describe(a *actor) gateway.Actor {
 	p := a.public
 	p.Started = unixMilli(a.rec.Started)
 	switch a.phase {
@@ -228,36 +191,8 @@ func unixMilli(ms int64) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// leave gives back what enter has returned.
-func (e *Engine) leave(a *actor) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a.users--
-	a.settle()
-}
-
-// settle closes the actor if nobody needs it.
-//
-// +checklocks:a.e.mu
-func (a *actor) settle() {
-	if a.users > 0 || a.phase != asleep || len(a.tunnels) > 0 || a.working || a.closing || a.e.closed {
-		return
-	}
-	a.closing = true
-	a.e.spawn(func() {
-		if err := a.handle.Close(); err != nil {
-			a.e.log.Error("engine: close an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
-		}
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		delete(a.e.actors, a.id)
-		close(a.closed)
-		a.e.alarms.poke()
-	})
-}
-
 // watch waits until the handle ends by itself: another process has taken the actor, or the store has failed.
-func (a *actor) watch() {
+func watch(a *actor) {
 	select {
 	case <-a.handle.Done():
 	case <-a.closed:
@@ -284,36 +219,8 @@ func (a *actor) watch() {
 	a.abandon()
 }
 
-// abandon closes the handle of an actor that is gone, once nothing works with it, and forgets the actor.
-//
-// +checklocks:a.e.mu
-func (a *actor) abandon() {
-	if a.working || a.closing {
-		return
-	}
-	a.closing = true
-	a.e.spawn(func() {
-		err := a.handle.Close()
-		if err != nil {
-			a.e.log.Debug("engine: close a lost actor", slog.Any("error", err))
-		}
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		delete(a.e.actors, a.id)
-		close(a.closed)
-	})
-}
-
-// notify tells everybody who waits that the phase has changed.
-//
-// +checklocks:a.e.mu
-func (a *actor) notify() {
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
 // create makes an actor, unless there is one.
-func (e *Engine) create(ctx context.Context, s gateway.Spec) (id actorstore.ID, created bool, err error) {
+func create(ctx context.Context, e *core, s gateway.Spec) (id actorstore.ID, created bool, err error) {
 	if s.NoKey {
 		s.Key = newNoKey()
 	}
@@ -349,11 +256,11 @@ func (e *Engine) create(ctx context.Context, s gateway.Spec) (id actorstore.ID, 
 	if id, err = e.store.Lookup(ctx, name); !errors.Is(err, actorstore.ErrUnknownActor) {
 		return id, false, err
 	}
-	id, err = e.make(ctx, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
+	id, err = makeActor(ctx, e, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
 	return id, err == nil, err
 }
 
-func (e *Engine) make(ctx context.Context, name string, rec rivetstore.Record) (id actorstore.ID, err error) {
+func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record) (id actorstore.ID, err error) {
 	id = actorstore.NewID()
 	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{Name: name, Layout: actorstore.LayoutRivetKit})
 	if err != nil {
@@ -366,12 +273,12 @@ func (e *Engine) make(ctx context.Context, name string, rec rivetstore.Record) (
 }
 
 // destroy ends an actor with all that it has.
-func (e *Engine) destroy(ctx context.Context, id actorstore.ID) error {
-	a, err := e.enter(ctx, id)
+func destroy(ctx context.Context, e *core, id actorstore.ID) error {
+	a, err := enter(ctx, e, id)
 	if err != nil {
 		return err
 	}
-	defer e.leave(a)
+	defer a.leave()
 	e.mu.Lock()
 	a.destroy = true
 	switch a.phase {
@@ -382,56 +289,4 @@ func (e *Engine) destroy(ctx context.Context, id actorstore.ID) error {
 	}
 	e.mu.Unlock()
 	return nil
-}
-
-// remove drops the actor, which has stopped.
-//
-// +checklocks:a.e.mu
-func (a *actor) remove() {
-	a.phase = gone
-	for _, t := range a.tunnels {
-		t.fail(gateway.ErrNotFound)
-	}
-	a.notify()
-	a.do(0, func() {
-		e := a.e
-		err := e.alarms.remove(a.id)
-		if err == nil {
-			err = a.handle.Drop(e.ctx)
-		}
-		if err != nil {
-			e.log.Error("engine: destroy an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
-		}
-	})
-}
-
-// do has fn done with the actor's keys, after what was asked for before. bytes is what it has in memory.
-//
-// +checklocks:a.e.mu
-func (a *actor) do(bytes int, fn func()) {
-	a.jobs = append(a.jobs, fn)
-	a.jobBytes += bytes
-	if a.working {
-		return
-	}
-	a.working = true
-	a.e.spawn(func() {
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		for len(a.jobs) > 0 {
-			jobs := a.jobs
-			a.jobs, a.jobBytes = nil, 0
-			a.e.mu.Unlock()
-			for _, fn := range jobs {
-				fn()
-			}
-			a.e.mu.Lock()
-		}
-		a.working = false
-		if a.phase == gone {
-			a.abandon()
-			return
-		}
-		a.settle()
-	})
 }

@@ -39,7 +39,7 @@ func (e errKeys) Error() string { return string(e) }
 // asked has a runner's request for keys answered.
 //
 // +checklocks:e.mu
-func (e *Engine) asked(r *runner, q rp.KVRequest, size int) {
+func asked(e *core, r *runner, q rp.KVRequest, size int) {
 	refuse := func(why string) { r.send(rp.KVResponse{ID: q.ID, Body: rp.KVError{Message: why}}) }
 	id, err := actorstore.ParseID(q.Actor)
 	a := e.actors[id]
@@ -53,7 +53,7 @@ func (e *Engine) asked(r *runner, q rp.KVRequest, size int) {
 	}
 	conn := r.conn
 	a.do(size, func() {
-		body, err := a.handleKeys(e.ctx, q.Body)
+		body, err := doKeys(e.ctx, a.handle, q.Body, e.now())
 		var own errKeys
 		switch {
 		case errors.As(err, &own):
@@ -70,15 +70,15 @@ func (e *Engine) asked(r *runner, q rp.KVRequest, size int) {
 	})
 }
 
-// handleKeys does what a request asks for.
-func (a *actor) handleKeys(ctx context.Context, q rp.KVRequestBody) (rp.KVResponseBody, error) {
+// doKeys does what a request asks for.
+func doKeys(ctx context.Context, h *actorstore.Actor, q rp.KVRequestBody, now time.Time) (rp.KVResponseBody, error) {
 	switch q := q.(type) {
 	case rp.KVGet:
-		return a.getKeys(ctx, q.Keys)
+		return getKeys(ctx, h, q.Keys, now)
 	case rp.KVList:
-		return a.listKeys(ctx, q)
+		return listKeys(ctx, h, q)
 	case rp.KVPut:
-		return rp.KVPutDone{}, a.putKeys(ctx, q.Pairs)
+		return rp.KVPutDone{}, putKeys(ctx, h, q.Pairs)
 	case rp.KVDelete:
 		if err := checkKeys(len(q.Keys), func(i int) []byte { return q.Keys[i] }); err != nil {
 			return nil, err
@@ -87,15 +87,15 @@ func (a *actor) handleKeys(ctx context.Context, q rp.KVRequestBody) (rp.KVRespon
 		for _, k := range q.Keys {
 			b.Delete(k)
 		}
-		return rp.KVDeleted{}, a.handle.Commit(ctx, &b)
+		return rp.KVDeleted{}, h.Commit(ctx, &b)
 	case rp.KVDeleteRange:
 		var b batch.Batch
 		deleteRange(&b, q.Start, q.End)
-		return rp.KVDeleted{}, a.handle.Commit(ctx, &b)
+		return rp.KVDeleted{}, h.Commit(ctx, &b)
 	case rp.KVDrop:
 		var b batch.Batch
 		deleteRange(&b, nil, nil)
-		return rp.KVDropped{}, a.handle.Commit(ctx, &b)
+		return rp.KVDropped{}, h.Commit(ctx, &b)
 	default:
 		return nil, fmt.Errorf("engine: request for keys of type %T", q)
 	}
@@ -117,20 +117,20 @@ func checkKeys(n int, key func(i int) []byte) error {
 	return nil
 }
 
-func (a *actor) getKeys(ctx context.Context, keys [][]byte) (rp.KVResponseBody, error) {
+func getKeys(ctx context.Context, h *actorstore.Actor, keys [][]byte, now time.Time) (rp.KVResponseBody, error) {
 	if err := checkKeys(len(keys), func(i int) []byte { return keys[i] }); err != nil {
 		return nil, err
 	}
 	var got rp.KVGot
 	for _, k := range keys {
-		v, err := a.handle.Get(ctx, k, nil)
+		v, err := h.Get(ctx, k, nil)
 		if errors.Is(err, kv.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		got.Entries = append(got.Entries, entry(k, v, a.e.now()))
+		got.Entries = append(got.Entries, entry(k, v, now))
 	}
 	return got, nil
 }
@@ -140,7 +140,7 @@ func entry(key, value []byte, updated time.Time) rp.KVEntry {
 	return rp.KVEntry{Key: key, Value: value, Version: []byte("0"), UpdatedAt: updated.UnixMilli()}
 }
 
-func (a *actor) listKeys(ctx context.Context, q rp.KVList) (rp.KVResponseBody, error) {
+func listKeys(ctx context.Context, h *actorstore.Actor, q rp.KVList) (rp.KVResponseBody, error) {
 	opts := actorstore.ListOptions{Reverse: q.Reverse.Value}
 	switch query := q.Query.(type) {
 	case rp.KVPrefix:
@@ -160,7 +160,7 @@ func (a *actor) listKeys(ctx context.Context, q rp.KVList) (rp.KVResponseBody, e
 	}
 	var listed rp.KVListed
 	size := 0
-	for e, err := range a.handle.List(ctx, opts) {
+	for e, err := range h.List(ctx, opts) {
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +176,7 @@ func (a *actor) listKeys(ctx context.Context, q rp.KVList) (rp.KVResponseBody, e
 	return listed, nil
 }
 
-func (a *actor) putKeys(ctx context.Context, pairs []rp.KVPair) error {
+func putKeys(ctx context.Context, h *actorstore.Actor, pairs []rp.KVPair) error {
 	if err := checkKeys(len(pairs), func(i int) []byte { return pairs[i].Key }); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (a *actor) putKeys(ctx context.Context, pairs []rp.KVPair) error {
 	if size > maxPayload {
 		return errKeys("total payload is too large (max 976 KiB)")
 	}
-	return a.handle.Commit(ctx, &b)
+	return h.Commit(ctx, &b)
 }
 
 // deleteRange deletes the keys in [start, end), nil for no bound, but for the engine's own.
@@ -217,8 +217,8 @@ func deleteRange(b *batch.Batch, start, end []byte) {
 }
 
 // getKey is GET /actors/{id}/kv/keys/{key}, with the key in base64.
-func (e *Engine) getKey(w http.ResponseWriter, r *http.Request) {
-	value, err := e.readKey(r)
+func getKey(e *core, w http.ResponseWriter, r *http.Request) {
+	value, err := readKey(e, r)
 	if err != nil {
 		gateway.WriteError(w, err)
 		return
@@ -231,10 +231,7 @@ func (e *Engine) getKey(w http.ResponseWriter, r *http.Request) {
 }
 
 // readKey returns the value of a key, nil if there is none.
-func (e *Engine) readKey(r *http.Request) ([]byte, error) {
-	if err := e.tokens.allow(gateway.Token(r), false); err != nil {
-		return nil, err
-	}
+func readKey(e *core, r *http.Request) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(r.PathValue("key"))
 	if err != nil {
 		key, err = base64.URLEncoding.DecodeString(r.PathValue("key"))

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"log/slog"
+)
+
+// leave gives back what enter has returned.
+func (a *actor) leave() {
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	a.users--
+	a.settle()
+}
+
+// settle closes the actor if nobody needs it.
+//
+// +checklocks:a.e.mu
+func (a *actor) settle() {
+	if a.users > 0 || a.phase != asleep || len(a.tunnels) > 0 || a.working || a.closing || a.e.closed {
+		return
+	}
+	a.closing = true
+	a.e.spawn(func() {
+		if err := a.handle.Close(); err != nil {
+			a.e.log.Error("engine: close an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+		}
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		delete(a.e.actors, a.id)
+		close(a.closed)
+		a.e.alarms.poke()
+	})
+}
+
+// abandon closes the handle of an actor that is gone, once nothing works with it, and forgets the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) abandon() {
+	if a.working || a.closing {
+		return
+	}
+	a.closing = true
+	a.e.spawn(func() {
+		err := a.handle.Close()
+		if err != nil {
+			a.e.log.Debug("engine: close a lost actor", slog.Any("error", err))
+		}
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		delete(a.e.actors, a.id)
+		close(a.closed)
+	})
+}
+
+// do has fn done with the actor's keys, after what was asked for before. bytes is what it has in memory.
+//
+// +checklocks:a.e.mu
+func (a *actor) do(bytes int, fn func()) {
+	a.jobs = append(a.jobs, fn)
+	a.jobBytes += bytes
+	if a.working {
+		return
+	}
+	a.working = true
+	a.e.spawn(func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		for len(a.jobs) > 0 {
+			jobs := a.jobs
+			a.jobs, a.jobBytes = nil, 0
+			a.e.mu.Unlock()
+			for _, fn := range jobs {
+				fn()
+			}
+			a.e.mu.Lock()
+		}
+		a.working = false
+		if a.phase == gone {
+			a.abandon()
+			return
+		}
+		a.settle()
+	})
+}

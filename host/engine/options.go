@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Options change what Open does.
+type Options struct {
+	// RunnerTokens are the tokens with which runners connect, and ClientTokens those of clients; a
+	// runner's token opens everything. Without any, everybody is let in who can reach the engine.
+	RunnerTokens, ClientTokens []string
+	// Origins are those of pages that may read answers, as browsers write them; empty means all if there are
+	// tokens, and pages of this machine if there are none.
+	Origins []string
+	// Hosts are the names by which the engine may be addressed, without a port. Empty means any name if there are tokens, and
+	// those of loopback if there are none.
+	Hosts []string
+
+	// LostThreshold is how long the actors of a runner are left alone that has lost its connection. 0 means 15 seconds.
+	LostThreshold time.Duration
+	// StartThreshold and StopThreshold are how long an actor may take to start and to stop. 0 means 30 seconds.
+	StartThreshold, StopThreshold time.Duration
+	// ReadyTimeout is how long a request waits for its actor to run. 0 means 10 seconds.
+	ReadyTimeout time.Duration
+	// PingInterval is how often runners are pinged. 0 means 3 seconds.
+	PingInterval time.Duration
+
+	// MaxBody bounds the body of a request, and of an answer, in bytes. 0 means 20 MiB.
+	MaxBody int64
+	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
+	// more. 0 means 4 MiB.
+	MaxPending int
+	// MaxQueued bounds the bytes that wait to be sent to one runner, or one client, in bytes; who is slower is cut
+	// off. 0 means 256 MiB for runners and a sixteenth for clients.
+	MaxQueued int
+
+	// Store changes how the store is opened; nil means with its defaults.
+	Store *actorstore.Options
+	// Version is what /metadata says.
+	Version string
+	// Logger takes what goes wrong; nil means slog.Default().
+	Logger *slog.Logger
+	// Clock returns the time; nil means time.Now.
+	Clock func() time.Time
+}
+
+func (o *Options) withDefaults() Options {
+	var all Options
+	if o != nil {
+		all = *o
+	}
+	orElse(&all.LostThreshold, 15*time.Second)
+	orElse(&all.StartThreshold, 30*time.Second)
+	orElse(&all.StopThreshold, 30*time.Second)
+	orElse(&all.ReadyTimeout, 10*time.Second)
+	orElse(&all.PingInterval, 3*time.Second)
+	orElse(&all.MaxBody, 20<<20)
+	orElse(&all.MaxPending, 4<<20)
+	orElse(&all.MaxQueued, 256<<20)
+	if all.Logger == nil {
+		all.Logger = slog.Default()
+	}
+	if all.Clock == nil {
+		all.Clock = time.Now
+	}
+	return all
+}
+
+func orElse[T comparable](v *T, d T) {
+	if zero := *new(T); *v == zero {
+		*v = d
+	}
+}
