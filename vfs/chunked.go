@@ -21,6 +21,7 @@ import (
 // It isn't safe for concurrent use, except that lens.learn is.
 type chunked struct {
 	tag    actorstore.FileTag
+	layout actorstore.Layout // of the actor's keys
 	reader actorstore.Reader // newest state
 	size   int64             // as the writer sees it
 	stored int64             // as the metadata record states it; −1: no record
@@ -37,13 +38,10 @@ type chunked struct {
 // first GiB: a damaged record must not make a huge table.
 const maxLearned = 1 << 18
 
-// layout is that of the actor's keys.
-func (f *chunked) layout() actorstore.Layout { return f.reader.Layout() }
-
 // load reads the metadata record and forgets everything else.
 func (f *chunked) load(ctx context.Context) error {
 	f.dirty.clear()
-	f.key = f.layout().AppendFileMeta(f.key[:0], f.tag)
+	f.key = f.layout.AppendFileMeta(f.key[:0], f.tag)
 	record, err := f.reader.Get(ctx, f.key, f.record[:0])
 	switch {
 	case errors.Is(err, actorstore.ErrNotFound):
@@ -65,13 +63,13 @@ func (f *chunked) load(ctx context.Context) error {
 // the main file no crash leaves that, because the record is stored before anything
 // else of it (announce): it is lost, and the chunks are all that is left.
 func (f *chunked) refuseUnsized(ctx context.Context) error {
-	start, end := f.layout().FileChunks(f.tag, 0)
+	start, end := f.layout.FileChunks(f.tag, 0)
 	for e, err := range f.reader.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		if err != nil {
 			return err
 		}
 		return fmt.Errorf("vfs: %s is there, and %s is missing: %w", actorstore.Describe(e.Key),
-			actorstore.Describe(f.layout().AppendFileMeta(nil, f.tag)), actorstore.ErrCorrupt)
+			actorstore.Describe(f.layout.AppendFileMeta(nil, f.tag)), actorstore.ErrCorrupt)
 	}
 	return nil
 }
@@ -81,7 +79,7 @@ func (f *chunked) refuseUnsized(ctx context.Context) error {
 // record is then damage, and not what a crash left.
 func (f *chunked) announce(b *batch.Batch) {
 	if f.stored < 0 {
-		b.PutPrior(f.layout().AppendFileMeta(nil, f.tag), appendMeta(nil, 0), batch.Absent)
+		b.PutPrior(f.layout.AppendFileMeta(nil, f.tag), appendMeta(nil, 0), batch.Absent)
 	}
 }
 
@@ -112,7 +110,7 @@ func (f *chunked) readStored(ctx context.Context, b []byte, i uint32, at int) er
 		clear(b)
 		return nil
 	}
-	f.key = f.layout().AppendFileChunk(f.key[:0], f.tag, i)
+	f.key = f.layout.AppendFileChunk(f.key[:0], f.tag, i)
 	n, err := readChunk(ctx, f.reader, f.key, b, at, &f.scratch)
 	if err == nil {
 		f.lens.learn(i, n)
@@ -242,7 +240,7 @@ func (f *chunked) stage(b *batch.Batch, from, to int64) {
 		f.stageRemoval(&b.Group, f.cut)
 	}
 	for _, p := range f.dirty.within(from, to) {
-		f.key = f.layout().AppendFileChunk(f.key[:0], f.tag, p.number)
+		f.key = f.layout.AppendFileChunk(f.key[:0], f.tag, p.number)
 		b.PutPrior(f.key, p.buf[:f.chunkLen(p.number)], f.lens.prior(p.number))
 	}
 }
@@ -253,14 +251,14 @@ func (f *chunked) stageSize(g *batch.Group) {
 		return
 	}
 	f.record = appendMeta(f.record[:0], f.size)
-	f.key = f.layout().AppendFileMeta(f.key[:0], f.tag)
+	f.key = f.layout.AppendFileMeta(f.key[:0], f.tag)
 	g.PutPrior(f.key, f.record, f.metaPrior())
 }
 
 // stageDelete removes the whole file. The metadata record goes first, and alone
 // decides.
 func (f *chunked) stageDelete(g *batch.Group) {
-	f.key = f.layout().AppendFileMeta(f.key[:0], f.tag)
+	f.key = f.layout.AppendFileMeta(f.key[:0], f.tag)
 	g.DeletePrior(f.key, f.metaPrior())
 	f.stageRemoval(g, 0)
 }
@@ -279,8 +277,8 @@ func (f *chunked) stageRemoval(g *batch.Group, from int64) {
 	if from >= count {
 		return
 	}
-	start := f.layout().AppendFileChunk(nil, f.tag, uint32(from))
-	end := appendChunkEnd(nil, f.layout(), f.tag, count)
+	start := f.layout.AppendFileChunk(nil, f.tag, uint32(from))
+	end := appendChunkEnd(nil, f.layout, f.tag, count)
 	prior := batch.PriorUnknown
 	if n, ok := f.lens.stored(from, count, len(start)+batch.WrapperBytes); ok {
 		prior = batch.Freed(n)

@@ -31,7 +31,7 @@ func TestChunkedModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRig(t, batch.Limits{})
 		ctx := t.Context()
-		f := &chunked{tag: actorstore.FileMain, reader: r.actor}
+		f := &chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
 		if err := f.load(ctx); err != nil {
 			rt.Fatal(err)
 		}

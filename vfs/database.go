@@ -78,9 +78,9 @@ func newDatabase(ctx context.Context, name string, src source, a *actorstore.Act
 		src, far = newFarView(v.View), true
 	}
 	db := &database{name: name, actor: a, source: src, opts: opts, log: opts.Logger, meter: newMeter(opts.Metrics), far: far}
-	db.main = chunked{tag: actorstore.FileMain, reader: src}
-	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src}
-	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src}
+	db.main = chunked{tag: actorstore.FileMain, reader: src, layout: src.Layout()}
+	db.journal.file = chunked{tag: actorstore.FileJournal, reader: src, layout: src.Layout()}
+	db.wal.file = chunked{tag: actorstore.FileWAL, reader: src, layout: src.Layout()}
 	db.shm.init(opts.TempDir)
 	if err := db.load(ctx); err != nil {
 		return nil, fmt.Errorf("vfs: open %q: %w", name, err)
@@ -249,7 +249,7 @@ func (db *database) collectBeside(ctx context.Context, b *batch.Batch, f *chunke
 	if over {
 		from = 0
 		if f.stored >= 0 {
-			b.Delete(f.layout().AppendFileMeta(nil, f.tag))
+			b.Delete(f.layout.AppendFileMeta(nil, f.tag))
 		}
 	}
 	return db.collectChunks(ctx, b, f, from)
@@ -261,7 +261,7 @@ func (db *database) collectChunks(ctx context.Context, b *batch.Batch, f *chunke
 	if from >= maxChunks {
 		return nil
 	}
-	start, end := f.layout().FileChunks(f.tag, uint32(from))
+	start, end := f.layout.FileChunks(f.tag, uint32(from))
 	return collectRange(ctx, b, db.source, start, end)
 }
 

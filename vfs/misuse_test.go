@@ -371,7 +371,7 @@ func TestDamagedSize(t *testing.T) {
 	if err := r.actor.Put(t.Context(), key, appendMeta(nil, 1<<43)); err != nil {
 		t.Fatal(err)
 	}
-	f := chunked{tag: actorstore.FileMain, reader: r.actor}
+	f := chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
 	if err := f.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestForeignTail(t *testing.T) {
 	if err := r.actor.Commit(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	f := chunked{tag: actorstore.FileMain, reader: r.actor}
+	f := chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
 	if err := f.load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

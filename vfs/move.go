@@ -42,11 +42,11 @@ func (db *database) takeOver(ctx context.Context) error {
 // its journal was moved or collected when it was opened, and the others are dead.
 func (db *database) move(ctx context.Context, old *namedSource, f *chunked) error {
 	name := old.file(f.tag)
-	there, err := has(ctx, old.source, f.layout().AppendNamedFileMeta(nil, name))
+	there, err := has(ctx, old.source, f.layout.AppendNamedFileMeta(nil, name))
 	if err != nil || !there {
 		return err
 	}
-	done, err := has(ctx, old.source, f.layout().AppendFileMeta(nil, f.tag))
+	done, err := has(ctx, old.source, f.layout.AppendFileMeta(nil, f.tag))
 	if err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func (db *database) move(ctx context.Context, old *namedSource, f *chunked) erro
 	b := db.fresh(batch.Ordered)
 	if f.tag == actorstore.FileMain {
 		for tag := actorstore.FileJournal; tag <= actorstore.FileSHM; tag++ {
-			stageNamedRemoval(&b.Group, f.layout(), old.file(tag))
+			stageNamedRemoval(&b.Group, f.layout, old.file(tag))
 		}
 	}
 	if !done {
 		f.record = appendMeta(f.record[:0], f.stored)
-		b.Final().PutPrior(f.layout().AppendFileMeta(nil, f.tag), f.record, batch.Absent)
+		b.Final().PutPrior(f.layout.AppendFileMeta(nil, f.tag), f.record, batch.Absent)
 	}
-	b.Final().Delete(f.layout().AppendNamedFileMeta(nil, name))
+	b.Final().Delete(f.layout.AppendNamedFileMeta(nil, name))
 	return db.apply(ctx, b)
 }
 
@@ -110,7 +110,7 @@ type movedChunk struct {
 
 // run moves the chunks of the file name.
 func (m *mover) run(ctx context.Context, name string) error {
-	start, end := m.f.layout().NamedFileChunks(name)
+	start, end := m.f.layout.NamedFileChunks(name)
 	for start != nil {
 		var err error
 		if start, err = m.read(ctx, start, end); err != nil {
@@ -145,7 +145,7 @@ func (m *mover) read(ctx context.Context, start, end []byte) (next []byte, err e
 		if n++; n == limit {
 			next = append(bytes.Clone(e.Key), 0)
 		}
-		_, i, ok := m.f.layout().ParseNamedFileChunk(e.Key)
+		_, i, ok := m.f.layout.ParseNamedFileChunk(e.Key)
 		if !ok {
 			continue // of some other form: not this package's to remove
 		}
@@ -162,8 +162,8 @@ func (m *mover) look(ctx context.Context) error {
 		return nil
 	}
 	first, last := m.chunks[0].number, m.chunks[len(m.chunks)-1].number
-	start := m.f.layout().AppendFileChunk(nil, m.f.tag, first)
-	end := append(m.f.layout().AppendFileChunk(nil, m.f.tag, last), 0)
+	start := m.f.layout.AppendFileChunk(nil, m.f.tag, first)
+	end := append(m.f.layout.AppendFileChunk(nil, m.f.tag, last), 0)
 	at := 0
 	for e, err := range m.raw.List(ctx, actorstore.ListOptions{Start: start, End: end, KeysOnly: true}) {
 		if err != nil {
@@ -182,7 +182,7 @@ func (m *mover) look(ctx context.Context) error {
 
 // todays returns today's key of a chunk, valid until the next call.
 func (m *mover) todays(at int) []byte {
-	m.f.key = m.f.layout().AppendFileChunk(m.f.key[:0], m.f.tag, m.chunks[at].number)
+	m.f.key = m.f.layout.AppendFileChunk(m.f.key[:0], m.f.tag, m.chunks[at].number)
 	return m.f.key
 }
 

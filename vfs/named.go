@@ -132,7 +132,7 @@ func findNamed(ctx context.Context, src source) (*namedSource, error) {
 		return nil, nil
 	}
 	s := newNamedSource(src, base)
-	wal := chunked{tag: actorstore.FileWAL, reader: s}
+	wal := chunked{tag: actorstore.FileWAL, reader: s, layout: s.Layout()}
 	if err := wal.load(ctx); err != nil {
 		return nil, err
 	}

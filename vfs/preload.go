@@ -117,11 +117,11 @@ func (db *database) tidyLate(ctx context.Context) error {
 		return nil
 	}
 	from := chunkCount(max(db.main.stored, 0))
-	start, _ := db.main.layout().FileChunks(actorstore.FileJournal, 0)
+	start, _ := db.main.layout.FileChunks(actorstore.FileJournal, 0)
 	if from < maxChunks {
-		start, _ = db.main.layout().FileChunks(actorstore.FileMain, uint32(from))
+		start, _ = db.main.layout.FileChunks(actorstore.FileMain, uint32(from))
 	}
-	_, end := db.main.layout().Range(actorstore.NamespaceSQLite)
+	_, end := db.main.layout.Range(actorstore.NamespaceSQLite)
 	for _, err := range db.source.List(ctx, actorstore.ListOptions{Start: start, End: end, Limit: 1, KeysOnly: true}) {
 		if err == nil {
 			err = db.collectLate(ctx, from)

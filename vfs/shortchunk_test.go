@@ -37,7 +37,7 @@ func TestShortChunks(t *testing.T) {
 			if err := r.actor.Commit(t.Context(), &b); err != nil {
 				t.Fatal(err)
 			}
-			f := &chunked{tag: actorstore.FileMain, reader: r.actor}
+			f := &chunked{tag: actorstore.FileMain, reader: r.actor, layout: r.actor.Layout()}
 			if err := f.load(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -275,7 +275,7 @@ func (db *database) dropAppended(ctx context.Context, from int64) error {
 		return nil
 	}
 	b := db.fresh(batch.Atomic)
-	start, end := db.main.layout().FileChunks(actorstore.FileMain, uint32(from))
+	start, end := db.main.layout.FileChunks(actorstore.FileMain, uint32(from))
 	b.DeleteRange(start, end)
 	if err := db.apply(ctx, b); err != nil {
 		return err

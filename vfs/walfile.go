@@ -145,7 +145,7 @@ func (h *handle) readNewest(f *chunked, b []byte, off int64) (int, error) {
 			return n, io.EOF
 		}
 		if !found {
-			h.key = f.layout().AppendFileChunk(h.key[:0], f.tag, i)
+			h.key = f.layout.AppendFileChunk(h.key[:0], f.tag, i)
 			got, err := readChunk(h.ctx, h.db.source, h.key, piece, at, &h.scratch)
 			if err != nil {
 				return n, err
