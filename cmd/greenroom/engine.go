@@ -84,6 +84,9 @@ func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*eng
 		return nil, &usageError{fmt.Sprintf("to listen on %s takes --runner-tokens: others than this machine get there", f.listen)}
 	}
 	if f.clientFile != "" {
+		if f.runnerFile == "" {
+			return nil, &usageError{"--client-tokens takes --runner-tokens too: no program could connect"}
+		}
 		o.ClientTokens, err = readTokens(f.clientFile)
 	}
 	return o, err

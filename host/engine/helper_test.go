@@ -224,7 +224,7 @@ func (p *program) listen() {
 func (p *program) answer(m rp.ToRunner) {
 	switch m := m.(type) {
 	case rp.Ping:
-		p.say(rp.Pong{At: m.At})
+		p.say(rp.Pong(m))
 	case rp.Commands:
 		for _, c := range m {
 			p.say(rp.AckCommands{c.Checkpoint})

@@ -114,7 +114,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	c.heard = e.now()
 	if init, ok := m.(rp.RunnerInit); ok {
 		if c.r != nil || init.Name == "" {
-			return &runnerError{"ws.invalid_message", errors.New("Init a second time, or without a name")}
+			return &runnerError{"ws.invalid_message", errors.New("a second Init, or one without a name")}
 		}
 		at.name = init.Name
 		c.enter(at, init)

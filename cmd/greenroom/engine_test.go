@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEngine: the engine serves a store that it makes, and ends when it is told to.
+func TestEngine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	done := make(chan int, 1)
+	go func() {
+		e := &env{stdin: strings.NewReader(""), stdout: in, stderr: io.Discard, getenv: func(string) string { return "" }, signals: &signals{}}
+		done <- run(ctx, e, []string{"engine", "--listen", "127.0.0.1:0"})
+		in.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	m := regexp.MustCompile(`^serving at (http://\S+)$`).FindStringSubmatch(lines.Text())
+	if m == nil {
+		t.Fatalf("it says %q", lines.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	if text := fetch(t, m[1]+"/health"); !strings.Contains(text, `"status":"ok"`) {
+		t.Error(text)
+	}
+	if text := fetch(t, m[1]+"/actors?name=room"); !strings.Contains(text, `"actors":[]`) {
+		t.Error(text)
+	}
+	cancel()
+	if code := <-done; code != exitOK {
+		t.Errorf("status %d", code)
+	}
+	if _, err := os.Stat(engineStore); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEngineRefuses: what would be open to others isn't begun.
+func TestEngineRefuses(t *testing.T) {
+	dir := t.TempDir()
+	tokens, short := filepath.Join(dir, "tokens"), filepath.Join(dir, "short")
+	for path, text := range map[string]string{tokens: "0123456789abcdef\n", short: "secret\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--listen", "0.0.0.0:0"}, exitUsage, "--runner-tokens"},
+		{[]string{"--listen", "0.0.0.0:0", "--client-tokens", tokens}, exitUsage, "--runner-tokens"},
+		{[]string{"--client-tokens", tokens}, exitUsage, "--runner-tokens"},
+		{[]string{"--runner-tokens", short}, exitFailed, "line 1"},
+		{[]string{"--runner-tokens", tokens, "--client-tokens", short}, exitFailed, "line 1"},
+		{[]string{"--listen", "nothing"}, exitUsage, "--runner-tokens"},
+	} {
+		r := program(t.Context(), strings.NewReader(""), append([]string{"engine", filepath.Join(dir, "data")}, c.args...)...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "secret") {
+			t.Errorf("%q: status %d, %s", c.args, r.code, r.stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "data")); !os.IsNotExist(err) {
+		t.Errorf("a store was made: %v", err)
+	}
+}
