@@ -118,7 +118,7 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		server := &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		server := &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 		failed := make(chan error, 1)
 		go func() { failed <- server.Serve(ln) }()
 		if _, err = fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr()); err == nil {

@@ -506,3 +506,25 @@ func TestForeignActors(t *testing.T) {
 	r.want(400, "import_incomplete", "PUT", "/actors", `{"name":"counter","key":"half"}`)
 	r.want(400, "not_found", "GET", "/gateway/counter/?rvt-method=get&rvt-key=go", "")
 }
+
+// TestLimits: bodies and answers are bounded, each and together, and what was refused leaves nothing behind.
+func TestLimits(t *testing.T) {
+	r := newRig(t, engine.Options{MaxBody: 1 << 16, MaxHeld: 1<<16 + 1<<15})
+	p := r.connect("default", "k")
+	id := r.actor("counter", "a")
+	p.started(id)
+	for range 5 {
+		r.want(400, "incoming_too_long", "POST", "/gateway/"+id+"/", strings.Repeat("x", 1<<16+1))
+		r.want(400, "outgoing_too_long", "POST", "/gateway/"+id+"/", strings.Repeat("x", 1<<16-3))
+		r.want(503, "service_unavailable", "POST", "/gateway/"+id+"/", strings.Repeat("x", 3<<14+9)) // the answer has it again
+		r.want(200, "xxx", "POST", "/gateway/"+id+"/", strings.Repeat("x", 1<<15))
+	}
+	ws := r.dial("/gateway/"+id+"/connect", "rivet")
+	toActor[rp.SocketOpen](p)
+	must(t, ws.Write(t.Context(), websocket.MessageBinary, make([]byte, 1<<16)))
+	toActor[rp.SocketMessage](p)
+	must(t, ws.Write(t.Context(), websocket.MessageBinary, make([]byte, 1<<16+1)))
+	if code, _ := closed(t, ws); code != websocket.StatusMessageTooBig {
+		t.Errorf("%d", code)
+	}
+}

@@ -30,6 +30,9 @@ type Options struct {
 
 	// MaxBody bounds the body of a request, and of an answer, in bytes. 0 means 20 MiB.
 	MaxBody int64
+	// MaxHeld bounds the bodies of all requests and answers that are in memory, in bytes. What comes beyond is
+	// refused. 0 means 512 MiB.
+	MaxHeld int64
 	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
 	// more. 0 means 4 MiB.
 	MaxPending int
@@ -58,6 +61,7 @@ func (o *Options) withDefaults() Options {
 	orElse(&all.ReadyTimeout, 10*time.Second)
 	orElse(&all.PingInterval, 3*time.Second)
 	orElse(&all.MaxBody, 20<<20)
+	orElse(&all.MaxHeld, 512<<20)
 	orElse(&all.MaxPending, 4<<20)
 	orElse(&all.MaxQueued, 256<<20)
 	if all.Logger == nil {

@@ -15,12 +15,15 @@ import (
 
 var (
 	errTooLong = &gateway.Error{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
+	errBusy    = &gateway.Error{Group: "guard", Code: "service_unavailable", Message: "Too much is under way.", Status: http.StatusServiceUnavailable}
 	errAnswer  = &gateway.Error{Group: "message", Code: "outgoing_too_long", Message: "The answer is too long.", Status: http.StatusBadRequest}
 )
 
 // A request is a client that waits for an answer. Its fields are guarded by core.mu.
 type request struct {
+	e      *core
 	limit  int64
+	held   int64 // of core.held
 	parts  []rp.FromActorBody
 	bytes  int64
 	err    error
@@ -29,22 +32,29 @@ type request struct {
 
 // take implements client.
 func (q *request) take(m rp.FromActor) {
+	size := int64(0)
 	switch b := m.Body.(type) {
 	case rp.ResponseStart:
-		q.bytes += int64(len(b.Body))
+		size = int64(len(b.Body))
 	case rp.ResponseChunk:
-		q.bytes += int64(len(b.Data))
+		size = int64(len(b.Data))
 	case rp.ResponseAbort:
 		q.fail(gateway.ErrUnavailable)
 		return
 	default:
 		return // it is no part of an answer
 	}
-	if q.bytes > q.limit {
+	if q.bytes += size; q.bytes > q.limit {
 		q.parts = nil
 		q.fail(errAnswer)
 		return
 	}
+	if !q.e.hold(size) {
+		q.parts = nil
+		q.fail(errBusy)
+		return
+	}
+	q.held += size
 	q.parts = append(q.parts, m.Body)
 	q.poke()
 }
@@ -69,6 +79,22 @@ const attempts = 4
 
 // serveRequest passes a request on to an actor.
 func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+	size := e.opts.MaxBody
+	if r.ContentLength >= 0 {
+		size = min(size, r.ContentLength)
+	}
+	e.mu.Lock()
+	room := e.hold(size)
+	e.mu.Unlock()
+	if !room {
+		gateway.WriteError(w, errBusy)
+		return
+	}
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.held -= size
+	}()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		err = errTooLong
@@ -114,7 +140,7 @@ func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestS
 		e.mu.Unlock()
 		return false, errStopped
 	}
-	q := &request{limit: e.opts.MaxBody, signal: make(chan struct{}, 1)}
+	q := &request{e: e, limit: e.opts.MaxBody, signal: make(chan struct{}, 1)}
 	t := openTunnel(a, q)
 	t.send(start)
 	e.mu.Unlock()
@@ -122,6 +148,7 @@ func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestS
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		t.remove()
+		e.held -= q.held
 	}()
 	for {
 		select {
@@ -138,7 +165,8 @@ func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestS
 		parts, failed := q.parts, q.err
 		q.parts = nil
 		if began { // what the client has got isn't kept
-			q.bytes = 0
+			e.held -= q.held
+			q.bytes, q.held = 0, 0
 		}
 		e.mu.Unlock()
 		for _, p := range parts {

@@ -267,6 +267,11 @@ func (a *actor) stopped() {
 	if a.e.closed {
 		return // its row says that it is to be started
 	}
+	a.users++ // it isn't closed before this is done
+	defer func() {
+		a.users--
+		a.settle()
+	}()
 	waits := a.again
 	for _, t := range a.tunnels {
 		switch {

@@ -39,6 +39,7 @@ type core struct {
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
+	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	closed     bool                     // +checklocks:mu
 }
@@ -65,6 +66,17 @@ func (e *core) number() uint32 {
 			return e.next
 		}
 	}
+}
+
+// hold notes n bytes of a body that are about to be in memory, and says whether there is room for them.
+//
+// +checklocks:e.mu
+func (e *core) hold(n int64) bool {
+	if e.held+n > e.opts.MaxHeld {
+		return false
+	}
+	e.held += n
+	return true
 }
 
 func requestBytes(n uint32) (b [4]byte) {

@@ -139,23 +139,26 @@ type served struct {
 
 var servedAt = regexp.MustCompile(`^serving at (http://\S+)$`)
 
-func (s *suite) serve(t *testing.T, store string) *served {
-	t.Helper()
+// serve starts greenroom engine on any free port.
+func (s *suite) serve(store string) (*served, error) {
 	p := &served{cmd: exec.Command(s.program, "engine", store, "--listen", "127.0.0.1:0")}
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
-	must(t, err)
-	must(t, p.cmd.Start())
+	if err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if m := servedAt.FindStringSubmatch(lines.Text()); m != nil {
 			p.url = m[1]
 			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return p
+			return p, nil
 		}
 	}
-	t.Fatalf("it ended with %v: %s", p.cmd.Wait(), &p.stderr)
-	return nil
+	return nil, fmt.Errorf("the engine ended with %w: %s", p.cmd.Wait(), &p.stderr)
 }
 
 func (p *served) kill() {
@@ -169,7 +172,8 @@ func TestSuite(t *testing.T) {
 	for _, encoding := range []string{"bare", "cbor", "json"} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
-			p := s.serve(t, t.TempDir()+"/store")
+			p, err := s.serve(t.TempDir() + "/store")
+			must(t, err)
 			defer p.kill()
 			s.check(t, encoding, p.url, "")
 		})
@@ -183,7 +187,8 @@ func TestSuitePostgres(t *testing.T) {
 	}
 	s := newSuite(t, "2.1.5")
 	n := pgtest.Shared(t)
-	p := s.serve(t, n.URL("schema="+n.Schema(t)))
+	p, err := s.serve(n.URL("schema=" + n.Schema(t)))
+	must(t, err)
 	defer p.kill()
 	s.check(t, "cbor", p.url, "")
 }
@@ -198,8 +203,10 @@ func TestSuiteKilled(t *testing.T) {
 	for _, encoding := range encodings {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
-			k := &killer{t: t, suite: s, store: t.TempDir() + "/store", acked: map[string]map[string]pending{}}
-			k.served = s.serve(t, k.store)
+			k := &killer{t: t, suite: s, store: t.TempDir() + "/store", acked: map[string]map[string]pending{}, ending: map[string]bool{}}
+			var err error
+			k.served, err = s.serve(k.store)
+			must(t, err)
 			defer func() { k.served.kill() }()
 			server := httptest.NewServer(k)
 			defer server.Close()
@@ -222,6 +229,7 @@ type killer struct {
 	mu     sync.Mutex
 	served *served
 	acked  map[string]map[string]pending // by actor and key: the value
+	ending map[string]bool               // actors that are to be destroyed: nothing is known of their keys
 	kills  int
 	keys   int
 }
@@ -242,6 +250,9 @@ func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/runners/connect":
 		k.bridge(w, r)
 	default:
+		if id, ok := strings.CutPrefix(r.URL.Path, "/actors/"); ok && r.Method == http.MethodDelete {
+			k.forget(id)
+		}
 		k.mu.Lock()
 		to, err := url.Parse(k.served.url)
 		k.mu.Unlock()
@@ -347,6 +358,9 @@ func changes(q rp.KVRequest) map[string][]byte {
 func (k *killer) begin(q rp.KVRequest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.ending[q.Actor] {
+		return
+	}
 	keys := k.acked[q.Actor]
 	if keys == nil {
 		keys = map[string]pending{}
@@ -386,6 +400,7 @@ func (k *killer) forget(actor string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.acked, actor)
+	k.ending[actor] = true
 }
 
 // kill kills the engine, looks at its store, and starts it again.
@@ -397,12 +412,13 @@ func (k *killer) kill() (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.kills++
-	if err := k.look(k.t.Context()); err != nil {
-		return err
-	}
+	err = k.look(k.t.Context())
 	k.acked = map[string]map[string]pending{}
-	k.served = k.suite.serve(k.t, k.store)
-	return nil
+	next, failed := k.suite.serve(k.store)
+	if failed == nil {
+		k.served = next
+	}
+	return errors.Join(err, failed)
 }
 
 // look compares what is stored with what was acknowledged.
