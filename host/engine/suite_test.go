@@ -198,7 +198,7 @@ func TestSuiteKilled(t *testing.T) {
 	s := newSuite(t, "2.1.5")
 	encodings := []string{"bare"}
 	if os.Getenv("GREENROOM_LONG") != "" {
-		encodings = []string{"cbor", "json"}
+		encodings = []string{"bare", "cbor", "json"}
 	}
 	for _, encoding := range encodings {
 		t.Run(encoding, func(t *testing.T) {
