@@ -5,6 +5,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/vfs"
 )
@@ -72,7 +73,7 @@ func TestUpdateCost(t *testing.T) {
 	if own.counts != below.counts || own.counts.Commits != 100 || own.counts.Durable != 100 {
 		t.Errorf("100 transactions take %+v, and below %+v", own.counts, below.counts)
 	}
-	if own.allocs > 1.1*below.allocs && !raceDetector {
+	if own.allocs > 1.1*below.allocs && !testkit.Race {
 		t.Errorf("a transaction allocates %v times, and below %v times", own.allocs, below.allocs)
 	}
 	t.Logf("%v allocations, and below %v", own.allocs, below.allocs)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -82,7 +83,7 @@ func TestCommitAllocates(t *testing.T) {
 }
 
 func TestPageAllocates(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
 	a := openActor(t, openStore(t, memkv.New(), batch.Limits{}))
@@ -148,7 +149,7 @@ func BenchmarkPage(b *testing.B) {
 
 // TestPutAllocates: a write by itself takes its memory from the one before.
 func TestPutAllocates(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("sync.Pool forgets at random under the race detector")
 	}
 	eng := &sink{Engine: memkv.New()}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -214,7 +215,7 @@ func lengthOf(value []byte, err error) int {
 }
 
 func TestCacheHitAllocates(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
 	for what, open := range map[string]func(testing.TB, int64) (*Store, *faultkv.Engine){"far": openFar, "near": openNear} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -243,7 +244,7 @@ func (g *generator) farLine() string {
 // TestRandomFar is TestRandom with everything that can happen on a far engine.
 func TestRandomFar(t *testing.T) {
 	steps := 1500
-	if testing.Short() {
+	if testkit.Short() {
 		steps = 300
 	}
 	for name, cacheBytes := range map[string]int64{"cache": 0, "tiny cache": 30_000, "no cache": -1} {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -401,7 +402,7 @@ func TestForkCrash(t *testing.T) {
 	}
 	end := of[len(of)-2] + 1 // the one after it says that the new actor is nobody's
 	for n := begin; n <= end+1; n++ {
-		if testing.Short() && n > of[1]+1 && n < end-1 && n%4 > 0 {
+		if testkit.Short() && n > of[1]+1 && n < end-1 && n%4 > 0 {
 			continue
 		}
 		for _, next := range []string{"fork", "open", "drop"} {

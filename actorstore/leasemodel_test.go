@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -330,7 +331,7 @@ func (r *runner) jump() {
 // acknowledged last is what is stored.
 func TestLeaseModel(t *testing.T) {
 	runs := 40
-	if testing.Short() {
+	if testkit.Short() {
 		runs = 5
 	}
 	var sum fleet

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -61,7 +62,7 @@ func (l *lives) between(sure int64) []livesState {
 // snapshot shows its own state for ever, whatever becomes of the actor and its handle.
 func TestLives(t *testing.T) {
 	steps := 1500
-	if testing.Short() || raceEnabled {
+	if testkit.Short() {
 		steps = 300
 	}
 	for _, tt := range []struct {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -119,7 +120,7 @@ func replay(t *testing.T, r *replayer, test func(t *testing.T, r *replayer)) {
 // TestScripts.
 func TestRandom(t *testing.T) {
 	steps := 600
-	if testing.Short() {
+	if testkit.Short() {
 		steps = 150
 	}
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -19,7 +20,7 @@ import (
 // instead.
 func TestLazyConcurrent(t *testing.T) {
 	commits := 2000
-	if testing.Short() || raceEnabled {
+	if testkit.Short() {
 		commits = 400
 	}
 	for _, tt := range []struct {

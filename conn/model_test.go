@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -50,7 +51,7 @@ func (o outcome) String() string {
 // commits that fail in every way and restarts between.
 func TestModel(t *testing.T) {
 	seeds := 60
-	if testing.Short() {
+	if testkit.Short() {
 		seeds = 10
 	}
 	for seed := range seeds {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -119,7 +120,7 @@ func TestKillChild(t *testing.T) {
 // TestKill kills a host under load, again and again: what it has acknowledged is there,
 // and of what it hasn't nothing is half there.
 func TestKill(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it starts processes")
 	}
 	dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -100,7 +101,7 @@ var (
 // In the end each has got what the others have sent, as they remember it: once, and in order.
 func TestModelLetters(t *testing.T) {
 	runs := 4
-	if testing.Short() {
+	if testkit.Short() {
 		runs = 1
 	}
 	for range runs {

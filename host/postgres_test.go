@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
 )
@@ -18,7 +19,7 @@ import (
 // TestPostgresHosts has two hosts on one PostgreSQL, of which the first is cut off from
 // it while it counts: the second goes on with what it has acknowledged.
 func TestPostgresHosts(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it starts a server")
 	}
 	n := pgtest.Shared(t)

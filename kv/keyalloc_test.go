@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/tuple"
@@ -22,7 +23,7 @@ func (nowhere) SetVersionstampedValue(_, _ []byte) error { return nil }
 // TestNoAllocations: with values of fixed size nothing is allocated but what the store
 // itself allocates.
 func TestNoAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector makes sync.Pool forget things")
 	}
 	d := mixed(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -50,7 +51,7 @@ type job struct {
 // is in memory is what is stored.
 func TestModel(t *testing.T) {
 	seeds := 200
-	if testing.Short() {
+	if testkit.Short() {
 		seeds = 20
 	}
 	for seed := range seeds {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -84,7 +85,7 @@ const (
 // return with a model, and the memory with the store after every step.
 func TestModel(t *testing.T) {
 	seeds := 30
-	if testing.Short() {
+	if testkit.Short() {
 		seeds = 5
 	}
 	for seed := range seeds {

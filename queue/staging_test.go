@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -160,7 +161,7 @@ func TestCosts(t *testing.T) {
 
 // TestBacklog receives from a long queue at the cost of a short one.
 func TestBacklog(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it takes a while")
 	}
 	for _, n := range []int{10, 100_000} {

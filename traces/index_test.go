@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -21,9 +22,9 @@ import (
 func TestLookup(t *testing.T) {
 	spans := 1_000_000
 	switch {
-	case raceEnabled:
+	case testkit.Race:
 		spans = 20_000
-	case testing.Short():
+	case testkit.Short():
 		spans = 100_000
 	}
 	w := newWatch(t0)

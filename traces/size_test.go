@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -24,7 +25,7 @@ func TestChunkSizes(t *testing.T) {
 			r := newRigOn(t, memkv.New(), opts, batch.Limits{ValueSize: limit})
 			most := 0
 			rounds := 3
-			if raceEnabled {
+			if testkit.Race {
 				rounds = 1
 			}
 			for range rounds {
@@ -55,7 +56,7 @@ func TestChunkSizes(t *testing.T) {
 					t.Errorf("a value of %d bytes", n)
 				}
 			}
-			if most < limit*7/10 && !raceEnabled {
+			if most < limit*7/10 && !testkit.Race {
 				t.Errorf("no chunk has more than %d bytes of %d", most, limit)
 			}
 			if s := r.Stats(); s.DroppedRecords+s.DroppedChunks > 0 {

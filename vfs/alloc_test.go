@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -116,7 +117,7 @@ func TestNoAllocationPerPageRead(t *testing.T) {
 					}
 				}
 				read() // makes the snapshot
-				if n := fewestAllocs(read); n > pages/20 && !raceDetector {
+				if n := fewestAllocs(read); n > pages/20 && !testkit.Race {
 					t.Errorf("reading %d pages allocates %v times", pages, n)
 				}
 			})
@@ -131,7 +132,7 @@ func TestNoAllocationPerPageWritten(t *testing.T) {
 	few := fewestAllocs(func() { write(t, h, 10) })
 	for _, pages := range []int{110, 5 * maxFree} { // of these most are in buffers that the file doesn't keep
 		many := fewestAllocs(func() { write(t, h, pages) })
-		if perPage := (many - few) / float64(pages-10); perPage > 0.05 && !raceDetector {
+		if perPage := (many - few) / float64(pages-10); perPage > 0.05 && !testkit.Race {
 			t.Errorf("a commit of 10 pages allocates %v times, one of %d pages %v times", few, pages, many)
 		}
 	}

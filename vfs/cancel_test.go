@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -120,7 +121,7 @@ func TestCancel(t *testing.T) {
 				t.Parallel()
 				cancelled, points := 0, 0
 				sparse := 8 // every early point, and fewer of the later ones
-				if testing.Short() || raceDetector {
+				if testkit.Short() {
 					sparse = 2
 				}
 				for at := 1; ; at += 1 + at/sparse {

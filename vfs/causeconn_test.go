@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestDriverInterfaces: what go-sqlite3's connections, statements and rows can do
@@ -132,7 +133,7 @@ func TestTwoQueriesOfOneStatement(t *testing.T) {
 // TestCauseAllocs: a pool that knows the reasons of errors allocates no more, where
 // there are none, than go-sqlite3's driver by itself.
 func TestCauseAllocs(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	r := newRig(t, batch.Limits{})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestCheckCrashed(t *testing.T) {
 	kinds := map[string]int{}
 	for _, c := range crashCases {
-		if (raceDetector || testing.Short()) && c.name != "spill and fallback" && c.name != "first transaction" {
+		if (testkit.Short()) && c.name != "spill and fallback" && c.name != "first transaction" {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

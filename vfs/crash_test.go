@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -86,7 +87,7 @@ const crashPoints, fewerCrashPoints, fewerCrashEvery = 2000, 150, 4
 // sparse returns step, or larger where an enumeration of crashes or faults must do with
 // fewer points: with the race detector, and with -short, which is for far engines.
 func sparse(step, larger int) int {
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		return larger
 	}
 	return step

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -223,7 +224,7 @@ func committed(t *testing.T, a *actorstore.Actor, opts *Options) int {
 // TestEncryptedRollback: many encrypted transactions, each with another cipher text.
 func TestEncryptedRollback(t *testing.T) {
 	rounds := 600
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		rounds = 50
 	}
 	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{"adiantum": withAdiantum, "xts": withXTS} {

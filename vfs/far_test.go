@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -144,7 +145,7 @@ const perCommit = 2000
 // take minutes to find nothing.
 func large(t *testing.T) {
 	t.Helper()
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("50 MiB, and nobody to race with")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -59,17 +60,17 @@ func TestFault(t *testing.T) {
 	total := 0
 	for i, c := range crashCases {
 		for j, kind := range faultKinds {
-			if kind.mixed || raceDetector && (i+j)%2 > 0 {
+			if kind.mixed || testkit.Race && (i+j)%2 > 0 {
 				continue
 			}
 			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
-				if raceDetector {
+				if testkit.Race {
 					total += c.faultOne(t, kind, 1+(5*i+3*j)%12)
 					return
 				}
 				step := 1
 				switch {
-				case testing.Short():
+				case testkit.Short():
 					step = 101
 				case kind.reads():
 					step = 11

@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -109,7 +110,7 @@ func TestFaultMixed(t *testing.T) {
 		for _, kind := range faultKinds {
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
 				stride := sparse(1, 19)
-				if testing.Short() {
+				if testkit.Short() {
 					stride *= 3
 				}
 				for step := range mixedSteps {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A fileGenerator makes random lines for a fileReplayer.
@@ -79,7 +80,7 @@ var fileLimits = map[string]batch.Limits{
 // TestFileScripts.
 func TestFileRandom(t *testing.T) {
 	steps := 400
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		steps = 80
 	}
 	for name, limits := range fileLimits {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -125,7 +126,7 @@ func TestFirstTransactionQuota(t *testing.T) {
 	for name, c := range firstCases {
 		t.Run(name, func(t *testing.T) {
 			failures, hot, step := 0, 0, int64(60_000)
-			if raceDetector || testing.Short() {
+			if testkit.Short() {
 				step *= 7
 			}
 			for quota := step; ; quota += step {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -61,7 +62,7 @@ func TestForkInUse(t *testing.T) {
 			seen := func() { states[one[string](t, db, state)] = true }
 			seen()
 			commits, every := 0, 5
-			if raceDetector {
+			if testkit.Race {
 				every = 12
 			}
 			r.engine.Hook(func(op faultkv.Op) error {

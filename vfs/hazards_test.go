@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -380,7 +381,7 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 		}
 		if mode != "memory" { // which is stored in parts where an atomic commit can't hold it
 			step := sparse(1, 5)
-			if testing.Short() {
+			if testkit.Short() {
 				step = 23
 			}
 			for n := before; n <= tp.len(); n += step {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
@@ -79,7 +80,7 @@ func TestLargeTransactions(t *testing.T) {
 		{"vacuum of 10 MiB", fmt.Sprintf(insert, "randomblob(1000)", 20<<20/1000) + "; delete from t where a % 2", "vacuum",
 			want{largeCost{2, 24, 0, 1, 0}, largeCost{80, 80, 50, 1, 0}}},
 	}
-	if raceDetector {
+	if testkit.Race {
 		tests = tests[:1] // the others take minutes, and race no more
 	}
 	for _, tt := range tests {
@@ -130,7 +131,7 @@ func holdsLittle(t *testing.T, db *DB) {
 // TxMemory, with one that appends, one that overwrites, and their rollbacks.
 func TestMemoryBound(t *testing.T) {
 	rows, bound := 64<<10, int64(4<<20)
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		rows, bound = 4<<10, leastTxMemory
 	}
 	r := newRig(t, batch.Limits{})
@@ -162,9 +163,7 @@ func TestMemoryBound(t *testing.T) {
 // TestImport writes 1 GiB in one transaction, if GREENROOM_LONG says so. The memory
 // that it takes is recorded in docs/performance.md.
 func TestImport(t *testing.T) {
-	if os.Getenv("GREENROOM_LONG") == "" {
-		t.Skip("takes a minute: set GREENROOM_LONG=1")
-	}
+	testkit.OnlyLong(t, "it writes a gigabyte")
 	engine, err := pebblekv.Open(filepath.Join(t.TempDir(), "store"), nil)
 	if err != nil {
 		t.Fatal(err)

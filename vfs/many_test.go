@@ -9,6 +9,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestManyActors(t *testing.T) {
 	// After the first few the engine remembers as many rows and pages as it ever does.
 	few, many := 4500, 13_500
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		few, many = 200, 1000
 	}
 	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20, PatchBytes: 512 << 10})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -28,7 +29,7 @@ func TestMemoryPerConnection(t *testing.T) {
 		fmt.Printf("per connection: %d\n", measureConnections(t, kind))
 		return
 	}
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("the race detector takes memory of its own")
 	}
 	for _, kind := range []string{"actors", "connections"} {

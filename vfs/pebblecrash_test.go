@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -36,7 +37,7 @@ func TestPebbleCrash(t *testing.T) {
 	}
 	t.Logf("go test ./vfs -run TestPebbleCrash -crashseed %d", seed)
 	want := pebbleClones
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		want = fewerPebbleClones
 	}
 	clones, old, unacked, recovered := 0, 0, 0, 0

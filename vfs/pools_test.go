@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestSecondPool: two pools of one actor would not see each other's locks, so there is
@@ -420,7 +421,7 @@ func TestCloseUnder(t *testing.T) {
 // TestManyPools opens and closes one database again and again.
 func TestManyPools(t *testing.T) {
 	times := 10_000
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		times = 500
 	}
 	r := newRig(t, batch.Limits{})

@@ -14,6 +14,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -65,7 +66,7 @@ func TestFairness(t *testing.T) {
 func fairly(t *testing.T, kind writingKind) {
 	const writers, most = 10, 20
 	each := 1000
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		each = 100
 	}
 	r := newRig(t, batch.Limits{})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -130,7 +131,7 @@ func TestRecoverFails(t *testing.T) {
 				closeRig(t, again)
 				nth += 4
 				nth += sparse(0, 12)
-				if testing.Short() {
+				if testkit.Short() {
 					nth += 30
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A recorder runs random transactions on one connection, and writes down what they did
@@ -105,7 +106,7 @@ func (r *recorder) read(ctx context.Context, rec *record, key int) error {
 // that explains it, and that keeps to real time.
 func TestSerializable(t *testing.T) {
 	each := 200
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		each = 50
 	}
 	for name, c := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -144,7 +145,7 @@ func pathsHere() (paths []updatePath) {
 	encrypts := false
 	for _, p := range updatePaths {
 		wraps := p.options(1).Wrap != nil
-		if !raceDetector || !wraps || !encrypts {
+		if !testkit.Race || !wraps || !encrypts {
 			paths = append(paths, p)
 		}
 		encrypts = encrypts || wraps
@@ -158,7 +159,7 @@ func TestUpdate(t *testing.T) {
 	for _, path := range pathsHere() {
 		for name := range updateEnds {
 			for _, changes := range []bool{true, false} {
-				if (raceDetector || testing.Short()) && !changes {
+				if (testkit.Short()) && !changes {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/changes=%v", path.name, name, changes), func(t *testing.T) {
@@ -427,7 +428,7 @@ func TestUpdateCrash(t *testing.T) {
 // updateSteps is how many faults and crashes of an Update there are for each that is
 // tried: one, where there is time.
 func updateSteps() int {
-	if testing.Short() {
+	if testkit.Short() {
 		return 13
 	}
 	return sparse(1, 5)

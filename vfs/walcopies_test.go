@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestWALCopies: while a writer is at work in WAL mode, with checkpoints, with a log that
@@ -21,7 +22,7 @@ func TestWALCopies(t *testing.T) {
 
 func copyLogged(t *testing.T, limits batch.Limits) {
 	rounds := 12
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		rounds = 3
 	}
 	r := newRig(t, limits)

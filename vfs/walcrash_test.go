@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // walLevels is how many levels of synchronous there are; walCases has every case at each.
@@ -53,7 +54,7 @@ func walCases() []crashCase {
 // itself, with the checkpoint at its end, is cut off.
 func TestWALCrash(t *testing.T) {
 	points, second := 0, secondCrashes/2
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		second = 1
 	}
 	cases := walCases()
@@ -71,9 +72,9 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 	rng := rand.New(rand.NewPCG(2, uint64(len(c.name))))
 	step := 1
 	switch {
-	case raceDetector:
+	case testkit.Race:
 		step = 12 // what races, races at any of them
-	case testing.Short():
+	case testkit.Short():
 		step = 5
 	}
 	for n := acks[0].after; n <= tp.len(); n += step {
@@ -143,11 +144,11 @@ func TestWALFault(t *testing.T) {
 	for i, c := range cases {
 		level, i := i/(len(cases)/walLevels), i%(len(cases)/walLevels)
 		for j, kind := range faultKinds {
-			if raceDetector && (i+j)%walLevels != level {
+			if testkit.Race && (i+j)%walLevels != level {
 				continue
 			}
 			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
-				if raceDetector {
+				if testkit.Race {
 					total += c.faultOne(t, kind, 1+(5*i+3*j)%12)
 				} else {
 					total += c.faultLog(t, kind)
@@ -163,7 +164,7 @@ func (c *crashCase) faultLog(t *testing.T, kind faultKind) (faults int) {
 	t.Helper()
 	step := 3
 	switch {
-	case testing.Short():
+	case testkit.Short():
 		step = 41
 	case kind.reads():
 		step = 17

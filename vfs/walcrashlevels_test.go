@@ -14,6 +14,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -31,7 +32,7 @@ func TestWALCrashLevels(t *testing.T) {
 	}
 	t.Logf("go test ./vfs -run TestWALCrashLevels -crashseed %d", seed)
 	want := levelClones
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		want = fewerLevelClones
 	}
 	clones, full, lost := 0, int64(0), int64(0)
@@ -91,7 +92,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	defer sqlitevfs.Unregister("late")
 	l.dsn = "file:/" + mountName + "?vfs=late"
 	rounds := 40 + l.rnd.IntN(80)
-	if raceDetector {
+	if testkit.Race {
 		rounds = 20
 	}
 	var writers sync.WaitGroup

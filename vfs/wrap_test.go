@@ -15,6 +15,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A wrapping is a VFS of go-sqlite3 that sits on this one.
@@ -190,7 +191,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string) int {
 	}
 	v.unmount(t)
 	stride := 1
-	if raceDetector || testing.Short() {
+	if testkit.Short() {
 		stride = max(1, (end-acks[0].after)/4)
 	}
 	points := 0

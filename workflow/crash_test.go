@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -323,7 +324,7 @@ func TestCrashEverywhere(t *testing.T) {
 			for _, live := range []bool{false, true} {
 				t.Run(fmt.Sprint(d.name, " fails ", fails, " live ", live), func(t *testing.T) {
 					points, step := 0, d.step
-					if testing.Short() || raceDetector {
+					if testkit.Short() {
 						step = 7 * d.step
 					}
 					for n, hit := 0, true; hit; n += step {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // An op is a piece of a random workflow.
@@ -117,7 +118,7 @@ func (r *rig) playOne(c *Context, name string, o op) (int, error) {
 // and ends them as if they weren't.
 func TestRandom(t *testing.T) {
 	seeds := 150
-	if testing.Short() || raceDetector {
+	if testkit.Short() {
 		seeds = 20
 	}
 	for seed := range uint64(seeds) {

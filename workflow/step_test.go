@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -156,7 +157,7 @@ func manySteps(c *Context, n int) (int, error) {
 // A step takes few objects on the heap: transactions, batches and their hooks are used
 // again. It is 54, of which 12 are the engine's, and was 105 when they were not.
 func TestStepAllocs(t *testing.T) {
-	if raceDetector {
+	if testkit.Race {
 		t.Skip("pools forget on purpose")
 	}
 	const n, most = 2000, 75

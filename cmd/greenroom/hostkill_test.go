@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // hostRounds says how often TestHostKill kills the host: 5 times unless it is set.
@@ -69,7 +71,7 @@ type talker struct {
 // TestHostKill kills a host under load, again and again. What a client was told is so
 // afterwards, nothing else is but what was asked for, and connections and alarms are there.
 func TestHostKill(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it starts many processes")
 	}
 	rounds := 5

@@ -18,6 +18,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // An old is a database that is to be replaced, and what it had in the beginning.
@@ -211,7 +212,7 @@ func TestImportEncrypted(t *testing.T) {
 func TestImportPageSizes(t *testing.T) {
 	dir := t.TempDir()
 	sizes := []int{512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}
-	if testing.Short() {
+	if testkit.Short() {
 		sizes = []int{512, 4096, 65536}
 	}
 	source := map[int]*sqlite3.Conn{}

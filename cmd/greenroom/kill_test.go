@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/envlimits"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // buildProgram builds the program into a folder that others may read too, and
@@ -66,7 +67,7 @@ func TestKill(t *testing.T) {
 				rng: rand.New(rand.NewPCG(seed, 0)),
 			}
 			rounds := 25
-			if testing.Short() || raceEnabled {
+			if testkit.Short() {
 				rounds = 6
 			}
 			k.must("sql", k.store, "music", `CREATE TABLE t(n INTEGER PRIMARY KEY, round, b);
@@ -308,7 +309,7 @@ func TestKillImport(t *testing.T) {
 	whole := time.Since(begin)
 	has, changed := 0, 0
 	rounds := 12
-	if testing.Short() || raceEnabled {
+	if testkit.Short() {
 		rounds = 4
 	}
 	for range rounds {

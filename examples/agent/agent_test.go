@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -143,7 +144,7 @@ no ada 3
 // TestKill kills the program after each line that it says, and starts it again: all tasks
 // end as they do undisturbed, one mail is sent, and each outcome is remembered once.
 func TestKill(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it starts processes")
 	}
 	// It goes on until the signal comes, and may be through early: then another one is

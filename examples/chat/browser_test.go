@@ -21,6 +21,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -289,7 +290,7 @@ func (p *tab) shows(want ...string) {
 // TestBrowser has two pages talk in a real browser, while the host is killed and started
 // again under them.
 func TestBrowser(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("it starts a browser")
 	}
 	b := newBrowser(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/wasm"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -63,7 +64,7 @@ func build(t *testing.T) (file string) {
 
 // TestModule has the Go program and the module count in one store, in turn.
 func TestModule(t *testing.T) {
-	if raced {
+	if testkit.Race {
 		t.Skip("a module in Go takes minutes to compile with the race detector")
 	}
 	code, err := os.ReadFile(build(t))

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/workflow"
 	"github.com/greenroomdb/greenroom/workflow/workflowtest"
 )
@@ -51,7 +52,7 @@ func TestKill(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	most := 40
-	if testing.Short() {
+	if testkit.Short() {
 		most = 8
 	}
 	for _, every := range []int{1, 3} {

@@ -27,6 +27,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
@@ -182,9 +183,7 @@ func TestSuite(t *testing.T) {
 
 // TestSuitePostgres runs them on PostgreSQL.
 func TestSuitePostgres(t *testing.T) {
-	if os.Getenv("GREENROOM_LONG") == "" {
-		t.Skip("GREENROOM_LONG isn't set")
-	}
+	testkit.OnlyLong(t, "runs the suite of RivetKit once more")
 	s := newSuite(t, "2.1.5")
 	n := pgtest.Shared(t)
 	p, err := s.serve(n.URL("schema=" + n.Schema(t)))
@@ -197,7 +196,7 @@ func TestSuitePostgres(t *testing.T) {
 func TestSuiteKilled(t *testing.T) {
 	s := newSuite(t, "2.1.5")
 	encodings := []string{"bare"}
-	if os.Getenv("GREENROOM_LONG") != "" {
+	if testkit.Long() {
 		encodings = []string{"bare", "cbor", "json"}
 	}
 	for _, encoding := range encodings {

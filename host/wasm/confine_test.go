@@ -12,6 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // confined opens a database in memory that is confined as a module's is.
@@ -268,7 +269,7 @@ func TestStatementTime(t *testing.T) {
 			chainOf(2000, func(i int) string { return column(i) + "+1>" + column(i/8) }, " and "),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if raced && (name == "sums" || name == "documents") {
+			if testkit.Race && (name == "sums" || name == "documents") {
 				t.Skip("what isn't interrupted takes long with the race detector")
 			}
 			const limit = 300 * time.Millisecond

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -101,7 +102,7 @@ func (r *rig) close() {
 // take minutes to compile: the modules that are written by hand do for what is around it.
 func thing(t *testing.T) *Module {
 	t.Helper()
-	if raced {
+	if testkit.Race {
 		t.Skip("a module in Go takes minutes to compile with the race detector")
 	}
 	m, err := goModule()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/internal/abi"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // engines are both ways in which modules run.
@@ -87,7 +88,7 @@ func TestHostile(t *testing.T) {
 	} {
 		for engine, interpret := range engines {
 			t.Run(name+"/"+engine, func(t *testing.T) {
-				if raced && !interpret && test.module.more != nil || raced && name == "own turn" {
+				if testkit.Race && !interpret && test.module.more != nil || testkit.Race && name == "own turn" {
 					t.Skip("a deep stack takes long with the race detector")
 				}
 				var limit time.Duration // enough for what ends by itself

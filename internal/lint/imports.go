@@ -35,7 +35,7 @@ var restricted = []restriction{
 	{"google.golang.org/grpc", nil, false, "OTLP goes over HTTP; gRPC would be linked for nothing"},
 	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
 	{"pgregory.net/rapid", nil, true, "it is a test library"},
-	{"testing", []string{"kv/kvtest", "internal/pgtest", "workflow/workflowtest"}, true, "programs don't link the test framework"},
+	{"testing", []string{"kv/kvtest", "internal/pgtest", "internal/testkit", "workflow/workflowtest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
 	{"./kv/pebblekv", []string{".", "internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent"}, true, "what stands on kv works with every engine"},
@@ -43,6 +43,7 @@ var restricted = []restriction{
 	{"./kv/faultkv", []string{"kv/kvtest", "bench", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},
 	{"./internal/pgtest", nil, true, "it is for tests"},
+	{"./internal/testkit", []string{"kv/kvtest"}, true, "it is for tests"},
 	{"./workflow/workflowtest", nil, true, "it is for tests"},
 	{"./internal/pglocal", []string{"internal/pgtest", "bench"}, true, "programs use servers, they don't start them"},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
 	"github.com/greenroomdb/greenroom/vfs"
@@ -314,7 +315,7 @@ func (h *hostProcess) progress(t *testing.T, more int) {
 // there, what was in doubt is resolved, and the host that was replaced writes nothing.
 // Two writes are in doubt for sure: of one the COMMIT was lost, of the other its answer.
 func TestNodeLoss(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("takes half a minute")
 	}
 	cluster := pgtest.StartCluster(t)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -35,7 +36,7 @@ func testClears(t *testing.T, open Opener) {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
 			eng := start(t, open)
 			rounds := 120
-			if testing.Short() {
+			if testkit.Short() {
 				rounds = 60
 			}
 			bad := 0

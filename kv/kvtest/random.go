@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // testRandom runs random scripts, with fixed seeds and one that is new every
@@ -13,7 +15,7 @@ func testRandom(t *testing.T, open Opener) {
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			steps := 1500
-			if testing.Short() {
+			if testkit.Short() {
 				steps = 300
 			}
 			eng := start(t, open)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -22,7 +23,7 @@ const orderLog = "~log"
 func testTxOrder(t *testing.T, db *kv.DB) {
 	const workers = 5
 	each := 100
-	if testing.Short() || db.Engine().Limits().Far {
+	if testkit.Short() || db.Engine().Limits().Far {
 		each = 25
 	}
 	seed := rand.Uint64()

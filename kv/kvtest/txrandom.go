@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -19,7 +20,7 @@ func testTxRandom(t *testing.T, db *kv.DB) {
 			reset(t, db)
 			commit(t, db.Engine(), kv.ClearRange([]byte("\xff\xff"), []byte("\xff\xff\xff\xff")))
 			steps := 1500
-			if testing.Short() || db.Engine().Limits().Far {
+			if testkit.Short() || db.Engine().Limits().Far {
 				steps = 300
 			}
 			r := newTxReplayer(db)

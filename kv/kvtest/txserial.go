@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -18,7 +19,7 @@ import (
 func testTxSerializable(t *testing.T, db *kv.DB) {
 	const workers, lists = 6, 4
 	each := 60
-	if testing.Short() || db.Engine().Limits().Far {
+	if testkit.Short() || db.Engine().Limits().Far {
 		each = 20
 	}
 	var clock atomic.Int64

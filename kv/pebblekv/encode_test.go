@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -96,7 +97,7 @@ func TestClearRangeRace(t *testing.T) {
 // TestBatchBuffers: a large commit finds the buffer of the last one, and a small one that
 // gets it lets go of it.
 func TestBatchBuffers(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("sync.Pool forgets at random under the race detector")
 	}
 	d, err := open("store", nil, vfs.NewMem())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -170,7 +171,7 @@ func TestCloseAtGate(t *testing.T) {
 // TestBigBatch: a commit many times the size of a memtable, and one right after
 // it.
 func TestBigBatch(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("writes 300 MiB")
 	}
 	db, err := Open(t.TempDir(), nil)

@@ -3,7 +3,6 @@ package pebblekv
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -121,10 +121,7 @@ func TestReadsBesideLargeBatch(t *testing.T) {
 // flushed. With GREENROOM_LONG it goes on until the defect of Pebble that it is about would
 // have shown itself: a minute or two on two processors.
 func TestLargeBatches(t *testing.T) {
-	stores, commits := 1, 100
-	if os.Getenv("GREENROOM_LONG") != "" {
-		stores, commits = 60, 400
-	}
+	stores, commits := testkit.Pick(1, 1, 60), testkit.Pick(100, 100, 400)
 	for range stores {
 		db, err := open("store", &Options{MemtableBytes: 16 << 10}, vfs.NewMem())
 		if err != nil {

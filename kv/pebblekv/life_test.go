@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -147,7 +148,7 @@ func TestAllocations(t *testing.T) {
 			if err := call(); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-		}); got >= 1 && !raceEnabled {
+		}); got >= 1 && !testkit.Race {
 			t.Errorf("%s: got %v allocations, want 0", name, got)
 		}
 	}
@@ -187,7 +188,7 @@ func TestSnapshotAllocations(t *testing.T) {
 		}
 	}
 	read()
-	if got := allocs(20, read); got >= n/20 && !raceEnabled {
+	if got := allocs(20, read); got >= n/20 && !testkit.Race {
 		t.Errorf("reading %d keys allocates %v times", n, got)
 	}
 	if err := errors.Join(snap.Close(), db.Close()); err != nil {

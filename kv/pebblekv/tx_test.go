@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -523,7 +524,7 @@ func TestNothingOpen(t *testing.T) {
 	if busy() {
 		t.Error("busy with nothing")
 	}
-	if after := ofCommit(); after != before && !raceEnabled {
+	if after := ofCommit(); after != before && !testkit.Race {
 		t.Errorf("%v allocations per commit after transactions, %v before", after, before)
 	}
 }

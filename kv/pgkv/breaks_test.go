@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -17,7 +18,7 @@ func TestBreaksAnywhere(t *testing.T) {
 	p, through := pgtest.NewProxy(t, newURL(t))
 	db := openAt(t, through, nil)
 	step := 41
-	if testing.Short() {
+	if testkit.Short() {
 		step = 307
 	}
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("n", "0")}}); err != nil {

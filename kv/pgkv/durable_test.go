@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
@@ -86,7 +87,7 @@ func TestCrashes(t *testing.T) {
 		})
 	}
 	t.Run("failover", func(t *testing.T) {
-		if testing.Short() {
+		if testkit.Short() {
 			t.Skip("each failover makes a copy of the data")
 		}
 		c := pgtest.StartCluster(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
@@ -58,7 +59,7 @@ func TestConformanceTight(t *testing.T) {
 
 // And once with all but the smallest commits sent as large ones are.
 func TestConformanceStaged(t *testing.T) {
-	if testing.Short() {
+	if testkit.Short() {
 		t.Skip("a staged commit takes some milliseconds")
 	}
 	kvtest.Run(t, func(t testing.TB) kv.Engine {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -20,7 +21,7 @@ import (
 // of the engine however many there are, metadata too, and a commit reads nothing.
 func TestLoadLarge(t *testing.T) {
 	for _, n := range []int{1000, 10_000, 20_000} {
-		if n > 1000 && testing.Short() {
+		if n > 1000 && testkit.Short() {
 			break
 		}
 		r := newRig(t, Options{}, whole)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -60,7 +61,7 @@ type model struct {
 // store with a model after every step.
 func TestModel(t *testing.T) {
 	seeds := 60
-	if testing.Short() {
+	if testkit.Short() {
 		seeds = 10
 	}
 	for seed := range seeds {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package actorstore
-
-const raceEnabled = false

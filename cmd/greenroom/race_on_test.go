@@ -1,6 +1,0 @@
-//go:build race
-
-package main
-
-// raceEnabled says whether the race detector runs, which makes all slow.
-const raceEnabled = true

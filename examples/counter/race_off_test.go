@@ -1,6 +1,0 @@
-//go:build !race
-
-package main
-
-// raced says that the race detector is on, which makes the compiler ten times slower.
-const raced = false

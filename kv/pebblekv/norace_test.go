@@ -1,5 +1,0 @@
-//go:build !race
-
-package pebblekv
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package greenroom_test
-
-const raceDetector = false

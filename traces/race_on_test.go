@@ -1,6 +1,0 @@
-//go:build race
-
-package traces
-
-// raceEnabled says that the race detector makes everything slow.
-const raceEnabled = true

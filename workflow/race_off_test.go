@@ -1,5 +1,0 @@
-//go:build !race
-
-package workflow
-
-const raceDetector = false

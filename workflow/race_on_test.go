@@ -1,6 +1,0 @@
-//go:build race
-
-package workflow
-
-// raceDetector says that everything takes ten times as long.
-const raceDetector = true
