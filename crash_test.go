@@ -2,64 +2,18 @@ package greenroom_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
-
-// A tape is an engine that remembers every commit, so that the store can be made anew as
-// a crash after any of them would leave it.
-type tape struct {
-	kv.Engine
-	mu      sync.Mutex
-	commits [][]kv.Op
-}
-
-func newTape() *tape { return &tape{Engine: memkv.New()} }
-
-// Shared says that one process has the store.
-func (t *tape) Shared() *sync.Map { return kv.Shared(t.Engine) }
-
-func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var ops []kv.Op
-	for _, op := range c.Ops {
-		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
-		ops = append(ops, op)
-	}
-	if err := t.Engine.Commit(ctx, c); err != nil {
-		return err
-	}
-	t.commits = append(t.commits, ops)
-	return nil
-}
-
-// after returns a store that has the first n commits of the tapes, one after the other.
-func after(tb testing.TB, n int, tapes ...*tape) *tape {
-	tb.Helper()
-	r := newTape()
-	for _, t := range tapes {
-		for _, ops := range t.commits {
-			if n--; n < 0 {
-				return r
-			}
-			must(tb, r.Engine.Commit(ctx, &kv.Commit{Ops: ops}))
-		}
-	}
-	return r
-}
 
 // A history is what transactions have done, and what was said about it.
 type history struct {
@@ -180,14 +134,14 @@ func (s stateOf) RawState() (raw []byte, err error) {
 func TestCrash(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"whole": {AtomicBatches: 1 << 30}, "small commits": {AtomicBatches: 1, Entries: 64}} {
 		t.Run(name, func(t *testing.T) {
-			tape, h := newTape(), &history{states: []string{""}}
+			tape, h := kvtest.NewTape(), &history{states: []string{""}}
 			r := newRigOn(t, tape, limits)
 			known := []history{*h} // by the number of commits
 			note := func() {
-				for len(known) <= len(tape.commits) {
+				for len(known) <= tape.Len() {
 					known = append(known, history{acked: known[len(known)-1].acked, begun: h.begun})
 				}
-				known[len(tape.commits)].acked = h.acked
+				known[tape.Len()].acked = h.acked
 			}
 			for i := range crashSteps {
 				h.do(t, r, i)
@@ -196,21 +150,16 @@ func TestCrash(t *testing.T) {
 			met := map[string]bool{}
 			for n := range known {
 				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					first := after(t, n, tape)
+					first := tape.At(t, n)
 					state := crashLeft(t, newRigOn(t, first, limits))
 					i := slices.Index(h.states, state)
 					if i < known[n].acked || i > known[n].begun {
 						t.Fatalf("it has %q, of %d transactions; %d are durable, %d have begun", state, i, known[n].acked, known[n].begun)
 					}
 					met[state] = true
-					whole := after(t, n, tape)
-					for m := range len(first.commits) {
-						second := after(t, m, first)
-						both := after(t, n, tape)
-						for _, ops := range second.commits {
-							must(t, both.Engine.Commit(ctx, &kv.Commit{Ops: ops}))
-						}
-						if again := crashLeft(t, newRigOn(t, both, limits)); again != state {
+					whole := tape.At(t, n)
+					for m := range first.Len() {
+						if again := crashLeft(t, newRigOn(t, first.At(t, m), limits)); again != state {
 							t.Errorf("after a second crash it has %q, not %q", again, state)
 						}
 					}
@@ -223,8 +172,8 @@ func TestCrash(t *testing.T) {
 			if len(met) != len(h.states) {
 				t.Errorf("of %d states %d were met", len(h.states), len(met))
 			}
-			if small := len(tape.commits) > 2*len(crashSteps); small != (limits.AtomicBatches == 1) {
-				t.Errorf("%d commits for %d transactions", len(tape.commits), len(crashSteps))
+			if small := tape.Len() > 2*len(crashSteps); small != (limits.AtomicBatches == 1) {
+				t.Errorf("%d commits for %d transactions", tape.Len(), len(crashSteps))
 			}
 		})
 	}

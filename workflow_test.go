@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -44,7 +45,7 @@ func add(tx *greenroom.Tx, value string) error {
 func TestStepTxCrash(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"whole": {AtomicBatches: 1 << 30}, "small commits": {AtomicBatches: 1, Entries: 64}} {
 		t.Run(name, func(t *testing.T) {
-			tape := newTape()
+			tape := kvtest.NewTape()
 			ends := func(r *rig) {
 				t.Helper()
 				if out, err := greenroom.RunWorkflow(ctx, r.actor, book, "new"); err != nil || out != "newnew" {
@@ -58,9 +59,9 @@ func TestStepTxCrash(t *testing.T) {
 			r := newRigOn(t, tape, limits)
 			ends(r)
 			ends(r) // again: it is over
-			commits := len(tape.commits)
+			commits := tape.Len()
 			for n := range commits {
-				t.Run(fmt.Sprint(n), func(t *testing.T) { ends(newRigOn(t, after(t, n, tape), limits)) })
+				t.Run(fmt.Sprint(n), func(t *testing.T) { ends(newRigOn(t, tape.At(t, n), limits)) })
 			}
 			if commits < 5 {
 				t.Errorf("there were %d commits", commits)
@@ -89,7 +90,7 @@ func TestUndoTxCrash(t *testing.T) {
 		}
 		return workflow.Step(c, "three", func(context.Context) (int, error) { return 0, workflow.Permanent(errors.New("no")) })
 	}
-	tape := newTape()
+	tape := kvtest.NewTape()
 	ends := func(r *rig) {
 		t.Helper()
 		if _, err := greenroom.RunWorkflow(ctx, r.actor, fails, 0); !errors.Is(err, workflow.ErrFailed) {
@@ -107,9 +108,9 @@ func TestUndoTxCrash(t *testing.T) {
 		})
 	}
 	ends(newRigOn(t, tape, batch.Limits{}))
-	commits := len(tape.commits)
+	commits := tape.Len()
 	for n := range commits {
-		t.Run(fmt.Sprint(n), func(t *testing.T) { ends(newRigOn(t, after(t, n, tape), batch.Limits{})) })
+		t.Run(fmt.Sprint(n), func(t *testing.T) { ends(newRigOn(t, tape.At(t, n), batch.Limits{})) })
 	}
 	if commits < 5 {
 		t.Errorf("there were %d commits", commits)

@@ -1,71 +1,29 @@
 package queue
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/vfs"
 )
-
-// A tape is an engine that remembers every commit, so that the store can be made anew as
-// a crash after any of them would leave it.
-type tape struct {
-	kv.Engine
-	mu      sync.Mutex
-	commits [][]kv.Op
-}
-
-func newTape() *tape { return &tape{Engine: memkv.New()} }
-
-// Shared says that one process has the store.
-func (t *tape) Shared() *sync.Map { return kv.Shared(t.Engine) }
-
-func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var ops []kv.Op
-	for _, op := range c.Ops {
-		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
-		ops = append(ops, op)
-	}
-	if err := t.Engine.Commit(ctx, c); err != nil {
-		return err
-	}
-	t.commits = append(t.commits, ops)
-	return nil
-}
-
-// after returns a store that has the first n commits of t.
-func (t *tape) after(tb testing.TB, n int) *tape {
-	tb.Helper()
-	r := newTape()
-	for _, ops := range t.commits[:n] {
-		must(tb, r.Engine.Commit(ctx, &kv.Commit{Ops: ops}))
-	}
-	return r
-}
 
 // A worker moves messages into a table.
 type worker struct {
 	t     testing.TB
-	tape  *tape
+	tape  *kvtest.Tape
 	store *actorstore.Store
 	actor *actorstore.Actor
 	q     *Queue
 	db    *vfs.DB
 }
 
-func newWorker(t testing.TB, tp *tape, limits batch.Limits) *worker {
+func newWorker(t testing.TB, tp *kvtest.Tape, limits batch.Limits) *worker {
 	t.Helper()
 	w := &worker{t: t, tape: tp}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -156,24 +114,24 @@ func TestExactlyOnce(t *testing.T) {
 		{"journal, at most once", batch.Limits{AtomicBatches: 1, Entries: 8}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorker(t, newTape(), c.limits)
+			w := newWorker(t, kvtest.NewTape(), c.limits)
 			w.exec("create table done(id integer, filler)")
-			begin := len(w.tape.commits)
+			begin := w.tape.Len()
 			var sent []int // commits by the time each message was there
 			send := func() {
 				_, err := w.q.Enqueue(ctx, Send{Name: "job", Body: len(sent)})
 				must(t, err)
-				sent = append(sent, len(w.tape.commits))
+				sent = append(sent, w.tape.Len())
 			}
 			var took []int
 			for range 3 {
 				send()
 				send()
-				before := len(w.tape.commits)
+				before := w.tape.Len()
 				if !w.work(c.atMostOnce) {
 					t.Fatal("nothing was received")
 				}
-				took = append(took, len(w.tape.commits)-before)
+				took = append(took, w.tape.Len()-before)
 			}
 			w.close()
 			// Of a large transaction, where a batch is small, the journal's end is the commit.
@@ -182,15 +140,15 @@ func TestExactlyOnce(t *testing.T) {
 					t.Errorf("the work took %v commits", took)
 				}
 			}
-			for n := begin; n <= len(w.tape.commits); n++ {
-				crashed(t, w.tape.after(t, n), c.limits, n, sent)
+			for n := begin; n <= w.tape.Len(); n++ {
+				crashed(t, w.tape.At(t, n), c.limits, n, sent)
 			}
 		})
 	}
 }
 
 // crashed opens what a crash after commit n has left, and goes on.
-func crashed(t *testing.T, tp *tape, limits batch.Limits, n int, sent []int) {
+func crashed(t *testing.T, tp *kvtest.Tape, limits batch.Limits, n int, sent []int) {
 	t.Helper()
 	w := newWorker(t, tp, limits)
 	defer w.close()
@@ -230,7 +188,7 @@ func crashed(t *testing.T, tp *tape, limits batch.Limits, n int, sent []int) {
 
 // TestUpdateRollsBack gives a received message back when the SQL fails.
 func TestUpdateRollsBack(t *testing.T) {
-	w := newWorker(t, newTape(), batch.Limits{})
+	w := newWorker(t, kvtest.NewTape(), batch.Limits{})
 	defer w.close()
 	w.exec("create table done(id integer, filler)")
 	_, err := w.q.Enqueue(ctx, Send{Name: "job"})
@@ -262,7 +220,7 @@ func TestUpdateRollsBack(t *testing.T) {
 // TestUpdateCost: receive, write and complete are one engine commit, and no read of what
 // is known.
 func TestUpdateCost(t *testing.T) {
-	w := newWorker(t, newTape(), batch.Limits{})
+	w := newWorker(t, kvtest.NewTape(), batch.Limits{})
 	defer w.close()
 	w.exec("create table done(id integer, filler)")
 	for range 4 {
@@ -271,9 +229,9 @@ func TestUpdateCost(t *testing.T) {
 	}
 	w.work(false)
 	w.work(false)
-	before := len(w.tape.commits)
+	before := w.tape.Len()
 	w.work(false)
-	if n := len(w.tape.commits) - before; n != 1 {
+	if n := w.tape.Len() - before; n != 1 {
 		t.Errorf("%d commits", n)
 	}
 }
@@ -281,15 +239,15 @@ func TestUpdateCost(t *testing.T) {
 // TestQueueCrash stops a script of everything a queue does after every engine commit, and
 // opens what is left: no id is given twice, nothing that was acknowledged is missing.
 func TestQueueCrash(t *testing.T) {
-	tp := newTape()
+	tp := kvtest.NewTape()
 	w := newWorker(t, tp, batch.Limits{})
 	type acked struct {
 		after int
 		live  map[ID]bool
 		next  ID
 	}
-	states := []acked{{len(tp.commits), map[ID]bool{}, 1}}
-	ack := func() { states = append(states, acked{len(tp.commits), w.stored(), w.q.next}) }
+	states := []acked{{tp.Len(), map[ID]bool{}, 1}}
+	ack := func() { states = append(states, acked{tp.Len(), w.stored(), w.q.next}) }
 	for i := range 4 {
 		_, err := w.q.Enqueue(ctx, Send{Name: "a", Key: fmt.Sprint("k", i), Delay: time.Duration(i%2) * time.Hour})
 		must(t, err)
@@ -310,7 +268,7 @@ func TestQueueCrash(t *testing.T) {
 	}
 	w.close()
 	for _, s := range states {
-		c := newWorker(t, tp.after(t, s.after), batch.Limits{})
+		c := newWorker(t, tp.At(t, s.after), batch.Limits{})
 		if got := c.stored(); fmt.Sprint(got) != fmt.Sprint(s.live) || c.q.next != s.next || len(c.q.Quarantined()) > 0 {
 			t.Errorf("after commit %d: %v, next %s; want %v, next %s", s.after, got, c.q.next, s.live, s.next)
 		}

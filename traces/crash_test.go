@@ -1,75 +1,28 @@
 package traces
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
-
-// A tape is an engine that remembers every commit, so that the store can be made anew as
-// a crash after any of them would leave it.
-type tape struct {
-	kv.Engine
-	mu      sync.Mutex
-	commits [][]kv.Op
-}
-
-func newTape() *tape { return &tape{Engine: memkv.New()} }
-
-// Shared says that one process has the store.
-func (t *tape) Shared() *sync.Map { return kv.Shared(t.Engine) }
-
-func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var ops []kv.Op
-	for _, op := range c.Ops {
-		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
-		ops = append(ops, op)
-	}
-	if err := t.Engine.Commit(ctx, c); err != nil {
-		return err
-	}
-	t.commits = append(t.commits, ops)
-	return nil
-}
-
-func (t *tape) len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.commits)
-}
-
-// after returns a store that has the first n commits of t.
-func (t *tape) after(tb testing.TB, n int) *tape {
-	tb.Helper()
-	r := newTape()
-	for _, ops := range t.commits[:n] {
-		must(tb, r.Engine.Commit(ctx, &kv.Commit{Ops: ops}))
-	}
-	return r
-}
 
 // TestCrash stops a script of everything after every commit. What a Flush has acknowledged
 // by then is there, once; ids go on; and spans that were open are closed or go on.
 func TestCrash(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
 		t.Run(fmt.Sprint("adopt ", adopt), func(t *testing.T) {
-			tp := newTape()
+			tp := kvtest.NewTape()
 			w := newWatch(t0)
 			opts := quiet()
 			opts.Now, opts.MaxAge, opts.Adopt = w.now, -1, adopt
 			r := newRigOn(t, tp, opts, batch.Limits{})
 			type acked struct{ commits, spans, events int }
-			acks := []acked{{tp.len(), 0, 0}}
+			acks := []acked{{tp.Len(), 0, 0}}
 			long := r.Begin("long", &StartOptions{Attributes: []Attr{Int("n", -1)}})
 			for i := range 8 {
 				w.set(at(i * 900))
@@ -85,26 +38,26 @@ func TestCrash(t *testing.T) {
 					must(t, r.actor.Commit(ctx, &b))
 				}
 				r.flush()
-				acks = append(acks, acked{tp.len(), i + 2, i + 1})
+				acks = append(acks, acked{tp.Len(), i + 2, i + 1})
 			}
 			long.End()
 			r.flush()
 			r.crash()
-			for n := range tp.len() + 1 {
+			for n := range tp.Len() + 1 {
 				last := acked{}
 				for _, a := range acks {
 					if a.commits <= n {
 						last = a
 					}
 				}
-				crashed(t, tp.after(t, n), opts, n, last.spans, last.events)
+				crashed(t, tp.At(t, n), opts, n, last.spans, last.events)
 			}
 		})
 	}
 }
 
 // crashed opens what a crash after commit n has left, twice.
-func crashed(t *testing.T, tp *tape, opts Options, n, spans, marks int) {
+func crashed(t *testing.T, tp *kvtest.Tape, opts Options, n, spans, marks int) {
 	t.Helper()
 	where := fmt.Sprint("after commit ", n)
 	r := newRigOn(t, tp, opts, batch.Limits{})

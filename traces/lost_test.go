@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -227,12 +228,12 @@ func TestRecordTorn(t *testing.T) {
 		if full {
 			o.MaxActive = 1
 		}
-		tp := newTape()
+		tp := kvtest.NewTape()
 		r := newRigOn(t, tp, o, batch.Limits{})
 		if full {
 			r.Begin("long", nil)
 		}
-		begin := tp.len()
+		begin := tp.Len()
 		now := r.opts.Now()
 		r.Record(&SpanData{Name: "s", Start: now, End: now.Add(1), Events: []Event{
 			{Time: now, Name: strings.Repeat("x", 500)}, {Time: now, Name: strings.Repeat("y", 500)}, {Time: now, Name: strings.Repeat("z", 500)},
@@ -240,11 +241,11 @@ func TestRecordTorn(t *testing.T) {
 		want(t, "active", r.Stats().Active, map[bool]int{true: 1}[full])
 		r.flush()
 		r.crash()
-		if n := tp.len() - begin; n < 3 {
+		if n := tp.Len() - begin; n < 3 {
 			t.Fatalf("%d commits", n)
 		}
-		for n := begin; n <= tp.len(); n++ {
-			again := newRigOn(t, tp.after(t, n), o, batch.Limits{})
+		for n := begin; n <= tp.Len(); n++ {
+			again := newRigOn(t, tp.At(t, n), o, batch.Limits{})
 			for _, d := range again.read(Query{}).Spans {
 				want(t, fmt.Sprintf("after %d commits, full %v: %s runs", n-begin, full, d.Name), d.Running(), false)
 			}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A crashModel records at any date, and has batches that land in any order, or don't.
@@ -82,8 +83,8 @@ func (m *crashModel) cutOne(*rapid.T) {
 
 // checkCrash opens what a crash has left. All spans have an end: their own, if it is stored,
 // and else the one that Open records; and none has two.
-func checkCrash(t *testing.T, rt *rapid.T, tp *tape, opts Options, n int) {
-	r := newRigOn(t, tp.after(t, n), opts, batch.Limits{})
+func checkCrash(t *testing.T, rt *rapid.T, tp *kvtest.Tape, opts Options, n int) {
+	r := newRigOn(t, tp.At(t, n), opts, batch.Limits{})
 	defer r.close()
 	chunks := 0
 	for round := range 2 {
@@ -124,9 +125,9 @@ func TestModelCrash(t *testing.T) {
 		opts := quiet()
 		opts.Now, opts.MaxAge = w.now, -1
 		opts.ChunkBytes = rapid.SampledFrom([]int{0, 300, 1000}).Draw(rt, "chunk")
-		tp := newTape()
+		tp := kvtest.NewTape()
 		m := &crashModel{rig: newRigOn(t, tp, opts, batch.Limits{}), w: w}
-		first := tp.len()
+		first := tp.Len()
 		rt.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "event": m.event, "end": m.end, "stage": m.stage, "settle": m.settle, "cut": m.cutOne,
 			"time": func(rt *rapid.T) {
@@ -143,7 +144,7 @@ func TestModelCrash(t *testing.T) {
 			b.Abort(nil)
 		}
 		for range 4 {
-			checkCrash(t, rt, tp, opts, rapid.IntRange(first, tp.len()).Draw(rt, "commits"))
+			checkCrash(t, rt, tp, opts, rapid.IntRange(first, tp.Len()).Draw(rt, "commits"))
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -22,15 +23,15 @@ func TestCheckCrashed(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			tp, acks := c.run(t)
-			for n := acks[0].after; n <= tp.len(); n++ {
-				where := fmt.Sprintf("after commit %d of %d", n, tp.len())
-				for _, line := range checkLeft(t, tp.rebuild(t, nil, n)) {
+			for n := acks[0].after; n <= tp.Len(); n++ {
+				where := fmt.Sprintf("after commit %d of %d", n, tp.Len())
+				for _, line := range checkLeft(t, tp.At(t, n)) {
 					kinds[line[:strings.Index(line, ": ")]]++
 					if !strings.Contains(line, "harmless: ") {
 						t.Errorf("%s: %s", where, line)
 					}
 				}
-				reopened := tp.rebuild(t, nil, n)
+				reopened := tp.At(t, n)
 				r := openRig(t, reopened, c.limits)
 				db, err := Open(t.Context(), r.actor, nil)
 				if err != nil {
@@ -44,7 +45,7 @@ func TestCheckCrashed(t *testing.T) {
 					t.Errorf("%s, reopened: %q", where, got)
 				}
 			}
-			if got := checkLeft(t, tp.rebuild(t, nil, tp.len())); len(got) > 0 {
+			if got := checkLeft(t, tp.At(t, tp.Len())); len(got) > 0 {
 				t.Errorf("at the end: %q", got)
 			}
 		})
@@ -55,7 +56,7 @@ func TestCheckCrashed(t *testing.T) {
 }
 
 // checkLeft checks everything that the engine has, as nobody has opened it since.
-func checkLeft(t *testing.T, eng *tape) []string {
+func checkLeft(t *testing.T, eng *kvtest.Tape) []string {
 	t.Helper()
 	store, err := actorstore.Open(t.Context(), eng, &actorstore.Options{ReadOnly: true})
 	if err != nil {
@@ -76,7 +77,7 @@ func checkLeft(t *testing.T, eng *tape) []string {
 
 // TestCheckMoved crashes the rewriting of a database of the older form everywhere.
 func TestCheckMoved(t *testing.T) {
-	tp := newTape()
+	tp := kvtest.NewTape()
 	limits := batch.Limits{Entries: 8}
 	r := openRig(t, tp, limits)
 	db, err := Open(t.Context(), r.actor, nil)
@@ -90,20 +91,20 @@ func TestCheckMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	rename(t, r.actor, "a.db")
-	from := tp.len()
+	from := tp.Len()
 	db = r.open(t, nil)
 	exec(t, db, "update t set b = 1 where a = 30")
-	if tp.len() < from+5 {
-		t.Fatalf("it took only %d commits", tp.len()-from)
+	if tp.Len() < from+5 {
+		t.Fatalf("it took only %d commits", tp.Len()-from)
 	}
-	for n := from; n <= tp.len(); n++ {
-		for _, line := range checkLeft(t, tp.rebuild(t, nil, n)) {
+	for n := from; n <= tp.Len(); n++ {
+		for _, line := range checkLeft(t, tp.At(t, n)) {
 			if !strings.HasPrefix(line, "harmless: ") {
-				t.Errorf("after commit %d of %d: %s", n, tp.len(), line)
+				t.Errorf("after commit %d of %d: %s", n, tp.Len(), line)
 			}
 		}
 	}
-	if got := checkLeft(t, tp.rebuild(t, nil, tp.len())); len(got) > 0 {
+	if got := checkLeft(t, tp.At(t, tp.Len())); len(got) > 0 {
 		t.Errorf("at the end: %q", got)
 	}
 }
@@ -153,7 +154,7 @@ func FuzzCheck(f *testing.F) {
 // never written.
 func TestCheckBeforeTruncation(t *testing.T) {
 	for _, shrink := range []string{"vacuum", "pragma incremental_vacuum"} {
-		tp := newTape()
+		tp := kvtest.NewTape()
 		r := openRig(t, tp, batch.Limits{})
 		db := r.open(t, &Options{Pragmas: []string{"auto_vacuum=incremental", "cache_size=20000"}})
 		conn := oneConn(t, db)
@@ -162,21 +163,21 @@ func TestCheckBeforeTruncation(t *testing.T) {
 			"insert into t(b) values (randomblob(200000))"} {
 			exec(t, conn, q)
 		}
-		from, size := tp.len(), one[int](t, conn, "PRAGMA page_count")
+		from, size := tp.Len(), one[int](t, conn, "PRAGMA page_count")
 		exec(t, conn, shrink)
-		if n := one[int](t, conn, "PRAGMA page_count"); n > size/2 || tp.len() < from+2 {
-			t.Fatalf("%s: %d pages of %d are left after %d commits", shrink, n, size, tp.len()-from)
+		if n := one[int](t, conn, "PRAGMA page_count"); n > size/2 || tp.Len() < from+2 {
+			t.Fatalf("%s: %d pages of %d are left after %d commits", shrink, n, size, tp.Len()-from)
 		}
-		for n := from; n <= tp.len(); n++ {
-			left := tp.rebuild(t, nil, n)
+		for n := from; n <= tp.Len(); n++ {
+			left := tp.At(t, n)
 			if lines := checkLeft(t, left); len(lines) > 0 {
-				t.Errorf("%s, after commit %d of %d: %q", shrink, n-from, tp.len()-from, lines)
+				t.Errorf("%s, after commit %d of %d: %q", shrink, n-from, tp.Len()-from, lines)
 			}
 			again := openRig(t, left, batch.Limits{})
 			db := again.open(t, nil)
 			exec(t, db, "insert into t(b) values (1)")
 			if lines := checkLeft(t, left); len(lines) > 0 {
-				t.Errorf("%s, after commit %d of %d and a write: %q", shrink, n-from, tp.len()-from, lines)
+				t.Errorf("%s, after commit %d of %d and a write: %q", shrink, n-from, tp.Len()-from, lines)
 			}
 		}
 	}

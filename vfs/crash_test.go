@@ -1,12 +1,10 @@
 package vfs
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,61 +12,8 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
-
-// A tape is an engine that remembers every commit, so that the store can be
-// rebuilt as a crash after any of them would leave it.
-type tape struct {
-	kv.Engine
-	mu      sync.Mutex
-	commits []taped
-}
-
-type taped struct {
-	ops     []kv.Op
-	durable bool
-}
-
-func newTape() *tape { return &tape{Engine: memkv.New()} }
-
-// Shared says that one process has the store.
-func (t *tape) Shared() *sync.Map { return kv.Shared(t.Engine) }
-
-func (t *tape) Commit(ctx context.Context, c *kv.Commit) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rec := taped{durable: c.Durability == kv.Durable}
-	for _, op := range c.Ops {
-		op.Key, op.Value = bytes.Clone(op.Key), bytes.Clone(op.Value)
-		rec.ops = append(rec.ops, op)
-	}
-	if err := t.Engine.Commit(ctx, c); err != nil {
-		return err
-	}
-	t.commits = append(t.commits, rec)
-	return nil
-}
-
-func (t *tape) len() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.commits)
-}
-
-// rebuild returns a store that has base and then the first n commits of t.
-func (t *tape) rebuild(tb testing.TB, base []taped, n int) *tape {
-	tb.Helper()
-	r := newTape()
-	var ops []kv.Op // in one commit: the engine may be far
-	for _, c := range slices.Concat(base, t.commits[:n]) {
-		ops = append(ops, c.ops...)
-	}
-	if err := r.Engine.Commit(tb.Context(), &kv.Commit{Ops: ops}); err != nil {
-		tb.Fatal(err)
-	}
-	return r
-}
 
 // An ack is a state of the database that its user was told is safe.
 type ack struct {
@@ -119,7 +64,7 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 	tp, acks := c.run(t)
 	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
 	step := sparse(1, fewerCrashEvery)
-	for n := acks[0].after; n <= tp.len(); n += step {
+	for n := acks[0].after; n <= tp.Len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, allowed(tp, acks, n))
 	}
 	return points
@@ -127,7 +72,7 @@ func (c *crashCase) crash(t *testing.T, second int) (points int) {
 
 // A crash is one on a tape after some commits, whose recovery is cut off as well.
 type crash struct {
-	tp     *tape
+	tp     *kvtest.Tape
 	n      int
 	second int // how often, at most
 	rng    *rand.Rand
@@ -137,15 +82,15 @@ type crash struct {
 // many points that were.
 func (c *crashCase) crashAt(t *testing.T, x crash, want []string) (points int) {
 	t.Helper()
-	recovered := x.tp.rebuild(t, nil, x.n)
-	checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", x.n, x.tp.len()))
+	recovered := x.tp.At(t, x.n)
+	checkState(t, recovered, c.limits, want, fmt.Sprintf("after commit %d of %d", x.n, x.tp.Len()))
 	// No cut twice, and none before the recovery has done anything: that is the
 	// point above.
-	cuts := x.rng.Perm(max(recovered.len()-1, 0))
+	cuts := x.rng.Perm(max(recovered.Len()-1, 0))
 	cuts = cuts[:min(x.second, len(cuts))]
 	for _, m := range cuts {
 		m++
-		again := recovered.rebuild(t, x.tp.commits[:x.n], m)
+		again := recovered.At(t, m)
 		checkState(t, again, c.limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", x.n, m))
 	}
 	return 1 + len(cuts)
@@ -153,22 +98,22 @@ func (c *crashCase) crashAt(t *testing.T, x crash, want []string) (points int) {
 
 // run plays the case and returns the tape and the acknowledged states, first the
 // one of the beginning. Each step must take what the case says.
-func (c *crashCase) run(t *testing.T) (*tape, []ack) {
+func (c *crashCase) run(t *testing.T) (*kvtest.Tape, []ack) {
 	t.Helper()
-	tp := newTape()
+	tp := kvtest.NewTape()
 	r := openRig(t, tp, c.limits)
 	db := r.open(t, &Options{Pragmas: c.pragmas, TxMemory: c.txMemory})
 	conn := oneConn(t, db)
 	for _, s := range c.setup {
 		exec(t, conn, s)
 	}
-	acks := []ack{{contentOf(t, conn), tp.len()}}
+	acks := []ack{{contentOf(t, conn), tp.Len()}}
 	for _, s := range c.steps {
-		before := tp.len()
+		before := tp.Len()
 		exec(t, conn, s.sql)
-		acks = append(acks, ack{contentOf(t, conn), tp.len()})
+		acks = append(acks, ack{contentOf(t, conn), tp.Len()})
 		// Where the environment sets another limit, the same steps take other ways.
-		if got := tp.took(before, c.limits); got != s.took && fromEnv(t, c.limits) == c.limits {
+		if got := tookFrom(tp, before, c.limits); got != s.took && fromEnv(t, c.limits) == c.limits {
 			t.Errorf("%s: took %+v, want %+v", s.sql, got, s.took)
 		}
 	}
@@ -179,9 +124,12 @@ func (c *crashCase) run(t *testing.T) (*tape, []ack) {
 // allowed returns the states that a crash may leave when the first n commits
 // are what is left of the tape: from the newest that was acknowledged before the
 // next durable commit, to the next one, whose transaction may have been under way.
-func allowed(tp *tape, acks []ack, n int) []string {
+func allowed(tp *kvtest.Tape, acks []ack, n int) []string {
 	next := n // commits from here to the next durable one may have been lost
-	for next < tp.len() && !tp.commits[next].durable {
+	for _, c := range tp.Commits(n) {
+		if c.Durable {
+			break
+		}
 		next++
 	}
 	low, high := 0, 0
@@ -201,7 +149,7 @@ func allowed(tp *tape, acks []ack, n int) []string {
 }
 
 // checkState opens the store and compares what SQLite finds in it.
-func checkState(t *testing.T, tp *tape, limits batch.Limits, want []string, where string) {
+func checkState(t *testing.T, tp *kvtest.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
 	db, err := Open(t.Context(), r.actor, nil)

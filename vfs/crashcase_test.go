@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -133,15 +134,15 @@ func allCrashCases() []crashCase {
 	return cases
 }
 
-// took adds up the commits from number from on. An engine commit of an actor has
+// tookFrom adds up the commits of t from number from on. An engine commit of an actor has
 // one METADATA row for each key that is set or removed, and one range for each
 // range: so many writes of a batch it was.
-func (t *tape) took(from int, limits batch.Limits) (sum took) {
+func tookFrom(t *kvtest.Tape, from int, limits batch.Limits) (sum took) {
 	main, journal := fileMark(actorstore.FileMain), fileMark(actorstore.FileJournal)
 	entries := limits.OrDefault().Entries
-	for _, c := range t.commits[from:] {
+	for _, c := range t.Commits(from) {
 		writes, ofMain, ofJournal := 0, false, false
-		for _, op := range c.ops {
+		for _, op := range c.Ops {
 			if op.Kind == kv.OpClearRange || bytes.HasSuffix(op.Key, metadataEnd) {
 				writes++
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A fileReplayer runs scripts against the main file of a database, through the calls
@@ -37,8 +37,7 @@ type fileReplayer struct {
 	t      testing.TB
 	limits batch.Limits
 
-	tape *tape
-	base []taped // what the tape's engine had before the tape
+	tape *kvtest.Tape
 	rig  *rig
 	vfs  *VFS
 	file *handle // the writer
@@ -49,7 +48,7 @@ type fileReplayer struct {
 }
 
 func newFileReplayer(t testing.TB, limits batch.Limits) *fileReplayer {
-	r := &fileReplayer{t: t, limits: limits, tape: newTape()}
+	r := &fileReplayer{t: t, limits: limits, tape: kvtest.NewTape()}
 	r.open()
 	return r
 }
@@ -212,7 +211,7 @@ func resize(b []byte, n int64) []byte {
 // tx runs a transaction to its end, checks what the writer sees in it, and what is
 // there afterwards.
 func (r *fileReplayer) tx(mode string, end, writes []string) error {
-	from := r.tape.len()
+	from := r.tape.Len()
 	r.must(r.file.Lock(sqlitevfs.LOCK_SHARED))
 	r.must(r.file.Lock(sqlitevfs.LOCK_RESERVED))
 	r.must(r.file.Lock(sqlitevfs.LOCK_EXCLUSIVE))
@@ -345,11 +344,10 @@ func (r *fileReplayer) journaled(mode, end string, writes []string) (states [][]
 
 // crash keeps the engine commits that the script says, and recovers from that.
 func (r *fileReplayer) crash(from int, counts []string, states [][]byte) error {
-	made := r.tape.len() - from
+	made := r.tape.Len() - from
 	landed := int(number(counts[0])) % (made + 1)
 	r.close()
-	next := r.tape.rebuild(r.t, r.base, from+landed)
-	r.base = slices.Concat(r.base, r.tape.commits[:from+landed])
+	next := r.tape.At(r.t, from+landed)
 	r.must(r.tape.Close())
 	r.tape = next
 	r.open()
@@ -357,10 +355,9 @@ func (r *fileReplayer) crash(from int, counts []string, states [][]byte) error {
 		return err
 	}
 	if len(counts) > 1 {
-		again := int(number(counts[1])) % (r.tape.len() + 1)
+		again := int(number(counts[1])) % (r.tape.Len() + 1)
 		r.close()
-		next := r.tape.rebuild(r.t, r.base, again)
-		r.base = slices.Concat(r.base, r.tape.commits[:again])
+		next := r.tape.At(r.t, again)
 		r.must(r.tape.Close())
 		r.tape = next
 		r.open()

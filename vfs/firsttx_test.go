@@ -16,6 +16,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A firstCase is a way to have the first transaction of a database, of which parts are
@@ -187,10 +188,10 @@ func TestFirstTransactionCancel(t *testing.T) {
 
 // leftJournal returns a database whose first transaction has exceeded the quota after a
 // part of it was stored.
-func leftJournal(t *testing.T, limits batch.Limits) (*tape, *rig, *DB) {
+func leftJournal(t *testing.T, limits batch.Limits) (*kvtest.Tape, *rig, *DB) {
 	t.Helper()
 	limits.Storage = 1_200_000
-	tp := newTape()
+	tp := kvtest.NewTape()
 	r := newRigOn(t, tp, limits)
 	db := r.open(t, &Options{TxMemory: 1, MaxConns: 1, Pragmas: []string{"cache_size=5"}})
 	if err := inStatements(t.Context(), db); !errors.Is(err, actorstore.ErrQuota) {
@@ -209,15 +210,15 @@ var leftLimits = []batch.Limits{{}, {AtomicBatches: 1, Entries: 64}}
 func TestFirstTransactionLeft(t *testing.T) {
 	for _, limits := range leftLimits {
 		tp, _, db := leftJournal(t, limits)
-		before := tp.len()
+		before := tp.Len()
 		exec(t, db, "create table next(a)")
-		if tp.len() < before+3 {
-			t.Errorf("%d commits", tp.len()-before)
+		if tp.Len() < before+3 {
+			t.Errorf("%d commits", tp.Len()-before)
 		}
-		for n := before; n <= tp.len(); n++ {
-			where := fmt.Sprintf("after commit %d of %d", n-before, tp.len()-before)
-			checkState(t, tp.rebuild(t, nil, n), limits, []string{"no table"}, where)
-			if n == tp.len() {
+		for n := before; n <= tp.Len(); n++ {
+			where := fmt.Sprintf("after commit %d of %d", n-before, tp.Len()-before)
+			checkState(t, tp.At(t, n), limits, []string{"no table"}, where)
+			if n == tp.Len() {
 				nextIsThere(t, tp, limits, where)
 			}
 		}
@@ -225,9 +226,9 @@ func TestFirstTransactionLeft(t *testing.T) {
 }
 
 // nextIsThere crashes, and fails the test unless the table next is there afterwards.
-func nextIsThere(t *testing.T, tp *tape, limits batch.Limits, where string) {
+func nextIsThere(t *testing.T, tp *kvtest.Tape, limits batch.Limits, where string) {
 	t.Helper()
-	r := openRig(t, tp.rebuild(t, nil, tp.len()), limits)
+	r := openRig(t, tp.At(t, tp.Len()), limits)
 	db, err := Open(t.Context(), r.actor, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", where, err)
@@ -263,7 +264,7 @@ func TestFirstTransactionLeftFault(t *testing.T) {
 					intact(t, db)
 					nextIsThere(t, tp, limits, where)
 				}
-				checkState(t, tp.rebuild(t, nil, tp.len()), limits, []string{"no table"}, where)
+				checkState(t, tp.At(t, tp.Len()), limits, []string{"no table"}, where)
 			}
 		}
 	}

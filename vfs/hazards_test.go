@@ -19,6 +19,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -332,16 +333,6 @@ func TestCloseNeverCommits(t *testing.T) {
 	}
 }
 
-// Sync makes what was applied before it durable.
-func (t *tape) Sync(ctx context.Context, in kv.Incarnation) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n := len(t.commits); n > 0 {
-		t.commits[n-1].durable = true
-	}
-	return t.Engine.Sync(ctx, in)
-}
-
 // TestSynchronous: from FULL on a transaction is on stable storage when it is
 // acknowledged, on every path. Below, what is left after a crash is the state after
 // some transaction, and DB.Durable makes sure of the last one.
@@ -356,27 +347,22 @@ func TestSynchronous(t *testing.T) {
 }
 
 func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
-	tp := newTape()
+	tp := kvtest.NewTape()
 	r := openRig(t, tp, limits)
 	db := r.open(t, &Options{Pragmas: []string{"synchronous=" + level, "journal_mode=" + mode, "cache_size=20"}})
 	conn := oneConn(t, db)
-	durable := func() (n int) {
-		for n = tp.len(); n > 0 && !tp.commits[n-1].durable; n-- {
-		}
-		return n
-	}
 	strict := level == "full" || level == "extra"
 	states := []string{contentOf(t, conn)}
 	for _, q := range []string{table, fill, "update t set b = randomblob(1500)", "insert into t(b) values ('one')", "delete from t where a > 20", "vacuum"} {
-		before := durable()
+		before := tp.Durable()
 		exec(t, conn, q)
 		states = append(states, contentOf(t, conn))
 		last := states[len(states)-1:]
 		switch {
 		case strict:
-			checkState(t, tp.rebuild(t, nil, durable()), limits, last, q)
+			checkState(t, tp.At(t, tp.Durable()), limits, last, q)
 			continue
-		case durable() != before && (mode != "memory" || limits.AtomicBatches == 0):
+		case tp.Durable() != before && (mode != "memory" || limits.AtomicBatches == 0):
 			t.Errorf("%s: waited for stable storage", q)
 		}
 		if mode != "memory" { // which is stored in parts where an atomic commit can't hold it
@@ -384,16 +370,16 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 			if testkit.Short() {
 				step = 23
 			}
-			for n := before; n <= tp.len(); n += step {
-				checkState(t, tp.rebuild(t, nil, n), limits, states, fmt.Sprintf("%s: after commit %d", q, n))
+			for n := before; n <= tp.Len(); n += step {
+				checkState(t, tp.At(t, n), limits, states, fmt.Sprintf("%s: after commit %d", q, n))
 			}
 		}
 		if err := db.Durable(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		checkState(t, tp.rebuild(t, nil, durable()), limits, last, q+", made durable")
+		checkState(t, tp.At(t, tp.Durable()), limits, last, q+", made durable")
 	}
-	r2 := openRig(t, newTape(), limits)
+	r2 := openRig(t, kvtest.NewTape(), limits)
 	if err := r2.open(t, nil).Durable(t.Context()); err != nil {
 		t.Errorf("with nothing to wait for: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -24,21 +25,21 @@ func TestMoveCrash(t *testing.T) {
 			"insert into t(b) values ('new')", "update t set b = randomblob(900)", "delete from t where a > 5; vacuum",
 		} {
 			t.Run(fmt.Sprintf("%d entries/%.6s", limits.Entries, write), func(t *testing.T) {
-				source := newTape()
+				source := kvtest.NewTape()
 				r := openRig(t, source, batch.Limits{})
 				before := older(t, r, "x")
 				closeRig(t, r)
-				tp := source.rebuild(t, nil, source.len())
+				tp := source.At(t, source.Len())
 				r = openRig(t, tp, limits)
 				db := r.open(t, &Options{MaxConns: 1})
 				exec(t, db, write)
 				after := contentOf(t, db)
-				for n := tp.len() % sparse(1, 4); n <= tp.len(); n += sparse(1, 4) { // the last is one
+				for n := tp.Len() % sparse(1, 4); n <= tp.Len(); n += sparse(1, 4) { // the last is one
 					want := []string{before, after}
-					if n == tp.len() {
+					if n == tp.Len() {
 						want = want[1:]
 					}
-					points += crashPoint(t, tp, source.commits, n, limits, want)
+					points += crashPoint(t, tp, n, limits, want)
 				}
 			})
 		}
@@ -50,18 +51,18 @@ func TestMoveCrash(t *testing.T) {
 // with a journal to roll back.
 func TestMoveHotJournal(t *testing.T) {
 	hot, points := 0, 0
-	tp := newTape()
+	tp := kvtest.NewTape()
 	small := batch.Limits{AtomicBatches: 1, Entries: 3}
 	r := openRig(t, tp, small)
 	db := r.open(t, &Options{MaxConns: 1, Pragmas: []string{"cache_size=5"}})
 	for _, s := range olderSetup {
 		exec(t, db, s)
 	}
-	before, from := contentOf(t, db), tp.len()
+	before, from := contentOf(t, db), tp.Len()
 	exec(t, db, "update t set b = randomblob(900)")
 	after := contentOf(t, db)
-	for n := from; n < tp.len(); n++ {
-		source := tp.rebuild(t, nil, n)
+	for n := from; n < tp.Len(); n++ {
+		source := tp.At(t, n)
 		r := openRig(t, source, batch.Limits{})
 		if ok, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal)); err != nil {
 			t.Fatal(err)
@@ -71,8 +72,7 @@ func TestMoveHotJournal(t *testing.T) {
 		rename(t, r.actor, "x")
 		closeRig(t, r)
 
-		base := slices.Concat(tp.commits[:n], source.commits)
-		moved := tp.rebuild(t, base, 0)
+		moved := source.At(t, source.Len())
 		r = openRig(t, moved, small)
 		again, err := Open(t.Context(), r.actor, nil)
 		if err != nil {
@@ -88,8 +88,8 @@ func TestMoveHotJournal(t *testing.T) {
 		}
 		closeRig(t, r)
 		step := sparse(3, 31)
-		for m := 0; m <= moved.len(); m += step {
-			points += crashPoint(t, moved, base, m, small, want)
+		for m := 0; m <= moved.Len(); m += step {
+			points += crashPoint(t, moved, m, small, want)
 		}
 	}
 	if hot < 5 {
@@ -100,14 +100,14 @@ func TestMoveHotJournal(t *testing.T) {
 
 // crashPoint opens what a crash after the first n commits of tp leaves, and what
 // a crash of that recovery leaves.
-func crashPoint(t *testing.T, tp *tape, base []taped, n int, limits batch.Limits, want []string) (points int) {
+func crashPoint(t *testing.T, tp *kvtest.Tape, n int, limits batch.Limits, want []string) (points int) {
 	t.Helper()
-	left := tp.rebuild(t, base, n)
-	wholeAndMoved(t, left, limits, want, fmt.Sprintf("after commit %d of %d", n, tp.len()))
+	left := tp.At(t, n)
+	wholeAndMoved(t, left, limits, want, fmt.Sprintf("after commit %d of %d", n, tp.Len()))
 	rng := rand.New(rand.NewPCG(7, uint64(n)))
 	for range 2 {
-		m := rng.IntN(left.len() + 1)
-		again := left.rebuild(t, slices.Concat(base, tp.commits[:n]), m)
+		m := rng.IntN(left.Len() + 1)
+		again := left.At(t, m)
 		wholeAndMoved(t, again, limits, want, fmt.Sprintf("after commit %d, recovery cut after %d", n, m))
 	}
 	return 3
@@ -115,7 +115,7 @@ func crashPoint(t *testing.T, tp *tape, base []taped, n int, limits batch.Limits
 
 // wholeAndMoved checks that the database in tp is one of want, to a view that only
 // looks and to its owner, and that a write leaves nothing in the older form.
-func wholeAndMoved(t *testing.T, tp *tape, limits batch.Limits, want []string, where string) {
+func wholeAndMoved(t *testing.T, tp *kvtest.Tape, limits batch.Limits, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, limits)
 	look := func(what string, db queryer) {

@@ -13,11 +13,12 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // hotStores yields what makes a store that a crash left with a journal to roll back,
 // and the states that it may recover to.
-func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
+func hotStores(t *testing.T, yield func(build func() *kvtest.Tape, want []string)) {
 	t.Helper()
 	c := crashCase{
 		limits: oneBatch, pragmas: []string{"cache_size=5"}, setup: []string{table, fill},
@@ -25,8 +26,8 @@ func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
 	}
 	tp, acks := c.run(t)
 	hot := 0
-	for n := acks[0].after; n <= tp.len(); n++ {
-		r := openRig(t, tp.rebuild(t, nil, n), oneBatch)
+	for n := acks[0].after; n <= tp.Len(); n++ {
+		r := openRig(t, tp.At(t, n), oneBatch)
 		found, err := has(t.Context(), r.actor, layout.AppendFileMeta(nil, actorstore.FileJournal))
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +35,7 @@ func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
 		closeRig(t, r)
 		if found {
 			hot++
-			yield(func() *tape { return tp.rebuild(t, nil, n) }, allowed(tp, acks, n))
+			yield(func() *kvtest.Tape { return tp.At(t, n) }, allowed(tp, acks, n))
 		}
 	}
 	if hot < 5 {
@@ -46,7 +47,7 @@ func hotStores(t *testing.T, yield func(build func() *tape, want []string)) {
 // that come at once all read, none of them with a busy handler, and wait for nothing.
 func TestRecoverOnMount(t *testing.T) {
 	stores := 0
-	hotStores(t, func(build func() *tape, want []string) {
+	hotStores(t, func(build func() *kvtest.Tape, want []string) {
 		r := openRig(t, build(), oneBatch)
 		v := New(nil)
 		stores++
@@ -91,7 +92,7 @@ func TestRecoverOnMount(t *testing.T) {
 // with the cause, and the next one goes on.
 func TestRecoverFails(t *testing.T) {
 	total, stores := 0, 0
-	hotStores(t, func(build func() *tape, want []string) {
+	hotStores(t, func(build func() *kvtest.Tape, want []string) {
 		stores++
 		for _, kind := range faultKinds {
 			for nth, hit := stores%5, true; hit; nth++ { // the stores differ little, so the numbers do
@@ -143,7 +144,7 @@ func TestRecoverFails(t *testing.T) {
 // TestRecoverLeavesEncrypted: a journal that doesn't begin as SQLite's do is not
 // SQLite's to roll back, nor to remove.
 func TestRecoverLeavesEncrypted(t *testing.T) {
-	hotStores(t, func(build func() *tape, _ []string) {
+	hotStores(t, func(build func() *kvtest.Tape, _ []string) {
 		tp := build()
 		r := openRig(t, tp, oneBatch)
 		key := layout.AppendFileChunk(nil, actorstore.FileJournal, 0)
@@ -159,12 +160,12 @@ func TestRecoverLeavesEncrypted(t *testing.T) {
 		if err := r.actor.Commit(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
-		commits := tp.len()
+		commits := tp.Len()
 		v := New(nil)
 		if err := v.Mount(t.Context(), "a", r.actor); err != nil {
 			t.Fatal(err)
 		}
-		if db, err := v.find("a"); err != nil || !db.hot || !db.leftover() || tp.len() != commits {
+		if db, err := v.find("a"); err != nil || !db.hot || !db.leftover() || tp.Len() != commits {
 			t.Errorf("the journal was touched: %v", err)
 		}
 		if err := v.Unmount("a"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
+
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 	"github.com/ncruces/go-sqlite3/vfs/adiantum"
 	"github.com/ncruces/go-sqlite3/vfs/xts"
@@ -16,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -382,12 +384,12 @@ func TestUpdateBesideReaders(t *testing.T) {
 func TestUpdateCrash(t *testing.T) {
 	points, step := 0, updateSteps()
 	for _, path := range pathsHere() {
-		tp := newTape()
+		tp := kvtest.NewTape()
 		r := openRig(t, tp, path.limits)
 		db := r.open(t, path.options(1))
 		exec(t, db, table)
 		exec(t, db, fill)
-		from := tp.len()
+		from := tp.Len()
 		for i := range 4 {
 			if err := db.Update(t.Context(), func(tx *Tx) error {
 				exec(t, tx, "update t set b = ? || randomblob(1500)", fmt.Sprint(i))
@@ -397,7 +399,7 @@ func TestUpdateCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := func(tp *tape, where string) {
+		check := func(tp *kvtest.Tape, where string) {
 			points++
 			r := openRig(t, tp, path.limits)
 			db := r.open(t, path.options(1))
@@ -411,11 +413,11 @@ func TestUpdateCrash(t *testing.T) {
 				t.Errorf("%s: the SQL is that of %q, the staged write that of %q", where, sql, staged)
 			}
 		}
-		for n := from; n <= tp.len(); n += step {
-			recovered := tp.rebuild(t, nil, n)
+		for n := from; n <= tp.Len(); n += step {
+			recovered := tp.At(t, n)
 			check(recovered, fmt.Sprintf("%s: after commit %d", path.name, n))
-			for m := range recovered.len() {
-				check(recovered.rebuild(t, tp.commits[:n], m), fmt.Sprintf("%s: after commit %d, recovery cut after %d", path.name, n, m))
+			for m := range recovered.Len() {
+				check(recovered.At(t, m), fmt.Sprintf("%s: after commit %d, recovery cut after %d", path.name, n, m))
 			}
 		}
 	}

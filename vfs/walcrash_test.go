@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // walLevels is how many levels of synchronous there are; walCases has every case at each.
@@ -77,7 +78,7 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 	case testkit.Short():
 		step = 5
 	}
-	for n := acks[0].after; n <= tp.len(); n += step {
+	for n := acks[0].after; n <= tp.Len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, acknowledged(acks, n))
 	}
 	return points
@@ -85,21 +86,21 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 
 // runLog plays the case, of which no step but a checkpoint may leave the store as it
 // is, and closes nothing: the log is there at the end.
-func (c *crashCase) runLog(t *testing.T) (*tape, []ack) {
+func (c *crashCase) runLog(t *testing.T) (*kvtest.Tape, []ack) {
 	t.Helper()
-	tp := newTape()
+	tp := kvtest.NewTape()
 	r := openRig(t, tp, c.limits)
 	db := r.open(t, &Options{Pragmas: c.pragmas, MaxConns: 1, TxMemory: 1 << 17})
 	for _, s := range c.setup {
 		exec(t, db, s)
 	}
-	acks := []ack{{contentOf(t, db), tp.len()}}
+	acks := []ack{{contentOf(t, db), tp.Len()}}
 	for _, s := range c.steps {
-		before := tp.len()
+		before := tp.Len()
 		exec(t, db, s.sql)
-		acks = append(acks, ack{contentOf(t, db), tp.len()})
+		acks = append(acks, ack{contentOf(t, db), tp.Len()})
 		changed := acks[len(acks)-1].state != acks[len(acks)-2].state
-		waits := tp.waits(before)
+		waits := waitedFor(tp, before)
 		if waits == 0 && changed && strings.HasSuffix(c.name, "FULL") || waits > 0 && strings.HasSuffix(c.name, "OFF") {
 			t.Errorf("%s: waited %d times for stable storage", s.sql, waits)
 		}
@@ -108,12 +109,10 @@ func (c *crashCase) runLog(t *testing.T) (*tape, []ack) {
 	return tp, acks
 }
 
-// waits returns how many commits from number from on were waited for.
-func (t *tape) waits(from int) (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range t.commits[from:] {
-		if c.durable {
+// waitedFor returns how many commits of t from number from on were waited for.
+func waitedFor(t *kvtest.Tape, from int) (n int) {
+	for _, c := range t.Commits(from) {
+		if c.Durable {
 			n++
 		}
 	}

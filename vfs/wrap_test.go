@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
+
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 	"github.com/ncruces/go-sqlite3/vfs/adiantum"
 	"github.com/ncruces/go-sqlite3/vfs/xts"
@@ -16,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A wrapping is a VFS of go-sqlite3 that sits on this one.
@@ -170,22 +172,22 @@ func TestWrapCrash(t *testing.T) {
 
 func (w *wrapping) crash(t *testing.T, mode, sync string) int {
 	t.Helper()
-	tp := newTape()
+	tp := kvtest.NewTape()
 	r := openRig(t, tp, batch.Limits{})
 	v := w.mount(t, r.actor)
 	c := v.create(t)
 	do(t, c, "PRAGMA journal_mode="+mode+"; PRAGMA synchronous="+sync+"; PRAGMA wal_autocheckpoint=8; PRAGMA cache_size=5")
 	do(t, c, "create table t(a integer primary key, b); insert into t values (1, 'zero')")
 	const state = "select count(*) || ' ' || sum(a) || ' ' || max(b) from t"
-	acks := []ack{{text1(t, c, state), tp.len()}}
+	acks := []ack{{text1(t, c, state), tp.Len()}}
 	for _, sql := range []string{
 		"insert into t values (2, 'one')", "update t set b = 'two' where a = 1",
 		"insert into t select value, randomblob(1500) from generate_series(10, 40)", "delete from t where a > 30", "update t set b = 'zz'",
 	} {
 		do(t, c, sql)
-		acks = append(acks, ack{text1(t, c, state), tp.len()})
+		acks = append(acks, ack{text1(t, c, state), tp.Len()})
 	}
-	end := tp.len()
+	end := tp.Len()
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +198,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string) int {
 	}
 	points := 0
 	for n := acks[0].after; n <= end; n += stride {
-		w.afterCrash(t, tp.rebuild(t, nil, n), state, acknowledged(acks, n), fmt.Sprintf("after commit %d of %d", n, end))
+		w.afterCrash(t, tp.At(t, n), state, acknowledged(acks, n), fmt.Sprintf("after commit %d of %d", n, end))
 		points++
 	}
 	if err := errors.Join(r.actor.Close(), r.store.Close(), tp.Close()); err != nil {
@@ -206,7 +208,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string) int {
 }
 
 // afterCrash opens what is left and compares.
-func (w *wrapping) afterCrash(t *testing.T, tp *tape, state string, want []string, where string) {
+func (w *wrapping) afterCrash(t *testing.T, tp *kvtest.Tape, state string, want []string, where string) {
 	t.Helper()
 	r := openRig(t, tp, batch.Limits{})
 	v := w.mount(t, r.actor)

@@ -55,6 +55,25 @@ func New() kv.Engine {
 	return db
 }
 
+// Clone returns another store with the entries of one that New has made. It copies none of them, and
+// neither store sees what is written to the other afterwards. Of any other engine it returns
+// kv.ErrUnsupported, of one that is closed kv.ErrClosed. It is safe to call while the store is used.
+// The caller closes the clone.
+func Clone(e kv.Engine) (kv.Engine, error) {
+	db, ok := e.(*engine)
+	if !ok {
+		return nil, fmt.Errorf("memkv: clone %T: %w", e, kv.ErrUnsupported)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed.Load() {
+		return nil, kv.ErrClosed
+	}
+	c := &engine{tree: db.tree.Copy(), version: db.version}
+	c.txs = optimistic.New((*txStore)(c))
+	return c, nil
+}
+
 func newTree() *btree.BTreeG[kv.Entry] {
 	// The tree's own locks are off: engine.mu guards the newest state, and a frozen
 	// copy is never written to.

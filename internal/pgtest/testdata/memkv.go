@@ -68,6 +68,11 @@ func New() kv.Engine {
 	return d
 }
 
+// Clone returns kv.ErrUnsupported: a schema can't be copied at once.
+func Clone(kv.Engine) (kv.Engine, error) {
+	return nil, fmt.Errorf("memkv: clone: %w", kv.ErrUnsupported)
+}
+
 // forgetting is held by who removes a store: one at a time, so that the server has
 // connections for others, too.
 var forgetting sync.Mutex
