@@ -78,6 +78,7 @@ var edges = []edge{
 	{"kv/pgkv", "kv", "an engine implements the contract"},
 	{"kv/faultkv", "kv", "a decorator is an engine too"},
 	{"kv/kvtest", "kv", "the suite tests the contract"},
+	{"kv/kvtest", "kv/memkv", "a tape keeps copies of the engine in memory"},
 	{"host/front", "host", "a front serves a host"},
 	{"host/wasm", "host", "a module is a type of actors"},
 	{"host/engine", "host", "its codecs and keys are internal packages of host"},
