@@ -18,7 +18,7 @@ import (
 func TestCheckCrashed(t *testing.T) {
 	kinds := map[string]int{}
 	for _, c := range crashCases {
-		if (testkit.Short()) && c.name != "spill and fallback" && c.name != "first transaction" {
+		if testkit.Short() && c.name != "spill and fallback" && c.name != "first transaction" {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {

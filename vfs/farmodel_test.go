@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
 	_ "github.com/ncruces/go-sqlite3/driver"
 	"github.com/ncruces/go-sqlite3/vfs/memdb"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -66,7 +68,7 @@ func TestFarRandom(t *testing.T) {
 		{4096, 0, "delete"}, {4096, 256 << 10, "delete"}, {4096, 1, "delete"}, {512, 128 << 10, "delete"}, {16384, 1 << 20, "delete"},
 		{65536, 0, "delete"}, {4096, 512 << 10, "wal"}, {1024, 1, "wal"}, {8192, 512 << 10, "truncate"},
 	} {
-		for seed := range uint64(sparse(2, 1)) {
+		for seed := range testkit.Pick[uint64](1, 1, 2) {
 			t.Run(fmt.Sprintf("page %d, cache %d, %s, seed %d", tt.page, tt.cache, tt.mode, seed), func(t *testing.T) {
 				r := newFarRig(t)
 				r.cache = tt.cache
@@ -141,7 +143,8 @@ func rowsOf(t testing.TB, db interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, values := "", make([]any, len(cols))
+	var out strings.Builder
+	values := make([]any, len(cols))
 	for i := range values {
 		values[i] = new(sql.NullString)
 	}
@@ -150,14 +153,14 @@ func rowsOf(t testing.TB, db interface {
 			t.Fatal(err)
 		}
 		for _, v := range values {
-			out += v.(*sql.NullString).String + " "
+			out.WriteString(v.(*sql.NullString).String + " ")
 		}
-		out += "\n"
+		out.WriteByte('\n')
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	return out
+	return out.String()
 }
 
 // TestFarReaders has readers in the midst of a writer, with a cache that is too small for

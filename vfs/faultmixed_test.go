@@ -12,7 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
-	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/kvtest"
 )
 
 // A mixed is an actor whose database and other keys are used side by side.
@@ -101,20 +101,16 @@ func userKeys(ctx context.Context, r actorstore.Reader) (string, error) {
 
 // TestFaultMixed fails every engine operation of every step once, reads too, before
 // and after it applied. The error reaches the caller with its cause; the state is the
-// old one or the new one; and all that follows works, at once if the handle isn't
+// old one or the new one; and what follows works, at once if the handle isn't
 // poisoned, else when it was opened again.
 func TestFaultMixed(t *testing.T) {
 	total := 0
 	for name, limits := range map[string]batch.Limits{"atomic": {Entries: 8}, "one batch": oneBatch} {
-		states, outs := playMixed(t, limits)
+		play := playMixed(t, limits)
 		for _, kind := range faultKinds {
 			t.Run(name+"/"+kind.name, func(t *testing.T) {
-				stride := sparse(1, 19)
-				if testkit.Short() {
-					stride *= 3
-				}
 				for step := range mixedSteps {
-					for nth := 1; failMixed(t, limits, kind, step, nth, states, outs); nth += stride {
+					for nth := 1; play.fail(t, kind, step, nth); nth += testkit.Pick(57, 1, 1) {
 						total++
 					}
 				}
@@ -124,35 +120,41 @@ func TestFaultMixed(t *testing.T) {
 	t.Logf("%d faults", total)
 }
 
-// playMixed plays all steps without a fault. states[i] is what the actor holds before
-// step i, outs[i] what the step reads.
-func playMixed(t *testing.T, limits batch.Limits) (states, outs []string) {
+// A mixedPlay is all steps played without a fault.
+type mixedPlay struct {
+	limits batch.Limits
+	tape   *kvtest.Tape
+	before []int    // how many commits are on the tape before each step
+	states []string // states[i] is what the actor holds before step i
+	outs   []string // what each step reads
+}
+
+func playMixed(t *testing.T, limits batch.Limits) mixedPlay {
 	t.Helper()
-	m := newMixed(t, limits)
-	states = []string{m.state(t)}
+	play := mixedPlay{limits: limits, tape: kvtest.NewTape()}
+	m := newMixed(t, play.tape, limits)
+	exec(t, m.db, table)
+	play.states = []string{m.state(t)}
 	for _, s := range mixedSteps {
+		play.before = append(play.before, play.tape.Len())
 		out, err := s.run(t.Context(), m)
 		if err != nil {
 			t.Fatalf("%s: %v", s.name, err)
 		}
-		states, outs = append(states, m.state(t)), append(outs, out)
+		play.states, play.outs = append(play.states, m.state(t)), append(play.outs, out)
 	}
 	if stats := m.db.Stats(); limits == oneBatch && fromEnv(t, limits) == limits && stats.JournalCommits == 0 {
 		t.Errorf("no step needed the journal: %+v", stats)
 	}
 	m.close(t)
-	return states, outs
+	return play
 }
 
-// failMixed fails the nth operation of one step, and says whether there was one.
-func failMixed(t *testing.T, limits batch.Limits, kind faultKind, step, nth int, states, outs []string) bool {
+// fail fails the nth operation of one step, and says whether there was one.
+func (p *mixedPlay) fail(t *testing.T, kind faultKind, step, nth int) bool {
 	t.Helper()
-	m := newMixed(t, limits)
-	for _, s := range mixedSteps[:step] {
-		if _, err := s.run(t.Context(), m); err != nil {
-			t.Fatalf("%s: %v", s.name, err)
-		}
-	}
+	m := newMixed(t, p.tape.At(t, p.before[step]), p.limits)
+	states, outs := p.states, p.outs
 	where := fmt.Sprintf("operation %d of %q", nth, mixedSteps[step].name)
 	f := m.engine.Fail(faultkv.Rule{Point: kind.point, Skip: nth - 1, Times: kind.times, Err: kind.err})
 	out, err := mixedSteps[step].run(t.Context(), m)
@@ -180,27 +182,27 @@ func failMixed(t *testing.T, limits batch.Limits, kind faultKind, step, nth int,
 		next++
 	default:
 		t.Errorf("%s: %v; the state is %.200q, which is neither %.200q nor %.200q", where, err, got, states[step], states[step+1])
-		next = len(mixedSteps)
+		next = len(mixedSteps) + 1
 	}
-	for i := next; i < len(mixedSteps); i++ {
+	end := min(len(mixedSteps), next+testkit.Pick(2, 4, len(mixedSteps)))
+	for i := next; i < end; i++ {
 		out, err := mixedSteps[i].run(t.Context(), m)
 		if err != nil || out != outs[i] {
 			t.Fatalf("%s: %q after it: %v; read %q, want %q", where, mixedSteps[i].name, err, out, outs[i])
 		}
 	}
-	if got := m.state(t); got != states[len(states)-1] && next < len(mixedSteps) {
-		t.Errorf("%s: the state at the end is %.200q, want %.200q", where, got, states[len(states)-1])
+	if got := m.state(t); got != states[end] && next <= len(mixedSteps) {
+		t.Errorf("%s: the state at the end is %.200q, want %.200q", where, got, states[end])
 	}
 	m.close(t)
 	return true
 }
 
-func newMixed(t *testing.T, limits batch.Limits) *mixed {
+func newMixed(t *testing.T, engine kv.Engine, limits batch.Limits) *mixed {
 	t.Helper()
-	m := &mixed{engine: faultkv.New(memkv.New()), limits: limits}
+	m := &mixed{engine: faultkv.New(engine), limits: limits}
 	m.rig = openRig(t, m.engine, limits)
 	m.open(t)
-	exec(t, m.db, table)
 	return m
 }
 

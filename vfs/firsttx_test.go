@@ -126,10 +126,7 @@ func countOf(t *testing.T, db queryer) int {
 func TestFirstTransactionQuota(t *testing.T) {
 	for name, c := range firstCases {
 		t.Run(name, func(t *testing.T) {
-			failures, hot, step := 0, 0, int64(60_000)
-			if testkit.Short() {
-				step *= 7
-			}
+			failures, hot, step := 0, 0, testkit.Pick[int64](420_000, 60_000, 60_000)
 			for quota := step; ; quota += step {
 				limits := c.limits
 				limits.Storage = quota

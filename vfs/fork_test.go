@@ -61,10 +61,7 @@ func TestForkInUse(t *testing.T) {
 			const state = "select count(*) || ' rows, ' || min(n) || ' to ' || max(n) from t"
 			seen := func() { states[one[string](t, db, state)] = true }
 			seen()
-			commits, every := 0, 5
-			if testkit.Race {
-				every = 12
-			}
+			commits, every := 0, testkit.Pick(12, 8, 5)
 			r.engine.Hook(func(op faultkv.Op) error {
 				if op.Point == faultkv.AfterCommit {
 					if commits++; commits%every == 0 {

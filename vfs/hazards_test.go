@@ -366,10 +366,7 @@ func testSynchronous(t *testing.T, level, mode string, limits batch.Limits) {
 			t.Errorf("%s: waited for stable storage", q)
 		}
 		if mode != "memory" { // which is stored in parts where an atomic commit can't hold it
-			step := sparse(1, 5)
-			if testkit.Short() {
-				step = 23
-			}
+			step := testkit.Pick(23, 1, 1)
 			for n := before; n <= tp.Len(); n += step {
 				checkState(t, tp.At(t, n), limits, states, fmt.Sprintf("%s: after commit %d", q, n))
 			}

@@ -130,10 +130,7 @@ func holdsLittle(t *testing.T, db *DB) {
 // TestMemoryBound: what a transaction takes beside SQLite's cache is bounded by
 // TxMemory, with one that appends, one that overwrites, and their rollbacks.
 func TestMemoryBound(t *testing.T) {
-	rows, bound := 64<<10, int64(4<<20)
-	if testkit.Short() {
-		rows, bound = 4<<10, leastTxMemory
-	}
+	rows, bound := testkit.Pick(4<<10, 64<<10, 64<<10), testkit.Pick[int64](leastTxMemory, 4<<20, 4<<20)
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{TxMemory: bound, Pragmas: []string{"cache_size=100"}})
 	conn := oneConn(t, db)

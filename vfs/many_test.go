@@ -17,10 +17,7 @@ import (
 // is left of them in the process.
 func TestManyActors(t *testing.T) {
 	// After the first few the engine remembers as many rows and pages as it ever does.
-	few, many := 4500, 13_500
-	if testkit.Short() {
-		few, many = 200, 1000
-	}
+	few, many := testkit.Pick(200, 300, 4500), testkit.Pick(1000, 1000, 13_500)
 	engine, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{CacheBytes: 1 << 20, MemtableBytes: 1 << 20, PatchBytes: 512 << 10})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -34,7 +35,8 @@ func TestMoveCrash(t *testing.T) {
 				db := r.open(t, &Options{MaxConns: 1})
 				exec(t, db, write)
 				after := contentOf(t, db)
-				for n := tp.Len() % sparse(1, 4); n <= tp.Len(); n += sparse(1, 4) { // the last is one
+				step := testkit.Pick(4, 1, 1)
+				for n := tp.Len() % step; n <= tp.Len(); n += step { // the last is one
 					want := []string{before, after}
 					if n == tp.Len() {
 						want = want[1:]
@@ -87,7 +89,7 @@ func TestMoveHotJournal(t *testing.T) {
 			t.Error(err)
 		}
 		closeRig(t, r)
-		step := sparse(3, 31)
+		step := testkit.Pick(31, 3, 3)
 		for m := 0; m <= moved.Len(); m += step {
 			points += crashPoint(t, moved, m, small, want)
 		}

@@ -23,9 +23,6 @@ import (
 
 var crashSeed = flag.Uint64("crashseed", 0, "seed of TestPebbleCrash; 0 takes a random one")
 
-// pebbleClones is how many clones TestPebbleCrash must try.
-const pebbleClones, fewerPebbleClones = 240, 8
-
 // TestPebbleCrash runs random transactions on Pebble and crashes the disk under them
 // at random points, a random part of what isn't synced lost. What is left must be the
 // state after one of the transactions from the last that was acknowledged before the
@@ -36,10 +33,7 @@ func TestPebbleCrash(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("go test ./vfs -run TestPebbleCrash -crashseed %d", seed)
-	want := pebbleClones
-	if testkit.Short() {
-		want = fewerPebbleClones
-	}
+	want := testkit.Pick(8, 80, 240)
 	clones, old, unacked, recovered := 0, 0, 0, 0
 	for round := 0; clones < want && !t.Failed(); round++ {
 		limits := []batch.Limits{{Entries: 16}, oneBatch, {AtomicBatches: 1}}[round%3]
@@ -61,7 +55,7 @@ func TestPebbleCrash(t *testing.T) {
 	t.Logf("%d clones: %d within a transaction that was undone, %d within one that was there, %d rolled a journal back",
 		clones, old, unacked, recovered)
 	// Among few clones a kind may be missing by chance.
-	if clones >= pebbleClones && (old == 0 || unacked == 0 || recovered == 0) {
+	if clones >= 240 && (old == 0 || unacked == 0 || recovered == 0) {
 		t.Error("some kind of crash was not met")
 	}
 }

@@ -420,10 +420,7 @@ func TestCloseUnder(t *testing.T) {
 
 // TestManyPools opens and closes one database again and again.
 func TestManyPools(t *testing.T) {
-	times := 10_000
-	if testkit.Short() {
-		times = 500
-	}
+	times := testkit.Pick(500, 2000, 10_000)
 	r := newRig(t, batch.Limits{})
 	before := runtime.NumGoroutine()
 	for i := range times {

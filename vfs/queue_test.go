@@ -65,10 +65,7 @@ func TestFairness(t *testing.T) {
 
 func fairly(t *testing.T, kind writingKind) {
 	const writers, most = 10, 20
-	each := 1000
-	if testkit.Short() {
-		each = 100
-	}
+	each := testkit.Pick(100, 1000, 1000)
 	r := newRig(t, batch.Limits{})
 	db := r.open(t, &Options{MaxConns: writers + 1})
 	exec(t, db, "create table t(b)")

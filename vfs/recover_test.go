@@ -130,11 +130,7 @@ func TestRecoverFails(t *testing.T) {
 					t.Error(err)
 				}
 				closeRig(t, again)
-				nth += 4
-				nth += sparse(0, 12)
-				if testkit.Short() {
-					nth += 30
-				}
+				nth += testkit.Pick(46, 4, 4)
 			}
 		}
 	})

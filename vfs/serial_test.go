@@ -105,10 +105,7 @@ func (r *recorder) read(ctx context.Context, rec *record, key int) error {
 // TestSerializable records what eight connections do at once, and finds a serial order
 // that explains it, and that keeps to real time.
 func TestSerializable(t *testing.T) {
-	each := 200
-	if testkit.Short() {
-		each = 50
-	}
+	each := testkit.Pick(50, 200, 200)
 	for name, c := range map[string]struct {
 		limits batch.Limits
 		cache  string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -42,9 +43,9 @@ var updatePaths = []updatePath{
 	{"spilled journal", oneBatch, []string{"cache_size=5"}, nil},
 	{"normal", oneBatch, []string{"cache_size=5", "synchronous=normal"}, nil},
 	{"adiantum", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{testKey, "cache_size=5"}, withAdiantum},
+	{"xts journal", oneBatch, []string{testKey, "cache_size=5"}, withXTS},
 	{"adiantum journal", oneBatch, []string{testKey}, withAdiantum},
 	{"xts", batch.Limits{Entries: 8, AtomicBatches: 1 << 20}, []string{testKey}, withXTS},
-	{"xts journal", oneBatch, []string{testKey, "cache_size=5"}, withXTS},
 }
 
 type updatePath struct {
@@ -141,18 +142,10 @@ var updateEnds = map[string]updateEnd{
 	}},
 }
 
-// pathsHere are updatePaths; under the race detector only the first of those that
-// encrypt, which takes long then.
-func pathsHere() (paths []updatePath) {
-	encrypts := false
-	for _, p := range updatePaths {
-		wraps := p.options(1).Wrap != nil
-		if !testkit.Race || !wraps || !encrypts {
-			paths = append(paths, p)
-		}
-		encrypts = encrypts || wraps
-	}
-	return paths
+// pathsHere are updatePaths with the first of those that encrypt, which takes long.
+func pathsHere() []updatePath {
+	const plain = 5
+	return updatePaths[:plain+testkit.Pick(1, 2, len(updatePaths)-plain)]
 }
 
 // TestUpdate: what is staged lands exactly when the SQL does, whatever ends the
@@ -161,7 +154,7 @@ func TestUpdate(t *testing.T) {
 	for _, path := range pathsHere() {
 		for name := range updateEnds {
 			for _, changes := range []bool{true, false} {
-				if (testkit.Short()) && !changes {
+				if testkit.Short() && !changes {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%s/changes=%v", path.name, name, changes), func(t *testing.T) {
@@ -382,7 +375,7 @@ func TestUpdateBesideReaders(t *testing.T) {
 // TestUpdateCrash stops the store after every engine commit of an Update, and of the
 // recovery: SQL and what was staged are both there or neither is.
 func TestUpdateCrash(t *testing.T) {
-	points, step := 0, updateSteps()
+	points, step := 0, testkit.Pick(13, 1, 1)
 	for _, path := range pathsHere() {
 		tp := kvtest.NewTape()
 		r := openRig(t, tp, path.limits)
@@ -413,27 +406,20 @@ func TestUpdateCrash(t *testing.T) {
 				t.Errorf("%s: the SQL is that of %q, the staged write that of %q", where, sql, staged)
 			}
 		}
+		rng := rand.New(rand.NewPCG(3, uint64(from)))
 		for n := from; n <= tp.Len(); n += step {
 			recovered := tp.At(t, n)
 			check(recovered, fmt.Sprintf("%s: after commit %d", path.name, n))
-			for m := range recovered.Len() {
+			cuts := rng.Perm(recovered.Len())
+			for _, m := range cuts[:min(len(cuts), testkit.Pick(len(cuts), 3, len(cuts)))] {
 				check(recovered.At(t, m), fmt.Sprintf("%s: after commit %d, recovery cut after %d", path.name, n, m))
 			}
 		}
 	}
 	t.Logf("%d crash points", points)
-	if points*step < 200 {
+	if points*step < 150 {
 		t.Errorf("only %d crash points", points)
 	}
-}
-
-// updateSteps is how many faults and crashes of an Update there are for each that is
-// tried: one, where there is time.
-func updateSteps() int {
-	if testkit.Short() {
-		return 13
-	}
-	return sparse(1, 5)
 }
 
 // TestUpdateFault fails every engine operation of an Update once, before it was
@@ -442,7 +428,7 @@ func updateSteps() int {
 func TestUpdateFault(t *testing.T) {
 	for _, path := range pathsHere() {
 		for _, point := range []faultkv.Point{faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
-			for nth := 1; ; nth += updateSteps() {
+			for nth := 1; ; nth += testkit.Pick(13, 1, 1) {
 				engine := faultkv.New(memkv.New())
 				r := openRig(t, engine, path.limits)
 				db, err := Open(t.Context(), r.actor, path.options(1))

@@ -21,10 +21,7 @@ func TestWALCopies(t *testing.T) {
 }
 
 func copyLogged(t *testing.T, limits batch.Limits) {
-	rounds := 12
-	if testkit.Short() {
-		rounds = 3
-	}
+	rounds := testkit.Pick(3, 5, 12)
 	r := newRig(t, limits)
 	db := r.open(t, &Options{TxMemory: 1, Pragmas: []string{"journal_mode=wal", "cache_size=5", "wal_autocheckpoint=30"}})
 	exec(t, db, "create table t(a integer primary key, n, b)")

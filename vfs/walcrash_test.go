@@ -54,10 +54,7 @@ func walCases() []crashCase {
 // applied; only a part of the tape's end is lost here. The same when the recovery
 // itself, with the checkpoint at its end, is cut off.
 func TestWALCrash(t *testing.T) {
-	points, second := 0, secondCrashes/2
-	if testkit.Short() {
-		second = 1
-	}
+	points, second := 0, testkit.Pick(1, 1, 8)
 	cases := walCases()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { points += c.crashLog(t, second) })
@@ -71,13 +68,7 @@ func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
 	t.Helper()
 	tp, acks := c.runLog(t)
 	rng := rand.New(rand.NewPCG(2, uint64(len(c.name))))
-	step := 1
-	switch {
-	case testkit.Race:
-		step = 12 // what races, races at any of them
-	case testkit.Short():
-		step = 5
-	}
+	step := testkit.Pick(12, 1, 1) // what races, races at any of them
 	for n := acks[0].after; n <= tp.Len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, acknowledged(acks, n))
 	}
@@ -135,22 +126,22 @@ func acknowledged(acks []ack, n int) []string {
 	return states
 }
 
-// TestWALFault fails every engine operation of the cases, one at a time. Under the race
-// detector, which slows it down by much, one of each kind is failed in each case, at one
-// of the levels in turn.
+// TestWALFault fails engine operations of the cases, one at a time: at FULL every one that
+// writes, and some that read, which don't depend on the level. In the short form one of each kind is failed in each
+// case, at one of the levels in turn.
 func TestWALFault(t *testing.T) {
 	total, cases := 0, walCases()
 	for i, c := range cases {
 		level, i := i/(len(cases)/walLevels), i%(len(cases)/walLevels)
 		for j, kind := range faultKinds {
-			if testkit.Race && (i+j)%walLevels != level {
+			if testkit.Short() && (i+j)%walLevels != level || !testkit.Long() && level > 0 && kind.reads() {
 				continue
 			}
 			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
-				if testkit.Race {
+				if testkit.Short() {
 					total += c.faultOne(t, kind, 1+(5*i+3*j)%12)
 				} else {
-					total += c.faultLog(t, kind)
+					total += c.faultLog(t, kind, level)
 				}
 			})
 		}
@@ -159,14 +150,14 @@ func TestWALFault(t *testing.T) {
 }
 
 // faultLog fails operations of this kind, and returns how many.
-func (c *crashCase) faultLog(t *testing.T, kind faultKind) (faults int) {
+func (c *crashCase) faultLog(t *testing.T, kind faultKind, level int) (faults int) {
 	t.Helper()
-	step := 3
+	step := 1
 	switch {
-	case testkit.Short():
-		step = 41
 	case kind.reads():
-		step = 17
+		step = testkit.Pick(37, 37, 17)
+	case level > 0:
+		step = testkit.Pick(7, 7, 1)
 	}
 	for nth := 1; c.fault(t, kind, nth); nth += step {
 		faults++

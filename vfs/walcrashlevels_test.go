@@ -18,9 +18,6 @@ import (
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
-// How many clones of the disk TestWALCrashLevels tries.
-const levelClones, fewerLevelClones = 80, 10
-
 // TestWALCrashLevels: connections to one database in WAL mode that have different levels
 // of synchronous write at once, and the disk is crashed under them. Whatever was
 // acknowledged at FULL is there, and with it everything that was committed before it at
@@ -31,10 +28,7 @@ func TestWALCrashLevels(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("go test ./vfs -run TestWALCrashLevels -crashseed %d", seed)
-	want := levelClones
-	if testkit.Short() {
-		want = fewerLevelClones
-	}
+	want := testkit.Pick(10, 24, 80) // clones of the disk
 	clones, full, lost := 0, int64(0), int64(0)
 	for round := uint64(0); clones < want && !t.Failed(); round++ {
 		l := &levels{rnd: rand.New(rand.NewPCG(seed, round)), disk: pebblekv.NewCrashDisk()}
@@ -45,7 +39,7 @@ func TestWALCrashLevels(t *testing.T) {
 		}
 	}
 	t.Logf("%d clones: of %d transactions that were acknowledged at FULL none is lost, of others %d", clones, full, lost)
-	if lost == 0 && clones >= levelClones {
+	if lost == 0 && clones >= 80 {
 		t.Error("nothing was lost below FULL: the crashes lose nothing")
 	}
 }
@@ -91,10 +85,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	sqlitevfs.Register("late", lateVFS{pool.vfs})
 	defer sqlitevfs.Unregister("late")
 	l.dsn = "file:/" + mountName + "?vfs=late"
-	rounds := 40 + l.rnd.IntN(80)
-	if testkit.Race {
-		rounds = 20
-	}
+	rounds := testkit.Pick(20, 40+l.rnd.IntN(80), 40+l.rnd.IntN(80))
 	var writers sync.WaitGroup
 	for i, level := range levelOf {
 		c, err := sqlite3.Open(l.dsn)

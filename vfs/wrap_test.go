@@ -192,10 +192,7 @@ func (w *wrapping) crash(t *testing.T, mode, sync string) int {
 		t.Fatal(err)
 	}
 	v.unmount(t)
-	stride := 1
-	if testkit.Short() {
-		stride = max(1, (end-acks[0].after)/4)
-	}
+	stride := testkit.Pick(max(1, (end-acks[0].after)/4), 1, 1)
 	points := 0
 	for n := acks[0].after; n <= end; n += stride {
 		w.afterCrash(t, tp.At(t, n), state, acknowledged(acks, n), fmt.Sprintf("after commit %d of %d", n, end))
