@@ -27,11 +27,11 @@ type ack struct {
 func TestCrash(t *testing.T) {
 	points, cases := 0, allCrashCases()
 	second, least := testkit.Pick(1, 3, 16), testkit.Pick(150, 1000, 2000)
-	ran := 0
+	ran, step := 0, testkit.Pick(4, 1, 1)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			ran++
-			points += c.crash(t, second)
+			points += c.crash(t, step, second)
 		})
 	}
 	t.Logf("%d crash points in %d cases", points, ran)
@@ -40,13 +40,12 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crash plays the case, crashes it everywhere, and returns how many points that
+// crash plays the case, crashes it after every step-th commit, and returns how many points that
 // were.
-func (c *crashCase) crash(t *testing.T, second int) (points int) {
+func (c *crashCase) crash(t *testing.T, step, second int) (points int) {
 	t.Helper()
 	tp, acks := c.run(t)
 	rng := rand.New(rand.NewPCG(1, uint64(len(c.name))))
-	step := testkit.Pick(4, 1, 1)
 	for n := acks[0].after; n <= tp.Len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, allowed(tp, acks, n))
 	}

@@ -127,11 +127,12 @@ type mixedPlay struct {
 	before []int    // how many commits are on the tape before each step
 	states []string // states[i] is what the actor holds before step i
 	outs   []string // what each step reads
+	follow int      // how many steps follow one that failed
 }
 
 func playMixed(t *testing.T, limits batch.Limits) mixedPlay {
 	t.Helper()
-	play := mixedPlay{limits: limits, tape: kvtest.NewTape()}
+	play := mixedPlay{limits: limits, tape: kvtest.NewTape(), follow: testkit.Pick(2, 4, len(mixedSteps))}
 	m := newMixed(t, play.tape, limits)
 	exec(t, m.db, table)
 	play.states = []string{m.state(t)}
@@ -184,7 +185,7 @@ func (p *mixedPlay) fail(t *testing.T, kind faultKind, step, nth int) bool {
 		t.Errorf("%s: %v; the state is %.200q, which is neither %.200q nor %.200q", where, err, got, states[step], states[step+1])
 		next = len(mixedSteps) + 1
 	}
-	end := min(len(mixedSteps), next+testkit.Pick(2, 4, len(mixedSteps)))
+	end := min(len(mixedSteps), next+p.follow)
 	for i := next; i < end; i++ {
 		out, err := mixedSteps[i].run(t.Context(), m)
 		if err != nil || out != outs[i] {

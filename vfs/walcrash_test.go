@@ -54,21 +54,20 @@ func walCases() []crashCase {
 // applied; only a part of the tape's end is lost here. The same when the recovery
 // itself, with the checkpoint at its end, is cut off.
 func TestWALCrash(t *testing.T) {
-	points, second := 0, testkit.Pick(1, 1, 8)
+	points, step, second := 0, testkit.Pick(12, 1, 1), testkit.Pick(1, 1, 8) // what races, races at any of them
 	cases := walCases()
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { points += c.crashLog(t, second) })
+		t.Run(c.name, func(t *testing.T) { points += c.crashLog(t, step, second) })
 	}
 	t.Logf("%d crash points in %d cases", points, len(cases))
 }
 
-// crashLog plays the case, crashes it everywhere, and returns how many points that
+// crashLog plays the case, crashes it after every step-th commit, and returns how many points that
 // were.
-func (c *crashCase) crashLog(t *testing.T, second int) (points int) {
+func (c *crashCase) crashLog(t *testing.T, step, second int) (points int) {
 	t.Helper()
 	tp, acks := c.runLog(t)
 	rng := rand.New(rand.NewPCG(2, uint64(len(c.name))))
-	step := testkit.Pick(12, 1, 1) // what races, races at any of them
 	for n := acks[0].after; n <= tp.Len(); n += step {
 		points += c.crashAt(t, crash{tp, n, second, rng}, acknowledged(acks, n))
 	}
@@ -141,26 +140,19 @@ func TestWALFault(t *testing.T) {
 				if testkit.Short() {
 					total += c.faultOne(t, kind, 1+(5*i+3*j)%12)
 				} else {
-					total += c.faultLog(t, kind, level)
+					step := 1
+					switch {
+					case kind.reads():
+						step = testkit.Pick(37, 37, 17)
+					case level > 0:
+						step = testkit.Pick(7, 7, 1)
+					}
+					for nth := 1; c.fault(t, kind, nth); nth += step {
+						total++
+					}
 				}
 			})
 		}
 	}
 	t.Logf("%d faults", total)
-}
-
-// faultLog fails operations of this kind, and returns how many.
-func (c *crashCase) faultLog(t *testing.T, kind faultKind, level int) (faults int) {
-	t.Helper()
-	step := 1
-	switch {
-	case kind.reads():
-		step = testkit.Pick(37, 37, 17)
-	case level > 0:
-		step = testkit.Pick(7, 7, 1)
-	}
-	for nth := 1; c.fault(t, kind, nth); nth += step {
-		faults++
-	}
-	return faults
 }

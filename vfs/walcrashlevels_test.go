@@ -28,10 +28,10 @@ func TestWALCrashLevels(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("go test ./vfs -run TestWALCrashLevels -crashseed %d", seed)
-	want := testkit.Pick(10, 24, 80) // clones of the disk
+	want, rounds := testkit.Pick(10, 24, 80), testkit.Pick(10, 40, 40) // clones of the disk
 	clones, full, lost := 0, int64(0), int64(0)
 	for round := uint64(0); clones < want && !t.Failed(); round++ {
-		l := &levels{rnd: rand.New(rand.NewPCG(seed, round)), disk: pebblekv.NewCrashDisk()}
+		l := &levels{rnd: rand.New(rand.NewPCG(seed, round)), disk: pebblekv.NewCrashDisk(), rounds: rounds}
 		for _, c := range l.run(t) {
 			lost += c.check(t)
 			full += c.full
@@ -46,13 +46,14 @@ func TestWALCrashLevels(t *testing.T) {
 
 // levels is a database that is written at several levels.
 type levels struct {
-	rnd   *rand.Rand
-	disk  *pebblekv.CrashDisk
-	dsn   string
-	acked [4]atomic.Int64 // the last transaction that was acknowledged, by connection
-	full  atomic.Int64    // how many at FULL
-	all   atomic.Int64
-	over  atomic.Int64 // writers that have ended
+	rnd    *rand.Rand
+	disk   *pebblekv.CrashDisk
+	dsn    string
+	rounds int             // least number of transactions of each connection
+	acked  [4]atomic.Int64 // the last transaction that was acknowledged, by connection
+	full   atomic.Int64    // how many at FULL
+	all    atomic.Int64
+	over   atomic.Int64 // writers that have ended
 }
 
 // levelOf is the level of each connection.
@@ -85,7 +86,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 	sqlitevfs.Register("late", lateVFS{pool.vfs})
 	defer sqlitevfs.Unregister("late")
 	l.dsn = "file:/" + mountName + "?vfs=late"
-	rounds := testkit.Pick(20, 40+l.rnd.IntN(80), 40+l.rnd.IntN(80))
+	rounds := l.rounds + l.rnd.IntN(2*l.rounds)
 	var writers sync.WaitGroup
 	for i, level := range levelOf {
 		c, err := sqlite3.Open(l.dsn)
