@@ -189,6 +189,30 @@ func TestServerReplacedUnasked(t *testing.T) {
 	})
 }
 
+// TestServerCrashesLongLease: how long a lease lasts has no say in how long an actor can't
+// be opened after the server came back.
+func TestServerCrashesLongLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newServer()
+		store, err := Open(ctx, server, &Options{Host: HostOptions{TTL: mostTTL}})
+		must(t, err)
+		defer store.Close()
+		a := openActor(t, store)
+		must(t, a.Commit(ctx, putBatch("old")))
+		must(t, a.Close())
+		server.Crash(1)
+		begin := time.Now()
+		a = openActor(t, store)
+		if took := time.Since(begin); took > mostRetry {
+			t.Errorf("it took %v", took)
+		}
+		if got, _ := get(t, a, user("k")); got != "old" {
+			t.Errorf("k is %s after the crash", got)
+		}
+		must(t, a.Close())
+	})
+}
+
 // TestApplyIn: what follows from an incarnation isn't stored in another one, which the handle
 // survives.
 func TestApplyIn(t *testing.T) {

@@ -48,13 +48,18 @@ func (g *hosting) init(s *Store, opts HostOptions) (err error) {
 	return nil
 }
 
+// mostRetry bounds how long a host pauses between two renewals that it needs. Its actors
+// can't be opened meanwhile, so the pause doesn't grow with the TTL.
+const mostRetry = time.Second
+
 // A host is one lease of a Store. A Store that has lost it gets another one with the
 // next actor.
 type host struct {
 	hosting *hosting
 	id      HostID
 	key     []byte
-	// every is how often the lease is renewed, retry how soon after a failure.
+	// every is how often the lease is renewed, retry how soon after a failure, or after the
+	// renewal before when a handle needs one.
 	every, retry time.Duration
 
 	term  atomic.Pointer[term] // the newest one, nil when the lease is lost
@@ -137,7 +142,7 @@ func (g *hosting) register(ctx context.Context) error {
 
 func (g *hosting) newHost() *host {
 	h := &host{
-		hosting: g, every: g.opts.TTL / 3, retry: g.opts.TTL / 24,
+		hosting: g, every: g.opts.TTL / 3, retry: min(g.opts.TTL/24, mostRetry),
 		hurry: make(chan struct{}, 1), done: make(chan struct{}), tried: make(chan struct{}),
 		handles: map[ID]*Actor{}, unclaimed: map[ID]unclaim{},
 		released: released{in: g.store.eng.Incarnation()},
