@@ -129,6 +129,11 @@ func TestNodeLossHost(t *testing.T) {
 	wg.Wait()
 }
 
+// writePause is how long a host waits between two writes of an actor. Without it the actors
+// have ten times as many rows to read back, and the hosts keep the servers busy while the
+// test waits for a failover.
+const writePause = 5 * time.Millisecond
+
 // writeOn opens the actor, finds out what became of the write that failed, if any, and
 // goes on until one fails. w is the one that was tried last.
 func writeOn(ctx context.Context, s *actorstore.Store, w *write, say func(string, ...any)) (err error) {
@@ -156,6 +161,8 @@ func writeOn(ctx context.Context, s *actorstore.Store, w *write, say func(string
 		}
 		say("%s %s %d", map[bool]string{true: "applied", false: "missing"}[done], w.actor, w.n)
 	}
+	pace := time.NewTicker(writePause)
+	defer pace.Stop()
 	for {
 		w.n++
 		say("try %s %d", w.actor, w.n)
@@ -164,6 +171,10 @@ func writeOn(ctx context.Context, s *actorstore.Store, w *write, say func(string
 			return nil
 		}
 		say("acked %s %d", w.actor, w.n)
+		select {
+		case <-pace.C:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -274,7 +285,8 @@ func (h *hostProcess) hear(line string) {
 // await waits until ok holds of what the host has said.
 func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(5 * time.Minute)
+	patience := testkit.Patience(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		h.mu.Lock()
 		done := ok()
@@ -285,7 +297,7 @@ func (h *hostProcess) await(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-h.news:
 		case <-deadline:
-			t.Fatalf("%v: after 5 minutes not so: %s", h.actors, what)
+			t.Fatalf("%v: after %v not so: %s", h.actors, patience, what)
 		}
 	}
 }
@@ -390,7 +402,9 @@ func taken(t *testing.T, s *Store, name string, h *hostProcess) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.top[name] = newest(t, a, db)
+	for n := range landed(t, a, db) {
+		h.top[name] = max(h.top[name], n)
+	}
 	if err := a.User().Put(t.Context(), []byte("taken"), []byte("over")); err != nil {
 		t.Error(err)
 	}
@@ -403,22 +417,34 @@ func taken(t *testing.T, s *Store, name string, h *hostProcess) {
 	}
 }
 
-// newest returns the number of the newest write that is there.
-func newest(t *testing.T, a *actorstore.Actor, db *vfs.DB) int {
+// landed returns the numbers of the writes that are there.
+func landed(t *testing.T, a *actorstore.Actor, db *vfs.DB) map[int]bool {
 	t.Helper()
-	top, n := 0, 0
-	if err := db.QueryRowContext(t.Context(), "select coalesce(max(n), 0) from t").Scan(&top); err != nil {
+	there := map[int]bool{}
+	rows, err := db.QueryContext(t.Context(), "select n from t")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range a.User().List(t.Context(), actorstore.ListOptions{Reverse: true}) {
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		if err := rows.Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		there[n] = true
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range a.User().List(t.Context(), actorstore.ListOptions{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Sscanf(string(e.Key), "%08d", &n); err == nil {
-			break
+		if _, err := fmt.Sscanf(string(e.Key), "%08d", &n); err == nil { // else it is the key of taken
+			there[n] = true
 		}
 	}
-	return max(top, n)
+	return there
 }
 
 // compare holds what is in an actor against what its host has said.
@@ -430,12 +456,9 @@ func compare(t *testing.T, s *Store, name string, h *hostProcess) {
 	}
 	later(t, s, a, h.epochs[name])
 	count := map[string]int{}
+	there := landed(t, a, db)
 	for n, said := range h.said[name] {
-		w := write{name, n}
-		done, err := w.done(t.Context(), a, db)
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := there[n]
 		count[said]++
 		if (said == "acked" || said == "applied") && !done {
 			t.Errorf("%s: write %d was %s, and is not there", name, n, said)
@@ -447,17 +470,10 @@ func compare(t *testing.T, s *Store, name string, h *hostProcess) {
 			t.Errorf("%s: write %d (%s, there: %v) came after another host had taken over, at %d", name, n, said, done, top)
 		}
 	}
-	rows, known := 0, 0
-	if err := db.QueryRowContext(t.Context(), "select count(*) from t").Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
-	for n := range h.said[name] {
-		if (write{name, n}).sql() {
-			known++
+	for n := range there {
+		if h.said[name][n] == "" {
+			t.Errorf("%s has write %d, which its host has never tried", name, n)
 		}
-	}
-	if rows > known {
-		t.Errorf("%s has %d rows, its host has tried %d", name, rows, known)
 	}
 	var ok string
 	if err := db.QueryRowContext(t.Context(), "pragma integrity_check").Scan(&ok); err != nil || ok != "ok" {
