@@ -11,7 +11,7 @@ import (
 
 func TestServer(t *testing.T) {
 	for _, keep := range []int{0, 1, 1 << 30} {
-		kvtest.RunCrashes(t, func(testing.TB) (kv.Engine, kvtest.Crasher) {
+		kvtest.RunCrashes(t, 2, func(testing.TB) (kv.Engine, kvtest.Crasher) {
 			s := faultkv.NewServer(func() kv.Engine { return memkv.New() })
 			return s, func(testing.TB) kv.Engine {
 				s.Crash(keep)

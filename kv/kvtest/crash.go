@@ -18,23 +18,24 @@ import (
 type Crasher func(t testing.TB) kv.Engine
 
 // RunCrashes runs the suite of what outlives a crash, as subtests that each open an
-// engine of their own. The suite closes the engine that the last crash has returned.
-func RunCrashes(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
-	t.Run("Sync", func(t *testing.T) { testCrashSync(t, open) })
-	t.Run("In", func(t *testing.T) { testCrashIn(t, open) })
+// engine of their own, of which all but one crash it so many times. The suite closes the
+// engine that the last crash has returned.
+func RunCrashes(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Crasher)) {
+	t.Run("Sync", func(t *testing.T) { testCrashSync(t, times, open) })
+	t.Run("In", func(t *testing.T) { testCrashIn(t, times, open) })
 	t.Run("Durable", func(t *testing.T) { testCrashDurable(t, open) })
-	t.Run("Load", func(t *testing.T) { testCrashLoad(t, open) })
+	t.Run("Load", func(t *testing.T) { testCrashLoad(t, times, open) })
 }
 
 // testCrashSync: a Sync that covers what a crash may have taken says so, however often it
 // is asked; one for what came later doesn't.
-func testCrashSync(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
+func testCrashSync(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Crasher)) {
 	eng, crash := open(t)
 	defer func() { closeEngine(t, eng) }()
 	if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "0")}}); err != nil {
 		t.Fatal(err)
 	}
-	for round := 1; round <= 2; round++ {
+	for round := 1; round <= times; round++ {
 		before, in := eng, eng.Incarnation()
 		value := strconv.Itoa(round)
 		commit(t, eng, set("k", value))
@@ -68,11 +69,11 @@ func testCrashSync(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
 
 // testCrashIn: a commit that belongs to the incarnation before a crash is refused, also if
 // nothing has met the crash yet.
-func testCrashIn(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
+func testCrashIn(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Crasher)) {
 	eng, crash := open(t)
 	defer func() { closeEngine(t, eng) }()
 	var id kv.CommitID
-	for range 2 {
+	for range times {
 		before, in := eng, eng.Incarnation()
 		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "1")}, In: in}); err != nil {
 			t.Fatal(err)
@@ -116,12 +117,12 @@ func testCrashDurable(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)
 
 // testCrashLoad crashes beside writers that apply and sync: each counts up a key of its own,
 // and what a Sync has acknowledged is there afterwards, with all before it.
-func testCrashLoad(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)) {
+func testCrashLoad(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Crasher)) {
 	eng, crash := open(t)
 	defer func() { closeEngine(t, eng) }()
-	const writers, crashes = 4, 2
+	const writers = 4
 	acked := make([]atomic.Int64, writers)
-	for range crashes {
+	for range times {
 		var wg sync.WaitGroup
 		started := make(chan struct{}, writers)
 		before, in := eng, eng.Incarnation() // those that find themselves in another one are done

@@ -22,7 +22,37 @@ import (
 type Opener func(t testing.TB) kv.Engine
 
 // Run runs the whole suite, as subtests that each open an engine of their own.
-func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
+func Run(t *testing.T, open func(t testing.TB) kv.Engine) { run(t, open, nil) }
+
+// RunParts runs the subtests of Run with these names, as for an engine that has passed all
+// of them and differs in one thing alone. The names of those about transactions begin with
+// "Transactions/".
+func RunParts(t *testing.T, open func(t testing.TB) kv.Engine, names ...string) {
+	chosen := parts{}
+	for _, name := range names {
+		chosen[name] = false
+	}
+	run(t, open, chosen)
+	for name, found := range chosen {
+		if !found {
+			t.Errorf("kvtest: the suite has no part %q", name)
+		}
+	}
+}
+
+// parts are the names of the subtests to run, and whether each was found; nil means all.
+type parts map[string]bool
+
+// take reports whether the subtest is to be run.
+func (p parts) take(name string) bool {
+	_, chosen := p[name]
+	if chosen {
+		p[name] = true
+	}
+	return chosen || p == nil
+}
+
+func run(t *testing.T, open Opener, chosen parts) {
 	tests := []struct {
 		name string
 		test func(t *testing.T, open Opener)
@@ -57,9 +87,11 @@ func Run(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Random", testRandom},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, open) })
+		if chosen.take(tt.name) {
+			t.Run(tt.name, func(t *testing.T) { tt.test(t, open) })
+		}
 	}
-	t.Run("Transactions", func(t *testing.T) { runTransactions(t, open) })
+	t.Run("Transactions", func(t *testing.T) { runTransactions(t, open, chosen) })
 }
 
 var ctx = context.Background()

@@ -14,11 +14,11 @@ import (
 func testRandom(t *testing.T, open Opener) {
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			steps := 1500
-			if testkit.Short() {
+			eng := start(t, open)
+			steps := testkit.Pick(300, 1500, 1500)
+			if eng.Limits().Far && !testkit.Long() {
 				steps = 300
 			}
-			eng := start(t, open)
 			r := newReplayer(eng)
 			g := &generator{rnd: rand.New(rand.NewPCG(seed, 0))}
 			var script strings.Builder

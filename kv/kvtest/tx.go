@@ -10,10 +10,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// runTransactions runs the part of the suite that is about transactions, which is also
-// part of Run. It skips what the engine says that it doesn't offer; without kv.TxExact
+// runTransactions runs what is chosen of the part of the suite that is about transactions. It skips what the engine says that it doesn't offer; without kv.TxExact
 // it takes every conflict as it comes, and tests that what does commit is serializable.
-func runTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
+func runTransactions(t *testing.T, open Opener, chosen parts) {
 	tests := []struct {
 		name string
 		caps kv.TxCaps
@@ -63,7 +62,9 @@ func runTransactions(t *testing.T, open func(t testing.TB) kv.Engine) {
 		{"Order", 0, testTxOrder},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.test(t, startTx(t, open, tt.caps, nil)) })
+		if chosen.take("Transactions/" + tt.name) {
+			t.Run(tt.name, func(t *testing.T) { tt.test(t, startTx(t, open, tt.caps, nil)) })
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // TestCrashes: a crash ends the engine with its process. What is left has what was
 // promised, and the engine of before promises nothing.
 func TestCrashes(t *testing.T) {
-	kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+	kvtest.RunCrashes(t, 2, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
 		mem := vfs.NewCrashableMem()
 		db, err := open("store", tiny, mem)
 		if err != nil {

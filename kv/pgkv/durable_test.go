@@ -30,6 +30,7 @@ func TestDurableKill(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			n := pgtest.Start(t)
 			e := openAt(t, n.URL("schema="+n.Schema(t)), nil)
 			db, err := kv.NewDB(e, nil)
@@ -55,8 +56,12 @@ func TestDurableKill(t *testing.T) {
 	}
 }
 
-// TestCrashes runs the suite of what outlives a crash, for all that may happen to a server.
+// TestCrashes runs the suite of what outlives a crash, for all that may happen to a server. The
+// death of one process, of which a host notices least, happens twice to each store in the
+// quick form, too.
 func TestCrashes(t *testing.T) {
+	t.Parallel()
+	again := testkit.Pick(2, 1, 2)
 	for how, crash := range map[string]func(t testing.TB, n *pgtest.Node){
 		"server": func(t testing.TB, n *pgtest.Node) {
 			n.Kill(t)
@@ -73,8 +78,13 @@ func TestCrashes(t *testing.T) {
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			n := pgtest.Start(t)
-			kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+			times := again
+			if how == "backend" {
+				times = 2
+			}
+			kvtest.RunCrashes(t, times, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
 				db, err := Open(t.Context(), n.URL(patient+"&schema="+n.Schema(t)), &Options{RetryFor: time.Minute})
 				if err != nil {
 					t.Fatal(err)
@@ -90,9 +100,10 @@ func TestCrashes(t *testing.T) {
 		if testkit.Short() {
 			t.Skip("each failover makes a copy of the data")
 		}
+		t.Parallel()
 		c := pgtest.StartCluster(t)
 		stores := 0
-		kvtest.RunCrashes(t, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
+		kvtest.RunCrashes(t, again, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
 			stores++
 			db, err := Open(t.Context(), c.URL(fmt.Sprintf("%s&schema=s%d", patient, stores)), &Options{RetryFor: time.Minute})
 			if err != nil {

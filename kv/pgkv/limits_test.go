@@ -15,6 +15,7 @@ import (
 // TestRequests: however much a commit holds, no request of it is much larger than
 // maxRequest; one that can't be made smaller is refused, once.
 func TestRequests(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	db.message = maxRequest + 1<<20
 	key := func(i int) []byte { return append(fmt.Appendf(nil, "k%06d", i), bytes.Repeat([]byte("x"), 2500)...) }
@@ -69,6 +70,7 @@ func TestRequests(t *testing.T) {
 
 // TestLargeChecks: checks are bounded as operations are.
 func TestLargeChecks(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	value := make([]byte, maxValue)
 	var checks []kv.Check

@@ -47,26 +47,52 @@ func open(t testing.TB) *DB {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	kvtest.Run(t, func(t testing.TB) kv.Engine { return open(t) })
 }
 
-// The suite once more with as few connections as possible, and none to spare.
-func TestConformanceTight(t *testing.T) {
-	kvtest.Run(t, func(t testing.TB) kv.Engine {
-		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
-	})
+// conform runs the suite once more on another kind of store, in the long form, and these
+// parts of it otherwise.
+func conform(t *testing.T, open func(t testing.TB) kv.Engine, names ...string) {
+	if testkit.Long() {
+		kvtest.Run(t, open)
+		return
+	}
+	kvtest.RunParts(t, open, names...)
 }
 
-// And once with all but the smallest commits sent as large ones are.
+// TestConformanceTight has as few connections as possible, and none to spare. That changes
+// what needs several at the same time: a reader that stays open, and whatever is beside it.
+func TestConformanceTight(t *testing.T) {
+	t.Parallel()
+	conform(t, func(t testing.TB) kv.Engine {
+		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
+	}, "ScanState", "ScanLoop", "ScanRanges", "Checks", "OnApply", "Outcome", "Shared", "Snapshot", "Context", "Closed", "CloseUnderLoad", "Counter",
+		"Atomicity", "Random", "Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
+		"Transactions/Claim", "Transactions/EngineCommits", "Transactions/LostUpdate", "Transactions/WriteSkew", "Transactions/Phantom",
+		"Transactions/ReadOnlyAnomaly", "Transactions/Counter", "Transactions/Ended", "Transactions/EndedInLoop", "Transactions/Closed",
+		"Transactions/VersionstampOrder", "Transactions/Watch", "Transactions/WatchChannel", "Transactions/WatchMissesNothing",
+		"Transactions/Random", "Transactions/Serializable", "Transactions/Order")
+}
+
+// TestConformanceStaged sends all but the smallest commits as large ones are. That changes
+// what commits, whatever reads beside it, and the commits of transactions.
 func TestConformanceStaged(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("a staged commit takes some milliseconds")
 	}
-	kvtest.Run(t, func(t testing.TB) kv.Engine {
+	t.Parallel()
+	conform(t, func(t testing.TB) kv.Engine {
 		db := open(t)
 		db.stageAt, db.aloneAt = 40, 40
 		return db
-	})
+	}, "EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "ScanLoop", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
+		"Incarnation", "Shared", "Limits", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random",
+		"Transactions/Atomic", "Transactions/AtomicOnOwnWrites", "Transactions/AtomicParallel", "Transactions/Conflicts",
+		"Transactions/DeclaredConflicts", "Transactions/Claim", "Transactions/EngineCommits", "Transactions/LongKeys", "Transactions/LostUpdate",
+		"Transactions/WriteSkew", "Transactions/Phantom", "Transactions/Counter", "Transactions/Limits", "Transactions/Versionstamps",
+		"Transactions/VersionstampedKeys", "Transactions/VersionstampOrder", "Transactions/WatchMissesNothing", "Transactions/Random",
+		"Transactions/Serializable", "Transactions/Order")
 }
 
 func BenchmarkEngine(b *testing.B) {
@@ -77,7 +103,7 @@ func BenchmarkEngine(b *testing.B) {
 // only asking shows.
 func await(t testing.TB, done func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(testkit.Patience(time.Second))
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

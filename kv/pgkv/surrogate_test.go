@@ -105,6 +105,7 @@ func TestLongKeys(t *testing.T) {
 // A group of more long keys than a page has rows is read in order too, from its
 // middle and in both directions.
 func TestLongGroup(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	model := map[string]string{}
 	prefix := strings.Repeat("p", prefixLen)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -234,6 +235,7 @@ func TestLongReads(t *testing.T) {
 
 // Transactions survive what happens to their connections.
 func TestKilledTransactions(t *testing.T) {
+	t.Parallel()
 	hosts, txs := openTx(t)
 	n := pgtest.Shared(t)
 	var committed atomic.Int64
@@ -269,7 +271,7 @@ func TestKilledTransactions(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
+	for range testkit.Pick(20, 40, 200) {
 		n.SQL(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 			WHERE application_name = 'greenroom' AND query LIKE '%`+hosts[0].target.schema+`%' ORDER BY random() LIMIT 1`)
 	}
