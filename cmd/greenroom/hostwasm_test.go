@@ -18,6 +18,7 @@ func TestHostWasm(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "counter.wasm")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "../../examples/counter/wasm")
@@ -25,7 +26,7 @@ func TestHostWasm(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	p := startHost(t, buildProgram(t), "--demo", "--wasm", "module="+file, "--wasm-cache", filepath.Join(dir, "cache"), filepath.Join(dir, "data"))
+	p := startHost(t, builtProgram(t), "--demo", "--wasm", "module="+file, "--wasm-cache", filepath.Join(dir, "cache"), filepath.Join(dir, "data"))
 	for n, want := range []int{0, 1, 3} {
 		var got int
 		if err := p.post(soonContext(t), "/actors/module/lobby/actions/add", n, &got); err != nil {

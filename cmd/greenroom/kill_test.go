@@ -23,18 +23,6 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
-// buildProgram builds the program into a folder that others may read too, and
-// returns its path.
-func buildProgram(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "greenroom")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
-}
-
 // A killer runs the program on one store again and again, and kills it.
 type killer struct {
 	t       *testing.T
@@ -56,9 +44,11 @@ func TestKill(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
-	program := buildProgram(t)
+	t.Parallel()
+	program := builtProgram(t)
 	for _, batches := range []string{"", "1"} {
 		t.Run("atomic batches="+batches, func(t *testing.T) {
+			t.Parallel()
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed) // the moments depend on the machine as well
 			k := &killer{
@@ -66,14 +56,10 @@ func TestKill(t *testing.T) {
 				env: append(os.Environ(), envlimits.AtomicBatches+"="+batches),
 				rng: rand.New(rand.NewPCG(seed, 0)),
 			}
-			rounds := 25
-			if testkit.Short() {
-				rounds = 6
-			}
 			k.must("sql", k.store, "music", `CREATE TABLE t(n INTEGER PRIMARY KEY, round, b);
 				CREATE TABLE n(a); INSERT INTO n VALUES (0); CREATE TABLE u(n, b); CREATE INDEX i ON u(n);
 				INSERT INTO u WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 8000) SELECT 0, hex(randomblob(100)) FROM c`)
-			for range rounds {
+			for range testkit.Pick(6, 8, 25) {
 				k.round()
 				if t.Failed() {
 					t.Fatalf("in round %d", k.rounds)
@@ -289,16 +275,18 @@ func TestKillImport(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	k := &killer{
-		t: t, program: buildProgram(t), store: filepath.Join(t.TempDir(), "data"),
+		t: t, program: builtProgram(t), store: filepath.Join(t.TempDir(), "data"),
 		env: os.Environ(), rng: rand.New(rand.NewPCG(seed, 0)),
 	}
+	rows := testkit.Pick(20_000, 20_000, 50_000)
 	var files [2]string
 	for i := range files {
 		files[i] = filepath.Join(t.TempDir(), "source.db")
-		c := filled(t, files[i], 50_000+i, fmt.Sprintf("page_size=%d", 1024<<(2*i)))
+		c := filled(t, files[i], rows+i, fmt.Sprintf("page_size=%d", 1024<<(2*i)))
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -308,10 +296,7 @@ func TestKillImport(t *testing.T) {
 	k.must("import", k.store, "music", files[0])
 	whole := time.Since(begin)
 	has, changed := 0, 0
-	rounds := 12
-	if testkit.Short() {
-		rounds = 4
-	}
+	rounds := testkit.Pick(4, 6, 12)
 	for range rounds {
 		cmd := k.command("import", k.store, "music", files[1-has])
 		var stderr bytes.Buffer
@@ -328,9 +313,9 @@ func TestKillImport(t *testing.T) {
 			t.Fatal(kerr)
 		}
 		k.leftovers()
-		switch got := k.must("sql", k.store, "music", "PRAGMA integrity_check; SELECT count(*) - 50000, sum(length(b)) FROM t"); got {
-		case fmt.Sprintf("ok\n%d|%d\n", has, 100*(50_000+has)):
-		case fmt.Sprintf("ok\n%d|%d\n", 1-has, 100*(50_000+1-has)):
+		switch got := k.must("sql", k.store, "music", "PRAGMA integrity_check; SELECT count(*), sum(length(b)) FROM t"); got {
+		case fmt.Sprintf("ok\n%d|%d\n", rows+has, 100*(rows+has)):
+		case fmt.Sprintf("ok\n%d|%d\n", rows+1-has, 100*(rows+1-has)):
 			has = 1 - has
 			changed++
 		default:

@@ -14,7 +14,7 @@ func TestSendsNothing(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip(err)
 	}
-	out, err := exec.CommandContext(t.Context(), "go", "tool", "nm", buildProgram(t)).Output()
+	out, err := exec.CommandContext(t.Context(), "go", "tool", "nm", builtProgram(t)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
