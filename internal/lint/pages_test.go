@@ -3,7 +3,6 @@ package lint
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +80,8 @@ type reader struct {
 	folder string
 	files  map[string]string
 
-	program        string // built of files, "" if they have changed
+	built          []string // the programs of the page, as far as they weren't run
+	program        string   // of files, "" if they have changed
 	server         *exec.Cmd
 	address        string // of the server
 	written, typed int
@@ -95,13 +95,12 @@ func newReader(t *testing.T) *reader {
 // the block that starts it.
 func (r *reader) read(page string) (err error) {
 	defer func() { err = errors.Join(err, r.stop()) }()
+	if err := r.build(page); err != nil {
+		return err
+	}
 	for _, block := range fence.FindAllStringSubmatch(page, -1) {
 		if block[1] == "go" {
-			name, _ := strings.CutPrefix(block[2][:strings.IndexByte(block[2], '\n')], "// ")
-			if !strings.HasSuffix(name, ".go") {
-				name = "main.go"
-			}
-			r.files[name] = block[2]
+			r.files[fileOf(block[2])] = block[2]
 			r.program = ""
 			r.written++
 			continue
@@ -151,8 +150,8 @@ func (r *reader) do(command string) (string, error) {
 // run runs the program, and until stop if its argument is an address: the program has to
 // print which one it got in place of that.
 func (r *reader) run(args []string) (string, error) {
-	if err := r.build(); err != nil {
-		return "", err
+	if r.program == "" {
+		r.program, r.built = r.built[0], r.built[1:]
 	}
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(r.t.Context(), r.program, args...)
@@ -202,40 +201,66 @@ func (r *reader) curl(method, url, text string) (string, error) {
 	return string(body), errors.Join(err, resp.Body.Close())
 }
 
-// build builds the program of the files, if it isn't built, in the module, which they only
-// seem to be in.
-func (r *reader) build() error {
-	if r.program != "" {
-		return nil
+// fileOf returns the name of the file that a block of Go is.
+func fileOf(text string) string {
+	name, _ := strings.CutPrefix(text[:strings.IndexByte(text, '\n')], "// ")
+	if !strings.HasSuffix(name, ".go") {
+		return "main.go"
 	}
+	return name
+}
+
+// programsOf returns the files of each program that a page runs, as they are at its first run.
+func programsOf(page string) (programs []map[string]string) {
+	files, changed := map[string]string{}, false
+	for _, block := range fence.FindAllStringSubmatch(page, -1) {
+		if block[1] == "go" {
+			files[fileOf(block[2])], changed = block[2], true
+		} else if changed && strings.Contains(block[2], "$ go run .") {
+			programs, changed = append(programs, maps.Clone(files)), false
+		}
+	}
+	return programs
+}
+
+// build builds the programs of a page, in the module, which they only seem to be in. It
+// builds them at the same time, and without what is for debuggers: a linker takes most of
+// the time of reading a page.
+func (r *reader) build(page string) error {
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
 	dir := r.t.TempDir()
-	replace := map[string]string{}
-	for name, text := range r.files {
-		if strings.Contains(text, "/internal/") {
-			return fmt.Errorf("%s imports what a reader can't", name)
+	replace, args := map[string]string{}, []string{"build", "-ldflags=-w -s", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + "/"}
+	for i, files := range programsOf(page) {
+		name := fmt.Sprintf("page%d", i)
+		args, r.built = append(args, "./"+name), append(r.built, filepath.Join(dir, name))
+		for file, text := range files {
+			if strings.Contains(text, "/internal/") {
+				return fmt.Errorf("%s imports what a reader can't", file)
+			}
+			to := filepath.Join(dir, fmt.Sprint(i, file))
+			replace[filepath.Join(abs, name, file)] = to
+			if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+				return err
+			}
 		}
-		file := filepath.Join(dir, name)
-		replace[filepath.Join(abs, "page", name)] = file
-		err = cmp.Or(err, os.WriteFile(file, []byte(text), 0o600))
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	data, jsonErr := json.Marshal(map[string]any{"Replace": replace})
-	if err = cmp.Or(err, jsonErr); err == nil {
-		err = os.WriteFile(overlay, data, 0o600)
+	if len(r.built) == 0 {
+		return nil
 	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "program")
-	cmd := exec.CommandContext(r.t.Context(), "go", "build", "-overlay", overlay, "-o", program, "./page")
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(r.t.Context(), "go", args...)
 	cmd.Dir = abs
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	r.program = program
 	return nil
 }
