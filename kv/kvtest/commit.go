@@ -10,6 +10,7 @@ import (
 
 // testOpOrder: inside one commit a later operation wins over an earlier one.
 func testOpOrder(t *testing.T, open Opener) {
+	eng := start(t, open)
 	for _, tt := range []struct {
 		name string
 		ops  []kv.Op
@@ -32,7 +33,7 @@ func testOpOrder(t *testing.T, open Opener) {
 		{"inverted range after a set", []kv.Op{set("b", "1"), delRange("c", "a")}, "a=A b=1 c=C"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eng := start(t, open)
+			commit(t, eng, delRange("a", "z"))
 			fill(t, eng, "a", "b", "c")
 			commit(t, eng, tt.ops...)
 			wantScan(t, eng, kv.Range{}, tt.want)
@@ -89,6 +90,7 @@ func testInvalidOps(t *testing.T, open Opener) {
 // testChecks: a commit applies when all its checks hold, and not at all when one
 // doesn't.
 func testChecks(t *testing.T, open Opener) {
+	eng := start(t, open)
 	for _, tt := range []struct {
 		name   string
 		checks []kv.Check
@@ -109,7 +111,7 @@ func testChecks(t *testing.T, open Opener) {
 		{"of values that the commit makes", []kv.Check{is("b", "new")}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			eng := start(t, open)
+			commit(t, eng, delRange("a", "z"))
 			fill(t, eng, "a", "b")
 			err := eng.Commit(ctx, &kv.Commit{
 				Checks: tt.checks, Ops: []kv.Op{set("x", "1"), set("b", "new"), del("a")}, Durability: kv.Applied,
@@ -126,7 +128,7 @@ func testChecks(t *testing.T, open Opener) {
 		})
 	}
 	// A check sees what the commit before left, also of a cleared range.
-	eng := start(t, open)
+	commit(t, eng, delRange("a", "z"))
 	fill(t, eng, "a", "b", "c")
 	commit(t, eng, delRange("a", "c"))
 	if err := eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{absent("a"), absent("b"), is("c", "C")}}); err != nil {

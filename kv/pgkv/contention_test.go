@@ -39,6 +39,7 @@ func together(t *testing.T, n int, fn func(w int) error) {
 // their updates is lost. A reader that took its state before it had the lock would
 // lose some.
 func TestHeads(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	const actors = 2
 	for a := range actors {
@@ -110,6 +111,7 @@ func TestHeads(t *testing.T) {
 // Of all who want a key that must be absent, one gets it; who releases it may be
 // anybody, and blind writers and whoever clears ranges get in between.
 func TestAbsent(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	var held atomic.Int32
 	together(t, 12, func(w int) error {
@@ -165,6 +167,7 @@ func TestAbsentHolds(t *testing.T) {
 
 // Commits that lock rows crosswise are tried again by the engine, not by the caller.
 func TestDeadlock(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	if err := db.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1"), set("b", "1")}}); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // was killed, whatever it was that promised it. The server writes its log by itself as
 // well, now and then: of twenty, some are lost if nobody waits.
 func TestDurableKill(t *testing.T) {
+	t.Parallel()
 	for how, write := range map[string]func(e *DB, db *kv.DB, key []byte) error{
 		"commit": func(e *DB, _ *kv.DB, key []byte) error {
 			return e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}})
@@ -122,6 +123,7 @@ func TestCrashes(t *testing.T) {
 
 // TestRestart: a server that ends in good order loses nothing, and its incarnation goes on.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t)
 	db := openAt(t, n.URL(patient), &Options{RetryFor: time.Minute})
 	in := db.Incarnation()
@@ -137,6 +139,7 @@ func TestRestart(t *testing.T) {
 
 // TestIncarnationIsNoticed: also while nothing is asked of the server.
 func TestIncarnationIsNoticed(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t)
 	db := openAt(t, n.URL(patient), nil)
 	in := db.Incarnation()

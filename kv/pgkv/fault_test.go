@@ -136,6 +136,7 @@ func TestContextEndsCommit(t *testing.T) {
 // Whoever ends the wait for standbys, from outside or by a context: the commit must
 // not look durable.
 func TestNoStandby(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t)
 	db := openAt(t, n.URL(patient), &Options{RetryFor: -1})
 	n.SQL(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
@@ -175,6 +176,7 @@ func TestNoStandby(t *testing.T) {
 
 // A server whose default is not to wait must still wait for what is Durable.
 func TestDurableByDefault(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t, "synchronous_commit=off")
 	db := openAt(t, n.URL(""), nil)
 	for _, p := range []*pool{db.writes, db.reads, db.pins} {
@@ -317,6 +319,7 @@ func increment(db *DB, worker, i int) error {
 
 // The server dies and comes back: what was acknowledged as durable is there.
 func TestServerRestart(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t)
 	db := openAt(t, n.URL(""), &Options{RetryFor: time.Minute})
 	var acked atomic.Int64

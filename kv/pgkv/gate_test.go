@@ -75,6 +75,7 @@ func TestStalledHost(t *testing.T) {
 // TestStalledSending: a host that hangs while it sends something large keeps nobody waiting
 // either. What it sends goes on when it does.
 func TestStalledSending(t *testing.T) {
+	t.Parallel()
 	url := newURL(t)
 	p, through := pgtest.NewProxy(t, url)
 	stalled, other := openAt(t, through, nil), openAt(t, url, nil)
@@ -136,6 +137,7 @@ func TestStalledSending(t *testing.T) {
 
 // TestMutate compares the server's evaluation of atomic operations with kv's.
 func TestMutate(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	some := func() []byte {

@@ -58,6 +58,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Shared(t)
 	schema := func(sql string) string {
 		s := n.Schema(t)

@@ -16,6 +16,7 @@ import (
 // Several ranges are what each of them is by itself, one after the other: small ones
 // and ones over a page, in both directions, with long keys among them.
 func TestScanRanges(t *testing.T) {
+	t.Parallel()
 	db := open(t)
 	rnd := rand.New(rand.NewPCG(3, 3))
 	model := map[string]string{}

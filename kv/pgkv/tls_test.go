@@ -85,6 +85,7 @@ func (a *authority) serve(t testing.TB, n *pgtest.Node) {
 
 // TestTLS: who is told to verify the server does, its certificate and its name.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Start(t, "fsync=off")
 	ca := newAuthority(t, "right")
 	ca.serve(t, n)

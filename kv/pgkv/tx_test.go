@@ -51,6 +51,7 @@ func allow(err error) error {
 
 // Commits and transactions of two hosts count in one counter.
 func TestMixedCounter(t *testing.T) {
+	t.Parallel()
 	hosts, txs := openTx(t)
 	if err := hosts[0].Commit(ctx, &kv.Commit{Ops: []kv.Op{set("n", "0")}}); err != nil {
 		t.Fatal(err)
@@ -86,6 +87,7 @@ func TestMixedCounter(t *testing.T) {
 // once is what no order allows, whichever came first. PostgreSQL sees nothing of it
 // when only one of them is SERIALIZABLE.
 func TestMixedSkew(t *testing.T) {
+	t.Parallel()
 	hosts, txs := openTx(t)
 	together(t, 1, func(int) error {
 		if err := hosts[0].Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1"), set("b", "1")}, Durability: kv.Applied}); err != nil {
@@ -120,6 +122,7 @@ func TestMixedSkew(t *testing.T) {
 // Transactions write how many rows a range has, while commits add rows, and remove
 // them, and check that number: it is right whenever it was written last.
 func TestMixedPhantom(t *testing.T) {
+	t.Parallel()
 	hosts, txs := openTx(t)
 	if err := hosts[0].Commit(ctx, &kv.Commit{Ops: []kv.Op{set("count", "0")}}); err != nil {
 		t.Fatal(err)
@@ -205,6 +208,7 @@ func TestDeclaredWrites(t *testing.T) {
 
 // Reads of long keys count like others.
 func TestLongReads(t *testing.T) {
+	t.Parallel()
 	hosts, txs := openTx(t)
 	long := strings.Repeat("k", prefixLen)
 	for _, c := range []struct {
