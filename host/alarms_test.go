@@ -158,6 +158,7 @@ func (r *rig) planned() bool {
 // for stable storage of a turn that schedules something, and the host's process end behind
 // it: what is acknowledged is stored, and what is stored is done.
 func TestAlarmAfterServerCrash(t *testing.T) {
+	t.Parallel()
 	for skip, hit := 0, true; hit; skip++ {
 		synctest.Test(t, func(t *testing.T) {
 			var d, later diary

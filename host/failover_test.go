@@ -18,6 +18,7 @@ import (
 // which has not received some of the newest commits: what has come is what the sender,
 // as it is then, has sent, and what it sends next comes, too.
 func TestLettersAfterFailover(t *testing.T) {
+	t.Parallel()
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.AfterCommit, faultkv.BeforeSync} {
 		for lost := range 4 {
 			for step, hit := 1, true; hit; step++ {

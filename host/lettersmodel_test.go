@@ -100,6 +100,7 @@ var (
 // crashes at random moments, or is replaced by one that knows less, and hosts are restarted.
 // In the end each has got what the others have sent, as they remember it: once, and in order.
 func TestModelLetters(t *testing.T) {
+	t.Parallel()
 	runs := 4
 	if testkit.Short() {
 		runs = 1

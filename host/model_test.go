@@ -21,6 +21,7 @@ import (
 // now and then and the host is closed and opened. What was acknowledged must be there,
 // what failed must not, and what is unknown may be; and each turn whole.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range 2 {
@@ -31,6 +32,7 @@ func TestModel(t *testing.T) {
 // TestModelServerCrashes is TestModel on an engine whose server crashes, too, and takes
 // with it what isn't on stable storage.
 func TestModelServerCrashes(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range 2 {

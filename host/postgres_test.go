@@ -22,6 +22,7 @@ func TestPostgresHosts(t *testing.T) {
 	if testkit.Short() {
 		t.Skip("it starts a server")
 	}
+	t.Parallel() // it waits for the end of a lease
 	n := pgtest.Shared(t)
 	at := n.URL("schema=" + url.QueryEscape(n.Schema(t)))
 	var cut *faultkv.Engine
@@ -54,7 +55,7 @@ func TestPostgresHosts(t *testing.T) {
 	if c, err := invoke[int](t.Context(), hosts[0], lobby, "count", nil); err == nil {
 		t.Errorf("a host that is cut off has counted to %d", c)
 	}
-	taken, deadline := false, time.After(5*time.Minute)
+	taken, deadline := false, time.After(testkit.Patience(30*time.Second))
 	for tick := time.NewTicker(50 * time.Millisecond); !taken; {
 		_, err := invoke[int](t.Context(), hosts[1], lobby, "count", nil)
 		if taken = err == nil; !taken {
