@@ -323,6 +323,7 @@ func TestCrashEverywhere(t *testing.T) {
 		for _, d := range disturbances {
 			for _, live := range []bool{false, true} {
 				t.Run(fmt.Sprint(d.name, " fails ", fails, " live ", live), func(t *testing.T) {
+					t.Parallel()
 					points, step := 0, d.step
 					if testkit.Short() {
 						step = 7 * d.step
