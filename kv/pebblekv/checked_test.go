@@ -14,6 +14,7 @@ import (
 // TestChecked: what is remembered of checked rows is what is stored, whatever writes them,
 // and it is what checks are evaluated against.
 func TestChecked(t *testing.T) {
+	t.Parallel()
 	db, err := Open(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -104,8 +104,10 @@ func (h *history) check(t testing.TB, left vfs.FS) int {
 // or a random part of what wasn't synced: what is left is a prefix of the
 // history that has every acknowledged durable commit.
 func TestCrashAfterCommit(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			h := newHistory(rnd, 120)
 			mem := vfs.NewCrashableMem()

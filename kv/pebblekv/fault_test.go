@@ -320,6 +320,7 @@ func testFailureAt(t *testing.T, index int32) (reached bool) {
 // disk of which one operation fails, or all after it: Open must return, with
 // that error or without, and leave the store usable.
 func TestOpenOnBrokenDisk(t *testing.T) {
+	t.Parallel()
 	for _, forever := range []bool{false, true} {
 		for n := int32(0); ; n++ {
 			mem := vfs.NewCrashableMem()

@@ -16,11 +16,15 @@ func open(t testing.TB) kv.Engine {
 	return db
 }
 
-func TestConformance(t *testing.T) { kvtest.Run(t, open) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, open)
+}
 
 // Memtables this small are flushed and compacted all the time, so that the
 // suite also reads from tables.
 func TestConformanceSmallMemtables(t *testing.T) {
+	t.Parallel()
 	kvtest.Run(t, func(t testing.TB) kv.Engine {
 		db, err := pebblekv.Open(t.TempDir(), &pebblekv.Options{MemtableBytes: 16 << 10, CacheBytes: 1 << 20})
 		if err != nil {

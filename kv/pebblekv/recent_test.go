@@ -120,6 +120,7 @@ func (m *patchModel) compare(r kv.Reader) {
 // TestPatchModel changes values a little, with flushes, compactions, snapshots, checkpoints and
 // restarts in between, and compares all that is read with what was written.
 func TestPatchModel(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		m := &patchModel{T: t, disk: vfs.NewMem(), rng: rand.New(rand.NewPCG(seed, 9)), want: map[string][]byte{}}
 		m.opts = &Options{MemtableBytes: 64 << 10, PatchBytes: []int{0, 300_000, 20_000}[seed%3]}
