@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 func buildProgram(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "counter")
-	if out, err := exec.Command("go", "build", "-o", file, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w -s", "-o", file, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return file
@@ -54,7 +54,7 @@ func runProgram(t *testing.T, program, dir, args string) string {
 func build(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "counter.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-o", file, "./wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-w -s", "-o", file, "./wasm")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
