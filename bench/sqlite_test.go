@@ -27,7 +27,7 @@ func TestLines(t *testing.T) {
 			all = append(all, l)
 		}
 	}
-	bin := t.TempDir()
+	bin := sharedBin(t)
 	for _, l := range all {
 		t.Run(l.title(), func(t *testing.T) {
 			r := measured(t, l, site{bin: bin, on: engineMem, sizes: tinySizes()}, onePass(2))
