@@ -66,6 +66,7 @@ func TestFsyncsUnknown(t *testing.T) {
 // TestElsewhere: of a subject that is a program of its own nothing tells what it allocated,
 // but it says what its engine was asked for, and the fsyncs.
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	if _, ok := peersDir(); !ok {
 		t.Skip("no Go to build the program with")
 	}

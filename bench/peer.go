@@ -91,7 +91,7 @@ func build(s *stand, folder string) (program string) {
 	if _, err := os.Stat(program); err == nil {
 		return program
 	}
-	cmd := exec.CommandContext(s.ctx, "go", "build", "-o", program, ".")
+	cmd := exec.CommandContext(s.ctx, "go", "build", "-ldflags=-w -s", "-o", program, ".")
 	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
 		check(fmt.Errorf("%w: %s: %w\n%s", errBuild, folder, err, out))

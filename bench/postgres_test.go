@@ -41,6 +41,7 @@ func emptied(t *testing.T, n *pgtest.Node, o options) {
 // TestPostgres runs what the program measures on PostgreSQL, but for what takes it long
 // anywhere, on a server that was there before.
 func TestPostgres(t *testing.T) {
+	t.Parallel()
 	n := pgtest.Shared(t)
 	o := onPostgres(t, n, "-json", "-run", "sqlite/(insert|bulk|point|range|scan|mix|open|ops)|kv|queue")
 	var out, info bytes.Buffer
@@ -129,6 +130,7 @@ func TestDropStore(t *testing.T) {
 
 // TestPostgresStarted: without an address the program starts a server, and ends it.
 func TestPostgresStarted(t *testing.T) {
+	t.Parallel()
 	pgtest.Shared(t) // or the test is skipped
 	o := tiny(t, "-json", "-run", "kv")
 	o.engine = enginePostgres
