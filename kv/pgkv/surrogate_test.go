@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -123,10 +124,13 @@ func TestLongGroup(t *testing.T) {
 	if err := db.Commit(t.Context(), &kv.Commit{Ops: ops, Durability: kv.Applied}); err != nil {
 		t.Fatal(err)
 	}
-	for _, start := range []string{"", prefix, prefix + "00100", "q"} {
-		for _, end := range []string{prefix + "00101", prefix + "02000", "\xff"} {
+	for i, start := range []string{"", prefix, prefix + "00100", "q"} {
+		for j, end := range []string{prefix + "00101", prefix + "02000", "\xff"} {
 			for _, limit := range []int{0, 1, 300} {
 				for _, reverse := range []bool{false, true} {
+					if !testkit.Long() && limit == 0 && reverse == ((i+j)%2 == 0) {
+						continue // a whole scan goes one way, the next one the other
+					}
 					wantRange(t, db, model, kv.Range{Start: []byte(start), End: []byte(end), Limit: limit, Reverse: reverse})
 				}
 			}
