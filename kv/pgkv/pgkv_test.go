@@ -51,10 +51,9 @@ func TestConformance(t *testing.T) {
 	kvtest.Run(t, func(t testing.TB) kv.Engine { return open(t) })
 }
 
-// conform runs the suite once more on another kind of store, in the long form, and these
-// parts of it otherwise.
-func conform(t *testing.T, open func(t testing.TB) kv.Engine, names ...string) {
-	if testkit.Long() {
+// conform runs the suite once more on another kind of store: the whole of it, or these parts.
+func conform(t *testing.T, whole bool, open func(t testing.TB) kv.Engine, names ...string) {
+	if whole {
 		kvtest.Run(t, open)
 		return
 	}
@@ -65,7 +64,7 @@ func conform(t *testing.T, open func(t testing.TB) kv.Engine, names ...string) {
 // what needs several at the same time: a reader that stays open, and whatever is beside it.
 func TestConformanceTight(t *testing.T) {
 	t.Parallel()
-	conform(t, func(t testing.TB) kv.Engine {
+	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
 		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
 	}, "ScanState", "ScanLoop", "ScanRanges", "Checks", "OnApply", "Outcome", "Shared", "Snapshot", "Context", "Closed", "CloseUnderLoad", "Counter",
 		"Atomicity", "Random", "Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
@@ -82,7 +81,7 @@ func TestConformanceStaged(t *testing.T) {
 		t.Skip("a staged commit takes some milliseconds")
 	}
 	t.Parallel()
-	conform(t, func(t testing.TB) kv.Engine {
+	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
 		db := open(t)
 		db.stageAt, db.aloneAt = 40, 40
 		return db
