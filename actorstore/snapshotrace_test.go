@@ -19,10 +19,7 @@ import (
 // Commit n writes n under every key whose number + 1 divides n, and some commits delete
 // instead.
 func TestLazyConcurrent(t *testing.T) {
-	commits := 2000
-	if testkit.Short() {
-		commits = 400
-	}
+	commits := testkit.Pick(400, 2000, 8000)
 	for _, tt := range []struct {
 		what  string
 		open  func(testing.TB, int64) (*Store, *faultkv.Engine)

@@ -50,10 +50,7 @@ func (o outcome) String() string {
 // TestModel compares a Set with the model after every one of many random steps, with
 // commits that fail in every way and restarts between.
 func TestModel(t *testing.T) {
-	seeds := 60
-	if testkit.Short() {
-		seeds = 10
-	}
+	seeds := testkit.Pick(10, 60, 240)
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			cryptotest.SetGlobalRandom(t, uint64(seed)) // for the ids: the order of writes is theirs

@@ -17,16 +17,10 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// TestLookup finds a trace among 1,000,000 stored spans, and reads at most 20 chunks for
+// TestLookup finds a trace among many stored spans, and reads at most 20 chunks for
 // it: of traces that are there, in one chunk or in several, and of those that aren't.
 func TestLookup(t *testing.T) {
-	spans := 1_000_000
-	switch {
-	case testkit.Race:
-		spans = 20_000
-	case testkit.Short():
-		spans = 100_000
-	}
+	spans := testkit.Pick(20_000, 300_000, 1_000_000)
 	w := newWatch(t0)
 	opts := quiet()
 	opts.Now = w.now

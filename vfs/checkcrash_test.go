@@ -16,6 +16,7 @@ import (
 // TestCheckCrashed crashes cases of TestCrash everywhere. What is left is harmless; when
 // it was opened, nothing is left of that.
 func TestCheckCrashed(t *testing.T) {
+	t.Parallel()
 	kinds := map[string]int{}
 	for _, c := range crashCases {
 		if testkit.Short() && c.name != "spill and fallback" && c.name != "first transaction" {

@@ -73,6 +73,7 @@ func (f *xorFile) Pragma(name, value string) (string, error) {
 // TestZeroFirstByte: an encrypted journal may begin with a zero, and is none that is
 // over. Rollbacks, also after parts were stored, and recoveries find everything.
 func TestZeroFirstByte(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"delete", "truncate", "persist"} {
 		for _, txMemory := range []int64{0, 1} {
 			t.Run(fmt.Sprintf("%s/%d", mode, txMemory), func(t *testing.T) {
@@ -149,6 +150,7 @@ func unfinishedHere(t *testing.T, r *rig, id actorstore.ID) {
 // transaction can't be seen when it is encrypted. What was committed stays committed, for
 // others, and after a crash; and of its end nothing is there before all of it is.
 func TestEncryptedPersist(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"journal_mode=persist", "locking_mode=exclusive"} {
 		for _, limits := range []batch.Limits{{}, oneBatch} {
 			t.Run(fmt.Sprintf("%s/%d", mode, limits.AtomicBatches), func(t *testing.T) {
@@ -223,6 +225,7 @@ func committed(t *testing.T, a *actorstore.Actor, opts *Options) int {
 
 // TestEncryptedRollback: many encrypted transactions, each with another cipher text.
 func TestEncryptedRollback(t *testing.T) {
+	t.Parallel()
 	rounds := testkit.Pick(50, 200, 600)
 	for name, wrap := range map[string]func(sqlitevfs.VFS) sqlitevfs.VFS{"adiantum": withAdiantum, "xts": withXTS} {
 		r := newRig(t, batch.Limits{})

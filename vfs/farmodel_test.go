@@ -60,6 +60,7 @@ func (s *farScript) line() (query string, rows bool) {
 // memory, and compares what they answer. The cache is large, small or tiny, and some of
 // what is read ahead fails.
 func TestFarRandom(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		page  int
 		cache int64

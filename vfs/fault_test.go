@@ -57,6 +57,7 @@ func (k faultKind) reads() bool {
 // opened again where it refuses to go on, is as it was before or after the
 // transaction.
 func TestFault(t *testing.T) {
+	t.Parallel()
 	total := 0
 	for i, c := range crashCases {
 		for j, kind := range faultKinds {

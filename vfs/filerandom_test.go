@@ -79,6 +79,7 @@ var fileLimits = map[string]batch.Limits{
 // time. A failure prints the script: as a file testdata/files/NAME.txt, it is run by
 // TestFileScripts.
 func TestFileRandom(t *testing.T) {
+	t.Parallel()
 	steps := testkit.Pick(80, 200, 400)
 	for name, limits := range fileLimits {
 		for _, seed := range []uint64{1, 2, rand.Uint64()} {

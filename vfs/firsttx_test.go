@@ -124,6 +124,7 @@ func countOf(t *testing.T, db queryer) int {
 // TestFirstTransactionQuota has the first transaction of a database exceed the quota,
 // early and late.
 func TestFirstTransactionQuota(t *testing.T) {
+	t.Parallel()
 	for name, c := range firstCases {
 		t.Run(name, func(t *testing.T) {
 			failures, hot, step := 0, 0, testkit.Pick[int64](420_000, 60_000, 60_000)
@@ -153,6 +154,7 @@ func TestFirstTransactionQuota(t *testing.T) {
 // TestFirstTransactionCancel ends the context of the first transaction of a database
 // after each operation of the engine.
 func TestFirstTransactionCancel(t *testing.T) {
+	t.Parallel()
 	for name, c := range firstCases {
 		t.Run(name, func(t *testing.T) {
 			cancelled := 0
@@ -242,6 +244,7 @@ func nextIsThere(t *testing.T, tp *kvtest.Tape, limits batch.Limits, where strin
 // TestFirstTransactionLeftFault fails each operation of that transaction. While the
 // journal is there no other one begins: it would be undone by the journal.
 func TestFirstTransactionLeftFault(t *testing.T) {
+	t.Parallel()
 	for _, limits := range leftLimits {
 		for _, kind := range faultKinds {
 			for skip, hit := 0, true; hit; skip++ {

@@ -337,6 +337,7 @@ func TestCloseNeverCommits(t *testing.T) {
 // acknowledged, on every path. Below, what is left after a crash is the state after
 // some transaction, and DB.Durable makes sure of the last one.
 func TestSynchronous(t *testing.T) {
+	t.Parallel()
 	for _, level := range []string{"off", "normal", "full", "extra"} {
 		for name, limits := range map[string]batch.Limits{"atomic": {}, "journal": oneBatch} {
 			for _, mode := range []string{"delete", "truncate", "persist", "memory"} {

@@ -20,6 +20,7 @@ import (
 // engine commit, and the recovery from that after some: the database is as before or
 // after the write, all in today's form once it is written to again.
 func TestMoveCrash(t *testing.T) {
+	t.Parallel()
 	points := 0
 	for _, limits := range []batch.Limits{{}, {Entries: 2}, {Entries: 3}, oneBatch} {
 		for _, write := range []string{
@@ -52,6 +53,7 @@ func TestMoveCrash(t *testing.T) {
 // TestMoveHotJournal is the same for a database that a crash left in the older form
 // with a journal to roll back.
 func TestMoveHotJournal(t *testing.T) {
+	t.Parallel()
 	hot, points := 0, 0
 	tp := kvtest.NewTape()
 	small := batch.Limits{AtomicBatches: 1, Entries: 3}

@@ -28,6 +28,7 @@ var crashSeed = flag.Uint64("crashseed", 0, "seed of TestPebbleCrash; 0 takes a 
 // state after one of the transactions from the last that was acknowledged before the
 // crash to the last that had begun by its end.
 func TestPebbleCrash(t *testing.T) {
+	t.Parallel()
 	seed := *crashSeed
 	if seed == 0 {
 		seed = rand.Uint64()

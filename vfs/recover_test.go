@@ -91,6 +91,7 @@ func TestRecoverOnMount(t *testing.T) {
 // TestRecoverFails: whatever fails while a journal is rolled back makes Mount fail,
 // with the cause, and the next one goes on.
 func TestRecoverFails(t *testing.T) {
+	t.Parallel()
 	total, stores := 0, 0
 	hotStores(t, func(build func() *kvtest.Tape, want []string) {
 		stores++

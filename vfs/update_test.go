@@ -151,6 +151,7 @@ func pathsHere() []updatePath {
 // TestUpdate: what is staged lands exactly when the SQL does, whatever ends the
 // transaction, before and after it has outgrown SQLite's cache.
 func TestUpdate(t *testing.T) {
+	t.Parallel()
 	for _, path := range pathsHere() {
 		for name := range updateEnds {
 			for _, changes := range []bool{true, false} {
@@ -375,6 +376,7 @@ func TestUpdateBesideReaders(t *testing.T) {
 // TestUpdateCrash stops the store after every engine commit of an Update, and of the
 // recovery: SQL and what was staged are both there or neither is.
 func TestUpdateCrash(t *testing.T) {
+	t.Parallel()
 	points, step := 0, testkit.Pick(13, 1, 1)
 	for _, path := range pathsHere() {
 		tp := kvtest.NewTape()
@@ -426,6 +428,7 @@ func TestUpdateCrash(t *testing.T) {
 // applied and after. Both parts land or neither does, and Update doesn't say that
 // they have if they haven't.
 func TestUpdateFault(t *testing.T) {
+	t.Parallel()
 	for _, path := range pathsHere() {
 		for _, point := range []faultkv.Point{faultkv.BeforeGet, faultkv.BeforeScan, faultkv.BeforeSnapshot, faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
 			for nth := 1; ; nth += testkit.Pick(13, 1, 1) {

@@ -15,6 +15,7 @@ import (
 // is a state that was committed, and one of the time when it was made: a view, a fork, an
 // export, and the export of a view.
 func TestWALCopies(t *testing.T) {
+	t.Parallel()
 	for name, limits := range map[string]batch.Limits{"atomic": {}, "in parts": oneBatch} {
 		t.Run(name, func(t *testing.T) { copyLogged(t, limits) })
 	}

@@ -54,6 +54,7 @@ func walCases() []crashCase {
 // applied; only a part of the tape's end is lost here. The same when the recovery
 // itself, with the checkpoint at its end, is cut off.
 func TestWALCrash(t *testing.T) {
+	t.Parallel()
 	points, step, second := 0, testkit.Pick(12, 1, 1), testkit.Pick(1, 1, 8) // what races, races at any of them
 	cases := walCases()
 	for _, c := range cases {
@@ -129,6 +130,7 @@ func acknowledged(acks []ack, n int) []string {
 // writes, and some that read, which don't depend on the level. In the short form one of each kind is failed in each
 // case, at one of the levels in turn.
 func TestWALFault(t *testing.T) {
+	t.Parallel()
 	total, cases := 0, walCases()
 	for i, c := range cases {
 		level, i := i/(len(cases)/walLevels), i%(len(cases)/walLevels)

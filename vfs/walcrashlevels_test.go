@@ -23,6 +23,7 @@ import (
 // acknowledged at FULL is there, and with it everything that was committed before it at
 // any level: what is lost is the end.
 func TestWALCrashLevels(t *testing.T) {
+	t.Parallel()
 	seed := *crashSeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -159,6 +159,7 @@ func together(t *testing.T, v *wrapped, conns, rounds int) {
 // TestWrapCrash stops transactions after every engine commit: what is left is the state
 // that was acknowledged last, or the next.
 func TestWrapCrash(t *testing.T) {
+	t.Parallel()
 	points := 0
 	for _, w := range wrappings {
 		for _, mode := range []string{"DELETE", "WAL"} {

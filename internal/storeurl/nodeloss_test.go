@@ -328,7 +328,7 @@ func (h *hostProcess) progress(t *testing.T, more int) {
 // Two writes are in doubt for sure: of one the COMMIT was lost, of the other its answer.
 func TestNodeLoss(t *testing.T) {
 	if testkit.Short() {
-		t.Skip("takes half a minute")
+		t.Skip("it starts three servers and two processes")
 	}
 	cluster := pgtest.StartCluster(t)
 	// One host settles what is in doubt by itself, the other one leaves it to its actors.

@@ -35,10 +35,7 @@ func testClears(t *testing.T, open Opener) {
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
 			eng := start(t, open)
-			rounds := 120
-			if testkit.Short() {
-				rounds = 60
-			}
+			rounds := testkit.Pick(60, 120, 480)
 			bad := 0
 			for range rounds {
 				commit(t, eng, append([]kv.Op{delRange("d", "e")}, tt.before...)...)

@@ -16,8 +16,8 @@ func testRandom(t *testing.T, open Opener) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			eng := start(t, open)
 			steps := testkit.Pick(300, 1500, 1500)
-			if eng.Limits().Far && !testkit.Long() {
-				steps = 300
+			if eng.Limits().Far {
+				steps = testkit.Pick(300, 300, 1500)
 			}
 			r := newReplayer(eng)
 			g := &generator{rnd: rand.New(rand.NewPCG(seed, 0))}
