@@ -1,13 +1,14 @@
-# Each target is one command; .ci/run runs them all, and what it runs is what counts.
+# Each target is one command; .ci/run runs what a change must pass, and what it runs is what counts.
 TOOL = go tool -modfile=internal/devtools/go.mod
 FUZZTIME ?= 20s
 
-.PHONY: build test race fuzz lint vuln fmt update bench suite ci
+.PHONY: build test check race fuzz lint vuln fmt update bench suite ci long
 
 build: ; go build ./...
 test: ; go test ./...
+check: ; bash .ci/run check
 race: ; go test -race ./...
-fuzz: ; FUZZTIME=$(FUZZTIME) bash .ci/run fuzz
+fuzz: ; FUZZTIME=$(FUZZTIME) bash .ci/run long fuzz
 lint: ; go vet ./... && $(TOOL) staticcheck ./... && go test ./internal/lint
 vuln: ; $(TOOL) govulncheck ./...
 fmt: ; gofmt -w .
@@ -15,3 +16,4 @@ update: ; go test ./internal/lint -update
 bench: ; go test -run '^$$' -bench . ./...
 suite: ; cd test/sqlitesuite && go test -v ./...
 ci: ; bash .ci/run
+long: ; bash .ci/run long

@@ -167,10 +167,13 @@ func (p *served) kill() {
 	_ = p.cmd.Wait() // it was killed
 }
 
-// TestSuite runs RivetKit's driver tests against greenroom engine, in the three encodings.
+// encodings are those of RivetKit's protocols.
+var encodings = []string{"bare", "cbor", "json"}
+
+// TestSuite runs RivetKit's driver tests against greenroom engine.
 func TestSuite(t *testing.T) {
 	s := newSuite(t, "2.1.5")
-	for _, encoding := range []string{"bare", "cbor", "json"} {
+	for _, encoding := range testkit.Pick(encodings[:1], encodings[:1], encodings) {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
 			p, err := s.serve(t.TempDir() + "/store")
@@ -183,7 +186,6 @@ func TestSuite(t *testing.T) {
 
 // TestSuitePostgres runs them on PostgreSQL.
 func TestSuitePostgres(t *testing.T) {
-	testkit.OnlyLong(t, "runs the suite of RivetKit once more")
 	s := newSuite(t, "2.1.5")
 	n := pgtest.Shared(t)
 	p, err := s.serve(n.URL("schema=" + n.Schema(t)))
@@ -195,11 +197,7 @@ func TestSuitePostgres(t *testing.T) {
 // TestSuiteKilled kills the engine after every test, and looks whether what it has acknowledged is stored.
 func TestSuiteKilled(t *testing.T) {
 	s := newSuite(t, "2.1.5")
-	encodings := []string{"bare"}
-	if testkit.Long() {
-		encodings = []string{"bare", "cbor", "json"}
-	}
-	for _, encoding := range encodings {
+	for _, encoding := range testkit.Pick(encodings[:1], encodings[:1], encodings) {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
 			k := &killer{t: t, suite: s, store: t.TempDir() + "/store", acked: map[string]map[string]pending{}, ending: map[string]bool{}}

@@ -11,6 +11,21 @@ var claim = regexp.MustCompile("`([a-z0-9/_]+)\\.((?:Test|Fuzz|Example)[A-Za-z0-
 
 // checkClaims wants every test that a Markdown page names to be there.
 func checkClaims(t *tree) []finding {
+	tests := testNames(t)
+	var fs []finding
+	for f, text := range t.markdown() {
+		for _, m := range claim.FindAllStringSubmatch(text, -1) {
+			if name := m[1] + "." + m[2]; !tests[name] {
+				f.Text = "names the test " + name + ", which isn't there"
+				fs = append(fs, f)
+			}
+		}
+	}
+	return fs
+}
+
+// testNames returns the names of all tests, fuzz targets and examples: their package's folder, a dot, their name.
+func testNames(t *tree) map[string]bool {
 	tests := map[string]bool{}
 	for _, p := range t.Packages {
 		for _, f := range p.Files {
@@ -24,14 +39,5 @@ func checkClaims(t *tree) []finding {
 			}
 		}
 	}
-	var fs []finding
-	for f, text := range t.markdown() {
-		for _, m := range claim.FindAllStringSubmatch(text, -1) {
-			if name := m[1] + "." + m[2]; !tests[name] {
-				f.Text = "names the test " + name + ", which isn't there"
-				fs = append(fs, f)
-			}
-		}
-	}
-	return fs
+	return tests
 }

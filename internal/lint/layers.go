@@ -92,8 +92,9 @@ var edges = []edge{
 // outside lists the packages that are part of no program, with what they are:
 // they import nothing of the tree, and nothing imports them.
 var outside = map[string]string{
-	"internal/lint":      "the rules of the tree",
-	"internal/lint/size": "counts how much there is in it",
+	"internal/lint":        "the rules of the tree",
+	"internal/lint/size":   "counts how much there is in it",
+	"internal/lint/splits": "finds the tests in which a commit is split",
 }
 
 // doorExample is the name of the files that show a part as most programs have it, through

@@ -114,23 +114,28 @@ func TestTreeIsSeen(t *testing.T) {
 
 // TestDesignLayers holds the layer table of docs/design.md against layers.
 func TestDesignLayers(t *testing.T) {
-	const name = "docs/design.md"
+	renderedPart(t, "docs/design.md", "layers", renderLayers(loadRoot(t)))
+}
+
+// renderedPart holds the part of a page between two markers against what is rendered for it, or writes it.
+func renderedPart(t *testing.T, name, marker, want string) {
+	t.Helper()
 	page := readPage(t, name)
-	want := "\n" + renderLayers(loadRoot(t)) + "\n"
+	want = "\n" + want + "\n"
 	if *update {
-		text, err := replace(page, "layers", want)
+		text, err := replace(page, marker, want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		writePage(t, name, page, text)
 		return
 	}
-	got, err := between(page, "layers")
+	got, err := between(page, marker)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got != want {
-		t.Errorf("the layer table of %s is old: go test ./internal/lint -update\n%s", name, diff(got, want))
+		t.Errorf("the part %s of %s is old: go test ./internal/lint -update\n%s", marker, name, diff(got, want))
 	}
 }
 

@@ -18,6 +18,8 @@ func rules() []rule {
 		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
 		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},
 		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},
+		{"suites", "a reader must see what a run leaves out", checkSuites},
+		{"gate", "a change must be tried often, and what it is tried with must be there", checkGate},
 		{"words", "the tree speaks for itself, and has nothing left open", checkWords},
 		{"links", "a page that leads nowhere is out of date", checkLinks},
 		{"claims", "what a page says that a test holds must be held by one", checkClaims},

@@ -32,7 +32,7 @@ type ruleCase struct {
 
 func TestRules(t *testing.T) {
 	fails := map[string]bool{}
-	for _, c := range slices.Concat(layerCases, importCases, sourceCases, textCases, ratchetCases, errorCases, writerCases) {
+	for _, c := range slices.Concat(layerCases, importCases, sourceCases, textCases, ratchetCases, errorCases, writerCases, gateCases) {
 		fails[c.rule] = fails[c.rule] || len(c.want) > 0
 		t.Run(c.rule+"/"+c.name, c.run)
 	}

@@ -1,0 +1,118 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// gateScript is the gate, and journalList the tests that one of its steps runs.
+const gateScript, journalList = ".ci/run", ".ci/journal.txt"
+
+// maxGateSeconds bounds what the steps of the gate may take together.
+const maxGateSeconds = 20 * 60
+
+// A gateStep is a line of the table of gateScript.
+type gateStep struct {
+	name    string
+	seconds int    // at most
+	lane    string // "a" or "b" if the step runs beside those of the other lane, else "-"
+	runs    string // what it does
+}
+
+// gateSteps reads the table in the script: the lines between gate=' and '.
+func gateSteps(script string) ([]gateStep, error) {
+	_, rest, ok := strings.Cut(script, "\ngate='\n")
+	table, _, end := strings.Cut(rest, "\n'\n")
+	if !ok || !end {
+		return nil, fmt.Errorf("lint: %s has no table of its steps", gateScript)
+	}
+	var steps []gateStep
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) < 4 {
+			return nil, fmt.Errorf("lint: %s: the step %q isn't a name, seconds, a lane and what it does", gateScript, line)
+		}
+		n, err := strconv.Atoi(f[1])
+		if err != nil {
+			return nil, fmt.Errorf("lint: %s: %w", gateScript, err)
+		}
+		steps = append(steps, gateStep{f[0], n, f[2], strings.Join(f[3:], " ")})
+	}
+	return steps, nil
+}
+
+// gateSeconds adds up the steps, of two lanes beside each other the slower one.
+func gateSeconds(steps []gateStep) (sum int) {
+	lanes := map[string]int{}
+	for _, s := range append(slices.Clone(steps), gateStep{lane: "-"}) {
+		if s.lane != "-" {
+			lanes[s.lane] += s.seconds
+			continue
+		}
+		sum += max(lanes["a"], lanes["b"]) + s.seconds
+		clear(lanes)
+	}
+	return sum
+}
+
+// renderGate returns the table of the steps in Markdown. It ends with a newline.
+func renderGate(steps []gateStep) string {
+	var b strings.Builder
+	b.WriteString("| step | lane | seconds at most | runs |\n| --- | --- | --- | --- |\n")
+	for _, s := range steps {
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %s |\n", s.name, strings.Trim(s.lane, "-"), s.seconds, s.runs)
+	}
+	fmt.Fprintf(&b, "| together | | %d | |\n", gateSeconds(steps))
+	return b.String()
+}
+
+// checkGate holds the script against the tree: the gate ends in time, and what it lists is there.
+func checkGate(t *tree) []finding {
+	script, _ := t.text(gateScript)
+	steps, err := gateSteps(script)
+	if err != nil {
+		return []finding{{gateScript, 0, err.Error()}}
+	}
+	var fs []finding
+	if n := gateSeconds(steps); n > maxGateSeconds {
+		fs = append(fs, finding{gateScript, 0, fmt.Sprintf("the steps may take %d seconds, more than %d", n, maxGateSeconds)})
+	}
+	for _, s := range steps {
+		if !strings.Contains(script, "\nstep_"+s.name+"() {") {
+			fs = append(fs, finding{gateScript, 0, "has no function for the step " + s.name})
+		}
+	}
+	_, rest, _ := strings.Cut(script, "\nlongest=(")
+	longest, _, _ := strings.Cut(rest, ")")
+	for _, dir := range strings.Fields(longest) {
+		if !t.Paths[strings.TrimSuffix(strings.TrimPrefix(dir, "./"), "/...")] {
+			fs = append(fs, finding{gateScript, 0, "lists " + dir + " among the longest, which isn't there"})
+		}
+	}
+	return append(fs, checkJournalList(t)...)
+}
+
+// checkJournalList wants every test that the list names.
+func checkJournalList(t *tree) []finding {
+	list, ok := t.text(journalList)
+	if !ok {
+		return []finding{{journalList, 0, "is missing"}}
+	}
+	tests := testNames(t)
+	var fs []finding
+	line := 0
+	for text := range strings.Lines(list) {
+		line++
+		dir, name, _ := strings.Cut(strings.TrimSpace(text), " ")
+		if dir == "#" || dir == "" {
+			continue
+		}
+		dir = strings.TrimPrefix(dir, "./")
+		if !tests[folderName(dir)+"."+name] {
+			fs = append(fs, finding{journalList, line, "lists the test " + name + " of " + dir + ", which isn't there"})
+		}
+	}
+	return fs
+}
