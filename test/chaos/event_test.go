@@ -113,8 +113,11 @@ func (w *world) term() string {
 }
 
 // backend kills one of the server's processes: the server ends all others, and begins anew
-// with what is on its disk.
+// with what is on its disk. It has done so when it has another checkpointer; until it
+// notices the death, it answers as before.
 func (w *world) backend() string {
+	const checkpointer = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'"
+	before := w.node.SQL(w, checkpointer)
 	var pids []string
 	w.poll("a connection", func() (bool, error) {
 		pids = strings.Fields(w.node.SQL(w, "SELECT pid"+clientBackends))
@@ -125,14 +128,16 @@ func (w *world) backend() string {
 	if err != nil {
 		w.Fatal(err)
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+	switch err := syscall.Kill(pid, syscall.SIGKILL); err {
+	case nil:
+	case syscall.ESRCH:
+		return text + ", which had ended"
+	default:
 		w.Fatal(err)
 	}
 	w.poll("the server", func() (bool, error) {
-		if _, err := w.node.Node.SQL("SELECT 1"); err != nil {
-			return false, nil // it begins anew
-		}
-		return true, nil
+		now, err := w.node.Node.SQL(checkpointer)
+		return err == nil && now != "" && now != before, nil
 	})
 	return text
 }
