@@ -26,8 +26,8 @@ type ack struct {
 // that was acknowledged. The same when the recovery itself is cut off.
 func TestCrash(t *testing.T) {
 	points, cases := 0, allCrashCases()
-	second, least := testkit.Pick(1, 3, 16), testkit.Pick(150, 1000, 2000)
-	ran, step := 0, testkit.Pick(4, 1, 1)
+	second, least := testkit.Pick(1, 3, 16), testkit.Pick(60, 1000, 2000)
+	ran, step := 0, testkit.Pick(12, 1, 1)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			ran++
