@@ -61,14 +61,15 @@ func (s *farScript) line() (query string, rows bool) {
 // what is read ahead fails.
 func TestFarRandom(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
+	tests := []struct {
 		page  int
 		cache int64
 		mode  string
 	}{
-		{4096, 0, "delete"}, {4096, 256 << 10, "delete"}, {4096, 1, "delete"}, {512, 128 << 10, "delete"}, {16384, 1 << 20, "delete"},
-		{65536, 0, "delete"}, {4096, 512 << 10, "wal"}, {1024, 1, "wal"}, {8192, 512 << 10, "truncate"},
-	} {
+		{4096, 0, "delete"}, {4096, 256 << 10, "delete"}, {4096, 512 << 10, "wal"}, {4096, 1, "delete"}, {512, 128 << 10, "delete"},
+		{16384, 1 << 20, "delete"}, {65536, 0, "delete"}, {1024, 1, "wal"}, {8192, 512 << 10, "truncate"},
+	}
+	for _, tt := range tests[:testkit.Pick(3, len(tests), len(tests))] {
 		for seed := range testkit.Pick[uint64](1, 1, 2) {
 			t.Run(fmt.Sprintf("page %d, cache %d, %s, seed %d", tt.page, tt.cache, tt.mode, seed), func(t *testing.T) {
 				r := newFarRig(t)
