@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestActors: what it takes to open an actor doesn't grow with the number of actors. How much
@@ -130,7 +132,7 @@ func TestActorsTime(t *testing.T) {
 
 // BenchmarkActors makes 10,000 actors and reports what they take.
 func BenchmarkActors(b *testing.B) {
-	const actors = 10_000
+	actors := testkit.Pick(1000, 1000, 10_000)
 	for range b.N {
 		staged(b, site{on: enginePebble}, func(s *stand) {
 			p := newPopulation(s, "actors", calm)
