@@ -40,6 +40,16 @@ func (d *slowDisk) wait(done <-chan error) {
 	}
 }
 
+// await waits for a sync to begin.
+func await(t *testing.T, begun <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-begun:
+	case <-time.After(testkit.Patience(time.Second)):
+		t.Fatal("no sync has begun")
+	}
+}
+
 // until waits for what the log knows.
 func until(t *testing.T, l *Log, what string, is func() bool) {
 	t.Helper()
@@ -57,8 +67,8 @@ func until(t *testing.T, l *Log, what string, is func() bool) {
 	}
 }
 
-// TestPromise: who waits for a sync that another has asked for is promised its record when that sync is over
-// and not before, whatever is appended and written meanwhile; and learns of it if the sync fails.
+// TestPromise: a goroutine that waits for the sync of another one is promised its record when that sync is over
+// and not before, whatever is appended and written meanwhile, and gets its error.
 func TestPromise(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tt := range []struct {

@@ -386,7 +386,7 @@ func TestCrowdNoticed(t *testing.T) {
 	for range 2 {
 		go func() { done <- l.Sync(n) }()
 	}
-	<-begun
+	await(t, begun)
 	for waits := false; !waits; {
 		l.mu.Lock()
 		waits = l.atWork.done != nil
@@ -472,7 +472,7 @@ func TestLateRecord(t *testing.T) {
 	first, second := s.add(l, 10), uint64(0)
 	done := make(chan error, 2)
 	go func() { done <- l.Sync(first) }()
-	<-begun
+	await(t, begun)
 	second = s.add(l, 10)
 	late := make(chan error, 1)
 	go func() { late <- l.Sync(second) }()
