@@ -11,8 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
-// An acrossNetwork engine says that its reads cross a network, so that what a handle knows is kept for who opens the
-// actor next.
+// An acrossNetwork engine says that its reads cross a network. The store then keeps what a handle knows for the next
+// handle of the actor.
 type acrossNetwork struct{ kv.Engine }
 
 func (r acrossNetwork) Limits() kv.Limits {
