@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 )
 
@@ -58,7 +59,7 @@ func TestCrowd(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	timeout := time.After(time.Minute)
+	timeout := time.After(testkit.Patience(time.Second))
 	for i := range planned.Load() {
 		select {
 		case <-rung:

@@ -177,7 +177,7 @@ func TestKill(t *testing.T) {
 // hearAll returns what an ear has heard, when it is as much as it is to be.
 func hearAll(t *testing.T, h *Host, i, n int) (heard []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second))
 	defer cancel()
 	for n > 0 && len(heard) < n {
 		var err error

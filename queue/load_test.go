@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -200,7 +201,7 @@ func TestDamagedLater(t *testing.T) {
 	waits, err := r.q.Expect(1)
 	must(t, err)
 	wantIDs(t, "received", ids(r.try(ReceiveOptions{Count: 9})), 3)
-	soon, cancel := context.WithTimeout(ctx, time.Minute)
+	soon, cancel := context.WithTimeout(ctx, testkit.Patience(time.Second))
 	defer cancel()
 	_, err = waits.Wait(soon)
 	wantErr(t, "nobody can answer", err, ErrNoAnswer)

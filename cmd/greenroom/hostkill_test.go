@@ -109,7 +109,7 @@ func TestHostKill(t *testing.T) {
 // hostLoad has clients work until there are enough answers, and then kills the host under
 // them.
 func hostLoad(t *testing.T, p *hostProcess, l *hostLedger, talkers []*talker) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(10*time.Second))
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range hostCounters * hostWriters {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // hostArgs gives a child process the arguments of the program, as JSON.
@@ -213,7 +215,7 @@ func (s *hostSocket) roundTrip(ctx context.Context, m hostMessage, want string) 
 
 // soonContext is one for what takes no time unless something is wrong.
 func soonContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -179,7 +179,7 @@ func wantEnd(t *testing.T, folder string) {
 // it is killed.
 func finished(t *testing.T, folder string, lines int) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // else it would be waited for in vain
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(time.Second)) // else it would be waited for in vain
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), folderEnv+"="+folder)

@@ -110,7 +110,7 @@ func newBrowser(t *testing.T) *browser {
 		}
 		t.Skipf("there is no Chromium (Debian's package chromium): %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(20*time.Second))
 	cmd := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-background-timer-throttling",
 		"--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",

@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -78,7 +79,7 @@ func (h *house) close() {
 			}
 		}(g.ws)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(time.Second))
 	defer cancel()
 	must(h, h.front.Shutdown(ctx))
 	h.server.Close()

@@ -19,12 +19,13 @@ import (
 
 	"github.com/greenroomdb/greenroom/host/engine"
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+var patience = testkit.Patience(2 * time.Second)
 
 func must(t testing.TB, err error) {
 	t.Helper()

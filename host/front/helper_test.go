@@ -17,6 +17,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/host"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -87,7 +88,7 @@ func (r *rig) close() {
 		return
 	}
 	r.closed = true
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(time.Second))
 	defer cancel()
 	must(r, r.front.Shutdown(ctx))
 	r.server.Close()

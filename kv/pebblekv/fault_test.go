@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -24,7 +25,7 @@ var ctx = context.Background()
 var tiny = &Options{MemtableBytes: 64 << 10, CacheBytes: 1 << 20}
 
 // patience is how long a test waits before it calls something hung.
-const patience = time.Minute
+var patience = testkit.Patience(time.Second)
 
 // within fails the test when fn hangs.
 func within(t testing.TB, what string, fn func()) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -112,7 +113,7 @@ func TestStalledSending(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- send() }()
 			p.Await()
-			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			ctx, cancel := context.WithTimeout(ctx, testkit.Patience(time.Second))
 			defer cancel()
 			if err := txs[1].Update(ctx, add); err != nil {
 				t.Error(err)
