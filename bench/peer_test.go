@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
@@ -72,31 +71,4 @@ func TestPeerMisbehaves(t *testing.T) {
 	}
 }
 
-// programs is the folder of the programs that the tests of this process build.
-var programs struct {
-	once sync.Once
-	dir  string // "" as long as no test has asked for it
-	err  error
-}
-
-// sharedBin returns the folder, in which a program is built once.
-func sharedBin(t *testing.T) string {
-	t.Helper()
-	programs.once.Do(func() { programs.dir, programs.err = os.MkdirTemp("", "greenroom-bench") })
-	if programs.err != nil {
-		t.Fatal(programs.err)
-	}
-	return programs.dir
-}
-
-// TestMain removes the folder in the end.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if programs.dir != "" {
-		if err := os.RemoveAll(programs.dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -27,7 +28,7 @@ func TestLines(t *testing.T) {
 			all = append(all, l)
 		}
 	}
-	bin := sharedBin(t)
+	bin := testkit.SharedDir(t)
 	for _, l := range all {
 		t.Run(l.title(), func(t *testing.T) {
 			r := measured(t, l, site{bin: bin, on: engineMem, sizes: tinySizes()}, onePass(2))

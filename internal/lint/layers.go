@@ -26,7 +26,7 @@ var layers = []layer{
 	{0, []string{"internal/bare"}, "the BARE codec and its versioned envelope. Standard library only"},
 	{0, []string{"internal/errkind"}, "the kinds of errors that a caller branches on. Standard library only"},
 	{0, []string{"metrics"}, "how packages say how often something happens and how long it takes. Standard library only"},
-	{0, []string{"internal/testkit"}, "which form of a suite a test run asks for. Standard library only"},
+	{0, []string{"internal/testkit"}, "what the tests of all packages share: the form of a suite, patience, a folder. Standard library only"},
 	{0, []string{"internal/pglocal"}, "starts PostgreSQL servers on this machine. Standard library only"},
 	{1, []string{"internal/pgtest"}, "gives such servers to tests, which alone import it"},
 	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},

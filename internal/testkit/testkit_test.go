@@ -1,0 +1,56 @@
+package testkit_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// TestPick: the variable asks for the long form, and -short or the race detector for the short one, whatever it says.
+func TestPick(t *testing.T) {
+	for _, tt := range []struct{ variable, want string }{{"", "quick"}, {"1", "long"}} {
+		t.Setenv(testkit.LongVariable, tt.variable)
+		if testing.Short() || testkit.Race {
+			tt.want = "short"
+		}
+		if got := testkit.Pick("short", "quick", "long"); got != tt.want {
+			t.Errorf("%s=%q: %s, want %s", testkit.LongVariable, tt.variable, got, tt.want)
+		}
+		if testkit.Long() != (tt.want == "long") || testkit.Short() != (tt.want == "short") {
+			t.Errorf("%s=%q: long %v, short %v, want %s", testkit.LongVariable, tt.variable, testkit.Long(), testkit.Short(), tt.want)
+		}
+	}
+}
+
+func TestOnlyLong(t *testing.T) {
+	t.Setenv(testkit.LongVariable, "")
+	ran := true
+	t.Run("it is skipped", func(t *testing.T) {
+		defer func() { ran = !t.Skipped() }()
+		testkit.OnlyLong(t, "it takes a year")
+	})
+	if ran {
+		t.Error("a test of the long form runs in another one")
+	}
+}
+
+func TestPatience(t *testing.T) {
+	if short, long := testkit.Patience(time.Millisecond), testkit.Patience(time.Hour); short < time.Minute || long < 10*time.Hour {
+		t.Errorf("%v and %v", short, long)
+	}
+}
+
+func TestSharedDir(t *testing.T) {
+	dir := testkit.SharedDir(t)
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := testkit.SharedDir(t); again != dir || !info.IsDir() || info.Mode().Perm()&0o055 != 0o055 {
+		t.Errorf("%s and %s, %v", dir, again, info.Mode())
+	}
+}
