@@ -14,7 +14,7 @@ import (
 // keeps of every key what open snapshots see, and the newest value. A snapshot that is
 // taken after that, and before the batch is visible, is of the state before the batch,
 // whose values the flush leaves out: it shows older ones. So does an iterator or a Get
-// that finds the flush done and the batch not visible yet. See docs/upstream/largebatch.
+// that finds the flush done and the batch not visible yet. See docs/upstream/large-batch.md.
 //
 // So a snapshot is taken before such a batch, which the flush then knows of, and whoever
 // reads while it is being applied reads that, without waiting.
