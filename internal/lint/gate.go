@@ -21,11 +21,11 @@ type gateStep struct {
 	runs    string // what it does
 }
 
-// gateSteps reads the table in the script: the lines between gate=' and '.
+// gateSteps reads the table in the script: the lines between gate=' and the next quotation mark, which begins a line.
 func gateSteps(script string) ([]gateStep, error) {
 	_, rest, ok := strings.Cut(script, "\ngate='\n")
-	table, _, end := strings.Cut(rest, "\n'\n")
-	if !ok || !end {
+	table, _, _ := strings.Cut(rest, "'")
+	if !ok || !strings.HasSuffix(table, "\n") {
 		return nil, fmt.Errorf("lint: %s has no table of its steps", gateScript)
 	}
 	var steps []gateStep

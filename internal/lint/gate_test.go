@@ -12,7 +12,7 @@ func TestGateSteps(t *testing.T) {
 	if n := gateSeconds(steps); len(steps) != 6 || n != 10+40+7+3 {
 		t.Errorf("%v take %d seconds", steps, n)
 	}
-	for _, script := range []string{"", "\ngate='\none\n'\n", "\ngate='\none x - y\n'\n", "\ngate='\none 1 - x"} {
+	for _, script := range []string{"", "\ngate='\none\n'\n", "\ngate='\none x - y\n'\n", "\ngate='\none 1 - x", "\ngate='\none 1 - one's own\n'\n"} {
 		if _, err := gateSteps(script); err == nil {
 			t.Errorf("%q has steps", script)
 		}
