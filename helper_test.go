@@ -103,7 +103,7 @@ func (r *rig) open(t testing.TB) {
 	}
 	var err error
 	if r.actor, err = r.store.Actor(ctx, "shop", &greenroom.ActorOptions{
-		DB:     &greenroom.DBOptions{Pragmas: []string{"foreign_keys=ON"}},
+		DB:     &greenroom.DBOptions{Pragmas: []string{"foreign_keys=ON", "cache_size=20"}, TxMemory: 1 << 20},
 		Traces: &greenroom.TracesOptions{ChunkAge: time.Hour}, // by itself nothing is written
 	}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -108,6 +109,7 @@ func TestZeroFirstByte(t *testing.T) {
 					t.Errorf("%d rows of the commit", n)
 				}
 				intact(t, db)
+				opts.MayWrite = func(context.Context) error { return errors.New("refused") } // what is rolled back isn't asked for
 				fork, err := Open(t.Context(), actor, opts)
 				if err != nil {
 					t.Fatal(err)

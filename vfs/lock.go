@@ -36,7 +36,10 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if h.staged != nil && h.staged.over && (level > sqlitevfs.LOCK_SHARED || h.wantWrite) {
 		return h.sqliteError(ErrTxOver, sqlite3.IOERR_LOCK) // it would land by itself
 	}
-	if level > sqlitevfs.LOCK_SHARED || h.wantWrite {
+	// From SHARED straight to EXCLUSIVE, SQLite rolls back a journal, which is no write of the caller's: the first
+	// connection does it, within an update of the actor too.
+	rollback := level == sqlitevfs.LOCK_EXCLUSIVE && h.level == sqlitevfs.LOCK_SHARED && !h.logged
+	if (level > sqlitevfs.LOCK_SHARED || h.wantWrite) && !rollback {
 		if err := h.mayWrite(); err != nil {
 			return h.sqliteError(err, sqlite3.IOERR_LOCK)
 		}

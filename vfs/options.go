@@ -51,10 +51,11 @@ type Options struct {
 	// megabyte. 0 means 8.
 	MaxConns int
 	// MayWrite, unless it is nil, is called when a connection is about to become the
-	// writer, or to wait for that, but for BeginUpdate; an error of it makes that fail. It
-	// is called by the goroutine that executes the statement, with the statement's context.
-	// In WAL mode SQLite takes its lock unseen, so there it is called when a pool begins a
-	// transaction that isn't read-only, and when a transaction comes to write to the log.
+	// writer, or to wait for that, but for BeginUpdate and for rolling back what a crash
+	// left; an error of it makes that fail. It is called by the goroutine that executes
+	// the statement, with the statement's context. In WAL mode SQLite takes its lock
+	// unseen, so there it is called when a pool begins a transaction that isn't
+	// read-only, and when a transaction comes to write to the log.
 	MayWrite func(ctx context.Context) error
 	// Pragmas are run on every new connection of a pool, as "foreign_keys=ON".
 	Pragmas []string
