@@ -220,6 +220,9 @@ func (a *Actor) SQL() *sql.DB {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.closed {
+		return closedPool() // one for each actor would be left open
+	}
 	if a.refused == nil {
 		a.refused = sql.OpenDB(refusal{func(ctx context.Context) error {
 			_, err := a.database(ctx)
@@ -278,3 +281,8 @@ type refusal struct{ why func(context.Context) error }
 func (r refusal) Connect(ctx context.Context) (driver.Conn, error) { return nil, r.why(ctx) }
 func (r refusal) Driver() driver.Driver                            { return r }
 func (r refusal) Open(string) (driver.Conn, error)                 { return r.Connect(context.Background()) }
+
+// closedPool returns the pool of every actor that is closed.
+var closedPool = sync.OnceValue(func() *sql.DB {
+	return sql.OpenDB(refusal{func(context.Context) error { return ErrClosed }})
+})
