@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -326,6 +327,32 @@ func TestSockets(t *testing.T) {
 	}
 	if code, reason := closed(t, r.dial("/gateway/none/connect", "rivet")); code != websocket.StatusInternalError || reason != "actor.not_found" {
 		t.Errorf("%d %s", code, reason)
+	}
+}
+
+// TestSocketsClosed: however a client's WebSocket ends, the engine closes its connection.
+func TestSocketsClosed(t *testing.T) {
+	r := newRig(t, engine.Options{MaxBody: 1000})
+	p := r.connect("default", "k")
+	id := r.actor("counter", "a")
+	p.started(id)
+	http.DefaultClient.CloseIdleConnections()
+	eventually(t, "only the runner's connection is open", func() bool { return r.open.Load() == 1 })
+	for name, end := range map[string]func(ws *websocket.Conn, id rp.TunnelID){
+		"vanishes": func(ws *websocket.Conn, _ rp.TunnelID) { must(t, ws.CloseNow()) },
+		"says so":  func(ws *websocket.Conn, _ rp.TunnelID) { must(t, ws.Close(websocket.StatusNormalClosure, "")) },
+		"sends too much": func(ws *websocket.Conn, _ rp.TunnelID) {
+			must(t, ws.Write(t.Context(), websocket.MessageText, make([]byte, 1001)))
+		},
+		"is told to go": func(ws *websocket.Conn, id rp.TunnelID) { p.toClient(id, rp.ActorClose{}); closed(t, ws) },
+	} {
+		ws := r.dial("/gateway/"+id+"/websocket/x", "rivet")
+		open := toActor[rp.SocketOpen](p)
+		if n := r.open.Load(); n != 2 {
+			t.Errorf("%d connections are open, not 2", n)
+		}
+		end(ws, open.ID.Tunnel)
+		eventually(t, "the connection of a client that "+name+" is closed", func() bool { return r.open.Load() == 1 })
 	}
 }
 

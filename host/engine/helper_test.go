@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,13 +44,40 @@ type rig struct {
 	engine *engine.Engine
 	server *httptest.Server
 	url    string
+	open   atomic.Int64 // connections that the server has not closed
+}
+
+// A countedListener counts the connections that are accepted and not closed yet.
+type countedListener struct {
+	net.Listener
+	open *atomic.Int64
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &countedConn{Conn: c, open: l.open}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
 }
 
 func newRig(t testing.TB, opts engine.Options) *rig {
 	t.Helper()
 	r := &rig{TB: t, kv: memkv.New(), opts: opts}
 	r.opts.Logger = slog.New(slog.DiscardHandler)
-	r.open()
+	r.start()
 	t.Cleanup(func() {
 		r.close()
 		must(t, r.kv.Close())
@@ -56,12 +85,14 @@ func newRig(t testing.TB, opts engine.Options) *rig {
 	return r
 }
 
-func (r *rig) open() {
+func (r *rig) start() {
 	r.Helper()
 	var err error
 	r.engine, err = engine.Open(r.Context(), r.kv, &r.opts)
 	must(r, err)
-	r.server = httptest.NewServer(r.engine)
+	r.server = httptest.NewUnstartedServer(r.engine)
+	r.server.Listener = countedListener{r.server.Listener, &r.open}
+	r.server.Start()
 	r.url = r.server.URL
 }
 
@@ -76,7 +107,7 @@ func (r *rig) close() {
 func (r *rig) reopen() {
 	r.Helper()
 	r.close()
-	r.open()
+	r.start()
 }
 
 // call sends a request and returns the answer.
@@ -208,15 +239,17 @@ func (p *program) listen() {
 			return
 		}
 		p.mu.Lock()
-		p.heard = append(p.heard, m)
 		hold := p.hold
+		p.mu.Unlock()
+		if !hold {
+			p.answer(m) // before the test hears of it: what the test says comes behind that
+		}
+		p.mu.Lock()
+		p.heard = append(p.heard, m)
 		p.mu.Unlock()
 		select {
 		case p.more <- struct{}{}:
 		default:
-		}
-		if !hold {
-			p.answer(m)
 		}
 	}
 }

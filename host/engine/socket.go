@@ -56,9 +56,12 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	t, err := s.connect(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
 	if err != nil {
 		s.close(websocket.StatusInternalError, gateway.CloseReason(err))
-		return
+	} else {
+		s.serve(ctx, t, in)
 	}
-	s.serve(ctx, t, in)
+	for range in.messages { // until the client has heard of its end
+	}
+	_ = ws.CloseNow() // reading has failed: that alone leaves the connection open
 }
 
 // An incoming reads what a client sends, one message ahead.
@@ -158,8 +161,6 @@ func (s *socket) serve(ctx context.Context, t *tunnel, in *incoming) {
 	}
 	for m := range in.messages {
 		if !s.pass(ctx, t, m) {
-			for range in.messages { // until the client has heard of its end
-			}
 			return
 		}
 	}
