@@ -103,7 +103,7 @@ func (a *Actor) Drop(ctx context.Context) (err error) {
 
 // failure turns an error of the engine's Commit into ours; applied tells whether
 // the commit was applied before it failed.
-func (f *flight) failure(ctx context.Context, err error, applied bool) error {
+func (f *flight) failure(err error, applied bool) error {
 	a := f.a
 	switch {
 	case applied:
@@ -112,13 +112,10 @@ func (f *flight) failure(ctx context.Context, err error, applied bool) error {
 		return a.fail(ErrPoisoned, errLost(err))
 	case errors.Is(err, kv.ErrConflict):
 		return a.fail(ErrFenced, err)
-	case errors.Is(err, kv.ErrIncarnation):
-		return fmt.Errorf("actorstore: commit: %w", err)
 	case errors.Is(err, kv.ErrTooLarge):
 		return fmt.Errorf("actorstore: commit: %w: %w", batch.ErrTooLarge, err)
-	case ours(ctx, err):
-		// The engine promises that nothing was applied. If it breaks that promise
-		// the next commit finds another head, and is fenced.
+	case errors.Is(err, kv.ErrNotApplied):
+		// If the engine breaks this promise the next commit finds another head, and is fenced.
 		return fmt.Errorf("actorstore: commit: %w", err)
 	}
 	return f.doubt(err)

@@ -255,7 +255,7 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	}
 	f.calling = false
 	if err != nil {
-		err = f.failure(ctx, err, applied)
+		err = f.failure(err, applied)
 		// Only now: who waits to know what it has read, or which commit a snapshot has,
 		// must not believe that nothing landed when nobody knows.
 		if !applied {

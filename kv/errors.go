@@ -23,6 +23,9 @@ var (
 	// ErrInvalid: a Commit holds an Op that makes no sense, such as an OpSet of the
 	// empty key or an OpClearRange without an end; nothing was applied.
 	ErrInvalid = errors.New("kv: invalid commit")
+	// ErrNotApplied: nothing of a Commit was applied. It is the kind of every error of a Commit, whatever its reason, but
+	// for ErrUnknownOutcome and ErrPoisoned: the caller may go on.
+	ErrNotApplied = errors.New("kv: nothing was applied")
 	// ErrUnknownOutcome: it is not known whether a Commit applied.
 	ErrUnknownOutcome = errkind.New("kv: outcome of the commit is unknown", errkind.ErrUnknownOutcome)
 	// ErrPoisoned: an earlier failure left the engine in doubt about its own
@@ -75,8 +78,8 @@ var (
 	ErrTxTooLarge = fmt.Errorf("%w: transaction", ErrTooLarge)
 )
 
-// errNotApplied: the outcome of a commit was unknown, and was found out.
-var errNotApplied = errors.New("kv: connection lost before the transaction was applied")
+// errLost: the outcome of a commit was unknown, and was found out.
+var errLost = errors.New("kv: connection lost before the transaction was applied")
 
 // Retryable reports whether err says that a transaction was not applied, and might be
 // when it is run again from its beginning: ErrConflict, ErrTooOld, and an outcome that
@@ -84,8 +87,24 @@ var errNotApplied = errors.New("kv: connection lost before the transaction was a
 // stays unknown isn't: it may have been applied.
 func Retryable(err error) bool {
 	return !errors.Is(err, ErrUnknownOutcome) &&
-		(errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) || errors.Is(err, errNotApplied))
+		(errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) || errors.Is(err, errLost))
 }
+
+// NotApplied returns the error of a Commit as one of the kind ErrNotApplied, with the same text; as it is if it is nil, or
+// ErrUnknownOutcome or ErrPoisoned, which leave it open what was applied. Engines return their errors by it.
+func NotApplied(err error) error {
+	if err == nil || errors.Is(err, ErrUnknownOutcome) || errors.Is(err, ErrPoisoned) {
+		return err
+	}
+	return notApplied{err}
+}
+
+type notApplied struct{ error }
+
+func (n notApplied) Unwrap() error { return n.error }
+
+// Is reports whether target is ErrNotApplied.
+func (n notApplied) Is(target error) bool { return target == ErrNotApplied }
 
 // A FormatError says which version of a format was found. It wraps
 // ErrNewerFormat. Engines return it for their files, and the packages above for

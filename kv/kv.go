@@ -24,7 +24,7 @@ import (
 // range clears them, and an operation on such a key is ErrInvalid.
 //
 // Errors that every engine reports with these sentinels (errors.Is):
-// ErrNotFound, ErrConflict, ErrIncarnation, ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrPoisoned,
+// ErrNotFound, ErrConflict, ErrIncarnation, ErrTooLarge, ErrInvalid, ErrNotApplied, ErrUnknownOutcome, ErrPoisoned,
 // ErrClosed, ErrCorrupt, and on opening ErrStoreInUse, ErrNotAStore and
 // ErrNewerFormat.
 type Engine interface {
@@ -42,9 +42,10 @@ type Engine interface {
 	// When a check does not hold the error wraps ErrConflict and nothing is
 	// applied. When c is larger than Limits allow it wraps ErrTooLarge and
 	// nothing is applied. When it can't be known whether c applied, it wraps
-	// ErrUnknownOutcome; Outcome may tell later. Any other error means that
-	// nothing was applied, except that a commit which was applied and then
-	// couldn't be made durable returns ErrPoisoned, as does every later call.
+	// ErrUnknownOutcome; Outcome may tell later. A commit that was applied and then
+	// couldn't be made durable returns ErrPoisoned, as does every later call. Any
+	// other error is ErrNotApplied too (NotApplied makes it so): the engine, and what
+	// it has, are as before.
 	//
 	// What is stored is what the commits leave, those of transactions among them,
 	// done one after the other in some order. For that, one thing is asked of

@@ -178,7 +178,7 @@ func (tx *Tx) resolve(ctx context.Context, id CommitID, cause error) error {
 	case o == OutcomeApplied:
 		return nil
 	case o == OutcomeNotApplied:
-		return fmt.Errorf("kv: commit: %w", errNotApplied)
+		return fmt.Errorf("kv: commit: %w", errLost)
 	}
 	return fmt.Errorf("kv: commit: %w", cause)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -17,6 +18,9 @@ var errInjected = errors.New("injected fault")
 
 // errLost is what an engine says that lost its connection during a commit.
 var errLost = fmt.Errorf("%w: %w", kv.ErrUnknownOutcome, errInjected)
+
+// errRefused is what an engine says that has no room for a commit.
+var errRefused = kv.NotApplied(errInjected)
 
 // A faultKind is one way in which an operation of the engine fails.
 type faultKind struct {
@@ -37,6 +41,8 @@ var faultKinds = []faultKind{
 	{"entry", faultkv.BeforeEntry, errInjected, false, 0},
 	{"snapshot", faultkv.BeforeSnapshot, errInjected, false, 0},
 	{"commit", faultkv.BeforeCommit, errInjected, false, 0},
+	{"refused", faultkv.BeforeCommit, errRefused, false, 0},
+	{"all refused", faultkv.BeforeCommit, errRefused, false, faultkv.Forever},
 	{"commit in doubt", faultkv.BeforeCommit, errLost, true, 0},
 	{"lost acknowledgement", faultkv.AfterApply, errLost, false, 0},
 	{"lost acknowledgement, plain", faultkv.AfterApply, errInjected, true, 0},
@@ -70,8 +76,11 @@ func TestFault(t *testing.T) {
 					return
 				}
 				step := 1
-				if kind.reads() {
+				switch {
+				case kind.reads():
 					step = testkit.Pick(37, 37, 11)
+				case kind.times == faultkv.Forever:
+					step = testkit.Pick(3, 3, 1)
 				}
 				for nth := 1; c.fault(t, kind, nth); nth += step {
 					total++
@@ -133,7 +142,15 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	if !hit && failure != nil {
 		t.Errorf("%s: %v, without a fault", where, failure)
 	}
-	if healthy(t, db) {
+	fault.Remove()
+	if part := (*batch.OrderedError)(nil); !healthy(t, db) {
+		if kind.err == errRefused && !errors.As(db.Cause(), &part) && !errors.Is(db.Cause(), errIndexAhead) {
+			t.Errorf("%s: %v leaves the database in doubt, though nothing was applied", where, failure)
+		}
+		if _, err := tryContent(t.Context(), db); err == nil {
+			t.Errorf("%s: the database answers in doubt", where)
+		}
+	} else {
 		// Nothing is in doubt: what failed has changed nothing, and the next one works.
 		turnBack(t, db)
 		if got := contentOf(t, db); got != states[len(states)-1] {
@@ -141,8 +158,6 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 		}
 		exec(t, db, "create table if not exists after_crash(a)")
 		intact(t, db)
-	} else if _, err := tryContent(t.Context(), db); err == nil {
-		t.Errorf("%s: the database answers in doubt", where)
 	}
 	if err := errors.Join(db.Close(), r.actor.Close(), r.store.Close()); err != nil {
 		t.Errorf("%s: closing: %v", where, err)

@@ -314,7 +314,12 @@ func (h *handle) CommitPhaseTwo() error {
 		}
 	}
 	if err := h.landRest(); err != nil {
-		return h.sqliteError(err, sqlite3.IOERR_WRITE)
+		if !h.ended || db.healthy() != nil {
+			return h.sqliteError(err, sqlite3.IOERR_WRITE)
+		}
+		// The transaction has landed. What was refused is a truncation behind it: the file stays as long as it is, which its
+		// header allows, until a later one.
+		db.main.revert()
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()

@@ -1,6 +1,9 @@
 package vfs
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 )
@@ -73,6 +76,9 @@ func (h *handle) syncLogged() error {
 	})
 }
 
+// errIndexAhead is why a database fails whose log lacks the end of a commit that SQLite's index of it has.
+var errIndexAhead = errors.New("vfs: the end of a commit in WAL mode was not stored")
+
 // commitLogged follows every commit. It stores what the commit has left in memory: the
 // checksums that SQLite writes anew when it has overwritten a frame. They need no room,
 // so a failure is one that nobody can undo.
@@ -87,6 +93,7 @@ func (h *handle) commitLogged() error {
 	err := db.healthy()
 	if err == nil {
 		if err = db.storeLog(h.ctx, h.synchronous() >= syncFull); err != nil {
+			err = fmt.Errorf("%w: %w", errIndexAhead, err)
 			db.fail(err)
 		}
 	}

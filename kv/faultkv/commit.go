@@ -2,6 +2,7 @@ package faultkv
 
 import (
 	"context"
+	"errors"
 
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -13,6 +14,9 @@ func (e *Engine) Commit(ctx context.Context, c *kv.Commit) error {
 		return e.below.Commit(ctx, c)
 	}
 	if err := e.at(ctx, Op{Point: BeforeCommit, Commit: c}); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = kv.NotApplied(err) // it was waited for, in vain
+		}
 		return err
 	}
 	// The last look before the commit goes out: it may have been paused for long.

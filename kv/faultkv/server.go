@@ -99,7 +99,7 @@ func (s *Server) commit(ctx context.Context, c *kv.Commit) error {
 	defer s.mu.Unlock()
 	if c.In != 0 && c.In != s.Incarnation() {
 		s.outcomes.Record(c.ID, kv.OutcomeNotApplied)
-		return kv.ErrIncarnation
+		return kv.NotApplied(kv.ErrIncarnation)
 	}
 	below := *c
 	below.In, below.OnApply = 0, nil

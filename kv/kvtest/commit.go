@@ -79,7 +79,7 @@ func testInvalidOps(t *testing.T, open Opener) {
 	} {
 		called := false
 		err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("x", "1"), op}, OnApply: func() { called = true }})
-		wantErr(t, name, err, kv.ErrInvalid)
+		wantRefused(t, name, err, kv.ErrInvalid)
 		if called {
 			t.Errorf("%s: OnApply was called", name)
 		}
@@ -123,7 +123,7 @@ func testChecks(t *testing.T, open Opener) {
 				wantScan(t, eng, kv.Range{}, "b=new x=1")
 				return
 			}
-			wantErr(t, "Commit", err, kv.ErrConflict)
+			wantRefused(t, "Commit", err, kv.ErrConflict)
 			wantScan(t, eng, kv.Range{}, "a=A b=B")
 		})
 	}
@@ -160,7 +160,7 @@ func testOnApply(t *testing.T, open Opener) {
 	}
 	never := func() { t.Error("OnApply was called for a commit that did not apply") }
 	err := eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{is("a", "x")}, OnApply: never})
-	wantErr(t, "Commit with a failing check", err, kv.ErrConflict)
+	wantRefused(t, "Commit with a failing check", err, kv.ErrConflict)
 	calls := 0
 	if err := eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{absent("a")}, OnApply: func() { calls++ }}); err != nil || calls != 1 {
 		t.Errorf("a commit without operations: %d calls of OnApply, %v", calls, err)
@@ -188,7 +188,7 @@ func testOutcome(t *testing.T, open Opener) {
 		c := &kv.Commit{ID: id(n), Durability: kv.Applied, Ops: []kv.Op{set("a", fmt.Sprint(n))}}
 		if n%5 == 0 {
 			c.Checks = []kv.Check{absent("a")}
-			wantErr(t, "Commit with a failing check", eng.Commit(ctx, c), kv.ErrConflict)
+			wantRefused(t, "Commit with a failing check", eng.Commit(ctx, c), kv.ErrConflict)
 		} else {
 			c.OnApply = func() { want(c.ID, applied) }
 			if err := eng.Commit(ctx, c); err != nil {
@@ -216,7 +216,7 @@ func testIncarnation(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	c := kv.Commit{ID: kv.CommitID{1}, Ops: []kv.Op{set("a", "2")}, In: in + 1, OnApply: func() { t.Error("OnApply was called") }}
-	wantErr(t, "in another incarnation", eng.Commit(ctx, &c), kv.ErrIncarnation)
+	wantRefused(t, "in another incarnation", eng.Commit(ctx, &c), kv.ErrIncarnation)
 	if o, err := eng.Outcome(ctx, c.ID); err != nil || o != kv.OutcomeNotApplied {
 		t.Errorf("its outcome is %v, %v", o, err)
 	}
@@ -231,7 +231,7 @@ func testLimits(t *testing.T, open Opener) {
 		t.Helper()
 		never := func() { t.Errorf("%s: OnApply was called", what) }
 		err := eng.Commit(ctx, &kv.Commit{Ops: append([]kv.Op{set("a", "1")}, ops...), OnApply: never})
-		wantErr(t, what, err, kv.ErrTooLarge)
+		wantRefused(t, what, err, kv.ErrTooLarge)
 	}
 	if lim.Key > 0 {
 		key := make([]byte, lim.Key+1)

@@ -182,6 +182,13 @@ func wantErr(t testing.TB, what string, err, want error) {
 	}
 }
 
+// wantRefused is wantErr of a commit of which nothing was applied, which its error says too.
+func wantRefused(t testing.TB, what string, err, want error) {
+	t.Helper()
+	wantErr(t, what, err, want)
+	wantErr(t, what, err, kv.ErrNotApplied)
+}
+
 // scanErr returns the error that a scan ends with, and how many entries it
 // yielded before. An entry that comes with an error fails the test.
 func scanErr(t testing.TB, r kv.Reader, c context.Context, rng kv.Range) (n int, last error) {

@@ -116,7 +116,7 @@ func testContext(t *testing.T, open Opener) {
 	}
 	never := func() { t.Error("OnApply was called for a cancelled commit") }
 	err = eng.Commit(gone, &kv.Commit{Ops: []kv.Op{set("new", "x")}, OnApply: never})
-	wantErr(t, "Commit", err, context.Canceled)
+	wantRefused(t, "Commit", err, context.Canceled)
 	wantGet(t, eng, "new", "-")
 	_, err = eng.Snapshot(gone)
 	wantErr(t, "Snapshot", err, context.Canceled)
@@ -148,7 +148,7 @@ func testClosed(t *testing.T, open Opener) {
 	_, err = eng.Snapshot(ctx)
 	wantErr(t, "Snapshot", err, kv.ErrClosed)
 	never := func() { t.Error("OnApply was called on a closed engine") }
-	wantErr(t, "Commit", eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}, OnApply: never}), kv.ErrClosed)
+	wantRefused(t, "Commit", eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}, OnApply: never}), kv.ErrClosed)
 	wantErr(t, "Sync", eng.Sync(ctx, eng.Incarnation()), kv.ErrClosed)
 	_, err = eng.Outcome(ctx, kv.CommitID{1})
 	wantErr(t, "Outcome", err, kv.ErrClosed)

@@ -174,14 +174,14 @@ func (db *engine) freeze() (*btree.BTreeG[kv.Entry], error) {
 // Commit applies c; every Durability is reached at once. See kv.Engine.
 func (db *engine) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := db.check(ctx); err != nil {
-		return err
+		return kv.NotApplied(err)
 	}
 	if err := validate(c.Ops); err != nil {
-		return err
+		return kv.NotApplied(err)
 	}
 	if err := db.apply(c); err != nil {
 		db.outcomes.Record(c.ID, kv.OutcomeNotApplied)
-		return err
+		return kv.NotApplied(err)
 	}
 	if c.OnApply != nil {
 		c.OnApply()

@@ -17,11 +17,11 @@ import (
 // OnApply must not close the DB.
 func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := d.begin(ctx); err != nil {
-		return err
+		return kv.NotApplied(err)
 	}
 	defer d.life.leave()
 	if d.readOnly {
-		return errReadOnly
+		return kv.NotApplied(errReadOnly)
 	}
 	b, number, err := d.run(ctx, c)
 	if bad := d.fault.get(); bad != nil {
@@ -29,7 +29,7 @@ func (d *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	}
 	if err != nil {
 		d.outcomes.Record(c.ID, kv.OutcomeNotApplied)
-		return err
+		return kv.NotApplied(err)
 	}
 	return d.finish(c, b, number)
 }

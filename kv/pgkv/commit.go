@@ -22,12 +22,12 @@ import (
 // kv.ErrUnknownOutcome.
 func (db *DB) Commit(ctx context.Context, c *kv.Commit) error {
 	if err := db.begin(ctx); err != nil {
-		return err
+		return kv.NotApplied(err)
 	}
 	err := db.commit(ctx, c)
 	db.life.leave()
 	if err != nil {
-		return wrap("commit", err)
+		return kv.NotApplied(wrap("commit", err))
 	}
 	db.watches.commit(c.Ops)
 	// No connection is held any more: what it does may commit.
