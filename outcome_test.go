@@ -51,22 +51,50 @@ func TestUpdateOutcome(t *testing.T) {
 	}
 }
 
-// TestUpdateNoSpace: an engine that has no room refuses a transaction and nothing else: what is there can be read
-// meanwhile, and once there is room the same handle goes on.
+// TestUpdateNoSpace: an engine that has no room refuses a transaction, at whichever of its commits, and nothing else: what is
+// there can be read meanwhile, but for an actor with parts of a transaction in its store, and once there is room the same
+// handle goes on.
 func TestUpdateNoSpace(t *testing.T) {
-	r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
-	r.update(t, create)
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(greenroom.ErrNoSpace), Times: faultkv.Forever})
-	for range 3 {
-		err := r.actor.Update(ctx, func(tx *greenroom.Tx) error { return write(tx, "new") })
-		wantErr(t, "Update", err, greenroom.ErrNoSpace)
-		if got := r.holds(t); got != has(1, "old") {
-			t.Errorf("the actor has %s, want %s", got, has(1, "old"))
-		}
-	}
-	r.engine.Heal()
-	r.update(t, func(tx *greenroom.Tx) error { return write(tx, "new") })
-	if got := r.holds(t); got != has(2, "new") {
-		t.Errorf("with room again the actor has %s, want %s", got, has(2, "new"))
+	for name, blobs := range map[string]int{"one commit": 0, "in parts": 600} {
+		t.Run(name, func(t *testing.T) {
+			more := func(tx *greenroom.Tx) error {
+				err := write(tx, "new")
+				if err == nil && blobs > 0 {
+					_, err = tx.Exec("create table blobs(b)")
+				}
+				if err == nil && blobs > 0 {
+					_, err = tx.Exec("insert into blobs select randomblob(3000) from generate_series(1, ?)", blobs)
+				}
+				return err
+			}
+			nth, hits := 0, 1
+			for ; hits > 0; nth++ {
+				r := newRig(t, batch.Limits{AtomicBatches: envlimits.Unlimited})
+				r.update(t, create)
+				fault := r.engine.Fail(faultkv.Rule{
+					Point: faultkv.BeforeCommit, Err: kv.NotApplied(greenroom.ErrNoSpace), Skip: nth, Times: faultkv.Forever,
+				})
+				err := r.actor.Update(ctx, more)
+				if hits = fault.Hits(); hits == 0 {
+					must(t, err)
+					break
+				}
+				wantErr(t, "Update", err, greenroom.ErrNoSpace)
+				if nth == 0 && r.holds(t) != has(1, "old") {
+					t.Errorf("meanwhile the actor has %s, want %s", r.holds(t), has(1, "old"))
+				}
+				r.engine.Heal()
+				if got := r.holds(t); got != has(1, "old") {
+					t.Errorf("refused at commit %d the actor has %s, want %s", nth, got, has(1, "old"))
+				}
+				r.update(t, more)
+				if got := r.holds(t); got != has(2, "new") {
+					t.Errorf("refused at commit %d and then not, the actor has %s, want %s", nth, got, has(2, "new"))
+				}
+			}
+			if inParts := nth > 1; inParts != (blobs > 0) {
+				t.Errorf("the transaction is %d commits", nth)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package actorstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -106,7 +107,7 @@ func (f *flight) end(err error) {
 	}
 	// Under the lock still, so that what OnAbort gives back is there for the next
 	// batch. A batch that is settled ignores it.
-	f.b.Abort(err)
+	f.b.Settle(cmp.Or(err, batch.ErrAborted))
 	f.unlock()
 	// What belongs to others must not be kept alive.
 	clear(f.subs)

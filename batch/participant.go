@@ -194,6 +194,23 @@ func (b *Batch) Seal() error {
 // storage. A sync that fails after that poisons the store: what participants were told
 // stands, and whoever opens the store next finds out what is there.
 func (b *Batch) Settle(err error) {
+	b.settle(err, !b.settled && err != nil && inPart(err))
+}
+
+func inPart(err error) bool {
+	var part *OrderedError
+	return errors.As(err, &part)
+}
+
+// Abort gives b up, of which nothing has landed, for a reason that may be of another batch; nil is ErrAborted.
+func (b *Batch) Abort(reason error) {
+	if reason == nil {
+		reason = ErrAborted
+	}
+	b.settle(reason, false)
+}
+
+func (b *Batch) settle(err error, partly bool) {
 	if b.settled {
 		return
 	}
@@ -204,19 +221,9 @@ func (b *Batch) Settle(err error) {
 		}
 		return
 	}
-	var partly *OrderedError
-	errors.As(err, &partly)
 	for i := len(b.parts) - 1; i >= 0; i-- {
-		b.parts[i].Failed(err, partly != nil)
+		b.parts[i].Failed(err, partly)
 	}
-}
-
-// Abort gives b up: it is Settle with reason, or with ErrAborted if that is nil.
-func (b *Batch) Abort(reason error) {
-	if reason == nil {
-		reason = ErrAborted
-	}
-	b.Settle(reason)
 }
 
 // Settled reports whether b has been settled or given up.

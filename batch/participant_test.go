@@ -174,13 +174,16 @@ func TestEnlist(t *testing.T) {
 	part := &batch.OrderedError{Landed: 1, Total: 2, Err: errBoom}
 	for _, c := range []struct {
 		name   string
+		end    func(*batch.Batch, error)
 		reason error
 		want   []string
 	}{
-		{"landed", nil, []string{"landed x", "landed y"}},
-		{"failed", errBoom, []string{"failed boom false y", "failed boom false x"}},
-		{"in part", fmt.Errorf("queue: %w", part), []string{
+		{"landed", (*batch.Batch).Settle, nil, []string{"landed x", "landed y"}},
+		{"failed", (*batch.Batch).Settle, errBoom, []string{"failed boom false y", "failed boom false x"}},
+		{"in part", (*batch.Batch).Settle, fmt.Errorf("queue: %w", part), []string{
 			fmt.Sprintf("failed queue: %v true y", part), fmt.Sprintf("failed queue: %v true x", part)}},
+		{"given up for a part of another", (*batch.Batch).Abort, part, []string{
+			fmt.Sprintf("failed %v false y", part), fmt.Sprintf("failed %v false x", part)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b batch.Batch
@@ -202,7 +205,7 @@ func TestEnlist(t *testing.T) {
 			}
 			r.check(t, "late x", "late y", "late x")
 			r.events = nil
-			b.Settle(c.reason)
+			c.end(&b, c.reason)
 			r.check(t, c.want...)
 			if b.Reset(); b.Enlisted(x) != nil {
 				t.Error("a batch that was Reset has participants")

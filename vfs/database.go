@@ -356,10 +356,6 @@ func (h *handle) readError(err error) error {
 	return h.sqliteError(err, sqlite3.IOERR_READ)
 }
 
-// refused says whether err, of a commit, means that nothing was written: the actor
-// is as healthy as before. If a part of the batch landed it is, too, but what
-// memory says about the store is wrong.
-func (db *database) refused(err error) bool {
-	var part *batch.OrderedError
-	return db.actor.Err() == nil && !errors.As(err, &part)
-}
+// refused says whether it is known what of a commit was written, as of one that was refused. Of an ordered batch that
+// may be a part, see whole.
+func (db *database) refused() bool { return db.actor.Err() == nil }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -19,14 +20,22 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
-// apply lands b without the wait, and without what is staged.
+// apply lands b without the wait, and without what is staged. A part of it is of no use.
 func (db *database) apply(ctx context.Context, b *batch.Batch) error {
-	return db.write(ctx, b, false, nil)
+	return db.whole(db.write(ctx, b, false, nil))
+}
+
+// whole fails the database if err says that a part of a batch landed, and returns err.
+func (db *database) whole(err error) error {
+	if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
+		db.fail(err)
+	}
+	return err
 }
 
 // write lands b, which s has joined if that is not nil. Whatever is not a clean refusal
-// (too large, a full quota, a read that failed) fails the database for good: nobody knows
-// what landed. So does a panic behind the landing. But one of what is staged, a hook or a
+// (too large, a full quota, a full disk, a read that failed), of the whole or of what is behind a part, fails the database for
+// good: it is unknown what landed. So does a panic behind the landing. But one of what is staged, a hook or a
 // Late function, doesn't keep memory from following the store: it goes on in Update.
 func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *staged) (err error) {
 	if err := db.beforeCommit(ctx); err != nil {
@@ -60,7 +69,7 @@ func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *
 		err = db.actor.Apply(ctx, b)
 	}
 	db.meter.observe(timer, began)
-	if err != nil && !db.refused(err) {
+	if err != nil && !db.refused() {
 		db.fail(err)
 	}
 	return err
@@ -90,11 +99,48 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	}
 	f.stage(b, 0, maxChunks)
 	f.stageSize(b.Final())
-	if err := db.apply(ctx, b); err != nil {
+	// The journal counts from its size on, and what it guards can be undone: so a part of them may stay.
+	guarded := f != &db.main || db.journal.isStoredLive()
+	if err := db.applyParts(ctx, b, guarded); err != nil {
 		return err
 	}
 	f.settled()
 	return nil
+}
+
+// applyParts is apply of a batch of which a part may stay, if may says so, when the rest is refused. Memory learns of it then.
+func (db *database) applyParts(ctx context.Context, b *batch.Batch, may bool) error {
+	err := db.write(ctx, b, false, nil)
+	part := (*batch.OrderedError)(nil)
+	if !may || !errors.As(err, &part) {
+		return db.whole(err)
+	}
+	subs, split := b.Split(db.actor.Limits(), nil)
+	if split != nil {
+		return db.whole(err)
+	}
+	for _, s := range subs[:part.Landed] {
+		for i := range s.Ops {
+			db.landed(&s.Ops[i])
+		}
+	}
+	return err
+}
+
+// landed records that an operation on the main file or the journal is stored.
+func (db *database) landed(op *batch.Op) {
+	for _, f := range []*chunked{&db.main, &db.journal.file} {
+		tag, i, ok := f.layout.ParseFileChunk(op.Key)
+		switch {
+		case !ok && bytes.Equal(op.Key, f.layout.AppendFileMeta(nil, f.tag)):
+			f.stored = 0 // it announces the file
+		case !ok || tag != f.tag:
+		case op.Kind == batch.DeleteRange:
+			f.lens.truncate(int64(i))
+		default:
+			f.lens.set(i, len(op.Value))
+		}
+	}
 }
 
 // flushMain stores what is new in the main file, after the journal that can
@@ -261,8 +307,8 @@ func (db *database) appendChunks(ctx context.Context, from int64) error {
 	b := db.fresh(batch.Ordered)
 	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
-	if err := db.apply(ctx, b); err != nil {
-		return err
+	if err := db.applyParts(ctx, b, true); err != nil {
+		return errors.Join(err, db.dropAppended(ctx, from))
 	}
 	db.main.stored = max(db.main.stored, 0)
 	db.main.landed(from, maxChunks)

@@ -202,7 +202,7 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 		return err
 	}
 	b.OverQuota = f == &db.main
-	err := db.write(ctx, b, durable, nil)
+	err := db.whole(db.write(ctx, b, durable, nil))
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
 	if err == nil {
 		db.shed()
