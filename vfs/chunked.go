@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -290,6 +291,20 @@ func (f *chunked) stageRemoval(g *batch.Group, from int64) {
 func (f *chunked) landed(from, to int64) {
 	for _, p := range f.dirty.within(from, to) {
 		f.lens.set(p.number, f.chunkLen(p.number))
+	}
+}
+
+// landedOp records that an operation is stored, if it is one on f.
+func (f *chunked) landedOp(op *batch.Op) {
+	tag, i, ok := f.layout.ParseFileChunk(op.Key)
+	switch {
+	case !ok && bytes.Equal(op.Key, f.layout.AppendFileMeta(nil, f.tag)):
+		f.stored = 0 // see announce: the size comes last
+	case !ok || tag != f.tag:
+	case op.Kind == batch.DeleteRange:
+		f.lens.truncate(int64(i))
+	default:
+		f.lens.set(i, len(op.Value))
 	}
 }
 

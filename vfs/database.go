@@ -355,7 +355,3 @@ func (h *handle) readError(err error) error {
 	}
 	return h.sqliteError(err, sqlite3.IOERR_READ)
 }
-
-// refused says whether it is known what of a commit was written, as of one that was refused. Of an ordered batch that
-// may be a part, see whole.
-func (db *database) refused() bool { return db.actor.Err() == nil }

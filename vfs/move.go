@@ -68,7 +68,7 @@ func (db *database) move(ctx context.Context, old *namedSource, f *chunked) erro
 		b.Final().PutPrior(f.layout.AppendFileMeta(nil, f.tag), f.record, batch.Absent)
 	}
 	b.Final().Delete(f.layout.AppendNamedFileMeta(nil, name))
-	return db.apply(ctx, b)
+	return db.apply(ctx, b, false)
 }
 
 // has says whether key is stored.
@@ -199,7 +199,7 @@ func (m *mover) write(ctx context.Context) error {
 	for _, c := range m.chunks {
 		b.DeletePrior(c.key, batch.Stored(c.size))
 	}
-	if err := m.db.apply(ctx, b); err != nil {
+	if err := m.db.apply(ctx, b, false); err != nil {
 		return err
 	}
 	for _, c := range m.chunks {

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -20,15 +19,24 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
-// apply lands b without the wait, and without what is staged. A part of it is of no use.
-func (db *database) apply(ctx context.Context, b *batch.Batch) error {
-	return db.whole(db.write(ctx, b, false, nil))
-}
-
-// whole fails the database if err says that a part of a batch landed, and returns err.
-func (db *database) whole(err error) error {
-	if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
+// apply lands b without the wait, and without what is staged. If a part of it has landed and the rest was refused, the part
+// stays, and memory learns of it, where parts says that it may; else the database fails.
+func (db *database) apply(ctx context.Context, b *batch.Batch, parts bool) error {
+	err := db.write(ctx, b, false, nil)
+	part := (*batch.OrderedError)(nil)
+	if !errors.As(err, &part) {
+		return err
+	}
+	subs, split := b.Split(db.actor.Limits(), nil)
+	if !parts || split != nil {
 		db.fail(err)
+		return err
+	}
+	for _, s := range subs[:part.Landed] {
+		for i := range s.Ops {
+			db.main.landedOp(&s.Ops[i])
+			db.journal.file.landedOp(&s.Ops[i])
+		}
 	}
 	return err
 }
@@ -69,7 +77,7 @@ func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *
 		err = db.actor.Apply(ctx, b)
 	}
 	db.meter.observe(timer, began)
-	if err != nil && !db.refused() {
+	if err != nil && db.actor.Err() != nil {
 		db.fail(err)
 	}
 	return err
@@ -101,46 +109,11 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	f.stageSize(b.Final())
 	// The journal counts from its size on, and what it guards can be undone: so a part of them may stay.
 	guarded := f != &db.main || db.journal.isStoredLive()
-	if err := db.applyParts(ctx, b, guarded); err != nil {
+	if err := db.apply(ctx, b, guarded); err != nil {
 		return err
 	}
 	f.settled()
 	return nil
-}
-
-// applyParts is apply of a batch of which a part may stay, if may says so, when the rest is refused. Memory learns of it then.
-func (db *database) applyParts(ctx context.Context, b *batch.Batch, may bool) error {
-	err := db.write(ctx, b, false, nil)
-	part := (*batch.OrderedError)(nil)
-	if !may || !errors.As(err, &part) {
-		return db.whole(err)
-	}
-	subs, split := b.Split(db.actor.Limits(), nil)
-	if split != nil {
-		return db.whole(err)
-	}
-	for _, s := range subs[:part.Landed] {
-		for i := range s.Ops {
-			db.landed(&s.Ops[i])
-		}
-	}
-	return err
-}
-
-// landed records that an operation on the main file or the journal is stored.
-func (db *database) landed(op *batch.Op) {
-	for _, f := range []*chunked{&db.main, &db.journal.file} {
-		tag, i, ok := f.layout.ParseFileChunk(op.Key)
-		switch {
-		case !ok && bytes.Equal(op.Key, f.layout.AppendFileMeta(nil, f.tag)):
-			f.stored = 0 // it announces the file
-		case !ok || tag != f.tag:
-		case op.Kind == batch.DeleteRange:
-			f.lens.truncate(int64(i))
-		default:
-			f.lens.set(i, len(op.Value))
-		}
-	}
 }
 
 // flushMain stores what is new in the main file, after the journal that can
@@ -307,7 +280,7 @@ func (db *database) appendChunks(ctx context.Context, from int64) error {
 	b := db.fresh(batch.Ordered)
 	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
-	if err := db.applyParts(ctx, b, true); err != nil {
+	if err := db.apply(ctx, b, true); err != nil {
 		return errors.Join(err, db.dropAppended(ctx, from))
 	}
 	db.main.stored = max(db.main.stored, 0)
@@ -323,7 +296,7 @@ func (db *database) dropAppended(ctx context.Context, from int64) error {
 	b := db.fresh(batch.Atomic)
 	start, end := db.main.layout.FileChunks(actorstore.FileMain, uint32(from))
 	b.DeleteRange(start, end)
-	if err := db.apply(ctx, b); err != nil {
+	if err := db.apply(ctx, b, false); err != nil {
 		return err
 	}
 	db.main.lens.truncate(from)

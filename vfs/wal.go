@@ -202,7 +202,10 @@ func (db *database) store(ctx context.Context, f *chunked, durable bool) error {
 		return err
 	}
 	b.OverQuota = f == &db.main
-	err := db.whole(db.write(ctx, b, durable, nil))
+	err := db.write(ctx, b, durable, nil)
+	if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
+		db.fail(err)
+	}
 	db.meter.flush(&db.stats) // in WAL mode SQLite keeps its lock from one transaction to the next
 	if err == nil {
 		db.shed()
@@ -313,7 +316,7 @@ func (db *database) deleteLog(ctx context.Context) error {
 	if w.file.stored >= 0 {
 		b := db.fresh(batch.Ordered)
 		w.file.stageDelete(&b.Group)
-		if err := db.apply(ctx, b); err != nil {
+		if err := db.apply(ctx, b, false); err != nil {
 			return err
 		}
 	}
