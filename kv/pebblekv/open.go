@@ -33,8 +33,8 @@ const closeTimeout = 10 * time.Second
 //
 // Errors: kv.ErrNoStore, kv.ErrNotAStore when dir is a file or holds files that
 // are no store (nothing in it is touched then), kv.ErrStoreInUse,
-// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, greenroom.ErrUnsupported when a
-// store of the first format has a row where this one keeps the number of its log.
+// ErrNewerFormat (as *kv.FormatError), kv.ErrCorrupt, kv.ErrUnsupported for a store of
+// the first format that isn't opened for reading alone.
 func Open(dir string, opts *Options) (*DB, error) {
 	return open(dir, opts, onDisk)
 }
@@ -119,20 +119,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		return err
 	}
 	if format == pebbleLog && !d.readOnly {
-		// What is in Pebble's log is in the tables when it is open.
-		if err := openPebble(d, opts, format); err != nil {
-			return err
-		}
-		if err := errors.Join(foreign(d.db), leavePebble(d), d.fault.get()); err != nil {
-			return err
-		}
-		if err := makeLog(d, disk); err != nil {
-			return err
-		}
-		if err := raiseFormat(disk, d.dir); err != nil {
-			return err
-		}
-		format = ownLog
+		return refuseOlder
 	}
 	if err := errors.Join(openPebble(d, opts, format), d.fault.get()); err != nil {
 		return err
@@ -147,10 +134,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 			}
 		}
 	case !d.readOnly:
-		// A conversion that was cut short may have left some.
-		if err = removeLogs(disk, d.dir); err == nil {
-			err = openLog(d, disk)
-		}
+		err = openLog(d, disk)
 	}
 	if err == nil {
 		err = d.loadVersion()
