@@ -108,6 +108,7 @@ var faults = []fault{
 	{batch.ErrValueTooLarge, "value_too_large", "A value is too large."},
 	{batch.ErrKeyTooLong, "key_too_long", "A key is too long."},
 	{kv.ErrPoisoned, "unavailable", "The store has failed."},
+	{errkind.ErrNoSpace, "no_space", "The store has no room; try again later."},
 	{context.DeadlineExceeded, "timeout", "It took too long."},
 	{context.Canceled, "cancelled", "It was cancelled."},
 }

@@ -7,8 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -47,6 +50,36 @@ func TestCode(t *testing.T) {
 	if seen["internal"] {
 		t.Error("internal is the code of something")
 	}
+}
+
+// TestNoSpace: while the store has no room a turn that writes is refused and one that reads isn't, and the same life of the actor goes on
+// when there is room.
+func TestNoSpace(t *testing.T) {
+	lives := 0
+	read := NewAction("read", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) })
+	typ := thing(add, read)
+	typ.Wake = func(*Context) error { lives++; return nil }
+	bubble(t, Options{}, func(r *rig) {
+		for round := 1; round <= 3; round++ {
+			if n := r.call(lobby, "add", 1); n != round {
+				t.Errorf("the state is %d, not %d", n, round)
+			}
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(greenroom.ErrNoSpace), Times: faultkv.Forever})
+			for range 2 {
+				_, err := add.Call(r.ctx, r.Host, "lobby", 1)
+				if wantErr(t, err, greenroom.ErrNoSpace); Code(err) != "no_space" {
+					t.Errorf("the code of %v is %q", err, Code(err))
+				}
+				if n, err := read.Call(r.ctx, r.Host, "lobby", struct{}{}); n != round || err != nil {
+					t.Errorf("meanwhile the state is %d, %v", n, err)
+				}
+			}
+			r.engine.Heal()
+		}
+		if lives != 1 {
+			t.Errorf("the actor has been awake %d times", lives)
+		}
+	}, typ)
 }
 
 func TestRefused(t *testing.T) {

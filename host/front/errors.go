@@ -50,7 +50,7 @@ var statuses = map[string]int{
 	"no_such_type": 404, "no_such_action": 404, "no_such_actor": 404, "no_such_connection": 404, "no_workflow": 404,
 	"actor_in_use": 421, "too_many_requests": 429, "queue_full": 429, "outbox_full": 429, "too_fast": 429,
 	"overloaded": 503, "shutting_down": 503, "unavailable": 503, "actor_moved": 503, "cancelled": 503,
-	"timeout": 504, "quota_exceeded": 507,
+	"timeout": 504, "quota_exceeded": 507, "no_space": 507,
 	"unknown_outcome": 500, "actor_failed": 500, "internal": 500,
 }
 
