@@ -57,8 +57,8 @@ func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) 
 	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
 }
 
-// refuseOlder is why a store of the first format isn't opened for writing.
-var refuseOlder = fmt.Errorf("%w: a store of format 1 is opened for reading alone; commit 3fff319 of Greenroom is the last that converts it", kv.ErrUnsupported)
+// errOlder is why a store of the first format isn't opened for writing.
+var errOlder = fmt.Errorf("%w: a store of format 1 is opened for reading alone; commit 3fff319 of Greenroom is the last that converts it", kv.ErrUnsupported)
 
 // refuseOrphans returns an error if a directory holds rows, but not the file of options that every store has once it is made. What the
 // rows are is unknown without it, and making a store there would remove some.

@@ -119,7 +119,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		return err
 	}
 	if format == pebbleLog && !d.readOnly {
-		return refuseOlder
+		return errOlder
 	}
 	if err := errors.Join(openPebble(d, opts, format), d.fault.get()); err != nil {
 		return err
