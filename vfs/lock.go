@@ -36,8 +36,8 @@ func (h *handle) Lock(level sqlitevfs.LockLevel) error {
 	if h.staged != nil && h.staged.over && (level > sqlitevfs.LOCK_SHARED || h.wantWrite) {
 		return h.sqliteError(ErrTxOver, sqlite3.IOERR_LOCK) // it would land by itself
 	}
-	// From SHARED straight to EXCLUSIVE, SQLite rolls back a journal, which is no write of the caller's: the first
-	// connection does it, within an update of the actor too.
+	// SQLite goes from SHARED straight to EXCLUSIVE to roll back a journal. The caller writes nothing then, so MayWrite
+	// isn't asked: the first connection after a crash may be opened within an update of the actor.
 	rollback := level == sqlitevfs.LOCK_EXCLUSIVE && h.level == sqlitevfs.LOCK_SHARED && !h.logged
 	if (level > sqlitevfs.LOCK_SHARED || h.wantWrite) && !rollback {
 		if err := h.mayWrite(); err != nil {
@@ -317,8 +317,8 @@ func (h *handle) CommitPhaseTwo() error {
 		if !h.ended || db.healthy() != nil {
 			return h.sqliteError(err, sqlite3.IOERR_WRITE)
 		}
-		// The transaction has landed. What was refused is a truncation behind it: the file stays as long as it is, which its
-		// header allows, until a later one.
+		// The transaction has landed, and the engine refused the truncation behind it. The file keeps its length, which
+		// SQLite allows: the header says how many pages count.
 		db.main.revert()
 	}
 	db.mu.Lock()

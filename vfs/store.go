@@ -19,8 +19,9 @@ func (db *database) commit(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
-// apply lands b without the wait, and without what is staged. If a part of it has landed and the rest was refused, the part
-// stays, and memory learns of it, where parts says that it may; else the database fails.
+// apply lands b without the wait, and without what is staged. If a part of b lands and the
+// engine refuses the rest, memory learns of the part where parts is true, and the database
+// goes on; where parts is false the database fails.
 func (db *database) apply(ctx context.Context, b *batch.Batch, parts bool) error {
 	err := db.write(ctx, b, false, nil)
 	part := (*batch.OrderedError)(nil)
@@ -41,9 +42,10 @@ func (db *database) apply(ctx context.Context, b *batch.Batch, parts bool) error
 	return err
 }
 
-// write lands b, which s has joined if that is not nil. Whatever is not a clean refusal
-// (too large, a full quota, a full disk, a read that failed), of the whole or of what is behind a part, fails the database for
-// good: it is unknown what landed. So does a panic behind the landing. But one of what is staged, a hook or a
+// write lands b, which s has joined if that is not nil. An error after which the actor can't
+// go on fails the database for good: what landed is unknown. A refusal (too large, a full
+// quota, a full disk, a read that failed) doesn't; of an ordered batch a part may have
+// landed before it. A panic behind the landing fails the database too. But one of what is staged, a hook or a
 // Late function, doesn't keep memory from following the store: it goes on in Update.
 func (db *database) write(ctx context.Context, b *batch.Batch, durable bool, s *staged) (err error) {
 	if err := db.beforeCommit(ctx); err != nil {
@@ -107,7 +109,7 @@ func (db *database) storeOrdered(ctx context.Context, f *chunked) error {
 	}
 	f.stage(b, 0, maxChunks)
 	f.stageSize(b.Final())
-	// The journal counts from its size on, and what it guards can be undone: so a part of them may stay.
+	// A part of the journal means nothing without the size behind it, and the journal can undo a part of the main file.
 	guarded := f != &db.main || db.journal.isStoredLive()
 	if err := db.apply(ctx, b, guarded); err != nil {
 		return err
@@ -281,7 +283,10 @@ func (db *database) appendChunks(ctx context.Context, from int64) error {
 	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
 	if err := db.apply(ctx, b, true); err != nil {
-		return errors.Join(err, db.dropAppended(ctx, from))
+		if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
+			err = errors.Join(err, db.dropAppended(ctx, from))
+		}
+		return err
 	}
 	db.main.stored = max(db.main.stored, 0)
 	db.main.landed(from, maxChunks)

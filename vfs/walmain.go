@@ -76,7 +76,7 @@ func (h *handle) syncLogged() error {
 	})
 }
 
-// errIndexAhead is why a database fails whose log lacks the end of a commit that SQLite's index of it has.
+// errIndexAhead is why a database fails when SQLite's index has a commit whose end the stored log lacks.
 var errIndexAhead = errors.New("vfs: the end of a commit in WAL mode was not stored")
 
 // commitLogged follows every commit. It stores what the commit has left in memory: the

@@ -93,7 +93,7 @@ var edges = []edge{
 // they import nothing of the tree, and nothing imports them.
 var outside = map[string]string{
 	"internal/lint":        "the rules of the tree",
-	"internal/lint/cross":  "looks at it as other systems would",
+	"internal/lint/cross":  "checks its types for other systems",
 	"internal/lint/size":   "counts how much there is in it",
 	"internal/lint/splits": "finds the tests in which a commit is split",
 }

@@ -57,11 +57,11 @@ func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) 
 	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
 }
 
-// errOlder is why a store of the first format isn't opened for writing.
-var errOlder = fmt.Errorf("%w: a store of format 1 is opened for reading alone; commit 3fff319 of Greenroom is the last that converts it", kv.ErrUnsupported)
+// errOlder is what Open returns for a store of the first format, unless it is to be read only.
+var errOlder = fmt.Errorf("%w: a store of format 1 can only be read; commit 3fff319 of Greenroom is the last that converts one", kv.ErrUnsupported)
 
-// refuseOrphans returns an error if a directory holds rows, but not the file of options that every store has once it is made. What the
-// rows are is unknown without it, and making a store there would remove some.
+// refuseOrphans returns an error if a directory holds rows, but no file of options, which every store has from its making on. Without
+// that file the format of the rows is unknown.
 func refuseOrphans(disk vfs.FS, dir string) error {
 	names, err := disk.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +69,7 @@ func refuseOrphans(disk vfs.FS, dir string) error {
 	}
 	for _, name := range names {
 		if err == nil && slices.Contains([]string{".sst", ".blob", ".log"}, filepath.Ext(name)) {
-			err = fmt.Errorf("%w: %s is there, and no file of options", kv.ErrCorrupt, disk.PathJoin(dir, name))
+			err = fmt.Errorf("%w: %s is there, but no file of options", kv.ErrCorrupt, disk.PathJoin(dir, name))
 		}
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func refuseOrphans(disk vfs.FS, dir string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && last > 0:
-		return fmt.Errorf("%w: %s has records, and there is no file of options", kv.ErrCorrupt, logs)
+		return fmt.Errorf("%w: %s has records, but there is no file of options", kv.ErrCorrupt, logs)
 	}
 	return err
 }

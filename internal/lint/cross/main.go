@@ -1,11 +1,11 @@
-// Command cross checks that the packages of a module mean something on other systems:
+// Command cross checks the types of a module's packages as they are on other systems:
 //
 //	go run ./internal/lint/cross darwin/arm64 windows/amd64
 //
-// It reads what the go command would compile there, without cgo, and has go/types look at it: at the module's own packages
-// whole, and at what they import, the standard library with it, as far as others see it. Nothing is compiled. So it takes
-// seconds where a first go build takes minutes, and finds what go build finds but for what only the assembler and the
-// linker know.
+// It reads the files that the go command would compile there, without cgo, and has go/types check them: all of the module's own
+// packages, and the declarations alone of what they import, the standard library among it. It compiles nothing. So it takes
+// seconds where a first go build takes minutes, and it finds what the compiler finds, but not what the assembler and the
+// linker do.
 package main
 
 import (
