@@ -167,31 +167,6 @@ func (c *crashCase) fault(t *testing.T, kind faultKind, nth int) bool {
 	return hit
 }
 
-// TestPartAppended: chunks that are appended in parts, before the commit that makes them count, are removed again when the
-// engine refuses one of the parts.
-func TestPartAppended(t *testing.T) {
-	r := newRig(t, oneBatch)
-	db := r.open(t, nil)
-	exec(t, db, table)
-	r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: 2, Err: errRefused})
-	_, err := db.ExecContext(t.Context(), fill)
-	if part := (*batch.OrderedError)(nil); !errors.As(db.Cause(), &part) || !healthy(t, db) {
-		t.Fatalf("no part of it has landed, or the database has failed: %v", err)
-	}
-	view, err := r.store.View(t.Context(), r.actor.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for f, err := range Check(t.Context(), view, nil) {
-		t.Error(f, err)
-	}
-	if err := view.Close(); err != nil {
-		t.Error(err)
-	}
-	exec(t, db, fill)
-	intact(t, db)
-}
-
 // TestPartWithoutJournal: in journal_mode=MEMORY nothing that is stored can undo a part of a transaction. When the rest is
 // refused the database fails.
 func TestPartWithoutJournal(t *testing.T) {

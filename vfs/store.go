@@ -283,10 +283,7 @@ func (db *database) appendChunks(ctx context.Context, from int64) error {
 	db.main.announce(b)
 	db.main.stage(b, from, maxChunks)
 	if err := db.apply(ctx, b, true); err != nil {
-		if part := (*batch.OrderedError)(nil); errors.As(err, &part) {
-			err = errors.Join(err, db.dropAppended(ctx, from))
-		}
-		return err
+		return err // the next owner removes a part that landed, unless a later commit takes its place
 	}
 	db.main.stored = max(db.main.stored, 0)
 	db.main.landed(from, maxChunks)
