@@ -114,12 +114,8 @@ func wantPrefix(t testing.TB, mem vfs.FS, n int) {
 // that nothing acknowledged is lost.
 func TestBrokenDisk(t *testing.T) {
 	for name, breaks := range map[string]func(errorfs.Op) bool{
-		"log write": func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWriteAt },
-		"log sync":  func(op errorfs.Op) bool { return isLog(op) && isSync(op) },
-		"log create": func(op errorfs.Op) bool {
-			return isLog(op) && (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpOpen)
-		},
-		"log rename":     func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpRename },
+		"log write":      func(op errorfs.Op) bool { return isLog(op) && op.Kind == errorfs.OpFileWriteAt },
+		"log sync":       func(op errorfs.Op) bool { return isLog(op) && isSync(op) },
 		"MANIFEST write": func(op errorfs.Op) bool { return isManifest(op) && op.Kind == errorfs.OpFileWrite },
 		"MANIFEST sync":  func(op errorfs.Op) bool { return isManifest(op) && isSync(op) },
 		"directory sync": func(op errorfs.Op) bool { return isDir(op) && isSync(op) },

@@ -163,10 +163,12 @@ func TestNoOptions(t *testing.T) {
 	}
 }
 
-// storeWith makes a store, with a row that is in the log for each of tables, and in the tables too where that is true.
+// storeWith makes a store that was killed, with a row that is in the log for each of tables, and in the tables too where that is
+// true.
 func storeWith(t *testing.T, disk vfs.FS, tables ...bool) {
 	t.Helper()
-	db, err := open("store", nil, disk)
+	mem := vfs.NewMem()
+	db, err := open("store", nil, mem)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,12 +177,13 @@ func storeWith(t *testing.T, disk vfs.FS, tables ...bool) {
 			t.Fatal(err)
 		}
 		if table {
-			if err := flush(ctx, db); err != nil {
+			if err := flush(ctx, db, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := db.Close(); err != nil {
+	_, err = vfs.Clone(mem, disk, "store", "store")
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -145,8 +145,9 @@ func lacking(d *DB, most int64) func() bool {
 	}
 }
 
-// flush writes everything that is applied to the tables, and waits for that.
-func flush(ctx context.Context, d *DB) error {
+// flush writes everything that is applied to the tables, and waits for that, unless they can't be written. What is closed when a
+// store begins to close ends the wait, too.
+func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 	var done <-chan struct{}
 	err := d.guard(func() (err error) {
 		done, err = d.db.AsyncFlush()
@@ -171,11 +172,26 @@ func flush(ctx context.Context, d *DB) error {
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-d.life.closing:
+		case <-closing:
 			return kv.ErrClosed
 		case <-d.fault.done:
 			return d.fault.get()
 		}
+	}
+}
+
+// drainLog has the tables of a store that closes have everything, so that the next one to open it needs no log. If they can't be
+// written the log has it.
+func drainLog(d *DB) {
+	if d.fault.get() != nil {
+		return
+	}
+	after, err := flushed(d.db)
+	if err != nil || after == d.log.Last() || flush(context.Background(), d, nil) != nil {
+		return
+	}
+	if after, err = flushed(d.db); err == nil && d.fault.get() == nil {
+		d.log.Release(after)
 	}
 }
 
@@ -185,7 +201,7 @@ func checkpoint(ctx context.Context, d *DB, dir string) error {
 	d.commit.Lock() // what the log has is applied
 	fs, after := d.fence.FS, d.log.Last()
 	d.commit.Unlock()
-	if err := flush(ctx, d); err != nil {
+	if err := flush(ctx, d, d.life.closing); err != nil {
 		return err
 	}
 	if err := d.guard(func() error { return d.db.Checkpoint(dir) }); err != nil {

@@ -305,10 +305,10 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestLogDamaged: a commit that was durable isn't left out in silence.
+// TestLogDamaged: a commit that was durable, of a store that was killed, isn't left out in silence.
 func TestLogDamaged(t *testing.T) {
-	dir := t.TempDir()
-	db, err := Open(dir, nil)
+	from, dir := t.TempDir(), t.TempDir()
+	db, err := Open(from, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,6 +317,7 @@ func TestLogDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	copyStore(t, from, dir)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -181,6 +181,7 @@ func (d *DB) closePebble() error {
 		d.spare.close()
 		var err error
 		if d.log != nil {
+			drainLog(d)
 			if bad := d.fault.get(); bad != nil {
 				d.log.Fail(bad)
 			}
@@ -226,6 +227,11 @@ func inspect(dir string, opts *Options, disk vfs.FS) error {
 	}
 	if exists {
 		return checkFormat(disk, dir)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "OPTIONS-") { // a store has it from its making on, and the marker before
+			return fmt.Errorf("%w: there is no file marker.manifest.* beside %s", kv.ErrCorrupt, disk.PathJoin(dir, name))
+		}
 	}
 	for _, name := range names {
 		if !leftover(name) {
@@ -320,10 +326,17 @@ func lockError(err error) error {
 	return err
 }
 
-// openError is wrap for what Pebble says when opening.
+// openError is wrap for what Pebble says when opening. Where a file is missing that Pebble knows of, or is shorter, it doesn't
+// say that of corruption.
 func openError(err error) error {
-	if pebble.IsCorruptionError(err) {
-		return fmt.Errorf("%w: %w", kv.ErrCorrupt, err)
+	switch {
+	case errors.Is(err, kv.ErrCorrupt):
+	case errors.Is(err, pebble.ErrDBNotPristine):
+		return fmt.Errorf("%w: there is no file marker.format-version.*: %w", kv.ErrCorrupt, err)
+	case strings.Contains(err.Error(), "invalid key=value syntax"):
+		return fmt.Errorf("%w: the newest file OPTIONS-*: %w", kv.ErrCorrupt, err)
+	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"):
+		return corrupt(err)
 	}
 	return err
 }

@@ -381,7 +381,7 @@ func TestPoisonedTransaction(t *testing.T) {
 	}
 	db := txs(t, d)
 	dk.set(func(op errorfs.Op) error {
-		if isLog(op) && isSync(op) {
+		if isLog(op) && op.Kind == errorfs.OpFileSyncData {
 			return syscall.EIO
 		}
 		return nil

@@ -131,7 +131,7 @@ func (r *Reader) position() (*file, error) {
 		}
 		r.leave()
 		r.file, r.in = f, in
-		r.scan = scanner{in: in, salt: f.salt, at: headerSize, next: f.first, buf: r.scan.buf[:0]}
+		r.scan = scanner{in: in, salt: f.salt, at: f.begin, next: f.first, buf: r.scan.buf[:0]}
 	}
 	info, err := r.in.Stat()
 	if err == nil {

@@ -20,30 +20,50 @@ import (
 // Errors: kv.ErrCorrupt if records are missing, or damaged that were on stable storage;
 // *kv.FormatError.
 func Open(opts Options, after uint64, replay func(number uint64, batch []byte) error) (*Log, error) {
+	opts.FileBytes = max(opts.FileBytes/blockSize, 1) * blockSize
 	l := &Log{opts: opts, waiting: new(group), readers: map[*position]struct{}{}}
-	var err error
-	if l.files, err = list(opts.FS, opts.Dir); err != nil {
-		return nil, err
-	}
-	last, err := read(opts.FS, l.files, after, replay)
+	files, err := list(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if last > after {
-		// A reader gets what stands there, so it must not be gone after a crash: after one of the
-		// process it may only be in the system's memory.
-		f, err := opts.FS.OpenReadWrite(l.files[len(l.files)-1].path, vfs.WriteCategoryUnspecified)
-		if err != nil {
-			return nil, err
-		}
-		l.told()
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return nil, err
+	end, err := read(opts.FS, files, after, replay)
+	if err != nil {
+		return nil, err
+	}
+	l.files, l.end, l.inFile = files[:end.files], end.at, end.last
+	if rest := files[end.files:]; len(rest) > 0 && rest[0].seq == behind(l.files) {
+		l.next = rest[0]
+	}
+	if end.last > after {
+		// A reader gets what stands there, so it must not be gone after a crash: after one of the process it may only
+		// be in the system's memory, of a file that has no record yet and of the one before it, too.
+		for _, f := range l.files[max(0, len(l.files)-2):] {
+			if err := l.syncFile(f); err != nil {
+				return nil, err
+			}
 		}
 	}
-	last = max(last, after)
+	last := max(end.last, after)
 	l.last, l.wrote, l.synced, l.released = last, last, last, after
 	return l, nil
+}
+
+// behind returns the sequence number of the file behind those.
+func behind(files []*file) uint64 {
+	if len(files) == 0 {
+		return 1
+	}
+	return files[len(files)-1].seq + 1
+}
+
+// syncFile has what was written of a file be on stable storage.
+func (l *Log) syncFile(f *file) error {
+	out, err := l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	l.told()
+	return errors.Join(out.Sync(), out.Close())
 }
 
 // Read hands the records of the log in a directory to replay, as Open does, and changes nothing. It
@@ -53,8 +73,8 @@ func Read(fs vfs.FS, dir string, after uint64, replay func(number uint64, batch 
 	if err != nil {
 		return 0, err
 	}
-	last, err := read(fs, files, after, replay)
-	return max(last, after), err
+	end, err := read(fs, files, after, replay)
+	return max(end.last, after), err
 }
 
 // Exists says whether there is a log in a directory, be it an empty one.
@@ -69,11 +89,16 @@ func Exists(fs vfs.FS, dir string) (bool, error) {
 // Create makes an empty log whose first record will have number after and one, in a directory that
 // has none.
 func Create(opts Options, after uint64) error {
+	opts.FileBytes = 0 // it is a small one
 	l := &Log{opts: opts, last: after}
-	if _, err := l.next(); err != nil {
-		return err
+	err := l.prepare()
+	if err == nil {
+		err = l.head(blockSize)
 	}
-	return l.syncDir()
+	if l.ahead != nil {
+		err = errors.Join(err, l.ahead.Close())
+	}
+	return err
 }
 
 // list returns the files of the log in a directory, in order.
@@ -96,7 +121,7 @@ func list(fs vfs.FS, dir string) ([]*file, error) {
 		info, err := in.Stat()
 		if err == nil {
 			f.size = info.Size()
-			f.bad = f.readHeader(in)
+			err = f.readHeader(in)
 		}
 		if err = errors.Join(err, in.Close()); err != nil {
 			return nil, err
@@ -107,67 +132,164 @@ func list(fs vfs.FS, dir string) ([]*file, error) {
 	return files, nil
 }
 
-// read hands the records behind after to replay, and returns the number of the last one.
-func read(fs vfs.FS, files []*file, after uint64, replay func(number uint64, batch []byte) error) (last uint64, err error) {
-	begin := -1
-	for i, f := range files {
-		if f.bad == nil && f.first <= after+1 {
-			begin = i
-		}
-	}
-	if begin < 0 && after == 0 && len(files) == 0 {
-		return 0, nil
-	}
-	if begin < 0 {
-		return 0, fmt.Errorf("%w: the write-ahead log has no records behind %d, which is up to where the tables go", kv.ErrCorrupt, after)
-	}
-	for i, f := range files[begin:] {
-		var next *file
-		if i++; begin+i < len(files) {
-			next = files[begin+i]
-		}
-		if last, err = readFile(fs, f, next, after, replay); err != nil {
-			return last, err
-		}
-	}
-	return last, nil
+// An end is where the records of a log end.
+type end struct {
+	files int    // how many files of the list are those of the log
+	at    int64  // in the last of them
+	last  uint64 // number of its last record
 }
 
-// readFile is read of one file, and next the one behind it, nil if it is the last one.
-func readFile(fs vfs.FS, f, next *file, after uint64, replay func(number uint64, batch []byte) error) (last uint64, err error) {
-	if f.bad != nil {
-		return 0, f.bad
+// read hands the records behind after to replay, and returns where they end.
+func read(fs vfs.FS, files []*file, after uint64, replay func(number uint64, batch []byte) error) (end, error) {
+	i := -1
+	for k, f := range files {
+		if f.state == headed && f.first <= after+1 {
+			i = k
+		}
 	}
-	if next != nil && next.bad != nil {
-		return 0, next.bad
+	if after == 0 && len(files) == 0 {
+		return end{}, nil
 	}
+	if after == 0 && len(files) == 1 && files[0].seq == 1 && files[0].state == unused { // a crash came before its header
+		_, err := files[0].begun(fs)
+		return end{}, err
+	}
+	if i < 0 {
+		return end{}, noBegin(files, after)
+	}
+	begun := i == 0 || files[i-1].seq+1 != files[i].seq
+	for {
+		s, err := readFile(fs, files[i], after, replay)
+		if err != nil {
+			return end{}, err
+		}
+		at := end{files: i + 1, at: s.at, last: s.next - 1}
+		if i, err = follow(fs, files, i, s); err != nil {
+			return end{}, err
+		}
+		if i == at.files {
+			begun = true
+			continue
+		}
+		f := files[at.files-1]
+		if most := int64(max(f.blocks, s.blocks)) * blockSize; most > f.size {
+			if !begun && s.next == f.first {
+				// A crash may have come before all of an empty file was on stable storage.
+				before, err := readFile(fs, files[at.files-2], after, nil)
+				if err != nil {
+					return end{}, err
+				}
+				begun = before.goesOn
+			}
+			if begun || s.next > f.first {
+				return end{}, fmt.Errorf("%w: %s is cut off: of %d bytes at least it has %d", kv.ErrCorrupt, f.path, most, f.size)
+			}
+		}
+		return at, nil
+	}
+}
+
+// noBegin returns what is wrong with files none of which has record after and one, or can have it.
+func noBegin(files []*file, after uint64) error {
+	for _, f := range files {
+		switch f.state {
+		case damaged:
+			return f.bad
+		case headed:
+			return fmt.Errorf("%w: %s, the first file of the write-ahead log, begins with record %d, and the tables end with %d", kv.ErrCorrupt, f.path, f.first, after)
+		}
+	}
+	if len(files) > 0 {
+		return fmt.Errorf("%w: %s has no header, and there is no other file of the write-ahead log", kv.ErrCorrupt, files[0].path)
+	}
+	return fmt.Errorf("%w: there is no write-ahead log, and the tables end with record %d", kv.ErrCorrupt, after)
+}
+
+// readFile hands the records of a file that are behind after to replay, unless it is nil, and returns the scanner that has read
+// them all.
+func readFile(fs vfs.FS, f *file, after uint64, replay func(number uint64, batch []byte) error) (_ *scanner, err error) {
 	in, err := fs.Open(f.path)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	s := &scanner{in: in, size: f.size, salt: f.salt, at: headerSize, next: f.first}
-	for next == nil || s.next < next.first {
+	s := &scanner{in: in, size: f.size, salt: f.salt, at: f.begin, next: f.first}
+	for {
 		batch, err := s.record()
+		if err == nil && batch == nil && !s.goesOn {
+			err = s.tail()
+		}
 		if err != nil {
-			return 0, fmt.Errorf("%s: %w", f.path, err)
+			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 		if batch == nil {
-			break
+			return s, nil
 		}
-		if s.next-1 > after {
+		if s.next-1 > after && replay != nil {
 			if err := replay(s.next-1, slices.Clone(batch)); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
 	}
-	if next != nil && s.next != next.first {
-		return 0, fmt.Errorf("%w: %s ends at %d, before record %d, and the next file begins with %d", kv.ErrCorrupt, f.path, s.at, s.next, next.first)
+}
+
+// follow returns the index of the file in which the log goes on behind file i, which s has read, or i itself if it ends
+// there.
+func follow(fs vfs.FS, files []*file, i int, s *scanner) (int, error) {
+	f, rest := files[i], files[i+1:]
+	if s.goesOn {
+		if len(rest) == 0 || rest[0].seq != f.seq+1 {
+			return 0, fmt.Errorf("%w: %s is missing, in which the log goes on behind %s", kv.ErrCorrupt, fs.PathJoin(fs.PathDir(f.path), fileName(f.seq+1)), f.path)
+		}
+		switch next := rest[0]; {
+		case next.state == damaged:
+			return 0, next.bad
+		case next.state == unused:
+			return 0, fmt.Errorf("%w: %s has no header, and the log goes on there behind %s", kv.ErrCorrupt, next.path, f.path)
+		case next.first != s.next:
+			return 0, fmt.Errorf("%w: %s begins with record %d, and %s ends before %d", kv.ErrCorrupt, next.path, next.first, f.path, s.next)
+		}
+		return i + 1, nil
 	}
-	if next == nil {
-		if err := s.tail(); err != nil {
-			return 0, fmt.Errorf("%s: %w", f.path, err)
+	for k, next := range rest {
+		begun, err := next.begun(fs)
+		switch {
+		case err != nil:
+			return 0, err
+		case begun && k == 0 && next.seq == f.seq+1 && next.first == s.next:
+			return i + 1, nil // a mark of version 1, or a damaged one
+		case begun:
+			return 0, fmt.Errorf("%w: %s ends at %d, before record %d, and %s begins with %d", kv.ErrCorrupt, f.path, s.at, s.next, next.path, next.first)
 		}
 	}
-	return s.next - 1, nil
+	return i, nil
+}
+
+// begun reports whether the log goes on in f, as the file before it doesn't say.
+func (f *file) begun(fs vfs.FS) (begun bool, err error) {
+	switch f.state {
+	case damaged:
+		return false, f.bad
+	case headed:
+		if f.begin == oldHeaderSize {
+			return true, nil
+		}
+		s, err := readFile(fs, f, 0, nil)
+		return err == nil && (s.next > f.first || s.goesOn), err
+	}
+	if f.begin > 0 { // it has the header of an earlier use
+		return false, nil
+	}
+	in, err := fs.Open(f.path)
+	if err != nil {
+		return false, err
+	}
+	s := &scanner{in: in, size: f.size}
+	for at := int64(0); at < f.size && err == nil; at += int64(len(s.buf)) {
+		var b []byte
+		if b, err = s.bytes(at, min(window, f.size-at)); slices.ContainsFunc(b, func(c byte) bool { return c != 0 }) {
+			err = fmt.Errorf("%w: %s has no header", kv.ErrCorrupt, f.path)
+		}
+	}
+	return false, errors.Join(err, in.Close())
 }

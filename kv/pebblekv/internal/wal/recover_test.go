@@ -3,8 +3,10 @@ package wal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -96,51 +98,115 @@ func testCrash(t *testing.T, seed uint64, file, record int) {
 	}
 }
 
-// TestDamage changes each byte of a log that was closed: it is refused, or the byte says nothing.
+// content returns what is in a file of the log.
+func (s *side) content(name string) []byte {
+	s.t.Helper()
+	in, err := s.fs.Open("log/" + name)
+	s.must(err)
+	info, err := in.Stat()
+	s.must(err)
+	data := make([]byte, info.Size())
+	if _, err = in.ReadAt(data, 0); len(data) == 0 {
+		err = nil
+	}
+	s.must(errors.Join(err, in.Close()))
+	return data
+}
+
+// TestDamage changes each byte of a log that was closed, or wasn't: it is refused, by the name of a file, or the byte says nothing.
+// Then each file is removed, cut off at each length, replaced by each other one, or by an older copy of itself.
 func TestDamage(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		t.Run(map[bool]string{true: "closed", false: "killed"}[closed], func(t *testing.T) { testDamage(t, closed) })
+	}
+}
+
+func testDamage(t *testing.T, closed bool) {
 	s := newSide(t, vfs.NewMem())
 	l := s.open(0, 0)
-	for range 12 {
+	const records = 14
+	older := map[string][]byte{}
+	for range records {
 		s.must(l.Sync(s.add(l, 700)))
+		for _, name := range s.files()[:len(l.files)-1] {
+			older[name] = s.content(name)
+		}
 	}
-	s.must(l.Close())
+	if closed {
+		s.must(l.Close())
+	}
 	names := s.files()
-	if len(names) < 3 {
-		t.Fatalf("%d files", len(names))
+	newest := len(l.files) - 1
+	if newest < 2 || len(names) == len(l.files) {
+		t.Fatalf("%d files, and %v", newest+1, names)
 	}
-	for i, name := range names {
+	end := int(l.end)
+	// whole says whether the log is whole, or refused by the name of a file.
+	whole := func(what string) bool {
+		t.Helper()
+		n, err := Read(s.fs, "log", 0, s.replay(0))
+		if err == nil && n == records {
+			return true
+		}
+		if !errors.Is(err, kv.ErrCorrupt) && !errors.As(err, new(*kv.FormatError)) || !strings.Contains(err.Error(), ".wal") {
+			t.Fatalf("%s: %d records, %v", what, n, err)
+		}
+		return false
+	}
+	for i, name := range names[:newest+1] {
 		path := "log/" + name
-		in, err := s.fs.Open(path)
-		s.must(err)
-		info, err := in.Stat()
-		s.must(err)
-		data := make([]byte, info.Size())
-		_, err = in.ReadAt(data, 0)
-		s.must(errors.Join(err, in.Close()))
+		data := s.content(name)
 		f, err := s.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 		s.must(err)
-		end := len(bytes.TrimRight(data, "\x00"))
-		for at := 0; at < end; at += 1 + at%3 {
+		used := len(bytes.TrimRight(data, "\x00"))
+		lastMark, lastRecord := used-recordHeader-8, used
+		if i == newest {
+			used = end
+			lastMark = end - recordHeader
+			if lastRecord = end - recordHeader - 700; closed {
+				lastRecord -= recordHeader
+			}
+		}
+		for at := 0; at < used; at += 1 + at%3 {
+			if i == newest && !closed && at >= lastRecord {
+				continue // nothing says that it was on stable storage
+			}
 			_, err := f.WriteAt([]byte{data[at] ^ 0x40}, int64(at))
 			s.must(err)
-			n, err := Read(s.fs, "log", 0, s.replay(0))
-			mark := i == len(names)-1 && at >= end-recordHeader-8
-			if !errors.Is(err, kv.ErrCorrupt) && !errors.As(err, new(*kv.FormatError)) && !(mark && err == nil && n == 12) {
-				t.Fatalf("%s changed at %d: %d records, %v", name, at, n, err)
+			if whole(fmt.Sprintf("%s changed at %d", name, at)) && at < lastMark {
+				t.Fatalf("%s changed at %d of %d: the log is whole", name, at, used)
 			}
 			_, err = f.WriteAt(data[at:at+1], int64(at))
 			s.must(err)
 		}
 		s.must(f.Close())
 	}
-	// A file that is gone.
-	for _, name := range names {
-		s.must(s.fs.Rename("log/"+name, "elsewhere"))
-		_, err := Read(s.fs, "log", 3, func(uint64, []byte) error { return nil })
-		if last := name == names[len(names)-1]; !last && !errors.Is(err, kv.ErrCorrupt) && name != names[0] {
-			t.Errorf("without %s: %v", name, err)
+	for i, name := range names {
+		data := s.content(name)
+		put := func(b []byte) { write(t, s.fs, name, b) }
+		s.must(s.fs.Remove("log/" + name))
+		if whole("without "+name) && i <= newest {
+			t.Errorf("without %s: the log is whole", name)
 		}
-		s.must(s.fs.Rename("elsewhere", "log/"+name))
+		for n := 0; n < len(data); n += 1 + n%9*100 {
+			if put(data[:n]); whole(fmt.Sprintf("%s cut off at %d", name, n)) && i <= newest && n < end && i == newest {
+				t.Fatalf("%s cut off at %d: the log is whole", name, n)
+			}
+		}
+		for _, other := range names {
+			if put(s.content(other)); other != name && whole(other+" in place of "+name) && i <= newest {
+				t.Errorf("%s in place of %s: the log is whole", other, name)
+			}
+			put(data)
+		}
+		if b := older[name]; b != nil && i < newest {
+			put(b)
+			whole("an older copy of " + name)
+			put(data)
+		}
+	}
+	if !whole("restored") {
+		t.Error("the log that is restored isn't whole")
 	}
 	for _, name := range names {
 		s.must(s.fs.Remove("log/" + name))
@@ -179,56 +245,77 @@ func TestDamageFar(t *testing.T) {
 	}
 }
 
-// TestDiskFull has the disk be full at each operation that takes room, for a while: the record is
-// refused, and nothing else has happened.
-func TestDiskFull(t *testing.T) {
-	for step := 0; ; step += 1 + step/10 {
-		n, failed := 0, 0
-		mem := vfs.NewMem()
-		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-			switch op.Kind {
-			case errorfs.OpCreate, errorfs.OpRename:
-			case errorfs.OpFileWriteAt:
-				info, err := mem.Stat(op.Path)
-				if err != nil || op.Offset < info.Size() {
-					return nil // it has its place
-				}
-			default:
-				return nil
+// TestRefusal has what finds room for a record fail for a while, at each such operation: the record is refused, and nothing else
+// has happened.
+func TestRefusal(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err   error
+		kinds []errorfs.OpKind
+	}{
+		"no space":       {syscall.ENOSPC, []errorfs.OpKind{errorfs.OpCreate, errorfs.OpRename, errorfs.OpFileWriteAt}},
+		"quota":          {syscall.EDQUOT, []errorfs.OpKind{errorfs.OpCreate, errorfs.OpRename, errorfs.OpFileWriteAt}},
+		"no descriptor":  {syscall.EMFILE, []errorfs.OpKind{errorfs.OpCreate, errorfs.OpOpen, errorfs.OpOpenDir}},
+		"of all systems": {syscall.ENFILE, []errorfs.OpKind{errorfs.OpCreate, errorfs.OpOpen, errorfs.OpOpenDir}},
+		"next file":      {syscall.EIO, []errorfs.OpKind{errorfs.OpFileSync}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := 0
+			for step, more := 0, true; more; step += 1 + step/10 {
+				var n int
+				n, more = testRefusal(t, step, tt.err, tt.kinds)
+				refused += n
 			}
-			if n++; n > step && n <= step+3 {
-				failed++
-				return syscall.ENOSPC
+			if refused == 0 {
+				t.Error("nothing was refused")
 			}
+		})
+	}
+}
+
+// testRefusal has the operations fail from a step on, and returns how many records were refused, and whether there was such a
+// step.
+func testRefusal(t *testing.T, step int, cause error, kinds []errorfs.OpKind) (refused int, reached bool) {
+	n := 0
+	mem := vfs.NewMem()
+	on := false
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if !on || !slices.Contains(kinds, op.Kind) {
 			return nil
-		}))
-		s := newSide(t, fs)
-		s.opts.Failed = func(err error) { t.Errorf("step %d: the log has failed: %v", step, err) }
-		l := s.open(0, 0)
-		refused := 0
-		for i := range 60 {
-			b := bytes.Repeat([]byte{byte(i)}, 300*(1+i%40))
-			number, err := l.Append(b)
-			if errors.Is(err, syscall.ENOSPC) {
-				refused++
-				continue
-			}
-			s.must(err)
-			s.batches = append(s.batches, b)
-			s.must(l.Sync(number))
-			if i%5 == 0 {
-				l.Release(number)
+		}
+		if op.Kind == errorfs.OpFileWriteAt {
+			info, err := mem.Stat(op.Path)
+			if err != nil || op.Offset < info.Size() {
+				return nil // it has its place
 			}
 		}
-		s.must(l.Close())
-		s.must(s.open(int(l.released), len(s.batches)).Close())
-		if failed == 0 {
-			return
+		if n++; n > step && n <= step+3 {
+			reached = true
+			return cause
 		}
-		if refused == 0 {
-			t.Errorf("step %d: nothing was refused", step)
+		return nil
+	}))
+	s := newSide(t, fs)
+	s.opts.Failed = func(err error) { t.Errorf("step %d: the log has failed: %v", step, err) }
+	l := s.open(0, 0)
+	on = true
+	for i := range 60 {
+		b := bytes.Repeat([]byte{byte(i)}, 300*(1+i%40))
+		number, err := l.Append(b)
+		if errors.Is(err, cause) {
+			refused++
+			continue
+		}
+		s.must(err)
+		s.batches = append(s.batches, b)
+		s.must(l.Sync(number))
+		if i%5 == 0 {
+			l.Release(number)
 		}
 	}
+	s.must(l.Close())
+	on = false
+	s.must(s.open(int(l.released), len(s.batches)).Close())
+	return refused, reached
 }
 
 // TestEveryFailure has each operation fail, and all after it or it alone: everything that was synced is
@@ -236,6 +323,7 @@ func TestDiskFull(t *testing.T) {
 func TestEveryFailure(t *testing.T) {
 	broken := errors.New("broken")
 	for _, forever := range []bool{true, false} {
+		refusals, failures := 0, 0
 		for step := 0; ; step++ {
 			n := 0
 			mem := vfs.NewCrashableMem()
@@ -249,6 +337,8 @@ func TestEveryFailure(t *testing.T) {
 				return nil
 			}))
 			s := newSide(t, fs)
+			failed := false
+			s.opts.Failed = func(error) { failed = true }
 			l := s.open(0, 0)
 			synced := 0
 			for i := range 30 {
@@ -258,16 +348,21 @@ func TestEveryFailure(t *testing.T) {
 					s.batches = append(s.batches, b)
 					err = l.Sync(number)
 				}
-				if err != nil {
-					if !errors.Is(err, broken) {
-						t.Fatal(err)
-					}
+				if err == nil {
+					synced = int(number)
+					continue
+				}
+				if !errors.Is(err, broken) {
+					t.Fatal(err)
+				}
+				if failed {
+					failures++
 					if _, err := l.Append(b); !errors.Is(err, broken) {
 						t.Fatalf("step %d: Append to a log that has failed: %v", step, err)
 					}
 					break
 				}
-				synced = int(number)
+				refusals++
 			}
 			err := l.Close()
 			if n <= step {
@@ -280,6 +375,9 @@ func TestEveryFailure(t *testing.T) {
 			left := &side{t: t, fs: mem.CrashClone(vfs.CrashCloneCfg{}), opts: s.opts, batches: s.batches}
 			left.opts.FS = left.fs
 			left.must(left.open(0, synced).Close())
+		}
+		if refusals == 0 || failures == 0 {
+			t.Errorf("%d refusals, %d failures", refusals, failures)
 		}
 	}
 }

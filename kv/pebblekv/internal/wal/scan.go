@@ -18,6 +18,9 @@ type scanner struct {
 	at   int64  // where the next record is
 	next uint64 // its number
 
+	blocks uint32 // how many the file has at least, as the last mark says
+	goesOn bool   // a mark says that the log goes on in the next file
+
 	buf  []byte // a part of the file
 	from int64  // where that begins
 }
@@ -38,29 +41,39 @@ func (s *scanner) bytes(off, n int64) ([]byte, error) {
 	return s.buf[off-s.from:][:n], nil
 }
 
-// record returns the batch of the next record, until the next call, nil if no record is there.
+// record returns the batch of the next record, until the next call, nil if no record is there. It takes in the marks before
+// it.
 func (s *scanner) record() ([]byte, error) {
-	if s.at+recordHeader > s.size {
-		return nil, nil
+	for !s.goesOn && s.at+recordHeader <= s.size {
+		b, err := s.bytes(s.at, recordHeader)
+		if err != nil {
+			return nil, err
+		}
+		h, ok := readHead(b, s.salt)
+		switch size := recordHeader + int64(h.length); {
+		case !ok:
+			return nil, nil
+		case h.length == 0 && h.number == s.next-1:
+			if s.goesOn = h.sum == goesOn; !s.goesOn {
+				s.blocks = max(s.blocks, h.sum)
+			}
+			s.at += recordHeader
+			continue
+		case h.length == 0 || h.number != s.next || size > s.size-s.at:
+			return nil, nil
+		default:
+			if b, err = s.bytes(s.at, size); err != nil {
+				return nil, err
+			}
+			batch := b[recordHeader:]
+			if crc32.Checksum(batch, castagnoli) != h.sum {
+				return nil, nil
+			}
+			s.at, s.next = s.at+size, s.next+1
+			return batch, nil
+		}
 	}
-	b, err := s.bytes(s.at, recordHeader)
-	if err != nil {
-		return nil, err
-	}
-	h, ok := readHead(b, s.salt)
-	size := recordHeader + int64(h.length)
-	if !ok || h.length == 0 || h.number != s.next || size > s.size-s.at {
-		return nil, nil
-	}
-	if b, err = s.bytes(s.at, size); err != nil {
-		return nil, err
-	}
-	batch := b[recordHeader:]
-	if crc32.Checksum(batch, castagnoli) != h.sum {
-		return nil, nil
-	}
-	s.at, s.next = s.at+size, s.next+1
-	return batch, nil
+	return nil, nil
 }
 
 // tail returns an error if the file says that the next record was on stable storage: the header of a

@@ -61,14 +61,17 @@ type Log struct {
 	opts Options
 
 	// These change in Append.
-	end, room int64 // of the records in the current file, and of what is written of it, with zeros
+	end, room int64    // of the records in the current file, and of what is written of it, with zeros; no room before the first record
+	inFile    uint64   // number of the last record in the current file
+	next      *file    // the log goes on there when the current file is full, if any
+	ahead     vfs.File // next, if it is open
 
 	// turn is held by the goroutine that syncs, io by the one that writes, and mu for what they share. They
 	// are taken in this order.
 	turn, io sync.Mutex
 	mu       sync.Mutex
-	files    []*file  // by sequence; if out is open the last one is written to  +checklocks:mu
-	out      vfs.File // nil before the first record  +checklocks:mu
+	files    []*file  // by sequence; the last one is out  +checklocks:mu
+	out      vfs.File // nil as long as nothing is to be written  +checklocks:mu
 	buf      []byte   // records that aren't written yet  +checklocks:mu
 	spare    []byte   // memory for the next  +checklocks:mu
 	at       int64    // where in the file they go  +checklocks:mu
@@ -123,6 +126,7 @@ func (l *Log) Append(batch []byte) (uint64, error) {
 	}
 	l.last++
 	l.end += size
+	l.inFile = l.last
 	number := l.last
 	l.buf = appendHead(l.buf, l.files[len(l.files)-1].salt, number, l.synced, batch)
 	if !direct {
@@ -231,14 +235,14 @@ func (l *Log) Last() uint64 {
 	return l.last
 }
 
-// sync writes and syncs what was appended, for g if there is one, with turn held.
+// sync writes and syncs what was appended, for g if there is one, with turn held. Without a group it syncs in any case.
 func (l *Log) sync(g *group) error {
 	l.io.Lock()
 	err := l.write(nil, g)
 	l.io.Unlock()
 	l.mu.Lock()
 	out, upto := l.out, l.wrote
-	needed := err == nil && l.synced < upto
+	needed := err == nil && (l.synced < upto || g == nil && out != nil)
 	l.mu.Unlock()
 	if needed {
 		l.told()
@@ -338,135 +342,196 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
-// refuse returns the error of what was to find room for a record: if the disk is full nothing else
-// has happened, and otherwise the log has failed.
-func (l *Log) refuse(err error) error {
-	if vfs.IsNoSpaceError(err) {
-		return fmt.Errorf("no room for the write-ahead log: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.fail(err)
+// refused is the error of what was to find room for a record. Nothing else has happened.
+func refused(err error) error {
+	return fmt.Errorf("no room for the write-ahead log: %w", err)
 }
 
-// makeRoom sees to it that size bytes can be written behind the last record without the disk
-// having to find room for them.
+// makeRoom sees to it that size bytes, and a mark, can be written behind the last record without the disk
+// having to find room for them. If it can't, the log is as before, unless it has failed.
 func (l *Log) makeRoom(size int64) error {
 	if l.room == 0 || l.end > headerSize && l.end+size > l.opts.FileBytes {
-		if err := l.rotate(); err != nil {
-			return err
-		}
+		return l.rotate(size)
 	}
-	if l.end+size <= l.room {
+	if l.ahead == nil && l.end > l.opts.FileBytes/2 {
+		// That it can't be is told when the current file is full, and then if it still can't.
+		_ = l.prepare()
+	}
+	end := l.end + size + recordHeader
+	if end <= l.room {
 		return nil
 	}
+	l.turn.Lock()
+	defer l.turn.Unlock()
 	l.mu.Lock()
 	out := l.out
 	l.mu.Unlock()
-	end := l.end + size
-	if size > maxAhead { // or a record that is refused would fill the disk first
-		if u, err := l.opts.FS.GetDiskUsage(l.opts.Dir); err == nil && u.AvailBytes < uint64(end-l.room) {
-			return fmt.Errorf("no room for %d bytes of the write-ahead log: %w", size, errkind.ErrNoSpace)
-		}
+	room, err := l.fill(out, l.room, end+recordHeader)
+	if err != nil {
+		return refused(err)
 	}
-	ahead := min(max(l.room/8, minAhead), maxAhead)
-	for to := min((end+ahead)/minAhead*minAhead, max(end, l.opts.FileBytes)); l.room < to; {
-		n, err := out.WriteAt(zeros[:min(to-l.room, minAhead)], l.room)
-		if err != nil {
-			if l.room >= end {
-				return nil
-			}
-			if err = l.refuse(err); l.end == headerSize && end > l.opts.FileBytes {
-				err = errors.Join(err, l.drop())
-			}
-			return err
-		}
-		l.room += int64(n)
-	}
-	return nil
-}
-
-// drop removes the current file, in which there is no record.
-func (l *Log) drop() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(l.files) - 1
-	f, out := l.files[n], l.out
-	l.files, l.out, l.room = l.files[:n], nil, 0
-	return errors.Join(out.Close(), l.opts.FS.Remove(f.path))
-}
-
-// rotate begins the next file. All records before it are on stable storage then. If the disk is full
-// the log is as before.
-func (l *Log) rotate() error {
-	l.turn.Lock()
-	defer l.turn.Unlock()
 	if err := l.sync(nil); err != nil {
 		return err
 	}
-	f, err := l.next()
-	if err != nil {
-		return l.refuse(err)
-	}
-	err = l.syncDir()
-	out := vfs.File(nil)
-	if err == nil {
-		out, err = l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil && l.out != nil {
-		l.files[len(l.files)-1].size = l.room
-		err = l.out.Close()
-	}
-	if err != nil {
-		return l.fail(err)
-	}
-	l.files, l.out, l.at = append(l.files, f), out, headerSize
-	l.end, l.room = headerSize, f.size
+	l.room = room
+	l.mark(uint32(room / blockSize))
 	return nil
 }
 
-// next makes the next file, of one that isn't needed any more if there is one. Its name isn't on
-// stable storage yet.
-func (l *Log) next() (_ *file, err error) {
-	l.mu.Lock()
-	f := &file{seq: 1, first: l.last + 1, salt: rand.Uint32(), size: headerSize}
-	var old *file
-	if n := len(l.files); n > 0 {
-		f.seq = l.files[n-1].seq + 1
+// fill has a file that is full of something up to room be so up to end at least, with zeros, and returns up to where.
+func (l *Log) fill(out vfs.File, room, end int64) (int64, error) {
+	if end-room > maxAhead { // or a record that is refused would fill the disk first
+		if u, err := l.opts.FS.GetDiskUsage(l.opts.Dir); err == nil && u.AvailBytes < uint64(end-room) {
+			return room, fmt.Errorf("%d bytes: %w", end-room, errkind.ErrNoSpace)
+		}
 	}
-	if l.unneeded() > 0 {
+	ahead := min(max(room/8, minAhead), maxAhead)
+	for to := min((end+ahead)/minAhead*minAhead, max(roundUp(end), l.opts.FileBytes)); room < to; {
+		n, err := out.WriteAt(zeros[:min(to-room, minAhead)], room)
+		if err != nil {
+			if room >= end {
+				return room, nil
+			}
+			return room, err
+		}
+		room += int64(n)
+	}
+	return room, nil
+}
+
+// roundUp returns the size of the blocks that n bytes take.
+func roundUp(n int64) int64 { return (n + blockSize - 1) / blockSize * blockSize }
+
+// mark appends a mark, which is written with what is appended next. There is room for it.
+func (l *Log) mark(what uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf = appendMark(l.buf, l.files[len(l.files)-1].salt, l.inFile, min(l.synced, l.inFile), what)
+	l.end += recordHeader
+}
+
+// rotate begins the next file, with room for size bytes. All records before it are on stable storage then. Up to where the
+// current file says that the log goes on there, an error leaves the log as it was.
+func (l *Log) rotate(size int64) error {
+	l.turn.Lock()
+	defer l.turn.Unlock()
+	err := l.prepare()
+	if err == nil {
+		err = l.reopen()
+	}
+	if err == nil {
+		err = l.head(headerSize + size + recordHeader)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	l.mu.Lock()
+	old := l.out
+	l.mu.Unlock()
+	if old != nil {
+		l.mark(goesOn)
+		if err := l.sync(nil); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old != nil {
+		if err := old.Close(); err != nil {
+			return l.fail(err)
+		}
+		if l.room > 0 {
+			l.files[len(l.files)-1].size = l.room
+		}
+	}
+	l.files, l.out, l.at = append(l.files, l.next), l.ahead, headerSize
+	l.end, l.room = headerSize, l.next.size
+	l.next, l.ahead = nil, nil
+	return nil
+}
+
+// reopen opens the last file of a log that was opened, to write into it that the log goes on elsewhere.
+func (l *Log) reopen() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.out != nil || len(l.files) == 0 {
+		return nil
+	}
+	out, err := l.opts.FS.OpenReadWrite(l.files[len(l.files)-1].path, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		l.out, l.at = out, l.end
+	}
+	return err
+}
+
+// prepare opens the next file, unless it is open: one that isn't needed any more, if there is one. Its name is on stable storage
+// then.
+func (l *Log) prepare() error {
+	if l.ahead != nil {
+		return nil
+	}
+	fs := l.opts.FS
+	l.mu.Lock()
+	next, old := &file{seq: behind(l.files), begin: headerSize}, (*file)(nil)
+	// The one before the current file stays: it says that the log goes on there.
+	if len(l.files) > 2 && l.next == nil && l.unneeded() > 0 {
 		old = l.files[0]
 		l.files = slices.Delete(l.files, 0, 1)
 	}
+	err := l.err
 	l.mu.Unlock()
-	fs, temp, out := l.opts.FS, l.opts.FS.PathJoin(l.opts.Dir, temporary), vfs.File(nil)
-	f.path = fs.PathJoin(l.opts.Dir, fileName(f.seq))
-	if old != nil && old.size <= 2*l.opts.FileBytes {
-		f.size = old.size
-		// A crash may leave it with the old name and the new header. Nobody reads it then: it was not
-		// needed any more.
-		if err = fs.Rename(old.path, temp); err == nil {
-			out, err = fs.OpenReadWrite(temp, vfs.WriteCategoryUnspecified)
-		}
+	if err != nil {
+		return err
+	}
+	next.path = fs.PathJoin(l.opts.Dir, fileName(next.seq))
+	if old != nil && fs.Rename(old.path, next.path) == nil {
+		l.next = old
+	}
+	if l.next != nil && l.next.size <= 2*l.opts.FileBytes {
+		next.size = l.next.size
+		l.ahead, err = fs.OpenReadWrite(next.path, vfs.WriteCategoryUnspecified)
 	} else {
-		if old != nil {
-			_ = fs.Remove(old.path) // as in Release
-		}
-		out, err = fs.Create(temp, vfs.WriteCategoryUnspecified)
+		l.ahead, err = fs.Create(next.path, vfs.WriteCategoryUnspecified)
 	}
-	if err == nil {
-		if _, err = out.WriteAt(f.header(), 0); err == nil {
+	if err != nil {
+		return err
+	}
+	l.next = next
+	if err = l.syncDir(); err != nil {
+		err = errors.Join(err, l.drop())
+	}
+	return err
+}
+
+// head has the next file, of size bytes at least, have a header, on stable storage.
+func (l *Log) head(size int64) (err error) {
+	f, before := l.next, l.next.size
+	l.mu.Lock()
+	f.first, f.salt = l.last+1, rand.Uint32()
+	l.mu.Unlock()
+	if f.size, err = l.fill(l.ahead, before, size); err == nil {
+		f.blocks = uint32(f.size / blockSize)
+		if _, err = l.ahead.WriteAt(f.header(), 0); err == nil {
 			l.told()
-			err = out.Sync()
+			err = l.ahead.Sync()
 		}
-		err = errors.Join(err, out.Close())
+	} else if f.size = before; size <= l.opts.FileBytes {
+		return err // there may be room later
 	}
-	if err == nil {
-		err = fs.Rename(temp, f.path)
+	if err != nil {
+		err = errors.Join(err, l.drop())
 	}
-	return f, err
+	return err
+}
+
+// drop removes the next file, if it is open.
+func (l *Log) drop() error {
+	if l.ahead == nil {
+		return nil
+	}
+	out, f := l.ahead, l.next
+	l.next, l.ahead = nil, nil
+	return errors.Join(out.Close(), l.opts.FS.Remove(f.path))
 }
 
 // syncDir has names that were given outlive a crash.
@@ -541,18 +606,21 @@ func (l *Log) Fail(err error) {
 	_ = l.fail(err)
 }
 
-// Close syncs the log, unless it has failed, and releases it. Nothing can be appended then.
+// Close syncs the log, unless it has failed, and releases it. Nothing can be appended then. A mark says behind the last record that
+// it is on stable storage, unless the tables have it.
 func (l *Log) Close() error {
 	l.turn.Lock()
 	defer l.turn.Unlock()
 	l.mu.Lock()
-	out := l.out
+	out, upto, err := l.out, l.last, l.err
+	synced, needed := l.synced >= upto, l.room > 0 && l.released < upto
 	l.mu.Unlock()
-	err := l.sync(nil)
-	if out != nil && err == nil && l.end > headerSize {
-		if err = l.mark(out); vfs.IsNoSpaceError(err) {
-			err = nil
-		}
+	if needed && err == nil && !synced {
+		err = l.sync(nil)
+	}
+	if needed && err == nil {
+		l.mark(0)
+		err = l.sync(nil)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -560,21 +628,11 @@ func (l *Log) Close() error {
 		l.err = errClosed
 		l.tell()
 	}
-	if out != nil {
-		err = errors.Join(err, out.Close())
-		l.out = nil
+	for _, f := range []vfs.File{out, l.ahead} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
+	l.out, l.ahead = nil, nil
 	return err
-}
-
-// mark says behind the last record that it is on stable storage.
-func (l *Log) mark(out vfs.File) error {
-	l.mu.Lock()
-	b := appendHead(nil, l.files[len(l.files)-1].salt, l.last, l.last, nil)
-	l.mu.Unlock()
-	if _, err := out.WriteAt(b, l.end); err != nil {
-		return err
-	}
-	l.told()
-	return out.SyncData()
 }

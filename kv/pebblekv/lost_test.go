@@ -1,0 +1,178 @@
+package pebblekv
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// TestLostFile removes each file of a store that was closed, or killed, cuts it off, overwrites it with zeros, and has another one
+// in its place, or an older copy: everything that was acknowledged is there, or the store says by the name of the file what is damaged.
+func TestLostFile(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		t.Run(map[bool]string{true: "closed", false: "killed"}[closed], func(t *testing.T) { testLostFile(t, closed) })
+	}
+}
+
+func testLostFile(t *testing.T, closed bool) {
+	dir, older, copied := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s")
+	opts := &Options{MemtableBytes: 256 << 10, maxLog: 256 << 10} // files of the log of 64 KiB
+	db, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for n := range 60 {
+		c := numbered(n)
+		c.Ops = append(c.Ops, kv.Set(fmt.Appendf(nil, "large%d", n%7), bytes.Repeat([]byte{byte(n)}, 9000)))
+		if err := db.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range c.Ops {
+			if op.Value != nil {
+				want[string(op.Key)] = string(op.Value)
+			}
+		}
+		if n == 40 {
+			settle(db)
+			copyStore(t, dir, older)
+		}
+	}
+	if closed {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !closed {
+		settle(db)
+	}
+	copyStore(t, dir, copied)
+	if !closed {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := storeFiles(t, copied)
+	newest := ""
+	for _, name := range files {
+		if strings.HasSuffix(name, ".wal") {
+			newest = name
+		}
+	}
+	img := filepath.Join(t.TempDir(), "s")
+	outcomes := map[string]int{}
+	try := func(what, name string, damage func(path string) error) {
+		t.Helper()
+		copyStore(t, copied, img)
+		if err := damage(filepath.Join(img, name)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readStore(img, opts)
+		switch {
+		case err == nil && maps.Equal(got, want):
+			outcomes["whole"]++
+		case err == nil:
+			t.Errorf("%s %s: %d rows of %d, and no error", what, name, len(got), len(want))
+		case !errors.Is(err, kv.ErrCorrupt):
+			t.Errorf("%s %s: %v", what, name, err)
+		case !names(err, img):
+			t.Errorf("%s %s: the error names no file: %v", what, name, err)
+		default:
+			outcomes["refused"]++
+		}
+	}
+	for i, name := range files {
+		b, err := os.ReadFile(filepath.Join(copied, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := func(b []byte) func(path string) error {
+			return func(path string) error { return os.WriteFile(path, b, fileMode) }
+		}
+		try("nothing done to", name, func(string) error { return nil })
+		try("without", name, os.Remove)
+		for _, n := range []int{0, 1, 36, 40, len(b) / 2, len(b) - 12, len(b) - 1, len(b) / 4096 / 2 * 4096} {
+			if n >= 0 && n < len(b) {
+				try(fmt.Sprintf("%d bytes of", n), name, put(b[:n]))
+			}
+		}
+		try("zeros in place of", name, put(make([]byte, len(b))))
+		other, err := os.ReadFile(filepath.Join(copied, files[(i+1)%len(files)]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		try(files[(i+1)%len(files)]+" in place of", name, put(other))
+		// Only a record that comes later says what was on stable storage; of the newest file of a store that was
+		// killed there is none.
+		if b, err := os.ReadFile(filepath.Join(older, name)); err == nil && (closed || name != newest) {
+			try("an older copy of", name, put(b))
+		}
+	}
+	t.Log(outcomes)
+	if outcomes["whole"] == 0 || outcomes["refused"] == 0 {
+		t.Errorf("outcomes are %v", outcomes)
+	}
+}
+
+// names reports whether an error names a file of a store.
+func names(err error, dir string) bool {
+	for line := range strings.SplitSeq(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""), " ") {
+		base := strings.Trim(filepath.Base(line), ",:()\"'")
+		if strings.HasPrefix(base, "MANIFEST") || strings.HasPrefix(base, "OPTIONS") || strings.HasPrefix(base, "marker.") ||
+			slices.Contains([]string{".wal", ".sst", ".2"}, filepath.Ext(base)) {
+			return true
+		}
+	}
+	return false
+}
+
+// storeFiles returns the names of the files of a store, in order.
+func storeFiles(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && e.Name() != "LOCK" {
+			name, rerr := filepath.Rel(dir, path)
+			err = rerr
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// copyStore copies a store, which may be open, but does nothing.
+func copyStore(t *testing.T, from, to string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readStore opens a store and returns its rows.
+func readStore(dir string, opts *Options) (_ map[string]string, err error) {
+	db, err := Open(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	rows := map[string]string{}
+	for e, err := range db.Scan(ctx, kv.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		rows[string(e.Key)] = string(e.Value)
+	}
+	return rows, nil
+}
