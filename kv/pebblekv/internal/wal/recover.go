@@ -48,14 +48,6 @@ func Open(opts Options, after uint64, replay func(number uint64, batch []byte) e
 	return l, nil
 }
 
-// behind returns the sequence number of the file behind those.
-func behind(files []*file) uint64 {
-	if len(files) == 0 {
-		return 1
-	}
-	return files[len(files)-1].seq + 1
-}
-
 // syncFile has what was written of a file be on stable storage.
 func (l *Log) syncFile(f *file) error {
 	out, err := l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
