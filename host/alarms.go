@@ -388,4 +388,7 @@ func (t *wakeTable) lost(l *life, err error) {
 func (t *wakeTable) destroyed(l *life) {
 	l.replaceMark(kv.Clear(alarmKey(l.name)))
 	t.take(l.name)
+	if l.known && !l.mark.set { // its row is not of this stay
+		t.add(l.name, t.host.clock(), 0)
+	}
 }

@@ -23,9 +23,14 @@ type Type struct {
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
-	// Create is called once in the life of an actor, in its first turn. If it fails the
-	// call that was the reason fails, and the next one tries again.
+	// Create is called once in the life of an actor, in its first turn. If it fails, the
+	// caller gets its error and there is no actor: nothing is stored, the input neither. The
+	// next call, or Host.Create with an input of its own, tries again.
 	Create func(c *Context) error
+	// MustCreate leaves it to Host.Create to create actors. Calls, joins and messages to an
+	// actor that doesn't exist are ErrNoActor, and write nothing. An actor that exists is not
+	// asked how it was created.
+	MustCreate bool
 	// Wake is called whenever an actor is in memory again, after Create too; if it fails
 	// the actor doesn't wake. Sleep is called before it leaves memory in good order, which
 	// it does whatever Sleep returns; a crash comes without.
