@@ -70,6 +70,7 @@ type life struct {
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
 	known     bool            // the index may have had a row when it woke
+	tried     []fingerprint   // as that row had them
 	mark      mark
 	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
 	expecting sync.Mutex     // of who sets it
@@ -190,9 +191,10 @@ func (l *life) fallAsleep() {
 		l.close()
 		return
 	}
-	ready := l.waiting() || l.unsent()
+	var left remnant
+	left.of(l)
 	l.shut(false)
-	l.host.alarms.asleep(l, ready)
+	l.host.alarms.asleep(l, left)
 	l.host.meter.Count(metricSlept, 1)
 	l.host.forget(l)
 	l.missed()

@@ -16,7 +16,9 @@ func (l *life) open() (err error) {
 	if err := l.creation.take(); err != nil {
 		return err
 	}
-	l.known = l.host.alarms.take(l.name)
+	if e := l.host.alarms.take(l.name); e != nil {
+		l.known, l.tried = true, e.tried
+	}
 	for _, part := range []func() error{l.creation.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
@@ -95,7 +96,8 @@ func (t *Type) check() error {
 // A kind is a type of a host.
 type kind struct {
 	*Type
-	actions map[string]*action // by name
+	actions     map[string]*action // by name
+	fingerprint func() fingerprint // computed once, when it is first wanted
 }
 
 // newKind returns a type with its actions looked up.
@@ -103,7 +105,8 @@ func newKind(t *Type) (*kind, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := &kind{t, map[string]*action{}}
+	k := &kind{Type: t, actions: map[string]*action{}}
+	k.fingerprint = sync.OnceValue(func() fingerprint { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {
 			return nil, fmt.Errorf("%w: there is a nil among the actions of %s", ErrTypes, t.Name)
