@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type wakeTable struct {
 	mu     sync.Mutex
 	next   *btree.BTreeG[*sleeper] // +checklocks:mu
 	of     map[string]*sleeper     // +checklocks:mu
-	rung   map[string]bool         // those that are being woken by the table  +checklocks:mu
+	rung   map[string]*sleeper     // those that are being woken by the table  +checklocks:mu
 	poke   chan struct{}           // of one: next has changed
 	ctx    context.Context         // ends with close
 	end    context.CancelFunc
@@ -45,8 +46,9 @@ type wakeTable struct {
 // A sleeper is an actor that is to be woken.
 type sleeper struct {
 	name     string
-	at       time.Time
-	failures int // attempts to wake it, in a row
+	at       time.Time     // zero: by another version of its type alone
+	failures int           // attempts to wake it, in a row
+	tried    []fingerprint // as its row has them
 }
 
 // before is the order in which actors are woken.
@@ -60,7 +62,7 @@ const wakers = 16
 // newWakeTable returns an empty table.
 func newWakeTable(h *Host) *wakeTable {
 	t := &wakeTable{
-		host: h, of: map[string]*sleeper{}, rung: map[string]bool{}, poke: make(chan struct{}, 1),
+		host: h, of: map[string]*sleeper{}, rung: map[string]*sleeper{}, poke: make(chan struct{}, 1),
 		next: btree.NewBTreeGOptions((*sleeper).before, btree.Options{NoLocks: true}),
 	}
 	t.ctx, t.end = context.WithCancel(h.ctx)
@@ -94,13 +96,14 @@ func (t *wakeTable) scan(ctx context.Context) error {
 			return fmt.Errorf("%w, of %q", err, name)
 		}
 		a, err := ParseAddress(name)
-		if err != nil || t.host.types[a.Type] == nil {
+		kind := t.host.types[a.Type]
+		if err != nil || kind == nil {
 			continue // of a type that another program has
 		}
 		if t.isAwake(name) {
 			continue // it knows by itself
 		}
-		t.add(name, time.UnixMilli(row.at), 0)
+		t.add(&sleeper{name: name, at: row.due(kind), tried: row.tried})
 	}
 	return nil
 }
@@ -121,20 +124,38 @@ func (t *wakeTable) rescan() {
 	}
 }
 
+// due returns when a host with that type must wake the actor; the zero time for never.
+func (r *alarmRow) due(k *kind) time.Time {
+	switch {
+	case len(r.tried) > 0 && !slices.Contains(r.tried, k.fingerprint()):
+		return time.UnixMilli(0) // it may be able to do what waits, and has not looked
+	case r.at == never:
+		return time.Time{}
+	}
+	return time.UnixMilli(r.at)
+}
+
 // add has an actor woken at a time, or earlier if it is to be woken earlier already.
-func (t *wakeTable) add(name string, at time.Time, failures int) {
+func (t *wakeTable) add(e *sleeper) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return
 	}
-	e := t.of[name]
-	if e == nil {
-		e = &sleeper{name: name, at: at, failures: failures}
-		t.of[name] = e
-	} else if at.Before(e.at) {
-		t.next.Delete(e)
-		e.at = at
+	if known := t.of[e.name]; known == nil {
+		t.of[e.name] = e
+	} else {
+		if e.tried != nil {
+			known.tried = e.tried
+		}
+		if !e.at.IsZero() && (known.at.IsZero() || e.at.Before(known.at)) {
+			t.next.Delete(known)
+			known.at = e.at
+		}
+		e = known
+	}
+	if e.at.IsZero() {
+		return
 	}
 	t.next.Set(e)
 	select {
@@ -143,9 +164,9 @@ func (t *wakeTable) add(name string, at time.Time, failures int) {
 	}
 }
 
-// take forgets an actor, which is being woken or destroyed, and says whether it was known, so
-// that it may have a row.
-func (t *wakeTable) take(name string) bool {
+// take forgets an actor, which is being woken or destroyed, and returns what was known of it;
+// nil for nothing: then it has no row, as far as this host knows.
+func (t *wakeTable) take(name string) *sleeper {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.of[name]
@@ -154,7 +175,7 @@ func (t *wakeTable) take(name string) bool {
 	}
 	delete(t.of, name)
 	t.next.Delete(e)
-	return true
+	return e
 }
 
 func (t *wakeTable) len() int {
@@ -187,7 +208,7 @@ func (t *wakeTable) due() (e *sleeper, in time.Duration) {
 	}
 	t.next.PopMin()
 	delete(t.of, e.name)
-	t.rung[e.name] = true
+	t.rung[e.name] = e
 	return e, 0
 }
 
@@ -246,10 +267,10 @@ func (t *wakeTable) wake(e *sleeper) {
 		t.drop(e.name)
 	case errors.Is(err, ErrClosed), t.ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse):
-		t.add(e.name, h.clock().Add(h.opts.Rescan), 0) // the other host looks after it while it can
+		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), tried: e.tried}) // the other host looks after it while it can
 	default:
 		h.log.Error("host: wake by alarm", slog.String("actor", e.name), slog.Any("error", err))
-		t.add(e.name, h.clock().Add(backoff(e.failures+1)), e.failures+1)
+		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.tried})
 	}
 }
 
@@ -292,7 +313,7 @@ func (l *life) markDue() error {
 	}
 	_, _ = rand.Read(m.nonce[:]) // it never fails
 	err := l.commitRow(&kv.Commit{
-		Ops: []kv.Op{kv.Set(alarmKey(l.name), alarmRow{0, m.nonce}.append(nil))},
+		Ops: []kv.Op{kv.Set(alarmKey(l.name), alarmRow{nonce: m.nonce}.append(nil))},
 	})
 	if err != nil {
 		return fmt.Errorf("host: note that %s must be woken: %w", l.name, err)
@@ -313,7 +334,7 @@ func (l *life) replaceMark(op kv.Op) {
 		return
 	}
 	err := l.commitRow(&kv.Commit{
-		Checks: []kv.Check{{Key: alarmKey(l.name), Value: alarmRow{0, l.mark.nonce}.append(nil)}},
+		Checks: []kv.Check{{Key: alarmKey(l.name), Value: alarmRow{nonce: l.mark.nonce}.append(nil)}},
 		Ops:    []kv.Op{op},
 	})
 	if err != nil && !errors.Is(err, kv.ErrConflict) {
@@ -321,40 +342,41 @@ func (l *life) replaceMark(op kv.Op) {
 	}
 }
 
-// lookAgain is when an actor is woken that has nothing to do but events of which its type has
-// no action: a later version of the type may have it.
-const lookAgain = 5 * time.Minute
-
 // asleep notes when an actor that has been put to sleep must be woken: at once if there
-// is something for it to do.
-func (t *wakeTable) asleep(l *life, ready bool) {
+// is something for it to do. If there is something that its type can't do, the row stays
+// for another version of the type.
+func (t *wakeTable) asleep(l *life, left remnant) {
 	at := l.clock.Next()
-	if ready {
+	if left.ready {
 		at = t.host.clock()
 	}
 	key := alarmKey(l.name)
-	if again := t.host.clock().Add(lookAgain); l.record.Schedule().Missing() && (at.IsZero() || again.Before(at)) {
-		at = again
-	}
-	if at.IsZero() {
+	if at.IsZero() && !left.stuck {
 		l.replaceMark(kv.Clear(key))
 		return
 	}
 	if err := l.markDue(); err != nil { // there is none if what it waits for isn't stored
 		l.report("note when it must be woken", err)
 	}
-	l.replaceMark(kv.Set(key, alarmRow{max(at.UnixMilli(), 1), l.mark.nonce}.append(nil)))
-	if now := t.host.clock(); at.Before(now) && !ready {
+	row := alarmRow{at: never, nonce: l.mark.nonce}
+	if !at.IsZero() {
+		row.at = max(at.UnixMilli(), 1)
+	}
+	if left.stuck {
+		row.tried = l.kind.tried(l.tried)
+	}
+	l.replaceMark(kv.Set(key, row.append(nil)))
+	if now := t.host.clock(); !at.IsZero() && at.Before(now) && !left.ready {
 		at = now.Add(time.Second) // it was awake when that was due
 	}
-	t.add(l.name, at, 0)
+	t.add(&sleeper{name: l.name, at: at, tried: row.tried})
 }
 
 // sleeping has an actor woken at a time for what isn't stored, if it sleeps: one that is
 // awake knows by itself.
 func (t *wakeTable) sleeping(name string, at time.Time) {
 	if !t.isAwake(name) {
-		t.add(name, at, 0)
+		t.add(&sleeper{name: name, at: at})
 	}
 }
 
@@ -372,7 +394,7 @@ func (t *wakeTable) lost(l *life, err error) {
 		return
 	}
 	t.mu.Lock()
-	rung := t.rung[l.name]
+	rung := t.rung[l.name] != nil
 	t.mu.Unlock()
 	if rung {
 		return // who has rung for it looks again
@@ -381,11 +403,14 @@ func (t *wakeTable) lost(l *life, err error) {
 	if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
 		in = t.host.opts.Rescan
 	}
-	t.add(l.name, t.host.clock().Add(in), 0)
+	t.add(&sleeper{name: l.name, at: t.host.clock().Add(in), tried: l.tried})
 }
 
 // destroyed forgets an actor that doesn't exist any more.
 func (t *wakeTable) destroyed(l *life) {
 	l.replaceMark(kv.Clear(alarmKey(l.name)))
 	t.take(l.name)
+	if l.known && !l.mark.set { // its row is not of this stay
+		t.add(&sleeper{name: l.name, at: t.host.clock()})
+	}
 }

@@ -275,6 +275,7 @@ func TestOtherHostsAlarms(t *testing.T) {
 
 func FuzzAlarmRow(f *testing.F) {
 	f.Add(alarmRow{at: 1}.append(nil), alarmKey("a/b"))
+	f.Add(alarmRow{at: never, tried: []fingerprint{1, 2}}.append(nil), alarmKey("a/b"))
 	f.Fuzz(func(t *testing.T, value, key []byte) {
 		if r, err := parseAlarmRow(value); err == nil && string(r.append(nil)) != string(value) {
 			t.Errorf("%x is read as %+v", value, r)
@@ -288,6 +289,12 @@ func FuzzAlarmRow(f *testing.F) {
 func TestAlarmRowGolden(t *testing.T) {
 	r := alarmRow{at: 0x0102, nonce: [16]byte{0: 0xaa, 15: 0xbb}}
 	want := "\x01\x00\x02\x01\x00\x00\x00\x00\x00\x00\xaa" + strings.Repeat("\x00", 14) + "\xbb"
+	if got := string(r.append(nil)); got != want {
+		t.Errorf("got %x, want %x", got, want)
+	}
+	r = alarmRow{at: never, tried: []fingerprint{1, 0x0203}}
+	want = "\x02\x00" + strings.Repeat("\xff", 7) + "\x7f" + strings.Repeat("\x00", 16) +
+		"\x02\x01" + strings.Repeat("\x00", 7) + "\x03\x02" + strings.Repeat("\x00", 6)
 	if got := string(r.append(nil)); got != want {
 		t.Errorf("got %x, want %x", got, want)
 	}

@@ -35,6 +35,9 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 	if kind == nil {
 		return nil, ErrNoType
 	}
+	if kind.MustCreate && b != nil && !b.asked {
+		b = nil
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -70,12 +73,17 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 				return l, nil
 			}
 			l.users--
+			switch {
+			case errors.Is(l.failure, kv.ErrIncarnation) && (b == nil || b.in != l.birth.in):
+				continue // it was woken for a letter that may be lost, which is another one's
+			case l.stillborn && b == nil:
+				return nil, ErrNoActor
+			case l.stillborn && !b.like(l.birth):
+				continue // it was not created with another input
+			}
 			// That there is no such actor is no answer to who would have created it, unless it
 			// was just created, and has destroyed itself.
-			made := l.birth != nil && !l.existed
-			if errors.Is(l.failure, kv.ErrIncarnation) && (b == nil || b.in != l.birth.in) {
-				continue // it was woken for a letter that may be lost, which is another one's
-			}
+			made := l.birth != nil && !l.creation.existed
 			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
 				return nil, l.failure
 			}

@@ -27,7 +27,7 @@ type Call struct {
 
 // Do calls an action by its name and returns its result, when what it did is durable: for
 // callers that have both from elsewhere. In Go, an Action calls itself. An actor that
-// doesn't exist is created.
+// doesn't exist is created, but of a type with MustCreate.
 //
 // Errors: what the action returns, and then nothing of the turn has landed; ErrNoType,
 // ErrAddress, ErrNoAction, ErrNoActor, ErrNoConn, ErrArgs, ErrPanic, ErrOverloaded,
@@ -66,17 +66,18 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 }
 
 // Create creates an actor with an input, which its code finds with Context.Input. One that
-// exists keeps the input that it has; then, too, the error is nil.
+// exists keeps the input that it has; then, too, the error is nil. If Type.Create fails
+// there is no actor, and the error is that of Type.Create.
 func (h *Host) Create(ctx context.Context, a Address, input any) error {
 	in, err := Encode(input)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	return h.turn(ctx, a, &birth{input: in}, newTurn("actor.create", func(*Context) error { return nil }))
+	return h.turn(ctx, a, &birth{input: in, asked: true}, newTurn("actor.create", func(*Context) error { return nil }))
 }
 
 // Send puts a message into an actor's queue, which wakes it, and returns its ID when it is
-// durable. An actor that doesn't exist is created. Errors are those of Do, and of
+// durable. An actor that doesn't exist is created, but of a type with MustCreate. Errors are those of Do, and of
 // queue.Queue.Enqueue.
 func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, err error) {
 	if r, ok := s.Body.(Raw); ok {

@@ -37,7 +37,8 @@ type Joined struct {
 
 // Join makes a connection, which is durable when Join returns, if it hibernates: after
 // Type.Connect has accepted it, whose error Join returns otherwise. The transport is not
-// closed then.
+// closed then. An actor that doesn't exist is created, but of a type with MustCreate:
+// ErrNoActor.
 func (h *Host) Join(ctx context.Context, j *Join) (Joined, error) {
 	var joined Joined
 	if err := checkArgs(j.Parameters); err != nil {

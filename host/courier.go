@@ -340,7 +340,7 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 	})
 	t.in = m.in
 	var b *birth
-	if !letters[0].existing {
+	if kind := h.types[a.Type]; !letters[0].existing && (kind == nil || !kind.MustCreate) {
 		b = &birth{generation: letters[0].generation, in: m.in}
 	}
 	if err := h.visit(a, b, t, wake); errors.Is(err, ErrNoActor) && b == nil {

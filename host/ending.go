@@ -12,13 +12,17 @@ func (l *life) dontWake(err error) {
 	l.cancel()
 	close(l.over)
 	l.sources.Wait()
-	if l.destroy && l.actor.Err() == nil {
+	switch {
+	case l.destroy && l.actor.Err() == nil:
 		l.quiesce()
 		l.gate.wait()
 		if err := l.remove(); err != nil {
 			l.failure = err
 		}
-	} else {
+	case l.creation.undo():
+		l.stillborn = true
+		l.shut(true)
+	default:
 		l.shut(true)
 		l.host.alarms.lost(l, err)
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
@@ -16,6 +19,7 @@ import (
 // A Workflow is the durable workflow of a type of actors. NewWorkflow makes one.
 type Workflow struct {
 	open func(l *life) (*flow, error)
+	code string // what is known of it, for a fingerprint
 }
 
 // NewWorkflow returns the workflow that fn is the code of; nil opts are the zero
@@ -33,7 +37,8 @@ func NewWorkflow[In, Out any](fn workflow.Func[In, Out], opts *greenroom.Workflo
 	if opts != nil {
 		said = *opts
 	}
-	return &Workflow{func(l *life) (*flow, error) {
+	code := fmt.Sprint(runtime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name(), said.MaxEntries, said.MaxBytes, said.Strict)
+	return &Workflow{code: code, open: func(l *life) (*flow, error) {
 		f := &flow{life: l, poke: make(chan struct{}, 1)}
 		o := said
 		o.OnDue = func() {
@@ -76,6 +81,7 @@ type flow struct {
 	start func(ctx context.Context, input Raw) error
 	check func(input Raw) error
 	poke  chan struct{} // of one: there may be something to do
+	stuck atomic.Bool   // the last run came to where only other code may go on
 }
 
 // due is told that there is something to do.
@@ -107,11 +113,13 @@ func (f *flow) drive() {
 		switch {
 		case err == nil:
 			failures = 0
+			f.stuck.Store(false)
 		case errors.Is(err, workflow.ErrNotStarted), errors.Is(err, workflow.ErrRunning):
 		case errors.Is(err, ErrNotAwake): // it is about to be closed
 		default:
 			// Nothing is wrong with what is stored: it goes on there, with other code perhaps.
 			failures++
+			f.stuck.Store(!errors.Is(err, workflow.ErrStorage))
 			again = backoff(failures)
 			l.log.Error("host: workflow", slog.Any("error", err))
 		}

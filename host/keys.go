@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/bare"
@@ -19,7 +20,11 @@ import (
 //
 //	("greenroom.host", 1, name)        v1: when the actor of that name (type, slash, key) must
 //	                                   be woken: i64 ms, 0 for as soon as a host starts, and
-//	                                   a nonce data[16], of the stay in memory that wrote it
+//	                                   a nonce data[16], of the stay in memory that wrote it.
+//	                                   v2, of an actor with work that its type could not do:
+//	                                   as v1, with 2^63-1 ms for never, and list<u64> of the
+//	                                   fingerprints of the versions of the type that have
+//	                                   tried, the newest last, 1 to 4
 //
 //	key of the actor                   value
 //	68 69 + sender's uuid, label u16be v1: the newest message that came from that actor:
@@ -63,19 +68,38 @@ func parseAlarmKey(key []byte) (name string, err error) {
 	return "", fmt.Errorf("host: alarm row: %w: key %x", kv.ErrCorrupt, key)
 }
 
-// alarmVersion is that of the rows' values.
-const alarmVersion = 1
+// The versions of the rows' values: triedVersion for those with fingerprints.
+const (
+	alarmVersion = 1
+	triedVersion = 2
+)
 
 // An alarmRow is the value of a row.
 type alarmRow struct {
-	at    int64 // Unix milliseconds; 0 for at once
+	at    int64 // Unix milliseconds; 0 for at once, never for what no version of the type could do so far
 	nonce [16]byte
+	tried []fingerprint // by versions of the type that could not do all that is to be done
 }
 
+// never is the time of an actor that only another version of its type has a reason to wake.
+const never = math.MaxInt64
+
 func (r alarmRow) append(dst []byte) []byte {
-	dst = bare.AppendVersion(dst, alarmVersion)
+	v := uint16(alarmVersion)
+	if len(r.tried) > 0 {
+		v = triedVersion
+	}
+	dst = bare.AppendVersion(dst, v)
 	dst = bare.AppendI64(dst, r.at)
-	return bare.AppendFixed(dst, r.nonce[:])
+	dst = bare.AppendFixed(dst, r.nonce[:])
+	if v == alarmVersion {
+		return dst
+	}
+	dst = bare.AppendUint(dst, uint64(len(r.tried)))
+	for _, f := range r.tried {
+		dst = bare.AppendU64(dst, uint64(f))
+	}
+	return dst
 }
 
 func parseAlarmRow(b []byte) (r alarmRow, err error) {
@@ -83,12 +107,21 @@ func parseAlarmRow(b []byte) (r alarmRow, err error) {
 	if err != nil {
 		return r, fmt.Errorf("host: alarm row: %w: %w", kv.ErrCorrupt, err)
 	}
-	if v != alarmVersion {
+	if v == 0 || v > triedVersion {
 		return r, fmt.Errorf("host: alarm row: %w: version %d", kv.ErrNewerFormat, v)
 	}
 	rd := bare.NewReader(rest)
 	r.at = rd.I64()
 	copy(r.nonce[:], rd.Fixed(len(r.nonce)))
+	if v == triedVersion {
+		n := rd.Uint()
+		if n == 0 || n > maxTried {
+			return r, fmt.Errorf("host: alarm row: %w: %d fingerprints", kv.ErrCorrupt, n)
+		}
+		for range n {
+			r.tried = append(r.tried, fingerprint(rd.U64()))
+		}
+	}
 	if err := rd.Done(); err != nil {
 		return r, fmt.Errorf("host: alarm row: %w: %w", kv.ErrCorrupt, err)
 	}

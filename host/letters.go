@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 )
 
 // Letters are bounds of what actors send to others with Context.Send. The zero value has
@@ -72,20 +71,23 @@ func (c *Context) permit(to Address, l *letter) error {
 	if o == nil {
 		o = c.life.host.opts.Letters
 	}
-	l.generation = c.account.generation + 1
 	if o == nil {
-		return nil
+		o = &Letters{}
 	}
+	l.generation = c.account.generation + 1
 	if !o.allows(l.to) {
 		return fmt.Errorf("%w: %.80q", ErrNotAllowed, l.to)
 	}
-	if o.Generations < 0 || o.Generations > 0 && int64(l.generation) > int64(o.Generations) {
+	must := c.life.host.types[to.Type].MustCreate
+	if must || o.Generations < 0 || o.Generations > 0 && int64(l.generation) > int64(o.Generations) {
 		l.existing = true
 		exists, err := c.life.host.exists(c, to)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !exists {
+		case !exists && must:
+			return ErrNoActor
+		case !exists:
 			return fmt.Errorf("%w: limit %d", ErrGenerations, max(o.Generations, 0))
 		}
 	}
@@ -108,23 +110,6 @@ func (h *Host) exists(c *Context, a Address) (bool, error) {
 		}
 	}
 	return false, ignore(err, actorstore.ErrUnknownActor)
-}
-
-// openAccount has an actor that is created by a letter remember of which generation it is,
-// before it does anything.
-func (l *life) openAccount() error {
-	if l.birth == nil || l.birth.generation == 0 || l.existed {
-		return nil
-	}
-	a := newAccount()
-	a.generation = l.birth.generation
-	var b batch.Batch
-	b.Put(accountKey(), a.append(nil))
-	if err := l.actor.ApplyIn(l.ctx, &b, l.birth.in); err != nil {
-		return err
-	}
-	l.out.account = a
-	return nil
 }
 
 func newAccount() *account {

@@ -12,18 +12,10 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 )
-
-// A birth is what an actor is created with.
-type birth struct {
-	input      Raw
-	generation uint32         // of the letter that creates it, 0 for none
-	in         kv.Incarnation // in which the letter is durable
-}
 
 // A life is an actor's stay in memory. One goroutine, main, opens its parts, runs its
 // turns, and closes everything; what else it starts only asks for turns.
@@ -50,7 +42,8 @@ type life struct {
 	inner   chan *turn // turns that the actor's own parts ask for, also while it goes to sleep
 	over    chan struct{}
 
-	failure error // why it didn't wake; written before woken is closed
+	failure   error // why it didn't wake; written before woken is closed
+	stillborn bool  // it was to be created, which failed, and nothing of it is stored; likewise
 
 	phase phase         // +checklocks:host.mu
 	users int           // who has turns, or is about to have  +checklocks:host.mu
@@ -62,6 +55,7 @@ type life struct {
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
+	creation  creation
 	door      *greenroom.Actor
 	actor     *actorstore.Actor // of door, and so are its parts
 	clock     *alarm.Clock
@@ -75,8 +69,8 @@ type life struct {
 	gate      gate
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
-	existed   bool            // somebody had written to the actor before it woke
 	known     bool            // the index may have had a row when it woke
+	tried     []fingerprint   // as that row had them
 	mark      mark
 	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
 	expecting sync.Mutex     // of who sets it
@@ -91,7 +85,7 @@ func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {
 		woken: make(chan struct{}), sleep: make(chan struct{}), empty: make(chan struct{}), left: make(chan struct{}),
 		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
 	}
-	l.gate.life = l
+	l.gate.life, l.creation.life = l, l
 	l.steady = context.WithoutCancel(h.ctx)
 	l.turns, l.end = context.WithCancel(h.ctx)
 	l.ctx, l.cancel = context.WithCancel(l.turns)
@@ -197,9 +191,10 @@ func (l *life) fallAsleep() {
 		l.close()
 		return
 	}
-	ready := l.waiting() || l.unsent()
+	var left remnant
+	left.of(l)
 	l.shut(false)
-	l.host.alarms.asleep(l, ready)
+	l.host.alarms.asleep(l, left)
 	l.host.meter.Count(metricSlept, 1)
 	l.host.forget(l)
 	l.missed()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // takeMessages is the goroutine that has Type.Message called.
@@ -55,17 +57,49 @@ func backoff(attempts int) time.Duration {
 	return min(time.Second<<min(max(attempts-1, 0), 10), 5*time.Minute)
 }
 
-// waiting says whether there is something in the queue that the actor would work on if it
-// were awake.
-func (l *life) waiting() bool {
-	if l.queue.Len() == 0 {
-		return false
-	}
-	wants := l.wants()
-	for _, s := range l.queue.Stats().Names {
-		if s.Ready > 0 && wants(s.Name) {
-			return true
+// A remnant is what an actor leaves undone when it goes to sleep.
+type remnant struct {
+	ready bool // there is something that it would do if it were awake
+	stuck bool // there is something that only another version of its type may do
+}
+
+// of finds out what the actor leaves: messages that it wants or doesn't, what is to be sent,
+// events whose action is missing, a workflow that its code can't go on with.
+func (r *remnant) of(l *life) {
+	if l.queue.Len() > 0 {
+		wants := l.wants()
+		for _, s := range l.queue.Stats().Names {
+			if s.Ready == 0 {
+				continue
+			}
+			if wants(s.Name) {
+				r.ready = true
+			} else {
+				r.stuck = true
+			}
 		}
 	}
-	return false
+	r.ready = r.ready || l.unsent()
+	r.stuck = r.stuck || l.record.Schedule().Missing() || r.hasFlow(l)
+}
+
+// hasFlow says whether there is a workflow that another version of the type may go on with:
+// it has no code here, or code that fails.
+func (r *remnant) hasFlow(l *life) bool {
+	if l.workflow != nil {
+		return l.workflow.stuck.Load()
+	}
+	if !l.known && !l.mark.set { // its row, if there is one, stays as it is
+		return false
+	}
+	snap, err := l.actor.Snapshot(l.steady)
+	if err == nil {
+		var left bool
+		left, err = workflow.Unfinished(l.steady, snap)
+		if err = errors.Join(err, snap.Close()); err == nil {
+			return left
+		}
+	}
+	l.report("look for a workflow", err)
+	return true // it may be there
 }

@@ -7,24 +7,19 @@ import (
 	"slices"
 
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
 // open takes the actor over, opens everything of it that may want to be woken, and runs
 // its first turns. What it has opened when it fails is shut by main.
 func (l *life) open() (err error) {
-	l.door, err = l.host.door.Actor(l.ctx, l.name, l.options())
-	if errors.Is(err, actorstore.ErrUnknownActor) {
-		return ErrNoActor
-	}
-	if err != nil {
+	if err := l.creation.take(); err != nil {
 		return err
 	}
-	l.actor, l.clock = l.door.Lower(), l.door.Clock()
-	l.existed = l.actor.Used() > 0
-	l.known = l.host.alarms.take(l.name)
-	for _, part := range []func() error{l.openAccount, l.openTraces, l.openConns, l.openRecord, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
+	if e := l.host.alarms.take(l.name); e != nil {
+		l.known, l.tried = true, e.tried
+	}
+	for _, part := range []func() error{l.creation.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -36,7 +31,13 @@ func (l *life) open() (err error) {
 			return err
 		}
 	}
-	return l.firstTurns()
+	if err := l.creation.end(); err != nil {
+		return err
+	}
+	if l.kind.Wake != nil && !l.destroy {
+		return l.first(spanOnWake, l.kind.Wake)
+	}
+	return nil
 }
 
 // options returns those of the actor. The gate waits until what turns have written is on
@@ -45,7 +46,7 @@ func (l *life) options() *greenroom.ActorOptions {
 	db := l.kind.DB
 	db.Pragmas = append(slices.Clone(db.Pragmas), "synchronous=NORMAL")
 	o := &greenroom.ActorOptions{
-		MustExist: l.birth == nil, Create: true, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
+		MustExist: l.birth == nil, DB: &db, Queue: &l.kind.Queue, Traces: l.host.opts.Traces,
 	}
 	if l.birth != nil {
 		o.Input = l.birth.input
@@ -78,11 +79,6 @@ func (l *life) openConns() (err error) {
 	return nil
 }
 
-func (l *life) openRecord() (err error) {
-	l.record, err = l.door.Record(l.ctx)
-	return err
-}
-
 func (l *life) openQueue() (err error) {
 	l.queue, err = l.door.Queue(l.ctx)
 	return err
@@ -110,54 +106,11 @@ func (l *life) openVars() (err error) {
 	return nil
 }
 
-// noteCreated is the key of the note that says that Create has landed. Its first byte is
-// ownSpace, which makes it the host's.
-const noteCreated = "host created"
-
-// firstTurns runs Create, in the first turn of the actor's life, and Wake.
-func (l *life) firstTurns() error {
-	if l.kind.Create != nil {
-		created, err := l.created()
-		if err != nil {
-			return err
-		}
-		if !created {
-			if err := l.first(spanOnCreate, l.createOnce); err != nil {
-				return err
-			}
-		}
-	}
-	if l.kind.Wake != nil && !l.destroy {
-		return l.first(spanOnWake, l.kind.Wake)
-	}
-	return nil
-}
-
+// first runs a turn of an actor that takes none of others yet, or no more.
 func (l *life) first(name string, fn func(c *Context) error) error {
 	t := newTurn(name, fn)
 	apart(func() { l.exec(t) })
 	return <-t.done
-}
-
-// created looks for the note that says so.
-func (l *life) created() (ok bool, err error) {
-	snap, err := l.actor.Snapshot(l.ctx)
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, snap.Close()) }()
-	for _, err := range snap.Notes(l.ctx, []byte(noteCreated)) {
-		return err == nil, err
-	}
-	return false, nil
-}
-
-// createOnce has the note land with what Create does.
-func (l *life) createOnce(c *Context) error {
-	if err := l.kind.Create(c); err != nil {
-		return err
-	}
-	return l.actor.StageNote(c.Batch(), []byte(noteCreated), []byte{1})
 }
 
 // start begins everything that asks for turns by itself.

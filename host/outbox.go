@@ -40,7 +40,7 @@ const (
 )
 
 // Send puts a message into the queue of another actor, which is created if it doesn't
-// exist, and woken. It is sent when the turn is durable, and not at all if the turn
+// exist, and woken. One of a type with MustCreate must exist, or it is ErrNoActor. It is sent when the turn is durable, and not at all if the turn
 // doesn't land. From then on it arrives, whatever happens to either of the two actors
 // or to the host: exactly once, behind those that this actor has sent to that one before,
 // unless it takes more than a day. Until it has come it is tried again and again, of which
@@ -56,7 +56,7 @@ const (
 // Letters may bound which actors it may be sent to, whether it may create one, and how
 // much is sent in a time. Such bounds don't count what an actor sends to itself.
 //
-// Errors: ErrAddress, ErrNoType, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of
+// Errors: ErrAddress, ErrNoType, ErrNoActor, ErrOutboxFull, queue.ErrInvalid, greenroom.ErrClosed, those of
 // Letters, and those of the store. They say that nothing is sent, also if the turn lands.
 func (c *Context) Send(to Address, s queue.Send) error {
 	if _, err := to.check(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/persist"
@@ -23,9 +24,14 @@ type Type struct {
 	// Other is called for actions that are not in Actions; nil means that there are none.
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
-	// Create is called once in the life of an actor, in its first turn. If it fails the
-	// call that was the reason fails, and the next one tries again.
+	// Create is called once in the life of an actor, in its first turn. If it fails, the
+	// caller gets its error and there is no actor: nothing is stored, the input neither. The
+	// next call, or Host.Create with an input of its own, tries again.
 	Create func(c *Context) error
+	// MustCreate leaves it to Host.Create to create actors. Calls, joins and messages to an
+	// actor that doesn't exist are ErrNoActor, and write nothing. An actor that exists is not
+	// asked how it was created.
+	MustCreate bool
 	// Wake is called whenever an actor is in memory again, after Create too; if it fails
 	// the actor doesn't wake. Sleep is called before it leaves memory in good order, which
 	// it does whatever Sleep returns; a crash comes without.
@@ -90,7 +96,8 @@ func (t *Type) check() error {
 // A kind is a type of a host.
 type kind struct {
 	*Type
-	actions map[string]*action // by name
+	actions     map[string]*action // by name
+	fingerprint func() fingerprint // computed once, when it is first wanted
 }
 
 // newKind returns a type with its actions looked up.
@@ -98,7 +105,8 @@ func newKind(t *Type) (*kind, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	k := &kind{t, map[string]*action{}}
+	k := &kind{Type: t, actions: map[string]*action{}}
+	k.fingerprint = sync.OnceValue(func() fingerprint { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {
 			return nil, fmt.Errorf("%w: there is a nil among the actions of %s", ErrTypes, t.Name)

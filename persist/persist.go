@@ -254,6 +254,13 @@ func (r *Record) RawState() ([]byte, error) {
 	return r.state, r.usable()
 }
 
+// Stored reports whether the record is stored, and not in memory alone (Options.CreateLate).
+func (r *Record) Stored() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.prior != batch.Absent
+}
+
 // Schedule returns the actor's schedule.
 func (r *Record) Schedule() *Schedule { return &r.sched }
 

@@ -148,7 +148,7 @@ func (w *Workflow) rest(err error) {
 	case errors.Is(err, errRollback):
 		w.due(w.clock.Now().Add(defaultMaxBackoff))
 	case errors.Is(err, ErrDiverged), errors.Is(err, ErrMisuse), errors.Is(err, ErrHistoryFull):
-		w.due(time.Time{}) // nothing helps but other code
+		w.due(w.clock.Now().Add(otherCode)) // which may be there by then
 	case until.IsZero():
 		w.source.Hold(w.clock.Now())
 	default:

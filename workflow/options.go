@@ -82,6 +82,10 @@ const (
 	defaultCommit     = 20
 )
 
+// otherCode is when a workflow is run again whose code can't go on with its history: the
+// process may have other code by then, or the actor another owner.
+const otherCode = 5 * time.Minute
+
 // check returns o with the defaults in.
 func (o *Options) check() (Options, error) {
 	c := Options{}

@@ -78,5 +78,14 @@ func Read(ctx context.Context, s *actorstore.Snapshot) (*Snapshot, []Damage, err
 	return history.Read(ctx, s)
 }
 
+// Unfinished reports whether a workflow of the actor was started and is not over: for a
+// program that doesn't have its code. It reads one or two keys. An error is the engine's, or
+// that the state can't be read.
+func Unfinished(ctx context.Context, s *actorstore.Snapshot) (bool, error) {
+	state, started, err := history.Peek(ctx, s)
+	over := state == Completed || state == Failed || state == Cancelled
+	return started && !over, err
+}
+
 // Snapshot returns everything, as it is in memory.
 func (w *Workflow) Snapshot() *Snapshot { return w.h.Snapshot() }

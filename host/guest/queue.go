@@ -37,8 +37,8 @@ func (Queue) Send(s Send) (id int64, err error) {
 // host.Context.Send. What an actor sends to itself is put into its queue by the turn, as
 // Queue.Send does.
 //
-// The codes of errors are "bad_address", "no_such_type", "outbox_full", "not_allowed",
-// "too_fast", "too_many_generations", and those of the queue. They say that nothing is sent, also if the turn lands.
+// The codes of errors are "bad_address", "no_such_type", "no_such_actor", "outbox_full",
+// "not_allowed", "too_fast", "too_many_generations", and those of the queue. They say that nothing is sent, also if the turn lands.
 func (c *Context) Send(to Address, s Send) error {
 	m, err := s.message()
 	if err != nil {

@@ -44,6 +44,40 @@ func TestState(t *testing.T) {
 	})
 }
 
+// TestCreateRefuses: a module whose create fails is told nothing of it the next time: there is
+// no actor, and no input.
+func TestCreateRefuses(t *testing.T) {
+	withGo(t, func(r *rig) {
+		err := r.Create(r.ctx, lobby, "refused")
+		if got := host.Code(err); got != "bad_input" {
+			t.Errorf("the code is %q, of %v", got, err)
+		}
+		for info, err := range r.Store().Actors(r.ctx, nil) {
+			t.Errorf("there is the actor %+v, %v", info, err)
+		}
+		must(t, r.Create(r.ctx, lobby, "taken"))
+		if got := call1[int](r, lobby, "add", 1); got != 1 {
+			t.Errorf("got %d", got)
+		}
+	})
+}
+
+// TestModuleMustCreate: the program says that a module's actors are made by Host.Create
+// alone, and a module's message makes none.
+func TestModuleMustCreate(t *testing.T) {
+	kind := thing(t).Type()
+	kind.MustCreate = true
+	r := newRigOf(t, kind, host.Options{})
+	if got := r.code(lobby, "add", 1); got != "no_such_actor" {
+		t.Errorf("the code is %q", got)
+	}
+	must(t, r.Create(r.ctx, lobby, nil))
+	if got := call1[int](r, lobby, "add", 1); got != 1 {
+		t.Errorf("got %d", got)
+	}
+	r.close()
+}
+
 // TestFailures ends turns in all ways that a program in Go can, and looks that nothing of
 // them is there and the next turn works.
 func TestFailures(t *testing.T) {

@@ -186,7 +186,7 @@ func (i *instance) ask(ctx context.Context, c *call) error {
 }
 
 // Type returns the type for host.Open, with the hooks that the module has. What modules
-// can't say may be set by the caller: its Queue, its DB, its Letters, and a Workflow in Go;
+// can't say may be set by the caller: MustCreate, its Queue, its DB, its Letters, and a Workflow in Go;
 // then the module must say which messages it wants. DB.Extensions has one already, which
 // confines modules: what the caller adds behind it, modules may use.
 func (m *Module) Type() *host.Type {

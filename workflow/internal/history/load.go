@@ -172,3 +172,24 @@ func Read(ctx context.Context, snap *actorstore.Snapshot) (*Snapshot, []Damage, 
 	}
 	return l.snapshot(), l.damages, nil
 }
+
+// Peek returns the state of the workflow of an actor, and whether it was started: whether it
+// has an input. It reads no more than that.
+func Peek(ctx context.Context, snap *actorstore.Snapshot) (s State, started bool, err error) {
+	_, err = snap.Get(ctx, appendFieldKey(snap.Layout(), nil, fieldInput), nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return Pending, false, nil
+	}
+	if err != nil {
+		return Pending, false, err
+	}
+	text, err := snap.Get(ctx, appendFieldKey(snap.Layout(), nil, fieldState), nil)
+	if errors.Is(err, actorstore.ErrNotFound) {
+		return Pending, true, nil
+	}
+	if err != nil {
+		return Pending, true, err
+	}
+	s, err = parseState(string(text))
+	return s, true, err
+}

@@ -91,6 +91,10 @@ func main() {}
 
 func create(c *guest.Context) error {
 	_, err := c.DB().Exec("create table book(amount int unique, note text)")
+	var in string
+	if c.Input(&in) == nil && in == "refused" {
+		return &guest.Error{Code: "bad_input", Message: "No."}
+	}
 	return err
 }
 
