@@ -220,3 +220,13 @@ func behind(files []*file) uint64 {
 	}
 	return files[len(files)-1].seq + 1
 }
+
+// syncFile has what was written of a file be on stable storage.
+func (l *Log) syncFile(f *file) error {
+	out, err := l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	l.told()
+	return errors.Join(out.Sync(), out.Close())
+}

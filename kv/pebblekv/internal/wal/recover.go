@@ -48,16 +48,6 @@ func Open(opts Options, after uint64, replay func(number uint64, batch []byte) e
 	return l, nil
 }
 
-// syncFile has what was written of a file be on stable storage.
-func (l *Log) syncFile(f *file) error {
-	out, err := l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		return err
-	}
-	l.told()
-	return errors.Join(out.Sync(), out.Close())
-}
-
 // Read hands the records of the log in a directory to replay, as Open does, and changes nothing. It
 // returns the number of the last one, or after itself if no record follows it.
 func Read(fs vfs.FS, dir string, after uint64, replay func(number uint64, batch []byte) error) (uint64, error) {
