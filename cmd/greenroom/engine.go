@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/engine"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // engineFlags are what greenroom engine is told.
@@ -107,9 +107,9 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 	if err != nil {
 		return err
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	ln, err := listen(ctx, f.listen)
 	if err != nil {
-		return say(err, "can't listen on %s: %v", f.listen, rootCause(err))
+		return err
 	}
 	defer ln.Close() // again, unless it was never served
 	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
@@ -118,23 +118,21 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 			return err
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
-		server := &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-		failed := make(chan error, 1)
-		go func() { failed <- server.Serve(ln) }()
-		if _, err = fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr()); err == nil {
-			select {
-			case err = <-failed:
-			case <-ctx.Done():
-				log.Info("greenroom: shutting down")
-			}
+		server := &service{
+			server:   &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)},
+			listener: ln, log: log, drain: f.drain,
+			announce: func() error {
+				_, err := fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr())
+				return err
+			},
+			failed: kv.Failed(st.Engine()),
+			why: func(ctx context.Context) error {
+				_, err := st.Engine().Get(ctx, nil, nil)
+				return err
+			},
+			shutdown: func(context.Context) error { return en.Close() },
 		}
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.drain)
-		defer cancel()
-		err = errors.Join(err, en.Close(), server.Shutdown(end))
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errors.Join(err, server.Close())
-		}
-		return err
+		return server.run(ctx)
 	})
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // to be ended is how it ends

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -105,9 +104,9 @@ func serveHost(ctx context.Context, e *env, f *hostFlags, args []string) (err er
 		url = "pebble:" + dir
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
+	ln, err := listen(ctx, f.listen)
 	if err != nil {
-		return say(err, "can't listen on %s: %v", f.listen, rootCause(err))
+		return err
 	}
 	defer ln.Close() // again, unless it was never served
 	level := slog.LevelInfo

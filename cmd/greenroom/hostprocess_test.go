@@ -70,15 +70,21 @@ type hostProcess struct {
 }
 
 // hostURL is in the first line that a host prints.
-var hostURL = regexp.MustCompile(`^serving .* at (http://\S+)$`)
+var hostURL = regexp.MustCompile(`^serving (?:.* )?at (http://\S+)$`)
 
 // startHost starts greenroom host on any free port, and waits until it has said where.
 //
 // program is its path; "" is this test's own file.
 func startHost(t *testing.T, program string, args ...string) *hostProcess {
 	t.Helper()
+	return startServer(t, program, "host", args...)
+}
+
+// startServer is startHost of any command that serves.
+func startServer(t *testing.T, program, command string, args ...string) *hostProcess {
+	t.Helper()
 	p := &hostProcess{t: t, ended: make(chan struct{})}
-	args = append([]string{"host", "--listen", "127.0.0.1:0"}, args...)
+	args = append([]string{command, "--listen", "127.0.0.1:0"}, args...)
 	text, err := json.Marshal(args)
 	if err != nil {
 		t.Fatal(err)

@@ -66,36 +66,12 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, f, h)
-}
-
-// run serves the front until ctx ends, or the store has failed for good: then the error
-// is kv.ErrPoisoned.
-func (s *hostServer) run(ctx context.Context, f *front.Front, h *host.Host) error {
-	server := f.Server()
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(s.listener) }()
-	err := s.announce(h)
-	if err == nil {
-		select {
-		case err = <-failed:
-		case <-h.Failed():
-			// What can't be done any more is answered with an error.
-			err = h.Ready(ctx)
-			s.log.Error("greenroom: the store has failed: shutting down", slog.Any("error", err))
-		case <-ctx.Done():
-			s.log.Info("greenroom: shutting down")
-		}
+	server := &service{
+		server: f.Server(), listener: s.listener, log: s.log, drain: s.flags.drain,
+		announce: func() error { return s.announce(h) },
+		failed:   h.Failed(), why: h.Ready, shutdown: f.Shutdown,
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.flags.drain)
-	defer cancel()
-	closed := make(chan error, 1)
-	go func() { closed <- server.Shutdown(end) }()
-	err = errors.Join(err, f.Shutdown(end), <-closed)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.Join(err, server.Close())
-	}
-	return err
+	return server.run(ctx)
 }
 
 // measure prepares the metrics, those of the store included, so it comes before that is opened.

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// listen listens on an address. Half of the files that the process may have open are for connections, the other half for
+// the store: a connection more waits until another one ends.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, say(err, "can't listen on %s: %v", address, rootCause(err))
+	}
+	if most := maxFiles() / 2; most > 0 {
+		ln = netutil.LimitListener(ln, most)
+	}
+	return ln, nil
+}
+
+// A service is a server while it serves.
+type service struct {
+	server   *http.Server
+	listener net.Listener
+	log      *slog.Logger
+	drain    time.Duration
+	announce func() error                // says that it serves
+	failed   <-chan struct{}             // closed when the store has failed for good
+	why      func(context.Context) error // the error of a store that has
+	shutdown func(context.Context) error // ends what the server doesn't end, beside its Shutdown
+}
+
+// run serves until ctx ends, or the store has failed for good: then the error is kv.ErrPoisoned.
+func (s *service) run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.Serve(s.listener) }()
+	err := s.announce()
+	if err == nil {
+		select {
+		case err = <-ended:
+		case <-s.failed:
+			// What can't be done any more is answered with an error.
+			err = s.why(ctx)
+			s.log.Error("greenroom: the store has failed: shutting down", slog.Any("error", err))
+		case <-ctx.Done():
+			s.log.Info("greenroom: shutting down")
+		}
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drain)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.server.Shutdown(end) }()
+	err = errors.Join(err, s.shutdown(end), <-closed)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.Join(err, s.server.Close())
+	}
+	return err
+}
