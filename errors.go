@@ -20,7 +20,8 @@ var (
 	// ErrQuota: the actor would store more than Options.Limits.Storage. Delete something: a
 	// transaction that makes the actor smaller still lands.
 	ErrQuota = errkind.ErrQuota
-	// ErrNoSpace: the disk is full. Make room; nothing was written.
+	// ErrNoSpace: the disk, or a quota of the system, is full, and nothing was written. Reads go on, and so does the handle: make room, and
+	// try again.
 	ErrNoSpace = errkind.ErrNoSpace
 	// ErrTooLarge: one thing, or what must land together, is larger than a limit. Cut it up.
 	ErrTooLarge = errkind.ErrTooLarge

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -221,4 +222,49 @@ func TestDropFailures(t *testing.T) {
 		t.Errorf("got %v, want %v", err, ErrUnknownActor)
 	}
 	openActor(t, s)
+}
+
+// TestClaimRefused: while commits are refused, as on a full disk, an actor that nothing else has open can be read, and its handle goes on
+// when they are not. One that another handle has is refused, and that handle goes on.
+func TestClaimRefused(t *testing.T) {
+	onEngines(t, func(t *testing.T, below kv.Engine) {
+		eng := faultkv.New(below)
+		refuse := func() {
+			eng.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: faultkv.Forever})
+		}
+		s1, s2 := openStore(t, eng, batch.Limits{}), openStore(t, eng, batch.Limits{})
+		a := openActor(t, s1)
+		must(t, a.Put(ctx, user("k"), []byte("1")))
+		must(t, a.Close())
+		refuse()
+		a, err := s1.Actor(ctx, testID, nil)
+		if kv.Shared(eng) == nil {
+			if !errors.Is(err, errkind.ErrNoSpace) {
+				t.Errorf("got %v, want %v", err, errkind.ErrNoSpace)
+			}
+			eng.Heal()
+			return
+		}
+		must(t, err)
+		if got, _ := get(t, a, user("k")); got != "1" {
+			t.Errorf("got %q", got)
+		}
+		if err := a.Put(ctx, user("k"), []byte("2")); !errors.Is(err, errkind.ErrNoSpace) {
+			t.Errorf("got %v, want %v", err, errkind.ErrNoSpace)
+		}
+		if _, err := s2.Actor(ctx, testID, nil); !errors.Is(err, errkind.ErrNoSpace) {
+			t.Errorf("an actor that another handle has: got %v, want %v", err, errkind.ErrNoSpace)
+		}
+		eng.Heal()
+		must(t, a.Put(ctx, user("k"), []byte("3")))
+		must(t, a.Sync(ctx))
+		b := openActor(t, s2)
+		if err := a.Put(ctx, user("k"), nil); !errors.Is(err, ErrFenced) {
+			t.Errorf("got %v, want %v", err, ErrFenced)
+		}
+		if got, _ := get(t, b, user("k")); got != "3" {
+			t.Errorf("got %q", got)
+		}
+		must(t, a.Close())
+	})
 }

@@ -35,6 +35,9 @@ func newActor(s *Store, id ID, p *place) *Actor {
 // says that nothing was: a first commit of somebody else's that is under way must
 // not land.
 //
+// A claim that the engine refuses, as on a full disk, isn't needed either where nobody else can be at work on the actor: it can be
+// read then.
+//
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see suitor.
 func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
@@ -87,6 +90,10 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			continue
 		}
 		err = a.claimHead(ctx, rec)
+		if errors.Is(err, kv.ErrNotApplied) && rec.written() && doubt == nil && a.store.owners.alone(a) {
+			hold(a, &rec, rec.head, rec.row)
+			err = nil
+		}
 		if err == nil {
 			a.incarnation.landed(in, nil)
 			a.store.owners.settle(a)
@@ -165,14 +172,23 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		return err
 	}
 	a.claimed = a.host != nil
+	a.unsaid = a.unsaid && !named
+	hold(a, &rec, next, row)
+	if c.Durability == kv.Durable {
+		a.durable.Store(a.seq.Load())
+	}
+	return nil
+}
+
+// hold has a handle have the head that is stored now.
+func hold(a *Actor, rec *record, h head, row []byte) {
 	a.hints.Store(&rec.hints)
-	a.head, a.exists, a.unsaid = next, true, a.unsaid && !named
+	a.head, a.exists = h, true
 	copy(a.row[:], row)
 	a.publish()
-	if c.Durability == kv.Durable || a.head.Seq == 0 {
-		a.durable.Store(a.seq.Load())
+	if h.Seq == 0 {
+		a.durable.Store(0)
 	} // else an earlier handle may have applied what nobody has waited for
-	return nil
 }
 
 // appendName appends what records the actor's name.

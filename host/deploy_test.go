@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ type deployment struct {
 	what  string
 	begin func(c *Context) error
 	bad   func(k *Type)
-	looks int
+	looks int64
 }
 
 // doing is a workflow that takes a step, sleeps for an hour and takes another one.
@@ -90,8 +91,8 @@ func deployed(t *testing.T, engine kv.Engine, k *Type, fn func(h *Host)) {
 }
 
 // counted has a type count how often its actors wake.
-func counted(k *Type, n *int) *Type {
-	k.Wake = func(*Context) error { *n++; return nil }
+func counted(k *Type, n *atomic.Int64) *Type {
+	k.Wake = func(*Context) error { n.Add(1); return nil }
 	return k
 }
 
@@ -116,29 +117,29 @@ func TestDeployment(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				engine := memkv.New()
 				beginWork(t, engine, test.begin)
-				looks, again := 0, 0
+				var looks, again atomic.Int64
 				bad := rightType(&diary{})
 				test.bad(bad)
 				deployed(t, engine, counted(bad, &looks), func(h *Host) {
 					pass(2 * time.Hour)
-					looks = 0
+					looks.Store(0)
 					pass(time.Hour)
-					if looks >= test.looks {
-						t.Errorf("it has looked %d times in an hour", looks)
+					if n := looks.Load(); n >= test.looks {
+						t.Errorf("it has looked %d times in an hour", n)
 					}
 				})
-				looks = 0
+				looks.Store(0)
 				deployed(t, engine, bad, func(h *Host) { pass(time.Second) })
-				if looks > 0 {
-					t.Errorf("started again, it has looked %d times at once", looks)
+				if n := looks.Load(); n > 0 {
+					t.Errorf("started again, it has looked %d times at once", n)
 				}
 				var d diary
 				deployed(t, engine, counted(rightType(&d), &again), func(h *Host) {
 					pass(time.Second)
 					d.want(t, "done")
 					pass(3 * time.Hour)
-					if again != 1 {
-						t.Errorf("it was woken %d times", again)
+					if n := again.Load(); n != 1 {
+						t.Errorf("it was woken %d times", n)
 					}
 					if s := h.Stats(); s.Awake != 0 || s.Alarms != 0 {
 						t.Errorf("%+v is left", s)
@@ -203,10 +204,11 @@ func TestDeploymentKilled(t *testing.T) {
 func TestDeploymentUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d diary
-		bad := true
+		var bad atomic.Bool
+		bad.Store(true)
 		k := rightType(&d)
 		k.Workflow = NewWorkflow(func(c *workflow.Context, n int) (int, error) {
-			if bad {
+			if bad.Load() {
 				c.Sleep("first", 0)
 			}
 			return doing(&d)(c, n)
@@ -215,7 +217,7 @@ func TestDeploymentUnseen(t *testing.T) {
 		beginWork(t, engine, startFlow)
 		deployed(t, engine, k, func(h *Host) {
 			pass(2 * time.Hour)
-			bad = false
+			bad.Store(false)
 			pass(6 * time.Minute)
 			d.want(t, "done")
 		})
@@ -252,7 +254,7 @@ func TestDeploymentsBeside(t *testing.T) {
 		engine := sharedEngine{memkv.New()}
 		beginWork(t, engine, sendWord)
 		var d diary
-		var looks [3]int
+		var looks [3]atomic.Int64
 		var hosts []*Host
 		for i := range looks {
 			k := rightType(&d)
@@ -271,8 +273,8 @@ func TestDeploymentsBeside(t *testing.T) {
 			}
 		}
 		d.want(t, "done")
-		if looks[0] > 2 || looks[1] > 2 || looks[0]+looks[1] > 3 {
-			t.Errorf("they have looked %d times", looks)
+		if a, b := looks[0].Load(), looks[1].Load(); a > 2 || b > 2 || a+b > 3 {
+			t.Errorf("they have looked %d and %d times", a, b)
 		}
 		for _, h := range hosts {
 			must(t, h.Close(t.Context()))

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -233,4 +236,80 @@ func TestNoArgs(t *testing.T) {
 		}
 		return args, nil
 	}})
+}
+
+// TestWakeWithoutSpace: an actor that sleeps is woken to be read while no commit finds room, a call that writes says so, and later ones
+// land when there is room.
+func TestWakeWithoutSpace(t *testing.T) {
+	read := NewAction("read", func(c *Context, _ struct{}) (int, error) { return greenroom.State[int](c) })
+	rows := NewAction("rows", func(c *Context, _ struct{}) (n int, err error) {
+		return n, c.QueryRow("select count(*) from t").Scan(&n)
+	})
+	insert := NewAction("insert", func(c *Context, n int) (struct{}, error) {
+		_, err := c.Exec("create table if not exists t(n)")
+		if err == nil {
+			_, err = c.Exec("insert into t values (?)", n)
+		}
+		return struct{}{}, err
+	})
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "add", 7)
+		_, err := insert.Call(r.ctx, r.Host, "lobby", 1)
+		must(t, err)
+		for range 3 {
+			pass(time.Hour)
+			if n := r.Stats().Awake; n != 0 {
+				t.Fatalf("%d actors are awake", n)
+			}
+			r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(greenroom.ErrNoSpace), Times: faultkv.Forever})
+			for range 2 {
+				if n, err := read.Call(r.ctx, r.Host, "lobby", struct{}{}); n != 7 || err != nil {
+					t.Errorf("the state is %d, %v", n, err)
+				}
+				if n, err := rows.Call(r.ctx, r.Host, "lobby", struct{}{}); n != 1 || err != nil {
+					t.Errorf("%d rows, %v", n, err)
+				}
+				_, err := add.Call(r.ctx, r.Host, "lobby", 1)
+				if wantErr(t, err, greenroom.ErrNoSpace); Code(err) != "no_space" {
+					t.Errorf("the code of %v is %q", err, Code(err))
+				}
+			}
+			r.engine.Heal()
+		}
+		if n := r.call(lobby, "add", 1); n != 8 {
+			t.Errorf("the state is %d", n)
+		}
+	}, thing(add, read, rows, insert))
+}
+
+// A roomy is an engine on a disk with so many bytes free.
+type roomy struct {
+	kv.Engine
+	free  int64
+	known bool
+}
+
+func (r *roomy) Shared() *sync.Map { return kv.Shared(r.Engine) }
+
+func (r *roomy) FreeSpace() (int64, bool, error) { return r.free, r.known, nil }
+
+// TestReadySpace: a host isn't ready while the disk of its store has less free than MinFree, and is again when there is room.
+func TestReadySpace(t *testing.T) {
+	for _, tt := range []struct {
+		min, free int64
+		known     bool
+		want      error
+	}{
+		{0, defaultMinFree, true, nil}, {0, defaultMinFree - 1, true, greenroom.ErrNoSpace}, {0, 0, false, nil},
+		{1, 1, true, nil}, {1, 0, true, greenroom.ErrNoSpace}, {-1, 0, true, nil},
+	} {
+		r := newRigOn(t, &roomy{memkv.New(), tt.free, tt.known}, Options{MinFree: tt.min}, thing(add))
+		if err := r.Ready(r.ctx); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		if n := r.call(lobby, "add", 1); n != 1 {
+			t.Errorf("%+v: a call returns %d", tt, n)
+		}
+		r.close()
+	}
 }

@@ -174,24 +174,32 @@ func (h *Host) Stats() Stats {
 	return Stats{len(h.lives), h.idle.Len(), h.waiters.len(), h.alarms.len(), busy, senders}
 }
 
-// Ready returns nil if h takes calls and its store answers, else why not.
+// Ready returns nil if h takes calls, its store answers, and the store's disk has Options.MinFree bytes free where that is known; else
+// why not. An error of the kind greenroom.ErrNoSpace says that the disk has less: commits are refused there soon, and reads go on. It
+// goes away by itself when there is room.
 func (h *Host) Ready(ctx context.Context) error {
 	if h.closing() {
 		return ErrClosed
 	}
-	// A key that is never there: what counts is that the engine says so.
 	err := h.onEngine(func(e kv.Engine) error {
-		_, err := e.Get(ctx, alarmKey(""), nil)
+		// A key that is never there: what counts is that the engine says so.
+		if _, err := e.Get(ctx, alarmKey(""), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
+			return err
+		}
+		free, known, err := kv.FreeSpace(e)
+		if known && free < h.opts.MinFree {
+			err = fmt.Errorf("%w: the store's disk has %d bytes free, and less than %d", greenroom.ErrNoSpace, free, h.opts.MinFree)
+		}
 		return err
 	})
-	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+	if err != nil {
 		return fmt.Errorf("host: %w", err)
 	}
 	return nil
 }
 
 // Failed returns a channel that is closed when the store has failed for good, as on a
-// disk that is full or broken: nothing can be done then before the engine is opened
+// disk that is broken: nothing can be done then before the engine is opened
 // again, best by a new process. Ready says why. The channel of an engine that is not a
 // kv.Failer is nil: such a one goes on when it can.
 func (h *Host) Failed() <-chan struct{} { return kv.Failed(h.engine) }

@@ -17,6 +17,7 @@ const (
 	DefaultAwayTimeout = time.Minute
 	defaultCouriers    = 64
 	defaultRescan      = time.Minute
+	defaultMinFree     = 64 << 20
 )
 
 // Options change what Open does. The zero value is fine.
@@ -52,6 +53,9 @@ type Options struct {
 	// Rescan is how often the host looks for alarms of actors that other hosts have put to
 	// sleep, on an engine that others may use. 0 means a minute.
 	Rescan time.Duration
+	// MinFree is how many bytes the disk of the store must have free for the host to be Ready, where the engine knows (kv.Spacer).
+	// 0 means 64 MiB, a negative value that it isn't asked.
+	MinFree int64
 	// Traces has the turns of each actor recorded as spans in the actor's own keys; nil
 	// means that nothing is.
 	Traces *greenroom.TracesOptions
@@ -74,6 +78,9 @@ func (o *Options) orDefault() Options {
 	r.TurnTimeout = orTime(r.TurnTimeout, defaultTurnTimeout)
 	r.AwayTimeout = orTime(r.AwayTimeout, DefaultAwayTimeout)
 	r.Rescan = orTime(r.Rescan, defaultRescan)
+	if r.MinFree == 0 {
+		r.MinFree = defaultMinFree
+	}
 	if r.Logger == nil {
 		r.Logger = slog.Default()
 	}

@@ -44,7 +44,8 @@ commands read them. See docs/rivetkit.md.
 
 STORE is created if it isn't there; without it the store is ` + engineStore + `, in the working
 directory. It is this process's until it ends, but for one in PostgreSQL, which several
-processes may serve.
+processes may serve. When the store has failed for good, as on a disk that is broken, it
+ends with status 3, for a supervisor to start it again.
 
 It listens on loopback, where no token is needed. To listen elsewhere takes a file with the
 tokens of runners, which open everything, and may take one with those of clients: lines with

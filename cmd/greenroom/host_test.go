@@ -51,6 +51,9 @@ func TestHostDemo(t *testing.T) {
 	if got := fetch(t, p.url+"/metrics"); !regexp.MustCompile(`greenroom_pebblekv_fsyncs_total\{file="log"\} [1-9]`).MatchString(got) {
 		t.Errorf("/metrics has no fsyncs: %s", got)
 	}
+	if got := fetch(t, p.url+"/metrics"); !regexp.MustCompile(`greenroom_store_free_bytes [1-9]`).MatchString(got) {
+		t.Errorf("/metrics doesn't have what is free: %s", got)
+	}
 	// Somebody who stays connected doesn't keep it from ending.
 	s, _, err := p.dial(soonContext(t), "chat/lobby", hostMessage{Type: "connect", Params: map[string]string{"name": "Ann"}})
 	if err != nil {

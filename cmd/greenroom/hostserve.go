@@ -20,6 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/host"
 	"github.com/greenroomdb/greenroom/host/front"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics/prom"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
@@ -55,7 +56,7 @@ func (s *hostServer) serve(ctx context.Context, store *storeurl.Store, registry 
 		defer cancel()
 		err = errors.Join(err, h.Close(end))
 	}()
-	if err := watchStats(registry, h); err != nil {
+	if err := watchStats(registry, h, store.Engine()); err != nil {
 		return err
 	}
 	secret, err := front.StoredSecret(ctx, store.Engine())
@@ -89,8 +90,8 @@ func (s *hostServer) measure() (*prometheus.Registry, error) {
 	return registry, err
 }
 
-// watchStats adds what a host does at the moment.
-func watchStats(registry *prometheus.Registry, h *host.Host) error {
+// watchStats adds what a host does at the moment, and what room its store has.
+func watchStats(registry *prometheus.Registry, h *host.Host, engine kv.Engine) error {
 	var err error
 	for _, g := range []struct {
 		name, help string
@@ -104,6 +105,16 @@ func watchStats(registry *prometheus.Registry, h *host.Host) error {
 		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
 			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "host", Name: g.name, Help: g.help},
 			func() float64 { return float64(g.of(h.Stats())) })))
+	}
+	if _, known, ferr := kv.FreeSpace(engine); known && ferr == nil {
+		err = errors.Join(err, registry.Register(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Namespace: "greenroom", Subsystem: "store", Name: "free_bytes", Help: "Bytes that the disk of the store has free, -1 while that can't be told"},
+			func() float64 {
+				if free, known, err := kv.FreeSpace(engine); known && err == nil {
+					return float64(free)
+				}
+				return -1
+			})))
 	}
 	return err
 }

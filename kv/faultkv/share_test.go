@@ -16,6 +16,9 @@ type failer struct {
 
 func (f failer) Failed() <-chan struct{} { return f.failed }
 
+// FreeSpace returns what no other engine does.
+func (f failer) FreeSpace() (int64, bool, error) { return 7, true, kv.ErrClosed }
+
 func TestShared(t *testing.T) {
 	below := memkv.New()
 	e := faultkv.New(faultkv.New(below))
@@ -31,6 +34,12 @@ func TestShared(t *testing.T) {
 	}
 	if got := kv.Failed(e); got != nil {
 		t.Errorf("Failed of an engine that can't: got %v", got)
+	}
+	if free, known, err := kv.FreeSpace(faultkv.New(failing)); free != 7 || !known || err != kv.ErrClosed {
+		t.Errorf("FreeSpace: got %d, %v, %v", free, known, err)
+	}
+	if free, known, err := kv.FreeSpace(e); free != 0 || known || err != nil {
+		t.Errorf("FreeSpace of an engine that doesn't know: got %d, %v, %v", free, known, err)
 	}
 	if got := faultkv.New(below).Unwrap(); got != kv.Engine(below) {
 		t.Errorf("Unwrap: got %v", got)

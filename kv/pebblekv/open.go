@@ -137,7 +137,7 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		err = openLog(d, disk)
 	}
 	if err == nil {
-		err = d.loadVersion()
+		err = loadVersion(d)
 	}
 	return errors.Join(err, d.fault.get())
 }

@@ -331,3 +331,29 @@ func TestCorrupt(t *testing.T) {
 		wantOpenErr(t, damaged(t, "MANIFEST-*"), tiny, kv.ErrCorrupt)
 	})
 }
+
+// TestFreeSpace: a store on a disk knows how much room there is, and one in memory doesn't.
+func TestFreeSpace(t *testing.T) {
+	mem := vfs.NewMem()
+	disk, err := Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := open("store", nil, mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free, known, err := disk.FreeSpace(); free <= 0 || !known || err != nil {
+		t.Errorf("on a disk: %d, %v, %v", free, known, err)
+	}
+	if free, known, err := memory.FreeSpace(); free != 0 || known || err != nil {
+		t.Errorf("in memory: %d, %v, %v", free, known, err)
+	}
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 42, TotalBytes: 100})
+	if free, known, err := memory.FreeSpace(); free != 42 || !known || err != nil {
+		t.Errorf("a disk that is told: %d, %v, %v", free, known, err)
+	}
+	if err := errors.Join(disk.Close(), memory.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

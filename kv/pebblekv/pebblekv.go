@@ -12,12 +12,15 @@ package pebblekv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
@@ -54,7 +57,7 @@ type Options struct {
 	maxLog int64 // in place of the constant, for tests
 }
 
-// A DB is one open store. It implements kv.Engine and kv.Transactor.
+// A DB is one open store. It implements kv.Engine, kv.Transactor, kv.Sharer, kv.Failer and kv.Spacer.
 type DB struct {
 	db       *pebble.DB
 	dir      string
@@ -102,6 +105,7 @@ var (
 	_ kv.Engine     = (*DB)(nil)
 	_ kv.Sharer     = (*DB)(nil)
 	_ kv.Failer     = (*DB)(nil)
+	_ kv.Spacer     = (*DB)(nil)
 	_ kv.Transactor = (*DB)(nil)
 )
 
@@ -136,6 +140,15 @@ func (d *DB) Shared() *sync.Map { return &d.shared }
 
 // Failed is closed when the disk has failed the store for good. See kv.Failer.
 func (d *DB) Failed() <-chan struct{} { return d.fault.done }
+
+// FreeSpace returns how many bytes the disk of the store has free for the process. See kv.Spacer.
+func (d *DB) FreeSpace() (free int64, known bool, err error) {
+	u, err := d.fence.FS.GetDiskUsage(d.dir)
+	if errors.Is(err, vfs.ErrUnsupported) {
+		return 0, false, nil
+	}
+	return int64(min(u.AvailBytes, math.MaxInt64)), err == nil, wrap(err)
+}
 
 // Sync returns when everything applied before it is on the disk. See kv.Engine.
 func (d *DB) Sync(ctx context.Context, _ kv.Incarnation) error {

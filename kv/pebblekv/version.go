@@ -44,7 +44,7 @@ func coversOwn(start, end []byte) bool {
 const versionGap = 1 << 20
 
 // loadVersion reads the row of a store that was just opened.
-func (d *DB) loadVersion() error {
+func loadVersion(d *DB) error {
 	v, closer, err := d.db.Get(versionKey)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
