@@ -2,23 +2,48 @@ package pebblekv
 
 import (
 	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // A CrashDisk is a disk in memory that can crash at any moment: what was not synced
-// by then is lost, or a part of it. It is for tests, of the packages above too, and
+// by then is lost, or a part of it. It can be full, too. It is for tests, of the packages above too, and
 // is here because what it takes is Pebble's; a program has no use for it. All
 // methods are safe for concurrent use.
-type CrashDisk struct{ mem *vfs.MemFS }
+type CrashDisk struct {
+	mem  *vfs.MemFS
+	full atomic.Bool
+}
 
 // NewCrashDisk returns an empty disk.
-func NewCrashDisk() *CrashDisk { return &CrashDisk{vfs.NewCrashableMem()} }
+func NewCrashDisk() *CrashDisk { return &CrashDisk{mem: vfs.NewCrashableMem()} }
 
 // Open opens the one store of the disk, as Open does, creating it when there is
 // none.
 func (d *CrashDisk) Open(opts *Options) (*DB, error) {
-	return open("store", opts, d.mem)
+	return open("store", opts, errorfs.Wrap(d.mem, errorfs.InjectorFunc(d.refuse)))
+}
+
+// SetFull says whether the disk is full: it refuses then what takes room. A MANIFEST alone, which takes a few bytes, finds it.
+func (d *CrashDisk) SetFull(full bool) { d.full.Store(full) }
+
+func (d *CrashDisk) refuse(op errorfs.Op) error {
+	if !d.full.Load() || strings.Contains(op.Path, "MANIFEST") {
+		return nil
+	}
+	switch op.Kind {
+	case errorfs.OpCreate, errorfs.OpFileWrite:
+		return syscall.ENOSPC
+	case errorfs.OpFileWriteAt:
+		if info, err := d.mem.Stat(op.Path); err != nil || op.Offset >= info.Size() {
+			return syscall.ENOSPC
+		}
+	}
+	return nil
 }
 
 // Crash returns a disk with what a crash of d at this moment may leave: everything
@@ -26,5 +51,5 @@ func (d *CrashDisk) Open(opts *Options) (*DB, error) {
 // of unsynced percent, rolled with rnd. 0 keeps nothing of these, 100 everything. d
 // itself doesn't change, and its store goes on beside.
 func (d *CrashDisk) Crash(unsynced int, rnd *rand.Rand) *CrashDisk {
-	return &CrashDisk{d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rnd})}
+	return &CrashDisk{mem: d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rnd})}
 }
