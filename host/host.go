@@ -69,6 +69,7 @@ type Host struct {
 	alarms   *wakeTable
 	away     transports
 	couriers *couriers
+	drops    drops
 	clock    func() time.Time
 	started  time.Time
 

@@ -398,3 +398,23 @@ func TestLettersExisting(t *testing.T) {
 		r.wantNoLetters()
 	}, kind)
 }
+
+// TestDropsLogged: of letters that are dropped for one reason one a minute is logged, with how many there were.
+func TestDropsLogged(t *testing.T) {
+	var d drops
+	start := time.Unix(1000, 0)
+	a, b := drop{"a", "x"}, drop{"b", "x"}
+	for i, tt := range []struct {
+		why  drop
+		at   time.Duration
+		say  bool
+		more int
+	}{
+		{a, 0, true, 0}, {a, time.Second, false, 0}, {b, time.Second, true, 0}, {a, dropPause - 1, false, 0},
+		{a, dropPause, true, 2}, {a, dropPause + 1, false, 0}, {b, 3 * dropPause, true, 0}, {a, 3 * dropPause, true, 1},
+	} {
+		if say, more := d.note(tt.why, start.Add(tt.at)); say != tt.say || more != tt.more {
+			t.Errorf("%d: %v, %d; want %v, %d", i, say, more, tt.say, tt.more)
+		}
+	}
+}
