@@ -250,3 +250,51 @@ func TestCrashAtOpen(t *testing.T) {
 		t.Errorf("only %d crashes were tried", len(crashes))
 	}
 }
+
+// TestCrashAtClose crashes a store at each write of closing it: nothing that was
+// durable is lost, and nothing at all once it is closed.
+func TestCrashAtClose(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(13, 13))
+	h := newHistory(rnd, 40)
+	mem := vfs.NewCrashableMem()
+	d := newDisk(mem)
+	db, err := open("store", nil, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	durable := 0
+	for i, c := range h.commits {
+		if err := db.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Durability == kv.Durable {
+			durable = i + 1
+		}
+	}
+	var mu sync.Mutex
+	var crashes []*vfs.MemFS
+	d.set(func(op errorfs.Op) error {
+		if writes(op) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, percent := range []int{0, 50, 100} {
+				crashes = append(crashes, mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rnd}))
+			}
+		}
+		return nil
+	})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.check(t, mem.CrashClone(vfs.CrashCloneCfg{})); n != len(h.commits) {
+		t.Errorf("a store that was closed has %d commits of %d", n, len(h.commits))
+	}
+	for i, fs := range crashes {
+		if n := h.check(t, fs); n < durable {
+			t.Fatalf("crash %d of %d: %d commits left, of %d durable ones", i, len(crashes), n, durable)
+		}
+	}
+	if len(crashes) < 20 {
+		t.Errorf("only %d crashes were tried", len(crashes))
+	}
+}
