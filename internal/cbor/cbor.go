@@ -15,6 +15,8 @@
 //   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint, of at most maxBigint
 //     bytes.
 //   - undefined (F7) is not null (F6).
+//   - A Date is seconds under tag 1. A time of Go is text under tag 0, which JavaScript
+//     reads as a Date as well: a Date has neither nanoseconds nor a time zone.
 //   - There is no NaN and no infinity: what is stored must mean something to everybody.
 //
 // Go values are encoded by github.com/fxamacker/cbor, with its struct tags (`cbor`,
@@ -22,8 +24,10 @@
 package cbor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
@@ -85,25 +89,45 @@ func (e bare) Unwrap() error { return e.error }
 const (
 	maxDepth    = 128
 	maxElements = 1 << 24
+	// maxValue is how deep a value may be that is written: what takes it along, as a message
+	// does that a workflow has received, must stay below maxDepth.
+	maxValue = maxDepth - 8
 )
 
 var (
-	encoding = must(cbor.EncOptions{
-		Sort:          cbor.SortNone,
-		Time:          cbor.TimeUnixDynamic,
+	encOptions = cbor.EncOptions{
+		Sort: cbor.SortNone,
+		// Seconds in a float lose the nanoseconds, and the zone
+		// (https://github.com/fxamacker/cbor/issues/694).
+		Time:          cbor.TimeRFC3339Nano,
 		TimeTag:       cbor.EncTagRequired,
 		BigIntConvert: cbor.BigIntConvertNone,
 		NilContainers: cbor.NilContainerAsEmpty,
-	}.EncMode())
-	decoding = must(cbor.DecOptions{
+	}
+	decOptions = cbor.DecOptions{
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
 		MaxNestedLevels:  maxDepth,
 		MaxArrayElements: maxElements,
 		MaxMapPairs:      maxElements,
 		IntDec:           cbor.IntDecConvertSignedOrBigInt,
+		BigIntDec:        cbor.BigIntDecodePointer,
 		// A Set is a []any to who has no better type, and so on.
 		UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
-	}.DecMode())
+	}
+
+	plainEncoding = must(encOptions.EncMode())
+	plainDecoding = must(decOptions.DecMode())
+	// These are for types that hold one which only MarshalText can write.
+	textEncoding = must(func(o cbor.EncOptions) cbor.EncOptions {
+		o.TextMarshaler = cbor.TextMarshalerTextString
+		return o
+	}(encOptions).EncMode())
+	textDecoding = must(func(o cbor.DecOptions) cbor.DecOptions {
+		o.TextUnmarshaler = cbor.TextUnmarshalerTextString
+		return o
+	}(decOptions).DecMode())
+	// This one is for a Date.
+	dateEncoding = must(cbor.EncOptions{Time: cbor.TimeUnixDynamic, TimeTag: cbor.EncTagRequired}.EncMode())
 )
 
 // must is for options that are constants.
@@ -115,18 +139,70 @@ func must[T any](v T, err error) T {
 }
 
 // Marshal returns v in the profile. Structs and maps with keys of text become objects,
-// []byte becomes bytes, time.Time a Date, *big.Int a bigint; a nil slice is an empty
-// array, a nil pointer or interface is null. The order of a Go map's members is not
-// defined; an Object keeps its own.
+// []byte becomes bytes, time.Time a text as in RFC 3339 under tag 0, *big.Int a bigint; a
+// nil slice is an empty array, a nil pointer or interface is null. The order of a Go map's
+// members is not defined; an Object keeps its own.
 //
-// What JavaScript couldn't have written is ErrUnsupported: NaN and infinities (as a
-// *ValueError), bigints of more than maxBigint bytes (too), channels, functions.
-func Marshal(v any) ([]byte, error) {
-	b, err := encoding.Marshal(v)
+// Unmarshal gives back what Marshal has taken, apart from what docs/state.md lists. What it
+// couldn't give back is ErrUnsupported, as a *ValueError: NaN and infinities, text that isn't
+// UTF-8, bigints of more than maxBigint bytes, what is nested deeper than maxValue, keys that
+// are one when they are read, channels and functions, what stands in an interface that has
+// methods (see Typed), and types of which nothing would be stored.
+func Marshal(v any) ([]byte, error) { return encode(v, maxValue) }
+
+// Typed returns v as Marshal takes it. If T is an interface with methods that is a pointer to
+// it: what it holds can't be read back as a T, and doesn't show by itself that it must be.
+func Typed[T any](v T) any {
+	if t := reflect.TypeFor[T](); t.Kind() == reflect.Interface && t.NumMethod() > 0 {
+		return &v
+	}
+	return v
+}
+
+// Wrap is Marshal for what takes along values that Marshal has made, and may be nested a
+// little deeper.
+func Wrap(v any) ([]byte, error) { return encode(v, maxDepth) }
+
+func encode(v any, depth int) ([]byte, error) {
+	c := checker{left: maxElements}
+	if err := c.any(v); err != nil {
+		return nil, err
+	}
+	mode := plainEncoding
+	if c.text {
+		mode = textEncoding
+		if p := planOf(reflect.TypeOf(v)); !p.text { // nor does the reader expect text
+			c.both = cmp.Or(c.both, p.both)
+		}
+		switch {
+		case c.oneWay != nil:
+			return nil, c.refuse("%s", methodText.trouble(c.oneWay))
+		case c.both != nil:
+			return nil, c.refuse("a %v beside what is stored as text, one of them in an any", c.both)
+		}
+	}
+	b, err := mode.Marshal(v)
 	if err != nil {
+		var bad *ValueError
+		if errors.As(err, &bad) {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, bare{err})
 	}
-	return rewrite(b)
+	w := rewriter{src: b, left: depth, keys: c.keys}
+	return w.rewrite()
+}
+
+// Valid returns an error unless data is one value that Unmarshal takes, and that may be
+// stored: Wellformed, its texts UTF-8, its keys different, and not nested deeper than what
+// Marshal makes.
+func Valid(data []byte) error {
+	if err := Wellformed(data); err != nil {
+		return err
+	}
+	w := rewriter{src: data, left: maxValue, keys: true, foreign: true}
+	_, err := w.rewrite()
+	return err
 }
 
 // Unmarshal decodes data into what v points to. Null and undefined leave it as it is,
@@ -154,7 +230,11 @@ func UnmarshalExact(data []byte, v any) error {
 
 // unmarshal decodes what Wellformed has accepted.
 func unmarshal(data []byte, v any) error {
-	if err := decoding.Unmarshal(data, v); err != nil {
+	mode := plainDecoding
+	if v != nil && planOf(reflect.TypeOf(v)).text {
+		mode = textDecoding
+	}
+	if err := mode.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("cbor: %w", bare{err})
 	}
 	return nil
@@ -164,7 +244,7 @@ func unmarshal(data []byte, v any) error {
 // most maxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
 // of one name.
 func Wellformed(data []byte) error {
-	if err := decoding.Wellformed(data); err != nil {
+	if err := plainDecoding.Wellformed(data); err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, bare{err})
 	}
 	if size := largestBigint(data); size > maxBigint {

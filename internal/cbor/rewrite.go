@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strconv"
+	"reflect"
 	"strings"
+	"unicode/utf8"
 )
 
 // The major types of a head, RFC 8949 §3.1.
@@ -22,6 +23,7 @@ const (
 
 // Heads and tags of the profile.
 const (
+	headNull      = 0xf6
 	headUndefined = 0xf7
 	headObject    = 0xb9 // a map with a 16-bit count
 	headBreak     = 0xff
@@ -30,6 +32,7 @@ const (
 	infoFloat64    = 27
 	infoIndefinite = 31
 
+	tagTime    = 0
 	tagDate    = 1
 	tagBig     = 2
 	tagNegBig  = 3
@@ -139,23 +142,34 @@ func AppendHead(dst []byte, major byte, arg uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, major|27), arg)
 }
 
-// A rewriter turns well-formed CBOR into that of the profile.
+// A rewriter turns well-formed CBOR into that of the profile, and refuses what can't be read
+// back.
 type rewriter struct {
 	src, dst []byte
-	path     []step // to the item, for errors
+	path     path // to the item, for errors
+	left     int  // how deep items may still be nested
+	keys     bool // keys of one map may be alike
+	foreign  bool // written by others, who may store what Marshal doesn't: it is only checked
 }
 
 // A step leads from a value to one in it: a member of an object if name is not nil,
 // an element of an array otherwise.
 type step struct {
 	name  []byte
+	key   reflect.Value // its text is the name, if it is valid
 	index int
 }
 
-// where returns the path as JavaScript would write it.
-func (w *rewriter) where() string {
+// A path leads to a part of a value.
+type path []step
+
+// String returns the path as JavaScript would write it.
+func (p path) String() string {
 	var b strings.Builder
-	for i, s := range w.path {
+	for i, s := range p {
+		if s.key.IsValid() {
+			s.name = []byte(keyName(s.key))
+		}
 		switch {
 		case s.name == nil:
 			fmt.Fprintf(&b, "[%d]", s.index)
@@ -169,9 +183,14 @@ func (w *rewriter) where() string {
 	return clip(b.String())
 }
 
-// rewrite returns well-formed CBOR in the profile.
-func rewrite(src []byte) ([]byte, error) {
-	w := rewriter{src: src, dst: make([]byte, 0, len(src)+16)}
+// refuse returns the error of the item.
+func (w *rewriter) refuse(format string, args ...any) error {
+	return &ValueError{w.path.String(), fmt.Sprintf(format, args...)}
+}
+
+// rewrite returns the well-formed CBOR of src in the profile.
+func (w *rewriter) rewrite() ([]byte, error) {
+	w.dst = make([]byte, 0, len(w.src)+16)
 	if err := w.item(0); err != nil {
 		return nil, err
 	}
@@ -192,21 +211,37 @@ func (w *rewriter) item(tag uint64) error {
 		w.integer(h, tag)
 	case majorBytes, majorText:
 		return w.text(h)
-	case majorArray:
-		w.copy(h.size)
-		return w.elements(h)
-	case majorMap:
-		return w.members(h, tag)
-	case majorTag:
-		if h.arg == tagBig || h.arg == tagNegBig {
-			return w.bigint(h)
+	case majorArray, majorMap, majorTag:
+		if w.left == 0 {
+			return w.refuse("a value that is nested too deep")
 		}
-		w.copy(h.size)
-		return w.item(h.arg)
+		w.left--
+		err := w.nested(h, tag)
+		w.left++
+		return err
 	default:
 		return w.simple(h, tag)
 	}
 	return nil
+}
+
+// nested rewrites an item that has others in it.
+func (w *rewriter) nested(h head, tag uint64) error {
+	switch {
+	case h.major != majorTag && h.arg > maxElements:
+		return w.refuse("a value of %d parts, limit %d", h.arg, maxElements)
+	case h.major == majorMap:
+		return w.members(h, tag)
+	case h.major == majorTag && (h.arg == tagBig || h.arg == tagNegBig):
+		return w.bigint(h)
+	}
+	w.copy(h.size)
+	if h.major == majorTag {
+		return w.item(h.arg)
+	}
+	return w.each(h, func(i int) error {
+		return w.within(step{index: i})
+	})
 }
 
 // integer rewrites an integer. One that has more bytes than it needs is a bigint
@@ -235,7 +270,7 @@ func (w *rewriter) bigint(tag head) error {
 	switch {
 	case h.major == majorBytes && h.info != infoIndefinite && h.arg <= 8:
 	case h.major == majorBytes && h.info != infoIndefinite && h.arg > maxBigint:
-		return &ValueError{w.where(), fmt.Sprintf("a bigint of %d bytes, limit %d", h.arg, maxBigint)}
+		return w.refuse("a bigint of %d bytes, limit %d", h.arg, maxBigint)
 	default:
 		w.copy(tag.size)
 		return w.item(tag.arg)
@@ -258,8 +293,8 @@ func (w *rewriter) simple(h head, tag uint64) error {
 		w.copy(h.size)
 		return nil
 	}
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return &ValueError{w.where(), strconv.FormatFloat(f, 'g', -1, 64)}
+	if !w.foreign && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return w.refuse("%v", f)
 	}
 	w.src = w.src[h.size:]
 	if f == math.Trunc(f) && tag != tagDate {
@@ -273,13 +308,18 @@ func (w *rewriter) simple(h head, tag uint64) error {
 // text copies text or bytes; those of indefinite length are made of pieces.
 func (w *rewriter) text(h head) error {
 	if h.info != infoIndefinite {
+		text := w.src[h.size : h.size+int(h.arg)]
+		if h.major == majorText && !utf8.Valid(text) {
+			return w.refuse("the text %.40q, which isn't UTF-8,", text)
+		}
 		w.copy(h.size + int(h.arg))
 		return nil
 	}
 	w.copy(1)
 	for w.src[0] != headBreak {
-		h := readHead(w.src)
-		w.copy(h.size + int(h.arg))
+		if err := w.text(readHead(w.src)); err != nil {
+			return err
+		}
 	}
 	w.copy(1)
 	return nil
@@ -304,22 +344,20 @@ func (w *rewriter) each(h head, fn func(i int) error) error {
 	return nil
 }
 
-func (w *rewriter) elements(h head) error {
-	return w.each(h, func(i int) error {
-		return w.within(step{index: i})
-	})
-}
-
 // members rewrites a map: into an object, unless a tag says that it is a Map.
 func (w *rewriter) members(h head, tag uint64) error {
 	switch {
 	case tag == tagMap || h.info == infoIndefinite:
 		w.copy(h.size)
-	case h.arg > maxMembers:
-		return &ValueError{w.where(), fmt.Sprintf("an object of %d members", h.arg)}
+	case h.arg > maxMembers && !w.foreign:
+		return w.refuse("an object of %d members", h.arg)
 	default:
 		w.dst = binary.BigEndian.AppendUint16(append(w.dst, headObject), uint16(h.arg))
 		w.src = w.src[h.size:]
+	}
+	var seen map[string]bool
+	if w.keys {
+		seen = map[string]bool{}
 	}
 	return w.each(h, func(int) error {
 		key := readHead(w.src)
@@ -327,11 +365,44 @@ func (w *rewriter) members(h head, tag uint64) error {
 		if key.major == majorText && key.info != infoIndefinite {
 			name = w.src[key.size : key.size+int(key.arg)]
 		}
+		from := len(w.dst)
 		if err := w.item(0); err != nil {
 			return err
 		}
+		if seen != nil {
+			key := sameKey(w.dst[from:])
+			if seen[key] {
+				return w.refuse("a map with two keys %.40q, which are one when they are read,", name)
+			}
+			seen[key] = true
+		}
 		return w.within(step{name: name})
 	})
+}
+
+// sameKey returns what two keys have in common that a reader takes for one.
+func sameKey(b []byte) string {
+	h := readHead(b)
+	for h.major == majorTag && h.arg > tagNegBig { // it means nothing to readers
+		b = b[h.size:]
+		h = readHead(b)
+	}
+	f, ok := h.float()
+	switch {
+	case ok && f == math.Trunc(f) && math.Abs(f) <= maxExact:
+		h.major, h.arg = majorUint, uint64(f)
+		if f < 0 {
+			h.major, h.arg = majorNegative, uint64(-f)-1
+		}
+		fallthrough
+	case h.major == majorUint || h.major == majorNegative:
+		return string(AppendHead(nil, h.major, h.arg))
+	case ok:
+		return string(appendFloat(nil, f))
+	case b[0] == headUndefined:
+		return string([]byte{headNull})
+	}
+	return string(b)
 }
 
 // within rewrites the item that s leads to.
