@@ -56,7 +56,7 @@ var (
 	typeBigInt = reflect.TypeFor[big.Int]()
 	// The text of a big.Float has no precision, with which it would have to be read.
 	typeBigFloat = reflect.TypeFor[big.Float]()
-	typePath     = reflect.TypeFor[Undefined]().PkgPath()
+	typePath     = reflect.TypeFor[plan]().PkgPath()
 	typeNester   = reflect.TypeFor[nester]()
 )
 
@@ -496,17 +496,6 @@ func (c *checker) key(v reflect.Value, p *plan) error {
 		what = v.Type().String()
 	}
 	return c.refuse("a key of type %s in a map whose keys are of any type", what)
-}
-
-// keyName is the name of a member in a path.
-func keyName(key reflect.Value) string {
-	if key.Kind() == reflect.Interface {
-		key = key.Elem()
-	}
-	if key.IsValid() && key.Kind() == reflect.String {
-		return key.String()
-	}
-	return "?"
 }
 
 func (c *checker) fields(v reflect.Value, p *plan) error {

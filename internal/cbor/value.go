@@ -203,16 +203,6 @@ func Decode(data []byte) (any, error) {
 	return d.item()
 }
 
-// A decoder reads items from the beginning of well-formed CBOR.
-type decoder struct{ src []byte }
-
-// next reads a head.
-func (d *decoder) next() head {
-	h := readHead(d.src)
-	d.src = d.src[h.size:]
-	return h
-}
-
 func (d *decoder) item() (any, error) {
 	whole := d.src
 	switch h := d.next(); h.major {
@@ -267,33 +257,6 @@ func simple(b byte) (any, error) {
 		return Undefined{}, nil
 	}
 	return nil, fmt.Errorf("%w: the simple value %x", errMalformed, b)
-}
-
-// text returns a copy of text or bytes.
-func (d *decoder) text(h head) []byte {
-	b := []byte{}
-	d.pieces(h, func(piece []byte) { b = append(b, piece...) })
-	return b
-}
-
-// skip passes text or bytes, and returns their length.
-func (d *decoder) skip(h head) (size int) {
-	d.pieces(h, func(piece []byte) { size += len(piece) })
-	return size
-}
-
-// pieces calls fn for each piece of text or bytes: those of indefinite length have any
-// number of them.
-func (d *decoder) pieces(h head, fn func(piece []byte)) {
-	if h.info != infoIndefinite {
-		fn(d.src[:h.arg])
-		d.src = d.src[h.arg:]
-		return
-	}
-	for d.src[0] != headBreak {
-		d.pieces(d.next(), fn)
-	}
-	d.src = d.src[1:]
 }
 
 // each calls fn for as many items as h announces.
