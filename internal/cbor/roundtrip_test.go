@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/cbor/cbortest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // zones are those in which values must be the same.
@@ -31,7 +32,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	stored := 0
-	const n = 20_000
+	n := testkit.Pick(200, 2_000, 20_000)
 	for seed := range uint64(n) {
 		if roundTrip(t, cbortest.New(seed).Next()) {
 			stored++
