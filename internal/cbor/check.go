@@ -352,11 +352,86 @@ func (c *checker) refuse(format string, args ...any) error {
 
 // any looks at a value of any type.
 func (c *checker) any(v any) error {
-	if v == nil {
-		return nil
+	if done, err := c.common(v); done {
+		return err
 	}
 	in := reflect.ValueOf(v)
 	return c.check(in, planOf(in.Type()))
+}
+
+// common looks at a value of one of the types that JSON has, as any does, and without
+// reflection: they are most of what an any holds. It reports whether v is of such a type.
+func (c *checker) common(v any) (done bool, err error) {
+	switch v := v.(type) {
+	case []any:
+		if err = c.enter(); err != nil {
+			return true, err
+		}
+		for i := 0; i < len(v) && err == nil; i++ {
+			if !scalar(v[i]) {
+				err = c.held(step{index: i}, v[i])
+			}
+		}
+	case map[string]any:
+		if err = c.enter(); err != nil {
+			return true, err
+		}
+		for name, v := range v {
+			if scalar(v) {
+				continue
+			}
+			if err = c.held(step{name: []byte(name)}, v); err != nil {
+				break
+			}
+		}
+	default:
+		return scalar(v), nil
+	}
+	c.steps--
+	return true, err
+}
+
+// scalar reports whether v is of one of the types that JSON has and that hold no others.
+func scalar(v any) bool {
+	switch v.(type) {
+	case nil, bool, string, int, int64, float64, []byte:
+		return true
+	}
+	return false
+}
+
+// held looks at what an any holds, to which s leads.
+func (c *checker) held(s step, v any) error {
+	c.path = append(c.path, s)
+	err := c.inAny(v)
+	c.path = c.path[:len(c.path)-1]
+	return err
+}
+
+// inAny looks at what an any holds.
+func (c *checker) inAny(v any) error {
+	c.anys++
+	defer func() { c.anys-- }()
+	if done, err := c.common(v); done {
+		return err
+	}
+	in := reflect.ValueOf(v)
+	p := planOf(in.Type())
+	c.both = cmp.Or(c.both, p.both)
+	return c.check(in, p)
+}
+
+// enter begins to look into a value.
+func (c *checker) enter() error {
+	switch {
+	case c.steps == mostSteps:
+		return c.refuse("a value that is nested too deep, or holds itself,")
+	case c.left == 0:
+		return c.refuse("a value of too many parts")
+	}
+	c.steps++
+	c.left--
+	return nil
 }
 
 // check looks at a value whose plan is not a part of that of another one.
@@ -373,13 +448,10 @@ func (c *checker) value(v reflect.Value, p *plan) (err error) {
 		return c.refuse("%s", p.bad)
 	case !p.look:
 		return nil
-	case c.steps == mostSteps:
-		return c.refuse("a value that is nested too deep, or holds itself,")
-	case c.left == 0:
-		return c.refuse("a value of too many parts")
 	}
-	c.steps++
-	c.left--
+	if err := c.enter(); err != nil {
+		return err
+	}
 	err = c.inner(v, p)
 	c.steps--
 	return err
@@ -420,7 +492,7 @@ func (c *checker) zero(v reflect.Value) error {
 	if v.IsZero() {
 		return nil
 	}
-	return c.refuse("a %v, of which nothing would be stored,", v.Type())
+	return c.refuse("a value of type %v, of which nothing would be stored,", v.Type())
 }
 
 // at looks at the part of a value that s leads to.
@@ -448,15 +520,9 @@ func (c *checker) dynamic(v reflect.Value) error {
 		return nil
 	}
 	if v.NumMethod() > 0 {
-		return c.refuse("a %v in a %v, which can't be read back,", v.Elem().Type(), v.Type())
+		return c.refuse("a value of type %v in the interface %v, which can't be read back,", v.Elem().Type(), v.Type())
 	}
-	v = v.Elem()
-	p := planOf(v.Type())
-	c.both = cmp.Or(c.both, p.both)
-	c.anys++
-	err := c.check(v, p)
-	c.anys--
-	return err
+	return c.inAny(v.Interface())
 }
 
 func (c *checker) members(v reflect.Value, p *plan) error {

@@ -143,6 +143,8 @@ func (w *rewriter) simple(h head, tag uint64) error {
 func (w *rewriter) text(h head) error {
 	if h.info != infoIndefinite {
 		text := w.src[h.size : h.size+int(h.arg)]
+		// The library checks it when it reads, and never when it writes
+		// (https://github.com/fxamacker/cbor/issues/320).
 		if h.major == majorText && !utf8.Valid(text) {
 			return w.refuse("the text %.40q, which isn't UTF-8,", text)
 		}
