@@ -91,6 +91,10 @@ type loop struct{ Next *loop }
 
 type self *self
 
+type inner struct{ C int }
+
+type hidden struct{ *inner }
+
 type named interface{ Name() string }
 
 type name string
@@ -113,25 +117,27 @@ func TestRefused(t *testing.T) {
 		v    any
 		path string
 	}{
-		"text":                {[]any{map[string]string{"a": "caf\xe9"}}, "[0].a"},
-		"text of a key":       {map[string]any{"b": map[string]int{"caf\xe9": 1}}, "b"},
-		"depth":               {struct{ A any }{deep}, ""},
-		"a cycle":             {cycle, ""},
-		"a cycle of pointers": {in, ""},
-		"a pointer to itself": {struct{ P self }{}, "P"},
-		"a cycle of objects":  {object, ""},
-		"an interface":        {struct{ A []named }{[]named{nil, name("x")}}, "A[1]"},
-		"an error":            {struct{ A any }{errors.New("x")}, "A"},
-		"an error by itself":  {Typed(error(&ValueError{})), ""},
-		"keys that are one":   {map[string]any{"m": map[any]int{1: 1, 1.0: 2}}, "m"},
-		"members of one name": {Object{{"a", 1}, {"a", 2}}, ""},
-		"a key that is nil":   {map[any]int{nil: 1}, ""},
-		"a pointer for a key": {[]any{map[*int]int{new(int): 1}}, "[0]"},
-		"a lost embedded":     {struct{ P cbortest.Priced }{priced()}, "P"},
-		"borrowed methods":    {cbortest.Dated{}, ""},
-		"a channel":           {map[string]any{"c": make(chan int)}, "c"},
-		"a year":              {struct{ At any }{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "At"},
-		"an old time zone":    {[]time.Time{time.Unix(0, 0).In(time.FixedZone("LMT", 1172))}, "[0]"},
+		"text":                    {[]any{map[string]string{"a": "caf\xe9"}}, "[0].a"},
+		"text of a key":           {map[string]any{"b": map[string]int{"caf\xe9": 1}}, "b"},
+		"depth":                   {struct{ A any }{deep}, ""},
+		"a cycle":                 {cycle, ""},
+		"a cycle of pointers":     {in, ""},
+		"a pointer to itself":     {struct{ P self }{}, "P"},
+		"a cycle of objects":      {object, ""},
+		"an interface":            {struct{ A []named }{[]named{nil, name("x")}}, "A[1]"},
+		"an error":                {struct{ A any }{errors.New("x")}, "A"},
+		"an error by itself":      {Typed(error(&ValueError{})), ""},
+		"keys that are one":       {map[string]any{"m": map[any]int{1: 1, 1.0: 2}}, "m"},
+		"keys that are one float": {map[any]int{int64(maxExact): 1, float64(maxExact): 2}, ""},
+		"an embedded pointer":     {struct{ P hidden }{hidden{&inner{1}}}, "P"},
+		"members of one name":     {Object{{"a", 1}, {"a", 2}}, ""},
+		"a key that is nil":       {map[any]int{nil: 1}, ""},
+		"a pointer for a key":     {[]any{map[*int]int{new(int): 1}}, "[0]"},
+		"a lost embedded":         {struct{ P cbortest.Priced }{priced()}, "P"},
+		"borrowed methods":        {cbortest.Dated{}, ""},
+		"a channel":               {map[string]any{"c": make(chan int)}, "c"},
+		"a year":                  {struct{ At any }{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "At"},
+		"an old time zone":        {[]time.Time{time.Unix(0, 0).In(time.FixedZone("LMT", 1172))}, "[0]"},
 	} {
 		_, err := Marshal(c.v)
 		var bad *ValueError
