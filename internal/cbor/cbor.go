@@ -28,6 +28,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 // Marshal returns v in the profile. Structs and maps with keys of text become objects,
@@ -42,13 +44,40 @@ import (
 // methods (see Typed), and types of which nothing would be stored.
 func Marshal(v any) ([]byte, error) { return encode(v, maxValue) }
 
-// Typed returns v as Marshal takes it. If T is an interface with methods that is a pointer to
-// it: what it holds can't be read back as a T, and doesn't show by itself that it must be.
-func Typed[T any](v T) any {
-	if t := reflect.TypeFor[T](); t.Kind() == reflect.Interface && t.NumMethod() > 0 {
-		return &v
+// MarshalList is Marshal of an array whose elements are read one by one, each as a value of
+// its own type, and not as a list of any.
+func MarshalList(list []any) ([]byte, error) {
+	out := AppendHead(nil, majorArray, uint64(len(list)))
+	for i, v := range list {
+		b, err := encode(v, maxValue-1)
+		if bad := (*ValueError)(nil); errors.As(err, &bad) {
+			return nil, bad.in(i)
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, b...)
 	}
-	return v
+	return out, nil
+}
+
+// Typed returns v as Marshal takes it. If T is an interface that is a pointer to it, unless it
+// makes no difference: what an interface with methods holds can't be read back, and what an
+// any holds only in part. Neither shows by itself in what it is.
+func Typed[T any](v T) any {
+	if reflect.TypeFor[T]().Kind() != reflect.Interface {
+		return v
+	}
+	if _, ok := any(&v).(*any); ok {
+		switch held := any(v).(type) {
+		case []any, map[string]any, cbor.Marshaler:
+			return held
+		default:
+			if scalar(held) {
+				return held
+			}
+		}
+	}
+	return &v
 }
 
 // Wrap is Marshal for what takes along values that Marshal has made, and may be nested a

@@ -31,6 +31,15 @@ func (e *ValueError) Error() string {
 	return fmt.Sprintf("%v: %s at %s", ErrUnsupported, e.What, e.Path)
 }
 
+// in returns the error of an array whose element i the value is.
+func (e *ValueError) in(i int) *ValueError {
+	p := fmt.Sprintf("[%d]", i)
+	if e.Path != "" && e.Path[0] != '[' {
+		p += "."
+	}
+	return &ValueError{clip(p + e.Path), e.What}
+}
+
 // Unwrap returns ErrUnsupported.
 func (e *ValueError) Unwrap() error { return ErrUnsupported }
 

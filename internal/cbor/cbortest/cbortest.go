@@ -169,6 +169,9 @@ func (s *Source) Next() any {
 	return p.Interface()
 }
 
+// Fill sets what p points to.
+func (s *Source) Fill(p any) { s.fill(reflect.ValueOf(p).Elem(), 4) }
+
 // kind returns a type, made of others to the depth.
 func (s *Source) kind(depth int) reflect.Type {
 	if depth == 0 {
