@@ -53,7 +53,7 @@ func decodeArgs(args Raw, in any) error {
 
 // Args returns in as a value to be encoded for an action: nil for a struct{}.
 func Args[In any](in In) any {
-	if _, none := any(in).(struct{}); none {
+	if _, none := any(&in).(*struct{}); none {
 		return nil
 	}
 	return cbor.Typed(in)
