@@ -29,6 +29,7 @@ type plan struct {
 
 	bad    string // why no value can be stored
 	badKey string // of a map: why none of its keys can
+	day    bool   // a struct that embeds a time alone, and is encoded by its methods
 	lost   bool   // a struct of which only the zero value can be stored
 
 	key, elem *plan
@@ -183,6 +184,8 @@ func (m planner) describe(p *plan) {
 		p.bad, p.keys = methodCBOR.trouble(t), true
 	case methodBinary.writes(t):
 		p.bad = methodBinary.trouble(t)
+		p.day = t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Anonymous && t.Field(0).Type == typeTime
+		p.look = p.day
 	default:
 		m.nested(p)
 		m.texts(p)
@@ -461,6 +464,8 @@ func (c *checker) inner(v reflect.Value, p *plan) error {
 	switch {
 	case p.typ == typeTime:
 		return c.time(v.Interface().(time.Time))
+	case p.day: // the bytes of a time lose a part of some offsets that aren't in minutes
+		return c.time(v.Field(0).Interface().(time.Time))
 	case p.nests:
 		return v.Interface().(nester).parts(c)
 	case p.lost:

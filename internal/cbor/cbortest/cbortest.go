@@ -212,9 +212,6 @@ func (s *Source) fill(v reflect.Value, depth int) {
 	case *time.Time:
 		*x = s.time()
 		return
-	case *Day: // time.Time.MarshalBinary gets the offset of an old zone wrong by minutes
-		x.Time = s.time().UTC()
-		return
 	case *big.Int:
 		*x = *new(big.Int).Lsh(big.NewInt(s.int()), uint(s.r.IntN(90)))
 		return
