@@ -131,6 +131,7 @@ func TestRefused(t *testing.T) {
 		"keys that are one float":   {map[any]int{int64(maxExact): 1, float64(maxExact): 2}, ""},
 		"an embedded pointer":       {struct{ P hidden }{hidden{&inner{1}}}, "P"},
 		"members of one name":       {Object{{"a", 1}, {"a", 2}}, ""},
+		"a key in a typed any":      {Typed(any(map[cbortest.Key]int{{}: 1})), ""},
 		"a key that is nil":         {map[any]int{nil: 1}, ""},
 		"a pointer for a key":       {[]any{map[*int]int{new(int): 1}}, "[0]"},
 		"a lost embedded":           {struct{ P cbortest.Priced }{priced()}, "P"},
