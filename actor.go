@@ -87,7 +87,7 @@ func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Ac
 		a.opts.Input = bytes.Clone(opts.Input)
 	}
 	if len(a.opts.Input) > 0 {
-		if err := cbor.Wellformed(a.opts.Input); err != nil {
+		if err := cbor.Valid(a.opts.Input); err != nil {
 			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
 		}
 	}

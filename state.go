@@ -18,7 +18,7 @@ func State[T any](tx interface{ RawState() ([]byte, error) }) (v T, err error) {
 //
 // Errors: those of encoding v; from the commit persist.SizeError, which is ErrTooLarge.
 func SetState[T any](tx interface{ SetRawState(value []byte) error }, v T) error {
-	raw, err := cbor.Marshal(v)
+	raw, err := cbor.Marshal(cbor.Typed(v))
 	if err != nil {
 		return err
 	}

@@ -108,10 +108,10 @@ func (r *Record) Validate() error {
 			return fmt.Errorf("%w: the %s %.80q is not UTF-8", ErrInfo, t.what, t.text)
 		}
 	}
-	if err := cbor.Wellformed(r.Parameters); err != nil {
+	if err := cbor.Valid(r.Parameters); err != nil {
 		return fmt.Errorf("%w: parameters: %w", ErrValue, err)
 	}
-	if err := cbor.Wellformed(r.State); err != nil {
+	if err := cbor.Valid(r.State); err != nil {
 		return fmt.Errorf("%w: state: %w", ErrValue, err)
 	}
 	return nil

@@ -102,7 +102,7 @@ func (t *Tx) Create(info Info) (*Conn, error) {
 // means undefined. The slice is not retained. Errors: ErrValue, ErrTooLarge.
 func (t *Tx) SetState(c *Conn, value []byte) error {
 	value = orUndefined(value)
-	if err := cbor.Wellformed(value); err != nil {
+	if err := cbor.Valid(value); err != nil {
 		return fmt.Errorf("%w: %w", ErrValue, err)
 	}
 	return t.change(c, func(d *draft) { d.state = value })

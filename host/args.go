@@ -35,7 +35,7 @@ func wellformed(args Raw) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return cbor.Wellformed(args)
+	return cbor.Valid(args)
 }
 
 // checkArgs refuses what is not a value before it takes a turn.

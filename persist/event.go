@@ -122,7 +122,7 @@ func newEvent(job *Job, now time.Time) (*event, error) {
 		e.id = uuid.NewString()
 	}
 	if job.Args != nil {
-		args, err := cbor.Marshal(job.Args)
+		args, err := cbor.MarshalList(job.Args)
 		if err != nil {
 			return nil, fmt.Errorf("%w: arguments of %.80q: %w", ErrJob, job.Action, err)
 		}

@@ -219,7 +219,7 @@ func (r *Record) create(ctx context.Context) error {
 
 // wellformed checks that a value is one in CBOR.
 func wellformed(what string, value []byte) error {
-	if err := cbor.Wellformed(value); err != nil {
+	if err := cbor.Valid(value); err != nil {
 		return fmt.Errorf("persist: %s: %w", what, err)
 	}
 	return nil

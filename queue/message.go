@@ -96,7 +96,7 @@ func encodeValue(v any, what string) (Raw, error) {
 		if raw == nil {
 			return undefined, nil
 		}
-		if err := cbor.Wellformed(raw); err != nil {
+		if err := cbor.Valid(raw); err != nil {
 			return nil, &InvalidError{What: what, Err: err}
 		}
 		return raw, nil

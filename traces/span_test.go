@@ -79,7 +79,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestValues: every value comes back as what it was.
 func TestValues(t *testing.T) {
-	at := time.Unix(1_700_006_400, 123_456_000).UTC()
+	at := time.Unix(1_700_006_400, 123_456_789).UTC()
 	values := []Value{
 		{}, BoolValue(false), BoolValue(true), StringValue(""), StringValue("日本語"), BytesValue(nil), BytesValue([]byte{0, 255}),
 		timeValue(at), timeValue(t0), timeValue(time.Unix(-5, 0).UTC()), ArrayValue(), MapValue(),

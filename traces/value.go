@@ -69,7 +69,7 @@ func StringValue(s string) Value { return Value{typ: typeString, text: s} }
 // BytesValue returns the Value of b.
 func BytesValue(b []byte) Value { return Value{typ: typeBytes, text: string(b)} }
 
-// timeValue returns the Value of t, which is stored to the microsecond.
+// timeValue returns the Value of t, which is stored to the nanosecond, with its offset from UTC.
 func timeValue(t time.Time) Value { return Value{typ: typeTime, list: t} }
 
 // bigValue returns the Value of n, a typeInt if it has at most 64 bits.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/big"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -20,10 +19,10 @@ import (
 //	float                      a float of 8 bytes, NaN and the infinities too, but for
 //	                           whole numbers from 2³² to 2⁵³, which JavaScript writes for
 //	                           its integers: 4 bytes if they hold it, else under tag 55799
-//	time                       tag 1, a Date
+//	time                       tag 0, text as in RFC 3339, which JavaScript reads as a Date
 //	array, map                 as they are; a map with a count of 16 bits
 //
-// What is read besides is what cbor-x writes: those whole numbers as integers, Sets, Maps
+// What is read besides is what cbor-x writes: tag 1, a Date; those whole numbers as integers, Sets, Maps
 // and typed arrays as arrays and maps, Uint8Array as bytes, undefined as null.
 const (
 	majorUint   = 0 << 5
@@ -45,6 +44,7 @@ const (
 	headFloat64 = 0xfb
 	headMap16   = 0xb9
 
+	tagTime      = 0
 	tagDate      = 1
 	tagBig       = 2
 	tagNegBig    = 3
@@ -86,7 +86,7 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 		}
 		return append(cbor.AppendHead(dst, majorBytes, uint64(len(b))), b...), true
 	case typeTime:
-		return appendTime(dst, v.asTime()), true
+		return cbor.AppendTime(dst, v.asTime())
 	case typeBig:
 		return appendBig(dst, v.list.(*big.Int)), true
 	}
@@ -191,16 +191,6 @@ func appendFloat(dst []byte, f float64) []byte {
 func isJSInt(f float64) bool {
 	abs := math.Abs(f)
 	return abs > math.MaxUint32 && abs <= maxJSInt && abs == math.Trunc(abs)
-}
-
-// appendTime appends a Date: the seconds, as an integer if they are whole.
-func appendTime(dst []byte, t time.Time) []byte {
-	dst = cbor.AppendHead(dst, majorTag, tagDate)
-	if t.Nanosecond() == 0 {
-		return appendInt(dst, t.Unix())
-	}
-	s := float64(t.Unix()) + float64(t.Nanosecond())/1e9
-	return binary.BigEndian.AppendUint64(append(dst, headFloat64), math.Float64bits(s))
 }
 
 func appendBig(dst []byte, n *big.Int) []byte {

@@ -160,6 +160,12 @@ func (d *valueDecoder) tagged(tag uint64, depth int) Value {
 	switch {
 	case d.bad:
 		return Value{}
+	case tag == tagTime && v.typ == typeString:
+		t, err := time.Parse(time.RFC3339, v.text)
+		if err != nil {
+			return d.fail()
+		}
+		return timeValue(t)
 	case tag == tagDate:
 		return d.date(v)
 	case tag == tagBig && v.typ == typeBytes:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -31,9 +32,9 @@ type attempt struct {
 // errAttemptOver refuses a landing that comes too late.
 var errAttemptOver = errors.New("workflow: the attempt is over")
 
-// encode takes the result.
-func (a *attempt) encode(v any) error {
-	out, err := a.p.c.r.wf.opts.Codec.Encode(v)
+// give takes the result.
+func give[T any](a *attempt, v T) error {
+	out, err := a.p.c.r.wf.opts.Codec.Encode(cbor.Typed(v))
 	if err != nil {
 		return Permanent(fmt.Errorf("workflow: output of %s: %w", a.info.Path, err))
 	}

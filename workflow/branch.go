@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -24,7 +25,7 @@ func (b Branch[T]) encodes() branch {
 		if err != nil {
 			return nil, err
 		}
-		out, err := c.r.wf.opts.Codec.Encode(v)
+		out, err := c.r.wf.opts.Codec.Encode(cbor.Typed(v))
 		if err != nil {
 			return nil, fmt.Errorf("workflow: output of branch %s: %w", b.Name, err)
 		}

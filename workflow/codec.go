@@ -20,7 +20,8 @@ import (
 // What is stored should be one value in CBOR, so that tools can show it: a Codec of other
 // bytes wraps them in a byte string of CBOR, as those of this package do.
 type Codec interface {
-	// Encode returns v in bytes of their own.
+	// Encode returns v in bytes of their own. A v that is a pointer to an interface is a
+	// value of that type: what it holds must be decoded into one.
 	Encode(v any) ([]byte, error)
 	// Decode puts the value that data holds into what v points to. It doesn't keep
 	// data.

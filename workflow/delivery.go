@@ -83,7 +83,7 @@ func (r *run) closed(ds ...*delivery) {
 
 // put has tx record d at p.
 func (d *delivery) put(p *place, tx *history.Tx) error {
-	data, err := cbor.Marshal(&d.data)
+	data, err := cbor.Wrap(&d.data)
 	if err != nil {
 		return fmt.Errorf("workflow: message %s: %w", d.id, err)
 	}
@@ -140,7 +140,7 @@ func (c *Context) complete(d *delivery, response any) error {
 func storable(response any) error {
 	err := error(nil)
 	if raw, ok := response.(queue.Raw); ok && raw != nil {
-		err = cbor.Wellformed(raw)
+		err = cbor.Valid(raw)
 	} else if !ok {
 		_, err = cbor.Marshal(response)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -58,7 +59,7 @@ func ContinueAsNew[In any](c *Context, in In) {
 	if !w.takes(in) {
 		c.misuse("ContinueAsNew", "the workflow doesn't take an input of this type")
 	}
-	data, err := w.opts.Codec.Encode(in)
+	data, err := w.opts.Codec.Encode(cbor.Typed(in))
 	if err != nil {
 		c.misuse("ContinueAsNew", "the input can't be encoded: "+err.Error())
 	}

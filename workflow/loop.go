@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -66,8 +67,8 @@ func LoopWith[S, T any](c *Context, name string, state S, opts *LoopOptions,
 
 // encoded returns v as it is recorded, or ends the run: what can't be encoded is a mistake
 // of the code.
-func encoded(p *place, codec Codec, what string, v any) []byte {
-	b, err := codec.Encode(v)
+func encoded[T any](p *place, codec Codec, what string, v T) []byte {
+	b, err := codec.Encode(cbor.Typed(v))
 	if err != nil {
 		p.c.misuse(p.name, fmt.Sprintf("its %s can't be encoded: %v", what, err))
 	}

@@ -34,7 +34,7 @@ func StepWith[T any](c *Context, name string, opts *StepOptions, fn func(ctx con
 		if err != nil {
 			return err
 		}
-		return a.encode(v)
+		return give(a, v)
 	})
 }
 
@@ -73,7 +73,7 @@ func StepWithinWith[T any](c *Context, name string, opts *StepOptions,
 
 	return stepOf[T](c, name, opts, true, func(ctx context.Context, a *attempt) error {
 		return fn(ctx, func(b *batch.Batch, v T) error {
-			if err := a.encode(v); err != nil {
+			if err := give(a, v); err != nil {
 				return err
 			}
 			return a.stage(b)

@@ -11,6 +11,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
 
@@ -80,7 +81,7 @@ func Open[In, Out any](ctx context.Context, a *actorstore.Actor, fn Func[In, Out
 		if err != nil {
 			return nil, err
 		}
-		data, err := codec.Encode(out)
+		data, err := codec.Encode(cbor.Typed(out))
 		if err != nil {
 			c.leaveIfOver()
 			c.misuse("output", "it can't be encoded: "+err.Error())
@@ -243,7 +244,7 @@ func (w *Workflow) setRun(r *run) {
 // has, and nothing is done. Errors: ErrCancelled, ErrTooLarge, ErrClosed, ErrStorage,
 // and those of the codec.
 func (r *Runner[In, Out]) Start(ctx context.Context, in In) error {
-	data, err := r.opts.Codec.Encode(in)
+	data, err := r.opts.Codec.Encode(cbor.Typed(in))
 	if err != nil {
 		return fmt.Errorf("workflow: input: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 func TestCalls(t *testing.T) {
 	r := newRig(t, Options{})
 	const json, cbor = "application/json", "application/cbor"
+	const at = "2025-06-01T12:00:00.123456789+05:45"
 	for _, c := range []struct {
 		name, method, path, body string
 		headers                  []string
@@ -36,6 +37,10 @@ func TestCalls(t *testing.T) {
 		{"no body", "POST", "/actors/room/b/actions/conns", "", nil, 200, "0", json},
 		{"undefined", "POST", "/actors/room/b/actions/say", "", []string{"Accept", cbor}, 200, "\xf7", cbor},
 		{"a key with a slash", "POST", "/actors/room/x%2Fy/actions/add", "1", []string{"Content-Type", json}, 200, "1", json},
+
+		{"time", "POST", "/actors/room/a/actions/time", `"` + at + `"`, []string{"Content-Type", json}, 200, `"` + at + `"`, json},
+		{"time in cbor", "POST", "/actors/room/a/actions/time", "\xc0\x78\x23" + at, []string{"Content-Type", cbor}, 200, "\xc0\x78\x23" + at, cbor},
+		{"date in cbor", "POST", "/actors/room/a/actions/time", "\xc1\xfb\x3f\xf8\x00\x00\x00\x00\x00\x00", []string{"Content-Type", cbor, "Accept", json}, 200, `"1970-01-01T00:00:01.5Z"`, json},
 
 		{"no type", "POST", "/actors/nothing/a/actions/add", "2", []string{"Content-Type", json}, 404, "no_such_type", json},
 		{"no action", "POST", "/actors/room/a/actions/nothing", "2", []string{"Content-Type", json}, 404, "no_such_action", json},

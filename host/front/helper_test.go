@@ -258,6 +258,7 @@ func room(s *signal) *host.Type {
 				err = greenroom.Mutate(c, func(t *int) error { *t += n; total = *t; return nil })
 				return total, err
 			}),
+			host.NewAction("time", func(_ *host.Context, at time.Time) (time.Time, error) { return at, nil }),
 			host.NewAction("echo", func(_ *host.Context, v host.Raw) (host.Raw, error) { return v, nil }),
 			host.NewCommand("say", func(c *host.Context, v host.Raw) error {
 				return c.Broadcast("said", v)

@@ -54,7 +54,7 @@ func fromJSON(text []byte) (host.Raw, error) {
 
 // toJSON returns a value in CBOR as JSON. What JSON hasn't becomes what is nearest:
 // undefined, and numbers that are none, null; bytes a text in base64; a Date a text as in
-// RFC 3339; a bigint a number; a Map an array of pairs, a Set an array; and what stands
+// RFC 3339, in the time zone that a time of Go has; a bigint a number; a Map an array of pairs, a Set an array; and what stands
 // under another tag itself.
 func toJSON(r host.Raw) ([]byte, error) {
 	if len(r) == 0 {
@@ -89,6 +89,8 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	case cbor.Uint8Array:
 		return appendBytes(dst, v), nil
 	case time.Time:
+		return appendPlain(dst, v.Format(time.RFC3339Nano))
+	case cbor.Date:
 		return appendPlain(dst, v.UTC().Format(time.RFC3339Nano))
 	case cbor.Tag:
 		return appendJSON(dst, v.Value)

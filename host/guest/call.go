@@ -26,7 +26,7 @@ func call(f function, v, result any) error {
 	var arg []byte
 	if v != nil {
 		var err error
-		if arg, err = abi.Encode(v); err != nil {
+		if arg, err = abi.Marshal(v); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,7 @@ func one(fn func(c *call, v host.Raw) (any, error)) func(*call, []byte) (any, er
 		if len(arg) == 0 {
 			return fn(c, nil)
 		}
-		if err := cbor.Wellformed(arg); err != nil {
+		if err := cbor.Valid(arg); err != nil {
 			return nil, badArgument(err)
 		}
 		return fn(c, slices.Clone(arg))
@@ -165,7 +165,7 @@ func (c *call) invoke(f *function, memory api.Memory, ptr, size uint32) ([]byte,
 	if err != nil || v == nil {
 		return nil, err
 	}
-	return abi.Encode(v)
+	return abi.Marshal(v)
 }
 
 // take copies what the last call of a function has given to a place in the module's

@@ -44,6 +44,19 @@ func TestState(t *testing.T) {
 	})
 }
 
+// TestTime: a time goes to a guest, into its state and back with its nanoseconds and its offset.
+func TestTime(t *testing.T) {
+	withGo(t, func(r *rig) {
+		for _, want := range []string{"2025-06-01T12:00:00.123456789+05:45", "1969-12-31T23:59:59.999999999-08:00", "2025-06-01T12:00:00Z"} {
+			at, err := time.Parse(time.RFC3339Nano, want)
+			must(t, err)
+			if got := call1[time.Time](r, lobby, "when", at).Format(time.RFC3339Nano); got != want {
+				t.Errorf("%s comes back as %s", want, got)
+			}
+		}
+	})
+}
+
 // TestCreateRefuses: a module whose create fails is told nothing of it the next time: there is
 // no actor, and no input.
 func TestCreateRefuses(t *testing.T) {

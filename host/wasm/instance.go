@@ -135,7 +135,7 @@ func (i *instance) tell(ctx context.Context, c *host.Context, e *abi.Event) (rep
 
 // once is one call of the module.
 func (i *instance) once(ctx context.Context, c *host.Context, e *abi.Event) (abi.Raw, bool, error) {
-	event, err := abi.Encode(e)
+	event, err := abi.Marshal(e)
 	if err != nil {
 		return nil, false, err
 	}

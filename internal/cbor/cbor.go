@@ -15,6 +15,8 @@
 //   - Integers of 8 bytes, and tags 2 and 3, are a JavaScript bigint, of at most maxBigint
 //     bytes.
 //   - undefined (F7) is not null (F6).
+//   - A Date is seconds under tag 1. A time of Go is text under tag 0, which JavaScript
+//     reads as a Date as well: a Date has neither nanoseconds nor a time zone.
 //   - There is no NaN and no infinity: what is stored must mean something to everybody.
 //
 // Go values are encoded by github.com/fxamacker/cbor, with its struct tags (`cbor`,
@@ -22,111 +24,106 @@
 package cbor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"strings"
+	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Errors of this package. Others wrap what github.com/fxamacker/cbor says. However long
-// the input, their texts aren't: what is quoted of it is cut.
-var (
-	// errMalformed: bytes are not one well-formed value of the profile.
-	errMalformed = errors.New("cbor: malformed")
-	// ErrUnsupported: a value can't be written in the profile. It comes as a
-	// *ValueError where the place in the value is known.
-	ErrUnsupported = errors.New("cbor: value can't be stored")
-)
-
-// A ValueError says which part of a value can't be stored. It wraps ErrUnsupported.
-type ValueError struct {
-	Path string // as in JavaScript, such as order.items[3].price; empty for the value itself
-	What string // what is there
-}
-
-// Error names the place and what is there.
-func (e *ValueError) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("%v: %s", ErrUnsupported, e.What)
-	}
-	return fmt.Sprintf("%v: %s at %s", ErrUnsupported, e.What, e.Path)
-}
-
-// Unwrap returns ErrUnsupported.
-func (e *ValueError) Unwrap() error { return ErrUnsupported }
-
-// maxBigint is the length in bytes of the largest bigint that is read or written, 8192
-// bits. A number is more than a run of bytes: to print one takes time that grows faster
-// than its length.
-const maxBigint = 1024
-
-// maxText bounds, in bytes, what an error quotes of the input or of what is below.
-const maxText = 512
-
-// clip cuts a text that may hold a piece of the input.
-func clip(text string) string {
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
-
-// A bare is what github.com/fxamacker/cbor says about input, without its prefix, which is
-// ours, too. It may quote a whole key or text of the input.
-type bare struct{ error }
-
-func (e bare) Error() string { return clip(strings.TrimPrefix(e.error.Error(), "cbor: ")) }
-
-func (e bare) Unwrap() error { return e.error }
-
-// Bounds of what is read. An element takes at least a byte, so the input bounds the
-// memory; the depth bounds the stack.
-const (
-	maxDepth    = 128
-	maxElements = 1 << 24
-)
-
-var (
-	encoding = must(cbor.EncOptions{
-		Sort:          cbor.SortNone,
-		Time:          cbor.TimeUnixDynamic,
-		TimeTag:       cbor.EncTagRequired,
-		BigIntConvert: cbor.BigIntConvertNone,
-		NilContainers: cbor.NilContainerAsEmpty,
-	}.EncMode())
-	decoding = must(cbor.DecOptions{
-		DupMapKey:        cbor.DupMapKeyEnforcedAPF,
-		MaxNestedLevels:  maxDepth,
-		MaxArrayElements: maxElements,
-		MaxMapPairs:      maxElements,
-		IntDec:           cbor.IntDecConvertSignedOrBigInt,
-		// A Set is a []any to who has no better type, and so on.
-		UnrecognizedTagToAny: cbor.UnrecognizedTagContentToAny,
-	}.DecMode())
-)
-
-// must is for options that are constants.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // Marshal returns v in the profile. Structs and maps with keys of text become objects,
-// []byte becomes bytes, time.Time a Date, *big.Int a bigint; a nil slice is an empty
-// array, a nil pointer or interface is null. The order of a Go map's members is not
-// defined; an Object keeps its own.
+// []byte becomes bytes, time.Time a text as in RFC 3339 under tag 0, *big.Int a bigint; a
+// nil slice is an empty array, a nil pointer or interface is null. The order of a Go map's
+// members is not defined; an Object keeps its own.
 //
-// What JavaScript couldn't have written is ErrUnsupported: NaN and infinities (as a
-// *ValueError), bigints of more than maxBigint bytes (too), channels, functions.
-func Marshal(v any) ([]byte, error) {
-	b, err := encoding.Marshal(v)
+// Unmarshal gives back what Marshal has taken, apart from what docs/state.md lists. What it
+// couldn't give back is ErrUnsupported, as a *ValueError: NaN and infinities, text that isn't
+// UTF-8, bigints of more than maxBigint bytes, what is nested deeper than maxValue, keys that
+// are one when they are read, channels and functions, what stands in an interface that has
+// methods (see Typed), and types of which nothing would be stored.
+func Marshal(v any) ([]byte, error) { return encode(v, maxValue) }
+
+// MarshalList is Marshal of an array whose elements are read one by one, each as a value of
+// its own type, and not as a list of any.
+func MarshalList(list []any) ([]byte, error) {
+	out := AppendHead(nil, majorArray, uint64(len(list)))
+	for i, v := range list {
+		b, err := encode(v, maxValue-1)
+		if bad := (*ValueError)(nil); errors.As(err, &bad) {
+			return nil, bad.in(i)
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, b...)
+	}
+	return out, nil
+}
+
+// Typed returns v as Marshal takes it. If T is an interface that is a pointer to it, unless it
+// makes no difference: what an interface with methods holds can't be read back, and what an
+// any holds only in part. Neither shows by itself in what it is.
+func Typed[T any](v T) any {
+	if reflect.TypeFor[T]().Kind() != reflect.Interface {
+		return v
+	}
+	if _, ok := any(&v).(*any); ok {
+		switch held := any(v).(type) {
+		case []any, map[string]any, cbor.Marshaler:
+			return held
+		default:
+			if scalar(held) {
+				return held
+			}
+		}
+	}
+	return &v
+}
+
+// Wrap is Marshal for what takes along values that Marshal has made, and may be nested a
+// little deeper.
+func Wrap(v any) ([]byte, error) { return encode(v, maxDepth) }
+
+func encode(v any, depth int) ([]byte, error) {
+	c := checker{left: maxElements}
+	if err := c.any(v); err != nil {
+		return nil, err
+	}
+	mode := plainEncoding
+	if c.text {
+		mode = textEncoding
+		if p := planOf(reflect.TypeOf(v)); !p.text { // nor does the reader expect text
+			c.both = cmp.Or(c.both, p.both)
+		}
+		switch {
+		case c.oneWay != nil:
+			return nil, c.refuse("%s", methodText.trouble(c.oneWay))
+		case c.both != nil:
+			return nil, c.refuse("a %v beside what is stored as text, one of them in an any", c.both)
+		}
+	}
+	b, err := mode.Marshal(v)
 	if err != nil {
+		var bad *ValueError
+		if errors.As(err, &bad) {
+			return nil, err
+		}
 		return nil, fmt.Errorf("%w: %w", ErrUnsupported, bare{err})
 	}
-	return rewrite(b)
+	w := rewriter{src: b, left: depth, keys: c.keys}
+	return w.rewrite()
+}
+
+// Valid returns an error unless data is one value that Unmarshal takes, and that may be
+// stored: Wellformed, its texts UTF-8, its keys different, and not nested deeper than what
+// Marshal makes.
+func Valid(data []byte) error {
+	if err := Wellformed(data); err != nil {
+		return err
+	}
+	w := rewriter{src: data, left: maxValue, keys: true, foreign: true}
+	_, err := w.rewrite()
+	return err
 }
 
 // Unmarshal decodes data into what v points to. Null and undefined leave it as it is,
@@ -154,42 +151,12 @@ func UnmarshalExact(data []byte, v any) error {
 
 // unmarshal decodes what Wellformed has accepted.
 func unmarshal(data []byte, v any) error {
-	if err := decoding.Unmarshal(data, v); err != nil {
+	mode := plainDecoding
+	if v != nil && planOf(reflect.TypeOf(v)).text {
+		mode = textDecoding
+	}
+	if err := mode.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("cbor: %w", bare{err})
 	}
 	return nil
-}
-
-// Wellformed returns errMalformed unless data is exactly one value, and its bigints have at
-// most maxBigint bytes each. It doesn't look at the meaning of other tags, nor for members
-// of one name.
-func Wellformed(data []byte) error {
-	if err := decoding.Wellformed(data); err != nil {
-		return fmt.Errorf("%w: %w", errMalformed, bare{err})
-	}
-	if size := largestBigint(data); size > maxBigint {
-		return fmt.Errorf("%w: a bigint of %d bytes, limit %d", errMalformed, size, maxBigint)
-	}
-	return nil
-}
-
-// largestBigint returns the length of the largest bigint in well-formed data; 0 if data is
-// too short to hold one beyond the limit.
-func largestBigint(data []byte) int {
-	if len(data) <= maxBigint {
-		return 0
-	}
-	largest, tagged := 0, false
-	for d := (decoder{data}); len(d.src) > 0; {
-		h := d.next()
-		size := 0
-		if h.major == majorBytes || h.major == majorText {
-			size = d.skip(h)
-		}
-		if tagged && h.major == majorBytes {
-			largest = max(largest, size)
-		}
-		tagged = h.major == majorTag && (h.arg == tagBig || h.arg == tagNegBig)
-	}
-	return largest
 }

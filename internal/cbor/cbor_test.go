@@ -37,7 +37,7 @@ var values = map[string]any{
 	"obj nested":               Object{{"a", Object{{"b", []any{nil, Undefined{}}}}}},
 	"obj with undefined field": Object{{"a", Undefined{}}, {"b", 1}},
 	"Uint8Array":               Uint8Array{1, 2, 3}, "Buffer": []byte{1, 2, 3}, "ArrayBuffer": []byte{1, 2, 3},
-	"Date 2023-11-14T22:13:20Z": time.UnixMilli(1700000000000), "Date .5ms": time.UnixMilli(1700000000500),
+	"Date 2023-11-14T22:13:20Z": Date{time.UnixMilli(1700000000000)}, "Date .5ms": Date{time.UnixMilli(1700000000500)},
 	"Map {a:1}": Map{{"a", 1}}, "Set {1}": Set{1},
 	"Error": Tag{27, []any{"Error", "boom"}}, "RegExp": Tag{27, []any{"RegExp", "a", "g"}}, "Float32Array": Tag{85, []byte{0, 0, 0xc0, 0x3f}},
 }
@@ -131,6 +131,40 @@ func TestUnmarshal(t *testing.T) {
 	var any any
 	if err := Unmarshal(marshal(t, int64(-1<<40)), &any); err != nil || any != int64(-1<<40) {
 		t.Errorf("got %v, %v", any, err)
+	}
+}
+
+// TestTimes: a time is the same instant with its offset, as text; a Date stays one.
+func TestTimes(t *testing.T) {
+	in := time.Date(2025, 6, 1, 12, 0, 0, 123456789, time.FixedZone("Kathmandu", 20700))
+	b := marshal(t, in)
+	if want := "\xc0\x78\x232025-06-01T12:00:00.123456789+05:45"; string(b) != want {
+		t.Errorf("%v is %q, want %q", in, b, want)
+	}
+	var out time.Time
+	var v any
+	if err := errors.Join(Unmarshal(b, &out), Unmarshal(b, &v)); err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, got := range []any{out, v, decoded} {
+		got := got.(time.Time)
+		if _, offset := got.Zone(); !got.Equal(in) || offset != 20700 {
+			t.Errorf("%v comes back as %v", in, got)
+		}
+	}
+	date := Date{time.UnixMilli(1700000000500)}
+	if err := Unmarshal(marshal(t, date), &out); err != nil || !out.Equal(date.Time) {
+		t.Errorf("%v comes back as %v, %v", date, out, err)
+	}
+	if got, err := Decode(marshal(t, date)); err != nil || !got.(Date).Equal(date.Time) {
+		t.Errorf("%v comes back as %v, %v", date, got, err)
+	}
+	if v, err := Decode([]byte{0xc0, 0x61, 'x'}); !errors.Is(err, errMalformed) {
+		t.Errorf("a time of x is %v, %v", v, err)
 	}
 }
 

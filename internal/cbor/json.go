@@ -44,7 +44,7 @@ func readJSON(d *json.Decoder, depth int) (any, error) {
 	case json.Number:
 		return number(t)
 	case json.Delim:
-		if depth == maxDepth {
+		if depth == maxValue {
 			return nil, errors.New("too deep")
 		}
 		if t == '[' {

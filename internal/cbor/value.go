@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"reflect"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -27,6 +28,10 @@ type (
 
 	// A Uint8Array is one of JavaScript; a []byte is a Buffer, or an ArrayBuffer.
 	Uint8Array []byte
+
+	// A Date is one of JavaScript: to the millisecond, and without a zone. A time.Time is
+	// written in another way, which keeps both.
+	Date struct{ time.Time }
 
 	// A Tag is anything else that stands under a tag: typed arrays (69 to 87), and
 	// Error and RegExp (27), as they are.
@@ -114,15 +119,50 @@ func (a Uint8Array) MarshalCBOR() ([]byte, error) {
 }
 
 // MarshalCBOR implements the interface of github.com/fxamacker/cbor.
+func (d Date) MarshalCBOR() ([]byte, error) { return dateEncoding.Marshal(d.Time) }
+
+// MarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (t Tag) MarshalCBOR() ([]byte, error) {
 	return appendValue(AppendHead(nil, majorTag, t.Number), t.Value)
 }
 
 // appendValue appends v, not yet in the profile.
 func appendValue(dst []byte, v any) ([]byte, error) {
-	b, err := encoding.Marshal(v)
+	b, err := textEncoding.Marshal(v)
 	return append(dst, b...), err
 }
+
+func (o Object) parts(c *checker) error {
+	for _, m := range o {
+		if err := c.member(step{name: []byte(m.Name)}, m.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m Map) parts(c *checker) error {
+	for _, p := range m {
+		s := step{name: []byte(keyName(reflect.ValueOf(&p.Key).Elem()))}
+		for _, v := range []any{p.Key, p.Value} {
+			if err := c.member(s, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s Set) parts(c *checker) error {
+	for i, v := range s {
+		if err := c.member(step{index: i}, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t Tag) parts(c *checker) error { return c.any(t.Value) }
 
 // MarshalJSON writes an object with its members in their order.
 func (o Object) MarshalJSON() ([]byte, error) {
@@ -161,16 +201,6 @@ func Decode(data []byte) (any, error) {
 	}
 	d := decoder{data}
 	return d.item()
-}
-
-// A decoder reads items from the beginning of well-formed CBOR.
-type decoder struct{ src []byte }
-
-// next reads a head.
-func (d *decoder) next() head {
-	h := readHead(d.src)
-	d.src = d.src[h.size:]
-	return h
 }
 
 func (d *decoder) item() (any, error) {
@@ -229,33 +259,6 @@ func simple(b byte) (any, error) {
 	return nil, fmt.Errorf("%w: the simple value %x", errMalformed, b)
 }
 
-// text returns a copy of text or bytes.
-func (d *decoder) text(h head) []byte {
-	b := []byte{}
-	d.pieces(h, func(piece []byte) { b = append(b, piece...) })
-	return b
-}
-
-// skip passes text or bytes, and returns their length.
-func (d *decoder) skip(h head) (size int) {
-	d.pieces(h, func(piece []byte) { size += len(piece) })
-	return size
-}
-
-// pieces calls fn for each piece of text or bytes: those of indefinite length have any
-// number of them.
-func (d *decoder) pieces(h head, fn func(piece []byte)) {
-	if h.info != infoIndefinite {
-		fn(d.src[:h.arg])
-		d.src = d.src[h.arg:]
-		return
-	}
-	for d.src[0] != headBreak {
-		d.pieces(d.next(), fn)
-	}
-	d.src = d.src[1:]
-}
-
 // each calls fn for as many items as h announces.
 func (d *decoder) each(h head, fn func() error) error {
 	for i := uint64(0); h.info == infoIndefinite || i < h.arg; i++ {
@@ -312,7 +315,10 @@ func (d *decoder) tagged(tag uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if tag == tagDate {
+	switch tag {
+	case tagTime:
+		return timeOf(v)
+	case tagDate:
 		return date(v)
 	}
 	switch b := v.(type) {
@@ -339,13 +345,32 @@ func date(seconds any) (any, error) {
 	if n, ok := seconds.(*big.Int); ok {
 		seconds, _ = n.Float64()
 	}
-	b, err := encoding.Marshal(cbor.Tag{Number: tagDate, Content: seconds})
+	b, err := dateEncoding.Marshal(cbor.Tag{Number: tagDate, Content: seconds})
 	if err != nil {
 		return nil, fmt.Errorf("%w: a time of %T", errMalformed, seconds)
 	}
 	var t time.Time
-	if err := decoding.Unmarshal(b, &t); err != nil {
+	if err := plainDecoding.Unmarshal(b, &t); err != nil {
 		return nil, fmt.Errorf("%w: %w", errMalformed, bare{err})
+	}
+	return Date{t}, nil
+}
+
+// AppendTime appends a time as Marshal writes it, and reports whether it has that form.
+func AppendTime(dst []byte, t time.Time) ([]byte, bool) {
+	if badTime(t) != "" {
+		return dst, false
+	}
+	text := t.Format(time.RFC3339Nano)
+	return append(AppendHead(AppendHead(dst, majorTag, tagTime), majorText, uint64(len(text))), text...), true
+}
+
+// timeOf returns the time of a text.
+func timeOf(v any) (any, error) {
+	text, _ := v.(string)
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a time of %.40q", errMalformed, text)
 	}
 	return t, nil
 }

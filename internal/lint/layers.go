@@ -32,6 +32,7 @@ var layers = []layer{
 	{1, []string{"metrics/prom"}, "the adapter to Prometheus, for programs that want it"},
 	{1, []string{"internal/overlay"}, "what a transaction has written, as a layer over a state that it doesn't know"},
 	{1, []string{"internal/cbor"}, "CBOR as JavaScript's cbor-x writes it: the values that messages, states and workflows hold"},
+	{1, []string{"internal/cbor/cbortest"}, "values of all kinds, for the tests of everything that stores them"},
 	{1, []string{"internal/envlimits"}, "limits that the environment lowers, for the program and for tests"},
 	{1, []string{"kv"}, "the contract of an ordered transactional store"},
 	{1, []string{"kv/memkv", "kv/pebblekv", "kv/pgkv"}, "engines"},

@@ -85,6 +85,15 @@ type Int int64
 // UnmarshalCBOR implements the interface of github.com/fxamacker/cbor.
 func (n *Int) UnmarshalCBOR(b []byte) error { return cbor.Unmarshal(b, (*int64)(n)) }
 
+// Marshal returns v, a type of this package or a Raw, in CBOR. The Raws in it may be as deep as
+// Encode makes them.
+func Marshal(v any) (Raw, error) {
+	if r, ok := v.(Raw); ok {
+		return r, nil
+	}
+	return cbor.Wrap(v)
+}
+
 // Unmarshal decodes data into what v points to, a type of this package. Unlike Raw.Decode
 // it leaves the values in it, which are Raws, as they are.
 func Unmarshal(data []byte, v any) error {

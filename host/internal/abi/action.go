@@ -1,5 +1,7 @@
 package abi
 
+import "github.com/greenroomdb/greenroom/internal/cbor"
+
 // What actors in Go and actors in modules do alike, each with a Context of their own.
 
 // An Action is an action of actors whose turns have a C: its name, and its function over
@@ -24,7 +26,7 @@ func NewAction[C, In, Out any](name string, fn func(c C, in In) (Out, error), re
 		if err != nil {
 			return nil, err
 		}
-		return Encode(out)
+		return Encode(cbor.Typed(out))
 	}}
 }
 
@@ -51,10 +53,10 @@ func decodeArgs(args Raw, in any) error {
 
 // Args returns in as a value to be encoded for an action: nil for a struct{}.
 func Args[In any](in In) any {
-	if _, none := any(in).(struct{}); none {
+	if _, none := any(&in).(*struct{}); none {
 		return nil
 	}
-	return in
+	return cbor.Typed(in)
 }
 
 // A stater has a state, one value in CBOR: undefined if it was never set. A Context of
@@ -77,7 +79,7 @@ func State[T any](c stater) (v T, err error) {
 // SetState replaces the state of c, for the rest of the turn at once, and for others when the
 // turn lands. All of it is encoded, and written whole.
 func SetState[T any](c stater, v T) error {
-	r, err := Encode(v)
+	r, err := Encode(cbor.Typed(v))
 	if err != nil {
 		return err
 	}

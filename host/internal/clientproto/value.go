@@ -90,6 +90,8 @@ func appendJSON(dst []byte, v any) []byte {
 		return appendBytes(dst, v)
 	case time.Time:
 		return append(v.UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z"), '"')
+	case cbor.Date:
+		return appendJSON(dst, v.Time)
 	case cbor.Tag:
 		return appendJSON(dst, v.Value)
 	case []any:

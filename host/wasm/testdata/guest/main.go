@@ -18,6 +18,7 @@ func init() {
 		Actions: []guest.AnyAction{
 			guest.NewAction("add", add),
 			guest.NewAction("total", total),
+			guest.NewAction("when", when),
 			guest.NewAction("memory", remember),
 			guest.NewAction("wakes", func(*guest.Context, struct{}) (int, error) { return wakes, nil }),
 			guest.NewAction("fail", fail),
@@ -104,6 +105,14 @@ func add(c *guest.Context, n int) (total int, err error) {
 }
 
 func total(c *guest.Context, _ struct{}) (int, error) { return guest.State[int](c) }
+
+// when stores a time, and returns what is stored.
+func when(c *guest.Context, at time.Time) (time.Time, error) {
+	if err := guest.SetState(c, at); err != nil {
+		return at, err
+	}
+	return guest.State[time.Time](c)
+}
 
 // remember counts in memory, and fails after that if it is told to.
 func remember(c *guest.Context, how string) (int, error) {
