@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
@@ -44,7 +45,13 @@ func JSON() Codec { return wrapped{jsonCodec{}, plain{}} }
 
 type jsonCodec struct{}
 
-func (jsonCodec) Encode(v any) ([]byte, error)    { return json.Marshal(v) }
+func (jsonCodec) Encode(v any) ([]byte, error) {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Interface && p.Elem().NumMethod() > 0 && !p.Elem().IsNil() {
+		return nil, fmt.Errorf("workflow: a %v in the interface %v can't be read back", p.Elem().Elem().Type(), p.Elem().Type())
+	}
+	return json.Marshal(v)
+}
+
 func (jsonCodec) Decode(data []byte, v any) error { return json.Unmarshal(data, v) }
 
 // Compressed is c, made smaller where that is possible (DEFLATE,

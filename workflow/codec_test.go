@@ -192,3 +192,19 @@ func FuzzFailures(f *testing.F) {
 		}
 	})
 }
+
+// TestJSONInterface: JSON of what an interface with methods holds can't be read back, and is refused.
+func TestJSONInterface(t *testing.T) {
+	var none error
+	some := errors.New("x")
+	b, err := JSON().Encode(&none)
+	if err == nil {
+		err = JSON().Decode(b, &none)
+	}
+	if none != nil || err != nil {
+		t.Errorf("nil: %v, %v", none, err)
+	}
+	if b, err := JSON().Encode(&some); err == nil {
+		t.Errorf("an error: %q", b)
+	}
+}

@@ -15,6 +15,9 @@ import (
 	"github.com/greenroomdb/greenroom/host/engine"
 	"github.com/greenroomdb/greenroom/host/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 func errorsAs(err error, target any) bool { return errors.As(err, target) }
@@ -101,6 +104,33 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%q is left", got)
 	}
 	r.want(200, id, "GET", "/actors?name=counter&key=a", "") // its record is still there
+}
+
+// TestNoSpace: a runner is told why what it stores is refused, can read meanwhile, and goes on when there is room.
+func TestNoSpace(t *testing.T) {
+	r := newRig(t, engine.Options{})
+	r.close()
+	faults := faultkv.New(r.kv)
+	r.kv = faults
+	r.start()
+	p := r.connect("default", "k")
+	id := r.actor("counter", "a")
+	p.started(id)
+	p.put(id, "a", "1")
+	faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: faultkv.Forever})
+	for range 2 {
+		if got, ok := p.keys(id, rp.KVPut{Pairs: many(1, 1)}).(rp.KVError); !ok || !strings.Contains(got.Message, "no room") {
+			t.Errorf("%+v", got)
+		}
+		if got := p.list(id, rp.KVList{Query: rp.KVAll{}}); got != "a=1" {
+			t.Errorf("%q is stored", got)
+		}
+	}
+	faults.Heal()
+	p.put(id, "b", "2")
+	if got := p.list(id, rp.KVList{Query: rp.KVAll{}}); got != "a=1 b=2" {
+		t.Errorf("%q is stored", got)
+	}
 }
 
 func many(n, size int) (pairs []rp.KVPair) {

@@ -13,6 +13,7 @@ import (
 	"github.com/greenroomdb/greenroom/host/internal/gateway"
 	"github.com/greenroomdb/greenroom/host/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/host/internal/runnerproto"
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -60,6 +61,10 @@ func asked(e *core, r *runner, q rp.KVRequest, size int) {
 			body = rp.KVError{Message: own.Error()}
 		case errors.Is(err, batch.ErrTooLarge):
 			body = rp.KVError{Message: err.Error()}
+		case errors.Is(err, errkind.ErrNoSpace):
+			body = rp.KVError{Message: "the store has no room; try again later"}
+		case errors.Is(err, errkind.ErrQuota):
+			body = rp.KVError{Message: "the actor may not store more"}
 		case err != nil:
 			e.log.Error("engine: keys of an actor", "actor", a.public.Name+"/"+a.public.Key, "error", err)
 			body = rp.KVError{Message: "internal error"}
