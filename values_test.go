@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/internal/cbor/cbortest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -122,19 +121,9 @@ var writers = map[string]writer{
 	},
 }
 
-// zones are those in which values must be the same.
-var zones = []string{"UTC", "Asia/Kathmandu", "America/New_York"}
-
 // TestValues: each writer takes what the encoder takes, and it is read back equal.
 func TestValues(t *testing.T) {
-	if os.Getenv("VALUES_ZONE") == "" {
-		for _, zone := range zones {
-			c := exec.Command(os.Args[0], "-test.run=^TestValues$")
-			c.Env = append(os.Environ(), "VALUES_ZONE=1", "TZ="+zone)
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("TZ=%s: %v\n%s", zone, err, out)
-			}
-		}
+	if !testkit.InZones(t) {
 		return
 	}
 	for what, w := range writers {

@@ -3,29 +3,18 @@ package host
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/internal/cbor/cbortest"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
-
-// zones are those in which values must be the same.
-var zones = []string{"UTC", "Asia/Kathmandu", "America/New_York"}
 
 // TestValues: what an action takes, keeps as state and returns is read back equal, or refused.
 func TestValues(t *testing.T) {
-	if os.Getenv("VALUES_ZONE") == "" {
-		for _, zone := range zones {
-			c := exec.Command(os.Args[0], "-test.run=^TestValues$")
-			c.Env = append(os.Environ(), "VALUES_ZONE=1", "TZ="+zone)
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("TZ=%s: %v\n%s", zone, err, out)
-			}
-		}
+	if !testkit.InZones(t) {
 		return
 	}
 	valuesOf[any](t)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"os"
-	"os/exec"
 	"reflect"
 	"runtime"
 	"testing"
@@ -16,20 +14,11 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
-// zones are those in which values must be the same.
-var zones = []string{"UTC", "Asia/Kathmandu", "America/New_York"}
-
 // TestRoundTrip holds that Unmarshal gives back what Marshal accepts, and that what it
 // doesn't is a ValueError.
 func TestRoundTrip(t *testing.T) {
-	if os.Getenv("ROUND_TRIP") == "" {
-		for _, zone := range zones {
-			c := exec.Command(os.Args[0], "-test.run=^TestRoundTrip$")
-			c.Env = append(os.Environ(), "ROUND_TRIP=1", "TZ="+zone)
-			if out, err := c.CombinedOutput(); err != nil {
-				t.Errorf("TZ=%s: %v\n%s", zone, err, out)
-			}
-		}
+	if !testkit.InZones(t) {
+		return
 	}
 	stored := 0
 	n := testkit.Pick(200, 2_000, 20_000)
