@@ -3,6 +3,7 @@ package actorstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/batch"
@@ -267,4 +268,46 @@ func TestClaimRefused(t *testing.T) {
 		}
 		must(t, a.Close())
 	})
+}
+
+// TestClaimMeanwhile: an actor whose owner writes, or drops it, and closes while another handle is being opened, is opened as it is then,
+// or not at all; on a full disk too.
+func TestClaimMeanwhile(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		for _, refused := range []error{nil, kv.NotApplied(errkind.ErrNoSpace)} {
+			t.Run(fmt.Sprint(drop, refused), func(t *testing.T) {
+				eng := faultkv.New(memkv.New())
+				s1, s2 := openStore(t, eng, batch.Limits{}), openStore(t, eng, batch.Limits{})
+				b := openActor(t, s1)
+				must(t, b.Put(ctx, user("k"), []byte("1")))
+				once := false
+				eng.Hook(func(op faultkv.Op) error {
+					if op.Point != faultkv.BeforeCommit || once {
+						return nil
+					}
+					once = true // the claim of a
+					if drop {
+						must(t, b.Drop(ctx))
+					} else {
+						must(t, b.Put(ctx, user("k"), []byte("2")))
+					}
+					must(t, b.Close())
+					return refused
+				})
+				a, err := s2.Actor(ctx, testID, &ActorOptions{MustExist: true})
+				eng.Hook(nil)
+				switch {
+				case drop && errors.Is(err, ErrUnknownActor), refused != nil && errors.Is(err, errkind.ErrNoSpace):
+					return
+				case err != nil || drop:
+					t.Fatalf("got %v", err)
+				}
+				if got, _ := get(t, a, user("k")); got != "2" || a.Seq() != 2 {
+					t.Errorf("got %q at %d", got, a.Seq())
+				}
+				must(t, a.Put(ctx, user("k"), []byte("3")))
+				must(t, a.Close())
+			})
+		}
+	}
 }

@@ -1,12 +1,14 @@
 package actorstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/internal/errkind"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/tuple"
 )
@@ -35,8 +37,7 @@ func newActor(s *Store, id ID, p *place) *Actor {
 // says that nothing was: a first commit of somebody else's that is under way must
 // not land.
 //
-// A claim that the engine refuses, as on a full disk, isn't needed either where nobody else can be at work on the actor: it can be
-// read then.
+// A claim that finds no room on the disk isn't needed either where nobody else can be at work on the actor: it can be read then.
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see suitor.
@@ -90,9 +91,10 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 			continue
 		}
 		err = a.claimHead(ctx, rec)
-		if errors.Is(err, kv.ErrNotApplied) && rec.written() && doubt == nil && a.store.owners.alone(a) {
-			hold(a, &rec, rec.head, rec.row)
-			err = nil
+		if errors.Is(err, errkind.ErrNoSpace) && rec.written() && doubt == nil {
+			if held, herr := a.holdHead(ctx, rec); held || herr != nil {
+				return herr
+			}
 		}
 		if err == nil {
 			a.incarnation.landed(in, nil)
@@ -178,6 +180,27 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 		a.durable.Store(a.seq.Load())
 	}
 	return nil
+}
+
+// holdHead has the handle own the actor without a claim, which the engine has refused, if nobody else has it open. The epoch is told to
+// the other handles in this process alone; it is stored by the first commit.
+func (a *Actor) holdHead(ctx context.Context, rec record) (held bool, err error) {
+	in := a.store.eng.Incarnation()
+	if !a.store.owners.reserve(a, &rec.head) {
+		return false, nil
+	}
+	// An owner that was there when the head was read may have written since, and gone.
+	now, err := loadRecord(ctx, a.store.eng, a.id)
+	if err != nil || !bytes.Equal(now.row, rec.row) {
+		return false, err
+	}
+	hold(a, &rec, rec.head, rec.row)
+	a.incarnation.landed(in, nil)
+	a.store.owners.settle(a)
+	if a.store.owners.passed(a) {
+		a.fail(ErrFenced, errReplaced)
+	}
+	return true, nil
 }
 
 // hold has a handle have the head that is stored now.

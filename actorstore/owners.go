@@ -95,6 +95,29 @@ func (o *owners) next(a *Actor, now uint64) uint64 {
 	return max(now, o.open[a.id].epoch) + 1
 }
 
+// reserve raises the epoch of h for a, unless another handle to the actor is open, or has been since h was stored.
+func (o *owners) reserve(a *Actor, h *head) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own := o.open[a.id]
+	if len(own.handles) > 1 || own.epoch > h.Epoch {
+		return false
+	}
+	h.Epoch++
+	own.epoch = h.Epoch
+	return true
+}
+
+// passed reports whether a handle to a's actor has had a higher epoch than a.
+func (o *owners) passed(a *Actor) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.open[a.id].epoch > a.head.Epoch
+}
+
 // settle fences every handle whose epoch is over, now that a has one: most often
 // those before a, but also a itself, if another was faster.
 func (o *owners) settle(a *Actor) {

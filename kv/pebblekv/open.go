@@ -335,6 +335,8 @@ func openError(err error) error {
 		return fmt.Errorf("%w: there is no file marker.format-version.*: %w", kv.ErrCorrupt, err)
 	case strings.Contains(err.Error(), "invalid key=value syntax"):
 		return fmt.Errorf("%w: the newest file OPTIONS-*: %w", kv.ErrCorrupt, err)
+	case strings.Contains(err.Error(), "invalid batch"):
+		return fmt.Errorf("%w: a file *.log of Pebble in %s: %w", kv.ErrCorrupt, logDir, err)
 	case pebble.IsCorruptionError(err), errors.Is(err, fs.ErrNotExist), strings.Contains(err.Error(), "object size mismatch"):
 		return corrupt(err)
 	}

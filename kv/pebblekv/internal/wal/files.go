@@ -16,7 +16,10 @@ func refused(err error) error {
 	return fmt.Errorf("no room for the write-ahead log: %w", err)
 }
 
-// makeRoom sees to it that size bytes, and a mark, can be written behind the last record without the disk
+// reserve is for marks behind the last record: that it is on stable storage, which closing says, and that the log goes on.
+const reserve = 2 * recordHeader
+
+// makeRoom sees to it that size bytes, and the reserve, can be written behind the last record without the disk
 // having to find room for them. If it can't, the log is as before, unless it has failed.
 func (l *Log) makeRoom(size int64) error {
 	if l.room == 0 || l.end > headerSize && l.end+size > l.opts.FileBytes {
@@ -26,7 +29,7 @@ func (l *Log) makeRoom(size int64) error {
 		// That it can't be is told when the current file is full, and then if it still can't.
 		_ = l.prepare()
 	}
-	end := l.end + size + recordHeader
+	end := l.end + size + reserve
 	if end <= l.room {
 		return nil
 	}
@@ -89,7 +92,7 @@ func (l *Log) rotate(size int64) error {
 		err = l.reopen()
 	}
 	if err == nil {
-		err = l.head(headerSize + size + recordHeader)
+		err = l.head(headerSize + size + reserve)
 	}
 	if err != nil {
 		return refused(err)

@@ -139,33 +139,44 @@ func read(fs vfs.FS, files []*file, after uint64, replay func(number uint64, bat
 	if i < 0 {
 		return end{}, noBegin(files, after)
 	}
-	begun := i == 0 || files[i-1].seq+1 != files[i].seq
+	i, err := firstBegun(fs, files, i)
+	if err != nil {
+		return end{}, err
+	}
+	return readFrom(fs, files, i, after, replay)
+}
+
+// firstBegun returns i, or the file before it if the log hasn't gone on in file i: neither has it a record, nor does the file before it
+// say so.
+func firstBegun(fs vfs.FS, files []*file, i int) (int, error) {
+	for ; i > 0 && files[i-1].state == headed && files[i-1].seq+1 == files[i].seq; i-- {
+		if begun, err := files[i].begun(fs); begun || err != nil {
+			return i, err
+		}
+		s, err := readFile(fs, files[i-1], 0, nil)
+		if err != nil || s.goesOn {
+			return i, err
+		}
+	}
+	return i, nil
+}
+
+// readFrom is read from file i on, in which the log has gone on.
+func readFrom(fs vfs.FS, files []*file, i int, after uint64, replay func(number uint64, batch []byte) error) (end, error) {
 	for {
 		s, err := readFile(fs, files[i], after, replay)
 		if err != nil {
 			return end{}, err
 		}
-		at := end{files: i + 1, at: s.at, last: s.next - 1}
+		f, at := files[i], end{files: i + 1, at: s.at, last: s.next - 1}
 		if i, err = follow(fs, files, i, s); err != nil {
 			return end{}, err
 		}
 		if i == at.files {
-			begun = true
 			continue
 		}
-		f := files[at.files-1]
 		if most := int64(max(f.blocks, s.blocks)) * blockSize; most > f.size {
-			if !begun && s.next == f.first {
-				// A crash may have come before all of an empty file was on stable storage.
-				before, err := readFile(fs, files[at.files-2], after, nil)
-				if err != nil {
-					return end{}, err
-				}
-				begun = before.goesOn
-			}
-			if begun || s.next > f.first {
-				return end{}, fmt.Errorf("%w: %s is cut off: of %d bytes at least it has %d", kv.ErrCorrupt, f.path, most, f.size)
-			}
+			return end{}, fmt.Errorf("%w: %s is cut off: of %d bytes at least it has %d", kv.ErrCorrupt, f.path, most, f.size)
 		}
 		return at, nil
 	}

@@ -467,3 +467,71 @@ func TestFailedLog(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedHeader: the header of a file in which the log didn't go on, since a record was refused then, hides no record that came after
+// it, whether the file could be removed or a crash brings it back.
+func TestRefusedHeader(t *testing.T) {
+	for seed := range uint64(20) {
+		machine := seed > 0
+		mem, broken, failing := vfs.NewCrashableMem(), errors.New("broken"), false
+		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if failing && (op.Kind == errorfs.OpFileSync && strings.HasSuffix(op.Path, ".wal") || !machine && op.Kind == errorfs.OpRemove) {
+				return broken
+			}
+			return nil
+		}))
+		s := newSide(t, fs)
+		s.opts.Failed = func(err error) { t.Errorf("the log has failed: %v", err) }
+		l := s.open(0, 0)
+		for range 2 {
+			s.must(l.Sync(s.add(l, 300)))
+		}
+		failing = true
+		if _, err := l.Append(make([]byte, 4000)); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+		failing = false
+		after := int(l.Last())
+		l.Release(uint64(after))
+		for range 2 {
+			s.must(l.Sync(s.add(l, 20)))
+		}
+		left := *s
+		left.opts.Failed, left.opts.FS = nil, mem
+		if machine {
+			left.opts.FS = mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(seed, 1))})
+		}
+		left.fs = left.opts.FS
+		l = left.open(after, after+2)
+		left.must(l.Sync(left.add(l, 4000)))
+		left.must(l.Close())
+		left.must(left.open(after, after+3).Close())
+	}
+}
+
+// TestReserve: a log that was closed behind a record at the end of the room goes on in another file on a disk that is full.
+func TestReserve(t *testing.T) {
+	mem, full := vfs.NewMem(), false
+	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full && op.Kind == errorfs.OpFileWriteAt {
+			if info, err := mem.Stat(op.Path); err == nil && op.Offset+1 > info.Size() {
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	}))
+	s := newSide(t, fs)
+	s.opts.FileBytes = 1 << 20
+	s.opts.Failed = func(err error) { t.Errorf("the log has failed: %v", err) }
+	l := s.open(0, 0)
+	s.must(l.Sync(s.add(l, 100)))
+	s.must(l.Sync(s.add(l, int(l.room-l.end)-recordHeader-reserve)))
+	s.must(l.Close())
+	write(t, mem, fileName(behind(l.files)), make([]byte, 1<<20)) // a prepared file with room
+	l = s.open(0, 2)
+	full = true
+	s.must(l.Sync(s.add(l, 100)))
+	full = false
+	s.must(l.Close())
+	s.must(s.open(0, 3).Close())
+}
