@@ -92,7 +92,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		}
 		err = a.claimHead(ctx, rec)
 		if errors.Is(err, errkind.ErrNoSpace) && rec.written() && doubt == nil {
-			if held, herr := a.holdHead(ctx, rec); held || herr != nil {
+			if held, herr := holdHead(ctx, a, rec); held || herr != nil {
 				return herr
 			}
 		}
@@ -182,9 +182,9 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	return nil
 }
 
-// holdHead has the handle own the actor without a claim, which the engine has refused, if nobody else has it open. The epoch is told to
+// holdHead has a handle own the actor without a claim, which the engine has refused, if nobody else has it open. The epoch is told to
 // the other handles in this process alone; it is stored by the first commit.
-func (a *Actor) holdHead(ctx context.Context, rec record) (held bool, err error) {
+func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) {
 	in := a.store.eng.Incarnation()
 	if !a.store.owners.reserve(a, &rec.head) {
 		return false, nil

@@ -176,3 +176,56 @@ func readStore(dir string, opts *Options) (_ map[string]string, err error) {
 	}
 	return rows, nil
 }
+
+// TestManifestCut cuts off the list of tables of a store that was opened again, anywhere: everything is there, or it is said to be damaged,
+// twice in a row. Pebble ends the process where it gives sequence numbers again.
+func TestManifestCut(t *testing.T) {
+	dir, img := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s")
+	want := map[string]string{}
+	for i := range 2 {
+		db, err := Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 30 * (1 - i) {
+			c := numbered(n)
+			if err := db.Commit(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+			want[string(c.Ops[0].Key)] = string(c.Ops[0].Value)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := ""
+	for _, name := range storeFiles(t, dir) {
+		if strings.HasPrefix(name, "MANIFEST") {
+			newest = name
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, newest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for size := info.Size() - 1; size >= 0; size -= 1 + size%5 {
+		copyStore(t, dir, img)
+		if err := os.Truncate(filepath.Join(img, newest), size); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			switch got, err := readStore(img, nil); {
+			case err != nil && (!errors.Is(err, kv.ErrCorrupt) || !names(err, img)):
+				t.Errorf("%d bytes of %d: %v", size, info.Size(), err)
+			case err != nil:
+				refused++
+			case !maps.Equal(got, want):
+				t.Errorf("%d bytes of %d: %d rows of %d, and no error", size, info.Size(), len(got), len(want))
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"github.com/greenroomdb/greenroom/kv"
@@ -121,7 +123,13 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	if format == pebbleLog && !d.readOnly {
 		return errOlder
 	}
-	if err := errors.Join(openPebble(d, opts, format), d.fault.get()); err != nil {
+	if made && format == ownLog {
+		err = checkManifest(d, opts, disk, format)
+	}
+	if err == nil {
+		err = errors.Join(openPebble(d, opts, format), d.fault.get())
+	}
+	if err != nil {
 		return err
 	}
 	switch {
@@ -140,6 +148,45 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 		err = loadVersion(d)
 	}
 	return errors.Join(err, d.fault.get())
+}
+
+// checkManifest returns an error if the list of tables, MANIFEST, ends before what says up to which sequence number Pebble has given
+// them: then Pebble would give those again, and end the process when it meets both. Of a list that is whole, and goes on behind its first record, that
+// isn't asked.
+func checkManifest(d *DB, opts *Options, disk vfs.FS, format string) error {
+	name, err := atomicfs.ReadMarker(disk, d.dir, "manifest")
+	if err != nil {
+		return err
+	}
+	path := disk.PathJoin(d.dir, name)
+	f, err := disk.Open(path)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for records := record.NewReader(f, 0); err == nil; n++ {
+		var in io.Reader
+		if in, err = records.Next(); err == nil {
+			_, err = io.Copy(io.Discard, in)
+		}
+	}
+	if cerr := f.Close(); cerr != nil || err == io.EOF && n > 2 {
+		return cerr
+	}
+	reading := *opts
+	reading.ReadOnly = true
+	if err := openPebble(d, &reading, format); err != nil {
+		return err
+	}
+	number, err := flushed(d.db)
+	tables := int64(0)
+	for _, level := range d.db.Metrics().Levels {
+		tables += level.TablesCount
+	}
+	if err == nil && number == 0 && tables > 0 {
+		err = fmt.Errorf("%w: %s is cut off", kv.ErrCorrupt, path)
+	}
+	return errors.Join(err, leavePebble(d))
 }
 
 // leavePebble closes a Pebble that is opened in another way then.
