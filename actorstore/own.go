@@ -37,7 +37,7 @@ func newActor(s *Store, id ID, p *place) *Actor {
 // says that nothing was: a first commit of somebody else's that is under way must
 // not land.
 //
-// A claim that finds no room on the disk isn't needed either where nobody else can be at work on the actor: it can be read then.
+// On a full disk the claim is refused. An actor that no other handle has open is owned without it then, so that it can be read.
 //
 // Where others may be on other hosts, an actor that a living host has open isn't taken
 // before that host answers nothing about it any more: see suitor.
@@ -182,8 +182,8 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	return nil
 }
 
-// holdHead has a handle own the actor without a claim, which the engine has refused, if nobody else has it open. The epoch is told to
-// the other handles in this process alone; it is stored by the first commit.
+// holdHead makes a handle the owner without a claim, which the engine has refused, if no other handle to the actor is open. Only the
+// handles of this process learn the new epoch; the first commit stores it.
 func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) {
 	in := a.store.eng.Incarnation()
 	if !a.store.owners.reserve(a, &rec.head) {
@@ -203,7 +203,7 @@ func holdHead(ctx context.Context, a *Actor, rec record) (held bool, err error) 
 	return true, nil
 }
 
-// hold has a handle have the head that is stored now.
+// hold sets the head of a handle, and what follows from it, to what is stored now.
 func hold(a *Actor, rec *record, h head, row []byte) {
 	a.hints.Store(&rec.hints)
 	a.head, a.exists = h, true

@@ -81,8 +81,8 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			case l.stillborn && !b.like(l.birth):
 				continue // it was not created with another input
 			}
-			// That there is no such actor is no answer to who would have created it, unless it
-			// was just created, and has destroyed itself.
+			// A caller that would create the actor tries again after ErrNoActor, unless the actor was
+			// created just now and has destroyed itself.
 			made := l.birth != nil && !l.creation.existed
 			if b == nil || made || !errors.Is(l.failure, ErrNoActor) {
 				return nil, l.failure

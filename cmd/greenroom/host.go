@@ -56,8 +56,8 @@ puts its actors to sleep. It ends in the same way, but with status 3, when the s
 failed for good, as on a disk that is broken: /healthz says so meanwhile, and a supervisor
 should start it again. What was acknowledged is stored.
 
-A full disk ends nothing: calls that write are refused (no_space), those that read go on,
-/readyz fails while the disk has less than 64 MiB free, and all heals when there is room.`,
+On a full disk calls that write are refused (no_space), and those that read go on.
+/readyz fails while the disk has less than 64 MiB free. All heals when there is room.`,
 		Example: `  greenroom host --demo
   greenroom host data --demo --listen 0.0.0.0:6420 --token-file tokens`,
 		Args: cobra.MaximumNArgs(1),

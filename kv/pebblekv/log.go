@@ -180,8 +180,8 @@ func flush(ctx context.Context, d *DB, closing <-chan struct{}) error {
 	}
 }
 
-// drainLog has the tables of a store that closes have everything, so that the next one to open it needs no log. If they can't be
-// written the log has it.
+// drainLog writes everything to the tables of a store that closes, so that opening it needs no log. If the tables can't be
+// written, the log still has it.
 func drainLog(d *DB) {
 	if d.fault.get() != nil {
 		return

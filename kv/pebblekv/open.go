@@ -150,9 +150,9 @@ func openStore(d *DB, opts *Options, disk vfs.FS) error {
 	return errors.Join(err, d.fault.get())
 }
 
-// checkManifest returns an error if the list of tables, MANIFEST, ends before what says up to which sequence number Pebble has given
-// them: then Pebble would give those again, and end the process when it meets both. Of a list that is whole, and goes on behind its first record, that
-// isn't asked.
+// checkManifest returns an error if MANIFEST, the list of tables, was cut off before the record with the last sequence number. Pebble would
+// use sequence numbers a second time then, and panics when it finds two rows with the same one. If MANIFEST ends with a whole record, and has
+// more than one, that record is there, and nothing else is read.
 func checkManifest(d *DB, opts *Options, disk vfs.FS, format string) error {
 	name, err := atomicfs.ReadMarker(disk, d.dir, "manifest")
 	if err != nil {

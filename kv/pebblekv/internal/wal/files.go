@@ -11,9 +11,9 @@ import (
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
-// refused is the error of what was to find room for a record. Nothing else has happened.
+// refused is the error of an append that has changed nothing.
 func refused(err error) error {
-	return fmt.Errorf("no room for the write-ahead log: %w", err)
+	return fmt.Errorf("the write-ahead log can't take the record: %w", err)
 }
 
 // reserve is for marks behind the last record: that it is on stable storage, which closing says, and that the log goes on.
@@ -50,7 +50,7 @@ func (l *Log) makeRoom(size int64) error {
 	return nil
 }
 
-// fill has a file that is full of something up to room be so up to end at least, with zeros, and returns up to where.
+// fill writes zeros to a file, from room to end at least, and returns up to where the file is written then.
 func (l *Log) fill(out vfs.File, room, end int64) (int64, error) {
 	if end-room > maxAhead { // or a record that is refused would fill the disk first
 		if u, err := l.opts.FS.GetDiskUsage(l.opts.Dir); err == nil && u.AvailBytes < uint64(end-room) {
@@ -175,7 +175,7 @@ func (l *Log) prepare() error {
 	return err
 }
 
-// head has the next file, of size bytes at least, have a header, on stable storage.
+// head gives the next file at least size bytes and a header, and syncs it.
 func (l *Log) head(size int64) (err error) {
 	f, before := l.next, l.next.size
 	l.mu.Lock()
@@ -206,7 +206,7 @@ func (l *Log) drop() error {
 	return errors.Join(out.Close(), l.opts.FS.Remove(f.path))
 }
 
-// syncDir has names that were given outlive a crash.
+// syncDir syncs the directory, so that the names in it outlive a crash.
 func (l *Log) syncDir() error {
 	d, err := l.opts.FS.OpenDir(l.opts.Dir)
 	if err != nil {
@@ -224,7 +224,7 @@ func behind(files []*file) uint64 {
 	return files[len(files)-1].seq + 1
 }
 
-// syncFile has what was written of a file be on stable storage.
+// syncFile syncs a file.
 func (l *Log) syncFile(f *file) error {
 	out, err := l.opts.FS.OpenReadWrite(f.path, vfs.WriteCategoryUnspecified)
 	if err != nil {

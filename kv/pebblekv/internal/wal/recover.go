@@ -267,15 +267,26 @@ func (f *file) begun(fs vfs.FS) (begun bool, err error) {
 		if f.begin == oldHeaderSize {
 			return true, nil
 		}
-		s, err := readFile(fs, f, 0, nil)
-		return err == nil && (s.next > f.first || s.goesOn), err
-	}
-	if f.begin > 0 { // it has the header of an earlier use
-		return false, nil
+	case unused:
+		if f.begin > 0 { // it has the header of an earlier use
+			return false, nil
+		}
 	}
 	in, err := fs.Open(f.path)
 	if err != nil {
 		return false, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	if f.state == headed {
+		s := &scanner{in: in, size: f.size, salt: f.salt, at: f.begin, next: f.first}
+		batch, err := s.record() // the first says it
+		if err == nil && batch == nil && !s.goesOn {
+			err = s.tail()
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", f.path, err)
+		}
+		return err == nil && (batch != nil || s.goesOn), err
 	}
 	s := &scanner{in: in, size: f.size}
 	for at := int64(0); at < f.size && err == nil; at += int64(len(s.buf)) {
@@ -284,5 +295,5 @@ func (f *file) begun(fs vfs.FS) (begun bool, err error) {
 			err = fmt.Errorf("%w: %s has no header", kv.ErrCorrupt, f.path)
 		}
 	}
-	return false, errors.Join(err, in.Close())
+	return false, err
 }
