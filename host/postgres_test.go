@@ -24,7 +24,7 @@ func TestPostgresHosts(t *testing.T) {
 	}
 	t.Parallel() // it waits for the end of a lease
 	n := pgtest.Shared(t)
-	at := n.URL("schema=" + url.QueryEscape(n.Schema(t)))
+	at := n.URL("schema=" + url.QueryEscape(n.Schema()))
 	var cut *faultkv.Engine
 	var hosts [2]*Host
 	for i := range hosts {

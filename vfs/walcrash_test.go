@@ -136,7 +136,7 @@ func TestWALFault(t *testing.T) {
 	for i, c := range cases {
 		level, i := i/(len(cases)/walLevels), i%(len(cases)/walLevels)
 		for j, kind := range faultKinds {
-			if testkit.Short() && (i+j)%walLevels != level || !testkit.Long() && level > 0 && (kind.reads() || kind.times == faultkv.Forever) {
+			if testkit.Short() && (i+j)%walLevels != level || !testkit.Long() && (kind.mixed || level > 0 && (kind.reads() || kind.times == faultkv.Forever)) {
 				continue
 			}
 			t.Run(c.name+"/"+kind.name, func(t *testing.T) {
@@ -147,6 +147,8 @@ func TestWALFault(t *testing.T) {
 					switch {
 					case kind.reads():
 						step = testkit.Pick(37, 37, 17)
+					case kind.times == faultkv.Forever:
+						step = testkit.Pick(3, 3, 1)
 					case level > 0:
 						step = testkit.Pick(7, 7, 1)
 					}

@@ -37,7 +37,7 @@ func TestCommandsPostgres(t *testing.T) {
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			name := n.URL("schema=" + n.Schema(t))
+			name := n.URL("schema=" + n.Schema())
 			datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
 				if d.Cmd != "greenroom" {
 					return directive(t, d)
@@ -63,7 +63,7 @@ func TestRecordsPostgres(t *testing.T) {
 	t.Chdir(t.TempDir())
 	millis := regexp.MustCompile(`\b[0-9]{13}\b`)
 	var said [2]string
-	for i, store := range []string{"data", n.URL("schema=" + n.Schema(t))} {
+	for i, store := range []string{"data", n.URL("schema=" + n.Schema())} {
 		storeRecords(t, store)
 		for _, line := range []string{
 			"state show STORE lobby", "state show --json STORE lobby",
@@ -138,7 +138,7 @@ func TestPostgresMessages(t *testing.T) {
 	// One that was free a moment ago others may have been given since: this one nobody is.
 	const nobody = "127.0.0.1:1"
 	n := pgtest.Shared(t)
-	other := n.Schema(t)
+	other := n.Schema()
 	n.SQL(t, fmt.Sprintf("CREATE SCHEMA %[1]s; CREATE TABLE %[1]s.t(x int)", other))
 	secret := strings.Replace(n.URL("schema="+other), "postgres@", "postgres:secret@", 1)
 	for _, test := range []struct {

@@ -188,7 +188,7 @@ func TestSuite(t *testing.T) {
 func TestSuitePostgres(t *testing.T) {
 	s := newSuite(t, "2.1.5")
 	n := pgtest.Shared(t)
-	p, err := s.serve(n.URL("schema=" + n.Schema(t)))
+	p, err := s.serve(n.URL("schema=" + n.Schema()))
 	must(t, err)
 	defer p.kill()
 	s.check(t, "cbor", p.url, "")

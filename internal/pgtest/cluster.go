@@ -30,7 +30,7 @@ const quorum = "synchronous_standby_names=ANY 1 (n1,n2,n3)"
 func StartCluster(t testing.TB, conf ...string) *Cluster {
 	t.Helper()
 	p := find(t)
-	dir, err := p.TempDir("")
+	dir, err := p.TempDir(pglocal.Memory())
 	must(t, err)
 	c := &Cluster{programs: p}
 	t.Cleanup(func() {

@@ -74,19 +74,8 @@ func (n *Node) SQL(t testing.TB, query string) string {
 // schemas counts those of Schema.
 var schemas atomic.Int64
 
-// Schema returns the name of a schema that no other test uses; what is there when
-// the test ends is dropped, and who still uses it is disconnected.
-func (n *Node) Schema(t testing.TB) string {
-	t.Helper()
-	name := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
-	t.Cleanup(func() {
-		if !n.Running() {
-			return
-		}
-		n.SQL(t, fmt.Sprintf(`SET client_min_messages = warning;
-			SELECT pg_terminate_backend(l.pid, 10000) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-			WHERE c.relnamespace = to_regnamespace('%[1]s') AND l.pid <> pg_backend_pid();
-			DROP SCHEMA IF EXISTS %[1]s CASCADE`, name))
-	})
-	return name
+// Schema returns the name of a schema that no other test uses. It isn't dropped: every server
+// here is temporary.
+func (n *Node) Schema() string {
+	return fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
 }

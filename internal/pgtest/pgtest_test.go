@@ -39,7 +39,7 @@ func TestShared(t *testing.T) {
 	if Shared(t).Port != n.Port {
 		t.Error("two shared servers")
 	}
-	if a, b := n.Schema(t), n.Schema(t); a == b {
+	if a, b := n.Schema(), n.Schema(); a == b {
 		t.Errorf("two schemas called %s", a)
 	}
 }

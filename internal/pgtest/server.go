@@ -15,7 +15,7 @@ import (
 func Start(t testing.TB, conf ...string) *Node {
 	t.Helper()
 	p := find(t)
-	dir, err := p.TempDir("")
+	dir, err := p.TempDir(pglocal.Memory())
 	must(t, err)
 	n, err := p.New(dir, "n1", conf)
 	must(t, err)

@@ -88,7 +88,7 @@ func onServer(t *testing.T, url string, f func(s *farSession)) {
 // TestFarCounts counts what SQLite costs on a server, after every kind of start.
 func TestFarCounts(t *testing.T) {
 	n := pgtest.Shared(t)
-	url := n.URL("schema=" + n.Schema(t))
+	url := n.URL("schema=" + n.Schema())
 	onServer(t, url, func(s *farSession) {
 		s.exec(t, "create table t(id integer primary key, b)")
 		for from := 0; from < farRows; from += 2000 {

@@ -108,7 +108,7 @@ func (h *leaseHost) sql(ctx context.Context) (n int, err error) {
 // memory, and what it sent before and arrives late isn't stored.
 func TestLeases(t *testing.T) {
 	n := pgtest.Shared(t)
-	url := n.URL("schema=" + n.Schema(t))
+	url := n.URL("schema=" + n.Schema())
 	p, through := pgtest.NewProxy(t, url)
 	old, next := newLeaseHost(t, through), newLeaseHost(t, url)
 	old.open(t)

@@ -13,7 +13,7 @@ import (
 
 func TestOpenPostgres(t *testing.T) {
 	n := pgtest.Shared(t)
-	name := n.URL("schema=" + n.Schema(t))
+	name := n.URL("schema=" + n.Schema())
 	for _, opts := range []greenroom.Options{{MustExist: true}, {ReadOnly: true}} {
 		if _, err := Open(t.Context(), name, opts); !errors.Is(err, kv.ErrNoStore) {
 			t.Errorf("%+v: got %v, want %v", opts, err, kv.ErrNoStore)

@@ -33,7 +33,7 @@ func TestDurableKill(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			n := pgtest.Start(t)
-			e := openAt(t, n.URL("schema="+n.Schema(t)), nil)
+			e := openAt(t, n.URL("schema="+n.Schema()), nil)
 			db, err := kv.NewDB(e, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestCrashes(t *testing.T) {
 				times = 2
 			}
 			kvtest.RunCrashes(t, times, func(t testing.TB) (kv.Engine, kvtest.Crasher) {
-				db, err := Open(t.Context(), n.URL(patient+"&schema="+n.Schema(t)), &Options{RetryFor: time.Minute})
+				db, err := Open(t.Context(), n.URL(patient+"&schema="+n.Schema()), &Options{RetryFor: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}

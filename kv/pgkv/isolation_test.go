@@ -34,7 +34,7 @@ func BenchmarkIsolation(b *testing.B) {
 func benchIsolation(b *testing.B, rows int, reads bool, level string) {
 	const workers = 8
 	n := pgtest.Shared(b)
-	db := openAt(b, n.URL("schema="+n.Schema(b)), nil)
+	db := openAt(b, n.URL("schema="+n.Schema()), nil)
 	for w := range workers {
 		ops := []kv.Op{set(fmt.Sprintf("%d/head", w), "0")}
 		for i := range rows {
@@ -142,7 +142,7 @@ func BenchmarkGate(b *testing.B) {
 	for _, hosts := range []int{0, 1, 4} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
 			n := pgtest.Shared(b)
-			url := n.URL("schema=" + n.Schema(b))
+			url := n.URL("schema=" + n.Schema())
 			db := openAt(b, url, nil)
 			stop := make(chan struct{})
 			var beside, actors sync.WaitGroup

@@ -61,7 +61,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	n := pgtest.Shared(t)
 	schema := func(sql string) string {
-		s := n.Schema(t)
+		s := n.Schema()
 		if sql != "" {
 			n.SQL(t, strings.ReplaceAll(sql, "$", s))
 		}
@@ -135,7 +135,7 @@ func TestOpenTogether(t *testing.T) {
 func TestSchemas(t *testing.T) {
 	n := pgtest.Shared(t)
 	for i, suffix := range []string{"", "%22%3Bdrop", "'x", "%20A"} {
-		name := n.Schema(t)
+		name := n.Schema()
 		url := n.URL("schema=" + name + suffix)
 		db := openAt(t, url, nil)
 		wantGet(t, db, "k", "-")
@@ -168,7 +168,7 @@ func TestReadOnly(t *testing.T) {
 // After Close nothing is left on the server: no connection, and no row of outcomes.
 func TestCloseCleansUp(t *testing.T) {
 	n := pgtest.Shared(t)
-	schema := n.Schema(t)
+	schema := n.Schema()
 	url := n.URL("application_name=leaving&schema=" + schema)
 	db := openAt(t, url, nil)
 	db.closeTimeout = time.Minute // else the rows may stay, for their age to remove them
@@ -195,7 +195,7 @@ func TestCloseCleansUp(t *testing.T) {
 func TestDrop(t *testing.T) {
 	n := pgtest.Shared(t)
 	for _, beside := range []bool{false, true} {
-		schema := n.Schema(t)
+		schema := n.Schema()
 		url := n.URL("schema=" + schema)
 		if err := Drop(ctx, url); !errors.Is(err, kv.ErrNoStore) {
 			t.Errorf("before there is one: got %v, want %v", err, kv.ErrNoStore)

@@ -20,7 +20,7 @@ var ctx = context.Background()
 func newURL(t testing.TB) string {
 	t.Helper()
 	n := pgtest.Shared(t)
-	return n.URL(patient + "&schema=" + url.QueryEscape(n.Schema(t)))
+	return n.URL(patient + "&schema=" + url.QueryEscape(n.Schema()))
 }
 
 // patient, in an address, has a connection come about however busy the machine is: who
@@ -67,11 +67,11 @@ func TestConformanceTight(t *testing.T) {
 	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
 		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
 	}, "ScanState", "ScanLoop", "ScanRanges", "Checks", "OnApply", "Outcome", "Shared", "Snapshot", "Context", "Closed", "CloseUnderLoad", "Counter",
-		"Atomicity", "Random", "Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
+		"Atomicity", "Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
 		"Transactions/Claim", "Transactions/EngineCommits", "Transactions/LostUpdate", "Transactions/WriteSkew", "Transactions/Phantom",
 		"Transactions/ReadOnlyAnomaly", "Transactions/Counter", "Transactions/Ended", "Transactions/EndedInLoop", "Transactions/Closed",
 		"Transactions/VersionstampOrder", "Transactions/Watch", "Transactions/WatchChannel", "Transactions/WatchMissesNothing",
-		"Transactions/Random", "Transactions/Serializable", "Transactions/Order")
+		"Transactions/Serializable", "Transactions/Order")
 }
 
 // TestConformanceStaged sends all but the smallest commits as large ones are. That changes

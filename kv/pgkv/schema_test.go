@@ -17,7 +17,7 @@ import (
 func olderStore(t testing.TB, version int) (url, schema string) {
 	t.Helper()
 	n := pgtest.Shared(t)
-	schema = n.Schema(t)
+	schema = n.Schema()
 	db := &DB{target: &target{schema: schema}}
 	n.SQL(t, `create schema `+schema+`; create table `+schema+`.meta(name text primary key, value text not null);
 		insert into `+schema+`.meta values('version', '0');`+db.steps(0, version)+`;

@@ -49,7 +49,7 @@ func reads(tx *kv.Tx) error {
 func TestVersionsAfterCrash(t *testing.T) {
 	t.Parallel()
 	n := pgtest.Start(t)
-	schema := n.Schema(t)
+	schema := n.Schema()
 	open := func(opts *Options) *kv.DB {
 		txs, err := kv.NewDB(openAt(t, n.URL(patient+"&schema="+schema), opts), &kv.DBOptions{MaxAge: time.Hour})
 		if err != nil {
