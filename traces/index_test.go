@@ -20,7 +20,7 @@ import (
 // TestLookup finds a trace among many stored spans, and reads at most 20 chunks for
 // it: of traces that are there, in one chunk or in several, and of those that aren't.
 func TestLookup(t *testing.T) {
-	spans := testkit.Pick(20_000, 300_000, 1_000_000)
+	spans := testkit.Pick(20_000, 100_000, 1_000_000)
 	w := newWatch(t0)
 	opts := quiet()
 	opts.Now = w.now

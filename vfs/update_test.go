@@ -145,7 +145,7 @@ var updateEnds = map[string]updateEnd{
 // pathsHere are updatePaths without some of those that encrypt, which takes long, and in the short form the
 // first of them.
 func pathsHere() []updatePath {
-	return updatePaths[:testkit.Pick(3, 7, len(updatePaths))]
+	return updatePaths[:testkit.Pick(3, 5, len(updatePaths))]
 }
 
 // TestUpdate: what is staged lands exactly when the SQL does, whatever ends the

@@ -66,12 +66,10 @@ func TestConformanceTight(t *testing.T) {
 	t.Parallel()
 	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
 		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
-	}, "ScanState", "ScanLoop", "ScanRanges", "Checks", "OnApply", "Outcome", "Shared", "Snapshot", "Context", "Closed", "CloseUnderLoad", "Counter",
-		"Atomicity", "Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
-		"Transactions/Claim", "Transactions/EngineCommits", "Transactions/LostUpdate", "Transactions/WriteSkew", "Transactions/Phantom",
-		"Transactions/ReadOnlyAnomaly", "Transactions/Counter", "Transactions/Ended", "Transactions/EndedInLoop", "Transactions/Closed",
-		"Transactions/VersionstampOrder", "Transactions/Watch", "Transactions/WatchChannel", "Transactions/WatchMissesNothing",
-		"Transactions/Serializable", "Transactions/Order")
+	}, "ScanState", "ScanLoop", "ScanRanges", "Outcome", "Shared", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Atomicity",
+		"Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
+		"Transactions/EngineCommits", "Transactions/EndedInLoop", "Transactions/Watch", "Transactions/WatchMissesNothing",
+		"Transactions/Serializable")
 }
 
 // TestConformanceStaged sends all but the smallest commits as large ones are. That changes
@@ -85,13 +83,11 @@ func TestConformanceStaged(t *testing.T) {
 		db := open(t)
 		db.stageAt, db.aloneAt = 40, 40
 		return db
-	}, "EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "ScanLoop", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
-		"Incarnation", "Shared", "Limits", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random",
-		"Transactions/Atomic", "Transactions/AtomicOnOwnWrites", "Transactions/AtomicParallel", "Transactions/Conflicts",
-		"Transactions/DeclaredConflicts", "Transactions/Claim", "Transactions/EngineCommits", "Transactions/LongKeys", "Transactions/LostUpdate",
-		"Transactions/WriteSkew", "Transactions/Phantom", "Transactions/Counter", "Transactions/Limits", "Transactions/Versionstamps",
-		"Transactions/VersionstampedKeys", "Transactions/VersionstampOrder", "Transactions/WatchMissesNothing", "Transactions/Random",
-		"Transactions/Serializable", "Transactions/Order")
+	}, "EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
+		"Incarnation", "Shared", "Limits", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random",
+		"Transactions/Atomic", "Transactions/AtomicParallel", "Transactions/Conflicts", "Transactions/DeclaredConflicts",
+		"Transactions/EngineCommits", "Transactions/LongKeys", "Transactions/Limits", "Transactions/Versionstamps",
+		"Transactions/VersionstampedKeys", "Transactions/WatchMissesNothing", "Transactions/Random", "Transactions/Serializable")
 }
 
 func BenchmarkEngine(b *testing.B) {
