@@ -132,9 +132,9 @@ func TestBrokenDisk(t *testing.T) {
 			}, errBroken)
 		})
 	}
-	t.Run("disk full for a MANIFEST", func(t *testing.T) {
+	t.Run("disk full at a MANIFEST's sync", func(t *testing.T) {
 		testBroken(t, func(op errorfs.Op) error {
-			if isManifest(op) && writes(op) {
+			if isManifest(op) && isSync(op) {
 				return syscall.ENOSPC
 			}
 			return nil

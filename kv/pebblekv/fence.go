@@ -34,6 +34,10 @@ import (
 // does because of a swallowed write is swallowed as well: nothing on the disk
 // can depend on something that isn't.
 //
+// A disk that is full is no failure: the fence tries again until there is room, the
+// store closes, or it fails. Pebble waits meanwhile, and so do what it flushes and
+// compacts; reading goes on.
+//
 // Tables and blob files are another matter: Pebble copes with their failures
 // and tries again, so while the store is healthy they pass through, slowed down
 // a little because Pebble retries at once and forever. What isn't in the store's
@@ -51,6 +55,8 @@ type fence struct {
 	// failures counts the failed operations on tables since the last that
 	// succeeded.
 	failures atomic.Int32
+	// full is told that Pebble waits for room, and why.
+	full func(err error)
 	// meter is told of fsyncs.
 	meter metrics.Meter
 }
@@ -83,6 +89,27 @@ func (f *fence) vital(op, name string, err error) error {
 	f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
 	return nil
 }
+
+// patient does something to a file, and as long as the disk is full does it again if Pebble can't
+// live without.
+func (f *fence) patient(name string, do func() error) error {
+	err := do()
+	for n := 0; vfs.IsNoSpaceError(err) && !isTable(name) && f.armed.Load(); n++ {
+		f.full(err)
+		select {
+		case <-time.After(backoff(n)):
+		case <-f.closing:
+			return err
+		case <-f.fault.done:
+			return err
+		}
+		err = do()
+	}
+	return err
+}
+
+// backoff is how long to wait after failure n of something that will work again.
+func backoff(n int) time.Duration { return min(time.Second, 10*time.Millisecond<<min(n, 10)) }
 
 // table notes how an operation on a table went. Its first failure while a store
 // is being opened is fatal.
@@ -130,7 +157,7 @@ func (f *fence) pace() error {
 		return nil
 	}
 	select {
-	case <-time.After(min(time.Second, 10*time.Millisecond<<min(n, 10))):
+	case <-time.After(backoff(int(n))):
 	case <-f.closing:
 	case <-f.fault.done:
 	}
@@ -149,7 +176,8 @@ func (f *fence) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if f.dead() {
 		return f.opened("create", name, nil, nil)
 	}
-	file, err := f.FS.Create(name, c)
+	var file vfs.File
+	err := f.patient(name, func() (err error) { file, err = f.FS.Create(name, c); return err })
 	return f.opened("create", name, file, err)
 }
 
@@ -183,7 +211,7 @@ func (f *fence) Link(old, name string) error {
 	if f.dead() {
 		return nil
 	}
-	return f.note("link", name, f.FS.Link(old, name))
+	return f.note("link", name, f.patient(name, func() error { return f.FS.Link(old, name) }))
 }
 
 func (f *fence) Rename(old, name string) error {
@@ -193,7 +221,7 @@ func (f *fence) Rename(old, name string) error {
 	if f.dead() {
 		return nil
 	}
-	return f.note("rename", name, f.FS.Rename(old, name))
+	return f.note("rename", name, f.patient(name, func() error { return f.FS.Rename(old, name) }))
 }
 
 // Remove passes errors on: a file too many hurts nobody, and Pebble only logs it.
@@ -237,8 +265,14 @@ func (f *fencedFile) do(op string, fn func() error) error {
 }
 
 func (f *fencedFile) Write(p []byte) (int, error) {
-	n := len(p)
-	err := f.do("write", func() (err error) { n, err = f.File.Write(p); return err })
+	n := 0
+	err := f.do("write", func() error {
+		return f.fence.patient(f.name, func() error {
+			m, err := f.File.Write(p[n:])
+			n += m
+			return err
+		})
+	})
 	if err == nil {
 		return len(p), nil
 	}

@@ -99,6 +99,13 @@ func (g *gate) worked(err error) {
 	g.poke()
 }
 
+// full closes the gate since Pebble waits for room on the disk, until that flush or compaction has ended. The
+// watcher can't look meanwhile.
+func (g *gate) full(err error) {
+	g.worked(err)
+	g.shut()
+}
+
 // poke makes the watcher look again; it never blocks.
 func (g *gate) poke() {
 	select {

@@ -83,6 +83,7 @@ func start(dir string, opts *Options, disk vfs.FS, lock *pebble.Lock) (*DB, erro
 		fence:  &fence{FS: disk, dir: dir, fault: fault, closing: life.closing, meter: metrics.Meter{To: opts.Metrics}},
 		gate:   newGate(fault, life.closing, memtable),
 	}
+	d.fence.full = d.gate.full
 	d.spare.guard, d.spare.keep = d.guard, spareTime
 	d.txs = optimistic.New((*txStore)(d))
 	if err := openStore(d, opts, disk); err != nil {
