@@ -81,6 +81,11 @@ func (m *anyMaker) encode(x any, depth int) Value {
 		m.bad = true
 		return Value{typ: typeAny}
 	}
+	d := valueDecoder{b: b} // what MarshalCBOR returns may be no value of the profile
+	if d.item(0); d.bad {
+		m.bad = true
+		return Value{typ: typeAny}
+	}
 	return Value{typ: typeAny, text: string(b)}
 }
 

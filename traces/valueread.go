@@ -64,8 +64,12 @@ func (d *valueDecoder) head() (major, info byte, arg uint64) {
 	return major, info, arg
 }
 
+// maxRead bounds how deep values are nested that are read. That of a program's own type may be as deep as package cbor takes it,
+// within others.
+const maxRead = maxDepth + 128
+
 func (d *valueDecoder) item(depth int) Value {
-	if depth > maxDepth {
+	if depth > maxRead {
 		return d.fail()
 	}
 	major, info, arg := d.head()

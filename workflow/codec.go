@@ -49,14 +49,21 @@ func (jsonCodec) Encode(v any) ([]byte, error) {
 	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Interface && p.Elem().NumMethod() > 0 && !p.Elem().IsNil() {
 		return nil, fmt.Errorf("workflow: a %v in the interface %v can't be read back", p.Elem().Elem().Type(), p.Elem().Type())
 	}
-	return json.Marshal(v)
+	b, err := json.Marshal(v)
+	if err == nil && v != nil {
+		// JSON has no one way back: methods, interfaces and embedded pointers deeper in v show only here.
+		if bad := json.Unmarshal(b, reflect.New(reflect.TypeOf(v)).Interface()); bad != nil {
+			return nil, fmt.Errorf("workflow: the JSON of a %T can't be read back: %w", v, bad)
+		}
+	}
+	return b, err
 }
 
 func (jsonCodec) Decode(data []byte, v any) error { return json.Unmarshal(data, v) }
 
 // Compressed is c, made smaller where that is possible (DEFLATE,
-// https://www.rfc-editor.org/rfc/rfc1951). A value that is larger than 64 MiB when it is
-// read is refused.
+// https://www.rfc-editor.org/rfc/rfc1951). A value that is larger than 64 MiB is
+// refused, when it is written and when it is read.
 func Compressed(c Codec) Codec { return wrapped{c, deflate{}} }
 
 // Encrypted is c, encrypted and authenticated with AES-GCM under a key of 16, 24 or 32
@@ -140,6 +147,9 @@ const (
 )
 
 func (deflate) wrap(data []byte) ([]byte, error) {
+	if len(data) > maxInflated {
+		return nil, fmt.Errorf("workflow: codec: a value of %d bytes, limit %d", len(data), maxInflated)
+	}
 	b := bytes.NewBuffer([]byte{deflated})
 	w, err := flate.NewWriter(b, flate.DefaultCompression)
 	if err == nil {

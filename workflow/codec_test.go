@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -206,5 +207,42 @@ func TestJSONInterface(t *testing.T) {
 	}
 	if b, err := JSON().Encode(&some); err == nil {
 		t.Errorf("an error: %q", b)
+	}
+}
+
+// secret has methods for JSON, one of which is missing.
+type secret struct{ s string }
+
+func (s secret) MarshalJSON() ([]byte, error) { return json.Marshal("secret " + s.s) }
+
+type hidden struct{ N int }
+
+// TestJSONDeeper: what is refused by itself is refused within other values, too.
+func TestJSONDeeper(t *testing.T) {
+	for what, v := range map[string]any{
+		"an error":               struct{ Err error }{errors.New("x")},
+		"a method of two":        []secret{{"x"}},
+		"an embedded pointer":    struct{ *hidden }{&hidden{1}},
+		"a key without a method": map[keyed]int{{1}: 1},
+		"an error of an any":     struct{ A map[string]fmt.Stringer }{map[string]fmt.Stringer{"a": big.NewInt(1)}},
+	} {
+		if b, err := JSON().Encode(v); err == nil {
+			t.Errorf("%s: %q", what, b)
+		}
+	}
+	if b, err := JSON().Encode(struct{ Err error }{}); err != nil {
+		t.Errorf("no error is %q, %v", b, err)
+	}
+}
+
+// keyed has a text that can't be read.
+type keyed struct{ n int }
+
+func (k keyed) MarshalText() ([]byte, error) { return fmt.Append(nil, k.n), nil }
+
+// TestCompressedLimit: a value that is refused when it is read is refused when it is written.
+func TestCompressedLimit(t *testing.T) {
+	if b, err := Compressed(JSON()).Encode(strings.Repeat("x", maxInflated)); err == nil {
+		t.Errorf("more than can be read is written, in %d bytes", len(b))
 	}
 }

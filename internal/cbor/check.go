@@ -140,7 +140,10 @@ func (c *checker) inner(v reflect.Value, p *plan) error {
 	case p.typ == typeTime:
 		return c.time(v.Interface().(time.Time))
 	case p.day: // the bytes of a time lose a part of some offsets that aren't in minutes
-		return c.time(v.Field(0).Interface().(time.Time))
+		if at, ok := v.Interface().(clock); ok {
+			return c.time(at)
+		}
+		return nil
 	case p.nests:
 		return v.Interface().(nester).parts(c)
 	case p.lost:
@@ -245,6 +248,11 @@ func (c *checker) key(v reflect.Value, p *plan) error {
 }
 
 func (c *checker) fields(v reflect.Value, p *plan) error {
+	for _, f := range p.covered {
+		if in, ok := f.in(v); ok && !in.IsZero() {
+			return c.refuse("the field %s of a %v, which another one of its name covers,", f.name, p.typ)
+		}
+	}
 	for _, f := range p.fields {
 		in := v.Field(f.index)
 		var err error
@@ -266,16 +274,22 @@ func (c *checker) fields(v reflect.Value, p *plan) error {
 }
 
 // time refuses what RFC 3339 can't say.
-func (c *checker) time(t time.Time) error {
+func (c *checker) time(t clock) error {
 	if bad := badTime(t); bad != "" {
 		return c.refuse("%s", bad)
 	}
 	return nil
 }
 
+// A clock is a time, or a struct that embeds one.
+type clock interface {
+	Zone() (name string, offset int)
+	Year() int
+}
+
 // badTime says why a time has no text in RFC 3339, "" if it has one: for the year, or for a
 // time zone whose offset isn't in minutes, as many were before there was standard time.
-func badTime(t time.Time) string {
+func badTime(t clock) string {
 	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*60*60 || offset >= 24*60*60 {
 		return fmt.Sprintf("a time %v from UTC, which isn't minutes within a day,", time.Duration(offset)*time.Second)
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"reflect"
 	"testing"
+
+	"github.com/fxamacker/cbor/v2"
 )
 
 // kept is bytes that are kept for others.
@@ -57,6 +59,21 @@ func TestKeep(t *testing.T) {
 	}
 	if got := Keep(headNumber); !bytes.Equal(got, headNumber) {
 		t.Errorf("what isn't a value became %x", got)
+	}
+}
+
+// TestKeptByOthers: bytes that an UnmarshalCBOR has kept as it got them are stored as what they were, however often.
+func TestKeptByOthers(t *testing.T) {
+	want := marshal(t, []any{1 << 40, Object{{"a", -1 << 40}}, 1.5})
+	kept := cbor.RawMessage(bytes.Clone(want))
+	for range 3 {
+		b := marshal(t, kept)
+		if !bytes.Equal(b, want) {
+			t.Fatalf("%x became %x", want, b)
+		}
+		if err := Unmarshal(b, &kept); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"encoding"
 	"fmt"
+	"math"
 	"math/big"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +24,7 @@ import (
 type plan struct {
 	typ    reflect.Type
 	look   bool         // values must be looked at
-	keys   bool         // keys of one map may be encoded alike
+	keys   bool         // keys of one map may be encoded alike, or there is CBOR that others wrote
 	text   bool         // some type in it is encoded by its MarshalText
 	oneWay reflect.Type // some type in it that has MarshalText and no UnmarshalText
 	both   reflect.Type // some type in it that has both, and isn't encoded by them
@@ -33,6 +36,7 @@ type plan struct {
 
 	key, elem *plan
 	fields    []field
+	covered   []covered
 	nests     bool    // it is a nester
 	parts     []*plan // all plans of above
 	open      bool    // it is being made
@@ -54,6 +58,7 @@ var (
 	typeAny    = reflect.TypeFor[any]()
 	typeTime   = reflect.TypeFor[time.Time]()
 	typeBigInt = reflect.TypeFor[big.Int]()
+	typeTag    = reflect.TypeFor[cbor.Tag]()
 	// The text of a big.Float has no precision, with which it would have to be read.
 	typeBigFloat = reflect.TypeFor[big.Float]()
 	typePath     = reflect.TypeFor[plan]().PkgPath()
@@ -101,7 +106,7 @@ func (m method) trouble(t reflect.Type) string {
 		// knows nothing of the others.
 		promoted := f.Type.Implements(m.write)
 		if f.Type.Kind() != reflect.Pointer && f.Type.Kind() != reflect.Interface {
-			promoted = m.writes(f.Type) && t.NumField() > 1
+			promoted = m.writes(f.Type) && (t.NumField() > 1 || m.trouble(f.Type) != "")
 		}
 		if promoted {
 			return fmt.Sprintf("a %v, whose %s may be that of the embedded %v alone", t, m.names[0], f.Type)
@@ -176,6 +181,9 @@ func (m planner) describe(p *plan) {
 	case t == typeTime:
 		p.look = true
 	case t == typeBigInt:
+	case t == typeTag:
+		p.keys = true
+		m.nested(p)
 	case t.PkgPath() == typePath && methodCBOR.writes(t):
 		p.nests = t.Implements(typeNester)
 		p.look, p.keys = p.nests, true
@@ -183,12 +191,21 @@ func (m planner) describe(p *plan) {
 		p.bad, p.keys = methodCBOR.trouble(t), true
 	case methodBinary.writes(t):
 		p.bad = methodBinary.trouble(t)
-		p.day = t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Anonymous && t.Field(0).Type == typeTime
+		p.day = isDay(t)
 		p.look = p.day
 	default:
 		m.nested(p)
 		m.texts(p)
 	}
+}
+
+// isDay reports whether a type is a struct that embeds a time alone, or another such struct.
+func isDay(t reflect.Type) bool {
+	embeds := false
+	for t.Kind() == reflect.Struct && t.NumField() == 1 && t.Field(0).Anonymous {
+		t, embeds = t.Field(0).Type, true
+	}
+	return embeds && t == typeTime
 }
 
 // indirect describes pointers and interfaces.
@@ -262,14 +279,14 @@ func (m planner) structure(p *plan) {
 			}
 			continue
 		}
-		tag := f.Tag.Get("cbor")
-		if tag == "" {
-			tag = f.Tag.Get("json")
-		}
+		tag := fieldTag(f)
 		if tag == "-" {
 			continue
 		}
-		name, _, _ := strings.Cut(tag, ",")
+		name, options, _ := strings.Cut(tag, ",")
+		if n, err := strconv.ParseInt(name, 10, 64); err == nil && floatKey(n) && slices.Contains(strings.Split(options, ","), "keyasint") {
+			p.bad = fmt.Sprintf("a %v, whose key %d is beyond 32 bits,", p.typ, n)
+		}
 		in := field{index: i, name: []byte(name), embedded: f.Anonymous && to.Kind() == reflect.Struct && name == ""}
 		if name == "" {
 			in.name = []byte(f.Name)
@@ -283,9 +300,16 @@ func (m planner) structure(p *plan) {
 			left++
 		}
 	}
+	p.covered = coveredFields(p.typ)
+	p.look = p.look || len(p.covered) > 0
 	// A struct in which all is lost is one whose fields aren't exported, or are such structs.
 	p.lost = left == 0 && (unexported > 0 || len(p.fields) > 0)
 	p.look = p.look || p.lost
+}
+
+// floatKey reports whether an integer is written as a float, which the library takes for no key of a struct.
+func floatKey(n int64) bool {
+	return (n > math.MaxUint32 || n < -1<<32) && n > -maxExact && n < maxExact
 }
 
 // flat returns the plan of what a pointer points to.

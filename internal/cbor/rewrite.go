@@ -13,7 +13,7 @@ type rewriter struct {
 	src, dst []byte
 	path     path // to the item, for errors
 	left     int  // how deep items may still be nested
-	keys     bool // keys of one map may be alike
+	keys     bool // keys of one map may be alike, and tags may mean nothing
 	foreign  bool // written by others, who may store what Marshal doesn't: it is only checked
 }
 
@@ -40,6 +40,10 @@ func (w *rewriter) copy(n int) {
 // item rewrites one item, which stands under tag, or under 0.
 func (w *rewriter) item(tag uint64) error {
 	h := readHead(w.src)
+	for h.major == majorTag && h.arg == tagNumber { // it is of Unmarshal, and some UnmarshalCBOR has kept it
+		w.src = w.src[h.size:]
+		h = readHead(w.src)
+	}
 	switch h.major {
 	case majorUint, majorNegative:
 		w.integer(h, tag)
@@ -68,6 +72,12 @@ func (w *rewriter) nested(h head, tag uint64) error {
 		return w.members(h, tag)
 	case h.major == majorTag && (h.arg == tagBig || h.arg == tagNegBig):
 		return w.bigint(h)
+	}
+	if h.major == majorTag && h.arg <= tagDate && w.keys {
+		d := decoder{w.src}
+		if _, err := d.item(); err != nil {
+			return w.refuse("a tag %d without a time that can be read", h.arg)
+		}
 	}
 	w.copy(h.size)
 	if h.major == majorTag {
@@ -105,6 +115,8 @@ func (w *rewriter) bigint(tag head) error {
 	case h.major == majorBytes && h.info != infoIndefinite && h.arg <= 8:
 	case h.major == majorBytes && h.info != infoIndefinite && h.arg > maxBigint:
 		return w.refuse("a bigint of %d bytes, limit %d", h.arg, maxBigint)
+	case h.major != majorBytes:
+		return w.refuse("a tag %d without a bigint that can be read", tag.arg)
 	default:
 		w.copy(tag.size)
 		return w.item(tag.arg)
@@ -124,6 +136,9 @@ func (w *rewriter) bigint(tag head) error {
 func (w *rewriter) simple(h head, tag uint64) error {
 	f, ok := h.float()
 	if !ok {
+		if first := w.src[0]; first < majorSimple|20 || first > headUndefined {
+			return w.refuse("the simple value %d", h.arg)
+		}
 		w.copy(h.size)
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/greenroomdb/greenroom/internal/cbor/cbortest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 )
@@ -84,6 +86,38 @@ type inner struct{ C int }
 
 type hidden struct{ *inner }
 
+// Fields of one name, of which the library stores one or none.
+type (
+	Inner struct{ N int }
+	Other struct{ N int }
+
+	sameTag struct {
+		A int `cbor:"x"`
+		B int `cbor:"x"`
+	}
+	sameNames struct {
+		Inner
+		Other
+	}
+	outerName struct {
+		Inner
+		N string
+	}
+	Repeated struct {
+		X int
+		*Repeated
+	}
+	farKey struct {
+		A int `cbor:"4294967296,keyasint"`
+	}
+)
+
+// Types whose methods are those of a struct that another one embeds.
+type (
+	again    struct{ cbortest.Dated }
+	againDay struct{ cbortest.Day }
+)
+
 type named interface{ Name() string }
 
 type name string
@@ -125,6 +159,17 @@ func TestRefused(t *testing.T) {
 		"a pointer for a key":       {[]any{map[*int]int{new(int): 1}}, "[0]"},
 		"a lost embedded":           {struct{ P cbortest.Priced }{priced()}, "P"},
 		"borrowed methods":          {cbortest.Dated{}, ""},
+		"borrowed methods, deeper":  {again{cbortest.Dated{Note: "x"}}, ""},
+		"an old time zone, deeper":  {[]againDay{{cbortest.Day{Time: time.Unix(0, 0).In(time.FixedZone("LMT", -1172))}}}, "[0]"},
+		"fields of one tag":         {[]sameTag{{}, {A: 1}}, "[1]"},
+		"fields of one name":        {sameNames{Other: Other{1}}, ""},
+		"a field of an outer name":  {struct{ P outerName }{outerName{Inner: Inner{1}}}, "P"},
+		"a struct within itself":    {Repeated{1, &Repeated{X: 2}}, ""},
+		"a key beyond 32 bits":      {struct{ P farKey }{farKey{1}}, "P"},
+		"a tag 0 without a time":    {[]any{cbor.Tag{Number: tagTime, Content: "x"}}, "[0]"},
+		"a tag 1 without a time":    {[]any{cbor.Tag{Number: tagDate, Content: 1e300}}, "[0]"},
+		"a tag 2 without a bigint":  {[]any{cbor.Tag{Number: tagBig, Content: "x"}}, "[0]"},
+		"a simple value":            {[]any{cbor.SimpleValue(5)}, "[0]"},
 		"a channel":                 {map[string]any{"c": make(chan int)}, "c"},
 		"a year":                    {struct{ At any }{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "At"},
 		"an old time zone of a day": {[]cbortest.Day{{Time: time.Unix(0, 0).In(time.FixedZone("LMT", -1172))}}, "[0]"},
@@ -136,6 +181,18 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, want a ValueError", what, err)
 		} else if bad.Path != c.path && c.path != "" {
 			t.Errorf("%s: %v, want it at %q", what, err, c.path)
+		}
+	}
+}
+
+// TestCovered: a field that another one of its name covers may be zero, and the other is read back.
+func TestCovered(t *testing.T) {
+	for _, v := range []any{&outerName{N: "x"}, &Repeated{X: 1}, &sameTag{}, &struct {
+		*Inner
+		*Other
+	}{}} {
+		if !roundTrip(t, v) {
+			t.Errorf("%+v is refused", v)
 		}
 	}
 }
@@ -178,7 +235,8 @@ func BenchmarkMarshal(b *testing.B) {
 // TestValid: bytes of others are refused if they can't be read.
 func TestValid(t *testing.T) {
 	deep := func(n int) []byte { return append(bytes.Repeat([]byte{0x81}, n), 0) }
-	for _, b := range [][]byte{{0x82, 0, 0x61, 0xff}, {0xa2, 1, 0, 0xf9, 0x3c, 0, 0}, {0x7f, 0x61, 0xff, 0xff}, deep(maxValue + 1), {0xa2, 0x61, 'a', 1, 0x61, 'a', 2}, {0x82}} {
+	for _, b := range [][]byte{{0x82, 0, 0x61, 0xff}, {0xa2, 1, 0, 0xf9, 0x3c, 0, 0}, {0x7f, 0x61, 0xff, 0xff}, deep(maxValue + 1), {0xa2, 0x61, 'a', 1, 0x61, 'a', 2}, {0x82},
+		{0xc0, 0x61, 'x'}, {0xc1, 0xfb, 0x7e, 0xf0, 0, 0, 0, 0, 0, 0}, {0x81, 0xe5}, {0xf8, 0x20}} {
 		if err := Valid(b); err == nil {
 			t.Errorf("%x is valid", b)
 		}

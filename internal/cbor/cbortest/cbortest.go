@@ -297,7 +297,7 @@ func (s *Source) parts(v reflect.Value, depth int) {
 				key, elem := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 				s.fill(key, depth-1)
 				s.fill(elem, depth-1)
-				if key.Comparable() {
+				if hashable(key) {
 					v.SetMapIndex(key, elem)
 				}
 			}
@@ -309,6 +309,13 @@ func (s *Source) parts(v reflect.Value, depth int) {
 			}
 		}
 	}
+}
+
+// hashable reports whether v can be a key. reflect says so of an array of nothing that can't, too, which is none in an any.
+func hashable(v reflect.Value) (ok bool) {
+	defer func() { ok = recover() == nil }()
+	_ = map[any]bool{v.Interface(): true}
+	return true
 }
 
 func (s *Source) int() int64 {

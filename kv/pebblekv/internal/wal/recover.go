@@ -45,6 +45,13 @@ func Open(opts Options, after uint64, replay func(number uint64, batch []byte) e
 	}
 	last := max(end.last, after)
 	l.last, l.wrote, l.synced, l.released = last, last, last, after
+	if l.next != nil && len(l.files) == 0 { // its header was cut short
+		// The log goes on in another file, which this one says, so that it is missed.
+		if err := l.rotate(0); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.room = 0
+	}
 	return l, nil
 }
 
