@@ -88,7 +88,12 @@ func (m *creation) note() (value []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	for n, err := range snap.Notes(m.life.ctx, []byte(noteCreated)) {
+	return creationNote(m.life.ctx, snap)
+}
+
+// creationNote returns the value of the note that snap shows, nil if there is none.
+func creationNote(ctx context.Context, snap *actorstore.Snapshot) ([]byte, error) {
+	for n, err := range snap.Notes(ctx, []byte(noteCreated)) {
 		return bytes.Clone(n.Value), err
 	}
 	return nil, nil
