@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -222,6 +223,35 @@ func TestDeploymentUnseen(t *testing.T) {
 			d.want(t, "done")
 		})
 	})
+}
+
+// TestDeploymentStart: a version without the workflow doesn't take the event that starts it
+// for one of its own, whatever it does with events whose action it doesn't have.
+func TestDeploymentStart(t *testing.T) {
+	for what, bad := range map[string]func(k *Type){
+		"no handler": func(*Type) {},
+		"Alarm":      func(k *Type) { k.Alarm = func(*Context, persist.Event) error { return nil } },
+		"Other":      func(k *Type) { k.Other = func(*Context, string, Raw) (Raw, error) { return nil, nil } },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := memkv.New()
+			k := rightType(&diary{})
+			k.Actions[0] = NewCommand("begin", func(c *Context, _ struct{}) error { return c.StartWorkflow(1) })
+			deployed(t, engine, k, func(h *Host) { // which is closed before the workflow has started
+				_, err := invoke[any](t.Context(), h, lobby, "begin", nil)
+				must(t, err)
+			})
+			other := rightType(&diary{})
+			other.Workflow = nil
+			bad(other)
+			deployed(t, engine, other, func(h *Host) { pass(time.Hour) })
+			var d diary
+			deployed(t, engine, rightType(&d), func(h *Host) { pass(2 * time.Hour) })
+			if lines := d.read(); len(lines) != 1 {
+				t.Errorf("%s: got %q", what, lines)
+			}
+		})
+	}
 }
 
 // TestDeploymentLetter: a message that comes from another actor while its receiver's type has
