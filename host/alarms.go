@@ -45,10 +45,11 @@ type wakeTable struct {
 
 // A sleeper is an actor that is to be woken.
 type sleeper struct {
-	name     string
-	at       time.Time // zero: by another version of its type alone
-	failures int       // attempts to wake it, in a row
-	row      *alarmRow // if that has fingerprints; else nil
+	name      string
+	at        time.Time // zero: by another version of its type alone
+	failures  int       // attempts to wake it, in a row
+	row       *alarmRow // if that has fingerprints; else nil
+	elsewhere bool      // another host had it when it was last due
 }
 
 // before is the order in which actors are woken.
@@ -170,7 +171,7 @@ func (t *wakeTable) add(e *sleeper) {
 		}
 		if !e.at.IsZero() && (known.at.IsZero() || e.at.Before(known.at)) {
 			t.next.Delete(known)
-			known.at = e.at
+			known.at, known.elsewhere = e.at, e.elsewhere
 		}
 		e = known
 	}
@@ -274,6 +275,9 @@ func (t *wakeTable) wake(e *sleeper) {
 		delete(t.rung, e.name)
 	}()
 	a, err := ParseAddress(e.name)
+	if err == nil && e.elsewhere && t.done(e.name, a) {
+		return
+	}
 	if err == nil {
 		var l *life
 		if l, err = h.enter(t.ctx, a, nil, false); err == nil {
@@ -287,11 +291,37 @@ func (t *wakeTable) wake(e *sleeper) {
 		t.drop(e.name)
 	case errors.Is(err, ErrClosed), t.ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse):
-		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), row: e.row}) // the other host looks after it while it can
+		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), row: e.row, elsewhere: true}) // the other host looks after it while it can
 	default:
 		h.log.Error("host: wake by alarm", slog.String("actor", e.name), slog.Any("error", err))
-		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.row})
+		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.row, e.elsewhere})
 	}
+}
+
+// done says whether the host that had an actor has done what was due, as the row tells, and
+// notes for when that one has left it. Without it the hosts would wake the actor in turns,
+// each because the one before was seen at it.
+func (t *wakeTable) done(name string, a Address) bool {
+	if !t.host.away.away(name).IsZero() {
+		return false // which no row says
+	}
+	var row alarmRow
+	err := t.host.onEngine(func(e kv.Engine) error {
+		value, err := e.Get(t.ctx, alarmKey(name), nil)
+		if err == nil {
+			row, err = parseAlarmRow(value)
+		}
+		return err
+	})
+	if err != nil {
+		return errors.Is(err, kv.ErrNotFound)
+	}
+	at := row.due(t.host.types[a.Type])
+	if !at.IsZero() && !at.After(t.host.clock()) {
+		return false
+	}
+	t.add(&sleeper{name: name, at: at, row: row.ifTried()})
+	return true
 }
 
 // drop removes the row of an actor that doesn't exist. It reads the row first and looks for the
@@ -422,11 +452,11 @@ func (t *wakeTable) lost(l *life, err error) {
 	if rung {
 		return // who has rung for it looks again
 	}
-	in := time.Second
-	if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
+	in, elsewhere := time.Second, errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced)
+	if elsewhere {
 		in = t.host.opts.Rescan
 	}
-	t.add(&sleeper{name: l.name, at: t.host.clock().Add(in), row: l.row})
+	t.add(&sleeper{name: l.name, at: t.host.clock().Add(in), row: l.row, elsewhere: elsewhere})
 }
 
 // destroyed forgets an actor that doesn't exist any more.
