@@ -81,7 +81,7 @@ func (r *remnant) of(l *life) {
 			}
 		}
 	}
-	r.ready = r.ready || l.unsent()
+	r.ready = r.ready || l.unsent() || l.workflow != nil && l.workflow.owed()
 	r.stuck = r.stuck || l.record.Schedule().Missing() || r.hasFlow(l)
 }
 
