@@ -50,6 +50,7 @@ type sleeper struct {
 	failures  int       // attempts to wake it, in a row
 	row       *alarmRow // if that has fingerprints; else nil
 	elsewhere bool      // another host had it when it was last due
+	unstored  bool      // it is due, or will be, for what no row says
 }
 
 // before is the order in which actors are woken.
@@ -169,6 +170,7 @@ func (t *wakeTable) add(e *sleeper) {
 		if e.row != nil {
 			known.row = e.row
 		}
+		known.unstored = known.unstored || e.unstored
 		if !e.at.IsZero() && (known.at.IsZero() || e.at.Before(known.at)) {
 			t.next.Delete(known)
 			known.at, known.elsewhere = e.at, e.elsewhere
@@ -275,7 +277,7 @@ func (t *wakeTable) wake(e *sleeper) {
 		delete(t.rung, e.name)
 	}()
 	a, err := ParseAddress(e.name)
-	if err == nil && e.elsewhere && t.done(e.name, a) {
+	if err == nil && e.elsewhere && !e.unstored && t.done(e.name, a) {
 		return
 	}
 	if err == nil {
@@ -291,10 +293,10 @@ func (t *wakeTable) wake(e *sleeper) {
 		t.drop(e.name)
 	case errors.Is(err, ErrClosed), t.ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse):
-		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), row: e.row, elsewhere: true}) // the other host looks after it while it can
+		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), row: e.row, elsewhere: true, unstored: e.unstored}) // the other host looks after it while it can
 	default:
 		h.log.Error("host: wake by alarm", slog.String("actor", e.name), slog.Any("error", err))
-		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.row, e.elsewhere})
+		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.row, e.elsewhere, e.unstored})
 	}
 }
 
@@ -302,9 +304,6 @@ func (t *wakeTable) wake(e *sleeper) {
 // notes for when that one has left it. Without it the hosts would wake the actor in turns,
 // each because the one before was seen at it.
 func (t *wakeTable) done(name string, a Address) bool {
-	if !t.host.away.away(name).IsZero() {
-		return false // which no row says
-	}
 	var row alarmRow
 	err := t.host.onEngine(func(e kv.Engine) error {
 		value, err := e.Get(t.ctx, alarmKey(name), nil)
@@ -429,7 +428,7 @@ func (t *wakeTable) asleep(l *life, left remnant) {
 // awake knows by itself.
 func (t *wakeTable) sleeping(name string, at time.Time) {
 	if !t.isAwake(name) {
-		t.add(&sleeper{name: name, at: at})
+		t.add(&sleeper{name: name, at: at, unstored: true})
 	}
 }
 

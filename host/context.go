@@ -60,7 +60,7 @@ func (c *Context) due(action string) error {
 	if strings.HasPrefix(action, ownPrefix) {
 		return fmt.Errorf("%w: %.80q", ErrNoAction, action)
 	}
-	if action != "" && c.life.eventTurn(action) == nil {
+	if k := c.life.kind; action != "" && k.Alarm == nil && k.handler(action) == nil {
 		c.life.strange = true
 	}
 	return c.life.markDue()

@@ -400,7 +400,7 @@ func TestMustCreate(t *testing.T) {
 // TestMustCreateUnborn: an actor that is being created doesn't exist for who sends it
 // something, before its Create has landed.
 func TestMustCreateUnborn(t *testing.T) {
-	kind := tenant(func(*Context) error { time.Sleep(time.Second); return nil })
+	kind := tenant(func(*Context) error { <-time.After(time.Second); return nil })
 	kind.MustCreate = true
 	talker := &Type{Name: "talker", Actions: []AnyAction{
 		NewCommand("tell", func(c *Context, name string) error { return c.Send(lobby, queue.Send{Name: name}) }),

@@ -274,7 +274,7 @@ func (v *vars) Close() error {
 func TestWorkflowDueAsItSleeps(t *testing.T) {
 	var d diary
 	kind := thing(NewCommand("begin", func(c *Context, _ struct{}) error { return c.StartWorkflow(1) }))
-	kind.Sleep = func(*Context) error { time.Sleep(15 * time.Second); return nil }
+	kind.Sleep = func(*Context) error { <-time.After(15 * time.Second); return nil }
 	kind.Workflow = NewWorkflow(func(c *workflow.Context, n int) (int, error) {
 		c.Sleep("nap", DefaultIdleTimeout+10*time.Second)
 		return n, workflow.Do(c, "last", func(context.Context) error { d.write("done"); return nil })
