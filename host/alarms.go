@@ -45,10 +45,12 @@ type wakeTable struct {
 
 // A sleeper is an actor that is to be woken.
 type sleeper struct {
-	name     string
-	at       time.Time     // zero: by another version of its type alone
-	failures int           // attempts to wake it, in a row
-	tried    []fingerprint // as its row has them
+	name      string
+	at        time.Time // zero: by another version of its type alone
+	failures  int       // attempts to wake it, in a row
+	row       *alarmRow // if that has fingerprints; else nil
+	elsewhere bool      // another host had it when it was last due
+	unstored  bool      // it is due, or will be, for what no row says
 }
 
 // before is the order in which actors are woken.
@@ -103,7 +105,7 @@ func (t *wakeTable) scan(ctx context.Context) error {
 		if t.isAwake(name) {
 			continue // it knows by itself
 		}
-		t.add(&sleeper{name: name, at: row.due(kind), tried: row.tried})
+		t.add(&sleeper{name: name, at: row.due(kind), row: row.ifTried()})
 	}
 	return nil
 }
@@ -135,6 +137,26 @@ func (r *alarmRow) due(k *kind) time.Time {
 	return time.UnixMilli(r.at)
 }
 
+// ifTried returns the row if it has fingerprints.
+func (r alarmRow) ifTried() *alarmRow {
+	if len(r.tried) == 0 {
+		return nil
+	}
+	return &r
+}
+
+// try notes that the version of the type that k is can't do all that the actor has to do. What
+// is known of other versions, from the row that the actor had, holds as long as there is no
+// work that they have not seen, be it fresh or due since then. For what one of them waits to
+// do later the row keeps the time.
+func (r *alarmRow) try(k *kind, had *alarmRow, fresh bool, now time.Time) {
+	r.tried = k.tried(nil)
+	if had == nil || fresh || had.at <= now.UnixMilli() {
+		return
+	}
+	r.at, r.tried = min(r.at, had.at), k.tried(had.tried)
+}
+
 // add has an actor woken at a time, or earlier if it is to be woken earlier already.
 func (t *wakeTable) add(e *sleeper) {
 	t.mu.Lock()
@@ -145,12 +167,13 @@ func (t *wakeTable) add(e *sleeper) {
 	if known := t.of[e.name]; known == nil {
 		t.of[e.name] = e
 	} else {
-		if e.tried != nil {
-			known.tried = e.tried
+		if e.row != nil {
+			known.row = e.row
 		}
+		known.unstored = known.unstored || e.unstored
 		if !e.at.IsZero() && (known.at.IsZero() || e.at.Before(known.at)) {
 			t.next.Delete(known)
-			known.at = e.at
+			known.at, known.elsewhere = e.at, e.elsewhere
 		}
 		e = known
 	}
@@ -254,6 +277,9 @@ func (t *wakeTable) wake(e *sleeper) {
 		delete(t.rung, e.name)
 	}()
 	a, err := ParseAddress(e.name)
+	if err == nil && e.elsewhere && !e.unstored && t.done(e.name, a) {
+		return
+	}
 	if err == nil {
 		var l *life
 		if l, err = h.enter(t.ctx, a, nil, false); err == nil {
@@ -267,11 +293,34 @@ func (t *wakeTable) wake(e *sleeper) {
 		t.drop(e.name)
 	case errors.Is(err, ErrClosed), t.ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse):
-		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), tried: e.tried}) // the other host looks after it while it can
+		t.add(&sleeper{name: e.name, at: h.clock().Add(h.opts.Rescan), row: e.row, elsewhere: true, unstored: e.unstored}) // the other host looks after it while it can
 	default:
 		h.log.Error("host: wake by alarm", slog.String("actor", e.name), slog.Any("error", err))
-		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.tried})
+		t.add(&sleeper{e.name, h.clock().Add(backoff(e.failures + 1)), e.failures + 1, e.row, e.elsewhere, e.unstored})
 	}
+}
+
+// done says whether the host that had an actor has done what was due, as the row tells, and
+// notes for when that one has left it. Without it the hosts would wake the actor in turns,
+// each because the one before was seen at it.
+func (t *wakeTable) done(name string, a Address) bool {
+	var row alarmRow
+	err := t.host.onEngine(func(e kv.Engine) error {
+		value, err := e.Get(t.ctx, alarmKey(name), nil)
+		if err == nil {
+			row, err = parseAlarmRow(value)
+		}
+		return err
+	})
+	if err != nil {
+		return errors.Is(err, kv.ErrNotFound)
+	}
+	at := row.due(t.host.types[a.Type])
+	if !at.IsZero() && !at.After(t.host.clock()) {
+		return false
+	}
+	t.add(&sleeper{name: name, at: at, row: row.ifTried()})
+	return true
 }
 
 // drop removes the row of an actor that doesn't exist. It reads the row first and looks for the
@@ -363,20 +412,23 @@ func (t *wakeTable) asleep(l *life, left remnant) {
 		row.at = max(at.UnixMilli(), 1)
 	}
 	if left.stuck {
-		row.tried = l.kind.tried(l.tried)
+		row.try(l.kind, l.row, left.fresh, t.host.clock())
+	}
+	if row.at != never && (at.IsZero() || row.at < at.UnixMilli()) {
+		at = time.UnixMilli(row.at)
 	}
 	l.replaceMark(kv.Set(key, row.append(nil)))
 	if now := t.host.clock(); !at.IsZero() && at.Before(now) && !left.ready {
 		at = now.Add(time.Second) // it was awake when that was due
 	}
-	t.add(&sleeper{name: l.name, at: at, tried: row.tried})
+	t.add(&sleeper{name: l.name, at: at, row: row.ifTried()})
 }
 
 // sleeping has an actor woken at a time for what isn't stored, if it sleeps: one that is
 // awake knows by itself.
 func (t *wakeTable) sleeping(name string, at time.Time) {
 	if !t.isAwake(name) {
-		t.add(&sleeper{name: name, at: at})
+		t.add(&sleeper{name: name, at: at, unstored: true})
 	}
 }
 
@@ -399,11 +451,11 @@ func (t *wakeTable) lost(l *life, err error) {
 	if rung {
 		return // who has rung for it looks again
 	}
-	in := time.Second
-	if errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced) {
+	in, elsewhere := time.Second, errors.Is(err, actorstore.ErrInUse) || errors.Is(err, actorstore.ErrFenced)
+	if elsewhere {
 		in = t.host.opts.Rescan
 	}
-	t.add(&sleeper{name: l.name, at: t.host.clock().Add(in), tried: l.tried})
+	t.add(&sleeper{name: l.name, at: t.host.clock().Add(in), row: l.row, elsewhere: elsewhere})
 }
 
 // destroyed forgets an actor that doesn't exist any more.

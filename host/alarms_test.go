@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
+	"github.com/greenroomdb/greenroom/queue"
 )
 
 // clockThing schedules, and counts what came of it.
@@ -282,6 +284,35 @@ func FuzzAlarmRow(f *testing.F) {
 		}
 		if name, err := parseAlarmKey(key); err == nil && string(alarmKey(name)) != string(key) {
 			t.Errorf("%x is read as %q", key, name)
+		}
+	})
+}
+
+// TestManyHostsAlarms: of hosts that share an engine one does what is due, and then the
+// actor sleeps: that another one was seen at it is no reason to wake it once more.
+func TestManyHostsAlarms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := sharedEngine{memkv.New()}
+		var looks atomic.Int64
+		var d diary
+		var hosts []*Host
+		for range 5 {
+			h, err := Open(t.Context(), engine, []*Type{counted(rightType(&d), &looks)}, &Options{Logger: quiet})
+			must(t, err)
+			hosts = append(hosts, h)
+			pass(13 * time.Second) // they look at the index at different times
+		}
+		_, err := hosts[0].Send(t.Context(), lobby, queue.Send{Name: "word", Delay: 10 * time.Minute})
+		must(t, err)
+		pass(time.Hour)
+		d.want(t, "done")
+		looks.Store(0)
+		pass(5 * time.Hour)
+		if n := looks.Load(); n > 0 {
+			t.Errorf("then it was woken %d times in five hours", n)
+		}
+		for _, h := range hosts {
+			must(t, h.Close(t.Context()))
 		}
 	})
 }

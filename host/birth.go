@@ -38,17 +38,6 @@ type creation struct {
 	done    bool // a note says that Create has landed
 }
 
-// noteCreated is the key of the note that says that Create has landed. Its first byte is
-// ownSpace, which makes it the host's.
-const noteCreated = "host created"
-
-// The values of that note. Without the note Create has not landed; the actor may be one that
-// another program has made, or this program before its type had a Create.
-var (
-	noteBegun = []byte{0}
-	noteDone  = []byte{1}
-)
-
 // take takes the actor over and opens its record. Before that it removes what is left of a
 // creation that was cut off.
 func (m *creation) take() error {
@@ -88,10 +77,7 @@ func (m *creation) note() (value []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, snap.Close()) }()
-	for n, err := range snap.Notes(m.life.ctx, []byte(noteCreated)) {
-		return bytes.Clone(n.Value), err
-	}
-	return nil, nil
+	return creationNote(m.life.ctx, snap)
 }
 
 // begin notes that the actor is being created, if parts of it may land before its record.

@@ -60,6 +60,9 @@ func (c *Context) due(action string) error {
 	if strings.HasPrefix(action, ownPrefix) {
 		return fmt.Errorf("%w: %.80q", ErrNoAction, action)
 	}
+	if k := c.life.kind; action != "" && k.Alarm == nil && k.handler(action) == nil {
+		c.life.strange = true
+	}
 	return c.life.markDue()
 }
 

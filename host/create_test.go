@@ -397,6 +397,30 @@ func TestMustCreate(t *testing.T) {
 	}, closed, talker)
 }
 
+// TestMustCreateUnborn: an actor that is being created doesn't exist for who sends it
+// something, before its Create has landed.
+func TestMustCreateUnborn(t *testing.T) {
+	kind := tenant(func(*Context) error { <-time.After(time.Second); return nil })
+	kind.MustCreate = true
+	talker := &Type{Name: "talker", Actions: []AnyAction{
+		NewCommand("tell", func(c *Context, name string) error { return c.Send(lobby, queue.Send{Name: name}) }),
+	}}
+	bubble(t, Options{}, func(r *rig) {
+		tell := func() error {
+			_, err := invoke[any](r.ctx, r.Host, Address{"talker", "x"}, "tell", "x")
+			return err
+		}
+		created := make(chan error, 1)
+		go func() { created <- r.Create(r.ctx, lobby, "bad") }()
+		synctest.Wait()
+		wantErr(t, tell(), ErrNoActor)
+		wantBad(t, <-created, "bad")
+		wantErr(t, tell(), ErrNoActor)
+		must(t, r.Create(r.ctx, lobby, "good"))
+		must(t, tell())
+	}, kind, talker)
+}
+
 // TestMustCreateLetters: a letter that was sent when actors of its receiver's type were made
 // by messages doesn't make one any more, and doesn't wait for ever.
 func TestMustCreateLetters(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/workflow"
 )
@@ -222,6 +223,84 @@ func TestDeploymentUnseen(t *testing.T) {
 			d.want(t, "done")
 		})
 	})
+}
+
+// TestDeploymentBack has the version that can do what waits follow upon one that can't, once
+// more: a message that came too early for it has had it leave a row before. What came or
+// was due under the other version it does without a call.
+func TestDeploymentBack(t *testing.T) {
+	early := func(c *Context) error {
+		_, err := c.Enqueue(queue.Send{Name: "early"})
+		return err
+	}
+	for _, test := range deployments {
+		synctest.Test(t, func(t *testing.T) {
+			engine := memkv.New()
+			beginWork(t, engine, func(c *Context) error { return errors.Join(early(c), test.begin(c)) })
+			bad := rightType(&diary{})
+			test.bad(bad)
+			deployed(t, engine, bad, func(h *Host) { pass(2 * time.Hour) })
+			var d diary
+			var looks atomic.Int64
+			deployed(t, engine, counted(rightType(&d), &looks), func(h *Host) {
+				pass(10 * time.Minute)
+				if lines := d.read(); len(lines) != 1 {
+					t.Errorf("%s: got %q", test.what, lines)
+				}
+				looks.Store(0)
+				pass(3 * time.Hour)
+				if n := looks.Load(); n > 0 {
+					t.Errorf("%s: and then it was woken %d times", test.what, n)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		engine := memkv.New()
+		beginWork(t, engine, early)
+		bad := rightType(&diary{})
+		bad.Message, bad.MessageNames = nil, nil
+		deployed(t, engine, bad, func(h *Host) {
+			pass(time.Minute)
+			_, err := h.Send(t.Context(), lobby, queue.Send{Name: "word"})
+			must(t, err)
+			pass(time.Minute)
+		})
+		var d diary
+		deployed(t, engine, rightType(&d), func(h *Host) {
+			pass(time.Second)
+			d.want(t, "done")
+		})
+	})
+}
+
+// TestDeploymentStart: a version without the workflow doesn't take the event that starts it
+// for one of its own, whatever it does with events whose action it doesn't have.
+func TestDeploymentStart(t *testing.T) {
+	for what, bad := range map[string]func(k *Type){
+		"no handler": func(*Type) {},
+		"Alarm":      func(k *Type) { k.Alarm = func(*Context, persist.Event) error { return nil } },
+		"Other":      func(k *Type) { k.Other = func(*Context, string, Raw) (Raw, error) { return nil, nil } },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			engine := memkv.New()
+			k := rightType(&diary{})
+			k.Actions[0] = NewCommand("begin", func(c *Context, _ struct{}) error { return c.StartWorkflow(1) })
+			deployed(t, engine, k, func(h *Host) { // which is closed before the workflow has started
+				_, err := invoke[any](t.Context(), h, lobby, "begin", nil)
+				must(t, err)
+			})
+			other := rightType(&diary{})
+			other.Workflow = nil
+			bad(other)
+			deployed(t, engine, other, func(h *Host) { pass(time.Hour) })
+			var d diary
+			deployed(t, engine, rightType(&d), func(h *Host) { pass(2 * time.Hour) })
+			if lines := d.read(); len(lines) != 1 {
+				t.Errorf("%s: got %q", what, lines)
+			}
+		})
+	}
 }
 
 // TestDeploymentLetter: a message that comes from another actor while its receiver's type has

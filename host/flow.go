@@ -81,11 +81,13 @@ type flow struct {
 	start func(ctx context.Context, input Raw) error
 	check func(input Raw) error
 	poke  chan struct{} // of one: there may be something to do
+	asked atomic.Bool   // and no run has begun since: the alarm, which has rung, doesn't say so any more
 	stuck atomic.Bool   // the last run came to where only other code may go on
 }
 
 // due is told that there is something to do.
 func (f *flow) due() {
+	f.asked.Store(true)
 	select {
 	case f.poke <- struct{}{}:
 	default:
@@ -98,6 +100,10 @@ func (f *flow) close() error { return f.Workflow.Close() }
 func finished(s workflow.State) bool {
 	return s == workflow.Completed || s == workflow.Failed || s == workflow.Cancelled
 }
+
+// owed says that the workflow has been told that there is something to do, and the actor has
+// gone to sleep before it could run.
+func (f *flow) owed() bool { return f.asked.Load() && !finished(f.Status().State) }
 
 // drive is the goroutine that runs the workflow whenever it has something to do. The
 // actor stays awake while it runs, and not while it waits.
@@ -136,6 +142,7 @@ func (f *flow) once() (workflow.Status, error) {
 		return workflow.Status{}, ErrNotAwake
 	}
 	defer l.leave()
+	f.asked.Store(false) // what is due from now on asks again
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}

@@ -268,3 +268,24 @@ func (v *vars) Close() error {
 	v.closed.Add(1)
 	return nil
 }
+
+// TestWorkflowDueAsItSleeps: a workflow whose time comes while its actor goes to sleep, too
+// late for a run, goes on when the actor has left memory.
+func TestWorkflowDueAsItSleeps(t *testing.T) {
+	var d diary
+	kind := thing(NewCommand("begin", func(c *Context, _ struct{}) error { return c.StartWorkflow(1) }))
+	kind.Sleep = func(*Context) error { <-time.After(15 * time.Second); return nil }
+	kind.Workflow = NewWorkflow(func(c *workflow.Context, n int) (int, error) {
+		c.Sleep("nap", DefaultIdleTimeout+10*time.Second)
+		return n, workflow.Do(c, "last", func(context.Context) error { d.write("done"); return nil })
+	}, nil)
+	bubble(t, Options{}, func(r *rig) {
+		_, err := invoke[any](r.ctx, r.Host, lobby, "begin", nil)
+		must(t, err)
+		pass(time.Hour)
+		d.want(t, "done")
+		if s := r.Stats(); s != (Stats{}) {
+			t.Errorf("%+v is left", s)
+		}
+	}, kind)
+}

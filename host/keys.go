@@ -1,6 +1,8 @@
 package host
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -161,4 +163,23 @@ func senderOf(id actorstore.ID) (s sender) {
 	copy(s[:], id.UUID[:])
 	binary.BigEndian.PutUint16(s[16:], id.Label)
 	return s
+}
+
+// noteCreated is the key of the note that says that Create has landed. Its first byte is
+// ownSpace, which makes it the host's.
+const noteCreated = "host created"
+
+// The values of that note. Without the note Create has not landed; the actor may be one that
+// another program has made, or this program before its type had a Create.
+var (
+	noteBegun = []byte{0}
+	noteDone  = []byte{1}
+)
+
+// creationNote returns the value of the note that snap shows, nil if there is none.
+func creationNote(ctx context.Context, snap *actorstore.Snapshot) ([]byte, error) {
+	for n, err := range snap.Notes(ctx, []byte(noteCreated)) {
+		return bytes.Clone(n.Value), err
+	}
+	return nil, nil
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -97,19 +98,21 @@ func (c *Context) permit(to Address, l *letter) error {
 	return nil
 }
 
-// exists says whether there is an actor, awake or not.
+// exists says whether there is an actor, awake or not. One that is being created isn't there.
 func (h *Host) exists(c *Context, a Address) (bool, error) {
 	if h.serves(a.String()) {
 		return true, nil
 	}
 	id, err := h.store.Lookup(c, a.String())
-	if err == nil {
-		var v *actorstore.View
-		if v, err = h.store.View(c, id); err == nil {
-			return true, v.Close()
-		}
+	if err != nil {
+		return false, ignore(err, actorstore.ErrUnknownActor)
 	}
-	return false, ignore(err, actorstore.ErrUnknownActor)
+	v, err := h.store.View(c, id)
+	if err != nil {
+		return false, ignore(err, actorstore.ErrUnknownActor)
+	}
+	note, err := creationNote(c, v.Snapshot)
+	return !bytes.Equal(note, noteBegun), errors.Join(err, v.Close())
 }
 
 func newAccount() *account {

@@ -70,7 +70,9 @@ type life struct {
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
 	known     bool            // the index may have had a row when it woke
-	tried     []fingerprint   // as that row had them
+	row       *alarmRow       // that row, if it had fingerprints; else nil
+	found     map[string]int  // messages by name, when it woke with such a row
+	strange   bool            // a turn has scheduled what its type can't do
 	mark      mark
 	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
 	expecting sync.Mutex     // of who sets it

@@ -61,11 +61,13 @@ func backoff(attempts int) time.Duration {
 type remnant struct {
 	ready bool // there is something that it would do if it were awake
 	stuck bool // there is something that only another version of its type may do
+	fresh bool // and some of it has come in this stay in memory
 }
 
 // of finds out what the actor leaves: messages that it wants or doesn't, what is to be sent,
 // events whose action is missing, a workflow that its code can't go on with.
 func (r *remnant) of(l *life) {
+	r.fresh = l.strange
 	if l.queue.Len() > 0 {
 		wants := l.wants()
 		for _, s := range l.queue.Stats().Names {
@@ -75,11 +77,11 @@ func (r *remnant) of(l *life) {
 			if wants(s.Name) {
 				r.ready = true
 			} else {
-				r.stuck = true
+				r.stuck, r.fresh = true, r.fresh || s.Ready > l.found[s.Name]
 			}
 		}
 	}
-	r.ready = r.ready || l.unsent()
+	r.ready = r.ready || l.unsent() || l.workflow != nil && l.workflow.owed()
 	r.stuck = r.stuck || l.record.Schedule().Missing() || r.hasFlow(l)
 }
 

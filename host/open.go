@@ -17,7 +17,7 @@ func (l *life) open() (err error) {
 		return err
 	}
 	if e := l.host.alarms.take(l.name); e != nil {
-		l.known, l.tried = true, e.tried
+		l.known, l.row = true, e.row
 	}
 	for _, part := range []func() error{l.creation.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
@@ -81,7 +81,14 @@ func (l *life) openConns() (err error) {
 
 func (l *life) openQueue() (err error) {
 	l.queue, err = l.door.Queue(l.ctx)
-	return err
+	if err != nil || l.row == nil {
+		return err
+	}
+	l.found = map[string]int{}
+	for _, s := range l.queue.Stats().Names {
+		l.found[s.Name] = s.Ready
+	}
+	return nil
 }
 
 func (l *life) openWorkflow() (err error) {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/persist"
 )
@@ -35,8 +36,12 @@ func (l *life) alarmAction(action string) persist.Action {
 // eventTurn returns what is done in the turn of an event, nil if nothing of the type is
 // called so.
 func (l *life) eventTurn(action string) func(c *Context, f *persist.Firing) error {
-	if action == startWorkflow && l.workflow != nil {
+	switch {
+	case !strings.HasPrefix(action, ownPrefix):
+	case action == startWorkflow && l.workflow != nil:
 		return l.workflow.startEvent
+	default: // the type has no workflow any more, and its code isn't to take the event for one of its own
+		return nil
 	}
 	if h := l.kind.handler(action); h != nil && (l.kind.actions[action] != nil || l.kind.Alarm == nil) {
 		return func(c *Context, f *persist.Firing) error {
