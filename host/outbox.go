@@ -32,8 +32,9 @@ type outbox struct {
 const (
 	// maxLetters bounds what may be in an outbox.
 	maxLetters = 1000
-	// resendAfter is how long an outbox waits until it hands out again what has not come.
-	resendAfter = time.Minute
+	// resendAfter is how long an outbox waits at first until it hands out again what has not come, and
+	// resendAtMost how long later.
+	resendAfter, resendAtMost = time.Minute, 5 * time.Minute
 	// numbersOfCommit is how many numbers a turn may give, more than maxLetters: the next
 	// turn, which sees its commit, begins behind them.
 	numbersOfCommit = 1 << 12
@@ -193,7 +194,16 @@ func (l *life) expectArrival() {
 	case !out.source.At().IsZero():
 		return
 	}
-	out.source.Set(l.host.clock().Add(resendAfter))
+	out.source.Set(out.resendAt(l.host.clock()))
+}
+
+// resendAt is when what has not come is handed out again, the later the longer it has been under way.
+func (o *outbox) resendAt(now time.Time) time.Time {
+	oldest := now.UnixMilli()
+	for _, l := range o.letters {
+		oldest = min(oldest, l.sent)
+	}
+	return now.Add(min(max(now.Sub(time.UnixMilli(oldest))/2, resendAfter), resendAtMost))
 }
 
 // awaitArrival waits a moment for what the actor has sent when it was about to sleep: what
@@ -255,7 +265,7 @@ func (l *life) resend() {
 		l.out.source.Hold(l.host.clock())
 	default:
 		l.report("send messages again", err)
-		l.out.source.Set(l.host.clock().Add(resendAfter))
+		l.out.source.Set(l.out.resendAt(l.host.clock()))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -222,6 +223,34 @@ func TestSendAcrossRestarts(t *testing.T) {
 		r.wantHeard("one")
 		r.wantNoLetters()
 	}, talkers()...)
+}
+
+// TestSendBacksOff sends to an actor that can't be created: it is tried less and less often, and
+// has come soon after it can.
+func TestSendBacksOff(t *testing.T) {
+	var tries atomic.Int32
+	var good atomic.Bool
+	kinds := talkers()
+	kinds[1].Create = func(*Context) error {
+		tries.Add(1)
+		if good.Load() {
+			return nil
+		}
+		return errRefused
+	}
+	bubble(t, Options{}, func(r *rig) {
+		r.call(lobby, "say", "hello")
+		pass(2 * time.Hour)
+		before := tries.Load()
+		pass(time.Hour)
+		if n := tries.Load() - before; n == 0 || n > int32(attempts*time.Hour/resendAtMost) {
+			t.Errorf("%d tries in an hour, after two", n)
+		}
+		good.Store(true)
+		pass(resendAtMost)
+		r.wantHeard("hello")
+		r.wantNoLetters()
+	}, kinds...)
 }
 
 // TestSendFromFork has an actor forked that has something in its outbox: what the

@@ -26,7 +26,7 @@ func fingerprintOf(k *kind) fingerprint {
 	slices.Sort(actions)
 	messages := slices.Clone(k.MessageNames)
 	slices.Sort(messages)
-	said := fmt.Sprintf("%q %q %q %v %v %v", k.Name, actions, messages, k.Other != nil, k.Alarm != nil, k.Message != nil)
+	said := fmt.Sprintf("%q %q %q %v %v %v %v %v", k.Name, actions, messages, k.Other != nil, k.Alarm != nil, k.Message != nil, k.Run != nil, k.Wake != nil)
 	if k.Workflow != nil {
 		said += fmt.Sprintf(" %q %x", k.Workflow.code, program())
 	}
