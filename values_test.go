@@ -1,6 +1,7 @@
 package greenroom_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,14 +111,30 @@ var writers = map[string]writer{
 		if err != nil {
 			return err, nil
 		}
-		return nil, cbor.Unmarshal(b, to)
-	},
-	"workflow": func(t *testing.T, r *rig, v, to any) (write, read error) {
-		b, err := workflow.CBOR().Encode(v)
-		if err != nil {
-			return err, nil
-		}
-		return nil, workflow.CBOR().Decode(b, to)
+		id := uuid.New()
+		var c *conn.Conn
+		r.update(t, func(tx *greenroom.Tx) error {
+			conns, err := tx.Connections()
+			if err == nil {
+				c, err = conns.Create(conn.Info{Path: "/", Request: conn.RequestID(id[:4]), Parameters: b})
+			}
+			return errors.Join(err, conns.SetState(c, b))
+		})
+		must(t, r.actor.View(ctx, func(view *greenroom.View) error {
+			for stored, err := range view.Connections() {
+				must(t, errors.Join(err, stored.Err))
+				if stored.ID != c.ID() || !bytes.Equal(stored.Record.Parameters, stored.Record.State) {
+					t.Fatalf("there is %+v", stored.Record)
+				}
+				read = cbor.Unmarshal(stored.Record.State, to)
+			}
+			return nil
+		}))
+		r.update(t, func(tx *greenroom.Tx) error {
+			conns, err := tx.Connections()
+			return errors.Join(err, conns.Disconnect(c))
+		})
+		return nil, read
 	},
 }
 
