@@ -374,7 +374,7 @@ func TestFingerprint(t *testing.T) {
 	}
 	same := of(func(*Type) {})
 	if of(func(k *Type) {
-		k.Wake, k.Actions = func(*Context) error { return nil }, append([]AnyAction{k.Actions[1]}, k.Actions[0])
+		k.Sleep, k.Actions = func(*Context) error { return nil }, append([]AnyAction{k.Actions[1]}, k.Actions[0])
 	}) != same {
 		t.Error("the order of actions, or a hook that has no work, changes it")
 	}
@@ -383,6 +383,8 @@ func TestFingerprint(t *testing.T) {
 		deployment{bad: func(k *Type) { k.Name = "other" }},
 		deployment{bad: func(k *Type) { k.Other = func(*Context, string, Raw) (Raw, error) { return nil, nil } }},
 		deployment{bad: func(k *Type) { k.MessageNames = append(k.MessageNames, "more") }},
+		deployment{bad: func(k *Type) { k.Wake = func(*Context) error { return nil } }},
+		deployment{bad: func(k *Type) { k.Run = func(context.Context) error { return nil } }},
 	) {
 		if f := of(test.bad); seen[f] {
 			t.Errorf("version %d has the fingerprint of another one", i)
