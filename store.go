@@ -32,9 +32,9 @@ type Options struct {
 	// Host says who this process is to others, on an engine that several processes use at
 	// once.
 	Host actorstore.HostOptions
-	// IDs has names of the form "id:TEXT" stand for the actor of that id, in the text of
-	// actorstore.ID, whatever its name is or if it has none. It is for tools: if names come
-	// from others, one of them may ask for any actor in this way.
+	// If IDs is set, the name "id:TEXT" means the actor with that id, in the text of
+	// actorstore.ID, whether it has a name or not. Use it in tools only: names from untrusted
+	// callers could then reach every actor.
 	IDs bool
 	// Logger takes what goes wrong while no caller waits; nil means slog.Default().
 	Logger *slog.Logger

@@ -10,10 +10,10 @@ import (
 )
 
 // Update runs fn in a transaction, and commits it when fn returns nil. When Update returns
-// nil, everything that fn has written is on stable storage. On an error of fn or of the
-// commit, on a panic, and when ctx is done before fn returns, nothing of it has landed, in
-// memory either; but for ErrUnknownOutcome and ErrPoisoned, after which all of it has
-// landed or nothing, and whoever opens the actor next finds out.
+// nil, everything that fn has written is on stable storage. If fn or the commit fails, fn
+// panics, or ctx ends before fn returns, nothing has changed, in the store or in memory. After
+// ErrUnknownOutcome and ErrPoisoned the transaction has landed whole or not at all: open the
+// actor again to find out which.
 //
 // fn runs exactly once. Updates of one actor run one after the other, in no certain order.
 // An Update within fn is ErrNested, and so is a write through SQL, also on another goroutine

@@ -49,7 +49,7 @@ type Options struct {
 	Metrics metrics.Sink
 }
 
-// orDefault returns the options with nothing left to chance.
+// orDefault returns the options with a value in every field.
 func (o *Options) orDefault() Options {
 	var full Options
 	if o != nil {

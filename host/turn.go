@@ -27,8 +27,8 @@ type turn struct {
 	in      kv.Incarnation // in which alone it may land, 0 for any
 	courier bool           // it brings letters, or tells that they have come: who calls goes first
 	took    atomic.Bool    // it is being run, or nobody waits for it
-	// patient says that the reply to who has the actor destroyed waits until it is gone. An
-	// actor's own parts must not wait for that, as it waits for them.
+	// patient: the reply to a call that destroys the actor waits until the actor is gone. The
+	// actor's own parts must not wait for that, since the actor waits for them.
 	patient bool
 }
 

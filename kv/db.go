@@ -123,11 +123,11 @@ func (db *DB) Named(name string) *DB {
 // a pause, until it succeeds, ctx ends or DBOptions.MaxAttempts is reached. So fn may
 // run several times, and must do nothing outside tx that can't be done twice.
 //
-// Any other error of fn, and a panic, roll back, and leave Update as they are. When it
-// gives up, the error wraps the cause of the last attempt, and that of ctx. When it
-// can't be known whether the transaction was applied, and the engine can't find out,
-// the error is ErrUnknownOutcome, and fn isn't run again. tx is of no use afterwards,
-// but for Versionstamp and Size.
+// If fn returns any other error or panics, the transaction is rolled back; Update returns
+// that error, or panics with the same value. When it gives up, the error wraps the cause
+// of the last attempt, and that of ctx. When it can't be known whether the transaction
+// was applied, and the engine can't find out, the error is ErrUnknownOutcome, and fn isn't
+// run again. tx is of no use afterwards, but for Versionstamp and Size.
 //
 // When Update returns nil, what fn wrote is on stable storage.
 func (db *DB) Update(ctx context.Context, fn func(tx *Tx) error) error {

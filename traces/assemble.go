@@ -35,7 +35,7 @@ type horizon struct {
 	key, gaps chunkKey
 }
 
-// nowhere is where nothing is.
+// nowhere returns a horizon behind every chunk and record.
 func nowhere() horizon {
 	last := chunkKey{math.MaxInt64, 0}
 	return horizon{math.MaxUint64, last, last}

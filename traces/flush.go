@@ -93,8 +93,8 @@ func (t *Traces) sync(ctx context.Context) error {
 	return nil
 }
 
-// settleFlushes tells those who wait for nothing any more. Who waits for the chunk with
-// the number dropped, if that isn't 0, gets err.
+// settleFlushes ends the waits for chunks that are stored. A wait for the chunk with the
+// number dropped, if that isn't 0, ends with err.
 //
 // +checklocks:t.mu
 func (t *Traces) settleFlushes(dropped uint64, err error) {

@@ -163,10 +163,11 @@ func (db *database) acquire() *view {
 	return db.cur
 }
 
-// release gives a view back. Nobody's view keeps no snapshot, because an engine
-// can't forget anything that a snapshot might show; unless the store has changed
-// since, when the current view would be lost with it. Making one again costs a
-// microsecond, and only a reader that misses its cache needs it.
+// release gives a view back. A view without readers drops its snapshot, so that the
+// engine can discard old versions. The current view keeps it while the store holds a
+// part of a transaction, because the committed state couldn't be read without it.
+// Making a snapshot again costs a microsecond, and only a reader that misses its cache
+// needs it.
 //
 // +checklocks:db.mu
 func (db *database) release(v *view) {
