@@ -357,47 +357,7 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 // dropped tells of a letter that can't come.
 func (h *Host) dropped(from Address, l *letter, err error) {
 	h.meter.Count(metricUndeliverable, 1)
-	if say, more := h.drops.note(drop{from.Type, Code(err)}, h.clock()); say {
-		h.log.Error("host: message is dropped", slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name),
-			slog.Any("error", err), slog.Int("more", more))
-	}
-}
-
-// A drop is why letters are dropped: the type of the sender, and the code of the error.
-type drop struct{ from, code string }
-
-// dropPause is how long no other letter is logged that is dropped for the same reason: an actor may send thousands in a second.
-const dropPause = time.Minute
-
-// drops are the letters that were dropped, by reason.
-type drops struct {
-	mu sync.Mutex
-	by map[drop]*dropped // +checklocks:mu
-}
-
-// A dropped is when a letter was last logged, and how many have come since.
-type dropped struct {
-	at   time.Time
-	more int
-}
-
-// note notes a letter, and returns whether it is to be logged, with how many that were not.
-func (d *drops) note(why drop, now time.Time) (say bool, more int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := d.by[why]
-	if n != nil && now.Sub(n.at) < dropPause {
-		n.more++
-		return false, 0
-	}
-	if n != nil {
-		more = n.more
-	}
-	if d.by == nil {
-		d.by = map[drop]*dropped{}
-	}
-	d.by[why] = &dropped{at: now}
-	return true, more
+	h.tell("host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name))
 }
 
 // settle has the sender forget what has come. If it can't, the letters are handed out

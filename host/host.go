@@ -69,7 +69,7 @@ type Host struct {
 	alarms   *wakeTable
 	away     transports
 	couriers *couriers
-	drops    drops
+	troubles troubles
 	clock    func() time.Time
 	started  time.Time
 

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/metrics"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -399,19 +401,49 @@ func TestLettersExisting(t *testing.T) {
 	}, kind)
 }
 
+// TestRefusedLogged has many actors whose messages fail again and again because they may not
+// create others: each refusal is counted, and one a minute is logged.
+func TestRefusedLogged(t *testing.T) {
+	const actors = 50
+	y := &tally{n: map[*metrics.Metric]int64{}}
+	var log strings.Builder
+	kind := thing()
+	kind.Letters = &Letters{Generations: -1}
+	kind.Message = func(c *Context, m *greenroom.Message) error {
+		return c.Send(Address{"thing", c.Address().Key + "x"}, queue.Send{})
+	}
+	bubble(t, Options{Metrics: y, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(r *rig) {
+		for i := range actors {
+			a := Address{"thing", fmt.Sprint(i)}
+			must(t, r.Create(r.ctx, a, nil))
+			_, err := r.Send(r.ctx, a, queue.Send{})
+			must(t, err)
+		}
+		pass(10 * time.Minute)
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		if n := y.n[metricRefused]; n < 5*actors {
+			t.Errorf("%d refusals were counted", n)
+		}
+		if n := strings.Count(log.String(), "host: message"); n < 2 || n > 11 {
+			t.Errorf("%d lines were logged in ten minutes:\n%s", n, log.String())
+		}
+	}, kind)
+}
+
 // TestDropsLogged: of letters that are dropped for one reason one a minute is logged, with how many there were.
 func TestDropsLogged(t *testing.T) {
-	var d drops
+	var d troubles
 	start := time.Unix(1000, 0)
-	a, b := drop{"a", "x"}, drop{"b", "x"}
+	a, b := trouble{"", "a", "x"}, trouble{"", "b", "x"}
 	for i, tt := range []struct {
-		why  drop
+		why  trouble
 		at   time.Duration
 		say  bool
 		more int
 	}{
-		{a, 0, true, 0}, {a, time.Second, false, 0}, {b, time.Second, true, 0}, {a, dropPause - 1, false, 0},
-		{a, dropPause, true, 2}, {a, dropPause + 1, false, 0}, {b, 3 * dropPause, true, 0}, {a, 3 * dropPause, true, 1},
+		{a, 0, true, 0}, {a, time.Second, false, 0}, {b, time.Second, true, 0}, {a, troublePause - 1, false, 0},
+		{a, troublePause, true, 2}, {a, troublePause + 1, false, 0}, {b, 3 * troublePause, true, 0}, {a, 3 * troublePause, true, 1},
 	} {
 		if say, more := d.note(tt.why, start.Add(tt.at)); say != tt.say || more != tt.more {
 			t.Errorf("%d: %v, %d; want %v, %d", i, say, more, tt.say, tt.more)

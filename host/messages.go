@@ -21,7 +21,7 @@ func (l *life) takeMessages() {
 		if l.ctx.Err() != nil || errors.Is(err, errAgain) || errors.Is(err, ErrNotAwake) {
 			return
 		}
-		l.log.Error("host: message", slog.Any("error", err))
+		l.host.tell("host: message", l.kind.Name, err, slog.String("actor", l.name))
 		// Nothing of the turn has landed, the receipt neither. What is given back now is the
 		// message that failed: nobody else takes messages, and the order is that of ids.
 		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.returnMessage)); err != nil {

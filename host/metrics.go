@@ -8,7 +8,7 @@ func Metrics() []*metrics.Metric {
 	return []*metrics.Metric{
 		metricTurns, metricFailed, metricSyncs, metricTurnTime,
 		metricWoken, metricSlept, metricLost, metricDestroyed, metricEvicted, metricCrowded, metricAlarms, metricWakeTime,
-		metricSent, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
+		metricSent, metricRefused, metricArrived, metricRepeated, metricRetried, metricUndeliverable,
 	}
 }
 
@@ -28,6 +28,7 @@ var (
 	metricWakeTime  = metrics.NewTimer("host_wake", "How long waking took")
 
 	metricSent          = messages("sent")
+	metricRefused       = messages("not allowed")
 	metricArrived       = messages("arrived")
 	metricRepeated      = messages("arrived again")
 	metricRetried       = messages("not taken")

@@ -84,6 +84,7 @@ func (c *Context) Send(to Address, s queue.Send) error {
 		return err
 	}
 	if err := c.permit(to, l); err != nil {
+		c.life.host.meter.Count(metricRefused, 1)
 		return err
 	}
 	c.Batch().Put(letterKey(l.number), l.append(nil))
