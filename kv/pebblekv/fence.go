@@ -81,9 +81,10 @@ func (f *fence) foreign(name string) bool {
 func (f *fence) dead() bool { return f.fault.get() != nil }
 
 // vital handles the error of an operation on a file that Pebble can't live
-// without: it is the fault of the store, and Pebble hears of a success.
+// without: it is the fault of the store, and Pebble hears of a success. Its own log is
+// empty: one whose end finds no room when the store closes lacks nothing.
 func (f *fence) vital(op, name string, err error) error {
-	if err == nil {
+	if err == nil || vfs.IsNoSpaceError(err) && strings.HasSuffix(name, ".log") && f.isClosing() {
 		return nil
 	}
 	f.fault.set(fmt.Errorf("%s %s: %w", op, f.PathBase(name), err))
@@ -142,6 +143,16 @@ func (f *fence) opened(op, name string, file vfs.File, err error) (vfs.File, err
 		file = nil // swallowed
 	}
 	return &fencedFile{File: file, fence: f, name: name, table: isTable(name)}, nil
+}
+
+// isClosing reports whether the store has begun to close.
+func (f *fence) isClosing() bool {
+	select {
+	case <-f.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // pace delays the making of a table after failures, up to a second. On a

@@ -42,19 +42,24 @@ func storeFormat(disk vfs.FS, dir string) (format string, made bool, err error) 
 	if err != nil || name == "" {
 		return ownLog, false, err
 	}
-	_, rest, ok := strings.Cut(text, formatLine)
-	if !ok {
-		return "", true, fmt.Errorf("%w: %s names no directory for logs", kv.ErrCorrupt, name)
-	}
-	format, _, _ = strings.Cut(rest, "\n")
-	if format == pebbleLog || format == ownLog {
-		return format, true, nil
-	}
+	_, rest, _ := strings.Cut(text, formatLine)
+	format, _, whole := strings.Cut(rest, "\n")
 	digits, _ := strings.CutPrefix(format, strings.TrimRight(ownLog, "0123456789"))
-	if n, err := strconv.ParseUint(digits, 10, 64); err == nil && n > formatNumber {
-		return "", true, &kv.FormatError{What: "store", Found: n, Known: formatNumber}
+	n, notNumber := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case !whole:
+		err = fmt.Errorf("%w: %s names no directory for logs", kv.ErrCorrupt, name)
+	case format == ownLog:
+	case format == pebbleLog:
+		if _, missing := disk.Stat(disk.PathJoin(dir, logDir)); missing == nil {
+			err = fmt.Errorf("%w: %s names no directory for logs, and there is %s", kv.ErrCorrupt, name, logDir)
+		}
+	case notNumber == nil && n > formatNumber:
+		err = &kv.FormatError{What: "store", Found: n, Known: formatNumber}
+	default:
+		err = fmt.Errorf("%w: %s has the log in %q, and it is in %q", kv.ErrCorrupt, name, format, ownLog)
 	}
-	return "", true, fmt.Errorf("%w: it has its log in %q, and this program knows %q", kv.ErrNewerFormat, format, ownLog)
+	return format, true, err
 }
 
 // errOlder is what Open returns for a store of the first format, unless it is to be read only.

@@ -200,9 +200,9 @@ func TestFormatUnknown(t *testing.T) {
 		text string
 		want error
 	}{
-		{strings.Replace(text, formatLine, formatLine+"log.9", 1), kv.ErrNewerFormat},
+		{strings.Replace(text, formatLine, formatLine+"log.9", 1), kv.ErrCorrupt},
 		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.9", 1), kv.ErrNewerFormat},
-		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.1", 1), kv.ErrNewerFormat},
+		{strings.Replace(text, formatLine, formatLine+"{store_path}/log.1", 1), kv.ErrCorrupt},
 		{strings.Replace(text, formatLine, "\n  other=", 1), kv.ErrCorrupt},
 	} {
 		writeFile(t, disk, name, tt.text)

@@ -221,7 +221,8 @@ func testDiskFull(t *testing.T, needsRoom func(op errorfs.Op) bool) {
 		})
 	}
 	within(t, "Close on a full disk", func() {
-		if err := db.Close(); err != nil && !errors.Is(err, errkind.ErrNoSpace) {
+		// Where a table has room, and its name in the list has none, Close can't wait for that.
+		if err := db.Close(); err != nil && !(errors.Is(err, errkind.ErrNoSpace) && strings.Contains(err.Error(), "MANIFEST")) {
 			t.Errorf("Close on a full disk: %v", err)
 		}
 	})

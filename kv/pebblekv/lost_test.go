@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -220,6 +222,63 @@ func TestLostFirst(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestOptionsCut cuts off the file of options of a store that was killed, and changes a bit of it, in many places: everything is there, or
+// it is said what is damaged.
+func TestOptionsCut(t *testing.T) {
+	dir, copied := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s")
+	opts := &Options{MemtableBytes: 256 << 10, ReadOnly: true}
+	db, err := Open(dir, &Options{MemtableBytes: 256 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for n := range 100 {
+		c := numbered(n)
+		if err := db.Commit(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		want[string(c.Ops[0].Key)] = string(c.Ops[0].Value)
+	}
+	settle(db)
+	copyStore(t, dir, copied)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name, text, err := readOptions(vfs.Default, copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]int{}
+	try := func(what string, at int, b []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(copied, name), b, fileMode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readStore(copied, opts)
+		switch {
+		case err == nil && maps.Equal(got, want):
+			outcomes["whole"]++
+		case err == nil:
+			t.Errorf("%s %d: %d rows of %d, and no error", what, at, len(got), len(want))
+		case !errors.Is(err, kv.ErrCorrupt) && !errors.Is(err, kv.ErrNewerFormat) || !names(err, copied):
+			t.Errorf("%s %d: %v", what, at, err)
+		default:
+			outcomes["refused"]++
+		}
+	}
+	line := strings.Index(text, formatLine)
+	for at := 0; at < len(text); at++ {
+		if near := at > line-5 && at < line+len(formatLine)+len(ownLog)+5; !near && at%testkit.Pick(211, 37, 1) > 0 {
+			continue
+		}
+		b := []byte(text)
+		try("cut off at", at, b[:at])
+		b[at] ^= 1 << (at % 8)
+		try("changed at", at, b)
+	}
+	t.Log(outcomes)
 }
 
 // TestManifestCut cuts off the list of tables of a store that was opened again, anywhere: everything is there, or it is said to be damaged,

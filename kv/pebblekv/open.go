@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -374,6 +375,9 @@ func lockError(err error) error {
 	return err
 }
 
+// badOptions are in the errors with which Pebble refuses a file of options.
+var badOptions = []string{"invalid key=value syntax", "comparer name from file", "merger name from file", "WALRecoveryDirs"}
+
 // openError is wrap for what Pebble says when opening. Where a file is missing that Pebble knows of, or is shorter, it doesn't
 // say that of corruption.
 func openError(err error) error {
@@ -381,7 +385,7 @@ func openError(err error) error {
 	case errors.Is(err, kv.ErrCorrupt):
 	case errors.Is(err, pebble.ErrDBNotPristine):
 		return fmt.Errorf("%w: there is no file marker.format-version.*: %w", kv.ErrCorrupt, err)
-	case strings.Contains(err.Error(), "invalid key=value syntax"):
+	case slices.ContainsFunc(badOptions, func(text string) bool { return strings.Contains(err.Error(), text) }):
 		return fmt.Errorf("%w: the newest file OPTIONS-*: %w", kv.ErrCorrupt, err)
 	case strings.Contains(err.Error(), "invalid batch"):
 		return fmt.Errorf("%w: a file *.log of Pebble in %s: %w", kv.ErrCorrupt, logDir, err)
