@@ -357,7 +357,7 @@ func (h *Host) deliver(m *mail, to string, letters []*letter, wake bool) (came i
 // dropped tells of a letter that can't come.
 func (h *Host) dropped(from Address, l *letter, err error) {
 	h.meter.Count(metricUndeliverable, 1)
-	h.tell("host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name))
+	h.troubles.tell(h.log, h.clock(), "host: message is dropped", from.Type, err, slog.String("from", from.String()), slog.String("to", l.to), slog.String("name", l.name))
 }
 
 // settle has the sender forget what has come. If it can't, the letters are handed out

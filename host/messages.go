@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/greenroomdb/greenroom/workflow"
@@ -21,7 +20,7 @@ func (l *life) takeMessages() {
 		if l.ctx.Err() != nil || errors.Is(err, errAgain) || errors.Is(err, ErrNotAwake) {
 			return
 		}
-		l.host.tell("host: message", l.kind.Name, err, slog.String("actor", l.name))
+		l.host.troubles.tell(l.log, l.host.clock(), "host: message", l.kind.Name, err)
 		// Nothing of the turn has landed, the receipt neither. What is given back now is the
 		// message that failed: nobody else takes messages, and the order is that of ids.
 		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.returnMessage)); err != nil {

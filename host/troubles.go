@@ -49,10 +49,10 @@ func (s *troubles) note(t trouble, now time.Time) (say bool, more int) {
 
 // tell logs a trouble, unless it was logged within a minute. An error without a code is always
 // logged: the next one may be another.
-func (h *Host) tell(what, kind string, err error, attrs ...any) {
+func (s *troubles) tell(log *slog.Logger, now time.Time, what, kind string, err error, attrs ...any) {
 	say, more := true, 0
 	if code := Code(err); code != codeInternal {
-		say, more = h.troubles.note(trouble{what, kind, code}, h.clock())
+		say, more = s.note(trouble{what, kind, code}, now)
 	}
 	if !say {
 		return
@@ -61,5 +61,5 @@ func (h *Host) tell(what, kind string, err error, attrs ...any) {
 	if more > 0 {
 		attrs = append(attrs, slog.Int("more", more))
 	}
-	h.log.Error(what, attrs...)
+	log.Error(what, attrs...)
 }
