@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
@@ -113,7 +114,7 @@ func TestNearLandedSince(t *testing.T) {
 func awaitLocked(t *testing.T, fn string) {
 	t.Helper()
 	buf := make([]byte, 1<<20)
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); runtime.Gosched() {
+	for end := time.Now().Add(testkit.Patience(time.Second)); time.Now().Before(end); runtime.Gosched() {
 		for g := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
 			if head, calls, _ := strings.Cut(g, "\n"); strings.Contains(head, "[sync.Mutex.Lock") && strings.Contains(calls, fn) {
 				return

@@ -76,11 +76,8 @@ func TestFault(t *testing.T) {
 					return
 				}
 				step := 1
-				switch {
-				case kind.reads():
+				if kind.reads() {
 					step = testkit.Pick(37, 37, 11)
-				case kind.times == faultkv.Forever:
-					step = testkit.Pick(3, 3, 1)
 				}
 				for nth := 1; c.fault(t, kind, nth); nth += step {
 					total++

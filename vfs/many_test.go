@@ -106,7 +106,7 @@ func visit(t *testing.T, store *actorstore.Store, i int) {
 // closed, which is when a busy machine lets them.
 func lastingGoroutines(most int) int {
 	n := runtime.NumGoroutine()
-	for end := time.Now().Add(time.Minute); n > most && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience(time.Second)); n > most && time.Now().Before(end); {
 		runtime.Gosched()
 		n = min(n, runtime.NumGoroutine())
 	}
@@ -117,7 +117,7 @@ func lastingGoroutines(most int) int {
 // had long enough: Pebble keeps what it is about to write, and needs memory for that.
 func lastingHeap(most uint64) uint64 {
 	n := liveHeap()
-	for end := time.Now().Add(time.Minute); n > most && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience(time.Second)); n > most && time.Now().Before(end); {
 		runtime.Gosched()
 		n = min(n, liveHeap())
 	}

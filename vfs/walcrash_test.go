@@ -147,8 +147,6 @@ func TestWALFault(t *testing.T) {
 					switch {
 					case kind.reads():
 						step = testkit.Pick(37, 37, 17)
-					case kind.times == faultkv.Forever:
-						step = testkit.Pick(3, 3, 1)
 					case level > 0:
 						step = testkit.Pick(7, 7, 1)
 					}

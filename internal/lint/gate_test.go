@@ -55,11 +55,13 @@ var gateCases = []ruleCase{
 		"c_test.go":     "package greenroom\n\nfunc TestC() { if testkit.Long() {} }\n",
 	}, nil},
 	{"not listed", "suites", map[string]string{
-		suitesPage:      "<!-- suites -->\n| `vfs.TestA` | 1 |\n<!-- /suites -->\n",
-		"vfs/a_test.go": "package vfs\n\nfunc TestA() {}\n\nfunc TestB() { testkit.OnlyLong() }\n\ntype t int\n\nfunc (t) f() { testkit.Long() }\n",
-		"kv/a_test.go":  "package kv\n\nvar (\n\t_ = testing.Short()\n\t_ = \"GREENROOM_" + "LONG\"\n)\n",
+		suitesPage:             "<!-- suites -->\n| `vfs.TestA` | 1 |\n<!-- /suites -->\n",
+		"vfs/a_test.go":        "package vfs\n\nfunc TestA() {}\n\nfunc TestB() { testkit.OnlyLong() }\n\ntype t int\n\nfunc (t) f() { testkit.Long() }\n",
+		"test/suite/go.mod":    "module example.com/house/test/suite",
+		"test/suite/a_test.go": "package suite\n\nvar _ = testing.Short()\n",
+		"kv/a_test.go":         "package kv\n\nvar (\n\t_ = testing.Short()\n\t_ = \"GREENROOM_" + "LONG\"\n)\n",
 	}, []string{
 		"docs/testing.md: lists the suite vfs.TestA", "kv/a_test.go:4: asks testing.Short", "kv/a_test.go:5: asks the environment",
-		"vfs/a_test.go:5: vfs.TestB has several forms", "vfs/a_test.go:9: a method asks",
+		"test/suite/a_test.go:3: asks testing.Short", "vfs/a_test.go:5: vfs.TestB has several forms", "vfs/a_test.go:9: a method asks",
 	}},
 }

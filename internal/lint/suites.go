@@ -18,16 +18,19 @@ const suitesPage = "docs/testing.md"
 var suiteRow = regexp.MustCompile("(?m)^\\| `([a-z0-9/_]+\\.[A-Za-z0-9_]+)` \\|")
 
 // checkSuites wants every test whose size depends on the form of the run in the table of suitesPage,
-// and nothing else there. Only internal/testkit looks at -short and at the variable.
+// and nothing else there. Only internal/testkit looks at -short and at the variable, in any module.
 func checkSuites(t *tree) []finding {
 	var fs []finding
 	found := map[string]finding{}
 	for _, p := range t.Packages {
-		if p.Nested || p.Dir == testkitDir || outside[p.Dir] != "" {
+		if p.Dir == testkitDir || outside[p.Dir] != "" {
 			continue
 		}
 		for _, f := range p.Files {
 			fs = append(fs, asksItself(t, f)...)
+		}
+		if p.Nested {
+			continue // the table has the suites of the root module
 		}
 		for name, at := range suitesOf(t, p) {
 			if name == "" {

@@ -47,9 +47,6 @@ const patience = 5 * time.Minute
 
 // TestChaos breaks things while clients call, and then asks the checker.
 func TestChaos(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes 20 seconds")
-	}
 	seed := *seedFlag
 	if seed == 0 {
 		seed = rand.Uint64()
