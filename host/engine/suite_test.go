@@ -231,10 +231,10 @@ type killer struct {
 	keys   int
 }
 
-// A pending is the value of a key: nil for none. If it may be another one, too, because a write isn't acknowledged, it is unsure.
+// A pending is the value of a key: nil for none. It may be another one, too, as long as there are writes that aren't acknowledged.
 type pending struct {
-	value  []byte
-	unsure bool
+	value   []byte
+	unsaved int // writes that aren't acknowledged
 }
 
 func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -374,7 +374,7 @@ func (k *killer) begin(q rp.KVRequest) {
 		}
 	}
 	for key := range changes(q) {
-		keys[key] = pending{keys[key].value, true}
+		keys[key] = pending{keys[key].value, keys[key].unsaved + 1}
 	}
 }
 
@@ -386,8 +386,8 @@ func (k *killer) end(q rp.KVRequest, a rp.KVResponse) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, value := range changes(q) {
-		if k.acked[q.Actor] != nil {
-			k.acked[q.Actor][key] = pending{value, false}
+		if keys := k.acked[q.Actor]; keys != nil {
+			keys[key] = pending{value, max(keys[key].unsaved-1, 0)}
 		}
 	}
 }
@@ -431,35 +431,41 @@ func (k *killer) look(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	for text, keys := range k.acked {
-		id, err := actorstore.ParseID(text)
-		if err != nil {
+		if err := k.lookAt(ctx, store, text, keys); err != nil {
 			return err
 		}
-		v, err := store.View(ctx, id)
-		if errors.Is(err, actorstore.ErrUnknownActor) && len(keys) == 0 {
+	}
+	return nil
+}
+
+// lookAt compares the keys of an actor.
+func (k *killer) lookAt(ctx context.Context, store *actorstore.Store, text string, keys map[string]pending) (err error) {
+	id, err := actorstore.ParseID(text)
+	if err != nil {
+		return err
+	}
+	v, err := store.View(ctx, id)
+	if errors.Is(err, actorstore.ErrUnknownActor) && len(keys) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s with %d keys: %w", text, len(keys), err)
+	}
+	defer func() { err = errors.Join(err, v.Close()) }()
+	for key, want := range keys {
+		if want.unsaved > 0 {
 			continue
 		}
+		k.keys++
+		got, err := v.Get(ctx, []byte(key), []byte{})
+		if errors.Is(err, kv.ErrNotFound) {
+			got, err = nil, nil
+		}
 		if err != nil {
-			return fmt.Errorf("%s with %d keys: %w", text, len(keys), err)
-		}
-		for key, want := range keys {
-			if want.unsure {
-				continue
-			}
-			k.keys++
-			got, err := v.Get(ctx, []byte(key), []byte{})
-			if errors.Is(err, kv.ErrNotFound) {
-				got, err = nil, nil
-			}
-			if err != nil {
-				return err
-			}
-			if (got == nil) != (want.value == nil) || !bytes.Equal(got, want.value) {
-				return fmt.Errorf("key %x of %s: %d bytes are stored, which aren't the %d that were acknowledged", key, text, len(got), len(want.value))
-			}
-		}
-		if err := v.Close(); err != nil {
 			return err
+		}
+		if (got == nil) != (want.value == nil) || !bytes.Equal(got, want.value) {
+			return fmt.Errorf("key %x of %s: %d bytes are stored, which aren't the %d that were acknowledged", key, text, len(got), len(want.value))
 		}
 	}
 	return nil
