@@ -289,7 +289,7 @@ func FuzzAlarmRow(f *testing.F) {
 }
 
 // TestManyHostsAlarms: of hosts that share an engine one does what is due, and then the
-// actor sleeps: that another one was seen at it is no reason to wake it once more.
+// actor sleeps. The hosts that found it in use don't wake it once more.
 func TestManyHostsAlarms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := sharedEngine{memkv.New()}

@@ -176,7 +176,7 @@ var (
 	noteDone  = []byte{1}
 )
 
-// creationNote returns the value of the note that snap shows, nil if there is none.
+// creationNote returns the value of the note that snap shows, nil without a note.
 func creationNote(ctx context.Context, snap *actorstore.Snapshot) ([]byte, error) {
 	for n, err := range snap.Notes(ctx, []byte(noteCreated)) {
 		return bytes.Clone(n.Value), err

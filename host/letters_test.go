@@ -449,4 +449,10 @@ func TestDropsLogged(t *testing.T) {
 			t.Errorf("%d: %v, %d; want %v, %d", i, say, more, tt.say, tt.more)
 		}
 	}
+	for i := range 3 * maxTroubles {
+		d.note(trouble{"", "a", fmt.Sprint(i)}, start)
+	}
+	if n := len(d.by); n > maxTroubles {
+		t.Errorf("%d reasons are remembered, want at most %d", n, maxTroubles)
+	}
 }

@@ -34,9 +34,9 @@ import (
 // does because of a swallowed write is swallowed as well: nothing on the disk
 // can depend on something that isn't.
 //
-// A disk that is full is no failure: the fence tries again until there is room, the
-// store closes, or it fails. Pebble waits meanwhile, and so do what it flushes and
-// compacts; reading goes on.
+// On a full disk the fence tries again until there is room, the store closes, or the
+// store fails otherwise. Pebble waits meanwhile with what it flushes and compacts, and
+// reading goes on.
 //
 // Tables and blob files are another matter: Pebble copes with their failures
 // and tries again, so while the store is healthy they pass through, slowed down
@@ -91,8 +91,8 @@ func (f *fence) vital(op, name string, err error) error {
 	return nil
 }
 
-// patient does something to a file, and as long as the disk is full does it again if Pebble can't
-// live without.
+// patient runs do, an operation on the file name. While the disk is full it runs do again, unless
+// the file is a table: Pebble itself tries those again.
 func (f *fence) patient(name string, do func() error) error {
 	err := do()
 	for n := 0; vfs.IsNoSpaceError(err) && !isTable(name) && f.armed.Load(); n++ {
