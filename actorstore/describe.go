@@ -171,7 +171,7 @@ func describeHost(rest []byte) string {
 	case string(rest) == "s":
 		return "host/nonce"
 	case string(rest) == "e":
-		return "host/engine"
+		return "rivetkit/engine"
 	case string(rest) == "m":
 		return "host/import"
 	case len(rest) == 1+8+8 && rest[0] == 'g':

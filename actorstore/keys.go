@@ -19,7 +19,7 @@
 //	68 69 + sender uuid, label u16be   what has come from another     host/in/HEX
 //	68 6f + number u64be               a message to another actor     host/out/NUMBER
 //	68 73                              the nonce of those             host/nonce
-//	68 65                              what RivetKit's engine knows   host/engine
+//	68 65                              what RivetKit's engine knows   rivetkit/engine
 //	68 6d                              the mark of an import          host/import
 //	68 67 + socket of 8 bytes, u64be   a message that waits there     host/sockets/SOCKET/NUMBER
 //	anything else                      unknown                        unknown/HEX

@@ -12,10 +12,10 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/host/engine"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/rivetkit/engine"
 )
 
 // engineFlags are what greenroom engine is told.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/host/rivetimport"
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/rivetkit/importer"
 )
 
 func newImportRivetKit(e *env) *cobra.Command {
@@ -52,17 +52,17 @@ Actors are a table on a terminal, and elsewhere lines with fields separated by t
 type rivetImport struct {
 	env      *env
 	url      string
-	dir      *rivetimport.Dir
-	importer *rivetimport.Importer
+	dir      *importer.Dir
+	importer *importer.Importer
 
-	outcomes map[rivetimport.Outcome]int
+	outcomes map[importer.Outcome]int
 	problems int
 }
 
 func importRivetKit(ctx context.Context, e *env, url, path string, json bool) error {
 	// Before the store is made: a slip in the name leaves nothing.
-	dir, err := rivetimport.OpenDir(path)
-	if errors.Is(err, rivetimport.ErrNoDriver) {
+	dir, err := importer.OpenDir(path)
+	if errors.Is(err, importer.ErrNoDriver) {
 		return say(err, "%s is not where a RivetKit program keeps its files: it has no folder state", path)
 	}
 	if err != nil {
@@ -76,9 +76,9 @@ func importRivetKit(ctx context.Context, e *env, url, path string, json bool) er
 	if err != nil {
 		return err
 	}
-	c := &rivetImport{env: e, url: url, dir: dir, outcomes: map[rivetimport.Outcome]int{}}
+	c := &rivetImport{env: e, url: url, dir: dir, outcomes: map[importer.Outcome]int{}}
 	err = withStore(ctx, url, greenroom.Options{Limits: e.limits}, func(s *storeurl.Store) error {
-		c.importer = &rivetimport.Importer{Store: s.Lower(), Engine: s.Engine(), Limits: e.limits}
+		c.importer = &importer.Importer{Store: s.Lower(), Engine: s.Engine(), Limits: e.limits}
 		out := output{e, json, "actor outcome keys bytes id source"}
 		err := list(out, all(ids), func(id string) ([]any, error) { return c.one(ctx, id) })
 		for _, file := range strays {
@@ -104,13 +104,13 @@ func (c *rivetImport) one(ctx context.Context, id string) ([]any, error) {
 		return nil, nil
 	}
 	keys := &rivetKeys{ctx: ctx, importer: c, state: &state}
-	a := &rivetimport.Actor{State: state, Keys: keys.all}
+	a := &importer.Actor{State: state, Keys: keys.all}
 	if !state.Destroyed {
 		a.Wake = c.wake(&state)
 	}
 	r, err := c.importer.Import(ctx, a)
 	err = errors.Join(err, keys.Close())
-	if about := (*rivetimport.ActorError)(nil); errors.As(err, &about) {
+	if about := (*importer.ActorError)(nil); errors.As(err, &about) {
 		c.problem("%s is not imported: %s", c.dir.StatePath(id), c.actorError(about))
 		return nil, nil
 	}
@@ -127,7 +127,7 @@ func (c *rivetImport) one(ctx context.Context, id string) ([]any, error) {
 
 // wake returns when an actor must be woken, in Unix milliseconds; 0 for never. If that can't be read it is at once:
 // the program finds out itself then what the actor waits for.
-func (c *rivetImport) wake(state *rivetimport.State) int64 {
+func (c *rivetImport) wake(state *importer.State) int64 {
 	at, ok, err := c.dir.Alarm(state.ID)
 	switch {
 	case err != nil:
@@ -148,8 +148,8 @@ func (c *rivetImport) problem(format string, args ...any) {
 // rivetFileError says what is wrong with a file of a state or an alarm.
 func rivetFileError(err error) string {
 	switch {
-	case errors.Is(err, rivetimport.ErrVersion):
-		_, text, _ := strings.Cut(err.Error(), rivetimport.ErrVersion.Error()+": ")
+	case errors.Is(err, importer.ErrVersion):
+		_, text, _ := strings.Cut(err.Error(), importer.ErrVersion.Error()+": ")
 		return "it has version " + text + "; RivetKit 2.1 and 2.2 write that when the actor is started"
 	case errors.Is(err, bare.ErrMalformed):
 		return "it is damaged: " + strings.TrimPrefix(err.Error(), "bare: ")
@@ -158,11 +158,11 @@ func rivetFileError(err error) string {
 }
 
 // actorError says why an actor is not imported.
-func (c *rivetImport) actorError(err *rivetimport.ActorError) string {
+func (c *rivetImport) actorError(err *importer.ActorError) string {
 	var quota *actorstore.QuotaError
 	switch {
-	case errors.Is(err, rivetimport.ErrExists):
-		_, text, _ := strings.Cut(err.Error(), rivetimport.ErrExists.Error())
+	case errors.Is(err, importer.ErrExists):
+		_, text, _ := strings.Cut(err.Error(), importer.ErrExists.Error())
 		return fmt.Sprintf("there is an actor %s in %s already%s; it is left as it is", err.Name, storeurl.Display(c.url), text)
 	case errors.As(err, &quota):
 		return fmt.Sprintf("it has %d bytes, and an actor may store %d", quota.Wanted, quota.Limit)
@@ -173,11 +173,11 @@ func (c *rivetImport) actorError(err *rivetimport.ActorError) string {
 // summary counts.
 func (c *rivetImport) summary() string {
 	n := c.outcomes
-	s := count(n[rivetimport.Imported]+n[rivetimport.Resumed], "actor") + " imported"
-	if n := n[rivetimport.Present]; n > 0 {
+	s := count(n[importer.Imported]+n[importer.Resumed], "actor") + " imported"
+	if n := n[importer.Present]; n > 0 {
 		s += fmt.Sprintf(", %d there already", n)
 	}
-	if n := n[rivetimport.Destroyed]; n > 0 {
+	if n := n[importer.Destroyed]; n > 0 {
 		s += fmt.Sprintf(", %d destroyed and left out", n)
 	}
 	if c.problems > 0 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
-	"github.com/greenroomdb/greenroom/host/rivetimport"
+	"github.com/greenroomdb/greenroom/rivetkit/importer"
 )
 
 // A rivetKeys reads the keys of one actor of RivetKit's file-system driver: from the table kv of its database or, if
@@ -18,7 +18,7 @@ import (
 type rivetKeys struct {
 	ctx      context.Context
 	importer *rivetImport
-	state    *rivetimport.State
+	state    *importer.State
 
 	opened  bool
 	db      *source // nil if there is none
@@ -33,21 +33,21 @@ func (k *rivetKeys) Close() error {
 	return k.db.Close()
 }
 
-// all yields the keys, as rivetimport.Actor.Keys does.
-func (k *rivetKeys) all(values bool) iter.Seq2[rivetimport.Entry, error] {
-	return func(yield func(rivetimport.Entry, error) bool) {
+// all yields the keys, as importer.Actor.Keys does.
+func (k *rivetKeys) all(values bool) iter.Seq2[importer.Entry, error] {
+	return func(yield func(importer.Entry, error) bool) {
 		if err := k.open(); err != nil {
-			yield(rivetimport.Entry{}, err)
+			yield(importer.Entry{}, err)
 			return
 		}
 		if k.inTable {
 			more := true
-			err := k.rows(values, func(e rivetimport.Entry) bool {
+			err := k.rows(values, func(e importer.Entry) bool {
 				more = yield(e, nil)
 				return more
 			})
 			if err != nil && more {
-				yield(rivetimport.Entry{}, err)
+				yield(importer.Entry{}, err)
 			}
 			return
 		}
@@ -109,7 +109,7 @@ const rivetMaxKey = 64 << 10
 
 // rows calls yield with the keys in the table, until it returns false. The table is read in its own order, so that
 // nothing is sorted.
-func (k *rivetKeys) rows(values bool, yield func(rivetimport.Entry) bool) error {
+func (k *rivetKeys) rows(values bool, yield func(importer.Entry) bool) error {
 	query := fmt.Sprintf("SELECT CASE WHEN length(key) <= %d THEN key END, length(value), typeof(key), typeof(value)", rivetMaxKey)
 	if values {
 		query += ", value"
@@ -122,7 +122,7 @@ func (k *rivetKeys) rows(values bool, yield func(rivetimport.Entry) bool) error 
 		if row.ColumnType(0) == sqlite3.NULL {
 			return false, say(nil, "%s has a key of more than %d bytes", k.db.name, rivetMaxKey)
 		}
-		e := rivetimport.Entry{Key: row.ColumnRawBlob(0), Size: int(row.ColumnInt64(1))}
+		e := importer.Entry{Key: row.ColumnRawBlob(0), Size: int(row.ColumnInt64(1))}
 		if values {
 			e.Value = row.ColumnRawBlob(4)
 		}

@@ -34,7 +34,7 @@ var plainErrors = []plain{
 		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",
 	}},
 	{"the answer of the one call that returns it, which means nothing behind another", []string{
-		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists", "host/rivetimport.ErrExists",
+		"actorstore.ErrExists", "actorstore.ErrNameTaken", "conn.ErrExists", "rivetkit/importer.ErrExists",
 		"queue.ErrLeaseOver", "queue.ErrNoAnswer", "queue.ErrNoIDs", "queue.ErrTimedOut",
 		"traces.ErrDropped",
 		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",

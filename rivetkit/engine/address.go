@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+)
+
+// reach serves /gateway/…; rest is what follows.
+func (g *gateway) reach(w http.ResponseWriter, r *http.Request, rest string) {
+	a, target, err := g.resolve(r, rest)
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	id, err := actorstore.ParseID(a.ID)
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	if isWebSocket(r) {
+		serveSocket(g.core, w, r, id, target)
+		return
+	}
+	serveRequest(g.core, w, r, id, target)
+}
+
+// resolve returns for which actor a request is, and what follows it in the address.
+func (g *gateway) resolve(r *http.Request, rest string) (a actorInfo, target string, err error) {
+	if strings.Contains(rest, "//") {
+		return a, "", errNoRoute
+	}
+	who, target, _ := strings.Cut(rest, "/")
+	target = "/" + target
+	query, own, err := splitQuery(r.URL.RawQuery)
+	if err != nil {
+		return a, "", invalid("the query is malformed")
+	}
+	if query != "" {
+		target += "?" + query
+	}
+	if len(own) > 0 {
+		a, err = g.query(r, who, own)
+		return a, target, err
+	}
+	id, token, _ := strings.Cut(who, "@")
+	if id, err = url.PathUnescape(id); err == nil {
+		token, err = url.PathUnescape(token)
+	}
+	if err != nil || id == "" {
+		return a, "", errNoRoute
+	}
+	if token == "" {
+		token = tokenOf(r)
+	}
+	ns := "" // the id says which
+	if err := g.authorize(r, ns, token); err != nil {
+		return a, "", err
+	}
+	a, err = g.byID(r.Context(), ns, id)
+	return a, target, err
+}
+
+// splitQuery takes the parameters of the gateway out of a query, and returns the others as they came.
+func splitQuery(raw string) (rest string, own url.Values, err error) {
+	var others []string
+	for part := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(part, "=")
+		if !strings.HasPrefix(name, "rvt-") {
+			others = append(others, part)
+			continue
+		}
+		if value, err = url.QueryUnescape(value); err != nil {
+			return "", nil, err
+		}
+		if own == nil {
+			own = url.Values{}
+		}
+		own.Add(name, value)
+	}
+	return strings.Join(others, "&"), own, nil
+}
+
+// query finds the actor that the parameters of the gateway describe, and makes it if they say so.
+func (g *gateway) query(r *http.Request, who string, own url.Values) (a actorInfo, err error) {
+	name, err := url.PathUnescape(who)
+	if err != nil || name == "" {
+		return a, errNoRoute
+	}
+	s := actorSpec{Namespace: own.Get("rvt-namespace"), Name: name, Runner: own.Get("rvt-runner")}
+	if s.Runner == "" {
+		s.Runner = own.Get("rvt-pool")
+	}
+	if s.Namespace == "" {
+		s.Namespace = "default"
+	}
+	token := own.Get("rvt-token")
+	if token == "" {
+		token = tokenOf(r)
+	}
+	if err := g.authorize(r, s.Namespace, token); err != nil {
+		return a, err
+	}
+	key := rivetstore.Key{}
+	if own.Has("rvt-key") {
+		key = strings.Split(own.Get("rvt-key"), ",")
+	}
+	s.Key = key.String()
+	if text := own.Get("rvt-input"); text != "" {
+		if s.Input, err = base64.RawURLEncoding.DecodeString(text); err != nil {
+			return a, invalid("rvt-input isn't base64url")
+		}
+	}
+	switch method := own.Get("rvt-method"); method {
+	case "get":
+		return g.find(r.Context(), s)
+	case "getOrCreate":
+		a, _, err = g.create(r.Context(), s)
+		return a, err
+	default:
+		return a, invalid(fmt.Sprintf("rvt-method is %q, not get or getOrCreate", method))
+	}
+}

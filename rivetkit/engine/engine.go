@@ -1,0 +1,100 @@
+// Package engine runs the actors of RivetKit programs. A program, the runner, connects to the engine over a WebSocket,
+// and the engine tells it which actors to start and stop, keeps their keys, wakes them when their time has come, and
+// passes the requests of clients on to them. For the program it is a Rivet engine, for which it needs
+// nothing but RIVET_ENDPOINT; what its actors store are actors of a store, in actorstore.LayoutRivetKit, which everything else in
+// Greenroom reads.
+//
+// An actor is asleep until somebody wants something of it: a request, a message over a WebSocket that has outlived its
+// sleep, or its alarm. Then the engine opens it, which keeps other processes away, and has a runner of the
+// actor's namespace and runner name start it. From then on the actor's keys are the runner's to read and write,
+// until it says that the actor has stopped. A write is answered when it is durable.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// An Engine is an http.Handler, which serves clients and runners. It is safe for concurrent use.
+type Engine struct {
+	core
+	http *gateway
+}
+
+// Open returns an Engine whose actors are in the store of e, and begins to wake them. The caller closes the Engine before
+// e.
+func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
+	o := opts.withDefaults()
+	store, err := actorstore.Open(ctx, e, o.Store)
+	if err != nil {
+		return nil, err
+	}
+	en := &Engine{core: core{
+		opts: o, log: o.Logger, kv: e, store: store,
+		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, tunnels: map[uint32]*tunnel{},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{},
+	}}
+	_, _ = rand.Read(en.instance[:]) // it never fails
+	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
+	en.http = newGateway(&en.core)
+	en.alarms = newAlarms(&en.core, func(id actorstore.ID) error { return startUnasked(&en.core, id) })
+	if err := errors.Join(loadNamespaces(ctx, &en.core), en.alarms.load(ctx)); err != nil {
+		en.stop()
+		return nil, errors.Join(err, store.Close())
+	}
+	en.work.Go(en.alarms.run)
+	return en, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.opts.allowHost(r) {
+		writeError(w, &apiError{
+			Group: "guard", Code: "wrong_host", Message: "The engine isn't known by this name.", Status: http.StatusMisdirectedRequest,
+		})
+		return
+	}
+	e.http.ServeHTTP(w, r)
+}
+
+// Close ends all sockets, which stops the actors in their runners, and closes the store. What was acknowledged is stored.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	for _, r := range e.runners {
+		if r.conn != nil {
+			r.conn.close(websocket.StatusNormalClosure, "ws.going_away")
+		}
+	}
+	for _, t := range e.tunnels {
+		t.fail(errUnavailable)
+	}
+	e.mu.Unlock()
+	e.stop()
+	e.work.Wait()
+	e.mu.Lock()
+	var handles []*actorstore.Actor
+	for _, a := range e.actors {
+		if a.handle != nil {
+			handles = append(handles, a.handle)
+		}
+	}
+	e.mu.Unlock()
+	var err error
+	for _, h := range handles {
+		err = errors.Join(err, h.Close())
+	}
+	return errors.Join(err, e.store.Close())
+}

@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/coder/websocket"
+)
+
+// An apiError is one that clients are told of.
+type apiError struct {
+	Group, Code string
+	Message     string
+	Status      int // of HTTP
+	Metadata    any // JSON; nil for none
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return fmt.Sprintf("%s.%s: %s", e.Group, e.Code, e.Message) }
+
+// Errors of more than one package.
+var (
+	// errNotFound says that there is no such actor.
+	errNotFound = &apiError{Group: "actor", Code: "not_found", Message: "The actor does not exist or was destroyed.", Status: http.StatusBadRequest}
+	// errNoRoute says that there is nothing at an address.
+	errNoRoute = &apiError{Group: "api", Code: "not_found", Message: "There is nothing at this address.", Status: http.StatusNotFound}
+	// errForbidden says that the token isn't good.
+	errForbidden = &apiError{Group: "auth", Code: "forbidden", Message: "The token is missing or wrong.", Status: http.StatusForbidden}
+	// errUnavailable says that an actor can't be reached now, and that nothing was done.
+	errUnavailable = &apiError{Group: "guard", Code: "service_unavailable", Message: "The actor can't be reached now.", Status: http.StatusServiceUnavailable}
+)
+
+func invalid(why string) error {
+	return &apiError{Group: "api", Code: "invalid_request", Message: "Invalid request: " + why + ".", Status: http.StatusBadRequest}
+}
+
+// errorOf returns what a client is told of err.
+func errorOf(err error) *apiError {
+	if e := (*apiError)(nil); errors.As(err, &e) {
+		return e
+	}
+	return &apiError{
+		Group: "core", Code: "internal_error", Message: "Internal error. Read the server logs for more details.", Status: http.StatusInternalServerError,
+		Metadata: map[string]any{},
+	}
+}
+
+// writeError answers a request with what a client is told of err, in JSON.
+func writeError(w http.ResponseWriter, err error) {
+	e := errorOf(err)
+	out := map[string]any{"group": e.Group, "code": e.Code, "message": e.Message}
+	if e.Metadata != nil {
+		out["metadata"] = e.Metadata
+	}
+	writeJSON(w, e.Status, out)
+}
+
+// writeJSON answers a request with v, which can be encoded.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // its callers pass maps of plain values
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // the client has gone
+}
+
+// closeReason returns the reason with which a WebSocket is closed because of err: group.code.
+func closeReason(err error) string {
+	e := errorOf(err)
+	reason := e.Group + "." + e.Code
+	return reason[:min(len(reason), 123)]
+}
+
+// refuse answers a request that reaches no actor. A WebSocket is taken, and closed: of one that is refused before, a
+// browser sees nothing.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if !isWebSocket(r) {
+		writeError(w, err)
+		return
+	}
+	ws, fail := acceptSocket(w, r)
+	if fail != nil {
+		return // it is answered
+	}
+	_ = ws.Close(websocket.StatusInternalError, closeReason(err))
+}

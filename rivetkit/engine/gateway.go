@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A gateway serves what RivetKit's clients and runners ask of an engine over HTTP: the addresses by which they find
+// actors and reach them.
+type gateway struct {
+	*core
+	tokens tokens
+	mux    *http.ServeMux
+}
+
+// runtime is what /metadata and /health say.
+const runtime = "greenroom"
+
+// maxBody bounds the bodies of calls of /actors, in bytes.
+const maxBody = 1 << 20
+
+func newGateway(e *core) *gateway {
+	g := &gateway{core: e, tokens: newTokens(&e.opts), mux: http.NewServeMux()}
+	client := func(serve func(*core, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+		return g.guarded(false, serve)
+	}
+	g.mux.HandleFunc("GET /health", g.health)
+	g.mux.HandleFunc("GET /metadata", g.metadata)
+	g.mux.HandleFunc("GET /actors", g.listed)
+	g.mux.HandleFunc("PUT /actors", func(w http.ResponseWriter, r *http.Request) { g.made(w, r, false) })
+	g.mux.HandleFunc("POST /actors", func(w http.ResponseWriter, r *http.Request) { g.made(w, r, true) })
+	g.mux.HandleFunc("DELETE /actors/{id}", g.destroyed)
+	g.mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", client(getKey))
+	g.mux.HandleFunc("GET /runners/connect", func(w http.ResponseWriter, r *http.Request) { serveRunner(g, w, r) })
+	g.mux.HandleFunc("GET /runners", client(listRunners))
+	g.mux.HandleFunc("POST /namespaces", g.guarded(true, postNamespace))
+	g.mux.HandleFunc("GET /datacenters", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]any{"datacenters": []any{map[string]any{"label": 1, "name": "default"}}})
+	})
+	g.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeError(w, errNoRoute) })
+	return g
+}
+
+// guarded returns a handler that calls serve if the request has a token of a runner, or of a client if that will do.
+func (g *gateway) guarded(runner bool, serve func(*core, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := g.tokens.allow(tokenOf(r), runner); err != nil {
+			writeError(w, err)
+			return
+		}
+		serve(g.core, w, r)
+	}
+}
+
+// authorize returns an error for a token that isn't good, and for a namespace that there isn't; "" is every namespace.
+func (g *gateway) authorize(r *http.Request, namespace, token string) error {
+	if err := g.tokens.allow(token, false); err != nil {
+		return err
+	}
+	if namespace == "" {
+		return nil
+	}
+	return knownNamespace(r.Context(), g.core, namespace)
+}
+
+// ServeHTTP implements http.Handler.
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.allowOrigin(w, r) {
+		return
+	}
+	if rest, ok := strings.CutPrefix(r.URL.EscapedPath(), "/gateway/"); ok {
+		g.reach(w, r, rest)
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
+
+// allowOrigin writes the headers that pages of other origins need, and answers their questions beforehand.
+//
+// https://fetch.spec.whatwg.org/#http-cors-protocol
+func (g *gateway) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
+	h, origin := w.Header(), r.Header.Get("Origin")
+	h.Add("Vary", "Origin")
+	if origin != "" && !g.opts.allowOrigin(origin) {
+		writeError(w, &apiError{Group: "auth", Code: "forbidden", Message: "Pages of this origin aren't allowed.", Status: http.StatusForbidden})
+		return false
+	}
+	if origin == "" {
+		origin = "*"
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Allow-Credentials", "true")
+	h.Set("Access-Control-Expose-Headers", "*")
+	if r.Method != http.MethodOptions {
+		return true
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS, PATCH")
+	asked := r.Header.Get("Access-Control-Request-Headers")
+	if asked == "" {
+		asked = "*"
+	}
+	h.Set("Access-Control-Allow-Headers", asked)
+	h.Set("Access-Control-Max-Age", "86400")
+	w.WriteHeader(http.StatusNoContent)
+	return false
+}
+
+func (g *gateway) health(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{"status": "ok", "runtime": runtime, "version": g.opts.Version})
+}
+
+func (g *gateway) metadata(w http.ResponseWriter, r *http.Request) {
+	out := map[string]any{
+		"runtime": runtime, "version": g.opts.Version,
+		"runner": map[string]any{"kind": map[string]any{"normal": map[string]any{}}},
+	}
+	names := map[string]any{}
+	g.mu.Lock()
+	for k, ru := range g.runners {
+		if k.namespace == namespaceOf(r) {
+			for _, name := range ru.types {
+				names[name] = map[string]any{"metadata": map[string]any{}}
+			}
+		}
+	}
+	g.mu.Unlock()
+	out["actorNames"] = names
+	writeJSON(w, http.StatusOK, out)
+}
+
+// namespaceOf returns the namespace that a request's query names.
+func namespaceOf(r *http.Request) string {
+	if ns := r.URL.Query().Get("namespace"); ns != "" {
+		return ns
+	}
+	return "default"
+}
+
+// tokenOf returns the token that a request has in its headers, or among the subprotocols of a WebSocket, "" for none.
+func tokenOf(r *http.Request) string {
+	if t := r.Header.Get("X-Rivet-Token"); t != "" {
+		return t
+	}
+	if scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(t)
+	}
+	for _, p := range subprotocols(r) {
+		if t, ok := strings.CutPrefix(p, "rivet_token."); ok {
+			return t
+		}
+	}
+	return ""
+}
+
+// subprotocols returns those that a client offers for its WebSocket.
+func subprotocols(r *http.Request) (all []string) {
+	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for p := range strings.SplitSeq(line, ",") {
+			if p = strings.TrimSpace(p); p != "" {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,394 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/rivetkit/engine"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// patience is how long a test waits for what must happen.
+var patience = testkit.Patience(2 * time.Second)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rig is an engine that is served.
+type rig struct {
+	testing.TB
+	kv     kv.Engine
+	opts   engine.Options
+	engine *engine.Engine
+	server *httptest.Server
+	url    string
+	open   atomic.Int64 // connections that the server has not closed
+}
+
+// A countedListener counts the connections that are accepted and not closed yet.
+type countedListener struct {
+	net.Listener
+	open *atomic.Int64
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.open.Add(1)
+	return &countedConn{Conn: c, open: l.open}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	open *atomic.Int64
+	once sync.Once
+}
+
+func (c *countedConn) Close() error {
+	c.once.Do(func() { c.open.Add(-1) })
+	return c.Conn.Close()
+}
+
+func newRig(t testing.TB, opts engine.Options) *rig {
+	t.Helper()
+	r := &rig{TB: t, kv: memkv.New(), opts: opts}
+	r.opts.Logger = slog.New(slog.DiscardHandler)
+	r.start()
+	t.Cleanup(func() {
+		r.close()
+		must(t, r.kv.Close())
+	})
+	return r
+}
+
+func (r *rig) start() {
+	r.Helper()
+	var err error
+	r.engine, err = engine.Open(r.Context(), r.kv, &r.opts)
+	must(r, err)
+	r.server = httptest.NewUnstartedServer(r.engine)
+	r.server.Listener = countedListener{r.server.Listener, &r.open}
+	r.server.Start()
+	r.url = r.server.URL
+}
+
+func (r *rig) close() {
+	r.Helper()
+	must(r, r.engine.Close())
+	r.server.CloseClientConnections()
+	r.server.Close()
+}
+
+// reopen ends the engine, and opens it anew on the same store.
+func (r *rig) reopen() {
+	r.Helper()
+	r.close()
+	r.start()
+}
+
+// call sends a request and returns the answer.
+func (r *rig) call(method, path, body string, header ...string) (int, string) {
+	r.Helper()
+	req, err := http.NewRequestWithContext(r.Context(), method, r.url+path, strings.NewReader(body))
+	must(r, err)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	must(r, err)
+	b, err := io.ReadAll(resp.Body)
+	must(r, err)
+	must(r, resp.Body.Close())
+	return resp.StatusCode, string(b)
+}
+
+// want is call, whose status and text must be these.
+func (r *rig) want(status int, text, method, path, body string, header ...string) string {
+	r.Helper()
+	code, got := r.call(method, path, body, header...)
+	if code != status || !strings.Contains(got, text) {
+		r.Fatalf("%s %s: %d %s, not %d %s", method, path, code, got, status, text)
+	}
+	return got
+}
+
+// actor makes an actor, or finds it, and returns its id.
+func (r *rig) actor(name, key string) string {
+	r.Helper()
+	var out struct {
+		Actor struct {
+			ID string `json:"actor_id"`
+		}
+	}
+	text := r.want(200, "actor_id", "PUT", "/actors", fmt.Sprintf(`{"name":%q,"key":%q,"runner_name_selector":"default"}`, name, key))
+	must(r, json.Unmarshal([]byte(text), &out))
+	return out.Actor.ID
+}
+
+// dial opens a WebSocket.
+func (r *rig) dial(path string, protocols ...string) *websocket.Conn {
+	r.Helper()
+	ws, resp, err := websocket.Dial(r.Context(), "ws"+strings.TrimPrefix(r.url, "http")+path, &websocket.DialOptions{Subprotocols: protocols})
+	must(r, err)
+	if resp.Body != nil {
+		must(r, resp.Body.Close())
+	}
+	ws.SetReadLimit(64 << 20)
+	r.Cleanup(func() { _ = ws.CloseNow() })
+	return ws
+}
+
+// closed returns the code and the reason with which a WebSocket ends.
+func closed(t testing.TB, ws *websocket.Conn) (websocket.StatusCode, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, _, err := ws.Read(ctx)
+		var c websocket.CloseError
+		switch {
+		case err == nil:
+		case errorsAs(err, &c):
+			return c.Code, c.Reason
+		default:
+			return -1, err.Error()
+		}
+	}
+}
+
+// A program is a runner as the engine sees it. Whatever the engine says is in heard. It starts and stops actors as it is told to,
+// and answers requests with their method, path and body, unless it is told to hold.
+type program struct {
+	*rig
+	ws      *websocket.Conn
+	version rp.Version
+
+	mu      sync.Mutex
+	heard   []rp.ToRunner
+	more    chan struct{}
+	hold    bool             // it answers nothing
+	events  map[string]int64 // index of the next event, by actor and generation
+	indices map[rp.TunnelID]uint16
+	kvs     uint32
+	ended   chan struct{}
+}
+
+// connect connects a program of a name and a key.
+func (r *rig) connect(name, key string) *program {
+	r.Helper()
+	p := r.program(key, rp.V7)
+	p.say(rp.RunnerInit{Name: name, Version: 1, TotalSlots: 100, ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}})
+	heardOf[rp.EngineInit](p, func(rp.EngineInit) bool { return true })
+	return p
+}
+
+// program is connect, but says nothing.
+func (r *rig) program(key string, v rp.Version) *program {
+	r.Helper()
+	p := &program{
+		rig: r, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
+		ws: r.dial("/runners/connect?protocol_version="+v.String()+"&namespace=default&runner_key="+key, "rivet", "rivet_token.none"),
+	}
+	go p.listen()
+	return p
+}
+
+func (p *program) say(m rp.ToEngine) {
+	p.Helper()
+	b, err := rp.AppendToEngine(nil, p.version, m)
+	must(p, err)
+	if err := p.ws.Write(p.Context(), websocket.MessageBinary, b); err != nil {
+		p.Logf("the runner can't say %T: %v", m, err)
+	}
+}
+
+func (p *program) listen() {
+	defer close(p.ended)
+	for {
+		_, b, err := p.ws.Read(context.Background())
+		if err != nil {
+			return
+		}
+		m, err := rp.DecodeToRunner(p.version, b)
+		if err != nil {
+			p.Errorf("the engine says %x: %v", b, err)
+			return
+		}
+		p.mu.Lock()
+		hold := p.hold
+		p.mu.Unlock()
+		if !hold {
+			p.answer(m) // before the test hears of it: what the test says comes behind that
+		}
+		p.mu.Lock()
+		p.heard = append(p.heard, m)
+		p.mu.Unlock()
+		select {
+		case p.more <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// answer does what a program does.
+func (p *program) answer(m rp.ToRunner) {
+	switch m := m.(type) {
+	case rp.Ping:
+		p.say(rp.Pong(m))
+	case rp.Commands:
+		for _, c := range m {
+			p.say(rp.AckCommands{c.Checkpoint})
+			if _, ok := c.Body.(rp.StopActor); ok {
+				p.event(c.Checkpoint, rp.Stopped{})
+			} else {
+				p.event(c.Checkpoint, rp.Running{})
+			}
+		}
+	case rp.ToActor:
+		switch b := m.Body.(type) {
+		case rp.RequestStart:
+			p.toClient(m.ID.Tunnel, rp.ResponseStart{
+				Status: 200, Headers: []rp.Header{{Name: "x-from", Value: "actor"}}, Body: fmt.Appendf(nil, "%s %s %s", b.Method, b.Path, b.Body),
+			})
+		case rp.SocketOpen:
+			p.toClient(m.ID.Tunnel, rp.SocketAccept{CanHibernate: strings.HasPrefix(b.Path, "/connect")})
+		}
+	}
+}
+
+// event says that something has happened to an actor.
+func (p *program) event(at rp.Checkpoint, body rp.EventBody) {
+	p.Helper()
+	p.mu.Lock()
+	name := fmt.Sprintf("%s/%d", at.Actor, at.Generation)
+	at.Index = p.events[name]
+	p.events[name]++
+	p.mu.Unlock()
+	p.say(rp.Events{{Checkpoint: at, Body: body}})
+}
+
+func (p *program) toClient(id rp.TunnelID, body rp.FromActorBody) {
+	p.mu.Lock()
+	index := p.indices[id]
+	p.indices[id]++
+	p.mu.Unlock()
+	p.say(rp.FromActor{ID: rp.MessageID{Tunnel: id, Index: index}, Body: body})
+}
+
+// heardOf returns the first message of a kind that is the one, and waits for it. It is forgotten then.
+func heardOf[M rp.ToRunner](p *program, is func(M) bool) M {
+	p.Helper()
+	timeout := time.After(patience)
+	for {
+		p.mu.Lock()
+		for i, m := range p.heard {
+			if m, ok := m.(M); ok && is(m) {
+				p.heard = slices.Delete(p.heard, i, i+1)
+				p.mu.Unlock()
+				return m
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-p.more:
+		case <-timeout:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.Fatalf("the engine hasn't said a %T; it has said %+v", *new(M), p.heard)
+		}
+	}
+}
+
+// started returns the command that starts an actor.
+func (p *program) started(id string) (rp.Checkpoint, rp.StartActor) {
+	p.Helper()
+	c := heardOf(p, func(c rp.Commands) bool {
+		_, ok := c[0].Body.(rp.StartActor)
+		return ok && c[0].Checkpoint.Actor == id
+	})
+	return c[0].Checkpoint, c[0].Body.(rp.StartActor)
+}
+
+// toldToStop waits until the engine wants an actor to be stopped.
+func (p *program) toldToStop(id string) rp.Checkpoint {
+	p.Helper()
+	return heardOf(p, func(c rp.Commands) bool {
+		_, ok := c[0].Body.(rp.StopActor)
+		return ok && c[0].Checkpoint.Actor == id
+	})[0].Checkpoint
+}
+
+// keys asks for keys of an actor, and returns the answer.
+func (p *program) keys(id string, body rp.KVRequestBody) rp.KVResponseBody {
+	p.Helper()
+	p.mu.Lock()
+	p.kvs++
+	n := p.kvs
+	p.mu.Unlock()
+	p.say(rp.KVRequest{Actor: id, ID: n, Body: body})
+	return heardOf(p, func(r rp.KVResponse) bool { return r.ID == n }).Body
+}
+
+// put stores pairs of keys and values.
+func (p *program) put(id string, pairs ...string) {
+	p.Helper()
+	var put rp.KVPut
+	for i := 0; i < len(pairs); i += 2 {
+		put.Pairs = append(put.Pairs, rp.KVPair{Key: []byte(pairs[i]), Value: []byte(pairs[i+1])})
+	}
+	if got := p.keys(id, put); got != rp.KVResponseBody(rp.KVPutDone{}) {
+		p.Fatalf("put: %+v", got)
+	}
+}
+
+// list returns what a query finds, as text.
+func (p *program) list(id string, q rp.KVList) string {
+	p.Helper()
+	got, ok := p.keys(id, q).(rp.KVListed)
+	if !ok {
+		p.Fatalf("list: %+v", got)
+	}
+	var b bytes.Buffer
+	for _, e := range got.Entries {
+		fmt.Fprintf(&b, "%s=%s ", e.Key, e.Value)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// eventually waits until ok says so.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	timeout, tick := time.After(patience), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("%s: it doesn't happen", what)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// enter returns the actor with an id, open. The caller leaves it.
+func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return nil, errUnavailable
+		}
+		a := e.actors[id]
+		if a == nil {
+			a = &actor{
+				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
+				users: 1, tunnels: map[uint32]*tunnel{}, event: -1,
+			}
+			e.actors[id] = a
+			e.mu.Unlock()
+			return a, open(ctx, a)
+		}
+		if a.closing || a.phase == gone {
+			e.mu.Unlock()
+			select {
+			case <-a.closed:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		a.users++
+		e.mu.Unlock()
+		<-a.opened
+		if a.err != nil {
+			return nil, a.err
+		}
+		return a, nil
+	}
+}
+
+// open opens the actor for whoever has asked for it first.
+func open(ctx context.Context, a *actor) error {
+	err := load(context.WithoutCancel(ctx), a)
+	e := a.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer close(a.opened)
+	if err == nil {
+		e.spawn(func() { watch(a) })
+		return nil
+	}
+	switch {
+	case errors.Is(err, actorstore.ErrUnknownActor):
+		err = errNotFound
+	case errors.Is(err, actorstore.ErrInUse):
+		err = errUnavailable // another process has it
+	}
+	a.err = err
+	delete(e.actors, a.id)
+	close(a.closed)
+	return err
+}
+
+// load reads what the engine keeps of the actor.
+func load(ctx context.Context, a *actor) (err error) {
+	h, err := a.e.store.Actor(ctx, a.id, &actorstore.ActorOptions{MustExist: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	if a.public, a.rec, err = readActor(ctx, h, h.ID(), h.Name(), a.e.now()); err != nil {
+		return err
+	}
+	if err := loadMessages(ctx, a, h); err != nil {
+		return err
+	}
+	a.handle = h
+	return nil
+}
+
+// errNotRivetKit says that an actor is one of Greenroom's own.
+var errNotRivetKit = &apiError{
+	Group: "actor", Code: "not_of_rivetkit", Message: "The actor of this name wasn't made by a RivetKit program.", Status: http.StatusBadRequest,
+}
+
+// errHalf says that a part of the actor is missing.
+var errHalf = &apiError{
+	Group: "actor", Code: "import_incomplete", Message: "The import of the actor was cut off. Import it again.", Status: http.StatusBadRequest,
+}
+
+// readActor returns what clients are told of an actor, and the engine's record of it. One without a record, which was
+// made with other tools, gets one.
+func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name string, now time.Time) (actorInfo, rivetstore.Record, error) {
+	rec := rivetstore.Record{Created: now.UnixMilli(), Runner: "default"}
+	namespace, typ, key, ok := rivetstore.ParseActorName(name)
+	if !ok || r.Layout() != actorstore.LayoutRivetKit {
+		return actorInfo{}, rec, errNotRivetKit
+	}
+	value, err := r.Get(ctx, rivetstore.RecordKey(), nil)
+	if err == nil {
+		rec, err = rivetstore.ParseRecord(value)
+	}
+	if errors.Is(err, kv.ErrNotFound) {
+		if _, err = r.Get(ctx, rivetstore.ImportKey(), nil); err == nil {
+			err = errHalf
+		}
+	}
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return actorInfo{}, rec, err
+	}
+	return actorInfo{
+		ID: id.String(), Namespace: namespace, Name: typ, Key: key, NoKey: isNoKey(key), Runner: rec.Runner, Created: time.UnixMilli(rec.Created),
+	}, rec, nil
+}
+
+// look returns what clients are told of an actor, without opening it.
+func look(ctx context.Context, e *core, id actorstore.ID) (actorInfo, error) {
+	e.mu.Lock()
+	a := e.actors[id]
+	e.mu.Unlock()
+	if a != nil {
+		select {
+		case <-a.opened:
+		case <-ctx.Done():
+			return actorInfo{}, ctx.Err()
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if a.err == nil && (a.phase != gone && !a.destroy) {
+			return describe(a), nil
+		}
+		if a.destroy {
+			return actorInfo{}, errNotFound
+		}
+	}
+	v, err := e.store.View(ctx, id)
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return actorInfo{}, errNotFound
+	}
+	if err != nil {
+		return actorInfo{}, err
+	}
+	public, rec, err := readActor(ctx, v, id, v.Info().Name, e.now())
+	if errors.Is(err, errNotRivetKit) {
+		err = errNotFound
+	}
+	if err == nil {
+		public.Started, public.Slept = unixMilli(rec.Started), unixMilli(rec.Slept)
+	}
+	return public, errors.Join(err, v.Close())
+}
+
+// describe returns what clients are told of a.
+//
+// +checklocks:a.e.mu
+func describe(a *actor) actorInfo {
+	p := a.public
+	p.Started = unixMilli(a.rec.Started)
+	switch a.phase {
+	case running:
+		p.Connectable = a.since
+	case asleep:
+		p.Slept = unixMilli(a.rec.Slept)
+	}
+	return p
+}
+
+func unixMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// watch waits until the handle ends by itself: another process has taken the actor, or the store has failed.
+func watch(a *actor) {
+	select {
+	case <-a.handle.Done():
+	case <-a.closed:
+		return
+	case <-a.e.ctx.Done():
+		return
+	}
+	e := a.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.closing || a.phase == gone {
+		return
+	}
+	e.log.Warn("engine: an actor was lost", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", a.handle.Err()))
+	if a.runner != nil && (a.phase == running || a.phase == starting) {
+		a.tell(rp.StopActor{})
+	}
+	a.detach()
+	a.phase = gone
+	for _, t := range a.tunnels {
+		t.fail(errUnavailable)
+	}
+	a.notify()
+	a.abandon()
+}
+
+// create makes an actor, unless there is one.
+func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, created bool, err error) {
+	if s.NoKey {
+		s.Key = newNoKey()
+	}
+	if s.Runner == "" {
+		s.Runner = "default"
+	}
+	name := rivetstore.ActorName(s.Namespace, s.Name, s.Key)
+	if len(name) > actorstore.MaxName {
+		return id, false, &apiError{Group: "actor", Code: "key_too_large", Message: fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName), Status: http.StatusBadRequest}
+	}
+	done := make(chan struct{})
+	for {
+		e.mu.Lock()
+		other := e.creating[name]
+		if other == nil {
+			e.creating[name] = done
+			e.mu.Unlock()
+			break
+		}
+		e.mu.Unlock()
+		select {
+		case <-other: // it is there, and closed again
+		case <-ctx.Done():
+			return id, false, ctx.Err()
+		}
+	}
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.creating, name)
+		close(done)
+	}()
+	if id, err = e.store.Lookup(ctx, name); !errors.Is(err, actorstore.ErrUnknownActor) {
+		return id, false, err
+	}
+	id, err = makeActor(ctx, e, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
+	return id, err == nil, err
+}
+
+func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record) (id actorstore.ID, err error) {
+	id = actorstore.NewID()
+	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{Name: name, Layout: actorstore.LayoutRivetKit})
+	if err != nil {
+		return id, err
+	}
+	var b batch.Batch
+	b.Put(rivetstore.RecordKey(), rec.Append(nil))
+	err = h.Commit(ctx, &b)
+	return id, errors.Join(err, h.Close())
+}
+
+// destroy ends an actor with all that it has.
+func destroy(ctx context.Context, e *core, id actorstore.ID) error {
+	a, err := enter(ctx, e, id)
+	if err != nil {
+		return err
+	}
+	defer a.leave()
+	e.mu.Lock()
+	a.destroy = true
+	switch a.phase {
+	case starting, running:
+		a.halt()
+	case asleep:
+		a.remove()
+	}
+	e.mu.Unlock()
+	return nil
+}

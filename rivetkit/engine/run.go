@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// An actor without a key has one in the store that no key is written as.
+const noKey = `\-`
+
+func newNoKey() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return noKey + hex.EncodeToString(b[:])
+}
+
+func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
+
+var (
+	// errStopped says that the actor stopped before it answered.
+	errStopped = &apiError{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
+	// errUnknownOutcome says that the runner was lost.
+	errUnknownOutcome = &apiError{
+		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
+	}
+)
+
+// errNotReady says that no runner has started the actor in time.
+var errNotReady = &apiError{
+	Group: "guard", Code: "actor_ready_timeout",
+	Message: "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?", Status: http.StatusServiceUnavailable,
+}
+
+// await returns when the actor runs, and has it started for that.
+func (a *actor) await(ctx context.Context) error {
+	e := a.e
+	timeout := time.NewTimer(e.opts.ReadyTimeout)
+	defer timeout.Stop()
+	for {
+		e.mu.Lock()
+		if e.closed {
+			e.mu.Unlock()
+			return errUnavailable
+		}
+		if a.phase == gone {
+			e.mu.Unlock()
+			return errNotFound
+		}
+		if a.phase == running {
+			e.mu.Unlock()
+			return nil
+		}
+		a.wake()
+		changed := a.changed
+		e.mu.Unlock()
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return errNotReady
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// pick returns a runner that can run a, nil if there is none.
+//
+// +checklocks:a.e.mu
+func pick(a *actor) *runner {
+	var best *runner
+	n := 0
+	for k, r := range a.e.runners {
+		if k.namespace != a.public.Namespace || k.name != a.rec.Runner || r.conn == nil || r.stopping {
+			continue
+		}
+		if n++; mathrand.IntN(n) == 0 {
+			best = r
+		}
+	}
+	return best
+}
+
+// wake has the actor started if it sleeps, and says whether that is under way.
+//
+// +checklocks:a.e.mu
+func (a *actor) wake() bool {
+	if a.phase != asleep {
+		return a.phase == starting || a.phase == running
+	}
+	r := pick(a)
+	if r == nil || a.closing {
+		return false
+	}
+	a.phase, a.runner, a.told = starting, r, false
+	r.actors[a] = struct{}{}
+	a.command, a.event, a.again = 0, -1, false
+	a.rec.Generation++
+	a.rec.Started = a.e.now().UnixMilli()
+	a.limit(a.e.opts.StartThreshold)
+	rec := a.rec
+	a.do(0, func() {
+		var b batch.Batch
+		b.Put(rivetstore.RecordKey(), rec.Append(nil))
+		err := a.e.alarms.began(a.id)
+		if err == nil {
+			err = a.handle.Commit(a.e.ctx, &b)
+		}
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if a.phase != starting || a.rec.Generation != rec.Generation {
+			return
+		}
+		if err != nil {
+			a.e.log.Error("engine: start an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.stopped()
+			return
+		}
+		a.start()
+	})
+	return true
+}
+
+// start tells the runner to start the actor, and sends what waits for it.
+//
+// +checklocks:a.e.mu
+func (a *actor) start() {
+	s := rp.StartActor{Name: a.public.Name, CreatedAt: a.rec.Created, Input: a.rec.Input}
+	if !a.public.NoKey {
+		s.Key = rp.Some(a.public.Key)
+	}
+	for _, t := range a.tunnels {
+		if t.hibernates {
+			s.Hibernating = append(s.Hibernating, t.id)
+		}
+	}
+	a.tell(s)
+	a.told = true
+	for _, t := range a.tunnels {
+		if t.hibernates {
+			t.rewind()
+			t.flush()
+		}
+	}
+}
+
+// tell sends the runner a command, again if it is lost before it has acknowledged it.
+//
+// +checklocks:a.e.mu
+func (a *actor) tell(body rp.CommandBody) {
+	c := rp.Command{Checkpoint: rp.Checkpoint{Actor: a.text, Generation: a.rec.Generation, Index: a.command}, Body: body}
+	a.command++
+	a.unacked = append(a.unacked, c)
+	a.runner.send(rp.Commands{c})
+}
+
+// limit has an actor stopped that takes longer than d to start or stop.
+//
+// +checklocks:a.e.mu
+func (a *actor) limit(d time.Duration) {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	generation, at := a.rec.Generation, a.phase
+	a.timer = time.AfterFunc(d, func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if a.rec.Generation != generation || a.phase != at || a.e.closed {
+			return
+		}
+		a.e.log.Warn("engine: an actor takes too long to start or stop", slog.String("actor", a.public.Name+"/"+a.public.Key))
+		if at == starting && a.told {
+			a.tell(rp.StopActor{})
+		}
+		a.stopped()
+	})
+}
+
+// heard takes an event of the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) heard(r *runner, ev rp.Event) {
+	if a.runner != r || ev.Checkpoint.Generation != a.rec.Generation || ev.Checkpoint.Index <= a.event {
+		return
+	}
+	a.event = ev.Checkpoint.Index
+	switch body := ev.Body.(type) {
+	case rp.Intent:
+		a.destroy = a.destroy || body == rp.IntentStop
+		if a.phase == starting || a.phase == running {
+			a.halt()
+		}
+	case rp.Running:
+		if a.phase != starting {
+			return
+		}
+		a.phase, a.since = running, a.e.now()
+		a.timer.Stop()
+		a.notify()
+		a.e.alarms.served(a.id)
+	case rp.Stopped:
+		if body.Code != rp.StopOK {
+			a.e.log.Warn("engine: an actor has ended by an error", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.String("message", body.Message.Value))
+		}
+		a.stopped()
+	case rp.SetAlarm:
+		at := int64(0)
+		if body.At.Set {
+			at = max(body.At.Value, 1)
+		}
+		a.e.alarms.set(a.id, at)
+	}
+}
+
+// halt tells the runner to stop the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) halt() {
+	a.phase = stopping
+	if a.told {
+		a.tell(rp.StopActor{})
+	} else { // it wasn't told to start it
+		a.stopped()
+		return
+	}
+	a.limit(a.e.opts.StopThreshold)
+	a.notify()
+}
+
+// detach takes the actor from its runner.
+//
+// +checklocks:a.e.mu
+func (a *actor) detach() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	if a.runner != nil {
+		delete(a.runner.actors, a)
+	}
+	a.runner, a.unacked, a.told = nil, nil, false
+}
+
+// stopped follows the end of the actor in its runner.
+//
+// +checklocks:a.e.mu
+func (a *actor) stopped() {
+	if a.phase == asleep || a.phase == gone {
+		return
+	}
+	a.detach()
+	if a.destroy {
+		a.remove()
+		return
+	}
+	a.phase, a.rec.Slept = asleep, a.e.now().UnixMilli()
+	if a.e.closed {
+		return // its row says that it is to be started
+	}
+	a.users++ // it isn't closed before this is done
+	defer func() {
+		a.users--
+		a.settle()
+	}()
+	waits := a.again
+	for _, t := range a.tunnels {
+		switch {
+		case !t.hibernates:
+			t.fail(errStopped)
+		case t.client == nil && t.sent > t.first(): // it has come, and nobody waits for the rest
+			t.remove()
+		default:
+			waits = waits || len(t.pending) > 0
+		}
+	}
+	a.notify()
+	rec := a.rec
+	a.do(0, func() {
+		var b batch.Batch
+		b.Put(rivetstore.RecordKey(), rec.Append(nil))
+		a.e.mu.Lock()
+		gone := a.forgotten
+		a.forgotten = nil
+		a.e.mu.Unlock()
+		for _, key := range gone {
+			b.Delete(key)
+		}
+		if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
+			a.e.log.Warn("engine: note that an actor sleeps", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+		}
+	})
+	if waits && !a.wake() {
+		a.e.alarms.ring(a.id)
+	}
+}
+
+// remove drops the actor, which has stopped.
+//
+// +checklocks:a.e.mu
+func (a *actor) remove() {
+	a.phase = gone
+	for _, t := range a.tunnels {
+		t.fail(errNotFound)
+	}
+	a.notify()
+	a.do(0, func() {
+		e := a.e
+		err := e.alarms.remove(a.id)
+		if err == nil {
+			err = a.handle.Drop(e.ctx)
+		}
+		if err != nil {
+			e.log.Error("engine: destroy an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+		}
+	})
+}

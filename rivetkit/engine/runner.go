@@ -1,0 +1,348 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// maxMessage bounds a message of a runner, in bytes.
+const maxMessage = 64 << 20
+
+// initTimeout is how long a runner may take to say who it is.
+const initTimeout = 10 * time.Second
+
+// serveRunner is GET /runners/connect.
+func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	at := runnerKey{namespace: namespaceOf(r), key: q.Get("runner_key")}
+	e, err := g.core, g.tokens.allow(tokenOf(r), true)
+	if err == nil {
+		err = knownNamespace(r.Context(), e, at.namespace)
+	}
+	version, bad := rp.ParseVersion(q.Get("protocol_version"))
+	if err == nil && (bad != nil || at.key == "" || len(at.key) > 1024) {
+		err = &apiError{Group: "ws", Code: "invalid_request", Message: "The runner's key is missing, or its version isn't 5, 6 or 7.", Status: http.StatusBadRequest}
+	}
+	if err != nil || !isWebSocket(r) {
+		if err == nil {
+			err = errNoRoute
+		}
+		writeError(w, err)
+		return
+	}
+	ws, err := acceptSocket(w, r)
+	if err != nil {
+		return // it is answered
+	}
+	ws.SetReadLimit(maxMessage)
+	c := &runnerConn{outbox: outbox{ws: ws, limit: e.opts.MaxQueued}, e: e, version: version, heard: e.now()}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		_ = ws.CloseNow()
+		return
+	}
+	e.work.Add(1)
+	e.mu.Unlock()
+	defer e.work.Done()
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	go c.ping(ctx)
+	err = c.read(ctx, at)
+	if refused := (*runnerError)(nil); errors.As(err, &refused) {
+		e.log.Warn("engine: a runner is cut off", slog.String("runner", at.key), slog.Any("error", err))
+		c.close(websocket.StatusPolicyViolation, refused.reason)
+	} else {
+		_ = ws.CloseNow() // it has ended
+	}
+	c.ended()
+}
+
+// listRunners is GET /runners.
+func listRunners(e *core, w http.ResponseWriter, r *http.Request) {
+	ns, name := namespaceOf(r), r.URL.Query().Get("name")
+	list := []any{}
+	e.mu.Lock()
+	for k, ru := range e.runners {
+		if k.namespace == ns && (name == "" || k.name == name) && ru.conn != nil && !ru.stopping {
+			list = append(list, map[string]any{"runner_id": ru.id, "name": k.name, "key": k.key, "namespace_id": ns})
+		}
+	}
+	e.mu.Unlock()
+	writeJSON(w, http.StatusOK, map[string]any{"runners": list, "pagination": map[string]any{"cursor": nil}})
+}
+
+// A runnerError is why a runner is cut off.
+type runnerError struct {
+	reason string
+	err    error
+}
+
+func (e *runnerError) Error() string { return e.reason + ": " + e.err.Error() }
+func (e *runnerError) Unwrap() error { return e.err }
+
+// read takes what the runner says until its connection ends.
+func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
+	for {
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if c.r == nil {
+			wait, cancel = context.WithTimeout(ctx, initTimeout)
+		}
+		kind, b, err := c.ws.Read(wait)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if kind != websocket.MessageBinary {
+			return &runnerError{"ws.invalid_message", errors.New("a text message")}
+		}
+		m, err := rp.DecodeToEngine(c.version, b)
+		if err != nil {
+			return &runnerError{"ws.invalid_message", err}
+		}
+		err = c.take(m, at, len(b))
+		if c.sent != nil {
+			c.sent.wait()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one message.
+func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
+	e := c.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.sent = nil
+	c.heard = e.now()
+	if init, ok := m.(rp.RunnerInit); ok {
+		if c.r != nil || init.Name == "" {
+			return &runnerError{"ws.invalid_message", errors.New("a second Init, or one without a name")}
+		}
+		at.name = init.Name
+		c.enter(at, init)
+		return nil
+	}
+	if c.r == nil {
+		return &runnerError{"ws.invalid_message", errors.New("a message before Init")}
+	}
+	if c.r.conn != c {
+		return nil // another connection has its place
+	}
+	switch m := m.(type) {
+	case rp.Events:
+		c.r.events(m)
+	case rp.AckCommands:
+		for _, p := range m {
+			c.r.acked(p)
+		}
+	case rp.Stopping:
+		c.r.stop()
+	case rp.KVRequest:
+		asked(e, c.r, m, size)
+	case rp.FromActor:
+		c.r.fromActor(m)
+	}
+	return nil
+}
+
+// enter makes c the connection of its runner.
+//
+// +checklocks:c.e.mu
+func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
+	e := c.e
+	r := e.runners[at]
+	if r == nil {
+		r = &runner{e: e, at: at, id: actorstore.NewID().String(), actors: map[*actor]struct{}{}}
+		e.runners[at] = r
+	}
+	if r.conn != nil {
+		r.conn.close(websocket.StatusNormalClosure, "ws.eviction")
+		r.disconnect()
+	}
+	if r.lost != nil {
+		r.lost.Stop()
+	}
+	c.r, r.conn, r.stopping = r, c, false
+	r.types = nil
+	for _, n := range init.ActorNames {
+		r.types = append(r.types, n.Name)
+	}
+	c.send(rp.EngineInit{
+		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
+	})
+	for a := range r.actors {
+		if len(a.unacked) > 0 {
+			c.send(rp.Commands(a.unacked))
+		}
+		for _, t := range a.tunnels {
+			if t.hibernates {
+				t.rewind()
+				t.flush()
+			}
+		}
+	}
+	for _, a := range e.actors {
+		if a.phase == asleep && a.users > 0 && a.public.Namespace == at.namespace {
+			a.notify()
+		}
+	}
+	e.alarms.arrived()
+}
+
+// events takes events of actors, and acknowledges them.
+//
+// +checklocks:r.e.mu
+func (r *runner) events(list rp.Events) {
+	last := map[string]rp.Checkpoint{}
+	for _, ev := range list {
+		last[ev.Checkpoint.Actor] = ev.Checkpoint
+		if a := r.actor(ev.Checkpoint.Actor); a != nil {
+			a.heard(r, ev)
+		}
+	}
+	for _, p := range last {
+		r.send(rp.AckEvents{p})
+	}
+}
+
+// byText returns an actor that is open, nil if it isn't.
+//
+// +checklocks:e.mu
+func byText(e *core, text string) *actor {
+	id, err := actorstore.ParseID(text)
+	if err != nil {
+		return nil
+	}
+	return e.actors[id]
+}
+
+// actor returns the actor with an id if the runner has it.
+//
+// +checklocks:r.e.mu
+func (r *runner) actor(text string) *actor {
+	if a := byText(r.e, text); a != nil && a.runner == r {
+		return a
+	}
+	return nil
+}
+
+// acked forgets commands that the runner has.
+//
+// +checklocks:r.e.mu
+func (r *runner) acked(p rp.Checkpoint) {
+	a := r.actor(p.Actor)
+	if a == nil || p.Generation != a.rec.Generation {
+		return
+	}
+	n := 0
+	for n < len(a.unacked) && a.unacked[n].Checkpoint.Index <= p.Index {
+		n++
+	}
+	a.unacked = a.unacked[n:]
+}
+
+// stop has all actors of a runner stopped, which takes no more.
+//
+// +checklocks:r.e.mu
+func (r *runner) stop() {
+	r.stopping = true
+	for a := range r.actors {
+		if a.phase == starting || a.phase == running {
+			a.halt()
+		}
+	}
+}
+
+// fromActor passes on what an actor says to a client.
+//
+// +checklocks:r.e.mu
+func (r *runner) fromActor(m rp.FromActor) {
+	t := r.e.tunnel(m.ID.Tunnel)
+	if t == nil || t.a.runner != r {
+		return // it has ended, or is none of the runner's
+	}
+	if ack, ok := m.Body.(rp.SocketAck); ok {
+		t.acknowledged(ack.Index)
+		return
+	}
+	if t.client == nil {
+		return
+	}
+	t.client.take(m)
+}
+
+// disconnect ends what doesn't outlive the connection of the runner.
+//
+// +checklocks:r.e.mu
+func (r *runner) disconnect() {
+	r.conn = nil
+	for a := range r.actors {
+		for _, t := range a.tunnels {
+			if !t.hibernates {
+				t.fail(errUnknownOutcome)
+			}
+		}
+	}
+}
+
+// ended follows the end of a connection.
+func (c *runnerConn) ended() {
+	e := c.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := c.r
+	if r == nil || r.conn != c {
+		return
+	}
+	r.disconnect()
+	after := e.opts.LostThreshold
+	if r.stopping {
+		after = 200 * time.Millisecond
+	}
+	r.lost = time.AfterFunc(after, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if r.conn != nil || e.runners[r.at] != r {
+			return
+		}
+		delete(e.runners, r.at)
+		if e.closed {
+			return
+		}
+		for a := range r.actors {
+			a.stopped()
+		}
+	})
+}
+
+// ping asks the runner whether it is there, and cuts it off if it says nothing for long.
+func (c *runnerConn) ping(ctx context.Context) {
+	tick := time.NewTicker(c.e.opts.PingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		c.e.mu.Lock()
+		silent := c.e.now().Sub(c.heard)
+		c.e.mu.Unlock()
+		if silent > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
+			_ = c.ws.CloseNow() // whoever reads hears of it
+			return
+		}
+		c.send(rp.Ping{At: c.e.now().UnixMilli()})
+	}
+}

@@ -1,0 +1,306 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// A socket is the WebSocket of a client.
+type socket struct {
+	outbox
+	e      *core
+	t      *tunnel    // guarded by core.mu
+	answer chan error // of one: whether the actor takes it; set for each attempt
+}
+
+// maxKept bounds a message over a socket that hibernates: it must be stored.
+const maxKept = maxValue - 64
+
+// subprotocol is the one that is chosen if a client offers it.
+const subprotocol = "rivet"
+
+// isWebSocket reports whether a request wants to become a WebSocket.
+func isWebSocket(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Upgrade"), func(v string) bool { return strings.EqualFold(v, "websocket") })
+}
+
+// acceptSocket takes the WebSocket of a request, whose origin the gateway has looked at. If it fails the request is answered.
+func acceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
+	return websocket.Accept(w, r, &websocket.AcceptOptions{
+		Subprotocols: []string{subprotocol}, InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled,
+	})
+}
+
+// serveSocket connects a client's WebSocket with an actor.
+func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+	headers := headersOf(r)
+	ws, err := acceptSocket(w, r)
+	if err != nil {
+		return // it is answered
+	}
+	ws.SetReadLimit(e.opts.MaxBody)
+	s := &socket{outbox: outbox{ws: ws, limit: e.opts.MaxQueued / 16}, e: e}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		_ = ws.Close(websocket.StatusInternalError, closeReason(errUnavailable))
+		return
+	}
+	e.work.Add(1)
+	e.mu.Unlock()
+	defer e.work.Done()
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	a, err := enter(ctx, e, id)
+	if err != nil {
+		s.close(websocket.StatusInternalError, closeReason(err))
+		return
+	}
+	defer a.leave()
+	in := &incoming{ctx: ctx, ws: ws, messages: make(chan received)}
+	go in.read()
+	t, err := s.connect(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
+	if err != nil {
+		s.close(websocket.StatusInternalError, closeReason(err))
+	} else {
+		s.serve(ctx, t, in)
+	}
+	for range in.messages { // until the client has heard of its end
+	}
+	_ = ws.CloseNow() // reading has failed: that alone leaves the connection open
+}
+
+// An incoming reads what a client sends, one message ahead.
+type incoming struct {
+	ctx      context.Context
+	ws       *websocket.Conn
+	messages chan received // closed at the end
+	err      error         // why it has ended; set before that
+	first    *received     // came before the actor had taken the socket
+	gone     bool
+}
+
+type received struct {
+	binary bool
+	data   []byte
+}
+
+func (in *incoming) read() {
+	defer close(in.messages)
+	for {
+		kind, data, err := in.ws.Read(in.ctx)
+		if err != nil {
+			in.err = err
+			return
+		}
+		select {
+		case in.messages <- received{kind == websocket.MessageBinary, data}:
+		case <-in.ctx.Done():
+			in.err = in.ctx.Err()
+			return
+		}
+	}
+}
+
+// connect has the actor take the socket.
+func (s *socket) connect(ctx context.Context, a *actor, in *incoming, open rp.SocketOpen) (*tunnel, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for n := 1; ; n++ {
+		t, err := s.attempt(ctx, a, in, open)
+		if err == nil || in.gone || n == attempts || err != error(errUnavailable) && err != error(errStopped) {
+			return t, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.SocketOpen) (*tunnel, error) {
+	if err := a.await(ctx); err != nil {
+		return nil, err
+	}
+	e := s.e
+	e.mu.Lock()
+	if a.phase != running || a.runner.conn == nil {
+		e.mu.Unlock()
+		return nil, errStopped
+	}
+	s.answer = make(chan error, 1)
+	t := openTunnel(a, s)
+	s.t = t
+	t.send(open)
+	e.mu.Unlock()
+	messages := in.messages
+	if in.first != nil {
+		messages = nil
+	}
+	for {
+		select {
+		case err := <-s.answer:
+			if err != nil {
+				return nil, err
+			}
+			return t, nil
+		case m, ok := <-messages:
+			if ok {
+				in.first, messages = &m, nil
+				continue
+			}
+			in.gone = true
+			s.hangUp(t, in.err)
+			return nil, in.err
+		case <-ctx.Done():
+			s.hangUp(t, ctx.Err())
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// serve takes what the client sends until it goes.
+func (s *socket) serve(ctx context.Context, t *tunnel, in *incoming) {
+	if in.first != nil && !s.pass(ctx, t, *in.first) {
+		return
+	}
+	for m := range in.messages {
+		if !s.pass(ctx, t, m) {
+			return
+		}
+	}
+	s.hangUp(t, in.err)
+}
+
+// pass passes a message on, and waits while too much waits for the actor. It returns false at the end of the tunnel.
+func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
+	e := s.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		if t.client != client(s) || e.tunnel(t.id) != t {
+			return false
+		}
+		if !t.hibernates {
+			t.send(rp.SocketMessage{Data: m.data, Binary: m.binary})
+			return true
+		}
+		if len(m.data) > maxKept {
+			t.fail(errTooLong)
+			return false
+		}
+		if t.bytes == 0 || t.bytes+len(m.data) <= e.opts.MaxPending {
+			break
+		}
+		room := t.room
+		e.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+		e.mu.Lock()
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data})
+	switch a := t.a; a.phase {
+	case stopping:
+		a.again = true
+	case asleep:
+		if !a.wake() {
+			e.alarms.ring(a.id)
+		}
+	}
+	return true
+}
+
+// hangUp follows the end of the client.
+func (s *socket) hangUp(t *tunnel, err error) {
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if t.e.tunnel(t.id) != t || t.e.closed {
+		return
+	}
+	t.client = nil
+	end := rp.ClientClose{}
+	if code := websocket.CloseStatus(err); code > 0 && code != websocket.StatusNoStatusRcvd && code != websocket.StatusAbnormalClosure {
+		end.Code = rp.Some(uint16(code))
+	}
+	if t.hibernates && len(t.pending) > 0 {
+		// It has sent something that the actor hasn't got.
+		t.closing, t.ending = true, end
+		t.flush()
+		return
+	}
+	if t.a.told && t.a.phase != asleep && t.a.phase != gone {
+		t.send(end)
+	}
+	t.remove()
+}
+
+// fail implements client.
+func (s *socket) fail(err error) {
+	reason := closeReason(err)
+	if err == error(errStopped) || err == error(errUnknownOutcome) {
+		reason = "ws.downstream_closed"
+	}
+	s.finish(err, websocket.StatusInternalError, reason)
+}
+
+// finish ends the socket, or the attempt to have the actor take it.
+//
+// +checklocks:s.e.mu
+func (s *socket) finish(err error, code websocket.StatusCode, reason string) {
+	if !s.t.opened {
+		s.answer <- err
+		return
+	}
+	s.close(code, reason)
+}
+
+// take implements client.
+func (s *socket) take(m rp.FromActor) {
+	t := s.t
+	switch b := m.Body.(type) {
+	case rp.SocketAccept:
+		if !t.opened {
+			t.opened, t.hibernates = true, b.CanHibernate
+			s.answer <- nil
+		}
+	case rp.SocketMessage:
+		if !t.opened {
+			return
+		}
+		kind := websocket.MessageText
+		if b.Binary {
+			kind = websocket.MessageBinary
+		}
+		s.send(kind, b.Data)
+		t.a.runner.conn.sent = &s.outbox
+	case rp.ActorClose:
+		if b.Hibernate && t.hibernates {
+			return
+		}
+		code := websocket.StatusNormalClosure
+		if b.Code.Set {
+			code = websocket.StatusCode(b.Code.Value)
+		}
+		t.client = nil
+		t.remove()
+		s.finish(errUnavailable, code, b.Reason.Value)
+	default:
+		s.e.log.Debug("engine: a part of an answer for a socket", slog.String("id", t.id.String()))
+	}
+}

@@ -1,0 +1,223 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// What the engine has in memory. All of it changes under one lock, for moments only: what takes time is done by
+// jobs of an actor, outboxes and handlers.
+
+// A core is what the parts of an engine share.
+type core struct {
+	opts     Options
+	log      *slog.Logger
+	kv       kv.Engine
+	store    *actorstore.Store
+	alarms   *alarms
+	instance [4]byte // of this stay in memory: the gateway in the ids of requests
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup
+
+	// mu guards everything in memory: actors, runners, requests and what they have.
+	mu         sync.Mutex
+	actors     map[actorstore.ID]*actor // +checklocks:mu
+	runners    map[runnerKey]*runner    // +checklocks:mu
+	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
+	namespaces map[string]time.Time     // +checklocks:mu
+	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
+	held       int64                    // bytes of bodies in memory  +checklocks:mu
+	next       uint32                   // the number of the next request  +checklocks:mu
+	closed     bool                     // +checklocks:mu
+}
+
+// now returns the time.
+func (e *core) now() time.Time { return e.opts.Clock() }
+
+// spawn runs fn on a goroutine for which Close waits, unless the engine is closed.
+//
+// +checklocks:e.mu
+func (e *core) spawn(fn func()) {
+	if !e.closed {
+		e.work.Go(fn)
+	}
+}
+
+// number returns the number of a new request, which no other one has.
+//
+// +checklocks:e.mu
+func (e *core) number() uint32 {
+	for {
+		e.next++
+		if _, taken := e.tunnels[e.next]; !taken {
+			return e.next
+		}
+	}
+}
+
+// hold notes n bytes of a body that are about to be in memory, and says whether there is room for them.
+//
+// +checklocks:e.mu
+func (e *core) hold(n int64) bool {
+	if e.held+n > e.opts.MaxHeld {
+		return false
+	}
+	e.held += n
+	return true
+}
+
+func requestBytes(n uint32) (b [4]byte) {
+	binary.BigEndian.PutUint32(b[:], n)
+	return b
+}
+
+// A phase is where an actor stands.
+type phase uint8
+
+const (
+	asleep   phase = iota
+	starting       // a runner was told to start it, or is about to be
+	running
+	stopping // the runner was told to stop it
+	gone     // it is destroyed, or another process has it
+)
+
+// An actor is one that the engine has open. It is until it sleeps and nobody waits for it. All fields from phase on are
+// guarded by core.mu.
+type actor struct {
+	e    *core
+	id   actorstore.ID
+	text string // the id as runners and clients know it
+
+	opened chan struct{} // closed when handle or err is set
+	closed chan struct{} // closed when the actor may be opened anew
+	err    error
+	handle *actorstore.Actor
+	public actorInfo // but for what changes
+
+	phase   phase
+	rec     rivetstore.Record
+	users   int           // who needs it open
+	closing bool          // its handle is being closed
+	changed chan struct{} // closed when the phase changes, or a runner has come
+	runner  *runner       // who runs it
+	told    bool          // the runner was told to start it
+	command int64         // index of the next command
+	event   int64         // index of the last event
+	unacked []rp.Command
+	destroy bool // it is to be destroyed when it has stopped
+	again   bool // it is to be started again then
+	since   time.Time
+	timer   *time.Timer
+	tunnels map[uint32]*tunnel
+
+	jobs      []func() // what is done with its keys, in order
+	jobBytes  int
+	working   bool
+	unstored  bool     // a job will store messages
+	forgotten [][]byte // keys of messages that were acknowledged
+}
+
+// notify tells everybody who waits that the phase has changed.
+//
+// +checklocks:a.e.mu
+func (a *actor) notify() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// A runnerKey tells runners apart: one that comes with the key of another takes its place.
+type runnerKey struct{ namespace, name, key string }
+
+// A runner is a program that runs actors. It outlives its connection by Options.LostThreshold. All fields are guarded by
+// core.mu.
+type runner struct {
+	e        *core
+	at       runnerKey
+	id       string
+	types    []string
+	conn     *runnerConn // nil while it is lost
+	stopping bool        // it takes no more actors
+	actors   map[*actor]struct{}
+	lost     *time.Timer
+}
+
+// A runnerConn is the connection of a runner.
+type runnerConn struct {
+	outbox
+	e       *core
+	version rp.Version
+	r       *runner // nil until it has said who it is; guarded by core.mu
+	sent    *outbox // of the client to whom the message went that is being taken
+	heard   time.Time
+}
+
+// send sends a message to the runner, if it is connected.
+//
+// +checklocks:r.e.mu
+func (r *runner) send(m rp.ToRunner) {
+	if r.conn != nil {
+		r.conn.send(m)
+	}
+}
+
+// send sends a message.
+func (c *runnerConn) send(m rp.ToRunner) {
+	b, err := rp.AppendToRunner(nil, c.version, m)
+	if err != nil {
+		c.e.log.Error("engine: message to a runner", slog.Any("error", err))
+		return
+	}
+	c.outbox.send(websocket.MessageBinary, b)
+}
+
+// A tunnel is one request of a client, or one WebSocket, on its way through a runner to an actor. All fields are guarded by
+// core.mu.
+//
+// The messages to an actor are numbered. The index in a message is its number modulo 65536: 0 is for the one that opens the
+// tunnel.
+type tunnel struct {
+	e  *core
+	a  *actor
+	id rp.TunnelID
+	n  uint64 // the number of the next message
+
+	client client // nil when the client of a socket has gone
+
+	opened     bool // the actor has taken the socket
+	hibernates bool // it outlives the actor's sleep
+	// pending are the messages of a socket that hibernates which the actor hasn't acknowledged, in order.
+	pending []*pendingMessage
+	bytes   int    // of pending
+	sent    uint64 // the first number that wasn't sent to this start of the actor
+	closing bool   // the client has gone, and the actor is told so behind the last of pending
+	ending  rp.ClientClose
+	room    chan struct{} // closed when pending has become shorter
+}
+
+// A pendingMessage is what a client has sent.
+type pendingMessage struct {
+	n      uint64
+	m      rivetstore.Message
+	stored bool // it is durable
+}
+
+// A client is who waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
+type client interface {
+	// take takes what the actor says.
+	take(m rp.FromActor)
+	// fail says why there will be nothing more.
+	fail(err error)
+}

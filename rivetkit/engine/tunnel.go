@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// tunnel returns the tunnel with an id, nil if there is none.
+//
+// +checklocks:e.mu
+func (e *core) tunnel(id rp.TunnelID) *tunnel {
+	t := e.tunnels[binary.BigEndian.Uint32(id.Request[:])]
+	if t == nil || t.id != id {
+		return nil
+	}
+	return t
+}
+
+// openTunnel makes a tunnel of a client to the actor, which runs.
+//
+// +checklocks:a.e.mu
+func openTunnel(a *actor, c client) *tunnel {
+	number := a.e.number()
+	t := &tunnel{e: a.e, a: a, client: c, id: rp.TunnelID{Gateway: a.e.instance, Request: requestBytes(number)}, room: make(chan struct{})}
+	t.track(number)
+	return t
+}
+
+// track has the tunnel found by its number.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) track(number uint32) {
+	t.e.tunnels[number] = t
+	t.a.tunnels[number] = t
+}
+
+// remove ends the tunnel.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) remove() {
+	number := binary.BigEndian.Uint32(t.id.Request[:])
+	if t.e.tunnels[number] != t {
+		return
+	}
+	delete(t.e.tunnels, number)
+	delete(t.a.tunnels, number)
+	for _, p := range t.pending {
+		t.forget(p)
+	}
+	t.pending, t.bytes = nil, 0
+	close(t.room)
+	t.room = make(chan struct{})
+	t.a.settle()
+}
+
+// send sends the actor a message of the tunnel with the next number.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) send(body rp.ToActorBody) {
+	n := t.n
+	t.n++
+	t.sendAs(n, body)
+}
+
+// +checklocks:t.e.mu
+func (t *tunnel) sendAs(n uint64, body rp.ToActorBody) {
+	if r := t.a.runner; r != nil {
+		r.send(rp.ToActor{ID: rp.MessageID{Tunnel: t.id, Index: uint16(n)}, Body: body})
+	}
+}
+
+// fail ends the tunnel with an error.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) fail(err error) {
+	c := t.client
+	t.client = nil
+	t.remove()
+	if c != nil {
+		c.fail(err)
+	}
+}
+
+// first returns the number of the oldest message that isn't acknowledged.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) first() uint64 {
+	if len(t.pending) > 0 {
+		return t.pending[0].n
+	}
+	return t.n
+}
+
+// rewind has everything sent again that isn't acknowledged.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) rewind() { t.sent = t.first() }
+
+// flush sends what is stored and wasn't sent.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) flush() {
+	a := t.a
+	if !a.told || a.phase != starting && a.phase != running || a.runner.conn == nil {
+		return
+	}
+	for _, p := range t.pending {
+		if p.n < t.sent {
+			continue
+		}
+		if !p.stored {
+			return
+		}
+		t.sendAs(p.n, rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary})
+		t.sent = p.n + 1
+	}
+	if t.closing {
+		t.send(t.ending)
+		t.closing = false
+		if len(t.pending) == 0 {
+			t.remove()
+		}
+	}
+}
+
+// keep has a message of the client stored, and sent then.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) keep(m rivetstore.Message) {
+	t.pending = append(t.pending, &pendingMessage{n: t.n, m: m})
+	t.n++
+	t.bytes += len(m.Data) + 128
+	storeMessages(t.a)
+}
+
+// acknowledged forgets the messages up to the one with an index.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) acknowledged(index uint16) {
+	n := 0
+	for n < len(t.pending) && index-uint16(t.pending[n].n) < 1<<15 {
+		t.bytes -= len(t.pending[n].m.Data) + 128
+		t.forget(t.pending[n])
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	t.pending = t.pending[n:]
+	close(t.room)
+	t.room = make(chan struct{})
+	if t.client == nil && !t.closing && len(t.pending) == 0 {
+		t.remove()
+	}
+}
+
+// forget has the row of a message removed, some time.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) forget(p *pendingMessage) {
+	a := t.a
+	a.forgotten = append(a.forgotten, rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
+	if len(a.forgotten) >= 64 && a.phase != gone {
+		storeMessages(a)
+	}
+}
+
+// storeMessages has the messages stored that aren't, in one commit, and then sent.
+//
+// +checklocks:a.e.mu
+func storeMessages(a *actor) {
+	if a.unstored {
+		return
+	}
+	a.unstored = true
+	a.do(0, func() {
+		a.e.mu.Lock()
+		a.unstored = false
+		gone := a.forgotten
+		a.forgotten = nil
+		var b batch.Batch
+		var fresh []*pendingMessage
+		for _, t := range a.tunnels {
+			for _, p := range t.pending {
+				if !p.stored {
+					b.Put(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n), p.m.Append(nil))
+					fresh = append(fresh, p)
+				}
+			}
+		}
+		a.e.mu.Unlock()
+		for _, key := range gone {
+			b.Delete(key)
+		}
+		err := commitMessages(a, &b, len(fresh) > 0)
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if err != nil {
+			a.e.log.Error("engine: store messages", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			for _, t := range a.tunnels {
+				if t.hibernates && len(t.pending) > 0 {
+					t.fail(errUnavailable)
+				}
+			}
+			return
+		}
+		for _, p := range fresh {
+			p.stored = true
+		}
+		for _, t := range a.tunnels {
+			if t.hibernates {
+				t.flush()
+			}
+		}
+	})
+}
+
+func commitMessages(a *actor, b *batch.Batch, durable bool) error {
+	b.Mode = batch.Ordered // as many as there are
+	if durable {
+		return a.handle.Commit(a.e.ctx, b)
+	}
+	return a.handle.Apply(a.e.ctx, b)
+}
+
+// loadMessages reads the messages that weren't acknowledged before the engine ended. Their clients have gone.
+func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
+	start, end := rivetstore.SocketRange()
+	of := map[rp.TunnelID]*tunnel{}
+	for e, err := range h.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
+		if err != nil {
+			return err
+		}
+		s, n, err := rivetstore.ParseMessageKey(e.Key)
+		if err != nil {
+			return err
+		}
+		m, err := rivetstore.ParseMessage(append([]byte(nil), e.Value...))
+		if err != nil {
+			return err
+		}
+		t := of[rp.TunnelID(s)]
+		if t == nil {
+			t = &tunnel{e: a.e, a: a, id: rp.TunnelID(s), opened: true, hibernates: true, closing: true, room: make(chan struct{})}
+			of[t.id] = t
+		}
+		t.pending = append(t.pending, &pendingMessage{n: n, m: m, stored: true})
+		t.bytes += len(m.Data) + 128
+		t.n = n + 1
+	}
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	for id, t := range of {
+		number := binary.BigEndian.Uint32(id.Request[:])
+		if a.e.tunnels[number] != nil {
+			continue // looked at again when the actor is opened next
+		}
+		t.track(number)
+	}
+	return nil
+}
