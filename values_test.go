@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/greenroomdb/greenroom/internal/cbor/cbortest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/queue"
-	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
@@ -162,7 +160,6 @@ func TestValues(t *testing.T) {
 			}
 		})
 	}
-	t.Run("span", func(t *testing.T) { spanValues(t, newRig(t, batch.Limits{})) })
 	t.Run("typed", func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		typedValues[any](t, r)
@@ -173,74 +170,6 @@ func TestValues(t *testing.T) {
 		typedValues[fmt.Stringer](t, r)
 		typedValues[error](t, r)
 	})
-}
-
-// plainValue returns a value of a span as one of Go.
-func plainValue(v traces.Value) any {
-	switch x := v.Any().(type) {
-	case []traces.Value:
-		list := make([]any, len(x))
-		for i := range x {
-			list[i] = plainValue(x[i])
-		}
-		return list
-	case []traces.Attr:
-		members := map[string]any{}
-		for _, a := range x {
-			members[a.Key] = plainValue(a.Value)
-		}
-		return members
-	default:
-		return x
-	}
-}
-
-// hasPairs reports whether v holds a map with other keys than text, which is a list of pairs
-// in a span.
-func hasPairs(v any) bool {
-	switch v := v.(type) {
-	case []any:
-		return slices.ContainsFunc(v, hasPairs)
-	case map[any]any:
-		for key, v := range v {
-			if _, text := key.(string); !text || hasPairs(v) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// spanValues holds that an attribute of a span is read back equal, or dropped if it can't be stored.
-func spanValues(t *testing.T, r *rig) {
-	t.Helper()
-	tr, err := r.actor.Traces(ctx)
-	must(t, err)
-	stored := 0
-	const n = 200
-	for seed := range uint64(n) {
-		v := cbortest.New(seed).Next()
-		name := fmt.Sprint(seed)
-		tr.Begin(name, &traces.StartOptions{Attributes: []traces.Attr{traces.Any("k", v)}}).End()
-		res, err := tr.Read(ctx, traces.Query{Name: name})
-		must(t, err)
-		if len(res.Spans) != 1 {
-			t.Fatalf("%s: %d spans", name, len(res.Spans))
-		}
-		if attrs := res.Spans[0].Attributes; len(attrs) == 1 {
-			var read any
-			if raw, err := cbor.Marshal(v); err == nil && cbor.Unmarshal(raw, &read) != nil || hasPairs(read) {
-				continue
-			}
-			stored++
-			if got := plainValue(attrs[0].Value); !cbortest.Equal(v, &got) {
-				t.Errorf("%T: %+v comes back as %+v", v, reflect.ValueOf(v).Elem(), got)
-			}
-		}
-	}
-	if stored < n/4 {
-		t.Errorf("of %d values %d are stored", n, stored)
-	}
 }
 
 // typedValues holds for a type that what a state, or a workflow's input, steps, loops and

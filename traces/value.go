@@ -25,7 +25,6 @@ const (
 	typeBig
 	typeArray
 	typeMap
-	typeAny // any value of Go, as it will be stored
 )
 
 // A Value is the value of an attribute. It doesn't change, and the zero Value is null.
@@ -34,7 +33,7 @@ const (
 type Value struct {
 	typ  valueType
 	num  uint64 // bool, int64, bits of a float64, Unix nanoseconds
-	text string // string and bytes; the CBOR of a typeAny, "" if it has none
+	text string // string and bytes
 	list any    // []Value, []Attr, *big.Int, time.Time beyond num
 }
 
@@ -69,11 +68,11 @@ func StringValue(s string) Value { return Value{typ: typeString, text: s} }
 // BytesValue returns the Value of b.
 func BytesValue(b []byte) Value { return Value{typ: typeBytes, text: string(b)} }
 
-// timeValue returns the Value of t, which is stored to the nanosecond, with its offset from UTC.
-func timeValue(t time.Time) Value { return Value{typ: typeTime, list: t} }
+// TimeValue returns the Value of t, which is stored to the nanosecond, with its offset from UTC.
+func TimeValue(t time.Time) Value { return Value{typ: typeTime, list: t} }
 
-// bigValue returns the Value of n, a typeInt if it has at most 64 bits.
-func bigValue(n *big.Int) Value {
+// BigValue returns the Value of n, an integer of any size; of nil it is null. n must not change afterwards.
+func BigValue(n *big.Int) Value {
 	if n == nil {
 		return Value{}
 	}
@@ -99,22 +98,6 @@ func MapValue(members ...Attr) Value {
 	return Value{typ: typeMap, list: members}
 }
 
-// AnyValue returns the Value of anything: of the types above and of slices and maps of
-// them directly, of others as package internal/cbor would store them. It is the value as x
-// is now, whatever becomes of x. What can't be stored is dropped, and counted, when it is
-// recorded: what holds itself, what is nested or has more elements than a record could
-// hold, and what panics when it is asked for its text or bytes.
-func AnyValue(x any) (v Value) {
-	m := anyMaker{left: maxNodes}
-	defer func() {
-		// Methods of the program's types are called. To be observed is no reason to die.
-		if p := recover(); p != nil || m.bad {
-			v = Value{typ: typeAny}
-		}
-	}()
-	return m.make(x, 0)
-}
-
 // Bool, Int and the rest return an attribute.
 
 // Bool returns an attribute that is a bool.
@@ -128,9 +111,6 @@ func Float(key string, f float64) Attr { return Attr{key, FloatValue(f)} }
 
 // String returns an attribute that is a text.
 func String(key, s string) Attr { return Attr{key, StringValue(s)} }
-
-// Any returns an attribute of AnyValue(x).
-func Any(key string, x any) Attr { return Attr{key, AnyValue(x)} }
 
 // Any returns v as a value of Go: nil, a bool, an int64, a float64, a string, []byte, a time.Time,
 // a *big.Int for an integer beyond 64 bits, []Value, or []Attr for an object. Bytes are a
@@ -150,12 +130,6 @@ func (v Value) Any() any {
 		return v.text
 	case typeBytes:
 		return []byte(v.text)
-	case typeAny:
-		if v.text == "" {
-			return nil
-		}
-		stored := decodeValue([]byte(v.text))
-		return stored.Any()
 	}
 	return v.list
 }
@@ -230,11 +204,7 @@ func (v Value) String() string {
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	}
-	if v.text == "" {
-		return "?"
-	}
-	stored := decodeValue([]byte(v.text))
-	return stored.String()
+	return "?"
 }
 
 // quoted is String for a value within another one.

@@ -1,25 +1,23 @@
 package traces
 
 import (
-	"bytes"
-	"fmt"
 	"math/big"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestAsGo gives values as what they are in Go, also those that wait to be encoded.
+// TestAsGo gives values as what they are in Go.
 func TestAsGo(t *testing.T) {
-	at, big := time.UnixMilli(1_700_000_000_123).UTC(), new(big.Int).Lsh(big.NewInt(1), 100)
+	at, huge := time.UnixMilli(1_700_000_000_123).UTC(), new(big.Int).Lsh(big.NewInt(1), 100)
 	for _, c := range []struct {
 		v    Value
 		want any
 	}{
 		{Value{}, nil}, {BoolValue(true), true}, {IntValue(-3), int64(-3)}, {FloatValue(1.5), 1.5}, {StringValue("a"), "a"},
-		{BytesValue([]byte{0, 255}), []byte{0, 255}}, {AnyValue(at), at}, {AnyValue(big), big}, {AnyValue(big.Int64()), int64(0)},
+		{BytesValue([]byte{0, 255}), []byte{0, 255}}, {TimeValue(at), at}, {BigValue(huge), huge}, {BigValue(big.NewInt(5)), int64(5)},
 		{ArrayValue(IntValue(1)), []Value{IntValue(1)}}, {MapValue(Int("n", 1)), []Attr{Int("n", 1)}},
-		{AnyValue(struct{ N int }{1}), []Attr{Int("N", 1)}}, {AnyValue(make(chan int)), nil},
 	} {
 		if got := c.v.Any(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: got %#v, want %#v", c.v, got, c.want)
@@ -27,42 +25,34 @@ func TestAsGo(t *testing.T) {
 	}
 }
 
-// encoded is a value that is in CBOR already.
-type encoded []byte
-
-func (e encoded) MarshalCBOR() ([]byte, error) { return e, nil }
-
-func (e *encoded) UnmarshalCBOR(b []byte) error {
-	*e = bytes.Clone(b)
-	return nil
+// TestDeep: what is stored is read back as what it is, and not as bytes, however deep it is.
+func TestDeep(t *testing.T) {
+	for depth := range maxDepth + 4 {
+		for what, v := range map[string]Value{
+			"number": IntValue(1), "time": TimeValue(time.Unix(1, 0)), "bigint": BigValue(new(big.Int).Lsh(big.NewInt(1), 80)), "array": ArrayValue(),
+		} {
+			for range depth {
+				v = ArrayValue(v)
+			}
+			b, ok := new(valueEncoder).append(nil, &v, 0)
+			if last := depth <= maxDepth || depth == maxDepth+1 && what != "array"; ok != last {
+				t.Errorf("%s at %d: stored is %v", what, depth, ok)
+			}
+			if got := decodeValue(b); ok && (got.typ != v.typ || got.String() != v.String()) {
+				t.Errorf("%s at %d: read is %v", what, depth, got)
+			}
+		}
+	}
 }
 
-// TestDeepAndForeign: what is stored is read back as what it is, and not as bytes, however deep it is, and whoever encodes it.
-func TestDeepAndForeign(t *testing.T) {
-	values := map[string]any{
-		"endless": encoded{0x9f, 1, 0xff}, "deep": encoded(append(bytes.Repeat([]byte{0x81}, 100), 1)), "a number": encoded{1},
+// TestEncoderBound: values that hold one another in many places are given up when they are
+// longer than a record.
+func TestEncoderBound(t *testing.T) {
+	v := StringValue(strings.Repeat("x", 1000))
+	for range 30 {
+		v = ArrayValue(v, MapValue(Attr{"k", v}))
 	}
-	for depth := range maxDepth + 4 {
-		for what, leaf := range map[string]any{"number": 1, "time": time.Unix(1, 0), "bigint": new(big.Int).Lsh(big.NewInt(1), 80)} {
-			typed, list := reflect.ValueOf(leaf), leaf
-			for range depth {
-				typed = reflect.Append(reflect.MakeSlice(reflect.SliceOf(typed.Type()), 0, 1), typed)
-				list = []any{list}
-			}
-			values[fmt.Sprintf("%s at %d", what, depth)], values[fmt.Sprintf("%s of any at %d", what, depth)] = typed.Interface(), list
-		}
-	}
-	stored := 0
-	for what, x := range values {
-		v, e := AnyValue(x), valueEncoder{}
-		if b, ok := e.append(nil, &v, 0); ok {
-			stored++
-			if got := decodeValue(b); got.typ == typeBytes {
-				t.Errorf("%s is read as bytes", what)
-			}
-		}
-	}
-	if stored < maxDepth {
-		t.Errorf("%d values are stored", stored)
-	}
+	r := newRig(t, quiet())
+	r.Begin("s", &StartOptions{Attributes: []Attr{{"k", v}}}).End()
+	want(t, "dropped", r.one(Query{}).DroppedAttributes, 1)
 }

@@ -54,6 +54,9 @@ const (
 	maxMembers = math.MaxUint16
 )
 
+// maxDepth bounds how deep arrays and maps are nested: a value that is deeper can't be stored.
+const maxDepth = 32
+
 // A valueEncoder appends values. It cuts texts longer than limit characters, and bytes
 // longer than as many bytes, if that is positive, and what is longer than bytes, if that
 // is, and says so. Values that are longer than most bytes, unless that is 0, it leaves
@@ -93,13 +96,10 @@ func (e *valueEncoder) append(dst []byte, v *Value, depth int) ([]byte, bool) {
 	if depth > maxDepth || e.most > 0 && len(dst) > e.most {
 		return dst, false
 	}
-	switch v.typ {
-	case typeArray:
+	if v.typ == typeArray {
 		return e.appendArray(dst, v.asArray(), depth+1)
-	case typeMap:
-		return e.appendMap(dst, v.asMap(), depth+1)
 	}
-	return append(dst, v.text...), v.text != ""
+	return e.appendMap(dst, v.asMap(), depth+1)
 }
 
 func (e *valueEncoder) appendArray(dst []byte, list []Value, depth int) ([]byte, bool) {

@@ -78,7 +78,7 @@ func (d *valueDecoder) item(depth int) Value {
 		return uintValue(arg)
 	case majorNeg:
 		if arg > math.MaxInt64 {
-			return bigValue(new(big.Int).Not(new(big.Int).SetUint64(arg)))
+			return BigValue(new(big.Int).Not(new(big.Int).SetUint64(arg)))
 		}
 		return IntValue(-1 - int64(arg))
 	case majorBytes:
@@ -169,14 +169,14 @@ func (d *valueDecoder) tagged(tag uint64, depth int) Value {
 		if err != nil {
 			return d.fail()
 		}
-		return timeValue(t)
+		return TimeValue(t)
 	case tag == tagDate:
 		return d.date(v)
 	case tag == tagBig && v.typ == typeBytes:
-		return bigValue(new(big.Int).SetBytes([]byte(v.text)))
+		return BigValue(new(big.Int).SetBytes([]byte(v.text)))
 	case tag == tagNegBig && v.typ == typeBytes:
 		n := new(big.Int).SetBytes([]byte(v.text))
-		return bigValue(n.Not(n))
+		return BigValue(n.Not(n))
 	case tag >= firstTyped && tag <= lastTyped && v.typ == typeBytes:
 		return typedArray(tag, []byte(v.text))
 	}
@@ -186,14 +186,14 @@ func (d *valueDecoder) tagged(tag uint64, depth int) Value {
 // date returns the time of a Date, to the precision of a float64.
 func (d *valueDecoder) date(seconds Value) Value {
 	if seconds.typ == typeInt {
-		return timeValue(time.Unix(seconds.asInt(), 0).UTC())
+		return TimeValue(time.Unix(seconds.asInt(), 0).UTC())
 	}
 	whole, part := math.Modf(seconds.asFloat())
 	if seconds.typ != typeFloat || !(math.Abs(whole) < maxJSInt) { // also NaN: an invalid Date
 		return Value{}
 	}
 	// A float64 holds times of today to a quarter of a microsecond.
-	return timeValue(time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC())
+	return TimeValue(time.Unix(int64(whole), int64(math.Round(part*1e6))*1000).UTC())
 }
 
 // Typed arrays, RFC 8746 §2.1: the bits of a tag say what it holds. Uint8Array, which is
@@ -247,4 +247,12 @@ func typedElement(order binary.ByteOrder, b []byte, float, signed bool) Value {
 		return IntValue(int64(n<<shift) >> shift)
 	}
 	return uintValue(n)
+}
+
+// uintValue returns the Value of n.
+func uintValue(n uint64) Value {
+	if n > math.MaxInt64 {
+		return BigValue(new(big.Int).SetUint64(n))
+	}
+	return IntValue(int64(n))
 }

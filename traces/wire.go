@@ -107,25 +107,3 @@ func (w *wireRange) append(dst []byte) []byte {
 	}
 	return dst
 }
-
-func parseWireRange(b []byte) (w *wireRange, err error) {
-	body, err := openVersion(b, wireVersion)
-	if err != nil {
-		return nil, err
-	}
-	r := bare.NewReader(body)
-	w = &wireRange{start: r.U64(), end: r.U64(), limit: r.U32(), clamped: r.Bool()}
-	for _, chunks := range []*[]*chunk{&w.base, &w.chunks} {
-		for range r.Len(maxList) {
-			c := readChunk(r)
-			if r.Err() != nil {
-				break
-			}
-			*chunks = append(*chunks, c)
-		}
-	}
-	if err := r.Done(); err != nil {
-		return nil, fmt.Errorf("%w: %w", err, actorstore.ErrCorrupt)
-	}
-	return w, nil
-}

@@ -20,7 +20,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/traces"
-	"github.com/greenroomdb/greenroom/traces/otlp"
+	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -39,7 +39,7 @@ func TestTraces(t *testing.T) {
 			case "greenroom":
 				return transcript(t, d.Input)
 			case "spans":
-				spans, err := otlp.ParseJSON([]byte(d.Input))
+				spans, err := otlptest.ParseJSON([]byte(d.Input))
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
@@ -218,8 +218,9 @@ func TestTracesOdd(t *testing.T) {
 		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{1}, Name: "", Start: time.Unix(0, 0), Kind: 1 << 31},
 		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{2}, Parent: traces.SpanID{1}, Name: "a\nb\x1b[2J\u202e😀" + strings.Repeat("日", 200),
 			Start: time.Unix(5, 0), End: time.Unix(1, 0), Status: traces.Status{Code: traces.StatusError, Message: strings.Repeat("x\n", 500)},
-			Attributes: []traces.Attr{traces.Float("nan", math.NaN()), traces.Float("inf", math.Inf(-1)), traces.Int("big", math.MinInt64), traces.Any("b", []byte{0, 255}),
-				traces.Any("huge", new(big.Int).Lsh(big.NewInt(1), 100)), traces.Any("t", time.Unix(1, 5)), traces.Any("nested", map[string]any{"k": []any{nil, 1.5}}), traces.String("utf", "\xff")},
+			Attributes: []traces.Attr{traces.Float("nan", math.NaN()), traces.Float("inf", math.Inf(-1)), traces.Int("big", math.MinInt64), {Key: "b", Value: traces.BytesValue([]byte{0, 255})},
+				{Key: "huge", Value: traces.BigValue(new(big.Int).Lsh(big.NewInt(1), 100))}, {Key: "t", Value: traces.TimeValue(time.Unix(1, 5))},
+				{Key: "nested", Value: traces.MapValue(traces.Attr{Key: "k", Value: traces.ArrayValue(traces.Value{}, traces.FloatValue(1.5))})}, traces.String("utf", "\xff")},
 			Events: []traces.Event{{Time: time.Unix(0, 0), Name: "before"}, {Time: time.Unix(9, 0)}},
 			Links:  []traces.Link{{TraceID: traces.TraceID{2}, SpanID: traces.SpanID{3}}}},
 		{TraceID: traces.TraceID{1}, SpanID: traces.SpanID{3}, Name: "far", Start: time.Unix(1, 0), End: time.Unix(9_000_000_000, 0)},
@@ -237,7 +238,7 @@ func TestTracesOdd(t *testing.T) {
 	if err := errors.Join(writeOTLP(out, odd), out.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	back, err := otlp.ParseJSON(buf.Bytes())
+	back, err := otlptest.ParseJSON(buf.Bytes())
 	if err != nil || len(back) != len(odd) {
 		t.Fatalf("%d spans come back, %v: %s", len(back), err, buf.String())
 	}

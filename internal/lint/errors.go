@@ -28,7 +28,7 @@ var plainErrors = []plain{
 		"kv.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
 		"greenroom.ErrNested", "persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
-		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrInvalid", "traces/otlp.ErrOptions",
+		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrOptions",
 		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",
 		"vfs.ErrName",
 		"workflow.ErrCompleted", "workflow.ErrMisuse", "workflow.ErrOptions", "workflow.ErrPrevious",

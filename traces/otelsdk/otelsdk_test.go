@@ -26,6 +26,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/otlp"
+	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 )
 
 // A rig is an actor with traces, a Processor, and a provider of the SDK that gives it its
@@ -120,17 +121,11 @@ func byID(spans []traces.SpanData) map[traces.SpanID]traces.SpanData {
 // viaOTLP is what comes of spans on the way over OTLP.
 func viaOTLP(t *testing.T, spans []traces.SpanData) []traces.SpanData {
 	t.Helper()
-	b, err := otlp.AppendBinary(nil, spans)
+	b, err := otlp.AppendJSON(nil, spans)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spans, err = otlp.ParseBinary(b); err != nil {
-		t.Fatal(err)
-	}
-	if b, err = otlp.AppendJSON(nil, spans); err != nil {
-		t.Fatal(err)
-	}
-	if spans, err = otlp.ParseJSON(b); err != nil {
+	if spans, err = otlptest.ParseJSON(b); err != nil {
 		t.Fatal(err)
 	}
 	return spans

@@ -8,8 +8,6 @@ import (
 
 // Sentinels of this package; errors.Is tells them apart.
 var (
-	// ErrInvalid: what was read is no OTLP, or has spans without valid ids.
-	ErrInvalid = errors.New("otlp: invalid")
 	// ErrOptions: a Push was asked for what makes no sense.
 	ErrOptions = errors.New("otlp: bad options")
 	// ErrTooMany: more spans ended in one nanosecond than one read returns.

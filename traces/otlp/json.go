@@ -33,19 +33,6 @@ func AppendJSON(dst []byte, spans []traces.SpanData) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// ParseJSON returns the spans in OTLP's JSON. Fields that are not known are ignored, ids may
-// have upper-case digits, and enums may be names. Errors: ErrInvalid.
-func ParseJSON(b []byte) ([]traces.SpanData, error) {
-	var d tracepb.TracesData
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &d); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if err := eachID(&d, bytesOfHex); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return fromProto(&d)
-}
-
 // OTLP's JSON is that of protobuf, but for ids, which are in hex and not in base64
 // (https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding). Hex digits are digits
 // of base64, too, and ids have a multiple of four of them: so there are bytes whose base64
@@ -58,15 +45,6 @@ func hexBytes(id []byte) ([]byte, error) {
 		return nil, fmt.Errorf("otlp: an id of %d bytes: %w", len(id), err)
 	}
 	return b, nil
-}
-
-// bytesOfHex is the inverse of hexBytes.
-func bytesOfHex(b []byte) ([]byte, error) {
-	id, err := hex.DecodeString(base64.StdEncoding.EncodeToString(b))
-	if err != nil {
-		return nil, fmt.Errorf("an id that is not in hex: %w", err)
-	}
-	return id, nil
 }
 
 // eachID replaces all ids.

@@ -1,15 +1,15 @@
 // Package otlp turns the spans of package traces into OTLP, the format in which
 // OpenTelemetry's programs give traces to each other
-// (https://opentelemetry.io/docs/specs/otlp/), and back: as messages of the official
-// protobuf types, as their bytes, and as JSON. Push sends all that a range has to an
+// (https://opentelemetry.io/docs/specs/otlp/): as messages of the official
+// protobuf types, and as JSON. Push sends all that a range has to an
 // endpoint, with one of OpenTelemetry's own clients.
 //
 // # What OTLP has no place for
 //
 // A time in an attribute becomes a text (RFC 3339), and so does an integer beyond 64 bits.
 // Of a map with a key twice the last one counts. Text that isn't UTF-8 is replaced. Of a
-// span that runs, the end is 0; SpanData.Partial is not told. Everything else comes back as
-// it was.
+// span that runs, the end is 0; SpanData.Partial is not told. Everything else
+// is told as it is.
 //
 // # What it is not
 //
@@ -20,7 +20,6 @@ package otlp
 
 import (
 	"encoding/binary"
-	"fmt"
 	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -106,48 +105,3 @@ func key(m proto.Message, schema string) string {
 
 // text returns s with what isn't UTF-8 replaced: protobuf refuses it.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-// fromProto returns the spans that the messages have, in their order; those of one
-// ResourceSpans have the same Resource. They share nothing with the messages but bytes.
-//
-// Errors: ErrInvalid for ids of wrong sizes or of zeros, and for times beyond the year 2262.
-func fromProto(d *tracepb.TracesData) ([]traces.SpanData, error) {
-	var spans []traces.SpanData
-	for _, rs := range d.GetResourceSpans() {
-		var r *traces.Resource
-		if rs.GetResource() != nil || rs.GetSchemaUrl() != "" {
-			r = &traces.Resource{Attributes: attrs(rs.GetResource().GetAttributes()), SchemaURL: rs.GetSchemaUrl()}
-		}
-		for _, ss := range rs.GetScopeSpans() {
-			scope := traces.Scope{
-				Name: ss.GetScope().GetName(), Version: ss.GetScope().GetVersion(), SchemaURL: ss.GetSchemaUrl(),
-				Attributes: attrs(ss.GetScope().GetAttributes()),
-			}
-			for _, s := range ss.GetSpans() {
-				d, err := spanData(s)
-				if err != nil {
-					return nil, fmt.Errorf("%w: span %d, %.80q: %w", ErrInvalid, len(spans), s.GetName(), err)
-				}
-				d.Resource, d.Scope = r, scope
-				spans = append(spans, d)
-			}
-		}
-	}
-	return spans, nil
-}
-
-// AppendBinary appends the bytes of Proto(spans): the body of a request of OTLP/HTTP with
-// the type application/x-protobuf. It fails only for more than 2 GiB.
-func AppendBinary(dst []byte, spans []traces.SpanData) ([]byte, error) {
-	return proto.MarshalOptions{}.MarshalAppend(dst, Proto(spans))
-}
-
-// ParseBinary returns the spans in what AppendBinary, or any program that speaks OTLP, has
-// written. Fields that are not known are ignored. Errors: ErrInvalid.
-func ParseBinary(b []byte) ([]traces.SpanData, error) {
-	var d tracepb.TracesData
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, &d); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return fromProto(&d)
-}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 )
 
 // A shelf reads spans out of a slice, as traces.Traces reads its own: those of which
@@ -64,7 +65,7 @@ func (e *endpoint) UploadTraces(_ context.Context, spans []*tracepb.ResourceSpan
 	if e.uploads++; e.uploads == e.fails {
 		return errNetwork
 	}
-	got, err := fromProto(&tracepb.TracesData{ResourceSpans: spans})
+	got, err := otlptest.FromProto(&tracepb.TracesData{ResourceSpans: spans})
 	e.spans = append(e.spans, got)
 	return err
 }

@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"bytes"
 	"math"
 	"reflect"
 	"testing"
@@ -10,13 +9,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 )
 
-// TestRoundTrip takes any spans that OTLP has a place for there and back, in both encodings.
+// TestRoundTrip takes any spans that OTLP has a place for there and back, also in JSON.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spans := rapid.SliceOfN(rapid.Custom(genSpan), 1, 4).Draw(t, "spans")
-		want, err := fromProto(Proto(spans))
+		want, err := otlptest.FromProto(Proto(spans))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,17 +26,11 @@ func TestRoundTrip(t *testing.T) {
 		if len(spans) == 1 && !reflect.DeepEqual(want, spans) {
 			t.Fatalf("got %+v\nwant %+v", want, spans)
 		}
-		b, err := AppendBinary(nil, spans)
+		b, err := AppendJSON(nil, spans)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := ParseBinary(b); err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("binary: got %+v, %v\nwant %+v", got, err, want)
-		}
-		if b, err = AppendJSON(nil, spans); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ParseJSON(b); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := otlptest.ParseJSON(b); err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("JSON: got %+v, %v\nwant %+v\n%s", got, err, want, b)
 		}
 	})
@@ -130,54 +124,4 @@ func genValue(t *rapid.T, depth int) traces.Value {
 		return traces.MapValue(genAttrs(t, depth-1)...)
 	}
 	return traces.Value{}
-}
-
-// FuzzBinary reads anything: what is accepted must come back from both encodings.
-func FuzzBinary(f *testing.F) {
-	b, err := AppendBinary(nil, []traces.SpanData{order(), {TraceID: traces.TraceID{1}, SpanID: traces.SpanID{1}}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		spans, err := ParseBinary(b)
-		if err == nil {
-			again(t, spans)
-		}
-	})
-}
-
-// FuzzJSON is FuzzBinary for JSON.
-func FuzzJSON(f *testing.F) {
-	f.Add([]byte(orderJSON))
-	f.Add([]byte(`{"resourceSpans":[{"scope_spans":[{"spans":[{"trace_id":"0AF7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331"}]}]}]}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		spans, err := ParseJSON(b)
-		if err == nil {
-			again(t, spans)
-		}
-	})
-}
-
-// again writes and reads spans that were read, twice: groups order them the first time.
-func again(t *testing.T, spans []traces.SpanData) {
-	b, err := AppendBinary(nil, spans)
-	if err != nil {
-		t.Fatal(err)
-	}
-	grouped, err := ParseBinary(b)
-	if err != nil || len(grouped) != len(spans) {
-		t.Fatalf("%d spans of %d: %v", len(grouped), len(spans), err)
-	}
-	b2, err := AppendBinary(nil, grouped)
-	if err != nil || !bytes.Equal(b, b2) {
-		t.Fatalf("got %x\nthen %x, %v", b, b2, err)
-	}
-	j, err := AppendJSON(nil, grouped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := ParseJSON(j); err != nil || !reflect.DeepEqual(got, grouped) {
-		t.Fatalf("got %+v, %v\nwant %+v\n%s", got, err, grouped, j)
-	}
 }

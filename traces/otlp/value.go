@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"math"
 	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -57,52 +56,4 @@ func value(v traces.Value) *commonpb.AnyValue {
 		p.Value = &commonpb.AnyValue_StringValue{StringValue: text(v.String())}
 	}
 	return p
-}
-
-// attrs returns messages as attributes; of a key that is there twice the last one.
-func attrs(list []*commonpb.KeyValue) []traces.Attr {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make([]traces.Attr, 0, len(list))
-	seen := make(map[string]int, len(list))
-	for _, kv := range list {
-		a := traces.Attr{Key: kv.GetKey(), Value: fromValue(kv.GetValue())}
-		if at, ok := seen[a.Key]; ok {
-			out[at] = a
-			continue
-		}
-		seen[a.Key] = len(out)
-		out = append(out, a)
-	}
-	return out
-}
-
-// fromValue is the inverse of value. What isn't known is null.
-func fromValue(p *commonpb.AnyValue) traces.Value {
-	switch x := p.GetValue().(type) {
-	case *commonpb.AnyValue_StringValue:
-		return traces.StringValue(x.StringValue)
-	case *commonpb.AnyValue_BoolValue:
-		return traces.BoolValue(x.BoolValue)
-	case *commonpb.AnyValue_IntValue:
-		return traces.IntValue(x.IntValue)
-	case *commonpb.AnyValue_DoubleValue:
-		if math.IsNaN(x.DoubleValue) {
-			return traces.FloatValue(math.NaN()) // JSON knows only one
-		}
-		return traces.FloatValue(x.DoubleValue)
-	case *commonpb.AnyValue_BytesValue:
-		return traces.BytesValue(x.BytesValue)
-	case *commonpb.AnyValue_ArrayValue:
-		values := x.ArrayValue.GetValues()
-		list := make([]traces.Value, len(values))
-		for i, v := range values {
-			list[i] = fromValue(v)
-		}
-		return traces.ArrayValue(list...)
-	case *commonpb.AnyValue_KvlistValue:
-		return traces.MapValue(attrs(x.KvlistValue.GetValues())...)
-	}
-	return traces.Value{}
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/traces/otelsdk"
 	"github.com/greenroomdb/greenroom/traces/otlp"
+	"github.com/greenroomdb/greenroom/traces/otlp/otlptest"
 )
 
 // patience is how long an answer may take: an attempt that is given up on a busy machine is
@@ -155,9 +156,10 @@ func everything() []traces.SpanData {
 			Attributes: []traces.Attr{
 				traces.Float("nan", math.NaN()), traces.Float("inf", math.Inf(1)), traces.Float("-inf", math.Inf(-1)), traces.Float("-0", math.Copysign(0, -1)),
 				traces.Float("1e21", 1e21), traces.Float("3", 3), traces.Int("min", math.MinInt64), traces.Int("2^53+1", 1<<53+1),
-				traces.Any("2^100", huge), traces.Any("date", at), traces.Any("bytes", []byte{0, 255, 62, 63}), {Key: "null"},
+				{Key: "2^100", Value: traces.BigValue(huge)}, {Key: "date", Value: traces.TimeValue(at)}, {Key: "bytes", Value: traces.BytesValue([]byte{0, 255, 62, 63})}, {Key: "null"},
 				traces.Bool("bool", true), traces.String("", "no key"),
-				traces.Any("list", []any{nil, int64(1), "x", []any{}, map[string]any{}}), traces.Any("map", map[string]any{"a": 1.5, "b": nil}),
+				{Key: "list", Value: traces.ArrayValue(traces.Value{}, traces.IntValue(1), traces.StringValue("x"), traces.ArrayValue(), traces.MapValue())},
+				{Key: "map", Value: traces.MapValue(traces.Float("a", 1.5), traces.Attr{Key: "b"})},
 			},
 			Links:             []traces.Link{{TraceID: traces.TraceID{2}, SpanID: traces.SpanID{3}, TraceState: "a=b", Attributes: []traces.Attr{traces.Int("n", 1)}, DroppedAttributes: 1}},
 			Events:            []traces.Event{{Time: at, Name: "exception", Attributes: []traces.Attr{traces.Int("n", 1)}, DroppedAttributes: 2}},
@@ -241,7 +243,7 @@ func TestCollectorsJSON(t *testing.T) {
 	if b, err = req.MarshalJSON(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := otlp.ParseJSON(b)
+	got, err := otlptest.ParseJSON(b)
 	if err != nil {
 		t.Fatalf("%v: %s", err, b)
 	}
