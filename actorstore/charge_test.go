@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/envlimits"
 	"github.com/greenroomdb/greenroom/kv/memkv"
-	"pgregory.net/rapid"
 )
 
 // TestResolve: writes of one batch that meet the same keys, by hand. Each is

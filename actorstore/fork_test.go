@@ -28,7 +28,7 @@ func fill(t testing.TB, a *Actor, n int) map[string]string {
 	}
 	put(AppendPersist(nil), "state", true)
 	put(AppendConnection(nil, "c1"), "connection", false)
-	put(AppendInspector(nil), "token", false)
+	put([]byte{NamespaceInspector}, "token", false)
 	put(user(""), "", true)
 	for i := range n {
 		value := bytes.Repeat([]byte{byte(i)}, i*7919%(2*rowSize))
@@ -176,7 +176,7 @@ func TestForkEverything(t *testing.T) {
 	a := openActor(t, s)
 	want := fill(t, a, 3)
 	want[string(AppendConnection(nil, "c1"))] = "connection"
-	want[string(AppendInspector(nil))] = "token"
+	want[string([]byte{NamespaceInspector})] = "token"
 	other := openStore(t, memkv.New(), batch.Limits{}) // another store altogether
 	v, err := s.View(ctx, testID)
 	must(t, err)

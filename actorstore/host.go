@@ -108,16 +108,6 @@ func (h *hostRow) info(id HostID) HostInfo {
 	return HostInfo{ID: id, Name: h.Name, Expires: time.UnixMilli(h.Expires), TTL: h.ttl()}
 }
 
-// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it is
-// none: before it has owned an actor, and on an engine that one process has open.
-func (s *Store) hostInfo() HostInfo {
-	h := s.hosting.now.Load()
-	if h == nil {
-		return HostInfo{}
-	}
-	return *h.shown.Load()
-}
-
 // Hosts yields all hosts that have a lease, and those that died and that nobody has
 // cleared away yet, in no useful order. Else as Actors.
 func (s *Store) Hosts(ctx context.Context) iter.Seq2[HostInfo, error] {

@@ -192,9 +192,6 @@ func AppendConnection(dst []byte, id string) []byte {
 	return append(append(dst, NamespaceConnections), id...)
 }
 
-// AppendInspector appends the key of the inspector's token.
-func AppendInspector(dst []byte) []byte { return append(dst, NamespaceInspector) }
-
 // AppendUserKey appends the key under which the user key k lies; k may be empty.
 func AppendUserKey(dst, k []byte) []byte { return append(append(dst, NamespaceUser), k...) }
 

@@ -22,7 +22,7 @@ func TestKeysGolden(t *testing.T) {
 		switch v.Schema {
 		case "raw":
 			got = map[byte][]byte{
-				NamespacePersist: AppendPersist(nil), NamespaceInspector: AppendInspector(nil),
+				NamespacePersist: AppendPersist(nil), NamespaceInspector: []byte{NamespaceInspector},
 				NamespaceQueueMetadata: LayoutGreenroom.AppendQueueMetadata(nil), NamespaceQueue: {NamespaceQueue},
 			}[in.Prefix]
 		case "[5]+u64 BE":

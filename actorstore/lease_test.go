@@ -422,3 +422,13 @@ func TestLeaseOptions(t *testing.T) {
 		}
 	}
 }
+
+// hostInfo returns what this Store is to the other hosts, the zero HostInfo if it is
+// none: before it has owned an actor, and on an engine that one process has open.
+func (s *Store) hostInfo() HostInfo {
+	h := s.hosting.now.Load()
+	if h == nil {
+		return HostInfo{}
+	}
+	return *h.shown.Load()
+}

@@ -25,8 +25,6 @@ var (
 	// ErrTooLarge: the connection's record would be larger than a value may be; it comes
 	// as a *SizeError. The connection is as it was.
 	ErrTooLarge = errkind.New("conn: connection is too large", errkind.ErrTooLarge)
-	// ErrID: a text is not the text of a GatewayID or a RequestID.
-	ErrID = errors.New("conn: bad id")
 	// ErrUnknown: no quarantined record has that id.
 	ErrUnknown = errkind.New("conn: no such record", errkind.ErrNotFound)
 )

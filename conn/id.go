@@ -3,7 +3,6 @@ package conn
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 )
 
 // An ID names a connection for ever: the text of a random UUID (version 4) where this
@@ -37,26 +36,6 @@ func (g GatewayID) String() string { return hex.EncodeToString(g[:]) }
 
 // String returns 8 hexadecimal digits.
 func (r RequestID) String() string { return hex.EncodeToString(r[:]) }
-
-// ParseGatewayID reads what String wrote. Anything else is ErrID.
-func ParseGatewayID(text string) (GatewayID, error) {
-	id, err := parseID(text)
-	return GatewayID(id), err
-}
-
-// ParseRequestID reads what String wrote. Anything else is ErrID.
-func ParseRequestID(text string) (RequestID, error) {
-	id, err := parseID(text)
-	return RequestID(id), err
-}
-
-func parseID(text string) (id [4]byte, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(id) {
-		return id, fmt.Errorf("%w: %.80q is not 8 hexadecimal digits", ErrID, text)
-	}
-	return [4]byte(b), nil
-}
 
 // An Index numbers the messages of a connection in one direction. After 65535 comes 0.
 type Index uint16

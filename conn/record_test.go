@@ -239,20 +239,7 @@ func TestIDs(t *testing.T) {
 		}
 		seen[id] = true
 	}
-	g, err := ParseGatewayID("01020aff")
-	if want := (GatewayID{1, 2, 10, 255}); err != nil || g != want || g.String() != "01020aff" {
-		t.Errorf("%v %v, want %v", g, err, want)
-	}
-	r, err := ParseRequestID("01020aff")
-	if want := (RequestID{1, 2, 10, 255}); err != nil || r != want || r.String() != "01020aff" {
-		t.Errorf("%v %v, want %v", r, err, want)
-	}
-	for _, bad := range []string{"", "0102", "010203", "0102030g", "0102030405"} {
-		if _, err := ParseGatewayID(bad); !errors.Is(err, ErrID) {
-			t.Errorf("gateway %q: %v, want %v", bad, err, ErrID)
-		}
-		if _, err := ParseRequestID(bad); !errors.Is(err, ErrID) {
-			t.Errorf("request %q: %v, want %v", bad, err, ErrID)
-		}
+	if g, r := (GatewayID{1, 2, 10, 255}).String(), (RequestID{1, 2, 10, 255}).String(); g != "01020aff" || r != g {
+		t.Errorf("%s, %s", g, r)
 	}
 }

@@ -26,8 +26,6 @@ var (
 	ErrJob = errors.New("persist: bad job")
 	// ErrNoEvent: there is no event of that id.
 	ErrNoEvent = errkind.New("persist: no such event", errkind.ErrNotFound)
-	// ErrToken: the stored inspector token can't be one.
-	ErrToken = errors.New("persist: bad inspector token")
 )
 
 // A SizeError says what made the record too large, and by how much. It wraps

@@ -137,17 +137,6 @@ func ExampleTx_Done() {
 	// 7 0 <nil>
 }
 
-// The token is made once, and compared in constant time.
-func ExampleOpenToken() {
-	ctx := context.Background()
-	store, actor := open(ctx)
-	defer store.Close()
-	token, err := persist.OpenToken(ctx, actor)
-	check(err)
-	fmt.Println(token, len(token.Reveal()), token.Check(token.Reveal()), token.CheckBearer("Bearer guess"))
-	// Output: persist.Token 43 true false
-}
-
 // Looking doesn't take the actor over.
 func ExampleLook() {
 	ctx := context.Background()

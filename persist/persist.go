@@ -1,6 +1,5 @@
 // Package persist is the actor's own record: its state, the input it was created with,
-// whether it has been initialised, and what it has scheduled; and the token that opens
-// the inspector.
+// whether it has been initialised, and what it has scheduled.
 //
 // The record is one value under one key, in the bytes that programs in other languages
 // read and write. A Record keeps it in memory: the state is one value in CBOR, and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -123,11 +124,10 @@ func connRecord(id, text string) ([]byte, error) {
 		rec.Headers = append(rec.Headers, conn.Header{Name: h[0], Value: h[1]})
 	}
 	var err error
-	if rec.Gateway, err = conn.ParseGatewayID(in.Gateway); err != nil {
-		return nil, err
-	}
-	if rec.Request, err = conn.ParseRequestID(in.Request); err != nil {
-		return nil, err
+	for text, id := range map[string]*[4]byte{in.Gateway: (*[4]byte)(&rec.Gateway), in.Request: (*[4]byte)(&rec.Request)} {
+		if n, err := hex.Decode(id[:], []byte(text)); err != nil || n != len(id) {
+			return nil, fmt.Errorf("the id %q: %w", text, err)
+		}
 	}
 	if in.Parameters != nil {
 		if rec.Parameters, err = conn.Encode(in.Parameters); err != nil {

@@ -22,11 +22,11 @@ type plain struct {
 var plainErrors = []plain{
 	{"a mistake in the program that calls, or in what it was configured with: nothing can be done about it while it runs", []string{
 		"actorstore.ErrID", "actorstore.ErrName", "batch.ErrSettled",
-		"conn.ErrID", "conn.ErrInfo", "conn.ErrValue",
+		"conn.ErrInfo", "conn.ErrValue",
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv.ErrManaged", "kv.ErrMisuse", "kv.ErrNoVersionstamp", "kv.ErrOtherKey", "kv.ErrUnreadable",
 		"kv.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
-		"greenroom.ErrNested", "persist.ErrJob", "persist.ErrStarted", "persist.ErrToken",
+		"greenroom.ErrNested", "persist.ErrJob", "persist.ErrStarted",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
 		"traces.ErrID", "traces.ErrOptions", "traces/otlp.ErrOptions",
 		"tuple.ErrMalformed", "tuple.ErrPrefix", "tuple.ErrUnsupported",

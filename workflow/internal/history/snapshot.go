@@ -2,7 +2,6 @@ package history
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -77,6 +76,3 @@ func (s *Snapshot) ByAge() []Entry {
 	slices.SortStableFunc(es, func(a, b Entry) int { return cmp.Compare(age(a), age(b)) })
 	return es
 }
-
-// orphans returns the ids of the orphans, sorted.
-func (s *Snapshot) orphans() []string { return slices.Sorted(maps.Keys(s.Orphans)) }

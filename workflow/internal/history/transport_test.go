@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -89,3 +90,6 @@ func (s *Snapshot) readTransportMetadata(r *bare.Reader, ids map[string]int) {
 		s.Orphans[id] = m
 	}
 }
+
+// orphans returns the ids of the orphans, sorted.
+func (s *Snapshot) orphans() []string { return slices.Sorted(maps.Keys(s.Orphans)) }
