@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -145,7 +146,7 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 		}
 		return c.hostRow(id, e.Value)
 	}
-	if k, err := kv.ParseKey[noteRow](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowNote)) {
+	if k, err := keys.Parse[noteRow](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowNote)) {
 		if err := c.rest(at); err != nil {
 			return err
 		}

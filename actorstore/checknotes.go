@@ -1,6 +1,9 @@
 package actorstore
 
-import "github.com/greenroomdb/greenroom/kv"
+import (
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
+)
 
 // noted is the actor whose notes a checker is walking.
 type noted struct {
@@ -40,7 +43,7 @@ func (c *checker) notesOf(id ID) error {
 		if err != nil {
 			return err
 		}
-		k, parseErr := kv.ParseKey[noteRow](e.Key)
+		k, parseErr := keys.Parse[noteRow](e.Key)
 		if parseErr != nil {
 			err = c.find(id, rowWords(e.Key), "it is no note")
 		} else {

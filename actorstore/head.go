@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // Versions of the rows of a store, each written before its row.
@@ -178,7 +179,7 @@ func (rec *record) check(id ID) error {
 
 // add takes one row of an actor's record. It copies what it keeps.
 func (rec *record) add(id ID, e kv.Entry) (err error) {
-	k, err := kv.ParseKey[recordRow](e.Key)
+	k, err := keys.Parse[recordRow](e.Key)
 	if err != nil || k.ID != id {
 		return fmt.Errorf("actorstore: row %x is no head of actor %s: %w", e.Key, id, ErrCorrupt)
 	}
@@ -211,7 +212,7 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 
 // loadNamed reads the row of a name; ErrUnknownActor when there is none.
 func loadNamed(ctx context.Context, src kv.Reader, name string) (named, error) {
-	n, ok, err := kv.Find(ctx, src, nameRow{name})
+	n, ok, err := keys.Find(ctx, src, nameRow{name})
 	if err == nil && !ok {
 		err = ErrUnknownActor
 	}
@@ -221,11 +222,11 @@ func loadNamed(ctx context.Context, src kv.Reader, name string) (named, error) {
 // rowError is an error of typed keys in the words of this package: what a row holds
 // says by itself whose it is, and a row that is none is damage.
 func rowError(err error) error {
-	var of *kv.KeyError
+	var of *keys.Error
 	switch {
 	case errors.As(err, &of):
 		return of.Err
-	case errors.Is(err, kv.ErrOtherKey):
+	case errors.Is(err, keys.ErrOtherKey):
 		return fmt.Errorf("%w: %w", err, ErrCorrupt)
 	}
 	return err

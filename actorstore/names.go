@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // MaxName is the length of the longest name of an actor, in bytes.
@@ -49,7 +50,7 @@ func (s *Store) Lookup(ctx context.Context, name string) (ID, error) {
 // sequence.
 func (s *Store) IDs(ctx context.Context) iter.Seq2[ID, error] {
 	return func(yield func(ID, error) bool) {
-		for row, err := range pagesOf[recordRow](ctx, s, kv.Sub(ofKind{rowHead}), nil) {
+		for row, err := range pagesOf[recordRow](ctx, s, keys.Sub(ofKind{rowHead}), nil) {
 			if err != nil {
 				yield(ID{}, fmt.Errorf("actorstore: list ids: %w", err))
 				return
@@ -77,7 +78,7 @@ type NameInfo struct {
 // Names yields all names, sorted. Else as Actors.
 func (s *Store) Names(ctx context.Context) iter.Seq2[NameInfo, error] {
 	return func(yield func(NameInfo, error) bool) {
-		for row, err := range pagesOf[nameRow](ctx, s, kv.Sub(ofKind{rowName}), nil) {
+		for row, err := range pagesOf[nameRow](ctx, s, keys.Sub(ofKind{rowName}), nil) {
 			if err != nil {
 				yield(NameInfo{}, fmt.Errorf("actorstore: list names: %w", err))
 				return

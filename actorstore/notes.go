@@ -9,6 +9,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -141,7 +142,7 @@ func (c *copier) copyNotes(ctx context.Context, from *Snapshot) error {
 // notesOf is the subspace of the notes of an actor, a noteRow the key of one.
 type notesOf struct{ ID ID }
 
-func (s *notesOf) Elements(e *kv.Elements) {
+func (s *notesOf) Elements(e *keys.Elements) {
 	e.Const(rowsName, rowsVersion, rowNote)
 	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
 }
@@ -151,18 +152,18 @@ type noteRow struct {
 	Key []byte
 }
 
-func (k *noteRow) Elements(e *kv.Elements) {
+func (k *noteRow) Elements(e *keys.Elements) {
 	k.notesOf.Elements(e)
 	e.Bytes(&k.Key)
 }
 
-func (noteRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
+func (noteRow) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
 // noteRange returns the range of the notes of an actor.
-func noteRange(id ID) (start, end []byte) { return kv.Sub(notesOf{id}).Range() }
+func noteRange(id ID) (start, end []byte) { return keys.Sub(notesOf{id}).Range() }
 
 // parseNoteKey returns the note's key that a row of the actor has.
 func parseNoteKey(id ID, row []byte) (key []byte, ok bool) {
-	k, err := kv.ParseKey[noteRow](row)
+	k, err := keys.Parse[noteRow](row)
 	return k.Key, err == nil && k.ID == id
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -62,7 +63,7 @@ func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[Actor
 
 // actorsByID reads the records as they lie there.
 func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
-	o := kv.ScanOptions{}
+	o := keys.ScanOptions{}
 	if !opts.After.ID.IsZero() {
 		// Behind the last row that there can be of it.
 		o.After = appendRowKey(nil, recordRow{recordOf{opts.After.ID}, lastPart})
@@ -74,7 +75,7 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 	return func(yield func(ActorInfo, error) bool) {
 		var at ID
 		var rec record
-		for row, err := range pagesOf[recordRow](ctx, s, kv.Sub(ofKind{rowHead}), &o) {
+		for row, err := range pagesOf[recordRow](ctx, s, keys.Sub(ofKind{rowHead}), &o) {
 			if err == nil && row.Key.ID != at {
 				if err = rec.check(at); err == nil && rec.written() && !yield(rec.info(at), nil) {
 					return
@@ -100,7 +101,7 @@ func (s *Store) actorsByID(ctx context.Context, opts *ActorsOptions) iter.Seq2[A
 // actorsByName reads a page of names, and then the records of their actors.
 func (s *Store) actorsByName(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	return func(yield func(ActorInfo, error) bool) {
-		o := kv.PageOptions{ScanOptions: kv.ScanOptions{Strict: true}}
+		o := keys.PageOptions{ScanOptions: keys.ScanOptions{Strict: true}}
 		if o.Limit = pageNames; opts.Limit > 0 {
 			o.Limit = min(pageNames, opts.Limit)
 		}
@@ -136,7 +137,7 @@ func namesWith(prefix string) tuple.Subspace {
 }
 
 // namedPage reads the next names, and what is known of their actors, from one state.
-func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *kv.PageOptions) (page []ActorInfo, next kv.Cursor, err error) {
+func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *keys.PageOptions) (page []ActorInfo, next keys.Cursor, err error) {
 	if err := s.check(); err != nil {
 		return nil, nil, err
 	}
@@ -144,7 +145,7 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *kv.PageO
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, next, err := kv.Page[nameRow](ctx, snap, names, o)
+	rows, next, err := keys.Page[nameRow](ctx, snap, names, o)
 	var records map[ID]*record
 	if err == nil {
 		records, err = loadRecords(ctx, snap, rows)
@@ -171,7 +172,7 @@ func (s *Store) namedPage(ctx context.Context, names tuple.Subspace, o *kv.PageO
 }
 
 // loadRecords reads what is known of the actors that names lead to, at once if src can.
-func loadRecords(ctx context.Context, src kv.Reader, names []kv.Item[nameRow, named]) (map[ID]*record, error) {
+func loadRecords(ctx context.Context, src kv.Reader, names []keys.Item[nameRow, named]) (map[ID]*record, error) {
 	records := make(map[ID]*record, len(names))
 	ranges := make([]kv.Range, len(names))
 	for i, n := range names {
@@ -209,9 +210,9 @@ func loadRecords(ctx context.Context, src kv.Reader, names []kv.Item[nameRow, na
 
 // pagesOf yields the rows of a type in sub, page by page, each of which is read whole
 // before its rows are yielded. The limit of o is a first guess of how many are wanted.
-func pagesOf[K kv.Key[V], V any, P kv.KeyPointer[K]](ctx context.Context, s *Store, sub tuple.Subspace, o *kv.ScanOptions) iter.Seq2[kv.Item[K, V], error] {
-	return func(yield func(kv.Item[K, V], error) bool) {
-		var page kv.PageOptions
+func pagesOf[K keys.Key[V], V any, P keys.Pointer[K]](ctx context.Context, s *Store, sub tuple.Subspace, o *keys.ScanOptions) iter.Seq2[keys.Item[K, V], error] {
+	return func(yield func(keys.Item[K, V], error) bool) {
+		var page keys.PageOptions
 		if o != nil {
 			page.ScanOptions = *o
 		}
@@ -220,13 +221,13 @@ func pagesOf[K kv.Key[V], V any, P kv.KeyPointer[K]](ctx context.Context, s *Sto
 			page.Limit = pageRows
 		}
 		for {
-			var rows []kv.Item[K, V]
+			var rows []keys.Item[K, V]
 			err := s.check()
 			if err == nil {
-				rows, page.After, err = kv.Page[K, V, P](ctx, s.eng, sub, &page)
+				rows, page.After, err = keys.Page[K, V, P](ctx, s.eng, sub, &page)
 			}
 			if err != nil {
-				yield(kv.Item[K, V]{}, rowError(err))
+				yield(keys.Item[K, V]{}, rowError(err))
 				return
 			}
 			for _, row := range rows {

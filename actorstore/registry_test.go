@@ -15,6 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -55,7 +56,7 @@ func TestRegistryGolden(t *testing.T) {
 		t.Errorf("%d rows, want %d", i, len(want))
 	}
 	// And back, as typed keys.
-	got, err := kv.Get(ctx, eng, nameRow{"lo\x00"})
+	got, err := keys.Get(ctx, eng, nameRow{"lo\x00"})
 	if got != n || err != nil {
 		t.Errorf("got %v, %v, want %v", got, err, n)
 	}

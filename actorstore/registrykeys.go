@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
@@ -33,7 +33,7 @@ const (
 // ofKind is the subspace of the rows of one kind.
 type ofKind struct{ Kind uint64 }
 
-func (s *ofKind) Elements(e *kv.Elements) {
+func (s *ofKind) Elements(e *keys.Elements) {
 	e.Const(rowsName, rowsVersion)
 	e.Uint64(&s.Kind)
 }
@@ -41,7 +41,7 @@ func (s *ofKind) Elements(e *kv.Elements) {
 // recordOf is the subspace of what is known of an actor, and the key of its head.
 type recordOf struct{ ID ID }
 
-func (s *recordOf) Elements(e *kv.Elements) {
+func (s *recordOf) Elements(e *keys.Elements) {
 	e.Const(rowsName, rowsVersion, rowHead)
 	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
 }
@@ -53,7 +53,7 @@ type recordRow struct {
 	Part int64
 }
 
-func (k *recordRow) Elements(e *kv.Elements) {
+func (k *recordRow) Elements(e *keys.Elements) {
 	k.recordOf.Elements(e)
 	if e.More(k.Part != headItself) {
 		e.Int64(&k.Part)
@@ -61,7 +61,7 @@ func (k *recordRow) Elements(e *kv.Elements) {
 	}
 }
 
-func (recordRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
+func (recordRow) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
 // known says whether this package knows what the row holds.
 func (k *recordRow) known() bool { return k.Part >= headItself && k.Part < headParts }
@@ -69,12 +69,12 @@ func (k *recordRow) known() bool { return k.Part >= headItself && k.Part < headP
 // A nameRow is the key of the row that leads from a name to an actor.
 type nameRow struct{ Name string }
 
-func (k *nameRow) Elements(e *kv.Elements) {
+func (k *nameRow) Elements(e *keys.Elements) {
 	e.Const(rowsName, rowsVersion, rowName)
 	e.String(&k.Name)
 }
 
-func (k nameRow) Value() kv.Codec[named] { return namedCodec(k) }
+func (k nameRow) Value() keys.Codec[named] { return namedCodec(k) }
 
 // namedCodec is the codec of a name's row; it knows the name for the errors.
 type namedCodec nameRow
@@ -85,16 +85,16 @@ func (c namedCodec) Decode(b []byte) (named, error)             { return parseNa
 // A leaseRow is the key of a host's lease.
 type leaseRow struct{ Host HostID }
 
-func (k *leaseRow) Elements(e *kv.Elements) {
+func (k *leaseRow) Elements(e *keys.Elements) {
 	e.Const(rowsName, rowsVersion, rowHost)
 	e.Fixed(k.Host[:])
 }
 
-func (leaseRow) Value() kv.Codec[[]byte] { return kv.Bytes() }
+func (leaseRow) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
 // appendRowKey appends a key. It panics if it can't be packed: names are checked.
-func appendRowKey[K any, P kv.KeyPointer[K]](dst []byte, key K) []byte {
-	dst, err := kv.AppendKey[K, P](dst, key)
+func appendRowKey[K any, P keys.Pointer[K]](dst []byte, key K) []byte {
+	dst, err := keys.Append[K, P](dst, key)
 	if err != nil {
 		panic(fmt.Sprintf("actorstore: %v", err))
 	}
@@ -135,23 +135,23 @@ func headRange(id ID) (start, end []byte) {
 }
 
 // rowRange returns the range of all rows of a kind.
-func rowRange(row uint64) (start, end []byte) { return kv.Sub(ofKind{row}).Range() }
+func rowRange(row uint64) (start, end []byte) { return keys.Sub(ofKind{row}).Range() }
 
 // parseHeadKey decodes the key of a head, or of one of the rows behind it: part says
 // which.
 func parseHeadKey(key []byte) (id ID, part int64, ok bool) {
-	k, err := kv.ParseKey[recordRow](key)
+	k, err := keys.Parse[recordRow](key)
 	return k.ID, k.Part, err == nil && k.known()
 }
 
 // parseNameKey decodes the key of a name row.
 func parseNameKey(key []byte) (name string, ok bool) {
-	k, err := kv.ParseKey[nameRow](key)
+	k, err := keys.Parse[nameRow](key)
 	return k.Name, err == nil
 }
 
 // parseHostKey decodes the key of a host's lease.
 func parseHostKey(key []byte) (id HostID, ok bool) {
-	k, err := kv.ParseKey[leaseRow](key)
+	k, err := keys.Parse[leaseRow](key)
 	return k.Host, err == nil
 }

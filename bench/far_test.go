@@ -7,13 +7,14 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // TestFarEngine: several ranges are one state and one call, of an engine and of a snapshot,
 // and nothing below is shared.
 func TestFarEngine(t *testing.T) {
 	e := faultkv.New(farEngine{memkv.New()})
-	if kv.Shared(e) != nil || kv.TransactorOf(e) != nil && kv.TransactorOf(e).TxCaps() != 0 || !e.Limits().Far {
+	if kv.Shared(e) != nil || txn.TransactorOf(e) != nil && txn.TransactorOf(e).TxCaps() != 0 || !e.Limits().Far {
 		t.Errorf("an engine that is far shares %v, with limits %+v", kv.Shared(e), e.Limits())
 	}
 	var c kv.Commit

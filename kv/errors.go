@@ -52,43 +52,7 @@ var (
 var (
 	// ErrUnsupported: the engine doesn't offer what was asked for.
 	ErrUnsupported = errkind.New("kv: not supported by the engine", errkind.ErrUnsupported)
-	// ErrTooOld: a transaction read or committed later after its first read than it
-	// may. Nothing was applied; trying again may be faster.
-	ErrTooOld = errkind.New("kv: transaction is too old", errkind.ErrSnapshotTooOld)
-	// ErrCanceled: the transaction was canceled; nothing was applied.
-	ErrCanceled = errors.New("kv: transaction is canceled")
-	// ErrUsedAfterCommit: something was asked of a transaction after its Commit,
-	// whatever that returned.
-	ErrUsedAfterCommit = errkind.New("kv: transaction is used after its commit", errkind.ErrClosed)
-	// ErrManaged: Commit of a transaction that Update or View will commit itself.
-	ErrManaged = errors.New("kv: transaction is committed by Update or View")
-	// ErrReadOnly: a change in a transaction of View.
-	ErrReadOnly = errkind.New("kv: transaction is read-only", errkind.ErrReadOnly)
-	// ErrUnreadable: what was read depends on the versionstamp of the transaction
-	// itself, which is made when it commits.
-	ErrUnreadable = errors.New("kv: unreadable before the commit")
-	// ErrNoVersionstamp: the transaction has no versionstamp: it hasn't committed,
-	// or it changed nothing.
-	ErrNoVersionstamp = errors.New("kv: transaction has no versionstamp")
-	// ErrKeyTooLarge: a key is over the limit of a transaction. It is ErrTooLarge.
-	ErrKeyTooLarge = fmt.Errorf("%w: key", ErrTooLarge)
-	// ErrValueTooLarge: a value is over the limit of a transaction. It is ErrTooLarge.
-	ErrValueTooLarge = fmt.Errorf("%w: value", ErrTooLarge)
-	// ErrTxTooLarge: a transaction is over its limit. It is ErrTooLarge.
-	ErrTxTooLarge = fmt.Errorf("%w: transaction", ErrTooLarge)
 )
-
-// errLost: the outcome of a commit was unknown, and was found out.
-var errLost = errors.New("kv: connection lost before the transaction was applied")
-
-// Retryable reports whether err says that a transaction was not applied, and might be
-// when it is run again from its beginning: ErrConflict, ErrTooOld, and an outcome that
-// was unknown until the engine found out that nothing was applied. An outcome that
-// stays unknown isn't: it may have been applied.
-func Retryable(err error) bool {
-	return !errors.Is(err, ErrUnknownOutcome) &&
-		(errors.Is(err, ErrConflict) || errors.Is(err, ErrTooOld) || errors.Is(err, errLost))
-}
 
 // NotApplied returns the error of a Commit as one of the kind ErrNotApplied, with the same text; as it is if it is nil, or
 // ErrUnknownOutcome or ErrPoisoned, which leave it open what was applied. Engines return their errors by it.

@@ -1,4 +1,4 @@
-// Package kv is the contract of an ordered transactional key-value store: what an
+// Package kv is the contract of an ordered key-value store with atomic commits: what an
 // engine must do (Engine), and what everything above it may rely on.
 //
 // The contract is small on purpose. An engine stores bytes under bytes in
@@ -6,7 +6,7 @@
 // pinned snapshot, and applies a group of changes whole or not at all. Leaving
 // interactive transactions out of the required part lets an embedded
 // log-structured store and a remote SQL server both be honest engines. What an
-// engine can do beyond is a capability of its own: see Transactor.
+// engine can do beyond is a capability of its own: transactions are those of package txn.
 //
 // kv is not a cache and not a schema: it gives keys no meaning. Package tuple
 // makes keys, package actorstore decides what lives where.

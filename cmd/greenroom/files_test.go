@@ -21,6 +21,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -508,7 +509,7 @@ func TestCutOff(t *testing.T) {
 				INSERT INTO t SELECT 'old' || hex(zeroblob(100)) FROM c;
 				BEGIN; UPDATE t SET a = 'new' || hex(zeroblob(100))`})
 			// The process that ends here is the copy of the store.
-			return errors.Join(err, store.Engine().(kv.Transactor).Checkpoint(t.Context(), dead), s.rollback())
+			return errors.Join(err, store.Engine().(txn.Transactor).Checkpoint(t.Context(), dead), s.rollback())
 		})
 		return errors.Join(err, db.Close(), a.Close())
 	})

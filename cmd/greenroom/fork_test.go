@@ -12,7 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A new actor can be named by its id, and an interrupt leaves none.
@@ -93,7 +93,7 @@ func forkCutOff(t *testing.T, url, actor, name, crashed string) {
 		_, err = s.Lower().Fork(t.Context(), from.Snapshot, &actorstore.ForkOptions{Name: name, Progress: func(int64) {
 			if _, err := os.Stat(crashed); errors.Is(err, fs.ErrNotExist) {
 				// Not a copy of the files, some of which go while it is made.
-				if err := s.Engine().(kv.Transactor).Checkpoint(t.Context(), crashed); err != nil {
+				if err := s.Engine().(txn.Transactor).Checkpoint(t.Context(), crashed); err != nil {
 					t.Error(err)
 				}
 			}

@@ -31,7 +31,7 @@ var restricted = []restriction{
 	{"github.com/jedib0t/go-pretty", []string{"cmd/greenroom", "bench"}, false, "libraries print no tables"},
 	{"go.opentelemetry.io/otel/sdk", []string{"traces/otelsdk"}, true, "libraries emit through OpenTelemetry's API: which SDK there is, the program says"},
 	{"./traces/otelsdk", nil, true, "who doesn't ask for OpenTelemetry's SDK doesn't link it"},
-	{"go.opentelemetry.io/proto", []string{"traces/otlp"}, true, "OTLP is spoken by one package"},
+	{"go.opentelemetry.io/proto", []string{"traces/otlp", "traces/otlp/otlptest"}, true, "OTLP is spoken by one package"},
 	{"google.golang.org/grpc", nil, false, "OTLP goes over HTTP; gRPC would be linked for nothing"},
 	{"github.com/cockroachdb/datadriven", nil, true, "it is a test library"},
 	{"pgregory.net/rapid", nil, true, "it is a test library"},

@@ -8,7 +8,8 @@ import (
 
 // store is a tree with the functions by which something is written, all called where they may be.
 var store = map[string]string{
-	"kv/kv.go":           "package kv\ntype Engine interface { Commit(); Get() }\nfunc NewDB(e Engine) { e.Commit() }\n",
+	"kv/kv.go":           "package kv\ntype Engine interface { Commit(); Get() }\n",
+	"kv/txn/db.go":       "package txn\n" + `import "example.com/house/kv"; ` + "func New(e kv.Engine) {}\n",
 	"kv/memkv/memkv.go":  "package memkv\ntype DB struct{}\nfunc (*DB) Commit() {}\n",
 	"batch/batch.go":     "package batch\ntype Batch struct{}\nfunc (*Batch) Split() {}\nfunc (*Batch) Seal() {}\nfunc (b *Batch) Settle() { b.Seal() }\ntype Dirty[K any] struct{}\nfunc (*Dirty[K]) Clear() {}\nfunc (*Dirty[K]) Mark() {}\n",
 	"actorstore/a.go":    "package actorstore\n" + imports + "func f(e kv.Engine, b *batch.Batch) { b.Seal(); b.Split(); e.Commit(); b.Settle() }\n",
@@ -26,11 +27,11 @@ var writerCases = []ruleCase{
 		"workflow/internal/history/a.go", "package history\n"+imports+"type h struct { d batch.Dirty[int]; e kv.Engine }\nfunc (h *h) f() { h.d.Mark(); h.d.Clear(); h.e.Get() }\n",
 	), nil},
 	{"elsewhere", "writers", with(store,
-		"workflow/internal/history/a.go", "package history\n"+imports+"type d struct { batch.Dirty[int] }\nfunc f(d *d, e kv.Engine) { d.Clear(); kv.NewDB(e) }\n",
+		"workflow/internal/history/a.go", "package history\n"+imports+`import "example.com/house/kv/txn"; `+"type d struct { batch.Dirty[int] }\nfunc f(d *d, e kv.Engine) { d.Clear(); txn.New(e) }\n",
 		"queue/queue.go", "package queue\n"+imports+"type DB struct { kv.Engine }\nvar _ batch.Batch; func f(db *DB) { db.Commit() }\n",
 		"persist/a.go", "package persist\n"+imports+"func f(e kv.Engine, d batch.Dirty[int]) {\nd.Clear()\nsettle := (*batch.Batch).Settle\n_ = settle }\n",
 	), []string{"persist/a.go:3: uses batch.Dirty.Clear", "persist/a.go:4: uses batch.Batch.Settle", "queue/queue.go:3: uses kv.Engine.Commit",
-		"workflow/internal/history/a.go:3: uses kv.NewDB"}},
+		"workflow/internal/history/a.go:3: uses kv/txn.New"}},
 	{"no longer", "writers", with(store,
 		"vfs/a.go", "package vfs\n"+imports+"func f(e kv.Engine, b *batch.Batch) {}\n",
 	), []string{"vfs: doesn't use batch.Batch.Split any more", "workflow: doesn't use batch.Dirty.Clear any more"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // TestDelay: every call takes one trip, and what is no call takes none.
@@ -40,12 +41,12 @@ func TestDelay(t *testing.T) {
 			{"outcome", 1, func() error { _, err := e.Outcome(ctx, kv.CommitID{1}); return err }},
 			{"sync", 1, func() error { return e.Sync(ctx, e.Incarnation()) }},
 			{"attempt, its read and its commit", 3, func() error {
-				a, err := e.Attempt(ctx, kv.AttemptOptions{Now: time.Now})
+				a, err := e.Attempt(ctx, txn.AttemptOptions{Now: time.Now})
 				if err != nil {
 					return err
 				}
 				_, got := a.Get(ctx, key, nil)
-				_, err = a.Commit(ctx, &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.OpClear, Key: key}}})
+				_, err = a.Commit(ctx, &txn.Commit{Ops: []txn.Op{{Kind: kv.OpClear, Key: key}}})
 				return errors.Join(got, err, a.Close())
 			}},
 			{"limits and closing", 0, func() error { e.Limits(); return errors.Join(s.Close(), e.Close()) }},

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A Point is a place at which faults strike and the hook is called.
@@ -90,7 +91,7 @@ type Counts struct {
 }
 
 // An Engine counts and passes on the calls of the engine below. It implements
-// kv.Engine, kv.Sharer, kv.Failer and kv.Transactor, and allocates nothing for a Get or a Commit. All methods
+// kv.Engine, kv.Sharer, kv.Failer and txn.Transactor, and allocates nothing for a Get or a Commit. All methods
 // are safe for concurrent use.
 type Engine struct {
 	below kv.Engine
@@ -102,10 +103,10 @@ type Engine struct {
 }
 
 var (
-	_ kv.Engine     = (*Engine)(nil)
-	_ kv.Sharer     = (*Engine)(nil)
-	_ kv.Failer     = (*Engine)(nil)
-	_ kv.Transactor = (*Engine)(nil)
+	_ kv.Engine      = (*Engine)(nil)
+	_ kv.Sharer      = (*Engine)(nil)
+	_ kv.Failer      = (*Engine)(nil)
+	_ txn.Transactor = (*Engine)(nil)
 )
 
 // A plan is everything that may happen to an operation. It doesn't change: a new

@@ -5,11 +5,12 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// TxCaps passes on what the engine below offers. See kv.Transactor.
-func (e *Engine) TxCaps() kv.TxCaps {
-	if t := kv.TransactorOf(e.below); t != nil {
+// TxCaps passes on what the engine below offers. See txn.Transactor.
+func (e *Engine) TxCaps() txn.Caps {
+	if t := txn.TransactorOf(e.below); t != nil {
 		return t.TxCaps()
 	}
 	return 0
@@ -19,8 +20,8 @@ func (e *Engine) TxCaps() kv.TxCaps {
 // those of a snapshot, and its commit like one of the engine: at the points of a commit
 // Op.Commit has its operations (an atomic or versionstamped one as an OpSet). What
 // changes nothing is no commit.
-func (e *Engine) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
-	t := kv.TransactorOf(e.below)
+func (e *Engine) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
+	t := txn.TransactorOf(e.below)
 	if t == nil {
 		return nil, fmt.Errorf("faultkv: %w", kv.ErrUnsupported)
 	}
@@ -35,25 +36,25 @@ func (e *Engine) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attemp
 	return &attempt{reader{a, e}, a}, nil
 }
 
-// Watch is kv.Transactor's. No fault meets it.
+// Watch is txn.Transactor's. No fault meets it.
 func (e *Engine) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
-	if t := kv.TransactorOf(e.below); t != nil {
+	if t := txn.TransactorOf(e.below); t != nil {
 		return t.Watch(key)
 	}
 	return nil, nil, fmt.Errorf("faultkv: %w", kv.ErrUnsupported)
 }
 
-// EstimatedSize is kv.Transactor's. No fault meets it.
+// EstimatedSize is txn.Transactor's. No fault meets it.
 func (e *Engine) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
-	if t := kv.TransactorOf(e.below); t != nil {
+	if t := txn.TransactorOf(e.below); t != nil {
 		return t.EstimatedSize(ctx, start, end)
 	}
 	return 0, fmt.Errorf("faultkv: %w", kv.ErrUnsupported)
 }
 
-// Checkpoint is kv.Transactor's. No fault meets it.
+// Checkpoint is txn.Transactor's. No fault meets it.
 func (e *Engine) Checkpoint(ctx context.Context, dir string) error {
-	if t := kv.TransactorOf(e.below); t != nil {
+	if t := txn.TransactorOf(e.below); t != nil {
 		return t.Checkpoint(ctx, dir)
 	}
 	return fmt.Errorf("faultkv: %w", kv.ErrUnsupported)
@@ -62,12 +63,12 @@ func (e *Engine) Checkpoint(ctx context.Context, dir string) error {
 // An attempt counts what an attempt does, and makes it fail.
 type attempt struct {
 	reader
-	attempt kv.Attempt
+	attempt txn.Attempt
 }
 
 // Commit meets the points of a commit. AfterApply comes after the commit below has
 // returned: there is nothing to call in between.
-func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
+func (a *attempt) Commit(ctx context.Context, c *txn.Commit) (txn.Stamp, error) {
 	if len(c.Ops) == 0 && len(c.Writes) == 0 {
 		return a.attempt.Commit(ctx, c)
 	}
@@ -75,14 +76,14 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 	as := asCommit(c)
 	e.count(as)
 	if err := e.at(ctx, Op{Point: BeforeCommit, Commit: as}); err != nil {
-		return kv.Stamp{}, err
+		return txn.Stamp{}, err
 	}
 	var t *tear
 	if p := e.plan.Load(); p != nil {
 		t = p.tear
 	}
 	if !t.admit() {
-		return kv.Stamp{}, ErrTorn
+		return txn.Stamp{}, ErrTorn
 	}
 	stamp, err := a.attempt.Commit(ctx, c)
 	t.done(err == nil)
@@ -93,13 +94,13 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 		err = e.at(ctx, Op{Point: AfterCommit, Commit: as})
 	}
 	if err != nil {
-		stamp = kv.Stamp{}
+		stamp = txn.Stamp{}
 	}
 	return stamp, err
 }
 
 // asCommit is c as a commit of the engine, as far as one can say it.
-func asCommit(c *kv.TxCommit) *kv.Commit {
+func asCommit(c *txn.Commit) *kv.Commit {
 	as := &kv.Commit{ID: c.ID, Ops: make([]kv.Op, 0, len(c.Ops))}
 	for i := range c.Ops {
 		switch o := &c.Ops[i]; o.Kind {

@@ -9,13 +9,14 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-func newDB(t *testing.T) (*faultkv.Engine, *kv.DB) {
+func newDB(t *testing.T) (*faultkv.Engine, *txn.DB) {
 	t.Helper()
 	e := faultkv.New(memkv.New())
 	// Attempts are counted: none may be one more because the test was held up.
-	db, err := kv.NewDB(e, &kv.DBOptions{MaxAttempts: 3, Backoff: 1, MaxBackoff: 1, MaxAge: time.Hour})
+	db, err := txn.New(e, &txn.Options{MaxAttempts: 3, Backoff: 1, MaxBackoff: 1, MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func newDB(t *testing.T) (*faultkv.Engine, *kv.DB) {
 func TestTxCounts(t *testing.T) {
 	ctx := context.Background()
 	e, db := newDB(t)
-	err := db.Update(ctx, func(tx *kv.Tx) error {
+	err := db.Update(ctx, func(tx *txn.Tx) error {
 		_, err := tx.Get(ctx, []byte("a"), nil)
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
@@ -39,7 +40,7 @@ func TestTxCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = db.View(ctx, func(tx *kv.Tx) error {
+	err = db.View(ctx, func(tx *txn.Tx) error {
 		_, err := tx.Get(ctx, []byte("k"), nil)
 		return err
 	})
@@ -82,7 +83,7 @@ func TestTxFaults(t *testing.T) {
 			}
 			e.Fail(c.rule)
 			attempts := 0
-			err := db.Update(ctx, func(tx *kv.Tx) error {
+			err := db.Update(ctx, func(tx *txn.Tx) error {
 				attempts++
 				if _, err := tx.Get(ctx, []byte("a"), nil); err != nil {
 					return err
@@ -92,7 +93,7 @@ func TestTxFaults(t *testing.T) {
 						return err
 					}
 				}
-				return tx.Atomic(kv.MutationAdd, []byte("sum"), []byte{1})
+				return tx.Atomic(txn.MutationAdd, []byte("sum"), []byte{1})
 			})
 			if c.want == nil && err != nil || !errors.Is(err, c.want) || attempts != c.attempts {
 				t.Errorf("got error %v after %d attempts, want %v after %d", err, attempts, c.want, c.attempts)
@@ -111,7 +112,7 @@ func TestTxTear(t *testing.T) {
 	e, db := newDB(t)
 	e.Tear(2)
 	for i := range 4 {
-		err := db.Update(ctx, func(tx *kv.Tx) error { return tx.Set([]byte{byte('a' + i)}, nil) })
+		err := db.Update(ctx, func(tx *txn.Tx) error { return tx.Set([]byte{byte('a' + i)}, nil) })
 		if i < 2 && err != nil || i >= 2 && !errors.Is(err, faultkv.ErrTorn) {
 			t.Errorf("commit %d: %v", i, err)
 		}
@@ -128,10 +129,10 @@ func TestTxTear(t *testing.T) {
 // TestTxUnsupported: over an engine without transactions there are none.
 func TestTxUnsupported(t *testing.T) {
 	e := faultkv.New(struct{ kv.Engine }{memkv.New()})
-	if _, err := kv.NewDB(e, nil); !errors.Is(err, kv.ErrUnsupported) || e.TxCaps() != 0 {
+	if _, err := txn.New(e, nil); !errors.Is(err, kv.ErrUnsupported) || e.TxCaps() != 0 {
 		t.Errorf("got %v, %b", err, e.TxCaps())
 	}
-	_, err := e.Attempt(context.Background(), kv.AttemptOptions{})
+	_, err := e.Attempt(context.Background(), txn.AttemptOptions{})
 	_, _, werr := e.Watch(nil)
 	_, serr := e.EstimatedSize(context.Background(), nil, nil)
 	for _, err := range []error{err, werr, serr, e.Checkpoint(context.Background(), "")} {

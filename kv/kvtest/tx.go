@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// runTransactions runs what is chosen of the part of the suite that is about transactions. It skips what the engine says that it doesn't offer; without kv.TxExact
+// runTransactions runs what is chosen of the part of the suite that is about transactions. It skips what the engine says that it doesn't offer; without txn.Exact
 // it takes every conflict as it comes, and tests that what does commit is serializable.
 func runTransactions(t *testing.T, open Opener, chosen parts) {
 	tests := []struct {
 		name string
-		caps kv.TxCaps
-		test func(t *testing.T, db *kv.DB)
+		caps txn.Caps
+		test func(t *testing.T, db *txn.DB)
 	}{
 		{"Basics", 0, testTxBasics},
 		{"ReadOwnWrites", 0, testTxOwnWrites},
@@ -32,8 +33,8 @@ func runTransactions(t *testing.T, open Opener, chosen parts) {
 		{"AtomicOnOwnWrites", 0, testTxAtomicOwn},
 		{"AtomicParallel", 0, testTxAtomicParallel},
 		{"Conflicts", 0, testTxConflicts},
-		{"DeclaredConflicts", kv.TxConflictRanges, testTxDeclared},
-		{"Claim", kv.TxConflictRanges, testTxClaim},
+		{"DeclaredConflicts", txn.ConflictRanges, testTxDeclared},
+		{"Claim", txn.ConflictRanges, testTxClaim},
 		{"EngineCommits", 0, testTxEngineCommits},
 		{"LongKeys", 0, testTxLongKeys},
 		{"LostUpdate", 0, testTxLostUpdate},
@@ -47,15 +48,15 @@ func runTransactions(t *testing.T, open Opener, chosen parts) {
 		{"EndedInLoop", 0, testTxEndedInLoop},
 		{"Ownership", 0, testTxOwnership},
 		{"Closed", 0, testTxClosed},
-		{"Versionstamps", kv.TxVersionstamps, testTxStamps},
-		{"VersionstampedKeys", kv.TxVersionstamps, testTxStampedKeys},
-		{"VersionstampErrors", kv.TxVersionstamps, testTxStampErrors},
-		{"VersionstampOrder", kv.TxVersionstamps, testTxStampOrder},
-		{"Watch", kv.TxWatch, testTxWatch},
-		{"WatchChannel", kv.TxWatch, testTxWatchChannel},
-		{"WatchMissesNothing", kv.TxWatch, testTxWatchRace},
-		{"EstimatedSize", kv.TxSize, testTxSize},
-		{"Checkpoint", kv.TxCheckpoint, testTxCheckpoint},
+		{"Versionstamps", txn.Versionstamps, testTxStamps},
+		{"VersionstampedKeys", txn.Versionstamps, testTxStampedKeys},
+		{"VersionstampErrors", txn.Versionstamps, testTxStampErrors},
+		{"VersionstampOrder", txn.Versionstamps, testTxStampOrder},
+		{"Watch", txn.Watching, testTxWatch},
+		{"WatchChannel", txn.Watching, testTxWatchChannel},
+		{"WatchMissesNothing", txn.Watching, testTxWatchRace},
+		{"EstimatedSize", txn.Sizes, testTxSize},
+		{"Checkpoint", txn.Checkpoints, testTxCheckpoint},
 		{"Unsupported", 0, testTxUnsupported},
 		{"Random", 0, testTxRandom},
 		{"Serializable", 0, testTxSerializable},
@@ -70,10 +71,10 @@ func runTransactions(t *testing.T, open Opener, chosen parts) {
 
 // startTx opens an engine and a DB on it. It skips the test when the engine doesn't
 // offer transactions with these capabilities.
-func startTx(t testing.TB, open Opener, caps kv.TxCaps, opts *kv.DBOptions) *kv.DB {
+func startTx(t testing.TB, open Opener, caps txn.Caps, opts *txn.Options) *txn.DB {
 	t.Helper()
 	eng := start(t, open)
-	tr := kv.TransactorOf(eng)
+	tr := txn.TransactorOf(eng)
 	if tr == nil || !tr.TxCaps().Has(caps) {
 		t.Skip("the engine doesn't offer this")
 	}
@@ -82,16 +83,16 @@ func startTx(t testing.TB, open Opener, caps kv.TxCaps, opts *kv.DBOptions) *kv.
 
 // newTxDB returns a DB whose transactions don't become too old on a machine that holds the
 // test up for seconds, unless opts have a clock of their own.
-func newTxDB(t testing.TB, eng kv.Engine, opts *kv.DBOptions) *kv.DB {
+func newTxDB(t testing.TB, eng kv.Engine, opts *txn.Options) *txn.DB {
 	t.Helper()
-	o := kv.DBOptions{}
+	o := txn.Options{}
 	if opts != nil {
 		o = *opts
 	}
 	if o.Now == nil && o.MaxAge == 0 {
 		o.MaxAge = time.Hour
 	}
-	db, err := kv.NewDB(eng, &o)
+	db, err := txn.New(eng, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,29 +100,29 @@ func newTxDB(t testing.TB, eng kv.Engine, opts *kv.DBOptions) *kv.DB {
 }
 
 // caps are what the engine of db offers.
-func caps(db *kv.DB) kv.TxCaps { return kv.TransactorOf(db.Engine()).TxCaps() }
+func caps(db *txn.DB) txn.Caps { return txn.TransactorOf(db.Engine()).TxCaps() }
 
 // exact reports whether the engine finds no conflicts but those of the rule.
-func exact(db *kv.DB) bool { return caps(db).Has(kv.TxExact) }
+func exact(db *txn.DB) bool { return caps(db).Has(txn.Exact) }
 
 // update runs fn in a transaction that must succeed.
-func update(t testing.TB, db *kv.DB, fn func(tx *kv.Tx)) {
+func update(t testing.TB, db *txn.DB, fn func(tx *txn.Tx)) {
 	t.Helper()
-	if err := db.Update(ctx, func(tx *kv.Tx) error { fn(tx); return nil }); err != nil {
+	if err := db.Update(ctx, func(tx *txn.Tx) error { fn(tx); return nil }); err != nil {
 		t.Fatalf("Update: %v", err)
 	}
 }
 
 // view is update for reading.
-func view(t testing.TB, db *kv.DB, fn func(tx *kv.Tx)) {
+func view(t testing.TB, db *txn.DB, fn func(tx *txn.Tx)) {
 	t.Helper()
-	if err := db.View(ctx, func(tx *kv.Tx) error { fn(tx); return nil }); err != nil {
+	if err := db.View(ctx, func(tx *txn.Tx) error { fn(tx); return nil }); err != nil {
 		t.Fatalf("View: %v", err)
 	}
 }
 
 // begin begins a transaction that is over when the test is.
-func begin(t testing.TB, db *kv.DB) *kv.Tx {
+func begin(t testing.TB, db *txn.DB) *txn.Tx {
 	t.Helper()
 	tx, err := db.Begin(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func begin(t testing.TB, db *kv.DB) *kv.Tx {
 //	set K V · clear K · clearrange K K · add K V · get K · scan K K · first N K K · last N K K
 //
 // where K and V are plain words, and what is read is thrown away.
-func do(t testing.TB, tx *kv.Tx, steps string) {
+func do(t testing.TB, tx *txn.Tx, steps string) {
 	t.Helper()
 	for step := range strings.SplitSeq(steps, "; ") {
 		if err := doStep(tx, tx, strings.Fields(step)); err != nil {
@@ -155,7 +156,7 @@ func look(t testing.TB, r kv.Reader, steps string) {
 	}
 }
 
-func doStep(tx *kv.Tx, r kv.Reader, w []string) error {
+func doStep(tx *txn.Tx, r kv.Reader, w []string) error {
 	b := func(i int) []byte { return []byte(w[i]) }
 	switch w[0] {
 	case "set":
@@ -165,7 +166,7 @@ func doStep(tx *kv.Tx, r kv.Reader, w []string) error {
 	case "clearrange":
 		return tx.ClearRange(b(1), b(2))
 	case "add":
-		return tx.Atomic(kv.MutationAdd, b(1), b(2))
+		return tx.Atomic(txn.MutationAdd, b(1), b(2))
 	case "get":
 		_, err := r.Get(ctx, b(1), nil)
 		if errors.Is(err, kv.ErrNotFound) {
@@ -197,7 +198,7 @@ func drain(r kv.Reader, rng kv.Range, n int) error {
 }
 
 // wantKey checks what a selector selects; "-" stands for no key.
-func wantKey(t testing.TB, tx *kv.Tx, sel kv.Selector, want string) {
+func wantKey(t testing.TB, tx *txn.Tx, sel txn.Selector, want string) {
 	t.Helper()
 	for name, get := range map[string]func() ([]byte, error){
 		"GetKey":            func() ([]byte, error) { return tx.GetKey(ctx, sel, nil) },

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // oneFails checks that of two transactions, each of which makes the other impossible,
@@ -44,7 +45,7 @@ func read(t testing.TB, r kv.Reader, key string) int {
 	return n
 }
 
-func write(t testing.TB, tx *kv.Tx, key string, n int) {
+func write(t testing.TB, tx *txn.Tx, key string, n int) {
 	t.Helper()
 	if err := tx.Set([]byte(key), []byte(strconv.Itoa(n))); err != nil {
 		t.Fatal(err)
@@ -52,7 +53,7 @@ func write(t testing.TB, tx *kv.Tx, key string, n int) {
 }
 
 // testTxLostUpdate: two add to what they have read.
-func testTxLostUpdate(t *testing.T, db *kv.DB) {
+func testTxLostUpdate(t *testing.T, db *txn.DB) {
 	commit(t, db.Engine(), set("n", "5"))
 	a, b := begin(t, db), begin(t, db)
 	write(t, a, "n", read(t, a, "n")+1)
@@ -63,8 +64,8 @@ func testTxLostUpdate(t *testing.T, db *kv.DB) {
 
 // testTxWriteSkew: two read both keys, and each writes the other one. Reads that don't
 // count allow it, on an engine where that is so.
-func testTxWriteSkew(t *testing.T, db *kv.DB) {
-	run := func(reader func(tx *kv.Tx) kv.Reader) (error, error) {
+func testTxWriteSkew(t *testing.T, db *txn.DB) {
+	run := func(reader func(tx *txn.Tx) kv.Reader) (error, error) {
 		commit(t, db.Engine(), set("a", "1"), set("b", "1"))
 		x, y := begin(t, db), begin(t, db)
 		xs := read(t, reader(x), "a") + read(t, reader(x), "b")
@@ -73,9 +74,9 @@ func testTxWriteSkew(t *testing.T, db *kv.DB) {
 		write(t, y, "b", 1-ys)
 		return x.Commit(ctx), y.Commit(ctx)
 	}
-	err, err2 := run(func(tx *kv.Tx) kv.Reader { return tx })
+	err, err2 := run(func(tx *txn.Tx) kv.Reader { return tx })
 	oneFails(t, err, err2)
-	err, err2 = run(func(tx *kv.Tx) kv.Reader { return tx.Snapshot() })
+	err, err2 = run(func(tx *txn.Tx) kv.Reader { return tx.Snapshot() })
 	if exact(db) && (err != nil || err2 != nil) {
 		t.Errorf("with reads that don't count: %v, %v", err, err2)
 	}
@@ -83,17 +84,17 @@ func testTxWriteSkew(t *testing.T, db *kv.DB) {
 
 // testTxPhantom: two count what is there, and each adds to it: by a scan, a selector
 // for a gap, and missing keys.
-func testTxPhantom(t *testing.T, db *kv.DB) {
-	for name, count := range map[string]func(tx *kv.Tx) error{
-		"scan": func(tx *kv.Tx) error { return drain(tx, between("p", "q"), 0) },
-		"reverse scan": func(tx *kv.Tx) error {
+func testTxPhantom(t *testing.T, db *txn.DB) {
+	for name, count := range map[string]func(tx *txn.Tx) error{
+		"scan": func(tx *txn.Tx) error { return drain(tx, between("p", "q"), 0) },
+		"reverse scan": func(tx *txn.Tx) error {
 			return drain(tx, kv.Range{Start: []byte("p"), End: []byte("q"), Reverse: true}, 0)
 		},
-		"selector": func(tx *kv.Tx) error {
-			_, err := tx.GetKey(ctx, kv.FirstGreaterOrEqual([]byte("p")), nil)
+		"selector": func(tx *txn.Tx) error {
+			_, err := tx.GetKey(ctx, txn.FirstGreaterOrEqual([]byte("p")), nil)
 			return err
 		},
-		"missing keys": func(tx *kv.Tx) error {
+		"missing keys": func(tx *txn.Tx) error {
 			return errors.Join(doStep(tx, tx, []string{"get", "p1"}), doStep(tx, tx, []string{"get", "p2"}))
 		},
 	} {
@@ -115,7 +116,7 @@ func testTxPhantom(t *testing.T, db *kv.DB) {
 // seen the deposit, can be put in an order; not with a report between them that has
 // seen the deposit and not the withdrawal. Fekete, O'Neil, O'Neil: A Read-Only
 // Transaction Anomaly Under Snapshot Isolation, 2004.
-func testTxReadOnlyAnomaly(t *testing.T, db *kv.DB) {
+func testTxReadOnlyAnomaly(t *testing.T, db *txn.DB) {
 	commit(t, db.Engine(), set("checking", "0"), set("saving", "0"))
 	withdraw, deposit := begin(t, db), begin(t, db)
 	total := read(t, withdraw, "checking") + read(t, withdraw, "saving")
@@ -146,7 +147,7 @@ func testTxReadOnlyAnomaly(t *testing.T, db *kv.DB) {
 // addition is lost, also not by one that began while another was being committed.
 // Between two of them money moves between accounts, whose sum never changes, neither
 // for transactions nor for snapshots.
-func testTxCounter(t *testing.T, db *kv.DB) {
+func testTxCounter(t *testing.T, db *txn.DB) {
 	const workers, each, accounts = 8, 15, 4
 	var ops []kv.Op
 	for i := range accounts {
@@ -163,7 +164,7 @@ func testTxCounter(t *testing.T, db *kv.DB) {
 	for w := range workers {
 		wg.Go(func() {
 			for i := range each {
-				err := db.Update(ctx, func(tx *kv.Tx) error {
+				err := db.Update(ctx, func(tx *txn.Tx) error {
 					v, err := tx.Get(ctx, []byte("n"), nil)
 					if err != nil {
 						return err
@@ -175,7 +176,7 @@ func testTxCounter(t *testing.T, db *kv.DB) {
 					err = transfer(db, "account"+strconv.Itoa((w+i)%accounts), "account"+strconv.Itoa((w+2*i+1)%accounts))
 				}
 				if err == nil {
-					err = db.View(ctx, func(tx *kv.Tx) error {
+					err = db.View(ctx, func(tx *txn.Tx) error {
 						if n := sum(t, tx); n != 100*accounts {
 							t.Errorf("all accounts together have %d", n)
 						}
@@ -197,8 +198,8 @@ func testTxCounter(t *testing.T, db *kv.DB) {
 }
 
 // transfer moves 1 between accounts.
-func transfer(db *kv.DB, from, to string) error {
-	return db.Update(ctx, func(tx *kv.Tx) error {
+func transfer(db *txn.DB, from, to string) error {
+	return db.Update(ctx, func(tx *txn.Tx) error {
 		for key, by := range map[string]int{from: -1, to: 1} {
 			if from == to {
 				by = 0

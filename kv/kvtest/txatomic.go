@@ -10,68 +10,69 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // atomicCases are what every mutation makes of a value and a parameter, in hex; "-" is
 // a missing value.
 var atomicCases = []struct {
-	m                   kv.Mutation
+	m                   txn.Mutation
 	value, param, after string
 }{
-	{kv.MutationAdd, "-", "2a00000000000000", "2a00000000000000"},
-	{kv.MutationAdd, "2a00000000000000", "0a00000000000000", "3400000000000000"},
-	{kv.MutationAdd, "3400000000000000", "ecffffffffffffff", "2000000000000000"},
-	{kv.MutationAdd, "ffffffffffffff7f", "0100000000000000", "0000000000000080"},
-	{kv.MutationAdd, "ffffffffffffffff", "0100000000000000", "0000000000000000"},
-	{kv.MutationAdd, "ff", "01", "00"},
-	{kv.MutationAdd, "ffff00", "010000", "000001"},
-	{kv.MutationAdd, "ffffffffffffffff0000000000000000", "01000000000000000000000000000000", "00000000000000000100000000000000"},
-	{kv.MutationAdd, "ff", "0100", "0001"},
-	{kv.MutationAdd, "ffff", "01", "00"},
-	{kv.MutationAdd, "0102", "", ""},
-	{kv.MutationAdd, "", "05", "05"},
-	{kv.MutationBitAnd, "f0", "aa", "a0"},
-	{kv.MutationBitAnd, "-", "aa", "aa"},
-	{kv.MutationBitAnd, "", "aa", "00"},
-	{kv.MutationBitAnd, "f0ff", "aa", "a0"},
-	{kv.MutationBitAnd, "f0", "aabb", "a000"},
-	{kv.MutationBitOr, "f0", "0f", "ff"},
-	{kv.MutationBitOr, "-", "f0", "f0"},
-	{kv.MutationBitOr, "01", "0203", "0303"},
-	{kv.MutationBitXor, "f0", "aa", "5a"},
-	{kv.MutationBitXor, "-", "aa", "aa"},
-	{kv.MutationBitXor, "ffff", "0f", "f0"},
-	{kv.MutationMax, "0a", "14", "14"},
-	{kv.MutationMax, "14", "0f", "14"},
-	{kv.MutationMax, "-", "7b", "7b"},
-	{kv.MutationMax, "ff", "01", "ff"},
-	{kv.MutationMax, "ff00", "0001", "0001"},
-	{kv.MutationMax, "00000000000000000000000000000080", "ffffffffffffffffffffffffffffff7f", "00000000000000000000000000000080"},
-	{kv.MutationMax, "ffff", "05", "ff"},
-	{kv.MutationMin, "0a", "05", "05"},
-	{kv.MutationMin, "05", "0f", "05"},
-	{kv.MutationMin, "-", "7b", "7b"},
-	{kv.MutationMin, "", "7b", "00"},
-	{kv.MutationMin, "ff", "01", "01"},
-	{kv.MutationMin, "80", "7f", "7f"},
-	{kv.MutationMin, "05", "0600", "0500"},
-	{kv.MutationByteMax, "62616e616e61", "636865727279", "636865727279"},
-	{kv.MutationByteMax, "636865727279", "6170706c65", "636865727279"},
-	{kv.MutationByteMax, "-", "68", "68"},
-	{kv.MutationByteMax, "61", "6162", "6162"},
-	{kv.MutationByteMin, "62616e616e61", "6170706c65", "6170706c65"},
-	{kv.MutationByteMin, "6170706c65", "636865727279", "6170706c65"},
-	{kv.MutationByteMin, "-", "68656c6c6f", "68656c6c6f"},
-	{kv.MutationByteMin, "6162", "61", "61"},
-	{kv.MutationAppendIfFits, "-", "68656c6c6f", "68656c6c6f"},
-	{kv.MutationAppendIfFits, "68656c6c6f", "20776f726c64", "68656c6c6f20776f726c64"},
-	{kv.MutationAppendIfFits, "68", "", "68"},
-	{kv.MutationCompareAndClear, "01", "01", "-"},
-	{kv.MutationCompareAndClear, "01", "02", "01"},
-	{kv.MutationCompareAndClear, "-", "", "-"},
-	{kv.MutationCompareAndClear, "", "", "-"},
-	{kv.MutationCompareAndClear, "01", "", "01"},
-	{kv.MutationCompareAndClear, "01", "0100", "01"},
+	{txn.MutationAdd, "-", "2a00000000000000", "2a00000000000000"},
+	{txn.MutationAdd, "2a00000000000000", "0a00000000000000", "3400000000000000"},
+	{txn.MutationAdd, "3400000000000000", "ecffffffffffffff", "2000000000000000"},
+	{txn.MutationAdd, "ffffffffffffff7f", "0100000000000000", "0000000000000080"},
+	{txn.MutationAdd, "ffffffffffffffff", "0100000000000000", "0000000000000000"},
+	{txn.MutationAdd, "ff", "01", "00"},
+	{txn.MutationAdd, "ffff00", "010000", "000001"},
+	{txn.MutationAdd, "ffffffffffffffff0000000000000000", "01000000000000000000000000000000", "00000000000000000100000000000000"},
+	{txn.MutationAdd, "ff", "0100", "0001"},
+	{txn.MutationAdd, "ffff", "01", "00"},
+	{txn.MutationAdd, "0102", "", ""},
+	{txn.MutationAdd, "", "05", "05"},
+	{txn.MutationBitAnd, "f0", "aa", "a0"},
+	{txn.MutationBitAnd, "-", "aa", "aa"},
+	{txn.MutationBitAnd, "", "aa", "00"},
+	{txn.MutationBitAnd, "f0ff", "aa", "a0"},
+	{txn.MutationBitAnd, "f0", "aabb", "a000"},
+	{txn.MutationBitOr, "f0", "0f", "ff"},
+	{txn.MutationBitOr, "-", "f0", "f0"},
+	{txn.MutationBitOr, "01", "0203", "0303"},
+	{txn.MutationBitXor, "f0", "aa", "5a"},
+	{txn.MutationBitXor, "-", "aa", "aa"},
+	{txn.MutationBitXor, "ffff", "0f", "f0"},
+	{txn.MutationMax, "0a", "14", "14"},
+	{txn.MutationMax, "14", "0f", "14"},
+	{txn.MutationMax, "-", "7b", "7b"},
+	{txn.MutationMax, "ff", "01", "ff"},
+	{txn.MutationMax, "ff00", "0001", "0001"},
+	{txn.MutationMax, "00000000000000000000000000000080", "ffffffffffffffffffffffffffffff7f", "00000000000000000000000000000080"},
+	{txn.MutationMax, "ffff", "05", "ff"},
+	{txn.MutationMin, "0a", "05", "05"},
+	{txn.MutationMin, "05", "0f", "05"},
+	{txn.MutationMin, "-", "7b", "7b"},
+	{txn.MutationMin, "", "7b", "00"},
+	{txn.MutationMin, "ff", "01", "01"},
+	{txn.MutationMin, "80", "7f", "7f"},
+	{txn.MutationMin, "05", "0600", "0500"},
+	{txn.MutationByteMax, "62616e616e61", "636865727279", "636865727279"},
+	{txn.MutationByteMax, "636865727279", "6170706c65", "636865727279"},
+	{txn.MutationByteMax, "-", "68", "68"},
+	{txn.MutationByteMax, "61", "6162", "6162"},
+	{txn.MutationByteMin, "62616e616e61", "6170706c65", "6170706c65"},
+	{txn.MutationByteMin, "6170706c65", "636865727279", "6170706c65"},
+	{txn.MutationByteMin, "-", "68656c6c6f", "68656c6c6f"},
+	{txn.MutationByteMin, "6162", "61", "61"},
+	{txn.MutationAppendIfFits, "-", "68656c6c6f", "68656c6c6f"},
+	{txn.MutationAppendIfFits, "68656c6c6f", "20776f726c64", "68656c6c6f20776f726c64"},
+	{txn.MutationAppendIfFits, "68", "", "68"},
+	{txn.MutationCompareAndClear, "01", "01", "-"},
+	{txn.MutationCompareAndClear, "01", "02", "01"},
+	{txn.MutationCompareAndClear, "-", "", "-"},
+	{txn.MutationCompareAndClear, "", "", "-"},
+	{txn.MutationCompareAndClear, "01", "", "01"},
+	{txn.MutationCompareAndClear, "01", "0100", "01"},
 }
 
 func unhex(t testing.TB, s string) []byte {
@@ -83,7 +84,7 @@ func unhex(t testing.TB, s string) []byte {
 }
 
 // testTxAtomic: every mutation, evaluated by the commit, and by a read before it.
-func testTxAtomic(t *testing.T, db *kv.DB) {
+func testTxAtomic(t *testing.T, db *txn.DB) {
 	key := []byte("k")
 	for _, c := range atomicCases {
 		name := c.m.String() + " " + c.value + " " + c.param
@@ -97,7 +98,7 @@ func testTxAtomic(t *testing.T, db *kv.DB) {
 			}
 			for _, read := range []bool{false, true} {
 				store(t, db, c.value)
-				update(t, db, func(tx *kv.Tx) {
+				update(t, db, func(tx *txn.Tx) {
 					if err := tx.Atomic(c.m, key, unhex(t, c.param)); err != nil {
 						t.Fatal(err)
 					}
@@ -114,8 +115,8 @@ func testTxAtomic(t *testing.T, db *kv.DB) {
 		big := bytes.Repeat([]byte("x"), 99_000)
 		commit(t, db.Engine(), kv.Set(key, big))
 		for _, n := range []int{2000, 1001, 1000, 1} {
-			update(t, db, func(tx *kv.Tx) {
-				if err := tx.Atomic(kv.MutationAppendIfFits, key, bytes.Repeat([]byte("y"), n)); err != nil {
+			update(t, db, func(tx *txn.Tx) {
+				if err := tx.Atomic(txn.MutationAppendIfFits, key, bytes.Repeat([]byte("y"), n)); err != nil {
 					t.Fatal(err)
 				}
 			})
@@ -125,12 +126,12 @@ func testTxAtomic(t *testing.T, db *kv.DB) {
 			wantGet(t, db.Engine(), "k", string(big))
 		}
 	})
-	err := db.Update(ctx, func(tx *kv.Tx) error { return tx.Atomic(200, key, nil) })
+	err := db.Update(ctx, func(tx *txn.Tx) error { return tx.Atomic(200, key, nil) })
 	wantErr(t, "an unknown mutation", err, kv.ErrInvalid)
 }
 
 // store makes the key "k" have a value in hex, or none.
-func store(t testing.TB, db *kv.DB, value string) {
+func store(t testing.TB, db *txn.DB, value string) {
 	t.Helper()
 	if value == "-" {
 		commit(t, db.Engine(), del("k"))
@@ -141,7 +142,7 @@ func store(t testing.TB, db *kv.DB, value string) {
 
 // testTxAtomicOwn: atomic operations after, before and between other writes of the
 // same key.
-func testTxAtomicOwn(t *testing.T, db *kv.DB) {
+func testTxAtomicOwn(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ steps, want string }{
 		{"add k \x05", "\x0f"},
 		{"add k \x05; add k \x03", "\x12"},
@@ -159,7 +160,7 @@ func testTxAtomicOwn(t *testing.T, db *kv.DB) {
 		t.Run(tt.steps, func(t *testing.T) {
 			for _, read := range []bool{false, true} {
 				store(t, db, "0a")
-				update(t, db, func(tx *kv.Tx) {
+				update(t, db, func(tx *txn.Tx) {
 					for step := range strings.SplitSeq(tt.steps, "; ") {
 						do(t, tx, step)
 						if read {
@@ -184,19 +185,19 @@ func testTxAtomicOwn(t *testing.T, db *kv.DB) {
 
 // testTxAtomicParallel: concurrent additions, some of them beside reads and writes of
 // other keys, all count, and on an exact engine none of them is tried twice.
-func testTxAtomicParallel(t *testing.T, db *kv.DB) {
+func testTxAtomicParallel(t *testing.T, db *txn.DB) {
 	const workers, each = 8, 25
 	var attempts atomic.Int64
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for range each {
-				err := db.Update(ctx, func(tx *kv.Tx) error {
+				err := db.Update(ctx, func(tx *txn.Tx) error {
 					attempts.Add(1)
 					return errors.Join(
-						tx.Atomic(kv.MutationAdd, []byte("sum"), []byte{1, 0, 0, 0}),
-						tx.Atomic(kv.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}),
-						tx.Atomic(kv.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}))
+						tx.Atomic(txn.MutationAdd, []byte("sum"), []byte{1, 0, 0, 0}),
+						tx.Atomic(txn.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}),
+						tx.Atomic(txn.MutationAdd, []byte("twice"), []byte{1, 0, 0, 0}))
 				})
 				if err != nil {
 					t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // benchTransactions measures transactions: one that reads a page and writes one, alone
@@ -45,7 +46,7 @@ func benchTransactions(b *testing.B, open Opener) {
 		b.ReportAllocs()
 		for b.Loop() {
 			key := benchKey(nil, i*7919%benchKeys)
-			if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, key, nil); return err }); err != nil {
+			if err := db.View(ctx, func(tx *txn.Tx) error { _, err := tx.Get(ctx, key, nil); return err }); err != nil {
 				b.Fatal(err)
 			}
 			i++
@@ -55,7 +56,7 @@ func benchTransactions(b *testing.B, open Opener) {
 	b.Run("CommitBesideTx", func(b *testing.B) {
 		db := benchTx(b, open)
 		now := time.Now()
-		old := newTxDB(b, db.Engine(), &kv.DBOptions{Now: func() time.Time { return now }}) // never too old
+		old := newTxDB(b, db.Engine(), &txn.Options{Now: func() time.Time { return now }}) // never too old
 		do(b, begin(b, old), "get pin")
 		c, round := benchPages(1, kv.Applied)
 		b.ReportAllocs()
@@ -71,19 +72,19 @@ func benchTransactions(b *testing.B, open Opener) {
 }
 
 // benchTx returns a DB with benchKeys pages.
-func benchTx(b *testing.B, open Opener) *kv.DB {
+func benchTx(b *testing.B, open Opener) *txn.DB {
 	b.Helper()
 	eng := benchStore(b, open)
-	if kv.TransactorOf(eng) == nil {
+	if txn.TransactorOf(eng) == nil {
 		b.Skip("the engine has no transactions")
 	}
 	return newTxDB(b, eng, nil)
 }
 
 // readWrite reads one page and writes another.
-func readWrite(db *kv.DB, i uint64) error {
+func readWrite(db *txn.DB, i uint64) error {
 	key, out := benchKey(nil, i), benchKey(nil, (i+1)%benchKeys)
-	return db.Update(ctx, func(tx *kv.Tx) error {
+	return db.Update(ctx, func(tx *txn.Tx) error {
 		v, err := tx.Get(ctx, key, nil)
 		if err != nil {
 			return err
@@ -95,7 +96,7 @@ func readWrite(db *kv.DB, i uint64) error {
 // benchTxScan scans with 100 own writes among what is there.
 func benchTxScan(b *testing.B, open Opener) {
 	db := benchTx(b, open)
-	tx := begin(b, newTxDB(b, db.Engine(), &kv.DBOptions{MaxAge: -1}))
+	tx := begin(b, newTxDB(b, db.Engine(), &txn.Options{MaxAge: -1}))
 	for i := range uint64(100) {
 		if err := tx.Set(benchKey(nil, 10*i), []byte("own")); err != nil {
 			b.Fatal(err)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxClaim: many workers take jobs off one list, each with a scan that doesn't count
 // and a span declared for the job that was chosen: every job is taken, and by one of them
 // alone.
-func testTxClaim(t *testing.T, db *kv.DB) {
+func testTxClaim(t *testing.T, db *txn.DB) {
 	const workers, jobs, choices = 8, 48, 12
 	var ops []kv.Op
 	for i := range jobs {
@@ -47,8 +48,8 @@ func testTxClaim(t *testing.T, db *kv.DB) {
 }
 
 // claim removes one of the first jobs and returns its key, "" when there is none.
-func claim(db *kv.DB, choices int) (job string, err error) {
-	err = db.Update(ctx, func(tx *kv.Tx) error {
+func claim(db *txn.DB, choices int) (job string, err error) {
+	err = db.Update(ctx, func(tx *txn.Tx) error {
 		job = ""
 		n, chosen := 0, rand.IntN(choices)
 		for e, err := range tx.Snapshot().Scan(ctx, kv.Range{Start: []byte("job"), End: []byte("joc"), Limit: choices}) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A conflictCase is a transaction that does steps, while another commits others; then
@@ -75,11 +76,11 @@ var conflictCases = []conflictCase{
 }
 
 // testTxConflicts: what a transaction has seen must not change, what it hasn't may.
-func testTxConflicts(t *testing.T, db *kv.DB) {
+func testTxConflicts(t *testing.T, db *txn.DB) {
 	// Who writes doesn't conflict with who reads, so one attempt must do.
 	once := db
 	if exact(db) {
-		once = newTxDB(t, db.Engine(), &kv.DBOptions{MaxAttempts: 1})
+		once = newTxDB(t, db.Engine(), &txn.Options{MaxAttempts: 1})
 	}
 	for _, c := range conflictCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func testTxConflicts(t *testing.T, db *kv.DB) {
 			tx := begin(t, db)
 			look(t, tx.Snapshot(), "get zz") // pins the state
 			do(t, tx, c.steps)
-			update(t, once, func(tx *kv.Tx) { do(t, tx, c.others) })
+			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
 			do(t, tx, "set zout 1")
 			wantConflict(t, db, tx.Commit(ctx), c.conflict)
 		})
@@ -98,14 +99,14 @@ func testTxConflicts(t *testing.T, db *kv.DB) {
 			// Read-only transactions conflict with nothing, and nothing with them.
 			reader := begin(t, db)
 			do(t, reader, "get b; scan a z; first 1 a z; last 1 a z")
-			update(t, once, func(tx *kv.Tx) { do(t, tx, c.others) })
+			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
 			if err := reader.Commit(ctx); err != nil {
 				t.Errorf("Commit of a transaction that only read: %v", err)
 			}
 			// Nor do reads that don't count.
 			tx := begin(t, db)
 			look(t, tx.Snapshot(), "get b; get c; scan a z; first 1 a z; last 1 a z")
-			update(t, once, func(tx *kv.Tx) { do(t, tx, c.others) })
+			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
 			do(t, tx, "set zout 2")
 			wantConflict(t, db, tx.Commit(ctx), false)
 		})
@@ -115,10 +116,10 @@ func testTxConflicts(t *testing.T, db *kv.DB) {
 
 // wantConflict checks the error of a commit. Only an exact engine must, or must not,
 // find a conflict between two transactions alone.
-func wantConflict(t testing.TB, db *kv.DB, err error, want bool) {
+func wantConflict(t testing.TB, db *txn.DB, err error, want bool) {
 	t.Helper()
 	switch {
-	case err != nil && (!errors.Is(err, kv.ErrConflict) || !kv.Retryable(err)):
+	case err != nil && (!errors.Is(err, kv.ErrConflict) || !txn.Retryable(err)):
 		t.Errorf("Commit: %v", err)
 	case exact(db) && (err != nil) != want:
 		t.Errorf("Commit: got error %v, want a conflict: %v", err, want)
@@ -127,35 +128,35 @@ func wantConflict(t testing.TB, db *kv.DB, err error, want bool) {
 
 // selectorConflicts: a selected key depends on everything between it and the key that
 // the selector is about.
-func selectorConflicts(t *testing.T, db *kv.DB) {
+func selectorConflicts(t *testing.T, db *txn.DB) {
 	key := func(k string) []byte { return []byte(k) }
 	for _, c := range []struct {
 		name     string
 		own      string
-		sel      kv.Selector
+		sel      txn.Selector
 		others   string
 		conflict bool
 	}{
-		{"first ≥, the key itself", "get zz", kv.FirstGreaterOrEqual(key("c")), "set c 1", true},
-		{"first ≥, the gap", "get zz", kv.FirstGreaterOrEqual(key("c")), "set cc 1", true},
-		{"first ≥, the result", "get zz", kv.FirstGreaterOrEqual(key("c")), "clear d", true},
-		{"first ≥, outside", "get zz", kv.FirstGreaterOrEqual(key("c")), "set bb 1; set d\x00 1; clear b", false},
-		{"first >, the key itself", "get zz", kv.FirstGreaterThan(key("b")), "set b 1", false},
-		{"first >, the gap", "get zz", kv.FirstGreaterThan(key("b")), "set b\x00 1", true},
-		{"last <, the key itself", "get zz", kv.LastLessThan(key("d")), "set d 1; set e 1", false},
-		{"last <, the gap", "get zz", kv.LastLessThan(key("d")), "set c 1", true},
-		{"last <, the result", "get zz", kv.LastLessThan(key("d")), "set b 1", true},
-		{"last <, outside", "get zz", kv.LastLessThan(key("d")), "set a 1", false},
-		{"last ≤, the key itself", "get zz", kv.LastLessOrEqual(key("c")), "set c 1", true},
-		{"last ≤, outside", "get zz", kv.LastLessOrEqual(key("c")), "set c\x00 1; set a 1", false},
-		{"none behind", "get zz", kv.FirstGreaterThan(key("h")), "set i 1", true},
-		{"none before", "get zz", kv.LastLessThan(key("b")), "set a 1", true},
-		{"third behind", "get zz", kv.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set e 1", true},
-		{"third behind, outside", "get zz", kv.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set b 1; set g 1", false},
-		{"own result", "set c 1", kv.FirstGreaterOrEqual(key("bb")), "set c 1; set cc 1", false},
-		{"own result, the gap", "set c 1", kv.FirstGreaterOrEqual(key("bb")), "set bc 1", true},
-		{"own cleared key in the gap", "clear d", kv.FirstGreaterOrEqual(key("c")), "set d 1", false},
-		{"own cleared key in the gap, behind it", "clear d", kv.FirstGreaterOrEqual(key("c")), "set e 1", true},
+		{"first ≥, the key itself", "get zz", txn.FirstGreaterOrEqual(key("c")), "set c 1", true},
+		{"first ≥, the gap", "get zz", txn.FirstGreaterOrEqual(key("c")), "set cc 1", true},
+		{"first ≥, the result", "get zz", txn.FirstGreaterOrEqual(key("c")), "clear d", true},
+		{"first ≥, outside", "get zz", txn.FirstGreaterOrEqual(key("c")), "set bb 1; set d\x00 1; clear b", false},
+		{"first >, the key itself", "get zz", txn.FirstGreaterThan(key("b")), "set b 1", false},
+		{"first >, the gap", "get zz", txn.FirstGreaterThan(key("b")), "set b\x00 1", true},
+		{"last <, the key itself", "get zz", txn.LastLessThan(key("d")), "set d 1; set e 1", false},
+		{"last <, the gap", "get zz", txn.LastLessThan(key("d")), "set c 1", true},
+		{"last <, the result", "get zz", txn.LastLessThan(key("d")), "set b 1", true},
+		{"last <, outside", "get zz", txn.LastLessThan(key("d")), "set a 1", false},
+		{"last ≤, the key itself", "get zz", txn.LastLessOrEqual(key("c")), "set c 1", true},
+		{"last ≤, outside", "get zz", txn.LastLessOrEqual(key("c")), "set c\x00 1; set a 1", false},
+		{"none behind", "get zz", txn.FirstGreaterThan(key("h")), "set i 1", true},
+		{"none before", "get zz", txn.LastLessThan(key("b")), "set a 1", true},
+		{"third behind", "get zz", txn.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set e 1", true},
+		{"third behind, outside", "get zz", txn.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set b 1; set g 1", false},
+		{"own result", "set c 1", txn.FirstGreaterOrEqual(key("bb")), "set c 1; set cc 1", false},
+		{"own result, the gap", "set c 1", txn.FirstGreaterOrEqual(key("bb")), "set bc 1", true},
+		{"own cleared key in the gap", "clear d", txn.FirstGreaterOrEqual(key("c")), "set d 1", false},
+		{"own cleared key in the gap, behind it", "clear d", txn.FirstGreaterOrEqual(key("c")), "set e 1", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reset(t, db)
@@ -168,7 +169,7 @@ func selectorConflicts(t *testing.T, db *kv.DB) {
 			if _, err := tx.GetKey(ctx, c.sel, nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
 				t.Fatal(err)
 			}
-			update(t, db, func(tx *kv.Tx) { do(t, tx, c.others) })
+			update(t, db, func(tx *txn.Tx) { do(t, tx, c.others) })
 			do(t, tx, "set zout 1")
 			wantConflict(t, db, tx.Commit(ctx), c.conflict)
 		})
@@ -176,34 +177,34 @@ func selectorConflicts(t *testing.T, db *kv.DB) {
 }
 
 // testTxDeclared: spans that transactions declare count as read and as written.
-func testTxDeclared(t *testing.T, db *kv.DB) {
+func testTxDeclared(t *testing.T, db *txn.DB) {
 	b := func(s string) []byte { return []byte(s) }
 	for _, c := range []struct {
 		name     string
-		reader   func(tx *kv.Tx) error
-		writer   func(tx *kv.Tx) error
+		reader   func(tx *txn.Tx) error
+		writer   func(tx *txn.Tx) error
 		conflict bool
 	}{
-		{"key read", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("k")) },
-			func(tx *kv.Tx) error { return tx.Set(b("k"), nil) }, true},
-		{"another key read", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("k")) },
-			func(tx *kv.Tx) error { return tx.Set(b("k\x00"), nil) }, false},
-		{"range read", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("a"), b("m")) },
-			func(tx *kv.Tx) error { return tx.ClearRange(b("l"), b("z")) }, true},
-		{"range read, to the end", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("a"), nil) },
-			func(tx *kv.Tx) error { return tx.Set(b("\xff\xff"), nil) }, true},
-		{"range read, its end", func(tx *kv.Tx) error { return tx.AddReadConflictRange(nil, b("m")) },
-			func(tx *kv.Tx) error { return tx.Set(b("m"), nil) }, false},
-		{"inverted range read", func(tx *kv.Tx) error { return tx.AddReadConflictRange(b("m"), b("a")) },
-			func(tx *kv.Tx) error { return tx.Set(b("b"), nil) }, false},
-		{"key written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
-			func(tx *kv.Tx) error { return tx.AddWriteConflictKey(b("k")) }, true},
-		{"another key written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
-			func(tx *kv.Tx) error { return tx.AddWriteConflictKey(b("l")) }, false},
-		{"range written", func(tx *kv.Tx) error { return drain(tx, between("j", "l"), 0) },
-			func(tx *kv.Tx) error { return tx.AddWriteConflictRange(b("a"), nil) }, true},
-		{"both", func(tx *kv.Tx) error { return tx.AddReadConflictKey(b("q")) },
-			func(tx *kv.Tx) error { return tx.AddWriteConflictRange(b("p"), b("r")) }, true},
+		{"key read", func(tx *txn.Tx) error { return tx.AddReadConflictKey(b("k")) },
+			func(tx *txn.Tx) error { return tx.Set(b("k"), nil) }, true},
+		{"another key read", func(tx *txn.Tx) error { return tx.AddReadConflictKey(b("k")) },
+			func(tx *txn.Tx) error { return tx.Set(b("k\x00"), nil) }, false},
+		{"range read", func(tx *txn.Tx) error { return tx.AddReadConflictRange(b("a"), b("m")) },
+			func(tx *txn.Tx) error { return tx.ClearRange(b("l"), b("z")) }, true},
+		{"range read, to the end", func(tx *txn.Tx) error { return tx.AddReadConflictRange(b("a"), nil) },
+			func(tx *txn.Tx) error { return tx.Set(b("\xff\xff"), nil) }, true},
+		{"range read, its end", func(tx *txn.Tx) error { return tx.AddReadConflictRange(nil, b("m")) },
+			func(tx *txn.Tx) error { return tx.Set(b("m"), nil) }, false},
+		{"inverted range read", func(tx *txn.Tx) error { return tx.AddReadConflictRange(b("m"), b("a")) },
+			func(tx *txn.Tx) error { return tx.Set(b("b"), nil) }, false},
+		{"key written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *txn.Tx) error { return tx.AddWriteConflictKey(b("k")) }, true},
+		{"another key written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *txn.Tx) error { return tx.AddWriteConflictKey(b("l")) }, false},
+		{"range written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+			func(tx *txn.Tx) error { return tx.AddWriteConflictRange(b("a"), nil) }, true},
+		{"both", func(tx *txn.Tx) error { return tx.AddReadConflictKey(b("q")) },
+			func(tx *txn.Tx) error { return tx.AddWriteConflictRange(b("p"), b("r")) }, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tx := begin(t, db)
@@ -231,7 +232,7 @@ func testTxDeclared(t *testing.T, db *kv.DB) {
 }
 
 // testTxEngineCommits: commits of the engine itself count like those of transactions.
-func testTxEngineCommits(t *testing.T, db *kv.DB) {
+func testTxEngineCommits(t *testing.T, db *txn.DB) {
 	for _, d := range []kv.Durability{kv.Durable, kv.Applied} {
 		for _, c := range []struct {
 			read     string

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxLimits: what is too large is refused at once, and leaves the transaction as
 // it was; at the limit it isn't.
-func testTxLimits(t *testing.T, db *kv.DB) {
+func testTxLimits(t *testing.T, db *txn.DB) {
 	big := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	lim := db.Engine().Limits()
 	bound := func(n, engine int) int {
@@ -28,11 +29,11 @@ func testTxLimits(t *testing.T, db *kv.DB) {
 	for what, c := range map[string]struct {
 		err, want error
 	}{
-		"a key":               {tx.Set(big(key+1), nil), kv.ErrKeyTooLarge},
-		"a cleared key":       {tx.Clear(big(key + 1)), kv.ErrKeyTooLarge},
-		"a range":             {tx.ClearRange(nil, big(key+2)), kv.ErrKeyTooLarge},
-		"a value":             {tx.Set([]byte("v"), big(value+1)), kv.ErrValueTooLarge},
-		"a parameter":         {tx.Atomic(kv.MutationAdd, []byte("v"), big(value+1)), kv.ErrValueTooLarge},
+		"a key":               {tx.Set(big(key+1), nil), txn.ErrKeyTooLarge},
+		"a cleared key":       {tx.Clear(big(key + 1)), txn.ErrKeyTooLarge},
+		"a range":             {tx.ClearRange(nil, big(key+2)), txn.ErrKeyTooLarge},
+		"a value":             {tx.Set([]byte("v"), big(value+1)), txn.ErrValueTooLarge},
+		"a parameter":         {tx.Atomic(txn.MutationAdd, []byte("v"), big(value+1)), txn.ErrValueTooLarge},
 		"the empty key":       {tx.Set(nil, nil), kv.ErrInvalid},
 		"the empty key, gone": {tx.Clear([]byte{}), kv.ErrInvalid},
 		"a range's end":       {tx.ClearRange([]byte("a"), nil), kv.ErrInvalid},
@@ -50,10 +51,10 @@ func testTxLimits(t *testing.T, db *kv.DB) {
 	}
 	wantScan(t, db.Engine(), kv.Range{}, "a=1 "+string(big(key))+"="+string(big(value)))
 
-	small := newTxDB(t, db.Engine(), &kv.DBOptions{Limits: kv.TxLimits{Key: 10, Value: 20, Bytes: 100}})
+	small := newTxDB(t, db.Engine(), &txn.Options{Limits: txn.Limits{Key: 10, Value: 20, Bytes: 100}})
 	tx = begin(t, small)
-	wantErr(t, "a key", tx.Set(big(11), nil), kv.ErrKeyTooLarge)
-	wantErr(t, "a value", tx.Set(big(1), big(21)), kv.ErrValueTooLarge)
+	wantErr(t, "a key", tx.Set(big(11), nil), txn.ErrKeyTooLarge)
+	wantErr(t, "a value", tx.Set(big(1), big(21)), txn.ErrValueTooLarge)
 	for range 10 {
 		if err := tx.Set([]byte("12345"), []byte("12345")); err != nil {
 			t.Fatal(err)
@@ -62,7 +63,7 @@ func testTxLimits(t *testing.T, db *kv.DB) {
 	if tx.Size() != 100 {
 		t.Errorf("ten writes of ten bytes: Size is %d", tx.Size())
 	}
-	wantErr(t, "a byte more", tx.Clear([]byte("1")), kv.ErrTxTooLarge)
+	wantErr(t, "a byte more", tx.Clear([]byte("1")), txn.ErrTxTooLarge)
 	if err := tx.Commit(ctx); err != nil {
 		t.Errorf("a transaction at the limit: %v", err)
 	}
@@ -71,17 +72,17 @@ func testTxLimits(t *testing.T, db *kv.DB) {
 	for i := range 60 {
 		look(t, tx, "get "+string(rune('A'+i)))
 	}
-	wantErr(t, "Commit with too many conflict ranges", tx.Commit(ctx), kv.ErrTxTooLarge)
+	wantErr(t, "Commit with too many conflict ranges", tx.Commit(ctx), txn.ErrTxTooLarge)
 }
 
 // testTxAge: a transaction that is too old reads and commits no more, and Update tries
 // again. Blind writes have no age.
-func testTxAge(t *testing.T, db *kv.DB) {
+func testTxAge(t *testing.T, db *txn.DB) {
 	var clock atomic.Int64
 	now := func() time.Time { return time.Unix(0, clock.Load()) }
 	pass := func(d time.Duration) { clock.Add(int64(d)) }
 	pass(time.Hour)
-	db = newTxDB(t, db.Engine(), &kv.DBOptions{Now: now})
+	db = newTxDB(t, db.Engine(), &txn.Options{Now: now})
 	fill(t, db.Engine(), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r")
 	blind := begin(t, db)
 	do(t, blind, "set z 1")
@@ -92,14 +93,14 @@ func testTxAge(t *testing.T, db *kv.DB) {
 	do(t, tx, "get a; scan a z") // not older than it may be
 	pass(1)
 	_, err := tx.Get(ctx, []byte("a"), nil)
-	wantErr(t, "Get", err, kv.ErrTooOld)
+	wantErr(t, "Get", err, txn.ErrTooOld)
 	_, err = scanErr(t, tx, ctx, kv.Range{})
-	wantErr(t, "Scan", err, kv.ErrTooOld)
-	_, err = tx.GetKey(ctx, kv.FirstGreaterThan(nil), nil)
-	wantErr(t, "GetKey", err, kv.ErrTooOld)
+	wantErr(t, "Scan", err, txn.ErrTooOld)
+	_, err = tx.GetKey(ctx, txn.FirstGreaterThan(nil), nil)
+	wantErr(t, "GetKey", err, txn.ErrTooOld)
 	err = tx.Commit(ctx)
-	wantErr(t, "Commit", err, kv.ErrTooOld)
-	if !kv.Retryable(err) {
+	wantErr(t, "Commit", err, txn.ErrTooOld)
+	if !txn.Retryable(err) {
 		t.Error("too old is not retryable")
 	}
 	if err := blind.Commit(ctx); err != nil {
@@ -113,12 +114,12 @@ func testTxAge(t *testing.T, db *kv.DB) {
 			pass(time.Second)
 		}
 	}
-	wantErr(t, "a slow scan", last, kv.ErrTooOld)
+	wantErr(t, "a slow scan", last, txn.ErrTooOld)
 	if n == 0 || n > 18 {
 		t.Errorf("a slow scan yielded %d entries", n)
 	}
 	attempts := 0
-	err = db.Update(ctx, func(tx *kv.Tx) error {
+	err = db.Update(ctx, func(tx *txn.Tx) error {
 		attempts++
 		do(t, tx, "get a; set y 1")
 		if attempts < 3 {
@@ -134,7 +135,7 @@ func testTxAge(t *testing.T, db *kv.DB) {
 	do(t, tx, "get a; set z 2")
 	pass(time.Minute)
 	commit(t, db.Engine(), set("q", "1"))
-	forever := newTxDB(t, db.Engine(), &kv.DBOptions{Now: now, MaxAge: -1})
+	forever := newTxDB(t, db.Engine(), &txn.Options{Now: now, MaxAge: -1})
 	old := begin(t, forever)
 	do(t, old, "get a; set z 3")
 	pass(24 * time.Hour)
@@ -142,12 +143,12 @@ func testTxAge(t *testing.T, db *kv.DB) {
 	if err := old.Commit(ctx); err != nil {
 		t.Errorf("a transaction without an age: %v", err)
 	}
-	wantErr(t, "Commit of the old one", tx.Commit(ctx), kv.ErrTooOld)
+	wantErr(t, "Commit of the old one", tx.Commit(ctx), txn.ErrTooOld)
 }
 
 // testTxEnded: a transaction that is over says so, and does nothing.
-func testTxEnded(t *testing.T, db *kv.DB) {
-	use := func(tx *kv.Tx, want error) {
+func testTxEnded(t *testing.T, db *txn.DB) {
+	use := func(tx *txn.Tx, want error) {
 		t.Helper()
 		_, err := tx.Get(ctx, []byte("a"), nil)
 		wantErr(t, "Get", err, want)
@@ -155,12 +156,12 @@ func testTxEnded(t *testing.T, db *kv.DB) {
 		wantErr(t, "Get of Snapshot", err, want)
 		_, err = scanErr(t, tx, ctx, kv.Range{})
 		wantErr(t, "Scan", err, want)
-		_, err = tx.GetKey(ctx, kv.LastLessThan([]byte("a")), nil)
+		_, err = tx.GetKey(ctx, txn.LastLessThan([]byte("a")), nil)
 		wantErr(t, "GetKey", err, want)
 		wantErr(t, "Set", tx.Set([]byte("a"), nil), want)
 		wantErr(t, "Clear", tx.Clear([]byte("a")), want)
 		wantErr(t, "ClearRange", tx.ClearRange([]byte("a"), []byte("b")), want)
-		wantErr(t, "Atomic", tx.Atomic(kv.MutationAdd, []byte("a"), nil), want)
+		wantErr(t, "Atomic", tx.Atomic(txn.MutationAdd, []byte("a"), nil), want)
 		wantErr(t, "AddReadConflictKey", tx.AddReadConflictKey([]byte("a")), want)
 		wantErr(t, "Commit", tx.Commit(ctx), want)
 	}
@@ -169,38 +170,38 @@ func testTxEnded(t *testing.T, db *kv.DB) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	use(tx, kv.ErrUsedAfterCommit)
+	use(tx, txn.ErrUsedAfterCommit)
 	tx.Cancel() // does nothing
-	use(tx, kv.ErrUsedAfterCommit)
+	use(tx, txn.ErrUsedAfterCommit)
 
 	tx = begin(t, db)
 	do(t, tx, "get a; set a 2")
 	tx.Cancel()
 	tx.Cancel()
-	use(tx, kv.ErrCanceled)
+	use(tx, txn.ErrCanceled)
 
-	var kept *kv.Tx
-	err := db.Update(ctx, func(tx *kv.Tx) error {
+	var kept *txn.Tx
+	err := db.Update(ctx, func(tx *txn.Tx) error {
 		kept = tx
-		wantErr(t, "Commit in Update", tx.Commit(ctx), kv.ErrManaged)
+		wantErr(t, "Commit in Update", tx.Commit(ctx), txn.ErrManaged)
 		do(t, tx, "set a 3")
 		tx.Cancel()
 		return nil
 	})
-	wantErr(t, "Update of a canceled transaction", err, kv.ErrCanceled)
-	use(kept, kv.ErrCanceled)
-	view(t, db, func(tx *kv.Tx) {
+	wantErr(t, "Update of a canceled transaction", err, txn.ErrCanceled)
+	use(kept, txn.ErrCanceled)
+	view(t, db, func(tx *txn.Tx) {
 		kept = tx
-		wantErr(t, "Set in View", tx.Set([]byte("a"), nil), kv.ErrReadOnly)
-		wantErr(t, "Atomic in View", tx.Atomic(kv.MutationAdd, []byte("a"), nil), kv.ErrReadOnly)
-		wantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), kv.ErrReadOnly)
+		wantErr(t, "Set in View", tx.Set([]byte("a"), nil), txn.ErrReadOnly)
+		wantErr(t, "Atomic in View", tx.Atomic(txn.MutationAdd, []byte("a"), nil), txn.ErrReadOnly)
+		wantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), txn.ErrReadOnly)
 	})
-	use(kept, kv.ErrUsedAfterCommit)
+	use(kept, txn.ErrUsedAfterCommit)
 }
 
 // testTxEndedInLoop: a loop over a scan of a transaction that ends says so; what the
 // loop has seen by then counts. And contexts that have ended.
-func testTxEndedInLoop(t *testing.T, db *kv.DB) {
+func testTxEndedInLoop(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a", "b")
 	// Ended from within a loop.
 	tx := begin(t, db)
@@ -211,12 +212,12 @@ func testTxEndedInLoop(t *testing.T, db *kv.DB) {
 			tx.Cancel()
 		}
 	}
-	wantErr(t, "a loop that cancels", last, kv.ErrCanceled)
+	wantErr(t, "a loop that cancels", last, txn.ErrCanceled)
 	// What a loop has seen when it commits counts.
 	tx = begin(t, db)
 	do(t, tx, "set zout 1")
 	for e, err := range tx.Scan(ctx, kv.Range{}) {
-		if errors.Is(err, kv.ErrUsedAfterCommit) {
+		if errors.Is(err, txn.ErrUsedAfterCommit) {
 			break
 		}
 		if err != nil {
@@ -229,7 +230,7 @@ func testTxEndedInLoop(t *testing.T, db *kv.DB) {
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	wantErr(t, "Update with a cancelled context", db.Update(gone, func(*kv.Tx) error { t.Error("called"); return nil }), context.Canceled)
+	wantErr(t, "Update with a cancelled context", db.Update(gone, func(*txn.Tx) error { t.Error("called"); return nil }), context.Canceled)
 	_, err := db.Begin(gone)
 	wantErr(t, "Begin with a cancelled context", err, context.Canceled)
 	tx = begin(t, db)
@@ -241,7 +242,7 @@ func testTxEndedInLoop(t *testing.T, db *kv.DB) {
 }
 
 // testTxOwnership: what goes in is copied, what comes out is the caller's.
-func testTxOwnership(t *testing.T, db *kv.DB) {
+func testTxOwnership(t *testing.T, db *txn.DB) {
 	commit(t, db.Engine(), set("base", "value"), set("n", "\x01"))
 	b := func(s string) []byte { return []byte(s) }
 	scribble := func(bs ...[]byte) {
@@ -251,9 +252,9 @@ func testTxOwnership(t *testing.T, db *kv.DB) {
 			}
 		}
 	}
-	update(t, db, func(tx *kv.Tx) {
+	update(t, db, func(tx *txn.Tx) {
 		key, value, start, end, param, n := b("key"), b("value"), b("x"), b("y"), b("\x02"), b("n")
-		if err := errors.Join(tx.Set(key, value), tx.ClearRange(start, end), tx.Atomic(kv.MutationAdd, n, param)); err != nil {
+		if err := errors.Join(tx.Set(key, value), tx.ClearRange(start, end), tx.Atomic(txn.MutationAdd, n, param)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := tx.Get(ctx, key, nil)
@@ -283,7 +284,7 @@ func testTxOwnership(t *testing.T, db *kv.DB) {
 }
 
 // testTxClosed: transactions of a closed engine end with its error.
-func testTxClosed(t *testing.T, db *kv.DB) {
+func testTxClosed(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a")
 	tx, late := begin(t, db), begin(t, db)
 	do(t, late, "set a 1")
@@ -293,8 +294,8 @@ func testTxClosed(t *testing.T, db *kv.DB) {
 		t.Fatal(err)
 	}
 	wantErr(t, "Commit", late.Commit(ctx), kv.ErrClosed)
-	wantErr(t, "Update", db.Update(ctx, func(tx *kv.Tx) error { return tx.Set([]byte("a"), nil) }), kv.ErrClosed)
-	wantErr(t, "View", db.View(ctx, func(tx *kv.Tx) error {
+	wantErr(t, "Update", db.Update(ctx, func(tx *txn.Tx) error { return tx.Set([]byte("a"), nil) }), kv.ErrClosed)
+	wantErr(t, "View", db.View(ctx, func(tx *txn.Tx) error {
 		_, err := tx.Get(ctx, []byte("a"), nil)
 		return err
 	}), kv.ErrClosed)

@@ -5,23 +5,24 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxLongKeys: reads of keys and ranges that differ only behind a long prefix all
 // count, in any number, whatever an engine knows of their order.
-func testTxLongKeys(t *testing.T, db *kv.DB) {
+func testTxLongKeys(t *testing.T, db *txn.DB) {
 	key := func(k string) []byte { return []byte(longPrefix + k) }
-	type read func(tx *kv.Tx) error
+	type read func(tx *txn.Tx) error
 	get := func(k string) read {
-		return func(tx *kv.Tx) error {
+		return func(tx *txn.Tx) error {
 			_, err := tx.Get(ctx, key(k), nil)
 			return err
 		}
 	}
 	scan := func(from, to string) read {
-		return func(tx *kv.Tx) error { return drain(tx, kv.Range{Start: key(from), End: key(to)}, 0) }
+		return func(tx *txn.Tx) error { return drain(tx, kv.Range{Start: key(from), End: key(to)}, 0) }
 	}
-	own := func(tx *kv.Tx) error { return tx.Set(key("c"), nil) }
+	own := func(tx *txn.Tx) error { return tx.Set(key("c"), nil) }
 	for _, c := range []struct {
 		name  string
 		reads []read

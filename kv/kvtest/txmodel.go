@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // parseModel reads what wantScan compares with.
@@ -24,7 +25,7 @@ func parseModel(s string) model {
 type txModel struct {
 	state model
 	// commits are the spans that each commit has written.
-	commits [][]kv.Span
+	commits [][]txn.Span
 	open    map[string]*txModelTx
 }
 
@@ -39,25 +40,25 @@ type txModelTx struct {
 	writes []txWrite
 	// reads is what the transaction depends on, and known what its own writes alone
 	// decide.
-	reads, known []kv.Span
+	reads, known []txn.Span
 }
 
 // A txWrite is one write of a transaction.
 type txWrite struct {
 	op       kv.Op
 	atomic   bool
-	mutation kv.Mutation
+	mutation txn.Mutation
 }
 
-func (w txWrite) span() kv.Span {
+func (w txWrite) span() txn.Span {
 	if !w.atomic && w.op.Kind == kv.OpClearRange {
-		return kv.Span{Start: w.op.Key, End: w.op.Value}
+		return txn.Span{Start: w.op.Key, End: w.op.Value}
 	}
 	return keySpan(w.op.Key)
 }
 
-func keySpan(key []byte) kv.Span {
-	return kv.Span{Start: key, End: append(bytes.Clone(key), 0)}
+func keySpan(key []byte) txn.Span {
+	return txn.Span{Start: key, End: append(bytes.Clone(key), 0)}
 }
 
 // apply does a write to a state.
@@ -79,7 +80,7 @@ func newTxModel() *txModel { return &txModel{state: model{}, open: map[string]*t
 
 // commit applies writes, of a transaction or not.
 func (m *txModel) commit(writes []txWrite) {
-	var spans []kv.Span
+	var spans []txn.Span
 	for _, w := range writes {
 		w.apply(m.state)
 		spans = append(spans, w.span())
@@ -128,7 +129,7 @@ func (t *txModelTx) get(key []byte, serial bool) (string, bool) {
 func (t *txModelTx) scan(r kv.Range, serial bool) []string {
 	t.pin()
 	keys := t.seen.keys(r)
-	s := kv.Span{Start: r.Start, End: r.End}
+	s := txn.Span{Start: r.Start, End: r.End}
 	if r.Limit > 0 && len(keys) == r.Limit {
 		last := keySpan([]byte(keys[len(keys)-1]))
 		if r.Reverse {
@@ -144,7 +145,7 @@ func (t *txModelTx) scan(r kv.Range, serial bool) []string {
 }
 
 // key returns the key that sel selects.
-func (t *txModelTx) key(sel kv.Selector, serial bool) (string, bool) {
+func (t *txModelTx) key(sel txn.Selector, serial bool) (string, bool) {
 	border := bytes.Clone(sel.Key)
 	if sel.OrEqual {
 		border = append(border, 0)
@@ -161,10 +162,10 @@ func (t *txModelTx) key(sel kv.Selector, serial bool) (string, bool) {
 }
 
 // read notes a span, without what the transaction knows already.
-func (t *txModelTx) read(s kv.Span) {
-	left := []kv.Span{s}
+func (t *txModelTx) read(s txn.Span) {
+	left := []txn.Span{s}
 	for _, cut := range t.known {
-		var rest []kv.Span
+		var rest []txn.Span
 		for _, s := range left {
 			rest = append(rest, subtract(s, cut)...)
 		}
@@ -174,22 +175,22 @@ func (t *txModelTx) read(s kv.Span) {
 }
 
 // subtract returns what is in s and not in cut.
-func subtract(s, cut kv.Span) []kv.Span {
+func subtract(s, cut txn.Span) []txn.Span {
 	if !overlap(s, cut) {
-		return []kv.Span{s}
+		return []txn.Span{s}
 	}
-	var out []kv.Span
+	var out []txn.Span
 	if bytes.Compare(s.Start, cut.Start) < 0 {
-		out = append(out, kv.Span{Start: s.Start, End: cut.Start})
+		out = append(out, txn.Span{Start: s.Start, End: cut.Start})
 	}
 	if cut.End != nil && (s.End == nil || bytes.Compare(cut.End, s.End) < 0) {
-		out = append(out, kv.Span{Start: cut.End, End: s.End})
+		out = append(out, txn.Span{Start: cut.End, End: s.End})
 	}
 	return out
 }
 
 // overlap reports whether a key is in both.
-func overlap(a, b kv.Span) bool {
+func overlap(a, b txn.Span) bool {
 	below := func(key, end []byte) bool { return end == nil || bytes.Compare(key, end) < 0 }
 	return below(a.Start, a.End) && below(b.Start, b.End) && below(a.Start, b.End) && below(b.Start, a.End)
 }
@@ -199,8 +200,8 @@ func (t *txModelTx) conflicts() bool {
 	if len(t.writes) == 0 || t.seen == nil {
 		return false
 	}
-	return slices.ContainsFunc(slices.Concat(t.m.commits[t.pinned:]...), func(written kv.Span) bool {
-		return slices.ContainsFunc(t.reads, func(read kv.Span) bool { return overlap(read, written) })
+	return slices.ContainsFunc(slices.Concat(t.m.commits[t.pinned:]...), func(written txn.Span) bool {
+		return slices.ContainsFunc(t.reads, func(read txn.Span) bool { return overlap(read, written) })
 	})
 }
 
@@ -212,7 +213,7 @@ func (t *txModelTx) outdated() bool {
 	}
 	differs := func(a, b model) bool {
 		for k, v := range a {
-			if now, ok := b[k]; (!ok || now != v) && slices.ContainsFunc(t.reads, func(r kv.Span) bool { return overlap(r, keySpan([]byte(k))) }) {
+			if now, ok := b[k]; (!ok || now != v) && slices.ContainsFunc(t.reads, func(r txn.Span) bool { return overlap(r, keySpan([]byte(k))) }) {
 				return true
 			}
 		}

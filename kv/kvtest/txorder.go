@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // orderLog is the key of the log, behind all others.
@@ -20,7 +21,7 @@ const orderLog = "~log"
 // that set and clear, run beside each other. Each notes in a log where it comes: done
 // again in that order, one after the other, each must see what it has seen, and the end
 // must be the same. Those that only read must have seen one state from their time.
-func testTxOrder(t *testing.T, db *kv.DB) {
+func testTxOrder(t *testing.T, db *txn.DB) {
 	const workers = 5
 	each := 100
 	if testkit.Short() || db.Engine().Limits().Far {
@@ -89,12 +90,12 @@ type orderStep struct {
 	key   []byte
 	scan  kv.Range
 	stop  int // the loop ends after so many entries, if it isn't 0
-	sel   kv.Selector
+	sel   txn.Selector
 	saw   string
 }
 
 // do does the step in a transaction.
-func (s *orderStep) do(tx *kv.Tx) error {
+func (s *orderStep) do(tx *txn.Tx) error {
 	s.saw = ""
 	switch s.verb {
 	case "write":
@@ -149,7 +150,7 @@ func (s *orderStep) redo(m model) (sees string) {
 
 // An orderHistory is what was done at once.
 type orderHistory struct {
-	db *kv.DB
+	db *txn.DB
 
 	mu    sync.Mutex
 	did   map[string][]orderStep // +checklocks:mu
@@ -165,7 +166,7 @@ type orderView struct {
 // update runs a transaction.
 func (h *orderHistory) update(g *orderGenerator, name string) error {
 	var steps []orderStep
-	err := h.db.Update(ctx, func(tx *kv.Tx) error {
+	err := h.db.Update(ctx, func(tx *txn.Tx) error {
 		steps = steps[:0]
 		for range 1 + g.rnd.IntN(6) {
 			s := g.step(g.pick("write", "write", "get", "scan", "key"))
@@ -175,7 +176,7 @@ func (h *orderHistory) update(g *orderGenerator, name string) error {
 			steps = append(steps, s)
 		}
 		// Blindly, or whoever comes first would be all that this finds.
-		return tx.Atomic(kv.MutationAppendIfFits, []byte(orderLog), []byte(name+" "))
+		return tx.Atomic(txn.MutationAppendIfFits, []byte(orderLog), []byte(name+" "))
 	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,7 +191,7 @@ func (h *orderHistory) view(g *orderGenerator, _ string) error {
 	if err != nil {
 		return err
 	}
-	err = h.db.View(ctx, func(tx *kv.Tx) error {
+	err = h.db.View(ctx, func(tx *txn.Tx) error {
 		v.steps = v.steps[:0]
 		for range 1 + g.rnd.IntN(5) {
 			s := g.step(g.pick("get", "scan", "key"))
@@ -318,7 +319,7 @@ func (g *orderGenerator) step(verb string) orderStep {
 		}
 		s.stop = max(0, g.rnd.IntN(6)-3)
 	case "key":
-		s.sel = kv.Selector{Key: g.key(), OrEqual: g.rnd.IntN(2) == 0, Offset: g.rnd.IntN(5) - 2}
+		s.sel = txn.Selector{Key: g.key(), OrEqual: g.rnd.IntN(2) == 0, Offset: g.rnd.IntN(5) - 2}
 	}
 	return s
 }
@@ -333,5 +334,5 @@ func (g *orderGenerator) write() txWrite {
 	case n < 8:
 		return txWrite{op: kv.ClearRange(g.key(), g.key())}
 	}
-	return txWrite{op: kv.Set(g.key(), value), atomic: true, mutation: kv.Mutation(g.rnd.IntN(10))}
+	return txWrite{op: kv.Set(g.key(), value), atomic: true, mutation: txn.Mutation(g.rnd.IntN(10))}
 }

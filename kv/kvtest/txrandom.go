@@ -9,12 +9,13 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxRandom runs random scripts of transactions beside each other, with fixed seeds
 // and one that is new every time. A failure prints the script, which
 // ReplayTransactions runs again.
-func testTxRandom(t *testing.T, db *kv.DB) {
+func testTxRandom(t *testing.T, db *txn.DB) {
 	for _, seed := range []uint64{1, 2, 3, 4, rand.Uint64()} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			reset(t, db)
@@ -84,7 +85,7 @@ func (g *txGenerator) write(name string) string {
 	case n < 4 || n < 7 && name == "":
 		return fmt.Sprintf("set%s %s %q", name, g.fullKey(), g.pick("", "x", "y", "\x01\x02", "longer"))
 	case n < 7:
-		return fmt.Sprintf("atomic%s %s %s %q", name, kv.Mutation(g.rnd.IntN(10)), g.fullKey(), g.pick("", "x", "\x01", "\x01\x02"))
+		return fmt.Sprintf("atomic%s %s %s %q", name, txn.Mutation(g.rnd.IntN(10)), g.fullKey(), g.pick("", "x", "\x01", "\x01\x02"))
 	case n < 9:
 		return fmt.Sprintf("clear%s %s", name, g.fullKey())
 	}

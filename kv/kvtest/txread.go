@@ -5,16 +5,17 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxBasics: what one transaction writes, the next one reads.
-func testTxBasics(t *testing.T, db *kv.DB) {
-	update(t, db, func(tx *kv.Tx) {
+func testTxBasics(t *testing.T, db *txn.DB) {
+	update(t, db, func(tx *txn.Tx) {
 		wantGet(t, tx, "a", "-")
 		do(t, tx, "set a 1; set b 2; set c 3; set d 4")
 	})
 	wantScan(t, db.Engine(), kv.Range{}, "a=1 b=2 c=3 d=4")
-	view(t, db, func(tx *kv.Tx) {
+	view(t, db, func(tx *txn.Tx) {
 		wantGet(t, tx, "a", "1")
 		wantGet(t, tx, "e", "-")
 		wantGet(t, tx, "", "-")
@@ -24,11 +25,11 @@ func testTxBasics(t *testing.T, db *kv.DB) {
 		wantScan(t, tx, between("d", "b"), "")
 		wantScan(t, tx, kv.Range{End: []byte{}}, "")
 	})
-	update(t, db, func(tx *kv.Tx) { do(t, tx, "clear a; clearrange b d") })
+	update(t, db, func(tx *txn.Tx) { do(t, tx, "clear a; clearrange b d") })
 	wantScan(t, db.Engine(), kv.Range{}, "d=4")
 	// An error rolls back, a panic too, and both get through.
 	mine := errors.New("mine")
-	err := db.Update(ctx, func(tx *kv.Tx) error { do(t, tx, "get d; set d 5"); return mine })
+	err := db.Update(ctx, func(tx *txn.Tx) error { do(t, tx, "get d; set d 5"); return mine })
 	if err != mine {
 		t.Errorf("Update: got error %v, want the closure's own", err)
 	}
@@ -38,16 +39,16 @@ func testTxBasics(t *testing.T, db *kv.DB) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		err := db.Update(ctx, func(tx *kv.Tx) error { do(t, tx, "get d; set d 6"); panic("boo") })
+		err := db.Update(ctx, func(tx *txn.Tx) error { do(t, tx, "get d; set d 6"); panic("boo") })
 		t.Errorf("Update returned %v from a panic", err)
 	}()
 	// The next one isn't held up by what these left.
-	update(t, db, func(tx *kv.Tx) { wantGet(t, tx, "d", "4"); do(t, tx, "set e 5") })
+	update(t, db, func(tx *txn.Tx) { wantGet(t, tx, "d", "4"); do(t, tx, "set e 5") })
 	wantScan(t, db.Engine(), kv.Range{}, "d=4 e=5")
 }
 
 // testTxOwnWrites: a transaction reads what it wrote, whatever the engine has.
-func testTxOwnWrites(t *testing.T, db *kv.DB) {
+func testTxOwnWrites(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ name, steps, want string }{
 		{"nothing", "get a", "a=A b=B c=C d=D"},
 		{"set", "set a 1; set bb 2", "a=1 b=B bb=2 c=C d=D"},
@@ -70,28 +71,28 @@ func testTxOwnWrites(t *testing.T, db *kv.DB) {
 		t.Run(tt.name, func(t *testing.T) {
 			reset(t, db)
 			fill(t, db.Engine(), "a", "b", "c", "d")
-			update(t, db, func(tx *kv.Tx) {
+			update(t, db, func(tx *txn.Tx) {
 				do(t, tx, tt.steps)
 				wantReads(t, tx, tt.want)
 				wantReads(t, tx.Snapshot(), tt.want)
 			})
 			wantScan(t, db.Engine(), kv.Range{}, tt.want)
-			view(t, db, func(tx *kv.Tx) { wantReads(t, tx, tt.want) })
+			view(t, db, func(tx *txn.Tx) { wantReads(t, tx, tt.want) })
 		})
 	}
 }
 
 // reset empties the engine.
-func reset(t testing.TB, db *kv.DB) {
+func reset(t testing.TB, db *txn.DB) {
 	t.Helper()
 	commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
 }
 
 // testTxOwnScans: own writes take their place in scans of either direction, before
 // the limit is counted.
-func testTxOwnScans(t *testing.T, db *kv.DB) {
+func testTxOwnScans(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "b", "d", "f", "h")
-	update(t, db, func(tx *kv.Tx) {
+	update(t, db, func(tx *txn.Tx) {
 		do(t, tx, "set a 1; clear d; set e 2; clearrange f g; set ff 3; set h 4; set i 5")
 		for _, tt := range []struct {
 			rng  kv.Range
@@ -148,14 +149,14 @@ func wantReads(t testing.TB, r kv.Reader, want string) {
 
 // testTxOneState: all reads are of the state at the first one, with what the
 // transaction wrote, and it begins at the first read, not before.
-func testTxOneState(t *testing.T, db *kv.DB) {
+func testTxOneState(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a", "b", "c")
 	tx := begin(t, db)
 	do(t, tx, "set own 1")
 	commit(t, db.Engine(), set("a", "before"))
 	wantGet(t, tx.Snapshot(), "a", "before")
 	commit(t, db.Engine(), set("a", "after"), set("b", "after"), del("c"), set("d", "after"))
-	update(t, db, func(tx *kv.Tx) { do(t, tx, "set e 1; clear b") })
+	update(t, db, func(tx *txn.Tx) { do(t, tx, "set e 1; clear b") })
 	for range 2 {
 		wantScan(t, tx.Snapshot(), kv.Range{}, "a=before b=B c=C own=1")
 		wantScan(t, tx.Snapshot(), kv.Range{Reverse: true}, "own=1 c=C b=B a=before")
@@ -167,7 +168,7 @@ func testTxOneState(t *testing.T, db *kv.DB) {
 }
 
 // testTxSnapshot: reads that don't count see the state and own writes all the same.
-func testTxSnapshot(t *testing.T, db *kv.DB) {
+func testTxSnapshot(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a", "b", "c")
 	tx := begin(t, db)
 	s := tx.Snapshot()
@@ -180,7 +181,7 @@ func testTxSnapshot(t *testing.T, db *kv.DB) {
 		wantGet(t, r, "c", "-")
 		wantGet(t, r, "d", "new")
 	}
-	wantKey(t, tx, kv.FirstGreaterThan([]byte("a")), "d")
+	wantKey(t, tx, txn.FirstGreaterThan([]byte("a")), "d")
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func testTxSnapshot(t *testing.T, db *kv.DB) {
 }
 
 // testTxLoops: a loop over a scan may read and write; it goes on as it began.
-func testTxLoops(t *testing.T, db *kv.DB) {
+func testTxLoops(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a", "b", "c", "d")
 	for _, reverse := range []bool{false, true} {
 		tx := begin(t, db)
@@ -216,18 +217,18 @@ func testTxLoops(t *testing.T, db *kv.DB) {
 }
 
 // testTxBinary: values are bytes, also those that look like something.
-func testTxBinary(t *testing.T, db *kv.DB) {
+func testTxBinary(t *testing.T, db *txn.DB) {
 	like := pattern(80, 1)
 	like[0] = 0x33
 	copy(like[76:], []byte{1, 0, 0, 0})
-	update(t, db, func(tx *kv.Tx) {
+	update(t, db, func(tx *txn.Tx) {
 		if err := errors.Join(tx.Set([]byte("like"), like), tx.Set([]byte("\xff\xff\xff"), nil), tx.Set([]byte{0}, []byte{})); err != nil {
 			t.Fatal(err)
 		}
 		wantGet(t, tx, "like", string(like))
 		wantGet(t, tx, "\xff\xff\xff", "")
 	})
-	view(t, db, func(tx *kv.Tx) {
+	view(t, db, func(tx *txn.Tx) {
 		wantGet(t, tx, "like", string(like))
 		wantGet(t, tx, "\xff\xff\xff", "")
 		wantGet(t, tx, "\x00", "")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // ReplayTransactions is Replay for scripts of transactions, which the random test of
@@ -28,9 +29,9 @@ import (
 //
 // A transaction's first read pins its state, and must be of a key that it hasn't written.
 // Those of engine are commits without a transaction. After every commit the whole state
-// is compared, and whether there was a conflict: on an engine that is kv.TxExact always,
+// is compared, and whether there was a conflict: on an engine that is txn.Exact always,
 // on others where what was read has another value.
-func ReplayTransactions(db *kv.DB, script string) error {
+func ReplayTransactions(db *txn.DB, script string) error {
 	r := newTxReplayer(db)
 	defer r.close()
 	for i, line := range strings.Split(strings.TrimSpace(script), "\n") {
@@ -43,16 +44,16 @@ func ReplayTransactions(db *kv.DB, script string) error {
 
 // A txReplayer runs the lines of a script.
 type txReplayer struct {
-	db    *kv.DB
+	db    *txn.DB
 	model *txModel
-	txs   map[string]*kv.Tx
+	txs   map[string]*txn.Tx
 	words replayer // takes the words of a line apart
 	// conflicts counts those that were wanted and found.
 	conflicts int
 }
 
-func newTxReplayer(db *kv.DB) *txReplayer {
-	return &txReplayer{db: db, model: newTxModel(), txs: map[string]*kv.Tx{}}
+func newTxReplayer(db *txn.DB) *txReplayer {
+	return &txReplayer{db: db, model: newTxModel(), txs: map[string]*txn.Tx{}}
 }
 
 func (r *txReplayer) close() {
@@ -140,8 +141,8 @@ func (r *txReplayer) write(verb string) (w txWrite, err error) {
 	return w, err
 }
 
-func parseMutation(name string) (kv.Mutation, error) {
-	for m := kv.Mutation(0); m.Valid(); m++ {
+func parseMutation(name string) (txn.Mutation, error) {
+	for m := txn.Mutation(0); m.Valid(); m++ {
 		if m.String() == name {
 			return m, nil
 		}
@@ -150,7 +151,7 @@ func parseMutation(name string) (kv.Mutation, error) {
 }
 
 // do writes in a transaction.
-func (w txWrite) do(tx *kv.Tx) error {
+func (w txWrite) do(tx *txn.Tx) error {
 	switch {
 	case w.atomic:
 		return tx.Atomic(w.mutation, w.op.Key, w.op.Value)
@@ -163,7 +164,7 @@ func (w txWrite) do(tx *kv.Tx) error {
 }
 
 // reader takes the mode of a read.
-func (r *txReplayer) reader(tx *kv.Tx) (from kv.Reader, serial bool, err error) {
+func (r *txReplayer) reader(tx *txn.Tx) (from kv.Reader, serial bool, err error) {
 	switch mode := r.words.word(); mode {
 	case "serial":
 		return tx, true, nil
@@ -174,7 +175,7 @@ func (r *txReplayer) reader(tx *kv.Tx) (from kv.Reader, serial bool, err error) 
 	}
 }
 
-func (r *txReplayer) get(tx *kv.Tx, m *txModelTx) error {
+func (r *txReplayer) get(tx *txn.Tx, m *txModelTx) error {
 	from, serial, err := r.reader(tx)
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func (r *txReplayer) get(tx *kv.Tx, m *txModelTx) error {
 	return nil
 }
 
-func (r *txReplayer) scan(tx *kv.Tx, m *txModelTx) error {
+func (r *txReplayer) scan(tx *txn.Tx, m *txModelTx) error {
 	from, serial, err := r.reader(tx)
 	if err != nil {
 		return err
@@ -226,12 +227,12 @@ func (r *txReplayer) scan(tx *kv.Tx, m *txModelTx) error {
 	return nil
 }
 
-func (r *txReplayer) key(tx *kv.Tx, m *txModelTx) error {
+func (r *txReplayer) key(tx *txn.Tx, m *txModelTx) error {
 	_, serial, err := r.reader(tx)
 	if err != nil {
 		return err
 	}
-	var sel kv.Selector
+	var sel txn.Selector
 	if sel.Key, err = r.words.bytes(); err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (r *txReplayer) key(tx *kv.Tx, m *txModelTx) error {
 	return nil
 }
 
-func (r *txReplayer) commit(tx *kv.Tx, m *txModelTx) error {
+func (r *txReplayer) commit(tx *txn.Tx, m *txModelTx) error {
 	want := m.conflicts()
 	err := tx.Commit(ctx)
 	switch {

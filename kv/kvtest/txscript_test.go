@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 func TestReplayTransactions(t *testing.T) {
@@ -54,21 +55,21 @@ cancel t3
 // A txLiar is a memory engine whose transactions break the contract in one way.
 type txLiar struct {
 	kv.Engine
-	kv.Transactor
-	commit func(c *kv.TxCommit)
+	txn.Transactor
+	commit func(c *txn.Commit)
 }
 
-func (l *txLiar) Attempt(ctx context.Context, o kv.AttemptOptions) (kv.Attempt, error) {
+func (l *txLiar) Attempt(ctx context.Context, o txn.AttemptOptions) (txn.Attempt, error) {
 	a, err := l.Transactor.Attempt(ctx, o)
 	return &lyingAttempt{a, l}, err
 }
 
 type lyingAttempt struct {
-	kv.Attempt
+	txn.Attempt
 	l *txLiar
 }
 
-func (a *lyingAttempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
+func (a *lyingAttempt) Commit(ctx context.Context, c *txn.Commit) (txn.Stamp, error) {
 	lie := *c
 	a.l.commit(&lie)
 	return a.Attempt.Commit(ctx, &lie)
@@ -77,31 +78,31 @@ func (a *lyingAttempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, er
 // TestRandomFindsLies: the random run notices an engine that finds too few or too many
 // conflicts, or applies something else than it was given.
 func TestRandomFindsLies(t *testing.T) {
-	for name, lie := range map[string]func(c *kv.TxCommit){
-		"no conflicts": func(c *kv.TxCommit) { c.Reads = nil },
-		"the first read forgotten": func(c *kv.TxCommit) {
+	for name, lie := range map[string]func(c *txn.Commit){
+		"no conflicts": func(c *txn.Commit) { c.Reads = nil },
+		"the first read forgotten": func(c *txn.Commit) {
 			if len(c.Reads) > 1 {
 				c.Reads = c.Reads[1:]
 			}
 		},
-		"reads too far": func(c *kv.TxCommit) {
+		"reads too far": func(c *txn.Commit) {
 			if len(c.Reads) > 0 {
-				c.Reads = []kv.Span{{Start: c.Reads[0].Start}}
+				c.Reads = []txn.Span{{Start: c.Reads[0].Start}}
 			}
 		},
-		"writes as reads": func(c *kv.TxCommit) {
+		"writes as reads": func(c *txn.Commit) {
 			for _, o := range c.Ops {
 				if o.Kind != kv.OpClearRange {
 					c.Reads = append(c.Reads, keySpan(o.Key))
 				}
 			}
 		},
-		"the last operation lost": func(c *kv.TxCommit) {
+		"the last operation lost": func(c *txn.Commit) {
 			if len(c.Ops) > 1 {
 				c.Ops = c.Ops[:len(c.Ops)-1]
 			}
 		},
-		"atomic as set": func(c *kv.TxCommit) {
+		"atomic as set": func(c *txn.Commit) {
 			for i := range c.Ops {
 				c.Ops[i].Kind = min(c.Ops[i].Kind, kv.OpClearRange)
 			}
@@ -109,7 +110,7 @@ func TestRandomFindsLies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eng := memkv.New()
-			r := newTxReplayer(newTxDB(t, &txLiar{eng, kv.TransactorOf(eng), lie}, nil))
+			r := newTxReplayer(newTxDB(t, &txLiar{eng, txn.TransactorOf(eng), lie}, nil))
 			defer r.close()
 			g := &txGenerator{generator: generator{rnd: rand.New(rand.NewPCG(1, 1))}}
 			for range 3000 {

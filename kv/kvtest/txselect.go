@@ -5,18 +5,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxSelectors: the four selectors and all other offsets, against the sorted keys.
-func testTxSelectors(t *testing.T, db *kv.DB) {
+func testTxSelectors(t *testing.T, db *txn.DB) {
 	keys := []string{"b", "d", "f", "h"}
 	fill(t, db.Engine(), keys...)
-	view(t, db, func(tx *kv.Tx) { wantSelected(t, tx, keys) })
+	view(t, db, func(tx *txn.Tx) { wantSelected(t, tx, keys) })
 }
 
 // wantSelected checks all selectors about keys a to i.
-func wantSelected(t *testing.T, tx *kv.Tx, keys []string) {
+func wantSelected(t *testing.T, tx *txn.Tx, keys []string) {
 	t.Helper()
 	at := func(i int) string {
 		if i < 0 || i >= len(keys) {
@@ -35,19 +35,19 @@ func wantSelected(t *testing.T, tx *kv.Tx, keys []string) {
 			}
 		}
 		b := []byte(k)
-		wantKey(t, tx, kv.FirstGreaterOrEqual(b), at(less))
-		wantKey(t, tx, kv.FirstGreaterThan(b), at(lessOrEqual))
-		wantKey(t, tx, kv.LastLessThan(b), at(less-1))
-		wantKey(t, tx, kv.LastLessOrEqual(b), at(lessOrEqual-1))
+		wantKey(t, tx, txn.FirstGreaterOrEqual(b), at(less))
+		wantKey(t, tx, txn.FirstGreaterThan(b), at(lessOrEqual))
+		wantKey(t, tx, txn.LastLessThan(b), at(less-1))
+		wantKey(t, tx, txn.LastLessOrEqual(b), at(lessOrEqual-1))
 		for offset := -5; offset <= 6; offset++ {
-			wantKey(t, tx, kv.Selector{Key: b, Offset: offset}, at(less-1+offset))
-			wantKey(t, tx, kv.Selector{Key: b, OrEqual: true, Offset: offset}, at(lessOrEqual-1+offset))
+			wantKey(t, tx, txn.Selector{Key: b, Offset: offset}, at(less-1+offset))
+			wantKey(t, tx, txn.Selector{Key: b, OrEqual: true, Offset: offset}, at(lessOrEqual-1+offset))
 		}
 	}
 }
 
 // testTxOwnSelectors: selectors count own writes, and don't count what they cleared.
-func testTxOwnSelectors(t *testing.T, db *kv.DB) {
+func testTxOwnSelectors(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ steps, want string }{
 		{"set c 1", "b c d f h"},
 		{"set a 1; set i 1", "a b d f h i"},
@@ -70,30 +70,30 @@ func testTxOwnSelectors(t *testing.T, db *kv.DB) {
 }
 
 // testTxScanSelectors: ranges between selected keys.
-func testTxScanSelectors(t *testing.T, db *kv.DB) {
+func testTxScanSelectors(t *testing.T, db *txn.DB) {
 	fill(t, db.Engine(), "a", "b", "c", "d", "e")
-	ge := func(k string) kv.Selector { return kv.FirstGreaterOrEqual([]byte(k)) }
-	gt := func(k string) kv.Selector { return kv.FirstGreaterThan([]byte(k)) }
-	lt := func(k string) kv.Selector { return kv.LastLessThan([]byte(k)) }
-	le := func(k string) kv.Selector { return kv.LastLessOrEqual([]byte(k)) }
-	view(t, db, func(tx *kv.Tx) {
+	ge := func(k string) txn.Selector { return txn.FirstGreaterOrEqual([]byte(k)) }
+	gt := func(k string) txn.Selector { return txn.FirstGreaterThan([]byte(k)) }
+	lt := func(k string) txn.Selector { return txn.LastLessThan([]byte(k)) }
+	le := func(k string) txn.Selector { return txn.LastLessOrEqual([]byte(k)) }
+	view(t, db, func(tx *txn.Tx) {
 		for i, tt := range []struct {
-			r    kv.SelectorRange
+			r    txn.SelectorRange
 			want string
 		}{
-			{kv.SelectorRange{Begin: ge("b"), End: ge("d")}, "b c"},
-			{kv.SelectorRange{Begin: gt("b"), End: ge("d")}, "c"},
-			{kv.SelectorRange{Begin: ge("b"), End: gt("d")}, "b c d"},
-			{kv.SelectorRange{Begin: gt("b"), End: gt("d")}, "c d"},
-			{kv.SelectorRange{Begin: gt("b"), End: gt("e")}, "c d e"},
-			{kv.SelectorRange{Begin: lt("c"), End: le("d")}, "b c"},
-			{kv.SelectorRange{Begin: lt("a"), End: ge("b")}, "a"},
-			{kv.SelectorRange{Begin: ge("c"), End: ge("z")}, "c d e"},
-			{kv.SelectorRange{Begin: ge("z"), End: ge("zz")}, ""},
-			{kv.SelectorRange{Begin: ge("a"), End: lt("a")}, ""},
-			{kv.SelectorRange{Begin: ge("d"), End: ge("b")}, ""},
-			{kv.SelectorRange{Begin: ge("a"), End: ge("z"), Limit: 2}, "a b"},
-			{kv.SelectorRange{Begin: ge("a"), End: ge("z"), Limit: 2, Reverse: true}, "e d"},
+			{txn.SelectorRange{Begin: ge("b"), End: ge("d")}, "b c"},
+			{txn.SelectorRange{Begin: gt("b"), End: ge("d")}, "c"},
+			{txn.SelectorRange{Begin: ge("b"), End: gt("d")}, "b c d"},
+			{txn.SelectorRange{Begin: gt("b"), End: gt("d")}, "c d"},
+			{txn.SelectorRange{Begin: gt("b"), End: gt("e")}, "c d e"},
+			{txn.SelectorRange{Begin: lt("c"), End: le("d")}, "b c"},
+			{txn.SelectorRange{Begin: lt("a"), End: ge("b")}, "a"},
+			{txn.SelectorRange{Begin: ge("c"), End: ge("z")}, "c d e"},
+			{txn.SelectorRange{Begin: ge("z"), End: ge("zz")}, ""},
+			{txn.SelectorRange{Begin: ge("a"), End: lt("a")}, ""},
+			{txn.SelectorRange{Begin: ge("d"), End: ge("b")}, ""},
+			{txn.SelectorRange{Begin: ge("a"), End: ge("z"), Limit: 2}, "a b"},
+			{txn.SelectorRange{Begin: ge("a"), End: ge("z"), Limit: 2, Reverse: true}, "e d"},
 		} {
 			for _, s := range []string{"", " (snapshot)"} {
 				seq := tx.ScanSelectors(ctx, tt.r)

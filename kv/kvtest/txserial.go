@@ -12,11 +12,12 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // testTxSerializable: transactions under contention append to lists and read them;
 // what they have seen must fit one order of all of them.
-func testTxSerializable(t *testing.T, db *kv.DB) {
+func testTxSerializable(t *testing.T, db *txn.DB) {
 	const workers, lists = 6, 4
 	each := 60
 	if testkit.Short() || db.Engine().Limits().Far {
@@ -43,7 +44,7 @@ func testTxSerializable(t *testing.T, db *kv.DB) {
 	}
 	wg.Wait()
 	final := txRecord{name: "the end", began: clock.Add(1)}
-	view(t, db, func(tx *kv.Tx) {
+	view(t, db, func(tx *txn.Tx) {
 		for l := range lists {
 			list, err := readList(tx, listKey(l))
 			if err != nil {
@@ -78,18 +79,18 @@ func readList(r kv.Reader, key []byte) (list []int, err error) {
 // appendAndRead runs one transaction of a few steps, all of which append the same
 // number n, to different lists. Lists are read by key or by a scan of all; some are
 // appended to without having been read.
-func appendAndRead(db *kv.DB, rnd *rand.Rand, clock *atomic.Int64, n, lists int) (rec txRecord, err error) {
+func appendAndRead(db *txn.DB, rnd *rand.Rand, clock *atomic.Int64, n, lists int) (rec txRecord, err error) {
 	perm := rnd.Perm(lists)[:1+rnd.IntN(3)]
 	kinds := rnd.Uint32()
 	rec.began = clock.Add(1)
-	err = db.Update(ctx, func(tx *kv.Tx) error {
+	err = db.Update(ctx, func(tx *txn.Tx) error {
 		rec.name, rec.steps = fmt.Sprintf("T%d", n), nil
 		for i, l := range perm {
 			key := listKey(l)
 			if kind := kinds >> (2 * i) & 3; kind == 0 {
 				// Blindly: the operation appends when it commits.
 				rec.steps = append(rec.steps, txStep{list: l, append: n})
-				if err := tx.Atomic(kv.MutationAppendIfFits, key, fmt.Appendf(nil, "%d ", n)); err != nil {
+				if err := tx.Atomic(txn.MutationAppendIfFits, key, fmt.Appendf(nil, "%d ", n)); err != nil {
 					return err
 				}
 			} else {

@@ -10,29 +10,30 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // incomplete returns b with a placeholder for a stamp behind prefix, and its offset at
 // the end.
 func incomplete(prefix, suffix string) []byte {
-	b := append([]byte(prefix), bytes.Repeat([]byte{0xff}, len(kv.Stamp{}))...)
+	b := append([]byte(prefix), bytes.Repeat([]byte{0xff}, len(txn.Stamp{}))...)
 	b = append(b, suffix...)
 	return binary.LittleEndian.AppendUint32(b, uint32(len(prefix)))
 }
 
 // complete is what it becomes.
-func complete(prefix string, stamp kv.Stamp, suffix string) string {
+func complete(prefix string, stamp txn.Stamp, suffix string) string {
 	return prefix + string(stamp[:]) + suffix
 }
 
 // testTxStamps: stamps in values, at either end, and what the transaction then knows.
-func testTxStamps(t *testing.T, db *kv.DB) {
-	var last kv.Stamp
+func testTxStamps(t *testing.T, db *txn.DB) {
+	var last txn.Stamp
 	for i, c := range [][2]string{{"", ""}, {"head", ""}, {"", "tail"}, {"head", "tail"}} {
-		var tx *kv.Tx
-		update(t, db, func(now *kv.Tx) {
+		var tx *txn.Tx
+		update(t, db, func(now *txn.Tx) {
 			tx = now
-			if _, err := tx.Versionstamp(); !errors.Is(err, kv.ErrNoVersionstamp) {
+			if _, err := tx.Versionstamp(); !errors.Is(err, txn.ErrNoVersionstamp) {
 				t.Errorf("Versionstamp before the commit: %v", err)
 			}
 			if err := errors.Join(
@@ -68,11 +69,11 @@ func testTxStamps(t *testing.T, db *kv.DB) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Versionstamp(); !errors.Is(err, kv.ErrNoVersionstamp) {
+	if _, err := tx.Versionstamp(); !errors.Is(err, txn.ErrNoVersionstamp) {
 		t.Errorf("Versionstamp of a transaction that only read: %v", err)
 	}
 	// In order with other operations on the key.
-	update(t, db, func(now *kv.Tx) {
+	update(t, db, func(now *txn.Tx) {
 		tx = now
 		stamped := func(key string) error { return tx.SetVersionstampedValue([]byte(key), incomplete("", "")) }
 		if err := errors.Join(
@@ -80,8 +81,8 @@ func testTxStamps(t *testing.T, db *kv.DB) {
 			stamped("set"), tx.Set([]byte("set"), []byte("1")),
 			stamped("range"), tx.ClearRange([]byte("range"), []byte("rangf")),
 			tx.ClearRange([]byte("range2"), []byte("range3")), stamped("range2"),
-			stamped("more"), tx.Atomic(kv.MutationAppendIfFits, []byte("more"), []byte("+")),
-			tx.Atomic(kv.MutationAppendIfFits, []byte("less"), []byte("+")), stamped("less"),
+			stamped("more"), tx.Atomic(txn.MutationAppendIfFits, []byte("more"), []byte("+")),
+			tx.Atomic(txn.MutationAppendIfFits, []byte("less"), []byte("+")), stamped("less"),
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -99,10 +100,10 @@ func testTxStamps(t *testing.T, db *kv.DB) {
 }
 
 // testTxStampedKeys: stamps in keys, in order with what comes before and after.
-func testTxStampedKeys(t *testing.T, db *kv.DB) {
+func testTxStampedKeys(t *testing.T, db *txn.DB) {
 	commit(t, db.Engine(), set("log/", "old"), set("log/\x00", "old"), set("log0", "old"))
-	var tx *kv.Tx
-	update(t, db, func(now *kv.Tx) {
+	var tx *txn.Tx
+	update(t, db, func(now *txn.Tx) {
 		tx = now
 		stamped := func(prefix, suffix, value string) error {
 			return tx.SetVersionstampedKey(incomplete(prefix, suffix), []byte(value))
@@ -112,7 +113,7 @@ func testTxStampedKeys(t *testing.T, db *kv.DB) {
 			tx.ClearRange([]byte("log/"), []byte("log0")),
 			stamped("log/", "a", "first"), stamped("log/", "b", "second"), stamped("log/", "a", "third"),
 			stamped("gone/", "", "x"), tx.ClearRange([]byte("gone/"), []byte("gone0")),
-			tx.Set([]byte("before"), []byte("2")), tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}),
+			tx.Set([]byte("before"), []byte("2")), tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1}),
 			tx.Set([]byte("gone/"), []byte("set")),
 		); err != nil {
 			t.Fatal(err)
@@ -129,7 +130,7 @@ func testTxStampedKeys(t *testing.T, db *kv.DB) {
 	// They are writes that others can conflict with.
 	tx = begin(t, db)
 	do(t, tx, "scan log/ log0; set zout 1")
-	update(t, db, func(tx *kv.Tx) {
+	update(t, db, func(tx *txn.Tx) {
 		if err := tx.SetVersionstampedKey(incomplete("log/", ""), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func testTxStampedKeys(t *testing.T, db *kv.DB) {
 }
 
 // testTxStampErrors: offsets that make no sense, and reads of what nobody knows yet.
-func testTxStampErrors(t *testing.T, db *kv.DB) {
+func testTxStampErrors(t *testing.T, db *txn.DB) {
 	tx := begin(t, db)
 	offset := func(n int, at uint32) []byte { return binary.LittleEndian.AppendUint32(make([]byte, n), at) }
 	for name, b := range map[string][]byte{
@@ -161,14 +162,14 @@ func testTxStampErrors(t *testing.T, db *kv.DB) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := tx.Atomic(kv.MutationAdd, []byte("b"), []byte{1}); err != nil {
+	if err := tx.Atomic(txn.MutationAdd, []byte("b"), []byte{1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range []kv.Reader{tx, tx.Snapshot()} {
 		_, err := r.Get(ctx, []byte("b"), nil)
-		wantErr(t, "Get of a stamped value", err, kv.ErrUnreadable)
+		wantErr(t, "Get of a stamped value", err, txn.ErrUnreadable)
 		_, err = r.Get(ctx, []byte("log/1234567890x"), nil)
-		wantErr(t, "Get where a stamped key may be", err, kv.ErrUnreadable)
+		wantErr(t, "Get where a stamped key may be", err, txn.ErrUnreadable)
 		wantGet(t, r, "a", "A")
 		wantGet(t, r, "log/", "LOG/")
 		wantGet(t, r, "log0", "LOG0")
@@ -177,14 +178,14 @@ func testTxStampErrors(t *testing.T, db *kv.DB) {
 			n   int
 			err error
 		}{
-			{kv.Range{}, 1, kv.ErrUnreadable},
+			{kv.Range{}, 1, txn.ErrUnreadable},
 			{kv.Range{Limit: 1}, 1, nil},
-			{kv.Range{Start: []byte("c")}, 1, kv.ErrUnreadable},
+			{kv.Range{Start: []byte("c")}, 1, txn.ErrUnreadable},
 			{kv.Range{Start: []byte("c"), Limit: 1}, 1, nil},
-			{kv.Range{Start: []byte("log/")}, 1, kv.ErrUnreadable},
-			{kv.Range{Reverse: true}, 1, kv.ErrUnreadable},
+			{kv.Range{Start: []byte("log/")}, 1, txn.ErrUnreadable},
+			{kv.Range{Reverse: true}, 1, txn.ErrUnreadable},
 			{kv.Range{Reverse: true, Limit: 1}, 1, nil},
-			{kv.Range{End: []byte("log/\x00"), Reverse: true}, 1, kv.ErrUnreadable},
+			{kv.Range{End: []byte("log/\x00"), Reverse: true}, 1, txn.ErrUnreadable},
 			{kv.Range{Start: []byte("log0")}, 1, nil},
 		} {
 			n, err := scanErr(t, r, ctx, c.rng)
@@ -198,17 +199,17 @@ func testTxStampErrors(t *testing.T, db *kv.DB) {
 
 // testTxStampOrder: stamps are unique, and in the order of the commits: whoever reads
 // what another wrote has the larger one.
-func testTxStampOrder(t *testing.T, db *kv.DB) {
+func testTxStampOrder(t *testing.T, db *txn.DB) {
 	const workers, each = 6, 20
 	var mu sync.Mutex
-	var all []kv.Stamp
+	var all []txn.Stamp
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for range each {
-				var tx *kv.Tx
+				var tx *txn.Tx
 				var before []byte
-				err := db.Update(ctx, func(now *kv.Tx) (err error) {
+				err := db.Update(ctx, func(now *txn.Tx) (err error) {
 					tx = now
 					before, err = tx.Get(ctx, []byte("chain"), nil)
 					if errors.Is(err, kv.ErrNotFound) {
@@ -231,7 +232,7 @@ func testTxStampOrder(t *testing.T, db *kv.DB) {
 		})
 	}
 	wg.Wait()
-	slices.SortFunc(all, func(a, b kv.Stamp) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(all, func(a, b txn.Stamp) int { return bytes.Compare(a[:], b[:]) })
 	if n := len(slices.Compact(all)); n != workers*each {
 		t.Errorf("%d different stamps of %d commits", n, workers*each)
 	}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // watch returns a Watch for key, made in a transaction of its own.
-func watch(t testing.TB, db *kv.DB, key string) (w *kv.Watch) {
+func watch(t testing.TB, db *txn.DB, key string) (w *txn.Watch) {
 	t.Helper()
-	view(t, db, func(tx *kv.Tx) {
+	view(t, db, func(tx *txn.Tx) {
 		var err error
 		if w, err = tx.Watch(ctx, []byte(key)); err != nil {
 			t.Fatal(err)
@@ -25,7 +26,7 @@ func watch(t testing.TB, db *kv.DB, key string) (w *kv.Watch) {
 }
 
 // wait starts to wait, and returns a channel for the result.
-func wait(c context.Context, w *kv.Watch) <-chan error {
+func wait(c context.Context, w *txn.Watch) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- w.Wait(c) }()
 	return done
@@ -33,10 +34,10 @@ func wait(c context.Context, w *kv.Watch) <-chan error {
 
 // testTxWatch: a Watch fires for another value, whoever wrote it and however, also if
 // that was before the waiting began.
-func testTxWatch(t *testing.T, db *kv.DB) {
+func testTxWatch(t *testing.T, db *txn.DB) {
 	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
 	tx := func(steps string) func() {
-		return func() { update(t, db, func(tx *kv.Tx) { do(t, tx, steps) }) }
+		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -64,14 +65,14 @@ func testTxWatch(t *testing.T, db *kv.DB) {
 	}
 	// A missing key, an own write, several who wait.
 	commit(t, db.Engine(), del("k"))
-	var w *kv.Watch
-	update(t, db, func(tx *kv.Tx) {
+	var w *txn.Watch
+	update(t, db, func(tx *txn.Tx) {
 		do(t, tx, "set k 1; add k \x01")
 		var err error
 		if w, err = tx.Watch(ctx, []byte("k")); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, "Wait before the commit", w.Wait(ctx), kv.ErrCanceled)
+		wantErr(t, "Wait before the commit", w.Wait(ctx), txn.ErrCanceled)
 	})
 	soon, cancel := context.WithCancel(ctx)
 	first, second, third := wait(ctx, w), wait(ctx, w), wait(soon, w)
@@ -91,7 +92,7 @@ func testTxWatch(t *testing.T, db *kv.DB) {
 		t.Fatal(err)
 	}
 	lost.Cancel()
-	wantErr(t, "Wait after Cancel", w.Wait(ctx), kv.ErrCanceled)
+	wantErr(t, "Wait after Cancel", w.Wait(ctx), txn.ErrCanceled)
 	done := wait(ctx, watch(t, db, "k"))
 	if err := db.Engine().Close(); err != nil {
 		t.Fatal(err)
@@ -101,11 +102,11 @@ func testTxWatch(t *testing.T, db *kv.DB) {
 
 // testTxWatchChannel: who listens at the engine is told of every commit that may have
 // changed the key, be it as one of a range, and of none after stop.
-func testTxWatchChannel(t *testing.T, db *kv.DB) {
-	tr := kv.TransactorOf(db.Engine())
+func testTxWatchChannel(t *testing.T, db *txn.DB) {
+	tr := txn.TransactorOf(db.Engine())
 	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
 	tx := func(steps string) func() {
-		return func() { update(t, db, func(tx *kv.Tx) { do(t, tx, steps) }) }
+		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
 	}
 	for _, c := range []struct {
 		name   string
@@ -140,14 +141,14 @@ func testTxWatchChannel(t *testing.T, db *kv.DB) {
 
 // testTxWatchRace: two pass a number to each other, each waiting for the other; if one
 // missed a change it would wait for ever.
-func testTxWatchRace(t *testing.T, db *kv.DB) {
+func testTxWatchRace(t *testing.T, db *txn.DB) {
 	const rounds = 100
 	commit(t, db.Engine(), set("n", "0"))
 	play := func(turn int) error {
 		for range rounds {
 			for mine := false; !mine; {
-				var w *kv.Watch
-				err := db.Update(ctx, func(tx *kv.Tx) (err error) {
+				var w *txn.Watch
+				err := db.Update(ctx, func(tx *txn.Tx) (err error) {
 					v, err := tx.Get(ctx, []byte("n"), nil)
 					if err != nil {
 						return err
@@ -178,7 +179,7 @@ func testTxWatchRace(t *testing.T, db *kv.DB) {
 }
 
 // testTxSize: an estimate is no more than that, but it is none of nothing.
-func testTxSize(t *testing.T, db *kv.DB) {
+func testTxSize(t *testing.T, db *txn.DB) {
 	var ops []kv.Op
 	for i := range 100 {
 		ops = append(ops, kv.Set(fmt.Appendf(nil, "k%02d", i), pattern(1000, uint64(i))))
@@ -187,7 +188,7 @@ func testTxSize(t *testing.T, db *kv.DB) {
 	if err := db.Engine().Sync(ctx, db.Engine().Incarnation()); err != nil {
 		t.Fatal(err)
 	}
-	view(t, db, func(tx *kv.Tx) {
+	view(t, db, func(tx *txn.Tx) {
 		for _, r := range [][2][]byte{{nil, nil}, {[]byte("k"), []byte("l")}, {[]byte("l"), []byte("k")}, {nil, []byte("k")}} {
 			n, err := tx.EstimatedSize(ctx, r[0], r[1])
 			if err != nil || n < 0 || n > 10<<20 {
@@ -199,8 +200,8 @@ func testTxSize(t *testing.T, db *kv.DB) {
 
 // testTxCheckpoint: a checkpoint can be made beside transactions. (What is in it an
 // engine tests itself: only it can open one.)
-func testTxCheckpoint(t *testing.T, db *kv.DB) {
-	update(t, db, func(tx *kv.Tx) { do(t, tx, "set a 1") })
+func testTxCheckpoint(t *testing.T, db *txn.DB) {
+	update(t, db, func(tx *txn.Tx) { do(t, tx, "set a 1") })
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := db.Checkpoint(ctx, dir); err != nil {
 		t.Fatal(err)
@@ -208,26 +209,26 @@ func testTxCheckpoint(t *testing.T, db *kv.DB) {
 	if err := db.Checkpoint(ctx, dir); err == nil {
 		t.Error("a checkpoint over another one")
 	}
-	update(t, db, func(tx *kv.Tx) { do(t, tx, "set a 2") })
+	update(t, db, func(tx *txn.Tx) { do(t, tx, "set a 2") })
 	wantGet(t, db.Engine(), "a", "2")
 }
 
 // testTxUnsupported: what the engine doesn't offer is refused.
-func testTxUnsupported(t *testing.T, db *kv.DB) {
+func testTxUnsupported(t *testing.T, db *txn.DB) {
 	tx := begin(t, db)
 	key := []byte("k")
 	for _, c := range []struct {
 		name string
-		cap  kv.TxCaps
+		cap  txn.Caps
 		err  func() error
 	}{
-		{"AddReadConflictKey", kv.TxConflictRanges, func() error { return tx.AddReadConflictKey(key) }},
-		{"AddWriteConflictKey", kv.TxConflictRanges, func() error { return tx.AddWriteConflictKey(key) }},
-		{"SetVersionstampedKey", kv.TxVersionstamps, func() error { return tx.SetVersionstampedKey(incomplete("", ""), nil) }},
-		{"SetVersionstampedValue", kv.TxVersionstamps, func() error { return tx.SetVersionstampedValue(key, incomplete("", "")) }},
-		{"Watch", kv.TxWatch, func() error { _, err := begin(t, db).Watch(ctx, key); return err }},
-		{"EstimatedSize", kv.TxSize, func() error { _, err := tx.EstimatedSize(ctx, nil, nil); return err }},
-		{"Checkpoint", kv.TxCheckpoint, func() error { return db.Checkpoint(ctx, filepath.Join(t.TempDir(), "copy")) }},
+		{"AddReadConflictKey", txn.ConflictRanges, func() error { return tx.AddReadConflictKey(key) }},
+		{"AddWriteConflictKey", txn.ConflictRanges, func() error { return tx.AddWriteConflictKey(key) }},
+		{"SetVersionstampedKey", txn.Versionstamps, func() error { return tx.SetVersionstampedKey(incomplete("", ""), nil) }},
+		{"SetVersionstampedValue", txn.Versionstamps, func() error { return tx.SetVersionstampedValue(key, incomplete("", "")) }},
+		{"Watch", txn.Watching, func() error { _, err := begin(t, db).Watch(ctx, key); return err }},
+		{"EstimatedSize", txn.Sizes, func() error { _, err := tx.EstimatedSize(ctx, nil, nil); return err }},
+		{"Checkpoint", txn.Checkpoints, func() error { return db.Checkpoint(ctx, filepath.Join(t.TempDir(), "copy")) }},
 	} {
 		err := c.err()
 		if caps(db).Has(c.cap) && err != nil {

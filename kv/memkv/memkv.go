@@ -15,13 +15,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidwall/btree"
+
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
-	"github.com/tidwall/btree"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// An engine is one store in memory. It implements kv.Engine and kv.Transactor.
+// An engine is one store in memory. It implements kv.Engine and txn.Transactor.
 type engine struct {
 	outcomes outcomes.Memory
 	shared   sync.Map
@@ -42,12 +44,12 @@ type engine struct {
 }
 
 var (
-	_ kv.Engine     = (*engine)(nil)
-	_ kv.Sharer     = (*engine)(nil)
-	_ kv.Transactor = (*engine)(nil)
+	_ kv.Engine      = (*engine)(nil)
+	_ kv.Sharer      = (*engine)(nil)
+	_ txn.Transactor = (*engine)(nil)
 )
 
-// New returns an empty store. It is a kv.Transactor, a kv.Sharer and a kv.RangesScanner as well, and
+// New returns an empty store. It is a txn.Transactor, a kv.Sharer and a kv.RangesScanner as well, and
 // safe for concurrent use. The caller closes it.
 func New() kv.Engine {
 	db := &engine{tree: newTree()}

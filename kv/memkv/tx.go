@@ -5,25 +5,26 @@ import (
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// TxCaps returns everything but checkpoints. See kv.Transactor.
-func (db *engine) TxCaps() kv.TxCaps {
-	return kv.TxSerializable | kv.TxExact | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize
+// TxCaps returns everything but checkpoints. See txn.Transactor.
+func (db *engine) TxCaps() txn.Caps {
+	return txn.Serializable | txn.Exact | txn.ConflictRanges | txn.Versionstamps | txn.Watching | txn.Sizes
 }
 
-// Attempt begins an attempt at a transaction. See kv.Transactor.
-func (db *engine) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+// Attempt begins an attempt at a transaction. See txn.Transactor.
+func (db *engine) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
 	return db.txs.Attempt(ctx, opts)
 }
 
-// Watch returns a channel that receives after changes of key. See kv.Transactor.
+// Watch returns a channel that receives after changes of key. See txn.Transactor.
 func (db *engine) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
 	return db.txs.Watch(key)
 }
 
 // EstimatedSize returns how many bytes the keys of [start, end) and their values
-// have, exactly; it looks at each of them. See kv.Transactor.
+// have, exactly; it looks at each of them. See txn.Transactor.
 func (db *engine) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
 	n := int64(0)
 	for e, err := range db.Scan(ctx, kv.Range{Start: start, End: end}) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // TestChecked: what is remembered of checked rows is what is stored, whatever writes them,
@@ -20,7 +21,7 @@ func TestChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	users, err := kv.NewDB(db, nil)
+	users, err := txn.New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestChecked(t *testing.T) {
 			change(c, n, rng, key, value)
 		case n < 38:
 			k, v := key(), value()
-			if err := users.Update(t.Context(), func(tx *kv.Tx) error {
+			if err := users.Update(t.Context(), func(tx *txn.Tx) error {
 				if len(v) < 10 {
 					return tx.Clear(k)
 				}

@@ -21,10 +21,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/optimistic"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
+	"github.com/greenroomdb/greenroom/kv/txn"
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -57,7 +59,7 @@ type Options struct {
 	maxLog int64 // in place of the constant, for tests
 }
 
-// A DB is one open store. It implements kv.Engine, kv.Transactor, kv.Sharer, kv.Failer and kv.Spacer.
+// A DB is one open store. It implements kv.Engine, txn.Transactor, kv.Sharer, kv.Failer and kv.Spacer.
 type DB struct {
 	db       *pebble.DB
 	dir      string
@@ -102,11 +104,11 @@ type DB struct {
 }
 
 var (
-	_ kv.Engine     = (*DB)(nil)
-	_ kv.Sharer     = (*DB)(nil)
-	_ kv.Failer     = (*DB)(nil)
-	_ kv.Spacer     = (*DB)(nil)
-	_ kv.Transactor = (*DB)(nil)
+	_ kv.Engine      = (*DB)(nil)
+	_ kv.Sharer      = (*DB)(nil)
+	_ kv.Failer      = (*DB)(nil)
+	_ kv.Spacer      = (*DB)(nil)
+	_ txn.Transactor = (*DB)(nil)
 )
 
 // Limits of one commit. Pebble's batch is addressed with 32 bits: 4 GiB, of which

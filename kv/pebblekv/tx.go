@@ -8,15 +8,16 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// TxCaps returns everything there is. See kv.Transactor.
-func (d *DB) TxCaps() kv.TxCaps {
-	return kv.TxSerializable | kv.TxExact | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize | kv.TxCheckpoint
+// TxCaps returns everything there is. See txn.Transactor.
+func (d *DB) TxCaps() txn.Caps {
+	return txn.Serializable | txn.Exact | txn.ConflictRanges | txn.Versionstamps | txn.Watching | txn.Sizes | txn.Checkpoints
 }
 
-// Attempt begins an attempt at a transaction. See kv.Transactor.
-func (d *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+// Attempt begins an attempt at a transaction. See txn.Transactor.
+func (d *DB) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -24,7 +25,7 @@ func (d *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, e
 	return d.txs.Attempt(ctx, opts)
 }
 
-// Watch returns a channel that receives after changes of key. See kv.Transactor.
+// Watch returns a channel that receives after changes of key. See txn.Transactor.
 func (d *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
 	if err := d.begin(context.Background()); err != nil {
 		return nil, nil, err
@@ -35,7 +36,7 @@ func (d *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error)
 
 // EstimatedSize returns about how much of the disk the keys of [start, end) take:
 // compressed, with what is overwritten and not yet compacted, and without what is
-// still in memory. See kv.Transactor.
+// still in memory. See txn.Transactor.
 func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
 	if err := d.begin(ctx); err != nil {
 		return 0, err
@@ -55,7 +56,7 @@ func (d *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error
 // exist and not be inside the store's. It is a store that Open opens; it shares
 // tables with this one by hard links where the file system can, and those keep their mode;
 // what is made has the modes that Open says. A store that is only read can't be copied. See
-// kv.Transactor.
+// txn.Transactor.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
 	if err := d.begin(ctx); err != nil {
 		return err

@@ -15,22 +15,24 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // txs returns the transactions of d, which aren't too old however long the test is held up.
-func txs(t testing.TB, d *DB) *kv.DB {
+func txs(t testing.TB, d *DB) *txn.DB {
 	t.Helper()
-	db, err := kv.NewDB(d, &kv.DBOptions{MaxAge: time.Hour})
+	db, err := txn.New(d, &txn.Options{MaxAge: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return db
 }
 
-func setter(key, value string) func(tx *kv.Tx) error {
-	return func(tx *kv.Tx) error { return tx.Set([]byte(key), []byte(value)) }
+func setter(key, value string) func(tx *txn.Tx) error {
+	return func(tx *txn.Tx) error { return tx.Set([]byte(key), []byte(value)) }
 }
 
 // dump prints all that a store shows.
@@ -145,14 +147,14 @@ func TestOwnRowStays(t *testing.T) {
 }
 
 // stampAll writes a stamp under key and returns it.
-func stampAll(db *kv.DB, key string) (kv.Stamp, error) {
-	var tx *kv.Tx
-	err := db.Update(ctx, func(now *kv.Tx) error {
+func stampAll(db *txn.DB, key string) (txn.Stamp, error) {
+	var tx *txn.Tx
+	err := db.Update(ctx, func(now *txn.Tx) error {
 		tx = now
-		return tx.SetVersionstampedValue([]byte(key), make([]byte, len(kv.Stamp{})+4))
+		return tx.SetVersionstampedValue([]byte(key), make([]byte, len(txn.Stamp{})+4))
 	})
 	if err != nil {
-		return kv.Stamp{}, err
+		return txn.Stamp{}, err
 	}
 	return tx.Versionstamp()
 }
@@ -161,7 +163,7 @@ func stampAll(db *kv.DB, key string) (kv.Stamp, error) {
 // whose row makes no sense is corrupt.
 func TestVersionAcrossRestarts(t *testing.T) {
 	mem := vfs.NewMem()
-	var last kv.Stamp
+	var last txn.Stamp
 	for range 5 {
 		d, err := open("store", nil, mem)
 		if err != nil {
@@ -268,16 +270,16 @@ func TestCrashOfTransactions(t *testing.T) {
 }
 
 // stampTwice writes one stamp under two keys, and adds to a counter.
-func stampTwice(db *kv.DB, key string) (kv.Stamp, error) {
-	var tx *kv.Tx
-	err := db.Update(ctx, func(now *kv.Tx) error {
+func stampTwice(db *txn.DB, key string) (txn.Stamp, error) {
+	var tx *txn.Tx
+	err := db.Update(ctx, func(now *txn.Tx) error {
 		tx = now
-		stamp := make([]byte, len(kv.Stamp{})+4)
+		stamp := make([]byte, len(txn.Stamp{})+4)
 		return errors.Join(tx.SetVersionstampedValue([]byte("a"+key), stamp), tx.SetVersionstampedValue([]byte("b"+key), stamp),
-			tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1, 0, 0, 0}))
+			tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1, 0, 0, 0}))
 	})
 	if err != nil {
-		return kv.Stamp{}, err
+		return txn.Stamp{}, err
 	}
 	return tx.Versionstamp()
 }
@@ -354,7 +356,7 @@ func TestTransactionsShareSyncs(t *testing.T) {
 		t.Errorf("%d transactions took %d syncs", workers*rounds, n)
 	}
 	syncs.Store(0)
-	if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, []byte("1"), nil); return err }); err != nil {
+	if err := db.View(ctx, func(tx *txn.Tx) error { _, err := tx.Get(ctx, []byte("1"), nil); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if n := syncs.Load(); n != 0 {
@@ -392,7 +394,7 @@ func TestPoisonedTransaction(t *testing.T) {
 				t.Errorf("Update: %v", err)
 			}
 		}
-		if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, []byte("k"), nil); return err }); !errors.Is(err, kv.ErrPoisoned) {
+		if err := db.View(ctx, func(tx *txn.Tx) error { _, err := tx.Get(ctx, []byte("k"), nil); return err }); !errors.Is(err, kv.ErrPoisoned) {
 			t.Errorf("View: %v", err)
 		}
 		if err := d.Close(); !errors.Is(err, kv.ErrPoisoned) {
@@ -435,7 +437,7 @@ func TestCheckpoint(t *testing.T) {
 	if got := dump(t, c, kv.Range{}); got != "a=1 b=2 " {
 		t.Errorf("the copy has %q", got)
 	}
-	if stamp, err := stampAll(txs(t, c), "k"); err != nil || stamp == (kv.Stamp{}) {
+	if stamp, err := stampAll(txs(t, c), "k"); err != nil || stamp == (txn.Stamp{}) {
 		t.Errorf("a transaction in the copy: %x, %v", stamp, err)
 	}
 	if got := dump(t, d, kv.Range{}); got != "a=3 b=2 " {
@@ -505,7 +507,7 @@ func TestNothingOpen(t *testing.T) {
 	before := ofCommit()
 	db := txs(t, d)
 	for range 3 {
-		err := db.Update(ctx, func(tx *kv.Tx) error {
+		err := db.Update(ctx, func(tx *txn.Tx) error {
 			if _, err := tx.Get(ctx, []byte("k"), nil); err != nil {
 				return err
 			}
@@ -518,7 +520,7 @@ func TestNothingOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.View(ctx, func(tx *kv.Tx) error { _, err := tx.Get(ctx, []byte("k"), nil); return err }); err != nil {
+	if err := db.View(ctx, func(tx *txn.Tx) error { _, err := tx.Get(ctx, []byte("k"), nil); return err }); err != nil {
 		t.Fatal(err)
 	}
 	if busy() {

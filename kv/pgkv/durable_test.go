@@ -9,6 +9,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // TestDurableKill holds that what was acknowledged as durable is there after the server
@@ -16,25 +17,25 @@ import (
 // well, now and then: of twenty, some are lost if nobody waits.
 func TestDurableKill(t *testing.T) {
 	t.Parallel()
-	for how, write := range map[string]func(e *DB, db *kv.DB, key []byte) error{
-		"commit": func(e *DB, _ *kv.DB, key []byte) error {
+	for how, write := range map[string]func(e *DB, db *txn.DB, key []byte) error{
+		"commit": func(e *DB, _ *txn.DB, key []byte) error {
 			return e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}})
 		},
-		"sync": func(e *DB, _ *kv.DB, key []byte) error {
+		"sync": func(e *DB, _ *txn.DB, key []byte) error {
 			if err := e.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, key)}, Durability: kv.Applied}); err != nil {
 				return err
 			}
 			return e.Sync(ctx, e.Incarnation())
 		},
-		"transaction": func(_ *DB, db *kv.DB, key []byte) error {
-			return db.Update(ctx, func(tx *kv.Tx) error { return tx.Set(key, key) })
+		"transaction": func(_ *DB, db *txn.DB, key []byte) error {
+			return db.Update(ctx, func(tx *txn.Tx) error { return tx.Set(key, key) })
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			n := pgtest.Start(t)
 			e := openAt(t, n.URL("schema="+n.Schema()), nil)
-			db, err := kv.NewDB(e, nil)
+			db, err := txn.New(e, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

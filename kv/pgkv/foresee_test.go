@@ -12,20 +12,21 @@ import (
 	"github.com/greenroomdb/greenroom/internal/pglocal"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A counting is a store whose server counts how often it evaluates an atomic operation,
 // and how often with the gate held.
 type counting struct {
 	db    *DB
-	txs   *kv.DB
+	txs   *txn.DB
 	known map[string]int // what was counted when it was last asked
 }
 
 func newCounting(t *testing.T) *counting {
 	t.Helper()
 	db := open(t)
-	txs, err := kv.NewDB(db, nil)
+	txs, err := txn.New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +76,12 @@ func large(n byte) []byte { return append([]byte{n}, bytes.Repeat([]byte{0x11}, 
 
 // add adds large numbers to so many keys, and a few bytes to what lies beside them.
 func (c *counting) add(n int) error {
-	return c.txs.Update(ctx, func(tx *kv.Tx) error {
+	return c.txs.Update(ctx, func(tx *txn.Tx) error {
 		var errs []error
 		for i := range n {
-			errs = append(errs, tx.Atomic(kv.MutationAdd, fmt.Appendf(nil, "n%02d", i), large(1)))
+			errs = append(errs, tx.Atomic(txn.MutationAdd, fmt.Appendf(nil, "n%02d", i), large(1)))
 		}
-		errs = append(errs, tx.Atomic(kv.MutationAppendIfFits, []byte("log"), []byte("x")))
+		errs = append(errs, tx.Atomic(txn.MutationAppendIfFits, []byte("log"), []byte("x")))
 		return errors.Join(errs...)
 	})
 }
@@ -97,7 +98,7 @@ func TestForeseen(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		want, _ := kv.MutationAdd.Apply(large(1), true, large(1))
+		want, _ := txn.MutationAdd.Apply(large(1), true, large(1))
 		if got, err := c.db.Get(ctx, fmt.Appendf(nil, "n%02d", i), nil); err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("number %d is %.10x, %v; want %.10x", i, got, err, want)
 		}
@@ -157,7 +158,7 @@ func TestForeseenWrong(t *testing.T) {
 		t.Errorf("then %d operations were evaluated before the gate, %d behind it", free, gated)
 	}
 	for i, before := range [][]byte{large(1), {7}, nil, {}, {9}, nil} {
-		want, _ := kv.MutationAdd.Apply(before, before != nil, large(1))
+		want, _ := txn.MutationAdd.Apply(before, before != nil, large(1))
 		if got, err := c.db.Get(ctx, fmt.Appendf(nil, "n%02d", i), nil); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("number %d is %.10x, %v; want %.10x", i, got, err, want)
 		}

@@ -15,27 +15,28 @@ import (
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // TestStalledHost: a host that hears nothing more of its server keeps nobody waiting,
 // whatever it was committing.
 func TestStalledHost(t *testing.T) {
 	key := append([]byte("stamped/0123456789"), 8, 0, 0, 0)
-	for name, fn := range map[string]func(tx *kv.Tx) error{
-		"addition":     func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) },
-		"versionstamp": func(tx *kv.Tx) error { return tx.SetVersionstampedKey(key, nil) },
-		"read": func(tx *kv.Tx) error {
+	for name, fn := range map[string]func(tx *txn.Tx) error{
+		"addition":     func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1}) },
+		"versionstamp": func(tx *txn.Tx) error { return tx.SetVersionstampedKey(key, nil) },
+		"read": func(tx *txn.Tx) error {
 			if _, err := tx.Get(ctx, []byte("read before"), nil); !errors.Is(err, kv.ErrNotFound) {
 				return err
 			}
-			return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1})
+			return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)
 			p, through := pgtest.NewProxy(t, url)
 			stalled, other := openAt(t, through, nil), openAt(t, url, nil)
-			txs, err := kv.NewDB(stalled, nil)
+			txs, err := txn.New(stalled, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +46,7 @@ func TestStalledHost(t *testing.T) {
 			begun := false
 			done := make(chan error, 1)
 			go func() {
-				done <- txs.Update(ctx, func(tx *kv.Tx) error {
+				done <- txs.Update(ctx, func(tx *txn.Tx) error {
 					err := fn(tx)
 					if !begun { // what is read has been read
 						p.Set(pgtest.Pass, pgtest.Hold)
@@ -80,14 +81,14 @@ func TestStalledSending(t *testing.T) {
 	url := newURL(t)
 	p, through := pgtest.NewProxy(t, url)
 	stalled, other := openAt(t, through, nil), openAt(t, url, nil)
-	var txs [2]*kv.DB
+	var txs [2]*txn.DB
 	for i, db := range []*DB{stalled, other} {
 		var err error
-		if txs[i], err = kv.NewDB(db, &kv.DBOptions{Limits: kv.TxLimits{Value: 1 << 20, Bytes: 64 << 20}}); err != nil {
+		if txs[i], err = txn.New(db, &txn.Options{Limits: txn.Limits{Value: 1 << 20, Bytes: 64 << 20}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add := func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) }
+	add := func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1}) }
 	if err := errors.Join(txs[0].Update(ctx, add), txs[1].Update(ctx, add)); err != nil { // has connections opened
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func TestStalledSending(t *testing.T) {
 		"commit":             func() error { return stalled.Commit(ctx, &kv.Commit{Ops: ops}) },
 		"commit that clears": func() error { return stalled.Commit(ctx, &kv.Commit{Ops: append(ops, kv.Clear([]byte("x")))}) },
 		"transaction": func() error {
-			return txs[0].Update(ctx, func(tx *kv.Tx) error {
+			return txs[0].Update(ctx, func(tx *txn.Tx) error {
 				errs := []error{add(tx)}
 				for _, o := range ops {
 					errs = append(errs, tx.Set(o.Key, o.Value))
@@ -149,11 +150,11 @@ func TestMutate(t *testing.T) {
 		return b
 	}
 	type run struct {
-		m            kv.Mutation
+		m            txn.Mutation
 		value, param []byte // a nil value is none
 	}
 	var runs []run
-	for m := kv.Mutation(0); m.Valid(); m++ {
+	for m := txn.Mutation(0); m.Valid(); m++ {
 		for range 120 {
 			r := run{m, some(), some()}
 			switch rnd.IntN(6) {
@@ -185,11 +186,11 @@ func TestMutate(t *testing.T) {
 		}
 	}
 	key := func(i int) []byte { return fmt.Appendf(nil, "k%05d", i) }
-	txs, err := kv.NewDB(db, &kv.DBOptions{Limits: kv.TxLimits{Bytes: 1 << 30, Value: 1 << 20}})
+	txs, err := txn.New(db, &txn.Options{Limits: txn.Limits{Bytes: 1 << 30, Value: 1 << 20}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := txs.Update(ctx, func(tx *kv.Tx) error {
+	if err := txs.Update(ctx, func(tx *txn.Tx) error {
 		var errs []error
 		for i, r := range runs {
 			if r.value != nil {
@@ -200,7 +201,7 @@ func TestMutate(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := txs.Update(ctx, func(tx *kv.Tx) error {
+	if err := txs.Update(ctx, func(tx *txn.Tx) error {
 		var errs []error
 		for i, r := range runs {
 			errs = append(errs, tx.Atomic(r.m, key(i), r.param))
@@ -222,7 +223,7 @@ func TestMutate(t *testing.T) {
 // keys, in the order of the calls.
 func TestLateOrder(t *testing.T) {
 	db := open(t)
-	txs, err := kv.NewDB(db, nil)
+	txs, err := txn.New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +239,7 @@ func TestLateOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(tx.Cancel)
-	app := func(k, v string) error { return tx.Atomic(kv.MutationAppendIfFits, []byte(k), []byte(v)) }
+	app := func(k, v string) error { return tx.Atomic(txn.MutationAppendIfFits, []byte(k), []byte(v)) }
 	if err := errors.Join(
 		app("a", "2"), app("b", "2"), app("a", "3"),
 		tx.SetVersionstampedKey(template("gone/", 5), []byte("x")),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // BenchmarkIsolation measures what docs/postgres.md says of PostgreSQL's own level
@@ -148,7 +149,7 @@ func BenchmarkGate(b *testing.B) {
 			var beside, actors sync.WaitGroup
 			var done, left atomic.Int64
 			for h := range hosts {
-				txs, err := kv.NewDB(openAt(b, url, nil), nil)
+				txs, err := txn.New(openAt(b, url, nil), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -159,7 +160,7 @@ func BenchmarkGate(b *testing.B) {
 							return
 						default:
 						}
-						if err := txs.Update(ctx, func(tx *kv.Tx) error {
+						if err := txs.Update(ctx, func(tx *txn.Tx) error {
 							for _, k := range []string{"a", "b"} {
 								if _, err := tx.Get(ctx, []byte(fmt.Sprint("tx", h, k)), nil); err != nil && i > 1 {
 									return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // COMMIT is still on its way when its sender asks what became of it. That it was not
@@ -48,11 +49,11 @@ func TestLateCommitAfterClose(t *testing.T) {
 			return db.Commit(ctx, &kv.Commit{ID: kv.CommitID{1}, Ops: []kv.Op{set("a", "\x01")}})
 		},
 		"addition": func(db *DB) error {
-			txs, err := kv.NewDB(db, nil)
+			txs, err := txn.New(db, nil)
 			if err != nil {
 				return err
 			}
-			return txs.Update(ctx, func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("a"), []byte{1}) })
+			return txs.Update(ctx, func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("a"), []byte{1}) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

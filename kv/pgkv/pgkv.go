@@ -28,6 +28,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/internal/outcomes"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // Options say how to open a store. A nil *Options is the zero Options.
@@ -90,7 +91,7 @@ func (o *Options) orDefault() Options {
 	return out
 }
 
-// A DB is one open store. It implements kv.Engine and kv.Transactor.
+// A DB is one open store. It implements kv.Engine and txn.Transactor.
 type DB struct {
 	opts    Options
 	target  *target
@@ -119,8 +120,8 @@ type DB struct {
 }
 
 var (
-	_ kv.Engine     = (*DB)(nil)
-	_ kv.Transactor = (*DB)(nil)
+	_ kv.Engine      = (*DB)(nil)
+	_ txn.Transactor = (*DB)(nil)
 )
 
 // Open opens the store that url names, creating it when there is none and opts

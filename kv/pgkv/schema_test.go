@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // olderStore returns the address of a store as the program of that version made it, with
@@ -41,11 +42,11 @@ func checkUpgraded(t *testing.T, url, schema string) {
 	}
 	wantGet(t, db, "a", "old")
 	wantGet(t, db, strings.Repeat("k", 2600)+"long", "value")
-	txs, err := kv.NewDB(db, nil)
+	txs, err := txn.New(db, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := txs.Update(ctx, func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{2}) }); err != nil {
+	if err := txs.Update(ctx, func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{2}) }); err != nil {
 		t.Fatal(err)
 	}
 	wantGet(t, db, "n", "\x07")

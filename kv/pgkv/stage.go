@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // What a server has got of a transaction it does at once. If the rest is long in coming,
@@ -59,8 +59,8 @@ func stageColumn(kind, number string) string {
 // once, with the values that are the newest then, and the versions of the rows are noted.
 // Behind the gate only those are evaluated again whose rows were written meanwhile.
 const (
-	// lastOfBits is the last kv.Mutation of those that look at each bit or byte.
-	lastOfBits = kv.MutationMin
+	// lastOfBits is the last txn.Mutation of those that look at each bit or byte.
+	lastOfBits = txn.MutationMin
 	// foreseeAt is from how many bytes of such operands on a transaction is staged.
 	foreseeAt = 128 << 10
 )

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // Transactions read from a snapshot. To commit, one takes a lock that all commits of the
@@ -42,27 +43,27 @@ const (
 	maxAge      = time.Hour
 )
 
-// TxCaps returns everything but kv.TxExact, because a change that changes nothing is
-// not seen, and kv.TxCheckpoint. See kv.Transactor.
-func (db *DB) TxCaps() kv.TxCaps {
-	return kv.TxSerializable | kv.TxConflictRanges | kv.TxVersionstamps | kv.TxWatch | kv.TxSize
+// TxCaps returns everything but txn.Exact, because a change that changes nothing is
+// not seen, and txn.Checkpoints. See txn.Transactor.
+func (db *DB) TxCaps() txn.Caps {
+	return txn.Serializable | txn.ConflictRanges | txn.Versionstamps | txn.Watching | txn.Sizes
 }
 
-// An attempt is a kv.Attempt. Its state is pinned by its first read.
+// An attempt is a txn.Attempt. Its state is pinned by its first read.
 type attempt struct {
 	db     *DB
-	opts   kv.AttemptOptions
+	opts   txn.AttemptOptions
 	snap   *snapshot // nil until the first read
 	since  time.Time // by the attempt's clock
 	pinned time.Time // by the machine's
 	closed bool
 }
 
-var _ kv.Attempt = (*attempt)(nil)
+var _ txn.Attempt = (*attempt)(nil)
 
 // Attempt begins an attempt at a transaction, which takes one of Options.Pins from its
-// first read to its end. See kv.Transactor.
-func (db *DB) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+// first read to its end. See txn.Transactor.
+func (db *DB) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
 	if err := db.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (a *attempt) pin(ctx context.Context) error {
 	case a.closed:
 		return kv.ErrClosed
 	case a.snap != nil && a.tooOld():
-		return kv.ErrTooOld
+		return txn.ErrTooOld
 	case a.snap != nil:
 		return nil
 	}
@@ -124,7 +125,7 @@ func (a *attempt) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, erro
 	}
 }
 
-// Close is kv.Attempt's.
+// Close is txn.Attempt's.
 func (a *attempt) Close() error {
 	if a.closed {
 		return nil
@@ -136,25 +137,25 @@ func (a *attempt) Close() error {
 	return a.snap.Close()
 }
 
-// Commit is kv.Attempt's.
-func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
+// Commit is txn.Attempt's.
+func (a *attempt) Commit(ctx context.Context, c *txn.Commit) (txn.Stamp, error) {
 	switch {
 	case a.closed:
-		return kv.Stamp{}, kv.ErrClosed
+		return txn.Stamp{}, kv.ErrClosed
 	case len(c.Ops) == 0 && len(c.Writes) == 0:
-		return kv.Stamp{}, nil
+		return txn.Stamp{}, nil
 	case a.opts.ReadOnly:
-		return kv.Stamp{}, kv.ErrReadOnly
+		return txn.Stamp{}, txn.ErrReadOnly
 	}
 	if err := a.db.begin(ctx); err != nil {
-		return kv.Stamp{}, err
+		return txn.Stamp{}, err
 	}
 	defer a.db.life.leave()
 	tc := &txCommit{a: a, c: c}
 	err := tc.run(ctx)
 	a.db.note(c.ID, err)
 	if err != nil {
-		return kv.Stamp{}, wrap("commit", err)
+		return txn.Stamp{}, wrap("commit", err)
 	}
 	a.db.watches.commit(tc.changed())
 	return tc.stamp, nil
@@ -163,9 +164,9 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 // A txCommit is the commit of an attempt.
 type txCommit struct {
 	a     *attempt
-	c     *kv.TxCommit
-	ops   []kv.TxOp // in the order in which they are sent
-	stamp kv.Stamp
+	c     *txn.Commit
+	ops   []txn.Op // in the order in which they are sent
+	stamp txn.Stamp
 }
 
 func (t *txCommit) run(ctx context.Context) error {
@@ -184,7 +185,7 @@ func (t *txCommit) run(ctx context.Context) error {
 		})
 	}
 	if t.a.tooOld() || time.Since(t.a.pinned) > maxAge {
-		return kv.ErrTooOld
+		return txn.ErrTooOld
 	}
 	return t.pinned(ctx, p)
 }
@@ -282,7 +283,7 @@ func (t *txCommit) try(ctx context.Context, f *flow, p *plan, at place, reads bo
 // surrogates. Those of long keys have more in them than they should, a whole group,
 // unless they are of one key. So two of them may share rows; they are merged, because
 // a row that is counted twice cancels itself out of a hash.
-func spans(p *plan, ranges []kv.Span) {
+func spans(p *plan, ranges []txn.Span) {
 	p.keys.reset()
 	p.vals.reset()
 	bounds := make([]kv.Range, 0, len(ranges))
@@ -301,7 +302,7 @@ func spans(p *plan, ranges []kv.Span) {
 }
 
 // stamped returns b with the stamp at its place.
-func stamped(b []byte, offset int, stamp kv.Stamp) []byte {
+func stamped(b []byte, offset int, stamp txn.Stamp) []byte {
 	b = bytes.Clone(b)
 	copy(b[offset:], stamp[:])
 	return b
@@ -309,7 +310,7 @@ func stamped(b []byte, offset int, stamp kv.Stamp) []byte {
 
 // EstimatedSize returns how many bytes the keys of [start, end) and their values
 // have, exactly: the server looks at each of their rows, but at no value. See
-// kv.Transactor.
+// txn.Transactor.
 func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
 	if err := db.begin(ctx); err != nil {
 		return 0, err
@@ -327,7 +328,7 @@ func (db *DB) EstimatedSize(ctx context.Context, start, end []byte) (int64, erro
 }
 
 // Checkpoint returns kv.ErrUnsupported: pg_basebackup and pg_dump make copies. See
-// kv.Transactor.
+// txn.Transactor.
 func (db *DB) Checkpoint(context.Context, string) error {
 	return fmt.Errorf("pgkv: checkpoint: %w", kv.ErrUnsupported)
 }

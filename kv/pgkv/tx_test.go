@@ -16,17 +16,18 @@ import (
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // openTx opens a store from two hosts, each with its transactions.
-func openTx(t testing.TB) (hosts [2]*DB, txs [2]*kv.DB) {
+func openTx(t testing.TB) (hosts [2]*DB, txs [2]*txn.DB) {
 	t.Helper()
 	url := newURL(t)
 	for i := range hosts {
 		hosts[i] = openAt(t, url, &Options{RetryFor: time.Minute})
 		var err error
 		// However long the test is held up, its transactions aren't too old.
-		if txs[i], err = kv.NewDB(hosts[i], &kv.DBOptions{MaxAge: time.Hour}); err != nil {
+		if txs[i], err = txn.New(hosts[i], &txn.Options{MaxAge: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +60,7 @@ func TestMixedCounter(t *testing.T) {
 	var added, byTx atomic.Int64
 	together(t, 6, func(w int) error {
 		if w%3 == 0 {
-			err := txs[w%2].Update(ctx, func(tx *kv.Tx) error {
+			err := txs[w%2].Update(ctx, func(tx *txn.Tx) error {
 				n, _, err := number(tx, "n")
 				return errors.Join(err, tx.Set([]byte("n"), []byte(strconv.Itoa(n+1))))
 			})
@@ -100,7 +101,7 @@ func TestMixedSkew(t *testing.T) {
 		})
 		for i, tx := range txs {
 			wg.Go(func() {
-				errs[1+i] = tx.Update(ctx, func(tx *kv.Tx) error {
+				errs[1+i] = tx.Update(ctx, func(tx *txn.Tx) error {
 					a, _, err := number(tx, "a")
 					if err != nil || a == 0 {
 						return err
@@ -130,7 +131,7 @@ func TestMixedPhantom(t *testing.T) {
 	var wrong atomic.Int64
 	together(t, 4, func(w int) error {
 		if w < 2 {
-			return txs[w].Update(ctx, func(tx *kv.Tx) error {
+			return txs[w].Update(ctx, func(tx *txn.Tx) error {
 				n := 0
 				for _, err := range tx.Scan(ctx, kv.Range{Start: []byte("r/"), End: []byte("r0")}) {
 					if err != nil {
@@ -194,7 +195,7 @@ func TestDeclaredWrites(t *testing.T) {
 		if err := drain(reader, kv.Range{Start: []byte(c.read[0]), End: []byte(c.read[1])}); err != nil {
 			t.Fatal(err)
 		}
-		if err := txs[1].Update(ctx, func(tx *kv.Tx) error { return tx.AddWriteConflictKey([]byte("b")) }); err != nil {
+		if err := txs[1].Update(ctx, func(tx *txn.Tx) error { return tx.AddWriteConflictKey([]byte("b")) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := reader.Set([]byte("z"), nil); err != nil {
@@ -227,7 +228,7 @@ func TestLongReads(t *testing.T) {
 		if err := hosts[1].Commit(ctx, &kv.Commit{Ops: []kv.Op{set(c.write, fmt.Sprint(c))}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := tx.Atomic(kv.MutationAppendIfFits, []byte(long+"sum"), []byte("x")); err != nil {
+		if err := tx.Atomic(txn.MutationAppendIfFits, []byte(long+"sum"), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(ctx); errors.Is(err, kv.ErrConflict) != c.conflict || allow(err) != nil {
@@ -248,9 +249,9 @@ func TestKilledTransactions(t *testing.T) {
 	for w := range 6 {
 		wg.Go(func() {
 			for i := 0; ; i++ {
-				err := txs[w%2].Update(ctx, func(tx *kv.Tx) error {
+				err := txs[w%2].Update(ctx, func(tx *txn.Tx) error {
 					if i%2 == 0 {
-						return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1, 0, 0, 0})
+						return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1, 0, 0, 0})
 					}
 					v, err := tx.Get(ctx, []byte("n"), nil)
 					if errors.Is(err, kv.ErrNotFound) {
@@ -259,7 +260,7 @@ func TestKilledTransactions(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					v, _ = kv.MutationAdd.Apply(v, true, []byte{1, 0, 0, 0})
+					v, _ = txn.MutationAdd.Apply(v, true, []byte{1, 0, 0, 0})
 					return tx.Set([]byte("n"), v)
 				})
 				if err != nil {
@@ -294,7 +295,7 @@ func TestKilledTransactions(t *testing.T) {
 func TestTxLostAnswer(t *testing.T) {
 	p, through := pgtest.NewProxy(t, newURL(t))
 	host := openAt(t, through, nil)
-	db, err := kv.NewDB(host, nil)
+	db, err := txn.New(host, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestTxLostAnswer(t *testing.T) {
 			tries := 0
 			done := make(chan error, 1)
 			go func() {
-				done <- db.Update(ctx, func(tx *kv.Tx) error {
+				done <- db.Update(ctx, func(tx *txn.Tx) error {
 					n, _, err := number(tx, "n")
 					if errors.Is(err, kv.ErrNotFound) {
 						err = nil
@@ -312,7 +313,7 @@ func TestTxLostAnswer(t *testing.T) {
 						p.Set(keep[0], keep[1])
 					}
 					if late {
-						err = errors.Join(err, tx.Atomic(kv.MutationAppendIfFits, []byte("log"), []byte("x")))
+						err = errors.Join(err, tx.Atomic(txn.MutationAppendIfFits, []byte("log"), []byte("x")))
 					}
 					return errors.Join(err, tx.Set([]byte("n"), []byte(strconv.Itoa(n+1))))
 				})
@@ -335,16 +336,16 @@ func TestTxRoundTrips(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		want int64
-		fn   func(tx *kv.Tx) error
+		fn   func(tx *txn.Tx) error
 	}{
-		{"blind write", 1, func(tx *kv.Tx) error { return tx.Set([]byte("a"), []byte("1")) }},
-		{"blind addition", 1, func(tx *kv.Tx) error { return tx.Atomic(kv.MutationAdd, []byte("n"), []byte{1}) }},
-		{"versionstamps", 1, func(tx *kv.Tx) error {
+		{"blind write", 1, func(tx *txn.Tx) error { return tx.Set([]byte("a"), []byte("1")) }},
+		{"blind addition", 1, func(tx *txn.Tx) error { return tx.Atomic(txn.MutationAdd, []byte("n"), []byte{1}) }},
+		{"versionstamps", 1, func(tx *txn.Tx) error {
 			k := append([]byte("stamped/0123456789"), 8, 0, 0, 0)
 			return errors.Join(tx.SetVersionstampedKey(k, nil), tx.SetVersionstampedValue([]byte("s"), k),
-				tx.Atomic(kv.MutationAppendIfFits, []byte("s"), []byte("x")))
+				tx.Atomic(txn.MutationAppendIfFits, []byte("s"), []byte("x")))
 		}},
-		{"read and write", 3, func(tx *kv.Tx) error {
+		{"read and write", 3, func(tx *txn.Tx) error {
 			_, _, err := number(tx, "a")
 			return errors.Join(err, tx.Set([]byte("a"), []byte("2")))
 		}},

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // The operations of a transaction are of two kinds. Of the plain ones, which set and
@@ -13,7 +14,7 @@ import (
 // need no more than to be sent in their order.
 
 // plain says whether an operation can be part of a plan.
-func plain(o *kv.TxOp) bool {
+func plain(o *txn.Op) bool {
 	return o.Kind == kv.OpSet || o.Kind == kv.OpClear || o.Kind == kv.OpClearRange
 }
 
@@ -24,22 +25,22 @@ func (t *txCommit) prepare() error {
 		return err
 	}
 	for i := range t.ops {
-		if t.ops[i].Kind == kv.TxStampKey {
+		if t.ops[i].Kind == txn.OpStampKey {
 			return nil // any two may be about the same key
 		}
 	}
 	// Now no plain operation is about the key of another kind of operation, and ranges
-	// come before keys: see kv.TxCommit.
+	// come before keys: see txn.Commit.
 	t.ops = slices.Clone(t.ops)
-	slices.SortStableFunc(t.ops, func(a, b kv.TxOp) int { return rank(&a) - rank(&b) })
+	slices.SortStableFunc(t.ops, func(a, b txn.Op) int { return rank(&a) - rank(&b) })
 	return nil
 }
 
-func rank(o *kv.TxOp) int {
+func rank(o *txn.Op) int {
 	switch {
 	case plain(o):
 		return 0
-	case o.Kind == kv.TxStampValue:
+	case o.Kind == txn.OpStampValue:
 		return 1
 	}
 	return 2
@@ -55,7 +56,7 @@ func (t *txCommit) changed() []kv.Op {
 			out = append(out, kv.Clear(o.Key))
 		case kv.OpClearRange:
 			out = append(out, kv.ClearRange(o.Key, o.Value))
-		case kv.TxStampKey:
+		case txn.OpStampKey:
 			out = append(out, kv.Set(stamped(o.Key, o.Offset, t.stamp), o.Value))
 		default:
 			out = append(out, kv.Set(o.Key, o.Value))
@@ -70,7 +71,7 @@ func (t *txCommit) size() int {
 	for i := range t.c.Ops {
 		n += len(t.c.Ops[i].Key) + len(t.c.Ops[i].Value)
 	}
-	for _, spans := range [][]kv.Span{t.c.Reads, t.c.Reads, t.c.Writes} { // what was read is sent twice
+	for _, spans := range [][]txn.Span{t.c.Reads, t.c.Reads, t.c.Writes} { // what was read is sent twice
 		for _, s := range spans {
 			n += len(s.Start) + len(s.End)
 		}
@@ -81,7 +82,7 @@ func (t *txCommit) size() int {
 // bits returns how many bytes of operands there are that the server takes apart.
 func (t *txCommit) bits() (n int) {
 	for i := range t.c.Ops {
-		if o := &t.c.Ops[i]; o.Kind == kv.TxAtomic && o.Mutation <= lastOfBits {
+		if o := &t.c.Ops[i]; o.Kind == txn.OpAtomic && o.Mutation <= lastOfBits {
 			n += len(o.Value)
 		}
 	}
@@ -97,7 +98,7 @@ func (t *txCommit) change(f *flow, p *plan) {
 		}
 		if n > 0 {
 			f.plain(p, ops[:n])
-		} else if n = onceEach(ops); ops[0].Kind == kv.TxAtomic {
+		} else if n = onceEach(ops); ops[0].Kind == txn.OpAtomic {
 			f.atomic(p, ops[:n])
 		} else {
 			f.stamp(p, ops[:n])
@@ -108,18 +109,18 @@ func (t *txCommit) change(f *flow, p *plan) {
 
 // onceEach returns how many of ops, at least the first, can be done by one statement: of
 // one kind, each about another key, and not too large.
-func onceEach(ops []kv.TxOp) (n int) {
+func onceEach(ops []txn.Op) (n int) {
 	keys := map[string]bool{}
 	size := 0
 	for ; n < len(ops) && ops[n].Kind == ops[0].Kind; n++ {
 		o := &ops[n]
 		key := o.Key
-		if o.Kind == kv.TxStampKey {
+		if o.Kind == txn.OpStampKey {
 			// Keys with the stamp at the same place differ if the rest of them does.
 			if o.Offset != ops[0].Offset {
 				break
 			}
-			key = stamped(key, o.Offset, kv.Stamp{})
+			key = stamped(key, o.Offset, txn.Stamp{})
 		}
 		size += len(o.Key) + len(o.Value)
 		if n > 0 && (size > maxRequest || keys[string(key)]) {
@@ -131,7 +132,7 @@ func onceEach(ops []kv.TxOp) (n int) {
 }
 
 // plain sends plain operations.
-func (f *flow) plain(p *plan, ops []kv.TxOp) {
+func (f *flow) plain(p *plan, ops []txn.Op) {
 	if f.err != nil {
 		return
 	}
@@ -153,7 +154,7 @@ func (f *flow) plain(p *plan, ops []kv.TxOp) {
 }
 
 // atomic sends atomic operations on keys that differ.
-func (f *flow) atomic(p *plan, ops []kv.TxOp) {
+func (f *flow) atomic(p *plan, ops []txn.Op) {
 	var kinds array
 	p.reset()
 	for i := range ops {
@@ -168,7 +169,7 @@ func (f *flow) atomic(p *plan, ops []kv.TxOp) {
 }
 
 // stamp sends operations of one kind that need the stamp, on keys that differ.
-func (f *flow) stamp(p *plan, ops []kv.TxOp) {
+func (f *flow) stamp(p *plan, ops []txn.Op) {
 	var at array
 	p.reset()
 	for i := range ops {
@@ -178,7 +179,7 @@ func (f *flow) stamp(p *plan, ops []kv.TxOp) {
 		at.number(int64(o.Offset) + 1) // the server counts from 1
 	}
 	s := f.c.sql.stampValue
-	if ops[0].Kind == kv.TxStampKey {
+	if ops[0].Kind == txn.OpStampKey {
 		s = f.c.sql.stampKey
 	}
 	f.send(s, p.keys.bytes(), p.vals.bytes(), at.bytes())

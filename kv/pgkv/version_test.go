@@ -11,10 +11,11 @@ import (
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // versionOfTx runs a transaction and returns its version.
-func versionOfTx(t testing.TB, db *kv.DB, fn func(tx *kv.Tx) error) uint64 {
+func versionOfTx(t testing.TB, db *txn.DB, fn func(tx *txn.Tx) error) uint64 {
 	t.Helper()
 	tx, err := db.Begin(ctx)
 	if err != nil {
@@ -34,9 +35,9 @@ func versionOfTx(t testing.TB, db *kv.DB, fn func(tx *kv.Tx) error) uint64 {
 	return binary.BigEndian.Uint64(stamp[:])
 }
 
-func blind(*kv.Tx) error { return nil }
+func blind(*txn.Tx) error { return nil }
 
-func reads(tx *kv.Tx) error {
+func reads(tx *txn.Tx) error {
 	if _, err := tx.Get(ctx, []byte("a"), nil); !errors.Is(err, kv.ErrNotFound) {
 		return err
 	}
@@ -50,21 +51,21 @@ func TestVersionsAfterCrash(t *testing.T) {
 	t.Parallel()
 	n := pgtest.Start(t)
 	schema := n.Schema()
-	open := func(opts *Options) *kv.DB {
-		txs, err := kv.NewDB(openAt(t, n.URL(patient+"&schema="+schema), opts), &kv.DBOptions{MaxAge: time.Hour})
+	open := func(opts *Options) *txn.DB {
+		txs, err := txn.New(openAt(t, n.URL(patient+"&schema="+schema), opts), &txn.Options{MaxAge: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return txs
 	}
 	// One doesn't try again.
-	txs := [2]*kv.DB{open(nil), open(&Options{RetryFor: -1})}
+	txs := [2]*txn.DB{open(nil), open(&Options{RetryFor: -1})}
 	if got := versionOfTx(t, txs[0], blind); got != 1 {
 		t.Errorf("the first version is %d", got)
 	}
 	base := uint64(0)
 	crashes := []struct {
-		fn    func(*kv.Tx) error
+		fn    func(*txn.Tx) error
 		first int // the host that goes on first
 	}{{blind, 0}, {reads, 1}, {reads, 0}, {blind, 1}}
 	for i, c := range crashes[:testkit.Pick(2, 2, 4)] {
@@ -89,7 +90,7 @@ func TestVersionsAfterCrash(t *testing.T) {
 // TestVersionsRunOut: when all that were reserved are given out others are reserved, and
 // no transaction notices.
 func TestVersionsRunOut(t *testing.T) {
-	for name, fn := range map[string]func(*kv.Tx) error{"blind": blind, "reads": reads} {
+	for name, fn := range map[string]func(*txn.Tx) error{"blind": blind, "reads": reads} {
 		t.Run(name, func(t *testing.T) {
 			hosts, txs := openTx(t)
 			schema := hosts[0].target.schema

@@ -38,7 +38,7 @@ func (w *watch) tell() {
 }
 
 // Watch returns a channel that receives at once when this DB changes key, and four
-// times a second, because another host may have. See kv.Transactor.
+// times a second, because another host may have. See txn.Transactor.
 func (db *DB) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
 	if err := db.life.enter(); err != nil {
 		return nil, nil, err

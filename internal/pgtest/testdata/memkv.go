@@ -22,12 +22,13 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	mem "github.com/greenroomdb/greenroom/kv/memkv/internal/mem"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // An engine is what both have.
 type engine interface {
 	kv.Engine
-	kv.Transactor
+	txn.Transactor
 	kv.RangesScanner
 }
 

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// An attempt is a kv.Attempt. Its state is pinned by its first read.
+// An attempt is a txn.Attempt. Its state is pinned by its first read.
 type attempt struct {
 	core *Core
-	opts kv.AttemptOptions
+	opts txn.AttemptOptions
 	snap kv.Snapshot // nil until the first read
 	// version is that of the pinned state, and since the time of pinning.
 	version uint64
@@ -24,10 +25,10 @@ type attempt struct {
 	ended bool
 }
 
-var _ kv.Attempt = (*attempt)(nil)
+var _ txn.Attempt = (*attempt)(nil)
 
-// Attempt is kv.Transactor's.
-func (c *Core) Attempt(ctx context.Context, opts kv.AttemptOptions) (kv.Attempt, error) {
+// Attempt is txn.Transactor's.
+func (c *Core) Attempt(ctx context.Context, opts txn.AttemptOptions) (txn.Attempt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -82,21 +83,21 @@ func (a *attempt) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, erro
 	}
 }
 
-// Commit is kv.Attempt's.
-func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) {
+// Commit is txn.Attempt's.
+func (a *attempt) Commit(ctx context.Context, c *txn.Commit) (txn.Stamp, error) {
 	if a.closed {
-		return kv.Stamp{}, kv.ErrClosed
+		return txn.Stamp{}, kv.ErrClosed
 	}
 	if len(c.Ops) == 0 && len(c.Writes) == 0 {
-		return kv.Stamp{}, nil
+		return txn.Stamp{}, nil
 	}
 	if a.opts.ReadOnly {
-		return kv.Stamp{}, fmt.Errorf("optimistic: commit: %w", kv.ErrReadOnly)
+		return txn.Stamp{}, fmt.Errorf("optimistic: commit: %w", txn.ErrReadOnly)
 	}
 	s := a.core.store
 	if err := s.Enter(ctx); err != nil {
 		s.Record(c.ID, kv.OutcomeNotApplied)
-		return kv.Stamp{}, err
+		return txn.Stamp{}, err
 	}
 	defer s.Leave()
 	r := request{attempt: a, commit: c}
@@ -104,7 +105,7 @@ func (a *attempt) Commit(ctx context.Context, c *kv.TxCommit) (kv.Stamp, error) 
 	return r.stamp, r.err
 }
 
-// Close is kv.Attempt's.
+// Close is txn.Attempt's.
 func (a *attempt) Close() error {
 	if a.closed {
 		return nil

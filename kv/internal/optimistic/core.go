@@ -1,7 +1,7 @@
 // Package optimistic is the transactions of the engines that a single process has to
 // itself: memkv and pebblekv share it. Attempts read a snapshot and take no locks;
 // when one commits, it is compared with what was committed since it was pinned, and
-// fails if that has written what it has read (kv.TxCommit has the rule).
+// fails if that has written what it has read (txn.Commit has the rule).
 //
 // The engine brings a store: snapshots, and commits under a lock that orders them.
 // While no attempt is pinned and no key watched, the engine's own commits see one
@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A store is what an engine brings. Its Lock is the one under which every commit of
@@ -88,7 +89,7 @@ func (c *Core) Applied(ops []kv.Op, version uint64) {
 }
 
 // note adds what a commit wrote to the history, if anybody can conflict with it.
-func (c *Core) note(ops []kv.Op, spans []kv.Span, version uint64) {
+func (c *Core) note(ops []kv.Op, spans []txn.Span, version uint64) {
 	if len(c.pinned) == 0 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 var ctx = context.Background()
@@ -89,12 +90,12 @@ func (*fakeSnapshot) Get(_ context.Context, _, dst []byte) ([]byte, error) {
 func (*fakeSnapshot) Close() error { return nil }
 
 // attempt returns one that has read key, or, for "", nothing.
-func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() time.Time) kv.Attempt {
+func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() time.Time) txn.Attempt {
 	t.Helper()
 	if now == nil {
 		now = time.Now
 	}
-	a, err := c.Attempt(ctx, kv.AttemptOptions{MaxAge: maxAge, Now: now})
+	a, err := c.Attempt(ctx, txn.AttemptOptions{MaxAge: maxAge, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,30 +107,30 @@ func (c *Core) test(t *testing.T, key string, maxAge time.Duration, now func() t
 	return a
 }
 
-func span(key string) []kv.Span { return []kv.Span{{Start: []byte(key), End: []byte(key + "\x00")}} }
+func span(key string) []txn.Span { return []txn.Span{{Start: []byte(key), End: []byte(key + "\x00")}} }
 
 // TestGroupWithInvalid: who can't be applied fails alone, and leaves nothing that others
 // could conflict with.
 func TestGroupWithInvalid(t *testing.T) {
 	s, c := newFake()
-	set := func(key string) []kv.TxOp { return []kv.TxOp{{Key: []byte(key), Value: []byte("1")}} }
+	set := func(key string) []txn.Op { return []txn.Op{{Key: []byte(key), Value: []byte("1")}} }
 	reader := c.test(t, "b", 0, nil)
 	var group []*request
-	for i, ops := range [][]kv.TxOp{set("a"), append(set("b"), set("")...), set("c")} {
-		group = append(group, &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{ID: kv.CommitID{byte(i + 1)}, Ops: ops}})
+	for i, ops := range [][]txn.Op{set("a"), append(set("b"), set("")...), set("c")} {
+		group = append(group, &request{attempt: &attempt{core: c}, commit: &txn.Commit{ID: kv.CommitID{byte(i + 1)}, Ops: ops}})
 	}
 	if err := c.commit(group)(); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []error{nil, kv.ErrInvalid, nil} {
-		if r := group[i]; !errors.Is(r.err, want) || (r.stamp == kv.Stamp{}) != (want != nil) {
+		if r := group[i]; !errors.Is(r.err, want) || (r.stamp == txn.Stamp{}) != (want != nil) {
 			t.Errorf("commit %d: stamp %x, %v, want %v", i, r.stamp, r.err, want)
 		}
 	}
 	if len(s.applied) != 1 || len(s.applied[0]) != 2 || s.outcomes[kv.CommitID{2}] != kv.OutcomeNotApplied {
 		t.Errorf("applied %v, outcomes %v", s.applied, s.outcomes)
 	}
-	if _, err := reader.Commit(ctx, &kv.TxCommit{ID: kv.CommitID{9}, Reads: span("b"), Ops: set("d")}); err != nil {
+	if _, err := reader.Commit(ctx, &txn.Commit{ID: kv.CommitID{9}, Reads: span("b"), Ops: set("d")}); err != nil {
 		t.Errorf("what was not written conflicts: %v", err)
 	}
 }
@@ -142,27 +143,27 @@ func TestGroup(t *testing.T) {
 	applying, release := make(chan struct{}), make(chan struct{})
 	s.hold = sync.OnceFunc(func() { close(applying); <-release })
 	var wg sync.WaitGroup
-	commit := func(a kv.Attempt, id byte, tc kv.TxCommit) (kv.Stamp, error) {
+	commit := func(a txn.Attempt, id byte, tc txn.Commit) (txn.Stamp, error) {
 		tc.ID = kv.CommitID{id}
 		stamp, err := a.Commit(ctx, &tc)
 		return stamp, errors.Join(err, a.Close())
 	}
-	add := func(key string) []kv.TxOp {
-		return []kv.TxOp{{Kind: kv.TxAtomic, Mutation: kv.MutationAdd, Key: []byte(key), Value: []byte{1}}}
+	add := func(key string) []txn.Op {
+		return []txn.Op{{Kind: txn.OpAtomic, Mutation: txn.MutationAdd, Key: []byte(key), Value: []byte{1}}}
 	}
 	first := c.test(t, "", 0, nil)
 	wg.Go(func() {
-		if _, err := commit(first, 1, kv.TxCommit{Ops: add("n")}); err != nil {
+		if _, err := commit(first, 1, txn.Commit{Ops: add("n")}); err != nil {
 			t.Error(err)
 		}
 	})
 	<-applying
 	// Two that have read what the other writes: one of them must fail, in one group.
 	// The lock is held by the first, so these can't pin; they read nothing but declare.
-	stamps := make(chan kv.Stamp, n)
+	stamps := make(chan txn.Stamp, n)
 	for i := range n {
 		wg.Go(func() {
-			stamp, err := commit(&attempt{core: c}, byte(i+2), kv.TxCommit{Ops: add("n")})
+			stamp, err := commit(&attempt{core: c}, byte(i+2), txn.Commit{Ops: add("n")})
 			if err != nil {
 				t.Error(err)
 			}
@@ -183,7 +184,7 @@ func TestGroup(t *testing.T) {
 	if s.rows["n"] != string([]byte{n + 1}) {
 		t.Errorf("%d additions made %q", n+1, s.rows["n"])
 	}
-	seen := map[kv.Stamp]bool{}
+	seen := map[txn.Stamp]bool{}
 	for range n {
 		stamp := <-stamps
 		if seen[stamp] || stamp[7] != 2 {
@@ -203,10 +204,10 @@ func TestGroup(t *testing.T) {
 func TestGroupConflicts(t *testing.T) {
 	for _, second := range []string{"a", "b"} {
 		s, c := newFake()
-		ops := func(key string) []kv.TxOp { return []kv.TxOp{{Kind: kv.OpSet, Key: []byte(key)}} }
+		ops := func(key string) []txn.Op { return []txn.Op{{Kind: kv.OpSet, Key: []byte(key)}} }
 		x, y := c.test(t, "r", 0, nil).(*attempt), c.test(t, "r", 0, nil).(*attempt)
-		rx := &request{attempt: x, commit: &kv.TxCommit{ID: kv.CommitID{1}, Reads: span("r"), Ops: ops("a")}}
-		ry := &request{attempt: y, commit: &kv.TxCommit{ID: kv.CommitID{2}, Reads: span(second), Ops: ops("y")}}
+		rx := &request{attempt: x, commit: &txn.Commit{ID: kv.CommitID{1}, Reads: span("r"), Ops: ops("a")}}
+		ry := &request{attempt: y, commit: &txn.Commit{ID: kv.CommitID{2}, Reads: span(second), Ops: ops("y")}}
 		if err := c.commit([]*request{rx, ry})(); err != nil || rx.err != nil {
 			t.Fatal(err, rx.err)
 		}
@@ -239,8 +240,8 @@ func TestFailures(t *testing.T) {
 		}
 		var rs []*request
 		for i := range 3 {
-			rs = append(rs, &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{
-				ID: kv.CommitID{byte(i + 1)}, Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("k")}}}})
+			rs = append(rs, &request{attempt: &attempt{core: c}, commit: &txn.Commit{
+				ID: kv.CommitID{byte(i + 1)}, Ops: []txn.Op{{Kind: kv.OpSet, Key: []byte("k")}}}})
 		}
 		err := c.commit(rs)()
 		for i, r := range rs {
@@ -252,21 +253,21 @@ func TestFailures(t *testing.T) {
 	}
 	s, c := newFake()
 	s.rows["n"] = "\x05"
-	one := func(o kv.TxOp) *request {
-		return &request{attempt: &attempt{core: c}, commit: &kv.TxCommit{Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("with"), Value: []byte("it")}, o}}}
+	one := func(o txn.Op) *request {
+		return &request{attempt: &attempt{core: c}, commit: &txn.Commit{Ops: []txn.Op{{Kind: kv.OpSet, Key: []byte("with"), Value: []byte("it")}, o}}}
 	}
-	add := kv.TxOp{Kind: kv.TxAtomic, Key: []byte("n"), Value: []byte{1}}
+	add := txn.Op{Kind: txn.OpAtomic, Key: []byte("n"), Value: []byte{1}}
 	good := []*request{one(add), one(add)}
 	bad := []*request{
-		one(kv.TxOp{Kind: kv.TxStampValue + 1}), one(kv.TxOp{Kind: kv.TxAtomic, Mutation: 99}),
-		one(kv.TxOp{Kind: kv.TxStampKey, Key: make([]byte, 10), Offset: 1}),
-		one(kv.TxOp{Kind: kv.TxStampValue, Value: make([]byte, 10), Offset: -1}),
+		one(txn.Op{Kind: txn.OpStampValue + 1}), one(txn.Op{Kind: txn.OpAtomic, Mutation: 99}),
+		one(txn.Op{Kind: txn.OpStampKey, Key: make([]byte, 10), Offset: 1}),
+		one(txn.Op{Kind: txn.OpStampValue, Value: make([]byte, 10), Offset: -1}),
 	}
 	if err := c.commit([]*request{good[0], bad[0], bad[1], bad[2], bad[3], good[1]})(); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range bad {
-		if !errors.Is(r.err, kv.ErrInvalid) || r.stamp != (kv.Stamp{}) {
+		if !errors.Is(r.err, kv.ErrInvalid) || r.stamp != (txn.Stamp{}) {
 			t.Errorf("bad request %d: %v", i, r.err)
 		}
 	}
@@ -300,8 +301,8 @@ func TestWindow(t *testing.T) {
 	if c.history.size != 0 || c.Busy() || len(c.pinned) != 0 {
 		t.Errorf("%d boundaries, %d attempts after the window", c.history.size, len(c.pinned))
 	}
-	tc := &kv.TxCommit{Reads: span("r"), Ops: []kv.TxOp{{Kind: kv.OpSet, Key: []byte("k")}}}
-	if _, err := old.Commit(ctx, tc); !errors.Is(err, kv.ErrTooOld) {
+	tc := &txn.Commit{Reads: span("r"), Ops: []txn.Op{{Kind: kv.OpSet, Key: []byte("k")}}}
+	if _, err := old.Commit(ctx, tc); !errors.Is(err, txn.ErrTooOld) {
 		t.Errorf("Commit after the window: %v", err)
 	}
 	// What it has written blindly needs no history.
@@ -322,7 +323,7 @@ func TestWindow(t *testing.T) {
 // TestReadOnly: attempts that only read are no reason to keep anything.
 func TestReadOnly(t *testing.T) {
 	s, c := newFake()
-	a, err := c.Attempt(ctx, kv.AttemptOptions{ReadOnly: true, Now: time.Now})
+	a, err := c.Attempt(ctx, txn.AttemptOptions{ReadOnly: true, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,11 +335,11 @@ func TestReadOnly(t *testing.T) {
 		t.Error("busy with a reader")
 	}
 	s.Unlock()
-	if _, err := a.Commit(ctx, &kv.TxCommit{}); err != nil {
+	if _, err := a.Commit(ctx, &txn.Commit{}); err != nil {
 		t.Error(err)
 	}
-	_, err = a.Commit(ctx, &kv.TxCommit{Ops: []kv.TxOp{{Key: []byte("k")}}})
-	if !errors.Is(err, kv.ErrReadOnly) {
+	_, err = a.Commit(ctx, &txn.Commit{Ops: []txn.Op{{Key: []byte("k")}}})
+	if !errors.Is(err, txn.ErrReadOnly) {
 		t.Errorf("Commit of changes: %v", err)
 	}
 	if err := a.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/overlay"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A group is what several transactions commit together: operations that the engine
@@ -49,7 +50,7 @@ func (c *Core) commit(requests []*request) (wait func() error) {
 		case err == nil:
 			c.store.Record(r.commit.ID, kv.OutcomeApplied)
 		default:
-			r.err, r.stamp = err, kv.Stamp{}
+			r.err, r.stamp = err, txn.Stamp{}
 			if !errors.Is(err, kv.ErrPoisoned) {
 				c.store.Record(r.commit.ID, kv.OutcomeNotApplied)
 			}
@@ -79,7 +80,7 @@ func (c *Core) admit(r *request, version uint64, order uint16) error {
 	// have read is of the state that it is applied to.
 	if a.snap != nil && len(r.commit.Reads) > 0 {
 		if a.ended || a.tooOld() {
-			return fmt.Errorf("optimistic: commit: %w", kv.ErrTooOld)
+			return fmt.Errorf("optimistic: commit: %w", txn.ErrTooOld)
 		}
 		for _, s := range r.commit.Reads {
 			if c.history.after(s.Start, s.End, a.version) {
@@ -93,12 +94,12 @@ func (c *Core) admit(r *request, version uint64, order uint16) error {
 	before := len(c.group.ops)
 	for i := range r.commit.Ops {
 		if err := c.group.add(c.store, &r.commit.Ops[i], r.stamp); err != nil {
-			r.stamp = kv.Stamp{}
+			r.stamp = txn.Stamp{}
 			return fmt.Errorf("optimistic: commit: operation %d: %w", i, err)
 		}
 	}
 	if err := c.store.Valid(c.group.ops[before:]); err != nil {
-		r.stamp = kv.Stamp{}
+		r.stamp = txn.Stamp{}
 		return err
 	}
 	return nil
@@ -108,7 +109,7 @@ func (c *Core) admit(r *request, version uint64, order uint16) error {
 func short(key []byte) []byte { return key[:min(len(key), 64)] }
 
 // add resolves one operation and appends it.
-func (g *group) add(s store, o *kv.TxOp, stamp kv.Stamp) error {
+func (g *group) add(s store, o *txn.Op, stamp txn.Stamp) error {
 	switch o.Kind {
 	case kv.OpSet:
 		g.ops = append(g.ops, kv.Set(o.Key, o.Value))
@@ -116,12 +117,12 @@ func (g *group) add(s store, o *kv.TxOp, stamp kv.Stamp) error {
 		g.ops = append(g.ops, kv.Clear(o.Key))
 	case kv.OpClearRange:
 		g.ops = append(g.ops, kv.ClearRange(o.Key, o.Value))
-	case kv.TxAtomic:
+	case txn.OpAtomic:
 		return g.atomic(s, o)
-	case kv.TxStampKey, kv.TxStampValue:
+	case txn.OpStampKey, txn.OpStampValue:
 		key, value := o.Key, o.Value
 		stamped := &key
-		if o.Kind == kv.TxStampValue {
+		if o.Kind == txn.OpStampValue {
 			stamped = &value
 		}
 		if o.Offset < 0 || o.Offset+len(stamp) > len(*stamped) {
@@ -138,7 +139,7 @@ func (g *group) add(s store, o *kv.TxOp, stamp kv.Stamp) error {
 
 // atomic evaluates an atomic operation against the newest state and the operations
 // before it in the group.
-func (g *group) atomic(s store, o *kv.TxOp) error {
+func (g *group) atomic(s store, o *txn.Op) error {
 	if !o.Mutation.Valid() {
 		return fmt.Errorf("%w: mutation %d", kv.ErrInvalid, o.Mutation)
 	}

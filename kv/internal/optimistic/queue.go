@@ -3,14 +3,14 @@ package optimistic
 import (
 	"sync"
 
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A request is a commit that waits for its turn.
 type request struct {
 	attempt *attempt
-	commit  *kv.TxCommit
-	stamp   kv.Stamp
+	commit  *txn.Commit
+	stamp   txn.Stamp
 	err     error
 	// wake receives true when the request is to lead the next group, and false when
 	// it is done. It is made for those that have to wait.

@@ -55,7 +55,7 @@ func (c *Core) Wake() {
 	})
 }
 
-// Watch is kv.Transactor's.
+// Watch is txn.Transactor's.
 func (c *Core) Watch(key []byte) (changed <-chan struct{}, stop func(), err error) {
 	ch, k := make(chan struct{}, 1), string(key)
 	c.store.Lock()
