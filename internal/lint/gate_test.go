@@ -57,11 +57,13 @@ var gateCases = []ruleCase{
 	{"not listed", "suites", map[string]string{
 		suitesPage:             "<!-- suites -->\n| `vfs.TestA` | 1 |\n<!-- /suites -->\n",
 		"vfs/a_test.go":        "package vfs\n\nfunc TestA() {}\n\nfunc TestB() { testkit.OnlyLong() }\n\ntype t int\n\nfunc (t) f() { testkit.Long() }\n",
+		"queue/a_test.go":      "package queue\n\nfunc TestA() {\n\tif testkit.Race {\n\t\tt.Skip()\n\t}\n\tif x && !testkit.Race {\n\t}\n}\nfunc TestB() {\n\tif testkit.Race {\n\t\tn = 1\n\t}\n}\nfunc TestC() {\n\tif x || testkit.Race {\n\t\tt.Skip()\n\t}\n}\n",
 		"test/suite/go.mod":    "module example.com/house/test/suite",
 		"test/suite/a_test.go": "package suite\n\nvar _ = testing.Short()\n",
 		"kv/a_test.go":         "package kv\n\nvar (\n\t_ = testing.Short()\n\t_ = \"GREENROOM_" + "LONG\"\n)\n",
 	}, []string{
 		"docs/testing.md: lists the suite vfs.TestA", "kv/a_test.go:4: asks testing.Short", "kv/a_test.go:5: asks the environment",
+		"queue/a_test.go:10: queue.TestB has several forms", "queue/a_test.go:15: queue.TestC has several forms",
 		"test/suite/a_test.go:3: asks testing.Short", "vfs/a_test.go:5: vfs.TestB has several forms", "vfs/a_test.go:9: a method asks",
 	}},
 }
