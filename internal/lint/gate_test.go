@@ -31,7 +31,7 @@ func TestGatePage(t *testing.T) {
 // gatePart is a script with a table of steps, and the list of a step.
 func gatePart(table, longest, list string, more map[string]string) map[string]string {
 	files := map[string]string{
-		gateScript:      "#!/bin/bash\ngate='\n" + table + "\n'\nlongest=(" + longest + ")\nstep_test() {\n}\nstep_vet() { x; }\n",
+		gateScript:      "#!/bin/bash\ngate='\n" + table + "\n'\nlongest=(" + longest + ")\nstep_test() {\n}\nstep_vet() { x; }\nlong_tests() { x; }\nlong_parts=(tests)\n",
 		journalList:     "# tests\n" + list,
 		"vfs/a_test.go": "package vfs\n\nfunc TestA() {}\n",
 	}
@@ -48,6 +48,10 @@ var gateCases = []ruleCase{
 		".ci/journal.txt:2: lists the test TestB of vfs", ".ci/journal.txt:3: lists the test TestA of kv",
 		".ci/run: has no function for the step fly", ".ci/run: lists ./kv among the longest",
 	}},
+
+	{"parts", "gate", gatePart("test 1 - x", "", "", map[string]string{
+		gateScript: "#!/bin/bash\ngate='\ntest 1 - x\n'\nlong_parts=(fuzz race)\nnightly_parts=(fuzz)\nstep_test() {\n}\nlong_race() {\n}\nlong_cross() { x; }\nnightly_fuzz() { x; }\n",
+	}), []string{".ci/run: has a function for cross, which is no part of long", ".ci/run: has no function for the part fuzz of long"}},
 
 	{"listed", "suites", map[string]string{
 		suitesPage:      "<!-- suites -->\n| `vfs.TestA` | 1 |\n| `vfs.TestB` | 1 |\n| `greenroom.TestC` | 1 |\n<!-- /suites -->\n",
