@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -161,7 +162,8 @@ func (r *rig) planned() bool {
 // it: what is acknowledged is stored, and what is stored is done.
 func TestAlarmAfterServerCrash(t *testing.T) {
 	t.Parallel()
-	for skip, hit := 0, true; hit; skip++ {
+	step := testkit.Pick(3, 1, 1)
+	for skip, hit := 0, true; hit; skip += step {
 		synctest.Test(t, func(t *testing.T) {
 			var d, later diary
 			server := faultkv.NewServer(func() kv.Engine { return memkv.New() })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/queue"
@@ -138,10 +139,11 @@ func TestCreateLeavesNothing(t *testing.T) {
 // TestCreateKilled kills the host before each commit of a Create that fails, and of one that
 // succeeds: there is the actor with its input, or nothing, and then it can be created anew.
 func TestCreateKilled(t *testing.T) {
+	step := testkit.Pick(3, 1, 1)
 	for name, write := range writes {
 		for _, input := range []string{"bad", "good"} {
 			for _, traced := range []bool{false, true} {
-				for skip, hit := 0, true; hit; skip++ {
+				for skip, hit := 0, true; hit; skip += step {
 					synctest.Test(t, func(t *testing.T) {
 						opts := Options{}
 						if traced {
@@ -212,10 +214,11 @@ func createKilled(t *testing.T, what string, opts Options, write func(*Context) 
 // TestCreateFault has each commit of a Create fail once, in a host that goes on: what is told
 // is what is so, and the next Create brings its input.
 func TestCreateFault(t *testing.T) {
+	step := testkit.Pick(3, 1, 1)
 	for name, write := range writes {
 		for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.BeforeSync} {
 			for _, input := range []string{"bad", "good"} {
-				for skip, hit := 0, true; hit; skip++ {
+				for skip, hit := 0, true; hit; skip += step {
 					synctest.Test(t, func(t *testing.T) {
 						r := newRig(t, Options{}, tenant(write), &Type{Name: "other"})
 						fault := r.engine.Fail(faultkv.Rule{Point: point, Skip: skip})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -19,9 +20,10 @@ import (
 // as it is then, has sent, and what it sends next comes, too.
 func TestLettersAfterFailover(t *testing.T) {
 	t.Parallel()
+	every := testkit.Pick(4, 1, 1)
 	for _, point := range []faultkv.Point{faultkv.BeforeCommit, faultkv.AfterApply, faultkv.AfterCommit, faultkv.BeforeSync} {
 		for lost := range 4 {
-			for step, hit := 1, true; hit; step++ {
+			for step, hit := 1+lost%every, true; hit; step += every {
 				synctest.Test(t, func(t *testing.T) { hit = lettersAfterFailover(t, point, step, lost) })
 			}
 		}

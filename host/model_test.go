@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -35,7 +36,7 @@ func TestModelServerCrashes(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	for i := range 2 {
+	for i := range testkit.Pick(1, 2, 2) {
 		synctest.Test(t, func(t *testing.T) {
 			runModel(t, rand.New(rand.NewPCG(seed, uint64(i))), faultkv.NewServer(func() kv.Engine { return memkv.New() }))
 		})

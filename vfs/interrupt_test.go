@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // A ticker ends a context from within a statement: with the n-th call of the SQL
@@ -61,6 +62,9 @@ var inside = map[string]string{
 func TestInterruptInside(t *testing.T) {
 	for _, mode := range []string{"delete", "wal"} {
 		for _, spill := range []int64{0, 1} {
+			if testkit.Short() && (spill == 1) != (mode == "wal") {
+				continue
+			}
 			for name, query := range inside {
 				t.Run(mode+"/"+name, func(t *testing.T) {
 					t.Parallel()

@@ -326,7 +326,7 @@ func TestCrashEverywhere(t *testing.T) {
 					t.Parallel()
 					points, step := 0, d.step
 					if testkit.Short() {
-						step = 7 * d.step
+						step = 19 * d.step
 					}
 					for n, hit := 0, true; hit; n += step {
 						synctest.Test(t, func(t *testing.T) {

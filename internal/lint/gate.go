@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,6 +85,9 @@ func checkGate(t *tree) []finding {
 			fs = append(fs, finding{gateScript, 0, "has no function for the step " + s.name})
 		}
 	}
+	for _, run := range []string{"long", "nightly"} {
+		fs = append(fs, checkParts(script, run)...)
+	}
 	_, rest, _ := strings.Cut(script, "\nlongest=(")
 	longest, _, _ := strings.Cut(rest, ")")
 	for _, dir := range strings.Fields(longest) {
@@ -93,6 +97,33 @@ func checkGate(t *tree) []finding {
 	}
 	return append(fs, checkJournalList(t)...)
 }
+
+// checkParts wants a function for each part of a run, and each such function among its parts.
+func checkParts(script, run string) (fs []finding) {
+	_, rest, _ := strings.Cut(script, "\n"+run+"_parts=(")
+	list, _, _ := strings.Cut(rest, ")")
+	parts := strings.Fields(list)
+	var functions []string
+	for _, m := range partFunction.FindAllStringSubmatch(script, -1) {
+		if m[1] == run {
+			functions = append(functions, m[2])
+		}
+	}
+	for _, part := range parts {
+		if !slices.Contains(functions, part) {
+			fs = append(fs, finding{gateScript, 0, "has no function for the part " + part + " of " + run})
+		}
+	}
+	for _, name := range functions {
+		if !slices.Contains(parts, name) {
+			fs = append(fs, finding{gateScript, 0, "has a function for " + name + ", which is no part of " + run})
+		}
+	}
+	return fs
+}
+
+// partFunction is the beginning of the function of a part of a longer run.
+var partFunction = regexp.MustCompile(`(?m)^(long|nightly)_([a-z_]+)\(\) \{`)
 
 // checkJournalList wants every test that the list names.
 func checkJournalList(t *tree) []finding {

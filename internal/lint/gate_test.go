@@ -31,7 +31,7 @@ func TestGatePage(t *testing.T) {
 // gatePart is a script with a table of steps, and the list of a step.
 func gatePart(table, longest, list string, more map[string]string) map[string]string {
 	files := map[string]string{
-		gateScript:      "#!/bin/bash\ngate='\n" + table + "\n'\nlongest=(" + longest + ")\nstep_test() {\n}\nstep_vet() { x; }\n",
+		gateScript:      "#!/bin/bash\ngate='\n" + table + "\n'\nlongest=(" + longest + ")\nstep_test() {\n}\nstep_vet() { x; }\nlong_tests() { x; }\nlong_parts=(tests)\n",
 		journalList:     "# tests\n" + list,
 		"vfs/a_test.go": "package vfs\n\nfunc TestA() {}\n",
 	}
@@ -49,6 +49,10 @@ var gateCases = []ruleCase{
 		".ci/run: has no function for the step fly", ".ci/run: lists ./kv among the longest",
 	}},
 
+	{"parts", "gate", gatePart("test 1 - x", "", "", map[string]string{
+		gateScript: "#!/bin/bash\ngate='\ntest 1 - x\n'\nlong_parts=(fuzz race)\nnightly_parts=(fuzz)\nstep_test() {\n}\nlong_race() {\n}\nlong_cross() { x; }\nnightly_fuzz() { x; }\n",
+	}), []string{".ci/run: has a function for cross, which is no part of long", ".ci/run: has no function for the part fuzz of long"}},
+
 	{"listed", "suites", map[string]string{
 		suitesPage:      "<!-- suites -->\n| `vfs.TestA` | 1 |\n| `vfs.TestB` | 1 |\n| `greenroom.TestC` | 1 |\n<!-- /suites -->\n",
 		"vfs/a_test.go": "package vfs\n\nfunc TestA() { testkit.Pick(1, 2, 3) }\nfunc TestB() { f() }\nfunc f() { g() }\nfunc g() { testkit.Short() }\nfunc TestNot() { h() }\nfunc h() {}\n",
@@ -57,11 +61,13 @@ var gateCases = []ruleCase{
 	{"not listed", "suites", map[string]string{
 		suitesPage:             "<!-- suites -->\n| `vfs.TestA` | 1 |\n<!-- /suites -->\n",
 		"vfs/a_test.go":        "package vfs\n\nfunc TestA() {}\n\nfunc TestB() { testkit.OnlyLong() }\n\ntype t int\n\nfunc (t) f() { testkit.Long() }\n",
+		"queue/a_test.go":      "package queue\n\nfunc TestA() {\n\tif testkit.Race {\n\t\tt.Skip()\n\t}\n\tif x && !testkit.Race {\n\t}\n}\nfunc TestB() {\n\tif testkit.Race {\n\t\tn = 1\n\t}\n}\nfunc TestC() {\n\tif x || testkit.Race {\n\t\tt.Skip()\n\t}\n}\n",
 		"test/suite/go.mod":    "module example.com/house/test/suite",
 		"test/suite/a_test.go": "package suite\n\nvar _ = testing.Short()\n",
 		"kv/a_test.go":         "package kv\n\nvar (\n\t_ = testing.Short()\n\t_ = \"GREENROOM_" + "LONG\"\n)\n",
 	}, []string{
 		"docs/testing.md: lists the suite vfs.TestA", "kv/a_test.go:4: asks testing.Short", "kv/a_test.go:5: asks the environment",
+		"queue/a_test.go:10: queue.TestB has several forms", "queue/a_test.go:15: queue.TestC has several forms",
 		"test/suite/a_test.go:3: asks testing.Short", "vfs/a_test.go:5: vfs.TestB has several forms", "vfs/a_test.go:9: a method asks",
 	}},
 }

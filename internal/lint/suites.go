@@ -2,6 +2,7 @@ package lint
 
 import (
 	"go/ast"
+	"go/token"
 	"regexp"
 	"slices"
 	"strconv"
@@ -108,6 +109,10 @@ func suitesOf(t *tree, p *pkg) map[string]finding {
 					if isCall(n, "testkit", "Short", "Long", "Pick", "OnlyLong") {
 						asks[name] = t.at(fn.Pos(), "")
 					}
+				case *ast.IfStmt:
+					if asksRace(n.Cond) && !(slices.Contains(fn.Body.List, ast.Stmt(n)) && onlySkips(n)) {
+						asks[name] = t.at(fn.Pos(), "")
+					}
 				case *ast.Ident:
 					uses[n.Name] = append(uses[n.Name], name)
 				}
@@ -138,6 +143,39 @@ func suitesOf(t *tree, p *pkg) map[string]finding {
 		}
 	}
 	return asks
+}
+
+// asksRace reports whether a condition holds under the race detector only: it has testkit.Race in it, not denied.
+func asksRace(cond ast.Expr) bool {
+	found := false
+	ast.Inspect(cond, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.UnaryExpr:
+			return n.Op != token.NOT
+		case *ast.SelectorExpr:
+			found = found || isCall(n, "testkit", "Race")
+		}
+		return true
+	})
+	return found
+}
+
+// onlySkips reports whether the race detector alone makes a test skip: what that changes, it can't measure. Such a test has
+// no other form.
+func onlySkips(s *ast.IfStmt) bool {
+	if _, alone := s.Cond.(*ast.SelectorExpr); !alone || len(s.Body.List) != 1 {
+		return false
+	}
+	e, ok := s.Body.List[0].(*ast.ExprStmt)
+	if !ok {
+		return false
+	}
+	call, ok := e.X.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	fn, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && strings.HasPrefix(fn.Sel.Name, "Skip")
 }
 
 func isTest(name string) bool {

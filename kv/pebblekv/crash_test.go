@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -105,7 +106,8 @@ func (h *history) check(t testing.TB, left vfs.FS) int {
 // history that has every acknowledged durable commit.
 func TestCrashAfterCommit(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(3) {
+	seeds, step := testkit.Pick[uint64](1, 3, 3), testkit.Pick(6, 1, 1)
+	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
@@ -127,6 +129,9 @@ func TestCrashAfterCommit(t *testing.T) {
 						t.Fatal(err)
 					}
 					durable = i + 1
+				}
+				if i%step != 0 {
+					continue
 				}
 				for _, percent := range []int{0, 1 + rnd.IntN(99), 100} {
 					left := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rnd})

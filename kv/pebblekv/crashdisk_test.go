@@ -3,6 +3,8 @@ package pebblekv
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestCrashDisk crashes a disk while commits go on, and what it left in turn: what
@@ -26,8 +28,9 @@ func TestCrashDisk(t *testing.T) {
 			durable <- i + 1
 		}
 	}()
+	step := testkit.Pick(50, 10, 10)
 	for n := range durable {
-		if n%10 != 0 {
+		if n%step != 0 {
 			continue
 		}
 		left := d.Crash(rnd.IntN(101), rnd)

@@ -21,6 +21,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv/internal/wal"
 )
@@ -177,7 +178,7 @@ func testDiskFull(t *testing.T, needsRoom func(op errorfs.Op) bool) {
 		return err
 	}
 	n, refused := 0, 0
-	const rounds = 10
+	rounds := testkit.Pick(3, 10, 10)
 	for round := range rounds {
 		for ; n < (round+1)*60; n++ {
 			for put(n) != nil { // until a flush has succeeded

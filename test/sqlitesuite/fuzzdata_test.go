@@ -190,6 +190,7 @@ func TestFuzzScripts(t *testing.T) {
 	t.Chdir(t.TempDir()) // whatever a script may name there
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			f := fuzzer{house: newHouse(t, m), mode: m}
 			memory, disk, file := &stock{}, newPlain(t), files(t.TempDir())
 			counts := map[string]int{}

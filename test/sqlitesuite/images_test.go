@@ -29,6 +29,7 @@ func TestFuzzImages(t *testing.T) {
 	}
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			f, disk, file := fuzzer{house: newHouse(t, m), mode: m}, newPlain(t), files(t.TempDir())
 			counts := map[string]int{}
 			for _, in := range images {

@@ -257,6 +257,7 @@ func TestSQLLogic(t *testing.T) {
 	}
 	for _, m := range append(slices.Clone(modes), logMode) {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			var sum logicCount
 			h, k := newHouse(t, m), &stock{}
 			for _, path := range paths {

@@ -144,6 +144,7 @@ func TestTclBlocks(t *testing.T) {
 	paths := tclPaths(t, stride(t, 8))
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			h, k := newHouse(t, m), &stock{}
 			counts := map[string]int{}
 			total, ran, agree := 0, 0, 0
