@@ -119,7 +119,7 @@ func TestActorsTime(t *testing.T) {
 		o := tiny(t, "-actors", "100000000", "-actors-time", limit.String(), "-json")
 		var out bytes.Buffer
 		start := time.Now()
-		staged(t, site{dir: dir, on: engineMem, sizes: o.sizes, far: true, trip: time.Millisecond}, func(s *stand) { o.countActors(s, &out) })
+		staged(t, site{dir: dir, on: engineMem, sizes: o.sizes, trip: time.Millisecond}, func(s *stand) { o.countActors(s, &out) })
 		var c census
 		if err := json.Unmarshal(out.Bytes(), &c); err != nil || c.Actors < 1 {
 			t.Errorf("census %+v, %v, of\n%s", c, err, out.String())

@@ -38,7 +38,7 @@ const leanMemory = 4 << 20
 func (s *stand) openEngine() *faultkv.Engine {
 	if s.engine == nil {
 		engine := must(s.newEngine())
-		if s.far {
+		if s.trip > 0 && s.on != enginePostgres {
 			engine = farEngine{engine}
 		}
 		s.engine = faultkv.New(engine)

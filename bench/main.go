@@ -2,9 +2,8 @@
 // faster it is, line by line.
 //
 //	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
-//		[-engine pebble|mem|postgres|postgres://…]
+//		[-engine pebble|mem|postgres|postgres://…] [-distance 5ms]
 //	go run ./bench -actors N [-actors-time 10m]
-//	go run ./bench -distance 1ms,5ms [-run REGEXP]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -71,7 +70,7 @@ type options struct {
 	peers         bool
 	actors        int
 	actorsTime    time.Duration
-	distances     []time.Duration
+	distance      time.Duration
 	cpuProfile    string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
@@ -94,10 +93,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
 	f.IntVar(&o.actors, "actors", 0, "measure no line, but what `N` small actors cost: to make and to reopen them, in memory and on disk")
 	f.DurationVar(&o.actorsTime, "actors-time", 0, "make no more actors for -actors when this `time` is over; 0 is no bound")
-	f.Func("distance", "measure no line, but how long single operations take where a call of the engine takes these `trips`, as in 1ms,5ms, and none", func(list string) (err error) {
-		o.distances, err = parseDistances(list)
-		return err
-	})
+	f.DurationVar(&o.distance, "distance", 0, "let every call of the engine take this `trip`, and one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
@@ -106,6 +102,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	}
 	if o.quick {
 		o.plan, o.sizes = quickPlan, quickSizes
+	}
+	if o.distance > 0 {
+		o.sizes.actors = 1 // no other shares its trips
 	}
 	var err error
 	o.engine, o.url, err = parseEngine(*engine) // not a flag's own function: flag would print a password
@@ -118,9 +117,9 @@ func parse(args []string, w io.Writer) (options, error) {
 	return o, err
 }
 
-// checkModes refuses what -actors and -distance don't go with.
+// checkModes refuses what -actors doesn't go with.
 func (o *options) checkModes(f *flag.FlagSet) (err error) {
-	lines, actors := o.actors == 0 && o.distances == nil, o.actors > 0
+	actors := o.actors > 0
 	for _, m := range []struct {
 		flag    string
 		refused bool
@@ -128,12 +127,11 @@ func (o *options) checkModes(f *flag.FlagSet) (err error) {
 	}{
 		{"actors", o.actors < 0, "less than none"},
 		{"actors-time", o.actorsTime < 0 || !actors, "needs -actors, and not less than no time"},
-		{"distance", actors, "measures something else than -actors"},
-		{"distance", o.engine == enginePostgres, "puts an engine on this machine away, and a server is away already"},
+		{"distance", actors || o.distance < 0, "is about lines, and not less than none"},
 		{"run", actors, "is about lines, and -actors measures none"},
-		{"peers", !lines, "is about lines, and -actors and -distance measure none"},
-		{"compare", !lines, "is about lines, and -actors and -distance measure none"},
-		{"html", !lines, "is about lines, and -actors and -distance measure none"},
+		{"peers", actors, "is about lines, and -actors measures none"},
+		{"compare", actors, "is about lines, and -actors measures none"},
+		{"html", actors, "is about lines, and -actors measures none"},
 	} {
 		f.Visit(func(given *flag.Flag) {
 			if given.Name == m.flag && m.refused && err == nil {
@@ -162,7 +160,7 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		}
 		s.dir = must(os.MkdirTemp(o.dir, "greenroom-bench-"))
 		s.end(func() error { return os.RemoveAll(s.dir) })
-		s.bin, s.on, s.sizes = filepath.Join(s.dir, "bin"), o.engine, o.sizes
+		s.bin, s.on, s.sizes, s.trip = filepath.Join(s.dir, "bin"), o.engine, o.sizes, o.distance
 		if o.engine == enginePostgres {
 			// Not below s.dir: only the user of this process may enter that.
 			s.server = must(openServer(o.dir, o.url))
@@ -179,8 +177,6 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		switch {
 		case o.actors > 0:
 			o.countActors(s, out)
-		case o.distances != nil:
-			o.measureDistances(s, out)
 		default:
 			records := o.measureLines(s, on.environment(o.quick), out, info)
 			if o.compare != "" {

@@ -43,28 +43,29 @@ func enterActor(s *stand, i int) *sqlite3.Conn { return connect(s, mount(s, s.ac
 // rowStride is so far that the rows are of different pages, and no divisor of their number.
 const rowStride = 7919
 
-// strangers opens a side that opens a database of which its process knows nothing, each time
-// with a store of its own on one engine. What is measured is either the way to a connection,
-// or the first row, of a table as large as that of sqlite/scan: each another one, since a
-// database that is opened again is read ahead where it was read the last time.
-func strangers(row bool) func(*stand) {
-	return func(s *stand) {
-		s.openEngine()
-		check(s.visit(func(*stand) { load(s, enterActor(s, 0), s.sizes.scan) }))
-		next := 0
-		var spent tally
-		s.workers = []worker{repeat(func() error {
-			return s.visit(func(*stand) {
-				s.openStore()
-				if !row {
-					spent = spent.plus(s.time(func() { enterActor(s, 0) }), 1)
-					return
-				}
-				c := enterActor(s, 0)
-				next = (next + rowStride) % s.sizes.scan
-				spent = spent.plus(s.time(func() { readRow(s, c, 1+next) }), 1)
-			})
-		})}
-		s.say = func(_ int, t *tally) { *t, spent = spent, tally{} }
-	}
+// openCold opens sqlite/open-cold: a database of which its process knows nothing is opened,
+// each time with a store of its own on one engine, and one of the rows of a large table read:
+// each another one, since a database is read ahead where it was read the last time.
+func openCold(s *stand) {
+	s.openEngine()
+	coldly(s, func(s *stand) *sqlite3.Conn {
+		s.openStore()
+		return enterActor(s, 0)
+	})
+}
+
+// openColdFile is its peer: a file.
+func openColdFile(s *stand) {
+	coldly(s, func(s *stand) *sqlite3.Conn {
+		return connect(s, filepath.Join(s.dir, name(0)), "journal_mode=WAL")
+	})
+}
+
+func coldly(s *stand, enter func(*stand) *sqlite3.Conn) {
+	check(s.visit(func(*stand) { load(s, enter(s), s.sizes.scan) }))
+	next := 0
+	s.workers = []worker{repeat(func() error {
+		next = (next + rowStride) % s.sizes.scan
+		return s.visit(func(*stand) { readRow(s, enter(s), 1+next) })
+	})}
 }

@@ -96,6 +96,12 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a VACUUM takes %v commits, want 1 or 2", commits)
 		}
 	},
+	"sqlite/open-cold": func(t *testing.T, r result) {
+		// To open the store and the actor, and a row on another page each time.
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads == 0 || reads > 30 || commits > 5 {
+			t.Errorf("to open takes %v reads and %v commits, want some, 30 and 5 at most", reads, commits)
+		}
+	},
 	"sqlite/open": func(t *testing.T, r result) {
 		// To take the actor, and nothing that has to be on disk before it is used.
 		if commits := r.perOp(r.counts.Commits); commits > 2 {

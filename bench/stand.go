@@ -25,8 +25,8 @@ type site struct {
 	// on is the engine: "pebble", "mem" or "postgres".
 	on    string
 	sizes sizes
-	// far puts the engine behind a network of this round trip.
-	far  bool
+	// trip is how long a call of the engine takes besides. Unless it is 0 the engine counts as
+	// one behind a network.
 	trip time.Duration
 	// lean has an engine on this machine use little memory.
 	lean bool
