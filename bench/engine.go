@@ -26,13 +26,6 @@ const (
 	enginePostgres = "postgres"
 )
 
-// storeFolder is where in its folder a site has a store on Pebble.
-const storeFolder = "store"
-
-// leanMemory is the size of Pebble's cache and of its memtable where the memory of many
-// actors is counted: so little that whether it is full makes no difference.
-const leanMemory = 4 << 20
-
 // openEngine opens the engine of the stand with the options that a program gets when it
 // asks for none, unless it is open. It counts what it is asked for.
 func (s *stand) openEngine() *faultkv.Engine {
@@ -58,12 +51,8 @@ func (s *stand) openEngine() *faultkv.Engine {
 func (s *stand) newEngine() (kv.Engine, error) {
 	switch s.on {
 	case enginePebble:
-		opts := &pebblekv.Options{Metrics: &s.fsyncs}
-		if s.lean {
-			opts.CacheBytes, opts.MemtableBytes = leanMemory, leanMemory
-		}
 		s.fsyncs.known = true
-		return pebblekv.Open(filepath.Join(s.dir, storeFolder), opts)
+		return pebblekv.Open(filepath.Join(s.dir, "store"), &pebblekv.Options{Metrics: &s.fsyncs})
 	case engineMem:
 		return memkv.New(), nil
 	case enginePostgres:

@@ -2,8 +2,7 @@
 // faster it is, line by line.
 //
 //	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
-//		[-engine pebble|mem|postgres|postgres://…] [-distance 5ms]
-//	go run ./bench -actors N [-actors-time 10m]
+//		[-engine pebble|mem|postgres|postgres://…] [-distance 5ms] [-actors N]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
@@ -68,8 +67,6 @@ type options struct {
 	dir           string
 	compare, html string
 	peers         bool
-	actors        int
-	actorsTime    time.Duration
 	distance      time.Duration
 	cpuProfile    string
 	// plan and sizes follow from the flags; tests set them.
@@ -91,8 +88,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
-	f.IntVar(&o.actors, "actors", 0, "measure no line, but what `N` small actors cost: to make and to reopen them, in memory and on disk")
-	f.DurationVar(&o.actorsTime, "actors-time", 0, "make no more actors for -actors when this `time` is over; 0 is no bound")
+	many := f.Int("actors", 0, "make so `many` actors for sqlite/open-many; 0 is 10,000, and 1,000 with -quick")
 	f.DurationVar(&o.distance, "distance", 0, "let every call of the engine take this `trip`, and one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
@@ -103,43 +99,22 @@ func parse(args []string, w io.Writer) (options, error) {
 	if o.quick {
 		o.plan, o.sizes = quickPlan, quickSizes
 	}
+	o.sizes.many = cmp.Or(*many, o.sizes.many)
 	if o.distance > 0 {
-		o.sizes.actors = 1 // no other shares its trips
+		o.sizes.actors, o.sizes.many = 1, *many // none shares trips with another
 	}
 	var err error
 	o.engine, o.url, err = parseEngine(*engine) // not a flag's own function: flag would print a password
 	if f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
-	if err = cmp.Or(err, o.checkModes(f)); err != nil {
+	if *many < 0 || o.distance < 0 {
+		err = errors.New("-actors and -distance are not less than 0")
+	}
+	if err != nil {
 		fmt.Fprintln(w, "bench:", err)
 	}
 	return o, err
-}
-
-// checkModes refuses what -actors doesn't go with.
-func (o *options) checkModes(f *flag.FlagSet) (err error) {
-	actors := o.actors > 0
-	for _, m := range []struct {
-		flag    string
-		refused bool
-		why     string
-	}{
-		{"actors", o.actors < 0, "less than none"},
-		{"actors-time", o.actorsTime < 0 || !actors, "needs -actors, and not less than no time"},
-		{"distance", actors || o.distance < 0, "is about lines, and not less than none"},
-		{"run", actors, "is about lines, and -actors measures none"},
-		{"peers", actors, "is about lines, and -actors measures none"},
-		{"compare", actors, "is about lines, and -actors measures none"},
-		{"html", actors, "is about lines, and -actors measures none"},
-	} {
-		f.Visit(func(given *flag.Flag) {
-			if given.Name == m.flag && m.refused && err == nil {
-				err = fmt.Errorf("-%s %s %s", m.flag, given.Value, m.why)
-			}
-		})
-	}
-	return err
 }
 
 // measureAll measures what was asked for. Results go to out, what they were measured on to
@@ -174,17 +149,12 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		for _, f := range on {
 			must(fmt.Fprintf(info, "%-9s %s\n", f[0], f[1]))
 		}
-		switch {
-		case o.actors > 0:
-			o.countActors(s, out)
-		default:
-			records := o.measureLines(s, on.environment(o.quick), out, info)
-			if o.compare != "" {
-				check(writeChanges(info, before, records))
-			}
-			if o.html != "" {
-				writePage(s, o.html, page{Facts: on, Before: before, Lines: records})
-			}
+		records := o.measureLines(s, on.environment(o.quick), out, info)
+		if o.compare != "" {
+			check(writeChanges(info, before, records))
+		}
+		if o.html != "" {
+			writePage(s, o.html, page{Facts: on, Before: before, Lines: records})
 		}
 	})
 }

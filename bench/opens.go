@@ -37,6 +37,22 @@ func openActors(s *stand) {
 	openings(s, enterActor)
 }
 
+// openMany opens sqlite/open-many: the same in a store of many other actors, whose databases
+// have a row each.
+func openMany(s *stand) {
+	s.openStore()
+	for i := range s.sizes.many {
+		check(s.visit(func(*stand) {
+			check(enterActor(s, s.sizes.opens+i).Exec(`PRAGMA synchronous = OFF; ` + createTable + `; INSERT INTO t VALUES(1, 1, x'')`))
+		}))
+	}
+	s.restart()
+	openActors(s)
+}
+
+// fewActors is its peer: sqlite/open.
+const fewActors = "few"
+
 // enterActor opens the database of the i-th actor.
 func enterActor(s *stand, i int) *sqlite3.Conn { return connect(s, mount(s, s.actor(name(i)))) }
 

@@ -28,8 +28,6 @@ type site struct {
 	// trip is how long a call of the engine takes besides. Unless it is 0 the engine counts as
 	// one behind a network.
 	trip time.Duration
-	// lean has an engine on this machine use little memory.
-	lean bool
 	// server is where stores in PostgreSQL are, and url the address of the side's own,
 	// which isn't there before the side opens it.
 	server *server
@@ -53,6 +51,8 @@ type sizes struct {
 	actors int
 	// opens is how many databases are opened one after the other.
 	opens int
+	// many is how many actors a store has in which those are a few.
+	many int
 	// speedtest is speedtest1's own measure of work, in percent.
 	speedtest int
 }
@@ -60,8 +60,8 @@ type sizes struct {
 // The sizes of a measurement, and of one with -quick, where what would take longest is
 // smaller. Tests use smaller ones still.
 var (
-	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, speedtest: 25}
-	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, speedtest: 5}
+	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, many: 10_000, speedtest: 25}
+	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, many: 1000, speedtest: 5}
 )
 
 // A stand is one side of a line at work in its site. To open a side is to prepare its data
