@@ -91,7 +91,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	many := f.Int("actors", 0, "make so `many` actors for sqlite/open-many; 0 is 10,000, and 1,000 with -quick")
 	f.DurationVar(&o.distance, "distance", 0, "let every call of the engine take this `trip`, and one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
-	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
+	f.StringVar(&o.html, "html", "", "write a page with a chart to this `file`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -149,12 +149,12 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		for _, f := range on {
 			must(fmt.Fprintf(info, "%-9s %s\n", f[0], f[1]))
 		}
-		records := o.measureLines(s, on.environment(o.quick), out, info)
+		changes := paired(before, o.measureLines(s, on.environment(o.quick), out, info))
 		if o.compare != "" {
-			check(writeChanges(info, before, records))
+			check(writeChanges(info, changes))
 		}
 		if o.html != "" {
-			writePage(s, o.html, page{Facts: on, Before: before, Lines: records})
+			writePage(o.html, newPage(on, changes))
 		}
 	})
 }
