@@ -6,8 +6,8 @@
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
-// printed is the ratio of their medians, subject's throughput over the peer's, with
-// a 95 % bootstrap interval over the rounds. Absolute figures hold for the
+// printed is the median of the rounds' ratios, subject's throughput over the peer's, with
+// its 95 % interval. Absolute figures hold for the
 // machine and the minute. Besides, every line says how often the subject called its
 // engine, which is what a network would multiply, and a second table what an operation
 // takes: processor time, which is steadier than the throughput of a busy machine, and

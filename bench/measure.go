@@ -24,8 +24,8 @@ type plan struct {
 	all time.Duration
 }
 
-// leastRounds are so many that a median is one.
-const leastRounds = 3
+// leastRounds are so many that a median has a 95 % interval.
+const leastRounds = 6
 
 // within returns the number of rounds, each of which is expected to take so long.
 func (p plan) within(round time.Duration) int {

@@ -87,14 +87,14 @@ func (r record) spread() string {
 }
 
 func (r result) record() record {
-	in := r.rates.spread()
+	ratio, in := r.rates.ratio()
 	var atLeast float64
 	if r.subject.name == greenroomOn(enginePebble) {
 		atLeast = r.atLeast
 	}
 	return record{
 		Name: r.name, Subject: r.subject.name, Peer: r.peer.name,
-		Ratio: r.rates.ratio(), Unit: r.unit,
+		Ratio: ratio, Unit: r.unit,
 		SubjectMedian: median(r.rates.subject), PeerMedian: median(r.rates.peer),
 		Rounds:     len(r.rates.subject),
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
