@@ -23,9 +23,7 @@ func inspect(s *stand) facts {
 	check(sqlite.Err())
 	f := facts{
 		{"cpu", fmt.Sprintf("%s, %d cores", procValue("/proc/cpuinfo", "model name"), runtime.GOMAXPROCS(0))},
-		{"memory", fmt.Sprintf("%.1f GiB", float64(procSize("/proc/meminfo", "MemTotal"))/(1<<30))},
 		{"system", fmt.Sprintf("%s/%s, kernel %s", runtime.GOOS, runtime.GOARCH, cmp.Or(proc("/proc/sys/kernel/osrelease"), unknown))},
-		{"disk", fileSystem(s.dir)},
 		{"fsync", fmt.Sprintf("%v for 4 KiB in the measured folder (median)", syncTime(s).Round(time.Microsecond))},
 		{"versions", fmt.Sprintf("%s, SQLite %s, Pebble %s, revision %s", runtime.Version(), sqlite.ColumnText(0), pebble, revision)},
 	}
@@ -52,10 +50,7 @@ const unknown = "unknown"
 
 // proc returns what the system says in a file, and nothing where it has no such file.
 func proc(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
+	text, _ := os.ReadFile(path) // as said above
 	return strings.TrimSpace(string(text))
 }
 
@@ -67,26 +62,6 @@ func procValue(path, key string) string {
 		}
 	}
 	return unknown
-}
-
-// procSize returns the value of key that is in kB there, in bytes, and 0 where the system
-// doesn't tell.
-func procSize(path, key string) (n int64) {
-	_, _ = fmt.Sscanf(procValue(path, key), "%d kB", &n) // what doesn't tell leaves 0
-	return n << 10
-}
-
-// fileSystem returns the device and the type of the file system that a folder is on.
-func fileSystem(dir string) string {
-	found, at := unknown, ""
-	for line := range strings.Lines(proc("/proc/self/mounts")) {
-		f := strings.Fields(line) // device, folder, type
-		below, err := filepath.Rel(f[1], must(filepath.Abs(dir)))
-		if err == nil && filepath.IsLocal(below) && len(f[1]) >= len(at) { // a later mount covers the one before
-			found, at = f[0]+", "+f[2], f[1]
-		}
-	}
-	return found
 }
 
 // versions returns the version of Pebble and the commit that the program was built from. go

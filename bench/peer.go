@@ -116,7 +116,6 @@ func program(s *stand, name string, args ...string) {
 		defer timer.Stop()
 		return errors.Join(in.Close(), cmd.Wait())
 	})
-	s.memory = memoryOf(cmd.Process.Pid)
 	var asked struct {
 		faultkv.Counts
 		Fsyncs *float64

@@ -80,8 +80,6 @@ type stand struct {
 	store  *actorstore.Store
 	// fsyncs counts those of the engines that were opened here.
 	fsyncs fsyncMeter
-	// memory is the meter of the process that does the work.
-	memory peakMeter
 
 	// workers share the operations, each on a goroutine of its own if there are several.
 	workers []worker
@@ -148,7 +146,7 @@ func (s *stand) do(n int) error {
 // newStand makes a stand in a new folder below at.dir and with a new store on at.server,
 // both of which go with its end. It is part of s, with which it closes at the latest.
 func (s *stand) newStand(at site, name string) *stand {
-	own := &stand{site: at, ctx: s.ctx, memory: ownMemory}
+	own := &stand{site: at, ctx: s.ctx}
 	s.end(own.close)
 	own.dir = filepath.Join(at.dir, name)
 	check(os.Mkdir(own.dir, 0o755))
