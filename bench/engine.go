@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"path/filepath"
 	"sync/atomic"
@@ -31,7 +32,7 @@ const (
 func (s *stand) openEngine() *faultkv.Engine {
 	if s.engine == nil {
 		engine := must(s.newEngine())
-		if s.trip > 0 && s.on != enginePostgres {
+		if s.trip > 0 {
 			engine = farEngine{engine}
 		}
 		s.engine = faultkv.New(engine)
@@ -46,6 +47,23 @@ func (s *stand) openEngine() *faultkv.Engine {
 		}
 	}
 	return s.engine
+}
+
+// A farEngine is one in memory that looks like one behind a network, but for the time that
+// calls take: what is above reads ahead and keeps what it has read, several ranges are one
+// call, and nothing is shared within the process, since others may write too.
+type farEngine struct{ kv.Engine }
+
+// Limits is kv.Engine's.
+func (e farEngine) Limits() kv.Limits {
+	l := e.Engine.Limits()
+	l.Far = true
+	return l
+}
+
+// ScanRanges is kv.RangesScanner's, as the engine in memory is.
+func (e farEngine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
+	return kv.ScanRanges(ctx, e.Engine, ranges)
 }
 
 func (s *stand) newEngine() (kv.Engine, error) {

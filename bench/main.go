@@ -89,7 +89,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
 	many := f.Int("actors", 0, "make so `many` actors for sqlite/open-many; 0 is 10,000, and 1,000 with -quick")
-	f.DurationVar(&o.distance, "distance", 0, "let every call of the engine take this `trip`, and one actor work at a time; speedtest1 stays near")
+	f.DurationVar(&o.distance, "distance", 0, "measure the engine in memory where every call of it takes this `trip`, and let one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
 	f.StringVar(&o.html, "html", "", "write a page with a chart to this `file`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
@@ -102,6 +102,7 @@ func parse(args []string, w io.Writer) (options, error) {
 	o.sizes.many = cmp.Or(*many, o.sizes.many)
 	if o.distance > 0 {
 		o.sizes.actors, o.sizes.many = 1, *many // none shares trips with another
+		*engine = engineMem
 	}
 	var err error
 	o.engine, o.url, err = parseEngine(*engine) // not a flag's own function: flag would print a password

@@ -25,8 +25,8 @@ type site struct {
 	// on is the engine: "pebble", "mem" or "postgres".
 	on    string
 	sizes sizes
-	// trip is how long a call of the engine takes besides. Unless it is 0 the engine counts as
-	// one behind a network.
+	// trip is how long a call of the engine takes besides. Unless it is 0 the engine is the one
+	// in memory, and counts as one behind a network.
 	trip time.Duration
 	// server is where stores in PostgreSQL are, and url the address of the side's own,
 	// which isn't there before the side opens it.
