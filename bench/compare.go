@@ -88,7 +88,7 @@ func writeChanges(w io.Writer, all []change) error {
 		return err
 	}
 	heads := []string{"workload", "peer", "ratio before", "95 %", "after", "95 %", "after/before", "outside the intervals"}
-	if err := writeTable(w, texts, heads, rows); err != nil {
+	if err := writeTable(w, heads, rows); err != nil {
 		return err
 	}
 	// Ratios of other machines, or of smaller tables, are others.

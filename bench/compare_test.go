@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,7 +14,7 @@ func TestReadRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.json")
 	var b bytes.Buffer
 	for range 2 {
-		options{json: true}.object(&b, sampled())
+		check(json.NewEncoder(&b).Encode(sampled()))
 	}
 	// As the program wrote them before there were intervals.
 	b.WriteString(`{"name":"kv/put","subject":"greenroom-pebble","peer":"raw","ratio":0.5}` + "\n")

@@ -176,27 +176,16 @@ func (o options) measureLines(s *stand, environment string, out, info io.Writer)
 		check(err)
 		of := r.record()
 		of.Environment = environment
-		o.object(out, of)
+		if o.json { // as soon as there is one
+			check(json.NewEncoder(out).Encode(of))
+		}
 		records, rows, times = append(records, of), append(rows, of.row()), append(times, of.times())
 	}
-	o.table(out, texts, columns, rows)
-	o.table(out, texts, timeColumns, times)
-	return records
-}
-
-// object prints a result for programs, as soon as there is one.
-func (o options) object(out io.Writer, result any) {
-	if o.json {
-		check(json.NewEncoder(out).Encode(result))
-	}
-}
-
-// table prints all results for people, of which there must be some.
-func (o options) table(out io.Writer, texts int, heads []string, rows [][]string) {
-	if len(rows) == 0 {
+	if len(records) == 0 {
 		check(fmt.Errorf("-run %q selects nothing that can be measured here", o.run))
 	}
 	if !o.json {
-		check(writeTable(out, texts, heads, rows))
+		check(errors.Join(writeTable(out, columns, rows), writeTable(out, timeColumns, times)))
 	}
+	return records
 }

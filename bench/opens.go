@@ -23,11 +23,12 @@ func openings(s *stand, enter func(s *stand, i int) *sqlite3.Conn) {
 	})}
 }
 
-// openFiles visits files. Their mode is in them: only the first visit changes it.
-func openFiles(s *stand) {
-	openings(s, func(s *stand, i int) *sqlite3.Conn {
-		return connect(s, filepath.Join(s.dir, name(i)), "journal_mode=WAL")
-	})
+// openFiles visits files.
+func openFiles(s *stand) { openings(s, enterFile) }
+
+// enterFile opens the i-th file. Its mode is in it: only the first visit changes it.
+func enterFile(s *stand, i int) *sqlite3.Conn {
+	return connect(s, filepath.Join(s.dir, name(i)), "journal_mode=WAL")
 }
 
 // openActors visits actors, and mounts their databases for that; their store stays open, as
@@ -59,25 +60,10 @@ func enterActor(s *stand, i int) *sqlite3.Conn { return connect(s, mount(s, s.ac
 // rowStride is so far that the rows are of different pages, and no divisor of their number.
 const rowStride = 7919
 
-// openCold opens sqlite/open-cold: a database of which its process knows nothing is opened,
-// each time with a store of its own on one engine, and one of the rows of a large table read:
-// each another one, since a database is read ahead where it was read the last time.
-func openCold(s *stand) {
-	s.openEngine()
-	coldly(s, func(s *stand) *sqlite3.Conn {
-		s.openStore()
-		return enterActor(s, 0)
-	})
-}
-
-// openColdFile is its peer: a file.
-func openColdFile(s *stand) {
-	coldly(s, func(s *stand) *sqlite3.Conn {
-		return connect(s, filepath.Join(s.dir, name(0)), "journal_mode=WAL")
-	})
-}
-
-func coldly(s *stand, enter func(*stand) *sqlite3.Conn) {
+// openCold opens sqlite/open-cold: a database of which its process knows nothing is opened, and
+// one of the rows of a large table read: each another one, since a database is read ahead where
+// it was read the last time.
+func openCold(s *stand, enter func(*stand) *sqlite3.Conn) {
 	check(s.visit(func(*stand) { load(s, enter(s), s.sizes.scan) }))
 	next := 0
 	s.workers = []worker{repeat(func() error {
@@ -85,3 +71,12 @@ func coldly(s *stand, enter func(*stand) *sqlite3.Conn) {
 		return s.visit(func(*stand) { readRow(s, enter(s), 1+next) })
 	})}
 }
+
+// openColdActor has an actor opened with a store of its own on one engine, and openColdFile a
+// file.
+func openColdActor(s *stand) {
+	s.openEngine()
+	openCold(s, func(s *stand) *sqlite3.Conn { s.openStore(); return enterActor(s, 0) })
+}
+
+func openColdFile(s *stand) { openCold(s, func(s *stand) *sqlite3.Conn { return enterFile(s, 0) }) }

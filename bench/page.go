@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	_ "embed"
-	"fmt"
 	"html/template"
 	"math"
 	"os"
@@ -60,16 +59,12 @@ func (p *page) hold(r record) {
 }
 
 // At is where x is on the axis, in percent of its length.
-func (p page) At(x float64) string { return percent(p.at(x)) }
-
-// Wide is how long it is from low to high.
-func (p page) Wide(low, high float64) string { return percent(p.at(high) - p.at(low)) }
-
-func (p page) at(x float64) float64 {
-	return math.Log(max(x, p.low)/p.low) / math.Log(p.high/p.low)
+func (p page) At(x float64) float64 {
+	return 100 * math.Log(max(x, p.low)/p.low) / math.Log(p.high/p.low)
 }
 
-func percent(part float64) string { return fmt.Sprintf("%.2f", 100*part) }
+// Wide is how long it is from low to high.
+func (p page) Wide(low, high float64) float64 { return p.At(high) - p.At(low) }
 
 // Heads are those of Cells.
 func (page) Heads() []string { return slices.Concat(columns[texts:], timeColumns[texts:]) }

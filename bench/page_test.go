@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 func TestAxis(t *testing.T) {
 	for _, ends := range [][2]float64{{1, 1}, {0.9, 1.1}, {0.02, 30}, {5, 5000}} {
 		p := newPage(nil, []change{{record: record{Ratio: ends[0], RatioLow: ends[0], RatioHigh: ends[1]}}})
-		if a, b := p.at(ends[0]), p.at(ends[1]); a <= 0 || b >= 1 || a > b || len(p.Ticks) == 0 || len(p.Ticks) > 6 {
+		if a, b := p.At(ends[0]), p.At(ends[1]); a <= 0 || b >= 100 || a > b || len(p.Ticks) == 0 || len(p.Ticks) > 6 {
 			t.Errorf("%v: from %v to %v, with names for %v", ends, a, b, p.Ticks)
 		}
 	}

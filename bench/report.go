@@ -83,7 +83,7 @@ func (r record) spread() string {
 }
 
 func (r result) record() record {
-	ratio, in := r.rates.ratio()
+	ratio, low, high := r.rates.ratio()
 	var atLeast float64
 	if r.subject.name == greenroomOn(enginePebble) {
 		atLeast = r.atLeast
@@ -94,7 +94,7 @@ func (r result) record() record {
 		SubjectMedian: median(r.rates.subject), PeerMedian: median(r.rates.peer),
 		Rounds:     len(r.rates.subject),
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
-		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
+		RatioLow: low, RatioHigh: high, AtLeast: atLeast,
 		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
 		AllocsPerOp: number(r.each(r.allocs)), HeapBytesPerOp: number(r.each(r.allocBytes)),
 		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: number(r.each(r.fsyncs)), LogBytesPerOp: number(r.each(r.logged)),
@@ -153,8 +153,8 @@ func given(x float64) string {
 	return significant(x)
 }
 
-// writeTable writes a table, whose columns behind so many first ones hold numbers.
-func writeTable(w io.Writer, texts int, heads []string, rows [][]string) error {
+// writeTable writes a table, whose columns behind the texts hold numbers.
+func writeTable(w io.Writer, heads []string, rows [][]string) error {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault

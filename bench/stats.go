@@ -13,24 +13,19 @@ type sample struct {
 	subject, peer []float64
 }
 
-// An interval is the range in which a ratio lies. It is zero if there were too few rounds to
-// tell.
-type interval struct {
-	low, high float64
-}
-
 // ratio is the median of the rounds' ratios, subject over peer, with its 95 % interval: above
-// 1 the subject is faster. What slows down both sides of a round at a time doesn't count.
-func (s sample) ratio() (float64, interval) {
+// 1 the subject is faster. What slows down both sides of a round at a time doesn't count. The
+// interval is 0 if there were too few rounds for one.
+func (s sample) ratio() (ratio, low, high float64) {
 	each := make([]float64, len(s.subject))
 	for i := range each {
 		each[i] = s.subject[i] / s.peer[i]
 	}
-	ratio, low, high := stats.QuantileCI(len(each), 0.5, 0.95).SampleCI(stats.Sample{Xs: each})
+	ratio, low, high = stats.QuantileCI(len(each), 0.5, 0.95).SampleCI(stats.Sample{Xs: each})
 	if math.IsInf(low, 0) || math.IsInf(high, 0) {
-		return ratio, interval{}
+		return ratio, 0, 0
 	}
-	return ratio, interval{low, high}
+	return ratio, low, high
 }
 
 // median returns the median of xs.

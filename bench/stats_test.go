@@ -9,8 +9,8 @@ import (
 // widen the interval, but noise of their own does.
 func TestRatio(t *testing.T) {
 	s := sample{subject: []float64{200, 210, 1, 200, 190}, peer: []float64{100, 1, 100, 105, 95}}
-	if got, in := s.ratio(); got != 2 || in != (interval{}) {
-		t.Errorf("ratio = %v in %v, want 2 and too few rounds for an interval", got, in)
+	if got, low, high := s.ratio(); got != 2 || low != 0 || high != 0 {
+		t.Errorf("ratio = %v in %v–%v, want 2 and too few rounds for an interval", got, low, high)
 	}
 	var shared, own sample
 	for i := range 21 {
@@ -18,11 +18,11 @@ func TestRatio(t *testing.T) {
 		shared.subject, shared.peer = append(shared.subject, 2*x), append(shared.peer, x)
 		own.subject, own.peer = append(own.subject, 2*x), append(own.peer, y)
 	}
-	if got, in := shared.ratio(); got != 2 || in != (interval{2, 2}) {
-		t.Errorf("with shared noise %v in %v, want 2", got, in)
+	if got, low, high := shared.ratio(); got != 2 || low != 2 || high != 2 {
+		t.Errorf("with shared noise %v in %v–%v, want 2", got, low, high)
 	}
-	if got, in := own.ratio(); in.low >= got || in.high <= got {
-		t.Errorf("%v does not surround the ratio %v", in, got)
+	if got, low, high := own.ratio(); low >= got || high <= got {
+		t.Errorf("%v–%v does not surround the ratio %v", low, high, got)
 	}
 }
 
@@ -39,7 +39,7 @@ func TestRatioCovers(t *testing.T) {
 				s.subject = append(s.subject, 300*math.Exp(0.1*rnd.NormFloat64()))
 				s.peer = append(s.peer, 100*math.Exp(0.1*rnd.NormFloat64()))
 			}
-			if _, in := s.ratio(); in.low <= 3 && 3 <= in.high {
+			if _, low, high := s.ratio(); low <= 3 && 3 <= high {
 				held++
 			}
 		}
