@@ -3,6 +3,7 @@ module github.com/greenroomdb/greenroom
 go 1.26.0
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // bench: medians with their intervals; BSD, no requirements, and what golang.org/x/perf/benchmath rests on, whose module asks for databases and clouds
 	github.com/cockroachdb/datadriven v1.0.3-0.20250407164829-2945557346d5 // tests: golden command sessions of cmd/greenroom
 	github.com/cockroachdb/pebble/v2 v2.1.7 // kv/pebblekv: the embedded engine
 	github.com/coder/websocket v1.8.15 // host/front: WebSockets; ISC, nothing but the standard library

@@ -29,38 +29,58 @@ func readRecords(path string) (rs []record, err error) {
 	return rs, nil
 }
 
-// line is what a record is paired by with that of another run.
-func (r record) line() [3]string { return [3]string{r.Name, r.Subject, r.Peer} }
+// A change is a line of this run, and of the one before it if that has it.
+type change struct {
+	record
+	Before *record
+}
 
-// since is "faster" or "slower" where the intervals of the two don't touch, and else "": a
+// paired finds the lines of after in before, whose last record of a line counts.
+func paired(before, after []record) (all []change) {
+	type key struct{ name, subject, peer string }
+	of := func(r record) key { return key{r.Name, r.Subject, r.Peer} }
+	old := map[key]*record{}
+	for i, b := range before {
+		old[of(b)] = &before[i]
+	}
+	for _, r := range after {
+		all = append(all, change{r, old[of(r)]})
+	}
+	return all
+}
+
+// Since is "faster" or "slower" where the intervals of the two don't touch, and else "": a
 // difference that another run would perhaps not show.
-func (r record) since(before record) string {
-	known := before.RatioHigh > 0 && r.RatioHigh > 0 // older versions wrote no intervals
+func (c change) Since() string {
+	b := c.Before
+	known := b != nil && b.RatioHigh > 0 && c.RatioHigh > 0 // older versions wrote no intervals
 	switch {
-	case known && r.RatioLow > before.RatioHigh:
+	case known && c.RatioLow > b.RatioHigh:
 		return "faster"
-	case known && r.RatioHigh < before.RatioLow:
+	case known && c.RatioHigh < b.RatioLow:
 		return "slower"
 	}
 	return ""
 }
 
-// writeChanges writes for people what changed since before, of whose records for the same
-// line the last counts. Ratios are compared, since both were measured against the same peer
-// in their run: what the machine was like has less of a part in that than in throughputs.
-func writeChanges(w io.Writer, before, after []record) error {
-	old := map[[3]string]record{}
-	for _, b := range before {
-		old[b.line()] = b
+// Moved is the ratio over that of the run before.
+func (c change) Moved() string {
+	if c.Before == nil {
+		return ""
 	}
+	return significant(c.Ratio / c.Before.Ratio)
+}
+
+// writeChanges writes for people what changed. Ratios are compared, since both were measured
+// against the same peer in their run: what the machine was like has less of a part in that
+// than in throughputs.
+func writeChanges(w io.Writer, all []change) error {
 	var rows [][]string
-	var last [2]string
-	for _, r := range after {
-		if b, ok := old[r.line()]; ok {
-			rows = append(rows, []string{
-				r.Name, r.Peer, significant(b.Ratio), b.spread(), significant(r.Ratio), r.spread(), significant(r.Ratio / b.Ratio), r.since(b),
-			})
-			last = [2]string{cmp.Or(b.Environment, "unknown"), r.Environment}
+	var last change
+	for _, c := range all {
+		if b := c.Before; b != nil {
+			rows = append(rows, []string{c.Name, c.Peer, significant(b.Ratio), b.spread(), significant(c.Ratio), c.spread(), c.Moved(), c.Since()})
+			last = c
 		}
 	}
 	if len(rows) == 0 {
@@ -68,10 +88,10 @@ func writeChanges(w io.Writer, before, after []record) error {
 		return err
 	}
 	heads := []string{"workload", "peer", "ratio before", "95 %", "after", "95 %", "after/before", "outside the intervals"}
-	if err := writeTable(w, texts, heads, rows); err != nil {
+	if err := writeTable(w, heads, rows); err != nil {
 		return err
 	}
 	// Ratios of other machines, or of smaller tables, are others.
-	_, err := fmt.Fprintf(w, "before: %s\nafter:  %s\n", last[0], last[1])
+	_, err := fmt.Fprintf(w, "before: %s\nafter:  %s\n", cmp.Or(last.Before.Environment, "unknown"), last.Environment)
 	return err
 }

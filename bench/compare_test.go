@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,7 +14,7 @@ func TestReadRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "old.json")
 	var b bytes.Buffer
 	for range 2 {
-		options{json: true}.object(&b, sampled())
+		check(json.NewEncoder(&b).Encode(sampled()))
 	}
 	// As the program wrote them before there were intervals.
 	b.WriteString(`{"name":"kv/put","subject":"greenroom-pebble","peer":"raw","ratio":0.5}` + "\n")
@@ -46,7 +47,7 @@ func TestSince(t *testing.T) {
 		{[2]float64{}, [2]float64{5, 6}, ""},
 	} {
 		before, after := record{RatioLow: tt.before[0], RatioHigh: tt.before[1]}, record{RatioLow: tt.after[0], RatioHigh: tt.after[1]}
-		if got := after.since(before); got != tt.want {
+		if got := (change{after, &before}).Since(); got != tt.want {
 			t.Errorf("%v then %v is %q, want %q", tt.before, tt.after, got, tt.want)
 		}
 	}
@@ -61,7 +62,7 @@ func TestWriteChanges(t *testing.T) {
 	other := old
 	other.Subject = "greenroom-mem"
 	var b strings.Builder
-	if err := writeChanges(&b, []record{older, old, other}, []record{sampled()}); err != nil {
+	if err := writeChanges(&b, paired([]record{older, old, other}, []record{sampled()})); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
@@ -74,13 +75,12 @@ func TestWriteChanges(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := writeChanges(&b, []record{other}, []record{sampled()}); err != nil || !strings.HasPrefix(b.String(), "nothing to compare") {
+	if err := writeChanges(&b, paired([]record{other}, []record{sampled()})); err != nil || !strings.HasPrefix(b.String(), "nothing to compare") {
 		t.Errorf("without pairs: %q, %v", b.String(), err)
 	}
 }
 
-// TestProgramCompares runs the program against a run of its own, and has it draw a page: that
-// is what bench/report reads.
+// TestProgramCompares runs the program against a run of its own, and has it draw a page.
 func TestProgramCompares(t *testing.T) {
 	old, page := filepath.Join(t.TempDir(), "old.json"), filepath.Join(t.TempDir(), "page.html")
 	var out, info bytes.Buffer
@@ -101,7 +101,7 @@ func TestProgramCompares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"Since the run before", "<td>raw</td>", "<dt>fsync</dt>"} {
+	for _, what := range []string{"the run before", "<td>raw</td>", "<dt>fsync</dt>", `class="bar before"`} {
 		if !strings.Contains(string(html), what) {
 			t.Errorf("the page lacks %q", what)
 		}

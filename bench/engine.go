@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"path/filepath"
 	"sync/atomic"
@@ -26,19 +27,12 @@ const (
 	enginePostgres = "postgres"
 )
 
-// storeFolder is where in its folder a site has a store on Pebble.
-const storeFolder = "store"
-
-// leanMemory is the size of Pebble's cache and of its memtable where the memory of many
-// actors is counted: so little that whether it is full makes no difference.
-const leanMemory = 4 << 20
-
 // openEngine opens the engine of the stand with the options that a program gets when it
 // asks for none, unless it is open. It counts what it is asked for.
 func (s *stand) openEngine() *faultkv.Engine {
 	if s.engine == nil {
 		engine := must(s.newEngine())
-		if s.far {
+		if s.trip > 0 {
 			engine = farEngine{engine}
 		}
 		s.engine = faultkv.New(engine)
@@ -55,15 +49,28 @@ func (s *stand) openEngine() *faultkv.Engine {
 	return s.engine
 }
 
+// A farEngine is one in memory that looks like one behind a network, but for the time that
+// calls take: what is above reads ahead and keeps what it has read, several ranges are one
+// call, and nothing is shared within the process, since others may write too.
+type farEngine struct{ kv.Engine }
+
+// Limits is kv.Engine's.
+func (e farEngine) Limits() kv.Limits {
+	l := e.Engine.Limits()
+	l.Far = true
+	return l
+}
+
+// ScanRanges is kv.RangesScanner's, as the engine in memory is.
+func (e farEngine) ScanRanges(ctx context.Context, ranges []kv.Range) iter.Seq2[kv.Entry, error] {
+	return kv.ScanRanges(ctx, e.Engine, ranges)
+}
+
 func (s *stand) newEngine() (kv.Engine, error) {
 	switch s.on {
 	case enginePebble:
-		opts := &pebblekv.Options{Metrics: &s.fsyncs}
-		if s.lean {
-			opts.CacheBytes, opts.MemtableBytes = leanMemory, leanMemory
-		}
 		s.fsyncs.known = true
-		return pebblekv.Open(filepath.Join(s.dir, storeFolder), opts)
+		return pebblekv.Open(filepath.Join(s.dir, "store"), &pebblekv.Options{Metrics: &s.fsyncs})
 	case engineMem:
 		return memkv.New(), nil
 	case enginePostgres:

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
 
 // turnCounts holds that a turn is one commit, which is waited for together with others.
 func turnCounts(t *testing.T, r result) {
@@ -13,10 +17,21 @@ func turnCounts(t *testing.T, r result) {
 	}
 }
 
-// TestFootprint weighs actors: an awake one has some KiB, one that sleeps next to nothing.
-func TestFootprint(t *testing.T) { inOwnProcess(t, testFootprint) }
+// aloneEnv tells a test that its process runs no other.
+const aloneEnv = "GREENROOM_TEST_ALONE"
 
-func testFootprint(t *testing.T) {
+// TestFootprint weighs actors: an awake one has some KiB, one that sleeps next to nothing. It
+// does so in a process of its own, where nothing lets go of memory that another test has left.
+func TestFootprint(t *testing.T) {
+	if os.Getenv(aloneEnv) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), aloneEnv+"=1")
+		out, err := cmd.CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Error(err)
+		}
+		return
+	}
 	at := site{on: engineMem, sizes: tinySizes()}
 	at.sizes.actors = 20
 	each := map[string]float64{}

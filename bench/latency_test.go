@@ -68,7 +68,7 @@ func TestProcessorTime(t *testing.T) {
 		}
 		return nil
 	}
-	if got, _ := s.play(1); got.cpu < 0.01 {
+	if got := s.play(1); got.cpu < 0.01 {
 		t.Errorf("%v s of processor time, want more than 0.01", got.cpu)
 	}
 }

@@ -94,6 +94,8 @@ func workloads() []workload {
 		{name: "sqlite/vacuum", unit: "vacuum/s", rows: scan, start: startVacuum, peers: []peer{{fileWALFull, 0, anywhere, nil}}},
 		{name: "door/update", unit: "txn/s", open: updates(throughDoor), peers: []peer{{belowDoor, 0.95, anywhere, updates(throughVFS)}}},
 		{name: "sqlite/open", unit: "open/s", open: openActors, peers: []peer{{fileWALFull, 1, anywhere, openFiles}}},
+		{name: "sqlite/open-many", unit: "open/s", open: openMany, peers: []peer{{fewActors, 0, near, openActors}}},
+		{name: "sqlite/open-cold", unit: "open/s", open: openColdActor, peers: []peer{{fileWALFull, 0, anywhere, openColdFile}}},
 		{name: "sqlite/readers", unit: "query/s", open: openReaders,
 			peers: []peer{{pacePeer, 0.95, anywhere, metronome(func(s *stand) float64 { return *s.pace })}}},
 		{name: "sqlite/ops", unit: "txn/call", open: openCalls,

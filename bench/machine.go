@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,10 +21,8 @@ func inspect(s *stand) facts {
 	sqlite.Step()
 	check(sqlite.Err())
 	f := facts{
-		{"cpu", fmt.Sprintf("%s, %d cores", procValue("/proc/cpuinfo", "model name"), runtime.GOMAXPROCS(0))},
-		{"memory", fmt.Sprintf("%.1f GiB", float64(procSize("/proc/meminfo", "MemTotal"))/(1<<30))},
-		{"system", fmt.Sprintf("%s/%s, kernel %s", runtime.GOOS, runtime.GOARCH, cmp.Or(proc("/proc/sys/kernel/osrelease"), unknown))},
-		{"disk", fileSystem(s.dir)},
+		{"cpu", fmt.Sprintf("%s, %d cores", processor(), runtime.GOMAXPROCS(0))},
+		{"system", fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH)},
 		{"fsync", fmt.Sprintf("%v for 4 KiB in the measured folder (median)", syncTime(s).Round(time.Microsecond))},
 		{"versions", fmt.Sprintf("%s, SQLite %s, Pebble %s, revision %s", runtime.Version(), sqlite.ColumnText(0), pebble, revision)},
 	}
@@ -50,67 +47,31 @@ func (f facts) environment(quick bool) string {
 // unknown stands for what the system doesn't tell.
 const unknown = "unknown"
 
-// proc returns what the system says in a file, and nothing where it has no such file.
-func proc(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// procValue returns the first value of key in a file of "key : value" lines.
-func procValue(path, key string) string {
-	for line := range strings.Lines(proc(path)) {
-		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
-			return strings.TrimSpace(v)
+// processor returns what the system calls it.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo") // which not every system has
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.Trim(name, " \t\n:")
 		}
 	}
 	return unknown
 }
 
-// procSize returns the value of key that is in kB there, in bytes, and 0 where the system
-// doesn't tell.
-func procSize(path, key string) (n int64) {
-	_, _ = fmt.Sscanf(procValue(path, key), "%d kB", &n) // what doesn't tell leaves 0
-	return n << 10
-}
-
-// fileSystem returns the device and the type of the file system that a folder is on.
-func fileSystem(dir string) string {
-	found, at := unknown, ""
-	for line := range strings.Lines(proc("/proc/self/mounts")) {
-		f := strings.Fields(line) // device, folder, type
-		below, err := filepath.Rel(f[1], must(filepath.Abs(dir)))
-		if err == nil && filepath.IsLocal(below) && len(f[1]) >= len(at) { // a later mount covers the one before
-			found, at = f[0]+", "+f[2], f[1]
-		}
-	}
-	return found
-}
-
-// versions returns the version of Pebble and the commit that the program was built from. go
-// run doesn't stamp that, and then git is asked about the source.
+// versions returns the version of Pebble, and of this source where that is.
 func versions() (pebble, revision string) {
 	pebble, revision = unknown, unknown
-	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
-		out, err := exec.Command("git", "-C", filepath.Dir(file), "describe", "--always", "--dirty", "--abbrev=40").Output()
+	if dir, ok := peersDir(); ok {
+		out, err := exec.Command("git", "-C", dir, "describe", "--always", "--dirty", "--abbrev=40").Output()
 		if err == nil {
 			revision = strings.TrimSpace(string(out))
 		}
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return pebble, revision
-	}
-	for _, m := range info.Deps {
-		if m.Path == "github.com/cockroachdb/pebble/v2" {
-			pebble = m.Version
-		}
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/cockroachdb/pebble/v2" {
+				pebble = m.Version
+			}
 		}
 	}
 	return pebble, revision

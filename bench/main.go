@@ -2,14 +2,12 @@
 // faster it is, line by line.
 //
 //	go run ./bench [-run REGEXP] [-quick] [-json] [-html FILE] [-compare OLD.json] [-peers]
-//		[-engine pebble|mem|postgres|postgres://…]
-//	go run ./bench -actors N [-actors-time 10m]
-//	go run ./bench -distance 1ms,5ms [-run REGEXP]
+//		[-engine pebble|mem|postgres|postgres://…] [-distance 5ms] [-actors N]
 //
 // A line compares a subject with a peer on the same work. Both run in turns in
 // one process, round after round, so that a noisy machine bothers both; what is
-// printed is the ratio of their medians, subject's throughput over the peer's, with
-// a 95 % bootstrap interval over the rounds. Absolute figures hold for the
+// printed is the median of the rounds' ratios, subject's throughput over the peer's, with
+// its 95 % interval. Absolute figures hold for the
 // machine and the minute. Besides, every line says how often the subject called its
 // engine, which is what a network would multiply, and a second table what an operation
 // takes: processor time, which is steadier than the throughput of a busy machine, and
@@ -69,9 +67,7 @@ type options struct {
 	dir           string
 	compare, html string
 	peers         bool
-	actors        int
-	actorsTime    time.Duration
-	distances     []time.Duration
+	distance      time.Duration
 	cpuProfile    string
 	// plan and sizes follow from the flags; tests set them.
 	plan  plan
@@ -92,14 +88,10 @@ func parse(args []string, w io.Writer) (options, error) {
 	engine := f.String("engine", enginePebble, "the subject's `engine`: pebble, mem, postgres for a PostgreSQL server that is started for the run, or postgres://USER@HOST/DATABASE for one that is there")
 	f.StringVar(&o.dir, "dir", "", "measure on the disk of this `directory`; the system's temporary one if empty")
 	f.BoolVar(&o.peers, "peers", false, "measure other SQLite drivers for Go too; their programs are built first, which takes minutes")
-	f.IntVar(&o.actors, "actors", 0, "measure no line, but what `N` small actors cost: to make and to reopen them, in memory and on disk")
-	f.DurationVar(&o.actorsTime, "actors-time", 0, "make no more actors for -actors when this `time` is over; 0 is no bound")
-	f.Func("distance", "measure no line, but how long single operations take where a call of the engine takes these `trips`, as in 1ms,5ms, and none", func(list string) (err error) {
-		o.distances, err = parseDistances(list)
-		return err
-	})
+	many := f.Int("actors", 0, "make so `many` actors for sqlite/open-many; 0 is 10,000, and 1,000 with -quick")
+	f.DurationVar(&o.distance, "distance", 0, "measure the engine in memory where every call of it takes this `trip`, and let one actor work at a time; speedtest1 stays near")
 	f.StringVar(&o.compare, "compare", "", "say what changed since the run whose -json output is in this `file`")
-	f.StringVar(&o.html, "html", "", "write a page with charts to this `file`; needs Go and this source")
+	f.StringVar(&o.html, "html", "", "write a page with a chart to this `file`")
 	f.StringVar(&o.cpuProfile, "cpuprofile", "", "write a CPU profile to this `file`; its samples are labelled with the side of the line")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -107,41 +99,23 @@ func parse(args []string, w io.Writer) (options, error) {
 	if o.quick {
 		o.plan, o.sizes = quickPlan, quickSizes
 	}
+	o.sizes.many = cmp.Or(*many, o.sizes.many)
+	if o.distance > 0 {
+		o.sizes.actors, o.sizes.many = 1, *many // none shares trips with another
+		*engine = engineMem
+	}
 	var err error
 	o.engine, o.url, err = parseEngine(*engine) // not a flag's own function: flag would print a password
 	if f.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q", storeurl.Redact(f.Arg(0)))
 	}
-	if err = cmp.Or(err, o.checkModes(f)); err != nil {
+	if *many < 0 || o.distance < 0 {
+		err = errors.New("-actors and -distance are not less than 0")
+	}
+	if err != nil {
 		fmt.Fprintln(w, "bench:", err)
 	}
 	return o, err
-}
-
-// checkModes refuses what -actors and -distance don't go with.
-func (o *options) checkModes(f *flag.FlagSet) (err error) {
-	lines, actors := o.actors == 0 && o.distances == nil, o.actors > 0
-	for _, m := range []struct {
-		flag    string
-		refused bool
-		why     string
-	}{
-		{"actors", o.actors < 0, "less than none"},
-		{"actors-time", o.actorsTime < 0 || !actors, "needs -actors, and not less than no time"},
-		{"distance", actors, "measures something else than -actors"},
-		{"distance", o.engine == enginePostgres, "puts an engine on this machine away, and a server is away already"},
-		{"run", actors, "is about lines, and -actors measures none"},
-		{"peers", !lines, "is about lines, and -actors and -distance measure none"},
-		{"compare", !lines, "is about lines, and -actors and -distance measure none"},
-		{"html", !lines, "is about lines, and -actors and -distance measure none"},
-	} {
-		f.Visit(func(given *flag.Flag) {
-			if given.Name == m.flag && m.refused && err == nil {
-				err = fmt.Errorf("-%s %s %s", m.flag, given.Value, m.why)
-			}
-		})
-	}
-	return err
 }
 
 // measureAll measures what was asked for. Results go to out, what they were measured on to
@@ -162,7 +136,7 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		}
 		s.dir = must(os.MkdirTemp(o.dir, "greenroom-bench-"))
 		s.end(func() error { return os.RemoveAll(s.dir) })
-		s.bin, s.on, s.sizes = filepath.Join(s.dir, "bin"), o.engine, o.sizes
+		s.bin, s.on, s.sizes, s.trip = filepath.Join(s.dir, "bin"), o.engine, o.sizes, o.distance
 		if o.engine == enginePostgres {
 			// Not below s.dir: only the user of this process may enter that.
 			s.server = must(openServer(o.dir, o.url))
@@ -176,19 +150,12 @@ func (o options) measureAll(ctx context.Context, out, info io.Writer) error {
 		for _, f := range on {
 			must(fmt.Fprintf(info, "%-9s %s\n", f[0], f[1]))
 		}
-		switch {
-		case o.actors > 0:
-			o.countActors(s, out)
-		case o.distances != nil:
-			o.measureDistances(s, out)
-		default:
-			records := o.measureLines(s, on.environment(o.quick), out, info)
-			if o.compare != "" {
-				check(writeChanges(info, before, records))
-			}
-			if o.html != "" {
-				writePage(s, o.html, page{Facts: on, Before: before, Lines: records})
-			}
+		changes := paired(before, o.measureLines(s, on.environment(o.quick), out, info))
+		if o.compare != "" {
+			check(writeChanges(info, changes))
+		}
+		if o.html != "" {
+			writePage(o.html, newPage(on, changes))
 		}
 	})
 }
@@ -209,27 +176,16 @@ func (o options) measureLines(s *stand, environment string, out, info io.Writer)
 		check(err)
 		of := r.record()
 		of.Environment = environment
-		o.object(out, of)
+		if o.json { // as soon as there is one
+			check(json.NewEncoder(out).Encode(of))
+		}
 		records, rows, times = append(records, of), append(rows, of.row()), append(times, of.times())
 	}
-	o.table(out, texts, columns, rows)
-	o.table(out, texts, timeColumns, times)
-	return records
-}
-
-// object prints a result for programs, as soon as there is one.
-func (o options) object(out io.Writer, result any) {
-	if o.json {
-		check(json.NewEncoder(out).Encode(result))
-	}
-}
-
-// table prints all results for people, of which there must be some.
-func (o options) table(out io.Writer, texts int, heads []string, rows [][]string) {
-	if len(rows) == 0 {
+	if len(records) == 0 {
 		check(fmt.Errorf("-run %q selects nothing that can be measured here", o.run))
 	}
 	if !o.json {
-		check(writeTable(out, texts, heads, rows))
+		check(errors.Join(writeTable(out, columns, rows), writeTable(out, timeColumns, times)))
 	}
+	return records
 }

@@ -32,10 +32,7 @@ func TestParseRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"-run", "("}, {"-engine", "sqlite"}, {"sqlite/scan"}, {"-fast"},
 		{"-engine", "postgres//u:secret@h/d"}, {"postgres://u:secret@h/d"},
-		{"-actors", "-1"}, {"-actors", "1", "-actors-time", "-5s"}, {"-actors-time", "5s"},
-		{"-actors", "1", "-run", "point"}, {"-html", "x", "-actors", "1"}, {"-actors", "1", "-peers"}, {"-actors", "1", "-compare", "x"},
-		{"-distance", "near"}, {"-distance", "-1ms"}, {"-distance", ""}, {"-distance", "1ms", "-actors", "1"}, {"-distance", "1ms", "-html", "x"},
-		{"-distance", "1ms", "-engine", "postgres"},
+		{"-actors", "-1"}, {"-distance", "near"}, {"-distance", "-1ms"},
 	} {
 		var said bytes.Buffer
 		if _, err := parse(args, &said); err == nil || said.Len() == 0 || strings.Contains(said.String(), "secret") {

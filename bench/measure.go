@@ -24,8 +24,8 @@ type plan struct {
 	all time.Duration
 }
 
-// leastRounds are so many that a median is one.
-const leastRounds = 3
+// leastRounds are so many that a median has a 95 % interval.
+const leastRounds = 6
 
 // within returns the number of rounds, each of which is expected to take so long.
 func (p plan) within(round time.Duration) int {
@@ -92,10 +92,6 @@ type result struct {
 	peerCPU float64
 	// subjectTook and peerTook are how long the operations of all rounds took.
 	subjectTook, peerTook latencies
-	// subjectPeak and peerPeak are the most bytes of memory that the process of a side had
-	// resident during its rounds; 0 where the system doesn't tell. Both sides are open
-	// all the time, so that of a side in this process holds what the other one keeps.
-	subjectPeak, peerPeak int64
 }
 
 // perOp divides a count of all rounds by the number of operations.
@@ -107,7 +103,7 @@ func (r result) each(n float64) float64 { return n / float64(r.ops*len(r.rates.s
 // as it found them. The order within a round alternates, so that neither side always finds
 // the other's mess.
 func (s *stand) measure(l line, p plan) (r result, err error) {
-	debug.FreeOSMemory() // the peaks of this line hold nothing of the one before
+	debug.FreeOSMemory() // what the line before has left is no burden of this one
 	err = s.visit(func(*stand) {
 		at := s.site
 		at.pace = new(float64)
@@ -147,15 +143,15 @@ func compete(l line, subject, peer *stand, p plan) result {
 }
 
 func (r *result) playSubject(s *stand) {
-	t, peak := s.play(r.ops)
-	r.tally, r.subjectPeak = r.tally.plus(t, 1), max(r.subjectPeak, peak)
+	t := s.play(r.ops)
+	r.tally = r.tally.plus(t, 1)
 	r.rates.subject = append(r.rates.subject, rate(r.ops, t.took))
 	r.subjectTook.add(s.took)
 }
 
 func (r *result) playPeer(s *stand) {
-	t, peak := s.play(r.ops)
-	r.peerCPU, r.peerPeak = r.peerCPU+t.cpu, max(r.peerPeak, peak)
+	t := s.play(r.ops)
+	r.peerCPU += t.cpu
 	r.rates.peer = append(r.rates.peer, rate(r.ops, t.took))
 	r.peerTook.add(s.took)
 }
@@ -164,28 +160,27 @@ func (r *result) playPeer(s *stand) {
 // long one took at the end.
 func (s *stand) warmUp(d time.Duration) (pace time.Duration) {
 	for n, spent := 1, time.Duration(0); ; n *= 2 {
-		t, _ := s.play(n)
+		t := s.play(n)
 		if spent += t.took; spent >= d {
 			return max(t.took/time.Duration(n), 1)
 		}
 	}
 }
 
-// play measures n operations, with what they allocate, and the peak of the process's memory.
+// play measures n operations, with what they allocate.
 // Garbage of what ran before is not on their bill.
-func (s *stand) play(n int) (t tally, peak int64) {
+func (s *stand) play(n int) (t tally) {
 	check(s.ctx.Err())
 	runtime.GC()
 	pprof.SetGoroutineLabels(s.ctx)
 	defer pprof.SetGoroutineLabels(context.Background())
-	s.memory.reset()
 	var before, after runtime.MemStats // to the last object, which package metrics tells after a collection only
 	runtime.ReadMemStats(&before)
 	t = s.measured(n)
 	runtime.ReadMemStats(&after)
 	t.allocs += float64(after.Mallocs - before.Mallocs)
 	t.allocBytes += float64(after.TotalAlloc - before.TotalAlloc)
-	return t, s.memory.peak()
+	return t
 }
 
 // measured does n operations, and measures them.

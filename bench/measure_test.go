@@ -161,11 +161,11 @@ func TestAllocations(t *testing.T) {
 	s := begin(t.Context())
 	s.workers = []worker{repeat(func() error { kept = new([32]byte); return nil })}
 	const n = 100
-	if got, _ := s.play(n); got.allocs < n || got.allocBytes < 32*n {
+	if got := s.play(n); got.allocs < n || got.allocBytes < 32*n {
 		t.Errorf("%v objects of %v bytes, want at least %d of %d", got.allocs, got.allocBytes, n, 32*n)
 	}
 	s.say = func(_ int, t *tally) { t.allocs, t.allocBytes = math.NaN(), math.NaN() }
-	if got, _ := s.play(n); !math.IsNaN(got.allocs) || !math.IsNaN(got.allocBytes) {
+	if got := s.play(n); !math.IsNaN(got.allocs) || !math.IsNaN(got.allocBytes) {
 		t.Errorf("%v objects of %v bytes of another process", got.allocs, got.allocBytes)
 	}
 	runtime.KeepAlive(kept)

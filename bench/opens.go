@@ -23,11 +23,12 @@ func openings(s *stand, enter func(s *stand, i int) *sqlite3.Conn) {
 	})}
 }
 
-// openFiles visits files. Their mode is in them: only the first visit changes it.
-func openFiles(s *stand) {
-	openings(s, func(s *stand, i int) *sqlite3.Conn {
-		return connect(s, filepath.Join(s.dir, name(i)), "journal_mode=WAL")
-	})
+// openFiles visits files.
+func openFiles(s *stand) { openings(s, enterFile) }
+
+// enterFile opens the i-th file. Its mode is in it: only the first visit changes it.
+func enterFile(s *stand, i int) *sqlite3.Conn {
+	return connect(s, filepath.Join(s.dir, name(i)), "journal_mode=WAL")
 }
 
 // openActors visits actors, and mounts their databases for that; their store stays open, as
@@ -37,34 +38,45 @@ func openActors(s *stand) {
 	openings(s, enterActor)
 }
 
+// openMany opens sqlite/open-many: the same in a store of many other actors, whose databases
+// have a row each.
+func openMany(s *stand) {
+	s.openStore()
+	for i := range s.sizes.many {
+		check(s.visit(func(*stand) {
+			check(enterActor(s, s.sizes.opens+i).Exec(`PRAGMA synchronous = OFF; ` + createTable + `; INSERT INTO t VALUES(1, 1, x'')`))
+		}))
+	}
+	s.restart()
+	openActors(s)
+}
+
+// fewActors is its peer: sqlite/open.
+const fewActors = "few"
+
 // enterActor opens the database of the i-th actor.
 func enterActor(s *stand, i int) *sqlite3.Conn { return connect(s, mount(s, s.actor(name(i)))) }
 
 // rowStride is so far that the rows are of different pages, and no divisor of their number.
 const rowStride = 7919
 
-// strangers opens a side that opens a database of which its process knows nothing, each time
-// with a store of its own on one engine. What is measured is either the way to a connection,
-// or the first row, of a table as large as that of sqlite/scan: each another one, since a
-// database that is opened again is read ahead where it was read the last time.
-func strangers(row bool) func(*stand) {
-	return func(s *stand) {
-		s.openEngine()
-		check(s.visit(func(*stand) { load(s, enterActor(s, 0), s.sizes.scan) }))
-		next := 0
-		var spent tally
-		s.workers = []worker{repeat(func() error {
-			return s.visit(func(*stand) {
-				s.openStore()
-				if !row {
-					spent = spent.plus(s.time(func() { enterActor(s, 0) }), 1)
-					return
-				}
-				c := enterActor(s, 0)
-				next = (next + rowStride) % s.sizes.scan
-				spent = spent.plus(s.time(func() { readRow(s, c, 1+next) }), 1)
-			})
-		})}
-		s.say = func(_ int, t *tally) { *t, spent = spent, tally{} }
-	}
+// openCold opens sqlite/open-cold: a database of which its process knows nothing is opened, and
+// one of the rows of a large table read: each another one, since a database is read ahead where
+// it was read the last time.
+func openCold(s *stand, enter func(*stand) *sqlite3.Conn) {
+	check(s.visit(func(*stand) { load(s, enter(s), s.sizes.scan) }))
+	next := 0
+	s.workers = []worker{repeat(func() error {
+		next = (next + rowStride) % s.sizes.scan
+		return s.visit(func(*stand) { readRow(s, enter(s), 1+next) })
+	})}
 }
+
+// openColdActor has an actor opened with a store of its own on one engine, and openColdFile a
+// file.
+func openColdActor(s *stand) {
+	s.openEngine()
+	openCold(s, func(s *stand) *sqlite3.Conn { s.openStore(); return enterActor(s, 0) })
+}
+
+func openColdFile(s *stand) { openCold(s, func(s *stand) *sqlite3.Conn { return enterFile(s, 0) }) }

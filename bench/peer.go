@@ -81,8 +81,7 @@ func peersDir() (dir string, ok bool) {
 // errBuild means that a program can't be had here.
 var errBuild = errors.New("the program can't be built")
 
-// build builds the program in a folder of the source, unless this run has. Some programs are
-// modules of their own.
+// build builds the program in a folder of the source, unless this run has.
 func build(s *stand, folder string) (program string) {
 	program = must(filepath.Abs(filepath.Join(s.bin, filepath.Base(folder))))
 	if runtime.GOOS == "windows" {
@@ -117,7 +116,6 @@ func program(s *stand, name string, args ...string) {
 		defer timer.Stop()
 		return errors.Join(in.Close(), cmd.Wait())
 	})
-	s.memory = memoryOf(cmd.Process.Pid)
 	var asked struct {
 		faultkv.Counts
 		Fsyncs *float64

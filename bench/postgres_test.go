@@ -52,7 +52,7 @@ func TestPostgres(t *testing.T) {
 		"sqlite/insert-1 raw": 1, "sqlite/insert-200 raw": 1, "sqlite/bulk raw": 1, "sqlite/ops rivetkit": 1,
 		"sqlite/point raw": 0, "sqlite/point file-wal-full": 0, "sqlite/point memdb": 0, "sqlite/scan raw": 0,
 		"sqlite/range raw": 0, "sqlite/range file-wal-full": 0, "sqlite/range memdb": 0,
-		"sqlite/mix file-wal-full": 0, "sqlite/open file-wal-full": 0,
+		"sqlite/mix file-wal-full": 0, "sqlite/open file-wal-full": 0, "sqlite/open-cold file-wal-full": 0,
 		"kv/put raw": 1, "queue/cycle raw": cycleCommits,
 	}
 	for d := json.NewDecoder(&out); d.More(); {

@@ -36,10 +36,6 @@ type record struct {
 	// that is another program.
 	AllocsPerOp    *float64 `json:"allocs_per_op,omitempty"`
 	HeapBytesPerOp *float64 `json:"heap_bytes_per_op,omitempty"`
-	// SubjectPeak and PeerPeak are the bytes of memory that the process of a side had
-	// resident at most; absent where the system doesn't tell.
-	SubjectPeak int64 `json:"subject_peak_bytes,omitempty"`
-	PeerPeak    int64 `json:"peer_peak_bytes,omitempty"`
 	// Environment is what was measured on, and how thoroughly; empty if an older version
 	// wrote the record.
 	Environment string `json:"environment"`
@@ -87,21 +83,20 @@ func (r record) spread() string {
 }
 
 func (r result) record() record {
-	in := r.rates.spread()
+	ratio, low, high := r.rates.ratio()
 	var atLeast float64
 	if r.subject.name == greenroomOn(enginePebble) {
 		atLeast = r.atLeast
 	}
 	return record{
 		Name: r.name, Subject: r.subject.name, Peer: r.peer.name,
-		Ratio: r.rates.ratio(), Unit: r.unit,
+		Ratio: ratio, Unit: r.unit,
 		SubjectMedian: median(r.rates.subject), PeerMedian: median(r.rates.peer),
 		Rounds:     len(r.rates.subject),
 		ReadsPerOp: r.perOp(r.reads()), CommitsPerOp: r.perOp(r.counts.Commits),
-		RatioLow: in.low, RatioHigh: in.high, AtLeast: atLeast,
+		RatioLow: low, RatioHigh: high, AtLeast: atLeast,
 		SyncsPerOp: r.perOp(r.waits()), BytesPerOp: r.perOp(r.counts.Bytes),
 		AllocsPerOp: number(r.each(r.allocs)), HeapBytesPerOp: number(r.each(r.allocBytes)),
-		SubjectPeak: r.subjectPeak, PeerPeak: r.peerPeak,
 		WaitsPerOp: r.perOp(r.waits()), FsyncsPerOp: number(r.each(r.fsyncs)), LogBytesPerOp: number(r.each(r.logged)),
 		CPU: compared(r.each(r.cpu), r.each(r.peerCPU)),
 		P50: compared(r.subjectTook.quantile(0.5), r.peerTook.quantile(0.5)),
@@ -114,7 +109,7 @@ func (r result) record() record {
 var (
 	columns = []string{
 		"workload", "peer", "ratio", "95 %", "at least", "subject", "peer's", "rounds", "reads/op", "commits/op", "waits/op",
-		"fsyncs/op", "written B/op", "log B/op", "allocs/op", "heap B/op", "peak MiB", "peer's",
+		"fsyncs/op", "written B/op", "log B/op", "allocs/op", "heap B/op",
 	}
 	timeColumns = []string{
 		"workload", "peer", "cpu µs/op", "peer's", "ratio", "p50 µs", "peer's", "ratio", "p99 µs", "peer's", "ratio",
@@ -139,7 +134,6 @@ func (r record) row() []string {
 		significant(r.SubjectMedian) + " " + r.Unit, significant(r.PeerMedian) + " " + r.Unit, strconv.Itoa(r.Rounds),
 		significant(r.ReadsPerOp), significant(r.CommitsPerOp), significant(r.WaitsPerOp), known(r.FsyncsPerOp),
 		significant(r.BytesPerOp), known(r.LogBytesPerOp), known(r.AllocsPerOp), known(r.HeapBytesPerOp),
-		given(float64(r.SubjectPeak >> 20)), given(float64(r.PeerPeak >> 20)),
 	}
 }
 
@@ -159,8 +153,8 @@ func given(x float64) string {
 	return significant(x)
 }
 
-// writeTable writes a table, whose columns behind so many first ones hold numbers.
-func writeTable(w io.Writer, texts int, heads []string, rows [][]string) error {
+// writeTable writes a table, whose columns behind the texts hold numbers.
+func writeTable(w io.Writer, heads []string, rows [][]string) error {
 	t := table.NewWriter()
 	t.SetStyle(table.StyleLight)
 	t.Style().Format.Header = text.FormatDefault

@@ -16,7 +16,7 @@ import (
 // tinySizes let every workload run in milliseconds. The scanned table is still
 // larger than scanCache.
 func tinySizes() sizes {
-	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, actors: 5, opens: 2, speedtest: 1}
+	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, actors: 5, opens: 2, many: 20, speedtest: 1}
 }
 
 // TestLines runs every line at a tiny size over the memory engine, and holds what
@@ -96,15 +96,14 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a VACUUM takes %v commits, want 1 or 2", commits)
 		}
 	},
-	"sqlite/open": func(t *testing.T, r result) {
-		// To take the actor, and nothing that has to be on disk before it is used.
-		if commits := r.perOp(r.counts.Commits); commits > 2 {
-			t.Errorf("to open takes %v commits, want at most 2", commits)
-		}
-		if reads := r.perOp(r.reads()); reads == 0 || reads > 20 {
-			t.Errorf("to open takes %v reads, want some, 20 at most", reads)
+	"sqlite/open-cold": func(t *testing.T, r result) {
+		// To open the store and the actor, and a row on another page each time.
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads == 0 || reads > 30 || commits > 5 {
+			t.Errorf("to open takes %v reads and %v commits, want some, 30 and 5 at most", reads, commits)
 		}
 	},
+	"sqlite/open":      opened,
+	"sqlite/open-many": opened,
 	"sqlite/readers": func(t *testing.T, r result) {
 		if r.counts.Commits == 0 {
 			t.Error("nothing was written beside the readers")
@@ -126,6 +125,32 @@ func durably(want float64) func(*testing.T, result) {
 		if r.counts.Durable != r.counts.Commits || r.waits() != r.counts.Durable {
 			t.Errorf("%d of %d commits are durable, and %d waits for the disk; want the same of all", r.counts.Durable, r.counts.Commits, r.waits())
 		}
+	}
+}
+
+// opened is the check of databases that are opened: to take the actor, and nothing that has to
+// be on disk before it is used.
+func opened(t *testing.T, r result) {
+	if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads == 0 || reads > 20 || commits > 2 {
+		t.Errorf("to open takes %v reads and %v commits, want some, 20 at most, and at most 2", reads, commits)
+	}
+}
+
+// TestOpenMany: what it takes to open an actor doesn't grow with the number of actors.
+func TestOpenMany(t *testing.T) {
+	var asked []faultkv.Counts
+	for _, many := range []int{0, 200} {
+		s := tinySizes()
+		s.many = many
+		staged(t, site{on: enginePebble, sizes: s}, func(s *stand) {
+			openMany(s)
+			c := s.measured(4).counts
+			c.Bytes = 0 // of ids and times, whose lengths differ
+			asked = append(asked, c)
+		})
+	}
+	if asked[0] != asked[1] || asked[0].Commits == 0 {
+		t.Errorf("alone it takes %+v, among many %+v", asked[0], asked[1])
 	}
 }
 

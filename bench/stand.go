@@ -25,11 +25,9 @@ type site struct {
 	// on is the engine: "pebble", "mem" or "postgres".
 	on    string
 	sizes sizes
-	// far puts the engine behind a network of this round trip.
-	far  bool
+	// trip is how long a call of the engine takes besides. Unless it is 0 the engine is the one
+	// in memory, and counts as one behind a network.
 	trip time.Duration
-	// lean has an engine on this machine use little memory.
-	lean bool
 	// server is where stores in PostgreSQL are, and url the address of the side's own,
 	// which isn't there before the side opens it.
 	server *server
@@ -53,6 +51,8 @@ type sizes struct {
 	actors int
 	// opens is how many databases are opened one after the other.
 	opens int
+	// many is how many actors a store has in which those are a few.
+	many int
 	// speedtest is speedtest1's own measure of work, in percent.
 	speedtest int
 }
@@ -60,8 +60,8 @@ type sizes struct {
 // The sizes of a measurement, and of one with -quick, where what would take longest is
 // smaller. Tests use smaller ones still.
 var (
-	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, speedtest: 25}
-	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, speedtest: 5}
+	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, many: 10_000, speedtest: 25}
+	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, many: 1000, speedtest: 5}
 )
 
 // A stand is one side of a line at work in its site. To open a side is to prepare its data
@@ -80,8 +80,6 @@ type stand struct {
 	store  *actorstore.Store
 	// fsyncs counts those of the engines that were opened here.
 	fsyncs fsyncMeter
-	// memory is the meter of the process that does the work.
-	memory peakMeter
 
 	// workers share the operations, each on a goroutine of its own if there are several.
 	workers []worker
@@ -148,7 +146,7 @@ func (s *stand) do(n int) error {
 // newStand makes a stand in a new folder below at.dir and with a new store on at.server,
 // both of which go with its end. It is part of s, with which it closes at the latest.
 func (s *stand) newStand(at site, name string) *stand {
-	own := &stand{site: at, ctx: s.ctx, memory: ownMemory}
+	own := &stand{site: at, ctx: s.ctx}
 	s.end(own.close)
 	own.dir = filepath.Join(at.dir, name)
 	check(os.Mkdir(own.dir, 0o755))

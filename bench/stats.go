@@ -1,8 +1,9 @@
 package main
 
 import (
-	"math/rand/v2"
-	"slices"
+	"math"
+
+	"github.com/aclements/go-moremath/stats"
 )
 
 // A sample is what the rounds of one line measured: throughputs in operations
@@ -12,51 +13,20 @@ type sample struct {
 	subject, peer []float64
 }
 
-// An interval is the range in which a ratio lies.
-type interval struct {
-	low, high float64
-}
-
-// ratio is the subject's median over the peer's: above 1 the subject is faster.
-func (s sample) ratio() float64 { return median(s.subject) / median(s.peer) }
-
-// resamples is how many times bootstrap draws: the bounds of a 95 % interval
-// then rest on 50 draws each.
-const resamples = 2000
-
-// spread returns the 95 % bootstrap interval of the ratio. Rounds are drawn whole,
-// subject with peer, so that what slowed down both at a time does not widen it.
-// The draws are the same in every run: equal samples give equal intervals.
-func (s sample) spread() interval {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	n := len(s.subject)
-	drawn := sample{make([]float64, n), make([]float64, n)}
-	ratios := make([]float64, resamples)
-	for i := range ratios {
-		for j := range n {
-			round := rnd.IntN(n)
-			drawn.subject[j], drawn.peer[j] = s.subject[round], s.peer[round]
-		}
-		ratios[i] = drawn.ratio()
+// ratio is the median of the rounds' ratios, subject over peer, with its 95 % interval: above
+// 1 the subject is faster. What slows down both sides of a round at a time doesn't count. The
+// interval is 0 if there were too few rounds for one.
+func (s sample) ratio() (ratio, low, high float64) {
+	each := make([]float64, len(s.subject))
+	for i := range each {
+		each[i] = s.subject[i] / s.peer[i]
 	}
-	slices.Sort(ratios)
-	return interval{quantile(ratios, 0.025), quantile(ratios, 0.975)}
-}
-
-// median returns the median of xs, which is not empty and stays as it is.
-func median(xs []float64) float64 {
-	sorted := slices.Clone(xs)
-	slices.Sort(sorted)
-	return quantile(sorted, 0.5)
-}
-
-// quantile returns the q-quantile, 0 ≤ q ≤ 1, of sorted, which is not empty.
-// Between two values it interpolates.
-func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
+	ratio, low, high = stats.QuantileCI(len(each), 0.5, 0.95).SampleCI(stats.Sample{Xs: each})
+	if math.IsInf(low, 0) || math.IsInf(high, 0) {
+		return ratio, 0, 0
 	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	return ratio, low, high
 }
+
+// median returns the median of xs.
+func median(xs []float64) float64 { return stats.Sample{Xs: xs}.Quantile(0.5) }

@@ -29,6 +29,7 @@ var restricted = []restriction{
 	{"github.com/schollz/progressbar", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
 	{"golang.org/x/term", []string{"cmd/greenroom"}, false, "libraries have no terminal"},
 	{"github.com/jedib0t/go-pretty", []string{"cmd/greenroom", "bench"}, false, "libraries print no tables"},
+	{"github.com/aclements/go-moremath", []string{"bench"}, false, "libraries measure nothing"},
 	{"go.opentelemetry.io/otel/sdk", []string{"traces/otelsdk"}, true, "libraries emit through OpenTelemetry's API: which SDK there is, the program says"},
 	{"./traces/otelsdk", nil, true, "who doesn't ask for OpenTelemetry's SDK doesn't link it"},
 	{"go.opentelemetry.io/proto", []string{"traces/otlp", "traces/otlp/otlptest"}, true, "OTLP is spoken by one package"},

@@ -21,8 +21,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-
-	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
 
 func main() {
@@ -54,26 +52,15 @@ func serve(ctx context.Context, args []string, in io.Reader, out io.Writer) (err
 	return lines.Err()
 }
 
-// asked is what an answer says of the engine; Fsyncs is absent if it can't tell.
-type asked struct {
-	faultkv.Counts
-	Fsyncs *int64 `json:",omitempty"`
-}
-
 // answer does n runs and says so.
 func answer(ctx context.Context, p *place, size string, n int, out io.Writer) error {
-	before, fsyncs := p.counts(), p.fsyncs.Load()
+	p.reset()
 	for range n {
 		if err := p.run(ctx, size); err != nil {
 			return err
 		}
 	}
-	after := p.counts()
-	counts, err := json.Marshal(asked{faultkv.Counts{
-		Gets: after.Gets - before.Gets, Scans: after.Scans - before.Scans, Snapshots: after.Snapshots - before.Snapshots,
-		Commits: after.Commits - before.Commits, Durable: after.Durable - before.Durable,
-		Ops: after.Ops - before.Ops, Bytes: after.Bytes - before.Bytes, Syncs: after.Syncs - before.Syncs,
-	}, p.fsyncsSince(fsyncs)})
+	counts, err := json.Marshal(p.asked())
 	if err != nil {
 		return err
 	}

@@ -45,16 +45,6 @@ func (f *fsyncs) Add(m *metrics.Metric, n int64) {
 // Observe implements metrics.Sink.
 func (f *fsyncs) Observe(*metrics.Metric, time.Duration) {}
 
-// fsyncsSince is how many fsyncs there were since there were before; nil if the place can't
-// tell.
-func (p *place) fsyncsSince(before int64) *int64 {
-	if p.kind != "greenroom-pebble" {
-		return nil
-	}
-	n := p.fsyncs.Load() - before
-	return &n
-}
-
 // open opens the place of args: PLACE SIZE DIR URL.
 func open(ctx context.Context, args []string) (*place, error) {
 	p := &place{kind: args[0], dir: args[2]}
@@ -84,12 +74,29 @@ func open(ctx context.Context, args []string) (*place, error) {
 	return p, nil
 }
 
-// counts returns what the engine was asked for since the place was opened.
-func (p *place) counts() faultkv.Counts {
-	if p.engine == nil {
-		return faultkv.Counts{}
+// asked is what an answer says of the engine; Fsyncs is absent if it can't tell.
+type asked struct {
+	faultkv.Counts
+	Fsyncs *int64 `json:",omitempty"`
+}
+
+// reset has asked begin anew.
+func (p *place) reset() {
+	p.fsyncs.Store(0)
+	if p.engine != nil {
+		p.engine.Reset()
 	}
-	return p.engine.Counts()
+}
+
+// asked returns what the engine was asked for since the last reset.
+func (p *place) asked() (a asked) {
+	if p.engine != nil {
+		a.Counts = p.engine.Counts()
+	}
+	if n := p.fsyncs.Load(); p.kind == "greenroom-pebble" {
+		a.Fsyncs = &n
+	}
+	return a
 }
 
 // run runs speedtest1 in a new database.
