@@ -5,6 +5,7 @@ module github.com/greenroomdb/greenroom/internal/devtools
 go 1.26.0
 
 tool (
+	golang.org/x/tools/cmd/deadcode
 	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )
