@@ -19,7 +19,7 @@ import (
 type Tx struct {
 	txContext
 	actor *Actor
-	open  *OpenTx
+	open  *openTx
 	over  atomic.Bool
 	wrote bool // something may have been staged
 	batch batch.Batch

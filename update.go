@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/greenroomdb/greenroom/batch"
-	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/traces"
 )
 
@@ -24,18 +24,18 @@ import (
 // larger one lands whole, too: pages of the database go through SQLite's journal, and
 // everything else lands in the commit that ends the journal. Without SQL it is ErrTooLarge.
 func (a *Actor) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	return a.update(ctx, fn, (*OpenTx).Commit)
+	return a.update(ctx, fn, (*openTx).commit)
 }
 
 // UpdateApplied is Update without the wait for stable storage: when it returns, every
 // reader sees the transaction, and after a crash it is there only if everything that was
 // applied before it is there too. Sync waits for all of it at once.
 func (a *Actor) UpdateApplied(ctx context.Context, fn func(tx *Tx) error) error {
-	return a.update(ctx, fn, (*OpenTx).Apply)
+	return a.update(ctx, fn, (*openTx).Apply)
 }
 
-func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*OpenTx) error) error {
-	o, err := a.Begin(ctx)
+func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*openTx) error) error {
+	o, err := a.begin(ctx, opentx.Options{})
 	if err != nil {
 		return err
 	}
@@ -61,48 +61,52 @@ func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*
 // errPanic is why a transaction is given up whose function panics, or ends its goroutine.
 var errPanic = errors.New("greenroom: the function of the update panicked")
 
-// An OpenTx is a transaction that its caller ends, by one of Commit, Apply and Rollback, as
-// Update does for its function.
-type OpenTx struct {
-	Tx Tx
-	// Span, unless it is nil, gets what the transaction does as events.
-	Span *traces.Span
-	// Due, unless it is nil, is called before something is written for which the actor must
-	// be open later: an event of the schedule, with its action, or, with "", a message. Its
-	// error is that of the write.
-	Due func(action string) error
-	// Incarnation, unless it is 0, is the one of the engine in which alone a transaction
-	// without SQL may land by Apply: in another it is kv.ErrIncarnation.
-	Incarnation kv.Incarnation
+// An openTx is a transaction that its caller ends, by one of commit, Apply and Rollback: an opentx.Transaction.
+type openTx struct {
+	Tx   Tx
+	Span *traces.Span // gets what the transaction does as events; nil is none
+	opentx.Options
 }
 
-// Begin begins a transaction, when the one before has ended. The goroutine that called
-// it counts as the transaction's, to which another Begin is ErrNested. ctx is the
-// transaction's.
-func (a *Actor) Begin(ctx context.Context) (*OpenTx, error) {
+// Package host has no other way to these functions, and they are nothing for programs.
+var _ = opentx.Provide(opentx.Hooks[*Actor, *Tx]{Begin: beginFor, WithUpdater: withUpdater})
+
+// beginFor is begin, for package host.
+func beginFor(ctx context.Context, a *Actor, opts opentx.Options) (*Tx, opentx.Transaction, error) {
+	o, err := a.begin(ctx, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &o.Tx, o, nil
+}
+
+// begin begins a transaction, when the one before has ended; see opentx.Hooks.
+func (a *Actor) begin(ctx context.Context, opts opentx.Options) (*openTx, error) {
 	if err := a.enter(ctx); err != nil {
 		return nil, err
 	}
-	o := &OpenTx{Tx: Tx{actor: a}}
+	o := &openTx{Tx: Tx{actor: a}, Options: opts}
 	o.Tx.open, o.Tx.txContext = o, txContext{ctx, &o.Tx}
 	return o, nil
 }
 
 // due is called before something is written for which the actor must be open later.
-func (o *OpenTx) due(action string) error {
+func (o *openTx) due(action string) error {
 	if o.Due == nil {
 		return nil
 	}
 	return o.Due(action)
 }
 
-// Peek returns the batch of the transaction for reading what it shows, and for hooks: what
-// writes anything takes Tx.Batch.
-func (o *OpenTx) Peek() *batch.Batch { return &o.Tx.batch }
+// Batch implements opentx.Transaction.
+func (o *openTx) Batch() *batch.Batch { return &o.Tx.batch }
 
-// Commit lands the transaction durably, unless its context is done. On an error nothing has
+// SetSpan implements opentx.Transaction.
+func (o *openTx) SetSpan(s *traces.Span) { o.Span = s }
+
+// commit lands the transaction durably, unless its context is done. On an error nothing has
 // landed but where Update says so.
-func (o *OpenTx) Commit() error {
+func (o *openTx) commit() error {
 	return o.land(func(tx *Tx) error {
 		if tx.sql != nil {
 			return tx.sql.Commit()
@@ -111,9 +115,8 @@ func (o *OpenTx) Commit() error {
 	})
 }
 
-// Apply is Commit without the wait for stable storage. One that has written nothing makes
-// sure that the actor is still its handle's own.
-func (o *OpenTx) Apply() error {
+// Apply implements opentx.Transaction: it is commit without the wait for stable storage.
+func (o *openTx) Apply() error {
 	return o.land(func(tx *Tx) error {
 		switch {
 		case tx.sql != nil:
@@ -127,7 +130,7 @@ func (o *OpenTx) Apply() error {
 	})
 }
 
-func (o *OpenTx) land(commit func(tx *Tx) error) error {
+func (o *openTx) land(commit func(tx *Tx) error) error {
 	tx := &o.Tx
 	if tx.over.Load() {
 		return errTxOver
@@ -177,9 +180,8 @@ func keepInput(tx *Tx) error {
 	return nil
 }
 
-// Rollback gives the transaction up and returns reason, with what went wrong at that. After
-// the end of the transaction it does nothing.
-func (o *OpenTx) Rollback(reason error) error {
+// Rollback implements opentx.Transaction.
+func (o *openTx) Rollback(reason error) error {
 	tx := &o.Tx
 	if tx.over.Load() {
 		return reason

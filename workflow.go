@@ -89,16 +89,11 @@ func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
 	}
 	w.RunContext = func(ctx context.Context) context.Context {
 		if u, _ := ctx.Value(updaterKey{}).(updaterOf); u.actor != a { // none, or that of another actor's step
-			ctx = WithUpdater(ctx, a, a)
+			ctx = withUpdater(ctx, a, a.Update)
 		}
 		return ctx
 	}
 	return w
-}
-
-// An Updater runs transactions: an Actor, or what has it take turns.
-type Updater interface {
-	Update(ctx context.Context, fn func(tx *Tx) error) error
 }
 
 // updaterKey is the key of an updaterOf in contexts.
@@ -106,14 +101,13 @@ type updaterKey struct{}
 
 // An updaterOf runs the transactions of an actor.
 type updaterOf struct {
-	actor *Actor
-	Updater
+	actor  *Actor
+	update func(ctx context.Context, fn func(tx *Tx) error) error
 }
 
-// WithUpdater returns a context with which the steps of a's workflow that are transactions
-// are run by u, and not by the actor itself.
-func WithUpdater(ctx context.Context, a *Actor, u Updater) context.Context {
-	return context.WithValue(ctx, updaterKey{}, updaterOf{a, u})
+// withUpdater returns a context with which the steps of a's workflow that are transactions are run by update.
+func withUpdater(ctx context.Context, a *Actor, update func(ctx context.Context, fn func(tx *Tx) error) error) context.Context {
+	return context.WithValue(ctx, updaterKey{}, updaterOf{a, update})
 }
 
 // StepTx is a step whose effect is in the actor: fn runs in a transaction (see Actor.Update),
@@ -154,5 +148,5 @@ func update(ctx context.Context, fn func(tx *Tx) error) error {
 	if !ok {
 		return workflow.Permanent(errors.New("greenroom: the workflow is not run by an actor of this package"))
 	}
-	return u.Update(ctx, fn)
+	return u.update(ctx, fn)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -207,34 +208,26 @@ func TestStepTxFault(t *testing.T) {
 	}
 }
 
-// turns is an Updater that counts.
-type turns struct {
-	greenroom.Updater
-	n int
-}
-
-func (u *turns) Update(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
-	u.n++
-	return u.Updater.Update(ctx, fn)
-}
-
-// TestUpdater: steps are run by the Updater of their context, and a workflow that no actor
-// of the package runs says so.
+// TestUpdater: steps are run by what their context says, and a workflow that no actor of the package runs says so.
 func TestUpdater(t *testing.T) {
 	r := newRig(t, batch.Limits{})
-	u := &turns{Updater: r.actor}
+	updates := 0
+	update := func(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
+		updates++
+		return r.actor.Update(ctx, fn)
+	}
 	step := func(c *workflow.Context, _ int) (int, error) {
 		return greenroom.StepTx(c, "step", func(tx *greenroom.Tx) (int, error) { return 1, tx.Put([]byte("k"), nil) })
 	}
 	w, err := greenroom.OpenWorkflow(ctx, r.actor, step, &greenroom.WorkflowOptions{
 		Around: func(ctx context.Context, _ workflow.StepInfo, do func(context.Context) error) error {
-			return do(greenroom.WithUpdater(ctx, r.actor, u))
+			return do(opentx.Get[*greenroom.Actor, *greenroom.Tx]().WithUpdater(ctx, r.actor, update))
 		},
 	})
 	must(t, err)
 	must(t, w.Start(ctx, 0))
-	if _, err := w.Live(ctx); err != nil || u.n != 1 {
-		t.Errorf("%d updates, %v", u.n, err)
+	if _, err := w.Live(ctx); err != nil || updates != 1 {
+		t.Errorf("%d updates, %v", updates, err)
 	}
 	wantErr(t, "a second one", second(greenroom.OpenWorkflow(ctx, r.actor, step, nil)), greenroom.ErrInUse)
 	must(t, w.Close())

@@ -163,7 +163,7 @@ func (c *Context) Conn() *Conn {
 // clients would not hear of.
 func (c *Context) Connections() []*Conn {
 	var all []*Conn
-	for _, n := range c.life.conns.In(c.open.Peek()).Conns() {
+	for _, n := range c.life.conns.In(c.open.Batch()).Conns() {
 		all = append(all, &Conn{c, n})
 	}
 	return all
@@ -171,7 +171,7 @@ func (c *Context) Connections() []*Conn {
 
 // FindConn returns the connection with that id; nil if there is none.
 func (c *Context) FindConn(id conn.ID) *Conn {
-	if n, ok := c.life.conns.In(c.open.Peek()).Get(id); ok && id != "" {
+	if n, ok := c.life.conns.In(c.open.Batch()).Get(id); ok && id != "" {
 		return &Conn{c, n}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (n *Conn) Parameters(v any) error { return Raw(n.n.Parameters()).Decode(v) 
 // State decodes what the actor keeps about the connection into what v points to, which
 // stays as it is if that was never set.
 func (n *Conn) State(v any) error {
-	return Raw(n.c.life.conns.In(n.c.open.Peek()).State(n.n)).Decode(v)
+	return Raw(n.c.life.conns.In(n.c.open.Batch()).State(n.n)).Decode(v)
 }
 
 // SetState replaces what the actor keeps about the connection.

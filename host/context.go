@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/persist"
 )
 
@@ -24,8 +25,8 @@ import (
 // nil. The turn sees its own writes where that is said.
 type Context struct {
 	*greenroom.Tx
-	open *greenroom.OpenTx // of Tx
-	ends *turnContext      // of Tx
+	open opentx.Transaction // of Tx
+	ends *turnContext       // of Tx
 	life *life
 	turn *turn
 	now  time.Time
@@ -44,14 +45,17 @@ type Context struct {
 
 var _ context.Context = (*Context)(nil)
 
+// transactions are begun by a turn, and ended when its function has returned.
+var transactions = opentx.Get[*greenroom.Actor, *greenroom.Tx]()
+
 func newContext(l *life, t *turn) (*Context, error) {
 	c := &Context{life: l, turn: t, now: l.host.clock(), ends: newTurnContext(l.turns, l.host.opts.TurnTimeout)}
-	open, err := l.door.Begin(c.ends)
+	var err error
+	c.Tx, c.open, err = transactions.Begin(c.ends, l.door, opentx.Options{Due: c.due, Incarnation: t.in})
 	if err != nil {
 		return nil, err
 	}
-	open.Span, open.Due, open.Incarnation = l.span(t), c.due, t.in
-	c.open, c.Tx = open, &open.Tx
+	c.open.SetSpan(l.span(t))
 	return c, nil
 }
 
@@ -145,7 +149,7 @@ func (c *Context) commit() error {
 		return err
 	}
 	c.over, c.landing = true, true
-	c.open.Peek().OnCommit(func() { c.landed = true })
+	c.open.Batch().OnCommit(func() { c.landed = true })
 	if err := c.open.Apply(); err != nil {
 		c.giveUp()
 		return err

@@ -146,7 +146,7 @@ func (f *flow) once() (workflow.Status, error) {
 	if s := f.Status(); finished(s.State) {
 		return s, nil
 	}
-	return f.run(greenroom.WithUpdater(withLife(l.ctx, l), l.door, l))
+	return f.run(transactions.WithUpdater(withLife(l.ctx, l), l.door, l.update))
 }
 
 // wait returns when the workflow may have something to do, false when the actor is to

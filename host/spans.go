@@ -101,11 +101,11 @@ func (c *Context) hook(name string, fn func() error) error {
 		return fn()
 	}
 	around := c.Span()
-	c.open.Span = c.life.traces.Begin(name, c.life.spanOf(around))
+	c.open.SetSpan(c.life.traces.Begin(name, c.life.spanOf(around)))
 	err := errHookPanic // which goes on, to the end of the turn
 	defer func() {
 		endSpan(c.Span(), err)
-		c.open.Span = around
+		c.open.SetSpan(around)
 	}()
 	err = fn()
 	return err

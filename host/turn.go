@@ -168,9 +168,8 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	return err
 }
 
-// Update runs fn in a turn, for the steps of the actor's workflow: it is a
-// greenroom.Updater.
-func (l *life) Update(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
+// update runs fn in a turn, for the steps of the actor's workflow.
+func (l *life) update(ctx context.Context, fn func(tx *greenroom.Tx) error) error {
 	return Turn(ctx, func(c *Context) error { return fn(c.Tx) })
 }
 
