@@ -87,8 +87,8 @@ func TestTxOver(t *testing.T) {
 	must(t, r.actor.Close())
 	for name, err := range map[string]error{
 		"Update": r.actor.Update(ctx, func(*greenroom.Tx) error { return nil }),
-		"View": r.actor.View(ctx, func(*greenroom.View) error { return nil }),
-		"SQL":  r.actor.SQL().PingContext(ctx), "Sync": r.actor.Sync(ctx), "Run": r.actor.Run(ctx),
+		"View":   r.actor.View(ctx, func(*greenroom.View) error { return nil }),
+		"SQL":    r.actor.SQL().PingContext(ctx), "Sync": r.actor.Sync(ctx), "Run": r.actor.Run(ctx),
 		"Queue": second(r.actor.Queue(ctx)), "Record": second(r.actor.Record(ctx)),
 		"Connections": second(r.actor.Connections(ctx)), "Traces": second(r.actor.Traces(ctx)),
 	} {
