@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/petermattis/goid"
-
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
@@ -199,7 +197,7 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	}
 	db := a.opts.DB.options(a)
 	db.MayWrite = nil // nothing is written
-	return look(ctx, at, db, fn)
+	return look(ctx, at, db, a.clock.Now, fn)
 }
 
 // Clock returns the alarm clock that the parts of the actor share. Its Next is when the
@@ -235,7 +233,7 @@ func (a *Actor) SQL() *sql.DB {
 // outside refuses what would wait for an Update of the actor to the goroutine that runs
 // one, and to others with its transaction as their context: it may wait for them.
 func (a *Actor) outside(ctx context.Context) error {
-	if a.updater.Load() == goid.Get() || ctx.Value(updating{a}) != nil {
+	if g := goroutine(); g != 0 && a.updater.Load() == g || ctx.Value(updating{a}) != nil {
 		return ErrNested
 	}
 	return nil
@@ -262,7 +260,7 @@ func (a *Actor) enter(ctx context.Context) error {
 		<-a.updates
 		return ErrClosed
 	default:
-		a.updater.Store(goid.Get())
+		a.updater.Store(goroutine())
 		return nil
 	}
 }

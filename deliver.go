@@ -182,40 +182,78 @@ func (r *rawArg) UnmarshalCBOR(b []byte) error {
 	return nil
 }
 
+// A messageLoop calls the handlers of messages.
+type messageLoop struct {
+	*deliveries
+	ctx    context.Context
+	queue  *queue.Queue
+	called *Message   // the message whose handler was called last
+	over   chan error // gets why the loop has ended, once
+}
+
 // takeMessages calls handlers for messages until ctx is done.
 func (d *deliveries) takeMessages(ctx context.Context, q *queue.Queue) error {
-	for {
-		names, err := d.awaitMessage(ctx, q)
-		if err != nil {
-			return err
+	l := &messageLoop{deliveries: d, ctx: ctx, queue: q, over: make(chan error, 1)}
+	go l.run(nil)
+	return <-l.over
+}
+
+// run goes on after a handler has failed with that error; nil is none. A handler may end the goroutine that it is called
+// on, which rolls its transaction back: another goroutine goes on then.
+func (l *messageLoop) run(failed error) {
+	returned := false
+	defer func() {
+		if !returned {
+			go l.run(errPanic)
 		}
-		var called *Message
-		err = apart(func() error {
-			return d.takeMessage(ctx, names, func(tx *Tx, m *Message) error {
-				called = m
-				return d.deliver(tx, m)
-			})
-		})
-		if err == nil {
-			continue
-		}
-		if called == nil {
-			return err
-		}
-		d.actor.log.Error("greenroom: a message's handler failed",
-			slog.String("handler", called.Name), slog.Any("message", called.ID), slog.Any("error", err))
-		// Nothing of the transaction has landed, the receipt neither: the message comes again
-		// at once, unless an older one has become visible meanwhile.
-		err = d.takeMessage(ctx, []string{called.Name}, func(_ *Tx, m *Message) error {
-			if m.ID != called.ID {
-				return errOther
-			}
-			return m.Nack(pause(int(m.Deliveries)))
-		})
-		if err != nil && err != errOther {
-			return err
-		}
+	}()
+	var err error
+	if failed != nil {
+		err = l.giveBack(failed)
 	}
+	for err == nil {
+		err = l.next()
+	}
+	returned = true
+	l.over <- err
+}
+
+// next waits for a message, and calls its handler.
+func (l *messageLoop) next() error {
+	names, err := l.awaitMessage(l.ctx, l.queue)
+	if err != nil {
+		return err
+	}
+	l.called = nil
+	err = l.takeMessage(l.ctx, names, func(tx *Tx, m *Message) error {
+		l.called = m
+		return l.deliver(tx, m)
+	})
+	if err == nil || l.called == nil {
+		return err
+	}
+	return l.giveBack(err)
+}
+
+// giveBack gives the message back whose handler has failed. Nothing of the handler's transaction has landed, the receipt
+// neither: the message comes again at once, unless an older one has become visible meanwhile.
+func (l *messageLoop) giveBack(failed error) error {
+	called := l.called
+	if called == nil {
+		return failed
+	}
+	l.actor.log.Error("greenroom: a message's handler failed",
+		slog.String("handler", called.Name), slog.Any("message", called.ID), slog.Any("error", failed))
+	err := l.takeMessage(l.ctx, []string{called.Name}, func(_ *Tx, m *Message) error {
+		if m.ID != called.ID {
+			return errOther
+		}
+		return m.Nack(pause(int(m.Deliveries)))
+	})
+	if err == errOther {
+		return nil
+	}
+	return err
 }
 
 // errOther: it is another message than the one that is to be given back.
@@ -287,18 +325,6 @@ func (d *deliveries) deliver(tx *Tx, m *Message) error {
 		return err
 	}
 	return m.Complete(nil)
-}
-
-// apart calls fn on a goroutine of its own, which a handler may end.
-func apart(fn func() error) (err error) {
-	err = errPanic
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = fn()
-	}()
-	<-done
-	return err
 }
 
 // guard calls fn, and makes an error of a panic.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"runtime"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -78,6 +79,10 @@ func New(ctx context.Context, engine kv.Engine, opts *Options) (*Store, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if !numbered() {
+		o.Logger.Warn("greenroom: goroutines can't be told apart with this version of Go: an Update within an Update waits for itself unless it is given the transaction as its context",
+			slog.String("go", runtime.Version()))
 	}
 	return &Store{lower: lower, engine: engine, opts: o}, nil
 }

@@ -78,7 +78,7 @@ func writes(tx *Tx) error {
 		return err
 	}
 	if tx.keys.at.IsZero() {
-		tx.keys.at = time.Now()
+		tx.keys.at = tx.actor.clock.Now()
 	}
 	tx.wrote = true
 	return nil

@@ -22,6 +22,7 @@ type View struct {
 	ctx  context.Context
 	at   *actorstore.View
 	opts *vfs.Options
+	now  func() time.Time
 	db   *vfs.DB // nil until it is asked for
 	over bool
 }
@@ -35,12 +36,12 @@ func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) e
 	if err != nil {
 		return err
 	}
-	return look(ctx, at, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, fn)
+	return look(ctx, at, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, time.Now, fn)
 }
 
 // look runs fn with the state at, and closes that. The options are of the database.
-func look(ctx context.Context, at *actorstore.View, db *vfs.Options, fn func(v *View) error) (err error) {
-	v := &View{ctx: ctx, at: at, opts: db}
+func look(ctx context.Context, at *actorstore.View, db *vfs.Options, now func() time.Time, fn func(v *View) error) (err error) {
+	v := &View{ctx: ctx, at: at, opts: db, now: now}
 	defer func() {
 		v.over = true
 		var closed error
@@ -157,7 +158,7 @@ func (v *View) Messages(opts *queue.ListOptions) iter.Seq2[queue.Stored, error] 
 	if err := v.check(); err != nil {
 		return func(yield func(queue.Stored, error) bool) { yield(queue.Stored{}, err) }
 	}
-	return queue.List(v.ctx, v.at.Snapshot, time.Now(), opts)
+	return queue.List(v.ctx, v.at.Snapshot, v.now(), opts)
 }
 
 // Connections yields the connections that are stored.
