@@ -62,15 +62,20 @@ type Actor struct {
 	kept atomic.Bool // the input is stored, or another one
 
 	mu       sync.Mutex
-	ending   bool               // no workflow is opened any more  +checklocks:mu
-	closed   bool               // no part is used any more  +checklocks:mu
-	refused  *sql.DB            // what SQL returns if the database can't be opened  +checklocks:mu
-	db       *vfs.DB            // this and the following are nil until they are first used  +checklocks:mu
-	queue    *queue.Queue       // +checklocks:mu
-	record   *persist.Record    // +checklocks:mu
-	conns    *conn.Set          // +checklocks:mu
-	traces   *traces.Traces     // +checklocks:mu
-	workflow *workflow.Workflow // that runs, nil for none  +checklocks:mu
+	ending   bool                 // no workflow is opened any more  +checklocks:mu
+	closed   bool                 // no part is used any more  +checklocks:mu
+	refused  *sql.DB              // what SQL returns if the database can't be opened  +checklocks:mu
+	db       part[vfs.DB]         // +checklocks:mu
+	queue    part[queue.Queue]    // +checklocks:mu
+	record   part[persist.Record] // +checklocks:mu
+	conns    part[conn.Set]       // +checklocks:mu
+	traces   part[traces.Traces]  // +checklocks:mu
+	workflow *workflow.Workflow   // that runs, nil for none  +checklocks:mu
+
+	life      context.Context    // ends when no part is used any more
+	over      context.CancelFunc // ends life
+	openings  sync.WaitGroup     // parts that are being opened; it grows under mu, before closed
+	workflows sync.WaitGroup     // workflows that are being opened; it grows under mu, before ending
 }
 
 // Actor takes the actor of that name, and creates it if there is none: it exists from its
@@ -80,6 +85,7 @@ type Actor struct {
 // Errors: ErrInUse, ErrNotFound, ErrReadOnly, ErrCorrupt, those of the engine.
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
 	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
+	a.life, a.over = context.WithCancel(context.Background())
 	if opts != nil {
 		a.opts = *opts
 		a.opts.Input = bytes.Clone(opts.Input)
@@ -146,6 +152,7 @@ func (a *Actor) end(last func() error) error {
 	a.mu.Lock()
 	a.ending = true
 	a.mu.Unlock()
+	a.workflows.Wait()
 	if w := a.running(); w != nil {
 		if err := w.Close(); err != nil {
 			return err
@@ -212,7 +219,7 @@ func (a *Actor) Clock() *alarm.Clock { return a.clock }
 //
 // If the database can't be opened every use of the pool returns why.
 func (a *Actor) SQL() *sql.DB {
-	db, err := a.database(context.Background())
+	db, err := a.database(a.life)
 	if err == nil {
 		return db.DB
 	}

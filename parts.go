@@ -3,6 +3,7 @@ package greenroom
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/persist"
@@ -11,39 +12,79 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// open returns a part of an actor, and opens it when it is first asked for.
-func open[T any](a *Actor, part **T, fn func() (*T, error)) (*T, error) {
+// A part is one of an actor's parts, which is opened when it is first asked for. Actor.mu guards it.
+type part[T any] struct {
+	open    *T            // nil until it is open
+	opening chan struct{} // closed when the call that opens it has ended; nil while none does
+}
+
+// opened returns a part of an actor, and opens it when it is first asked for. Of several calls one opens the part, and
+// others wait for that until their contexts end. The context of fn ends with ctx, and when the actor is shut.
+func opened[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
+	for {
+		a.mu.Lock()
+		switch {
+		case a.closed:
+			a.mu.Unlock()
+			return nil, ErrClosed
+		case p.open != nil:
+			defer a.mu.Unlock()
+			return p.open, nil
+		case p.opening == nil:
+			p.opening = make(chan struct{})
+			a.openings.Add(1)
+			a.mu.Unlock()
+			return openPart(ctx, a, p, fn)
+		}
+		wait := p.opening
+		a.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("greenroom: open a part of %q: %w", a.Name(), ctx.Err())
+		}
+	}
+}
+
+// openPart opens a part whose opening is the caller's.
+func openPart[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
+	defer a.openings.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(a.life, cancel)()
+	open, err := fn(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return nil, ErrClosed
-	}
-	if *part == nil {
-		p, err := fn()
-		if err != nil {
-			return nil, err
+	close(p.opening)
+	p.opening = nil
+	if err != nil {
+		if a.closed {
+			err = errors.Join(ErrClosed, err)
 		}
-		*part = p
+		return nil, err
 	}
-	return *part, nil
+	p.open = open
+	return open, nil
 }
 
 // database returns the actor's database.
 func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
-	return open(a, &a.db, func() (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB.options(a)) })
+	return opened(ctx, a, &a.db, func(ctx context.Context) (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB.options(a)) })
 }
 
 // Queue returns the actor's queue, for what is not part of an Update: waiting for messages
 // and answers, lists and counts. Actor.Close closes it, as it does the other parts: the caller
 // must not.
 func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
-	return open(a, &a.queue, func() (*queue.Queue, error) { return queue.Open(ctx, a.actor, a.opts.Queue.options(a)) })
+	return opened(ctx, a, &a.queue, func(ctx context.Context) (*queue.Queue, error) {
+		return queue.Open(ctx, a.actor, a.opts.Queue.options(a))
+	})
 }
 
 // Record returns what holds the actor's state, its input and its schedule. It is stored by
 // the first commit that changes it.
 func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
-	return open(a, &a.record, func() (*persist.Record, error) {
+	return opened(ctx, a, &a.record, func(ctx context.Context) (*persist.Record, error) {
 		return persist.Open(ctx, a.actor, &persist.Options{
 			Create: a.opts.Create, CreateLate: true, Input: a.opts.Input,
 			Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
@@ -53,7 +94,7 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 
 // Connections returns the actor's connections.
 func (a *Actor) Connections(ctx context.Context) (*conn.Set, error) {
-	return open(a, &a.conns, func() (*conn.Set, error) {
+	return opened(ctx, a, &a.conns, func(ctx context.Context) (*conn.Set, error) {
 		return conn.Open(ctx, a.actor, &conn.Options{Logger: a.log, Metrics: a.store.opts.Metrics})
 	})
 }
@@ -64,7 +105,9 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 	if a.opts.Traces == nil {
 		return nil, ErrUnsupported
 	}
-	return open(a, &a.traces, func() (*traces.Traces, error) { return traces.Open(ctx, a.actor, a.opts.Traces.options(a)) })
+	return opened(ctx, a, &a.traces, func(ctx context.Context) (*traces.Traces, error) {
+		return traces.Open(ctx, a.actor, a.opts.Traces.options(a))
+	})
 }
 
 // shut closes the parts, those first that may be at work and need the others for it, calls
@@ -72,7 +115,11 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 func (a *Actor) shut(last func() error) error {
 	a.mu.Lock()
 	a.closed = true
-	record, conns, recorded, messages, db, refused := a.record, a.conns, a.traces, a.queue, a.db, a.refused
+	a.mu.Unlock()
+	a.over()
+	a.openings.Wait()
+	a.mu.Lock()
+	record, conns, recorded, messages, db, refused := a.record.open, a.conns.open, a.traces.open, a.queue.open, a.db.open, a.refused
 	a.mu.Unlock()
 	ctx := context.Background()
 	var parts []func() error

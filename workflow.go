@@ -50,14 +50,19 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	o := opts.options(a)
 	o.Queue = q
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.ending {
+		a.mu.Unlock()
 		return nil, ErrClosed
 	}
+	a.workflows.Add(1)
+	a.mu.Unlock()
+	defer a.workflows.Done()
 	w, err := workflow.Open(ctx, a.actor, fn, o)
 	if err != nil {
 		return nil, err
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.workflow = w.Workflow
 	return w, nil
 }
