@@ -1,7 +1,6 @@
 package greenroom
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -15,6 +14,7 @@ import (
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -52,6 +52,7 @@ type Actor struct {
 	opts       ActorOptions
 	log        *slog.Logger
 	clock      *alarm.Clock
+	env        part.Env // of the parts
 	deliveries deliveries
 
 	updates chan struct{} // holds a token while an Update runs
@@ -65,11 +66,11 @@ type Actor struct {
 	ending   bool                 // no workflow is opened any more  +checklocks:mu
 	closed   bool                 // no part is used any more  +checklocks:mu
 	refused  *sql.DB              // what SQL returns if the database can't be opened  +checklocks:mu
-	db       part[vfs.DB]         // +checklocks:mu
-	queue    part[queue.Queue]    // +checklocks:mu
-	record   part[persist.Record] // +checklocks:mu
-	conns    part[conn.Set]       // +checklocks:mu
-	traces   part[traces.Traces]  // +checklocks:mu
+	db       lazy[vfs.DB]         // +checklocks:mu
+	queue    lazy[queue.Queue]    // +checklocks:mu
+	record   lazy[persist.Record] // +checklocks:mu
+	conns    lazy[conn.Set]       // +checklocks:mu
+	traces   lazy[traces.Traces]  // +checklocks:mu
 	workflow *workflow.Workflow   // that runs, nil for none  +checklocks:mu
 
 	life      context.Context    // ends when no part is used any more
@@ -86,17 +87,15 @@ type Actor struct {
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
 	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
 	a.life, a.over = context.WithCancel(context.Background())
-	if opts != nil {
-		a.opts = *opts
-		a.opts.Input = bytes.Clone(opts.Input)
-	}
+	a.log = s.opts.Logger.With(slog.String("name", name))
+	a.env = part.Env{Clock: a.clock, Logger: a.log, Metrics: s.opts.Metrics}
+	a.opts = opts.of(a)
 	if len(a.opts.Input) > 0 {
 		if err := cbor.Valid(a.opts.Input); err != nil {
 			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
 		}
 	}
 	a.deliveries.actor, a.deliveries.handlers = a, map[string]handler{}
-	a.log = s.opts.Logger.With(slog.String("name", name))
 	var err error
 	a.actor, err = s.take(ctx, name, actorstore.ActorOptions{MustExist: a.opts.MustExist, Wait: a.opts.Wait, Force: a.opts.Force})
 	if err != nil {
@@ -202,9 +201,9 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err != nil {
 		return err
 	}
-	db := a.opts.DB.options(a)
+	db := *a.opts.DB
 	db.MayWrite = nil // nothing is written
-	return look(ctx, at, db, a.clock.Now, fn)
+	return look(ctx, at, &db, a.clock.Now, fn)
 }
 
 // Clock returns the alarm clock that the parts of the actor share. Its Next is when the

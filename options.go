@@ -1,90 +1,47 @@
 package greenroom
 
 import (
+	"bytes"
 	"slices"
-	"time"
 
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// What a program may say about the parts of its actors: the options of the packages below,
-// without those that an actor sets itself, such as the clock and the logger. Fields mean
-// what those of the same names mean there.
+// Options of the parts of an actor are those of the parts' packages. What ties the parts together is the actor's, whatever they
+// say: Env, vfs.Options.MayWrite, and workflow.Options.Queue and RunContext.
 
 // QueueOptions change the queue of an actor: see queue.Options.
-type QueueOptions struct {
-	MaxMessages     int
-	MaxMessageBytes int
-	Visibility      time.Duration
-	MaxReceive      int
-	DeadLetter      string
-	Names           []string
-	Plain           bool
-	KeyWindow       time.Duration
-	MaxKeys         int
-	MemoryBytes     int
-}
-
-func (o *QueueOptions) options(a *Actor) *queue.Options {
-	if o == nil {
-		o = &QueueOptions{}
-	}
-	return &queue.Options{
-		MaxMessages: o.MaxMessages, MaxMessageBytes: o.MaxMessageBytes, Visibility: o.Visibility, MaxReceive: o.MaxReceive,
-		DeadLetter: o.DeadLetter, Names: o.Names, Plain: o.Plain, KeyWindow: o.KeyWindow, MaxKeys: o.MaxKeys,
-		MemoryBytes: o.MemoryBytes, Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
-	}
-}
+type QueueOptions = queue.Options
 
 // DBOptions change the database of an actor: see vfs.Options.
-type DBOptions struct {
-	TempMemory     int64
-	TempBytes      int64
-	TempDir        string
-	TxMemory       int64
-	MaxSnapshotAge time.Duration
-	MaxSnapshots   int
-	Pragmas        []string
-	Extensions     []vfs.Extension
-	Wrap           vfs.Wrapper
-}
-
-func (o *DBOptions) options(a *Actor) *vfs.Options {
-	if o == nil {
-		o = &DBOptions{}
-	}
-	return &vfs.Options{
-		TempMemory: o.TempMemory, TempBytes: o.TempBytes, TempDir: o.TempDir, TxMemory: o.TxMemory,
-		MaxSnapshotAge: o.MaxSnapshotAge, MaxSnapshots: o.MaxSnapshots, Pragmas: slices.Clone(o.Pragmas),
-		Extensions: o.Extensions, Wrap: o.Wrap, MayWrite: a.outside, Logger: a.log, Metrics: a.store.opts.Metrics,
-	}
-}
+type DBOptions = vfs.Options
 
 // TracesOptions change how the spans of an actor are recorded: see traces.Options.
-type TracesOptions struct {
-	BucketSize       time.Duration
-	ChunkBytes       int
-	ChunkAge         time.Duration
-	SnapshotInterval time.Duration
-	SnapshotBytes    int
-	MaxActive        int
-	Limits           traces.Limits
-	MaxPending       int
-	MaxPendingBytes  int
-	MaxBackoff       time.Duration
-	MaxAge           time.Duration
-	MaxBytes         int64
-	MaxRead          int
-	Resource         *traces.Resource
+type TracesOptions = traces.Options
+
+// WorkflowOptions change the workflow of an actor: see workflow.Options.
+type WorkflowOptions = workflow.Options
+
+// of returns the options with what the actor says itself, none of which is nil but Traces.
+func (o *ActorOptions) of(a *Actor) ActorOptions {
+	d := orZero(o)
+	db, q, tr := orZero(d.DB), orZero(d.Queue), orZero(d.Traces)
+	db.Env, db.MayWrite, db.Pragmas = a.env, a.outside, slices.Clone(db.Pragmas)
+	q.Env, tr.Env = a.env, a.env
+	d.DB, d.Queue, d.Input = &db, &q, bytes.Clone(d.Input)
+	if d.Traces != nil {
+		d.Traces = &tr
+	}
+	return d
 }
 
-func (o *TracesOptions) options(a *Actor) *traces.Options {
-	return &traces.Options{
-		BucketSize: o.BucketSize, ChunkBytes: o.ChunkBytes, ChunkAge: o.ChunkAge, SnapshotInterval: o.SnapshotInterval,
-		SnapshotBytes: o.SnapshotBytes, MaxActive: o.MaxActive, Limits: o.Limits, MaxPending: o.MaxPending,
-		MaxPendingBytes: o.MaxPendingBytes, MaxBackoff: o.MaxBackoff, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes, MaxRead: o.MaxRead,
-		Resource: o.Resource, Logger: a.log, Metrics: a.store.opts.Metrics,
+// orZero returns what o points to, and the zero T if o is nil.
+func orZero[T any](o *T) (v T) {
+	if o != nil {
+		v = *o
 	}
+	return v
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
-// A part is one of an actor's parts, which is opened when it is first asked for. Actor.mu guards it.
-type part[T any] struct {
+// A lazy part of an actor is opened when it is first asked for. Actor.mu guards it.
+type lazy[T any] struct {
 	open    *T            // nil until it is open
 	opening chan struct{} // closed when the call that opens it has ended; nil while none does
 }
 
 // opened returns a part of an actor, and opens it when it is first asked for. Of several calls one opens the part, and
 // others wait for that until their contexts end. The context of fn ends with ctx, and when the actor is shut.
-func opened[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
+func opened[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
 	for {
 		a.mu.Lock()
 		switch {
@@ -47,7 +47,7 @@ func opened[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx contex
 }
 
 // openPart opens a part whose opening is the caller's.
-func openPart[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
+func openPart[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
 	defer a.openings.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ func openPart[T any](ctx context.Context, a *Actor, p *part[T], fn func(ctx cont
 
 // database returns the actor's database.
 func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
-	return opened(ctx, a, &a.db, func(ctx context.Context) (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB.options(a)) })
+	return opened(ctx, a, &a.db, func(ctx context.Context) (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB) })
 }
 
 // Queue returns the actor's queue, for what is not part of an Update: waiting for messages
@@ -77,7 +77,7 @@ func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
 // must not.
 func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 	return opened(ctx, a, &a.queue, func(ctx context.Context) (*queue.Queue, error) {
-		return queue.Open(ctx, a.actor, a.opts.Queue.options(a))
+		return queue.Open(ctx, a.actor, a.opts.Queue)
 	})
 }
 
@@ -87,7 +87,7 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 	return opened(ctx, a, &a.record, func(ctx context.Context) (*persist.Record, error) {
 		return persist.Open(ctx, a.actor, &persist.Options{
 			Create: a.opts.Create, CreateLate: true, Input: a.opts.Input,
-			Clock: a.clock, Logger: a.log, Metrics: a.store.opts.Metrics,
+			Env: a.env,
 		})
 	})
 }
@@ -95,7 +95,7 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 // Connections returns the actor's connections.
 func (a *Actor) Connections(ctx context.Context) (*conn.Set, error) {
 	return opened(ctx, a, &a.conns, func(ctx context.Context) (*conn.Set, error) {
-		return conn.Open(ctx, a.actor, &conn.Options{Logger: a.log, Metrics: a.store.opts.Metrics})
+		return conn.Open(ctx, a.actor, &conn.Options{Env: a.env})
 	})
 }
 
@@ -106,7 +106,7 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 		return nil, ErrUnsupported
 	}
 	return opened(ctx, a, &a.traces, func(ctx context.Context) (*traces.Traces, error) {
-		return traces.Open(ctx, a.actor, a.opts.Traces.options(a))
+		return traces.Open(ctx, a.actor, a.opts.Traces)
 	})
 }
 

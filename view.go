@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/persist"
@@ -36,7 +38,7 @@ func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) e
 	if err != nil {
 		return err
 	}
-	return look(ctx, at, &vfs.Options{Logger: s.opts.Logger, Metrics: s.opts.Metrics}, time.Now, fn)
+	return look(ctx, at, &vfs.Options{Env: part.Env{Logger: s.opts.Logger, Metrics: s.opts.Metrics}}, time.Now, fn)
 }
 
 // look runs fn with the state at, and closes that. The options are of the database.

@@ -3,9 +3,6 @@ package greenroom
 import (
 	"context"
 	"errors"
-	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -47,8 +44,14 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	if err != nil {
 		return nil, err
 	}
-	o := opts.options(a)
-	o.Queue = q
+	o := orZero(opts)
+	o.Env, o.Queue = a.env, q
+	o.RunContext = func(ctx context.Context) context.Context {
+		if u, _ := ctx.Value(updaterKey{}).(updaterOf); u.actor != a { // none, or that of another actor's step
+			ctx = withUpdater(ctx, a, a.Update)
+		}
+		return ctx
+	}
 	a.mu.Lock()
 	if a.ending {
 		a.mu.Unlock()
@@ -57,7 +60,7 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	a.workflows.Add(1)
 	a.mu.Unlock()
 	defer a.workflows.Done()
-	w, err := workflow.Open(ctx, a.actor, fn, o)
+	w, err := workflow.Open(ctx, a.actor, fn, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -65,40 +68,6 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	defer a.mu.Unlock()
 	a.workflow = w.Workflow
 	return w, nil
-}
-
-// WorkflowOptions change the workflow of an actor: see workflow.Options.
-type WorkflowOptions struct {
-	Codec      workflow.Codec
-	Errors     map[string]error
-	ShortWait  time.Duration
-	Grace      time.Duration
-	MaxEntries int
-	MaxBytes   int64
-	Strict     bool
-	Observe    func(workflow.Change)
-	Around     func(ctx context.Context, s workflow.StepInfo, do func(context.Context) error) error
-	// Tracing provides spans of runs and steps.
-	Tracing trace.TracerProvider
-	OnDue   func()
-	NewID   func() string
-}
-
-func (o *WorkflowOptions) options(a *Actor) *workflow.Options {
-	if o == nil {
-		o = &WorkflowOptions{}
-	}
-	w := &workflow.Options{
-		Codec: o.Codec, Errors: o.Errors, ShortWait: o.ShortWait, Grace: o.Grace, MaxEntries: o.MaxEntries, MaxBytes: o.MaxBytes,
-		Strict: o.Strict, Observe: o.Observe, Around: o.Around, Tracing: o.Tracing, NewID: o.NewID, OnDue: o.OnDue, Clock: a.clock, Logger: a.log,
-	}
-	w.RunContext = func(ctx context.Context) context.Context {
-		if u, _ := ctx.Value(updaterKey{}).(updaterOf); u.actor != a { // none, or that of another actor's step
-			ctx = withUpdater(ctx, a, a.Update)
-		}
-		return ctx
-	}
-	return w
 }
 
 // updaterKey is the key of an updaterOf in contexts.

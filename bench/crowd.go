@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -52,7 +54,7 @@ const cycleCommits = 3
 // beginCycles is queue/cycle: a message is enqueued, received and completed, three durable
 // commits.
 func beginCycles(s *stand, a *actorstore.Actor, i int) worker {
-	q := owned(s, must(queue.Open(s.ctx, a, &queue.Options{Logger: slog.New(slog.DiscardHandler)})))
+	q := owned(s, must(queue.Open(s.ctx, a, &queue.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})))
 	body := inCBOR(noisy(i))
 	return repeat(func() error {
 		if _, err := q.Enqueue(s.ctx, queue.Send{Name: "job", Body: body}); err != nil {
@@ -151,7 +153,7 @@ func beginSteps(s *stand, a *actorstore.Actor, i int) worker {
 		})
 	}
 	w := owned(s, must(workflow.Open(s.ctx, a, code, &workflow.Options{
-		Logger: slog.New(slog.DiscardHandler), MaxEntries: -1, MaxBytes: -1,
+		Env: part.Env{Logger: slog.New(slog.DiscardHandler)}, MaxEntries: -1, MaxBytes: -1,
 	})))
 	check(w.Start(s.ctx, 0))
 	live, end := context.WithCancelCause(s.ctx)

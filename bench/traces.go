@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/traces"
 )
 
@@ -23,7 +25,7 @@ const checkEvery = 256
 // openTraces opens traces/span: a span with five attributes, two events and a status is
 // started and ended; all are stored when a round ends.
 func openTraces(s *stand) {
-	t := must(traces.Open(s.ctx, s.actor("bench"), &traces.Options{Logger: slog.New(slog.DiscardHandler)}))
+	t := must(traces.Open(s.ctx, s.actor("bench"), &traces.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}}))
 	s.end(func() error { return t.Close(context.Background()) })
 	next := int64(0)
 	s.run = func(n int) error {

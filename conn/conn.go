@@ -38,15 +38,14 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // Options change what a Set does. The zero value is fine.
 type Options struct {
-	// Logger gets what no caller is told, such as a stored record that can't be read; nil
-	// means slog.Default().
-	Logger *slog.Logger
-	// Metrics is told what the function Metrics lists; nil means that nothing is counted.
-	Metrics metrics.Sink
+
+	// Env is what the parts of an actor share.
+	part.Env
 }
 
 // orDefault returns the options with a value in every field.

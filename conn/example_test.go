@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/conn"
@@ -179,7 +181,7 @@ func ExampleSet_Quarantined() {
 	store, actor := open(ctx)
 	defer store.Close()
 	check(actor.Put(ctx, actorstore.AppendConnection(nil, "broken"), []byte{4, 0, 1}))
-	set, err := conn.Open(ctx, actor, &conn.Options{Logger: quiet})
+	set, err := conn.Open(ctx, actor, &conn.Options{Env: part.Env{Logger: quiet}})
 	check(err)
 	defer set.Close(ctx)
 

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 )
@@ -53,7 +55,7 @@ func TestAlarmOutlives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, d, h := newWorld(t), newDiary(), newHost()
 		clock := h.clock()
-		o := &Options{Clock: clock}
+		o := &Options{Env: part.Env{Clock: clock}}
 		s := w.open(o).Schedule()
 		h.want(t, "opened")
 		_, err := addAfter(s, 5*sec, "note", "a")
@@ -75,7 +77,7 @@ func TestAlarmOutlives(t *testing.T) {
 		// The next process knows by itself, and what is overdue stays so until Start.
 		clock = h.clock()
 		defer clock.Close()
-		s = w.open(&Options{Clock: clock}).Schedule()
+		s = w.open(&Options{Env: part.Env{Clock: clock}}).Schedule()
 		pass(sec)
 		h.want(t, "opened again", "5s")
 		must(t, s.Start(ctx, acts{"note": d.note}.lookup))
@@ -96,7 +98,7 @@ func TestAlarmWhileRunning(t *testing.T) {
 		clock := h.clock()
 		defer clock.Close()
 		var s *Schedule
-		s = w.start(&Options{Clock: clock}, acts{"late": func(context.Context, *Firing) error { return nil },
+		s = w.start(&Options{Env: part.Env{Clock: clock}}, acts{"late": func(context.Context, *Firing) error { return nil },
 			"adds": func(ctx context.Context, f *Firing) error {
 				if _, err := addAfter(s, time.Hour, "late"); err != nil {
 					return err
@@ -125,7 +127,7 @@ func TestAlarmFailing(t *testing.T) {
 		w, h := newWorld(t), newHost()
 		clock := h.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock, MaxAttempts: 2, RetryMin: 10 * sec},
+		s := w.start(&Options{Env: part.Env{Clock: clock}, MaxAttempts: 2, RetryMin: 10 * sec},
 			acts{"fails": func(context.Context, *Firing) error { return errors.New("no") }})
 		_, err := addAfter(s, sec, "fails")
 		must(t, err)
@@ -144,7 +146,7 @@ func TestActionMissing(t *testing.T) {
 		clock := h.clock()
 		defer clock.Close()
 		actions := acts{"note": d.note}
-		opts := &Options{Clock: clock, MaxAttempts: 1, CountFirst: true, Logger: w.log.logger()}
+		opts := &Options{Env: part.Env{Clock: clock, Logger: w.log.logger()}, MaxAttempts: 1, CountFirst: true}
 		s := w.start(opts, actions)
 		for range 2 {
 			_, err := addAfter(s, sec, "missing", "m")
@@ -213,11 +215,11 @@ func TestAlarmShared(t *testing.T) {
 		w, h := newWorld(t), newHost()
 		clock := h.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, acts{})
+		s := w.start(&Options{Env: part.Env{Clock: clock}}, acts{})
 		id, err := addAfter(s, time.Hour, "a")
 		must(t, err)
 		must(t, w.rec.Close(ctx))
-		r, err := Open(ctx, w.actor, &Options{Clock: clock, Logger: w.log.logger()})
+		r, err := Open(ctx, w.actor, &Options{Env: part.Env{Clock: clock, Logger: w.log.logger()}})
 		must(t, err)
 		h.want(t, "opened again", "1h0m0s")
 		if found, err := r.Schedule().Cancel(ctx, id); err != nil || !found {

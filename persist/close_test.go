@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
@@ -43,7 +45,7 @@ func TestCloseWaits(t *testing.T) {
 		w := newWorld(t)
 		clock := alarm.New(nil)
 		defer clock.Close()
-		r := w.open(&Options{Clock: clock})
+		r := w.open(&Options{Env: part.Env{Clock: clock}})
 		s := counter{r}
 		pause := w.eng.Pause(faultkv.Rule{Point: faultkv.BeforeCommit, Times: 1})
 		changed, at := make(chan error, 1), time.Now().Add(time.Hour)

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/batch"
 )
 
@@ -93,7 +95,7 @@ func TestClockJumps(t *testing.T) {
 		c := &clockAt{}
 		clock := c.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, acts{"note": d.note})
+		s := w.start(&Options{Env: part.Env{Clock: clock}}, acts{"note": d.note})
 		_, err := addAt(s, time.Now().Add(24*time.Hour), "note", "tomorrow")
 		must(t, err)
 		_, err = addCron(s, "0 * * * *", "note", "hour")
@@ -124,7 +126,7 @@ func TestClockBackMeanwhile(t *testing.T) {
 		c := &clockAt{}
 		clock := c.clock()
 		defer clock.Close()
-		s := w.start(&Options{Clock: clock}, acts{"back": func(context.Context, *Firing) error {
+		s := w.start(&Options{Env: part.Env{Clock: clock}}, acts{"back": func(context.Context, *Firing) error {
 			d.write("%v", time.Since(d.start))
 			if c.ahead == 0 {
 				c.jump(-30 * time.Minute)

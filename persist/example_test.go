@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -142,7 +144,7 @@ func ExampleLook() {
 	ctx := context.Background()
 	store, actor := open(ctx)
 	defer store.Close()
-	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true, Logger: slog.New(slog.DiscardHandler)})
+	rec, err := persist.Open(ctx, actor, &persist.Options{Create: true, Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})
 	check(err)
 	defer rec.Close(ctx)
 	_, err = rec.Schedule().Add(ctx, persist.Job{Action: "party", At: time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)})

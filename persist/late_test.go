@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -23,7 +25,7 @@ func lateWorld(t *testing.T, e kv.Engine) (*world, *Record) {
 // openLate opens the record of the actor that is open.
 func (w *world) openLate(t *testing.T) *Record {
 	t.Helper()
-	o := &Options{CreateLate: true, Input: encoded(cbor.Object{{Name: "seed", Value: 1}}), Logger: w.log.logger()}
+	o := &Options{CreateLate: true, Input: encoded(cbor.Object{{Name: "seed", Value: 1}}), Env: part.Env{Logger: w.log.logger()}}
 	r, err := Open(ctx, w.actor, o)
 	must(t, err)
 	w.rec = r

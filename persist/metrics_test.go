@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -30,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, m := newWorld(t), &sums{n: map[*metrics.Metric]int64{}}
 		w.limits.ValueSize = 1000
-		s := w.start(&Options{Metrics: m, MaxAttempts: 2}, acts{
+		s := w.start(&Options{Env: part.Env{Metrics: m}, MaxAttempts: 2}, acts{
 			"good": func(context.Context, *Firing) error { return nil },
 			"bad":  func(context.Context, *Firing) error { return errors.New("no") },
 		})

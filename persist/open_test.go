@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
@@ -77,7 +79,7 @@ func TestInputTooLarge(t *testing.T) {
 	if _, err := w.actor.Get(ctx, recordKey(), nil); !errors.Is(err, actorstore.ErrNotFound) {
 		t.Errorf("something is stored: %v", err)
 	}
-	r, err := Open(ctx, w.actor, &Options{Create: true, Input: encoded(fits), Logger: w.log.logger()})
+	r, err := Open(ctx, w.actor, &Options{Create: true, Input: encoded(fits), Env: part.Env{Logger: w.log.logger()}})
 	must(t, err)
 	if string(r.RawInput()) != string(encoded(fits)) {
 		t.Error("another input")

@@ -39,10 +39,10 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -68,18 +68,10 @@ type Options struct {
 	// CountFirst stores that an action is being called before it is, so that one which
 	// ends the process is counted, too: one commit more for each call.
 	CountFirst bool
-	// Clock is the actor's alarm clock, of which the schedule becomes a source, with what
-	// is stored: from Open on, started or not, and when the Record is closed it leaves
-	// its time to the clock. An event that is being run counts until its end is stored; one
-	// that is parked, or whose action is missing, doesn't count. The clock's OnChange may
-	// be called under the actor's commit lock, and so must not commit. nil means a clock of
-	// its own.
-	Clock *alarm.Clock
-	// Logger takes what goes wrong while no caller waits for it, such as an action that
-	// fails. nil means slog.Default().
-	Logger *slog.Logger
-	// Metrics is told what the function Metrics lists; nil means that nothing is counted.
-	Metrics metrics.Sink
+	// Env is what the parts of an actor share. The schedule is a source of the clock, with what is stored: from Open on,
+	// started or not, and when the Record is closed it leaves its time to the clock. An event that is being run counts until
+	// its end is stored; one that is parked, or whose action is missing, doesn't count.
+	part.Env
 }
 
 // orDefault returns opts with the defaults.

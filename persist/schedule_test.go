@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/google/uuid"
 
 	"github.com/greenroomdb/greenroom/alarm"
@@ -390,7 +392,7 @@ func TestCancelAll(t *testing.T) {
 		w := newWorld(t)
 		c := alarm.New(nil)
 		defer c.Close()
-		s := w.start(&Options{Clock: c}, acts{})
+		s := w.start(&Options{Env: part.Env{Clock: c}}, acts{})
 		var b batch.Batch
 		for range 3 {
 			id, err := addAfter(s, sec, "a")
@@ -421,7 +423,7 @@ func TestOneSource(t *testing.T) {
 		}})
 		defer c.Close()
 		other := c.Source(func() { d.write("other@%v", time.Since(d.start)) })
-		s := w.start(&Options{Clock: c}, acts{"note": d.note})
+		s := w.start(&Options{Env: part.Env{Clock: c}}, acts{"note": d.note})
 		_, err := addAfter(s, 5*sec, "note", "e")
 		must(t, err)
 		other.Set(d.start.Add(3 * sec))

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -84,7 +86,7 @@ func TestSleep(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h host
 				clock := h.clock()
-				r := newRig(t, Options{Clock: clock, MaxReceive: c.most, MemoryBytes: -1})
+				r := newRig(t, Options{Env: part.Env{Clock: clock}, MaxReceive: c.most, MemoryBytes: -1})
 				start := time.Now()
 				c.do(r)
 				synctest.Wait()
@@ -109,7 +111,7 @@ func TestAlarmDuringBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h host
 		clock := h.clock()
-		r := newRig(t, Options{Clock: clock, Visibility: time.Second})
+		r := newRig(t, Options{Env: part.Env{Clock: clock}, Visibility: time.Second})
 		defer clock.Close()
 		r.enqueue("a", nil)
 		m := r.one(ReceiveOptions{})
@@ -137,7 +139,7 @@ func TestReopenedAlarm(t *testing.T) {
 		var h host
 		clock := h.clock()
 		defer clock.Close()
-		r := newRig(t, Options{Clock: clock})
+		r := newRig(t, Options{Env: part.Env{Clock: clock}})
 		start := time.Now()
 		_, err := r.q.Enqueue(ctx, Send{Name: "a", Delay: time.Minute})
 		must(t, err)
@@ -160,7 +162,7 @@ func TestFencedAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h host
 		clock := h.clock()
-		r := newRig(t, Options{Clock: clock})
+		r := newRig(t, Options{Env: part.Env{Clock: clock}})
 		_, err := r.q.Enqueue(ctx, Send{Name: "a", Delay: time.Minute})
 		must(t, err)
 		want := h.at()
@@ -183,7 +185,7 @@ func TestCloseWaits(t *testing.T) {
 		var h host
 		clock := h.clock()
 		defer clock.Close()
-		r := newRig(t, Options{Clock: clock})
+		r := newRig(t, Options{Env: part.Env{Clock: clock}})
 		pause := r.engine.Pause(faultkv.Rule{Point: faultkv.BeforeCommit})
 		sent, closed := make(chan error, 1), make(chan error, 1)
 		go func() {

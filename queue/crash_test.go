@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
@@ -32,9 +34,9 @@ func newWorker(t testing.TB, tp *kvtest.Tape, limits batch.Limits) *worker {
 	must(t, err)
 	w.actor, err = w.store.Named(ctx, "lobby", nil)
 	must(t, err)
-	w.q, err = Open(ctx, w.actor, &Options{Logger: quiet})
+	w.q, err = Open(ctx, w.actor, &Options{Env: part.Env{Logger: quiet}})
 	must(t, err)
-	w.db, err = vfs.Open(ctx, w.actor, &vfs.Options{Logger: quiet})
+	w.db, err = vfs.Open(ctx, w.actor, &vfs.Options{Env: part.Env{Logger: quiet}})
 	must(t, err)
 	return w
 }

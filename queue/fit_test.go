@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -46,7 +48,7 @@ func TestReceiveFits(t *testing.T) {
 // TestReceiveFitsBytes is TestReceiveFits of messages of which a few fill a commit.
 func TestReceiveFitsBytes(t *testing.T) {
 	sink := &tally{sums: map[string]int64{}}
-	r := newRigWith(t, Options{Metrics: sink}, narrow)
+	r := newRigWith(t, Options{Env: part.Env{Metrics: sink}}, narrow)
 	for range 12 {
 		r.enqueue("large", make([]byte, 120<<10))
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -124,7 +126,7 @@ func TestFullLate(t *testing.T) {
 func TestFullDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &tally{sums: map[string]int64{}}
-		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second, Metrics: sink}, batch.Limits{Storage: 2000})
+		r := newRigWith(t, Options{MaxReceive: 1, Visibility: time.Second, Env: part.Env{Metrics: sink}}, batch.Limits{Storage: 2000})
 		for range 4 {
 			r.enqueue("a", "x")
 		}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
@@ -33,7 +35,7 @@ func (s *tally) Observe(_ *metrics.Metric, d time.Duration) {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sink := &tally{sums: map[string]int64{}}
-		r := newRig(t, Options{Metrics: sink, MaxReceive: 2, Visibility: time.Second})
+		r := newRig(t, Options{Env: part.Env{Metrics: sink}, MaxReceive: 2, Visibility: time.Second})
 		r.keyed("a", "k")
 		r.keyed("a", "k")
 		r.enqueue("a", nil)

@@ -54,6 +54,7 @@ import (
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -91,14 +92,8 @@ type Options struct {
 	// MemoryBytes bounds the bodies that are kept in memory, in bytes. 0 means 1 MiB, a
 	// negative value none.
 	MemoryBytes int
-	// Clock is the actor's alarm clock, of which the queue becomes a source: it rings for
-	// delayed messages and the ends of leases. nil means one of its own. Its OnChange is
-	// called under the actor's commit lock, and so must not commit.
-	Clock *alarm.Clock
-	// Logger takes what is wrong with stored messages. nil means slog.Default().
-	Logger *slog.Logger
-	// Metrics is told what happens (Metrics lists it); nil means nobody.
-	Metrics metrics.Sink
+	// Env is what the parts of an actor share. Its clock rings for delayed messages and the ends of leases.
+	part.Env
 }
 
 // A Queue is the queue of an actor. It is safe for concurrent use. Its methods return

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/persist"
 )
@@ -44,7 +46,7 @@ func (s *sleeper) wake(first bool) {
 		s.open2()
 	}
 	var err error
-	s.rec, err = persist.Open(ctx, s.actor, &persist.Options{Create: true, Clock: s.clock})
+	s.rec, err = persist.Open(ctx, s.actor, &persist.Options{Create: true, Env: part.Env{Clock: s.clock}})
 	must(s.t, err)
 	must(s.t, s.rec.Schedule().Start(ctx, func(string) persist.Action {
 		return func(_ context.Context, f *persist.Firing) error {

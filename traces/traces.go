@@ -38,6 +38,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -83,10 +84,8 @@ type Options struct {
 	// Now is the time of day; nil means that of time.Now when Open was called, and the
 	// time that passed since: it never goes back.
 	Now func() time.Time
-	// Logger takes what goes wrong; nil means slog.Default().
-	Logger *slog.Logger
-	// Metrics is told what happens (Metrics lists it); nil means nobody.
-	Metrics metrics.Sink
+	// Env is what the parts of an actor share.
+	part.Env
 }
 
 // Limits are those of OpenTelemetry's SDKs

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -55,7 +57,7 @@ func (b *logBook) want(t *testing.T, id actorstore.ID, lines ...string) {
 func TestEvents(t *testing.T) {
 	r := newRig(t, batch.Limits{AtomicBatches: 1, Storage: 4 << 20})
 	book := &logBook{level: slog.LevelDebug}
-	opts := &Options{Logger: slog.New(book), TxMemory: 1}
+	opts := &Options{Env: part.Env{Logger: slog.New(book)}, TxMemory: 1}
 	id := r.actor.ID()
 	db, err := Open(t.Context(), r.actor, opts)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -321,7 +323,7 @@ func TestFarStats(t *testing.T) {
 	r := newFarRig(t)
 	r.fill(t, 1, 2<<20)
 	sink := newTally()
-	r.session(t, &Options{MaxConns: 1, Metrics: sink}, func(db *DB) {
+	r.session(t, &Options{MaxConns: 1, Env: part.Env{Metrics: sink}}, func(db *DB) {
 		one[int](t, db, "select sum(length(b)) from t0")
 		counts, s := statsOf(t, db), db.Stats()
 		for name, want := range map[string]int64{"cache_hits": s.CacheHits, "prefetches": s.Prefetches, "prefetched": s.Prefetched,

@@ -94,7 +94,7 @@ func (r *fileReplayer) run(line string) error {
 	case "read":
 		var got []byte
 		if got, err = r.read(r.handle, number(w[1]), number(w[2])); err == nil {
-			err = same("read", got, part(r.model, number(w[1]), number(w[2])))
+			err = same("read", got, section(r.model, number(w[1]), number(w[2])))
 		}
 	case "pin":
 		if r.pinned == nil {
@@ -161,8 +161,8 @@ func same(what string, got, want []byte) error {
 	return fmt.Errorf("%s: %d bytes, want %d; the first difference is at %d", what, len(got), len(want), at)
 }
 
-// part returns what a read of n bytes at off yields.
-func part(b []byte, off, n int64) []byte {
+// section returns what a read of n bytes at off yields.
+func section(b []byte, off, n int64) []byte {
 	b = b[min(off, int64(len(b))):]
 	return b[:min(n, int64(len(b)))]
 }
@@ -312,7 +312,7 @@ func (r *fileReplayer) journaled(mode, end string, writes []string) (states [][]
 		if f[0] == "write" {
 			off, n = number(f[1]), number(f[2])
 		}
-		if err := u.log(off, part(model, off, n)); err != nil {
+		if err := u.log(off, section(model, off, n)); err != nil {
 			return nil, err
 		}
 		if err := r.change(w, next); err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/metrics"
@@ -51,7 +53,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t, batch.Limits{})
 			sink := newTally()
-			db, err := Open(t.Context(), r.actor, &Options{Metrics: sink, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
+			db, err := Open(t.Context(), r.actor, &Options{Env: part.Env{Metrics: sink}, TxMemory: 1, Pragmas: []string{"cache_size=10", "journal_mode=" + mode}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +117,7 @@ func TestMetricsList(t *testing.T) {
 func TestMetricsCost(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	sink := newTally()
-	db := r.open(t, &Options{Metrics: sink, MaxConns: 1})
+	db := r.open(t, &Options{Env: part.Env{Metrics: sink}, MaxConns: 1})
 	exec(t, db, "create table t(a integer primary key, b); insert into t(b) values (1)")
 	one[int](t, db, "select b from t")
 	before := sink.calls
@@ -150,7 +152,7 @@ func (*mute) Observe(*metrics.Metric, time.Duration) {}
 func TestMetricsFailure(t *testing.T) {
 	r := newRig(t, batch.Limits{})
 	sink := newTally()
-	db := r.open(t, &Options{Metrics: sink})
+	db := r.open(t, &Options{Env: part.Env{Metrics: sink}})
 	exec(t, db, "create table t(a)")
 	r.engine.Hook(func(op faultkv.Op) error {
 		if op.Point == faultkv.AfterApply {

@@ -9,7 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
-	"github.com/greenroomdb/greenroom/metrics"
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // Options are settings of a VFS and of the pools that Open makes; nil means the
@@ -68,10 +68,8 @@ type Options struct {
 	// must let this package's be unwrapped (sqlitevfs.FileUnwrap). A key that it asks
 	// for comes first in Pragmas. nil means that there is none.
 	Wrap Wrapper
-	// Logger gets what no caller can be told. nil means slog.Default().
-	Logger *slog.Logger
-	// Metrics is told what Metrics() lists; nil is nobody.
-	Metrics metrics.Sink
+	// Env is what the parts of an actor share.
+	part.Env
 }
 
 // An Extension adds to a new connection, as the Register functions of go-sqlite3's ext

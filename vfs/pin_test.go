@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/ncruces/go-sqlite3"
 	sqlitevfs "github.com/ncruces/go-sqlite3/vfs"
 
@@ -297,7 +299,7 @@ func TestSnapshotOfHotJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, batch.Limits{})
 		db, err := newDatabase(t.Context(), "x", actorSource{r.actor}, r.actor, &Options{
-			MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory, Logger: New(nil).opts.Logger})
+			MaxSnapshotAge: time.Hour, MaxSnapshots: 1, TxMemory: leastTxMemory, Env: part.Env{Logger: New(nil).opts.Logger}})
 		if err != nil {
 			t.Fatal(err)
 		}

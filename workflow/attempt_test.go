@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -330,7 +332,7 @@ func TestStepIn(t *testing.T) {
 func TestStepWithin(t *testing.T) {
 	// Files of SQLite wait outside of a bubble.
 	r := newRig(t)
-	db, err := vfs.Open(ctx, r.actor, &vfs.Options{Logger: r.opts.Logger})
+	db, err := vfs.Open(ctx, r.actor, &vfs.Options{Env: part.Env{Logger: r.opts.Logger}})
 	must(t, err)
 	defer func() { must(t, db.Close()) }()
 	_, err = db.ExecContext(ctx, "create table t(x integer check (x < 2))")

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -253,7 +255,7 @@ func TestAttach(t *testing.T) {
 		w := begin(r, fn, 0)
 		status(r, w, Sleeping)
 		r.reopen()
-		a, err := Attach(ctx, r.actor, &Options{Clock: r.clock})
+		a, err := Attach(ctx, r.actor, &Options{Env: part.Env{Clock: r.clock}})
 		must(t, err)
 		if a.Status().State != Sleeping || len(a.Snapshot().Entries) != 1 {
 			t.Errorf("%+v", a.Status())

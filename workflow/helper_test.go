@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/batch"
@@ -85,7 +87,7 @@ func (r *rig) tryOpen() (err error) {
 		return err
 	}
 	r.clock = alarm.New(nil)
-	r.q, err = queue.Open(ctx, r.actor, &queue.Options{Clock: r.clock, Logger: r.opts.Logger, KeyWindow: 10_000 * time.Hour})
+	r.q, err = queue.Open(ctx, r.actor, &queue.Options{Env: part.Env{Clock: r.clock, Logger: r.opts.Logger}, KeyWindow: 10_000 * time.Hour})
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/greenroomdb/greenroom/alarm"
+	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/queue"
 )
 
@@ -19,9 +19,6 @@ type Options struct {
 	// must be open for as long as the workflow is, and not Plain if messages are received
 	// that are completed later.
 	Queue *queue.Queue
-	// Clock is the actor's alarm clock, of which the workflow becomes a lasting source,
-	// named "workflow". nil means one of its own.
-	Clock *alarm.Clock
 	// OnDue is called, on a goroutine of its own, when the workflow has something to do
 	// and nobody runs it: after Open if it isn't finished, and when what it sleeps for is
 	// over. Who runs it Live needs none. Messages don't call it: see Status.Names.
@@ -63,10 +60,10 @@ type Options struct {
 	// Tracing, unless it is nil, provides spans: "workflow.run" of each run, and
 	// "workflow.step" of each attempt at a step in it, whose context carries it.
 	Tracing trace.TracerProvider
-	// Logger takes what nobody else is told; nil means slog.Default().
-	Logger *slog.Logger
 	// NewID makes the ids of entries; nil means random UUIDs. What it returns must be new.
 	NewID func() string
+	// Env is what the parts of an actor share. The workflow is a lasting source of its clock, named "workflow".
+	part.Env
 }
 
 // Defaults of Options and StepOptions.

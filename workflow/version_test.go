@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/greenroomdb/greenroom/part"
 )
 
 // TestVersion: workflows that were there before go on with the old code, others with the
@@ -223,7 +225,7 @@ func TestContinueAsNew(t *testing.T) {
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := newRigWith(t, Options{MaxEntries: 20, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		r := newRigWith(t, Options{MaxEntries: 20, Env: part.Env{Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 		full := 0
 		fn := func(c *Context, n int) (int, error) {
 			for i := range n {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -112,12 +114,12 @@ func storeRecords(t *testing.T, store string) {
 		if err := tr.Close(t.Context()); err != nil {
 			return err
 		}
-		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet})
+		q, err := queue.Open(t.Context(), a, &queue.Options{Env: part.Env{Logger: quiet}})
 		if err != nil {
 			return err
 		}
 		ids := 0
-		w, err := workflow.Open(t.Context(), a, order, &workflow.Options{Queue: q, Logger: quiet, ShortWait: -1,
+		w, err := workflow.Open(t.Context(), a, order, &workflow.Options{Queue: q, Env: part.Env{Logger: quiet}, ShortWait: -1,
 			NewID: func() string { ids++; return fmt.Sprintf("00000000-0000-4000-8000-%012x", ids) }})
 		if err != nil {
 			return errors.Join(err, q.Close())

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/queue"
 )
@@ -83,7 +85,7 @@ func TestPeekBeyondJSON(t *testing.T) {
 func TestSendLimit(t *testing.T) {
 	store := newDrained(t, 0) // with two messages and one that can't be read
 	err := ownBelow(t.Context(), target{url: store, actor: "shop"}, func(a *actorstore.Actor) error {
-		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: slog.New(slog.DiscardHandler)})
+		q, err := queue.Open(t.Context(), a, &queue.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -101,11 +103,11 @@ func runWorkflow(t *testing.T, actor, input string, ids *atomic.Int64) (state st
 	t.Helper()
 	err := ownBelow(t.Context(), target{url: "data", actor: actor, create: true}, func(a *actorstore.Actor) error {
 		quiet := slog.New(slog.DiscardHandler)
-		q, err := queue.Open(t.Context(), a, &queue.Options{Logger: quiet})
+		q, err := queue.Open(t.Context(), a, &queue.Options{Env: part.Env{Logger: quiet}})
 		if err != nil {
 			return err
 		}
-		w, err := workflow.Open(t.Context(), a, order, &workflow.Options{Queue: q, Logger: quiet, ShortWait: -1,
+		w, err := workflow.Open(t.Context(), a, order, &workflow.Options{Queue: q, Env: part.Env{Logger: quiet}, ShortWait: -1,
 			NewID: func() string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", ids.Add(1)) }})
 		if err != nil {
 			return errors.Join(err, q.Close())

@@ -41,6 +41,7 @@ var layers = []layer{
 	{1, []string{"kv/memkv", "kv/pebblekv", "kv/pgkv"}, "engines"},
 	{1, []string{"kv/faultkv", "kv/kvtest"}, "a decorator that fails, delays and counts; the conformance suite that every engine passes"},
 	{2, []string{"actorstore"}, "one actor's keyspace: envelope, key tree, limits, quota, ownership, commit"},
+	{2, []string{"part"}, "what the parts of an actor have in common"},
 	{2, []string{"alarm"}, "the one alarm clock of an actor: the earliest of what schedule, queue and workflow wait for"},
 	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
 	{3, []string{"vfs"}, "SQLite over an actor's keys"},
@@ -79,6 +80,7 @@ type edge struct {
 // edges lists every import within a floor.
 var edges = []edge{
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
+	{"part", "alarm", "the parts of an actor share its alarm clock"},
 	{"kv/txn", "kv", "a transaction is one commit of an engine"},
 	{"kv/txn", "internal/overlay", "a transaction reads what it has written, and lies beside what is stored"},
 	{"kv/internal/optimistic", "kv", "it commits to an engine"},

@@ -22,6 +22,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -79,7 +81,7 @@ func (e *Env) open() {
 	e.Actor, err = e.store.Named(ctx, "test", nil)
 	e.must(err)
 	e.Clock = alarm.New(nil)
-	e.Queue, err = queue.Open(ctx, e.Actor, &queue.Options{Clock: e.Clock, MaxMessages: -1})
+	e.Queue, err = queue.Open(ctx, e.Actor, &queue.Options{Env: part.Env{Clock: e.Clock}, MaxMessages: -1})
 	e.must(err)
 }
 
@@ -210,7 +212,7 @@ func verify[In, Out any](ctx context.Context, a *actorstore.Actor, fn workflow.F
 	o.OnDue, o.Observe = nil, nil
 	clock := alarm.New(nil)
 	defer clock.Close()
-	q, err := queue.Open(ctx, a, &queue.Options{Clock: clock})
+	q, err := queue.Open(ctx, a, &queue.Options{Env: part.Env{Clock: clock}})
 	if err != nil {
 		return fmt.Errorf("workflowtest: replay: %w", err)
 	}

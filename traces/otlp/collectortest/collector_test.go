@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/consumertest"
@@ -271,7 +273,7 @@ func newTraces(t *testing.T) *traces.Traces {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := traces.Open(t.Context(), actor, &traces.Options{MaxAge: -1, MaxRead: 10, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	tr, err := traces.Open(t.Context(), actor, &traces.Options{MaxAge: -1, MaxRead: 10, Env: part.Env{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/part"
+
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -16,7 +18,7 @@ func TestWithSQL(t *testing.T) {
 	for name, limits := range map[string]batch.Limits{"atomic": whole, "journal": {AtomicBatches: 1, Entries: 16}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, Options{}, limits)
-			db, err := vfs.Open(ctx, r.actor, &vfs.Options{Logger: slog.New(slog.DiscardHandler)})
+			db, err := vfs.Open(ctx, r.actor, &vfs.Options{Env: part.Env{Logger: slog.New(slog.DiscardHandler)}})
 			must(t, err)
 			t.Cleanup(func() { must(t, db.Close()) })
 			_, err = db.ExecContext(ctx, "create table t(x)")
