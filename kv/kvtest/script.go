@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // Replay runs a script against an empty engine and against the oracle, and
@@ -34,28 +35,23 @@ func Replay(eng kv.Engine, script string) error {
 	return r.close()
 }
 
-// longPrefix is what some of the keys share: an engine may store long keys in another
-// way, and know less of their order.
-var longPrefix = strings.Repeat("a", 2600)
-
 // A replayer runs the lines of a script.
 type replayer struct {
-	eng   kv.Engine
-	model model
-	snaps map[string]pinned
-	// words are what is left of the current line.
-	words string
-	buf   []byte
+	eng         kv.Engine
+	model       suite.Model
+	snaps       map[string]pinned
+	suite.Words // what is left of the current line
+	buf         []byte
 }
 
 // A pinned is a snapshot and what it should show.
 type pinned struct {
 	snap  kv.Snapshot
-	model model
+	model suite.Model
 }
 
 func newReplayer(eng kv.Engine) *replayer {
-	return &replayer{eng: eng, model: model{}, snaps: map[string]pinned{}}
+	return &replayer{eng: eng, model: suite.Model{}, snaps: map[string]pinned{}}
 }
 
 // close closes the snapshots that the script left open.
@@ -68,8 +64,8 @@ func (r *replayer) close() error {
 }
 
 func (r *replayer) run(line string) error {
-	r.words = line
-	switch verb := r.word(); verb {
+	r.Left = line
+	switch verb := r.Word(); verb {
 	case "commit":
 		return r.commit()
 	case "get":
@@ -81,10 +77,10 @@ func (r *replayer) run(line string) error {
 		if err != nil {
 			return err
 		}
-		r.snaps[r.word()] = pinned{s, r.model.clone()}
+		r.snaps[r.Word()] = pinned{s, r.model.Clone()}
 		return nil
 	case "close":
-		name := r.word()
+		name := r.Word()
 		s, ok := r.snaps[name]
 		if !ok {
 			return fmt.Errorf("no snapshot %q", name)
@@ -96,45 +92,9 @@ func (r *replayer) run(line string) error {
 	}
 }
 
-// word takes the next plain word.
-func (r *replayer) word() string {
-	w, rest, _ := strings.Cut(strings.TrimLeft(r.words, " "), " ")
-	r.words = rest
-	return w
-}
-
-// bytes takes the next word that stands for bytes.
-func (r *replayer) bytes() ([]byte, error) {
-	r.words = strings.TrimLeft(r.words, " ")
-	if rest, ok := strings.CutPrefix(r.words, `long"`); ok {
-		r.words = `"` + rest
-		b, err := r.bytes()
-		return append([]byte(longPrefix), b...), err
-	}
-	if strings.HasPrefix(r.words, `"`) {
-		q, err := strconv.QuotedPrefix(r.words)
-		if err != nil {
-			return nil, err
-		}
-		r.words = r.words[len(q):]
-		s, err := strconv.Unquote(q)
-		return []byte(s), err
-	}
-	w := r.word()
-	if w == "nil" {
-		return nil, nil
-	}
-	var n int
-	var seed uint64
-	if _, err := fmt.Sscanf(w, "pattern(%d,%d)", &n, &seed); err != nil {
-		return nil, fmt.Errorf("%q is no bytes", w)
-	}
-	return pattern(n, seed), nil
-}
-
 // reader takes the name of a reader and returns it with its model.
-func (r *replayer) reader() (kv.Reader, model, error) {
-	name := r.word()
+func (r *replayer) reader() (kv.Reader, suite.Model, error) {
+	name := r.Word()
 	if name == "engine" {
 		return r.eng, r.model, nil
 	}
@@ -147,35 +107,35 @@ func (r *replayer) reader() (kv.Reader, model, error) {
 
 func (r *replayer) commit() error {
 	c := &kv.Commit{}
-	switch w := r.word(); w {
+	switch w := r.Word(); w {
 	case "applied":
 		c.Durability = kv.Applied
 	case "durable":
 	default:
 		return fmt.Errorf("unknown durability %q", w)
 	}
-	for r.words = strings.TrimSpace(r.words); r.words != ""; r.words = strings.TrimSpace(r.words) {
+	for r.Left = strings.TrimSpace(r.Left); r.Left != ""; r.Left = strings.TrimSpace(r.Left) {
 		if err := r.part(c); err != nil {
 			return err
 		}
 	}
 	err := r.eng.Commit(ctx, c)
-	if !r.model.holds(c.Checks) {
+	if !r.model.Holds(c.Checks) {
 		if !errors.Is(err, kv.ErrConflict) {
 			return fmt.Errorf("got error %v, want %w", err, kv.ErrConflict)
 		}
 		return nil
 	}
 	if err == nil {
-		r.model.apply(c.Ops)
+		r.model.Apply(c.Ops)
 	}
 	return err
 }
 
 // part takes one check or operation of a commit.
 func (r *replayer) part(c *kv.Commit) error {
-	verb := r.word()
-	a, err := r.bytes()
+	verb := r.Word()
+	a, err := r.Bytes()
 	if err != nil {
 		return err
 	}
@@ -187,7 +147,7 @@ func (r *replayer) part(c *kv.Commit) error {
 		c.Ops = append(c.Ops, kv.Clear(a))
 		return nil
 	}
-	b, err := r.bytes()
+	b, err := r.Bytes()
 	if err != nil {
 		return err
 	}
@@ -209,7 +169,7 @@ func (r *replayer) get() error {
 	if err != nil {
 		return err
 	}
-	key, err := r.bytes()
+	key, err := r.Bytes()
 	if err != nil {
 		return err
 	}
@@ -217,11 +177,11 @@ func (r *replayer) get() error {
 	want, ok := m[string(key)]
 	switch {
 	case !ok && !errors.Is(err, kv.ErrNotFound):
-		return fmt.Errorf("got %s, %v, want %w", brief(string(got)), err, kv.ErrNotFound)
+		return fmt.Errorf("got %s, %v, want %w", suite.Brief(string(got)), err, kv.ErrNotFound)
 	case ok && err != nil:
 		return err
 	case ok && string(got) != want:
-		return fmt.Errorf("got %s, want %s", brief(string(got)), brief(want))
+		return fmt.Errorf("got %s, want %s", suite.Brief(string(got)), suite.Brief(want))
 	}
 	r.buf = got
 	return nil
@@ -233,17 +193,17 @@ func (r *replayer) scan() error {
 		return err
 	}
 	var rng kv.Range
-	if rng.Start, err = r.bytes(); err != nil {
+	if rng.Start, err = r.Bytes(); err != nil {
 		return err
 	}
-	if rng.End, err = r.bytes(); err != nil {
+	if rng.End, err = r.Bytes(); err != nil {
 		return err
 	}
-	if rng.Limit, err = strconv.Atoi(r.word()); err != nil {
+	if rng.Limit, err = strconv.Atoi(r.Word()); err != nil {
 		return err
 	}
-	rng.Reverse = r.word() == "reverse"
-	want := m.keys(rng)
+	rng.Reverse = r.Word() == "reverse"
+	want := m.Keys(rng)
 	i := 0
 	for e, err := range from.Scan(ctx, rng) {
 		switch {
@@ -254,7 +214,7 @@ func (r *replayer) scan() error {
 		case string(e.Key) != want[i]:
 			return fmt.Errorf("entry %d: got key %q, want %q", i, e.Key, want[i])
 		case string(e.Value) != m[want[i]]:
-			return fmt.Errorf("value of %q: got %s, want %s", e.Key, brief(string(e.Value)), brief(m[want[i]]))
+			return fmt.Errorf("value of %q: got %s, want %s", e.Key, suite.Brief(string(e.Value)), suite.Brief(m[want[i]]))
 		}
 		i++
 	}

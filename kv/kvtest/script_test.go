@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -28,7 +29,7 @@ close s1
 	if err := Replay(eng, script); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, eng, kv.Range{}, "\x00 c=")
+	suite.WantScan(t, eng, kv.Range{}, "\x00 c=")
 
 	for line, want := range map[string]string{
 		"frobnicate":                 "unknown verb",
@@ -100,7 +101,7 @@ func TestRandomFindsLiars(t *testing.T) {
 		"has no snapshots":      {thaw: true},
 	} {
 		l.Engine = memkv.New()
-		g := &generator{rnd: rand.New(rand.NewPCG(1, 0))}
+		g := &scriptGenerator{Generator: suite.Generator{Rnd: rand.New(rand.NewPCG(1, 0))}}
 		r := newReplayer(l)
 		steps := 0
 		for ; steps < 1500; steps++ {

@@ -1,4 +1,4 @@
-package kvtest
+package suite
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A model is the oracle: what a store should hold.
-type model map[string]string
+// A Model is the oracle: what a store should hold.
+type Model map[string]string
 
-// clone is the model of a snapshot.
-func (m model) clone() model { return maps.Clone(m) }
+// Clone is the model of a snapshot.
+func (m Model) Clone() Model { return maps.Clone(m) }
 
-// holds reports whether all checks hold.
-func (m model) holds(checks []kv.Check) bool {
+// Holds reports whether all checks hold.
+func (m Model) Holds(checks []kv.Check) bool {
 	for _, c := range checks {
 		v, ok := m[string(c.Key)]
 		if ok == c.Absent || ok && v != string(c.Value) {
@@ -26,8 +26,8 @@ func (m model) holds(checks []kv.Check) bool {
 	return true
 }
 
-// apply applies ops in order.
-func (m model) apply(ops []kv.Op) {
+// Apply applies ops in order.
+func (m Model) Apply(ops []kv.Op) {
 	for _, o := range ops {
 		switch o.Kind {
 		case kv.OpSet:
@@ -40,17 +40,17 @@ func (m model) apply(ops []kv.Op) {
 	}
 }
 
-// scan returns the entries of r as wantScan writes them.
-func (m model) scan(r kv.Range) string {
+// Scan returns the entries of r as WantScan writes them.
+func (m Model) Scan(r kv.Range) string {
 	var out []string
-	for _, k := range m.keys(r) {
+	for _, k := range m.Keys(r) {
 		out = append(out, fmt.Sprintf("%s=%s", k, m[k]))
 	}
 	return strings.Join(out, " ")
 }
 
-// keys returns the keys of r, in r's order.
-func (m model) keys(r kv.Range) []string {
+// Keys returns the keys of r, in r's order.
+func (m Model) Keys(r kv.Range) []string {
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(k string) bool {
 		return k < string(r.Start) || r.End != nil && k >= string(r.End)
 	})

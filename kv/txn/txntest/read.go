@@ -1,32 +1,33 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxBasics: what one transaction writes, the next one reads.
-func testTxBasics(t *testing.T, db *txn.DB) {
+// testBasics: what one transaction writes, the next one reads.
+func testBasics(t *testing.T, db *txn.DB) {
 	update(t, db, func(tx *txn.Tx) {
-		wantGet(t, tx, "a", "-")
+		suite.WantGet(t, tx, "a", "-")
 		do(t, tx, "set a 1; set b 2; set c 3; set d 4")
 	})
-	wantScan(t, db.Engine(), kv.Range{}, "a=1 b=2 c=3 d=4")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=1 b=2 c=3 d=4")
 	view(t, db, func(tx *txn.Tx) {
-		wantGet(t, tx, "a", "1")
-		wantGet(t, tx, "e", "-")
-		wantGet(t, tx, "", "-")
-		wantScan(t, tx, between("b", "d"), "b=2 c=3")
-		wantScan(t, tx, kv.Range{Reverse: true, Limit: 2}, "d=4 c=3")
-		wantScan(t, tx, between("b", "b"), "")
-		wantScan(t, tx, between("d", "b"), "")
-		wantScan(t, tx, kv.Range{End: []byte{}}, "")
+		suite.WantGet(t, tx, "a", "1")
+		suite.WantGet(t, tx, "e", "-")
+		suite.WantGet(t, tx, "", "-")
+		suite.WantScan(t, tx, suite.Between("b", "d"), "b=2 c=3")
+		suite.WantScan(t, tx, kv.Range{Reverse: true, Limit: 2}, "d=4 c=3")
+		suite.WantScan(t, tx, suite.Between("b", "b"), "")
+		suite.WantScan(t, tx, suite.Between("d", "b"), "")
+		suite.WantScan(t, tx, kv.Range{End: []byte{}}, "")
 	})
 	update(t, db, func(tx *txn.Tx) { do(t, tx, "clear a; clearrange b d") })
-	wantScan(t, db.Engine(), kv.Range{}, "d=4")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "d=4")
 	// An error rolls back, a panic too, and both get through.
 	mine := errors.New("mine")
 	err := db.Update(ctx, func(tx *txn.Tx) error { do(t, tx, "get d; set d 5"); return mine })
@@ -43,12 +44,12 @@ func testTxBasics(t *testing.T, db *txn.DB) {
 		t.Errorf("Update returned %v from a panic", err)
 	}()
 	// The next one isn't held up by what these left.
-	update(t, db, func(tx *txn.Tx) { wantGet(t, tx, "d", "4"); do(t, tx, "set e 5") })
-	wantScan(t, db.Engine(), kv.Range{}, "d=4 e=5")
+	update(t, db, func(tx *txn.Tx) { suite.WantGet(t, tx, "d", "4"); do(t, tx, "set e 5") })
+	suite.WantScan(t, db.Engine(), kv.Range{}, "d=4 e=5")
 }
 
-// testTxOwnWrites: a transaction reads what it wrote, whatever the engine has.
-func testTxOwnWrites(t *testing.T, db *txn.DB) {
+// testOwnWrites: a transaction reads what it wrote, whatever the engine has.
+func testOwnWrites(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ name, steps, want string }{
 		{"nothing", "get a", "a=A b=B c=C d=D"},
 		{"set", "set a 1; set bb 2", "a=1 b=B bb=2 c=C d=D"},
@@ -70,13 +71,13 @@ func testTxOwnWrites(t *testing.T, db *txn.DB) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			reset(t, db)
-			fill(t, db.Engine(), "a", "b", "c", "d")
+			suite.Fill(t, db.Engine(), "a", "b", "c", "d")
 			update(t, db, func(tx *txn.Tx) {
 				do(t, tx, tt.steps)
 				wantReads(t, tx, tt.want)
 				wantReads(t, tx.Snapshot(), tt.want)
 			})
-			wantScan(t, db.Engine(), kv.Range{}, tt.want)
+			suite.WantScan(t, db.Engine(), kv.Range{}, tt.want)
 			view(t, db, func(tx *txn.Tx) { wantReads(t, tx, tt.want) })
 		})
 	}
@@ -85,13 +86,13 @@ func testTxOwnWrites(t *testing.T, db *txn.DB) {
 // reset empties the engine.
 func reset(t testing.TB, db *txn.DB) {
 	t.Helper()
-	commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
+	suite.Commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
 }
 
-// testTxOwnScans: own writes take their place in scans of either direction, before
+// testOwnScans: own writes take their place in scans of either direction, before
 // the limit is counted.
-func testTxOwnScans(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "b", "d", "f", "h")
+func testOwnScans(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 	update(t, db, func(tx *txn.Tx) {
 		do(t, tx, "set a 1; clear d; set e 2; clearrange f g; set ff 3; set h 4; set i 5")
 		for _, tt := range []struct {
@@ -118,11 +119,11 @@ func testTxOwnScans(t *testing.T, db *txn.DB) {
 			{kv.Range{Start: []byte("i\x00")}, ""},
 			{kv.Range{End: []byte("a"), Reverse: true}, ""},
 		} {
-			wantScan(t, tx, tt.rng, tt.want)
-			wantScan(t, tx.Snapshot(), tt.rng, tt.want)
+			suite.WantScan(t, tx, tt.rng, tt.want)
+			suite.WantScan(t, tx.Snapshot(), tt.rng, tt.want)
 		}
 	})
-	wantScan(t, db.Engine(), kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5")
 }
 
 // wantReads checks the entries of a store that holds no more than a few, read in all
@@ -130,67 +131,67 @@ func testTxOwnScans(t *testing.T, db *txn.DB) {
 func wantReads(t testing.TB, r kv.Reader, want string) {
 	t.Helper()
 	m := parseModel(want)
-	wantScan(t, r, kv.Range{}, m.scan(kv.Range{}))
-	wantScan(t, r, kv.Range{Reverse: true}, m.scan(kv.Range{Reverse: true}))
+	suite.WantScan(t, r, kv.Range{}, m.Scan(kv.Range{}))
+	suite.WantScan(t, r, kv.Range{Reverse: true}, m.Scan(kv.Range{Reverse: true}))
 	for n := 1; n <= len(m)+1; n++ {
 		for _, reverse := range []bool{false, true} {
 			rng := kv.Range{Start: []byte("a"), End: []byte("z"), Limit: n, Reverse: reverse}
-			wantScan(t, r, rng, m.scan(rng))
+			suite.WantScan(t, r, rng, m.Scan(rng))
 		}
 	}
 	for _, k := range []string{"a", "b", "bb", "c", "cc", "d", "n"} {
 		if v, ok := m[k]; ok {
-			wantGet(t, r, k, v)
+			suite.WantGet(t, r, k, v)
 		} else {
-			wantGet(t, r, k, "-")
+			suite.WantGet(t, r, k, "-")
 		}
 	}
 }
 
-// testTxOneState: all reads are of the state at the first one, with what the
+// testOneState: all reads are of the state at the first one, with what the
 // transaction wrote, and it begins at the first read, not before.
-func testTxOneState(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a", "b", "c")
+func testOneState(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a", "b", "c")
 	tx := begin(t, db)
 	do(t, tx, "set own 1")
-	commit(t, db.Engine(), set("a", "before"))
-	wantGet(t, tx.Snapshot(), "a", "before")
-	commit(t, db.Engine(), set("a", "after"), set("b", "after"), del("c"), set("d", "after"))
+	suite.Commit(t, db.Engine(), suite.Set("a", "before"))
+	suite.WantGet(t, tx.Snapshot(), "a", "before")
+	suite.Commit(t, db.Engine(), suite.Set("a", "after"), suite.Set("b", "after"), suite.Del("c"), suite.Set("d", "after"))
 	update(t, db, func(tx *txn.Tx) { do(t, tx, "set e 1; clear b") })
 	for range 2 {
-		wantScan(t, tx.Snapshot(), kv.Range{}, "a=before b=B c=C own=1")
-		wantScan(t, tx.Snapshot(), kv.Range{Reverse: true}, "own=1 c=C b=B a=before")
-		wantGet(t, tx.Snapshot(), "b", "B")
-		wantGet(t, tx.Snapshot(), "d", "-")
+		suite.WantScan(t, tx.Snapshot(), kv.Range{}, "a=before b=B c=C own=1")
+		suite.WantScan(t, tx.Snapshot(), kv.Range{Reverse: true}, "own=1 c=C b=B a=before")
+		suite.WantGet(t, tx.Snapshot(), "b", "B")
+		suite.WantGet(t, tx.Snapshot(), "d", "-")
 	}
 	tx.Cancel()
-	wantScan(t, db.Engine(), kv.Range{}, "a=after d=after e=1")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=after d=after e=1")
 }
 
-// testTxSnapshot: reads that don't count see the state and own writes all the same.
-func testTxSnapshot(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a", "b", "c")
+// testSnapshot: reads that don't count see the state and own writes all the same.
+func testSnapshot(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a", "b", "c")
 	tx := begin(t, db)
 	s := tx.Snapshot()
-	wantScan(t, s, kv.Range{}, "a=A b=B c=C")
+	suite.WantScan(t, s, kv.Range{}, "a=A b=B c=C")
 	do(t, tx, "set a modified; clearrange b c; clear c; set d new")
 	for _, r := range []kv.Reader{tx, s} {
-		wantScan(t, r, kv.Range{}, "a=modified d=new")
-		wantGet(t, r, "a", "modified")
-		wantGet(t, r, "b", "-")
-		wantGet(t, r, "c", "-")
-		wantGet(t, r, "d", "new")
+		suite.WantScan(t, r, kv.Range{}, "a=modified d=new")
+		suite.WantGet(t, r, "a", "modified")
+		suite.WantGet(t, r, "b", "-")
+		suite.WantGet(t, r, "c", "-")
+		suite.WantGet(t, r, "d", "new")
 	}
 	wantKey(t, tx, txn.FirstGreaterThan([]byte("a")), "d")
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, db.Engine(), kv.Range{}, "a=modified d=new")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=modified d=new")
 }
 
-// testTxLoops: a loop over a scan may read and write; it goes on as it began.
-func testTxLoops(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a", "b", "c", "d")
+// testLoops: a loop over a scan may read and write; it goes on as it began.
+func testLoops(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a", "b", "c", "d")
 	for _, reverse := range []bool{false, true} {
 		tx := begin(t, db)
 		do(t, tx, "set bb 1")
@@ -216,23 +217,23 @@ func testTxLoops(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxBinary: values are bytes, also those that look like something.
-func testTxBinary(t *testing.T, db *txn.DB) {
-	like := pattern(80, 1)
+// testBinary: values are bytes, also those that look like something.
+func testBinary(t *testing.T, db *txn.DB) {
+	like := suite.Pattern(80, 1)
 	like[0] = 0x33
 	copy(like[76:], []byte{1, 0, 0, 0})
 	update(t, db, func(tx *txn.Tx) {
 		if err := errors.Join(tx.Set([]byte("like"), like), tx.Set([]byte("\xff\xff\xff"), nil), tx.Set([]byte{0}, []byte{})); err != nil {
 			t.Fatal(err)
 		}
-		wantGet(t, tx, "like", string(like))
-		wantGet(t, tx, "\xff\xff\xff", "")
+		suite.WantGet(t, tx, "like", string(like))
+		suite.WantGet(t, tx, "\xff\xff\xff", "")
 	})
 	view(t, db, func(tx *txn.Tx) {
-		wantGet(t, tx, "like", string(like))
-		wantGet(t, tx, "\xff\xff\xff", "")
-		wantGet(t, tx, "\x00", "")
-		wantScan(t, tx, kv.Range{Reverse: true, Limit: 1}, "\xff\xff\xff=")
-		wantScan(t, tx, kv.Range{Limit: 1}, "\x00=")
+		suite.WantGet(t, tx, "like", string(like))
+		suite.WantGet(t, tx, "\xff\xff\xff", "")
+		suite.WantGet(t, tx, "\x00", "")
+		suite.WantScan(t, tx, kv.Range{Reverse: true, Limit: 1}, "\xff\xff\xff=")
+		suite.WantScan(t, tx, kv.Range{Limit: 1}, "\x00=")
 	})
 }

@@ -1,6 +1,7 @@
-package kvtest
+package txntest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,82 +9,27 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// runTransactions runs what is chosen of the part of the suite that is about transactions. It skips what the engine says that it doesn't offer; without txn.Exact
-// it takes every conflict as it comes, and tests that what does commit is serializable.
-func runTransactions(t *testing.T, open Opener, chosen parts) {
-	tests := []struct {
-		name string
-		caps txn.Caps
-		test func(t *testing.T, db *txn.DB)
-	}{
-		{"Basics", 0, testTxBasics},
-		{"ReadOwnWrites", 0, testTxOwnWrites},
-		{"OwnWritesInScans", 0, testTxOwnScans},
-		{"Selectors", 0, testTxSelectors},
-		{"SelectorsAndOwnWrites", 0, testTxOwnSelectors},
-		{"ScanSelectors", 0, testTxScanSelectors},
-		{"OneState", 0, testTxOneState},
-		{"SnapshotReads", 0, testTxSnapshot},
-		{"LoopsThatWrite", 0, testTxLoops},
-		{"BinaryValues", 0, testTxBinary},
-		{"Atomic", 0, testTxAtomic},
-		{"AtomicOnOwnWrites", 0, testTxAtomicOwn},
-		{"AtomicParallel", 0, testTxAtomicParallel},
-		{"Conflicts", 0, testTxConflicts},
-		{"DeclaredConflicts", txn.ConflictRanges, testTxDeclared},
-		{"Claim", txn.ConflictRanges, testTxClaim},
-		{"EngineCommits", 0, testTxEngineCommits},
-		{"LongKeys", 0, testTxLongKeys},
-		{"LostUpdate", 0, testTxLostUpdate},
-		{"WriteSkew", 0, testTxWriteSkew},
-		{"Phantom", 0, testTxPhantom},
-		{"ReadOnlyAnomaly", 0, testTxReadOnlyAnomaly},
-		{"Counter", 0, testTxCounter},
-		{"Limits", 0, testTxLimits},
-		{"Age", 0, testTxAge},
-		{"Ended", 0, testTxEnded},
-		{"EndedInLoop", 0, testTxEndedInLoop},
-		{"Ownership", 0, testTxOwnership},
-		{"Closed", 0, testTxClosed},
-		{"Versionstamps", txn.Versionstamps, testTxStamps},
-		{"VersionstampedKeys", txn.Versionstamps, testTxStampedKeys},
-		{"VersionstampErrors", txn.Versionstamps, testTxStampErrors},
-		{"VersionstampOrder", txn.Versionstamps, testTxStampOrder},
-		{"Watch", txn.Watching, testTxWatch},
-		{"WatchChannel", txn.Watching, testTxWatchChannel},
-		{"WatchMissesNothing", txn.Watching, testTxWatchRace},
-		{"EstimatedSize", txn.Sizes, testTxSize},
-		{"Checkpoint", txn.Checkpoints, testTxCheckpoint},
-		{"Unsupported", 0, testTxUnsupported},
-		{"Random", 0, testTxRandom},
-		{"Serializable", 0, testTxSerializable},
-		{"Order", 0, testTxOrder},
-	}
-	for _, tt := range tests {
-		if chosen.take("Transactions/" + tt.name) {
-			t.Run(tt.name, func(t *testing.T) { tt.test(t, startTx(t, open, tt.caps, nil)) })
-		}
-	}
-}
+var ctx = context.Background()
 
-// startTx opens an engine and a DB on it. It skips the test when the engine doesn't
+// start opens an engine and a DB on it. It skips the test when the engine doesn't
 // offer transactions with these capabilities.
-func startTx(t testing.TB, open Opener, caps txn.Caps, opts *txn.Options) *txn.DB {
+func start(t testing.TB, open suite.Opener, caps txn.Caps, opts *txn.Options) *txn.DB {
 	t.Helper()
-	eng := start(t, open)
+	eng := suite.Start(t, open)
 	tr := txn.TransactorOf(eng)
 	if tr == nil || !tr.TxCaps().Has(caps) {
 		t.Skip("the engine doesn't offer this")
 	}
-	return newTxDB(t, eng, opts)
+	return newDB(t, eng, opts)
 }
 
-// newTxDB returns a DB whose transactions don't become too old on a machine that holds the
+// newDB returns a DB whose transactions don't become too old on a machine that holds the
 // test up for seconds, unless opts have a clock of their own.
-func newTxDB(t testing.TB, eng kv.Engine, opts *txn.Options) *txn.DB {
+func newDB(t testing.TB, eng kv.Engine, opts *txn.Options) *txn.DB {
 	t.Helper()
 	o := txn.Options{}
 	if opts != nil {

@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxSerializable: transactions under contention append to lists and read them;
+// testSerializable: transactions under contention append to lists and read them;
 // what they have seen must fit one order of all of them.
-func testTxSerializable(t *testing.T, db *txn.DB) {
+func testSerializable(t *testing.T, db *txn.DB) {
 	const workers, lists = 6, 4
 	each := 60
 	if testkit.Short() || db.Engine().Limits().Far {

@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -52,21 +53,21 @@ func write(t testing.TB, tx *txn.Tx, key string, n int) {
 	}
 }
 
-// testTxLostUpdate: two add to what they have read.
-func testTxLostUpdate(t *testing.T, db *txn.DB) {
-	commit(t, db.Engine(), set("n", "5"))
+// testLostUpdate: two add to what they have read.
+func testLostUpdate(t *testing.T, db *txn.DB) {
+	suite.Commit(t, db.Engine(), suite.Set("n", "5"))
 	a, b := begin(t, db), begin(t, db)
 	write(t, a, "n", read(t, a, "n")+1)
 	write(t, b, "n", read(t, b, "n")+1)
 	n := oneFails(t, a.Commit(ctx), b.Commit(ctx))
-	wantGet(t, db.Engine(), "n", strconv.Itoa(5+n))
+	suite.WantGet(t, db.Engine(), "n", strconv.Itoa(5+n))
 }
 
-// testTxWriteSkew: two read both keys, and each writes the other one. Reads that don't
+// testWriteSkew: two read both keys, and each writes the other one. Reads that don't
 // count allow it, on an engine where that is so.
-func testTxWriteSkew(t *testing.T, db *txn.DB) {
+func testWriteSkew(t *testing.T, db *txn.DB) {
 	run := func(reader func(tx *txn.Tx) kv.Reader) (error, error) {
-		commit(t, db.Engine(), set("a", "1"), set("b", "1"))
+		suite.Commit(t, db.Engine(), suite.Set("a", "1"), suite.Set("b", "1"))
 		x, y := begin(t, db), begin(t, db)
 		xs := read(t, reader(x), "a") + read(t, reader(x), "b")
 		ys := read(t, reader(y), "a") + read(t, reader(y), "b")
@@ -82,11 +83,11 @@ func testTxWriteSkew(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxPhantom: two count what is there, and each adds to it: by a scan, a selector
+// testPhantom: two count what is there, and each adds to it: by a scan, a selector
 // for a gap, and missing keys.
-func testTxPhantom(t *testing.T, db *txn.DB) {
+func testPhantom(t *testing.T, db *txn.DB) {
 	for name, count := range map[string]func(tx *txn.Tx) error{
-		"scan": func(tx *txn.Tx) error { return drain(tx, between("p", "q"), 0) },
+		"scan": func(tx *txn.Tx) error { return drain(tx, suite.Between("p", "q"), 0) },
 		"reverse scan": func(tx *txn.Tx) error {
 			return drain(tx, kv.Range{Start: []byte("p"), End: []byte("q"), Reverse: true}, 0)
 		},
@@ -100,7 +101,7 @@ func testTxPhantom(t *testing.T, db *txn.DB) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reset(t, db)
-			commit(t, db.Engine(), set("z", "end"))
+			suite.Commit(t, db.Engine(), suite.Set("z", "end"))
 			x, y := begin(t, db), begin(t, db)
 			if err := errors.Join(count(x), count(y)); err != nil {
 				t.Fatal(err)
@@ -112,12 +113,12 @@ func testTxPhantom(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxReadOnlyAnomaly: a deposit, and a withdrawal that pays a fee because it hasn't
+// testReadOnlyAnomaly: a deposit, and a withdrawal that pays a fee because it hasn't
 // seen the deposit, can be put in an order; not with a report between them that has
 // seen the deposit and not the withdrawal. Fekete, O'Neil, O'Neil: A Read-Only
 // Transaction Anomaly Under Snapshot Isolation, 2004.
-func testTxReadOnlyAnomaly(t *testing.T, db *txn.DB) {
-	commit(t, db.Engine(), set("checking", "0"), set("saving", "0"))
+func testReadOnlyAnomaly(t *testing.T, db *txn.DB) {
+	suite.Commit(t, db.Engine(), suite.Set("checking", "0"), suite.Set("saving", "0"))
 	withdraw, deposit := begin(t, db), begin(t, db)
 	total := read(t, withdraw, "checking") + read(t, withdraw, "saving")
 	write(t, deposit, "saving", read(t, deposit, "saving")+20)
@@ -143,17 +144,17 @@ func testTxReadOnlyAnomaly(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxCounter: many goroutines add to one counter by reading and writing it, and no
+// testCounter: many goroutines add to one counter by reading and writing it, and no
 // addition is lost, also not by one that began while another was being committed.
 // Between two of them money moves between accounts, whose sum never changes, neither
 // for transactions nor for snapshots.
-func testTxCounter(t *testing.T, db *txn.DB) {
+func testCounter(t *testing.T, db *txn.DB) {
 	const workers, each, accounts = 8, 15, 4
 	var ops []kv.Op
 	for i := range accounts {
-		ops = append(ops, set("account"+strconv.Itoa(i), "100"))
+		ops = append(ops, suite.Set("account"+strconv.Itoa(i), "100"))
 	}
-	commit(t, db.Engine(), append(ops, set("n", "0"))...)
+	suite.Commit(t, db.Engine(), append(ops, suite.Set("n", "0"))...)
 	sum := func(t testing.TB, r kv.Reader) (n int) {
 		for i := range accounts {
 			n += read(t, r, "account"+strconv.Itoa(i))
@@ -191,7 +192,7 @@ func testTxCounter(t *testing.T, db *txn.DB) {
 		})
 	}
 	wg.Wait()
-	wantGet(t, db.Engine(), "n", strconv.Itoa(workers*each))
+	suite.WantGet(t, db.Engine(), "n", strconv.Itoa(workers*each))
 	if n := sum(t, db.Engine()); n != 100*accounts {
 		t.Errorf("all accounts together have %d in the end", n)
 	}

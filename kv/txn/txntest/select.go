@@ -1,17 +1,18 @@
-package kvtest
+package txntest
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxSelectors: the four selectors and all other offsets, against the sorted keys.
-func testTxSelectors(t *testing.T, db *txn.DB) {
+// testSelectors: the four selectors and all other offsets, against the sorted keys.
+func testSelectors(t *testing.T, db *txn.DB) {
 	keys := []string{"b", "d", "f", "h"}
-	fill(t, db.Engine(), keys...)
+	suite.Fill(t, db.Engine(), keys...)
 	view(t, db, func(tx *txn.Tx) { wantSelected(t, tx, keys) })
 }
 
@@ -46,8 +47,8 @@ func wantSelected(t *testing.T, tx *txn.Tx, keys []string) {
 	}
 }
 
-// testTxOwnSelectors: selectors count own writes, and don't count what they cleared.
-func testTxOwnSelectors(t *testing.T, db *txn.DB) {
+// testOwnSelectors: selectors count own writes, and don't count what they cleared.
+func testOwnSelectors(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ steps, want string }{
 		{"set c 1", "b c d f h"},
 		{"set a 1; set i 1", "a b d f h i"},
@@ -61,7 +62,7 @@ func testTxOwnSelectors(t *testing.T, db *txn.DB) {
 	} {
 		t.Run(tt.steps, func(t *testing.T) {
 			reset(t, db)
-			fill(t, db.Engine(), "b", "d", "f", "h")
+			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 			tx := begin(t, db)
 			do(t, tx, tt.steps)
 			wantSelected(t, tx, strings.Fields(tt.want))
@@ -69,9 +70,9 @@ func testTxOwnSelectors(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxScanSelectors: ranges between selected keys.
-func testTxScanSelectors(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a", "b", "c", "d", "e")
+// testScanSelectors: ranges between selected keys.
+func testScanSelectors(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a", "b", "c", "d", "e")
 	ge := func(k string) txn.Selector { return txn.FirstGreaterOrEqual([]byte(k)) }
 	gt := func(k string) txn.Selector { return txn.FirstGreaterThan([]byte(k)) }
 	lt := func(k string) txn.Selector { return txn.LastLessThan([]byte(k)) }

@@ -1,10 +1,11 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -75,17 +76,17 @@ var conflictCases = []conflictCase{
 	{"own addition in a range", "add d 1; scan a e", "set d 1", true},
 }
 
-// testTxConflicts: what a transaction has seen must not change, what it hasn't may.
-func testTxConflicts(t *testing.T, db *txn.DB) {
+// testConflicts: what a transaction has seen must not change, what it hasn't may.
+func testConflicts(t *testing.T, db *txn.DB) {
 	// Who writes doesn't conflict with who reads, so one attempt must do.
 	once := db
 	if exact(db) {
-		once = newTxDB(t, db.Engine(), &txn.Options{MaxAttempts: 1})
+		once = newDB(t, db.Engine(), &txn.Options{MaxAttempts: 1})
 	}
 	for _, c := range conflictCases {
 		t.Run(c.name, func(t *testing.T) {
 			reset(t, db)
-			fill(t, db.Engine(), "b", "d", "f", "h")
+			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 			tx := begin(t, db)
 			look(t, tx.Snapshot(), "get zz") // pins the state
 			do(t, tx, c.steps)
@@ -95,7 +96,7 @@ func testTxConflicts(t *testing.T, db *txn.DB) {
 		})
 		t.Run(c.name+" (snapshot, or read-only)", func(t *testing.T) {
 			reset(t, db)
-			fill(t, db.Engine(), "b", "d", "f", "h")
+			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 			// Read-only transactions conflict with nothing, and nothing with them.
 			reader := begin(t, db)
 			do(t, reader, "get b; scan a z; first 1 a z; last 1 a z")
@@ -160,7 +161,7 @@ func selectorConflicts(t *testing.T, db *txn.DB) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reset(t, db)
-			fill(t, db.Engine(), "b", "d", "f", "h")
+			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 			tx := begin(t, db)
 			look(t, tx.Snapshot(), "get zz")
 			if c.own != "get zz" {
@@ -176,8 +177,8 @@ func selectorConflicts(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxDeclared: spans that transactions declare count as read and as written.
-func testTxDeclared(t *testing.T, db *txn.DB) {
+// testDeclared: spans that transactions declare count as read and as written.
+func testDeclared(t *testing.T, db *txn.DB) {
 	b := func(s string) []byte { return []byte(s) }
 	for _, c := range []struct {
 		name     string
@@ -197,11 +198,11 @@ func testTxDeclared(t *testing.T, db *txn.DB) {
 			func(tx *txn.Tx) error { return tx.Set(b("m"), nil) }, false},
 		{"inverted range read", func(tx *txn.Tx) error { return tx.AddReadConflictRange(b("m"), b("a")) },
 			func(tx *txn.Tx) error { return tx.Set(b("b"), nil) }, false},
-		{"key written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+		{"key written", func(tx *txn.Tx) error { return drain(tx, suite.Between("j", "l"), 0) },
 			func(tx *txn.Tx) error { return tx.AddWriteConflictKey(b("k")) }, true},
-		{"another key written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+		{"another key written", func(tx *txn.Tx) error { return drain(tx, suite.Between("j", "l"), 0) },
 			func(tx *txn.Tx) error { return tx.AddWriteConflictKey(b("l")) }, false},
-		{"range written", func(tx *txn.Tx) error { return drain(tx, between("j", "l"), 0) },
+		{"range written", func(tx *txn.Tx) error { return drain(tx, suite.Between("j", "l"), 0) },
 			func(tx *txn.Tx) error { return tx.AddWriteConflictRange(b("a"), nil) }, true},
 		{"both", func(tx *txn.Tx) error { return tx.AddReadConflictKey(b("q")) },
 			func(tx *txn.Tx) error { return tx.AddWriteConflictRange(b("p"), b("r")) }, true},
@@ -225,27 +226,27 @@ func testTxDeclared(t *testing.T, db *txn.DB) {
 	if err := tx.AddReadConflictKey(b("k")); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, db.Engine(), set("k", "1"))
+	suite.Commit(t, db.Engine(), suite.Set("k", "1"))
 	if err := tx.Commit(ctx); err != nil {
 		t.Errorf("Commit of a transaction that only read: %v", err)
 	}
 }
 
-// testTxEngineCommits: commits of the engine itself count like those of transactions.
-func testTxEngineCommits(t *testing.T, db *txn.DB) {
+// testEngineCommits: commits of the engine itself count like those of transactions.
+func testEngineCommits(t *testing.T, db *txn.DB) {
 	for _, d := range []kv.Durability{kv.Durable, kv.Applied} {
 		for _, c := range []struct {
 			read     string
 			op       kv.Op
 			conflict bool
 		}{
-			{"get k", set("k", "1"), true},
-			{"get k", del("k"), true},
-			{"get k", delRange("j", "l"), true},
-			{"get k", delRange("", "z"), true},
-			{"get k", set("l", "1"), false},
-			{"scan a z", set("q", "1"), true},
-			{"scan a c", set("q", "1"), false},
+			{"get k", suite.Set("k", "1"), true},
+			{"get k", suite.Del("k"), true},
+			{"get k", suite.DelRange("j", "l"), true},
+			{"get k", suite.DelRange("", "z"), true},
+			{"get k", suite.Set("l", "1"), false},
+			{"scan a z", suite.Set("q", "1"), true},
+			{"scan a c", suite.Set("q", "1"), false},
 		} {
 			tx := begin(t, db)
 			do(t, tx, c.read)
@@ -263,8 +264,8 @@ func testTxEngineCommits(t *testing.T, db *txn.DB) {
 	// A check that doesn't hold changes nothing, so it is nothing to conflict with.
 	tx := begin(t, db)
 	do(t, tx, "get k")
-	err := db.Engine().Commit(ctx, &kv.Commit{Checks: []kv.Check{is("k", "never")}, Ops: []kv.Op{set("k", "2")}})
-	wantErr(t, "a failing check", err, kv.ErrConflict)
+	err := db.Engine().Commit(ctx, &kv.Commit{Checks: []kv.Check{suite.Is("k", "never")}, Ops: []kv.Op{suite.Set("k", "2")}})
+	suite.WantErr(t, "a failing check", err, kv.ErrConflict)
 	do(t, tx, "set zout 2")
 	if err := tx.Commit(ctx); err != nil {
 		t.Errorf("Commit: %v", err)

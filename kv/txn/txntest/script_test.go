@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"context"
@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-func TestReplayTransactions(t *testing.T) {
+func TestReplay(t *testing.T) {
 	script := `
 engine set "a" "1"
 begin t1
@@ -31,11 +32,11 @@ begin t3
 scan t3 serial "a" "b" 1 forward
 cancel t3
 `
-	db := newTxDB(t, memkv.New(), nil)
-	if err := ReplayTransactions(db, script); err != nil {
+	db := newDB(t, memkv.New(), nil)
+	if err := Replay(db, script); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, db.Engine(), kv.Range{}, "a=2 n=\x01")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=2 n=\x01")
 	for line, want := range map[string]string{
 		"frobnicate t1 \"a\"":        "unknown verb",
 		"get t9 serial \"a\"":        "no transaction",
@@ -45,7 +46,7 @@ cancel t3
 		"engine put \"a\" \"b\"":     "unknown verb",
 		"scan t1 serial nil nil x y": "invalid syntax",
 	} {
-		err := ReplayTransactions(newTxDB(t, memkv.New(), nil), "begin t1\n"+line)
+		err := Replay(newDB(t, memkv.New(), nil), "begin t1\n"+line)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: got %v, want %q in line 2", line, err, want)
 		}
@@ -110,9 +111,9 @@ func TestRandomFindsLies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eng := memkv.New()
-			r := newTxReplayer(newTxDB(t, &txLiar{eng, txn.TransactorOf(eng), lie}, nil))
+			r := newTxReplayer(newDB(t, &txLiar{eng, txn.TransactorOf(eng), lie}, nil))
 			defer r.close()
-			g := &txGenerator{generator: generator{rnd: rand.New(rand.NewPCG(1, 1))}}
+			g := &txGenerator{Generator: suite.Generator{Rnd: rand.New(rand.NewPCG(1, 1))}}
 			for range 3000 {
 				for line := range strings.SplitSeq(g.line(), "\n") {
 					if r.run(line) != nil {

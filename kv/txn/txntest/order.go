@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
@@ -11,17 +11,18 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // orderLog is the key of the log, behind all others.
 const orderLog = "~log"
 
-// testTxOrder: transactions that read and write in every way, and commits of the engine
+// testOrder: transactions that read and write in every way, and commits of the engine
 // that set and clear, run beside each other. Each notes in a log where it comes: done
 // again in that order, one after the other, each must see what it has seen, and the end
 // must be the same. Those that only read must have seen one state from their time.
-func testTxOrder(t *testing.T, db *txn.DB) {
+func testOrder(t *testing.T, db *txn.DB) {
 	const workers = 5
 	each := 100
 	if testkit.Short() || db.Engine().Limits().Far {
@@ -29,7 +30,7 @@ func testTxOrder(t *testing.T, db *txn.DB) {
 	}
 	seed := rand.Uint64()
 	h := &orderHistory{db: db, did: map[string][]orderStep{}}
-	commit(t, db.Engine(), set(orderLog, ""))
+	suite.Commit(t, db.Engine(), suite.Set(orderLog, ""))
 	var wg, engine sync.WaitGroup
 	// The engine's commits don't run away from the transactions: in the log is room for
 	// these, and no more than a value may have.
@@ -126,7 +127,7 @@ func (s *orderStep) do(tx *txn.Tx) error {
 }
 
 // redo does the step on a state, and returns what it sees.
-func (s *orderStep) redo(m model) (sees string) {
+func (s *orderStep) redo(m suite.Model) (sees string) {
 	tx := &txModelTx{m: newTxModel(), seen: m}
 	switch s.verb {
 	case "write":
@@ -250,9 +251,9 @@ func (h *orderHistory) check() error {
 	if err != nil {
 		return err
 	}
-	state := model{orderLog: ""}
-	states := []model{state.clone()} // after each
-	after := map[int]int{0: 0}       // the length of the log to the number of the state
+	state := suite.Model{orderLog: ""}
+	states := []suite.Model{state.Clone()} // after each
+	after := map[int]int{0: 0}             // the length of the log to the number of the state
 	for _, name := range strings.Fields(string(log)) {
 		steps, ok := h.did[name]
 		if !ok {
@@ -265,7 +266,7 @@ func (h *orderHistory) check() error {
 			}
 		}
 		state[orderLog] += name + " "
-		states = append(states, state.clone())
+		states = append(states, state.Clone())
 		after[len(state[orderLog])] = len(states) - 1
 	}
 	for name := range h.did {
@@ -274,14 +275,14 @@ func (h *orderHistory) check() error {
 		}
 	}
 	for _, v := range h.views {
-		fits := func(m model) bool {
+		fits := func(m suite.Model) bool {
 			return !slices.ContainsFunc(v.steps, func(s orderStep) bool { return s.redo(m) != s.saw })
 		}
 		if !slices.ContainsFunc(states[after[v.from]:after[v.to]+1], fits) {
 			return fmt.Errorf("no state from %d to %d of the log shows what was seen: %+v", v.from, v.to, v.steps)
 		}
 	}
-	got := model{}
+	got := suite.Model{}
 	for e, err := range h.db.Engine().Scan(ctx, kv.Range{}) {
 		if err != nil {
 			return err
@@ -302,7 +303,7 @@ func (g *orderGenerator) pick(from ...string) string { return from[g.rnd.IntN(le
 func (g *orderGenerator) key() []byte {
 	k := g.pick("a", "b", "c", "d", "e", "f")
 	if g.rnd.IntN(5) == 0 {
-		k = longPrefix
+		k = suite.LongPrefix
 	}
 	return []byte(k + g.pick("", "", "0", "1", "\x00"))
 }

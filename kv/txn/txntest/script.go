@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// ReplayTransactions is Replay for scripts of transactions, which the random test of
-// transactions prints. NAME is any word, MODE is serial or snapshot:
+// Replay runs a script of transactions, as the random test prints it, against an empty
+// engine and against the oracle. NAME is any word, MODE is serial or snapshot:
 //
 //	begin NAME
 //	set NAME K V
@@ -31,7 +32,7 @@ import (
 // Those of engine are commits without a transaction. After every commit the whole state
 // is compared, and whether there was a conflict: on an engine that is txn.Exact always,
 // on others where what was read has another value.
-func ReplayTransactions(db *txn.DB, script string) error {
+func Replay(db *txn.DB, script string) error {
 	r := newTxReplayer(db)
 	defer r.close()
 	for i, line := range strings.Split(strings.TrimSpace(script), "\n") {
@@ -47,7 +48,7 @@ type txReplayer struct {
 	db    *txn.DB
 	model *txModel
 	txs   map[string]*txn.Tx
-	words replayer // takes the words of a line apart
+	words suite.Words // what is left of the current line
 	// conflicts counts those that were wanted and found.
 	conflicts int
 }
@@ -63,10 +64,10 @@ func (r *txReplayer) close() {
 }
 
 func (r *txReplayer) run(line string) error {
-	r.words.words = line
-	verb := r.words.word()
+	r.words.Left = line
+	verb := r.words.Word()
 	if verb == "engine" {
-		w, err := r.write(r.words.word())
+		w, err := r.write(r.words.Word())
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (r *txReplayer) run(line string) error {
 		r.model.commit([]txWrite{w})
 		return r.compare()
 	}
-	name := r.words.word()
+	name := r.words.Word()
 	if verb == "begin" {
 		tx, err := r.db.Begin(ctx)
 		if err != nil {
@@ -120,11 +121,11 @@ func (r *txReplayer) run(line string) error {
 func (r *txReplayer) write(verb string) (w txWrite, err error) {
 	if verb == "atomic" {
 		w.atomic = true
-		if w.mutation, err = parseMutation(r.words.word()); err != nil {
+		if w.mutation, err = parseMutation(r.words.Word()); err != nil {
 			return w, err
 		}
 	}
-	if w.op.Key, err = r.words.bytes(); err != nil {
+	if w.op.Key, err = r.words.Bytes(); err != nil {
 		return w, err
 	}
 	switch verb {
@@ -137,7 +138,7 @@ func (r *txReplayer) write(verb string) (w txWrite, err error) {
 	default:
 		return w, fmt.Errorf("unknown verb %q", verb)
 	}
-	w.op.Value, err = r.words.bytes()
+	w.op.Value, err = r.words.Bytes()
 	return w, err
 }
 
@@ -165,7 +166,7 @@ func (w txWrite) do(tx *txn.Tx) error {
 
 // reader takes the mode of a read.
 func (r *txReplayer) reader(tx *txn.Tx) (from kv.Reader, serial bool, err error) {
-	switch mode := r.words.word(); mode {
+	switch mode := r.words.Word(); mode {
 	case "serial":
 		return tx, true, nil
 	case "snapshot":
@@ -180,7 +181,7 @@ func (r *txReplayer) get(tx *txn.Tx, m *txModelTx) error {
 	if err != nil {
 		return err
 	}
-	key, err := r.words.bytes()
+	key, err := r.words.Bytes()
 	if err != nil {
 		return err
 	}
@@ -188,9 +189,9 @@ func (r *txReplayer) get(tx *txn.Tx, m *txModelTx) error {
 	got, err := from.Get(ctx, key, nil)
 	switch {
 	case ok && (err != nil || string(got) != want):
-		return fmt.Errorf("got %s, %w, want %s", brief(string(got)), err, brief(want))
+		return fmt.Errorf("got %s, %w, want %s", suite.Brief(string(got)), err, suite.Brief(want))
 	case !ok && !errors.Is(err, kv.ErrNotFound):
-		return fmt.Errorf("got %s, %w, want no value", brief(string(got)), err)
+		return fmt.Errorf("got %s, %w, want no value", suite.Brief(string(got)), err)
 	}
 	return nil
 }
@@ -201,16 +202,16 @@ func (r *txReplayer) scan(tx *txn.Tx, m *txModelTx) error {
 		return err
 	}
 	var rng kv.Range
-	if rng.Start, err = r.words.bytes(); err != nil {
+	if rng.Start, err = r.words.Bytes(); err != nil {
 		return err
 	}
-	if rng.End, err = r.words.bytes(); err != nil {
+	if rng.End, err = r.words.Bytes(); err != nil {
 		return err
 	}
-	if rng.Limit, err = strconv.Atoi(r.words.word()); err != nil {
+	if rng.Limit, err = strconv.Atoi(r.words.Word()); err != nil {
 		return err
 	}
-	rng.Reverse = r.words.word() == "reverse"
+	rng.Reverse = r.words.Word() == "reverse"
 	var want, got []string
 	for _, k := range m.scan(rng, serial) {
 		want = append(want, fmt.Sprintf("%q=%q", k, m.seen[k]))
@@ -233,11 +234,11 @@ func (r *txReplayer) key(tx *txn.Tx, m *txModelTx) error {
 		return err
 	}
 	var sel txn.Selector
-	if sel.Key, err = r.words.bytes(); err != nil {
+	if sel.Key, err = r.words.Bytes(); err != nil {
 		return err
 	}
-	sel.OrEqual = r.words.word() == "true"
-	if sel.Offset, err = strconv.Atoi(r.words.word()); err != nil {
+	sel.OrEqual = r.words.Word() == "true"
+	if sel.Offset, err = strconv.Atoi(r.words.Word()); err != nil {
 		return err
 	}
 	get := tx.GetKey
@@ -273,7 +274,7 @@ func (r *txReplayer) commit(tx *txn.Tx, m *txModelTx) error {
 
 // compare compares the newest states.
 func (r *txReplayer) compare() error {
-	got := model{}
+	got := suite.Model{}
 	for e, err := range r.db.Engine().Scan(ctx, kv.Range{}) {
 		if err != nil {
 			return err

@@ -1,17 +1,18 @@
-package kvtest
+package txntest
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxLongKeys: reads of keys and ranges that differ only behind a long prefix all
+// testLongKeys: reads of keys and ranges that differ only behind a long prefix all
 // count, in any number, whatever an engine knows of their order.
-func testTxLongKeys(t *testing.T, db *txn.DB) {
-	key := func(k string) []byte { return []byte(longPrefix + k) }
+func testLongKeys(t *testing.T, db *txn.DB) {
+	key := func(k string) []byte { return []byte(suite.LongPrefix + k) }
 	type read func(tx *txn.Tx) error
 	get := func(k string) read {
 		return func(tx *txn.Tx) error {
@@ -36,14 +37,14 @@ func testTxLongKeys(t *testing.T, db *txn.DB) {
 		{"a range around an own write", []read{own, scan("a", "z")}, []kv.Op{kv.Clear(key("m")), kv.Set(key("n"), []byte("0"))}},
 		{"ranges that begin or end outside", []read{scan("", "b"), scan("y", "z")}, []kv.Op{kv.Set(key("a"), []byte("1"))}},
 	} {
-		commit(t, db.Engine(), kv.ClearRange(key(""), key("zz")), kv.Set(key("a"), []byte("0")), kv.Set(key("m"), []byte("0")))
+		suite.Commit(t, db.Engine(), kv.ClearRange(key(""), key("zz")), kv.Set(key("a"), []byte("0")), kv.Set(key("m"), []byte("0")))
 		tx := begin(t, db)
 		for _, read := range c.reads {
 			if err := read(tx); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 		}
-		commit(t, db.Engine(), c.write...)
+		suite.Commit(t, db.Engine(), c.write...)
 		do(t, tx, "set zout 1")
 		if err := tx.Commit(ctx); !errors.Is(err, kv.ErrConflict) {
 			t.Errorf("%s: got %v, want %v", c.name, err, kv.ErrConflict)

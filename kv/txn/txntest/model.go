@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"bytes"
@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// parseModel reads what wantScan compares with.
-func parseModel(s string) model {
-	m := model{}
+// parseModel reads what suite.WantScan compares with.
+func parseModel(s string) suite.Model {
+	m := suite.Model{}
 	for _, f := range strings.Fields(s) {
 		k, v, _ := strings.Cut(f, "=")
 		m[k] = v
@@ -23,7 +24,7 @@ func parseModel(s string) model {
 // A txModel is the oracle of transactions: one state, what has been written to it in
 // which order, and the transactions that are open.
 type txModel struct {
-	state model
+	state suite.Model
 	// commits are the spans that each commit has written.
 	commits [][]txn.Span
 	open    map[string]*txModelTx
@@ -33,10 +34,10 @@ type txModel struct {
 type txModelTx struct {
 	m *txModel
 	// seen is what it reads, own writes included; nil before the first read.
-	seen model
+	seen suite.Model
 	// pinned is how many commits there were at the first read, and base the state.
 	pinned int
-	base   model
+	base   suite.Model
 	writes []txWrite
 	// reads is what the transaction depends on, and known what its own writes alone
 	// decide.
@@ -62,9 +63,9 @@ func keySpan(key []byte) txn.Span {
 }
 
 // apply does a write to a state.
-func (w txWrite) apply(m model) {
+func (w txWrite) apply(m suite.Model) {
 	if !w.atomic {
-		m.apply([]kv.Op{w.op})
+		m.Apply([]kv.Op{w.op})
 		return
 	}
 	k := string(w.op.Key)
@@ -76,7 +77,7 @@ func (w txWrite) apply(m model) {
 	}
 }
 
-func newTxModel() *txModel { return &txModel{state: model{}, open: map[string]*txModelTx{}} }
+func newTxModel() *txModel { return &txModel{state: suite.Model{}, open: map[string]*txModelTx{}} }
 
 // commit applies writes, of a transaction or not.
 func (m *txModel) commit(writes []txWrite) {
@@ -128,7 +129,7 @@ func (t *txModelTx) get(key []byte, serial bool) (string, bool) {
 // scan returns the keys of a range.
 func (t *txModelTx) scan(r kv.Range, serial bool) []string {
 	t.pin()
-	keys := t.seen.keys(r)
+	keys := t.seen.Keys(r)
 	s := txn.Span{Start: r.Start, End: r.End}
 	if r.Limit > 0 && len(keys) == r.Limit {
 		last := keySpan([]byte(keys[len(keys)-1]))
@@ -211,7 +212,7 @@ func (t *txModelTx) outdated() bool {
 	if len(t.writes) == 0 || t.seen == nil {
 		return false
 	}
-	differs := func(a, b model) bool {
+	differs := func(a, b suite.Model) bool {
 		for k, v := range a {
 			if now, ok := b[k]; (!ok || now != v) && slices.ContainsFunc(t.reads, func(r txn.Span) bool { return overlap(r, keySpan([]byte(k))) }) {
 				return true
