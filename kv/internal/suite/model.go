@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A Model is the oracle: what a store should hold.
@@ -15,11 +16,11 @@ type Model map[string]string
 // Clone is the model of a snapshot.
 func (m Model) Clone() Model { return maps.Clone(m) }
 
-// Holds reports whether all checks hold.
-func (m Model) Holds(checks []kv.Check) bool {
-	for _, c := range checks {
-		v, ok := m[string(c.Key)]
-		if ok == c.Absent || ok && v != string(c.Value) {
+// Holds reports whether the checks among steps hold.
+func (m Model) Holds(steps []*Step) bool {
+	for _, s := range steps {
+		v, ok := m[string(s.Key)]
+		if s.Verb == "absent" && ok || s.Verb == "is" && (!ok || v != string(s.Value)) {
 			return false
 		}
 	}
@@ -61,4 +62,27 @@ func (m Model) Keys(r kv.Range) []string {
 		keys = keys[:r.Limit]
 	}
 	return keys
+}
+
+// read returns the keys of r, and how far they had to be read.
+func (m Model) read(r kv.Range) ([]string, txn.Span) {
+	keys := m.Keys(r)
+	s := txn.Span{Start: r.Start, End: r.End}
+	if r.Limit > 0 && len(keys) == r.Limit {
+		if last := KeySpan([]byte(keys[len(keys)-1])); r.Reverse {
+			s.Start = last.Start
+		} else {
+			s.End = last.End
+		}
+	}
+	return keys, s
+}
+
+func (m Model) mutate(s *Step) {
+	v, ok := m[string(s.Key)]
+	if after, exists := s.Mutation.Apply([]byte(v), ok, s.Value); exists {
+		m[string(s.Key)] = string(after)
+	} else {
+		delete(m, string(s.Key))
+	}
 }

@@ -1,5 +1,5 @@
 // Package suite has what the conformance suites of engines (package kv/kvtest) and of their transactions (package
-// kv/txn/txntest) share: short forms, the oracle, the words of scripts.
+// kv/txn/txntest) share: short forms, the oracle, the language of scripts.
 package suite
 
 import (

@@ -96,7 +96,7 @@ func testPhantom(t *testing.T, db *txn.DB) {
 			return err
 		},
 		"missing keys": func(tx *txn.Tx) error {
-			return errors.Join(doStep(tx, tx, []string{"get", "p1"}), doStep(tx, tx, []string{"get", "p2"}))
+			return errors.Join(try(tx, tx, "get p1; get p2"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ var conflictCases = []conflictCase{
 	{"blind addition", "add b 1", "set b 1; add b 2", false},
 	{"own value read", "set b 2; get b", "set b 1", false},
 	{"own clear read", "clear b; get b", "set b 1", false},
-	{"own cleared range read", "clearrange a z; get b; scan a z; first 1 a z", "set b 1; set c 1", false},
+	{"own cleared range read", "clearrange a z; get b; scan a z; scan a z limit 1", "set b 1; set c 1", false},
 	{"own addition read", "add b 1; get b", "set b 1", true},
 	{"own addition to an own value read", "set b 1; add b 1; get b", "set b 1", false},
 	{"read, then written", "get b; set b 2", "set b 1", true},
@@ -46,33 +46,33 @@ var conflictCases = []conflictCase{
 	{"empty range read", "scan bb c", "set bc 1", true},
 	{"range of no keys read", "scan e a; scan a a", "set a 1; set b 1", false},
 
-	{"limit not reached", "first 3 a e", "set dd 1", true},
-	{"limit reached, before the last", "first 2 a z", "set c 1", true},
-	{"limit reached, the last changed", "first 2 a z", "set d 1", true},
-	{"limit reached, behind the last", "first 2 a z", "set d\x00 1; clear f; set e 1", false},
-	{"limit reached at the end", "first 2 a e", "set dd 1", false},
-	{"reverse limit, behind the last", "last 2 a z", "set i 1", true},
-	{"reverse limit, the last changed", "last 2 a z", "set f 1", true},
-	{"reverse limit, before the last", "last 2 a z", "set e 1; clear d; set eeee 1", false},
-	{"reverse limit not reached", "last 3 e z", "set e 1", true},
-	{"loop left, before", "break 2 a z", "set c 1", true},
-	{"loop left, behind", "break 2 a z", "set e 1", false},
+	{"limit not reached", "scan a e limit 3", "set dd 1", true},
+	{"limit reached, before the last", "scan a z limit 2", "set c 1", true},
+	{"limit reached, the last changed", "scan a z limit 2", "set d 1", true},
+	{"limit reached, behind the last", "scan a z limit 2", "set d\x00 1; clear f; set e 1", false},
+	{"limit reached at the end", "scan a e limit 2", "set dd 1", false},
+	{"reverse limit, behind the last", "scan a z limit 2 reverse", "set i 1", true},
+	{"reverse limit, the last changed", "scan a z limit 2 reverse", "set f 1", true},
+	{"reverse limit, before the last", "scan a z limit 2 reverse", "set e 1; clear d; set eeee 1", false},
+	{"reverse limit not reached", "scan e z limit 3 reverse", "set e 1", true},
+	{"loop left, before", "scan a z stop 2", "set c 1", true},
+	{"loop left, behind", "scan a z stop 2", "set e 1", false},
 
 	{"own key in a range", "set c 2; scan a e", "set c 1", false},
 	{"own key in a range, the keys around it", "set c 2; scan a e", "set c\x00 1", true},
 	{"own key in a range, before it", "set c 2; scan a e", "set bb 1", true},
-	{"own key in a reverse range", "set c 2; last 9 a e", "set c 1", false},
-	{"own key in a reverse range, behind it", "set c 2; last 9 a e", "set c\x00 1", true},
-	{"own key ends the limit", "set c 2; first 2 a z", "set c\x00 1; set d 1", false},
-	{"own key ends the limit, before it", "set c 2; first 2 a z", "set bb 1", true},
+	{"own key in a reverse range", "set c 2; scan a e limit 9 reverse", "set c 1", false},
+	{"own key in a reverse range, behind it", "set c 2; scan a e limit 9 reverse", "set c\x00 1", true},
+	{"own key ends the limit", "set c 2; scan a z limit 2", "set c\x00 1; set d 1", false},
+	{"own key ends the limit, before it", "set c 2; scan a z limit 2", "set bb 1", true},
 	{"own cleared key in a range", "clear d; scan a e", "set d 1", false},
 	{"own cleared range in a range", "clearrange c e; scan a z", "set c 1; set d 1", false},
 	{"own cleared range in a range, before it", "clearrange c e; scan a z", "set bb 1", true},
 	{"own cleared range in a range, behind it", "clearrange c e; scan a z", "set e 1", true},
-	{"own cleared range in a reverse range", "clearrange c e; last 9 a z", "set c 1; set d 1", false},
-	{"own cleared range in a reverse range, behind it", "clearrange c e; last 9 a z", "set e 1", true},
-	{"own cleared key before the limit", "clear b; first 1 a z", "set d 1", true},
-	{"own cleared key before the limit, behind it", "clear b; first 1 a z", "set dd 1; set b 1", false},
+	{"own cleared range in a reverse range", "clearrange c e; scan a z limit 9 reverse", "set c 1; set d 1", false},
+	{"own cleared range in a reverse range, behind it", "clearrange c e; scan a z limit 9 reverse", "set e 1", true},
+	{"own cleared key before the limit", "clear b; scan a z limit 1", "set d 1", true},
+	{"own cleared key before the limit, behind it", "clear b; scan a z limit 1", "set dd 1; set b 1", false},
 	{"own addition in a range", "add d 1; scan a e", "set d 1", true},
 }
 
@@ -99,14 +99,14 @@ func testConflicts(t *testing.T, db *txn.DB) {
 			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
 			// Read-only transactions conflict with nothing, and nothing with them.
 			reader := begin(t, db)
-			do(t, reader, "get b; scan a z; first 1 a z; last 1 a z")
+			do(t, reader, "get b; scan a z; scan a z limit 1; scan a z limit 1 reverse")
 			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
 			if err := reader.Commit(ctx); err != nil {
 				t.Errorf("Commit of a transaction that only read: %v", err)
 			}
 			// Nor do reads that don't count.
 			tx := begin(t, db)
-			look(t, tx.Snapshot(), "get b; get c; scan a z; first 1 a z; last 1 a z")
+			look(t, tx.Snapshot(), "get b; get c; scan a z; scan a z limit 1; scan a z limit 1 reverse")
 			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
 			do(t, tx, "set zout 2")
 			wantConflict(t, db, tx.Commit(ctx), false)

@@ -3,8 +3,6 @@ package txntest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -78,56 +76,30 @@ func begin(t testing.TB, db *txn.DB) *txn.Tx {
 	return tx
 }
 
-// do runs the steps of a transaction, written as in a script:
-//
-//	set K V · clear K · clearrange K K · add K V · get K · scan K K · first N K K · last N K K
-//
-// where K and V are plain words, and what is read is thrown away.
+// do runs the steps of a transaction (suite.Step). What they read is thrown away.
 func do(t testing.TB, tx *txn.Tx, steps string) {
 	t.Helper()
-	for step := range strings.SplitSeq(steps, "; ") {
-		if err := doStep(tx, tx, strings.Fields(step)); err != nil {
-			t.Fatalf("%s: %v", step, err)
-		}
+	if err := try(tx, tx, steps); err != nil {
+		t.Fatalf("%s: %v", steps, err)
 	}
 }
 
 // look is do for reads of any reader.
 func look(t testing.TB, r kv.Reader, steps string) {
 	t.Helper()
-	for step := range strings.SplitSeq(steps, "; ") {
-		if err := doStep(nil, r, strings.Fields(step)); err != nil {
-			t.Fatalf("%s: %v", step, err)
-		}
+	if err := try(nil, r, steps); err != nil {
+		t.Fatalf("%s: %v", steps, err)
 	}
 }
 
-func doStep(tx *txn.Tx, r kv.Reader, w []string) error {
-	b := func(i int) []byte { return []byte(w[i]) }
-	switch w[0] {
-	case "set":
-		return tx.Set(b(1), b(2))
-	case "clear":
-		return tx.Clear(b(1))
-	case "clearrange":
-		return tx.ClearRange(b(1), b(2))
-	case "add":
-		return tx.Atomic(txn.MutationAdd, b(1), b(2))
-	case "get":
-		_, err := r.Get(ctx, b(1), nil)
-		if errors.Is(err, kv.ErrNotFound) {
-			err = nil
+func try(tx *txn.Tx, r kv.Reader, text string) error {
+	steps, err := suite.Parse(text)
+	for _, s := range steps {
+		if _, err := s.Do(ctx, tx, r); err != nil {
+			return err
 		}
-		return err
-	case "scan":
-		return drain(r, kv.Range{Start: b(1), End: b(2)}, 0)
-	case "first", "last":
-		n := int(w[1][0] - '0')
-		return drain(r, kv.Range{Start: b(2), End: b(3), Limit: n, Reverse: w[0] == "last"}, 0)
-	case "break": // a loop that its body leaves
-		return drain(r, kv.Range{Start: b(2), End: b(3)}, int(w[1][0]-'0'))
 	}
-	return fmt.Errorf("unknown step %q", w[0])
+	return err
 }
 
 // drain reads a range, or its first n entries.

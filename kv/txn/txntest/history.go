@@ -1,164 +1,133 @@
 package txntest
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// A txRecord is what a committed transaction did and saw.
-type txRecord struct {
+// A record is what one committed transaction, or commit of the engine, did and saw.
+type record struct {
 	name  string
-	steps []txStep
+	steps []*suite.Step
 	// began and ended are the times of a clock that all share, before and after.
 	began, ended int64
 }
 
-// A txStep appends a number to a list, or reads the list. A number is appended to a
-// list once at most, in all the history; 0 is none.
-type txStep struct {
-	list   int
-	append int
-	read   []int
+func (r *record) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %d-%d:", r.name, r.began, r.ended)
+	for _, s := range r.steps {
+		fmt.Fprintf(&b, " %s;", s)
+	}
+	return b.String()
 }
 
-// checkHistory returns an error when there is no order in which the transactions could
-// have run one after the other, and seen what they have seen. With realTime, one that
-// ended before another began comes before it.
-//
-// This is how Elle does it (Kingsbury, Alvaro: Elle: Inferring Isolation Anomalies from
-// Experimental Observations, 2020): lists that are only appended to tell the order of
-// their appends, and each read tells between which two it was. That makes edges between
-// transactions, and a cycle among them is what no order can have. The last record must
-// have read every list, to the end.
-func checkHistory(history []txRecord, realTime bool) error {
-	lists, err := listOrders(history)
+// A history collects records, of several workers each of which does one thing after the other.
+type history struct {
+	clock atomic.Int64
+	mu    sync.Mutex
+	did   [][]*record // +checklocks:mu
+}
+
+func (h *history) tick() int64 { return h.clock.Add(1) }
+
+// add adds what a worker did.
+func (h *history) add(worker int, r *record) {
+	r.ended = h.tick()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.did) <= worker {
+		h.did = append(h.did, nil)
+	}
+	h.did[worker] = append(h.did[worker], r)
+}
+
+// A doer does a step of a transaction, and returns what it saw.
+type doer func(step string) (saw string, err error)
+
+// transaction runs a transaction of steps, and adds it to the history.
+func (h *history) transaction(worker int, name string, run func(context.Context, func(*txn.Tx) error) error, steps func(do doer) error) error {
+	var r *record
+	err := run(ctx, func(tx *txn.Tx) error {
+		r = &record{name: name, began: h.tick()} // of this attempt
+		return steps(func(text string) (string, error) {
+			parsed, err := suite.Parse(text)
+			if err != nil {
+				return "", err
+			}
+			s := parsed[0]
+			r.steps = append(r.steps, s)
+			s.Saw, err = s.Do(ctx, tx, tx)
+			return s.Saw, err
+		})
+	})
+	if err == nil {
+		h.add(worker, r)
+	}
+	return err
+}
+
+// engine makes a commit of the engine, and adds it unless a check of it fails.
+func (h *history) engine(eng kv.Engine, g *suite.Generator, worker int) error {
+	text := g.Read("get")
+	for range 1 + g.Rnd.IntN(4) {
+		text += "; " + g.EngineWrite()
+	}
+	steps, err := suite.Parse(text)
 	if err != nil {
 		return err
 	}
-	g := &txGraph{history: history, edges: make([][]txEdge, len(history))}
-	writer := map[[2]int]int{} // list and number to the transaction
-	for i, rec := range history {
-		for _, s := range rec.steps {
-			if s.append != 0 {
-				writer[[2]int{s.list, s.append}] = i
-			}
-		}
+	c := &kv.Commit{Durability: kv.Durability(g.Rnd.IntN(2))}
+	for _, s := range steps[1:] {
+		c.Ops = append(c.Ops, s.Op())
 	}
-	for l, order := range lists {
-		for i := 1; i < len(order); i++ {
-			g.add(writer[[2]int{l, order[i-1]}], writer[[2]int{l, order[i]}], "ww", l)
-		}
+	check := kv.Check{Key: steps[0].Key}
+	check.Value, err = eng.Get(ctx, check.Key, nil)
+	if check.Absent = errors.Is(err, kv.ErrNotFound); err != nil && !check.Absent {
+		return err
 	}
-	for i, rec := range history {
-		for _, s := range rec.steps {
-			if s.append != 0 {
-				continue
-			}
-			order := lists[s.list]
-			if n := len(s.read); n > 0 {
-				g.add(writer[[2]int{s.list, s.read[n-1]}], i, "wr", s.list)
-			}
-			if n := len(s.read); n < len(order) {
-				g.add(i, writer[[2]int{s.list, order[n]}], "rw", s.list)
-			}
-		}
-		for j := range history {
-			if realTime && rec.ended < history[j].began {
-				g.add(i, j, "time", -1)
-			}
-		}
+	if steps[0].Saw, _ = steps[0].Redo(suite.Model{string(check.Key): string(check.Value)}); check.Absent {
+		steps[0].Saw = "-"
 	}
-	return g.cycle()
+	if g.Rnd.IntN(2) == 0 {
+		c.Checks = []kv.Check{check}
+	} else {
+		steps = steps[1:]
+	}
+	r := &record{name: g.Mark, steps: steps, began: h.tick()}
+	if err = eng.Commit(ctx, c); err == nil {
+		h.add(worker, r)
+	} else if errors.Is(err, kv.ErrConflict) {
+		err = nil
+	}
+	return err
 }
 
-// listOrders returns the order of the appends to each list, and an error when the
-// reads contradict each other, have seen what nobody has appended, or miss an append.
-func listOrders(history []txRecord) (map[int][]int, error) {
-	lists, appended := map[int][]int{}, map[int]int{}
-	for _, s := range history[len(history)-1].steps {
-		lists[s.list] = s.read
+// run has so many workers work at once, reads everything in the end, and checks the history.
+func (h *history) run(db *txn.DB, workers int, work func(worker int) error) error {
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() { errs[w] = work(w) })
 	}
-	for _, rec := range history {
-		own := map[int]bool{} // lists it has appended to itself
-		for _, s := range rec.steps {
-			order := lists[s.list]
-			switch {
-			case s.append != 0:
-				own[s.list] = true
-				appended[s.list]++
-				if !slices.Contains(order, s.append) {
-					return nil, fmt.Errorf("%s has appended %d to list %d, which ends as %v: a lost update", rec.name, s.append, s.list, order)
-				}
-			case own[s.list]:
-				return nil, fmt.Errorf("%s reads list %d after appending to it, which says nothing", rec.name, s.list)
-			case len(s.read) > len(order) || !slices.Equal(s.read, order[:len(s.read)]):
-				return nil, fmt.Errorf("%s has read list %d as %v, which ends as %v", rec.name, s.list, s.read, order)
-			}
-		}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil {
+		err = h.transaction(workers, "the end", db.View, func(do doer) error {
+			_, err := do("scan nil nil")
+			return err
+		})
 	}
-	for l, order := range lists {
-		if len(order) != appended[l] {
-			return nil, fmt.Errorf("list %d ends as %v, with %d numbers appended by transactions that committed", l, order, appended[l])
-		}
+	if err == nil {
+		err = h.check()
 	}
-	return lists, nil
-}
-
-// A txGraph says which transaction must come before which.
-type txGraph struct {
-	history []txRecord
-	edges   [][]txEdge
-}
-
-// A txEdge leads to a transaction that must come later, and says why: the one wrote
-// what the other wrote over (ww) or read (wr), or read what the other wrote over (rw).
-type txEdge struct {
-	to   int
-	why  string
-	list int
-}
-
-func (g *txGraph) add(from, to int, why string, list int) {
-	if from != to {
-		g.edges[from] = append(g.edges[from], txEdge{to, why, list})
-	}
-}
-
-// cycle returns an error with the first cycle it finds.
-func (g *txGraph) cycle() error {
-	const unseen, open, done = 0, 1, 2
-	state := make([]int, len(g.edges))
-	var path []string
-	var nodes []int
-	var visit func(n int) error
-	visit = func(n int) error {
-		state[n] = open
-		nodes = append(nodes, n)
-		for _, e := range g.edges[n] {
-			step := fmt.Sprintf("%s -%s %d-> %s", g.history[n].name, e.why, e.list, g.history[e.to].name)
-			if state[e.to] == open {
-				i := slices.Index(nodes, e.to)
-				return fmt.Errorf("no order of the transactions is possible: %s", strings.Join(append(path[i:], step), ", "))
-			}
-			if state[e.to] == unseen {
-				path = append(path, step)
-				if err := visit(e.to); err != nil {
-					return err
-				}
-				path = path[:len(path)-1]
-			}
-		}
-		nodes = nodes[:len(nodes)-1]
-		state[n] = done
-		return nil
-	}
-	for n := range g.edges {
-		if state[n] == unseen {
-			if err := visit(n); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }

@@ -1,69 +1,97 @@
 package txntest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
-// reads and appends are steps of a record.
-func reads(list int, seen ...int) txStep { return txStep{list: list, read: seen} }
-func appends(list, n int) txStep         { return txStep{list: list, append: n} }
+// parseHistory reads a history, a line NAME BEGAN-ENDED: STEP; STEP; … for each record, of a worker each.
+func parseHistory(t *testing.T, text string) *history {
+	t.Helper()
+	h := &history{}
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
+		head, steps, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		r := &record{}
+		var err error
+		if _, err = fmt.Sscanf(head, "%s %d-%d", &r.name, &r.began, &r.ended); err == nil {
+			r.steps, err = suite.Parse(steps)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		h.did = append(h.did, []*record{r})
+	}
+	return h
+}
 
 // TestCheckHistory: histories that no order allows are found, each by its name in
 // the literature, and serializable ones are not.
 func TestCheckHistory(t *testing.T) {
-	rec := func(name string, began, ended int64, steps ...txStep) txRecord {
-		return txRecord{name: name, began: began, ended: ended, steps: steps}
-	}
-	end := func(steps ...txStep) txRecord { return rec("end", 100, 101, steps...) }
-	for _, tt := range []struct {
-		name     string
-		history  []txRecord
-		realTime bool
-		want     string // part of the error
-	}{
-		{"nothing", []txRecord{end()}, true, ""},
-		{"one after the other", []txRecord{
-			rec("A", 1, 2, appends(0, 1)), rec("B", 3, 4, reads(0, 1), appends(0, 2)), end(reads(0, 1, 2)),
-		}, true, ""},
-		{"lost update", []txRecord{
-			rec("A", 1, 4, reads(0), appends(0, 1)), rec("B", 2, 3, reads(0), appends(0, 2)), end(reads(0, 2)),
-		}, false, "lost update"},
-		{"lost update that left both", []txRecord{
-			rec("A", 1, 4, reads(0), appends(0, 1)), rec("B", 2, 3, reads(0), appends(0, 2)), end(reads(0, 1, 2)),
-		}, false, "no order"},
-		{"write skew", []txRecord{
-			rec("A", 1, 4, reads(0), appends(1, 1)), rec("B", 2, 3, reads(1), appends(0, 2)), end(reads(0, 2), reads(1, 1)),
-		}, false, "rw"},
-		{"dirty read", []txRecord{rec("A", 1, 2, reads(0, 7)), end(reads(0))}, false, "has read"},
-		{"read of what never was", []txRecord{
-			rec("A", 1, 2, appends(0, 1)), rec("B", 1, 2, appends(0, 2)), rec("C", 1, 2, reads(0, 2)), end(reads(0, 1, 2)),
-		}, false, "has read"},
-		{"write that nobody made", []txRecord{rec("A", 1, 2, appends(0, 1)), end(reads(0, 1, 2))}, false, "with 1 numbers"},
-		{"write cycle", []txRecord{
-			rec("A", 1, 4, appends(0, 1), appends(1, 1)), rec("B", 2, 3, appends(0, 2), appends(1, 2)), end(reads(0, 1, 2), reads(1, 2, 1)),
-		}, false, "ww"},
-		{"circular information flow", []txRecord{
-			rec("A", 1, 4, appends(0, 1), reads(1, 2)), rec("B", 2, 3, appends(1, 2), reads(0, 1)), end(reads(0, 1), reads(1, 2)),
-		}, false, "wr"},
-		{"read skew", []txRecord{
-			rec("A", 1, 4, reads(0), reads(1, 1)), rec("B", 2, 3, appends(0, 1), appends(1, 1)), end(reads(0, 1), reads(1, 1)),
-		}, false, "no order"},
-		{"stale read", []txRecord{
-			rec("A", 1, 2, appends(0, 1)), rec("B", 3, 4, reads(0)), end(reads(0, 1)),
-		}, true, "time"},
-		{"stale read without a clock", []txRecord{
-			rec("A", 1, 2, appends(0, 1)), rec("B", 3, 4, reads(0)), end(reads(0, 1)),
-		}, false, ""},
-		{"reads own append", []txRecord{rec("A", 1, 2, appends(0, 1), reads(0, 1)), end(reads(0, 1))}, false, "says nothing"},
-		{"three in a ring", []txRecord{
-			rec("A", 1, 9, reads(0), appends(1, 1)), rec("B", 2, 9, reads(1), appends(2, 2)), rec("C", 3, 9, reads(2), appends(0, 3)),
-			end(reads(0, 3), reads(1, 1), reads(2, 2)),
-		}, true, "A -rw"},
+	for _, tt := range []struct{ name, history, stuck string }{
+		{"nothing", `end 100-101: scan nil nil = -`, ""},
+		{"one after the other", `A 1-2: AppendIfFits x 1
+			B 3-4: get x = "1"; AppendIfFits x 2
+			end 100-101: get x = "12"`, ""},
+		{"lost update", `A 1-4: get x = -; set x 1
+			B 2-3: get x = -; set x 2
+			end 100-101: get x = "2"`, "B"},
+		{"lost update that left both", `A 1-4: get x = -; AppendIfFits x 1
+			B 2-3: get x = -; AppendIfFits x 2
+			end 100-101: get x = "12"`, "B"},
+		{"lost blind update", `A 1-4: AppendIfFits x 1
+			B 2-3: AppendIfFits x 2
+			end 100-101: get x = "2"`, "end"},
+		{"write skew", `A 1-4: get x = -; set y 1
+			B 2-3: get y = -; set x 2
+			end 100-101: get x = "2"; get y = "1"`, "B"},
+		{"phantom", `A 1-4: scan a z = -; set p 1
+			B 2-3: scan a z = -; set q 2
+			end 100-101: scan a z = "p"="1" "q"="2"`, "B"},
+		{"dirty read", `A 1-2: get x = "7"
+			end 100-101: get x = -`, "A"},
+		{"read of what never was", `A 1-4: AppendIfFits x 1
+			B 1-4: AppendIfFits x 2
+			C 1-4: get x = "2"
+			end 100-101: get x = "12"`, "end"},
+		{"write that no record made", `A 1-2: AppendIfFits x 1
+			end 100-101: get x = "12"`, "end"},
+		{"write cycle", `A 1-4: AppendIfFits x 1; AppendIfFits y 1
+			B 2-3: AppendIfFits x 2; AppendIfFits y 2
+			end 100-101: get x = "12"; get y = "21"`, "end"},
+		{"circular information flow", `A 1-4: set x 1; get y = "2"
+			B 2-3: set y 2; get x = "1"
+			end 100-101: get x = "1"; get y = "2"`, "A B"},
+		{"read skew", `A 1-4: get x = -; get y = "1"
+			B 2-3: set x 1; set y 1
+			end 100-101: get x = "1"; get y = "1"`, "A"},
+		{"stale read", `A 1-2: set x 1
+			B 3-4: get x = -
+			end 100-101: get x = "1"`, "B"},
+		{"late read", `A 1-4: set x 1
+			B 3-5: get x = -
+			end 100-101: get x = "1"`, ""},
+		{"reads own append", `A 1-2: AppendIfFits x 1; get x = "1"
+			end 100-101: get x = "1"`, ""},
+		{"three in a ring", `A 1-9: get x = -; set y 1
+			B 2-9: get y = -; set z 2
+			C 3-9: get z = -; set x 3
+			end 100-101: get x = "3"; get y = "1"; get z = "2"`, "B"},
+		{"read-only anomaly", `withdraw 1-9: get c = -; get s = -; set c "-11"
+			deposit 2-3: get s = -; set s 20
+			report 4-5: get c = -; get s = "20"
+			end 100-101: get c = "-11"; get s = "20"`, "report"},
 	} {
-		err := checkHistory(tt.history, tt.realTime)
-		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
+		err := parseHistory(t, tt.history).check()
+		if (err == nil) != (tt.stuck == "") {
+			t.Errorf("%s: got error %v", tt.name, err)
+		}
+		for name := range strings.FieldsSeq(tt.stuck) {
+			if !strings.Contains(fmt.Sprint(err), "\n"+name+" ") {
+				t.Errorf("%s: got error %v, which should name %s", tt.name, err, name)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package txntest
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -146,6 +147,16 @@ func wantReads(t testing.TB, r kv.Reader, want string) {
 			suite.WantGet(t, r, k, "-")
 		}
 	}
+}
+
+// parseModel reads what suite.WantScan compares with.
+func parseModel(s string) suite.Model {
+	m := suite.Model{}
+	for _, f := range strings.Fields(s) {
+		k, v, _ := strings.Cut(f, "=")
+		m[k] = v
+	}
+	return m
 }
 
 // testOneState: all reads are of the state at the first one, with what the
