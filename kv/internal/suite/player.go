@@ -27,7 +27,7 @@ import (
 func Replay(eng kv.Engine, script string) error {
 	p := NewPlayer(eng)
 	for i, line := range strings.Split(strings.TrimSpace(script), "\n") {
-		if err := p.Play(line); err != nil {
+		if err := p.Play(strings.TrimSpace(line)); err != nil {
 			return errors.Join(fmt.Errorf("line %d, %s: %w", i+1, line, err), p.Close())
 		}
 	}
@@ -107,7 +107,7 @@ func (p *Player) step(name string, s *Step) (err error) {
 		return p.apply(a, s.Durable)
 	case s.Verb == "commit":
 		delete(p.actors, name)
-		return p.commit(a)
+		return p.commit(a, s.Saw)
 	case s.Verb == "cancel" || s.Verb == "close":
 		delete(p.actors, name)
 		return a.end()
@@ -188,8 +188,8 @@ func (p *Player) apply(a *actor, durable bool) error {
 	return p.compare()
 }
 
-// commit commits a transaction.
-func (p *Player) commit(a *actor) error {
+// commit commits a transaction, which must be ok or a conflict as wanted.
+func (p *Player) commit(a *actor, outcome string) error {
 	want := a.txs.conflicts()
 	err := a.tx.Commit(context.Background())
 	switch {
@@ -197,6 +197,8 @@ func (p *Player) commit(a *actor) error {
 		return err
 	case txn.TransactorOf(p.eng).TxCaps().Has(txn.Exact) && want != (err != nil):
 		return fmt.Errorf("got error %w, want a conflict: %v; it has read %q", err, want, a.txs.reads)
+	case outcome != "" && (outcome == "conflict") != (err != nil):
+		return fmt.Errorf("got error %w, the script wants %s", err, outcome)
 	case err == nil && a.txs.outdated():
 		return fmt.Errorf("committed, and what it has read is not so any more: %q", a.txs.reads)
 	case err != nil:

@@ -22,7 +22,8 @@ import (
 //	begin · open · commit [durable] · cancel · close
 //
 // A loop over a scan with stop is left after N entries. A read behind the word snapshot doesn't count for conflicts. A
-// read may end with = and what it must return: a value or key in quotes, entries as "key"="value", - for nothing. Bytes
+// read may end with = and what it must return: a value or key in quotes, entries as "key"="value", - for nothing; the
+// commit of a transaction with = ok or = conflict. Bytes
 // are a plain word, a quoted Go string, nil, pattern(length,seed), or long and a quoted Go string, which is that
 // behind LongPrefix.
 type Step struct {

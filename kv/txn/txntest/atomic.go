@@ -159,25 +159,8 @@ func testAtomicOwn(t *testing.T, db *txn.DB) {
 		{"set k \x01; clear k; add k \x02; clear k; set k \x04; add k \x04", "\x08"},
 	} {
 		t.Run(tt.steps, func(t *testing.T) {
-			for _, read := range []bool{false, true} {
-				store(t, db, "0a")
-				update(t, db, func(tx *txn.Tx) {
-					for step := range strings.SplitSeq(tt.steps, "; ") {
-						do(t, tx, step)
-						if read {
-							look(t, tx, "get k; scan a z")
-						}
-					}
-					if read {
-						suite.WantGet(t, tx, "k", tt.want)
-						want := "k=" + tt.want
-						if tt.want == "-" {
-							want = ""
-						}
-						suite.WantScan(t, tx, suite.Between("a", "z"), want)
-						suite.WantScan(t, tx, kv.Range{Limit: 1, Reverse: true}, want)
-					}
-				})
+			for _, read := range []string{"", "; get k; scan a z; snapshot scan nil nil limit 1 reverse"} {
+				play(t, db, `engine: set k "\n"; commit`, "t: begin; "+strings.ReplaceAll(tt.steps, ";", read+";")+read+"; commit = ok")
 				suite.WantGet(t, db.Engine(), "k", tt.want)
 			}
 		})

@@ -76,43 +76,69 @@ var conflictCases = []conflictCase{
 	{"own addition in a range", "add d 1; scan a e", "set d 1", true},
 }
 
+// gapCases: a selected key depends on everything between it and the key that the selector is about.
+var gapCases = []conflictCase{
+	{"first ≥, the key itself", "key c 1", "set c 1", true},
+	{"first ≥, the gap", "key c 1", "set cc 1", true},
+	{"first ≥, the result", "key c 1", "clear d", true},
+	{"first ≥, outside", "key c 1", "set bb 1; set d\x00 1; clear b", false},
+	{"first >, the key itself", "key b 1 orequal", "set b 1", false},
+	{"first >, the gap", "key b 1 orequal", "set b\x00 1", true},
+	{"last <, the key itself", "key d 0", "set d 1; set e 1", false},
+	{"last <, the gap", "key d 0", "set c 1", true},
+	{"last <, the result", "key d 0", "set b 1", true},
+	{"last <, outside", "key d 0", "set a 1", false},
+	{"last ≤, the key itself", "key c 0 orequal", "set c 1", true},
+	{"last ≤, outside", "key c 0 orequal", "set c\x00 1; set a 1", false},
+	{"none behind", "key h 1 orequal", "set i 1", true},
+	{"none before", "key b 0", "set a 1", true},
+	{"third behind", "key b 2 orequal", "set e 1", true},
+	{"third behind, outside", "key b 2 orequal", "set b 1; set g 1", false},
+	{"own result", "set c 1; key bb 1", "set c 1; set cc 1", false},
+	{"own result, the gap", "set c 1; key bb 1", "set bc 1", true},
+	{"own cleared key in the gap", "clear d; key c 1", "set d 1", false},
+	{"own cleared key in the gap, behind it", "clear d; key c 1", "set e 1", true},
+}
+
 // testConflicts: what a transaction has seen must not change, what it hasn't may.
 func testConflicts(t *testing.T, db *txn.DB) {
-	// Who writes doesn't conflict with who reads, so one attempt must do.
-	once := db
-	if exact(db) {
-		once = newDB(t, db.Engine(), &txn.Options{MaxAttempts: 1})
-	}
 	for _, c := range conflictCases {
-		t.Run(c.name, func(t *testing.T) {
-			reset(t, db)
-			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
-			tx := begin(t, db)
-			look(t, tx.Snapshot(), "get zz") // pins the state
-			do(t, tx, c.steps)
-			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
-			do(t, tx, "set zout 1")
-			wantConflict(t, db, tx.Commit(ctx), c.conflict)
-		})
+		t.Run(c.name, func(t *testing.T) { c.test(t, db) })
 		t.Run(c.name+" (snapshot, or read-only)", func(t *testing.T) {
-			reset(t, db)
-			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
-			// Read-only transactions conflict with nothing, and nothing with them.
-			reader := begin(t, db)
-			do(t, reader, "get b; scan a z; scan a z limit 1; scan a z limit 1 reverse")
-			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
-			if err := reader.Commit(ctx); err != nil {
-				t.Errorf("Commit of a transaction that only read: %v", err)
-			}
-			// Nor do reads that don't count.
-			tx := begin(t, db)
-			look(t, tx.Snapshot(), "get b; get c; scan a z; scan a z limit 1; scan a z limit 1 reverse")
-			update(t, once, func(tx *txn.Tx) { do(t, tx, c.others) })
-			do(t, tx, "set zout 2")
-			wantConflict(t, db, tx.Commit(ctx), false)
+			// Transactions that only read conflict with no other, and no other with them. Nor do reads that don't count.
+			play(t, db, "engine: set b B; set d D; set f F; set h H; commit",
+				"r: begin; get b; scan a z; scan a z limit 1; scan a z limit 1 reverse",
+				"o: begin; "+c.others+"; commit"+must(db, true),
+				"r: commit = ok",
+				"t: begin; snapshot get b; snapshot get c; snapshot scan a z; snapshot scan a z limit 1; snapshot scan a z limit 1 reverse",
+				"o: begin; "+c.others+"; commit"+must(db, true),
+				"t: set zout 2; commit"+must(db, true))
 		})
 	}
-	t.Run("gaps of selectors", func(t *testing.T) { selectorConflicts(t, db) })
+	t.Run("gaps of selectors", func(t *testing.T) {
+		for _, c := range gapCases {
+			t.Run(c.name, func(t *testing.T) { c.test(t, db) })
+		}
+	})
+}
+
+func (c *conflictCase) test(t *testing.T, db *txn.DB) {
+	play(t, db, "engine: set b B; set d D; set f F; set h H; commit",
+		"t: begin; snapshot get zz; "+c.steps, // which pins the state
+		"o: begin; "+c.others+"; commit"+must(db, true),
+		"t: set zout 1; commit"+must(db, !c.conflict))
+}
+
+// must is what the script of a commit says of its outcome. Only an exact engine must, or must not, find a conflict
+// between two transactions alone.
+func must(db *txn.DB, succeed bool) string {
+	switch {
+	case !exact(db):
+		return ""
+	case succeed:
+		return " = ok"
+	}
+	return " = conflict"
 }
 
 // wantConflict checks the error of a commit. Only an exact engine must, or must not,
@@ -124,56 +150,6 @@ func wantConflict(t testing.TB, db *txn.DB, err error, want bool) {
 		t.Errorf("Commit: %v", err)
 	case exact(db) && (err != nil) != want:
 		t.Errorf("Commit: got error %v, want a conflict: %v", err, want)
-	}
-}
-
-// selectorConflicts: a selected key depends on everything between it and the key that
-// the selector is about.
-func selectorConflicts(t *testing.T, db *txn.DB) {
-	key := func(k string) []byte { return []byte(k) }
-	for _, c := range []struct {
-		name     string
-		own      string
-		sel      txn.Selector
-		others   string
-		conflict bool
-	}{
-		{"first ≥, the key itself", "get zz", txn.FirstGreaterOrEqual(key("c")), "set c 1", true},
-		{"first ≥, the gap", "get zz", txn.FirstGreaterOrEqual(key("c")), "set cc 1", true},
-		{"first ≥, the result", "get zz", txn.FirstGreaterOrEqual(key("c")), "clear d", true},
-		{"first ≥, outside", "get zz", txn.FirstGreaterOrEqual(key("c")), "set bb 1; set d\x00 1; clear b", false},
-		{"first >, the key itself", "get zz", txn.FirstGreaterThan(key("b")), "set b 1", false},
-		{"first >, the gap", "get zz", txn.FirstGreaterThan(key("b")), "set b\x00 1", true},
-		{"last <, the key itself", "get zz", txn.LastLessThan(key("d")), "set d 1; set e 1", false},
-		{"last <, the gap", "get zz", txn.LastLessThan(key("d")), "set c 1", true},
-		{"last <, the result", "get zz", txn.LastLessThan(key("d")), "set b 1", true},
-		{"last <, outside", "get zz", txn.LastLessThan(key("d")), "set a 1", false},
-		{"last ≤, the key itself", "get zz", txn.LastLessOrEqual(key("c")), "set c 1", true},
-		{"last ≤, outside", "get zz", txn.LastLessOrEqual(key("c")), "set c\x00 1; set a 1", false},
-		{"none behind", "get zz", txn.FirstGreaterThan(key("h")), "set i 1", true},
-		{"none before", "get zz", txn.LastLessThan(key("b")), "set a 1", true},
-		{"third behind", "get zz", txn.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set e 1", true},
-		{"third behind, outside", "get zz", txn.Selector{Key: key("b"), OrEqual: true, Offset: 2}, "set b 1; set g 1", false},
-		{"own result", "set c 1", txn.FirstGreaterOrEqual(key("bb")), "set c 1; set cc 1", false},
-		{"own result, the gap", "set c 1", txn.FirstGreaterOrEqual(key("bb")), "set bc 1", true},
-		{"own cleared key in the gap", "clear d", txn.FirstGreaterOrEqual(key("c")), "set d 1", false},
-		{"own cleared key in the gap, behind it", "clear d", txn.FirstGreaterOrEqual(key("c")), "set e 1", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			reset(t, db)
-			suite.Fill(t, db.Engine(), "b", "d", "f", "h")
-			tx := begin(t, db)
-			look(t, tx.Snapshot(), "get zz")
-			if c.own != "get zz" {
-				do(t, tx, c.own)
-			}
-			if _, err := tx.GetKey(ctx, c.sel, nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
-				t.Fatal(err)
-			}
-			update(t, db, func(tx *txn.Tx) { do(t, tx, c.others) })
-			do(t, tx, "set zout 1")
-			wantConflict(t, db, tx.Commit(ctx), c.conflict)
-		})
 	}
 }
 
@@ -234,40 +210,39 @@ func testDeclared(t *testing.T, db *txn.DB) {
 
 // testEngineCommits: commits of the engine itself count like those of transactions.
 func testEngineCommits(t *testing.T, db *txn.DB) {
-	for _, d := range []kv.Durability{kv.Durable, kv.Applied} {
-		for _, c := range []struct {
-			read     string
-			op       kv.Op
-			conflict bool
-		}{
-			{"get k", suite.Set("k", "1"), true},
-			{"get k", suite.Del("k"), true},
-			{"get k", suite.DelRange("j", "l"), true},
-			{"get k", suite.DelRange("", "z"), true},
-			{"get k", suite.Set("l", "1"), false},
-			{"scan a z", suite.Set("q", "1"), true},
-			{"scan a c", suite.Set("q", "1"), false},
+	for _, durable := range []string{"", " durable"} {
+		for _, c := range []conflictCase{
+			{"set", "get k", "set k 1", true},
+			{"cleared", "get k", "clear k", true},
+			{"range cleared", "get k", "clearrange j l", true},
+			{"nearly all cleared", "get k", `clearrange "" z`, true},
+			{"another set", "get k", "set l 1", false},
+			{"set in a range", "scan a z", "set q 1", true},
+			{"set outside", "scan a c", "set q 1", false},
 		} {
-			tx := begin(t, db)
-			do(t, tx, c.read)
-			if err := db.Engine().Commit(ctx, &kv.Commit{Ops: []kv.Op{c.op}, Durability: d}); err != nil {
-				t.Fatal(err)
-			}
-			// What it reads now it reads in its old state, and it is of no use.
-			do(t, tx, c.read+"; set zout 1")
-			wantConflict(t, db, tx.Commit(ctx), c.conflict)
-			if t.Failed() {
-				t.Fatalf("%s, then %+v", c.read, c.op)
-			}
+			play(t, db, "engine: set k 0; commit",
+				"t: begin; "+c.steps,
+				"engine: "+c.others+"; commit"+durable,
+				// What it reads now it reads in its old state, and it is of no use.
+				"t: "+c.steps+"; set zout 1; commit"+must(db, !c.conflict))
 		}
 	}
 	// A check that doesn't hold changes nothing, so it is nothing to conflict with.
-	tx := begin(t, db)
-	do(t, tx, "get k")
-	err := db.Engine().Commit(ctx, &kv.Commit{Checks: []kv.Check{suite.Is("k", "never")}, Ops: []kv.Op{suite.Set("k", "2")}})
-	suite.WantErr(t, "a failing check", err, kv.ErrConflict)
-	do(t, tx, "set zout 2")
-	if err := tx.Commit(ctx); err != nil {
-		t.Errorf("Commit: %v", err)
+	play(t, db, "t: begin; get k", "engine: is k never; set k 2; commit", "t: set zout 2; commit = ok")
+}
+
+// testLongKeys: reads of keys and ranges that differ only behind a long prefix all
+// count, in any number, whatever an engine knows of their order.
+func testLongKeys(t *testing.T, db *txn.DB) {
+	for _, c := range []struct{ reads, write string }{
+		{`get long"a"`, `set long"a" 1`},
+		{`scan long"a" long"b"`, `set long"a" 1`},
+		{`get long"a"; scan long"m" long"z"`, `set long"a" 1`},
+		{`scan long"a" long"b"; scan long"m" long"n"`, `set long"m" 1`},
+		{`scan long"a" long"b"; scan long"f" long"g"; scan long"m" long"n"`, `set long"m" 1`},
+		{`set long"c" nil; scan long"a" long"z"`, `clear long"m"; set long"n" 0`},
+		{`scan long"" long"b"; scan long"y" long"z"`, `set long"a" 1`},
+	} {
+		play(t, db, `engine: set long"a" 0; set long"m" 0; commit`, "t: begin; "+c.reads, "engine: "+c.write+"; commit", "t: set zout 1; commit = conflict")
 	}
 }

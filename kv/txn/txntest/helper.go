@@ -2,7 +2,7 @@ package txntest
 
 import (
 	"context"
-	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +76,15 @@ func begin(t testing.TB, db *txn.DB) *txn.Tx {
 	return tx
 }
 
+// play empties the store and runs a script on it (suite.Replay).
+func play(t testing.TB, db *txn.DB, lines ...string) {
+	t.Helper()
+	suite.Commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
+	if err := suite.Replay(db.Engine(), strings.Join(lines, "\n")); err != nil {
+		t.Error(err)
+	}
+}
+
 // do runs the steps of a transaction (suite.Step). What they read is thrown away.
 func do(t testing.TB, tx *txn.Tx, steps string) {
 	t.Helper()
@@ -113,21 +122,4 @@ func drain(r kv.Reader, rng kv.Range, n int) error {
 		}
 	}
 	return nil
-}
-
-// wantKey checks what a selector selects; "-" stands for no key.
-func wantKey(t testing.TB, tx *txn.Tx, sel txn.Selector, want string) {
-	t.Helper()
-	for name, get := range map[string]func() ([]byte, error){
-		"GetKey":            func() ([]byte, error) { return tx.GetKey(ctx, sel, nil) },
-		"GetKey (snapshot)": func() ([]byte, error) { return tx.Snapshot().GetKey(ctx, sel, nil) },
-	} {
-		got, err := get()
-		if errors.Is(err, kv.ErrNotFound) {
-			got, err = []byte("-"), nil
-		}
-		if err != nil || string(got) != want {
-			t.Errorf("%s(%q, %v, %d): got %q, %v, want %q", name, sel.Key, sel.OrEqual, sel.Offset, got, err, want)
-		}
-	}
 }

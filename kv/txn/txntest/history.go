@@ -111,7 +111,7 @@ func (h *history) engine(eng kv.Engine, g *suite.Generator, worker int) error {
 	return err
 }
 
-// run has so many workers work at once, reads everything in the end, and checks the history.
+// run runs so many workers at once, reads everything in the end, and checks the history.
 func (h *history) run(db *txn.DB, workers int, work func(worker int) error) error {
 	errs := make([]error, workers)
 	var wg sync.WaitGroup

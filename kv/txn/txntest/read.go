@@ -71,133 +71,60 @@ func testOwnWrites(t *testing.T, db *txn.DB) {
 		{"everything", "clearrange \x00 \xff", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			reset(t, db)
-			suite.Fill(t, db.Engine(), "a", "b", "c", "d")
-			update(t, db, func(tx *txn.Tx) {
-				do(t, tx, tt.steps)
-				wantReads(t, tx, tt.want)
-				wantReads(t, tx.Snapshot(), tt.want)
-			})
+			play(t, db, "engine: set a A; set b B; set c C; set d D; commit", "t: begin; "+tt.steps, readAll("t: "), readAll("t: snapshot "), "t: commit = ok",
+				"u: begin", readAll("u: "))
 			suite.WantScan(t, db.Engine(), kv.Range{}, tt.want)
-			view(t, db, func(tx *txn.Tx) { wantReads(t, tx, tt.want) })
 		})
 	}
 }
 
-// reset empties the engine.
-func reset(t testing.TB, db *txn.DB) {
-	t.Helper()
-	suite.Commit(t, db.Engine(), kv.ClearRange(nil, []byte("\xff\xff")))
+// readAll reads a store of a few keys in all ways there are.
+func readAll(reader string) string {
+	var lines []string
+	for _, k := range strings.Fields("a b bb c cc d n") {
+		lines = append(lines, reader+"get "+k)
+	}
+	for _, bounds := range []string{"nil nil", "a z", "b d", "bb c\x00", "nil cc", "cc nil", "n a", "e f"} {
+		for _, limit := range []string{"", " limit 1", " limit 2", " limit 3", " limit 4", " limit 5", " limit 6", " limit 7"} {
+			lines = append(lines, reader+"scan "+bounds+limit, reader+"scan "+bounds+limit+" reverse")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // testOwnScans: own writes take their place in scans of either direction, before
 // the limit is counted.
 func testOwnScans(t *testing.T, db *txn.DB) {
-	suite.Fill(t, db.Engine(), "b", "d", "f", "h")
-	update(t, db, func(tx *txn.Tx) {
-		do(t, tx, "set a 1; clear d; set e 2; clearrange f g; set ff 3; set h 4; set i 5")
-		for _, tt := range []struct {
-			rng  kv.Range
-			want string
-		}{
-			{kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5"},
-			{kv.Range{Reverse: true}, "i=5 h=4 ff=3 e=2 b=B a=1"},
-			{kv.Range{Limit: 1}, "a=1"},
-			{kv.Range{Limit: 3}, "a=1 b=B e=2"},
-			{kv.Range{Limit: 4}, "a=1 b=B e=2 ff=3"},
-			{kv.Range{Limit: 6}, "a=1 b=B e=2 ff=3 h=4 i=5"},
-			{kv.Range{Limit: 7}, "a=1 b=B e=2 ff=3 h=4 i=5"},
-			{kv.Range{Limit: 1, Reverse: true}, "i=5"},
-			{kv.Range{Limit: 3, Reverse: true}, "i=5 h=4 ff=3"},
-			{kv.Range{Limit: 5, Reverse: true}, "i=5 h=4 ff=3 e=2 b=B"},
-			{kv.Range{Start: []byte("c"), End: []byte("ff")}, "e=2"},
-			{kv.Range{Start: []byte("c"), End: []byte("ff"), Reverse: true}, "e=2"},
-			{kv.Range{Start: []byte("b"), Limit: 2}, "b=B e=2"},
-			{kv.Range{End: []byte("h"), Limit: 2, Reverse: true}, "ff=3 e=2"},
-			{kv.Range{Start: []byte("fa"), End: []byte("fb")}, ""},
-			{kv.Range{Start: []byte("fa"), Limit: 1}, "ff=3"},
-			{kv.Range{End: []byte("fb"), Limit: 1, Reverse: true}, "e=2"},
-			{kv.Range{Start: []byte("i\x00")}, ""},
-			{kv.Range{End: []byte("a"), Reverse: true}, ""},
-		} {
-			suite.WantScan(t, tx, tt.rng, tt.want)
-			suite.WantScan(t, tx.Snapshot(), tt.rng, tt.want)
-		}
-	})
-	suite.WantScan(t, db.Engine(), kv.Range{}, "a=1 b=B e=2 ff=3 h=4 i=5")
-}
-
-// wantReads checks the entries of a store that holds no more than a few, read in all
-// ways there are.
-func wantReads(t testing.TB, r kv.Reader, want string) {
-	t.Helper()
-	m := parseModel(want)
-	suite.WantScan(t, r, kv.Range{}, m.Scan(kv.Range{}))
-	suite.WantScan(t, r, kv.Range{Reverse: true}, m.Scan(kv.Range{Reverse: true}))
-	for n := 1; n <= len(m)+1; n++ {
-		for _, reverse := range []bool{false, true} {
-			rng := kv.Range{Start: []byte("a"), End: []byte("z"), Limit: n, Reverse: reverse}
-			suite.WantScan(t, r, rng, m.Scan(rng))
-		}
-	}
-	for _, k := range []string{"a", "b", "bb", "c", "cc", "d", "n"} {
-		if v, ok := m[k]; ok {
-			suite.WantGet(t, r, k, v)
-		} else {
-			suite.WantGet(t, r, k, "-")
-		}
-	}
-}
-
-// parseModel reads what suite.WantScan compares with.
-func parseModel(s string) suite.Model {
-	m := suite.Model{}
-	for _, f := range strings.Fields(s) {
-		k, v, _ := strings.Cut(f, "=")
-		m[k] = v
-	}
-	return m
+	play(t, db, `engine: set bb B; set d D; set f F; set h H; commit
+		t: begin; set a 1; clear d; set c 2; clearrange f g; set ff 3; set h 4; set i 5`,
+		readAll("t: "), readAll("t: snapshot "), `t: scan fa fb = -; scan fa nil limit 1 = "ff"="3"; scan nil fb limit 1 reverse = "c"="2"
+		t: scan "i\x00" nil = -; scan nil a reverse = -; commit = ok`)
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=1 bb=B c=2 ff=3 h=4 i=5")
 }
 
 // testOneState: all reads are of the state at the first one, with what the
 // transaction wrote, and it begins at the first read, not before.
 func testOneState(t *testing.T, db *txn.DB) {
-	suite.Fill(t, db.Engine(), "a", "b", "c")
-	tx := begin(t, db)
-	do(t, tx, "set own 1")
-	suite.Commit(t, db.Engine(), suite.Set("a", "before"))
-	suite.WantGet(t, tx.Snapshot(), "a", "before")
-	suite.Commit(t, db.Engine(), suite.Set("a", "after"), suite.Set("b", "after"), suite.Del("c"), suite.Set("d", "after"))
-	update(t, db, func(tx *txn.Tx) { do(t, tx, "set e 1; clear b") })
-	for range 2 {
-		suite.WantScan(t, tx.Snapshot(), kv.Range{}, "a=before b=B c=C own=1")
-		suite.WantScan(t, tx.Snapshot(), kv.Range{Reverse: true}, "own=1 c=C b=B a=before")
-		suite.WantGet(t, tx.Snapshot(), "b", "B")
-		suite.WantGet(t, tx.Snapshot(), "d", "-")
-	}
-	tx.Cancel()
-	suite.WantScan(t, db.Engine(), kv.Range{}, "a=after d=after e=1")
+	reads := `t: snapshot scan nil nil = "a"="before" "b"="B" "c"="C" "own"="1"
+		t: snapshot scan nil nil reverse = "own"="1" "c"="C" "b"="B" "a"="before"
+		t: snapshot get b = "B"; snapshot get d = -`
+	play(t, db, `engine: set a A; set b B; set c C; commit
+		t: begin; set own 1
+		engine: set a before; commit
+		t: snapshot get a = "before"
+		engine: set a after; set b after; clear c; set d after; commit
+		u: begin; set e 1; clear b; commit = ok`,
+		reads, reads, `t: cancel
+		engine: scan nil nil = "a"="after" "d"="after" "e"="1"`)
 }
 
 // testSnapshot: reads that don't count see the state and own writes all the same.
 func testSnapshot(t *testing.T, db *txn.DB) {
-	suite.Fill(t, db.Engine(), "a", "b", "c")
-	tx := begin(t, db)
-	s := tx.Snapshot()
-	suite.WantScan(t, s, kv.Range{}, "a=A b=B c=C")
-	do(t, tx, "set a modified; clearrange b c; clear c; set d new")
-	for _, r := range []kv.Reader{tx, s} {
-		suite.WantScan(t, r, kv.Range{}, "a=modified d=new")
-		suite.WantGet(t, r, "a", "modified")
-		suite.WantGet(t, r, "b", "-")
-		suite.WantGet(t, r, "c", "-")
-		suite.WantGet(t, r, "d", "new")
-	}
-	wantKey(t, tx, txn.FirstGreaterThan([]byte("a")), "d")
-	if err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	suite.WantScan(t, db.Engine(), kv.Range{}, "a=modified d=new")
+	play(t, db, `engine: set a A; set b B; set c C; commit
+		t: begin; snapshot scan nil nil = "a"="A" "b"="B" "c"="C"
+		t: set a modified; clearrange b c; clear c; set d new`,
+		readAll("t: "), readAll("t: snapshot "), `t: key a 1 orequal = "d"; commit = ok
+		engine: scan nil nil = "a"="modified" "d"="new"`)
 }
 
 // testLoops: a loop over a scan may read and write; it goes on as it began.

@@ -139,7 +139,7 @@ func testStampedKeys(t *testing.T, db *txn.DB) {
 	wantConflict(t, db, tx.Commit(ctx), true)
 }
 
-// testStampErrors: offsets that make no sense, and reads of what nobody knows yet.
+// testStampErrors: offsets that make no sense, and reads of what is not known yet.
 func testStampErrors(t *testing.T, db *txn.DB) {
 	tx := begin(t, db)
 	offset := func(n int, at uint32) []byte { return binary.LittleEndian.AppendUint32(make([]byte, n), at) }
@@ -198,7 +198,7 @@ func testStampErrors(t *testing.T, db *txn.DB) {
 	tx.Cancel()
 }
 
-// testStampOrder: stamps are unique, and in the order of the commits: whoever reads
+// testStampOrder: stamps are unique, and in the order of the commits: a transaction that reads
 // what another wrote has the larger one.
 func testStampOrder(t *testing.T, db *txn.DB) {
 	const workers, each = 6, 20

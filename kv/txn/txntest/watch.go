@@ -33,20 +33,31 @@ func wait(c context.Context, w *txn.Watch) <-chan error {
 	return done
 }
 
-// testWatch: a Watch fires for another value, whoever wrote it and however, also if
-// that was before the waiting began.
-func testWatch(t *testing.T, db *txn.DB) {
+// A change changes the value of the key k.
+type change struct {
+	name   string
+	change func()
+}
+
+// changesOf are the ways there are to change it.
+func changesOf(t *testing.T, db *txn.DB) []change {
 	engine := func(ops ...kv.Op) func() { return func() { suite.Commit(t, db.Engine(), ops...) } }
 	tx := func(steps string) func() {
 		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
 	}
-	for _, c := range []struct {
-		name   string
-		change func()
-	}{
-		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"range cleared", tx("clearrange a z")}, {"added to", tx("add k 1")},
-		{"engine: set", engine(suite.Set("k", "2"))}, {"engine: cleared", engine(suite.Del("k"))}, {"engine: range cleared", engine(suite.DelRange("k", "l"))},
-	} {
+	return []change{
+		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"added to", tx("add k 1")},
+		{"range cleared", tx("clearrange a z")}, {"range cleared up to it", tx("clearrange a k\x00")}, {"range cleared from it", tx("clearrange k z")},
+		{"engine: set", engine(suite.Set("k", "2"))}, {"engine: cleared", engine(suite.Del("k"))}, {"engine: range cleared", engine(suite.DelRange("a", "z"))},
+		{"engine: range cleared up to it", engine(suite.DelRange("a", "k\x00"))}, {"engine: range cleared from it", engine(suite.DelRange("k", "z"))},
+		{"engine: all cleared", engine(suite.DelRange("", "z"))},
+	}
+}
+
+// testWatch: a Watch fires for another value, however it was written, also if
+// that was before the waiting began.
+func testWatch(t *testing.T, db *txn.DB) {
+	for _, c := range changesOf(t, db) {
 		for _, early := range []bool{false, true} {
 			suite.Commit(t, db.Engine(), suite.Set("k", "1"))
 			w := watch(t, db, "k")
@@ -56,7 +67,7 @@ func testWatch(t *testing.T, db *txn.DB) {
 				done = wait(ctx, w)
 			} else {
 				done = wait(ctx, w)
-				tx("set other 1; set k\x00 1; set j 1")()
+				update(t, db, func(tx *txn.Tx) { do(t, tx, "set other 1; set k\x00 1; set j 1") })
 				c.change()
 			}
 			if err := <-done; err != nil {
@@ -64,7 +75,7 @@ func testWatch(t *testing.T, db *txn.DB) {
 			}
 		}
 	}
-	// A missing key, an own write, several who wait.
+	// A missing key, an own write, several waits.
 	suite.Commit(t, db.Engine(), suite.Del("k"))
 	var w *txn.Watch
 	update(t, db, func(tx *txn.Tx) {
@@ -101,24 +112,11 @@ func testWatch(t *testing.T, db *txn.DB) {
 	suite.WantErr(t, "Wait on a closed engine", <-done, kv.ErrClosed)
 }
 
-// testWatchChannel: who listens at the engine is told of every commit that may have
+// testWatchChannel: a listener at the engine is told of every commit that may have
 // changed the key, be it as one of a range, and of none after stop.
 func testWatchChannel(t *testing.T, db *txn.DB) {
 	tr := txn.TransactorOf(db.Engine())
-	engine := func(ops ...kv.Op) func() { return func() { suite.Commit(t, db.Engine(), ops...) } }
-	tx := func(steps string) func() {
-		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
-	}
-	for _, c := range []struct {
-		name   string
-		change func()
-	}{
-		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"added to", tx("add k 1")},
-		{"range cleared", tx("clearrange a z")}, {"range cleared up to it", tx("clearrange a k\x00")}, {"range cleared from it", tx("clearrange k z")},
-		{"engine: set", engine(suite.Set("k", "2"))}, {"engine: cleared", engine(suite.Del("k"))}, {"engine: range cleared", engine(suite.DelRange("a", "z"))},
-		{"engine: range cleared up to it", engine(suite.DelRange("a", "k\x00"))}, {"engine: range cleared from it", engine(suite.DelRange("k", "z"))},
-		{"engine: all cleared", engine(suite.DelRange("", "z"))},
-	} {
+	for _, c := range changesOf(t, db) {
 		suite.Commit(t, db.Engine(), suite.Set("k", "1"))
 		changed, stop, err := tr.Watch([]byte("k"))
 		if err != nil {
@@ -128,7 +126,7 @@ func testWatchChannel(t *testing.T, db *txn.DB) {
 		select {
 		case <-changed:
 		case <-time.After(time.Minute):
-			t.Errorf("%s: nobody is told", c.name)
+			t.Errorf("%s: the listener is not told", c.name)
 		}
 		stop()
 		suite.Commit(t, db.Engine(), suite.Set("k", "3"), suite.DelRange("a", "z"))
