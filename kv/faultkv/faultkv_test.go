@@ -9,12 +9,15 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn/txntest"
 )
 
 var ctx = context.Background()
 
 func TestConformance(t *testing.T) {
-	kvtest.Run(t, func(testing.TB) kv.Engine { return faultkv.New(memkv.New()) })
+	open := func(testing.TB) kv.Engine { return faultkv.New(memkv.New()) }
+	kvtest.Run(t, open)
+	txntest.Run(t, open)
 }
 
 // drive makes one call of every kind and returns what each returned.

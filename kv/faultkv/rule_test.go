@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn/txntest"
 )
 
 var errThrown = errors.New("thrown")
@@ -35,7 +36,7 @@ func get(t testing.TB, r kv.Reader, key string) string {
 
 // TestConformanceWithFaults: what is set and strikes nobody changes nothing.
 func TestConformanceWithFaults(t *testing.T) {
-	kvtest.Run(t, func(testing.TB) kv.Engine {
+	open := func(testing.TB) kv.Engine {
 		eng := faultkv.New(memkv.New())
 		for p := range faultkv.BeforeEntry + 1 {
 			eng.Fail(faultkv.Rule{Point: p, Skip: 1 << 30})
@@ -43,7 +44,9 @@ func TestConformanceWithFaults(t *testing.T) {
 		}
 		eng.Tear(1 << 30)
 		return eng
-	})
+	}
+	kvtest.Run(t, open)
+	txntest.Run(t, open)
 }
 
 // TestFailPoints: an error at a point fails the calls of that kind, and no others.

@@ -10,35 +10,36 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // testClears: commits at the same time, each of which removes what others write, leave
 // what some order of them leaves. What a commit has to remove may just be coming.
-func testClears(t *testing.T, open Opener) {
-	all := delRange("d/", "d0")
+func testClears(t *testing.T, open suite.Opener) {
+	all := suite.DelRange("d/", "d0")
 	for _, tt := range []struct {
 		name    string
 		before  []kv.Op
 		commits [][]kv.Op
 		want    []string // what may be left, one state each
 	}{
-		{"each replaces the range", nil, [][]kv.Op{{all, set("d/0", "x")}, {all, set("d/1", "x")}, {all, set("d/2", "x")}},
+		{"each replaces the range", nil, [][]kv.Op{{all, suite.Set("d/0", "x")}, {all, suite.Set("d/1", "x")}, {all, suite.Set("d/2", "x")}},
 			[]string{"d/0=x", "d/1=x", "d/2=x"}},
-		{"keys that are not there", nil, [][]kv.Op{{del("d/0"), set("d/1", "x")}, {del("d/1"), set("d/0", "x")}},
+		{"keys that are not there", nil, [][]kv.Op{{suite.Del("d/0"), suite.Set("d/1", "x")}, {suite.Del("d/1"), suite.Set("d/0", "x")}},
 			[]string{"d/0=x", "d/1=x"}},
-		{"one key, beside another that both write", nil, [][]kv.Op{{del("d/0"), set("d/2", "y")}, {set("d/0", "x"), set("d/2", "x")}},
+		{"one key, beside another that both write", nil, [][]kv.Op{{suite.Del("d/0"), suite.Set("d/2", "y")}, {suite.Set("d/0", "x"), suite.Set("d/2", "x")}},
 			[]string{"d/0=x d/2=x", "d/2=y"}},
-		{"a range, and what is new and old in it", []kv.Op{set("d/1", "old")}, [][]kv.Op{{all}, {set("d/0", "x"), set("d/1", "x")}},
+		{"a range, and what is new and old in it", []kv.Op{suite.Set("d/1", "old")}, [][]kv.Op{{all}, {suite.Set("d/0", "x"), suite.Set("d/1", "x")}},
 			[]string{"", "d/0=x d/1=x"}},
-		{"a range, and old before new", []kv.Op{set("d/0", "old")}, [][]kv.Op{{all}, {set("d/0", "x"), set("d/1", "x")}},
+		{"a range, and old before new", []kv.Op{suite.Set("d/0", "old")}, [][]kv.Op{{all}, {suite.Set("d/0", "x"), suite.Set("d/1", "x")}},
 			[]string{"", "d/0=x d/1=x"}},
 	} {
 		t.Run(strings.ReplaceAll(tt.name, " ", "_"), func(t *testing.T) {
-			eng := start(t, open)
+			eng := suite.Start(t, open)
 			rounds := testkit.Pick(60, 120, 480)
 			bad := 0
 			for range rounds {
-				commit(t, eng, append([]kv.Op{delRange("d", "e")}, tt.before...)...)
+				suite.Commit(t, eng, append([]kv.Op{suite.DelRange("d", "e")}, tt.before...)...)
 				var wg sync.WaitGroup
 				for _, ops := range tt.commits {
 					wg.Go(func() {
@@ -62,9 +63,9 @@ func testClears(t *testing.T, open Opener) {
 }
 
 // testCheckedClears: commits that check one key are ordered by it, whatever they remove.
-func testCheckedClears(t *testing.T, open Opener) {
-	eng := start(t, open)
-	commit(t, eng, set("head", "0"))
+func testCheckedClears(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.Commit(t, eng, suite.Set("head", "0"))
 	const workers, each = 4, 15
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -77,7 +78,7 @@ func testCheckedClears(t *testing.T, open Opener) {
 				}
 				me := fmt.Sprintf("%d.%d", w, i)
 				err = eng.Commit(ctx, &kv.Commit{Checks: []kv.Check{{Key: []byte("head"), Value: head}}, Ops: []kv.Op{
-					delRange("d/", "d0"), set("d/"+me, me), set("head", me), del("e/" + fmt.Sprint(1-w%2)), set("e/"+fmt.Sprint(w%2), me)}})
+					suite.DelRange("d/", "d0"), suite.Set("d/"+me, me), suite.Set("head", me), suite.Del("e/" + fmt.Sprint(1-w%2)), suite.Set("e/"+fmt.Sprint(w%2), me)}})
 				switch {
 				case err == nil:
 					i++
@@ -105,7 +106,7 @@ func testCheckedClears(t *testing.T, open Opener) {
 func wholeRange(t testing.TB, r kv.Reader, start, end string) string {
 	t.Helper()
 	var got []string
-	for e, err := range r.Scan(ctx, between(start, end)) {
+	for e, err := range r.Scan(ctx, suite.Between(start, end)) {
 		if err != nil {
 			t.Fatal(err)
 		}

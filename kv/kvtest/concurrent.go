@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // testCounter: many goroutines compare and set one counter; no update is lost.
-func testCounter(t *testing.T, open Opener) {
-	eng := start(t, open)
-	commit(t, eng, set("n", "0"))
+func testCounter(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.Commit(t, eng, suite.Set("n", "0"))
 	const workers, each = 8, 50
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -28,7 +29,7 @@ func testCounter(t *testing.T, open Opener) {
 		})
 	}
 	wg.Wait()
-	wantGet(t, eng, "n", strconv.Itoa(workers*each))
+	suite.WantGet(t, eng, "n", strconv.Itoa(workers*each))
 }
 
 // increment adds one to the counter, as often as it takes to succeed. Between
@@ -44,12 +45,12 @@ func increment(eng kv.Engine, d kv.Durability) error {
 		if err != nil {
 			return err
 		}
-		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("noise", "x")}, Durability: kv.Applied}); err != nil {
+		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("noise", "x")}, Durability: kv.Applied}); err != nil {
 			return err
 		}
 		err = eng.Commit(ctx, &kv.Commit{
 			Checks:     []kv.Check{{Key: []byte("n"), Value: v}},
-			Ops:        []kv.Op{set("n", strconv.Itoa(n+1))},
+			Ops:        []kv.Op{suite.Set("n", strconv.Itoa(n+1))},
 			Durability: d,
 		})
 		if !errors.Is(err, kv.ErrConflict) {
@@ -60,13 +61,13 @@ func increment(eng kv.Engine, d kv.Durability) error {
 
 // testAtomicity: readers never see half a commit, be it by a scan or a snapshot,
 // and states never go back.
-func testAtomicity(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testAtomicity(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	const keys, rounds = 20, 200
 	write := func(n int) error {
 		ops := []kv.Op{kv.ClearRange([]byte("k"), []byte("l"))}
 		for i := range keys {
-			ops = append(ops, set(fmt.Sprintf("k%02d", i), strconv.Itoa(n)))
+			ops = append(ops, suite.Set(fmt.Sprintf("k%02d", i), strconv.Itoa(n)))
 		}
 		return eng.Commit(ctx, &kv.Commit{Ops: ops, Durability: kv.Applied})
 	}

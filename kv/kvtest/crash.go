@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // A Crasher has what an engine stands on crash and come back, so that all is lost
@@ -32,13 +33,13 @@ func RunCrashes(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Cra
 func testCrashSync(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Crasher)) {
 	eng, crash := open(t)
 	defer func() { closeEngine(t, eng) }()
-	if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "0")}}); err != nil {
+	if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("k", "0")}}); err != nil {
 		t.Fatal(err)
 	}
 	for round := 1; round <= times; round++ {
 		before, in := eng, eng.Incarnation()
 		value := strconv.Itoa(round)
-		commit(t, eng, set("k", value))
+		suite.Commit(t, eng, suite.Set("k", value))
 		eng = crash(t)
 		for range 3 {
 			err := before.Sync(ctx, in)
@@ -47,7 +48,7 @@ func testCrashSync(t *testing.T, times int, open func(t testing.TB) (kv.Engine, 
 			case err != nil:
 				t.Fatalf("Sync after a crash: got %v, want %v", err, kv.ErrUnknownOutcome)
 			default:
-				wantGet(t, eng, "k", value)
+				suite.WantGet(t, eng, "k", value)
 				t.Fatalf("Sync after a crash succeeded, without knowing whether all is there")
 			}
 		}
@@ -59,11 +60,11 @@ func testCrashSync(t *testing.T, times int, open func(t testing.TB) (kv.Engine, 
 		if eng == before && now <= in {
 			t.Errorf("the incarnation is %d after a crash, and was %d", now, in)
 		}
-		commit(t, eng, set("k", value))
+		suite.Commit(t, eng, suite.Set("k", value))
 		if err := eng.Sync(ctx, now); err != nil {
 			t.Fatalf("Sync of what came after the crash: %v", err)
 		}
-		wantGet(t, eng, "k", value)
+		suite.WantGet(t, eng, "k", value)
 	}
 }
 
@@ -75,18 +76,18 @@ func testCrashIn(t *testing.T, times int, open func(t testing.TB) (kv.Engine, Cr
 	var id kv.CommitID
 	for range times {
 		before, in := eng, eng.Incarnation()
-		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("k", "1")}, In: in}); err != nil {
+		if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("k", "1")}, In: in}); err != nil {
 			t.Fatal(err)
 		}
 		eng = crash(t)
 		for range 2 {
 			id[0]++ // else its outcome can't be found out where the answer doesn't come
-			err := before.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{set("late", "1")}, In: in})
+			err := before.Commit(ctx, &kv.Commit{ID: id, Ops: []kv.Op{suite.Set("late", "1")}, In: in})
 			if !errors.Is(err, kv.ErrIncarnation) && !errors.Is(err, kv.ErrPoisoned) && !errors.Is(err, kv.ErrClosed) {
 				t.Errorf("a commit for the incarnation before: got %v, want %v", err, kv.ErrIncarnation)
 			}
 		}
-		wantScan(t, eng, kv.Range{}, "k=1")
+		suite.WantScan(t, eng, kv.Range{}, "k=1")
 	}
 }
 
@@ -97,9 +98,9 @@ func testCrashDurable(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)
 	defer func() { closeEngine(t, eng) }()
 	for i := range 10 {
 		in := eng.Incarnation()
-		commit(t, eng, set(fmt.Sprintf("a%d", i), "1"))
+		suite.Commit(t, eng, suite.Set(fmt.Sprintf("a%d", i), "1"))
 		if i%2 == 0 {
-			if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set(fmt.Sprintf("b%d", i), "1")}}); err != nil {
+			if err := eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set(fmt.Sprintf("b%d", i), "1")}}); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := eng.Sync(ctx, in); err != nil {
@@ -108,9 +109,9 @@ func testCrashDurable(t *testing.T, open func(t testing.TB) (kv.Engine, Crasher)
 	}
 	eng = crash(t)
 	for i := range 10 {
-		wantGet(t, eng, fmt.Sprintf("a%d", i), "1")
+		suite.WantGet(t, eng, fmt.Sprintf("a%d", i), "1")
 		if i%2 == 0 {
-			wantGet(t, eng, fmt.Sprintf("b%d", i), "1")
+			suite.WantGet(t, eng, fmt.Sprintf("b%d", i), "1")
 		}
 	}
 }
@@ -130,7 +131,7 @@ func testCrashLoad(t *testing.T, times int, open func(t testing.TB) (kv.Engine, 
 			wg.Go(func() {
 				key := fmt.Sprintf("w%d", w)
 				for n := acked[w].Load() + 1; ; n++ {
-					err := before.Commit(ctx, &kv.Commit{Ops: []kv.Op{set(key, fmt.Sprint(n))}, Durability: kv.Applied})
+					err := before.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set(key, fmt.Sprint(n))}, Durability: kv.Applied})
 					if err == nil && n%3 == 0 {
 						if err = before.Sync(ctx, in); err == nil {
 							acked[w].Store(n)

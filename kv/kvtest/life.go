@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // testSnapshot: a snapshot shows the state it was made in, whatever comes later.
-func testSnapshot(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testSnapshot(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	snap := func() kv.Snapshot {
 		t.Helper()
 		s, err := eng.Snapshot(ctx)
@@ -21,12 +22,12 @@ func testSnapshot(t *testing.T, open Opener) {
 		return s
 	}
 	empty := snap()
-	fill(t, eng, "a", "b", "c")
+	suite.Fill(t, eng, "a", "b", "c")
 	full := snap()
 	again := snap()
-	commit(t, eng, set("a", "new"), del("b"), set("d", "new"))
+	suite.Commit(t, eng, suite.Set("a", "new"), suite.Del("b"), suite.Set("d", "new"))
 	changed := snap()
-	commit(t, eng, delRange("a", "z"))
+	suite.Commit(t, eng, suite.DelRange("a", "z"))
 
 	states := []struct {
 		s    kv.Snapshot
@@ -36,16 +37,16 @@ func testSnapshot(t *testing.T, open Opener) {
 	}
 	for range 2 { // a read leaves a snapshot as it was
 		for _, st := range states {
-			wantScan(t, st.s, kv.Range{}, st.want)
+			suite.WantScan(t, st.s, kv.Range{}, st.want)
 		}
 	}
-	wantScan(t, full, kv.Range{Start: []byte("b"), Reverse: true}, "c=C b=B")
-	wantScan(t, full, kv.Range{Limit: 1}, "a=A")
-	wantGet(t, empty, "a", "-")
-	wantGet(t, full, "b", "B")
-	wantGet(t, changed, "b", "-")
-	wantGet(t, changed, "a", "new")
-	wantScan(t, eng, kv.Range{}, "")
+	suite.WantScan(t, full, kv.Range{Start: []byte("b"), Reverse: true}, "c=C b=B")
+	suite.WantScan(t, full, kv.Range{Limit: 1}, "a=A")
+	suite.WantGet(t, empty, "a", "-")
+	suite.WantGet(t, full, "b", "B")
+	suite.WantGet(t, changed, "b", "-")
+	suite.WantGet(t, changed, "a", "new")
+	suite.WantScan(t, eng, kv.Range{}, "")
 	buf, err := full.Get(ctx, []byte("a"), []byte("head:"))
 	if err != nil || string(buf) != "head:A" {
 		t.Errorf("Get of a snapshot: got %q, %v, want %q", buf, err, "head:A")
@@ -59,24 +60,24 @@ func testSnapshot(t *testing.T, open Opener) {
 			}
 		}
 		_, err := st.s.Get(ctx, []byte("a"), nil)
-		wantErr(t, "Get of a closed snapshot", err, kv.ErrClosed)
-		_, err = scanErr(t, st.s, ctx, kv.Range{})
-		wantErr(t, "Scan of a closed snapshot", err, kv.ErrClosed)
+		suite.WantErr(t, "Get of a closed snapshot", err, kv.ErrClosed)
+		_, err = suite.ScanErr(t, st.s, ctx, kv.Range{})
+		suite.WantErr(t, "Scan of a closed snapshot", err, kv.ErrClosed)
 		for _, other := range states[i+1:] {
-			wantScan(t, other.s, kv.Range{}, other.want)
+			suite.WantScan(t, other.s, kv.Range{}, other.want)
 		}
 	}
 }
 
 // testContext: a cancelled context stops calls before they do anything, and
 // long scans on their way.
-func testContext(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testContext(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	var ops []kv.Op
 	for i := range 5000 {
 		ops = append(ops, kv.Set(fmt.Appendf(nil, "%05d", i), []byte("v")))
 		if len(ops) == 100 {
-			commit(t, eng, ops...)
+			suite.Commit(t, eng, ops...)
 			ops = ops[:0]
 		}
 	}
@@ -93,9 +94,9 @@ func testContext(t *testing.T, open Opener) {
 	cancel()
 	for name, r := range map[string]kv.Reader{"engine": eng, "snapshot": snap} {
 		_, err := r.Get(gone, []byte("00000"), nil)
-		wantErr(t, name+": Get", err, context.Canceled)
-		n, err := scanErr(t, r, gone, kv.Range{})
-		wantErr(t, name+": Scan", err, context.Canceled)
+		suite.WantErr(t, name+": Get", err, context.Canceled)
+		n, err := suite.ScanErr(t, r, gone, kv.Range{})
+		suite.WantErr(t, name+": Scan", err, context.Canceled)
 		if n != 0 {
 			t.Errorf("%s: Scan with a cancelled context yielded %d entries", name, n)
 		}
@@ -109,29 +110,29 @@ func testContext(t *testing.T, open Opener) {
 			}
 		}
 		cancel()
-		wantErr(t, name+": Scan cancelled on its way", last, context.Canceled)
+		suite.WantErr(t, name+": Scan cancelled on its way", last, context.Canceled)
 		if n == 0 || n == 5000 {
 			t.Errorf("%s: Scan cancelled at its first entry yielded %d of 5000 entries", name, n)
 		}
 	}
 	never := func() { t.Error("OnApply was called for a cancelled commit") }
-	err = eng.Commit(gone, &kv.Commit{Ops: []kv.Op{set("new", "x")}, OnApply: never})
+	err = eng.Commit(gone, &kv.Commit{Ops: []kv.Op{suite.Set("new", "x")}, OnApply: never})
 	wantRefused(t, "Commit", err, context.Canceled)
-	wantGet(t, eng, "new", "-")
+	suite.WantGet(t, eng, "new", "-")
 	_, err = eng.Snapshot(gone)
-	wantErr(t, "Snapshot", err, context.Canceled)
-	wantErr(t, "Sync", eng.Sync(gone, 0), context.Canceled)
+	suite.WantErr(t, "Snapshot", err, context.Canceled)
+	suite.WantErr(t, "Sync", eng.Sync(gone, 0), context.Canceled)
 	_, err = eng.Outcome(gone, kv.CommitID{1})
-	wantErr(t, "Outcome", err, context.Canceled)
+	suite.WantErr(t, "Outcome", err, context.Canceled)
 	if err := eng.Sync(ctx, eng.Incarnation()); err != nil {
 		t.Errorf("Sync: %v", err)
 	}
 }
 
 // testClosed: a closed engine says so, to every call and as often as asked.
-func testClosed(t *testing.T, open Opener) {
-	eng := start(t, open)
-	fill(t, eng, "a")
+func testClosed(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.Fill(t, eng, "a")
 	for range 2 {
 		if err := eng.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
@@ -139,31 +140,33 @@ func testClosed(t *testing.T, open Opener) {
 	}
 	dst := []byte("head")
 	v, err := eng.Get(ctx, []byte("a"), dst)
-	wantErr(t, "Get", err, kv.ErrClosed)
+	suite.WantErr(t, "Get", err, kv.ErrClosed)
 	if string(v) != "head" {
 		t.Errorf("Get of a closed engine returned %q instead of dst", v)
 	}
-	_, err = scanErr(t, eng, ctx, kv.Range{})
-	wantErr(t, "Scan", err, kv.ErrClosed)
+	_, err = suite.ScanErr(t, eng, ctx, kv.Range{})
+	suite.WantErr(t, "Scan", err, kv.ErrClosed)
 	_, err = eng.Snapshot(ctx)
-	wantErr(t, "Snapshot", err, kv.ErrClosed)
+	suite.WantErr(t, "Snapshot", err, kv.ErrClosed)
 	never := func() { t.Error("OnApply was called on a closed engine") }
-	wantRefused(t, "Commit", eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("a", "1")}, OnApply: never}), kv.ErrClosed)
-	wantErr(t, "Sync", eng.Sync(ctx, eng.Incarnation()), kv.ErrClosed)
+	wantRefused(t, "Commit", eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("a", "1")}, OnApply: never}), kv.ErrClosed)
+	suite.WantErr(t, "Sync", eng.Sync(ctx, eng.Incarnation()), kv.ErrClosed)
 	_, err = eng.Outcome(ctx, kv.CommitID{1})
-	wantErr(t, "Outcome", err, kv.ErrClosed)
+	suite.WantErr(t, "Outcome", err, kv.ErrClosed)
 }
 
 // testCloseUnderLoad: Close beside running calls: each of them succeeds or says
 // that the engine is closed, and none hangs.
-func testCloseUnderLoad(t *testing.T, open Opener) {
+func testCloseUnderLoad(t *testing.T, open suite.Opener) {
 	eng := open(t)
-	fill(t, eng, "a", "b", "c")
+	suite.Fill(t, eng, "a", "b", "c")
 	calls := []func() error{
 		func() error { _, err := eng.Get(ctx, []byte("a"), nil); return err },
-		func() error { _, err := scanErr(t, eng, ctx, kv.Range{}); return err },
-		func() error { return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("d", "1")}}) },
-		func() error { return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{set("e", "1")}, Durability: kv.Applied}) },
+		func() error { _, err := suite.ScanErr(t, eng, ctx, kv.Range{}); return err },
+		func() error { return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("d", "1")}}) },
+		func() error {
+			return eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{suite.Set("e", "1")}, Durability: kv.Applied})
+		},
 		func() error { return eng.Sync(ctx, eng.Incarnation()) },
 		func() error {
 			s, err := eng.Snapshot(ctx)
@@ -191,7 +194,7 @@ func testCloseUnderLoad(t *testing.T, open Opener) {
 	// An engine may complain about a snapshot that was open just then.
 	_ = eng.Close()
 	for range calls {
-		wantErr(t, "a call beside Close", <-done, kv.ErrClosed)
+		suite.WantErr(t, "a call beside Close", <-done, kv.ErrClosed)
 	}
 	if err := eng.Close(); err != nil {
 		t.Errorf("second Close: %v", err)
@@ -200,8 +203,8 @@ func testCloseUnderLoad(t *testing.T, open Opener) {
 
 // testShared: an engine that is a kv.Sharer has one map for the life of the store,
 // and two stores have two.
-func testShared(t *testing.T, open Opener) {
-	eng, other := start(t, open), start(t, open)
+func testShared(t *testing.T, open suite.Opener) {
+	eng, other := suite.Start(t, open), suite.Start(t, open)
 	shared := kv.Shared(eng)
 	if shared == nil {
 		t.Skip("the engine shares nothing")
@@ -210,7 +213,7 @@ func testShared(t *testing.T, open Opener) {
 	if _, loaded := shared.LoadOrStore(key{}, 1); loaded {
 		t.Error("a new store has something to share")
 	}
-	commit(t, eng, set("k", "v"))
+	suite.Commit(t, eng, suite.Set("k", "v"))
 	if v, ok := kv.Shared(eng).Load(key{}); !ok || v != 1 {
 		t.Errorf("got %v, %v, want what was stored", v, ok)
 	}

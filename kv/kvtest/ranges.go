@@ -11,35 +11,36 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // rangesOf returns an engine that can scan several ranges at once, with some entries, or
 // skips the test.
-func rangesOf(t *testing.T, open Opener) (kv.Engine, model) {
+func rangesOf(t *testing.T, open suite.Opener) (kv.Engine, suite.Model) {
 	t.Helper()
-	eng := start(t, open)
+	eng := suite.Start(t, open)
 	if kv.ScanRanges(ctx, eng, nil) == nil {
 		t.Skip("the engine doesn't offer this")
 	}
-	m := model{}
+	m := suite.Model{}
 	var ops []kv.Op
 	for i := range 300 {
-		ops = append(ops, set(fmt.Sprintf("k%03d", i), fmt.Sprint(i)))
+		ops = append(ops, suite.Set(fmt.Sprintf("k%03d", i), fmt.Sprint(i)))
 	}
 	for i := range 12 { // more than an engine may want to send at once
-		ops = append(ops, kv.Set(fmt.Appendf(nil, "big%02d", i), pattern(700_000, uint64(i))))
+		ops = append(ops, kv.Set(fmt.Appendf(nil, "big%02d", i), suite.Pattern(700_000, uint64(i))))
 	}
 	for i := range 2500 {
-		ops = append(ops, set(fmt.Sprintf("many%04d", i), "x"))
+		ops = append(ops, suite.Set(fmt.Sprintf("many%04d", i), "x"))
 	}
-	commit(t, eng, ops...)
-	m.apply(ops)
+	suite.Commit(t, eng, ops...)
+	m.Apply(ops)
 	return eng, m
 }
 
 // testScanRanges: several ranges are what each of them is by itself, one after the
 // other, all of one state.
-func testScanRanges(t *testing.T, open Opener) {
+func testScanRanges(t *testing.T, open suite.Opener) {
 	eng, m := rangesOf(t, open)
 	snap, err := eng.Snapshot(ctx)
 	if err != nil {
@@ -53,17 +54,17 @@ func testScanRanges(t *testing.T, open Opener) {
 	if kv.ScanRanges(ctx, snap, nil) == nil {
 		t.Fatal("the engine can, its snapshots can't")
 	}
-	old := m.clone()
-	change := []kv.Op{delRange("k010", "k020"), set("k015x", "new"), set("k100", "new")}
-	commit(t, eng, change...)
-	m.apply(change)
+	old := m.Clone()
+	change := []kv.Op{suite.DelRange("k010", "k020"), suite.Set("k015x", "new"), suite.Set("k100", "new")}
+	suite.Commit(t, eng, change...)
+	m.Apply(change)
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	keys := slices.Sorted(maps.Keys(m))
 	key := func(i int) []byte { return []byte(keys[min(max(i, 0), len(keys)-1)]) }
 	lists := [][]kv.Range{
 		{}, {{}}, {{Reverse: true}, {Limit: 1}},
-		{between("k", "l"), {Start: []byte("x")}, {End: []byte{}}, between("k", "k"), between("l", "k"), between("a", "b")},
-		{between("k003", "k009"), between("k001", "k007")}, // they may overlap, and descend
+		{suite.Between("k", "l"), {Start: []byte("x")}, {End: []byte{}}, suite.Between("k", "k"), suite.Between("l", "k"), suite.Between("a", "b")},
+		{suite.Between("k003", "k009"), suite.Between("k001", "k007")}, // they may overlap, and descend
 	}
 	for range 15 {
 		var list []kv.Range
@@ -82,11 +83,11 @@ func testScanRanges(t *testing.T, open Opener) {
 		for _, from := range []struct {
 			name   string
 			reader kv.Reader
-			model  model
+			model  suite.Model
 		}{{"engine", eng, m}, {"snapshot", snap, old}} {
 			var want []string
 			for _, r := range list {
-				want = append(want, from.model.keys(r)...)
+				want = append(want, from.model.Keys(r)...)
 			}
 			n := 0
 			for e, err := range kv.ScanRanges(ctx, from.reader, list) {
@@ -107,12 +108,12 @@ func testScanRanges(t *testing.T, open Opener) {
 
 // testScanRangesEnds: the consumer may stop anywhere, a context that ends ends it, and
 // so does closing; the state is that of the beginning, whatever is committed meanwhile.
-func testScanRangesEnds(t *testing.T, open Opener) {
+func testScanRangesEnds(t *testing.T, open suite.Opener) {
 	eng, m := rangesOf(t, open)
-	list := []kv.Range{between("many", "n"), between("big", "c"), between("k", "l")}
+	list := []kv.Range{suite.Between("many", "n"), suite.Between("big", "c"), suite.Between("k", "l")}
 	var want []string
 	for _, r := range list {
-		want = append(want, m.keys(r)...)
+		want = append(want, m.Keys(r)...)
 	}
 	for _, most := range []int{1, 1023, 1024, 1025, 2505, len(want) - 1} {
 		n := 0
@@ -134,7 +135,7 @@ func testScanRangesEnds(t *testing.T, open Opener) {
 			t.Fatal(err)
 		}
 		if n == 0 { // the other ranges and the rest of this one go away
-			commit(t, eng, delRange("a", "z"))
+			suite.Commit(t, eng, suite.DelRange("a", "z"))
 		}
 		if string(e.Key) != want[n] {
 			t.Fatalf("entry %d is %q, want %q", n, e.Key, want[n])
@@ -155,17 +156,17 @@ func testScanRangesEnds(t *testing.T, open Opener) {
 		}
 		return last
 	}
-	wantErr(t, "a cancelled context", last(over), context.Canceled)
+	suite.WantErr(t, "a cancelled context", last(over), context.Canceled)
 	if err := errors.Join(last(ctx), eng.Close()); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, "a closed engine", last(ctx), kv.ErrClosed)
+	suite.WantErr(t, "a closed engine", last(ctx), kv.ErrClosed)
 }
 
 func describeAll(list []kv.Range) string {
 	var all []string
 	for _, r := range list {
-		all = append(all, describe(r))
+		all = append(all, suite.Describe(r))
 	}
 	return strings.Join(all, ", ")
 }

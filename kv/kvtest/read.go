@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // testGet: present and missing keys, appending, and what happens to dst.
-func testGet(t *testing.T, open Opener) {
-	eng := start(t, open)
-	wantGet(t, eng, "a", "-")
-	fill(t, eng, "a", "b", "ba", "c")
+func testGet(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.WantGet(t, eng, "a", "-")
+	suite.Fill(t, eng, "a", "b", "ba", "c")
 	for _, k := range []string{"a", "b", "ba", "c"} {
-		wantGet(t, eng, k, map[string]string{"a": "A", "b": "B", "ba": "BA", "c": "C"}[k])
+		suite.WantGet(t, eng, k, map[string]string{"a": "A", "b": "B", "ba": "BA", "c": "C"}[k])
 	}
 	for _, k := range []string{"", "A", "aa", "bb", "d", "a\x00"} {
-		wantGet(t, eng, k, "-")
+		suite.WantGet(t, eng, k, "-")
 	}
 
 	room := append(make([]byte, 0, 64), "head:"...)
@@ -32,24 +33,24 @@ func testGet(t *testing.T, open Opener) {
 		t.Errorf("Get into a full buffer: got %q, %v, want %q", v, err, "head:BA")
 	}
 	v, err = eng.Get(ctx, []byte("zz"), room)
-	wantErr(t, "Get of a missing key", err, kv.ErrNotFound)
+	suite.WantErr(t, "Get of a missing key", err, kv.ErrNotFound)
 	if string(v) != "head:" || &v[0] != &room[0] {
 		t.Errorf("Get of a missing key returned %q instead of dst", v)
 	}
 }
 
 // testEmpty: the empty value is not absence; there is no empty key.
-func testEmpty(t *testing.T, open Opener) {
-	eng := start(t, open)
-	commit(t, eng, set("\x00", ""), kv.Set([]byte("e"), nil), set("f", ""))
-	wantGet(t, eng, "", "-")
-	wantGet(t, eng, "\x00", "")
-	wantGet(t, eng, "e", "")
-	wantGet(t, eng, "f", "")
-	wantScan(t, eng, kv.Range{}, "\x00= e= f=")
-	wantScan(t, eng, kv.Range{Reverse: true}, "f= e= \x00=")
-	wantScan(t, eng, kv.Range{Start: []byte{}, Limit: 1}, "\x00=")
-	wantScan(t, eng, kv.Range{Start: []byte("\x00\x00"), Limit: 1}, "e=")
+func testEmpty(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.Commit(t, eng, suite.Set("\x00", ""), kv.Set([]byte("e"), nil), suite.Set("f", ""))
+	suite.WantGet(t, eng, "", "-")
+	suite.WantGet(t, eng, "\x00", "")
+	suite.WantGet(t, eng, "e", "")
+	suite.WantGet(t, eng, "f", "")
+	suite.WantScan(t, eng, kv.Range{}, "\x00= e= f=")
+	suite.WantScan(t, eng, kv.Range{Reverse: true}, "f= e= \x00=")
+	suite.WantScan(t, eng, kv.Range{Start: []byte{}, Limit: 1}, "\x00=")
+	suite.WantScan(t, eng, kv.Range{Start: []byte("\x00\x00"), Limit: 1}, "e=")
 
 	for _, c := range []struct {
 		check kv.Check
@@ -66,28 +67,28 @@ func testEmpty(t *testing.T, open Opener) {
 		if c.holds && err != nil {
 			t.Errorf("check %+v: %v", c.check, err)
 		} else if !c.holds {
-			wantErr(t, fmt.Sprintf("check %+v", c.check), err, kv.ErrConflict)
+			suite.WantErr(t, fmt.Sprintf("check %+v", c.check), err, kv.ErrConflict)
 		}
 	}
-	commit(t, eng, kv.ClearRange(nil, []byte("f")))
-	wantScan(t, eng, kv.Range{}, "f=")
-	commit(t, eng, set("\x00", "x"), kv.ClearRange([]byte{}, []byte{0}))
-	wantScan(t, eng, kv.Range{}, "\x00=x f=")
-	commit(t, eng, kv.ClearRange(nil, []byte("\x00\x00")))
-	wantScan(t, eng, kv.Range{}, "f=")
+	suite.Commit(t, eng, kv.ClearRange(nil, []byte("f")))
+	suite.WantScan(t, eng, kv.Range{}, "f=")
+	suite.Commit(t, eng, suite.Set("\x00", "x"), kv.ClearRange([]byte{}, []byte{0}))
+	suite.WantScan(t, eng, kv.Range{}, "\x00=x f=")
+	suite.Commit(t, eng, kv.ClearRange(nil, []byte("\x00\x00")))
+	suite.WantScan(t, eng, kv.Range{}, "f=")
 }
 
 // testBig: values from one byte to eight megabytes, and a commit of many.
-func testBig(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testBig(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	lim := eng.Limits()
 	for i, n := range []int{1, 4096, 10_000, 128 << 10, 1 << 20, 8 << 20} {
 		if lim.Value > 0 && n > lim.Value || lim.Bytes > 0 && n+1 > lim.Bytes {
 			continue
 		}
-		v := pattern(n, uint64(i))
-		commit(t, eng, kv.Set([]byte("v"), v))
-		wantGet(t, eng, "v", string(v))
+		v := suite.Pattern(n, uint64(i))
+		suite.Commit(t, eng, kv.Set([]byte("v"), v))
+		suite.WantGet(t, eng, "v", string(v))
 		for e, err := range eng.Scan(ctx, kv.Range{}) {
 			if err != nil || !same(e.Value, v) {
 				t.Fatalf("Scan of a value of %d bytes: got %d bytes, %v", n, len(e.Value), err)
@@ -100,14 +101,14 @@ func testBig(t *testing.T, open Opener) {
 	}
 	var ops []kv.Op
 	for i := range n {
-		ops = append(ops, kv.Set(fmt.Appendf(nil, "many/%04d", i), pattern(4096, uint64(i))))
+		ops = append(ops, kv.Set(fmt.Appendf(nil, "many/%04d", i), suite.Pattern(4096, uint64(i))))
 	}
 	if lim.Bytes > 0 && n*(4096+9) > lim.Bytes {
 		return
 	}
-	commit(t, eng, ops...)
+	suite.Commit(t, eng, ops...)
 	i := 0
-	for e, err := range eng.Scan(ctx, between("many/", "many0")) {
+	for e, err := range eng.Scan(ctx, suite.Between("many/", "many0")) {
 		if err != nil || !same(e.Key, ops[i].Key) || !same(e.Value, ops[i].Value) {
 			t.Fatalf("entry %d of a big commit: got %q with %d bytes, %v", i, e.Key, len(e.Value), err)
 		}
@@ -119,8 +120,8 @@ func testBig(t *testing.T, open Opener) {
 }
 
 // testOwnership: what goes in is copied, what comes out is the caller's.
-func testOwnership(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testOwnership(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	key, value, end := []byte("key"), []byte("value"), []byte("z")
 	scribble := func(bs ...[]byte) {
 		for _, b := range bs {
@@ -134,15 +135,15 @@ func testOwnership(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	scribble(key, value)
-	c.Ops[0] = set("other", "x")
-	wantScan(t, eng, kv.Range{}, "key=value")
+	c.Ops[0] = suite.Set("other", "x")
+	suite.WantScan(t, eng, kv.Range{}, "key=value")
 
 	v, err := eng.Get(ctx, []byte("key"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	scribble(v[:cap(v)])
-	wantGet(t, eng, "key", "value")
+	suite.WantGet(t, eng, "key", "value")
 
 	check := []byte("key")
 	if err := eng.Commit(ctx, &kv.Commit{
@@ -151,5 +152,5 @@ func testOwnership(t *testing.T, open Opener) {
 		t.Fatal(err)
 	}
 	scribble(check, end)
-	wantScan(t, eng, kv.Range{}, "")
+	suite.WantScan(t, eng, kv.Range{}, "")
 }

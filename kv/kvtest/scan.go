@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 )
 
 // testScan: order, direction and limit.
-func testScan(t *testing.T, open Opener) {
-	eng := start(t, open)
-	wantScan(t, eng, kv.Range{}, "")
-	wantScan(t, eng, kv.Range{Reverse: true}, "")
+func testScan(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
+	suite.WantScan(t, eng, kv.Range{}, "")
+	suite.WantScan(t, eng, kv.Range{Reverse: true}, "")
 	// Byte order, not that of any language or number.
-	fill(t, eng, "b", "a", "aa", "B", "10", "9", "\xff", "\x00", "\xff\x00", "z")
-	wantScan(t, eng, kv.Range{}, "\x00=\x00 10=10 9=9 B=B a=A aa=AA b=B z=Z \xff=\xef\xbf\xbd \xff\x00=\xef\xbf\xbd\x00")
-	commit(t, eng, kv.ClearRange(nil, []byte("\xff\xff")))
-	fill(t, eng, "a", "b", "c", "d", "e")
+	suite.Fill(t, eng, "b", "a", "aa", "B", "10", "9", "\xff", "\x00", "\xff\x00", "z")
+	suite.WantScan(t, eng, kv.Range{}, "\x00=\x00 10=10 9=9 B=B a=A aa=AA b=B z=Z \xff=\xef\xbf\xbd \xff\x00=\xef\xbf\xbd\x00")
+	suite.Commit(t, eng, kv.ClearRange(nil, []byte("\xff\xff")))
+	suite.Fill(t, eng, "a", "b", "c", "d", "e")
 	for _, tt := range []struct {
 		r    kv.Range
 		want string
@@ -31,18 +32,18 @@ func testScan(t *testing.T, open Opener) {
 		{kv.Range{Start: []byte("b"), Limit: 1}, "b=B"},
 		{kv.Range{End: []byte("d"), Limit: 1, Reverse: true}, "c=C"},
 	} {
-		wantScan(t, eng, tt.r, tt.want)
+		suite.WantScan(t, eng, tt.r, tt.want)
 	}
 }
 
 // testScanBounds: half-open ranges, between keys and on them, nil, empty and
 // inverted, in both directions.
-func testScanBounds(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testScanBounds(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	keys := []string{"a", "b", "b\x00", "bb", "c"}
-	fill(t, eng, keys...)
+	suite.Fill(t, eng, keys...)
 	bounds := []string{"", "\x00", "a", "a\x00", "b", "b\x00", "b\x00\x00", "ba", "bb", "c", "c\x00", "d", "\xff"}
-	m := model{}
+	m := suite.Model{}
 	for _, k := range keys {
 		e, err := eng.Get(ctx, []byte(k), nil)
 		if err != nil {
@@ -54,7 +55,7 @@ func testScanBounds(t *testing.T, open Opener) {
 		for _, limit := range []int{0, 1, 2} {
 			for _, reverse := range []bool{false, true} {
 				r.Limit, r.Reverse = limit, reverse
-				wantScan(t, eng, r, m.scan(r))
+				suite.WantScan(t, eng, r, m.Scan(r))
 			}
 		}
 	}
@@ -62,17 +63,17 @@ func testScanBounds(t *testing.T, open Opener) {
 		check(kv.Range{Start: []byte(start)})
 		check(kv.Range{End: []byte(start)}) // "" is an empty, non-nil end: nothing
 		for _, end := range bounds {
-			check(between(start, end))
+			check(suite.Between(start, end))
 		}
 	}
 }
 
 // testScanState: the state is fixed when the iteration starts, not when Scan is
 // called and not later.
-func testScanState(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testScanState(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	seq := eng.Scan(ctx, kv.Range{})
-	fill(t, eng, "a", "b", "c")
+	suite.Fill(t, eng, "a", "b", "c")
 	got := ""
 	for e, err := range seq {
 		if err != nil {
@@ -80,12 +81,12 @@ func testScanState(t *testing.T, open Opener) {
 		}
 		got += string(e.Key)
 		// Changes ahead of, at and behind the place of the scan.
-		commit(t, eng, set("a", "new"), del("b"), set("bb", "new"), set("d", "new"), delRange("c", "cc"))
+		suite.Commit(t, eng, suite.Set("a", "new"), suite.Del("b"), suite.Set("bb", "new"), suite.Set("d", "new"), suite.DelRange("c", "cc"))
 	}
 	if got != "abc" {
 		t.Errorf("a scan with commits in its loop saw %q, want %q", got, "abc")
 	}
-	wantScan(t, eng, kv.Range{}, "a=new bb=new d=new")
+	suite.WantScan(t, eng, kv.Range{}, "a=new bb=new d=new")
 	got = ""
 	for e, err := range seq {
 		if err != nil {
@@ -99,13 +100,13 @@ func testScanState(t *testing.T, open Opener) {
 }
 
 // testScanLoop: leaving a loop early and by a panic, and loops inside loops.
-func testScanLoop(t *testing.T, open Opener) {
-	eng := start(t, open)
+func testScanLoop(t *testing.T, open suite.Opener) {
+	eng := suite.Start(t, open)
 	var keys []string
 	for i := range 300 {
 		keys = append(keys, fmt.Sprintf("k%03d", i))
 	}
-	fill(t, eng, keys...)
+	suite.Fill(t, eng, keys...)
 	for _, n := range []int{1, 2, 63, 64, 65, 299} {
 		i := 0
 		for _, err := range eng.Scan(ctx, kv.Range{}) {
@@ -130,7 +131,7 @@ func testScanLoop(t *testing.T, open Opener) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wantGet(t, eng, string(b.Key), "K"+string(b.Key[1:]))
+			suite.WantGet(t, eng, string(b.Key), "K"+string(b.Key[1:]))
 			pairs++
 		}
 		if string(a.Key) != outer {
@@ -152,5 +153,5 @@ func testScanLoop(t *testing.T, open Opener) {
 			panic(thrown)
 		}
 	}()
-	wantGet(t, eng, "k000", "K000")
+	suite.WantGet(t, eng, "k000", "K000")
 }

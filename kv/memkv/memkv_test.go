@@ -9,13 +9,20 @@ import (
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/kv/txn/txntest"
 )
 
 func open(testing.TB) kv.Engine { return memkv.New() }
 
-func TestConformance(t *testing.T) { kvtest.Run(t, open) }
+func TestConformance(t *testing.T) {
+	kvtest.Run(t, open)
+	txntest.Run(t, open)
+}
 
-func BenchmarkEngine(b *testing.B) { kvtest.Benchmark(b, open) }
+func BenchmarkEngine(b *testing.B) {
+	kvtest.Benchmark(b, open)
+	txntest.Benchmark(b, open)
+}
 
 func TestGetDoesNotAllocate(t *testing.T) {
 	ctx := context.Background()

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
+	"github.com/greenroomdb/greenroom/kv/txn/txntest"
 )
 
 func open(t testing.TB) kv.Engine {
@@ -20,6 +21,7 @@ func open(t testing.TB) kv.Engine {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	kvtest.Run(t, open)
+	txntest.Run(t, open)
 }
 
 // TestConformanceSmallMemtables has memtables so small that they are flushed and compacted all the
@@ -33,12 +35,18 @@ func TestConformanceSmallMemtables(t *testing.T) {
 		}
 		return db
 	}
-	if testkit.Long() {
-		kvtest.Run(t, open)
-		return
+	parts := func(names ...string) []string {
+		if testkit.Long() {
+			return nil // all of them
+		}
+		return names
 	}
-	kvtest.RunParts(t, open, "BigValues", "ScanState", "ScanLoop", "ScanRanges", "ScanRangesEnds", "ClearMany", "Limits", "Snapshot", "CloseUnderLoad",
-		"Counter", "Clears", "CheckedClears", "Atomicity", "Random", "Transactions/SnapshotReads", "Transactions/Counter", "Transactions/Random")
+	kvtest.Run(t, open, parts("BigValues", "ScanState", "ScanLoop", "ScanRanges", "ScanRangesEnds", "ClearMany", "Limits", "Snapshot",
+		"CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random")...)
+	txntest.Run(t, open, parts("SnapshotReads", "Counter", "Random")...)
 }
 
-func BenchmarkEngine(b *testing.B) { kvtest.Benchmark(b, open) }
+func BenchmarkEngine(b *testing.B) {
+	kvtest.Benchmark(b, open)
+	txntest.Benchmark(b, open)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/kvtest"
+	"github.com/greenroomdb/greenroom/kv/txn/txntest"
 )
 
 var ctx = context.Background()
@@ -48,28 +49,30 @@ func open(t testing.TB) *DB {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	kvtest.Run(t, func(t testing.TB) kv.Engine { return open(t) })
+	open := func(t testing.TB) kv.Engine { return open(t) }
+	kvtest.Run(t, open)
+	txntest.Run(t, open)
 }
 
-// conform runs the suite once more on another kind of store: the whole of it, or these parts.
-func conform(t *testing.T, whole bool, open func(t testing.TB) kv.Engine, names ...string) {
-	if whole {
-		kvtest.Run(t, open)
-		return
+// parts returns the names of the parts to run on another kind of store: these, or none, for all of them, in a long run.
+func parts(names ...string) []string {
+	if testkit.Long() {
+		return nil
 	}
-	kvtest.RunParts(t, open, names...)
+	return names
 }
 
 // TestConformanceTight has as few connections as possible, and none to spare. That changes
 // what needs several at the same time: a reader that stays open, and whatever is beside it.
 func TestConformanceTight(t *testing.T) {
 	t.Parallel()
-	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
+	open := func(t testing.TB) kv.Engine {
 		return openAt(t, newURL(t), &Options{Calls: 1, Pins: 64, PinWait: time.Minute})
-	}, "ScanState", "ScanLoop", "ScanRanges", "Outcome", "Shared", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Atomicity",
-		"Transactions/OneState", "Transactions/SnapshotReads", "Transactions/LoopsThatWrite", "Transactions/AtomicParallel",
-		"Transactions/EngineCommits", "Transactions/EndedInLoop", "Transactions/Watch", "Transactions/WatchMissesNothing",
-		"Transactions/Serializable")
+	}
+	kvtest.Run(t, open, parts("ScanState", "ScanLoop", "ScanRanges", "Outcome", "Shared", "Snapshot", "Context", "CloseUnderLoad", "Counter", "Atomicity")...)
+	txntest.Run(t, open, parts("OneState", "SnapshotReads", "LoopsThatWrite", "AtomicParallel",
+		"EngineCommits", "EndedInLoop", "Watch", "WatchMissesNothing",
+		"Serializable")...)
 }
 
 // TestConformanceStaged sends all but the smallest commits as large ones are. That changes
@@ -79,19 +82,22 @@ func TestConformanceStaged(t *testing.T) {
 		t.Skip("a staged commit takes some milliseconds")
 	}
 	t.Parallel()
-	conform(t, testkit.Long(), func(t testing.TB) kv.Engine {
+	open := func(t testing.TB) kv.Engine {
 		db := open(t)
 		db.stageAt, db.aloneAt = 40, 40
 		return db
-	}, "EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
-		"Incarnation", "Shared", "Limits", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random",
-		"Transactions/Atomic", "Transactions/AtomicParallel", "Transactions/Conflicts", "Transactions/DeclaredConflicts",
-		"Transactions/EngineCommits", "Transactions/LongKeys", "Transactions/Limits", "Transactions/Versionstamps",
-		"Transactions/VersionstampedKeys", "Transactions/WatchMissesNothing", "Transactions/Random", "Transactions/Serializable")
+	}
+	kvtest.Run(t, open, parts("EmptyKeysAndValues", "BigValues", "Ownership", "ScanState", "OpOrder", "ClearMany", "InvalidOps", "Checks", "OnApply", "Outcome",
+		"Incarnation", "Shared", "Limits", "Context", "CloseUnderLoad", "Counter", "Clears", "CheckedClears", "Atomicity", "Random")...)
+	txntest.Run(t, open, parts("Atomic", "AtomicParallel", "Conflicts", "DeclaredConflicts",
+		"EngineCommits", "LongKeys", "Limits", "Versionstamps",
+		"VersionstampedKeys", "WatchMissesNothing", "Random", "Serializable")...)
 }
 
 func BenchmarkEngine(b *testing.B) {
-	kvtest.Benchmark(b, func(t testing.TB) kv.Engine { return open(t) })
+	open := func(t testing.TB) kv.Engine { return open(t) }
+	kvtest.Benchmark(b, open)
+	txntest.Benchmark(b, open)
 }
 
 // await waits for something that happens in another process, or goroutine, and that

@@ -19,7 +19,7 @@
 // against the limit of the DB; and which of several unread conflicts is reported is up to the engine. Package tuple has the
 // tuple layer, with subspaces, and package keys types over it.
 //
-// An engine takes part by implementing Transactor. Package kv/kvtest has the tests that it must pass.
+// An engine takes part by implementing Transactor. Package kv/txn/txntest has the tests that it must pass.
 package txn
 
 import (

@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -32,22 +33,33 @@ func wait(c context.Context, w *txn.Watch) <-chan error {
 	return done
 }
 
-// testTxWatch: a Watch fires for another value, whoever wrote it and however, also if
-// that was before the waiting began.
-func testTxWatch(t *testing.T, db *txn.DB) {
-	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
+// A change changes the value of the key k.
+type change struct {
+	name   string
+	change func()
+}
+
+// changesOf are the ways there are to change it.
+func changesOf(t *testing.T, db *txn.DB) []change {
+	engine := func(ops ...kv.Op) func() { return func() { suite.Commit(t, db.Engine(), ops...) } }
 	tx := func(steps string) func() {
 		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
 	}
-	for _, c := range []struct {
-		name   string
-		change func()
-	}{
-		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"range cleared", tx("clearrange a z")}, {"added to", tx("add k 1")},
-		{"engine: set", engine(set("k", "2"))}, {"engine: cleared", engine(del("k"))}, {"engine: range cleared", engine(delRange("k", "l"))},
-	} {
+	return []change{
+		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"added to", tx("add k 1")},
+		{"range cleared", tx("clearrange a z")}, {"range cleared up to it", tx("clearrange a k\x00")}, {"range cleared from it", tx("clearrange k z")},
+		{"engine: set", engine(suite.Set("k", "2"))}, {"engine: cleared", engine(suite.Del("k"))}, {"engine: range cleared", engine(suite.DelRange("a", "z"))},
+		{"engine: range cleared up to it", engine(suite.DelRange("a", "k\x00"))}, {"engine: range cleared from it", engine(suite.DelRange("k", "z"))},
+		{"engine: all cleared", engine(suite.DelRange("", "z"))},
+	}
+}
+
+// testWatch: a Watch fires for another value, however it was written, also if
+// that was before the waiting began.
+func testWatch(t *testing.T, db *txn.DB) {
+	for _, c := range changesOf(t, db) {
 		for _, early := range []bool{false, true} {
-			commit(t, db.Engine(), set("k", "1"))
+			suite.Commit(t, db.Engine(), suite.Set("k", "1"))
 			w := watch(t, db, "k")
 			var done <-chan error
 			if early {
@@ -55,7 +67,7 @@ func testTxWatch(t *testing.T, db *txn.DB) {
 				done = wait(ctx, w)
 			} else {
 				done = wait(ctx, w)
-				tx("set other 1; set k\x00 1; set j 1")()
+				update(t, db, func(tx *txn.Tx) { do(t, tx, "set other 1; set k\x00 1; set j 1") })
 				c.change()
 			}
 			if err := <-done; err != nil {
@@ -63,8 +75,8 @@ func testTxWatch(t *testing.T, db *txn.DB) {
 			}
 		}
 	}
-	// A missing key, an own write, several who wait.
-	commit(t, db.Engine(), del("k"))
+	// A missing key, an own write, several waits.
+	suite.Commit(t, db.Engine(), suite.Del("k"))
 	var w *txn.Watch
 	update(t, db, func(tx *txn.Tx) {
 		do(t, tx, "set k 1; add k \x01")
@@ -72,7 +84,7 @@ func testTxWatch(t *testing.T, db *txn.DB) {
 		if w, err = tx.Watch(ctx, []byte("k")); err != nil {
 			t.Fatal(err)
 		}
-		wantErr(t, "Wait before the commit", w.Wait(ctx), txn.ErrCanceled)
+		suite.WantErr(t, "Wait before the commit", w.Wait(ctx), txn.ErrCanceled)
 	})
 	soon, cancel := context.WithCancel(ctx)
 	first, second, third := wait(ctx, w), wait(ctx, w), wait(soon, w)
@@ -81,7 +93,7 @@ func testTxWatch(t *testing.T, db *txn.DB) {
 	if err := <-third; !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait with a cancelled context: %v", err)
 	}
-	commit(t, db.Engine(), set("k", "3"), set("missing", ""))
+	suite.Commit(t, db.Engine(), suite.Set("k", "3"), suite.Set("missing", ""))
 	if err := errors.Join(<-first, <-second, <-missing); err != nil {
 		t.Error(err)
 	}
@@ -92,33 +104,20 @@ func testTxWatch(t *testing.T, db *txn.DB) {
 		t.Fatal(err)
 	}
 	lost.Cancel()
-	wantErr(t, "Wait after Cancel", w.Wait(ctx), txn.ErrCanceled)
+	suite.WantErr(t, "Wait after Cancel", w.Wait(ctx), txn.ErrCanceled)
 	done := wait(ctx, watch(t, db, "k"))
 	if err := db.Engine().Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, "Wait on a closed engine", <-done, kv.ErrClosed)
+	suite.WantErr(t, "Wait on a closed engine", <-done, kv.ErrClosed)
 }
 
-// testTxWatchChannel: who listens at the engine is told of every commit that may have
+// testWatchChannel: a listener at the engine is told of every commit that may have
 // changed the key, be it as one of a range, and of none after stop.
-func testTxWatchChannel(t *testing.T, db *txn.DB) {
+func testWatchChannel(t *testing.T, db *txn.DB) {
 	tr := txn.TransactorOf(db.Engine())
-	engine := func(ops ...kv.Op) func() { return func() { commit(t, db.Engine(), ops...) } }
-	tx := func(steps string) func() {
-		return func() { update(t, db, func(tx *txn.Tx) { do(t, tx, steps) }) }
-	}
-	for _, c := range []struct {
-		name   string
-		change func()
-	}{
-		{"set", tx("set k 2")}, {"cleared", tx("clear k")}, {"added to", tx("add k 1")},
-		{"range cleared", tx("clearrange a z")}, {"range cleared up to it", tx("clearrange a k\x00")}, {"range cleared from it", tx("clearrange k z")},
-		{"engine: set", engine(set("k", "2"))}, {"engine: cleared", engine(del("k"))}, {"engine: range cleared", engine(delRange("a", "z"))},
-		{"engine: range cleared up to it", engine(delRange("a", "k\x00"))}, {"engine: range cleared from it", engine(delRange("k", "z"))},
-		{"engine: all cleared", engine(delRange("", "z"))},
-	} {
-		commit(t, db.Engine(), set("k", "1"))
+	for _, c := range changesOf(t, db) {
+		suite.Commit(t, db.Engine(), suite.Set("k", "1"))
 		changed, stop, err := tr.Watch([]byte("k"))
 		if err != nil {
 			t.Fatal(err)
@@ -127,10 +126,10 @@ func testTxWatchChannel(t *testing.T, db *txn.DB) {
 		select {
 		case <-changed:
 		case <-time.After(time.Minute):
-			t.Errorf("%s: nobody is told", c.name)
+			t.Errorf("%s: the listener is not told", c.name)
 		}
 		stop()
-		commit(t, db.Engine(), set("k", "3"), delRange("a", "z"))
+		suite.Commit(t, db.Engine(), suite.Set("k", "3"), suite.DelRange("a", "z"))
 		select {
 		case <-changed:
 			t.Errorf("%s: told after stop", c.name)
@@ -139,11 +138,11 @@ func testTxWatchChannel(t *testing.T, db *txn.DB) {
 	}
 }
 
-// testTxWatchRace: two pass a number to each other, each waiting for the other; if one
+// testWatchRace: two pass a number to each other, each waiting for the other; if one
 // missed a change it would wait for ever.
-func testTxWatchRace(t *testing.T, db *txn.DB) {
+func testWatchRace(t *testing.T, db *txn.DB) {
 	const rounds = 100
-	commit(t, db.Engine(), set("n", "0"))
+	suite.Commit(t, db.Engine(), suite.Set("n", "0"))
 	play := func(turn int) error {
 		for range rounds {
 			for mine := false; !mine; {
@@ -175,16 +174,16 @@ func testTxWatchRace(t *testing.T, db *txn.DB) {
 	if err := errors.Join(play(0), <-done); err != nil {
 		t.Fatal(err)
 	}
-	wantGet(t, db.Engine(), "n", strconv.Itoa(2*rounds))
+	suite.WantGet(t, db.Engine(), "n", strconv.Itoa(2*rounds))
 }
 
-// testTxSize: an estimate is no more than that, but it is none of nothing.
-func testTxSize(t *testing.T, db *txn.DB) {
+// testSize: an estimate is no more than that, but it is none of nothing.
+func testSize(t *testing.T, db *txn.DB) {
 	var ops []kv.Op
 	for i := range 100 {
-		ops = append(ops, kv.Set(fmt.Appendf(nil, "k%02d", i), pattern(1000, uint64(i))))
+		ops = append(ops, kv.Set(fmt.Appendf(nil, "k%02d", i), suite.Pattern(1000, uint64(i))))
 	}
-	commit(t, db.Engine(), ops...)
+	suite.Commit(t, db.Engine(), ops...)
 	if err := db.Engine().Sync(ctx, db.Engine().Incarnation()); err != nil {
 		t.Fatal(err)
 	}
@@ -198,9 +197,9 @@ func testTxSize(t *testing.T, db *txn.DB) {
 	})
 }
 
-// testTxCheckpoint: a checkpoint can be made beside transactions. (What is in it an
+// testCheckpoint: a checkpoint can be made beside transactions. (What is in it an
 // engine tests itself: only it can open one.)
-func testTxCheckpoint(t *testing.T, db *txn.DB) {
+func testCheckpoint(t *testing.T, db *txn.DB) {
 	update(t, db, func(tx *txn.Tx) { do(t, tx, "set a 1") })
 	dir := filepath.Join(t.TempDir(), "copy")
 	if err := db.Checkpoint(ctx, dir); err != nil {
@@ -210,11 +209,11 @@ func testTxCheckpoint(t *testing.T, db *txn.DB) {
 		t.Error("a checkpoint over another one")
 	}
 	update(t, db, func(tx *txn.Tx) { do(t, tx, "set a 2") })
-	wantGet(t, db.Engine(), "a", "2")
+	suite.WantGet(t, db.Engine(), "a", "2")
 }
 
-// testTxUnsupported: what the engine doesn't offer is refused.
-func testTxUnsupported(t *testing.T, db *txn.DB) {
+// testUnsupported: what the engine doesn't offer is refused.
+func testUnsupported(t *testing.T, db *txn.DB) {
 	tx := begin(t, db)
 	key := []byte("k")
 	for _, c := range []struct {
@@ -234,7 +233,7 @@ func testTxUnsupported(t *testing.T, db *txn.DB) {
 		if caps(db).Has(c.cap) && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		} else if !caps(db).Has(c.cap) {
-			wantErr(t, c.name, err, kv.ErrUnsupported)
+			suite.WantErr(t, c.name, err, kv.ErrUnsupported)
 		}
 	}
 }

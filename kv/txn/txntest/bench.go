@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"runtime"
@@ -7,19 +7,20 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// benchTransactions measures transactions: one that reads a page and writes one, alone
+// Benchmark measures transactions: one that reads a page and writes one, alone
 // and from 8 goroutines, one that only reads, one that reads what was just written, and
 // the engine's own commits beside an open transaction.
-func benchTransactions(b *testing.B, open Opener) {
+func Benchmark(b *testing.B, open func(t testing.TB) kv.Engine) {
 	b.Run("Update", func(b *testing.B) {
 		db := benchTx(b, open)
 		var i uint64
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := readWrite(db, i*7919%benchKeys); err != nil {
+			if err := readWrite(db, i*7919%suite.Pages); err != nil {
 				b.Fatal(err)
 			}
 			i++
@@ -33,7 +34,7 @@ func benchTransactions(b *testing.B, open Opener) {
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if err := readWrite(db, next.Add(1)*7919%benchKeys); err != nil {
+				if err := readWrite(db, next.Add(1)*7919%suite.Pages); err != nil {
 					b.Error(err)
 					return
 				}
@@ -45,7 +46,7 @@ func benchTransactions(b *testing.B, open Opener) {
 		var i uint64
 		b.ReportAllocs()
 		for b.Loop() {
-			key := benchKey(nil, i*7919%benchKeys)
+			key := suite.PageKey(nil, i*7919%suite.Pages)
 			if err := db.View(ctx, func(tx *txn.Tx) error { _, err := tx.Get(ctx, key, nil); return err }); err != nil {
 				b.Fatal(err)
 			}
@@ -56,9 +57,9 @@ func benchTransactions(b *testing.B, open Opener) {
 	b.Run("CommitBesideTx", func(b *testing.B) {
 		db := benchTx(b, open)
 		now := time.Now()
-		old := newTxDB(b, db.Engine(), &txn.Options{Now: func() time.Time { return now }}) // never too old
+		old := newDB(b, db.Engine(), &txn.Options{Now: func() time.Time { return now }}) // never too old
 		do(b, begin(b, old), "get pin")
-		c, round := benchPages(1, kv.Applied)
+		c, round := suite.PageCommit(1, kv.Applied)
 		b.ReportAllocs()
 		var i uint64
 		for b.Loop() {
@@ -71,19 +72,19 @@ func benchTransactions(b *testing.B, open Opener) {
 	})
 }
 
-// benchTx returns a DB with benchKeys pages.
-func benchTx(b *testing.B, open Opener) *txn.DB {
+// benchTx returns a DB with suite.Pages pages.
+func benchTx(b *testing.B, open suite.Opener) *txn.DB {
 	b.Helper()
-	eng := benchStore(b, open)
+	eng := suite.PageStore(b, open)
 	if txn.TransactorOf(eng) == nil {
 		b.Skip("the engine has no transactions")
 	}
-	return newTxDB(b, eng, nil)
+	return newDB(b, eng, nil)
 }
 
 // readWrite reads one page and writes another.
 func readWrite(db *txn.DB, i uint64) error {
-	key, out := benchKey(nil, i), benchKey(nil, (i+1)%benchKeys)
+	key, out := suite.PageKey(nil, i), suite.PageKey(nil, (i+1)%suite.Pages)
 	return db.Update(ctx, func(tx *txn.Tx) error {
 		v, err := tx.Get(ctx, key, nil)
 		if err != nil {
@@ -94,11 +95,11 @@ func readWrite(db *txn.DB, i uint64) error {
 }
 
 // benchTxScan scans with 100 own writes among what is there.
-func benchTxScan(b *testing.B, open Opener) {
+func benchTxScan(b *testing.B, open suite.Opener) {
 	db := benchTx(b, open)
-	tx := begin(b, newTxDB(b, db.Engine(), &txn.Options{MaxAge: -1}))
+	tx := begin(b, newDB(b, db.Engine(), &txn.Options{MaxAge: -1}))
 	for i := range uint64(100) {
-		if err := tx.Set(benchKey(nil, 10*i), []byte("own")); err != nil {
+		if err := tx.Set(suite.PageKey(nil, 10*i), []byte("own")); err != nil {
 			b.Fatal(err)
 		}
 	}

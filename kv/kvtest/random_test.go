@@ -8,36 +8,35 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 func TestReplay(t *testing.T) {
 	script := `
-commit applied set "a" "1" set "b" pattern(5000,7) set "\x00 c" nil
-get engine "a"
-get engine "missing"
-snapshot s1
-commit durable check "a" "1" absent "z" clear "a" clearrange "b" "c"
-commit applied check "a" "1" set "never" "x"
-get s1 "b"
-scan engine nil nil 0 forward
-scan s1 "a" nil 1 reverse
-close s1
+engine: set a 1; set b pattern(5000,7); set "\x00 c" nil; commit
+engine: get a = "1"; get missing = -
+s1: open
+engine: is a 1; absent z; clear a; clearrange b c; commit durable
+engine: is a 1; set never x; commit
+s1: get b
+engine: scan nil nil
+s1: scan a nil limit 1 reverse; close
 `
 	eng := memkv.New()
 	if err := Replay(eng, script); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, eng, kv.Range{}, "\x00 c=")
+	suite.WantScan(t, eng, kv.Range{}, "\x00 c=")
 
 	for line, want := range map[string]string{
-		"frobnicate":                 "unknown verb",
-		"commit now":                 "unknown durability",
-		"commit applied put \"a\"":   "is no bytes",
-		"commit applied set \"a\" b": "is no bytes",
-		"get s9 \"a\"":               "no snapshot",
+		"engine: frobnicate":    "unknown verb",
+		"engine: set a":         "is missing",
+		"engine: commit now":    "too much",
+		"engine: get a = \"2\"": "the script wants",
+		"s9: get a":             "there is no",
 	} {
-		err := Replay(memkv.New(), "commit applied\n"+line)
+		err := Replay(memkv.New(), "engine: commit\n"+line)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: got %v, want %q in line 2", line, err, want)
 		}
@@ -100,13 +99,11 @@ func TestRandomFindsLiars(t *testing.T) {
 		"has no snapshots":      {thaw: true},
 	} {
 		l.Engine = memkv.New()
-		g := &generator{rnd: rand.New(rand.NewPCG(1, 0))}
-		r := newReplayer(l)
+		g := &suite.Generator{Rnd: rand.New(rand.NewPCG(1, 0))}
+		p := suite.NewPlayer(l)
 		steps := 0
-		for ; steps < 1500; steps++ {
-			if err := r.run(g.line()); err != nil {
-				break
-			}
+		for steps < 1500 && p.Play(g.EngineLine()) == nil {
+			steps++
 		}
 		if steps == 1500 {
 			t.Errorf("an engine that %s goes unnoticed", name)

@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"fmt"
@@ -7,19 +7,20 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxClaim: many workers take jobs off one list, each with a scan that doesn't count
+// testClaim: many workers take jobs off one list, each with a scan that doesn't count
 // and a span declared for the job that was chosen: every job is taken, and by one of them
 // alone.
-func testTxClaim(t *testing.T, db *txn.DB) {
+func testClaim(t *testing.T, db *txn.DB) {
 	const workers, jobs, choices = 8, 48, 12
 	var ops []kv.Op
 	for i := range jobs {
-		ops = append(ops, set(fmt.Sprintf("job%02d", i), ""))
+		ops = append(ops, suite.Set(fmt.Sprintf("job%02d", i), ""))
 	}
-	commit(t, db.Engine(), ops...)
+	suite.Commit(t, db.Engine(), ops...)
 	var mu sync.Mutex
 	taken := map[string]int{}
 	var wg sync.WaitGroup

@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -26,8 +27,8 @@ func complete(prefix string, stamp txn.Stamp, suffix string) string {
 	return prefix + string(stamp[:]) + suffix
 }
 
-// testTxStamps: stamps in values, at either end, and what the transaction then knows.
-func testTxStamps(t *testing.T, db *txn.DB) {
+// testStamps: stamps in values, at either end, and what the transaction then knows.
+func testStamps(t *testing.T, db *txn.DB) {
 	var last txn.Stamp
 	for i, c := range [][2]string{{"", ""}, {"head", ""}, {"", "tail"}, {"head", "tail"}} {
 		var tx *txn.Tx
@@ -51,9 +52,9 @@ func testTxStamps(t *testing.T, db *txn.DB) {
 			t.Errorf("stamp %d is %x after %x", i, stamp, last)
 		}
 		last = stamp
-		wantGet(t, db.Engine(), "k", complete(c[0], stamp, c[1]))
-		wantGet(t, db.Engine(), "k2", complete("x", stamp, ""))
-		wantGet(t, db.Engine(), "plain", string(incomplete("", "")))
+		suite.WantGet(t, db.Engine(), "k", complete(c[0], stamp, c[1]))
+		suite.WantGet(t, db.Engine(), "k2", complete("x", stamp, ""))
+		suite.WantGet(t, db.Engine(), "plain", string(incomplete("", "")))
 	}
 	// Every commit that writes has one, also of a declared span alone, and no other.
 	tx := begin(t, db)
@@ -91,17 +92,17 @@ func testTxStamps(t *testing.T, db *txn.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantGet(t, db.Engine(), "cleared", "-")
-	wantGet(t, db.Engine(), "set", "1")
-	wantGet(t, db.Engine(), "range", "-")
-	wantGet(t, db.Engine(), "range2", complete("", stamp, ""))
-	wantGet(t, db.Engine(), "more", complete("", stamp, "+"))
-	wantGet(t, db.Engine(), "less", complete("", stamp, ""))
+	suite.WantGet(t, db.Engine(), "cleared", "-")
+	suite.WantGet(t, db.Engine(), "set", "1")
+	suite.WantGet(t, db.Engine(), "range", "-")
+	suite.WantGet(t, db.Engine(), "range2", complete("", stamp, ""))
+	suite.WantGet(t, db.Engine(), "more", complete("", stamp, "+"))
+	suite.WantGet(t, db.Engine(), "less", complete("", stamp, ""))
 }
 
-// testTxStampedKeys: stamps in keys, in order with what comes before and after.
-func testTxStampedKeys(t *testing.T, db *txn.DB) {
-	commit(t, db.Engine(), set("log/", "old"), set("log/\x00", "old"), set("log0", "old"))
+// testStampedKeys: stamps in keys, in order with what comes before and after.
+func testStampedKeys(t *testing.T, db *txn.DB) {
+	suite.Commit(t, db.Engine(), suite.Set("log/", "old"), suite.Set("log/\x00", "old"), suite.Set("log0", "old"))
 	var tx *txn.Tx
 	update(t, db, func(now *txn.Tx) {
 		tx = now
@@ -118,14 +119,14 @@ func testTxStampedKeys(t *testing.T, db *txn.DB) {
 		); err != nil {
 			t.Fatal(err)
 		}
-		wantGet(t, tx, "before", "2")
-		wantGet(t, tx, "n", "\x01")
+		suite.WantGet(t, tx, "before", "2")
+		suite.WantGet(t, tx, "n", "\x01")
 	})
 	stamp, err := tx.Versionstamp()
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, db.Engine(), kv.Range{}, fmt.Sprintf("before=2 gone/=set %s=third %s=second log0=old n=\x01",
+	suite.WantScan(t, db.Engine(), kv.Range{}, fmt.Sprintf("before=2 gone/=set %s=third %s=second log0=old n=\x01",
 		complete("log/", stamp, "a"), complete("log/", stamp, "b")))
 	// They are writes that others can conflict with.
 	tx = begin(t, db)
@@ -138,16 +139,16 @@ func testTxStampedKeys(t *testing.T, db *txn.DB) {
 	wantConflict(t, db, tx.Commit(ctx), true)
 }
 
-// testTxStampErrors: offsets that make no sense, and reads of what nobody knows yet.
-func testTxStampErrors(t *testing.T, db *txn.DB) {
+// testStampErrors: offsets that make no sense, and reads of what is not known yet.
+func testStampErrors(t *testing.T, db *txn.DB) {
 	tx := begin(t, db)
 	offset := func(n int, at uint32) []byte { return binary.LittleEndian.AppendUint32(make([]byte, n), at) }
 	for name, b := range map[string][]byte{
 		"nothing": nil, "no offset": make([]byte, 3), "only an offset": offset(0, 0), "too short": offset(9, 0),
 		"overlapping the end": offset(20, 11), "beyond the end": offset(20, 20), "far beyond": offset(20, 1<<32-1),
 	} {
-		wantErr(t, "key with "+name, tx.SetVersionstampedKey(b, nil), kv.ErrInvalid)
-		wantErr(t, "value with "+name, tx.SetVersionstampedValue([]byte("k"), b), kv.ErrInvalid)
+		suite.WantErr(t, "key with "+name, tx.SetVersionstampedKey(b, nil), kv.ErrInvalid)
+		suite.WantErr(t, "value with "+name, tx.SetVersionstampedValue([]byte("k"), b), kv.ErrInvalid)
 	}
 	if err := errors.Join(tx.SetVersionstampedKey(offset(10, 0), nil), tx.SetVersionstampedValue([]byte("k"), offset(20, 10))); err != nil {
 		t.Errorf("at the ends: %v", err)
@@ -155,7 +156,7 @@ func testTxStampErrors(t *testing.T, db *txn.DB) {
 	tx.Cancel()
 
 	tx = begin(t, db)
-	fill(t, db.Engine(), "a", "b", "log/", "log0")
+	suite.Fill(t, db.Engine(), "a", "b", "log/", "log0")
 	if err := errors.Join(
 		tx.SetVersionstampedValue([]byte("b"), incomplete("", "")),
 		tx.SetVersionstampedKey(incomplete("log/", "x"), nil),
@@ -167,12 +168,12 @@ func testTxStampErrors(t *testing.T, db *txn.DB) {
 	}
 	for _, r := range []kv.Reader{tx, tx.Snapshot()} {
 		_, err := r.Get(ctx, []byte("b"), nil)
-		wantErr(t, "Get of a stamped value", err, txn.ErrUnreadable)
+		suite.WantErr(t, "Get of a stamped value", err, txn.ErrUnreadable)
 		_, err = r.Get(ctx, []byte("log/1234567890x"), nil)
-		wantErr(t, "Get where a stamped key may be", err, txn.ErrUnreadable)
-		wantGet(t, r, "a", "A")
-		wantGet(t, r, "log/", "LOG/")
-		wantGet(t, r, "log0", "LOG0")
+		suite.WantErr(t, "Get where a stamped key may be", err, txn.ErrUnreadable)
+		suite.WantGet(t, r, "a", "A")
+		suite.WantGet(t, r, "log/", "LOG/")
+		suite.WantGet(t, r, "log0", "LOG0")
 		for _, c := range []struct {
 			rng kv.Range
 			n   int
@@ -188,18 +189,18 @@ func testTxStampErrors(t *testing.T, db *txn.DB) {
 			{kv.Range{End: []byte("log/\x00"), Reverse: true}, 1, txn.ErrUnreadable},
 			{kv.Range{Start: []byte("log0")}, 1, nil},
 		} {
-			n, err := scanErr(t, r, ctx, c.rng)
+			n, err := suite.ScanErr(t, r, ctx, c.rng)
 			if n != c.n || !errors.Is(err, c.err) {
-				t.Errorf("Scan(%s): %d entries, %v, want %d, %v", describe(c.rng), n, err, c.n, c.err)
+				t.Errorf("Scan(%s): %d entries, %v, want %d, %v", suite.Describe(c.rng), n, err, c.n, c.err)
 			}
 		}
 	}
 	tx.Cancel()
 }
 
-// testTxStampOrder: stamps are unique, and in the order of the commits: whoever reads
+// testStampOrder: stamps are unique, and in the order of the commits: a transaction that reads
 // what another wrote has the larger one.
-func testTxStampOrder(t *testing.T, db *txn.DB) {
+func testStampOrder(t *testing.T, db *txn.DB) {
 	const workers, each = 6, 20
 	var mu sync.Mutex
 	var all []txn.Stamp

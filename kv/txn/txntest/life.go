@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// testTxLimits: what is too large is refused at once, and leaves the transaction as
+// testLimits: what is too large is refused at once, and leaves the transaction as
 // it was; at the limit it isn't.
-func testTxLimits(t *testing.T, db *txn.DB) {
+func testLimits(t *testing.T, db *txn.DB) {
 	big := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	lim := db.Engine().Limits()
 	bound := func(n, engine int) int {
@@ -38,9 +39,9 @@ func testTxLimits(t *testing.T, db *txn.DB) {
 		"the empty key, gone": {tx.Clear([]byte{}), kv.ErrInvalid},
 		"a range's end":       {tx.ClearRange([]byte("a"), nil), kv.ErrInvalid},
 	} {
-		wantErr(t, what, c.err, c.want)
+		suite.WantErr(t, what, c.err, c.want)
 		if c.want != kv.ErrInvalid {
-			wantErr(t, what, c.err, kv.ErrTooLarge)
+			suite.WantErr(t, what, c.err, kv.ErrTooLarge)
 		}
 	}
 	if err := errors.Join(tx.Set(big(key), big(value)), tx.ClearRange(nil, []byte("\x00"))); err != nil {
@@ -49,12 +50,12 @@ func testTxLimits(t *testing.T, db *txn.DB) {
 	if err := tx.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, db.Engine(), kv.Range{}, "a=1 "+string(big(key))+"="+string(big(value)))
+	suite.WantScan(t, db.Engine(), kv.Range{}, "a=1 "+string(big(key))+"="+string(big(value)))
 
-	small := newTxDB(t, db.Engine(), &txn.Options{Limits: txn.Limits{Key: 10, Value: 20, Bytes: 100}})
+	small := newDB(t, db.Engine(), &txn.Options{Limits: txn.Limits{Key: 10, Value: 20, Bytes: 100}})
 	tx = begin(t, small)
-	wantErr(t, "a key", tx.Set(big(11), nil), txn.ErrKeyTooLarge)
-	wantErr(t, "a value", tx.Set(big(1), big(21)), txn.ErrValueTooLarge)
+	suite.WantErr(t, "a key", tx.Set(big(11), nil), txn.ErrKeyTooLarge)
+	suite.WantErr(t, "a value", tx.Set(big(1), big(21)), txn.ErrValueTooLarge)
 	for range 10 {
 		if err := tx.Set([]byte("12345"), []byte("12345")); err != nil {
 			t.Fatal(err)
@@ -63,7 +64,7 @@ func testTxLimits(t *testing.T, db *txn.DB) {
 	if tx.Size() != 100 {
 		t.Errorf("ten writes of ten bytes: Size is %d", tx.Size())
 	}
-	wantErr(t, "a byte more", tx.Clear([]byte("1")), txn.ErrTxTooLarge)
+	suite.WantErr(t, "a byte more", tx.Clear([]byte("1")), txn.ErrTxTooLarge)
 	if err := tx.Commit(ctx); err != nil {
 		t.Errorf("a transaction at the limit: %v", err)
 	}
@@ -72,18 +73,18 @@ func testTxLimits(t *testing.T, db *txn.DB) {
 	for i := range 60 {
 		look(t, tx, "get "+string(rune('A'+i)))
 	}
-	wantErr(t, "Commit with too many conflict ranges", tx.Commit(ctx), txn.ErrTxTooLarge)
+	suite.WantErr(t, "Commit with too many conflict ranges", tx.Commit(ctx), txn.ErrTxTooLarge)
 }
 
-// testTxAge: a transaction that is too old reads and commits no more, and Update tries
+// testAge: a transaction that is too old reads and commits no more, and Update tries
 // again. Blind writes have no age.
-func testTxAge(t *testing.T, db *txn.DB) {
+func testAge(t *testing.T, db *txn.DB) {
 	var clock atomic.Int64
 	now := func() time.Time { return time.Unix(0, clock.Load()) }
 	pass := func(d time.Duration) { clock.Add(int64(d)) }
 	pass(time.Hour)
-	db = newTxDB(t, db.Engine(), &txn.Options{Now: now})
-	fill(t, db.Engine(), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r")
+	db = newDB(t, db.Engine(), &txn.Options{Now: now})
+	suite.Fill(t, db.Engine(), "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r")
 	blind := begin(t, db)
 	do(t, blind, "set z 1")
 	pass(time.Hour)
@@ -93,13 +94,13 @@ func testTxAge(t *testing.T, db *txn.DB) {
 	do(t, tx, "get a; scan a z") // not older than it may be
 	pass(1)
 	_, err := tx.Get(ctx, []byte("a"), nil)
-	wantErr(t, "Get", err, txn.ErrTooOld)
-	_, err = scanErr(t, tx, ctx, kv.Range{})
-	wantErr(t, "Scan", err, txn.ErrTooOld)
+	suite.WantErr(t, "Get", err, txn.ErrTooOld)
+	_, err = suite.ScanErr(t, tx, ctx, kv.Range{})
+	suite.WantErr(t, "Scan", err, txn.ErrTooOld)
 	_, err = tx.GetKey(ctx, txn.FirstGreaterThan(nil), nil)
-	wantErr(t, "GetKey", err, txn.ErrTooOld)
+	suite.WantErr(t, "GetKey", err, txn.ErrTooOld)
 	err = tx.Commit(ctx)
-	wantErr(t, "Commit", err, txn.ErrTooOld)
+	suite.WantErr(t, "Commit", err, txn.ErrTooOld)
 	if !txn.Retryable(err) {
 		t.Error("too old is not retryable")
 	}
@@ -114,7 +115,7 @@ func testTxAge(t *testing.T, db *txn.DB) {
 			pass(time.Second)
 		}
 	}
-	wantErr(t, "a slow scan", last, txn.ErrTooOld)
+	suite.WantErr(t, "a slow scan", last, txn.ErrTooOld)
 	if n == 0 || n > 18 {
 		t.Errorf("a slow scan yielded %d entries", n)
 	}
@@ -134,8 +135,8 @@ func testTxAge(t *testing.T, db *txn.DB) {
 	tx = begin(t, db)
 	do(t, tx, "get a; set z 2")
 	pass(time.Minute)
-	commit(t, db.Engine(), set("q", "1"))
-	forever := newTxDB(t, db.Engine(), &txn.Options{Now: now, MaxAge: -1})
+	suite.Commit(t, db.Engine(), suite.Set("q", "1"))
+	forever := newDB(t, db.Engine(), &txn.Options{Now: now, MaxAge: -1})
 	old := begin(t, forever)
 	do(t, old, "get a; set z 3")
 	pass(24 * time.Hour)
@@ -143,27 +144,27 @@ func testTxAge(t *testing.T, db *txn.DB) {
 	if err := old.Commit(ctx); err != nil {
 		t.Errorf("a transaction without an age: %v", err)
 	}
-	wantErr(t, "Commit of the old one", tx.Commit(ctx), txn.ErrTooOld)
+	suite.WantErr(t, "Commit of the old one", tx.Commit(ctx), txn.ErrTooOld)
 }
 
-// testTxEnded: a transaction that is over says so, and does nothing.
-func testTxEnded(t *testing.T, db *txn.DB) {
+// testEnded: a transaction that is over says so, and does nothing.
+func testEnded(t *testing.T, db *txn.DB) {
 	use := func(tx *txn.Tx, want error) {
 		t.Helper()
 		_, err := tx.Get(ctx, []byte("a"), nil)
-		wantErr(t, "Get", err, want)
+		suite.WantErr(t, "Get", err, want)
 		_, err = tx.Snapshot().Get(ctx, []byte("a"), nil)
-		wantErr(t, "Get of Snapshot", err, want)
-		_, err = scanErr(t, tx, ctx, kv.Range{})
-		wantErr(t, "Scan", err, want)
+		suite.WantErr(t, "Get of Snapshot", err, want)
+		_, err = suite.ScanErr(t, tx, ctx, kv.Range{})
+		suite.WantErr(t, "Scan", err, want)
 		_, err = tx.GetKey(ctx, txn.LastLessThan([]byte("a")), nil)
-		wantErr(t, "GetKey", err, want)
-		wantErr(t, "Set", tx.Set([]byte("a"), nil), want)
-		wantErr(t, "Clear", tx.Clear([]byte("a")), want)
-		wantErr(t, "ClearRange", tx.ClearRange([]byte("a"), []byte("b")), want)
-		wantErr(t, "Atomic", tx.Atomic(txn.MutationAdd, []byte("a"), nil), want)
-		wantErr(t, "AddReadConflictKey", tx.AddReadConflictKey([]byte("a")), want)
-		wantErr(t, "Commit", tx.Commit(ctx), want)
+		suite.WantErr(t, "GetKey", err, want)
+		suite.WantErr(t, "Set", tx.Set([]byte("a"), nil), want)
+		suite.WantErr(t, "Clear", tx.Clear([]byte("a")), want)
+		suite.WantErr(t, "ClearRange", tx.ClearRange([]byte("a"), []byte("b")), want)
+		suite.WantErr(t, "Atomic", tx.Atomic(txn.MutationAdd, []byte("a"), nil), want)
+		suite.WantErr(t, "AddReadConflictKey", tx.AddReadConflictKey([]byte("a")), want)
+		suite.WantErr(t, "Commit", tx.Commit(ctx), want)
 	}
 	tx := begin(t, db)
 	do(t, tx, "set a 1")
@@ -183,26 +184,26 @@ func testTxEnded(t *testing.T, db *txn.DB) {
 	var kept *txn.Tx
 	err := db.Update(ctx, func(tx *txn.Tx) error {
 		kept = tx
-		wantErr(t, "Commit in Update", tx.Commit(ctx), txn.ErrManaged)
+		suite.WantErr(t, "Commit in Update", tx.Commit(ctx), txn.ErrManaged)
 		do(t, tx, "set a 3")
 		tx.Cancel()
 		return nil
 	})
-	wantErr(t, "Update of a canceled transaction", err, txn.ErrCanceled)
+	suite.WantErr(t, "Update of a canceled transaction", err, txn.ErrCanceled)
 	use(kept, txn.ErrCanceled)
 	view(t, db, func(tx *txn.Tx) {
 		kept = tx
-		wantErr(t, "Set in View", tx.Set([]byte("a"), nil), txn.ErrReadOnly)
-		wantErr(t, "Atomic in View", tx.Atomic(txn.MutationAdd, []byte("a"), nil), txn.ErrReadOnly)
-		wantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), txn.ErrReadOnly)
+		suite.WantErr(t, "Set in View", tx.Set([]byte("a"), nil), txn.ErrReadOnly)
+		suite.WantErr(t, "Atomic in View", tx.Atomic(txn.MutationAdd, []byte("a"), nil), txn.ErrReadOnly)
+		suite.WantErr(t, "ClearRange in View", tx.ClearRange([]byte("a"), []byte("b")), txn.ErrReadOnly)
 	})
 	use(kept, txn.ErrUsedAfterCommit)
 }
 
-// testTxEndedInLoop: a loop over a scan of a transaction that ends says so; what the
+// testEndedInLoop: a loop over a scan of a transaction that ends says so; what the
 // loop has seen by then counts. And contexts that have ended.
-func testTxEndedInLoop(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a", "b")
+func testEndedInLoop(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a", "b")
 	// Ended from within a loop.
 	tx := begin(t, db)
 	do(t, tx, "set b 1")
@@ -212,7 +213,7 @@ func testTxEndedInLoop(t *testing.T, db *txn.DB) {
 			tx.Cancel()
 		}
 	}
-	wantErr(t, "a loop that cancels", last, txn.ErrCanceled)
+	suite.WantErr(t, "a loop that cancels", last, txn.ErrCanceled)
 	// What a loop has seen when it commits counts.
 	tx = begin(t, db)
 	do(t, tx, "set zout 1")
@@ -223,27 +224,27 @@ func testTxEndedInLoop(t *testing.T, db *txn.DB) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		commit(t, db.Engine(), set(string(e.Key), "other"))
+		suite.Commit(t, db.Engine(), suite.Set(string(e.Key), "other"))
 		wantConflict(t, db, tx.Commit(ctx), true)
 	}
-	wantGet(t, db.Engine(), "a", "other")
+	suite.WantGet(t, db.Engine(), "a", "other")
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	wantErr(t, "Update with a cancelled context", db.Update(gone, func(*txn.Tx) error { t.Error("called"); return nil }), context.Canceled)
+	suite.WantErr(t, "Update with a cancelled context", db.Update(gone, func(*txn.Tx) error { t.Error("called"); return nil }), context.Canceled)
 	_, err := db.Begin(gone)
-	wantErr(t, "Begin with a cancelled context", err, context.Canceled)
+	suite.WantErr(t, "Begin with a cancelled context", err, context.Canceled)
 	tx = begin(t, db)
 	_, err = tx.Get(gone, []byte("a"), nil)
-	wantErr(t, "Get with a cancelled context", err, context.Canceled)
+	suite.WantErr(t, "Get with a cancelled context", err, context.Canceled)
 	do(t, tx, "set never 1")
-	wantErr(t, "Commit with a cancelled context", tx.Commit(gone), context.Canceled)
-	wantGet(t, db.Engine(), "never", "-")
+	suite.WantErr(t, "Commit with a cancelled context", tx.Commit(gone), context.Canceled)
+	suite.WantGet(t, db.Engine(), "never", "-")
 }
 
-// testTxOwnership: what goes in is copied, what comes out is the caller's.
-func testTxOwnership(t *testing.T, db *txn.DB) {
-	commit(t, db.Engine(), set("base", "value"), set("n", "\x01"))
+// testOwnership: what goes in is copied, what comes out is the caller's.
+func testOwnership(t *testing.T, db *txn.DB) {
+	suite.Commit(t, db.Engine(), suite.Set("base", "value"), suite.Set("n", "\x01"))
 	b := func(s string) []byte { return []byte(s) }
 	scribble := func(bs ...[]byte) {
 		for _, b := range bs {
@@ -266,8 +267,8 @@ func testTxOwnership(t *testing.T, db *txn.DB) {
 			t.Errorf("Get into a buffer: %q, %v", sum, err)
 		}
 		scribble(key, value, start, end, param, n, got[:cap(got)], sum[:cap(sum)])
-		wantGet(t, tx, "key", "value")
-		wantGet(t, tx, "n", "\x03")
+		suite.WantGet(t, tx, "key", "value")
+		suite.WantGet(t, tx, "n", "\x03")
 		room := append(make([]byte, 0, 64), "head:"...)
 		for _, k := range []string{"key", "base"} {
 			v, err := tx.Get(ctx, b(k), room)
@@ -280,12 +281,12 @@ func testTxOwnership(t *testing.T, db *txn.DB) {
 			t.Errorf("Get of a missing key: %q, %v", v, err)
 		}
 	})
-	wantScan(t, db.Engine(), kv.Range{}, "base=value key=value n=\x03")
+	suite.WantScan(t, db.Engine(), kv.Range{}, "base=value key=value n=\x03")
 }
 
-// testTxClosed: transactions of a closed engine end with its error.
-func testTxClosed(t *testing.T, db *txn.DB) {
-	fill(t, db.Engine(), "a")
+// testClosed: transactions of a closed engine end with its error.
+func testClosed(t *testing.T, db *txn.DB) {
+	suite.Fill(t, db.Engine(), "a")
 	tx, late := begin(t, db), begin(t, db)
 	do(t, late, "set a 1")
 	do(t, tx, "set b 1")
@@ -293,9 +294,9 @@ func testTxClosed(t *testing.T, db *txn.DB) {
 	if err := db.Engine().Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, "Commit", late.Commit(ctx), kv.ErrClosed)
-	wantErr(t, "Update", db.Update(ctx, func(tx *txn.Tx) error { return tx.Set([]byte("a"), nil) }), kv.ErrClosed)
-	wantErr(t, "View", db.View(ctx, func(tx *txn.Tx) error {
+	suite.WantErr(t, "Commit", late.Commit(ctx), kv.ErrClosed)
+	suite.WantErr(t, "Update", db.Update(ctx, func(tx *txn.Tx) error { return tx.Set([]byte("a"), nil) }), kv.ErrClosed)
+	suite.WantErr(t, "View", db.View(ctx, func(tx *txn.Tx) error {
 		_, err := tx.Get(ctx, []byte("a"), nil)
 		return err
 	}), kv.ErrClosed)

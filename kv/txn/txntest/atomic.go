@@ -1,4 +1,4 @@
-package kvtest
+package txntest
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/internal/suite"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
@@ -83,8 +84,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// testTxAtomic: every mutation, evaluated by the commit, and by a read before it.
-func testTxAtomic(t *testing.T, db *txn.DB) {
+// testAtomic: every mutation, evaluated by the commit, and by a read before it.
+func testAtomic(t *testing.T, db *txn.DB) {
 	key := []byte("k")
 	for _, c := range atomicCases {
 		name := c.m.String() + " " + c.value + " " + c.param
@@ -103,17 +104,17 @@ func testTxAtomic(t *testing.T, db *txn.DB) {
 						t.Fatal(err)
 					}
 					if read {
-						wantGet(t, tx, "k", want)
-						wantGet(t, tx.Snapshot(), "k", want)
+						suite.WantGet(t, tx, "k", want)
+						suite.WantGet(t, tx.Snapshot(), "k", want)
 					}
 				})
-				wantGet(t, db.Engine(), "k", want)
+				suite.WantGet(t, db.Engine(), "k", want)
 			}
 		})
 	}
 	t.Run("AppendIfFits to the limit", func(t *testing.T) {
 		big := bytes.Repeat([]byte("x"), 99_000)
-		commit(t, db.Engine(), kv.Set(key, big))
+		suite.Commit(t, db.Engine(), kv.Set(key, big))
 		for _, n := range []int{2000, 1001, 1000, 1} {
 			update(t, db, func(tx *txn.Tx) {
 				if err := tx.Atomic(txn.MutationAppendIfFits, key, bytes.Repeat([]byte("y"), n)); err != nil {
@@ -123,26 +124,26 @@ func testTxAtomic(t *testing.T, db *txn.DB) {
 			if n == 1000 {
 				big = append(big, bytes.Repeat([]byte("y"), n)...)
 			}
-			wantGet(t, db.Engine(), "k", string(big))
+			suite.WantGet(t, db.Engine(), "k", string(big))
 		}
 	})
 	err := db.Update(ctx, func(tx *txn.Tx) error { return tx.Atomic(200, key, nil) })
-	wantErr(t, "an unknown mutation", err, kv.ErrInvalid)
+	suite.WantErr(t, "an unknown mutation", err, kv.ErrInvalid)
 }
 
 // store makes the key "k" have a value in hex, or none.
 func store(t testing.TB, db *txn.DB, value string) {
 	t.Helper()
 	if value == "-" {
-		commit(t, db.Engine(), del("k"))
+		suite.Commit(t, db.Engine(), suite.Del("k"))
 		return
 	}
-	commit(t, db.Engine(), kv.Set([]byte("k"), unhex(t, value)))
+	suite.Commit(t, db.Engine(), kv.Set([]byte("k"), unhex(t, value)))
 }
 
-// testTxAtomicOwn: atomic operations after, before and between other writes of the
+// testAtomicOwn: atomic operations after, before and between other writes of the
 // same key.
-func testTxAtomicOwn(t *testing.T, db *txn.DB) {
+func testAtomicOwn(t *testing.T, db *txn.DB) {
 	for _, tt := range []struct{ steps, want string }{
 		{"add k \x05", "\x0f"},
 		{"add k \x05; add k \x03", "\x12"},
@@ -158,34 +159,17 @@ func testTxAtomicOwn(t *testing.T, db *txn.DB) {
 		{"set k \x01; clear k; add k \x02; clear k; set k \x04; add k \x04", "\x08"},
 	} {
 		t.Run(tt.steps, func(t *testing.T) {
-			for _, read := range []bool{false, true} {
-				store(t, db, "0a")
-				update(t, db, func(tx *txn.Tx) {
-					for step := range strings.SplitSeq(tt.steps, "; ") {
-						do(t, tx, step)
-						if read {
-							look(t, tx, "get k; scan a z")
-						}
-					}
-					if read {
-						wantGet(t, tx, "k", tt.want)
-						want := "k=" + tt.want
-						if tt.want == "-" {
-							want = ""
-						}
-						wantScan(t, tx, between("a", "z"), want)
-						wantScan(t, tx, kv.Range{Limit: 1, Reverse: true}, want)
-					}
-				})
-				wantGet(t, db.Engine(), "k", tt.want)
+			for _, read := range []string{"", "; get k; scan a z; snapshot scan nil nil limit 1 reverse"} {
+				play(t, db, `engine: set k "\n"; commit`, "t: begin; "+strings.ReplaceAll(tt.steps, ";", read+";")+read+"; commit = ok")
+				suite.WantGet(t, db.Engine(), "k", tt.want)
 			}
 		})
 	}
 }
 
-// testTxAtomicParallel: concurrent additions, some of them beside reads and writes of
+// testAtomicParallel: concurrent additions, some of them beside reads and writes of
 // other keys, all count, and on an exact engine none of them is tried twice.
-func testTxAtomicParallel(t *testing.T, db *txn.DB) {
+func testAtomicParallel(t *testing.T, db *txn.DB) {
 	const workers, each = 8, 25
 	var attempts atomic.Int64
 	var wg sync.WaitGroup
@@ -207,8 +191,8 @@ func testTxAtomicParallel(t *testing.T, db *txn.DB) {
 		})
 	}
 	wg.Wait()
-	wantGet(t, db.Engine(), "sum", string([]byte{workers * each, 0, 0, 0}))
-	wantGet(t, db.Engine(), "twice", string([]byte{2 * workers * each & 0xff, 2 * workers * each >> 8, 0, 0}))
+	suite.WantGet(t, db.Engine(), "sum", string([]byte{workers * each, 0, 0, 0}))
+	suite.WantGet(t, db.Engine(), "twice", string([]byte{2 * workers * each & 0xff, 2 * workers * each >> 8, 0, 0}))
 	if n := attempts.Load(); exact(db) && n != workers*each {
 		t.Errorf("%d attempts at %d additions", n, workers*each)
 	}
