@@ -277,7 +277,7 @@ func (s *alarms) try(due alarm) {
 			e.log.Warn("engine: remove the alarm of an actor that isn't there", slog.Any("error", err))
 		}
 		return
-	case err == error(errUnavailable), err == error(errHalf): // another process has it, or is to finish it
+	case errors.Is(err, errUnavailable), errors.Is(err, errHalf): // another process has it, or is to finish it
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if old, ok := s.of[due.id]; ok {

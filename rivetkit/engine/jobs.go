@@ -22,7 +22,7 @@ func (a *actor) settle() {
 	a.closing = true
 	a.e.spawn(func() {
 		if err := a.handle.Close(); err != nil {
-			a.e.log.Error("engine: close an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Error("engine: close an actor", a.attr(), slog.Any("error", err))
 		}
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()

@@ -205,7 +205,7 @@ func watch(a *actor) {
 	if a.closing || a.phase == gone {
 		return
 	}
-	e.log.Warn("engine: an actor was lost", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", a.handle.Err()))
+	e.log.Warn("engine: an actor was lost", a.attr(), slog.Any("error", a.handle.Err()))
 	if a.runner != nil && (a.phase == running || a.phase == starting) {
 		a.tell(rp.StopActor{})
 	}

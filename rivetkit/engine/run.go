@@ -122,7 +122,7 @@ func (a *actor) wake() bool {
 			return
 		}
 		if err != nil {
-			a.e.log.Error("engine: start an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
 			a.stopped()
 			return
 		}
@@ -178,7 +178,7 @@ func (a *actor) limit(d time.Duration) {
 		if a.rec.Generation != generation || a.phase != at || a.e.closed {
 			return
 		}
-		a.e.log.Warn("engine: an actor takes too long to start or stop", slog.String("actor", a.public.Name+"/"+a.public.Key))
+		a.e.log.Warn("engine: an actor takes too long to start or stop", a.attr())
 		if at == starting && a.told {
 			a.tell(rp.StopActor{})
 		}
@@ -210,7 +210,7 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		a.e.alarms.served(a.id)
 	case rp.Stopped:
 		if body.Code != rp.StopOK {
-			a.e.log.Warn("engine: an actor has ended by an error", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.String("message", body.Message.Value))
+			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
 		a.stopped()
 	case rp.SetAlarm:
@@ -295,7 +295,7 @@ func (a *actor) stopped() {
 			b.Delete(key)
 		}
 		if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
-			a.e.log.Warn("engine: note that an actor sleeps", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
 		}
 	})
 	if waits && !a.wake() {
@@ -319,7 +319,7 @@ func (a *actor) remove() {
 			err = a.handle.Drop(e.ctx)
 		}
 		if err != nil {
-			e.log.Error("engine: destroy an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
 		}
 	})
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -118,7 +119,7 @@ func (s *socket) connect(ctx context.Context, a *actor, in *incoming, open rp.So
 	defer cancel()
 	for n := 1; ; n++ {
 		t, err := s.attempt(ctx, a, in, open)
-		if err == nil || in.gone || n == attempts || err != error(errUnavailable) && err != error(errStopped) {
+		if err == nil || in.gone || n == attempts || !passing(err) {
 			return t, err
 		}
 		select {
@@ -253,7 +254,7 @@ func (s *socket) hangUp(t *tunnel, err error) {
 // fail implements client.
 func (s *socket) fail(err error) {
 	reason := closeReason(err)
-	if err == error(errStopped) || err == error(errUnknownOutcome) {
+	if errors.Is(err, errStopped) || errors.Is(err, errUnknownOutcome) {
 		reason = "ws.downstream_closed"
 	}
 	s.finish(err, websocket.StatusInternalError, reason)

@@ -130,6 +130,9 @@ type actor struct {
 	forgotten [][]byte // keys of messages that were acknowledged
 }
 
+// attr names the actor in the log.
+func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"+a.public.Key) }
+
 // notify tells everybody who waits that the phase has changed.
 //
 // +checklocks:a.e.mu

@@ -202,7 +202,7 @@ func storeMessages(a *actor) {
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
 		if err != nil {
-			a.e.log.Error("engine: store messages", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
 			for _, t := range a.tunnels {
 				if t.hibernates && len(t.pending) > 0 {
 					t.fail(errUnavailable)
