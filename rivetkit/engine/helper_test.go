@@ -191,6 +191,7 @@ type program struct {
 	heard   []rp.ToRunner
 	more    chan struct{}
 	hold    bool             // it answers nothing
+	deaf    bool             // it doesn't read the next message, nor any other
 	events  map[string]int64 // index of the next event, by actor and generation
 	indices map[rp.TunnelID]uint16
 	kvs     uint32
@@ -239,8 +240,11 @@ func (p *program) listen() {
 			return
 		}
 		p.mu.Lock()
-		hold := p.hold
+		hold, deaf := p.hold, p.deaf
 		p.mu.Unlock()
+		if deaf {
+			return
+		}
 		if !hold {
 			p.answer(m) // before the test hears of it: what the test says comes behind that
 		}

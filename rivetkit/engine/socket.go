@@ -50,7 +50,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return // it is answered
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
-	s := &socket{outbox: outbox{ws: ws, limit: e.opts.MaxQueued / 16}, e: e}
+	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued / 16}, e: e}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *socket) take(m rp.FromActor) {
 		if b.Binary {
 			kind = websocket.MessageBinary
 		}
-		s.send(kind, b.Data)
+		s.send(message{kind: kind, data: b.Data, size: len(b.Data)})
 		t.a.runner.conn.sent = &s.outbox
 	case rp.ActorClose:
 		if b.Hibernate && t.hibernates {

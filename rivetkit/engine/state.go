@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
@@ -157,16 +155,6 @@ type runner struct {
 	lost     *time.Timer
 }
 
-// A runnerConn is the connection of a runner.
-type runnerConn struct {
-	outbox
-	e       *core
-	version rp.Version
-	r       *runner // nil until it has said who it is; guarded by core.mu
-	sent    *outbox // of the client to whom the message went that is being taken
-	heard   time.Time
-}
-
 // send sends a message to the runner, if it is connected.
 //
 // +checklocks:r.e.mu
@@ -174,16 +162,6 @@ func (r *runner) send(m rp.ToRunner) {
 	if r.conn != nil {
 		r.conn.send(m)
 	}
-}
-
-// send sends a message.
-func (c *runnerConn) send(m rp.ToRunner) {
-	b, err := rp.AppendToRunner(nil, c.version, m)
-	if err != nil {
-		c.e.log.Error("engine: message to a runner", slog.Any("error", err))
-		return
-	}
-	c.outbox.send(websocket.MessageBinary, b)
 }
 
 // A tunnel is one request of a client, or one WebSocket, on its way through a runner to an actor. All fields are guarded by
