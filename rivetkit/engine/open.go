@@ -27,7 +27,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		if a == nil {
 			a = &actor{
 				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
-				users: 1, tunnels: map[uint32]*tunnel{}, event: -1,
+				users: 1, tunnels: map[uint32]*tunnel{}, said: sequence{e: e}, event: -1,
 			}
 			e.actors[id] = a
 			e.mu.Unlock()

@@ -17,7 +17,6 @@ type runnerConn struct {
 	e       *core
 	version rp.Version
 	r       *runner // nil until it has said who it is; guarded by core.mu
-	sent    *outbox // of the client to whom the message went that is being taken
 	heard   time.Time
 }
 
@@ -107,11 +106,7 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 		if err != nil {
 			return &runnerError{"ws.invalid_message", err}
 		}
-		err = c.take(m, at, len(b))
-		if c.sent != nil {
-			c.sent.wait()
-		}
-		if err != nil {
+		if err := c.take(m, at, len(b)); err != nil {
 			return err
 		}
 	}
@@ -122,7 +117,6 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	e := c.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.sent = nil
 	c.heard = e.now()
 	if init, ok := m.(rp.RunnerInit); ok {
 		if c.r != nil || init.Name == "" {

@@ -268,7 +268,7 @@ func (s *socket) finish(err error, code websocket.StatusCode, reason string) {
 		s.answer <- err
 		return
 	}
-	s.close(code, reason)
+	s.t.a.said.do(func() { s.close(code, reason) })
 }
 
 // take implements client.
@@ -288,8 +288,7 @@ func (s *socket) take(m rp.FromActor) {
 		if b.Binary {
 			kind = websocket.MessageBinary
 		}
-		s.send(message{kind: kind, data: b.Data, size: len(b.Data)})
-		t.a.runner.conn.sent = &s.outbox
+		t.a.said.send(&s.outbox, message{kind: kind, data: b.Data, size: len(b.Data)})
 	case rp.ActorClose:
 		if b.Hibernate && t.hibernates {
 			return

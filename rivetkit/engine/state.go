@@ -120,6 +120,7 @@ type actor struct {
 	since   time.Time
 	timer   *time.Timer
 	tunnels map[uint32]*tunnel
+	said    sequence
 
 	jobs      []func() // what is done with its keys, in order
 	jobBytes  int
