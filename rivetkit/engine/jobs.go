@@ -20,6 +20,7 @@ func (a *actor) settle() {
 		return
 	}
 	a.closing = true
+	a.e.pools.forget(a)
 	a.e.spawn(func() {
 		if err := a.handle.Close(); err != nil {
 			a.e.log.Error("engine: close an actor", a.attr(), slog.Any("error", err))
@@ -40,6 +41,7 @@ func (a *actor) abandon() {
 		return
 	}
 	a.closing = true
+	a.e.pools.forget(a)
 	a.e.spawn(func() {
 		err := a.handle.Close()
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -74,23 +73,6 @@ func (a *actor) await(ctx context.Context) error {
 	}
 }
 
-// pick returns a runner that can run a, nil if there is none.
-//
-// +checklocks:a.e.mu
-func pick(a *actor) *runner {
-	var best *runner
-	n := 0
-	for k, r := range a.e.runners {
-		if k.namespace != a.public.Namespace || k.name != a.rec.Runner || r.conn == nil || r.stopping {
-			continue
-		}
-		if n++; mathrand.IntN(n) == 0 {
-			best = r
-		}
-	}
-	return best
-}
-
 // wake has the actor started if it sleeps, and says whether that is under way.
 //
 // +checklocks:a.e.mu
@@ -98,8 +80,11 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	r := pick(a)
-	if r == nil || a.closing {
+	if a.closing {
+		return false
+	}
+	r := a.e.pools.pick(a)
+	if r == nil {
 		return false
 	}
 	a.phase, a.runner, a.told = starting, r, false

@@ -137,6 +137,7 @@ func (r *runner) acked(p rp.Checkpoint) {
 // +checklocks:r.e.mu
 func (r *runner) stop() {
 	r.stopping = true
+	r.e.pools.quit(r)
 	for a := range r.actors {
 		if a.phase == starting || a.phase == running {
 			a.halt()
@@ -167,6 +168,7 @@ func (r *runner) fromActor(m rp.FromActor) {
 // +checklocks:r.e.mu
 func (r *runner) disconnect() {
 	r.conn = nil
+	r.e.pools.quit(r)
 	for a := range r.actors {
 		for _, t := range a.tunnels {
 			if !t.hibernates {

@@ -185,12 +185,8 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 			}
 		}
 	}
-	for _, a := range e.actors {
-		if a.phase == asleep && a.users > 0 && a.public.Namespace == at.namespace {
-			a.notify()
-		}
-	}
-	e.alarms.arrived()
+	e.pools.join(r)
+	e.alarms.arrived(r.pool())
 }
 
 // ended follows the end of a connection.

@@ -33,6 +33,7 @@ type core struct {
 	mu         sync.Mutex
 	actors     map[actorstore.ID]*actor // +checklocks:mu
 	runners    map[runnerKey]*runner    // +checklocks:mu
+	pools      pools                    // +checklocks:mu
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
@@ -132,6 +133,11 @@ type actor struct {
 // attr names the actor in the log.
 func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"+a.public.Key) }
 
+// pool names the runners that can run the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) pool() poolKey { return poolKey{a.public.Namespace, a.rec.Runner} }
+
 // notify tells everybody who waits that the phase has changed.
 //
 // +checklocks:a.e.mu
@@ -155,6 +161,9 @@ type runner struct {
 	actors   map[*actor]struct{}
 	lost     *time.Timer
 }
+
+// pool names the runners that can run the same actors.
+func (r *runner) pool() poolKey { return poolKey{r.at.namespace, r.at.name} }
 
 // send sends a message to the runner, if it is connected.
 //
