@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
 // newCore returns what parts of an engine share, without a store.
@@ -70,5 +71,26 @@ func TestArrival(t *testing.T) {
 	}
 	if n := len(e.alarms.late) + len(e.alarms.of) + e.alarms.next.Len(); n != 0 {
 		t.Errorf("%d alarms are left", n)
+	}
+}
+
+// TestFreshMessages: what is to be stored is a list of its own, and one job's, however much waits for the actor.
+func TestFreshMessages(t *testing.T) {
+	e := newCore()
+	e.tunnels = map[uint32]*tunnel{}
+	a := &actor{e: e, working: true, tunnels: map[uint32]*tunnel{}} // its jobs wait
+	tn, other := openTunnel(a, nil), openTunnel(a, nil)
+	for range 10 {
+		tn.keep(rivetstore.Message{Data: []byte("x")})
+		other.keep(rivetstore.Message{Data: []byte("x")})
+	}
+	if len(a.fresh) != 20 || len(a.jobs) != 1 {
+		t.Errorf("%d messages and %d jobs", len(a.fresh), len(a.jobs))
+	}
+	other.remove()
+	for i, p := range a.fresh {
+		if p.gone != (i%2 == 1) {
+			t.Errorf("message %d has ended: %v", i, p.gone)
+		}
 	}
 }

@@ -126,8 +126,9 @@ type actor struct {
 	jobs      []func() // what is done with its keys, in order
 	jobBytes  int
 	working   bool
-	unstored  bool     // a job will store messages
-	forgotten [][]byte // keys of messages that were acknowledged
+	unstored  bool              // a job will store messages
+	fresh     []*pendingMessage // that aren't stored, in order
+	forgotten [][]byte          // keys of messages that were acknowledged
 }
 
 // attr names the actor in the log.
@@ -200,9 +201,11 @@ type tunnel struct {
 
 // A pendingMessage is what a client has sent.
 type pendingMessage struct {
+	t      *tunnel
 	n      uint64
 	m      rivetstore.Message
 	stored bool // it is durable
+	gone   bool // it was acknowledged, or its tunnel has ended
 }
 
 // A client is who waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
