@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -25,21 +24,6 @@ func newNoKey() string {
 }
 
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
-
-var (
-	// errStopped says that the actor stopped before it answered.
-	errStopped = &apiError{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
-	// errUnknownOutcome says that the runner was lost.
-	errUnknownOutcome = &apiError{
-		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
-	}
-)
-
-// errNotReady says that no runner has started the actor in time.
-var errNotReady = &apiError{
-	Group: "guard", Code: "actor_ready_timeout",
-	Message: "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?", Status: http.StatusServiceUnavailable,
-}
 
 // await returns when the actor runs, and has it started for that.
 func (a *actor) await(ctx context.Context) error {
