@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
@@ -43,6 +44,9 @@ func (g *gateway) resolve(r *http.Request, rest string) (a actorInfo, target str
 	}
 	if query != "" {
 		target += "?" + query
+	}
+	if !utf8.ValidString(target) { // no message to a runner can have it
+		return a, "", invalid("the address isn't UTF-8")
 	}
 	if len(own) > 0 {
 		a, err = g.query(r, who, own)

@@ -3,8 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -24,10 +22,11 @@ type alarms struct {
 	start func(id actorstore.ID) error // starts an actor that sleeps; nil where there is no runner
 
 	mu   sync.Mutex
-	next *btree.BTreeG[alarm]    // +checklocks:mu
-	of   map[actorstore.ID]alarm // +checklocks:mu
-	here map[actorstore.ID]bool  // those that run in this process: their rows say nothing  +checklocks:mu
-	wake chan struct{}           // of one: next has changed
+	next *btree.BTreeG[alarm]                   // +checklocks:mu
+	of   map[actorstore.ID]alarm                // +checklocks:mu
+	late map[poolKey]map[actorstore.ID]struct{} // those that wait for a runner  +checklocks:mu
+	here map[actorstore.ID]bool                 // those that run in this process: their rows say nothing  +checklocks:mu
+	wake chan struct{}                          // of one: next has changed
 }
 
 // An alarm is when an actor must be started.
@@ -36,6 +35,7 @@ type alarm struct {
 	at     int64     // Unix milliseconds, 0 for never
 	rung   bool      // as soon as there is a runner
 	behind time.Time // tried before, and not again until then
+	pool   poolKey   // it had no runner when it was tried; the zero poolKey if it wasn't, or had one
 }
 
 // due returns when the actor is tried next.
@@ -59,7 +59,8 @@ const rescan = 30 * time.Second
 
 func newAlarms(e *core, start func(id actorstore.ID) error) *alarms {
 	return &alarms{
-		e: e, start: start, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{}, wake: make(chan struct{}, 1),
+		e: e, start: start, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{},
+		late: map[poolKey]map[actorstore.ID]struct{}{}, wake: make(chan struct{}, 1),
 		next: btree.NewBTreeGOptions(alarm.before, btree.Options{NoLocks: true}),
 	}
 }
@@ -87,25 +88,44 @@ func (s *alarms) load(ctx context.Context) error {
 	return nil
 }
 
-// put replaces the actor's alarm.
+// put replaces the actor's alarm, and lets the clock look at it.
 //
 // +checklocks:s.mu
 func (s *alarms) put(a alarm) {
-	if old, ok := s.of[a.id]; ok {
-		s.next.Delete(old)
-	}
+	s.replace(a)
+	s.poke()
+}
+
+// replace replaces the actor's alarm.
+//
+// +checklocks:s.mu
+func (s *alarms) replace(a alarm) {
+	s.drop(a.id)
 	s.of[a.id] = a
 	s.next.Set(a)
-	s.poke()
+	if a.pool == (poolKey{}) {
+		return
+	}
+	if s.late[a.pool] == nil {
+		s.late[a.pool] = map[actorstore.ID]struct{}{}
+	}
+	s.late[a.pool][a.id] = struct{}{}
 }
 
 // drop removes it.
 //
 // +checklocks:s.mu
 func (s *alarms) drop(id actorstore.ID) {
-	if old, ok := s.of[id]; ok {
-		s.next.Delete(old)
-		delete(s.of, id)
+	old, ok := s.of[id]
+	if !ok {
+		return
+	}
+	s.next.Delete(old)
+	delete(s.of, id)
+	if late := s.late[old.pool]; late != nil {
+		if delete(late, id); len(late) == 0 {
+			delete(s.late, old.pool)
+		}
 	}
 }
 
@@ -164,21 +184,24 @@ func (s *alarms) ring(id actorstore.ID) {
 	s.put(alarm{id: id, at: s.of[id].at, rung: true})
 }
 
-// arrived has the actors tried again that had no runner.
-func (s *alarms) arrived() {
+// waits notes that the actor was tried, and has no runner.
+func (s *alarms) waits(id actorstore.ID, at poolKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var late []alarm
-	s.next.Scan(func(a alarm) bool {
-		if !a.behind.IsZero() {
-			late = append(late, a)
-		}
-		return true
-	})
-	for _, a := range late {
-		a2 := a
-		a2.behind = time.Time{}
-		s.put(a2)
+	if a, ok := s.of[id]; ok {
+		a.pool = at
+		s.replace(a)
+	}
+}
+
+// arrived has the actors tried again that had no runner of a pool.
+func (s *alarms) arrived(at poolKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.late[at] {
+		a := s.of[id]
+		a.behind, a.pool = time.Time{}, poolKey{}
+		s.put(a)
 	}
 }
 
@@ -193,135 +216,4 @@ func (s *alarms) served(id actorstore.ID) {
 	if s.drop(id); old.at > s.e.now().UnixMilli() {
 		s.put(alarm{id: id, at: old.at})
 	}
-}
-
-// run starts who is due.
-func (s *alarms) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	scan := time.NewTicker(rescan)
-	defer scan.Stop()
-	others := kv.Shared(s.e.kv) == nil
-	busy := make(chan struct{}, 16)
-	for {
-		a, in := s.due()
-		if in == 0 {
-			select {
-			case busy <- struct{}{}:
-			case <-s.e.ctx.Done():
-				return
-			}
-			s.e.mu.Lock()
-			s.e.spawn(func() {
-				s.try(a)
-				<-busy
-			})
-			s.e.mu.Unlock()
-			continue
-		}
-		if in > 0 {
-			timer.Reset(in)
-		} else {
-			timer.Stop()
-		}
-		select {
-		case <-timer.C:
-		case <-s.wake:
-		case <-scan.C:
-			if others {
-				if err := s.load(s.e.ctx); err != nil && s.e.ctx.Err() == nil {
-					s.e.log.Warn("engine: read alarms", slog.Any("error", err))
-				}
-			}
-		case <-s.e.ctx.Done():
-			return
-		}
-	}
-}
-
-// due returns the next actor that is due, and puts it behind, or how long that takes; a negative time if there is none.
-func (s *alarms) due() (a alarm, in time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	a, ok := s.next.Min()
-	if !ok {
-		return a, -1
-	}
-	now := s.e.now()
-	if in = a.due().Sub(now); in > 0 {
-		return a, min(in, time.Minute) // timers don't count the time that a machine is suspended
-	}
-	again := a
-	again.behind = now.Add(retry)
-	s.next.Delete(a)
-	s.of[a.id] = again
-	s.next.Set(again)
-	return a, 0
-}
-
-// try has an actor started. If it runs already it knows by itself, and is tried again until it has set another time, or has
-// slept and run again.
-func (s *alarms) try(due alarm) {
-	e := s.e
-	if !due.rung && kv.Shared(e.kv) == nil {
-		if ok, err := s.stands(due); !ok {
-			if err != nil && e.ctx.Err() == nil {
-				e.log.Error("engine: read an alarm", slog.Any("error", err))
-			}
-			return
-		}
-	}
-	switch err := s.start(due.id); {
-	case errors.Is(err, errNotFound), errors.Is(err, errNotRivetKit):
-		if err := s.remove(due.id); err != nil && e.ctx.Err() == nil {
-			e.log.Warn("engine: remove the alarm of an actor that isn't there", slog.Any("error", err))
-		}
-		return
-	case err == error(errUnavailable), err == error(errHalf): // another process has it, or is to finish it
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if old, ok := s.of[due.id]; ok {
-			s.next.Delete(old)
-			old.behind = e.now().Add(rescan)
-			s.of[due.id] = old
-			s.next.Set(old)
-		}
-		return
-	case err != nil && e.ctx.Err() == nil:
-		e.log.Error("engine: start an actor by its alarm", slog.String("id", due.id.String()), slog.Any("error", err))
-	}
-}
-
-// stands says whether the row is what it was when it was read: another process may have changed it.
-func (s *alarms) stands(a alarm) (bool, error) {
-	value, err := s.e.kv.Get(s.e.ctx, rivetstore.WakeKey(a.id), nil)
-	at := int64(0)
-	if err == nil {
-		at, err = rivetstore.ParseTime(value)
-	}
-	if err != nil && !errors.Is(err, kv.ErrNotFound) {
-		return false, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at == a.at || s.here[a.id] {
-		return true, nil
-	}
-	if s.drop(a.id); at != 0 {
-		s.put(alarm{id: a.id, at: at})
-	}
-	return false, nil
-}
-
-// startUnasked has an actor started for which nobody waits.
-func startUnasked(e *core, id actorstore.ID) error {
-	a, err := enter(e.ctx, e, id)
-	if err != nil {
-		return err
-	}
-	defer a.leave()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	a.wake()
-	return nil
 }

@@ -39,7 +39,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	}
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store,
-		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, tunnels: map[uint32]*tunnel{},
+		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[uint32]*tunnel{},
 		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails

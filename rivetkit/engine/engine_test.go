@@ -47,6 +47,7 @@ func TestRequests(t *testing.T) {
 	r.want(200, id, "GET", "/actors?actor_ids=none,"+id, "")
 	r.want(400, "namespace", "GET", "/actors?name=counter&namespace=other", "")
 	r.want(404, "not_found", "GET", "/gateway//x", "")
+	r.want(400, "UTF-8", "GET", "/gateway/"+id+"/x?q=\xff", "")
 	r.want(404, "not_found", "GET", "/none", "")
 }
 

@@ -30,6 +30,17 @@ var (
 	errForbidden = &apiError{Group: "auth", Code: "forbidden", Message: "The token is missing or wrong.", Status: http.StatusForbidden}
 	// errUnavailable says that an actor can't be reached now, and that nothing was done.
 	errUnavailable = &apiError{Group: "guard", Code: "service_unavailable", Message: "The actor can't be reached now.", Status: http.StatusServiceUnavailable}
+	// errStopped says that the actor stopped before it answered.
+	errStopped = &apiError{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
+	// errUnknownOutcome says that the runner was lost.
+	errUnknownOutcome = &apiError{
+		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
+	}
+	// errNotReady says that no runner has started the actor in time.
+	errNotReady = &apiError{
+		Group: "guard", Code: "actor_ready_timeout",
+		Message: "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?", Status: http.StatusServiceUnavailable,
+	}
 )
 
 func invalid(why string) error {

@@ -45,12 +45,37 @@ type rig struct {
 	server *httptest.Server
 	url    string
 	open   atomic.Int64 // connections that the server has not closed
+	writes writeLog
 }
 
-// A countedListener counts the connections that are accepted and not closed yet.
+// A writeLog has what the server has written to its connections, in order, as long as it is on.
+type writeLog struct {
+	mu   sync.Mutex
+	on   bool
+	list []string
+}
+
+func (l *writeLog) add(b []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.on {
+		l.list = append(l.list, string(b))
+	}
+}
+
+// take returns the list, and turns the log on or off.
+func (l *writeLog) take(on bool) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.list
+	l.on, l.list = on, nil
+	return list
+}
+
+// A countedListener counts the connections that are accepted and not closed yet, and logs what is written to them.
 type countedListener struct {
 	net.Listener
-	open *atomic.Int64
+	rig *rig
 }
 
 func (l countedListener) Accept() (net.Conn, error) {
@@ -58,18 +83,23 @@ func (l countedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.open.Add(1)
-	return &countedConn{Conn: c, open: l.open}, nil
+	l.rig.open.Add(1)
+	return &countedConn{Conn: c, rig: l.rig}, nil
 }
 
 type countedConn struct {
 	net.Conn
-	open *atomic.Int64
+	rig  *rig
 	once sync.Once
 }
 
+func (c *countedConn) Write(b []byte) (int, error) {
+	c.rig.writes.add(b)
+	return c.Conn.Write(b)
+}
+
 func (c *countedConn) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
+	c.once.Do(func() { c.rig.open.Add(-1) })
 	return c.Conn.Close()
 }
 
@@ -91,7 +121,7 @@ func (r *rig) start() {
 	r.engine, err = engine.Open(r.Context(), r.kv, &r.opts)
 	must(r, err)
 	r.server = httptest.NewUnstartedServer(r.engine)
-	r.server.Listener = countedListener{r.server.Listener, &r.open}
+	r.server.Listener = countedListener{r.server.Listener, r}
 	r.server.Start()
 	r.url = r.server.URL
 }
@@ -191,6 +221,7 @@ type program struct {
 	heard   []rp.ToRunner
 	more    chan struct{}
 	hold    bool             // it answers nothing
+	deaf    bool             // it doesn't read the next message, nor any other
 	events  map[string]int64 // index of the next event, by actor and generation
 	indices map[rp.TunnelID]uint16
 	kvs     uint32
@@ -239,8 +270,11 @@ func (p *program) listen() {
 			return
 		}
 		p.mu.Lock()
-		hold := p.hold
+		hold, deaf := p.hold, p.deaf
 		p.mu.Unlock()
+		if deaf {
+			return
+		}
 		if !hold {
 			p.answer(m) // before the test hears of it: what the test says comes behind that
 		}

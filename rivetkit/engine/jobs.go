@@ -20,9 +20,10 @@ func (a *actor) settle() {
 		return
 	}
 	a.closing = true
+	a.e.pools.forget(a)
 	a.e.spawn(func() {
 		if err := a.handle.Close(); err != nil {
-			a.e.log.Error("engine: close an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Error("engine: close an actor", a.attr(), slog.Any("error", err))
 		}
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
@@ -40,6 +41,7 @@ func (a *actor) abandon() {
 		return
 	}
 	a.closing = true
+	a.e.pools.forget(a)
 	a.e.spawn(func() {
 		err := a.handle.Close()
 		if err != nil {

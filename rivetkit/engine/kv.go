@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -65,7 +66,7 @@ func asked(e *core, r *runner, q rp.KVRequest, size int) {
 		case errors.Is(err, errkind.ErrQuota):
 			body = rp.KVError{Message: "the actor may not store more"}
 		case err != nil:
-			e.log.Error("engine: keys of an actor", "actor", a.public.Name+"/"+a.public.Key, "error", err)
+			e.log.Error("engine: keys of an actor", a.attr(), slog.Any("error", err))
 			body = rp.KVError{Message: "internal error"}
 		}
 		if conn != nil {

@@ -67,7 +67,7 @@ func knownNamespace(ctx context.Context, e *core, namespace string) error {
 // makeNamespace makes a namespace, unless it is there, and returns when it was made.
 func makeNamespace(ctx context.Context, e *core, name string) (time.Time, error) {
 	err := knownNamespace(ctx, e, name)
-	if err != nil && err != error(errNoNamespace) {
+	if err != nil && !errors.Is(err, errNoNamespace) {
 		return time.Time{}, err
 	}
 	if err != nil {

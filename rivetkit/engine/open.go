@@ -27,7 +27,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		if a == nil {
 			a = &actor{
 				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
-				users: 1, tunnels: map[uint32]*tunnel{}, event: -1,
+				users: 1, tunnels: map[uint32]*tunnel{}, said: sequence{e: e}, event: -1,
 			}
 			e.actors[id] = a
 			e.mu.Unlock()
@@ -205,7 +205,7 @@ func watch(a *actor) {
 	if a.closing || a.phase == gone {
 		return
 	}
-	e.log.Warn("engine: an actor was lost", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", a.handle.Err()))
+	e.log.Warn("engine: an actor was lost", a.attr(), slog.Any("error", a.handle.Err()))
 	if a.runner != nil && (a.phase == running || a.phase == starting) {
 		a.tell(rp.StopActor{})
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -14,38 +15,98 @@ const writeTimeout = 30 * time.Second
 // An outbox sends messages over a WebSocket in their order, and keeps those that wait. Its methods don't wait.
 type outbox struct {
 	ws    *websocket.Conn
+	log   *slog.Logger
 	limit int // of bytes that wait
 
 	mu      sync.Mutex
-	queue   []message     // +checklocks:mu
-	bytes   int           // +checklocks:mu
-	writing bool          // +checklocks:mu
-	idle    chan struct{} // closed when writing ends  +checklocks:mu
-	ended   bool          // nothing is taken any more  +checklocks:mu
+	queue   []message // +checklocks:mu
+	bytes   int       // reserved and not taken  +checklocks:mu
+	writing bool      // +checklocks:mu
+	slow    bool      // it is out of its actor's sequence until everything is written  +checklocks:mu
+	ended   bool      // nothing is taken any more  +checklocks:mu
 	code    websocket.StatusCode
 	reason  string
 }
 
 type message struct {
-	kind websocket.MessageType
-	data []byte
+	kind   websocket.MessageType
+	data   []byte
+	size   int                    // of data when it is encoded, about
+	encode func() ([]byte, error) // makes data when the message's turn has come; nil if it is there
+	done   func()                 // called when it is written, or won't be; nil for nothing
 }
 
 // send queues a message. If too much waits the socket is cut off.
-func (o *outbox) send(kind websocket.MessageType, data []byte) {
+func (o *outbox) send(m message) {
+	if o.reserve(m) {
+		o.queueUp(m)
+	}
+}
+
+// reserve makes room for a message that is to be queued. If too much waits the socket is cut off, and the result is false.
+func (o *outbox) reserve(m message) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.ended {
-		return
+		return false
 	}
-	o.bytes += len(data) + 64
+	o.bytes += m.size + 64
 	if o.bytes > o.limit {
-		o.ended, o.queue = true, nil
-		go func() { _ = o.ws.CloseNow() }() // it is lost in any case
-		return
+		go o.drop(o.end()) // it is lost in any case
+		return false
 	}
-	o.queue = append(o.queue, message{kind, data})
+	return true
+}
+
+// queueUp queues a message for which there is room, unless the socket has ended.
+func (o *outbox) queueUp(m message) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return false
+	}
+	o.queue = append(o.queue, m)
 	o.start()
+	return true
+}
+
+// isSlow reports whether the socket is out of its actor's sequence.
+func (o *outbox) isSlow() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.slow
+}
+
+// fallBehind takes the socket out of its actor's sequence, until everything is written. It returns false if everything is.
+func (o *outbox) fallBehind() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.slow = o.writing
+	return o.slow
+}
+
+// end takes no more, and returns the messages that won't be written.
+//
+// +checklocks:o.mu
+func (o *outbox) end() []message {
+	rest := o.queue
+	o.ended, o.queue = true, nil
+	return rest
+}
+
+// drop cuts the socket off, and drops messages.
+func (o *outbox) drop(rest []message) {
+	_ = o.ws.CloseNow()
+	for _, m := range rest {
+		m.finish()
+	}
+}
+
+// finish says that the message is written, or won't be.
+func (m message) finish() {
+	if m.done != nil {
+		m.done()
+	}
 }
 
 // close closes the socket when everything that was queued is sent.
@@ -62,7 +123,7 @@ func (o *outbox) close(code websocket.StatusCode, reason string) {
 // +checklocks:o.mu
 func (o *outbox) start() {
 	if !o.writing {
-		o.writing, o.idle = true, make(chan struct{})
+		o.writing = true
 		go o.write()
 	}
 }
@@ -70,52 +131,51 @@ func (o *outbox) start() {
 // write sends until there is nothing to send.
 func (o *outbox) write() {
 	for {
-		o.mu.Lock()
-		batch := o.queue
-		o.queue, o.bytes = nil, 0
-		if len(batch) == 0 {
-			o.writing = false
-			close(o.idle)
-			ended, code, reason := o.ended, o.code, o.reason
-			o.mu.Unlock()
-			if ended && code != 0 {
-				_ = o.ws.Close(code, reason) // the peer has gone, or goes
-			}
+		m, ok := o.take()
+		if !ok {
 			return
 		}
-		o.mu.Unlock()
-		for _, m := range batch {
-			ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
-			err := o.ws.Write(ctx, m.kind, m.data)
-			cancel()
-			if err != nil { // whoever reads hears of it
-				o.mu.Lock()
-				o.ended, o.queue, o.writing = true, nil, false
-				close(o.idle)
-				o.mu.Unlock()
-				_ = o.ws.CloseNow()
-				return
-			}
+		err := o.put(m)
+		m.finish()
+		if err != nil { // the reader of the socket hears of it
+			o.mu.Lock()
+			rest := o.end()
+			o.writing, o.slow = false, false
+			o.mu.Unlock()
+			o.drop(rest)
+			return
 		}
 	}
 }
 
-// inStep is how long messages to other clients wait for a message to one.
-const inStep = 20 * time.Millisecond
-
-// wait returns when everything is sent, or the client is slow. So clients that aren't get what an actor sends
-// in the order in which it sends it, over whichever socket.
-func (o *outbox) wait() {
+// take returns the next message. If there is none the writer ends, and with it the socket if it was closed.
+func (o *outbox) take() (m message, ok bool) {
 	o.mu.Lock()
-	idle, slow := o.idle, !o.writing || len(o.queue) > 8
+	if len(o.queue) > 0 {
+		m, o.queue[0] = o.queue[0], message{}
+		o.queue = o.queue[1:]
+		o.bytes -= m.size + 64
+		o.mu.Unlock()
+		return m, true
+	}
+	o.writing, o.slow, o.queue = false, false, nil
+	ended, code, reason := o.ended, o.code, o.reason
 	o.mu.Unlock()
-	if slow {
-		return
+	if ended && code != 0 {
+		_ = o.ws.Close(code, reason) // the peer has gone, or goes
 	}
-	timer := time.NewTimer(inStep)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
+	return m, false
+}
+
+// put writes a message.
+func (o *outbox) put(m message) (err error) {
+	if m.encode != nil {
+		if m.data, err = m.encode(); err != nil {
+			o.log.Error("engine: encode a message", slog.Any("error", err))
+			return nil // the others are good
+		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	return o.ws.Write(ctx, m.kind, m.data)
 }

@@ -76,6 +76,9 @@ func (q *request) poke() {
 // attempts is how often a request is sent whose actor stops meanwhile.
 const attempts = 4
 
+// passing reports whether an attempt has failed by something that passes, and nothing was done.
+func passing(err error) bool { return errors.Is(err, errStopped) || errors.Is(err, errUnavailable) }
+
 // serveRequest passes a request on to an actor.
 func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
 	size := e.opts.MaxBody
@@ -116,7 +119,7 @@ func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore
 		if err == nil || began {
 			return
 		}
-		if err != error(errStopped) && err != error(errUnavailable) || n == attempts {
+		if !passing(err) || n == attempts {
 			writeError(w, err)
 			return
 		}

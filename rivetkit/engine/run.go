@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	mathrand "math/rand/v2"
-	"net/http"
 	"strings"
 	"time"
 
@@ -26,21 +24,6 @@ func newNoKey() string {
 }
 
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
-
-var (
-	// errStopped says that the actor stopped before it answered.
-	errStopped = &apiError{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
-	// errUnknownOutcome says that the runner was lost.
-	errUnknownOutcome = &apiError{
-		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
-	}
-)
-
-// errNotReady says that no runner has started the actor in time.
-var errNotReady = &apiError{
-	Group: "guard", Code: "actor_ready_timeout",
-	Message: "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?", Status: http.StatusServiceUnavailable,
-}
 
 // await returns when the actor runs, and has it started for that.
 func (a *actor) await(ctx context.Context) error {
@@ -74,23 +57,6 @@ func (a *actor) await(ctx context.Context) error {
 	}
 }
 
-// pick returns a runner that can run a, nil if there is none.
-//
-// +checklocks:a.e.mu
-func pick(a *actor) *runner {
-	var best *runner
-	n := 0
-	for k, r := range a.e.runners {
-		if k.namespace != a.public.Namespace || k.name != a.rec.Runner || r.conn == nil || r.stopping {
-			continue
-		}
-		if n++; mathrand.IntN(n) == 0 {
-			best = r
-		}
-	}
-	return best
-}
-
 // wake has the actor started if it sleeps, and says whether that is under way.
 //
 // +checklocks:a.e.mu
@@ -98,8 +64,11 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	r := pick(a)
-	if r == nil || a.closing {
+	if a.closing {
+		return false
+	}
+	r := a.e.pools.pick(a)
+	if r == nil {
 		return false
 	}
 	a.phase, a.runner, a.told = starting, r, false
@@ -122,7 +91,7 @@ func (a *actor) wake() bool {
 			return
 		}
 		if err != nil {
-			a.e.log.Error("engine: start an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
 			a.stopped()
 			return
 		}
@@ -178,7 +147,7 @@ func (a *actor) limit(d time.Duration) {
 		if a.rec.Generation != generation || a.phase != at || a.e.closed {
 			return
 		}
-		a.e.log.Warn("engine: an actor takes too long to start or stop", slog.String("actor", a.public.Name+"/"+a.public.Key))
+		a.e.log.Warn("engine: an actor takes too long to start or stop", a.attr())
 		if at == starting && a.told {
 			a.tell(rp.StopActor{})
 		}
@@ -210,7 +179,7 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		a.e.alarms.served(a.id)
 	case rp.Stopped:
 		if body.Code != rp.StopOK {
-			a.e.log.Warn("engine: an actor has ended by an error", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.String("message", body.Message.Value))
+			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
 		a.stopped()
 	case rp.SetAlarm:
@@ -295,7 +264,7 @@ func (a *actor) stopped() {
 			b.Delete(key)
 		}
 		if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
-			a.e.log.Warn("engine: note that an actor sleeps", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
 		}
 	})
 	if waits && !a.wake() {
@@ -319,7 +288,7 @@ func (a *actor) remove() {
 			err = a.handle.Drop(e.ctx)
 		}
 		if err != nil {
-			e.log.Error("engine: destroy an actor", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
+			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
 		}
 	})
 }

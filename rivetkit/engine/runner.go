@@ -43,7 +43,7 @@ func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
 		return // it is answered
 	}
 	ws.SetReadLimit(maxMessage)
-	c := &runnerConn{outbox: outbox{ws: ws, limit: e.opts.MaxQueued}, e: e, version: version, heard: e.now()}
+	c := &runnerConn{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued}, e: e, version: version, heard: e.now()}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -78,126 +78,6 @@ func listRunners(e *core, w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Unlock()
 	writeJSON(w, http.StatusOK, map[string]any{"runners": list, "pagination": map[string]any{"cursor": nil}})
-}
-
-// A runnerError is why a runner is cut off.
-type runnerError struct {
-	reason string
-	err    error
-}
-
-func (e *runnerError) Error() string { return e.reason + ": " + e.err.Error() }
-func (e *runnerError) Unwrap() error { return e.err }
-
-// read takes what the runner says until its connection ends.
-func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
-	for {
-		wait, cancel := ctx, context.CancelFunc(func() {})
-		if c.r == nil {
-			wait, cancel = context.WithTimeout(ctx, initTimeout)
-		}
-		kind, b, err := c.ws.Read(wait)
-		cancel()
-		if err != nil {
-			return err
-		}
-		if kind != websocket.MessageBinary {
-			return &runnerError{"ws.invalid_message", errors.New("a text message")}
-		}
-		m, err := rp.DecodeToEngine(c.version, b)
-		if err != nil {
-			return &runnerError{"ws.invalid_message", err}
-		}
-		err = c.take(m, at, len(b))
-		if c.sent != nil {
-			c.sent.wait()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// take takes one message.
-func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
-	e := c.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c.sent = nil
-	c.heard = e.now()
-	if init, ok := m.(rp.RunnerInit); ok {
-		if c.r != nil || init.Name == "" {
-			return &runnerError{"ws.invalid_message", errors.New("a second Init, or one without a name")}
-		}
-		at.name = init.Name
-		c.enter(at, init)
-		return nil
-	}
-	if c.r == nil {
-		return &runnerError{"ws.invalid_message", errors.New("a message before Init")}
-	}
-	if c.r.conn != c {
-		return nil // another connection has its place
-	}
-	switch m := m.(type) {
-	case rp.Events:
-		c.r.events(m)
-	case rp.AckCommands:
-		for _, p := range m {
-			c.r.acked(p)
-		}
-	case rp.Stopping:
-		c.r.stop()
-	case rp.KVRequest:
-		asked(e, c.r, m, size)
-	case rp.FromActor:
-		c.r.fromActor(m)
-	}
-	return nil
-}
-
-// enter makes c the connection of its runner.
-//
-// +checklocks:c.e.mu
-func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
-	e := c.e
-	r := e.runners[at]
-	if r == nil {
-		r = &runner{e: e, at: at, id: actorstore.NewID().String(), actors: map[*actor]struct{}{}}
-		e.runners[at] = r
-	}
-	if r.conn != nil {
-		r.conn.close(websocket.StatusNormalClosure, "ws.eviction")
-		r.disconnect()
-	}
-	if r.lost != nil {
-		r.lost.Stop()
-	}
-	c.r, r.conn, r.stopping = r, c, false
-	r.types = nil
-	for _, n := range init.ActorNames {
-		r.types = append(r.types, n.Name)
-	}
-	c.send(rp.EngineInit{
-		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
-	})
-	for a := range r.actors {
-		if len(a.unacked) > 0 {
-			c.send(rp.Commands(a.unacked))
-		}
-		for _, t := range a.tunnels {
-			if t.hibernates {
-				t.rewind()
-				t.flush()
-			}
-		}
-	}
-	for _, a := range e.actors {
-		if a.phase == asleep && a.users > 0 && a.public.Namespace == at.namespace {
-			a.notify()
-		}
-	}
-	e.alarms.arrived()
 }
 
 // events takes events of actors, and acknowledges them.
@@ -257,6 +137,7 @@ func (r *runner) acked(p rp.Checkpoint) {
 // +checklocks:r.e.mu
 func (r *runner) stop() {
 	r.stopping = true
+	r.e.pools.quit(r)
 	for a := range r.actors {
 		if a.phase == starting || a.phase == running {
 			a.halt()
@@ -287,62 +168,12 @@ func (r *runner) fromActor(m rp.FromActor) {
 // +checklocks:r.e.mu
 func (r *runner) disconnect() {
 	r.conn = nil
+	r.e.pools.quit(r)
 	for a := range r.actors {
 		for _, t := range a.tunnels {
 			if !t.hibernates {
 				t.fail(errUnknownOutcome)
 			}
 		}
-	}
-}
-
-// ended follows the end of a connection.
-func (c *runnerConn) ended() {
-	e := c.e
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := c.r
-	if r == nil || r.conn != c {
-		return
-	}
-	r.disconnect()
-	after := e.opts.LostThreshold
-	if r.stopping {
-		after = 200 * time.Millisecond
-	}
-	r.lost = time.AfterFunc(after, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if r.conn != nil || e.runners[r.at] != r {
-			return
-		}
-		delete(e.runners, r.at)
-		if e.closed {
-			return
-		}
-		for a := range r.actors {
-			a.stopped()
-		}
-	})
-}
-
-// ping asks the runner whether it is there, and cuts it off if it says nothing for long.
-func (c *runnerConn) ping(ctx context.Context) {
-	tick := time.NewTicker(c.e.opts.PingInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		c.e.mu.Lock()
-		silent := c.e.now().Sub(c.heard)
-		c.e.mu.Unlock()
-		if silent > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
-			_ = c.ws.CloseNow() // whoever reads hears of it
-			return
-		}
-		c.send(rp.Ping{At: c.e.now().UnixMilli()})
 	}
 }

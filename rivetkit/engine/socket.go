@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -49,7 +50,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return // it is answered
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
-	s := &socket{outbox: outbox{ws: ws, limit: e.opts.MaxQueued / 16}, e: e}
+	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued / 16}, e: e}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -80,45 +81,13 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	_ = ws.CloseNow() // reading has failed: that alone leaves the connection open
 }
 
-// An incoming reads what a client sends, one message ahead.
-type incoming struct {
-	ctx      context.Context
-	ws       *websocket.Conn
-	messages chan received // closed at the end
-	err      error         // why it has ended; set before that
-	first    *received     // came before the actor had taken the socket
-	gone     bool
-}
-
-type received struct {
-	binary bool
-	data   []byte
-}
-
-func (in *incoming) read() {
-	defer close(in.messages)
-	for {
-		kind, data, err := in.ws.Read(in.ctx)
-		if err != nil {
-			in.err = err
-			return
-		}
-		select {
-		case in.messages <- received{kind == websocket.MessageBinary, data}:
-		case <-in.ctx.Done():
-			in.err = in.ctx.Err()
-			return
-		}
-	}
-}
-
 // connect has the actor take the socket.
 func (s *socket) connect(ctx context.Context, a *actor, in *incoming, open rp.SocketOpen) (*tunnel, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for n := 1; ; n++ {
 		t, err := s.attempt(ctx, a, in, open)
-		if err == nil || in.gone || n == attempts || err != error(errUnavailable) && err != error(errStopped) {
+		if err == nil || in.gone || n == attempts || !passing(err) {
 			return t, err
 		}
 		select {
@@ -253,7 +222,7 @@ func (s *socket) hangUp(t *tunnel, err error) {
 // fail implements client.
 func (s *socket) fail(err error) {
 	reason := closeReason(err)
-	if err == error(errStopped) || err == error(errUnknownOutcome) {
+	if errors.Is(err, errStopped) || errors.Is(err, errUnknownOutcome) {
 		reason = "ws.downstream_closed"
 	}
 	s.finish(err, websocket.StatusInternalError, reason)
@@ -267,7 +236,7 @@ func (s *socket) finish(err error, code websocket.StatusCode, reason string) {
 		s.answer <- err
 		return
 	}
-	s.close(code, reason)
+	s.t.a.said.do(func() { s.close(code, reason) })
 }
 
 // take implements client.
@@ -287,8 +256,7 @@ func (s *socket) take(m rp.FromActor) {
 		if b.Binary {
 			kind = websocket.MessageBinary
 		}
-		s.send(kind, b.Data)
-		t.a.runner.conn.sent = &s.outbox
+		t.a.said.send(&s.outbox, message{kind: kind, data: b.Data, size: len(b.Data)})
 	case rp.ActorClose:
 		if b.Hibernate && t.hibernates {
 			return

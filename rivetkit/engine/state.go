@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
@@ -35,6 +33,7 @@ type core struct {
 	mu         sync.Mutex
 	actors     map[actorstore.ID]*actor // +checklocks:mu
 	runners    map[runnerKey]*runner    // +checklocks:mu
+	pools      pools                    // +checklocks:mu
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
@@ -122,13 +121,23 @@ type actor struct {
 	since   time.Time
 	timer   *time.Timer
 	tunnels map[uint32]*tunnel
+	said    sequence
 
 	jobs      []func() // what is done with its keys, in order
 	jobBytes  int
 	working   bool
-	unstored  bool     // a job will store messages
-	forgotten [][]byte // keys of messages that were acknowledged
+	unstored  bool              // a job will store messages
+	fresh     []*pendingMessage // that aren't stored, in order
+	forgotten [][]byte          // keys of messages that were acknowledged
 }
+
+// attr names the actor in the log.
+func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"+a.public.Key) }
+
+// pool names the runners that can run the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) pool() poolKey { return poolKey{a.public.Namespace, a.rec.Runner} }
 
 // notify tells everybody who waits that the phase has changed.
 //
@@ -154,15 +163,8 @@ type runner struct {
 	lost     *time.Timer
 }
 
-// A runnerConn is the connection of a runner.
-type runnerConn struct {
-	outbox
-	e       *core
-	version rp.Version
-	r       *runner // nil until it has said who it is; guarded by core.mu
-	sent    *outbox // of the client to whom the message went that is being taken
-	heard   time.Time
-}
+// pool names the runners that can run the same actors.
+func (r *runner) pool() poolKey { return poolKey{r.at.namespace, r.at.name} }
 
 // send sends a message to the runner, if it is connected.
 //
@@ -171,16 +173,6 @@ func (r *runner) send(m rp.ToRunner) {
 	if r.conn != nil {
 		r.conn.send(m)
 	}
-}
-
-// send sends a message.
-func (c *runnerConn) send(m rp.ToRunner) {
-	b, err := rp.AppendToRunner(nil, c.version, m)
-	if err != nil {
-		c.e.log.Error("engine: message to a runner", slog.Any("error", err))
-		return
-	}
-	c.outbox.send(websocket.MessageBinary, b)
 }
 
 // A tunnel is one request of a client, or one WebSocket, on its way through a runner to an actor. All fields are guarded by
@@ -209,9 +201,11 @@ type tunnel struct {
 
 // A pendingMessage is what a client has sent.
 type pendingMessage struct {
+	t      *tunnel
 	n      uint64
 	m      rivetstore.Message
 	stored bool // it is durable
+	gone   bool // it was acknowledged, or its tunnel has ended
 }
 
 // A client is who waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -110,10 +112,8 @@ func (t *tunnel) flush() {
 	if !a.told || a.phase != starting && a.phase != running || a.runner.conn == nil {
 		return
 	}
-	for _, p := range t.pending {
-		if p.n < t.sent {
-			continue
-		}
+	first, _ := slices.BinarySearchFunc(t.pending, t.sent, func(p *pendingMessage, n uint64) int { return cmp.Compare(p.n, n) })
+	for _, p := range t.pending[first:] {
 		if !p.stored {
 			return
 		}
@@ -133,7 +133,9 @@ func (t *tunnel) flush() {
 //
 // +checklocks:t.e.mu
 func (t *tunnel) keep(m rivetstore.Message) {
-	t.pending = append(t.pending, &pendingMessage{n: t.n, m: m})
+	p := &pendingMessage{t: t, n: t.n, m: m}
+	t.pending = append(t.pending, p)
+	t.a.fresh = append(t.a.fresh, p)
 	t.n++
 	t.bytes += len(m.Data) + 128
 	storeMessages(t.a)
@@ -165,6 +167,7 @@ func (t *tunnel) acknowledged(index uint16) {
 // +checklocks:t.e.mu
 func (t *tunnel) forget(p *pendingMessage) {
 	a := t.a
+	p.gone = true
 	a.forgotten = append(a.forgotten, rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
 	if len(a.forgotten) >= 64 && a.phase != gone {
 		storeMessages(a)
@@ -181,52 +184,43 @@ func storeMessages(a *actor) {
 	a.unstored = true
 	a.do(0, func() {
 		a.e.mu.Lock()
-		a.unstored = false
-		gone := a.forgotten
-		a.forgotten = nil
-		var b batch.Batch
-		var fresh []*pendingMessage
-		for _, t := range a.tunnels {
-			for _, p := range t.pending {
-				if !p.stored {
-					b.Put(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n), p.m.Append(nil))
-					fresh = append(fresh, p)
-				}
-			}
-		}
+		fresh, gone := slices.DeleteFunc(a.fresh, func(p *pendingMessage) bool { return p.gone }), a.forgotten
+		a.unstored, a.fresh, a.forgotten = false, nil, nil
 		a.e.mu.Unlock()
-		for _, key := range gone {
-			b.Delete(key)
-		}
-		err := commitMessages(a, &b, len(fresh) > 0)
+		err := commitMessages(a, fresh, gone)
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
 		if err != nil {
-			a.e.log.Error("engine: store messages", slog.String("actor", a.public.Name+"/"+a.public.Key), slog.Any("error", err))
-			for _, t := range a.tunnels {
-				if t.hibernates && len(t.pending) > 0 {
-					t.fail(errUnavailable)
-				}
-			}
-			return
+			a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
 		}
 		for _, p := range fresh {
-			p.stored = true
+			p.stored = err == nil
 		}
-		for _, t := range a.tunnels {
-			if t.hibernates {
-				t.flush()
+		for _, p := range fresh {
+			switch {
+			case a.e.tunnel(p.t.id) != p.t: // it has ended
+			case err != nil:
+				p.t.fail(errUnavailable)
+			case p.n >= p.t.sent:
+				p.t.flush()
 			}
 		}
 	})
 }
 
-func commitMessages(a *actor, b *batch.Batch, durable bool) error {
-	b.Mode = batch.Ordered // as many as there are
-	if durable {
-		return a.handle.Commit(a.e.ctx, b)
+// commitMessages stores messages, and removes rows.
+func commitMessages(a *actor, fresh []*pendingMessage, gone [][]byte) error {
+	b := batch.Batch{Mode: batch.Ordered} // as many as there are
+	for _, p := range fresh {
+		b.Put(rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), p.m.Append(nil))
 	}
-	return a.handle.Apply(a.e.ctx, b)
+	for _, key := range gone {
+		b.Delete(key)
+	}
+	if len(fresh) > 0 {
+		return a.handle.Commit(a.e.ctx, &b)
+	}
+	return a.handle.Apply(a.e.ctx, &b)
 }
 
 // loadMessages reads the messages that weren't acknowledged before the engine ended. Their clients have gone.
@@ -250,7 +244,7 @@ func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
 			t = &tunnel{e: a.e, a: a, id: rp.TunnelID(s), opened: true, hibernates: true, closing: true, room: make(chan struct{})}
 			of[t.id] = t
 		}
-		t.pending = append(t.pending, &pendingMessage{n: n, m: m, stored: true})
+		t.pending = append(t.pending, &pendingMessage{t: t, n: n, m: m, stored: true})
 		t.bytes += len(m.Data) + 128
 		t.n = n + 1
 	}

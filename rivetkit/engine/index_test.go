@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+)
+
+// newCore returns what parts of an engine share, without a store.
+func newCore() *core {
+	e := &core{pools: pools{}}
+	e.opts.Clock = func() time.Time { return time.Unix(1000, 0) }
+	e.alarms = newAlarms(e, nil)
+	return e
+}
+
+// TestArrival: a runner that comes wakes the actors and alarms that wait for one of its pool, and looks at no others.
+func TestArrival(t *testing.T) {
+	e := newCore()
+	here, there := poolKey{"default", "a"}, poolKey{"default", "b"}
+	var actors []*actor
+	for n := range 1000 {
+		a := &actor{e: e, id: actorstore.NewID(), changed: make(chan struct{})}
+		a.public.Namespace, a.rec.Runner = "default", []string{"a", "b"}[min(n/3, 1)] // three are here
+		if a.wake() || !e.pools.lack(a) {
+			t.Fatal("there is a runner")
+		}
+		e.alarms.ring(a.id)
+		actors = append(actors, a)
+	}
+	for {
+		due, in := e.alarms.due()
+		if in != 0 {
+			break
+		}
+		for _, a := range actors {
+			if a.id == due.id {
+				e.alarms.waits(a.id, a.pool())
+			}
+		}
+	}
+	if n := len(e.alarms.late[here]); n != 3 {
+		t.Fatalf("%d alarms wait, not 3", n)
+	}
+	changed := make([]chan struct{}, len(actors))
+	for i, a := range actors {
+		changed[i] = a.changed
+	}
+	r := &runner{e: e, at: runnerKey{"default", "a", "k"}, actors: map[*actor]struct{}{}}
+	e.pools.join(r)
+	e.alarms.arrived(r.pool())
+	for i, a := range actors {
+		if told := a.changed != changed[i]; told != (i < 3) {
+			t.Errorf("actor %d is told: %v", i, told)
+		}
+		if soon := e.alarms.of[a.id].behind.IsZero(); soon != (i < 3) {
+			t.Errorf("alarm %d is tried at once: %v", i, soon)
+		}
+		e.pools.forget(a)
+	}
+	if len(e.alarms.late[here]) != 0 || len(e.alarms.late[there]) != 997 {
+		t.Errorf("%d and %d alarms wait", len(e.alarms.late[here]), len(e.alarms.late[there]))
+	}
+	if e.pools.quit(r); len(e.pools) != 0 {
+		t.Errorf("%d pools are left", len(e.pools))
+	}
+	for _, a := range actors {
+		e.alarms.set(a.id, 0)
+	}
+	if n := len(e.alarms.late) + len(e.alarms.of) + e.alarms.next.Len(); n != 0 {
+		t.Errorf("%d alarms are left", n)
+	}
+}
+
+// TestFreshMessages: what is to be stored is a list of its own, and one job's, however much waits for the actor.
+func TestFreshMessages(t *testing.T) {
+	e := newCore()
+	e.tunnels = map[uint32]*tunnel{}
+	a := &actor{e: e, working: true, tunnels: map[uint32]*tunnel{}} // its jobs wait
+	tn, other := openTunnel(a, nil), openTunnel(a, nil)
+	for range 10 {
+		tn.keep(rivetstore.Message{Data: []byte("x")})
+		other.keep(rivetstore.Message{Data: []byte("x")})
+	}
+	if len(a.fresh) != 20 || len(a.jobs) != 1 {
+		t.Errorf("%d messages and %d jobs", len(a.fresh), len(a.jobs))
+	}
+	other.remove()
+	for i, p := range a.fresh {
+		if p.gone != (i%2 == 1) {
+			t.Errorf("message %d has ended: %v", i, p.gone)
+		}
+	}
+}

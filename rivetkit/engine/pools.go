@@ -1,0 +1,81 @@
+package engine
+
+import "math/rand/v2"
+
+// A poolKey names the runners of one name in a namespace: each of them can run the actors that want that name.
+type poolKey struct{ namespace, name string }
+
+// A pool is the runners of a poolKey, and the actors that sleep and wait for one.
+type pool struct {
+	runners map[*runner]struct{} // those that take actors
+	waiting map[*actor]struct{}
+}
+
+// pools are those that aren't empty. They are guarded by core.mu.
+type pools map[poolKey]*pool
+
+// at returns a pool, and makes it if it isn't there.
+func (s pools) at(key poolKey) *pool {
+	p := s[key]
+	if p == nil {
+		p = &pool{runners: map[*runner]struct{}{}, waiting: map[*actor]struct{}{}}
+		s[key] = p
+	}
+	return p
+}
+
+// join lets a runner take actors, and tells those that wait for one.
+func (s pools) join(r *runner) {
+	p := s.at(r.pool())
+	p.runners[r] = struct{}{}
+	for a := range p.waiting {
+		a.notify()
+	}
+	clear(p.waiting)
+}
+
+// quit gives a runner no more actors.
+func (s pools) quit(r *runner) {
+	if p := s[r.pool()]; p != nil {
+		delete(p.runners, r)
+		s.tidy(r.pool())
+	}
+}
+
+// pick returns a runner that can run a, nil if there is none. Then the actor waits for one.
+func (s pools) pick(a *actor) (best *runner) {
+	p, n := s.at(a.pool()), 0
+	for r := range p.runners {
+		if n++; rand.IntN(n) == 0 {
+			best = r
+		}
+	}
+	if best == nil {
+		p.waiting[a] = struct{}{}
+	}
+	return best
+}
+
+// lack reports whether a waits for a runner.
+func (s pools) lack(a *actor) bool {
+	p := s[a.pool()]
+	if p == nil {
+		return false
+	}
+	_, waits := p.waiting[a]
+	return waits
+}
+
+// forget forgets that a waits for a runner.
+func (s pools) forget(a *actor) {
+	if p := s[a.pool()]; p != nil {
+		delete(p.waiting, a)
+		s.tidy(a.pool())
+	}
+}
+
+func (s pools) tidy(key poolKey) {
+	if p := s[key]; len(p.runners) == 0 && len(p.waiting) == 0 {
+		delete(s, key)
+	}
+}

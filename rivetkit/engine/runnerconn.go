@@ -1,0 +1,241 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// A runnerConn is the connection of a runner.
+type runnerConn struct {
+	outbox
+	e       *core
+	version rp.Version
+	r       *runner // nil until it has said who it is; guarded by core.mu
+	heard   time.Time
+}
+
+// send sends a message, which is encoded later: senders hold core.mu. The message must not change any more.
+func (c *runnerConn) send(m rp.ToRunner) {
+	c.outbox.send(message{
+		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.AppendToRunner(nil, c.version, m) },
+	})
+}
+
+// weight returns how many bytes of a message are of no fixed size, but for small ones.
+func weight(m rp.ToRunner) int {
+	n := 0
+	switch m := m.(type) {
+	case rp.ToActor:
+		return weightOfBody(m.Body)
+	case rp.Commands:
+		for _, c := range m {
+			if s, ok := c.Body.(rp.StartActor); ok {
+				n += len(s.Key.Value) + len(s.Input) + 8*len(s.Hibernating)
+			}
+		}
+	case rp.KVResponse:
+		switch b := m.Body.(type) {
+		case rp.KVGot:
+			n = weightOfEntries(b.Entries)
+		case rp.KVListed:
+			n = weightOfEntries(b.Entries)
+		}
+	}
+	return n
+}
+
+func weightOfBody(b rp.ToActorBody) int {
+	switch b := b.(type) {
+	case rp.RequestStart:
+		return len(b.Path) + weightOfHeaders(b.Headers) + len(b.Body)
+	case rp.SocketOpen:
+		return len(b.Path) + weightOfHeaders(b.Headers)
+	case rp.SocketMessage:
+		return len(b.Data)
+	}
+	return 0
+}
+
+func weightOfHeaders(list []rp.Header) int {
+	n := 0
+	for _, h := range list {
+		n += len(h.Name) + len(h.Value)
+	}
+	return n
+}
+
+func weightOfEntries(list []rp.KVEntry) int {
+	n := 0
+	for _, e := range list {
+		n += len(e.Key) + len(e.Value) + 12
+	}
+	return n
+}
+
+// A runnerError is why a runner is cut off.
+type runnerError struct {
+	reason string
+	err    error
+}
+
+func (e *runnerError) Error() string { return e.reason + ": " + e.err.Error() }
+func (e *runnerError) Unwrap() error { return e.err }
+
+// read takes what the runner says until its connection ends.
+func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
+	for {
+		wait, cancel := ctx, context.CancelFunc(func() {})
+		if c.r == nil {
+			wait, cancel = context.WithTimeout(ctx, initTimeout)
+		}
+		kind, b, err := c.ws.Read(wait)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if kind != websocket.MessageBinary {
+			return &runnerError{"ws.invalid_message", errors.New("a text message")}
+		}
+		m, err := rp.DecodeToEngine(c.version, b)
+		if err != nil {
+			return &runnerError{"ws.invalid_message", err}
+		}
+		if err := c.take(m, at, len(b)); err != nil {
+			return err
+		}
+	}
+}
+
+// take takes one message.
+func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
+	e := c.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.heard = e.now()
+	if init, ok := m.(rp.RunnerInit); ok {
+		if c.r != nil || init.Name == "" {
+			return &runnerError{"ws.invalid_message", errors.New("a second Init, or one without a name")}
+		}
+		at.name = init.Name
+		c.enter(at, init)
+		return nil
+	}
+	if c.r == nil {
+		return &runnerError{"ws.invalid_message", errors.New("a message before Init")}
+	}
+	if c.r.conn != c {
+		return nil // another connection has its place
+	}
+	switch m := m.(type) {
+	case rp.Events:
+		c.r.events(m)
+	case rp.AckCommands:
+		for _, p := range m {
+			c.r.acked(p)
+		}
+	case rp.Stopping:
+		c.r.stop()
+	case rp.KVRequest:
+		asked(e, c.r, m, size)
+	case rp.FromActor:
+		c.r.fromActor(m)
+	}
+	return nil
+}
+
+// enter makes c the connection of its runner.
+//
+// +checklocks:c.e.mu
+func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
+	e := c.e
+	r := e.runners[at]
+	if r == nil {
+		r = &runner{e: e, at: at, id: actorstore.NewID().String(), actors: map[*actor]struct{}{}}
+		e.runners[at] = r
+	}
+	if r.conn != nil {
+		r.conn.close(websocket.StatusNormalClosure, "ws.eviction")
+		r.disconnect()
+	}
+	if r.lost != nil {
+		r.lost.Stop()
+	}
+	c.r, r.conn, r.stopping = r, c, false
+	r.types = nil
+	for _, n := range init.ActorNames {
+		r.types = append(r.types, n.Name)
+	}
+	c.send(rp.EngineInit{
+		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
+	})
+	for a := range r.actors {
+		if len(a.unacked) > 0 {
+			c.send(rp.Commands(a.unacked))
+		}
+		for _, t := range a.tunnels {
+			if t.hibernates {
+				t.rewind()
+				t.flush()
+			}
+		}
+	}
+	e.pools.join(r)
+	e.alarms.arrived(r.pool())
+}
+
+// ended follows the end of a connection.
+func (c *runnerConn) ended() {
+	e := c.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := c.r
+	if r == nil || r.conn != c {
+		return
+	}
+	r.disconnect()
+	after := e.opts.LostThreshold
+	if r.stopping {
+		after = 200 * time.Millisecond
+	}
+	r.lost = time.AfterFunc(after, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if r.conn != nil || e.runners[r.at] != r {
+			return
+		}
+		delete(e.runners, r.at)
+		if e.closed {
+			return
+		}
+		for a := range r.actors {
+			a.stopped()
+		}
+	})
+}
+
+// ping asks the runner whether it is there, and cuts it off if it says nothing for long.
+func (c *runnerConn) ping(ctx context.Context) {
+	tick := time.NewTicker(c.e.opts.PingInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		c.e.mu.Lock()
+		silent := c.e.now().Sub(c.heard)
+		c.e.mu.Unlock()
+		if silent > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
+			_ = c.ws.CloseNow() // whoever reads hears of it
+			return
+		}
+		c.send(rp.Ping{At: c.e.now().UnixMilli()})
+	}
+}
