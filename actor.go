@@ -31,7 +31,7 @@ type ActorOptions struct {
 	Wait bool
 	// Force takes the actor from a host that is alive, which is fenced.
 	Force bool
-	// Create has a new actor's record stored when it is first opened, by a commit of its own,
+	// If Create is set, Actor stores a new actor's record at once, by a commit of its own,
 	// and not with the first change of it.
 	Create bool
 	// Input is what a new actor is created with, one value in CBOR, for Tx.Input. It is stored
@@ -41,7 +41,7 @@ type ActorOptions struct {
 	// DB and Queue change the actor's database and its queue; nil is the zero value.
 	DB    *DBOptions
 	Queue *QueueOptions
-	// Traces has spans recorded, one for every Update; nil has none recorded.
+	// Traces says how spans are recorded, one for every Update; nil records none.
 	Traces *TracesOptions
 }
 
@@ -164,7 +164,7 @@ func (a *Actor) end(last func() error) error {
 	return a.shut(last)
 }
 
-// running returns the workflow that is open, nil if there is none.
+// running returns the workflow that is open, or nil.
 func (a *Actor) running() *workflow.Workflow {
 	a.mu.Lock()
 	defer a.mu.Unlock()

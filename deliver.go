@@ -91,7 +91,7 @@ func (d *deliveries) begin(ctx context.Context, s *persist.Schedule) (context.Co
 	return ctx, nil
 }
 
-// stop has no handler called any more.
+// stop lets no further handler be called.
 func (d *deliveries) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +198,7 @@ func (d *deliveries) takeMessages(ctx context.Context, q *queue.Queue) error {
 	return <-l.over
 }
 
-// run goes on after a handler has failed with that error; nil is none. A handler may end the goroutine that it is called
+// run goes on after a handler has failed with that error, which may be nil. A handler may end the goroutine that it is called
 // on, which rolls its transaction back: another goroutine goes on then.
 func (l *messageLoop) run(failed error) {
 	returned := false

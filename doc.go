@@ -18,7 +18,7 @@
 //
 // A program opens a Store, in a directory with Open or on any engine with New, and takes
 // actors by their names. The process that has an Actor owns it: no other one can take it
-// meanwhile, and whoever takes it over afterwards fences it. What an actor stores is
+// meanwhile, and a process that takes it over afterwards fences it. What an actor stores is
 // changed by Update, whose function gets a Tx: everything that is written through the Tx
 // lands in one commit of the engine, or nothing of it does, and a transaction reads what it
 // has written. A View is everything as of one moment, for reading. SQL returns the database

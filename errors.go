@@ -13,7 +13,7 @@ var (
 	// ErrNotFound: there is no such key, actor or store. Make it, or go by a default.
 	ErrNotFound = errkind.ErrNotFound
 	// ErrInUse: another handle, process or host has the actor, or the store. Wait for it
-	// (ActorOptions.Wait), take the actor (Force), or ask whoever has it.
+	// (ActorOptions.Wait), take the actor (Force), or ask its owner.
 	ErrInUse = errkind.ErrInUse
 	// ErrConflict: something else changed it first, and nothing was written. Try again.
 	ErrConflict = errkind.ErrConflict

@@ -36,8 +36,8 @@ func numbers(get func() int64) bool {
 	return right
 }
 
-// printedNumber returns the number of the calling goroutine as a stack trace begins with it: "goroutine 7 [running]:". It
-// is 0 if there is none.
+// printedNumber returns the number of the calling goroutine as a stack trace begins with it: "goroutine 7 [running]:". Without such a trace it
+// is 0.
 func printedNumber() int64 {
 	var buf [64]byte
 	fields := bytes.Fields(buf[:runtime.Stack(buf[:], false)])

@@ -71,7 +71,7 @@ func endSpan(s *traces.Span, err error) {
 	}
 }
 
-// flushSpans has what was recorded so far land with the transaction, if that turns out to
+// flushSpans lets what was recorded so far land with the transaction, if that turns out to
 // write anything, and has room for it: no transaction fails for its spans, which are written
 // later otherwise.
 func flushSpans(tx *Tx) error {

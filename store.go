@@ -30,7 +30,7 @@ type Options struct {
 	// CacheBytes bounds the memory for what is kept of values that were read, of all actors
 	// that the process owns, in bytes. 0 means 32 MiB, a negative value none.
 	CacheBytes int64
-	// Host says who this process is to others, on an engine that several processes use at
+	// Host names this process to others, on an engine that several processes use at
 	// once.
 	Host actorstore.HostOptions
 	// If IDs is set, the name "id:TEXT" means the actor with that id, in the text of
@@ -71,7 +71,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 }
 
 // New returns the store that engine has, and makes one if it is empty. The engine stays
-// the caller's, who closes it after the Store.
+// the caller's: close it after the Store.
 func New(ctx context.Context, engine kv.Engine, opts *Options) (*Store, error) {
 	o := opts.withDefaults()
 	lower, err := actorstore.Open(ctx, engine, &actorstore.Options{
@@ -113,7 +113,7 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Actors yields the actors that opts selects, whoever has them open; nil is all of them,
+// Actors yields the actors that opts selects, open or not; nil is all of them,
 // in the order of their ids. An error is yielded once, with a zero ActorInfo.
 func (s *Store) Actors(ctx context.Context, opts *ActorsOptions) iter.Seq2[ActorInfo, error] {
 	return s.lower.Actors(ctx, opts)

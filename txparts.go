@@ -81,7 +81,7 @@ func (tx *Tx) Messages() (int, error) {
 }
 
 // Complete removes a message that was received, by this transaction or before it, and gives
-// response to whoever waits for an answer; nil is null.
+// response to the caller that waits for an answer; nil is null.
 func (tx *Tx) Complete(r queue.Receipt, response any) error {
 	q, err := tx.Queue()
 	if err != nil {

@@ -64,7 +64,7 @@ var errPanic = errors.New("greenroom: the function of the update panicked")
 // An openTx is a transaction that its caller ends, by one of commit, Apply and Rollback: an opentx.Transaction.
 type openTx struct {
 	Tx   Tx
-	Span *traces.Span // gets what the transaction does as events; nil is none
+	Span *traces.Span // gets what the transaction does as events, if it isn't nil
 	opentx.Options
 }
 
@@ -175,7 +175,7 @@ func keepInput(tx *Tx) error {
 		if err != nil {
 			return err
 		}
-		return in.SetRawState(state) // which writes the record, if there is none
+		return in.SetRawState(state) // which writes the record, if it isn't there
 	})
 	return nil
 }

@@ -43,7 +43,7 @@ func (tx *Tx) Put(key, value []byte) error {
 	return nil
 }
 
-// Delete removes key; one that is not there is no error.
+// Delete removes key; a key that isn't there is fine.
 func (tx *Tx) Delete(key []byte) error {
 	if err := writes(tx); err != nil {
 		return err

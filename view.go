@@ -29,8 +29,8 @@ type View struct {
 	over bool
 }
 
-// View runs fn with one state of the actor: the newest one that is applied, whoever has
-// the actor open. It disturbs no writer, and owns nothing.
+// View runs fn with one state of the actor: the newest one that is applied, whether it
+// is open or not. It disturbs no writer, and owns nothing.
 //
 // Errors: fn's; ErrNotFound; those of the engine.
 func (s *Store) View(ctx context.Context, name string, fn func(v *View) error) error {

@@ -72,7 +72,7 @@ func (n notApplied) Is(target error) bool { return target == ErrNotApplied }
 
 // A FormatError says which version of a format was found. It wraps
 // ErrNewerFormat. Engines return it for their files, and the packages above for
-// their rows, so that whoever opens a store has one thing to look for.
+// their rows, so that a program that opens a store has one thing to look for.
 type FormatError struct {
 	What         string // what has the version: "store", "head of actor …", "Pebble directory"
 	Found, Known uint64 // the version that was found, and the newest that is known

@@ -49,8 +49,8 @@ type Engine interface {
 	//
 	// What is stored is what the commits leave, those of transactions among them,
 	// done one after the other in some order. For that, one thing is asked of
-	// callers: a commit with checks is ordered by the keys that it checks. Who
-	// writes what such a commit clears, a range or a key that may be missing,
+	// callers: a commit with checks is ordered by the keys that it checks. A commit
+	// that writes what such a commit clears, a range or a key that may be missing,
 	// checks one of the same keys, as an actor's commits check its head. A commit
 	// that checks nothing may write and clear what it likes.
 	Commit(ctx context.Context, c *Commit) error
@@ -58,10 +58,10 @@ type Engine interface {
 	// Outcome tells what became of the commit with this id. An engine remembers
 	// at least the last 1,024 commits with an id made through this Engine value;
 	// for older ones, and for those of another process, the answer is
-	// OutcomeUnknown, and whoever needs it stores the id in a row of the commit.
+	// OutcomeUnknown, and a caller that needs it stores the id in a row of the commit.
 	Outcome(ctx context.Context, id CommitID) (Outcome, error)
 
-	// Incarnation says in which incarnation the engine is. It reads nothing. Whoever
+	// Incarnation says in which incarnation the engine is. It reads nothing. A caller that
 	// will rely on a Sync asks before the first commit that it is to cover.
 	Incarnation() Incarnation
 
@@ -187,7 +187,7 @@ type OpKind uint8
 const (
 	// OpSet stores Value under Key.
 	OpSet OpKind = iota
-	// OpClear removes Key; a missing key is no error.
+	// OpClear removes Key; a missing key is fine.
 	OpClear
 	// OpClearRange removes every key in [Key, Value): Value is the end of the
 	// range, exclusive. It must not be empty; one ≤ Key removes nothing.

@@ -2,9 +2,8 @@ package kv
 
 import "sync"
 
-// A Sharer is an optional capability of an Engine: whoever uses the same store in
-// this process can meet there. What must be agreed on within a process (who owns
-// an actor, for instance) is known to all of them at once that way, without a
+// A Sharer is an optional capability of an Engine: every package that uses the same store in
+// this process can meet there. What must be agreed on within a process (which package owns an actor, for instance) is known to all of them at once that way, without a
 // read, and without a variable of the whole program.
 //
 // Only an engine that no other process can have open at the same time may offer

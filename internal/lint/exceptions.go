@@ -47,6 +47,7 @@ func parseException(line string) (e exception, err error) {
 var ratchets = map[string]func(*tree) ([]measured, []finding){
 	"methods": measureMethods,
 	"upward":  measureUpward,
+	"prose":   measureProse,
 }
 
 // checkRatchet returns the check of a rule with exceptions.

@@ -100,6 +100,11 @@ var ratchetCases = []ruleCase{
 	{"got better", "upward", with(circle, exceptionsPage, "upward vfs 3\n"), []string{exceptionsPage + ":1: vfs got better"}},
 	{"by a field alone", "upward", with(circle, "vfs/c.go", "package vfs\ntype C struct { a *A }\nfunc (c C) x() { c.a.b.c = c }\n"),
 		[]string{"vfs: 4 of 8 references"}},
+	{"plain", "prose", map[string]string{"vfs/a.go": "// Package vfs has been read.\npackage vfs\nvar who = 1\n", "docs/a.md": "It was written.\n"}, nil},
+	{"pronouns", "prose", map[string]string{
+		"vfs/a.go":  "// Package vfs has a file\n// written by whoever asks.\npackage vfs\n",
+		"docs/a.md": "There is none.\n", "docs/b.md": "Nobody.\n", exceptionsPage: "prose docs/b.md 1\n",
+	}, []string{"docs/a.md: the prose has 1 of", "vfs: the prose has 2 of"}},
 	{"a name that isn't there", "upward", map[string]string{
 		"vfs/a.go": "package vfs\nfunc a() { b() }\n",
 		"vfs/b.go": "package vfs\n",

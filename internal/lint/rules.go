@@ -17,6 +17,7 @@ func rules() []rule {
 		{"writers", "what has several ways into the store has several ways to get lost", checkWriters},
 		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
 		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},
+		{"prose", "a sentence whose subject is a pronoun is read twice", checkRatchet("prose")},
 		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},
 		{"suites", "a reader must see what a run leaves out", checkSuites},
 		{"gate", "a change must be tried often, and what it is tried with must be there", checkGate},

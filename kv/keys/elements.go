@@ -48,7 +48,7 @@ func (e *Elements) pack(dst []byte) {
 func (e *Elements) unpack(key []byte) { e.buf, e.unpacking, e.err = key, true, nil }
 
 // errOther ends the unpacking of a key of another type. It has no details: most of
-// them are skipped, and nobody reads what was wrong.
+// them are skipped, and the caller doesn't read what was wrong.
 var errOther = errors.New("other key")
 
 // Const says that els are part of every key of the type. When a key is unpacked they

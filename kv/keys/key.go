@@ -143,7 +143,7 @@ func Put[K Key[V], V any, P Pointer[K]](w Writer, key K, v V) error {
 	return nil
 }
 
-// Delete removes key and its value; a missing key is no error. An error is a
+// Delete removes key and its value; a missing key is fine. An error is a
 // *Error.
 func Delete[K Key[V], V any, P Pointer[K]](w Writer, key K) error {
 	s := getScratch()
@@ -268,8 +268,7 @@ type scratch struct {
 	next  int // where in boxes the next type goes
 }
 
-// scratches holds what isn't in use. It is memory, and nothing else: what is in it has
-// no meaning to who gets it.
+// scratches holds what isn't in use. It is memory, and nothing else: what is in it means nothing to the next user.
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func getScratch() *scratch { return scratches.Get().(*scratch) }

@@ -14,7 +14,7 @@ import (
 type Writer interface {
 	// Set stores value under key.
 	Set(key, value []byte) error
-	// Clear removes key; a missing key is no error.
+	// Clear removes key; a missing key is fine.
 	Clear(key []byte) error
 	// ClearRange removes every key in [start, end). Without an end it is kv.ErrInvalid.
 	ClearRange(start, end []byte) error
@@ -101,8 +101,7 @@ func putStamped(w Writer, s *scratch, stamp bool) error {
 	return err
 }
 
-// Ops collects the changes of a Commit: it is the Writer for who commits without a
-// transaction. The zero value is ready, and not safe for concurrent use.
+// Ops collects the changes of a Commit: it is the Writer for commits without a transaction. The zero value is ready, and not safe for concurrent use.
 //
 //	var changes keys.Ops
 //	err := keys.Put(&changes, key, value)

@@ -31,7 +31,7 @@ type Cursor []byte
 // ScanOptions say which entries of a subspace a scan reads. The zero value means all.
 type ScanOptions struct {
 	// From and To bound the elements behind the subspace, half-open: [From, To) in the
-	// order of tuples. An empty one is no bound. With From {5} the first entry is that
+	// order of tuples. An empty one doesn't bound it. With From {5} the first entry is that
 	// of 5, or one that goes on behind 5; none of 5's is read with To {5}.
 	From, To tuple.Tuple
 	// Self reads the key that is the prefix of the subspace as well, which else isn't
@@ -79,7 +79,7 @@ func All[K Key[V], V any, P Pointer[K]](ctx context.Context, r kv.Reader, sub tu
 // PageOptions bound a Page.
 type PageOptions struct {
 	ScanOptions
-	// Budget is how long Page goes on to read; 0 is no bound. At least one entry is
+	// Budget is how long Page goes on to read; 0 doesn't bound it. At least one entry is
 	// looked at, so that pages get somewhere. Transactions have a time limit: reading
 	// half as long leaves time for the rest.
 	Budget time.Duration
@@ -88,7 +88,7 @@ type PageOptions struct {
 // Page returns the next items of All, and where the next page begins: a place for
 // After of its options, nil when this was the last one. When a page ends at its Limit
 // the next one may be empty. The time that is spent on skipping entries counts as well,
-// so a page that isn't the last one can be short, or empty. A nil opts is no bound.
+// so a page that isn't the last one can be short, or empty. A nil opts sets no bounds.
 func Page[K Key[V], V any, P Pointer[K]](ctx context.Context, r kv.Reader, sub tuple.Subspace, opts *PageOptions) (items []Item[K, V], next Cursor, err error) {
 	if opts == nil {
 		opts = &PageOptions{}
@@ -162,7 +162,7 @@ func behind(r *kv.Range, key []byte) {
 // A scanner reads the entries of a range and gives them to cases.
 type scanner struct {
 	cases  []Case
-	limit  int // items; 0 is no limit
+	limit  int // items; 0 means all
 	strict bool
 	n      int         // items so far
 	spent  func() bool // says that the time is over; nil: there is no bound
@@ -216,7 +216,7 @@ func (s *scanner) run(ctx context.Context, r kv.Reader, rng kv.Range) error {
 	}
 }
 
-// rowLimit is how many rows must be read at least: whoever knows reads no further. A
+// rowLimit is how many rows must be read at least: a caller that knows it reads no further. A
 // chunked value has any number of them.
 func (s *scanner) rowLimit() int {
 	if s.limit == 0 {

@@ -102,8 +102,7 @@ func (s *readScope) span(start, end []byte) (from, to []byte) {
 	return from, s.appendKey(nil, end)
 }
 
-// prefixEnd returns the first key above all that begin with prefix, nil when there is
-// none.
+// prefixEnd returns the first key above all that begin with prefix, nil if every key does.
 func prefixEnd(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

@@ -50,14 +50,14 @@ type DB struct {
 // Options are the options of New. The zero value is what a nil *Options means.
 type Options struct {
 	// MaxAttempts bounds how often Update and View run a closure; 0 means 100, and
-	// below 0 there is no bound but the context.
+	// below 0 it isn't bounded but the context.
 	MaxAttempts int
 	// Backoff and MaxBackoff bound the wait before a further attempt: it is random,
 	// shorter than Backoff the first time, twice that the second, and so on up to
 	// MaxBackoff. 0 means 100 µs and 100 ms, on a far engine 2 ms and 1 s.
 	Backoff, MaxBackoff time.Duration
 	// MaxAge is how long after its first read a transaction may still read and
-	// commit; 0 means 5 s, below 0 there is no bound. The engine keeps for that long
+	// commit; 0 means 5 s, below 0 it isn't bounded. The engine keeps for that long
 	// what open transactions may need.
 	MaxAge time.Duration
 	// Limits bound what one transaction writes.
@@ -90,7 +90,7 @@ const (
 	defaultTxBytes  = 10_000_000
 )
 
-// New returns a DB on e; a nil opts is the zero Options. An engine that is no
+// New returns a DB on e; a nil opts is the zero Options. An engine that isn't a
 // Transactor is kv.ErrUnsupported. The engine stays the caller's, to close as well.
 func New(e kv.Engine, opts *Options) (*DB, error) {
 	tr := TransactorOf(e)
@@ -165,8 +165,7 @@ func (db *DB) View(ctx context.Context, fn func(tx *Tx) error) error {
 }
 
 // Begin returns a transaction that the caller ends, by Commit or by Cancel, which also
-// releases what it holds: a deferred Cancel does nothing after a Commit. Nobody runs it
-// again; Retryable says when that would make sense. The context is not kept.
+// releases what it holds: a deferred Cancel does nothing after a Commit. It isn't run again; Retryable says when that would make sense. The context is not kept.
 func (db *DB) Begin(ctx context.Context) (*Tx, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -24,8 +24,7 @@ func (tx *Tx) Scan(ctx context.Context, r kv.Range) iter.Seq2[kv.Entry, error] {
 	return tx.scan(ctx, r, true)
 }
 
-// GetKey appends the key that sel selects to dst, see Selector. If there is none it
-// returns kv.ErrNotFound, and dst unchanged. Every key from the one that it selects to the
+// GetKey appends the key that sel selects to dst, see Selector. Without such a key it returns kv.ErrNotFound, and dst unchanged. Every key from the one that it selects to the
 // one that it is about counts as read, missing ones too.
 func (tx *Tx) GetKey(ctx context.Context, sel Selector, dst []byte) ([]byte, error) {
 	return tx.getKey(ctx, sel, dst, true)

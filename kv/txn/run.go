@@ -48,7 +48,7 @@ func (db *DB) try(ctx context.Context, readOnly bool, fn func(tx *Tx) error) err
 }
 
 // pause waits before the attempt after the nth one. Its length is random, so that
-// those who met don't meet again.
+// transactions that met don't meet again.
 func (db *DB) pause(ctx context.Context, n int) error {
 	longest := db.opts.MaxBackoff
 	if shift := n - 1; shift < 32 {

@@ -27,8 +27,7 @@ func merged(spans []Span) []Span {
 	return out
 }
 
-// saw notes that the outcome of the transaction depends on [start, end); a nil end is
-// no bound. It copies both.
+// saw notes that the outcome of the transaction depends on [start, end); a nil end means up to the last key. It copies both.
 func (tx *Tx) saw(start, end []byte) {
 	if end != nil && bytes.Compare(start, end) >= 0 {
 		return

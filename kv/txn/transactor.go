@@ -14,7 +14,7 @@ import (
 // transaction could have run at that moment, alone.
 //
 // A decorator of an engine passes the capability on: it implements Transactor, and
-// TxCaps is 0 when there is none below.
+// TxCaps is 0 if the engine below has none.
 type Transactor interface {
 	// TxCaps says what the engine offers. Without Serializable it offers nothing.
 	TxCaps() Caps
@@ -32,7 +32,7 @@ type Transactor interface {
 	Watch(key []byte) (changed <-chan struct{}, stop func(), err error)
 
 	// EstimatedSize returns about how many bytes are stored under the keys of
-	// [start, end); a nil end is no bound. An engine without Sizes returns
+	// [start, end); a nil end means up to the last key. An engine without Sizes returns
 	// kv.ErrUnsupported.
 	EstimatedSize(ctx context.Context, start, end []byte) (int64, error)
 
@@ -85,8 +85,8 @@ type AttemptOptions struct {
 	ReadOnly bool
 	// MaxAge is how long after its pinning the attempt may still read and commit;
 	// an engine that keeps something for open attempts (old versions, conflicts)
-	// may let go of it then, and returns ErrTooOld from whatever comes after. 0 is
-	// no limit.
+	// may let go of it then, and returns ErrTooOld from every later call. 0 means
+	// for ever.
 	MaxAge time.Duration
 	// Now is the clock for MaxAge; never nil.
 	Now func() time.Time

@@ -229,8 +229,8 @@ func (tx *Tx) Versionstamp() (Stamp, error) {
 func (tx *Tx) Size() int { return tx.size }
 
 // EstimatedSize returns about how many bytes are stored under the keys of [start, end)
-// in the newest state, without what the transaction wrote; a nil end is no bound. It
-// is no read that could conflict. An engine that can't returns kv.ErrUnsupported.
+// in the newest state, without what the transaction wrote; a nil end means up to the last key. It
+// never makes the transaction conflict. An engine that can't returns kv.ErrUnsupported.
 func (tx *Tx) EstimatedSize(ctx context.Context, start, end []byte) (int64, error) {
 	if err := tx.usable(); err != nil {
 		return 0, err

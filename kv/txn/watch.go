@@ -20,8 +20,7 @@ type Watch struct {
 
 // Watch returns a Watch for the value that key has in the transaction, its own writes
 // included. It is of use when the transaction has committed. Reading the value for it
-// can't make the transaction conflict. Errors are those of Get, but a missing key is
-// none; an engine that can't is kv.ErrUnsupported.
+// can't make the transaction conflict. Errors are those of Get, but a missing key is fine; an engine that can't is kv.ErrUnsupported.
 func (tx *Tx) Watch(ctx context.Context, key []byte) (*Watch, error) {
 	if !tx.db.tr.TxCaps().Has(Watching) {
 		return nil, fmt.Errorf("txn: watch: %w", kv.ErrUnsupported)

@@ -27,7 +27,7 @@ func (tx *Tx) Set(key, value []byte) error {
 	return nil
 }
 
-// Clear removes key; a missing key is no error.
+// Clear removes key; a missing key is fine.
 func (tx *Tx) Clear(key []byte) error {
 	if err := tx.writing(key, 0); err != nil {
 		return err
@@ -96,7 +96,7 @@ const stampEnd = 4
 // SetVersionstampedKey stores value under a key that has the commit's Stamp in it: of
 // key, the last 4 bytes are a little-endian offset and no part of it, and the 10 bytes
 // at the offset are replaced. tuple.PackWithVersionstamp makes such keys.
-// Until the commit nobody knows the key, so reading where it may be is ErrUnreadable.
+// Until the commit the key isn't known, so reading where it may be is ErrUnreadable.
 // An offset that doesn't fit is kv.ErrInvalid, an engine that can't is kv.ErrUnsupported.
 func (tx *Tx) SetVersionstampedKey(key, value []byte) error {
 	key, offset, err := tx.stampable(key)
@@ -159,7 +159,7 @@ func (tx *Tx) AddReadConflictKey(key []byte) error {
 	return tx.AddReadConflictRange(key, append(key[:len(key):len(key)], 0))
 }
 
-// AddReadConflictRange is AddReadConflictKey for [start, end); a nil end is no bound.
+// AddReadConflictRange is AddReadConflictKey for [start, end); a nil end means up to the last key.
 func (tx *Tx) AddReadConflictRange(start, end []byte) error {
 	return tx.declare(&tx.declared, start, end)
 }
@@ -170,7 +170,7 @@ func (tx *Tx) AddWriteConflictKey(key []byte) error {
 	return tx.AddWriteConflictRange(key, append(key[:len(key):len(key)], 0))
 }
 
-// AddWriteConflictRange is AddWriteConflictKey for [start, end); a nil end is no bound.
+// AddWriteConflictRange is AddWriteConflictKey for [start, end); a nil end means up to the last key.
 func (tx *Tx) AddWriteConflictRange(start, end []byte) error {
 	if tx.readOnly {
 		return ErrReadOnly

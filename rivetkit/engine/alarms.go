@@ -13,13 +13,13 @@ import (
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
-// alarms has actors started whose time has come. What sleeping actors wait for is stored in rows, one an actor at most.
-// The row of an actor that runs says that it must be started at once: whoever finds it, after a crash, or a
+// alarms starts actors whose time has come. What sleeping actors wait for is stored in rows, one an actor at most.
+// The row of an actor that runs says that it must be started at once: an engine that finds it, after a crash, or a
 // loss of the process that had the actor, doesn't know what the actor has set meanwhile. So an alarm that is set costs nothing, and a row is
 // never too late. Rows are applied and not waited for: what is applied before something else that is durable is there after a crash.
 type alarms struct {
 	e     *core
-	start func(id actorstore.ID) error // starts an actor that sleeps; nil where there is no runner
+	start func(id actorstore.ID) error // starts an actor that sleeps; nil if no runner can run it
 
 	mu   sync.Mutex
 	next *btree.BTreeG[alarm]                   // +checklocks:mu
@@ -177,7 +177,7 @@ func (s *alarms) commit(op kv.Op) error {
 	return s.e.kv.Commit(s.e.ctx, &kv.Commit{Ops: []kv.Op{op}, Durability: kv.Applied})
 }
 
-// ring has an actor started as soon as there is a runner. It isn't stored.
+// ring starts an actor as soon as there is a runner. It isn't stored.
 func (s *alarms) ring(id actorstore.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *alarms) waits(id actorstore.ID, at poolKey) {
 	}
 }
 
-// arrived has the actors tried again that had no runner of a pool.
+// arrived tries the actors again that had no runner of a pool.
 func (s *alarms) arrived(at poolKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func (s *alarms) run() {
 	}
 }
 
-// due returns the next actor that is due, and puts it behind, or how long that takes; a negative time if there is none.
+// due returns the next actor that is due, and puts it behind, or how long that takes; a negative time if there aren't any.
 func (s *alarms) due() (a alarm, in time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *alarms) due() (a alarm, in time.Duration) {
 	return a, 0
 }
 
-// try has an actor started. If it runs already it knows by itself, and is tried again until it has set another time, or has
+// try starts an actor. If it runs already it knows by itself, and is tried again until it has set another time, or has
 // slept and run again.
 func (s *alarms) try(due alarm) {
 	e := s.e
@@ -124,7 +124,7 @@ func (s *alarms) stands(a alarm) (bool, error) {
 	return false, nil
 }
 
-// startUnasked has an actor started for which nobody waits.
+// startUnasked starts an actor without a request.
 func startUnasked(e *core, id actorstore.ID) error {
 	a, err := enter(e.ctx, e, id)
 	if err != nil {

@@ -4,7 +4,7 @@
 // nothing but RIVET_ENDPOINT; what its actors store are actors of a store, in actorstore.LayoutRivetKit, which everything else in
 // Greenroom reads.
 //
-// An actor is asleep until somebody wants something of it: a request, a message over a WebSocket that has outlived its
+// An actor is asleep until something is wanted of it: a request, a message over a WebSocket that has outlived its
 // sleep, or its alarm. Then the engine opens it, which keeps other processes away, and has a runner of the
 // actor's namespace and runner name start it. From then on the actor's keys are the runner's to read and write,
 // until it says that the actor has stopped. A write is answered when it is durable.

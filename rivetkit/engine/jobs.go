@@ -12,7 +12,7 @@ func (a *actor) leave() {
 	a.settle()
 }
 
-// settle closes the actor if nobody needs it.
+// settle closes the actor if it isn't needed.
 //
 // +checklocks:a.e.mu
 func (a *actor) settle() {

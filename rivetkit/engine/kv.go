@@ -235,7 +235,7 @@ func getKey(e *core, w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{"value": text, "update_ts": e.now().UnixMilli()})
 }
 
-// readKey returns the value of a key, nil if there is none.
+// readKey returns the value of a key, or nil.
 func readKey(e *core, r *http.Request) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(r.PathValue("key"))
 	if err != nil {

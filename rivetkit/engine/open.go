@@ -52,7 +52,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 	}
 }
 
-// open opens the actor for whoever has asked for it first.
+// open opens the actor for the first caller that asks for it.
 func open(ctx context.Context, a *actor) error {
 	err := load(context.WithoutCancel(ctx), a)
 	e := a.e

@@ -10,7 +10,7 @@ import (
 // Options change what Open does.
 type Options struct {
 	// RunnerTokens are the tokens with which runners connect, and ClientTokens those of clients; a
-	// runner's token opens everything. Without any, everybody is let in who can reach the engine.
+	// runner's token opens everything. Without any, every client that can reach the engine is let in.
 	RunnerTokens, ClientTokens []string
 	// Origins are those of pages that may read answers, as browsers write them; empty means all if there are
 	// tokens, and pages of this machine if there are none.
@@ -36,8 +36,7 @@ type Options struct {
 	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
 	// more. 0 means 4 MiB.
 	MaxPending int
-	// MaxQueued bounds the bytes that wait to be sent to one runner, or one client, in bytes; who is slower is cut
-	// off. 0 means 256 MiB for runners and a sixteenth for clients.
+	// MaxQueued bounds the bytes that wait to be sent to one runner, or one client, in bytes; a slower one is cut off. 0 means 256 MiB for runners and a sixteenth for clients.
 	MaxQueued int
 
 	// Store changes how the store is opened; nil means with its defaults.

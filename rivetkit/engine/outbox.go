@@ -148,7 +148,7 @@ func (o *outbox) write() {
 	}
 }
 
-// take returns the next message. If there is none the writer ends, and with it the socket if it was closed.
+// take returns the next message. Without one the writer ends, and with it the socket if it was closed.
 func (o *outbox) take() (m message, ok bool) {
 	o.mu.Lock()
 	if len(o.queue) > 0 {

@@ -42,7 +42,7 @@ func (s pools) quit(r *runner) {
 	}
 }
 
-// pick returns a runner that can run a, nil if there is none. Then the actor waits for one.
+// pick returns a runner that can run a, or nil. Then the actor waits for one.
 func (s pools) pick(a *actor) (best *runner) {
 	p, n := s.at(a.pool()), 0
 	for r := range p.runners {

@@ -41,7 +41,7 @@ func (q *request) take(m rp.FromActor) {
 		q.fail(errUnavailable)
 		return
 	default:
-		return // it is no part of an answer
+		return // it isn't a part of an answer
 	}
 	if q.bytes += size; q.bytes > q.limit {
 		q.parts = nil

@@ -25,7 +25,7 @@ func newNoKey() string {
 
 func isNoKey(key string) bool { return strings.HasPrefix(key, noKey) }
 
-// await returns when the actor runs, and has it started for that.
+// await starts the actor, and returns when it runs.
 func (a *actor) await(ctx context.Context) error {
 	e := a.e
 	timeout := time.NewTimer(e.opts.ReadyTimeout)
@@ -57,7 +57,7 @@ func (a *actor) await(ctx context.Context) error {
 	}
 }
 
-// wake has the actor started if it sleeps, and says whether that is under way.
+// wake starts the actor if it sleeps, and says whether that is under way.
 //
 // +checklocks:a.e.mu
 func (a *actor) wake() bool {
@@ -133,7 +133,7 @@ func (a *actor) tell(body rp.CommandBody) {
 	a.runner.send(rp.Commands{c})
 }
 
-// limit has an actor stopped that takes longer than d to start or stop.
+// limit stops an actor that takes longer than d to start or stop.
 //
 // +checklocks:a.e.mu
 func (a *actor) limit(d time.Duration) {
@@ -245,7 +245,7 @@ func (a *actor) stopped() {
 		switch {
 		case !t.hibernates:
 			t.fail(errStopped)
-		case t.client == nil && t.sent > t.first(): // it has come, and nobody waits for the rest
+		case t.client == nil && t.sent > t.first(): // it has come, and the rest isn't waited for
 			t.remove()
 		default:
 			waits = waits || len(t.pending) > 0

@@ -16,7 +16,7 @@ import (
 // maxMessage bounds a message of a runner, in bytes.
 const maxMessage = 64 << 20
 
-// initTimeout is how long a runner may take to say who it is.
+// initTimeout is how long a runner may take to introduce itself.
 const initTimeout = 10 * time.Second
 
 // serveRunner is GET /runners/connect.
@@ -151,7 +151,7 @@ func (r *runner) stop() {
 func (r *runner) fromActor(m rp.FromActor) {
 	t := r.e.tunnel(m.ID.Tunnel)
 	if t == nil || t.a.runner != r {
-		return // it has ended, or is none of the runner's
+		return // it has ended, or another runner has it
 	}
 	if ack, ok := m.Body.(rp.SocketAck); ok {
 		t.acknowledged(ack.Index)

@@ -16,7 +16,7 @@ type runnerConn struct {
 	outbox
 	e       *core
 	version rp.Version
-	r       *runner // nil until it has said who it is; guarded by core.mu
+	r       *runner // nil until it has introduced itself; guarded by core.mu
 	heard   time.Time
 }
 
@@ -233,7 +233,7 @@ func (c *runnerConn) ping(ctx context.Context) {
 		silent := c.e.now().Sub(c.heard)
 		c.e.mu.Unlock()
 		if silent > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
-			_ = c.ws.CloseNow() // whoever reads hears of it
+			_ = c.ws.CloseNow() // the reader hears of it
 			return
 		}
 		c.send(rp.Ping{At: c.e.now().UnixMilli()})

@@ -11,7 +11,7 @@ package engine
 type sequence struct {
 	e     *core
 	steps []step // that wait, in order
-	turn  *turn  // whose message is being written; nil if there is none
+	turn  *turn  // whose message is being written; or nil
 }
 
 // A step is a message, or something else that is done when its turn has come.

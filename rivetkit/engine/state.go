@@ -93,7 +93,7 @@ const (
 	gone     // it is destroyed, or another process has it
 )
 
-// An actor is one that the engine has open. It is until it sleeps and nobody waits for it. All fields from phase on are
+// An actor is one that the engine has open. It stays open until it sleeps and isn't waited for. All fields from phase on are
 // guarded by core.mu.
 type actor struct {
 	e    *core
@@ -108,10 +108,10 @@ type actor struct {
 
 	phase   phase
 	rec     rivetstore.Record
-	users   int           // who needs it open
+	users   int           // how many callers need it open
 	closing bool          // its handle is being closed
 	changed chan struct{} // closed when the phase changes, or a runner has come
-	runner  *runner       // who runs it
+	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
 	command int64         // index of the next command
 	event   int64         // index of the last event
@@ -139,7 +139,7 @@ func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"
 // +checklocks:a.e.mu
 func (a *actor) pool() poolKey { return poolKey{a.public.Namespace, a.rec.Runner} }
 
-// notify tells everybody who waits that the phase has changed.
+// notify tells all that wait that the phase has changed.
 //
 // +checklocks:a.e.mu
 func (a *actor) notify() {
@@ -208,7 +208,7 @@ type pendingMessage struct {
 	gone   bool // it was acknowledged, or its tunnel has ended
 }
 
-// A client is who waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
+// A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
 type client interface {
 	// take takes what the actor says.
 	take(m rp.FromActor)

@@ -13,7 +13,7 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// tunnel returns the tunnel with an id, nil if there is none.
+// tunnel returns the tunnel with an id, or nil.
 //
 // +checklocks:e.mu
 func (e *core) tunnel(id rp.TunnelID) *tunnel {
@@ -174,7 +174,7 @@ func (t *tunnel) forget(p *pendingMessage) {
 	}
 }
 
-// storeMessages has the messages stored that aren't, in one commit, and then sent.
+// storeMessages stores the messages that aren't stored yet, in one commit, and then sends them.
 //
 // +checklocks:a.e.mu
 func storeMessages(a *actor) {
