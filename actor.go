@@ -1,6 +1,7 @@
 package greenroom
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -14,7 +15,6 @@ import (
 	"github.com/greenroomdb/greenroom/alarm"
 	"github.com/greenroomdb/greenroom/conn"
 	"github.com/greenroomdb/greenroom/internal/cbor"
-	"github.com/greenroomdb/greenroom/part"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
 	"github.com/greenroomdb/greenroom/traces"
@@ -52,7 +52,6 @@ type Actor struct {
 	opts       ActorOptions
 	log        *slog.Logger
 	clock      *alarm.Clock
-	env        part.Env // of the parts
 	deliveries deliveries
 
 	updates chan struct{} // holds a token while an Update runs
@@ -73,10 +72,7 @@ type Actor struct {
 	traces   lazy[traces.Traces]  // +checklocks:mu
 	workflow *workflow.Workflow   // that runs, nil for none  +checklocks:mu
 
-	life      context.Context    // ends when no part is used any more
-	over      context.CancelFunc // ends life
-	openings  sync.WaitGroup     // parts that are being opened; it grows under mu, before closed
-	workflows sync.WaitGroup     // workflows that are being opened; it grows under mu, before ending
+	workflows sync.WaitGroup // workflows that are being opened; it grows under mu, before ending
 }
 
 // Actor takes the actor of that name, and creates it if there is none: it exists from its
@@ -86,10 +82,9 @@ type Actor struct {
 // Errors: ErrInUse, ErrNotFound, ErrReadOnly, ErrCorrupt, those of the engine.
 func (s *Store) Actor(ctx context.Context, name string, opts *ActorOptions) (*Actor, error) {
 	a := &Actor{store: s, clock: alarm.New(nil), updates: make(chan struct{}, 1), leaving: make(chan struct{})}
-	a.life, a.over = context.WithCancel(context.Background())
 	a.log = s.opts.Logger.With(slog.String("name", name))
-	a.env = part.Env{Clock: a.clock, Logger: a.log, Metrics: s.opts.Metrics}
-	a.opts = opts.of(a)
+	a.opts = orZero(opts)
+	a.opts.Input = bytes.Clone(a.opts.Input)
 	if len(a.opts.Input) > 0 {
 		if err := cbor.Valid(a.opts.Input); err != nil {
 			return nil, fmt.Errorf("greenroom: the input of actor %q: %w", name, err)
@@ -201,9 +196,9 @@ func (a *Actor) View(ctx context.Context, fn func(v *View) error) error {
 	if err != nil {
 		return err
 	}
-	db := *a.opts.DB
+	db := dbOptions(a.opts.DB, a)
 	db.MayWrite = nil // nothing is written
-	return look(ctx, at, &db, a.clock.Now, fn)
+	return look(ctx, at, db, a.clock.Now, fn)
 }
 
 // Clock returns the alarm clock that the parts of the actor share. Its Next is when the
@@ -218,7 +213,7 @@ func (a *Actor) Clock() *alarm.Clock { return a.clock }
 //
 // If the database can't be opened every use of the pool returns why.
 func (a *Actor) SQL() *sql.DB {
-	db, err := a.database(a.life)
+	db, err := a.database(context.Background())
 	if err == nil {
 		return db.DB
 	}

@@ -14,8 +14,14 @@ import (
 
 // A lazy part of an actor is opened when it is first asked for. Actor.mu guards it.
 type lazy[T any] struct {
-	open    *T            // nil until it is open
-	opening chan struct{} // closed when the call that opens it has ended; nil while none does
+	open    *T       // nil until it is open
+	opening *opening // nil unless a call opens it
+}
+
+// An opening is a call that opens a part.
+type opening struct {
+	done   chan struct{}      // closed when the call has ended
+	cancel context.CancelFunc // ends the call's context
 }
 
 // opened returns a part of an actor, and opens it when it is first asked for. Of several calls one opens the part, and
@@ -31,12 +37,13 @@ func opened[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx contex
 			defer a.mu.Unlock()
 			return p.open, nil
 		case p.opening == nil:
-			p.opening = make(chan struct{})
-			a.openings.Add(1)
+			ctx, cancel := context.WithCancel(ctx)
+			p.opening = &opening{make(chan struct{}), cancel}
 			a.mu.Unlock()
-			return openPart(ctx, a, p, fn)
+			open, err := fn(ctx)
+			return p.end(a, open, err)
 		}
-		wait := p.opening
+		wait := p.opening.done
 		a.mu.Unlock()
 		select {
 		case <-wait:
@@ -46,30 +53,25 @@ func opened[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx contex
 	}
 }
 
-// openPart opens a part whose opening is the caller's.
-func openPart[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx context.Context) (*T, error)) (*T, error) {
-	defer a.openings.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(a.life, cancel)()
-	open, err := fn(ctx)
+// end ends the call that opens p, with what it returns.
+func (p *lazy[T]) end(a *Actor, open *T, err error) (*T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	close(p.opening)
+	p.opening.cancel()
+	close(p.opening.done)
 	p.opening = nil
-	if err != nil {
-		if a.closed {
-			err = errors.Join(ErrClosed, err)
-		}
-		return nil, err
+	if err != nil && a.closed {
+		err = errors.Join(ErrClosed, err)
 	}
-	p.open = open
-	return open, nil
+	if err == nil {
+		p.open = open
+	}
+	return p.open, err
 }
 
 // database returns the actor's database.
 func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
-	return opened(ctx, a, &a.db, func(ctx context.Context) (*vfs.DB, error) { return vfs.Open(ctx, a.actor, a.opts.DB) })
+	return opened(ctx, a, &a.db, func(ctx context.Context) (*vfs.DB, error) { return vfs.Open(ctx, a.actor, dbOptions(a.opts.DB, a)) })
 }
 
 // Queue returns the actor's queue, for what is not part of an Update: waiting for messages
@@ -77,7 +79,7 @@ func (a *Actor) database(ctx context.Context) (*vfs.DB, error) {
 // must not.
 func (a *Actor) Queue(ctx context.Context) (*queue.Queue, error) {
 	return opened(ctx, a, &a.queue, func(ctx context.Context) (*queue.Queue, error) {
-		return queue.Open(ctx, a.actor, a.opts.Queue)
+		return queue.Open(ctx, a.actor, queueOptions(a.opts.Queue, a))
 	})
 }
 
@@ -87,7 +89,7 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 	return opened(ctx, a, &a.record, func(ctx context.Context) (*persist.Record, error) {
 		return persist.Open(ctx, a.actor, &persist.Options{
 			Create: a.opts.Create, CreateLate: true, Input: a.opts.Input,
-			Env: a.env,
+			Env: partEnv(a.log, a),
 		})
 	})
 }
@@ -95,7 +97,7 @@ func (a *Actor) Record(ctx context.Context) (*persist.Record, error) {
 // Connections returns the actor's connections.
 func (a *Actor) Connections(ctx context.Context) (*conn.Set, error) {
 	return opened(ctx, a, &a.conns, func(ctx context.Context) (*conn.Set, error) {
-		return conn.Open(ctx, a.actor, &conn.Options{Env: a.env})
+		return conn.Open(ctx, a.actor, &conn.Options{Env: partEnv(a.log, a)})
 	})
 }
 
@@ -106,7 +108,7 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 		return nil, ErrUnsupported
 	}
 	return opened(ctx, a, &a.traces, func(ctx context.Context) (*traces.Traces, error) {
-		return traces.Open(ctx, a.actor, a.opts.Traces)
+		return traces.Open(ctx, a.actor, tracesOptions(a.opts.Traces, a))
 	})
 }
 
@@ -115,9 +117,14 @@ func (a *Actor) Traces(ctx context.Context) (*traces.Traces, error) {
 func (a *Actor) shut(last func() error) error {
 	a.mu.Lock()
 	a.closed = true
+	openings := []*opening{a.record.opening, a.conns.opening, a.traces.opening, a.queue.opening, a.db.opening}
 	a.mu.Unlock()
-	a.over()
-	a.openings.Wait()
+	for _, o := range openings {
+		if o != nil {
+			o.cancel()
+			<-o.done
+		}
+	}
 	a.mu.Lock()
 	record, conns, recorded, messages, db, refused := a.record.open, a.conns.open, a.traces.open, a.queue.open, a.db.open, a.refused
 	a.mu.Unlock()

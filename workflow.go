@@ -45,7 +45,7 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 		return nil, err
 	}
 	o := orZero(opts)
-	o.Env, o.Queue = a.env, q
+	o.Env, o.Queue = partEnv(a.log, a), q
 	o.RunContext = func(ctx context.Context) context.Context {
 		if u, _ := ctx.Value(updaterKey{}).(updaterOf); u.actor != a { // none, or that of another actor's step
 			ctx = withUpdater(ctx, a, a.Update)
