@@ -40,8 +40,7 @@ func opened[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx contex
 			ctx, cancel := context.WithCancel(ctx)
 			p.opening = &opening{make(chan struct{}), cancel}
 			a.mu.Unlock()
-			open, err := fn(ctx)
-			return p.end(a, open, err)
+			return p.make(ctx, a, fn)
 		}
 		wait := p.opening.done
 		a.mu.Unlock()
@@ -53,20 +52,19 @@ func opened[T any](ctx context.Context, a *Actor, p *lazy[T], fn func(ctx contex
 	}
 }
 
-// end ends the call that opens p, with what it returns.
-func (p *lazy[T]) end(a *Actor, open *T, err error) (*T, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	p.opening.cancel()
-	close(p.opening.done)
-	p.opening = nil
-	if err != nil && a.closed {
-		err = errors.Join(ErrClosed, err)
-	}
-	if err == nil {
-		p.open = open
-	}
-	return p.open, err
+// make opens p. If fn panics, or ends its goroutine, p is as before, and the next call opens it.
+func (p *lazy[T]) make(ctx context.Context, a *Actor, fn func(ctx context.Context) (*T, error)) (open *T, err error) {
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		p.opening.cancel()
+		close(p.opening.done)
+		p.opening, p.open = nil, open
+		if err != nil && a.closed {
+			err = errors.Join(ErrClosed, err)
+		}
+	}()
+	return fn(ctx)
 }
 
 // database returns the actor's database.

@@ -2,6 +2,8 @@ package greenroom_test
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,11 +18,15 @@ import (
 type gated struct {
 	kv.Engine
 	armed atomic.Bool
+	end   func() // what the read does instead; nil for nothing
 }
 
 func (g *gated) wait(ctx context.Context) error {
 	if !g.armed.CompareAndSwap(true, false) {
 		return nil
+	}
+	if g.end != nil {
+		g.end()
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -38,6 +44,38 @@ func (g *gated) Snapshot(ctx context.Context) (kv.Snapshot, error) {
 		return nil, err
 	}
 	return g.Engine.Snapshot(ctx)
+}
+
+// TestOpenPartPanics: an opening that panics or ends its goroutine holds up no other call, and no Close.
+func TestOpenPartPanics(t *testing.T) {
+	for name, end := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		synctest.Test(t, func(t *testing.T) { // which knows a deadlock
+			g := &gated{Engine: memkv.New(), end: end}
+			store, err := greenroom.New(ctx, g, nil)
+			must(t, err)
+			a, err := store.Actor(ctx, name, nil)
+			must(t, err)
+			must(t, a.Update(ctx, func(tx *greenroom.Tx) error { return tx.Put([]byte("k"), nil) }))
+			g.armed.Store(true)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				_, _ = a.Record(ctx)
+			}()
+			<-done
+			if g.armed.Load() {
+				t.Errorf("%s: the record is opened without a read", name)
+			}
+			brief, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			if err := second(a.Record(brief)); errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: a second call waits", name)
+			}
+			must(t, a.Close())
+			must(t, store.Close())
+		})
+	}
 }
 
 // TestOpenPart: while a part is opened, which may take as long as the engine does, the actor is of use, every wait ends with

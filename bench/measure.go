@@ -103,7 +103,7 @@ func (r result) each(n float64) float64 { return n / float64(r.ops*len(r.rates.s
 // as it found them. The order within a round alternates, so that neither side always finds
 // the other's mess.
 func (s *stand) measure(l line, p plan) (r result, err error) {
-	debug.FreeOSMemory() // what the line before has left is no burden of this one
+	debug.FreeOSMemory() // so that this line is measured without what the last one left
 	err = s.visit(func(*stand) {
 		at := s.site
 		at.pace = new(float64)

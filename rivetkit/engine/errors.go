@@ -22,7 +22,7 @@ func (e *apiError) Error() string { return fmt.Sprintf("%s.%s: %s", e.Group, e.C
 
 // Errors of more than one package.
 var (
-	// errNotFound says that there is no such actor.
+	// errNotFound says that the actor does not exist.
 	errNotFound = &apiError{Group: "actor", Code: "not_found", Message: "The actor does not exist or was destroyed.", Status: http.StatusBadRequest}
 	// errNoRoute says that there is nothing at an address.
 	errNoRoute = &apiError{Group: "api", Code: "not_found", Message: "There is nothing at this address.", Status: http.StatusNotFound}

@@ -34,7 +34,7 @@ func TestSendCopiesNothing(t *testing.T) {
 	for name, m := range messagesToRunner {
 		t.Run(name, func(t *testing.T) {
 			c := &runnerConn{version: rp.V7}
-			c.limit, c.writing = 1<<30, true // there is no writer
+			c.limit, c.writing = 1<<30, true // no goroutine writes
 			var before, after goruntime.MemStats
 			goruntime.ReadMemStats(&before)
 			c.send(m)

@@ -60,7 +60,7 @@ func (t *oracleTx) do(s *Step) (saw string) {
 func (t *oracleTx) write(s *Step) {
 	span := s.Span()
 	if bytes.Compare(span.Start, span.End) >= 0 {
-		return // an inverted range is no write
+		return // an inverted range writes nothing
 	}
 	t.writes = append(t.writes, s)
 	if t.seen != nil {

@@ -31,7 +31,7 @@ type Part struct {
 	Test func(t *testing.T, open Opener)
 }
 
-// RunParts runs the parts with these names, or all of them if there is no name.
+// RunParts runs the parts with these names, or all parts if names is empty.
 func RunParts(t *testing.T, open Opener, parts []Part, names []string) {
 	t.Helper()
 	left := slices.Clone(names)

@@ -147,7 +147,7 @@ func ids(id func([]byte) ([]byte, error), trace *traces.TraceID, t []byte, span 
 	return nil
 }
 
-// timeOf returns a time as spans have it: 0 is no time.
+// timeOf returns a time as spans have it: the zero time for 0.
 func timeOf(ns uint64) (time.Time, error) {
 	switch {
 	case ns == 0:
