@@ -177,7 +177,7 @@ func testWatchRace(t *testing.T, db *txn.DB) {
 	suite.WantGet(t, db.Engine(), "n", strconv.Itoa(2*rounds))
 }
 
-// testSize: an estimate may be wrong, but it is 0 of an empty range.
+// testSize: an estimate is never negative, nor a hundred times what is stored.
 func testSize(t *testing.T, db *txn.DB) {
 	var ops []kv.Op
 	for i := range 100 {
