@@ -192,7 +192,7 @@ func TestFuzzScripts(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			f := fuzzer{house: newHouse(t, m), mode: m}
-			memory, disk, file := &stock{}, newPlain(t), files(t.TempDir())
+			memory, disk, file := stock{}, newPlain(t), files(t.TempDir())
 			counts := map[string]int{}
 			for _, in := range inputs {
 				script := string(in.data)

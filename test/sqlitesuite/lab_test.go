@@ -54,12 +54,12 @@ func (s *site) open(t *testing.T, pragmas ...string) *sqlite3.Conn {
 }
 
 // stock is go-sqlite3's memdb: SQLite as it is, over memory.
-type stock struct{ n int }
+type stock struct{}
 
 // create makes a database that holds image, or nothing.
-func (k *stock) create(_ *testing.T, image []byte) *site {
-	k.n++
-	name := fmt.Sprintf("%d.db", k.n)
+func (stock) create(_ *testing.T, image []byte) *site {
+	// memdb has one namespace in a process.
+	name := fmt.Sprintf("greenroom-stock-%d.db", names.Add(1))
 	memdb.Create(name, slices.Clone(image))
 	return &site{
 		dsn:     "file:/" + name + "?vfs=memdb",

@@ -259,7 +259,7 @@ func TestSQLLogic(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			var sum logicCount
-			h, k := newHouse(t, m), &stock{}
+			h, k := newHouse(t, m), stock{}
 			for _, path := range paths {
 				records, threshold := readLogicFile(t, path)
 				if limit > 0 {

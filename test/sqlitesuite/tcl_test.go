@@ -145,7 +145,7 @@ func TestTclBlocks(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			h, k := newHouse(t, m), &stock{}
+			h, k := newHouse(t, m), stock{}
 			counts := map[string]int{}
 			total, ran, agree := 0, 0, 0
 			for _, path := range paths {

@@ -27,7 +27,7 @@ type tclFile struct {
 	t      *testing.T
 	mode   mode
 	house  *house
-	memory *stock
+	memory stock
 
 	vars   map[string]any // string or int64
 	sites  map[string]*tclSite
@@ -67,7 +67,7 @@ var blockStart = regexp.MustCompile(`(?m)^[ \t]*(do_execsql_test)\b`)
 const gigabytes = "bigsort.test"
 
 // runTclFile runs one of SQLite's test files and returns its blocks.
-func runTclFile(t *testing.T, path string, m mode, h *house, k *stock) (blocks map[int]*tclBlock, crashed bool) {
+func runTclFile(t *testing.T, path string, m mode, h *house, k stock) (blocks map[int]*tclBlock, crashed bool) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
