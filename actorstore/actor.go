@@ -81,6 +81,7 @@ type Actor struct {
 	// What readers may see of the head, and up to where it is durable for sure.
 	seq, used, durable atomic.Int64
 	incarnation        incarnation
+	wake               atomic.Pointer[wakeRow] // as stored, nil for none
 	name               atomic.Pointer[string]
 	// phase is odd while an engine commit is under way, and never the same again.
 	phase atomic.Uint64
@@ -100,6 +101,7 @@ type Actor struct {
 	forking, hidden bool
 	tries           uint64  // engine commits started
 	notes           []Note  // what lands with the batch that is being committed
+	rewake          *Wake   // what SetWake wants of the commit that is being made
 	lengths         lengths // nil before they are of use, and on a far engine
 
 	kept [16]atomic.Bool // the namespaces that have a keeper
@@ -329,6 +331,9 @@ func (a *Actor) leave() {
 	a.store.release(a.id, a.place)
 	if a.host != nil {
 		a.host.leave(a)
+	}
+	if a.opened() {
+		a.store.wakes.tell(a)
 	}
 }
 

@@ -19,6 +19,7 @@ type trace struct {
 	own  []byte // the owner row, nil when there is none
 	hint []byte // the hints, nil when there are none
 	laid []byte // the layout of the keys, nil when the record doesn't say one
+	wake []byte // when the actor must be woken, nil when nothing wakes it
 }
 
 // part returns where a row of the actor's record goes.
@@ -32,6 +33,8 @@ func (t *trace) part(part int64) *[]byte {
 		return &t.hint
 	case headLayout:
 		return &t.laid
+	case headWake:
+		return &t.wake
 	}
 	return &t.head
 }
@@ -152,6 +155,12 @@ func (c *checker) ownRow(at *trace, e kv.Entry) error {
 		}
 		return c.note(k, e.Value)
 	}
+	if _, err := keys.Parse[wakeKey](e.Key); err == nil && bytes.HasPrefix(e.Key, appendRow(nil, rowWake)) {
+		if err := c.rest(at); err != nil {
+			return err
+		}
+		return c.waking(e)
+	}
 	return c.find(id, rowWords(e.Key), "the store has no row of this kind")
 }
 
@@ -167,7 +176,7 @@ func (c *checker) formatted() error {
 // actor checks the actor of which all own rows were there, if any, and those before
 // it that have rows and no head.
 func (c *checker) actor(at *trace) error {
-	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && at.laid == nil && !c.single {
+	if at.head == nil && at.name == nil && at.own == nil && at.hint == nil && at.laid == nil && at.wake == nil && !c.single {
 		return nil // before the first
 	}
 	p := newPrefix(at.id)
@@ -193,6 +202,9 @@ func (c *checker) actor(at *trace) error {
 		return err
 	}
 	if err := c.hints(at); err != nil {
+		return err
+	}
+	if err := c.wake(at); err != nil {
 		return err
 	}
 	if at.name == nil {

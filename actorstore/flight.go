@@ -39,6 +39,7 @@ type flight struct {
 	was    [headSize]byte // the head row before and after
 	row    [headSize]byte
 	next   head
+	wake   *wakeRow
 	commit kv.Commit
 	last   bool // no engine commit follows
 	hints  *[]byte
@@ -114,7 +115,7 @@ func (f *flight) end(err error) {
 	f.subs = f.subs[:0]
 	f.unstage()
 	f.a, f.b, f.plan, f.final, f.commit = nil, nil, nil, nil, kv.Commit{}
-	f.drop, f.calling, f.asked, f.last, f.landed, f.hints, f.within = false, false, false, false, 0, nil, 0
+	f.drop, f.calling, f.asked, f.last, f.landed, f.hints, f.wake, f.within = false, false, false, false, 0, nil, nil, 0
 	a.store.flights.put(f)
 }
 
@@ -127,7 +128,7 @@ func (f *flight) unlock() {
 
 // prepare does everything that may refuse the batch.
 func (f *flight) prepare(ctx context.Context) (err error) {
-	f.a.notes = f.a.notes[:0]
+	f.a.notes, f.a.rewake = f.a.notes[:0], nil
 	// Late functions may stage more, so nothing is known before they have run.
 	if err := f.b.Seal(); err != nil {
 		return err
@@ -305,6 +306,7 @@ func (f *flight) show() {
 func (f *flight) publish() {
 	a := f.a
 	a.head, a.row, a.exists, a.unsaid = f.next, f.row, !f.drop, a.unsaid && a.hidden
+	a.wake.Store(f.wake)
 	if f.asked && a.lengths == nil {
 		a.lengths = lengths{}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -103,6 +104,7 @@ type copier struct {
 	batch    batch.Batch
 	payload  int
 	values   []byte // of what is staged
+	work     bool   // the actor may have something to do: it is to be woken
 }
 
 // run copies what from shows.
@@ -124,6 +126,9 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if c.work {
+		c.batch.WakeBy(time.UnixMilli(c.to.store.millis()))
+	}
 	c.to.hidden = false // the next commit counts as the first
 	return c.land(ctx, kv.Durable)
 }
@@ -131,6 +136,16 @@ func (c *copier) run(ctx context.Context, from *Snapshot, everything bool) error
 // ownBusiness says whether a key is about the actor itself and not its content.
 func ownBusiness(key []byte) bool {
 	return len(key) > 0 && (key[0] == NamespaceConnections || key[0] == NamespaceInspector)
+}
+
+// isWork says whether a key may give the actor something to do by itself.
+func (l Layout) isWork(key []byte) bool {
+	for _, n := range []byte{NamespacePersist, NamespaceQueue, NamespaceWorkflow, NamespaceHost} {
+		if _, ok := l.cut(key, n); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // add stages one key, after landing what is staged if there is no room for it.
@@ -148,6 +163,7 @@ func (c *copier) add(ctx context.Context, e Entry) error {
 	// Nobody else writes, and the keys come in order: none is there yet.
 	c.batch.PutPrior(e.Key, c.values[start:len(c.values):len(c.values)], batch.Absent)
 	c.payload += n
+	c.work = c.work || c.to.layout.isWork(e.Key)
 	return nil
 }
 

@@ -18,6 +18,7 @@ const (
 	ownerVersion  = 1
 	hostVersion   = 1
 	layoutVersion = 1
+	wakeVersion   = 1
 )
 
 // A head is what the store knows of an actor as a whole. Every commit of the
@@ -148,6 +149,7 @@ type record struct {
 	hints []byte // what is read first, nil when nobody has said
 
 	layout Layout
+	wake   *wakeRow // nil when nothing wakes it
 }
 
 // written says whether the actor exists. A head of no commit is a claim: somebody
@@ -204,6 +206,8 @@ func (rec *record) part(k recordRow, row []byte) (err error) {
 		rec.hints = row
 	case headLayout:
 		rec.layout, err = parseLayout(k.ID, row)
+	case headWake:
+		rec.wake, err = parseWake(k.ID, row)
 	default:
 		return fmt.Errorf("actorstore: row %d of actor %s is of no known kind: %w", k.Part, k.ID, ErrCorrupt)
 	}

@@ -54,6 +54,10 @@
 //	                                   the gap before a run and its length less 1
 //	("greenroom", 1, 1, id, 4)         v1: the layout of the actor's keys, if it isn't
 //	                                   LayoutGreenroom: u8, 1 for LayoutRivetKit
+//	("greenroom", 1, 1, id, 5)         v1: when the actor must be woken, if anything wakes it:
+//	                                   where it stands in the index i64 ms, the time i64 ms,
+//	                                   2^63-1 for never, and list<u64> of the versions of its
+//	                                   code that have tried in vain, the newest last, at most 4
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl
@@ -63,6 +67,9 @@
 //	("greenroom", 1, 4, id, key bytes) a note about the actor, at most 256 bytes; the first
 //	                                   byte of its key is that of the namespace whose
 //	                                   package wrote it, which says what it means
+//	("greenroom", 1, 5, ms, id)        v1: the index of those times: the time i64 ms, name
+//	                                   string, host data[16] that had the actor open when it
+//	                                   was written, or zeros, and list<u64> as above
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //
 //	v1 is a u16le version, 1, and BARE. An id is the tuple element 40 01 uuid label.

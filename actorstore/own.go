@@ -76,6 +76,7 @@ func (a *Actor) takeOver(ctx context.Context, opts *ActorOptions) error {
 		a.name.Store(&name)
 		a.unsaid = unsaid
 		doubt := a.store.doubtOf(a.id)
+		a.wake.Store(rec.wake)
 		a.tip.recall(rec.row)
 		if rec.row == nil && doubt == nil && a.store.owners.alone(a) {
 			a.head, a.exists = head{Epoch: 1}, false
@@ -158,6 +159,9 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	named := a.unsaid && rec.written()
 	if named {
 		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
+		if rec.wake != nil { // whose row of the index has the name
+			c.Ops = rec.wake.replace(c.Ops, a, rec.wake)
+		}
 	}
 	if a.host != nil {
 		o := owner{a.host.id, a.nonce}

@@ -19,6 +19,7 @@ const (
 	rowName     = 2
 	rowHost     = 3
 	rowNote     = 4
+	rowWake     = 5
 
 	// Behind the id of a head: what else is known of the actor. One scan reads all.
 	headItself = 0 // no number at all
@@ -26,8 +27,9 @@ const (
 	headOwner  = 2
 	headHints  = 3
 	headLayout = 4
-	headParts  = headLayout + 1 // their number
-	lastPart   = math.MaxInt64  // sorts behind all of them
+	headWake   = 5
+	headParts  = headWake + 1  // their number
+	lastPart   = math.MaxInt64 // sorts behind all of them
 )
 
 // ofKind is the subspace of the rows of one kind.
@@ -46,7 +48,7 @@ func (s *recordOf) Elements(e *keys.Elements) {
 	e.ID((*tuple.UUID)(&s.ID.UUID), &s.ID.Label)
 }
 
-// A recordRow is the key of one row of it: Part is headItself to headLayout.
+// A recordRow is the key of one row of it: Part is headItself to headWake.
 // What it holds depends on that, see record.add.
 type recordRow struct {
 	recordOf
@@ -119,8 +121,11 @@ func headOwnerKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id
 // headHintsKey returns the key of the row with an actor's hints.
 func headHintsKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headHints}) }
 
-// headLayoutKey returns the key of the row with the layout of an actor's keys, the last of its record.
+// headLayoutKey returns the key of the row with the layout of an actor's keys.
 func headLayoutKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headLayout}) }
+
+// headWakeKey returns the key of the row that says when an actor must be woken, the last of its record.
+func headWakeKey(id ID) []byte { return appendRowKey(nil, recordRow{recordOf{id}, headWake}) }
 
 // hostKey returns the key of a host's lease.
 func hostKey(id HostID) []byte { return appendRowKey(nil, leaseRow{id}) }

@@ -32,6 +32,7 @@ func (f *flight) stage(from, to int) {
 	if a.unsaid && !a.hidden {
 		f.checks, f.opsBuf = a.appendName(f.checks, f.opsBuf)
 	}
+	f.stageWake(from)
 	f.stageHints(to - from)
 	f.stageNotes(to)
 }
@@ -64,6 +65,9 @@ func (f *flight) stageDrop() {
 		kv.ClearRange(tuple.Range(a.space.prefix[:])),
 		kv.ClearRange(headRange(a.id)),
 		kv.ClearRange(noteRange(a.id)))
+	if w := a.wake.Load(); w != nil {
+		f.opsBuf = append(f.opsBuf, kv.Clear(w.indexKey(a.id)))
+	}
 	if name := a.Name(); name != "" && !a.unsaid {
 		f.opsBuf = append(f.opsBuf, kv.Clear(nameKey(name)))
 	}

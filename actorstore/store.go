@@ -91,6 +91,7 @@ type Store struct {
 	now       func() time.Time
 	readOnly  bool
 	owners    *owners
+	wakes     *wakeListeners
 	cache     *cache // nil: nothing is kept
 
 	bufs    sync.Pool // of *buf
@@ -124,7 +125,7 @@ func Open(ctx context.Context, eng kv.Engine, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		eng: eng, engLimits: eng.Limits(), limits: opts.Limits.OrDefault(),
-		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng),
+		now: opts.Now, readOnly: opts.ReadOnly, owners: ownersOf(eng), wakes: listenersOf(eng),
 		closing: make(chan struct{}), places: map[ID]*place{}, doubts: map[ID]Doubt{},
 	}
 	if s.now == nil {

@@ -32,6 +32,8 @@
 // writes to the same key and doesn't read what is stored.
 package batch
 
+import "time"
+
 // A Kind says what an Op does.
 type Kind uint8
 
@@ -123,7 +125,25 @@ type Batch struct {
 	lateErr error
 
 	settled bool
+	wakeBy  int64 // Unix ms, 0 for none
 }
+
+// WakeBy says that what b writes gives the actor something to do at a time, or as soon as the
+// batch has landed if that is past: the commit has the store wake the actor no later.
+func (b *Batch) WakeBy(at time.Time) {
+	for ; b.into != nil; b = b.into {
+	}
+	b.wake(max(at.UnixMilli(), 1))
+}
+
+func (b *Batch) wake(ms int64) {
+	if b.wakeBy == 0 || ms < b.wakeBy {
+		b.wakeBy = ms
+	}
+}
+
+// WakeTime returns the earliest time that WakeBy was given, in Unix milliseconds; 0 for none.
+func (b *Batch) WakeTime() int64 { return b.wakeBy }
 
 // Final returns the group of writes that must land together: all of them are in
 // the last sub-batch, after every ordinary write. Split refuses a batch whose
@@ -162,5 +182,5 @@ func (b *Batch) Reset() {
 	clear(b.parts)
 	clear(b.late)
 	b.parts, b.late = b.parts[:0], b.late[:0]
-	b.lateRun, b.lateErr, b.settled, b.into = 0, nil, false, nil
+	b.lateRun, b.lateErr, b.settled, b.into, b.wakeBy = 0, nil, false, nil, 0
 }

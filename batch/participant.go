@@ -246,6 +246,9 @@ func (b *Batch) Join(o *Batch) {
 	o.into = b
 	b.ops = append(b.ops, o.ops...)
 	b.final.ops = append(b.final.ops, o.final.ops...)
+	if o.wakeBy != 0 {
+		b.wake(o.wakeBy)
+	}
 	b.parts = append(b.parts, part{nil, joined{of: o}})
 	b.late = append(b.late, joined{of: o})
 }
