@@ -59,11 +59,11 @@ func (r *wakeRow) says(w *Wake) bool {
 	return r.at == o.at && slices.Equal(r.tried, o.tried)
 }
 
-// by returns the row of an actor that has something new to do at a time.
-func (r *wakeRow) by(at int64) *wakeRow {
+// by returns the row of an actor that has something new to do at a time. One that is due stays due.
+func (r *wakeRow) by(at, now int64) *wakeRow {
 	switch {
 	case r == nil:
-	case len(r.tried) == 0 && r.at <= at:
+	case len(r.tried) == 0 && r.at <= max(at, now):
 		return r
 	default:
 		at = min(at, r.at)
@@ -167,7 +167,7 @@ func (f *flight) stageWake(from int) {
 	case a.rewake != nil:
 		f.wake = rowOf(a.rewake, a.store.millis())
 	case f.b.WakeTime() != 0:
-		f.wake = old.by(f.b.WakeTime())
+		f.wake = old.by(f.b.WakeTime(), a.store.millis())
 	}
 	if f.wake != old {
 		f.opsBuf = f.wake.replace(f.opsBuf, a, old)

@@ -128,8 +128,8 @@ type Batch struct {
 	wakeBy  int64 // Unix ms, 0 for none
 }
 
-// WakeBy says that what b writes gives the actor something to do at a time, or as soon as the
-// batch has landed if that is past: the commit has the store wake the actor no later.
+// WakeBy says that what b writes gives the actor something to do at a time, the zero time for as soon as the
+// batch has landed: the commit has the store wake the actor no later. It does nothing for a batch that writes nothing.
 func (b *Batch) WakeBy(at time.Time) {
 	for ; b.into != nil; b = b.into {
 	}

@@ -280,10 +280,20 @@ func (t *Tx) replace(e, by *event) error {
 //
 // +checklocks:t.r.mu
 func (t *Tx) note(e *event) error {
+	t.wakeBy(e)
 	if e.note.empty() {
 		return t.noNote(e.id)
 	}
 	return t.stageNote(e.id, appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
+}
+
+// wakeBy has the actor be awake when the event is due.
+//
+// +checklocks:t.r.mu
+func (t *Tx) wakeBy(e *event) {
+	if t.in != nil && e.waiting() {
+		t.in.WakeBy(time.UnixMilli(e.due()))
+	}
 }
 
 // +checklocks:t.r.mu

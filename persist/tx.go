@@ -267,6 +267,9 @@ func (t *Tx) write() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t.in.Final().PutPrior(recordKey(), value, r.prior)
+	for _, e := range t.events {
+		t.wakeBy(e)
+	}
 	return nil
 }
 

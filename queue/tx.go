@@ -289,6 +289,9 @@ func (p *participant) Late(b *batch.Batch) error {
 		if value != nil {
 			grown++
 		}
+		if value != nil {
+			wakeBy(b, &a.it.lease)
+		}
 		if value != nil || a.put {
 			writes = append(writes, write{a.it.id, value, batch.Absent})
 			a.put = true
@@ -303,6 +306,7 @@ func (p *participant) Late(b *batch.Batch) error {
 			grown--
 		case c.rec != nil:
 			writes = append(writes, write{c.it.id, c.rec, prior})
+			wakeBy(b, &c.to)
 		}
 	}
 	// Each key lies below those before it, which spares the store a look at all of them;
@@ -328,6 +332,15 @@ func (p *participant) Late(b *batch.Batch) error {
 		b.Delete(bad.Key) // what is there is the store's to find out
 	}
 	return tx.lateKeys(b)
+}
+
+// wakeBy has the actor be awake when a message is visible.
+func wakeBy(b *batch.Batch, l *lease) {
+	if l.state == ready {
+		b.WakeBy(time.Time{})
+	} else {
+		b.WakeBy(time.UnixMilli(l.at))
+	}
 }
 
 // seal has Close wait for the commit of b.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -54,9 +55,26 @@ func (tx *Tx) Late(b *batch.Batch) error {
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
 	tx.stageOrphans(b)
+	if tx.leavesWork() {
+		b.WakeBy(time.Time{})
+	}
 	h.flying = true
 	b.Enlist(h, (*flight)(tx))
 	return nil
+}
+
+// leavesWork says whether the workflow has something to do when tx has landed.
+//
+// +checklocksread:tx.h.mu
+func (tx *Tx) leavesWork() bool {
+	to, input := tx.h.m.state, tx.h.m.values[fieldInput]
+	if tx.set[fieldState] {
+		to = tx.to
+	}
+	if tx.set[fieldInput] {
+		input = tx.values[fieldInput]
+	}
+	return input != nil && to != Completed && to != Failed && to != Cancelled
 }
 
 // ready says why tx can't be staged.
