@@ -47,10 +47,7 @@ type Waking struct {
 	ID   ID
 	Name string // "" when the actor has none
 	Wake
-	// Host had the actor open when the row was written, and has not put it right since;
-	// zero for none, and on an engine that one process has open. While that host
-	// is alive the row says nothing to others.
-	Host HostID
+	host HostID // that had the actor open when the row was written, and has not put it right since; zero for none
 }
 
 // SetWake replaces what the store says of when the actor must be woken, in one commit that
@@ -74,31 +71,49 @@ func (a *Actor) SetWake(ctx context.Context, w Wake) error {
 func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 
 // Wakes yields the actors that must be woken by a time, or are to be looked at by
-// versions of their code that haven't tried, in the order of those times. It reads the index in
-// pages, each of one state, and nothing else. An error is yielded once, with a zero Waking, and ends the sequence.
+// versions of their code that haven't tried, in the order of those times. An actor that another host has open is
+// left out as long as that host's lease lasts: what the index says of it is for that host. It reads the index in
+// pages, each of one state, and the hosts' leases once if it must. An error is yielded once, with a zero Waking, and ends the sequence.
 func (s *Store) Wakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
 		start, _ := rowRange(rowWake)
 		end := appendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
+		var living map[HostID]bool
 		for e, err := range s.pages(ctx, start, end) {
 			var w Waking
 			if err == nil {
 				w, err = parseWaking(e)
 			}
+			if err == nil && living == nil && !w.host.IsZero() {
+				living, err = s.otherHosts(ctx)
+			}
 			if err != nil {
 				yield(Waking{}, fmt.Errorf("actorstore: actors to be woken: %w", err))
 				return
 			}
-			if !yield(w, nil) {
+			if !living[w.host] && !yield(w, nil) {
 				return
 			}
 		}
 	}
 }
 
-// OnWake has fn called for each actor that must be woken some time, when a handle to it
-// that a Store of this process had on the same engine has been closed: with what the handle
-// knew, and why the handle was of no use any more, nil if it was closed in good order. On an engine
+// otherHosts returns the hosts but that of s whose leases last.
+func (s *Store) otherHosts(ctx context.Context) (map[HostID]bool, error) {
+	living := map[HostID]bool{}
+	for h, err := range s.Hosts(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		own := s.hosting.now.Load()
+		living[h.ID] = (own == nil || own.id != h.ID) && s.now().Before(h.Expires)
+	}
+	return living, nil
+}
+
+// OnWake has fn called for each actor of which a handle has been closed that a Store of this process had on the same
+// engine: with what the handle knew of when the actor must be woken, the zero Wake for never, and why the handle
+// was of no use any more, nil if it was closed in good order. On an engine
 // that other processes have open as well, fn hears of the handles of this Store alone. fn must be quick, and may be called
 // from several goroutines. It isn't called any more when stop has returned.
 func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
@@ -142,17 +157,13 @@ func listenersOf(eng kv.Engine) *wakeListeners {
 
 // tell calls the functions for a handle that is of no use any more.
 func (l *wakeListeners) tell(a *Actor) {
-	row := a.wake.Load()
-	if row == nil {
-		return
-	}
 	l.mu.Lock()
 	all := l.all
 	l.mu.Unlock()
 	for _, o := range all {
 		o.mu.RLock()
 		if !o.stopped {
-			o.fn(Waking{ID: a.id, Name: a.Name(), Wake: row.wake()}, a.Err())
+			o.fn(Waking{ID: a.id, Name: a.Name(), Wake: a.Wake()}, a.Err())
 		}
 		o.mu.RUnlock()
 	}

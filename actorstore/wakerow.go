@@ -143,7 +143,7 @@ func parseWaking(e kv.Entry) (w Waking, err error) {
 	}
 	row := wakeRow{look: k.Look, at: r.I64()}
 	w.Name = r.String()
-	copy(w.Host[:], r.Fixed(len(w.Host)))
+	copy(w.host[:], r.Fixed(len(w.host)))
 	row.tried = readTried(r)
 	if err := r.Done(); err != nil {
 		return Waking{}, fmt.Errorf("actorstore: row that wakes actor %s: %w: %w", k.ID, err, ErrCorrupt)

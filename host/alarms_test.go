@@ -1,7 +1,9 @@
 package host
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/persist"
 	"github.com/greenroomdb/greenroom/queue"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // clockThing schedules, and counts what came of it.
@@ -57,40 +60,43 @@ func TestAlarmWakes(t *testing.T) {
 		_, err := invoke[any](r.ctx, r.Host, lobby, "cancel", cancelled)
 		must(t, err)
 		pass(59 * time.Minute)
-		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
-			t.Errorf("%+v before the alarm", s)
-		}
+		r.wantAsleep(1)
 		d.want(t)
 		pass(2 * time.Minute)
 		d.want(t, "bell")
-		if s := r.Stats(); s.Awake != 0 || s.Alarms != 1 {
-			t.Errorf("%+v after the alarm", s)
-		}
+		r.wantAsleep(1)
 		r.reopen()
 		pass(time.Hour)
 		d.want(t, "bell", "alarm other")
 		pass(2 * time.Hour)
 		d.want(t, "bell", "alarm other")
-		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
-			t.Errorf("%+v when nothing is left", s)
-		}
+		r.wantAsleep(0)
 		if n := r.call(lobby, "rung", nil); n != 1 {
 			t.Errorf("the state is %d, want 1", n)
 		}
-		r.wantRows(0)
 	}, clockThing(&d))
+}
+
+// wantAsleep looks whether all actors sleep, and how many of them are to be woken some time.
+func (r *rig) wantAsleep(want int) {
+	r.Helper()
+	if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
+		r.Errorf("%+v, want nothing awake", s)
+	}
+	r.wantRows(want)
 }
 
 // wantRows looks how many rows the index has.
 func (r *rig) wantRows(want int) {
 	r.Helper()
 	var names []string
-	for e, err := range r.engine.Scan(r.ctx, alarmRange()) {
+	store, err := actorstore.Open(r.ctx, r.engine, &actorstore.Options{ReadOnly: true})
+	must(r, err)
+	for w, err := range store.Wakes(r.ctx, time.Now().Add(100*365*24*time.Hour)) {
 		must(r, err)
-		name, err := parseAlarmKey(e.Key)
-		must(r, err)
-		names = append(names, name)
+		names = append(names, w.Name)
 	}
+	must(r, store.Close())
 	if len(names) != want {
 		r.Errorf("the index has rows of %q, want %d", names, want)
 	}
@@ -101,7 +107,7 @@ func (r *rig) wantRows(want int) {
 func (r *rig) crash() *Host {
 	r.Helper()
 	old := r.Host
-	old.alarms.close() // else it would take them back
+	old.alarms.Close() // else it would take them back
 	r.open()
 	return old
 }
@@ -199,42 +205,101 @@ func TestAlarmAfterServerCrash(t *testing.T) {
 	}
 }
 
-// TestStaleRows has rows of actors that don't exist, or wait for nothing.
-func TestStaleRows(t *testing.T) {
+// TestOldRows opens stores of before, whose rows of actors to be woken were the host's own: of an actor that waits for something,
+// of one that doesn't, of one that doesn't exist, and of one that another program has.
+func TestOldRows(t *testing.T) {
 	var d diary
 	bubble(t, Options{}, func(r *rig) {
-		r.call(lobby, "rung", nil)
+		r.plan("plan", time.Hour)
+		other := Address{"thing", "other"}
+		r.call(other, "rung", nil)
 		r.close()
-		for _, name := range []string{lobby.String(), "thing/nobody", "unknown/actor"} {
-			must(t, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey(name), alarmRow{at: 1}.append(nil))}}))
+		r.forgetWakes()
+		for _, name := range []string{lobby.String(), other.String(), "thing/nobody", "unknown/actor"} {
+			r.putOldRow(name)
 		}
 		r.open()
+		pass(10 * time.Second)
+		r.reopen() // it goes on
 		pass(time.Minute)
-		r.wantRows(1) // that of a type which is somebody else's
-		if s := r.Stats(); s.Awake != 0 || s.Alarms != 0 {
-			t.Errorf("%+v", s)
-		}
-		if err := r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey("x"), []byte{9, 9})}}); err != nil {
-			t.Fatal(err)
-		}
-		_, err := Open(r.ctx, r.engine, nil, nil)
-		wantErr(t, err, kv.ErrNewerFormat)
+		r.wantOldRows("unknown/actor")
+		r.wantRows(1)
+		pass(time.Hour)
+		d.want(t, "bell")
+		r.wantRows(0)
 	}, clockThing(&d))
 }
 
-// TestDropRow: the row of an actor that doesn't exist is removed, and none of one that was
-// created meanwhile.
-func TestDropRow(t *testing.T) {
-	var d diary
-	bubble(t, Options{}, func(r *rig) {
-		r.plan("plan", time.Hour) // after another host has found that there is no such actor
-		r.alarms.drop(lobby.String())
-		r.wantRows(1)
-		must(t, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(alarmKey("thing/nobody"), alarmRow{at: 1}.append(nil))}}))
-		r.wantRows(2)
-		r.alarms.drop("thing/nobody")
-		r.wantRows(1)
-	}, clockThing(&d))
+// TestOldRowFails fails each commit of taking over a store of before, and has the host's process end there.
+func TestOldRowFails(t *testing.T) {
+	for skip, hit := 0, true; hit; skip++ {
+		synctest.Test(t, func(t *testing.T) {
+			var d diary
+			r := newRig(t, Options{}, clockThing(&d))
+			r.plan("plan", time.Hour)
+			r.close()
+			r.forgetWakes()
+			r.putOldRow(lobby.String())
+			fault := r.engine.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Skip: skip, Times: faultkv.Forever})
+			r.open()
+			pass(10 * time.Second)
+			hit = fault.Hits() > 0
+			fault.Remove()
+			old := r.crash()
+			pass(2 * time.Hour)
+			if n := len(d.read()); n == 0 {
+				t.Errorf("killed at commit %d, the alarm hasn't rung", skip)
+			}
+			r.wantOldRows()
+			r.wantRows(0)
+			_ = old.Close(t.Context()) // its actors are fenced
+			r.close()
+		})
+	}
+}
+
+// forgetWakes makes the store one of before the index.
+func (r *rig) forgetWakes() {
+	r.Helper()
+	var ops []kv.Op
+	own := tuple.NewSubspace(tuple.Tuple{"greenroom", int64(1)})
+	start, end := own.Range()
+	for e, err := range r.engine.Scan(r.ctx, kv.Range{Start: start, End: end}) {
+		must(r, err)
+		key, err := own.Unpack(e.Key)
+		must(r, err)
+		if key[0] == int64(5) || key[0] == int64(1) && len(key) == 3 && key[2] == int64(5) {
+			ops = append(ops, kv.Clear(bytes.Clone(e.Key)))
+		}
+	}
+	if len(ops) == 0 {
+		r.Fatal("no rows say when an actor must be woken")
+	}
+	must(r, r.engine.Commit(r.ctx, &kv.Commit{Ops: ops}))
+}
+
+// putOldRow puts a row as a host of before had it: at once, and a nonce.
+func (r *rig) putOldRow(name string) {
+	r.Helper()
+	key := append([]byte("\x02greenroom.host\x00\x15\x01\x02"+name), 0)
+	value := append([]byte("\x01\x00"+strings.Repeat("\x00", 8)), bytes.Repeat([]byte{0xab}, 16)...)
+	must(r, r.engine.Commit(r.ctx, &kv.Commit{Ops: []kv.Op{kv.Set(key, value)}}))
+}
+
+// wantOldRows looks of which actors there are rows of before.
+func (r *rig) wantOldRows(want ...string) {
+	r.Helper()
+	var names []string
+	start, end := oldAlarms.Range()
+	for e, err := range r.engine.Scan(r.ctx, kv.Range{Start: start, End: end}) {
+		must(r, err)
+		name, err := parseOldAlarm(e.Key)
+		must(r, err)
+		names = append(names, name)
+	}
+	if !slices.Equal(names, want) {
+		r.Errorf("there are rows of %q, want %q", names, want)
+	}
 }
 
 // TestWakeFails has the store fail when an actor must be woken.
@@ -277,19 +342,6 @@ func TestOtherHostsAlarms(t *testing.T) {
 	})
 }
 
-func FuzzAlarmRow(f *testing.F) {
-	f.Add(alarmRow{at: 1}.append(nil), alarmKey("a/b"))
-	f.Add(alarmRow{at: never, tried: []fingerprint{1, 2}}.append(nil), alarmKey("a/b"))
-	f.Fuzz(func(t *testing.T, value, key []byte) {
-		if r, err := parseAlarmRow(value); err == nil && string(r.append(nil)) != string(value) {
-			t.Errorf("%x is read as %+v", value, r)
-		}
-		if name, err := parseAlarmKey(key); err == nil && string(alarmKey(name)) != string(key) {
-			t.Errorf("%x is read as %q", key, name)
-		}
-	})
-}
-
 // TestManyHostsAlarms: of hosts that share an engine one does what is due, and then the
 // actor sleeps. The hosts that found it in use don't wake it once more.
 func TestManyHostsAlarms(t *testing.T) {
@@ -317,23 +369,6 @@ func TestManyHostsAlarms(t *testing.T) {
 			must(t, h.Close(t.Context()))
 		}
 	})
-}
-
-func TestAlarmRowGolden(t *testing.T) {
-	r := alarmRow{at: 0x0102, nonce: [16]byte{0: 0xaa, 15: 0xbb}}
-	want := "\x01\x00\x02\x01\x00\x00\x00\x00\x00\x00\xaa" + strings.Repeat("\x00", 14) + "\xbb"
-	if got := string(r.append(nil)); got != want {
-		t.Errorf("got %x, want %x", got, want)
-	}
-	r = alarmRow{at: never, tried: []fingerprint{1, 0x0203}}
-	want = "\x02\x00" + strings.Repeat("\xff", 7) + "\x7f" + strings.Repeat("\x00", 16) +
-		"\x02\x01" + strings.Repeat("\x00", 7) + "\x03\x02" + strings.Repeat("\x00", 6)
-	if got := string(r.append(nil)); got != want {
-		t.Errorf("got %x, want %x", got, want)
-	}
-	if got, want := string(alarmKey("a/b")), "\x02greenroom.host\x00\x15\x01\x02a/b\x00"; got != want {
-		t.Errorf("got %x, want %x", got, want)
-	}
 }
 
 // TestAlarmOfLaterType: an event whose action one version of the type doesn't have is run

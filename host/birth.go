@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -86,9 +87,6 @@ func (m *creation) begin() error {
 	if !m.unborn || l.kind.Create == nil && l.host.opts.Traces == nil {
 		return nil
 	}
-	if err := l.markDue(); err != nil { // a host that starts removes what is left
-		return err
-	}
 	m.noted = true
 	return m.land(noteBegun, func(*batch.Batch) error { return nil })
 }
@@ -136,6 +134,9 @@ func (m *creation) land(note []byte, stage func(b *batch.Batch) error) error {
 			return err
 		}
 	}
+	if bytes.Equal(note, noteBegun) { // a host that starts removes what is left
+		b.WakeBy(time.Time{})
+	}
 	var in kv.Incarnation
 	if m.unborn && l.birth.generation > 0 && l.out.account == nil {
 		a := newAccount()
@@ -176,6 +177,6 @@ func (m *creation) undo() bool {
 		l.report("remove an actor that was not created", err)
 		return false
 	}
-	l.host.alarms.destroyed(l)
+	l.host.alarms.Forget(l.name)
 	return true
 }

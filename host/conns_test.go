@@ -306,9 +306,7 @@ func TestDestroyDisconnects(t *testing.T) {
 		if ann.end() == "" || bob.end() == "" {
 			t.Errorf("ann's transport was closed: %q, bob's: %q", ann.end(), bob.end())
 		}
-		for e, err := range r.engine.Scan(r.ctx, alarmRange()) {
-			t.Errorf("%x is left, %v", e.Key, err)
-		}
+		r.wantRows(0)
 		for info, err := range r.Store().Actors(r.ctx, nil) {
 			t.Errorf("%+v is left, %v", info, err)
 		}

@@ -59,7 +59,7 @@ func newContext(l *life, t *turn) (*Context, error) {
 	return c, nil
 }
 
-// due has the actor woken again for what the turn is about to write.
+// due notes that the turn schedules an action.
 func (c *Context) due(action string) error {
 	if strings.HasPrefix(action, ownPrefix) {
 		return fmt.Errorf("%w: %.80q", ErrNoAction, action)
@@ -67,7 +67,7 @@ func (c *Context) due(action string) error {
 	if k := c.life.kind; action != "" && k.Alarm == nil && k.handler(action) == nil {
 		c.life.strange = true
 	}
-	return c.life.markDue()
+	return nil
 }
 
 // Address returns whose turn it is.

@@ -181,7 +181,7 @@ func createKilled(t *testing.T, what string, opts Options, write func(*Context) 
 	})
 	first := r.Create(r.ctx, lobby, input)
 	old := r.Host
-	old.alarms.close()
+	old.alarms.Close()
 
 	r = newRigOn(t, below, opts, types...)
 	pass(2 * time.Minute)

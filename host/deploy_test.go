@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
@@ -186,7 +187,7 @@ func TestDeploymentKilled(t *testing.T) {
 				killed, err := Open(t.Context(), dying, []*Type{rightType(&d)}, opts)
 				if err == nil {
 					pass(10 * time.Second)
-					killed.alarms.close()
+					killed.alarms.Close()
 				}
 				deployed(t, engine, rightType(&d), func(h *Host) { pass(time.Minute) })
 				if lines := d.read(); len(lines) == 0 || len(lines) > 2 {
@@ -364,7 +365,7 @@ func TestDeploymentsBeside(t *testing.T) {
 // TestFingerprint: what a version of a type can do decides over its fingerprint, and nothing
 // else.
 func TestFingerprint(t *testing.T) {
-	of := func(change func(k *Type)) fingerprint {
+	of := func(change func(k *Type)) uint64 {
 		t.Helper()
 		k := rightType(&diary{})
 		change(k)
@@ -378,7 +379,7 @@ func TestFingerprint(t *testing.T) {
 	}) != same {
 		t.Error("the order of actions, or a hook that has no work, changes it")
 	}
-	seen := map[fingerprint]bool{same: true}
+	seen := map[uint64]bool{same: true}
 	for i, test := range append(deployments[:len(deployments):len(deployments)],
 		deployment{bad: func(k *Type) { k.Name = "other" }},
 		deployment{bad: func(k *Type) { k.Other = func(*Context, string, Raw) (Raw, error) { return nil, nil } }},
@@ -396,14 +397,14 @@ func TestFingerprint(t *testing.T) {
 
 // TestTried: no more than the newest versions are remembered.
 func TestTried(t *testing.T) {
-	var all []fingerprint
+	var all []uint64
 	for i := range 9 {
 		k := thing()
 		k.Name = fmt.Sprint(i)
 		kind, err := newKind(k)
 		must(t, err)
 		all = kind.tried(kind.tried(all))
-		if len(all) != min(i+1, maxTried) || all[len(all)-1] != kind.fingerprint() {
+		if len(all) != min(i+1, actorstore.MaxTried) || all[len(all)-1] != kind.fingerprint() {
 			t.Errorf("version %d: %x", i, all)
 		}
 	}

@@ -24,7 +24,6 @@ func (l *life) dontWake(err error) {
 		l.shut(true)
 	default:
 		l.shut(true)
-		l.host.alarms.lost(l, err)
 	}
 	l.host.forget(l)
 	close(l.woken)
@@ -38,7 +37,7 @@ func (l *life) remove() error {
 		err = fmt.Errorf("host: destroy %s: %w", l.name, err)
 		l.log.Error("host: destroy", slog.Any("error", err))
 	} else {
-		l.host.alarms.destroyed(l)
+		l.host.alarms.Forget(l.name)
 		l.host.away.drop(l.name, "the actor is gone")
 		l.host.meter.Count(metricDestroyed, 1)
 	}

@@ -217,9 +217,6 @@ func (c *Context) StartWorkflow(input any) error {
 	if err := f.check(in); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgs, err)
 	}
-	if err := c.life.markDue(); err != nil {
-		return err
-	}
 	job := persist.Job{ID: startWorkflow, Action: startWorkflow, Args: []any{in}, At: c.now}
 	_, err = c.life.record.In(c.Batch()).Add(job)
 	return err
@@ -235,7 +232,7 @@ func (c *Context) Workflow() (*workflow.Workflow, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return c.life.workflow.Workflow, c.life.markDue()
+	return c.life.workflow.Workflow, nil
 }
 
 // wants returns whose messages would give the actor something to do: Type.Message, or

@@ -52,6 +52,7 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/wake"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -66,7 +67,8 @@ type Host struct {
 	opts     Options
 	log      *slog.Logger
 	meter    metrics.Meter
-	alarms   *wakeTable
+	alarms   *wake.Table
+	adopting sync.WaitGroup // of adoptAlarms
 	away     transports
 	couriers *couriers
 	troubles troubles
@@ -120,11 +122,10 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	}
 	h.door, h.store = store, store.Lower()
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	h.alarms = newWakeTable(h)
 	h.couriers = newCouriers(h)
-	if err := h.alarms.start(ctx); err != nil {
+	if err := h.startAlarms(ctx); err != nil {
 		h.stop()
-		return nil, errors.Join(fmt.Errorf("host: read alarms: %w", err), store.Close())
+		return nil, errors.Join(fmt.Errorf("host: read when actors must be woken: %w", err), store.Close())
 	}
 	return h, nil
 }
@@ -161,7 +162,7 @@ type Stats struct {
 	Awake   int // actors in memory, those that wake or go to sleep included
 	Idle    int // of these, those that have nothing to do
 	Waiting int // calls, and couriers, that wait until there is room for one more actor
-	Alarms  int // sleeping actors that are to be woken at some time
+	Alarms  int // sleeping actors that are to be woken now, or within some seconds
 	// Couriers are what carries messages from actor to actor at the moment, and Senders the
 	// actors of which messages are under way.
 	Couriers, Senders int
@@ -172,7 +173,7 @@ func (h *Host) Stats() Stats {
 	busy, senders := h.couriers.stats()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Stats{len(h.lives), h.idle.Len(), h.waiters.len(), h.alarms.len(), busy, senders}
+	return Stats{len(h.lives), h.idle.Len(), h.waiters.len(), h.alarms.Len(), busy, senders}
 }
 
 // Ready returns nil if h takes calls, its store answers, and the store's disk has Options.MinFree bytes free where that is known; else
@@ -184,7 +185,7 @@ func (h *Host) Ready(ctx context.Context) error {
 	}
 	err := h.onEngine(func(e kv.Engine) error {
 		// A key that is never there: what counts is that the engine says so.
-		if _, err := e.Get(ctx, alarmKey(""), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
+		if _, err := e.Get(ctx, oldAlarms.Bytes(), nil); err != nil && !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
 		free, known, err := kv.FreeSpace(e)
@@ -245,10 +246,11 @@ func (h *Host) Close(ctx context.Context) error {
 		close(h.waiters.next())
 	}
 	h.mu.Unlock()
-	h.alarms.close()
+	h.alarms.Close()
 	err := h.drained(ctx)
 	h.stop()
 	h.couriers.close()
+	h.adopting.Wait()
 	h.using.Lock()
 	h.ended = true
 	h.using.Unlock()

@@ -81,7 +81,7 @@ func TestForkBomb(t *testing.T) {
 			worst = max(worst, turns.Load()-began)
 			s := r.Stats()
 			crowd = max(crowd, runtime.NumGoroutine()-before)
-			if s.Couriers > 2*(most/4) || s.Waiting > most/4+wakers {
+			if s.Couriers > 2*(most/4) || s.Waiting > most/4+16 { // calls, and what wakes actors
 				t.Errorf("%+v", s)
 			}
 		}

@@ -69,15 +69,13 @@ type life struct {
 	gate      gate
 	out       outbox
 	seen      map[sender]seen // what has come from other actors, of those of late
-	known     bool            // the index may have had a row when it woke
-	row       *alarmRow       // that row, if it had fingerprints; else nil
-	found     map[string]int  // messages by name, when it woke with such a row
+	had       actorstore.Wake // what the store said when it woke
+	found     map[string]int  // messages by name, when it woke although versions of its type had tried
 	strange   bool            // a turn has scheduled what its type can't do
-	mark      mark
-	absence   *alarm.Source  // rings when a client has been away for too long; nil if that is for ever
-	expecting sync.Mutex     // of who sets it
-	sources   sync.WaitGroup // of goroutines that ask for turns
-	destroy   bool           // the actor is to be removed, with everything that it has
+	absence   *alarm.Source   // rings when a client has been away for too long; nil if that is for ever
+	expecting sync.Mutex      // of who sets it
+	sources   sync.WaitGroup  // of goroutines that ask for turns
+	destroy   bool            // the actor is to be removed, with everything that it has
 }
 
 func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {
@@ -195,8 +193,8 @@ func (l *life) fallAsleep() {
 	}
 	var left remnant
 	left.of(l)
+	l.noteWake(left)
 	l.shut(false)
-	l.host.alarms.asleep(l, left)
 	l.host.meter.Count(metricSlept, 1)
 	l.host.forget(l)
 	l.missed()
@@ -214,7 +212,6 @@ func (l *life) close() {
 			l.log.Error("host: actor was lost", slog.Any("error", err))
 		}
 		l.shut(true)
-		l.host.alarms.lost(l, err)
 	}
 	l.host.forget(l)
 	l.missed()

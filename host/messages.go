@@ -90,7 +90,7 @@ func (r *remnant) hasFlow(l *life) bool {
 	if l.workflow != nil {
 		return l.workflow.stuck.Load()
 	}
-	if !l.known && !l.mark.set { // its row, if there is one, stays as it is
+	if w := l.actor.Wake(); w.At.IsZero() && len(w.Tried) == 0 { // nothing is stored that it may do
 		return false
 	}
 	snap, err := l.actor.Snapshot(l.steady)

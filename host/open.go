@@ -16,18 +16,10 @@ func (l *life) open() (err error) {
 	if err := l.creation.take(); err != nil {
 		return err
 	}
-	if e := l.host.alarms.take(l.name); e != nil {
-		l.known, l.row = true, e.row
-	}
+	l.host.alarms.Forget(l.name)
+	l.had = l.actor.Wake()
 	for _, part := range []func() error{l.creation.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
 		if err := part(); err != nil {
-			return err
-		}
-	}
-	// A workflow that isn't over sets the clock by itself.
-	going := l.workflow != nil && !finished(l.workflow.Status().State)
-	if l.known || going || !l.clock.Next().IsZero() {
-		if err := l.markDue(); err != nil {
 			return err
 		}
 	}
@@ -81,7 +73,7 @@ func (l *life) openConns() (err error) {
 
 func (l *life) openQueue() (err error) {
 	l.queue, err = l.door.Queue(l.ctx)
-	if err != nil || l.row == nil {
+	if err != nil || len(l.had.Tried) == 0 {
 		return err
 	}
 	l.found = map[string]int{}

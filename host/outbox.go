@@ -76,9 +76,6 @@ func (c *Context) Send(to Address, s queue.Send) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if err := c.life.markDue(); err != nil {
-		return err
-	}
 	l, err := c.write(to, s)
 	if err != nil {
 		return err
@@ -88,6 +85,7 @@ func (c *Context) Send(to Address, s queue.Send) error {
 		return err
 	}
 	c.Batch().Put(letterKey(l.number), l.append(nil))
+	c.Batch().WakeBy(c.now)
 	c.letters = append(c.letters, l)
 	c.life.host.meter.Count(metricSent, 1)
 	c.sent(s.Name, traces.String(eventTo, l.to))

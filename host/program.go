@@ -12,13 +12,10 @@ import (
 	"sync"
 )
 
-// A fingerprint tells apart the versions of a type that can't do the same work: by the names
+// fingerprintOf returns the fingerprint of a type, which tells apart the versions of a type that can't do the same work: by the names
 // of its actions and messages, by which hooks it has, and, if it has a workflow, by the
 // whole program, since nothing else says what the code of a workflow does.
-type fingerprint uint64
-
-// fingerprintOf returns that of a type.
-func fingerprintOf(k *kind) fingerprint {
+func fingerprintOf(k *kind) uint64 {
 	actions := make([]string, 0, len(k.actions))
 	for name := range k.actions {
 		actions = append(actions, name)
@@ -31,20 +28,7 @@ func fingerprintOf(k *kind) fingerprint {
 		said += fmt.Sprintf(" %q %x", k.Workflow.code, program())
 	}
 	sum := sha256.Sum256([]byte(said))
-	return fingerprint(binary.BigEndian.Uint64(sum[:]))
-}
-
-// maxTried bounds the fingerprints that are kept of one actor.
-const maxTried = 4
-
-// tried returns the fingerprints of the versions of k's type that could not do what an actor
-// has to do: those of before and that of k, which is the last of them.
-func (k *kind) tried(before []fingerprint) []fingerprint {
-	if slices.Contains(before, k.fingerprint()) {
-		return before
-	}
-	all := append(slices.Clone(before), k.fingerprint())
-	return all[max(0, len(all)-maxTried):]
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // program returns the sum of the program's file. Where that can't be read it is the sum of

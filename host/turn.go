@@ -205,12 +205,7 @@ var errGoexit = errors.New("runtime.Goexit was called")
 func (l *life) conclude(c *Context, err error, began time.Time) {
 	t := c.turn
 	if err == nil {
-		if err = c.commit(); err == nil && l.mark.set {
-			// The row is only as durable as the turn if both are of one incarnation.
-			if lost := l.markDue(); lost != nil {
-				err = fmt.Errorf("%w: %w", ErrUnknownOutcome, lost)
-			}
-		}
+		err = c.commit()
 	} else {
 		c.abort(err)
 		err = c.refusal(err)

@@ -97,7 +97,7 @@ func (t *Type) check() error {
 type kind struct {
 	*Type
 	actions     map[string]*action // by name
-	fingerprint func() fingerprint // computed once, when it is first wanted
+	fingerprint func() uint64      // computed once, when it is first wanted
 }
 
 // newKind returns a type with its actions looked up.
@@ -106,7 +106,7 @@ func newKind(t *Type) (*kind, error) {
 		return nil, err
 	}
 	k := &kind{Type: t, actions: map[string]*action{}}
-	k.fingerprint = sync.OnceValue(func() fingerprint { return fingerprintOf(k) })
+	k.fingerprint = sync.OnceValue(func() uint64 { return fingerprintOf(k) })
 	for _, declared := range t.Actions {
 		if declared == nil {
 			return nil, fmt.Errorf("%w: there is a nil among the actions of %s", ErrTypes, t.Name)

@@ -53,6 +53,7 @@ var layers = []layer{
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
 	{4, []string{"workflow"}, "durable workflows; they wait on `queue`"},
 	{4, []string{"internal/opentx"}, "transactions of the door that package `host` begins in one place and ends in another"},
+	{4, []string{"internal/wake"}, "wakes the actors of a store when their time comes"},
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"rivetkit/internal/rivetstore", "rivetkit/internal/runnerproto"}, "what a store has of RivetKit's actors, and what their runners and the engine say to each other"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},

@@ -1,0 +1,168 @@
+// Package wake has a process wake the actors of a store when their time comes. The store
+// says when that is, in an index in the order of time (actorstore.Store.Wakes). A Table reads the
+// part of it that is due or nearly so every few seconds, which finds what other processes have stored,
+// and hears at once of each actor that is closed in its own process.
+//
+// Files in order: table.go (what is known in memory, and when it is due), wake.go (reading the
+// index, and the goroutines that wake actors).
+package wake
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+)
+
+// Options say what a Table does. All fields but Logger must be set.
+type Options struct {
+	Store *actorstore.Store
+	// Now is the time of day.
+	Now func() time.Time
+	// Every is how often the index is read.
+	Every time.Duration
+	// Due returns when this process is to wake an actor that doesn't run in it; the zero time for
+	// never: another program has the actor, or it is awake here. It must be quick, and must not call the Table.
+	Due func(w *actorstore.Waking) time.Time
+	// Wake wakes an actor, which was tried before so many times in a row. If it is to be tried again,
+	// whatever the index says, Wake returns after how long; else a negative time. It is called by several goroutines,
+	// and by one at a time for one actor.
+	Wake func(ctx context.Context, w *actorstore.Waking, failures int) (again time.Duration)
+	// Logger is told when the index can't be read; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// wakers bounds how many actors are being woken at once.
+const wakers = 16
+
+// lostPause is how long an actor is left alone whose handle has failed.
+const lostPause = time.Second
+
+// A Table wakes actors. It is safe for concurrent use.
+type Table struct {
+	opts  Options
+	log   *slog.Logger
+	deaf  func() // ends the calls of heard
+	ctx   context.Context
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+	table table
+}
+
+// Start reads the index, and begins to wake actors. An error is the store's; then nothing has begun.
+func Start(ctx context.Context, opts Options) (*Table, error) {
+	t := &Table{opts: opts, log: opts.Logger, table: newTable()}
+	if t.log == nil {
+		t.log = slog.Default()
+	}
+	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
+	t.deaf = opts.Store.OnWake(t.heard)
+	if err := t.read(ctx); err != nil {
+		t.Close()
+		return nil, err
+	}
+	t.tasks.Go(t.reread)
+	t.tasks.Go(t.run)
+	return t, nil
+}
+
+// Add has an actor woken at a time for what no row of the index says, or earlier if the index says so.
+func (t *Table) Add(w actorstore.Waking, at time.Time) {
+	t.table.add(&entry{Waking: w, at: at, told: true})
+}
+
+// Forget has the Table forget an actor that is being woken otherwise.
+func (t *Table) Forget(name string) { t.table.forget(name) }
+
+// Len returns how many actors are due or nearly so.
+func (t *Table) Len() int { return t.table.len() }
+
+// Close ends the waking, not what has been woken. A second Close does nothing.
+func (t *Table) Close() {
+	t.table.close()
+	t.end()
+	t.deaf()
+	t.tasks.Wait()
+}
+
+// horizon is up to when the index has been read: what is due after that is found by a later read.
+func (t *Table) horizon() time.Time { return t.opts.Now().Add(2 * t.opts.Every) }
+
+// read reads the index.
+func (t *Table) read(ctx context.Context) error {
+	by := t.horizon()
+	t.table.reading()
+	for w, err := range t.opts.Store.Wakes(ctx, by) {
+		if err != nil {
+			return err
+		}
+		if at := t.opts.Due(&w); !at.IsZero() && !at.After(by) {
+			t.table.found(&entry{Waking: w, at: at})
+		}
+	}
+	return nil
+}
+
+// reread reads the index again and again.
+func (t *Table) reread() {
+	tick := time.NewTicker(t.opts.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-t.ctx.Done():
+			return
+		}
+		if err := t.read(t.ctx); err != nil && t.ctx.Err() == nil {
+			t.log.Warn("wake: read the index of actors to be woken", slog.Any("error", err))
+		}
+	}
+}
+
+// heard is told of an actor that was closed in this process.
+func (t *Table) heard(w actorstore.Waking, lost error) {
+	var e *entry
+	if at := t.opts.Due(&w); !at.IsZero() && !at.After(t.horizon()) {
+		e = &entry{Waking: w, at: at}
+		if soonest := t.opts.Now().Add(lostPause); lost != nil && at.Before(soonest) {
+			e.at = soonest
+		}
+	}
+	t.table.learned(w.Name, e)
+}
+
+// run wakes what is due.
+func (t *Table) run() {
+	busy := make(chan struct{}, wakers)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		e, in := t.table.due(t.opts.Now())
+		if e != nil {
+			select {
+			case busy <- struct{}{}:
+			case <-t.ctx.Done():
+				return
+			}
+			t.tasks.Go(func() {
+				t.wake(e)
+				<-busy
+			})
+			continue
+		}
+		timer.Reset(in)
+		select {
+		case <-timer.C:
+		case <-t.table.changed:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+func (t *Table) wake(e *entry) {
+	again := t.opts.Wake(t.ctx, &e.Waking, e.failures)
+	t.table.woken(e, again, t.opts.Now())
+}
