@@ -23,7 +23,7 @@ type runnerConn struct {
 // send sends a message, which is encoded later: senders hold core.mu. The message must not change any more.
 func (c *runnerConn) send(m rp.ToRunner) {
 	c.outbox.send(message{
-		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.AppendToRunner(nil, c.version, m) },
+		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.RunnerBound.Append(nil, c.version, m) },
 	})
 }
 
@@ -102,7 +102,7 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 		if kind != websocket.MessageBinary {
 			return &runnerError{"ws.invalid_message", errors.New("a text message")}
 		}
-		m, err := rp.DecodeToEngine(c.version, b)
+		m, err := rp.EngineBound.Decode(c.version, b)
 		if err != nil {
 			return &runnerError{"ws.invalid_message", err}
 		}
