@@ -59,8 +59,8 @@ func (c *codec) failed() bool { return c.err != nil || c.r != nil && c.r.Err() !
 
 // room reports whether n more bytes may be written.
 func (c *codec) room(n int) bool {
-	if n > MaxSize-(len(c.b)-c.start) {
-		c.fail("message of more than %d bytes", MaxSize)
+	if n > maxSize-(len(c.b)-c.start) {
+		c.fail("message of more than %d bytes", maxSize)
 	}
 	return c.err == nil
 }
@@ -151,10 +151,10 @@ func optional[T any](c *codec, o *Optional[T], value func(*codec, *T)) {
 // count goes over the number of elements of a list or a map, which is n when it is written.
 func (c *codec) count(n int) int {
 	if c.r != nil {
-		return c.r.Len(MaxCount)
+		return c.r.Len(maxCount)
 	}
-	if n > MaxCount {
-		c.fail("count %d, limit %d", n, MaxCount)
+	if n > maxCount {
+		c.fail("count %d, limit %d", n, maxCount)
 	}
 	c.length(n, 0)
 	return n

@@ -6,7 +6,7 @@
 // A message is one binary frame, a BARE message (https://baremessages.org) without a version before it: it is of the
 // version that the connection has. The package has no connection, and knows nothing of the order of messages.
 //
-// Decoding is strict. An unknown tag, a count over MaxCount, a key that occurs twice in a map, and
+// Decoding is strict. An unknown tag, a list or a map of more than 65536 elements, a key that occurs twice in a map, and
 // bytes behind the message are errors, and memory is set aside for no more elements than the message has bytes. A map is a
 // list of its pairs, in the order of the message, so that a message that was decoded encodes to the same bytes.
 //

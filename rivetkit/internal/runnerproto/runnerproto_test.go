@@ -12,6 +12,12 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
+// The limits of a message, in bytes, and of its lists, in elements.
+const (
+	maxSize  = 32 << 20
+	maxCount = 1 << 16
+)
+
 // TestGolden holds every message against its bytes, in all versions that have it.
 func TestGolden(t *testing.T) {
 	for _, g := range toEngine {
@@ -94,7 +100,7 @@ func TestCorrupt(t *testing.T) {
 
 // TestRefused: what could not be decoded isn't encoded.
 func TestRefused(t *testing.T) {
-	bad, many := "\xff", make([][]byte, rp.MaxCount+1)
+	bad, many := "\xff", make([][]byte, maxCount+1)
 	dst := []byte("before")
 	for _, c := range []struct {
 		m   rp.ToEngine
@@ -108,7 +114,7 @@ func TestRefused(t *testing.T) {
 		{ask(nil), "request without a body"},
 		{ask(rp.KVList{}), "list without a query"},
 		{ask(rp.KVGet{Keys: many}), "count 65537, limit 65536"},
-		{ask(rp.KVDelete{Keys: [][]byte{make([]byte, rp.MaxSize)}}), "message of more than 33554432 bytes"},
+		{ask(rp.KVDelete{Keys: [][]byte{make([]byte, maxSize)}}), "message of more than 33554432 bytes"},
 		{fromActor(nil), "message without a body"},
 		{fromActor(rp.ResponseStart{Headers: []rp.Header{{"a", "1"}, {"a", "2"}}}), `key "a" occurs twice`},
 	} {
@@ -128,8 +134,8 @@ func TestRefused(t *testing.T) {
 func TestLimits(t *testing.T) {
 	const head = 1 + 10 + 1 + 4 + 1 // tags, the id, the length, whether it is binary
 	for _, m := range []rp.ToEngine{
-		fromActor(rp.SocketMessage{Data: make([]byte, rp.MaxSize-head)}),
-		ask(rp.KVGet{Keys: make([][]byte, rp.MaxCount)}),
+		fromActor(rp.SocketMessage{Data: make([]byte, maxSize-head)}),
+		ask(rp.KVGet{Keys: make([][]byte, maxCount)}),
 	} {
 		b, err := rp.EngineBound.Append(nil, rp.V6, m)
 		if err != nil {
@@ -138,14 +144,14 @@ func TestLimits(t *testing.T) {
 		if _, err := rp.EngineBound.Decode(rp.V6, b); err != nil {
 			t.Errorf("%T of %d bytes: %v", m, len(b), err)
 		}
-		if _, ok := m.(rp.FromActor); ok && len(b) != rp.MaxSize {
+		if _, ok := m.(rp.FromActor); ok && len(b) != maxSize {
 			t.Errorf("the largest message has %d bytes", len(b))
 		}
 	}
-	if _, err := rp.EngineBound.Append(nil, rp.V6, fromActor(rp.SocketMessage{Data: make([]byte, rp.MaxSize-head+1)})); !errors.Is(err, rp.ErrMalformed) {
+	if _, err := rp.EngineBound.Append(nil, rp.V6, fromActor(rp.SocketMessage{Data: make([]byte, maxSize-head+1)})); !errors.Is(err, rp.ErrMalformed) {
 		t.Errorf("a message that is one byte too large: %v", err)
 	}
-	if _, err := rp.RunnerBound.Decode(rp.V6, make([]byte, rp.MaxSize+1)); !errors.Is(err, rp.ErrMalformed) {
+	if _, err := rp.RunnerBound.Decode(rp.V6, make([]byte, maxSize+1)); !errors.Is(err, rp.ErrMalformed) {
 		t.Errorf("bytes that are too many: %v", err)
 	}
 }
