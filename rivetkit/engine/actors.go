@@ -17,7 +17,7 @@ import (
 
 // An actorInfo is what clients are told of an actor. A zero time isn't known.
 type actorInfo struct {
-	ID        string
+	ID        actorstore.ID
 	Name      string // its type
 	Key       string // as rivetstore.Key.String returns it
 	NoKey     bool   // it has none
@@ -50,7 +50,7 @@ func (a *actorInfo) json() any {
 		key = nil
 	}
 	return map[string]any{
-		"actor_id": a.ID, "name": a.Name, "key": key, "namespace_id": a.Namespace, "runner_name_selector": a.Runner, "crash_policy": "sleep",
+		"actor_id": a.ID.String(), "name": a.Name, "key": key, "namespace_id": a.Namespace, "runner_name_selector": a.Runner, "crash_policy": "sleep",
 		"create_ts": ms(a.Created), "connectable_ts": ms(a.Connectable), "destroy_ts": nil, "sleep_ts": ms(a.Slept), "start_ts": ms(a.Started),
 	}
 }
@@ -176,7 +176,7 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	if err == nil && anew && !created {
 		return a, false, &apiError{
 			Group: "actor", Code: "duplicate_key", Message: fmt.Sprintf("Actor key '%s' already in use.", s.Key), Status: http.StatusBadRequest,
-			Metadata: map[string]any{"key": s.Key, "existing_actor_id": a.ID},
+			Metadata: map[string]any{"key": s.Key, "existing_actor_id": a.ID.String()},
 		}
 	}
 	return a, created, err
@@ -265,9 +265,5 @@ func (g *gateway) destroy(ctx context.Context, namespace, id string) error {
 	if err != nil {
 		return err
 	}
-	parsed, err := actorstore.ParseID(found.ID)
-	if err != nil {
-		return err
-	}
-	return destroy(ctx, g.core, parsed)
+	return destroy(ctx, g.core, found.ID)
 }

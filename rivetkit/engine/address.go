@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
@@ -19,16 +18,11 @@ func (g *gateway) reach(w http.ResponseWriter, r *http.Request, rest string) {
 		refuse(w, r, err)
 		return
 	}
-	id, err := actorstore.ParseID(a.ID)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
 	if isWebSocket(r) {
-		serveSocket(g.core, w, r, id, target)
+		serveSocket(g.core, w, r, a.ID, target)
 		return
 	}
-	serveRequest(g.core, w, r, id, target)
+	serveRequest(g.core, w, r, a.ID, target)
 }
 
 // resolve returns for which actor a request is, and what follows it in the address.

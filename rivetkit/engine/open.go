@@ -127,7 +127,7 @@ func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name 
 		return actorInfo{}, rec, err
 	}
 	return actorInfo{
-		ID: id.String(), Namespace: namespace, Name: typ, Key: key, NoKey: isNoKey(key), Runner: rec.Runner, Created: time.UnixMilli(rec.Created),
+		ID: id, Namespace: namespace, Name: typ, Key: key, NoKey: isNoKey(key), Runner: rec.Runner, Created: time.UnixMilli(rec.Created),
 	}, rec, nil
 }
 
