@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/coder/websocket"
@@ -87,7 +88,19 @@ type runnerError struct {
 func (e *runnerError) Error() string { return e.reason + ": " + e.err.Error() }
 func (e *runnerError) Unwrap() error { return e.err }
 
-// read takes what the runner says until its connection ends.
+// serve takes what the runner says until its connection ends.
+func (c *runnerConn) serve(ctx context.Context, at runnerKey) {
+	err := c.read(ctx, at)
+	if refused := (*runnerError)(nil); errors.As(err, &refused) {
+		c.e.log.Warn("engine: a runner is cut off", slog.String("runner", at.key), slog.Any("error", err))
+		c.close(websocket.StatusPolicyViolation, refused.reason)
+	} else {
+		_ = c.ws.CloseNow() // it has ended
+	}
+	c.ended()
+}
+
+// read takes what the runner says, and returns why it ends.
 func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 	for {
 		wait, cancel := ctx, context.CancelFunc(func() {})

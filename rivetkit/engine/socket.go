@@ -51,17 +51,12 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
 	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued / 16}, e: e}
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		_ = ws.Close(websocket.StatusInternalError, closeReason(errUnavailable))
+	ctx, done, err := e.begin()
+	if err != nil {
+		_ = ws.Close(websocket.StatusInternalError, closeReason(err))
 		return
 	}
-	e.work.Add(1)
-	e.mu.Unlock()
-	defer e.work.Done()
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
+	defer done()
 	a, err := enter(ctx, e, id)
 	if err != nil {
 		s.close(websocket.StatusInternalError, closeReason(err))

@@ -54,6 +54,22 @@ func (e *core) spawn(fn func()) {
 	}
 }
 
+// begin returns a context for the caller that ends with Close, which waits until the caller calls done. It returns errUnavailable
+// if the engine is closed.
+func (e *core) begin() (ctx context.Context, done func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, nil, errUnavailable
+	}
+	e.work.Add(1)
+	ctx, cancel := context.WithCancel(e.ctx)
+	return ctx, func() {
+		cancel()
+		e.work.Done()
+	}, nil
+}
+
 // number returns the number of a new request, which no other one has.
 //
 // +checklocks:e.mu
