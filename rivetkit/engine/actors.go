@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -143,12 +142,9 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 		Runner string  `json:"runner_name_selector"`
 		Input  *string `json:"input"`
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return a, false, &apiError{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
-	}
+	b, err := readBody(w, r, maxBody)
 	if err != nil {
-		return a, false, invalid("the body is cut off")
+		return a, false, err
 	}
 	if err := json.Unmarshal(b, &body); err != nil {
 		return a, false, invalid("the body is no description of an actor")

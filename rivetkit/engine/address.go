@@ -20,9 +20,9 @@ func (g *gateway) reach(w http.ResponseWriter, r *http.Request, rest string) {
 	}
 	if isWebSocket(r) {
 		serveSocket(g.core, w, r, a.ID, target)
-		return
+	} else if err := serveRequest(g.core, w, r, a.ID, target); err != nil {
+		writeError(w, err)
 	}
-	serveRequest(g.core, w, r, a.ID, target)
 }
 
 // resolve returns for which actor a request is, and what follows it in the address.

@@ -40,7 +40,7 @@ var errNoNamespace = &apiError{
 	Group: "namespace", Code: "not_found", Message: "There is no such namespace.", Status: http.StatusBadRequest,
 }
 
-// known returns an error unless there is the namespace. Another process may have made it.
+// knownNamespace returns an error unless there is the namespace. Another process may have made it.
 func knownNamespace(ctx context.Context, e *core, namespace string) error {
 	e.mu.Lock()
 	_, ok := e.namespaces[namespace]
@@ -95,7 +95,7 @@ func postNamespace(e *core, w http.ResponseWriter, r *http.Request) {
 	}
 	err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
 	if err != nil || body.Name == "" || len(body.Name) > 256 {
-		err = &apiError{Group: "api", Code: "invalid_request", Message: "Invalid request: a name of at most 256 bytes is missing.", Status: http.StatusBadRequest}
+		err = invalid("a name of at most 256 bytes is missing")
 	}
 	var made time.Time
 	if err == nil {

@@ -149,10 +149,9 @@ func (r *runner) fromActor(m rp.FromActor) {
 		t.acknowledged(ack.Index)
 		return
 	}
-	if t.client == nil {
-		return
+	if t.client != nil {
+		t.client.take(t, m)
 	}
-	t.client.take(m)
 }
 
 // disconnect ends what doesn't outlive the connection of the runner.

@@ -98,6 +98,8 @@ func requestBytes(n uint32) (b [4]byte) {
 	return b
 }
 
+func numberOf(id rp.TunnelID) uint32 { return binary.BigEndian.Uint32(id.Request[:]) }
+
 // A phase is where an actor stands.
 type phase uint8
 
@@ -227,7 +229,7 @@ type pendingMessage struct {
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
 type client interface {
 	// take takes what the actor says.
-	take(m rp.FromActor)
+	take(t *tunnel, m rp.FromActor)
 	// fail says why there will be nothing more.
-	fail(err error)
+	fail(t *tunnel, err error)
 }
