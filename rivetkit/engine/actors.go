@@ -76,27 +76,11 @@ func (g *gateway) list(r *http.Request) (list []actorInfo, cursor any, err error
 	if err := g.authorize(r, ns, tokenOf(r)); err != nil {
 		return nil, nil, err
 	}
-	found := func(a actorInfo, err error) error {
-		if errors.Is(err, errNotFound) {
-			return nil
-		}
-		if err == nil {
-			list = append(list, a)
-		}
-		return err
-	}
 	ids := append(q["actor_id"], q["actor_ids"]...)
 	switch {
 	case len(ids) > 0:
-		for _, id := range strings.Split(strings.Join(ids, ","), ",") {
-			if len(list) == maxListed {
-				break
-			}
-			if err := found(g.byID(ctx, ns, id)); err != nil {
-				return nil, nil, err
-			}
-		}
-		return list, nil, nil
+		list, err = g.byIDs(ctx, ns, strings.Split(strings.Join(ids, ","), ","))
+		return list, nil, err
 	case q.Get("name") == "":
 		return nil, nil, invalid("a name of actors is missing")
 	case q.Has("key"):
@@ -104,8 +88,11 @@ func (g *gateway) list(r *http.Request) (list []actorInfo, cursor any, err error
 		if err != nil {
 			return nil, nil, invalid(err.Error())
 		}
-		err = found(g.find(ctx, actorSpec{Namespace: ns, Name: q.Get("name"), Key: key.String()}))
-		return list, nil, err
+		a, err := g.find(ctx, actorSpec{Namespace: ns, Name: q.Get("name"), Key: key.String()})
+		if errors.Is(err, errNotFound) {
+			return nil, nil, nil
+		}
+		return []actorInfo{a}, nil, err
 	}
 	limit := maxListed
 	if text := q.Get("limit"); text != "" {
@@ -136,36 +123,12 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	if err := g.authorize(r, ns, tokenOf(r)); err != nil {
 		return a, false, err
 	}
-	var body struct {
-		Name   string  `json:"name"`
-		Key    *string `json:"key"`
-		Runner string  `json:"runner_name_selector"`
-		Input  *string `json:"input"`
-	}
-	b, err := readBody(w, r, maxBody)
+	s, err := readSpec(w, r)
 	if err != nil {
 		return a, false, err
 	}
-	if err := json.Unmarshal(b, &body); err != nil {
-		return a, false, invalid("the body is no description of an actor")
-	}
-	s := actorSpec{Namespace: ns, Name: body.Name, Runner: body.Runner, NoKey: body.Key == nil}
-	if body.Input != nil {
-		if s.Input, err = base64.StdEncoding.DecodeString(*body.Input); err != nil {
-			return a, false, invalid("the input isn't base64")
-		}
-	}
-	if body.Key != nil {
-		key, err := rivetstore.ParseKey(*body.Key)
-		if err != nil {
-			return a, false, invalid(err.Error())
-		}
-		s.Key = key.String()
-	}
-	switch {
-	case s.Name == "":
-		return a, false, invalid("a name of actors is missing")
-	case s.NoKey && !anew:
+	s.Namespace = ns
+	if s.NoKey && !anew {
 		return a, false, invalid("a key is missing")
 	}
 	a, created, err = g.create(r.Context(), s)
@@ -176,6 +139,40 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 		}
 	}
 	return a, created, err
+}
+
+// readSpec reads which actor is to be made, but for its namespace.
+func readSpec(w http.ResponseWriter, r *http.Request) (s actorSpec, err error) {
+	var body struct {
+		Name   string  `json:"name"`
+		Key    *string `json:"key"`
+		Runner string  `json:"runner_name_selector"`
+		Input  *string `json:"input"`
+	}
+	b, err := readBody(w, r, maxBody)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &body); err != nil {
+		return s, invalid("the body is no description of an actor")
+	}
+	s = actorSpec{Name: body.Name, Runner: body.Runner, NoKey: body.Key == nil}
+	if body.Input != nil {
+		if s.Input, err = base64.StdEncoding.DecodeString(*body.Input); err != nil {
+			return s, invalid("the input isn't base64")
+		}
+	}
+	if body.Key != nil {
+		key, err := rivetstore.ParseKey(*body.Key)
+		if err != nil {
+			return s, invalid(err.Error())
+		}
+		s.Key = key.String()
+	}
+	if s.Name == "" {
+		return s, invalid("a name of actors is missing")
+	}
+	return s, nil
 }
 
 // destroyed is DELETE /actors/{id}.
@@ -215,6 +212,23 @@ func (g *gateway) byID(ctx context.Context, namespace, id string) (actorInfo, er
 		return actorInfo{}, errNotFound
 	}
 	return a, err
+}
+
+// byIDs returns the actors with ids, up to maxListed, without those that don't exist.
+func (g *gateway) byIDs(ctx context.Context, namespace string, ids []string) (list []actorInfo, err error) {
+	for _, id := range ids {
+		a, err := g.byID(ctx, namespace, id)
+		if errors.Is(err, errNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, a); len(list) == maxListed {
+			break
+		}
+	}
+	return list, nil
 }
 
 // inOrder returns the actors of a type, up to limit, in the order of their keys from the first one after the key after.
