@@ -191,12 +191,7 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 		if len(a.unacked) > 0 {
 			c.send(rp.Commands(a.unacked))
 		}
-		for _, t := range a.tunnels {
-			if t.hibernates {
-				t.rewind()
-				t.flush()
-			}
-		}
+		a.resend()
 	}
 	e.pools.join(r)
 	e.alarms.arrived(r.pool())

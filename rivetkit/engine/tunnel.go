@@ -111,11 +111,6 @@ func (t *tunnel) first() uint64 {
 	return t.n
 }
 
-// rewind has everything sent again that isn't acknowledged.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) rewind() { t.sent = t.first() }
-
 // flush sends what is stored and wasn't sent.
 //
 // +checklocks:t.e.mu
