@@ -36,9 +36,7 @@ func loadNamespaces(ctx context.Context, e *core) error {
 }
 
 // errNoNamespace says that a namespace wasn't made.
-var errNoNamespace = &apiError{
-	Group: "namespace", Code: "not_found", Message: "There is no such namespace.", Status: http.StatusBadRequest,
-}
+var errNoNamespace = newError(http.StatusBadRequest, "namespace", "not_found", "There is no such namespace.")
 
 // knownNamespace returns an error unless there is the namespace. Another process may have made it.
 func knownNamespace(ctx context.Context, e *core, namespace string) error {

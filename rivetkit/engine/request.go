@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	errTooLong = &apiError{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
-	errBusy    = &apiError{Group: "guard", Code: "service_unavailable", Message: "Too much is under way.", Status: http.StatusServiceUnavailable}
-	errAnswer  = &apiError{Group: "message", Code: "outgoing_too_long", Message: "The answer is too long.", Status: http.StatusBadRequest}
+	errTooLong = newError(http.StatusBadRequest, "message", "incoming_too_long", "The body is too long.")
+	errBusy    = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "Too much is under way.")
+	errAnswer  = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
 )
 
 // A request is a client that waits for an answer. Its fields are guarded by core.mu.

@@ -51,7 +51,7 @@ func runnerOf(g *gateway, r *http.Request) (at runnerKey, v rp.Version, err erro
 	v, err = rp.ParseVersion(q.Get("protocol_version"))
 	switch {
 	case err != nil || at.key == "" || len(at.key) > 1024:
-		return at, v, &apiError{Group: "ws", Code: "invalid_request", Message: "The runner's key is missing, or its version isn't 5, 6 or 7.", Status: http.StatusBadRequest}
+		return at, v, newError(http.StatusBadRequest, "ws", "invalid_request", "The runner's key is missing, or its version isn't 5, 6 or 7.")
 	case !isWebSocket(r):
 		return at, v, errNoRoute
 	}
