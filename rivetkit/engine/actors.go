@@ -179,8 +179,12 @@ func readSpec(w http.ResponseWriter, r *http.Request) (s actorSpec, err error) {
 func (g *gateway) destroyed(w http.ResponseWriter, r *http.Request) {
 	ns := namespaceOf(r)
 	err := g.authorize(r, ns, tokenOf(r))
+	var a actorInfo
 	if err == nil {
-		err = g.destroy(r.Context(), ns, r.PathValue("id"))
+		a, err = g.byID(r.Context(), ns, r.PathValue("id"))
+	}
+	if err == nil {
+		err = destroy(r.Context(), g.core, a.ID)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -267,13 +271,4 @@ func (g *gateway) create(ctx context.Context, s actorSpec) (actorInfo, bool, err
 	}
 	a, err := look(ctx, g.core, id)
 	return a, created, err
-}
-
-// destroy ends an actor with all that it has.
-func (g *gateway) destroy(ctx context.Context, namespace, id string) error {
-	found, err := g.byID(ctx, namespace, id)
-	if err != nil {
-		return err
-	}
-	return destroy(ctx, g.core, found.ID)
 }
