@@ -65,24 +65,15 @@ func knownNamespace(ctx context.Context, e *core, namespace string) error {
 // makeNamespace makes a namespace, unless it is there, and returns when it was made.
 func makeNamespace(ctx context.Context, e *core, name string) (time.Time, error) {
 	err := knownNamespace(ctx, e, name)
-	if err != nil && !errors.Is(err, errNoNamespace) {
-		return time.Time{}, err
-	}
-	if err != nil {
-		now := e.now()
-		err := e.kv.Commit(ctx, &kv.Commit{
-			Ops: []kv.Op{kv.Set(rivetstore.NamespaceKey(name), rivetstore.AppendTime(nil, now.UnixMilli()))}, Durability: kv.Durable,
-		})
-		if err != nil {
-			return time.Time{}, err
+	if errors.Is(err, errNoNamespace) {
+		row := kv.Set(rivetstore.NamespaceKey(name), rivetstore.AppendTime(nil, e.now().UnixMilli()))
+		if err = e.kv.Commit(ctx, &kv.Commit{Ops: []kv.Op{row}, Durability: kv.Durable}); err == nil {
+			err = knownNamespace(ctx, e, name)
 		}
-		e.mu.Lock()
-		e.namespaces[name] = now
-		e.mu.Unlock()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.namespaces[name], nil
+	return e.namespaces[name], err
 }
 
 // postNamespace is POST /namespaces.
