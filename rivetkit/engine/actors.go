@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -17,7 +16,7 @@ import (
 
 // An actorInfo is what clients are told of an actor. A zero time isn't known.
 type actorInfo struct {
-	ID        string
+	ID        actorstore.ID
 	Name      string // its type
 	Key       string // as rivetstore.Key.String returns it
 	NoKey     bool   // it has none
@@ -50,7 +49,7 @@ func (a *actorInfo) json() any {
 		key = nil
 	}
 	return map[string]any{
-		"actor_id": a.ID, "name": a.Name, "key": key, "namespace_id": a.Namespace, "runner_name_selector": a.Runner, "crash_policy": "sleep",
+		"actor_id": a.ID.String(), "name": a.Name, "key": key, "namespace_id": a.Namespace, "runner_name_selector": a.Runner, "crash_policy": "sleep",
 		"create_ts": ms(a.Created), "connectable_ts": ms(a.Connectable), "destroy_ts": nil, "sleep_ts": ms(a.Slept), "start_ts": ms(a.Started),
 	}
 }
@@ -77,27 +76,11 @@ func (g *gateway) list(r *http.Request) (list []actorInfo, cursor any, err error
 	if err := g.authorize(r, ns, tokenOf(r)); err != nil {
 		return nil, nil, err
 	}
-	found := func(a actorInfo, err error) error {
-		if errors.Is(err, errNotFound) {
-			return nil
-		}
-		if err == nil {
-			list = append(list, a)
-		}
-		return err
-	}
 	ids := append(q["actor_id"], q["actor_ids"]...)
 	switch {
 	case len(ids) > 0:
-		for _, id := range strings.Split(strings.Join(ids, ","), ",") {
-			if len(list) == maxListed {
-				break
-			}
-			if err := found(g.byID(ctx, ns, id)); err != nil {
-				return nil, nil, err
-			}
-		}
-		return list, nil, nil
+		list, err = g.byIDs(ctx, ns, strings.Split(strings.Join(ids, ","), ","))
+		return list, nil, err
 	case q.Get("name") == "":
 		return nil, nil, invalid("a name of actors is missing")
 	case q.Has("key"):
@@ -105,8 +88,11 @@ func (g *gateway) list(r *http.Request) (list []actorInfo, cursor any, err error
 		if err != nil {
 			return nil, nil, invalid(err.Error())
 		}
-		err = found(g.find(ctx, actorSpec{Namespace: ns, Name: q.Get("name"), Key: key.String()}))
-		return list, nil, err
+		a, err := g.find(ctx, actorSpec{Namespace: ns, Name: q.Get("name"), Key: key.String()})
+		if errors.Is(err, errNotFound) {
+			return nil, nil, nil
+		}
+		return []actorInfo{a}, nil, err
 	}
 	limit := maxListed
 	if text := q.Get("limit"); text != "" {
@@ -137,57 +123,68 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	if err := g.authorize(r, ns, tokenOf(r)); err != nil {
 		return a, false, err
 	}
-	var body struct {
-		Name   string  `json:"name"`
-		Key    *string `json:"key"`
-		Runner string  `json:"runner_name_selector"`
-		Input  *string `json:"input"`
-	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return a, false, &apiError{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
-	}
+	s, err := readSpec(w, r)
 	if err != nil {
-		return a, false, invalid("the body is cut off")
+		return a, false, err
 	}
-	if err := json.Unmarshal(b, &body); err != nil {
-		return a, false, invalid("the body is no description of an actor")
-	}
-	s := actorSpec{Namespace: ns, Name: body.Name, Runner: body.Runner, NoKey: body.Key == nil}
-	if body.Input != nil {
-		if s.Input, err = base64.StdEncoding.DecodeString(*body.Input); err != nil {
-			return a, false, invalid("the input isn't base64")
-		}
-	}
-	if body.Key != nil {
-		key, err := rivetstore.ParseKey(*body.Key)
-		if err != nil {
-			return a, false, invalid(err.Error())
-		}
-		s.Key = key.String()
-	}
-	switch {
-	case s.Name == "":
-		return a, false, invalid("a name of actors is missing")
-	case s.NoKey && !anew:
+	s.Namespace = ns
+	if s.NoKey && !anew {
 		return a, false, invalid("a key is missing")
 	}
 	a, created, err = g.create(r.Context(), s)
 	if err == nil && anew && !created {
 		return a, false, &apiError{
 			Group: "actor", Code: "duplicate_key", Message: fmt.Sprintf("Actor key '%s' already in use.", s.Key), Status: http.StatusBadRequest,
-			Metadata: map[string]any{"key": s.Key, "existing_actor_id": a.ID},
+			Metadata: map[string]any{"key": s.Key, "existing_actor_id": a.ID.String()},
 		}
 	}
 	return a, created, err
+}
+
+// readSpec reads which actor is to be made, but for its namespace.
+func readSpec(w http.ResponseWriter, r *http.Request) (s actorSpec, err error) {
+	var body struct {
+		Name   string  `json:"name"`
+		Key    *string `json:"key"`
+		Runner string  `json:"runner_name_selector"`
+		Input  *string `json:"input"`
+	}
+	b, err := readBody(w, r, maxBody)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(b, &body); err != nil {
+		return s, invalid("the body is no description of an actor")
+	}
+	s = actorSpec{Name: body.Name, Runner: body.Runner, NoKey: body.Key == nil}
+	if body.Input != nil {
+		if s.Input, err = base64.StdEncoding.DecodeString(*body.Input); err != nil {
+			return s, invalid("the input isn't base64")
+		}
+	}
+	if body.Key != nil {
+		key, err := rivetstore.ParseKey(*body.Key)
+		if err != nil {
+			return s, invalid(err.Error())
+		}
+		s.Key = key.String()
+	}
+	if s.Name == "" {
+		return s, invalid("a name of actors is missing")
+	}
+	return s, nil
 }
 
 // destroyed is DELETE /actors/{id}.
 func (g *gateway) destroyed(w http.ResponseWriter, r *http.Request) {
 	ns := namespaceOf(r)
 	err := g.authorize(r, ns, tokenOf(r))
+	var a actorInfo
 	if err == nil {
-		err = g.destroy(r.Context(), ns, r.PathValue("id"))
+		a, err = g.byID(r.Context(), ns, r.PathValue("id"))
+	}
+	if err == nil {
+		err = destroy(r.Context(), g.core, a.ID)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -219,6 +216,23 @@ func (g *gateway) byID(ctx context.Context, namespace, id string) (actorInfo, er
 		return actorInfo{}, errNotFound
 	}
 	return a, err
+}
+
+// byIDs returns the actors with ids, up to maxListed, without those that don't exist.
+func (g *gateway) byIDs(ctx context.Context, namespace string, ids []string) (list []actorInfo, err error) {
+	for _, id := range ids {
+		a, err := g.byID(ctx, namespace, id)
+		if errors.Is(err, errNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, a); len(list) == maxListed {
+			break
+		}
+	}
+	return list, nil
 }
 
 // inOrder returns the actors of a type, up to limit, in the order of their keys from the first one after the key after.
@@ -257,17 +271,4 @@ func (g *gateway) create(ctx context.Context, s actorSpec) (actorInfo, bool, err
 	}
 	a, err := look(ctx, g.core, id)
 	return a, created, err
-}
-
-// destroy ends an actor with all that it has.
-func (g *gateway) destroy(ctx context.Context, namespace, id string) error {
-	found, err := g.byID(ctx, namespace, id)
-	if err != nil {
-		return err
-	}
-	parsed, err := actorstore.ParseID(found.ID)
-	if err != nil {
-		return err
-	}
-	return destroy(ctx, g.core, parsed)
 }

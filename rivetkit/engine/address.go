@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
@@ -19,16 +18,11 @@ func (g *gateway) reach(w http.ResponseWriter, r *http.Request, rest string) {
 		refuse(w, r, err)
 		return
 	}
-	id, err := actorstore.ParseID(a.ID)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
 	if isWebSocket(r) {
-		serveSocket(g.core, w, r, id, target)
-		return
+		serveSocket(g.core, w, r, a.ID, target)
+	} else if err := serveRequest(g.core, w, r, a.ID, target); err != nil {
+		writeError(w, err)
 	}
-	serveRequest(g.core, w, r, id, target)
 }
 
 // resolve returns for which actor a request is, and what follows it in the address.

@@ -57,9 +57,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 // ServeHTTP implements http.Handler.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !e.opts.allowHost(r) {
-		writeError(w, &apiError{
-			Group: "guard", Code: "wrong_host", Message: "The engine isn't known by this name.", Status: http.StatusMisdirectedRequest,
-		})
+		writeError(w, newError(http.StatusMisdirectedRequest, "guard", "wrong_host", "The engine isn't known by this name."))
 		return
 	}
 	e.http.ServeHTTP(w, r)

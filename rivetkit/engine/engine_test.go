@@ -449,7 +449,7 @@ func TestHostileRunner(t *testing.T) {
 	at, _ := p.started(id)
 	p.put(id, "a", "1")
 	good := []byte{}
-	good, err := rp.AppendToEngine(good, rp.V7, rp.RunnerInit{Name: "x"})
+	good, err := rp.EngineBound.Append(good, rp.V7, rp.RunnerInit{Name: "x"})
 	must(t, err)
 	for name, messages := range map[string][][]byte{
 		"garbage":     {{0xff, 0xff}},

@@ -17,34 +17,33 @@ type apiError struct {
 	Metadata    any // JSON; nil for none
 }
 
+func newError(status int, group, code, message string) *apiError {
+	return &apiError{Group: group, Code: code, Message: message, Status: status}
+}
+
 // Error implements error.
 func (e *apiError) Error() string { return fmt.Sprintf("%s.%s: %s", e.Group, e.Code, e.Message) }
 
-// Errors of more than one package.
+// Errors of several files.
 var (
 	// errNotFound says that the actor does not exist.
-	errNotFound = &apiError{Group: "actor", Code: "not_found", Message: "The actor does not exist or was destroyed.", Status: http.StatusBadRequest}
+	errNotFound = newError(http.StatusBadRequest, "actor", "not_found", "The actor does not exist or was destroyed.")
 	// errNoRoute says that there is nothing at an address.
-	errNoRoute = &apiError{Group: "api", Code: "not_found", Message: "There is nothing at this address.", Status: http.StatusNotFound}
+	errNoRoute = newError(http.StatusNotFound, "api", "not_found", "There is nothing at this address.")
 	// errForbidden says that the token isn't good.
-	errForbidden = &apiError{Group: "auth", Code: "forbidden", Message: "The token is missing or wrong.", Status: http.StatusForbidden}
+	errForbidden = newError(http.StatusForbidden, "auth", "forbidden", "The token is missing or wrong.")
 	// errUnavailable says that an actor can't be reached now, and that nothing was done.
-	errUnavailable = &apiError{Group: "guard", Code: "service_unavailable", Message: "The actor can't be reached now.", Status: http.StatusServiceUnavailable}
+	errUnavailable = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "The actor can't be reached now.")
 	// errStopped says that the actor stopped before it answered.
-	errStopped = &apiError{Group: "actor", Code: "stopping", Message: "The actor stopped before it answered.", Status: http.StatusServiceUnavailable}
+	errStopped = newError(http.StatusServiceUnavailable, "actor", "stopping", "The actor stopped before it answered.")
 	// errUnknownOutcome says that the runner was lost.
-	errUnknownOutcome = &apiError{
-		Group: "actor", Code: "unknown_outcome", Message: "The actor's runner was lost. It isn't known whether the request was served.", Status: http.StatusInternalServerError,
-	}
+	errUnknownOutcome = newError(http.StatusInternalServerError, "actor", "unknown_outcome", "The actor's runner was lost. It isn't known whether the request was served.")
 	// errNotReady says that no runner has started the actor in time.
-	errNotReady = &apiError{
-		Group: "guard", Code: "actor_ready_timeout",
-		Message: "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?", Status: http.StatusServiceUnavailable,
-	}
+	errNotReady = newError(http.StatusServiceUnavailable, "guard", "actor_ready_timeout", "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?")
 )
 
 func invalid(why string) error {
-	return &apiError{Group: "api", Code: "invalid_request", Message: "Invalid request: " + why + ".", Status: http.StatusBadRequest}
+	return newError(http.StatusBadRequest, "api", "invalid_request", "Invalid request: "+why+".")
 }
 
 // errorOf returns what a client is told of err.

@@ -82,7 +82,7 @@ func (g *gateway) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	h.Add("Vary", "Origin")
 	if origin != "" && !g.opts.allowOrigin(origin) {
-		writeError(w, &apiError{Group: "auth", Code: "forbidden", Message: "Pages of this origin aren't allowed.", Status: http.StatusForbidden})
+		writeError(w, newError(http.StatusForbidden, "auth", "forbidden", "Pages of this origin aren't allowed."))
 		return false
 	}
 	if origin == "" {

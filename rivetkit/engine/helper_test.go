@@ -250,7 +250,7 @@ func (r *rig) program(key string, v rp.Version) *program {
 
 func (p *program) say(m rp.ToEngine) {
 	p.Helper()
-	b, err := rp.AppendToEngine(nil, p.version, m)
+	b, err := rp.EngineBound.Append(nil, p.version, m)
 	must(p, err)
 	if err := p.ws.Write(p.Context(), websocket.MessageBinary, b); err != nil {
 		p.Logf("the runner can't say %T: %v", m, err)
@@ -264,7 +264,7 @@ func (p *program) listen() {
 		if err != nil {
 			return
 		}
-		m, err := rp.DecodeToRunner(p.version, b)
+		m, err := rp.RunnerBound.Decode(p.version, b)
 		if err != nil {
 			p.Errorf("the engine says %x: %v", b, err)
 			return

@@ -13,7 +13,6 @@ type incoming struct {
 	messages chan received // closed at the end
 	err      error         // why it has ended; set before that
 	first    *received     // came before the actor had taken the socket
-	gone     bool
 }
 
 type received struct {

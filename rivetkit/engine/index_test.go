@@ -6,6 +6,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
 // newCore returns what parts of an engine share, without a store.
@@ -79,7 +80,9 @@ func TestFreshMessages(t *testing.T) {
 	e := newCore()
 	e.tunnels = map[uint32]*tunnel{}
 	a := &actor{e: e, working: true, tunnels: map[uint32]*tunnel{}} // its jobs wait
-	tn, other := openTunnel(a, nil), openTunnel(a, nil)
+	tn, other := newTunnel(a, rp.TunnelID{}), newTunnel(a, rp.TunnelID{Request: [4]byte{1}})
+	tn.track()
+	other.track()
 	for range 10 {
 		tn.keep(rivetstore.Message{Data: []byte("x")})
 		other.keep(rivetstore.Message{Data: []byte("x")})

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"log/slog"
-)
+import "log/slog"
 
 // leave gives back what enter has returned.
 func (a *actor) leave() {
@@ -19,11 +17,27 @@ func (a *actor) settle() {
 	if a.users > 0 || a.phase != asleep || len(a.tunnels) > 0 || a.working || a.closing || a.e.closed {
 		return
 	}
+	a.shut(slog.LevelError)
+}
+
+// abandon closes an actor that is gone, once nothing works with it.
+//
+// +checklocks:a.e.mu
+func (a *actor) abandon() {
+	if !a.working && !a.closing {
+		a.shut(slog.LevelDebug)
+	}
+}
+
+// shut closes the handle of the actor, and forgets the actor. An error is logged at level.
+//
+// +checklocks:a.e.mu
+func (a *actor) shut(level slog.Level) {
 	a.closing = true
 	a.e.pools.forget(a)
 	a.e.spawn(func() {
 		if err := a.handle.Close(); err != nil {
-			a.e.log.Error("engine: close an actor", a.attr(), slog.Any("error", err))
+			a.e.log.Log(a.e.ctx, level, "engine: close an actor", a.attr(), slog.Any("error", err))
 		}
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
@@ -33,28 +47,7 @@ func (a *actor) settle() {
 	})
 }
 
-// abandon closes the handle of an actor that is gone, once nothing works with it, and forgets the actor.
-//
-// +checklocks:a.e.mu
-func (a *actor) abandon() {
-	if a.working || a.closing {
-		return
-	}
-	a.closing = true
-	a.e.pools.forget(a)
-	a.e.spawn(func() {
-		err := a.handle.Close()
-		if err != nil {
-			a.e.log.Debug("engine: close a lost actor", slog.Any("error", err))
-		}
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		delete(a.e.actors, a.id)
-		close(a.closed)
-	})
-}
-
-// do has fn done with the actor's keys, after what was asked for before. bytes is what it has in memory.
+// do calls fn, which works with the actor's keys, after what was asked for before. bytes is what fn has in memory.
 //
 // +checklocks:a.e.mu
 func (a *actor) do(bytes int, fn func()) {

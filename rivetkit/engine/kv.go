@@ -203,21 +203,18 @@ func putKeys(ctx context.Context, h *actorstore.Actor, pairs []rp.KVPair) error 
 // deleteRange deletes the keys in [start, end), nil for no bound, but for the engine's own.
 func deleteRange(b *batch.Batch, start, end []byte) {
 	own, after := []byte{actorstore.NamespaceHost}, []byte{actorstore.NamespaceHost + 1}
-	below := func(x, y []byte) bool { return y == nil || string(x) < string(y) } // y is an end
-	if string(start) < string(own) {
-		if below(own, end) {
-			b.DeleteRange(start, own)
-		} else if string(start) < string(end) {
-			b.DeleteRange(start, end)
-		}
+	before := own
+	if end != nil && string(end) < string(own) {
+		before = end
 	}
-	if below(after, end) {
-		if string(start) < string(after) {
-			start = after
-		}
-		if end == nil || string(start) < string(end) {
-			b.DeleteRange(start, end)
-		}
+	if string(start) < string(before) {
+		b.DeleteRange(start, before)
+	}
+	if string(start) < string(after) {
+		start = after
+	}
+	if end == nil || string(start) < string(end) {
+		b.DeleteRange(start, end)
 	}
 }
 

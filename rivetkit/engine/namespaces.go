@@ -36,11 +36,9 @@ func loadNamespaces(ctx context.Context, e *core) error {
 }
 
 // errNoNamespace says that a namespace wasn't made.
-var errNoNamespace = &apiError{
-	Group: "namespace", Code: "not_found", Message: "There is no such namespace.", Status: http.StatusBadRequest,
-}
+var errNoNamespace = newError(http.StatusBadRequest, "namespace", "not_found", "There is no such namespace.")
 
-// known returns an error unless there is the namespace. Another process may have made it.
+// knownNamespace returns an error unless there is the namespace. Another process may have made it.
 func knownNamespace(ctx context.Context, e *core, namespace string) error {
 	e.mu.Lock()
 	_, ok := e.namespaces[namespace]
@@ -67,24 +65,15 @@ func knownNamespace(ctx context.Context, e *core, namespace string) error {
 // makeNamespace makes a namespace, unless it is there, and returns when it was made.
 func makeNamespace(ctx context.Context, e *core, name string) (time.Time, error) {
 	err := knownNamespace(ctx, e, name)
-	if err != nil && !errors.Is(err, errNoNamespace) {
-		return time.Time{}, err
-	}
-	if err != nil {
-		now := e.now()
-		err := e.kv.Commit(ctx, &kv.Commit{
-			Ops: []kv.Op{kv.Set(rivetstore.NamespaceKey(name), rivetstore.AppendTime(nil, now.UnixMilli()))}, Durability: kv.Durable,
-		})
-		if err != nil {
-			return time.Time{}, err
+	if errors.Is(err, errNoNamespace) {
+		row := kv.Set(rivetstore.NamespaceKey(name), rivetstore.AppendTime(nil, e.now().UnixMilli()))
+		if err = e.kv.Commit(ctx, &kv.Commit{Ops: []kv.Op{row}, Durability: kv.Durable}); err == nil {
+			err = knownNamespace(ctx, e, name)
 		}
-		e.mu.Lock()
-		e.namespaces[name] = now
-		e.mu.Unlock()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.namespaces[name], nil
+	return e.namespaces[name], err
 }
 
 // postNamespace is POST /namespaces.
@@ -95,7 +84,7 @@ func postNamespace(e *core, w http.ResponseWriter, r *http.Request) {
 	}
 	err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
 	if err != nil || body.Name == "" || len(body.Name) > 256 {
-		err = &apiError{Group: "api", Code: "invalid_request", Message: "Invalid request: a name of at most 256 bytes is missing.", Status: http.StatusBadRequest}
+		err = invalid("a name of at most 256 bytes is missing")
 	}
 	var made time.Time
 	if err == nil {

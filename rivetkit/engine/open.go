@@ -97,14 +97,10 @@ func load(ctx context.Context, a *actor) (err error) {
 }
 
 // errNotRivetKit says that an actor is one of Greenroom's own.
-var errNotRivetKit = &apiError{
-	Group: "actor", Code: "not_of_rivetkit", Message: "The actor of this name wasn't made by a RivetKit program.", Status: http.StatusBadRequest,
-}
+var errNotRivetKit = newError(http.StatusBadRequest, "actor", "not_of_rivetkit", "The actor of this name wasn't made by a RivetKit program.")
 
 // errHalf says that a part of the actor is missing.
-var errHalf = &apiError{
-	Group: "actor", Code: "import_incomplete", Message: "The import of the actor was cut off. Import it again.", Status: http.StatusBadRequest,
-}
+var errHalf = newError(http.StatusBadRequest, "actor", "import_incomplete", "The import of the actor was cut off. Import it again.")
 
 // readActor returns what clients are told of an actor, and the engine's record of it. One without a record, which was
 // made with other tools, gets one.
@@ -127,7 +123,7 @@ func readActor(ctx context.Context, r actorstore.Reader, id actorstore.ID, name 
 		return actorInfo{}, rec, err
 	}
 	return actorInfo{
-		ID: id.String(), Namespace: namespace, Name: typ, Key: key, NoKey: isNoKey(key), Runner: rec.Runner, Created: time.UnixMilli(rec.Created),
+		ID: id, Namespace: namespace, Name: typ, Key: key, NoKey: isNoKey(key), Runner: rec.Runner, Created: time.UnixMilli(rec.Created),
 	}, rec, nil
 }
 
@@ -228,7 +224,7 @@ func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, create
 	}
 	name := rivetstore.ActorName(s.Namespace, s.Name, s.Key)
 	if len(name) > actorstore.MaxName {
-		return id, false, &apiError{Group: "actor", Code: "key_too_large", Message: fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName), Status: http.StatusBadRequest}
+		return id, false, newError(http.StatusBadRequest, "actor", "key_too_large", fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName))
 	}
 	done := make(chan struct{})
 	for {

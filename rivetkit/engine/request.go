@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,9 +14,9 @@ import (
 )
 
 var (
-	errTooLong = &apiError{Group: "message", Code: "incoming_too_long", Message: "The body is too long.", Status: http.StatusBadRequest}
-	errBusy    = &apiError{Group: "guard", Code: "service_unavailable", Message: "Too much is under way.", Status: http.StatusServiceUnavailable}
-	errAnswer  = &apiError{Group: "message", Code: "outgoing_too_long", Message: "The answer is too long.", Status: http.StatusBadRequest}
+	errTooLong = newError(http.StatusBadRequest, "message", "incoming_too_long", "The body is too long.")
+	errBusy    = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "Too much is under way.")
+	errAnswer  = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
 )
 
 // A request is a client that waits for an answer. Its fields are guarded by core.mu.
@@ -27,10 +28,11 @@ type request struct {
 	bytes  int64
 	err    error
 	signal chan struct{} // of one: there is more
+	began  bool          // the client has got the first part; the handler's, and not guarded
 }
 
 // take implements client.
-func (q *request) take(m rp.FromActor) {
+func (q *request) take(t *tunnel, m rp.FromActor) {
 	size := int64(0)
 	switch b := m.Body.(type) {
 	case rp.ResponseStart:
@@ -38,19 +40,19 @@ func (q *request) take(m rp.FromActor) {
 	case rp.ResponseChunk:
 		size = int64(len(b.Data))
 	case rp.ResponseAbort:
-		q.fail(errUnavailable)
+		q.fail(t, errUnavailable)
 		return
 	default:
 		return // it isn't a part of an answer
 	}
 	if q.bytes += size; q.bytes > q.limit {
 		q.parts = nil
-		q.fail(errAnswer)
+		q.fail(t, errAnswer)
 		return
 	}
 	if !q.e.hold(size) {
 		q.parts = nil
-		q.fail(errBusy)
+		q.fail(t, errBusy)
 		return
 	}
 	q.held += size
@@ -59,7 +61,7 @@ func (q *request) take(m rp.FromActor) {
 }
 
 // fail implements client.
-func (q *request) fail(err error) {
+func (q *request) fail(_ *tunnel, err error) {
 	if q.err == nil {
 		q.err = err
 	}
@@ -79,8 +81,35 @@ const attempts = 4
 // passing reports whether an attempt has failed by something that passes, and nothing was done.
 func passing(err error) bool { return errors.Is(err, errStopped) || errors.Is(err, errUnavailable) }
 
-// serveRequest passes a request on to an actor.
-func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+// repeat calls try again, some times, if an attempt has failed by something that passes.
+func repeat(ctx context.Context, try func() error) error {
+	for n := 1; ; n++ {
+		err := try()
+		if !passing(err) || n == attempts {
+			return err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// readBody reads the body of a request, which may have limit bytes.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, errTooLong
+	}
+	if err != nil {
+		return nil, invalid("the body is cut off")
+	}
+	return b, nil
+}
+
+// serveRequest passes a request on to an actor, and answers it unless it returns an error.
+func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) error {
 	size := e.opts.MaxBody
 	if r.ContentLength >= 0 {
 		size = min(size, r.ContentLength)
@@ -89,135 +118,129 @@ func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore
 	room := e.hold(size)
 	e.mu.Unlock()
 	if !room {
-		writeError(w, errBusy)
-		return
+		return errBusy
 	}
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.held -= size
 	}()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, e.opts.MaxBody))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		err = errTooLong
-	}
-	var a *actor
-	if err == nil {
-		a, err = enter(r.Context(), e, id)
-	}
+	body, err := readBody(w, r, e.opts.MaxBody)
 	if err != nil {
-		writeError(w, err)
-		return
+		return err
+	}
+	a, err := enter(r.Context(), e, id)
+	if err != nil {
+		return err
 	}
 	defer a.leave()
 	start := rp.RequestStart{Actor: a.text, Method: r.Method, Path: target, Headers: headersOf(r)}
 	if len(body) > 0 {
 		start.Body = body
 	}
-	for n := 1; ; n++ {
-		began, err := attempt(w, r, a, start)
-		if err == nil || began {
-			return
-		}
-		if !passing(err) || n == attempts {
-			writeError(w, err)
-			return
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-r.Context().Done():
-			return
-		}
-	}
+	return repeat(r.Context(), func() error { return attempt(w, r, a, start) })
 }
 
-// attempt sends a request to the actor, and answers the client. began says that the answer has begun.
-func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestStart) (began bool, err error) {
-	e := a.e
-	if err := a.await(r.Context()); err != nil {
-		return false, err
+// attempt sends a request to the actor, and answers the client. It returns an error only if the client has got nothing.
+func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestStart) error {
+	q := &request{e: a.e, limit: a.e.opts.MaxBody, signal: make(chan struct{}, 1)}
+	t, err := openTunnel(r.Context(), a, q, start)
+	if err != nil {
+		return err
 	}
-	e.mu.Lock()
-	if a.phase != running || a.runner.conn == nil {
-		e.mu.Unlock()
-		return false, errStopped
-	}
-	q := &request{e: e, limit: e.opts.MaxBody, signal: make(chan struct{}, 1)}
-	t := openTunnel(a, q)
-	t.send(start)
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		t.remove()
-		e.held -= q.held
-	}()
+	defer q.end(t)
 	for {
 		select {
 		case <-q.signal:
 		case <-r.Context().Done():
-			e.mu.Lock()
-			if e.tunnel(t.id) == t {
-				t.send(rp.RequestAbort{})
+			q.abort(t)
+			if q.began {
+				return nil
 			}
-			e.mu.Unlock()
-			return began, r.Context().Err()
+			return r.Context().Err()
 		}
-		e.mu.Lock()
-		parts, failed := q.parts, q.err
-		q.parts = nil
-		if began { // what the client has got isn't kept
-			e.held -= q.held
-			q.bytes, q.held = 0, 0
-		}
-		e.mu.Unlock()
+		parts, failed := q.next()
 		for _, p := range parts {
-			done, err := answer(w, p, &began)
-			if done || err != nil {
-				return true, err
+			if q.answer(w, p) {
+				return nil
 			}
+		}
+		if failed != nil && q.began {
+			panic(http.ErrAbortHandler) // the client must see that the answer is cut off
 		}
 		if failed != nil {
-			if began {
-				panic(http.ErrAbortHandler) // the client must see that the answer is cut off
-			}
-			return false, failed
+			return failed
 		}
 	}
 }
 
-// answer writes one part of an answer, and says whether it was the last.
-func answer(w http.ResponseWriter, part rp.FromActorBody, began *bool) (done bool, err error) {
+// next returns the parts of the answer that have come, and why there will be no more.
+func (q *request) next() (parts []rp.FromActorBody, failed error) {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	parts, q.parts = q.parts, nil
+	if q.began { // what the client has got isn't kept
+		q.e.held -= q.held
+		q.bytes, q.held = 0, 0
+	}
+	return parts, q.err
+}
+
+// abort tells the actor that the client waits no longer.
+func (q *request) abort(t *tunnel) {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	if q.e.tunnel(t.id) == t {
+		t.send(rp.RequestAbort{})
+	}
+}
+
+// end ends the tunnel of the request.
+func (q *request) end(t *tunnel) {
+	q.e.mu.Lock()
+	defer q.e.mu.Unlock()
+	t.remove()
+	q.e.held -= q.held
+}
+
+// answer writes one part of an answer, and reports whether it was the last that the client gets.
+func (q *request) answer(w http.ResponseWriter, part rp.FromActorBody) (last bool) {
+	var err error
 	switch p := part.(type) {
 	case rp.ResponseStart:
-		if *began {
-			return true, nil
+		if q.began {
+			return true
 		}
-		*began = true
-		for _, h := range p.Headers {
-			switch strings.ToLower(h.Name) {
-			case "transfer-encoding", "connection", "keep-alive", "content-length", "upgrade":
-			default:
-				if !strings.HasPrefix(strings.ToLower(h.Name), "access-control-") {
-					w.Header().Set(h.Name, h.Value)
-				}
-			}
-		}
-		status := int(p.Status)
-		if status < 200 || status > 999 {
-			status = http.StatusBadGateway
-		}
-		w.WriteHeader(status)
+		q.began = true
+		writeHead(w, p)
 		_, err = w.Write(p.Body)
-		if !p.Stream {
-			return true, err
-		}
+		last = !p.Stream
 	case rp.ResponseChunk:
 		_, err = w.Write(p.Data)
-		done = p.Finish
+		last = p.Finish
 	}
-	_ = http.NewResponseController(w).Flush() // what can't be flushed is sent later
-	return done, err
+	if !last {
+		_ = http.NewResponseController(w).Flush() // what can't be flushed is sent later
+	}
+	return last || err != nil
+}
+
+// writeHead writes the status of an answer and its headers, but for those that the engine writes itself.
+func writeHead(w http.ResponseWriter, p rp.ResponseStart) {
+	for _, h := range p.Headers {
+		switch name := strings.ToLower(h.Name); name {
+		case "transfer-encoding", "connection", "keep-alive", "content-length", "upgrade":
+		default:
+			if !strings.HasPrefix(name, "access-control-") {
+				w.Header().Set(h.Name, h.Value)
+			}
+		}
+	}
+	status := int(p.Status)
+	if status < 200 || status > 999 {
+		status = http.StatusBadGateway
+	}
+	w.WriteHeader(status)
 }
 
 // headersOf returns the headers of a request as the runner expects them: one of a name, in lower case, with bytes that aren't

@@ -78,26 +78,29 @@ func (a *actor) wake() bool {
 	a.rec.Started = a.e.now().UnixMilli()
 	a.limit(a.e.opts.StartThreshold)
 	rec := a.rec
-	a.do(0, func() {
-		var b batch.Batch
-		b.Put(rivetstore.RecordKey(), rec.Append(nil))
-		err := a.e.alarms.began(a.id)
-		if err == nil {
-			err = a.handle.Commit(a.e.ctx, &b)
-		}
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		if a.phase != starting || a.rec.Generation != rec.Generation {
-			return
-		}
-		if err != nil {
-			a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
-			a.stopped()
-			return
-		}
-		a.start()
-	})
+	a.do(0, func() { a.begin(rec) })
 	return true
+}
+
+// begin stores that the actor is about to be started, and then starts it.
+func (a *actor) begin(rec rivetstore.Record) {
+	var b batch.Batch
+	b.Put(rivetstore.RecordKey(), rec.Append(nil))
+	err := a.e.alarms.began(a.id)
+	if err == nil {
+		err = a.handle.Commit(a.e.ctx, &b)
+	}
+	a.e.mu.Lock()
+	defer a.e.mu.Unlock()
+	if a.phase != starting || a.rec.Generation != rec.Generation {
+		return
+	}
+	if err != nil {
+		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
+		a.stopped()
+		return
+	}
+	a.start()
 }
 
 // start tells the runner to start the actor, and sends what waits for it.
@@ -115,9 +118,16 @@ func (a *actor) start() {
 	}
 	a.tell(s)
 	a.told = true
+	a.resend()
+}
+
+// resend sends what clients have sent over sockets that hibernate, and the actor hasn't acknowledged.
+//
+// +checklocks:a.e.mu
+func (a *actor) resend() {
 	for _, t := range a.tunnels {
 		if t.hibernates {
-			t.rewind()
+			t.sent = t.first()
 			t.flush()
 		}
 	}
@@ -240,7 +250,20 @@ func (a *actor) stopped() {
 		a.users--
 		a.settle()
 	}()
-	waits := a.again
+	waits := a.endTunnels() || a.again
+	a.notify()
+	rec := a.rec
+	a.do(0, func() { a.storeSleep(rec) })
+	if waits && !a.wake() {
+		a.e.alarms.ring(a.id)
+	}
+}
+
+// endTunnels ends the tunnels that don't outlive the end of the actor in its runner, and reports whether messages wait in the
+// others.
+//
+// +checklocks:a.e.mu
+func (a *actor) endTunnels() (waits bool) {
 	for _, t := range a.tunnels {
 		switch {
 		case !t.hibernates:
@@ -251,24 +274,22 @@ func (a *actor) stopped() {
 			waits = waits || len(t.pending) > 0
 		}
 	}
-	a.notify()
-	rec := a.rec
-	a.do(0, func() {
-		var b batch.Batch
-		b.Put(rivetstore.RecordKey(), rec.Append(nil))
-		a.e.mu.Lock()
-		gone := a.forgotten
-		a.forgotten = nil
-		a.e.mu.Unlock()
-		for _, key := range gone {
-			b.Delete(key)
-		}
-		if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
-			a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
-		}
-	})
-	if waits && !a.wake() {
-		a.e.alarms.ring(a.id)
+	return waits
+}
+
+// storeSleep stores that the actor sleeps.
+func (a *actor) storeSleep(rec rivetstore.Record) {
+	var b batch.Batch
+	b.Put(rivetstore.RecordKey(), rec.Append(nil))
+	a.e.mu.Lock()
+	gone := a.forgotten
+	a.forgotten = nil
+	a.e.mu.Unlock()
+	for _, key := range gone {
+		b.Delete(key)
+	}
+	if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
+		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
 	}
 }
 

@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"context"
-	"errors"
-	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -21,20 +16,8 @@ const initTimeout = 10 * time.Second
 
 // serveRunner is GET /runners/connect.
 func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	at := runnerKey{namespace: namespaceOf(r), key: q.Get("runner_key")}
-	e, err := g.core, g.tokens.allow(tokenOf(r), true)
-	if err == nil {
-		err = knownNamespace(r.Context(), e, at.namespace)
-	}
-	version, bad := rp.ParseVersion(q.Get("protocol_version"))
-	if err == nil && (bad != nil || at.key == "" || len(at.key) > 1024) {
-		err = &apiError{Group: "ws", Code: "invalid_request", Message: "The runner's key is missing, or its version isn't 5, 6 or 7.", Status: http.StatusBadRequest}
-	}
-	if err != nil || !isWebSocket(r) {
-		if err == nil {
-			err = errNoRoute
-		}
+	at, version, err := runnerOf(g, r)
+	if err != nil {
 		writeError(w, err)
 		return
 	}
@@ -43,27 +26,36 @@ func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
 		return // it is answered
 	}
 	ws.SetReadLimit(maxMessage)
+	e := g.core
 	c := &runnerConn{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued}, e: e, version: version, heard: e.now()}
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	ctx, done, err := e.begin()
+	if err != nil {
 		_ = ws.CloseNow()
 		return
 	}
-	e.work.Add(1)
-	e.mu.Unlock()
-	defer e.work.Done()
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
+	defer done()
 	go c.ping(ctx)
-	err = c.read(ctx, at)
-	if refused := (*runnerError)(nil); errors.As(err, &refused) {
-		e.log.Warn("engine: a runner is cut off", slog.String("runner", at.key), slog.Any("error", err))
-		c.close(websocket.StatusPolicyViolation, refused.reason)
-	} else {
-		_ = ws.CloseNow() // it has ended
+	c.serve(ctx, at)
+}
+
+// runnerOf returns which runner wants to connect, but for its name, and the version that it speaks.
+func runnerOf(g *gateway, r *http.Request) (at runnerKey, v rp.Version, err error) {
+	q := r.URL.Query()
+	at = runnerKey{namespace: namespaceOf(r), key: q.Get("runner_key")}
+	if err := g.tokens.allow(tokenOf(r), true); err != nil {
+		return at, v, err
 	}
-	c.ended()
+	if err := knownNamespace(r.Context(), g.core, at.namespace); err != nil {
+		return at, v, err
+	}
+	v, err = rp.ParseVersion(q.Get("protocol_version"))
+	switch {
+	case err != nil || at.key == "" || len(at.key) > 1024:
+		return at, v, newError(http.StatusBadRequest, "ws", "invalid_request", "The runner's key is missing, or its version isn't 5, 6 or 7.")
+	case !isWebSocket(r):
+		return at, v, errNoRoute
+	}
+	return at, v, nil
 }
 
 // listRunners is GET /runners.
@@ -157,10 +149,9 @@ func (r *runner) fromActor(m rp.FromActor) {
 		t.acknowledged(ack.Index)
 		return
 	}
-	if t.client == nil {
-		return
+	if t.client != nil {
+		t.client.take(t, m)
 	}
-	t.client.take(m)
 }
 
 // disconnect ends what doesn't outlive the connection of the runner.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/coder/websocket"
@@ -23,7 +24,7 @@ type runnerConn struct {
 // send sends a message, which is encoded later: senders hold core.mu. The message must not change any more.
 func (c *runnerConn) send(m rp.ToRunner) {
 	c.outbox.send(message{
-		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.AppendToRunner(nil, c.version, m) },
+		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.RunnerBound.Append(nil, c.version, m) },
 	})
 }
 
@@ -87,7 +88,19 @@ type runnerError struct {
 func (e *runnerError) Error() string { return e.reason + ": " + e.err.Error() }
 func (e *runnerError) Unwrap() error { return e.err }
 
-// read takes what the runner says until its connection ends.
+// serve takes what the runner says until its connection ends.
+func (c *runnerConn) serve(ctx context.Context, at runnerKey) {
+	err := c.read(ctx, at)
+	if refused := (*runnerError)(nil); errors.As(err, &refused) {
+		c.e.log.Warn("engine: a runner is cut off", slog.String("runner", at.key), slog.Any("error", err))
+		c.close(websocket.StatusPolicyViolation, refused.reason)
+	} else {
+		_ = c.ws.CloseNow() // it has ended
+	}
+	c.ended()
+}
+
+// read takes what the runner says, and returns why it ends.
 func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 	for {
 		wait, cancel := ctx, context.CancelFunc(func() {})
@@ -102,7 +115,7 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 		if kind != websocket.MessageBinary {
 			return &runnerError{"ws.invalid_message", errors.New("a text message")}
 		}
-		m, err := rp.DecodeToEngine(c.version, b)
+		m, err := rp.EngineBound.Decode(c.version, b)
 		if err != nil {
 			return &runnerError{"ws.invalid_message", err}
 		}
@@ -178,12 +191,7 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 		if len(a.unacked) > 0 {
 			c.send(rp.Commands(a.unacked))
 		}
-		for _, t := range a.tunnels {
-			if t.hibernates {
-				t.rewind()
-				t.flush()
-			}
-		}
+		a.resend()
 	}
 	e.pools.join(r)
 	e.alarms.arrived(r.pool())

@@ -43,7 +43,7 @@ func TestSendCopiesNothing(t *testing.T) {
 				t.Errorf("to send it takes %d bytes of memory", n)
 			}
 			got, err := c.queue[0].encode()
-			want, bad := rp.AppendToRunner(nil, rp.V7, m)
+			want, bad := rp.RunnerBound.Append(nil, rp.V7, m)
 			if err != nil || bad != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d bytes are sent, not %d: %v %v", len(got), len(want), err, bad)
 			}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -20,7 +19,6 @@ import (
 type socket struct {
 	outbox
 	e      *core
-	t      *tunnel    // guarded by core.mu
 	answer chan error // of one: whether the actor takes it; set for each attempt
 }
 
@@ -51,17 +49,12 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
 	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued / 16}, e: e}
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
-		_ = ws.Close(websocket.StatusInternalError, closeReason(errUnavailable))
+	ctx, done, err := e.begin()
+	if err != nil {
+		_ = ws.Close(websocket.StatusInternalError, closeReason(err))
 		return
 	}
-	e.work.Add(1)
-	e.mu.Unlock()
-	defer e.work.Done()
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
+	defer done()
 	a, err := enter(ctx, e, id)
 	if err != nil {
 		s.close(websocket.StatusInternalError, closeReason(err))
@@ -70,7 +63,11 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	defer a.leave()
 	in := &incoming{ctx: ctx, ws: ws, messages: make(chan received)}
 	go in.read()
-	t, err := s.connect(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
+	var t *tunnel
+	err = repeat(ctx, func() error {
+		t, err = s.attempt(ctx, a, in, rp.SocketOpen{Actor: a.text, Path: target, Headers: headers})
+		return err
+	})
 	if err != nil {
 		s.close(websocket.StatusInternalError, closeReason(err))
 	} else {
@@ -81,38 +78,13 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 	_ = ws.CloseNow() // reading has failed: that alone leaves the connection open
 }
 
-// connect has the actor take the socket.
-func (s *socket) connect(ctx context.Context, a *actor, in *incoming, open rp.SocketOpen) (*tunnel, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	for n := 1; ; n++ {
-		t, err := s.attempt(ctx, a, in, open)
-		if err == nil || in.gone || n == attempts || !passing(err) {
-			return t, err
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
+// attempt opens a tunnel to the actor, and waits until the actor takes the socket.
 func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.SocketOpen) (*tunnel, error) {
-	if err := a.await(ctx); err != nil {
+	s.answer = make(chan error, 1)
+	t, err := openTunnel(ctx, a, s, open)
+	if err != nil {
 		return nil, err
 	}
-	e := s.e
-	e.mu.Lock()
-	if a.phase != running || a.runner.conn == nil {
-		e.mu.Unlock()
-		return nil, errStopped
-	}
-	s.answer = make(chan error, 1)
-	t := openTunnel(a, s)
-	s.t = t
-	t.send(open)
-	e.mu.Unlock()
 	messages := in.messages
 	if in.first != nil {
 		messages = nil
@@ -120,18 +92,13 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 	for {
 		select {
 		case err := <-s.answer:
-			if err != nil {
-				return nil, err
-			}
-			return t, nil
+			return t, err
 		case m, ok := <-messages:
-			if ok {
-				in.first, messages = &m, nil
-				continue
+			if !ok {
+				s.hangUp(t, in.err)
+				return nil, in.err
 			}
-			in.gone = true
-			s.hangUp(t, in.err)
-			return nil, in.err
+			in.first, messages = &m, nil
 		case <-ctx.Done():
 			s.hangUp(t, ctx.Err())
 			return nil, ctx.Err()
@@ -157,31 +124,17 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	e := s.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for {
-		if t.client != client(s) || e.tunnel(t.id) != t {
-			return false
-		}
-		if !t.hibernates {
-			t.send(rp.SocketMessage{Data: m.data, Binary: m.binary})
-			return true
-		}
-		if len(m.data) > maxKept {
-			t.fail(errTooLong)
-			return false
-		}
-		if t.bytes == 0 || t.bytes+len(m.data) <= e.opts.MaxPending {
-			break
-		}
-		room := t.room
-		e.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-		}
-		e.mu.Lock()
-		if ctx.Err() != nil {
-			return false
-		}
+	switch {
+	case !s.has(t):
+		return false
+	case !t.hibernates:
+		t.send(rp.SocketMessage{Data: m.data, Binary: m.binary})
+		return true
+	case len(m.data) > maxKept:
+		t.fail(errTooLong)
+		return false
+	case !s.awaitRoom(ctx, t, len(m.data)):
+		return false
 	}
 	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data})
 	switch a := t.a; a.phase {
@@ -190,6 +143,30 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	case asleep:
 		if !a.wake() {
 			e.alarms.ring(a.id)
+		}
+	}
+	return true
+}
+
+// has reports whether t is open, and the socket is at its end.
+//
+// +checklocks:s.e.mu
+func (s *socket) has(t *tunnel) bool { return t.client == client(s) && s.e.tunnel(t.id) == t }
+
+// awaitRoom waits until n bytes more may wait for the actor. It returns false at the end of the tunnel.
+//
+// +checklocks:s.e.mu
+func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
+	for t.bytes > 0 && t.bytes+n > s.e.opts.MaxPending {
+		room := t.room
+		s.e.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+		s.e.mu.Lock()
+		if ctx.Err() != nil || !s.has(t) {
+			return false
 		}
 	}
 	return true
@@ -220,28 +197,27 @@ func (s *socket) hangUp(t *tunnel, err error) {
 }
 
 // fail implements client.
-func (s *socket) fail(err error) {
+func (s *socket) fail(t *tunnel, err error) {
 	reason := closeReason(err)
 	if errors.Is(err, errStopped) || errors.Is(err, errUnknownOutcome) {
 		reason = "ws.downstream_closed"
 	}
-	s.finish(err, websocket.StatusInternalError, reason)
+	s.finish(t, err, websocket.StatusInternalError, reason)
 }
 
 // finish ends the socket, or the attempt to have the actor take it.
 //
 // +checklocks:s.e.mu
-func (s *socket) finish(err error, code websocket.StatusCode, reason string) {
-	if !s.t.opened {
+func (s *socket) finish(t *tunnel, err error, code websocket.StatusCode, reason string) {
+	if !t.opened {
 		s.answer <- err
 		return
 	}
-	s.t.a.said.do(func() { s.close(code, reason) })
+	t.a.said.do(func() { s.close(code, reason) })
 }
 
 // take implements client.
-func (s *socket) take(m rp.FromActor) {
-	t := s.t
+func (s *socket) take(t *tunnel, m rp.FromActor) {
 	switch b := m.Body.(type) {
 	case rp.SocketAccept:
 		if !t.opened {
@@ -267,7 +243,7 @@ func (s *socket) take(m rp.FromActor) {
 		}
 		t.client = nil
 		t.remove()
-		s.finish(errUnavailable, code, b.Reason.Value)
+		s.finish(t, errUnavailable, code, b.Reason.Value)
 	default:
 		s.e.log.Debug("engine: a part of an answer for a socket", slog.String("id", t.id.String()))
 	}

@@ -54,6 +54,22 @@ func (e *core) spawn(fn func()) {
 	}
 }
 
+// begin returns a context for the caller that ends with Close, which waits until the caller calls done. It returns errUnavailable
+// if the engine is closed.
+func (e *core) begin() (ctx context.Context, done func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, nil, errUnavailable
+	}
+	e.work.Add(1)
+	ctx, cancel := context.WithCancel(e.ctx)
+	return ctx, func() {
+		cancel()
+		e.work.Done()
+	}, nil
+}
+
 // number returns the number of a new request, which no other one has.
 //
 // +checklocks:e.mu
@@ -81,6 +97,8 @@ func requestBytes(n uint32) (b [4]byte) {
 	binary.BigEndian.PutUint32(b[:], n)
 	return b
 }
+
+func numberOf(id rp.TunnelID) uint32 { return binary.BigEndian.Uint32(id.Request[:]) }
 
 // A phase is where an actor stands.
 type phase uint8
@@ -211,7 +229,7 @@ type pendingMessage struct {
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
 type client interface {
 	// take takes what the actor says.
-	take(m rp.FromActor)
+	take(t *tunnel, m rp.FromActor)
 	// fail says why there will be nothing more.
-	fail(err error)
+	fail(t *tunnel, err error)
 }

@@ -302,7 +302,7 @@ func (k *killer) bridge(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	go pass(in, out, func(b []byte) {
-		m, err := rp.DecodeToEngine(version, b)
+		m, err := rp.EngineBound.Decode(version, b)
 		if err != nil {
 			k.t.Errorf("a runner says %x: %v", b, err)
 		}
@@ -319,7 +319,7 @@ func (k *killer) bridge(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	go pass(out, in, func(b []byte) {
-		m, err := rp.DecodeToRunner(version, b)
+		m, err := rp.RunnerBound.Decode(version, b)
 		if err != nil {
 			k.t.Errorf("the engine says %x: %v", b, err)
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"log/slog"
 	"slices"
 
@@ -17,27 +16,40 @@ import (
 //
 // +checklocks:e.mu
 func (e *core) tunnel(id rp.TunnelID) *tunnel {
-	t := e.tunnels[binary.BigEndian.Uint32(id.Request[:])]
+	t := e.tunnels[numberOf(id)]
 	if t == nil || t.id != id {
 		return nil
 	}
 	return t
 }
 
-// openTunnel makes a tunnel of a client to the actor, which runs.
-//
-// +checklocks:a.e.mu
-func openTunnel(a *actor, c client) *tunnel {
-	number := a.e.number()
-	t := &tunnel{e: a.e, a: a, client: c, id: rp.TunnelID{Gateway: a.e.instance, Request: requestBytes(number)}, room: make(chan struct{})}
-	t.track(number)
-	return t
+// openTunnel makes a tunnel of a client to the actor, as soon as that runs, and sends its first message.
+func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (*tunnel, error) {
+	if err := a.await(ctx); err != nil {
+		return nil, err
+	}
+	e := a.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if a.phase != running || a.runner.conn == nil {
+		return nil, errStopped
+	}
+	t := newTunnel(a, rp.TunnelID{Gateway: e.instance, Request: requestBytes(e.number())})
+	t.client = c
+	t.track()
+	t.send(first)
+	return t, nil
 }
 
-// track has the tunnel found by its number.
+func newTunnel(a *actor, id rp.TunnelID) *tunnel {
+	return &tunnel{e: a.e, a: a, id: id, room: make(chan struct{})}
+}
+
+// track makes the tunnel known by its number.
 //
 // +checklocks:t.e.mu
-func (t *tunnel) track(number uint32) {
+func (t *tunnel) track() {
+	number := numberOf(t.id)
 	t.e.tunnels[number] = t
 	t.a.tunnels[number] = t
 }
@@ -46,7 +58,7 @@ func (t *tunnel) track(number uint32) {
 //
 // +checklocks:t.e.mu
 func (t *tunnel) remove() {
-	number := binary.BigEndian.Uint32(t.id.Request[:])
+	number := numberOf(t.id)
 	if t.e.tunnels[number] != t {
 		return
 	}
@@ -85,7 +97,7 @@ func (t *tunnel) fail(err error) {
 	t.client = nil
 	t.remove()
 	if c != nil {
-		c.fail(err)
+		c.fail(t, err)
 	}
 }
 
@@ -98,11 +110,6 @@ func (t *tunnel) first() uint64 {
 	}
 	return t.n
 }
-
-// rewind has everything sent again that isn't acknowledged.
-//
-// +checklocks:t.e.mu
-func (t *tunnel) rewind() { t.sent = t.first() }
 
 // flush sends what is stored and wasn't sent.
 //
@@ -241,7 +248,8 @@ func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
 		}
 		t := of[rp.TunnelID(s)]
 		if t == nil {
-			t = &tunnel{e: a.e, a: a, id: rp.TunnelID(s), opened: true, hibernates: true, closing: true, room: make(chan struct{})}
+			t = newTunnel(a, rp.TunnelID(s))
+			t.opened, t.hibernates, t.closing = true, true, true
 			of[t.id] = t
 		}
 		t.pending = append(t.pending, &pendingMessage{t: t, n: n, m: m, stored: true})
@@ -251,11 +259,9 @@ func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
 	a.e.mu.Lock()
 	defer a.e.mu.Unlock()
 	for id, t := range of {
-		number := binary.BigEndian.Uint32(id.Request[:])
-		if a.e.tunnels[number] != nil {
-			continue // looked at again when the actor is opened next
+		if a.e.tunnels[numberOf(id)] == nil { // else it is looked at again when the actor is opened next
+			t.track()
 		}
-		t.track(number)
 	}
 	return nil
 }

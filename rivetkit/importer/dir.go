@@ -81,7 +81,7 @@ func (d *Dir) State(id string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s, err := ParseState(b)
+	s, err := parseState(b)
 	if err == nil && s.ID != id {
 		err = fmt.Errorf("it is of the actor %q", s.ID)
 	}
@@ -106,7 +106,7 @@ func (d *Dir) Alarm(id string) (at int64, ok bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
-	of, at, err := ParseAlarm(b)
+	of, at, err := parseAlarm(b)
 	if err == nil && of != id {
 		err = fmt.Errorf("it is of the actor %q", of)
 	}

@@ -44,12 +44,12 @@ func (s *State) ActorName() string {
 	return rivetstore.ActorName(rivetstore.DefaultNamespace, s.Name, rivetstore.Key(s.Key).String())
 }
 
-// ParseState parses a file of a state. The entries are parts of b. Its errors wrap ErrVersion or say what is wrong
+// parseState parses a file of a state. The entries are parts of b. Its errors wrap ErrVersion or say what is wrong
 // with the bytes.
 //
 //	u16le 3, actorId str, name str, key list<str>, list<key data, value data>, created u64,
 //	started, connectable, slept, destroyed: optional<u64>
-func ParseState(b []byte) (State, error) {
+func parseState(b []byte) (State, error) {
 	r, err := open(b)
 	if err != nil {
 		return State{}, err
@@ -74,11 +74,11 @@ func ParseState(b []byte) (State, error) {
 	return s, nil
 }
 
-// ParseAlarm parses the file of an alarm: whose it is, and when it rings, in Unix milliseconds. Its errors are those
-// of ParseState.
+// parseAlarm parses the file of an alarm: whose it is, and when it rings, in Unix milliseconds. Its errors are those
+// of parseState.
 //
 //	u16le 3, actorId str, at uint
-func ParseAlarm(b []byte) (id string, at int64, err error) {
+func parseAlarm(b []byte) (id string, at int64, err error) {
 	r, err := open(b)
 	if err != nil {
 		return "", 0, err

@@ -2,12 +2,8 @@ package rivetstore
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 )
-
-// ErrMalformedKey: a string is not the key of an actor. The error says why.
-var ErrMalformedKey = errors.New("rivetstore: malformed key")
 
 // A Key is the key of an actor: a list of strings. As one string it is the parts with "/"
 // between them. In a part, `\` is written `\\` and "/" is written `\/`. An empty part is `\0`, and
@@ -42,11 +38,11 @@ func (k Key) String() string {
 
 // ParseKey returns the key that s is. It also reads what String doesn't write: a `\` in
 // front of any other byte, and an empty part without a mark. So a server that wants one string for
-// one key must write the Key again. An empty s, and a `\` at the end, are ErrMalformedKey.
+// one key must write the Key again. An empty s, and a `\` at the end, are errors.
 func ParseKey(s string) (Key, error) {
 	switch s {
 	case "":
-		return nil, fmt.Errorf("%w: it is empty", ErrMalformedKey)
+		return nil, errors.New("rivetstore: malformed key: it is empty")
 	case noParts:
 		return Key{}, nil
 	}
@@ -58,7 +54,7 @@ func ParseKey(s string) (Key, error) {
 			key, part = append(key, string(part)), part[:0]
 		case '\\':
 			if i++; i == len(s) {
-				return nil, fmt.Errorf("%w: it ends within an escape", ErrMalformedKey)
+				return nil, errors.New("rivetstore: malformed key: it ends within an escape")
 			}
 			if s[i] != '0' {
 				part = append(part, s[i])

@@ -1,7 +1,5 @@
 package runnerproto
 
-import "github.com/greenroomdb/greenroom/internal/bare"
-
 // A Checkpoint is the place of an event or of a command in the life of an actor.
 type Checkpoint struct {
 	Actor      string // the actor's id
@@ -9,14 +7,10 @@ type Checkpoint struct {
 	Index      int64  // 0 for the first event or command of a generation, then one more for each
 }
 
-func (c Checkpoint) append(w *writer) {
-	w.str(c.Actor)
-	w.u32(c.Generation)
-	w.i64(c.Index)
-}
-
-func readCheckpoint(r *bare.Reader) Checkpoint {
-	return Checkpoint{r.String(), r.U32(), r.I64()}
+func (p *Checkpoint) fields(c *codec) {
+	c.str(&p.Actor)
+	c.u32(&p.Generation)
+	c.i64(&p.Index)
 }
 
 // Events tell the engine what happened to actors. The runner keeps each until an AckEvents names it or a later one
@@ -30,7 +24,7 @@ type Event struct {
 }
 
 // An EventBody is one of Intent, Running, Stopped and SetAlarm.
-type EventBody interface{ event(w *writer) }
+type EventBody interface{ event() }
 
 // An Intent says what an actor wants to become. The engine answers with StopActor.
 type Intent uint8
@@ -65,80 +59,35 @@ type SetAlarm struct {
 	At Optional[int64] // Unix milliseconds; without it the actor has no alarm
 }
 
-// Tags of events, and of the states that one of them has.
-const (
-	tagIntent = iota
-	tagState
-	tagSetAlarm
-	eventTags
-)
-const (
-	tagRunning = iota
-	tagStopped
-	stateTags
-)
-
-func (es Events) toEngine(w *writer) {
-	w.tag(tagEvents)
-	appendList(w, es, Event.append)
+var eventBodies = union[EventBody]{
+	of[EventBody]((*Intent).fields),
+	{has: states.has, fields: func(b *EventBody, c *codec) { states.value(c, b, "") }},
+	of[EventBody]((*SetAlarm).fields),
 }
 
-func (e Event) append(w *writer) {
-	e.Checkpoint.append(w)
-	if e.Body == nil {
-		w.fail("event without a body")
-		return
-	}
-	e.Body.event(w)
+var states = union[EventBody]{of[EventBody](nothing[Running]), of[EventBody]((*Stopped).fields)}
+
+func (Events) toEngine() {}
+func (Intent) event()    {}
+func (Running) event()   {}
+func (Stopped) event()   {}
+func (SetAlarm) event()  {}
+
+func (es *Events) fields(c *codec) { list(c, (*[]Event)(es), (*Event).fields) }
+
+func (e *Event) fields(c *codec) {
+	e.Checkpoint.fields(c)
+	eventBodies.value(c, &e.Body, "event without a body")
 }
 
-func (i Intent) event(w *writer) {
-	if i >= intents {
-		w.fail("intent %d of %d", i, intents)
-	}
-	w.tag(tagIntent)
-	w.tag(uint8(i))
+func (i *Intent) fields(c *codec) { c.enum((*uint8)(i), int(intents), "intent") }
+
+func (s *Stopped) fields(c *codec) {
+	c.enum((*uint8)(&s.Code), stopCodes, "stop code")
+	optional(c, &s.Message, (*codec).str)
 }
 
-func (Running) event(w *writer) {
-	w.tag(tagState)
-	w.tag(tagRunning)
-}
-
-func (s Stopped) event(w *writer) {
-	if s.Code >= stopCodes {
-		w.fail("stop code %d of %d", s.Code, stopCodes)
-	}
-	w.tag(tagState)
-	w.tag(tagStopped)
-	w.tag(uint8(s.Code))
-	appendOptional(w, s.Message, (*writer).str)
-}
-
-func (a SetAlarm) event(w *writer) {
-	w.tag(tagSetAlarm)
-	appendOptional(w, a.At, (*writer).i64)
-}
-
-func readEvent(r *bare.Reader) Event {
-	e := Event{Checkpoint: readCheckpoint(r)}
-	switch r.Tag(eventTags) {
-	case tagIntent:
-		e.Body = Intent(r.Tag(int(intents)))
-	case tagState:
-		e.Body = readState(r)
-	case tagSetAlarm:
-		e.Body = SetAlarm{readOptional(r, (*bare.Reader).I64)}
-	}
-	return e
-}
-
-func readState(r *bare.Reader) EventBody {
-	if r.Tag(stateTags) == tagRunning {
-		return Running{}
-	}
-	return Stopped{StopCode(r.Tag(stopCodes)), readOptional(r, (*bare.Reader).String)}
-}
+func (a *SetAlarm) fields(c *codec) { optional(c, &a.At, (*codec).i64) }
 
 // Commands tell a runner what to do with actors. When the runner connects anew, the engine sends those again that
 // the runner hasn't acknowledged.
@@ -151,7 +100,7 @@ type Command struct {
 }
 
 // A CommandBody is one of StartActor and StopActor.
-type CommandBody interface{ command(w *writer) }
+type CommandBody interface{ command() }
 
 // StartActor tells the runner to start the actor. Its Input aliases what it was decoded from.
 type StartActor struct {
@@ -166,67 +115,35 @@ type StartActor struct {
 // StopActor tells the runner to end the actor, and answer with Stopped.
 type StopActor struct{}
 
-// Tags of commands.
-const (
-	tagStartActor = iota
-	tagStopActor
-	commandTags
-)
+var commandBodies = union[CommandBody]{of[CommandBody]((*StartActor).fields), of[CommandBody](nothing[StopActor])}
 
-func (cs Commands) toRunner(w *writer) {
-	w.tag(tagCommands)
-	appendList(w, cs, Command.append)
+func (Commands) toRunner()  {}
+func (StartActor) command() {}
+func (StopActor) command()  {}
+
+func (cs *Commands) fields(c *codec) { list(c, (*[]Command)(cs), (*Command).fields) }
+
+func (m *Command) fields(c *codec) {
+	m.Checkpoint.fields(c)
+	commandBodies.value(c, &m.Body, "command without a body")
 }
 
-func (c Command) append(w *writer) {
-	c.Checkpoint.append(w)
-	if c.Body == nil {
-		w.fail("command without a body")
-		return
-	}
-	c.Body.command(w)
-}
-
-func (s StartActor) command(w *writer) {
-	w.tag(tagStartActor)
-	w.str(s.Name)
-	appendOptional(w, s.Key, (*writer).str)
-	w.i64(s.CreatedAt)
-	appendBody(w, s.Input)
-	appendList(w, s.Hibernating, TunnelID.append)
-}
-
-func (StopActor) command(w *writer) { w.tag(tagStopActor) }
-
-func readCommand(r *bare.Reader) Command {
-	c := Command{Checkpoint: readCheckpoint(r)}
-	switch r.Tag(commandTags) {
-	case tagStartActor:
-		c.Body = StartActor{
-			Name:        r.String(),
-			Key:         readOptional(r, (*bare.Reader).String),
-			CreatedAt:   r.I64(),
-			Input:       readBody(r),
-			Hibernating: readList(r, readTunnelID),
-		}
-	case tagStopActor:
-		c.Body = StopActor{}
-	}
-	return c
+func (s *StartActor) fields(c *codec) {
+	c.str(&s.Name)
+	optional(c, &s.Key, (*codec).str)
+	c.i64(&s.CreatedAt)
+	c.body(&s.Input)
+	list(c, &s.Hibernating, (*TunnelID).fields)
 }
 
 // AckCommands tell the engine which commands the runner has seen: the last one of each actor.
 type AckCommands []Checkpoint
 
-func (a AckCommands) toEngine(w *writer) {
-	w.tag(tagAckCommands)
-	appendList(w, a, Checkpoint.append)
-}
-
 // AckEvents tell the runner which events the engine has seen: the last one of each actor.
 type AckEvents []Checkpoint
 
-func (a AckEvents) toRunner(w *writer) {
-	w.tag(tagAckEvents)
-	appendList(w, a, Checkpoint.append)
-}
+func (AckCommands) toEngine() {}
+func (AckEvents) toRunner()   {}
+
+func (a *AckCommands) fields(c *codec) { list(c, (*[]Checkpoint)(a), (*Checkpoint).fields) }
+func (a *AckEvents) fields(c *codec)   { list(c, (*[]Checkpoint)(a), (*Checkpoint).fields) }

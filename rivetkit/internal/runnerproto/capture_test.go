@@ -69,10 +69,10 @@ func TestCaptures(t *testing.T) {
 		for _, v := range []rp.Version{rp.V5, rp.V6, rp.V7} {
 			switch c.Dir {
 			case fromRunner:
-				testCapture(t, engineBound, c, v, sayToEngine)
+				testCapture(t, rp.EngineBound, c, v, sayToEngine)
 			case intoRunner:
 				if v != rp.V5 || c.Says.(object)["tag"] != "ToClientInit" {
-					testCapture(t, runnerBound, c, v, sayToRunner)
+					testCapture(t, rp.RunnerBound, c, v, sayToRunner)
 				}
 			default:
 				t.Errorf("direction %q", c.Dir)
@@ -81,10 +81,10 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-func testCapture[M any](t *testing.T, d direction[M], c capture, v rp.Version, say func(M) any) {
+func testCapture[M any](t *testing.T, d rp.Direction[M], c capture, v rp.Version, say func(M) any) {
 	t.Helper()
 	b := unhex(t, c.Hex)
-	m, err := d.read(v, b)
+	m, err := d.Decode(v, b)
 	if err != nil {
 		t.Errorf("version %v, %s: %v", v, c.Hex, err)
 		return
@@ -92,11 +92,11 @@ func testCapture[M any](t *testing.T, d direction[M], c capture, v rp.Version, s
 	if got := say(m); !reflect.DeepEqual(got, c.Says) {
 		t.Errorf("version %v, %s says\n%v, want\n%v", v, c.Hex, got, c.Says)
 	}
-	if got, err := d.add(nil, v, m); err != nil || !bytes.Equal(got, b) {
+	if got, err := d.Append(nil, v, m); err != nil || !bytes.Equal(got, b) {
 		t.Errorf("version %v, %s encodes as\n%x, %v", v, c.Hex, got, err)
 	}
 	for n := range b {
-		if _, err := d.read(v, b[:n]); !errors.Is(err, rp.ErrMalformed) {
+		if _, err := d.Decode(v, b[:n]); !errors.Is(err, rp.ErrMalformed) {
 			t.Errorf("version %v, the first %d bytes of %s: %v", v, n, c.Hex, err)
 		}
 	}

@@ -13,9 +13,9 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	frame, _ := rp.AppendToEngine(nil, v, rp.KVRequest{Actor: "a1", ID: 7, Body: rp.KVGet{Keys: [][]byte{{1}}}})
+	frame, _ := rp.EngineBound.Append(nil, v, rp.KVRequest{Actor: "a1", ID: 7, Body: rp.KVGet{Keys: [][]byte{{1}}}})
 
-	m, err := rp.DecodeToEngine(v, frame)
+	m, err := rp.EngineBound.Decode(v, frame)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -23,7 +23,7 @@ func Example() {
 	if q, ok := m.(rp.KVRequest); ok {
 		if get, ok := q.Body.(rp.KVGet); ok {
 			entries := []rp.KVEntry{{Key: get.Keys[0], Value: []byte("hi"), UpdatedAt: 1}}
-			answer, err := rp.AppendToRunner(nil, v, rp.KVResponse{ID: q.ID, Body: rp.KVGot{Entries: entries}})
+			answer, err := rp.RunnerBound.Append(nil, v, rp.KVResponse{ID: q.ID, Body: rp.KVGot{Entries: entries}})
 			fmt.Printf("%x %v\n", answer, err)
 		}
 	}

@@ -1,6 +1,6 @@
 package runnerproto
 
-import "github.com/greenroomdb/greenroom/internal/bare"
+import "slices"
 
 // A KVRequest asks the engine for something about the keys of one actor, which must be one of the runner's. The bytes in
 // it alias what it was decoded from.
@@ -11,7 +11,7 @@ type KVRequest struct {
 }
 
 // A KVRequestBody is one of KVGet, KVList, KVPut, KVDelete, KVDeleteRange and KVDrop.
-type KVRequestBody interface{ kvRequest(w *writer) }
+type KVRequestBody interface{ kvRequest() }
 
 // KVGet reads keys.
 type KVGet struct{ Keys [][]byte }
@@ -39,7 +39,7 @@ type KVDeleteRange struct{ Start, End []byte }
 type KVDrop struct{}
 
 // A KVQuery says which keys are listed: KVAll, KVRange or KVPrefix.
-type KVQuery interface{ kvQuery(w *writer) }
+type KVQuery interface{ kvQuery() }
 
 // KVAll means all keys.
 type KVAll struct{}
@@ -53,149 +53,137 @@ type KVRange struct {
 // KVPrefix means the keys that begin with Prefix.
 type KVPrefix struct{ Prefix []byte }
 
-// Tags of requests, as V7 has them, and of queries.
-const (
-	tagGet = iota
-	tagList
-	tagPut
-	tagDelete
-	tagDeleteRange // up to V6, tagDrop has this number
-	tagDrop
-	requestTags
-)
-const (
-	tagAll = iota
-	tagRange
-	tagPrefix
-	queryTags
+var (
+	kvRequests = union[KVRequestBody]{
+		of[KVRequestBody]((*KVGet).fields),
+		of[KVRequestBody]((*KVList).fields),
+		of[KVRequestBody]((*KVPut).fields),
+		of[KVRequestBody]((*KVDelete).fields),
+		of[KVRequestBody]((*KVDeleteRange).fields),
+		of[KVRequestBody](nothing[KVDrop]),
+	}
+	kvRequestsV6 = slices.Delete(slices.Clone(kvRequests), 4, 5) // without KVDeleteRange
+	kvQueries    = union[KVQuery]{of[KVQuery](nothing[KVAll]), of[KVQuery]((*KVRange).fields), of[KVQuery]((*KVPrefix).fields)}
 )
 
-func (q KVRequest) toEngine(w *writer) {
-	w.tag(tagKVRequest)
-	w.str(q.Actor)
-	w.u32(q.ID)
-	if q.Body == nil {
-		w.fail("request without a body")
-		return
+func (KVRequest) toEngine()      {}
+func (KVGet) kvRequest()         {}
+func (KVList) kvRequest()        {}
+func (KVPut) kvRequest()         {}
+func (KVDelete) kvRequest()      {}
+func (KVDeleteRange) kvRequest() {}
+func (KVDrop) kvRequest()        {}
+func (KVAll) kvQuery()           {}
+func (KVRange) kvQuery()         {}
+func (KVPrefix) kvQuery()        {}
+
+func (q *KVRequest) fields(c *codec) {
+	c.str(&q.Actor)
+	c.u32(&q.ID)
+	bodies := kvRequests
+	if c.v < V7 {
+		if _, ok := q.Body.(KVDeleteRange); ok {
+			c.since(V7, "KVDeleteRange")
+		}
+		bodies = kvRequestsV6
 	}
-	q.Body.kvRequest(w)
+	bodies.value(c, &q.Body, "request without a body")
 }
 
-func (q KVGet) kvRequest(w *writer) {
-	w.tag(tagGet)
-	appendDatas(w, q.Keys)
+func (q *KVGet) fields(c *codec) { c.datas(&q.Keys) }
+
+func (q *KVList) fields(c *codec) {
+	kvQueries.value(c, &q.Query, "list without a query")
+	optional(c, &q.Reverse, (*codec).bool)
+	optional(c, &q.Limit, (*codec).u64)
 }
 
-func (q KVList) kvRequest(w *writer) {
-	w.tag(tagList)
-	if q.Query == nil {
-		w.fail("list without a query")
-		return
-	}
-	q.Query.kvQuery(w)
-	appendOptional(w, q.Reverse, (*writer).bool)
-	appendOptional(w, q.Limit, (*writer).u64)
+func (q *KVPut) fields(c *codec) {
+	list(c, &q.Pairs, func(p *KVPair, c *codec) { c.data(&p.Key) })
+	column(c, q.Pairs, "%d keys, %d values", func(p *KVPair, c *codec) { c.data(&p.Value) })
 }
 
-func (q KVPut) kvRequest(w *writer) {
-	w.tag(tagPut)
-	w.count(len(q.Pairs))
-	for _, p := range q.Pairs {
-		w.data(p.Key)
-	}
-	w.count(len(q.Pairs))
-	for _, p := range q.Pairs {
-		w.data(p.Value)
-	}
+func (q *KVDelete) fields(c *codec) { c.datas(&q.Keys) }
+
+func (q *KVDeleteRange) fields(c *codec) {
+	c.data(&q.Start)
+	c.data(&q.End)
 }
 
-func (q KVDelete) kvRequest(w *writer) {
-	w.tag(tagDelete)
-	appendDatas(w, q.Keys)
+func (q *KVRange) fields(c *codec) {
+	c.data(&q.Start)
+	c.data(&q.End)
+	c.bool(&q.Exclusive)
 }
 
-func (q KVDeleteRange) kvRequest(w *writer) {
-	w.since(V7, "KVDeleteRange")
-	w.tag(tagDeleteRange)
-	w.data(q.Start)
-	w.data(q.End)
+func (q *KVPrefix) fields(c *codec) { c.data(&q.Prefix) }
+
+// A KVResponse is the engine's answer to a KVRequest. The bytes in it alias what it was decoded from.
+type KVResponse struct {
+	ID   uint32 // of the request
+	Body KVResponseBody
 }
 
-func (KVDrop) kvRequest(w *writer) {
-	if w.v < V7 {
-		w.tag(tagDrop - 1)
-		return
-	}
-	w.tag(tagDrop)
+// A KVResponseBody is one of KVError, KVGot, KVListed, KVPutDone, KVDeleted and KVDropped.
+type KVResponseBody interface{ kvResponse() }
+
+// KVError says that the engine has done nothing, and why.
+type KVError struct{ Message string }
+
+// KVGot answers KVGet. It leaves out the keys that don't exist.
+type KVGot struct{ Entries []KVEntry }
+
+// KVListed answers KVList.
+type KVListed struct{ Entries []KVEntry }
+
+// A KVEntry is a key with its value, and when it was written.
+type KVEntry struct {
+	Key, Value []byte
+	Version    []byte // of the value, opaque to the runner
+	UpdatedAt  int64  // Unix milliseconds
 }
 
-func (KVAll) kvQuery(w *writer) { w.tag(tagAll) }
+// KVPutDone answers KVPut: what it wrote is durable.
+type KVPutDone struct{}
 
-func (q KVRange) kvQuery(w *writer) {
-	w.tag(tagRange)
-	w.data(q.Start)
-	w.data(q.End)
-	w.bool(q.Exclusive)
+// KVDeleted answers KVDelete and KVDeleteRange.
+type KVDeleted struct{}
+
+// KVDropped answers KVDrop.
+type KVDropped struct{}
+
+var kvResponses = union[KVResponseBody]{
+	of[KVResponseBody]((*KVError).fields),
+	of[KVResponseBody]((*KVGot).fields),
+	of[KVResponseBody]((*KVListed).fields),
+	of[KVResponseBody](nothing[KVPutDone]),
+	of[KVResponseBody](nothing[KVDeleted]),
+	of[KVResponseBody](nothing[KVDropped]),
 }
 
-func (q KVPrefix) kvQuery(w *writer) {
-	w.tag(tagPrefix)
-	w.data(q.Prefix)
+func (KVResponse) toRunner()  {}
+func (KVError) kvResponse()   {}
+func (KVGot) kvResponse()     {}
+func (KVListed) kvResponse()  {}
+func (KVPutDone) kvResponse() {}
+func (KVDeleted) kvResponse() {}
+func (KVDropped) kvResponse() {}
+
+func (p *KVResponse) fields(c *codec) {
+	c.u32(&p.ID)
+	kvResponses.value(c, &p.Body, "response without a body")
 }
 
-func readKVRequest(r *bare.Reader, v Version) KVRequest {
-	return KVRequest{r.String(), r.U32(), readKVRequestBody(r, v)}
-}
+func (e *KVError) fields(c *codec)  { c.str(&e.Message) }
+func (g *KVGot) fields(c *codec)    { entries(c, &g.Entries) }
+func (l *KVListed) fields(c *codec) { entries(c, &l.Entries) }
 
-func readKVRequestBody(r *bare.Reader, v Version) KVRequestBody {
-	switch readRequestTag(r, v) {
-	case tagList:
-		return KVList{readKVQuery(r), readOptional(r, (*bare.Reader).Bool), readOptional(r, (*bare.Reader).U64)}
-	case tagPut:
-		return KVPut{readPairs(r)}
-	case tagDelete:
-		return KVDelete{readList(r, (*bare.Reader).Data)}
-	case tagDeleteRange:
-		return KVDeleteRange{r.Data(), r.Data()}
-	case tagDrop:
-		return KVDrop{}
-	}
-	return KVGet{readList(r, (*bare.Reader).Data)}
-}
-
-func readRequestTag(r *bare.Reader, v Version) uint8 {
-	if v >= V7 {
-		return r.Tag(requestTags)
-	}
-	tag := r.Tag(requestTags - 1)
-	if tag == tagDrop-1 {
-		return tagDrop
-	}
-	return tag
-}
-
-func readKVQuery(r *bare.Reader) KVQuery {
-	switch r.Tag(queryTags) {
-	case tagRange:
-		return KVRange{r.Data(), r.Data(), r.Bool()}
-	case tagPrefix:
-		return KVPrefix{r.Data()}
-	}
-	return KVAll{}
-}
-
-func readPairs(r *bare.Reader) []KVPair {
-	keys := readList(r, (*bare.Reader).Data)
-	values := readList(r, (*bare.Reader).Data)
-	if len(keys) != len(values) {
-		r.Fail("%d keys, %d values", len(keys), len(values))
-	}
-	if r.Err() != nil || len(keys) == 0 {
-		return nil
-	}
-	pairs := make([]KVPair, len(keys))
-	for i := range pairs {
-		pairs[i] = KVPair{keys[i], values[i]}
-	}
-	return pairs
+// entries goes over three lists: the keys, the values, and what is known about each.
+func entries(c *codec, p *[]KVEntry) {
+	list(c, p, func(e *KVEntry, c *codec) { c.data(&e.Key) })
+	column(c, *p, "%d keys, %d values", func(e *KVEntry, c *codec) { c.data(&e.Value) })
+	column(c, *p, "%d keys, metadata of %d", func(e *KVEntry, c *codec) {
+		c.data(&e.Version)
+		c.i64(&e.UpdatedAt)
+	})
 }

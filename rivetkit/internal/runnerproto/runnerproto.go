@@ -4,16 +4,14 @@
 // says what becomes of its actors, and asks for their keys.
 //
 // A message is one binary frame, a BARE message (https://baremessages.org) without a version before it: it is of the
-// version that the connection has. The package has both ends, so that tests can be either. It has
-// no connection, and knows nothing of the order of messages.
+// version that the connection has. The package has no connection, and knows nothing of the order of messages.
 //
-// Decoding is strict. An unknown tag, a count over MaxCount, a key that occurs twice in a map, and
+// Decoding is strict. An unknown tag, a list or a map of more than 65536 elements, a key that occurs twice in a map, and
 // bytes behind the message are errors, and memory is set aside for no more elements than the message has bytes. A map is a
 // list of its pairs, in the order of the message, so that a message that was decoded encodes to the same bytes.
 //
 // Byte slices of a decoded message are parts of the bytes it was decoded from: the caller must leave those
-// alone while it uses the message, and copies what it keeps. Strings are copies. The Append functions keep
-// nothing of a message.
+// alone while it uses the message, and copies what it keeps. Strings are copies. Append keeps nothing of a message.
 package runnerproto
 
 import (
@@ -24,7 +22,7 @@ import (
 
 // ToEngine is a message from a runner to the engine: one of RunnerInit, Events, AckCommands, Stopping, Pong,
 // KVRequest and FromActor.
-type ToEngine interface{ toEngine(w *writer) }
+type ToEngine interface{ toEngine() }
 
 // RunnerInit is the first message of a connection.
 type RunnerInit struct {
@@ -52,7 +50,7 @@ type Pong struct {
 
 // ToRunner is a message from the engine to a runner: one of EngineInit, Commands, AckEvents, KVResponse, ToActor and
 // Ping.
-type ToRunner interface{ toRunner(w *writer) }
+type ToRunner interface{ toRunner() }
 
 // EngineInit answers RunnerInit. All times are in milliseconds.
 type EngineInit struct {
@@ -72,153 +70,94 @@ type Ping struct {
 	At int64 // Unix milliseconds
 }
 
-// AppendToEngine appends m, a message of version v, to dst and returns the extended slice. A message that
-// DecodeToEngine would refuse is ErrMalformed: a string that isn't valid UTF-8, a list or a message that is too large, a name
-// that occurs twice, or a body that is nil. One that v doesn't have is ErrVersion. With an error, the
-// result is dst. m must not be nil.
-func AppendToEngine(dst []byte, v Version, m ToEngine) ([]byte, error) {
-	w := writer{b: dst, start: len(dst), names: toEngineNames[:], v: v, err: v.check()}
-	if m.toEngine(&w); w.err != nil {
-		return dst, w.err
+// A Direction encodes and decodes the messages of the type M, which all go the same way.
+type Direction[M any] struct{ messages union[M] }
+
+// EngineBound is the direction of the messages from a runner to the engine.
+var EngineBound = Direction[ToEngine]{union[ToEngine]{
+	of[ToEngine]((*RunnerInit).fields),
+	of[ToEngine]((*Events).fields),
+	of[ToEngine]((*AckCommands).fields),
+	of[ToEngine](nothing[Stopping]),
+	of[ToEngine]((*Pong).fields),
+	of[ToEngine]((*KVRequest).fields),
+	of[ToEngine]((*FromActor).fields),
+}}
+
+// RunnerBound is the direction of the messages from the engine to a runner.
+var RunnerBound = Direction[ToRunner]{union[ToRunner]{
+	of[ToRunner]((*EngineInit).fields),
+	of[ToRunner]((*Commands).fields),
+	of[ToRunner]((*AckEvents).fields),
+	of[ToRunner]((*KVResponse).fields),
+	of[ToRunner]((*ToActor).fields),
+	of[ToRunner]((*Ping).fields),
+}}
+
+// Append appends m, a message of version v, to dst and returns the extended slice. A message that
+// Decode would refuse is ErrMalformed: a string that isn't valid UTF-8, a list or a message that is too large, a name
+// that occurs twice, or a message or a body that is nil. One that v doesn't have is ErrVersion. With an error, the
+// result is dst.
+func (d Direction[M]) Append(dst []byte, v Version, m M) ([]byte, error) {
+	c := codec{v: v, name: noKind, b: dst, start: len(dst), err: v.check()}
+	if d.messages.value(&c, &m, "it is nil"); c.err != nil {
+		return dst, c.err
 	}
-	return w.b, nil
+	return c.b, nil
 }
 
-// DecodeToEngine decodes a message of version v to the engine. Anything else is ErrMalformed, and an unknown version is
-// ErrVersion.
-func DecodeToEngine(v Version, b []byte) (ToEngine, error) {
+// Decode decodes a message of version v. Anything else is ErrMalformed, and an unknown version is ErrVersion.
+func (d Direction[M]) Decode(v Version, b []byte) (m M, err error) {
 	if err := v.check(); err != nil {
-		return nil, err
+		return m, err
 	}
-	var m ToEngine
-	r := bare.NewReader(b)
-	switch r.Tag(toEngineTags) {
-	case tagRunnerInit:
-		m = readRunnerInit(r)
-	case tagEvents:
-		m = Events(readList(r, readEvent))
-	case tagAckCommands:
-		m = AckCommands(readList(r, readCheckpoint))
-	case tagStopping:
-		m = Stopping{}
-	case tagPong:
-		m = Pong{r.I64()}
-	case tagKVRequest:
-		m = readKVRequest(r, v)
-	case tagFromActor:
-		m = readFromActor(r)
-	}
-	if err := r.Done(); err != nil {
-		return nil, malformed(toEngineNames[:], b, err)
+	c := codec{v: v, r: bare.NewReader(b)}
+	d.messages.value(&c, &m, "")
+	if err := c.r.Done(); err != nil {
+		name := noKind
+		if len(b) > 0 && int(b[0]) < len(d.messages) {
+			name = d.messages[b[0]].name
+		}
+		return *new(M), fmt.Errorf("%w: %s: %w", ErrMalformed, name, err)
 	}
 	return m, nil
 }
 
-// AppendToRunner appends m, a message of version v, to dst and returns the extended slice. Its errors are
-// those of AppendToEngine. m must not be nil.
-func AppendToRunner(dst []byte, v Version, m ToRunner) ([]byte, error) {
-	w := writer{b: dst, start: len(dst), names: toRunnerNames[:], v: v, err: v.check()}
-	if m.toRunner(&w); w.err != nil {
-		return dst, w.err
-	}
-	return w.b, nil
-}
+func (RunnerInit) toEngine() {}
+func (Stopping) toEngine()   {}
+func (Pong) toEngine()       {}
+func (EngineInit) toRunner() {}
+func (Ping) toRunner()       {}
 
-// DecodeToRunner decodes a message of version v to a runner. Anything else is ErrMalformed, and an unknown version is
-// ErrVersion.
-func DecodeToRunner(v Version, b []byte) (ToRunner, error) {
-	if err := v.check(); err != nil {
-		return nil, err
-	}
-	var m ToRunner
-	r := bare.NewReader(b)
-	switch r.Tag(toRunnerTags) {
-	case tagEngineInit:
-		m = readEngineInit(r, v)
-	case tagCommands:
-		m = Commands(readList(r, readCommand))
-	case tagAckEvents:
-		m = AckEvents(readList(r, readCheckpoint))
-	case tagKVResponse:
-		m = readKVResponse(r)
-	case tagToActor:
-		m = readToActor(r)
-	case tagPing:
-		m = Ping{r.I64()}
-	}
-	if err := r.Done(); err != nil {
-		return nil, malformed(toRunnerNames[:], b, err)
-	}
-	return m, nil
-}
-
-// malformed returns an error that says which message b is, as far as it can be seen, and what is wrong with it.
-func malformed(names []string, b []byte, err error) error {
-	name := "message of no kind"
-	if len(b) > 0 && int(b[0]) < len(names) {
-		name = names[b[0]]
-	}
-	return fmt.Errorf("%w: %s: %w", ErrMalformed, name, err)
-}
-
-func (i RunnerInit) toEngine(w *writer) {
-	w.tag(tagRunnerInit)
-	w.str(i.Name)
-	w.u32(i.Version)
-	w.u32(i.TotalSlots)
-	if w.bool(i.ActorNames != nil); i.ActorNames != nil {
-		appendMap(w, i.ActorNames, ActorName.name, ActorName.append)
-	}
-	appendOptional(w, i.Metadata, (*writer).str)
-}
-
-func readRunnerInit(r *bare.Reader) RunnerInit {
-	i := RunnerInit{Name: r.String(), Version: r.U32(), TotalSlots: r.U32()}
-	if r.Bool() {
-		if i.ActorNames = readMap(r, ActorName.name, readActorName); i.ActorNames == nil {
+func (i *RunnerInit) fields(c *codec) {
+	c.str(&i.Name)
+	c.u32(&i.Version)
+	c.u32(&i.TotalSlots)
+	named := i.ActorNames != nil
+	if c.bool(&named); named {
+		pairs(c, &i.ActorNames, (*ActorName).name, (*ActorName).fields)
+		if i.ActorNames == nil {
 			i.ActorNames = []ActorName{}
 		}
 	}
-	i.Metadata = readOptional(r, (*bare.Reader).String)
-	return i
+	optional(c, &i.Metadata, (*codec).str)
 }
 
-func (n ActorName) name() string { return n.Name }
+func (n *ActorName) name() string { return n.Name }
 
-func (n ActorName) append(w *writer) {
-	w.str(n.Name)
-	w.str(n.Metadata)
+func (n *ActorName) fields(c *codec) {
+	c.str(&n.Name)
+	c.str(&n.Metadata)
 }
 
-func readActorName(r *bare.Reader) ActorName { return ActorName{r.String(), r.String()} }
+func (p *Pong) fields(c *codec) { c.i64(&p.At) }
+func (p *Ping) fields(c *codec) { c.i64(&p.At) }
 
-func (Stopping) toEngine(w *writer) { w.tag(tagStopping) }
-
-func (p Pong) toEngine(w *writer) {
-	w.tag(tagPong)
-	w.i64(p.At)
-}
-
-func (i EngineInit) toRunner(w *writer) {
-	w.tag(tagEngineInit)
-	w.str(i.RunnerID)
-	w.i64(i.LostThreshold)
-	if w.v >= V6 {
-		w.i64(i.StopThreshold)
-		appendOptional(w, i.DrainGrace, (*writer).i64)
+func (i *EngineInit) fields(c *codec) {
+	c.str(&i.RunnerID)
+	c.i64(&i.LostThreshold)
+	if c.v >= V6 {
+		c.i64(&i.StopThreshold)
+		optional(c, &i.DrainGrace, (*codec).i64)
 	}
-}
-
-func readEngineInit(r *bare.Reader, v Version) EngineInit {
-	i := EngineInit{RunnerID: r.String(), LostThreshold: r.I64()}
-	if v >= V6 {
-		i.StopThreshold = r.I64()
-		i.DrainGrace = readOptional(r, (*bare.Reader).I64)
-	}
-	return i
-}
-
-func (p Ping) toRunner(w *writer) {
-	w.tag(tagPing)
-	w.i64(p.At)
 }

@@ -12,43 +12,38 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// A direction is how messages of one direction are encoded and decoded.
-type direction[M any] struct {
-	add  func(dst []byte, v rp.Version, m M) ([]byte, error)
-	read func(v rp.Version, b []byte) (M, error)
-}
-
-var (
-	engineBound = direction[rp.ToEngine]{rp.AppendToEngine, rp.DecodeToEngine}
-	runnerBound = direction[rp.ToRunner]{rp.AppendToRunner, rp.DecodeToRunner}
+// The limits of a message, in bytes, and of its lists, in elements.
+const (
+	maxSize  = 32 << 20
+	maxCount = 1 << 16
 )
 
 // TestGolden holds every message against its bytes, in all versions that have it.
 func TestGolden(t *testing.T) {
 	for _, g := range toEngine {
-		testGolden(t, engineBound, g)
+		testGolden(t, rp.EngineBound, g)
 	}
 	for _, g := range toRunner {
-		testGolden(t, runnerBound, g)
+		testGolden(t, rp.RunnerBound, g)
 	}
 }
 
-func testGolden[M any](t *testing.T, d direction[M], g golden[M]) {
+func testGolden[M any](t *testing.T, d rp.Direction[M], g golden[M]) {
 	t.Helper()
 	g.in(t, func(v rp.Version, b []byte) {
 		name := fmt.Sprintf("version %v, %T %x", v, g.message, b)
-		if got, err := d.add([]byte("before"), v, g.message); err != nil || string(got) != "before"+string(b) {
+		if got, err := d.Append([]byte("before"), v, g.message); err != nil || string(got) != "before"+string(b) {
 			t.Errorf("%s: encoded %x, %v", name, got, err)
 		}
-		if got, err := d.read(v, b); err != nil || !reflect.DeepEqual(got, g.message) {
+		if got, err := d.Decode(v, b); err != nil || !reflect.DeepEqual(got, g.message) {
 			t.Errorf("%s: decoded %+v, %v; want %+v", name, got, err, g.message)
 		}
 		for n := range b {
-			if m, err := d.read(v, b[:n]); !errors.Is(err, rp.ErrMalformed) {
+			if m, err := d.Decode(v, b[:n]); !errors.Is(err, rp.ErrMalformed) {
 				t.Errorf("%s: the first %d bytes are %+v, %v", name, n, m, err)
 			}
 		}
-		if m, err := d.read(v, append(bytes.Clone(b), 0)); !errors.Is(err, rp.ErrMalformed) {
+		if m, err := d.Decode(v, append(bytes.Clone(b), 0)); !errors.Is(err, rp.ErrMalformed) {
 			t.Errorf("%s: with one byte more it is %+v, %v", name, m, err)
 		}
 	})
@@ -93,9 +88,9 @@ func TestCorrupt(t *testing.T) {
 	} {
 		var err error
 		if b := unhex(t, c.hex); c.toEngine {
-			_, err = rp.DecodeToEngine(c.v, b)
+			_, err = rp.EngineBound.Decode(c.v, b)
 		} else {
-			_, err = rp.DecodeToRunner(c.v, b)
+			_, err = rp.RunnerBound.Decode(c.v, b)
 		}
 		if !errors.Is(err, rp.ErrMalformed) || !strings.Contains(fmt.Sprint(err), c.why) {
 			t.Errorf("%s: error %v, want ErrMalformed with %q", c.hex, err, c.why)
@@ -105,7 +100,7 @@ func TestCorrupt(t *testing.T) {
 
 // TestRefused: what could not be decoded isn't encoded.
 func TestRefused(t *testing.T) {
-	bad, many := "\xff", make([][]byte, rp.MaxCount+1)
+	bad, many := "\xff", make([][]byte, maxCount+1)
 	dst := []byte("before")
 	for _, c := range []struct {
 		m   rp.ToEngine
@@ -119,17 +114,17 @@ func TestRefused(t *testing.T) {
 		{ask(nil), "request without a body"},
 		{ask(rp.KVList{}), "list without a query"},
 		{ask(rp.KVGet{Keys: many}), "count 65537, limit 65536"},
-		{ask(rp.KVDelete{Keys: [][]byte{make([]byte, rp.MaxSize)}}), "message of more than 33554432 bytes"},
+		{ask(rp.KVDelete{Keys: [][]byte{make([]byte, maxSize)}}), "message of more than 33554432 bytes"},
 		{fromActor(nil), "message without a body"},
 		{fromActor(rp.ResponseStart{Headers: []rp.Header{{"a", "1"}, {"a", "2"}}}), `key "a" occurs twice`},
 	} {
-		b, err := rp.AppendToEngine(dst, rp.V7, c.m)
+		b, err := rp.EngineBound.Append(dst, rp.V7, c.m)
 		if !errors.Is(err, rp.ErrMalformed) || !strings.Contains(fmt.Sprint(err), c.why) || string(b) != "before" {
 			t.Errorf("%T: %q, error %v, want ErrMalformed with %q", c.m, b, err, c.why)
 		}
 	}
 	for _, m := range []rp.ToRunner{rp.Commands{{}}, answer(nil), toActor(nil), answer(rp.KVError{Message: bad})} {
-		if b, err := rp.AppendToRunner(dst, rp.V5, m); !errors.Is(err, rp.ErrMalformed) || string(b) != "before" {
+		if b, err := rp.RunnerBound.Append(dst, rp.V5, m); !errors.Is(err, rp.ErrMalformed) || string(b) != "before" {
 			t.Errorf("%T: %q, %v", m, b, err)
 		}
 	}
@@ -139,24 +134,24 @@ func TestRefused(t *testing.T) {
 func TestLimits(t *testing.T) {
 	const head = 1 + 10 + 1 + 4 + 1 // tags, the id, the length, whether it is binary
 	for _, m := range []rp.ToEngine{
-		fromActor(rp.SocketMessage{Data: make([]byte, rp.MaxSize-head)}),
-		ask(rp.KVGet{Keys: make([][]byte, rp.MaxCount)}),
+		fromActor(rp.SocketMessage{Data: make([]byte, maxSize-head)}),
+		ask(rp.KVGet{Keys: make([][]byte, maxCount)}),
 	} {
-		b, err := rp.AppendToEngine(nil, rp.V6, m)
+		b, err := rp.EngineBound.Append(nil, rp.V6, m)
 		if err != nil {
 			t.Fatalf("%T: %v", m, err)
 		}
-		if _, err := rp.DecodeToEngine(rp.V6, b); err != nil {
+		if _, err := rp.EngineBound.Decode(rp.V6, b); err != nil {
 			t.Errorf("%T of %d bytes: %v", m, len(b), err)
 		}
-		if _, ok := m.(rp.FromActor); ok && len(b) != rp.MaxSize {
+		if _, ok := m.(rp.FromActor); ok && len(b) != maxSize {
 			t.Errorf("the largest message has %d bytes", len(b))
 		}
 	}
-	if _, err := rp.AppendToEngine(nil, rp.V6, fromActor(rp.SocketMessage{Data: make([]byte, rp.MaxSize-head+1)})); !errors.Is(err, rp.ErrMalformed) {
+	if _, err := rp.EngineBound.Append(nil, rp.V6, fromActor(rp.SocketMessage{Data: make([]byte, maxSize-head+1)})); !errors.Is(err, rp.ErrMalformed) {
 		t.Errorf("a message that is one byte too large: %v", err)
 	}
-	if _, err := rp.DecodeToRunner(rp.V6, make([]byte, rp.MaxSize+1)); !errors.Is(err, rp.ErrMalformed) {
+	if _, err := rp.RunnerBound.Decode(rp.V6, make([]byte, maxSize+1)); !errors.Is(err, rp.ErrMalformed) {
 		t.Errorf("bytes that are too many: %v", err)
 	}
 }
@@ -170,8 +165,8 @@ func TestMemory(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		rp.DecodeToEngine(rp.V7, b)
-		rp.DecodeToRunner(rp.V7, b)
+		rp.EngineBound.Decode(rp.V7, b)
+		rp.RunnerBound.Decode(rp.V7, b)
 		runtime.ReadMemStats(&after)
 		if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(200*len(b)+64<<10); got > limit {
 			t.Errorf("%s: %d bytes took %d bytes of memory", name, len(b), got)
@@ -185,10 +180,10 @@ func TestVersions(t *testing.T) {
 		if got, err := rp.ParseVersion(v.String()); known && (err != nil || got != v) || !known && !errors.Is(err, rp.ErrVersion) {
 			t.Errorf("ParseVersion(%q) = %v, %v", v, got, err)
 		}
-		_, encoding := rp.AppendToEngine(nil, v, rp.Stopping{})
-		_, decoding := rp.DecodeToEngine(v, []byte{3})
-		_, encoding2 := rp.AppendToRunner(nil, v, rp.Ping{})
-		_, decoding2 := rp.DecodeToRunner(v, []byte{2, 0})
+		_, encoding := rp.EngineBound.Append(nil, v, rp.Stopping{})
+		_, decoding := rp.EngineBound.Decode(v, []byte{3})
+		_, encoding2 := rp.RunnerBound.Append(nil, v, rp.Ping{})
+		_, decoding2 := rp.RunnerBound.Decode(v, []byte{2, 0})
 		for _, err := range []error{encoding, decoding, encoding2, decoding2} {
 			if known && err != nil || !known && !errors.Is(err, rp.ErrVersion) {
 				t.Errorf("version %v: %v", v, err)
@@ -201,7 +196,7 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	for _, v := range old {
-		if b, err := rp.AppendToEngine(nil, v, ask(rp.KVDeleteRange{})); !errors.Is(err, rp.ErrVersion) || errors.Is(err, rp.ErrMalformed) {
+		if b, err := rp.EngineBound.Append(nil, v, ask(rp.KVDeleteRange{})); !errors.Is(err, rp.ErrVersion) || errors.Is(err, rp.ErrMalformed) {
 			t.Errorf("KVDeleteRange in version %v: %x, %v", v, b, err)
 		}
 	}
@@ -210,12 +205,12 @@ func TestVersions(t *testing.T) {
 // TestOldInit: version 5 leaves out what it doesn't have.
 func TestOldInit(t *testing.T) {
 	m := rp.EngineInit{RunnerID: "r", LostThreshold: 1, StopThreshold: 2, DrainGrace: rp.Some[int64](3)}
-	b, err := rp.AppendToRunner(nil, rp.V5, m)
+	b, err := rp.RunnerBound.Append(nil, rp.V5, m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.StopThreshold, m.DrainGrace = 0, rp.Optional[int64]{}
-	if got, err := rp.DecodeToRunner(rp.V5, b); got != rp.ToRunner(m) || err != nil {
+	if got, err := rp.RunnerBound.Decode(rp.V5, b); got != rp.ToRunner(m) || err != nil {
 		t.Errorf("got %+v, %v; want %+v", got, err, m)
 	}
 }
@@ -223,7 +218,7 @@ func TestOldInit(t *testing.T) {
 // TestAliases: bytes are parts of the message that can't grow into it, strings are copies.
 func TestAliases(t *testing.T) {
 	b := unhex(t, "04"+message+"00 0161 03474554 012f 00 01 0141 00")
-	m, err := rp.DecodeToRunner(rp.V6, b)
+	m, err := rp.RunnerBound.Decode(rp.V6, b)
 	if err != nil {
 		t.Fatal(err)
 	}

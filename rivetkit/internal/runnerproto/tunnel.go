@@ -1,10 +1,6 @@
 package runnerproto
 
-import (
-	"fmt"
-
-	"github.com/greenroomdb/greenroom/internal/bare"
-)
+import "fmt"
 
 // A TunnelID names one HTTP request or one WebSocket of a client: the gateway that took it, and its number there.
 // The engine chooses both.
@@ -13,15 +9,9 @@ type TunnelID struct{ Gateway, Request [4]byte }
 // String returns both parts in hexadecimal, with a slash between them.
 func (id TunnelID) String() string { return fmt.Sprintf("%x/%x", id.Gateway, id.Request) }
 
-func (id TunnelID) append(w *writer) {
-	w.fixed(id.Gateway[:])
-	w.fixed(id.Request[:])
-}
-
-func readTunnelID(r *bare.Reader) (id TunnelID) {
-	copy(id.Gateway[:], r.Fixed(len(id.Gateway)))
-	copy(id.Request[:], r.Fixed(len(id.Request)))
-	return id
+func (id *TunnelID) fields(c *codec) {
+	c.fixed(id.Gateway[:])
+	c.fixed(id.Request[:])
 }
 
 // A MessageID names one message of a request or a socket, in one direction.
@@ -32,28 +22,20 @@ type MessageID struct {
 	Index uint16
 }
 
-func (id MessageID) append(w *writer) {
-	id.Tunnel.append(w)
-	w.u16(id.Index)
+func (id *MessageID) fields(c *codec) {
+	id.Tunnel.fields(c)
+	c.u16(&id.Index)
 }
-
-func readMessageID(r *bare.Reader) MessageID { return MessageID{readTunnelID(r), r.U16()} }
 
 // A Header is a header of an HTTP request or response, with its name in lower case. A message has at most one header of
 // a name. Messages keep the order of their headers.
 type Header struct{ Name, Value string }
 
-func (h Header) name() string { return h.Name }
+func (h *Header) name() string { return h.Name }
 
-func (h Header) append(w *writer) {
-	w.str(h.Name)
-	w.str(h.Value)
-}
-
-func appendHeaders(w *writer, list []Header) { appendMap(w, list, Header.name, Header.append) }
-
-func readHeaders(r *bare.Reader) []Header {
-	return readMap(r, Header.name, func(r *bare.Reader) Header { return Header{r.String(), r.String()} })
+func (h *Header) fields(c *codec) {
+	c.str(&h.Name)
+	c.str(&h.Value)
 }
 
 // A ToActor carries a part of a client's request, or a message of its socket, to an actor. The bytes in it alias
@@ -64,7 +46,7 @@ type ToActor struct {
 }
 
 // A ToActorBody is one of RequestStart, RequestChunk, RequestAbort, SocketOpen, SocketMessage and ClientClose.
-type ToActorBody interface{ toActor(w *writer) }
+type ToActorBody interface{ toActor() }
 
 // RequestStart is an HTTP request.
 type RequestStart struct {
@@ -113,7 +95,7 @@ type FromActor struct {
 
 // A FromActorBody is one of ResponseStart, ResponseChunk, ResponseAbort, SocketAccept, SocketMessage, SocketAck
 // and ActorClose.
-type FromActorBody interface{ fromActor(w *writer) }
+type FromActorBody interface{ fromActor() }
 
 // ResponseStart is the answer to an HTTP request.
 type ResponseStart struct {
@@ -146,4 +128,101 @@ type ActorClose struct {
 	Code      Optional[uint16] // a status code of WebSockets
 	Reason    Optional[string]
 	Hibernate bool // the actor goes to sleep, and the client's end stays open
+}
+
+var toActorBodies = union[ToActorBody]{
+	of[ToActorBody]((*RequestStart).fields),
+	of[ToActorBody]((*RequestChunk).fields),
+	of[ToActorBody](nothing[RequestAbort]),
+	of[ToActorBody]((*SocketOpen).fields),
+	of[ToActorBody]((*SocketMessage).fields),
+	of[ToActorBody]((*ClientClose).fields),
+}
+
+func (ToActor) toRunner()      {}
+func (RequestStart) toActor()  {}
+func (RequestChunk) toActor()  {}
+func (RequestAbort) toActor()  {}
+func (SocketOpen) toActor()    {}
+func (SocketMessage) toActor() {}
+func (ClientClose) toActor()   {}
+
+var fromActorBodies = union[FromActorBody]{
+	of[FromActorBody]((*ResponseStart).fields),
+	of[FromActorBody]((*ResponseChunk).fields),
+	of[FromActorBody](nothing[ResponseAbort]),
+	of[FromActorBody]((*SocketAccept).fields),
+	of[FromActorBody]((*SocketMessage).fields),
+	of[FromActorBody]((*SocketAck).fields),
+	of[FromActorBody]((*ActorClose).fields),
+}
+
+func (FromActor) toEngine()      {}
+func (ResponseStart) fromActor() {}
+func (ResponseChunk) fromActor() {}
+func (ResponseAbort) fromActor() {}
+func (SocketAccept) fromActor()  {}
+func (SocketMessage) fromActor() {}
+func (SocketAck) fromActor()     {}
+func (ActorClose) fromActor()    {}
+
+func (m *ToActor) fields(c *codec) {
+	m.ID.fields(c)
+	toActorBodies.value(c, &m.Body, "message without a body")
+}
+
+func (m *FromActor) fields(c *codec) {
+	m.ID.fields(c)
+	fromActorBodies.value(c, &m.Body, "message without a body")
+}
+
+func (s *RequestStart) fields(c *codec) {
+	c.str(&s.Actor)
+	c.str(&s.Method)
+	c.str(&s.Path)
+	pairs(c, &s.Headers, (*Header).name, (*Header).fields)
+	c.body(&s.Body)
+	c.bool(&s.Stream)
+}
+
+func (b *RequestChunk) fields(c *codec) {
+	c.data(&b.Data)
+	c.bool(&b.Finish)
+}
+
+func (o *SocketOpen) fields(c *codec) {
+	c.str(&o.Actor)
+	c.str(&o.Path)
+	pairs(c, &o.Headers, (*Header).name, (*Header).fields)
+}
+
+func (m *SocketMessage) fields(c *codec) {
+	c.data(&m.Data)
+	c.bool(&m.Binary)
+}
+
+func (e *ClientClose) fields(c *codec) {
+	optional(c, &e.Code, (*codec).u16)
+	optional(c, &e.Reason, (*codec).str)
+}
+
+func (s *ResponseStart) fields(c *codec) {
+	c.u16(&s.Status)
+	pairs(c, &s.Headers, (*Header).name, (*Header).fields)
+	c.body(&s.Body)
+	c.bool(&s.Stream)
+}
+
+func (b *ResponseChunk) fields(c *codec) {
+	c.data(&b.Data)
+	c.bool(&b.Finish)
+}
+
+func (a *SocketAccept) fields(c *codec) { c.bool(&a.CanHibernate) }
+func (a *SocketAck) fields(c *codec)    { c.u16(&a.Index) }
+
+func (e *ActorClose) fields(c *codec) {
+	optional(c, &e.Code, (*codec).u16)
+	optional(c, &e.Reason, (*codec).str)
+	c.bool(&e.Hibernate)
 }

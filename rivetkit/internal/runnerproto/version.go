@@ -19,10 +19,10 @@ const (
 )
 
 const (
-	// MaxSize bounds the length of a message in bytes, 32 MiB.
-	MaxSize = bare.MaxSize
-	// MaxCount bounds the number of elements of each list and each map of a message.
-	MaxCount = 1 << 16
+	// maxSize bounds the length of a message in bytes, 32 MiB.
+	maxSize = bare.MaxSize
+	// maxCount bounds the number of elements of each list and each map of a message.
+	maxCount = 1 << 16
 )
 
 // ParseVersion parses what String returns. A number that isn't one of the versions above is ErrVersion,

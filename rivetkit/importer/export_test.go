@@ -1,0 +1,7 @@
+package importer
+
+// What the tests know of files without a directory.
+var (
+	ParseState = parseState
+	ParseAlarm = parseAlarm
+)
