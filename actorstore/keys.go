@@ -68,7 +68,7 @@
 //	                                   byte of its key is that of the namespace whose
 //	                                   package wrote it, which says what it means
 //	("greenroom", 1, 5, ms, id)        v1: the index of those times: the time i64 ms, name
-//	                                   string, host data[16] that had the actor open when it
+//	                                   string, layout u8, host data[16] that had the actor open when it
 //	                                   was written, or zeros, and list<u64> as above
 //	(0, 3, 72, id, (key,), …)          the rows of an actor's keys: envelope.go
 //

@@ -44,8 +44,9 @@ func (w *Wake) Due(version uint64) time.Time {
 
 // A Waking is one row of the index: an actor, and when it must be woken.
 type Waking struct {
-	ID   ID
-	Name string // "" when the actor has none
+	ID     ID
+	Name   string // "" when the actor has none
+	Layout Layout // of the actor's keys
 	Wake
 	host HostID // that had the actor open when the row was written, and has not put it right since; zero for none
 }
@@ -163,7 +164,7 @@ func (l *wakeListeners) tell(a *Actor) {
 	for _, o := range all {
 		o.mu.RLock()
 		if !o.stopped {
-			o.fn(Waking{ID: a.id, Name: a.Name(), Wake: a.Wake()}, a.Err())
+			o.fn(Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.Wake()}, a.Err())
 		}
 		o.mu.RUnlock()
 	}

@@ -120,12 +120,11 @@ func (k *wakeKey) Elements(e *keys.Elements) {
 
 func (wakeKey) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
-// indexRow returns the row of the index for r: of the actor that has the name, and that a
-// host has open, zero for none.
-func (r *wakeRow) indexRow(id ID, name string, h HostID) kv.Op {
+// indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
+func (r *wakeRow) indexRow(a *Actor, h HostID) kv.Op {
 	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
-	value = bare.AppendFixed(bare.AppendString(value, name), h[:])
-	return kv.Set(r.indexKey(id), appendTried(value, r.tried))
+	value = bare.AppendU8(bare.AppendString(value, a.Name()), uint8(a.layout))
+	return kv.Set(r.indexKey(a.id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
 }
 
 func (r *wakeRow) indexKey(id ID) []byte { return appendRowKey(nil, wakeKey{lookRow{r.look}, id}) }
@@ -142,11 +141,14 @@ func parseWaking(e kv.Entry) (w Waking, err error) {
 		return Waking{}, err
 	}
 	row := wakeRow{look: k.Look, at: r.I64()}
-	w.Name = r.String()
+	w.Name, w.Layout = r.String(), Layout(r.U8())
 	copy(w.host[:], r.Fixed(len(w.host)))
 	row.tried = readTried(r)
 	if err := r.Done(); err != nil {
 		return Waking{}, fmt.Errorf("actorstore: row that wakes actor %s: %w: %w", k.ID, err, ErrCorrupt)
+	}
+	if w.Layout >= layouts {
+		return Waking{}, &FormatError{What: "row that wakes actor " + k.ID.String(), Found: uint64(w.Layout), Known: layouts - 1}
 	}
 	w.Wake = row.wake()
 	return w, nil
@@ -186,5 +188,5 @@ func (r *wakeRow) replace(ops []kv.Op, a *Actor, old *wakeRow) []kv.Op {
 	if a.host != nil && a.rewake == nil {
 		h = a.host.id
 	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), r.indexRow(a.id, a.Name(), h))
+	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), r.indexRow(a, h))
 }

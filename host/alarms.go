@@ -19,7 +19,7 @@ import (
 // startAlarms has h wake actors.
 func (h *Host) startAlarms(ctx context.Context) (err error) {
 	h.alarms, err = wake.Start(ctx, wake.Options{
-		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: h.due, Wake: h.wake, Logger: h.log,
+		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: h.due, Awake: func(w *actorstore.Waking) bool { return h.isAwake(w.Name) }, Wake: h.wake, Logger: h.log,
 	})
 	if err == nil {
 		h.adopting.Go(h.adoptAlarms)
@@ -27,11 +27,11 @@ func (h *Host) startAlarms(ctx context.Context) (err error) {
 	return err
 }
 
-// due returns when an actor must be woken; the zero time for never, and for one that is awake, which knows by itself.
+// due returns when an actor must be woken; the zero time for never.
 func (h *Host) due(w *actorstore.Waking) time.Time {
 	a, err := ParseAddress(w.Name)
 	kind := h.types[a.Type]
-	if err != nil || kind == nil || h.isAwake(w.Name) {
+	if err != nil || kind == nil || w.Layout != actorstore.LayoutGreenroom {
 		return time.Time{} // it may be of a type that another program has
 	}
 	return w.Due(kind.fingerprint())

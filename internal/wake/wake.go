@@ -4,7 +4,7 @@
 // and hears at once of each actor that is closed in its own process.
 //
 // Files in order: table.go (what is known in memory, and when it is due), wake.go (reading the
-// index, and the goroutines that wake actors).
+// index, and the goroutines that wake actors), adopt.go (rows of stores that had no such index).
 package wake
 
 import (
@@ -23,9 +23,11 @@ type Options struct {
 	Now func() time.Time
 	// Every is how often the index is read.
 	Every time.Duration
-	// Due returns when this process is to wake an actor that doesn't run in it; the zero time for
-	// never: another program has the actor, or it is awake here. It must be quick, and must not call the Table.
+	// Due returns when this process is to wake an actor; the zero time for never, as if another program has the actor.
 	Due func(w *actorstore.Waking) time.Time
+	// Awake reports whether the actor is awake in this process, or on its way there, or to sleep: then what
+	// the index says isn't for the Table. Neither function may call the Table.
+	Awake func(w *actorstore.Waking) bool
 	// Wake wakes an actor, which was tried before so many times in a row. If it is to be tried again,
 	// whatever the index says, Wake returns after how long; else a negative time. It is called by several goroutines,
 	// and by one at a time for one actor.
@@ -98,7 +100,7 @@ func (t *Table) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if at := t.opts.Due(&w); !at.IsZero() && !at.After(by) {
+		if at := t.opts.Due(&w); !at.IsZero() && !at.After(by) && !t.opts.Awake(&w) {
 			t.table.found(&entry{Waking: w, at: at})
 		}
 	}
