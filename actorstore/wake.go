@@ -55,17 +55,25 @@ type Waking struct {
 // doesn't wait for stable storage; without one if it says so already, or if the actor doesn't
 // exist. w.Tried must not change meanwhile. Errors are those of Apply.
 func (a *Actor) SetWake(ctx context.Context, w Wake) error {
+	var b batch.Batch
+	if err := a.StageWake(&b, w); err != nil {
+		return err
+	}
+	return a.write(ctx, &b, kv.Applied, 0)
+}
+
+// StageWake has what SetWake does land with b, whatever b.WakeBy says. It may be called while b is open.
+func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
 	if len(w.Tried) > MaxTried {
 		return fmt.Errorf("actorstore: %d versions that have tried, limit %d", len(w.Tried), MaxTried)
 	}
-	var b batch.Batch
 	b.Late(func(*batch.Batch) error {
-		if a.exists && !a.hidden && !a.wake.Load().says(&w) {
+		if !a.wake.Load().says(&w) {
 			a.rewake = &w
 		}
 		return nil
 	})
-	return a.write(ctx, &b, kv.Applied, 0)
+	return nil
 }
 
 // Wake returns what the store says of when the actor must be woken: the zero Wake for never. Tried must not be modified.

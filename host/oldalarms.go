@@ -25,6 +25,9 @@ func (h *Host) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
 	if err == nil {
 		a, err = ParseAddress(name)
 	}
+	if err != nil {
+		h.log.Error("host: take over when an actor must be woken", slog.Any("error", err))
+	}
 	if err != nil || h.types[a.Type] == nil {
 		return true, true
 	}

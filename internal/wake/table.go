@@ -124,6 +124,21 @@ func (e *entry) says(o *entry) bool {
 	return e.At.Equal(o.At) && slices.Equal(e.Tried, o.Tried)
 }
 
+// hurry has an actor that is known be due now.
+func (t *table) hurry(name string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.of[name]
+	if e == nil || e.again != nil {
+		return
+	}
+	soon := &entry{Waking: e.Waking, at: now, told: e.told}
+	if !e.ringing {
+		t.remove(e)
+	}
+	t.put(soon)
+}
+
 // forget forgets an actor.
 func (t *table) forget(name string) {
 	t.mu.Lock()

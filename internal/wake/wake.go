@@ -75,6 +75,9 @@ func (t *Table) Add(w actorstore.Waking, at time.Time) {
 	t.table.add(&entry{Waking: w, at: at, told: true})
 }
 
+// Hurry has an actor tried now that was tried in vain before.
+func (t *Table) Hurry(name string) { t.table.hurry(name, t.opts.Now()) }
+
 // Forget has the Table forget an actor that is being woken otherwise.
 func (t *Table) Forget(name string) { t.table.forget(name) }
 

@@ -266,9 +266,6 @@ func (g *gateway) create(ctx context.Context, s actorSpec) (actorInfo, bool, err
 	if err != nil {
 		return actorInfo{}, false, err
 	}
-	if created {
-		g.alarms.ring(id)
-	}
 	a, err := look(ctx, g.core, id)
 	return a, created, err
 }

@@ -1,219 +1,155 @@
 package engine
 
 import (
-	"cmp"
 	"context"
-	"sync"
+	"errors"
+	"log/slog"
 	"time"
 
-	"github.com/tidwall/btree"
-
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/internal/wake"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
-// alarms starts actors whose time has come. What sleeping actors wait for is stored in rows, one an actor at most.
-// The row of an actor that runs says that it must be started at once: an engine that finds it, after a crash, or a
-// loss of the process that had the actor, doesn't know what the actor has set meanwhile. So an alarm that is set costs nothing, and a row is
-// never too late. Rows are applied and not waited for: what is applied before something else that is durable is there after a crash.
+// alarms starts actors whose time has come, or for which something waits. When an actor that sleeps must be started is in the store,
+// beside the actor. That of an actor that runs is now: an engine that finds it after a crash, or a
+// loss of the process that had the actor, doesn't know what the actor has set meanwhile. So an alarm that is set costs nothing, and the
+// store never says too late a time.
 type alarms struct {
-	e     *core
-	start func(id actorstore.ID) error // starts an actor that sleeps; nil if no runner can run it
-
-	mu   sync.Mutex
-	next *btree.BTreeG[alarm]                   // +checklocks:mu
-	of   map[actorstore.ID]alarm                // +checklocks:mu
-	late map[poolKey]map[actorstore.ID]struct{} // those that wait for a runner  +checklocks:mu
-	here map[actorstore.ID]bool                 // those that run in this process: their rows say nothing  +checklocks:mu
-	wake chan struct{}                          // of one: next has changed
-}
-
-// An alarm is when an actor must be started.
-type alarm struct {
-	id     actorstore.ID
-	at     int64     // Unix milliseconds, 0 for never
-	rung   bool      // as soon as there is a runner
-	behind time.Time // tried before, and not again until then
-	pool   poolKey   // it had no runner when it was tried; the zero poolKey if it wasn't, or had one
-}
-
-// due returns when the actor is tried next.
-func (a alarm) due() time.Time {
-	at := time.UnixMilli(a.at)
-	if a.rung || a.behind.After(at) {
-		return a.behind
-	}
-	return at
-}
-
-func (a alarm) before(b alarm) bool {
-	return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.id.String(), b.id.String())) < 0
+	*wake.Table
+	e *core
+	// late are the actors that wait for a runner, by their names. It is guarded by core.mu.
+	late map[poolKey]map[string]struct{}
 }
 
 // retry is after how long an actor is tried again that has no runner, or has failed.
 const retry = 5 * time.Second
 
-// rescan is how often rows are read that other processes may have written.
-const rescan = 30 * time.Second
+// rescan is how often the engine looks for what other processes have stored.
+const rescan = 5 * time.Second
 
-func newAlarms(e *core, start func(id actorstore.ID) error) *alarms {
-	return &alarms{
-		e: e, start: start, of: map[actorstore.ID]alarm{}, here: map[actorstore.ID]bool{},
-		late: map[poolKey]map[actorstore.ID]struct{}{}, wake: make(chan struct{}, 1),
-		next: btree.NewBTreeGOptions(alarm.before, btree.Options{NoLocks: true}),
+// startAlarms begins to start actors.
+func (e *core) startAlarms(ctx context.Context) (err error) {
+	e.alarms = newAlarms(e)
+	e.alarms.Table, err = wake.Start(ctx, wake.Options{
+		Store: e.store, Now: e.now, Every: rescan, Due: dueRivetKit, Awake: e.alarms.awake, Wake: e.alarms.try, Logger: e.log,
+	})
+	if err == nil {
+		e.work.Go(e.alarms.adoptAll)
 	}
+	return err
 }
 
-// load reads the rows.
-func (s *alarms) load(ctx context.Context) error {
-	for row, err := range s.e.kv.Scan(ctx, rivetstore.WakeRange()) {
-		if err != nil {
-			return err
-		}
-		id, err := rivetstore.ParseWakeKey(row.Key)
-		if err != nil {
-			return err
-		}
-		ms, err := rivetstore.ParseTime(row.Value)
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		if old, ok := s.of[id]; !s.here[id] && (!ok || old.at != ms) {
-			s.put(alarm{id: id, at: ms, rung: old.rung})
-		}
-		s.mu.Unlock()
+func newAlarms(e *core) *alarms { return &alarms{e: e, late: map[poolKey]map[string]struct{}{}} }
+
+// dueRivetKit returns when an actor must be started; the zero time for one that isn't of a RivetKit program.
+func dueRivetKit(w *actorstore.Waking) time.Time {
+	if w.Layout != actorstore.LayoutRivetKit {
+		return time.Time{}
 	}
-	return nil
+	return w.At
 }
 
-// put replaces the actor's alarm, and lets the clock look at it.
-//
-// +checklocks:s.mu
-func (s *alarms) put(a alarm) {
-	s.replace(a)
-	s.poke()
-}
-
-// replace replaces the actor's alarm.
-//
-// +checklocks:s.mu
-func (s *alarms) replace(a alarm) {
-	s.drop(a.id)
-	s.of[a.id] = a
-	s.next.Set(a)
-	if a.pool == (poolKey{}) {
-		return
-	}
-	if s.late[a.pool] == nil {
-		s.late[a.pool] = map[actorstore.ID]struct{}{}
-	}
-	s.late[a.pool][a.id] = struct{}{}
-}
-
-// drop removes it.
-//
-// +checklocks:s.mu
-func (s *alarms) drop(id actorstore.ID) {
-	old, ok := s.of[id]
-	if !ok {
-		return
-	}
-	s.next.Delete(old)
-	delete(s.of, id)
-	if late := s.late[old.pool]; late != nil {
-		if delete(late, id); len(late) == 0 {
-			delete(s.late, old.pool)
-		}
-	}
-}
-
-func (s *alarms) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// began notes that the actor is about to be started: before anything that it does is stored.
-func (s *alarms) began(id actorstore.ID) error {
-	s.mu.Lock()
-	s.here[id] = true
-	s.mu.Unlock()
-	return s.commit(kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, 1)))
-}
-
-// set notes when an actor that runs must be started when it sleeps, 0 for never.
-func (s *alarms) set(id actorstore.ID, ms int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.drop(id); ms != 0 {
-		s.put(alarm{id: id, at: ms})
-	}
-}
-
-// ended stores when the actor, which has stopped, must be started.
-func (s *alarms) ended(id actorstore.ID) error {
-	s.mu.Lock()
-	delete(s.here, id)
-	at := s.of[id].at
-	s.mu.Unlock()
-	if at == 0 {
-		return s.commit(kv.Clear(rivetstore.WakeKey(id)))
-	}
-	return s.commit(kv.Set(rivetstore.WakeKey(id), rivetstore.AppendTime(nil, at)))
-}
-
-// remove forgets an actor that is destroyed.
-func (s *alarms) remove(id actorstore.ID) error {
-	s.mu.Lock()
-	s.drop(id)
-	s.mu.Unlock()
-	return s.ended(id)
-}
-
-func (s *alarms) commit(op kv.Op) error {
-	return s.e.kv.Commit(s.e.ctx, &kv.Commit{Ops: []kv.Op{op}, Durability: kv.Applied})
+// awake reports whether a runner has the actor, or what follows from the end of that isn't stored yet.
+func (s *alarms) awake(w *actorstore.Waking) bool {
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	a := s.e.actors[w.ID]
+	return a != nil && (a.phase != asleep || a.working || a.closing)
 }
 
 // ring starts an actor as soon as there is a runner. It isn't stored.
-func (s *alarms) ring(id actorstore.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.put(alarm{id: id, at: s.of[id].at, rung: true})
+func (s *alarms) ring(a *actor) {
+	s.Add(actorstore.Waking{ID: a.id, Name: a.name()}, s.e.now())
 }
 
-// waits notes that the actor was tried, and has no runner.
-func (s *alarms) waits(id actorstore.ID, at poolKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a, ok := s.of[id]; ok {
-		a.pool = at
-		s.replace(a)
+// try starts an actor.
+func (s *alarms) try(ctx context.Context, w *actorstore.Waking, _ int) (again time.Duration) {
+	e := s.e
+	a, err := enter(ctx, e, w.ID)
+	if err == nil {
+		defer a.leave()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if a.wake() {
+			return -1
+		}
+		if e.pools.lack(a) {
+			s.waits(a)
+		}
+		return retry
+	}
+	switch {
+	case errors.Is(err, errNotFound), errors.Is(err, errNotRivetKit),
+		errors.Is(err, errUnavailable), errors.Is(err, errHalf): // another process has it, or is to finish it
+		return -1
+	case ctx.Err() == nil:
+		e.log.Error("engine: start an actor by its alarm", slog.String("id", w.ID.String()), slog.Any("error", err))
+	}
+	return retry
+}
+
+// waits notes that an actor was tried, and has no runner.
+//
+// +checklocks:s.e.mu
+func (s *alarms) waits(a *actor) {
+	at := a.pool()
+	if s.late[at] == nil {
+		s.late[at] = map[string]struct{}{}
+	}
+	s.late[at][a.name()] = struct{}{}
+}
+
+// started notes that an actor has a runner.
+//
+// +checklocks:s.e.mu
+func (s *alarms) started(a *actor) {
+	if late := s.late[a.pool()]; late != nil {
+		if delete(late, a.name()); len(late) == 0 {
+			delete(s.late, a.pool())
+		}
 	}
 }
 
-// arrived tries the actors again that had no runner of a pool.
-func (s *alarms) arrived(at poolKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id := range s.late[at] {
-		a := s.of[id]
-		a.behind, a.pool = time.Time{}, poolKey{}
-		s.put(a)
-	}
+// arrived returns the names of the actors that had no runner of a pool, and forgets them.
+//
+// +checklocks:s.e.mu
+func (s *alarms) arrived(at poolKey) map[string]struct{} {
+	late := s.late[at]
+	delete(s.late, at)
+	return late
 }
 
-// served takes the alarm of an actor that runs now, if its time has come.
-func (s *alarms) served(id actorstore.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, ok := s.of[id]
-	if !ok {
-		return
+// adoptAll takes over rows of stores of before.
+func (s *alarms) adoptAll() {
+	rows := rivetstore.OldWakes()
+	old := wake.Old{Engine: s.e.kv, Start: rows.Start, End: rows.End, Adopt: s.adopt, Logger: s.e.log}
+	old.Run(s.e.ctx)
+}
+
+// adopt takes one row over.
+func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
+	id, ms, err := rivetstore.ParseOldWake(row.Key, row.Value)
+	if err != nil {
+		s.e.log.Error("engine: take over when an actor must be started", slog.Any("error", err))
+		return true, true
 	}
-	if s.drop(id); old.at > s.e.now().UnixMilli() {
-		s.put(alarm{id: id, at: old.at})
+	a, err := enter(ctx, s.e, id)
+	if err == nil {
+		defer a.leave()
+		err = a.handle.SetWake(ctx, actorstore.Wake{At: time.UnixMilli(ms)})
+		s.e.mu.Lock()
+		defer s.e.mu.Unlock()
+		if a.phase == asleep {
+			a.alarm = ms
+		}
 	}
+	switch {
+	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errNotRivetKit):
+		return true, false
+	case !errors.Is(err, errUnavailable) && !errors.Is(err, errHalf):
+		s.e.log.Error("engine: take over when an actor must be started", slog.String("id", id.String()), slog.Any("error", err))
+	}
+	return false, false
 }

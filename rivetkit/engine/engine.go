@@ -45,12 +45,14 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
 	en.http = newGateway(&en.core)
-	en.alarms = newAlarms(&en.core, func(id actorstore.ID) error { return startUnasked(&en.core, id) })
-	if err := errors.Join(loadNamespaces(ctx, &en.core), en.alarms.load(ctx)); err != nil {
+	err = loadNamespaces(ctx, &en.core)
+	if err == nil {
+		err = en.startAlarms(ctx)
+	}
+	if err != nil {
 		en.stop()
 		return nil, errors.Join(err, store.Close())
 	}
-	en.work.Go(en.alarms.run)
 	return en, nil
 }
 
@@ -81,6 +83,7 @@ func (e *Engine) Close() error {
 	}
 	e.mu.Unlock()
 	e.stop()
+	e.alarms.Close()
 	e.work.Wait()
 	e.mu.Lock()
 	var handles []*actorstore.Actor

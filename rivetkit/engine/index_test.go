@@ -1,46 +1,36 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// newCore returns what parts of an engine share, without a store.
+// newCore returns what parts of an engine share.
 func newCore() *core {
 	e := &core{pools: pools{}}
-	e.opts.Clock = func() time.Time { return time.Unix(1000, 0) }
-	e.alarms = newAlarms(e, nil)
+	e.alarms = newAlarms(e)
 	return e
 }
 
-// TestArrival: a runner that comes wakes the actors and alarms that wait for one of its pool, and looks at no others.
+// TestArrival: a runner that comes tells the actors that wait for one of its pool, and no others, and their alarms are
+// tried at once.
 func TestArrival(t *testing.T) {
 	e := newCore()
 	here, there := poolKey{"default", "a"}, poolKey{"default", "b"}
 	var actors []*actor
 	for n := range 1000 {
 		a := &actor{e: e, id: actorstore.NewID(), changed: make(chan struct{})}
-		a.public.Namespace, a.rec.Runner = "default", []string{"a", "b"}[min(n/3, 1)] // three are here
+		a.public = actorInfo{Namespace: "default", Name: "counter", Key: fmt.Sprint(n)}
+		a.rec.Runner = []string{"a", "b"}[min(n/3, 1)] // three are here
 		if a.wake() || !e.pools.lack(a) {
 			t.Fatal("there is a runner")
 		}
-		e.alarms.ring(a.id)
+		e.alarms.waits(a)
 		actors = append(actors, a)
-	}
-	for {
-		due, in := e.alarms.due()
-		if in != 0 {
-			break
-		}
-		for _, a := range actors {
-			if a.id == due.id {
-				e.alarms.waits(a.id, a.pool())
-			}
-		}
 	}
 	if n := len(e.alarms.late[here]); n != 3 {
 		t.Fatalf("%d alarms wait, not 3", n)
@@ -51,13 +41,12 @@ func TestArrival(t *testing.T) {
 	}
 	r := &runner{e: e, at: runnerKey{"default", "a", "k"}, actors: map[*actor]struct{}{}}
 	e.pools.join(r)
-	e.alarms.arrived(r.pool())
+	if names := e.alarms.arrived(r.pool()); len(names) != 3 {
+		t.Errorf("alarms of %v are tried", names)
+	}
 	for i, a := range actors {
 		if told := a.changed != changed[i]; told != (i < 3) {
 			t.Errorf("actor %d is told: %v", i, told)
-		}
-		if soon := e.alarms.of[a.id].behind.IsZero(); soon != (i < 3) {
-			t.Errorf("alarm %d is tried at once: %v", i, soon)
 		}
 		e.pools.forget(a)
 	}
@@ -68,9 +57,9 @@ func TestArrival(t *testing.T) {
 		t.Errorf("%d pools are left", len(e.pools))
 	}
 	for _, a := range actors {
-		e.alarms.set(a.id, 0)
+		e.alarms.started(a)
 	}
-	if n := len(e.alarms.late) + len(e.alarms.of) + e.alarms.next.Len(); n != 0 {
+	if n := len(e.alarms.late); n != 0 {
 		t.Errorf("%d alarms are left", n)
 	}
 }

@@ -43,7 +43,6 @@ func (a *actor) shut(level slog.Level) {
 		defer a.e.mu.Unlock()
 		delete(a.e.actors, a.id)
 		close(a.closed)
-		a.e.alarms.poke()
 	})
 }
 

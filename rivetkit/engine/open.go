@@ -92,6 +92,9 @@ func load(ctx context.Context, a *actor) (err error) {
 	if err := loadMessages(ctx, a, h); err != nil {
 		return err
 	}
+	if at := h.Wake().At; !at.IsZero() {
+		a.alarm = at.UnixMilli()
+	}
 	a.handle = h
 	return nil
 }
@@ -263,6 +266,7 @@ func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record)
 	}
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), rec.Append(nil))
+	b.WakeBy(time.Time{}) // it is started at once
 	err = h.Commit(ctx, &b)
 	return id, errors.Join(err, h.Close())
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -73,6 +73,7 @@ func (a *actor) wake() bool {
 	}
 	a.phase, a.runner, a.told = starting, r, false
 	r.actors[a] = struct{}{}
+	a.e.alarms.started(a)
 	a.command, a.event, a.again = 0, -1, false
 	a.rec.Generation++
 	a.rec.Started = a.e.now().UnixMilli()
@@ -86,10 +87,8 @@ func (a *actor) wake() bool {
 func (a *actor) begin(rec rivetstore.Record) {
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), rec.Append(nil))
-	err := a.e.alarms.began(a.id)
-	if err == nil {
-		err = a.handle.Commit(a.e.ctx, &b)
-	}
+	b.WakeBy(time.Time{}) // until it sleeps
+	err := a.handle.Commit(a.e.ctx, &b)
 	a.e.mu.Lock()
 	defer a.e.mu.Unlock()
 	if a.phase != starting || a.rec.Generation != rec.Generation {
@@ -186,18 +185,19 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		a.phase, a.since = running, a.e.now()
 		a.timer.Stop()
 		a.notify()
-		a.e.alarms.served(a.id)
+		if a.alarm <= a.since.UnixMilli() {
+			a.alarm = 0 // it has come
+		}
 	case rp.Stopped:
 		if body.Code != rp.StopOK {
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
 		a.stopped()
 	case rp.SetAlarm:
-		at := int64(0)
+		a.alarm = 0
 		if body.At.Set {
-			at = max(body.At.Value, 1)
+			a.alarm = max(body.At.Value, 1)
 		}
-		a.e.alarms.set(a.id, at)
 	}
 }
 
@@ -252,11 +252,28 @@ func (a *actor) stopped() {
 	}()
 	waits := a.endTunnels() || a.again
 	a.notify()
-	rec := a.rec
-	a.do(0, func() { a.storeSleep(rec) })
+	rec, wake := a.rec, a.nextStart(waits)
+	a.do(0, func() { a.storeSleep(rec, wake) })
 	if waits && !a.wake() {
-		a.e.alarms.ring(a.id)
+		a.e.alarms.ring(a)
 	}
+}
+
+// nextStart returns when the actor, which has stopped, must be started: one that could not be started when its alarm rang, after a pause.
+//
+// +checklocks:a.e.mu
+func (a *actor) nextStart(waits bool) (w actorstore.Wake) {
+	now := a.e.now()
+	switch {
+	case waits:
+		w.At = now
+	case a.alarm != 0:
+		w.At = time.UnixMilli(a.alarm)
+		if !w.At.After(now) {
+			w.At = now.Add(retry)
+		}
+	}
+	return w
 }
 
 // endTunnels ends the tunnels that don't outlive the end of the actor in its runner, and reports whether messages wait in the
@@ -277,8 +294,8 @@ func (a *actor) endTunnels() (waits bool) {
 	return waits
 }
 
-// storeSleep stores that the actor sleeps.
-func (a *actor) storeSleep(rec rivetstore.Record) {
+// storeSleep stores that the actor sleeps, and until when.
+func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), rec.Append(nil))
 	a.e.mu.Lock()
@@ -288,7 +305,11 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 	for _, key := range gone {
 		b.Delete(key)
 	}
-	if err := errors.Join(a.handle.Apply(a.e.ctx, &b), a.e.alarms.ended(a.id)); err != nil {
+	err := a.handle.StageWake(&b, w)
+	if err == nil {
+		err = a.handle.Apply(a.e.ctx, &b)
+	}
+	if err != nil {
 		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
 	}
 }
@@ -304,11 +325,7 @@ func (a *actor) remove() {
 	a.notify()
 	a.do(0, func() {
 		e := a.e
-		err := e.alarms.remove(a.id)
-		if err == nil {
-			err = a.handle.Drop(e.ctx)
-		}
-		if err != nil {
+		if err := a.handle.Drop(e.ctx); err != nil {
 			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
 		}
 	})

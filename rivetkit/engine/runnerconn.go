@@ -194,7 +194,9 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 		a.resend()
 	}
 	e.pools.join(r)
-	e.alarms.arrived(r.pool())
+	for name := range e.alarms.arrived(r.pool()) {
+		e.alarms.Hurry(name)
+	}
 }
 
 // ended follows the end of a connection.

@@ -142,7 +142,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 		a.again = true
 	case asleep:
 		if !a.wake() {
-			e.alarms.ring(a.id)
+			e.alarms.ring(a)
 		}
 	}
 	return true

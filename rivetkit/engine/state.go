@@ -126,6 +126,7 @@ type actor struct {
 
 	phase   phase
 	rec     rivetstore.Record
+	alarm   int64         // when it must be started if it sleeps, Unix ms; 0 for never
 	users   int           // how many callers need it open
 	closing bool          // its handle is being closed
 	changed chan struct{} // closed when the phase changes, or a runner has come
@@ -151,6 +152,11 @@ type actor struct {
 
 // attr names the actor in the log.
 func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"+a.public.Key) }
+
+// name returns the actor's name in the store.
+func (a *actor) name() string {
+	return rivetstore.ActorName(a.public.Namespace, a.public.Name, a.public.Key)
+}
 
 // pool names the runners that can run the actor.
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -225,6 +226,7 @@ func commitMessages(a *actor, fresh []*pendingMessage, gone [][]byte) error {
 		b.Delete(key)
 	}
 	if len(fresh) > 0 {
+		b.WakeBy(time.Time{}) // should the engine end before they have come
 		return a.handle.Commit(a.e.ctx, &b)
 	}
 	return a.handle.Apply(a.e.ctx, &b)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -97,7 +98,7 @@ func (im *Importer) Import(ctx context.Context, a *Actor) (Result, error) {
 	if err != nil {
 		return Result{}, of(name, err)
 	}
-	w := &writer{ctx: ctx, engine: im.Engine, actor: actor, result: Result{Outcome: outcome, ID: id}}
+	w := &writer{ctx: ctx, actor: actor, result: Result{Outcome: outcome, ID: id}}
 	err = errors.Join(w.write(a), actor.Close())
 	return w.result, of(name, err)
 }
@@ -200,7 +201,6 @@ const runner = "default"
 // A writer writes one actor.
 type writer struct {
 	ctx    context.Context
-	engine kv.Engine
 	actor  *actorstore.Actor
 	b      batch.Batch
 	bytes  int // of b
@@ -235,19 +235,13 @@ func (w *writer) write(a *Actor) error {
 	return w.commit()
 }
 
-// wake writes when the actor must be woken: when it is there, so that no row is left of an actor that isn't, and
-// before it has a record.
+// wake stages when the actor must be woken, which is stored no later than its record.
 func (w *writer) wake(at int64) error {
-	op := kv.Clear(rivetstore.WakeKey(w.actor.ID()))
+	var wake actorstore.Wake
 	if at != 0 {
-		op = kv.Set(op.Key, rivetstore.AppendTime(nil, at))
-	} else if w.result.Outcome != Resumed {
-		return nil
+		wake.At = time.UnixMilli(at)
 	}
-	if err := w.commit(); err != nil {
-		return err
-	}
-	return w.engine.Commit(w.ctx, &kv.Commit{Ops: []kv.Op{op}})
+	return w.actor.StageWake(&w.b, wake)
 }
 
 // commit lands what was staged.

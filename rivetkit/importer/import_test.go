@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
@@ -93,15 +95,11 @@ func contents(t *testing.T, engine kv.Engine) (keys []string, wake int64, comple
 			complete = complete || bytes.Equal(e.Key, rivetstore.RecordKey())
 			keys = append(keys, fmt.Sprintf("%x %d %.8x", e.Key, len(e.Value), e.Value))
 		}
-		for e, err := range engine.Scan(t.Context(), rivetstore.WakeRange()) {
-			of, perr := rivetstore.ParseWakeKey(e.Key)
-			if err != nil || perr != nil || of != id {
-				t.Errorf("a row wakes the actor %v, not %v: %v %v", of, id, err, perr)
+		for w, err := range im.Store.Wakes(t.Context(), time.UnixMilli(math.MaxInt64)) {
+			if err != nil || w.ID != id {
+				t.Errorf("the index says when to wake actor %v, not %v: %v", w.ID, id, err)
 			}
-			wake, err = rivetstore.ParseTime(e.Value)
-			if err != nil {
-				t.Error(err)
-			}
+			wake = w.At.UnixMilli()
 		}
 		return v.Close()
 	})

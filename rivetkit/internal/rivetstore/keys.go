@@ -20,7 +20,8 @@ import (
 //
 // Key layout:
 //
-//	("greenroom.engine", 1, 1, id text)  v1: when the actor must be woken: i64 ms
+//	("greenroom.engine", 1, 1, id text)  v1: when the actor must be woken, in a store of before: i64
+//	                                     ms. The engine writes it beside the actor, and removes it
 //	("greenroom.engine", 1, 2, name)     v1: a namespace: created i64 ms
 //
 //	key of the actor                     value
@@ -33,8 +34,6 @@ import (
 //
 //	v1 is a u16le version, and BARE. gateway and request are 4 bytes each. The numbers n of a socket's messages
 //	begin anywhere, and grow by one; the index of a message is its number modulo 65536.
-//
-// The row that says when an actor must be woken may be too early, and is never too late.
 var rows = tuple.NewSubspace(tuple.Tuple{"greenroom.engine", int64(1)})
 
 const (
@@ -80,25 +79,22 @@ func ParseActorName(name string) (namespace, typ, key string, ok bool) {
 	return namespace, typ, key, ActorName(namespace, typ, key) == name
 }
 
-// WakeKey returns the key of the row that says when the actor must be woken.
-func WakeKey(id actorstore.ID) []byte {
-	return rows.Pack(tuple.Tuple{int64(wakeRows), id.String()})
-}
+// OldWakes returns the range of the rows of stores of before that say when an actor must be woken.
+func OldWakes() kv.Range { return rowRange(wakeRows) }
 
-// WakeRange returns the range of those rows.
-func WakeRange() kv.Range { return rowRange(wakeRows) }
-
-// ParseWakeKey returns the actor of a row in WakeRange. Its error wraps kv.ErrCorrupt.
-func ParseWakeKey(key []byte) (actorstore.ID, error) {
+// ParseOldWake returns the actor of a row in OldWakes, and when it must be woken, in Unix milliseconds. Its error wraps
+// kv.ErrCorrupt or kv.ErrNewerFormat.
+func ParseOldWake(key, value []byte) (id actorstore.ID, ms int64, err error) {
 	t, err := rows.Unpack(key)
 	if err == nil && len(t) == 2 {
 		if text, ok := t[1].(string); ok {
 			if id, err := actorstore.ParseID(text); err == nil {
-				return id, nil
+				err = parse("time", value, func(r *bare.Reader) { ms = r.I64() })
+				return id, ms, err
 			}
 		}
 	}
-	return actorstore.ID{}, fmt.Errorf("rivetstore: time to wake an actor: %w: key %x", kv.ErrCorrupt, key)
+	return actorstore.ID{}, 0, fmt.Errorf("rivetstore: time to wake an actor: %w: key %x", kv.ErrCorrupt, key)
 }
 
 // NamespaceKey returns the key of the row of a namespace.

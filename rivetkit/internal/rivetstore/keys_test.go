@@ -36,13 +36,14 @@ func TestActorName(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	id := actorstore.NewID()
-	if got, err := rs.ParseWakeKey(rs.WakeKey(id)); got != id || err != nil {
-		t.Error(got, err)
+	old := append(rs.OldWakes().Start[:len(rs.OldWakes().Start)-1:len(rs.OldWakes().Start)-1], "\x02"+id.String()+"\x00"...)
+	if got, ms, err := rs.ParseOldWake(old, rs.AppendTime(nil, 7)); got != id || ms != 7 || err != nil {
+		t.Error(got, ms, err)
 	}
 	if got, err := rs.ParseNamespaceKey(rs.NamespaceKey("a")); got != "a" || err != nil {
 		t.Error(got, err)
 	}
-	if _, err := rs.ParseWakeKey(rs.NamespaceKey("a")); err == nil {
+	if _, _, err := rs.ParseOldWake(rs.NamespaceKey("a"), rs.AppendTime(nil, 7)); err == nil {
 		t.Error("a namespace is taken for a time")
 	}
 	s := rs.Socket{Gateway: [4]byte{1, 2, 3, 4}, Request: [4]byte{5, 6, 7, 8}}
