@@ -57,6 +57,32 @@ var ratchetCases = []ruleCase{
 		"vfs/c.go": methodsOf(2, 1),
 		"vfs/d.go": "package vfs\nfunc (t T[K, V]) m3() {}\n",
 	}, []string{"vfs/a.go:2: T has 4 methods in 4 files"}},
+	{"functions", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 28) + "type T struct{}\ntype U int\nfunc f(t, u *T) {}\nfunc m0(ctx context.Context, t *T) {}\n",
+		"vfs/b.go": "package vfs\nfunc g(ctx context.Context, t *T, n int) *U\n",
+		"vfs/c.go": "package vfs\nfunc h(t T) {}\nfunc i(n int, t *T) {}\nfunc j(u *U) {}\nfunc k(t *other.T) {}\nfunc l() {}\nfunc m(context.Context) {}\n",
+	}, []string{"vfs/a.go:2: T has 31 methods in 2 files"}},
+	{"functions in one file more", "methods", map[string]string{
+		"vfs/a.go": "package vfs\ntype T struct{}\nfunc a(*T) {}\n",
+		"vfs/b.go": "package vfs\nfunc b(*T) {}\n",
+		"vfs/c.go": "package vfs\nfunc c(*T) {}\n",
+		"vfs/d.go": "package vfs\nfunc d(*T) error\n",
+	}, []string{"vfs/a.go:3: T has 4 methods in 4 files"}},
+	{"functions with type parameters", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f[K any](t *T, k K) {}\n",
+	}, nil},
+	{"constructors", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) (*T, error)\nfunc g(ctx context.Context, t *T) (n int, u T)\n",
+	}, nil},
+	{"functions in a table", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) {}\nfunc g(t *T) {}\nfunc h(t *T) {}\nfunc i(t *T) {}\n",
+		"vfs/b.go": "package vfs\nvar list, byName = []func(*T){f}, map[string]func(*T){\"g\": g}\nfunc init() { byName[\"h\"] = h; x.field, y = i, z }\n",
+	}, nil},
+	{"functions that are called in a table", "methods", map[string]string{
+		"vfs/a.go":      methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) {}\n",
+		"vfs/b.go":      "package vfs\nvar list = []int{f(nil)}\n",
+		"vfs/b_test.go": "package vfs\nvar cases = []func(*T){f}\n",
+	}, []string{"vfs/a.go:2: T has 31 methods in 1 files"}},
 	{"excepted", "methods", map[string]string{
 		"vfs/a.go":     methodsOf(0, 31),
 		exceptionsPage: "# A comment.\n\nmethods vfs.T 31 1\n",
