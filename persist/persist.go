@@ -29,6 +29,11 @@
 // default). Tables belong in the actor's database.
 package persist
 
+// Files, from the top down:
+//
+//	run.go schedule.go look.go tx.go persist.go event.go note.go cron.go errors.go keys.go metrics.go
+//	record.go
+
 import (
 	"bytes"
 	"context"
