@@ -32,9 +32,20 @@ type write struct {
 	deferred bool
 }
 
-// Late stages everything; it is called by the batch. It may be called again, if the batch
-// in which tx is staged is joined to another one.
-func (tx *Tx) Late(b *batch.Batch) error {
+// A staged is a Tx in the batch in which it is staged, whose batch.Participant it is.
+type staged Tx
+
+var _ batch.Participant = (*staged)(nil)
+
+// Landed does nothing: see flight.
+func (*staged) Landed() {}
+
+// Failed does nothing: see flight.
+func (*staged) Failed(error, bool) {}
+
+// Late stages everything. The batch may call it again, if it is joined to another one.
+func (s *staged) Late(b *batch.Batch) error {
+	tx := (*Tx)(s)
 	h := tx.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
