@@ -116,7 +116,7 @@ func orNone(s string) string {
 
 // show prints bytes as a script has them; of large ones that are no pattern, a part and a checksum.
 func show(b string) string {
-	if rest, ok := strings.CutPrefix(b, LongPrefix); ok {
+	if rest, ok := strings.CutPrefix(b, longPrefix); ok {
 		return "long" + show(rest)
 	}
 	if len(b) > 4000 {

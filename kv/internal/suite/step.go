@@ -21,7 +21,7 @@ import (
 // read may end with = and what it must return: a value or key in quotes, entries as "key"="value", - for nothing; the
 // commit of a transaction with = ok or = conflict. Bytes
 // are a plain word, a quoted Go string, nil, pattern(length,seed), or long and a quoted Go string, which is that
-// behind LongPrefix.
+// behind longPrefix.
 type Step struct {
 	Verb       string // "mutation" for all of them
 	Key, Value []byte
@@ -50,8 +50,8 @@ func (s *Step) Op() kv.Op {
 	return kv.Op{Kind: kinds[s.Verb], Key: s.Key, Value: s.Value}
 }
 
-// Span returns the keys that a step writes.
-func (s *Step) Span() txn.Span {
+// span returns the keys that a step writes.
+func (s *Step) span() txn.Span {
 	if s.Verb == "clearrange" {
 		return txn.Span{Start: s.Key, End: s.Value}
 	}
