@@ -33,3 +33,12 @@
 // parts can be used alone, by packages vfs, queue, persist, conn, traces and workflow on an
 // actorstore.Actor; Store.Lower has that layer.
 package greenroom
+
+// Files, from the top down:
+//
+//	deliver.go txparts.go workflow.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
+//	options.go store.go doc.go errors.go goroutine.go state.go
+// Files, from the top down:
+//
+//	deliver.go txparts.go workflow.go update.go spans.go userkeys.go actor.go view.go tx.go parts.go
+//	options.go store.go doc.go errors.go goroutine.go state.go

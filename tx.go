@@ -9,6 +9,8 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/opentx"
+	"github.com/greenroomdb/greenroom/traces"
 	"github.com/greenroomdb/greenroom/vfs"
 )
 
@@ -134,3 +136,10 @@ type Entry = actorstore.Entry
 
 // ListOptions select keys; see actorstore.ListOptions.
 type ListOptions = actorstore.ListOptions
+
+// An openTx is a transaction that its caller ends, by one of commit, Apply and Rollback: an opentx.Transaction.
+type openTx struct {
+	Tx   Tx
+	Span *traces.Span // gets what the transaction does as events, if it isn't nil
+	opentx.Options
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/opentx"
 	"github.com/greenroomdb/greenroom/traces"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // Update runs fn in a transaction, and commits it when fn returns nil. When Update returns
@@ -60,13 +61,6 @@ func (a *Actor) update(ctx context.Context, fn func(tx *Tx) error, commit func(*
 
 // errPanic is why a transaction is given up whose function panics, or ends its goroutine.
 var errPanic = errors.New("greenroom: the function of the update panicked")
-
-// An openTx is a transaction that its caller ends, by one of commit, Apply and Rollback: an opentx.Transaction.
-type openTx struct {
-	Tx   Tx
-	Span *traces.Span // gets what the transaction does as events, if it isn't nil
-	opentx.Options
-}
 
 // Package host has no other way to these functions, and they are nothing for programs.
 var _ = opentx.Provide(opentx.Hooks[*Actor, *Tx]{Begin: beginFor, WithUpdater: withUpdater})
@@ -193,4 +187,27 @@ func (o *openTx) Rollback(reason error) error {
 	}
 	tx.batch.Abort(reason)
 	return reason
+}
+
+// updaterKey is the key of an updaterOf in contexts.
+type updaterKey struct{}
+
+// An updaterOf runs the transactions of an actor.
+type updaterOf struct {
+	actor  *Actor
+	update func(ctx context.Context, fn func(tx *Tx) error) error
+}
+
+// withUpdater returns a context with which the steps of a's workflow that are transactions are run by update.
+func withUpdater(ctx context.Context, a *Actor, update func(ctx context.Context, fn func(tx *Tx) error) error) context.Context {
+	return context.WithValue(ctx, updaterKey{}, updaterOf{a, update})
+}
+
+// update runs fn in a transaction of the actor whose workflow has ctx.
+func update(ctx context.Context, fn func(tx *Tx) error) error {
+	u, ok := ctx.Value(updaterKey{}).(updaterOf)
+	if !ok {
+		return workflow.Permanent(errors.New("greenroom: the workflow is not run by an actor of this package"))
+	}
+	return u.update(ctx, fn)
 }

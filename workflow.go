@@ -70,20 +70,6 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 	return w, nil
 }
 
-// updaterKey is the key of an updaterOf in contexts.
-type updaterKey struct{}
-
-// An updaterOf runs the transactions of an actor.
-type updaterOf struct {
-	actor  *Actor
-	update func(ctx context.Context, fn func(tx *Tx) error) error
-}
-
-// withUpdater returns a context with which the steps of a's workflow that are transactions are run by update.
-func withUpdater(ctx context.Context, a *Actor, update func(ctx context.Context, fn func(tx *Tx) error) error) context.Context {
-	return context.WithValue(ctx, updaterKey{}, updaterOf{a, update})
-}
-
 // StepTx is a step whose effect is in the actor: fn runs in a transaction (see Actor.Update),
 // with which the result of the step lands, so that it is done exactly once.
 func StepTx[T any](c *workflow.Context, name string, fn func(tx *Tx) (T, error)) (T, error) {
@@ -114,13 +100,4 @@ func UndoTx[T any](fn func(tx *Tx, out T) error) workflow.Undo {
 			return land(tx.Batch())
 		})
 	})
-}
-
-// update runs fn in a transaction of the actor whose workflow has ctx.
-func update(ctx context.Context, fn func(tx *Tx) error) error {
-	u, ok := ctx.Value(updaterKey{}).(updaterOf)
-	if !ok {
-		return workflow.Permanent(errors.New("greenroom: the workflow is not run by an actor of this package"))
-	}
-	return u.update(ctx, fn)
 }

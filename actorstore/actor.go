@@ -333,7 +333,7 @@ func (a *Actor) leave() {
 		a.host.leave(a)
 	}
 	if a.opened() {
-		a.store.wakes.tell(a)
+		a.store.wakes.tell(Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.wake.Load().wake()}, a.Err())
 	}
 }
 

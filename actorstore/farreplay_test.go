@@ -31,9 +31,9 @@ import (
 
 // farReplayer returns a replayer on a far engine.
 func farReplayer(cacheBytes int64) *replayer {
-	eng := faultkv.New(far{memkv.New()})
+	below := far{memkv.New()}
 	return &replayer{
-		eng: eng, opts: Options{CacheBytes: cacheBytes},
+		eng: faultkv.New(below), below: below, opts: Options{CacheBytes: cacheBytes},
 		restart: func(eng kv.Engine) (kv.Engine, error) { return eng, nil },
 	}
 }

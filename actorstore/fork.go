@@ -138,8 +138,8 @@ func ownBusiness(key []byte) bool {
 	return len(key) > 0 && (key[0] == NamespaceConnections || key[0] == NamespaceInspector)
 }
 
-// isWork says whether a key may give the actor something to do by itself.
-func (l Layout) isWork(key []byte) bool {
+// isWork says whether a key may give an actor something to do by itself.
+func isWork(l Layout, key []byte) bool {
 	for _, n := range []byte{NamespacePersist, NamespaceQueue, NamespaceWorkflow, NamespaceHost} {
 		if _, ok := l.cut(key, n); ok {
 			return true
@@ -163,7 +163,7 @@ func (c *copier) add(ctx context.Context, e Entry) error {
 	// Nobody else writes, and the keys come in order: none is there yet.
 	c.batch.PutPrior(e.Key, c.values[start:len(c.values):len(c.values)], batch.Absent)
 	c.payload += n
-	c.work = c.work || c.to.layout.isWork(e.Key)
+	c.work = c.work || isWork(c.to.layout, e.Key)
 	return nil
 }
 

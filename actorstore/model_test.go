@@ -1,12 +1,14 @@
 package actorstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
@@ -21,17 +23,19 @@ import (
 //	list READER START END PREFIX LIMIT forward|reverse
 //	snapshot NAME
 //	close NAME
+//	wake MS             replaces when the actor must be woken, 0 for never
 //	reopen              closes the handle and takes the actor over again
 //	restart             closes handle, store and engine, and opens them again
 //	drop
 //
 // and those of farreplay_test.go.
 //
-// A WRITE is put KEY SIZE PRIOR, delete KEY PRIOR or range START END PRIOR, with
-// "final" before it in the final group. PRIOR is ? or known. READER is actor, view
+// A WRITE is put KEY SIZE PRIOR, delete KEY PRIOR, range START END PRIOR, with
+// "final" before it in the final group, or by MS: the actor must be woken by then. PRIOR is ? or known. READER is actor, view
 // or the NAME of a snapshot; keys are quoted, - is no bound.
 type replayer struct {
 	eng     kv.Engine
+	below   kv.Engine // what eng fails the operations of, nil if it doesn't
 	restart func(kv.Engine) (kv.Engine, error)
 	opts    Options
 	store   *Store
@@ -39,6 +43,7 @@ type replayer struct {
 
 	model contents
 	seq   uint64
+	wake  int64 // when the actor must be woken, 0 for never
 	snaps map[string]pinned
 	made  int // values made, so that all are different
 }
@@ -109,9 +114,11 @@ func (r *replayer) run(line string) error {
 		if err == nil {
 			err = r.open()
 		}
+	case "wake":
+		err = r.setWake(number(w[1]))
 	case "drop":
 		if err = r.actor.Drop(ctx); err == nil {
-			r.model, r.seq = contents{}, 0
+			r.model, r.seq, r.wake = contents{}, 0, 0
 			err = r.reopenByID()
 		}
 	default:
@@ -120,7 +127,64 @@ func (r *replayer) run(line string) error {
 	if err == nil && (r.actor.Used() != r.model.used() || r.actor.Seq() != r.seq) {
 		err = fmt.Errorf("%d used, seq %d, want %d, %d", r.actor.Used(), r.actor.Seq(), r.model.used(), r.seq)
 	}
+	if err == nil {
+		err = r.compareWake()
+	}
 	return err
+}
+
+func (r *replayer) setWake(ms int64) error {
+	seq := r.seq
+	err := r.actor.SetWake(ctx, wakeAt(ms))
+	switch {
+	case err != nil:
+		err = r.mishap(err, new(batch.Batch), nil, r.model)
+	case r.seq > 0 && ms != r.wake:
+		r.seq++
+	}
+	if r.seq > seq {
+		r.wake = ms
+	}
+	return err
+}
+
+// compareWake compares when the actor must be woken, and the index of that.
+func (r *replayer) compareWake() error {
+	want := []int64{r.wake}
+	if r.wake == 0 {
+		want = nil
+	}
+	var got []int64
+	start, end := rowRange(rowWake)
+	for e, err := range cmp.Or(r.below, r.eng).Scan(ctx, kv.Range{Start: start, End: end}) {
+		var w Waking
+		if err == nil {
+			w, err = parseWaking(e)
+		}
+		if err != nil {
+			return err
+		}
+		got = append(got, w.At.UnixMilli())
+	}
+	if at := r.actor.Wake().At; !slices.Equal(got, want) || !at.Equal(wakeAt(r.wake).At) {
+		return fmt.Errorf("the actor is to be woken at %v, the index has %d, want %d", at, got, want)
+	}
+	return nil
+}
+
+func wakeAt(ms int64) (w Wake) {
+	if ms != 0 {
+		w.At = time.UnixMilli(ms)
+	}
+	return w
+}
+
+func number(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 func (r *replayer) reopenByID() (err error) {
@@ -157,12 +221,19 @@ func (r *replayer) commit(line string) error {
 		b.Mode = batch.Ordered
 	}
 	for _, p := range parts[1:] {
-		if text, ok := strings.CutPrefix(p, "final "); ok {
+		if by, ok := strings.CutPrefix(p, "by "); ok {
+			b.WakeBy(time.UnixMilli(number(by)))
+		} else if text, ok := strings.CutPrefix(p, "final "); ok {
 			r.stage(b.Final(), strings.Fields(text))
 		} else {
 			r.stage(&b.Group, strings.Fields(p))
 		}
 	}
+	defer func(seq uint64) { // a part that landed brings it forward
+		if by := b.WakeTime(); r.seq > seq && by != 0 && (r.wake == 0 || by < r.wake) {
+			r.wake = by
+		}
+	}(r.seq)
 	next := maps.Clone(r.model)
 	for _, o := range slices.Concat(b.Ops(), b.Final().Ops()) {
 		next.apply(o)

@@ -160,7 +160,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	if named {
 		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
 		if rec.wake != nil { // whose row of the index has the name
-			c.Ops = rec.wake.replace(c.Ops, a, rec.wake)
+			c.Ops = appendWake(c.Ops, a, rec.wake, rec.wake)
 		}
 	}
 	if a.host != nil {

@@ -48,6 +48,8 @@ func (g *generator) line() string {
 		name := g.snaps[i]
 		g.snaps = slices.Delete(g.snaps, i, i+1)
 		return "close " + name
+	case n < 94:
+		return "wake " + g.pick("0", g.time())
 	case n < 97:
 		return "reopen"
 	case n < 99:
@@ -61,6 +63,9 @@ func (g *generator) reader() string {
 	return g.pick(append([]string{"actor", "actor", "view"}, g.snaps...)...)
 }
 
+// time is one that is yet to come: what is due stays due, which the model doesn't know.
+func (g *generator) time() string { return fmt.Sprint(1<<50 + g.rnd.IntN(1000)) }
+
 func (g *generator) commit() string {
 	line := "commit " + g.pick("atomic", "ordered") + " " + g.pick("durable", "applied")
 	for range g.rnd.IntN(6) {
@@ -73,6 +78,9 @@ func (g *generator) commit() string {
 		default:
 			line += fmt.Sprintf("; put %s %s %s", g.key(), g.pick("0", "1", "4096", "10000", "10001", "33000"), prior)
 		}
+	}
+	if g.rnd.IntN(4) == 0 {
+		line += "; by " + g.time()
 	}
 	if g.rnd.IntN(4) == 0 {
 		line += fmt.Sprintf("; final put %s 7 ?", g.key())

@@ -50,6 +50,17 @@
 // doesn't own the engine: who opened it closes it, after the Store.
 package actorstore
 
+// Files, from the top down:
+//
+//	actorread.go stage.go registry.go own.go nearcache.go prefetch.go checkhosts.go checkheads.go
+//	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go preload.go
+//	cacheshard.go user.go checkrows.go snapshot.go single.go wake.go commit.go snapshotlazy.go
+//	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
+//	snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
+//	hostprocess_other.go hostrow.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
+//	host.go registrykeys.go envelope.go head.go lengths.go id.go errors.go describe.go keys.go
+//	sharedsnapshot.go
+
 import (
 	"cmp"
 	"context"

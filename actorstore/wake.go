@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/bare"
 	"github.com/greenroomdb/greenroom/kv"
-	"github.com/greenroomdb/greenroom/kv/keys"
 )
 
 // When an actor must be woken stands in a row beside its head, and in an index over the
@@ -19,37 +18,6 @@ import (
 // It may be earlier: what is done, or taken back, leaves it as it is, so that the commits of
 // an actor that is awake write it once. The actor's owner puts it right with SetWake
 // when it has looked at everything, before it closes the actor.
-
-// A Wake says when an actor must be woken.
-type Wake struct {
-	// At is the time, in whole milliseconds; the zero time for never.
-	At time.Time
-	// Tried are the versions of the actor's code that have found something to do and could
-	// not do it, the newest last, at most MaxTried. For them At holds. Any other version
-	// is to look at once. The next commit with something to do forgets them.
-	Tried []uint64
-}
-
-// MaxTried is how many versions a Wake holds.
-const MaxTried = 4
-
-// Due returns when a process whose code is of that version must wake the actor: At, or the time at which the
-// Unix epoch began if others have tried and this version has not; the zero time for never.
-func (w *Wake) Due(version uint64) time.Time {
-	if len(w.Tried) > 0 && !slices.Contains(w.Tried, version) {
-		return time.UnixMilli(0)
-	}
-	return w.At
-}
-
-// A Waking is one row of the index: an actor, and when it must be woken.
-type Waking struct {
-	ID     ID
-	Name   string // "" when the actor has none
-	Layout Layout // of the actor's keys
-	Wake
-	host HostID // that had the actor open when the row was written, and has not put it right since; zero for none
-}
 
 // SetWake replaces what the store says of when the actor must be woken, in one commit that
 // doesn't wait for stable storage; without one if it says so already, or if the actor doesn't
@@ -140,48 +108,46 @@ func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
 	}
 }
 
-// wakeListeners are the functions that OnWake was given, of all Stores on one engine if they are in one process.
-type wakeListeners struct {
-	mu  sync.Mutex
-	all []*wakeListener // replaced, never changed  +checklocks:mu
-}
-
-type wakeListener struct {
-	fn      func(w Waking, lost error)
-	mu      sync.RWMutex // held for reading while fn is called
-	stopped bool         // +checklocks:mu
-}
-
-// wakesKey is where the listeners are in the map that users of an engine share.
-type wakesKey struct{}
-
-func listenersOf(eng kv.Engine) *wakeListeners {
-	shared := kv.Shared(eng)
-	if shared == nil {
-		return new(wakeListeners)
+// stageWake stages what the batch changes of when the actor must be woken. Of an Ordered batch it lands with the first part:
+// before what is to be done.
+func (f *flight) stageWake(from int) {
+	a := f.a
+	if from > 0 {
+		return // f.wake is what the first part has made of it
 	}
-	l, _ := shared.LoadOrStore(wakesKey{}, new(wakeListeners))
-	return l.(*wakeListeners)
-}
-
-// tell calls the functions for a handle that is of no use any more.
-func (l *wakeListeners) tell(a *Actor) {
-	l.mu.Lock()
-	all := l.all
-	l.mu.Unlock()
-	for _, o := range all {
-		o.mu.RLock()
-		if !o.stopped {
-			o.fn(Waking{ID: a.id, Name: a.Name(), Layout: a.layout, Wake: a.Wake()}, a.Err())
-		}
-		o.mu.RUnlock()
+	old := a.wake.Load()
+	f.wake = old
+	switch {
+	case a.hidden:
+		return
+	case a.rewake != nil:
+		f.wake = rowOf(a.rewake, a.store.millis())
+	case f.b.WakeTime() != 0:
+		f.wake = old.by(f.b.WakeTime(), a.store.millis())
+	}
+	if f.wake != old {
+		f.opsBuf = appendWake(f.opsBuf, a, old, f.wake)
 	}
 }
 
-// A lookRow is the subspace of the index's rows of one time, a wakeKey the key of one.
-type lookRow struct{ Look int64 }
+// appendWake appends what puts r, and its row of the index, in the place of old.
+func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
+	if old != nil && (r == nil || r.look != old.look) {
+		ops = append(ops, kv.Clear(old.indexKey(a.id)))
+	}
+	if r == nil {
+		return append(ops, kv.Clear(headWakeKey(a.id)))
+	}
+	var h HostID
+	if a.host != nil && a.rewake == nil {
+		h = a.host.id
+	}
+	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), indexRow(a, r, h))
+}
 
-func (s *lookRow) Elements(e *keys.Elements) {
-	e.Const(rowsName, rowsVersion, rowWake)
-	e.Int64(&s.Look)
+// indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
+func indexRow(a *Actor, r *wakeRow, h HostID) kv.Op {
+	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
+	value = bare.AppendU8(bare.AppendString(value, a.Name()), uint8(a.layout))
+	return kv.Set(r.indexKey(a.id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
 }

@@ -12,6 +12,37 @@ import (
 	"github.com/greenroomdb/greenroom/tuple"
 )
 
+// A Wake says when an actor must be woken.
+type Wake struct {
+	// At is the time, in whole milliseconds; the zero time for never.
+	At time.Time
+	// Tried are the versions of the actor's code that have found something to do and could
+	// not do it, the newest last, at most MaxTried. For them At holds. Any other version
+	// is to look at once. The next commit with something to do forgets them.
+	Tried []uint64
+}
+
+// MaxTried is how many versions a Wake holds.
+const MaxTried = 4
+
+// Due returns when a process whose code is of that version must wake the actor: At, or the time at which the
+// Unix epoch began if others have tried and this version has not; the zero time for never.
+func (w *Wake) Due(version uint64) time.Time {
+	if len(w.Tried) > 0 && !slices.Contains(w.Tried, version) {
+		return time.UnixMilli(0)
+	}
+	return w.At
+}
+
+// A Waking is one row of the index: an actor, and when it must be woken.
+type Waking struct {
+	ID     ID
+	Name   string // "" when the actor has none
+	Layout Layout // of the actor's keys
+	Wake
+	host HostID // that had the actor open when the row was written, and has not put it right since; zero for none
+}
+
 // A wakeRow is the row beside the head that says when the actor must be woken. It doesn't
 // change once it is made. nil is no row.
 type wakeRow struct {
@@ -107,6 +138,14 @@ func parseWake(id ID, row []byte) (*wakeRow, error) {
 	return w, nil
 }
 
+// A lookRow is the subspace of the index's rows of one time, a wakeKey the key of one.
+type lookRow struct{ Look int64 }
+
+func (s *lookRow) Elements(e *keys.Elements) {
+	e.Const(rowsName, rowsVersion, rowWake)
+	e.Int64(&s.Look)
+}
+
 // A wakeKey is the key of a row of the index.
 type wakeKey struct {
 	lookRow
@@ -120,16 +159,9 @@ func (k *wakeKey) Elements(e *keys.Elements) {
 
 func (wakeKey) Value() keys.Codec[[]byte] { return keys.Bytes() }
 
-// indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
-func (r *wakeRow) indexRow(a *Actor, h HostID) kv.Op {
-	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
-	value = bare.AppendU8(bare.AppendString(value, a.Name()), uint8(a.layout))
-	return kv.Set(r.indexKey(a.id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
-}
-
 func (r *wakeRow) indexKey(id ID) []byte { return appendRowKey(nil, wakeKey{lookRow{r.look}, id}) }
 
-// parseWaking decodes a row of the index.
+// parseWaking decodes a row of the index. With an error it returns what the key says.
 func parseWaking(e kv.Entry) (w Waking, err error) {
 	k, err := keys.Parse[wakeKey](e.Key)
 	if err != nil {
@@ -138,55 +170,18 @@ func parseWaking(e kv.Entry) (w Waking, err error) {
 	w.ID = k.ID
 	r, err := open(e.Value, wakeVersion, "row that wakes actor "+k.ID.String())
 	if err != nil {
-		return Waking{}, err
+		return w, err
 	}
 	row := wakeRow{look: k.Look, at: r.I64()}
 	w.Name, w.Layout = r.String(), Layout(r.U8())
 	copy(w.host[:], r.Fixed(len(w.host)))
 	row.tried = readTried(r)
 	if err := r.Done(); err != nil {
-		return Waking{}, fmt.Errorf("actorstore: row that wakes actor %s: %w: %w", k.ID, err, ErrCorrupt)
+		return Waking{ID: k.ID}, fmt.Errorf("actorstore: row that wakes actor %s: %w: %w", k.ID, err, ErrCorrupt)
 	}
 	if w.Layout >= layouts {
-		return Waking{}, &FormatError{What: "row that wakes actor " + k.ID.String(), Found: uint64(w.Layout), Known: layouts - 1}
+		return Waking{ID: k.ID}, &FormatError{What: "row that wakes actor " + k.ID.String(), Found: uint64(w.Layout), Known: layouts - 1}
 	}
 	w.Wake = row.wake()
 	return w, nil
-}
-
-// stageWake stages what the batch changes of when the actor must be woken. Of an Ordered batch it lands with the first part:
-// before what is to be done.
-func (f *flight) stageWake(from int) {
-	a := f.a
-	if from > 0 {
-		return // f.wake is what the first part has made of it
-	}
-	old := a.wake.Load()
-	f.wake = old
-	switch {
-	case a.hidden:
-		return
-	case a.rewake != nil:
-		f.wake = rowOf(a.rewake, a.store.millis())
-	case f.b.WakeTime() != 0:
-		f.wake = old.by(f.b.WakeTime(), a.store.millis())
-	}
-	if f.wake != old {
-		f.opsBuf = f.wake.replace(f.opsBuf, a, old)
-	}
-}
-
-// replace appends what puts r, and its row of the index, in the place of old.
-func (r *wakeRow) replace(ops []kv.Op, a *Actor, old *wakeRow) []kv.Op {
-	if old != nil && (r == nil || r.look != old.look) {
-		ops = append(ops, kv.Clear(old.indexKey(a.id)))
-	}
-	if r == nil {
-		return append(ops, kv.Clear(headWakeKey(a.id)))
-	}
-	var h HostID
-	if a.host != nil && a.rewake == nil {
-		h = a.host.id
-	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), r.indexRow(a, h))
 }

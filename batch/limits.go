@@ -1,9 +1,5 @@
 package batch
 
-// WrapperBytes are counted with every key, for the two bytes by which a store
-// wraps it: in the key's size, in a payload, in a quota.
-const WrapperBytes = 2
-
 // Limits are what a store accepts. A zero field stands for the default, except
 // in AtomicBatches.
 type Limits struct {

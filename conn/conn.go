@@ -27,6 +27,11 @@
 // are the caller's as well.
 package conn
 
+// Files, from the top down:
+//
+//	tx.go state.go stray.go conn.go connection.go stored.go record.go errors.go keys.go id.go
+//	metrics.go
+
 import (
 	"cmp"
 	"context"

@@ -64,7 +64,7 @@ func (l *life) missed() {
 		return
 	}
 	if at := l.host.away.away(l.name); !at.IsZero() {
-		l.host.wakeFor(l.name, at.Add(l.host.opts.AwayTimeout))
+		l.host.alarms.wakeFor(l.name, at.Add(l.host.opts.AwayTimeout))
 	}
 }
 

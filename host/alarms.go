@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -16,41 +17,54 @@ import (
 // was killed wakes the actors for which something was stored, and no others; they find out
 // themselves what it is.
 
-// startAlarms has h wake actors.
-func (h *Host) startAlarms(ctx context.Context) (err error) {
-	h.alarms, err = wake.Start(ctx, wake.Options{
-		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: h.due, Awake: func(w *actorstore.Waking) bool { return h.isAwake(w.Name) }, Wake: h.wake, Logger: h.log,
+// alarms wakes the actors of a host.
+type alarms struct {
+	*wake.Table
+	host     *Host
+	adopting sync.WaitGroup // of adoptAll
+}
+
+func newAlarms(h *Host) *alarms {
+	s := &alarms{host: h}
+	s.Table = wake.New(wake.Options{
+		Store: h.store, Now: h.clock, Every: h.opts.Rescan, Due: s.due, Awake: s.awake, Wake: s.wake, Logger: h.log,
 	})
+	return s
+}
+
+// start begins to wake actors.
+func (s *alarms) start(ctx context.Context) error {
+	err := s.Start(ctx)
 	if err == nil {
-		h.adopting.Go(h.adoptAlarms)
+		s.adopting.Go(s.adoptAll)
 	}
 	return err
 }
 
 // due returns when an actor must be woken; the zero time for never.
-func (h *Host) due(w *actorstore.Waking) time.Time {
+func (s *alarms) due(w *actorstore.Waking) time.Time {
 	a, err := ParseAddress(w.Name)
-	kind := h.types[a.Type]
+	kind := s.host.types[a.Type]
 	if err != nil || kind == nil || w.Layout != actorstore.LayoutGreenroom {
 		return time.Time{} // it may be of a type that another program has
 	}
 	return w.Due(kind.fingerprint())
 }
 
-func (h *Host) isAwake(name string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.lives[name] != nil
+func (s *alarms) awake(w *actorstore.Waking) bool {
+	s.host.mu.Lock()
+	defer s.host.mu.Unlock()
+	return s.host.lives[w.Name] != nil
 }
 
 // wake wakes an actor: everything else it does by itself.
-func (h *Host) wake(ctx context.Context, w *actorstore.Waking, failures int) (again time.Duration) {
+func (s *alarms) wake(ctx context.Context, w *actorstore.Waking, failures int) (again time.Duration) {
 	a, err := ParseAddress(w.Name)
 	if err == nil {
 		var l *life
-		if l, err = h.enter(ctx, a, nil, false); err == nil {
+		if l, err = s.host.enter(ctx, a, nil, false); err == nil {
 			l.leave()
-			h.meter.Count(metricAlarms, 1)
+			s.host.meter.Count(metricAlarms, 1)
 			return -1
 		}
 	}
@@ -58,16 +72,16 @@ func (h *Host) wake(ctx context.Context, w *actorstore.Waking, failures int) (ag
 	case errors.Is(err, ErrNoActor), errors.Is(err, ErrAddress), errors.Is(err, ErrClosed), ctx.Err() != nil:
 	case errors.Is(err, actorstore.ErrInUse): // by another host, which looks after it while it can
 	default:
-		h.log.Error("host: wake by alarm", slog.String("actor", w.Name), slog.Any("error", err))
+		s.host.log.Error("host: wake by alarm", slog.String("actor", w.Name), slog.Any("error", err))
 		return backoff(failures + 1)
 	}
 	return -1
 }
 
 // wakeFor has an actor woken at a time for a client that is lost, which no row says, if it sleeps.
-func (h *Host) wakeFor(name string, at time.Time) {
-	if !h.isAwake(name) {
-		h.alarms.Add(actorstore.Waking{Name: name}, at)
+func (s *alarms) wakeFor(name string, at time.Time) {
+	if w := (actorstore.Waking{Name: name}); !s.awake(&w) {
+		s.Add(w, at)
 	}
 }
 

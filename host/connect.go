@@ -154,7 +154,7 @@ func (h *Host) Away(a Address, id conn.ID, t Transport) {
 		return
 	}
 	if d := h.opts.AwayTimeout; d > 0 {
-		defer h.wakeFor(name, h.clock().Add(d))
+		defer h.alarms.wakeFor(name, h.clock().Add(d))
 	}
 	h.mu.Lock()
 	l := h.lives[name]

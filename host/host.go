@@ -38,6 +38,13 @@
 // actor that another host has is an error that says which one (actorstore.InUseError).
 package host
 
+// Files, from the top down:
+//
+//	action.go program.go connect.go open.go absence.go alarms.go oldalarms.go call.go courier.go
+//	ending.go birth.go schedule.go flow.go flowspans.go letters.go mail.go messages.go outbox.go
+//	inbox.go conns.go spans.go turn.go gate.go context.go host.go troubles.go awake.go life.go type.go
+//	metrics.go deadline.go letter.go args.go raw.go keys.go address.go errors.go spannames.go options.go
+
 import (
 	"cmp"
 	"container/list"
@@ -52,7 +59,6 @@ import (
 
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/internal/wake"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/metrics"
 )
@@ -67,8 +73,7 @@ type Host struct {
 	opts     Options
 	log      *slog.Logger
 	meter    metrics.Meter
-	alarms   *wake.Table
-	adopting sync.WaitGroup // of adoptAlarms
+	alarms   *alarms
 	away     transports
 	couriers *couriers
 	troubles troubles
@@ -123,7 +128,9 @@ func Open(ctx context.Context, engine kv.Engine, types []*Type, opts *Options) (
 	h.door, h.store = store, store.Lower()
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.couriers = newCouriers(h)
-	if err := h.startAlarms(ctx); err != nil {
+	h.alarms = newAlarms(h)
+	if err := h.alarms.start(ctx); err != nil {
+		h.alarms.Close()
 		h.stop()
 		return nil, errors.Join(fmt.Errorf("host: read when actors must be woken: %w", err), store.Close())
 	}
@@ -250,7 +257,7 @@ func (h *Host) Close(ctx context.Context) error {
 	err := h.drained(ctx)
 	h.stop()
 	h.couriers.close()
-	h.adopting.Wait()
+	h.alarms.adopting.Wait()
 	h.using.Lock()
 	h.ended = true
 	h.using.Unlock()

@@ -10,16 +10,18 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// adoptAlarms takes over rows of stores of before: it wakes their actors, one after the other, and when
+// adoptAll takes over rows of stores of before: it wakes their actors, one after the other, and when
 // they sleep again the store says when they must be woken.
-func (h *Host) adoptAlarms() {
+func (s *alarms) adoptAll() {
+	h := s.host
 	start, end := oldAlarms.Range()
-	old := wake.Old{Engine: h.engine, Start: start, End: end, Adopt: h.adopt, Logger: h.log}
+	old := wake.Old{Engine: h.engine, Start: start, End: end, Adopt: s.adopt, Logger: h.log}
 	old.Run(h.ctx)
 }
 
 // adopt takes one row over.
-func (h *Host) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
+func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
+	h := s.host
 	name, err := parseOldAlarm(row.Key)
 	var a Address
 	if err == nil {

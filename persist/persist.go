@@ -29,6 +29,11 @@
 // default). Tables belong in the actor's database.
 package persist
 
+// Files, from the top down:
+//
+//	look.go schedule.go tx.go run.go persist.go metrics.go event.go cron.go errors.go record.go keys.go
+//	note.go
+
 import (
 	"bytes"
 	"context"

@@ -92,35 +92,6 @@ func (s *Schedule) Start(ctx context.Context, lookup func(action string) Action)
 	return nil
 }
 
-// shut leaves to the clock when the actor must be awake again.
-func (s *Schedule) shut() {
-	s.arm()
-	s.stored.Close()
-}
-
-// stop ends the schedule, and waits until nothing runs.
-func (s *Schedule) stop(ctx context.Context) error {
-	r := s.r
-	r.mu.Lock()
-	s.stopped = true
-	if s.cancel != nil {
-		s.cancel()
-	}
-	idle := s.idle
-	r.mu.Unlock()
-	s.arming.Lock()
-	if s.source != nil {
-		s.source.Close()
-	}
-	s.arming.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // arm sets the alarms to what is next. It is called after every change, by hooks, too.
 func (s *Schedule) arm() {
 	s.arming.Lock()

@@ -287,15 +287,6 @@ func (t *Tx) note(e *event) error {
 	return t.stageNote(e.id, appendNote(make([]byte, 0, actorstore.MaxNoteValue), &e.note))
 }
 
-// wakeBy has the actor be awake when the event is due.
-//
-// +checklocks:t.r.mu
-func (t *Tx) wakeBy(e *event) {
-	if t.in != nil && e.waiting() {
-		t.in.WakeBy(time.UnixMilli(e.due()))
-	}
-}
-
 // +checklocks:t.r.mu
 func (t *Tx) noNote(id string) error { return t.stageNote(id, nil) }
 
@@ -305,4 +296,33 @@ func (t *Tx) stageNote(id string, value []byte) error {
 		return nil
 	}
 	return t.r.actor.StageNote(t.in, noteKey(id), value)
+}
+
+// shut leaves to the clock when the actor must be awake again.
+func (s *Schedule) shut() {
+	s.arm()
+	s.stored.Close()
+}
+
+// stop ends the schedule, and waits until nothing runs.
+func (s *Schedule) stop(ctx context.Context) error {
+	r := s.r
+	r.mu.Lock()
+	s.stopped = true
+	if s.cancel != nil {
+		s.cancel()
+	}
+	idle := s.idle
+	r.mu.Unlock()
+	s.arming.Lock()
+	if s.source != nil {
+		s.source.Close()
+	}
+	s.arming.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -3,6 +3,7 @@ package persist
 import (
 	"bytes"
 	"log/slog"
+	"time"
 
 	"github.com/greenroomdb/greenroom/batch"
 )
@@ -271,6 +272,15 @@ func (t *Tx) write() error {
 		t.wakeBy(e)
 	}
 	return nil
+}
+
+// wakeBy has the actor be awake when the event is due.
+//
+// +checklocks:t.r.mu
+func (t *Tx) wakeBy(e *event) {
+	if t.in != nil && e.waiting() {
+		t.in.WakeBy(time.UnixMilli(e.due()))
+	}
 }
 
 // Landed makes memory follow the store.

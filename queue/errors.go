@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/internal/errkind"
 )
 
@@ -132,3 +133,8 @@ const (
 	whatName     = "name"
 	whatOptions  = "options"
 )
+
+// damaged reports whether err says that a stored message can't be understood.
+func damaged(err error) bool {
+	return errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) || errors.Is(err, actorstore.ErrNotFound)
+}

@@ -217,6 +217,8 @@ type memory struct {
 	Used  int64
 }
 
+func newMemory() memory { return memory{Items: map[ID]string{}, Keys: map[noteKey]string{}} }
+
 // verify compares the memory of the queue with the store, and holds the index against
 // its own rules. No batch may be open.
 func (r *rig) verify(where string) {
@@ -228,26 +230,27 @@ func (r *rig) verify(where string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.due()
-	now := q.millis()
-	got, want := memory{map[ID]string{}, "", map[noteKey]string{}, 0}, memory{map[ID]string{}, "", map[noteKey]string{}, 0}
-	size := int64(0)
-	for e, err := range entries(ctx, snap, nil) {
-		must(r.t, err)
-		size++
-		id, ok := parseMessageKey(layout, e.key)
-		rec, err := parseRecord(e.value)
-		if !ok || e.err != nil || err != nil {
-			continue
-		}
-		l := rec.lease(q.visibility())
-		if l.at <= now {
-			l.state, l.at = ready, 0
-		}
-		if l.state == ready {
-			l.at = 0
-		}
-		want.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), l)
+	got, want := r.heldMemory(where), r.storedMemory(where, snap)
+	if !q.rebuilt && want.Meta != "" {
+		got.Meta = fmt.Sprint(q.meta)
 	}
+	if !reflect.DeepEqual(got, want) {
+		r.t.Errorf("%s: in memory\n%v\nstored\n%v", where, got, want)
+	}
+	r.verifyCounts(where)
+	r.verifyOrders(where)
+	for f, err := range r.store.Check(ctx) {
+		must(r.t, err)
+		r.t.Errorf("%s: check: %s", where, f)
+	}
+}
+
+// heldMemory returns what the queue has in memory, but for the metadata.
+//
+// +checklocks:r.q.mu
+func (r *rig) heldMemory(where string) memory {
+	r.t.Helper()
+	q, m := r.q, newMemory()
 	for id, it := range q.index.byID {
 		if it.claim != nil || it.where == nowhere || (it.where == timed) != (it.state != ready) {
 			r.t.Errorf("%s: message %s in state %d is in place %d", where, id, it.state, it.where)
@@ -263,31 +266,62 @@ func (r *rig) verify(where string) {
 		if q.opts.Plain {
 			l = lease{}
 		}
-		got.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, l)
+		m.Items[id] = fmt.Sprint(it.line.name, it.created, it.size, l)
+	}
+	for key, k := range q.keys.known {
+		m.Keys[key] = fmt.Sprint(k.id, k.until)
+	}
+	return m
+}
+
+// storedMemory returns what the queue should have in memory of what snap holds. It returns the metadata unless the queue
+// has rebuilt them.
+//
+// +checklocks:r.q.mu
+func (r *rig) storedMemory(where string, snap *actorstore.Snapshot) memory {
+	r.t.Helper()
+	q, m := r.q, newMemory()
+	now, size := q.millis(), int64(0)
+	for e, err := range entries(ctx, snap, nil) {
+		must(r.t, err)
+		size++
+		id, ok := parseMessageKey(layout, e.key)
+		rec, err := parseRecord(e.value)
+		if !ok || e.err != nil || err != nil {
+			continue
+		}
+		l := rec.lease(q.visibility())
+		if l.at <= now {
+			l.state, l.at = ready, 0
+		}
+		if l.state == ready {
+			l.at = 0
+		}
+		m.Items[id] = fmt.Sprint(rec.name, rec.created, len(e.value), l)
 	}
 	for n, err := range snap.Notes(ctx, nil) {
 		must(r.t, err)
 		id, until, err := parseNote(n.Value)
 		must(r.t, err)
-		want.Keys[noteKey(n.Key)] = fmt.Sprint(id, until)
+		m.Keys[noteKey(n.Key)] = fmt.Sprint(id, until)
 	}
-	for key, k := range q.keys.known {
-		got.Keys[key] = fmt.Sprint(k.id, k.until)
-	}
-	if !q.rebuilt {
-		if v, err := snap.Get(ctx, metadataKey(layout), nil); err == nil {
-			m, err := parseMetadata(v)
-			must(r.t, err)
-			want.Meta = fmt.Sprint(m)
-			if m.size != size {
-				r.t.Errorf("%s: the metadata say %d messages, there are %d", where, m.size, size)
-			}
-			got.Meta = fmt.Sprint(q.meta)
+	if v, err := snap.Get(ctx, metadataKey(layout), nil); err == nil && !q.rebuilt {
+		meta, err := parseMetadata(v)
+		must(r.t, err)
+		m.Meta = fmt.Sprint(meta)
+		if meta.size != size {
+			r.t.Errorf("%s: the metadata say %d messages, there are %d", where, meta.size, size)
 		}
 	}
-	if !reflect.DeepEqual(got, want) {
-		r.t.Errorf("%s: in memory\n%v\nstored\n%v", where, got, want)
-	}
+	return m
+}
+
+// verifyCounts holds what the queue counts against what there is.
+//
+// +checklocks:r.q.mu
+func (r *rig) verifyCounts(where string) {
+	r.t.Helper()
+	q := r.q
 	n := 0
 	for _, l := range q.index.lines {
 		n += l.total
@@ -296,17 +330,12 @@ func (r *rig) verify(where string) {
 		r.t.Errorf("%s: %d messages in lines, %d open batches, %d places reserved, %d keys being forgotten",
 			where, n, len(q.open), q.reserved, q.keys.forgetting)
 	}
-	r.verifyOrders(where)
 	kept := 0
 	for _, it := range q.index.byID {
 		kept += len(it.rec)
 	}
 	if kept != q.index.memory || kept > max(q.index.room, 0) {
 		r.t.Errorf("%s: %d bytes in memory, counted %d, room for %d", where, kept, q.index.memory, q.index.room)
-	}
-	for f, err := range r.store.Check(ctx) {
-		must(r.t, err)
-		r.t.Errorf("%s: check: %s", where, f)
 	}
 }
 

@@ -39,6 +39,12 @@
 // it. There are no priorities, and no order but that of ids.
 package queue
 
+// Files, from the top down:
+//
+//	settle.go list.go receive.go ring.go load.go room.go answer.go enqueue.go keyed.go tx.go receipt.go
+//	wait.go check.go queue.go order.go record.go index.go keys.go message.go errors.go metrics.go
+//	walk.go
+
 import (
 	"cmp"
 	"context"

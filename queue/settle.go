@@ -289,8 +289,3 @@ func (q *Queue) Purge(ctx context.Context, names ...string) (n int, err error) {
 	})
 	return len(removed), err
 }
-
-// damaged reports whether err says that a stored message can't be understood.
-func damaged(err error) bool {
-	return errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) || errors.Is(err, actorstore.ErrNotFound)
-}

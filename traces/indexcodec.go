@@ -3,6 +3,7 @@ package traces
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -229,4 +230,10 @@ func chunkBytes(l actorstore.Layout, k chunkKey, size int) int64 {
 func dedupe(hashes []uint64) []uint64 {
 	slices.Sort(hashes)
 	return slices.Compact(hashes)
+}
+
+// scale maps a hash evenly to [0, n).
+func scale(hash, n uint64) uint64 {
+	high, _ := bits.Mul64(hash, n)
+	return high
 }

@@ -45,53 +45,58 @@ func (r *rig) awaitCut() error {
 	return <-f.done
 }
 
+// stageEnd stages a flush, and returns a function that lands it.
+func stageEnd(r *rig) (land func()) {
+	r.t.Helper()
+	var b batch.Batch
+	must(r.t, r.In(&b).Flush(ctx))
+	r.Begin("other", nil).End()
+	wantErr(r.t, "flush", r.Flush(ctx), ErrBusy)
+	return func() { r.t.Helper(); must(r.t, r.actor.Commit(ctx, &b)) }
+}
+
+// lostEnds are ways to end a span. Each returns a function that stores the end.
+var lostEnds = []struct {
+	what string
+	run  func(r *rig, w *watch, s *Span) (land func())
+}{
+	{"staged", func(r *rig, w *watch, s *Span) func() {
+		s.End()
+		return stageEnd(r)
+	}},
+	{"staged, and others since", func(r *rig, w *watch, s *Span) func() {
+		s.End()
+		land := stageEnd(r)
+		for i := range 5 {
+			w.pass(time.Hour)
+			r.Begin(fmt.Sprint("x", i), nil).End()
+			wantErr(r.t, "flush", r.Flush(ctx), ErrBusy)
+		}
+		return land
+	}},
+	{"dated back beside the newest chunk", func(r *rig, w *watch, s *Span) func() {
+		w.set(at(3700))
+		r.Begin("other", nil).End()
+		s.EndWith(at(3550), nil)
+		r.Traces.mu.Lock()
+		for _, b := range r.Traces.open {
+			if b.bucket.start > t0.Unix() {
+				r.cut(b)
+				break
+			}
+		}
+		r.Traces.unlock()
+		must(r.t, r.awaitCut())
+		return r.flush
+	}},
+}
+
 // TestEndLost: a span whose end a crash lost is left open, also when chunks that were cut
 // after its end, and don't list it, are stored.
 func TestEndLost(t *testing.T) {
-	stage := func(r *rig, _ *watch) func() {
-		var b batch.Batch
-		must(t, r.In(&b).Flush(ctx))
-		r.Begin("other", nil).End()
-		wantErr(t, "flush", r.Flush(ctx), ErrBusy)
-		return func() { must(t, r.actor.Commit(ctx, &b)) }
-	}
-	for _, c := range []struct {
-		what string
-		run  func(r *rig, w *watch, s *Span) (land func())
-	}{
-		{"staged", func(r *rig, w *watch, s *Span) func() {
-			s.End()
-			return stage(r, w)
-		}},
-		{"staged, and others since", func(r *rig, w *watch, s *Span) func() {
-			s.End()
-			land := stage(r, w)
-			for i := range 5 {
-				w.pass(time.Hour)
-				r.Begin(fmt.Sprint("x", i), nil).End()
-				wantErr(t, "flush", r.Flush(ctx), ErrBusy)
-			}
-			return land
-		}},
-		{"dated back beside the newest chunk", func(r *rig, w *watch, s *Span) func() {
-			w.set(at(3700))
-			r.Begin("other", nil).End()
-			s.EndWith(at(3550), nil)
-			r.Traces.mu.Lock()
-			for _, b := range r.Traces.open {
-				if b.bucket.start > t0.Unix() {
-					r.cut(b)
-					break
-				}
-			}
-			r.Traces.unlock()
-			must(t, r.awaitCut())
-			return r.flush
-		}},
-	} {
+	for _, c := range lostEnds {
 		for _, adopt := range []bool{false, true} {
 			for _, landed := range []bool{false, true} {
-				where := fmt.Sprintf("%s, adopt %v, landed %v", c.what, adopt, landed)
 				w := newWatch(at(3500))
 				o := quiet()
 				o.Now, o.MaxAge, o.Adopt = w.now, -1, adopt
@@ -104,40 +109,52 @@ func TestEndLost(t *testing.T) {
 				}
 				ends := r.countEnds()
 				r.crash()
+				if !landed && !adopt {
+					ends++ // Open ends it
+				}
+				where := fmt.Sprintf("%s, adopt %v, landed %v", c.what, adopt, landed)
 				for range 2 {
 					r.open()
-					open := 0
-					for _, d := range r.read(Query{}).Spans {
-						if d.Running() {
-							open++
-						}
-						if d.Name == "s" && !adopt && (d.Status.Code == StatusError) == landed {
-							t.Errorf("%s: %+v", where, d)
-						}
-					}
-					if lost := adopt && !landed; open != len(r.Adopted()) || (open == 1) != lost {
-						t.Errorf("%s: %d spans run, %d were adopted", where, open, len(r.Adopted()))
-					}
+					r.verifyEnd(where, adopt, landed)
 					r.flush()
-					if !landed && !adopt {
-						want(t, where+": ends", r.countEnds(), ends+1)
-					} else {
-						want(t, where+": ends", r.countEnds(), ends)
-					}
+					want(t, where+": ends", r.countEnds(), ends)
 					r.verify(where)
 					r.crash()
 				}
-				r.open()
-				for _, s := range r.Adopted() {
-					s.End()
-				}
-				r.reopen()
-				for _, d := range r.read(Query{}).Spans {
-					want(t, where+": runs at last", d.Running(), false)
-				}
+				r.endAdopted(where)
 				r.close()
 			}
 		}
+	}
+}
+
+// verifyEnd holds the spans after a crash: s is left open unless its end landed.
+func (r *rig) verifyEnd(where string, adopt, landed bool) {
+	r.t.Helper()
+	open := 0
+	for _, d := range r.read(Query{}).Spans {
+		if d.Running() {
+			open++
+		}
+		if d.Name == "s" && !adopt && (d.Status.Code == StatusError) == landed {
+			r.t.Errorf("%s: %+v", where, d)
+		}
+	}
+	if lost := adopt && !landed; open != len(r.Adopted()) || (open == 1) != lost {
+		r.t.Errorf("%s: %d spans run, %d were adopted", where, open, len(r.Adopted()))
+	}
+}
+
+// endAdopted opens the traces and ends what they adopt: no span runs then.
+func (r *rig) endAdopted(where string) {
+	r.t.Helper()
+	r.open()
+	for _, s := range r.Adopted() {
+		s.End()
+	}
+	r.reopen()
+	for _, d := range r.read(Query{}).Spans {
+		want(r.t, where+": runs at last", d.Running(), false)
 	}
 }
 

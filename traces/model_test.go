@@ -44,6 +44,14 @@ func (m *modelSpan) in(start, end time.Time) bool {
 	return slices.ContainsFunc(m.steps, func(s modelStep) bool { return !s.at.Before(start) && s.at.Before(end) })
 }
 
+// A tracedModel is traces, and what they should hold.
+type tracedModel struct {
+	*rig
+	w       *watch
+	spans   []*modelSpan
+	running map[*modelSpan]*Span
+}
+
 // TestModel does anything in any order, with flushes, restarts and lost indexes in between,
 // and compares what is read of any range with what happened in it.
 func TestModel(t *testing.T) {
@@ -52,88 +60,106 @@ func TestModel(t *testing.T) {
 		opts := quiet()
 		opts.Now, opts.MaxAge, opts.Adopt = w.now, -1, true
 		opts.ChunkBytes = rapid.SampledFrom([]int{0, 300, 2000}).Draw(rt, "chunk")
-		r := newRig(t, opts)
-		defer r.close()
-		var model []*modelSpan
-		running := map[*modelSpan]*Span{}
-		pick := func(rt *rapid.T) (*modelSpan, *Span) {
-			var open []*modelSpan
-			for _, m := range model {
-				if running[m] != nil {
-					open = append(open, m)
-				}
-			}
-			if len(open) == 0 {
-				rt.Skip("no span runs")
-			}
-			m := rapid.SampledFrom(open).Draw(rt, "span")
-			return m, running[m]
-		}
-		step := func(m *modelSpan, what string) { m.steps = append(m.steps, modelStep{w.now(), what}) }
+		m := &tracedModel{rig: newRig(t, opts), w: w, running: map[*modelSpan]*Span{}}
+		defer m.close()
 		rt.Repeat(map[string]func(*rapid.T){
-			"begin": func(rt *rapid.T) {
-				m := &modelSpan{name: fmt.Sprint("s", len(model))}
-				o := &StartOptions{}
-				if len(model) > 0 && rapid.Bool().Draw(rt, "child") {
-					if parent := running[rapid.SampledFrom(model).Draw(rt, "parent")]; parent != nil {
-						o.Parent = parent
-					}
-				}
-				running[m] = r.Begin(m.name, o)
-				model = append(model, m)
-				step(m, "start")
-			},
-			"event": func(rt *rapid.T) {
-				m, s := pick(rt)
-				what := fmt.Sprint("e", len(m.steps))
-				s.Event(what)
-				step(m, what)
-			},
-			"update": func(rt *rapid.T) {
-				m, s := pick(rt)
-				s.SetAttributes(Int("n", int64(len(m.steps))))
-				step(m, fmt.Sprint("n=", len(m.steps)))
-			},
-			"end": func(rt *rapid.T) {
-				m, s := pick(rt)
-				s.End()
-				delete(running, m)
-				step(m, "end")
-			},
-			"time": func(rt *rapid.T) {
-				w.pass(time.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000, 4000}).Draw(rt, "seconds")) * time.Second)
-			},
-			"flush": func(*rapid.T) { r.flush() },
-			"restart": func(*rapid.T) {
-				r.reopen()
-				for m, s := range running {
-					i := slices.IndexFunc(r.Adopted(), func(a *Span) bool { return a.SpanID() == s.SpanID() })
-					if i < 0 {
-						rt.Fatalf("%s was not adopted", m.name)
-					}
-					running[m] = r.Adopted()[i]
-				}
-			},
-			"lose the index": func(rt *rapid.T) {
-				if rapid.IntRange(0, 5).Draw(rt, "rarely") == 0 {
-					r.flush()
-					r.dropIndex()
-					r.reopen()
-					for m, s := range running {
-						i := slices.IndexFunc(r.Adopted(), func(a *Span) bool { return a.SpanID() == s.SpanID() })
-						running[m] = r.Adopted()[i]
-					}
-				}
-			},
-			"": func(rt *rapid.T) {
-				span := int(w.now().Sub(t0)/time.Second) + 1
-				from := rapid.IntRange(0, span).Draw(rt, "from")
-				to := rapid.IntRange(from, span).Draw(rt, "to")
-				compare(rt, r, model, from, to)
-				compare(rt, r, model, 0, span)
-			},
+			"begin":          m.begin,
+			"event":          m.event,
+			"update":         m.update,
+			"end":            m.endSpan,
+			"time":           m.passTime,
+			"flush":          func(*rapid.T) { m.flush() },
+			"restart":        m.restart,
+			"lose the index": m.loseIndex,
+			"":               m.compareRanges,
 		})
 	})
+}
+
+// pick draws a span that runs.
+func (m *tracedModel) pick(rt *rapid.T) (*modelSpan, *Span) {
+	var open []*modelSpan
+	for _, s := range m.spans {
+		if m.running[s] != nil {
+			open = append(open, s)
+		}
+	}
+	if len(open) == 0 {
+		rt.Skip("no span runs")
+	}
+	s := rapid.SampledFrom(open).Draw(rt, "span")
+	return s, m.running[s]
+}
+
+// note says that what happens to a span now.
+func (m *tracedModel) note(s *modelSpan, what string) {
+	s.steps = append(s.steps, modelStep{m.w.now(), what})
+}
+
+func (m *tracedModel) begin(rt *rapid.T) {
+	s := &modelSpan{name: fmt.Sprint("s", len(m.spans))}
+	o := &StartOptions{}
+	if len(m.spans) > 0 && rapid.Bool().Draw(rt, "child") {
+		if parent := m.running[rapid.SampledFrom(m.spans).Draw(rt, "parent")]; parent != nil {
+			o.Parent = parent
+		}
+	}
+	m.running[s] = m.Begin(s.name, o)
+	m.spans = append(m.spans, s)
+	m.note(s, "start")
+}
+
+func (m *tracedModel) event(rt *rapid.T) {
+	s, span := m.pick(rt)
+	what := fmt.Sprint("e", len(s.steps))
+	span.Event(what)
+	m.note(s, what)
+}
+
+func (m *tracedModel) update(rt *rapid.T) {
+	s, span := m.pick(rt)
+	span.SetAttributes(Int("n", int64(len(s.steps))))
+	m.note(s, fmt.Sprint("n=", len(s.steps)))
+}
+
+func (m *tracedModel) endSpan(rt *rapid.T) {
+	s, span := m.pick(rt)
+	span.End()
+	delete(m.running, s)
+	m.note(s, "end")
+}
+
+func (m *tracedModel) passTime(rt *rapid.T) {
+	m.w.pass(time.Duration(rapid.SampledFrom([]int{1, 10, 100, 1000, 4000}).Draw(rt, "seconds")) * time.Second)
+}
+
+// restart opens the traces again, which adopt the spans that run.
+func (m *tracedModel) restart(rt *rapid.T) {
+	m.reopen()
+	for s, span := range m.running {
+		i := slices.IndexFunc(m.Adopted(), func(a *Span) bool { return a.SpanID() == span.SpanID() })
+		if i < 0 {
+			rt.Fatalf("%s was not adopted", s.name)
+		}
+		m.running[s] = m.Adopted()[i]
+	}
+}
+
+func (m *tracedModel) loseIndex(rt *rapid.T) {
+	if rapid.IntRange(0, 5).Draw(rt, "rarely") == 0 {
+		m.flush()
+		m.dropIndex()
+		m.restart(rt)
+	}
+}
+
+// compareRanges compares what is read of a range, and of all.
+func (m *tracedModel) compareRanges(rt *rapid.T) {
+	span := int(m.w.now().Sub(t0)/time.Second) + 1
+	from := rapid.IntRange(0, span).Draw(rt, "from")
+	to := rapid.IntRange(from, span).Draw(rt, "to")
+	compare(rt, m.rig, m.spans, from, to)
+	compare(rt, m.rig, m.spans, 0, span)
 }
 
 func compare(t *rapid.T, r *rig, model []*modelSpan, from, to int) {

@@ -3,7 +3,6 @@ package traces
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -306,12 +305,6 @@ func mix(x uint64) uint64 {
 	x ^= x >> 27
 	x *= 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// scale maps a hash evenly to [0, n).
-func scale(hash, n uint64) uint64 {
-	high, _ := bits.Mul64(hash, n)
-	return high
 }
 
 // unixNano is t in Unix nanoseconds, as they can be stored.

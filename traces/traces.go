@@ -26,6 +26,13 @@
 // the TypeScript runtime reads and writes; docs/traces.md has the format.
 package traces
 
+// Files, from the top down:
+//
+//	load.go wire.go check.go lookback.go read.go gather.go assemble.go scan.go spanrecord.go writer.go
+//	recorder.go trim.go span.go draft.go stats.go index.go tx.go flush.go metrics.go catalog.go
+//	traces.go indexcodec.go builder.go chunkread.go chunk.go query.go data.go valueread.go id.go
+//	valuecodec.go errors.go keys.go value.go
+
 import (
 	"cmp"
 	"context"

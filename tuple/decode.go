@@ -255,3 +255,24 @@ func NextInt(b []byte) (v int64, rest []byte, err error) {
 	}
 	return 0, nil, malformed("integer does not fit int64")
 }
+
+// Unpack decodes b, all of it, and returns its elements; the result shares no
+// memory with b. Input that Append doesn't make is ErrMalformed: cut short, of an
+// unknown type code, nested deeper than MaxDepth, or in another form than the one
+// that Append gives the same value. Memory use is bound by the length of b,
+// whatever lengths it claims.
+func Unpack(b []byte) (Tuple, error) {
+	t := Tuple{}
+	for len(b) > 0 {
+		el, rest, err := Next(b)
+		if err != nil {
+			return nil, err
+		}
+		t, b = append(t, el), rest
+	}
+	return t, nil
+}
+
+// Next decodes the first element of b and returns it with what follows it, a
+// part of b. The errors are those of Unpack; an empty b is ErrMalformed too.
+func Next(b []byte) (el Element, rest []byte, err error) { return next(b, 0) }

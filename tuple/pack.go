@@ -81,3 +81,28 @@ func (p *packer) element(el Element, depth int) error {
 	}
 	return err
 }
+
+// Pack returns the encoding of t. It panics if t has an element that can't be
+// packed, which is a mistake in the program; Append returns the error.
+func (t Tuple) Pack() []byte { return t.appendPack(nil) }
+
+// appendPack appends the encoding of t to dst and returns the extended slice. It
+// panics as Pack does. When dst has room nothing is allocated.
+func (t Tuple) appendPack(dst []byte) []byte {
+	dst, err := Append(dst, t)
+	if err != nil {
+		panic(err.Error())
+	}
+	return dst
+}
+
+// Append appends the encoding of t to dst and returns the extended slice; it
+// retains neither. An element that can't be packed is ErrUnsupported, and then
+// dst is returned as it was. When dst has room nothing is allocated.
+func Append(dst []byte, t Tuple) ([]byte, error) {
+	p := packer{dst: dst}
+	if err := p.tuple(t, 0); err != nil {
+		return dst, err
+	}
+	return p.dst, nil
+}

@@ -40,7 +40,7 @@ func newFile(t *testing.T, engine kv.Engine, n int) *handle {
 	if err := v.Mount(t.Context(), "file", r.actor); err != nil {
 		t.Fatal(err)
 	}
-	f, _, err := v.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
+	f, _, err := fileNames{v}.Open("file", sqlitevfs.OPEN_MAIN_DB|sqlitevfs.OPEN_CREATE|sqlitevfs.OPEN_READWRITE)
 	if err != nil {
 		t.Fatal(err)
 	}

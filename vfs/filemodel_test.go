@@ -39,7 +39,7 @@ type fileReplayer struct {
 
 	tape *kvtest.Tape
 	rig  *rig
-	vfs  *VFS
+	vfs  fileNames
 	file *handle // the writer
 	look *handle // readers'
 
@@ -63,7 +63,7 @@ func (r *fileReplayer) must(err error) {
 func (r *fileReplayer) open() {
 	r.t.Helper()
 	r.rig = openRig(r.t.(*testing.T), r.tape, r.limits)
-	r.vfs = New(&Options{TxMemory: leastTxMemory})
+	r.vfs = fileNames{New(&Options{TxMemory: leastTxMemory})}
 	r.must(r.vfs.Mount(r.t.Context(), "f", r.rig.actor))
 	r.file, r.look = r.handle(), r.handle()
 }

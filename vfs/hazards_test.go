@@ -257,11 +257,11 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"x", "x-journal", "x-wal", "y", "y-journal", ""} {
-		if err := v.Delete(name, true); !errors.Is(err, sqlite3.IOERR_DELETE_NOENT) && name != "y-journal" {
+		if err := (fileNames{v}).Delete(name, true); !errors.Is(err, sqlite3.IOERR_DELETE_NOENT) && name != "y-journal" {
 			t.Errorf("deleting %q: %v", name, err)
 		}
 	}
-	if err := v.Delete("y-journal", true); err == nil {
+	if err := (fileNames{v}).Delete("y-journal", true); err == nil {
 		t.Error("the journal of an unknown database could be deleted")
 	}
 	if err := v.Unmount("x"); err != nil {

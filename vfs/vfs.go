@@ -16,6 +16,15 @@
 // mounted, for plain sql.Open or the go-sqlite3 API, is made with New.
 package vfs
 
+// Files, from the top down:
+//
+//	export.go walfile.go lock.go atomic.go move.go walmain.go store.go recover.go update.go lost.go
+//	checksqlite.go conn.go open.go attach.go counter.go pragma.go queue.go vfs.go handle.go preload.go
+//	checkfile.go hints.go statspragma.go checkholes.go journal.go pin.go wal.go ahead.go cause.go
+//	check.go events.go view.go checkkeys.go database.go named.go chunked.go temp.go farview.go meta.go
+//	metrics.go mounted.go nolock.go errors.go kept.go lengths.go options.go pages.go predict.go shm.go
+//	source.go stats.go
+
 import (
 	"context"
 	"fmt"
@@ -41,8 +50,6 @@ type VFS struct {
 	registered string               // +checklocks:mu
 }
 
-var _ sqlitevfs.VFSFilename = (*VFS)(nil)
-
 // New returns a VFS with nothing mounted.
 func New(opts *Options) *VFS {
 	o := opts.withDefaults()
@@ -57,9 +64,9 @@ func (v *VFS) Register(name string) error {
 	if name == "" || v.registered != "" || sqlitevfs.Find(name) != nil {
 		return fmt.Errorf("%w: %q", errRegistered, name)
 	}
-	top := sqlitevfs.VFS(v)
+	top := sqlitevfs.VFS(fileNames{v})
 	if v.opts.Wrap != nil {
-		top = v.opts.Wrap(v)
+		top = v.opts.Wrap(top)
 	}
 	sqlitevfs.Register(name, top)
 	v.registered = name
@@ -195,11 +202,16 @@ func (v *VFS) lookup(name string) *database {
 	return v.databases[strings.TrimLeft(name, "/")]
 }
 
+// fileNames is what SQLite sees of a VFS.
+type fileNames struct{ *VFS }
+
+var _ sqlitevfs.VFSFilename = fileNames{}
+
 // FullPathname implements sqlitevfs.VFS: names are what they are.
-func (v *VFS) FullPathname(name string) (string, error) { return name, nil }
+func (v fileNames) FullPathname(name string) (string, error) { return name, nil }
 
 // Open implements sqlitevfs.VFS.
-func (v *VFS) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+func (v fileNames) Open(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	if name == "" || flags&sqlitevfs.OPEN_DELETEONCLOSE != 0 {
 		return &tempFile{bound: v.opts.TempMemory, dir: v.opts.TempDir, space: v.temp}, flags, nil
 	}
@@ -251,7 +263,7 @@ func (v *VFS) openJournal(name string, flags sqlitevfs.OpenFlag) (sqlitevfs.File
 
 // OpenFilename implements sqlitevfs.VFSFilename: a log belongs to the connection that
 // opens it, and so does the key of a journal, which only the name knows.
-func (v *VFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
+func (v fileNames) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
 	if flags&sqlitevfs.OPEN_WAL == 0 {
 		if flags&sqlitevfs.OPEN_MAIN_JOURNAL != 0 && flags&sqlitevfs.OPEN_READWRITE != 0 {
 			if err := v.guardJournal(name); err != nil {
@@ -280,7 +292,7 @@ func (v *VFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (
 
 // Delete implements sqlitevfs.VFS. Only the journal and the log are ever deleted by
 // SQLite.
-func (v *VFS) Delete(name string, _ bool) error {
+func (v fileNames) Delete(name string, _ bool) error {
 	if base, ok := strings.CutSuffix(name, "-wal"); ok {
 		db, err := v.find(base)
 		if err == nil {
@@ -307,7 +319,7 @@ func (v *VFS) Delete(name string, _ bool) error {
 
 // Access implements sqlitevfs.VFS. A journal is reported only when it is left
 // over: that of a live writer is nobody else's business.
-func (v *VFS) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
+func (v fileNames) Access(name string, _ sqlitevfs.AccessFlag) (bool, error) {
 	if base, ok := strings.CutSuffix(name, "-journal"); ok {
 		db := v.lookup(base)
 		return db != nil && db.leftover(), nil

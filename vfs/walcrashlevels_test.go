@@ -84,7 +84,7 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 		t.Fatal(err)
 	}
 	exec(t, pool, "create table t(a integer primary key autoincrement, conn, n, pad)")
-	sqlitevfs.Register("late", lateVFS{pool.vfs})
+	sqlitevfs.Register("late", lateVFS{fileNames{pool.vfs}})
 	defer sqlitevfs.Unregister("late")
 	l.dsn = "file:/" + mountName + "?vfs=late"
 	rounds := l.rounds + l.rnd.IntN(2*l.rounds)
@@ -129,10 +129,10 @@ func (l *levels) run(t *testing.T) (clones []levelClone) {
 
 // A lateVFS is a VFS in which others have their turn between the last write of a
 // transaction to the log and the call that waits for it.
-type lateVFS struct{ *VFS }
+type lateVFS struct{ fileNames }
 
 func (v lateVFS) OpenFilename(name *sqlitevfs.Filename, flags sqlitevfs.OpenFlag) (sqlitevfs.File, sqlitevfs.OpenFlag, error) {
-	f, flags, err := v.VFS.OpenFilename(name, flags)
+	f, flags, err := v.fileNames.OpenFilename(name, flags)
 	if err == nil && flags&sqlitevfs.OPEN_WAL != 0 {
 		f = lateFile{f}
 	}

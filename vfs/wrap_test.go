@@ -50,7 +50,7 @@ func (w *wrapping) mount(t *testing.T, a *actorstore.Actor) *wrapped {
 	if err := v.Mount(t.Context(), "a", a); err != nil {
 		t.Fatal(err)
 	}
-	sqlitevfs.Register("wrapped", w.wrap(v))
+	sqlitevfs.Register("wrapped", w.wrap(fileNames{v}))
 	return &wrapped{*w, v}
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 	"github.com/greenroomdb/greenroom/workflow/internal/history"
 )
@@ -354,4 +355,66 @@ func (f *fork) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.must(f.record(f.kind(), f.completed(), true))
+}
+
+// win records that branch i has won. From the moment at which that is written on the
+// others write nothing any more.
+//
+// f.mu is held all the time: the branches that could want it have lost, or don't know it
+// yet, and nothing that the commit waits for needs it.
+//
+// +checklocks:f.mu
+func (f *fork) win(i int, out []byte) error {
+	r := f.c.r
+	before := append([]history.Branch(nil), f.state...)
+	tx := r.wf.h.Begin()
+	for j := range f.state {
+		if b := &f.state[j]; j == i {
+			b.Status, b.Output, b.Error = history.BranchCompleted, out, nil
+		} else {
+			b.Status, b.Output = history.BranchCancelled, nil
+			tx.Delete(f.inside[j].scope)
+		}
+	}
+	err := f.put(tx, f.kind(), f.completed())
+	if err == nil {
+		err = f.c.commit(tx, func(b *batch.Batch) error {
+			b.Late(func(b *batch.Batch) error { return f.lose(b, i) })
+			return nil
+		})
+	}
+	if err != nil {
+		f.state = before
+		return err
+	}
+	f.entry, f.found = r.wf.h.Get(f.at)
+	return nil
+}
+
+func (f *fork) winner() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.won
+}
+
+// lose is run under the actor's commit lock: it ends the branches that have not won.
+func (f *fork) lose(b *batch.Batch, winner int) error {
+	r := f.c.r
+	r.writing.Lock() // nobody is between asking whether he may defer a change, and doing it
+	for j := range f.inside {
+		if j != winner {
+			f.inside[j].lost.Store(true)
+			f.loses[j]()
+		}
+	}
+	r.writing.Unlock()
+	for j, c := range f.inside {
+		if j != winner {
+			r.leaves(c.scope)
+			if err := r.wf.giveBack(context.WithoutCancel(r.life), b, c.scope); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

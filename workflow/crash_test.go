@@ -56,6 +56,7 @@ func (r *rig) counter(key string) (int, error) {
 	return 0, nil
 }
 
+// code does what workflows do, one after the other. key is that of an effect.
 func (s *saga) code(c *Context, gen int) (string, error) {
 	key := func(name string) string { return fmt.Sprint(gen, "/", name) }
 	c.RollbackCheckpoint("from here")
@@ -68,6 +69,43 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 	if _, err := s.count(c, "flaky", key("flaky"), true); err != nil {
 		return "", err
 	}
+	if err := s.draw(c, gen); err != nil {
+		return "", err
+	}
+	add(Version(c, "version", 3))
+	Removed[SleepEntry](c, "gone")
+	n, err := s.loop(c, key)
+	if add("loop ", n); err != nil {
+		return "", err
+	}
+	if gen == 0 {
+		ContinueAsNew(c, 1)
+	}
+	self, err := s.messages(c)
+	if err != nil {
+		return "", err
+	}
+	add(self)
+	both, err := s.join(c, key)
+	if add(both); err != nil {
+		return "", err
+	}
+	winner, err := s.race(c, key)
+	if add(winner); err != nil {
+		return "", err
+	}
+	rest, err := s.others(c, key)
+	if add(rest...); err != nil {
+		return "", err
+	}
+	if s.fails {
+		return "", errors.New("at last")
+	}
+	return strings.Join(out, ", "), nil
+}
+
+// draw draws an id and a time, and uses them in a step: each run sees the same.
+func (s *saga) draw(c *Context, gen int) error {
 	id, now := c.UUID("id"), c.Now("now")
 	if v, err := StepWith(c, "uses what was drawn", &StepOptions{Unrecorded: true, MaxAttempts: -1}, func(context.Context) (string, error) {
 		v := fmt.Sprint(id, now.UnixMilli())
@@ -77,12 +115,14 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 		s.drawn[gen] = v
 		return v, nil
 	}); err != nil || v != fmt.Sprint(id, now.UnixMilli()) {
-		return "", fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
+		return fmt.Errorf("a later run has drawn %s again: %v, %w", v, id, err)
 	}
-	add(Version(c, "version", 3))
-	Removed[SleepEntry](c, "gone")
+	return nil
+}
 
-	n, err := LoopWith(c, "loop", 0, &LoopOptions{Commit: 2, Keep: 1}, func(c *Context, i *int) (int, bool, error) {
+// loop sleeps in a loop, of which little is kept.
+func (s *saga) loop(c *Context, key func(string) string) (int, error) {
+	return LoopWith(c, "loop", 0, &LoopOptions{Commit: 2, Keep: 1}, func(c *Context, i *int) (int, bool, error) {
 		if _, err := s.count(c, "in loop", key(fmt.Sprint("loop", *i)), false); err != nil {
 			return 0, false, err
 		}
@@ -90,12 +130,10 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 		*i++
 		return *i, *i == 4, nil
 	})
-	if add("loop ", n); err != nil {
-		return "", err
-	}
-	if gen == 0 {
-		ContinueAsNew(c, 1)
-	}
+}
+
+// messages sends itself a message and receives it, and waits in vain for another one.
+func (s *saga) messages(c *Context) (string, error) {
 	if _, err := Send(c, "send", queue.Send{Name: "self", Body: "to myself"}); err != nil {
 		return "", err
 	}
@@ -103,11 +141,15 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	add(self.Body)
 	if _, err := ReceiveWith[string](c, "nobody", &ReceiveOptions{Names: []string{"nobody"}, Timeout: time.Hour}); !errors.Is(err, ErrTimedOut) {
 		return "", fmt.Errorf("nobody: %w", err)
 	}
-	both, err := Join(c, "join",
+	return self.Body, nil
+}
+
+// join waits for two branches, one with a step and one with a message.
+func (s *saga) join(c *Context, key func(string) string) (any, error) {
+	return Join(c, "join",
 		Branch[string]{"counts", func(c *Context) (string, error) {
 			c.Sleep("before", time.Minute)
 			n, err := s.count(c, "flaky in branch", key("branch"), true)
@@ -121,9 +163,10 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 			c.Sleep("work", time.Hour)
 			return m.Body, m.Complete(c, "went")
 		}})
-	if add(both); err != nil {
-		return "", err
-	}
+}
+
+// race returns the name of the branch that is faster.
+func (s *saga) race(c *Context, key func(string) string) (string, error) {
 	winner, _, err := Race(c, "race",
 		branchOf("slow", func(c *Context) (int, error) {
 			if err := Do(c, "something", func(context.Context) error { return nil }); err != nil {
@@ -133,17 +176,7 @@ func (s *saga) code(c *Context, gen int) (string, error) {
 			return 0, nil
 		}),
 		branchOf("fast", func(c *Context) (int, error) { return s.count(c, "counts", key("race"), false) }))
-	if add(winner); err != nil {
-		return "", err
-	}
-	rest, err := s.others(c, key)
-	if add(rest...); err != nil {
-		return "", err
-	}
-	if s.fails {
-		return "", errors.New("at last")
-	}
-	return strings.Join(out, ", "), nil
+	return winner, err
 }
 
 // others uses what code doesn't: several messages at once, values that are drawn, a step that

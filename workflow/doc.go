@@ -49,3 +49,16 @@
 // An actor has one workflow. There is no server that spreads work over machines: who owns
 // the actor runs its workflow. Many workflows are many actors.
 package workflow
+
+// Files, from the top down:
+//
+//	race.go control.go draw.go join.go message.go verify.go attempt.go branch.go execute.go loop.go
+//	delivery.go sleep.go step.go version.go backlog.go rollback.go context.go park.go run.go spans.go
+//	workflow.go options.go status.go failure.go mending.go undo.go age.go codec.go doc.go errors.go
+//	seen.go stepinfo.go
+// Files, from the top down:
+//
+//	race.go control.go draw.go join.go message.go verify.go attempt.go branch.go execute.go loop.go
+//	delivery.go sleep.go step.go version.go backlog.go rollback.go park.go workflow.go run.go
+//	context.go spans.go options.go status.go failure.go mending.go undo.go age.go codec.go doc.go
+//	errors.go seen.go stepinfo.go

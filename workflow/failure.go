@@ -160,3 +160,60 @@ func final(err error) bool {
 	var limit *batch.LimitError
 	return errors.As(err, &p) || errors.Is(err, ErrTooLarge) || errors.As(err, &limit)
 }
+
+// A StepError is the end of a step that has failed and isn't tried again. It wraps the
+// Failure of its last attempt.
+type StepError struct {
+	Path     string // of the step, such as order/charge
+	Attempts uint32
+	Failure  *Failure
+}
+
+// Error names the step, the attempts and the reason.
+func (e *StepError) Error() string {
+	return fmt.Sprintf("workflow: step %s, attempt %d: %s", e.Path, e.Attempts, e.Failure.Message)
+}
+
+// Unwrap returns the Failure.
+func (e *StepError) Unwrap() error { return e.Failure }
+
+// A BranchError says how one branch of a Join or a Race failed.
+type BranchError struct {
+	Name    string
+	Failure *Failure
+}
+
+// Error names the branch and the reason.
+func (e *BranchError) Error() string { return fmt.Sprintf("branch %s: %s", e.Name, e.Failure.Message) }
+
+// Unwrap returns the Failure.
+func (e *BranchError) Unwrap() error { return e.Failure }
+
+// A BranchesError is the failure of a Join, of which at least one branch has failed and all
+// have ended, or of a Race, of which no branch has succeeded. It wraps the errors of the
+// branches.
+type BranchesError struct {
+	Path     string         // of the join or the race
+	Branches []*BranchError // those that failed, in the order of the code
+}
+
+// Error names the place and its failed branches.
+func (e *BranchesError) Error() string {
+	text := "workflow: " + e.Path
+	for i, b := range e.Branches {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		text += sep + b.Error()
+	}
+	return text
+}
+
+// Unwrap returns the errors of the branches.
+func (e *BranchesError) Unwrap() (errs []error) {
+	for _, b := range e.Branches {
+		errs = append(errs, b)
+	}
+	return errs
+}

@@ -19,9 +19,6 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// errProblems: a check found problems, and has written them.
-var errProblems = errors.New("there are problems")
-
 func newCheck(e *env) *cobra.Command {
 	var json bool
 	cmd := &cobra.Command{

@@ -103,144 +103,159 @@ var emptyMessage = []byte{4, 0, 0, 1, 0xf6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 // metadataRow and dataRow end the keys of the rows of a key.
 var metadataRow, dataRow = []byte{0x15, 0x2c}, []byte{0x15, 0x04}
 
+// A plantedDamage is one kind of damage, and what the check says of it.
+type plantedDamage struct {
+	name     string
+	plant    func(*planter)
+	want     string // how the line begins
+	harmless bool
+}
+
+// needleKey is a part of the keys of the rows of one entry.
+var needleKey = []byte("\x04needle\x00\x00")
+
+func mainChunk(n uint32) []byte {
+	return actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, n)
+}
+
+func plantPut(key, value []byte) func(*planter) {
+	return func(p *planter) {
+		p.own(func(ctx context.Context, a *actorstore.Actor) error { return a.Put(ctx, key, value) })
+	}
+}
+
+func plantDelete(key []byte) func(*planter) {
+	return func(p *planter) {
+		p.own(func(ctx context.Context, a *actorstore.Actor) error { return a.Delete(ctx, key) })
+	}
+}
+
+// plantEdit changes the rows whose keys contain part.
+func plantEdit(part []byte, change func(kv.Entry) []kv.Op) func(*planter) {
+	return func(p *planter) { p.rows(part, change) }
+}
+
+// plantNeedle changes the rows of needleKey that end so.
+func plantNeedle(end []byte, change func(kv.Entry) []kv.Op) func(*planter) {
+	return plantEdit(needleKey, func(e kv.Entry) []kv.Op {
+		if !bytes.Contains(e.Key[bytes.Index(e.Key, needleKey):], end) {
+			return nil
+		}
+		return change(e)
+	})
+}
+
+func clearRow(e kv.Entry) []kv.Op { return []kv.Op{kv.Clear(e.Key)} }
+
+var plantedDamages = []plantedDamage{
+	{"chunks without metadata", plantDelete(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain)), "music: sqlite/chunks/main/0: ", false},
+	{"missing DATA row", plantNeedle(append(dataRow, 0x15, 0x01), clearRow), "music: user/needle: ", false},
+	{"missing METADATA row", plantNeedle(metadataRow, clearRow), "music: user/needle: ", false},
+	{"extra DATA row", plantNeedle(append(dataRow, 0x15, 0x02), func(e kv.Entry) []kv.Op {
+		return []kv.Op{kv.Set(append(e.Key[:len(e.Key)-1:len(e.Key)-1], 9), e.Value)}
+	}), "music: user/needle: ", false},
+	{"bad BARE", plantNeedle(metadataRow, func(e kv.Entry) []kv.Op {
+		return []kv.Op{kv.Set(e.Key, e.Value[:1])}
+	}), "music: user/needle: ", false},
+	{"unknown namespace", plantEdit(needleKey, func(e kv.Entry) []kv.Op {
+		return []kv.Op{kv.Clear(e.Key), kv.Set(bytes.Replace(e.Key, []byte("\x04needle"), []byte("\x77needle"), 1), e.Value)}
+	}), "music: unknown/", false},
+	{"bad size record", plantPut(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), []byte("bad")), "music: sqlite/metadata/main: ", false},
+	{"missing chunk", plantDelete(mainChunk(3)), "music: sqlite/chunks/main/3: ", false},
+	{"chunk beyond the size", plantPut(mainChunk(5000), make([]byte, 4096)), "harmless: music: sqlite/chunks/main/5000: ", true},
+	{"chunk too large", plantPut(mainChunk(2), make([]byte, 4097)), "music: sqlite/chunks/main/2: ", false},
+	{"a page of garbage", plantPut(mainChunk(4), bytes.Repeat([]byte("garbage "), 512)), "music: sqlite: ", false},
+	{"orphan journal", plantPut(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileJournal, 0), []byte("x")), "harmless: music: sqlite/chunks/journal/0: ", true},
+	{"a journal that is over", plantPut(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileJournal), []byte{1, 0, 0, 2, 0, 0, 0, 0, 0, 0}), "harmless: music: sqlite/metadata/journal: ", true},
+	{"wrong used bytes", plantEdit(idOf("music"), func(e kv.Entry) []kv.Op {
+		if !bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) || len(e.Value) < 40 || bytes.Contains(e.Value, idOf("music")) {
+			return nil
+		}
+		e.Value[18]++
+		return []kv.Op{kv.Set(e.Key, e.Value)}
+	}), "music: head: it counts ", false},
+	{"a head without an actor", plantEdit(idOf("music"), func(e kv.Entry) []kv.Op {
+		if bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) {
+			return nil
+		}
+		return clearRow(e)
+	}), "music: head: it counts ", false},
+	{"a message that can't be read", plantPut(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), []byte{4, 0, 9}), "music: queue/messages/7: ", false},
+	{"messages without metadata", plantPut(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage), "music: queue/metadata: it is missing, and there are 1 messages", false},
+	{"queue metadata that can't be read", plantPut(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 9}), "music: queue/metadata: ", false},
+	{"a next id that was given", func(p *planter) {
+		plantPut(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})(p)
+		plantPut(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage)(p)
+	}, "music: queue/metadata: the next id is 7, and 7 was given", false},
+	{"a wrong number of messages", plantPut(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
+		"harmless: music: queue/metadata: it counts 1 messages, and there are 0", true},
+	{"chunks of traces that are gone", func(p *planter) {
+		p.own(func(ctx context.Context, a *actorstore.Actor) error {
+			tr, err := traces.Open(ctx, a, nil)
+			if err != nil {
+				return err
+			}
+			_, span := tr.Start(ctx, "tick", nil)
+			span.End()
+			if err := tr.Close(ctx); err != nil {
+				return err
+			}
+			return a.DeleteRange(ctx, []byte{actorstore.NamespaceTraces}, []byte{actorstore.NamespaceTraces + 1})
+		})
+	}, "music: traces: bucket ", false},
+	{"a foreign row", plantEdit(idOf("music"), func(e kv.Entry) []kv.Op {
+		return []kv.Op{kv.Set([]byte("\x02greenroom\x00\x15\x01\x15\x63"), []byte("x"))}
+	}), "", false},
+}
+
 // TestCheckFinds plants each kind of damage in one actor.
 func TestCheckFinds(t *testing.T) {
-	chunk := func(n uint32) []byte { return actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileMain, n) }
-	needle := []byte("\x04needle\x00\x00")
-	put := func(key, value []byte) func(*planter) {
-		return func(p *planter) {
-			p.own(func(ctx context.Context, a *actorstore.Actor) error { return a.Put(ctx, key, value) })
-		}
+	for _, d := range plantedDamages {
+		t.Run(d.name, d.run)
 	}
-	remove := func(keys ...[]byte) func(*planter) {
-		return func(p *planter) {
-			p.own(func(ctx context.Context, a *actorstore.Actor) error {
-				for _, key := range keys {
-					if err := a.Delete(ctx, key); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		}
-	}
-	edit := func(part []byte, change func(kv.Entry) []kv.Op) func(*planter) {
-		return func(p *planter) { p.rows(part, change) }
-	}
-	// only changes the rows of needle that end so.
-	only := func(end []byte, change func(kv.Entry) []kv.Op) func(*planter) {
-		return edit(needle, func(e kv.Entry) []kv.Op {
-			if !bytes.Contains(e.Key[bytes.Index(e.Key, needle):], end) {
-				return nil
-			}
-			return change(e)
-		})
-	}
-	clearRow := func(e kv.Entry) []kv.Op { return []kv.Op{kv.Clear(e.Key)} }
+}
 
-	tests := []struct {
-		name     string
-		plant    func(*planter)
-		want     string // how the line begins
-		harmless bool
-	}{
-		{"chunks without metadata", remove(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain)), "music: sqlite/chunks/main/0: ", false},
-		{"missing DATA row", only(append(dataRow, 0x15, 0x01), clearRow), "music: user/needle: ", false},
-		{"missing METADATA row", only(metadataRow, clearRow), "music: user/needle: ", false},
-		{"extra DATA row", only(append(dataRow, 0x15, 0x02), func(e kv.Entry) []kv.Op {
-			return []kv.Op{kv.Set(append(e.Key[:len(e.Key)-1:len(e.Key)-1], 9), e.Value)}
-		}), "music: user/needle: ", false},
-		{"bad BARE", only(metadataRow, func(e kv.Entry) []kv.Op {
-			return []kv.Op{kv.Set(e.Key, e.Value[:1])}
-		}), "music: user/needle: ", false},
-		{"unknown namespace", edit(needle, func(e kv.Entry) []kv.Op {
-			return []kv.Op{kv.Clear(e.Key), kv.Set(bytes.Replace(e.Key, []byte("\x04needle"), []byte("\x77needle"), 1), e.Value)}
-		}), "music: unknown/", false},
-		{"bad size record", put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileMain), []byte("bad")), "music: sqlite/metadata/main: ", false},
-		{"missing chunk", remove(chunk(3)), "music: sqlite/chunks/main/3: ", false},
-		{"chunk beyond the size", put(chunk(5000), make([]byte, 4096)), "harmless: music: sqlite/chunks/main/5000: ", true},
-		{"chunk too large", put(chunk(2), make([]byte, 4097)), "music: sqlite/chunks/main/2: ", false},
-		{"a page of garbage", put(chunk(4), bytes.Repeat([]byte("garbage "), 512)), "music: sqlite: ", false},
-		{"orphan journal", put(actorstore.LayoutGreenroom.AppendFileChunk(nil, actorstore.FileJournal, 0), []byte("x")), "harmless: music: sqlite/chunks/journal/0: ", true},
-		{"a journal that is over", put(actorstore.LayoutGreenroom.AppendFileMeta(nil, actorstore.FileJournal), []byte{1, 0, 0, 2, 0, 0, 0, 0, 0, 0}), "harmless: music: sqlite/metadata/journal: ", true},
-		{"wrong used bytes", edit(idOf("music"), func(e kv.Entry) []kv.Op {
-			if !bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) || len(e.Value) < 40 || bytes.Contains(e.Value, idOf("music")) {
-				return nil
-			}
-			e.Value[18]++
-			return []kv.Op{kv.Set(e.Key, e.Value)}
-		}), "music: head: it counts ", false},
-		{"a head without an actor", edit(idOf("music"), func(e kv.Entry) []kv.Op {
-			if bytes.HasPrefix(e.Key, []byte("\x02greenroom\x00")) {
-				return nil
-			}
-			return clearRow(e)
-		}), "music: head: it counts ", false},
-		{"a message that can't be read", put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), []byte{4, 0, 9}), "music: queue/messages/7: ", false},
-		{"messages without metadata", put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage), "music: queue/metadata: it is missing, and there are 1 messages", false},
-		{"queue metadata that can't be read", put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 9}), "music: queue/metadata: ", false},
-		{"a next id that was given", func(p *planter) {
-			put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})(p)
-			put(actorstore.LayoutGreenroom.AppendQueueMessage(nil, 7), emptyMessage)(p)
-		}, "music: queue/metadata: the next id is 7, and 7 was given", false},
-		{"a wrong number of messages", put(actorstore.LayoutGreenroom.AppendQueueMetadata(nil), []byte{4, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0}),
-			"harmless: music: queue/metadata: it counts 1 messages, and there are 0", true},
-		{"chunks of traces that are gone", func(p *planter) {
-			p.own(func(ctx context.Context, a *actorstore.Actor) error {
-				tr, err := traces.Open(ctx, a, nil)
-				if err != nil {
-					return err
-				}
-				_, span := tr.Start(ctx, "tick", nil)
-				span.End()
-				if err := tr.Close(ctx); err != nil {
-					return err
-				}
-				return a.DeleteRange(ctx, []byte{actorstore.NamespaceTraces}, []byte{actorstore.NamespaceTraces + 1})
-			})
-		}, "music: traces: bucket ", false},
-		{"a foreign row", edit(idOf("music"), func(e kv.Entry) []kv.Op {
-			return []kv.Op{kv.Set([]byte("\x02greenroom\x00\x15\x01\x15\x63"), []byte("x"))}
-		}), "", false},
+// run holds what the check says of the store and of single actors against d.
+func (d plantedDamage) run(t *testing.T) {
+	p := newPlanter(t)
+	if r := p.check(p.dir); r.code != exitOK || !strings.HasPrefix(r.stdout, "3 actors, ") || !strings.HasSuffix(r.stdout, " keys, no problems\n") {
+		t.Fatalf("before: %+v", r)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			p := newPlanter(t)
-			if r := p.check(p.dir); r.code != exitOK || !strings.HasPrefix(r.stdout, "3 actors, ") || !strings.HasSuffix(r.stdout, " keys, no problems\n") {
-				t.Fatalf("before: %+v", r)
-			}
-			test.plant(p)
-			r := p.check(p.dir)
-			if r.code != exitFailed || r.stderr != "" {
-				t.Errorf("status %d, %q", r.code, r.stderr)
-			}
-			lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
-			t.Logf("%s", r.stdout)
-			found, summary := lines[:len(lines)-1], lines[len(lines)-1]
-			hits := 0
-			for _, line := range found {
-				if strings.HasPrefix(line, test.want) {
-					hits++
-				}
-				if strings.HasPrefix(line, "harmless: ") != test.harmless || strings.Contains(line, "fine") {
-					t.Errorf("unexpected: %s", line)
-				}
-			}
-			if hits == 0 {
-				t.Errorf("no line begins with %q", test.want)
-			}
-			if harmless := strings.HasSuffix(summary, " harmless)"); !strings.HasPrefix(summary, "3 actors, ") || harmless != test.harmless || !strings.Contains(summary, " problem") {
-				t.Errorf("the summary is %q", summary)
-			}
-			for _, actor := range []string{"fine", "id:" + actorstore.IDFromName("nameless").String()} {
-				if r := p.check(p.dir, actor); r.code != exitOK || !strings.HasPrefix(r.stdout, "1 actor, ") {
-					t.Errorf("%s alone: %+v", actor, r)
-				}
-			}
-			if r := p.check(p.dir, "music"); r.code != exitFailed && test.want != "" {
-				t.Errorf("the actor alone: %+v", r)
-			}
-		})
+	d.plant(p)
+	d.compare(t, p.check(p.dir))
+	for _, actor := range []string{"fine", "id:" + actorstore.IDFromName("nameless").String()} {
+		if r := p.check(p.dir, actor); r.code != exitOK || !strings.HasPrefix(r.stdout, "1 actor, ") {
+			t.Errorf("%s alone: %+v", actor, r)
+		}
+	}
+	if r := p.check(p.dir, "music"); r.code != exitFailed && d.want != "" {
+		t.Errorf("the actor alone: %+v", r)
+	}
+}
+
+// compare holds the report of the whole store against d.
+func (d plantedDamage) compare(t *testing.T, r result) {
+	t.Helper()
+	if r.code != exitFailed || r.stderr != "" {
+		t.Errorf("status %d, %q", r.code, r.stderr)
+	}
+	lines := strings.Split(strings.TrimSuffix(r.stdout, "\n"), "\n")
+	t.Logf("%s", r.stdout)
+	found, summary := lines[:len(lines)-1], lines[len(lines)-1]
+	hits := 0
+	for _, line := range found {
+		if strings.HasPrefix(line, d.want) {
+			hits++
+		}
+		if strings.HasPrefix(line, "harmless: ") != d.harmless || strings.Contains(line, "fine") {
+			t.Errorf("unexpected: %s", line)
+		}
+	}
+	if hits == 0 {
+		t.Errorf("no line begins with %q", d.want)
+	}
+	if harmless := strings.HasSuffix(summary, " harmless)"); !strings.HasPrefix(summary, "3 actors, ") || harmless != d.harmless || !strings.Contains(summary, " problem") {
+		t.Errorf("the summary is %q", summary)
 	}
 }
 

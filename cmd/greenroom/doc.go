@@ -248,3 +248,20 @@
 // the command, but for host, gives up what isn't committed, closes the store and ends with 1; a
 // second one ends it at once, which harms nothing that was committed.
 package main
+
+// Files, from the top down:
+//
+//	main.go root.go workflowtree.go dot.go engine.go sql.go state.go traces.go workflowshow.go
+//	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
+//	traceswaterfall.go workflow.go check.go conns.go host.go ls.go queue.go rivetkeys.go session.go
+//	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
+//	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
+//	hostdemo.go input.go serve_unix.go signals.go split.go visible.go
+// Files, from the top down:
+//
+//	root.go workflowshow.go dot.go sql.go state.go traces.go workflowtree.go engine.go export.go
+//	import.go importrivetkit.go queuedrain.go shell.go statecodec.go traceswaterfall.go workflow.go
+//	check.go conns.go host.go ls.go queue.go rivetkeys.go session.go sourcecopy.go fork.go hostserve.go
+//	print.go source.go userkeys.go hosttokens.go hostwasm.go main.go serve.go serve_other.go
+//	sourceerrors.go store.go terminal.go backup.go doc.go errors.go history.go hostdemo.go input.go
+//	serve_unix.go signals.go split.go visible.go

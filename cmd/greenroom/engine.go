@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,4 +140,13 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return nil // to be ended is how it ends
 	}
 	return err
+}
+
+// version is what the Go tool recorded about the source.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
 }

@@ -149,3 +149,6 @@ func actorError(url, actor string, err error) error {
 	}
 	return fmt.Errorf("actor %s: %w", actor, err)
 }
+
+// errProblems: a check found problems, and has written them.
+var errProblems = errors.New("there are problems")

@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 
-	"golang.org/x/term"
-
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
@@ -34,24 +30,6 @@ func main() {
 	code := run(ctx, e, os.Args[1:])
 	stop()
 	os.Exit(code)
-}
-
-// An env is what a command has to do with the world.
-type env struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	progress       io.Writer // where bars are drawn, nil for nowhere
-	getenv         func(string) string
-	signals        *signals
-	limits         batch.Limits // of actors that are written to; zero: the default
-}
-
-// terminal returns the file behind a stream that is a terminal, else nil.
-func terminal(stream any) *os.File {
-	if f, ok := stream.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
 }
 
 // run runs the program with its arguments and returns its exit status. What went

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
-
 	"github.com/spf13/cobra"
 )
 
@@ -49,23 +47,4 @@ func noteStart(cmd *cobra.Command, started *bool) {
 		}
 		noteStart(cmd, started)
 	}
-}
-
-// newGroup returns a command that only has others below it.
-func newGroup(use, short string, cmds ...*cobra.Command) *cobra.Command {
-	group := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	group.AddCommand(cmds...)
-	return group
-}
-
-// version is what the Go tool recorded about the source.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }

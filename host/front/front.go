@@ -16,6 +16,11 @@
 // Who may do what is for the actors, or for what stands before the Front.
 package front
 
+// Files, from the top down:
+//
+//	connect.go routes.go resume.go requests.go health.go socket.go action.go front.go traceparent.go
+//	message.go auth.go media.go keys.go value.go metrics.go transfers.go options.go errors.go
+
 import (
 	"container/list"
 	"context"

@@ -36,6 +36,11 @@
 // workflow, which run beside turns.
 package guest
 
+// Files, from the top down:
+//
+//	db.go conns.go queue.go action.go schedule.go kv.go guest.go context.go call.go imports_other.go
+//	imports_wasip1.go
+
 import (
 	"fmt"
 	"maps"

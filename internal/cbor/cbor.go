@@ -23,6 +23,11 @@
 // or `json` where that is missing), and what it writes is rewritten into the profile.
 package cbor
 
+// Files, from the top down:
+//
+//	cbor.go json.go rewrite.go value.go check.go keep.go plan.go library.go covered.go errors.go
+//	head.go
+
 import (
 	"cmp"
 	"errors"

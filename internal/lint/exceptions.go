@@ -46,6 +46,7 @@ func parseException(line string) (e exception, err error) {
 // ratchets are the rules with exceptions, by name.
 var ratchets = map[string]func(*tree) ([]measured, []finding){
 	"methods": measureMethods,
+	"order":   measureOrder,
 	"upward":  measureUpward,
 	"prose":   measureProse,
 }

@@ -39,6 +39,35 @@ func with(files map[string]string, more ...string) map[string]string {
 	return all
 }
 
+// list is the beginning of a file that lists the files of its package.
+func list(files string) string {
+	return "package vfs\n\n// Files, from the top down:\n//\n//\t" + files + "\n\n"
+}
+
+// manyFiles is a package of n files.
+func manyFiles(n int) map[string]string {
+	files := map[string]string{}
+	for i := range n {
+		files[fmt.Sprintf("vfs/f%d.go", i)] = "package vfs\n"
+	}
+	return files
+}
+
+// beside is a package with so many references between its files. up of them run up in the order of its list: the files
+// in the middle use the lowest, and some are used by it.
+func beside(total, up int) map[string]string {
+	files, names, calls := map[string]string{}, "", ""
+	for i := range total - up {
+		files[fmt.Sprintf("vfs/f%d.go", i)] = fmt.Sprintf("package vfs\nfunc f%d() { low() }\n", i)
+		names += fmt.Sprintf("f%d.go ", i)
+		if i < up {
+			calls += fmt.Sprintf("f%d(); ", i)
+		}
+	}
+	files["vfs/low.go"] = list(names+"low.go") + "func low() { " + calls + "}\n"
+	return files
+}
+
 var ratchetCases = []ruleCase{
 	{"at the limit", "methods", map[string]string{
 		"vfs/a.go":      "package vfs\ntype T struct{}\n" + methodsOf(0, 28)[len("package vfs\n"):],
@@ -57,6 +86,32 @@ var ratchetCases = []ruleCase{
 		"vfs/c.go": methodsOf(2, 1),
 		"vfs/d.go": "package vfs\nfunc (t T[K, V]) m3() {}\n",
 	}, []string{"vfs/a.go:2: T has 4 methods in 4 files"}},
+	{"functions", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 28) + "type T struct{}\ntype U int\nfunc f(t, u *T) {}\nfunc m0(ctx context.Context, t *T) {}\n",
+		"vfs/b.go": "package vfs\nfunc g(ctx context.Context, t *T, n int) *U\n",
+		"vfs/c.go": "package vfs\nfunc h(t T) {}\nfunc i(n int, t *T) {}\nfunc j(u *U) {}\nfunc k(t *other.T) {}\nfunc l() {}\nfunc m(context.Context) {}\n",
+	}, []string{"vfs/a.go:2: T has 31 methods in 2 files"}},
+	{"functions in one file more", "methods", map[string]string{
+		"vfs/a.go": "package vfs\ntype T struct{}\nfunc a(*T) {}\n",
+		"vfs/b.go": "package vfs\nfunc b(*T) {}\n",
+		"vfs/c.go": "package vfs\nfunc c(*T) {}\n",
+		"vfs/d.go": "package vfs\nfunc d(*T) error\n",
+	}, []string{"vfs/a.go:3: T has 4 methods in 4 files"}},
+	{"functions with type parameters", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f[K any](t *T, k K) {}\n",
+	}, nil},
+	{"constructors", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) (*T, error)\nfunc g(ctx context.Context, t *T) (n int, u T)\n",
+	}, nil},
+	{"functions in a table", "methods", map[string]string{
+		"vfs/a.go": methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) {}\nfunc g(t *T) {}\nfunc h(t *T) {}\nfunc i(t *T) {}\n",
+		"vfs/b.go": "package vfs\nvar list, byName = []func(*T){f}, map[string]func(*T){\"g\": g}\nfunc init() { byName[\"h\"] = h; x.field, y = i, z }\n",
+	}, nil},
+	{"functions that are called in a table", "methods", map[string]string{
+		"vfs/a.go":      methodsOf(0, 30) + "type T struct{}\nfunc f(t *T) {}\n",
+		"vfs/b.go":      "package vfs\nvar list = []int{f(nil)}\n",
+		"vfs/b_test.go": "package vfs\nvar cases = []func(*T){f}\n",
+	}, []string{"vfs/a.go:2: T has 31 methods in 1 files"}},
 	{"excepted", "methods", map[string]string{
 		"vfs/a.go":     methodsOf(0, 31),
 		exceptionsPage: "# A comment.\n\nmethods vfs.T 31 1\n",
@@ -98,6 +153,42 @@ var ratchetCases = []ruleCase{
 	{"excepted", "upward", with(circle, exceptionsPage, "upward vfs 2\n"), nil},
 	{"got worse", "upward", with(circle, exceptionsPage, "upward vfs 1\n"), []string{"vfs: 2 of 6 references between files run up ([1] are excepted): "}},
 	{"got better", "upward", with(circle, exceptionsPage, "upward vfs 3\n"), []string{exceptionsPage + ":1: vfs got better"}},
+	{"in the listed order", "upward", with(circle,
+		"vfs/doc.go", "package vfs\n\n// Files, from the top down:\n//\n//\td.go b.go a.go\n//\tc.go doc.go\n",
+	), []string{"vfs: 2 of 6 references between files run up: a.go uses b.go, b.go uses d.go"}},
+	{"in a listed order that is not the best", "upward", map[string]string{
+		"vfs/a.go": list("c.go b.go a.go") + "func a() { b(); c() }\n",
+		"vfs/b.go": "package vfs\nfunc b() { c() }\n",
+		"vfs/c.go": "package vfs\nfunc c() {}\n",
+	}, []string{"vfs: 3 of 3 references between files run up: a.go uses b.go, a.go uses c.go, b.go uses c.go"}},
+	{"at the limit", "upward", beside(20, 2), nil},
+	{"over the limit", "upward", beside(19, 2), []string{"vfs: 2 of 19 references"}},
+	{"over the limit and excepted", "upward", with(beside(19, 3), exceptionsPage, "upward vfs 3\n"), nil},
+	{"over the limit and worse", "upward", with(beside(19, 3), exceptionsPage, "upward vfs 2\n"),
+		[]string{"vfs: 3 of 19 references between files run up ([2] are excepted): "}},
+	{"over the limit and better", "upward", with(beside(19, 2), exceptionsPage, "upward vfs 3\n"),
+		[]string{exceptionsPage + ":1: vfs got better"}},
+	{"within it at last", "upward", with(beside(20, 2), exceptionsPage, "upward vfs 3\n"),
+		[]string{exceptionsPage + ":1: vfs needs no exception"}},
+
+	{"few files", "order", with(manyFiles(10), "vfs/a_test.go", "package vfs\n"), nil},
+	{"many files", "order", manyFiles(11), []string{"vfs: 11 files, and no comment with a line"}},
+	{"many files of another module", "order", with(manyFiles(11), "vfs/go.mod", "module example.com/vfs\n"), nil},
+	{"listed", "order", with(manyFiles(10), "vfs/a_test.go", "package vfs\n",
+		"vfs/doc.go", list("f3.go f0.go f1.go f2.go doc.go\n//\tf4.go f5.go f6.go f7.go f8.go f9.go\n//\n// The end.")), nil},
+	{"listed wrongly", "order", map[string]string{
+		"vfs/a.go":   list("b.go a.go b.go gone.go"),
+		"vfs/b.go":   "package vfs\n",
+		"vfs/c.go":   "package vfs\n",
+		"queue/a.go": list("a.go"),
+		"queue/b.go": "package queue\n\n// Files, from the top down:\n//\n//\tb.go a.go\n",
+	}, []string{"queue/b.go: second list", "vfs/a.go: the list of files has twice b.go",
+		"vfs/a.go: the list of files has, and the package has not gone.go", "vfs/a.go: the list of files lacks c.go"}},
+	{"excepted", "order", with(manyFiles(11), exceptionsPage, "order vfs 11\n"), nil},
+	{"got worse", "order", with(manyFiles(12), exceptionsPage, "order vfs 11\n"), []string{"vfs: 12 files"}},
+	{"got better", "order", with(manyFiles(11), exceptionsPage, "order vfs 12\n"), []string{exceptionsPage + ":1: vfs got better"}},
+	{"listed at last", "order", with(manyFiles(1), "vfs/f0.go", list("f0.go"), exceptionsPage, "order vfs 12\n"),
+		[]string{exceptionsPage + ":1: vfs isn't there any more"}},
 	{"by a field alone", "upward", with(circle, "vfs/c.go", "package vfs\ntype C struct { a *A }\nfunc (c C) x() { c.a.b.c = c }\n"),
 		[]string{"vfs: 4 of 8 references"}},
 	{"plain", "prose", map[string]string{"vfs/a.go": "// Package vfs has been read.\npackage vfs\nvar who = 1\n", "docs/a.md": "It was written.\n"}, nil},

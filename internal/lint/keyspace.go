@@ -24,20 +24,25 @@ func checkKeys(t *tree) []finding {
 // has none.
 func keyLayout(f *sourceFile) string {
 	for _, c := range f.AST.Comments {
-		_, table, ok := strings.Cut("\n"+c.Text(), "\n"+layoutTitle+"\n")
-		if !ok {
-			continue
+		if table, ok := indented(c.Text(), layoutTitle); ok {
+			return table
 		}
-		var b strings.Builder
-		for line := range strings.Lines(table) {
-			if strings.TrimSpace(line) != "" && line[0] != '\t' && line[0] != ' ' {
-				break
-			}
-			b.WriteString(strings.TrimPrefix(line, "\t"))
-		}
-		return strings.Trim(b.String(), "\n")
 	}
 	return ""
+}
+
+// indented returns the indented lines of a comment that follow a line with title alone, without their
+// indentation. ok says that there is such a line.
+func indented(comment, title string) (part string, ok bool) {
+	_, rest, ok := strings.Cut("\n"+comment, "\n"+title+"\n")
+	var b strings.Builder
+	for line := range strings.Lines(rest) {
+		if strings.TrimSpace(line) != "" && line[0] != '\t' && line[0] != ' ' {
+			break
+		}
+		b.WriteString(strings.TrimPrefix(line, "\t"))
+	}
+	return strings.Trim(b.String(), "\n"), ok
 }
 
 // renderKeyspace returns docs/keyspace.md: the key tables of the tree. It ends

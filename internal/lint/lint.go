@@ -14,6 +14,12 @@
 // the tree, and nothing of the tree imports it.
 package lint
 
+// Files, from the top down:
+//
+//	rules.go exceptions.go gate.go methods.go upward.go claims.go errors.go functions.go imports.go
+//	listed.go suites.go writers.go gomod.go keyspace.go layers.go markdown.go prose.go source.go
+//	types.go words.go tree.go linked.go lint.go order.go
+
 import (
 	"cmp"
 	"fmt"

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"fmt"
-	"go/ast"
 	"maps"
 	"slices"
 	"strings"
@@ -13,27 +12,29 @@ import (
 const maxMethods, maxMethodFiles = 30, 3
 
 // measureMethods counts the methods of each type, without those in tests, and the files that they are in.
+// A function that takes a struct of its package counts as a method of it, as structOf says.
 func measureMethods(t *tree) (ms []measured, _ []finding) {
 	for _, p := range t.Packages {
+		structs, values := structNames(p), tableValues(p)
 		// By the name of the type. A method that each platform has in a file of its own counts once.
 		methods, files := map[string]map[string]bool{}, map[string]map[string]bool{}
 		place := map[string]finding{}
-		for _, f := range p.Files {
-			if f.Test {
+		for fn, f := range functions(p) {
+			// A function and a method may have the same name.
+			var name, key string
+			if fn.Recv != nil {
+				name, key = receiver(fn.Recv), "."+fn.Name.Name
+			} else if !values[fn.Name.Name] {
+				name, key = structOf(fn, structs), fn.Name.Name
+			}
+			if name == "" {
 				continue
 			}
-			for _, d := range f.AST.Decls {
-				fn, ok := d.(*ast.FuncDecl)
-				if !ok || fn.Recv == nil {
-					continue
-				}
-				name := receiver(fn.Recv)
-				if methods[name] == nil {
-					methods[name], files[name] = map[string]bool{}, map[string]bool{}
-					place[name] = t.at(fn.Pos(), "")
-				}
-				methods[name][fn.Name.Name], files[name][f.Path] = true, true
+			if methods[name] == nil {
+				methods[name], files[name] = map[string]bool{}, map[string]bool{}
+				place[name] = t.at(fn.Pos(), "")
 			}
+			methods[name][key], files[name][f.Path] = true, true
 		}
 		for _, name := range slices.Sorted(maps.Keys(methods)) {
 			n, in := len(methods[name]), len(files[name])

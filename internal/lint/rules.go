@@ -16,6 +16,7 @@ func rules() []rule {
 		{"length", "a file of more than 600 lines holds a second noun", checkLength},
 		{"writers", "what has several ways into the store has several ways to get lost", checkWriters},
 		{"methods", "a type with more methods, or in more files, is several types that share their fields", checkRatchet("methods")},
+		{"order", "a reader of many files must know with which to begin", checkRatchet("order")},
 		{"upward", "a file can be understood knowing only what lies below it", checkRatchet("upward")},
 		{"prose", "a sentence whose subject is a pronoun is read twice", checkRatchet("prose")},
 		{"sleep", "a test that sleeps is slow when it passes and flaky when it fails", checkSleep},

@@ -49,18 +49,6 @@ func checkPackageDoc(t *tree) []finding {
 	return fs
 }
 
-// packageName returns the name that the folder's comment must explain: the
-// package's, or in a folder with external tests alone theirs.
-func packageName(p *pkg) string {
-	name := p.Files[0].AST.Name.Name
-	for _, f := range p.Files {
-		if n := f.AST.Name.Name; !strings.HasSuffix(n, "_test") {
-			return n
-		}
-	}
-	return name
-}
-
 // startsPackageDoc knows that a program is called by its command's name, which
 // is its folder's and not its package's.
 func startsPackageDoc(doc, name string) bool {

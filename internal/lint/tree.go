@@ -140,6 +140,28 @@ func (t *tree) finish(byDir map[string]*pkg) {
 	}
 }
 
+// names returns the names of p's files without the tests.
+func (p *pkg) names() (names []string) {
+	for _, f := range p.Files {
+		if !f.Test {
+			names = append(names, path.Base(f.Path))
+		}
+	}
+	return names
+}
+
+// packageName returns the name that the folder's comment must explain: the
+// package's, or in a folder with external tests alone theirs.
+func packageName(p *pkg) string {
+	name := p.Files[0].AST.Name.Name
+	for _, f := range p.Files {
+		if n := f.AST.Name.Name; !strings.HasSuffix(n, "_test") {
+			return n
+		}
+	}
+	return name
+}
+
 // has reports whether dir holds a package of the tree that is more than tests.
 func (t *tree) has(dir string) bool {
 	for _, p := range t.Packages {

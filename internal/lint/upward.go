@@ -10,16 +10,16 @@ import (
 
 // maxUpward is the share, in percent, of the references between a package's files that may run up. One always
 // may, or no two files of a small package could use each other.
-const maxUpward = 15
+const maxUpward = 10
 
 // measureUpward counts the references that run up in each package of the root module.
 //
 // One file of a package refers to another when it uses a name that the other declares at its top:
 // a function, a type, a method, a field, a variable or a constant. Two files make at most two
-// references, one in each direction, however often they use each other's names. The files are then
-// put on top of each other in the order in which the fewest references run from a file to one above it:
-// those are the references that run up. So a package has none if its files use each other in no circle. Tests
-// don't count, nor do the files of platforms other than Linux on amd64.
+// references, one in each direction, however often they use each other's names. A reference runs up if
+// the package's list of files has the other file first (listed.go). A package of few files needs no list. Without one,
+// its files are in the order in which the fewest references run up, so that a package has none if its files use each
+// other in no circle. Tests don't count, nor do the files of platforms other than Linux on amd64.
 func measureUpward(t *tree) (ms []measured, broken []finding) {
 	for _, p := range t.Packages {
 		if p.Nested {
@@ -34,7 +34,12 @@ func measureUpward(t *tree) (ms []measured, broken []finding) {
 			continue
 		}
 		refs := references(t, c)
-		order := refs.order()
+		var order []int
+		if lists := fileLists(c.files); len(lists) > 0 {
+			order = lists[0].order(c.files)
+		} else {
+			order = refs.order()
+		}
 		ups, total := refs.ups(order), refs.total()
 		ms = append(ms, measured{
 			name:   p.Dir,

@@ -53,21 +53,25 @@ type Table struct {
 	table table
 }
 
-// Start reads the index, and begins to wake actors. An error is the store's; then nothing has begun.
-func Start(ctx context.Context, opts Options) (*Table, error) {
+// New returns a Table that does nothing before Start. It must be closed.
+func New(opts Options) *Table {
 	t := &Table{opts: opts, log: opts.Logger, table: newTable()}
 	if t.log == nil {
 		t.log = slog.Default()
 	}
-	t.ctx, t.end = context.WithCancel(context.WithoutCancel(ctx))
+	t.ctx, t.end = context.WithCancel(context.Background())
 	t.deaf = opts.Store.OnWake(t.heard)
+	return t
+}
+
+// Start reads the index, and begins to wake actors. An error is the store's; then nothing has begun.
+func (t *Table) Start(ctx context.Context) error {
 	if err := t.read(ctx); err != nil {
-		t.Close()
-		return nil, err
+		return err
 	}
 	t.tasks.Go(t.reread)
 	t.tasks.Go(t.run)
-	return t, nil
+	return nil
 }
 
 // Add has an actor woken at a time for what no row of the index says, or earlier if the index says so.

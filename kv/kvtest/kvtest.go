@@ -7,6 +7,11 @@
 // package kv/txn/txntest.
 package kvtest
 
+// Files, from the top down:
+//
+//	kvtest.go bench.go clears.go commit.go concurrent.go crash.go life.go ranges.go read.go scan.go
+//	helper.go random.go tape.go
+
 import (
 	"testing"
 

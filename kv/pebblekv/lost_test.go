@@ -26,103 +26,133 @@ func TestLostFile(t *testing.T) {
 }
 
 func testLostFile(t *testing.T, closed bool) {
-	dir, older, copied := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "s")
-	opts := &Options{MemtableBytes: 256 << 10, maxLog: 256 << 10} // files of the log of 64 KiB
-	db, err := Open(dir, opts)
+	s := newLossy(t, closed)
+	for i, name := range s.files {
+		b := readFile(t, filepath.Join(s.dir, name))
+		s.try("nothing done to", name, func(string) error { return nil })
+		s.try("without", name, os.Remove)
+		for _, n := range []int{0, 1, 36, 40, len(b) / 2, len(b) - 12, len(b) - 1, len(b) / 4096 / 2 * 4096} {
+			if n >= 0 && n < len(b) {
+				s.try(fmt.Sprintf("%d bytes of", n), name, overwrite(b[:n]))
+			}
+		}
+		s.try("zeros in place of", name, overwrite(make([]byte, len(b))))
+		other := s.files[(i+1)%len(s.files)]
+		s.try(other+" in place of", name, overwrite(readFile(t, filepath.Join(s.dir, other))))
+		// Only a record that comes later says what was on stable storage; of the newest file of a store that was
+		// killed there is none.
+		if b, err := os.ReadFile(filepath.Join(s.older, name)); err == nil && (closed || name != s.newest()) {
+			s.try("an older copy of", name, overwrite(b))
+		}
+	}
+	t.Log(s.outcomes)
+	if s.outcomes["whole"] == 0 || s.outcomes["refused"] == 0 {
+		t.Errorf("outcomes are %v", s.outcomes)
+	}
+}
+
+// A lossy is a store whose files are damaged one after the other.
+type lossy struct {
+	t          *testing.T
+	opts       *Options
+	dir, older string // the store, and as it was before
+	img        string // a copy, which is damaged
+	files      []string
+	want       map[string]string // what was acknowledged
+	outcomes   map[string]int
+}
+
+// newLossy makes a store that was closed, or killed.
+func newLossy(t *testing.T, closed bool) *lossy {
+	t.Helper()
+	path := func() string { return filepath.Join(t.TempDir(), "s") }
+	s := &lossy{t: t, dir: path(), older: path(), img: path(), want: map[string]string{}, outcomes: map[string]int{}}
+	s.opts = &Options{MemtableBytes: 256 << 10, maxLog: 256 << 10} // files of the log of 64 KiB
+	from := path()
+	db, err := Open(from, s.opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{}
 	for n := range 60 {
-		c := numbered(n)
-		c.Ops = append(c.Ops, kv.Set(fmt.Appendf(nil, "large%d", n%7), bytes.Repeat([]byte{byte(n)}, 9000)))
-		if err := db.Commit(ctx, c); err != nil {
-			t.Fatal(err)
-		}
-		for _, op := range c.Ops {
-			if op.Value != nil {
-				want[string(op.Key)] = string(op.Value)
-			}
-		}
+		s.commit(db, n)
 		if n == 40 {
 			settle(db)
-			copyStore(t, dir, older)
-		}
-	}
-	if closed {
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
+			copyStore(t, from, s.older)
 		}
 	}
 	if !closed {
 		settle(db)
+		copyStore(t, from, s.dir)
 	}
-	copyStore(t, dir, copied)
-	if !closed {
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if closed {
+		copyStore(t, from, s.dir)
+	}
+	s.files = storeFiles(t, s.dir)
+	return s
+}
+
+// commit stores the rows with a number.
+func (s *lossy) commit(db *DB, n int) {
+	s.t.Helper()
+	c := numbered(n)
+	c.Ops = append(c.Ops, kv.Set(fmt.Appendf(nil, "large%d", n%7), bytes.Repeat([]byte{byte(n)}, 9000)))
+	if err := db.Commit(ctx, c); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, op := range c.Ops {
+		if op.Value != nil {
+			s.want[string(op.Key)] = string(op.Value)
 		}
 	}
-	files := storeFiles(t, copied)
-	newest := ""
-	for _, name := range files {
+}
+
+// newest returns the name of the last file of the log.
+func (s *lossy) newest() (newest string) {
+	for _, name := range s.files {
 		if strings.HasSuffix(name, ".wal") {
 			newest = name
 		}
 	}
-	img := filepath.Join(t.TempDir(), "s")
-	outcomes := map[string]int{}
-	try := func(what, name string, damage func(path string) error) {
-		t.Helper()
-		copyStore(t, copied, img)
-		if err := damage(filepath.Join(img, name)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := readStore(img, opts)
-		switch {
-		case err == nil && maps.Equal(got, want):
-			outcomes["whole"]++
-		case err == nil:
-			t.Errorf("%s %s: %d rows of %d, and no error", what, name, len(got), len(want))
-		case !errors.Is(err, kv.ErrCorrupt):
-			t.Errorf("%s %s: %v", what, name, err)
-		case !names(err, img):
-			t.Errorf("%s %s: the error names no file: %v", what, name, err)
-		default:
-			outcomes["refused"]++
-		}
+	return newest
+}
+
+// try damages a file of a copy: everything is there then, or the error names a file.
+func (s *lossy) try(what, name string, damage func(path string) error) {
+	s.t.Helper()
+	copyStore(s.t, s.dir, s.img)
+	if err := damage(filepath.Join(s.img, name)); err != nil {
+		s.t.Fatal(err)
 	}
-	for i, name := range files {
-		b, err := os.ReadFile(filepath.Join(copied, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		put := func(b []byte) func(path string) error {
-			return func(path string) error { return os.WriteFile(path, b, fileMode) }
-		}
-		try("nothing done to", name, func(string) error { return nil })
-		try("without", name, os.Remove)
-		for _, n := range []int{0, 1, 36, 40, len(b) / 2, len(b) - 12, len(b) - 1, len(b) / 4096 / 2 * 4096} {
-			if n >= 0 && n < len(b) {
-				try(fmt.Sprintf("%d bytes of", n), name, put(b[:n]))
-			}
-		}
-		try("zeros in place of", name, put(make([]byte, len(b))))
-		other, err := os.ReadFile(filepath.Join(copied, files[(i+1)%len(files)]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		try(files[(i+1)%len(files)]+" in place of", name, put(other))
-		// Only a record that comes later says what was on stable storage; of the newest file of a store that was
-		// killed there is none.
-		if b, err := os.ReadFile(filepath.Join(older, name)); err == nil && (closed || name != newest) {
-			try("an older copy of", name, put(b))
-		}
+	got, err := readStore(s.img, s.opts)
+	switch {
+	case err == nil && maps.Equal(got, s.want):
+		s.outcomes["whole"]++
+	case err == nil:
+		s.t.Errorf("%s %s: %d rows of %d, and no error", what, name, len(got), len(s.want))
+	case !errors.Is(err, kv.ErrCorrupt):
+		s.t.Errorf("%s %s: %v", what, name, err)
+	case !names(err, s.img):
+		s.t.Errorf("%s %s: the error names no file: %v", what, name, err)
+	default:
+		s.outcomes["refused"]++
 	}
-	t.Log(outcomes)
-	if outcomes["whole"] == 0 || outcomes["refused"] == 0 {
-		t.Errorf("outcomes are %v", outcomes)
+}
+
+// overwrite returns a damage: b is in the place of what the file holds.
+func overwrite(b []byte) func(path string) error {
+	return func(path string) error { return os.WriteFile(path, b, fileMode) }
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return b
 }
 
 // names reports whether an error names a file of a store.

@@ -10,6 +10,12 @@
 // the options are chosen here, with their reasons, for entries of about 4 KiB.
 package pebblekv
 
+// Files, from the top down:
+//
+//	crashdisk.go open.go tx.go commit.go snapshot.go log.go read.go large.go options.go private.go
+//	version.go pebblekv.go checked.go encode.go metrics.go fence.go gate.go recent.go cleared.go
+//	errors.go fault.go format.go life.go patch.go spare.go
+
 import (
 	"context"
 	"errors"

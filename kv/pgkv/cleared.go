@@ -89,3 +89,11 @@ func merge(ranges []kv.Range) []kv.Range {
 	clear(ranges[n:])
 	return ranges[:n]
 }
+
+// notNil returns b, or an empty slice that isn't NULL.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

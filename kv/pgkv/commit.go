@@ -64,9 +64,6 @@ func (db *DB) note(id kv.CommitID, err error) {
 	}
 }
 
-// errDoubt says that a transaction may have been committed.
-var errDoubt = errors.New("the connection broke before the server answered COMMIT")
-
 // land runs a transaction until it is known whether it was committed, and again where
 // it was not, for a reason that passes.
 func (db *DB) land(ctx context.Context, id kv.CommitID, transact func(context.Context, *conn, place) error) error {

@@ -27,6 +27,9 @@ var (
 	errVersion = errkind.New("pgkv: PostgreSQL 14 or newer is needed", errkind.ErrUnsupported)
 )
 
+// errDoubt says that a transaction may have been committed.
+var errDoubt = errors.New("the connection broke before the server answered COMMIT")
+
 // A ServerError is what the server says of a request that it refused.
 type ServerError struct {
 	// Code is the SQLSTATE: https://www.postgresql.org/docs/15/errcodes-appendix.html

@@ -18,6 +18,12 @@
 // is no object-relational layer, and its tables are not for others to write into.
 package pgkv
 
+// Files, from the top down:
+//
+//	txops.go tx.go commit.go ranges.go read.go schema.go incarnation.go outcome.go snapshot.go
+//	version.go plan.go retry.go scan.go url.go watch.go pgkv.go stage.go flow.go pool.go conn.go
+//	encode.go statements.go cleared.go errors.go life.go surrogate.go
+
 import (
 	"context"
 	"crypto/rand"

@@ -166,14 +166,6 @@ func (p *plan) alone() bool {
 	return len(p.checks)+len(p.absent) == 0 && len(p.clears)+len(p.ranges) > 0
 }
 
-// notNil returns b, or an empty slice that isn't NULL.
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 // takeChecks sorts the checks and takes those apart that want a key to be absent.
 func (p *plan) takeChecks(checks []kv.Check) error {
 	for i := range checks {

@@ -148,14 +148,6 @@ func cloneRanges(list []kv.Range) []kv.Range {
 	return out
 }
 
-// cloneBound copies a bound, for which nil and empty are not the same.
-func cloneBound(b []byte) []byte {
-	if b == nil {
-		return nil
-	}
-	return append([]byte{}, b...)
-}
-
 // ScanRanges is kv.RangesScanner's.
 func (s *snapshot) ScanRanges(ctx context.Context, list []kv.Range) iter.Seq2[kv.Entry, error] {
 	return func(yield func(kv.Entry, error) bool) {

@@ -269,3 +269,11 @@ func (s *scan) yieldPage(ctx context.Context, yield func(kv.Entry, error) bool) 
 	}
 	return true, nil
 }
+
+// cloneBound copies a bound, for which nil and empty are not the same.
+func cloneBound(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append([]byte{}, b...)
+}

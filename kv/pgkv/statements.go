@@ -244,3 +244,6 @@ func (s *statements) defineLate(def definer) {
 	s.stampKey = def("stamp_key", stamp(overlay("k"), "v"), oidByteaArray, oidByteaArray, oidInt8Array)
 	s.stampValue = def("stamp_value", stamp("k", overlay("v")), oidByteaArray, oidByteaArray, oidInt8Array)
 }
+
+// keepTouched is how long declared writes are remembered.
+const keepTouched = "2 hours"

@@ -36,12 +36,8 @@ import (
 // may take back what they have read, unless they wrote something themselves. No version
 // comes twice by that; see version.go.
 
-// keepTouched is how long declared writes are remembered, and so how old a transaction
-// can be that must not miss one.
-const (
-	keepTouched = "2 hours"
-	maxAge      = time.Hour
-)
+// maxAge is how old a transaction can be that must not miss a declared write: less than keepTouched.
+const maxAge = time.Hour
 
 // TxCaps returns everything but txn.Exact, because a change that changes nothing is
 // not seen, and txn.Checkpoints. See txn.Transactor.

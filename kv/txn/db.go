@@ -22,6 +22,11 @@
 // An engine takes part by implementing Transactor. Package kv/txn/txntest has the tests that it must pass.
 package txn
 
+// Files, from the top down:
+//
+//	watch.go read.go selector.go scan.go run.go write.go tx.go metrics.go db.go spans.go transactor.go
+//	errors.go mutation.go
+
 import (
 	"cmp"
 	"context"

@@ -29,19 +29,13 @@ const retry = 5 * time.Second
 // rescan is how often the engine looks for what other processes have stored.
 const rescan = 5 * time.Second
 
-// startAlarms begins to start actors.
-func (e *core) startAlarms(ctx context.Context) (err error) {
-	e.alarms = newAlarms(e)
-	e.alarms.Table, err = wake.Start(ctx, wake.Options{
-		Store: e.store, Now: e.now, Every: rescan, Due: dueRivetKit, Awake: e.alarms.awake, Wake: e.alarms.try, Logger: e.log,
+func newAlarms(e *core) *alarms {
+	s := &alarms{e: e, late: map[poolKey]map[string]struct{}{}}
+	s.Table = wake.New(wake.Options{
+		Store: e.store, Now: e.now, Every: rescan, Due: dueRivetKit, Awake: s.awake, Wake: s.try, Logger: e.log,
 	})
-	if err == nil {
-		e.work.Go(e.alarms.adoptAll)
-	}
-	return err
+	return s
 }
-
-func newAlarms(e *core) *alarms { return &alarms{e: e, late: map[poolKey]map[string]struct{}{}} }
 
 // dueRivetKit returns when an actor must be started; the zero time for one that isn't of a RivetKit program.
 func dueRivetKit(w *actorstore.Waking) time.Time {

@@ -10,6 +10,12 @@
 // until it says that the actor has stopped. A write is answered when it is durable.
 package engine
 
+// Files, from the top down:
+//
+//	runner.go address.go actors.go engine.go gateway.go namespaces.go runnerconn.go socket.go kv.go
+//	alarms.go request.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
+//	state.go errors.go outbox.go options.go
+
 import (
 	"context"
 	"crypto/rand"
@@ -45,14 +51,16 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
 	en.http = newGateway(&en.core)
-	err = loadNamespaces(ctx, &en.core)
-	if err == nil {
-		err = en.startAlarms(ctx)
+	en.alarms = newAlarms(&en.core)
+	if err = loadNamespaces(ctx, &en.core); err == nil {
+		err = en.alarms.Start(ctx)
 	}
 	if err != nil {
+		en.alarms.Close()
 		en.stop()
 		return nil, errors.Join(err, store.Close())
 	}
+	en.work.Go(en.alarms.adoptAll)
 	return en, nil
 }
 

@@ -12,7 +12,7 @@ import (
 // newCore returns what parts of an engine share.
 func newCore() *core {
 	e := &core{pools: pools{}}
-	e.alarms = newAlarms(e)
+	e.alarms = &alarms{e: e, late: map[poolKey]map[string]struct{}{}}
 	return e
 }
 

@@ -20,7 +20,6 @@ package otlp
 
 import (
 	"encoding/binary"
-	"strings"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -102,6 +101,3 @@ func key(m proto.Message, schema string) string {
 	}
 	return string(append(binary.AppendUvarint(nil, uint64(len(schema))), schema...)) + string(b)
 }
-
-// text returns s with what isn't UTF-8 replaced: protobuf refuses it.
-func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

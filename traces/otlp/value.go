@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"strings"
 	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -57,3 +58,6 @@ func value(v traces.Value) *commonpb.AnyValue {
 	}
 	return p
 }
+
+// text returns s with what isn't UTF-8 replaced: protobuf refuses it.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

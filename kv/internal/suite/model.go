@@ -16,8 +16,8 @@ type Model map[string]string
 // Clone is the model of a snapshot.
 func (m Model) Clone() Model { return maps.Clone(m) }
 
-// Holds reports whether the checks among steps hold.
-func (m Model) Holds(steps []*Step) bool {
+// holds reports whether the checks among steps hold.
+func (m Model) holds(steps []*Step) bool {
 	for _, s := range steps {
 		v, ok := m[string(s.Key)]
 		if s.Verb == "absent" && ok || s.Verb == "is" && (!ok || v != string(s.Value)) {

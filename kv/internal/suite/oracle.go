@@ -19,7 +19,7 @@ func (o *oracle) commit(steps []*Step) {
 	var spans []txn.Span
 	for _, s := range steps {
 		s.Redo(o.state)
-		spans = append(spans, s.Span())
+		spans = append(spans, s.span())
 	}
 	o.commits = append(o.commits, spans)
 }
@@ -58,7 +58,7 @@ func (t *oracleTx) do(s *Step) (saw string) {
 }
 
 func (t *oracleTx) write(s *Step) {
-	span := s.Span()
+	span := s.span()
 	if bytes.Compare(span.Start, span.End) >= 0 {
 		return // an inverted range writes nothing
 	}

@@ -175,7 +175,7 @@ func (p *Player) apply(a *actor, durable bool) error {
 		}
 	}
 	err := p.eng.Commit(context.Background(), c)
-	if !p.oracle.state.Holds(steps) {
+	if !p.oracle.state.holds(steps) {
 		if !errors.Is(err, kv.ErrConflict) {
 			return fmt.Errorf("got error %v, want %w", err, kv.ErrConflict)
 		}

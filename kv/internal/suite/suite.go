@@ -2,6 +2,10 @@
 // kv/txn/txntest) share: short forms, the oracle, the language of scripts.
 package suite
 
+// Files, from the top down:
+//
+//	player.go oracle.go do.go model.go pages.go want.go words.go generator.go ops.go step.go suite.go
+
 import (
 	"slices"
 	"testing"

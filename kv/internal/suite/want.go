@@ -22,7 +22,7 @@ func WantGet(t testing.TB, r kv.Reader, key, want string) {
 		t.Fatalf("Get(%q): %v", key, err)
 	}
 	if got != want {
-		t.Fatalf("Get(%q): got %s, want %s", key, Brief(got), Brief(want))
+		t.Fatalf("Get(%q): got %s, want %s", key, brief(got), brief(want))
 	}
 }
 
@@ -78,8 +78,8 @@ func Describe(r kv.Range) string {
 	return fmt.Sprintf("[%s, %s) limit %d reverse %v", bound(r.Start), bound(r.End), r.Limit, r.Reverse)
 }
 
-// Brief prints a value without filling the screen.
-func Brief(s string) string {
+// brief prints a value without filling the screen.
+func brief(s string) string {
 	if len(s) > 80 {
 		return fmt.Sprintf("%q… (%d bytes)", s[:80], len(s))
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// LongPrefix is what some of the keys share: an engine may store long keys in another
+// longPrefix is what some of the keys share: an engine may store long keys in another
 // way, and know less of their order.
-var LongPrefix = strings.Repeat("a", 2600)
+var longPrefix = strings.Repeat("a", 2600)
 
 // Parse reads steps.
 func Parse(text string) (steps []*Step, err error) {
@@ -117,7 +117,7 @@ func (w *words) bytes() ([]byte, error) {
 	if rest, ok := strings.CutPrefix(w.left, `long"`); ok {
 		w.left = `"` + rest
 		b, err := w.bytes()
-		return append([]byte(LongPrefix), b...), err
+		return append([]byte(longPrefix), b...), err
 	}
 	if strings.HasPrefix(w.left, `"`) {
 		q, err := strconv.QuotedPrefix(w.left)

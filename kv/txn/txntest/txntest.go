@@ -2,6 +2,11 @@
 // package kv/kvtest. The oracle is a sorted map for each state that a transaction may see.
 package txntest
 
+// Files, from the top down:
+//
+//	txntest.go watch.go anomaly.go life.go order.go search.go stamp.go atomic.go bench.go claim.go
+//	conflict.go history.go random.go read.go select.go helper.go
+
 import (
 	"testing"
 

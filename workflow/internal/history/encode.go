@@ -175,17 +175,3 @@ func cleanText(s *string) *string {
 	}
 	return new(errorText(*s))
 }
-
-// cut returns the beginning of a text that is too long.
-func cut(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	n := maxText - len(cutMark)
-	for !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + cutMark
-}
-
-const cutMark = " … (cut)"

@@ -49,23 +49,6 @@ func (e *SizeError) Error() string {
 // Unwrap returns errTooLarge and the *batch.LimitError.
 func (e *SizeError) Unwrap() []error { return []error{errTooLarge, e.Err} }
 
-// A transitionError says between which states a workflow can't go. It wraps ErrTransition,
-// and ErrCancelled if that is why.
-type transitionError struct{ From, To State }
-
-// Error names both.
-func (e *transitionError) Error() string {
-	return fmt.Sprintf("history: a workflow that is %v can't become %v", e.From, e.To)
-}
-
-// Unwrap returns ErrTransition, or both.
-func (e *transitionError) Unwrap() []error {
-	if e.From == Cancelled {
-		return []error{ErrTransition, ErrCancelled}
-	}
-	return []error{ErrTransition}
-}
-
 // A damageError is the first Damage that History can't go on with. It wraps Err.
 type damageError struct{ Damage }
 

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
@@ -76,3 +77,17 @@ func parseFailure(b []byte) (*Failure, error) {
 // errorText returns s with bytes that are no UTF-8 replaced, and cut if it is long: what
 // people read must not make what is stored unreadable, or too large.
 func errorText(s string) string { return cut(strings.ToValidUTF8(s, "\uFFFD")) }
+
+// cut returns the beginning of a text that is too long.
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	n := maxText - len(cutMark)
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + cutMark
+}
+
+const cutMark = " … (cut)"

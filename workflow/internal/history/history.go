@@ -30,6 +30,12 @@
 // entry would do its work once more.
 package history
 
+// Files, from the top down:
+//
+//	land.go orphans.go plan.go fields.go saved.go tx.go encode.go names.go history.go load.go
+//	snapshot.go codec.go memory.go entry.go keys.go path.go state.go failure.go kind.go location.go
+//	errors.go millis.go
+
 import (
 	"context"
 	"crypto/rand"

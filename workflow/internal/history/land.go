@@ -7,16 +7,12 @@ import (
 	"github.com/greenroomdb/greenroom/batch"
 )
 
-// Landed does nothing: see flight.
-func (tx *Tx) Landed() {}
-
-// Failed does nothing: see flight.
-func (tx *Tx) Failed(error, bool) {}
-
 // A flight is a Tx in the batch that is committed. That is another one than the one in
 // which the Tx is staged if that one was joined to it, and then the Tx isn't told that the
 // commit was refused. A batch has one flight for each History.
 type flight Tx
+
+var _ batch.Participant = (*flight)(nil)
 
 // Late does nothing: the Tx has staged everything.
 func (f *flight) Late(*batch.Batch) error { return nil }

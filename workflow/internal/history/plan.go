@@ -33,9 +33,20 @@ type write struct {
 	deferred bool
 }
 
-// Late stages everything; it is called by the batch. It may be called again, if the batch
-// in which tx is staged is joined to another one.
-func (tx *Tx) Late(b *batch.Batch) error {
+// A staged is a Tx in the batch in which it is staged, whose batch.Participant it is.
+type staged Tx
+
+var _ batch.Participant = (*staged)(nil)
+
+// Landed does nothing: see flight.
+func (*staged) Landed() {}
+
+// Failed does nothing: see flight.
+func (*staged) Failed(error, bool) {}
+
+// Late stages everything. The batch may call it again, if it is joined to another one.
+func (s *staged) Late(b *batch.Batch) error {
+	tx := (*Tx)(s)
 	h := tx.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,26 +66,19 @@ func (tx *Tx) Late(b *batch.Batch) error {
 	tx.stageFields(b)
 	tx.stageDeletions(b, false)
 	tx.stageOrphans(b)
-	if tx.leavesWork() {
+	state, input := h.m.state, h.m.values[fieldInput]
+	if tx.set[fieldState] {
+		state = tx.to
+	}
+	if tx.set[fieldInput] {
+		input = tx.values[fieldInput]
+	}
+	if input != nil && !state.over() {
 		b.WakeBy(time.Time{})
 	}
 	h.flying = true
 	b.Enlist(h, (*flight)(tx))
 	return nil
-}
-
-// leavesWork says whether the workflow has something to do when tx has landed.
-//
-// +checklocksread:tx.h.mu
-func (tx *Tx) leavesWork() bool {
-	to, input := tx.h.m.state, tx.h.m.values[fieldInput]
-	if tx.set[fieldState] {
-		to = tx.to
-	}
-	if tx.set[fieldInput] {
-		input = tx.values[fieldInput]
-	}
-	return input != nil && to != Completed && to != Failed && to != Cancelled
 }
 
 // ready says why tx can't be staged.

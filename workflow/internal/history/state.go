@@ -53,3 +53,23 @@ func (s State) may(to State) bool {
 	}
 	return true
 }
+
+// over says that a workflow in the state has nothing more to do.
+func (s State) over() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// A transitionError says between which states a workflow can't go. It wraps ErrTransition,
+// and ErrCancelled if that is why.
+type transitionError struct{ From, To State }
+
+// Error names both.
+func (e *transitionError) Error() string {
+	return fmt.Sprintf("history: a workflow that is %v can't become %v", e.From, e.To)
+}
+
+// Unwrap returns ErrTransition, or both.
+func (e *transitionError) Unwrap() []error {
+	if e.From == Cancelled {
+		return []error{ErrTransition, ErrCancelled}
+	}
+	return []error{ErrTransition}
+}

@@ -41,8 +41,6 @@ type Tx struct {
 	}
 }
 
-var _, _ batch.Participant = (*Tx)(nil), (*flight)(nil)
-
 // A change is an entry that is put, or whose metadata are, or both.
 type change struct {
 	entry     Entry  // with an ID, and without a Kind if it isn't put
@@ -299,7 +297,7 @@ func (tx *Tx) remove(s span) {
 // it was, and may be staged again.
 //
 // A commit reads nothing for it.
-func (tx *Tx) Stage(b *batch.Batch) { b.Enlist(tx, tx) }
+func (tx *Tx) Stage(b *batch.Batch) { b.Enlist(tx, (*staged)(tx)) }
 
 // Commit lands tx in a batch of its own and returns when it is on stable storage, and so
 // is everything that was committed before. Errors are those of the methods above and of

@@ -122,100 +122,134 @@ func TestDamage(t *testing.T) {
 }
 
 func testDamage(t *testing.T, closed bool) {
-	s := newSide(t, vfs.NewMem())
-	l := s.open(0, 0)
-	const records = 14
-	older := map[string][]byte{}
-	for range records {
-		s.must(l.Sync(s.add(l, 700)))
-		for _, name := range s.files()[:len(l.files)-1] {
-			older[name] = s.content(name)
+	d := newDamagedLog(t, closed)
+	for i, name := range d.names[:d.newest+1] {
+		d.changeBytes(i, name)
+	}
+	for i, name := range d.names {
+		data := d.content(name)
+		d.must(d.fs.Remove("log/" + name))
+		if d.whole("without "+name) && i <= d.newest {
+			t.Errorf("without %s: the log is whole", name)
+		}
+		d.cutOff(i, name, data)
+		d.replace(i, name, data)
+	}
+	if !d.whole("restored") {
+		t.Error("the log that is restored isn't whole")
+	}
+	for _, name := range d.names {
+		d.must(d.fs.Remove("log/" + name))
+	}
+	if _, err := Read(d.fs, "log", 3, d.replay(3)); !errors.Is(err, kv.ErrCorrupt) {
+		t.Errorf("without any file: %v", err)
+	}
+	if n, err := Read(d.fs, "log", 0, d.replay(0)); n != 0 || err != nil {
+		t.Errorf("where there was never one: %d, %v", n, err)
+	}
+}
+
+// A damagedLog is a log of several files, which is damaged, read and restored again and again.
+type damagedLog struct {
+	*side
+	closed bool
+	names  []string          // of all files, those that wait for their use last
+	newest int               // the last that is in use
+	end    int               // of the newest file's records
+	older  map[string][]byte // what files held before they had their last record
+}
+
+// damagedRecords is how many records a damaged log has, of damagedBytes each.
+const damagedRecords, damagedBytes = 14, 700
+
+func newDamagedLog(t *testing.T, closed bool) *damagedLog {
+	t.Helper()
+	d := &damagedLog{side: newSide(t, vfs.NewMem()), closed: closed, older: map[string][]byte{}}
+	l := d.open(0, 0)
+	for range damagedRecords {
+		d.must(l.Sync(d.add(l, damagedBytes)))
+		for _, name := range d.files()[:len(l.files)-1] {
+			d.older[name] = d.content(name)
 		}
 	}
 	if closed {
-		s.must(l.Close())
+		d.must(l.Close())
 	}
-	names := s.files()
-	newest := len(l.files) - 1
-	if newest < 2 || len(names) == len(l.files) {
-		t.Fatalf("%d files, and %v", newest+1, names)
+	d.names, d.newest, d.end = d.files(), len(l.files)-1, int(l.end)
+	if d.newest < 2 || len(d.names) == len(l.files) {
+		t.Fatalf("%d files, and %v", d.newest+1, d.names)
 	}
-	end := int(l.end)
-	// whole says whether the log is whole, or refused by the name of a file.
-	whole := func(what string) bool {
-		t.Helper()
-		n, err := Read(s.fs, "log", 0, s.replay(0))
-		if err == nil && n == records {
-			return true
-		}
-		if !errors.Is(err, kv.ErrCorrupt) && !errors.As(err, new(*kv.FormatError)) || !strings.Contains(err.Error(), ".wal") {
-			t.Fatalf("%s: %d records, %v", what, n, err)
-		}
-		return false
+	return d
+}
+
+// whole says whether the log is whole, or refused by the name of a file.
+func (d *damagedLog) whole(what string) bool {
+	d.t.Helper()
+	n, err := Read(d.fs, "log", 0, d.replay(0))
+	if err == nil && n == damagedRecords {
+		return true
 	}
-	for i, name := range names[:newest+1] {
-		path := "log/" + name
-		data := s.content(name)
-		f, err := s.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-		s.must(err)
-		used := len(bytes.TrimRight(data, "\x00"))
-		lastMark, lastRecord := used-recordHeader-8, used
-		if i == newest {
-			used = end
-			lastMark = end - recordHeader
-			if lastRecord = end - recordHeader - 700; closed {
-				lastRecord -= recordHeader
-			}
-		}
-		for at := 0; at < used; at += 1 + at%3 {
-			if i == newest && !closed && at >= lastRecord {
-				continue // nothing says that it was on stable storage
-			}
-			_, err := f.WriteAt([]byte{data[at] ^ 0x40}, int64(at))
-			s.must(err)
-			if whole(fmt.Sprintf("%s changed at %d", name, at)) && at < lastMark {
-				t.Fatalf("%s changed at %d of %d: the log is whole", name, at, used)
-			}
-			_, err = f.WriteAt(data[at:at+1], int64(at))
-			s.must(err)
-		}
-		s.must(f.Close())
+	if !errors.Is(err, kv.ErrCorrupt) && !errors.As(err, new(*kv.FormatError)) || !strings.Contains(err.Error(), ".wal") {
+		d.t.Fatalf("%s: %d records, %v", what, n, err)
 	}
-	for i, name := range names {
-		data := s.content(name)
-		put := func(b []byte) { write(t, s.fs, name, b) }
-		s.must(s.fs.Remove("log/" + name))
-		if whole("without "+name) && i <= newest {
-			t.Errorf("without %s: the log is whole", name)
-		}
-		for n := 0; n < len(data); n += 1 + n%9*100 {
-			if put(data[:n]); whole(fmt.Sprintf("%s cut off at %d", name, n)) && i <= newest && n < end && i == newest {
-				t.Fatalf("%s cut off at %d: the log is whole", name, n)
-			}
-		}
-		for _, other := range names {
-			if put(s.content(other)); other != name && whole(other+" in place of "+name) && i <= newest {
-				t.Errorf("%s in place of %s: the log is whole", other, name)
-			}
-			put(data)
-		}
-		if b := older[name]; b != nil && i < newest {
-			put(b)
-			whole("an older copy of " + name)
-			put(data)
+	return false
+}
+
+// changeBytes changes bytes of file i, each alone.
+func (d *damagedLog) changeBytes(i int, name string) {
+	d.t.Helper()
+	data := d.content(name)
+	f, err := d.fs.OpenReadWrite("log/"+name, vfs.WriteCategoryUnspecified)
+	d.must(err)
+	used := len(bytes.TrimRight(data, "\x00"))
+	lastMark, lastRecord := used-recordHeader-8, used
+	if i == d.newest {
+		used = d.end
+		lastMark = d.end - recordHeader
+		if lastRecord = d.end - recordHeader - damagedBytes; d.closed {
+			lastRecord -= recordHeader
 		}
 	}
-	if !whole("restored") {
-		t.Error("the log that is restored isn't whole")
+	for at := 0; at < used; at += 1 + at%3 {
+		if i == d.newest && !d.closed && at >= lastRecord {
+			continue // nothing says that it was on stable storage
+		}
+		_, err := f.WriteAt([]byte{data[at] ^ 0x40}, int64(at))
+		d.must(err)
+		if d.whole(fmt.Sprintf("%s changed at %d", name, at)) && at < lastMark {
+			d.t.Fatalf("%s changed at %d of %d: the log is whole", name, at, used)
+		}
+		_, err = f.WriteAt(data[at:at+1], int64(at))
+		d.must(err)
 	}
-	for _, name := range names {
-		s.must(s.fs.Remove("log/" + name))
+	d.must(f.Close())
+}
+
+// cutOff leaves file i, which held data, cut off.
+func (d *damagedLog) cutOff(i int, name string, data []byte) {
+	d.t.Helper()
+	for n := 0; n < len(data); n += 1 + n%9*100 {
+		write(d.t, d.fs, name, data[:n])
+		if d.whole(fmt.Sprintf("%s cut off at %d", name, n)) && i == d.newest && n < d.end {
+			d.t.Fatalf("%s cut off at %d: the log is whole", name, n)
+		}
 	}
-	if _, err := Read(s.fs, "log", 3, s.replay(3)); !errors.Is(err, kv.ErrCorrupt) {
-		t.Errorf("without any file: %v", err)
+}
+
+// replace puts each other file in the place of file i, and an older copy, and restores data.
+func (d *damagedLog) replace(i int, name string, data []byte) {
+	d.t.Helper()
+	for _, other := range d.names {
+		write(d.t, d.fs, name, d.content(other))
+		if other != name && d.whole(other+" in place of "+name) && i <= d.newest {
+			d.t.Errorf("%s in place of %s: the log is whole", other, name)
+		}
+		write(d.t, d.fs, name, data)
 	}
-	if n, err := Read(s.fs, "log", 0, s.replay(0)); n != 0 || err != nil {
-		t.Errorf("where there was never one: %d, %v", n, err)
+	if b := d.older[name]; b != nil && i < d.newest {
+		write(d.t, d.fs, name, b)
+		d.whole("an older copy of " + name)
+		write(d.t, d.fs, name, data)
 	}
 }
 

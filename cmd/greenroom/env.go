@@ -1,0 +1,28 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/greenroomdb/greenroom/batch"
+)
+
+// An env is what a command has to do with the world.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	progress       io.Writer // where bars are drawn, nil for nowhere
+	getenv         func(string) string
+	signals        *signals
+	limits         batch.Limits // of actors that are written to; zero: the default
+}
+
+// terminal returns the file behind a stream that is a terminal, else nil.
+func terminal(stream any) *os.File {
+	if f, ok := stream.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}

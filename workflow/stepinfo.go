@@ -1,0 +1,20 @@
+package workflow
+
+import "context"
+
+// A StepInfo says which attempt at which step is made.
+type StepInfo struct {
+	Path string // of the step, such as order/charge
+	// ID is the step's own, the same for all its attempts, in all runs: a key by which a
+	// service knows that a request was made before.
+	ID      string
+	Attempt uint32 // from 1
+}
+
+type stepKey struct{}
+
+// StepInfoOf returns what an attempt's context says of it; false for any other context.
+func StepInfoOf(ctx context.Context) (StepInfo, bool) {
+	s, ok := ctx.Value(stepKey{}).(StepInfo)
+	return s, ok
+}
