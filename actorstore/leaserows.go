@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv"
@@ -13,8 +14,9 @@ import (
 // An unclaim is an actor whose owner row is to be removed, if it names this host, so that
 // other hosts may have the actor without asking.
 type unclaim struct {
-	row   []byte // the row, nil if that isn't known
-	tries int    // how often it may be found missing: the claim is perhaps still to land
+	row   []byte  // the row, nil if that isn't known
+	ops   []kv.Op // what lands with that
+	tries int     // how often it may be found missing: the claim is perhaps still to land
 }
 
 // triesInDoubt is how many renewals a claim whose outcome isn't known is looked for: a
@@ -65,7 +67,7 @@ func (h *host) releaseAgain() {
 // leave removes a handle, and its claim. What can't be removed now is tried again with
 // the renewals, and ends with the host.
 func (h *host) leave(a *Actor) {
-	u := unclaim{a.claim, 1}
+	u := unclaim{a.claim, yieldWake(a), 1}
 	if !a.claimed {
 		u.tries = triesInDoubt
 	}
@@ -88,7 +90,7 @@ func (h *host) leave(a *Actor) {
 // release removes the owner row of an actor that the host doesn't have open.
 func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 	in := h.hosting.store.eng.Incarnation()
-	there, err := h.remove(ctx, id, u.row)
+	there, err := h.remove(ctx, id, u)
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 	switch now, ok := h.unclaimed[id]; {
 	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
 	case !there && now.tries > 1:
-		h.unclaimed[id] = unclaim{u.row, now.tries - 1}
+		h.unclaimed[id] = unclaim{u.row, u.ops, now.tries - 1}
 	case in != h.released.in: // it may be there again
 		h.unclaimed[id] = unclaim{tries: 1}
 	default:
@@ -107,10 +109,10 @@ func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 	return nil
 }
 
-// remove removes an owner row; if row is nil, whichever one names this host. there is false if
+// remove removes an owner row; if u has none, whichever one names this host. there is false if
 // the row belongs to another host by now, or to a handle that is open.
-func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err error) {
-	key := headOwnerKey(id)
+func (h *host) remove(ctx context.Context, id ID, u unclaim) (there bool, err error) {
+	key, row := headOwnerKey(id), u.row
 	if row == nil {
 		row, err = h.hosting.store.eng.Get(ctx, key, nil)
 		if err != nil && !errors.Is(err, ErrNotFound) {
@@ -123,7 +125,7 @@ func (h *host) remove(ctx context.Context, id ID, row []byte) (there bool, err e
 	}
 	err = h.hosting.store.eng.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: key, Value: row}},
-		Ops:    []kv.Op{kv.Clear(key)},
+		Ops:    append(slices.Clip(u.ops), kv.Clear(key)),
 	})
 	if errors.Is(err, kv.ErrConflict) {
 		return false, nil

@@ -123,11 +123,22 @@ func (f *flight) stageWake(from int) {
 	case a.rewake != nil:
 		f.wake = rowOf(a.rewake, a.store.millis())
 	case f.b.WakeTime() != 0:
-		f.wake = old.by(f.b.WakeTime(), a.store.millis())
+		if f.wake = old.by(f.b.WakeTime(), a.store.millis()); f.wake != old {
+			f.wake.held = a.host != nil
+		}
 	}
 	if f.wake != old {
 		f.opsBuf = appendWake(f.opsBuf, a, old, f.wake)
 	}
+}
+
+// yieldWake returns the operations that have the index say that no host has the actor open, which is closed.
+func yieldWake(a *Actor) []kv.Op {
+	row := a.wake.Load()
+	if row == nil || !row.held || a.Err() != nil {
+		return nil // after a failure it isn't known what the index says
+	}
+	return []kv.Op{indexRow(a, row, HostID{})}
 }
 
 // appendWake appends what puts r, and its row of the index, in the place of old.
@@ -139,7 +150,7 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 		return append(ops, kv.Clear(headWakeKey(a.id)))
 	}
 	var h HostID
-	if a.host != nil && a.rewake == nil {
+	if r.held {
 		h = a.host.id
 	}
 	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), indexRow(a, r, h))

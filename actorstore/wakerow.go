@@ -49,6 +49,7 @@ type wakeRow struct {
 	look  int64 // where the actor stands in the index, Unix ms: at, or since when tried holds
 	at    int64 // Unix ms; neverAt if only another version is to look
 	tried []uint64
+	held  bool // the index says that this process has the actor open
 }
 
 // neverAt is the time of a row that has versions that tried, and no time.
