@@ -57,7 +57,7 @@
 //	("greenroom", 1, 1, id, 5)         v1: when the actor must be woken, if anything wakes it:
 //	                                   where it stands in the index i64 ms, the time i64 ms,
 //	                                   2^63-1 for never, and list<u64> of the versions of its
-//	                                   code that have tried in vain, the newest last, at most 4
+//	                                   code that tried in vain, the newest last, at most 4
 //	("greenroom", 1, 2, name)          v1: id of the actor that has the name: uuid data[16],
 //	                                   label u16, created i64 ms
 //	("greenroom", 1, 3, host bytes)    v1: a host that owns actors: expires i64 ms, ttl

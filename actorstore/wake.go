@@ -17,7 +17,7 @@ import (
 // (batch.Batch.WakeBy) brings both forward, so the row is never later than what is stored.
 // It may be earlier: what is done, or taken back, leaves it as it is, so that the commits of
 // an actor that is awake write it once. The actor's owner puts it right with SetWake
-// when it has looked at everything, before it closes the actor.
+// before it closes the actor, when it knows everything.
 
 // SetWake replaces what the store says of when the actor must be woken, in one commit that
 // doesn't wait for stable storage; without one if it says so already, or if the actor doesn't
@@ -88,11 +88,11 @@ func (s *Store) otherHosts(ctx context.Context) (map[HostID]bool, error) {
 	return living, nil
 }
 
-// OnWake has fn called for each actor of which a handle has been closed that a Store of this process had on the same
-// engine: with what the handle knew of when the actor must be woken, the zero Wake for never, and why the handle
-// was of no use any more, nil if it was closed in good order. On an engine
+// OnWake calls fn whenever a handle to an actor is closed that a Store of this process had on the same
+// engine: with what the handle knew of when the actor must be woken, the zero Wake for never, and with the failure
+// that ended the handle, nil if it was closed in good order. On an engine
 // that other processes have open as well, fn hears of the handles of this Store alone. fn must be quick, and may be called
-// from several goroutines. It isn't called any more when stop has returned.
+// from several goroutines. After stop returned it isn't called any more.
 func (s *Store) OnWake(fn func(w Waking, lost error)) (stop func()) {
 	l := &wakeListener{fn: fn}
 	s.wakes.mu.Lock()
@@ -138,7 +138,7 @@ func yieldWake(a *Actor) []kv.Op {
 	if row == nil || !row.held || a.Err() != nil {
 		return nil // after a failure it isn't known what the index says
 	}
-	return []kv.Op{indexRow(a, row, HostID{})}
+	return []kv.Op{indexRow(row, a, HostID{})}
 }
 
 // appendWake appends what puts r, and its row of the index, in the place of old.
@@ -153,11 +153,11 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 	if r.held {
 		h = a.host.id
 	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), indexRow(a, r, h))
+	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), indexRow(r, a, h))
 }
 
 // indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
-func indexRow(a *Actor, r *wakeRow, h HostID) kv.Op {
+func indexRow(r *wakeRow, a *Actor, h HostID) kv.Op {
 	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
 	value = bare.AppendU8(bare.AppendString(value, a.Name()), uint8(a.layout))
 	return kv.Set(r.indexKey(a.id), appendTried(bare.AppendFixed(value, h[:]), r.tried))

@@ -75,7 +75,7 @@ func TestWake(t *testing.T) {
 			compare(t, want, findings(t, s.Check(ctx)), nil)
 			compare(t, want, findings(t, s.CheckActor(ctx, a.ID())), nil)
 		}
-		must(t, a.SetWake(ctx, Wake{At: at(5)})) // there is no actor yet
+		must(t, a.SetWake(ctx, Wake{At: at(5)})) // the actor doesn't exist yet
 		put()
 		want("never")
 		put(at(5000), at(3000))
@@ -186,7 +186,7 @@ func TestWakeOrdered(t *testing.T) {
 	}
 }
 
-// TestOnWake: each handle that is closed is told to all who listen in the process, with what it knew.
+// TestOnWake: each handle that is closed is told to all listeners in the process, with what it knew.
 func TestOnWake(t *testing.T) {
 	eng := memkv.New()
 	s, other := openStore(t, eng, batch.Limits{}), openStore(t, eng, batch.Limits{})

@@ -16,7 +16,7 @@ import (
 type Wake struct {
 	// At is the time, in whole milliseconds; the zero time for never.
 	At time.Time
-	// Tried are the versions of the actor's code that have found something to do and could
+	// Tried are the versions of the actor's code that found something to do and could
 	// not do it, the newest last, at most MaxTried. For them At holds. Any other version
 	// is to look at once. The next commit with something to do forgets them.
 	Tried []uint64
@@ -26,7 +26,7 @@ type Wake struct {
 const MaxTried = 4
 
 // Due returns when a process whose code is of that version must wake the actor: At, or the time at which the
-// Unix epoch began if others have tried and this version has not; the zero time for never.
+// Unix epoch began if others tried and this version didn't; the zero time for never.
 func (w *Wake) Due(version uint64) time.Time {
 	if len(w.Tried) > 0 && !slices.Contains(w.Tried, version) {
 		return time.UnixMilli(0)
@@ -44,7 +44,7 @@ type Waking struct {
 }
 
 // A wakeRow is the row beside the head that says when the actor must be woken. It doesn't
-// change once it is made. nil is no row.
+// change once it is made. nil stands for a missing row.
 type wakeRow struct {
 	look  int64 // where the actor stands in the index, Unix ms: at, or since when tried holds
 	at    int64 // Unix ms; neverAt if only another version is to look
@@ -52,7 +52,7 @@ type wakeRow struct {
 	held  bool // the index says that this process has the actor open
 }
 
-// neverAt is the time of a row that has versions that tried, and no time.
+// neverAt is the time of a row without one, with versions that tried.
 const neverAt = math.MaxInt64
 
 // rowOf returns the row that says w at a time, nil for none.

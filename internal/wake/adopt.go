@@ -88,7 +88,7 @@ func (o *Old) remove(ctx context.Context, row kv.Entry) error {
 	err := o.Engine.Commit(ctx, &kv.Commit{
 		Checks: []kv.Check{{Key: row.Key, Value: row.Value}}, Ops: []kv.Op{kv.Clear(row.Key)}, Durability: kv.Applied,
 	})
-	if errors.Is(err, kv.ErrConflict) { // another process has removed it
+	if errors.Is(err, kv.ErrConflict) { // another process removed it
 		return nil
 	}
 	return err

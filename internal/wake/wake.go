@@ -1,6 +1,6 @@
 // Package wake has a process wake the actors of a store when their time comes. The store
 // says when that is, in an index in the order of time (actorstore.Store.Wakes). A Table reads the
-// part of it that is due or nearly so every few seconds, which finds what other processes have stored,
+// part of it that is due or nearly so every few seconds, which finds what other processes store,
 // and hears at once of each actor that is closed in its own process.
 //
 // Files in order: table.go (what is known in memory, and when it is due), wake.go (reading the
@@ -79,7 +79,7 @@ func (t *Table) Add(w actorstore.Waking, at time.Time) {
 	t.table.add(&entry{Waking: w, at: at, told: true})
 }
 
-// Hurry has an actor tried now that was tried in vain before.
+// Hurry tries an actor now that was tried in vain before.
 func (t *Table) Hurry(name string) { t.table.hurry(name, t.opts.Now()) }
 
 // Forget has the Table forget an actor that is being woken otherwise.
