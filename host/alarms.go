@@ -104,9 +104,8 @@ func (l *life) noteWake(left remnant) {
 }
 
 // try notes that the version of the type that k is can't do all that the actor has to do. What
-// the store said of other versions when it woke holds as long as there is no
-// work that they have not seen, be it fresh or due since then. For what one of them waits to
-// do later the time stays.
+// the store said of other versions when it woke holds unless there is work that those didn't see,
+// be it fresh or due since then. For what one of them waits to do later the time stays.
 func (k *kind) try(w, had *actorstore.Wake, fresh bool, now time.Time) {
 	w.Tried = k.tried(nil)
 	if len(had.Tried) == 0 || fresh || !had.At.IsZero() && !had.At.After(now) {

@@ -19,8 +19,8 @@ const (
 	gone                 // it is not in Host.lives any more
 )
 
-// errAgain says that a turn has not been run, because the actor left memory before its
-// turn came: who asked for it wakes the actor again.
+// errAgain says that a turn didn't run, because the actor left memory before its
+// turn came: the caller wakes the actor again.
 var errAgain = errors.New("host: actor has left memory")
 
 // enter returns the actor awake, and counts the caller among its users until leave.
@@ -49,7 +49,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			if err := h.room(ctx, name, courier); err != nil {
 				return nil, err
 			}
-			if l = h.lives[name]; l == nil { // nobody was quicker
+			if l = h.lives[name]; l == nil { // no other caller was quicker
 				l = newLife(h, kind, a, name, b)
 				h.lives[name] = l
 				go l.main()
@@ -61,7 +61,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			h.use(l)
 			return l, nil
 		case waking:
-			// A user from now on: else it might be put to sleep for somebody else before its
+			// A user from now on: else it might be put to sleep for another actor before its
 			// turn comes, again and again.
 			h.use(l)
 			if err := h.await(ctx, l.woken); err != nil {
@@ -110,8 +110,8 @@ func (h *Host) await(ctx context.Context, ch <-chan struct{}) error {
 }
 
 // room returns when there may be one more life, or when there is one of that name. For
-// each one who waits an actor is put to sleep, as soon as one is idle. See waiters for who
-// comes first; nobody who comes later takes the place that was made.
+// each waiter an actor is put to sleep, as soon as one is idle. See waiters for their
+// order; a later caller doesn't take the place that was made.
 //
 // +checklocks:h.mu
 func (h *Host) room(ctx context.Context, name string, courier bool) error {
@@ -146,7 +146,7 @@ func (h *Host) room(ctx context.Context, name string, courier bool) error {
 	return err
 }
 
-// Waiters are who wait until there is room to wake an actor: clients (calls, sockets,
+// Waiters wait until there is room to wake an actor: clients (calls, sockets,
 // alarms) and couriers, each in the order of coming. Clients come first, but for one
 // courier behind every courierShare-1 of them.
 type waiters struct {
@@ -191,7 +191,7 @@ func (h *Host) evict() {
 	}
 }
 
-// grant tells those who wait that there is room, if there is.
+// grant tells waiters that there is room, if there is.
 //
 // +checklocks:h.mu
 func (h *Host) grant() {
@@ -369,7 +369,7 @@ func (l *life) depart() {
 	}
 }
 
-// unused tells that nobody uses l any more, nor will.
+// unused tells that l has its last user behind it.
 //
 // +checklocks:l.host.mu
 func (l *life) unused() {
@@ -379,7 +379,7 @@ func (l *life) unused() {
 	}
 }
 
-// forget takes l out of the host: the next one who wants the actor wakes it anew.
+// forget takes l out of the host: the next caller wakes the actor anew.
 func (h *Host) forget(l *life) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

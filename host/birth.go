@@ -71,7 +71,7 @@ func (m *creation) take() error {
 	}
 }
 
-// note returns the value of the note, nil if there is none.
+// note returns the value of the note, nil without a note.
 func (m *creation) note() (value []byte, err error) {
 	snap, err := m.life.actor.Snapshot(m.life.ctx)
 	if err != nil {

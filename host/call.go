@@ -14,13 +14,13 @@ type Call struct {
 	Actor  Address
 	Action string
 	Args   Raw
-	// Conn is the connection through which the call comes, "" for none. An actor that
-	// doesn't have it is not called: ErrNoConn.
+	// Conn is the connection through which the call comes, "" for none. An actor
+	// without it is not called: ErrNoConn.
 	Conn conn.ID
 	// Existing refuses to create the actor: ErrNoActor.
 	Existing bool
-	// Trace and Span are the caller's span, of which that of the turn is a child. If Trace
-	// is zero there is none.
+	// Trace and Span are the caller's span, of which that of the turn is a child. A zero
+	// Trace means that the caller has no span.
 	Trace traces.TraceID
 	Span  traces.SpanID
 }
@@ -67,7 +67,7 @@ func (h *Host) Do(ctx context.Context, call *Call) (Raw, error) {
 
 // Create creates an actor with an input, which its code finds with Context.Input. One that
 // exists keeps the input that it has; then, too, the error is nil. If Type.Create fails
-// there is no actor, and the error is that of Type.Create.
+// the actor doesn't exist, and the error is that of Type.Create.
 func (h *Host) Create(ctx context.Context, a Address, input any) error {
 	in, err := Encode(input)
 	if err != nil {
@@ -93,8 +93,8 @@ func (h *Host) Send(ctx context.Context, a Address, s queue.Send) (id queue.ID, 
 	return id, nil
 }
 
-// Destroy removes an actor with everything that it has stored, after Type.Destroy has let
-// it; its connections are closed. ErrNoActor says that there is none.
+// Destroy removes an actor with everything in it, after Type.Destroy agreed;
+// its connections are closed. Without such an actor it returns ErrNoActor.
 func (h *Host) Destroy(ctx context.Context, a Address) error {
 	return h.turn(ctx, a, nil, newTurn(spanOnDestroy, (*Context).Destroy))
 }

@@ -145,7 +145,7 @@ func (h *Host) Rejoin(ctx context.Context, a Address, of Joined, to Transport) (
 	return id, nil
 }
 
-// Away says that the transport of a hibernating connection is no good any more, and that
+// Away says that the transport of a hibernating connection failed, and that
 // its client may come back until Options.AwayTimeout is over. It doesn't wake the actor
 // before that.
 func (h *Host) Away(a Address, id conn.ID, t Transport) {

@@ -16,8 +16,8 @@ type Event struct {
 }
 
 // A Transport is the way to the client of a connection. Its methods are called by one
-// goroutine at a time for what a turn sends, and must not wait: who can't keep up is to
-// be cut off by the transport. They must not call the actor.
+// goroutine at a time for what a turn sends, and must not wait: the transport
+// cuts off a client that can't keep up. They must not call the actor.
 type Transport interface {
 	// Send sends an event. What can't be sent is lost.
 	Send(e Event)
@@ -76,7 +76,7 @@ func (ts *transports) absent(actor string, id conn.ID) time.Time {
 }
 
 // away returns since when a client of the actor is away, the one that has been so for
-// longest; the zero time if there is none.
+// longest; the zero time if all are there.
 func (ts *transports) away(actor string) (first time.Time) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Context) Connections() []*Conn {
 	return all
 }
 
-// FindConn returns the connection with that id; nil if there is none.
+// FindConn returns the connection with that id; nil without one.
 func (c *Context) FindConn(id conn.ID) *Conn {
 	if n, ok := c.life.conns.In(c.open.Batch()).Get(id); ok && id != "" {
 		return &Conn{c, n}
@@ -260,7 +260,7 @@ func (c *Context) emit(to *conn.Conn, name string, v any) error {
 	return nil
 }
 
-// address finds out who gets the turn's events: those who are there when it has landed.
+// address finds the receivers of the turn's events: the connections that are there when it lands.
 func (c *Context) address() {
 	for _, e := range c.events {
 		to := []*conn.Conn{e.to}

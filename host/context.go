@@ -88,14 +88,14 @@ func (c *Context) Log() *slog.Logger {
 	return slog.New(spanHandler{c.life.log.Handler(), c.Span()})
 }
 
-// Vars returns what Type.Vars made, nil if there is none.
+// Vars returns what Type.Vars made, nil without Type.Vars.
 func (c *Context) Vars() any { return c.life.vars }
 
-// Destroy has the actor removed, with everything that it has stored, when the turn has
-// landed: Type.Destroy is called first, and if that fails so does the turn. The reply
+// Destroy removes the actor, with everything in it, when the turn
+// lands: Type.Destroy is called first, and if that fails so does the turn. The reply
 // leaves when the actor is gone. A call that comes later creates the actor anew, and so does
-// one that has woken an actor which destroys itself in Type.Wake. An actor that does so
-// when it has just been created, in Type.Create or Wake, is ErrNoActor to who called it.
+// one that wakes an actor which destroys itself in Type.Wake. If an actor does so
+// in its first turns, in Type.Create or Wake, its caller gets ErrNoActor.
 func (c *Context) Destroy() error {
 	if c.destroy {
 		return nil
@@ -112,7 +112,7 @@ func (c *Context) Destroy() error {
 	return nil
 }
 
-// AfterCommit has fn called when the turn is durable, with what leaves: at most once, and never
+// AfterCommit calls fn when the turn is durable, with what leaves: at most once, and never
 // if the turn doesn't land. It must be quick, and not wait for a turn of the actor.
 func (c *Context) AfterCommit(fn func()) {
 	l := c.life
@@ -120,7 +120,7 @@ func (c *Context) AfterCommit(fn func()) {
 }
 
 // Events returns what is scheduled as the turn leaves it, the next event first. An event
-// calls the action of its name, or Type.Alarm if there is none, in a turn of its own: that
+// calls the action of its name, or else Type.Alarm, in a turn of its own: that
 // the event is done lands with what the turn does, so that it is done exactly once. After an
 // error it comes again later. Action.At schedules an action that is declared.
 func (c *Context) Events() ([]persist.Event, error) {

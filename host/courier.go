@@ -10,21 +10,21 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// Couriers carry letters from the actors that have sent them to the queues of others.
+// Couriers carry letters from their senders to the queues of other actors.
 // They belong to the host and not to the sender's stay in memory: where only few actors
 // may be awake, the sender may have to sleep for the receiver to wake.
 //
 // There are two lines of them. In the far one each courier may wait until there is room to
 // wake an actor; in the near one none does, so that letters between actors that are awake
-// get through while nobody can be woken. A line has a bound of couriers, each of which is
+// get through while no actor can be woken. A line has a bound of couriers, each of which is
 // a goroutine as long as it has work. What waits for them are the mails of senders, one
-// place in a line each: whoever sends much waits behind all others after each trip.
+// place in a line each: a busy sender waits behind all others after each trip.
 //
 // What they carry they may lose: it is in the sender's outbox, which hands it out again.
 //
 // What they carry is durable in one incarnation of the engine, and only there do they
-// hand it over, and have the sender forget it (kv.Commit.In): a later one may have lost the
-// turn that has sent it, or what the receiver has got.
+// hand it over, and have the sender forget it (kv.Commit.In): a later one may be without the
+// turn that sent it, or without what the receiver got.
 type couriers struct {
 	host   *Host
 	mu     sync.Mutex
@@ -240,8 +240,8 @@ func (cs *couriers) next(which int) (*mail, *trip) {
 // sender: each of these can hold up those that it has.
 func (cs *couriers) visitors() int { return max(1, min(maxVisitors, cs.most/4)) }
 
-// leave ends a visit: the one that has waited for longest may be next. All may if it was
-// the last visit, for the next one may be of the other line, which tells nobody of this one.
+// leave ends a visit: the one that waited for longest may be next. All may if it was
+// the last visit, for the next one may be of the other line, which doesn't tell this one.
 //
 // +checklocks:cs.mu
 func (cs *couriers) leave(t *trip, which int) {
@@ -295,7 +295,7 @@ func (cs *couriers) carry(t *trip, which int) {
 // errAsleep says that an actor is not awake, of which something is wanted only if it is.
 var errAsleep = errors.New("host: actor is not awake")
 
-// visit has t run by an actor, which is woken for it only if wake says so.
+// visit runs t on an actor, which is woken for it only if wake says so.
 func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
 	t.must, t.courier = true, true
 	if wake {
@@ -316,7 +316,7 @@ func (h *Host) visit(a Address, b *birth, t *turn, wake bool) error {
 	return errAsleep
 }
 
-// life returns an actor's stay in memory, nil if there is none.
+// life returns an actor's stay in memory, nil while it sleeps.
 func (h *Host) life(a Address) *life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -361,7 +361,7 @@ func (h *Host) dropped(from Address, l *letter, err error) {
 }
 
 // settle has the sender forget what has come. If it can't, the letters are handed out
-// again, and come to who has them already.
+// again, and come to receivers that have them already.
 func (h *Host) settle(m *mail, letters []*letter, wake bool) error {
 	arrived := func() *turn {
 		t := newTurn("actor.arrived", func(c *Context) error {
@@ -395,7 +395,7 @@ func (cs *couriers) later(d time.Duration, fn func()) *time.Timer {
 	})
 }
 
-// giveUp says that there is no use in trying again before the outbox does.
+// giveUp says that another attempt before the outbox's next one is of no use.
 func (cs *couriers) giveUp(t *trip, err error) bool {
 	return t.failures >= attempts && t.orphans == 0 || cs.host.ctx.Err() != nil || errors.Is(err, ErrClosed)
 }

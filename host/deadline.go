@@ -8,14 +8,14 @@ import (
 
 // A turnContext is the context of one turn: it ends with its parent, at its deadline, or
 // when the turn is over. Most turns only ask whether it has ended, which needs neither a
-// timer nor a place among the parent's children: those are made when somebody wants to
+// timer nor a place among the parent's children: those are made when a caller wants to
 // wait for it.
 type turnContext struct {
 	parent   context.Context
 	deadline time.Time // zero for none
 
 	mu     sync.Mutex
-	inner  context.Context // of context.WithDeadline; nil until somebody waits  +checklocks:mu
+	inner  context.Context // of context.WithDeadline; nil until a caller waits  +checklocks:mu
 	cancel context.CancelFunc
 	over   bool // +checklocks:mu
 }
@@ -70,7 +70,7 @@ func (c *turnContext) Err() error {
 	return c.parent.Err()
 }
 
-// Value implements context.Context. Once somebody waits, the values are those of the
+// Value implements context.Context. Once a caller waits, the values are those of the
 // context below, by which package context finds it, and makes children without a goroutine.
 func (c *turnContext) Value(key any) any {
 	c.mu.Lock()

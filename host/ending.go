@@ -30,7 +30,7 @@ func (l *life) dontWake(err error) {
 	close(l.left)
 }
 
-// remove drops the actor, and tells who asked for it.
+// remove drops the actor, and tells those that asked for it.
 func (l *life) remove() error {
 	err := l.door.Drop(context.WithoutCancel(l.ctx))
 	if err != nil {

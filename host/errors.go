@@ -24,7 +24,7 @@ var (
 	ErrNoType = errkind.New("host: no such type", errkind.ErrNotFound)
 	// ErrNoAction: actors of the type have no such action, or no type of the host lists it.
 	ErrNoAction = errkind.New("host: no such action", errkind.ErrNotFound)
-	// ErrNoActor: there is no such actor, and nobody asked for it to be created.
+	// ErrNoActor: the actor doesn't exist, and the call doesn't create it.
 	ErrNoActor = errkind.New("host: no such actor", errkind.ErrNotFound)
 	// ErrNoConn: the actor has no such connection.
 	ErrNoConn = errkind.New("host: no such connection", errkind.ErrNotFound)
@@ -42,8 +42,8 @@ var (
 	ErrNotAllowed = errors.New("host: messages to this actor are not allowed")
 	// ErrTooFast: an actor sends more messages to others than Letters.Rate allows.
 	ErrTooFast = errors.New("host: too many messages to other actors in too short a time")
-	// ErrGenerations: a message would create an actor, and more actors than
-	// Letters.Generations allows have each been created by one before.
+	// ErrGenerations: a message would create an actor at the end of a chain of actors, each created by
+	// the one before, that is longer than Letters.Generations allows.
 	ErrGenerations = errors.New("host: too many actors have created each other")
 	// ErrUnknownOutcome: the turn may have landed, or not. The store failed while it did,
 	// or the caller's context ended while the turn ran. Nothing of what it sends has left.
@@ -55,7 +55,7 @@ var (
 )
 
 // An Error is what an actor's code returns for its caller to be told. Any other error of
-// it is told to nobody but the log: a front says "internal" then.
+// it goes to the log alone: a front says "internal" then.
 type Error struct {
 	Code    string // a word for programs, such as "out_of_stock"
 	Message string // a sentence for people
@@ -68,7 +68,7 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// codeInternal is the code of an error of which nobody is told more.
+// codeInternal is the code of an error of which callers learn nothing more.
 const codeInternal = "internal"
 
 // A fault is how an error is told to the world.

@@ -199,7 +199,7 @@ func (f *flow) startEvent(_ *Context, e *persist.Firing) error {
 	return nil
 }
 
-// StartWorkflow starts the actor's workflow when the turn has landed. One that was
+// StartWorkflow starts the actor's workflow when the turn lands. One that was
 // started keeps the input that it has. An input that isn't what the workflow takes is
 // ErrArgs.
 func (c *Context) StartWorkflow(input any) error {
@@ -223,7 +223,7 @@ func (c *Context) StartWorkflow(input any) error {
 }
 
 // Workflow returns the actor's workflow, to look at it and to control it. What is done to
-// it is done at once, and is no part of the turn. Errors: ErrNoWorkflow, greenroom.ErrClosed, and
+// it is done at once, and isn't part of the turn. Errors: ErrNoWorkflow, greenroom.ErrClosed, and
 // those of the store.
 func (c *Context) Workflow() (*workflow.Workflow, error) {
 	if c.life.workflow == nil {

@@ -25,11 +25,11 @@ type gate struct {
 
 	mu      sync.Mutex
 	queue   []output      // +checklocks:mu
-	running bool          // somebody lets outputs out  +checklocks:mu
-	idle    chan struct{} // closed when running ends; nil unless somebody waits  +checklocks:mu
+	running bool          // a goroutine lets outputs out  +checklocks:mu
+	idle    chan struct{} // closed when running ends; nil without a waiter  +checklocks:mu
 	parting []*turn       // whose replies wait until the actor is removed  +checklocks:mu
 
-	synced uint64 // what is known to be durable; of who runs
+	synced uint64 // what is known to be durable; of the goroutine that runs
 }
 
 // push adds what a turn has to say. It is called by the actor's goroutine alone.
@@ -40,7 +40,7 @@ func (g *gate) push(o output) {
 		g.mu.Unlock()
 		return
 	}
-	if o.seq <= g.synced { // nothing to wait for, and nobody waits before it
+	if o.seq <= g.synced { // nothing to wait for, and nothing waits before it
 		g.mu.Unlock()
 		g.let(&o, nil)
 		return
@@ -129,7 +129,7 @@ func (g *gate) wait() {
 	<-idle
 }
 
-// destroyed answers those who asked for the actor's end.
+// destroyed answers the callers that asked for the actor's end.
 func (g *gate) destroyed(err error) {
 	g.mu.Lock()
 	parting := g.parting

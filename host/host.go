@@ -1,5 +1,5 @@
-// Package host runs actors: it wakes them when somebody wants something of them, gives
-// each one turn at a time, and puts them to sleep when nobody does.
+// Package host runs actors: it wakes them when something is wanted of them, gives
+// each one turn at a time, and puts them to sleep when nothing is.
 //
 // A type of actors is a Type: actions and hooks. An actor is addressed by its type and a
 // key, and exists from its first use.
@@ -30,11 +30,11 @@
 //
 // An actor without turns, held connections and running steps of its workflow leaves
 // memory after a while, with all that belongs to it. What is due later, and messages and
-// calls, wake it. Connections that hibernate stay with whoever holds their transports.
+// calls, wake it. Connections that hibernate stay with the holders of their transports.
 //
 // # What it is not
 //
-// No server: who listens, and who may do what, is for others. No cluster: a call for an
+// No server: listening, and deciding on rights, are for others. No cluster: a call for an
 // actor that another host has is an error that says which one (actorstore.InUseError).
 package host
 
@@ -83,7 +83,7 @@ type Host struct {
 	using sync.RWMutex // held for reading while the engine is used without the store
 	ended bool         // the engine may be closed  +checklocks:using
 
-	ctx  context.Context // of everything that nobody waits for
+	ctx  context.Context // of everything without a waiting caller
 	stop context.CancelFunc
 
 	mu      sync.Mutex
@@ -220,8 +220,8 @@ func (h *Host) closing() bool {
 	return h.closed
 }
 
-// onEngine calls fn with the engine, unless that may have been closed by now: an actor
-// that Close has given up may still be at work.
+// onEngine calls fn with the engine, unless that may be closed by now: an actor
+// that Close gave up may still be at work.
 func (h *Host) onEngine(fn func(e kv.Engine) error) error {
 	h.using.RLock()
 	defer h.using.RUnlock()
@@ -264,7 +264,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(err, h.store.Close())
 }
 
-// drained waits until nobody is awake.
+// drained waits until all actors sleep.
 func (h *Host) drained(ctx context.Context) error {
 	for {
 		h.mu.Lock()

@@ -85,8 +85,8 @@ func senderOf(id actorstore.ID) (s sender) {
 // ownSpace, which makes it the host's.
 const noteCreated = "host created"
 
-// The values of that note. Without the note Create has not landed; the actor may be one that
-// another program has made, or this program before its type had a Create.
+// The values of that note. Without the note Create has not landed; the actor may be one of
+// another program, or this program before its type had a Create.
 var (
 	noteBegun = []byte{0}
 	noteDone  = []byte{1}

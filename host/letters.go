@@ -22,11 +22,11 @@ type Letters struct {
 	// Generations is how many actors, each created by a message of the one before, may
 	// follow upon one that was created by a call or anything else. A message that would
 	// create another one is ErrGenerations; one to an actor that exists never is. 0 means
-	// that there is no bound, a negative value that messages create no actors.
+	// no bound, a negative value that messages create no actors.
 	Generations int
 	// Rate is how many messages an actor may send in a second, and Burst how many at once,
-	// if it has sent none for long enough. Others are ErrTooFast. A Rate of 0 means that
-	// there is no bound, a Burst of 0 ten seconds' worth.
+	// if it has sent none for long enough. Others are ErrTooFast. A Rate of 0 means
+	// no bound, a Burst of 0 ten seconds' worth.
 	Rate  float64
 	Burst int
 }
@@ -147,7 +147,7 @@ func (c *Context) loadAccount() error {
 	return nil
 }
 
-// stageAccount has what the turn has sent counted.
+// stageAccount counts what the turn sends.
 func (c *Context) stageAccount() {
 	out := &c.life.out
 	if len(c.letters) == 0 || out.account != nil && *out.account == *c.account {

@@ -46,7 +46,7 @@ type life struct {
 	stillborn bool  // it was to be created, which failed, and nothing of it is stored; likewise
 
 	phase phase         // +checklocks:host.mu
-	users int           // who has turns, or is about to have  +checklocks:host.mu
+	users int           // callers with turns, or about to have some  +checklocks:host.mu
 	held  int           // what keeps it awake besides  +checklocks:host.mu
 	place *list.Element // in Host.idle; nil while it isn't idle  +checklocks:host.mu
 	since time.Time     // when it became idle  +checklocks:host.mu
@@ -73,7 +73,7 @@ type life struct {
 	found     map[string]int  // messages by name, when it woke although versions of its type had tried
 	strange   bool            // a turn has scheduled what its type can't do
 	absence   *alarm.Source   // rings when a client has been away for too long; nil if that is for ever
-	expecting sync.Mutex      // of who sets it
+	expecting sync.Mutex      // held to set absence
 	sources   sync.WaitGroup  // of goroutines that ask for turns
 	destroy   bool            // the actor is to be removed, with everything that it has
 }
@@ -262,7 +262,7 @@ func (l *life) loseIt() {
 	l.close()
 }
 
-// refuse ends turns without running them until nobody asks for one any more.
+// refuse ends turns without running them until its last user is gone.
 func (l *life) refuse(stopped <-chan struct{}) {
 	empty := l.empty
 	for stopped != nil || empty != nil {
@@ -333,7 +333,7 @@ func (l *life) disconnectEphemeral(c *Context) error {
 	return nil
 }
 
-// report logs an error that nobody else can be told.
+// report logs an error that has no caller.
 func (l *life) report(what string, err error) {
 	var p *panicError
 	switch {

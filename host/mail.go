@@ -10,7 +10,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// A mail is what one actor has sent and the couriers have been handed. As much of it is in
+// A mail is what one actor sent and the couriers got. As much of it is in
 // trips as there is memory for; the rest is read from the actor's outbox.
 type mail struct {
 	from     Address
@@ -36,7 +36,7 @@ type trip struct {
 	newest   *letter   // that was added
 	orphans  int       // of the letters, the first, which no outbox has any more
 	state    tripState
-	asleep   bool // somebody must be woken who looked awake
+	asleep   bool // an actor must be woken that looked awake
 	came     int  // of the letters, what has come and the sender doesn't know yet; the courier's
 	failures int  // in a row
 	timer    *time.Timer
@@ -226,7 +226,7 @@ func (cs *couriers) tidy(m *mail) {
 }
 
 // read puts letters from the outbox of a mail on their trips: some of them, or those of
-// one trip if there is no memory for more. The sender is not woken for it.
+// one trip if memory allows no more. The sender sleeps on.
 func (cs *couriers) read(m *mail) {
 	cs.mu.Lock()
 	nonce, newest := m.nonce, m.newest

@@ -7,7 +7,7 @@ import (
 	"github.com/greenroomdb/greenroom/workflow"
 )
 
-// takeMessages is the goroutine that has Type.Message called.
+// takeMessages is the goroutine that calls Type.Message.
 func (l *life) takeMessages() {
 	for {
 		if err := l.queue.WaitFor(l.ctx, l.kind.MessageNames...); err != nil {
@@ -22,7 +22,7 @@ func (l *life) takeMessages() {
 		}
 		l.host.troubles.tell(l.log, l.host.clock(), "host: message", l.kind.Name, err)
 		// Nothing of the turn has landed, the receipt neither. What is given back now is the
-		// message that failed: nobody else takes messages, and the order is that of ids.
+		// message that failed: no other goroutine takes messages, and the order is that of ids.
 		if err := l.inward(l.ctx, newTurn("actor.returnMessage", l.returnMessage)); err != nil {
 			l.report("return a message", err)
 			return

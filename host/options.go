@@ -22,13 +22,13 @@ const (
 
 // Options change what Open does. The zero value is fine.
 type Options struct {
-	// Store are the options of the store that the host opens on the engine; its Host says
-	// who the host is to others on the same engine. nil means the zero Options. Logger and
+	// Store are the options of the store that the host opens on the engine; its Host is
+	// the host's name to others on the same engine. nil means the zero Options. Logger and
 	// Metrics are the host's where the store's are nil.
 	Store *greenroom.Options
 	// MaxAwake bounds the actors in memory. For one more, the one that has been idle for
-	// longest is put to sleep; if none is idle, whoever wants one more waits as long as
-	// the context allows. 0 means 1000.
+	// longest is put to sleep; if all are busy, the caller waits as long as
+	// its context allows. 0 means 1000.
 	MaxAwake int
 	// Couriers bounds what wakes actors at once to bring them messages of others, and as
 	// many bring messages to actors that are awake. 0 means a quarter of MaxAwake, and no
@@ -42,7 +42,7 @@ type Options struct {
 	IdleTimeout time.Duration
 	// TurnTimeout ends the context of a turn, and the SQL that runs in it. What the actor's
 	// code does without its context nothing can end. 0 means 30 seconds, a negative value
-	// that there is no bound.
+	// no bound.
 	TurnTimeout time.Duration
 	// Mailbox bounds the turns that wait for one actor: more are ErrOverloaded. 0 means 64.
 	Mailbox int
@@ -62,7 +62,7 @@ type Options struct {
 	Traces *greenroom.TracesOptions
 	// Logger takes what goes wrong, and what actors log. nil means slog.Default().
 	Logger *slog.Logger
-	// Metrics is told what happens (Metrics lists it); nil means nobody.
+	// Metrics is told what happens (Metrics lists it), unless it is nil.
 	Metrics metrics.Sink
 }
 

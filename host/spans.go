@@ -86,7 +86,7 @@ func endSpan(s *traces.Span, err error) {
 	s.EndWith(time.Time{}, &traces.Status{Code: traces.StatusError, Message: err.Error()})
 }
 
-// errorType is the word for an error, or its type in Go if there is none.
+// errorType is the word for an error, or else its type in Go.
 func errorType(err error) string {
 	if code := Code(err); code != codeInternal {
 		return code

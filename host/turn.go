@@ -25,8 +25,8 @@ type turn struct {
 	life    *life          // whose user the turn is; nil for none
 	must    bool           // it waits for room in the mailbox
 	in      kv.Incarnation // in which alone it may land, 0 for any
-	courier bool           // it brings letters, or tells that they have come: who calls goes first
-	took    atomic.Bool    // it is being run, or nobody waits for it
+	courier bool           // it brings letters, or tells that they have come: other callers go first
+	took    atomic.Bool    // it is being run, or its caller has gone
 	// patient: the reply to a call that destroys the actor waits until the actor is gone. The
 	// actor's own parts must not wait for that, since the actor waits for them.
 	patient bool
@@ -34,7 +34,7 @@ type turn struct {
 
 // A turnOrigin says for what a turn is, for its span.
 type turnOrigin struct {
-	conn      conn.ID // who asked for it, "" for nobody
+	conn      conn.ID // through which it was asked for, "" for none
 	action    string  // "" for none
 	scheduled bool
 	parent    *traces.Span   // of the actor, nil for none
@@ -81,7 +81,7 @@ func (h *Host) turn(ctx context.Context, a Address, b *birth, t *turn) error {
 	}
 }
 
-// post puts t into the mailbox, which somebody empties as long as the caller is a user.
+// post puts t into the mailbox, which is emptied as long as the caller is a user.
 func (l *life) post(ctx context.Context, t *turn) error {
 	if !t.must {
 		select {
@@ -159,7 +159,7 @@ func Turn(ctx context.Context, fn func(c *Context) error) error {
 	}
 	t := newTurn(spanTurn, fn)
 	if t.parent = traces.FromContext(ctx); l.traces == nil {
-		t.parent = nil // somebody else's
+		t.parent = nil // another actor's
 	}
 	err := l.inward(ctx, t)
 	if errors.Is(err, errAgain) {
@@ -176,7 +176,7 @@ func (l *life) update(ctx context.Context, fn func(tx *greenroom.Tx) error) erro
 // exec runs a turn and commits what it has done. Its outcome is told by the gate.
 func (l *life) exec(t *turn) {
 	if !t.took.CompareAndSwap(false, true) {
-		t.finish(context.Canceled) // nobody waits for it any more
+		t.finish(context.Canceled) // its caller has gone
 		return
 	}
 	began := time.Now()
@@ -186,7 +186,7 @@ func (l *life) exec(t *turn) {
 		return
 	}
 	err := errGoexit // unless it returns
-	// Deferred, because code that ends its goroutine returns to nowhere else. Who calls exec
+	// Deferred, because code that ends its goroutine returns to nowhere else. The caller of exec
 	// sees to it that there is another one then.
 	defer func() {
 		if err == errGoexit {
@@ -227,7 +227,7 @@ func (l *life) conclude(c *Context, err error, began time.Time) {
 }
 
 // logFailure logs what went wrong for no reason that a caller could know, and what the
-// caller isn't told. Failures of the actor's own parts are logged by who asked.
+// caller isn't told. Failures of the actor's own parts are logged by those.
 func (l *life) logFailure(t *turn, err error) {
 	var p *panicError
 	switch {

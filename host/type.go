@@ -25,7 +25,7 @@ type Type struct {
 	Other func(c *Context, action string, args Raw) (Raw, error)
 
 	// Create is called once in the life of an actor, in its first turn. If it fails, the
-	// caller gets its error and there is no actor: nothing is stored, the input neither. The
+	// caller gets its error and the actor doesn't exist: nothing is stored, the input neither. The
 	// next call, or Host.Create with an input of its own, tries again.
 	Create func(c *Context) error
 	// MustCreate leaves it to Host.Create to create actors. Calls, joins and messages to an
@@ -36,7 +36,7 @@ type Type struct {
 	// the actor doesn't wake. Sleep is called before it leaves memory in good order, which
 	// it does whatever Sleep returns; a crash comes without.
 	Wake, Sleep func(c *Context) error
-	// Destroy is called before all that the actor has stored is removed. If it fails the
+	// Destroy is called before the actor and all its data are removed. If it fails the
 	// actor stays.
 	Destroy func(c *Context) error
 
@@ -128,7 +128,7 @@ func newKind(t *Type) (*kind, error) {
 // ownPrefix begins the names of the scheduled events that are the host's own.
 const ownPrefix = "host:"
 
-// handler returns what an action of that name calls, nil if there is none.
+// handler returns what an action of that name calls, nil for an unknown name.
 func (k *kind) handler(action string) func(c *Context, args Raw) (Raw, error) {
 	if a := k.actions[action]; a != nil {
 		return a.Run
