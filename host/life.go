@@ -55,6 +55,11 @@ type life struct {
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
+	next      stage
+	born      time.Time      // when main began
+	parts     []func() error // that are to be opened still
+	first     *turn          // of a hook, which is being run
+	quiet     chan struct{}  // closed when quiesce has returned; nil before it is called
 	creation  creation
 	door      *greenroom.Actor
 	actor     *actorstore.Actor // of door, and so are its parts
@@ -86,24 +91,43 @@ func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {
 		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
 	}
 	l.gate.life, l.creation.life = l, l
+	l.next, l.born = l.wake, time.Now()
+	l.parts = []func() error{
+		l.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars, l.creation.end, l.firstWake,
+	}
 	l.steady = context.WithoutCancel(h.ctx)
 	l.turns, l.end = context.WithCancel(h.ctx)
 	l.ctx, l.cancel = context.WithCancel(l.turns)
 	return l
 }
 
+// A stage is a part of an actor's stay in memory. It returns the next one, nil at the end. A stage whose turn ends the goroutine
+// (runtime.Goexit, as testing.T's FailNow does) begins again on another one, so what it does before a turn does no harm twice.
+type stage func() stage
+
 // main is the actor's goroutine.
 func (l *life) main() {
-	began := time.Now()
+	defer func() {
+		if l.next != nil {
+			go l.main()
+		}
+	}()
+	for l.next != nil {
+		l.next = l.next()
+	}
+}
+
+// wake opens everything of the actor, and runs its first turns.
+func (l *life) wake() stage {
 	err := l.open()
 	if err == nil && l.destroy { // in Create or Wake
 		err = ErrNoActor
 	}
 	if err != nil {
 		l.dontWake(err)
-		return
+		return nil
 	}
-	l.host.meter.Observe(metricWakeTime, time.Since(began))
+	l.host.meter.Observe(metricWakeTime, time.Since(l.born))
 	l.host.meter.Count(metricWoken, 1)
 	h := l.host
 	h.mu.Lock()
@@ -113,30 +137,11 @@ func (l *life) main() {
 	close(l.woken)
 	l.start()
 	l.leave()
-	l.stay()
+	return l.serve
 }
 
-// stay serves, and takes the actor out of memory. A turn may end the goroutine that it
-// is run on: then another one goes on. Where turns are run but here they have a goroutine
-// of their own.
-func (l *life) stay() {
-	served := false
-	defer func() {
-		if !served {
-			go l.stay()
-		}
-	}()
-	orderly := l.serve()
-	served = true
-	if orderly {
-		l.fallAsleep()
-	} else {
-		l.loseIt()
-	}
-}
-
-// serve runs turns until the actor is to sleep, and says whether it can in good order.
-func (l *life) serve() bool {
+// serve runs turns until the actor is to sleep.
+func (l *life) serve() stage {
 	for l.actor.Err() == nil && !l.destroy {
 		select {
 		case t := <-l.mailbox:
@@ -145,51 +150,61 @@ func (l *life) serve() bool {
 			l.exec(t)
 		case <-l.actor.Done():
 		case <-l.sleep:
-			return true
+			return l.disconnect
 		}
 	}
-	return false
+	l.loseIt()
+	return nil
 }
 
-// serving runs fn, and meanwhile the turns that the actor's own parts ask for: fn waits
-// for parts which may wait for turns.
-func (l *life) serving(fn func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fn()
-	}()
+// disconnect ends the connections that don't outlive the stay, when the host is being closed.
+func (l *life) disconnect() stage {
+	if l.first != nil || len(l.ephemeral()) > 0 {
+		l.report("disconnect", l.runFirst(spanOnDisconnect, l.disconnectEphemeral))
+	}
+	if l.kind.Sleep == nil {
+		return l.quieten
+	}
+	return l.sayGoodNight
+}
+
+// sayGoodNight runs Type.Sleep.
+func (l *life) sayGoodNight() stage {
+	l.report("sleep", l.runFirst(spanOnSleep, l.kind.Sleep))
+	if l.host.closing() {
+		return l.quieten
+	}
+	return l.awaitArrival
+}
+
+// quieten closes the parts, and meanwhile runs the turns that these ask for: they wait for them.
+func (l *life) quieten() stage {
+	if l.quiet == nil {
+		l.cancel()
+		l.quiet = make(chan struct{})
+		go func() {
+			defer close(l.quiet)
+			l.sources.Wait()
+			l.quiesce()
+		}()
+	}
 	for {
 		select {
 		case t := <-l.inner:
-			apart(func() { l.exec(t) })
-		case <-done:
-			return
+			l.exec(t)
+		case <-l.quiet:
+			return l.fallAsleep
 		}
 	}
 }
 
-// fallAsleep closes everything of an actor that is to sleep.
-func (l *life) fallAsleep() {
-	if len(l.ephemeral()) > 0 { // the host is being closed
-		l.report("disconnect", l.first(spanOnDisconnect, l.disconnectEphemeral))
-	}
-	if l.kind.Sleep != nil {
-		l.report("sleep", l.first(spanOnSleep, l.kind.Sleep))
-		if !l.host.closing() {
-			l.awaitArrival()
-		}
-	}
-	l.cancel()
-	l.serving(func() {
-		l.sources.Wait()
-		l.quiesce()
-	})
+// fallAsleep closes what is left of an actor that is to sleep.
+func (l *life) fallAsleep() stage {
 	close(l.over)
 	l.gate.wait()
 	if l.destroy || l.actor.Err() != nil {
 		l.close()
-		return
+		return nil
 	}
 	var left remnant
 	left.of(l)
@@ -199,6 +214,7 @@ func (l *life) fallAsleep() {
 	l.host.forget(l)
 	l.missed()
 	close(l.left)
+	return nil
 }
 
 // close is the end of an actor that was lost, or is to be destroyed.

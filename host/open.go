@@ -11,25 +11,33 @@ import (
 )
 
 // open takes the actor over, opens everything of it that may want to be woken, and runs
-// its first turns. What it has opened when it fails is shut by main.
-func (l *life) open() (err error) {
+// its first turns. What it has opened when it fails is shut by main. Called again after a turn that ended its goroutine it
+// goes on with that turn's part.
+func (l *life) open() error {
+	for ; len(l.parts) > 0; l.parts = l.parts[1:] {
+		if err := l.parts[0](); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin takes the actor over.
+func (l *life) begin() error {
 	if err := l.creation.take(); err != nil {
 		return err
 	}
 	l.host.alarms.Forget(l.name)
 	l.had = l.actor.Wake()
-	for _, part := range []func() error{l.creation.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars} {
-		if err := part(); err != nil {
-			return err
-		}
+	return l.creation.begin()
+}
+
+// firstWake runs Type.Wake.
+func (l *life) firstWake() error {
+	if l.kind.Wake == nil || l.destroy {
+		return nil
 	}
-	if err := l.creation.end(); err != nil {
-		return err
-	}
-	if l.kind.Wake != nil && !l.destroy {
-		return l.first(spanOnWake, l.kind.Wake)
-	}
-	return nil
+	return l.runFirst(spanOnWake, l.kind.Wake)
 }
 
 // options returns those of the actor. The gate waits until what turns have written is on
@@ -105,10 +113,16 @@ func (l *life) openVars() (err error) {
 	return nil
 }
 
-// first runs a turn of an actor that takes none of others yet, or no more.
-func (l *life) first(name string, fn func(c *Context) error) error {
-	t := newTurn(name, fn)
-	apart(func() { l.exec(t) })
+// runFirst runs a turn of an actor that takes none of others yet, or no more. If the turn ended the goroutine, the next call returns
+// its error.
+func (l *life) runFirst(name string, fn func(c *Context) error) error {
+	t := l.first
+	if t == nil {
+		t = newTurn(name, fn)
+		l.first = t
+		l.exec(t)
+	}
+	l.first = nil
 	return <-t.done
 }
 

@@ -270,21 +270,15 @@ func guard(fn func() error) (err error) {
 	return fn()
 }
 
-// apart calls fn on a goroutine of its own, which fn may end, and waits for it.
-func apart(fn func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		fn()
-	}()
-	<-done
-}
-
-// shield calls fn as guard does, and makes an error of runtime.Goexit, too.
+// shield calls fn, which isn't a turn, as guard does, on a goroutine of its own, and makes an error of runtime.Goexit, too.
 func shield(fn func() error) error {
-	var err error = &panicError{value: errGoexit}
-	apart(func() { err = guard(fn) })
-	return err
+	done := make(chan error, 1)
+	go func() {
+		var err error = &panicError{value: errGoexit}
+		defer func() { done <- err }()
+		err = guard(fn)
+	}()
+	return <-done
 }
 
 // A panicError is a panic of an actor's code. It wraps ErrPanic, and the error with which
