@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -72,7 +73,7 @@ type Actor struct {
 	traces   lazy[traces.Traces]  // +checklocks:mu
 	workflow *workflow.Workflow   // that runs, nil for none  +checklocks:mu
 
-	workflows sync.WaitGroup // workflows that are being opened; it grows under mu, before ending
+	workflows []*opening // of workflows; it grows before ending  +checklocks:mu
 }
 
 // Actor takes the actor of that name, and creates it if there is none: it exists from its
@@ -145,8 +146,12 @@ func (a *Actor) end(last func() error) error {
 	}
 	a.mu.Lock()
 	a.ending = true
+	workflows := slices.Clone(a.workflows)
 	a.mu.Unlock()
-	a.workflows.Wait()
+	for _, o := range workflows {
+		o.cancel()
+		<-o.done
+	}
 	if w := a.running(); w != nil {
 		if err := w.Close(); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/workflow"
 )
 
 // A gated engine lets the next read wait until that is ended by its context, once it is armed.
@@ -109,6 +110,30 @@ func TestOpenPart(t *testing.T) {
 		wantErr(t, "a second call", second(a.Record(brief)), context.DeadlineExceeded)
 		must(t, a.Close())
 		wantErr(t, "the first call", <-opening, greenroom.ErrClosed)
+		must(t, store.Close())
+	})
+}
+
+// TestOpenWorkflowEnds: Close ends the opening of a workflow.
+func TestOpenWorkflowEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gated{Engine: memkv.New()}
+		store, err := greenroom.New(ctx, g, nil)
+		must(t, err)
+		a, err := store.Actor(ctx, "a", nil)
+		must(t, err)
+		must(t, second(a.Queue(ctx)))
+		g.armed.Store(true)
+		opening := make(chan error)
+		go func() {
+			opening <- second(greenroom.OpenWorkflow(ctx, a, func(*workflow.Context, int) (int, error) { return 0, nil }, nil))
+		}()
+		synctest.Wait()
+		if g.armed.Load() {
+			t.Fatal("the workflow is opened without a read")
+		}
+		must(t, a.Close())
+		wantErr(t, "the opening", <-opening, greenroom.ErrClosed)
 		must(t, store.Close())
 	})
 }

@@ -3,6 +3,7 @@ package greenroom
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/workflow"
@@ -38,8 +39,8 @@ func RunWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In
 
 // OpenWorkflow returns the workflow of an actor, with fn as its code, to run it and to look
 // at it and control it beside that. Actor.Close closes it, unless the caller does. There is
-// one at a time: another is actorstore.ErrKept. Nil opts are the zero WorkflowOptions.
-func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], opts *WorkflowOptions) (*workflow.Runner[In, Out], error) {
+// one at a time: another is actorstore.ErrKept. The opening ends with ctx, and with Actor.Close. Nil opts are the zero WorkflowOptions.
+func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[In, Out], opts *WorkflowOptions) (w *workflow.Runner[In, Out], err error) {
 	q, err := a.Queue(ctx)
 	if err != nil {
 		return nil, err
@@ -52,22 +53,29 @@ func OpenWorkflow[In, Out any](ctx context.Context, a *Actor, fn workflow.Func[I
 		}
 		return ctx
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	self := &opening{make(chan struct{}), cancel}
 	a.mu.Lock()
 	if a.ending {
 		a.mu.Unlock()
+		cancel()
 		return nil, ErrClosed
 	}
-	a.workflows.Add(1)
+	a.workflows = append(a.workflows, self)
 	a.mu.Unlock()
-	defer a.workflows.Done()
-	w, err := workflow.Open(ctx, a.actor, fn, &o)
-	if err != nil {
-		return nil, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.workflow = w.Workflow
-	return w, nil
+	defer func() { // also if it panics
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.workflows = slices.DeleteFunc(a.workflows, func(o *opening) bool { return o == self })
+		if w != nil {
+			a.workflow = w.Workflow
+		} else if a.ending {
+			err = errors.Join(ErrClosed, err)
+		}
+		cancel()
+		close(self.done)
+	}()
+	return workflow.Open(ctx, a.actor, fn, &o)
 }
 
 // StepTx is a step whose effect is in the actor: fn runs in a transaction (see Actor.Update),

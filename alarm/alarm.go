@@ -84,7 +84,7 @@ type Source struct {
 
 // Source adds a source. Its time is not set. When it comes, the time is cleared and
 // ring called on a goroutine of its own; it never runs twice at once. ring finds out by
-// itself what is due, and sets the next time, of all that it hasn't done.
+// itself what is due, and sets the next time, of all that it hasn't done. If it ends its goroutine it is called once more.
 func (c *Clock) Source(ring func()) *Source { return c.Lasting("", ring) }
 
 // Lasting adds a source whose times are stored: Close leaves its time to the Clock, where
@@ -251,12 +251,17 @@ func (s *Source) start() {
 }
 
 func (s *Source) run() {
-	c := s.clock
+	c, done := s.clock, false
+	defer func() {
+		if !done { // ring has ended the goroutine: another one goes on
+			c.ringing.Go(s.run)
+		}
+	}()
 	for {
 		s.ring()
 		c.mu.Lock()
 		if !s.again || s.gone || c.stopped {
-			s.running, s.rung = false, time.Time{}
+			s.running, s.rung, done = false, time.Time{}, true
 			c.mu.Unlock()
 			c.tell()
 			return

@@ -192,15 +192,24 @@ func (s *Schedule) begin() *Firing {
 // +checklocks:s.r.mu
 func (s *Schedule) over() bool { return s.stopped || s.ctx.Err() != nil || s.r.usable() != nil }
 
-// run calls the action of an event and does what follows.
+// run calls the action of an event and does what follows, also if the action ends the goroutine.
 func (s *Schedule) run(f *Firing, action Action) {
-	r, began := s.r, time.Now()
+	began := time.Now()
 	// What follows is to be stored even if the schedule is being stopped.
 	ctx := context.WithoutCancel(s.ctx)
 	err := s.countFirst(ctx, f.e)
 	if err == nil {
-		err = apart(func() error { return action(s.ctx, f) })
+		err = errGoexit // unless it returns
 	}
+	defer func() { s.concluded(ctx, f, err, began) }()
+	if err == errGoexit {
+		err = guard(func() error { return action(s.ctx, f) })
+	}
+}
+
+// concluded follows the end of an action.
+func (s *Schedule) concluded(ctx context.Context, f *Firing, err error, began time.Time) {
+	r := s.r
 	if err == nil {
 		if err = r.In(&f.batch).Done(f); err == nil {
 			err = r.commit(ctx, &f.batch)
@@ -225,18 +234,6 @@ func (s *Schedule) Missing() bool {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	return slices.ContainsFunc(s.r.events, func(e *event) bool { return e.aside })
-}
-
-// apart calls fn on a goroutine of its own, which fn may end, as guard does.
-func apart(fn func() error) (err error) {
-	err = errGoexit
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = guard(fn)
-	}()
-	<-done
-	return err
 }
 
 // errGoexit is what an action fails with that ends its goroutine.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,6 +28,8 @@ func TestFailing(t *testing.T) {
 			switch {
 			case calls == 2:
 				panic(errors.New("two"))
+			case calls == 4:
+				runtime.Goexit()
 			case calls == 5:
 				return nil
 			}
