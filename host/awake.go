@@ -52,7 +52,7 @@ func (h *Host) enter(ctx context.Context, a Address, b *birth, courier bool) (*l
 			if l = h.lives[name]; l == nil { // no other caller was quicker
 				l = newLife(h, kind, a, name, b)
 				h.lives[name] = l
-				go l.main()
+				go l.course.main()
 			}
 			continue
 		}

@@ -103,7 +103,7 @@ func (m *creation) end() error {
 	if m.done {
 		return nil
 	}
-	return l.runFirst(spanOnCreate, m.create)
+	return l.course.runFirst(spanOnCreate, m.create)
 }
 
 // create is the actor's first turn.

@@ -55,11 +55,7 @@ type life struct {
 	alone bool          // empty is closed  +checklocks:host.mu
 
 	// What follows belongs to main.
-	next      stage
-	born      time.Time      // when main began
-	parts     []func() error // that are to be opened still
-	first     *turn          // of a hook, which is being run
-	quiet     chan struct{}  // closed when quiesce has returned; nil before it is called
+	course    course
 	creation  creation
 	door      *greenroom.Actor
 	actor     *actorstore.Actor // of door, and so are its parts
@@ -91,147 +87,11 @@ func newLife(h *Host, kind *kind, a Address, name string, b *birth) *life {
 		mailbox: make(chan *turn, h.opts.Mailbox), inner: make(chan *turn), over: make(chan struct{}),
 	}
 	l.gate.life, l.creation.life = l, l
-	l.next, l.born = l.wake, time.Now()
-	l.parts = []func() error{
-		l.begin, l.openTraces, l.openConns, l.openQueue, l.openOutbox, l.openWorkflow, l.openVars, l.creation.end, l.firstWake,
-	}
+	l.course.begin(l)
 	l.steady = context.WithoutCancel(h.ctx)
 	l.turns, l.end = context.WithCancel(h.ctx)
 	l.ctx, l.cancel = context.WithCancel(l.turns)
 	return l
-}
-
-// A stage is a part of an actor's stay in memory. It returns the next one, nil at the end. A stage whose turn ends the goroutine
-// (runtime.Goexit, as testing.T's FailNow does) begins again on another one, so what it does before a turn does no harm twice.
-type stage func() stage
-
-// main is the actor's goroutine.
-func (l *life) main() {
-	defer func() {
-		if l.next != nil {
-			go l.main()
-		}
-	}()
-	for l.next != nil {
-		l.next = l.next()
-	}
-}
-
-// wake opens everything of the actor, and runs its first turns.
-func (l *life) wake() stage {
-	err := l.open()
-	if err == nil && l.destroy { // in Create or Wake
-		err = ErrNoActor
-	}
-	if err != nil {
-		l.dontWake(err)
-		return nil
-	}
-	l.host.meter.Observe(metricWakeTime, time.Since(l.born))
-	l.host.meter.Count(metricWoken, 1)
-	h := l.host
-	h.mu.Lock()
-	l.phase, l.began = awake, h.clock()
-	l.users++ // itself, until it is started
-	h.mu.Unlock()
-	close(l.woken)
-	l.start()
-	l.leave()
-	return l.serve
-}
-
-// serve runs turns until the actor is to sleep.
-func (l *life) serve() stage {
-	for l.actor.Err() == nil && !l.destroy {
-		select {
-		case t := <-l.mailbox:
-			l.exec(t)
-		case t := <-l.inner:
-			l.exec(t)
-		case <-l.actor.Done():
-		case <-l.sleep:
-			return l.disconnect
-		}
-	}
-	l.loseIt()
-	return nil
-}
-
-// disconnect ends the connections that don't outlive the stay, when the host is being closed.
-func (l *life) disconnect() stage {
-	if l.first != nil || len(l.ephemeral()) > 0 {
-		l.report("disconnect", l.runFirst(spanOnDisconnect, l.disconnectEphemeral))
-	}
-	if l.kind.Sleep == nil {
-		return l.quieten
-	}
-	return l.sayGoodNight
-}
-
-// sayGoodNight runs Type.Sleep.
-func (l *life) sayGoodNight() stage {
-	l.report("sleep", l.runFirst(spanOnSleep, l.kind.Sleep))
-	if l.host.closing() {
-		return l.quieten
-	}
-	return l.awaitArrival
-}
-
-// quieten closes the parts, and meanwhile runs the turns that these ask for: they wait for them.
-func (l *life) quieten() stage {
-	if l.quiet == nil {
-		l.cancel()
-		l.quiet = make(chan struct{})
-		go func() {
-			defer close(l.quiet)
-			l.sources.Wait()
-			l.quiesce()
-		}()
-	}
-	for {
-		select {
-		case t := <-l.inner:
-			l.exec(t)
-		case <-l.quiet:
-			return l.fallAsleep
-		}
-	}
-}
-
-// fallAsleep closes what is left of an actor that is to sleep.
-func (l *life) fallAsleep() stage {
-	close(l.over)
-	l.gate.wait()
-	if l.destroy || l.actor.Err() != nil {
-		l.close()
-		return nil
-	}
-	var left remnant
-	left.of(l)
-	l.noteWake(left)
-	l.shut(false)
-	l.host.meter.Count(metricSlept, 1)
-	l.host.forget(l)
-	l.missed()
-	close(l.left)
-	return nil
-}
-
-// close is the end of an actor that was lost, or is to be destroyed.
-func (l *life) close() {
-	err := l.actor.Err()
-	if l.destroy && err == nil {
-		_ = l.remove() // it has told
-	} else {
-		l.host.meter.Count(metricLost, 1)
-		if err != nil {
-			l.log.Error("host: actor was lost", slog.Any("error", err))
-		}
-		l.shut(true)
-	}
-	l.host.forget(l)
-	l.missed()
-	close(l.left)
 }
 
 // quiesce closes the parts that ask for turns, or save something.
@@ -254,28 +114,6 @@ func (l *life) quiesce() {
 	if l.traces != nil {
 		l.report("close the traces", l.traces.Close(ctx))
 	}
-}
-
-// loseIt is for an actor that is not the host's any more, whose store has failed, or that
-// is to be destroyed: turns that wait are for the actor as it is next.
-func (l *life) loseIt() {
-	h := l.host
-	h.mu.Lock()
-	if l.phase == awake {
-		l.depart()
-	}
-	h.mu.Unlock()
-	l.cancel()
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		l.sources.Wait()
-		l.quiesce()
-	}()
-	l.refuse(stopped)
-	close(l.over)
-	l.gate.wait()
-	l.close()
 }
 
 // refuse ends turns without running them until its last user is gone.

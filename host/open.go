@@ -10,36 +10,6 @@ import (
 	"github.com/greenroomdb/greenroom/traces"
 )
 
-// open takes the actor over, opens everything of it that may want to be woken, and runs
-// its first turns. What it has opened when it fails is shut by main. Called again after a turn that ended its goroutine it
-// goes on with that turn's part.
-func (l *life) open() error {
-	for ; len(l.parts) > 0; l.parts = l.parts[1:] {
-		if err := l.parts[0](); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// begin takes the actor over.
-func (l *life) begin() error {
-	if err := l.creation.take(); err != nil {
-		return err
-	}
-	l.host.alarms.Forget(l.name)
-	l.had = l.actor.Wake()
-	return l.creation.begin()
-}
-
-// firstWake runs Type.Wake.
-func (l *life) firstWake() error {
-	if l.kind.Wake == nil || l.destroy {
-		return nil
-	}
-	return l.runFirst(spanOnWake, l.kind.Wake)
-}
-
 // options returns those of the actor. The gate waits until what turns have written is on
 // stable storage, so that its database doesn't.
 func (l *life) options() *greenroom.ActorOptions {
@@ -111,19 +81,6 @@ func (l *life) openVars() (err error) {
 		return fmt.Errorf("host: variables of %s: %w", l.name, err)
 	}
 	return nil
-}
-
-// runFirst runs a turn of an actor that takes none of others yet, or no more. If the turn ended the goroutine, the next call returns
-// its error.
-func (l *life) runFirst(name string, fn func(c *Context) error) error {
-	t := l.first
-	if t == nil {
-		t = newTurn(name, fn)
-		l.first = t
-		l.exec(t)
-	}
-	l.first = nil
-	return <-t.done
 }
 
 // start begins everything that asks for turns by itself.

@@ -205,22 +205,6 @@ func (o *outbox) resendAt(now time.Time) time.Time {
 	return now.Add(min(max(now.Sub(time.UnixMilli(oldest))/2, resendAfter), resendAtMost))
 }
 
-// awaitArrival waits a moment for what the actor has sent when it was about to sleep: what
-// comes after that wakes it again, to sleep and to send once more.
-func (l *life) awaitArrival() stage {
-	over := time.After(arrivalTime)
-	for !l.out.empty() && l.actor.Err() == nil {
-		select {
-		case t := <-l.inner:
-			l.exec(t)
-		case <-over:
-			return l.quieten
-		case <-l.actor.Done():
-		}
-	}
-	return l.quieten
-}
-
 // arrivalTime is how long an actor stays awake for what it has sent at last.
 const arrivalTime = time.Second
 

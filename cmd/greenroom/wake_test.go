@@ -57,8 +57,12 @@ func TestCommandWakes(t *testing.T) {
 	}
 	asleep := func() {
 		t.Helper()
-		for end := time.Now().Add(testkit.Patience(20 * time.Second)); h.Stats().Awake > 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
+		tick, end := time.NewTicker(10*time.Millisecond), time.After(testkit.Patience(20*time.Second))
+		defer tick.Stop()
+		for h.Stats().Awake > 0 {
+			select {
+			case <-tick.C:
+			case <-end:
 				t.Fatal("the actor stays awake")
 			}
 		}
