@@ -60,13 +60,17 @@ func (t *table) found(e *entry) {
 	t.put(e)
 }
 
-// learned takes the row of an actor that was closed in this process: e is nil if it isn't to be woken soon.
+// learned takes the row of an actor that was closed in this process: e is nil if it isn't to be woken soon. A row that
+// is as it was when the actor was tried says nothing new.
 func (t *table) learned(name string, e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fresh[name] = true
-	switch old := t.of[name]; {
+	old := t.of[name]
+	switch {
 	case old == nil || old.told:
+	case e != nil && old.says(e) && (old.ringing || old.failures > 0):
+		return
 	case !old.ringing:
 		t.remove(old)
 	case old.again != nil && !old.again.told:
