@@ -15,7 +15,8 @@ import (
 // other hosts may have the actor without asking.
 type unclaim struct {
 	row   []byte  // the row, nil if that isn't known
-	ops   []kv.Op // what lands with that
+	ops   []kv.Op // what lands with that, of the index of actors to be woken
+	known bool    // ops is right; else the store says what it is
 	tries int     // how often it may be found missing: the claim is perhaps still to land
 }
 
@@ -67,7 +68,8 @@ func (h *host) releaseAgain() {
 // leave removes a handle, and its claim. What can't be removed now is tried again with
 // the renewals, and ends with the host.
 func (h *host) leave(a *Actor) {
-	u := unclaim{a.claim, yieldWake(a), 1}
+	u := unclaim{row: a.claim, tries: 1}
+	u.ops, u.known = yieldWake(a)
 	if !a.claimed {
 		u.tries = triesInDoubt
 	}
@@ -99,7 +101,7 @@ func (h *host) release(ctx context.Context, id ID, u unclaim) error {
 	switch now, ok := h.unclaimed[id]; {
 	case !ok || !bytes.Equal(now.row, u.row): // it was opened and closed again meanwhile
 	case !there && now.tries > 1:
-		h.unclaimed[id] = unclaim{u.row, u.ops, now.tries - 1}
+		h.unclaimed[id] = unclaim{u.row, u.ops, u.known, now.tries - 1}
 	case in != h.released.in: // it may be there again
 		h.unclaimed[id] = unclaim{tries: 1}
 	default:
@@ -121,6 +123,11 @@ func (h *host) remove(ctx context.Context, id ID, u unclaim) (there bool, err er
 		o, damaged := parseOwner(id, row) // a check tells of it
 		if err != nil || damaged != nil || o.Host != h.id || h.handle(id) != nil {
 			return false, nil // a handle opened after this writes another row, and the check fails
+		}
+	}
+	if !u.known {
+		if u.ops, err = h.yieldUnknown(ctx, id); err != nil {
+			return false, err
 		}
 	}
 	err = h.hosting.store.eng.Commit(ctx, &kv.Commit{

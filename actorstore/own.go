@@ -159,9 +159,11 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	named := a.unsaid && rec.written()
 	if named {
 		c.Checks, c.Ops = a.appendName(c.Checks, c.Ops)
-		if rec.wake != nil { // whose row of the index has the name
-			c.Ops = appendWake(c.Ops, a, rec.wake, rec.wake)
-		}
+	}
+	wake := rec.wake
+	if wake != nil && (named || a.host != nil) { // the index has the name, and the host
+		wake = &wakeRow{look: wake.look, at: wake.at, tried: wake.tried, held: a.host != nil}
+		c.Ops = appendWake(c.Ops, a, rec.wake, wake)
 	}
 	if a.host != nil {
 		o := owner{a.host.id, a.nonce}
@@ -179,6 +181,7 @@ func (a *Actor) claimHead(ctx context.Context, rec record) error {
 	}
 	a.claimed = a.host != nil
 	a.unsaid = a.unsaid && !named
+	a.wake.Store(wake)
 	hold(a, &rec, next, row)
 	if c.Durability == kv.Durable {
 		a.durable.Store(a.seq.Load())

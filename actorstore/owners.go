@@ -75,6 +75,17 @@ func (o *owners) leave(a *Actor) {
 	}
 }
 
+// other reports whether a handle of another Store of this process has the actor open.
+func (o *owners) other(s *Store, id ID) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	own := o.open[id]
+	return own != nil && slices.ContainsFunc(own.handles, func(a *Actor) bool { return a.store != s && a.check() == nil })
+}
+
 // alone says whether nobody else can have a handle to the actor.
 func (o *owners) alone(a *Actor) bool {
 	if o == nil {

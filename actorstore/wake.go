@@ -30,6 +30,20 @@ func (a *Actor) SetWake(ctx context.Context, w Wake) error {
 	return a.write(ctx, &b, kv.Applied, 0)
 }
 
+// WakeBy brings forward when the actor must be woken, as batch.Batch.WakeBy does, in a commit of its own that doesn't wait for stable
+// storage; without one if that changes nothing. Errors are those of Apply.
+func (a *Actor) WakeBy(ctx context.Context, at time.Time) error {
+	var b batch.Batch
+	b.Late(func(*batch.Batch) error {
+		if old := a.wake.Load(); old.by(at.UnixMilli(), a.store.millis()) != old {
+			w := old.by(at.UnixMilli(), a.store.millis()).wake()
+			a.rewake = &w
+		}
+		return nil
+	})
+	return a.write(ctx, &b, kv.Applied, 0)
+}
+
 // StageWake has what SetWake does land with b, whatever b.WakeBy says. It may be called while b is open.
 func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
 	if len(w.Tried) > MaxTried {
@@ -49,43 +63,51 @@ func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 
 // Wakes yields the actors that must be woken by a time, or are to be looked at by
 // versions of their code that haven't tried, in the order of those times. An actor that another host has open is
-// left out as long as that host's lease lasts: what the index says of it is for that host. It reads the index in
-// pages, each of one state, and the hosts' leases once if it must. An error is yielded once, with a zero Waking, and ends the sequence.
+// left out as long as that host's lease lasts, and so is one that another Store of this process has open: what the index says is for those.
+// It reads the index in pages, each of one state, and the lease of each host that the index names. A row that is damaged is yielded as
+// an error that wraps ErrCorrupt or ErrNewerFormat, with the ID if that can be read, and the sequence goes on. Any other error ends it.
 func (s *Store) Wakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
 		start, _ := rowRange(rowWake)
 		end := appendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
-		var living map[HostID]bool
+		elsewhere := map[HostID]bool{}
 		for e, err := range s.pages(ctx, start, end) {
 			var w Waking
+			var damaged error
 			if err == nil {
-				w, err = parseWaking(e)
+				w, damaged = parseWaking(e)
 			}
-			if err == nil && living == nil && !w.host.IsZero() {
-				living, err = s.otherHosts(ctx)
+			skip := false
+			if err == nil && damaged == nil {
+				skip, err = s.hasOther(ctx, &w, elsewhere)
 			}
 			if err != nil {
 				yield(Waking{}, fmt.Errorf("actorstore: actors to be woken: %w", err))
 				return
 			}
-			if !living[w.host] && !yield(w, nil) {
+			if !skip && !yield(w, damaged) {
 				return
 			}
 		}
 	}
 }
 
-// otherHosts returns the hosts but that of s whose leases last.
-func (s *Store) otherHosts(ctx context.Context) (map[HostID]bool, error) {
-	living := map[HostID]bool{}
-	for h, err := range s.Hosts(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		own := s.hosting.now.Load()
-		living[h.ID] = (own == nil || own.id != h.ID) && s.now().Before(h.Expires)
+// hasOther reports whether another host that is alive, or another Store of this process, has the actor open. It remembers what it
+// finds out of hosts in elsewhere.
+func (s *Store) hasOther(ctx context.Context, w *Waking, elsewhere map[HostID]bool) (bool, error) {
+	if own := s.hosting.now.Load(); w.host.IsZero() || own != nil && own.id == w.host {
+		return s.owners.other(s, w.ID), nil
 	}
-	return living, nil
+	there, known := elsewhere[w.host]
+	if !known {
+		v, err := s.hosting.look(ctx, w.host)
+		if err != nil {
+			return false, err
+		}
+		there = !v.gone && !v.dead
+		elsewhere[w.host] = there
+	}
+	return there, nil
 }
 
 // OnWake calls fn whenever a handle to an actor is closed that a Store of this process had on the same
@@ -127,18 +149,30 @@ func (f *flight) stageWake(from int) {
 			f.wake.held = a.host != nil
 		}
 	}
-	if f.wake != old {
+	if f.wake != old || old != nil && a.unsaid { // or with the name, which the index has
 		f.opsBuf = appendWake(f.opsBuf, a, old, f.wake)
 	}
 }
 
-// yieldWake returns the operations that have the index say that no host has the actor open, which is closed.
-func yieldWake(a *Actor) []kv.Op {
-	row := a.wake.Load()
-	if row == nil || !row.held || a.Err() != nil {
-		return nil // after a failure it isn't known what the index says
+// yieldWake returns the operations that have the index say that no host has the actor open, which is closed. ok is false if
+// the handle doesn't know what the index says.
+func yieldWake(a *Actor) (ops []kv.Op, ok bool) {
+	if a.Err() != nil {
+		return nil, false
 	}
-	return []kv.Op{indexRow(row, a, HostID{})}
+	if row := a.wake.Load(); row != nil && row.held {
+		ops = []kv.Op{row.indexRow(a.id, a.Name(), a.layout, HostID{})}
+	}
+	return ops, true
+}
+
+// yieldUnknown is yieldWake for an actor that the host has open no more, from what is stored.
+func (h *host) yieldUnknown(ctx context.Context, id ID) ([]kv.Op, error) {
+	rec, err := loadRecord(ctx, h.hosting.store.eng, id)
+	if err != nil || rec.wake == nil {
+		return nil, err
+	}
+	return []kv.Op{rec.wake.indexRow(id, rec.name, rec.layout, HostID{})}, nil
 }
 
 // appendWake appends what puts r, and its row of the index, in the place of old.
@@ -153,12 +187,12 @@ func appendWake(ops []kv.Op, a *Actor, old, r *wakeRow) []kv.Op {
 	if r.held {
 		h = a.host.id
 	}
-	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), indexRow(r, a, h))
+	return append(ops, kv.Set(headWakeKey(a.id), r.append(nil)), r.indexRow(a.id, a.Name(), a.layout, h))
 }
 
 // indexRow returns the row of the index for r, of an actor that a host has open, zero for none.
-func indexRow(r *wakeRow, a *Actor, h HostID) kv.Op {
+func (r *wakeRow) indexRow(id ID, name string, l Layout, h HostID) kv.Op {
 	value := bare.AppendI64(bare.AppendVersion(nil, wakeVersion), r.at)
-	value = bare.AppendU8(bare.AppendString(value, a.Name()), uint8(a.layout))
-	return kv.Set(r.indexKey(a.id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
+	value = bare.AppendU8(bare.AppendString(value, name), uint8(l))
+	return kv.Set(r.indexKey(id), appendTried(bare.AppendFixed(value, h[:]), r.tried))
 }

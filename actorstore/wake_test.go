@@ -100,6 +100,13 @@ func TestWake(t *testing.T) {
 		must(t, a.SetWake(ctx, Wake{At: at(9000), Tried: []uint64{8}}))
 		want("9000 tried [8]")
 		put(at(9500))
+		want("9000 tried [8]")
+		put(at(8500))
+		want("8500 tried [8]")
+		put(at(-5))
+		want("-5")
+		must(t, a.SetWake(ctx, Wake{At: at(9000)}))
+		must(t, a.WakeBy(ctx, at(9001)))
 		want("9000")
 		if err := a.SetWake(ctx, Wake{Tried: make([]uint64, MaxTried+1)}); err == nil {
 			t.Error("too many versions were taken")

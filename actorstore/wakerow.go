@@ -91,12 +91,15 @@ func (r *wakeRow) says(w *Wake) bool {
 	return r.at == o.at && slices.Equal(r.tried, o.tried)
 }
 
-// by returns the row of an actor that has something new to do at a time. One that is due stays due.
+// by returns the row of an actor that has something new to do at a time. One that is due stays due, and what
+// versions tried in vain stays so until there is something else to do at once.
 func (r *wakeRow) by(at, now int64) *wakeRow {
 	switch {
 	case r == nil:
-	case len(r.tried) == 0 && r.at <= max(at, now):
+	case len(r.tried) == 0 && r.at <= max(at, now), len(r.tried) > 0 && at > now && r.at <= at:
 		return r
+	case len(r.tried) > 0 && at > now:
+		return &wakeRow{look: r.look, at: at, tried: r.tried}
 	default:
 		at = min(at, r.at)
 	}

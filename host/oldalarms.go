@@ -20,29 +20,24 @@ func (s *alarms) adoptAll() {
 }
 
 // adopt takes one row over.
-func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
+func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 	h := s.host
 	name, err := parseOldAlarm(row.Key)
-	var a Address
-	if err == nil {
-		a, err = ParseAddress(name)
-	}
 	if err != nil {
 		h.log.Error("host: take over when an actor must be woken", slog.Any("error", err))
+		return false
 	}
+	a, err := ParseAddress(name)
 	if err != nil || h.types[a.Type] == nil {
-		return true, true
+		return false // another program's
 	}
 	l, err := h.enter(ctx, a, nil, false)
 	if err == nil {
-		err = l.actor.SetWake(l.steady, actorstore.Wake{At: h.clock()}) // until it sleeps
+		err = l.actor.WakeBy(l.steady, h.clock()) // until it sleeps
 		l.leave()
 	}
-	if err == nil || errors.Is(err, ErrNoActor) {
-		return true, false
-	}
-	if !errors.Is(err, ErrClosed) && !errors.Is(err, actorstore.ErrInUse) {
+	if err != nil && !errors.Is(err, ErrNoActor) && !errors.Is(err, ErrClosed) && !errors.Is(err, actorstore.ErrInUse) {
 		h.log.Error("host: take over when an actor must be woken", slog.String("actor", name), slog.Any("error", err))
 	}
-	return false, false
+	return err == nil || errors.Is(err, ErrNoActor)
 }

@@ -17,27 +17,24 @@ import (
 type Old struct {
 	Engine     kv.Engine
 	Start, End []byte // their range, [Start, End)
-	// Adopt has the store say beside the actor what the row says. It returns false if it can't yet, and
-	// true too for a row that is another program's, with keep. row is valid during the call.
-	Adopt  func(ctx context.Context, row kv.Entry) (done, keep bool)
+	// Adopt has the store say beside the actor what the row says. It returns false if it can't yet, or if the row is
+	// another program's. row is valid during the call.
+	Adopt  func(ctx context.Context, row kv.Entry) (done bool)
 	Logger *slog.Logger
 }
 
 // oldPage is how many rows are read at once.
 const oldPage = 256
 
-// oldPause is after how long rows are tried again that could not be adopted.
-const oldPause = 10 * time.Second
+// oldPause is after how long Run looks again: for rows that could not be adopted, and for those that a host of before writes, which
+// runs beside this one for a while.
+const oldPause = time.Minute
 
-// Run adopts the rows, one after the other, and returns when none is left that can be, or when ctx ends.
+// Run adopts the rows, one after the other, again and again until ctx ends.
 func (o *Old) Run(ctx context.Context) {
 	for {
-		left, err := o.all(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err := o.all(ctx); err != nil && ctx.Err() == nil {
 			o.Logger.Warn("wake: take over when actors must be woken", slog.Any("error", err))
-		}
-		if left == 0 && err == nil {
-			return
 		}
 		select {
 		case <-time.After(oldPause):
@@ -47,28 +44,26 @@ func (o *Old) Run(ctx context.Context) {
 	}
 }
 
-// all adopts what it can, and returns how many rows are to be tried again.
-func (o *Old) all(ctx context.Context) (left int, err error) {
+// all adopts what it can.
+func (o *Old) all(ctx context.Context) error {
 	for start := o.Start; ; {
 		page, err := o.page(ctx, start)
 		if err != nil {
-			return left, err
+			return err
 		}
 		for _, row := range page {
-			switch done, keep := o.Adopt(ctx, row); {
-			case ctx.Err() != nil:
-				return left, ctx.Err()
-			case !done:
-				left++
-			case !keep:
+			if o.Adopt(ctx, row) {
 				if err := o.remove(ctx, row); err != nil {
-					return left, err
+					return err
 				}
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			start = append(row.Key, 0)
 		}
 		if len(page) < oldPage {
-			return left, nil
+			return nil
 		}
 	}
 }

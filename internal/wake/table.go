@@ -30,7 +30,6 @@ type entry struct {
 	told     bool   // no row of the index says so
 	failures int    // how often it was tried in vain: then it isn't before at, unless its row changes
 	ringing  bool   // it is being woken: it isn't in next
-	over     bool   // it was forgotten meanwhile
 	again    *entry // what was told of it meanwhile
 }
 
@@ -151,7 +150,7 @@ func (t *table) forget(name string) {
 	switch e := t.of[name]; {
 	case e == nil:
 	case e.ringing:
-		e.over, e.again = true, nil
+		e.again = nil // what it is woken for is being looked at
 	default:
 		t.remove(e)
 	}
@@ -184,7 +183,7 @@ func (t *table) woken(e *entry, again time.Duration, now time.Time) {
 	switch {
 	case e.again != nil:
 		t.put(e.again)
-	case again >= 0 && !e.over:
+	case again >= 0:
 		t.put(&entry{Waking: e.Waking, at: now.Add(again), told: e.told, failures: e.failures + 1})
 	}
 }

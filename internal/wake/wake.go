@@ -9,6 +9,7 @@ package wake
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -46,21 +47,22 @@ const lostPause = time.Second
 type Table struct {
 	opts  Options
 	log   *slog.Logger
-	deaf  func() // ends the calls of heard
+	deaf  func() // ends the calls of Learn by the store
 	ctx   context.Context
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 	table table
+	told  map[actorstore.ID]bool // of which damaged rows were logged; of the goroutine that reads
 }
 
 // New returns a Table that does nothing before Start. It must be closed.
 func New(opts Options) *Table {
-	t := &Table{opts: opts, log: opts.Logger, table: newTable()}
+	t := &Table{opts: opts, log: opts.Logger, table: newTable(), told: map[actorstore.ID]bool{}}
 	if t.log == nil {
 		t.log = slog.Default()
 	}
 	t.ctx, t.end = context.WithCancel(context.Background())
-	t.deaf = opts.Store.OnWake(t.heard)
+	t.deaf = opts.Store.OnWake(t.Learn)
 	return t
 }
 
@@ -104,6 +106,10 @@ func (t *Table) read(ctx context.Context) error {
 	by := t.horizon()
 	t.table.reading()
 	for w, err := range t.opts.Store.Wakes(ctx, by) {
+		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
+			t.damaged(w.ID, err)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -112,6 +118,14 @@ func (t *Table) read(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// damaged logs a row that can't be read, once. Other actors are woken nevertheless.
+func (t *Table) damaged(id actorstore.ID, err error) {
+	if !t.told[id] {
+		t.told[id] = true
+		t.log.Error("wake: an actor may have to be woken", slog.String("id", id.String()), slog.Any("error", err))
+	}
 }
 
 // reread reads the index again and again.
@@ -130,8 +144,9 @@ func (t *Table) reread() {
 	}
 }
 
-// heard is told of an actor that was closed in this process.
-func (t *Table) heard(w actorstore.Waking, lost error) {
+// Learn takes what is stored by now of when an actor must be woken, and why its handle is of no more use, nil if it is. The Table learns by
+// itself of each actor that is closed in its process.
+func (t *Table) Learn(w actorstore.Waking, lost error) {
 	var e *entry
 	if at := t.opts.Due(&w); !at.IsZero() && !at.After(t.horizon()) {
 		e = &entry{Waking: w, at: at}

@@ -220,32 +220,45 @@ func TestFailingReads(t *testing.T) {
 	})
 }
 
-// TestOld: rows of stores of before are adopted, one after the other, in pages; those of other programs stay, and what fails is tried again.
+// TestOld: rows of stores of before are adopted, in pages, and then gone; those of other programs stay, what fails is tried again, and so
+// are rows that come later.
 func TestOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := memkv.New()
-		for i := range 600 {
-			must(t, engine.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set(fmt.Appendf(nil, "old/%03d", i), []byte("row"))}}))
+		put := func(from, to int) {
+			for i := from; i < to; i++ {
+				must(t, engine.Commit(t.Context(), &kv.Commit{Ops: []kv.Op{kv.Set(fmt.Appendf(nil, "old/%03d", i), []byte("row"))}}))
+			}
 		}
-		fails, adopted := 3, 0
+		left := func() (n int) {
+			for _, err := range engine.Scan(t.Context(), kv.Range{Start: []byte("old/"), End: []byte("old0")}) {
+				must(t, err)
+				n++
+			}
+			return n
+		}
+		fails := 3
 		old := wake.Old{
 			Engine: engine, Start: []byte("old/"), End: []byte("old0"), Logger: slog.New(slog.DiscardHandler),
-			Adopt: func(_ context.Context, row kv.Entry) (done, keep bool) {
-				if fails--; fails >= 0 {
-					return false, false
-				}
-				adopted++
-				return true, strings.HasSuffix(string(row.Key), "00")
+			Adopt: func(_ context.Context, row kv.Entry) bool {
+				fails--
+				return fails < 0 && !strings.HasSuffix(string(row.Key), "00")
 			},
 		}
-		old.Run(t.Context())
-		left := 0
-		for _, err := range engine.Scan(t.Context(), kv.Range{Start: []byte("old/"), End: []byte("old0")}) {
-			must(t, err)
-			left++
+		put(0, 600)
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan bool)
+		go func() { old.Run(ctx); close(over) }()
+		pass(time.Second)
+		if n := left(); n != 6+2 {
+			t.Errorf("%d rows are left", n)
 		}
-		if left != 6 || adopted < 600 {
-			t.Errorf("%d rows are left, %d were adopted", left, adopted)
+		put(600, 700)
+		pass(2 * time.Minute)
+		if n := left(); n != 7 {
+			t.Errorf("%d rows are left", n)
 		}
+		cancel()
+		<-over
 	})
 }

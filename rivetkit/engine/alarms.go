@@ -122,28 +122,28 @@ func (s *alarms) adoptAll() {
 	old.Run(s.e.ctx)
 }
 
-// adopt takes one row over.
-func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done, keep bool) {
+// adopt takes one row over. What the store says already of the actor is newer.
+func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 	id, ms, err := rivetstore.ParseOldWake(row.Key, row.Value)
 	if err != nil {
 		s.e.log.Error("engine: take over when an actor must be started", slog.Any("error", err))
-		return true, true
+		return false
 	}
 	a, err := enter(ctx, s.e, id)
 	if err == nil {
-		defer a.leave()
-		err = a.handle.SetWake(ctx, actorstore.Wake{At: time.UnixMilli(ms)})
+		err = a.handle.WakeBy(ctx, time.UnixMilli(ms))
 		s.e.mu.Lock()
-		defer s.e.mu.Unlock()
-		if a.phase == asleep {
+		if a.phase == asleep && (a.alarm == 0 || ms < a.alarm) {
 			a.alarm = ms
 		}
+		s.e.mu.Unlock()
+		a.leave()
 	}
 	switch {
 	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errNotRivetKit):
-		return true, false
-	case !errors.Is(err, errUnavailable) && !errors.Is(err, errHalf):
+		return true
+	case !errors.Is(err, errUnavailable) && !errors.Is(err, errHalf) && ctx.Err() == nil:
 		s.e.log.Error("engine: take over when an actor must be started", slog.String("id", id.String()), slog.Any("error", err))
 	}
-	return false, false
+	return false
 }

@@ -2,9 +2,13 @@ package engine
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -84,5 +88,52 @@ func TestFreshMessages(t *testing.T) {
 		if p.gone != (i%2 == 1) {
 			t.Errorf("message %d has ended: %v", i, p.gone)
 		}
+	}
+}
+
+// TestMessageAsItSleeps: a message that comes just after an actor has stopped, and is stored by a job that was asked for
+// before that, has the actor woken after a crash.
+func TestMessageAsItSleeps(t *testing.T) {
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, err := actorstore.Open(t.Context(), memkv.New(), nil)
+	check(err)
+	e := newCore()
+	e.opts.Clock, e.ctx, e.log, e.store = time.Now, t.Context(), slog.New(slog.DiscardHandler), store
+	e.tunnels = map[uint32]*tunnel{}
+	e.alarms = newAlarms(e)
+	defer e.alarms.Close()
+	h, err := store.Actor(t.Context(), actorstore.NewID(), &actorstore.ActorOptions{Name: rivetstore.ActorName("default", "counter", "a"), Layout: actorstore.LayoutRivetKit})
+	check(err)
+	a := &actor{e: e, id: h.ID(), handle: h, phase: running, users: 1, working: true, tunnels: map[uint32]*tunnel{}, changed: make(chan struct{})}
+	var b batch.Batch
+	b.Put(rivetstore.RecordKey(), a.rec.Append(nil))
+	b.WakeBy(time.Time{})
+	check(h.Commit(t.Context(), &b))
+	gone, stays := newTunnel(a, rp.TunnelID{}), newTunnel(a, rp.TunnelID{Request: [4]byte{1}})
+	gone.hibernates, stays.hibernates = true, true
+	gone.track()
+	stays.track()
+	stays.client = &socket{}
+
+	gone.keep(rivetstore.Message{Data: []byte("x")}) // a job is to store it, behind others
+	gone.remove()                                    // its socket ends
+	a.stopped()
+	if a.phase != asleep {
+		t.Fatal("it doesn't sleep")
+	}
+	stays.keep(rivetstore.Message{Data: []byte("y")}) // as socket.pass does
+	for _, job := range a.jobs {
+		job()
+	}
+	if !stays.pending[0].stored {
+		t.Fatal("the message isn't stored")
+	}
+	if h.Wake().At.IsZero() {
+		t.Error("a message is stored, and the store says that the actor is never to be woken")
 	}
 }

@@ -252,8 +252,8 @@ func (a *actor) stopped() {
 	}()
 	waits := a.endTunnels() || a.again
 	a.notify()
-	rec, wake := a.rec, a.nextStart(waits)
-	a.do(0, func() { a.storeSleep(rec, wake) })
+	rec := a.rec
+	a.do(0, func() { a.storeSleep(rec) })
 	if waits && !a.wake() {
 		a.e.alarms.ring(a)
 	}
@@ -262,12 +262,15 @@ func (a *actor) stopped() {
 // nextStart returns when the actor, which has stopped, must be started: one that could not be started when its alarm rang, after a pause.
 //
 // +checklocks:a.e.mu
-func (a *actor) nextStart(waits bool) (w actorstore.Wake) {
+func (a *actor) nextStart() (w actorstore.Wake) {
 	now := a.e.now()
-	switch {
-	case waits:
-		w.At = now
-	case a.alarm != 0:
+	for _, t := range a.tunnels {
+		if len(t.pending) > 0 {
+			w.At = now
+			return w
+		}
+	}
+	if a.alarm != 0 {
 		w.At = time.UnixMilli(a.alarm)
 		if !w.At.After(now) {
 			w.At = now.Add(retry)
@@ -295,23 +298,29 @@ func (a *actor) endTunnels() (waits bool) {
 }
 
 // storeSleep stores that the actor sleeps, and until when.
-func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
+func (a *actor) storeSleep(rec rivetstore.Record) {
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), rec.Append(nil))
 	a.e.mu.Lock()
 	gone := a.forgotten
 	a.forgotten = nil
+	w, started := a.nextStart(), a.phase != asleep
 	a.e.mu.Unlock()
 	for _, key := range gone {
 		b.Delete(key)
 	}
-	err := a.handle.StageWake(&b, w)
+	var err error
+	if !started { // else what follows is stored behind it
+		err = a.handle.StageWake(&b, w)
+	}
 	if err == nil {
 		err = a.handle.Apply(a.e.ctx, &b)
 	}
 	if err != nil {
 		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
+		return
 	}
+	a.e.alarms.Learn(actorstore.Waking{ID: a.id, Name: a.name(), Layout: actorstore.LayoutRivetKit, Wake: a.handle.Wake()}, nil)
 }
 
 // remove drops the actor, which has stopped.
@@ -319,6 +328,7 @@ func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
 // +checklocks:a.e.mu
 func (a *actor) remove() {
 	a.phase = gone
+	a.e.alarms.started(a) // it waits for no runner any more
 	for _, t := range a.tunnels {
 		t.fail(errNotFound)
 	}
