@@ -174,7 +174,9 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 	a.event = ev.Checkpoint.Index
 	switch body := ev.Body.(type) {
 	case rp.Intent:
-		a.destroy = a.destroy || body == rp.IntentStop
+		if body == rp.IntentStop {
+			a.doom()
+		}
 		if a.phase == starting || a.phase == running {
 			a.halt()
 		}
@@ -314,6 +316,14 @@ func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
 	}
 }
 
+// doom says that the actor is to be destroyed when it has stopped. If that fails it is tried again when the actor is opened next.
+//
+// +checklocks:a.e.mu
+func (a *actor) doom() {
+	a.destroy = true
+	a.e.doomed[a.id] = true
+}
+
 // remove drops the actor, which has stopped.
 //
 // +checklocks:a.e.mu
@@ -325,8 +335,14 @@ func (a *actor) remove() {
 	a.notify()
 	a.do(0, func() {
 		e := a.e
-		if err := a.handle.Drop(e.ctx); err != nil {
+		err := a.handle.Drop(e.ctx)
+		if err != nil {
 			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if a.drop = err; err == nil {
+			delete(e.doomed, a.id)
 		}
 	})
 }

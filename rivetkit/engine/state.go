@@ -37,6 +37,7 @@ type core struct {
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
+	doomed     map[actorstore.ID]bool   // those that are to be destroyed, as long as that isn't stored  +checklocks:mu
 	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	closed     bool                     // +checklocks:mu
@@ -135,8 +136,9 @@ type actor struct {
 	command int64         // index of the next command
 	event   int64         // index of the last event
 	unacked []rp.Command
-	destroy bool // it is to be destroyed when it has stopped
-	again   bool // it is to be started again then
+	destroy bool  // it is to be destroyed when it has stopped
+	drop    error // nil when it is destroyed
+	again   bool  // it is to be started again then
 	since   time.Time
 	timer   *time.Timer
 	tunnels map[uint32]*tunnel
