@@ -2,13 +2,18 @@ package engine_test
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
 // TestScript runs the script without a fault.
@@ -19,72 +24,155 @@ func TestScript(t *testing.T) {
 		s.run()
 		s.end()
 		t.Logf("%+v", s.faults.Counts())
-		s.verify(store)
+		s.verify(store, nil)
 	})
 }
 
-// TestFaults fails each operation of the engine once.
-func TestFaults(t *testing.T) {
-	for name, rule := range map[string]faultkv.Rule{
-		"before a commit":   {Point: faultkv.BeforeCommit},
-		"commit refused":    {Point: faultkv.BeforeCommit, Err: kv.NotApplied(faultkv.ErrInjected)},
-		"after a commit":    {Point: faultkv.AfterCommit},
-		"commit of doubt":   {Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome},
-		"before a sync":     {Point: faultkv.BeforeSync},
-		"before a get":      {Point: faultkv.BeforeGet},
-		"before a scan":     {Point: faultkv.BeforeScan},
-		"before an entry":   {Point: faultkv.BeforeEntry},
-		"before a snapshot": {Point: faultkv.BeforeSnapshot},
-		"before an attempt": {Point: faultkv.BeforeAttempt},
-		"before an outcome": {Point: faultkv.BeforeOutcome},
-	} {
+// faults are the ways in which an operation of the engine fails.
+var faults = map[string]faultkv.Rule{
+	"before a commit":   {Point: faultkv.BeforeCommit},
+	"commit refused":    {Point: faultkv.BeforeCommit, Err: kv.NotApplied(faultkv.ErrInjected)},
+	"after a commit":    {Point: faultkv.AfterCommit},
+	"commit of doubt":   {Point: faultkv.AfterApply, Err: kv.ErrUnknownOutcome},
+	"before a sync":     {Point: faultkv.BeforeSync},
+	"before a get":      {Point: faultkv.BeforeGet},
+	"before a scan":     {Point: faultkv.BeforeScan},
+	"before an entry":   {Point: faultkv.BeforeEntry},
+	"before a snapshot": {Point: faultkv.BeforeSnapshot},
+}
+
+// eachFault calls run, in a bubble, with each fault of each operation until run reports that it wasn't hit. In short and quick forms it
+// leaves out reads.
+func eachFault(t *testing.T, run func(t *testing.T, rule faultkv.Rule) (hit bool)) {
+	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {
-			n := 0
-			for hit := true; hit; n++ {
-				t.Run(fmt.Sprint(n), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { hit = runWithFault(t, rule, n) })
+			t.Parallel()
+			step, cases := testkit.Pick(8, 3, 1), 0
+			if rule.Point == faultkv.BeforeCommit || rule.Point == faultkv.AfterCommit || rule.Point == faultkv.AfterApply || rule.Point == faultkv.BeforeSync {
+				step = 1
+			}
+			for hit := true; hit; cases, rule.Skip = cases+1, rule.Skip+step {
+				t.Run(fmt.Sprint(rule.Skip), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { hit = run(t, rule) })
 				})
 			}
-			t.Logf("%d operations", n-1)
+			t.Logf("%d cases", cases-1)
 		})
 	}
 }
 
-func runWithFault(t *testing.T, rule faultkv.Rule, n int) bool {
-	store := memkv.New()
-	s := newScript(t, store)
-	rule.Skip = n
-	f := s.faults.Fail(rule)
-	s.run()
-	s.end()
-	s.verify(store)
-	return f.Hits() > 0
+// TestFaults fails each operation of the engine once.
+func TestFaults(t *testing.T) {
+	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
+		store := memkv.New()
+		s := newScript(t, store)
+		f := s.faults.Fail(rule)
+		s.run()
+		s.end()
+		s.verify(store, nil)
+		return f.Hits() > 0
+	})
 }
 
-// TestKilled ends the process after each commit.
+// TestFaultsAfterKill ends the process when the script is done, and fails each operation of the engine that follows once.
+func TestFaultsAfterKill(t *testing.T) {
+	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
+		store := memkv.New()
+		s := newScript(t, store)
+		s.run()
+		s.kill()
+		s.end()
+		var f *faultkv.Fault
+		s.verify(store, func(v *script) { f = v.faults.Fail(rule) })
+		hit := f.Hits() > 0
+		s.verify(store, nil)
+		return hit
+	})
+}
+
+// TestKilled ends the process before each commit, and with it before what the engine says after the commit before.
 func TestKilled(t *testing.T) {
 	for n, hit := 0, true; hit; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memkv.New()
-				s := newScript(t, store)
-				var commits atomic.Int64
-				s.faults.Hook(func(op faultkv.Op) error {
-					if op.Point == faultkv.BeforeCommit {
-						if commits.Add(1) > int64(n) {
-							s.dead.Store(true)
-						}
-					}
-					if s.dead.Load() {
-						return faultkv.ErrTorn
-					}
-					return nil
-				})
-				s.run()
-				hit = s.dead.Load()
-				s.end()
-				s.verify(store)
+				hit = runKilled(t, store, n, func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit })
 			})
 		})
 	}
+}
+
+// TestServerKilled has the engine's server crash before each commit and each wait for stable storage, and the process end with it:
+// what isn't on stable storage is lost.
+func TestServerKilled(t *testing.T) {
+	for n, hit := 0, true; hit; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := faultkv.NewServer(func() kv.Engine { return memkv.New() })
+				hit = runKilled(t, server, n, func(op faultkv.Op) bool {
+					return op.Point == faultkv.BeforeCommit || op.Point == faultkv.BeforeSync
+				})
+			})
+		})
+	}
+}
+
+// runKilled runs the script until n operations that count are done, and reports whether there were more. If the store is a
+// Server it crashes then.
+func runKilled(t *testing.T, store kv.Engine, n int, counts func(faultkv.Op) bool) bool {
+	s := newScript(t, store)
+	hit := s.killAt(n, counts)
+	s.run()
+	s.end()
+	s.verify(store, nil)
+	return hit()
+}
+
+// TestKilledTwice ends the process before some commit, and the next one before each of its own.
+func TestKilledTwice(t *testing.T) {
+	commits := func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit }
+	for n, hit := 0, true; hit; n += testkit.Pick(20, 9, 1) {
+		for m, again := 0, true; again; m++ {
+			t.Run(fmt.Sprint(n, m), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memkv.New()
+					s := newScript(t, store)
+					first, second := s.killAt(n, commits), func() bool { return false }
+					s.run()
+					s.end()
+					s.verify(store, func(v *script) { second = v.killAt(m, commits) })
+					s.verify(store, nil)
+					hit, again = first(), second()
+				})
+			})
+		}
+	}
+}
+
+// TestStoreRefuses: as long as the store refuses everything, an actor that is wanted is tried now and then. When there is room
+// again it runs.
+func TestStoreRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, memkv.New())
+		s.begin()
+		s.create("kept")
+		s.send("one")
+		s.sleep("kept", time.Hour)
+		attempts := 0
+		f := s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: 1000})
+		must(t, s.ws.Write(s.open, websocket.MessageText, []byte("two")))
+		at, _ := s.last(s.actors["kept"].id)
+		s.p.event(at, rp.Intent(rp.IntentSleep))
+		for start := time.Now(); time.Since(start) < time.Minute; attempts++ {
+			time.Sleep(time.Second)
+			s.call("GET", "/gateway/"+s.actors["kept"].id+"/", "")
+		}
+		if n := f.Hits(); n > 200 {
+			t.Errorf("%d commits in a minute, for %d requests", n, attempts)
+		}
+		f.Remove()
+		s.starts("kept")
+		s.awake("kept")
+		s.end()
+	})
 }

@@ -37,8 +37,11 @@ func (a *actor) await(ctx context.Context) error {
 			return errUnavailable
 		}
 		if a.phase == gone {
-			e.mu.Unlock()
-			return errNotFound
+			defer e.mu.Unlock()
+			if a.destroy {
+				return errNotFound
+			}
+			return errUnavailable // it was lost
 		}
 		if a.phase == running {
 			e.mu.Unlock()
@@ -64,7 +67,7 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	if a.closing {
+	if a.closing || a.paused {
 		return false
 	}
 	r := a.e.pools.pick(a)
@@ -96,10 +99,27 @@ func (a *actor) begin(rec rivetstore.Record) {
 	}
 	if err != nil {
 		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
+		a.pause()
 		a.stopped()
 		return
 	}
 	a.start()
+}
+
+// startPause is after how long an actor may be started again that could not be.
+const startPause = time.Second
+
+// pause keeps the actor from being started for a while.
+//
+// +checklocks:a.e.mu
+func (a *actor) pause() {
+	a.paused = true
+	time.AfterFunc(startPause, func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		a.paused = false
+		a.notify()
+	})
 }
 
 // start tells the runner to start the actor, and sends what waits for it.

@@ -92,6 +92,31 @@ func (s *script) end() {
 	<-s.p.ended
 }
 
+// kill ends the process.
+func (s *script) kill() {
+	s.dead.Store(true)
+	s.faults.Tear(0)
+}
+
+// killAt ends the process before an operation, when n that count are done. If the store is a Server, it crashes with it. hit reports
+// whether there were so many.
+func (s *script) killAt(n int, counts func(faultkv.Op) bool) (hit func() bool) {
+	var count atomic.Int64
+	s.faults.Hook(func(op faultkv.Op) error {
+		if counts(op) && count.Add(1) == int64(n)+1 {
+			s.dead.Store(true)
+			if server, ok := s.faults.Unwrap().(*faultkv.Server); ok {
+				server.Crash(0)
+			}
+		}
+		if s.dead.Load() {
+			return faultkv.ErrTorn
+		}
+		return nil
+	})
+	return func() bool { return count.Load() > int64(n) }
+}
+
 // run does everything.
 func (s *script) run() {
 	if !s.begin() {
@@ -177,8 +202,12 @@ func (s *script) awake(key string) (at rp.Checkpoint) {
 	if s.dead.Load() {
 		return at
 	}
-	if _, ok := s.ask("GET", "/gateway/"+a.id+"/", "", ""); !ok {
+	text, ok := s.ask("GET", "/gateway/"+a.id+"/", "", "not_found")
+	if !ok {
 		return at
+	}
+	if strings.Contains(text, "not_found") && !a.doomed {
+		s.Errorf("%s isn't found", key)
 	}
 	a.wakeBy = time.Now()
 	at, _ = s.last(a.id)
@@ -249,6 +278,9 @@ func (s *script) change(key string, body rp.KVRequestBody, apply func(map[string
 func (s *script) look(key string) {
 	s.Helper()
 	a := s.actors[key]
+	if s.dead.Load() {
+		return
+	}
 	answer, ok := s.request(a.id, rp.KVList{Query: rp.KVAll{}}).(rp.KVListed)
 	if !ok {
 		return
@@ -517,52 +549,75 @@ func (s *script) check(e kv.Engine) {
 	}
 }
 
-// verify opens an engine on e without faults, and looks for all that was acknowledged.
-func (s *script) verify(e kv.Engine) {
+// verify opens an engine on e, and looks for all that was acknowledged. The engine may fail once, or end, if arm, which may be
+// nil, has it so.
+func (s *script) verify(e kv.Engine, arm func(v *script)) {
 	s.Helper()
 	time.Sleep(5 * time.Minute) // the lease of the process that has ended passes
 	s.check(e)
 	v := newScript(s.TB, e)
+	if arm != nil {
+		arm(v)
+	}
 	if !v.begin() {
 		return
 	}
 	time.Sleep(slack)
-	synctest.Wait()
-	came := v.deliveredSince(0)
-	if s.p != nil {
-		for d, index := range s.deliveredSince(0) {
-			if !s.failed[d.tunnel] && index > s.acked[d.tunnel] && came[d] != index {
-				s.Errorf("message %s isn't sent again", d.text)
-			}
-		}
+	if synctest.Wait(); !v.dead.Load() {
+		s.verifyMessages(v)
 	}
 	for key, a := range s.actors {
 		v.actors[key] = a
-		due := !a.wakeBy.IsZero() && a.wakeBy.Before(time.Now())
-		switch _, text := v.call("GET", "/actors?actor_ids="+a.id, ""); {
-		case a.gone || a.doomed && strings.Contains(text, `"actors":[]`):
-			if !strings.Contains(text, `"actors":[]`) {
-				s.Errorf("%s is gone, and there is %s", key, text)
-			}
-			continue
-		case !strings.Contains(text, a.id):
-			s.Errorf("%s isn't there: %s", key, text)
-			continue
-		case due && !a.doomed && !v.runs(a):
-			s.Errorf("%s isn't started", key)
+		if !v.dead.Load() {
+			s.verifyActor(v, key, a)
 		}
+	}
+	if s.namespace && !v.dead.Load() {
+		v.ask("GET", "/actors?name=x&namespace=n", "", "")
+	}
+	if !v.dead.Load() {
+		v.makeNamespace()
+		v.create("kept")
+	}
+	if a, b := s.actors["kept"], v.actors["kept"]; a != nil && a.id != b.id {
+		s.Error("kept is another actor")
+	}
+	v.end()
+	v.check(e)
+}
+
+// verifyMessages looks whether the engine of v has sent again what the runner of s hasn't acknowledged.
+func (s *script) verifyMessages(v *script) {
+	s.Helper()
+	came := v.deliveredSince(0)
+	if s.p == nil {
+		return
+	}
+	for d, index := range s.deliveredSince(0) {
+		if !s.failed[d.tunnel] && index > s.acked[d.tunnel] && came[d] != index {
+			s.Errorf("message %s isn't sent again", d.text)
+		}
+	}
+}
+
+// verifyActor looks for an actor in the engine of v.
+func (s *script) verifyActor(v *script, key string, a *known) {
+	s.Helper()
+	due := !a.wakeBy.IsZero() && a.wakeBy.Before(time.Now())
+	text, ok := v.ask("GET", "/actors?actor_ids="+a.id, "", "")
+	gone := strings.Contains(text, `"actors":[]`)
+	switch {
+	case !ok:
+	case gone:
+		if !a.doomed {
+			s.Errorf("%s isn't there: %s", key, text)
+		}
+	case a.gone:
+		s.Errorf("%s is gone, and there is %s", key, text)
+	case due && !a.doomed && !v.runs(a):
+		s.Errorf("%s isn't started", key)
+	default:
 		v.awake(key)
 		v.look(key)
 	}
-	if s.namespace {
-		v.want(http.StatusOK, "actors", "GET", "/actors?name=x&namespace=n", "")
-	}
-	v.makeNamespace()
-	v.create("kept")
-	if a := s.actors["kept"]; a != nil && a.id != v.actors["kept"].id {
-		s.Errorf("kept is another actor")
-	}
-	v.awake("kept")
-	v.end()
-	v.check(e)
 }

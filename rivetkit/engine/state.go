@@ -130,7 +130,8 @@ type actor struct {
 	alarm   int64         // when it must be started if it sleeps, Unix ms; 0 for never
 	users   int           // how many callers need it open
 	closing bool          // its handle is being closed
-	changed chan struct{} // closed when the phase changes, or a runner has come
+	changed chan struct{} // closed when the phase changes, or a runner has come, or paused ends
+	paused  bool          // it could not be started just now
 	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
 	command int64         // index of the next command
