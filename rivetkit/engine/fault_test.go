@@ -47,7 +47,7 @@ func eachFault(t *testing.T, run func(t *testing.T, rule faultkv.Rule) (hit bool
 	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			step, cases := testkit.Pick(8, 3, 1), 0
+			step, cases := testkit.Pick(16, 8, 1), 0
 			if rule.Point == faultkv.BeforeCommit || rule.Point == faultkv.AfterCommit || rule.Point == faultkv.AfterApply || rule.Point == faultkv.BeforeSync {
 				step = 1
 			}
@@ -174,5 +174,33 @@ func TestStoreRefuses(t *testing.T) {
 		s.starts("kept")
 		s.awake("kept")
 		s.end()
+	})
+}
+
+// TestForgetFails: a row of a message that was acknowledged is removed later, if the store refuses it at first.
+func TestForgetFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memkv.New()
+		s := newScript(t, store)
+		s.begin()
+		s.create("kept")
+		for n := range 3 {
+			s.ack(s.send(fmt.Sprint("message ", n)))
+		}
+		s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace)})
+		must(t, s.ws.Write(s.open, websocket.MessageText, []byte("refused")))
+		synctest.Wait()
+		s.failed[s.tunnel], s.open = true, nil
+		s.ack(s.send("last"))
+		s.sleep("kept", 0)
+		s.kill()
+		s.end()
+		s.verify(store, func(v *script) {
+			t.Cleanup(func() {
+				for d := range v.deliveredSince(0) {
+					t.Errorf("%s is sent again", d.text)
+				}
+			})
+		})
 	})
 }

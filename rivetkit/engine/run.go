@@ -333,6 +333,9 @@ func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
 	}
 	if err != nil {
 		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		a.forgotten = append(gone, a.forgotten...)
 	}
 }
 
