@@ -102,8 +102,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestServerKilled has the engine's server crash before each commit and each wait for stable storage, and the process end with it:
-// what isn't on stable storage is lost.
+// TestServerKilled ends the process, and crashes the engine's server, before each commit and each wait for stable storage: what
+// isn't on stable storage is lost.
 func TestServerKilled(t *testing.T) {
 	for n, hit := 0, true; hit; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestStoreRefuses(t *testing.T) {
 		at, _ := s.last(s.actors["kept"].id)
 		s.p.event(at, rp.Intent(rp.IntentSleep))
 		for start := time.Now(); time.Since(start) < time.Minute; attempts++ {
-			time.Sleep(time.Second)
+			pass(time.Second)
 			s.call("GET", "/gateway/"+s.actors["kept"].id+"/", "")
 		}
 		if n := f.Hits(); n > 200 {

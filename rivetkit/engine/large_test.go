@@ -158,7 +158,8 @@ func BenchmarkLargeBody(b *testing.B) {
 	}
 }
 
-// lateness has a goroutine sleep again and again, and returns a function that ends it, and returns how much later than it must it woke at worst.
+// lateness begins to sleep again and again on a goroutine. The function that it returns ends that, and returns how much later than
+// it must the goroutine woke at worst.
 func lateness() func() time.Duration {
 	stop, worst := make(chan struct{}), make(chan time.Duration)
 	go func() {

@@ -283,7 +283,7 @@ func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 	}
 	defer a.leave()
 	e.mu.Lock()
-	a.doom()
+	a.destroy, e.doomed[id] = true, true
 	switch a.phase {
 	case starting, running:
 		a.halt()

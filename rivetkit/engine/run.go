@@ -99,7 +99,13 @@ func (a *actor) begin(rec rivetstore.Record) {
 	}
 	if err != nil {
 		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
-		a.pause()
+		a.paused = true
+		time.AfterFunc(startPause, func() {
+			a.e.mu.Lock()
+			defer a.e.mu.Unlock()
+			a.paused = false
+			a.notify()
+		})
 		a.stopped()
 		return
 	}
@@ -108,19 +114,6 @@ func (a *actor) begin(rec rivetstore.Record) {
 
 // startPause is after how long an actor may be started again that could not be.
 const startPause = time.Second
-
-// pause keeps the actor from being started for a while.
-//
-// +checklocks:a.e.mu
-func (a *actor) pause() {
-	a.paused = true
-	time.AfterFunc(startPause, func() {
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		a.paused = false
-		a.notify()
-	})
-}
 
 // start tells the runner to start the actor, and sends what waits for it.
 //
@@ -195,7 +188,7 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 	switch body := ev.Body.(type) {
 	case rp.Intent:
 		if body == rp.IntentStop {
-			a.doom()
+			a.destroy, a.e.doomed[a.id] = true, true
 		}
 		if a.phase == starting || a.phase == running {
 			a.halt()
@@ -337,14 +330,6 @@ func (a *actor) storeSleep(rec rivetstore.Record, w actorstore.Wake) {
 		defer a.e.mu.Unlock()
 		a.forgotten = append(gone, a.forgotten...)
 	}
-}
-
-// doom says that the actor is to be destroyed when it has stopped. If that fails it is tried again when the actor is opened next.
-//
-// +checklocks:a.e.mu
-func (a *actor) doom() {
-	a.destroy = true
-	a.e.doomed[a.id] = true
 }
 
 // remove drops the actor, which has stopped.

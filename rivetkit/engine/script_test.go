@@ -16,14 +16,13 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// A script is one runner and one client, who do the same things in each run, in a bubble of testing/synctest, whatever the engine
+// A script is one runner and one client, which do the same things in each run, in a bubble of testing/synctest, whatever the engine
 // answers. What the engine acknowledges is in actors and namespace.
 type script struct {
 	*rig
@@ -140,10 +139,16 @@ func (s *script) run() {
 	}
 }
 
+// pass lets a time pass.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // until waits until ok, and returns false if the process ends before that.
 func (s *script) until(what string, ok func() bool) bool {
 	s.Helper()
-	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for start := time.Now(); ; pass(100 * time.Millisecond) {
 		synctest.Wait()
 		switch {
 		case ok():
@@ -195,7 +200,7 @@ func (s *script) create(key string) {
 	}
 }
 
-// awake has an actor run, and returns its place in the runner.
+// awake wakes an actor with a request, and returns its place in the runner.
 func (s *script) awake(key string) (at rp.Checkpoint) {
 	s.Helper()
 	a := s.actors[key]
@@ -334,7 +339,7 @@ func (s *script) keys() {
 	}
 }
 
-// sleep has an actor sleep, until its alarm rings after a while if that isn't 0.
+// sleep lets an actor sleep, until its alarm rings after a while if that isn't 0.
 func (s *script) sleep(key string, alarm time.Duration) {
 	s.Helper()
 	at := s.awake(key)
@@ -365,7 +370,7 @@ func (s *script) alarm() {
 	if s.dead.Load() {
 		return
 	}
-	time.Sleep(12 * time.Second)
+	pass(12 * time.Second)
 	s.starts("kept")
 }
 
@@ -507,7 +512,7 @@ func (s *script) destroy(key string) {
 	_, a.gone = s.ask("DELETE", "/actors/"+a.id, "", `"not_found"`)
 }
 
-// leave has an actor destroy itself, for which the engine has a while.
+// leave lets an actor destroy itself, for which the engine has a while.
 func (s *script) leave(key string) {
 	at := s.awake(key)
 	if s.dead.Load() {
@@ -516,108 +521,6 @@ func (s *script) leave(key string) {
 	a := s.actors[key]
 	a.doomed = true
 	s.p.event(at, rp.Intent(rp.IntentStop))
-	time.Sleep(slack)
-	synctest.Wait()
+	pass(slack)
 	a.gone = !s.dead.Load()
-}
-
-// check looks at what is stored after the end of the process. Nothing may be wrong with it, and each actor must be in the index no
-// later than it must be started.
-func (s *script) check(e kv.Engine) {
-	s.Helper()
-	store, err := actorstore.Open(s.Context(), e, &actorstore.Options{ReadOnly: true})
-	must(s, err)
-	defer func() { must(s, store.Close()) }()
-	for f, err := range store.Check(s.Context()) {
-		if err != nil || !f.Harmless {
-			s.Errorf("%v %v", f, err)
-		}
-	}
-	wakes := map[string]time.Time{}
-	for w, err := range store.Wakes(s.Context(), time.Now().Add(24*time.Hour)) {
-		must(s, err)
-		wakes[w.ID.String()] = w.At
-	}
-	for key, a := range s.actors {
-		at, ok := wakes[a.id]
-		switch {
-		case a.gone && ok:
-			s.Errorf("%s is gone, and is to be started at %v", key, at)
-		case !a.doomed && !a.wakeBy.IsZero() && (!ok || at.After(a.wakeBy)):
-			s.Errorf("%s is to be started at %v, not by %v", key, at, a.wakeBy)
-		}
-	}
-}
-
-// verify opens an engine on e, and looks for all that was acknowledged. The engine may fail once, or end, if arm, which may be
-// nil, has it so.
-func (s *script) verify(e kv.Engine, arm func(v *script)) {
-	s.Helper()
-	time.Sleep(5 * time.Minute) // the lease of the process that has ended passes
-	s.check(e)
-	v := newScript(s.TB, e)
-	if arm != nil {
-		arm(v)
-	}
-	if !v.begin() {
-		return
-	}
-	time.Sleep(slack)
-	if synctest.Wait(); !v.dead.Load() {
-		s.verifyMessages(v)
-	}
-	for key, a := range s.actors {
-		v.actors[key] = a
-		if !v.dead.Load() {
-			s.verifyActor(v, key, a)
-		}
-	}
-	if s.namespace && !v.dead.Load() {
-		v.ask("GET", "/actors?name=x&namespace=n", "", "")
-	}
-	if !v.dead.Load() {
-		v.makeNamespace()
-		v.create("kept")
-	}
-	if a, b := s.actors["kept"], v.actors["kept"]; a != nil && a.id != b.id {
-		s.Error("kept is another actor")
-	}
-	v.end()
-	v.check(e)
-}
-
-// verifyMessages looks whether the engine of v has sent again what the runner of s hasn't acknowledged.
-func (s *script) verifyMessages(v *script) {
-	s.Helper()
-	came := v.deliveredSince(0)
-	if s.p == nil {
-		return
-	}
-	for d, index := range s.deliveredSince(0) {
-		if !s.failed[d.tunnel] && index > s.acked[d.tunnel] && came[d] != index {
-			s.Errorf("message %s isn't sent again", d.text)
-		}
-	}
-}
-
-// verifyActor looks for an actor in the engine of v.
-func (s *script) verifyActor(v *script, key string, a *known) {
-	s.Helper()
-	due := !a.wakeBy.IsZero() && a.wakeBy.Before(time.Now())
-	text, ok := v.ask("GET", "/actors?actor_ids="+a.id, "", "")
-	gone := strings.Contains(text, `"actors":[]`)
-	switch {
-	case !ok:
-	case gone:
-		if !a.doomed {
-			s.Errorf("%s isn't there: %s", key, text)
-		}
-	case a.gone:
-		s.Errorf("%s is gone, and there is %s", key, text)
-	case due && !a.doomed && !v.runs(a):
-		s.Errorf("%s isn't started", key)
-	default:
-		v.awake(key)
-		v.look(key)
-	}
 }

@@ -37,7 +37,7 @@ type core struct {
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
-	doomed     map[actorstore.ID]bool   // those that are to be destroyed, as long as that isn't stored  +checklocks:mu
+	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	closed     bool                     // +checklocks:mu
