@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,29 +153,40 @@ func TestKilledTwice(t *testing.T) {
 // TestStoreRefuses: as long as the store refuses everything, an actor that is wanted is tried now and then. When there is room
 // again it runs.
 func TestStoreRefuses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(t, memkv.New())
-		s.begin()
-		s.create("kept")
-		s.send("one")
-		s.sleep("kept", time.Hour)
-		attempts := 0
-		f := s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: 1000})
-		must(t, s.ws.Write(s.open, websocket.MessageText, []byte("two")))
-		at, _ := s.last(s.actors["kept"].id)
-		s.p.event(at, rp.Intent(rp.IntentSleep))
-		for start := time.Now(); time.Since(start) < time.Minute; attempts++ {
-			pass(time.Second)
-			s.call("GET", "/gateway/"+s.actors["kept"].id+"/", "")
-		}
-		if n := f.Hits(); n > 200 {
-			t.Errorf("%d commits in a minute, for %d requests", n, attempts)
-		}
-		f.Remove()
-		s.starts("kept")
-		s.awake("kept")
-		s.end()
-	})
+	for name, prepare := range map[string]func(s *script) (want func()){
+		"by a message": func(s *script) func() {
+			s.send("one") // it isn't acknowledged
+			at, _ := s.last(s.actors["kept"].id)
+			return sync.OnceFunc(func() { s.p.event(at, rp.Intent(rp.IntentSleep)) })
+		},
+		"by a request": func(s *script) func() {
+			s.sleep("kept", 0)
+			return func() { s.call("GET", "/gateway/"+s.actors["kept"].id+"/", "") }
+		},
+		"by its alarm": func(s *script) func() { s.sleep("kept", 12*time.Second); return func() {} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(t, memkv.New())
+				s.begin()
+				s.create("kept")
+				want := prepare(s)
+				f := s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: 1000})
+				for start := time.Now(); time.Since(start) < time.Minute; pass(time.Second) {
+					want()
+				}
+				if n := f.Hits(); n < 5 || n > 200 {
+					t.Errorf("%d commits in a minute", n)
+				}
+				f.Remove()
+				if name != "by a request" {
+					s.starts("kept")
+				}
+				s.awake("kept")
+				s.end()
+			})
+		})
+	}
 }
 
 // TestForgetFails: a row of a message that was acknowledged is removed later, if the store refuses it at first.

@@ -100,11 +100,14 @@ func (a *actor) begin(rec rivetstore.Record) {
 	if err != nil {
 		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
 		a.paused = true
+		a.users++ // it stays open meanwhile: closed, it would be due at once
 		time.AfterFunc(startPause, func() {
 			a.e.mu.Lock()
 			defer a.e.mu.Unlock()
 			a.paused = false
+			a.users--
 			a.notify()
+			a.settle()
 		})
 		a.stopped()
 		return
