@@ -150,9 +150,8 @@ func TestKilledTwice(t *testing.T) {
 	}
 }
 
-// TestStoreRefuses: as long as the store refuses everything, an actor that is wanted is tried now and then. When there is room
-// again it runs.
-func TestStoreRefuses(t *testing.T) {
+// TestStoreFails: as long as operations of the store fail, an actor that is wanted is tried now and then, and then it runs.
+func TestStoreFails(t *testing.T) {
 	for name, prepare := range map[string]func(s *script) (want func()){
 		"by a message": func(s *script) func() {
 			s.send("one") // it isn't acknowledged
@@ -165,27 +164,30 @@ func TestStoreRefuses(t *testing.T) {
 		},
 		"by its alarm": func(s *script) func() { s.sleep("kept", 12*time.Second); return func() {} },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(t, memkv.New())
-				s.begin()
-				s.create("kept")
-				want := prepare(s)
-				f := s.faults.Fail(faultkv.Rule{Point: faultkv.BeforeCommit, Err: kv.NotApplied(errkind.ErrNoSpace), Times: 1000})
-				for start := time.Now(); time.Since(start) < time.Minute; pass(time.Second) {
-					want()
-				}
-				if n := f.Hits(); n < 5 || n > 200 {
-					t.Errorf("%d commits in a minute", n)
-				}
-				f.Remove()
-				if name != "by a request" {
-					s.starts("kept")
-				}
-				s.awake("kept")
-				s.end()
+		for fault, rule := range faults {
+			t.Run(name+", "+fault, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScript(t, memkv.New())
+					s.begin()
+					s.create("kept")
+					want := prepare(s)
+					rule.Times = 2000
+					f := s.faults.Fail(rule)
+					for start := time.Now(); time.Since(start) < time.Minute; pass(time.Second) {
+						want()
+					}
+					if n := f.Hits(); n > 400 || n < 5 && rule.Point == faultkv.BeforeCommit {
+						t.Errorf("it has failed %d times in a minute", n)
+					}
+					f.Remove()
+					if name != "by a request" {
+						s.starts("kept")
+					}
+					s.awake("kept")
+					s.end()
+				})
 			})
-		})
+		}
 	}
 }
 
