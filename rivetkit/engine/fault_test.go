@@ -42,15 +42,16 @@ var faults = map[string]faultkv.Rule{
 	"before a snapshot": {Point: faultkv.BeforeSnapshot},
 }
 
-// eachFault calls run, in a bubble, with each fault of each operation until run reports that it wasn't hit. In short and quick forms it
-// leaves out reads.
+// eachFault calls run, in a bubble, with each fault of each operation until run reports that it wasn't hit. Short and quick forms
+// leave out reads, and short ones commits.
 func eachFault(t *testing.T, run func(t *testing.T, rule faultkv.Rule) (hit bool)) {
 	for name, rule := range faults {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			step, cases := testkit.Pick(16, 8, 1), 0
-			if rule.Point == faultkv.BeforeCommit || rule.Point == faultkv.AfterCommit || rule.Point == faultkv.AfterApply || rule.Point == faultkv.BeforeSync {
-				step = 1
+			switch rule.Point {
+			case faultkv.BeforeCommit, faultkv.AfterCommit, faultkv.AfterApply, faultkv.BeforeSync:
+				step = testkit.Pick(4, 1, 1)
 			}
 			for hit := true; hit; cases, rule.Skip = cases+1, rule.Skip+step {
 				t.Run(fmt.Sprint(rule.Skip), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
@@ -76,7 +77,7 @@ func (r *rig) pair() (c pair, p *program, id string) {
 // TestLargeBody: while a body of 20 MiB is stuck on its way from a client, to a runner or to a client, 1,000 messages of another
 // actor pass. The clock of a bubble goes on only when everything waits, so the messages wait for nothing.
 func TestLargeBody(t *testing.T) {
-	body := strings.Repeat("x", largest)
+	body := strings.Repeat("x", testkit.Pick(largest/8, largest, largest))
 	for name, stick := range map[string]func(r *rig, p *program, id string) (end func()){
 		"from a client": func(r *rig, _ *program, id string) func() {
 			from, to := io.Pipe()
