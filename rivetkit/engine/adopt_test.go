@@ -30,8 +30,7 @@ func TestAdoptRunning(t *testing.T) {
 		t.Fatalf("an actor that runs is to be started at %v", at)
 	}
 	_ = p.ws.CloseNow()
-	r.server.CloseClientConnections()
-	r.server.Close()
+	r.stop()
 	r.putOld(id, time.Now().Add(time.Hour))
 	r.start()
 	eventually(t, "the row of before is gone", func() bool {

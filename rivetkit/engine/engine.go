@@ -46,7 +46,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store,
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[uint32]*tunnel{},
-		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -42,8 +42,10 @@ type rig struct {
 	kv     kv.Engine
 	opts   engine.Options
 	engine *engine.Engine
-	server *httptest.Server
+	piped  bool         // it is served over pipes, without a network
+	client *http.Client // of what isn't a runner, and of runners
 	url    string
+	stop   func()
 	open   atomic.Int64 // connections that the server has not closed
 	writes writeLog
 }
@@ -120,17 +122,30 @@ func (r *rig) start() {
 	var err error
 	r.engine, err = engine.Open(r.Context(), r.kv, &r.opts)
 	must(r, err)
-	r.server = httptest.NewUnstartedServer(r.engine)
-	r.server.Listener = countedListener{r.server.Listener, r}
-	r.server.Start()
-	r.url = r.server.URL
+	r.serve()
+}
+
+// serve serves the engine.
+func (r *rig) serve() {
+	if r.piped {
+		r.client, r.stop = servePipes(r.engine)
+		r.url = "http://127.0.0.1"
+		return
+	}
+	s := httptest.NewUnstartedServer(r.engine)
+	s.Listener = countedListener{s.Listener, r}
+	s.Start()
+	r.client, r.url = http.DefaultClient, s.URL
+	r.stop = func() {
+		s.CloseClientConnections()
+		s.Close()
+	}
 }
 
 func (r *rig) close() {
 	r.Helper()
 	must(r, r.engine.Close())
-	r.server.CloseClientConnections()
-	r.server.Close()
+	r.stop()
 }
 
 // reopen ends the engine, and opens it anew on the same store.
@@ -143,12 +158,14 @@ func (r *rig) reopen() {
 // call sends a request and returns the answer.
 func (r *rig) call(method, path, body string, header ...string) (int, string) {
 	r.Helper()
-	req, err := http.NewRequestWithContext(r.Context(), method, r.url+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
 	must(r, err)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := r.client.Do(req)
 	must(r, err)
 	b, err := io.ReadAll(resp.Body)
 	must(r, err)
@@ -182,7 +199,9 @@ func (r *rig) actor(name, key string) string {
 // dial opens a WebSocket.
 func (r *rig) dial(path string, protocols ...string) *websocket.Conn {
 	r.Helper()
-	ws, resp, err := websocket.Dial(r.Context(), "ws"+strings.TrimPrefix(r.url, "http")+path, &websocket.DialOptions{Subprotocols: protocols})
+	ws, resp, err := websocket.Dial(r.Context(), "ws"+strings.TrimPrefix(r.url, "http")+path, &websocket.DialOptions{
+		Subprotocols: protocols, HTTPClient: r.client,
+	})
 	must(r, err)
 	if resp.Body != nil {
 		must(r, resp.Body.Close())

@@ -27,7 +27,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		if a == nil {
 			a = &actor{
 				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
-				users: 1, tunnels: map[uint32]*tunnel{}, said: sequence{e: e}, event: -1,
+				users: 1, tunnels: map[uint32]*tunnel{}, said: sequence{e: e}, event: -1, drop: errUnavailable,
 			}
 			e.actors[id] = a
 			e.mu.Unlock()
@@ -61,10 +61,14 @@ func open(ctx context.Context, a *actor) error {
 	defer close(a.opened)
 	if err == nil {
 		e.spawn(func() { watch(a) })
+		if a.destroy = e.doomed[a.id]; a.destroy { // an attempt has failed
+			a.remove()
+		}
 		return nil
 	}
 	switch {
 	case errors.Is(err, actorstore.ErrUnknownActor):
+		delete(e.doomed, a.id)
 		err = errNotFound
 	case errors.Is(err, actorstore.ErrInUse):
 		err = errUnavailable // another process has it
@@ -271,7 +275,7 @@ func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record)
 	return id, errors.Join(err, h.Close())
 }
 
-// destroy ends an actor with all that it has.
+// destroy ends an actor with all that it has, and returns when that is stored.
 func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 	a, err := enter(ctx, e, id)
 	if err != nil {
@@ -279,7 +283,7 @@ func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 	}
 	defer a.leave()
 	e.mu.Lock()
-	a.destroy = true
+	a.destroy, e.doomed[id] = true, true
 	switch a.phase {
 	case starting, running:
 		a.halt()
@@ -287,5 +291,14 @@ func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 		a.remove()
 	}
 	e.mu.Unlock()
-	return nil
+	select {
+	case <-a.closed:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.ctx.Done():
+		return errUnavailable
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return a.drop
 }

@@ -37,8 +37,11 @@ func (a *actor) await(ctx context.Context) error {
 			return errUnavailable
 		}
 		if a.phase == gone {
-			e.mu.Unlock()
-			return errNotFound
+			defer e.mu.Unlock()
+			if a.destroy {
+				return errNotFound
+			}
+			return errUnavailable // it was lost
 		}
 		if a.phase == running {
 			e.mu.Unlock()
@@ -64,7 +67,7 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	if a.closing {
+	if a.closing || a.paused {
 		return false
 	}
 	r := a.e.pools.pick(a)
@@ -96,11 +99,24 @@ func (a *actor) begin(rec rivetstore.Record) {
 	}
 	if err != nil {
 		a.e.log.Error("engine: start an actor", a.attr(), slog.Any("error", err))
+		a.paused = true
+		a.users++ // it stays open meanwhile: closed, it would be due at once
+		time.AfterFunc(startPause, func() {
+			a.e.mu.Lock()
+			defer a.e.mu.Unlock()
+			a.paused = false
+			a.users--
+			a.notify()
+			a.settle()
+		})
 		a.stopped()
 		return
 	}
 	a.start()
 }
+
+// startPause is after how long an actor may be started again that could not be.
+const startPause = time.Second
 
 // start tells the runner to start the actor, and sends what waits for it.
 //
@@ -174,7 +190,9 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 	a.event = ev.Checkpoint.Index
 	switch body := ev.Body.(type) {
 	case rp.Intent:
-		a.destroy = a.destroy || body == rp.IntentStop
+		if body == rp.IntentStop {
+			a.destroy, a.e.doomed[a.id] = true, true
+		}
 		if a.phase == starting || a.phase == running {
 			a.halt()
 		}
@@ -318,6 +336,9 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 	}
 	if err != nil {
 		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		a.forgotten = append(gone, a.forgotten...)
 		return
 	}
 	a.e.alarms.Learn(actorstore.Waking{ID: a.id, Name: a.name(), Layout: actorstore.LayoutRivetKit, Wake: a.handle.Wake()}, nil)
@@ -335,8 +356,14 @@ func (a *actor) remove() {
 	a.notify()
 	a.do(0, func() {
 		e := a.e
-		if err := a.handle.Drop(e.ctx); err != nil {
+		err := a.handle.Drop(e.ctx)
+		if err != nil {
 			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if a.drop = err; err == nil {
+			delete(e.doomed, a.id)
 		}
 	})
 }

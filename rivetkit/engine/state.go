@@ -37,6 +37,7 @@ type core struct {
 	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
+	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	closed     bool                     // +checklocks:mu
@@ -129,14 +130,16 @@ type actor struct {
 	alarm   int64         // when it must be started if it sleeps, Unix ms; 0 for never
 	users   int           // how many callers need it open
 	closing bool          // its handle is being closed
-	changed chan struct{} // closed when the phase changes, or a runner has come
+	changed chan struct{} // closed when the phase changes, or a runner has come, or paused ends
+	paused  bool          // it could not be started just now
 	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
 	command int64         // index of the next command
 	event   int64         // index of the last event
 	unacked []rp.Command
-	destroy bool // it is to be destroyed when it has stopped
-	again   bool // it is to be started again then
+	destroy bool  // it is to be destroyed when it has stopped
+	drop    error // nil when it is destroyed
+	again   bool  // it is to be started again then
 	since   time.Time
 	timer   *time.Timer
 	tunnels map[uint32]*tunnel

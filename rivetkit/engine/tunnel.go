@@ -200,6 +200,7 @@ func storeMessages(a *actor) {
 		defer a.e.mu.Unlock()
 		if err != nil {
 			a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
+			a.forgotten = append(gone, a.forgotten...)
 		}
 		for _, p := range fresh {
 			p.stored = err == nil

@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+)
+
+// check looks at what is stored after the end of the process. Nothing may be wrong with it, and each actor must be in the index no
+// later than it must be started.
+func (s *script) check(e kv.Engine) {
+	s.Helper()
+	store, err := actorstore.Open(s.Context(), e, &actorstore.Options{ReadOnly: true})
+	must(s, err)
+	defer func() { must(s, store.Close()) }()
+	for f, err := range store.Check(s.Context()) {
+		if err != nil || !f.Harmless {
+			s.Errorf("%v %v", f, err)
+		}
+	}
+	wakes := map[string]time.Time{}
+	for w, err := range store.Wakes(s.Context(), time.Now().Add(24*time.Hour)) {
+		must(s, err)
+		wakes[w.ID.String()] = w.At
+	}
+	for key, a := range s.actors {
+		at, ok := wakes[a.id]
+		switch {
+		case a.gone && ok:
+			s.Errorf("%s is gone, and is to be started at %v", key, at)
+		case !a.doomed && !a.wakeBy.IsZero() && (!ok || at.After(a.wakeBy)):
+			s.Errorf("%s is to be started at %v, not by %v", key, at, a.wakeBy)
+		}
+	}
+}
+
+// verify opens an engine on e, and looks for all that was acknowledged. The engine may fail once, or end, as arm
+// says, which may be nil.
+func (s *script) verify(e kv.Engine, arm func(v *script)) {
+	s.Helper()
+	pass(5 * time.Minute) // the lease of the process that has ended passes
+	s.check(e)
+	v := newScript(s.TB, e)
+	if arm != nil {
+		arm(v)
+	}
+	if !v.begin() {
+		return
+	}
+	if pass(slack); !v.dead.Load() {
+		s.verifyMessages(v)
+	}
+	for key, a := range s.actors {
+		v.actors[key] = a
+		if !v.dead.Load() {
+			s.verifyActor(v, key, a)
+		}
+	}
+	if s.namespace && !v.dead.Load() {
+		v.ask("GET", "/actors?name=x&namespace=n", "", "")
+	}
+	if !v.dead.Load() {
+		v.makeNamespace()
+		v.create("kept")
+	}
+	if a, b := s.actors["kept"], v.actors["kept"]; a != nil && a.id != b.id {
+		s.Error("kept is another actor")
+	}
+	v.end()
+	v.check(e)
+}
+
+// verifyMessages looks whether the engine of v has sent again what the runner of s hasn't acknowledged.
+func (s *script) verifyMessages(v *script) {
+	s.Helper()
+	came := v.deliveredSince(0)
+	if s.p == nil {
+		return
+	}
+	for d, index := range s.deliveredSince(0) {
+		if !s.failed[d.tunnel] && index > s.acked[d.tunnel] && came[d] != index {
+			s.Errorf("message %s isn't sent again", d.text)
+		}
+	}
+}
+
+// verifyActor looks for an actor in the engine of v.
+func (s *script) verifyActor(v *script, key string, a *known) {
+	s.Helper()
+	due := !a.wakeBy.IsZero() && a.wakeBy.Before(time.Now())
+	text, ok := v.ask("GET", "/actors?actor_ids="+a.id, "", "")
+	gone := strings.Contains(text, `"actors":[]`)
+	switch {
+	case !ok:
+	case gone:
+		if !a.doomed {
+			s.Errorf("%s isn't there: %s", key, text)
+		}
+	case a.gone:
+		s.Errorf("%s is gone, and there is %s", key, text)
+	case due && !a.doomed && !v.runs(a):
+		s.Errorf("%s isn't started", key)
+	default:
+		v.awake(key)
+		v.look(key)
+	}
+}
