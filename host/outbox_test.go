@@ -94,7 +94,7 @@ func (r *rig) wantNoLetters() {
 	r.Helper()
 	for info, err := range r.Store().Actors(r.ctx, nil) {
 		must(r, err)
-		if n := r.lettersOf(info.ID); n != 0 {
+		if n := len(r.lettersOf(info.ID)); n != 0 {
 			r.Errorf("%s has %d messages in its outbox", info.Name, n)
 		}
 	}
