@@ -47,7 +47,7 @@ func (a *Actor) WakeBy(ctx context.Context, at time.Time) error {
 // StageWake has what SetWake does land with b, whatever b.WakeBy says. It may be called while b is open.
 func (a *Actor) StageWake(b *batch.Batch, w Wake) error {
 	if len(w.Tried) > MaxTried {
-		return fmt.Errorf("actorstore: %d versions that have tried, limit %d", len(w.Tried), MaxTried)
+		return fmt.Errorf("actorstore: %d versions that tried, limit %d", len(w.Tried), MaxTried)
 	}
 	b.Late(func(*batch.Batch) error {
 		if !a.wake.Load().says(&w) {

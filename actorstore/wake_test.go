@@ -45,90 +45,120 @@ func indexed(t testing.TB, s *Store, by time.Time) []string {
 // never is after all times of tests.
 var never = clock().Add(1000 * time.Hour)
 
+// A waker writes to the actor thing/a, and looks what is said of when it must be woken.
+type waker struct {
+	testing.TB
+	store *Store
+	actor *Actor
+}
+
+func newWaker(t testing.TB, s *Store) *waker {
+	t.Helper()
+	a, err := s.Named(ctx, "thing/a", nil)
+	must(t, err)
+	return &waker{t, s, a}
+}
+
+// put commits something to be done at each of the times.
+func (w *waker) put(by ...time.Time) {
+	w.Helper()
+	var b batch.Batch
+	for _, at := range by {
+		b.WakeBy(at)
+	}
+	b.Put(user("k"), []byte("v"))
+	must(w, w.actor.Commit(ctx, &b))
+}
+
+func (w *waker) set(wake Wake) {
+	w.Helper()
+	must(w, w.actor.SetWake(ctx, wake))
+}
+
+// want compares what the handle, the index and the checks say.
+func (w *waker) want(want string) {
+	w.Helper()
+	if got := say(w.actor.Wake()); got != want {
+		w.Errorf("the handle says %s, want %s", got, want)
+	}
+	all := []string{"thing/a: " + want}
+	if want == "never" {
+		all = []string{}
+	}
+	if got := indexed(w, w.store, never); !slices.Equal(got, all) {
+		w.Errorf("the index says %q, want %q", got, all)
+	}
+	compare(w, want, findings(w, w.store.Check(ctx)), nil)
+	compare(w, want, findings(w, w.store.CheckActor(ctx, w.actor.ID())), nil)
+}
+
 // TestWake has commits bring the time forward, and SetWake put it right.
 func TestWake(t *testing.T) {
 	onEngines(t, func(t *testing.T, eng kv.Engine) {
 		s := openStore(t, eng, batch.Limits{})
-		a, err := s.Named(ctx, "thing/a", nil)
-		must(t, err)
-		put := func(by ...time.Time) {
-			t.Helper()
-			var b batch.Batch
-			for _, at := range by {
-				b.WakeBy(at)
-			}
-			b.Put(user("k"), []byte("v"))
-			must(t, a.Commit(ctx, &b))
-		}
-		want := func(want string) {
-			t.Helper()
-			if got := say(a.Wake()); got != want {
-				t.Errorf("the handle says %s, want %s", got, want)
-			}
-			all := []string{"thing/a: " + want}
-			if want == "never" {
-				all = []string{}
-			}
-			if got := indexed(t, s, never); !slices.Equal(got, all) {
-				t.Errorf("the index says %q, want %q", got, all)
-			}
-			compare(t, want, findings(t, s.Check(ctx)), nil)
-			compare(t, want, findings(t, s.CheckActor(ctx, a.ID())), nil)
-		}
-		must(t, a.SetWake(ctx, Wake{At: at(5)})) // the actor doesn't exist yet
-		put()
-		want("never")
-		put(at(5000), at(3000))
-		want("3000")
-		put(at(4000))
-		want("3000")
-		put(at(2000))
-		want("2000")
-		must(t, a.SetWake(ctx, Wake{At: at(7000)}))
-		want("7000")
-		seq := a.Seq()
-		must(t, a.SetWake(ctx, Wake{At: at(7000)}))
-		if a.Seq() != seq {
+		w := newWaker(t, s)
+		w.set(Wake{At: at(5)}) // the actor doesn't exist yet
+		w.put()
+		w.want("never")
+		w.put(at(5000), at(3000))
+		w.want("3000")
+		w.put(at(4000))
+		w.want("3000")
+		w.put(at(2000))
+		w.want("2000")
+		w.set(Wake{At: at(7000)})
+		w.want("7000")
+		seq := w.actor.Seq()
+		w.set(Wake{At: at(7000)})
+		if w.actor.Seq() != seq {
 			t.Error("what the store says already was written once more")
 		}
-		put(at(-10)) // what is due stays as it is
-		want("-10")
-		put(at(-20), time.Time{})
-		want("-10")
-		must(t, a.SetWake(ctx, Wake{Tried: []uint64{7, 8}}))
-		want("never tried [7 8]")
-		must(t, a.SetWake(ctx, Wake{At: at(9000), Tried: []uint64{8}}))
-		want("9000 tried [8]")
-		put(at(9500))
-		want("9000 tried [8]")
-		put(at(8500))
-		want("8500 tried [8]")
-		put(at(-5))
-		want("-5")
-		must(t, a.SetWake(ctx, Wake{At: at(9000)}))
-		must(t, a.WakeBy(ctx, at(9001)))
-		want("9000")
-		if err := a.SetWake(ctx, Wake{Tried: make([]uint64, MaxTried+1)}); err == nil {
-			t.Error("too many versions were taken")
-		}
-		must(t, a.Close())
+		w.put(at(-10)) // what is due stays as it is
+		w.want("-10")
+		w.put(at(-20), time.Time{})
+		w.want("-10")
+		w.set(Wake{At: at(9000)})
+		must(t, w.actor.WakeBy(ctx, at(9001)))
+		w.want("9000")
+		must(t, w.actor.Close())
 
-		a, err = s.Named(ctx, "thing/a", nil)
-		must(t, err)
-		want("9000")
+		w = newWaker(t, s)
+		w.want("9000")
 		if got := indexed(t, s, at(8999)); len(got) != 0 {
 			t.Errorf("before it is due the index says %q", got)
 		}
 		if got := indexed(t, s, at(9000)); len(got) != 1 {
 			t.Errorf("when it is due the index says %q", got)
 		}
-		must(t, a.SetWake(ctx, Wake{}))
-		want("never")
-		put(time.Time{})
-		must(t, a.Drop(ctx))
+		w.set(Wake{})
+		w.want("never")
+		w.put(time.Time{})
+		must(t, w.actor.Drop(ctx))
 		if got := indexed(t, s, never); len(got) != 0 {
 			t.Errorf("when the actor is gone the index says %q", got)
 		}
+	})
+}
+
+// TestWakeTried: versions that tried in vain are kept until there is something else to do at once.
+func TestWakeTried(t *testing.T) {
+	onEngines(t, func(t *testing.T, eng kv.Engine) {
+		w := newWaker(t, openStore(t, eng, batch.Limits{}))
+		w.put()
+		w.set(Wake{Tried: []uint64{7, 8}})
+		w.want("never tried [7 8]")
+		w.set(Wake{At: at(9000), Tried: []uint64{8}})
+		w.want("9000 tried [8]")
+		w.put(at(9500))
+		w.want("9000 tried [8]")
+		w.put(at(8500))
+		w.want("8500 tried [8]")
+		w.put(at(-5))
+		w.want("-5")
+		if err := w.actor.SetWake(ctx, Wake{Tried: make([]uint64, MaxTried+1)}); err == nil {
+			t.Error("too many versions were taken")
+		}
+		must(t, w.actor.Close())
 	})
 }
 

@@ -18,7 +18,7 @@ type Wake struct {
 	At time.Time
 	// Tried are the versions of the actor's code that found something to do and could
 	// not do it, the newest last, at most MaxTried. For them At holds. Any other version
-	// is to look at once. The next commit with something to do forgets them.
+	// is to look at once. The next commit with something to do at once forgets them.
 	Tried []uint64
 }
 

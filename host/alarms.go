@@ -14,8 +14,8 @@ import (
 
 // When an actor must be woken is in the store, beside the actor: each commit that stores something
 // to be done brings that time forward, and an actor that goes to sleep puts it right (noteWake). A host that
-// was killed wakes the actors for which something was stored, and no others; they find out
-// themselves what it is.
+// starts after another was killed wakes the actors for which something was stored, some of it done by now; they find out
+// themselves what is left.
 
 // alarms wakes the actors of a host.
 type alarms struct {

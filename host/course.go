@@ -221,7 +221,7 @@ func (c *course) remove() error {
 }
 
 // open takes the actor over, opens everything of it that may want to be woken, and runs
-// its first turns. What it has opened when it fails is shut by main. Called again after a turn that ended its goroutine it
+// its first turns. When it fails, dontWake shuts what is open by then. Called again after a turn that ended its goroutine it
 // goes on with that turn's part.
 func (c *course) open() error {
 	for ; len(c.parts) > 0; c.parts = c.parts[1:] {

@@ -400,7 +400,7 @@ func (f *fork) winner() int {
 // lose is run under the actor's commit lock: it ends the branches that have not won.
 func (f *fork) lose(b *batch.Batch, winner int) error {
 	r := f.c.r
-	r.writing.Lock() // nobody is between asking whether he may defer a change, and doing it
+	r.writing.Lock() // no goroutine is between asking whether a change may be deferred and deferring it
 	for j := range f.inside {
 		if j != winner {
 			f.inside[j].lost.Store(true)

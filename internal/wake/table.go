@@ -127,7 +127,7 @@ func (e *entry) says(o *entry) bool {
 	return e.At.Equal(o.At) && slices.Equal(e.Tried, o.Tried)
 }
 
-// hurry has an actor that is known be due now.
+// hurry makes an actor due now, if it is known.
 func (t *table) hurry(name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

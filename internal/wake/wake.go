@@ -1,4 +1,4 @@
-// Package wake has a process wake the actors of a store when their time comes. The store
+// Package wake wakes the actors of a store, in one process, when their time comes. The store
 // says when that is, in an index in the order of time (actorstore.Store.Wakes). A Table reads the
 // part of it that is due or nearly so every few seconds, which finds what other processes store,
 // and hears at once of each actor that is closed in its own process.

@@ -40,7 +40,7 @@ func testLostFile(t *testing.T, closed bool) {
 		other := s.files[(i+1)%len(s.files)]
 		s.try(other+" in place of", name, overwrite(readFile(t, filepath.Join(s.dir, other))))
 		// Only a record that comes later says what was on stable storage; of the newest file of a store that was
-		// killed there is none.
+		// killed none is left.
 		if b, err := os.ReadFile(filepath.Join(s.older, name)); err == nil && (closed || name != s.newest()) {
 			s.try("an older copy of", name, overwrite(b))
 		}

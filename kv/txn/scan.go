@@ -275,7 +275,7 @@ func (tx *Tx) saw(start, end []byte) {
 		return
 	}
 	if n := len(tx.reads); n > 0 {
-		// What goes on where the last read ended is no further span.
+		// A read that goes on where the last one ended needs no span of its own.
 		last := &tx.reads[n-1]
 		if bytes.Compare(last.Start, start) <= 0 && (last.End == nil || bytes.Compare(start, last.End) <= 0) {
 			if last.End != nil && (end == nil || bytes.Compare(end, last.End) > 0) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
@@ -205,4 +206,31 @@ func TestRestore(t *testing.T) {
 	wantErr(t, "again", to.h.Begin().Restore(saved), errInvalid)
 	empty := newRig(t, Options{}, batch.Limits{})
 	wantErr(t, "a name twice", empty.h.Begin().Restore(&Snapshot{Names: []string{"a", "a"}}), errInvalid)
+}
+
+// TestWakes: a commit that leaves a workflow with something to do has the store wake the actor, and one that ends the workflow, or comes
+// before it has an input, doesn't.
+func TestWakes(t *testing.T) {
+	r := newRig(t, Options{}, batch.Limits{})
+	defer r.close()
+	for _, step := range []struct {
+		what  string
+		fn    func(tx *Tx) error
+		wakes bool
+	}{
+		{"a step before it is started", func(tx *Tx) error { r.step(tx, "1", "a"); return nil }, false},
+		{"the start", func(tx *Tx) error { return tx.SetInput([]byte("in")) }, true},
+		{"a step", func(tx *Tx) error { r.step(tx, "2", "b"); return nil }, true},
+		{"sleep", func(tx *Tx) error { return tx.SetState(Sleeping) }, true},
+		{"failure", func(tx *Tx) error { return tx.SetState(Failed) }, false},
+		{"recovery", func(tx *Tx) error { return tx.SetState(Running) }, true},
+		{"the end", func(tx *Tx) error { return tx.SetState(Completed) }, false},
+		{"a step behind the end", func(tx *Tx) error { r.step(tx, "3", "c"); return nil }, false},
+	} {
+		must(t, r.actor.SetWake(t.Context(), actorstore.Wake{}))
+		r.commit(func(tx *Tx) { must(t, step.fn(tx)) })
+		if wakes := !r.actor.Wake().At.IsZero(); wakes != step.wakes {
+			t.Errorf("%s: the actor is to be woken: %v, want %v", step.what, wakes, step.wakes)
+		}
+	}
 }
