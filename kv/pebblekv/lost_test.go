@@ -39,8 +39,8 @@ func testLostFile(t *testing.T, closed bool) {
 		s.try("zeros in place of", name, overwrite(make([]byte, len(b))))
 		other := s.files[(i+1)%len(s.files)]
 		s.try(other+" in place of", name, overwrite(readFile(t, filepath.Join(s.dir, other))))
-		// Only a record that comes later says what was on stable storage; of the newest file of a store that was
-		// killed none is left.
+		// Only a record that comes later says what was on stable storage, and behind the newest file of a store that was
+		// killed no record comes.
 		if b, err := os.ReadFile(filepath.Join(s.older, name)); err == nil && (closed || name != s.newest()) {
 			s.try("an older copy of", name, overwrite(b))
 		}
