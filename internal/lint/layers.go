@@ -45,6 +45,7 @@ var layers = []layer{
 	{2, []string{"actorstore"}, "one actor's keyspace: envelope, key tree, limits, quota, ownership, commit"},
 	{2, []string{"part"}, "what the parts of an actor have in common"},
 	{2, []string{"alarm"}, "the one alarm clock of an actor: the earliest of what schedule, queue and workflow wait for"},
+	{2, []string{"internal/filter"}, "expressions over data, in CEL: filters of items and documents, and what their fields may hold"},
 	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
 	{3, []string{"vfs"}, "SQLite over an actor's keys"},
 	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
