@@ -1,10 +1,13 @@
 package lint
 
 import (
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -16,17 +19,7 @@ var permissive = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "
 func TestLinked(t *testing.T) {
 	linked := map[string]bool{}
 	for _, cgo := range []string{"0", "1"} {
-		cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
-			"{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/greenroom")
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED="+cgo)
-		var errs strings.Builder
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("go list: %v\n%s", err, errs.String())
-		}
-		for _, module := range strings.Fields(string(out)) {
+		for _, module := range listDeps(t, cgo, "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./cmd/greenroom") {
 			linked[module] = true
 		}
 	}
@@ -46,4 +39,49 @@ func TestLinked(t *testing.T) {
 	for _, module := range slices.Sorted(maps.Keys(linked)) {
 		t.Errorf("the program links %s: say in LinkedModules under which licence, and why", module)
 	}
+}
+
+// TestWhoLinksCEL: the package at the root, and the program of the README, link no expressions. They are
+// for programs that store items or documents, and are larger by some megabytes.
+func TestWhoLinksCEL(t *testing.T) {
+	tree := loadRoot(t)
+	heavy := []string{tree.Module + "/internal/filter", "github.com/google/cel-go/cel", "github.com/antlr4-go/antlr/v4"}
+	program := fence.FindStringSubmatch(readPage(t, "README.md"))[2]
+	file, err := parser.ParseFile(token.NewFileSet(), "main.go", program, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := []string{tree.Module}
+	for _, spec := range file.Imports {
+		name, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, name)
+	}
+	small := listDeps(t, "1", "{{.ImportPath}}", packages...)
+	filter := listDeps(t, "1", "{{.ImportPath}}", tree.Module+"/internal/filter")
+	for _, name := range heavy {
+		if slices.Contains(small, name) {
+			t.Errorf("%q link %s", packages, name)
+		}
+		if !slices.Contains(filter, name) { // or the list says nothing
+			t.Errorf("internal/filter doesn't link %s", name)
+		}
+	}
+}
+
+// listDeps returns what the go command prints of some packages and all that they import, on Linux.
+func listDeps(t *testing.T, cgo, format string, packages ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps", "-f", format}, packages...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED="+cgo)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, errs.String())
+	}
+	return strings.Fields(string(out))
 }
