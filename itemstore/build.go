@@ -1,0 +1,90 @@
+package itemstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv/keys"
+)
+
+// buildBatch is how many items Build puts in one transaction; it looks at some more.
+const buildBatch = 50
+
+// build gives some items a new key path, and returns how many.
+func (w *putter) build(ctx context.Context, key buildKey, row Building) (built int, err error) {
+	b, err := w.types.bound(key.Type)
+	if err != nil {
+		return 0, err
+	}
+	if w.schema != w.types.head.version {
+		return 0, fmt.Errorf("%w: key paths are built by programs of version %d of the schema", ErrIncompatible, w.types.head.version)
+	}
+	start := w.keys.key(partItem)
+	end, looked, done := after(start), 0, true
+	var found [][]byte
+	for at, err := range w.scan(ctx, append(start, row.Next...), end, false) {
+		if err != nil {
+			return 0, err
+		}
+		place := bytes.Clone(w.keys.rest(at.key))
+		if looked++; looked > 20*buildBatch || len(found) == buildBatch {
+			row.Next, done = place, false
+			break
+		}
+		if at.rec.kind == rowPrimary && at.rec.typ == key.Type {
+			found = append(found, place)
+		}
+	}
+	for _, primary := range found {
+		row.Items++
+		ok, err := w.again(ctx, b, primary)
+		switch {
+		case errors.Is(err, ErrPathTaken):
+			row.Taken++
+			w.opts.Logger.Warn("itemstore: an item goes without a new key path", slog.String("type", b.newest.Name), slog.Any("error", err))
+		case err != nil:
+			return 0, err
+		case ok:
+			built++
+		}
+	}
+	if done {
+		return built, keys.Delete(w.keys.in(w.tx), key)
+	}
+	return built, keys.Put(w.keys.in(w.tx), key, row)
+}
+
+// again puts an item as it is, if it then gets other paths, and reports whether it did.
+func (w *putter) again(ctx context.Context, b *bound, primary []byte) (bool, error) {
+	ch, err := w.change(ctx, primary)
+	if err != nil || ch.new == nil || ch.new.expired(w.now) || b.itemType == nil {
+		return false, err
+	}
+	payload, err := w.payload(ctx, ch.new, primary)
+	if err != nil {
+		return false, err
+	}
+	c, err := b.content(payload)
+	if err == nil {
+		err = c.keep(payload)
+	}
+	if err != nil {
+		return false, err
+	}
+	d, err := w.compose(c, ch, ch.new, time.UnixMicro(ch.new.created), time.UnixMicro(ch.new.modified))
+	if err != nil {
+		return false, err
+	}
+	d.rec.expires = ch.new.expires
+	if len(d.rec.paths) == len(ch.new.paths) {
+		return false, nil
+	}
+	if err := w.checkPaths(ctx, []*draft{d}, false); err != nil {
+		return false, err
+	}
+	return true, w.replace(ch, d.rec, d.payload)
+}

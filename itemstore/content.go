@@ -1,0 +1,343 @@
+package itemstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/greenroomdb/greenroom/internal/cbor"
+	"github.com/greenroomdb/greenroom/internal/filter"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// A bound is an item type of a store: as the program's version of the schema has it, nil if
+// that lacks it, and as the newest version has it, whose key paths are those that must be written.
+type bound struct {
+	*itemType
+	newest *itemType
+	stored reflect.Type // goType with the stored names of the fields
+}
+
+// bind returns the type.
+func bind(own, newest *itemType) (*bound, error) {
+	b := &bound{itemType: own, newest: newest}
+	if own == nil || own.goType == nil {
+		return b, nil
+	}
+	var list []reflect.StructField
+	for i := range own.goType.NumField() {
+		f := own.goType.Field(i)
+		g := reflect.StructField{Name: f.Name, PkgPath: f.PkgPath, Type: f.Type}
+		if o := own.byName(f.Name); o != nil {
+			g.Tag = reflect.StructTag(fmt.Sprintf("cbor:%q", o.Stored+",omitzero"))
+			if n := newest.byStored(o.Stored); o.Default == "" && n != nil && n.Default != "" {
+				later := *o // what it may lack since a later version
+				later.Default = n.Default
+				if err := later.compile(); err != nil {
+					return nil, fmt.Errorf("itemstore: default of %s.%s in the catalog: %w: %w", own.Name, o.Name, err, ErrCorrupt)
+				}
+				o.def = later.def
+			}
+		} else if f.IsExported() {
+			g.Tag = `cbor:"-"`
+		}
+		list = append(list, g)
+	}
+	b.stored = reflect.StructOf(list)
+	return b, nil
+}
+
+// content is the fields of an item.
+type content struct {
+	*bound
+	v     reflect.Value // the struct
+	extra cbor.Object   // fields that other versions of the schema put there, by their stored names
+}
+
+// field returns the value of a field.
+func (c *content) field(f *field) reflect.Value { return c.v.Field(f.index) }
+
+// value returns what lies under names, the first of which is a stored one; nil for nothing.
+func (c *content) value(ref []string) any {
+	var v any
+	if f := c.byStored(ref[0]); f != nil && !f.Removed {
+		v = c.field(f).Interface()
+	} else {
+		v = c.extra.Get(ref[0])
+	}
+	for _, name := range ref[1:] {
+		if a, ok := v.(anyValue); ok {
+			v = a.v
+		}
+		if o, ok := v.(cbor.Object); ok {
+			v = o.Get(name)
+			continue
+		}
+		rv := reflect.ValueOf(v)
+		if rv.Kind() != reflect.Struct {
+			return nil
+		}
+		if rv = rv.FieldByName(name); !rv.IsValid() || !rv.CanInterface() {
+			return nil
+		}
+		v = rv.Interface()
+	}
+	return v
+}
+
+// path packs a key path of the newest version. key is nil if one of its fields is zero; then name is that field.
+func (c *content) path(p *keyPath, segs int) (key []byte, name string, err error) {
+	for i, s := range p.segs[:segs] {
+		key = appendNamespace(key, s.ns)
+		if s.ref == nil {
+			key = appendElement(key, nil)
+			continue
+		}
+		name = strings.Join(s.ref, ".")
+		el, ok := elementAs(p.Kinds[i], c.value(s.ref))
+		if !ok {
+			return nil, name, &FieldError{c.Name, name, fmt.Sprintf("can't be an ID of kind %s", p.Kinds[i])}
+		}
+		if el == nil {
+			return nil, name, nil
+		}
+		key = appendElement(key, el)
+	}
+	return key, "", nil
+}
+
+// elementAs returns v as an ID of kind k, and whether it can be one: as it stands in a struct, or in
+// decoded CBOR. Nothing, and zero, is nil.
+func elementAs(k idKind, v any) (tuple.Element, bool) {
+	switch n := v.(type) {
+	case nil, cbor.Undefined:
+		return nil, true
+	case float64:
+		if n == math.Trunc(n) && math.Abs(n) <= 1<<53 {
+			v = int64(n)
+		}
+	case *big.Int:
+		if v = n.Int64(); n.IsUint64() {
+			v = n.Uint64()
+		}
+	}
+	el, ok := elementOf(v)
+	if b, is := el.([]byte); is && k == idUUID && len(b) == len(tuple.UUID{}) {
+		el = tuple.UUID(b)
+	}
+	if !ok || !k.has(el) {
+		return nil, false
+	}
+	switch v := el.(type) {
+	case string:
+		if v == "" {
+			return nil, true
+		}
+		return v, utf8.ValidString(v)
+	case []byte:
+		if len(v) == 0 {
+			return nil, true
+		}
+	default:
+		if reflect.ValueOf(el).IsZero() {
+			return nil, true
+		}
+	}
+	return el, true
+}
+
+// check holds the item against the rules of its fields.
+func (c *content) check(ctx context.Context) error {
+	for _, f := range c.Fields {
+		if f.Removed {
+			continue
+		}
+		v := c.field(f)
+		if v.IsZero() {
+			if f.Required {
+				return &FieldError{c.Name, f.Name, "is required"}
+			}
+			continue
+		}
+		if f.valid == nil {
+			continue
+		}
+		ok, err := f.valid.Match(ctx, filter.Map{"this": expressionValue(v.Interface())})
+		switch {
+		case errors.Is(err, filter.ErrMismatch), err == nil && !ok:
+			return &FieldError{c.Name, f.Name, "doesn't meet " + clip(f.Valid)}
+		case err != nil:
+			return fmt.Errorf("itemstore: condition of %s.%s: %w", c.Name, f.Name, err)
+		}
+	}
+	return nil
+}
+
+// setEnd sets when the item ends.
+func (c *content) setEnd(r *record, now time.Time) error {
+	after := c.ttl.after
+	if c.ttl.field != "" {
+		f := c.byName(c.ttl.field)
+		if c.field(f).IsZero() {
+			return nil
+		}
+		switch v := c.field(f).Interface().(type) {
+		case time.Time:
+			if r.expires = v.Unix(); r.expires <= now.Unix() {
+				return &FieldError{c.Name, f.Name, "is when the item ends, and in the past"}
+			}
+			return nil
+		case time.Duration:
+			if after = v; after < time.Second {
+				return &FieldError{c.Name, f.Name, "is how long the item stays, and less than a second"}
+			}
+		}
+	}
+	switch c.ttl.from {
+	case ttlCreated:
+		r.expires = time.UnixMicro(r.created).Add(after).Unix()
+	case ttlModified:
+		r.expires = time.UnixMicro(r.modified).Add(after).Unix()
+	}
+	return nil
+}
+
+// payload returns the fields as they are stored.
+func (c *content) payload() ([]byte, error) {
+	if c.codec != nil {
+		return c.codec.Append(nil, c.v.Addr().Interface())
+	}
+	b, err := cbor.Marshal(c.v.Addr().Convert(reflect.PointerTo(c.stored)).Interface())
+	if err != nil || len(c.extra) == 0 {
+		return b, err
+	}
+	v, err := cbor.Decode(b)
+	if err != nil {
+		return nil, err
+	}
+	o, _ := v.(cbor.Object)
+	return cbor.Marshal(append(o, c.extra...))
+}
+
+// content returns the item of a payload, without the defaults.
+func (b *bound) content(payload []byte) (*content, error) {
+	c := &content{bound: b, v: reflect.New(b.goType).Elem()}
+	var err error
+	switch {
+	case b.codec != nil:
+		err = b.codec.Decode(payload, c.v.Addr().Interface())
+	case b.Codec:
+		err = fmt.Errorf("they are in a codec of the type's own, which this program lacks")
+	default:
+		err = cbor.Unmarshal(payload, c.v.Addr().Convert(reflect.PointerTo(b.stored)).Interface())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("itemstore: fields of a %s: %w: %w", b.Name, err, ErrCorrupt)
+	}
+	return c, nil
+}
+
+// keep has the content keep the fields of a payload that this version of the schema lacks.
+func (c *content) keep(payload []byte) error {
+	if c.Codec {
+		return nil
+	}
+	v, err := cbor.Decode(payload)
+	o, ok := v.(cbor.Object)
+	if err != nil || !ok {
+		return fmt.Errorf("itemstore: fields of a %s: %v: %w", c.Name, err, ErrCorrupt)
+	}
+	c.extra = nil
+	for _, m := range o {
+		if f := c.byStored(m.Name); f == nil || f.Removed {
+			c.extra = append(c.extra, m)
+		}
+	}
+	return nil
+}
+
+// fill sets the fields that are zero to their defaults.
+func (c *content) fill() {
+	for _, f := range c.Fields {
+		if f.def.IsValid() && c.field(f).IsZero() {
+			c.field(f).Set(f.def)
+		}
+	}
+}
+
+// setMeta sets the fields that are metadata.
+func (c *content) setMeta(m Meta) {
+	for _, f := range c.metadata {
+		c.field(f).Set(reflect.ValueOf(c.metaFields(&m)[f.meta]).Elem())
+	}
+}
+
+// meta returns what the fields of metadata have.
+func (c *content) meta() (m Meta) {
+	for _, f := range c.metadata {
+		reflect.ValueOf(c.metaFields(&m)[f.meta]).Elem().Set(c.field(f))
+	}
+	return m
+}
+
+// metaFields returns the fields of metadata, by what they have.
+func (c *content) metaFields(m *Meta) map[string]any {
+	return map[string]any{metaCreatedTime: &m.Created, metaModifiedTime: &m.Modified, metaCreatedVersion: &m.First, metaModifiedVersion: &m.Version, "": m}
+}
+
+// untyped gives the types of a catalog Go types that are made of it.
+func (c *catalog) untyped() error {
+	for _, t := range c.Types {
+		if t.Removed {
+			continue
+		}
+		var list []reflect.StructField
+		for _, f := range t.Fields {
+			if !f.Removed {
+				f.index, f.typ = len(list), goTypeOf(f.Kind)
+				list = append(list, reflect.StructField{Name: f.Name, Type: f.typ})
+			}
+		}
+		t.goType = reflect.StructOf(list)
+		if err := t.compile(); err != nil {
+			return fmt.Errorf("itemstore: %s in the catalog: %w: %w", t.Name, err, ErrCorrupt)
+		}
+	}
+	return nil
+}
+
+// goTypeOf returns the Go type for the values of a kind in a store without Go types.
+func goTypeOf(kind string) reflect.Type {
+	types := map[string]reflect.Type{"text": reflect.TypeFor[string](), "bytes": reflect.TypeFor[[]byte](), "uuid": reflect.TypeFor[uuid.UUID](),
+		"int": reflect.TypeFor[int64](), "uint": reflect.TypeFor[uint64](), "bool": reflect.TypeFor[bool](), "float": reflect.TypeFor[float64](),
+		"time": timeType, "duration": durationType}
+	if t := types[kind]; t != nil {
+		return t
+	}
+	return reflect.TypeFor[anyValue]()
+}
+
+// An anyValue is a value of any kind in a store without Go types, as package cbor decodes it.
+type anyValue struct{ v any }
+
+func (a anyValue) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.v) }
+
+func (a anyValue) MarshalJSON() ([]byte, error) { return json.Marshal(a.v) }
+
+func (a *anyValue) UnmarshalCBOR(b []byte) (err error) {
+	a.v, err = cbor.Decode(b)
+	return err
+}
+
+func (a *anyValue) UnmarshalJSON(b []byte) (err error) {
+	a.v, err = cbor.FromJSON(b)
+	return err
+}

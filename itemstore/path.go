@@ -1,0 +1,310 @@
+package itemstore
+
+import (
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// A Path says where an item lies, or with its last segments left out, what a list
+// begins with:
+//
+//	/course-MATH321/year-2023/quarter-1
+//
+// A segment is a namespace of letters and underscores, a hyphen, and an ID; only the
+// last one may lack the ID. The first segment is the group. In an ID that is a text,
+// a slash is written %/ and a percent sign %%; a number is decimal, so that −5 in year
+// is /year--5; bytes and UUIDs are base64url without padding (RFC 4648 §5).
+//
+// Any string can be converted to a Path: whatever takes one checks it, and returns
+// ErrPath for one that isn't a path, or that no item type of the schema can have.
+// Paths that are equal as strings are the same path, and others are not.
+type Path string
+
+// At returns the path of the segments that namespaces and IDs make in turn; the last ID may be missing:
+//
+//	At("course", "MATH321", "year", 2023, "syllabus")
+//
+// An ID is a string, an integer of any kind, a []byte, a [16]byte or a type of one of
+// those. Another one makes a path that is refused where it is used.
+func At(namespacesAndIDs ...any) Path {
+	var b strings.Builder
+	for i, el := range namespacesAndIDs {
+		switch {
+		case i%2 == 0:
+			fmt.Fprintf(&b, "/%v", el)
+		default:
+			b.WriteByte('-')
+			id, ok := elementOf(el)
+			if !ok {
+				id = "%!" // no escape: ParsePath refuses it
+			}
+			b.WriteString(textOf(id))
+		}
+	}
+	return Path(b.String())
+}
+
+// ParsePath returns s as a Path if it has the form of one, else an error that wraps ErrPath.
+func ParsePath(s string) (Path, error) {
+	if _, err := Path(s).segments(); err != nil {
+		return "", err
+	}
+	return Path(s), nil
+}
+
+// Group returns the first segment, or "" of what isn't a path.
+func (p Path) Group() Path {
+	segs, err := p.segments()
+	if err != nil {
+		return ""
+	}
+	return segs[0].path("")
+}
+
+// String returns the path as it is written.
+func (p Path) String() string { return string(p) }
+
+// A segment is one of a path, its ID as a text without escapes.
+type segment struct {
+	ns, id string
+	has    bool // an ID
+}
+
+func (s segment) path(before Path) Path {
+	p := before + "/" + Path(s.ns)
+	if s.has {
+		p += "-" + Path(escape(s.id))
+	}
+	return p
+}
+
+// segments takes a path to pieces.
+func (p Path) segments() ([]segment, error) {
+	bad := func(at int, format string, args ...any) error {
+		return fmt.Errorf("%w: %q at byte %d: %s", ErrPath, clip(string(p)), at, fmt.Sprintf(format, args...))
+	}
+	if p == "" || p[0] != '/' {
+		return nil, bad(0, "a path begins with a slash")
+	}
+	if !utf8.ValidString(string(p)) {
+		return nil, bad(0, "a path is UTF-8")
+	}
+	var segs []segment
+	for i := 1; ; i++ {
+		start := i
+		for i < len(p) && p[i] != '/' && p[i] != '-' {
+			if !namespaceByte(p[i]) && (i > start || p[i] != '@') {
+				return nil, bad(i, "a namespace has letters and underscores")
+			}
+			i++
+		}
+		s := segment{ns: string(p[start:i])}
+		if s.ns == "" || s.ns == "@" {
+			return nil, bad(start, "a segment begins with a namespace")
+		}
+		if s.has = i < len(p) && p[i] == '-'; s.has {
+			var err error
+			if s.id, i, err = p.unescape(i+1, bad); err != nil {
+				return nil, err
+			}
+			if s.id == "" {
+				return nil, bad(i, "the ID is empty")
+			}
+		}
+		segs = append(segs, s)
+		if i == len(p) {
+			break
+		}
+		if !s.has {
+			return nil, bad(i, "only the last segment may lack an ID")
+		}
+	}
+	if !segs[0].has {
+		return nil, bad(len(p), "the first segment is the group and has an ID")
+	}
+	return segs, nil
+}
+
+// unescape reads the ID that begins at byte i, and returns it with where it ends.
+func (p Path) unescape(i int, bad func(int, string, ...any) error) (string, int, error) {
+	end := i
+	for end < len(p) && p[end] != '/' {
+		if p[end] == '%' {
+			if end++; end == len(p) || p[end] != '/' && p[end] != '%' {
+				return "", 0, bad(end-1, "%% is written %%%% in an ID, and / is %%/")
+			}
+		}
+		end++
+	}
+	raw := string(p[i:end])
+	if !strings.Contains(raw, "%") {
+		return raw, end, nil
+	}
+	return unescaper.Replace(raw), end, nil
+}
+
+var (
+	escaper   = strings.NewReplacer("%", "%%", "/", "%/")
+	unescaper = strings.NewReplacer("%%", "%", "%/", "/")
+)
+
+func escape(id string) string { return escaper.Replace(id) }
+
+func namespaceByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+}
+
+// clip cuts a text from outside for an error.
+func clip(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// An idKind is what the IDs of one place in a path are.
+type idKind string
+
+const (
+	idNone   idKind = ""       // no ID there
+	idText   idKind = "text"   // sorted by bytes
+	idNumber idKind = "number" // of 64 bits with a sign or without, sorted as numbers
+	idBytes  idKind = "bytes"
+	idUUID   idKind = "uuid"
+)
+
+// parse returns the tuple element of an ID of kind k, given as it stands in a path but for the escapes.
+func (k idKind) parse(id string) (tuple.Element, error) {
+	switch k {
+	case idText:
+		return id, nil
+	case idNumber:
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
+			return n, nil
+		}
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil && strconv.FormatUint(n, 10) == id {
+			return n, nil
+		}
+		return nil, fmt.Errorf("%q is not a decimal number of 64 bits", clip(id))
+	case idBytes, idUUID:
+		b, err := base64.RawURLEncoding.Strict().DecodeString(id)
+		if err != nil || strings.ContainsAny(id, "\r\n") {
+			return nil, fmt.Errorf("%q is not base64url without padding", clip(id))
+		}
+		if k == idBytes {
+			return b, nil
+		}
+		if len(b) != len(tuple.UUID{}) {
+			return nil, fmt.Errorf("%q is not a UUID", clip(id))
+		}
+		return tuple.UUID(b), nil
+	}
+	return nil, fmt.Errorf("no ID is known there")
+}
+
+// has reports whether el is of kind k.
+func (k idKind) has(el tuple.Element) bool {
+	switch el.(type) {
+	case string:
+		return k == idText
+	case int64, uint64:
+		return k == idNumber
+	case []byte:
+		return k == idBytes
+	case tuple.UUID:
+		return k == idUUID
+	}
+	return false
+}
+
+// textOf returns an ID as it stands in a path.
+func textOf(el tuple.Element) string {
+	switch v := el.(type) {
+	case string:
+		return escape(v)
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case uint64:
+		return strconv.FormatUint(v, 10)
+	case []byte:
+		return base64.RawURLEncoding.EncodeToString(v)
+	case tuple.UUID:
+		return base64.RawURLEncoding.EncodeToString(v[:])
+	}
+	return ""
+}
+
+// unpackPath returns the path that stands packed in b, all of it.
+func unpackPath(b []byte) (Path, error) {
+	t, err := tuple.Unpack(b)
+	if err != nil {
+		return "", fmt.Errorf("itemstore: path of a row: %w: %w", err, ErrCorrupt)
+	}
+	if len(t)%2 != 0 || len(t) == 0 {
+		return "", fmt.Errorf("itemstore: path of a row: %d elements: %w", len(t), ErrCorrupt)
+	}
+	var s strings.Builder
+	for i := 0; i < len(t); i += 2 {
+		ns, ok := t[i].(string)
+		if !ok {
+			return "", fmt.Errorf("itemstore: path of a row: no namespace: %w", ErrCorrupt)
+		}
+		s.WriteByte('/')
+		s.WriteString(ns)
+		if t[i+1] != nil {
+			s.WriteByte('-')
+			s.WriteString(textOf(t[i+1]))
+		}
+	}
+	return Path(s.String()), nil
+}
+
+// idKindOf returns the kind of the IDs that fields of a Go type make.
+func idKindOf(t reflect.Type) idKind {
+	switch k := t.Kind(); {
+	case k == reflect.String:
+		return idText
+	case k >= reflect.Int && k <= reflect.Uint64 && t != reflect.TypeFor[time.Duration]():
+		return idNumber
+	case k == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return idBytes
+	case k == reflect.Array && t.Elem().Kind() == reflect.Uint8 && t.Len() == len(tuple.UUID{}):
+		return idUUID
+	}
+	return idNone
+}
+
+// elementOf returns the tuple element that v is as an ID, and whether v can be one.
+func elementOf(v any) (tuple.Element, bool) {
+	rv := reflect.ValueOf(v)
+	if !rv.IsValid() {
+		return nil, false
+	}
+	switch idKindOf(rv.Type()) {
+	case idText:
+		return rv.String(), true
+	case idBytes:
+		return rv.Bytes(), true
+	case idUUID:
+		var u tuple.UUID
+		reflect.Copy(reflect.ValueOf(u[:]), rv)
+		return u, true
+	case idNumber:
+		if rv.CanInt() {
+			return rv.Int(), true
+		}
+		if n := rv.Uint(); n > 1<<63-1 {
+			return n, true
+		}
+		return int64(rv.Uint()), true
+	}
+	return nil, false
+}

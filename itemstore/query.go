@@ -1,0 +1,280 @@
+package itemstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/internal/filter"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
+)
+
+// A query is ListOptions with a prefix, found in order.
+type query struct {
+	prefix  Path
+	opts    ListOptions
+	at      resolved
+	start   []byte // the range of the rows' keys, half-open
+	end     []byte
+	all     bool // of the store: only primary rows
+	types   map[string]bool
+	filters map[string]*filter.Program
+}
+
+// query checks what is asked for.
+func (t *types) query(e *env, prefix Path, opts *ListOptions) (*query, error) {
+	q := &query{prefix: prefix, all: prefix == ""}
+	if opts != nil {
+		q.opts = *opts
+	}
+	part := int64(partItem)
+	if !q.all {
+		var err error
+		if q.at, err = t.shapes.resolve(prefix, false); err != nil {
+			return nil, err
+		}
+		if q.at.index {
+			part = partIndex
+		}
+	}
+	q.start = e.keys.key(part, q.at.key)
+	q.end = after(q.start)
+	if q.all && q.opts.Segment != nil {
+		q.start, q.end = e.keys.key(part, q.opts.Segment.Start), e.keys.key(part, q.opts.Segment.End)
+	} else if q.opts.Segment != nil {
+		return nil, fmt.Errorf("%w: a segment is one of all items, and the prefix is %s", ErrPath, clip(string(prefix)))
+	}
+	if err := q.bound(t, e, part); err != nil {
+		return nil, err
+	}
+	for _, name := range q.opts.Types {
+		if t.byName(name) == nil {
+			return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
+		}
+		if q.types == nil {
+			q.types = map[string]bool{}
+		}
+		q.types[name] = true
+	}
+	for name, text := range q.opts.Filters {
+		if t.byName(name) == nil {
+			return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
+		}
+		p, err := compile(text)
+		if err != nil {
+			return nil, fmt.Errorf("itemstore: filter for %s: %w", name, err)
+		}
+		if q.filters == nil {
+			q.filters = map[string]*filter.Program{}
+		}
+		q.filters[name] = p
+	}
+	return q, nil
+}
+
+// bound narrows the range by the bounds of the paths.
+func (q *query) bound(t *types, e *env, part int64) error {
+	o := &q.opts
+	if o.AtLeast != "" && o.GreaterThan != "" || o.AtMost != "" && o.LessThan != "" {
+		return fmt.Errorf("%w: two lower or two upper bounds", ErrPath)
+	}
+	for _, b := range []struct {
+		path         Path
+		upper, equal bool
+	}{{o.AtLeast, false, true}, {o.GreaterThan, false, false}, {o.AtMost, true, true}, {o.LessThan, true, false}} {
+		if b.path == "" {
+			continue
+		}
+		at, err := t.shapes.resolve(b.path, true)
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(at.key, q.at.key) {
+			return fmt.Errorf("%w: the bound %s doesn't begin with the prefix %s", ErrPath, clip(string(b.path)), clip(string(q.prefix)))
+		}
+		key := e.keys.key(part, at.key)
+		if b.upper == b.equal { // behind the rows of the path itself, before those below it
+			key = append(key, 0x02)
+		}
+		if b.upper {
+			q.end = key
+		} else {
+			q.start = key
+		}
+	}
+	return nil
+}
+
+// wants reports whether an item is one of the list's, but for its place.
+func (q *query) wants(ctx context.Context, e *env, item *Item) (bool, error) {
+	if q.types != nil && !q.types[item.Type] {
+		return false, nil
+	}
+	p := q.filters[item.Type]
+	if p == nil {
+		return true, nil
+	}
+	ok, err := p.Match(ctx, filter.Map{"this": expressionValue(item.Value)})
+	if errors.Is(err, filter.ErrMismatch) {
+		e.meter.Count(filterMismatches, 1)
+		return false, nil
+	}
+	return ok, err
+}
+
+// place returns the packed path of a row, and the path itself.
+func (q *query) place(e *env, row rowAt) (key []byte, path Path, err error) {
+	key = e.keys.rest(row.key)
+	if q.at.index {
+		// The primary path stands behind it, as one element of bytes.
+		key = key[:len(key)-len(tuple.AppendBytes(nil, row.rec.primary))]
+	}
+	path, err = unpackPath(key)
+	return key, path, err
+}
+
+// part returns the key of a place of the list's.
+func (q *query) key(e *env, place []byte) []byte {
+	if q.at.index {
+		return e.keys.key(partIndex, place)
+	}
+	return e.keys.key(partItem, place)
+}
+
+// syncable reports whether a list has a token that Sync takes: one below a group.
+func (q *query) syncable() bool { return !q.all && !q.at.index }
+
+// beyond returns the range behind the page of a token, or before it.
+func (q *query) beyond(e *env, t *token, backward bool) (start, end []byte) {
+	start, end = q.start, q.end
+	if len(t.Last) == 0 {
+		if backward || t.Done && !t.Filling {
+			return end, end
+		}
+		return start, end
+	}
+	if q.opts.Reverse != backward {
+		edge := t.Last
+		if backward {
+			edge = t.First
+		}
+		return start, q.key(e, edge)
+	}
+	edge := t.Last
+	if backward {
+		edge = t.First
+	}
+	return append(q.key(e, edge), 0), end
+}
+
+// run yields the items of a list in a range of rows, with the keys of their rows.
+func (q *query) run(ctx context.Context, v *view, start, end []byte, reverse bool) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for row, err := range v.scan(ctx, start, end, reverse) {
+			item, ok, err := q.listed(ctx, v, row, err)
+			if err != nil {
+				yield(Item{}, err)
+				return
+			}
+			if ok && !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// listed returns the item of a row, and whether it is one of the list's.
+func (q *query) listed(ctx context.Context, v *view, row rowAt, err error) (Item, bool, error) {
+	if err != nil || row.rec.expired(v.now) || q.all && row.rec.kind != rowPrimary {
+		return Item{}, false, err
+	}
+	b, err := v.types.bound(row.rec.typ)
+	if err != nil || b.itemType == nil || q.types != nil && !q.types[b.Name] {
+		return Item{}, false, err
+	}
+	key, path, err := q.place(v.env, row)
+	if err != nil {
+		return Item{}, false, err
+	}
+	item, err := v.item(ctx, b, row.rec, key, path)
+	if err != nil {
+		return Item{}, false, err
+	}
+	ok, err := q.wants(ctx, v.env, &item)
+	return item, ok, err
+}
+
+// read reads the items of a range, as many as a page has.
+func (q *query) read(ctx context.Context, v *view, start, end []byte, reverse bool) (*Page, error) {
+	page := &Page{}
+	size := 0
+	for row, err := range v.scan(ctx, start, end, reverse) {
+		item, ok, err := q.listed(ctx, v, row, err)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		if q.opts.Limit > 0 && len(page.Items) == q.opts.Limit || size >= pageBytes {
+			page.More = true
+			break
+		}
+		size += len(row.rec.payload)
+		page.last = bytes.Clone(v.keys.rest(row.key))
+		if page.first == nil {
+			page.first = page.last
+		}
+		page.Items = append(page.Items, item)
+	}
+	return page, nil
+}
+
+// page reads a page of a range, and moves the token.
+func (q *query) page(ctx context.Context, v *view, t *token, start, end []byte, reverse bool) (*Page, error) {
+	page, err := q.read(ctx, v, start, end, reverse)
+	if err != nil {
+		return nil, err
+	}
+	forward := reverse == q.opts.Reverse
+	if page.first != nil {
+		if t.First, t.Last = page.first, page.last; !forward {
+			t.First, t.Last = page.last, page.first
+		}
+	}
+	if forward {
+		if t.Done = t.Done || !page.More; page.last != nil {
+			t.Edge = page.last
+		}
+	}
+	page.Token, err = t.pack()
+	return page, err
+}
+
+// token parses a token of this store.
+func (v *view) token(at Token) (*token, error) {
+	t, err := parseToken(at)
+	if err == nil && t.Nonce != v.types.head.nonce {
+		err = fmt.Errorf("%w: it is of another store", ErrToken)
+	}
+	return t, err
+}
+
+// ends returns the first and the last packed path of the store's, or nil.
+func (v *view) ends(ctx context.Context) (first, last []byte, err error) {
+	start := v.keys.key(partItem)
+	for _, reverse := range []bool{false, true} {
+		for e, err := range v.tx.Snapshot().Scan(ctx, kv.Range{Start: start, End: after(start), Limit: 1, Reverse: reverse}) {
+			if err != nil {
+				return nil, nil, err
+			}
+			if last = bytes.Clone(v.keys.rest(e.Key)); !reverse {
+				first = last
+			}
+		}
+	}
+	return first, last, nil
+}

@@ -1,0 +1,160 @@
+package itemstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"time"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// A Store is the items of one name on an engine. It is safe for concurrent use, needs no
+// closing, and any number of Stores, of this process and others, may use one name.
+type Store struct {
+	*env
+	db       *txn.DB
+	versions *registry
+}
+
+// Open returns the store of a name. It publishes the version of the schema if it is the
+// one after the newest that the store has: then programs of versions before go on, and read and
+// write the same items, while new key paths are built by Build. A version that would break
+// them is ErrIncompatible, and so is one that was published with other types.
+//
+// With a nil schema the store must exist, and goes by its newest version; items are structs that are
+// made of it, see NewItem.
+//
+// The engine must offer transactions with versionstamps, as all of this module do, or the
+// error is kv.ErrUnsupported. It stays the caller's.
+func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *Options) (*Store, error) {
+	env := &env{keys: newSpace(name)}
+	if opts != nil {
+		env.opts = *opts
+	}
+	if env.opts.Now == nil {
+		env.opts.Now = time.Now
+	}
+	if env.opts.TombstoneAge == 0 {
+		env.opts.TombstoneAge = defaultTombstoneAge
+	}
+	if env.opts.Random == nil {
+		env.opts.Random = rand.Reader
+	}
+	if env.opts.Logger == nil {
+		env.opts.Logger = slog.Default()
+	}
+	env.meter = metrics.Meter{To: env.opts.Metrics}
+	if tr, ok := e.(txn.Transactor); !ok || !tr.TxCaps().Has(txn.Versionstamps) {
+		return nil, fmt.Errorf("itemstore: an engine without versionstamps: %w", kv.ErrUnsupported)
+	}
+	db, err := txn.New(e, &env.opts.Transactions)
+	if err != nil {
+		return nil, fmt.Errorf("itemstore: %w", err)
+	}
+	s := &Store{env, db, &registry{env: env, given: schema}}
+	err = db.Update(ctx, func(tx *txn.Tx) error { return s.versions.publish(ctx, tx) })
+	if err != nil {
+		return nil, fmt.Errorf("itemstore: open %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// NewItem returns a pointer to the zero value of an item type's struct, for what knows types by their
+// names alone. In a store that was opened without Go types, the struct has the fields of the schema, and
+// goes to JSON and back by encoding/json. A type that the schema lacks is ErrUnknownType.
+func (s *Store) NewItem(name string) (any, error) {
+	t := s.versions.own.byName(name)
+	if t == nil {
+		return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
+	}
+	return reflect.New(t.goType).Interface(), nil
+}
+
+// Update runs fn in a transaction and commits it, whole or not at all: what it puts and
+// deletes, at all paths. If another commit changed what fn has read, fn runs again
+// with the newer state, so it must do nothing outside tx that can't be done twice. An item that
+// fn puts is changed by Put: with IDs and times at once, with versions when Update returns nil.
+// When it returns an error, IDs that were made are zero again.
+//
+// If fn returns an error, nothing was changed, and Update returns that error. Others are
+// those of txn.DB.Update. tx is for fn's goroutine, and of no use afterwards.
+func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
+	var last *putter
+	var raw *txn.Tx
+	err := s.db.Update(ctx, func(t *txn.Tx) error {
+		last.undo(0)
+		raw, last = t, nil
+		tx, err := s.begin(ctx, t)
+		if err != nil {
+			return err
+		}
+		last = tx.p
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return tx.p.flush(ctx)
+	})
+	if err != nil {
+		last.undo(0)
+		return err
+	}
+	stamp, err := raw.Versionstamp()
+	if err != nil && !errors.Is(err, txn.ErrNoVersionstamp) {
+		return err
+	}
+	last.landed(Version(stamp))
+	return nil
+}
+
+// View runs fn in a transaction that only reads: all of one state. It conflicts with
+// nothing. Put and Delete are txn.ErrReadOnly. fn may run again as with Update.
+func (s *Store) View(ctx context.Context, fn func(tx *Tx) error) error {
+	return s.db.View(ctx, func(t *txn.Tx) error {
+		tx, err := s.begin(ctx, t)
+		if err != nil {
+			return err
+		}
+		tx.readOnly = true
+		return fn(tx)
+	})
+}
+
+// begin returns a Tx on t.
+func (s *Store) begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
+	types, err := s.versions.current(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	v := view{env: s.env, tx: t, types: types, now: s.opts.Now(), items: map[string]*change{}}
+	return &Tx{p: &putter{stage: stage{view: v}}}, nil
+}
+
+// Put stores item in a transaction of its own; see Tx.Put.
+func (s *Store) Put(ctx context.Context, item any, opts *PutOptions) error {
+	return s.Update(ctx, func(tx *Tx) error { return tx.Put(ctx, item, opts) })
+}
+
+// PutAll stores all of items in a transaction of their own; see Tx.PutAll.
+func (s *Store) PutAll(ctx context.Context, items []any, opts *PutOptions) error {
+	return s.Update(ctx, func(tx *Tx) error { return tx.PutAll(ctx, items, opts) })
+}
+
+// Delete deletes the items at the paths in a transaction of its own; see Tx.Delete.
+func (s *Store) Delete(ctx context.Context, paths ...Path) error {
+	return s.Update(ctx, func(tx *Tx) error { return tx.Delete(ctx, paths...) })
+}
+
+// Items returns the items at the paths, of one state; see Tx.Items.
+func (s *Store) Items(ctx context.Context, paths ...Path) (items []Item, err error) {
+	err = s.View(ctx, func(tx *Tx) (err error) {
+		items, err = tx.Items(ctx, paths...)
+		return err
+	})
+	return items, err
+}

@@ -1,0 +1,139 @@
+package itemstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/kv/txn"
+)
+
+// A Tx is a transaction of a Store: its reads are of one state, with its own changes
+// on top. See Store.Update.
+type Tx struct {
+	p        *putter
+	readOnly bool
+}
+
+// Update has fn change the item at a path, and puts it, in a transaction of its own. It
+// returns the item as it was stored. fn may run more than once; an error of fn changes nothing.
+// Errors are those of Get and Tx.Put.
+func Update[T any](ctx context.Context, s *Store, path Path, fn func(item *T) error) (item *T, err error) {
+	err = s.Update(ctx, func(tx *Tx) (err error) {
+		if item, err = Get[T](ctx, tx, path); err != nil {
+			return err
+		}
+		if err := fn(item); err != nil {
+			return err
+		}
+		return tx.Put(ctx, item, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return item, nil
+}
+
+// Items returns the items at the paths; see Reader.
+func (tx *Tx) Items(ctx context.Context, paths ...Path) ([]Item, error) {
+	v, items := &tx.p.view, []Item(nil)
+	for _, p := range paths {
+		at, err := v.types.shapes.resolve(p, true)
+		if err != nil {
+			return nil, err
+		}
+		if at.index {
+			return nil, fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
+		}
+		r, err := v.row(ctx, v.keys.key(partItem, at.key))
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || r.expired(v.now) {
+			continue
+		}
+		b, err := v.types.bound(r.typ)
+		if err != nil {
+			return nil, err
+		}
+		if b.itemType == nil {
+			return nil, fmt.Errorf("%w: %s is a %s", ErrUnknownType, clip(string(p)), b.newest.Name)
+		}
+		item, err := v.item(ctx, b, r, at.key, p)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// List yields the items whose paths begin with prefix, whole segments of it, in the order of
+// the paths: of all types at once. A prefix has at least a group, and may end in a
+// namespace: /course-MATH321/year is /course-MATH321/year itself and all of its years. An empty prefix
+// means all items of the store, each once, at its primary path.
+//
+// Items of types that the schema lacks are left out, and so are those whose time is over. An error
+// is yielded once, with a zero Item, and ends the sequence. What the transaction
+// puts while the loop runs isn't seen by it.
+func (tx *Tx) List(ctx context.Context, prefix Path, opts *ListOptions) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		q, err := tx.p.types.query(tx.p.env, prefix, opts)
+		if err != nil {
+			yield(Item{}, err)
+			return
+		}
+		n := 0
+		for item, err := range q.run(ctx, &tx.p.view, q.start, q.end, q.opts.Reverse) {
+			if !yield(item, err) || err != nil {
+				return
+			}
+			if n++; n == q.opts.Limit {
+				return
+			}
+		}
+	}
+}
+
+// Put stores item, a pointer to a struct of the schema, under all of its key
+// paths: it replaces the item with the same primary path, if there is one, and then the paths that
+// follow from changed fields move. The fields of metadata, and the one whose ID is made, are set.
+//
+// An item that breaks a rule is a *FieldError, a path that another item has a
+// *PathTakenError; an item with a Meta of another primary path is ErrMoved. Nothing was changed then.
+func (tx *Tx) Put(ctx context.Context, item any, opts *PutOptions) error {
+	return tx.PutAll(ctx, []any{item}, opts)
+}
+
+// PutAll stores all of items as Put does, at once: a path that one of them gives up is
+// free for another one. If two have the same primary path, the later one counts. When it returns an error
+// nothing was changed.
+func (tx *Tx) PutAll(ctx context.Context, items []any, opts *PutOptions) error {
+	if tx.readOnly {
+		return txn.ErrReadOnly
+	}
+	if opts == nil {
+		opts = &PutOptions{}
+	}
+	return tx.p.putAll(ctx, items, opts)
+}
+
+// Delete deletes the items at the paths: each at all of its paths. A path without an item is fine.
+func (tx *Tx) Delete(ctx context.Context, paths ...Path) error {
+	if tx.readOnly {
+		return txn.ErrReadOnly
+	}
+	for _, p := range paths {
+		at, err := tx.p.types.shapes.resolve(p, true)
+		if err != nil {
+			return err
+		}
+		if at.index {
+			return fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
+		}
+		if err := tx.p.delete(ctx, at.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
