@@ -34,19 +34,23 @@ type Path string
 // An ID is a string, an integer of any kind, a []byte, a [16]byte or a type of one of
 // those. Another one makes a path that is refused where it is used.
 func At(namespacesAndIDs ...any) Path {
+	const refused = "%!" // an escape that isn't one
 	var b strings.Builder
 	for i, el := range namespacesAndIDs {
-		switch {
-		case i%2 == 0:
-			fmt.Fprintf(&b, "/%v", el)
-		default:
+		text := fmt.Sprint(el)
+		if i%2 == 0 {
+			b.WriteByte('/')
+			if strings.ContainsAny(text, "-/") {
+				text = refused
+			}
+		} else {
 			b.WriteByte('-')
 			id, ok := elementOf(el)
-			if !ok {
-				id = "%!" // no escape: ParsePath refuses it
+			if text = textOf(id); !ok {
+				text = refused
 			}
-			b.WriteString(textOf(id))
 		}
+		b.WriteString(text)
 	}
 	return Path(b.String())
 }

@@ -163,7 +163,9 @@ func (p pathVersions) append(dst []byte) []byte {
 
 func readPathVersions(r *bare.Reader) (p pathVersions) {
 	if r.Bool() {
-		copy(p.first[:], r.Fixed(len(p.first)))
+		if copy(p.first[:], r.Fixed(len(p.first))); p.first == (Version{}) {
+			r.Fail("no version since which the item has its path")
+		}
 	}
 	p.count = r.Uint()
 	return p
