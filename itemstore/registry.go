@@ -169,9 +169,9 @@ func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
 	r.mu.Lock()
 	t := r.types
 	r.mu.Unlock()
-	b, err := tx.Get(ctx, r.keys.key(partSchema), nil)
-	if err == nil && bytes.Equal(b, t.head.append(nil)) {
-		return t, nil
+	b, _, err := find(ctx, tx, r.keys.key(partSchema))
+	if err != nil || bytes.Equal(b, t.head.append(nil)) {
+		return t, err
 	}
 	h, newest, err := r.newest(ctx, tx)
 	if err != nil {
