@@ -114,7 +114,7 @@ func (c *catalog) next(s *catalog) (*catalog, error) {
 	number := uint64(len(c.Types)) // of a new type
 	for _, it := range s.Types {
 		before := c.byName(it.Name)
-		if before == nil && it.was != "" {
+		if before == nil && it.was != "" && c.Version > 0 {
 			if before = c.byName(it.was); before == nil {
 				return nil, it.breaks("version %d has no type %s that it was", c.Version, it.was)
 			}
@@ -208,7 +208,7 @@ func (t *itemType) next(it *itemType) (*itemType, error) {
 func (f *field) follow(t *itemType, before *field) error {
 	lacks := f.Required && f.Default == ""
 	switch {
-	case before == nil && f.was != "":
+	case before == nil && f.was != "" && len(t.Paths) > 0:
 		return t.breaks("field %s: the version before has no field %s", f.Name, f.was)
 	case before == nil:
 		for t.byStored(f.Stored) != nil {

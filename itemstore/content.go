@@ -154,7 +154,7 @@ func elementAs(k idKind, v any) (tuple.Element, bool) {
 	return el, true
 }
 
-// check holds the item against the rules of its fields.
+// check holds the item against the rules of its fields, and sets defaults of fields that are required.
 func (c *content) check(ctx context.Context) error {
 	for _, f := range c.Fields {
 		if f.Removed {
@@ -162,7 +162,9 @@ func (c *content) check(ctx context.Context) error {
 		}
 		v := c.field(f)
 		if v.IsZero() {
-			if f.Required {
+			if f.Required && f.def.IsValid() {
+				v.Set(f.def)
+			} else if f.Required {
 				return &FieldError{c.Name, f.Name, "is required"}
 			}
 			continue

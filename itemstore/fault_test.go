@@ -54,7 +54,9 @@ func script(now *time.Time) []step {
 			},
 			model: func(m *model) { _ = m.put([]any{&Person{ID: 1, Email: "b", Team: 3, Name: "Cy"}}, false) }},
 		{name: "a deletion",
-			do:    func(ctx context.Context, s *itemstore.Store) error { return s.Delete(ctx, "/email-a", "/person-2/note") },
+			do: func(ctx context.Context, s *itemstore.Store) error {
+				return s.Delete(ctx, "/email-a", "/person-2/note")
+			},
 			model: func(m *model) { m.delete("/email-a"); m.delete("/person-2/note") }},
 		{name: "a minute later", do: func(context.Context, *itemstore.Store) error { *now = start.Add(2 * time.Minute); return nil },
 			model: func(m *model) { m.now = start.Add(2 * time.Minute) }},
@@ -71,7 +73,10 @@ func script(now *time.Time) []step {
 			return []any{&Task{Team: 1, N: 1, Owner: 3, Key: [16]byte{1}}, &Task{Team: 1, N: 2}, &Person{ID: 4, Team: 1, Name: "Di"}}
 		}),
 		{name: "delete all of a team", parts: true,
-			do: func(ctx context.Context, s *itemstore.Store) error { _, err := s.DeletePrefix(ctx, "/team-1"); return err },
+			do: func(ctx context.Context, s *itemstore.Store) error {
+				_, err := s.DeletePrefix(ctx, "/team-1")
+				return err
+			},
 			model: func(m *model) {
 				for _, e := range m.list("/team-1", &itemstore.ListOptions{}) {
 					delete(m.items, e.primary)

@@ -2,6 +2,7 @@ package itemstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -125,5 +126,21 @@ func TestSchool(t *testing.T) {
 	}
 	if ch, err = s.Sync(ctx, ch.Token); err != nil || len(ch.Changes) != 0 {
 		t.Fatal(ch, err)
+	}
+}
+
+func jsonOf(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func fromJSON(t testing.TB, text string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,11 +7,11 @@ package itemstore
 //	(S, 0, version, chunk)       that version: catalog as JSON, in chunks
 //	(S, 1, path)                 v1: an item at one of its paths: stamp data[10] of the commit,
 //	                             kind u8 (0 primary, 1 copy, 2 ref), chunked bool, type uint, schema
-//	                             version uint, created and modified i64 Unix µs, ends i64 Unix s,
-//	                             0 for never, VERSIONS, then of a primary row list<number of the key
-//	                             path uint, path data, VERSIONS>, of the others the primary path
-//	                             data, then the payload: CBOR or what the type's codec makes, of a chunked
-//	                             one its length u64, of a ref nothing
+//	                             version uint that knows all fields, 0 for none, created and modified
+//	                             i64 Unix µs, ends i64 Unix s, 0 for never, VERSIONS, then of a primary
+//	                             row list<number of the key path uint, path data, VERSIONS>, of the
+//	                             others the primary path data, then the payload: CBOR or what the type's
+//	                             codec makes, of a chunked one its length u64, of a ref nothing
 //	(S, 2, group)                how often the group was changed u64be, if it is versioned
 //	(S, 3, group, stamp, rest)   the last change of the item at the path of group and rest: nothing,
 //	                             or 01 if it was deleted

@@ -144,6 +144,9 @@ func (w *putter) compose(c *content, ch *change, base *record, created, modified
 	if err != nil {
 		return nil, err
 	}
+	if len(c.extra) > 0 {
+		r.schema = 0
+	}
 	if r.payload = payload; len(payload) > maxPayload {
 		r.chunked, r.payload = true, binary.LittleEndian.AppendUint64(nil, uint64(len(payload)))
 	}

@@ -395,6 +395,20 @@ func (c *client) read(page *itemstore.Page) {
 	c.done = c.done || !page.More
 }
 
+func (c *client) apply(ch *itemstore.Changes) {
+	if ch.Reset {
+		clear(c.items)
+	}
+	for _, change := range ch.Changes {
+		if change.Kind == itemstore.Changed {
+			c.items[change.Path] = change.Item.Value
+		} else {
+			delete(c.items, change.Path)
+		}
+	}
+	c.token = ch.Token
+}
+
 func (r *rig) syncClient(c *client) {
 	r.Helper()
 	for more := true; more; {
@@ -403,17 +417,8 @@ func (r *rig) syncClient(c *client) {
 			r.fail("sync: %v", err)
 		}
 		r.did("the client of %s syncs: reset %v, %d changes, more %v", c.prefix, ch.Reset, len(ch.Changes), ch.More)
-		if ch.Reset {
-			clear(c.items)
-		}
-		for _, change := range ch.Changes {
-			if change.Kind == itemstore.Changed {
-				c.items[change.Path] = change.Item.Value
-			} else {
-				delete(c.items, change.Path)
-			}
-		}
-		c.token, more = ch.Token, ch.More
+		c.apply(ch)
+		more = ch.More
 	}
 	r.checkClient(c)
 }

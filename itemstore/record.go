@@ -62,7 +62,7 @@ type record struct {
 	kind     uint8
 	chunked  bool // the payload is in chunks of its own
 	typ      uint64
-	schema   uint64 // the version of the program's that wrote it
+	schema   uint64 // a version that knows all of its fields, 0 for none
 	created  int64  // Unix µs
 	modified int64
 	expires  int64 // Unix s; 0 for never

@@ -86,7 +86,7 @@ type TypeOptions struct {
 //
 // The tag item of a field is words, by commas:
 //
-//	required        zero is ErrInvalid
+//	required        zero is ErrInvalid, or with a default becomes that when the item is put
 //	default=V       what a reader gets in place of zero: JSON, or a text; the last word, as V may hold commas
 //	uuid, rand53    made when it is zero: random 16 bytes, an integer below 2^53
 //	sequence        made when it is zero: 1, 2, 3, … below one parent path; the ID of the primary path's last segment

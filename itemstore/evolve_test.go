@@ -1,0 +1,386 @@
+package itemstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/itemstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// Three versions of the type User. Version 2 renames Name, adds Country and makes an alias of Mail. Version 3 is
+// without Mail and its alias, and with an index.
+
+type userV1 struct {
+	_    struct{} `name:"User" path:"/user-:ID"`
+	ID   int
+	Name string `item:"required"`
+	Mail string
+}
+
+type userV2 struct {
+	_        struct{} `name:"User" path:"/user-:ID, /mail-:Mail"`
+	ID       int
+	FullName string `item:"was=Name,required"`
+	Mail     string
+	Country  string `item:"required,default=DE"`
+}
+
+type userV3 struct {
+	_        struct{} `name:"Account" was:"User" path:"/user-:ID, /user-:ID/@country-:Country" removed:"Mail"`
+	ID       int
+	FullName string `item:"required"`
+	Country  string `item:"required,default=DE"`
+	Note     string
+}
+
+type teamV2 struct {
+	_  struct{} `name:"Team" path:"/team-:ID"`
+	ID string
+}
+
+func schemaOf(t testing.TB, version int, types ...itemstore.Type) *itemstore.Schema {
+	t.Helper()
+	s, err := itemstore.NewSchema(version, types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func openUsers(t testing.TB, e kv.Engine, version int) *itemstore.Store {
+	t.Helper()
+	types := [][]itemstore.Type{
+		{itemstore.TypeOf[userV1](nil)},
+		{itemstore.TypeOf[userV2](nil), itemstore.TypeOf[teamV2](nil)},
+		{itemstore.TypeOf[userV3](nil), itemstore.TypeOf[teamV2](nil)},
+	}
+	s, err := itemstore.Open(t.Context(), e, "users", schemaOf(t, version, types[version-1]...), &itemstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSchemaVersions has programs of three versions at work on the same items.
+func TestSchemaVersions(t *testing.T) {
+	ctx := t.Context()
+	e := memory(t)
+	s1 := openUsers(t, e, 1)
+	for id := range 200 {
+		if err := s1.Put(ctx, &userV1{ID: id + 1, Name: fmt.Sprint("n", id+1), Mail: fmt.Sprintf("m%d@x", (id+1)%190)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s2 := openUsers(t, e, 2)
+	got, err := itemstore.Get[userV2](ctx, s2, "/user-7")
+	if err != nil || *got != (userV2{ID: 7, FullName: "n7", Mail: "m7@x", Country: "DE"}) {
+		t.Errorf("version 2 reads %+v, %v", got, err)
+	}
+	// A program of version 1 goes on, and writes the alias that it doesn't know.
+	if err := s1.Put(ctx, &userV1{ID: 300, Name: "late", Mail: "late@x"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := itemstore.Get[userV2](ctx, s2, "/mail-late@x"); err != nil || got.ID != 300 {
+		t.Errorf("what version 1 put is %+v, %v", got, err)
+	}
+	if err := s1.Put(ctx, &userV1{ID: 301, Name: "taken", Mail: "late@x"}, nil); !errors.Is(err, itemstore.ErrPathTaken) {
+		t.Errorf("version 1 puts a taken address: %v", err)
+	}
+	// What was put before is built, but for the addresses that two users have.
+	if list, err := s2.Building(ctx); err != nil || len(list) != 1 || list[0].Type != "User" || list[0].Template != "/mail-:Mail" {
+		t.Errorf("building: %+v, %v", list, err)
+	}
+	if err := s1.Build(ctx); !errors.Is(err, itemstore.ErrIncompatible) {
+		t.Errorf("a program of version 1 builds: %v", err)
+	}
+	if err := s2.Build(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s2.Building(ctx); err != nil || len(list) != 0 {
+		t.Errorf("building: %+v, %v", list, err)
+	}
+	if n := len(paths(t, ctx, s2, "", nil)); n != 201 {
+		t.Errorf("%d users", n)
+	}
+	for _, id := range []int{1, 11, 188} {
+		if got, err := itemstore.Get[userV2](ctx, s2, itemstore.At("mail", fmt.Sprintf("m%d@x", id))); err != nil || got.ID != id {
+			t.Errorf("user %d by its address: %+v, %v", id, got, err)
+		}
+	}
+	// Version 2 sets what version 1 doesn't know, and version 1 keeps it.
+	if err := s2.Put(ctx, &userV2{ID: 7, FullName: "Seven", Mail: "m7@x", Country: "SE"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	old, err := itemstore.Update(ctx, s1, "/user-7", func(u *userV1) error { u.Mail = "seven@x"; return nil })
+	if err != nil || old.Name != "Seven" {
+		t.Errorf("version 1 updates %+v, %v", old, err)
+	}
+	if got, err := itemstore.Get[userV2](ctx, s2, "/mail-seven@x"); err != nil || got.Country != "SE" || got.FullName != "Seven" {
+		t.Errorf("version 2 then reads %+v, %v", got, err)
+	}
+	if _, err := itemstore.Get[userV2](ctx, s2, "/mail-m7@x"); !errors.Is(err, itemstore.ErrNotFound) {
+		t.Errorf("the address of before: %v", err)
+	}
+	// A type that version 1 lacks.
+	if err := s2.Put(ctx, &teamV2{ID: "a"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s1.Items(ctx, "/team-a"); !errors.Is(err, itemstore.ErrUnknownType) {
+		t.Errorf("version 1 gets a team: %v", err)
+	}
+	if p := paths(t, ctx, s1, "/team-a", nil); len(p) != 0 {
+		t.Errorf("version 1 lists %v", p)
+	}
+
+	s3 := openUsers(t, e, 3)
+	if err := s3.Build(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if p := paths(t, ctx, s3, "/user-7/@country-SE", nil); len(p) != 1 {
+		t.Errorf("version 3 lists %v by the country", p)
+	}
+	u, err := itemstore.Update(ctx, s3, "/user-7", func(u *userV3) error { u.Note = "hello"; return nil })
+	if err != nil || u.FullName != "Seven" {
+		t.Errorf("version 3 updates %+v, %v", u, err)
+	}
+	// The alias that version 3 lacks is still kept right for the others.
+	if got, err := itemstore.Get[userV2](ctx, s2, "/mail-seven@x"); err != nil || got.ID != 7 {
+		t.Errorf("version 2 gets %+v, %v", got, err)
+	}
+	if err := s3.Delete(ctx, "/user-7"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := itemstore.Get[userV2](ctx, s2, "/mail-seven@x"); !errors.Is(err, itemstore.ErrNotFound) {
+		t.Errorf("the alias of a deleted user: %v", err)
+	}
+	for _, s := range []*itemstore.Store{s1, s2, s3, openUsers(t, e, 1), openUsers(t, e, 2), openUsers(t, e, 3)} {
+		if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+			t.Errorf("check: %v, %v", problems, err)
+		}
+	}
+}
+
+// TestIncompatible has versions that would break programs of the version before.
+func TestIncompatible(t *testing.T) {
+	type v1 struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+	}
+	type kind struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+		Must int `item:"required"`
+	}
+	type gone struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+	}
+	type removed struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref" removed:"Must"`
+		ID   int
+		Name string
+	}
+	type added struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+		More string `item:"required"`
+	}
+	type optional struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+		Must string
+	}
+	type required struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string `item:"required"`
+		Must string `item:"required"`
+	}
+	type primary struct {
+		_    struct{} `name:"T" path:"/t-:ID/u-:Must, /n-:Name ref"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+	}
+	type other struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Must ref"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+	}
+	type option struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+	}
+	type unknown struct {
+		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+		ID   int
+		Name string
+		Must string `item:"required"`
+		New  string `item:"was=Old"`
+	}
+	type otherType struct {
+		_  struct{} `name:"U" path:"/t-:ID"`
+		ID string
+	}
+	type wasNothing struct {
+		_  struct{} `name:"U" was:"V" path:"/u-:ID"`
+		ID string
+	}
+	ctx := t.Context()
+	for _, c := range []struct {
+		version int
+		typ     itemstore.Type
+		want    string // part of the message
+	}{
+		{2, itemstore.TypeOf[kind](nil), "Must was text, and is int"},
+		{2, itemstore.TypeOf[gone](nil), "Must is gone"},
+		{2, itemstore.TypeOf[removed](nil), "Must can't be removed"},
+		{2, itemstore.TypeOf[added](nil), "More is required, and items of before lack it"},
+		{2, itemstore.TypeOf[optional](nil), "Must is no longer required"},
+		{2, itemstore.TypeOf[required](nil), "Name becomes required"},
+		{2, itemstore.TypeOf[primary](nil), "primary key path"},
+		{2, itemstore.TypeOf[other](nil), "/n-:Must was there before"},
+		{2, itemstore.TypeOf[option](nil), "/n-:Name was there before"},
+		{2, itemstore.TypeOf[unknown](nil), "no field Old"},
+		{2, itemstore.TypeOf[otherType](nil), "R9"},
+		{2, itemstore.TypeOf[wasNothing](nil), "no type V"},
+		{2, itemstore.TypeOf[v1](&itemstore.TypeOptions{Codec: rot{}}), "codec"},
+		{3, itemstore.TypeOf[v1](nil), "version 3 follows 1"},
+		{1, itemstore.TypeOf[option](nil), ""},
+		{1, itemstore.TypeOf[otherType](nil), ""},
+	} {
+		e := memory(t)
+		if _, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err := itemstore.Open(ctx, e, "s", schemaOf(t, c.version, c.typ), nil)
+		if !errors.Is(err, itemstore.ErrIncompatible) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want %q, got %v", c.want, err)
+		}
+		s, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil)
+		if err == nil {
+			err = s.Put(ctx, &v1{ID: 1, Must: "x"}, nil)
+		}
+		if err != nil {
+			t.Errorf("after that version 1: %v", err)
+		}
+	}
+}
+
+// rot is a codec.
+type rot struct{}
+
+func (rot) Append(dst []byte, item any) ([]byte, error) { return fmt.Appendf(dst, "%+v", item), nil }
+
+func (rot) Decode(b []byte, item any) error { return fmt.Errorf("it can't be read") }
+
+// TestBuildFaults ends Build after each commit, and fails each of its commits, while others write.
+func TestBuildFaults(t *testing.T) {
+	ctx := t.Context()
+	for n := 0; ; n++ {
+		e := faultkv.New(memkv.New())
+		s1 := openUsers(t, e, 1)
+		for id := range 120 {
+			if err := s1.Put(ctx, &userV1{ID: id + 1, Name: "n", Mail: fmt.Sprint(id + 1)}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s2 := openUsers(t, e, 2)
+		e.Tear(n)
+		err := s2.Build(ctx)
+		e.Heal()
+		if err != nil && !errors.Is(err, faultkv.ErrTorn) {
+			t.Fatal(err)
+		}
+		// Meanwhile an item moves behind the place that Build has come to, and one takes an address.
+		if err := s1.Delete(ctx, "/user-120"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s1.Put(ctx, &userV1{ID: 1, Name: "n", Mail: "120"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if again := openUsers(t, e, 2).Build(ctx); again != nil {
+			t.Fatal(again)
+		}
+		got, errGet := itemstore.Get[userV2](ctx, s2, "/mail-120")
+		if errGet != nil || got.ID != 1 {
+			t.Errorf("after %d commits: %+v, %v", n, got, errGet)
+		}
+		for id := 2; id < 120; id++ {
+			if got, err := itemstore.Get[userV2](ctx, s2, itemstore.At("mail", fmt.Sprint(id))); err != nil || got.ID != id {
+				t.Fatalf("after %d commits user %d: %+v, %v", n, id, got, err)
+			}
+		}
+		if problems, err := s2.Check(ctx); err != nil || len(problems) > 0 {
+			t.Errorf("check: %v, %v", problems, err)
+		}
+		if err == nil {
+			if n < 3 {
+				t.Errorf("%d commits", n)
+			}
+			return
+		}
+	}
+}
+
+// TestUntyped reads and writes without Go types.
+func TestUntyped(t *testing.T) {
+	testUntyped(t, t.Context(), memory(t))
+}
+
+func testUntyped(t *testing.T, ctx context.Context, e kv.Engine) {
+	if _, err := itemstore.Open(ctx, e, "users", nil, nil); !errors.Is(err, itemstore.ErrNotFound) {
+		t.Errorf("a store that isn't there: %v", err)
+	}
+	s2 := openUsers(t, e, 2)
+	if err := s2.Put(ctx, &userV2{ID: 1, FullName: "Ada", Country: "UK"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := itemstore.Open(ctx, e, "users", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := s.Items(ctx, "/user-1")
+	if err != nil || len(items) != 1 || items[0].Type != "User" {
+		t.Fatal(items, err)
+	}
+	if got := jsonOf(t, items[0].Value); got != `{"ID":1,"FullName":"Ada","Mail":"","Country":"UK"}` {
+		t.Errorf("as JSON: %s", got)
+	}
+	u, err := s.NewItem("User")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromJSON(t, `{"ID": 2, "FullName": "Bo", "Mail": "b"}`, u)
+	if err := s.Put(ctx, u, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := itemstore.Get[userV2](ctx, s2, "/mail-b")
+	if err != nil || *got != (userV2{ID: 2, FullName: "Bo", Mail: "b", Country: "DE"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	bad, _ := s.NewItem("User")
+	if err := s.Put(ctx, bad, nil); !errors.Is(err, itemstore.ErrInvalid) {
+		t.Errorf("an empty user: %v", err)
+	}
+	if _, err := s.NewItem("Nothing"); !errors.Is(err, itemstore.ErrUnknownType) {
+		t.Errorf("a type that isn't there: %v", err)
+	}
+}
