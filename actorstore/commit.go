@@ -57,7 +57,7 @@ func (a *Actor) write(ctx context.Context, b *batch.Batch, d kv.Durability, with
 		return err
 	}
 	if f.ops() == 0 {
-		if len(a.notes) == 0 && (a.rewake == nil || !a.exists || a.hidden) && (!a.forking || a.hidden) {
+		if len(a.notes) == 0 && !besideOf(f.b).writes() && (a.rewake == nil || !a.exists || a.hidden) && (!a.forking || a.hidden) {
 			if err := a.owned(ctx, a.store.eng); err != nil {
 				return err
 			}

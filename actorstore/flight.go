@@ -248,7 +248,11 @@ func (f *flight) send(ctx context.Context, d kv.Durability) error {
 	a.phase.Add(1)
 	f.calling = true
 	f.in = a.store.eng.Incarnation()
-	err := a.store.eng.Commit(ctx, &f.commit)
+	var beside *companion
+	if f.last && !f.drop {
+		beside = besideOf(f.b)
+	}
+	err := beside.commit(ctx, a.store.eng, &f.commit)
 	// Once the last commit is applied the lock is another's: from here on only what
 	// is atomic, or the flight's own, may be touched.
 	applied := f.landed > landed

@@ -56,7 +56,7 @@ package actorstore
 //	checkwakes.go check.go checknotes.go notes.go fork.go hosttake.go leaserows.go preload.go
 //	cacheshard.go user.go checkrows.go snapshot.go single.go wake.go commit.go snapshotlazy.go
 //	snapshotundo.go owners.go charge.go list.go hints.go keeper.go lease.go flight.go actor.go
-//	snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
+//	beside.go snapshottip.go incarnation.go cachedoor.go names.go hostclock.go hostprocess_linux.go
 //	hostprocess_other.go hostrow.go read.go store.go doubt.go wakelisteners.go wakerow.go cache.go
 //	host.go registrykeys.go envelope.go head.go lengths.go id.go errors.go describe.go keys.go
 //	sharedsnapshot.go
@@ -71,6 +71,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/tuple"
 )
 
 // Options change what Open does. The zero value is fine.
@@ -163,13 +164,8 @@ func (s *Store) format(ctx context.Context) error {
 		if !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		for e, err := range s.eng.Scan(ctx, kv.Range{Limit: 1}) {
-			if err != nil {
-				return err
-			}
-			if string(e.Key) != string(formatKey()) {
-				return fmt.Errorf("%w: it has no format row, and holds the key %x", kv.ErrNotAStore, e.Key)
-			}
+		if err := noRows(ctx, s.eng); err != nil {
+			return err
 		}
 		if s.readOnly {
 			return nil // empty, and it stays so
@@ -188,6 +184,31 @@ func (s *Store) format(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// beside are the first elements of the rows that other packages of the module keep in the engine, ascending: it
+// need not be empty of those.
+var beside = []string{"items"}
+
+// noRows makes sure that the engine holds nothing but a format row and what lies beside actors.
+func noRows(ctx context.Context, eng kv.Engine) error {
+	var start []byte
+	for i := range len(beside) + 1 {
+		r := kv.Range{Start: start, Limit: 1}
+		if i < len(beside) {
+			r.End = tuple.Tuple{beside[i]}.Pack()
+			start = appendAbove(r.End)
+		}
+		for e, err := range eng.Scan(ctx, r) {
+			if err != nil {
+				return err
+			}
+			if string(e.Key) != string(formatKey()) {
+				return fmt.Errorf("%w: it has no format row, and holds the key %x", kv.ErrNotAStore, e.Key)
+			}
+		}
+	}
+	return nil
 }
 
 // millis is the time in Unix milliseconds.

@@ -3,6 +3,7 @@ package itemstore_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +17,8 @@ import (
 )
 
 func postgres(t testing.TB) kv.Engine {
-	e, err := pgkv.Open(t.Context(), pgtest.Shared(t).URL(""), nil)
+	n := pgtest.Shared(t)
+	e, err := pgkv.Open(t.Context(), n.URL("connect_timeout=60&schema="+url.QueryEscape(n.Schema())), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// A Doc has an ID that is made, an alias, a condition, and ends.
+// A Doc with a UUID, an alias, a condition, and an end.
 type Doc struct {
 	_       struct{}          `path:"/doc-:ID, /slug-:Slug" ttl:"from modified :Keep"`
 	ID      [16]byte          `item:"uuid"`

@@ -127,7 +127,7 @@ func (p *playing) run() error {
 	return nil
 }
 
-// settle holds the store against the model after a step failed, which may have been applied all the same, and goes on.
+// settle holds the store against the model after a step failed, which may be applied all the same, and goes on.
 func (p *playing) settle(mayBeApplied bool) {
 	p.Helper()
 	if st := p.steps[p.next]; !st.parts {

@@ -287,20 +287,21 @@ func (w *putter) owner(ctx context.Context, p place) ([]byte, error) {
 }
 
 // landed tells the items that were put which versions they have.
-func (w *putter) landed(stamp Version) {
+func (w *putter) landed() {
+	stamp, err := w.tx.Versionstamp()
+	if err != nil {
+		return // it has changed nothing
+	}
 	for _, d := range w.put {
 		if d.ch.new == d.rec { // not put or deleted once more
-			d.rec.stamp = stamp
+			d.rec.stamp = Version(stamp)
 			d.c.setMeta(d.rec.meta(w.name(d.ch.key)))
 		}
 	}
 }
 
-// undo takes back the IDs that were made; tx may be nil.
+// undo takes back the IDs that were made, since there were so many.
 func (w *putter) undo(since int) {
-	if w == nil {
-		return
-	}
 	for _, m := range slices.Backward(w.made[since:]) {
 		if m.field(m.generated).SetZero(); m.had == 0 {
 			delete(w.last, m.key)

@@ -3,7 +3,6 @@ package itemstore
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -85,30 +84,25 @@ func (s *Store) NewItem(name string) (any, error) {
 // If fn returns an error, nothing was changed, and Update returns that error. Others are
 // those of txn.DB.Update. tx is for fn's goroutine, and of no use afterwards.
 func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
-	var last *putter
-	var raw *txn.Tx
+	var last *Tx
 	err := s.db.Update(ctx, func(t *txn.Tx) error {
-		last.undo(0)
-		raw, last = t, nil
-		tx, err := s.begin(ctx, t)
+		last.Undo()
+		last = nil
+		tx, err := s.Begin(ctx, t)
 		if err != nil {
 			return err
 		}
-		last = tx.p
+		last = tx
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return tx.p.flush(ctx)
+		return tx.Flush(ctx)
 	})
 	if err != nil {
-		last.undo(0)
+		last.Undo()
 		return err
 	}
-	stamp, err := raw.Versionstamp()
-	if err != nil && !errors.Is(err, txn.ErrNoVersionstamp) {
-		return err
-	}
-	last.landed(Version(stamp))
+	last.Landed()
 	return nil
 }
 
@@ -116,7 +110,7 @@ func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
 // nothing. Put and Delete are txn.ErrReadOnly. fn may run again as with Update.
 func (s *Store) View(ctx context.Context, fn func(tx *Tx) error) error {
 	return s.db.View(ctx, func(t *txn.Tx) error {
-		tx, err := s.begin(ctx, t)
+		tx, err := s.Begin(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -125,8 +119,13 @@ func (s *Store) View(ctx context.Context, fn func(tx *Tx) error) error {
 	})
 }
 
-// begin returns a Tx on t.
-func (s *Store) begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
+// DB returns the transactions that the store runs on.
+func (s *Store) DB() *txn.DB { return s.db }
+
+// Begin returns a transaction of items within t, one of the store's engine, for a caller that commits more in t than items of one
+// store: those of several stores, or rows of its own. The caller calls Flush before it commits t, and then
+// Landed, or else Undo. Update does all of that.
+func (s *Store) Begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 	types, err := s.versions.current(ctx, t)
 	if err != nil {
 		return nil, err

@@ -34,6 +34,21 @@ func Update[T any](ctx context.Context, s *Store, path Path, fn func(item *T) er
 	return item, nil
 }
 
+// Flush writes what the transaction has changed to the one that Begin was given. It is called once, and nothing
+// is put afterwards.
+func (tx *Tx) Flush(ctx context.Context) error { return tx.p.flush(ctx) }
+
+// Landed tells the items that were put which versions they have, after the commit of the transaction that Begin
+// was given.
+func (tx *Tx) Landed() { tx.p.landed() }
+
+// Undo takes back the IDs that were made, when it hasn't been committed. tx may be nil.
+func (tx *Tx) Undo() {
+	if tx != nil {
+		tx.p.undo(0)
+	}
+}
+
 // Items returns the items at the paths; see Reader.
 func (tx *Tx) Items(ctx context.Context, paths ...Path) ([]Item, error) {
 	v, items := &tx.p.view, []Item(nil)

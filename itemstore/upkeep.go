@@ -133,7 +133,7 @@ func (s *Store) Check(ctx context.Context) (problems []Problem, err error) {
 		return nil, err
 	}
 	err = db.View(ctx, func(t *txn.Tx) error {
-		tx, err := s.begin(ctx, t)
+		tx, err := s.Begin(ctx, t)
 		if err != nil {
 			return err
 		}

@@ -58,6 +58,7 @@ var layers = []layer{
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"rivetkit/internal/rivetstore", "rivetkit/internal/runnerproto"}, "what a store has of RivetKit's actors, and what their runners and the engine say to each other"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
+	{6, []string{"itemstore/actoritems"}, "puts items into the transactions of actors"},
 	{6, []string{"host"}, "wakes, runs and puts to sleep actors"},
 	{6, []string{"host/front"}, "reaches a host's actors over HTTP and WebSockets"},
 	{6, []string{"host/wasm"}, "makes actor types of WebAssembly modules"},

@@ -22,6 +22,9 @@ var (
 	ErrManaged = errors.New("txn: transaction is committed by Update or View")
 	// ErrReadOnly: a change in a transaction of View.
 	ErrReadOnly = errkind.New("txn: transaction is read-only", errkind.ErrReadOnly)
+	// ErrStale: another commit changed what a transaction of CommitWith read. It is of the kind ErrConflict, and
+	// not kv.ErrConflict, which is about the checks of the engine's commit there.
+	ErrStale = errkind.New("txn: another commit changed what the transaction read", errkind.ErrConflict)
 	// ErrUnreadable: what was read depends on the versionstamp of the transaction
 	// itself, which is made when it commits.
 	ErrUnreadable = errors.New("txn: unreadable before the commit")

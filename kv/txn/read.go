@@ -113,6 +113,6 @@ func (tx *Tx) get(ctx context.Context, key, dst []byte, serial bool) ([]byte, er
 
 // sawKey notes that the outcome of the transaction depends on key.
 func (tx *Tx) sawKey(key []byte) {
-	b := append(tx.copy(key), 0)
+	b := append(tx.room.copy(key), 0)
 	tx.saw(b[:len(key)], b)
 }

@@ -44,7 +44,7 @@ func (db *DB) try(ctx context.Context, readOnly bool, fn func(tx *Tx) error) err
 	if err := fn(tx); err != nil {
 		return err
 	}
-	return tx.commit(ctx)
+	return tx.commit(ctx, newCommitID())
 }
 
 // pause waits before the attempt after the nth one. Its length is random, so that

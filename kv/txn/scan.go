@@ -284,7 +284,7 @@ func (tx *Tx) saw(start, end []byte) {
 			return
 		}
 	}
-	tx.reads = append(tx.reads, Span{tx.copy(start), tx.bound(end)})
+	tx.reads = append(tx.reads, Span{tx.room.copy(start), tx.bound(end)})
 	tx.size += len(start) + len(end)
 }
 
@@ -293,5 +293,5 @@ func (tx *Tx) bound(end []byte) []byte {
 	if end == nil {
 		return nil
 	}
-	return tx.copy(end)
+	return tx.room.copy(end)
 }

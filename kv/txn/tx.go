@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -32,12 +33,9 @@ type Tx struct {
 	begun    time.Time // for the metrics
 	since    time.Time // of the first read
 
-	own   overlay.Map[pending]
-	arena []byte // room for keys and values of writes
-	// log is all operations in the order of the calls. It is kept from the first
-	// versionstamped key on, because from then on own can't say what they make.
-	log    []Op
-	logged bool
+	own  overlay.Map[pending]
+	room arena
+	log  journal
 	// unreadable are the spans in which versionstamped keys will be.
 	unreadable []Span
 
@@ -109,7 +107,7 @@ func (tx *Tx) start(ctx context.Context) (err error) {
 // Commit applies what the transaction wrote, and returns when it is on stable storage.
 // A transaction that wrote nothing has nothing to commit, and conflicts with nothing.
 //
-// kv.ErrConflict means that another commit has changed what this one has read, ErrTooOld
+// kv.ErrConflict means that another commit changed what this one has read, ErrTooOld
 // that it is too long ago, and ErrTxTooLarge that it is over its limit: nothing was
 // applied. kv.ErrUnknownOutcome means that it can't be known. In any case the transaction
 // is over. Commit of a transaction of Update or View is ErrManaged.
@@ -120,10 +118,10 @@ func (tx *Tx) Commit(ctx context.Context) error {
 	if tx.managed {
 		return ErrManaged
 	}
-	return tx.commit(ctx)
+	return tx.commit(ctx, newCommitID())
 }
 
-func (tx *Tx) commit(ctx context.Context) (err error) {
+func (tx *Tx) commit(ctx context.Context, id kv.CommitID) (err error) {
 	if err := tx.usable(); err != nil {
 		return err
 	}
@@ -142,7 +140,7 @@ func (tx *Tx) commit(ctx context.Context) (err error) {
 	if err := tx.check(ctx, &c); err != nil {
 		return err
 	}
-	c.ID, c.Declared = newCommitID(), tx.declared
+	c.ID, c.Declared = id, tx.declared
 	c.Reads = merged(append(tx.reads, tx.declared...))
 	stamp, err := tx.attempt.Commit(ctx, &c)
 	if errors.Is(err, kv.ErrUnknownOutcome) {
@@ -243,4 +241,93 @@ func newCommitID() (id kv.CommitID) {
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(id[8:], rand.Uint64()|1) // never zero
 	return id
+}
+
+// Writes reports whether the transaction has anything to commit.
+func (tx *Tx) Writes() bool { return len(tx.log.ops) > 0 || !tx.own.Empty() || len(tx.writes) > 0 }
+
+// CommitWith commits the transaction and c, a commit of the engine below, as one: neither
+// is applied without the other. It is for keys that have an owner, whose rules are in c's Checks, and a
+// transaction over others in the same moment. It doesn't count c against Limits, nor does it keep c's bytes.
+//
+// c's Checks must hold in the state that the transaction reads, and still when it commits, or the
+// error is kv.ErrConflict. If they do, and another commit changed what the transaction read, or
+// it is too old, the error is ErrStale. Nothing is applied then, and both errors wrap kv.ErrNotApplied, as all do
+// after which nothing was. c is made durable whatever its Durability, and c.OnApply is called after that.
+//
+// The transaction is one of Begin, and is over afterwards.
+func (tx *Tx) CommitWith(ctx context.Context, c *kv.Commit) error {
+	if err := tx.usable(); err != nil {
+		return err
+	}
+	if tx.managed {
+		return ErrManaged
+	}
+	if c.In != 0 && tx.db.eng.Incarnation() != c.In {
+		tx.Cancel()
+		return kv.NotApplied(kv.ErrIncarnation)
+	}
+	err := tx.reading(ctx)
+	if err == nil {
+		var holds bool
+		if holds, err = allHold(ctx, tx.attempt, c.Checks); err == nil && !holds {
+			err = kv.ErrConflict
+		}
+	}
+	if err == nil {
+		for i := range c.Checks {
+			key := c.Checks[i].Key
+			tx.reads = append(tx.reads, Span{key, append(bytes.Clone(key), 0)})
+		}
+		for _, op := range c.Ops {
+			switch op.Kind {
+			case kv.OpSet:
+				tx.own.Set(op.Key, op.Value)
+			case kv.OpClear:
+				tx.own.Clear(op.Key)
+			case kv.OpClearRange:
+				tx.own.ClearRange(op.Key, op.Value)
+			}
+			tx.log.add(Op{Kind: op.Kind, Key: op.Key, Value: op.Value})
+		}
+		err = tx.commit(ctx, c.ID)
+	}
+	tx.Cancel() // if it hasn't come so far
+	switch {
+	case err == nil:
+		if c.OnApply != nil {
+			c.OnApply()
+		}
+		return nil
+	case errors.Is(err, kv.ErrUnknownOutcome), errors.Is(err, kv.ErrPoisoned):
+		return err
+	case errors.Is(err, kv.ErrConflict), errors.Is(err, ErrTooOld):
+		// Which of the two it was about shows in the newest state: a check that fails once fails for good.
+		holds, checkErr := allHold(ctx, tx.db.eng, c.Checks)
+		switch {
+		case checkErr != nil:
+			// Without the newest state it isn't known. That nothing was applied is.
+			err = fmt.Errorf("%w: %w", ErrStale, checkErr)
+		case holds:
+			err = fmt.Errorf("%w: %v", ErrStale, err)
+		default:
+			err = kv.ErrConflict
+		}
+	}
+	return kv.NotApplied(err)
+}
+
+// allHold reports whether all of checks hold in the state of r.
+func allHold(ctx context.Context, r kv.Reader, checks []kv.Check) (bool, error) {
+	for i := range checks {
+		v, err := r.Get(ctx, checks[i].Key, nil)
+		absent := errors.Is(err, kv.ErrNotFound)
+		if err != nil && !absent {
+			return false, err
+		}
+		if absent != checks[i].Absent || !absent && !bytes.Equal(v, checks[i].Value) {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -21,9 +21,9 @@ func (tx *Tx) Set(key, value []byte) error {
 	if err := tx.writing(key, len(value)); err != nil {
 		return err
 	}
-	op := Op{Kind: kv.OpSet, Key: tx.copy(key), Value: tx.copy(value)}
+	op := Op{Kind: kv.OpSet, Key: tx.room.copy(key), Value: tx.room.copy(value)}
 	tx.own.Set(op.Key, op.Value)
-	tx.append(op)
+	tx.log.add(op)
 	return nil
 }
 
@@ -32,9 +32,9 @@ func (tx *Tx) Clear(key []byte) error {
 	if err := tx.writing(key, 0); err != nil {
 		return err
 	}
-	op := Op{Kind: kv.OpClear, Key: tx.copy(key)}
+	op := Op{Kind: kv.OpClear, Key: tx.room.copy(key)}
 	tx.own.Clear(op.Key)
-	tx.append(op)
+	tx.log.add(op)
 	return nil
 }
 
@@ -54,9 +54,9 @@ func (tx *Tx) ClearRange(start, end []byte) error {
 	if err := tx.fits(max(len(start), len(end))-1, 0, len(start)+len(end)); err != nil {
 		return err
 	}
-	op := Op{Kind: kv.OpClearRange, Key: tx.copy(start), Value: tx.copy(end)}
+	op := Op{Kind: kv.OpClearRange, Key: tx.room.copy(start), Value: tx.room.copy(end)}
 	tx.own.ClearRange(op.Key, op.Value)
-	tx.append(op)
+	tx.log.add(op)
 	return nil
 }
 
@@ -69,8 +69,8 @@ func (tx *Tx) Atomic(m Mutation, key, param []byte) error {
 	if err := tx.writing(key, len(param)); err != nil {
 		return err
 	}
-	op := Op{Kind: OpAtomic, Mutation: m, Key: tx.copy(key), Value: tx.copy(param)}
-	tx.append(op)
+	op := Op{Kind: OpAtomic, Mutation: m, Key: tx.room.copy(key), Value: tx.room.copy(param)}
+	tx.log.add(op)
 	p, ok := tx.own.Get(key)
 	switch {
 	case !ok:
@@ -106,11 +106,11 @@ func (tx *Tx) SetVersionstampedKey(key, value []byte) error {
 	if err := tx.writing(key, len(value)); err != nil {
 		return err
 	}
-	if !tx.logged {
-		tx.log, tx.logged = tx.operations(), true
+	if !tx.log.kept {
+		tx.log = journal{tx.operations(), true}
 	}
-	op := Op{Kind: OpStampKey, Key: tx.copy(key), Value: tx.copy(value), Offset: offset}
-	tx.append(op)
+	op := Op{Kind: OpStampKey, Key: tx.room.copy(key), Value: tx.room.copy(value), Offset: offset}
+	tx.log.add(op)
 	// From the lowest stamp to the highest.
 	low := append(bytes.Clone(key[:offset]), make([]byte, len(Stamp{}))...)
 	high := append(bytes.Clone(key[:offset]), bytes.Repeat([]byte{0xff}, len(Stamp{}))...)
@@ -131,9 +131,9 @@ func (tx *Tx) SetVersionstampedValue(key, value []byte) error {
 	if err := tx.writing(key, len(value)); err != nil {
 		return err
 	}
-	op := Op{Kind: OpStampValue, Key: tx.copy(key), Value: tx.copy(value), Offset: offset}
+	op := Op{Kind: OpStampValue, Key: tx.room.copy(key), Value: tx.room.copy(value), Offset: offset}
 	tx.own.Put(overlay.Point[pending]{Key: op.Key, Kind: overlay.Pending, Pending: pending{op}})
-	tx.append(op)
+	tx.log.add(op)
 	return nil
 }
 
@@ -191,9 +191,9 @@ func (tx *Tx) declare(to *[]Span, start, end []byte) error {
 	if err := tx.fits(max(len(start), len(end))-1, 0, len(start)+len(end)); err != nil {
 		return err
 	}
-	s := Span{Start: tx.copy(start)}
+	s := Span{Start: tx.room.copy(start)}
 	if end != nil {
-		s.End = tx.copy(end)
+		s.End = tx.room.copy(end)
 	}
 	*to = append(*to, s)
 	return nil
@@ -239,27 +239,37 @@ func (tx *Tx) fits(key, value, bytes int) error {
 // arenaBytes is the least that is allocated for keys and values.
 const arenaBytes = 512
 
+// An arena is room for keys and values of writes.
+type arena struct{ free []byte }
+
 // copy returns a copy of b, never nil, that lives as long as the transaction.
-func (tx *Tx) copy(b []byte) []byte {
-	if len(b) > cap(tx.arena)-len(tx.arena) {
-		tx.arena = make([]byte, 0, max(arenaBytes, min(2*cap(tx.arena), 1<<16), len(b)))
+func (a *arena) copy(b []byte) []byte {
+	if len(b) > cap(a.free)-len(a.free) {
+		a.free = make([]byte, 0, max(arenaBytes, min(2*cap(a.free), 1<<16), len(b)))
 	}
-	n := len(tx.arena)
-	tx.arena = append(tx.arena, b...)
-	return tx.arena[n:len(tx.arena):len(tx.arena)]
+	n := len(a.free)
+	a.free = append(a.free, b...)
+	return a.free[n:len(a.free):len(a.free)]
 }
 
-// append adds op to the log, if there is one.
-func (tx *Tx) append(op Op) {
-	if tx.logged {
-		tx.log = append(tx.log, op)
+// A journal is all operations in the order of the calls. It is kept from the first
+// versionstamped key on, because from then on the overlay can't say what they make.
+type journal struct {
+	ops  []Op
+	kept bool
+}
+
+// add adds op, if the journal is kept.
+func (j *journal) add(op Op) {
+	if j.kept {
+		j.ops = append(j.ops, op)
 	}
 }
 
 // operations returns what is to be committed: the log, or what own comes down to.
 func (tx *Tx) operations() []Op {
-	if tx.logged || tx.own.Empty() {
-		return tx.log
+	if tx.log.kept || tx.own.Empty() {
+		return tx.log.ops
 	}
 	ops := make([]Op, 0, tx.own.Len()+1)
 	tx.own.Gaps(func(start, end []byte) {
