@@ -40,7 +40,7 @@ var restricted = []restriction{
 	{"testing", []string{"kv/internal/suite", "kv/kvtest", "kv/txn/txntest", "internal/pgtest", "internal/testkit", "workflow/workflowtest"}, true, "programs don't link the test framework"},
 	{"log", nil, true, "logs go through log/slog"},
 	{"./kv/memkv", []string{"kv/kvtest", "internal/storeurl", "bench", "workflow/workflowtest"}, true, "what stands on kv works with every engine"},
-	{"./kv/pebblekv", []string{".", "internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent"}, true, "what stands on kv works with every engine"},
+	{"./kv/pebblekv", []string{".", "internal/storeurl", "bench", "examples/order", "examples/counter", "examples/agent", "examples/school"}, true, "what stands on kv works with every engine"},
 	{"./kv/pgkv", []string{"internal/storeurl", "bench"}, true, "what stands on kv works with every engine"},
 	{"./kv/faultkv", []string{"kv/kvtest", "bench", "workflow/workflowtest"}, true, "faults are for tests, its counters for measurements"},
 	{"./kv/kvtest", nil, true, "it is a test suite"},

@@ -71,6 +71,7 @@ var layers = []layer{
 	{7, []string{"examples/chat"}, "a chat room, with its page: what `greenroom host --demo` serves"},
 	{7, []string{"examples/agent"}, "assistants that remember, and ask before they act"},
 	{7, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
+	{7, []string{"examples/school"}, "courses and students at key paths"},
 	{7, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }
 
