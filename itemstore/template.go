@@ -116,7 +116,8 @@ func parsePart(s string, mayIndex bool) (p part, rule string, at int, what strin
 	p.ref = strings.Split(ref, ".")
 	at = len(ns) + len("-:")
 	for _, name := range p.ref {
-		if !identifier(name) {
+		// The stored name of a field whose name another one had is the name with apostrophes.
+		if !identifier(strings.TrimRight(name, "'")) {
 			return p, "R5", at, "an ID is a colon and the name of a field, or several by dots"
 		}
 		at += len(name) + 1
