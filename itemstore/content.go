@@ -2,7 +2,6 @@ package itemstore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -325,21 +324,4 @@ func goTypeOf(kind string) reflect.Type {
 		return t
 	}
 	return reflect.TypeFor[anyValue]()
-}
-
-// An anyValue is a value of any kind in a store without Go types, as package cbor decodes it.
-type anyValue struct{ v any }
-
-func (a anyValue) MarshalCBOR() ([]byte, error) { return cbor.Marshal(a.v) }
-
-func (a anyValue) MarshalJSON() ([]byte, error) { return json.Marshal(a.v) }
-
-func (a *anyValue) UnmarshalCBOR(b []byte) (err error) {
-	a.v, err = cbor.Decode(b)
-	return err
-}
-
-func (a *anyValue) UnmarshalJSON(b []byte) (err error) {
-	a.v, err = cbor.FromJSON(b)
-	return err
 }
