@@ -222,9 +222,9 @@ func (f *field) follow(t *itemType, before *field) error {
 		return t.breaks("field %s was %s, and is %s", f.Name, before.Kind, f.Kind)
 	case t.Codec && before.Name != f.Name:
 		return t.breaks("field %s can't get another name, as the type has a codec", before.Name)
-	case lacks && !before.Required:
+	case lacks && !before.Required && before.Make == "":
 		return t.breaks("field %s becomes required, and items may lack it: give it a default", f.Name)
-	case before.Required && before.Default == "" && !f.Required && f.Default == "":
+	case before.Required && before.Default == "" && !f.Required && f.Default == "" && f.Make == "":
 		return t.breaks("field %s is no longer required, and programs of versions before rely on it: give it a default", f.Name)
 	}
 	f.Stored = before.Stored
@@ -303,4 +303,41 @@ func (it *itemType) compile() (err error) {
 		}
 	}
 	return err
+}
+
+// info returns what is shown of the type.
+func (it *itemType) info() TypeInfo {
+	info := TypeInfo{Name: it.Name, TTL: it.TTL, Codec: it.Codec}
+	for _, p := range it.Paths {
+		if !p.Removed {
+			info.Paths = append(info.Paths, it.pathInfo(p))
+		}
+	}
+	for _, f := range it.Fields {
+		if !f.Removed {
+			info.Fields = append(info.Fields, FieldInfo{f.Name, f.Kind, f.Required, f.Default, f.Make, f.Valid, f.Deprecated})
+		}
+	}
+	return info
+}
+
+// pathInfo returns a key path as the tag of this version has it.
+func (it *itemType) pathInfo(p *keyPath) string {
+	var b strings.Builder
+	for _, s := range p.segs {
+		b.WriteString("/" + s.ns)
+		if s.ref != nil {
+			names := append([]string{it.byStored(s.ref[0]).Name}, s.ref[1:]...)
+			b.WriteString("-:" + strings.Join(names, "."))
+		}
+	}
+	for _, o := range []struct {
+		set  bool
+		word string
+	}{{p.Ref, "ref"}, {p.NoSync, "nosync"}, {p.Versioned, "versioned"}} {
+		if o.set {
+			b.WriteString(" " + o.word)
+		}
+	}
+	return b.String()
 }

@@ -57,7 +57,11 @@ func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *O
 		return nil, fmt.Errorf("itemstore: %w", err)
 	}
 	s := &Store{env, db, &registry{env: env, given: schema}}
-	err = db.Update(ctx, func(tx *txn.Tx) error { return s.versions.publish(ctx, tx) })
+	run := db.Update
+	if schema == nil { // the engine may be one that can only be read
+		run = db.View
+	}
+	err = run(ctx, func(tx *txn.Tx) error { return s.versions.publish(ctx, tx) })
 	if err != nil {
 		return nil, fmt.Errorf("itemstore: open %s: %w", name, err)
 	}
@@ -73,6 +77,18 @@ func (s *Store) NewItem(name string) (any, error) {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
 	}
 	return reflect.New(t.goType).Interface(), nil
+}
+
+// Schema returns what the version of the schema declares that the store was opened with: of a store
+// that was opened without Go types, the newest one.
+func (s *Store) Schema() *SchemaInfo {
+	info := &SchemaInfo{Version: s.versions.own.Version}
+	for _, t := range s.versions.own.Types {
+		if !t.Removed {
+			info.Types = append(info.Types, t.info())
+		}
+	}
+	return info
 }
 
 // Update runs fn in a transaction and commits it, whole or not at all: what it puts and
