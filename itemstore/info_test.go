@@ -2,6 +2,7 @@ package itemstore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -100,5 +101,25 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 	if got := paths(t, t.Context(), s, "", nil); !slices.Equal(got, []itemstore.Path{"/student-7"}) {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestPathOf(t *testing.T) {
+	s := school(t)
+	for _, tt := range []struct {
+		item any
+		want itemstore.Path
+		err  error
+	}{
+		{&Student{ID: 7, GraduatingYear: 2025}, "/student-7", nil},
+		{&Enrolled{Course: "A/B", Year: 1, Quarter: 2, Student: 3}, "/course-A%/B/year-1/quarter-2/student-3", nil},
+		{&Enrolled{Course: "A/B", Year: 1, Student: 3}, "", itemstore.ErrInvalid},
+		{Student{ID: 7}, "", itemstore.ErrUnknownType},
+		{nil, "", itemstore.ErrUnknownType},
+		{(*Student)(nil), "", itemstore.ErrUnknownType},
+	} {
+		if got, err := s.PathOf(tt.item); got != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("%+v: got %q, %v, want %q, %v", tt.item, got, err, tt.want, tt.err)
+		}
 	}
 }

@@ -74,11 +74,10 @@ func (w *putter) putAll(ctx context.Context, items []any, opts *PutOptions) erro
 
 // draft prepares an item.
 func (w *putter) draft(ctx context.Context, item any, opts *PutOptions) (*draft, error) {
-	v := reflect.ValueOf(item)
-	if v.Kind() != reflect.Pointer || v.IsNil() || w.types.byGo[v.Type().Elem()] == nil {
-		return nil, fmt.Errorf("%w: a %T; items are pointers to structs of the schema", ErrUnknownType, item)
+	c, err := w.types.content(item)
+	if err != nil {
+		return nil, err
 	}
-	c := &content{bound: w.types.byGo[v.Type().Elem()], v: v.Elem()}
 	if c.Codec && c.codec == nil {
 		return nil, fmt.Errorf("%w: %s has a codec of its own: only a program that has it can put one", ErrUnknownType, c.Name)
 	}

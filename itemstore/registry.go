@@ -38,6 +38,15 @@ func (t *types) byName(name string) *bound {
 	return nil
 }
 
+// content returns the fields of an item that is put.
+func (t *types) content(item any) (*content, error) {
+	v := reflect.ValueOf(item)
+	if v.Kind() != reflect.Pointer || v.IsNil() || t.byGo[v.Type().Elem()] == nil {
+		return nil, fmt.Errorf("%w: a %T; items are pointers to structs of the schema", ErrUnknownType, item)
+	}
+	return &content{bound: t.byGo[v.Type().Elem()], v: v.Elem()}, nil
+}
+
 // A registry is the versions of a store's schema.
 type registry struct {
 	*env
@@ -164,11 +173,16 @@ func (r *registry) bindTo(h head, newest *catalog) error {
 	return nil
 }
 
+// latest returns the types of the newest version that was seen.
+func (r *registry) latest() *types {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.types
+}
+
 // current returns the types as the transaction sees them.
 func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
-	r.mu.Lock()
-	t := r.types
-	r.mu.Unlock()
+	t := r.latest()
 	b, _, err := find(ctx, tx, r.keys.key(partSchema))
 	if err != nil || bytes.Equal(b, t.head.append(nil)) {
 		return t, err
@@ -183,7 +197,5 @@ func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
 	if err := r.bindTo(h, newest); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.types, nil
+	return r.latest(), nil
 }

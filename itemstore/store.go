@@ -79,6 +79,24 @@ func (s *Store) NewItem(name string) (any, error) {
 	return reflect.New(t.goType).Interface(), nil
 }
 
+// PathOf returns the primary path of an item, a pointer to a struct of the schema, as its fields are now.
+// One that lacks a field of the path is a *FieldError.
+func (s *Store) PathOf(item any) (Path, error) {
+	c, err := s.versions.latest().content(item)
+	if err != nil {
+		return "", err
+	}
+	p := c.newest.Paths[0]
+	key, name, err := c.path(p, len(p.segs))
+	if err == nil && key == nil {
+		err = &FieldError{c.Name, name, "is required, as an ID of the primary path"}
+	}
+	if err != nil {
+		return "", err
+	}
+	return unpackPath(key)
+}
+
 // Schema returns what the version of the schema declares that the store was opened with: of a store
 // that was opened without Go types, the newest one.
 func (s *Store) Schema() *SchemaInfo {
