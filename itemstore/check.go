@@ -24,13 +24,14 @@ func (c *checker) report(key []byte, format string, args ...any) {
 
 // run reads part by part.
 func (c *checker) run(ctx context.Context) error {
-	for part, check := range map[int64]func(context.Context, kv.Entry) error{
-		partItem: c.row, partIndex: c.row, partLog: c.log, partDue: c.due, partChunk: c.chunk,
-	} {
-		start := c.keys.key(part)
+	for _, p := range []struct {
+		part  int64
+		check func(context.Context, kv.Entry) error
+	}{{partItem, c.row}, {partIndex, c.row}, {partLog, c.log}, {partDue, c.due}, {partChunk, c.chunk}} {
+		start := c.keys.key(p.part)
 		for e, err := range c.tx.Snapshot().Scan(ctx, kv.Range{Start: start, End: after(start)}) {
 			if err == nil {
-				err = check(ctx, e)
+				err = p.check(ctx, e)
 			}
 			if errors.Is(err, errkind.ErrCorrupt) {
 				c.report(e.Key, "%v", err)
