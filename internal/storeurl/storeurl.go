@@ -150,10 +150,8 @@ func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error)
 	if o.Limits, err = envlimits.Apply(o.Limits); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	engine, err := openEngine(ctx, name, o)
+	o = quiet(o)
+	engine, err := OpenEngine(ctx, name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -165,9 +163,13 @@ func Open(ctx context.Context, name string, o greenroom.Options) (*Store, error)
 	return &Store{s}, nil
 }
 
-// openEngine opens what Parse says. What is not an address of PostgreSQL comes from there
-// as an error that doesn't repeat it, because it may hold a password.
-func openEngine(ctx context.Context, name string, o greenroom.Options) (engine kv.Engine, err error) {
+// OpenEngine opens the engine of a store of that name, as Open does, for what stands on the engine beside the
+// actors: the store needs none. Of the options it looks at MustExist, ReadOnly, Logger and Metrics. The caller closes
+// the engine.
+func OpenEngine(ctx context.Context, name string, o greenroom.Options) (engine kv.Engine, err error) {
+	o = quiet(o)
+	// What is not an address of PostgreSQL comes from pgkv as an error that doesn't repeat it, because it
+	// may hold a password.
 	kind, address, err := Parse(name)
 	switch {
 	case err != nil:
@@ -184,4 +186,12 @@ func openEngine(ctx context.Context, name string, o greenroom.Options) (engine k
 		return nil, fmt.Errorf("storeurl: open mem: %w", kv.ErrNoStore)
 	}
 	return memkv.New(), nil
+}
+
+// quiet gives options without a Logger one that logs nothing.
+func quiet(o greenroom.Options) greenroom.Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
