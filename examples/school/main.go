@@ -63,7 +63,7 @@ func main() {
 	page := must(school.Page(ctx, "/student-123", nil))
 
 	// A new graduating year moves the alias.
-	must(itemstore.Update(ctx, school, "/student-123", func(s *Student) error { s.GraduatingYear = 2023; return nil }))
+	must(itemstore.Update(ctx, school, itemstore.At("student", 123), func(s *Student) error { s.GraduatingYear = 2023; return nil }))
 	show(ctx, school, "the class of 223", "/classof-223")
 	show(ctx, school, "the class of 2023", "/classof-2023")
 
