@@ -31,6 +31,15 @@
 //	greenroom conns discard STORE ACTOR [ID]    remove one that can't be read, or stray rows
 //	greenroom traces ls STORE ACTOR             list an actor's traces
 //	greenroom traces show STORE ACTOR TRACE     show one, span by span
+//	greenroom items ls STORE [PREFIX]           list items at key paths
+//	greenroom items get STORE PATH…             write the fields of items
+//	greenroom items put STORE TYPE [JSON|-]     put an item
+//	greenroom items rm STORE {PATH… | --prefix P}
+//	                                            remove items
+//	greenroom items sync STORE {PREFIX | TOKEN} list what has changed in a list
+//	greenroom items schema STORE                show the item types
+//	greenroom items sweep|build STORE           remove what has ended, build new key paths
+//	greenroom items check STORE                 report what doesn't fit together
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //	greenroom host [STORE]                      serve actors over HTTP and WebSockets
 //
@@ -195,6 +204,23 @@
 // program that records keeps the last seconds in memory. What can't be read is a line on
 // standard error, and changes nothing about the rest.
 //
+// # Items
+//
+//	$ greenroom items ls data /student-123
+//	/student-123                                     Student   2026-05-04T10:11:12.131Z  {"ID":123,"Name":"Ada"}
+//	/student-123/year-2023/quarter-1/course-MATH321  Enrolled  2026-05-04T10:11:12.131Z  {"Course":"MATH321","Year":2023…
+//	$ greenroom items put data Student '{"ID":125,"GraduatingYear":2026,"Name":"Cleo"}'
+//	/student-125
+//	$ greenroom items get data /student-125
+//	{"ID":125,"GraduatingYear":2026,"Name":"Cleo"}
+//
+// They are those that a program keeps with package itemstore; docs/items.md is their manual. A program makes
+// them, and says what types there are: the commands go by the newest version of its schema. If a store has
+// items of several names, --name says which.
+//
+// In the JSON of what lies below a field, bytes are {"$bytes":"AAE="}, in base64, times {"$time":"2026-05-04T10:11:12Z"},
+// and durations {"$tag":[1735552621,1000]}, in nanoseconds: so put stores what get has shown.
+//
 // # Check
 //
 //	$ greenroom check data
@@ -251,9 +277,9 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go workflowtree.go dot.go engine.go sql.go state.go traces.go workflowshow.go
+//	main.go root.go items.go itemswrite.go itemslook.go workflowtree.go dot.go engine.go sql.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
-//	traceswaterfall.go workflow.go check.go conns.go host.go ls.go queue.go rivetkeys.go session.go
+//	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go ls.go queue.go rivetkeys.go session.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
 //	hostdemo.go input.go serve_unix.go signals.go split.go visible.go

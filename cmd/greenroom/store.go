@@ -12,6 +12,7 @@ import (
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/storeurl"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // readStore runs fn with the store that url names, which is open for reading.
@@ -25,6 +26,15 @@ func withStore(ctx context.Context, url string, opts greenroom.Options, fn func(
 		return storeError(url, err)
 	}
 	return errors.Join(formatError(url, fn(s)), storeError(url, s.Close()))
+}
+
+// withEngine runs fn with the engine of a store, for what stands on it beside actors.
+func withEngine(ctx context.Context, url string, opts greenroom.Options, fn func(kv.Engine) error) error {
+	e, err := storeurl.OpenEngine(ctx, url, opts)
+	if err != nil {
+		return storeError(url, err)
+	}
+	return errors.Join(formatError(url, fn(e)), storeError(url, e.Close()))
 }
 
 // view runs fn with the state of an actor as it is now.

@@ -11,9 +11,11 @@ type linked struct {
 // doesn't get into the program unseen. Licences that ask for more than to be named have no
 // place here.
 var linkedModules = []linked{
+	{"cel.dev/expr", "Apache-2.0", "cel-go: parsed expressions as messages"},
 	{"github.com/DataDog/zstd", "BSD-3-Clause", "Pebble: Zstandard, where cgo is on"},
 	{"github.com/RaduBerinde/axisds", "Apache-2.0", "Pebble: sets of intervals"},
 	{"github.com/RaduBerinde/btreemap", "Apache-2.0", "Pebble: ordered maps"},
+	{"github.com/antlr4-go/antlr/v4", "BSD-3-Clause", "cel-go: its parser"},
 	{"github.com/beorn7/perks", "MIT", "client_golang: quantiles"},
 	{"github.com/cespare/xxhash/v2", "MIT", "Pebble and client_golang: hashes"},
 	{"github.com/cockroachdb/crlib", "Apache-2.0", "Pebble: small containers"},
@@ -28,6 +30,7 @@ var linkedModules = []linked{
 	{"github.com/getsentry/sentry-go", "MIT", "cockroachdb/errors: a client that reports errors. Nothing calls it, and the linker leaves out all that could send: cmd/greenroom.TestSendsNothing"},
 	{"github.com/gogo/protobuf", "BSD-3-Clause", "cockroachdb/errors: errors as messages. Deprecated, and in every version of it that Pebble works with; no message is ever decoded"},
 	{"github.com/golang/snappy", "BSD-3-Clause", "Pebble: Snappy"},
+	{"github.com/google/cel-go", "Apache-2.0", "internal/filter: expressions in CEL"},
 	{"github.com/google/uuid", "BSD-3-Clause", "actorstore: ids"},
 	{"github.com/jackc/pgpassfile", "MIT", "pgx: passwords from ~/.pgpass"},
 	{"github.com/jackc/pgservicefile", "MIT", "pgx: services of PostgreSQL"},
@@ -59,10 +62,13 @@ var linkedModules = []linked{
 	{"go.opentelemetry.io/otel", "Apache-2.0", "traces/otelsdk, workflow: attributes"},
 	{"go.opentelemetry.io/otel/trace", "Apache-2.0", "traces/otelsdk, workflow: spans"},
 	{"go.opentelemetry.io/proto/otlp", "Apache-2.0", "traces/otlp: the messages"},
+	{"go.yaml.in/yaml/v3", "MIT", "cel-go: environments in YAML, which nothing reads. Part of it is under Apache-2.0"},
 	{"golang.org/x/exp", "BSD-3-Clause", "Pebble: constraints, and random numbers"},
 	{"golang.org/x/net", "BSD-3-Clause", "of it netutil alone, the listener with a bound"},
 	{"golang.org/x/sys", "BSD-3-Clause", "Pebble, wazero, x/term: system calls"},
 	{"golang.org/x/term", "BSD-3-Clause", "cmd/greenroom: line editing"},
 	{"golang.org/x/text", "BSD-3-Clause", "pgx and go-pretty: Unicode"},
+	{"google.golang.org/genproto/googleapis/api", "Apache-2.0", "cel-go: expressions as messages, in their older form"},
+	{"google.golang.org/genproto/googleapis/rpc", "Apache-2.0", "cel-go: the status of an evaluation as a message"},
 	{"google.golang.org/protobuf", "BSD-3-Clause", "traces/otlp and client_golang: the encoding of messages"},
 }
