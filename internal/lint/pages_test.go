@@ -46,6 +46,17 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
+// TestItemsPage runs the program of the page about items, which is the one among the examples.
+func TestItemsPage(t *testing.T) {
+	page := readPage(t, "docs/items.md")
+	if files, runs := checkPage(t, page); files != 1 || runs != 1 {
+		t.Errorf("docs/items.md has %d programs and %d runs, want one that is run", files, runs)
+	}
+	if program := fence.FindStringSubmatch(page)[2]; program != readPage(t, "examples/school/main.go") {
+		t.Error("the program of docs/items.md is not examples/school/main.go")
+	}
+}
+
 // TestPageFails: what a page shows and doesn't happen is seen.
 func TestPageFails(t *testing.T) {
 	const hello = "```go\npackage main\n\nfunc main() { println(\"on stderr\"); print() }\n```\n"
