@@ -41,7 +41,8 @@ func (s *Store) List(ctx context.Context, prefix Path, opts *ListOptions) iter.S
 }
 
 // Page returns the first items of a list, of one state; see Tx.List. Without a limit it has about a
-// megabyte of items at most.
+// megabyte of items at most. If few items of a long list are wanted, a page may be shorter, and even empty, though
+// More is set.
 func (s *Store) Page(ctx context.Context, prefix Path, opts *ListOptions) (page *Page, err error) {
 	err = s.View(ctx, func(tx *Tx) error {
 		q, err := tx.p.types.query(s.env, prefix, opts)

@@ -72,3 +72,7 @@ type Segment struct{ Start, End []byte }
 // pageBytes is how much a page without a limit holds at least, if there is so much, in
 // bytes as items are stored.
 const pageBytes = 1 << 20
+
+// pageRows is after how many rows a page ends, if the next one isn't of the list: a filter that few items pass
+// must not read until the transaction is too old.
+const pageRows = 5000

@@ -210,11 +210,18 @@ func (q *query) listed(ctx context.Context, v *view, row rowAt, err error) (Item
 // read reads the items of a range, as many as a page has.
 func (q *query) read(ctx context.Context, v *view, start, end []byte, reverse bool) (*Page, error) {
 	page := &Page{}
-	size := 0
+	size, looked := 0, 0
 	for row, err := range v.scan(ctx, start, end, reverse) {
 		item, ok, err := q.listed(ctx, v, row, err)
 		if err != nil {
 			return nil, err
+		}
+		if looked++; !ok && looked > pageRows {
+			page.More, page.last = true, bytes.Clone(v.keys.rest(row.key))
+			if page.first == nil {
+				page.first = page.last
+			}
+			break
 		}
 		if !ok {
 			continue
