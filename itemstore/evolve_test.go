@@ -340,12 +340,12 @@ func TestBuildFaults(t *testing.T) {
 	}
 }
 
-// TestUntyped reads and writes without Go types.
-func TestUntyped(t *testing.T) {
-	testUntyped(t, t.Context(), memory(t))
+// TestWithoutTypes reads and writes without Go types what programs with types do.
+func TestWithoutTypes(t *testing.T) {
+	testWithoutTypes(t, t.Context(), memory(t))
 }
 
-func testUntyped(t *testing.T, ctx context.Context, e kv.Engine) {
+func testWithoutTypes(t *testing.T, ctx context.Context, e kv.Engine) {
 	if _, err := itemstore.Open(ctx, e, "users", nil, nil); !errors.Is(err, itemstore.ErrNotFound) {
 		t.Errorf("a store that isn't there: %v", err)
 	}
