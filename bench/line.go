@@ -110,6 +110,12 @@ func workloads() []workload {
 		{name: "workflow/step", unit: "step/s", open: crowd(beginSteps), commits: stepCommits, kept: stepForgets, peers: []peer{{rawEngine, 0.8, anywhere, nil}}},
 		{name: "host/turn", unit: "turn/s", open: openTurns, commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
 		{name: "host/turn-many", unit: "turn/s", open: workBy(byThousands, openTurns), commits: 1, kept: 8, peers: []peer{{rawEngine, 0, anywhere, nil}}},
+		{name: "items/put", unit: "put/s", open: openItemPut,
+			peers: []peer{{rawEngine, 0.5, anywhere, openRawPut}, {playback, 0, anywhere, openPlaybackPut}, {sqliteTable, 0, near, openFilePut}}},
+		{name: "items/get", unit: "get/s", open: openItemGet,
+			peers: []peer{{rawEngine, 0.8, anywhere, openRawGet}, {txnView, 0, anywhere, openViewGet}, {sqliteTable, 0, near, openFileGet}}},
+		{name: "items/list", unit: "list/s", open: openItemList, peers: []peer{{rawEngine, 0, anywhere, openRawList}, {sqliteTable, 0, near, openFileList}}},
+		{name: "items/sync", unit: "sync/s", open: openItemSync, peers: []peer{{rawEngine, 0, anywhere, openRawList}, {sqliteTable, 0, near, openFileSync}}},
 		// How many actors there may be in a GiB of memory.
 		{name: "host/awake", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAwake),
 			peers: []peer{{"goroutine", 0, anywhere, workBy(byThousands, openGoroutines)}}},

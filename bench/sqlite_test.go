@@ -58,6 +58,15 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a span takes %v commits, in rounds of %d, and %d reads", commits, r.ops, r.reads())
 		}
 	},
+	"items/put": func(t *testing.T, r result) {
+		// The schema's row, and one for each path.
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 5 || commits != 1 || r.counts.Durable != r.counts.Commits {
+			t.Errorf("a put takes %v reads and %v commits, want 5 at most and exactly 1, durable", reads, commits)
+		}
+	},
+	"items/get":      reading(2),            // the schema's row, and the item's
+	"items/list":     reading(4),            // the schema's row, the list, and where the group's log ends
+	"items/sync":     reading(3 + listRows), // the schema's row, what the log forgot, the log, and a row each
 	"host/turn":      turnCounts,
 	"host/turn-many": turnCounts,
 	"host/awake":     silently,
@@ -124,6 +133,15 @@ func durably(want float64) func(*testing.T, result) {
 		}
 		if r.counts.Durable != r.counts.Commits || r.waits() != r.counts.Durable {
 			t.Errorf("%d of %d commits are durable, and %d waits for the disk; want the same of all", r.counts.Durable, r.counts.Commits, r.waits())
+		}
+	}
+}
+
+// reading is the check of operations that read so often, and commit nothing.
+func reading(want float64) func(*testing.T, result) {
+	return func(t *testing.T, r result) {
+		if reads := r.perOp(r.reads()); reads > want || reads == 0 || r.counts.Commits != 0 {
+			t.Errorf("an operation takes %v reads and %d commits, want %v at most and none", reads, r.counts.Commits, want)
 		}
 	}
 }
