@@ -60,8 +60,8 @@ var checks = map[string]func(*testing.T, result){
 	},
 	"items/put": func(t *testing.T, r result) {
 		// The schema's row, and one for each path.
-		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 5 || commits != 1 || r.counts.Durable != r.counts.Commits {
-			t.Errorf("a put takes %v reads and %v commits, want 5 at most and exactly 1, durable", reads, commits)
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads != 4 || commits != 1 || r.counts.Durable != r.counts.Commits {
+			t.Errorf("a put takes %v reads and %v commits, want 4 and 1, durable", reads, commits)
 		}
 	},
 	"items/get":      reading(2),            // the schema's row, and the item's

@@ -246,10 +246,10 @@ func (w *putter) checkPaths(ctx context.Context, drafts []*draft, mustNotExist b
 		if err != nil {
 			return err
 		}
-		for _, p := range places {
+		for i, p := range places {
 			owner := taken[string(p.key)]
 			taken[string(p.key)] = d.ch.key
-			if owner == nil && !free[string(p.key)] && !p.index() {
+			if owner == nil && !free[string(p.key)] && !p.index() && !(i == 0 && w.unused(d.ch, p)) {
 				if owner, err = w.owner(ctx, p); err != nil {
 					return err
 				}
@@ -265,6 +265,13 @@ func (w *putter) checkPaths(ctx context.Context, drafts []*draft, mustNotExist b
 		}
 	}
 	return nil
+}
+
+// unused reports whether nothing is at the primary path of an item, as change has found: nothing is stored there, and
+// the transaction has put nothing there.
+func (w *putter) unused(ch *change, p place) bool {
+	_, staged := w.rows.Get(p.key)
+	return ch.new == nil && !ch.alias && !staged
 }
 
 // owner returns the packed primary path of the item at a row, or nil. An item whose
