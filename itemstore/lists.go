@@ -18,7 +18,7 @@ func (s *Store) List(ctx context.Context, prefix Path, opts *ListOptions) iter.S
 			limit = opts.Limit
 		}
 		n := 0
-		page, err := s.Page(ctx, prefix, opts)
+		page, err := s.first(ctx, prefix, opts, false)
 		for {
 			if err != nil {
 				yield(Item{}, err)
@@ -43,14 +43,19 @@ func (s *Store) List(ctx context.Context, prefix Path, opts *ListOptions) iter.S
 // Page returns the first items of a list, of one state; see Tx.List. Without a limit it has about a
 // megabyte of items at most. If few items of a long list are wanted, a page may be shorter, and even empty, though
 // More is set.
-func (s *Store) Page(ctx context.Context, prefix Path, opts *ListOptions) (page *Page, err error) {
+func (s *Store) Page(ctx context.Context, prefix Path, opts *ListOptions) (*Page, error) {
+	return s.first(ctx, prefix, opts, true)
+}
+
+// first returns the first page of a list; sync says whether its token is for Sync, too.
+func (s *Store) first(ctx context.Context, prefix Path, opts *ListOptions, sync bool) (page *Page, err error) {
 	err = s.View(ctx, func(tx *Tx) error {
 		q, err := tx.p.types.query(s.env, prefix, opts)
 		if err != nil {
 			return err
 		}
 		t := &token{Nonce: tx.p.types.head.nonce, Schema: s.schema, Prefix: prefix, ListOptions: q.opts}
-		if q.syncable() {
+		if sync && q.syncable() {
 			if t.Seen, err = tx.p.logEnd(ctx, q.at.key[:q.at.group]); err != nil {
 				return err
 			}
