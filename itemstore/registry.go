@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -15,6 +16,7 @@ import (
 // types is the schema as it stands in the store at one time.
 type types struct {
 	head     head
+	row      []byte // head as it is stored
 	byNumber map[uint64]*bound
 	byGo     map[reflect.Type]*bound
 	shapes   *shapes
@@ -147,7 +149,7 @@ func (r *registry) catalog(ctx context.Context, tx *txn.Tx, version int) (*catal
 
 // bindTo makes newest the catalog that the store goes by.
 func (r *registry) bindTo(h head, newest *catalog) error {
-	t := &types{head: h, byNumber: map[uint64]*bound{}, byGo: map[reflect.Type]*bound{}}
+	t := &types{head: h, row: h.append(nil), byNumber: map[uint64]*bound{}, byGo: map[reflect.Type]*bound{}}
 	for _, n := range newest.Types {
 		own := (*itemType)(nil)
 		for _, o := range r.own.Types {
@@ -180,11 +182,16 @@ func (r *registry) latest() *types {
 	return r.types
 }
 
+// is reports whether the store goes by types in the state that in has.
+func (r *registry) is(ctx context.Context, in kv.Reader, t *types) (bool, error) {
+	b, _, err := find(ctx, in, r.keys.key(partSchema))
+	return bytes.Equal(b, t.row), err
+}
+
 // current returns the types as the transaction sees them.
 func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
 	t := r.latest()
-	b, _, err := find(ctx, tx, r.keys.key(partSchema))
-	if err != nil || bytes.Equal(b, t.head.append(nil)) {
+	if same, err := r.is(ctx, tx, t); err != nil || same {
 		return t, err
 	}
 	h, newest, err := r.newest(ctx, tx)

@@ -149,6 +149,7 @@ func identifier(s string) bool {
 // path and every prefix means one thing.
 type shapes struct {
 	kind     idKind
+	ref      bool   // a key path with that option ends here
 	first    string // the type that gave it
 	children map[string]*shapes
 }
@@ -173,6 +174,7 @@ func (s *shapes) add(typ string, t *keyPath) error {
 			return &TemplateError{typ, t.Template, "R9", p.pos, fmt.Sprintf("the ID of %s is %s here and %s in %s", p.ns, t.Kinds[i], s.kind, s.first)}
 		}
 	}
+	s.ref = s.ref || t.Ref
 	return nil
 }
 
@@ -204,6 +206,7 @@ func (s *shapes) resolve(p Path, whole bool) (resolved, error) {
 			r.group = len(r.key)
 		}
 	}
+	r.ref = s.ref
 	return r, nil
 }
 
@@ -212,4 +215,5 @@ type resolved struct {
 	key   []byte
 	group int // the length of the first segment in it
 	index bool
+	ref   bool // there may be a row that leads to another
 }

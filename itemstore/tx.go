@@ -61,24 +61,12 @@ func (tx *Tx) Items(ctx context.Context, paths ...Path) ([]Item, error) {
 			return nil, fmt.Errorf("%w: %q: an index is listed", ErrPath, clip(string(p)))
 		}
 		r, err := v.row(ctx, v.keys.key(partItem, at.key))
+		if err == nil {
+			items, err = v.appendItem(ctx, items, r, at.key, p)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if r == nil || r.expired(v.now) {
-			continue
-		}
-		b, err := v.types.bound(r.typ)
-		if err != nil {
-			return nil, err
-		}
-		if b.itemType == nil {
-			return nil, fmt.Errorf("%w: %s is a %s", ErrUnknownType, clip(string(p)), b.newest.Name)
-		}
-		item, err := v.item(ctx, b, r, at.key, p)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
 	}
 	return items, nil
 }

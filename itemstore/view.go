@@ -167,6 +167,25 @@ func (v *view) item(ctx context.Context, b *bound, r *record, key []byte, path P
 	return item, nil
 }
 
+// appendItem appends the item of a row, which a caller asked for by its path; r may be nil.
+func (v *view) appendItem(ctx context.Context, items []Item, r *record, key []byte, path Path) ([]Item, error) {
+	if r == nil || r.expired(v.now) {
+		return items, nil
+	}
+	b, err := v.types.bound(r.typ)
+	if err != nil {
+		return nil, err
+	}
+	if b.itemType == nil {
+		return nil, fmt.Errorf("%w: %s is a %s", ErrUnknownType, clip(string(path)), b.newest.Name)
+	}
+	item, err := v.item(ctx, b, r, key, path)
+	if err != nil {
+		return nil, err
+	}
+	return append(items, item), nil
+}
+
 // payload returns the fields of a row's item as they are stored.
 func (v *view) payload(ctx context.Context, r *record, primary []byte) ([]byte, error) {
 	if ch := v.items[string(primary)]; ch != nil && ch.payload != nil {

@@ -1,0 +1,166 @@
+package itemstore_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/greenroomdb/greenroom/internal/testkit"
+	"github.com/greenroomdb/greenroom/itemstore"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
+	"github.com/greenroomdb/greenroom/kv/memkv"
+)
+
+// A member is an item with two aliases: in a team, and by its email through its primary row.
+type member struct {
+	_     struct{} `path:"/member-:ID, /team-:Team/member-:ID, /email-:Email ref"`
+	ID    uint64
+	Team  string
+	Email string
+	Note  []byte
+}
+
+func newMember(id uint64, team string) *member {
+	return &member{ID: id, Team: team, Email: fmt.Sprintf("%d@example.com", id), Note: make([]byte, 100)}
+}
+
+// counted returns a store of members, so many in one team, on an engine that counts.
+func counted(t *testing.T, n int) (*itemstore.Store, *faultkv.Engine) {
+	t.Helper()
+	e := faultkv.New(memkv.New())
+	t.Cleanup(func() { e.Close() })
+	schema, err := itemstore.NewSchema(1, itemstore.TypeOf[member](nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := itemstore.Open(t.Context(), e, "team", schema, nil)
+	for id := 1; err == nil && id <= n; {
+		var items []any
+		for ; id <= n && len(items) < 1000; id++ {
+			items = append(items, newMember(uint64(id), "blue"))
+		}
+		err = s.PutAll(t.Context(), items, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, e
+}
+
+// TestReads: how often the engine is asked doesn't depend on how many items a group has.
+func TestReads(t *testing.T) {
+	for _, n := range []int{1_000, testkit.Pick(2_000, 100_000, 100_000)} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { holdReads(t, n) })
+	}
+}
+
+// TestReadsMany is TestReads with more items.
+func TestReadsMany(t *testing.T) {
+	testkit.OnlyLong(t, "puts a million items")
+	holdReads(t, 1_000_000)
+}
+
+func holdReads(t *testing.T, n int) {
+	ctx := t.Context()
+	s, e := counted(t, n)
+	get := func(path itemstore.Path) func() error {
+		return func() error { _, err := itemstore.Get[member](ctx, s, path); return err }
+	}
+	page, err := s.Page(ctx, "/team-blue", &itemstore.ListOptions{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []struct {
+		name string
+		want faultkv.Counts
+		do   func() error
+	}{
+		{"get by the primary path", faultkv.Counts{Gets: 2}, get("/member-7")},
+		{"get by an alias", faultkv.Counts{Gets: 2}, get("/team-blue/member-7")},
+		{"get through an alias", faultkv.Counts{Gets: 3, Attempts: 1}, get("/email-7@example.com")},
+		{"put a new item", faultkv.Counts{Gets: 4, Commits: 1, Attempts: 1}, func() error { return s.Put(ctx, newMember(uint64(n+1), "blue"), nil) }},
+		{"put it again", faultkv.Counts{Gets: 2, Commits: 1, Attempts: 1}, func() error { return s.Put(ctx, newMember(uint64(n+1), "blue"), nil) }},
+		{"list 100", faultkv.Counts{Gets: 1, Scans: 1, Attempts: 1}, func() error {
+			found := 0
+			for _, err := range s.List(ctx, "/team-blue", &itemstore.ListOptions{Limit: 100}) {
+				if err != nil {
+					return err
+				}
+				found++
+			}
+			if found != 100 {
+				t.Errorf("listed %d items", found)
+			}
+			return nil
+		}},
+		{"page of 100", faultkv.Counts{Gets: 2, Scans: 2, Attempts: 1}, func() error {
+			_, err := s.Page(ctx, "/team-blue", &itemstore.ListOptions{Limit: 100})
+			return err
+		}},
+		{"sync nothing", faultkv.Counts{Gets: 2, Scans: 1, Attempts: 1}, func() error { _, err := s.Sync(ctx, page.Token); return err }},
+	} {
+		before := e.Counts()
+		if err := op.do(); err != nil {
+			t.Fatalf("%s: %v", op.name, err)
+		}
+		got := e.Counts()
+		for _, c := range []struct {
+			what      string
+			got, want int64
+		}{
+			{"gets", got.Gets - before.Gets, op.want.Gets}, {"scans", got.Scans - before.Scans, op.want.Scans},
+			{"commits", got.Commits - before.Commits, op.want.Commits}, {"attempts", got.Attempts - before.Attempts, op.want.Attempts},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s takes %d %s, want %d", op.name, c.got, c.what, c.want)
+			}
+		}
+	}
+}
+
+// TestGetWhilePublished: an item is read as the schema has it that the store has then, also if a version is
+// published between the reads of the item's row and of the schema's.
+func TestGetWhilePublished(t *testing.T) {
+	ctx := t.Context()
+	s, e := counted(t, 3)
+	next, err := itemstore.NewSchema(2, itemstore.TypeOf[member](nil), itemstore.TypeOf[Course](nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s2 *itemstore.Store
+	reads := 0
+	var row []byte
+	e.Hook(func(op faultkv.Op) error {
+		if op.Point != faultkv.BeforeGet {
+			return nil
+		}
+		if reads++; reads == 1 {
+			row = bytes.Clone(op.Key)
+		}
+		if reads == 2 && s2 == nil {
+			e.Hook(nil)
+			if bytes.Equal(row, op.Key) {
+				t.Error("the item's row isn't read first")
+			}
+			var err error
+			s2, err = itemstore.Open(ctx, e, "team", next, nil)
+			return err
+		}
+		return nil
+	})
+	before := e.Counts().Attempts
+	m, err := itemstore.Get[member](ctx, s, "/team-blue/member-2")
+	if err != nil || m.ID != 2 || s2 == nil {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	if n := e.Counts().Attempts - before; n != 2 { // that of Open, and one that reads the new version
+		t.Errorf("%d attempts, want 2", n)
+	}
+	if err := s2.Put(ctx, &Course{ID: "X", Year: 1, Quarter: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := itemstore.Get[Course](ctx, s, "/course-X/year-1/quarter-1"); !errors.Is(err, itemstore.ErrUnknownType) {
+		t.Errorf("an item of a type that the schema lacks: %v", err)
+	}
+}
