@@ -1,6 +1,7 @@
 package itemstore
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"reflect"
@@ -248,27 +249,36 @@ func textOf(el tuple.Element) string {
 
 // unpackPath returns the path that stands packed in b, all of it.
 func unpackPath(b []byte) (Path, error) {
-	t, err := tuple.Unpack(b)
-	if err != nil {
-		return "", fmt.Errorf("itemstore: path of a row: %w: %w", err, ErrCorrupt)
-	}
-	if len(t)%2 != 0 || len(t) == 0 {
-		return "", fmt.Errorf("itemstore: path of a row: %d elements: %w", len(t), ErrCorrupt)
-	}
-	var s strings.Builder
-	for i := 0; i < len(t); i += 2 {
-		ns, ok := t[i].(string)
-		if !ok {
-			return "", fmt.Errorf("itemstore: path of a row: no namespace: %w", ErrCorrupt)
+	var room [128]byte // so that most paths are one allocation
+	s := room[:0]
+	for more := true; more; more = len(b) > 0 {
+		ns, rest, err := nextText(b)
+		if err == nil {
+			s, b, err = appendID(append(append(s, '/'), ns...), rest)
 		}
-		s.WriteByte('/')
-		s.WriteString(ns)
-		if t[i+1] != nil {
-			s.WriteByte('-')
-			s.WriteString(textOf(t[i+1]))
+		if err != nil {
+			return "", fmt.Errorf("itemstore: path of a row: %w: %w", err, ErrCorrupt)
 		}
 	}
-	return Path(s.String()), nil
+	return Path(s), nil
+}
+
+// appendID appends the ID that b begins with as it stands in a path, and returns what follows it in b.
+func appendID(dst, b []byte) (_, rest []byte, err error) {
+	if n, rest, ok := nextNumber(b); ok {
+		return strconv.AppendInt(append(dst, '-'), n, 10), rest, nil
+	}
+	if id, rest, ok := nextPlain(b); ok {
+		if bytes.ContainsAny(id, "%/") {
+			return append(append(dst, '-'), escape(string(id))...), rest, nil
+		}
+		return append(append(dst, '-'), id...), rest, nil
+	}
+	el, rest, err := tuple.Next(b)
+	if el != nil {
+		dst = append(append(dst, '-'), textOf(el)...)
+	}
+	return dst, rest, err
 }
 
 // idKindOf returns the kind of the IDs that fields of a Go type make.
