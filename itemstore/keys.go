@@ -111,6 +111,12 @@ func appendNamespace(dst []byte, ns string) []byte { return tuple.AppendString(d
 
 // appendElement appends an ID, or null for none.
 func appendElement(dst []byte, el tuple.Element) []byte {
+	switch el := el.(type) { // those that most paths have
+	case string:
+		return tuple.AppendString(dst, el)
+	case int64:
+		return tuple.AppendInt(dst, el)
+	}
 	dst, err := tuple.Append(dst, tuple.Tuple{el})
 	if err != nil {
 		panic(fmt.Sprintf("itemstore: %v", err)) // IDs are checked before

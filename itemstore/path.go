@@ -58,7 +58,7 @@ func At(namespacesAndIDs ...any) Path {
 
 // ParsePath returns s as a Path if it has the form of one, else an error that wraps ErrPath.
 func ParsePath(s string) (Path, error) {
-	if _, err := Path(s).segments(); err != nil {
+	if _, err := Path(s).segments(nil); err != nil {
 		return "", err
 	}
 	return Path(s), nil
@@ -66,7 +66,7 @@ func ParsePath(s string) (Path, error) {
 
 // Group returns the first segment, or "" of what isn't a path.
 func (p Path) Group() Path {
-	segs, err := p.segments()
+	segs, err := p.segments(nil)
 	if err != nil {
 		return ""
 	}
@@ -90,37 +90,38 @@ func (s segment) path(before Path) Path {
 	return p
 }
 
-// segments takes a path to pieces.
-func (p Path) segments() ([]segment, error) {
-	bad := func(at int, format string, args ...any) error {
-		return fmt.Errorf("%w: %q at byte %d: %s", ErrPath, clip(string(p)), at, fmt.Sprintf(format, args...))
-	}
+// bad is the error of a path that isn't one from byte at on.
+func (p Path) bad(at int, what string) error {
+	return fmt.Errorf("%w: %q at byte %d: %s", ErrPath, clip(string(p)), at, what)
+}
+
+// segments takes a path to pieces, and appends them to segs.
+func (p Path) segments(segs []segment) ([]segment, error) {
 	if p == "" || p[0] != '/' {
-		return nil, bad(0, "a path begins with a slash")
+		return nil, p.bad(0, "a path begins with a slash")
 	}
 	if !utf8.ValidString(string(p)) {
-		return nil, bad(0, "a path is UTF-8")
+		return nil, p.bad(0, "a path is UTF-8")
 	}
-	var segs []segment
 	for i := 1; ; i++ {
 		start := i
 		for i < len(p) && p[i] != '/' && p[i] != '-' {
 			if !namespaceByte(p[i]) && (i > start || p[i] != '@') {
-				return nil, bad(i, "a namespace has letters and underscores")
+				return nil, p.bad(i, "a namespace has letters and underscores")
 			}
 			i++
 		}
 		s := segment{ns: string(p[start:i])}
 		if s.ns == "" || s.ns == "@" {
-			return nil, bad(start, "a segment begins with a namespace")
+			return nil, p.bad(start, "a segment begins with a namespace")
 		}
 		if s.has = i < len(p) && p[i] == '-'; s.has {
 			var err error
-			if s.id, i, err = p.unescape(i+1, bad); err != nil {
+			if s.id, i, err = p.unescape(i + 1); err != nil {
 				return nil, err
 			}
 			if s.id == "" {
-				return nil, bad(i, "the ID is empty")
+				return nil, p.bad(i, "the ID is empty")
 			}
 		}
 		segs = append(segs, s)
@@ -128,22 +129,22 @@ func (p Path) segments() ([]segment, error) {
 			break
 		}
 		if !s.has {
-			return nil, bad(i, "only the last segment may lack an ID")
+			return nil, p.bad(i, "only the last segment may lack an ID")
 		}
 	}
 	if !segs[0].has {
-		return nil, bad(len(p), "the first segment is the group and has an ID")
+		return nil, p.bad(len(p), "the first segment is the group and has an ID")
 	}
 	return segs, nil
 }
 
 // unescape reads the ID that begins at byte i, and returns it with where it ends.
-func (p Path) unescape(i int, bad func(int, string, ...any) error) (string, int, error) {
+func (p Path) unescape(i int) (string, int, error) {
 	end := i
 	for end < len(p) && p[end] != '/' {
 		if p[end] == '%' {
 			if end++; end == len(p) || p[end] != '/' && p[end] != '%' {
-				return "", 0, bad(end-1, "%% is written %%%% in an ID, and / is %%/")
+				return "", 0, p.bad(end-1, "% is written %% in an ID, and / is %/")
 			}
 		}
 		end++
@@ -192,7 +193,7 @@ func (k idKind) parse(id string) (tuple.Element, error) {
 	case idText:
 		return id, nil
 	case idNumber:
-		if n, err := strconv.ParseInt(id, 10, 64); err == nil && strconv.FormatInt(n, 10) == id {
+		if n, ok := parseNumber(id); ok {
 			return n, nil
 		}
 		if n, err := strconv.ParseUint(id, 10, 64); err == nil && strconv.FormatUint(n, 10) == id {
@@ -213,6 +214,28 @@ func (k idKind) parse(id string) (tuple.Element, error) {
 		return tuple.UUID(b), nil
 	}
 	return nil, fmt.Errorf("no ID is known there")
+}
+
+// parseNumber returns the number that id is, as it is written in paths, if it fits.
+func parseNumber(id string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	var room [20]byte
+	return n, err == nil && string(strconv.AppendInt(room[:0], n, 10)) == id
+}
+
+// pack appends an ID of kind k, given as it stands in a path but for the escapes.
+func (k idKind) pack(dst []byte, id string) ([]byte, error) {
+	if k == idText {
+		return tuple.AppendString(dst, id), nil
+	}
+	if n, ok := parseNumber(id); ok && k == idNumber {
+		return tuple.AppendInt(dst, n), nil
+	}
+	el, err := k.parse(id)
+	if err != nil {
+		return dst, err
+	}
+	return appendElement(dst, el), nil
 }
 
 // has reports whether el is of kind k.

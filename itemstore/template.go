@@ -180,11 +180,12 @@ func (s *shapes) add(typ string, t *keyPath) error {
 
 // resolve packs a path. A missing last ID is left out of a prefix, and null in a whole path.
 func (s *shapes) resolve(p Path, whole bool) (resolved, error) {
-	segs, err := p.segments()
+	var room [8]segment
+	segs, err := p.segments(room[:0])
 	if err != nil {
 		return resolved{}, err
 	}
-	r := resolved{index: len(segs) > 1 && segs[1].ns[0] == '@'}
+	r := resolved{key: make([]byte, 0, len(p)+2*len(segs)+8), index: len(segs) > 1 && segs[1].ns[0] == '@'}
 	for i, seg := range segs {
 		c := s.children[seg.ns]
 		if c == nil {
@@ -194,11 +195,9 @@ func (s *shapes) resolve(p Path, whole bool) (resolved, error) {
 		r.key = appendNamespace(r.key, seg.ns)
 		switch {
 		case seg.has:
-			el, err := s.kind.parse(seg.id)
-			if err != nil {
+			if r.key, err = s.kind.pack(r.key, seg.id); err != nil {
 				return resolved{}, fmt.Errorf("%w: %q: %s: %w", ErrPath, clip(string(p)), seg.ns, err)
 			}
-			r.key = appendElement(r.key, el)
 		case whole:
 			r.key = appendElement(r.key, nil)
 		}
