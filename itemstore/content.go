@@ -211,12 +211,18 @@ func (c *content) setEnd(r *record, now time.Time) error {
 	return nil
 }
 
+// asStored returns a pointer to the struct as one of type stored, which differs in the tags alone. Value.Convert
+// would compare the two types, each time.
+func (c *content) asStored() any {
+	return reflect.NewAt(c.stored, c.v.Addr().UnsafePointer()).Interface()
+}
+
 // payload returns the fields as they are stored.
 func (c *content) payload() ([]byte, error) {
 	if c.codec != nil {
 		return c.codec.Append(nil, c.v.Addr().Interface())
 	}
-	b, err := cbor.Marshal(c.v.Addr().Convert(reflect.PointerTo(c.stored)).Interface())
+	b, err := cbor.Marshal(c.asStored())
 	if err != nil || len(c.extra) == 0 {
 		return b, err
 	}
@@ -238,7 +244,7 @@ func (b *bound) content(payload []byte) (*content, error) {
 	case b.Codec:
 		err = fmt.Errorf("they are in a codec of the type's own, which this program lacks")
 	default:
-		err = cbor.Unmarshal(payload, c.v.Addr().Convert(reflect.PointerTo(b.stored)).Interface())
+		err = cbor.Unmarshal(payload, c.asStored())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("itemstore: fields of a %s: %w: %w", b.Name, err, ErrCorrupt)
@@ -276,22 +282,36 @@ func (c *content) fill() {
 
 // setMeta sets the fields that are metadata.
 func (c *content) setMeta(m Meta) {
+	if len(c.metadata) == 0 {
+		return // without what is allocated below
+	}
+	from := m
 	for _, f := range c.metadata {
-		c.field(f).Set(reflect.ValueOf(c.metaFields(&m)[f.meta]).Elem())
+		c.field(f).Set(reflect.ValueOf(from.field(f.meta)).Elem())
 	}
 }
 
 // meta returns what the fields of metadata have.
 func (c *content) meta() (m Meta) {
 	for _, f := range c.metadata {
-		reflect.ValueOf(c.metaFields(&m)[f.meta]).Elem().Set(c.field(f))
+		reflect.ValueOf(m.field(f.meta)).Elem().Set(c.field(f))
 	}
 	return m
 }
 
-// metaFields returns the fields of metadata, by what they have.
-func (c *content) metaFields(m *Meta) map[string]any {
-	return map[string]any{metaCreatedTime: &m.Created, metaModifiedTime: &m.Modified, metaCreatedVersion: &m.First, metaModifiedVersion: &m.Version, "": m}
+// field returns a pointer to what a field of metadata has.
+func (m *Meta) field(has string) any {
+	switch has {
+	case metaCreatedTime:
+		return &m.Created
+	case metaModifiedTime:
+		return &m.Modified
+	case metaCreatedVersion:
+		return &m.First
+	case metaModifiedVersion:
+		return &m.Version
+	}
+	return m
 }
 
 // untyped gives the types of a catalog Go types that are made of it.
