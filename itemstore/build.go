@@ -75,7 +75,7 @@ func (w *putter) again(ctx context.Context, b *bound, primary []byte) (bool, err
 	if err != nil {
 		return false, err
 	}
-	d, err := w.compose(c, ch, ch.new, time.UnixMicro(ch.new.created), time.UnixMicro(ch.new.modified))
+	d, err := w.compose(&c, ch, ch.new, time.UnixMicro(ch.new.created), time.UnixMicro(ch.new.modified))
 	if err != nil {
 		return false, err
 	}

@@ -235,9 +235,8 @@ func (c *content) payload() ([]byte, error) {
 }
 
 // content returns the item of a payload, without the defaults.
-func (b *bound) content(payload []byte) (*content, error) {
-	c := &content{bound: b, v: reflect.New(b.goType).Elem()}
-	var err error
+func (b *bound) content(payload []byte) (c content, err error) {
+	c = content{bound: b, v: reflect.New(b.goType).Elem()}
 	switch {
 	case b.codec != nil:
 		err = b.codec.Decode(payload, c.v.Addr().Interface())
@@ -247,7 +246,7 @@ func (b *bound) content(payload []byte) (*content, error) {
 		err = cbor.Unmarshal(payload, c.asStored())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("itemstore: fields of a %s: %w: %w", b.Name, err, ErrCorrupt)
+		return c, fmt.Errorf("itemstore: fields of a %s: %w: %w", b.Name, err, ErrCorrupt)
 	}
 	return c, nil
 }

@@ -158,3 +158,36 @@ func TestGetWhilePublished(t *testing.T) {
 		t.Errorf("an item of a type that the schema lacks: %v", err)
 	}
 }
+
+// TestAllocations holds how many objects a get and a list allocate.
+func TestAllocations(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates, too")
+	}
+	ctx := t.Context()
+	s, _ := counted(t, 200)
+	for _, op := range []struct {
+		name string
+		most float64
+		do   func() error
+	}{
+		{"get", 13, func() error { _, err := itemstore.Get[member](ctx, s, "/team-blue/member-7"); return err }},
+		{"list 100", 700, func() error {
+			for _, err := range s.List(ctx, "/team-blue", &itemstore.ListOptions{Limit: 100}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+	} {
+		got := testing.AllocsPerRun(100, func() {
+			if err := op.do(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > op.most {
+			t.Errorf("%s allocates %v objects, want %v at most", op.name, got, op.most)
+		}
+	}
+}

@@ -231,9 +231,9 @@ func (q *query) read(ctx context.Context, v *view, start, end []byte, reverse bo
 			break
 		}
 		size += len(row.rec.payload)
-		page.last = bytes.Clone(v.keys.rest(row.key))
+		page.last = append(page.last[:0], v.keys.rest(row.key)...)
 		if page.first == nil {
-			page.first = page.last
+			page.first = bytes.Clone(page.last)
 		}
 		page.Items = append(page.Items, item)
 	}

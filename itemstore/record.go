@@ -195,17 +195,26 @@ const maxPaths = 1000
 
 // parseRecord decodes a row. The record shares memory with b.
 func parseRecord(b []byte) (*record, error) {
+	r := &record{}
+	if err := r.parse(b); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// parse makes r the record that parseRecord returns.
+func (r *record) parse(b []byte) error {
 	v, body, err := bare.Version(b)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("itemstore: row of an item: %w: %w", err, ErrCorrupt)
+		return fmt.Errorf("itemstore: row of an item: %w: %w", err, ErrCorrupt)
 	case v > recordVersion:
-		return nil, fmt.Errorf("itemstore: row of an item: version %d: %w", v, ErrNewerFormat)
+		return fmt.Errorf("itemstore: row of an item: version %d: %w", v, ErrNewerFormat)
 	case v != recordVersion:
-		return nil, fmt.Errorf("itemstore: row of an item: version %d: %w", v, ErrCorrupt)
+		return fmt.Errorf("itemstore: row of an item: version %d: %w", v, ErrCorrupt)
 	}
 	in := bare.NewReader(body)
-	r := &record{}
+	*r = record{paths: r.paths[:0]}
 	copy(r.stamp[:], in.Fixed(len(r.stamp)))
 	r.kind, r.chunked = in.Tag(rowKinds), in.Bool()
 	r.typ, r.schema = in.Uint(), in.Uint()
@@ -225,9 +234,9 @@ func parseRecord(b []byte) (*record, error) {
 		in.Fail("payload of %d bytes", len(r.payload))
 	}
 	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("itemstore: row of an item: %w: %w", err, ErrCorrupt)
+		return fmt.Errorf("itemstore: row of an item: %w: %w", err, ErrCorrupt)
 	}
-	return r, nil
+	return nil
 }
 
 // A Building is a key path that isn't there for all items of its type yet. Programs of all versions

@@ -56,7 +56,7 @@ func (q *query) changes(ctx context.Context, v *view, t *token, group []byte) (*
 			break
 		}
 		// The place behind this entry: no key is between it and its successor.
-		t.Seen = append(bytes.Clone(e.Key[len(start):]), 0)
+		t.Seen = append(append(t.Seen[:0], e.Key[len(start):]...), 0)
 		path, _, err := parseLog(v.keys.rest(e.Key))
 		if err != nil {
 			return nil, err

@@ -101,7 +101,7 @@ type rowAt struct {
 // that is theirs until the next one.
 func (v *view) scan(ctx context.Context, start, end []byte, reverse bool) iter.Seq2[rowAt, error] {
 	return func(yield func(rowAt, error) bool) {
-		rows := v.rows.Freeze()
+		rows, stored := v.rows.Freeze(), record{}
 		own := rows.Cursor(start, end, reverse)
 		before := func(key []byte) bool { // whether a row of the transaction's comes before key
 			c := bytes.Compare(own.Point().Key, key)
@@ -127,12 +127,11 @@ func (v *view) scan(ctx context.Context, start, end []byte, reverse bool) iter.S
 				}
 				continue
 			}
-			r, err := parseRecord(e.Value)
-			if err != nil {
+			if err := stored.parse(e.Value); err != nil {
 				yield(rowAt{}, err)
 				return
 			}
-			if !yield(rowAt{e.Key, r}, nil) {
+			if !yield(rowAt{e.Key, &stored}, nil) {
 				return
 			}
 		}
