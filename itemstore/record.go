@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/bare"
@@ -25,13 +26,7 @@ func (v Version) String() string { return hex.EncodeToString(v[:]) }
 
 // Compare returns −1, 0 or +1 as v is before, equal to or after w.
 func (v Version) Compare(w Version) int {
-	switch a, b := v.String(), w.String(); {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return bytes.Compare(v[:], w[:])
 }
 
 func versionOf(count uint64) (v Version) {
@@ -171,8 +166,19 @@ func readPathVersions(r *bare.Reader) (p pathVersions) {
 	return p
 }
 
+// recordSize and pathSize are about what a row has besides payload and packed paths, and what it has for each path, in bytes.
+const (
+	recordSize = 72
+	pathSize   = 24
+)
+
 // append appends the row. Where stamp stands the commit puts its own.
 func (r *record) append(dst []byte) []byte {
+	size := recordSize + len(r.primary) + len(r.payload)
+	for _, p := range r.paths {
+		size += len(p.key) + pathSize
+	}
+	dst = slices.Grow(dst, size)
 	dst = bare.AppendFixed(bare.AppendVersion(dst, recordVersion), r.stamp[:])
 	dst = bare.AppendBool(bare.AppendU8(dst, r.kind), r.chunked)
 	dst = bare.AppendUint(bare.AppendUint(dst, r.typ), r.schema)

@@ -67,6 +67,9 @@ func (s *stage) replace(ch *change, r *record, payload []byte) error {
 		stage(p.key, p.row(r, ch.key))
 	}
 	ch.new, ch.payload = r, payload
+	if s.items == nil {
+		s.items = map[string]*change{}
+	}
 	s.items[string(ch.key)] = ch
 	return nil
 }
@@ -112,11 +115,25 @@ func (s *stage) next(ctx context.Context, key []byte) (uint64, error) {
 
 // flush writes what the transaction changes.
 func (s *stage) flush(ctx context.Context) error {
-	var changed []*change
+	type changed struct {
+		*change
+		before, after []place
+	}
+	var list []changed
 	for _, k := range slices.Sorted(maps.Keys(s.items)) {
-		if ch := s.items[k]; ch.old != ch.new {
-			changed = append(changed, ch)
+		ch := s.items[k]
+		if ch.old == ch.new {
+			continue
 		}
+		before, err := s.places(ch.key, ch.old)
+		if err != nil {
+			return err
+		}
+		after, err := s.places(ch.key, ch.new)
+		if err != nil {
+			return err
+		}
+		list = append(list, changed{ch, before, after})
 	}
 	counted := map[string]bool{}
 	for _, step := range []func(*change, []place, []place) error{
@@ -124,16 +141,8 @@ func (s *stage) flush(ctx context.Context) error {
 		s.remove,
 		s.write,
 	} {
-		for _, ch := range changed {
-			before, err := s.places(ch.key, ch.old)
-			if err != nil {
-				return err
-			}
-			after, err := s.places(ch.key, ch.new)
-			if err == nil {
-				err = step(ch, before, after)
-			}
-			if err != nil {
+		for _, ch := range list {
+			if err := step(ch.change, ch.before, ch.after); err != nil {
 				return err
 			}
 		}
@@ -149,8 +158,11 @@ func (s *stage) flush(ctx context.Context) error {
 // count counts the commit in each versioned group that an item is, or was, in.
 func (s *stage) count(ctx context.Context, counted map[string]bool, before, after []place) error {
 	for _, p := range slices.Concat(before, after) {
+		if !p.Versioned {
+			continue
+		}
 		key := s.keys.key(partCount, group(p.path))
-		if !p.Versioned || counted[string(key)] {
+		if counted[string(key)] {
 			continue
 		}
 		counted[string(key)] = true

@@ -164,7 +164,7 @@ func (s *Store) Begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := view{env: s.env, tx: t, types: types, now: s.opts.Now(), items: map[string]*change{}}
+	v := view{env: s.env, tx: t, types: types, now: s.opts.Now()}
 	return &Tx{p: &putter{stage: stage{view: v}}}, nil
 }
 

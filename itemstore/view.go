@@ -79,7 +79,7 @@ func (v *view) places(primary []byte, r *record) (list []place, err error) {
 	if err != nil {
 		return nil, err
 	}
-	list = append(list, place{b.newest.Paths[0], primary, v.keys.key(partItem, primary), &r.pathVersions})
+	list = append(make([]place, 0, 1+len(r.paths)), place{b.newest.Paths[0], primary, v.keys.key(partItem, primary), &r.pathVersions})
 	for i := range r.paths {
 		e := &r.paths[i]
 		p := b.newest.path(e.number)
