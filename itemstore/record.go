@@ -166,7 +166,7 @@ func readPathVersions(r *bare.Reader) (p pathVersions) {
 	return p
 }
 
-// recordSize and pathSize are about what a row has besides payload and packed paths, and what it has for each path, in bytes.
+// recordSize and pathSize are estimates, in bytes: of a row without payload and paths, and of what comes with each path.
 const (
 	recordSize = 72
 	pathSize   = 24
