@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Most structs are flat: their fields are texts, bytes and numbers. What Marshal makes of one is read here, in a
-// fifth of the time that the library takes. Whatever isn't just so is left to the library, which decides what it means.
+// Most structs are flat: their fields are texts, bytes and numbers. What Marshal makes of one is read here, in
+// half of the time that the library takes. Whatever isn't just so is left to the library, which decides what it means.
 
 // A flatStruct is what is known of a flat struct.
 type flatStruct []flatField
