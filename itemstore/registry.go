@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/keys"
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -74,7 +73,8 @@ func (r *registry) publish(ctx context.Context, tx *txn.Tx) error {
 			return err
 		}
 		r.schema = r.own.Version
-		return r.bindTo(h, newest)
+		_, err := r.bindTo(h, newest)
+		return err
 	case given.Version > h.version+1 && h.version > 0:
 		return fmt.Errorf("%w: version %d follows %d, which is the newest", ErrIncompatible, given.Version, h.version)
 	}
@@ -95,10 +95,10 @@ func (r *registry) publish(ctx context.Context, tx *txn.Tx) error {
 	} else if !r.own.equal(before) {
 		err = fmt.Errorf("%w: version %d is published with other types: raise the version", ErrIncompatible, given.Version)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = r.bindTo(h, newest)
 	}
-	return r.bindTo(h, newest)
+	return err
 }
 
 // putVersion stores the catalog of a version that follows before.
@@ -148,7 +148,7 @@ func (r *registry) catalog(ctx context.Context, tx *txn.Tx, version int) (*catal
 }
 
 // bindTo makes newest the catalog that the store goes by.
-func (r *registry) bindTo(h head, newest *catalog) error {
+func (r *registry) bindTo(h head, newest *catalog) (*types, error) {
 	t := &types{head: h, row: h.append(nil), byNumber: map[uint64]*bound{}, byGo: map[reflect.Type]*bound{}}
 	for _, n := range newest.Types {
 		own := (*itemType)(nil)
@@ -159,7 +159,7 @@ func (r *registry) bindTo(h head, newest *catalog) error {
 		}
 		b, err := bind(own, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if t.byNumber[n.Number] = b; own != nil {
 			t.byGo[own.goType] = b
@@ -167,12 +167,12 @@ func (r *registry) bindTo(h head, newest *catalog) error {
 	}
 	var err error
 	if t.shapes, err = newest.shapes(); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.types = t
-	return nil
+	return t, nil
 }
 
 // latest returns the types of the newest version that was seen.
@@ -182,16 +182,11 @@ func (r *registry) latest() *types {
 	return r.types
 }
 
-// is reports whether the store goes by types in the state that in has.
-func (r *registry) is(ctx context.Context, in kv.Reader, t *types) (bool, error) {
-	b, _, err := find(ctx, in, r.keys.key(partSchema))
-	return bytes.Equal(b, t.row), err
-}
-
 // current returns the types as the transaction sees them.
 func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
 	t := r.latest()
-	if same, err := r.is(ctx, tx, t); err != nil || same {
+	b, _, err := find(ctx, tx, r.keys.key(partSchema))
+	if err != nil || bytes.Equal(b, t.row) {
 		return t, err
 	}
 	h, newest, err := r.newest(ctx, tx)
@@ -201,8 +196,5 @@ func (r *registry) current(ctx context.Context, tx *txn.Tx) (*types, error) {
 	if h.nonce != t.head.nonce {
 		return nil, fmt.Errorf("%w: the store is another one than was opened", ErrNotFound)
 	}
-	if err := r.bindTo(h, newest); err != nil {
-		return nil, err
-	}
-	return r.latest(), nil
+	return r.bindTo(h, newest)
 }

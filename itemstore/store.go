@@ -200,8 +200,8 @@ func (s *Store) Items(ctx context.Context, paths ...Path) (items []Item, err err
 // glance returns the item at a path if that takes no transaction: of most paths one row of the engine has all. It reports
 // whether it has found out what the path has.
 //
-// The row of the schema is read behind that of the item. In one store it is never again what it was before. So if it is
-// what the Store has seen before, it was that when the item was read, and both are of that state.
+// It goes by the newest version of the schema that the Store has seen. That knows what a row says which was written by
+// that version or one before: types, key paths and stored names stay what they are.
 func (s *Store) glance(ctx context.Context, path Path) (items []Item, ok bool, err error) {
 	v := view{env: s.env, types: s.versions.latest(), now: s.opts.Now()}
 	at, err := v.types.shapes.resolve(path, true)
@@ -209,17 +209,12 @@ func (s *Store) glance(ctx context.Context, path Path) (items []Item, ok bool, e
 		return nil, false, nil
 	}
 	b, found, err := find(ctx, s.db.Engine(), s.keys.key(partItem, at.key))
-	if err != nil {
-		return nil, false, nil // a transaction finds out why
+	if err != nil || !found {
+		return nil, err == nil, nil // a transaction finds out why it failed
 	}
-	if same, err := s.versions.is(ctx, s.db.Engine(), v.types); err != nil || !same {
+	r, err := parseRecord(b)
+	if err != nil || r.chunked || r.kind == rowRef || r.schema == 0 || r.schema > uint64(v.types.head.version) {
 		return nil, false, nil
-	}
-	var r *record
-	if found {
-		if r, err = parseRecord(b); err != nil || r.chunked || r.kind == rowRef {
-			return nil, false, nil
-		}
 	}
 	items, err = v.appendItem(ctx, nil, r, at.key, path)
 	return items, true, err

@@ -25,7 +25,7 @@ package cbor
 
 // Files, from the top down:
 //
-//	cbor.go json.go rewrite.go value.go check.go keep.go flat.go plan.go library.go covered.go errors.go
+//	cbor.go json.go rewrite.go value.go check.go keep.go plan.go library.go covered.go errors.go
 //	head.go
 
 import (
@@ -141,11 +141,6 @@ func Valid(data []byte) error {
 func Unmarshal(data []byte, v any) error {
 	if err := Wellformed(data); err != nil {
 		return err
-	}
-	if in := reflect.ValueOf(v); in.Kind() == reflect.Pointer && !in.IsNil() {
-		if fs := flatStructOf(in.Type().Elem()); fs != nil && fs.decode(data, in.Elem()) {
-			return nil
-		}
 	}
 	return unmarshal(integers(data), v)
 }
