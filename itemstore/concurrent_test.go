@@ -38,7 +38,7 @@ type done struct {
 // testConcurrent has several writers change the same items, while clients sync. What landed, in the order of its versions, must
 // give the model what the store has.
 func testConcurrent(t *testing.T, e kv.Engine, writers, each int) {
-	r := newRig(t, e, 7)
+	r := newRig(t, e, 0)
 	ctx := t.Context()
 	var mu sync.Mutex
 	var all []done
@@ -106,7 +106,7 @@ func testConcurrent(t *testing.T, e kv.Engine, writers, each int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.read(page)
+		c.read(r, page)
 		clients = append(clients, c)
 	}
 	var syncing sync.WaitGroup
@@ -118,7 +118,7 @@ func testConcurrent(t *testing.T, e kv.Engine, writers, each int) {
 					t.Errorf("sync: %v", err)
 					return
 				}
-				c.apply(ch)
+				c.apply(r, ch)
 			}
 			select {
 			case <-stop:

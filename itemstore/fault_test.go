@@ -94,7 +94,7 @@ type playing struct {
 
 func play(t *testing.T, e kv.Engine) *playing {
 	t.Helper()
-	r := newRig(t, e, 1)
+	r := newRig(t, e, 0)
 	now := r.m.now
 	p := &playing{rig: r, steps: script(&now)}
 	p.reopen(e, &now)
@@ -247,7 +247,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := faultkv.New(memkv.New())
-			s := newRig(t, e, 1).s
+			s := newRig(t, e, 0).s
 			e.Reset()
 			runs := 0
 			err := s.Update(ctx, func(tx *itemstore.Tx) error {
@@ -279,7 +279,7 @@ func TestConflicts(t *testing.T) {
 // TestVersions: a versioned group counts its commits, whatever their size, and another one has stamps that grow.
 func TestVersions(t *testing.T) {
 	ctx := t.Context()
-	s := newRig(t, memkv.New(), 1).s
+	s := newRig(t, memkv.New(), 0).s
 	slot := func(h int8) *Slot { return &Slot{Day: 1, At: struct{ Hour int8 }{h}, Room: "a"} }
 	a, b := slot(1), slot(2)
 	counts := func() string { return fmt.Sprint(a.Version.Count(), b.Version.Count()) }

@@ -2,6 +2,7 @@ package itemstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -26,12 +27,82 @@ type rig struct {
 	m       *model
 	clients []*client
 	log     []string // what was done, to be read when a test fails
+
+	// types are the types of the schema by those of the model, where the two differ; untold are the groups of which Sync
+	// doesn't tell all.
+	types  map[reflect.Type]reflect.Type
+	untold map[string]bool
+}
+
+// vary returns a schema with the types of the model, whose key paths have options at random.
+func (r *rig) vary() (*itemstore.Schema, error) {
+	versioned := map[string]bool{}
+	r.types, r.untold = map[reflect.Type]reflect.Type{}, map[string]bool{}
+	var list []itemstore.Type
+	for _, item := range []any{Person{}, Task{}, Note{}, Slot{}} {
+		t := reflect.TypeOf(item)
+		var fields []reflect.StructField
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Name == "_" {
+				var paths []string
+				for n, path := range strings.Split(f.Tag.Get("path"), ",") {
+					path = strings.Fields(path)[0]
+					group, _, _ := strings.Cut(path[1:], "-")
+					if _, ok := versioned[group]; !ok {
+						versioned[group] = r.rnd.IntN(3) == 0
+					}
+					index := strings.Contains(path, "@")
+					if versioned[group] && !index {
+						path += " versioned"
+					}
+					if n > 0 && r.rnd.IntN(3) == 0 {
+						path += " ref"
+					}
+					if !index && r.rnd.IntN(6) == 0 {
+						path += " nosync"
+						r.untold["/"+group] = true
+					}
+					paths = append(paths, path)
+				}
+				f.Tag = reflect.StructTag(fmt.Sprintf("name:%q path:%q ttl:%q", t.Name(), strings.Join(paths, ", "), f.Tag.Get("ttl")))
+				if f.Tag.Get("ttl") == "" {
+					f.Tag = reflect.StructTag(fmt.Sprintf("name:%q path:%q", t.Name(), strings.Join(paths, ", ")))
+				}
+				r.did("the key paths of %s: %s", t.Name(), strings.Join(paths, ", "))
+			}
+			fields = append(fields, reflect.StructField{Name: f.Name, PkgPath: f.PkgPath, Type: f.Type, Tag: f.Tag})
+		}
+		r.types[t] = reflect.StructOf(fields)
+		list = append(list, itemstore.TypeOfReflect(r.types[t]))
+	}
+	return itemstore.NewSchema(1, list...)
+}
+
+// to returns an item of the model as one of the schema, and from the other way, in the same memory.
+func (r *rig) to(item any) any {
+	if t := r.types[reflect.TypeOf(item).Elem()]; t != nil {
+		return reflect.ValueOf(item).Convert(reflect.PointerTo(t)).Interface()
+	}
+	return item
+}
+
+func (r *rig) from(item any) any {
+	for model, t := range r.types {
+		if reflect.TypeOf(item).Elem() == t {
+			return reflect.ValueOf(item).Convert(reflect.PointerTo(model)).Interface()
+		}
+	}
+	return item
 }
 
 func newRig(t testing.TB, e kv.Engine, seed uint64) *rig {
 	t.Helper()
 	r := &rig{TB: t, ctx: t.Context(), rnd: rand.New(rand.NewPCG(seed, 1)), m: newModel(time.Unix(1_700_000_000, 0))}
 	schema, err := modelSchema()
+	if seed > 0 {
+		schema, err = r.vary()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +212,7 @@ func (r *rig) compare(what string, got []itemstore.Item, want []entry) {
 		case got[i].Path != want[i].path || got[i].Primary != want[i].primary:
 			r.fail("%s has %s of %s, want %s of %s", what, got[i].Path, got[i].Primary, want[i].path, want[i].primary)
 		}
-		if d := same(got[i].Value, want[i].item); d != "" {
+		if d := same(r.from(got[i].Value), want[i].item); d != "" {
 			r.fail("%s: %s: %s", what, got[i].Path, d)
 		}
 	}
@@ -221,7 +292,11 @@ func (r *rig) putAll(items []any, mustNotExist bool) {
 		copies = append(copies, c.Interface())
 		r.did("put %s, must not exist: %v", describe(item), mustNotExist)
 	}
-	err := r.s.PutAll(r.ctx, items, &itemstore.PutOptions{MustNotExist: mustNotExist})
+	var stored []any
+	for _, item := range items {
+		stored = append(stored, r.to(item))
+	}
+	err := r.s.PutAll(r.ctx, stored, &itemstore.PutOptions{MustNotExist: mustNotExist})
 	want := r.m.put(copies, mustNotExist)
 	if kind(err) != want {
 		r.fail("put: %v, want %v", err, want)
@@ -260,12 +335,18 @@ func (r *rig) update() {
 	team, name := r.rnd.IntN(4), []string{"", "Cy", "Ada"}[r.rnd.IntN(3)]
 	r.did("update person %d: team %d, %s", id, team, name)
 	old, _ := r.m.items[itemstore.At("person", id)].(*Person)
-	p, err := itemstore.Update(r.ctx, r.s, itemstore.At("person", id), func(p *Person) error {
+	var p *Person
+	err := r.s.Update(r.ctx, func(tx *itemstore.Tx) error {
+		items, err := tx.Items(r.ctx, itemstore.At("person", id))
+		if err != nil || len(items) == 0 {
+			return errors.Join(err, itemstore.ErrNotFound)
+		}
+		p = r.from(items[0].Value).(*Person)
 		if d := same(p, old); d != "" {
 			return fmt.Errorf("update reads: %s", d)
 		}
 		p.Team, p.Name = team, name
-		return nil
+		return tx.Put(r.ctx, items[0].Value, nil)
 	})
 	if old == nil {
 		if kind(err) != itemstore.ErrNotFound {
@@ -315,7 +396,7 @@ func (r *rig) inTransaction() {
 			c := reflect.New(reflect.TypeOf(item).Elem())
 			c.Elem().Set(reflect.ValueOf(item).Elem())
 			r.did("in a transaction put %s", describe(item))
-			err, want := tx.Put(r.ctx, item, nil), next.put([]any{c.Interface()}, false)
+			err, want := tx.Put(r.ctx, r.to(item), nil), next.put([]any{c.Interface()}, false)
 			if kind(err) != want {
 				return fmt.Errorf("put: %v, want %v", err, want)
 			}
@@ -361,7 +442,8 @@ func (r *rig) client() {
 	r.Helper()
 	if len(r.clients) < 4 || r.rnd.IntN(20) == 0 {
 		c := &client{prefix: prefixes[1+r.rnd.IntN(len(prefixes)-1)], items: map[itemstore.Path]any{}}
-		if isIndex(c.prefix) || strings.HasPrefix(string(c.prefix), "/email") {
+		group, _, _ := strings.Cut(string(c.prefix), "-")
+		if isIndex(c.prefix) || group == "/email" || r.untold[group] {
 			return
 		}
 		c.opts = r.options(c.prefix)
@@ -369,7 +451,7 @@ func (r *rig) client() {
 		if err != nil {
 			r.fail("page: %v", err)
 		}
-		c.read(page)
+		c.read(r, page)
 		r.did("a client begins with %s %+v: %d items, more %v", c.prefix, *c.opts, len(page.Items), page.More)
 		r.clients = append(r.clients, c)
 		return
@@ -382,26 +464,26 @@ func (r *rig) client() {
 			r.fail("next page: %v", err)
 		}
 		r.did("the client of %s reads %d more, more %v", c.prefix, len(page.Items), page.More)
-		c.read(page)
+		c.read(r, page)
 		r.checkClient(c)
 	}
 }
 
-func (c *client) read(page *itemstore.Page) {
+func (c *client) read(r *rig, page *itemstore.Page) {
 	for _, item := range page.Items {
-		c.items[item.Path], c.edge = item.Value, item.Path
+		c.items[item.Path], c.edge = r.from(item.Value), item.Path
 	}
 	c.token = page.Token
 	c.done = c.done || !page.More
 }
 
-func (c *client) apply(ch *itemstore.Changes) {
+func (c *client) apply(r *rig, ch *itemstore.Changes) {
 	if ch.Reset {
 		clear(c.items)
 	}
 	for _, change := range ch.Changes {
 		if change.Kind == itemstore.Changed {
-			c.items[change.Path] = change.Item.Value
+			c.items[change.Path] = r.from(change.Item.Value)
 		} else {
 			delete(c.items, change.Path)
 		}
@@ -417,7 +499,7 @@ func (r *rig) syncClient(c *client) {
 			r.fail("sync: %v", err)
 		}
 		r.did("the client of %s syncs: reset %v, %d changes, more %v", c.prefix, ch.Reset, len(ch.Changes), ch.More)
-		c.apply(ch)
+		c.apply(r, ch)
 		more = ch.More
 	}
 	r.checkClient(c)
