@@ -54,7 +54,7 @@ func (s *Store) first(ctx context.Context, prefix Path, opts *ListOptions, sync 
 		if err != nil {
 			return err
 		}
-		t := &token{Nonce: tx.p.types.head.nonce, Schema: s.schema, Prefix: prefix, ListOptions: q.opts}
+		t := &token{Nonce: tx.p.types.head.nonce[:], Schema: s.schema, Prefix: prefix, ListOptions: q.opts}
 		if sync && q.syncable() {
 			if t.Seen, err = tx.p.logEnd(ctx, q.at.key[:q.at.group]); err != nil {
 				return err

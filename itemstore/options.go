@@ -43,20 +43,20 @@ type PutOptions struct {
 // at the prefix.
 type ListOptions struct {
 	// Reverse goes from the last path to the first.
-	Reverse bool
+	Reverse bool `json:",omitempty"`
 	// Limit is the largest number of items, of a page for Page; 0 doesn't bound it.
-	Limit int
+	Limit int `json:",omitempty"`
 	// Types are the names of the types that are wanted; none means all.
-	Types []string
+	Types []string `json:",omitempty"`
 	// Filters are conditions in CEL for the items of a type, by its name, about this; see docs/items.md. An
 	// item that a condition doesn't fit, because a field has another type, isn't wanted.
-	Filters map[string]string
+	Filters map[string]string `json:",omitempty"`
 	// At most one of AtLeast and GreaterThan, and one of AtMost and LessThan, bound the
 	// paths, whatever the direction. They begin with the prefix. Paths are compared by their segments:
 	// the namespace, then the ID, and a path is less than those below it.
-	AtLeast, GreaterThan, AtMost, LessThan Path
+	AtLeast, GreaterThan, AtMost, LessThan Path `json:",omitempty"`
 	// Segment is a part of the store, for a list of all items; see Store.Segments.
-	Segment *Segment
+	Segment *Segment `json:",omitempty"`
 }
 
 // NextOptions are the options of NextPage. The zero value is what nil means.

@@ -264,7 +264,7 @@ func (q *query) page(ctx context.Context, v *view, t *token, start, end []byte, 
 // token parses a token of this store.
 func (v *view) token(at Token) (*token, error) {
 	t, err := parseToken(at)
-	if err == nil && t.Nonce != v.types.head.nonce {
+	if err == nil && !bytes.Equal(t.Nonce, v.types.head.nonce[:]) {
 		err = fmt.Errorf("%w: it is of another store", ErrToken)
 	}
 	return t, err

@@ -19,9 +19,9 @@ const tokenVersion = 1
 
 // token is what a Token holds.
 type token struct {
-	Nonce  [16]byte // of the store
+	Nonce  []byte // of the store
 	Schema int
-	Prefix Path
+	Prefix Path `json:",omitempty"`
 	ListOptions
 	// First and Last are the rows of the newest page at its ends, by their keys behind the part; none if it is empty.
 	First, Last []byte `json:",omitempty"`
