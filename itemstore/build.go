@@ -23,6 +23,9 @@ func (w *putter) build(ctx context.Context, key buildKey, row Building) (built i
 	if w.schema != w.types.head.version {
 		return 0, fmt.Errorf("%w: key paths are built by programs of version %d of the schema", ErrIncompatible, w.types.head.version)
 	}
+	if b.itemType == nil && !b.newest.Removed {
+		return 0, fmt.Errorf("%w: %s: a program with its codec builds its key paths", ErrUnknownType, b.newest.Name)
+	}
 	start := w.keys.key(partItem)
 	end, looked, done := after(start), 0, true
 	var found [][]byte

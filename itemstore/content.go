@@ -240,8 +240,6 @@ func (b *bound) content(payload []byte) (c content, err error) {
 	switch {
 	case b.codec != nil:
 		err = b.codec.Decode(payload, c.v.Addr().Interface())
-	case b.Codec:
-		err = fmt.Errorf("they are in a codec of the type's own, which this program lacks")
 	default:
 		err = cbor.Unmarshal(payload, c.asStored())
 	}

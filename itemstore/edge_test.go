@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -438,5 +439,70 @@ func TestReadOnly(t *testing.T) {
 	cancel()
 	if err := s.Put(ctx, &Student{ID: 1}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("put with a context that has ended: %v", err)
+	}
+}
+
+// A Plain is stored by a codec of its own.
+type Plain struct {
+	_    struct{} `path:"/plain-:ID, /word-:Word ref"`
+	ID   int
+	Word string
+	Text string `item:"default=nothing"`
+}
+
+// words is its codec.
+type words struct{}
+
+func (words) Append(dst []byte, item any) ([]byte, error) {
+	p := item.(*Plain)
+	if p.Text == "bad" {
+		return nil, errors.ErrUnsupported
+	}
+	return fmt.Appendf(dst, "%d|%s|%s", p.ID, p.Word, p.Text), nil
+}
+
+func (words) Decode(b []byte, item any) error {
+	p, parts := item.(*Plain), strings.Split(string(b), "|")
+	if len(parts) != 3 {
+		return fmt.Errorf("%d parts", len(parts))
+	}
+	p.Word, p.Text = parts[1], parts[2]
+	_, err := fmt.Sscan(parts[0], &p.ID)
+	return err
+}
+
+func TestCodec(t *testing.T) {
+	ctx := t.Context()
+	e := memory(t)
+	s, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[Plain](&itemstore.TypeOptions{Codec: words{}})), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x", 120_000)
+	for id, text := range []string{"", "short", long} {
+		if err := s.Put(ctx, &Plain{ID: id + 1, Word: fmt.Sprint("w", id), Text: text}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"": "nothing"}[text] + text
+		got, err := itemstore.Get[Plain](ctx, s, itemstore.At("word", fmt.Sprint("w", id)))
+		if err != nil || got.ID != id+1 || got.Text != want {
+			t.Errorf("got %d with a text of %d bytes, %v", got.ID, len(got.Text), err)
+		}
+	}
+	if err := s.Put(ctx, &Plain{ID: 9, Text: "bad"}, nil); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("an item that the codec refuses: %v", err)
+	}
+	bare, err := itemstore.Open(ctx, e, "s", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bare.Items(ctx, "/plain-1"); !errors.Is(err, itemstore.ErrUnknownType) {
+		t.Errorf("without the codec: %v", err)
+	}
+	if err := bare.Delete(ctx, "/word-w1"); err != nil {
+		t.Errorf("a deletion takes no codec: %v", err)
+	}
+	if problems, err := bare.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("check: %v, %v", problems, err)
 	}
 }

@@ -78,9 +78,6 @@ func (w *putter) draft(ctx context.Context, item any, opts *PutOptions) (*draft,
 	if err != nil {
 		return nil, err
 	}
-	if c.Codec && c.codec == nil {
-		return nil, fmt.Errorf("%w: %s has a codec of its own: only a program that has it can put one", ErrUnknownType, c.Name)
-	}
 	if err := c.check(ctx); err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func (r *registry) bindTo(h head, newest *catalog) (*types, error) {
 	for _, n := range newest.Types {
 		own := (*itemType)(nil)
 		for _, o := range r.own.Types {
-			if o.Number == n.Number && !o.Removed {
+			if o.Number == n.Number && !o.Removed && (!o.Codec || o.codec != nil) {
 				own = o
 			}
 		}

@@ -73,7 +73,7 @@ func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *O
 // goes to JSON and back by encoding/json. A type that the schema lacks is ErrUnknownType.
 func (s *Store) NewItem(name string) (any, error) {
 	t := s.versions.own.byName(name)
-	if t == nil {
+	if t == nil || t.Codec && t.codec == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknownType, clip(name))
 	}
 	return reflect.New(t.goType).Interface(), nil
