@@ -506,3 +506,41 @@ func TestCodec(t *testing.T) {
 		t.Errorf("check: %v, %v", problems, err)
 	}
 }
+
+// TestMetaOfFailed: an item whose transaction didn't land wasn't put anywhere: it can be put at another path, as it is when a
+// transaction runs again and its sequence has gone on.
+func TestMetaOfFailed(t *testing.T) {
+	ctx := t.Context()
+	type line struct {
+		_    struct{} `path:"/log-:Log/line-:N"`
+		Log  string
+		N    uint64 `item:"sequence"`
+		Meta itemstore.Meta
+	}
+	s, err := itemstore.Open(ctx, memory(t), "lines", schemaOf(t, 1, itemstore.TypeOf[line](nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	item, runs := &line{Log: "a"}, 0
+	err = s.Update(ctx, func(tx *itemstore.Tx) error {
+		if err := tx.Put(ctx, item, nil); err != nil || runs > 0 {
+			return err
+		}
+		runs++
+		return s.Put(ctx, &line{Log: "a"}, nil)
+	})
+	if err != nil || item.N != 2 || item.Meta.Primary != "/log-a/line-2" {
+		t.Errorf("%+v, %v", item, err)
+	}
+	item = &line{Log: "b", N: 1}
+	err = s.Update(ctx, func(tx *itemstore.Tx) error {
+		return errors.Join(tx.Put(ctx, item, nil), io.ErrUnexpectedEOF)
+	})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || item.Meta != (itemstore.Meta{}) {
+		t.Errorf("%+v, %v", item, err)
+	}
+	item.N = 2
+	if err := s.Put(ctx, item, nil); err != nil {
+		t.Error(err)
+	}
+}

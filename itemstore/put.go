@@ -35,6 +35,7 @@ type draft struct {
 	ch      *change
 	rec     *record
 	payload []byte
+	was     Meta // what the item's metadata had before
 }
 
 // putAll puts all of items at once.
@@ -66,6 +67,7 @@ func (w *putter) putAll(ctx context.Context, items []any, opts *PutOptions) erro
 		if err := w.replace(d.ch, d.rec, d.payload); err != nil {
 			return err
 		}
+		d.was = d.c.meta()
 		d.c.setMeta(d.rec.meta(w.name(d.ch.key)))
 		w.put = append(w.put, d)
 	}
@@ -146,7 +148,7 @@ func (w *putter) compose(c *content, ch *change, base *record, created, modified
 	if r.payload = payload; len(payload) > maxPayload {
 		r.chunked, r.payload = true, binary.LittleEndian.AppendUint64(nil, uint64(len(payload)))
 	}
-	return &draft{c, ch, r, payload}, nil
+	return &draft{c: c, ch: ch, rec: r, payload: payload}, nil
 }
 
 // maxPayload is the length of the longest payload that stands in the rows themselves, in bytes.

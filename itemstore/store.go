@@ -113,7 +113,7 @@ func (s *Store) Schema() *SchemaInfo {
 // deletes, at all paths. If another commit changed what fn has read, fn runs again
 // with the newer state, so it must do nothing outside tx that can't be done twice. An item that
 // fn puts is changed by Put: with IDs and times at once, with versions when Update returns nil.
-// When it returns an error, IDs that were made are zero again.
+// When it returns an error, IDs that were made are zero again, and metadata is what it was.
 //
 // If fn returns an error, nothing was changed, and Update returns that error. Others are
 // those of txn.DB.Update. tx is for fn's goroutine, and of no use afterwards.

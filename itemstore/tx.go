@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -42,11 +43,16 @@ func (tx *Tx) Flush(ctx context.Context) error { return tx.p.flush(ctx) }
 // was given.
 func (tx *Tx) Landed() { tx.p.landed() }
 
-// Undo takes back the IDs that were made, when it hasn't been committed. tx may be nil.
+// Undo takes back the IDs that were made, and the metadata, when it hasn't been committed. tx may be nil.
 func (tx *Tx) Undo() {
-	if tx != nil {
-		tx.p.undo(0)
+	if tx == nil {
+		return
 	}
+	for _, d := range slices.Backward(tx.p.put) {
+		d.c.setMeta(d.was)
+	}
+	tx.p.put = nil
+	tx.p.undo(0)
 }
 
 // Items returns the items at the paths; see Reader.
