@@ -544,3 +544,22 @@ func TestMetaOfFailed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstOfPutTwice: an item that a transaction puts twice has its paths since it got them.
+func TestFirstOfPutTwice(t *testing.T) {
+	ctx := t.Context()
+	s := school(t)
+	ada := &Student{ID: 1, GraduatingYear: 2023}
+	if err := s.Put(ctx, ada, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := ada.Meta.First
+	if err := s.Update(ctx, func(tx *itemstore.Tx) error { return errors.Join(tx.Put(ctx, ada, nil), tx.Put(ctx, ada, nil)) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []itemstore.Path{"/student-1", "/classof-2023/student-1"} {
+		if got, err := itemstore.Get[Student](ctx, s, p); err != nil || got.Meta.First != want || got.Meta.Version.Compare(want) <= 0 {
+			t.Errorf("%s: since %v, version %v, want since %v, %v", p, got.Meta.First, got.Meta.Version, want, err)
+		}
+	}
+}

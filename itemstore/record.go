@@ -112,7 +112,7 @@ func (r *record) at(since pathVersions, ref bool, primary []byte) *record {
 
 // since returns since when an item has a path, nil being the primary one, if the row had it already.
 func (r *record) since(number uint64, key []byte) (v pathVersions) {
-	if r == nil || r.stamp == pendingVersion {
+	if r == nil {
 		return v
 	}
 	had := r.pathVersions
@@ -126,7 +126,7 @@ func (r *record) since(number uint64, key []byte) (v pathVersions) {
 		}
 		had = r.paths[i].pathVersions
 	}
-	if v.first = had.first; v.first == (Version{}) {
+	if v.first = had.first; v.first == (Version{}) && r.stamp != pendingVersion {
 		v.first = r.version(had)
 	}
 	return v
