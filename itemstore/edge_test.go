@@ -563,3 +563,52 @@ func TestFirstOfPutTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestListGoesOn: a list in a transaction doesn't see what is put and deleted while it runs, be it of rows or of what they lead to.
+func TestListGoesOn(t *testing.T) {
+	ctx := t.Context()
+	type node struct {
+		_    struct{} `path:"/node-:N, /copy-:In/node-:N, /ref-:In/node-:N ref"`
+		N    int
+		In   string
+		Text string
+	}
+	s, err := itemstore.Open(ctx, memory(t), "nodes", schemaOf(t, 1, itemstore.TypeOf[node](nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1, 200_000} {
+		for n := range 4 {
+			if err := s.Put(ctx, &node{N: n + 1, In: "a", Text: strings.Repeat("o", size)}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, prefix := range []itemstore.Path{"", "/copy-a", "/ref-a"} {
+			err := s.Update(ctx, func(tx *itemstore.Tx) error {
+				if err := tx.Put(ctx, &node{N: 4, In: "a", Text: strings.Repeat("p", size)}, nil); err != nil {
+					return err
+				}
+				n := 0
+				for item, err := range tx.List(ctx, prefix, nil) {
+					if err != nil {
+						return err
+					}
+					n++
+					if got := item.Value.(*node); got.N != n || len(got.Text) != size || got.Text[0] != "oooop"[n] && n == 4 || got.Text[0] != 'o' && n < 4 {
+						t.Errorf("%s is put while the list runs, and in it as %d, %.1s", item.Path, got.N, got.Text)
+					}
+					if err := errors.Join(tx.Put(ctx, &node{N: 2, In: "a", Text: "new"}, nil), tx.Delete(ctx, "/node-3"), tx.Put(ctx, &node{N: 4, In: "a", Text: "new"}, nil)); err != nil {
+						return err
+					}
+				}
+				if n != 4 {
+					t.Errorf("%q has %d items", prefix, n)
+				}
+				return io.ErrUnexpectedEOF
+			})
+			if !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%q: %v", prefix, err)
+			}
+		}
+	}
+}

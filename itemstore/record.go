@@ -65,6 +65,7 @@ type record struct {
 	paths   []pathEntry // of a primary row: the others
 	primary []byte      // of the others: the packed primary path
 	payload []byte      // of a chunked one its length in 8 bytes; none in a ref
+	whole   []byte      // all of the payload, of a row that is not stored yet
 }
 
 // pathVersions is what differs between the paths of an item.

@@ -46,6 +46,9 @@ func (s *stage) change(ctx context.Context, primary []byte) (*change, error) {
 
 // replace makes r what an item becomes, nil for none, for the reads of the transaction.
 func (s *stage) replace(ch *change, r *record, payload []byte) error {
+	if r != nil {
+		r.whole = payload
+	}
 	before, err := s.places(ch.key, ch.new)
 	if err != nil {
 		return err

@@ -185,17 +185,22 @@ func (v *view) appendItem(ctx context.Context, items []Item, r *record, key []by
 	return append(items, item), nil
 }
 
-// payload returns the fields of a row's item as they are stored.
+// payload returns the fields of a row's item as they are stored. That is what they were when the row was read, whatever
+// the transaction has changed since: a row that isn't stored yet has them, and one that is leads to what is stored.
 func (v *view) payload(ctx context.Context, r *record, primary []byte) ([]byte, error) {
-	if ch := v.items[string(primary)]; ch != nil && ch.payload != nil {
-		return ch.payload, nil
+	if r.whole != nil {
+		return r.whole, nil
 	}
 	if r.kind == rowRef {
-		p, err := v.row(ctx, v.keys.key(partItem, primary))
+		b, ok, err := find(ctx, v.tx, v.keys.key(partItem, primary))
+		p := &record{kind: rowRef}
+		if err == nil && ok {
+			err = p.parse(b)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if p == nil || p.kind != rowPrimary {
+		if p.kind != rowPrimary {
 			return nil, fmt.Errorf("itemstore: no item %s, to which an alias leads: %w", v.name(primary), ErrCorrupt)
 		}
 		r = p
