@@ -145,7 +145,11 @@ func (w *putter) compose(c *content, ch *change, base *record, created, modified
 	if len(c.extra) > 0 {
 		r.schema = 0
 	}
-	if r.payload = payload; len(payload) > maxPayload {
+	beside := recordSize + len(ch.key)
+	for _, p := range r.paths {
+		beside += len(p.key) + pathSize
+	}
+	if r.payload = payload; len(payload) > maxPayload || len(payload)+beside > maxRow {
 		r.chunked, r.payload = true, binary.LittleEndian.AppendUint64(nil, uint64(len(payload)))
 	}
 	return &draft{c: c, ch: ch, rec: r, payload: payload}, nil
@@ -153,6 +157,9 @@ func (w *putter) compose(c *content, ch *change, base *record, created, modified
 
 // maxPayload is the length of the longest payload that stands in the rows themselves, in bytes.
 const maxPayload = 90_000
+
+// maxRow is how long a row with a payload may be. Rows have at most 100,000 bytes.
+const maxRow = 99_000
 
 // primary makes the ID of the item, if one must be made, and returns the change of its primary path.
 func (w *putter) primary(ctx context.Context, c *content) (*change, error) {
