@@ -637,3 +637,37 @@ func TestLongPathsAndPayload(t *testing.T) {
 		}
 	}
 }
+
+// TestPageOfLarge: a page, and what Sync returns, is about a megabyte of items too if they don't stand in the rows that are listed.
+func TestPageOfLarge(t *testing.T) {
+	ctx := t.Context()
+	type node struct {
+		_    struct{} `path:"/node-:N, /copy-:In/node-:N, /ref-:In/node-:N ref"`
+		N    int
+		In   string
+		Text string
+	}
+	s, err := itemstore.Open(ctx, memory(t), "nodes", schemaOf(t, 1, itemstore.TypeOf[node](nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{"small", "large"} {
+		start, err := s.Page(ctx, itemstore.At("ref", in), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 30 {
+			if err := s.Put(ctx, &node{N: n + 1, In: in, Text: strings.Repeat("x", map[string]int{"small": 80_000, "large": 400_000}[in])}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, ns := range []string{"copy", "ref"} {
+			if p, err := s.Page(ctx, itemstore.At(ns, in), nil); err != nil || len(p.Items) > 20 || !p.More {
+				t.Errorf("%s %s: a page of %d items, %v", ns, in, len(p.Items), err)
+			}
+		}
+		if c, err := s.Sync(ctx, start.Token); err != nil || len(c.Changes) > 20 || !c.More {
+			t.Errorf("%s: %d changes, %v", in, len(c.Changes), err)
+		}
+	}
+}

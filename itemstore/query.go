@@ -230,7 +230,7 @@ func (q *query) read(ctx context.Context, v *view, start, end []byte, reverse bo
 			page.More = true
 			break
 		}
-		size += len(row.rec.payload)
+		size += row.rec.size
 		page.last = append(page.last[:0], v.keys.rest(row.key)...)
 		if page.first == nil {
 			page.first = bytes.Clone(page.last)

@@ -66,6 +66,7 @@ type record struct {
 	primary []byte      // of the others: the packed primary path
 	payload []byte      // of a chunked one its length in 8 bytes; none in a ref
 	whole   []byte      // all of the payload, of a row that is not stored yet
+	size    int         // of the whole payload, once it was read
 }
 
 // pathVersions is what differs between the paths of an item.

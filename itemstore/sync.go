@@ -124,7 +124,7 @@ func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) 
 	if err != nil || !ok {
 		return &Change{Kind: Outside, Path: path}, 0, err
 	}
-	return &Change{Changed, path, &item}, len(r.payload), nil
+	return &Change{Changed, path, &item}, r.size, nil
 }
 
 // logEnd returns the end of a group's log: what a client has seen when it has seen all.

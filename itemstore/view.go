@@ -156,6 +156,7 @@ func (v *view) item(ctx context.Context, b *bound, r *record, key []byte, path P
 	if err != nil {
 		return Item{}, err
 	}
+	r.size = len(payload)
 	c, err := b.content(payload)
 	if err != nil {
 		return Item{}, fmt.Errorf("itemstore: %s: %w", clip(string(path)), err)
