@@ -671,3 +671,46 @@ func TestPageOfLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestSyncAfterBackward: a client that has gone backward, and forward again, still has what was behind, and Sync tells of it.
+func TestSyncAfterBackward(t *testing.T) {
+	ctx := t.Context()
+	for _, reverse := range []bool{false, true} {
+		s := school(t)
+		for q := range uint8(20) {
+			if err := s.Put(ctx, &Course{ID: "M", Year: 2023, Quarter: q + 1}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := s.Page(ctx, "/course-M", &itemstore.ListOptions{Limit: 4, Reverse: reverse})
+		for _, backward := range []bool{false, false, true, true, false} {
+			if err == nil {
+				p, err = s.NextPage(ctx, p.Token, &itemstore.NextOptions{Backward: backward})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		third := map[bool]uint8{false: 11, true: 10}[reverse]
+		if err := s.Put(ctx, &Course{ID: "M", Year: 2023, Quarter: third, Name: "new"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := s.Sync(ctx, p.Token); err != nil || len(c.Changes) != 1 {
+			t.Errorf("reverse %v: %v, %v", reverse, c.Changes, err)
+		}
+	}
+}
+
+// TestBoundsOfPrefix: a bound with another ID that only begins like the prefix isn't one of the list.
+func TestBoundsOfPrefix(t *testing.T) {
+	ctx := t.Context()
+	s := school(t)
+	for _, id := range []string{"a", "a\x00b", "a\x00c"} {
+		if err := s.Put(ctx, &Course{ID: id, Year: 1, Quarter: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, err := s.Page(ctx, "/course-a", &itemstore.ListOptions{AtMost: "/course-a\x00c"}); !errors.Is(err, itemstore.ErrPath) {
+		t.Errorf("%v, %v", p.Items, err)
+	}
+}

@@ -92,7 +92,8 @@ func (q *query) bound(t *types, e *env, part int64) error {
 		if err != nil {
 			return err
 		}
-		if !bytes.HasPrefix(at.key, q.at.key) {
+		// A text, or bytes, that goes on behind a zero goes on with FF: that is another ID.
+		if !bytes.HasPrefix(at.key, q.at.key) || bytes.HasPrefix(at.key[len(q.at.key):], []byte{0xff}) {
 			return fmt.Errorf("%w: the bound %s doesn't begin with the prefix %s", ErrPath, clip(string(b.path)), clip(string(q.prefix)))
 		}
 		key := e.keys.key(part, at.key)
@@ -253,7 +254,8 @@ func (q *query) page(ctx context.Context, v *view, t *token, start, end []byte, 
 		}
 	}
 	if forward {
-		if t.Done = t.Done || !page.More; page.last != nil {
+		// It may have come further before it went backward.
+		if t.Done = t.Done || !page.More; page.last != nil && (t.Edge == nil || bytes.Compare(page.last, t.Edge) > 0 != q.opts.Reverse) {
 			t.Edge = page.last
 		}
 	}
