@@ -43,6 +43,10 @@ func (w *putter) build(ctx context.Context, key buildKey, row Building) (built i
 		}
 	}
 	for _, primary := range found {
+		if w.size > batchBytes {
+			row.Next, done = primary, false
+			break
+		}
 		row.Items++
 		ok, err := w.again(ctx, b, primary)
 		switch {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/kv"
@@ -382,5 +383,60 @@ func testWithoutTypes(t *testing.T, ctx context.Context, e kv.Engine) {
 	}
 	if _, err := s.NewItem("Nothing"); !errors.Is(err, itemstore.ErrUnknownType) {
 		t.Errorf("a type that isn't there: %v", err)
+	}
+}
+
+// TestLargeBatches: what works in transactions of its own gets through items of which few fit into one.
+func TestLargeBatches(t *testing.T) {
+	ctx := t.Context()
+	type big struct {
+		_       struct{} `name:"Big" path:"/big-:K" ttl:"from modified 10s"`
+		K, Text string
+	}
+	type bigger struct {
+		_       struct{} `name:"Big" path:"/big-:K, /b-:K/a-:A, /c-:K/a-:A, /d-:K/a-:A, /e-:K/a-:A" ttl:"from modified 10s"`
+		K, Text string
+		A       string `item:"default=a"`
+	}
+	e, now := memory(t), &at{time.Unix(1000, 0)}
+	opts := &itemstore.Options{Now: func() time.Time { return now.Time }, TombstoneAge: time.Second}
+	open := func(version int, typ itemstore.Type) *itemstore.Store {
+		s, err := itemstore.Open(ctx, e, "big", schemaOf(t, version, typ), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s1 := open(1, itemstore.TypeOf[big](nil))
+	for i := range 60 {
+		if err := s1.Put(ctx, &big{K: fmt.Sprint("large", i), Text: strings.Repeat("x", 400_000)}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s2 := open(2, itemstore.TypeOf[bigger](nil))
+	if err := s2.Build(ctx); err != nil {
+		t.Errorf("build: %v", err)
+	}
+	put := func() {
+		for i := range 220 {
+			b := &bigger{K: fmt.Sprint(i, strings.Repeat("k", 2000)), A: strings.Repeat("a", 2000)}
+			if err := s2.Put(ctx, b, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put()
+	if n, err := s2.DeletePrefix(ctx, ""); err != nil || n != 280 {
+		t.Errorf("deleted %d, %v", n, err)
+	}
+	put()
+	for range 2 {
+		now.Time = now.Add(time.Minute)
+		if swept, err := s2.Sweep(ctx); err != nil {
+			t.Errorf("sweep: %v, %v", swept, err)
+		}
+	}
+	if problems, err := s2.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
 	}
 }

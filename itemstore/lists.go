@@ -168,11 +168,14 @@ func (s *Store) DeletePrefix(ctx context.Context, prefix Path) (deleted int, err
 			}
 			slices.SortFunc(primaries, bytes.Compare)
 			primaries = slices.CompactFunc(primaries, bytes.Equal)
-			n = len(primaries)
 			for _, p := range primaries {
+				if tx.p.size > batchBytes {
+					break
+				}
 				if err := tx.p.delete(ctx, p); err != nil {
 					return err
 				}
+				n++
 			}
 			return nil
 		})

@@ -18,6 +18,7 @@ import (
 type stage struct {
 	view
 	last map[string]uint64 // numbers of sequences and groups, by the keys of their rows
+	size int               // about what flush writes, and what was read for it, in bytes; not less
 }
 
 // A change is what a transaction does to an item.
@@ -61,14 +62,18 @@ func (s *stage) replace(ch *change, r *record, payload []byte) error {
 		s.rows.Put(overlay.Point[*record]{Key: key, Pending: r, Kind: overlay.Pending})
 	}
 	for _, p := range before {
+		s.size += keyCopies * len(p.key)
 		// Another item may have taken the path over in the same call.
 		if o, ok := s.rows.Get(p.key); !ok || o.Pending != nil && bytes.Equal(o.Pending.owner(p.path), ch.key) {
 			stage(p.key, nil)
 		}
 	}
 	for _, p := range after {
-		stage(p.key, p.row(r, ch.key))
+		row := p.row(r, ch.key)
+		s.size += keyCopies*len(p.key) + recordSize + len(row.payload) + len(ch.key)
+		stage(p.key, row)
 	}
+	s.size += len(payload)
 	ch.new, ch.payload = r, payload
 	if s.items == nil {
 		s.items = map[string]*change{}
@@ -279,3 +284,10 @@ func (s *stage) set(key []byte, offset int, v Version, value []byte) error {
 
 // deleteBatch is how many rows DeletePrefix and Sweep look at in one transaction.
 const deleteBatch = 200
+
+// batchBytes is after how many bytes a transaction of DeletePrefix, Sweep and Build ends, so that those of
+// large items are not too large.
+const batchBytes = 4 << 20
+
+// keyCopies is how often the key of a row counts in a transaction that moves it, with the log and with what conflicts, at most.
+const keyCopies = 16

@@ -53,8 +53,12 @@ func (w *putter) sweep(ctx context.Context) (Swept, error) {
 		list = append(list, d)
 	}
 	for _, d := range list {
+		if w.size > batchBytes {
+			break
+		}
 		if d.log {
 			some.Deletions++
+			w.size += keyCopies * len(d.path)
 			if err := w.forget(d); err != nil {
 				return some, err
 			}
