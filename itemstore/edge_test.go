@@ -2,8 +2,10 @@ package itemstore_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -712,5 +714,17 @@ func TestBoundsOfPrefix(t *testing.T) {
 	}
 	if p, err := s.Page(ctx, "/course-a", &itemstore.ListOptions{AtMost: "/course-a\x00c"}); !errors.Is(err, itemstore.ErrPath) {
 		t.Errorf("%v, %v", p.Items, err)
+	}
+}
+
+// TestTokenOfNothing: bytes with the sum of a token are ErrToken too if there is nothing in them.
+func TestTokenOfNothing(t *testing.T) {
+	s := school(t)
+	for _, text := range []string{"null", "{}", "[]", "1"} {
+		b := append([]byte{1}, text...)
+		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+		if _, err := s.Sync(t.Context(), b); !errors.Is(err, itemstore.ErrToken) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -51,7 +51,8 @@ func parseToken(b Token) (t *token, err error) {
 	if b[0] != tokenVersion {
 		return nil, fmt.Errorf("%w: version %d", ErrToken, b[0])
 	}
-	if err := json.Unmarshal(b[1:n], &t); err != nil {
+	t = &token{}
+	if err := json.Unmarshal(b[1:n], t); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrToken, err)
 	}
 	return t, nil
