@@ -176,6 +176,9 @@ func (t *itemType) next(it *itemType) (*itemType, error) {
 		if before == nil && f.was != "" {
 			before = t.byName(f.was)
 		}
+		if before != nil && slices.Contains(taken, before) {
+			return nil, it.breaks("two fields were %s", before.Name)
+		}
 		if err := c.follow(t, before); err != nil {
 			return nil, err
 		}

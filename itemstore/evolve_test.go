@@ -390,13 +390,12 @@ func testWithoutTypes(t *testing.T, ctx context.Context, e kv.Engine) {
 func TestLargeBatches(t *testing.T) {
 	ctx := t.Context()
 	type big struct {
-		_       struct{} `name:"Big" path:"/big-:K" ttl:"from modified 10s"`
-		K, Text string
+		_          struct{} `name:"Big" path:"/big-:K" ttl:"from modified 10s"`
+		K, Text, A string
 	}
 	type bigger struct {
-		_       struct{} `name:"Big" path:"/big-:K, /b-:K/a-:A, /c-:K/a-:A, /d-:K/a-:A, /e-:K/a-:A" ttl:"from modified 10s"`
-		K, Text string
-		A       string `item:"default=a"`
+		_          struct{} `name:"Big" path:"/big-:K, /b-:K/a-:A, /c-:K/a-:A, /d-:K/a-:A, /e-:K/a-:A" ttl:"from modified 10s"`
+		K, Text, A string
 	}
 	e, now := memory(t), &at{time.Unix(1000, 0)}
 	opts := &itemstore.Options{Now: func() time.Time { return now.Time }, TombstoneAge: time.Second}
@@ -409,7 +408,7 @@ func TestLargeBatches(t *testing.T) {
 	}
 	s1 := open(1, itemstore.TypeOf[big](nil))
 	for i := range 60 {
-		if err := s1.Put(ctx, &big{K: fmt.Sprint("large", i), Text: strings.Repeat("x", 400_000)}, nil); err != nil {
+		if err := s1.Put(ctx, &big{K: fmt.Sprint("large", i), Text: strings.Repeat("x", 400_000), A: "a"}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,5 +437,28 @@ func TestLargeBatches(t *testing.T) {
 	}
 	if problems, err := s2.Check(ctx); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+// TestTwoFieldsOfOne: the name of a field that gets another one isn't that of a new field at once, as both would be stored under it.
+func TestTwoFieldsOfOne(t *testing.T) {
+	ctx := t.Context()
+	type v1 struct {
+		_  struct{} `name:"T" path:"/t-:ID"`
+		ID int
+		A  string
+	}
+	type v2 struct {
+		_    struct{} `name:"T" path:"/t-:ID"`
+		ID   int
+		A    string
+		B, C string `item:"was=A"`
+	}
+	e := memory(t)
+	if _, err := itemstore.Open(ctx, e, "t", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := itemstore.Open(ctx, e, "t", schemaOf(t, 2, itemstore.TypeOf[v2](nil)), nil); !errors.Is(err, itemstore.ErrIncompatible) {
+		t.Errorf("got %v", err)
 	}
 }
