@@ -728,3 +728,39 @@ func TestTokenOfNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestLongestPath: what can be put can be deleted, and swept.
+func TestLongestPath(t *testing.T) {
+	ctx := t.Context()
+	type long struct {
+		_ struct{} `path:"/long-:K" ttl:"from modified 10s"`
+		K string
+	}
+	now := &at{time.Unix(1000, 0)}
+	s, err := itemstore.Open(ctx, memory(t), "long", schemaOf(t, 1, itemstore.TypeOf[long](nil)), &itemstore.Options{Now: func() time.Time { return now.Time }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 9850
+	for ; ; n++ {
+		k := strings.Repeat("k", n)
+		if err := s.Put(ctx, &long{K: k}, nil); errors.Is(err, txn.ErrKeyTooLarge) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Delete(ctx, itemstore.At("long", k)); err != nil {
+			t.Fatalf("an ID of %d bytes: %v", n, err)
+		}
+	}
+	if n < 9900 {
+		t.Errorf("an ID of %d bytes is too long", n)
+	}
+	if err := s.Put(ctx, &long{K: strings.Repeat("k", n-1)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	now.Time = now.Add(time.Hour)
+	if swept, err := s.Sweep(ctx); err != nil || swept.Items != 1 {
+		t.Errorf("%+v, %v", swept, err)
+	}
+}

@@ -191,6 +191,9 @@ func group(path []byte) []byte {
 	return path[:len(path)-len(rest)]
 }
 
+// maxKey is the length of the longest key if Options don't say less, in bytes.
+const maxKey = 10_000
+
 // stampSize is the length of the element that a version is in a key, in bytes.
 const stampSize = 13
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/internal/overlay"
 	"github.com/greenroomdb/greenroom/kv/keys"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A stage is what a transaction changes. The rows of items hold the stamp of the commit, which is
@@ -238,6 +239,9 @@ func (s *stage) write(ch *change, _, after []place) error {
 		}
 	}
 	for _, p := range after {
+		if len(p.path) > s.maxPath {
+			return fmt.Errorf("itemstore: path of %d packed bytes, %d are allowed: %w", len(p.path), s.maxPath, txn.ErrKeyTooLarge)
+		}
 		ch.new.stamp = pendingVersion
 		value := p.row(ch.new, ch.key).append(nil)
 		if err := s.tx.SetVersionstampedValue(p.key, binary.LittleEndian.AppendUint32(value, stampOffset)); err != nil {

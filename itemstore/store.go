@@ -1,6 +1,7 @@
 package itemstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -56,6 +57,11 @@ func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *O
 	if err != nil {
 		return nil, fmt.Errorf("itemstore: %w", err)
 	}
+	env.maxPath = cmp.Or(env.opts.Transactions.Limits.Key, maxKey)
+	if most := e.Limits().Key; most > 0 {
+		env.maxPath = min(env.maxPath, most)
+	}
+	env.maxPath -= len(env.keys.dueLog(1<<40, pendingVersion, nil))
 	s := &Store{env, db, &registry{env: env, given: schema}}
 	run := db.Update
 	if schema == nil { // the engine may be one that can only be read

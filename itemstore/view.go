@@ -17,10 +17,11 @@ import (
 
 // env is what all transactions of a store share.
 type env struct {
-	keys   space
-	schema int // the version of the program's
-	opts   Options
-	meter  metrics.Meter
+	keys    space
+	schema  int // the version of the program's
+	opts    Options
+	meter   metrics.Meter
+	maxPath int // the length of the longest packed path whose item can be deleted again
 }
 
 // A view is what a transaction reads: rows as the store has them, with what they become on top.
