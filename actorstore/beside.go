@@ -30,6 +30,9 @@ func (c *companion) Failed(error, bool)      { c.tx.Cancel() }
 // handle stays healthy. So is what takes more than one engine commit. db must be on the actor's engine. b's
 // commit is a durable one.
 func Beside(ctx context.Context, b *batch.Batch, db *txn.DB) (*txn.Tx, error) {
+	if b.Settled() {
+		return nil, fmt.Errorf("actorstore: a transaction beside the actor: %w", batch.ErrSettled)
+	}
 	if c := besideOf(b); c != nil {
 		if c.db.Engine() != db.Engine() {
 			return nil, errOtherEngine

@@ -14,6 +14,7 @@ import (
 type Tx struct {
 	p        *putter
 	readOnly bool
+	flushed  bool
 }
 
 // Update has fn change the item at a path, and puts it, in a transaction of its own. It
@@ -37,7 +38,21 @@ func Update[T any](ctx context.Context, s *Store, path Path, fn func(item *T) er
 
 // Flush writes what the transaction has changed to the one that Begin was given. It is called once, and nothing
 // is put afterwards.
-func (tx *Tx) Flush(ctx context.Context) error { return tx.p.flush(ctx) }
+func (tx *Tx) Flush(ctx context.Context) error {
+	tx.flushed = true
+	return tx.p.flush(ctx)
+}
+
+// changes returns why nothing can be changed.
+func (tx *Tx) changes() error {
+	switch {
+	case tx.readOnly:
+		return txn.ErrReadOnly
+	case tx.flushed:
+		return txn.ErrUsedAfterCommit
+	}
+	return nil
+}
 
 // Landed tells the items that were put which versions they have, after the commit of the transaction that Begin
 // was given.
@@ -118,8 +133,8 @@ func (tx *Tx) Put(ctx context.Context, item any, opts *PutOptions) error {
 // free for another one. If two have the same primary path, the later one counts. When it returns an error
 // nothing was changed.
 func (tx *Tx) PutAll(ctx context.Context, items []any, opts *PutOptions) error {
-	if tx.readOnly {
-		return txn.ErrReadOnly
+	if err := tx.changes(); err != nil {
+		return err
 	}
 	if opts == nil {
 		opts = &PutOptions{}
@@ -129,8 +144,8 @@ func (tx *Tx) PutAll(ctx context.Context, items []any, opts *PutOptions) error {
 
 // Delete deletes the items at the paths: each at all of its paths. A path without an item is fine.
 func (tx *Tx) Delete(ctx context.Context, paths ...Path) error {
-	if tx.readOnly {
-		return txn.ErrReadOnly
+	if err := tx.changes(); err != nil {
+		return err
 	}
 	for _, p := range paths {
 		at, err := tx.p.types.shapes.resolve(p, true)

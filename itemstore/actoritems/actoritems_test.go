@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom"
+	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/internal/pgtest"
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/itemstore/actoritems"
@@ -16,6 +17,7 @@ import (
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/kv/pebblekv"
 	"github.com/greenroomdb/greenroom/kv/pgkv"
+	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
 // A Seat is one of a course; it has a version.
@@ -293,6 +295,45 @@ func TestFaults(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestTooLate: when the function has returned, or the items are written, what is put is an error, and not lost.
+func TestTooLate(t *testing.T) {
+	w := newWorld(t, memkv.New())
+	for _, used := range []bool{false, true} {
+		var over *greenroom.Tx
+		err := w.actor.Update(w.ctx, func(tx *greenroom.Tx) error {
+			if over = tx; !used {
+				return nil
+			}
+			_, err := w.book(tx, 1, false)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := actoritems.In(over, w.seats); !errors.Is(err, batch.ErrSettled) {
+			t.Errorf("used %v: %v", used, err)
+		}
+	}
+	err := w.actor.Update(w.ctx, func(tx *greenroom.Tx) error {
+		if _, err := w.book(tx, 2, false); err != nil {
+			return err
+		}
+		tx.Batch().Late(func(*batch.Batch) error { // behind that of the items
+			_, err := w.book(tx, 3, false)
+			return err
+		})
+		return nil
+	})
+	if !errors.Is(err, txn.ErrUsedAfterCommit) {
+		t.Errorf("got %v", err)
+	}
+	for _, n := range []int{2, 3} {
+		if a, i := w.has(t, n, false); a || i {
+			t.Errorf("seat %d: the actor has it: %v, the items have it: %v", n, a, i)
 		}
 	}
 }
