@@ -123,3 +123,24 @@ func TestPathOf(t *testing.T) {
 		}
 	}
 }
+
+// TestNameOfBytes: a name is a text.
+func TestNameOfBytes(t *testing.T) {
+	e := memory(t)
+	if _, err := itemstore.Open(t.Context(), e, "\xff", schoolSchema(t), nil); !errors.Is(err, kv.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	names := []string{"", "a", "a\x00", "a\x00b", "ab"}
+	for _, name := range names {
+		s, err := itemstore.Open(t.Context(), e, name, schoolSchema(t), nil)
+		if err == nil {
+			err = s.Put(t.Context(), &Student{ID: 1, Name: name}, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := itemstore.Names(t.Context(), e); err != nil || !slices.Equal(got, names) {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"reflect"
 	"time"
+	"unicode/utf8"
 
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/txn"
@@ -33,6 +34,9 @@ type Store struct {
 // The engine must offer transactions with versionstamps, as all of this module do, or the
 // error is kv.ErrUnsupported. It stays the caller's.
 func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *Options) (*Store, error) {
+	if !utf8.ValidString(name) {
+		return nil, fmt.Errorf("itemstore: the name %q is not UTF-8: %w", clip(name), kv.ErrInvalid)
+	}
 	env := &env{keys: newSpace(name)}
 	if opts != nil {
 		env.opts = *opts
