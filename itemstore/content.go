@@ -84,7 +84,12 @@ func (c *content) value(ref []string) any {
 		if rv.Kind() != reflect.Struct {
 			return nil
 		}
-		if rv = rv.FieldByName(name); !rv.IsValid() || !rv.CanInterface() {
+		f, ok := rv.Type().FieldByName(name)
+		if !ok || !f.IsExported() {
+			return nil
+		}
+		rv, err := rv.FieldByIndexErr(f.Index)
+		if err != nil { // of an embedded struct that isn't there
 			return nil
 		}
 		v = rv.Interface()

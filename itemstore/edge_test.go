@@ -764,3 +764,31 @@ func TestLongestPath(t *testing.T) {
 		t.Errorf("%+v, %v", swept, err)
 	}
 }
+
+// TestNilEmbedded: a field of a struct that isn't there is zero, for key paths and for filters.
+func TestNilEmbedded(t *testing.T) {
+	ctx := t.Context()
+	type Geo struct{ Lat int }
+	type where struct {
+		*Geo
+		City string
+	}
+	type place struct {
+		_  struct{} `name:"Place" path:"/place-:N, /lat-:At.Lat/place-:N"`
+		N  int
+		At where
+	}
+	s, err := itemstore.Open(ctx, memory(t), "places", schemaOf(t, 1, itemstore.TypeOf[place](nil)), nil)
+	if err == nil {
+		err = s.PutAll(ctx, []any{&place{N: 1, At: where{&Geo{5}, "a"}}, &place{N: 2, At: where{City: "b"}}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := paths(t, ctx, s, "/lat-5", nil); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if got := paths(t, ctx, s, "", &itemstore.ListOptions{Filters: map[string]string{"Place": "this.At.Lat == 5"}}); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}

@@ -16,7 +16,11 @@ func (o structObject) Field(name string) (any, bool) {
 	if !ok || !f.IsExported() {
 		return nil, false
 	}
-	return expressionValue(o.v.FieldByIndex(f.Index).Interface()), true
+	v, err := o.v.FieldByIndexErr(f.Index)
+	if err != nil { // of an embedded struct that isn't there
+		return nil, false
+	}
+	return expressionValue(v.Interface()), true
 }
 
 // Names returns the names of the fields. It implements filter.Object.
