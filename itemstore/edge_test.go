@@ -792,3 +792,41 @@ func TestNilEmbedded(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestNoSyncTakesOver: Sync tells that an item has left a path, also if one takes the path of which it isn't told.
+func TestNoSyncTakesOver(t *testing.T) {
+	ctx := t.Context()
+	type told struct {
+		_  struct{} `path:"/told-:ID, /x-:X"`
+		ID int
+		X  string
+	}
+	type untold struct {
+		_  struct{} `path:"/untold-:ID, /x-:X nosync"`
+		ID int
+		X  string
+	}
+	s, err := itemstore.Open(ctx, memory(t), "x", schemaOf(t, 1, itemstore.TypeOf[told](nil), itemstore.TypeOf[untold](nil)), nil)
+	if err == nil {
+		err = s.Put(ctx, &told{ID: 1, X: "x"}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Page(ctx, "/x-x", nil)
+	if err == nil {
+		err = s.PutAll(ctx, []any{&told{ID: 1}, &untold{ID: 1, X: "x"}}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Sync(ctx, p.Token); err != nil || len(c.Changes) != 1 || c.Changes[0].Kind != itemstore.Deleted {
+		t.Errorf("%+v, %v", c.Changes, err)
+	}
+	if got := paths(t, ctx, s, "/x-x", nil); len(got) != 1 {
+		t.Errorf("the list is %v", got)
+	}
+	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}

@@ -199,13 +199,21 @@ func (s *stage) remove(ch *change, before, _ []place) error {
 				return err
 			}
 		}
-		if o, _ := s.rows.Get(p.key); o.Pending != nil {
-			continue // it, or another item, is there
+		o, _ := s.rows.Get(p.key)
+		stays := o.Pending != nil && bytes.Equal(o.Pending.owner(p.path), ch.key)
+		if !stays && o.Pending == nil {
+			if err := s.tx.Clear(p.key); err != nil {
+				return err
+			}
 		}
-		if err := s.tx.Clear(p.key); err != nil {
-			return err
+		if !stays && o.Pending != nil { // another item is there
+			others, err := s.places(o.Pending.owner(p.path), s.items[string(o.Pending.owner(p.path))].new)
+			if err != nil {
+				return err
+			}
+			stays = slices.ContainsFunc(others, func(q place) bool { return !q.NoSync && bytes.Equal(q.key, p.key) })
 		}
-		if p.NoSync {
+		if stays || p.NoSync {
 			continue
 		}
 		v := s.version(p)
