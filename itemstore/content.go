@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -43,7 +44,11 @@ func bind(own, newest *itemType) (*bound, error) {
 				if err := later.compile(); err != nil {
 					return nil, fmt.Errorf("itemstore: default of %s.%s in the catalog: %w: %w", own.Name, o.Name, err, ErrCorrupt)
 				}
-				o.def = later.def
+				// Others go by own at the same time.
+				t := *b.itemType
+				t.Fields = slices.Clone(t.Fields)
+				t.Fields[slices.Index(t.Fields, o)] = &later
+				later.Default, b.itemType = o.Default, &t
 			}
 		} else if f.IsExported() {
 			g.Tag = `cbor:"-"`

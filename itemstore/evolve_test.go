@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -461,4 +462,51 @@ func TestTwoFieldsOfOne(t *testing.T) {
 	if _, err := itemstore.Open(ctx, e, "t", schemaOf(t, 2, itemstore.TypeOf[v2](nil)), nil); !errors.Is(err, itemstore.ErrIncompatible) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestDefaultOfLater: programs read while a version with a default is published, and see it from then on.
+func TestDefaultOfLater(t *testing.T) {
+	ctx := t.Context()
+	type v1 struct {
+		_       struct{} `name:"T" path:"/t-:ID"`
+		ID      int
+		Country string
+	}
+	type v2 struct {
+		_       struct{} `name:"T" path:"/t-:ID"`
+		ID      int
+		Country string `item:"default=DE"`
+	}
+	e := memory(t)
+	s, err := itemstore.Open(ctx, e, "t", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil)
+	if err == nil {
+		err = s.Put(ctx, &v1{ID: 1}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for country := ""; country == ""; {
+				items, err := itemstore.Get[v1](ctx, s, "/t-1") // by a row alone
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for item, err := range s.List(ctx, "", nil) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					items = item.Value.(*v1)
+				}
+				country = items.Country
+			}
+		})
+	}
+	if _, err := itemstore.Open(ctx, e, "t", schemaOf(t, 2, itemstore.TypeOf[v2](nil)), nil); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
 }

@@ -201,12 +201,12 @@ func (s *stage) remove(ch *change, before, _ []place) error {
 		}
 		o, _ := s.rows.Get(p.key)
 		stays := o.Pending != nil && bytes.Equal(o.Pending.owner(p.path), ch.key)
-		if !stays && o.Pending == nil {
+		switch {
+		case o.Pending == nil:
 			if err := s.tx.Clear(p.key); err != nil {
 				return err
 			}
-		}
-		if !stays && o.Pending != nil { // another item is there
+		case !stays: // another item is there
 			others, err := s.places(o.Pending.owner(p.path), s.items[string(o.Pending.owner(p.path))].new)
 			if err != nil {
 				return err
