@@ -270,6 +270,9 @@ func (n *itemType) nextPaths(t, it *itemType) error {
 			n.Paths = append(n.Paths, &gone)
 		}
 	}
+	if len(n.Paths) > maxPaths {
+		return it.breaks("%d key paths, with those that were removed: %d are allowed", len(n.Paths), maxPaths)
+	}
 	return nil
 }
 

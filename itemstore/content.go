@@ -344,11 +344,17 @@ func (c *catalog) untyped() error {
 
 // goTypeOf returns the Go type for the values of a kind in a store without Go types.
 func goTypeOf(kind string) reflect.Type {
-	types := map[string]reflect.Type{"text": reflect.TypeFor[string](), "bytes": reflect.TypeFor[[]byte](), "uuid": reflect.TypeFor[uuid.UUID](),
-		"int": reflect.TypeFor[int64](), "uint": reflect.TypeFor[uint64](), "bool": reflect.TypeFor[bool](), "float": reflect.TypeFor[float64](),
-		"time": timeType, "duration": durationType}
-	if t := types[kind]; t != nil {
-		return t
+	elem, pointer := strings.CutPrefix(kind, "*")
+	for _, v := range []any{false, 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0), float32(0), 0.0,
+		"", []byte{}, uuid.UUID{}, time.Time{}, time.Duration(0)} {
+		t := reflect.TypeOf(v)
+		switch {
+		case kindOf(t) != elem:
+		case pointer:
+			return reflect.PointerTo(t)
+		default:
+			return t
+		}
 	}
 	return reflect.TypeFor[anyValue]()
 }

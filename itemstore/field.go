@@ -141,7 +141,7 @@ func parseTTL(text string) (t ttl, err error) {
 	return t, err
 }
 
-// kindOf returns what a catalog calls the values of a Go type.
+// kindOf returns what a catalog calls the values of a Go type; a number by its Go type, and a pointer with a star.
 func kindOf(t reflect.Type) string {
 	switch t {
 	case timeType:
@@ -150,10 +150,8 @@ func kindOf(t reflect.Type) string {
 		return "duration"
 	}
 	switch k := idKindOf(t); {
-	case k == idNumber && t.Kind() >= reflect.Uint:
-		return "uint"
 	case k == idNumber:
-		return "int"
+		return t.Kind().String()
 	case k != idNone:
 		return string(k)
 	}
@@ -161,13 +159,13 @@ func kindOf(t reflect.Type) string {
 	case reflect.Bool:
 		return "bool"
 	case reflect.Float32, reflect.Float64:
-		return "float"
+		return t.Kind().String()
 	case reflect.Slice, reflect.Array:
 		return "list"
 	case reflect.Map, reflect.Struct:
 		return "object"
 	case reflect.Pointer:
-		return kindOf(t.Elem())
+		return "*" + kindOf(t.Elem())
 	}
 	return "any"
 }

@@ -65,7 +65,7 @@ func TestSchemaInfo(t *testing.T) {
 	open(t, e, "s", 1, itemstore.TypeOf[Before](nil))
 	s := open(t, e, "s", 2, itemstore.TypeOf[After](nil))
 	const want = `{"version":2,"types":[{"name":"A","paths":["/a-:ID","/b-:New/a-:ID","/a-:ID/@byNew-:New nosync","/c-:In.N nosync"],` +
-		`"ttl":"from created 24h","fields":[{"name":"ID","kind":"uint","make":"rand53"},` +
+		`"ttl":"from created 24h","fields":[{"name":"ID","kind":"uint64","make":"rand53"},` +
 		`{"name":"New","kind":"text","default":"x,y","valid":"size(this) \u003c 9","deprecated":true},{"name":"In","kind":"object"}]}]}`
 	untyped, err := itemstore.Open(t.Context(), e, "s", nil, nil)
 	if err != nil {

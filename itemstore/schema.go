@@ -1,6 +1,7 @@
 package itemstore
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -60,7 +61,7 @@ type TypeOptions struct {
 // # Key paths
 //
 // A template is segments of a namespace, a hyphen, a colon and the field that is the ID:
-// /namespace-:Field. Nested fields are named by dots. The rules:
+// /namespace-:Field. Nested fields are named by dots, and have no other name in a tag json or cbor. The rules:
 //
 //	R1  It begins with a slash; no segment is empty, and it ends with none.
 //	R2  A namespace has letters and underscores.
@@ -214,6 +215,9 @@ func (it *itemType) refKind(p *keyPath, s part, primary bool) (idKind, error) {
 		}
 		if !ok || !sub.IsExported() {
 			return fail("R5", "%s has no field %s", typ, name)
+		}
+		if as, _, _ := strings.Cut(cmp.Or(sub.Tag.Get("cbor"), sub.Tag.Get("json")), ","); as != "" && as != name {
+			return fail("R5", "%s is stored as %q, by its tag: what is an ID has its own name", name, as)
 		}
 		typ = sub.Type
 	}

@@ -19,6 +19,7 @@ var fields = []reflect.StructField{
 	{Name: "StudentID", Type: reflect.TypeFor[uint64]()},
 	{Name: "ContactInfo", Type: reflect.TypeFor[struct {
 		Email, PhoneNumber string
+		City               string `json:"city"`
 		private            string
 	}]()},
 	{Name: "List", Type: reflect.TypeFor[[]string]()},
@@ -60,6 +61,7 @@ func TestTemplates(t *testing.T) {
 		{"/student-StudentID", "R5", 9},
 		// Nested fields.
 		{"/email-:ContactInfo.Email", "", 0},
+		{"/city-:ContactInfo.City", "R5", 7},
 		{"/email-:ContactInfo.private", "R5", 8},
 		{"/email-:ContactInfo.Nothing", "R5", 8},
 		{"/email-:ContactInfo", "R5", 8},
