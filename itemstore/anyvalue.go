@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/big"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/greenroomdb/greenroom/internal/cbor"
 )
+
+var anyType = reflect.TypeFor[anyValue]()
 
 // An anyValue is a value of any kind in a store without Go types, as package cbor decodes it. What a
 // catalog says of it is that it is an object or a list, so its JSON says where JSON has no such value, or the

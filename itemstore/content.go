@@ -78,6 +78,10 @@ func (c *content) value(ref []string) any {
 		v = c.extra.Get(ref[0])
 	}
 	for _, name := range ref[1:] {
+		if m, ok := v.(map[string]anyValue); ok {
+			v = m[name].v
+			continue
+		}
 		if a, ok := v.(anyValue); ok {
 			v = a.v
 		}
@@ -344,6 +348,15 @@ func (c *catalog) untyped() error {
 
 // goTypeOf returns the Go type for the values of a kind in a store without Go types.
 func goTypeOf(kind string) reflect.Type {
+	if elem, ok := strings.CutPrefix(kind, "[]"); ok {
+		return reflect.SliceOf(goTypeOf(elem))
+	}
+	switch kind {
+	case "list":
+		return reflect.TypeFor[[]anyValue]()
+	case "object":
+		return reflect.TypeFor[map[string]anyValue]()
+	}
 	elem, pointer := strings.CutPrefix(kind, "*")
 	for _, v := range []any{false, 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0), uint64(0), float32(0), 0.0,
 		"", []byte{}, uuid.UUID{}, time.Time{}, time.Duration(0)} {
@@ -356,5 +369,5 @@ func goTypeOf(kind string) reflect.Type {
 			return t
 		}
 	}
-	return reflect.TypeFor[anyValue]()
+	return anyType
 }

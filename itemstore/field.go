@@ -1,6 +1,7 @@
 package itemstore
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -160,14 +161,30 @@ func kindOf(t reflect.Type) string {
 		return "bool"
 	case reflect.Float32, reflect.Float64:
 		return t.Kind().String()
-	case reflect.Slice, reflect.Array:
-		return "list"
-	case reflect.Map, reflect.Struct:
-		return "object"
 	case reflect.Pointer:
 		return "*" + kindOf(t.Elem())
+	case reflect.Slice, reflect.Array:
+		if elem := kindOf(t.Elem()); !encodes(t) && goTypeOf(elem) != anyType {
+			return "[]" + elem
+		} else if !encodes(t) {
+			return "list"
+		}
+	case reflect.Map, reflect.Struct:
+		if !encodes(t) && (t.Kind() == reflect.Struct || t.Key().Kind() == reflect.String && !encodes(t.Key())) {
+			return "object"
+		}
 	}
 	return "any"
+}
+
+// encodes reports whether a type has an encoding of its own.
+func encodes(t reflect.Type) bool {
+	for _, m := range []reflect.Type{reflect.TypeFor[interface{ MarshalCBOR() ([]byte, error) }](), reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
+		if t.Implements(m) || reflect.PointerTo(t).Implements(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Codec turns items of one type into bytes and back. It is safe for concurrent use.

@@ -26,7 +26,7 @@ type TypeInfo struct {
 // A FieldInfo is a field of an item type.
 type FieldInfo struct {
 	Name       string `json:"name"`
-	Kind       string `json:"kind"` // text, bytes, uuid, an integer or a float as Go calls it, bool, time, duration, list, object or any; a pointer has a star
+	Kind       string `json:"kind"` // text, bytes, uuid, an integer or a float as Go calls it, bool, time, duration, object, list, [] and the kind of its elements, or any; a pointer has a star
 	Required   bool   `json:"required,omitempty"`
 	Default    string `json:"default,omitempty"` // as in the tag
 	Make       string `json:"make,omitempty"`    // uuid, rand53 or sequence

@@ -3,6 +3,7 @@ package itemstore_test
 import (
 	"encoding/json"
 	"math/big"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -130,6 +131,10 @@ func TestUnfitWithoutTypes(t *testing.T) {
 		ID    int
 		Small uint8
 		Ratio float32
+		Words []string
+		Lists [][]string
+		At    struct{ X int }
+		Where netip.Addr
 		Maybe *int
 	}
 	e := memory(t)
@@ -151,7 +156,7 @@ func TestUnfitWithoutTypes(t *testing.T) {
 	if got, err2 := itemstore.Get[thing](ctx, s, "/thing-1"); err != nil || err2 != nil || got.Maybe == nil {
 		t.Errorf("%+v, %v, %v", got, err, err2)
 	}
-	for _, text := range []string{`"Small":300`, `"Ratio":1e300`, `"Maybe":"x"`} {
+	for _, text := range []string{`"Small":300`, `"Ratio":1e300`, `"Maybe":"x"`, `"Words":{"a":1}`, `"Words":[1]`, `"At":"x"`, `"Lists":5`} {
 		item, err := u.NewItem("Thing")
 		if err != nil {
 			t.Fatal(err)
