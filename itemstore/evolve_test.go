@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/faultkv"
@@ -389,6 +390,9 @@ func testWithoutTypes(t *testing.T, ctx context.Context, e kv.Engine) {
 
 // TestLargeBatches: what works in transactions of its own gets through items of which few fit into one.
 func TestLargeBatches(t *testing.T) {
+	if testkit.Race {
+		t.Skip("many megabytes, and one goroutine")
+	}
 	ctx := t.Context()
 	type big struct {
 		_          struct{} `name:"Big" path:"/big-:K" ttl:"from modified 10s"`
