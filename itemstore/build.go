@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/greenroomdb/greenroom/kv/keys"
@@ -48,10 +49,12 @@ func (w *putter) build(ctx context.Context, key buildKey, row Building) (built i
 			break
 		}
 		row.Items++
-		ok, err := w.again(ctx, b, primary)
+		ok, err := w.again(ctx, b, primary, key.Path)
 		switch {
 		case errors.Is(err, ErrPathTaken):
-			row.Taken++
+			if row.Taken++; ok {
+				built++
+			}
 			w.opts.Logger.Warn("itemstore: an item goes without a new key path", slog.String("type", b.newest.Name), slog.Any("error", err))
 		case err != nil:
 			return 0, err
@@ -65,8 +68,9 @@ func (w *putter) build(ctx context.Context, key buildKey, row Building) (built i
 	return built, keys.Put(w.keys.in(w.tx), key, row)
 }
 
-// again puts an item as it is, if it then gets other paths, and reports whether it did.
-func (w *putter) again(ctx context.Context, b *bound, primary []byte) (bool, error) {
+// again puts an item as it is, if it then gets more paths, and reports whether it did. It goes without those that
+// another item has. If the key path of the number is one of them, the error is a *PathTakenError.
+func (w *putter) again(ctx context.Context, b *bound, primary []byte, number uint64) (bool, error) {
 	ch, err := w.change(ctx, primary)
 	if err != nil || ch.new == nil || ch.new.expired(w.now) || b.itemType == nil {
 		return false, err
@@ -87,11 +91,29 @@ func (w *putter) again(ctx context.Context, b *bound, primary []byte) (bool, err
 		return false, err
 	}
 	d.rec.expires = ch.new.expires
-	if len(d.rec.paths) == len(ch.new.paths) {
-		return false, nil
+	var taken error
+	for i, e := range slices.Backward(d.rec.paths) {
+		p := b.newest.path(e.number)
+		if p.index() {
+			continue
+		}
+		owner, err := w.owner(ctx, place{p, e.key, w.keys.key(partItem, e.key), nil})
+		if err != nil {
+			return false, err
+		}
+		if owner == nil || bytes.Equal(owner, primary) {
+			continue
+		}
+		if e.number == number {
+			taken = &PathTakenError{w.name(e.key), w.name(owner)}
+		}
+		d.rec.paths = slices.Delete(d.rec.paths, i, i+1)
 	}
-	if err := w.checkPaths(ctx, []*draft{d}, false); err != nil {
+	if len(d.rec.paths) == len(ch.new.paths) {
+		return false, taken
+	}
+	if err := w.replace(ch, d.rec, d.payload); err != nil {
 		return false, err
 	}
-	return true, w.replace(ch, d.rec, d.payload)
+	return true, taken
 }

@@ -294,6 +294,47 @@ func (rot) Append(dst []byte, item any) ([]byte, error) { return fmt.Appendf(dst
 
 func (rot) Decode(b []byte, item any) error { return fmt.Errorf("it can't be read") }
 
+// TestBuildTaken: an item goes without the new path that another item has, and gets the others.
+func TestBuildTaken(t *testing.T) {
+	type v1 struct {
+		_          struct{} `name:"T" path:"/t-:ID"`
+		ID         int
+		Mail, City string
+	}
+	type v2 struct {
+		_          struct{} `name:"T" path:"/t-:ID, /mail-:Mail, /t-:ID/@city-:City, /city-:City/t-:ID"`
+		ID         int
+		Mail, City string
+	}
+	ctx := t.Context()
+	e := memory(t)
+	s, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutAll(ctx, []any{&v1{ID: 1, Mail: "a", City: "Rome"}, &v1{ID: 2, Mail: "a", City: "Rome"}, &v1{ID: 3, Mail: "b", City: "Oslo"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err = itemstore.Open(ctx, e, "s", schemaOf(t, 2, itemstore.TypeOf[v2](nil)), &itemstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = s.Build(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for prefix, want := range map[itemstore.Path]string{"/mail-a": "[/mail-a]", "/city-Rome": "[/city-Rome/t-1 /city-Rome/t-2]", "/t-2/@city": "[/t-2/@city-Rome]"} {
+		if got := fmt.Sprint(paths(t, ctx, s, prefix, nil)); got != want {
+			t.Errorf("below %s lie %s, want %s", prefix, got, want)
+		}
+	}
+	if got, err := itemstore.Get[v2](ctx, s, "/mail-a"); err != nil || got.ID != 1 {
+		t.Errorf("the address is that of %+v, %v", got, err)
+	}
+	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("check: %v, %v", problems, err)
+	}
+}
+
 // TestBuildFaults ends Build after each commit, and fails each of its commits, while others write.
 func TestBuildFaults(t *testing.T) {
 	ctx := t.Context()
