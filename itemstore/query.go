@@ -137,7 +137,7 @@ func (q *query) place(e *env, row rowAt) (key []byte, path Path, err error) {
 	return key, path, err
 }
 
-// part returns the key of a place of the list's.
+// key returns the key of the row at a place of the list's.
 func (q *query) key(e *env, place []byte) []byte {
 	if q.at.index {
 		return e.keys.key(partIndex, place)
@@ -171,7 +171,7 @@ func (q *query) beyond(e *env, t *token, backward bool) (start, end []byte) {
 	return append(q.key(e, edge), 0), end
 }
 
-// run yields the items of a list in a range of rows, with the keys of their rows.
+// run yields the items of a list in a range of rows.
 func (q *query) run(ctx context.Context, v *view, start, end []byte, reverse bool) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for row, err := range v.scan(ctx, start, end, reverse) {

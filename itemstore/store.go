@@ -31,7 +31,7 @@ type Store struct {
 // With a nil schema the store must exist, and goes by its newest version; items are structs that are
 // made of it, see NewItem.
 //
-// The engine must offer transactions with versionstamps, as all of this module do, or the
+// The engine must offer transactions with versionstamps, as all engines of this module do, or the
 // error is kv.ErrUnsupported. It stays the caller's.
 func Open(ctx context.Context, e kv.Engine, name string, schema *Schema, opts *Options) (*Store, error) {
 	if !utf8.ValidString(name) {

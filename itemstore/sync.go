@@ -69,9 +69,7 @@ func (q *query) changes(ctx context.Context, v *view, t *token, group []byte) (*
 			return nil, err
 		}
 		size += n
-		if c != nil {
-			out.Changes = append(out.Changes, *c)
-		}
+		out.Changes = append(out.Changes, c)
 	}
 	return out, nil
 }
@@ -89,42 +87,41 @@ func (q *query) inWindow(e *env, t *token, path []byte) bool {
 	return len(t.Edge) > 0 && (c == 0 || c < 0 != q.opts.Reverse)
 }
 
-// changed returns what a client must know of a path that changed, nil if nothing, and how
-// many bytes that is.
-func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) (*Change, int, error) {
+// changed returns what a client must know of a path that changed, and how many bytes that is.
+func (q *query) changed(ctx context.Context, v *view, key []byte, deleted bool) (c Change, size int, err error) {
 	path, err := unpackPath(key)
 	if err != nil {
-		return nil, 0, err
+		return c, 0, err
 	}
 	if deleted {
-		return &Change{Kind: Deleted, Path: path}, 0, nil
+		return Change{Kind: Deleted, Path: path}, 0, nil
 	}
 	r, err := v.row(ctx, v.keys.key(partItem, key))
 	if err != nil {
-		return nil, 0, err
+		return c, 0, err
 	}
 	if r == nil {
-		return nil, 0, fmt.Errorf("itemstore: no item %s, which the log has: %w", clip(string(path)), ErrCorrupt)
+		return c, 0, fmt.Errorf("itemstore: no item %s, which the log has: %w", clip(string(path)), ErrCorrupt)
 	}
 	if r.expired(v.now) {
-		return &Change{Kind: Deleted, Path: path}, 0, nil
+		return Change{Kind: Deleted, Path: path}, 0, nil
 	}
 	b, err := v.types.bound(r.typ)
 	if err != nil {
-		return nil, 0, err
+		return c, 0, err
 	}
 	if b.itemType == nil {
-		return &Change{Kind: Outside, Path: path}, 0, nil
+		return Change{Kind: Outside, Path: path}, 0, nil
 	}
 	item, err := v.item(ctx, b, r, key, path)
 	if err != nil {
-		return nil, 0, err
+		return c, 0, err
 	}
 	ok, err := q.wants(ctx, v.env, &item)
 	if err != nil || !ok {
-		return &Change{Kind: Outside, Path: path}, 0, err
+		return Change{Kind: Outside, Path: path}, 0, err
 	}
-	return &Change{Changed, path, &item}, r.size, nil
+	return Change{Changed, path, &item}, r.size, nil
 }
 
 // logEnd returns the end of a group's log: what a client has seen when it has seen all.

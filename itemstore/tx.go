@@ -58,7 +58,8 @@ func (tx *Tx) changes() error {
 // was given.
 func (tx *Tx) Landed() { tx.p.landed() }
 
-// Undo takes back the IDs that were made, and the metadata, when it hasn't been committed. tx may be nil.
+// Undo takes back the IDs that were made, and the metadata, if the transaction that Begin was given hasn't been
+// committed. tx may be nil.
 func (tx *Tx) Undo() {
 	if tx == nil {
 		return

@@ -16,7 +16,7 @@ type Swept struct {
 	Deletions int // that the log forgot
 }
 
-// Sweep deletes the items that have ended, which no read sees any more, and has the log forget the
+// Sweep deletes the items that have ended, which no read sees any more. The log forgets the
 // deletions that are older than Options.TombstoneAge. It works in transactions of some hundred, and
 // may be called by several processes at once; a program calls it now and then.
 func (s *Store) Sweep(ctx context.Context) (Swept, error) {
@@ -65,6 +65,9 @@ func (w *putter) sweep(ctx context.Context) (Swept, error) {
 			continue
 		}
 		some.Items++
+		if err := w.tx.Clear(w.keys.dueItem(d.unix, d.path)); err != nil {
+			return some, err
+		}
 		if err := w.delete(ctx, d.path); err != nil {
 			return some, err
 		}
@@ -72,7 +75,7 @@ func (w *putter) sweep(ctx context.Context) (Swept, error) {
 	return some, nil
 }
 
-// forget has the log of a group forget a deletion. A client that hasn't seen it starts over.
+// forget removes a deletion from the log of its group. A client that hasn't seen it starts over.
 func (w *putter) forget(d due) error {
 	key := w.keys.dueLog(d.unix, d.at, d.path)
 	if err := w.tx.Clear(key); err != nil {
