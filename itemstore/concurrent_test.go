@@ -35,6 +35,50 @@ type done struct {
 	log string
 }
 
+// landed puts and deletes some items in a transaction, and marker, whose version is then that of the commit.
+func (r *rig) landed(marker *Person) (done, error) {
+	var acts []func(m *model)
+	var text string
+	err := r.s.Update(r.ctx, func(tx *itemstore.Tx) error {
+		acts, text = nil, ""
+		for range 1 + r.rnd.IntN(3) {
+			if r.rnd.IntN(3) == 0 {
+				p := pathsOf(r.item())[0]
+				if err := tx.Delete(r.ctx, p); err != nil {
+					return err
+				}
+				acts = append(acts, func(m *model) { m.delete(p) })
+				text += fmt.Sprintf("delete %s; ", p)
+				continue
+			}
+			item := r.item()
+			if n, ok := item.(*Note); ok {
+				n.Until, n.Text = time.Time{}, []byte("text")
+			}
+			err := tx.Put(r.ctx, item, nil)
+			if kind(err) == itemstore.ErrPathTaken {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			acts = append(acts, func(m *model) {
+				if err := m.put([]any{item}, false); err != nil {
+					r.Errorf("the model refuses %s: %v", describe(item), err)
+				}
+			})
+			text += "put " + describe(item) + "; "
+		}
+		return tx.Put(r.ctx, marker, nil)
+	})
+	return done{marker.Meta.Version, func(m *model) {
+		for _, do := range acts {
+			do(m)
+		}
+		m.items[pathsOf(marker)[0]] = &Person{ID: marker.ID, Name: marker.Name}
+	}, text}, err
+}
+
 // testConcurrent has several writers change the same items, while clients sync. What landed, in the order of its versions, must
 // give the model what the store has.
 func testConcurrent(t *testing.T, e kv.Engine, writers, each int) {
@@ -47,53 +91,13 @@ func testConcurrent(t *testing.T, e kv.Engine, writers, each int) {
 		wg.Go(func() {
 			own := &rig{TB: t, ctx: ctx, rnd: rand.New(rand.NewPCG(uint64(w), 2)), s: r.s, m: newModel(r.m.now)}
 			for i := range each {
-				// The marker's version is that of the commit.
-				marker := &Person{ID: uint64(1000 + w), Name: fmt.Sprint(i)}
-				var acts []func(m *model)
-				var text string
-				err := r.s.Update(ctx, func(tx *itemstore.Tx) error {
-					acts, text = nil, ""
-					for range 1 + own.rnd.IntN(3) {
-						if own.rnd.IntN(3) == 0 {
-							p := pathsOf(own.item())[0]
-							if err := tx.Delete(ctx, p); err != nil {
-								return err
-							}
-							acts = append(acts, func(m *model) { m.delete(p) })
-							text += fmt.Sprintf("delete %s; ", p)
-							continue
-						}
-						item := own.item()
-						if n, ok := item.(*Note); ok {
-							n.Until, n.Text = time.Time{}, []byte("text")
-						}
-						err := tx.Put(ctx, item, nil)
-						if k := kind(err); k == itemstore.ErrPathTaken {
-							continue
-						}
-						if err != nil {
-							return err
-						}
-						acts = append(acts, func(m *model) {
-							if err := m.put([]any{item}, false); err != nil {
-								t.Errorf("the model refuses %s: %v", describe(item), err)
-							}
-						})
-						text += "put " + describe(item) + "; "
-					}
-					return tx.Put(ctx, marker, nil)
-				})
+				d, err := own.landed(&Person{ID: uint64(1000 + w), Name: fmt.Sprint(i)})
 				if err != nil {
 					t.Errorf("transaction: %v", err)
 					return
 				}
 				mu.Lock()
-				all = append(all, done{marker.Meta.Version, func(m *model) {
-					for _, do := range acts {
-						do(m)
-					}
-					m.items[pathsOf(marker)[0]] = &Person{ID: marker.ID, Name: marker.Name}
-				}, text})
+				all = append(all, d)
 				mu.Unlock()
 			}
 		})

@@ -320,10 +320,26 @@ func TestPages(t *testing.T) {
 		}
 		put(60)
 	}
+}
+
+// TestListOptions has a filter, and options with a mistake.
+func TestListOptions(t *testing.T) {
+	ctx := t.Context()
+	s := docs(t, memory(t), &at{time.Unix(1000, 0)}, nil)
+	for _, n := range []uint64{10, 20, 70} {
+		if err := s.Put(ctx, &Entry{Log: "a", N: n}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := 0
 	for item, err := range s.List(ctx, "/log-a", &itemstore.ListOptions{Filters: map[string]string{"Entry": "this.N in [20, 70]"}}) {
 		if n := item.Value.(*Entry).N; err != nil || n != 20 && n != 70 {
 			t.Errorf("the filter lets %d pass, %v", n, err)
 		}
+		found++
+	}
+	if found != 2 {
+		t.Errorf("the filter lets %d items pass, want 2", found)
 	}
 	for name, o := range map[string]*itemstore.ListOptions{
 		"two bounds":    {AtLeast: "/log-a/entry-1", GreaterThan: "/log-a/entry-1"},

@@ -142,6 +142,17 @@ func TestSchemaVersions(t *testing.T) {
 		t.Errorf("version 1 lists %v", p)
 	}
 
+	testVersion3(t, e, s2)
+	for _, s := range []*itemstore.Store{s1, s2, openUsers(t, e, 1), openUsers(t, e, 2), openUsers(t, e, 3)} {
+		if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+			t.Errorf("check: %v, %v", problems, err)
+		}
+	}
+}
+
+// testVersion3 goes on with a program of version 3, beside s2 of version 2.
+func testVersion3(t *testing.T, e kv.Engine, s2 *itemstore.Store) {
+	ctx := t.Context()
 	s3 := openUsers(t, e, 3)
 	if err := s3.Build(ctx); err != nil {
 		t.Fatal(err)
@@ -163,123 +174,133 @@ func TestSchemaVersions(t *testing.T) {
 	if _, err := itemstore.Get[userV2](ctx, s2, "/mail-seven@x"); !errors.Is(err, itemstore.ErrNotFound) {
 		t.Errorf("the alias of a deleted user: %v", err)
 	}
-	for _, s := range []*itemstore.Store{s1, s2, s3, openUsers(t, e, 1), openUsers(t, e, 2), openUsers(t, e, 3)} {
-		if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-			t.Errorf("check: %v, %v", problems, err)
-		}
-	}
+}
+
+// The type T in version 1, and what it can't be in version 2.
+
+type ruled struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+}
+
+type ruledKind struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+	Must int `item:"required"`
+}
+
+type ruledGone struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+}
+
+type ruledRemoved struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref" removed:"Must"`
+	ID   int
+	Name string
+}
+
+type ruledAdded struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+	More string `item:"required"`
+}
+
+type ruledOptional struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+	Must string
+}
+
+type ruledRequired struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string `item:"required"`
+	Must string `item:"required"`
+}
+
+type ruledPrimary struct {
+	_    struct{} `name:"T" path:"/t-:ID/u-:Must, /n-:Name ref"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+}
+
+type ruledOther struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Must ref"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+}
+
+type ruledOption struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+}
+
+type ruledUnknown struct {
+	_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
+	ID   int
+	Name string
+	Must string `item:"required"`
+	New  string `item:"was=Old"`
+}
+
+type ruledOtherType struct {
+	_  struct{} `name:"U" path:"/t-:ID"`
+	ID string
+}
+
+type ruledWasNothing struct {
+	_  struct{} `name:"U" was:"V" path:"/u-:ID"`
+	ID string
 }
 
 // TestIncompatible has versions that would break programs of the version before.
 func TestIncompatible(t *testing.T) {
-	type v1 struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-	}
-	type kind struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-		Must int `item:"required"`
-	}
-	type gone struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-	}
-	type removed struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref" removed:"Must"`
-		ID   int
-		Name string
-	}
-	type added struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-		More string `item:"required"`
-	}
-	type optional struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-		Must string
-	}
-	type required struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string `item:"required"`
-		Must string `item:"required"`
-	}
-	type primary struct {
-		_    struct{} `name:"T" path:"/t-:ID/u-:Must, /n-:Name ref"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-	}
-	type other struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Must ref"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-	}
-	type option struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-	}
-	type unknown struct {
-		_    struct{} `name:"T" path:"/t-:ID, /n-:Name ref"`
-		ID   int
-		Name string
-		Must string `item:"required"`
-		New  string `item:"was=Old"`
-	}
-	type otherType struct {
-		_  struct{} `name:"U" path:"/t-:ID"`
-		ID string
-	}
-	type wasNothing struct {
-		_  struct{} `name:"U" was:"V" path:"/u-:ID"`
-		ID string
-	}
 	ctx := t.Context()
 	for _, c := range []struct {
 		version int
 		typ     itemstore.Type
 		want    string // part of the message
 	}{
-		{2, itemstore.TypeOf[kind](nil), "Must was text, and is int"},
-		{2, itemstore.TypeOf[gone](nil), "Must is gone"},
-		{2, itemstore.TypeOf[removed](nil), "Must can't be removed"},
-		{2, itemstore.TypeOf[added](nil), "More is required, and items of before lack it"},
-		{2, itemstore.TypeOf[optional](nil), "Must is no longer required"},
-		{2, itemstore.TypeOf[required](nil), "Name becomes required"},
-		{2, itemstore.TypeOf[primary](nil), "primary key path"},
-		{2, itemstore.TypeOf[other](nil), "/n-:Must was there before"},
-		{2, itemstore.TypeOf[option](nil), "/n-:Name was there before"},
-		{2, itemstore.TypeOf[unknown](nil), "no field Old"},
-		{2, itemstore.TypeOf[otherType](nil), "R9"},
-		{2, itemstore.TypeOf[wasNothing](nil), "no type V"},
-		{2, itemstore.TypeOf[v1](&itemstore.TypeOptions{Codec: rot{}}), "codec"},
-		{3, itemstore.TypeOf[v1](nil), "version 3 follows 1"},
-		{1, itemstore.TypeOf[option](nil), ""},
-		{1, itemstore.TypeOf[otherType](nil), ""},
+		{2, itemstore.TypeOf[ruledKind](nil), "Must was text, and is int"},
+		{2, itemstore.TypeOf[ruledGone](nil), "Must is gone"},
+		{2, itemstore.TypeOf[ruledRemoved](nil), "Must can't be removed"},
+		{2, itemstore.TypeOf[ruledAdded](nil), "More is required, and items of before lack it"},
+		{2, itemstore.TypeOf[ruledOptional](nil), "Must is no longer required"},
+		{2, itemstore.TypeOf[ruledRequired](nil), "Name becomes required"},
+		{2, itemstore.TypeOf[ruledPrimary](nil), "primary key path"},
+		{2, itemstore.TypeOf[ruledOther](nil), "/n-:Must was there before"},
+		{2, itemstore.TypeOf[ruledOption](nil), "/n-:Name was there before"},
+		{2, itemstore.TypeOf[ruledUnknown](nil), "no field Old"},
+		{2, itemstore.TypeOf[ruledOtherType](nil), "R9"},
+		{2, itemstore.TypeOf[ruledWasNothing](nil), "no type V"},
+		{2, itemstore.TypeOf[ruled](&itemstore.TypeOptions{Codec: rot{}}), "codec"},
+		{3, itemstore.TypeOf[ruled](nil), "version 3 follows 1"},
+		{1, itemstore.TypeOf[ruledOption](nil), ""},
+		{1, itemstore.TypeOf[ruledOtherType](nil), ""},
 	} {
 		e := memory(t)
-		if _, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil); err != nil {
+		if _, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[ruled](nil)), nil); err != nil {
 			t.Fatal(err)
 		}
 		_, err := itemstore.Open(ctx, e, "s", schemaOf(t, c.version, c.typ), nil)
 		if !errors.Is(err, itemstore.ErrIncompatible) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("want %q, got %v", c.want, err)
 		}
-		s, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[v1](nil)), nil)
+		s, err := itemstore.Open(ctx, e, "s", schemaOf(t, 1, itemstore.TypeOf[ruled](nil)), nil)
 		if err == nil {
-			err = s.Put(ctx, &v1{ID: 1, Must: "x"}, nil)
+			err = s.Put(ctx, &ruled{ID: 1, Must: "x"}, nil)
 		}
 		if err != nil {
 			t.Errorf("after that version 1: %v", err)
