@@ -27,7 +27,8 @@ func (c *companion) Failed(error, bool)      { c.tx.Cancel() }
 // call with b. The caller neither commits nor cancels it.
 //
 // If another commit has changed what the transaction has read, b is refused with txn.ErrStale, and the actor's
-// handle stays healthy. So is what takes more than one engine commit. db must be on the actor's engine. b's
+// handle stays healthy. b is refused in the same way if the actor has committed anything since the transaction's first read:
+// what takes more than one engine commit takes no transaction along. db must be on the actor's engine. b's
 // commit is a durable one.
 func Beside(ctx context.Context, b *batch.Batch, db *txn.DB) (*txn.Tx, error) {
 	if b.Settled() {

@@ -29,6 +29,10 @@ import (
 // Actor and items are serializable together: if another transaction changes what this one has read of the
 // items before it lands, Update is greenroom.ErrConflict, nothing has landed, and its function doesn't run again.
 // Items have their versions when Update returns nil.
+//
+// A transaction that takes more than one commit of the engine can't take items along: it is ErrConflict, too, each
+// time. So is one, once, that finds a transaction of the actor's database which was cut off, as after that or after
+// a crash: it rolls that back, and can be tried again.
 func In(tx *greenroom.Tx, store *itemstore.Store) (*itemstore.Tx, error) {
 	t, err := actorstore.Beside(tx, tx.Batch(), store.DB())
 	if err != nil {

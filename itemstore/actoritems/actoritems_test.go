@@ -337,3 +337,43 @@ func TestTooLate(t *testing.T) {
 		}
 	}
 }
+
+// TestSpilled: a transaction that takes several commits of the actor can't take items along. Nothing of it lands. The next
+// transaction finds the journal, and rolls it back by commits of the actor, so it is refused once more, and then the actor goes on.
+func TestSpilled(t *testing.T) {
+	engines(t, func(t *testing.T, e kv.Engine, sql bool) {
+		if !sql {
+			t.Skip("only SQL spills")
+		}
+		w := newWorld(t, e)
+		if err := w.actor.Update(w.ctx, func(tx *greenroom.Tx) error { _, err := w.book(tx, 1, true); return err }); err != nil {
+			t.Fatal(err)
+		}
+		err := w.actor.Update(w.ctx, func(tx *greenroom.Tx) error {
+			if _, err := w.book(tx, 2, true); err != nil {
+				return err
+			}
+			_, err := tx.Exec("create table large as with recursive n(i) as (select 1 union all select i+1 from n where i < 40) select zeroblob(1000000) as b, i from n")
+			return err
+		})
+		if !errors.Is(err, greenroom.ErrConflict) {
+			t.Fatalf("got %v, want a conflict", err)
+		}
+		if a, i := w.has(t, 2, true); a || i {
+			t.Errorf("the actor has it: %v, the items have it: %v", a, i)
+		}
+		book := func() error {
+			return w.actor.Update(w.ctx, func(tx *greenroom.Tx) error { _, err := w.book(tx, 3, true); return err })
+		}
+		if err := book(); err != nil && !errors.Is(err, greenroom.ErrConflict) {
+			t.Errorf("then: %v", err)
+		} else if err != nil {
+			if err := book(); err != nil {
+				t.Errorf("and then: %v", err)
+			}
+		}
+		if a, i := w.has(t, 3, true); !a || !i {
+			t.Errorf("the actor has the next one: %v, the items have it: %v", a, i)
+		}
+	})
+}
