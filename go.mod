@@ -25,6 +25,7 @@ require (
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
 	golang.org/x/net v0.59.0 // cmd/greenroom: a listener with a bound; BSD, of the Go project, and required by others anyway
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
+	golang.org/x/text v0.42.0 // docstore: NFC and case folding; BSD, of the Go project, and required by others anyway
 	google.golang.org/protobuf v1.36.12 // traces/otlp: their encoding, in binary and JSON; Pebble's metrics need it anyway
 	pgregory.net/rapid v1.3.0 // tests: property and model checks
 )
@@ -75,7 +76,6 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20240823005443-9b4947da3948 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc // indirect
 	lukechampine.com/adiantum v1.1.1 // indirect
