@@ -1,0 +1,103 @@
+package text
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Gram is three characters that follow each other in a text, each a rune of 21 bits, the first in the highest of 63.
+// Grams are in the order of their characters' UTF-8.
+//
+// Before a text is cut into grams, one U+0002 is put at its start and two U+0003 are put at its end. So every character
+// of the text begins a gram, every two characters begin one, and a gram knows the start and the end of the text. Where
+// the text itself has one of these two characters, its grams have U+FFFD instead.
+type Gram uint64
+
+const (
+	padStart, padEnd = '\x02', '\x03'
+
+	runeBits = 21
+)
+
+// push returns the gram of the last two characters of g and of r.
+func (g Gram) push(r rune) Gram { return (g<<runeBits | Gram(r)) & (1<<(3*runeBits) - 1) }
+
+// runes returns the three characters.
+func (g Gram) runes() [3]rune {
+	const mask = 1<<runeBits - 1
+	return [3]rune{rune(g >> (2 * runeBits)), rune(g >> runeBits & mask), rune(g & mask)}
+}
+
+// unpad returns the character that stands for r of a text in its grams.
+func unpad(r rune) rune {
+	if r == padStart || r == padEnd {
+		return utf8.RuneError
+	}
+	return r
+}
+
+// Grams appends to dst the grams of a text that Normalize has returned, each once, in order. An empty text has one gram.
+// If dst has room for one gram more than the text has bytes, Grams allocates nothing.
+func Grams(dst []Gram, normalized string) []Gram {
+	start := len(dst)
+	dst = slices.Grow(dst, len(normalized)+1)
+	g := Gram(padStart)
+	for _, r := range normalized {
+		g = g.push(unpad(r))
+		dst = append(dst, g)
+	}
+	g = g.push(padEnd)
+	dst = append(dst, g)
+	// The first one has only two characters. The last one takes its place.
+	dst[start] = g.push(padEnd)
+	slices.Sort(dst[start:])
+	return dst[:start+len(slices.Compact(dst[start:]))]
+}
+
+// String returns the three characters.
+func (g Gram) String() string {
+	runes := g.runes()
+	return string(runes[:])
+}
+
+// Padded reports whether g has the start or the end of a text.
+func (g Gram) Padded() bool {
+	runes := g.runes()
+	return runes[0] == padStart || runes[2] == padEnd
+}
+
+// AppendKey appends the key of g to dst: its characters in UTF-8, with NUL escaped as ~00 and ~ as ~7e. But for these two,
+// keys are in the order of their grams. Existing keys will not change.
+func (g Gram) AppendKey(dst []byte) []byte { return AppendKeyPrefix(dst, g.String()) }
+
+// AppendKeyPrefix appends to dst what begins the keys of the grams that begin with the characters of prefix, and no
+// other keys.
+func AppendKeyPrefix(dst []byte, prefix string) []byte {
+	for _, r := range prefix {
+		switch r {
+		case 0:
+			dst = append(dst, "~00"...)
+		case '~':
+			dst = append(dst, "~7e"...)
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+var unescape = strings.NewReplacer("~00", "\x00", "~7e", "~")
+
+// ParseGram returns the gram of a key, and false for what AppendKey doesn't return.
+func ParseGram(key string) (Gram, bool) {
+	var g Gram
+	for _, r := range unescape.Replace(key) {
+		g = g.push(r)
+	}
+	var buf [3 * utf8.UTFMax]byte
+	if string(g.AppendKey(buf[:0])) != key {
+		return 0, false
+	}
+	return g, true
+}
