@@ -32,6 +32,7 @@ func newEnvironment() (*cel.Env, error) {
 		cel.CustomTypeAdapter(adapter{}),
 		cel.ParserRecursionLimit(maxNesting),
 		cel.DefaultUTCTimeZone(true),
+		cel.EnableMacroCallTracking(), // so that an expression has a text
 	)
 }
 

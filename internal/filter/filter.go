@@ -16,15 +16,17 @@ package filter
 
 // Files, from the top down:
 //
-//	filter.go compile.go nodes.go match.go counter.go value.go fields.go errors.go
+//	filter.go terms.go compile.go nodes.go match.go counter.go value.go fields.go errors.go
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -79,6 +81,7 @@ type Program struct {
 	names  []string
 	limit  uint64
 	run    cel.Program
+	tree   func() *ast.AST // parsed once, when it is asked for
 }
 
 // Compile returns the program of an expression. Its error is a *SyntaxError.
@@ -86,7 +89,8 @@ func Compile(source string, opts *Options) (*Program, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	p := &Program{source, slices.Clone(opts.Names), cmp.Or(opts.CostLimit, defaultCost), nil}
+	p := &Program{source: source, names: slices.Clone(opts.Names), limit: cmp.Or(opts.CostLimit, defaultCost)}
+	p.tree = sync.OnceValue(func() *ast.AST { return parsed(source) })
 	var err error
 	if p.run, err = compile(source, p.names, cmp.Or(max(opts.MaxSource, 0), defaultSource)); err != nil {
 		return nil, err

@@ -386,6 +386,10 @@ func FuzzEval(f *testing.F) {
 			}
 			return
 		}
+		p.Terms(filter.Map{"i": i, "s": s, "d": d})
+		if text := p.Canonical(); compile(t, text, &filter.Options{MaxSource: 1 << 20}).Canonical() != text {
+			t.Fatalf("%q: the canonical %q has another canonical text", source, text)
+		}
 		var o any
 		if v, err := cbor.Decode(data); err == nil {
 			o = v
