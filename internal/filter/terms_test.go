@@ -65,7 +65,7 @@ func TestTerms(t *testing.T) {
 
 		// Parentheses that an unparser would forget.
 		{`(-a).b == 1 && (!a)[0] == 1 && -(-1) == a && c == 1`, []filter.Term{{}, {}, {}, {"c == 1", "c", "==", int64(1)}}},
-		{`(!a).exists(x, true) && (-2.5).b && !(!a)`, []filter.Term{{}, {}, {}}},
+		{`(!a).exists(x, true) && (-2.5).b && !(!a) && (-a).getHours() == 1`, []filter.Term{{}, {}, {}, {}}},
 	} {
 		p := compile(t, tt.source, nil)
 		if got := p.Terms(bound); !reflect.DeepEqual(got, tt.want) {
