@@ -14,20 +14,10 @@ import (
 // the text itself has one of these two characters, its grams have U+FFFD instead.
 type Gram uint64
 
-const (
-	padStart, padEnd = '\x02', '\x03'
-
-	runeBits = 21
-)
+const padStart, padEnd, runeBits = '\x02', '\x03', 21
 
 // push returns the gram of the last two characters of g and of r.
 func (g Gram) push(r rune) Gram { return (g<<runeBits | Gram(r)) & (1<<(3*runeBits) - 1) }
-
-// runes returns the three characters.
-func (g Gram) runes() [3]rune {
-	const mask = 1<<runeBits - 1
-	return [3]rune{rune(g >> (2 * runeBits)), rune(g >> runeBits & mask), rune(g & mask)}
-}
 
 // unpad returns the character that stands for r of a text in its grams.
 func unpad(r rune) rune {
@@ -57,15 +47,12 @@ func Grams(dst []Gram, normalized string) []Gram {
 
 // String returns the three characters.
 func (g Gram) String() string {
-	runes := g.runes()
-	return string(runes[:])
+	const mask = 1<<runeBits - 1
+	return string([]rune{rune(g >> (2 * runeBits)), rune(g >> runeBits & mask), rune(g & mask)})
 }
 
 // Padded reports whether g has the start or the end of a text.
-func (g Gram) Padded() bool {
-	runes := g.runes()
-	return runes[0] == padStart || runes[2] == padEnd
-}
+func (g Gram) Padded() bool { return strings.ContainsAny(g.String(), "\x02\x03") }
 
 // AppendKey appends the key of g to dst: its characters in UTF-8, with NUL escaped as ~00 and ~ as ~7e. But for these two,
 // keys are in the order of their grams. Existing keys will not change.
@@ -89,15 +76,12 @@ func AppendKeyPrefix(dst []byte, prefix string) []byte {
 
 var unescape = strings.NewReplacer("~00", "\x00", "~7e", "~")
 
-// ParseGram returns the gram of a key, and false for what AppendKey doesn't return.
+// ParseGram returns the gram of a key. For what AppendKey doesn't return it returns false, and the gram means nothing.
 func ParseGram(key string) (Gram, bool) {
 	var g Gram
 	for _, r := range unescape.Replace(key) {
 		g = g.push(r)
 	}
 	var buf [3 * utf8.UTFMax]byte
-	if string(g.AppendKey(buf[:0])) != key {
-		return 0, false
-	}
-	return g, true
+	return g, string(g.AppendKey(buf[:0])) == key
 }

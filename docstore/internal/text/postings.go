@@ -57,8 +57,7 @@ func (s *Set) AndNot(other *Set) {
 func (s *Set) Empty() bool { return *s == Set{} }
 
 // Len returns how many documents the set has.
-func (s *Set) Len() int {
-	n := 0
+func (s *Set) Len() (n int) {
 	for _, word := range s {
 		n += bits.OnesCount64(word)
 	}
@@ -85,10 +84,7 @@ func (s *Set) All() iter.Seq[int] {
 //
 // A bitmap has the byte 255 and then a bit for each document, in bytes of eight, the lowest first, up to the last byte
 // that isn't 0. AppendPostings writes it where the list would be longer.
-const (
-	wideGap    = 251
-	bitmapMark = 255
-)
+const wideGap, bitmapMark = 251, 255
 
 // AppendPostings appends to dst the postings of docs, which ascend strictly in [0, MaxDocs). It panics if they don't.
 // It retains neither.
@@ -122,11 +118,10 @@ func (s *Set) Decode(b []byte) error {
 	var docs Set
 	*s = docs
 	if len(b) > 0 && b[0] == bitmapMark {
-		bitmap := b[1:]
-		if len(bitmap) == 0 || len(bitmap) > MaxDocs/8 || bitmap[len(bitmap)-1] == 0 {
+		if len(b) == 1 || len(b) > 1+MaxDocs/8 || b[len(b)-1] == 0 {
 			return ErrCorrupt
 		}
-		for i, bits := range bitmap {
+		for i, bits := range b[1:] {
 			s[i/8] |= uint64(bits) << (i % 8 * 8)
 		}
 		return nil
@@ -137,8 +132,7 @@ func (s *Set) Decode(b []byte) error {
 			if len(b) == 0 {
 				return ErrCorrupt
 			}
-			gap = wideGap + (gap-wideGap)<<8 + int(b[0])
-			b = b[1:]
+			gap, b = wideGap+(gap-wideGap)<<8+int(b[0]), b[1:]
 		}
 		if next += gap; next >= MaxDocs {
 			return ErrCorrupt
