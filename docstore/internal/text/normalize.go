@@ -13,7 +13,7 @@ import (
 
 // Normalize returns s in Unicode's normalisation form C with its case folded, so that texts which readers take for the
 // same are the same: "STRASSE" and "straße" both give "strasse". Each run of bytes that isn't UTF-8 becomes one U+FFFD.
-// A text that Normalize has returned it returns unchanged, and ASCII without capitals without an allocation.
+// Normalize returns its own results unchanged, and ASCII without capitals without an allocation.
 func Normalize(s string) string {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
