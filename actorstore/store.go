@@ -188,7 +188,7 @@ func (s *Store) format(ctx context.Context) error {
 
 // beside are the first elements of the rows that other packages of the module keep in the engine, ascending: it
 // need not be empty of those.
-var beside = []string{"items"}
+var beside = []string{"docs", "items"}
 
 // noRows makes sure that the engine holds nothing but a format row and what lies beside actors.
 func noRows(ctx context.Context, eng kv.Engine) error {

@@ -26,6 +26,7 @@ var plainErrors = []plain{
 		"host.ErrAddress", "host.ErrArgs", "host.ErrTypes", "host/front.ErrOptions", "host/front.ErrSecret", "host/wasm.ErrModule",
 		"kv.ErrInvalid", "kv/txn.ErrManaged", "kv/keys.ErrMisuse", "kv/txn.ErrNoVersionstamp", "kv/keys.ErrOtherKey", "kv/txn.ErrUnreadable",
 		"kv/txn.ErrCanceled", "kv.ErrNotAStore", "kv/pgkv.ErrURL",
+		"docstore.ErrExpression", "docstore.ErrOperation", "docstore.ErrPath", "docstore.ErrValue", "docstore/internal/element.ErrValue",
 		"greenroom.ErrNested", "itemstore.ErrIncompatible", "itemstore.ErrInvalid", "itemstore.ErrMoved", "itemstore.ErrPath", "itemstore.ErrSchema",
 		"itemstore.ErrToken", "itemstore.ErrUnknownType", "persist.ErrJob", "persist.ErrStarted",
 		"queue.ErrID", "queue.ErrInvalid", "queue.ErrOptions", "queue.ErrPrevious", "queue.ErrUnknownName",
@@ -41,6 +42,7 @@ var plainErrors = []plain{
 		"workflow.ErrNotStarted", "workflow.ErrRunning", "workflow.ErrState", "workflow.ErrTimedOut", "workflow.ErrUnfinished",
 	}},
 	{"it passes: the same call can be made again, and nothing was done", []string{
+		"docstore.ErrBuilding", "docstore.ErrImporting",
 		"actorstore.ErrLeaseLost", "host.ErrNotAwake", "host.ErrOutboxFull", "host.ErrOverloaded", "host.ErrTooFast",
 		"kv.ErrIncarnation", "kv.ErrNotApplied", "kv/pgkv.ErrBusy", "kv/pgkv.ErrUnavailable",
 	}},
@@ -49,6 +51,7 @@ var plainErrors = []plain{
 		"workflow.ErrCancelled", "workflow.ErrDiverged", "workflow.ErrEvicted", "workflow.ErrFailed", "workflow.ErrInterrupted",
 		"workflow.ErrPanic", "workflow.ErrStepTimeout",
 	}},
+	{"what became of an import, which the caller's next step depends on", []string{"docstore.ErrDisabled"}},
 	{"a rule of the program's that the actor broke", []string{"host.ErrGenerations", "host.ErrNotAllowed"}},
 	{"it comes together with its cause, which has a kind", []string{"batch.ErrAborted", "workflow.ErrStorage"}},
 	{"it is about code in a module, where the kinds aren't", []string{"host/guest.ErrNoHost", "host/guest.ErrNoRows", "host/guest.ErrNotFound"}},

@@ -88,6 +88,7 @@ var edges = []edge{
 	{"batch", "internal/errkind", "its errors are of the kinds that those of the packages above are of"},
 	{"part", "alarm", "the parts of an actor share its alarm clock"},
 	{"itemstore", "internal/filter", "filters and conditions of fields are expressions"},
+	{"docstore", "internal/filter", "categories, catalogues, indexes and queries go by expressions"},
 	{"kv/txn", "kv", "a transaction is one commit of an engine"},
 	{"kv/txn", "internal/overlay", "a transaction reads what it has written, and lies beside what is stored"},
 	{"kv/internal/optimistic", "kv", "it commits to an engine"},

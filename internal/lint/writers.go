@@ -20,7 +20,7 @@ type writer struct {
 // the batch says what became of it.
 var writers = []writer{
 	{"kv.Engine.Commit", []string{"kv/faultkv", "kv/internal/suite", "kv/kvtest", "kv/txn/txntest", "actorstore", "internal/wake", "rivetkit/engine", "host/front"}, "what an actor keeps is written by actorstore, which fences and counts it. The takeover of rows of stores of before, fronts and namespaces have rows of their own beside that"},
-	{"kv/txn.New", []string{"itemstore", "bench", "kv/internal/suite", "kv/txn/txntest"}, "a transaction over the bare engine knows no owner. Items have none, and their measurements go beside them"},
+	{"kv/txn.New", []string{"docstore", "itemstore", "bench", "kv/internal/suite", "kv/txn/txntest"}, "a transaction over the bare engine knows no owner. Items and documents have none, and their measurements go beside them"},
 	{"batch.Batch.Split", []string{"actorstore", "vfs"}, "there is one splitter, before one commit. SQL asks it what doesn't fit, and writes that through a journal"},
 	{"batch.Batch.Seal", []string{"actorstore"}, "a batch takes no more when it is being committed"},
 	{"batch.Batch.Settle", []string{"actorstore"}, "a batch has landed when its commit has"},

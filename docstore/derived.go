@@ -1,0 +1,234 @@
+package docstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/greenroomdb/greenroom/internal/filter"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+// A document is a document's label and properties. A nil *document is one that doesn't exist.
+type document struct {
+	path  Path
+	label string
+	props Properties
+	size  int // how long the properties are as they are stored
+}
+
+// Lookup returns a property to an expression; see filter.Vars. "this" is all of them, if none is called so.
+func (d *document) Lookup(name string) (any, bool) {
+	v, ok := d.props[name]
+	if !ok && name == "this" {
+		return map[string]any(d.props), true
+	}
+	return v, ok
+}
+
+// A registration is the row of a category, catalogue or index among those of its type.
+type registration struct {
+	Kind       Kind   `json:"kind"`
+	Expression string `json:"expression"`
+	// Live is the generation that is read, and Next the one that is being built.
+	Live *int `json:"live,omitempty"`
+	Next *int `json:"next,omitempty"`
+	// Problem is why the expression was refused. Nothing changes what the entity has then.
+	Problem *ExpressionError `json:"problem,omitempty"`
+}
+
+// state returns what the row says.
+func (r *registration) state() State {
+	switch {
+	case r.Problem != nil:
+		return StateDisabled
+	case r.Live == nil:
+		return StateBuilding
+	case r.Next != nil:
+		return StateRebuilding
+	}
+	return StateReadable
+}
+
+// A derived is a category, catalogue or index: what follows from the documents of its type. It isn't changed.
+type derived struct {
+	registration
+	path    Path
+	program *filter.Program // nil if it is disabled
+}
+
+// bases returns what the keys of all generations begin with that changes are written to.
+func (d *derived) bases() (bases []string) {
+	for _, g := range []*int{d.Live, d.Next} {
+		if g != nil && d.program != nil {
+			bases = append(bases, base(d.Kind, d.path, *g))
+		}
+	}
+	return bases
+}
+
+// readable returns what the keys of the generation begin with that is read.
+func (d *derived) readable() (string, error) {
+	if d.Live == nil {
+		return "", ErrBuilding
+	}
+	return base(d.Kind, d.path, *d.Live), nil
+}
+
+// programs keeps compiled expressions, and rows of the registry that were parsed, by their bytes.
+type programs struct {
+	mu     sync.Mutex
+	parsed map[string]*derived // +checklocks:mu
+}
+
+// maxPrograms bounds how many rows are kept.
+const maxPrograms = 4096
+
+// parse returns what a row of the registry says.
+func (p *programs) parse(path Path, row []byte) (*derived, error) {
+	key := string(path) + "\x00" + string(row)
+	p.mu.Lock()
+	d := p.parsed[key]
+	p.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	d = &derived{path: path}
+	if err := json.Unmarshal(row, &d.registration); err != nil {
+		return nil, fmt.Errorf("%w: the row of %s: %w", ErrCorrupt, clip(path), err)
+	}
+	if d.Problem == nil {
+		var err error
+		if d.program, err = compile(d.Expression); err != nil {
+			return nil, fmt.Errorf("the expression of %s: %w", clip(path), err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parsed == nil || len(p.parsed) >= maxPrograms {
+		p.parsed = map[string]*derived{}
+	}
+	p.parsed[key] = d
+	return d, nil
+}
+
+// compile returns the program of an expression, or an *ExpressionError.
+func compile(source string) (*filter.Program, error) {
+	p, err := filter.Compile(source, nil)
+	var syntax *filter.SyntaxError
+	if errors.As(err, &syntax) {
+		return nil, &ExpressionError{source, syntax.Line, syntax.Column, syntax.Message}
+	}
+	return p, err
+}
+
+// value evaluates the expression for a document, and reports whether it has a value: a document that the expression
+// doesn't suit has none, and neither has one of another type.
+func (r *records) value(ctx context.Context, d *derived, label string, doc *document) (any, bool, error) {
+	if doc == nil || doc.label != label || d.program == nil {
+		return nil, false, nil
+	}
+	v, err := d.program.Eval(ctx, doc)
+	if errors.Is(err, filter.ErrMismatch) || errors.Is(err, filter.ErrTooCostly) {
+		r.meter.Count(mismatches, 1)
+		return nil, false, nil
+	}
+	return v, err == nil, err
+}
+
+// place returns what follows the base in the key of the set that has a document in a category or catalogue, and false if
+// none has it.
+func (r *records) place(ctx context.Context, d *derived, label string, doc *document) (string, bool, error) {
+	v, ok, err := r.value(ctx, d, label, doc)
+	if !ok || err != nil {
+		return "", false, err
+	}
+	if d.Kind == KindCategory {
+		yes, isBool := v.(bool)
+		if !isBool {
+			r.meter.Count(mismatches, 1)
+		}
+		return ":members", yes, nil
+	}
+	key, ok := groupOf(v)
+	if !ok {
+		r.meter.Count(mismatches, 1)
+	}
+	return groups + key, ok, nil
+}
+
+// content returns the text of a document in an index, normalised, and false if it has none.
+func (r *records) content(ctx context.Context, d *derived, label string, doc *document) (string, bool, error) {
+	v, ok, err := r.value(ctx, d, label, doc)
+	s, isText := v.(string)
+	if ok && v != nil && (!isText || len(s) > maxText) {
+		r.meter.Count(mismatches, 1)
+	}
+	return s, ok && isText && len(s) <= maxText && err == nil, err
+}
+
+// derivedOf returns the categories, catalogues and indexes of a type.
+func (r *records) derivedOf(ctx context.Context, label string) ([]*derived, error) {
+	if all, ok := r.derived[label]; ok {
+		return all, nil
+	}
+	var all []*derived
+	for e, err := range r.rows.prefixed(ctx, registryKey(label)+"\x00", "") {
+		if err != nil {
+			return nil, err
+		}
+		d, err := r.programs.parse(Path(e.Key), e.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	r.derived[label] = all
+	return all, nil
+}
+
+// derivedAt returns the category, catalogue or index of a type at a path.
+func (r *records) derivedAt(ctx context.Context, label string, path Path) (*derived, error) {
+	key := registryKey(label) + "\x00" + string(path)
+	b, ok, err := r.rows.find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is not among those of its type", ErrCorrupt, clip(path))
+	}
+	return r.programs.parse(path, b)
+}
+
+// derivedStored returns the category, catalogue or index that is stored at a path, and its label.
+func (r *records) derivedStored(ctx context.Context, p Path) (*derived, string, error) {
+	if err := p.check(); err != nil {
+		return nil, "", err
+	}
+	e, ok, err := r.find(ctx, p)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case !ok:
+		return nil, "", ErrNotFound
+	case e.kind == KindDocument || e.kind == KindContainer:
+		return nil, "", fmt.Errorf("%w: a %v is not built", ErrOperation, e.kind)
+	}
+	label, _, err := r.config(ctx, e.kind, p)
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := r.derivedAt(ctx, label, p)
+	return d, label, err
+}
+
+// register stores the row of a category, catalogue or index.
+func (r *records) register(label string, path Path, reg *registration) error {
+	delete(r.derived, label)
+	return r.rows.putJSON(registryKey(label)+"\x00"+string(path), reg)
+}
+
+// mismatches counts what an expression didn't suit.
+var mismatches = &metrics.Metric{Kind: metrics.Counter, Name: "docstore_mismatches", Help: "Documents that an expression did not suit"}

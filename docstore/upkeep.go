@@ -1,0 +1,223 @@
+package docstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/greenroomdb/greenroom/kv/txn"
+	"github.com/greenroomdb/greenroom/metrics"
+)
+
+const (
+	// upkeepBytes bounds a transaction of upkeep, in bytes; one segment takes a few mebibytes.
+	upkeepBytes = 512 << 20
+	// buildDocs is how many documents one transaction of a build looks at.
+	buildDocs = 256
+	// deleteBatch is how many entities one transaction of Delete deletes.
+	deleteBatch = 100
+)
+
+// BuildOptions are the options of Build and Rebuild. The zero value is what a nil *BuildOptions means.
+type BuildOptions struct {
+	// Progress is called after each transaction with how far the build has come.
+	Progress func(Progress)
+}
+
+// Build builds the category, catalogue or index at a path until it is readable, in many small transactions, beside
+// writers. One that is cut off goes on where it ended when it is called again, in this process or another one. If
+// nothing is to be built it does nothing.
+func (s *Store) Build(ctx context.Context, path Path, opts *BuildOptions) error {
+	return wrap("build", path, s.build(ctx, path, opts))
+}
+
+// Rebuild builds the category, catalogue or index at a path anew, as Build does. Until that is done it is read as it is,
+// and then what was built takes its place at once.
+func (s *Store) Rebuild(ctx context.Context, path Path, opts *BuildOptions) error {
+	if err := s.Update(ctx, func(tx *Tx) error { return tx.rebuild(ctx, path) }); err != nil {
+		return wrap("rebuild", path, err)
+	}
+	return wrap("rebuild", path, s.build(ctx, path, opts))
+}
+
+func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error {
+	var p Progress
+	for done := false; !done; {
+		attempts, before := 0, p.Docs
+		err := s.Update(ctx, func(tx *Tx) error {
+			d, label, err := tx.derivedStored(ctx, path)
+			if err != nil {
+				return err
+			}
+			// The more transactions change the same documents, the less is done at once.
+			limit := buildLimit{docs: max(1, buildDocs>>attempts)}
+			attempts++
+			if done, err = tx.buildSome(ctx, path, d.Kind, label, limit); err != nil || done {
+				return err
+			}
+			_, err = tx.rows.findJSON(ctx, buildKey(path), &p)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		s.meter.Count(built, int64(max(p.Docs-before, 0)))
+		if opts != nil && opts.Progress != nil && !done {
+			opts.Progress(p)
+		}
+		if err := s.tend(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete deletes the entity at a path and, if it is a container and recursive is set, first everything in it, in
+// transactions of at most 100 entities. One that is cut off leaves what is not deleted yet, and can be called again. See
+// Tx.Delete.
+func (s *Store) Delete(ctx context.Context, path Path, recursive bool) error {
+	for done := false; !done; {
+		err := s.Update(ctx, func(tx *Tx) (err error) {
+			done, err = tx.deleteSome(ctx, path, recursive, deleteBatch)
+			return err
+		})
+		if err != nil {
+			return wrap("delete", path, err)
+		}
+	}
+	return nil
+}
+
+// tend makes segments of pending documents of the index at a path, if they fill one, and dissolves segments that are half
+// empty.
+func (s *Store) tend(ctx context.Context, path Path) error {
+	for more := true; more; {
+		err := s.upkeep.Update(ctx, func(t *txn.Tx) error {
+			more = false
+			tx, err := s.begin(ctx, t)
+			if err != nil {
+				return err
+			}
+			d, _, err := tx.derivedStored(ctx, path)
+			if errors.Is(err, ErrNotFound) || err == nil && d.Kind != KindIndex {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for _, b := range d.bases() {
+				ix := textIndex{tx.rows, b}
+				n, err := ix.merge(ctx, false)
+				if more = n > 0; err != nil || more {
+					return err
+				}
+				if more, err = ix.dissolve(ctx); err != nil || more {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("text index %s: %w", clip(path), err)
+		}
+	}
+	return nil
+}
+
+// explode takes an array apart, in transactions of some members each. Rows are added while the array is there, which has
+// the same members; only the last transaction removes it. Other processes may do the same at the same time.
+func (s *Store) explode(ctx context.Context, key string) error {
+	for done := 0; ; {
+		more := true
+		err := s.db.Update(ctx, func(t *txn.Tx) error {
+			tx, err := s.begin(ctx, t)
+			if err != nil {
+				return err
+			}
+			list, size, err := tx.rows.array(ctx, key)
+			if err != nil || size == 0 || len(list) < done { // nothing is left, or it is another one
+				more = false
+				return err
+			}
+			end := min(done+explodeMembers, len(list))
+			if err := tx.rows.addRows(key, list[done:end]); err != nil {
+				return err
+			}
+			if more = end < len(list); more {
+				return nil
+			}
+			return tx.rows.clear(key, size)
+		})
+		if err != nil || !more {
+			return err
+		}
+		done += explodeMembers
+	}
+}
+
+// built counts documents.
+var built = &metrics.Metric{Kind: metrics.Counter, Name: "docstore_built", Help: "Documents that a build has looked at"}
+
+// Metrics returns what is counted, for a Sink that wants to know beforehand.
+func Metrics() []*metrics.Metric { return []*metrics.Metric{mismatches, built} }
+
+// Import stores a dump of documented keys, whole, in a store that is empty, in bounded transactions. dump is iterated twice.
+// Properties, labels, expressions and sets are kept byte for byte, sets until they change. Text indexes are built from the
+// documents. An expression that is refused disables its category, catalogue or index, see StateDisabled.
+//
+// An import that is cut off, or meets damage (ErrCorrupt, with the key), leaves a store of which everything but
+// another Import is ErrImporting. ErrExists if the store is not empty.
+func (s *Store) Import(ctx context.Context, dump iter.Seq2[Pair, error]) error {
+	if err := (&importer{s}).run(ctx, dump); err != nil {
+		return fmt.Errorf("docstore: import: %w", err)
+	}
+	return nil
+}
+
+// Dump calls fn for each documented key of the store with a function that writes its value: all of one state, in no
+// order of the keys. Sets are sorted, unless they were imported and nothing has changed them. The categories,
+// catalogues and indexes that are still being built have their configuration only. value is of use until fn returns.
+func (s *Store) Dump(ctx context.Context, fn func(key string, value func(w io.Writer) error) error) error {
+	return s.view(ctx, s.upkeep, func(tx *Tx) error {
+		return (&exporter{&tx.lookup, fn}).all(ctx)
+	})
+}
+
+// Export writes the value of one documented key, exactly as it is documented, or as it was imported if nothing has
+// changed it. A key that has none is ErrNotFound. What a text index has takes time: it is made for the call.
+func (s *Store) Export(ctx context.Context, key string, w io.Writer) error {
+	err := s.view(ctx, s.upkeep, func(tx *Tx) error {
+		x := &exporter{&tx.lookup, func(k string, value func(w io.Writer) error) error {
+			if k != key {
+				return nil
+			}
+			if err := value(w); err != nil {
+				return err
+			}
+			return errFound
+		}}
+		if err := x.of(ctx, key); err != nil {
+			return err
+		}
+		return errMissing
+	})
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	return fmt.Errorf("docstore: export %q: %w", clip(key), err)
+}
+
+// Check reads all of the store, of one state, and returns what is wrong with it: rows that belong to nothing, what is
+// missing, and what doesn't follow from the documents. Of an engine whose state can't be read it returns the error.
+func (s *Store) Check(ctx context.Context) (problems []string, err error) {
+	err = s.view(ctx, s.upkeep, func(tx *Tx) error {
+		problems, err = newChecker(&tx.lookup).run(ctx)
+		return err
+	})
+	return problems, err
+}
+
+// errFound ends an export.
+var errFound = errors.New("docstore: found")
