@@ -10,8 +10,6 @@ import (
 )
 
 const (
-	// inlineDocs is how many documents a transaction that creates a category, catalogue or index adds to it at most.
-	inlineDocs = 100
 	// maxMove is how many entities are moved at once at most.
 	maxMove = 1000
 	// maxHooks is how deep hooks may call each other.
@@ -173,7 +171,7 @@ func (c *changer) createDerived(ctx context.Context, p Path, k Kind, label, expr
 	if err := c.register(label, p, &registration{Kind: k, Expression: expression, Next: new(int)}); err != nil {
 		return err
 	}
-	if _, err := c.buildSome(ctx, p, k, label, buildLimit{docs: inlineDocs, whole: true}); err != nil {
+	if _, err := c.buildSome(ctx, p, k, label, buildLimit{docs: c.bounds.inline, whole: true}); err != nil {
 		return err
 	}
 	return c.emit(ctx, &Event{Op: OpCreate, Path: p, Kind: k})
@@ -386,7 +384,7 @@ func (c *changer) moveDerived(ctx context.Context, from, to Path, k Kind) error 
 		err = c.register(label, to, &registration{Kind: k, Expression: expression, Next: new(int)})
 	}
 	if err == nil {
-		_, err = c.buildSome(ctx, to, k, label, buildLimit{docs: inlineDocs, whole: true})
+		_, err = c.buildSome(ctx, to, k, label, buildLimit{docs: c.bounds.inline, whole: true})
 	}
 	return err
 }

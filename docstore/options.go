@@ -70,4 +70,5 @@ type env struct {
 	opts     Options
 	meter    metrics.Meter
 	programs *programs
+	bounds   bounds
 }

@@ -17,6 +17,15 @@ import (
 // pieceSize is the length of a value, and of each piece but the last of a longer one.
 const pieceSize = 90_000
 
+// Bounds are what transactions do at most. They are variables so that tests reach them with few documents.
+type bounds struct {
+	explode int // members of an array that one transaction makes rows of
+	segment int // documents of a segment of a text index
+	inline  int // documents that a transaction adds to a category, catalogue or index that it creates
+	build   int // documents that one transaction of a build looks at
+	delete  int // entities that one transaction of Store.Delete deletes
+}
+
 // A meta is the row that says what a store is.
 type meta struct {
 	Version int `json:"v"`
@@ -113,12 +122,13 @@ type rows struct {
 	meta meta
 	// compat: small sets are written as arrays.
 	compat bool
+	bounds *bounds
 }
 
 // newRows returns the rows of the store in sub.
-func newRows(tx *txn.Tx, sub tuple.Subspace, compat bool) *rows {
+func newRows(tx *txn.Tx, sub tuple.Subspace, compat bool, b *bounds) *rows {
 	s := keys.In(tx, sub)
-	return &rows{reader: reader{s}, w: s, snap: reader{keys.ReadIn(tx.Snapshot(), sub)}, compat: compat}
+	return &rows{reader: reader{s}, w: s, snap: reader{keys.ReadIn(tx.Snapshot(), sub)}, compat: compat, bounds: b}
 }
 
 // put stores a value of any length. was is the length of the one that it replaces, or 0.

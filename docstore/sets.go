@@ -20,8 +20,6 @@ import (
 const (
 	// compatMembers is below how many members a set is an array with Options.Compat.
 	compatMembers = 64
-	// explodeMembers is how many members of an array one transaction takes out at most.
-	explodeMembers = 1000
 	// passMembers is how many members of a set are read before the next set is looked up.
 	passMembers = 64
 )
@@ -92,7 +90,7 @@ func (r *rows) array(ctx context.Context, key string) (list []string, size int, 
 
 // explode makes rows of an array that has few members.
 func (r *rows) explode(key string, list []string, size int) error {
-	if len(list) > explodeMembers {
+	if len(list) > r.bounds.explode {
 		return &arrayError{key}
 	}
 	if err := r.addRows(key, list); err != nil {

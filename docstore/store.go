@@ -33,7 +33,7 @@ func Open(ctx context.Context, e kv.Engine, name string, opts *Options) (*Store,
 	if !utf8.ValidString(name) || len(name) > maxLabel {
 		return nil, fmt.Errorf("docstore: the name %q is not UTF-8 of at most %d bytes: %w", clip(name), maxLabel, kv.ErrInvalid)
 	}
-	env := &env{sub: subspace(name), programs: &programs{}}
+	env := &env{sub: subspace(name), programs: &programs{}, bounds: bounds{explode: 1000, segment: 512, inline: 100, build: 256, delete: 100}}
 	if opts != nil {
 		env.opts = *opts
 	}
@@ -79,7 +79,7 @@ func (s *Store) Begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 }
 
 func (s *Store) begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
-	r := records{env: s.env, rows: newRows(t, s.sub, s.opts.Compat), derived: map[string][]*derived{}}
+	r := records{env: s.env, rows: newRows(t, s.sub, s.opts.Compat, &s.bounds), derived: map[string][]*derived{}}
 	tx := &Tx{&changer{lookup: lookup{r}, pending: map[Path]int{}}}
 	tx.tx = tx
 	m := &tx.rows.meta
@@ -160,9 +160,9 @@ func (s *Store) due(path Path, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.pending[path]; !ok {
-		s.pending[path] = rand.IntN(segmentDocs)
+		s.pending[path] = rand.IntN(s.bounds.segment)
 	}
-	if s.pending[path] += n; s.pending[path] < segmentDocs {
+	if s.pending[path] += n; s.pending[path] < s.bounds.segment {
 		return false
 	}
 	s.pending[path] = 0

@@ -15,8 +15,7 @@ import (
 const (
 	// maxText bounds the text of a document in an index, in bytes.
 	maxText = 1 << 20
-	// segmentDocs and segmentText bound a segment, in documents and bytes of text; one document may be longer.
-	segmentDocs = 512
+	// segmentText bounds a segment, in bytes of text; one document may be longer.
 	segmentText = 1 << 20
 )
 
@@ -133,19 +132,18 @@ func (ix textIndex) pending(ctx context.Context, r reader, fn func(doc Path, nor
 	return nil
 }
 
-// merge makes a segment of pending documents, and returns how many those are. Unless all is set it waits until
-// they fill one.
-func (ix textIndex) merge(ctx context.Context, all bool) (int, error) {
+// merge makes a segment of pending documents, if they fill one of at most most documents, and returns how many those are.
+func (ix textIndex) merge(ctx context.Context, most int) (int, error) {
 	var docs []Path
 	size, full := 0, false
 	err := ix.pending(ctx, ix.r.snap, func(doc Path, s string) bool {
-		if full = len(docs) == segmentDocs || len(docs) > 0 && size+len(s) > segmentText; full {
+		if full = len(docs) == most || len(docs) > 0 && size+len(s) > segmentText; full {
 			return false
 		}
 		docs, size = append(docs, doc), size+len(s)
 		return true
 	})
-	if err != nil || len(docs) == 0 || !full && !all {
+	if err != nil || !full {
 		return 0, err
 	}
 	segment, err := ix.nextSegment(ctx)

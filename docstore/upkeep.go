@@ -11,14 +11,8 @@ import (
 	"github.com/greenroomdb/greenroom/metrics"
 )
 
-const (
-	// upkeepBytes bounds a transaction of upkeep, in bytes; one segment takes a few mebibytes.
-	upkeepBytes = 512 << 20
-	// buildDocs is how many documents one transaction of a build looks at.
-	buildDocs = 256
-	// deleteBatch is how many entities one transaction of Delete deletes.
-	deleteBatch = 100
-)
+// upkeepBytes bounds a transaction of upkeep, in bytes; one segment takes a few mebibytes.
+const upkeepBytes = 512 << 20
 
 // BuildOptions are the options of Build and Rebuild. The zero value is what a nil *BuildOptions means.
 type BuildOptions struct {
@@ -52,7 +46,7 @@ func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error 
 				return err
 			}
 			// The more transactions change the same documents, the less is done at once.
-			limit := buildLimit{docs: max(1, buildDocs>>attempts)}
+			limit := buildLimit{docs: max(1, s.bounds.build>>attempts)}
 			attempts++
 			if done, err = tx.buildSome(ctx, path, d.Kind, label, limit); err != nil || done {
 				return err
@@ -80,7 +74,7 @@ func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error 
 func (s *Store) Delete(ctx context.Context, path Path, recursive bool) error {
 	for done := false; !done; {
 		err := s.Update(ctx, func(tx *Tx) (err error) {
-			done, err = tx.deleteSome(ctx, path, recursive, deleteBatch)
+			done, err = tx.deleteSome(ctx, path, recursive, s.bounds.delete)
 			return err
 		})
 		if err != nil {
@@ -109,7 +103,7 @@ func (s *Store) tend(ctx context.Context, path Path) error {
 			}
 			for _, b := range d.bases() {
 				ix := textIndex{tx.rows, b}
-				n, err := ix.merge(ctx, false)
+				n, err := ix.merge(ctx, s.bounds.segment)
 				if more = n > 0; err != nil || more {
 					return err
 				}
@@ -141,7 +135,7 @@ func (s *Store) explode(ctx context.Context, key string) error {
 				more = false
 				return err
 			}
-			end := min(done+explodeMembers, len(list))
+			end := min(done+s.bounds.explode, len(list))
 			if err := tx.rows.addRows(key, list[done:end]); err != nil {
 				return err
 			}
@@ -153,7 +147,7 @@ func (s *Store) explode(ctx context.Context, key string) error {
 		if err != nil || !more {
 			return err
 		}
-		done += explodeMembers
+		done += s.bounds.explode
 	}
 }
 
