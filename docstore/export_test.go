@@ -1,0 +1,31 @@
+package docstore
+
+import (
+	"context"
+
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/txn"
+)
+
+// Small bounds what transactions of s do, so that few documents reach the bounds.
+func Small(s *Store) { s.bounds = bounds{explode: 5, segment: 6, inline: 4, build: 3, delete: 4} }
+
+// Raw stores a row in s as it is.
+func Raw(ctx context.Context, s *Store, key string, value []byte) error {
+	return s.db.Update(ctx, func(t *txn.Tx) error { return newRows(t, s.sub, false, &s.bounds).w.Set([]byte(key), value) })
+}
+
+// Keys returns the keys of all rows of s.
+func Keys(ctx context.Context, s *Store) (keys []string, err error) {
+	err = s.db.View(ctx, func(t *txn.Tx) error {
+		keys = nil
+		for e, err := range newRows(t, s.sub, false, &s.bounds).Scan(ctx, kv.Range{}) {
+			if err != nil {
+				return err
+			}
+			keys = append(keys, string(e.Key))
+		}
+		return nil
+	})
+	return keys, err
+}
