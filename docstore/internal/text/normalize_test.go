@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // alphabet has the characters that normalisation, padding and escaping treat in ways of their own.
@@ -22,12 +23,7 @@ func randomText(r *rand.Rand, most, size int) string {
 }
 
 // rounds returns n, or a tenth of it in short tests.
-func rounds(n int) int {
-	if testing.Short() {
-		return n / 10
-	}
-	return n
-}
+func rounds(n int) int { return testkit.Pick(n/10, n, n) }
 
 func TestNormalize(t *testing.T) {
 	for _, test := range []struct{ in, want string }{
