@@ -12,7 +12,7 @@ import (
 // alphabet has the characters that normalisation, padding and escaping treat in ways of their own.
 var alphabet = []rune("abcABC~*.\n\x00\x02\x03\uFFFDeé\u0301\u0323\u0345ßẞiıİI\u0307kK\u212AsſσςΣᾳᾼǰʼn\u1FD3日本\u8C48😀👩\u200Dꭰ\u13A0가\u1100\u1161\u0958")
 
-// lastCased is behind all characters that have a case or a normalised form of their own.
+// lastCased is behind all characters with a case, or with a normal form that differs.
 const lastCased = 0x30000
 
 // randomText returns a text of up to most characters of the first size ones of alphabet.
