@@ -190,9 +190,7 @@ func (x *exporter) catalogue(ctx context.Context, documented, base string) error
 		if err != nil {
 			return err
 		}
-		if t := groupText(g); !slices.Contains(byText[t], g) {
-			byText[t] = append(byText[t], g)
-		}
+		byText[groupText(g)] = append(byText[groupText(g)], g)
 	}
 	texts := slices.Sorted(maps.Keys(byText))
 	for _, t := range texts {

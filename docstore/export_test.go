@@ -8,7 +8,7 @@ import (
 )
 
 // Small bounds what transactions of s do, so that few documents reach the bounds.
-func Small(s *Store) { s.bounds = bounds{explode: 5, segment: 6, inline: 4, build: 3, delete: 4} }
+func Small(s *Store) { s.bounds = bounds{explode: 5, segment: 3, inline: 4, build: 3, delete: 4} }
 
 // Raw stores a row in s as it is.
 func Raw(ctx context.Context, s *Store, key string, value []byte) error {

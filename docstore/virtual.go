@@ -288,7 +288,7 @@ func (l *lookup) groupPaths(ctx context.Context, t *target, after Path) Paths {
 			}
 		}
 		slices.Sort(all)
-		for _, q := range slices.Compact(all) {
+		for _, q := range all {
 			if !yield(q, nil) {
 				return
 			}
@@ -296,21 +296,31 @@ func (l *lookup) groupPaths(ctx context.Context, t *target, after Path) Paths {
 	}
 }
 
-// groupKeys yields the keys of the groups of a catalogue, in no order, and some twice.
+// groupKeys yields the keys of the groups of a catalogue: those that have members, in ascending order, and then those
+// that an imported catalogue lists besides.
 func (l *lookup) groupKeys(ctx context.Context, base string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		if l.rows.meta.Arrays {
-			list, _, err := l.rows.array(ctx, base+":keys")
-			if err != nil {
-				yield("", err)
+		texts := map[string]bool{}
+		for g, err := range l.rows.sets(ctx, base+groups) {
+			if l.rows.meta.Arrays {
+				texts[groupText(g)] = true
+			}
+			if !yield(g, err) || err != nil {
 				return
 			}
-			for _, g := range list {
-				if !yield(textEscapes.Replace(g), nil) {
-					return
-				}
+		}
+		if !l.rows.meta.Arrays {
+			return
+		}
+		list, _, err := l.rows.array(ctx, base+":keys")
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, t := range list {
+			if !texts[t] && !yield(textEscapes.Replace(t), nil) {
+				return
 			}
 		}
-		l.rows.sets(ctx, base+groups)(yield)
 	}
 }
