@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/docstore/internal/element"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -42,6 +43,18 @@ func list(t testing.TB, seq docstore.Paths) (all []docstore.Path) {
 	}
 	return all
 }
+
+// encoded returns the documented form of a value.
+func encoded(v any) []byte {
+	b, err := element.Append(nil, v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// pair returns the documented form of two values.
+func pair(a, b any) []byte { return append(encoded(a), encoded(b)...) }
 
 func TestTour(t *testing.T) {
 	ctx := context.Background()
