@@ -98,7 +98,7 @@ func (k *checker) set(ctx context.Context, key, member string) error {
 		k.problem("array %q lacks %s", clip(key), clip(member))
 	}
 	delete(list, member)
-	if ok, err := k.rows.has(ctx, row); err != nil || ok { // the array is being taken apart
+	if _, ok, err := k.rows.get(ctx, row); err != nil || ok { // the array is being taken apart
 		k.expected[row] = true
 		return err
 	}

@@ -192,7 +192,7 @@ func (r *records) derivedOf(ctx context.Context, label string) ([]*derived, erro
 // derivedAt returns the category, catalogue or index of a type at a path.
 func (r *records) derivedAt(ctx context.Context, label string, path Path) (*derived, error) {
 	key := registryKey(label) + "\x00" + string(path)
-	b, ok, err := r.rows.find(ctx, key)
+	b, ok, err := r.rows.get(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ type entity struct {
 
 // find returns what is stored of the entity at a path.
 func (r *records) find(ctx context.Context, p Path) (e entity, ok bool, err error) {
-	b, ok, err := r.rows.find(ctx, entityKey(p))
+	b, ok, err := r.rows.get(ctx, entityKey(p))
 	if err != nil || !ok {
 		return e, false, err
 	}

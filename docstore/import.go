@@ -158,7 +158,9 @@ func (im *importer) first(_ context.Context, c *changer, p Pair) error {
 		var names []string
 		names, err = element.Strings(p.Value)
 		for _, n := range names {
-			if err == nil {
+			if strings.Contains(n, "/") {
+				err = fmt.Errorf("%w: the name %q has a slash", ErrPath, clip(n))
+			} else if err == nil {
 				err = path.below(n).checkNew()
 			}
 		}

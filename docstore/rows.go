@@ -38,11 +38,20 @@ type meta struct {
 // A reader reads rows of a store: keys are without its prefix.
 type reader struct{ kv.Reader }
 
+// get returns the value of a key that is never in pieces, and whether there is one.
+func (r reader) get(ctx context.Context, key string) ([]byte, bool, error) {
+	b, err := r.Get(ctx, []byte(key), nil)
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, false, nil
+	}
+	return b, err == nil, err
+}
+
 // find returns the value of a key, whole, and whether there is one.
 func (r reader) find(ctx context.Context, key string) ([]byte, bool, error) {
-	b, err := r.Get(ctx, []byte(key), nil)
-	if err == nil || !errors.Is(err, kv.ErrNotFound) {
-		return b, err == nil, err
+	b, ok, err := r.get(ctx, key)
+	if ok || err != nil {
+		return b, ok, err
 	}
 	n := uint32(0)
 	for e, err := range r.Scan(ctx, kv.Range{Start: piece(key, 0), End: []byte(key + "\x00\x01")}) {
@@ -58,18 +67,9 @@ func (r reader) find(ctx context.Context, key string) ([]byte, bool, error) {
 	return b, n > 0, nil
 }
 
-// has reports whether a key has a value that is not in pieces.
-func (r reader) has(ctx context.Context, key string) (bool, error) {
-	_, err := r.Get(ctx, []byte(key), nil)
-	if errors.Is(err, kv.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // findJSON decodes the value of a key into v, and reports whether there is one.
 func (r reader) findJSON(ctx context.Context, key string, v any) (bool, error) {
-	b, ok, err := r.find(ctx, key)
+	b, ok, err := r.get(ctx, key)
 	if err == nil && ok {
 		err = parseJSON(key, b, v)
 	}

@@ -141,7 +141,7 @@ func (ix textIndex) rarestFirst(ctx context.Context, subs []*text.Query) ([]*tex
 	for i, s := range subs {
 		parts[i] = part{s, text.MaxDocs}
 		if s.Op == text.One {
-			b, _, err := ix.r.find(ctx, ix.postingKey(s.Gram, next-1))
+			b, _, err := ix.r.get(ctx, ix.postingKey(s.Gram, next-1))
 			if err != nil {
 				return nil, err
 			}
@@ -198,7 +198,7 @@ func (ix textIndex) postings(ctx context.Context, prefix string) ([]hit, error) 
 func (ix textIndex) lookUp(ctx context.Context, g text.Gram, within []hit) ([]hit, error) {
 	hits := []hit{}
 	for _, h := range within {
-		b, ok, err := ix.r.find(ctx, ix.postingKey(g, h.segment))
+		b, ok, err := ix.r.get(ctx, ix.postingKey(g, h.segment))
 		if err != nil {
 			return nil, err
 		}

@@ -119,7 +119,7 @@ func (r *rows) clearSet(key string) error {
 
 // contains reports whether a set has a member.
 func (r *rows) contains(ctx context.Context, key, member string) (bool, error) {
-	ok, err := r.has(ctx, key+"\x00"+member)
+	_, ok, err := r.get(ctx, key+"\x00"+member)
 	if ok || err != nil || !r.meta.Arrays {
 		return ok, err
 	}

@@ -43,7 +43,7 @@ func (ix textIndex) gramKey(g text.Gram) string {
 
 // locate returns where a document is, segment 0 if it is pending, and whether it is in the index.
 func (ix textIndex) locate(ctx context.Context, doc Path) (at location, ok bool, err error) {
-	b, ok, err := ix.r.find(ctx, ix.docKey(doc))
+	b, ok, err := ix.r.get(ctx, ix.docKey(doc))
 	if err != nil || !ok || len(b) == 0 {
 		return at, ok, err
 	}

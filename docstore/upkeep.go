@@ -38,6 +38,7 @@ func (s *Store) Rebuild(ctx context.Context, path Path, opts *BuildOptions) erro
 
 func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error {
 	var p Progress
+	var kind Kind
 	for done := false; !done; {
 		attempts, before := 0, p.Docs
 		err := s.Update(ctx, func(tx *Tx) error {
@@ -46,6 +47,7 @@ func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error 
 				return err
 			}
 			// The more transactions change the same documents, the less is done at once.
+			kind = d.Kind
 			limit := buildLimit{docs: max(1, s.bounds.build>>attempts)}
 			attempts++
 			if done, err = tx.buildSome(ctx, path, d.Kind, label, limit); err != nil || done {
@@ -61,8 +63,10 @@ func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error 
 		if opts != nil && opts.Progress != nil && !done {
 			opts.Progress(p)
 		}
-		if err := s.tend(ctx, path); err != nil {
-			return err
+		if kind == KindIndex {
+			if err := s.tend(ctx, path); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
