@@ -25,5 +25,5 @@
 // Files, from the top down:
 //
 //	doc.go store.go upkeep.go tx.go export.go import.go check.go change.go build.go derive.go query.go virtual.go
-//	group.go derived.go entity.go options.go search.go textindex.go sets.go rows.go algebra.go keys.go path.go errors.go
+//	derived.go entity.go options.go search.go textindex.go sets.go rows.go algebra.go keys.go group.go path.go errors.go
 package docstore
