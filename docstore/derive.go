@@ -2,7 +2,7 @@ package docstore
 
 import (
 	"context"
-	"slices"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
@@ -22,102 +22,82 @@ func (c *changer) writable() error {
 	if c.readOnly {
 		return txn.ErrReadOnly
 	}
-	if c.made {
-		return nil
-	}
-	c.made = true
-	return c.rows.putJSON(metaKey, c.rows.meta)
-}
-
-// derive brings what follows from a document up to date, of one category, catalogue or index of a type: it was
-// was, and is is. Only what differs is written.
-func (c *changer) derive(ctx context.Context, d *derived, label string, was, is *document) error {
-	moved := was == nil || is == nil || was.path != is.path
-	if d.Kind == KindIndex {
-		before, had, err := c.content(ctx, d, label, was)
-		if err != nil {
-			return err
-		}
-		after, has, err := c.content(ctx, d, label, is)
-		if err != nil || had == has && before == after && !moved {
-			return err
-		}
-		for _, b := range d.bases() {
-			ix := textIndex{c.rows, b}
-			if had && (!has || moved) {
-				err = ix.remove(ctx, was.path)
-			}
-			if err == nil && has {
-				c.pending[d.path]++
-				err = ix.add(ctx, is.path, after)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	before, had, err := c.place(ctx, d, label, was)
-	if err != nil {
-		return err
-	}
-	after, has, err := c.place(ctx, d, label, is)
-	if err != nil || had == has && before == after && !moved {
-		return err
-	}
-	for _, b := range d.bases() {
-		if had {
-			err = c.setMember(ctx, d, b, before, was.path, false)
-		}
-		if err == nil && has {
-			err = c.setMember(ctx, d, b, after, is.path, true)
-		}
-		if err != nil {
-			return err
-		}
+	if !c.made {
+		c.made = true
+		c.putJSON(metaKey, c.meta)
 	}
 	return nil
 }
 
-// setMember adds a document to the set of a category or catalogue, or removes it.
-func (c *changer) setMember(ctx context.Context, d *derived, base, place string, doc Path, add bool) error {
-	if d.Kind == KindCatalogue && c.rows.meta.Arrays {
-		if err := c.rows.w.Clear([]byte(base + ":keys")); err != nil {
-			return err
+// deriveAll brings everything up to date that follows from a document, its place among those of its type included: it was
+// was, and is is.
+func (c *changer) deriveAll(ctx context.Context, was, is *document) {
+	for _, doc := range []*document{was, is} {
+		if doc == nil || doc == is && was != nil && was.label == is.label {
+			continue
 		}
-	}
-	return c.rows.change(ctx, base+place, string(doc), add)
-}
-
-// deriveAll brings everything up to date that follows from a document, its place among those of its type included.
-func (c *changer) deriveAll(ctx context.Context, was, is *document) error {
-	var labels []string
-	for _, d := range []*document{was, is} {
-		if d != nil && !slices.Contains(labels, d.label) {
-			labels = append(labels, d.label)
-		}
-	}
-	for _, label := range labels {
-		all, err := c.derivedOf(ctx, label)
-		if err != nil {
-			return err
-		}
-		for _, d := range all {
-			if err := c.derive(ctx, d, label, was, is); err != nil {
-				return err
+		for _, d := range c.derivedOf(ctx, doc.label) {
+			if d.Kind == KindIndex {
+				c.deriveText(ctx, d, doc.label, was, is)
+			} else {
+				c.derive(ctx, d, doc.label, was, is)
 			}
 		}
 	}
 	if was != nil && is != nil && was.path == is.path && was.label == is.label {
-		return nil
+		return
 	}
 	if was != nil {
-		if err := c.rows.change(ctx, typeKey(was.label), string(was.path), false); err != nil {
-			return err
+		c.change(ctx, typeKey(was.label), string(was.path), false)
+	}
+	if is != nil {
+		c.change(ctx, typeKey(is.label), string(is.path), true)
+	}
+}
+
+// derive brings the members of a category or catalogue of a type up to date. Only what differs is written.
+func (c *changer) derive(ctx context.Context, d *derived, label string, was, is *document) {
+	moved := was == nil || is == nil || was.path != is.path
+	before, had := c.place(ctx, d, label, was)
+	after, has := c.place(ctx, d, label, is)
+	if had == has && before == after && !moved {
+		return
+	}
+	for _, b := range d.bases() {
+		if had {
+			c.setMember(ctx, d, b+before, was.path, false)
+		}
+		if has {
+			c.setMember(ctx, d, b+after, is.path, true)
 		}
 	}
-	if is == nil {
-		return nil
+}
+
+// deriveText is derive for a text index.
+func (c *changer) deriveText(ctx context.Context, d *derived, label string, was, is *document) {
+	moved := was == nil || is == nil || was.path != is.path
+	before, had := c.content(ctx, d, label, was)
+	after, has := c.content(ctx, d, label, is)
+	if had == has && before == after && !moved {
+		return
 	}
-	return c.rows.change(ctx, typeKey(is.label), string(is.path), true)
+	for _, b := range d.bases() {
+		ix := textIndex{c.rows, b}
+		if had && (!has || moved) {
+			ix.remove(ctx, was.path)
+		}
+		if has {
+			c.pending[d.path]++
+			ix.add(ctx, is.path, after)
+		}
+	}
+}
+
+// setMember adds a document to a set of a category or catalogue, or removes it.
+func (c *changer) setMember(ctx context.Context, d *derived, key string, doc Path, add bool) {
+	if d.Kind == KindCatalogue && c.meta.Arrays {
+		base, _, _ := strings.Cut(key, groups)
+		c.unset(base + ":keys")
+	}
+	c.change(ctx, key, string(doc), add)
 }

@@ -97,12 +97,12 @@ func (p *programs) parse(path Path, row []byte) (*derived, error) {
 	}
 	d = &derived{path: path}
 	if err := json.Unmarshal(row, &d.registration); err != nil {
-		return nil, fmt.Errorf("%w: the row of %s: %w", ErrCorrupt, clip(path), err)
+		return nil, err
 	}
 	if d.Problem == nil {
 		var err error
 		if d.program, err = compile(d.Expression); err != nil {
-			return nil, fmt.Errorf("the expression of %s: %w", clip(path), err)
+			return nil, err
 		}
 	}
 	p.mu.Lock()
@@ -126,108 +126,107 @@ func compile(source string) (*filter.Program, error) {
 
 // value evaluates the expression for a document, and reports whether it has a value: a document that the expression
 // doesn't suit has none, and neither has one of another type.
-func (r *records) value(ctx context.Context, d *derived, label string, doc *document) (any, bool, error) {
-	if doc == nil || doc.label != label || d.program == nil {
-		return nil, false, nil
+func (r *records) value(ctx context.Context, d *derived, label string, doc *document) (any, bool) {
+	if doc == nil || doc.label != label || d.program == nil || r.err != nil {
+		return nil, false
 	}
 	v, err := d.program.Eval(ctx, doc)
-	if errors.Is(err, filter.ErrMismatch) || errors.Is(err, filter.ErrTooCostly) {
+	if mismatch(err) {
 		r.meter.Count(mismatches, 1)
-		return nil, false, nil
+		return nil, false
 	}
-	return v, err == nil, err
+	r.fail(err)
+	return v, err == nil
+}
+
+// mismatch reports whether an expression doesn't suit a document.
+func mismatch(err error) bool {
+	return errors.Is(err, filter.ErrMismatch) || errors.Is(err, filter.ErrTooCostly)
 }
 
 // place returns what follows the base in the key of the set that has a document in a category or catalogue, and false if
 // none has it.
-func (r *records) place(ctx context.Context, d *derived, label string, doc *document) (string, bool, error) {
-	v, ok, err := r.value(ctx, d, label, doc)
-	if !ok || err != nil {
-		return "", false, err
-	}
-	if d.Kind == KindCategory {
-		yes, isBool := v.(bool)
-		if !isBool {
-			r.meter.Count(mismatches, 1)
-		}
-		return ":members", yes, nil
-	}
-	key, ok := groupOf(v)
+func (r *records) place(ctx context.Context, d *derived, label string, doc *document) (string, bool) {
+	v, ok := r.value(ctx, d, label, doc)
 	if !ok {
+		return "", false
+	}
+	place := ":members"
+	yes, suits := v.(bool)
+	if d.Kind == KindCatalogue {
+		place, suits = groupOf(v)
+		place, yes = groups+place, suits
+	}
+	if !suits {
 		r.meter.Count(mismatches, 1)
 	}
-	return groups + key, ok, nil
+	return place, yes
 }
 
-// content returns the text of a document in an index, normalised, and false if it has none.
-func (r *records) content(ctx context.Context, d *derived, label string, doc *document) (string, bool, error) {
-	v, ok, err := r.value(ctx, d, label, doc)
+// content returns the text of a document in an index, and false if it has none.
+func (r *records) content(ctx context.Context, d *derived, label string, doc *document) (string, bool) {
+	v, ok := r.value(ctx, d, label, doc)
 	s, isText := v.(string)
-	if ok && v != nil && (!isText || len(s) > maxText) {
+	if isText = isText && len(s) <= maxText; ok && v != nil && !isText {
 		r.meter.Count(mismatches, 1)
 	}
-	return s, ok && isText && len(s) <= maxText && err == nil, err
+	return s, isText
 }
 
 // derivedOf returns the categories, catalogues and indexes of a type.
-func (r *records) derivedOf(ctx context.Context, label string) ([]*derived, error) {
-	if all, ok := r.derived[label]; ok {
-		return all, nil
-	}
-	var all []*derived
-	for e, err := range r.rows.prefixed(ctx, registryKey(label)+"\x00", "") {
-		if err != nil {
-			return nil, err
-		}
-		d, err := r.programs.parse(Path(e.Key), e.Value)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
-	}
-	r.derived[label] = all
-	return all, nil
-}
-
-// derivedAt returns the category, catalogue or index of a type at a path.
-func (r *records) derivedAt(ctx context.Context, label string, path Path) (*derived, error) {
-	key := registryKey(label) + "\x00" + string(path)
-	b, ok, err := r.rows.get(ctx, key)
-	if err != nil {
-		return nil, err
-	}
+func (r *records) derivedOf(ctx context.Context, label string) []*derived {
+	all, ok := r.derived[label]
 	if !ok {
-		return nil, fmt.Errorf("%w: %s is not among those of its type", ErrCorrupt, clip(path))
+		for p, row := range r.prefixed(ctx, registryKey(label)+"\x00", "") {
+			all = append(all, r.parse(Path(p), row))
+		}
+		r.derived[label] = all
 	}
-	return r.programs.parse(path, b)
+	return all
 }
 
-// derivedStored returns the category, catalogue or index that is stored at a path, and its label.
+// parse returns what a row of the registry says.
+func (r *records) parse(p Path, row []byte) *derived {
+	d, err := r.programs.parse(p, row)
+	if err != nil {
+		r.corrupt("reg:…"+string(p), "%w", err)
+		d = &derived{path: p}
+	}
+	return d
+}
+
+// derivedAt returns the category, catalogue or index of a kind that is stored at a path, and its label.
+func (r *records) derivedAt(ctx context.Context, k Kind, p Path) (*derived, string) {
+	label, _ := r.config(ctx, k, p)
+	key := registryKey(label) + "\x00" + string(p)
+	b, ok := r.get(ctx, key)
+	if !ok {
+		r.corrupt(key, "it is missing")
+		return &derived{path: p}, label
+	}
+	return r.parse(p, b), label
+}
+
+// derivedStored is derivedAt for a path at which there may be something else.
 func (r *records) derivedStored(ctx context.Context, p Path) (*derived, string, error) {
 	if err := p.check(); err != nil {
 		return nil, "", err
 	}
-	e, ok, err := r.find(ctx, p)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case !ok:
+	e, ok := r.entity(ctx, p)
+	if !ok {
 		return nil, "", ErrNotFound
-	case e.kind == KindDocument || e.kind == KindContainer:
+	}
+	if e.kind == KindDocument || e.kind == KindContainer {
 		return nil, "", fmt.Errorf("%w: a %v is not built", ErrOperation, e.kind)
 	}
-	label, _, err := r.config(ctx, e.kind, p)
-	if err != nil {
-		return nil, "", err
-	}
-	d, err := r.derivedAt(ctx, label, p)
-	return d, label, err
+	d, label := r.derivedAt(ctx, e.kind, p)
+	return d, label, nil
 }
 
 // register stores the row of a category, catalogue or index.
-func (r *records) register(label string, path Path, reg *registration) error {
+func (r *records) register(label string, path Path, reg *registration) {
 	delete(r.derived, label)
-	return r.rows.putJSON(registryKey(label)+"\x00"+string(path), reg)
+	r.putJSON(registryKey(label)+"\x00"+string(path), reg)
 }
 
 // mismatches counts what an expression didn't suit.

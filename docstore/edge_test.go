@@ -355,6 +355,9 @@ func TestHooks(t *testing.T) {
 	if err := s.Update(ctx, func(tx *docstore.Tx) error { return tx.Create(ctx, "/r", "T", props{"refuse": true}) }); !errors.Is(err, refuse) {
 		t.Errorf("a hook's error becomes %v", err)
 	}
+	if err := s.Update(ctx, func(tx *docstore.Tx) error { _ = tx.Create(ctx, "/r", "T", props{"refuse": true}); return nil }); !errors.Is(err, refuse) {
+		t.Errorf("a hook's error that is passed over becomes %v", err)
+	}
 	if err := s.Update(ctx, func(tx *docstore.Tx) error { return tx.Create(ctx, "/l", "T", props{"loop": true}) }); !errors.Is(err, docstore.ErrOperation) {
 		t.Errorf("hooks that call each other for ever: %v", err)
 	}

@@ -2,6 +2,7 @@ package docstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/element"
@@ -74,7 +75,7 @@ type Entity struct {
 // records are the entities of a store as they are stored.
 type records struct {
 	*env
-	rows    *rows
+	rows
 	derived map[string][]*derived // by label, as far as they were read
 }
 
@@ -84,14 +85,26 @@ type entity struct {
 	label string
 }
 
-// find returns what is stored of the entity at a path.
-func (r *records) find(ctx context.Context, p Path) (e entity, ok bool, err error) {
-	b, ok, err := r.rows.get(ctx, entityKey(p))
-	if err != nil || !ok {
-		return e, false, err
+// entity returns what is stored of the entity at a path, and whether there is one.
+func (r *records) entity(ctx context.Context, p Path) (entity, bool) {
+	b, ok := r.get(ctx, entityKey(p))
+	if !ok {
+		return entity{}, false
 	}
-	e, err = parseEntity(b)
-	return e, true, wrapRow(entityKey(p), err)
+	e, err := parseEntity(b)
+	if err != nil {
+		r.corrupt(entityKey(p), "%w", err)
+	}
+	return e, err == nil
+}
+
+// mustBe is entity for what is known to be there.
+func (r *records) mustBe(ctx context.Context, p Path) entity {
+	e, ok := r.entity(ctx, p)
+	if !ok {
+		r.corrupt(entityKey(p), "it is missing")
+	}
+	return e
 }
 
 // parseEntity decodes kind and label.
@@ -103,44 +116,35 @@ func parseEntity(b []byte) (e entity, err error) {
 	k, isInt := kind.(int64)
 	l, isText := label.(string)
 	if _, known := kindNames[Kind(k)]; !isInt || !known || !isText && label != nil {
-		return e, fmt.Errorf("%w: an entity of kind %v and label %v", ErrCorrupt, kind, label)
+		return e, fmt.Errorf("an entity of kind %v and label %v", kind, label)
 	}
 	return entity{Kind(k), l}, nil
 }
 
-// wrapRow returns err with the row that it is about, as ErrCorrupt.
-func wrapRow(key string, err error) error {
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, clip(key), err)
-	}
-	return nil
-}
-
 // putEntity stores what an entity is.
-func (r *records) putEntity(p Path, e entity) error {
+func (r *records) putEntity(p Path, e entity) {
 	var label any
 	if e.label != "" {
 		label = e.label
 	}
 	b, err := element.AppendPair(nil, int64(e.kind), label)
-	if err != nil {
-		return fmt.Errorf("%w: label: %w", ErrValue, err)
-	}
-	return r.rows.w.Set([]byte(entityKey(p)), b)
+	r.fail(err)
+	r.set(entityKey(p), b)
 }
 
 // config returns label and expression of a category, catalogue or index.
-func (r *records) config(ctx context.Context, k Kind, p Path) (label, expression string, err error) {
+func (r *records) config(ctx context.Context, k Kind, p Path) (label, expression string) {
 	key := configKey(k, p)
-	b, ok, err := r.rows.find(ctx, key)
-	if err != nil {
-		return "", "", err
-	}
+	b, ok := r.find(ctx, key)
 	if !ok {
-		return "", "", fmt.Errorf("%w: %s is missing", ErrCorrupt, clip(key))
+		r.corrupt(key, "it is missing")
+		return "", ""
 	}
-	label, expression, err = parseConfig(b)
-	return label, expression, wrapRow(key, err)
+	label, expression, err := parseConfig(b)
+	if err != nil {
+		r.corrupt(key, "%w", err)
+	}
+	return label, expression
 }
 
 // parseConfig decodes label and expression.
@@ -152,38 +156,37 @@ func parseConfig(b []byte) (label, expression string, err error) {
 	label, isText := l.(string)
 	expression, isText2 := e.(string)
 	if !isText || !isText2 {
-		return "", "", fmt.Errorf("%w: a label and an expression are texts", ErrCorrupt)
+		err = errors.New("a label and an expression are texts")
 	}
-	return label, expression, nil
+	return label, expression, err
 }
 
 // load returns a document of a type, as it is stored.
-func (r *records) load(ctx context.Context, p Path, label string) (*document, error) {
-	b, ok, err := r.rows.find(ctx, propsKey(p))
-	if err != nil {
-		return nil, err
-	}
+func (r *records) load(ctx context.Context, p Path, label string) *document {
+	b, ok := r.find(ctx, propsKey(p))
 	d := &document{path: p, label: label, props: Properties{}, size: len(b)}
 	if ok {
-		d.props, err = parseProperties(b)
+		props, err := parseProperties(b)
+		if err != nil {
+			r.corrupt(propsKey(p), "%w", err)
+		} else {
+			d.props = props
+		}
 	}
-	return d, wrapRow(propsKey(p), err)
+	return d
 }
 
 // parseProperties decodes a dictionary.
 func parseProperties(b []byte) (Properties, error) {
 	v, err := element.Decode(b)
-	if err != nil {
-		return nil, err
-	}
 	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%w: properties are a dictionary", ErrCorrupt)
+	if err == nil && !ok {
+		err = errors.New("properties are a dictionary")
 	}
-	return m, nil
+	return m, err
 }
 
-// encode returns the document with properties as they will be read, and their bytes.
+// encode returns the bytes of the properties, which it makes what they will be when they are read.
 func (d *document) encode() ([]byte, error) {
 	if d.props == nil {
 		d.props = Properties{}

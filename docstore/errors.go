@@ -80,7 +80,7 @@ func (e *ExpressionError) Error() string {
 func (e *ExpressionError) Unwrap() error { return ErrExpression }
 
 // clip shortens what goes into an error.
-func clip[S ~string](s S) string {
+func clip[S ~string | ~[]byte](s S) string {
 	const most = 200
 	if len(s) <= most {
 		return string(s)

@@ -2,8 +2,6 @@ package docstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -14,300 +12,178 @@ import (
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 )
 
-// An exporter writes what is stored in the documented form.
+// An exporter writes what is stored in the documented form. An error of emit ends it.
 type exporter struct {
 	*lookup
-	emit func(key string, value func(w io.Writer) error) error
+	emit   func(key string, value func(w io.Writer) error) error
+	failed error // of emit
+}
+
+// out emits a key, unless something has failed.
+func (x *exporter) out(key string, value func(w io.Writer) error) {
+	if x.failed == nil && x.err == nil {
+		x.failed = x.emit(key, func(w io.Writer) error {
+			if err := value(w); err != nil {
+				return err
+			}
+			return x.err
+		})
+	}
 }
 
 // all emits every key of the store.
 func (x *exporter) all(ctx context.Context) error {
-	if err := x.entity(ctx, Root, entity{kind: KindContainer}); err != nil {
-		return err
-	}
-	for e, err := range x.rows.prefixed(ctx, "entity:", "") {
-		if err != nil {
-			return err
-		}
-		p := Path(pathUnescapes.Replace(string(e.Key)))
-		stored, err := parseEntity(e.Value)
-		if err != nil {
-			return wrapRow("entity:"+string(p), err)
-		}
-		if p == Root {
-			err = x.stored("entity:/", entityKey(Root))
-		} else {
-			err = x.entity(ctx, p, stored)
-		}
-		if err != nil {
-			return err
+	x.stored(ctx, "entity:/", entityKey(Root))
+	x.container(ctx, Root)
+	for key := range x.prefixed(ctx, "entity:", "") {
+		if p := Path(pathUnescapes.Replace(key)); p != Root {
+			x.entityKeys(ctx, p, x.mustBe(ctx, p))
 		}
 	}
-	for label, err := range x.rows.sets(ctx, "typeidx:") {
-		if err == nil {
-			err = x.set(ctx, "typeidx:"+textUnescapes.Replace(label), "typeidx:"+label)
-		}
-		if err != nil {
-			return err
-		}
+	for label := range x.sets(ctx, "typeidx:") {
+		x.set(ctx, "typeidx:"+textUnescapes.Replace(label), "typeidx:"+label)
 	}
-	return nil
+	return x.failed
 }
 
 // of emits the keys of what a documented key is about.
 func (x *exporter) of(ctx context.Context, key string) error {
 	prefix, rest, _ := strings.Cut(key, ":")
 	if prefix == "typeidx" {
-		return x.set(ctx, key, typeKey(rest))
+		x.set(ctx, key, typeKey(rest))
 	}
 	for end := len(rest); end > 0; end = strings.LastIndexByte(rest[:end], ':') {
 		p := Path(rest[:end])
-		if p.check() != nil {
-			continue
-		}
-		e, ok, err := x.find(ctx, p)
 		if p == Root {
-			e, ok = entity{kind: KindContainer}, true
-			if key == "entity:/" && err == nil {
-				return x.stored(key, entityKey(p))
+			x.stored(ctx, "entity:/", entityKey(Root))
+			x.container(ctx, p)
+		} else if p.check() == nil {
+			if e, ok := x.entity(ctx, p); ok {
+				x.entityKeys(ctx, p, e)
 			}
 		}
-		if err == nil && ok {
-			err = x.entity(ctx, p, e)
-		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return x.failed
 }
 
-// entity emits the keys of an entity.
-func (x *exporter) entity(ctx context.Context, p Path, e entity) error {
-	if p != Root {
-		if err := x.stored("entity:"+string(p), entityKey(p)); err != nil {
-			return err
-		}
-	}
+func (x *exporter) container(ctx context.Context, p Path) {
+	x.set(ctx, "children:"+string(p), childrenKey(p))
+}
+
+// entityKeys emits the keys of an entity.
+func (x *exporter) entityKeys(ctx context.Context, p Path, e entity) {
+	x.stored(ctx, "entity:"+string(p), entityKey(p))
 	switch e.kind {
 	case KindDocument:
-		return x.stored("props:"+string(p), propsKey(p))
+		x.stored(ctx, "props:"+string(p), propsKey(p))
+		return
 	case KindContainer:
-		return x.set(ctx, "children:"+string(p), childrenKey(p))
+		x.container(ctx, p)
+		return
 	}
 	key := configKey(e.kind, p)
-	if err := x.stored(pathUnescapes.Replace(key), key); err != nil {
-		return err
-	}
-	d, err := x.ownerOf(ctx, &target{entity: e, path: p})
-	if err != nil || d.Live == nil {
-		return err
+	x.stored(ctx, pathUnescapes.Replace(key), key)
+	d, label := x.derivedAt(ctx, e.kind, p)
+	if d.Live == nil {
+		return
 	}
 	b := base(d.Kind, p, *d.Live)
 	switch {
 	case e.kind == KindCategory:
-		return x.set(ctx, "cat:"+string(p)+":members", b+":members")
+		x.set(ctx, "cat:"+string(p)+":members", b+":members")
 	case e.kind == KindCatalogue:
-		return x.catalogue(ctx, "catl:"+string(p), b)
+		x.catalogue(ctx, "catl:"+string(p), b)
 	case d.Problem != nil:
-		for e, err := range x.rows.prefixed(ctx, b+rawPart, "") {
-			rest, piece, _ := strings.Cut(string(e.Key), "\x00")
-			if err == nil && strings.Trim(piece, "\x00") == "" {
-				err = x.stored("idx:"+string(p)+rest, b+rawPart+rest)
-			}
-			if err != nil {
-				return err
-			}
+		for rest := range x.sets(ctx, b+rawPart) {
+			x.stored(ctx, "idx:"+string(p)+rest, b+rawPart+rest)
 		}
-		return nil
+	default:
+		x.index(ctx, "idx:"+string(p), d, label)
 	}
-	return x.index(ctx, "idx:"+string(p), d, b)
 }
 
 // stored emits a value as it is stored, if it is.
-func (x *exporter) stored(documented, key string) error {
-	return x.emit(documented, func(w io.Writer) error {
-		b, ok, err := x.rows.find(context.Background(), key)
-		if err == nil && !ok {
-			err = errMissing
-		}
-		if err == nil {
-			_, err = w.Write(b)
-		}
-		return err
-	})
+func (x *exporter) stored(ctx context.Context, documented, key string) {
+	if b, ok := x.find(ctx, key); ok {
+		x.out(documented, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+	}
 }
 
-// errMissing: there is nothing to write for a key.
-var errMissing = fmt.Errorf("%w: nothing is stored under the key", ErrNotFound)
-
 // set emits a set, unless it is empty: an array as it is stored, rows as the array that they stand for.
-func (x *exporter) set(ctx context.Context, documented string, keys ...string) error {
+func (x *exporter) set(ctx context.Context, documented string, keys ...string) {
 	var sets []iter.Seq2[string, error]
 	for _, key := range keys {
-		_, size, err := x.rows.array(ctx, key)
-		if err != nil {
-			return err
+		if _, size := x.array(ctx, key); size > 0 && len(keys) == 1 {
+			x.stored(ctx, documented, key)
+			return
 		}
-		if size > 0 && len(keys) == 1 {
-			return x.stored(documented, key)
-		}
-		sets = append(sets, x.rows.members(ctx, key, ""))
+		sets = append(sets, func(yield func(string, error) bool) {
+			for m := range x.members(ctx, key, "") {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		})
 	}
 	n := 0
-	if err := merge(sets, func(string, int) bool { n++; return true }); err != nil || n == 0 {
-		return err
+	if x.fail(merge(sets, func(string, int) bool { n++; return true })); n == 0 {
+		return
 	}
-	return x.emit(documented, func(w io.Writer) error {
+	x.out(documented, func(w io.Writer) error {
 		_, err := w.Write(element.AppendArrayHeader(nil, n))
 		var buf []byte
-		merged := merge(sets, func(m string, _ int) bool {
+		x.fail(merge(sets, func(m string, _ int) bool {
 			if err == nil {
 				buf = element.AppendString(buf[:0], m)
 				_, err = w.Write(buf)
 			}
 			return err == nil
-		})
-		if err == nil {
-			err = merged
-		}
+		}))
 		return err
 	})
 }
 
 // list emits a set that is in memory.
-func (x *exporter) list(documented string, members []string) error {
-	return x.emit(documented, func(w io.Writer) error {
+func (x *exporter) list(documented string, members []string) {
+	x.out(documented, func(w io.Writer) error {
 		_, err := w.Write(appendStrings(nil, members))
 		return err
 	})
 }
 
 // catalogue emits groups, and their list. Groups that the documented form calls the same are one there.
-func (x *exporter) catalogue(ctx context.Context, documented, base string) error {
+func (x *exporter) catalogue(ctx context.Context, documented, base string) {
 	byText := map[string][]string{}
-	for g, err := range x.groupKeys(ctx, base) {
-		if err != nil {
-			return err
-		}
-		byText[groupText(g)] = append(byText[groupText(g)], g)
+	for g := range x.groupKeys(ctx, base) {
+		byText[groupText(g)] = append(byText[groupText(g)], base+groups+g)
 	}
 	texts := slices.Sorted(maps.Keys(byText))
 	for _, t := range texts {
-		var keys []string
-		for _, g := range byText[t] {
-			keys = append(keys, base+groups+g)
-		}
-		if err := x.set(ctx, documented+groups+t, keys...); err != nil {
-			return err
-		}
+		x.set(ctx, documented+groups+t, byText[t]...)
 	}
-	if _, size, err := x.rows.array(ctx, base+":keys"); err != nil || size > 0 {
-		if err != nil {
-			return err
-		}
-		return x.stored(documented+":keys", base+":keys")
+	if _, size := x.array(ctx, base+":keys"); size > 0 {
+		x.stored(ctx, documented+":keys", base+":keys")
+	} else if len(texts) > 0 {
+		x.list(documented+":keys", texts)
 	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return x.list(documented+":keys", texts)
 }
 
 // index emits the documents of a text index with their texts, and the grams.
-func (x *exporter) index(ctx context.Context, documented string, d *derived, base string) error {
-	label, _, err := x.config(ctx, d.Kind, d.path)
-	if err != nil {
-		return err
-	}
-	for e, err := range x.rows.prefixed(ctx, base+":doc:", "") {
-		if err != nil {
-			return err
-		}
-		p := Path(pathUnescapes.Replace(string(e.Key)))
-		err := x.emit(documented+":doc:"+string(p), func(w io.Writer) error {
-			doc, err := x.load(ctx, p, label)
-			if err != nil {
-				return err
-			}
-			s, _, err := x.content(ctx, d, label, doc)
-			if err == nil {
-				_, err = w.Write(element.AppendString(nil, s))
-			}
+func (x *exporter) index(ctx context.Context, documented string, d *derived, label string) {
+	ix := textIndex{x.rows, base(d.Kind, d.path, *d.Live)}
+	for key := range x.prefixed(ctx, ix.base+":doc:", "") {
+		p := pathUnescapes.Replace(key)
+		x.out(documented+":doc:"+p, func(w io.Writer) error {
+			s, _ := x.content(ctx, d, label, x.load(ctx, Path(p), label))
+			_, err := w.Write(element.AppendString(nil, s))
 			return err
 		})
-		if err != nil {
-			return err
-		}
 	}
-	all, err := x.grams(ctx, documented, textIndex{x.rows, base})
-	if err != nil {
-		return err
-	}
-	return x.shorter(documented, all)
-}
-
-// grams emits which documents have which trigrams, and returns those.
-func (x *exporter) grams(ctx context.Context, documented string, ix textIndex) (all []string, err error) {
-	pending, names := map[string][]string{}, map[uint32][]string{}
-	var grams []text.Gram
-	err = ix.pending(ctx, x.rows.reader, func(doc Path, normalized string) bool {
-		grams = text.Grams(grams[:0], normalized)
-		for _, g := range grams {
-			key := string(g.AppendKey(nil))
-			pending[key] = append(pending[key], string(doc))
-		}
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	out, err := ix.left(ctx, x.rows.reader)
-	if err != nil {
-		return nil, err
-	}
-	one := func(key string) error {
-		g, ok := text.ParseGram(key)
-		if !ok || g.Padded() {
-			return nil
-		}
-		hits, err := ix.postings(ctx, ix.gramKey(g)+"\x00")
-		if err != nil {
-			return err
-		}
-		docs := pending[key]
-		for _, h := range hits {
-			if gone := out[h.segment]; gone != nil {
-				h.set.AndNot(gone)
-			}
-			if names[h.segment] == nil {
-				if names[h.segment], err = ix.names(ctx, h.segment); err != nil {
-					return err
-				}
-			}
-			for n := range h.set.All() {
-				docs = append(docs, names[h.segment][n])
-			}
-		}
-		if len(docs) == 0 {
-			return nil
-		}
-		slices.Sort(docs)
-		all = append(all, g.String())
-		return x.list(documented+":tri:"+g.String(), docs)
-	}
-	stored, waiting := x.rows.sets(ctx, ix.base+":tri:"), values(slices.Sorted(maps.Keys(pending)))
-	failed := merge([]iter.Seq2[string, error]{stored, waiting}, func(key string, _ int) bool {
-		err = one(key)
-		return err == nil
-	})
-	return all, errors.Join(err, failed)
-}
-
-// shorter emits which trigrams have a pair of characters, and which pairs begin with a character.
-func (x *exporter) shorter(documented string, trigrams []string) error {
-	byPair, byRune := map[string][]string{}, map[string][]string{}
-	for _, t := range trigrams {
+	all, byPair, byRune := x.grams(ctx, documented, ix), map[string][]string{}, map[string][]string{}
+	for _, t := range all {
 		r := []rune(t)
 		for _, pair := range slices.Compact([]string{string(r[:2]), string(r[1:])}) {
 			byPair[pair] = append(byPair[pair], t)
@@ -316,14 +192,69 @@ func (x *exporter) shorter(documented string, trigrams []string) error {
 	for _, pair := range slices.Sorted(maps.Keys(byPair)) {
 		first := string([]rune(pair)[:1])
 		byRune[first] = append(byRune[first], pair)
-		if err := x.list(documented+":bi:"+pair, byPair[pair]); err != nil {
-			return err
-		}
+		x.list(documented+":bi:"+pair, byPair[pair])
 	}
 	for _, r := range slices.Sorted(maps.Keys(byRune)) {
-		if err := x.list(documented+":uni:"+r, byRune[r]); err != nil {
-			return err
-		}
+		x.list(documented+":uni:"+r, byRune[r])
 	}
-	return nil
+}
+
+// grams emits which documents have which trigrams, and returns those.
+func (x *exporter) grams(ctx context.Context, documented string, ix textIndex) (all []string) {
+	byPair := map[string]map[rune][]string{} // of pending documents; of others pair by pair
+	has := func(pair string, third rune, doc string) {
+		if byPair[pair] == nil {
+			byPair[pair] = map[rune][]string{}
+		}
+		byPair[pair][third] = append(byPair[pair][third], doc)
+	}
+	ix.waitingDocs(ctx, func(_ uint32, doc, normalized []byte) bool {
+		for _, g := range text.Grams(nil, string(normalized)) {
+			has(g.Pair(), g.Third(), string(doc))
+		}
+		return true
+	})
+	flush := func(pair string) {
+		for _, third := range slices.Sorted(maps.Keys(byPair[pair])) {
+			docs := byPair[pair][third]
+			slices.Sort(docs)
+			if gram := pair + string(third); !text.Padded(gram) {
+				all = append(all, gram)
+				x.list(documented+":tri:"+gram, docs)
+			}
+		}
+		delete(byPair, pair)
+	}
+	out, names := ix.left(ctx), map[uint32][]string{}
+	for key := range x.sets(ctx, ix.base+":tri:") {
+		pair, _ := text.ParseKey(key)
+		for k, row := range x.prefixed(ctx, ix.base+":tri:"+key+"\x00", "") {
+			segment := ix.segmentAt(k, 0)
+			if names[segment] == nil {
+				names[segment] = ix.names(ctx, segment)
+			}
+			for len(row) > 0 && x.err == nil {
+				third, postings, rest, err := text.NextGram(row)
+				var set text.Set
+				if err == nil {
+					err = set.Decode(postings)
+				}
+				if row = rest; err != nil {
+					x.corrupt(ix.base+":tri:"+key, "%w", err)
+				}
+				if gone := out[segment]; gone != nil {
+					set.AndNot(gone)
+				}
+				for n := range set.All() {
+					has(pair, third, names[segment][n])
+				}
+			}
+		}
+		flush(pair)
+	}
+	for _, pair := range slices.Sorted(maps.Keys(byPair)) {
+		flush(pair)
+	}
+	slices.Sort(all)
+	return all
 }

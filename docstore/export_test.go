@@ -19,13 +19,11 @@ func Raw(ctx context.Context, s *Store, key string, value []byte) error {
 func Keys(ctx context.Context, s *Store) (keys []string, err error) {
 	err = s.db.View(ctx, func(t *txn.Tx) error {
 		keys = nil
-		for e, err := range newRows(t, s.sub, false, &s.bounds).Scan(ctx, kv.Range{}) {
-			if err != nil {
-				return err
-			}
-			keys = append(keys, string(e.Key))
+		r := newRows(t, s.sub, false, &s.bounds)
+		for key := range r.scan(ctx, kv.Range{}) {
+			keys = append(keys, key)
 		}
-		return nil
+		return r.err
 	})
 	return keys, err
 }

@@ -1,6 +1,7 @@
 package docstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,22 +47,16 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 	var indexes []Path
 	err := im.update(ctx, func(ctx context.Context, c *changer) error {
 		indexes = indexes[:0]
-		for label, err := range c.rows.sets(ctx, "reg:") {
-			var all []*derived
-			if err == nil {
-				all, err = c.derivedOf(ctx, textUnescapes.Replace(label))
-			}
-			if err != nil {
-				return err
-			}
-			for _, d := range all {
+		for label := range c.sets(ctx, "reg:") {
+			for _, d := range c.derivedOf(ctx, textUnescapes.Replace(label)) {
 				if d.state() == StateBuilding {
 					indexes = append(indexes, d.path)
 				}
 			}
 		}
-		c.rows.meta.Importing = false
-		return c.rows.putJSON(metaKey, c.rows.meta)
+		c.meta.Importing = false
+		c.putJSON(metaKey, c.meta)
+		return nil
 	})
 	for _, p := range indexes {
 		if err == nil {
@@ -74,20 +69,16 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 // begin makes sure that the store is empty, or that of an import which was cut off, which it removes.
 func (im *importer) begin(ctx context.Context) error {
 	return im.update(ctx, func(ctx context.Context, c *changer) error {
-		for _, err := range c.rows.prefixed(ctx, "entity:", "") {
-			if err == nil && !c.rows.meta.Importing {
-				err = fmt.Errorf("%w: the store is not empty", ErrExists)
-			}
-			if err != nil {
-				return err
+		for range c.prefixed(ctx, "entity:", "") {
+			if !c.meta.Importing {
+				return fmt.Errorf("%w: the store is not empty", ErrExists)
 			}
 			break
 		}
-		if err := c.rows.w.ClearRange([]byte{0}, []byte{0xff}); err != nil {
-			return err
-		}
-		c.rows.meta.Importing, c.rows.meta.Arrays = true, true
-		return c.rows.putJSON(metaKey, c.rows.meta)
+		c.clearRange("\x00", []byte{0xff})
+		c.meta.Importing, c.meta.Arrays = true, true
+		c.putJSON(metaKey, c.meta)
+		return nil
 	})
 }
 
@@ -95,10 +86,10 @@ func (im *importer) begin(ctx context.Context) error {
 func (im *importer) update(ctx context.Context, fn func(ctx context.Context, c *changer) error) error {
 	return im.s.upkeep.Update(ctx, func(t *txn.Tx) error {
 		tx, err := im.s.begin(ctx, t)
-		if err != nil && !errors.Is(err, ErrImporting) {
-			return err
+		if err == nil || errors.Is(err, ErrImporting) {
+			err = fn(ctx, tx.changer)
 		}
-		return fn(ctx, tx.changer)
+		return cmp.Or(tx.err, err)
 	})
 }
 
@@ -176,11 +167,11 @@ func (im *importer) first(_ context.Context, c *changer, p Pair) error {
 	if err == nil {
 		err = path.checkNew()
 	}
-	if err == nil {
-		return c.rows.put(key, p.Value, 0)
-	}
-	if !errors.Is(err, ErrTooLarge) {
+	if err != nil && !errors.Is(err, ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if err == nil {
+		c.put(key, p.Value, 0)
 	}
 	return err
 }
@@ -200,39 +191,20 @@ func checkPaths(b []byte) error {
 // refused is disabled.
 func (im *importer) registerAll(ctx context.Context, c *changer) error {
 	for _, prefix := range []string{"config:", "catcfg:"} {
-		for e, err := range c.rows.prefixed(ctx, prefix, "") {
-			if err != nil {
-				return err
-			}
-			escaped, _, pieces := strings.Cut(string(e.Key), "\x00")
+		for escaped := range c.sets(ctx, prefix) {
 			p := Path(pathUnescapes.Replace(escaped))
-			stored, _, err := c.find(ctx, p)
-			if err != nil {
-				return err
+			e, _ := c.entity(ctx, p)
+			if k := e.kind; k != KindCategory && k != KindCatalogue && k != KindIndex || configKey(k, p) != prefix+escaped {
+				return fmt.Errorf("%w: %s is not of an entity of its kind", ErrCorrupt, clip(prefix+escaped))
 			}
-			k := stored.kind
-			if k != KindCategory && k != KindCatalogue && k != KindIndex || configKey(k, p) != prefix+escaped {
-				return fmt.Errorf("%w: %s is the configuration of a %v", ErrCorrupt, clip(prefix+escaped), k)
-			}
-			if pieces && e.Key[len(e.Key)-1] > 0 {
-				continue
-			}
-			label, expression, err := c.config(ctx, k, p)
-			if err != nil {
-				return err
-			}
-			reg := &registration{Kind: k, Expression: expression, Live: new(int)}
+			label, expression := c.config(ctx, e.kind, p)
+			reg := &registration{Kind: e.kind, Expression: expression, Live: new(int)}
 			if _, err := compile(expression); !errors.As(err, &reg.Problem) {
-				if err != nil {
-					return err
-				}
-				if k == KindIndex {
+				if c.fail(err); e.kind == KindIndex {
 					reg.Live, reg.Next = nil, new(int)
 				}
 			}
-			if err := c.register(label, p, reg); err != nil {
-				return err
-			}
+			c.register(label, p, reg)
 		}
 	}
 	return nil
@@ -250,85 +222,56 @@ func (im *importer) second(ctx context.Context, c *changer, p Pair) error {
 		if rest[i] != ':' {
 			continue
 		}
-		e, ok, err := c.find(ctx, Path(rest[:i]))
-		if err != nil {
-			return err
-		}
+		e, ok := c.entity(ctx, Path(rest[:i]))
 		if !ok || e.kind != kind {
 			continue
 		}
-		d, err := c.ownerOf(ctx, &target{entity: e, path: Path(rest[:i])})
-		if err != nil {
-			return err
-		}
-		b, part := base(kind, d.path, 0), rest[i:]
-		switch group, isGroup := strings.CutPrefix(part, groups); {
+		d, label := c.derivedAt(ctx, kind, Path(rest[:i]))
+		key, part := base(kind, d.path, 0)+rest[i:], rest[i:]
+		group, isGroup := strings.CutPrefix(part, groups)
+		err := checkPaths(p.Value)
+		switch {
 		case kind == KindIndex && d.Problem != nil:
-			return c.rows.put(b+rawPart+part, p.Value, 0)
+			key, err = base(kind, d.path, 0)+rawPart+part, nil
 		case kind == KindIndex:
 			return nil
 		case kind == KindCategory && part == ":members":
-			if err := checkPaths(p.Value); err != nil {
-				return fmt.Errorf("%w: %w", ErrCorrupt, err)
-			}
-			return c.rows.put(b+part, p.Value, 0)
 		case kind == KindCatalogue && part == ":keys":
-			if _, err := element.Strings(p.Value); err != nil {
-				return err
-			}
-			return c.rows.put(b+part, p.Value, 0)
-		case kind == KindCatalogue && isGroup:
-			return im.group(ctx, c, d, b, group, p.Value)
+			_, err = element.Strings(p.Value)
+		case kind == KindCatalogue && isGroup && err == nil:
+			im.group(ctx, c, d, label, group, p.Value)
+			return nil
+		case kind != KindCatalogue || !isGroup:
+			continue
 		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		c.put(key, p.Value, 0)
+		return nil
 	}
 	return fmt.Errorf("%w: no entity is imported that it belongs to", ErrCorrupt)
 }
 
 // group stores the members of a group of a catalogue. The documented form calls 1 and "1" the same; the
 // documents say which it is. An array whose members are all of one group stays one.
-func (im *importer) group(ctx context.Context, c *changer, d *derived, base, text string, value []byte) error {
-	if err := checkPaths(value); err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	members, err := element.Strings(value)
-	if err != nil {
-		return err
-	}
-	label, _, err := c.config(ctx, d.Kind, d.path)
-	if err != nil {
-		return err
-	}
-	byKey, order := map[string][]string{}, []string(nil)
+func (im *importer) group(ctx context.Context, c *changer, d *derived, label, text string, value []byte) {
+	members, _ := element.Strings(value)
+	byKey, key := map[string][]string{}, textEscapes.Replace(text)
 	for _, m := range members {
-		key := textEscapes.Replace(text)
-		doc, err := c.load(ctx, Path(m), label)
-		if err != nil {
-			return err
-		}
-		place, ok, err := c.place(ctx, d, label, doc)
-		if err != nil {
-			return err
-		}
+		key = textEscapes.Replace(text)
+		place, ok := c.place(ctx, d, label, c.load(ctx, Path(m), label))
 		if g := strings.TrimPrefix(place, groups); ok && groupText(g) == text {
 			key = g
 		}
-		if byKey[key] == nil {
-			order = append(order, key)
-		}
 		byKey[key] = append(byKey[key], m)
 	}
-	if len(order) == 0 {
-		order = []string{textEscapes.Replace(text)}
+	b := base(d.Kind, d.path, 0) + groups
+	if len(byKey) <= 1 {
+		c.put(b+key, value, 0)
+		return
 	}
-	for _, key := range order {
-		if len(order) == 1 {
-			err = c.rows.put(base+groups+key, value, 0)
-		} else {
-			err = c.rows.addRows(base+groups+key, byKey[key])
-		}
-		if err != nil {
-			return err
-		}
+	for key, members := range byKey {
+		c.addRows(b+key, members)
 	}
-	return nil
 }

@@ -14,11 +14,13 @@ package docstore
 //	catl:<catalogue>:group:<group>\0<document>
 //	                                    nothing: a member of a group
 //	catl:<catalogue>:keys               of an imported catalogue that nothing has changed: its groups, an array
-//	idx:<index>:doc:<document>          segment u32be, number u16be of a document in a text index; nothing while it
-//	                                    is pending
-//	idx:<index>:new\0<document>         normalised text of a pending document
-//	idx:<index>:tri:<gram>\0<segment u32be>
-//	                                    which documents of the segment have the gram, see package text
+//	idx:<index>:doc:<document>          segment u32be, number u16be of a document in a text index; round and ffff while
+//	                                    it is pending
+//	idx:<index>:round                   first round with pending documents, current round, both u32be
+//	idx:<index>:new\0<round u32be><document>
+//	                                    normalised text of a pending document
+//	idx:<index>:tri:<two characters>\0<segment u32be>
+//	                                    which documents of the segment have the grams that begin so, see package text
 //	idx:<index>:seg\0<segment u32be>    the documents of a segment by their numbers, an array
 //	idx:<index>:txt\0<segment u32be><number u16be>
 //	                                    normalised text
@@ -27,7 +29,7 @@ package docstore
 //	reg:<label>\0<path>                 a category, catalogue or index of the type: registration as JSON
 //	build:<path>                        how far a build has come: Progress as JSON
 //
-// All of them lie behind S, the packed tuple ("docs", 1, name of the store). Those from entity: to idx:…:tri: are the
+// All of them lie behind S, the packed tuple ("docs", 1, name of the store). Those from entity: to idx:…:doc: are the
 // keys that Implexus documents; elements are its, see package element. It keeps a set in one array, below the key that ends here
 // before \0. Such an array may be there, too, in place of rows (Options.Compat), or beside them while it is taken
 // apart; see sets.go. A value of more than 90,000 bytes lies in pieces, <key>\0<u32be>.

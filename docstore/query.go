@@ -3,7 +3,6 @@ package docstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -65,7 +64,6 @@ type Plan struct {
 	Filter bool
 	// Skipped are those that would have been of use but are being built.
 	Skipped []Path
-	keys    []string // of the sets
 	index   *derived
 }
 
@@ -98,26 +96,21 @@ func (tx *Tx) Find(ctx context.Context, label, expression string, opts *FindOpti
 	}
 	return func(yield func(*Document, error) bool) {
 		q, err := tx.plan(ctx, label, expression, opts.Params)
+		if err == nil {
+			n := 0
+			for p := range tx.candidates(ctx, q, opts.After) {
+				d := tx.accept(ctx, q, p)
+				if d == nil {
+					continue
+				}
+				if n++; !yield(d, nil) || n == opts.Limit {
+					return
+				}
+			}
+			err = tx.err
+		}
 		if err != nil {
 			yield(nil, fmt.Errorf("docstore: find %s: %w", clip(label), err))
-			return
-		}
-		n := 0
-		for p, err := range tx.candidates(ctx, q, opts.After) {
-			var d *Document
-			if err == nil {
-				d, err = tx.accept(ctx, q, p)
-			}
-			if err != nil {
-				yield(nil, fmt.Errorf("docstore: find %s: %w", clip(label), err))
-				return
-			}
-			if d == nil {
-				continue
-			}
-			if n++; !yield(d, nil) || n == opts.Limit {
-				return
-			}
 		}
 	}
 }
@@ -128,6 +121,9 @@ func (tx *Tx) Explain(ctx context.Context, label, expression string, opts *FindO
 		opts = &FindOptions{}
 	}
 	q, err := tx.plan(ctx, label, expression, opts.Params)
+	if err == nil {
+		err = tx.err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("docstore: explain %s: %w", clip(label), err)
 	}
@@ -162,9 +158,9 @@ func (l *lookup) plan(ctx context.Context, label, expression string, params []an
 		return nil, err
 	}
 	q.Filter = true
-	all, err := l.derivedOf(ctx, label)
-	if err != nil || len(all) == 0 {
-		return q, err
+	all := l.derivedOf(ctx, label)
+	if len(all) == 0 {
+		return q, nil
 	}
 	whole := ""
 	if len(params) == 0 {
@@ -210,8 +206,8 @@ func (d *derived) use(whole string, terms []filter.Term) (p Plan, rank int) {
 			continue
 		}
 		if d.Kind == KindCatalogue && t.Op == "==" {
-			if g, ok := groupOf(t.Value); ok {
-				p.Group, p.keys, rank = t.Value, []string{g}, 3
+			if _, ok := groupOf(t.Value); ok {
+				p.Group, rank = t.Value, 3
 			}
 		}
 		if s, ok := t.Value.(string); ok && d.Kind == KindIndex && t.Op != "matches" {
@@ -233,41 +229,42 @@ func inside(s string) string {
 }
 
 // candidates yields the documents that the plan reads.
-func (l *lookup) candidates(ctx context.Context, q *query, after Path) Paths {
+func (l *lookup) candidates(ctx context.Context, q *query, after Path) iter.Seq[Path] {
 	if q.index == nil {
 		return l.setPaths(ctx, typeKey(q.label), after)
 	}
 	base, err := q.index.readable()
-	if err != nil {
-		return failed(err)
-	}
+	l.fail(err) // the plan has none that can't be read
 	switch q.Kind {
 	case KindCategory:
 		return l.setPaths(ctx, base+":members", after)
 	case KindCatalogue:
-		return l.setPaths(ctx, base+groups+q.keys[0], after)
+		g, _ := groupOf(q.Group)
+		return l.setPaths(ctx, base+groups+g, after)
 	}
 	pattern, _ := q.Group.(string)
-	return l.searchPaths(ctx, &target{path: q.Index, owner: q.Index, search: text.Parse(pattern)}, after)
+	paths, err := l.found(ctx, q.index, text.Parse(pattern), after)
+	l.fail(err)
+	return paths
 }
 
 // accept returns a candidate if the expression is true for it, and nil if it isn't.
-func (l *lookup) accept(ctx context.Context, q *query, p Path) (*Document, error) {
-	d, err := l.load(ctx, p, q.label)
-	if err != nil {
-		return nil, err
-	}
+func (l *lookup) accept(ctx context.Context, q *query, p Path) *Document {
+	d := l.load(ctx, p, q.label)
 	if q.Filter {
 		ok, err := q.program.Match(ctx, withParams{d, q.params})
-		if errors.Is(err, filter.ErrMismatch) || errors.Is(err, filter.ErrTooCostly) {
+		if mismatch(err) {
 			l.meter.Count(mismatches, 1)
-			return nil, nil
+			return nil
 		}
-		if err != nil || !ok {
-			return nil, err
+		if l.fail(err); !ok {
+			return nil
 		}
 	}
-	return &Document{d.path, d.label, d.props}, nil
+	if l.err != nil {
+		return nil
+	}
+	return &Document{d.path, d.label, d.props}
 }
 
 // withParams is a document with the parameters of a query.
@@ -303,10 +300,10 @@ func (tx *Tx) Search(ctx context.Context, path Path, pattern string, opts *Searc
 		err = fmt.Errorf("%w: a %v can't be searched", ErrOperation, d.Kind)
 	}
 	if err != nil {
-		return nil, wrap("search", path, err)
+		return nil, tx.done("search", path, err)
 	}
 	m, err := tx.matches(ctx, d, p, opts)
-	return m, wrap("search", path, err)
+	return m, tx.done("search", path, err)
 }
 
 // matches returns the documents of an index that match a pattern.
@@ -321,11 +318,11 @@ func (l *lookup) matches(ctx context.Context, d *derived, p *text.Pattern, opts 
 	case d.Problem != nil:
 		return nil, fmt.Errorf("%w: %w", ErrDisabled, d.Problem)
 	case d.Live != nil:
-		err = textIndex{l.rows, base(d.Kind, d.path, *d.Live)}.search(ctx, p, opts.Ranked, found)
+		textIndex{l.rows, base(d.Kind, d.path, *d.Live)}.search(ctx, p, opts.Ranked, found)
 	case opts.Scan:
-		err = l.scan(ctx, d, p, found)
+		l.scanTexts(ctx, d, p, found)
 	default:
-		err = ErrBuilding
+		return nil, ErrBuilding
 	}
 	slices.SortFunc(all, func(a, b Match) int {
 		if a.Count != b.Count && opts.Ranked {
@@ -333,32 +330,19 @@ func (l *lookup) matches(ctx context.Context, d *derived, p *text.Pattern, opts 
 		}
 		return strings.Compare(string(a.Path), string(b.Path))
 	})
-	return all[:cmp.Or(min(opts.Limit, len(all)), len(all))], err
+	return all[:cmp.Or(min(opts.Limit, len(all)), len(all))], nil
 }
 
-// scan looks for a pattern in the text of each document.
-func (l *lookup) scan(ctx context.Context, d *derived, p *text.Pattern, found func(doc Path, count int) bool) error {
-	label, _, err := l.config(ctx, d.Kind, d.path)
-	if err != nil {
-		return err
-	}
-	for doc, err := range l.rows.members(ctx, typeKey(label), "") {
-		if err != nil {
-			return err
+// scanTexts looks for a pattern in the text of each document.
+func (l *lookup) scanTexts(ctx context.Context, d *derived, p *text.Pattern, found func(doc Path, count int) bool) {
+	label, _ := l.config(ctx, d.Kind, d.path)
+	for doc := range l.members(ctx, typeKey(label), "") {
+		s, ok := l.content(ctx, d, label, l.load(ctx, Path(doc), label))
+		if !ok {
+			continue
 		}
-		loaded, err := l.load(ctx, Path(doc), label)
-		if err != nil {
-			return err
-		}
-		s, ok, err := l.content(ctx, d, label, loaded)
-		if err != nil {
-			return err
-		}
-		if n := 0; ok {
-			if n = p.Count(text.Normalize(s)); n > 0 {
-				found(Path(doc), n)
-			}
+		if n := p.Count([]byte(text.Normalize(s))); n > 0 {
+			found(Path(doc), n)
 		}
 	}
-	return nil
 }

@@ -35,59 +35,110 @@ type meta struct {
 	Importing bool `json:"importing,omitempty"`
 }
 
-// A reader reads rows of a store: keys are without its prefix.
-type reader struct{ kv.Reader }
+// rows are a store's rows in a transaction; keys are without the store's prefix.
+//
+// The first read or write that fails ends the transaction: from then on reads find nothing, writes do nothing, and err is why.
+// So what is done with rows looks at err where it matters, at the end: in Store.Update, and where a method returns to
+// the caller.
+type rows struct {
+	*state
+	r kv.Reader
+}
+
+// A state is what is common to all reads and writes of a transaction.
+type state struct {
+	w      *keys.Scope
+	snap   kv.Reader // reads that don't count
+	meta   meta
+	compat bool // small sets are written as arrays
+	bounds *bounds
+	err    error
+}
+
+// newRows returns the rows of the store in sub.
+func newRows(tx *txn.Tx, sub tuple.Subspace, compat bool, b *bounds) rows {
+	s := keys.In(tx, sub)
+	return rows{&state{w: s, snap: keys.ReadIn(tx.Snapshot(), sub), compat: compat, bounds: b}, s}
+}
+
+// uncounted returns the same rows with reads that can't make the transaction conflict.
+func (r rows) uncounted() rows { return rows{r.state, r.snap} }
+
+// fail ends the transaction, unless err is nil.
+func (s *state) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// corrupt ends the transaction because of what is stored under a key.
+func (s *state) corrupt(key string, format string, args ...any) {
+	s.fail(fmt.Errorf("%w: %q: %w", ErrCorrupt, clip(key), fmt.Errorf(format, args...)))
+}
 
 // get returns the value of a key that is never in pieces, and whether there is one.
-func (r reader) get(ctx context.Context, key string) ([]byte, bool, error) {
-	b, err := r.Get(ctx, []byte(key), nil)
-	if errors.Is(err, kv.ErrNotFound) {
-		return nil, false, nil
+func (r rows) get(ctx context.Context, key string) ([]byte, bool) {
+	if r.err != nil {
+		return nil, false
 	}
-	return b, err == nil, err
+	b, err := r.r.Get(ctx, []byte(key), nil)
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		r.fail(err)
+	}
+	return b, err == nil
 }
 
 // find returns the value of a key, whole, and whether there is one.
-func (r reader) find(ctx context.Context, key string) ([]byte, bool, error) {
-	b, ok, err := r.get(ctx, key)
-	if ok || err != nil {
-		return b, ok, err
+func (r rows) find(ctx context.Context, key string) ([]byte, bool) {
+	b, ok := r.get(ctx, key)
+	if ok {
+		return b, true
 	}
 	n := uint32(0)
-	for e, err := range r.Scan(ctx, kv.Range{Start: piece(key, 0), End: []byte(key + "\x00\x01")}) {
-		if err != nil {
-			return nil, false, err
+	for k, v := range r.scan(ctx, kv.Range{Start: piece(key, 0), End: []byte(key + "\x00\x01")}) {
+		if k != string(piece(key, n)) {
+			r.corrupt(key, "piece %d is missing", n)
 		}
-		if string(e.Key) != string(piece(key, n)) {
-			return nil, false, fmt.Errorf("%w: %s lacks a piece", ErrCorrupt, clip(key))
-		}
-		b = append(b, e.Value...)
+		b = append(b, v...)
 		n++
 	}
-	return b, n > 0, nil
+	return b, n > 0 && r.err == nil
 }
 
 // findJSON decodes the value of a key into v, and reports whether there is one.
-func (r reader) findJSON(ctx context.Context, key string, v any) (bool, error) {
-	b, ok, err := r.get(ctx, key)
-	if err == nil && ok {
-		err = parseJSON(key, b, v)
+func (r rows) findJSON(ctx context.Context, key string, v any) bool {
+	b, ok := r.get(ctx, key)
+	if ok {
+		if err := json.Unmarshal(b, v); err != nil {
+			r.corrupt(key, "%w", err)
+		}
 	}
-	return ok, err
+	return ok && r.err == nil
+}
+
+// scan yields the keys and values of a range. The values are the engine's.
+func (r rows) scan(ctx context.Context, rg kv.Range) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		if r.err != nil {
+			return
+		}
+		for e, err := range r.r.Scan(ctx, rg) {
+			if r.fail(err); err != nil || !yield(string(e.Key), e.Value) || r.err != nil {
+				return
+			}
+		}
+	}
 }
 
 // prefixed yields the rows whose keys begin with prefix, from the one behind after on, without prefix.
-func (r reader) prefixed(ctx context.Context, prefix, after string) iter.Seq2[kv.Entry, error] {
-	return func(yield func(kv.Entry, error) bool) {
-		start := prefix + after
-		if after != "" {
-			start += "\x00"
-		}
-		for e, err := range r.Scan(ctx, kv.Range{Start: []byte(start), End: above(prefix)}) {
-			if err == nil {
-				e.Key = e.Key[len(prefix):]
-			}
-			if !yield(e, err) || err != nil {
+func (r rows) prefixed(ctx context.Context, prefix, after string) iter.Seq2[string, []byte] {
+	start := prefix + after
+	if after != "" {
+		start += "\x00"
+	}
+	return func(yield func(string, []byte) bool) {
+		for k, v := range r.scan(ctx, kv.Range{Start: []byte(start), End: above(prefix)}) {
+			if !yield(k[len(prefix):], v) {
 				return
 			}
 		}
@@ -106,67 +157,57 @@ func piece(key string, n uint32) []byte {
 	return binary.BigEndian.AppendUint32(append([]byte(key), 0), n)
 }
 
-// parseJSON decodes a row.
-func parseJSON(key string, b []byte, v any) error {
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, clip(key), err)
+// set stores a value of at most pieceSize bytes.
+func (s *state) set(key string, value []byte) {
+	if s.err == nil {
+		s.fail(s.w.Set([]byte(key), value))
 	}
-	return nil
-}
-
-// rows are a store's rows in a transaction.
-type rows struct {
-	reader
-	w    *keys.Scope
-	snap reader // reads that don't count
-	meta meta
-	// compat: small sets are written as arrays.
-	compat bool
-	bounds *bounds
-}
-
-// newRows returns the rows of the store in sub.
-func newRows(tx *txn.Tx, sub tuple.Subspace, compat bool, b *bounds) *rows {
-	s := keys.In(tx, sub)
-	return &rows{reader: reader{s}, w: s, snap: reader{keys.ReadIn(tx.Snapshot(), sub)}, compat: compat, bounds: b}
 }
 
 // put stores a value of any length. was is the length of the one that it replaces, or 0.
-func (r *rows) put(key string, value []byte, was int) error {
+func (s *state) put(key string, value []byte, was int) {
 	if was > pieceSize || was > 0 && len(value) > pieceSize {
-		if err := r.clear(key, was); err != nil {
-			return err
-		}
+		s.clear(key, was)
 	}
 	if len(value) <= pieceSize {
-		return r.w.Set([]byte(key), value)
+		s.set(key, value)
+		return
 	}
 	for n := uint32(0); len(value) > 0; n++ {
 		size := min(len(value), pieceSize)
-		if err := r.w.Set(piece(key, n), value[:size]); err != nil {
-			return err
-		}
+		s.set(string(piece(key, n)), value[:size])
 		value = value[size:]
 	}
-	return nil
-}
-
-// clear removes a value that is was bytes long.
-func (r *rows) clear(key string, was int) error {
-	if was > pieceSize {
-		return r.w.ClearRange(piece(key, 0), []byte(key+"\x00\x01"))
-	}
-	return r.w.Clear([]byte(key))
 }
 
 // putJSON stores v as JSON.
-func (r *rows) putJSON(key string, v any) error {
+func (s *state) putJSON(key string, v any) {
 	b, err := json.Marshal(v)
-	if err != nil {
-		return err
+	s.fail(err)
+	s.set(key, b)
+}
+
+// clear removes a value that is was bytes long.
+func (s *state) clear(key string, was int) {
+	if was > pieceSize {
+		s.clearRange(string(piece(key, 0)), []byte(key+"\x00\x01"))
+	} else {
+		s.unset(key)
 	}
-	return r.w.Set([]byte(key), b)
+}
+
+// unset removes a value that isn't in pieces.
+func (s *state) unset(key string) {
+	if s.err == nil {
+		s.fail(s.w.Clear([]byte(key)))
+	}
 }
 
 // clearPrefix removes the rows whose keys begin with prefix.
-func (r *rows) clearPrefix(prefix string) error { return r.w.ClearRange([]byte(prefix), above(prefix)) }
+func (s *state) clearPrefix(prefix string) { s.clearRange(prefix, above(prefix)) }
+
+func (s *state) clearRange(start string, end []byte) {
+	if s.err == nil {
+		s.fail(s.w.ClearRange([]byte(start), end))
+	}
+}

@@ -1,12 +1,12 @@
 package docstore
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
+	"github.com/greenroomdb/greenroom/kv"
 )
 
 // A hit is documents of one segment.
@@ -20,223 +20,213 @@ const (
 	fewHits = 4
 	// fewDocs is how many documents are verified where another gram could make them fewer.
 	fewDocs = 8
+	// denseHits: of documents of which every so many-th is asked for, all are read in one scan.
+	denseHits = 6
 )
 
 // search calls found for each document that matches the pattern, with how often it does if counted is set, until found
 // returns false. They come in no order.
-func (ix textIndex) search(ctx context.Context, p *text.Pattern, counted bool, found func(doc Path, count int) bool) error {
+func (ix textIndex) search(ctx context.Context, p *text.Pattern, counted bool, found func(doc Path, count int) bool) {
 	more := true
-	try := func(doc Path, normalized string) bool {
-		if counted {
-			if n := p.Count(normalized); n > 0 {
-				more = found(doc, n)
-			}
-		} else if p.Match(normalized) {
-			more = found(doc, 1)
+	try := func(doc, normalized []byte) bool {
+		count := 0
+		switch {
+		case counted:
+			count = p.Count(normalized)
+		case p.Match(normalized):
+			count = 1
+		}
+		if count > 0 {
+			more = found(Path(doc), count)
 		}
 		return more
 	}
-	if err := ix.pending(ctx, ix.r.reader, try); err != nil || !more {
-		return err
+	ix.waitingDocs(ctx, func(_ uint32, doc, normalized []byte) bool { return try(doc, normalized) })
+	if !more {
+		return
 	}
 	q := p.Query()
-	hits, err := ix.query(ctx, q, nil)
-	if err != nil || len(hits) == 0 {
-		return err
+	hits := ix.query(ctx, q, nil)
+	if len(hits) == 0 {
+		return
 	}
-	out, err := ix.left(ctx, ix.r.reader)
-	if err != nil {
-		return err
-	}
+	out := ix.left(ctx)
 	for i := range hits {
 		h := &hits[i]
 		if gone := out[h.segment]; gone != nil {
 			h.set.AndNot(gone)
 		}
-		if q.Exact && !counted {
-			names, err := ix.names(ctx, h.segment)
-			if err != nil {
-				return err
-			}
-			for n := range h.set.All() {
-				if n >= len(names) {
-					return fmt.Errorf("%w: segment %d of %s has no document %d", ErrCorrupt, h.segment, clip(ix.base), n)
-				}
-				if !found(Path(names[n]), 1) {
-					return nil
-				}
-			}
-			continue
+		switch {
+		case h.set.Empty():
+		case q.Exact && !counted:
+			more = ix.named(ctx, h, found)
+		default:
+			ix.texts(ctx, h, try)
 		}
-		for n := range h.set.All() {
-			doc, normalized, err := ix.document(ctx, location{h.segment, uint16(n)})
-			if err != nil {
-				return err
-			}
-			if !try(doc, string(normalized)) {
-				return nil
-			}
+		if !more {
+			return
 		}
 	}
-	return nil
+}
+
+// named calls found for each document of a hit, until found returns false, which it reports.
+func (ix textIndex) named(ctx context.Context, h *hit, found func(doc Path, count int) bool) (more bool) {
+	names := ix.names(ctx, h.segment)
+	for n := range h.set.All() {
+		if n >= len(names) {
+			ix.corrupt(segmentKey(ix.base, ":seg", h.segment), "it lacks document %d", n)
+			return false
+		}
+		if !found(Path(names[n]), 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// texts calls fn for each document of a hit with its normalised text, until fn returns false. Both are fn's until it
+// returns.
+func (ix textIndex) texts(ctx context.Context, h *hit, fn func(doc, normalized []byte) bool) {
+	first, end := h.set.Bounds()
+	if h.set.Len()*denseHits < end-first {
+		for n := range h.set.All() {
+			if doc, normalized := ix.document(ctx, location{h.segment, uint16(n)}); ix.err != nil || !fn(doc, normalized) {
+				return
+			}
+		}
+		return
+	}
+	r := kv.Range{
+		Start: []byte(documentKey(ix.base, ":txt", location{h.segment, uint16(first)})),
+		End:   []byte(documentKey(ix.base, ":txt", location{h.segment, uint16(end)})),
+	}
+	left := h.set
+	for k, row := range ix.scan(ctx, r) {
+		n := int(k[len(r.Start)-2])<<8 | int(k[len(r.Start)-1])
+		if n >= text.MaxDocs || !left.Has(n) {
+			continue
+		}
+		left.Remove(n)
+		at := location{h.segment, uint16(n)}
+		if len(k) > len(r.Start) { // the first piece
+			row, _ = ix.find(ctx, documentKey(ix.base, ":txt", at))
+		}
+		if doc, normalized := ix.split(row, at); ix.err != nil || !fn(doc, normalized) {
+			return
+		}
+	}
+	if !left.Empty() {
+		ix.corrupt(segmentKey(ix.base, ":txt", h.segment), "documents are missing")
+	}
 }
 
 // query returns the documents in segments that may match, of those in within, unless that is nil.
-func (ix textIndex) query(ctx context.Context, q *text.Query, within []hit) ([]hit, error) {
+func (ix textIndex) query(ctx context.Context, q *text.Query, within []hit) []hit {
 	switch q.Op {
 	case text.All:
-		if within != nil {
-			return within, nil
+		if within == nil {
+			within = ix.everything(ctx)
 		}
-		return ix.everything(ctx)
+		return within
 	case text.One:
 		if within != nil && len(within) <= fewHits {
 			return ix.lookUp(ctx, q.Gram, within)
 		}
-		hits, err := ix.postings(ctx, ix.gramKey(q.Gram)+"\x00")
-		return intersect(hits, within), err
+		return intersect(ix.postings(ctx, ix.gramKey(q.Gram.Pair())+"\x00", q.Gram.Third()), within)
 	case text.Begins:
-		hits, err := ix.postings(ctx, string(text.AppendKeyPrefix([]byte(ix.base+":tri:"), q.Prefix)))
-		return intersect(hits, within), err
+		return intersect(ix.postings(ctx, ix.gramKey(q.Prefix), -1), within)
 	case text.Or:
 		var all []hit
 		for _, s := range q.Sub {
-			hits, err := ix.query(ctx, s, within)
-			if err != nil {
-				return nil, err
-			}
-			all = unite(all, hits)
+			all = unite(all, ix.query(ctx, s, within))
 		}
-		return all, nil
+		return all
 	case text.And:
-		subs, err := ix.rarestFirst(ctx, q.Sub)
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range subs {
-			if within != nil && count(within) <= fewDocs {
+		for _, s := range ix.rarestFirst(ctx, q.Sub) {
+			// The rows of another gram take as long to read as the texts of as many documents as there are segments.
+			if within != nil && count(within) <= max(fewDocs, len(within)) {
 				break
 			}
-			if within, err = ix.query(ctx, s, within); err != nil {
-				return nil, err
-			}
+			within = ix.query(ctx, s, within)
 		}
-		return within, nil
+		return within
 	}
-	return nil, nil
+	return nil
 }
 
 // rarestFirst returns the parts of an And in an order in which those that probably have the fewest documents come
 // first: it looks at the rows of one segment.
-func (ix textIndex) rarestFirst(ctx context.Context, subs []*text.Query) ([]*text.Query, error) {
-	type part struct {
-		q    *text.Query
-		size int
+func (ix textIndex) rarestFirst(ctx context.Context, subs []*text.Query) []*text.Query {
+	if len(subs) < 3 {
+		return subs
 	}
-	next, err := ix.nextSegment(ctx)
-	if err != nil || len(subs) < 3 {
-		return subs, err
-	}
-	parts := make([]part, len(subs))
-	for i, s := range subs {
-		parts[i] = part{s, text.MaxDocs}
-		if s.Op == text.One {
-			b, _, err := ix.r.get(ctx, ix.postingKey(s.Gram, next-1))
-			if err != nil {
-				return nil, err
-			}
-			parts[i].size = len(b)
+	last := []hit{{ix.nextSegment(ctx) - 1, text.First(text.MaxDocs)}}
+	size := map[*text.Query]int{}
+	for _, s := range subs {
+		if size[s] = text.MaxDocs; s.Op == text.One {
+			size[s] = count(ix.lookUp(ctx, s.Gram, last))
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return a.size - b.size })
-	sorted := make([]*text.Query, len(parts))
-	for i, p := range parts {
-		sorted[i] = p.q
-	}
-	return sorted, nil
+	return slices.SortedStableFunc(slices.Values(subs), func(a, b *text.Query) int { return size[a] - size[b] })
 }
 
-// postings returns what the rows of grams say that begin with prefix.
-func (ix textIndex) postings(ctx context.Context, prefix string) ([]hit, error) {
-	var hits []hit
-	at := map[uint32]int{}
-	for e, err := range ix.r.prefixed(ctx, prefix, "") {
-		if err != nil {
-			return nil, err
+// addRow adds to set what a row says; see text.Set.AddRow.
+func (ix textIndex) addRow(set *text.Set, key string, row []byte, third rune) {
+	if err := set.AddRow(row, third); err != nil {
+		ix.corrupt(key, "%w", err)
+	}
+}
+
+// postings returns what the rows say whose keys begin with prefix: of any gram, or if third isn't negative of those with
+// that third character.
+func (ix textIndex) postings(ctx context.Context, prefix string, third rune) []hit {
+	hits, at := []hit{}, map[uint32]int{}
+	for k, row := range ix.prefixed(ctx, prefix, "") {
+		segment := ix.segmentAt(k, len(k)-4)
+		i, ok := len(hits), false
+		if third < 0 { // there may be rows of several pairs
+			i, ok = at[segment]
 		}
-		if len(e.Key) < 4 {
-			return nil, fmt.Errorf("%w: a row of %s", ErrCorrupt, clip(prefix))
-		}
-		segment := binary.BigEndian.Uint32(e.Key[len(e.Key)-4:])
-		var set text.Set
-		if err := set.Decode(e.Value); err != nil {
-			return nil, fmt.Errorf("%s: %w", clip(prefix), err)
-		}
-		if n := len(hits); n == 0 || hits[n-1].segment < segment && len(at) == 0 {
-			hits = append(hits, hit{segment, set})
-			continue
-		}
-		if len(at) == 0 { // rows of a second gram
-			for i, h := range hits {
-				at[h.segment] = i
+		if !ok {
+			i = len(hits)
+			if hits = append(hits, hit{segment: segment}); third < 0 {
+				at[segment] = i
 			}
 		}
-		if i, ok := at[segment]; ok {
-			hits[i].set.Or(&set)
-		} else {
-			at[segment] = len(hits)
-			hits = append(hits, hit{segment, set})
+		if ix.addRow(&hits[i].set, prefix, row, third); hits[i].set.Empty() {
+			hits = hits[:i]
 		}
 	}
-	if len(at) > 0 {
-		slices.SortFunc(hits, func(a, b hit) int { return int(a.segment) - int(b.segment) })
-	}
-	return hits, nil
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Compare(a.segment, b.segment) })
+	return hits
 }
 
 // lookUp returns the documents of within that have a gram.
-func (ix textIndex) lookUp(ctx context.Context, g text.Gram, within []hit) ([]hit, error) {
+func (ix textIndex) lookUp(ctx context.Context, g text.Gram, within []hit) []hit {
 	hits := []hit{}
 	for _, h := range within {
-		b, ok, err := ix.r.get(ctx, ix.postingKey(g, h.segment))
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			continue
-		}
+		key := ix.postingKey(g.Pair(), h.segment)
+		row, _ := ix.get(ctx, key)
 		var set text.Set
-		if err := set.Decode(b); err != nil {
-			return nil, err
-		}
+		ix.addRow(&set, key, row, g.Third())
 		if h.set.And(&set); !h.set.Empty() {
 			hits = append(hits, h)
 		}
 	}
-	return hits, nil
+	return hits
 }
 
 // everything returns all documents in segments.
-func (ix textIndex) everything(ctx context.Context) ([]hit, error) {
+func (ix textIndex) everything(ctx context.Context) []hit {
 	var hits []hit
-	for e, err := range ix.r.prefixed(ctx, ix.base+":seg\x00", "") {
-		if err != nil {
-			return nil, err
+	prefix := ix.base + ":seg\x00"
+	for k := range ix.scan(ctx, kv.Range{Start: []byte(prefix), End: above(prefix)}) {
+		segment := ix.segmentAt(k, len(prefix))
+		if n := len(hits); n == 0 || hits[n-1].segment != segment { // not another piece of it
+			hits = append(hits, hit{segment, text.First(len(ix.names(ctx, segment)))})
 		}
-		if len(e.Key) < 4 {
-			return nil, fmt.Errorf("%w: a segment of %s", ErrCorrupt, clip(ix.base))
-		}
-		segment := binary.BigEndian.Uint32(e.Key)
-		if n := len(hits); n > 0 && hits[n-1].segment == segment { // another piece of it
-			continue
-		}
-		names, err := ix.names(ctx, segment)
-		if err != nil {
-			return nil, err
-		}
-		hits = append(hits, hit{segment, text.First(len(names))})
 	}
-	return hits, nil
+	return hits
 }
 
 // intersect returns the documents of hits that are in within, unless that is nil. Both are by segment, and so is what it

@@ -32,170 +32,145 @@ func (e *arrayError) Error() string {
 }
 
 // change adds member to a set, or removes it.
-func (r *rows) change(ctx context.Context, key, member string, add bool) error {
-	if r.meta.Arrays {
-		if done, err := r.changeArray(ctx, key, member, add); done || err != nil {
-			return err
-		}
+func (r rows) change(ctx context.Context, key, member string, add bool) {
+	if r.meta.Arrays && r.changeArray(ctx, key, member, add) {
+		return
 	}
-	row := []byte(key + "\x00" + member)
 	if add {
-		return r.w.Set(row, nil)
+		r.set(key+"\x00"+member, nil)
+	} else {
+		r.unset(key + "\x00" + member)
 	}
-	return r.w.Clear(row)
 }
 
 // changeArray is change for a set that is an array, and stays one. It reports false for all others.
-func (r *rows) changeArray(ctx context.Context, key, member string, add bool) (done bool, err error) {
-	list, size, err := r.array(ctx, key)
-	if err != nil {
-		return false, err
-	}
+func (r rows) changeArray(ctx context.Context, key, member string, add bool) bool {
+	list, size := r.array(ctx, key)
 	if size == 0 {
 		if !r.compat || !add {
-			return false, nil
+			return false
 		}
-		for _, err := range r.prefixed(ctx, key+"\x00", "") {
-			return false, err // it has rows
+		for range r.prefixed(ctx, key+"\x00", "") {
+			return false // it has rows
 		}
 	}
 	i := slices.Index(list, member)
 	switch {
 	case !r.compat || len(list) > compatMembers || add && i < 0 && len(list) >= compatMembers-1:
-		return false, r.explode(key, list, size)
+		if size > 0 {
+			r.explode(key, list, size)
+		}
+		return false
 	case add == (i >= 0):
-		return true, nil
+		return true
 	case add:
 		list = append(list, member)
 	default:
 		list = slices.Delete(list, i, i+1)
 	}
 	if len(list) == 0 {
-		return true, r.clear(key, size)
+		r.clear(key, size)
+	} else {
+		r.put(key, appendStrings(nil, list), size)
 	}
-	return true, r.put(key, appendStrings(nil, list), size)
+	return true
 }
 
 // array returns the array of a set, and how long it is; 0 if it has none.
-func (r *rows) array(ctx context.Context, key string) (list []string, size int, err error) {
-	b, ok, err := r.find(ctx, key)
-	if err != nil || !ok {
-		return nil, 0, err
+func (r rows) array(ctx context.Context, key string) (list []string, size int) {
+	b, ok := r.find(ctx, key)
+	if !ok {
+		return nil, 0
 	}
-	if list, err = element.Strings(b); err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", clip(key), err)
+	list, err := element.Strings(b)
+	if err != nil {
+		r.corrupt(key, "%w", err)
+		return nil, 0
 	}
-	return list, len(b), nil
+	return list, len(b)
 }
 
 // explode makes rows of an array that has few members.
-func (r *rows) explode(key string, list []string, size int) error {
-	if len(list) > r.bounds.explode {
-		return &arrayError{key}
+func (s *state) explode(key string, list []string, size int) {
+	if len(list) > s.bounds.explode {
+		s.fail(&arrayError{key})
 	}
-	if err := r.addRows(key, list); err != nil {
-		return err
-	}
-	return r.clear(key, size)
+	s.clear(key, size)
+	s.addRows(key, list)
 }
 
 // addRows adds members to a set that has no array, or whose array has them.
-func (r *rows) addRows(key string, members []string) error {
+func (s *state) addRows(key string, members []string) {
 	for _, m := range members {
-		if err := r.w.Set([]byte(key+"\x00"+m), nil); err != nil {
-			return err
-		}
+		s.set(key+"\x00"+m, nil)
 	}
-	return nil
-}
-
-// clearSet removes a set with all of its members, or a value with all of its pieces.
-func (r *rows) clearSet(key string) error {
-	if err := r.w.Clear([]byte(key)); err != nil {
-		return err
-	}
-	return r.clearPrefix(key + "\x00")
 }
 
 // contains reports whether a set has a member.
-func (r *rows) contains(ctx context.Context, key, member string) (bool, error) {
-	_, ok, err := r.get(ctx, key+"\x00"+member)
-	if ok || err != nil || !r.meta.Arrays {
-		return ok, err
+func (r rows) contains(ctx context.Context, key, member string) bool {
+	_, ok := r.get(ctx, key+"\x00"+member)
+	if !ok && r.meta.Arrays {
+		list, _ := r.array(ctx, key)
+		ok = slices.Contains(list, member)
 	}
-	list, _, err := r.array(ctx, key)
-	return slices.Contains(list, member), err
+	return ok
 }
 
 // members yields the members of a set, in ascending order, from the one behind after on.
-func (r *rows) members(ctx context.Context, key, after string) iter.Seq2[string, error] {
-	return r.membersOf(ctx, r.reader, key, after)
-}
-
-func (r *rows) membersOf(ctx context.Context, from reader, key, after string) iter.Seq2[string, error] {
-	stored := func(yield func(string, error) bool) {
-		if after == "" {
-			after = "\x00\xff" // behind the pieces of an array
+func (r rows) members(ctx context.Context, key, after string) iter.Seq[string] {
+	if after == "" {
+		after = "\x00\xff" // behind the pieces of an array
+	}
+	return func(yield func(string) bool) {
+		var list []string
+		if r.meta.Arrays {
+			list, _ = r.array(ctx, key)
+			slices.Sort(list)
 		}
-		for e, err := range from.prefixed(ctx, key+"\x00", after) {
-			if !yield(string(e.Key), err) || err != nil {
+		last := after
+		next := func(m string) bool {
+			if m <= last {
+				return true
+			}
+			last = m
+			return yield(m)
+		}
+		for m := range r.prefixed(ctx, key+"\x00", after) {
+			for len(list) > 0 && list[0] <= m {
+				if !next(list[0]) {
+					return
+				}
+				list = list[1:]
+			}
+			if !next(m) {
 				return
 			}
 		}
-	}
-	if !r.meta.Arrays {
-		return stored
-	}
-	return func(yield func(string, error) bool) {
-		list, size, err := r.array(ctx, key)
-		if err != nil {
-			yield("", err)
-			return
-		}
-		if size == 0 {
-			stored(yield)
-			return
-		}
-		slices.Sort(list)
-		list = slices.DeleteFunc(slices.Compact(list), func(m string) bool { return m <= after })
-		if err := merge([]iter.Seq2[string, error]{values(list), stored}, func(m string, _ int) bool { return yield(m, nil) }); err != nil {
-			yield("", err)
+		for _, m := range list {
+			if r.err != nil || !next(m) {
+				return
+			}
 		}
 	}
 }
 
 // sets yields the keys of the sets that begin with prefix, in ascending order, without prefix. It reads some members of each,
 // and passes over the rest.
-func (r reader) sets(ctx context.Context, prefix string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+func (r rows) sets(ctx context.Context, prefix string) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		start, last, seen := []byte(prefix), "", 0
 		for more := true; more; {
 			more = false
-			for e, err := range r.Scan(ctx, kv.Range{Start: start, End: above(prefix)}) {
-				if err != nil {
-					yield("", err)
-					return
-				}
-				key, _, _ := strings.Cut(string(e.Key[len(prefix):]), "\x00")
+			for k := range r.scan(ctx, kv.Range{Start: start, End: above(prefix)}) {
+				key, _, _ := strings.Cut(k[len(prefix):], "\x00")
 				if seen == 0 || key != last {
-					if last, seen = key, 1; !yield(key, nil) {
+					if last, seen = key, 1; !yield(key) {
 						return
 					}
 				} else if seen++; seen > passMembers {
 					start, seen, more = []byte(prefix+key+"\x01"), 0, true
 					break
 				}
-			}
-		}
-	}
-}
-
-// values yields the elements of a list.
-func values[T any](list []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, v := range list {
-			if !yield(v, nil) {
-				return
 			}
 		}
 	}

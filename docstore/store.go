@@ -72,7 +72,7 @@ func Open(ctx context.Context, e kv.Engine, name string, opts *Options) (*Store,
 func (s *Store) DB() *txn.DB { return s.db }
 
 // Begin returns a transaction of documents within t, one of the store's engine, for a caller that commits more in t than
-// documents of one store. The caller calls Landed when t has committed; there is nothing to undo if it doesn't. Update
+// documents of one store. The caller commits t only if Tx.Err is nil, and then calls Landed; there is nothing to undo if it doesn't. Update
 // does all of that, and takes apart what is imported where it must be.
 func (s *Store) Begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 	return s.begin(ctx, t)
@@ -82,19 +82,29 @@ func (s *Store) begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 	r := records{env: s.env, rows: newRows(t, s.sub, s.opts.Compat, &s.bounds), derived: map[string][]*derived{}}
 	tx := &Tx{&changer{lookup: lookup{r}, pending: map[Path]int{}}}
 	tx.tx = tx
-	m := &tx.rows.meta
-	ok, err := tx.rows.findJSON(ctx, metaKey, m)
-	switch {
-	case err != nil:
-		return nil, err
-	case m.Version > formatVersion:
-		return nil, fmt.Errorf("%w: version %d", ErrNewerFormat, m.Version)
-	case m.Importing:
-		err = ErrImporting
-	}
+	m := &tx.meta
+	ok := tx.findJSON(ctx, metaKey, m)
 	tx.made = ok && (m.Arrays || !s.opts.Compat)
+	if m.Version > formatVersion {
+		tx.fail(fmt.Errorf("%w: version %d", ErrNewerFormat, m.Version))
+	}
 	m.Version, m.Arrays = formatVersion, m.Arrays || s.opts.Compat
-	return tx, err
+	if m.Importing && tx.err == nil {
+		return tx, ErrImporting
+	}
+	return tx, tx.err
+}
+
+// run runs fn in a transaction of documents within t.
+func (s *Store) run(ctx context.Context, t *txn.Tx, fn func(tx *Tx) error) error {
+	tx, err := s.begin(ctx, t)
+	if err == nil {
+		err = fn(tx)
+	}
+	if tx.err != nil && !errors.Is(err, tx.err) {
+		err = tx.err
+	}
+	return err
 }
 
 // Update runs fn in a transaction and commits it, whole or not at all. If another commit changed what fn has read, fn
@@ -106,11 +116,11 @@ func (s *Store) begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
 	for {
 		var last *Tx
-		err := s.db.Update(ctx, func(t *txn.Tx) (err error) {
-			if last, err = s.begin(ctx, t); err != nil {
-				return err
-			}
-			return fn(last)
+		err := s.db.Update(ctx, func(t *txn.Tx) error {
+			return s.run(ctx, t, func(tx *Tx) error {
+				last = tx
+				return fn(tx)
+			})
 		})
 		var array *arrayError
 		if errors.As(err, &array) {
@@ -133,12 +143,10 @@ func (s *Store) View(ctx context.Context, fn func(tx *Tx) error) error {
 
 func (s *Store) view(ctx context.Context, db *txn.DB, fn func(tx *Tx) error) error {
 	return db.View(ctx, func(t *txn.Tx) error {
-		tx, err := s.begin(ctx, t)
-		if err != nil {
-			return err
-		}
-		tx.readOnly = true
-		return fn(tx)
+		return s.run(ctx, t, func(tx *Tx) error {
+			tx.readOnly = true
+			return fn(tx)
+		})
 	})
 }
 

@@ -1,13 +1,10 @@
 package docstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
-	"slices"
-	"strings"
 
-	"github.com/greenroomdb/greenroom/docstore/internal/element"
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 	"github.com/greenroomdb/greenroom/kv"
 )
@@ -15,42 +12,64 @@ import (
 const (
 	// maxText bounds the text of a document in an index, in bytes.
 	maxText = 1 << 20
-	// segmentText bounds a segment, in bytes of text; one document may be longer.
+	// segmentText bounds a segment, in bytes of text; one document may be longer. Bounds have the number of its documents.
 	segmentText = 1 << 20
 )
 
 // A textIndex is one generation of a text index. A document that is added is pending: its text is stored as it is,
-// and searched without an index. When there are enough of them, merge makes a segment of them: one row for each
-// gram says which of its documents have it. So writers of different documents write different rows, a gram takes
-// one row for some hundred documents, and no row of a gram is changed. A document that leaves a segment leaves a mark;
+// and searched without an index. When there are enough of them, merge makes a segment of them: one row for each two
+// characters says which of its documents have which grams that begin so. So writers of different documents write
+// different rows, the grams take few of them, and no row of grams is changed. A document that leaves a segment leaves a mark;
 // a segment that is half empty is dissolved: its documents are pending again.
+//
+// Deleted rows take time to pass over, and all pending documents but the last ones are deleted rows. So pending
+// documents come in rounds: a writer adds its documents to the current one, each merge begins another one, and readers
+// begin at the first round that a document may still be in. The row that says so changes with each merge: that is when a
+// writer may have to begin again.
 type textIndex struct {
-	r    *rows
+	rows
 	base string
 }
 
-// A location is where a document is: its number in a segment. Segments count from 1.
+// A location is where a document is: its number in a segment, or waiting in a round. Both count from 1.
 type location struct {
 	segment uint32
 	number  uint16
 }
 
+// waiting is the number of a pending document.
+const waiting = 0xffff
+
 func (ix textIndex) docKey(doc Path) string { return ix.base + ":doc:" + escape(string(doc)) }
-func (ix textIndex) newKey(doc Path) string { return ix.base + ":new\x00" + string(doc) }
-func (ix textIndex) gramKey(g text.Gram) string {
-	return string(g.AppendKey([]byte(ix.base + ":tri:")))
+func (ix textIndex) newKey(doc Path, round uint32) string {
+	return segmentKey(ix.base, ":new", round) + string(doc)
+}
+func (ix textIndex) gramKey(chars string) string {
+	return string(text.AppendKey([]byte(ix.base+":tri:"), chars))
 }
 
-// locate returns where a document is, segment 0 if it is pending, and whether it is in the index.
-func (ix textIndex) locate(ctx context.Context, doc Path) (at location, ok bool, err error) {
-	b, ok, err := ix.r.get(ctx, ix.docKey(doc))
-	if err != nil || !ok || len(b) == 0 {
-		return at, ok, err
+// rounds returns the first round in which documents are pending, and the current one.
+func (ix textIndex) rounds(ctx context.Context) (first, current uint32) {
+	b, ok := ix.get(ctx, ix.base+":round")
+	if ok && len(b) == 8 {
+		return binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])
+	}
+	if ok {
+		ix.corrupt(ix.base+":round", "%x is not two rounds", b)
+	}
+	return 1, 1
+}
+
+// locate returns where a document is, and whether it is in the index.
+func (ix textIndex) locate(ctx context.Context, doc Path) (at location, ok bool) {
+	b, ok := ix.get(ctx, ix.docKey(doc))
+	if !ok {
+		return at, false
 	}
 	if at, ok = parseLocation(b); !ok {
-		err = fmt.Errorf("%w: the place of %s in %s", ErrCorrupt, clip(doc), clip(ix.base))
+		ix.corrupt(ix.docKey(doc), "%x is not a place", b)
 	}
-	return at, ok, err
+	return at, ok
 }
 
 // append appends a location as it is stored, and parseLocation reads it.
@@ -66,245 +85,202 @@ func parseLocation(b []byte) (at location, ok bool) {
 }
 
 // leave removes what the index has of a document but its place, and reports whether it has any.
-func (ix textIndex) leave(ctx context.Context, doc Path) (bool, error) {
-	at, ok, err := ix.locate(ctx, doc)
-	if err != nil || !ok {
-		return false, err
+func (ix textIndex) leave(ctx context.Context, doc Path) bool {
+	at, ok := ix.locate(ctx, doc)
+	switch key := ix.newKey(doc, at.segment); {
+	case !ok:
+	case at.number == waiting:
+		old, _ := ix.find(ctx, key)
+		ix.clear(key, len(old))
+	default:
+		ix.set(documentKey(ix.base, ":out", at), nil)
 	}
-	if at.segment > 0 {
-		return true, ix.r.w.Set([]byte(documentKey(ix.base, ":out", at)), nil)
-	}
-	old, _, err := ix.r.find(ctx, ix.newKey(doc))
-	if err != nil {
-		return false, err
-	}
-	return true, ix.r.clear(ix.newKey(doc), len(old))
+	return ok
 }
 
 // add puts a document with its text into the index, in place of what the index has of it.
-func (ix textIndex) add(ctx context.Context, doc Path, content string) error {
-	if _, err := ix.leave(ctx, doc); err != nil {
-		return err
-	}
-	return ix.addPending(doc, text.Normalize(content))
+func (ix textIndex) add(ctx context.Context, doc Path, content string) {
+	ix.leave(ctx, doc)
+	ix.addPending(ctx, doc, text.Normalize(content))
 }
 
-func (ix textIndex) addPending(doc Path, normalized string) error {
-	if err := ix.r.w.Set([]byte(ix.docKey(doc)), nil); err != nil {
-		return err
-	}
-	return ix.r.put(ix.newKey(doc), []byte(normalized), 0)
+func (ix textIndex) addPending(ctx context.Context, doc Path, normalized string) {
+	_, round := ix.rounds(ctx)
+	ix.set(ix.docKey(doc), location{round, waiting}.append(nil))
+	ix.put(ix.newKey(doc, round), []byte(normalized), 0)
 }
 
 // remove takes a document out of the index.
-func (ix textIndex) remove(ctx context.Context, doc Path) error {
-	had, err := ix.leave(ctx, doc)
-	if err != nil || !had {
-		return err
+func (ix textIndex) remove(ctx context.Context, doc Path) {
+	if ix.leave(ctx, doc) {
+		ix.unset(ix.docKey(doc))
 	}
-	return ix.r.w.Clear([]byte(ix.docKey(doc)))
 }
 
-// pending calls fn for each pending document with its normalised text, read from r, until fn returns false.
-func (ix textIndex) pending(ctx context.Context, r reader, fn func(doc Path, normalized string) bool) error {
-	doc, long := "", []byte(nil)
-	for e, err := range r.prefixed(ctx, ix.base+":new\x00", "") {
-		if err != nil {
-			return err
+// waitingDocs calls fn for each pending document with its round and its normalised text, until fn returns false. The
+// bytes are fn's until it returns.
+func (ix textIndex) waitingDocs(ctx context.Context, fn func(round uint32, doc, normalized []byte) bool) {
+	first, _ := ix.rounds(ctx)
+	prefix := ix.base + ":new\x00"
+	var last, long []byte
+	flush := func() bool {
+		b := long
+		long = nil
+		return b == nil || fn(binary.BigEndian.Uint32(last), last[4:], b)
+	}
+	for k, v := range ix.scan(ctx, kv.Range{Start: []byte(segmentKey(ix.base, ":new", first)), End: above(prefix)}) {
+		if len(k) < len(prefix)+4 {
+			ix.corrupt(k, "it has no round")
+			return
 		}
-		d, _, pieces := strings.Cut(string(e.Key), "\x00")
-		if long != nil && d != doc { // the pieces before were the last ones
-			if !fn(Path(doc), string(long)) {
-				return nil
-			}
-			long = nil
+		key := []byte(k[len(prefix):])
+		doc, _, pieces := bytes.Cut(key[4:], []byte{0})
+		key = key[:4+len(doc)]
+		if long != nil && !bytes.Equal(key, last) && !flush() { // the pieces before were the last ones
+			return
 		}
-		switch doc = d; {
-		case pieces:
-			long = append(long, e.Value...)
-		case !fn(Path(doc), string(e.Value)):
-			return nil
+		if pieces {
+			last, long = append(last[:0], key...), append(long, v...)
+		} else if !fn(binary.BigEndian.Uint32(key), doc, v) {
+			return
 		}
 	}
-	if long != nil {
-		fn(Path(doc), string(long))
-	}
-	return nil
+	flush()
 }
 
-// merge makes a segment of pending documents, if they fill one of at most most documents, and returns how many those are.
-func (ix textIndex) merge(ctx context.Context, most int) (int, error) {
-	var docs []Path
-	size, full := 0, false
-	err := ix.pending(ctx, ix.r.snap, func(doc Path, s string) bool {
-		if full = len(docs) == most || len(docs) > 0 && size+len(s) > segmentText; full {
+// merge makes a segment of pending documents if they fill one, and returns how many those are.
+func (ix textIndex) merge(ctx context.Context) int {
+	_, current := ix.rounds(ctx)
+	first, size, full := current, 0, false
+	var keys []string
+	textIndex{ix.uncounted(), ix.base}.waitingDocs(ctx, func(round uint32, doc, s []byte) bool {
+		if full = len(keys) == ix.bounds.segment || len(keys) > 0 && size+len(s) > segmentText; full {
+			first = round
 			return false
 		}
-		docs, size = append(docs, doc), size+len(s)
+		keys, size = append(keys, ix.newKey(Path(doc), round)), size+len(s)
 		return true
 	})
-	if err != nil || !full {
-		return 0, err
+	if !full {
+		return 0
 	}
-	segment, err := ix.nextSegment(ctx)
-	if err != nil {
-		return 0, err
-	}
-	postings := map[text.Gram][]uint16{}
-	var grams []text.Gram
+	// A writer that has not committed yet adds to the current round, or begins again.
+	ix.set(ix.base+":round", binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, first), current+1))
+	segment := ix.nextSegment(ctx)
+	var grams text.Segment
 	var names []string
-	for _, doc := range docs {
-		b, ok, err := ix.r.find(ctx, ix.newKey(doc))
-		if err != nil {
-			return 0, err
-		}
+	start := len(segmentKey(ix.base, ":new", first))
+	for _, key := range keys {
+		b, ok := ix.find(ctx, key)
 		if !ok { // it isn't pending any more
 			continue
 		}
-		at := location{segment, uint16(len(names))}
-		names = append(names, string(doc))
-		grams = text.Grams(grams[:0], string(b))
-		for _, g := range grams {
-			postings[g] = append(postings[g], at.number)
-		}
-		if err := ix.place(doc, at, b); err != nil {
-			return 0, err
-		}
+		doc, at := key[start:], location{segment, uint16(len(names))}
+		names = append(names, doc)
+		grams.Add(int(at.number), string(b))
+		ix.clear(key, len(b))
+		ix.set(ix.docKey(Path(doc)), at.append(nil))
+		row := append(binary.AppendUvarint(nil, uint64(len(doc))), doc...)
+		ix.put(documentKey(ix.base, ":txt", at), append(row, b...), 0)
 	}
-	for g, docs := range postings {
-		if err := ix.r.w.Set([]byte(ix.postingKey(g, segment)), text.AppendPostings(nil, docs)); err != nil {
-			return 0, err
-		}
+	for pair, row := range grams.Rows() {
+		ix.set(ix.postingKey(pair, segment), row)
 	}
-	return len(names), ix.r.put(segmentKey(ix.base, ":seg", segment), appendStrings(nil, names), 0)
+	ix.put(segmentKey(ix.base, ":seg", segment), appendStrings(nil, names), 0)
+	return len(names)
 }
 
-// place moves a pending document to its location.
-func (ix textIndex) place(doc Path, at location, normalized []byte) error {
-	if err := ix.r.clear(ix.newKey(doc), len(normalized)); err != nil {
-		return err
-	}
-	if err := ix.r.w.Set([]byte(ix.docKey(doc)), at.append(nil)); err != nil {
-		return err
-	}
-	row := binary.AppendUvarint(nil, uint64(len(doc)))
-	row = append(append(row, doc...), normalized...)
-	return ix.r.put(documentKey(ix.base, ":txt", at), row, 0)
-}
-
-// postingKey returns the key of the row that says which documents of a segment have a gram.
-func (ix textIndex) postingKey(g text.Gram, segment uint32) string {
-	return string(binary.BigEndian.AppendUint32([]byte(ix.gramKey(g)+"\x00"), segment))
+// postingKey returns the key of the row that says which documents of a segment have the grams that begin with two
+// characters.
+func (ix textIndex) postingKey(pair string, segment uint32) string {
+	return string(binary.BigEndian.AppendUint32([]byte(ix.gramKey(pair)+"\x00"), segment))
 }
 
 // nextSegment returns the number of a new segment.
-func (ix textIndex) nextSegment(ctx context.Context) (uint32, error) {
+func (ix textIndex) nextSegment(ctx context.Context) uint32 {
 	prefix := ix.base + ":seg\x00"
-	for e, err := range ix.r.Scan(ctx, kv.Range{Start: []byte(prefix), End: above(prefix), Limit: 1, Reverse: true}) {
-		if err != nil {
-			return 0, err
-		}
-		if len(e.Key) < len(prefix)+4 {
-			return 0, fmt.Errorf("%w: a segment of %s", ErrCorrupt, clip(ix.base))
-		}
-		return binary.BigEndian.Uint32(e.Key[len(prefix):]) + 1, nil
+	for k := range ix.scan(ctx, kv.Range{Start: []byte(prefix), End: above(prefix), Limit: 1, Reverse: true}) {
+		return ix.segmentAt(k, len(prefix)) + 1
 	}
-	return 1, nil
+	return 1
+}
+
+// segmentAt returns the number of a segment that stands at a place in a key.
+func (ix textIndex) segmentAt(key string, i int) uint32 {
+	if i < 0 || len(key) < i+4 {
+		ix.corrupt(key, "it has no segment")
+		return 0
+	}
+	return binary.BigEndian.Uint32([]byte(key[i : i+4]))
 }
 
 // document returns path and normalised text of the document at a location.
-func (ix textIndex) document(ctx context.Context, at location) (Path, []byte, error) {
-	b, ok, err := ix.r.find(ctx, documentKey(ix.base, ":txt", at))
-	if err != nil {
-		return "", nil, err
+func (ix textIndex) document(ctx context.Context, at location) (doc, normalized []byte) {
+	b, _ := ix.find(ctx, documentKey(ix.base, ":txt", at))
+	return ix.split(b, at)
+}
+
+// split returns the parts of a row with the text of a document.
+func (ix textIndex) split(row []byte, at location) (doc, normalized []byte) {
+	n, used := binary.Uvarint(row)
+	if used <= 0 || n > uint64(len(row)-used) {
+		ix.corrupt(documentKey(ix.base, ":txt", at), "it is not a document")
+		return nil, nil
 	}
-	n, used := binary.Uvarint(b)
-	if !ok || used <= 0 || n > uint64(len(b)-used) {
-		return "", nil, fmt.Errorf("%w: document %d of segment %d of %s", ErrCorrupt, at.number, at.segment, clip(ix.base))
-	}
-	b = b[used:]
-	return Path(b[:n]), b[n:], nil
+	row = row[used:]
+	return row[:n], row[n:]
 }
 
 // names returns the documents of a segment by their numbers, including those that left it.
-func (ix textIndex) names(ctx context.Context, segment uint32) ([]string, error) {
-	b, ok, err := ix.r.find(ctx, segmentKey(ix.base, ":seg", segment))
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: segment %d of %s is missing", ErrCorrupt, segment, clip(ix.base))
+func (ix textIndex) names(ctx context.Context, segment uint32) []string {
+	names, size := ix.array(ctx, segmentKey(ix.base, ":seg", segment))
+	if size == 0 {
+		ix.corrupt(segmentKey(ix.base, ":seg", segment), "the segment is missing")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return element.Strings(b)
+	return names
 }
 
 // left returns the documents that have left segments.
-func (ix textIndex) left(ctx context.Context, r reader) (map[uint32]*text.Set, error) {
+func (ix textIndex) left(ctx context.Context) map[uint32]*text.Set {
 	out := map[uint32]*text.Set{}
-	for e, err := range r.prefixed(ctx, ix.base+":out\x00", "") {
-		if err != nil {
-			return nil, err
-		}
-		at, ok := parseLocation(e.Key)
+	for k := range ix.prefixed(ctx, ix.base+":out\x00", "") {
+		at, ok := parseLocation([]byte(k))
 		if !ok || int(at.number) >= text.MaxDocs {
-			return nil, fmt.Errorf("%w: a mark of %s", ErrCorrupt, clip(ix.base))
+			ix.corrupt(ix.base+":out", "%x is not a place", k)
+			break
 		}
 		if out[at.segment] == nil {
 			out[at.segment] = new(text.Set)
 		}
 		out[at.segment].Add(int(at.number))
 	}
-	return out, nil
+	return out
 }
 
 // dissolve makes the documents of a segment pending again if at least half of them have left it, and reports whether it
 // found such a segment.
-func (ix textIndex) dissolve(ctx context.Context) (bool, error) {
-	out, err := ix.left(ctx, ix.r.snap)
-	if err != nil {
-		return false, err
-	}
-	for segment, gone := range out {
-		names, err := ix.names(ctx, segment)
-		if err != nil {
-			return false, err
-		}
+func (ix textIndex) dissolve(ctx context.Context) bool {
+	for segment, gone := range (textIndex{ix.uncounted(), ix.base}).left(ctx) {
+		names := ix.names(ctx, segment)
 		if gone.Len()*2 < len(names) {
 			continue
 		}
-		return true, ix.dissolveSegment(ctx, segment, names)
+		var grams text.Segment
+		for i := range names {
+			at := location{segment, uint16(i)}
+			doc, normalized := ix.document(ctx, at)
+			grams.Add(i, string(normalized))
+			if now, ok := ix.locate(ctx, Path(doc)); ok && now == at {
+				ix.addPending(ctx, Path(doc), string(normalized))
+			}
+		}
+		for pair := range grams.Rows() {
+			ix.unset(ix.postingKey(pair, segment))
+		}
+		for _, part := range []string{":seg", ":txt", ":out"} {
+			ix.clearRange(segmentKey(ix.base, part, segment), []byte(segmentKey(ix.base, part, segment+1)))
+		}
+		return true
 	}
-	return false, nil
-}
-
-func (ix textIndex) dissolveSegment(ctx context.Context, segment uint32, names []string) error {
-	var grams []text.Gram
-	for i, name := range names {
-		at := location{segment, uint16(i)}
-		doc, normalized, err := ix.document(ctx, at)
-		if err != nil {
-			return err
-		}
-		grams = text.Grams(grams, string(normalized))
-		now, ok, err := ix.locate(ctx, doc)
-		if err == nil && ok && now == at {
-			err = ix.addPending(Path(name), string(normalized))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	slices.Sort(grams)
-	for _, g := range slices.Compact(grams) {
-		if err := ix.r.w.Clear([]byte(ix.postingKey(g, segment))); err != nil {
-			return err
-		}
-	}
-	for _, part := range []string{":seg", ":txt", ":out"} {
-		key := segmentKey(ix.base, part, segment)
-		if err := ix.r.w.ClearRange([]byte(key), []byte(segmentKey(ix.base, part, segment+1))); err != nil {
-			return err
-		}
-	}
-	return nil
+	return false
 }

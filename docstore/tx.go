@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"unicode/utf8"
 )
 
 // A Tx is a transaction of a Store: its reads are of one state, with its own changes on top. It is for one goroutine
@@ -18,12 +19,12 @@ type Tx struct {
 // Create creates a document of a type. Its container must exist. Errors: ErrExists, ErrNotFound for the container,
 // ErrOperation if that is not a container, ErrPath, ErrValue, ErrTooLarge.
 func (tx *Tx) Create(ctx context.Context, path Path, label string, props Properties) error {
-	return wrap("create", path, tx.createDocument(ctx, path, label, maps.Clone(props)))
+	return tx.done("create", path, tx.createDocument(ctx, path, label, maps.Clone(props)))
 }
 
 // CreateContainer creates a container. Errors are those of Create.
 func (tx *Tx) CreateContainer(ctx context.Context, path Path) error {
-	return wrap("create", path, tx.create(ctx, path, entity{kind: KindContainer}))
+	return tx.done("create", path, tx.create(ctx, path, entity{kind: KindContainer}))
 }
 
 // CreateCategory creates the category of the documents of a type for which an expression is true. A document that the
@@ -34,21 +35,21 @@ func (tx *Tx) CreateContainer(ctx context.Context, path Path) error {
 //
 // Errors are those of Create, and ErrExpression.
 func (tx *Tx) CreateCategory(ctx context.Context, path Path, label, expression string) error {
-	return wrap("create", path, tx.createDerived(ctx, path, KindCategory, label, expression))
+	return tx.done("create", path, tx.createDerived(ctx, path, KindCategory, label, expression))
 }
 
 // CreateCatalogue creates the catalogue of the documents of a type, in groups by the value of an expression. Values that
 // are equal in the expression language are one group: 1 and 1.0. A list, a dictionary, bytes, and a text of more
 // than 1000 bytes make no group. See CreateCategory.
 func (tx *Tx) CreateCatalogue(ctx context.Context, path Path, label, expression string) error {
-	return wrap("create", path, tx.createDerived(ctx, path, KindCatalogue, label, expression))
+	return tx.done("create", path, tx.createDerived(ctx, path, KindCatalogue, label, expression))
 }
 
 // CreateIndex creates the index of the documents of a type by text, which is the value of an expression. A
 // document for which it is not a text, or one of more than a mebibyte, isn't in it. The path of an index takes at
 // most 300 bytes. See CreateCategory.
 func (tx *Tx) CreateIndex(ctx context.Context, path Path, label, expression string) error {
-	return wrap("create", path, tx.createDerived(ctx, path, KindIndex, label, expression))
+	return tx.done("create", path, tx.createDerived(ctx, path, KindIndex, label, expression))
 }
 
 // Entity returns what lies at a path: also a group of a catalogue, the result of a search, and a document in one of them
@@ -56,51 +57,50 @@ func (tx *Tx) CreateIndex(ctx context.Context, path Path, label, expression stri
 func (tx *Tx) Entity(ctx context.Context, path Path) (*Entity, error) {
 	t, err := tx.resolve(ctx, path)
 	if err != nil {
-		return nil, wrap("get", path, err)
+		return nil, tx.done("get", path, err)
 	}
-	e, err := tx.describe(ctx, t)
-	return e, wrap("get", path, err)
+	return tx.describe(ctx, t), tx.done("get", path, nil)
 }
 
 // Exists reports whether something lies at a path. Errors are those of Entity but ErrNotFound.
 func (tx *Tx) Exists(ctx context.Context, path Path) (bool, error) {
 	_, err := tx.resolve(ctx, path)
 	if errors.Is(err, ErrNotFound) {
-		return false, nil
+		return false, tx.done("get", path, nil)
 	}
-	return err == nil, wrap("get", path, err)
+	return err == nil, tx.done("get", path, err)
 }
 
 // Properties returns what the document at a path holds. They are the caller's. ErrOperation if it is not a document.
 func (tx *Tx) Properties(ctx context.Context, path Path) (Properties, error) {
-	d, err := tx.document(ctx, path)
-	if err != nil {
-		return nil, wrap("get", path, err)
+	d, err := tx.documentAt(ctx, path)
+	if err = tx.done("get", path, err); err != nil {
+		return nil, err
 	}
 	return d.props, nil
 }
 
 // SetProperties replaces all properties of the document at a path. Errors are those of Properties and Create.
 func (tx *Tx) SetProperties(ctx context.Context, path Path, props Properties) error {
-	return wrap("set", path, tx.update(ctx, path, func(d *document) { d.props = maps.Clone(props) }))
+	return tx.done("set", path, tx.update(ctx, path, func(d *document) { d.props = maps.Clone(props) }))
 }
 
 // SetProperty sets one property of the document at a path.
 func (tx *Tx) SetProperty(ctx context.Context, path Path, name string, value any) error {
-	return wrap("set", path, tx.update(ctx, path, func(d *document) { d.props[name] = value }))
+	return tx.done("set", path, tx.update(ctx, path, func(d *document) { d.props[name] = value }))
 }
 
 // RemoveProperty removes one property of the document at a path; a missing one is fine.
 func (tx *Tx) RemoveProperty(ctx context.Context, path Path, name string) error {
-	return wrap("set", path, tx.update(ctx, path, func(d *document) { delete(d.props, name) }))
+	return tx.done("set", path, tx.update(ctx, path, func(d *document) { delete(d.props, name) }))
 }
 
 // SetLabel makes the document at a path one of another type.
 func (tx *Tx) SetLabel(ctx context.Context, path Path, label string) error {
 	if err := checkLabel(label); err != nil {
-		return wrap("set", path, err)
+		return tx.done("set", path, err)
 	}
-	return wrap("set", path, tx.update(ctx, path, func(d *document) { d.label = label }))
+	return tx.done("set", path, tx.update(ctx, path, func(d *document) { d.label = label }))
 }
 
 // Delete deletes the entity that is stored at a path, not a document through a category. A container with children is
@@ -108,13 +108,13 @@ func (tx *Tx) SetLabel(ctx context.Context, path Path, label string) error {
 // much: Store.Delete takes several.
 func (tx *Tx) Delete(ctx context.Context, path Path, recursive bool) error {
 	_, err := tx.deleteSome(ctx, path, recursive, 0)
-	return wrap("delete", path, err)
+	return tx.done("delete", path, err)
 }
 
 // Move moves an entity, with everything in it, to a path at which nothing lies. A category, catalogue or index is
 // built again there, see CreateCategory. More than 1000 entities are ErrTooLarge.
 func (tx *Tx) Move(ctx context.Context, from, to Path) error {
-	return wrap("move", from, tx.move(ctx, from, to))
+	return tx.done("move", from, tx.move(ctx, from, to))
 }
 
 // Children yields what lies in a container, the members of a category, the groups of a catalogue, and the members of a
@@ -123,21 +123,23 @@ func (tx *Tx) Move(ctx context.Context, from, to Path) error {
 func (tx *Tx) Children(ctx context.Context, path, after Path) iter.Seq2[*Entity, error] {
 	return func(yield func(*Entity, error) bool) {
 		t, err := tx.resolve(ctx, path)
-		if err != nil {
-			yield(nil, wrap("list", path, err))
-			return
+		if err == nil {
+			for p, err := range tx.membersOf(ctx, t, after) {
+				var e *Entity
+				if err == nil {
+					e = tx.child(ctx, t, p)
+				}
+				// A member of what is disabled may not exist any more.
+				if err = tx.done("list", path, err); e == nil && err == nil {
+					continue
+				}
+				if !yield(e, err) || err != nil {
+					return
+				}
+			}
 		}
-		for p, err := range tx.membersOf(ctx, t, after) {
-			var e *Entity
-			if err == nil {
-				e, err = tx.child(ctx, t, p)
-			}
-			if e == nil && err == nil { // a member of what is disabled that doesn't exist any more
-				continue
-			}
-			if !yield(e, wrap("list", path, err)) || err != nil {
-				return
-			}
+		if err = tx.done("list", path, err); err != nil {
+			yield(nil, err)
 		}
 	}
 }
@@ -147,22 +149,34 @@ func (tx *Tx) Members(ctx context.Context, path Path) Paths {
 	return func(yield func(Path, error) bool) {
 		t, err := tx.resolve(ctx, path)
 		if err != nil {
-			yield("", wrap("list", path, err))
+			yield("", tx.done("list", path, err))
 			return
 		}
 		for p, err := range tx.membersOf(ctx, t, "") {
-			if !yield(p, wrap("list", path, err)) || err != nil {
+			if !yield(p, tx.done("list", path, err)) || err != nil {
 				return
 			}
 		}
 	}
 }
 
+// Err returns why the transaction can't be committed: the first read or write that failed, or an error of a hook. All methods
+// return it from then on. Store.Update looks after it.
+func (tx *Tx) Err() error { return tx.err }
+
+// done returns what a method returns: why the transaction can't be committed, or else its own error.
+func (tx *Tx) done(op string, path Path, err error) error {
+	if tx.err != nil {
+		err = tx.err
+	}
+	return wrap(op, path, err)
+}
+
 // checkLabel returns why a label can't be that of a type.
 func checkLabel(label string) error {
 	switch {
-	case label == "":
-		return fmt.Errorf("%w: an empty label", ErrValue)
+	case label == "" || !utf8.ValidString(label):
+		return fmt.Errorf("%w: the label %q is not a text of UTF-8", ErrValue, clip(label))
 	case len(label) > maxLabel:
 		return fmt.Errorf("%w: a label of %d bytes, the bound is %d", ErrTooLarge, len(label), maxLabel)
 	}

@@ -47,14 +47,11 @@ func (s *Store) build(ctx context.Context, path Path, opts *BuildOptions) error 
 				return err
 			}
 			// The more transactions change the same documents, the less is done at once.
-			kind = d.Kind
-			limit := buildLimit{docs: max(1, s.bounds.build>>attempts)}
+			done = tx.buildSome(ctx, d, label, buildLimit{docs: max(1, s.bounds.build>>attempts)})
 			attempts++
-			if done, err = tx.buildSome(ctx, path, d.Kind, label, limit); err != nil || done {
-				return err
-			}
-			_, err = tx.rows.findJSON(ctx, buildKey(path), &p)
-			return err
+			kind = d.Kind
+			tx.findJSON(ctx, buildKey(path), &p)
+			return nil
 		})
 		if err != nil {
 			return err
@@ -93,29 +90,23 @@ func (s *Store) Delete(ctx context.Context, path Path, recursive bool) error {
 func (s *Store) tend(ctx context.Context, path Path) error {
 	for more := true; more; {
 		err := s.upkeep.Update(ctx, func(t *txn.Tx) error {
-			more = false
-			tx, err := s.begin(ctx, t)
-			if err != nil {
-				return err
-			}
-			d, _, err := tx.derivedStored(ctx, path)
-			if errors.Is(err, ErrNotFound) || err == nil && d.Kind != KindIndex {
+			return s.run(ctx, t, func(tx *Tx) error {
+				more = false
+				d, _, err := tx.derivedStored(ctx, path)
+				if errors.Is(err, ErrNotFound) || err == nil && d.Kind != KindIndex {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				for _, b := range d.bases() {
+					ix := textIndex{tx.rows, b}
+					if more = ix.merge(ctx) > 0 || ix.dissolve(ctx); more {
+						return nil
+					}
+				}
 				return nil
-			}
-			if err != nil {
-				return err
-			}
-			for _, b := range d.bases() {
-				ix := textIndex{tx.rows, b}
-				n, err := ix.merge(ctx, s.bounds.segment)
-				if more = n > 0; err != nil || more {
-					return err
-				}
-				if more, err = ix.dissolve(ctx); err != nil || more {
-					return err
-				}
-			}
-			return nil
+			})
 		})
 		if err != nil {
 			return fmt.Errorf("text index %s: %w", clip(path), err)
@@ -127,32 +118,25 @@ func (s *Store) tend(ctx context.Context, path Path) error {
 // explode takes an array apart, in transactions of some members each. Rows are added while the array is there, which has
 // the same members; only the last transaction removes it. Other processes may do the same at the same time.
 func (s *Store) explode(ctx context.Context, key string) error {
-	for done := 0; ; {
-		more := true
+	for done, more := 0, true; more; done += s.bounds.explode {
 		err := s.db.Update(ctx, func(t *txn.Tx) error {
-			tx, err := s.begin(ctx, t)
-			if err != nil {
-				return err
-			}
-			list, size, err := tx.rows.array(ctx, key)
-			if err != nil || size == 0 || len(list) < done { // nothing is left, or it is another one
-				more = false
-				return err
-			}
-			end := min(done+s.bounds.explode, len(list))
-			if err := tx.rows.addRows(key, list[done:end]); err != nil {
-				return err
-			}
-			if more = end < len(list); more {
+			return s.run(ctx, t, func(tx *Tx) error {
+				list, size := tx.array(ctx, key)
+				end := min(done+s.bounds.explode, len(list))
+				if more = end < len(list); done > end || size == 0 { // nothing is left, or it is another one
+					return nil
+				}
+				if tx.addRows(key, list[done:end]); !more {
+					tx.clear(key, size)
+				}
 				return nil
-			}
-			return tx.rows.clear(key, size)
+			})
 		})
-		if err != nil || !more {
+		if err != nil {
 			return err
 		}
-		done += s.bounds.explode
 	}
+	return nil
 }
 
 // built counts documents.
@@ -179,43 +163,39 @@ func (s *Store) Import(ctx context.Context, dump iter.Seq2[Pair, error]) error {
 // catalogues and indexes that are still being built have their configuration only. value is of use until fn returns.
 func (s *Store) Dump(ctx context.Context, fn func(key string, value func(w io.Writer) error) error) error {
 	return s.view(ctx, s.upkeep, func(tx *Tx) error {
-		return (&exporter{&tx.lookup, fn}).all(ctx)
+		return (&exporter{lookup: &tx.lookup, emit: fn}).all(ctx)
 	})
 }
 
 // Export writes the value of one documented key, exactly as it is documented, or as it was imported if nothing has
 // changed it. A key that has none is ErrNotFound. What a text index has takes time: it is made for the call.
 func (s *Store) Export(ctx context.Context, key string, w io.Writer) error {
+	found := false
 	err := s.view(ctx, s.upkeep, func(tx *Tx) error {
-		x := &exporter{&tx.lookup, func(k string, value func(w io.Writer) error) error {
-			if k != key {
+		x := &exporter{lookup: &tx.lookup, emit: func(k string, value func(w io.Writer) error) error {
+			if k != key || found {
 				return nil
 			}
-			if err := value(w); err != nil {
-				return err
-			}
-			return errFound
+			found = true
+			return value(w)
 		}}
-		if err := x.of(ctx, key); err != nil {
-			return err
-		}
-		return errMissing
+		return x.of(ctx, key)
 	})
-	if errors.Is(err, errFound) {
-		return nil
+	if err == nil && !found {
+		err = fmt.Errorf("%w: the key has no value", ErrNotFound)
 	}
-	return fmt.Errorf("docstore: export %q: %w", clip(key), err)
+	if err != nil {
+		return fmt.Errorf("docstore: export %q: %w", clip(key), err)
+	}
+	return nil
 }
 
 // Check reads all of the store, of one state, and returns what is wrong with it: rows that belong to nothing, what is
 // missing, and what doesn't follow from the documents. Of an engine whose state can't be read it returns the error.
 func (s *Store) Check(ctx context.Context) (problems []string, err error) {
 	err = s.view(ctx, s.upkeep, func(tx *Tx) error {
-		problems, err = newChecker(&tx.lookup).run(ctx)
-		return err
+		problems = newChecker(&tx.lookup).run(ctx)
+		return nil
 	})
 	return problems, err
 }
-
-// errFound ends an export.
-var errFound = errors.New("docstore: found")

@@ -31,17 +31,13 @@ func (l *lookup) resolve(ctx context.Context, p Path) (*target, error) {
 	if p == Root {
 		return &target{entity: entity{kind: KindContainer}, path: Root}, nil
 	}
-	e, ok, err := l.find(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	if ok {
+	if e, ok := l.entity(ctx, p); ok {
 		return &target{entity: e, path: p}, nil
 	}
 	if p.Parent() == Root {
 		return nil, ErrNotFound
 	}
-	parent, err := l.resolveParent(ctx, p.Parent())
+	parent, err := l.resolve(ctx, p.Parent())
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +53,16 @@ func (l *lookup) resolve(ctx context.Context, p Path) (*target, error) {
 	return nil, ErrNotFound
 }
 
-// resolveParent is resolve of something that may have virtual children: what is stored, a group or a search.
-func (l *lookup) resolveParent(ctx context.Context, p Path) (*target, error) {
+// documentAt returns the document at a path, which may be a virtual one.
+func (l *lookup) documentAt(ctx context.Context, p Path) (*document, error) {
 	t, err := l.resolve(ctx, p)
-	if err == nil && t.kind == KindDocument && t.path != p {
-		err = ErrNotFound // a document below a category has no children
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	if t.kind != KindDocument {
+		return nil, fmt.Errorf("%w: a %v has no properties", ErrOperation, t.kind)
+	}
+	return l.load(ctx, t.path, t.label), nil
 }
 
 // groupNamed returns the group of a catalogue that a name in a path stands for.
@@ -74,7 +73,7 @@ func (l *lookup) groupNamed(ctx context.Context, catalogue Path, name string) (*
 			return t, err
 		}
 	}
-	if l.rows.meta.Arrays { // an imported catalogue may list groups without members
+	if l.meta.Arrays { // an imported catalogue may list groups without members
 		for p, err := range l.membersOf(ctx, &target{entity: entity{kind: KindCatalogue}, path: catalogue}, "") {
 			if err != nil || p == t.path {
 				t.group = segmentGroups(name)[0]
@@ -94,9 +93,7 @@ func (l *lookup) memberNamed(ctx context.Context, parent *target, name string) (
 		if err != nil {
 			return nil, err
 		}
-		if ok, err := l.rows.contains(ctx, key, string(whole)); err != nil {
-			return nil, err
-		} else if ok {
+		if l.contains(ctx, key, string(whole)) {
 			found = append(found, whole)
 		}
 	} else {
@@ -104,81 +101,28 @@ func (l *lookup) memberNamed(ctx context.Context, parent *target, name string) (
 			if err != nil {
 				return nil, err
 			}
-			if p == whole || p.segment() == name {
-				found = append(found, p)
-			}
 			if p == whole {
+				found = []Path{p}
 				break
+			}
+			if p.segment() == name {
+				found = append(found, p)
 			}
 		}
 	}
 	if len(found) > 1 {
 		return nil, fmt.Errorf("%w: %s and %s", ErrAmbiguous, clip(found[0]), clip(found[1]))
 	}
-	if len(found) == 0 {
-		return nil, ErrNotFound
-	}
-	e, ok, err := l.find(ctx, found[0])
-	if err == nil && !ok {
-		err = ErrNotFound
-	}
-	return &target{entity: e, path: found[0]}, err
-}
-
-// setKey returns the key of the set of a category or group.
-func (l *lookup) setKey(ctx context.Context, t *target) (string, error) {
-	d, err := l.ownerOf(ctx, t)
-	if err != nil {
-		return "", err
-	}
-	base, err := d.readable()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, clip(d.path))
-	}
-	if t.kind == KindCategory {
-		return base + ":members", nil
-	}
-	return base + groups + t.group, nil
-}
-
-// describe returns the Entity of a target.
-func (l *lookup) describe(ctx context.Context, t *target) (*Entity, error) {
-	e := &Entity{Path: t.path, Kind: t.kind, Label: t.label, Virtual: t.owner != ""}
-	switch {
-	case e.Virtual && t.search == nil:
-		e.Group, _ = groupValue(t.group)
-	case t.kind == KindCategory || t.kind == KindCatalogue || t.kind == KindIndex:
-		var err error
-		if e.Label, e.Expression, err = l.config(ctx, t.kind, t.path); err != nil {
-			return nil, err
-		}
-		d, err := l.derivedAt(ctx, e.Label, t.path)
-		if err != nil {
-			return nil, err
-		}
-		e.State = d.state()
-		if d.Problem != nil {
-			e.Problem = d.Problem
+	if len(found) == 1 {
+		if e, ok := l.entity(ctx, found[0]); ok {
+			return &target{entity: e, path: found[0]}, nil
 		}
 	}
-	return e, nil
-}
-
-// child returns the Entity of a member of t, or nil if it doesn't exist any more.
-func (l *lookup) child(ctx context.Context, t *target, p Path) (*Entity, error) {
-	if t.kind == KindCatalogue {
-		g, _ := groupValue(segmentGroups(p.segment())[0])
-		return &Entity{Path: p, Kind: KindContainer, Virtual: true, Group: g}, nil
-	}
-	e, ok, err := l.find(ctx, p)
-	if err != nil || !ok {
-		return nil, err
-	}
-	return l.describe(ctx, &target{entity: e, path: p})
+	return nil, ErrNotFound
 }
 
 // ownerOf returns the category, catalogue or index of a target: itself, or the one that it lies in.
-func (l *lookup) ownerOf(ctx context.Context, t *target) (*derived, error) {
+func (l *lookup) ownerOf(ctx context.Context, t *target) *derived {
 	p, k := t.path, t.kind
 	switch {
 	case t.search != nil:
@@ -186,48 +130,92 @@ func (l *lookup) ownerOf(ctx context.Context, t *target) (*derived, error) {
 	case t.owner != "":
 		p, k = t.owner, KindCatalogue
 	}
-	label, _, err := l.config(ctx, k, p)
-	if err != nil {
-		return nil, err
+	d, _ := l.derivedAt(ctx, k, p)
+	return d
+}
+
+// setKey returns the key of the set of a category or group, and what the keys of a catalogue begin with.
+func (l *lookup) setKey(ctx context.Context, t *target) (string, error) {
+	base, err := l.ownerOf(ctx, t).readable()
+	switch {
+	case t.kind == KindCategory:
+		base += ":members"
+	case t.owner != "":
+		base += groups + t.group
 	}
-	return l.derivedAt(ctx, label, p)
+	return base, err
+}
+
+// describe returns the Entity of a target.
+func (l *lookup) describe(ctx context.Context, t *target) *Entity {
+	e := &Entity{Path: t.path, Kind: t.kind, Label: t.label, Virtual: t.owner != ""}
+	switch {
+	case e.Virtual && t.search == nil:
+		e.Group, _ = groupValue(t.group)
+	case t.kind == KindCategory || t.kind == KindCatalogue || t.kind == KindIndex:
+		d, label := l.derivedAt(ctx, t.kind, t.path)
+		e.Label, e.Expression, e.State = label, d.Expression, d.state()
+		if d.Problem != nil {
+			e.Problem = d.Problem
+		}
+	}
+	return e
+}
+
+// child returns the Entity of a member of t, or nil if it doesn't exist any more.
+func (l *lookup) child(ctx context.Context, t *target, p Path) *Entity {
+	if t.kind == KindCatalogue {
+		g, _ := groupValue(segmentGroups(p.segment())[0])
+		return &Entity{Path: p, Kind: KindContainer, Virtual: true, Group: g}
+	}
+	e, ok := l.entity(ctx, p)
+	if !ok {
+		return nil
+	}
+	return l.describe(ctx, &target{entity: e, path: p})
 }
 
 // membersOf yields the paths of what lies in t, from the one behind after on.
 func (l *lookup) membersOf(ctx context.Context, t *target, after Path) Paths {
-	switch {
-	case t.kind == KindDocument:
-		return failed(fmt.Errorf("%w: a document has no children", ErrOperation))
-	case t.kind == KindContainer && t.owner == "":
-		return l.childPaths(ctx, t.path, after)
-	case t.kind == KindIndex:
-		return func(func(Path, error) bool) {}
-	case t.kind == KindCatalogue:
-		return l.groupPaths(ctx, t, after)
-	case t.search != nil:
-		return l.searchPaths(ctx, t, after)
-	}
-	key, err := l.setKey(ctx, t)
-	if err != nil {
-		return failed(err)
-	}
-	return l.setPaths(ctx, key, after)
-}
-
-// failed yields an error.
-func failed(err error) Paths {
-	return func(yield func(Path, error) bool) { yield("", err) }
-}
-
-// childPaths yields the paths of what lies in a container.
-func (l *lookup) childPaths(ctx context.Context, p, after Path) Paths {
-	name := ""
-	if after != "" {
-		name = after.segment()
-	}
 	return func(yield func(Path, error) bool) {
-		for n, err := range l.rows.members(ctx, childrenKey(p), name) {
-			if !yield(p.below(n), err) || err != nil {
+		var paths iter.Seq[Path]
+		var err error
+		switch {
+		case t.kind == KindDocument:
+			err = fmt.Errorf("%w: a document has no children", ErrOperation)
+		case t.kind == KindContainer && t.owner == "":
+			paths = l.children(ctx, t.path, after)
+		case t.kind == KindIndex:
+			return
+		case t.search != nil:
+			paths, err = l.found(ctx, l.ownerOf(ctx, t), t.search, after)
+		default:
+			var key string
+			if key, err = l.setKey(ctx, t); t.kind == KindCatalogue {
+				paths = l.groupPaths(ctx, t.path, key, after)
+			} else {
+				paths = l.setPaths(ctx, key, after)
+			}
+		}
+		if err == nil {
+			for p := range paths {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			err = l.err
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+// children yields the paths of what lies in a container.
+func (l *lookup) children(ctx context.Context, p, after Path) iter.Seq[Path] {
+	return func(yield func(Path) bool) {
+		for n := range l.members(ctx, childrenKey(p), after.segment()) {
+			if !yield(p.below(n)) {
 				return
 			}
 		}
@@ -235,90 +223,56 @@ func (l *lookup) childPaths(ctx context.Context, p, after Path) Paths {
 }
 
 // setPaths yields the members of a set of documents.
-func (l *lookup) setPaths(ctx context.Context, key string, after Path) Paths {
-	return func(yield func(Path, error) bool) {
-		for m, err := range l.rows.members(ctx, key, string(after)) {
-			if !yield(Path(m), err) || err != nil {
+func (l *lookup) setPaths(ctx context.Context, key string, after Path) iter.Seq[Path] {
+	return func(yield func(Path) bool) {
+		for m := range l.members(ctx, key, string(after)) {
+			if !yield(Path(m)) {
 				return
 			}
 		}
 	}
 }
 
-// searchPaths yields the documents that match a pattern, by path.
-func (l *lookup) searchPaths(ctx context.Context, t *target, after Path) Paths {
-	return func(yield func(Path, error) bool) {
-		d, err := l.ownerOf(ctx, t)
-		var matches []Match
-		if err == nil {
-			matches, err = l.matches(ctx, d, t.search, &SearchOptions{After: after})
-		}
-		if err != nil {
-			yield("", err)
-			return
-		}
+// found yields the documents that match a pattern, by path.
+func (l *lookup) found(ctx context.Context, d *derived, p *text.Pattern, after Path) (iter.Seq[Path], error) {
+	matches, err := l.matches(ctx, d, p, &SearchOptions{After: after})
+	return func(yield func(Path) bool) {
 		for _, m := range matches {
-			if !yield(m.Path, nil) {
+			if !yield(m.Path) {
 				return
 			}
 		}
-	}
+	}, err
 }
 
 // groupPaths yields the groups of a catalogue by path.
-func (l *lookup) groupPaths(ctx context.Context, t *target, after Path) Paths {
-	return func(yield func(Path, error) bool) {
-		d, err := l.ownerOf(ctx, t)
-		base := ""
-		if err == nil {
-			base, err = d.readable()
-		}
-		if err != nil {
-			yield("", err)
-			return
-		}
-		var all []Path
-		for g, err := range l.groupKeys(ctx, base) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			if q := t.path.below(groupSegment(g)); q > after {
-				all = append(all, q)
-			}
-		}
-		slices.Sort(all)
-		for _, q := range all {
-			if !yield(q, nil) {
-				return
-			}
+func (l *lookup) groupPaths(ctx context.Context, p Path, base string, after Path) iter.Seq[Path] {
+	var all []Path
+	for g := range l.groupKeys(ctx, base) {
+		if q := p.below(groupSegment(g)); q > after {
+			all = append(all, q)
 		}
 	}
+	slices.Sort(all)
+	return slices.Values(all)
 }
 
 // groupKeys yields the keys of the groups of a catalogue: those that have members, in ascending order, and then those
 // that an imported catalogue lists besides.
-func (l *lookup) groupKeys(ctx context.Context, base string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
+func (l *lookup) groupKeys(ctx context.Context, base string) iter.Seq[string] {
+	return func(yield func(string) bool) {
 		texts := map[string]bool{}
-		for g, err := range l.rows.sets(ctx, base+groups) {
-			if l.rows.meta.Arrays {
-				texts[groupText(g)] = true
-			}
-			if !yield(g, err) || err != nil {
+		for g := range l.sets(ctx, base+groups) {
+			if texts[groupText(g)] = true; !yield(g) {
 				return
 			}
 		}
-		if !l.rows.meta.Arrays {
+		if !l.meta.Arrays {
 			return
 		}
-		list, _, err := l.rows.array(ctx, base+":keys")
-		if err != nil {
-			yield("", err)
-			return
-		}
+		list, _ := l.array(ctx, base+":keys")
 		for _, t := range list {
-			if !texts[t] && !yield(textEscapes.Replace(t), nil) {
+			if !texts[t] && !yield(textEscapes.Replace(t)) {
 				return
 			}
 		}

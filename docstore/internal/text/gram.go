@@ -51,17 +51,22 @@ func (g Gram) String() string {
 	return string([]rune{rune(g >> (2 * runeBits)), rune(g >> runeBits & mask), rune(g & mask)})
 }
 
-// Padded reports whether g has the start or the end of a text.
-func (g Gram) Padded() bool { return strings.ContainsAny(g.String(), "\x02\x03") }
+// Pair returns the first two characters, and Third the last one.
+func (g Gram) Pair() string { return pairOf(g >> runeBits) }
 
-// AppendKey appends the key of g to dst: its characters in UTF-8, with NUL escaped as ~00 and ~ as ~7e. But for these two,
-// keys are in the order of their grams. Existing keys will not change.
-func (g Gram) AppendKey(dst []byte) []byte { return AppendKeyPrefix(dst, g.String()) }
+// Third returns the last character.
+func (g Gram) Third() rune { return rune(g & (1<<runeBits - 1)) }
 
-// AppendKeyPrefix appends to dst what begins the keys of the grams that begin with the characters of prefix, and no
-// other keys.
-func AppendKeyPrefix(dst []byte, prefix string) []byte {
-	for _, r := range prefix {
+// pairOf returns the two characters of a gram without a third one.
+func pairOf(g Gram) string { return string([]rune{rune(g >> runeBits), rune(g & (1<<runeBits - 1))}) }
+
+// Padded reports whether characters of grams have the start or the end of a text.
+func Padded(chars string) bool { return strings.ContainsAny(chars, "\x02\x03") }
+
+// AppendKey appends to dst how the first characters of grams stand in keys: in UTF-8, with NUL escaped as ~00 and ~ as ~7e.
+// The keys that begin so are those of grams that begin with these characters, and no others. Existing keys will not change.
+func AppendKey(dst []byte, chars string) []byte {
+	for _, r := range chars {
 		switch r {
 		case 0:
 			dst = append(dst, "~00"...)
@@ -76,12 +81,8 @@ func AppendKeyPrefix(dst []byte, prefix string) []byte {
 
 var unescape = strings.NewReplacer("~00", "\x00", "~7e", "~")
 
-// ParseGram returns the gram of a key. For what AppendKey doesn't return it returns false, and the gram means nothing.
-func ParseGram(key string) (Gram, bool) {
-	var g Gram
-	for _, r := range unescape.Replace(key) {
-		g = g.push(r)
-	}
-	var buf [3 * utf8.UTFMax]byte
-	return g, string(g.AppendKey(buf[:0])) == key
+// ParseKey returns the characters of a key, or false for what AppendKey doesn't return.
+func ParseKey(key string) (chars string, ok bool) {
+	chars = unescape.Replace(key)
+	return chars, string(AppendKey(nil, chars)) == key
 }

@@ -1,7 +1,7 @@
 package text_test
 
 import (
-	"cmp"
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -34,8 +34,11 @@ func TestGrams(t *testing.T) {
 		var got []string
 		for _, g := range grams[1:] {
 			got = append(got, g.String())
-			if padded := strings.ContainsAny(g.String(), "\x02\x03"); g.Padded() != padded {
-				t.Errorf("%q.Padded() = %v", g, g.Padded())
+			if padded := strings.ContainsAny(g.String(), "\x02\x03"); text.Padded(g.String()) != padded {
+				t.Errorf("Padded(%q) = %v", g, !padded)
+			}
+			if s := g.Pair() + string(g.Third()); s != g.String() {
+				t.Errorf("the parts of %q are %q", g, s)
 			}
 		}
 		if !slices.Equal(got, test.want) {
@@ -69,60 +72,44 @@ func TestGramsRandom(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	for _, test := range []struct{ text, gram, key string }{
-		{"the", "the", "the"},
-		{"", "\x02\x03\x03", "\x02\x03\x03"},
-		{"a\x00~", "a\x00~", "a~00~7e"},
-		{"~~~", "~~~", "~7e~7e~7e"},
-		{"~00", "~00", "~7e00"},
-		{"日é😀", "日é😀", "日é😀"},
+	for _, test := range []struct{ chars, key string }{
+		{"th", "th"}, {"\x02\x03", "\x02\x03"}, {"\x00~", "~00~7e"}, {"~~", "~7e~7e"}, {"~0", "~7e0"}, {"日é", "日é"}, {"😀", "😀"}, {"", ""},
 	} {
-		grams := text.Grams(nil, test.text)
-		i := slices.IndexFunc(grams, func(g text.Gram) bool { return g.String() == test.gram })
-		if got := string(grams[i].AppendKey([]byte("k:"))); got != "k:"+test.key {
-			t.Errorf("the key of %q is %q, want %q", test.gram, got, "k:"+test.key)
+		if got := string(text.AppendKey([]byte("k:"), test.chars)); got != "k:"+test.key {
+			t.Errorf("the key of %q is %q, want %q", test.chars, got, "k:"+test.key)
 		}
-		if got, ok := text.ParseGram(test.key); got != grams[i] || !ok {
-			t.Errorf("ParseGram(%q) = %q, %v, want %q", test.key, got, ok, grams[i])
+		if got, ok := text.ParseKey(test.key); got != test.chars || !ok {
+			t.Errorf("ParseKey(%q) = %q, %v, want %q", test.key, got, ok, test.chars)
 		}
 	}
-	for _, key := range []string{"", "a", "ab", "abcd", "ab\x00", "ab~", "ab~0", "~00", "~41bc", "~7Ebc", "ab\xff", "ab\xe6\x97", "ab\xed\xa0\x80"} {
-		if g, ok := text.ParseGram(key); ok {
-			t.Errorf("ParseGram(%q) = %q, want none", key, g)
+	for _, key := range []string{"b\x00", "b~", "~0", "~41b", "~7Eb", "b\xff", "b\xe6\x97", "b\xed\xa0\x80"} {
+		if chars, ok := text.ParseKey(key); ok {
+			t.Errorf("ParseKey(%q) = %q, want none", key, chars)
 		}
 	}
 }
 
-// TestKeyPrefix: the keys with the prefix of one or two characters are those of the grams that begin so.
+// TestKeyPrefix: the keys that begin with that of one character are those of the characters that begin with it.
 func TestKeyPrefix(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	letters := []rune("a0~\x00\x02\x037eé日😀\uFFFD")
 	pick := func() string { return string(letters[r.IntN(len(letters))]) }
 	for range 20_000 {
-		prefix := pick()
-		if r.IntN(2) == 0 {
-			prefix += pick()
-		}
-		first, _ := text.ParseGram(string(text.AppendKeyPrefix(nil, pick()+pick()+pick())))
-		key := string(first.AppendKey(nil))
-		got, want := strings.HasPrefix(key, string(text.AppendKeyPrefix(nil, prefix))), strings.HasPrefix(first.String(), prefix)
+		prefix, pair := pick(), pick()+pick()
+		got, want := bytes.HasPrefix(text.AppendKey(nil, pair), text.AppendKey(nil, prefix)), strings.HasPrefix(pair, prefix)
 		if got != want {
-			t.Errorf("the key %q has the prefix of %q: %v, want %v", key, prefix, got, want)
-		}
-		second, _ := text.ParseGram(string(text.AppendKeyPrefix(nil, pick()+pick()+pick())))
-		if got, want := cmp.Compare(first, second), strings.Compare(first.String(), second.String()); got != want {
-			t.Errorf("%q and %q compare as %d, want %d", first, second, got, want)
+			t.Errorf("the key of %q has the prefix of %q: %v, want %v", pair, prefix, got, want)
 		}
 	}
 }
 
-func FuzzParseGram(f *testing.F) {
-	for _, key := range []string{"abc", "~00~7ea", "~~~", "\x02\x03\x03", "日本語", "ab\xff"} {
+func FuzzParseKey(f *testing.F) {
+	for _, key := range []string{"ab", "~00~7e", "~~~", "\x02\x03", "日本", "ab\xff"} {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		if g, ok := text.ParseGram(key); ok && string(g.AppendKey(nil)) != key {
-			t.Errorf("ParseGram(%q) = %q, whose key is %q", key, g, g.AppendKey(nil))
+		if chars, ok := text.ParseKey(key); ok && string(text.AppendKey(nil, chars)) != key {
+			t.Errorf("ParseKey(%q) = %q, whose key is %q", key, chars, text.AppendKey(nil, chars))
 		}
 	})
 }
@@ -132,10 +119,6 @@ func TestGramsAllocs(t *testing.T) {
 	dst := text.Grams(nil, s)
 	if n := testing.AllocsPerRun(100, func() { dst = text.Grams(dst[:0], s) }); n != 0 {
 		t.Errorf("%v allocations with a used dst, want 0", n)
-	}
-	key := dst[0].AppendKey(nil)
-	if n := testing.AllocsPerRun(100, func() { key = dst[0].AppendKey(key[:0]) }); n != 0 {
-		t.Errorf("%v allocations for a key, want 0", n)
 	}
 }
 

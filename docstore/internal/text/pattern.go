@@ -1,6 +1,7 @@
 package text
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -20,7 +21,7 @@ const maxRegexp = 4096
 // A Pattern matches texts. It may be used concurrently.
 type Pattern struct {
 	// literal is normalised. Anything may stand before it, or after it.
-	literal       string
+	literal       []byte
 	before, after bool
 	re            *regexp.Regexp // If it isn't nil, the others don't count.
 	query         *Query
@@ -32,11 +33,12 @@ type Pattern struct {
 func Parse(pattern string) *Pattern {
 	literal, before := strings.CutPrefix(pattern, "*")
 	literal, after := strings.CutSuffix(literal, "*")
-	p := &Pattern{literal: Normalize(literal), before: before, after: after}
-	if p.literal == "" && (before || after) {
+	literal = Normalize(literal)
+	p := &Pattern{literal: []byte(literal), before: before, after: after}
+	if literal == "" && (before || after) {
 		p.before, p.after = true, true
 	}
-	held := strings.Map(unpad, p.literal)
+	held := strings.Map(unpad, literal)
 	padded := held
 	if !p.before {
 		padded = string(padStart) + padded
@@ -74,32 +76,32 @@ func Regexp(source string) (*Pattern, error) {
 // Query returns the plan: every text that the pattern matches satisfies it, by the grams that Grams returns.
 func (p *Pattern) Query() *Query { return p.query }
 
-// Match reports whether the pattern matches a text that Normalize has returned.
-func (p *Pattern) Match(normalized string) bool {
+// Match reports whether the pattern matches a text that Normalize has returned. It doesn't retain it.
+func (p *Pattern) Match(normalized []byte) bool {
 	switch {
 	case p.re != nil:
-		return p.re.MatchString(normalized)
+		return p.re.Match(normalized)
 	case p.before && p.after:
-		return strings.Contains(normalized, p.literal)
+		return bytes.Contains(normalized, p.literal)
 	case p.after:
-		return strings.HasPrefix(normalized, p.literal)
+		return bytes.HasPrefix(normalized, p.literal)
 	case p.before:
-		return strings.HasSuffix(normalized, p.literal)
+		return bytes.HasSuffix(normalized, p.literal)
 	}
-	return normalized == p.literal
+	return bytes.Equal(normalized, p.literal)
 }
 
 // Count returns how often the pattern matches in a text that Normalize has returned, and 0 if it doesn't match. For
 // *mid* and a regular expression it is the number of matches that don't overlap and aren't empty, or 1 if all are
 // empty. For the other forms it is 1.
-func (p *Pattern) Count(normalized string) (n int) {
+func (p *Pattern) Count(normalized []byte) (n int) {
 	switch {
 	case p.re != nil:
-		for _, at := range p.re.FindAllStringIndex(normalized, -1) {
+		for _, at := range p.re.FindAllIndex(normalized, -1) {
 			n += min(at[1]-at[0], 1)
 		}
-	case p.before && p.after && p.literal != "":
-		return strings.Count(normalized, p.literal)
+	case p.before && p.after && len(p.literal) > 0:
+		return bytes.Count(normalized, p.literal)
 	}
 	if n == 0 && p.Match(normalized) {
 		n = 1

@@ -12,6 +12,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 	"github.com/greenroomdb/greenroom/internal/errkind"
+	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // show prints a query: a gram as it is, a prefix with a dash, the pads as < and >.
@@ -74,11 +75,11 @@ func leaves(q *text.Query) int {
 // check reports a text that p matches against its query, or the other way round if the query is exact.
 func check(t *testing.T, name string, p *text.Pattern, normalized string) {
 	t.Helper()
-	match, planned := p.Match(normalized), satisfies(p.Query(), text.Grams(nil, normalized))
+	match, planned := p.Match([]byte(normalized)), satisfies(p.Query(), text.Grams(nil, normalized))
 	if match && !planned || p.Query().Exact && match != planned {
 		t.Errorf("%s and %+q: it matches: %v, its query %s: %v", name, normalized, match, show(p.Query()), planned)
 	}
-	if count := p.Count(normalized); match != (count > 0) {
+	if count := p.Count([]byte(normalized)); match != (count > 0) {
 		t.Errorf("%s and %+q: it matches: %v, and %d times", name, normalized, match, count)
 	}
 }
@@ -103,7 +104,7 @@ func TestPatterns(t *testing.T) {
 		{"a\x03", "a", 0}, {"*\x00~*", "\x00~", 1}, {"*\xff*", "\uFFFD", 1},
 	} {
 		p, normalized := text.Parse(test.pattern), text.Normalize(test.text)
-		if got := p.Count(normalized); got != test.want {
+		if got := p.Count([]byte(normalized)); got != test.want {
 			t.Errorf("%q is %d times in %q, want %d", test.pattern, got, test.text, test.want)
 		}
 		check(t, test.pattern, p, normalized)
@@ -165,7 +166,7 @@ func TestRegexp(t *testing.T) {
 			continue
 		}
 		normalized := text.Normalize(test.text)
-		if got := p.Count(normalized); got != test.want {
+		if got := p.Count([]byte(normalized)); got != test.want {
 			t.Errorf("%q is %d times in %q, want %d", test.source, got, test.text, test.want)
 		}
 		check(t, test.source, p, normalized)
@@ -206,7 +207,7 @@ func TestRegexpErrors(t *testing.T) {
 // TestPatternsRandom compares the four forms of random patterns with a scan of random texts.
 func TestPatternsRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	for range 20_000 {
+	for range testkit.Pick(3000, 15_000, 60_000) {
 		size := 3 + r.IntN(len(alphabet)-2)
 		normalized := text.Normalize(randomText(r, 10, size))
 		literal := randomText(r, 4, size)
@@ -229,13 +230,13 @@ func TestPatternsRandom(t *testing.T) {
 			"*" + literal:       yes[len(normalized) >= len(want) && normalized[len(normalized)-len(want):] == want],
 		} {
 			p := text.Parse(pattern)
-			if got := p.Count(normalized); got != want {
+			if got := p.Count([]byte(normalized)); got != want {
 				t.Errorf("%+q is %d times in %+q, want %d", pattern, got, normalized, want)
 			}
 			check(t, fmt.Sprintf("%+q", pattern), p, normalized)
 		}
 		whole := text.Parse(literal)
-		if got := whole.Match(normalized); got != (normalized == want) {
+		if got := whole.Match([]byte(normalized)); got != (normalized == want) {
 			t.Errorf("%+q matches %+q: %v", literal, normalized, got)
 		}
 		check(t, fmt.Sprintf("%+q", literal), whole, normalized)
@@ -273,8 +274,8 @@ func randomRegexp(r *rand.Rand, depth, size int) string {
 // TestRegexpRandom: a text that a random expression matches satisfies its query, and Count counts.
 func TestRegexpRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	matches, selective := 0, 0
-	for range 8_000 {
+	matches, selective, rounds := 0, 0, testkit.Pick(500, 4000, 20_000)
+	for range rounds {
 		size := 2 + r.IntN(len(alphabet)-1)
 		source := randomRegexp(r, r.IntN(5), size)
 		p, err := text.Regexp(source)
@@ -290,12 +291,12 @@ func TestRegexpRandom(t *testing.T) {
 		for range 10 {
 			normalized := text.Normalize(randomText(r, 12, size))
 			check(t, fmt.Sprintf("%+q", source), p, normalized)
-			if p.Match(normalized) {
+			if p.Match([]byte(normalized)) {
 				matches++
 			}
 		}
 	}
-	if matches < 4_000 || selective < 2_000 {
+	if matches < rounds/2 || selective < rounds/4 {
 		t.Errorf("%d matches of %d selective expressions are too few to show anything", matches, selective)
 	}
 }

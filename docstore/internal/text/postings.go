@@ -32,6 +32,21 @@ func (s *Set) Add(doc int) { s[doc/64] |= 1 << (uint(doc) % 64) }
 // Has reports whether a document is in the set.
 func (s *Set) Has(doc int) bool { return s[doc/64]>>(uint(doc)%64)&1 != 0 }
 
+// Remove removes a document that is in the set.
+func (s *Set) Remove(doc int) { s[doc/64] &^= 1 << (uint(doc) % 64) }
+
+// Bounds returns the least interval [first, end) that has all documents of the set, which isn't empty.
+func (s *Set) Bounds() (first, end int) {
+	lo, hi := 0, len(s)-1
+	for lo < hi && s[lo] == 0 {
+		lo++
+	}
+	for hi > 0 && s[hi] == 0 {
+		hi--
+	}
+	return lo*64 + bits.TrailingZeros64(s[lo]), hi*64 + bits.Len64(s[hi])
+}
+
 // And removes the documents that are not in other.
 func (s *Set) And(other *Set) {
 	for i := range s {

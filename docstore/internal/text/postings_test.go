@@ -73,6 +73,15 @@ func TestSet(t *testing.T) {
 				t.Errorf("%v: Len() = %d, Empty() = %v", test.want, got.Len(), got.Empty())
 			}
 		}
+		if first, end := sa.Bounds(); len(a) > 0 && (first != int(a[0]) || end != int(a[len(a)-1])+1) {
+			t.Errorf("%v: Bounds() = %d, %d", a, first, end)
+		}
+		if len(a) > 0 {
+			if sa.Remove(int(a[0])); !slices.Equal(docsOf(&sa), a[1:]) {
+				t.Errorf("%v: after Remove(%d) %v", a, a[0], docsOf(&sa))
+			}
+			sa.Add(int(a[0]))
+		}
 		if doc := r.IntN(text.MaxDocs); sa.Has(doc) != in(a)(uint16(doc)) {
 			t.Errorf("%v: Has(%d) = %v", a, doc, sa.Has(doc))
 		}
