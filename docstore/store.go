@@ -129,7 +129,8 @@ func (s *Store) Update(ctx context.Context, fn func(tx *Tx) error) error {
 			}
 		}
 		if err == nil {
-			s.Landed(ctx, last)
+			s.Landed(last)
+			s.Tend(ctx)
 		}
 		return err
 	}
@@ -150,29 +151,32 @@ func (s *Store) view(ctx context.Context, db *txn.DB, fn func(tx *Tx) error) err
 	})
 }
 
-// Landed tells the store that a transaction of Begin was committed. The store then looks after text indexes that got many
-// documents. It logs what fails of that; a later call does it.
-func (s *Store) Landed(ctx context.Context, tx *Tx) {
+// Landed tells the store that a transaction of Begin was committed.
+func (s *Store) Landed(tx *Tx) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for path, n := range tx.pending {
-		if s.due(path, n) {
-			if err := s.tend(ctx, path); err != nil {
-				s.opts.Logger.WarnContext(ctx, "docstore: text index", "path", path, "err", err)
-			}
+		if _, ok := s.pending[path]; !ok { // random, so that the time comes for processes, too, that write little
+			s.pending[path] = rand.IntN(s.bounds.segment)
 		}
+		s.pending[path] += n
 	}
 }
 
-// due counts documents that are pending in a text index, and reports whether it is time to look after it. The first
-// time comes at random, so that it comes for processes, too, that write little.
-func (s *Store) due(path Path, n int) bool {
+// Tend looks after text indexes that got many documents, as Update does after its commit. It is for callers of
+// Begin; it does nothing if nothing is due. It logs what fails of that; a later call does it.
+func (s *Store) Tend(ctx context.Context) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.pending[path]; !ok {
-		s.pending[path] = rand.IntN(s.bounds.segment)
+	var due []Path
+	for path, n := range s.pending {
+		if n >= s.bounds.segment {
+			due, s.pending[path] = append(due, path), 0
+		}
 	}
-	if s.pending[path] += n; s.pending[path] < s.bounds.segment {
-		return false
+	s.mu.Unlock()
+	for _, path := range due {
+		if err := s.tend(ctx, path); err != nil {
+			s.opts.Logger.WarnContext(ctx, "docstore: text index", "path", path, "err", err)
+		}
 	}
-	s.pending[path] = 0
-	return true
 }
