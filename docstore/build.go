@@ -36,7 +36,11 @@ func (c *changer) buildSome(ctx context.Context, d *derived, label string, limit
 	c.findJSON(ctx, buildKey(p), &progress)
 	var docs []string
 	done = true
-	for doc := range c.uncounted().members(ctx, typeKey(label), string(progress.After)) {
+	list := c.uncounted()
+	if limit.whole { // in the transaction that registers it: a document that another one creates meanwhile must not be missed
+		list = c.rows
+	}
+	for doc := range list.members(ctx, typeKey(label), string(progress.After)) {
 		if len(docs) == limit.docs {
 			done = false
 			break
@@ -76,7 +80,7 @@ func (c *changer) buildDocument(ctx context.Context, d *derived, label string, p
 	doc, b := c.load(ctx, p, label), base(d.Kind, d.path, *d.Next)
 	if d.Kind == KindIndex {
 		if s, ok := c.content(ctx, d, label, doc); ok {
-			textIndex{c.rows, b}.add(ctx, p, s)
+			c.addText(ctx, textIndex{c.rows, b}, p, s)
 		}
 	} else if place, ok := c.place(ctx, d, label, doc); ok {
 		c.setMember(ctx, d, b+place, p, true)

@@ -120,6 +120,8 @@ func TestConflicts(t *testing.T) {
 					func(tx *docstore.Tx) error { return tx.Delete(ctx, document(2), false) }, 1},
 				{"one document", func(tx *docstore.Tx) error { return tx.SetProperty(ctx, document(1), "n", 2) },
 					func(tx *docstore.Tx) error { return tx.SetProperty(ctx, document(1), "n", 3) }, 2},
+				{"a new catalogue and a document", func(tx *docstore.Tx) error { return tx.CreateCatalogue(ctx, "/late", "T", "n") },
+					func(tx *docstore.Tx) error { return tx.Create(ctx, document(5), "T", doc) }, 2},
 				{"a document and a new category", func(tx *docstore.Tx) error { return tx.SetProperty(ctx, document(1), "n", 4) },
 					func(tx *docstore.Tx) error { return tx.CreateCategory(ctx, "/more", "T", "n == 4") }, 2},
 			} {

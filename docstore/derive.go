@@ -2,6 +2,7 @@ package docstore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/kv/txn"
@@ -88,9 +89,18 @@ func (c *changer) deriveText(ctx context.Context, d *derived, label string, was,
 		}
 		if has {
 			c.pending[d.path]++
-			ix.add(ctx, is.path, after)
+			c.addText(ctx, ix, is.path, after)
 		}
 	}
+}
+
+// addText adds a document to a text index. A text that is too long ends the transaction: a query that goes by the index would
+// miss the document.
+func (c *changer) addText(ctx context.Context, ix textIndex, p Path, s string) {
+	if len(s) > maxText {
+		c.fail(&Error{"index", p, fmt.Errorf("%w: a text of %d bytes for %q, the bound is %d", ErrTooLarge, len(s), ix.base, maxText)})
+	}
+	ix.add(ctx, p, s)
 }
 
 // setMember adds a document to a set of a category or catalogue, or removes it.

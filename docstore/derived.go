@@ -167,7 +167,7 @@ func (r *records) place(ctx context.Context, d *derived, label string, doc *docu
 func (r *records) content(ctx context.Context, d *derived, label string, doc *document) (string, bool) {
 	v, ok := r.value(ctx, d, label, doc)
 	s, isText := v.(string)
-	if isText = isText && len(s) <= maxText; ok && v != nil && !isText {
+	if ok && v != nil && !isText {
 		r.meter.Count(mismatches, 1)
 	}
 	return s, isText

@@ -457,3 +457,37 @@ func TestFormat(t *testing.T) {
 		t.Error("a name that isn't UTF-8 is taken")
 	}
 }
+
+// TestTooLong: a document with a text that is too long for an index is refused, and can still be deleted.
+func TestTooLong(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	docstore.Small(s)
+	half := strings.Repeat("a", 600_000)
+	for i := range 5 {
+		update(t, s, func(tx *docstore.Tx) error { return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": half}) })
+	}
+	update(t, s, func(tx *docstore.Tx) error {
+		return errors.Join(tx.CreateIndex(ctx, "/ok", "T", "s"), tx.CreateIndex(ctx, "/twice", "T", "s + s"))
+	})
+	must(t, s.Build(ctx, "/ok", nil))
+	var known *docstore.Error
+	if err := s.Build(ctx, "/twice", nil); !errors.Is(err, docstore.ErrTooLarge) || !errors.As(err, &known) || known.Path != "/0" {
+		t.Errorf("the build is %v", err)
+	}
+	err := s.Update(ctx, func(tx *docstore.Tx) error { return tx.SetProperty(ctx, "/0", "n", 1) })
+	if err != nil { // its text is as it was
+		t.Errorf("a change is %v", err)
+	}
+	err = s.Update(ctx, func(tx *docstore.Tx) error { return tx.SetProperty(ctx, "/0", "s", half+"b") })
+	if !errors.Is(err, docstore.ErrTooLarge) {
+		t.Errorf("another text is %v", err)
+	}
+	for i := range 5 {
+		update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, docstore.Path(fmt.Sprint("/", i)), false) })
+	}
+	must(t, s.Build(ctx, "/twice", nil))
+	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("check: %v, %q", err, problems)
+	}
+}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxText bounds the text of a document in an index, in bytes.
-	maxText = 1 << 20
+	// maxText bounds the text of a document in an index, in bytes: properties that an expression joins, each once, fit.
+	maxText = maxDocument + 4096
 	// segmentText bounds a segment, in bytes of text; one document may be longer. Bounds have the number of its documents.
 	segmentText = 1 << 20
 )

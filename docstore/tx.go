@@ -46,8 +46,8 @@ func (tx *Tx) CreateCatalogue(ctx context.Context, path Path, label, expression 
 }
 
 // CreateIndex creates the index of the documents of a type by text, which is the value of an expression. A
-// document for which it is not a text, or one of more than a mebibyte, isn't in it. The path of an index takes at
-// most 300 bytes. See CreateCategory.
+// document for which it is not a text isn't in it; one for which it has more than 1,052,672 bytes is ErrTooLarge. The path of
+// an index takes at most 300 bytes. See CreateCategory.
 func (tx *Tx) CreateIndex(ctx context.Context, path Path, label, expression string) error {
 	return tx.done("create", path, tx.createDerived(ctx, path, KindIndex, label, expression))
 }
