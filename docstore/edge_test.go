@@ -221,7 +221,7 @@ func TestNames(t *testing.T) {
 func TestGroups(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, nil)
-	values := []any{1, 1.0, uint64(1), 1.5, uint64(math.MaxUint64), math.MaxInt64, "1", "", "~i1", "null", nil, true, "true", -0.0, math.Inf(1), math.NaN(), []any{}, []byte("b"),
+	values := []any{1, 1.0, uint64(1), 1.5, uint64(math.MaxUint64), math.MaxInt64, "1", "", "~i1", "null", nil, true, "true", math.Copysign(0, -1), math.Inf(1), math.NaN(), []any{}, []byte("b"),
 		strings.Repeat("x", 1000), strings.Repeat("x", 1001), "a:group:b", "a/b\x00"}
 	update(t, s, func(tx *docstore.Tx) error {
 		errs := []error{tx.CreateCatalogue(ctx, "/by", "T", "g")}
@@ -465,7 +465,9 @@ func TestTooLong(t *testing.T) {
 	docstore.Small(s)
 	half := strings.Repeat("a", 600_000)
 	for i := range 5 {
-		update(t, s, func(tx *docstore.Tx) error { return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": half}) })
+		update(t, s, func(tx *docstore.Tx) error {
+			return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": half})
+		})
 	}
 	update(t, s, func(tx *docstore.Tx) error {
 		return errors.Join(tx.CreateIndex(ctx, "/ok", "T", "s"), tx.CreateIndex(ctx, "/twice", "T", "s + s"))

@@ -155,3 +155,14 @@ func (p Path) checkNew() error {
 func isGroup(segment string) bool {
 	return len(segment) > 1 && segment[0] == '~' && strings.IndexByte("ifbns", segment[1]) >= 0
 }
+
+// checkLabel returns why a label can't be that of a type.
+func checkLabel(label string) error {
+	switch {
+	case label == "" || !utf8.ValidString(label):
+		return fmt.Errorf("%w: the label %q is not a text of UTF-8", ErrValue, clip(label))
+	case len(label) > maxLabel:
+		return fmt.Errorf("%w: a label of %d bytes, the bound is %d", ErrTooLarge, len(label), maxLabel)
+	}
+	return nil
+}

@@ -164,7 +164,7 @@ func (ix textIndex) merge(ctx context.Context) int {
 	if !full {
 		return 0
 	}
-	// A writer that has not committed yet adds to the current round, or begins again.
+	// A writer that commits later adds to a later round, or begins again.
 	ix.set(ix.base+":round", binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, first), current+1))
 	segment := ix.nextSegment(ctx)
 	var grams text.Segment

@@ -3,10 +3,8 @@ package docstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"maps"
-	"unicode/utf8"
 )
 
 // A Tx is a transaction of a Store: its reads are of one state, with its own changes on top. It is for one goroutine
@@ -170,15 +168,4 @@ func (tx *Tx) done(op string, path Path, err error) error {
 		err = tx.err
 	}
 	return wrap(op, path, err)
-}
-
-// checkLabel returns why a label can't be that of a type.
-func checkLabel(label string) error {
-	switch {
-	case label == "" || !utf8.ValidString(label):
-		return fmt.Errorf("%w: the label %q is not a text of UTF-8", ErrValue, clip(label))
-	case len(label) > maxLabel:
-		return fmt.Errorf("%w: a label of %d bytes, the bound is %d", ErrTooLarge, len(label), maxLabel)
-	}
-	return nil
 }
