@@ -40,6 +40,17 @@
 //	greenroom items schema STORE                show the item types
 //	greenroom items sweep|build STORE           remove what has ended, build new key paths
 //	greenroom items check STORE                 report what doesn't fit together
+//	greenroom docs ls|get STORE PATH            list what lies at a path, write a document
+//	greenroom docs put STORE PATH [JSON|-]      create a document, or replace its properties
+//	greenroom docs mkdir|rm|mv STORE PATH…      create a container, remove, move
+//	greenroom docs create STORE KIND PATH TYPE EXPRESSION
+//	                                            create a category, a catalogue or an index
+//	greenroom docs find|explain STORE TYPE EXPRESSION
+//	                                            list documents by an expression, say how
+//	greenroom docs search STORE INDEX PATTERN   list documents by their text
+//	greenroom docs build|rebuild STORE PATH     build a category, a catalogue or an index
+//	greenroom docs import|export STORE …        take and give the keys of Implexus
+//	greenroom docs check STORE                  report what doesn't fit together
 //	greenroom check STORE [ACTOR]               walk everything, report what is wrong
 //	greenroom host [STORE]                      serve actors over HTTP and WebSockets
 //
@@ -221,6 +232,35 @@
 // In the JSON of what lies below a field, bytes are {"$bytes":"AAE="}, in base64, times {"$time":"2026-05-04T10:11:12Z"},
 // and durations {"$tag":[1735552621,1000]}, in nanoseconds: so put stores what get has shown.
 //
+// # Documents
+//
+//	$ greenroom docs mkdir data /users
+//	$ greenroom docs put data /users/john --type User '{"name":"John Doe","age":30,"status":"active"}'
+//	$ greenroom docs create data category /active User "status == 'active'"
+//	$ greenroom docs create data index /by-name User name
+//	$ greenroom docs ls data /active
+//	/users/john  document  User
+//	$ greenroom docs get data /active/john
+//	{"age":30,"name":"John Doe","status":"active"}
+//	$ greenroom docs search data /by-name "*doe*"
+//	/users/john
+//	$ greenroom docs find data User "age > p0 && status == 'active'" --param 18
+//	/users/john  {"age":30,"name":"John Doe","status":"active"}
+//	$ greenroom docs explain data User "status == 'active'"
+//	category /active
+//	$ greenroom docs export data >documents.ndjson
+//	$ greenroom docs import copy documents.ndjson
+//
+// They are those that a program keeps with package docstore; docs/documents.md is their manual. put, mkdir and import
+// create the store that they name, and documents in it. If a store has documents of several names, --name says which.
+//
+// In JSON, integers have neither fraction nor exponent, and floats have one. Bytes are {"$bytes":"AAE="}, in base64,
+// unsigned integers {"$uint":5} where they would be read as signed ones, and {"$float":"NaN"} is what is not a number:
+// so put stores what get has shown.
+//
+// A dump is lines {"key":"props:/users/john","value":"…"}, with the value in base64. What is imported may also be a
+// directory with a file for each key, which has the name of the key in hexadecimal.
+//
 // # Check
 //
 //	$ greenroom check data
@@ -277,9 +317,11 @@ package main
 
 // Files, from the top down:
 //
-//	main.go root.go items.go itemswrite.go itemslook.go workflowtree.go dot.go engine.go sql.go state.go traces.go workflowshow.go
+//	main.go root.go items.go docs.go docswrite.go docsquery.go docsdump.go itemswrite.go itemslook.go workflowtree.go dot.go
+//	engine.go sql.go state.go traces.go workflowshow.go
 //	export.go hosttokens.go import.go importrivetkit.go queuedrain.go shell.go statecodec.go
-//	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go ls.go queue.go rivetkeys.go session.go
+//	traceswaterfall.go workflow.go check.go conns.go host.go itemscommand.go docscommand.go docsjson.go modelcommand.go
+//	ls.go queue.go rivetkeys.go session.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
 //	hostdemo.go input.go serve_unix.go signals.go split.go visible.go

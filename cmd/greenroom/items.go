@@ -36,7 +36,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
   greenroom items ls data /course-MATH321/year --from /course-MATH321/year-2023 --type Course
   greenroom items ls data /classof-2023 --filter 'Student=this.Name.startsWith("A")'`,
 		Args: cobra.RangeArgs(1, 2),
-	}, true, func(ctx context.Context, s *itemstore.Store, args []string) error {
+	}, reads, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		if o.Limit < 0 {
 			return &usageError{"a negative --limit"}
 		}
@@ -63,7 +63,7 @@ It is a table on a terminal, and elsewhere lines with fields separated by tabs.`
 	flags.StringVar(&after, "after", "", "behind this `PATH`")
 	flags.StringVar(&to, "to", "", "up to this `PATH`, without what is below it")
 	flags.StringVar(&before, "before", "", "before this `PATH`")
-	return c.jsonFlag(cmd)
+	return c.jsonFlag(cmd, itemUsage)
 }
 
 func newItemsGet(c itemsCommand) *cobra.Command {
@@ -73,7 +73,7 @@ func newItemsGet(c itemsCommand) *cobra.Command {
 		Long:    "Write the fields of the items at the paths, primary ones or aliases, in JSON, an item a\nline, as put takes it. If one isn't there nothing is written.",
 		Example: "  greenroom items get data /student-123",
 		Args:    cobra.MinimumNArgs(2),
-	}, true, func(ctx context.Context, s *itemstore.Store, args []string) error {
+	}, reads, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		paths, err := pathsOf(args)
 		if err != nil {
 			return err
@@ -88,5 +88,5 @@ func newItemsGet(c itemsCommand) *cobra.Command {
 			}
 			return item.Value
 		})
-	}))
+	}), itemUsage)
 }

@@ -46,3 +46,28 @@ func TestItemsPostgres(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestDocsPostgres: the commands make documents in a store in PostgreSQL, and read them where it is open for reading.
+func TestDocsPostgres(t *testing.T) {
+	n := pgtest.Shared(t)
+	url := n.URL("schema=" + n.Schema())
+	must(t, "docs", "mkdir", url, "/users")
+	must(t, "docs", "put", url, "/users/john", "--type", "User", `{"name":"John Doe"}`)
+	must(t, "docs", "create", url, "index", "/by-name", "User", "name")
+	for _, tt := range []struct{ args, want string }{
+		{"get URL /users/john", `{"name":"John Doe"}` + "\n"},
+		{"ls URL /by-name/*doe", "/users/john\tdocument\tUser\t\n"},
+		{"search URL /by-name john*", "/users/john\n"},
+		{"check URL", "0 problems\n"},
+	} {
+		args := strings.Fields("docs " + tt.args)
+		args[2] = url
+		if got := must(t, args...); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	r := program(t.Context(), strings.NewReader(""), "docs", "ls", url, "--name", "nix")
+	if !strings.Contains(r.stderr, storeurl.Display(url)) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -71,7 +70,7 @@ func TestItems(t *testing.T) {
 			case "school":
 				return onEngine(t, func(e kv.Engine) string { return putSchool(t, e, d) })
 			case "damage":
-				return onEngine(t, func(e kv.Engine) string { return damageItems(t, e) })
+				return onEngine(t, func(e kv.Engine) string { return removeRow(t, e, "classof") })
 			}
 			d.Fatalf(t, "no directive %q", d.Cmd)
 			return ""
@@ -139,24 +138,6 @@ func putSchool(t *testing.T, e kv.Engine, d *datadriven.TestData) string {
 	}
 	if err != nil {
 		return err.Error() + "\n"
-	}
-	return ""
-}
-
-// damageItems removes the row of an alias.
-func damageItems(t *testing.T, e kv.Engine) string {
-	t.Helper()
-	var c kv.Commit
-	for row, err := range e.Scan(t.Context(), kv.Range{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(row.Key), "classof") && c.Ops == nil {
-			c.Ops = []kv.Op{kv.Clear(bytes.Clone(row.Key))}
-		}
-	}
-	if err := e.Commit(t.Context(), &c); err != nil {
-		t.Fatal(err)
 	}
 	return ""
 }

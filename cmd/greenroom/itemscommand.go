@@ -1,98 +1,36 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"iter"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/internal/storeurl"
 	"github.com/greenroomdb/greenroom/itemstore"
 	"github.com/greenroomdb/greenroom/kv"
 )
 
-// itemsName is the name of the items that are meant if there are several.
-const itemsName = "items"
-
 // An itemsCommand is the call of one of the commands on items.
 type itemsCommand struct {
-	env  *env
-	name string // of the item store; "" for the one that find chooses
-	json bool
+	modelCommand[itemstore.Store]
 }
 
-// command completes a command, which reads only if it says so.
-func (c *itemsCommand) command(cmd *cobra.Command, reads bool, run func(ctx context.Context, s *itemstore.Store, args []string) error) *cobra.Command {
-	cmd.Flags().StringVar(&c.name, "name", "", "the `NAME` of the items; without it the only one that there is, or "+itemsName)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.open(cmd.Context(), args[0], reads, func(s *itemstore.Store) error {
-			return run(cmd.Context(), s, args[1:])
-		})
-	}
-	return cmd
+var itemsModel = &model[itemstore.Store]{
+	what: "items", names: itemstore.Names, explain: itemsError,
+	open: func(ctx context.Context, e kv.Engine, name string) (*itemstore.Store, error) {
+		return itemstore.Open(ctx, e, name, nil, &itemstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	},
 }
 
-// jsonFlag adds the flag to a command that lists.
-func (c *itemsCommand) jsonFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&c.json, "json", false, "write an object a line, with all that is known of an item")
-	return cmd
-}
-
-// open runs fn with the items that are meant.
-func (c *itemsCommand) open(ctx context.Context, url string, reads bool, fn func(*itemstore.Store) error) error {
-	return withEngine(ctx, url, greenroom.Options{MustExist: true, ReadOnly: reads}, func(e kv.Engine) error {
-		name, err := c.find(ctx, e, url)
-		if err != nil {
-			return err
-		}
-		s, err := itemstore.Open(ctx, e, name, nil, &itemstore.Options{Logger: slog.New(slog.DiscardHandler)})
-		if err == nil {
-			err = fn(s)
-		}
-		return itemsError(err)
-	})
-}
-
-// find returns the name of the items that are meant.
-func (c *itemsCommand) find(ctx context.Context, e kv.Engine, url string) (string, error) {
-	names, err := itemstore.Names(ctx, e)
-	if err != nil {
-		return "", itemsError(err)
-	}
-	url = storeurl.Display(url)
-	all := fmt.Sprintf("%q", names)
-	all = all[1 : len(all)-1]
-	switch {
-	case len(names) == 0:
-		return "", say(nil, "there are no items in %s", url)
-	case c.name != "" && slices.Contains(names, c.name):
-		return c.name, nil
-	case c.name != "":
-		return "", say(nil, "there are no items with the name %q in %s: those there are have the names %s", c.name, url, all)
-	case len(names) == 1:
-		return names[0], nil
-	case slices.Contains(names, itemsName):
-		return itemsName, nil
-	}
-	return "", &usageError{"say which items by --name, which is one of " + all}
-}
+// itemUsage is what the flag --json does.
+const itemUsage = "write an object a line, with all that is known of an item"
 
 // itemsError says what is wrong with what was asked for.
 func itemsError(err error) error {
 	var taken *itemstore.PathTakenError
-	if err == nil || errors.As(err, new(*sentence)) || errors.As(err, new(*usageError)) {
-		return err
-	}
 	text := strings.ReplaceAll(err.Error(), "itemstore: ", "")
 	switch {
 	case errors.As(err, &taken) && !errors.Is(err, itemstore.ErrExists):
@@ -126,21 +64,6 @@ func lineOf(item *itemstore.Item) *itemLine {
 		l.Ends = item.Ends.UTC()
 	}
 	return l
-}
-
-// lines writes an object for each of list, which row returns.
-func lines[T any](w io.Writer, list iter.Seq2[T, error], row func(T) any) error {
-	out := bufio.NewWriter(w)
-	enc := newJSON(out)
-	for item, err := range list {
-		if err == nil {
-			err = enc.Encode(row(item))
-		}
-		if err != nil {
-			return errors.Join(err, out.Flush())
-		}
-	}
-	return out.Flush()
 }
 
 // fieldsShown is how many characters of an item's fields a list shows.

@@ -23,7 +23,7 @@ The last line is the token for the next time.`,
 		Example: `  greenroom items sync data /student-123
   greenroom items sync data "$token"`,
 		Args: cobra.ExactArgs(2),
-	}, true, func(ctx context.Context, s *itemstore.Store, args []string) error {
+	}, reads, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		if strings.HasPrefix(args[0], "/") {
 			return c.copy(ctx, s, itemstore.Path(args[0]))
 		}
@@ -32,7 +32,7 @@ The last line is the token for the next time.`,
 			return &usageError{"that is neither a path, which begins with a slash, nor a token"}
 		}
 		return c.sync(ctx, s, token)
-	}))
+	}), itemUsage)
 }
 
 // copy lists all of a prefix, with the token.
@@ -97,7 +97,7 @@ func (c *itemsCommand) changes(changes []*itemLine, token itemstore.Token) error
 		}
 		return []any{l.Change, l.Path, maybe(l.Type), shown}, nil
 	})
-	return c.said(err, "%s", text)
+	return c.print(err, "%s", text)
 }
 
 func newItemsSchema(c itemsCommand) *cobra.Command {
@@ -109,7 +109,7 @@ first, and their fields with what they hold and the rules that they have. The fi
 is the version.`,
 		Example: "  greenroom items schema data\n  greenroom items schema data --json",
 		Args:    cobra.ExactArgs(1),
-	}, true, func(_ context.Context, s *itemstore.Store, _ []string) error {
+	}, reads, func(_ context.Context, s *itemstore.Store, _ []string) error {
 		schema := s.Schema()
 		if c.json {
 			return c.env.object(schema, "")
@@ -120,8 +120,7 @@ is the version.`,
 		}
 		return list(output{c.env, false, "type name kind rules"}, all(rows), func(row []any) ([]any, error) { return row, nil })
 	})
-	cmd.Flags().BoolVar(&c.json, "json", false, "write an object")
-	return cmd
+	return c.jsonFlag(cmd, "write an object")
 }
 
 // typeRows are the rows of an item type.
@@ -160,49 +159,17 @@ func rulesOf(f *itemstore.FieldInfo) string {
 }
 
 func newItemsCheck(c itemsCommand) *cobra.Command {
-	found := 0
-	cmd := c.command(&cobra.Command{
-		Use:   "check STORE",
+	return c.check(&cobra.Command{
 		Short: "Read all items, and report what doesn't fit together",
 		Long: `Read all rows of the items, and write a line about each thing that is wrong: the key, in
 hexadecimal, and what. A last line counts. The status is 1 if there are problems.
 Nothing is changed.`,
 		Example: "  greenroom items check data",
-		Args:    cobra.ExactArgs(1),
-	}, true, func(ctx context.Context, s *itemstore.Store, _ []string) error {
+	}, func(ctx context.Context, s *itemstore.Store) (list []complaint, err error) {
 		problems, err := s.Check(ctx)
-		if err != nil {
-			return err
+		for _, p := range problems {
+			list = append(list, complaint{hex.EncodeToString(p.Key), p.What})
 		}
-		found = len(problems)
-		return c.problems(problems)
+		return list, err
 	})
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := run(cmd, args); err != nil || found == 0 {
-			return err
-		}
-		return errProblems
-	}
-	cmd.Flags().BoolVar(&c.json, "json", false, "write an object a line")
-	return cmd
-}
-
-// problems writes what a check found.
-func (c *itemsCommand) problems(problems []itemstore.Problem) error {
-	if c.json {
-		err := lines(c.env.stdout, all(problems), func(p itemstore.Problem) any {
-			return map[string]string{"key": hex.EncodeToString(p.Key), "what": p.What}
-		})
-		if err == nil {
-			err = c.env.object(map[string]int{"problems": len(problems)}, "")
-		}
-		return err
-	}
-	for _, p := range problems {
-		if err := c.said(nil, "%x: %s", p.Key, oneLine(p.What)); err != nil {
-			return err
-		}
-	}
-	return c.said(nil, "%s", count(len(problems), "problem"))
 }

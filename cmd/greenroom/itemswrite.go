@@ -24,7 +24,7 @@ to its end, as get writes it. A field that the type doesn't have is refused; one
 left out is zero. It replaces the item at the same primary path.`,
 		Example: `  greenroom items put data Student '{"ID":125,"GraduatingYear":2026,"Name":"Cleo"}'`,
 		Args:    cobra.RangeArgs(2, 3),
-	}, false, func(ctx context.Context, s *itemstore.Store, args []string) error {
+	}, writes, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		item, err := s.NewItem(args[0])
 		if err != nil {
 			return err
@@ -41,16 +41,8 @@ left out is zero. It replaces the item at the same primary path.`,
 		}
 		return err
 	})
-	run := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		// Before the store is opened, as the writer may take a while.
-		if text, err = c.env.value(cmd.Context(), append([]string{""}, args...)); err != nil {
-			return err
-		}
-		return run(cmd, args)
-	}
 	cmd.Flags().BoolVar(&o.MustNotExist, "new", false, "refuse it if the item is there")
-	return cmd
+	return c.withValue(cmd, &text)
 }
 
 // decodeItem sets item to the one object in JSON that text is.
@@ -76,7 +68,7 @@ there; or all whose paths begin with a prefix, in several transactions.`,
 		Example: `  greenroom items rm data /student-123
   greenroom items rm data --prefix /course-MATH321/year-2023`,
 		Args: cobra.MinimumNArgs(1),
-	}, false, func(ctx context.Context, s *itemstore.Store, args []string) error {
+	}, writes, func(ctx context.Context, s *itemstore.Store, args []string) error {
 		paths, err := pathsOf(args)
 		switch {
 		case err != nil:
@@ -85,7 +77,7 @@ there; or all whose paths begin with a prefix, in several transactions.`,
 			return &usageError{"name the paths, or --prefix: one of the two"}
 		case prefix != "":
 			n, err := s.DeletePrefix(ctx, itemstore.Path(prefix))
-			return c.said(err, "%s removed", count(n, "item"))
+			return c.print(err, "%s removed", count(n, "item"))
 		}
 		return s.Update(ctx, func(tx *itemstore.Tx) error {
 			if _, err := found(ctx, tx, paths); err != nil {
@@ -98,14 +90,6 @@ there; or all whose paths begin with a prefix, in several transactions.`,
 	return cmd
 }
 
-// said writes what was done, unless err is an error.
-func (c *itemsCommand) said(err error, format string, args ...any) error {
-	if err == nil {
-		_, err = fmt.Fprintf(c.env.stdout, format+"\n", args...)
-	}
-	return err
-}
-
 func newItemsSweep(c itemsCommand) *cobra.Command {
 	return c.command(&cobra.Command{
 		Use:     "sweep STORE",
@@ -113,9 +97,9 @@ func newItemsSweep(c itemsCommand) *cobra.Command {
 		Long:    "Remove the items whose time is over, which no list shows any more, and have sync forget\nwhat was deleted more than 60 days ago.",
 		Example: "  greenroom items sweep data",
 		Args:    cobra.ExactArgs(1),
-	}, false, func(ctx context.Context, s *itemstore.Store, _ []string) error {
+	}, writes, func(ctx context.Context, s *itemstore.Store, _ []string) error {
 		swept, err := s.Sweep(ctx)
-		return c.said(err, "%s removed, %s forgotten", count(swept.Items, "item"), count(swept.Deletions, "deletion"))
+		return c.print(err, "%s removed, %s forgotten", count(swept.Items, "item"), count(swept.Deletions, "deletion"))
 	})
 }
 
@@ -129,7 +113,7 @@ version. If it is interrupted, it goes on there when it is called again. An item
 without a path that another one has.`,
 		Example: "  greenroom items build data",
 		Args:    cobra.ExactArgs(1),
-	}, false, func(ctx context.Context, s *itemstore.Store, _ []string) error {
+	}, writes, func(ctx context.Context, s *itemstore.Store, _ []string) error {
 		building, err := s.Building(ctx)
 		if err == nil {
 			err = s.Build(ctx)

@@ -30,7 +30,7 @@ what isn't there.`,
 	root.AddCommand(
 		newSQL(e), newImport(e), newImportRivetKit(e), newExport(e), newFork(e), newList(e),
 		newGet(e), newPut(e), newRemove(e), newQueue(e), newCheck(e),
-		newConns(e), newState(e), newTraces(e), newItems(itemsCommand{env: e}),
+		newConns(e), newState(e), newTraces(e), newItems(itemsCommand{itemsModel.command(e)}), newDocs(docsCommand{docsModel.command(e)}),
 		newWorkflow(e), newHost(e), newEngine(e),
 	)
 	noteStart(root, started)
