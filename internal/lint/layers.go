@@ -49,6 +49,7 @@ var layers = []layer{
 	{2, []string{"itemstore", "docstore"}, "key-path items and documents, straight on `kv`"},
 	{3, []string{"vfs"}, "SQLite over an actor's keys"},
 	{3, []string{"queue", "conn", "traces", "persist"}, "messages, connections, spans, and the actor's own record"},
+	{3, []string{"internal/beside"}, "puts transactions of other data models into the commits of actors"},
 	{4, []string{"traces/otlp"}, "spans in OTLP, and to an endpoint by a client that is given. Links neither OpenTelemetry's SDK nor gRPC"},
 	{4, []string{"traces/otlp/otlptest"}, "reads OTLP, for tests"},
 	{4, []string{"traces/otelsdk"}, "a span processor for programs with OpenTelemetry's SDK, which it alone links"},
@@ -58,7 +59,8 @@ var layers = []layer{
 	{5, []string{"."}, "the door: stores, actors, and one transaction over everything that an actor has"},
 	{5, []string{"rivetkit/internal/rivetstore", "rivetkit/internal/runnerproto"}, "what a store has of RivetKit's actors, and what their runners and the engine say to each other"},
 	{5, []string{"workflow/workflowtest"}, "a kit to test workflows: a clock that skips, steps that fail, saved histories"},
-	{6, []string{"itemstore/actoritems"}, "puts items into the transactions of actors"},
+	{6, []string{"itemstore/actoritems", "docstore/actordocs"}, "puts items, or documents, into the transactions of actors"},
+	{6, []string{"internal/beside/besidetest"}, "the suite that both pass"},
 	{6, []string{"host"}, "wakes, runs and puts to sleep actors"},
 	{6, []string{"host/front"}, "reaches a host's actors over HTTP and WebSockets"},
 	{6, []string{"host/wasm"}, "makes actor types of WebAssembly modules"},
@@ -72,6 +74,7 @@ var layers = []layer{
 	{7, []string{"examples/agent"}, "assistants that remember, and ask before they act"},
 	{7, []string{"examples/order"}, "a shop whose orders are workflows, to be read and to be killed"},
 	{7, []string{"examples/school"}, "courses and students at key paths"},
+	{7, []string{"examples/library"}, "books as documents, with a category, a catalogue and an index"},
 	{7, []string{"internal/storeurl"}, "opens a store from its URL, for both"},
 }
 

@@ -41,11 +41,12 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// TestWhoLinksItems: the package at the root, and the program of the README, link neither items nor expressions, which are
-// for programs that store items or documents, and are larger by some megabytes. Items link no actors.
+// TestWhoLinksItems: the package at the root, and the program of the README, link neither items, documents nor expressions,
+// which are for programs that store items or documents, and are larger by some megabytes. Those link no actors.
 func TestWhoLinksItems(t *testing.T) {
 	tree := loadRoot(t)
-	heavy := []string{tree.Module + "/itemstore", tree.Module + "/internal/filter", "github.com/google/cel-go/cel", "github.com/antlr4-go/antlr/v4"}
+	models := []string{tree.Module + "/itemstore", tree.Module + "/docstore"}
+	heavy := []string{models[0], models[1], tree.Module + "/internal/filter", "github.com/google/cel-go/cel", "github.com/antlr4-go/antlr/v4"}
 	program := fence.FindStringSubmatch(readPage(t, "README.md"))[2]
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", program, parser.ImportsOnly)
 	if err != nil {
@@ -60,18 +61,18 @@ func TestWhoLinksItems(t *testing.T) {
 		packages = append(packages, name)
 	}
 	small := listDeps(t, "1", "{{.ImportPath}}", packages...)
-	items := listDeps(t, "1", "{{.ImportPath}}", tree.Module+"/itemstore")
+	linked := listDeps(t, "1", "{{.ImportPath}}", models...)
 	for _, name := range heavy {
 		if slices.Contains(small, name) {
 			t.Errorf("%q link %s", packages, name)
 		}
-		if !slices.Contains(items, name) { // or the list says nothing
-			t.Errorf("itemstore doesn't link %s", name)
+		if !slices.Contains(linked, name) { // or the list says nothing
+			t.Errorf("%q don't link %s", models, name)
 		}
 	}
 	for _, name := range []string{tree.Module, tree.Module + "/vfs", tree.Module + "/actorstore"} {
-		if slices.Contains(items, name) {
-			t.Errorf("itemstore links %s: items have no actors", name)
+		if slices.Contains(linked, name) {
+			t.Errorf("%q link %s: items and documents have no actors", models, name)
 		}
 	}
 }

@@ -18,8 +18,7 @@ package actoritems
 
 import (
 	"github.com/greenroomdb/greenroom"
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
+	"github.com/greenroomdb/greenroom/internal/beside"
 	"github.com/greenroomdb/greenroom/itemstore"
 )
 
@@ -34,39 +33,10 @@ import (
 // time. So is one, once, that finds a transaction of the actor's database which was cut off, as after that or after
 // a crash: it rolls that back, and can be tried again.
 func In(tx *greenroom.Tx, store *itemstore.Store) (*itemstore.Tx, error) {
-	t, err := actorstore.Beside(tx, tx.Batch(), store.DB())
-	if err != nil {
-		return nil, err
-	}
-	if p, ok := tx.Batch().Enlisted(store).(*participant); ok {
-		return p.items, nil
-	}
-	items, err := store.Begin(tx, t)
-	if err != nil {
-		return nil, err
-	}
-	tx.Batch().Enlist(store, &participant{tx: tx, items: items})
-	return items, nil
+	return beside.In(tx, tx.Batch(), &beside.Model[*itemstore.Tx]{
+		Owner: store, DB: store.DB(), Begin: store.Begin,
+		Late:   func(items *itemstore.Tx) error { return items.Flush(tx) },
+		Landed: (*itemstore.Tx).Landed,
+		Failed: (*itemstore.Tx).Undo,
+	})
 }
-
-// A participant is a store's part in the commit.
-type participant struct {
-	tx      *greenroom.Tx
-	items   *itemstore.Tx
-	flushed bool
-}
-
-// Late writes what the transaction has changed among the items. It implements batch.Participant.
-func (p *participant) Late(*batch.Batch) error {
-	if p.flushed {
-		return nil
-	}
-	p.flushed = true
-	return p.items.Flush(p.tx)
-}
-
-// Landed implements batch.Participant.
-func (p *participant) Landed() { p.items.Landed() }
-
-// Failed implements batch.Participant.
-func (p *participant) Failed(error, bool) { p.items.Undo() }
