@@ -46,14 +46,16 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// TestItemsPage runs the program of the page about items, which is the one among the examples.
-func TestItemsPage(t *testing.T) {
-	page := readPage(t, "docs/items.md")
-	if files, runs := checkPage(t, page); files != 1 || runs != 1 {
-		t.Errorf("docs/items.md has %d programs and %d runs, want one that is run", files, runs)
-	}
-	if program := fence.FindStringSubmatch(page)[2]; program != readPage(t, "examples/school/main.go") {
-		t.Error("the program of docs/items.md is not examples/school/main.go")
+// TestModelPages runs the programs of the pages about items and documents, which are those among the examples.
+func TestModelPages(t *testing.T) {
+	for name, example := range map[string]string{"docs/items.md": "examples/school/main.go", "docs/documents.md": "examples/library/main.go"} {
+		page := readPage(t, name)
+		if files, runs := checkPage(t, page); files != 1 || runs != 1 {
+			t.Errorf("%s has %d programs and %d runs, want one that is run", name, files, runs)
+		}
+		if program := fence.FindStringSubmatch(page)[2]; program != readPage(t, example) {
+			t.Errorf("the program of %s is not %s", name, example)
+		}
 	}
 }
 
