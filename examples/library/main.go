@@ -74,6 +74,14 @@ func main() {
 	show(ctx, library, "/by-year")
 	show(ctx, library, "/lent")
 
+	check(library.Update(ctx, func(tx *docstore.Tx) error { // a book comes back, and another one is sold
+		if err := tx.RemoveProperty(ctx, "/lent/lastman", "lentTo"); err != nil {
+			return err
+		}
+		return tx.Delete(ctx, "/books/pride", false)
+	}))
+	show(ctx, library, "/lent")
+
 	check(library.View(ctx, func(tx *docstore.Tx) error {
 		// A document is found through a list, too.
 		emma := must(tx.Properties(ctx, "/lent/emma"))
@@ -96,8 +104,8 @@ func main() {
 		}
 
 		// A search says how often, if it is ranked.
-		fmt.Println("pr[eio]:")
-		for _, m := range must(tx.Search(ctx, "/by-title", "pr[eio]", &docstore.SearchOptions{Regexp: true, Ranked: true})) {
+		fmt.Println("th?e:")
+		for _, m := range must(tx.Search(ctx, "/by-title", "th?e", &docstore.SearchOptions{Regexp: true, Ranked: true})) {
 			fmt.Println(" ", m.Path, m.Count)
 		}
 		return nil
