@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -161,4 +162,16 @@ func removeRow(t *testing.T, e kv.Engine, text string) string {
 		t.Fatal(err)
 	}
 	return ""
+}
+
+// TestDocsImportFiles: a file whose name is not a key is named.
+func TestDocsImportFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("files", 0o777), os.WriteFile("files/readme.txt", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	r := program(t.Context(), strings.NewReader(""), "docs", "import", "data", "files")
+	if want := fmt.Sprintf("greenroom: the name of the file %s is not a key in hexadecimal\n", filepath.Join("files", "readme.txt")); r.stderr != want {
+		t.Errorf("got %q, want %q", r.stderr, want)
+	}
 }
