@@ -26,7 +26,7 @@ var (
 	ErrOperation = errors.New("docstore: invalid operation")
 	// ErrValue: a value has a type that properties can't hold, a text that is not UTF-8, or is nested too deeply.
 	ErrValue = errors.New("docstore: bad value")
-	// ErrExpression: an expression was refused. It comes as an *ExpressionError.
+	// ErrExpression: an expression was refused. One that isn't a regular expression comes as an *ExpressionError.
 	ErrExpression = errors.New("docstore: bad expression")
 	// ErrTooLarge: a path, a label, a document or a subtree that is moved exceeds its bound.
 	ErrTooLarge = errkind.New("docstore: too large", errkind.ErrTooLarge)

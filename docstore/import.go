@@ -188,8 +188,16 @@ func checkPaths(b []byte) error {
 }
 
 // registerAll makes the rows of categories, catalogues and indexes among those of their types. One whose expression is
-// refused is disabled.
+// refused is disabled. Properties and children are of documents and containers.
 func (im *importer) registerAll(ctx context.Context, c *changer) error {
+	for prefix, kind := range map[string]Kind{"props:": KindDocument, "children:": KindContainer} {
+		for escaped := range c.sets(ctx, prefix) {
+			p := Path(pathUnescapes.Replace(escaped))
+			if e, _ := c.entity(ctx, p); e.kind != kind && p != Root {
+				return fmt.Errorf("%w: %s is not of a %v", ErrCorrupt, clip(prefix+escaped), kind)
+			}
+		}
+	}
 	for _, prefix := range []string{"config:", "catcfg:"} {
 		for escaped := range c.sets(ctx, prefix) {
 			p := Path(pathUnescapes.Replace(escaped))

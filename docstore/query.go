@@ -1,7 +1,6 @@
 package docstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -330,7 +329,10 @@ func (l *lookup) matches(ctx context.Context, d *derived, p *text.Pattern, opts 
 		}
 		return strings.Compare(string(a.Path), string(b.Path))
 	})
-	return all[:cmp.Or(min(opts.Limit, len(all)), len(all))], nil
+	if opts.Limit > 0 && opts.Limit < len(all) {
+		all = all[:opts.Limit]
+	}
+	return all, nil
 }
 
 // scanTexts looks for a pattern in the text of each document.

@@ -230,6 +230,9 @@ func TestBadDumps(t *testing.T) {
 		{Key: "entity:a", Value: pair(int64(1), "T")},
 		{Key: "entity:/a", Value: pair(int64(9), "T")},
 		{Key: "props:/a", Value: encoded("text")},
+		{Key: "props:/a", Value: encoded(map[string]any{})}, // no such entity
+		{Key: "props:/ok", Value: encoded(map[string]any{})},
+		{Key: "children:/a", Value: encoded([]string{"b"})},
 		{Key: "children:/", Value: encoded([]string{"a/b"})},
 		{Key: "children:/", Value: encoded([]any{int64(1)})},
 		{Key: "typeidx:", Value: encoded([]string{"/a"})},

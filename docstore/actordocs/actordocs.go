@@ -17,8 +17,6 @@
 package actordocs
 
 import (
-	"context"
-
 	"github.com/greenroomdb/greenroom"
 	"github.com/greenroomdb/greenroom/docstore"
 	"github.com/greenroomdb/greenroom/internal/beside"
@@ -35,12 +33,14 @@ import (
 // crash: it rolls that back, and can be tried again. A set of an imported store that is too large to be taken apart in a
 // transaction is an error that says so: change it by docstore.Store.Update once.
 //
-// When a text index gets many documents, the store looks after it in a goroutine after the commit. It logs what fails
-// of that, as when the engine is closed meanwhile; a later call does it.
+// When a text index got many documents, the next call of In for the store looks after it, in transactions of its own.
 func In(tx *greenroom.Tx, store *docstore.Store) (*docstore.Tx, error) {
+	if tx.Batch().Enlisted(store) == nil {
+		store.Tend(tx)
+	}
 	return beside.In(tx, tx.Batch(), &beside.Model[*docstore.Tx]{
 		Owner: store, DB: store.DB(), Begin: store.Begin,
 		// Changes are in the transaction of the engine already, so nothing is left to write late, and nothing to undo.
-		Landed: func(docs *docstore.Tx) { go store.Landed(context.WithoutCancel(tx), docs) },
+		Late: (*docstore.Tx).Err, Landed: store.Landed,
 	})
 }
