@@ -4,6 +4,8 @@ import (
 	"cmp"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/greenroomdb/greenroom/internal/corpus"
 )
 
 // A line compares a subject with a peer on the same work.
@@ -116,6 +118,11 @@ func workloads() []workload {
 			peers: []peer{{rawEngine, 0.8, anywhere, openRawGet}, {txnView, 0, anywhere, openViewGet}, {sqliteTable, 0, near, openFileGet}}},
 		{name: "items/list", unit: "list/s", open: openItemList, peers: []peer{{rawEngine, 0, anywhere, openRawList}, {sqliteTable, 0, near, openFileList}}},
 		{name: "items/sync", unit: "sync/s", open: openItemSync, peers: []peer{{rawEngine, 0, anywhere, openRawList}, {sqliteTable, 0, near, openFileSync}}},
+		{name: "docs/put", unit: "put/s", open: openDocPut, peers: []peer{{fts5, 0, near, openFileTexts}}},
+		{name: "docs/build", unit: "build/s", open: openDocBuild, peers: []peer{{fts5, 0, near, openFileBuild}}},
+		{name: "docs/search", unit: "query/s", open: openDocSearch, peers: []peer{{fts5, 1, near, searchFile(corpus.Patterns)}}},
+		{name: "docs/search-short", unit: "query/s", open: openDocShort, peers: []peer{{fts5, 0, near, searchFile(corpus.Short)}}},
+		{name: "docs/size", unit: "text/disk", open: openDocSize, peers: []peer{{fts5, 0, near, openFileSize}}},
 		// How many actors there may be in a GiB of memory.
 		{name: "host/awake", unit: "actors/GiB", on: engineMem, open: workBy(byThousands, openAwake),
 			peers: []peer{{"goroutine", 0, anywhere, workBy(byThousands, openGoroutines)}}},

@@ -16,7 +16,7 @@ import (
 // tinySizes let every workload run in milliseconds. The scanned table is still
 // larger than scanCache.
 func tinySizes() sizes {
-	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, actors: 5, opens: 2, many: 20, speedtest: 1}
+	return sizes{bulk: 500, blobs: 2, point: 200, scan: 5000, actors: 5, opens: 2, many: 20, speedtest: 1, texts: 1 << 16, build: 1 << 13}
 }
 
 // TestLines runs every line at a tiny size over the memory engine, and holds what

@@ -55,13 +55,15 @@ type sizes struct {
 	many int
 	// speedtest is speedtest1's own measure of work, in percent.
 	speedtest int
+	// texts is how many bytes of text are searched, and build how many go into an index at once.
+	texts, build int
 }
 
 // The sizes of a measurement, and of one with -quick, where what would take longest is
 // smaller. Tests use smaller ones still.
 var (
-	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, many: 10_000, speedtest: 25}
-	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, many: 1000, speedtest: 5}
+	fullSizes  = sizes{bulk: 100_000, blobs: 10, point: 10_000, scan: 100_000, actors: 200, opens: 50, many: 10_000, speedtest: 25, texts: 50 << 20, build: 4 << 20}
+	quickSizes = sizes{bulk: 10_000, blobs: 10, point: 10_000, scan: 20_000, actors: 200, opens: 50, many: 1000, speedtest: 5, texts: 1 << 20, build: 1 << 18}
 )
 
 // A stand is one side of a line at work in its site. To open a side is to prepare its data
