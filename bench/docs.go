@@ -258,3 +258,20 @@ func openFileSize(s *stand) {
 	f.optimize()
 	measureSize(s, texts, onDisk(s))
 }
+
+// openBleve opens a workload in bleve's program.
+func openBleve(workload string) func(*stand) {
+	return func(s *stand) {
+		size := s.sizes.texts
+		if workload == "put" || workload == "build" {
+			size = s.sizes.build
+		}
+		program(s, "bleve", must(filepath.Abs(s.dir)), workload, fmt.Sprint(size))
+	}
+}
+
+func openBleveSize(s *stand) {
+	openBleve("load")(s)
+	check(s.run(1))
+	measureSize(s, bodies(s.sizes.texts), onDisk(s))
+}
