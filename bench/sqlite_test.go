@@ -64,13 +64,27 @@ var checks = map[string]func(*testing.T, result){
 			t.Errorf("a put takes %v reads and %v commits, want 4 and 1, durable", reads, commits)
 		}
 	},
-	"items/get":      reading(2),            // the schema's row, and the item's
-	"items/list":     reading(2),            // the schema's row, and the list
-	"items/sync":     reading(3 + listRows), // the schema's row, what the log forgot, the log, and a row each
-	"host/turn":      turnCounts,
-	"host/turn-many": turnCounts,
-	"host/awake":     silently,
-	"host/asleep":    silently,
+	"items/get":  reading(2),            // the schema's row, and the item's
+	"items/list": reading(2),            // the schema's row, and the list
+	"items/sync": reading(3 + listRows), // the schema's row, what the log forgot, the log, and a row each
+	"docs/put": func(t *testing.T, r result) {
+		// The rows of what is derived, of its state, and of the document, its parent and its type.
+		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 20 || commits != 1 || r.counts.Durable != r.counts.Commits {
+			t.Errorf("a put takes %v reads and %v commits, want 20 at most and 1, durable", reads, commits)
+		}
+	},
+	"docs/build": func(t *testing.T, r result) {
+		if commits := r.perOp(r.counts.Commits); commits != 1 {
+			t.Errorf("to put the texts of a build takes %v commits, want 1", commits)
+		}
+	},
+	"docs/search":       reading(20), // nothing is read for each document: all are pending
+	"docs/search-short": reading(20),
+	"docs/size":         silently,
+	"host/turn":         turnCounts,
+	"host/turn-many":    turnCounts,
+	"host/awake":        silently,
+	"host/asleep":       silently,
 	"sqlite/bulk": func(t *testing.T, r result) {
 		if reads, commits := r.perOp(r.reads()), r.perOp(r.counts.Commits); reads > 1 || commits != 1 {
 			t.Errorf("a transaction takes %v reads and %v commits, want at most 1 and exactly 1", reads, commits)

@@ -25,8 +25,8 @@ const Variable = "GREENROOM_CORPUS"
 //go:embed sample.txt
 var sample string
 
-// Texts returns texts of at least so many bytes together, or fewer if a file that Variable names has fewer. Made texts
-// are the same each time. The error is that of reading the file.
+// Texts returns texts of at least size bytes together, or all texts of a file that Variable names and that is shorter. The
+// texts that it makes are the same each time. The error is that of reading the file.
 func Texts(size int) (texts []string, err error) {
 	if file := os.Getenv(Variable); file != "" {
 		return read(file, size)
@@ -63,7 +63,7 @@ func read(file string, size int) (texts []string, err error) {
 }
 
 // vocabulary is how many words the maker knows.
-const vocabulary = 40_000
+const vocabulary = 20_000
 
 // A maker makes texts of words whose frequencies are Zipf's. The frequent ones are those of the sample, most frequent
 // first. The others are made of its letters: each follows the two before it as often as it does in the sample.
