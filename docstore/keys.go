@@ -106,3 +106,24 @@ func segmentKey(base, part string, segment uint32) string {
 func documentKey(base, part string, at location) string {
 	return string(binary.BigEndian.AppendUint16([]byte(segmentKey(base, part, at.segment)), at.number))
 }
+
+// A location is where a document is: its number in a segment, or waiting in a round. Both count from 1.
+type location struct {
+	segment uint32
+	number  uint16
+}
+
+// waiting is the number of a pending document.
+const waiting = 0xffff
+
+// append appends a location as it is stored, and parseLocation reads it.
+func (at location) append(dst []byte) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(dst, at.segment), at.number)
+}
+
+func parseLocation(b []byte) (at location, ok bool) {
+	if len(b) != 6 {
+		return at, false
+	}
+	return location{binary.BigEndian.Uint32(b), binary.BigEndian.Uint16(b[4:])}, true
+}

@@ -31,15 +31,6 @@ type textIndex struct {
 	base string
 }
 
-// A location is where a document is: its number in a segment, or waiting in a round. Both count from 1.
-type location struct {
-	segment uint32
-	number  uint16
-}
-
-// waiting is the number of a pending document.
-const waiting = 0xffff
-
 func (ix textIndex) docKey(doc Path) string { return ix.base + ":doc:" + escape(string(doc)) }
 func (ix textIndex) newKey(doc Path, round uint32) string {
 	return segmentKey(ix.base, ":new", round) + string(doc)
@@ -70,18 +61,6 @@ func (ix textIndex) locate(ctx context.Context, doc Path) (at location, ok bool)
 		ix.corrupt(ix.docKey(doc), "%x is not a place", b)
 	}
 	return at, ok
-}
-
-// append appends a location as it is stored, and parseLocation reads it.
-func (at location) append(dst []byte) []byte {
-	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(dst, at.segment), at.number)
-}
-
-func parseLocation(b []byte) (at location, ok bool) {
-	if len(b) != 6 {
-		return at, false
-	}
-	return location{binary.BigEndian.Uint32(b), binary.BigEndian.Uint16(b[4:])}, true
 }
 
 // leave removes what the index has of a document but its place, and reports whether it has any.

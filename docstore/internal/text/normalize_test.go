@@ -7,11 +7,13 @@ import (
 	"unicode"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
-	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // alphabet has the characters that normalisation, padding and escaping treat in ways of their own.
 var alphabet = []rune("abcABC~*.\n\x00\x02\x03\uFFFDeé\u0301\u0323\u0345ßẞiıİI\u0307kK\u212AsſσςΣᾳᾼǰʼn\u1FD3日本\u8C48😀👩\u200Dꭰ\u13A0가\u1100\u1161\u0958")
+
+// lastCased is behind all characters with a case, or with a normal form that differs.
+const lastCased = 0x30000
 
 // randomText returns a text of up to most characters of the first size ones of alphabet.
 func randomText(r *rand.Rand, most, size int) string {
@@ -52,7 +54,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// TestNormalizeTwice normalises what is normalised: every character, and random texts full of marks.
+// TestNormalizeTwice normalises what is normalised: characters, and random texts full of marks.
 func TestNormalizeTwice(t *testing.T) {
 	check := func(s string) (changed bool) {
 		once := text.Normalize(s)
@@ -65,7 +67,7 @@ func TestNormalizeTwice(t *testing.T) {
 		return true
 	}
 	var marks, changed []rune
-	for r := range unicode.MaxRune + 1 {
+	for r := range rune(lastCased) {
 		changes := check(string(r))
 		if unicode.Is(unicode.M, r) {
 			marks = append(marks, r)
@@ -74,7 +76,7 @@ func TestNormalizeTwice(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
-	for i := range testkit.Pick(2000, 10_000, 50_000) {
+	for i := range 10_000 {
 		var s strings.Builder
 		most, rare := 6, 3
 		if i%50 == 0 {
@@ -97,7 +99,7 @@ func TestNormalizeTwice(t *testing.T) {
 // TestNormalizeFolds: characters that package regexp takes for the same are the same to Normalize. The plans of
 // regular expressions rest on it.
 func TestNormalizeFolds(t *testing.T) {
-	for r := range unicode.MaxRune + 1 {
+	for r := range rune(lastCased) {
 		other := unicode.SimpleFold(r)
 		if other == r {
 			continue

@@ -12,7 +12,6 @@ import (
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 	"github.com/greenroomdb/greenroom/internal/errkind"
-	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // show prints a query: a gram as it is, a prefix with a dash, the pads as < and >.
@@ -207,7 +206,7 @@ func TestRegexpErrors(t *testing.T) {
 // TestPatternsRandom compares the four forms of random patterns with a scan of random texts.
 func TestPatternsRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	for range testkit.Pick(3000, 15_000, 60_000) {
+	for range 20_000 {
 		size := 3 + r.IntN(len(alphabet)-2)
 		normalized := text.Normalize(randomText(r, 10, size))
 		literal := randomText(r, 4, size)
@@ -274,8 +273,8 @@ func randomRegexp(r *rand.Rand, depth, size int) string {
 // TestRegexpRandom: a text that a random expression matches satisfies its query, and Count counts.
 func TestRegexpRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	matches, selective, rounds := 0, 0, testkit.Pick(500, 4000, 20_000)
-	for range rounds {
+	matches, selective := 0, 0
+	for range 8_000 {
 		size := 2 + r.IntN(len(alphabet)-1)
 		source := randomRegexp(r, r.IntN(5), size)
 		p, err := text.Regexp(source)
@@ -296,7 +295,7 @@ func TestRegexpRandom(t *testing.T) {
 			}
 		}
 	}
-	if matches < rounds/2 || selective < rounds/4 {
+	if matches < 4_000 || selective < 2_000 {
 		t.Errorf("%d matches of %d selective expressions are too few to show anything", matches, selective)
 	}
 }

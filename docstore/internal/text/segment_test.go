@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
-	"github.com/greenroomdb/greenroom/internal/testkit"
 )
 
 // TestSegmentGolden: these bytes are stored.
@@ -31,7 +30,7 @@ func TestSegmentGolden(t *testing.T) {
 // TestSegmentRandom compares the rows of random texts with the grams of each.
 func TestSegmentRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	for range testkit.Pick(1, 3, 20) {
+	for range 2 {
 		var s text.Segment
 		want := map[text.Gram]*text.Set{}
 		for doc := range text.MaxDocs {
