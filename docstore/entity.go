@@ -45,7 +45,7 @@ const (
 	StateReadable   State = 1 + iota
 	StateBuilding         // not all documents are in it yet; reading it is ErrBuilding
 	StateRebuilding       // it is read as it was, until what is being built takes its place
-	StateDisabled         // its expression was refused; it is read as it was imported
+	StateDisabled         // its expression was refused, or gives others than were imported; it is read as it was imported
 )
 
 // String returns the name, "readable" for example; that of the zero State is empty.

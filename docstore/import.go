@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/element"
@@ -49,8 +50,11 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 		indexes = indexes[:0]
 		for label := range c.sets(ctx, "reg:") {
 			for _, d := range c.derivedOf(ctx, textUnescapes.Replace(label)) {
-				if d.state() == StateBuilding {
+				switch {
+				case d.state() == StateBuilding:
 					indexes = append(indexes, d.path)
+				case d.program != nil:
+					im.verify(ctx, c, d, textUnescapes.Replace(label))
 				}
 			}
 		}
@@ -64,6 +68,35 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 		}
 	}
 	return err
+}
+
+// verify disables a category or catalogue whose imported members are not those that the expression gives here: changes of
+// documents would go by the one, and find the other.
+func (im *importer) verify(ctx context.Context, c *changer, d *derived, label string) {
+	want, b := map[string][]string{}, base(d.Kind, d.path, 0)
+	for p := range c.members(ctx, typeKey(label), "") {
+		if place, ok := c.place(ctx, d, label, c.load(ctx, Path(p), label)); ok {
+			want[place] = append(want[place], p)
+		}
+	}
+	got := []string{":members"}
+	if d.Kind == KindCatalogue {
+		got = nil
+		for g := range c.groupKeys(ctx, b) {
+			got = append(got, groups+g)
+		}
+	}
+	for _, place := range got {
+		if !slices.Equal(want[place], slices.Collect(c.members(ctx, b+place, ""))) {
+			want["others"] = nil
+		}
+		delete(want, place)
+	}
+	if len(want) > 0 {
+		reg := d.registration
+		reg.Problem = &ExpressionError{d.Expression, 1, 1, "its members here differ from those that were imported: build it anew"}
+		c.register(label, d.path, &reg)
+	}
 }
 
 // begin makes sure that the store is empty, or that of an import which was cut off, which it removes.

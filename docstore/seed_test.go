@@ -263,3 +263,35 @@ func TestBadDumps(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherMembers: a category or catalogue whose imported members are others than its expression gives is disabled, is read and
+// exported as it was, and can be built anew.
+func TestOtherMembers(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	dumped := documented()
+	for i, p := range dumped {
+		switch p.Key {
+		case "cat:/categories/active-users:members":
+			dumped[i].Value = encoded([]string{"/users/john", "/users/admin"})
+		case "catl:/catalogues/users-by-role:group:user":
+			dumped[i].Value = encoded([]string{"/users/john"})
+		}
+	}
+	must(t, s.Import(ctx, pairs(dumped)))
+	exports(t, s, dumped)
+	for _, p := range []docstore.Path{"/categories/active-users", "/catalogues/users-by-role"} {
+		must(t, s.View(ctx, func(tx *docstore.Tx) error {
+			if e, err := tx.Entity(ctx, p); err != nil || e.State != docstore.StateDisabled || e.Problem == nil {
+				t.Errorf("%s is %+v, %v", p, e, err)
+			}
+			return nil
+		}))
+		must(t, s.Rebuild(ctx, p, nil))
+	}
+	exports(t, s, []docstore.Pair{{Key: "cat:/categories/active-users:members", Value: encoded([]string{"/users/jane", "/users/john"})},
+		{Key: "catl:/catalogues/users-by-role:group:user", Value: encoded([]string{"/users/jane", "/users/john"})}})
+	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
+		t.Errorf("check: %v, %q", err, problems)
+	}
+}
