@@ -221,7 +221,7 @@ func TestNames(t *testing.T) {
 func TestGroups(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, nil)
-	values := []any{1, 1.0, uint64(1), 1.5, uint64(math.MaxUint64), math.MaxInt64, "1", "", "~i1", "null", nil, true, "true", math.Copysign(0, -1), math.Inf(1), math.NaN(), []any{}, []byte("b"),
+	values := []any{1, 1.0, uint64(1), 1.5, uint64(math.MaxUint64), math.MaxInt64, 1<<53 + 1, float64(1 << 53), "1", "", "~i1", "null", nil, true, "true", math.Copysign(0, -1), math.Inf(1), math.NaN(), []any{}, []byte("b"),
 		strings.Repeat("x", 1000), strings.Repeat("x", 1001), "a:group:b", "a/b\x00"}
 	update(t, s, func(tx *docstore.Tx) error {
 		errs := []error{tx.CreateCatalogue(ctx, "/by", "T", "g")}
@@ -250,6 +250,25 @@ func TestGroups(t *testing.T) {
 		}
 		if found != len(values)-3 { // a list, bytes, and a long text
 			t.Errorf("%d of %d documents are in groups", found, len(values))
+		}
+		return nil
+	}))
+	// A query for each value finds what an expression finds, whether it goes by a group or not.
+	must(t, s.View(ctx, func(tx *docstore.Tx) error {
+		for _, v := range append(values, int64(1<<53), int64(1<<53+1), float64(1<<53)) {
+			opts := &docstore.FindOptions{Params: []any{v}}
+			var got, want []docstore.Path
+			for d, err := range tx.Find(ctx, "T", "g == p0", opts) {
+				must(t, err)
+				got = append(got, d.Path)
+			}
+			for d, err := range tx.Find(ctx, "T", "g == p0 || false", opts) {
+				must(t, err)
+				want = append(want, d.Path)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%.20v is found at %q, want %q", v, got, want)
+			}
 		}
 		return nil
 	}))

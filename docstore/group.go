@@ -34,6 +34,19 @@ func groupOf(v any) (string, bool) {
 	return "", false
 }
 
+// rounded reports whether a number is so large that an expression takes it for equal to others: to those that are the same
+// as a float64.
+func rounded(v any) bool {
+	f, _ := v.(float64)
+	switch v := v.(type) {
+	case int64:
+		f = float64(v)
+	case uint64:
+		f = float64(v)
+	}
+	return math.Abs(f) >= 1<<53
+}
+
 // groupSegment returns the name in a path of a group, from its key.
 func groupSegment(key string) string {
 	switch {

@@ -205,7 +205,7 @@ func (d *derived) use(whole string, terms []filter.Term) (p Plan, rank int) {
 			continue
 		}
 		if d.Kind == KindCatalogue && t.Op == "==" {
-			if _, ok := groupOf(t.Value); ok {
+			if _, ok := groupOf(t.Value); ok && !rounded(t.Value) {
 				p.Group, rank = t.Value, 3
 			}
 		}
