@@ -1,4 +1,5 @@
-// Package besidetest is the suite that transactions of a data model pass which land in the commits of actors.
+//go:build unix
+
 package besidetest
 
 import (
