@@ -194,13 +194,39 @@ func (c *changer) childNames(ctx context.Context, p Path, e entity) iter.Seq[str
 	return c.members(ctx, childrenKey(p), "")
 }
 
+// eachChild calls fn, which takes the child away, for each that lies in an entity, until fn returns false. Hooks may change
+// what lies there meanwhile: a child that is gone is passed over, and one that has come is not left behind.
+func (c *changer) eachChild(ctx context.Context, p Path, e entity, fn func(child Path, e entity) bool) {
+	for again := true; again && c.err == nil; {
+		again = false
+		for name := range c.childNames(ctx, p, e) {
+			child := p.below(name)
+			if is, ok := c.entity(ctx, child); !ok {
+				c.change(ctx, childrenKey(p), name, false)
+			} else if again = len(c.opts.Hooks) > 0; !fn(child, is) {
+				return
+			}
+		}
+	}
+}
+
+// gone reports whether hooks have taken a container away.
+func (c *changer) gone(ctx context.Context, p Path, e entity) bool {
+	if e.kind != KindContainer || len(c.opts.Hooks) == 0 {
+		return false
+	}
+	_, ok := c.entity(ctx, p)
+	return !ok
+}
+
 // deleteTree deletes an entity after what is in it, until left is used up, which is then below 0.
 func (c *changer) deleteTree(ctx context.Context, p Path, e entity, left *int) {
-	for name := range c.childNames(ctx, p, e) {
-		child := p.below(name)
-		if c.deleteTree(ctx, child, c.mustBe(ctx, child), left); *left < 0 {
-			return
-		}
+	c.eachChild(ctx, p, e, func(child Path, e entity) bool {
+		c.deleteTree(ctx, child, e, left)
+		return *left >= 0
+	})
+	if *left < 0 || c.gone(ctx, p, e) {
+		return
 	}
 	if *left--; *left < 0 || c.err != nil {
 		return
@@ -263,8 +289,12 @@ func (c *changer) moveTree(ctx context.Context, from, to Path, e entity, left *i
 		return
 	}
 	c.attach(ctx, to, e)
-	for name := range c.childNames(ctx, from, e) {
-		c.moveTree(ctx, from.below(name), to.below(name), c.mustBe(ctx, from.below(name)), left)
+	c.eachChild(ctx, from, e, func(child Path, e entity) bool {
+		c.moveTree(ctx, child, to.below(child.segment()), e, left)
+		return true
+	})
+	if c.gone(ctx, from, e) {
+		return
 	}
 	c.detach(ctx, from)
 	switch e.kind {
