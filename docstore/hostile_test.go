@@ -3,9 +3,12 @@ package docstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
 func checked(t *testing.T, s *docstore.Store) {
@@ -104,5 +107,95 @@ func TestHostileHookContainer(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d events", n)
 	}
+	checked(t, s)
+}
+
+func TestHostileWideRow(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	docstore.Small(s)
+	var b strings.Builder
+	for r := rune(0x3400); r < 0xd7a0; r++ {
+		fmt.Fprintf(&b, ": %c", r)
+	}
+	update(t, s, func(tx *docstore.Tx) error { return tx.CreateIndex(ctx, "/idx", "T", "s") })
+	for i := range 5 {
+		update(t, s, func(tx *docstore.Tx) error {
+			return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": b.String()})
+		})
+	}
+	if err := s.Rebuild(ctx, "/idx", nil); err != nil {
+		t.Errorf("rebuild: %v", err)
+	}
+	must(t, s.View(ctx, func(tx *docstore.Tx) error {
+		for _, p := range []string{"*: 한*", "*한:*", "*:*", "*: *", "*丁: 丂*"} {
+			if m, err := tx.Search(ctx, "/idx", p, nil); err != nil || len(m) != 5 {
+				t.Errorf("%s finds %v, %v", p, m, err)
+			}
+		}
+		return nil
+	}))
+	checked(t, s)
+}
+
+func TestHostilePrefixNames(t *testing.T) {
+	ctx := t.Context()
+	e := memkv.New()
+	var stores []*docstore.Store
+	for _, n := range []string{"", "a", "a\x00", "a\x00b", "ab", "a\xc3\xbf"} {
+		s, err := docstore.Open(ctx, e, n, nil)
+		must(t, err)
+		stores = append(stores, s)
+		update(t, s, func(tx *docstore.Tx) error {
+			return tx.Create(ctx, docstore.Path(fmt.Sprint("/", len(stores))), "T", nil)
+		})
+	}
+	for i, s := range stores {
+		checked(t, s)
+		must(t, s.View(ctx, func(tx *docstore.Tx) error {
+			if got := list(t, tx.Members(ctx, "/")); len(got) != 1 {
+				t.Error(i, got)
+			}
+			return nil
+		}))
+	}
+}
+
+func TestHostileEmptySets(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	must(t, s.Import(ctx, pairs([]docstore.Pair{
+		{Key: "children:/", Value: encoded([]string{"c", "k", "x"})}, {Key: "typeidx:T", Value: encoded([]string{})},
+		{Key: "entity:/", Value: pair(int64(4), nil)},
+		{Key: "entity:/c", Value: pair(int64(4), nil)}, {Key: "children:/c", Value: encoded([]string{})},
+		{Key: "entity:/k", Value: pair(int64(3), nil)}, {Key: "catcfg:/k", Value: pair("T", "g")}, {Key: "catl:/k:group:x", Value: encoded([]string{})},
+		{Key: "catl:/k:keys", Value: encoded([]string{"x"})},
+		{Key: "entity:/x", Value: pair(int64(2), nil)}, {Key: "config:/x", Value: pair("T", "g == 'x'")}, {Key: "cat:/x:members", Value: encoded([]string{})},
+	})))
+	checked(t, s)
+	update(t, s, func(tx *docstore.Tx) error { return tx.Create(ctx, "/d", "T", props{"g": "x"}) })
+	checked(t, s)
+	update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, "/k", false) })
+	checked(t, s)
+}
+
+func TestHostileNoProps(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	must(t, s.Import(ctx, pairs([]docstore.Pair{{Key: "children:/", Value: encoded([]string{"k"})}, {Key: "typeidx:T", Value: encoded([]string{"/k"})}, {Key: "entity:/k", Value: pair(int64(1), "T")}})))
+	checked(t, s)
+	must(t, s.View(ctx, func(tx *docstore.Tx) error {
+		n := 0
+		for range tx.Find(ctx, "T", "", nil) {
+			n++
+		}
+		if n != 1 {
+			t.Error(n)
+		}
+		return nil
+	}))
+	update(t, s, func(tx *docstore.Tx) error { return tx.SetProperty(ctx, "/k", "a", 1) })
+	checked(t, s)
+	update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, "/k", false) })
 	checked(t, s)
 }

@@ -20,7 +20,8 @@ package docstore
 //	idx:<index>:new\0<round u32be><document>
 //	                                    normalised text of a pending document
 //	idx:<index>:tri:<two characters>\0<segment u32be>
-//	                                    which documents of the segment have the grams that begin so, see package text
+//	                                    which documents of the segment have the grams that begin so, see package text;
+//	                                    more than 90,000 bytes of them go on in …\0<u32be>
 //	idx:<index>:seg\0<segment u32be>    the documents of a segment by their numbers, an array
 //	idx:<index>:txt\0<segment u32be><number u16be>
 //	                                    normalised text

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 	"github.com/greenroomdb/greenroom/kv"
@@ -182,7 +183,13 @@ func (ix textIndex) addRow(set *text.Set, key string, row []byte, third rune) {
 func (ix textIndex) postings(ctx context.Context, prefix string, third rune) []hit {
 	hits, at := []hit{}, map[uint32]int{}
 	for k, row := range ix.prefixed(ctx, prefix, "") {
-		segment := ix.segmentAt(k, len(k)-4)
+		start := 0
+		if third < 0 { // the rest of the two characters stands before
+			if start = strings.IndexByte(k, 0) + 1; start == 0 {
+				start = -1
+			}
+		}
+		segment := ix.segmentAt(k, start)
 		i, ok := len(hits), false
 		if third < 0 { // there may be rows of several pairs
 			i, ok = at[segment]
@@ -208,7 +215,11 @@ func (ix textIndex) lookUp(ctx context.Context, g text.Gram, within []hit) []hit
 		key := ix.postingKey(g.Pair(), h.segment)
 		row, _ := ix.get(ctx, key)
 		var set text.Set
-		ix.addRow(&set, key, row, g.Third())
+		if ix.addRow(&set, key, row, g.Third()); set.Empty() && len(row) > text.RowSize {
+			for _, row := range ix.prefixed(ctx, key+"\x00", "") {
+				ix.addRow(&set, key, row, g.Third())
+			}
+		}
 		if h.set.And(&set); !h.set.Empty() {
 			hits = append(hits, h)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"iter"
 
 	"github.com/greenroomdb/greenroom/docstore/internal/text"
 	"github.com/greenroomdb/greenroom/kv"
@@ -162,8 +163,8 @@ func (ix textIndex) merge(ctx context.Context) int {
 		row := append(binary.AppendUvarint(nil, uint64(len(doc))), doc...)
 		ix.put(documentKey(ix.base, ":txt", at), append(row, b...), 0)
 	}
-	for pair, row := range grams.Rows() {
-		ix.set(ix.postingKey(pair, segment), row)
+	for key, row := range ix.rowsOf(&grams, segment) {
+		ix.set(key, row)
 	}
 	ix.put(segmentKey(ix.base, ":seg", segment), appendStrings(nil, names), 0)
 	return len(names)
@@ -173,6 +174,25 @@ func (ix textIndex) merge(ctx context.Context) int {
 // characters.
 func (ix textIndex) postingKey(pair string, segment uint32) string {
 	return string(binary.BigEndian.AppendUint32([]byte(ix.gramKey(pair)+"\x00"), segment))
+}
+
+// rowsOf yields the rows of the grams of a segment, with their keys. The grams that begin with two characters may take
+// several: the key of each but the first is that of a piece.
+func (ix textIndex) rowsOf(grams *text.Segment, segment uint32) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		last, n := "", uint32(0)
+		for pair, row := range grams.Rows() {
+			key := ix.postingKey(pair, segment)
+			if n++; pair != last {
+				last, n = pair, 0
+			} else {
+				key = string(piece(key, n))
+			}
+			if !yield(key, row) {
+				return
+			}
+		}
+	}
 }
 
 // nextSegment returns the number of a new segment.
@@ -253,8 +273,8 @@ func (ix textIndex) dissolve(ctx context.Context) bool {
 				ix.addPending(ctx, Path(doc), string(normalized))
 			}
 		}
-		for pair := range grams.Rows() {
-			ix.unset(ix.postingKey(pair, segment))
+		for key := range ix.rowsOf(&grams, segment) {
+			ix.unset(key)
 		}
 		for _, part := range []string{":seg", ":txt", ":out"} {
 			ix.clearRange(segmentKey(ix.base, part, segment), []byte(segmentKey(ix.base, part, segment+1)))

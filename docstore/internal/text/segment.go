@@ -31,8 +31,12 @@ func (s *Segment) Add(doc int, normalized string) {
 	}
 }
 
-// Rows yields a row for each two characters that begin grams, in the order of their UTF-8. The row is of use until the
-// next one is yielded. Existing encodings will not change.
+// RowSize is how many bytes a row has at most before its last gram, which has less than 150.
+const RowSize = 90_000
+
+// Rows yields a row for each two characters that begin grams, in the order of their UTF-8, or several one after the
+// other if one would be longer than RowSize allows. The row is of use until the next one is yielded. Existing encodings will
+// not change.
 //
 // A row has, for each of its grams in their order, the third character in UTF-8, a byte with the length of the postings,
 // and the postings.
@@ -43,7 +47,7 @@ func (s *Segment) Rows() iter.Seq2[string, []byte] {
 		of, grams := Gram(0), slices.Sorted(maps.Keys(s.at))
 		for i, g := range grams {
 			pair, third := g>>runeBits, g.Third()
-			if pair != of && i > 0 {
+			if (pair != of || len(row) > RowSize) && i > 0 {
 				if !yield(pairOf(of), row) {
 					return
 				}
