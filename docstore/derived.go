@@ -72,7 +72,7 @@ func (d *derived) bases() (bases []string) {
 // readable returns what the keys of the generation begin with that is read.
 func (d *derived) readable() (string, error) {
 	if d.Live == nil {
-		return "", ErrBuilding
+		return "", fmt.Errorf("%w: %s", ErrBuilding, clip(d.path))
 	}
 	return base(d.Kind, d.path, *d.Live), nil
 }

@@ -224,7 +224,9 @@ func inside(s string) string {
 	if first < 0 || last <= first {
 		return ""
 	}
-	return text.Normalize(s[first:last])
+	inner := text.Normalize(s[first:last])
+	// A letter that folding has taken apart, as ß, may take a mark that stands behind s.
+	return inner[:max(norm.NFC.LastBoundary([]byte(inner)), 0)]
 }
 
 // candidates yields the documents that the plan reads.
@@ -250,6 +252,11 @@ func (l *lookup) candidates(ctx context.Context, q *query, after Path) iter.Seq[
 // accept returns a candidate if the expression is true for it, and nil if it isn't.
 func (l *lookup) accept(ctx context.Context, q *query, p Path) *Document {
 	d := l.load(ctx, p, q.label)
+	if d.size == 0 { // it has no properties, or was deleted since the list was read
+		if _, ok := l.entity(ctx, p); !ok {
+			return nil
+		}
+	}
 	if q.Filter {
 		ok, err := q.program.Match(ctx, withParams{d, q.params})
 		if mismatch(err) {
@@ -321,7 +328,7 @@ func (l *lookup) matches(ctx context.Context, d *derived, p *text.Pattern, opts 
 	case opts.Scan:
 		l.scanTexts(ctx, d, p, found)
 	default:
-		return nil, ErrBuilding
+		return nil, fmt.Errorf("%w: %s", ErrBuilding, clip(d.path))
 	}
 	slices.SortFunc(all, func(a, b Match) int {
 		if a.Count != b.Count && opts.Ranked {

@@ -28,6 +28,11 @@ func (l *lookup) resolve(ctx context.Context, p Path) (*target, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	return l.lead(ctx, p)
+}
+
+// lead is resolve for a path that was checked.
+func (l *lookup) lead(ctx context.Context, p Path) (*target, error) {
 	if p == Root {
 		return &target{entity: entity{kind: KindContainer}, path: Root}, nil
 	}
@@ -37,7 +42,7 @@ func (l *lookup) resolve(ctx context.Context, p Path) (*target, error) {
 	if p.Parent() == Root {
 		return nil, ErrNotFound
 	}
-	parent, err := l.resolve(ctx, p.Parent())
+	parent, err := l.lead(ctx, p.Parent())
 	if err != nil {
 		return nil, err
 	}
