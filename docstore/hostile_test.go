@@ -347,3 +347,63 @@ func TestHostileTypedPlans(t *testing.T) {
 		}
 	}
 }
+
+func TestHostileDuplicates(t *testing.T) {
+	ctx := t.Context()
+	for _, compat := range []bool{false, true} {
+		s := open(t, &docstore.Options{Compat: compat})
+		must(t, s.Import(ctx, pairs([]docstore.Pair{
+			{Key: "children:/", Value: encoded([]string{"a", "a", "b"})}, {Key: "typeidx:T", Value: encoded([]string{"/a", "/b", "/a"})},
+			{Key: "entity:/a", Value: pair(int64(1), "T")}, {Key: "props:/a", Value: encoded(map[string]any{})},
+			{Key: "entity:/b", Value: pair(int64(1), "T")}, {Key: "props:/b", Value: encoded(map[string]any{})},
+		})))
+		checked(t, s)
+		update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, "/a", false) })
+		checked(t, s)
+	}
+}
+
+// TestHostileNoConfig: a category without its expression could neither be read nor deleted.
+func TestHostileNoConfig(t *testing.T) {
+	s := open(t, nil)
+	err := s.Import(t.Context(), pairs([]docstore.Pair{{Key: "children:/", Value: encoded([]string{"k"})}, {Key: "entity:/k", Value: pair(int64(2), nil)}}))
+	if !errors.Is(err, docstore.ErrCorrupt) {
+		t.Errorf("it is imported with %v", err)
+	}
+}
+
+// TestHostileNoEntity: a container that lists what isn't there can be deleted.
+func TestHostileNoEntity(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	must(t, s.Import(ctx, pairs([]docstore.Pair{{Key: "children:/", Value: encoded([]string{"k"})}, {Key: "entity:/k", Value: pair(int64(4), nil)}, {Key: "children:/k", Value: encoded([]string{"gone"})}})))
+	must(t, s.Delete(ctx, "/k", true))
+	checked(t, s)
+}
+
+// TestHostileEmptyLabel: a document without a type would be dumped so that the dump is refused.
+func TestHostileEmptyLabel(t *testing.T) {
+	s := open(t, nil)
+	err := s.Import(t.Context(), pairs([]docstore.Pair{{Key: "children:/", Value: encoded([]string{"k"})}, {Key: "entity:/k", Value: pair(int64(1), nil)}, {Key: "props:/k", Value: encoded(map[string]any{})}}))
+	if !errors.Is(err, docstore.ErrCorrupt) {
+		t.Errorf("it is imported with %v", err)
+	}
+}
+
+func TestHostileAmbiguousKeys(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	update(t, s, func(tx *docstore.Tx) error {
+		return errors.Join(tx.CreateCatalogue(ctx, "/a", "T", "g"), tx.CreateCatalogue(ctx, "/a:group:b", "T", "g"), tx.CreateCategory(ctx, "/c", "T", "true"), tx.CreateCategory(ctx, "/c:members", "T", "true"),
+			tx.CreateIndex(ctx, "/i", "T", "g"), tx.CreateIndex(ctx, "/i:tri:a", "T", "g"), tx.Create(ctx, "/d", "T", props{"g": "x"}), tx.Create(ctx, "/d:members", "T", props{"g": "/d"}))
+	})
+	checked(t, s)
+	all := dump(t, s)
+	for _, compat := range []bool{false, true} {
+		c := open(t, &docstore.Options{Compat: compat})
+		must(t, c.Import(ctx, pairs(all)))
+		checked(t, c)
+		sameDumps(t, dump(t, c), all)
+		exports(t, c, all)
+	}
+}

@@ -171,7 +171,10 @@ func (im *importer) first(_ context.Context, c *changer, p Pair) error {
 		path = Root
 	case "entity":
 		key = entityKey(path)
-		_, err = parseEntity(p.Value)
+		var e entity
+		if e, err = parseEntity(p.Value); err == nil && e.kind == KindDocument {
+			err = checkLabel(e.label)
+		}
 	case "props":
 		key = propsKey(path)
 		if _, err = parseProperties(p.Value); err == nil && len(p.Value) > maxDocument {
@@ -222,12 +225,22 @@ func checkPaths(b []byte) error {
 
 // registerAll makes the rows of categories, catalogues and indexes among those of their types. One whose expression is
 // refused is disabled. Properties and children are of documents and containers.
+//
+// Each of them has its label and expression: without, nothing could read or delete it.
 func (im *importer) registerAll(ctx context.Context, c *changer) error {
 	for prefix, kind := range map[string]Kind{"props:": KindDocument, "children:": KindContainer} {
 		for escaped := range c.sets(ctx, prefix) {
 			p := Path(pathUnescapes.Replace(escaped))
 			if e, _ := c.entity(ctx, p); e.kind != kind && p != Root {
 				return fmt.Errorf("%w: %s is not of a %v", ErrCorrupt, clip(prefix+escaped), kind)
+			}
+		}
+	}
+	for escaped, row := range c.prefixed(ctx, "entity:", "") {
+		p := Path(pathUnescapes.Replace(escaped))
+		if e, err := parseEntity(row); err == nil && e.kind != KindDocument && e.kind != KindContainer {
+			if _, ok := c.find(ctx, configKey(e.kind, p)); !ok && c.err == nil {
+				return fmt.Errorf("%w: %s is missing", ErrCorrupt, clip(configKey(e.kind, p)))
 			}
 		}
 	}
@@ -259,6 +272,7 @@ func (im *importer) second(ctx context.Context, c *changer, p Pair) error {
 	if kind == 0 {
 		return nil
 	}
+	bad := errors.New("no entity is imported that it belongs to")
 	for i := range rest {
 		if rest[i] != ':' {
 			continue
@@ -285,13 +299,14 @@ func (im *importer) second(ctx context.Context, c *changer, p Pair) error {
 		case kind != KindCatalogue || !isGroup:
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		if err != nil { // it may be of an entity with a longer path
+			bad = err
+			continue
 		}
 		c.put(key, p.Value, 0)
 		return nil
 	}
-	return fmt.Errorf("%w: no entity is imported that it belongs to", ErrCorrupt)
+	return fmt.Errorf("%w: %w", ErrCorrupt, bad)
 }
 
 // group stores the members of a group of a catalogue. The documented form calls 1 and "1" the same; the

@@ -66,7 +66,7 @@ func (r rows) changeArray(ctx context.Context, key, member string, add bool) boo
 	case add:
 		list = append(list, member)
 	default:
-		list = slices.Delete(list, i, i+1)
+		list = slices.DeleteFunc(list, func(m string) bool { return m == member }) // what was imported may have it twice
 	}
 	if len(list) == 0 {
 		r.clear(key, size)
