@@ -103,8 +103,10 @@ func (c *changer) rebuild(ctx context.Context, p Path) error {
 		if _, err := compile(d.Expression); err != nil {
 			return fmt.Errorf("%w: %w", ErrDisabled, err)
 		}
-	}
-	if d.Next != nil {
+		// Nothing has kept right what it has: no query may go by that.
+		c.clearPrefix(base(d.Kind, p, *d.Live) + ":")
+		reg.Live = nil
+	} else if d.Next != nil {
 		c.clearPrefix(base(d.Kind, p, *d.Next) + ":")
 		*reg.Next = *d.Next
 	} else if d.Live != nil {

@@ -407,3 +407,42 @@ func TestHostileAmbiguousKeys(t *testing.T) {
 		exports(t, c, all)
 	}
 }
+
+// TestHostileRebuildDisabled: while what was disabled is built anew, no query goes by what was imported.
+func TestHostileRebuildDisabled(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	docstore.Small(s)
+	var names, paths []string
+	all := []docstore.Pair{{Key: "entity:/k", Value: pair(int64(2), nil)}, {Key: "config:/k", Value: pair("T", "n == 1")}, {Key: "cat:/k:members", Value: encoded([]string{"/05"})}}
+	for i := range 12 {
+		name := fmt.Sprintf("%02d", i)
+		names, paths = append(names, name), append(paths, "/"+name)
+		all = append(all, docstore.Pair{Key: "entity:/" + name, Value: pair(int64(1), "T")}, docstore.Pair{Key: "props:/" + name, Value: encoded(map[string]any{"n": int64(1)})})
+	}
+	all = append(all, docstore.Pair{Key: "children:/", Value: encoded(append(names, "k"))}, docstore.Pair{Key: "typeidx:T", Value: encoded(paths)})
+	must(t, s.Import(ctx, pairs(all)))
+	find := func(when string) {
+		t.Helper()
+		must(t, s.View(ctx, func(tx *docstore.Tx) error {
+			n := 0
+			for _, err := range tx.Find(ctx, "T", "n == 1", nil) {
+				must(t, err)
+				n++
+			}
+			if n != 12 {
+				t.Errorf("%s %d are found", when, n)
+			}
+			return nil
+		}))
+	}
+	find("before")
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.Rebuild(ctx, "/k", &docstore.BuildOptions{Progress: func(docstore.Progress) { panic("as if the process had ended") }})
+	}()
+	find("while it is built")
+	must(t, s.Build(ctx, "/k", nil))
+	find("then")
+	checked(t, s)
+}

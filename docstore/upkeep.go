@@ -28,7 +28,7 @@ func (s *Store) Build(ctx context.Context, path Path, opts *BuildOptions) error 
 }
 
 // Rebuild builds the category, catalogue or index at a path anew, as Build does. Until that is done it is read as it is,
-// and then what was built takes its place at once.
+// and then what was built takes its place at once. What is disabled is StateBuilding instead.
 func (s *Store) Rebuild(ctx context.Context, path Path, opts *BuildOptions) error {
 	if err := s.Update(ctx, func(tx *Tx) error { return tx.rebuild(ctx, path) }); err != nil {
 		return wrap("rebuild", path, err)
