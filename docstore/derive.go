@@ -15,7 +15,7 @@ type changer struct {
 	readOnly bool
 	made     bool         // the store has its row
 	hooks    int          // how many run inside each other
-	pending  map[Path]int // how many documents each text index got
+	pending  map[Path]int // how many documents each text index got or lost; long ones count for more
 }
 
 // writable returns why nothing can be changed, and sees to it that a store is one.
@@ -85,10 +85,11 @@ func (c *changer) deriveText(ctx context.Context, d *derived, label string, was,
 	for _, b := range d.bases() {
 		ix := textIndex{c.rows, b}
 		if had && (!has || moved) {
+			c.pending[d.path]++ // a segment may be half empty then
 			ix.remove(ctx, was.path)
 		}
 		if has {
-			c.pending[d.path]++
+			c.pending[d.path] += 1 + len(after)*c.rows.bounds.segment/segmentText
 			c.addText(ctx, ix, is.path, after)
 		}
 	}

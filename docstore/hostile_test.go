@@ -446,3 +446,49 @@ func TestHostileRebuildDisabled(t *testing.T) {
 	find("then")
 	checked(t, s)
 }
+
+func rowsWith(t *testing.T, s *docstore.Store, part string) (n int) {
+	t.Helper()
+	keys, err := docstore.Keys(t.Context(), s)
+	must(t, err)
+	for _, k := range keys {
+		if strings.Contains(k, part) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestHostileDeletedTexts(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	docstore.Small(s)
+	update(t, s, func(tx *docstore.Tx) error { return tx.CreateIndex(ctx, "/i", "T", "s") })
+	for i := range 24 {
+		update(t, s, func(tx *docstore.Tx) error {
+			return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": fmt.Sprint("secret ", i)})
+		})
+	}
+	for i := range 24 {
+		update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, docstore.Path(fmt.Sprint("/", i)), false) })
+	}
+	if n := rowsWith(t, s, ":txt\x00"); n > 4 {
+		t.Errorf("%d texts of deleted documents are left", n)
+	}
+	checked(t, s)
+}
+
+func TestHostileLongPending(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	update(t, s, func(tx *docstore.Tx) error { return tx.CreateIndex(ctx, "/i", "T", "s") })
+	for i := range 12 {
+		update(t, s, func(tx *docstore.Tx) error {
+			return tx.Create(ctx, docstore.Path(fmt.Sprint("/", i)), "T", props{"s": strings.Repeat("text ", 180_000)})
+		})
+	}
+	if n := rowsWith(t, s, ":new\x00"); n > 40 {
+		t.Errorf("%d rows of pending texts of 10 MB", n)
+	}
+	checked(t, s)
+}
