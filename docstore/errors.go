@@ -32,7 +32,7 @@ var (
 	ErrTooLarge = errkind.New("docstore: too large", errkind.ErrTooLarge)
 	// ErrBuilding: the category, catalogue or index is not built yet; Build goes on.
 	ErrBuilding = errors.New("docstore: still being built")
-	// ErrDisabled: the expression of an imported entity was refused, so nothing keeps it right.
+	// ErrDisabled: the expression of an imported entity was refused, or gives other members, so nothing keeps it right.
 	ErrDisabled = errors.New("docstore: disabled")
 	// ErrImporting: the store lacks a part of what an import began to store. Import the dump again.
 	ErrImporting = errors.New("docstore: import is not complete")

@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/docstore"
+	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -491,4 +493,104 @@ func TestHostileLongPending(t *testing.T) {
 		t.Errorf("%d rows of pending texts of 10 MB", n)
 	}
 	checked(t, s)
+}
+
+// deletion of all beside writers, moves and builds
+func TestHostileDeleteBesideWriters(t *testing.T) {
+	for name, engine := range map[string]func(t testing.TB) kv.Engine{"memkv": memory, "pebblekv": disk, "pgkv": postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			e := engine(t)
+			open := func(compat bool) *docstore.Store {
+				s, err := docstore.Open(ctx, e, "del", &docstore.Options{Compat: compat})
+				must(t, err)
+				docstore.Small(s)
+				return s
+			}
+			s := open(false)
+			rounds := 6
+			if name == "pgkv" {
+				rounds = 2
+			}
+			for round := range rounds {
+				update(t, s, func(tx *docstore.Tx) error {
+					return errors.Join(tx.CreateContainer(ctx, "/c"), tx.CreateCategory(ctx, "/c/k", "T", "n > 1"), tx.CreateCatalogue(ctx, "/c/l", "T", "n"), tx.CreateIndex(ctx, "/c/i", "T", "s"), tx.CreateIndex(ctx, "/i", "T", "s"))
+				})
+				var wg sync.WaitGroup
+				work := func(n int, fn func(s *docstore.Store, i int) error) {
+					other := open(round%3 == 2)
+					wg.Go(func() {
+						for i := range n {
+							if err := fn(other, i); err != nil && !errors.Is(err, docstore.ErrNotFound) && !errors.Is(err, docstore.ErrExists) && !errors.Is(err, docstore.ErrOperation) {
+								t.Errorf("%v", err)
+							}
+						}
+					})
+				}
+				for w := range 3 {
+					work(20, func(s *docstore.Store, i int) error {
+						return s.Update(ctx, func(tx *docstore.Tx) error {
+							return tx.Create(ctx, docstore.Path(fmt.Sprintf("/c/%d-%d", w, i)), "T", props{"n": i % 4, "s": fmt.Sprint("text", i)})
+						})
+					})
+				}
+				work(6, func(s *docstore.Store, i int) error {
+					return s.Rebuild(ctx, []docstore.Path{"/c/i", "/c/k", "/i"}[i%3], nil)
+				})
+				work(6, func(s *docstore.Store, i int) error {
+					from, to := docstore.Path("/c"), docstore.Path("/d")
+					if i%2 == 1 {
+						from, to = to, from
+					}
+					return s.Update(ctx, func(tx *docstore.Tx) error { return tx.Move(ctx, from, to) })
+				})
+				work(3, func(s *docstore.Store, i int) error { return s.Delete(ctx, "/c", true) })
+				wg.Wait()
+				checked(t, s)
+				for _, p := range []docstore.Path{"/c", "/d", "/i"} {
+					if err := s.Delete(ctx, p, true); err != nil && !errors.Is(err, docstore.ErrNotFound) {
+						t.Error(err)
+					}
+				}
+				if keys, err := docstore.Keys(ctx, s); err != nil || len(keys) > 1 {
+					t.Fatalf("%q %v", keys, err)
+				}
+			}
+		})
+	}
+}
+
+func TestHostileBounds(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	seg := func(n int, c string) string { return "/" + strings.Repeat(c, n-1) }
+	cat, idx := docstore.Path(seg(2000, "k")), docstore.Path(seg(300, "i"))
+	catl := docstore.Path("/" + strings.Repeat(":", 666)) // 1999 in keys
+	label := strings.Repeat(":", 200)
+	doc := docstore.Path(seg(2000, "d"))
+	group := strings.Repeat("g", 1000)
+	update(t, s, func(tx *docstore.Tx) error {
+		return errors.Join(tx.CreateCategory(ctx, cat, label, "true"), tx.CreateCatalogue(ctx, catl, label, "g"), tx.CreateIndex(ctx, idx, label, "s"),
+			tx.Create(ctx, doc, label, props{"g": group, "s": strings.Repeat("x", 1<<20-2000)}))
+	})
+	checked(t, s)
+	must(t, s.View(ctx, func(tx *docstore.Tx) error {
+		for _, p := range []docstore.Path{cat, catl, catl.Child(group), idx.Child("*xxxx*")} {
+			if got := list(t, tx.Members(ctx, p)); len(got) != 1 {
+				t.Errorf("%.20s: %d", p, len(got))
+			}
+		}
+		for _, p := range []docstore.Path{cat.Child(string(doc)), catl.Child(group).Child(string(doc)), idx.Child("*xxx").Child(string(doc))} {
+			if e, err := tx.Entity(ctx, p); err != nil || e.Path != doc {
+				t.Errorf("%.20s: %v", p, err)
+			}
+		}
+		return nil
+	}))
+	all := dump(t, s)
+	c := open(t, nil)
+	must(t, c.Import(ctx, pairs(all)))
+	sameDumps(t, dump(t, c), all)
+	checked(t, c)
 }

@@ -28,8 +28,8 @@ func (tx *Tx) CreateContainer(ctx context.Context, path Path) error {
 // CreateCategory creates the category of the documents of a type for which an expression is true. A document that the
 // expression doesn't suit isn't in it.
 //
-// If there are at most 100 documents of the type, the category is built with them at once, in this transaction. If there
-// are more it is StateBuilding, and Store.Build adds those that exist. CreateCatalogue and CreateIndex do the same.
+// If there are at most 100 documents of the type, of 900 kB, the category is built with them at once, in this transaction. If
+// there are more it is StateBuilding, and Store.Build adds those that exist. CreateCatalogue and CreateIndex do the same.
 //
 // Errors are those of Create, and ErrExpression.
 func (tx *Tx) CreateCategory(ctx context.Context, path Path, label, expression string) error {

@@ -39,10 +39,10 @@ in JSON, or what standard input has to its end, as get writes it.`,
 			case err != nil:
 				return err
 			case label != "" && label != e.Label:
-				err = tx.SetLabel(ctx, path, label)
+				err = tx.SetLabel(ctx, e.Path, label)
 			}
-			if err == nil {
-				err = tx.SetProperties(ctx, path, docstore.Properties(props))
+			if err == nil { // path may be in a list that the document has left
+				err = tx.SetProperties(ctx, e.Path, docstore.Properties(props))
 			}
 			return err
 		})
