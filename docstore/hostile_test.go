@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -291,7 +292,7 @@ func TestHostileFindDelete(t *testing.T) {
 func TestHostileTypedPlans(t *testing.T) {
 	ctx := t.Context()
 	r := rand.New(rand.NewPCG(3, 3))
-	values := []any{nil, true, false, int64(1), uint64(1), 1.0, 1.5, -0.0, int64(0), "1", "", "true", "null", "~n", int64(-1), uint64(1 << 63), 9.223372036854775807e18, int64(-1 << 63), []any{int64(1)}, map[string]any{"a": int64(1)}, []byte("x"), "e\u0301", "é"}
+	values := []any{nil, true, false, int64(1), uint64(1), 1.0, 1.5, math.Copysign(0, -1), int64(0), "1", "", "true", "null", "~n", int64(-1), uint64(1 << 63), 9.223372036854775807e18, int64(-1 << 63), []any{int64(1)}, map[string]any{"a": int64(1)}, []byte("x"), "e\u0301", "é"}
 	exprs := []string{"a == p0", "a == 1", "a == 1u", "a == 1.0", "a == null", "a == true", "a == ''", "!(a == 1)", "this.a == p0", "a == b", "a == p0 && b == p1", "a == p0 || b == p1", "p0 == a", "b.a == p0", "a in [p0]", "a != null && a == p0", "has(this.a)", "a == 'e\u0301'", "size(this) == 1"}
 	a, b := open(t, nil), open(t, nil)
 	update(t, a, func(tx *docstore.Tx) error {
