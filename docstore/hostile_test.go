@@ -13,6 +13,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/docstore"
 	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/kv/faultkv"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 )
 
@@ -594,4 +595,53 @@ func TestHostileBounds(t *testing.T) {
 	must(t, c.Import(ctx, pairs(all)))
 	sameDumps(t, dump(t, c), all)
 	checked(t, c)
+}
+
+// TestHostileImportRest: an index that can't be built doesn't keep an import from building the others.
+func TestHostileImportRest(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, nil)
+	err := s.Import(ctx, pairs([]docstore.Pair{{Key: "children:/", Value: encoded([]string{"a", "d", "z"})}, {Key: "typeidx:T", Value: encoded([]string{"/d"})},
+		{Key: "entity:/d", Value: pair(int64(1), "T")}, {Key: "props:/d", Value: encoded(map[string]any{"s": strings.Repeat("a", 600_000)})},
+		{Key: "entity:/a", Value: pair(int64(5), nil)}, {Key: "config:/a", Value: pair("T", "s + s")},
+		{Key: "entity:/z", Value: pair(int64(5), nil)}, {Key: "config:/z", Value: pair("T", "s")}}))
+	if !errors.Is(err, docstore.ErrTooLarge) {
+		t.Errorf("the import is %v", err)
+	}
+	must(t, s.View(ctx, func(tx *docstore.Tx) error {
+		if e, err := tx.Entity(ctx, "/z"); err != nil || e.State != docstore.StateReadable {
+			t.Errorf("the other index is %v, %v", e, err)
+		}
+		return nil
+	}))
+}
+
+// TestHostileAlternatives: alternatives that no document has rule out all of them, without a look at their texts.
+func TestHostileAlternatives(t *testing.T) {
+	ctx := t.Context()
+	e := faultkv.New(memkv.New())
+	s, err := docstore.Open(ctx, e, "c", nil)
+	must(t, err)
+	update(t, s, func(tx *docstore.Tx) error { return tx.CreateIndex(ctx, "/i", "T", "s") })
+	for b := range 3 {
+		update(t, s, func(tx *docstore.Tx) error {
+			for i := range 600 {
+				if err := tx.Create(ctx, docstore.Path(fmt.Sprintf("/%d-%d", b, i)), "T", props{"s": fmt.Sprint("common text abc ", i)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	scans := func(pattern string) int64 {
+		e.Reset()
+		must(t, s.View(ctx, func(tx *docstore.Tx) error {
+			_, err := tx.Search(ctx, "/i", pattern, &docstore.SearchOptions{Regexp: true})
+			return err
+		}))
+		return e.Counts().Scans
+	}
+	if one, two := scans("qqqq.*abc"), scans("(qqqq|zzzz).*abc"); two > one+3 {
+		t.Errorf("%d scans, and %d with an alternative", one, two)
+	}
 }

@@ -62,10 +62,11 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 		c.putJSON(metaKey, c.meta)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for _, p := range indexes {
-		if err == nil {
-			err = im.s.build(ctx, p, nil)
-		}
+		err = errors.Join(err, im.s.build(ctx, p, nil))
 	}
 	return err
 }

@@ -264,9 +264,9 @@ func intersect(hits, within []hit) []hit {
 	return both
 }
 
-// unite returns the documents of both, by segment.
+// unite returns the documents of both, by segment, and never nil.
 func unite(a, b []hit) []hit {
-	all := append(slices.Clone(a), b...)
+	all := append(append([]hit{}, a...), b...)
 	slices.SortStableFunc(all, func(a, b hit) int { return int(a.segment) - int(b.segment) })
 	n := 0
 	for i := range all {
