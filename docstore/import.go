@@ -252,6 +252,9 @@ func (im *importer) registerAll(ctx context.Context, c *changer) error {
 			if k := e.kind; k != KindCategory && k != KindCatalogue && k != KindIndex || configKey(k, p) != prefix+escaped {
 				return fmt.Errorf("%w: %s is not of an entity of its kind", ErrCorrupt, clip(prefix+escaped))
 			}
+			if n := len(escape(string(p))); e.kind == KindIndex && n > maxIndexPath {
+				return fmt.Errorf("%w: the path of an index that takes %d bytes in keys, the bound is %d", ErrTooLarge, n, maxIndexPath)
+			}
 			label, expression := c.config(ctx, e.kind, p)
 			reg := &registration{Kind: e.kind, Expression: expression, Live: new(int)}
 			if _, err := compile(expression); !errors.As(err, &reg.Problem) {

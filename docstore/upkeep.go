@@ -146,9 +146,10 @@ var built = &metrics.Metric{Kind: metrics.Counter, Name: "docstore_built", Help:
 func Metrics() []*metrics.Metric { return []*metrics.Metric{mismatches, built} }
 
 // Import stores a dump of documented keys, whole, in a store that is empty, in bounded transactions. dump is iterated twice.
-// Properties, labels, expressions and sets are kept byte for byte, sets until they change. Text indexes are built from the
-// documents. An expression that is refused, or gives other members than were imported, disables its category, catalogue or
-// index, see StateDisabled.
+// Properties, labels, expressions and sets are kept byte for byte, sets until they change; but a group that has members of several
+// types, 1 and "1", is sorted. Text indexes are built from the documents. An expression that is refused, or gives other members
+// than were imported, disables its category, catalogue or index, see StateDisabled. If an index can't be built, the rest is
+// imported, and the error says which it is.
 //
 // An import that is cut off, or meets damage (ErrCorrupt, with the key), leaves a store of which everything but
 // another Import is ErrImporting. ErrExists if the store is not empty.
