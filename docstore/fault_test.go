@@ -78,7 +78,7 @@ func script() []step {
 				tx.SetLabel(ctx, "/docs/06", "U"), tx.Move(ctx, "/docs/07", "/docs/x"), tx.Delete(ctx, "/docs/08", false))
 		}),
 		inTx("a long document", func(ctx context.Context, tx *docstore.Tx) error {
-			return tx.Create(ctx, "/long", "T", docstore.Properties{"s": strings.Repeat("long ", 18_500)})
+			return tx.Create(ctx, "/long", "T", docstore.Properties{"n": 1, "x": strings.Repeat("long ", 18_500)})
 		}),
 		inParts("a rebuild", func(ctx context.Context, s *docstore.Store) error {
 			return errors.Join(s.Rebuild(ctx, "/find", nil), s.Rebuild(ctx, "/by-g", nil))
@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 			stride := 1
 			if point == faultkv.BeforeGet || point == faultkv.BeforeScan || point == faultkv.BeforeEntry {
 				stride = testkit.Pick(173, 41, 1)
-			} else if point != faultkv.BeforeCommit {
+			} else {
 				stride = testkit.Pick(7, 3, 1)
 			}
 			for n := 0; ; n += stride {
