@@ -176,3 +176,69 @@ func TestCutOff(t *testing.T) {
 		t.Errorf("check: %v, %q", err, problems)
 	}
 }
+
+// TestDeleteBesideWriters deletes everything beside writers, moves and builds.
+func TestDeleteBesideWriters(t *testing.T) {
+	for name, engine := range map[string]func(t testing.TB) kv.Engine{"memkv": memory, "pebblekv": disk, "pgkv": postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			e := engine(t)
+			open := func(compat bool) *docstore.Store {
+				s, err := docstore.Open(ctx, e, "del", &docstore.Options{Compat: compat})
+				must(t, err)
+				docstore.Small(s)
+				return s
+			}
+			s := open(false)
+			rounds := 6
+			if name == "pgkv" {
+				rounds = 2
+			}
+			for round := range rounds {
+				update(t, s, func(tx *docstore.Tx) error {
+					return errors.Join(tx.CreateContainer(ctx, "/c"), tx.CreateCategory(ctx, "/c/k", "T", "n > 1"), tx.CreateCatalogue(ctx, "/c/l", "T", "n"), tx.CreateIndex(ctx, "/c/i", "T", "s"), tx.CreateIndex(ctx, "/i", "T", "s"))
+				})
+				var wg sync.WaitGroup
+				work := func(n int, fn func(s *docstore.Store, i int) error) {
+					other := open(round%3 == 2)
+					wg.Go(func() {
+						for i := range n {
+							if err := fn(other, i); err != nil && !errors.Is(err, docstore.ErrNotFound) && !errors.Is(err, docstore.ErrExists) && !errors.Is(err, docstore.ErrOperation) {
+								t.Errorf("%v", err)
+							}
+						}
+					})
+				}
+				for w := range 3 {
+					work(20, func(s *docstore.Store, i int) error {
+						return s.Update(ctx, func(tx *docstore.Tx) error {
+							return tx.Create(ctx, docstore.Path(fmt.Sprintf("/c/%d-%d", w, i)), "T", props{"n": i % 4, "s": fmt.Sprint("text", i)})
+						})
+					})
+				}
+				work(6, func(s *docstore.Store, i int) error {
+					return s.Rebuild(ctx, []docstore.Path{"/c/i", "/c/k", "/i"}[i%3], nil)
+				})
+				work(6, func(s *docstore.Store, i int) error {
+					from, to := docstore.Path("/c"), docstore.Path("/d")
+					if i%2 == 1 {
+						from, to = to, from
+					}
+					return s.Update(ctx, func(tx *docstore.Tx) error { return tx.Move(ctx, from, to) })
+				})
+				work(3, func(s *docstore.Store, i int) error { return s.Delete(ctx, "/c", true) })
+				wg.Wait()
+				checked(t, s)
+				for _, p := range []docstore.Path{"/c", "/d", "/i"} {
+					if err := s.Delete(ctx, p, true); err != nil && !errors.Is(err, docstore.ErrNotFound) {
+						t.Error(err)
+					}
+				}
+				if keys, err := docstore.Keys(ctx, s); err != nil || len(keys) > 1 {
+					t.Fatalf("%q %v", keys, err)
+				}
+			}
+		})
+	}
+}

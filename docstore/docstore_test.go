@@ -100,3 +100,10 @@ func TestTour(t *testing.T) {
 		return nil
 	})
 }
+
+func checked(t *testing.T, s *docstore.Store) {
+	t.Helper()
+	if problems, err := s.Check(t.Context()); err != nil || len(problems) > 0 {
+		t.Errorf("check: %v, %q", err, problems)
+	}
+}
