@@ -1,10 +1,10 @@
 package docstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 
@@ -29,6 +29,43 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
+// legacy returns a dump of three containers with twelve documents each, whose sets are arrays.
+func legacy() (all []docstore.Pair) {
+	var docs, roots []string
+	for c := range 3 {
+		var names []string
+		root := fmt.Sprintf("/%d", c)
+		for i := range 12 {
+			names = append(names, fmt.Sprint("old", i))
+			p := fmt.Sprintf("%s/old%d", root, i)
+			docs = append(docs, p)
+			all = append(all, docstore.Pair{Key: "entity:" + p, Value: pair(int64(1), "T")}, docstore.Pair{Key: "props:" + p, Value: encoded(map[string]any{"n": int64(i), "s": "old text"})})
+		}
+		roots = append(roots, root[1:])
+		all = append(all, docstore.Pair{Key: "entity:" + root, Value: pair(int64(4), nil)}, docstore.Pair{Key: "children:" + root, Value: encoded(names)})
+	}
+	return append(all, docstore.Pair{Key: "children:/", Value: encoded(roots)}, docstore.Pair{Key: "typeidx:T", Value: encoded(docs)})
+}
+
+// write creates, changes or deletes a document of a container.
+func write(ctx context.Context, s *docstore.Store, rnd *rand.Rand, container int) error {
+	p := docstore.Path(fmt.Sprintf("/%d/%d", container, rnd.IntN(10)))
+	return s.Update(ctx, func(tx *docstore.Tx) error {
+		doc := props{"n": rnd.IntN(6), "g": rnd.IntN(3), "s": fmt.Sprintf("text %d of a writer", rnd.IntN(100))}
+		err := tx.Create(ctx, p, "T", doc)
+		if !errors.Is(err, docstore.ErrExists) {
+			return err
+		}
+		switch rnd.IntN(5) {
+		case 0:
+			return tx.Delete(ctx, p, false)
+		case 1:
+			return tx.SetLabel(ctx, p, []string{"T", "U"}[rnd.IntN(2)])
+		}
+		return tx.SetProperties(ctx, p, doc)
+	})
+}
+
 func concurrent(t *testing.T, e kv.Engine, n int) {
 	ctx := t.Context()
 	open := func() *docstore.Store {
@@ -38,22 +75,7 @@ func concurrent(t *testing.T, e kv.Engine, n int) {
 		return s
 	}
 	s := open()
-	var all, roots []string
-	var legacy []docstore.Pair
-	for c := range 3 {
-		var names []string
-		root := fmt.Sprintf("/%d", c)
-		for i := range 12 {
-			names = append(names, fmt.Sprint("old", i))
-			p := fmt.Sprintf("%s/old%d", root, i)
-			all = append(all, p)
-			legacy = append(legacy, docstore.Pair{Key: "entity:" + p, Value: pair(int64(1), "T")}, docstore.Pair{Key: "props:" + p, Value: encoded(map[string]any{"n": int64(i), "s": "old text"})})
-		}
-		roots = append(roots, root[1:])
-		legacy = append(legacy, docstore.Pair{Key: "entity:" + root, Value: pair(int64(4), nil)}, docstore.Pair{Key: "children:" + root, Value: encoded(names)})
-	}
-	legacy = append(legacy, docstore.Pair{Key: "children:/", Value: encoded(roots)}, docstore.Pair{Key: "typeidx:T", Value: encoded(all)})
-	must(t, s.Import(ctx, pairs(legacy)))
+	must(t, s.Import(ctx, pairs(legacy())))
 
 	var writers, builders sync.WaitGroup
 	fail := func(what string, err error) {
@@ -65,21 +87,7 @@ func concurrent(t *testing.T, e kv.Engine, n int) {
 		writers.Go(func() {
 			s, rnd := open(), rand.New(rand.NewPCG(uint64(c), 0))
 			for range n {
-				p := docstore.Path(fmt.Sprintf("/%d/%d", c, rnd.IntN(10)))
-				fail("write", s.Update(ctx, func(tx *docstore.Tx) error {
-					doc := props{"n": rnd.IntN(6), "g": rnd.IntN(3), "s": fmt.Sprintf("text %d of a writer", rnd.IntN(100))}
-					err := tx.Create(ctx, p, "T", doc)
-					if !errors.Is(err, docstore.ErrExists) {
-						return err
-					}
-					switch rnd.IntN(5) {
-					case 0:
-						return tx.Delete(ctx, p, false)
-					case 1:
-						return tx.SetLabel(ctx, p, []string{"T", "U"}[rnd.IntN(2)])
-					}
-					return tx.SetProperties(ctx, p, doc)
-				}))
+				fail("write", write(ctx, s, rnd, c))
 			}
 		})
 	}
@@ -108,9 +116,7 @@ func concurrent(t *testing.T, e kv.Engine, n int) {
 	writers.Wait()
 	close(done)
 	builders.Wait()
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Fatalf("check: %v, %s", err, strings.Join(problems, "\n"))
-	}
+	checked(t, s)
 	before := dump(t, s)
 	for _, p := range []docstore.Path{"/cat", "/catl", "/idx"} {
 		must(t, s.Rebuild(ctx, p, nil))
@@ -172,9 +178,7 @@ func TestCutOff(t *testing.T) {
 	if m, err := search(nil); err != nil || len(m) != 10 {
 		t.Errorf("then it finds %v, %v", m, err)
 	}
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
-	}
+	checked(t, s)
 }
 
 // TestDeleteBesideWriters deletes everything beside writers, moves and builds.

@@ -138,9 +138,7 @@ func TestConflicts(t *testing.T) {
 				if runs != c.runs {
 					t.Errorf("%s: the transaction ran %d times, want %d", c.name, runs, c.runs)
 				}
-				if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-					t.Errorf("%s: check: %v, %q", c.name, err, problems)
-				}
+				checked(t, s)
 			}
 		})
 	}

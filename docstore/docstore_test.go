@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/greenroomdb/greenroom/docstore"
@@ -101,9 +102,10 @@ func TestTour(t *testing.T) {
 	})
 }
 
-func checked(t *testing.T, s *docstore.Store) {
+// checked fails unless everything in a store fits together.
+func checked(t testing.TB, s *docstore.Store) {
 	t.Helper()
 	if problems, err := s.Check(t.Context()); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
+		t.Errorf("check: %v, %s", err, strings.Join(problems, "\n"))
 	}
 }

@@ -68,9 +68,7 @@ func TestPaths(t *testing.T) {
 			}
 			return nil
 		}))
-		if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-			t.Errorf("check: %v, %q", err, problems)
-		}
+		checked(t, s)
 		if got := docstore.Join(c.path.Names()...); got != c.path {
 			t.Errorf("the names of %.40q make %.40q", c.path, got)
 		}
@@ -338,9 +336,7 @@ func TestSearch(t *testing.T) {
 		}
 		return nil
 	}))
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
-	}
+	checked(t, s)
 }
 
 func TestHooks(t *testing.T) {
@@ -508,7 +504,5 @@ func TestTooLong(t *testing.T) {
 		update(t, s, func(tx *docstore.Tx) error { return tx.Delete(ctx, docstore.Path(fmt.Sprint("/", i)), false) })
 	}
 	must(t, s.Build(ctx, "/twice", nil))
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
-	}
+	checked(t, s)
 }

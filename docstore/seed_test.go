@@ -147,9 +147,7 @@ func TestDocumentedKeys(t *testing.T) {
 			} else {
 				exports(t, s, inOrder(t, slices.Clone(want)))
 			}
-			if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-				t.Errorf("check: %v, %q", err, problems)
-			}
+			checked(t, s)
 		})
 	}
 }
@@ -217,9 +215,7 @@ func TestLegacy(t *testing.T) {
 		}
 	}
 	exports(t, s, append(dumped, docstore.Pair{Key: "catl:/catalogues/by-age:group:31", Value: encoded([]string{"/users/john"})}))
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
-	}
+	checked(t, s)
 }
 
 // TestBadDumps refuses what is not in the documented form, with the key, and the store can be imported into again.
@@ -291,7 +287,5 @@ func TestOtherMembers(t *testing.T) {
 	}
 	exports(t, s, []docstore.Pair{{Key: "cat:/categories/active-users:members", Value: encoded([]string{"/users/jane", "/users/john"})},
 		{Key: "catl:/catalogues/users-by-role:group:user", Value: encoded([]string{"/users/jane", "/users/john"})}})
-	if problems, err := s.Check(ctx); err != nil || len(problems) > 0 {
-		t.Errorf("check: %v, %q", err, problems)
-	}
+	checked(t, s)
 }
