@@ -13,7 +13,8 @@ import (
 	"github.com/greenroomdb/greenroom/kv/txn"
 )
 
-// A Pair is a key of the documented form with its value.
+// A Pair is a key of the documented form with its value. Import keeps some of the values that it was given until it has
+// stored them, so they must not be changed while it runs.
 type Pair struct {
 	Key   string
 	Value []byte
@@ -66,7 +67,7 @@ func (im *importer) run(ctx context.Context, dump iter.Seq2[Pair, error]) error 
 		return err
 	}
 	for _, p := range indexes {
-		err = errors.Join(err, im.s.build(ctx, p, nil))
+		err = errors.Join(err, im.s.Build(ctx, p, nil))
 	}
 	return err
 }
@@ -95,7 +96,7 @@ func (im *importer) verify(ctx context.Context, c *changer, d *derived, label st
 	}
 	if len(want) > 0 {
 		reg := d.registration
-		reg.Problem = &ExpressionError{d.Expression, 1, 1, "its members here differ from those that were imported: build it anew"}
+		reg.Problem = &ExpressionError{d.Expression, 1, 1, "it gives other members than those that were imported; Rebuild takes what it gives"}
 		c.register(label, d.path, &reg)
 	}
 }
@@ -225,9 +226,8 @@ func checkPaths(b []byte) error {
 }
 
 // registerAll makes the rows of categories, catalogues and indexes among those of their types. One whose expression is
-// refused is disabled. Properties and children are of documents and containers.
-//
-// Each of them has its label and expression: without, nothing could read or delete it.
+// refused is disabled. One without its label and expression is ErrCorrupt, as nothing could read or delete it, and so are
+// properties of what is not a document, and children of what is not a container.
 func (im *importer) registerAll(ctx context.Context, c *changer) error {
 	for prefix, kind := range map[string]Kind{"props:": KindDocument, "children:": KindContainer} {
 		for escaped := range c.sets(ctx, prefix) {

@@ -72,8 +72,8 @@ func Open(ctx context.Context, e kv.Engine, name string, opts *Options) (*Store,
 func (s *Store) DB() *txn.DB { return s.db }
 
 // Begin returns a transaction of documents within t, one of the store's engine, for a caller that commits more in t than
-// documents of one store. The caller commits t only if Tx.Err is nil, and then calls Landed; there is nothing to undo if it doesn't. Update
-// does all of that, and takes apart what is imported where it must be.
+// documents of one store. The caller commits t only if Tx.Err is nil, and then calls Landed; it need undo nothing if it
+// doesn't commit. Update does all of that, and takes apart what is imported where it must be.
 func (s *Store) Begin(ctx context.Context, t *txn.Tx) (*Tx, error) {
 	return s.begin(ctx, t)
 }
