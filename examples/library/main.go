@@ -18,43 +18,7 @@ func main() {
 	defer engine.Close()
 	library := must(docstore.Open(ctx, engine, "library", nil))
 
-	check(library.Update(ctx, func(tx *docstore.Tx) error { // one commit
-		for _, container := range []docstore.Path{"/authors", "/books"} {
-			if err := tx.CreateContainer(ctx, container); err != nil {
-				return err
-			}
-		}
-		for id, name := range map[string]string{"austen": "Jane Austen", "shelley": "Mary Shelley"} {
-			if err := tx.Create(ctx, docstore.Join("authors", id), "Author", docstore.Properties{"name": name}); err != nil {
-				return err
-			}
-		}
-		for _, b := range []struct {
-			id, title, author string
-			year              int
-		}{
-			{"emma", "Emma", "austen", 1815},
-			{"pride", "Pride and Prejudice", "austen", 1813},
-			{"frankenstein", "Frankenstein; or, The Modern Prometheus", "shelley", 1818},
-			{"lastman", "The Last Man", "shelley", 1826},
-			{"lodore", "Lodore", "shelley", 1853}, // in 1853?
-		} {
-			book := docstore.Properties{"title": b.title, "author": b.author, "year": b.year}
-			if err := tx.Create(ctx, docstore.Join("books", b.id), "Book", book); err != nil {
-				return err
-			}
-		}
-		if err := tx.CreateCategory(ctx, "/lent", "Book", "lentTo != null"); err != nil {
-			return err
-		}
-		if err := tx.CreateCatalogue(ctx, "/by-author", "Book", "author"); err != nil {
-			return err
-		}
-		if err := tx.CreateCatalogue(ctx, "/by-year", "Book", "year"); err != nil {
-			return err
-		}
-		return tx.CreateIndex(ctx, "/by-title", "Book", "title")
-	}))
+	check(library.Update(ctx, func(tx *docstore.Tx) error { return fill(ctx, tx) })) // one commit
 	show(ctx, library, "/by-year")
 	show(ctx, library, "/by-author/austen")
 	show(ctx, library, "/by-title/*the*")
@@ -82,34 +46,76 @@ func main() {
 	}))
 	show(ctx, library, "/lent")
 
-	check(library.View(ctx, func(tx *docstore.Tx) error {
-		// A document is found through a list, too.
-		emma := must(tx.Properties(ctx, "/lent/emma"))
-		fmt.Println("/lent/emma:", emma["title"], "of", emma["year"], "is lent to", emma["lentTo"])
+	check(library.View(ctx, func(tx *docstore.Tx) error { return look(ctx, tx) }))
+}
 
-		// Lists are sets of paths.
-		fmt.Println("books of Mary Shelley that aren't lent:")
-		for path, err := range docstore.Difference(tx.Members(ctx, "/by-author/shelley"), tx.Members(ctx, "/lent")) {
-			check(err)
-			fmt.Println(" ", path)
+// fill stores authors and books, and makes lists that follow from them.
+func fill(ctx context.Context, tx *docstore.Tx) error {
+	for _, container := range []docstore.Path{"/authors", "/books"} {
+		if err := tx.CreateContainer(ctx, container); err != nil {
+			return err
 		}
+	}
+	for id, name := range map[string]string{"austen": "Jane Austen", "shelley": "Mary Shelley"} {
+		if err := tx.Create(ctx, docstore.Join("authors", id), "Author", docstore.Properties{"name": name}); err != nil {
+			return err
+		}
+	}
+	for _, b := range []struct {
+		id, title, author string
+		year              int
+	}{
+		{"emma", "Emma", "austen", 1815},
+		{"pride", "Pride and Prejudice", "austen", 1813},
+		{"frankenstein", "Frankenstein; or, The Modern Prometheus", "shelley", 1818},
+		{"lastman", "The Last Man", "shelley", 1826},
+		{"lodore", "Lodore", "shelley", 1853}, // in 1853?
+	} {
+		book := docstore.Properties{"title": b.title, "author": b.author, "year": b.year}
+		if err := tx.Create(ctx, docstore.Join("books", b.id), "Book", book); err != nil {
+			return err
+		}
+	}
+	if err := tx.CreateCategory(ctx, "/lent", "Book", "lentTo != null"); err != nil {
+		return err
+	}
+	if err := tx.CreateCatalogue(ctx, "/by-author", "Book", "author"); err != nil {
+		return err
+	}
+	if err := tx.CreateCatalogue(ctx, "/by-year", "Book", "year"); err != nil {
+		return err
+	}
+	return tx.CreateIndex(ctx, "/by-title", "Book", "title")
+}
 
-		// A query uses the lists that there are.
-		const query = "author == p0 && year < 1830"
-		opts := &docstore.FindOptions{Params: []any{"shelley"}}
-		fmt.Printf("%s:\n  %v\n", query, must(tx.Explain(ctx, "Book", query, opts)))
-		for d, err := range tx.Find(ctx, "Book", query, opts) {
-			check(err)
-			fmt.Println(" ", d.Path, d.Properties["title"])
-		}
+// look reads, combines, queries and searches, all in one state.
+func look(ctx context.Context, tx *docstore.Tx) error {
+	// A document is found through a list, too.
+	emma := must(tx.Properties(ctx, "/lent/emma"))
+	fmt.Println("/lent/emma:", emma["title"], "of", emma["year"], "is lent to", emma["lentTo"])
 
-		// A search says how often, if it is ranked.
-		fmt.Println("th?e:")
-		for _, m := range must(tx.Search(ctx, "/by-title", "th?e", &docstore.SearchOptions{Regexp: true, Ranked: true})) {
-			fmt.Println(" ", m.Path, m.Count)
-		}
-		return nil
-	}))
+	// Lists are sets of paths.
+	fmt.Println("books of Mary Shelley that aren't lent:")
+	for path, err := range docstore.Difference(tx.Members(ctx, "/by-author/shelley"), tx.Members(ctx, "/lent")) {
+		check(err)
+		fmt.Println(" ", path)
+	}
+
+	// A query uses the lists that there are.
+	const query = "author == p0 && year < 1830"
+	opts := &docstore.FindOptions{Params: []any{"shelley"}}
+	fmt.Printf("%s:\n  %v\n", query, must(tx.Explain(ctx, "Book", query, opts)))
+	for d, err := range tx.Find(ctx, "Book", query, opts) {
+		check(err)
+		fmt.Println(" ", d.Path, d.Properties["title"])
+	}
+
+	// A search says how often, if it is ranked.
+	fmt.Println("th?e:")
+	for _, m := range must(tx.Search(ctx, "/by-title", "th?e", &docstore.SearchOptions{Regexp: true, Ranked: true})) {
+		fmt.Println(" ", m.Path, m.Count)
+	}
+	return nil
 }
 
 // show prints what lies at a path.
