@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,29 +22,21 @@ import (
 // hexadecimal, "broken ID" takes one of the rows away that hold the record, and "stray ID"
 // puts one before them that belongs to no connection.
 func TestConns(t *testing.T) {
-	datadriven.Walk(t, "testdata/conns", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+	runFiles(t, "conns", func() directives {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
-			case "greenroom":
-				return transcript(t, d.Input)
 			case "connection", "damaged":
 				storeConn(t, d)
-				return ""
+				return "", true
 			case "broken":
 				breakConn(t, testConnID(t, d))
-				return ""
+				return "", true
 			case "stray":
 				strayBefore(t, testConnID(t, d))
-				return ""
+				return "", true
 			}
-			d.Fatalf(t, "no directive %q", d.Cmd)
-			return ""
-		})
+			return "", false
+		}
 	})
 }
 

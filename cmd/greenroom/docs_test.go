@@ -21,23 +21,16 @@ import (
 // TestDocs runs the commands in testdata/docs, each file in an empty folder. "greenroom" and "file" are as in
 // TestCommands; "users" stores as many documents, and a category that isn't built; "damage" removes a row.
 func TestDocs(t *testing.T) {
-	datadriven.Walk(t, "testdata/docs", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+	runFiles(t, "docs", func() directives {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
-			case "greenroom":
-				return transcript(t, d.Input)
 			case "users":
-				return onEngine(t, func(e kv.Engine) string { return putUsers(t, e, d) })
+				return onEngine(t, func(e kv.Engine) string { return putUsers(t, e, d) }), true
 			case "damage":
-				return onEngine(t, func(e kv.Engine) string { return removeRow(t, e, "members\x00") })
+				return onEngine(t, func(e kv.Engine) string { return removeRow(t, e, "members\x00") }), true
 			}
-			return directive(t, d)
-		})
+			return "", false
+		}
 	})
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,27 +53,21 @@ type (
 // given, or publishes version 2 of their schema; "busy" has the
 // store open while the command runs; "damage" removes a row.
 func TestItems(t *testing.T) {
-	datadriven.Walk(t, "testdata/items", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
+	runFiles(t, "items", func() directives {
 		s := &itemsSession{}
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
 			case "greenroom":
-				return s.run(t, d.Input)
+				return s.run(t, d.Input), true
 			case "busy":
-				return onEngine(t, func(kv.Engine) string { return s.run(t, d.Input) })
+				return onEngine(t, func(kv.Engine) string { return s.run(t, d.Input) }), true
 			case "school":
-				return onEngine(t, func(e kv.Engine) string { return putSchool(t, e, d) })
+				return onEngine(t, func(e kv.Engine) string { return putSchool(t, e, d) }), true
 			case "damage":
-				return onEngine(t, func(e kv.Engine) string { return removeRow(t, e, "classof") })
+				return onEngine(t, func(e kv.Engine) string { return removeRow(t, e, "classof") }), true
 			}
-			d.Fatalf(t, "no directive %q", d.Cmd)
-			return ""
-		})
+			return "", false
+		}
 	})
 }
 

@@ -56,9 +56,19 @@ var times = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
 // folder. In a file, "greenroom" is followed by the arguments, each one in double
 // quotes where it has spaces, and by standard input; "file NAME" writes a file.
 func TestCommands(t *testing.T) {
-	paths, err := filepath.Glob("testdata/commands/*")
+	runFiles(t, "commands", func() directives {
+		return func(*testing.T, *datadriven.TestData) (string, bool) { return "", false }
+	})
+}
+
+// Directives run a directive of a file that is not one of TestCommands, and report whether it is theirs.
+type directives func(t *testing.T, d *datadriven.TestData) (out string, known bool)
+
+// runFiles runs the files in a folder of testdata, each in an empty folder, with directives of its own.
+func runFiles(t *testing.T, folder string, start func() directives) {
+	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*"))
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no commands: %v", err)
+		t.Fatalf("no files in testdata/%s: %v", folder, err)
 	}
 	for _, path := range paths {
 		abs, err := filepath.Abs(path)
@@ -67,7 +77,11 @@ func TestCommands(t *testing.T) {
 		}
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			t.Chdir(t.TempDir())
+			s := start()
 			datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+				if out, known := s(t, d); known {
+					return out
+				}
 				if d.Cmd == "greenroom" {
 					return transcript(t, d.Input)
 				}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,25 +22,17 @@ import (
 // of which the input says in JSON what it has; "damaged" stores the input instead, which
 // is in hexadecimal.
 func TestState(t *testing.T) {
-	datadriven.Walk(t, "testdata/state", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+	runFiles(t, "state", func() directives {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
-			case "greenroom":
-				return transcript(t, d.Input)
 			case "record", "damaged":
 				if err := storeState(t, d); err != nil {
 					d.Fatalf(t, "%v", err)
 				}
-				return ""
+				return "", true
 			}
-			d.Fatalf(t, "no directive %q", d.Cmd)
-			return ""
-		})
+			return "", false
+		}
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,30 +27,22 @@ import (
 // "greenroom" is as in TestCommands; "spans" records in the actor lobby of the store data
 // the spans that the input has in OTLP's JSON, and "damaged" a chunk that can't be read.
 func TestTraces(t *testing.T) {
-	datadriven.Walk(t, "testdata/traces", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+	runFiles(t, "traces", func() directives {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
-			case "greenroom":
-				return transcript(t, d.Input)
 			case "spans":
 				spans, err := otlptest.ParseJSON([]byte(d.Input))
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
 				storeSpans(t, spans)
-				return ""
+				return "", true
 			case "damaged":
 				damageTraces(t)
-				return ""
+				return "", true
 			}
-			d.Fatalf(t, "no directive %q", d.Cmd)
-			return ""
-		})
+			return "", false
+		}
 	})
 }
 

@@ -29,26 +29,18 @@ import (
 // the store data and runs it as far as it comes, and writes its state; "put ACTOR HEX"
 // stores the input, which is in hexadecimal, under a key of the workflow.
 func TestWorkflow(t *testing.T) {
-	datadriven.Walk(t, "testdata/workflow", func(t *testing.T, path string) {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Chdir(t.TempDir())
+	runFiles(t, "workflow", func() directives {
 		var ids atomic.Int64
-		datadriven.RunTest(t, abs, func(t *testing.T, d *datadriven.TestData) string {
+		return func(t *testing.T, d *datadriven.TestData) (string, bool) {
 			switch d.Cmd {
-			case "greenroom":
-				return transcript(t, d.Input)
 			case "run":
-				return runWorkflow(t, d.CmdArgs[0].String(), d.CmdArgs[1].String(), &ids)
+				return runWorkflow(t, d.CmdArgs[0].String(), d.CmdArgs[1].String(), &ids), true
 			case "put":
 				plantWorkflow(t, d)
-				return ""
+				return "", true
 			}
-			d.Fatalf(t, "no directive %q", d.Cmd)
-			return ""
-		})
+			return "", false
+		}
 	})
 }
 
