@@ -122,3 +122,45 @@ func TestUpkeep(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRefused: what a hook refuses doesn't land with the actor, even if the function passes over the error.
+func TestRefused(t *testing.T) {
+	ctx, e := t.Context(), memkv.New()
+	refuse := errors.New("refused")
+	docs, err := docstore.Open(ctx, e, "refused", &docstore.Options{Hooks: []docstore.Hook{
+		func(context.Context, *docstore.Tx, *docstore.Event) error { return refuse },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := greenroom.New(ctx, e, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	actor, err := store.Actor(ctx, "ada", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer actor.Close()
+	err = actor.Update(ctx, func(tx *greenroom.Tx) error {
+		d, err := actordocs.In(tx, docs)
+		if err != nil {
+			return err
+		}
+		_ = d.CreateContainer(tx, "/c")
+		return tx.Put([]byte("key"), []byte("value"))
+	})
+	if !errors.Is(err, refuse) {
+		t.Errorf("the update is %v", err)
+	}
+	err = docs.View(ctx, func(tx *docstore.Tx) error {
+		if ok, err := tx.Exists(ctx, "/c"); ok || err != nil {
+			t.Errorf("the container is there: %v, %v", ok, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
