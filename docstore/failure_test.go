@@ -76,7 +76,7 @@ func TestFailureEnds(t *testing.T) {
 	}
 }
 
-// TestLeft: a search doesn't find by its old text what has changed or was deleted since a segment was made of it.
+// TestLeft: a document that changed or was deleted since a segment was made of it is not found by its old text.
 func TestLeft(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, nil)
