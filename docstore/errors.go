@@ -14,7 +14,7 @@ var (
 	ErrNotFound = errkind.New("docstore: no such entity", errkind.ErrNotFound)
 	// ErrExists: an entity is at the path already.
 	ErrExists = errkind.New("docstore: entity exists", errkind.ErrConflict)
-	// ErrNotEmpty: a container with children is deleted without Recursive.
+	// ErrNotEmpty: a container with children is deleted, and recursive is not set.
 	ErrNotEmpty = errkind.New("docstore: container is not empty", errkind.ErrConflict)
 	// ErrAmbiguous: several members have the name that a virtual path ends in. The whole path of a document, escaped
 	// as one name, is never ambiguous.

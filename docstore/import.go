@@ -96,7 +96,7 @@ func (im *importer) verify(ctx context.Context, c *changer, d *derived, label st
 	}
 	if len(want) > 0 {
 		reg := d.registration
-		reg.Problem = &ExpressionError{d.Expression, 1, 1, "it gives other members than those that were imported; Rebuild takes what it gives"}
+		reg.Problem = &ExpressionError{d.Expression, 1, 1, "it gives other members than those that were imported: rebuild it"}
 		c.register(label, d.path, &reg)
 	}
 }

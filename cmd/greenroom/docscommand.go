@@ -116,7 +116,7 @@ func (p *page) flags(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// viewList has write write what list yields in one state of the store.
+// viewList calls write with what list yields, all of one state of the store.
 func viewList[T any](ctx context.Context, s *docstore.Store, list func(tx *docstore.Tx) iter.Seq2[T, error], write func(iter.Seq2[T, error]) error) error {
 	return s.View(ctx, func(tx *docstore.Tx) error { return write(list(tx)) })
 }

@@ -55,7 +55,7 @@ func (c *modelCommand[S]) command(cmd *cobra.Command, a access, run func(ctx con
 	return cmd
 }
 
-// withValue has a command take a last argument from standard input, where it is left out or "-": before the store is
+// withValue makes a command take a last argument from standard input, where it is left out or "-": before the store is
 // opened, as the writer may take a while.
 func (c *modelCommand[S]) withValue(cmd *cobra.Command, text *[]byte) *cobra.Command {
 	run := cmd.RunE

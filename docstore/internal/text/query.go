@@ -22,7 +22,7 @@ const (
 type Query struct {
 	Op     Op
 	Gram   Gram     // If Op is One.
-	Prefix string   // If Op is Begins: one or two characters, as the grams have them. See AppendKeyPrefix.
+	Prefix string   // If Op is Begins: one or two characters, as the grams have them. See AppendKey.
 	Sub    []*Query // If Op is And or Or: two queries or more.
 	// Exact means that the pattern matches every text that satisfies the query. It is never set within Sub.
 	Exact bool
