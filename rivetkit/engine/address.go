@@ -90,6 +90,9 @@ func (g *gateway) query(r *http.Request, who string, own url.Values) (a actorInf
 	if err != nil || name == "" {
 		return a, errNoRoute
 	}
+	if !utf8.ValidString(name + own.Get("rvt-key") + own.Get("rvt-runner") + own.Get("rvt-pool")) {
+		return a, invalid("the address isn't UTF-8")
+	}
 	s := actorSpec{Namespace: own.Get("rvt-namespace"), Name: name, Runner: own.Get("rvt-runner")}
 	if s.Runner == "" {
 		s.Runner = own.Get("rvt-pool")

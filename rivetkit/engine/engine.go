@@ -27,6 +27,7 @@ import (
 
 	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
 // An Engine is an http.Handler, which serves clients and runners. It is safe for concurrent use.
@@ -45,7 +46,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	}
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store,
-		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[uint32]*tunnel{},
+		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
 		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails

@@ -48,6 +48,8 @@ func TestRequests(t *testing.T) {
 	r.want(400, "namespace", "GET", "/actors?name=counter&namespace=other", "")
 	r.want(404, "not_found", "GET", "/gateway//x", "")
 	r.want(400, "UTF-8", "GET", "/gateway/"+id+"/x?q=\xff", "")
+	r.want(400, "UTF-8", "GET", "/gateway/counter/x?rvt-method=getOrCreate&rvt-key=%ff", "")
+	r.want(400, "UTF-8", "GET", "/gateway/%ff/x?rvt-method=getOrCreate", "")
 	r.want(404, "not_found", "GET", "/none", "")
 }
 
@@ -517,6 +519,8 @@ func TestTokens(t *testing.T) {
 	}
 	r.want(403, "forbidden", "POST", "/namespaces", `{"name":"x"}`, "Authorization", "Bearer "+client)
 	r.want(403, "forbidden", "GET", "/runners/connect?protocol_version=7&runner_key=x", "", "X-Rivet-Token", client)
+	r.want(403, "forbidden", "GET", "/actors/x/kv/keys/YQ==", "", "X-Rivet-Token", client)
+	r.want(400, "not_found", "GET", "/actors/x/kv/keys/YQ==", "", "X-Rivet-Token", runner)
 	r.want(200, "x", "POST", "/namespaces", `{"name":"x"}`, "Authorization", "Bearer "+runner)
 	r.want(200, "actors", "GET", "/actors?name=x&namespace=x", "", "X-Rivet-Token", client)
 	r.want(400, "not_found", "GET", "/gateway/none@"+client+"/", "")
@@ -535,6 +539,9 @@ func TestPages(t *testing.T) {
 	r.want(403, "auth", "GET", "/metadata", "", "Origin", "https://example.com")
 	r.want(200, "", "GET", "/metadata", "", "Origin", "http://localhost:3000")
 	r.want(204, "", "OPTIONS", "/actors", "", "Origin", "http://127.0.0.1:3000", "Access-Control-Request-Headers", "x-rivet-token")
+	image := "/gateway/counter/x?rvt-method=getOrCreate&rvt-key=image"
+	r.want(403, "auth", "GET", image, "", "Sec-Fetch-Site", "cross-site")
+	r.want(200, `"actors":[]`, "GET", "/actors?name=counter", "", "Sec-Fetch-Site", "same-origin")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/gateway/x/connect", &websocket.DialOptions{Host: "evil.example"})

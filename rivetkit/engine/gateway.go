@@ -30,7 +30,7 @@ func newGateway(e *core) *gateway {
 	g.mux.HandleFunc("PUT /actors", func(w http.ResponseWriter, r *http.Request) { g.made(w, r, false) })
 	g.mux.HandleFunc("POST /actors", func(w http.ResponseWriter, r *http.Request) { g.made(w, r, true) })
 	g.mux.HandleFunc("DELETE /actors/{id}", g.destroyed)
-	g.mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", client(getKey))
+	g.mux.HandleFunc("GET /actors/{id}/kv/keys/{key}", g.guarded(true, getKey))
 	g.mux.HandleFunc("GET /runners/connect", func(w http.ResponseWriter, r *http.Request) { serveRunner(g, w, r) })
 	g.mux.HandleFunc("GET /runners", client(listRunners))
 	g.mux.HandleFunc("POST /namespaces", g.guarded(true, postNamespace))
@@ -81,7 +81,9 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *gateway) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	h.Add("Vary", "Origin")
-	if origin != "" && !g.opts.allowOrigin(origin) {
+	// A browser names the origin of scripts, and not that of images and links.
+	asked := origin != "" || r.Header.Get("Sec-Fetch-Site") == "cross-site"
+	if asked && !g.opts.allowOrigin(origin) {
 		writeError(w, newError(http.StatusForbidden, "auth", "forbidden", "Pages of this origin aren't allowed."))
 		return false
 	}
@@ -95,11 +97,11 @@ func (g *gateway) allowOrigin(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS, PATCH")
-	asked := r.Header.Get("Access-Control-Request-Headers")
-	if asked == "" {
-		asked = "*"
+	headers := r.Header.Get("Access-Control-Request-Headers")
+	if headers == "" {
+		headers = "*"
 	}
-	h.Set("Access-Control-Allow-Headers", asked)
+	h.Set("Access-Control-Allow-Headers", headers)
 	h.Set("Access-Control-Max-Age", "86400")
 	w.WriteHeader(http.StatusNoContent)
 	return false

@@ -71,8 +71,8 @@ func TestArrival(t *testing.T) {
 // TestFreshMessages: what is to be stored is a list of its own, and one job's, however much waits for the actor.
 func TestFreshMessages(t *testing.T) {
 	e := newCore()
-	e.tunnels = map[uint32]*tunnel{}
-	a := &actor{e: e, working: true, tunnels: map[uint32]*tunnel{}} // its jobs wait
+	e.tunnels = map[rp.TunnelID]*tunnel{}
+	a := &actor{e: e, working: true, tunnels: map[rp.TunnelID]*tunnel{}} // its jobs wait
 	tn, other := newTunnel(a, rp.TunnelID{}), newTunnel(a, rp.TunnelID{Request: [4]byte{1}})
 	tn.track()
 	other.track()
@@ -104,12 +104,12 @@ func TestMessageAsItSleeps(t *testing.T) {
 	check(err)
 	e := newCore()
 	e.opts.Clock, e.ctx, e.log, e.store = time.Now, t.Context(), slog.New(slog.DiscardHandler), store
-	e.tunnels = map[uint32]*tunnel{}
+	e.tunnels = map[rp.TunnelID]*tunnel{}
 	e.alarms = newAlarms(e)
 	defer e.alarms.Close()
 	h, err := store.Actor(t.Context(), actorstore.NewID(), &actorstore.ActorOptions{Name: rivetstore.ActorName("default", "counter", "a"), Layout: actorstore.LayoutRivetKit})
 	check(err)
-	a := &actor{e: e, id: h.ID(), handle: h, phase: running, users: 1, working: true, tunnels: map[uint32]*tunnel{}, changed: make(chan struct{})}
+	a := &actor{e: e, id: h.ID(), handle: h, phase: running, users: 1, working: true, tunnels: map[rp.TunnelID]*tunnel{}, changed: make(chan struct{})}
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), a.rec.Append(nil))
 	b.WakeBy(time.Time{})

@@ -27,7 +27,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		if a == nil {
 			a = &actor{
 				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
-				users: 1, tunnels: map[uint32]*tunnel{}, said: sequence{e: e}, event: -1, drop: errUnavailable,
+				users: 1, tunnels: map[rp.TunnelID]*tunnel{}, said: sequence{e: e}, event: -1, drop: errUnavailable,
 			}
 			e.actors[id] = a
 			e.mu.Unlock()
@@ -54,12 +54,13 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 
 // open opens the actor for the first caller that asks for it.
 func open(ctx context.Context, a *actor) error {
-	err := load(context.WithoutCancel(ctx), a)
 	e := a.e
+	l, err := load(context.WithoutCancel(ctx), e, a.id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(a.opened)
 	if err == nil {
+		l.into(a)
 		e.spawn(func() { watch(a) })
 		if a.destroy = e.doomed[a.id]; a.destroy { // an attempt has failed
 			a.remove()
@@ -79,28 +80,39 @@ func open(ctx context.Context, a *actor) error {
 	return err
 }
 
-// load reads what the engine keeps of the actor.
-func load(ctx context.Context, a *actor) (err error) {
-	h, err := a.e.store.Actor(ctx, a.id, &actorstore.ActorOptions{MustExist: true})
+// A loaded is what the store has of an actor.
+type loaded struct {
+	handle *actorstore.Actor
+	public actorInfo
+	rec    rivetstore.Record
+	kept   []keptMessage
+}
+
+// load opens an actor in the store, and reads what the engine keeps of it.
+func load(ctx context.Context, e *core, id actorstore.ID) (l *loaded, err error) {
+	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.Close())
-		}
-	}()
-	if a.public, a.rec, err = readActor(ctx, h, h.ID(), h.Name(), a.e.now()); err != nil {
-		return err
+	l = &loaded{handle: h}
+	if l.public, l.rec, err = readActor(ctx, h, id, h.Name(), e.now()); err == nil {
+		l.kept, err = loadMessages(ctx, h)
 	}
-	if err := loadMessages(ctx, a, h); err != nil {
-		return err
+	if err != nil {
+		return nil, errors.Join(err, h.Close())
 	}
-	if at := h.Wake().At; !at.IsZero() {
+	return l, nil
+}
+
+// into gives a what was loaded.
+//
+// +checklocks:a.e.mu
+func (l *loaded) into(a *actor) {
+	a.handle, a.public, a.rec = l.handle, l.public, l.rec
+	if at := l.handle.Wake().At; !at.IsZero() {
 		a.alarm = at.UnixMilli()
 	}
-	a.handle = h
-	return nil
+	restoreTunnels(a, l.kept)
 }
 
 // errNotRivetKit says that an actor is one of Greenroom's own.

@@ -190,7 +190,7 @@ func (q *request) next() (parts []rp.FromActorBody, failed error) {
 func (q *request) abort(t *tunnel) {
 	q.e.mu.Lock()
 	defer q.e.mu.Unlock()
-	if q.e.tunnel(t.id) == t {
+	if t.isOpen() {
 		t.send(rp.RequestAbort{})
 	}
 }

@@ -141,7 +141,7 @@ func (r *runner) stop() {
 //
 // +checklocks:r.e.mu
 func (r *runner) fromActor(m rp.FromActor) {
-	t := r.e.tunnel(m.ID.Tunnel)
+	t := r.e.tunnels[m.ID.Tunnel]
 	if t == nil || t.a.runner != r {
 		return // it has ended, or another runner has it
 	}

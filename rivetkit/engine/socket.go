@@ -151,7 +151,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 // has reports whether t is open, and the socket is at its end.
 //
 // +checklocks:s.e.mu
-func (s *socket) has(t *tunnel) bool { return t.client == client(s) && s.e.tunnel(t.id) == t }
+func (s *socket) has(t *tunnel) bool { return t.client == client(s) && t.isOpen() }
 
 // awaitRoom waits until n bytes more may wait for the actor. It returns false at the end of the tunnel.
 //
@@ -176,7 +176,7 @@ func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
 func (s *socket) hangUp(t *tunnel, err error) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
-	if t.e.tunnel(t.id) != t || t.e.closed {
+	if !t.isOpen() || t.e.closed {
 		return
 	}
 	t.client = nil

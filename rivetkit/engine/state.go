@@ -34,7 +34,7 @@ type core struct {
 	actors     map[actorstore.ID]*actor // +checklocks:mu
 	runners    map[runnerKey]*runner    // +checklocks:mu
 	pools      pools                    // +checklocks:mu
-	tunnels    map[uint32]*tunnel       // by the number of the request  +checklocks:mu
+	tunnels    map[rp.TunnelID]*tunnel  // +checklocks:mu
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
@@ -71,14 +71,16 @@ func (e *core) begin() (ctx context.Context, done func(), err error) {
 	}, nil
 }
 
-// number returns the number of a new request, which no other one has.
+// newID returns the id of a new tunnel.
 //
 // +checklocks:e.mu
-func (e *core) number() uint32 {
+func (e *core) newID() rp.TunnelID {
+	id := rp.TunnelID{Gateway: e.instance}
 	for {
 		e.next++
-		if _, taken := e.tunnels[e.next]; !taken {
-			return e.next
+		binary.BigEndian.PutUint32(id.Request[:], e.next)
+		if _, taken := e.tunnels[id]; !taken {
+			return id
 		}
 	}
 }
@@ -93,13 +95,6 @@ func (e *core) hold(n int64) bool {
 	e.held += n
 	return true
 }
-
-func requestBytes(n uint32) (b [4]byte) {
-	binary.BigEndian.PutUint32(b[:], n)
-	return b
-}
-
-func numberOf(id rp.TunnelID) uint32 { return binary.BigEndian.Uint32(id.Request[:]) }
 
 // A phase is where an actor stands.
 type phase uint8
@@ -142,7 +137,7 @@ type actor struct {
 	again   bool  // it is to be started again then
 	since   time.Time
 	timer   *time.Timer
-	tunnels map[uint32]*tunnel
+	tunnels map[rp.TunnelID]*tunnel
 	said    sequence
 
 	jobs      []func() // what is done with its keys, in order

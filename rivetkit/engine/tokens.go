@@ -57,7 +57,7 @@ func (o *Options) allowHost(r *http.Request) bool {
 	return o.guarded() || isLoopback(name)
 }
 
-// allowOrigin says whether a page may read answers.
+// allowOrigin says whether pages of an origin, "" for one that the browser doesn't name, may reach the engine.
 func (o *Options) allowOrigin(origin string) bool {
 	if len(o.Origins) > 0 {
 		return slices.Contains(o.Origins, origin)

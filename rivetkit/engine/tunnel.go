@@ -13,17 +13,6 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// tunnel returns the tunnel with an id, or nil.
-//
-// +checklocks:e.mu
-func (e *core) tunnel(id rp.TunnelID) *tunnel {
-	t := e.tunnels[numberOf(id)]
-	if t == nil || t.id != id {
-		return nil
-	}
-	return t
-}
-
 // openTunnel makes a tunnel of a client to the actor, as soon as that runs, and sends its first message.
 func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (*tunnel, error) {
 	if err := a.await(ctx); err != nil {
@@ -35,7 +24,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	if a.phase != running || a.runner.conn == nil {
 		return nil, errStopped
 	}
-	t := newTunnel(a, rp.TunnelID{Gateway: e.instance, Request: requestBytes(e.number())})
+	t := newTunnel(a, e.newID())
 	t.client = c
 	t.track()
 	t.send(first)
@@ -46,25 +35,28 @@ func newTunnel(a *actor, id rp.TunnelID) *tunnel {
 	return &tunnel{e: a.e, a: a, id: id, room: make(chan struct{})}
 }
 
-// track makes the tunnel known by its number.
+// track makes the tunnel known by its id.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) track() {
-	number := numberOf(t.id)
-	t.e.tunnels[number] = t
-	t.a.tunnels[number] = t
+	t.e.tunnels[t.id] = t
+	t.a.tunnels[t.id] = t
 }
+
+// isOpen reports whether the tunnel hasn't ended.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) isOpen() bool { return t.e.tunnels[t.id] == t }
 
 // remove ends the tunnel.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) remove() {
-	number := numberOf(t.id)
-	if t.e.tunnels[number] != t {
+	if !t.isOpen() {
 		return
 	}
-	delete(t.e.tunnels, number)
-	delete(t.a.tunnels, number)
+	delete(t.e.tunnels, t.id)
+	delete(t.a.tunnels, t.id)
 	for _, p := range t.pending {
 		t.forget(p)
 	}
@@ -207,7 +199,7 @@ func storeMessages(a *actor) {
 		}
 		for _, p := range fresh {
 			switch {
-			case a.e.tunnel(p.t.id) != p.t: // it has ended
+			case !p.t.isOpen(): // it has ended
 			case err != nil:
 				p.t.fail(errUnavailable)
 			case p.n >= p.t.sent:
@@ -233,38 +225,46 @@ func commitMessages(a *actor, fresh []*pendingMessage, gone [][]byte) error {
 	return a.handle.Apply(a.e.ctx, &b)
 }
 
-// loadMessages reads the messages that weren't acknowledged before the engine ended. Their clients have gone.
-func loadMessages(ctx context.Context, a *actor, h *actorstore.Actor) error {
+// A keptMessage is a message that wasn't acknowledged before the engine ended.
+type keptMessage struct {
+	socket rivetstore.Socket
+	n      uint64
+	m      rivetstore.Message
+}
+
+// loadMessages reads the messages that are kept for an actor, those of a socket in their order.
+func loadMessages(ctx context.Context, h *actorstore.Actor) (list []keptMessage, err error) {
 	start, end := rivetstore.SocketRange()
-	of := map[rp.TunnelID]*tunnel{}
 	for e, err := range h.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		s, n, err := rivetstore.ParseMessageKey(e.Key)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		m, err := rivetstore.ParseMessage(append([]byte(nil), e.Value...))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		t := of[rp.TunnelID(s)]
-		if t == nil {
-			t = newTunnel(a, rp.TunnelID(s))
-			t.opened, t.hibernates, t.closing = true, true, true
-			of[t.id] = t
-		}
-		t.pending = append(t.pending, &pendingMessage{t: t, n: n, m: m, stored: true})
-		t.bytes += len(m.Data) + 128
-		t.n = n + 1
+		list = append(list, keptMessage{s, n, m})
 	}
-	a.e.mu.Lock()
-	defer a.e.mu.Unlock()
-	for id, t := range of {
-		if a.e.tunnels[numberOf(id)] == nil { // else it is looked at again when the actor is opened next
+	return list, nil
+}
+
+// restoreTunnels makes the tunnels of messages that were kept. Their clients have gone.
+//
+// +checklocks:a.e.mu
+func restoreTunnels(a *actor, list []keptMessage) {
+	for _, k := range list {
+		t := a.tunnels[rp.TunnelID(k.socket)]
+		if t == nil {
+			t = newTunnel(a, rp.TunnelID(k.socket))
+			t.opened, t.hibernates, t.closing = true, true, true
 			t.track()
 		}
+		t.pending = append(t.pending, &pendingMessage{t: t, n: k.n, m: k.m, stored: true})
+		t.bytes += len(k.m.Data) + 128
+		t.n = k.n + 1
 	}
-	return nil
 }
