@@ -131,7 +131,7 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	if s.NoKey && !anew {
 		return a, false, invalid("a key is missing")
 	}
-	a, created, err = g.create(r.Context(), s)
+	a, created, err = create(r.Context(), g.core, s)
 	if err == nil && anew && !created {
 		return a, false, &apiError{
 			Group: "actor", Code: "duplicate_key", Message: fmt.Sprintf("Actor key '%s' already in use.", s.Key), Status: http.StatusBadRequest,
@@ -258,14 +258,4 @@ func (g *gateway) inOrder(ctx context.Context, namespace, name, after string, li
 		list = append(list, a)
 	}
 	return list, nil
-}
-
-// create makes the actor unless there is one, and says whether it has. A new actor is started at once.
-func (g *gateway) create(ctx context.Context, s actorSpec) (actorInfo, bool, error) {
-	id, created, err := create(ctx, g.core, s)
-	if err != nil {
-		return actorInfo{}, false, err
-	}
-	a, err := look(ctx, g.core, id)
-	return a, created, err
 }

@@ -121,7 +121,7 @@ func (g *gateway) query(r *http.Request, who string, own url.Values) (a actorInf
 	case "get":
 		return g.find(r.Context(), s)
 	case "getOrCreate":
-		a, _, err = g.create(r.Context(), s)
+		a, _, err = create(r.Context(), g.core, s)
 		return a, err
 	default:
 		return a, invalid(fmt.Sprintf("rvt-method is %q, not get or getOrCreate", method))

@@ -41,6 +41,7 @@ func TestAdoptRunning(t *testing.T) {
 		}
 		return n == 0
 	})
+	must(t, r.engine.Close())
 	if at := r.wakeOf(id); at.IsZero() || at.After(time.Now()) {
 		t.Errorf("after the row of before was taken over it is to be started at %v", at)
 	}

@@ -47,13 +47,16 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store,
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
-		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
 	en.http = newGateway(&en.core)
 	en.alarms = newAlarms(&en.core)
 	if err = loadNamespaces(ctx, &en.core); err == nil {
+		err = loadRunners(ctx, &en.core)
+	}
+	if err == nil {
 		err = en.alarms.Start(ctx)
 	}
 	if err != nil {
@@ -74,7 +77,47 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.http.ServeHTTP(w, r)
 }
 
-// Close ends all sockets, which stops the actors in their runners, and closes the store. What was acknowledged is stored.
+// Shutdown has all actors sleep, and closes the Engine when they do or ctx has ended. Nothing is started meanwhile. The actors that don't
+// sleep in time are left as Close leaves them.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.mu.Lock()
+	e.draining = true
+	for _, a := range e.actors {
+		if a.runner != nil && a.runner.conn != nil && (a.phase == starting || a.phase == running) {
+			a.halt()
+		}
+		a.notify()
+	}
+	for {
+		ends := e.ending()
+		e.mu.Unlock()
+		if ends == nil {
+			break
+		}
+		select {
+		case <-ends:
+		case <-ctx.Done():
+			return e.Close()
+		}
+		e.mu.Lock()
+	}
+	return e.Close()
+}
+
+// ending returns a channel that is closed when something happens to an actor that ends, nil if none does.
+//
+// +checklocks:e.mu
+func (e *core) ending() <-chan struct{} {
+	for _, a := range e.actors {
+		if a.working || a.runner != nil && a.runner.conn != nil {
+			return a.changed
+		}
+	}
+	return nil
+}
+
+// Close ends all sockets, and closes the store. What was acknowledged is stored. The actors run on in their runners, and an engine that
+// is opened within Options.LostThreshold takes them over.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed {

@@ -187,6 +187,10 @@ func TestAlarm(t *testing.T) {
 		}
 		p.event(at, rp.Intent(rp.IntentSleep))
 		p.toldToStop(id)
+		eventually(t, "sleep", func() bool {
+			_, text := r.call("GET", "/actors?actor_ids="+id, "")
+			return !strings.Contains(text, `"sleep_ts":null`)
+		})
 		return id
 	}
 	soon := time.Now().Add(200 * time.Millisecond).UnixMilli()
@@ -254,7 +258,7 @@ func TestDestroy(t *testing.T) {
 // TestHibernation: a client's socket outlives the actor's sleep. What it sends is kept until it is acknowledged, and is sent
 // again with its index after each start.
 func TestHibernation(t *testing.T) {
-	r := newRig(t, engine.Options{})
+	r := newRig(t, engine.Options{BrokenThreshold: time.Millisecond})
 	p := r.connect("default", "k")
 	id := r.actor("counter", "a")
 	at, _ := p.started(id)
@@ -304,7 +308,7 @@ func TestHibernation(t *testing.T) {
 	// that the client has gone.
 	r.reopen()
 	closed(t, ws)
-	p = r.connect("default", "k")
+	p = r.connect("default", "l")
 	if got := r.actor("counter", "a"); got != id {
 		t.Fatal(got)
 	}

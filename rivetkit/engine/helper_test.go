@@ -230,7 +230,7 @@ func closed(t testing.TB, ws *websocket.Conn) (websocket.StatusCode, string) {
 }
 
 // A program is a runner as the engine sees it. Whatever the engine says is in heard. It starts and stops actors as it is told to,
-// and answers requests with their method, path and body, unless it is told to hold.
+// and answers requests to those that it has with their method, path and body, unless it is told to hold.
 type program struct {
 	*rig
 	ws      *websocket.Conn
@@ -241,7 +241,10 @@ type program struct {
 	more    chan struct{}
 	hold    bool             // it answers nothing
 	deaf    bool             // it doesn't read the next message, nor any other
-	events  map[string]int64 // index of the next event, by actor and generation
+	events  map[string]int64  // index of the next event, by actor and generation
+	has     map[string]uint32 // the generations of its actors
+	id      string            // as the engine has called it
+	unacked []rp.Event        // of the actors that it has
 	indices map[rp.TunnelID]uint16
 	kvs     uint32
 	ended   chan struct{}
@@ -251,8 +254,24 @@ type program struct {
 func (r *rig) connect(name, key string) *program {
 	r.Helper()
 	p := r.program(key, rp.V7)
+	p.init(name)
+	return p
+}
+
+// init introduces the program.
+func (p *program) init(name string) {
+	p.Helper()
 	p.say(rp.RunnerInit{Name: name, Version: 1, TotalSlots: 100, ActorNames: []rp.ActorName{{Name: "counter", Metadata: "{}"}}})
 	heardOf[rp.EngineInit](p, func(rp.EngineInit) bool { return true })
+}
+
+// reconnect connects a program anew whose connection has ended. It has its actors, unless the engine calls it by another name.
+func (r *rig) reconnect(name, key string, old *program) *program {
+	r.Helper()
+	<-old.ended
+	p := r.program(key, rp.V7)
+	p.has, p.id, p.events, p.unacked = old.has, old.id, old.events, old.unacked
+	p.init(name)
 	return p
 }
 
@@ -261,6 +280,7 @@ func (r *rig) program(key string, v rp.Version) *program {
 	r.Helper()
 	p := &program{
 		rig: r, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
+		has: map[string]uint32{},
 		ws: r.dial("/runners/connect?protocol_version="+v.String()+"&namespace=default&runner_key="+key, "rivet", "rivet_token.none"),
 	}
 	go p.listen()
@@ -310,20 +330,38 @@ func (p *program) listen() {
 // answer does what a program does.
 func (p *program) answer(m rp.ToRunner) {
 	switch m := m.(type) {
+	case rp.EngineInit:
+		p.mu.Lock()
+		if p.id != m.RunnerID {
+			p.id, p.unacked = m.RunnerID, nil
+			clear(p.has)
+		}
+		again := slices.Clone(p.unacked)
+		p.mu.Unlock()
+		if len(again) > 0 {
+			p.say(rp.Events(again))
+		}
+	case rp.AckEvents:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, at := range m {
+			p.unacked = slices.DeleteFunc(p.unacked, func(e rp.Event) bool {
+				return e.Checkpoint.Actor == at.Actor && e.Checkpoint.Index <= at.Index
+			})
+		}
 	case rp.Ping:
 		p.say(rp.Pong(m))
 	case rp.Commands:
 		for _, c := range m {
 			p.say(rp.AckCommands{c.Checkpoint})
-			if _, ok := c.Body.(rp.StopActor); ok {
-				p.event(c.Checkpoint, rp.Stopped{})
-			} else {
-				p.event(c.Checkpoint, rp.Running{})
-			}
+			p.command(c)
 		}
 	case rp.ToActor:
 		switch b := m.Body.(type) {
 		case rp.RequestStart:
+			if _, ok := p.generation(b.Actor); !ok {
+				return
+			}
 			p.toClient(m.ID.Tunnel, rp.ResponseStart{
 				Status: 200, Headers: []rp.Header{{Name: "x-from", Value: "actor"}}, Body: fmt.Appendf(nil, "%s %s %s", b.Method, b.Path, b.Body),
 			})
@@ -333,6 +371,35 @@ func (p *program) answer(m rp.ToRunner) {
 	}
 }
 
+// command starts or stops an actor.
+func (p *program) command(c rp.Command) {
+	at := c.Checkpoint
+	old, has := p.generation(at.Actor)
+	switch _, stop := c.Body.(rp.StopActor); {
+	case !stop && has:
+		p.Errorf("generation %d of %s is started beside %d", at.Generation, at.Actor, old)
+	case !stop:
+		p.mu.Lock()
+		p.has[at.Actor] = at.Generation
+		p.mu.Unlock()
+		p.event(at, rp.Running{})
+	case has && old == at.Generation:
+		p.event(at, rp.Stopped{})
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.has, at.Actor)
+		p.unacked = slices.DeleteFunc(p.unacked, func(e rp.Event) bool { return e.Checkpoint.Actor == at.Actor })
+	}
+}
+
+// generation returns the generation of an actor that the program has.
+func (p *program) generation(id string) (generation uint32, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	generation, ok = p.has[id]
+	return generation, ok
+}
+
 // event says that something has happened to an actor.
 func (p *program) event(at rp.Checkpoint, body rp.EventBody) {
 	p.Helper()
@@ -340,8 +407,10 @@ func (p *program) event(at rp.Checkpoint, body rp.EventBody) {
 	name := fmt.Sprintf("%s/%d", at.Actor, at.Generation)
 	at.Index = p.events[name]
 	p.events[name]++
+	e := rp.Event{Checkpoint: at, Body: body}
+	p.unacked = append(p.unacked, e)
 	p.mu.Unlock()
-	p.say(rp.Events{{Checkpoint: at, Body: body}})
+	p.say(rp.Events{e})
 }
 
 func (p *program) toClient(id rp.TunnelID, body rp.FromActorBody) {

@@ -71,8 +71,9 @@ func TestArrival(t *testing.T) {
 // TestFreshMessages: what is to be stored is a list of its own, and one job's, however much waits for the actor.
 func TestFreshMessages(t *testing.T) {
 	e := newCore()
-	e.tunnels = map[rp.TunnelID]*tunnel{}
-	a := &actor{e: e, working: true, tunnels: map[rp.TunnelID]*tunnel{}} // its jobs wait
+	e.tunnels, e.endings = map[rp.TunnelID]*tunnel{}, map[actorstore.ID]ending{}
+	a := newActor(e, actorstore.NewID())
+	a.working = true // its jobs wait
 	tn, other := newTunnel(a, rp.TunnelID{}), newTunnel(a, rp.TunnelID{Request: [4]byte{1}})
 	tn.track()
 	other.track()
@@ -104,12 +105,13 @@ func TestMessageAsItSleeps(t *testing.T) {
 	check(err)
 	e := newCore()
 	e.opts.Clock, e.ctx, e.log, e.store = time.Now, t.Context(), slog.New(slog.DiscardHandler), store
-	e.tunnels = map[rp.TunnelID]*tunnel{}
+	e.tunnels, e.endings = map[rp.TunnelID]*tunnel{}, map[actorstore.ID]ending{}
 	e.alarms = newAlarms(e)
 	defer e.alarms.Close()
 	h, err := store.Actor(t.Context(), actorstore.NewID(), &actorstore.ActorOptions{Name: rivetstore.ActorName("default", "counter", "a"), Layout: actorstore.LayoutRivetKit})
 	check(err)
-	a := &actor{e: e, id: h.ID(), handle: h, phase: running, users: 1, working: true, tunnels: map[rp.TunnelID]*tunnel{}, changed: make(chan struct{})}
+	a := newActor(e, h.ID())
+	a.handle, a.phase, a.working = h, running, true
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), a.rec.Append(nil))
 	b.WakeBy(time.Time{})
@@ -122,7 +124,7 @@ func TestMessageAsItSleeps(t *testing.T) {
 
 	gone.keep(rivetstore.Message{Data: []byte("x")}) // a job is to store it, behind others
 	gone.remove()                                    // its socket ends
-	a.stopped()
+	a.stopped(true)
 	if a.phase != asleep {
 		t.Fatal("it doesn't sleep")
 	}

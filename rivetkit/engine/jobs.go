@@ -68,7 +68,9 @@ func (a *actor) do(bytes int, fn func()) {
 			}
 			a.e.mu.Lock()
 		}
-		a.working = false
+		if a.working = false; a.e.draining {
+			a.notify()
+		}
 		if a.phase == gone {
 			a.abandon()
 			return

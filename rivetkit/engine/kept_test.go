@@ -50,9 +50,13 @@ func (r *rig) kept(id string) (n int) {
 	must(r, err)
 	defer v.Close()
 	start, end := rivetstore.SocketRange()
-	for _, err := range v.List(r.Context(), actorstore.ListOptions{Start: start, End: end}) {
+	for e, err := range v.List(r.Context(), actorstore.ListOptions{Start: start, End: end}) {
 		must(r, err)
-		n++
+		_, number, err := rivetstore.ParseMessageKey(e.Key)
+		must(r, err)
+		if number > 0 { // else it says that the socket is open
+			n++
+		}
 	}
 	return n
 }

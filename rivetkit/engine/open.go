@@ -25,10 +25,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		}
 		a := e.actors[id]
 		if a == nil {
-			a = &actor{
-				e: e, id: id, text: id.String(), opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
-				users: 1, tunnels: map[rp.TunnelID]*tunnel{}, said: sequence{e: e}, event: -1, drop: errUnavailable,
-			}
+			a = newActor(e, id)
 			e.actors[id] = a
 			e.mu.Unlock()
 			return a, open(ctx, a)
@@ -52,18 +49,41 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 	}
 }
 
+// newActor returns an actor that isn't open, with one user.
+func newActor(e *core, id actorstore.ID) *actor {
+	return &actor{
+		e: e, id: id, text: id.String(), users: 1, event: -1, said: sequence{e: e}, tunnels: map[rp.TunnelID]*tunnel{},
+		opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}), room: make(chan struct{}),
+	}
+}
+
 // open opens the actor for the first caller that asks for it.
 func open(ctx context.Context, a *actor) error {
 	e := a.e
 	l, err := load(context.WithoutCancel(ctx), e, a.id)
+	var r *runner
+	if err == nil && l.rec.RunnerID != "" {
+		if r, err = knownRunner(context.WithoutCancel(ctx), e, l.public.Namespace, &l.rec); err != nil {
+			err = errors.Join(err, l.handle.Close())
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer close(a.opened)
 	if err == nil {
 		l.into(a)
 		e.spawn(func() { watch(a) })
-		if a.destroy = e.doomed[a.id]; a.destroy { // an attempt has failed
+		a.destroy = a.rec.Doomed || e.doomed[a.id]
+		switch {
+		case a.rec.RunnerID != "":
+			if r != nil && e.runners[r.at] != r {
+				r = nil // it was given up meanwhile
+			}
+			a.takeOver(r)
+		case a.destroy:
 			a.remove()
+		default:
+			a.endTunnels(false) // those of sockets that have ended with an engine before
 		}
 		return nil
 	}
@@ -159,11 +179,11 @@ func look(ctx context.Context, e *core, id actorstore.ID) (actorInfo, error) {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if a.err == nil && (a.phase != gone && !a.destroy) {
-			return describe(a), nil
-		}
 		if a.destroy {
 			return actorInfo{}, errNotFound
+		}
+		if a.err == nil && a.phase != gone {
+			return describe(a), nil
 		}
 	}
 	v, err := e.store.View(ctx, id)
@@ -175,6 +195,9 @@ func look(ctx context.Context, e *core, id actorstore.ID) (actorInfo, error) {
 	}
 	public, rec, err := readActor(ctx, v, id, v.Info().Name, e.now())
 	if errors.Is(err, errNotRivetKit) {
+		err = errNotFound
+	}
+	if err == nil && rec.Doomed {
 		err = errNotFound
 	}
 	if err == nil {
@@ -221,8 +244,11 @@ func watch(a *actor) {
 		return
 	}
 	e.log.Warn("engine: an actor was lost", a.attr(), slog.Any("error", a.handle.Err()))
-	if a.runner != nil && (a.phase == running || a.phase == starting) {
+	if a.told && a.phase != stopping {
 		a.tell(rp.StopActor{})
+	}
+	if a.runner != nil {
+		e.endings[a.id] = ending{a.rec.Generation, !a.told}
 	}
 	a.detach()
 	a.phase = gone
@@ -233,8 +259,8 @@ func watch(a *actor) {
 	a.abandon()
 }
 
-// create makes an actor, unless there is one.
-func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, created bool, err error) {
+// create makes an actor, unless there is one. It waits for the end of one that is being destroyed.
+func create(ctx context.Context, e *core, s actorSpec) (a actorInfo, created bool, err error) {
 	if s.NoKey {
 		s.Key = newNoKey()
 	}
@@ -243,7 +269,7 @@ func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, create
 	}
 	name := rivetstore.ActorName(s.Namespace, s.Name, s.Key)
 	if len(name) > actorstore.MaxName {
-		return id, false, newError(http.StatusBadRequest, "actor", "key_too_large", fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName))
+		return a, false, newError(http.StatusBadRequest, "actor", "key_too_large", fmt.Sprintf("The name and the key have more than %d bytes.", actorstore.MaxName))
 	}
 	done := make(chan struct{})
 	for {
@@ -258,7 +284,7 @@ func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, create
 		select {
 		case <-other: // it is there, and closed again
 		case <-ctx.Done():
-			return id, false, ctx.Err()
+			return a, false, ctx.Err()
 		}
 	}
 	defer func() {
@@ -267,11 +293,26 @@ func create(ctx context.Context, e *core, s actorSpec) (id actorstore.ID, create
 		delete(e.creating, name)
 		close(done)
 	}()
-	if id, err = e.store.Lookup(ctx, name); !errors.Is(err, actorstore.ErrUnknownActor) {
-		return id, false, err
+	for {
+		id, err := e.store.Lookup(ctx, name)
+		if errors.Is(err, actorstore.ErrUnknownActor) {
+			break
+		}
+		if err == nil {
+			a, err = look(ctx, e, id)
+		}
+		if !errors.Is(err, errNotFound) {
+			return a, false, err
+		}
+		if err := awaitEnd(ctx, e, id); err != nil {
+			return a, false, err
+		}
 	}
-	id, err = makeActor(ctx, e, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
-	return id, err == nil, err
+	id, err := makeActor(ctx, e, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
+	if err == nil {
+		a, err = look(ctx, e, id)
+	}
+	return a, err == nil, err
 }
 
 func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record) (id actorstore.ID, err error) {
@@ -287,7 +328,7 @@ func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record)
 	return id, errors.Join(err, h.Close())
 }
 
-// destroy ends an actor with all that it has, and returns when that is stored.
+// destroy has an actor destroyed, and returns when that is stored: its end follows, after a restart too.
 func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 	a, err := enter(ctx, e, id)
 	if err != nil {
@@ -295,22 +336,40 @@ func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 	}
 	defer a.leave()
 	e.mu.Lock()
-	a.destroy, e.doomed[id] = true, true
-	switch a.phase {
-	case starting, running:
-		a.halt()
-	case asleep:
-		a.remove()
+	if a.phase == gone {
+		defer e.mu.Unlock()
+		if a.destroy {
+			return errNotFound
+		}
+		return errUnavailable
 	}
+	stored := make(chan error, 1)
+	a.doom(func(err error) { stored <- err })
 	e.mu.Unlock()
 	select {
+	case err = <-stored:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return err
+}
+
+// awaitEnd returns when an actor that is being destroyed is gone.
+func awaitEnd(ctx context.Context, e *core, id actorstore.ID) error {
+	a, err := enter(ctx, e, id)
+	if errors.Is(err, errNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer a.leave()
+	select {
 	case <-a.closed:
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.ctx.Done():
 		return errUnavailable
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return a.drop
 }

@@ -21,6 +21,9 @@ type Options struct {
 
 	// LostThreshold is how long the actors of a runner are left alone that has lost its connection. 0 means 15 seconds.
 	LostThreshold time.Duration
+	// BrokenThreshold is how long they are left alone if the connection has broken off, as that of a killed program does, and another
+	// runner of the name is connected. 0 means a third of LostThreshold.
+	BrokenThreshold time.Duration
 	// StartThreshold and StopThreshold are how long an actor may take to start and to stop. 0 means 30 seconds.
 	StartThreshold, StopThreshold time.Duration
 	// ReadyTimeout is how long a request waits for its actor to run. 0 means 10 seconds.
@@ -36,6 +39,9 @@ type Options struct {
 	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
 	// more. 0 means 4 MiB.
 	MaxPending int
+	// MaxKept bounds the bytes that are stored for an actor which it hasn't acknowledged; sockets for which something is stored aren't read
+	// from when there are more, and none are when there is twice as much. 0 means 16 MiB.
+	MaxKept int
 	// MaxQueued bounds the bytes that wait to be sent to one runner, or one client, in bytes; a slower one is cut off. 0 means 256 MiB for runners and a sixteenth for clients.
 	MaxQueued int
 
@@ -55,6 +61,7 @@ func (o *Options) withDefaults() Options {
 		all = *o
 	}
 	orElse(&all.LostThreshold, 15*time.Second)
+	orElse(&all.BrokenThreshold, all.LostThreshold/3)
 	orElse(&all.StartThreshold, 30*time.Second)
 	orElse(&all.StopThreshold, 30*time.Second)
 	orElse(&all.ReadyTimeout, 10*time.Second)
@@ -62,6 +69,7 @@ func (o *Options) withDefaults() Options {
 	orElse(&all.MaxBody, 20<<20)
 	orElse(&all.MaxHeld, 512<<20)
 	orElse(&all.MaxPending, 4<<20)
+	orElse(&all.MaxKept, 16<<20)
 	orElse(&all.MaxQueued, 256<<20)
 	if all.Logger == nil {
 		all.Logger = slog.Default()

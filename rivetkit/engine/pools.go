@@ -45,10 +45,16 @@ func (s pools) quit(r *runner) {
 // pick returns a runner that can run a, or nil. Then the actor waits for one.
 func (s pools) pick(a *actor) (best *runner) {
 	p, n := s.at(a.pool()), 0
+	var last *runner
 	for r := range p.runners {
-		if n++; rand.IntN(n) == 0 {
+		if r.at.key == a.rec.RunnerKey {
+			last = r // it may not have stopped it yet
+		} else if n++; rand.IntN(n) == 0 {
 			best = r
 		}
+	}
+	if best == nil && last != nil && a.e.now().Sub(last.since) >= a.e.opts.StopThreshold {
+		best = last
 	}
 	if best == nil {
 		p.waiting[a] = struct{}{}

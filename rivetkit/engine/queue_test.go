@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -16,7 +17,7 @@ import (
 
 // TestDeafRunner: a runner that doesn't read is cut off when as much waits for it as may.
 func TestDeafRunner(t *testing.T) {
-	r := newRig(t, engine.Options{MaxQueued: 4 << 20})
+	r := newRig(t, engine.Options{MaxQueued: 4 << 20, ReadyTimeout: 100 * time.Millisecond})
 	p := r.connect("default", "k")
 	id := r.actor("counter", "a")
 	p.started(id)

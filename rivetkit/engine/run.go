@@ -36,18 +36,21 @@ func (a *actor) await(ctx context.Context) error {
 			e.mu.Unlock()
 			return errUnavailable
 		}
-		if a.phase == gone {
+		if a.phase == gone || a.destroy {
 			defer e.mu.Unlock()
 			if a.destroy {
 				return errNotFound
 			}
 			return errUnavailable // it was lost
 		}
-		if a.phase == running {
+		if a.phase == running && a.runner.reachable() {
 			e.mu.Unlock()
 			return nil
 		}
-		a.wake()
+		if !a.wake() && e.draining {
+			e.mu.Unlock()
+			return errUnavailable
+		}
 		changed := a.changed
 		e.mu.Unlock()
 		select {
@@ -67,7 +70,7 @@ func (a *actor) wake() bool {
 	if a.phase != asleep {
 		return a.phase == starting || a.phase == running
 	}
-	if a.closing || a.paused {
+	if a.closing || a.paused || a.destroy || a.e.draining {
 		return false
 	}
 	r := a.e.pools.pick(a)
@@ -80,6 +83,7 @@ func (a *actor) wake() bool {
 	a.command, a.event, a.again = 0, -1, false
 	a.rec.Generation++
 	a.rec.Started = a.e.now().UnixMilli()
+	a.rec.RunnerID, a.rec.RunnerKey = r.id, r.at.key
 	a.limit(a.e.opts.StartThreshold)
 	rec := a.rec
 	a.do(0, func() { a.begin(rec) })
@@ -109,7 +113,7 @@ func (a *actor) begin(rec rivetstore.Record) {
 			a.notify()
 			a.settle()
 		})
-		a.stopped()
+		a.stopped(true)
 		return
 	}
 	a.start()
@@ -129,6 +133,8 @@ func (a *actor) start() {
 	for _, t := range a.tunnels {
 		if t.hibernates {
 			s.Hibernating = append(s.Hibernating, t.id)
+		} else if t.closing {
+			t.remove() // it has ended before this start
 		}
 	}
 	a.tell(s)
@@ -136,25 +142,23 @@ func (a *actor) start() {
 	a.resend()
 }
 
-// resend sends what clients have sent over sockets that hibernate, and the actor hasn't acknowledged.
+// resend sends what clients have sent over sockets that hibernate, and the actor hasn't acknowledged, and tells the actor which
+// clients have gone.
 //
 // +checklocks:a.e.mu
 func (a *actor) resend() {
 	for _, t := range a.tunnels {
-		if t.hibernates {
-			t.sent = t.first()
-			t.flush()
-		}
+		t.sent = t.first()
+		t.flush()
 	}
 }
 
-// tell sends the runner a command, again if it is lost before it has acknowledged it.
+// tell sends the runner a command. Whether the runner has it is known by what it says then: it acknowledges commands after minutes.
 //
 // +checklocks:a.e.mu
 func (a *actor) tell(body rp.CommandBody) {
 	c := rp.Command{Checkpoint: rp.Checkpoint{Actor: a.text, Generation: a.rec.Generation, Index: a.command}, Body: body}
 	a.command++
-	a.unacked = append(a.unacked, c)
 	a.runner.send(rp.Commands{c})
 }
 
@@ -176,29 +180,34 @@ func (a *actor) limit(d time.Duration) {
 		if at == starting && a.told {
 			a.tell(rp.StopActor{})
 		}
-		a.stopped()
+		a.stopped(false)
 	})
 }
 
-// heard takes an event of the actor.
+// heard takes an event of the actor. It reports whether the event may be acknowledged now: it isn't sent again then.
 //
 // +checklocks:a.e.mu
-func (a *actor) heard(r *runner, ev rp.Event) {
-	if a.runner != r || ev.Checkpoint.Generation != a.rec.Generation || ev.Checkpoint.Index <= a.event {
-		return
+func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
+	if ev.Checkpoint.Generation != a.rec.Generation || ev.Checkpoint.Index <= a.event {
+		return true
 	}
 	a.event = ev.Checkpoint.Index
 	switch body := ev.Body.(type) {
 	case rp.Intent:
-		if body == rp.IntentStop {
-			a.destroy, a.e.doomed[a.id] = true, true
-		}
-		if a.phase == starting || a.phase == running {
+		switch {
+		case body == rp.IntentStop:
+			a.doom(func(err error) {
+				if err == nil {
+					r.send(rp.AckEvents{ev.Checkpoint})
+				}
+			})
+			return false
+		case a.phase == starting || a.phase == running:
 			a.halt()
 		}
 	case rp.Running:
 		if a.phase != starting {
-			return
+			return true
 		}
 		a.phase, a.since = running, a.e.now()
 		a.timer.Stop()
@@ -210,13 +219,15 @@ func (a *actor) heard(r *runner, ev rp.Event) {
 		if body.Code != rp.StopOK {
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
-		a.stopped()
+		a.clean = body.Code == rp.StopOK
+		a.stopped(true)
 	case rp.SetAlarm:
 		a.alarm = 0
 		if body.At.Set {
 			a.alarm = max(body.At.Value, 1)
 		}
 	}
+	return true
 }
 
 // halt tells the runner to stop the actor.
@@ -227,7 +238,7 @@ func (a *actor) halt() {
 	if a.told {
 		a.tell(rp.StopActor{})
 	} else { // it wasn't told to start it
-		a.stopped()
+		a.stopped(true)
 		return
 	}
 	a.limit(a.e.opts.StopThreshold)
@@ -244,17 +255,59 @@ func (a *actor) detach() {
 	if a.runner != nil {
 		delete(a.runner.actors, a)
 	}
-	a.runner, a.unacked, a.told = nil, nil, false
+	a.runner, a.told = nil, false
 }
 
-// stopped follows the end of the actor in its runner.
+// doom has the actor destroyed, and calls stored when that is stored. Then the runner is told to stop the actor, and when it has stopped
+// everything that it has is removed.
 //
 // +checklocks:a.e.mu
-func (a *actor) stopped() {
+func (a *actor) doom(stored func(error)) {
+	a.destroy, a.e.doomed[a.id] = true, true
+	a.do(0, func() {
+		e := a.e
+		e.mu.Lock()
+		rec, at := a.rec, a.phase
+		e.mu.Unlock()
+		var err error
+		if at != gone && !rec.Doomed {
+			rec.Doomed = true
+			var b batch.Batch
+			b.Put(rivetstore.RecordKey(), rec.Append(nil))
+			b.WakeBy(time.Time{}) // should the engine end meanwhile
+			err = a.handle.Commit(e.ctx, &b)
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		defer stored(err)
+		if err != nil {
+			e.log.Error("engine: destroy an actor", a.attr(), slog.Any("error", err))
+		} else {
+			a.rec.Doomed = true
+		}
+		switch a.phase {
+		case starting, running:
+			a.halt()
+		case asleep:
+			a.remove()
+		}
+	})
+}
+
+// stopped follows the end of the actor in its runner. surely says that it has ended, and not only that it had its time.
+//
+// +checklocks:a.e.mu
+func (a *actor) stopped(surely bool) {
 	if a.phase == asleep || a.phase == gone {
 		return
 	}
 	a.detach()
+	if a.rec.RunnerID = ""; surely {
+		a.rec.RunnerKey = ""
+		a.e.endings[a.id] = ending{a.rec.Generation, true} // until it is stored
+	}
+	clean := surely && a.clean
+	a.clean = false
 	if a.destroy {
 		a.remove()
 		return
@@ -268,7 +321,7 @@ func (a *actor) stopped() {
 		a.users--
 		a.settle()
 	}()
-	waits := a.endTunnels() || a.again
+	waits := a.endTunnels(clean) || a.again || a.alarm == unknownAlarm
 	a.notify()
 	rec := a.rec
 	a.do(0, func() { a.storeSleep(rec) })
@@ -298,16 +351,16 @@ func (a *actor) nextStart() (w actorstore.Wake) {
 }
 
 // endTunnels ends the tunnels that don't outlive the end of the actor in its runner, and reports whether messages wait in the
-// others.
+// others. clean says that the actor has ended by itself.
 //
 // +checklocks:a.e.mu
-func (a *actor) endTunnels() (waits bool) {
+func (a *actor) endTunnels(clean bool) (waits bool) {
 	for _, t := range a.tunnels {
 		switch {
 		case !t.hibernates:
 			t.fail(errStopped)
-		case t.client == nil && t.sent > t.first(): // it has come, and the rest isn't waited for
-			t.remove()
+		case t.client == nil && (len(t.pending) == 0 || clean && t.sent > t.first()):
+			t.remove() // what was sent has come, and the rest isn't waited for
 		default:
 			waits = waits || len(t.pending) > 0
 		}
@@ -341,6 +394,11 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 		a.forgotten = append(gone, a.forgotten...)
 		return
 	}
+	a.e.mu.Lock()
+	if a.e.endings[a.id].generation <= rec.Generation {
+		delete(a.e.endings, a.id)
+	}
+	a.e.mu.Unlock()
 	a.e.alarms.Learn(actorstore.Waking{ID: a.id, Name: a.name(), Layout: actorstore.LayoutRivetKit, Wake: a.handle.Wake()}, nil)
 }
 
@@ -362,8 +420,9 @@ func (a *actor) remove() {
 		}
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if a.drop = err; err == nil {
+		if err == nil {
 			delete(e.doomed, a.id)
+			delete(e.endings, a.id)
 		}
 	})
 }

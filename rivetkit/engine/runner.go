@@ -78,10 +78,18 @@ func listRunners(e *core, w http.ResponseWriter, r *http.Request) {
 func (r *runner) events(list rp.Events) {
 	last := map[string]rp.Checkpoint{}
 	for _, ev := range list {
-		last[ev.Checkpoint.Actor] = ev.Checkpoint
 		if a := r.actor(ev.Checkpoint.Actor); a != nil {
-			a.heard(r, ev)
+			if !a.heard(r, ev) {
+				continue
+			}
+		} else if id, err := actorstore.ParseID(ev.Checkpoint.Actor); err == nil {
+			// It isn't open, or another runner's by now.
+			_, stopped := ev.Body.(rp.Stopped)
+			if end, ok := r.e.endings[id]; stopped && (!ok || end.generation <= ev.Checkpoint.Generation) {
+				r.e.endings[id] = ending{ev.Checkpoint.Generation, true}
+			}
 		}
+		last[ev.Checkpoint.Actor] = ev.Checkpoint
 	}
 	for _, p := range last {
 		r.send(rp.AckEvents{p})
@@ -107,21 +115,6 @@ func (r *runner) actor(text string) *actor {
 		return a
 	}
 	return nil
-}
-
-// acked forgets commands that the runner has.
-//
-// +checklocks:r.e.mu
-func (r *runner) acked(p rp.Checkpoint) {
-	a := r.actor(p.Actor)
-	if a == nil || p.Generation != a.rec.Generation {
-		return
-	}
-	n := 0
-	for n < len(a.unacked) && a.unacked[n].Checkpoint.Index <= p.Index {
-		n++
-	}
-	a.unacked = a.unacked[n:]
 }
 
 // stop has all actors of a runner stopped, which takes no more.
@@ -163,7 +156,7 @@ func (r *runner) disconnect() {
 	for a := range r.actors {
 		for _, t := range a.tunnels {
 			if !t.hibernates {
-				t.fail(errUnknownOutcome)
+				t.leave(errUnknownOutcome)
 			}
 		}
 	}

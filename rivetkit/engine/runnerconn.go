@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -19,6 +21,8 @@ type runnerConn struct {
 	version rp.Version
 	r       *runner // nil until it has introduced itself; guarded by core.mu
 	heard   time.Time
+	// resuming says that the runner has come back, and hasn't said yet all that it had to say. It is guarded by core.mu.
+	resuming bool
 }
 
 // send sends a message, which is encoded later: senders hold core.mu. The message must not change any more.
@@ -97,7 +101,7 @@ func (c *runnerConn) serve(ctx context.Context, at runnerKey) {
 	} else {
 		_ = c.ws.CloseNow() // it has ended
 	}
-	c.ended()
+	c.ended(err)
 }
 
 // read takes what the runner says, and returns why it ends.
@@ -128,14 +132,22 @@ func (c *runnerConn) read(ctx context.Context, at runnerKey) error {
 // take takes one message.
 func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	e := c.e
+	init, first := m.(rp.RunnerInit)
+	if first {
+		if at.name = init.Name; at.name == "" {
+			return &runnerError{"ws.invalid_message", errors.New("an Init without a name")}
+		}
+		if err := e.awaitRunner(e.ctx, at); err != nil {
+			return err
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.heard = e.now()
-	if init, ok := m.(rp.RunnerInit); ok {
-		if c.r != nil || init.Name == "" {
-			return &runnerError{"ws.invalid_message", errors.New("a second Init, or one without a name")}
+	if first {
+		if c.r != nil {
+			return &runnerError{"ws.invalid_message", errors.New("a second Init")}
 		}
-		at.name = init.Name
 		c.enter(at, init)
 		return nil
 	}
@@ -148,9 +160,9 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	switch m := m.(type) {
 	case rp.Events:
 		c.r.events(m)
-	case rp.AckCommands:
-		for _, p := range m {
-			c.r.acked(p)
+	case rp.Pong:
+		if c.resuming {
+			c.r.resume()
 		}
 	case rp.Stopping:
 		c.r.stop()
@@ -168,9 +180,10 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	e := c.e
 	r := e.runners[at]
-	if r == nil {
-		r = &runner{e: e, at: at, id: actorstore.NewID().String(), actors: map[*actor]struct{}{}}
-		e.runners[at] = r
+	fresh := r == nil || r.over
+	if fresh {
+		r = newRunner(e, at, actorstore.NewID().String())
+		r.since = e.now()
 	}
 	if r.conn != nil {
 		r.conn.close(websocket.StatusNormalClosure, "ws.eviction")
@@ -179,7 +192,7 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	if r.lost != nil {
 		r.lost.Stop()
 	}
-	c.r, r.conn, r.stopping = r, c, false
+	c.r, r.conn, r.stopping, r.came, r.broken = r, c, false, true, false
 	r.types = nil
 	for _, n := range init.ActorNames {
 		r.types = append(r.types, n.Name)
@@ -187,20 +200,19 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	c.send(rp.EngineInit{
 		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
 	})
-	for a := range r.actors {
-		if len(a.unacked) > 0 {
-			c.send(rp.Commands(a.unacked))
-		}
-		a.resend()
+	if !fresh {
+		c.resuming = true
+		c.send(rp.Ping{At: c.heard.UnixMilli()})
 	}
+	r.hasten(fresh)
 	e.pools.join(r)
 	for name := range e.alarms.arrived(r.pool()) {
 		e.alarms.Hurry(name)
 	}
 }
 
-// ended follows the end of a connection.
-func (c *runnerConn) ended() {
+// ended follows the end of a connection, and why it has ended.
+func (c *runnerConn) ended(err error) {
 	e := c.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -210,23 +222,14 @@ func (c *runnerConn) ended() {
 	}
 	r.disconnect()
 	after := e.opts.LostThreshold
-	if r.stopping {
+	r.broken = errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	switch p := e.pools[r.pool()]; {
+	case r.stopping:
 		after = 200 * time.Millisecond
+	case r.broken && p != nil && len(p.runners) > 0:
+		after = min(after, e.opts.BrokenThreshold)
 	}
-	r.lost = time.AfterFunc(after, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if r.conn != nil || e.runners[r.at] != r {
-			return
-		}
-		delete(e.runners, r.at)
-		if e.closed {
-			return
-		}
-		for a := range r.actors {
-			a.stopped()
-		}
-	})
+	r.lose(after)
 }
 
 // ping asks the runner whether it is there, and cuts it off if it says nothing for long.

@@ -75,7 +75,7 @@ func (s *script) begin() bool {
 		return false
 	}
 	s.serve()
-	s.p = s.connect("default", "k")
+	s.p = s.connect("default", fmt.Sprintf("k%p", s))
 	return true
 }
 

@@ -137,13 +137,8 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 		return false
 	}
 	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data})
-	switch a := t.a; a.phase {
-	case stopping:
-		a.again = true
-	case asleep:
-		if !a.wake() {
-			e.alarms.ring(a)
-		}
+	if a := t.a; a.phase == asleep && !a.wake() {
+		e.alarms.ring(a)
 	}
 	return true
 }
@@ -153,12 +148,17 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 // +checklocks:s.e.mu
 func (s *socket) has(t *tunnel) bool { return t.client == client(s) && t.isOpen() }
 
-// awaitRoom waits until n bytes more may wait for the actor. It returns false at the end of the tunnel.
+// awaitRoom waits until n bytes more may be kept for the actor. A socket for which nothing is kept has room for longer than one
+// that has much. It returns false at the end of the tunnel.
 //
 // +checklocks:s.e.mu
 func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
-	for t.bytes > 0 && t.bytes+n > s.e.opts.MaxPending {
-		room := t.room
+	full := func() bool {
+		o, kept := &s.e.opts, t.a.kept+n
+		return t.bytes > 0 && (t.bytes+n > o.MaxPending || kept > o.MaxKept) || kept > 2*o.MaxKept && t.a.kept > 0
+	}
+	for full() {
+		room := t.a.room
 		s.e.mu.Unlock()
 		select {
 		case <-room:
@@ -184,16 +184,17 @@ func (s *socket) hangUp(t *tunnel, err error) {
 	if code := websocket.CloseStatus(err); code > 0 && code != websocket.StatusNoStatusRcvd && code != websocket.StatusAbnormalClosure {
 		end.Code = rp.Some(uint16(code))
 	}
-	if t.hibernates && len(t.pending) > 0 {
-		// It has sent something that the actor hasn't got.
-		t.closing, t.ending = true, end
-		t.flush()
+	if !t.opened {
+		if t.a.told {
+			t.send(end)
+		}
+		t.remove()
 		return
 	}
-	if t.a.told && t.a.phase != asleep && t.a.phase != gone {
-		t.send(end)
+	t.closing, t.ending = true, end
+	if t.flush(); t.closing && len(t.pending) == 0 && !t.a.told {
+		t.remove() // a start of the actor that doesn't name the socket says so
 	}
-	t.remove()
 }
 
 // fail implements client.
@@ -222,6 +223,7 @@ func (s *socket) take(t *tunnel, m rp.FromActor) {
 	case rp.SocketAccept:
 		if !t.opened {
 			t.opened, t.hibernates = true, b.CanHibernate
+			t.note()
 			s.answer <- nil
 		}
 	case rp.SocketMessage:

@@ -38,8 +38,10 @@ type core struct {
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
+	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
 	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
+	draining   bool                     // no actor is started any more  +checklocks:mu
 	closed     bool                     // +checklocks:mu
 }
 
@@ -130,11 +132,11 @@ type actor struct {
 	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
 	command int64         // index of the next command
-	event   int64         // index of the last event
-	unacked []rp.Command
-	destroy bool  // it is to be destroyed when it has stopped
-	drop    error // nil when it is destroyed
-	again   bool  // it is to be started again then
+	event   int64         // index of the last event; -1 before the first one that this engine has heard
+	clean   bool          // it has ended by itself
+	destroy bool          // it is to be destroyed when it has stopped
+	drop    error         // nil when it is destroyed
+	again   bool          // it is to be started again then
 	since   time.Time
 	timer   *time.Timer
 	tunnels map[rp.TunnelID]*tunnel
@@ -144,7 +146,11 @@ type actor struct {
 	jobBytes  int
 	working   bool
 	unstored  bool              // a job will store messages
+	fetching  bool              // a job will read stored messages
+	kept      int               // bytes of messages that aren't acknowledged
+	room      chan struct{}     // closed when kept has become less
 	fresh     []*pendingMessage // that aren't stored, in order
+	sockets   []*tunnel         // whose opening isn't stored
 	forgotten [][]byte          // keys of messages that were acknowledged
 }
 
@@ -169,24 +175,41 @@ func (a *actor) notify() {
 	a.changed = make(chan struct{})
 }
 
+// An ending is what became of a generation of an actor.
+type ending struct {
+	generation uint32
+	stopped    bool // else its runner was told to stop it
+}
+
 // A runnerKey tells runners apart: one that comes with the key of another takes its place.
 type runnerKey struct{ namespace, name, key string }
 
-// A runner is a program that runs actors. It outlives its connection by Options.LostThreshold. All fields are guarded by
-// core.mu.
+// A runner is a program that runs actors. It outlives its connection by Options.LostThreshold, and the engine's process: the
+// records of its actors have its id. All fields are guarded by core.mu.
 type runner struct {
 	e        *core
 	at       runnerKey
 	id       string
 	types    []string
 	conn     *runnerConn // nil while it is lost
+	since    time.Time   // when it came first; the zero time for one that came to an engine before
 	stopping bool        // it takes no more actors
 	actors   map[*actor]struct{}
-	lost     *time.Timer
+	orphans  []actorstore.ID        // actors of an engine before, which aren't opened yet
+	lost     *time.Timer            // gives it up; nil if it was never lost
+	came     bool                   // it has been connected to this engine
+	broken   bool                   // its connection broke off: its process may have been killed
+	over     bool                   // it is being given up
+	gone     chan struct{}          // closed when it is given up
 }
 
 // pool names the runners that can run the same actors.
 func (r *runner) pool() poolKey { return poolKey{r.at.namespace, r.at.name} }
+
+// reachable reports whether the runner is connected, and has said what it had to say since it was lost.
+//
+// +checklocks:r.e.mu
+func (r *runner) reachable() bool { return r.conn != nil && !r.conn.resuming }
 
 // send sends a message to the runner, if it is connected.
 //
@@ -212,22 +235,23 @@ type tunnel struct {
 
 	opened     bool // the actor has taken the socket
 	hibernates bool // it outlives the actor's sleep
+	noted      bool // that it is open is stored, or about to be
 	// pending are the messages of a socket that hibernates which the actor hasn't acknowledged, in order.
 	pending []*pendingMessage
 	bytes   int    // of pending
 	sent    uint64 // the first number that wasn't sent to this start of the actor
-	closing bool   // the client has gone, and the actor is told so behind the last of pending
+	closing bool   // the client has gone, and the actor is to be told so behind the last of pending
 	ending  rp.ClientClose
-	room    chan struct{} // closed when pending has become shorter
 }
 
 // A pendingMessage is what a client has sent.
 type pendingMessage struct {
 	t      *tunnel
 	n      uint64
-	m      rivetstore.Message
-	stored bool // it is durable
-	gone   bool // it was acknowledged, or its tunnel has ended
+	size   int                 // of its data
+	m      *rivetstore.Message // nil while it is in the store alone
+	stored bool                // it is durable
+	gone   bool                // it was acknowledged, or its tunnel has ended
 }
 
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.

@@ -21,7 +21,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	e := a.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.phase != running || a.runner.conn == nil {
+	if a.phase != running || !a.runner.reachable() {
 		return nil, errStopped
 	}
 	t := newTunnel(a, e.newID())
@@ -32,7 +32,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 }
 
 func newTunnel(a *actor, id rp.TunnelID) *tunnel {
-	return &tunnel{e: a.e, a: a, id: id, room: make(chan struct{})}
+	return &tunnel{e: a.e, a: a, id: id}
 }
 
 // track makes the tunnel known by its id.
@@ -60,9 +60,10 @@ func (t *tunnel) remove() {
 	for _, p := range t.pending {
 		t.forget(p)
 	}
-	t.pending, t.bytes = nil, 0
-	close(t.room)
-	t.room = make(chan struct{})
+	if t.pending = nil; t.noted {
+		t.a.forgetRow(rivetstore.MessageKey(rivetstore.Socket(t.id), 0))
+	}
+	t.a.makeRoom()
 	t.a.settle()
 }
 
@@ -94,6 +95,21 @@ func (t *tunnel) fail(err error) {
 	}
 }
 
+// leave ends the tunnel with an error for the client. The actor is told when its runner can be reached.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) leave(err error) {
+	c := t.client
+	if t.client = nil; t.opened {
+		t.closing, t.ending = true, rp.ClientClose{}
+	} else {
+		t.remove()
+	}
+	if c != nil {
+		c.fail(t, err)
+	}
+}
+
 // first returns the number of the oldest message that isn't acknowledged.
 //
 // +checklocks:t.e.mu
@@ -104,21 +120,24 @@ func (t *tunnel) first() uint64 {
 	return t.n
 }
 
-// flush sends what is stored and wasn't sent.
+// flush sends what is stored and wasn't sent, also while the actor stops: what it doesn't acknowledge then is sent again.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) flush() {
 	a := t.a
-	if !a.told || a.phase != starting && a.phase != running || a.runner.conn == nil {
+	if !a.told || !a.runner.reachable() {
 		return
 	}
-	first, _ := slices.BinarySearchFunc(t.pending, t.sent, func(p *pendingMessage, n uint64) int { return cmp.Compare(p.n, n) })
-	for _, p := range t.pending[first:] {
+	for _, p := range t.unsent() {
 		if !p.stored {
 			return
 		}
+		if p.m == nil {
+			fetchMessages(a)
+			return
+		}
 		t.sendAs(p.n, rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary})
-		t.sent = p.n + 1
+		t.sent, p.m = p.n+1, nil
 	}
 	if t.closing {
 		t.send(t.ending)
@@ -129,15 +148,43 @@ func (t *tunnel) flush() {
 	}
 }
 
+// unsent returns the messages that weren't sent to this start of the actor.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) unsent() []*pendingMessage {
+	first, _ := slices.BinarySearchFunc(t.pending, t.sent, func(p *pendingMessage, n uint64) int { return cmp.Compare(p.n, n) })
+	return t.pending[first:]
+}
+
+// messageOverhead is what the engine counts for a message beside its data, in bytes.
+const messageOverhead = 128
+
+// add adds a message to those that aren't acknowledged.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) add(p *pendingMessage) {
+	t.pending = append(t.pending, p)
+	t.n = p.n + 1
+	t.bytes += p.size + messageOverhead
+	t.a.kept += p.size + messageOverhead
+}
+
 // keep has a message of the client stored, and sent then.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) keep(m rivetstore.Message) {
-	p := &pendingMessage{t: t, n: t.n, m: m}
-	t.pending = append(t.pending, p)
+	p := &pendingMessage{t: t, n: t.n, size: len(m.Data), m: &m}
+	t.add(p)
 	t.a.fresh = append(t.a.fresh, p)
-	t.n++
-	t.bytes += len(m.Data) + 128
+	storeMessages(t.a)
+}
+
+// note has it stored that the socket is open: the actor must be told when it has ended with the engine.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) note() {
+	t.noted = true
+	t.a.sockets = append(t.a.sockets, t)
 	storeMessages(t.a)
 }
 
@@ -147,7 +194,6 @@ func (t *tunnel) keep(m rivetstore.Message) {
 func (t *tunnel) acknowledged(index uint16) {
 	n := 0
 	for n < len(t.pending) && index-uint16(t.pending[n].n) < 1<<15 {
-		t.bytes -= len(t.pending[n].m.Data) + 128
 		t.forget(t.pending[n])
 		n++
 	}
@@ -155,8 +201,6 @@ func (t *tunnel) acknowledged(index uint16) {
 		return
 	}
 	t.pending = t.pending[n:]
-	close(t.room)
-	t.room = make(chan struct{})
 	if t.client == nil && !t.closing && len(t.pending) == 0 {
 		t.remove()
 	}
@@ -166,15 +210,32 @@ func (t *tunnel) acknowledged(index uint16) {
 //
 // +checklocks:t.e.mu
 func (t *tunnel) forget(p *pendingMessage) {
-	a := t.a
 	p.gone = true
-	a.forgotten = append(a.forgotten, rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
+	t.bytes -= p.size + messageOverhead
+	t.a.kept -= p.size + messageOverhead
+	t.a.forgetRow(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
+	t.a.makeRoom()
+}
+
+// forgetRow has a row of a tunnel removed, some time.
+//
+// +checklocks:a.e.mu
+func (a *actor) forgetRow(key []byte) {
+	a.forgotten = append(a.forgotten, key)
 	if len(a.forgotten) >= 64 && a.phase != gone {
 		storeMessages(a)
 	}
 }
 
-// storeMessages stores the messages that aren't stored yet, in one commit, and then sends them.
+// makeRoom tells those that wait until less is kept for the actor.
+//
+// +checklocks:a.e.mu
+func (a *actor) makeRoom() {
+	close(a.room)
+	a.room = make(chan struct{})
+}
+
+// storeMessages stores the messages that aren't stored yet, and then sends them.
 //
 // +checklocks:a.e.mu
 func storeMessages(a *actor) {
@@ -184,39 +245,101 @@ func storeMessages(a *actor) {
 	a.unstored = true
 	a.do(0, func() {
 		a.e.mu.Lock()
-		fresh, gone := slices.DeleteFunc(a.fresh, func(p *pendingMessage) bool { return p.gone }), a.forgotten
-		a.unstored, a.fresh, a.forgotten = false, nil, nil
-		a.e.mu.Unlock()
-		err := commitMessages(a, fresh, gone)
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		if err != nil {
-			a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
-			a.forgotten = append(gone, a.forgotten...)
-		}
-		for _, p := range fresh {
-			p.stored = err == nil
-		}
-		for _, p := range fresh {
-			switch {
-			case !p.t.isOpen(): // it has ended
-			case err != nil:
-				p.t.fail(errUnavailable)
-			case p.n >= p.t.sent:
-				p.t.flush()
+		c := changes{fresh: slices.DeleteFunc(a.fresh, func(p *pendingMessage) bool { return p.gone }), gone: a.forgotten}
+		for _, t := range a.sockets {
+			if t.isOpen() {
+				c.open = append(c.open, t)
 			}
 		}
+		a.unstored, a.fresh, a.forgotten, a.sockets = false, nil, nil, nil
+		a.e.mu.Unlock()
+		failed := c.commit(a)
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		c.landed(a, failed)
 	})
 }
 
-// commitMessages stores messages, and removes rows.
-func commitMessages(a *actor, fresh []*pendingMessage, gone [][]byte) error {
-	b := batch.Batch{Mode: batch.Ordered} // as many as there are
-	for _, p := range fresh {
-		b.Put(rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), p.m.Append(nil))
+// changes are what is to be changed of the rows of an actor's tunnels.
+type changes struct {
+	fresh []*pendingMessage // to be stored
+	open  []*tunnel         // whose opening is to be stored
+	gone  [][]byte          // keys to be removed
+}
+
+// commit makes the changes in one commit, or those of each client in one if that fails. It returns the tunnels whose messages aren't
+// stored, and why.
+func (c *changes) commit(a *actor) (failed map[*tunnel]error) {
+	err := commitMessages(a, c.fresh, c.open, c.gone)
+	if err == nil {
+		return nil
 	}
+	failed = map[*tunnel]error{}
+	of := map[*tunnel][]*pendingMessage{}
+	for _, p := range c.fresh {
+		of[p.t] = append(of[p.t], p)
+	}
+	for t, list := range of {
+		failed[t] = err
+		if len(of) > 1 {
+			failed[t] = commitMessages(a, list, nil, nil)
+		}
+	}
+	a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
+	return failed
+}
+
+// landed sends what is stored. A client whose messages aren't is told so: its socket ends, and what is stored of it stays.
+//
+// +checklocks:a.e.mu
+func (c *changes) landed(a *actor, failed map[*tunnel]error) {
+	if failed != nil {
+		a.forgotten = append(c.gone, a.forgotten...)
+	}
+	for _, p := range c.fresh {
+		p.stored = failed[p.t] == nil
+	}
+	for _, p := range c.fresh {
+		t := p.t
+		switch {
+		case !t.isOpen(): // it has ended
+		case !p.stored:
+			t.refuse(errUnavailable)
+		case p.n >= t.sent:
+			t.flush()
+			p.m = nil // until it is sent it is in the store
+		}
+	}
+}
+
+// refuse ends the client's end of the tunnel, and forgets the messages that aren't stored.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) refuse(err error) {
+	t.pending = slices.DeleteFunc(t.pending, func(p *pendingMessage) bool {
+		if !p.stored && !p.gone {
+			t.forget(p)
+		}
+		return !p.stored
+	})
+	t.leave(err)
+	t.flush()
+	if len(t.pending) == 0 && !t.a.told {
+		t.remove()
+	}
+}
+
+// commitMessages stores messages and which sockets are open, and removes rows.
+func commitMessages(a *actor, fresh []*pendingMessage, open []*tunnel, gone [][]byte) error {
+	b := batch.Batch{Mode: batch.Ordered} // as many as there are
 	for _, key := range gone {
 		b.Delete(key)
+	}
+	for _, t := range open {
+		b.Put(rivetstore.MessageKey(rivetstore.Socket(t.id), 0), rivetstore.Message{Binary: t.hibernates}.Append(nil))
+	}
+	for _, p := range fresh {
+		b.Put(rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), p.m.Append(nil))
 	}
 	if len(fresh) > 0 {
 		b.WakeBy(time.Time{}) // should the engine end before they have come
@@ -225,14 +348,15 @@ func commitMessages(a *actor, fresh []*pendingMessage, gone [][]byte) error {
 	return a.handle.Apply(a.e.ctx, &b)
 }
 
-// A keptMessage is a message that wasn't acknowledged before the engine ended.
+// A keptMessage is a message that wasn't acknowledged before the engine ended, or the opening of a socket: its number is 0 then.
 type keptMessage struct {
 	socket rivetstore.Socket
 	n      uint64
-	m      rivetstore.Message
+	size   int
+	binary bool
 }
 
-// loadMessages reads the messages that are kept for an actor, those of a socket in their order.
+// loadMessages reads which messages are kept for an actor, those of a socket in their order.
 func loadMessages(ctx context.Context, h *actorstore.Actor) (list []keptMessage, err error) {
 	start, end := rivetstore.SocketRange()
 	for e, err := range h.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
@@ -243,16 +367,16 @@ func loadMessages(ctx context.Context, h *actorstore.Actor) (list []keptMessage,
 		if err != nil {
 			return nil, err
 		}
-		m, err := rivetstore.ParseMessage(append([]byte(nil), e.Value...))
+		m, err := rivetstore.ParseMessage(e.Value)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, keptMessage{s, n, m})
+		list = append(list, keptMessage{s, n, len(m.Data), m.Binary})
 	}
 	return list, nil
 }
 
-// restoreTunnels makes the tunnels of messages that were kept. Their clients have gone.
+// restoreTunnels makes the tunnels of messages that were kept, and of sockets that were open. Their clients have gone.
 //
 // +checklocks:a.e.mu
 func restoreTunnels(a *actor, list []keptMessage) {
@@ -260,11 +384,83 @@ func restoreTunnels(a *actor, list []keptMessage) {
 		t := a.tunnels[rp.TunnelID(k.socket)]
 		if t == nil {
 			t = newTunnel(a, rp.TunnelID(k.socket))
-			t.opened, t.hibernates, t.closing = true, true, true
+			t.opened, t.hibernates, t.closing, t.n = true, true, true, 1
 			t.track()
 		}
-		t.pending = append(t.pending, &pendingMessage{t: t, n: k.n, m: k.m, stored: true})
-		t.bytes += len(k.m.Data) + 128
-		t.n = k.n + 1
+		if k.n == 0 {
+			t.noted, t.hibernates = true, k.binary
+			continue
+		}
+		t.add(&pendingMessage{t: t, n: k.n, size: k.size, stored: true})
 	}
+}
+
+// maxFetch bounds the stored messages that are read at once, in bytes.
+const maxFetch = 1 << 20
+
+// fetchMessages reads stored messages that wait to be sent, and then sends them.
+//
+// +checklocks:a.e.mu
+func fetchMessages(a *actor) {
+	if a.fetching {
+		return
+	}
+	a.fetching = true
+	a.do(0, func() {
+		a.e.mu.Lock()
+		var list []*pendingMessage
+		size := 0
+		for _, t := range a.tunnels {
+			for _, p := range t.unsent() {
+				if p.m == nil && p.stored && (size == 0 || size+p.size <= maxFetch) {
+					list = append(list, p)
+					size += p.size
+				}
+			}
+		}
+		a.e.mu.Unlock()
+		read, err := readMessages(a, list)
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		a.fetching = false
+		if err != nil {
+			a.e.log.Error("engine: read stored messages", a.attr(), slog.Any("error", err))
+			time.AfterFunc(startPause, func() {
+				a.e.mu.Lock()
+				defer a.e.mu.Unlock()
+				a.flush()
+			})
+			return
+		}
+		for i, p := range list {
+			p.m = read[i]
+		}
+		a.flush()
+	})
+}
+
+// flush sends what is stored and wasn't sent.
+//
+// +checklocks:a.e.mu
+func (a *actor) flush() {
+	for _, t := range a.tunnels {
+		t.flush()
+	}
+}
+
+// readMessages reads stored messages.
+func readMessages(a *actor, list []*pendingMessage) ([]*rivetstore.Message, error) {
+	read := make([]*rivetstore.Message, len(list))
+	for i, p := range list {
+		value, err := a.handle.Get(a.e.ctx, rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), nil)
+		if err != nil {
+			return nil, err
+		}
+		m, err := rivetstore.ParseMessage(value)
+		if err != nil {
+			return nil, err
+		}
+		read[i] = &m
+	}
+	return read, nil
 }

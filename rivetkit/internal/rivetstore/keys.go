@@ -23,23 +23,29 @@ import (
 //	("greenroom.engine", 1, 1, id text)  v1: when the actor must be woken, in a store of before: i64
 //	                                     ms. The engine writes it beside the actor, and removes it
 //	("greenroom.engine", 1, 2, name)     v1: a namespace: created i64 ms
+//	("greenroom.engine", 1, 3, runner)   v1: a runner id that was given up: when, i64 ms
 //
 //	key of the actor                     value
-//	68 65                                v1: the engine's record: created i64 ms, runner str,
+//	68 65                                v2: the engine's record: created i64 ms, runner str,
 //	                                     generation u32, input optional<data>, started i64 ms,
-//	                                     slept i64 ms; 0 for never
+//	                                     slept i64 ms; 0 for never; runner id str, runner key
+//	                                     str, doomed bool. v1 ends before the runner id
 //	68 6d                                v1: the actor is being imported (nothing follows)
 //	68 67 + gateway, request, n u64be    v1: a message of the client that the actor hasn't
-//	                                     acknowledged: binary bool, data
+//	                                     acknowledged: binary bool, data. n is 0 for the opening
+//	                                     of the socket: binary says whether the socket can
+//	                                     hibernate, and data is empty
 //
 //	v1 is a u16le version, and BARE. gateway and request are 4 bytes each. The numbers n of a socket's messages
-//	begin anywhere, and grow by one; the index of a message is its number modulo 65536.
+//	grow by one; the index of a message is its number modulo 65536.
 var rows = tuple.NewSubspace(tuple.Tuple{"greenroom.engine", int64(1)})
 
 const (
 	wakeRows      = 1
 	namespaceRows = 2
+	givenUpRows   = 3
 	version       = 1
+	recordVersion = 2
 
 	recordByte = 'e'
 	importByte = 'm'
@@ -115,6 +121,15 @@ func ParseNamespaceKey(key []byte) (string, error) {
 	}
 	return "", fmt.Errorf("rivetstore: namespace: %w: key %x", kv.ErrCorrupt, key)
 }
+
+// GivenUpKey returns the key of the row that says that the engine has given up the runner with an id: its actors were
+// started anew, or are to be.
+func GivenUpKey(runner string) []byte {
+	return rows.Pack(tuple.Tuple{int64(givenUpRows), runner})
+}
+
+// GivenUpRange returns the range of those rows.
+func GivenUpRange() kv.Range { return rowRange(givenUpRows) }
 
 func rowRange(kind int64) kv.Range {
 	start, end := tuple.NewSubspace(tuple.Tuple{"greenroom.engine", int64(1), kind}).Range()
@@ -194,41 +209,54 @@ type Record struct {
 	Input      []byte // what it was created with; nil for nothing
 	Started    int64  // when it was started last
 	Slept      int64  // when it last went to sleep
+	// RunnerID is the id of the runner that was told to start it, "" when it sleeps. RunnerKey is the runner's key, which stays
+	// until the runner has said that the actor has stopped.
+	RunnerID, RunnerKey string
+	Doomed              bool // it is to be destroyed
 }
 
 // Append appends r, the value of RecordKey, to dst.
 func (r Record) Append(dst []byte) []byte {
-	dst = bare.AppendI64(bare.AppendVersion(dst, version), r.Created)
+	dst = bare.AppendI64(bare.AppendVersion(dst, recordVersion), r.Created)
 	dst = bare.AppendU32(bare.AppendString(dst, r.Runner), r.Generation)
 	if dst = bare.AppendBool(dst, r.Input != nil); r.Input != nil {
 		dst = bare.AppendData(dst, r.Input)
 	}
-	return bare.AppendI64(bare.AppendI64(dst, r.Started), r.Slept)
+	dst = bare.AppendI64(bare.AppendI64(dst, r.Started), r.Slept)
+	return bare.AppendBool(bare.AppendString(bare.AppendString(dst, r.RunnerID), r.RunnerKey), r.Doomed)
 }
 
 // ParseRecord parses the value of RecordKey. Its Input is a part of b. Its errors wrap kv.ErrCorrupt or kv.ErrNewerFormat.
 func ParseRecord(b []byte) (rec Record, err error) {
-	err = parse("record of an actor", b, func(r *bare.Reader) {
+	err = parseUpTo(recordVersion, "record of an actor", b, func(r *bare.Reader, v uint16) {
 		rec.Created, rec.Runner, rec.Generation = r.I64(), r.String(), r.U32()
 		if r.Bool() {
 			rec.Input = r.Data()
 		}
 		rec.Started, rec.Slept = r.I64(), r.I64()
+		if v > 1 {
+			rec.RunnerID, rec.RunnerKey, rec.Doomed = r.String(), r.String(), r.Bool()
+		}
 	})
 	return rec, err
 }
 
-// parse has read read what is behind the version of b.
+// parse calls read with what is behind the version of b, which must be 1.
 func parse(what string, b []byte, read func(*bare.Reader)) error {
+	return parseUpTo(version, what, b, func(r *bare.Reader, _ uint16) { read(r) })
+}
+
+// parseUpTo calls read with what is behind the version of b, and that version, which newest bounds.
+func parseUpTo(newest uint16, what string, b []byte, read func(r *bare.Reader, v uint16)) error {
 	v, rest, err := bare.Version(b)
 	if err != nil {
 		return fmt.Errorf("rivetstore: %s: %w: %w", what, kv.ErrCorrupt, err)
 	}
-	if v != version {
+	if v == 0 || v > newest {
 		return fmt.Errorf("rivetstore: %s: %w: version %d", what, kv.ErrNewerFormat, v)
 	}
 	r := bare.NewReader(rest)
-	read(r)
+	read(r, v)
 	if err := r.Done(); err != nil {
 		return fmt.Errorf("rivetstore: %s: %w: %w", what, kv.ErrCorrupt, err)
 	}

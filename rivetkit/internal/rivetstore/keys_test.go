@@ -2,6 +2,7 @@ package rivetstore_test
 
 import (
 	"bytes"
+	"encoding/hex"
 	"reflect"
 	"testing"
 
@@ -62,7 +63,9 @@ func TestKeys(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	rec := rs.Record{Created: 1, Runner: "r", Generation: 3, Input: []byte{}, Started: 5, Slept: 6}
+	rec := rs.Record{
+		Created: 1, Runner: "r", Generation: 3, Input: []byte{}, Started: 5, Slept: 6, RunnerID: "i", RunnerKey: "k", Doomed: true,
+	}
 	for _, rec := range []rs.Record{{}, rec} {
 		b := rec.Append(nil)
 		if got, err := rs.ParseRecord(b); err != nil || !reflect.DeepEqual(got, rec) {
@@ -73,6 +76,11 @@ func TestValues(t *testing.T) {
 				t.Errorf("%x is a record", b[:n])
 			}
 		}
+	}
+	old, err := hex.DecodeString("0100" + "0100000000000000" + "0172" + "03000000" + "0100" + "0500000000000000" + "0600000000000000")
+	want := rs.Record{Created: 1, Runner: "r", Generation: 3, Input: []byte{}, Started: 5, Slept: 6}
+	if got, failed := rs.ParseRecord(old); err != nil || failed != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("a record of version 1: %+v %v %v", got, err, failed)
 	}
 	m := rs.Message{Binary: true, Data: []byte("x")}
 	if got, err := rs.ParseMessage(m.Append(nil)); err != nil || !reflect.DeepEqual(got, m) {

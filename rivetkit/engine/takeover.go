@@ -1,0 +1,345 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/greenroomdb/greenroom/actorstore"
+	"github.com/greenroomdb/greenroom/kv"
+	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// A runner whose connection has ended, or whose engine has, may come back: its actors run on in its process meanwhile. It is
+// known by its key, gets the id that it had, and keeps its actors. A runner that gets another id stops all that it has.
+//
+// The record of an actor has the id of the runner that was told to start it, in the commit before that. So to an engine that is
+// opened all runners of the engine before are lost. When one doesn't come back it is given up: a row says so before any
+// of its actors is started anew, since one that comes back later must not get its old id.
+//
+// What a runner had to say while it was away comes in the order of its connection, before the answer to a Ping. Then the
+// engine knows which actors have never been told to start, and asks the others whether they are there: a process that was
+// started with the key of another one has none of them, and says nothing about that.
+
+const (
+	// probeTimeout is how long an actor may take to say that it is there. It is asked by a request that RivetKit's router answers.
+	probeTimeout = 5 * time.Second
+	probePath    = "/health"
+	// keepGivenUp is how long the row of a runner that was given up is kept.
+	keepGivenUp = 30 * 24 * time.Hour
+	// takenOver is the index of the first command to an actor whose commands an engine before has counted.
+	takenOver = 1 << 16
+	// unknownAlarm is the alarm of an actor that has told it to an engine before.
+	unknownAlarm = 1
+	// openers bounds how many actors of a runner are opened at once when it comes back.
+	openers = 16
+)
+
+// loadRunners makes the runners of the actors that ran when an engine before has ended.
+func loadRunners(ctx context.Context, e *core) error {
+	for w, err := range e.store.Wakes(ctx, e.now()) {
+		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
+			continue // the alarms say so
+		}
+		if err != nil {
+			return err
+		}
+		if w.Layout != actorstore.LayoutRivetKit {
+			continue
+		}
+		if err := loadRunner(ctx, e, w.ID); err != nil {
+			return err
+		}
+	}
+	return tidyGivenUp(ctx, e)
+}
+
+// loadRunner makes the runner that has an actor, if one has it.
+func loadRunner(ctx context.Context, e *core, id actorstore.ID) error {
+	v, err := e.store.View(ctx, id)
+	if errors.Is(err, actorstore.ErrUnknownActor) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	public, rec, err := readActor(ctx, v, id, v.Info().Name, e.now())
+	if err = errors.Join(err, v.Close()); err != nil || rec.RunnerID == "" {
+		return nil // what is wrong is said when the actor is opened
+	}
+	r, err := knownRunner(ctx, e, public.Namespace, &rec)
+	if r != nil {
+		e.mu.Lock()
+		r.orphans = append(r.orphans, id)
+		e.mu.Unlock()
+	}
+	return err
+}
+
+// knownRunner returns the runner that a record names, lost if it isn't connected. It is nil if the runner was given up, or has got
+// another id, for which it stops all that it has.
+func knownRunner(ctx context.Context, e *core, namespace string, rec *rivetstore.Record) (*runner, error) {
+	at := runnerKey{namespace, rec.Runner, rec.RunnerKey}
+	e.mu.Lock()
+	r := e.runners[at]
+	e.mu.Unlock()
+	if r == nil {
+		_, err := e.kv.Get(ctx, rivetstore.GivenUpKey(rec.RunnerID), nil)
+		if err == nil {
+			return nil, nil
+		}
+		if !errors.Is(err, kv.ErrNotFound) {
+			return nil, err
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r = e.runners[at]; r == nil {
+		r = newRunner(e, at, rec.RunnerID)
+		r.lose(e.opts.LostThreshold)
+	}
+	if r.id != rec.RunnerID {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// newRunner makes a runner that isn't connected.
+//
+// +checklocks:e.mu
+func newRunner(e *core, at runnerKey, id string) *runner {
+	r := &runner{e: e, at: at, id: id, actors: map[*actor]struct{}{}, gone: make(chan struct{})}
+	e.runners[at] = r
+	return r
+}
+
+// tidyGivenUp removes rows of runners that were given up long ago.
+func tidyGivenUp(ctx context.Context, e *core) error {
+	c := kv.Commit{Durability: kv.Applied}
+	for row, err := range e.kv.Scan(ctx, rivetstore.GivenUpRange()) {
+		if err != nil {
+			return err
+		}
+		ms, err := rivetstore.ParseTime(row.Value)
+		if err != nil {
+			return err
+		}
+		if e.now().Sub(time.UnixMilli(ms)) > keepGivenUp {
+			c.Ops = append(c.Ops, kv.Clear(append([]byte(nil), row.Key...)))
+		}
+	}
+	if len(c.Ops) == 0 {
+		return nil
+	}
+	return e.kv.Commit(ctx, &c)
+}
+
+// lose gives the runner up after d, unless it comes back.
+//
+// +checklocks:r.e.mu
+func (r *runner) lose(d time.Duration) {
+	if r.lost != nil {
+		r.lost.Stop()
+	}
+	r.lost = time.AfterFunc(d, r.giveUp)
+}
+
+// hasten gives runners up earlier whose process may have been killed, now that r can take their actors: the connection of one broke
+// off, or the engine has been started and doesn't know, and then r is one that has never come before.
+//
+// +checklocks:r.e.mu
+func (r *runner) hasten(first bool) {
+	for _, o := range r.e.runners {
+		if o != r && o.conn == nil && !o.over && o.pool() == r.pool() && (o.broken || first && !o.came) {
+			o.lose(min(r.e.opts.BrokenThreshold, r.e.opts.LostThreshold))
+		}
+	}
+}
+
+// giveUp ends a runner that hasn't come back: what it had is started anew.
+func (r *runner) giveUp() {
+	e := r.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r.conn != nil || e.closed || e.runners[r.at] != r {
+		return
+	}
+	if len(r.actors)+len(r.orphans) == 0 {
+		delete(e.runners, r.at)
+		return
+	}
+	r.over = true
+	ids := r.orphans
+	r.orphans = nil
+	e.spawn(func() {
+		openAll(e.ctx, e, ids) // so that it is known what it had
+		row := kv.Set(rivetstore.GivenUpKey(r.id), rivetstore.AppendTime(nil, e.now().UnixMilli()))
+		err := e.kv.Commit(e.ctx, &kv.Commit{Ops: []kv.Op{row}, Durability: kv.Durable})
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err != nil {
+			if e.ctx.Err() == nil {
+				e.log.Error("engine: give a runner up", slog.String("runner", r.at.key), slog.Any("error", err))
+				r.lose(startPause)
+			}
+			return
+		}
+		delete(e.runners, r.at)
+		close(r.gone)
+		for a := range r.actors {
+			a.stopped(false)
+		}
+	})
+}
+
+// awaitRunner opens the actors of a runner that is about to be connected anew. If the runner is being given up, it returns when that is done.
+func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
+	e.mu.Lock()
+	r := e.runners[at]
+	if r == nil {
+		e.mu.Unlock()
+		return nil
+	}
+	ids, over, gone := r.orphans, r.over, r.gone
+	r.orphans = nil
+	e.mu.Unlock()
+	openAll(ctx, e, ids)
+	if over {
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// openAll opens actors, some at once. One that can't be opened is opened when it is wanted.
+func openAll(ctx context.Context, e *core, ids []actorstore.ID) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, openers)
+	for _, id := range ids {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if a, err := enter(ctx, e, id); err == nil {
+				a.leave()
+			} else if ctx.Err() == nil {
+				e.log.Warn("engine: open an actor of an engine before", slog.String("id", id.String()), slog.Any("error", err))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// takeOver gives the actor, which was opened just now, to the runner that has it; r is nil if that is given up.
+//
+// +checklocks:a.e.mu
+func (a *actor) takeOver(r *runner) {
+	a.alarm = unknownAlarm
+	a.phase, a.runner, a.told, a.command = running, r, r != nil, takenOver
+	end, ends := a.e.endings[a.id]
+	ends = ends && end.generation == a.rec.Generation
+	switch {
+	case r == nil, ends && end.stopped:
+		a.stopped(ends && end.stopped)
+		return
+	case ends:
+		a.phase = stopping
+		a.limit(a.e.opts.StopThreshold)
+	}
+	a.since = time.UnixMilli(a.rec.Started)
+	r.actors[a] = struct{}{}
+	if a.phase == running && a.destroy {
+		a.halt()
+	} else if r.reachable() {
+		a.probe()
+	}
+}
+
+// resume follows what a runner had to say when it came back.
+//
+// +checklocks:r.e.mu
+func (r *runner) resume() {
+	r.conn.resuming = false
+	for a := range r.actors {
+		switch a.phase {
+		case starting:
+			if a.told && a.event < 0 { // it hasn't heard of it
+				a.command = 0
+				a.start()
+			}
+		case running:
+			a.resend()
+			a.probe()
+		case stopping:
+			a.remind()
+		}
+		a.notify()
+	}
+}
+
+// remind tells the runner once more to stop the actor, which it may not have heard. One that has heard it has its time to save
+// what it must: told twice it would say too early that it has stopped.
+//
+// +checklocks:a.e.mu
+func (a *actor) remind() {
+	a.limit(a.e.opts.StopThreshold)
+	generation := a.rec.Generation
+	time.AfterFunc(a.e.opts.StopThreshold/2, func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if a.phase == stopping && a.rec.Generation == generation && !a.e.closed {
+			a.tell(rp.StopActor{})
+		}
+	})
+}
+
+// A probe waits for an answer of an actor that should be in its runner.
+type probe struct{ generation uint32 }
+
+// probe asks the actor whether it is there.
+//
+// +checklocks:a.e.mu
+func (a *actor) probe() {
+	p := &probe{a.rec.Generation}
+	t := newTunnel(a, a.e.newID())
+	t.client = p
+	t.track()
+	t.send(rp.RequestStart{Actor: a.text, Method: "GET", Path: probePath, Headers: []rp.Header{{Name: "host", Value: "actor"}}})
+	time.AfterFunc(probeTimeout, func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if t.isOpen() && a.phase == running && !a.e.closed {
+			t.remove()
+			a.missing()
+		}
+	})
+}
+
+// take implements client.
+func (p *probe) take(t *tunnel, m rp.FromActor) {
+	start, ok := m.Body.(rp.ResponseStart)
+	t.remove()
+	if a := t.a; ok && start.Status >= 500 && a.phase == running && a.rec.Generation == p.generation {
+		a.halt() // its runner has only a part of it
+	}
+}
+
+// fail implements client: the actor stops, or its runner is lost.
+func (p *probe) fail(*tunnel, error) {}
+
+// missing follows an actor that isn't in its runner. One that was started just now may be there, and at work: it is told to stop.
+//
+// +checklocks:a.e.mu
+func (a *actor) missing() {
+	a.e.log.Warn("engine: a runner has come back without an actor", a.attr())
+	if a.again = true; a.e.now().Sub(a.since) < a.e.opts.StartThreshold+a.e.opts.StopThreshold {
+		a.halt()
+		return
+	}
+	a.stopped(false)
+}
