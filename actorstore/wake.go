@@ -67,6 +67,15 @@ func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 // It reads the index in pages, each of one state, and the lease of each host that the index names. A row that is damaged is yielded as
 // an error that wraps ErrCorrupt or ErrNewerFormat, with the ID if that can be read, and the sequence goes on. Any other error ends it.
 func (s *Store) Wakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
+	return s.wakesOf(ctx, by, false)
+}
+
+// AllWakes yields what Wakes does, and leaves out nothing that others have open.
+func (s *Store) AllWakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
+	return s.wakesOf(ctx, by, true)
+}
+
+func (s *Store) wakesOf(ctx context.Context, by time.Time, all bool) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
 		start, _ := rowRange(rowWake)
 		end := appendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))
@@ -78,7 +87,7 @@ func (s *Store) Wakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error
 				w, damaged = parseWaking(e)
 			}
 			skip := false
-			if err == nil && damaged == nil {
+			if err == nil && damaged == nil && !all {
 				skip, err = s.hasOther(ctx, &w, elsewhere)
 			}
 			if err != nil {

@@ -104,6 +104,34 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestTakenOver ends the process before each commit, and connects the runner that has lived on to the next one, which has a fault or
+// ends too before some commit.
+func TestTakenOver(t *testing.T) {
+	commits := func(op faultkv.Op) bool { return op.Point == faultkv.BeforeCommit }
+	for n, hit := 0, true; hit; n++ {
+		for m, again := 0, true; again; m += testkit.Pick(20, 7, 1) {
+			t.Run(fmt.Sprint(n, m), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					store := memkv.New()
+					s := newScript(t, store)
+					first, second := s.killAt(n, commits), func() bool { return false }
+					s.run()
+					s.end()
+					s.verifyTakenOver(store, func(v *script) {
+						if m > 0 {
+							second = v.killAt(m-1, commits)
+						}
+					})
+					if again = m == 0 || second(); m > 0 {
+						s.verify(store, nil)
+					}
+					hit = first()
+				})
+			})
+		}
+	}
+}
+
 // TestServerKilled ends the process, and crashes the engine's server, before each commit and each wait for stable storage: what
 // isn't on stable storage is lost.
 func TestServerKilled(t *testing.T) {

@@ -234,13 +234,14 @@ func closed(t testing.TB, ws *websocket.Conn) (websocket.StatusCode, string) {
 type program struct {
 	*rig
 	ws      *websocket.Conn
+	key     string
 	version rp.Version
 
 	mu      sync.Mutex
 	heard   []rp.ToRunner
 	more    chan struct{}
-	hold    bool             // it answers nothing
-	deaf    bool             // it doesn't read the next message, nor any other
+	hold    bool              // it answers nothing
+	deaf    bool              // it doesn't read the next message, nor any other
 	events  map[string]int64  // index of the next event, by actor and generation
 	has     map[string]uint32 // the generations of its actors
 	id      string            // as the engine has called it
@@ -279,9 +280,9 @@ func (r *rig) reconnect(name, key string, old *program) *program {
 func (r *rig) program(key string, v rp.Version) *program {
 	r.Helper()
 	p := &program{
-		rig: r, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
+		rig: r, key: key, version: v, more: make(chan struct{}, 1), events: map[string]int64{}, indices: map[rp.TunnelID]uint16{}, ended: make(chan struct{}),
 		has: map[string]uint32{},
-		ws: r.dial("/runners/connect?protocol_version="+v.String()+"&namespace=default&runner_key="+key, "rivet", "rivet_token.none"),
+		ws:  r.dial("/runners/connect?protocol_version="+v.String()+"&namespace=default&runner_key="+key, "rivet", "rivet_token.none"),
 	}
 	go p.listen()
 	return p

@@ -17,6 +17,11 @@ import (
 
 // enter returns the actor with an id, open. The caller leaves it.
 func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
+	return enterOpened(ctx, e, id, false)
+}
+
+// enterOpened is enter. If it opens the actor and another process has it, it may wait for the end of that.
+func enterOpened(ctx context.Context, e *core, id actorstore.ID, wait bool) (*actor, error) {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -28,7 +33,7 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 			a = newActor(e, id)
 			e.actors[id] = a
 			e.mu.Unlock()
-			return a, open(ctx, a)
+			return a, open(ctx, a, wait)
 		}
 		if a.closing || a.phase == gone {
 			e.mu.Unlock()
@@ -41,7 +46,16 @@ func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
 		}
 		a.users++
 		e.mu.Unlock()
-		<-a.opened
+		select {
+		case <-a.opened:
+		case <-ctx.Done():
+			go func() {
+				if <-a.opened; a.err == nil {
+					a.leave()
+				}
+			}()
+			return nil, ctx.Err()
+		}
 		if a.err != nil {
 			return nil, a.err
 		}
@@ -58,12 +72,13 @@ func newActor(e *core, id actorstore.ID) *actor {
 }
 
 // open opens the actor for the first caller that asks for it.
-func open(ctx context.Context, a *actor) error {
+func open(ctx context.Context, a *actor, wait bool) error {
 	e := a.e
-	l, err := load(context.WithoutCancel(ctx), e, a.id)
+	ctx = context.WithoutCancel(ctx)
+	l, err := load(ctx, e, a.id, wait)
 	var r *runner
 	if err == nil && l.rec.RunnerID != "" {
-		if r, err = knownRunner(context.WithoutCancel(ctx), e, l.public.Namespace, &l.rec); err != nil {
+		if r, err = knownRunner(ctx, e, l.public.Namespace, &l.rec); err != nil {
 			err = errors.Join(err, l.handle.Close())
 		}
 	}
@@ -91,7 +106,7 @@ func open(ctx context.Context, a *actor) error {
 	case errors.Is(err, actorstore.ErrUnknownActor):
 		delete(e.doomed, a.id)
 		err = errNotFound
-	case errors.Is(err, actorstore.ErrInUse):
+	case errors.Is(err, actorstore.ErrInUse), errors.Is(err, context.DeadlineExceeded):
 		err = errUnavailable // another process has it
 	}
 	a.err = err
@@ -109,8 +124,13 @@ type loaded struct {
 }
 
 // load opens an actor in the store, and reads what the engine keeps of it.
-func load(ctx context.Context, e *core, id actorstore.ID) (l *loaded, err error) {
-	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true})
+func load(ctx context.Context, e *core, id actorstore.ID, wait bool) (l *loaded, err error) {
+	if wait {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.opts.LostThreshold)
+		defer cancel()
+	}
+	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true, Wait: wait})
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +149,7 @@ func load(ctx context.Context, e *core, id actorstore.ID) (l *loaded, err error)
 // +checklocks:a.e.mu
 func (l *loaded) into(a *actor) {
 	a.handle, a.public, a.rec = l.handle, l.public, l.rec
+	a.e.shared = a.e.shared || l.handle.Leased()
 	if at := l.handle.Wake().At; !at.IsZero() {
 		a.alarm = at.UnixMilli()
 	}

@@ -138,7 +138,7 @@ func (a *actor) start() {
 		}
 	}
 	a.tell(s)
-	a.told = true
+	a.told, a.via = true, a.runner.conn
 	a.resend()
 }
 
@@ -255,7 +255,7 @@ func (a *actor) detach() {
 	if a.runner != nil {
 		delete(a.runner.actors, a)
 	}
-	a.runner, a.told = nil, false
+	a.runner, a.told, a.via = nil, false, nil
 }
 
 // doom has the actor destroyed, and calls stored when that is stored. Then the runner is told to stop the actor, and when it has stopped

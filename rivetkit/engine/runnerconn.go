@@ -200,15 +200,13 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	c.send(rp.EngineInit{
 		RunnerID: r.id, LostThreshold: e.opts.LostThreshold.Milliseconds(), StopThreshold: e.opts.StopThreshold.Milliseconds(),
 	})
-	if !fresh {
-		c.resuming = true
-		c.send(rp.Ping{At: c.heard.UnixMilli()})
-	}
 	r.hasten(fresh)
-	e.pools.join(r)
-	for name := range e.alarms.arrived(r.pool()) {
-		e.alarms.Hurry(name)
+	if fresh {
+		r.join()
+		return
 	}
+	c.resuming = true
+	c.send(rp.Ping{At: c.heard.UnixMilli()})
 }
 
 // ended follows the end of a connection, and why it has ended.

@@ -29,6 +29,7 @@ type script struct {
 	faults *faultkv.Engine
 	dead   atomic.Bool // the process has ended: the script ends at once
 	p      *program
+	lives  *program // which connects, if it isn't nil: that of a script whose engine has ended
 
 	actors    map[string]*known // by their keys
 	namespace bool              // it was made
@@ -75,7 +76,11 @@ func (s *script) begin() bool {
 		return false
 	}
 	s.serve()
-	s.p = s.connect("default", fmt.Sprintf("k%p", s))
+	if s.lives != nil {
+		s.p = s.reconnect("default", s.lives.key, s.lives)
+	} else {
+		s.p = s.connect("default", fmt.Sprintf("k%p", s))
+	}
 	return true
 }
 
@@ -226,18 +231,21 @@ func (s *script) heardSince(n int) []rp.ToRunner {
 	return slices.Clone(s.p.heard[n:])
 }
 
-// last returns the last command for an actor, and whether that has started it.
-func (s *script) last(id string) (at rp.Checkpoint, started bool) {
+// last returns the generation of an actor that the runner has, or had last, and whether it has it.
+func (s *script) last(id string) (at rp.Checkpoint, has bool) {
 	for _, m := range s.heardSince(0) {
 		list, _ := m.(rp.Commands)
 		for _, c := range list {
 			if c.Checkpoint.Actor == id {
 				at = c.Checkpoint
-				_, started = c.Body.(rp.StartActor)
 			}
 		}
 	}
-	return at, started
+	generation, has := s.p.generation(id)
+	if has {
+		at = rp.Checkpoint{Actor: id, Generation: generation}
+	}
+	return at, has
 }
 
 // request asks for keys of an actor, and returns the answer, or nil at the end of the process.

@@ -41,6 +41,7 @@ type core struct {
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
 	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
+	shared     bool                     // other processes may have the store open  +checklocks:mu
 	draining   bool                     // no actor is started any more  +checklocks:mu
 	closed     bool                     // +checklocks:mu
 }
@@ -131,6 +132,7 @@ type actor struct {
 	paused  bool          // it could not be started just now
 	runner  *runner       // the runner that runs it
 	told    bool          // the runner was told to start it
+	via     *runnerConn   // the connection over which it was told
 	command int64         // index of the next command
 	event   int64         // index of the last event; -1 before the first one that this engine has heard
 	clean   bool          // it has ended by itself
@@ -195,12 +197,12 @@ type runner struct {
 	since    time.Time   // when it came first; the zero time for one that came to an engine before
 	stopping bool        // it takes no more actors
 	actors   map[*actor]struct{}
-	orphans  []actorstore.ID        // actors of an engine before, which aren't opened yet
-	lost     *time.Timer            // gives it up; nil if it was never lost
-	came     bool                   // it has been connected to this engine
-	broken   bool                   // its connection broke off: its process may have been killed
-	over     bool                   // it is being given up
-	gone     chan struct{}          // closed when it is given up
+	orphans  []actorstore.ID // actors of an engine before, which aren't opened yet
+	lost     *time.Timer     // gives it up; nil if it was never lost
+	came     bool            // it has been connected to this engine
+	broken   bool            // its connection broke off: its process may have been killed
+	over     bool            // it is being given up
+	gone     chan struct{}   // closed when it is given up
 }
 
 // pool names the runners that can run the same actors.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/greenroomdb/greenroom/actorstore"
@@ -38,9 +39,9 @@ const (
 	openers = 16
 )
 
-// loadRunners makes the runners of the actors that ran when an engine before has ended.
+// loadRunners makes the runners of the actors that ran when an engine before has ended, and of those that other engines have.
 func loadRunners(ctx context.Context, e *core) error {
-	for w, err := range e.store.Wakes(ctx, e.now()) {
+	for w, err := range e.store.AllWakes(ctx, e.now()) {
 		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
 			continue // the alarms say so
 		}
@@ -176,6 +177,13 @@ func (r *runner) giveUp() {
 	r.orphans = nil
 	e.spawn(func() {
 		openAll(e.ctx, e, ids) // so that it is known what it had
+		e.mu.Lock()
+		if len(r.actors) == 0 {
+			defer e.mu.Unlock()
+			r.forget()
+			return
+		}
+		e.mu.Unlock()
 		row := kv.Set(rivetstore.GivenUpKey(r.id), rivetstore.AppendTime(nil, e.now().UnixMilli()))
 		err := e.kv.Commit(e.ctx, &kv.Commit{Ops: []kv.Op{row}, Durability: kv.Durable})
 		e.mu.Lock()
@@ -187,29 +195,50 @@ func (r *runner) giveUp() {
 			}
 			return
 		}
-		delete(e.runners, r.at)
-		close(r.gone)
+		r.forget()
 		for a := range r.actors {
 			a.stopped(false)
 		}
 	})
 }
 
+// forget ends a runner that is given up.
+//
+// +checklocks:r.e.mu
+func (r *runner) forget() {
+	delete(r.e.runners, r.at)
+	close(r.gone)
+}
+
 // awaitRunner opens the actors of a runner that is about to be connected anew. If the runner is being given up, it returns when that is done.
 func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
 	e.mu.Lock()
 	r := e.runners[at]
+	if r == nil && e.shared {
+		// Another engine may have had it, and have ended since this one was opened.
+		e.mu.Unlock()
+		if err := loadRunners(ctx, e); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		r = e.runners[at]
+	}
 	if r == nil {
 		e.mu.Unlock()
 		return nil
 	}
-	ids, over, gone := r.orphans, r.over, r.gone
+	ids := r.orphans
 	r.orphans = nil
 	e.mu.Unlock()
-	openAll(ctx, e, ids)
+	if !openAll(ctx, e, ids) {
+		r.giveUp() // another engine may have given it up
+	}
+	e.mu.Lock()
+	over := r.over
+	e.mu.Unlock()
 	if over {
 		select {
-		case <-gone:
+		case <-r.gone:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -217,22 +246,27 @@ func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
 	return nil
 }
 
-// openAll opens actors, some at once. One that can't be opened is opened when it is wanted.
-func openAll(ctx context.Context, e *core, ids []actorstore.ID) {
+// openAll opens actors, some at once, and reports whether this engine has them all. It waits for those that another engine has which
+// may have ended.
+func openAll(ctx context.Context, e *core, ids []actorstore.ID) bool {
 	var all sync.WaitGroup
+	var failed atomic.Bool
 	slots := make(chan struct{}, openers)
 	for _, id := range ids {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if a, err := enter(ctx, e, id); err == nil {
+			switch a, err := enterOpened(ctx, e, id, true); {
+			case err == nil:
 				a.leave()
-			} else if ctx.Err() == nil {
+			case !errors.Is(err, errNotFound):
+				failed.Store(true)
 				e.log.Warn("engine: open an actor of an engine before", slog.String("id", id.String()), slog.Any("error", err))
 			}
 		})
 	}
 	all.Wait()
+	return !failed.Load()
 }
 
 // takeOver gives the actor, which was opened just now, to the runner that has it; r is nil if that is given up.
@@ -268,7 +302,7 @@ func (r *runner) resume() {
 	for a := range r.actors {
 		switch a.phase {
 		case starting:
-			if a.told && a.event < 0 { // it hasn't heard of it
+			if a.told && a.event < 0 && a.via != r.conn { // it hasn't heard of it
 				a.command = 0
 				a.start()
 			}
@@ -279,6 +313,20 @@ func (r *runner) resume() {
 			a.remind()
 		}
 		a.notify()
+	}
+	r.join()
+}
+
+// join lets the runner take actors.
+//
+// +checklocks:r.e.mu
+func (r *runner) join() {
+	if r.stopping {
+		return
+	}
+	r.e.pools.join(r)
+	for name := range r.e.alarms.arrived(r.pool()) {
+		r.e.alarms.Hurry(name)
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *script) isDoomed(store *actorstore.Store, a *known) bool {
 }
 
 // verify opens an engine on e, and looks for all that was acknowledged. The engine may fail once, or end, as arm
-// says, which may be nil.
+// says, which may be nil. Its runner is another program.
 func (s *script) verify(e kv.Engine, arm func(v *script)) {
 	s.Helper()
 	pass(5 * time.Minute) // the lease of the process that has ended passes
@@ -62,8 +62,30 @@ func (s *script) verify(e kv.Engine, arm func(v *script)) {
 	if arm != nil {
 		arm(v)
 	}
+	s.verifyWith(v, e)
+}
+
+// verifyTakenOver is verify, but the runner is the program of s, which has its actors still.
+func (s *script) verifyTakenOver(e kv.Engine, arm func(v *script)) {
+	s.Helper()
+	pass(time.Second)
+	s.check(e, false)
+	v := newScript(s.TB, e)
+	v.lives = s.p
+	if arm != nil {
+		arm(v)
+	}
+	s.verifyWith(v, e)
+}
+
+// verifyWith has v look for all that was acknowledged.
+func (s *script) verifyWith(v *script, e kv.Engine) {
+	s.Helper()
 	if !v.begin() {
 		return
+	}
+	if v.lives != nil {
+		pass(40 * time.Second) // an actor that the runner wasn't told to start is told to stop first
 	}
 	if pass(slack); !v.dead.Load() {
 		s.verifyMessages(v)
