@@ -19,7 +19,7 @@ if (hook) afterEach(() => post(hook, {}));
 
 runDriverTests({
 	useRealTimers: true,
-	skip: { inline: true },
+	skip: { inline: true, sandbox: true }, // the sandbox is a Docker container
 	async start() {
 		const namespace = `suite-${crypto.randomUUID()}`;
 		const runnerName = "suite";
