@@ -51,6 +51,8 @@ var failures = []failure{
 	{"2.1.5", "Actor Driver Tests Actor Sleep Tests long running rpcs keep actor awake", false},
 	{"2.1.5", "Actor Inspector HTTP API GET /inspector/state returns actor state", false},
 	{"2.1.5", "Actor Run Tests run handler can consume from queue", false},
+	// On a loaded machine, where an action comes to an actor that is about to sleep.
+	{"2.2.1", "Actor Database Lifecycle Cleanup Tests handles parallel actor lifecycle churn", true},
 	{"2.2.1", "Actor Driver Tests Actor Lifecycle Tests actor stop called with no actor instance cleans up handler", false},
 	{"2.2.1", "Actor Driver Tests Actor Lifecycle Tests onDestroy is called even when actor is destroyed during start", false},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests active db writes interrupted by sleep produce db error", false},
