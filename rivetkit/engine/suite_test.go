@@ -86,7 +86,7 @@ func newSuite(t *testing.T, version string) *suite {
 	if _, err := os.Stat(filepath.Join(s.folder, "node_modules")); err != nil {
 		t.Skipf("RivetKit %s isn't in %s", version, root)
 	}
-	for _, name := range []string{"engine.test.mjs", "fixtures.mjs", "vitest.config.mjs"} {
+	for _, name := range []string{"engine.test.mjs", "fixtures.mjs", "stuck.mjs", "vitest.config.mjs"} {
 		text, err := os.ReadFile(filepath.Join("testdata/suite", name))
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(s.folder, name), text, 0o600))
