@@ -23,6 +23,7 @@ type core struct {
 	kv       kv.Engine
 	store    *actorstore.Store
 	alarms   *alarms
+	budget   *budget // its lock may be taken under mu
 	instance [4]byte // of this stay in memory: the gateway in the ids of requests
 
 	ctx  context.Context // ends with Close
@@ -38,7 +39,6 @@ type core struct {
 	namespaces map[string]time.Time     // +checklocks:mu
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
-	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	closed     bool                     // +checklocks:mu
 }
@@ -83,17 +83,6 @@ func (e *core) newID() rp.TunnelID {
 			return id
 		}
 	}
-}
-
-// hold notes n bytes of a body that are about to be in memory, and says whether there is room for them.
-//
-// +checklocks:e.mu
-func (e *core) hold(n int64) bool {
-	if e.held+n > e.opts.MaxHeld {
-		return false
-	}
-	e.held += n
-	return true
 }
 
 // A phase is where an actor stands.
@@ -226,8 +215,9 @@ type pendingMessage struct {
 	t      *tunnel
 	n      uint64
 	m      rivetstore.Message
-	stored bool // it is durable
-	gone   bool // it was acknowledged, or its tunnel has ended
+	stored bool   // it is durable
+	gone   bool   // it was acknowledged, or its tunnel has ended
+	done   func() // called once, when its data has left memory
 }
 
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
@@ -236,4 +226,6 @@ type client interface {
 	take(t *tunnel, m rp.FromActor)
 	// fail says why there will be nothing more.
 	fail(t *tunnel, err error)
+	// sent says that the first message is written, or won't be. It is called at any time, with or without core.mu.
+	sent()
 }

@@ -27,7 +27,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	t := newTunnel(a, e.newID())
 	t.client = c
 	t.track()
-	t.send(first)
+	t.sendThen(first, c.sent)
 	return t, nil
 }
 
@@ -73,6 +73,20 @@ func (t *tunnel) send(body rp.ToActorBody) {
 	n := t.n
 	t.n++
 	t.sendAs(n, body)
+}
+
+// sendThen is send, and calls done when the message is written, or won't be.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) sendThen(body rp.ToActorBody, done func()) {
+	n := t.n
+	t.n++
+	m := rp.ToActor{ID: rp.MessageID{Tunnel: t.id, Index: uint16(n)}, Body: body}
+	if r := t.a.runner; r != nil && r.conn != nil {
+		r.conn.sendThen(m, done)
+	} else {
+		done()
+	}
 }
 
 // +checklocks:t.e.mu
@@ -168,6 +182,7 @@ func (t *tunnel) acknowledged(index uint16) {
 func (t *tunnel) forget(p *pendingMessage) {
 	a := t.a
 	p.gone = true
+	p.release()
 	a.forgotten = append(a.forgotten, rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
 	if len(a.forgotten) >= 64 && a.phase != gone {
 		storeMessages(a)
