@@ -26,9 +26,9 @@ const (
 // A budget bounds the memory of what clients send and what is sent to them, by bytes that have really come. Each remote
 // address and each actor has a share of it. Its lock may be taken under core.mu, and is held for moments.
 //
-// What is read from a client waits while one of its shares is full, which it is at three quarters: the rest is for what
-// runners send, which can't wait. So that half-read bodies don't wait for each other, one client at a time may go on
-// until its body is complete though a share is full. So a share has at most three quarters and a body of what was read, or else its limit.
+// What is read from a client waits while one of its shares is full, which it is by half: the rest is for what runners send, which
+// can't wait. So that half-read bodies don't wait for each other, one client at a time may go on
+// until its body is complete though a share is full. So a share has at most its limit and one body.
 type budget struct {
 	maxAddr, maxActor int64
 
@@ -49,7 +49,7 @@ type share struct {
 }
 
 // reads returns how many bytes may be used when something is read from a client.
-func (s *share) reads() int64 { return s.limit / 4 * 3 }
+func (s *share) reads() int64 { return s.limit / 2 }
 
 // A waiting is a step of an account that waits until there is room.
 type waiting struct {
@@ -81,8 +81,8 @@ const (
 
 func newBudget(o *Options) *budget {
 	b := &budget{
-		// Whatever the memory, one body and one answer have room.
-		maxAddr: max(o.Memory/4, 2*o.MaxBody), maxActor: max(o.Memory/8, 2*o.MaxBody),
+		// Beside a half and the one body that may be beyond there is room for an answer.
+		maxAddr: max(o.Memory/4, 4*o.MaxBody), maxActor: max(o.Memory/8, 4*o.MaxBody),
 		all: share{limit: o.Memory}, addrs: map[netip.Addr]*share{}, actors: map[actorstore.ID]*share{}, accounts: map[*account]struct{}{},
 	}
 	return b

@@ -239,9 +239,11 @@ type program struct {
 	mu      sync.Mutex
 	heard   []rp.ToRunner
 	more    chan struct{}
-	hold    bool             // it answers nothing
-	deaf    bool             // it doesn't read the next message, nor any other
-	events  map[string]int64 // index of the next event, by actor and generation
+	hold    bool                              // it answers nothing
+	deaf    bool                              // it doesn't read the next message, nor any other
+	pause   time.Duration                     // how long it takes for each message
+	reply   func(rp.ToActor, rp.RequestStart) // answers requests; nil for as it is said above
+	events  map[string]int64                  // index of the next event, by actor and generation
 	indices map[rp.TunnelID]uint16
 	kvs     uint32
 	ended   chan struct{}
@@ -289,8 +291,11 @@ func (p *program) listen() {
 			return
 		}
 		p.mu.Lock()
-		hold, deaf := p.hold, p.deaf
+		hold, deaf, pause := p.hold, p.deaf, p.pause
 		p.mu.Unlock()
+		if pause > 0 {
+			<-time.After(pause)
+		}
 		if deaf {
 			return
 		}
@@ -324,6 +329,13 @@ func (p *program) answer(m rp.ToRunner) {
 	case rp.ToActor:
 		switch b := m.Body.(type) {
 		case rp.RequestStart:
+			p.mu.Lock()
+			reply := p.reply
+			p.mu.Unlock()
+			if reply != nil {
+				reply(m, b)
+				return
+			}
 			p.toClient(m.ID.Tunnel, rp.ResponseStart{
 				Status: 200, Headers: []rp.Header{{Name: "x-from", Value: "actor"}}, Body: fmt.Appendf(nil, "%s %s %s", b.Method, b.Path, b.Body),
 			})

@@ -33,7 +33,7 @@ type Options struct {
 	// MaxBody bounds the body of a request, and of an answer, in bytes. 0 means 20 MiB.
 	MaxBody int64
 	// Memory bounds what clients send and are sent, requests, answers and messages alike, while it is in memory, in bytes. One
-	// remote address may have a quarter of it, and one actor an eighth, though never less than two bodies. While that is full
+	// remote address may have a quarter of it, and one actor an eighth, though never less than four times MaxBody. While that is full
 	// a client isn't read from, and what an actor says to it is refused; clients that don't read or write then are cut off.
 	// 0 means 512 MiB.
 	Memory int64
