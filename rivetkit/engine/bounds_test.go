@@ -62,7 +62,6 @@ func inCrowd(t *testing.T, attack func(c *crowd)) {
 		attack(c)
 		pass(2 * time.Minute) // all deadlines
 		c.served()
-		synctest.Wait()
 		if n := c.engine.Held(); n != 0 {
 			t.Errorf("%d bytes are left", n)
 		}
@@ -91,6 +90,7 @@ func (c *crowd) served() {
 		c.want(http.StatusOK, "small", "GET", "/gateway/"+id+"/hello", "")
 	}
 	c.victim.talk()
+	synctest.Wait() // what is written is given back
 	c.look()
 }
 
