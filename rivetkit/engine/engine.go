@@ -13,8 +13,8 @@ package engine
 // Files, from the top down:
 //
 //	runner.go address.go actors.go engine.go gateway.go namespaces.go runnerconn.go socket.go kv.go
-//	alarms.go request.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
-//	state.go outbox.go budget.go errors.go options.go
+//	alarms.go request.go exchange.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
+//	state.go outbox.go account.go budget.go errors.go options.go
 
 import (
 	"context"
