@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -27,6 +28,7 @@ type engineFlags struct {
 	origins    []string
 	names      []string
 	drain      time.Duration
+	memory     byteSize
 	verbose    bool
 }
 
@@ -34,7 +36,7 @@ type engineFlags struct {
 const engineStore = "greenroom.store"
 
 func newEngine(e *env) *cobra.Command {
-	f := &engineFlags{}
+	f := &engineFlags{memory: 1 << 30}
 	cmd := &cobra.Command{
 		Use:   "engine [STORE]",
 		Short: "Run the actors of RivetKit programs",
@@ -51,7 +53,11 @@ ends with status 3, for a supervisor to start it again.
 It listens on loopback, where no token is needed. To listen elsewhere takes a file with the
 tokens of runners, which open everything, and may take one with those of clients: lines with
 a token each, at least 16 characters long; lines that begin with # are left out. There is no
-TLS: that is for a proxy.`,
+TLS: that is for a proxy.
+
+What clients send and are sent has half of --memory, and one address a quarter of that half;
+more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
+whole process near --memory.`,
 		Example: `  greenroom engine data
   RIVET_ENDPOINT=http://127.0.0.1:6420 node app.js`,
 		Args: cobra.MaximumNArgs(1),
@@ -70,13 +76,14 @@ TLS: that is for a proxy.`,
 	flags.StringArrayVar(&f.origins, "origin", nil, "`origin` whose pages may come from elsewhere (may be repeated)")
 	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
 	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	return cmd
 }
 
 // options returns the options of the engine. Where others than this machine get there are tokens.
 func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*engine.Options, error) {
-	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version()}
+	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version(), Memory: int64(f.memory / 2)}
 	var err error
 	if f.runnerFile != "" {
 		if o.RunnerTokens, err = readTokens(f.runnerFile); err != nil {
@@ -114,6 +121,9 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		return err
 	}
 	defer ln.Close() // again, unless it was never served
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(int64(f.memory))
+	}
 	err = withStore(ctx, url, greenroom.Options{Limits: e.limits, Logger: log}, func(st *storeurl.Store) (err error) {
 		en, err := engine.Open(ctx, st.Engine(), opts)
 		if err != nil {
@@ -121,7 +131,10 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 		}
 		defer func() { err = errors.Join(err, en.Close()) }()
 		server := &service{
-			server:   &http.Server{Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)},
+			server: &http.Server{
+				Handler: en, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+				MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+			},
 			listener: ln, log: log, drain: f.drain,
 			announce: func() error {
 				_, err := fmt.Fprintf(e.stdout, "serving at http://%s\nend it with Ctrl-C\n", ln.Addr())

@@ -56,9 +56,13 @@ func (s *service) run(ctx context.Context) error {
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- s.server.Shutdown(end) }()
-	err = errors.Join(err, s.shutdown(end), <-closed)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = errors.Join(err, s.server.Close())
+	for _, ended := range []error{s.shutdown(end), <-closed} {
+		if errors.Is(ended, context.DeadlineExceeded) {
+			// A client doesn't read its answer, or an actor works on: that isn't a failure of the service.
+			s.log.Warn("greenroom: what hasn't ended in time is cut off", slog.Any("error", ended))
+			ended = s.server.Close()
+		}
+		err = errors.Join(err, ended)
 	}
 	return err
 }

@@ -123,7 +123,9 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	if err := g.authorize(r, ns, tokenOf(r)); err != nil {
 		return a, false, err
 	}
-	s, err := readSpec(w, r)
+	x := newExchange(g.core, w, r, actorstore.ID{})
+	defer x.close()
+	s, err := readSpec(x)
 	if err != nil {
 		return a, false, err
 	}
@@ -142,14 +144,14 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 }
 
 // readSpec reads which actor is to be made, but for its namespace.
-func readSpec(w http.ResponseWriter, r *http.Request) (s actorSpec, err error) {
+func readSpec(x *exchange) (s actorSpec, err error) {
 	var body struct {
 		Name   string  `json:"name"`
 		Key    *string `json:"key"`
 		Runner string  `json:"runner_name_selector"`
 		Input  *string `json:"input"`
 	}
-	b, err := readBody(w, r, maxBody)
+	b, err := x.body(maxBody)
 	if err != nil {
 		return s, err
 	}

@@ -13,8 +13,8 @@ package engine
 // Files, from the top down:
 //
 //	runner.go address.go actors.go engine.go gateway.go namespaces.go runnerconn.go socket.go kv.go
-//	alarms.go request.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
-//	state.go errors.go outbox.go options.go
+//	alarms.go request.go exchange.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
+//	state.go outbox.go account.go budget.go errors.go options.go
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 		return nil, err
 	}
 	en := &Engine{core: core{
-		opts: o, log: o.Logger, kv: e, store: store,
+		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o),
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
 		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{},
 	}}
@@ -70,6 +70,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 
 // ServeHTTP implements http.Handler.
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // of the request before
 	if !e.opts.allowHost(r) {
 		writeError(w, newError(http.StatusMisdirectedRequest, "guard", "wrong_host", "The engine isn't known by this name."))
 		return

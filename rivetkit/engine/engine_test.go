@@ -578,7 +578,7 @@ func TestForeignActors(t *testing.T) {
 
 // TestLimits: bodies and answers are bounded, each and together, and what was refused leaves nothing behind.
 func TestLimits(t *testing.T) {
-	r := newRig(t, engine.Options{MaxBody: 1 << 16, MaxHeld: 1<<16 + 1<<15})
+	r := newRig(t, engine.Options{MaxBody: 1 << 16, Memory: 1<<16 + 1<<15})
 	p := r.connect("default", "k")
 	id := r.actor("counter", "a")
 	p.started(id)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/coder/websocket"
 )
@@ -74,6 +75,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	if err != nil {
 		panic(err) // its callers pass maps of plain values
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // else the client may take its time
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // the client has gone
 }

@@ -240,12 +240,14 @@ type program struct {
 	mu      sync.Mutex
 	heard   []rp.ToRunner
 	more    chan struct{}
-	hold    bool              // it answers nothing
-	deaf    bool              // it doesn't read the next message, nor any other
-	events  map[string]int64  // index of the next event, by actor and generation
-	has     map[string]uint32 // the generations of its actors
-	id      string            // as the engine has called it
-	unacked []rp.Event        // of the actors that it has
+	hold    bool                              // it answers nothing
+	deaf    bool                              // it doesn't read the next message, nor any other
+	pause   time.Duration                     // how long it takes for each message
+	reply   func(rp.ToActor, rp.RequestStart) // answers requests; nil for as it is said above
+	events  map[string]int64                  // index of the next event, by actor and generation
+	has     map[string]uint32                 // the generations of its actors
+	id      string                            // as the engine has called it
+	unacked []rp.Event                        // of the actors that it has
 	indices map[rp.TunnelID]uint16
 	kvs     uint32
 	ended   chan struct{}
@@ -310,8 +312,11 @@ func (p *program) listen() {
 			return
 		}
 		p.mu.Lock()
-		hold, deaf := p.hold, p.deaf
+		hold, deaf, pause := p.hold, p.deaf, p.pause
 		p.mu.Unlock()
+		if pause > 0 {
+			<-time.After(pause)
+		}
 		if deaf {
 			return
 		}
@@ -363,6 +368,13 @@ func (p *program) answer(m rp.ToRunner) {
 			if _, ok := p.generation(b.Actor); !ok {
 				return
 			}
+			p.mu.Lock()
+			reply := p.reply
+			p.mu.Unlock()
+			if reply != nil {
+				reply(m, b)
+				return
+			}
 			p.toClient(m.ID.Tunnel, rp.ResponseStart{
 				Status: 200, Headers: []rp.Header{{Name: "x-from", Value: "actor"}}, Body: fmt.Appendf(nil, "%s %s %s", b.Method, b.Path, b.Body),
 			})
@@ -386,10 +398,6 @@ func (p *program) command(c rp.Command) {
 		p.event(at, rp.Running{})
 	case has && old == at.Generation:
 		p.event(at, rp.Stopped{})
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.has, at.Actor)
-		p.unacked = slices.DeleteFunc(p.unacked, func(e rp.Event) bool { return e.Checkpoint.Actor == at.Actor })
 	}
 }
 
@@ -410,6 +418,10 @@ func (p *program) event(at rp.Checkpoint, body rp.EventBody) {
 	p.events[name]++
 	e := rp.Event{Checkpoint: at, Body: body}
 	p.unacked = append(p.unacked, e)
+	if _, ok := body.(rp.Stopped); ok {
+		delete(p.has, at.Actor)
+		p.unacked = slices.DeleteFunc(p.unacked, func(e rp.Event) bool { return e.Checkpoint.Actor == at.Actor })
+	}
 	p.mu.Unlock()
 	p.say(rp.Events{e})
 }

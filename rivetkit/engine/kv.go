@@ -30,6 +30,8 @@ const (
 
 	maxJobBytes = 64 << 20 // of an actor's requests that wait
 	maxJobs     = 4096
+
+	maxAnswers = 64 << 20 // bytes that wait to be sent to a runner when the next request is done
 )
 
 // errKeys is what a runner is told that asks for what it may not.
@@ -54,6 +56,9 @@ func asked(e *core, r *runner, q rp.KVRequest, size int) {
 	}
 	conn := r.conn
 	a.do(size, func() {
+		if conn != nil {
+			conn.drain(e.ctx, maxAnswers)
+		}
 		body, err := doKeys(e.ctx, a.handle, q.Body, e.now())
 		var own errKeys
 		switch {

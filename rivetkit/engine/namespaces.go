@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"github.com/greenroomdb/greenroom/actorstore"
 	"github.com/greenroomdb/greenroom/kv"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
@@ -82,8 +82,10 @@ func postNamespace(e *core, w http.ResponseWriter, r *http.Request) {
 		Name        string `json:"name"`
 		DisplayName string `json:"display_name"`
 	}
-	err := json.NewDecoder(io.LimitReader(r.Body, 64<<10)).Decode(&body)
-	if err != nil || body.Name == "" || len(body.Name) > 256 {
+	x := newExchange(e, w, r, actorstore.ID{})
+	defer x.close()
+	text, err := x.body(64 << 10)
+	if err == nil && (json.Unmarshal(text, &body) != nil || body.Name == "" || len(body.Name) > 256) {
 		err = invalid("a name of at most 256 bytes is missing")
 	}
 	var made time.Time

@@ -28,21 +28,25 @@ type Options struct {
 	StartThreshold, StopThreshold time.Duration
 	// ReadyTimeout is how long a request waits for its actor to run. 0 means 10 seconds.
 	ReadyTimeout time.Duration
+	// AnswerTimeout is how long a request waits until its answer begins. 0 means 5 minutes.
+	AnswerTimeout time.Duration
 	// PingInterval is how often runners are pinged. 0 means 3 seconds.
 	PingInterval time.Duration
 
 	// MaxBody bounds the body of a request, and of an answer, in bytes. 0 means 20 MiB.
 	MaxBody int64
-	// MaxHeld bounds the bodies of all requests and answers that are in memory, in bytes. What comes beyond is
-	// refused. 0 means 512 MiB.
-	MaxHeld int64
+	// Memory bounds what clients send and are sent, requests, answers and messages alike, while it is in memory, in bytes. One
+	// remote address may have a quarter of it, and one actor an eighth, though never less than four times MaxBody. While that is full
+	// a client isn't read from, and what an actor says to it is refused; clients that don't read or write then are cut off.
+	// 0 means 512 MiB.
+	Memory int64
 	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
 	// more. 0 means 4 MiB.
 	MaxPending int
 	// MaxKept bounds the bytes that are stored for an actor which it hasn't acknowledged; sockets for which something is stored aren't read
 	// from when there are more, and none are when there is twice as much. 0 means 16 MiB.
 	MaxKept int
-	// MaxQueued bounds the bytes that wait to be sent to one runner, or one client, in bytes; a slower one is cut off. 0 means 256 MiB for runners and a sixteenth for clients.
+	// MaxQueued bounds the bytes that wait to be sent over the WebSocket of one client; a slower one is cut off. 0 means 16 MiB.
 	MaxQueued int
 
 	// Store changes how the store is opened; nil means with its defaults.
@@ -65,12 +69,13 @@ func (o *Options) withDefaults() Options {
 	orElse(&all.StartThreshold, 30*time.Second)
 	orElse(&all.StopThreshold, 30*time.Second)
 	orElse(&all.ReadyTimeout, 10*time.Second)
+	orElse(&all.AnswerTimeout, 5*time.Minute)
 	orElse(&all.PingInterval, 3*time.Second)
 	orElse(&all.MaxBody, 20<<20)
-	orElse(&all.MaxHeld, 512<<20)
+	orElse(&all.Memory, 512<<20)
 	orElse(&all.MaxPending, 4<<20)
 	orElse(&all.MaxKept, 16<<20)
-	orElse(&all.MaxQueued, 256<<20)
+	orElse(&all.MaxQueued, 16<<20)
 	if all.Logger == nil {
 		all.Logger = slog.Default()
 	}

@@ -3,27 +3,30 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 )
 
-// writeTimeout is how long a peer may take to take one message.
+// writeTimeout is how long a peer may take to take a piece of what it is sent.
 const writeTimeout = 30 * time.Second
 
 // An outbox sends messages over a WebSocket in their order, and keeps those that wait. Its methods don't wait.
 type outbox struct {
-	ws    *websocket.Conn
-	log   *slog.Logger
-	limit int // of bytes that wait
+	ws      *websocket.Conn
+	log     *slog.Logger
+	limit   int      // of bytes that wait; 0 for none: what waits for a runner is in the accounts of clients
+	account *account // of the client; nil for a runner
 
 	mu      sync.Mutex
-	queue   []message // +checklocks:mu
-	bytes   int       // reserved and not taken  +checklocks:mu
-	writing bool      // +checklocks:mu
-	slow    bool      // it is out of its actor's sequence until everything is written  +checklocks:mu
-	ended   bool      // nothing is taken any more  +checklocks:mu
+	queue   []message     // +checklocks:mu
+	bytes   int           // reserved and not taken  +checklocks:mu
+	room    chan struct{} // closed when bytes has become less; nil if nothing waits for that  +checklocks:mu
+	writing bool          // +checklocks:mu
+	slow    bool          // it is out of its actor's sequence until everything is written  +checklocks:mu
+	ended   bool          // nothing is taken any more  +checklocks:mu
 	code    websocket.StatusCode
 	reason  string
 }
@@ -38,8 +41,8 @@ type message struct {
 
 // send queues a message. If too much waits the socket is cut off.
 func (o *outbox) send(m message) {
-	if o.reserve(m) {
-		o.queueUp(m)
+	if !o.reserve(m) || !o.queueUp(m) {
+		go m.finish() // which may want locks that the caller has
 	}
 }
 
@@ -51,7 +54,7 @@ func (o *outbox) reserve(m message) bool {
 		return false
 	}
 	o.bytes += m.size + 64
-	if o.bytes > o.limit {
+	if o.limit > 0 && o.bytes > o.limit || o.account != nil && !o.account.charge(m.cost()) {
 		go o.drop(o.end()) // it is lost in any case
 		return false
 	}
@@ -69,6 +72,9 @@ func (o *outbox) queueUp(m message) bool {
 	o.start()
 	return true
 }
+
+// cost returns how many bytes the message is for the budget.
+func (m message) cost() int64 { return int64(m.size) + 64 }
 
 // isSlow reports whether the socket is out of its actor's sequence.
 func (o *outbox) isSlow() bool {
@@ -90,7 +96,8 @@ func (o *outbox) fallBehind() bool {
 // +checklocks:o.mu
 func (o *outbox) end() []message {
 	rest := o.queue
-	o.ended, o.queue = true, nil
+	o.ended, o.queue, o.bytes = true, nil, 0
+	o.less()
 	return rest
 }
 
@@ -136,6 +143,9 @@ func (o *outbox) write() {
 			return
 		}
 		err := o.put(m)
+		if o.account != nil {
+			o.account.give(m.cost())
+		}
 		m.finish()
 		if err != nil { // the reader of the socket hears of it
 			o.mu.Lock()
@@ -155,6 +165,7 @@ func (o *outbox) take() (m message, ok bool) {
 		m, o.queue[0] = o.queue[0], message{}
 		o.queue = o.queue[1:]
 		o.bytes -= m.size + 64
+		o.less()
 		o.mu.Unlock()
 		return m, true
 	}
@@ -175,7 +186,65 @@ func (o *outbox) put(m message) (err error) {
 			return nil // the others are good
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	return o.ws.Write(ctx, m.kind, m.data)
+	late := time.AfterFunc(writeTimeout, cancel)
+	defer late.Stop()
+	if len(m.data) <= piece {
+		defer o.await()()
+		return o.ws.Write(ctx, m.kind, m.data)
+	}
+	w, err := o.ws.Writer(ctx, m.kind)
+	for data := range slices.Chunk(m.data, piece) {
+		if err == nil {
+			late.Reset(writeTimeout)
+			moved := o.await()
+			_, err = w.Write(data)
+			moved()
+		}
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	return err
+}
+
+// await says that the engine waits for the peer, until the function that it returns is called.
+func (o *outbox) await() (moved func()) {
+	if o.account == nil {
+		return func() {}
+	}
+	o.account.await(taking, true)
+	return func() { o.account.await(taking, false) }
+}
+
+// less says that bytes has become less.
+//
+// +checklocks:o.mu
+func (o *outbox) less() {
+	if o.room != nil {
+		close(o.room)
+		o.room = nil
+	}
+}
+
+// drain waits until at most n bytes wait, or the socket has ended.
+func (o *outbox) drain(ctx context.Context, n int) {
+	for {
+		o.mu.Lock()
+		if o.ended || o.bytes <= n {
+			o.mu.Unlock()
+			return
+		}
+		if o.room == nil {
+			o.room = make(chan struct{})
+		}
+		room := o.room
+		o.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -2,42 +2,15 @@ package engine_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
-
-// TestDeafRunner: a runner that doesn't read is cut off when as much waits for it as may.
-func TestDeafRunner(t *testing.T) {
-	r := newRig(t, engine.Options{MaxQueued: 4 << 20, ReadyTimeout: 100 * time.Millisecond})
-	p := r.connect("default", "k")
-	id := r.actor("counter", "a")
-	p.started(id)
-	p.mu.Lock()
-	p.deaf = true
-	p.mu.Unlock()
-	var all sync.WaitGroup
-	for range 40 { // more than the sockets of this machine hold
-		all.Go(func() {
-			resp, err := http.Post(r.url+"/gateway/"+id+"/", "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
-			if err != nil || resp.StatusCode < http.StatusInternalServerError {
-				t.Errorf("%+v %v", resp, err)
-				return
-			}
-			_ = resp.Body.Close()
-		})
-	}
-	all.Wait()
-	r.want(200, `"runners":[]`, "GET", "/runners?namespace=default&name=default", "")
-}
 
 // socket opens a client's WebSocket to an actor.
 func (p *program) socket(id string) (*websocket.Conn, rp.TunnelID) {

@@ -3,9 +3,9 @@ package engine
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -16,47 +16,63 @@ import (
 var (
 	errTooLong = newError(http.StatusBadRequest, "message", "incoming_too_long", "The body is too long.")
 	errBusy    = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "Too much is under way.")
-	errAnswer  = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
+	// errNoAnswer says that an answer hasn't begun in time.
+	errNoAnswer = newError(http.StatusGatewayTimeout, "guard", "gateway_response_start_timeout", "Timed out waiting for the actor to answer.")
+	errAnswer   = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
 )
 
 // A request is a client that waits for an answer. Its fields are guarded by core.mu.
 type request struct {
-	e      *core
-	limit  int64
-	held   int64 // of core.held
-	parts  []rp.FromActorBody
-	bytes  int64
-	err    error
-	signal chan struct{} // of one: there is more
-	began  bool          // the client has got the first part; the handler's, and not guarded
+	*exchange
+	lent    int64 // bytes of what the actor is sent
+	parts   []rp.FromActorBody
+	bytes   int64 // of the answer, as long as the client has got nothing, and else of parts
+	err     error
+	signal  chan struct{} // of one: there is more
+	written atomic.Bool   // the runner has been sent the request
+	began   bool          // the client has got the first part; the handler's, and not guarded
+}
+
+// size returns the bytes of a part of an answer.
+func size(part rp.FromActorBody) int64 {
+	switch p := part.(type) {
+	case rp.ResponseStart:
+		return int64(len(p.Body))
+	case rp.ResponseChunk:
+		return int64(len(p.Data))
+	}
+	return 0
 }
 
 // take implements client.
 func (q *request) take(t *tunnel, m rp.FromActor) {
-	size := int64(0)
-	switch b := m.Body.(type) {
-	case rp.ResponseStart:
-		size = int64(len(b.Body))
-	case rp.ResponseChunk:
-		size = int64(len(b.Data))
+	switch m.Body.(type) {
+	case rp.ResponseStart, rp.ResponseChunk:
 	case rp.ResponseAbort:
 		q.fail(t, errUnavailable)
 		return
 	default:
 		return // it isn't a part of an answer
 	}
-	if q.bytes += size; q.bytes > q.limit {
+	n := size(m.Body)
+	if q.bytes += n; q.bytes > q.e.opts.MaxBody {
 		q.parts = nil
 		q.fail(t, errAnswer)
 		return
 	}
-	if !q.e.hold(size) {
+	if !q.account.charge(n) {
 		q.parts = nil
 		q.fail(t, errBusy)
 		return
 	}
-	q.held += size
 	q.parts = append(q.parts, m.Body)
+	q.poke()
+}
+
+// sent implements client.
+func (q *request) sent() {
+	q.account.repaid(q.lent, true)
+	q.written.Store(true)
 	q.poke()
 }
 
@@ -96,77 +112,71 @@ func repeat(ctx context.Context, try func() error) error {
 	}
 }
 
-// readBody reads the body of a request, which may have limit bytes.
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return nil, errTooLong
-	}
-	if err != nil {
-		return nil, invalid("the body is cut off")
-	}
-	return b, nil
-}
-
 // serveRequest passes a request on to an actor, and answers it unless it returns an error.
 func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) error {
-	size := e.opts.MaxBody
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
-	}
-	e.mu.Lock()
-	room := e.hold(size)
-	e.mu.Unlock()
-	if !room {
-		return errBusy
-	}
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.held -= size
-	}()
-	body, err := readBody(w, r, e.opts.MaxBody)
+	x := newExchange(e, w, r, id)
+	defer x.close()
+	body, err := x.body(e.opts.MaxBody)
 	if err != nil {
 		return err
 	}
-	a, err := enter(r.Context(), e, id)
+	x.late = time.AfterFunc(e.opts.AnswerTimeout, func() { x.cancel(errNoAnswer) })
+	defer x.late.Stop()
+	a, err := enter(x.ctx, e, id)
 	if err != nil {
-		return err
+		return x.cause(err)
 	}
 	defer a.leave()
-	start := rp.RequestStart{Actor: a.text, Method: r.Method, Path: target, Headers: headersOf(r)}
+	x.start = rp.RequestStart{Actor: a.text, Method: r.Method, Path: target, Headers: headersOf(r)}
 	if len(body) > 0 {
-		start.Body = body
+		x.start.Body = body
 	}
-	return repeat(r.Context(), func() error { return attempt(w, r, a, start) })
+	failed := repeat(x.ctx, func() error {
+		err = x.attempt(a)
+		if x.forgotten {
+			return nil // it can't be repeated
+		}
+		return err
+	})
+	if failed == nil {
+		failed = err
+	}
+	return x.cause(failed)
 }
 
 // attempt sends a request to the actor, and answers the client. It returns an error only if the client has got nothing.
-func attempt(w http.ResponseWriter, r *http.Request, a *actor, start rp.RequestStart) error {
-	q := &request{e: a.e, limit: a.e.opts.MaxBody, signal: make(chan struct{}, 1)}
-	t, err := openTunnel(r.Context(), a, q, start)
+func (x *exchange) attempt(a *actor) error {
+	q := &request{exchange: x, lent: int64(len(x.start.Body)), signal: make(chan struct{}, 1)}
+	x.account.lend(q.lent)
+	t, err := openTunnel(x.ctx, a, q, x.start)
 	if err != nil {
+		x.account.repaid(q.lent, true)
 		return err
 	}
 	defer q.end(t)
 	for {
 		select {
 		case <-q.signal:
-		case <-r.Context().Done():
+		case <-x.ctx.Done():
 			q.abort(t)
 			if q.began {
-				return nil
+				panic(http.ErrAbortHandler) // the client must see that the answer is cut off
 			}
-			return r.Context().Err()
+			return x.ctx.Err()
+		}
+		if q.written.Load() {
+			x.forget()
 		}
 		parts, failed := q.next()
-		for _, p := range parts {
-			if q.answer(w, p) {
+		for i, p := range parts {
+			if q.answer(p) {
 				return nil
 			}
+			parts[i] = nil
+			x.account.give(size(p))
 		}
 		if failed != nil && q.began {
-			panic(http.ErrAbortHandler) // the client must see that the answer is cut off
+			panic(http.ErrAbortHandler)
 		}
 		if failed != nil {
 			return failed
@@ -180,8 +190,7 @@ func (q *request) next() (parts []rp.FromActorBody, failed error) {
 	defer q.e.mu.Unlock()
 	parts, q.parts = q.parts, nil
 	if q.began { // what the client has got isn't kept
-		q.e.held -= q.held
-		q.bytes, q.held = 0, 0
+		q.bytes = 0
 	}
 	return parts, q.err
 }
@@ -200,11 +209,10 @@ func (q *request) end(t *tunnel) {
 	q.e.mu.Lock()
 	defer q.e.mu.Unlock()
 	t.remove()
-	q.e.held -= q.held
 }
 
 // answer writes one part of an answer, and reports whether it was the last that the client gets.
-func (q *request) answer(w http.ResponseWriter, part rp.FromActorBody) (last bool) {
+func (q *request) answer(part rp.FromActorBody) (last bool) {
 	var err error
 	switch p := part.(type) {
 	case rp.ResponseStart:
@@ -212,15 +220,13 @@ func (q *request) answer(w http.ResponseWriter, part rp.FromActorBody) (last boo
 			return true
 		}
 		q.began = true
-		writeHead(w, p)
-		_, err = w.Write(p.Body)
+		q.late.Stop()
+		writeHead(q.w, p)
 		last = !p.Stream
+		err = q.write(p.Body, !last)
 	case rp.ResponseChunk:
-		_, err = w.Write(p.Data)
 		last = p.Finish
-	}
-	if !last {
-		_ = http.NewResponseController(w).Flush() // what can't be flushed is sent later
+		err = q.write(p.Data, !last)
 	}
 	return last || err != nil
 }

@@ -27,7 +27,7 @@ func serveRunner(g *gateway, w http.ResponseWriter, r *http.Request) {
 	}
 	ws.SetReadLimit(maxMessage)
 	e := g.core
-	c := &runnerConn{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued}, e: e, version: version, heard: e.now()}
+	c := &runnerConn{outbox: outbox{ws: ws, log: e.log}, e: e, version: version, heard: e.now()}
 	ctx, done, err := e.begin()
 	if err != nil {
 		_ = ws.CloseNow()

@@ -19,16 +19,21 @@ type runnerConn struct {
 	outbox
 	e       *core
 	version rp.Version
-	r       *runner // nil until it has introduced itself; guarded by core.mu
-	heard   time.Time
+	r       *runner   // nil until it has introduced itself; guarded by core.mu
+	heard   time.Time // guarded by core.mu
+	pinged  time.Time // when the first ping was written since; zero for none. Guarded by core.mu
 	// resuming says that the runner has come back, and hasn't said yet all that it had to say. It is guarded by core.mu.
 	resuming bool
 }
 
 // send sends a message, which is encoded later: senders hold core.mu. The message must not change any more.
-func (c *runnerConn) send(m rp.ToRunner) {
+func (c *runnerConn) send(m rp.ToRunner) { c.sendThen(m, nil) }
+
+// sendThen is send, and calls done, unless it is nil, when the message is written, or won't be.
+func (c *runnerConn) sendThen(m rp.ToRunner, done func()) {
 	c.outbox.send(message{
-		kind: websocket.MessageBinary, size: weight(m), encode: func() ([]byte, error) { return rp.RunnerBound.Append(nil, c.version, m) },
+		kind: websocket.MessageBinary, size: weight(m), done: done,
+		encode: func() ([]byte, error) { return rp.RunnerBound.Append(nil, c.version, m) },
 	})
 }
 
@@ -143,7 +148,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c.heard = e.now()
+	c.heard, c.pinged = e.now(), time.Time{}
 	if first {
 		if c.r != nil {
 			return &runnerError{"ws.invalid_message", errors.New("a second Init")}
@@ -230,10 +235,18 @@ func (c *runnerConn) ended(err error) {
 	r.lose(after)
 }
 
-// ping asks the runner whether it is there, and cuts it off if it says nothing for long.
+// ping asks the runner whether it is there, and cuts it off if it doesn't answer for long. What waits to be written before the
+// question is bounded by the time of a write.
 func (c *runnerConn) ping(ctx context.Context) {
 	tick := time.NewTicker(c.e.opts.PingInterval)
 	defer tick.Stop()
+	asked := func() {
+		c.e.mu.Lock()
+		defer c.e.mu.Unlock()
+		if c.pinged.IsZero() {
+			c.pinged = c.e.now()
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -241,12 +254,12 @@ func (c *runnerConn) ping(ctx context.Context) {
 		case <-tick.C:
 		}
 		c.e.mu.Lock()
-		silent := c.e.now().Sub(c.heard)
+		at, now := c.pinged, c.e.now()
 		c.e.mu.Unlock()
-		if silent > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
+		if !at.IsZero() && now.Sub(at) > max(5*c.e.opts.PingInterval, c.e.opts.LostThreshold) {
 			_ = c.ws.CloseNow() // the reader hears of it
 			return
 		}
-		c.send(rp.Ping{At: c.e.now().UnixMilli()})
+		c.sendThen(rp.Ping{At: now.UnixMilli()}, asked)
 	}
 }

@@ -48,7 +48,9 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return // it is answered
 	}
 	ws.SetReadLimit(e.opts.MaxBody)
-	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued / 16}, e: e}
+	budget := e.budget.open(remote(r), id, func() { go func() { _ = ws.CloseNow() }() })
+	defer budget.close()
+	s := &socket{outbox: outbox{ws: ws, log: e.log, limit: e.opts.MaxQueued, account: budget}, e: e}
 	ctx, done, err := e.begin()
 	if err != nil {
 		_ = ws.Close(websocket.StatusInternalError, closeReason(err))
@@ -61,7 +63,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return
 	}
 	defer a.leave()
-	in := &incoming{ctx: ctx, ws: ws, messages: make(chan received)}
+	in := &incoming{ctx: ctx, ws: ws, account: budget, messages: make(chan received)}
 	go in.read()
 	var t *tunnel
 	err = repeat(ctx, func() error {
@@ -111,10 +113,12 @@ func (s *socket) serve(ctx context.Context, t *tunnel, in *incoming) {
 	if in.first != nil && !s.pass(ctx, t, *in.first) {
 		return
 	}
+	in.first = nil // it would stay in memory
 	for m := range in.messages {
 		if !s.pass(ctx, t, m) {
 			return
 		}
+		s.account.drain(ctx, int64(s.e.opts.MaxPending))
 	}
 	s.hangUp(t, in.err)
 }
@@ -128,7 +132,9 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 	case !s.has(t):
 		return false
 	case !t.hibernates:
-		t.send(rp.SocketMessage{Data: m.data, Binary: m.binary})
+		n := int64(len(m.data))
+		s.account.lend(n)
+		t.sendThen(rp.SocketMessage{Data: m.data, Binary: m.binary}, func() { s.account.repaid(n, false) })
 		return true
 	case len(m.data) > maxKept:
 		t.fail(errTooLong)
@@ -137,6 +143,7 @@ func (s *socket) pass(ctx context.Context, t *tunnel, m received) bool {
 		return false
 	}
 	t.keep(rivetstore.Message{Binary: m.binary, Data: m.data})
+	t.pending[len(t.pending)-1].done = func() { s.account.give(int64(len(m.data))) }
 	if a := t.a; a.phase == asleep && !a.wake() {
 		e.alarms.ring(a)
 	}
@@ -196,6 +203,19 @@ func (s *socket) hangUp(t *tunnel, err error) {
 		t.remove() // a start of the actor that doesn't name the socket says so
 	}
 }
+
+// release says that the data of the message has left memory.
+//
+// +checklocks:p.t.e.mu
+func (p *pendingMessage) release() {
+	if p.done != nil {
+		p.done()
+		p.done = nil
+	}
+}
+
+// sent implements client.
+func (s *socket) sent() {}
 
 // fail implements client.
 func (s *socket) fail(t *tunnel, err error) {

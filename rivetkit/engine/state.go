@@ -23,6 +23,7 @@ type core struct {
 	kv       kv.Engine
 	store    *actorstore.Store
 	alarms   *alarms
+	budget   *budget // its lock may be taken under mu
 	instance [4]byte // of this stay in memory: the gateway in the ids of requests
 
 	ctx  context.Context // ends with Close
@@ -39,7 +40,6 @@ type core struct {
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
-	held       int64                    // bytes of bodies in memory  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	shared     bool                     // other processes may have the store open  +checklocks:mu
 	draining   bool                     // no actor is started any more  +checklocks:mu
@@ -86,17 +86,6 @@ func (e *core) newID() rp.TunnelID {
 			return id
 		}
 	}
-}
-
-// hold notes n bytes of a body that are about to be in memory, and says whether there is room for them.
-//
-// +checklocks:e.mu
-func (e *core) hold(n int64) bool {
-	if e.held+n > e.opts.MaxHeld {
-		return false
-	}
-	e.held += n
-	return true
 }
 
 // A phase is where an actor stands.
@@ -254,6 +243,7 @@ type pendingMessage struct {
 	m      *rivetstore.Message // nil while it is in the store alone
 	stored bool                // it is durable
 	gone   bool                // it was acknowledged, or its tunnel has ended
+	done   func()              // called once, when its data has left memory; may be nil
 }
 
 // A client waits at the other end of a tunnel. Its methods don't wait, and are called under core.mu.
@@ -262,4 +252,6 @@ type client interface {
 	take(t *tunnel, m rp.FromActor)
 	// fail says why there will be nothing more.
 	fail(t *tunnel, err error)
+	// sent says that the first message is written, or won't be. It is called at any time, with or without core.mu.
+	sent()
 }

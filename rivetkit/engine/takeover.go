@@ -377,6 +377,9 @@ func (p *probe) take(t *tunnel, m rp.FromActor) {
 	}
 }
 
+// sent implements client.
+func (p *probe) sent() {}
+
 // fail implements client: the actor stops, or its runner is lost.
 func (p *probe) fail(*tunnel, error) {}
 

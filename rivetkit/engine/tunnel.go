@@ -27,7 +27,7 @@ func openTunnel(ctx context.Context, a *actor, c client, first rp.ToActorBody) (
 	t := newTunnel(a, e.newID())
 	t.client = c
 	t.track()
-	t.send(first)
+	t.sendThen(first, c.sent)
 	return t, nil
 }
 
@@ -74,6 +74,20 @@ func (t *tunnel) send(body rp.ToActorBody) {
 	n := t.n
 	t.n++
 	t.sendAs(n, body)
+}
+
+// sendThen is send, and calls done when the message is written, or won't be.
+//
+// +checklocks:t.e.mu
+func (t *tunnel) sendThen(body rp.ToActorBody, done func()) {
+	n := t.n
+	t.n++
+	m := rp.ToActor{ID: rp.MessageID{Tunnel: t.id, Index: uint16(n)}, Body: body}
+	if r := t.a.runner; r != nil && r.conn != nil {
+		r.conn.sendThen(m, done)
+	} else {
+		done()
+	}
 }
 
 // +checklocks:t.e.mu
@@ -136,8 +150,9 @@ func (t *tunnel) flush() {
 			fetchMessages(a)
 			return
 		}
-		t.sendAs(p.n, rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary})
-		t.sent, p.m = p.n+1, nil
+		m := rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary}
+		a.runner.conn.sendThen(rp.ToActor{ID: rp.MessageID{Tunnel: t.id, Index: uint16(p.n)}, Body: m}, p.done)
+		t.sent, p.m, p.done = p.n+1, nil, nil
 	}
 	if t.closing {
 		t.send(t.ending)
@@ -211,6 +226,7 @@ func (t *tunnel) acknowledged(index uint16) {
 // +checklocks:t.e.mu
 func (t *tunnel) forget(p *pendingMessage) {
 	p.gone = true
+	p.release()
 	t.bytes -= p.size + messageOverhead
 	t.a.kept -= p.size + messageOverhead
 	t.a.forgetRow(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
@@ -308,6 +324,7 @@ func (c *changes) landed(a *actor, failed map[*tunnel]error) {
 		case p.n >= t.sent:
 			t.flush()
 			p.m = nil // until it is sent it is in the store
+			p.release()
 		}
 	}
 }

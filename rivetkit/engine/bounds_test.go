@@ -1,0 +1,368 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/greenroomdb/greenroom/kv/memkv"
+	"github.com/greenroomdb/greenroom/rivetkit/engine"
+	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
+)
+
+// What the engine of a crowd may have of clients, and of one body.
+const (
+	crowdMemory = 8 << 20
+	crowdBody   = 1 << 20
+)
+
+// A crowd is a runner with two actors, and clients of these which must be served whatever another client does.
+type crowd struct {
+	*rig
+	p      *program
+	id     string // of the actor that is attacked
+	other  string // of another one
+	victim pair   // a socket of the other actor
+	most   int64  // the most bytes that were seen in memory
+}
+
+// inCrowd runs attack in a bubble. In the end no bytes of clients may be left, the runner must be there, and all others must have
+// been answered.
+func inCrowd(t *testing.T, attack func(c *crowd)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		opts := quiet()
+		opts.Memory, opts.MaxBody = crowdMemory, crowdBody
+		c := &crowd{rig: &rig{TB: t, kv: memkv.New(), piped: true, opts: opts}}
+		c.start()
+		c.p = c.connect("default", "k")
+		c.id, c.other = c.actor("counter", "a"), c.actor("counter", "b")
+		c.p.started(c.id)
+		c.p.started(c.other)
+		c.victim.p = c.p
+		c.victim.ws, c.victim.tunnel = c.p.socket(c.other)
+		c.p.mu.Lock()
+		c.p.reply = func(m rp.ToActor, b rp.RequestStart) {
+			switch {
+			case strings.HasPrefix(b.Path, "/large"):
+				c.p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: make([]byte, crowdBody-1000)})
+			case !strings.HasPrefix(b.Path, "/never"):
+				c.p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: []byte("small")})
+			}
+		}
+		c.p.mu.Unlock()
+		attack(c)
+		pass(2 * time.Minute) // all deadlines
+		c.served()
+		if n := c.engine.Held(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
+		if c.most > crowdMemory+crowdBody || c.most < crowdMemory/8 {
+			t.Errorf("up to %d bytes were in memory", c.most)
+		}
+		select {
+		case <-c.p.ended:
+			t.Error("the runner is cut off")
+		default:
+		}
+		c.close()
+		<-c.p.ended
+	})
+}
+
+// look notes how much is in memory.
+func (c *crowd) look() { c.most = max(c.most, c.engine.Held()) }
+
+// served lets the other clients ask both actors.
+func (c *crowd) served() {
+	c.Helper()
+	c.look()
+	for _, id := range []string{c.id, c.other} {
+		c.want(http.StatusOK, "small", "POST", "/gateway/"+id+"/hello", "x")
+		c.want(http.StatusOK, "small", "GET", "/gateway/"+id+"/hello", "")
+	}
+	c.victim.talk()
+	synctest.Wait() // what is written is given back
+	c.look()
+}
+
+// busy lets the runner take some time for each message.
+func (c *crowd) busy(d time.Duration) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
+	c.p.pause = d
+}
+
+// TestFlood: a client that sends over a socket what its runner can't take is read from as the runner takes it.
+func TestFlood(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		ws, _ := c.p.socket(c.id)
+		c.busy(20 * time.Millisecond)
+		var all sync.WaitGroup
+		all.Go(func() {
+			for range 200 {
+				must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 256<<10)))
+			}
+		})
+		for range 10 {
+			pass(100 * time.Millisecond)
+			c.served()
+		}
+		all.Wait()
+		for range 200 {
+			toActor[rp.SocketMessage](c.p)
+		}
+	})
+}
+
+// TestFloods: so many clients do this that the share of their address is full.
+func TestFloods(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		c.busy(5 * time.Millisecond)
+		var all sync.WaitGroup
+		for range 30 {
+			ws, _ := c.p.socket(c.id)
+			all.Go(func() {
+				for range 10 {
+					must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 256<<10)))
+				}
+			})
+		}
+		for range 10 {
+			pass(100 * time.Millisecond)
+			c.served()
+		}
+		all.Wait()
+	})
+}
+
+// TestUploads: many large requests at once are served one after the other.
+func TestUploads(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		c.busy(100 * time.Millisecond)
+		var all sync.WaitGroup
+		for range 24 {
+			all.Go(func() {
+				resp, err := c.client.Post(c.url+"/gateway/"+c.id+"/", "text/plain", bytes.NewReader(make([]byte, crowdBody)))
+				must(c, err)
+				if resp.StatusCode != http.StatusOK {
+					c.Errorf("%s", resp.Status)
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			})
+		}
+		for range 10 {
+			pass(100 * time.Millisecond)
+			c.served()
+		}
+		all.Wait()
+	})
+}
+
+// TestHalfMessages: messages over sockets that begin and don't go on.
+func TestHalfMessages(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		for range 40 {
+			ws, _ := c.p.socket(c.id)
+			w, err := ws.Writer(c.Context(), websocket.MessageBinary)
+			must(c, err)
+			go func() { _, _ = w.Write(make([]byte, crowdBody-1000)) }() // until the engine ends it
+		}
+		for range 70 {
+			pass(time.Second)
+			c.served()
+		}
+		if n := c.engine.Held(); n != 0 {
+			c.Errorf("after a minute %d bytes are in memory", n)
+		}
+	})
+}
+
+// TestUnreadAnswers: answers that their clients don't read.
+func TestUnreadAnswers(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				resp, err := c.client.Get(c.url + "/gateway/" + c.id + "/large")
+				if err == nil {
+					c.Cleanup(func() { _ = resp.Body.Close() })
+				}
+			})
+			pass(100 * time.Millisecond)
+			c.served()
+		}
+		all.Wait()
+		for range 40 {
+			pass(time.Second)
+			c.served()
+		}
+		if n := c.engine.Held(); n != 0 {
+			c.Errorf("after a while %d bytes are in memory", n)
+		}
+	})
+}
+
+// TestHalfBodies: bodies that begin and don't go on.
+func TestHalfBodies(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		for range 30 {
+			from, to := io.Pipe()
+			defer to.Close()
+			go c.post(c.id, from)()
+			go func() { _, _ = to.Write(make([]byte, crowdBody/2)) }()
+		}
+		for range 70 {
+			pass(time.Second)
+			c.served()
+		}
+		if n := c.engine.Held(); n != 0 {
+			c.Errorf("after a minute %d bytes are in memory", n)
+		}
+	})
+}
+
+// TestUnreadMessages: what an actor sends over sockets of clients that don't read.
+func TestUnreadMessages(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		for range 10 {
+			_, tunnel := c.p.socket(c.id)
+			for range 10 {
+				c.p.toClient(tunnel, rp.SocketMessage{Data: make([]byte, 128<<10)})
+			}
+			pass(time.Second)
+			c.served()
+		}
+		pass(writeTime)
+	})
+}
+
+// writeTime is how long a peer may take nothing.
+const writeTime = 31 * time.Second
+
+// TestGoneSenders: what clients have sent that have gone counts until the runner has it.
+func TestGoneSenders(t *testing.T) {
+	inCrowd(t, func(c *crowd) {
+		var sockets []*websocket.Conn
+		for range 30 {
+			ws, _ := c.p.socket(c.id)
+			sockets = append(sockets, ws)
+		}
+		c.busy(time.Second)
+		for _, ws := range sockets {
+			must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 32<<10)))
+			must(c, ws.CloseNow())
+			synctest.Wait()
+			c.look()
+		}
+		if n := c.engine.Held(); n < 20*32<<10 {
+			c.Errorf("%d bytes are in memory", n)
+		}
+		c.busy(0)
+		c.most = max(c.most, crowdMemory/8)
+	})
+}
+
+// TestSlowRunner: a runner that takes its time isn't cut off, one that takes nothing is.
+func TestSlowRunner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{TB: t, kv: memkv.New(), piped: true, opts: quiet()}
+		r.start()
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		p.mu.Lock()
+		p.pause, p.reply = 20*time.Second, func(rp.ToActor, rp.RequestStart) {}
+		p.mu.Unlock()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(r.post(id, bytes.NewReader(make([]byte, 1<<20))))
+		}
+		for range 5 {
+			pass(20 * time.Second)
+			r.want(http.StatusOK, `"runners":[{`, "GET", "/runners?namespace=default&name=default", "")
+		}
+		p.mu.Lock()
+		p.deaf = true
+		p.mu.Unlock()
+		all.Go(r.post(id, bytes.NewReader(make([]byte, 1<<20))))
+		all.Go(r.post(id, bytes.NewReader(make([]byte, 1<<20))))
+		pass(time.Minute)
+		r.want(http.StatusOK, `"runners":[]`, "GET", "/runners?namespace=default&name=default", "")
+		all.Wait()
+		r.close()
+		<-p.ended
+	})
+}
+
+// TestUnanswered: a request that the actor doesn't answer ends, and the actor is told so.
+func TestUnanswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{TB: t, kv: memkv.New(), piped: true, opts: quiet()}
+		r.start()
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		p.started(id)
+		p.mu.Lock()
+		p.reply = func(m rp.ToActor, b rp.RequestStart) {
+			if b.Path == "/begun" {
+				p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Stream: true, Body: []byte("one")})
+				pass := time.AfterFunc(time.Hour, func() { p.toClient(m.ID.Tunnel, rp.ResponseChunk{Data: []byte(" two"), Finish: true}) })
+				t.Cleanup(func() { pass.Stop() })
+			}
+		}
+		p.mu.Unlock()
+		for path, want := range map[string]string{"/never": "504 gateway_response_start_timeout 5m0s", "/begun": "200 one two 1h0m0s"} {
+			start := time.Now()
+			resp, err := r.client.Get(r.url + "/gateway/" + id + path)
+			must(t, err)
+			b, err := io.ReadAll(resp.Body)
+			must(t, err)
+			for _, part := range strings.Fields(want) {
+				if got := fmt.Sprint(resp.StatusCode, " ", string(b), " ", time.Since(start)); !strings.Contains(got, part) {
+					t.Errorf("%s: %s, not %s", path, got, want)
+				}
+			}
+		}
+		toActor[rp.RequestAbort](p)
+		r.close()
+		<-p.ended
+	})
+}
+
+// TestRepeated: a request whose actor stops before it has answered is sent again if its body is small.
+func TestRepeated(t *testing.T) {
+	for size, want := range map[int]int{100: http.StatusOK, 1 << 20: http.StatusOK, 1<<20 + 1: http.StatusServiceUnavailable} {
+		r := newRig(t, engine.Options{})
+		p := r.connect("default", "k")
+		id := r.actor("counter", "a")
+		at, _ := p.started(id)
+		var once sync.Once
+		p.mu.Lock()
+		p.reply = func(m rp.ToActor, b rp.RequestStart) {
+			stops := false
+			once.Do(func() { stops = true })
+			if stops {
+				p.event(at, rp.Stopped{})
+			} else {
+				p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: fmt.Append(nil, len(b.Body))})
+			}
+		}
+		p.mu.Unlock()
+		if code, got := r.call("POST", "/gateway/"+id+"/", strings.Repeat("x", size)); code != want || code == http.StatusOK && got != fmt.Sprint(size) {
+			t.Errorf("%d bytes: %d %s, not %d", size, code, got, want)
+		}
+		if n := r.engine.Held(); want == http.StatusOK && n != 0 {
+			eventually(t, "all is given back", func() bool { return r.engine.Held() == 0 })
+		}
+	}
+}
