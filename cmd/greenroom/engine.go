@@ -83,7 +83,7 @@ whole process near --memory.`,
 
 // options returns the options of the engine. Where others than this machine get there are tokens.
 func (f *engineFlags) options(log *slog.Logger, store *actorstore.Options) (*engine.Options, error) {
-	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version(), Memory: int64(f.memory / 2)}
+	o := &engine.Options{Origins: f.origins, Hosts: f.names, Logger: log, Store: store, Version: version(), MaxSockets: maxFiles() / 8 * 3, Memory: int64(f.memory / 2)}
 	var err error
 	if f.runnerFile != "" {
 		if o.RunnerTokens, err = readTokens(f.runnerFile); err != nil {
@@ -145,7 +145,14 @@ func serveEngine(ctx context.Context, e *env, f *engineFlags, url string) error 
 				_, err := st.Engine().Get(ctx, nil, nil)
 				return err
 			},
-			shutdown: func(context.Context) error { return en.Close() },
+			shutdown: func(ctx context.Context) error {
+				select {
+				case <-kv.Failed(st.Engine()): // nothing more is stored
+					return en.Close()
+				default:
+					return en.Shutdown(ctx)
+				}
+			},
 		}
 		return server.run(ctx)
 	})

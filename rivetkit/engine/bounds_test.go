@@ -366,3 +366,22 @@ func TestRepeated(t *testing.T) {
 		}
 	}
 }
+
+// TestSocketsBounded: of the WebSockets that may be open one address has half; requests are served all the same.
+func TestSocketsBounded(t *testing.T) {
+	r := newRig(t, engine.Options{MaxSockets: 4})
+	p := r.connect("default", "k")
+	id := r.actor("counter", "a")
+	p.started(id)
+	for range 2 {
+		must(t, r.dial("/gateway/"+id+"/connect", "rivet").CloseNow())
+	}
+	eventually(t, "both are gone", func() bool { return r.open.Load() <= 2 })
+	one, two := r.dial("/gateway/"+id+"/connect", "rivet"), r.dial("/gateway/"+id+"/connect", "rivet")
+	if code, reason := closed(t, r.dial("/gateway/"+id+"/connect", "rivet")); code != 1011 || reason != "guard.service_unavailable" {
+		t.Errorf("%d %s", code, reason)
+	}
+	r.want(200, "GET /x", "GET", "/gateway/"+id+"/x", "")
+	must(t, one.CloseNow())
+	must(t, two.CloseNow())
+}

@@ -21,6 +21,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/coder/websocket"
@@ -47,7 +48,7 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o),
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
-		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, openFrom: map[netip.Addr]int{},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -40,6 +40,8 @@ type Options struct {
 	// a client isn't read from, and what an actor says to it is refused; clients that don't read or write then are cut off.
 	// 0 means 512 MiB.
 	Memory int64
+	// MaxSockets bounds the WebSockets of clients that are open at once; half of them may be from one remote address. 0 means any number.
+	MaxSockets int
 	// MaxPending bounds the bytes that wait for an actor over one WebSocket; the client isn't read from when there are
 	// more. 0 means 4 MiB.
 	MaxPending int

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -54,6 +55,10 @@ func (q *request) take(t *tunnel, m rp.FromActor) {
 	default:
 		return // it isn't a part of an answer
 	}
+	if s, ok := m.Body.(rp.ResponseStart); ok && t.a.phase != running && refusal(&s) {
+		q.fail(t, errStopped) // the next start of the actor gets it
+		return
+	}
 	n := size(m.Body)
 	if q.bytes += n; q.bytes > q.e.opts.MaxBody {
 		q.parts = nil
@@ -67,6 +72,18 @@ func (q *request) take(t *tunnel, m rp.FromActor) {
 	}
 	q.parts = append(q.parts, m.Body)
 	q.poke()
+}
+
+// refusal reports whether an answer says that the actor takes no requests any more, as it stops: the error actor.stopping, in one of
+// RivetKit's encodings. RivetKit's clients repeat a request after it, too.
+func refusal(s *rp.ResponseStart) bool {
+	if s.Status < http.StatusBadRequest || len(s.Body) > 4<<10 || s.Stream {
+		return false
+	}
+	has := func(text string) bool { return bytes.Contains(s.Body, []byte(text)) }
+	return has("\x05actor\x08stopping") || // bare
+		has("egroupeactor") && has("dcodehstopping") || // CBOR
+		has(`"group":"actor"`) && has(`"code":"stopping"`)
 }
 
 // sent implements client.

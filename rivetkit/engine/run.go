@@ -80,7 +80,7 @@ func (a *actor) wake() bool {
 	a.phase, a.runner, a.told = starting, r, false
 	r.actors[a] = struct{}{}
 	a.e.alarms.started(a)
-	a.command, a.event, a.again = 0, -1, false
+	a.command, a.event, a.again, a.wanted = 0, -1, false, false
 	a.rec.Generation++
 	a.rec.Started = a.e.now().UnixMilli()
 	a.rec.RunnerID, a.rec.RunnerKey = r.id, r.at.key
@@ -194,6 +194,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 	a.event = ev.Checkpoint.Index
 	switch body := ev.Body.(type) {
 	case rp.Intent:
+		a.wanted = true
 		switch {
 		case body == rp.IntentStop:
 			a.doom(func(err error) {
@@ -216,10 +217,9 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 			a.alarm = 0 // it has come
 		}
 	case rp.Stopped:
-		if body.Code != rp.StopOK {
+		if body.Code != rp.StopOK && !a.wanted { // from 2.2 on it is an error to sleep
 			a.e.log.Warn("engine: an actor has ended by an error", a.attr(), slog.String("message", body.Message.Value))
 		}
-		a.clean = body.Code == rp.StopOK
 		a.stopped(true)
 	case rp.SetAlarm:
 		a.alarm = 0
@@ -236,6 +236,9 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 func (a *actor) halt() {
 	a.phase = stopping
 	if a.told {
+		for _, t := range a.tunnels {
+			t.atStop = t.sent
+		}
 		a.tell(rp.StopActor{})
 	} else { // it wasn't told to start it
 		a.stopped(true)
@@ -306,8 +309,6 @@ func (a *actor) stopped(surely bool) {
 		a.rec.RunnerKey = ""
 		a.e.endings[a.id] = ending{a.rec.Generation, true} // until it is stored
 	}
-	clean := surely && a.clean
-	a.clean = false
 	if a.destroy {
 		a.remove()
 		return
@@ -321,7 +322,7 @@ func (a *actor) stopped(surely bool) {
 		a.users--
 		a.settle()
 	}()
-	waits := a.endTunnels(clean) || a.again || a.alarm == unknownAlarm
+	waits := a.endTunnels(surely && a.wanted) || a.again || a.alarm == unknownAlarm
 	a.notify()
 	rec := a.rec
 	a.do(0, func() { a.storeSleep(rec) })
@@ -351,7 +352,8 @@ func (a *actor) nextStart() (w actorstore.Wake) {
 }
 
 // endTunnels ends the tunnels that don't outlive the end of the actor in its runner, and reports whether messages wait in the
-// others. clean says that the actor has ended by itself.
+// others. clean says that the actor has ended by itself: then it has seen to what it was sent before it was told to stop, though it
+// may not have said so.
 //
 // +checklocks:a.e.mu
 func (a *actor) endTunnels(clean bool) (waits bool) {
@@ -359,8 +361,8 @@ func (a *actor) endTunnels(clean bool) (waits bool) {
 		switch {
 		case !t.hibernates:
 			t.fail(errStopped)
-		case t.client == nil && (len(t.pending) == 0 || clean && t.sent > t.first()):
-			t.remove() // what was sent has come, and the rest isn't waited for
+		case t.client == nil && (len(t.pending) == 0 || clean && t.sent > t.first() && t.sent == t.atStop):
+			t.remove()
 		default:
 			waits = waits || len(t.pending) > 0
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -40,8 +41,33 @@ func acceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, erro
 	})
 }
 
+// admit counts a WebSocket from an address until leave is called, unless there are as many as there may be.
+func (e *core) admit(from netip.Addr) (leave func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if most := e.opts.MaxSockets; most > 0 && (e.open >= most || e.openFrom[from] >= max(most/2, 1)) {
+		return nil, errBusy
+	}
+	e.open++
+	e.openFrom[from]++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.open--
+		if e.openFrom[from]--; e.openFrom[from] == 0 {
+			delete(e.openFrom, from)
+		}
+	}, nil
+}
+
 // serveSocket connects a client's WebSocket with an actor.
 func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
+	leave, err := e.admit(remote(r))
+	if err != nil {
+		refuse(w, r, err)
+		return
+	}
+	defer leave()
 	headers := headersOf(r)
 	ws, err := acceptSocket(w, r)
 	if err != nil {

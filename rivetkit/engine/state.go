@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type core struct {
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
+	open       int                      // WebSockets of clients  +checklocks:mu
+	openFrom   map[netip.Addr]int       // and those from each address  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	shared     bool                     // other processes may have the store open  +checklocks:mu
 	draining   bool                     // no actor is started any more  +checklocks:mu
@@ -124,7 +127,7 @@ type actor struct {
 	via     *runnerConn   // the connection over which it was told
 	command int64         // index of the next command
 	event   int64         // index of the last event; -1 before the first one that this engine has heard
-	clean   bool          // it has ended by itself
+	wanted  bool          // it has said that it wants to stop
 	destroy bool          // it is to be destroyed when it has stopped
 	drop    error         // nil when it is destroyed
 	again   bool          // it is to be started again then
@@ -231,6 +234,7 @@ type tunnel struct {
 	pending []*pendingMessage
 	bytes   int    // of pending
 	sent    uint64 // the first number that wasn't sent to this start of the actor
+	atStop  uint64 // sent when the actor was told to stop
 	closing bool   // the client has gone, and the actor is to be told so behind the last of pending
 	ending  rp.ClientClose
 }
