@@ -63,19 +63,10 @@ func (a *Actor) Wake() Wake { return a.wake.Load().wake() }
 
 // Wakes yields the actors that must be woken by a time, or are to be looked at by
 // versions of their code that haven't tried, in the order of those times. An actor that another host has open is
-// left out as long as that host's lease lasts, and so is one that another Store of this process has open: what the index says is for those.
-// It reads the index in pages, each of one state, and the lease of each host that the index names. A row that is damaged is yielded as
+// left out as long as that host's lease lasts, and so is one that another Store of this process has open: what the index says is for those;
+// with all set they are yielded, too. It reads the index in pages, each of one state, and the lease of each host that the index names. A row that is damaged is yielded as
 // an error that wraps ErrCorrupt or ErrNewerFormat, with the ID if that can be read, and the sequence goes on. Any other error ends it.
-func (s *Store) Wakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
-	return s.wakesOf(ctx, by, false)
-}
-
-// AllWakes yields what Wakes does, and leaves out nothing that others have open.
-func (s *Store) AllWakes(ctx context.Context, by time.Time) iter.Seq2[Waking, error] {
-	return s.wakesOf(ctx, by, true)
-}
-
-func (s *Store) wakesOf(ctx context.Context, by time.Time, all bool) iter.Seq2[Waking, error] {
+func (s *Store) Wakes(ctx context.Context, by time.Time, all bool) iter.Seq2[Waking, error] {
 	return func(yield func(Waking, error) bool) {
 		start, _ := rowRange(rowWake)
 		end := appendAbove(appendRowKey(nil, lookRow{by.UnixMilli()}))

@@ -35,7 +35,7 @@ func say(w Wake) string {
 func indexed(t testing.TB, s *Store, by time.Time) []string {
 	t.Helper()
 	all := []string{}
-	for w, err := range s.Wakes(ctx, by) {
+	for w, err := range s.Wakes(ctx, by, false) {
 		must(t, err)
 		all = append(all, w.Name+": "+say(w.Wake))
 	}

@@ -31,7 +31,7 @@ func (e *hooked) Commit(ctx context.Context, c *kv.Commit) error {
 // wakesOf returns how many actors another host is told of.
 func wakesOf(t *testing.T, s *Store) (n int) {
 	t.Helper()
-	for _, err := range s.Wakes(ctx, time.Now().Add(1000*time.Hour)) {
+	for _, err := range s.Wakes(ctx, time.Now().Add(1000*time.Hour), false) {
 		must(t, err)
 		n++
 	}
@@ -158,7 +158,7 @@ func TestWakeBehindDamage(t *testing.T) {
 	must(t, errors.Join(a.Commit(ctx, &b), a.Close()))
 	must(t, eng.Commit(ctx, &kv.Commit{Ops: []kv.Op{kv.Set((&wakeRow{look: 1}).indexKey(testID), []byte{1, 0})}}))
 	n := 0
-	for w := range s.Wakes(ctx, never) {
+	for w := range s.Wakes(ctx, never, false) {
 		if w.Name == "thing/a" {
 			n++
 		}

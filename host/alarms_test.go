@@ -92,7 +92,7 @@ func (r *rig) wantRows(want int) {
 	var names []string
 	store, err := actorstore.Open(r.ctx, r.engine, &actorstore.Options{ReadOnly: true})
 	must(r, err)
-	for w, err := range store.Wakes(r.ctx, time.Now().Add(100*365*24*time.Hour)) {
+	for w, err := range store.Wakes(r.ctx, time.Now().Add(100*365*24*time.Hour), false) {
 		must(r, err)
 		names = append(names, w.Name)
 	}

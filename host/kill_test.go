@@ -160,7 +160,7 @@ func TestKill(t *testing.T) {
 		rows := 0
 		store, err := actorstore.Open(t.Context(), engine, &actorstore.Options{ReadOnly: true})
 		must(t, err)
-		for _, err := range store.Wakes(t.Context(), time.Now().Add(100*365*24*time.Hour)) {
+		for _, err := range store.Wakes(t.Context(), time.Now().Add(100*365*24*time.Hour), false) {
 			must(t, err)
 			rows++
 		}

@@ -324,12 +324,4 @@ package main
 //	ls.go queue.go rivetkeys.go session.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
-//	hostdemo.go input.go serve_unix.go signals.go split.go visible.go
-// Files, from the top down:
-//
-//	root.go workflowshow.go dot.go sql.go state.go traces.go workflowtree.go engine.go bytesize.go export.go
-//	import.go importrivetkit.go queuedrain.go shell.go statecodec.go traceswaterfall.go workflow.go
-//	check.go conns.go host.go ls.go queue.go rivetkeys.go session.go sourcecopy.go fork.go hostserve.go
-//	print.go source.go userkeys.go hosttokens.go hostwasm.go main.go serve.go serve_other.go
-//	sourceerrors.go store.go terminal.go backup.go doc.go errors.go history.go hostdemo.go input.go
-//	serve_unix.go signals.go split.go visible.go
+//	hostdemo.go bytesize.go input.go serve_unix.go signals.go split.go visible.go

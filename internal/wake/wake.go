@@ -105,7 +105,7 @@ func (t *Table) horizon() time.Time { return t.opts.Now().Add(2 * t.opts.Every) 
 func (t *Table) read(ctx context.Context) error {
 	by := t.horizon()
 	t.table.reading()
-	for w, err := range t.opts.Store.Wakes(ctx, by) {
+	for w, err := range t.opts.Store.Wakes(ctx, by, false) {
 		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
 			t.damaged(w.ID, err)
 			continue

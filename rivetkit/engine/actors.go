@@ -14,18 +14,6 @@ import (
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 )
 
-// An actorInfo is what clients are told of an actor. A zero time isn't known.
-type actorInfo struct {
-	ID        actorstore.ID
-	Name      string // its type
-	Key       string // as rivetstore.Key.String returns it
-	NoKey     bool   // it has none
-	Namespace string
-	Runner    string // the name of the runners that run it
-
-	Created, Started, Connectable, Slept time.Time
-}
-
 // An actorSpec says of which actor a client speaks, and how it is made.
 type actorSpec struct {
 	Namespace string
@@ -142,6 +130,9 @@ func (g *gateway) make(w http.ResponseWriter, r *http.Request, anew bool) (a act
 	}
 	return a, created, err
 }
+
+// maxBody bounds the bodies of calls of /actors, in bytes.
+const maxBody = 1 << 20
 
 // readSpec reads which actor is to be made, but for its namespace.
 func readSpec(x *exchange) (s actorSpec, err error) {

@@ -52,7 +52,7 @@ func (r *rig) wakeOf(id string) time.Time {
 	s, err := actorstore.Open(r.Context(), r.kv, &actorstore.Options{ReadOnly: true})
 	must(r, err)
 	defer s.Close()
-	for w, err := range s.Wakes(r.Context(), time.Now().Add(1000*time.Hour)) {
+	for w, err := range s.Wakes(r.Context(), time.Now().Add(1000*time.Hour), false) {
 		must(r, err)
 		if w.ID.String() == id {
 			return w.At

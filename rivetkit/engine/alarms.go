@@ -61,7 +61,7 @@ func (s *alarms) ring(a *actor) {
 // try starts an actor.
 func (s *alarms) try(ctx context.Context, w *actorstore.Waking, _ int) (again time.Duration) {
 	e := s.e
-	a, err := enter(ctx, e, w.ID)
+	a, err := enter(ctx, e, w.ID, false)
 	if err == nil {
 		defer a.leave()
 		e.mu.Lock()
@@ -129,7 +129,7 @@ func (s *alarms) adopt(ctx context.Context, row kv.Entry) (done bool) {
 		s.e.log.Error("engine: take over when an actor must be started", slog.Any("error", err))
 		return false
 	}
-	a, err := enter(ctx, s.e, id)
+	a, err := enter(ctx, s.e, id, false)
 	if err == nil {
 		err = a.handle.WakeBy(ctx, time.UnixMilli(ms))
 		s.e.mu.Lock()

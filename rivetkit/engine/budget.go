@@ -351,3 +351,32 @@ func (a *account) stalled(now time.Time) bool {
 	}
 	return false
 }
+
+// openSockets counts WebSockets of clients.
+type openSockets struct {
+	most int // 0 for any number
+
+	mu   sync.Mutex
+	all  int                // +checklocks:mu
+	from map[netip.Addr]int // +checklocks:mu
+}
+
+// admit counts a WebSocket from an address until leave is called, unless there are as many as there may be: half of them may be from
+// one address.
+func (o *openSockets) admit(from netip.Addr) (leave func(), err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.most > 0 && (o.all >= o.most || o.from[from] >= max(o.most/2, 1)) {
+		return nil, errBusy
+	}
+	o.all++
+	o.from[from]++
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.all--
+		if o.from[from]--; o.from[from] == 0 {
+			delete(o.from, from)
+		}
+	}, nil
+}

@@ -12,9 +12,9 @@ package engine
 
 // Files, from the top down:
 //
-//	runner.go address.go actors.go engine.go gateway.go namespaces.go runnerconn.go socket.go kv.go
-//	alarms.go request.go exchange.go open.go sequence.go incoming.go tokens.go run.go tunnel.go jobs.go pools.go
-//	state.go outbox.go account.go budget.go errors.go options.go
+//	runner.go address.go socket.go actors.go engine.go takeover.go gateway.go namespaces.go request.go
+//	alarms.go open.go tunnel.go run.go mailbox.go kv.go jobs.go exchange.go state.go incoming.go
+//	runnerconn.go sequence.go tokens.go outbox.go account.go budget.go pools.go errors.go options.go
 
 import (
 	"context"
@@ -48,14 +48,14 @@ func Open(ctx context.Context, e kv.Engine, opts *Options) (*Engine, error) {
 	en := &Engine{core: core{
 		opts: o, log: o.Logger, kv: e, store: store, budget: newBudget(&o),
 		actors: map[actorstore.ID]*actor{}, runners: map[runnerKey]*runner{}, pools: pools{}, tunnels: map[rp.TunnelID]*tunnel{},
-		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, openFrom: map[netip.Addr]int{},
+		namespaces: map[string]time.Time{}, creating: map[string]chan struct{}{}, doomed: map[actorstore.ID]bool{}, endings: map[actorstore.ID]ending{}, sockets: openSockets{most: o.MaxSockets, from: map[netip.Addr]int{}},
 	}}
 	_, _ = rand.Read(en.instance[:]) // it never fails
 	en.ctx, en.stop = context.WithCancel(context.WithoutCancel(ctx))
 	en.http = newGateway(&en.core)
 	en.alarms = newAlarms(&en.core)
 	if err = loadNamespaces(ctx, &en.core); err == nil {
-		err = loadRunners(ctx, &en.core)
+		err = takeover{&en.core}.load(ctx)
 	}
 	if err == nil {
 		err = en.alarms.Start(ctx)
@@ -79,7 +79,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.http.ServeHTTP(w, r)
 }
 
-// Shutdown has all actors sleep, and closes the Engine when they do or ctx has ended. Nothing is started meanwhile. The actors that don't
+// Shutdown stops all actors, which sleep then, and closes the Engine when they do or ctx ends. Nothing is started meanwhile. The actors that don't
 // sleep in time are left as Close leaves them.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	e.mu.Lock()
@@ -109,7 +109,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 // ending returns a channel that is closed when something happens to an actor that ends, nil if none does.
 //
 // +checklocks:e.mu
-func (e *core) ending() <-chan struct{} {
+func (e *Engine) ending() <-chan struct{} {
 	for _, a := range e.actors {
 		if a.working || a.runner != nil && a.runner.conn != nil {
 			return a.changed

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
 // An apiError is one that clients are told of.
@@ -39,6 +37,14 @@ var (
 	errStopped = newError(http.StatusServiceUnavailable, "actor", "stopping", "The actor stopped before it answered.")
 	// errUnknownOutcome says that the runner was lost.
 	errUnknownOutcome = newError(http.StatusInternalServerError, "actor", "unknown_outcome", "The actor's runner was lost. It isn't known whether the request was served.")
+	// errTooLong says that a body, or a message that must be stored, is too long.
+	errTooLong = newError(http.StatusBadRequest, "message", "incoming_too_long", "The body is too long.")
+	// errAnswer says that an answer is too long.
+	errAnswer = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
+	// errBusy says that a request finds too little memory.
+	errBusy = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "Too much is under way.")
+	// errNoAnswer says that an answer hasn't begun in time.
+	errNoAnswer = newError(http.StatusGatewayTimeout, "guard", "gateway_response_start_timeout", "Timed out waiting for the actor to answer.")
 	// errNotReady says that no runner has started the actor in time.
 	errNotReady = newError(http.StatusServiceUnavailable, "guard", "actor_ready_timeout", "Timed out waiting for the actor to become ready. Is there a runner of its name in its namespace?")
 )
@@ -85,18 +91,4 @@ func closeReason(err error) string {
 	e := errorOf(err)
 	reason := e.Group + "." + e.Code
 	return reason[:min(len(reason), 123)]
-}
-
-// refuse answers a request that reaches no actor. A WebSocket is taken, and closed: of one that is refused before, a
-// browser sees nothing.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if !isWebSocket(r) {
-		writeError(w, err)
-		return
-	}
-	ws, fail := acceptSocket(w, r)
-	if fail != nil {
-		return // it is answered
-	}
-	_ = ws.Close(websocket.StatusInternalError, closeReason(err))
 }

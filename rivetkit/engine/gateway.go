@@ -16,9 +16,6 @@ type gateway struct {
 // runtime is what /metadata and /health say.
 const runtime = "greenroom"
 
-// maxBody bounds the bodies of calls of /actors, in bytes.
-const maxBody = 1 << 20
-
 func newGateway(e *core) *gateway {
 	g := &gateway{core: e, tokens: newTokens(&e.opts), mux: http.NewServeMux()}
 	client := func(serve func(*core, http.ResponseWriter, *http.Request)) http.HandlerFunc {
@@ -128,40 +125,4 @@ func (g *gateway) metadata(w http.ResponseWriter, r *http.Request) {
 	g.mu.Unlock()
 	out["actorNames"] = names
 	writeJSON(w, http.StatusOK, out)
-}
-
-// namespaceOf returns the namespace that a request's query names.
-func namespaceOf(r *http.Request) string {
-	if ns := r.URL.Query().Get("namespace"); ns != "" {
-		return ns
-	}
-	return "default"
-}
-
-// tokenOf returns the token that a request has in its headers, or among the subprotocols of a WebSocket, "" for none.
-func tokenOf(r *http.Request) string {
-	if t := r.Header.Get("X-Rivet-Token"); t != "" {
-		return t
-	}
-	if scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		return strings.TrimSpace(t)
-	}
-	for _, p := range subprotocols(r) {
-		if t, ok := strings.CutPrefix(p, "rivet_token."); ok {
-			return t
-		}
-	}
-	return ""
-}
-
-// subprotocols returns those that a client offers for its WebSocket.
-func subprotocols(r *http.Request) (all []string) {
-	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
-		for p := range strings.SplitSeq(line, ",") {
-			if p = strings.TrimSpace(p); p != "" {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
 }

@@ -81,11 +81,11 @@ func TestFreshMessages(t *testing.T) {
 		tn.keep(rivetstore.Message{Data: []byte("x")})
 		other.keep(rivetstore.Message{Data: []byte("x")})
 	}
-	if len(a.fresh) != 20 || len(a.jobs) != 1 {
-		t.Errorf("%d messages and %d jobs", len(a.fresh), len(a.jobs))
+	if len(a.mail.fresh) != 20 || len(a.jobs) != 1 {
+		t.Errorf("%d messages and %d jobs", len(a.mail.fresh), len(a.jobs))
 	}
 	other.remove()
-	for i, p := range a.fresh {
+	for i, p := range a.mail.fresh {
 		if p.gone != (i%2 == 1) {
 			t.Errorf("message %d has ended: %v", i, p.gone)
 		}

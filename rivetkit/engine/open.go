@@ -15,13 +15,9 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// enter returns the actor with an id, open. The caller leaves it.
-func enter(ctx context.Context, e *core, id actorstore.ID) (*actor, error) {
-	return enterOpened(ctx, e, id, false)
-}
-
-// enterOpened is enter. If it opens the actor and another process has it, it may wait for the end of that.
-func enterOpened(ctx context.Context, e *core, id actorstore.ID, wait bool) (*actor, error) {
+// enter returns the actor with an id, open. The caller leaves it. If wait is set, and another process has the actor, enter waits until
+// that has ended, or ctx has.
+func enter(ctx context.Context, e *core, id actorstore.ID, wait bool) (*actor, error) {
 	for {
 		e.mu.Lock()
 		if e.closed {
@@ -65,20 +61,25 @@ func enterOpened(ctx context.Context, e *core, id actorstore.ID, wait bool) (*ac
 
 // newActor returns an actor that isn't open, with one user.
 func newActor(e *core, id actorstore.ID) *actor {
-	return &actor{
+	a := &actor{
 		e: e, id: id, text: id.String(), users: 1, event: -1, said: sequence{e: e}, tunnels: map[rp.TunnelID]*tunnel{},
-		opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}), room: make(chan struct{}),
+		opened: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}),
 	}
+	a.mail = mailbox{a: a, room: make(chan struct{})}
+	return a
 }
 
 // open opens the actor for the first caller that asks for it.
 func open(ctx context.Context, a *actor, wait bool) error {
 	e := a.e
-	ctx = context.WithoutCancel(ctx)
-	l, err := load(ctx, e, a.id, wait)
+	if !wait {
+		ctx = context.WithoutCancel(ctx)
+	}
+	var l loaded
+	err := l.load(ctx, e, a.id, wait)
 	var r *runner
 	if err == nil && l.rec.RunnerID != "" {
-		if r, err = knownRunner(ctx, e, l.public.Namespace, &l.rec); err != nil {
+		if r, err = (takeover{e}).runner(ctx, l.public.Namespace, &l.rec); err != nil {
 			err = errors.Join(err, l.handle.Close())
 		}
 	}
@@ -94,7 +95,7 @@ func open(ctx context.Context, a *actor, wait bool) error {
 			if r != nil && e.runners[r.at] != r {
 				r = nil // it was given up meanwhile
 			}
-			a.takeOver(r)
+			takeOver(r, a)
 		case a.destroy:
 			a.remove()
 		default:
@@ -124,24 +125,19 @@ type loaded struct {
 }
 
 // load opens an actor in the store, and reads what the engine keeps of it.
-func load(ctx context.Context, e *core, id actorstore.ID, wait bool) (l *loaded, err error) {
-	if wait {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, e.opts.LostThreshold)
-		defer cancel()
-	}
+func (l *loaded) load(ctx context.Context, e *core, id actorstore.ID, wait bool) error {
 	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{MustExist: true, Wait: wait})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	l = &loaded{handle: h}
+	l.handle = h
 	if l.public, l.rec, err = readActor(ctx, h, id, h.Name(), e.now()); err == nil {
 		l.kept, err = loadMessages(ctx, h)
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.Close())
+		return errors.Join(err, h.Close())
 	}
-	return l, nil
+	return nil
 }
 
 // into gives a what was loaded.
@@ -153,7 +149,7 @@ func (l *loaded) into(a *actor) {
 	if at := l.handle.Wake().At; !at.IsZero() {
 		a.alarm = at.UnixMilli()
 	}
-	restoreTunnels(a, l.kept)
+	a.mail.restore(l.kept)
 }
 
 // errNotRivetKit says that an actor is one of Greenroom's own.
@@ -329,29 +325,24 @@ func create(ctx context.Context, e *core, s actorSpec) (a actorInfo, created boo
 			return a, false, err
 		}
 	}
-	id, err := makeActor(ctx, e, name, rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input})
-	if err == nil {
+	id := actorstore.NewID()
+	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{Name: name, Layout: actorstore.LayoutRivetKit})
+	if err != nil {
+		return a, false, err
+	}
+	rec := rivetstore.Record{Created: e.now().UnixMilli(), Runner: s.Runner, Input: s.Input}
+	var b batch.Batch
+	b.Put(rivetstore.RecordKey(), rec.Append(nil))
+	b.WakeBy(time.Time{}) // it is started at once
+	if err = errors.Join(h.Commit(ctx, &b), h.Close()); err == nil {
 		a, err = look(ctx, e, id)
 	}
 	return a, err == nil, err
 }
 
-func makeActor(ctx context.Context, e *core, name string, rec rivetstore.Record) (id actorstore.ID, err error) {
-	id = actorstore.NewID()
-	h, err := e.store.Actor(ctx, id, &actorstore.ActorOptions{Name: name, Layout: actorstore.LayoutRivetKit})
-	if err != nil {
-		return id, err
-	}
-	var b batch.Batch
-	b.Put(rivetstore.RecordKey(), rec.Append(nil))
-	b.WakeBy(time.Time{}) // it is started at once
-	err = h.Commit(ctx, &b)
-	return id, errors.Join(err, h.Close())
-}
-
-// destroy has an actor destroyed, and returns when that is stored: its end follows, after a restart too.
+// destroy begins the end of an actor, and returns when the store says so: the end follows, after a restart too.
 func destroy(ctx context.Context, e *core, id actorstore.ID) error {
-	a, err := enter(ctx, e, id)
+	a, err := enter(ctx, e, id, false)
 	if err != nil {
 		return err
 	}
@@ -377,7 +368,7 @@ func destroy(ctx context.Context, e *core, id actorstore.ID) error {
 
 // awaitEnd returns when an actor that is being destroyed is gone.
 func awaitEnd(ctx context.Context, e *core, id actorstore.ID) error {
-	a, err := enter(ctx, e, id)
+	a, err := enter(ctx, e, id, false)
 	if errors.Is(err, errNotFound) {
 		return nil
 	}

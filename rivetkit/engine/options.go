@@ -92,3 +92,9 @@ func orElse[T comparable](v *T, d T) {
 		*v = d
 	}
 }
+
+// startPause is after how long an actor may be started again that could not be.
+const startPause = time.Second
+
+// writeTimeout is how long a peer may take to take a piece of what it is sent.
+const writeTimeout = 30 * time.Second

@@ -10,9 +10,6 @@ import (
 	"github.com/coder/websocket"
 )
 
-// writeTimeout is how long a peer may take to take a piece of what it is sent.
-const writeTimeout = 30 * time.Second
-
 // An outbox sends messages over a WebSocket in their order, and keeps those that wait. Its methods don't wait.
 type outbox struct {
 	ws      *websocket.Conn

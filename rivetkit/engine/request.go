@@ -14,14 +14,6 @@ import (
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-var (
-	errTooLong = newError(http.StatusBadRequest, "message", "incoming_too_long", "The body is too long.")
-	errBusy    = newError(http.StatusServiceUnavailable, "guard", "service_unavailable", "Too much is under way.")
-	// errNoAnswer says that an answer hasn't begun in time.
-	errNoAnswer = newError(http.StatusGatewayTimeout, "guard", "gateway_response_start_timeout", "Timed out waiting for the actor to answer.")
-	errAnswer   = newError(http.StatusBadRequest, "message", "outgoing_too_long", "The answer is too long.")
-)
-
 // A request is a client that waits for an answer. Its fields are guarded by core.mu.
 type request struct {
 	*exchange
@@ -139,7 +131,7 @@ func serveRequest(e *core, w http.ResponseWriter, r *http.Request, id actorstore
 	}
 	x.late = time.AfterFunc(e.opts.AnswerTimeout, func() { x.cancel(errNoAnswer) })
 	defer x.late.Stop()
-	a, err := enter(x.ctx, e, id)
+	a, err := enter(x.ctx, e, id, false)
 	if err != nil {
 		return x.cause(err)
 	}
@@ -196,6 +188,7 @@ func (x *exchange) attempt(a *actor) error {
 			panic(http.ErrAbortHandler)
 		}
 		if failed != nil {
+			x.forgotten = x.forgotten || len(x.start.Body) > maxRepeated
 			return failed
 		}
 	}

@@ -119,9 +119,6 @@ func (a *actor) begin(rec rivetstore.Record) {
 	a.start()
 }
 
-// startPause is after how long an actor may be started again that could not be.
-const startPause = time.Second
-
 // start tells the runner to start the actor, and sends what waits for it.
 //
 // +checklocks:a.e.mu
@@ -261,8 +258,8 @@ func (a *actor) detach() {
 	a.runner, a.told, a.via = nil, false, nil
 }
 
-// doom has the actor destroyed, and calls stored when that is stored. Then the runner is told to stop the actor, and when it has stopped
-// everything that it has is removed.
+// doom begins the end of the actor, and calls stored when the store says so. Then the engine tells the runner to stop the actor, and
+// removes everything of it when it has stopped.
 //
 // +checklocks:a.e.mu
 func (a *actor) doom(stored func(error)) {
@@ -375,8 +372,8 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 	var b batch.Batch
 	b.Put(rivetstore.RecordKey(), rec.Append(nil))
 	a.e.mu.Lock()
-	gone := a.forgotten
-	a.forgotten = nil
+	gone := a.mail.forgotten
+	a.mail.forgotten = nil
 	w, started := a.nextStart(), a.phase != asleep
 	a.e.mu.Unlock()
 	for _, key := range gone {
@@ -393,7 +390,7 @@ func (a *actor) storeSleep(rec rivetstore.Record) {
 		a.e.log.Warn("engine: note that an actor sleeps", a.attr(), slog.Any("error", err))
 		a.e.mu.Lock()
 		defer a.e.mu.Unlock()
-		a.forgotten = append(gone, a.forgotten...)
+		a.mail.forgotten = append(gone, a.mail.forgotten...)
 		return
 	}
 	a.e.mu.Lock()

@@ -96,22 +96,12 @@ func (r *runner) events(list rp.Events) {
 	}
 }
 
-// byText returns an actor that is open, nil if it isn't.
-//
-// +checklocks:e.mu
-func byText(e *core, text string) *actor {
-	id, err := actorstore.ParseID(text)
-	if err != nil {
-		return nil
-	}
-	return e.actors[id]
-}
-
 // actor returns the actor with an id if the runner has it.
 //
 // +checklocks:r.e.mu
 func (r *runner) actor(text string) *actor {
-	if a := byText(r.e, text); a != nil && a.runner == r {
+	id, err := actorstore.ParseID(text)
+	if a := r.e.actors[id]; err == nil && a != nil && a.runner == r {
 		return a
 	}
 	return nil

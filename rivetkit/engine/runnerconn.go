@@ -142,7 +142,7 @@ func (c *runnerConn) take(m rp.ToEngine, at runnerKey, size int) error {
 		if at.name = init.Name; at.name == "" {
 			return &runnerError{"ws.invalid_message", errors.New("an Init without a name")}
 		}
-		if err := e.awaitRunner(e.ctx, at); err != nil {
+		if err := (takeover{e}).await(e.ctx, at); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (c *runnerConn) enter(at runnerKey, init rp.RunnerInit) {
 	r := e.runners[at]
 	fresh := r == nil || r.over
 	if fresh {
-		r = newRunner(e, at, actorstore.NewID().String())
+		r = takeover{e}.add(at, actorstore.NewID().String())
 		r.since = e.now()
 	}
 	if r.conn != nil {

@@ -1,7 +1,7 @@
 package engine
 
 // A sequence sends what an actor says to its clients' sockets in the order in which the actor says it: the next message is
-// handed over when the former one has been written to its socket, whichever that is. RivetKit relies on it: a client that has
+// handed over when the former one has been written to its socket, over any of them. RivetKit relies on it: a client that has
 // an answer over one connection expects that an event which the actor sent before is there over another one.
 //
 // A client that doesn't read holds up those of its own actor only, and not for long. If maxBehind or maxBehindBytes come

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -41,28 +40,9 @@ func acceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, erro
 	})
 }
 
-// admit counts a WebSocket from an address until leave is called, unless there are as many as there may be.
-func (e *core) admit(from netip.Addr) (leave func(), err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if most := e.opts.MaxSockets; most > 0 && (e.open >= most || e.openFrom[from] >= max(most/2, 1)) {
-		return nil, errBusy
-	}
-	e.open++
-	e.openFrom[from]++
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.open--
-		if e.openFrom[from]--; e.openFrom[from] == 0 {
-			delete(e.openFrom, from)
-		}
-	}, nil
-}
-
 // serveSocket connects a client's WebSocket with an actor.
 func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.ID, target string) {
-	leave, err := e.admit(remote(r))
+	leave, err := e.sockets.admit(remote(r))
 	if err != nil {
 		refuse(w, r, err)
 		return
@@ -83,7 +63,7 @@ func serveSocket(e *core, w http.ResponseWriter, r *http.Request, id actorstore.
 		return
 	}
 	defer done()
-	a, err := enter(ctx, e, id)
+	a, err := enter(ctx, e, id, false)
 	if err != nil {
 		s.close(websocket.StatusInternalError, closeReason(err))
 		return
@@ -187,11 +167,11 @@ func (s *socket) has(t *tunnel) bool { return t.client == client(s) && t.isOpen(
 // +checklocks:s.e.mu
 func (s *socket) awaitRoom(ctx context.Context, t *tunnel, n int) bool {
 	full := func() bool {
-		o, kept := &s.e.opts, t.a.kept+n
-		return t.bytes > 0 && (t.bytes+n > o.MaxPending || kept > o.MaxKept) || kept > 2*o.MaxKept && t.a.kept > 0
+		o, kept := &s.e.opts, t.a.mail.kept+n
+		return t.bytes > 0 && (t.bytes+n > o.MaxPending || kept > o.MaxKept) || kept > 2*o.MaxKept && t.a.mail.kept > 0
 	}
 	for full() {
-		room := t.a.room
+		room := t.a.mail.room
 		s.e.mu.Unlock()
 		select {
 		case <-room:
@@ -227,16 +207,6 @@ func (s *socket) hangUp(t *tunnel, err error) {
 	t.closing, t.ending = true, end
 	if t.flush(); t.closing && len(t.pending) == 0 && !t.a.told {
 		t.remove() // a start of the actor that doesn't name the socket says so
-	}
-}
-
-// release says that the data of the message has left memory.
-//
-// +checklocks:p.t.e.mu
-func (p *pendingMessage) release() {
-	if p.done != nil {
-		p.done()
-		p.done = nil
 	}
 }
 
@@ -295,4 +265,18 @@ func (s *socket) take(t *tunnel, m rp.FromActor) {
 	default:
 		s.e.log.Debug("engine: a part of an answer for a socket", slog.String("id", t.id.String()))
 	}
+}
+
+// refuse answers a request that reaches no actor. A WebSocket is taken, and closed: of one that is refused before, a
+// browser sees nothing.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if !isWebSocket(r) {
+		writeError(w, err)
+		return
+	}
+	ws, fail := acceptSocket(w, r)
+	if fail != nil {
+		return // it is answered
+	}
+	_ = ws.Close(websocket.StatusInternalError, closeReason(err))
 }

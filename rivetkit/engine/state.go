@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -25,6 +24,7 @@ type core struct {
 	store    *actorstore.Store
 	alarms   *alarms
 	budget   *budget // its lock may be taken under mu
+	sockets  openSockets
 	instance [4]byte // of this stay in memory: the gateway in the ids of requests
 
 	ctx  context.Context // ends with Close
@@ -41,8 +41,6 @@ type core struct {
 	creating   map[string]chan struct{} // by the actor's name  +checklocks:mu
 	doomed     map[actorstore.ID]bool   // to be destroyed: tried again when they are opened  +checklocks:mu
 	endings    map[actorstore.ID]ending // of actors that the store may still say a runner has  +checklocks:mu
-	open       int                      // WebSockets of clients  +checklocks:mu
-	openFrom   map[netip.Addr]int       // and those from each address  +checklocks:mu
 	next       uint32                   // the number of the next request  +checklocks:mu
 	shared     bool                     // other processes may have the store open  +checklocks:mu
 	draining   bool                     // no actor is started any more  +checklocks:mu
@@ -136,17 +134,26 @@ type actor struct {
 	tunnels map[rp.TunnelID]*tunnel
 	said    sequence
 
-	jobs      []func() // what is done with its keys, in order
-	jobBytes  int
-	working   bool
-	unstored  bool              // a job will store messages
-	fetching  bool              // a job will read stored messages
-	kept      int               // bytes of messages that aren't acknowledged
-	room      chan struct{}     // closed when kept has become less
-	fresh     []*pendingMessage // that aren't stored, in order
-	sockets   []*tunnel         // whose opening isn't stored
-	forgotten [][]byte          // keys of messages that were acknowledged
+	jobs     []func() // what is done with its keys, in order
+	jobBytes int
+	working  bool
+	mail     mailbox
 }
+
+// An actorInfo is what clients are told of an actor. A zero time isn't known.
+type actorInfo struct {
+	ID        actorstore.ID
+	Name      string // its type
+	Key       string // as rivetstore.Key.String returns it
+	NoKey     bool   // it has none
+	Namespace string
+	Runner    string // the name of the runners that run it
+
+	Created, Started, Connectable, Slept time.Time
+}
+
+// unknownAlarm is the alarm of an actor that has told it to an engine before.
+const unknownAlarm = 1
 
 // attr names the actor in the log.
 func (a *actor) attr() slog.Attr { return slog.String("actor", a.public.Name+"/"+a.public.Key) }
@@ -191,8 +198,8 @@ type runner struct {
 	actors   map[*actor]struct{}
 	orphans  []actorstore.ID // actors of an engine before, which aren't opened yet
 	lost     *time.Timer     // gives it up; nil if it was never lost
-	came     bool            // it has been connected to this engine
-	broken   bool            // its connection broke off: its process may have been killed
+	came     bool            // it was connected to this engine before
+	broken   bool            // its connection broke off: its process may be gone
 	over     bool            // it is being given up
 	gone     chan struct{}   // closed when it is given up
 }

@@ -33,15 +33,17 @@ const (
 	keepGivenUp = 30 * 24 * time.Hour
 	// takenOver is the index of the first command to an actor whose commands an engine before has counted.
 	takenOver = 1 << 16
-	// unknownAlarm is the alarm of an actor that has told it to an engine before.
-	unknownAlarm = 1
 	// openers bounds how many actors of a runner are opened at once when it comes back.
 	openers = 16
 )
 
-// loadRunners makes the runners of the actors that ran when an engine before has ended, and of those that other engines have.
-func loadRunners(ctx context.Context, e *core) error {
-	for w, err := range e.store.AllWakes(ctx, e.now()) {
+// A takeover finds the runners and the actors of engines before.
+type takeover struct{ e *core }
+
+// load makes the runners of the actors that ran when an engine before has ended, and of those that other engines have.
+func (t takeover) load(ctx context.Context) error {
+	e := t.e
+	for w, err := range e.store.Wakes(ctx, e.now(), true) {
 		if errors.Is(err, actorstore.ErrCorrupt) || errors.Is(err, actorstore.ErrNewerFormat) {
 			continue // the alarms say so
 		}
@@ -51,15 +53,16 @@ func loadRunners(ctx context.Context, e *core) error {
 		if w.Layout != actorstore.LayoutRivetKit {
 			continue
 		}
-		if err := loadRunner(ctx, e, w.ID); err != nil {
+		if err := t.loadOf(ctx, w.ID); err != nil {
 			return err
 		}
 	}
-	return tidyGivenUp(ctx, e)
+	return t.tidy(ctx)
 }
 
-// loadRunner makes the runner that has an actor, if one has it.
-func loadRunner(ctx context.Context, e *core, id actorstore.ID) error {
+// loadOf makes the runner that has an actor, if one has it.
+func (t takeover) loadOf(ctx context.Context, id actorstore.ID) error {
+	e := t.e
 	v, err := e.store.View(ctx, id)
 	if errors.Is(err, actorstore.ErrUnknownActor) {
 		return nil
@@ -71,7 +74,7 @@ func loadRunner(ctx context.Context, e *core, id actorstore.ID) error {
 	if err = errors.Join(err, v.Close()); err != nil || rec.RunnerID == "" {
 		return nil // what is wrong is said when the actor is opened
 	}
-	r, err := knownRunner(ctx, e, public.Namespace, &rec)
+	r, err := t.runner(ctx, public.Namespace, &rec)
 	if r != nil {
 		e.mu.Lock()
 		r.orphans = append(r.orphans, id)
@@ -80,9 +83,10 @@ func loadRunner(ctx context.Context, e *core, id actorstore.ID) error {
 	return err
 }
 
-// knownRunner returns the runner that a record names, lost if it isn't connected. It is nil if the runner was given up, or has got
+// runner returns the runner that a record names, lost if it isn't connected. It is nil if the runner was given up, or has got
 // another id, for which it stops all that it has.
-func knownRunner(ctx context.Context, e *core, namespace string, rec *rivetstore.Record) (*runner, error) {
+func (t takeover) runner(ctx context.Context, namespace string, rec *rivetstore.Record) (*runner, error) {
+	e := t.e
 	at := runnerKey{namespace, rec.Runner, rec.RunnerKey}
 	e.mu.Lock()
 	r := e.runners[at]
@@ -99,7 +103,7 @@ func knownRunner(ctx context.Context, e *core, namespace string, rec *rivetstore
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r = e.runners[at]; r == nil {
-		r = newRunner(e, at, rec.RunnerID)
+		r = t.add(at, rec.RunnerID)
 		r.lose(e.opts.LostThreshold)
 	}
 	if r.id != rec.RunnerID {
@@ -108,17 +112,19 @@ func knownRunner(ctx context.Context, e *core, namespace string, rec *rivetstore
 	return r, nil
 }
 
-// newRunner makes a runner that isn't connected.
+// add makes a runner that isn't connected.
 //
-// +checklocks:e.mu
-func newRunner(e *core, at runnerKey, id string) *runner {
+// +checklocks:t.e.mu
+func (t takeover) add(at runnerKey, id string) *runner {
+	e := t.e
 	r := &runner{e: e, at: at, id: id, actors: map[*actor]struct{}{}, gone: make(chan struct{})}
 	e.runners[at] = r
 	return r
 }
 
-// tidyGivenUp removes rows of runners that were given up long ago.
-func tidyGivenUp(ctx context.Context, e *core) error {
+// tidy removes rows of runners that were given up long ago.
+func (t takeover) tidy(ctx context.Context) error {
+	e := t.e
 	c := kv.Commit{Durability: kv.Applied}
 	for row, err := range e.kv.Scan(ctx, rivetstore.GivenUpRange()) {
 		if err != nil {
@@ -148,8 +154,8 @@ func (r *runner) lose(d time.Duration) {
 	r.lost = time.AfterFunc(d, r.giveUp)
 }
 
-// hasten gives runners up earlier whose process may have been killed, now that r can take their actors: the connection of one broke
-// off, or the engine has been started and doesn't know, and then r is one that has never come before.
+// hasten gives runners up earlier whose process may be gone, now that r can take their actors: the connection of one broke off, or the
+// engine is a new one and doesn't know; then this counts only if r comes for the first time.
 //
 // +checklocks:r.e.mu
 func (r *runner) hasten(first bool) {
@@ -176,7 +182,7 @@ func (r *runner) giveUp() {
 	ids := r.orphans
 	r.orphans = nil
 	e.spawn(func() {
-		openAll(e.ctx, e, ids) // so that it is known what it had
+		takeover{e}.open(e.ctx, ids) // so that it is known what it had
 		e.mu.Lock()
 		if len(r.actors) == 0 {
 			defer e.mu.Unlock()
@@ -210,14 +216,15 @@ func (r *runner) forget() {
 	close(r.gone)
 }
 
-// awaitRunner opens the actors of a runner that is about to be connected anew. If the runner is being given up, it returns when that is done.
-func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
+// await opens the actors of a runner that is about to be connected anew. If the runner is being given up, it returns when that is done.
+func (t takeover) await(ctx context.Context, at runnerKey) error {
+	e := t.e
 	e.mu.Lock()
 	r := e.runners[at]
 	if r == nil && e.shared {
 		// Another engine may have had it, and have ended since this one was opened.
 		e.mu.Unlock()
-		if err := loadRunners(ctx, e); err != nil {
+		if err := t.load(ctx); err != nil {
 			return err
 		}
 		e.mu.Lock()
@@ -230,7 +237,7 @@ func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
 	ids := r.orphans
 	r.orphans = nil
 	e.mu.Unlock()
-	if !openAll(ctx, e, ids) {
+	if !t.open(ctx, ids) {
 		r.giveUp() // another engine may have given it up
 	}
 	e.mu.Lock()
@@ -246,17 +253,24 @@ func (e *core) awaitRunner(ctx context.Context, at runnerKey) error {
 	return nil
 }
 
-// openAll opens actors, some at once, and reports whether this engine has them all. It waits for those that another engine has which
-// may have ended.
-func openAll(ctx context.Context, e *core, ids []actorstore.ID) bool {
+// open opens actors, some at once, and reports whether this engine has them all. It waits for those that another engine has which
+// may have ended, as long as that may take.
+func (t takeover) open(ctx context.Context, ids []actorstore.ID) bool {
+	e := t.e
+	ctx, cancel := context.WithTimeout(ctx, e.opts.LostThreshold)
+	defer cancel()
 	var all sync.WaitGroup
 	var failed atomic.Bool
 	slots := make(chan struct{}, openers)
 	for _, id := range ids {
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			failed.Store(true)
+			break
+		}
 		all.Go(func() {
 			defer func() { <-slots }()
-			switch a, err := enterOpened(ctx, e, id, true); {
+			switch a, err := enter(ctx, e, id, true); {
 			case err == nil:
 				a.leave()
 			case !errors.Is(err, errNotFound):
@@ -272,7 +286,7 @@ func openAll(ctx context.Context, e *core, ids []actorstore.ID) bool {
 // takeOver gives the actor, which was opened just now, to the runner that has it; r is nil if that is given up.
 //
 // +checklocks:a.e.mu
-func (a *actor) takeOver(r *runner) {
+func takeOver(r *runner, a *actor) {
 	a.alarm = unknownAlarm
 	a.phase, a.runner, a.told, a.command = running, r, r != nil, takenOver
 	end, ends := a.e.endings[a.id]
@@ -290,7 +304,7 @@ func (a *actor) takeOver(r *runner) {
 	if a.phase == running && a.destroy {
 		a.halt()
 	} else if r.reachable() {
-		a.probe()
+		r.probe(a)
 	}
 }
 
@@ -308,9 +322,9 @@ func (r *runner) resume() {
 			}
 		case running:
 			a.resend()
-			a.probe()
+			r.probe(a)
 		case stopping:
-			a.remind()
+			r.remind(a)
 		}
 		a.notify()
 	}
@@ -333,8 +347,8 @@ func (r *runner) join() {
 // remind tells the runner once more to stop the actor, which it may not have heard. One that has heard it has its time to save
 // what it must: told twice it would say too early that it has stopped.
 //
-// +checklocks:a.e.mu
-func (a *actor) remind() {
+// +checklocks:r.e.mu
+func (r *runner) remind(a *actor) {
 	a.limit(a.e.opts.StopThreshold)
 	generation := a.rec.Generation
 	time.AfterFunc(a.e.opts.StopThreshold/2, func() {
@@ -351,8 +365,8 @@ type probe struct{ generation uint32 }
 
 // probe asks the actor whether it is there.
 //
-// +checklocks:a.e.mu
-func (a *actor) probe() {
+// +checklocks:r.e.mu
+func (r *runner) probe(a *actor) {
 	p := &probe{a.rec.Generation}
 	t := newTunnel(a, a.e.newID())
 	t.client = p
@@ -363,7 +377,7 @@ func (a *actor) probe() {
 		defer a.e.mu.Unlock()
 		if t.isOpen() && a.phase == running && !a.e.closed {
 			t.remove()
-			a.missing()
+			r.missing(a)
 		}
 	})
 }
@@ -385,8 +399,8 @@ func (p *probe) fail(*tunnel, error) {}
 
 // missing follows an actor that isn't in its runner. One that was started just now may be there, and at work: it is told to stop.
 //
-// +checklocks:a.e.mu
-func (a *actor) missing() {
+// +checklocks:r.e.mu
+func (r *runner) missing(a *actor) {
 	a.e.log.Warn("engine: a runner has come back without an actor", a.attr())
 	if a.again = true; a.e.now().Sub(a.since) < a.e.opts.StartThreshold+a.e.opts.StopThreshold {
 		a.halt()

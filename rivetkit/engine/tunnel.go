@@ -3,12 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
-	"time"
 
-	"github.com/greenroomdb/greenroom/actorstore"
-	"github.com/greenroomdb/greenroom/batch"
 	"github.com/greenroomdb/greenroom/rivetkit/internal/rivetstore"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
@@ -61,9 +57,9 @@ func (t *tunnel) remove() {
 		t.forget(p)
 	}
 	if t.pending = nil; t.noted {
-		t.a.forgetRow(rivetstore.MessageKey(rivetstore.Socket(t.id), 0))
+		t.a.mail.forget(rivetstore.MessageKey(rivetstore.Socket(t.id), 0))
 	}
-	t.a.makeRoom()
+	t.a.mail.makeRoom()
 	t.a.settle()
 }
 
@@ -147,7 +143,7 @@ func (t *tunnel) flush() {
 			return
 		}
 		if p.m == nil {
-			fetchMessages(a)
+			a.mail.fetch()
 			return
 		}
 		m := rp.SocketMessage{Data: p.m.Data, Binary: p.m.Binary}
@@ -181,26 +177,26 @@ func (t *tunnel) add(p *pendingMessage) {
 	t.pending = append(t.pending, p)
 	t.n = p.n + 1
 	t.bytes += p.size + messageOverhead
-	t.a.kept += p.size + messageOverhead
+	t.a.mail.kept += p.size + messageOverhead
 }
 
-// keep has a message of the client stored, and sent then.
+// keep stores a message of the client, and sends it then.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) keep(m rivetstore.Message) {
 	p := &pendingMessage{t: t, n: t.n, size: len(m.Data), m: &m}
 	t.add(p)
-	t.a.fresh = append(t.a.fresh, p)
-	storeMessages(t.a)
+	t.a.mail.fresh = append(t.a.mail.fresh, p)
+	t.a.mail.store()
 }
 
-// note has it stored that the socket is open: the actor must be told when it has ended with the engine.
+// note stores that the socket is open: the engine tells the actor when the socket has ended with an engine before.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) note() {
 	t.noted = true
-	t.a.sockets = append(t.a.sockets, t)
-	storeMessages(t.a)
+	t.a.mail.sockets = append(t.a.mail.sockets, t)
+	t.a.mail.store()
 }
 
 // acknowledged forgets the messages up to the one with an index.
@@ -221,112 +217,16 @@ func (t *tunnel) acknowledged(index uint16) {
 	}
 }
 
-// forget has the row of a message removed, some time.
+// forget removes the row of a message, some time.
 //
 // +checklocks:t.e.mu
 func (t *tunnel) forget(p *pendingMessage) {
 	p.gone = true
 	p.release()
 	t.bytes -= p.size + messageOverhead
-	t.a.kept -= p.size + messageOverhead
-	t.a.forgetRow(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
-	t.a.makeRoom()
-}
-
-// forgetRow has a row of a tunnel removed, some time.
-//
-// +checklocks:a.e.mu
-func (a *actor) forgetRow(key []byte) {
-	a.forgotten = append(a.forgotten, key)
-	if len(a.forgotten) >= 64 && a.phase != gone {
-		storeMessages(a)
-	}
-}
-
-// makeRoom tells those that wait until less is kept for the actor.
-//
-// +checklocks:a.e.mu
-func (a *actor) makeRoom() {
-	close(a.room)
-	a.room = make(chan struct{})
-}
-
-// storeMessages stores the messages that aren't stored yet, and then sends them.
-//
-// +checklocks:a.e.mu
-func storeMessages(a *actor) {
-	if a.unstored {
-		return
-	}
-	a.unstored = true
-	a.do(0, func() {
-		a.e.mu.Lock()
-		c := changes{fresh: slices.DeleteFunc(a.fresh, func(p *pendingMessage) bool { return p.gone }), gone: a.forgotten}
-		for _, t := range a.sockets {
-			if t.isOpen() {
-				c.open = append(c.open, t)
-			}
-		}
-		a.unstored, a.fresh, a.forgotten, a.sockets = false, nil, nil, nil
-		a.e.mu.Unlock()
-		failed := c.commit(a)
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		c.landed(a, failed)
-	})
-}
-
-// changes are what is to be changed of the rows of an actor's tunnels.
-type changes struct {
-	fresh []*pendingMessage // to be stored
-	open  []*tunnel         // whose opening is to be stored
-	gone  [][]byte          // keys to be removed
-}
-
-// commit makes the changes in one commit, or those of each client in one if that fails. It returns the tunnels whose messages aren't
-// stored, and why.
-func (c *changes) commit(a *actor) (failed map[*tunnel]error) {
-	err := commitMessages(a, c.fresh, c.open, c.gone)
-	if err == nil {
-		return nil
-	}
-	failed = map[*tunnel]error{}
-	of := map[*tunnel][]*pendingMessage{}
-	for _, p := range c.fresh {
-		of[p.t] = append(of[p.t], p)
-	}
-	for t, list := range of {
-		failed[t] = err
-		if len(of) > 1 {
-			failed[t] = commitMessages(a, list, nil, nil)
-		}
-	}
-	a.e.log.Error("engine: store messages", a.attr(), slog.Any("error", err))
-	return failed
-}
-
-// landed sends what is stored. A client whose messages aren't is told so: its socket ends, and what is stored of it stays.
-//
-// +checklocks:a.e.mu
-func (c *changes) landed(a *actor, failed map[*tunnel]error) {
-	if failed != nil {
-		a.forgotten = append(c.gone, a.forgotten...)
-	}
-	for _, p := range c.fresh {
-		p.stored = failed[p.t] == nil
-	}
-	for _, p := range c.fresh {
-		t := p.t
-		switch {
-		case !t.isOpen(): // it has ended
-		case !p.stored:
-			t.refuse(errUnavailable)
-		case p.n >= t.sent:
-			t.flush()
-			p.m = nil // until it is sent it is in the store
-			p.release()
-		}
-	}
+	t.a.mail.kept -= p.size + messageOverhead
+	t.a.mail.forget(rivetstore.MessageKey(rivetstore.Socket(t.id), p.n))
+	t.a.mail.makeRoom()
 }
 
 // refuse ends the client's end of the tunnel, and forgets the messages that aren't stored.
@@ -346,138 +246,12 @@ func (t *tunnel) refuse(err error) {
 	}
 }
 
-// commitMessages stores messages and which sockets are open, and removes rows.
-func commitMessages(a *actor, fresh []*pendingMessage, open []*tunnel, gone [][]byte) error {
-	b := batch.Batch{Mode: batch.Ordered} // as many as there are
-	for _, key := range gone {
-		b.Delete(key)
-	}
-	for _, t := range open {
-		b.Put(rivetstore.MessageKey(rivetstore.Socket(t.id), 0), rivetstore.Message{Binary: t.hibernates}.Append(nil))
-	}
-	for _, p := range fresh {
-		b.Put(rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), p.m.Append(nil))
-	}
-	if len(fresh) > 0 {
-		b.WakeBy(time.Time{}) // should the engine end before they have come
-		return a.handle.Commit(a.e.ctx, &b)
-	}
-	return a.handle.Apply(a.e.ctx, &b)
-}
-
-// A keptMessage is a message that wasn't acknowledged before the engine ended, or the opening of a socket: its number is 0 then.
-type keptMessage struct {
-	socket rivetstore.Socket
-	n      uint64
-	size   int
-	binary bool
-}
-
-// loadMessages reads which messages are kept for an actor, those of a socket in their order.
-func loadMessages(ctx context.Context, h *actorstore.Actor) (list []keptMessage, err error) {
-	start, end := rivetstore.SocketRange()
-	for e, err := range h.List(ctx, actorstore.ListOptions{Start: start, End: end}) {
-		if err != nil {
-			return nil, err
-		}
-		s, n, err := rivetstore.ParseMessageKey(e.Key)
-		if err != nil {
-			return nil, err
-		}
-		m, err := rivetstore.ParseMessage(e.Value)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, keptMessage{s, n, len(m.Data), m.Binary})
-	}
-	return list, nil
-}
-
-// restoreTunnels makes the tunnels of messages that were kept, and of sockets that were open. Their clients have gone.
+// release says that the data of the message has left memory.
 //
-// +checklocks:a.e.mu
-func restoreTunnels(a *actor, list []keptMessage) {
-	for _, k := range list {
-		t := a.tunnels[rp.TunnelID(k.socket)]
-		if t == nil {
-			t = newTunnel(a, rp.TunnelID(k.socket))
-			t.opened, t.hibernates, t.closing, t.n = true, true, true, 1
-			t.track()
-		}
-		if k.n == 0 {
-			t.noted, t.hibernates = true, k.binary
-			continue
-		}
-		t.add(&pendingMessage{t: t, n: k.n, size: k.size, stored: true})
+// +checklocks:p.t.e.mu
+func (p *pendingMessage) release() {
+	if p.done != nil {
+		p.done()
+		p.done = nil
 	}
-}
-
-// maxFetch bounds the stored messages that are read at once, in bytes.
-const maxFetch = 1 << 20
-
-// fetchMessages reads stored messages that wait to be sent, and then sends them.
-//
-// +checklocks:a.e.mu
-func fetchMessages(a *actor) {
-	if a.fetching {
-		return
-	}
-	a.fetching = true
-	a.do(0, func() {
-		a.e.mu.Lock()
-		var list []*pendingMessage
-		size := 0
-		for _, t := range a.tunnels {
-			for _, p := range t.unsent() {
-				if p.m == nil && p.stored && (size == 0 || size+p.size <= maxFetch) {
-					list = append(list, p)
-					size += p.size
-				}
-			}
-		}
-		a.e.mu.Unlock()
-		read, err := readMessages(a, list)
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		a.fetching = false
-		if err != nil {
-			a.e.log.Error("engine: read stored messages", a.attr(), slog.Any("error", err))
-			time.AfterFunc(startPause, func() {
-				a.e.mu.Lock()
-				defer a.e.mu.Unlock()
-				a.flush()
-			})
-			return
-		}
-		for i, p := range list {
-			p.m = read[i]
-		}
-		a.flush()
-	})
-}
-
-// flush sends what is stored and wasn't sent.
-//
-// +checklocks:a.e.mu
-func (a *actor) flush() {
-	for _, t := range a.tunnels {
-		t.flush()
-	}
-}
-
-// readMessages reads stored messages.
-func readMessages(a *actor, list []*pendingMessage) ([]*rivetstore.Message, error) {
-	read := make([]*rivetstore.Message, len(list))
-	for i, p := range list {
-		value, err := a.handle.Get(a.e.ctx, rivetstore.MessageKey(rivetstore.Socket(p.t.id), p.n), nil)
-		if err != nil {
-			return nil, err
-		}
-		m, err := rivetstore.ParseMessage(value)
-		if err != nil {
-			return nil, err
-		}
-		read[i] = &m
-	}
-	return read, nil
 }

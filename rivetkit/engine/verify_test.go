@@ -23,7 +23,7 @@ func (s *script) check(e kv.Engine, hadTime bool) {
 		}
 	}
 	wakes := map[string]time.Time{}
-	for w, err := range store.Wakes(s.Context(), time.Now().Add(24*time.Hour)) {
+	for w, err := range store.Wakes(s.Context(), time.Now().Add(24*time.Hour), false) {
 		must(s, err)
 		wakes[w.ID.String()] = w.At
 	}

@@ -95,7 +95,7 @@ func contents(t *testing.T, engine kv.Engine) (keys []string, wake int64, comple
 			complete = complete || bytes.Equal(e.Key, rivetstore.RecordKey())
 			keys = append(keys, fmt.Sprintf("%x %d %.8x", e.Key, len(e.Value), e.Value))
 		}
-		for w, err := range im.Store.Wakes(t.Context(), time.UnixMilli(math.MaxInt64)) {
+		for w, err := range im.Store.Wakes(t.Context(), time.UnixMilli(math.MaxInt64), false) {
 			if err != nil || w.ID != id {
 				t.Errorf("the index says when to wake actor %v, not %v: %v", w.ID, id, err)
 			}
