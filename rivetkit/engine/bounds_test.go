@@ -13,16 +13,31 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/greenroomdb/greenroom/internal/testkit"
 	"github.com/greenroomdb/greenroom/kv/memkv"
 	"github.com/greenroomdb/greenroom/rivetkit/engine"
 	rp "github.com/greenroomdb/greenroom/rivetkit/internal/runnerproto"
 )
 
-// What the engine of a crowd may have of clients, and of one body.
+// What the engine of a crowd of scale 1 may have of clients, and of one body.
 const (
 	crowdMemory = 8 << 20
 	crowdBody   = 1 << 20
 )
+
+// attacks are what one client, or some, do while others are served.
+var attacks = map[string]func(*crowd){
+	"flood": flood, "floods": floods, "uploads": uploads, "half messages": halfMessages, "unread answers": unreadAnswers,
+	"half bodies": halfBodies, "unread messages": unreadMessages, "gone senders": goneSenders,
+}
+
+// TestLargeAttacks makes them with 20 times as much, as much as an engine has for clients that was told nothing else.
+func TestLargeAttacks(t *testing.T) {
+	testkit.OnlyLong(t, "it moves some gigabytes")
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) { inCrowd(t, 20, attack) })
+	}
+}
 
 // A crowd is a runner with two actors, and clients of these which must be served whatever another client does.
 type crowd struct {
@@ -32,16 +47,21 @@ type crowd struct {
 	other  string // of another one
 	victim pair   // a socket of the other actor
 	most   int64  // the most bytes that were seen in memory
+	scale  int    // how much larger everything is than crowdMemory and crowdBody
 }
+
+// body returns how many bytes a body may have.
+func (c *crowd) body() int { return c.scale * crowdBody }
 
 // inCrowd runs attack in a bubble. In the end no bytes of clients may be left, the runner must be there, and all others must have
 // been answered.
-func inCrowd(t *testing.T, attack func(c *crowd)) {
+func inCrowd(t *testing.T, scale int, attack func(c *crowd)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		opts := quiet()
-		opts.Memory, opts.MaxBody = crowdMemory, crowdBody
-		c := &crowd{rig: &rig{TB: t, kv: memkv.New(), piped: true, opts: opts}}
+		opts.Memory, opts.MaxBody = int64(scale)*crowdMemory, int64(scale)*crowdBody
+		opts.MaxPending, opts.MaxQueued = scale<<22, scale<<24
+		c := &crowd{rig: &rig{TB: t, kv: memkv.New(), piped: true, opts: opts}, scale: scale}
 		c.start()
 		c.p = c.connect("default", "k")
 		c.id, c.other = c.actor("counter", "a"), c.actor("counter", "b")
@@ -53,7 +73,7 @@ func inCrowd(t *testing.T, attack func(c *crowd)) {
 		c.p.reply = func(m rp.ToActor, b rp.RequestStart) {
 			switch {
 			case strings.HasPrefix(b.Path, "/large"):
-				c.p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: make([]byte, crowdBody-1000)})
+				c.p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: make([]byte, c.body()-1000)})
 			case !strings.HasPrefix(b.Path, "/never"):
 				c.p.toClient(m.ID.Tunnel, rp.ResponseStart{Status: 200, Body: []byte("small")})
 			}
@@ -65,7 +85,7 @@ func inCrowd(t *testing.T, attack func(c *crowd)) {
 		if n := c.engine.Held(); n != 0 {
 			t.Errorf("%d bytes are left", n)
 		}
-		if c.most > crowdMemory+crowdBody || c.most < crowdMemory/8 {
+		if memory := c.opts.Memory; c.most > memory+c.opts.MaxBody || c.most < memory/8 {
 			t.Errorf("up to %d bytes were in memory", c.most)
 		}
 		select {
@@ -102,174 +122,174 @@ func (c *crowd) busy(d time.Duration) {
 }
 
 // TestFlood: a client that sends over a socket what its runner can't take is read from as the runner takes it.
-func TestFlood(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		ws, _ := c.p.socket(c.id)
-		c.busy(20 * time.Millisecond)
-		var all sync.WaitGroup
-		all.Go(func() {
-			for range 200 {
-				must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 256<<10)))
-			}
-		})
-		for range 10 {
-			pass(100 * time.Millisecond)
-			c.served()
-		}
-		all.Wait()
+func TestFlood(t *testing.T) { inCrowd(t, 1, flood) }
+
+func flood(c *crowd) {
+	ws, _ := c.p.socket(c.id)
+	c.busy(20 * time.Millisecond)
+	var all sync.WaitGroup
+	all.Go(func() {
 		for range 200 {
-			toActor[rp.SocketMessage](c.p)
+			must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, c.body()/4)))
 		}
 	})
+	for range 10 {
+		pass(100 * time.Millisecond)
+		c.served()
+	}
+	all.Wait()
+	for range 200 {
+		toActor[rp.SocketMessage](c.p)
+	}
 }
 
 // TestFloods: so many clients do this that the share of their address is full.
-func TestFloods(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		c.busy(5 * time.Millisecond)
-		var all sync.WaitGroup
-		for range 30 {
-			ws, _ := c.p.socket(c.id)
-			all.Go(func() {
-				for range 10 {
-					must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 256<<10)))
-				}
-			})
-		}
-		for range 10 {
-			pass(100 * time.Millisecond)
-			c.served()
-		}
-		all.Wait()
-	})
+func TestFloods(t *testing.T) { inCrowd(t, 1, floods) }
+
+func floods(c *crowd) {
+	c.busy(5 * time.Millisecond)
+	var all sync.WaitGroup
+	for range 30 {
+		ws, _ := c.p.socket(c.id)
+		all.Go(func() {
+			for range 10 {
+				must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, c.body()/4)))
+			}
+		})
+	}
+	for range 10 {
+		pass(100 * time.Millisecond)
+		c.served()
+	}
+	all.Wait()
 }
 
 // TestUploads: many large requests at once are served one after the other.
-func TestUploads(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		c.busy(100 * time.Millisecond)
-		var all sync.WaitGroup
-		for range 24 {
-			all.Go(func() {
-				resp, err := c.client.Post(c.url+"/gateway/"+c.id+"/", "text/plain", bytes.NewReader(make([]byte, crowdBody)))
-				must(c, err)
-				if resp.StatusCode != http.StatusOK {
-					c.Errorf("%s", resp.Status)
-				}
-				_, _ = io.Copy(io.Discard, resp.Body)
-				_ = resp.Body.Close()
-			})
-		}
-		for range 10 {
-			pass(100 * time.Millisecond)
-			c.served()
-		}
-		all.Wait()
-	})
+func TestUploads(t *testing.T) { inCrowd(t, 1, uploads) }
+
+func uploads(c *crowd) {
+	c.busy(100 * time.Millisecond)
+	var all sync.WaitGroup
+	for range 24 {
+		all.Go(func() {
+			resp, err := c.client.Post(c.url+"/gateway/"+c.id+"/", "text/plain", bytes.NewReader(make([]byte, c.body())))
+			must(c, err)
+			if resp.StatusCode != http.StatusOK {
+				c.Errorf("%s", resp.Status)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+		})
+	}
+	for range 10 {
+		pass(100 * time.Millisecond)
+		c.served()
+	}
+	all.Wait()
 }
 
 // TestHalfMessages: messages over sockets that begin and don't go on.
-func TestHalfMessages(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		for range 40 {
-			ws, _ := c.p.socket(c.id)
-			w, err := ws.Writer(c.Context(), websocket.MessageBinary)
-			must(c, err)
-			go func() { _, _ = w.Write(make([]byte, crowdBody-1000)) }() // until the engine ends it
-		}
-		for range 70 {
-			pass(time.Second)
-			c.served()
-		}
-		if n := c.engine.Held(); n != 0 {
-			c.Errorf("after a minute %d bytes are in memory", n)
-		}
-	})
+func TestHalfMessages(t *testing.T) { inCrowd(t, 1, halfMessages) }
+
+func halfMessages(c *crowd) {
+	for range 40 {
+		ws, _ := c.p.socket(c.id)
+		w, err := ws.Writer(c.Context(), websocket.MessageBinary)
+		must(c, err)
+		go func() { _, _ = w.Write(make([]byte, c.body()-1000)) }() // until the engine ends it
+	}
+	for range 70 {
+		pass(time.Second)
+		c.served()
+	}
+	if n := c.engine.Held(); n != 0 {
+		c.Errorf("after a minute %d bytes are in memory", n)
+	}
 }
 
 // TestUnreadAnswers: answers that their clients don't read.
-func TestUnreadAnswers(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		var all sync.WaitGroup
-		for range 30 {
-			all.Go(func() {
-				resp, err := c.client.Get(c.url + "/gateway/" + c.id + "/large")
-				if err == nil {
-					c.Cleanup(func() { _ = resp.Body.Close() })
-				}
-			})
-			pass(100 * time.Millisecond)
-			c.served()
-		}
-		all.Wait()
-		for range 40 {
-			pass(time.Second)
-			c.served()
-		}
-		if n := c.engine.Held(); n != 0 {
-			c.Errorf("after a while %d bytes are in memory", n)
-		}
-	})
+func TestUnreadAnswers(t *testing.T) { inCrowd(t, 1, unreadAnswers) }
+
+func unreadAnswers(c *crowd) {
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			resp, err := c.client.Get(c.url + "/gateway/" + c.id + "/large")
+			if err == nil {
+				c.Cleanup(func() { _ = resp.Body.Close() })
+			}
+		})
+		pass(100 * time.Millisecond)
+		c.served()
+	}
+	all.Wait()
+	for range 40 {
+		pass(time.Second)
+		c.served()
+	}
+	if n := c.engine.Held(); n != 0 {
+		c.Errorf("after a while %d bytes are in memory", n)
+	}
 }
 
 // TestHalfBodies: bodies that begin and don't go on.
-func TestHalfBodies(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		for range 30 {
-			from, to := io.Pipe()
-			defer to.Close()
-			go c.post(c.id, from)()
-			go func() { _, _ = to.Write(make([]byte, crowdBody/2)) }()
-		}
-		for range 70 {
-			pass(time.Second)
-			c.served()
-		}
-		if n := c.engine.Held(); n != 0 {
-			c.Errorf("after a minute %d bytes are in memory", n)
-		}
-	})
+func TestHalfBodies(t *testing.T) { inCrowd(t, 1, halfBodies) }
+
+func halfBodies(c *crowd) {
+	for range 30 {
+		from, to := io.Pipe()
+		defer to.Close()
+		go c.post(c.id, from)()
+		go func() { _, _ = to.Write(make([]byte, c.body()/2)) }()
+	}
+	for range 70 {
+		pass(time.Second)
+		c.served()
+	}
+	if n := c.engine.Held(); n != 0 {
+		c.Errorf("after a minute %d bytes are in memory", n)
+	}
 }
 
 // TestUnreadMessages: what an actor sends over sockets of clients that don't read.
-func TestUnreadMessages(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
+func TestUnreadMessages(t *testing.T) { inCrowd(t, 1, unreadMessages) }
+
+func unreadMessages(c *crowd) {
+	for range 10 {
+		_, tunnel := c.p.socket(c.id)
 		for range 10 {
-			_, tunnel := c.p.socket(c.id)
-			for range 10 {
-				c.p.toClient(tunnel, rp.SocketMessage{Data: make([]byte, 128<<10)})
-			}
-			pass(time.Second)
-			c.served()
+			c.p.toClient(tunnel, rp.SocketMessage{Data: make([]byte, c.body()/8)})
 		}
-		pass(writeTime)
-	})
+		pass(time.Second)
+		c.served()
+	}
+	pass(writeTime)
 }
 
 // writeTime is how long a peer may take nothing.
 const writeTime = 31 * time.Second
 
 // TestGoneSenders: what clients have sent that have gone counts until the runner has it.
-func TestGoneSenders(t *testing.T) {
-	inCrowd(t, func(c *crowd) {
-		var sockets []*websocket.Conn
-		for range 30 {
-			ws, _ := c.p.socket(c.id)
-			sockets = append(sockets, ws)
-		}
-		c.busy(time.Second)
-		for _, ws := range sockets {
-			must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, 32<<10)))
-			must(c, ws.CloseNow())
-			synctest.Wait()
-			c.look()
-		}
-		if n := c.engine.Held(); n < 20*32<<10 {
-			c.Errorf("%d bytes are in memory", n)
-		}
-		c.busy(0)
-		c.most = max(c.most, crowdMemory/8)
-	})
+func TestGoneSenders(t *testing.T) { inCrowd(t, 1, goneSenders) }
+
+func goneSenders(c *crowd) {
+	var sockets []*websocket.Conn
+	for range 30 {
+		ws, _ := c.p.socket(c.id)
+		sockets = append(sockets, ws)
+	}
+	c.busy(time.Second)
+	for _, ws := range sockets {
+		must(c, ws.Write(c.Context(), websocket.MessageBinary, make([]byte, c.body()/32)))
+		must(c, ws.CloseNow())
+		synctest.Wait()
+		c.look()
+	}
+	if n := c.engine.Held(); n < int64(20*c.body()/32) {
+		c.Errorf("%d bytes are in memory", n)
+	}
+	c.busy(0)
+	c.most = max(c.most, c.opts.Memory/8)
 }
 
 // TestSlowRunner: a runner that takes its time isn't cut off, one that takes nothing is.

@@ -92,6 +92,23 @@ func TestFaultsAfterKill(t *testing.T) {
 	})
 }
 
+// TestFaultsTakenOver ends the process when the script is done, connects its runner to the next one, and fails each operation of that
+// once.
+func TestFaultsTakenOver(t *testing.T) {
+	eachFault(t, func(t *testing.T, rule faultkv.Rule) bool {
+		store := memkv.New()
+		s := newScript(t, store)
+		s.run()
+		s.kill()
+		s.end()
+		var f *faultkv.Fault
+		s.verifyTakenOver(store, func(v *script) { f = v.faults.Fail(rule) })
+		hit := f.Hits()
+		s.verify(store, nil)
+		return hit > 0
+	})
+}
+
 // TestKilled ends the process before each commit, and with it before what the engine says after the commit before.
 func TestKilled(t *testing.T) {
 	for n, hit := 0, true; hit; n++ {

@@ -97,6 +97,8 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 	if in.first != nil {
 		messages = nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.e.opts.AnswerTimeout, errNoAnswer)
+	defer cancel()
 	for {
 		select {
 		case err := <-s.answer:
@@ -109,7 +111,7 @@ func (s *socket) attempt(ctx context.Context, a *actor, in *incoming, open rp.So
 			in.first, messages = &m, nil
 		case <-ctx.Done():
 			s.hangUp(t, ctx.Err())
-			return nil, ctx.Err()
+			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type recovery struct {
 	After, ConnectionsAfter                     []int // milliseconds until the first answer
 	Lost                                        []int // clicks that were answered
 	LostSaved                                   []int // clicks that were answered after they had been saved
+	Awake, Twice                                int   // actors that were awake, and those that had two instances at once
 }
 
 // A client of these versions doesn't try again when nothing listens at the moment at which it reconnects: it gets a new connection.
@@ -45,6 +46,9 @@ func TestRestarted(t *testing.T) {
 						lost += n
 					}
 					t.Logf("%v: all answered after %d ms, over connections after %d ms; %d clicks are lost", by, slices.Max(r.After), slices.Max(r.ConnectionsAfter), lost)
+					if r.Awake != len(r.Lost) || r.Twice > 0 {
+						t.Errorf("%v: %d actors of %d were awake, %d in two instances at once", by, r.Awake, len(r.Lost), r.Twice)
+					}
 					if saved := slices.Max(r.LostSaved); saved > 0 {
 						t.Errorf("%v: an actor has lost %d clicks that it had saved", by, saved)
 					}

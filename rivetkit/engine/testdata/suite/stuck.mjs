@@ -7,8 +7,16 @@ import { actor, setup } from "rivetkit";
 import { createClient } from "rivetkit/client";
 
 const patience = 30_000;
+// Instances of each actor that are awake in this process, and the keys of those that had two at once.
+const awake = new Map(), twice = new Set();
 const counter = actor({
 	state: { clicks: 0 },
+	onWake: (c) => {
+		const n = (awake.get(`${c.key}`) ?? 0) + 1;
+		awake.set(`${c.key}`, n);
+		if (n > 1) twice.add(`${c.key}`);
+	},
+	onSleep: (c) => void awake.set(`${c.key}`, awake.get(`${c.key}`) - 1),
 	actions: {
 		save: async (c) => {
 			c.state.clicks++;
@@ -58,7 +66,7 @@ const lost = (before) => clicks.map((a, i) => Math.max(0, before[i] + 1 - (a.ans
 const result = {
 	silent: silent(requests), silentConnections: silent(overConnections), silentAfterwards: silent(clicks),
 	after: requests.map((a) => a.after), connectionsAfter: overConnections.map((a) => a.after),
-	lost: lost(answered), lostSaved: lost(saved),
+	lost: lost(answered), lostSaved: lost(saved), awake: awake.size, twice: twice.size,
 };
 console.log(JSON.stringify(result));
 process.exit(0);
