@@ -127,7 +127,6 @@ type actor struct {
 	event   int64         // index of the last event; -1 before the first one that this engine has heard
 	wanted  bool          // it has said that it wants to stop
 	destroy bool          // it is to be destroyed when it has stopped
-	drop    error         // nil when it is destroyed
 	again   bool          // it is to be started again then
 	since   time.Time
 	timer   *time.Timer

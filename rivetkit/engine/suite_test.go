@@ -43,8 +43,7 @@ type failure struct {
 	sometimes     bool // and passes at other times
 }
 
-// failures are all tests that fail. But for "double sleep", "actor stop called", and "action via handle" of 2.2.1 they fail on RivetKit's
-// own development server or its engine as well.
+// failures are all tests that fail. They fail on RivetKit's own development server or its engine as well.
 var failures = []failure{
 	{"2.1.5", "Actor Driver Tests Actor Lifecycle Tests actor stop called with no actor instance cleans up handler", false},
 	{"2.1.5", "Actor Driver Tests Actor Lifecycle Tests onDestroy is called even when actor is destroyed during start", false},
@@ -53,13 +52,9 @@ var failures = []failure{
 	{"2.1.5", "Actor Run Tests run handler can consume from queue", false},
 	// On a loaded machine, where an action comes to an actor that is about to sleep.
 	{"2.2.1", "Actor Database Lifecycle Cleanup Tests handles parallel actor lifecycle churn", true},
-	{"2.2.1", "Actor Driver Tests Actor Lifecycle Tests actor stop called with no actor instance cleans up handler", false},
 	{"2.2.1", "Actor Driver Tests Actor Lifecycle Tests onDestroy is called even when actor is destroyed during start", false},
-	// It fails if the action comes before the actor has stopped. It always passes on RivetKit's own server.
-	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests action via handle during sleep is queued and runs on woken instance", true},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests active db writes interrupted by sleep produce db error", false},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests concurrent ws handlers with cached db ref get errors when grace period exceeded", false},
-	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests double sleep call is a no-op", false},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests new raw WebSocket during sleep shutdown is rejected or queued", false},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Database Tests ws handler exceeding grace period should still complete db writes", false},
 	{"2.2.1", "Actor Driver Tests Actor Sleep Tests long running rpcs keep actor awake", false},
