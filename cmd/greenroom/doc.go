@@ -296,7 +296,8 @@
 // host serves the actors of a store until it gets an interrupt or SIGTERM, which is its
 // good end, with status 0. It listens on loopback; elsewhere, or with --token-file, every
 // request needs one of the tokens. What goes over the wire is in docs/front.md. The log
-// is on standard error.
+// is on standard error. engine does the same for the programs of RivetKit, whose actors sleep
+// first when it ends; docs/rivetkit.md is its page.
 //
 // # Environment
 //
@@ -309,9 +310,9 @@
 //
 // 0 when all went well, 1 when something failed or check found a problem, 2 when the
 // call was wrong, 3 when the store has failed for good, as on a disk that is full: then
-// what was acknowledged is stored, and the next start opens it. host ends so as well, so
-// that a supervisor can start it again. Errors are one line on standard error. On an interrupt or SIGTERM
-// the command, but for host, gives up what isn't committed, closes the store and ends with 1; a
+// what was acknowledged is stored, and the next start opens it. host and engine end so as well, so
+// that a supervisor can start them again. Errors are one line on standard error. On an interrupt or SIGTERM
+// the command, but for host and engine, gives up what isn't committed, closes the store and ends with 1; a
 // second one ends it at once, which harms nothing that was committed.
 package main
 

@@ -55,6 +55,11 @@ tokens of runners, which open everything, and may take one with those of clients
 a token each, at least 16 characters long; lines that begin with # are left out. There is no
 TLS: that is for a proxy.
 
+On an interrupt or SIGTERM it takes nothing new, lets all actors sleep, and ends. What hasn't
+ended within --drain is cut off. An actor that doesn't sleep in time runs on in its program,
+as all do when the engine is killed: the next engine takes it over, if it is there within 15
+seconds. Clients reconnect.
+
 What clients send and are sent has half of --memory, and one address a quarter of that half;
 more has to wait. Without GOMEMLIMIT in the environment the garbage collector keeps the
 whole process near --memory.`,
@@ -75,7 +80,7 @@ whole process near --memory.`,
 	flags.StringVar(&f.clientFile, "client-tokens", "", "`file` of the tokens of clients")
 	flags.StringArrayVar(&f.origins, "origin", nil, "`origin` whose pages may come from elsewhere (may be repeated)")
 	flags.StringArrayVar(&f.names, "name", nil, "`host` name by which this server may be addressed; default any, or loopback's (may be repeated)")
-	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long the end may take")
+	flags.DurationVar(&f.drain, "drain", 15*time.Second, "how long actors may take to sleep, and requests to end")
 	flags.Var(&f.memory, "memory", "about how much memory the process may have, such as 512MiB or 4GiB")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log more")
 	return cmd
