@@ -253,8 +253,8 @@ func (t takeover) await(ctx context.Context, at runnerKey) error {
 	return nil
 }
 
-// open opens actors, some at once, and reports whether this engine has them all. It waits for those that another engine has which
-// may have ended, as long as that may take.
+// open opens actors, some at once, and reports whether this engine has them all. For those of another engine, which may
+// have ended, it waits as long as that may take.
 func (t takeover) open(ctx context.Context, ids []actorstore.ID) bool {
 	e := t.e
 	ctx, cancel := context.WithTimeout(ctx, e.opts.LostThreshold)
