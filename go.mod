@@ -23,7 +23,6 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0 // traces/otelsdk, and tests: the SDK that it is a processor of
 	go.opentelemetry.io/otel/trace v1.47.0 // traces/otelsdk, workflow, host: OpenTelemetry's API of spans
 	go.opentelemetry.io/proto/otlp v1.11.1 // traces/otlp: the official messages; Apache-2.0, no gRPC in what is imported
-	golang.org/x/net v0.59.0 // cmd/greenroom: a listener with a bound; BSD, of the Go project, and required by others anyway
 	golang.org/x/term v0.47.0 // cmd/greenroom: line editing in the shell
 	golang.org/x/text v0.42.0 // docstore: NFC and case folding; BSD, of the Go project, and required by others anyway
 	google.golang.org/protobuf v1.36.12 // traces/otlp: their encoding, in binary and JSON; Pebble's metrics need it anyway

@@ -325,4 +325,4 @@ package main
 //	ls.go queue.go rivetkeys.go session.go
 //	sourcecopy.go fork.go hostserve.go print.go source.go userkeys.go env.go hostwasm.go serve.go
 //	serve_other.go sourceerrors.go store.go terminal.go backup.go doc.go errors.go group.go history.go
-//	hostdemo.go bytesize.go input.go serve_unix.go signals.go split.go visible.go
+//	hostdemo.go bytesize.go connlimit.go input.go serve_unix.go signals.go split.go visible.go

@@ -7,19 +7,17 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // listen listens on an address. Half of the files that the process may have open are for connections, the other half for
-// the store: a connection more waits until another one ends.
+// the store.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, say(err, "can't listen on %s: %v", address, rootCause(err))
 	}
 	if most := maxFiles() / 2; most > 0 {
-		ln = netutil.LimitListener(ln, most)
+		ln = newConnLimit(ln, most)
 	}
 	return ln, nil
 }
@@ -38,6 +36,9 @@ type service struct {
 
 // run serves until ctx ends, or the store has failed for good: then the error is kv.ErrPoisoned.
 func (s *service) run(ctx context.Context) error {
+	if l, ok := s.listener.(*connLimit); ok {
+		s.server.ConnState = l.watch
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.server.Serve(s.listener) }()
 	err := s.announce()

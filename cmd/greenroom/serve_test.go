@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,5 +50,61 @@ func TestByteSize(t *testing.T) {
 		if err := s.Set(text); err == nil || s != 7 {
 			t.Errorf("%q: %d, %v", text, s, err)
 		}
+	}
+}
+
+// TestConnLimit: connections that ask for nothing keep none out that does. One more than all that have a request waits for the end of
+// one of them.
+func TestConnLimit(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := newConnLimit(ln, 3)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server := &http.Server{ConnState: limit.watch, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			asked <- struct{}{}
+			<-answer
+		}
+	})}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(limit) }()
+	get := func(path string) error {
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get("http://" + ln.Addr().String() + path)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		return err
+	}
+	slow := make(chan error, 2)
+	for range 2 {
+		go func() { slow <- get("/slow") }()
+		<-asked
+	}
+	for range 10 {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := get("/"); err != nil {
+			t.Errorf("beside connections that ask for nothing: %v", err)
+		}
+	}
+	close(answer)
+	for range 2 {
+		if err := <-slow; err != nil {
+			t.Errorf("a request that takes its time: %v", err)
+		}
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if n := len(limit.slots); n != 0 {
+		t.Errorf("%d connections count still", n)
 	}
 }

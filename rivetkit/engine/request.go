@@ -47,7 +47,7 @@ func (q *request) take(t *tunnel, m rp.FromActor) {
 	default:
 		return // it isn't a part of an answer
 	}
-	if s, ok := m.Body.(rp.ResponseStart); ok && t.a.phase != running && refusal(&s) {
+	if s, ok := m.Body.(rp.ResponseStart); ok && (t.a.phase != running || t.a.wanted) && refusal(&s) {
 		q.fail(t, errStopped) // the next start of the actor gets it
 		return
 	}
