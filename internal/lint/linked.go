@@ -64,7 +64,6 @@ var linkedModules = []linked{
 	{"go.opentelemetry.io/proto/otlp", "Apache-2.0", "traces/otlp: the messages"},
 	{"go.yaml.in/yaml/v3", "MIT", "cel-go: environments in YAML, which nothing reads. Part of it is under Apache-2.0"},
 	{"golang.org/x/exp", "BSD-3-Clause", "Pebble: constraints, and random numbers"},
-	{"golang.org/x/net", "BSD-3-Clause", "of it netutil alone, the listener with a bound"},
 	{"golang.org/x/sys", "BSD-3-Clause", "Pebble, wazero, x/term: system calls"},
 	{"golang.org/x/term", "BSD-3-Clause", "cmd/greenroom: line editing"},
 	{"golang.org/x/text", "BSD-3-Clause", "pgx and go-pretty: Unicode"},

@@ -201,7 +201,7 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 			})
 			return false
 		case a.phase == starting || a.phase == running:
-			a.rest()
+			r.rest(a)
 		}
 	case rp.Running:
 		if a.phase != starting {
@@ -225,24 +225,6 @@ func (a *actor) heard(r *runner, ev rp.Event) (done bool) {
 		}
 	}
 	return true
-}
-
-// sleepDelay is how long an actor that wants to sleep goes on. RivetKit ignores what comes once it was told to stop: what is on its way
-// to it would come again at its next start, and wake it.
-const sleepDelay = 50 * time.Millisecond
-
-// rest lets the actor sleep soon.
-//
-// +checklocks:a.e.mu
-func (a *actor) rest() {
-	generation := a.rec.Generation
-	time.AfterFunc(sleepDelay, func() {
-		a.e.mu.Lock()
-		defer a.e.mu.Unlock()
-		if a.rec.Generation == generation && !a.e.closed && (a.phase == starting || a.phase == running) {
-			a.halt()
-		}
-	})
 }
 
 // halt tells the runner to stop the actor.

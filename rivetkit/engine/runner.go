@@ -151,3 +151,21 @@ func (r *runner) disconnect() {
 		}
 	}
 }
+
+// sleepDelay is how long an actor that wants to sleep goes on. RivetKit ignores what comes once it was told to stop: what is on its way
+// to it would come again at its next start, and wake it.
+const sleepDelay = 50 * time.Millisecond
+
+// rest lets the actor sleep soon.
+//
+// +checklocks:r.e.mu
+func (r *runner) rest(a *actor) {
+	generation := a.rec.Generation
+	time.AfterFunc(sleepDelay, func() {
+		a.e.mu.Lock()
+		defer a.e.mu.Unlock()
+		if a.rec.Generation == generation && !a.e.closed && (a.phase == starting || a.phase == running) {
+			a.halt()
+		}
+	})
+}

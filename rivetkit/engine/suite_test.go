@@ -45,7 +45,6 @@ type failure struct {
 
 // failures are all tests that fail. They fail on RivetKit's own development server or its engine as well.
 var failures = []failure{
-	{"2.1.5", "Actor Driver Tests Actor Lifecycle Tests actor stop called with no actor instance cleans up handler", false},
 	{"2.1.5", "Actor Driver Tests Actor Lifecycle Tests onDestroy is called even when actor is destroyed during start", false},
 	{"2.1.5", "Actor Driver Tests Actor Sleep Tests long running rpcs keep actor awake", false},
 	{"2.1.5", "Actor Inspector HTTP API GET /inspector/state returns actor state", false},
