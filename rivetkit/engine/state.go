@@ -197,6 +197,7 @@ type runner struct {
 	actors   map[*actor]struct{}
 	orphans  []actorstore.ID // actors of an engine before, which aren't opened yet
 	lost     *time.Timer     // gives it up; nil if it was never lost
+	until    time.Time       // when it does
 	came     bool            // it was connected to this engine before
 	broken   bool            // its connection broke off: its process may be gone
 	over     bool            // it is being given up

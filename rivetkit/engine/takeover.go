@@ -151,7 +151,7 @@ func (r *runner) lose(d time.Duration) {
 	if r.lost != nil {
 		r.lost.Stop()
 	}
-	r.lost = time.AfterFunc(d, r.giveUp)
+	r.lost, r.until = time.AfterFunc(d, r.giveUp), time.Now().Add(d)
 }
 
 // hasten gives runners up earlier whose process may be gone, now that r can take their actors: the connection of one broke off, or the
@@ -159,9 +159,10 @@ func (r *runner) lose(d time.Duration) {
 //
 // +checklocks:r.e.mu
 func (r *runner) hasten(first bool) {
+	d := r.e.opts.BrokenThreshold
 	for _, o := range r.e.runners {
-		if o != r && o.conn == nil && !o.over && o.pool() == r.pool() && (o.broken || first && !o.came) {
-			o.lose(min(r.e.opts.BrokenThreshold, r.e.opts.LostThreshold))
+		if o != r && o.conn == nil && !o.over && o.pool() == r.pool() && (o.broken || first && !o.came) && time.Until(o.until) > d {
+			o.lose(d)
 		}
 	}
 }
